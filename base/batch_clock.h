@@ -39,7 +39,7 @@ class BatchClock {
  private:
   Time seen_;
   int batches_ = 0;  // live batches, which may be nested
-  int left_ = 0;  // events that may still use the last reading
+  int left_ = 0;     // events that may still use the last reading
 };
 
 }  // namespace mobula::internal

@@ -42,7 +42,9 @@ class Recycled {
     if (count > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_array_new_length();
     return static_cast<T*>(RecycledBlocks::take(count * sizeof(T)));
   }
-  void deallocate(T* block, std::size_t count) noexcept { RecycledBlocks::give(block, count * sizeof(T)); }
+  void deallocate(T* block, std::size_t count) noexcept {
+    RecycledBlocks::give(block, count * sizeof(T));
+  }
 
   template <class U>
   friend bool operator==(const Recycled&, const Recycled<U>&) {

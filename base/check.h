@@ -14,9 +14,9 @@ namespace mobula::internal {
 }  // namespace mobula::internal
 
 // MOBULA_CHECK(condition, "the invariant, and the observed values").
-#define MOBULA_CHECK(condition, message)                                                  \
-  do {                                                                                    \
-    if (!(condition)) [[unlikely]] {                                                      \
-      ::mobula::internal::check_failed(__FILE__, __LINE__, #condition, (message));        \
-    }                                                                                     \
+#define MOBULA_CHECK(condition, message)                                           \
+  do {                                                                             \
+    if (!(condition)) [[unlikely]] {                                               \
+      ::mobula::internal::check_failed(__FILE__, __LINE__, #condition, (message)); \
+    }                                                                              \
   } while (false)

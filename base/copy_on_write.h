@@ -16,8 +16,9 @@ class CopyOnWrite {
  public:
   CopyOnWrite() = default;
   template <class U = T>
-    requires(std::is_convertible_v<U&&, T> && !std::is_same_v<std::remove_cvref_t<U>, CopyOnWrite>)
-  CopyOnWrite(U&& value) : value_(make_pooled<T>(std::forward<U>(value))) {}  // NOLINT: implicit
+  requires(std::is_convertible_v<U&&, T> && !std::is_same_v<std::remove_cvref_t<U>, CopyOnWrite>)
+      CopyOnWrite(U&& value)
+      : value_(make_pooled<T>(std::forward<U>(value))) {}  // NOLINT: implicit
 
   const T& operator*() const { return value_ ? *value_ : standard(); }
   const T* operator->() const { return &**this; }
@@ -29,7 +30,9 @@ class CopyOnWrite {
   T take() && { return std::move(edit()); }
   bool is_empty() const { return value_ == nullptr; }
   bool is_same(const CopyOnWrite& other) const { return value_ == other.value_; }
-  friend bool operator==(const CopyOnWrite& a, const CopyOnWrite& b) { return a.is_same(b) || *a == *b; }
+  friend bool operator==(const CopyOnWrite& a, const CopyOnWrite& b) {
+    return a.is_same(b) || *a == *b;
+  }
 
  private:
   static const T& standard() {

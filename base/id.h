@@ -51,13 +51,13 @@ class Id {
 };
 
 using JobId = Id<struct JobTag>;
-using NodeId = Id<struct NodeTag>;  // node of a worker agent; unchanged by agent restarts
+using NodeId = Id<struct NodeTag>;        // node of a worker agent; unchanged by agent restarts
 using ProcessId = Id<struct ProcessTag>;  // one incarnation of a driver or executor process
 using TaskId = Id<struct TaskTag>;
 using ActorId = Id<struct ActorTag>;
 using ObjectId = Id<struct ObjectTag>;
 using SlotId = Id<struct SlotTag>;
-using ClassId = Id<struct ClassTag>;  // demand class: hash of the request
+using ClassId = Id<struct ClassTag>;      // demand class: hash of the request
 using ProgramId = Id<struct ProgramTag>;  // hash of an executable and its non-system libraries
 using GroupId = Id<struct GroupTag>;
 using SlabId = Id<struct SlabTag>;  // one shared-memory slab; unique over agent restarts

@@ -49,8 +49,9 @@ std::shared_ptr<spdlog::logger> make_logger(spdlog::sink_ptr sink, const LogOpti
 
 // The process-wide sink, made thread-safe by spdlog. Replaced only by open_log.
 std::shared_ptr<spdlog::logger>& process_logger() {
-  static auto logger = make_logger(std::make_shared<StderrSink>(),
-                                   LogOptions{.role = "mobula", .level = LogLevel::warn, .file = {}});
+  static auto logger =
+      make_logger(std::make_shared<StderrSink>(),
+                  LogOptions{.role = "mobula", .level = LogLevel::warn, .file = {}});
   return logger;
 }
 
@@ -63,8 +64,9 @@ Result<LogLevel> parse_log_level(std::string_view text) {
   for (const auto& [name, level] : names) {
     if (name == text) return level;
   }
-  return failure(ErrorCode::invalid_argument, "log level '" + std::string(text) +
-                                                  "' is none of trace, debug, info, warn, error, off");
+  return failure(
+      ErrorCode::invalid_argument,
+      "log level '" + std::string(text) + "' is none of trace, debug, info, warn, error, off");
 }
 
 Result<void> open_log(const LogOptions& options) {
@@ -77,8 +79,8 @@ Result<void> open_log(const LogOptions& options) {
       handlers.after_open = [](const spdlog::filename_t&, std::FILE* file) {
         (void)::fchmod(::fileno(file), 0600);
       };
-      sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, options.max_bytes, 1,
-                                                                    false, handlers);
+      sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, options.max_bytes,
+                                                                    1, false, handlers);
     }
     process_logger() = make_logger(std::move(sink), options);
   } catch (const spdlog::spdlog_ex& e) {

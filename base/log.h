@@ -33,19 +33,23 @@ std::string log_text(std::string_view line);
 
 template <class... Args>
 void log_info(fmt::format_string<Args...> format, Args&&... args) {
-  if (log_enabled(LogLevel::info)) log_line(LogLevel::info, fmt::format(format, std::forward<Args>(args)...));
+  if (log_enabled(LogLevel::info))
+    log_line(LogLevel::info, fmt::format(format, std::forward<Args>(args)...));
 }
 template <class... Args>
 void log_debug(fmt::format_string<Args...> format, Args&&... args) {
-  if (log_enabled(LogLevel::debug)) log_line(LogLevel::debug, fmt::format(format, std::forward<Args>(args)...));
+  if (log_enabled(LogLevel::debug))
+    log_line(LogLevel::debug, fmt::format(format, std::forward<Args>(args)...));
 }
 template <class... Args>
 void log_warn(fmt::format_string<Args...> format, Args&&... args) {
-  if (log_enabled(LogLevel::warn)) log_line(LogLevel::warn, fmt::format(format, std::forward<Args>(args)...));
+  if (log_enabled(LogLevel::warn))
+    log_line(LogLevel::warn, fmt::format(format, std::forward<Args>(args)...));
 }
 template <class... Args>
 void log_error(fmt::format_string<Args...> format, Args&&... args) {
-  if (log_enabled(LogLevel::error)) log_line(LogLevel::error, fmt::format(format, std::forward<Args>(args)...));
+  if (log_enabled(LogLevel::error))
+    log_line(LogLevel::error, fmt::format(format, std::forward<Args>(args)...));
 }
 
 }  // namespace mobula::internal

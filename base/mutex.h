@@ -50,8 +50,10 @@ class MOBULA_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
 // Holds a mutex for a scope. `unlock` and `lock` open a gap in it.
 class MOBULA_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
  public:
-  explicit MutexLock(Mutex& mutex) MOBULA_THREAD_ATTRIBUTE(acquire_capability(mutex)) : lock_(mutex.mutex_) {}
-  ~MutexLock() MOBULA_THREAD_ATTRIBUTE(release_capability()) {}  // NOLINT: an attribute needs a body
+  explicit MutexLock(Mutex& mutex) MOBULA_THREAD_ATTRIBUTE(acquire_capability(mutex))
+      : lock_(mutex.mutex_) {}
+  ~MutexLock() MOBULA_THREAD_ATTRIBUTE(release_capability()) {
+  }  // NOLINT: an attribute needs a body
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;
 

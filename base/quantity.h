@@ -39,8 +39,14 @@ class Quantity {
   constexpr Quantity operator+(Quantity other) const { return Quantity(units_ + other.units_); }
   constexpr Quantity operator-(Quantity other) const { return Quantity(units_ - other.units_); }
   constexpr Quantity operator-() const { return Quantity(-units_); }
-  constexpr Quantity& operator+=(Quantity other) { units_ += other.units_; return *this; }
-  constexpr Quantity& operator-=(Quantity other) { units_ -= other.units_; return *this; }
+  constexpr Quantity& operator+=(Quantity other) {
+    units_ += other.units_;
+    return *this;
+  }
+  constexpr Quantity& operator-=(Quantity other) {
+    units_ -= other.units_;
+    return *this;
+  }
 
  private:
   explicit constexpr Quantity(std::int64_t units) : units_(units) {}

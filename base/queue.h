@@ -30,7 +30,9 @@ class Queue {
       return *this;
     }
     const_iterator operator++(int) { return std::exchange(*this, {*of_, at_ + 1}); }
-    friend bool operator==(const const_iterator& a, const const_iterator& b) { return a.at_ == b.at_; }
+    friend bool operator==(const const_iterator& a, const const_iterator& b) {
+      return a.at_ == b.at_;
+    }
 
    private:
     const Queue* of_ = nullptr;
@@ -43,7 +45,9 @@ class Queue {
   Queue(const Queue&) = default;
   Queue& operator=(const Queue&) = default;
   Queue(Queue&& other) noexcept
-      : rows_(std::move(other.rows_)), first_(std::exchange(other.first_, 0)), size_(std::exchange(other.size_, 0)) {}
+      : rows_(std::move(other.rows_)),
+        first_(std::exchange(other.first_, 0)),
+        size_(std::exchange(other.size_, 0)) {}
   Queue& operator=(Queue&& other) noexcept {
     rows_ = std::exchange(other.rows_, {});
     first_ = std::exchange(other.first_, 0);

@@ -47,6 +47,8 @@ std::int64_t Random::between(std::int64_t low, std::int64_t high) {
   return low + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(high - low) + 1));
 }
 
-Random Random::fork(std::string_view concern) const { return Random(fnv1a(concern, seed_ ^ fnv_origin)); }
+Random Random::fork(std::string_view concern) const {
+  return Random(fnv1a(concern, seed_ ^ fnv_origin));
+}
 
 }  // namespace mobula::internal

@@ -43,7 +43,7 @@ inline Failure failure(ErrorCode code, std::string text) { return Failure{code, 
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}    // NOLINT: implicit
   Result(Failure why) : state_(std::in_place_index<1>, std::move(why)) {}  // NOLINT: implicit
 
   bool ok() const { return state_.index() == 0; }

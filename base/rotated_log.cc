@@ -22,10 +22,13 @@ struct File {
 
 // Inodes are reused immediately, so the id includes the birth time if the file system has one.
 std::uint64_t id_of(const struct statx& seen) {
-  const std::uint64_t born = (seen.stx_mask & STATX_BTIME) == 0
-                                 ? 0
-                                 : static_cast<std::uint64_t>(seen.stx_btime.tv_sec) * 1'000'000'000u + seen.stx_btime.tv_nsec;
-  const std::uint64_t id = (seen.stx_ino * 0x9e3779b97f4a7c15u) ^ born ^ (std::uint64_t{seen.stx_dev_minor} << 56);
+  const std::uint64_t born =
+      (seen.stx_mask & STATX_BTIME) == 0
+          ? 0
+          : static_cast<std::uint64_t>(seen.stx_btime.tv_sec) * 1'000'000'000u +
+                seen.stx_btime.tv_nsec;
+  const std::uint64_t id =
+      (seen.stx_ino * 0x9e3779b97f4a7c15u) ^ born ^ (std::uint64_t{seen.stx_dev_minor} << 56);
   return std::max<std::uint64_t>(id >> 1, 1);
 }
 
@@ -36,7 +39,8 @@ std::vector<File> open_files(const std::vector<std::string>& paths) {
   for (const auto& path : paths) {
     Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     struct statx seen {};
-    if (!fd || ::statx(fd.get(), "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &seen) != 0) continue;
+    if (!fd || ::statx(fd.get(), "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &seen) != 0)
+      continue;
     const std::uint64_t id = id_of(seen);
     if (std::ranges::find(files, id, &File::id) != files.end()) continue;
     files.push_back({std::move(fd), id, seen.stx_size});
@@ -47,7 +51,8 @@ std::vector<File> open_files(const std::vector<std::string>& paths) {
 
 }  // namespace
 
-Result<LogBytes> read_log(const std::vector<std::string>& paths, LogPlace place, std::uint64_t limit) {
+Result<LogBytes> read_log(const std::vector<std::string>& paths, LogPlace place,
+                          std::uint64_t limit) {
   const auto files = open_files(paths);
   if (files.empty()) return failure(ErrorCode::not_found, "there is no such log");
   LogBytes part;
@@ -56,12 +61,14 @@ Result<LogBytes> read_log(const std::vector<std::string>& paths, LogPlace place,
   if (place.file == 0) {
     std::uint64_t all = 0;
     for (const auto& file : files) all += file.size;
-    const std::uint64_t back = place.from < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(place.from) : all;
+    const std::uint64_t back =
+        place.from < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(place.from) : all;
     from = all - std::min(back, all);
     while (at + 1 < files.size() && from >= files[at].size) from -= files[at++].size;
   } else {
     const auto found = std::ranges::find(files, place.file, &File::id);
-    part.lost = found == files.end() || place.from < 0 || static_cast<std::uint64_t>(place.from) > found->size;
+    part.lost = found == files.end() || place.from < 0 ||
+                static_cast<std::uint64_t>(place.from) > found->size;
     if (!part.lost) {
       at = static_cast<std::size_t>(found - files.begin());
       from = static_cast<std::uint64_t>(place.from);
@@ -73,25 +80,30 @@ Result<LogBytes> read_log(const std::vector<std::string>& paths, LogPlace place,
   }
   const File& file = files[at];
   part.bytes.resize(std::min(limit, file.size - std::min(from, file.size)));
-  const ssize_t size = ::pread(file.fd.get(), part.bytes.data(), part.bytes.size(), static_cast<off_t>(from));
+  const ssize_t size =
+      ::pread(file.fd.get(), part.bytes.data(), part.bytes.size(), static_cast<off_t>(from));
   if (size < 0) return errno_failure("read a log", errno);
   part.bytes.resize(static_cast<std::size_t>(size));
   from += static_cast<std::uint64_t>(size);
   part.left = file.size - std::min(from, file.size);
   for (std::size_t later = at + 1; later < files.size(); ++later) part.left += files[later].size;
   const bool over = from >= file.size && at + 1 < files.size();
-  part.next = over ? LogPlace{files[at + 1].id, 0} : LogPlace{file.id, static_cast<std::int64_t>(from)};
+  part.next =
+      over ? LogPlace{files[at + 1].id, 0} : LogPlace{file.id, static_cast<std::int64_t>(from)};
   return part;
 }
 
 std::string rotated_log_path(const std::string& path) {
   const auto dot = path.rfind('.');
   const auto slash = path.rfind('/');
-  const bool has_ending = dot != std::string::npos && dot > 0 && (slash == std::string::npos || dot > slash + 1);
+  const bool has_ending =
+      dot != std::string::npos && dot > 0 && (slash == std::string::npos || dot > slash + 1);
   return has_ending ? path.substr(0, dot) + ".1" + path.substr(dot) : path + ".1";
 }
 
-std::string to_string(const LogPlace& place) { return fmt::format("{}:{}", place.file, place.from); }
+std::string to_string(const LogPlace& place) {
+  return fmt::format("{}:{}", place.file, place.from);
+}
 
 Result<LogPlace> parse_log_place(const std::string& text) {
   LogPlace place;
@@ -101,7 +113,8 @@ Result<LogPlace> parse_log_place(const std::string& text) {
   const bool colon = file.ec == std::errc() && file.ptr != end && *file.ptr == ':';
   const auto from = colon ? std::from_chars(file.ptr + 1, end, place.from) : file;
   if (!colon || from.ec != std::errc() || from.ptr != end) {
-    return failure(ErrorCode::invalid_argument, fmt::format("'{}' is no place in a log, as FILE:FROM", text.substr(0, 60)));
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("'{}' is no place in a log, as FILE:FROM", text.substr(0, 60)));
   }
   return place;
 }

@@ -22,14 +22,15 @@ struct LogPlace {
 
 struct LogBytes {
   std::vector<std::byte> bytes;
-  LogPlace next;  // position for the next read
+  LogPlace next;           // position for the next read
   std::uint64_t left = 0;  // bytes after this part
-  bool lost = false;  // the requested position is no longer kept
+  bool lost = false;       // the requested position is no longer kept
 };
 
 // `paths` are the possible names of the files, the newest first; missing files are skipped. Returns
 // at most `limit` bytes of one file. not_found if no file exists.
-Result<LogBytes> read_log(const std::vector<std::string>& paths, LogPlace place, std::uint64_t limit);
+Result<LogBytes> read_log(const std::vector<std::string>& paths, LogPlace place,
+                          std::uint64_t limit);
 
 // The path of the predecessor of a log of this process (base/log.h): "head.log" becomes
 // "head.1.log".

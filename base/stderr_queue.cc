@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <climits>
+#include <csignal>
 #include <cstdlib>
 #include <system_error>
 
@@ -54,7 +54,8 @@ void StderrQueue::print(std::string_view line) {
 // Never blocks.
 void StderrQueue::write_some() {
   while (!waiting_.empty() && takes_bytes(fd_, 0)) {
-    const auto count = ::write(fd_, waiting_.data(), std::min<std::size_t>(waiting_.size(), PIPE_BUF));
+    const auto count =
+        ::write(fd_, waiting_.data(), std::min<std::size_t>(waiting_.size(), PIPE_BUF));
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;
     if (count < 0) {
       broken_ = true;
@@ -68,7 +69,8 @@ void StderrQueue::write_some() {
 
 void StderrQueue::report_dropped() {
   if (unreported_ == 0) return;
-  waiting_ = fmt::format("mobula: {} lines were dropped because nothing read this output\n", unreported_);
+  waiting_ =
+      fmt::format("mobula: {} lines were dropped because nothing read this output\n", unreported_);
   unreported_ = 0;
 }
 

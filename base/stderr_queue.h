@@ -47,7 +47,7 @@ class StderrQueue {
   std::string waiting_ MOBULA_GUARDED_BY(mutex_);
   std::uint64_t unreported_ MOBULA_GUARDED_BY(mutex_) = 0;
   std::uint64_t dropped_ MOBULA_GUARDED_BY(mutex_) = 0;
-  bool broken_ MOBULA_GUARDED_BY(mutex_) = false;  // the other end is closed
+  bool broken_ MOBULA_GUARDED_BY(mutex_) = false;   // the other end is closed
   bool writing_ MOBULA_GUARDED_BY(mutex_) = false;  // the thread runs
   bool ending_ MOBULA_GUARDED_BY(mutex_) = false;
   pid_t owner_ MOBULA_GUARDED_BY(mutex_) = 0;  // process that started the thread

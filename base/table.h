@@ -28,10 +28,8 @@ struct RowHash {
     return (*this)(key.first) * 0x9e3779b97f4a7c15ULL ^ (*this)(key.second);
   }
   template <class Key>
-    requires requires(const Key& key) { key.row_hash(); }
-  std::size_t operator()(const Key& key) const {
-    return key.row_hash();
-  }
+  requires requires(const Key& key) { key.row_hash(); }
+  std::size_t operator()(const Key& key) const { return key.row_hash(); }
   std::size_t operator()(std::uint64_t key) const {
     return static_cast<std::size_t>(key * 0x9e3779b97f4a7c15ULL);
   }
@@ -199,7 +197,8 @@ class Table {
     node->before->after = node->after;
     node->after->before = node->before;
     --size_;
-    if (buckets_.size() > fewest_buckets && size_ < buckets_.size() / 8) rehash(buckets_.size() / 4);
+    if (buckets_.size() > fewest_buckets && size_ < buckets_.size() / 8)
+      rehash(buckets_.size() / 4);
     node->~Node();
     give_memory(node);
   }
@@ -250,7 +249,7 @@ class Table {
   Links ring_;
   std::size_t size_ = 0;
   std::vector<Node*> buckets_;  // a power of two of them
-  std::vector<Node*> spares_;  // free nodes for reuse
+  std::vector<Node*> spares_;   // free nodes for reuse
 };
 
 }  // namespace mobula::internal

@@ -18,7 +18,9 @@ namespace {
 using Bytes = std::vector<std::uint8_t>;
 
 Bytes ones(std::uint64_t size) { return Bytes(size, 1); }
-std::uint64_t sum_of(View<Bytes> bytes) { return std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0}); }
+std::uint64_t sum_of(View<Bytes> bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0});
+}
 
 class Answerer {
  public:
@@ -37,7 +39,8 @@ std::vector<Figure> large_object(const Pace& pace) {
   std::vector<double> speeds;
   for (int i = 0; i < pace.runs + 1; ++i) {
     const auto ref = make.remote(size);
-    expect(wait(std::vector{ref}, {.num_returns = 1, .fetch_local = false}).ready.size() == 1, "an object is made");
+    expect(wait(std::vector{ref}, {.num_returns = 1, .fetch_local = false}).ready.size() == 1,
+           "an object is made");
     const double seconds = seconds_of([&] {
       const auto view = get_view(ref);
       expect(view.size() == size && view[size - 1] == 1, "the object of another node");
@@ -45,8 +48,8 @@ std::vector<Figure> large_object(const Pace& pace) {
     // The first run allocates the memory.
     if (i > 0) speeds.push_back(static_cast<double>(size) / seconds / 1e9);
   }
-  auto speed = figure("object of another node, of " + std::to_string(size >> 20) + " MiB", "cross_node_object",
-                      mean_of(speeds), "GB/s");
+  auto speed = figure("object of another node, of " + std::to_string(size >> 20) + " MiB",
+                      "cross_node_object", mean_of(speeds), "GB/s");
   put_beside(speed, floor, speed.mean, false);
   return {speed};
 }
@@ -61,24 +64,31 @@ std::vector<Figure> broadcast(const Pace& pace) {
   const auto cluster = init();
   const auto to_first = [&](const ObjectRef<Bytes>& ref, int count) {
     std::vector<ObjectRef<std::uint64_t>> sums;
-    for (int i = 1; i <= count; ++i) sums.push_back(task<sum_of>.options({.label_selector = on_node(i)}).remote(ref));
+    for (int i = 1; i <= count; ++i)
+      sums.push_back(task<sum_of>.options({.label_selector = on_node(i)}).remote(ref));
     return get(sums);
   };
   std::ignore = to_first(put(ones(1 << 20)), receivers);
   const auto seconds_to = [&](int count) {
     const auto ref = put(ones(size));
     return seconds_of([&] {
-      for (const auto sum : to_first(ref, count)) expect(sum == size, "the sum over a broadcast object");
+      for (const auto sum : to_first(ref, count))
+        expect(sum == size, "the sum over a broadcast object");
     });
   };
   std::ignore = seconds_to(receivers);  // allocates the memory
   const double one = seconds_to(1);
   const double all_of_them = seconds_to(receivers);
-  Figure all{.name = std::to_string(size >> 20) + " MiB to " + std::to_string(receivers) + " nodes, summed there",
-             .key = "broadcast_object", .mean = receivers * static_cast<double>(size) / all_of_them / 1e9, .unit = "GB/s"};
+  Figure all{.name = std::to_string(size >> 20) + " MiB to " + std::to_string(receivers) +
+                     " nodes, summed there",
+             .key = "broadcast_object",
+             .mean = receivers * static_cast<double>(size) / all_of_them / 1e9,
+             .unit = "GB/s"};
   put_beside(all, floor, all.mean, false);
-  Figure more{.name = "time of that over the time of one copy", .key = "broadcast_over_one_copy",
-              .mean = all_of_them / one, .unit = "x"};
+  Figure more{.name = "time of that over the time of one copy",
+              .key = "broadcast_over_one_copy",
+              .mean = all_of_them / one,
+              .unit = "x"};
   return {all, more};
 }
 
@@ -87,17 +97,22 @@ std::vector<Figure> actor_calls(const Pace& pace) {
   const Floor echo = curve_echo(1000);
   const LocalNodes nodes(2);
   const auto cluster = init();
-  const auto server = actor<Answerer>.options({.num_cpus = 0, .label_selector = on_node(1)}).remote();
+  const auto server =
+      actor<Answerer>.options({.num_cpus = 0, .label_selector = on_node(1)}).remote();
   expect(get(server.call<&Answerer::value>()) == "ok", "an actor of another node");
   const int batch = pace.batch(1000);
-  auto one = figure("actor calls to another node, one at a time", "cross_node_actor_calls_sync",
-                    measure_rate(pace, 1, [&] { std::ignore = get(server.call<&Answerer::value>()); }), "1/s");
+  auto one = figure(
+      "actor calls to another node, one at a time", "cross_node_actor_calls_sync",
+      measure_rate(pace, 1, [&] { std::ignore = get(server.call<&Answerer::value>()); }), "1/s");
   auto many = figure("actor calls to another node, 1,000 at once", "cross_node_actor_calls_async",
-                     measure_rate(pace, batch, [&] {
-                       std::vector<ObjectRef<std::string>> refs;
-                       for (int i = 0; i < batch; ++i) refs.push_back(server.call<&Answerer::value>());
-                       std::ignore = get(refs);
-                     }), "1/s");
+                     measure_rate(pace, batch,
+                                  [&] {
+                                    std::vector<ObjectRef<std::string>> refs;
+                                    for (int i = 0; i < batch; ++i)
+                                      refs.push_back(server.call<&Answerer::value>());
+                                    std::ignore = get(refs);
+                                  }),
+                     "1/s");
   put_beside(one, round_trip, 1e6 / one.mean, true);
   put_beside(many, echo, many.mean, false);
   return {one, many};

@@ -21,40 +21,47 @@ class Player {
     for (float& each : tensor.mutable_view<float>()) each = 1;
     group.barrier();
     return seconds_of([&] {
-      for (int i = 0; i < rounds; ++i) {
-        if (kind == 0) group.barrier();
-        if (kind == 1) group.all_reduce_in_place(tensor, {.op = ReduceOp::max});
-        if (kind == 2) group.broadcast_in_place(tensor);
-      }
-    }) / rounds;
+             for (int i = 0; i < rounds; ++i) {
+               if (kind == 0) group.barrier();
+               if (kind == 1) group.all_reduce_in_place(tensor, {.op = ReduceOp::max});
+               if (kind == 2) group.broadcast_in_place(tensor);
+             }
+           }) /
+           rounds;
   }
 };
 
 const char* const kinds[] = {"barrier", "all_reduce", "broadcast"};
 
-double played(const std::vector<ActorHandle<Player>>& players, const CollectiveGroup& group, int kind, std::int64_t floats,
-              int rounds) {
+double played(const std::vector<ActorHandle<Player>>& players, const CollectiveGroup& group,
+              int kind, std::int64_t floats, int rounds) {
   std::vector<ObjectRef<double>> refs;
-  for (const auto& each : players) refs.push_back(each.call<&Player::play>(group, kind, floats, rounds));
+  for (const auto& each : players)
+    refs.push_back(each.call<&Player::play>(group, kind, floats, rounds));
   const auto times = get(refs);
   return *std::max_element(times.begin(), times.end());
 }
 
-Figure timed(const Pace& pace, const std::vector<ActorHandle<Player>>& players, const CollectiveGroup& group, int kind,
-             std::int64_t bytes, const std::string& way) {
+Figure timed(const Pace& pace, const std::vector<ActorHandle<Player>>& players,
+             const CollectiveGroup& group, int kind, std::int64_t bytes, const std::string& way) {
   const std::int64_t floats = bytes / 4;
   const double first = played(players, group, kind, floats, 3);
-  const int rounds = std::clamp(static_cast<int>(std::chrono::duration<double>(pace.run).count() / first), 3, 100'000);
+  const int rounds = std::clamp(
+      static_cast<int>(std::chrono::duration<double>(pace.run).count() / first), 3, 100'000);
   std::vector<double> values;
   for (int i = 0; i < pace.runs; ++i) {
     const double seconds = played(players, group, kind, floats, rounds);
-    values.push_back(bytes == 0 || bytes <= 4096 ? seconds * 1e6 : static_cast<double>(bytes) / seconds / 1e9);
+    values.push_back(bytes == 0 || bytes <= 4096 ? seconds * 1e6
+                                                 : static_cast<double>(bytes) / seconds / 1e9);
   }
   const bool small = bytes <= 4096;
-  std::string name = std::string(kinds[kind]) + ", " + std::to_string(players.size()) + " members, " + way;
-  std::string key = std::string("collective_") + kinds[kind] + "_" + std::to_string(players.size()) + "_" + way;
+  std::string name =
+      std::string(kinds[kind]) + ", " + std::to_string(players.size()) + " members, " + way;
+  std::string key =
+      std::string("collective_") + kinds[kind] + "_" + std::to_string(players.size()) + "_" + way;
   if (bytes != 0) {
-    name += ", " + (bytes >= 1 << 20 ? std::to_string(bytes >> 20) + " MiB" : std::to_string(bytes) + " B");
+    name += ", " + (bytes >= 1 << 20 ? std::to_string(bytes >> 20) + " MiB"
+                                     : std::to_string(bytes) + " B");
     key += "_" + std::to_string(bytes);
   }
   return figure(name, key, mean_of(values), small ? "us" : "GB/s");
@@ -72,8 +79,10 @@ std::vector<Figure> collectives(const Pace& pace) {
   std::vector<Figure> figures;
   const std::int64_t large = std::int64_t{64} << 20;
   for (const std::size_t members : {std::size_t{2}, std::size_t{4}}) {
-    const std::vector<ActorHandle<Player>> some(players.begin(), players.begin() + static_cast<std::ptrdiff_t>(members));
-    for (const auto& [transport, way] : {std::pair(Transport::shm, "shm"), std::pair(Transport::tcp, "tcp")}) {
+    const std::vector<ActorHandle<Player>> some(
+        players.begin(), players.begin() + static_cast<std::ptrdiff_t>(members));
+    for (const auto& [transport, way] :
+         {std::pair(Transport::shm, "shm"), std::pair(Transport::tcp, "tcp")}) {
       const auto group = create_collective_group(some, transport);
       for (const int kind : {0, 1, 2}) {
         auto small = timed(pace, some, group, kind, kind == 0 ? 0 : 1024, way);
@@ -93,7 +102,10 @@ std::vector<Figure> collectives(const Pace& pace) {
 }  // namespace
 
 std::vector<Benchmark> collective_benchmarks() {
-  return {{"collective operations", "barriers, sums and broadcasts of two and of four actors, by shared memory and by sealed TCP", &collectives}};
+  return {{"collective operations",
+           "barriers, sums and broadcasts of two and of four actors, by shared memory and by "
+           "sealed TCP",
+           &collectives}};
 }
 
 }  // namespace mobula::bench

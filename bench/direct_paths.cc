@@ -21,13 +21,13 @@
 
 #include "bench/child.h"
 #include "bench/floors.h"
+#include "transport/local/local_link.h"
+#include "transport/loop/loop_thread.h"
+#include "transport/net/tcp.h"
 #include "transport/tensor/blob.h"
 #include "transport/tensor/inproc_transport.h"
 #include "transport/tensor/shm/shm_transport.h"
 #include "transport/tensor/tcp/tcp_transport.h"
-#include "transport/local/local_link.h"
-#include "transport/loop/loop_thread.h"
-#include "transport/net/tcp.h"
 
 namespace mobula::bench {
 namespace {

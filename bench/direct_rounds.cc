@@ -34,7 +34,9 @@ class Maker {
 using Handle = mobula::ActorHandle<Maker>;
 
 double measure(double seconds, int batch, const std::function<void()>& round) {
-  const auto since = [](Clock::time_point begun) { return std::chrono::duration<double>(Clock::now() - begun).count(); };
+  const auto since = [](Clock::time_point begun) {
+    return std::chrono::duration<double>(Clock::now() - begun).count();
+  };
   const auto first = Clock::now();
   for (int i = 0; i < 3 || since(first) < seconds / 4; ++i) round();
   const auto begun = Clock::now();
@@ -65,17 +67,26 @@ int main(int argc, char** argv) {
   const auto made = [&](std::int64_t count, Transport transport) {
     return maker.method<&Maker::make>().options({.tensor_transport = transport}).remote(count);
   };
-  for (const std::int64_t count : {std::int64_t{2}, std::int64_t{16384}, std::int64_t{1'000'000}, std::int64_t{1} << 24}) {
+  for (const std::int64_t count :
+       {std::int64_t{2}, std::int64_t{16384}, std::int64_t{1'000'000}, std::int64_t{1} << 24}) {
     const std::string name = std::to_string(count * 4);
-    print("direct_" + name, measure(seconds, 1, [&] { mobula::get(user.call<&Maker::look>(made(count, Transport::shm))); }));
-    print("copied_" + name, measure(seconds, 1, [&] { mobula::get(user.call<&Maker::copy>(made(count, Transport::shm))); }));
-    print("same_actor_" + name, measure(seconds, 1, [&] { mobula::get(maker.call<&Maker::look>(made(count, Transport::shm))); }));
-    print("by_store_" + name,
-          measure(seconds, 1, [&] { mobula::get(user.call<&Maker::look>(made(count, Transport::object_store))); }));
+    print("direct_" + name, measure(seconds, 1, [&] {
+            mobula::get(user.call<&Maker::look>(made(count, Transport::shm)));
+          }));
+    print("copied_" + name, measure(seconds, 1, [&] {
+            mobula::get(user.call<&Maker::copy>(made(count, Transport::shm)));
+          }));
+    print("same_actor_" + name, measure(seconds, 1, [&] {
+            mobula::get(maker.call<&Maker::look>(made(count, Transport::shm)));
+          }));
+    print("by_store_" + name, measure(seconds, 1, [&] {
+            mobula::get(user.call<&Maker::look>(made(count, Transport::object_store)));
+          }));
     if (count > 1'000'000) continue;
     print("pipelined_" + name, measure(seconds, 20, [&] {
             std::vector<mobula::ObjectRef<std::int64_t>> seen;
-            for (int i = 0; i < 20; ++i) seen.push_back(user.call<&Maker::look>(made(count, Transport::shm)));
+            for (int i = 0; i < 20; ++i)
+              seen.push_back(user.call<&Maker::look>(made(count, Transport::shm)));
             mobula::get(seen);
           }));
   }

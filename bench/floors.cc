@@ -149,7 +149,9 @@ Floor futex_round_trip(int here, int there) {
     });
   }
   say(last);
-  return {here == there ? "futex round trip on one processor" : "futex round trip between processors", microseconds, "us"};
+  return {
+      here == there ? "futex round trip on one processor" : "futex round trip between processors",
+      microseconds, "us"};
 }
 
 Floor socket_round_trip() {
@@ -202,7 +204,8 @@ Floor memcpy_to_fresh_pages() {
   std::memset(from.get(), 1, size);
   volatile char seen = 0;
   const double microseconds = microseconds_per_turn(5, 2, [&] {
-    void* const to = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const to =
+        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (to == MAP_FAILED) refused("mmap");
     ::madvise(to, size, MADV_HUGEPAGE);
     std::memcpy(to, from.get(), size);

@@ -48,12 +48,18 @@ struct Bound {
   double median, p99, worst;  // 0: no limit
 };
 constexpr Bound bounds[] = {
-    {"a slot is gone, and grants", 10, 100, 0}, {"a slot has started", 10, 100, 0},
-    {"a slot is returned", 10, 100, 0},         {"a demand", 10, 100, 0},
-    {"a demand that is refused", 10, 100, 0},   {"a demand, for each slot it gets", 10, 100, 0},
-    {"status is asked for", 0, 0, 100'000},     {"nodes are listed", 0, 0, 100'000},
-    {"leases are listed", 0, 0, 100'000},       {"events are listed", 0, 0, 100'000},
-    {"a node joins", 0, 0, 5'000},              {"a node is dead", 0, 0, 5'000},
+    {"a slot is gone, and grants", 10, 100, 0},
+    {"a slot has started", 10, 100, 0},
+    {"a slot is returned", 10, 100, 0},
+    {"a demand", 10, 100, 0},
+    {"a demand that is refused", 10, 100, 0},
+    {"a demand, for each slot it gets", 10, 100, 0},
+    {"status is asked for", 0, 0, 100'000},
+    {"nodes are listed", 0, 0, 100'000},
+    {"leases are listed", 0, 0, 100'000},
+    {"events are listed", 0, 0, 100'000},
+    {"a node joins", 0, 0, 5'000},
+    {"a node is dead", 0, 0, 5'000},
 };
 constexpr double memory_bound_mib = 64;
 
@@ -77,7 +83,8 @@ class Measured {
     std::map<std::string, Figures> all;
     for (auto [kind, times] : of_) {
       std::ranges::sort(times);
-      all[kind] = {times.size(), times[times.size() / 2], times[times.size() * 99 / 100], times.back()};
+      all[kind] = {times.size(), times[times.size() / 2], times[times.size() * 99 / 100],
+                   times.back()};
     }
     return all;
   }
@@ -91,9 +98,9 @@ struct Outcome {
   int nodes = 0;
   std::size_t slots = 0;  // granted when all demands are stated
   std::map<std::string, Figures> events;
-  double core_mib = 0;       // memory that the core frees at its end
-  double bench_mib = 0;      // memory of the benchmark itself
-  double resident_mib = 0;   // growth of the process
+  double core_mib = 0;      // memory that the core frees at its end
+  double bench_mib = 0;     // memory of the benchmark itself
+  double resident_mib = 0;  // growth of the process
 };
 
 double mib(double bytes) { return bytes / (1 << 20); }
@@ -129,7 +136,8 @@ class Bench {
     for (int round = 0; round < rounds_ && !started_.empty(); ++round) {
       one_slot_again();
       ask_for_deadline();
-      demand("a demand that is refused", static_cast<int>(random_.below(classes)), tasks / classes + 1);
+      demand("a demand that is refused", static_cast<int>(random_.below(classes)),
+             tasks / classes + 1);
     }
     for (int i = 0; i < 10; ++i) ask_tools();
     leave();
@@ -160,7 +168,8 @@ class Bench {
     const auto waited = to_start_.size();
     for (auto& command : commands) carry_out(command);
     if (kind == "a demand" && to_start_.size() > waited) {
-      measured_.add("a demand, for each slot it gets", spent / static_cast<double>(to_start_.size() - waited));
+      measured_.add("a demand, for each slot it gets",
+                    spent / static_cast<double>(to_start_.size() - waited));
     }
     while (!unpersisted_.empty()) {
       const auto upto = unpersisted_.back();
@@ -203,8 +212,10 @@ class Bench {
     agent.session.send(now_, std::move(message), frames);
     for (auto& frame : frames) {
       constexpr std::uint64_t never = ~std::uint64_t{0};
-      AgentFrame whole{agent.epoch, agent.incarnation, agent.session.received(), 0, std::move(frame), never};
-      step(kind, ReceivedFromAgent{agent.link, Principal{Role::agent, "key", {}}, std::move(whole)});
+      AgentFrame whole{agent.epoch, agent.incarnation, agent.session.received(),
+                       0,           std::move(frame),  never};
+      step(kind,
+           ReceivedFromAgent{agent.link, Principal{Role::agent, "key", {}}, std::move(whole)});
     }
     start_what_was_granted();
     acknowledge();
@@ -216,8 +227,14 @@ class Bench {
     for (const LinkId link : links) {
       Agent& agent = *by_link_.at(link);
       constexpr std::uint64_t never = ~std::uint64_t{0};
-      AgentFrame frame{agent.epoch, agent.incarnation, agent.session.received(), 0, agent.session.acknowledgement(), never};
-      step("an acknowledgement", ReceivedFromAgent{link, Principal{Role::agent, "key", {}}, std::move(frame)});
+      AgentFrame frame{agent.epoch,
+                       agent.incarnation,
+                       agent.session.received(),
+                       0,
+                       agent.session.acknowledgement(),
+                       never};
+      step("an acknowledgement",
+           ReceivedFromAgent{link, Principal{Role::agent, "key", {}}, std::move(frame)});
     }
   }
 
@@ -254,20 +271,26 @@ class Bench {
     message.shape.resources.push_back(std::move(devices));
     message.shape.task_executors = 256;
     message.shape.actor_executors = 100;
-    step("a node joins", ReceivedFromAgent{agent.link, Principal{Role::agent, "key", {}}, std::move(message)});
+    step("a node joins",
+         ReceivedFromAgent{agent.link, Principal{Role::agent, "key", {}}, std::move(message)});
     acknowledge();
   }
 
   static JobId job(int driver) { return JobId::of(static_cast<unsigned>(driver + 1)); }
-  static ProcessId process(int driver) { return ProcessId::of(500'000 + static_cast<unsigned>(driver)); }
+  static ProcessId process(int driver) {
+    return ProcessId::of(500'000 + static_cast<unsigned>(driver));
+  }
   Agent& home(int driver) { return *agents_[static_cast<std::size_t>(driver) % agents_.size()]; }
 
   void driver_says(const std::string& kind, int driver, ProcessToHead message) {
-    says(kind, home(driver), FromProcess{process(driver), Principal{Role::driver, "user", job(driver)}, std::move(message)});
+    says(kind, home(driver),
+         FromProcess{process(driver), Principal{Role::driver, "user", job(driver)},
+                     std::move(message)});
   }
 
   void start_job(int driver) {
-    says("a driver attaches", home(driver), ProcessAttached{{process(driver), Principal{Role::driver, "user", job(driver)}, 4711}});
+    says("a driver attaches", home(driver),
+         ProcessAttached{{process(driver), Principal{Role::driver, "user", job(driver)}, 4711}});
     StartJob start;
     start.job = job(driver);
     start.driver = process(driver);
@@ -361,25 +384,32 @@ class Bench {
 };
 
 const Bound* bound_of(const std::string& event) {
-  const auto at = std::ranges::find_if(bounds, [&](const Bound& each) { return event == each.event; });
+  const auto at =
+      std::ranges::find_if(bounds, [&](const Bound& each) { return event == each.event; });
   return at == std::end(bounds) ? nullptr : &*at;
 }
 
 void print_table(const std::vector<Outcome>& outcomes) {
-  fmt::print("{} drivers, {} classes, {} tasks wait; µs, median / 99th percentile / worst\n", drivers, classes, tasks);
+  fmt::print("{} drivers, {} classes, {} tasks wait; µs, median / 99th percentile / worst\n",
+             drivers, classes, tasks);
   fmt::print("{:<32}{:>18}", "event", "bound");
   for (const auto& each : outcomes) fmt::print("{:>26}", fmt::format("{} nodes", each.nodes));
   fmt::print("\n");
-  const auto bounded = [](double bound) { return bound > 0 ? fmt::format("{:.0f}", bound) : std::string("-"); };
+  const auto bounded = [](double bound) {
+    return bound > 0 ? fmt::format("{:.0f}", bound) : std::string("-");
+  };
   for (const auto& [event, unused] : outcomes.back().events) {
     const Bound* bound = bound_of(event);
     fmt::print("{:<32}{:>18}", event,
-               bound == nullptr ? "" : fmt::format("{} / {} / {}", bounded(bound->median), bounded(bound->p99), bounded(bound->worst)));
+               bound == nullptr ? ""
+                                : fmt::format("{} / {} / {}", bounded(bound->median),
+                                              bounded(bound->p99), bounded(bound->worst)));
     for (const auto& each : outcomes) {
       const auto at = each.events.find(event);
-      fmt::print("{:>26}", at == each.events.end() ? "-"
-                                                   : fmt::format("{:.1f} / {:.1f} / {:.0f}", at->second.median,
-                                                                 at->second.p99, at->second.worst));
+      fmt::print("{:>26}", at == each.events.end()
+                               ? "-"
+                               : fmt::format("{:.1f} / {:.1f} / {:.0f}", at->second.median,
+                                             at->second.p99, at->second.worst));
     }
     fmt::print("\n");
   }
@@ -391,8 +421,10 @@ void print_table(const std::vector<Outcome>& outcomes) {
   row("slots out", "", [](const Outcome& each) { return fmt::format("{}", each.slots); });
   row("memory of the core, MiB", fmt::format("{:.0f}", memory_bound_mib),
       [](const Outcome& each) { return fmt::format("{:.1f}", each.core_mib); });
-  row("of the bench itself, MiB", "", [](const Outcome& each) { return fmt::format("{:.1f}", each.bench_mib); });
-  row("resident, MiB", "", [](const Outcome& each) { return fmt::format("{:.1f}", each.resident_mib); });
+  row("of the bench itself, MiB", "",
+      [](const Outcome& each) { return fmt::format("{:.1f}", each.bench_mib); });
+  row("resident, MiB", "",
+      [](const Outcome& each) { return fmt::format("{:.1f}", each.resident_mib); });
 }
 
 void print_json(const std::vector<Outcome>& outcomes) {
@@ -402,21 +434,27 @@ void print_json(const std::vector<Outcome>& outcomes) {
     for (const auto& [event, figures] : each.events) {
       const Bound* bound = bound_of(event);
       events += fmt::format(
-          "{}{{\"event\": \"{}\", \"count\": {}, \"median_us\": {:.2f}, \"p99_us\": {:.2f}, \"worst_us\": {:.1f}{}}}",
-          events.empty() ? "" : ", ", event, figures.count, figures.median, figures.p99, figures.worst,
+          "{}{{\"event\": \"{}\", \"count\": {}, \"median_us\": {:.2f}, \"p99_us\": {:.2f}, "
+          "\"worst_us\": {:.1f}{}}}",
+          events.empty() ? "" : ", ", event, figures.count, figures.median, figures.p99,
+          figures.worst,
           bound == nullptr ? ""
           : bound->worst > 0
               ? fmt::format(", \"bound_worst_us\": {:.0f}", bound->worst)
-              : fmt::format(", \"bound_median_us\": {:.0f}, \"bound_p99_us\": {:.0f}", bound->median, bound->p99));
+              : fmt::format(", \"bound_median_us\": {:.0f}, \"bound_p99_us\": {:.0f}",
+                            bound->median, bound->p99));
     }
     items += fmt::format(
-        "{}{{\"nodes\": {}, \"slots\": {}, \"core_mib\": {:.1f}, \"bound_core_mib\": {:.0f}, \"bench_mib\": {:.1f}, "
+        "{}{{\"nodes\": {}, \"slots\": {}, \"core_mib\": {:.1f}, \"bound_core_mib\": {:.0f}, "
+        "\"bench_mib\": {:.1f}, "
         "\"resident_mib\": {:.1f}, \"events\": [{}]}}",
-        items.empty() ? "" : ", ", each.nodes, each.slots, each.core_mib, memory_bound_mib, each.bench_mib,
-        each.resident_mib, events);
+        items.empty() ? "" : ", ", each.nodes, each.slots, each.core_mib, memory_bound_mib,
+        each.bench_mib, each.resident_mib, events);
   }
-  fmt::print("{{\"benchmark\": \"head\", \"drivers\": {}, \"classes\": {}, \"tasks\": {}, \"items\": [{}]}}\n", drivers,
-             classes, tasks, items);
+  fmt::print(
+      "{{\"benchmark\": \"head\", \"drivers\": {}, \"classes\": {}, \"tasks\": {}, \"items\": "
+      "[{}]}}\n",
+      drivers, classes, tasks, items);
 }
 
 }  // namespace

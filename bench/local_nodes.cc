@@ -25,7 +25,8 @@ std::string text_of(const fs::path& path) {
 
 // Runs the program in the same directory and waits for its exit. `output` receives its output.
 int run(const Words& words, const fs::path& output) {
-  const std::string program = (fs::read_symlink("/proc/self/exe").parent_path() / "mobula").string();
+  const std::string program =
+      (fs::read_symlink("/proc/self/exe").parent_path() / "mobula").string();
   std::vector<char*> arguments{const_cast<char*>(program.c_str())};
   for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -46,7 +47,8 @@ int run(const Words& words, const fs::path& output) {
 
 LocalNodes::LocalNodes(int count, const Words& options) {
   std::string pattern = (fs::temp_directory_path() / "mobula-nodes-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no folder can be made like " + pattern);
+  if (::mkdtemp(pattern.data()) == nullptr)
+    throw std::runtime_error("no folder can be made like " + pattern);
   folder_ = pattern;
   const fs::path output = folder_ / "output";
   Words join{"--head"};
@@ -54,11 +56,13 @@ LocalNodes::LocalNodes(int count, const Words& options) {
     Words words{"start"};
     words.insert(words.end(), join.begin(), join.end());
     words.insert(words.end(), options.begin(), options.end());
-    for (const auto& word : {std::string("--num-cpus"), std::string("1"), std::string("--labels"),
-                             label + ("=" + std::to_string(i)), std::string("--state-dir"), state_of(i)}) {
+    for (const auto& word :
+         {std::string("--num-cpus"), std::string("1"), std::string("--labels"),
+          label + ("=" + std::to_string(i)), std::string("--state-dir"), state_of(i)}) {
       words.push_back(word);
     }
-    if (run(words, output) != 0) throw std::runtime_error("a node does not start: " + text_of(output));
+    if (run(words, output) != 0)
+      throw std::runtime_error("a node does not start: " + text_of(output));
     ++started_;
     if (i > 0) continue;
     const auto head = nlohmann::json::parse(text_of(state_of(0) + "/default/head/head.json"));
@@ -70,7 +74,8 @@ LocalNodes::LocalNodes(int count, const Words& options) {
 }
 
 LocalNodes::~LocalNodes() {
-  for (std::size_t i = started_; i-- > 0;) run({"stop", "--grace", "2", "--state-dir", state_of(i)}, folder_ / "output");
+  for (std::size_t i = started_; i-- > 0;)
+    run({"stop", "--grace", "2", "--state-dir", state_of(i)}, folder_ / "output");
   ::setenv("MOBULA_ADDRESS", "local", 1);
   ::unsetenv("MOBULA_STATE_DIR");
   std::error_code ignored;

@@ -52,10 +52,16 @@ int run_profile(int calls, bool as_json) {
   }
   Json items = Json::array();
   for (const auto& row : rows) {
-    items.push_back({{"calls", row.kind}, {"stage", row.stage}, {"what", row.what}, {"median_us", row.median_us},
-                     {"p90_us", row.p90_us}, {"count", row.calls}});
+    items.push_back({{"calls", row.kind},
+                     {"stage", row.stage},
+                     {"what", row.what},
+                     {"median_us", row.median_us},
+                     {"p90_us", row.p90_us},
+                     {"count", row.calls}});
   }
-  std::printf("%s\n", Json{{"apiVersion", "mobula/v1"}, {"kind", "Profile"}, {"items", items}}.dump(2).c_str());
+  std::printf(
+      "%s\n",
+      Json{{"apiVersion", "mobula/v1"}, {"kind", "Profile"}, {"items", items}}.dump(2).c_str());
   return 0;
 }
 
@@ -94,7 +100,8 @@ int run(int argc, char** argv) {
   app.add_flag("--quick", quick, "shorter runs: for a first look, not for publishing");
   app.add_flag("--smoke", smoke,
                "as short as can be, with small batches: does everything still run?");
-  app.add_flag("--profile", profiled, "where the time of one call goes, stage by stage, instead of benchmarks");
+  app.add_flag("--profile", profiled,
+               "where the time of one call goes, stage by stage, instead of benchmarks");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& why) {

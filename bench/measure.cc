@@ -17,7 +17,8 @@ double since(Clock::time_point begin) {
 }
 
 double quantile(std::vector<double> values, double part) {
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(part * static_cast<double>(values.size() - 1) + 0.5);
+  const auto at = values.begin() +
+                  static_cast<std::ptrdiff_t>(part * static_cast<double>(values.size() - 1) + 0.5);
   std::nth_element(values.begin(), at, values.end());
   return *at;
 }
@@ -47,7 +48,9 @@ Rate measure_rate(const Pace& pace, double multiplier, const std::function<void(
 
 Turns measure_in_turns(const Pace& pace, const std::vector<std::function<void()>>& things) {
   std::this_thread::sleep_for(pace.settle);
-  const auto seconds = [](std::chrono::milliseconds span) { return std::chrono::duration<double>(span).count(); };
+  const auto seconds = [](std::chrono::milliseconds span) {
+    return std::chrono::duration<double>(span).count();
+  };
   const auto count = static_cast<double>(things.size());
   const auto turn = [](const std::function<void()>& once, double span) {
     std::uint64_t calls = 0;
@@ -73,7 +76,8 @@ double Turns::rate(std::size_t thing) const { return quantile(rates.at(thing), 0
 
 Turns::Ratio Turns::time_over(std::size_t thing, std::size_t other) const {
   std::vector<double> ratios;
-  for (std::size_t i = 0; i < rates.at(thing).size(); ++i) ratios.push_back(rates.at(other)[i] / rates[thing][i]);
+  for (std::size_t i = 0; i < rates.at(thing).size(); ++i)
+    ratios.push_back(rates.at(other)[i] / rates[thing][i]);
   return {quantile(ratios, 0.5), quantile(ratios, 0.25), quantile(ratios, 0.75)};
 }
 
@@ -96,7 +100,11 @@ Figure figure(std::string name, std::string key, double value, std::string unit)
 }
 
 Figure figure(std::string name, std::string key, const Rate& rate, std::string unit) {
-  return {.name = std::move(name), .key = std::move(key), .mean = rate.mean, .sd = rate.sd, .unit = std::move(unit),
+  return {.name = std::move(name),
+          .key = std::move(key),
+          .mean = rate.mean,
+          .sd = rate.sd,
+          .unit = std::move(unit),
           .runs = rate.runs};
 }
 

@@ -24,7 +24,8 @@ struct ZeroPages {
   template <class U>
   ZeroPages(const ZeroPages<U>&) {}
   T* allocate(std::size_t count) {
-    void* pages = ::mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* pages = ::mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) throw std::bad_alloc();
     return static_cast<T*>(pages);
   }
@@ -119,7 +120,7 @@ struct Definition {
   double multiplier = 1;  // operations per call, before batches are divided
   Prepare prepare{};
   double num_cpus = cores();  // as Ray counts CPUs
-  Resources resources{};  // resources of the node in addition to its CPUs
+  Resources resources{};      // resources of the node in addition to its CPUs
 };
 
 enum class Against { round_trip, memcpy, fresh_copy };
@@ -142,11 +143,11 @@ Benchmark rate_benchmark(Definition definition, Against against) {
     const bool bytes = against != Against::round_trip;
     Rate rate;
     {
-      const auto cluster = init({.num_cpus = definition.num_cpus, .resources = definition.resources});
+      const auto cluster =
+          init({.num_cpus = definition.num_cpus, .resources = definition.resources});
       const auto once = definition.prepare(pace);
       // A benchmark that counts whole batches as one operation is not scaled by the divisor.
-      const double divided =
-          definition.multiplier == 1 ? 1 : definition.multiplier / pace.divisor;
+      const double divided = definition.multiplier == 1 ? 1 : definition.multiplier / pace.divisor;
       rate = measure_rate(pace, divided, once);
     }
     Figure figure{.name = definition.name,
@@ -208,14 +209,15 @@ std::vector<Definition> gigabyte_definitions() {
   return {
       {"single client put gigabytes", "single_client_put_gigabytes", 0.8,
        [](const Pace& pace) {
-         const auto zeros = std::make_shared<const ZeroArray>(static_cast<std::size_t>(100 * mebi / pace.divisor));
+         const auto zeros =
+             std::make_shared<const ZeroArray>(static_cast<std::size_t>(100 * mebi / pace.divisor));
          return [zeros] { std::ignore = put(*zeros); };
        }},
       {"single client put written gigabytes", "single_client_put_written_gigabytes", 0.8,
        [](const Pace& pace) {
-         return [ones = std::vector<std::int64_t>(static_cast<std::size_t>(100 * mebi / pace.divisor), 1)] {
-           std::ignore = put(ones);
-         };
+         return
+             [ones = std::vector<std::int64_t>(static_cast<std::size_t>(100 * mebi / pace.divisor),
+                                               1)] { std::ignore = put(ones); };
        }},
       {"multi client put gigabytes", "multi_client_put_gigabytes", 8,
        [](const Pace& pace) {
@@ -231,8 +233,10 @@ std::vector<Definition> gigabyte_definitions() {
 // Compares with NumPy's copy: into fresh memory with huge pages.
 Definition get_vector_definition() {
   constexpr double gigabytes = 0.134217728;  // 128 MiB
-  return {"single client get vector gigabytes", "single_client_get_vector_gigabytes", gigabytes, [](const Pace& pace) {
-            const auto count = static_cast<std::size_t>((std::int64_t{128} << 20) / 4 / pace.divisor);
+  return {"single client get vector gigabytes", "single_client_get_vector_gigabytes", gigabytes,
+          [](const Pace& pace) {
+            const auto count =
+                static_cast<std::size_t>((std::int64_t{128} << 20) / 4 / pace.divisor);
             return [ref = put(std::vector<float>(count, 1))] { std::ignore = get(ref); };
           }};
 }
@@ -317,7 +321,8 @@ std::vector<Definition> group_definitions() {
            .prepare = [](const Pace& pace) -> std::function<void()> {
              return [count = pace.batch(100)] {
                std::vector<PlacementGroup> groups;
-               for (int i = 0; i < count; ++i) groups.push_back(placement_group({{{"custom", 0.001}}}));
+               for (int i = 0; i < count; ++i)
+                 groups.push_back(placement_group({{{"custom", 0.001}}}));
                for (const auto& group : groups) {
                  if (!group.wait(std::chrono::seconds(30))) {
                    throw std::runtime_error("a placement group of 0.001 custom did not come");
@@ -340,14 +345,15 @@ std::vector<Figure> actor_release(const Pace& pace) {
       auto server = actor<Server>.options({.num_cpus = 1}).remote();
       std::ignore = get(server.call<&Server::value>());
       ms.push_back(1e3 * seconds_of([&] {
-        server = {};
-        while (available_resources()["CPU"] < 1) std::this_thread::yield();
-      }));
+                     server = {};
+                     while (available_resources()["CPU"] < 1) std::this_thread::yield();
+                   }));
     }
   }
   std::ranges::nth_element(ms, ms.begin() + static_cast<std::ptrdiff_t>(ms.size() / 2));
   const double median = ms[ms.size() / 2];
-  Figure row = figure("last actor handle gone to its CPU free, median", "actor_release", median, "ms");
+  Figure row =
+      figure("last actor handle gone to its CPU free, median", "actor_release", median, "ms");
   row.runs = static_cast<int>(ms.size());
   put_beside(row, floor, 1e3 * median, true);
   return {row};
@@ -363,7 +369,8 @@ std::vector<Benchmark> microbenchmarks() {
   for (auto& one : task_definitions()) all.push_back(rate_benchmark(one, Against::round_trip));
   for (auto& one : actor_definitions()) all.push_back(rate_benchmark(one, Against::round_trip));
   for (auto& one : group_definitions()) all.push_back(rate_benchmark(one, Against::round_trip));
-  all.push_back({"actor_release", "the time until the resources of a dropped actor are free", &actor_release});
+  all.push_back({"actor_release", "the time until the resources of a dropped actor are free",
+                 &actor_release});
   return all;
 }
 

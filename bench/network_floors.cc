@@ -163,7 +163,8 @@ Floor sealed_tcp_stream() {
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
-  if (listener < 0 || ::bind(listener, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(listener, 1) != 0 ||
+  if (listener < 0 || ::bind(listener, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      ::listen(listener, 1) != 0 ||
       ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
     refused("a listener");
   }
@@ -181,9 +182,11 @@ Floor sealed_tcp_stream() {
       if (!receive_all(socket, sealed.data(), sealed.size())) refused("the sender is gone");
       int opened = 0;
       EVP_DecryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, key.data(), nonce.data());
-      EVP_DecryptUpdate(context.get(), plain.data() + at, &opened, sealed.data(), static_cast<int>(chunk));
+      EVP_DecryptUpdate(context.get(), plain.data() + at, &opened, sealed.data(),
+                        static_cast<int>(chunk));
       EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_SET_TAG, tag, sealed.data() + chunk);
-      if (EVP_DecryptFinal_ex(context.get(), plain.data() + at + opened, &opened) != 1) throw std::runtime_error("a chunk does not open");
+      if (EVP_DecryptFinal_ex(context.get(), plain.data() + at + opened, &opened) != 1)
+        throw std::runtime_error("a chunk does not open");
       at = (at + chunk) % plain.size();
     }
   };
@@ -192,13 +195,15 @@ Floor sealed_tcp_stream() {
   const double seconds = seconds_of([&] { take(chunks); });
   ::close(socket);
   ::close(listener);
-  return {"one TCP connection, sealed and opened", static_cast<double>(chunks) * chunk / seconds / 1e9, "GB/s"};
+  return {"one TCP connection, sealed and opened",
+          static_cast<double>(chunks) * chunk / seconds / 1e9, "GB/s"};
 }
 
 Floor curve_round_trip() { return {"round trip of ZeroMQ with CURVE", 1e6 / echo_rate(1), "us"}; }
 
 Floor curve_echo(int outstanding) {
-  return {"echo of ZeroMQ with CURVE, " + std::to_string(outstanding) + " on their way", echo_rate(outstanding), "1/s"};
+  return {"echo of ZeroMQ with CURVE, " + std::to_string(outstanding) + " on their way",
+          echo_rate(outstanding), "1/s"};
 }
 
 }  // namespace mobula::bench

@@ -88,7 +88,13 @@ double row_ns() {
   const double began = cpu_us();
   for (int i = 0; i < rows; ++i) {
     const Time at = Time::from_ns(i);
-    calls.add({TaskId::of(static_cast<std::uint64_t>(i)), form, at, at, at, false, {ProcessId::of(1), NodeId::of(1), 1us, 1}});
+    calls.add({TaskId::of(static_cast<std::uint64_t>(i)),
+               form,
+               at,
+               at,
+               at,
+               false,
+               {ProcessId::of(1), NodeId::of(1), 1us, 1}});
   }
   const double spent = cpu_us() - began;
   return calls.forgotten() > 0 ? spent * 1000 / rows : 0;
@@ -102,11 +108,12 @@ int main(int argc, char** argv) {
   std::vector<int> sizes;
   for (int i = 1; i < argc; ++i) sizes.push_back(std::max(1, std::atoi(argv[i])));
   if (sizes.empty()) sizes = {1000, 10'000, 100'000};
-  fmt::print("{:>10}{:>14}{:>14}{:>10}{:>10}{:>10}\n", "tasks", "median us", "worst us", "listed", "counted", "left out");
+  fmt::print("{:>10}{:>14}{:>14}{:>10}{:>10}{:>10}\n", "tasks", "median us", "worst us", "listed",
+             "counted", "left out");
   for (const int tasks : sizes) {
     const auto asked = client::ask(tasks);
-    fmt::print("{:>10}{:>14.0f}{:>14.0f}{:>10}{:>10}{:>10}\n", tasks, asked.median, asked.worst, asked.listed,
-               asked.counted, asked.left_out);
+    fmt::print("{:>10}{:>14.0f}{:>14.0f}{:>10}{:>10}{:>10}\n", tasks, asked.median, asked.worst,
+               asked.listed, asked.counted, asked.left_out);
   }
   fmt::print("a row for timelines: {:.0f} ns\n", client::row_ns());
   return 0;

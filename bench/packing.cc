@@ -69,7 +69,8 @@ bool take_whole(Machine& machine, int gpus) {
 }
 
 // Visits every way to give `ask` devices of the machine, with equal devices counted once.
-void each_way(const Machine& machine, const Ask& ask, const std::function<void(const Machine&)>& visit) {
+void each_way(const Machine& machine, const Ask& ask,
+              const std::function<void(const Machine&)>& visit) {
   if (ask.cpus > machine.cpus) return;
   Machine after = machine;
   after.cpus -= ask.cpus;
@@ -238,8 +239,8 @@ bool places_from(std::vector<Machine>& machines, const Case& drawn, std::size_t 
 // does not fit. The highest score wins.
 double spare(const Machine& machine, const Ask& ask) {
   double score = 0;
-  for (const auto& [asked, left] : {std::pair(ask.cpus, machine.cpus),
-                                    std::pair(ask.gpus, free_devices(machine))}) {
+  for (const auto& [asked, left] :
+       {std::pair(ask.cpus, machine.cpus), std::pair(ask.gpus, free_devices(machine))}) {
     if (asked == 0) continue;
     if (asked > left) return -1;
     score += static_cast<double>(left - asked) / left;
@@ -411,11 +412,12 @@ std::string describe(const Quality& quality, const std::string& of) {
     return all == 0 ? 100.0 : 100.0 * static_cast<double>(some) / static_cast<double>(all);
   };
   return fmt::format(
-      "{}: {} cases; optimum in {:.1f} % (Ray's rule: {:.1f} %); {:.1f} % of what is possible (Ray's "
+      "{}: {} cases; optimum in {:.1f} % (Ray's rule: {:.1f} %); {:.1f} % of what is possible "
+      "(Ray's "
       "rule: {:.1f} %); better than Ray's rule in {}, worse in {}\n",
-      of, quality.cases, part(quality.best, quality.cases), part(quality.best_of_ray, quality.cases),
-      part(quality.used, quality.most), part(quality.used_by_ray, quality.most),
-      quality.better_than_ray, quality.worse_than_ray);
+      of, quality.cases, part(quality.best, quality.cases),
+      part(quality.best_of_ray, quality.cases), part(quality.used, quality.most),
+      part(quality.used_by_ray, quality.most), quality.better_than_ray, quality.worse_than_ray);
 }
 
 }  // namespace mobula::internal::packing

@@ -47,10 +47,10 @@ bool can_be_placed(const Case& drawn);
 // Totals over this many cases of each kind.
 struct Quality {
   int cases = 0;
-  int best = 0, best_of_ray = 0;        // cases that reach the optimum
+  int best = 0, best_of_ray = 0;  // cases that reach the optimum
   int worse_than_ray = 0, better_than_ray = 0;
   std::int64_t used = 0, used_by_ray = 0, most = 0;  // tenths of devices, or placed groups
-  std::vector<std::uint64_t> worse;     // seeds of the worse cases
+  std::vector<std::uint64_t> worse;                  // seeds of the worse cases
 };
 Quality measure_requests(int cases);
 Quality measure_groups(int cases);

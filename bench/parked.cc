@@ -50,8 +50,10 @@ Figure parked_round_trip(const Pace& pace, int here, int there) {
   const Floor again = futex_round_trip(here, there);
   floor.value = (floor.value + again.value) / 2;
   const bool one = here == there;
-  auto found = figure(one ? "a task's round trip, parked, on one processor" : "a task's round trip, parked, between processors",
-                      one ? "parked_round_trip_one_processor" : "parked_round_trip", mean_of(runs), "us");
+  auto found =
+      figure(one ? "a task's round trip, parked, on one processor"
+                 : "a task's round trip, parked, between processors",
+             one ? "parked_round_trip_one_processor" : "parked_round_trip", mean_of(runs), "us");
   put_beside(found, floor, found.mean, true);
   return found;
 }
@@ -59,7 +61,8 @@ Figure parked_round_trip(const Pace& pace, int here, int there) {
 std::vector<Figure> parked(const Pace& pace) {
   const std::vector<int> processors = allowed_processors();
   std::vector<Figure> figures;
-  if (processors.size() > 1) figures.push_back(parked_round_trip(pace, processors[0], processors[1]));
+  if (processors.size() > 1)
+    figures.push_back(parked_round_trip(pace, processors[0], processors[1]));
   figures.push_back(parked_round_trip(pace, processors[0], processors[0]));
   return figures;
 }

@@ -32,7 +32,8 @@ void bind_all_threads(int processor) {
   const cpu_set_t set = only(processor);
   for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
     const pid_t id = std::atoi(thread.path().filename().c_str());
-    if (::sched_setaffinity(id, sizeof set, &set) != 0 && errno != ESRCH) refused("sched_setaffinity");
+    if (::sched_setaffinity(id, sizeof set, &set) != 0 && errno != ESRCH)
+      refused("sched_setaffinity");
   }
 }
 

@@ -90,7 +90,8 @@ void add_demand(ClusterState& state, std::int64_t of_each) {
     slots.demand.id = ClassId::of(static_cast<std::uint64_t>(i) + 1);
     slots.demand.program = ProgramId::of(1);
     static constexpr int units[] = {0, 2500, 5000, 10'000, 10'000, 20'000, 40'000, 80'000};
-    if (units[i % 8] > 0) slots.demand.request.resources.set("GPU", Quantity::from_units(units[i % 8]));
+    if (units[i % 8] > 0)
+      slots.demand.request.resources.set("GPU", Quantity::from_units(units[i % 8]));
     slots.demand.request.resources.set("CPU", Quantity::from_units(10'000 + i % 50));
     slots.count = of_each;
     state.slots.push_back(std::move(slots));
@@ -149,8 +150,9 @@ int main(int argc, char** argv) {
   std::vector<std::int64_t> sizes;
   for (int i = 1; i < argc; ++i) sizes.push_back(std::atoll(argv[i]));
   if (sizes.empty()) sizes = {10, 100, 1000, 10'000};
-  fmt::print("{} classes and {} groups wait; ms of one plan, nodes launched and ended, demands left\n",
-             mobula::internal::planner::classes, mobula::internal::planner::groups);
+  fmt::print(
+      "{} classes and {} groups wait; ms of one plan, nodes launched and ended, demands left\n",
+      mobula::internal::planner::classes, mobula::internal::planner::groups);
   fmt::print("{:>6} {:>10} {:>8} {:>10} {:>8} {:>8} {:>10} {:>8}\n", "nodes", "room ms", "launched",
              "full ms", "launched", "left", "idle ms", "ended");
   for (const auto nodes : sizes) mobula::internal::planner::print_row(nodes);

@@ -24,7 +24,9 @@ int waits(int x) {
   return x;
 }
 
-double since(Clock::time_point begun) { return std::chrono::duration<double>(Clock::now() - begun).count(); }
+double since(Clock::time_point begun) {
+  return std::chrono::duration<double>(Clock::now() - begun).count();
+}
 
 void run_batch() {
   std::vector<mobula::ObjectRef<int>> refs;
@@ -32,7 +34,8 @@ void run_batch() {
   for (int i = 0; i < at_once; ++i) refs.push_back(mobula::task<next>.remote(i));
   long sum = 0;
   for (const int value : mobula::get(refs)) sum += value;
-  if (sum != static_cast<long>(at_once) * (at_once + 1) / 2) throw std::runtime_error("a wrong sum");
+  if (sum != static_cast<long>(at_once) * (at_once + 1) / 2)
+    throw std::runtime_error("a wrong sum");
 }
 
 void run_for(double seconds) {
@@ -66,7 +69,8 @@ int main() {
       run_paced(static_cast<int>(amount));
     } else if (order == "hold") {
       const auto begun = Clock::now();
-      while (held.size() < static_cast<std::size_t>(amount)) held.push_back(mobula::task<waits>.remote(0));
+      while (held.size() < static_cast<std::size_t>(amount))
+        held.push_back(mobula::task<waits>.remote(0));
       std::cout << held.size() << " " << since(begun) << std::endl;
     } else {
       std::cerr << "no such order: " << order << "\n";

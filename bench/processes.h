@@ -16,7 +16,7 @@ struct Process {
   std::string role;  // "head", "agent", or the program's name
   std::int64_t resident_bytes = 0;
   std::int64_t private_bytes = 0;  // RssAnon and RssFile, without shared memory
-  double cpu_seconds = 0;  // since the start
+  double cpu_seconds = 0;          // since the start
 };
 
 // Resident memory of this process.

@@ -28,7 +28,8 @@ Passed passed_stages() {
   auto& stages = detail::stages();
   stages.record();
   Passed passed;
-  for (std::size_t i = 0; i < stage_count; ++i) passed.push_back(stages.last(static_cast<Stage>(i)));
+  for (std::size_t i = 0; i < stage_count; ++i)
+    passed.push_back(stages.last(static_cast<Stage>(i)));
   return passed;
 }
 
@@ -39,7 +40,8 @@ class Server {
 
 std::int64_t now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch()).count();
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 struct Span {
@@ -65,7 +67,8 @@ struct Call {
 };
 
 // `call` makes one call and waits for its result.
-std::vector<ProfileRow> profile_of(const std::string& kind, int calls, std::chrono::microseconds pause,
+std::vector<ProfileRow> profile_of(const std::string& kind, int calls,
+                                   std::chrono::microseconds pause,
                                    const std::function<Passed()>& call) {
   std::vector<Call> seen;
   for (int i = 0; i < calls; ++i) {
@@ -94,7 +97,8 @@ std::vector<ProfileRow> profile_of(const std::string& kind, int calls, std::chro
     edges.push_back(call_seen.got);
     // The call took another path.
     if (!std::is_sorted(edges.begin(), edges.end()) || edges.front() == 0) continue;
-    for (std::size_t k = 0; k < stage_count; ++k) times[k].push_back(static_cast<double>(edges[k + 1] - edges[k]) / 1000);
+    for (std::size_t k = 0; k < stage_count; ++k)
+      times[k].push_back(static_cast<double>(edges[k + 1] - edges[k]) / 1000);
     times[stage_count].push_back(static_cast<double>(edges.back() - edges.front()) / 1000);
   }
   std::vector<ProfileRow> rows;
@@ -102,8 +106,10 @@ std::vector<ProfileRow> profile_of(const std::string& kind, int calls, std::chro
     auto& column = times[k];
     if (column.empty()) throw std::runtime_error("no call went by ring from end to end");
     std::sort(column.begin(), column.end());
-    rows.push_back({kind, k < stage_count ? spans[k].name : "all", k < stage_count ? spans[k].what : "from submission to the result",
-                    column[column.size() / 2], column[column.size() * 9 / 10], static_cast<int>(column.size())});
+    rows.push_back({kind, k < stage_count ? spans[k].name : "all",
+                    k < stage_count ? spans[k].what : "from submission to the result",
+                    column[column.size() / 2], column[column.size() * 9 / 10],
+                    static_cast<int>(column.size())});
   }
   return rows;
 }
@@ -115,7 +121,9 @@ std::vector<ProfileRow> profile(int calls) {
   const auto cluster = init({.num_cpus = 1});
   const auto task_call = [] { return get(task<passed_stages>.remote()); };
   std::vector<ProfileRow> rows = profile_of("tasks, one after another", calls, 0us, task_call);
-  const auto add = [&](std::vector<ProfileRow> more) { rows.insert(rows.end(), more.begin(), more.end()); };
+  const auto add = [&](std::vector<ProfileRow> more) {
+    rows.insert(rows.end(), more.begin(), more.end());
+  };
   add(profile_of("tasks, 2 ms apart", std::max(20, calls / 10), 2ms, task_call));
   const auto server = actor<Server>.options({.num_cpus = 0}).remote();
   const auto actor_call = [&] { return get(server.call<&Server::passed>()); };
@@ -127,11 +135,12 @@ void print_profile(const std::vector<ProfileRow>& rows) {
   std::string kind;
   for (const auto& row : rows) {
     if (row.kind != kind) {
-      std::printf("%s%s (%d calls)\n  %-10s %10s %10s  %s\n", kind.empty() ? "" : "\n", row.kind.c_str(), row.calls,
-                  "stage", "median us", "p90 us", "what");
+      std::printf("%s%s (%d calls)\n  %-10s %10s %10s  %s\n", kind.empty() ? "" : "\n",
+                  row.kind.c_str(), row.calls, "stage", "median us", "p90 us", "what");
     }
     kind = row.kind;
-    std::printf("  %-10s %10.2f %10.2f  %s\n", row.stage.c_str(), row.median_us, row.p90_us, row.what.c_str());
+    std::printf("  %-10s %10.2f %10.2f  %s\n", row.stage.c_str(), row.median_us, row.p90_us,
+                row.what.c_str());
   }
 }
 

@@ -36,7 +36,8 @@ void blocked(std::string until) {
 
 std::int64_t sum_of_all(std::vector<ObjectRef<List>> refs) {
   std::int64_t sum = 0;
-  for (const List& list : get(refs)) sum += std::accumulate(list.begin(), list.end(), std::int64_t{0});
+  for (const List& list : get(refs))
+    sum += std::accumulate(list.begin(), list.end(), std::int64_t{0});
   return sum;
 }
 
@@ -51,7 +52,8 @@ class Folder {
  public:
   Folder() {
     std::string pattern = (std::filesystem::temp_directory_path() / "mobula-bench-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no folder can be made in " + pattern);
+    if (::mkdtemp(pattern.data()) == nullptr)
+      throw std::runtime_error("no folder can be made in " + pattern);
     path_ = pattern;
   }
   ~Folder() { std::filesystem::remove_all(path_); }
@@ -88,10 +90,12 @@ std::vector<Figure> queued_tasks(const Pace& pace) {
     for (const auto& ref : refs) get(ref);
   });
   const std::string many = std::to_string(count);
-  return {figure(many + " queued tasks, from the first to the last result", "single_node_queued_s", seconds, "s"),
+  return {figure(many + " queued tasks, from the first to the last result", "single_node_queued_s",
+                 seconds, "s"),
           figure("of which submitting", "single_node_queued_submit_s", submitted, "s"),
           figure("tasks a second", "single_node_queued", count / seconds, "1/s"),
-          figure("memory of the driver for each queued task", "single_node_queued_bytes", resident / count, "B")};
+          figure("memory of the driver for each queued task", "single_node_queued_bytes",
+                 resident / count, "B")};
 }
 
 // Ray passes the arguments one by one. A C++ function has a fixed number of parameters, so the task
@@ -103,19 +107,22 @@ std::vector<Figure> many_arguments(const Pace& pace) {
     std::vector<ObjectRef<List>> refs;
     for (int i = 0; i < count; ++i) refs.push_back(put(List(list_length, 1)));
     const auto sum = get(task<sum_of_all>.remote(refs));
-    expect(sum == std::int64_t{count} * static_cast<std::int64_t>(list_length), "the sum over all arguments");
+    expect(sum == std::int64_t{count} * static_cast<std::int64_t>(list_length),
+           "the sum over all arguments");
   });
-  return {figure(std::to_string(count) + " lists of 80 kB put and given to one task", "single_node_args_s", seconds, "s")};
+  return {figure(std::to_string(count) + " lists of 80 kB put and given to one task",
+                 "single_node_args_s", seconds, "s")};
 }
 
 std::vector<Figure> many_returns(const Pace&) {
   const auto cluster = init();
   const double seconds = seconds_of([&] {
     const auto refs = task<many_lists>.options({.num_returns = returns}).split().remote();
-    for (const auto& ref : refs) expect(get(ref).size() == list_length, "a list of a task with many results");
+    for (const auto& ref : refs)
+      expect(get(ref).size() == list_length, "a list of a task with many results");
   });
-  return {figure(std::to_string(returns) + " lists of 80 kB returned by one task, got one by one", "single_node_returns_s",
-                 seconds, "s")};
+  return {figure(std::to_string(returns) + " lists of 80 kB returned by one task, got one by one",
+                 "single_node_returns_s", seconds, "s")};
 }
 
 std::vector<Figure> many_gets(const Pace& pace) {
@@ -129,7 +136,8 @@ std::vector<Figure> many_gets(const Pace& pace) {
       expect(lists[static_cast<std::size_t>(i)].back() == i, "one of many objects got at once");
     }
   });
-  return {figure(std::to_string(count) + " lists of 80 kB put, and got at once", "single_node_get_s", seconds, "s")};
+  return {figure(std::to_string(count) + " lists of 80 kB put, and got at once",
+                 "single_node_get_s", seconds, "s")};
 }
 
 }  // namespace

@@ -109,7 +109,8 @@ ForkTimes fork_times;
     },
     nullptr,
     [] {
-      const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - fork_times.begin;
+      const std::chrono::duration<double, std::micro> took =
+          std::chrono::steady_clock::now() - fork_times.begin;
       fork_times.microseconds = took.count();
       fork_times.copied = true;
     });
@@ -127,9 +128,9 @@ std::vector<Figure> single_actors(int count, const Floor& floor) {
   std::vector<double> starts;
   for (int i = 0; i < count; ++i) {
     starts.push_back(1e3 * seconds_of([&] {
-      auto one = actor<Forked>.options({.num_cpus = 0}).remote();
-      forks.push_back(get(one.call<&Forked::microseconds>()));
-    }));
+                       auto one = actor<Forked>.options({.num_cpus = 0}).remote();
+                       forks.push_back(get(one.call<&Forked::microseconds>()));
+                     }));
   }
   std::ranges::sort(forks);
   std::ranges::sort(starts);
@@ -159,7 +160,8 @@ std::vector<Figure> many_actors(const Pace& pace) {
                           count / seconds, "1/s");
   put_beside(started, floor, seconds * 1e6 / count, true);
   std::vector<Figure> figures{started};
-  std::ranges::move(single_actors(std::max(20, pace.batch(100)), floor), std::back_inserter(figures));
+  std::ranges::move(single_actors(std::max(20, pace.batch(100)), floor),
+                    std::back_inserter(figures));
   return figures;
 }
 
@@ -173,8 +175,8 @@ std::vector<Figure> fresh_gpu_tasks(const Pace& pace) {
   const auto one = task<visible_devices>.options({.num_cpus = 0, .num_gpus = 1});
   for (int i = 0; i < 10; ++i) expect(get(one.remote()) == "0", "CUDA_VISIBLE_DEVICES");
   std::vector<Figure> figures;
-  const auto measure = [&](const std::string& what, const std::string& key, std::chrono::milliseconds pause,
-                           bool own_slot) {
+  const auto measure = [&](const std::string& what, const std::string& key,
+                           std::chrono::milliseconds pause, bool own_slot) {
     std::vector<double> milliseconds;
     for (int i = 0; i < count; ++i) {
       std::this_thread::sleep_for(pause);
@@ -195,7 +197,8 @@ std::vector<Figure> fresh_gpu_tasks(const Pace& pace) {
   };
   using namespace std::chrono_literals;
   measure("GPU task in a fresh process and a slot of its own", "gpu_task_fresh_slot", 250ms, true);
-  measure("GPU task in a fresh process, 40 ms after the one before", "gpu_task_fresh_process_after_pause", 40ms, false);
+  measure("GPU task in a fresh process, 40 ms after the one before",
+          "gpu_task_fresh_process_after_pause", 40ms, false);
   measure("GPU task in a fresh process, one after another", "gpu_task_fresh_process", 0ms, false);
   return figures;
 }
@@ -204,14 +207,16 @@ std::vector<Figure> fresh_gpu_tasks(const Pace& pace) {
 // left ten seconds later.
 std::vector<Figure> fresh_puts(const Pace& pace) {
   const Floor floor = warm_memcpy_to_memfd();
-  const std::vector<std::int64_t> value(static_cast<std::size_t>(100 * (1 << 20) / pace.divisor), 1);
+  const std::vector<std::int64_t> value(static_cast<std::size_t>(100 * (1 << 20) / pace.divisor),
+                                        1);
   const double gigabytes = static_cast<double>(value.size() * sizeof(value[0])) / 1e9;
   const auto cluster = init();
   std::ignore = get(task<next>.remote(1));
   const double before = static_cast<double>(shared_bytes()) / mebi;
   const double fresh = gigabytes / seconds_of([&] { std::ignore = put(value); });
   std::vector<double> warm;
-  for (int i = 0; i < 5; ++i) warm.push_back(gigabytes / seconds_of([&] { std::ignore = put(value); }));
+  for (int i = 0; i < 5; ++i)
+    warm.push_back(gigabytes / seconds_of([&] { std::ignore = put(value); }));
   const double full = static_cast<double>(shared_bytes()) / mebi;
   std::this_thread::sleep_for(10s);
   const double after = static_cast<double>(shared_bytes()) / mebi;
@@ -219,7 +224,8 @@ std::vector<Figure> fresh_puts(const Pace& pace) {
       figure("put of 839 MB into new pages", "put_fresh_pages", fresh, "GB/s"),
       figure("the same into pages that were there", "put_warm_pages", mean_of(warm), "GB/s")};
   for (Figure& each : figures) put_beside(each, floor, each.mean, false);
-  figures.push_back(figure("shared memory of the machine, more than before", "put_shared_memory", full - before, "MiB"));
+  figures.push_back(figure("shared memory of the machine, more than before", "put_shared_memory",
+                           full - before, "MiB"));
   figures.push_back(figure("ten seconds later", "put_shared_memory_rested", after - before, "MiB"));
   return figures;
 }
@@ -256,7 +262,8 @@ void work_hard(const Pace& pace) {
   std::vector<ObjectRef<std::vector<std::int64_t>>> values;
   for (int i = 0; i < pace.batch(40); ++i) values.push_back(put(value));
   std::vector<ActorHandle<Counter>> actors;
-  for (int i = 0; i < pace.batch(40); ++i) actors.push_back(actor<Counter>.options({.num_cpus = 0}).remote());
+  for (int i = 0; i < pace.batch(40); ++i)
+    actors.push_back(actor<Counter>.options({.num_cpus = 0}).remote());
   for (auto& one : actors) std::ignore = get(one.call<&Counter::add>(1));
 }
 
@@ -273,7 +280,8 @@ std::vector<Figure> after_work(const Pace& pace) {
   const double before = rest();
   work_hard(pace);
   const double after = rest();
-  return {figure("private memory of all processes at rest, at first", "rest_private_before", before, "MiB"),
+  return {figure("private memory of all processes at rest, at first", "rest_private_before", before,
+                 "MiB"),
           figure("the same after work", "rest_private_after", after, "MiB"),
           figure("what more it is", "rest_private_ratio", after / before, "x")};
 }

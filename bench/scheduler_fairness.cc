@@ -55,7 +55,8 @@ Request asking(double gpus, double cpus) {
 
 class Cluster {
  public:
-  Cluster(int nodes, const std::vector<Greedy>& jobs) : jobs_(jobs), scheduler_(SchedulerSettings{}) {
+  Cluster(int nodes, const std::vector<Greedy>& jobs)
+      : jobs_(jobs), scheduler_(SchedulerSettings{}) {
     for (int i = 0; i < nodes; ++i) {
       scheduler_.add_node(NodeId::of(static_cast<std::uint64_t>(i) + 1), node_of_eight());
     }
@@ -138,7 +139,8 @@ class Cluster {
     const auto plan = scheduler_.plan(now_, [this] { return SlotId::of(++next_); });
     for (const auto& grant : plan.grants) {
       ends_[grant.id] = next_end(grant.job);
-      if (grant.class_id.bits().low > 100 && large_waited_ < Duration(0)) large_waited_ = now_ - *large_at_;
+      if (grant.class_id.bits().low > 100 && large_waited_ < Duration(0))
+        large_waited_ = now_ - *large_at_;
     }
     for (const auto& each : plan.recalls) recalled_.insert(each.slot);
   }
@@ -180,7 +182,8 @@ void measure_all() {
   fmt::print("4 nodes of 8 GPUs and 64 CPUs, 100 s after 20 s, shares of the dominant resource\n");
   measure("two alike, one 10 s later", {{"a", asking(1, 1)}, {"b", asking(1, 1), 1, 10s}});
   measure("GPUs against CPUs", {{"gpus", asking(1, 1)}, {"cpus", asking(0, 2)}});
-  measure("quarters against pairs", {{"quarters", asking(0.25, 1)}, {"pairs", asking(2, 1), 1, 10s}});
+  measure("quarters against pairs",
+          {{"quarters", asking(0.25, 1)}, {"pairs", asking(2, 1), 1, 10s}});
   measure("weights 1 and 3", {{"a", asking(1, 1)}, {"b", asking(1, 1), 3, 10s}});
   measure("four, long and short tasks", {{"a", asking(1, 1), 1, {}, 2s},
                                          {"b", asking(1, 1), 1, 5s, 100ms},

@@ -47,7 +47,8 @@ NodeShape node_of_eight() {
   shape.resources.push_back({"CPU", {{Quantity::whole(64), {}, {}, 0}}});
   ResourceShape gpus{"GPU", {}};
   for (int i = 0; i < 8; ++i) {
-    gpus.instances.push_back({Quantity::whole(1), std::to_string(i), {"H100"}, std::int64_t{80} << 30});
+    gpus.instances.push_back(
+        {Quantity::whole(1), std::to_string(i), {"H100"}, std::int64_t{80} << 30});
   }
   shape.resources.push_back(std::move(gpus));
   shape.task_executors = 256;
@@ -123,7 +124,8 @@ class Cluster {
   }
   void state(int number, int lessee, int more) {
     LesseeDemand demand;
-    demand.lessee = ProcessId::of(static_cast<std::uint64_t>(number * lessees_of_class + lessee) + 1);
+    demand.lessee =
+        ProcessId::of(static_cast<std::uint64_t>(number * lessees_of_class + lessee) + 1);
     demand.demand = class_of(number);
     demand.wanted_slots = more;
     demand.oldest_waiting = now_;
@@ -175,9 +177,12 @@ void measure(int nodes) {
     leaves.all.push_back(left);
     joins.all.push_back(joined);
   }
-  fmt::print("{:>6} {:>7} {:>7.2f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>7.0f} {:>7.0f} {:>6}\n",
-             nodes, cluster.held(), filled, placements.at(0.5), placements.at(0.99), returns.at(0.5),
-             returns.at(0.99), both.at(0.5), both.at(0.99), refusals.at(0.5), refusals.at(0.99), leaves.at(1), joins.at(1), memory);
+  fmt::print(
+      "{:>6} {:>7} {:>7.2f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} "
+      "{:>8.1f} {:>7.0f} {:>7.0f} {:>6}\n",
+      nodes, cluster.held(), filled, placements.at(0.5), placements.at(0.99), returns.at(0.5),
+      returns.at(0.99), both.at(0.5), both.at(0.99), refusals.at(0.5), refusals.at(0.99),
+      leaves.at(1), joins.at(1), memory);
   std::fflush(stdout);
 }
 
@@ -188,11 +193,14 @@ int main(int argc, char** argv) {
   std::vector<int> sizes{argv + 1 == argv + argc ? std::vector<int>{10, 100, 1000, 10'000}
                                                  : std::vector<int>{}};
   for (int i = 1; i < argc; ++i) sizes.push_back(std::atoi(argv[i]));
-  fmt::print("{} classes of {} lessees, each wanting 10 slots; µs, leave and join at worst, memory in MiB\n",
-             mobula::internal::scheduler::classes, mobula::internal::scheduler::lessees_of_class);
-  fmt::print("{:>6} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7} {:>6}\n", "nodes", "slots",
-             "fill s", "place50", "place99", "return50", "return99", "both50", "both99", "refuse50", "refuse99", "leave", "join",
-             "memory");
+  fmt::print(
+      "{} classes of {} lessees, each wanting 10 slots; µs, leave and join at worst, memory in "
+      "MiB\n",
+      mobula::internal::scheduler::classes, mobula::internal::scheduler::lessees_of_class);
+  fmt::print(
+      "{:>6} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7} {:>6}\n",
+      "nodes", "slots", "fill s", "place50", "place99", "return50", "return99", "both50", "both99",
+      "refuse50", "refuse99", "leave", "join", "memory");
   for (const int nodes : sizes) mobula::internal::scheduler::measure(nodes);
   return 0;
 }

@@ -41,9 +41,12 @@ class Maker {
 
 using Handle = ActorHandle<Maker>;
 
-void round_trip(const Handle& maker, const Handle& user, std::int64_t bytes, Transport transport, Use use) {
-  const auto made = maker.method<&Maker::make>().options({.tensor_transport = transport}).remote(bytes);
-  const std::int64_t seen = use == Use::look ? get(user.call<&Maker::look>(made)) : get(user.call<&Maker::copy>(made));
+void round_trip(const Handle& maker, const Handle& user, std::int64_t bytes, Transport transport,
+                Use use) {
+  const auto made =
+      maker.method<&Maker::make>().options({.tensor_transport = transport}).remote(bytes);
+  const std::int64_t seen =
+      use == Use::look ? get(user.call<&Maker::look>(made)) : get(user.call<&Maker::copy>(made));
   expect(seen == bytes, "the bytes of a tensor");
 }
 
@@ -52,10 +55,13 @@ std::string text_of(std::int64_t bytes) {
   return bytes >= 1024 ? std::to_string(bytes >> 10) + " KiB" : std::to_string(bytes) + " B";
 }
 
-Figure rounds(const Pace& pace, const std::string& name, const std::string& key, const Handle& maker,
-              const Handle& user, std::int64_t bytes, Transport transport, Use use) {
+Figure rounds(const Pace& pace, const std::string& name, const std::string& key,
+              const Handle& maker, const Handle& user, std::int64_t bytes, Transport transport,
+              Use use) {
   for (int i = 0; i < 3; ++i) round_trip(maker, user, bytes, transport, use);
-  return figure(name, key, measure_rate(pace, 1, [&] { round_trip(maker, user, bytes, transport, use); }), "1/s");
+  return figure(name, key,
+                measure_rate(pace, 1, [&] { round_trip(maker, user, bytes, transport, use); }),
+                "1/s");
 }
 
 Figure ratio(std::string name, std::string key, double value) {
@@ -63,7 +69,8 @@ Figure ratio(std::string name, std::string key, double value) {
 }
 
 // Ratio of the durations of two actions that took turns.
-Figure ratio(std::string name, std::string key, const Turns& turns, std::size_t thing, std::size_t other) {
+Figure ratio(std::string name, std::string key, const Turns& turns, std::size_t thing,
+             std::size_t other) {
   const auto found = turns.time_over(thing, other);
   Figure figure = ratio(std::move(name), std::move(key), found.median);
   figure.sd = (found.high - found.low) / 2;
@@ -73,37 +80,42 @@ Figure ratio(std::string name, std::string key, const Turns& turns, std::size_t 
 
 // Rounds of one size, next to two ordinary calls with an inline argument from the first to the
 // second, and next to two calls that wait for each other. Returns the rounds per second.
-double beside_calls(const Pace& pace, const Handle& maker, const Handle& user, std::int64_t bytes, const std::string& name,
-                  const std::string& key, std::vector<Figure>& figures) {
+double beside_calls(const Pace& pace, const Handle& maker, const Handle& user, std::int64_t bytes,
+                    const std::string& name, const std::string& key, std::vector<Figure>& figures) {
   enum { tensor, passed_on, apart };
-  const auto turns = measure_in_turns(
-      pace, {[&] { round_trip(maker, user, bytes, Transport::shm, Use::look); },
-             [&] {
-               const auto made = maker.call<&Maker::number>(bytes);
-               expect(get(user.call<&Maker::number>(made)) == bytes, "a number");
-             },
-             [&] {
-               expect(get(maker.call<&Maker::number>(bytes)) == bytes, "a number");
-               expect(get(user.call<&Maker::number>(bytes)) == bytes, "a number");
-             }});
+  const auto turns =
+      measure_in_turns(pace, {[&] { round_trip(maker, user, bytes, Transport::shm, Use::look); },
+                              [&] {
+                                const auto made = maker.call<&Maker::number>(bytes);
+                                expect(get(user.call<&Maker::number>(made)) == bytes, "a number");
+                              },
+                              [&] {
+                                expect(get(maker.call<&Maker::number>(bytes)) == bytes, "a number");
+                                expect(get(user.call<&Maker::number>(bytes)) == bytes, "a number");
+                              }});
   const std::string suffix = "_" + std::to_string(bytes);
   figures.push_back(figure(name, key + suffix, turns.rate(tensor), "1/s"));
-  figures.push_back(ratio("time of that over a call whose argument is another's number", key + "_over_inline" + suffix,
-                          turns, tensor, passed_on));
-  figures.push_back(ratio("time of that over two calls, each waited for", key + "_over_calls" + suffix, turns, tensor, apart));
+  figures.push_back(ratio("time of that over a call whose argument is another's number",
+                          key + "_over_inline" + suffix, turns, tensor, passed_on));
+  figures.push_back(ratio("time of that over two calls, each waited for",
+                          key + "_over_calls" + suffix, turns, tensor, apart));
   return turns.rate(tensor);
 }
 
 // A call whose argument is a tensor in the actor itself, next to a call whose argument is a number.
-void passed_to_its_maker(const Pace& pace, const Handle& maker, std::int64_t bytes, std::vector<Figure>& figures) {
-  const auto made = maker.method<&Maker::make>().options({.tensor_transport = Transport::shm}).remote(bytes);
+void passed_to_its_maker(const Pace& pace, const Handle& maker, std::int64_t bytes,
+                         std::vector<Figure>& figures) {
+  const auto made =
+      maker.method<&Maker::make>().options({.tensor_transport = Transport::shm}).remote(bytes);
   enum { tensor, number };
   const auto turns = measure_in_turns(
       pace, {[&] { expect(get(maker.call<&Maker::look>(made)) == bytes, "the bytes of a tensor"); },
              [&] { expect(get(maker.call<&Maker::number>(bytes)) == bytes, "a number"); }});
   const std::string suffix = "_" + std::to_string(bytes);
-  figures.push_back(figure("pass to its maker, " + text_of(bytes), "direct_own" + suffix, turns.rate(tensor), "1/s"));
-  figures.push_back(ratio("time of that over an ordinary call", "direct_own_over_call" + suffix, turns, tensor, number));
+  figures.push_back(figure("pass to its maker, " + text_of(bytes), "direct_own" + suffix,
+                           turns.rate(tensor), "1/s"));
+  figures.push_back(ratio("time of that over an ordinary call", "direct_own_over_call" + suffix,
+                          turns, tensor, number));
 }
 
 std::vector<Figure> within_a_node(const Pace& pace) {
@@ -114,21 +126,26 @@ std::vector<Figure> within_a_node(const Pace& pace) {
   const auto maker = actor<Maker>.options({.num_cpus = 0}).remote();
   const auto user = actor<Maker>.options({.num_cpus = 0}).remote();
   std::vector<Figure> figures;
-  for (const std::int64_t bytes : {std::int64_t{8}, std::int64_t{64} << 10, std::int64_t{4'000'000}, std::int64_t{64} << 20}) {
+  for (const std::int64_t bytes :
+       {std::int64_t{8}, std::int64_t{64} << 10, std::int64_t{4'000'000}, std::int64_t{64} << 20}) {
     const std::string size = text_of(bytes);
-    const double seen = beside_calls(pace, maker, user, bytes, "make and use, shm, " + size, "direct_shm", figures);
-    beside_calls(pace, maker, maker, bytes, "make and use, same actor, " + size, "direct_same_actor", figures);
+    const double seen =
+        beside_calls(pace, maker, user, bytes, "make and use, shm, " + size, "direct_shm", figures);
+    beside_calls(pace, maker, maker, bytes, "make and use, same actor, " + size,
+                 "direct_same_actor", figures);
     passed_to_its_maker(pace, maker, bytes, figures);
     if (bytes < 1 << 20) continue;
-    auto copied = rounds(pace, "make, use and copy, shm, " + size, "direct_shm_copied_" + std::to_string(bytes), maker, user,
-                         bytes, Transport::shm, Use::copy);
+    auto copied = rounds(pace, "make, use and copy, shm, " + size,
+                         "direct_shm_copied_" + std::to_string(bytes), maker, user, bytes,
+                         Transport::shm, Use::copy);
     put_beside(copied, memory, copied.mean * static_cast<double>(bytes) / 1e9, false);
     figures.push_back(copied);
-    const auto stored = rounds(pace, "make and use, object store, " + size, "direct_by_store_" + std::to_string(bytes), maker,
-                               user, bytes, Transport::object_store, Use::look);
+    const auto stored = rounds(pace, "make and use, object store, " + size,
+                               "direct_by_store_" + std::to_string(bytes), maker, user, bytes,
+                               Transport::object_store, Use::look);
     figures.push_back(stored);
-    figures.push_back(ratio("direct over the object store", "direct_over_store_" + std::to_string(bytes),
-                            seen / stored.mean));
+    figures.push_back(ratio("direct over the object store",
+                            "direct_over_store_" + std::to_string(bytes), seen / stored.mean));
   }
   return figures;
 }
@@ -137,12 +154,14 @@ std::vector<Figure> between_nodes(const Pace& pace) {
   const Floor sealed = sealed_tcp_stream();
   const LocalNodes nodes(2);
   const auto cluster = init();
-  const auto at = [](int node) { return ActorOptions{.num_cpus = 0, .label_selector = {{"bench-node", std::to_string(node)}}}; };
+  const auto at = [](int node) {
+    return ActorOptions{.num_cpus = 0, .label_selector = {{"bench-node", std::to_string(node)}}};
+  };
   const auto maker = actor<Maker>.options(at(0)).remote();
   const auto user = actor<Maker>.options(at(1)).remote();
   const std::int64_t bytes = std::int64_t{64} << 20;
-  auto pulled = rounds(pace, "make and use, tcp, another node, " + text_of(bytes), "direct_tcp", maker, user, bytes,
-                       Transport::tcp, Use::look);
+  auto pulled = rounds(pace, "make and use, tcp, another node, " + text_of(bytes), "direct_tcp",
+                       maker, user, bytes, Transport::tcp, Use::look);
   put_beside(pulled, sealed, pulled.mean * static_cast<double>(bytes) / 1e9, false);
   return {pulled};
 }
@@ -162,12 +181,16 @@ std::vector<Figure> first_pull(const Pace& pace) {
     for (auto* rates : {&first, &next}) {
       const auto made = make.remote(bytes);
       expect(!wait({made}, {.fetch_local = false}).ready.empty(), "a tensor that was made");
-      rates->push_back(gigabytes / seconds_of([&] { expect(get(made).bytes() == bytes, "the bytes of a tensor"); }));
+      rates->push_back(gigabytes / seconds_of([&] {
+                         expect(get(made).bytes() == bytes, "the bytes of a tensor");
+                       }));
     }
   }
   const std::string size = text_of(bytes);
-  auto cold = figure("first pull, tcp, one node, " + size, "direct_tcp_first_pull_gigabytes", mean_of(first), "GB/s");
-  auto warm = figure("next pull, tcp, one node, " + size, "direct_tcp_next_pull_gigabytes", mean_of(next), "GB/s");
+  auto cold = figure("first pull, tcp, one node, " + size, "direct_tcp_first_pull_gigabytes",
+                     mean_of(first), "GB/s");
+  auto warm = figure("next pull, tcp, one node, " + size, "direct_tcp_next_pull_gigabytes",
+                     mean_of(next), "GB/s");
   put_beside(cold, fresh, cold.mean, false);
   put_beside(warm, sealed, warm.mean, false);
   return {cold, warm};
@@ -180,32 +203,43 @@ std::vector<Figure> to_several_nodes(const Pace& pace) {
   const Floor sealed = sealed_tcp_stream();
   const LocalNodes nodes(receivers + 1);
   const auto cluster = init();
-  const auto at = [](int node) { return ActorOptions{.num_cpus = 0, .label_selector = {{"bench-node", std::to_string(node)}}}; };
+  const auto at = [](int node) {
+    return ActorOptions{.num_cpus = 0, .label_selector = {{"bench-node", std::to_string(node)}}};
+  };
   const auto maker = actor<Maker>.options(at(0)).remote();
   std::vector<Handle> users;
-  for (int node = 1; node <= receivers; ++node) users.push_back(actor<Maker>.options(at(node)).remote());
+  for (int node = 1; node <= receivers; ++node)
+    users.push_back(actor<Maker>.options(at(node)).remote());
   const auto give = [&](int count) {
-    const auto made = maker.method<&Maker::make>().options({.tensor_transport = Transport::tcp}).remote(bytes);
+    const auto made =
+        maker.method<&Maker::make>().options({.tensor_transport = Transport::tcp}).remote(bytes);
     std::vector<ObjectRef<std::int64_t>> seen;
-    for (int i = 0; i < count; ++i) seen.push_back(users[static_cast<std::size_t>(i)].call<&Maker::look>(made));
+    for (int i = 0; i < count; ++i)
+      seen.push_back(users[static_cast<std::size_t>(i)].call<&Maker::look>(made));
     for (const auto& each : get(seen)) expect(each == bytes, "the bytes of a tensor");
   };
   give(receivers);
   const auto one = figure("", "", measure_rate(pace, 1, [&] { give(1); }), "1/s");
-  auto all = figure("make and give to " + std::to_string(receivers) + " nodes, tcp, " + text_of(bytes), "direct_broadcast",
-                    measure_rate(pace, 1, [&] { give(receivers); }), "1/s");
+  auto all =
+      figure("make and give to " + std::to_string(receivers) + " nodes, tcp, " + text_of(bytes),
+             "direct_broadcast", measure_rate(pace, 1, [&] { give(receivers); }), "1/s");
   const double over = one.mean / all.mean;
   put_beside(all, sealed, all.mean * receivers * static_cast<double>(bytes) / 1e9, false);
-  return {all, ratio("time of that over the time of one copy", "direct_broadcast_over_one_copy", over)};
+  return {all,
+          ratio("time of that over the time of one copy", "direct_broadcast_over_one_copy", over)};
 }
 
 }  // namespace
 
 std::vector<Benchmark> transport_benchmarks() {
-  return {{"transport within a node", "tensors from actor to actor by shared memory, and within one actor", &within_a_node},
-          {"transport first pull", "256 MiB over strict tcp inside one node, into fresh and into used memory", &first_pull},
-          {"transport between nodes", "tensors from actor to actor by sealed connections", &between_nodes},
-          {"transport broadcast", "a tensor of 256 MiB from one actor to one on each of three nodes", &to_several_nodes}};
+  return {{"transport within a node",
+           "tensors from actor to actor by shared memory, and within one actor", &within_a_node},
+          {"transport first pull",
+           "256 MiB over strict tcp inside one node, into fresh and into used memory", &first_pull},
+          {"transport between nodes", "tensors from actor to actor by sealed connections",
+           &between_nodes},
+          {"transport broadcast",
+           "a tensor of 256 MiB from one actor to one on each of three nodes", &to_several_nodes}};
 }
 
 }  // namespace mobula::bench

@@ -1,7 +1,7 @@
 #include "cli/command_line.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,13 +11,13 @@
 #include <utility>
 
 #include "cli/build_kind.h"
+#include "cli/commands/fleet_commands.h"
+#include "cli/commands/node_types.h"
 #include "cli/exit_code.h"
 #include "cli/flag_values.h"
-#include "cli/commands/fleet_commands.h"
-#include "cli/output/log_lines.h"
-#include "cli/commands/node_types.h"
-#include "cli/seconds_option.h"
 #include "cli/output/help_renderer.h"
+#include "cli/output/log_lines.h"
+#include "cli/seconds_option.h"
 #include "protocol/program/cluster_files.h"
 #include "protocol/tickets/token.h"
 
@@ -29,9 +29,9 @@ const std::map<std::string, OutputFormat> formats{
     {"jsonl", OutputFormat::jsonl}, {"yaml", OutputFormat::yaml}, {"csv", OutputFormat::csv},
     {"name", OutputFormat::name}};
 
-const std::vector<std::string> kinds{"nodes",    "jobs",   "tasks",     "actors",
-                                     "objects",  "leases", "executors", "demands",
-                                     "placement-groups", "transfers"};
+const std::vector<std::string> kinds{
+    "nodes",  "jobs",      "tasks",   "actors",           "objects",
+    "leases", "executors", "demands", "placement-groups", "transfers"};
 
 // Accepts the forms that users type: "node", "Nodes".
 std::string kind_of(std::string text) {
@@ -43,8 +43,8 @@ std::string kind_of(std::string text) {
 // The flags as text. Each is read after the parse, so that one place words the errors.
 struct Texts {
   std::string num_cpus, num_gpus, gpu_memory, gpu_context, memory, object_store;
-  std::string resources, labels, labels_file, format, port, preemption, preempt_after, memory_threshold,
-      executor_memory, spill_above, colour;
+  std::string resources, labels, labels_file, format, port, preemption, preempt_after,
+      memory_threshold, executor_memory, spill_above, colour;
   std::vector<std::string> filters;
   bool json = false;
 };
@@ -68,14 +68,16 @@ void read_texts(const Texts& texts, CommandLine& line) {
   if (!texts.resources.empty()) parse_resources(texts.resources, node);
   if (!texts.labels.empty()) node.labels = labels_of(texts.labels);
   if (line.command == "list") line.labels = std::exchange(node.labels, {});
-  if (!texts.labels_file.empty()) node.labels.merge(taken("--labels-file", read_node_labels(texts.labels_file)));
+  if (!texts.labels_file.empty())
+    node.labels.merge(taken("--labels-file", read_node_labels(texts.labels_file)));
   refuse_reserved(node.labels);
   if (!texts.format.empty()) {
     const auto format = output_format_of(texts.format);
     // `timeline -o FILE` of the previous release; `--output FILE` is the flag.
     const bool is_file = !format && line.command == "timeline" && line.output_file.empty();
     if (is_file) line.output_file = texts.format;
-    if (!format && !is_file) wrong("--output", "'" + texts.format + "' is not a format; give " + output_formats_text);
+    if (!format && !is_file)
+      wrong("--output", "'" + texts.format + "' is not a format; give " + output_formats_text);
     if (format) line.output = *format;
   }
   if (texts.json) {
@@ -92,7 +94,8 @@ void read_texts(const Texts& texts, CommandLine& line) {
 
 class Grammar {
  public:
-  explicit Grammar(OutputFormat output = OutputFormat::table) : app_("Mobula: tasks and actors on clusters with GPUs", "mobula") {
+  explicit Grammar(OutputFormat output = OutputFormat::table)
+      : app_("Mobula: tasks and actors on clusters with GPUs", "mobula") {
     line_.output = output;
     app_.require_subcommand(1);
     app_.set_version_flag("--version", version_line(MOBULA_VERSION));
@@ -119,15 +122,18 @@ class Grammar {
       if ((line_.command == "run" || line_.command == "submit") && line_.job.argv.empty()) {
         wrong("command", "not given; write the program and its arguments after --");
       }
-      if (line_.command == "token") line_.tokens.action = app_.get_subcommands().front()->get_subcommands().front()->get_name();
-      if (line_.command == "job") line_.job.action = app_.get_subcommands().front()->get_subcommands().front()->get_name();
+      if (line_.command == "token")
+        line_.tokens.action = app_.get_subcommands().front()->get_subcommands().front()->get_name();
+      if (line_.command == "job")
+        line_.job.action = app_.get_subcommands().front()->get_subcommands().front()->get_name();
       read_texts(texts_, line_);
       check();
       from_environment();
       choose_colours();
     } catch (const CLI::CallForHelp&) {
       std::vector<std::string> words;
-      for (auto below = app_.get_subcommands(); !below.empty(); below = below.front()->get_subcommands()) {
+      for (auto below = app_.get_subcommands(); !below.empty();
+           below = below.front()->get_subcommands()) {
         words.push_back(below.front()->get_name());
       }
       return {std::nullopt, exit_done, help_text(command_tree(), words).value()};
@@ -142,15 +148,18 @@ class Grammar {
       const bool unknown = chosen.empty() && argc > 1 && argv[1][0] != '-';
       if (!chosen.empty() && argc > 1 && argv[1][0] == '-') {
         return {std::nullopt, exit_wrong_use,
-                fmt::format("'{0}' precedes the command; write `mobula {1} {0} …`", argv[1], chosen.front()->get_name())};
+                fmt::format("'{0}' precedes the command; write `mobula {1} {0} …`", argv[1],
+                            chosen.front()->get_name())};
       }
       if (unknown) {
         const auto best = nearest_name(argv[1], names_of(tree().commands));
         return {std::nullopt, exit_wrong_use,
-                "'" + std::string(argv[1]) + "' is not a command; " + (best ? "did you mean 'mobula " + *best + "'?" : "see 'mobula --help'")};
+                "'" + std::string(argv[1]) + "' is not a command; " +
+                    (best ? "did you mean 'mobula " + *best + "'?" : "see 'mobula --help'")};
       }
       std::string name;
-      for (auto below = chosen; !below.empty(); below = below.front()->get_subcommands()) name += " " + below.front()->get_name();
+      for (auto below = chosen; !below.empty(); below = below.front()->get_subcommands())
+        name += " " + below.front()->get_name();
       return {std::nullopt, exit_wrong_use,
               (extras ? unexpected_words(app_) : why.what()) + "; see 'mobula" + name + " --help'"};
     }
@@ -163,7 +172,8 @@ class Grammar {
   static std::vector<std::string> cut_program(int& argc, char** argv) {
     const std::string command = argc > 1 ? argv[1] : "";
     if (command != "run" && command != "submit") return {};
-    const auto end = std::find_if(argv, argv + argc, [](const char* word) { return std::string(word) == "--"; });
+    const auto end =
+        std::find_if(argv, argv + argc, [](const char* word) { return std::string(word) == "--"; });
     if (end == argv + argc) return {};
     std::vector<std::string> program(end + 1, argv + argc);
     argc = static_cast<int>(end - argv);
@@ -176,22 +186,35 @@ class Grammar {
     command.add_option("--name", line_.cluster, "Name of the cluster");
   }
   void add_output(CLI::App& command) {
-    command.add_option("-o,--output,--format", texts_.format, std::string("Output format: ") + output_formats_text);
+    command.add_option("-o,--output,--format", texts_.format,
+                       std::string("Output format: ") + output_formats_text);
   }
   void add_table(CLI::App& command) {
-    command.add_option("--columns", line_.table.columns, "Columns of tables and csv, by header or member, such as state,name")->delimiter(',');
-    command.add_option("--sort-by", line_.table.sort_by, "Header or member to sort by; -NAME: descending");
-    command.add_flag("!--no-headers", line_.table.headers, "Omit the header line of tables and csv");
-    command.add_flag("!--no-trunc", line_.table.cut, "Do not cut lines at the width of the terminal");
+    command
+        .add_option("--columns", line_.table.columns,
+                    "Columns of tables and csv, by header or member, such as state,name")
+        ->delimiter(',');
+    command.add_option("--sort-by", line_.table.sort_by,
+                       "Header or member to sort by; -NAME: descending");
+    command.add_flag("!--no-headers", line_.table.headers,
+                     "Omit the header line of tables and csv");
+    command.add_flag("!--no-trunc", line_.table.cut,
+                     "Do not cut lines at the width of the terminal");
   }
   void add_choice(CLI::App& command) {
-    command.add_option("--filter", texts_.filters, "Only items with NAME=VALUE, such as state=alive or labels.zone=a ('mobula help list': names)");
-    command.add_option("-l,--selector", texts_.labels, "Only items with these labels, such as zone=a,disk=ssd");
+    command.add_option("--filter", texts_.filters,
+                       "Only items with NAME=VALUE, such as state=alive or labels.zone=a ('mobula "
+                       "help list': names)");
+    command.add_option("-l,--selector", texts_.labels,
+                       "Only items with these labels, such as zone=a,disk=ssd");
   }
   CLI::Option* add_listing(CLI::App& command) {
     add_table(command);
-    return takes_seconds(command.add_option("-w,--watch", line_.watch_seconds, "Seconds between refreshes (default: 2)")->expected(0, 1),
-                         0.1, 86'400);
+    return takes_seconds(
+        command
+            .add_option("-w,--watch", line_.watch_seconds, "Seconds between refreshes (default: 2)")
+            ->expected(0, 1),
+        0.1, 86'400);
   }
   CLI::App& add_asking(const std::string& name, const std::string& what, bool has_formats = true) {
     CLI::App& command = *app_.add_subcommand(name, what);
@@ -203,60 +226,74 @@ class Grammar {
   }
 
   void add_start() {
-    CLI::App& start =
-        *app_.add_subcommand("start", "Start a cluster, or add this machine to one");
+    CLI::App& start = *app_.add_subcommand("start", "Start a cluster, or add this machine to one");
     add_state_folder(start);
     add_output(start);
     StartOptions& options = line_.start;
     start.add_flag("--head", options.head, "Start a head and a worker agent");
     start.add_option("--address", line_.address, "Address of the head to join");
     start.add_option("--key", line_.key_file, "Key file of the cluster to join");
-    start.add_option("--join", options.join, "Join token of `mobula token create --role agent`, or @FILE with it");
+    start.add_option("--join", options.join,
+                     "Join token of `mobula token create --role agent`, or @FILE with it");
     start.add_option("--http", options.http,
                      "Address or port of the head's HTTP pages, or off (default: off)");
     start.add_flag("--http-unencrypted", options.http_unencrypted,
                    "Allow --http beyond loopback, for a TLS proxy or a private network");
     start.add_option("--bind", options.bind, "Address to listen on (default: loopback)");
-    start.add_option("--port", texts_.port, "Port of the head (default: the previous port, else any)");
-    start.add_option("--advertise", options.advertise, "Host name or address that other machines use");
+    start.add_option("--port", texts_.port,
+                     "Port of the head (default: the previous port, else any)");
+    start.add_option("--advertise", options.advertise,
+                     "Host name or address that other machines use");
     start.add_flag("!--no-worker", options.worker, "Start the head without a worker agent");
-    start.add_flag("--expose-head-keys", options.expose_head_keys, "Join although jobs here can read keys of the head");
+    start.add_flag("--expose-head-keys", options.expose_head_keys,
+                   "Join although jobs here can read keys of the head");
     start.add_flag("--insecure", options.insecure, "Use no keys; loopback only");
     start.add_option("--preemption", texts_.preemption,
                      "off, or lower-priority: end retryable tasks of jobs of lower priority for "
                      "requests that wait (default: off)");
     start.add_option("--preempt-after", texts_.preempt_after,
                      "Waiting time before a preemption (default: 5)");
-    start.add_option("--driver-absence", options.driver_absence_s,
-                     "Time that a job outlives the loss of its driver's node (default: 120)")
+    start
+        .add_option("--driver-absence", options.driver_absence_s,
+                    "Time that a job outlives the loss of its driver's node (default: 120)")
         ->check(CLI::Range(1, 86'400));
-    trusted_fabric_ = start.add_option("--trusted-fabric", options.fabric,
-                                       "Network that needs no encryption, by NAME or as 10.0.0.0/24; without a value, "
-                                       "with --head: the whole cluster, objects included")
-                          ->expected(0, 1);
-    start.add_option("--bulk-connections", options.node.bulk_connections,
-                     "Data connections and threads per peer node (default: by cores)")
+    trusted_fabric_ =
+        start
+            .add_option(
+                "--trusted-fabric", options.fabric,
+                "Network that needs no encryption, by NAME or as 10.0.0.0/24; without a value, "
+                "with --head: the whole cluster, objects included")
+            ->expected(0, 1);
+    start
+        .add_option("--bulk-connections", options.node.bulk_connections,
+                    "Data connections and threads per peer node (default: by cores)")
         ->check(CLI::Range(1, 16));
-    start.add_option("--spin-us", options.node.spin_us,
-                     "Spin time before a thread sleeps while it waits for a local call (default: 50)")
+    start
+        .add_option(
+            "--spin-us", options.node.spin_us,
+            "Spin time before a thread sleeps while it waits for a local call (default: 50)")
         ->check(CLI::Range(0, 1000));
     start.add_flag("--block", options.block, "Stay in the foreground");
     start.add_flag("--repl", options.repl, "Open a console when the head runs");
-    takes_seconds(start.add_option("--grace", options.grace, "Time for running calls when the agent gets SIGTERM (default: 30)"), 0,
-                  86'400);
+    takes_seconds(
+        start.add_option("--grace", options.grace,
+                         "Time for running calls when the agent gets SIGTERM (default: 30)"),
+        0, 86'400);
     start.add_option("--num-cpus", texts_.num_cpus, "CPUs of the node (default: all)");
     start.add_option("--num-gpus", texts_.num_gpus, "GPUs of the node (default: all)");
     start.add_option("--gpu-memory", texts_.gpu_memory, "Memory per GPU, such as 16GiB");
     start.add_option("--gpu-context-memory", texts_.gpu_context,
                      "GPU memory reserved per process for its context (default: 640MiB; logical "
                      "GPUs: 0)");
-    start.add_option("--gpu-over-share", options.gpu_over_share,
-                     "Reaction to an executor above its share of GPU memory: off, log, error, "
-                     "kill (default: error)")
+    start
+        .add_option("--gpu-over-share", options.gpu_over_share,
+                    "Reaction to an executor above its share of GPU memory: off, log, error, "
+                    "kill (default: error)")
         ->check(CLI::IsMember({"off", "log", "error", "kill"}))
         ->envname("MOBULA_GPU_OVER_SHARE");
-    start.add_option("--gpu-watch-period", options.gpu_watch_ms,
-                     "Period of the check of GPU shares (default: 1000)")
+    start
+        .add_option("--gpu-watch-period", options.gpu_watch_ms,
+                    "Period of the check of GPU shares (default: 1000)")
         ->check(CLI::Range(50, 60'000))
         ->envname("MOBULA_GPU_WATCH_PERIOD");
     start.add_option("--memory", texts_.memory, "Memory of the node (default: all)");
@@ -266,21 +303,24 @@ class Grammar {
                      "(default: 0.95)");
     start.add_option("--executor-memory", texts_.executor_memory,
                      "Memory limit of all executors together (default: that of the node)");
-    start.add_option("--object-spilling-directory", options.node.spill_folder,
-                     "Directory for spilled objects, or none (default: a directory of the agent)")
+    start
+        .add_option("--object-spilling-directory", options.node.spill_folder,
+                    "Directory for spilled objects, or none (default: a directory of the agent)")
         ->envname("MOBULA_OBJECT_SPILLING_DIRECTORY");
-    start.add_option("--object-spilling-threshold", texts_.spill_above,
-                     "Fill level of the store at which it spills (default: 0.8)")
+    start
+        .add_option("--object-spilling-threshold", texts_.spill_above,
+                    "Fill level of the store at which it spills (default: 0.8)")
         ->envname("MOBULA_OBJECT_SPILLING_THRESHOLD");
-    start.add_option("--resources", texts_.resources, "Custom resources, such as '{\"shuttle\": 2}', or '{\"fpga\": {\"total\": 4, \"unit\": "
-                     "true}}' for numbered units");
+    start.add_option(
+        "--resources", texts_.resources,
+        "Custom resources, such as '{\"shuttle\": 2}', or '{\"fpga\": {\"total\": 4, \"unit\": "
+        "true}}' for numbered units");
     start.add_option("--accelerator-type", options.node.accelerator_type,
                      "Type of the GPUs, such as H100 (default: as detected)");
     start.add_option("--labels", texts_.labels, "Labels of the node, such as zone=a,disk=ssd");
     start.add_option("--labels-file", texts_.labels_file,
                      "YAML file with labels of the node; --labels overrides it");
-    start.add_option("--record", options.record.folder,
-                     "Directory for recordings of core inputs");
+    start.add_option("--record", options.record.folder, "Directory for recordings of core inputs");
     start.add_flag("--no-reuse-flags,--as-given", options.as_given,
                    "Reuse no flags of the previous start of this head");
     // For mobula up.
@@ -296,74 +336,114 @@ class Grammar {
 
   void add_cluster_commands() {
     CLI::App& status = add_asking("status", "Show the state of the cluster");
-    watch_ = takes_seconds(status.add_option("-w,--watch", line_.watch_seconds, "Seconds between refreshes (default: 2)")->expected(0, 1),
-                           0.1, 86'400);
+    watch_ = takes_seconds(
+        status
+            .add_option("-w,--watch", line_.watch_seconds, "Seconds between refreshes (default: 2)")
+            ->expected(0, 1),
+        0.1, 86'400);
     CLI::App& events = add_asking("events", "List events of the cluster");
-    events.add_option("--severity", line_.events.severity, "Lowest severity: debug, info, warning, error (default: info)");
+    events.add_option("--severity", line_.events.severity,
+                      "Lowest severity: debug, info, warning, error (default: info)");
     events.add_option("--kind", line_.events.kind, "Kind of event, such as NODE_DIED, or 'NODE_*'");
-    events.add_option("--since", line_.events.since, "Age such as 90s, 10m, 2h, or 1d, or a time such as 2026-11-24T02:33:12Z");
-    events.add_option("--for,--about", line_.events.id, "Only events about this id or prefix of an id");
-    events.add_option("--tail", line_.tail, "Number of latest events")->check(CLI::Range(1, 1'000'000));
+    events.add_option("--since", line_.events.since,
+                      "Age such as 90s, 10m, 2h, or 1d, or a time such as 2026-11-24T02:33:12Z");
+    events.add_option("--for,--about", line_.events.id,
+                      "Only events about this id or prefix of an id");
+    events.add_option("--tail", line_.tail, "Number of latest events")
+        ->check(CLI::Range(1, 1'000'000));
     events.add_flag("-f,--follow", line_.follow, "Print new events as they happen");
-    CLI::App& timeline = add_asking("timeline", "Write the latest calls as a trace for Perfetto", false);
-    timeline.add_option("--output", line_.output_file, "File of the trace, or - for stdout (default: timeline-TIME.json)");
-    timeline.add_option("-o,--format", texts_.format, std::string("Format of the report about the file: ") + output_formats_text);
+    CLI::App& timeline =
+        add_asking("timeline", "Write the latest calls as a trace for Perfetto", false);
+    timeline.add_option("--output", line_.output_file,
+                        "File of the trace, or - for stdout (default: timeline-TIME.json)");
+    timeline.add_option("-o,--format", texts_.format,
+                        std::string("Format of the report about the file: ") + output_formats_text);
     timeline.add_option("--job", line_.subject, "Only this job: id, prefix, or name");
-    CLI::App& describe = add_asking("describe", "Show one item with its events and the reason it waits");
-    describe.add_option("kind", line_.kind, "node, job, task, actor, object, lease, executor, demand, placement-group")->required();
-    describe.add_option("id", line_.subject, "Id, or a unique prefix of at least 4 digits")->required();
+    CLI::App& describe =
+        add_asking("describe", "Show one item with its events and the reason it waits");
+    describe
+        .add_option("kind", line_.kind,
+                    "node, job, task, actor, object, lease, executor, demand, placement-group")
+        ->required();
+    describe.add_option("id", line_.subject, "Id, or a unique prefix of at least 4 digits")
+        ->required();
     add_table(describe);
     CLI::App& list = add_asking("list", "List nodes, jobs, tasks, actors, and other resources");
-    list.add_option("kind", line_.kind, "nodes, jobs, tasks, actors, objects, leases, executors, placement-groups, transfers, demands")
+    list.add_option("kind", line_.kind,
+                    "nodes, jobs, tasks, actors, objects, leases, executors, placement-groups, "
+                    "transfers, demands")
         ->required();
     add_choice(list);
-    list.add_option("--limit", line_.limit, "Maximum number of rows, for tasks (default: 100; with a filter or an order: 1000 per owner)")
+    list.add_option("--limit", line_.limit,
+                    "Maximum number of rows, for tasks (default: 100; with a filter or an order: "
+                    "1000 per owner)")
         ->check(CLI::Range(0, 100'000));
     list_watch_ = add_listing(list);
     CLI::App& top = add_asking("top", "Show CPU, memory, and GPU use of nodes and executors");
-    takes_seconds(top.add_option("seconds", line_.watch_seconds, "Time between refreshes (default: 2)"), 0.5, 3600);
+    takes_seconds(
+        top.add_option("seconds", line_.watch_seconds, "Time between refreshes (default: 2)"), 0.5,
+        3600);
     top.add_flag("--once", line_.once, "Print one page and exit");
-    top.add_option("-n,--rows", line_.rows, "Maximum number of executors (default: screen height; with --once: 20)")->check(CLI::Range(1, 10'000));
+    top.add_option("-n,--rows", line_.rows,
+                   "Maximum number of executors (default: screen height; with --once: 20)")
+        ->check(CLI::Range(1, 10'000));
     add_table(top);
     CLI::App& get = add_asking("get", "Show one item by its id");
-    get.add_option("kind", line_.kind, "node, job, task, actor, object, lease, executor, demand, placement-group")->required();
-    get.add_option("id", line_.subject, "Id, or a unique prefix of at least 4 digits; for a task also the id of a result")
+    get.add_option("kind", line_.kind,
+                   "node, job, task, actor, object, lease, executor, demand, placement-group")
+        ->required();
+    get.add_option(
+           "id", line_.subject,
+           "Id, or a unique prefix of at least 4 digits; for a task also the id of a result")
         ->required();
     add_table(get);
     add_table(add_asking("memory", "Show object stores and the holders of objects"));
     add_table(add_asking("summary", "Count items by kind and state"));
     CLI::App& explain = add_asking("explain", "Explain why an item waits, or where a request fits");
-    explain.add_option("subject", line_.subject, "Submitted job by id or name; id of a task, its result, or an actor; or a request as JSON")->required();
-    CLI::App& plan = add_asking("plan", "Compute the nodes that an autoscaler would launch or remove");
+    explain
+        .add_option("subject", line_.subject,
+                    "Submitted job by id or name; id of a task, its result, or an actor; or a "
+                    "request as JSON")
+        ->required();
+    CLI::App& plan =
+        add_asking("plan", "Compute the nodes that an autoscaler would launch or remove");
     plan.add_option("--types", line_.types_file, "YAML file with the available node types")
         ->required();
     plan.add_flag("--json", texts_.json, "Same as -o json");
     CLI::App& drain = add_asking("drain", "Stop scheduling onto a node");
-    drain.add_option("node", line_.subject, "Id, or a unique prefix of at least 4 digits")->required();
+    drain.add_option("node", line_.subject, "Id, or a unique prefix of at least 4 digits")
+        ->required();
     drain.add_flag("!--no-progress", line_.progress, "Show no progress line");
-    takes_seconds(drain.add_option("--deadline", line_.seconds,
-                                   "Wait until the node is empty; end remaining work after this time, such as 90s or 1h"),
-                  0, 365.0 * 86'400.0);
+    takes_seconds(
+        drain.add_option(
+            "--deadline", line_.seconds,
+            "Wait until the node is empty; end remaining work after this time, such as 90s or 1h"),
+        0, 365.0 * 86'400.0);
     CLI::App& undrain = add_asking("undrain", "Schedule onto a drained node again");
-    undrain.add_option("node", line_.subject, "Id, or a unique prefix of at least 4 digits")->required();
+    undrain.add_option("node", line_.subject, "Id, or a unique prefix of at least 4 digits")
+        ->required();
   }
 
   // In these commands, --name is the name of the job.
   void add_address(CLI::App& command) {
-    command.add_option("--state-dir", line_.state_folder, "Directory for the files of this machine's clusters");
+    command.add_option("--state-dir", line_.state_folder,
+                       "Directory for the files of this machine's clusters");
     command.add_option("--cluster", line_.cluster, "Name of the cluster");
     command.add_option("--address", line_.address, "HOST:PORT of the head");
     command.add_option("--key", line_.key_file, "Key file of the cluster");
   }
 
   void add_raw(CLI::App& command) {
-    command.add_flag("--raw", line_.raw, "Print control characters unchanged (default: colors only; others as \\xNN)");
+    command.add_flag("--raw", line_.raw,
+                     "Print control characters unchanged (default: colors only; others as \\xNN)");
   }
 
   void add_job_commands() {
-    CLI::App& submit = *app_.add_subcommand("submit", "Run a command on the cluster and follow it; Ctrl-C leaves it running");
+    CLI::App& submit = *app_.add_subcommand(
+        "submit", "Run a command on the cluster and follow it; Ctrl-C leaves it running");
     submit.add_flag("--no-wait", line_.job.no_wait, "Print the id of the job and exit");
-    CLI::App& run = *app_.add_subcommand("run", "Run a command on the cluster and follow it; Ctrl-C ends it");
+    CLI::App& run =
+        *app_.add_subcommand("run", "Run a command on the cluster and follow it; Ctrl-C ends it");
     for (CLI::App* command : {&submit, &run}) {
       add_address(*command);
       add_job_options(*command, line_.job);
@@ -372,14 +452,16 @@ class Grammar {
     }
     CLI::App& wait = *app_.add_subcommand("wait", "Follow a submitted job and exit with its code");
     add_address(wait);
-    wait.add_option("job", line_.subject, "Id, a unique prefix of at least 4 digits, or name")->required();
+    wait.add_option("job", line_.subject, "Id, a unique prefix of at least 4 digits, or name")
+        ->required();
     add_raw(wait);
     CLI::App& job = *app_.add_subcommand("job", "List, inspect, and stop submitted jobs");
     job.require_subcommand(1);
-    for (const auto& [name, what] : {std::pair{"list", "List submitted jobs, including recently finished ones"},
-                                     std::pair{"status", "Show one submitted job"},
-                                     std::pair{"logs", "Print the output of a job"},
-                                     std::pair{"stop", "End a job: SIGTERM, then SIGKILL after its grace"}}) {
+    for (const auto& [name, what] :
+         {std::pair{"list", "List submitted jobs, including recently finished ones"},
+          std::pair{"status", "Show one submitted job"},
+          std::pair{"logs", "Print the output of a job"},
+          std::pair{"stop", "End a job: SIGTERM, then SIGKILL after its grace"}}) {
       CLI::App& action = *job.add_subcommand(name, what);
       add_address(action);
       add_output(action);
@@ -388,10 +470,13 @@ class Grammar {
         job_list_watch_ = add_listing(action);
         continue;
       }
-      action.add_option("job", line_.subject, "Id, a unique prefix of at least 4 digits, or name")->required();
+      action.add_option("job", line_.subject, "Id, a unique prefix of at least 4 digits, or name")
+          ->required();
       if (std::string(name) != "logs") continue;
-      action.add_flag("-f,--follow", line_.follow, "Follow the output; exit with the program's code");
-      action.add_option("--tail", line_.tail, "Number of lines from the end")->check(CLI::Range(0, 1'000'000'000));
+      action.add_flag("-f,--follow", line_.follow,
+                      "Follow the output; exit with the program's code");
+      action.add_option("--tail", line_.tail, "Number of lines from the end")
+          ->check(CLI::Range(0, 1'000'000'000));
       add_raw(action);
     }
   }
@@ -400,18 +485,26 @@ class Grammar {
     CLI::App& stop =
         *app_.add_subcommand("stop", "Stop what this machine started from its state directory");
     add_state_folder(stop);
-    takes_seconds(stop.add_option("--grace", line_.seconds, "Time for running calls to end (default: 5)"), 0, 86'400);
+    takes_seconds(
+        stop.add_option("--grace", line_.seconds, "Time for running calls to end (default: 5)"), 0,
+        86'400);
     CLI::App& logs = add_asking("logs", "Print logs of the head, agents, executors, and jobs");
-    logs.add_option("subject", line_.subject, "head, agent, a job or actor by name, or an id: node, job, actor, executor, task, or slot");
-    logs.add_option("--tail", line_.tail, "Number of lines from the end")->check(CLI::Range(0, 10'000'000));
+    logs.add_option(
+        "subject", line_.subject,
+        "head, agent, a job or actor by name, or an id: node, job, actor, executor, task, or slot");
+    logs.add_option("--tail", line_.tail, "Number of lines from the end")
+        ->check(CLI::Range(0, 10'000'000));
     logs.add_option("--grep", line_.grep, "Only lines that match this extended regular expression");
     logs.add_flag("--raw", line_.raw, "Print control characters unchanged (default: as \\xNN)");
     logs.add_flag("-f,--follow", line_.follow, "Print new lines as they are written");
     add_table(logs);
-    CLI::App& doctor = add_asking("doctor", "Check this machine, its installation, and the path to the cluster");
+    CLI::App& doctor =
+        add_asking("doctor", "Check this machine, its installation, and the path to the cluster");
     doctor.add_flag("--probe", line_.doctor.probe,
                     "Check only whether the head and the agent are alive, for container probes");
-    doctor.add_option("--with", line_.doctor.ways, "Also check the programs of this launcher: ssh, slurm")
+    doctor
+        .add_option("--with", line_.doctor.ways,
+                    "Also check the programs of this launcher: ssh, slurm")
         ->check(CLI::IsMember({"ssh", "slurm"}));
     add_described_commands(app_);
     app_.add_subcommand("batch", "Submit a script with lines '#MOBULA FLAGS'");
@@ -424,7 +517,8 @@ class Grammar {
   }
 
   void add_console() {
-    CLI::App& repl = *app_.add_subcommand("repl", "Open a console for commands and calls of a program's functions");
+    CLI::App& repl = *app_.add_subcommand(
+        "repl", "Open a console for commands and calls of a program's functions");
     add_state_folder(repl);
     add_output(repl);
     repl.add_option("--address", line_.address, "HOST:PORT of the head");
@@ -435,11 +529,13 @@ class Grammar {
 
   void check() {
     StartOptions& start = line_.start;
-    if (line_.command == "timeline" && line_.output_file == "-" && output_format_of(texts_.format)) {
+    if (line_.command == "timeline" && line_.output_file == "-" &&
+        output_format_of(texts_.format)) {
       wrong("--format", "cannot be combined with --output -: the trace takes stdout");
     }
     if (line_.command == "start") {
-      const int ways = (start.head ? 1 : 0) + (line_.address.empty() ? 0 : 1) + (start.join.empty() ? 0 : 1);
+      const int ways =
+          (start.head ? 1 : 0) + (line_.address.empty() ? 0 : 1) + (start.join.empty() ? 0 : 1);
       if (ways != 1) {
         wrong("start", "give exactly one of --head, --address, and --join");
       }
@@ -450,14 +546,16 @@ class Grammar {
       if (start.as_given && !start.head) wrong("--no-reuse-flags", "needs --head");
       if (start.driver_absence_s > 0 && !start.head) wrong("--driver-absence", "needs --head");
       if (!start.head && !start.worker) wrong("--no-worker", "needs --head");
-      if (start.expose_head_keys && start.head) wrong("--expose-head-keys", "needs --address or --join");
+      if (start.expose_head_keys && start.head)
+        wrong("--expose-head-keys", "needs --address or --join");
       if (start.repl && !start.head) wrong("--repl", "needs --head");
       if (start.repl && start.block) wrong("--repl", "cannot be combined with --block");
       if (!start.head && !texts_.port.empty())
         wrong("--port", "needs --head; an agent takes a free port");
       start.trusted_fabric = trusted_fabric_->count() > 0 && start.fabric.empty();
       if (start.trusted_fabric && !start.head) {
-        wrong("--trusted-fabric", "needs a value without --head; give the name of the node's fabric");
+        wrong("--trusted-fabric",
+              "needs a value without --head; give the name of the node's fabric");
       }
       if (start.local && !start.head) wrong("--local", "needs --head");
       if (!texts_.port.empty()) start.port = port_of(texts_.port);
@@ -468,9 +566,10 @@ class Grammar {
     if (line_.command == "list" || line_.command == "get" || line_.command == "describe") {
       const std::string asked = kind_of(line_.kind);
       if (std::find(kinds.begin(), kinds.end(), asked) == kinds.end()) {
-        wrong("kind", "'" + line_.kind +
-                          "' is not a kind; give nodes, jobs, tasks, actors, objects, leases, executors, "
-                          "placement-groups, transfers, or demands");
+        wrong("kind",
+              "'" + line_.kind +
+                  "' is not a kind; give nodes, jobs, tasks, actors, objects, leases, executors, "
+                  "placement-groups, transfers, or demands");
       }
       line_.kind = asked;
     }
@@ -478,7 +577,8 @@ class Grammar {
         line_.cluster == "." || line_.cluster == "..") {
       wrong("--name", "'" + line_.cluster.substr(0, 60) + "' cannot be the name of a directory");
     }
-    if (line_.cluster.find('\t') != std::string::npos || printable(line_.cluster) != line_.cluster) {
+    if (line_.cluster.find('\t') != std::string::npos ||
+        printable(line_.cluster) != line_.cluster) {
       wrong("--name", "'" + line_.cluster + "' contains control characters");
     }
   }
@@ -495,7 +595,8 @@ class Grammar {
     if (!on) return std::nullopt;
     if (after.empty()) return Duration(5s);
     const double seconds = taken("--preempt-after", parse_seconds(after));
-    if (seconds > 86'400) wrong("--preempt-after", "'" + after + "' is above the limit of 86400 seconds");
+    if (seconds > 86'400)
+      wrong("--preempt-after", "'" + after + "' is above the limit of 86400 seconds");
     return Duration(static_cast<std::int64_t>(seconds * 1e9));
   }
 
@@ -526,7 +627,9 @@ class Grammar {
     if (!given && usual != nullptr && *usual != '\0') texts_.colour = usual;
     if (texts_.colour.empty()) return;
     const auto choice = colour_choice_of(texts_.colour);
-    if (!choice) wrong(given ? "--color" : "MOBULA_COLOR", "'" + texts_.colour + "' is not a choice; give auto, always, or never");
+    if (!choice)
+      wrong(given ? "--color" : "MOBULA_COLOR",
+            "'" + texts_.colour + "' is not a choice; give auto, always, or never");
     line_.colour = *choice;
   }
 
@@ -543,7 +646,8 @@ class Grammar {
     if (line_.command == "start") record_from_environment(line_.start.record);
     const bool starts_head = line_.command == "start" && line_.start.head;
     if (starts_head) return;
-    if (line_.start.join.empty() && line_.address.empty()) fall_back(line_.address, "MOBULA_ADDRESS");
+    if (line_.start.join.empty() && line_.address.empty())
+      fall_back(line_.address, "MOBULA_ADDRESS");
     if (line_.address == "local") line_.address.clear();  // for programs: a new cluster
     if (!line_.start.join.empty()) return;
     fall_back(line_.key_file, "MOBULA_KEY_FILE");
@@ -584,7 +688,8 @@ CommandNode command_tree() {
   for (auto& each : tree.commands) {
     if (each.name == "batch") {
       each.options = tree.command("submit")->options;
-      each.positionals = {{.names = {"script"}, .about = "Script, which is sent to the node", .required = true}};
+      each.positionals = {
+          {.names = {"script"}, .about = "Script, which is sent to the node", .required = true}};
     }
     if (auto fleet = fleet_command(each.name)) {
       fleet->about = each.about;

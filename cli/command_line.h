@@ -11,14 +11,14 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/model/request.h"
 #include "base/quantity.h"
 #include "base/result.h"
-#include "cli/output/color.h"
 #include "cli/command_tree.h"
 #include "cli/commands/job_flags.h"
 #include "cli/commands/shell_flags.h"
 #include "cli/commands/token_flags.h"
-#include "base/model/request.h"
+#include "cli/output/color.h"
 #include "protocol/recording/recorder.h"
 
 namespace mobula::internal::cli {
@@ -37,7 +37,7 @@ struct NodeFlags {
   std::string spill_folder{};  // "none": no spilling; empty: a directory of the agent
   int spill_above_percent = 80;
   std::size_t bulk_connections = 0;  // per peer node; 0: by the number of cores
-  int spin_us = 50;  // spin time before a waiting thread sleeps
+  int spin_us = 50;                  // spin time before a waiting thread sleeps
   ResourceSet resources{};
   std::set<std::string> in_units{};  // names in `resources` whose units are numbered instances
   std::string accelerator_type{};
@@ -57,15 +57,15 @@ struct StartOptions {
   bool expose_head_keys = false;  // jobs may run as a user that can read the keys of the head
   std::optional<Duration> preempt_after{};  // head: waiting time before a preemption; absent: off
   std::int64_t driver_absence_s = 0;        // head; 0: default
-  bool trusted_fabric = false;  // head: bytes between nodes are not encrypted
-  std::string http{};           // head: HOST:PORT of the HTTP pages; empty: off
-  bool http_unencrypted = false;  // allows HTTP beyond loopback
-  bool as_given = false;        // head: reuses no flags of the previous start
-  bool http_given = false;      // so that an empty `http` means off
+  bool trusted_fabric = false;              // head: bytes between nodes are not encrypted
+  std::string http{};                       // head: HOST:PORT of the HTTP pages; empty: off
+  bool http_unencrypted = false;            // allows HTTP beyond loopback
+  bool as_given = false;                    // head: reuses no flags of the previous start
+  bool http_given = false;                  // so that an empty `http` means off
   bool preemption_given = false;
-  std::string made_by{};        // head: command of another program that restarts it
-  std::string join{};           // agent: a join token, or @FILE
-  std::string fabric{};         // agent: name or network of its trusted fabric
+  std::string made_by{};  // head: command of another program that restarts it
+  std::string join{};     // agent: a join token, or @FILE
+  std::string fabric{};   // agent: name or network of its trusted fabric
   std::string bind{};
   std::string advertise{};
   std::uint16_t port = 0;
@@ -116,17 +116,17 @@ struct CommandLine {
   OutputFormat output = OutputFormat::table;
   StartOptions start{};
   std::string types_file;  // `plan`
-  std::string subject;  // id, name, or request
-  std::string kind;     // `list` and `get`
+  std::string subject;     // id, name, or request
+  std::string kind;        // `list` and `get`
   std::vector<std::pair<std::string, std::string>> filters{};
-  Labels labels{};      // `list`: only items with these labels
+  Labels labels{};          // `list`: only items with these labels
   std::int64_t limit = -1;  // `list`: number of rows; negative: not given
-  double seconds = -1;  // --grace, --deadline; negative: not given
+  double seconds = -1;      // --grace, --deadline; negative: not given
   JobFlags job{};
   ShellFlags shell{};
   EventFlags events{};
   DoctorFlags doctor{};
-  bool progress = true;  // progress lines on a terminal
+  bool progress = true;     // progress lines on a terminal
   std::string output_file;  // `timeline`
   TokenFlags tokens{};
   TableFlags table{};
@@ -134,12 +134,12 @@ struct CommandLine {
   bool pager = true;  // long pages may use a pager
   bool watch = false;
   double watch_seconds = 2;
-  bool once = false;         // `top`
-  std::int64_t rows = -1;    // `top`; negative: screen height
+  bool once = false;       // `top`
+  std::int64_t rows = -1;  // `top`; negative: screen height
   bool follow = false;
   std::string grep;  // `logs`
   bool raw = false;
-  std::int64_t tail = -1;  // lines; negative: all
+  std::int64_t tail = -1;    // lines; negative: all
   KeptLink* kept = nullptr;  // connection of a console, for the requests of this command
 };
 

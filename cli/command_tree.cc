@@ -14,32 +14,83 @@ constexpr std::size_t most_edits = 2;
 
 // The kind of value of each option, for usage lines.
 constexpr std::pair<std::string_view, std::string_view> value_kinds[] = {
-    {"accelerator-type", "TYPE"},  {"address", "HOST:PORT"},       {"advertise", "HOST"},
-    {"parallel", "N"},             {"bind", "HOST"},               {"bulk-connections", "N"},
-    {"cluster", "NAME"},           {"color", "WHEN"},              {"columns", "NAMES"},
-    {"cwd", "DIR"},                {"deadline", "SECONDS"},        {"driver-absence", "SECONDS"},
-    {"env", "NAME=VALUE"},         {"format", "FORMAT"},          {"for", "ID"},                 {"gpu-over-share", "ACTION"},
-    {"grep", "REGEX"},             {"local-rank", "N"},           {"preemption", "POLICY"},
-    {"rank", "N"},                 {"role", "ROLE"},              {"run", "NAME"},
-    {"severity", "LEVEL"},         {"size", "N"},                 {"sort-by", "NAME"},
-    {"trusted-fabric", "NAME"},    {"with", "LAUNCHER"},
-    {"executor-memory", "SIZE"},   {"expires", "TIME"},            {"file", "FILE"},
-    {"filter", "NAME=VALUE"},      {"folder", "DIR"},              {"grace", "SECONDS"},
-    {"gpu-context-memory", "SIZE"}, {"gpu-memory", "SIZE"},        {"gpu-watch-period", "MILLISECONDS"},
-    {"head-host", "HOST"},         {"host", "HOST"},               {"http", "HOST:PORT"},
-    {"job", "ID"},                 {"join", "TOKEN"},              {"key", "FILE"},
-    {"kind", "KIND"},              {"label", "NAME=VALUE"},        {"label-selector", "NAME=VALUE"},
-    {"labels", "NAME=VALUE,..."},  {"labels-file", "FILE"},        {"limit", "N"},
-    {"memory", "SIZE"},            {"memory-threshold", "PART"},   {"name", "NAME"},
-    {"num-cpus", "N"},             {"num-gpus", "N"},              {"object-spilling-directory", "DIR"},
-    {"object-spilling-threshold", "PART"}, {"object-store-memory", "SIZE"}, {"output", "FORMAT"},
-    {"port", "PORT"},              {"preempt-after", "SECONDS"},   {"priority", "N"},
-    {"record", "DIR"},             {"resources", "JSON"},          {"retries", "N"},
-    {"rows", "N"},                 {"selector", "NAME=VALUE,..."}, {"ship", "FILE"},
-    {"ship-lib", "FILE"},          {"since", "TIME"},              {"spin-us", "MICROSECONDS"},
-    {"state-dir", "DIR"},          {"tail", "N"},                  {"time-limit", "SECONDS"},
-    {"shared-folder", "DIR"},      {"types", "FILE"},              {"wait", "SECONDS"},
-    {"watch", "SECONDS"},          {"workdir", "DIR"}};
+    {"accelerator-type", "TYPE"},
+    {"address", "HOST:PORT"},
+    {"advertise", "HOST"},
+    {"parallel", "N"},
+    {"bind", "HOST"},
+    {"bulk-connections", "N"},
+    {"cluster", "NAME"},
+    {"color", "WHEN"},
+    {"columns", "NAMES"},
+    {"cwd", "DIR"},
+    {"deadline", "SECONDS"},
+    {"driver-absence", "SECONDS"},
+    {"env", "NAME=VALUE"},
+    {"format", "FORMAT"},
+    {"for", "ID"},
+    {"gpu-over-share", "ACTION"},
+    {"grep", "REGEX"},
+    {"local-rank", "N"},
+    {"preemption", "POLICY"},
+    {"rank", "N"},
+    {"role", "ROLE"},
+    {"run", "NAME"},
+    {"severity", "LEVEL"},
+    {"size", "N"},
+    {"sort-by", "NAME"},
+    {"trusted-fabric", "NAME"},
+    {"with", "LAUNCHER"},
+    {"executor-memory", "SIZE"},
+    {"expires", "TIME"},
+    {"file", "FILE"},
+    {"filter", "NAME=VALUE"},
+    {"folder", "DIR"},
+    {"grace", "SECONDS"},
+    {"gpu-context-memory", "SIZE"},
+    {"gpu-memory", "SIZE"},
+    {"gpu-watch-period", "MILLISECONDS"},
+    {"head-host", "HOST"},
+    {"host", "HOST"},
+    {"http", "HOST:PORT"},
+    {"job", "ID"},
+    {"join", "TOKEN"},
+    {"key", "FILE"},
+    {"kind", "KIND"},
+    {"label", "NAME=VALUE"},
+    {"label-selector", "NAME=VALUE"},
+    {"labels", "NAME=VALUE,..."},
+    {"labels-file", "FILE"},
+    {"limit", "N"},
+    {"memory", "SIZE"},
+    {"memory-threshold", "PART"},
+    {"name", "NAME"},
+    {"num-cpus", "N"},
+    {"num-gpus", "N"},
+    {"object-spilling-directory", "DIR"},
+    {"object-spilling-threshold", "PART"},
+    {"object-store-memory", "SIZE"},
+    {"output", "FORMAT"},
+    {"port", "PORT"},
+    {"preempt-after", "SECONDS"},
+    {"priority", "N"},
+    {"record", "DIR"},
+    {"resources", "JSON"},
+    {"retries", "N"},
+    {"rows", "N"},
+    {"selector", "NAME=VALUE,..."},
+    {"ship", "FILE"},
+    {"ship-lib", "FILE"},
+    {"since", "TIME"},
+    {"spin-us", "MICROSECONDS"},
+    {"state-dir", "DIR"},
+    {"tail", "N"},
+    {"time-limit", "SECONDS"},
+    {"shared-folder", "DIR"},
+    {"types", "FILE"},
+    {"wait", "SECONDS"},
+    {"watch", "SECONDS"},
+    {"workdir", "DIR"}};
 
 std::string value_kind_of(const CLI::Option& option) {
   if (option.check_lname("output") && !option.check_sname("o")) return "FILE";  // of `timeline`
@@ -51,8 +102,10 @@ std::string value_kind_of(const CLI::Option& option) {
 
 }  // namespace
 
-std::optional<std::string> nearest_name(const std::string& written, const std::vector<std::string>& names) {
-  const auto best = std::ranges::min_element(names, {}, [&](const std::string& name) { return edit_distance(written, name); });
+std::optional<std::string> nearest_name(const std::string& written,
+                                        const std::vector<std::string>& names) {
+  const auto best = std::ranges::min_element(
+      names, {}, [&](const std::string& name) { return edit_distance(written, name); });
   if (best == names.end() || edit_distance(written, *best) > most_edits) return std::nullopt;
   return *best;
 }
@@ -94,8 +147,9 @@ const CommandNode* CommandNode::command(const std::string& of_name) const {
 }
 
 const OptionNode* CommandNode::option(const std::string& of_name) const {
-  const auto found = std::ranges::find_if(
-      options, [&](const OptionNode& each) { return std::ranges::find(each.names, of_name) != each.names.end(); });
+  const auto found = std::ranges::find_if(options, [&](const OptionNode& each) {
+    return std::ranges::find(each.names, of_name) != each.names.end();
+  });
   return found == options.end() ? nullptr : &*found;
 }
 

@@ -37,7 +37,8 @@ CommandNode tree_of(const CLI::App& app);
 
 // Returns the most similar name, at an edit distance of at most 2; nothing if no name is that
 // similar.
-std::optional<std::string> nearest_name(const std::string& written, const std::vector<std::string>& names);
+std::optional<std::string> nearest_name(const std::string& written,
+                                        const std::vector<std::string>& names);
 std::vector<std::string> names_of(const std::vector<CommandNode>& commands);
 
 // Returns the unexpected words in typed order, with suggestions for options: "'--tow' and 'x' are

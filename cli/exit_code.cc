@@ -30,7 +30,8 @@ int complain(const Failure& why, int code) {
 int complain_of_output(const std::string& lost) {
   const std::string why = errno == EPIPE ? "no reader" : std::strerror(errno);
   if (errno == EPIPE && lost.empty()) return exit_failed;
-  return complain(failure(ErrorCode::resource_exhausted, "standard output: " + why + (lost.empty() ? "" : "; " + lost)));
+  return complain(failure(ErrorCode::resource_exhausted,
+                          "standard output: " + why + (lost.empty() ? "" : "; " + lost)));
 }
 
 void warn(const std::string& text) { say(warning_label(), text); }

@@ -14,16 +14,23 @@
 namespace mobula::internal::cli {
 namespace {
 
-constexpr std::array listed_kinds{"nodes", "jobs", "tasks", "actors", "objects", "leases", "executors", "placement-groups", "transfers", "demands"};
+constexpr std::array listed_kinds{"nodes",     "jobs",   "tasks",     "actors",
+                                  "objects",   "leases", "executors", "placement-groups",
+                                  "transfers", "demands"};
 
 // Fields without a column, which items may lack.
 const std::vector<std::string>& other_fields(const std::string& kind) {
   static const std::map<std::string, std::vector<std::string>> all{
-      {"nodes", {"bulk_address", "devices", "device_policy", "memory_pressure", "refused_devices", "transfers"}},
+      {"nodes",
+       {"bulk_address", "devices", "device_policy", "memory_pressure", "refused_devices",
+        "transfers"}},
       {"jobs", {"started_ms"}},
       {"tasks", {"cancelled", "preemptions", "retries_left"}},
-      {"actors", {"slot_id", "max_restarts", "resources", "gpu_memory", "accelerator_type", "label_selector"}},
-      {"objects", {"object_id", "state", "node_id", "size_bytes", "job_id", "home", "processes", "nodes"}},
+      {"actors",
+       {"slot_id", "max_restarts", "resources", "gpu_memory", "accelerator_type",
+        "label_selector"}},
+      {"objects",
+       {"object_id", "state", "node_id", "size_bytes", "job_id", "home", "processes", "nodes"}},
       {"leases", {"devices", "over_share", "resident"}},
       {"transfers", {"since_at", "source_node_ids", "refusals"}},
       {"demands", {"priority", "gpu_memory", "accelerator_type", "label_selector"}}};
@@ -54,8 +61,10 @@ Filters named_as_fields(const std::string& kind, Filters filters) {
   const auto columns = column_names(kind);
   for (auto& [name, value] : filters) {
     const std::string first = first_of(name);
-    const bool is_field = std::ranges::any_of(columns, [&](const auto& each) { return each.second == first; });
-    const auto column = std::ranges::find_if(columns, [&](const auto& each) { return each.first == in_capitals(first); });
+    const bool is_field =
+        std::ranges::any_of(columns, [&](const auto& each) { return each.second == first; });
+    const auto column = std::ranges::find_if(
+        columns, [&](const auto& each) { return each.first == in_capitals(first); });
     if (!is_field && column != columns.end()) name.replace(0, first.size(), column->second);
     if (name == "state" || in_capitals(name) == "STATE") {
       name = "state";
@@ -65,12 +74,15 @@ Filters named_as_fields(const std::string& kind, Filters filters) {
   return filters;
 }
 
-Result<void> check_filters(const std::string& kind, const Filters& filters, const DocumentJson& items) {
+Result<void> check_filters(const std::string& kind, const Filters& filters,
+                           const DocumentJson& items) {
   const auto known = fields_of(kind);
   for (const auto& [name, value] : filters) {
     const std::string first = first_of(name);
     if (std::ranges::find(known, first) != known.end()) continue;
-    if (std::ranges::any_of(items, [&](const auto& item) { return item.is_object() && item.contains(first); })) continue;
+    if (std::ranges::any_of(
+            items, [&](const auto& item) { return item.is_object() && item.contains(first); }))
+      continue;
     std::set<std::string> there(known.begin(), known.end());
     for (const auto& item : items) {
       if (!item.is_object()) continue;
@@ -78,7 +90,9 @@ Result<void> check_filters(const std::string& kind, const Filters& filters, cons
     }
     std::string names;
     for (const auto& each : there) names += (names.empty() ? "" : ", ") + each;
-    return failure(ErrorCode::invalid_argument, fmt::format("--filter: {} have no field '{}'; give one of {}", kind, first, names));
+    return failure(
+        ErrorCode::invalid_argument,
+        fmt::format("--filter: {} have no field '{}'; give one of {}", kind, first, names));
   }
   return {};
 }

@@ -15,7 +15,8 @@ namespace mobula::internal::cli {
 Filters named_as_fields(const std::string& kind, Filters filters);
 
 // Returns invalid_argument with the known names if neither the kind nor an item has such a field.
-Result<void> check_filters(const std::string& kind, const Filters& filters, const DocumentJson& items);
+Result<void> check_filters(const std::string& kind, const Filters& filters,
+                           const DocumentJson& items);
 
 // Returns the fields that are always present, by kind, for help.
 std::string fields_text();

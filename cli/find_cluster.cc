@@ -45,8 +45,8 @@ Result<ClusterAddress> from_folder(const std::string& state_folder, const std::s
     return *closed;
   } else if (head || path_exists(folder + "/head/journal.sqlite")) {
     return failure(ErrorCode::unavailable,
-                   fmt::format("find cluster '{}': its head is not running; restart it with: {}", name,
-                               restart_command(state_folder, name)));
+                   fmt::format("find cluster '{}': its head is not running; restart it with: {}",
+                               name, restart_command(state_folder, name)));
   } else {
     return failure(ErrorCode::not_found, "find cluster: none in " + folder);
   }
@@ -73,9 +73,10 @@ Result<ClusterAddress> known_cluster(const CommandLine& line) {
     }
     names += (names.empty() ? "" : ", ") + name;
     if (found) {
-      return failure(ErrorCode::invalid_argument,
-                     fmt::format("find cluster: several run from {} ({}, …); choose one with --name",
-                                 line.state_folder, names));
+      return failure(
+          ErrorCode::invalid_argument,
+          fmt::format("find cluster: several run from {} ({}, …); choose one with --name",
+                      line.state_folder, names));
     }
     found = std::move(each).value();
   }
@@ -84,8 +85,8 @@ Result<ClusterAddress> known_cluster(const CommandLine& line) {
   if (const auto closed = why_closed(line.state_folder)) return *closed;
   return failure(
       ErrorCode::unavailable,
-               fmt::format("find cluster{}: none is known in {}; start one with 'mobula start --head', or "
-                           "give --address and --key",
+      fmt::format("find cluster{}: none is known in {}; start one with 'mobula start --head', or "
+                  "give --address and --key",
                   line.cluster.empty() ? "" : " '" + line.cluster + "'", line.state_folder));
 }
 
@@ -112,21 +113,24 @@ std::optional<std::string> keys_readable_by_jobs(const std::string& folder) {
   if (!head || !agent || !runs(*head) || !runs(*agent) || agent->driver_agent) return std::nullopt;
   const std::string key = folder + "/head/operator.key";
   if (::access(key.c_str(), F_OK) != 0) return std::nullopt;
-  return fmt::format("jobs on this machine run as the user of the head and can read {}, which gives "
-                     "them control of the cluster; before you give tokens to untrusted users, start the head with "
-                     "--no-worker",
-                     key);
+  return fmt::format(
+      "jobs on this machine run as the user of the head and can read {}, which gives "
+      "them control of the cluster; before you give tokens to untrusted users, start the head with "
+      "--no-worker",
+      key);
 }
 
 std::optional<Failure> why_closed(const std::string& state_folder) {
   if (::access(state_folder.c_str(), R_OK | X_OK) == 0 || errno != EACCES) return std::nullopt;
   struct stat status {};
   const bool has_owner = ::stat(state_folder.c_str(), &status) == 0;
-  return failure(ErrorCode::permission_denied,
-                 fmt::format("read the state directory {1}{2}: user {0} has no permission; run this as the user who started the "
-                                "cluster, or give `mobula status` --address with --key FILE, or MOBULA_TOKEN",
-                             ::getuid(), state_folder,
-                             has_owner ? fmt::format(" of user {}", status.st_uid) : std::string()));
+  return failure(
+      ErrorCode::permission_denied,
+      fmt::format("read the state directory {1}{2}: user {0} has no permission; run this as the "
+                  "user who started the "
+                  "cluster, or give `mobula status` --address with --key FILE, or MOBULA_TOKEN",
+                  ::getuid(), state_folder,
+                  has_owner ? fmt::format(" of user {}", status.st_uid) : std::string()));
 }
 
 std::string known_key_for(const std::string& state_folder, const std::string& address) {

@@ -16,7 +16,7 @@ struct ClusterAddress {
   std::string address;
   std::optional<KeyFile> key{};  // absent: a head without keys, or no head
   std::string key_path{};
-  bool by_token = false;  // `key_path` names the source
+  bool by_token = false;     // `key_path` names the source
   KeptLink* kept = nullptr;  // connection of the console
 };
 

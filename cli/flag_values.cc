@@ -25,25 +25,32 @@ Quantity parse_amount(const std::string& name, const nlohmann::json& value) {
 
 // Resources with a separate flag. The same names, in any case, are not custom resources.
 void refuse_predefined(const std::string& name) {
-  static const std::map<std::string, std::string, std::less<>> flags{{"cpu", "--num-cpus"},
-                                                                     {"gpu", "--num-gpus"},
-                                                                     {"memory", "--memory"},
-                                                                     {"gpu_memory", "--gpu-memory"},
-                                                                     {"object_store_memory", "--object-store-memory"}};
+  static const std::map<std::string, std::string, std::less<>> flags{
+      {"cpu", "--num-cpus"},
+      {"gpu", "--num-gpus"},
+      {"memory", "--memory"},
+      {"gpu_memory", "--gpu-memory"},
+      {"object_store_memory", "--object-store-memory"}};
   std::string folded = name;
-  std::ranges::transform(folded, folded.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ranges::transform(folded, folded.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const auto flag = flags.find(folded);
-  if (flag != flags.end()) wrong("--resources", "'" + name + "' is a predefined resource; use " + flag->second);
+  if (flag != flags.end())
+    wrong("--resources", "'" + name + "' is a predefined resource; use " + flag->second);
 }
 
 Quantity at_least_nothing(const std::string& name, Quantity amount) {
-  if (amount < Quantity()) wrong("--resources", "the amount of '" + name + "' is " + amount.to_string() + "; give 0 or more");
+  if (amount < Quantity())
+    wrong("--resources",
+          "the amount of '" + name + "' is " + amount.to_string() + "; give 0 or more");
   return amount;
 }
 
 }  // namespace
 
-void wrong(const std::string& flag, const std::string& why) { throw CLI::ValidationError(flag, why); }
+void wrong(const std::string& flag, const std::string& why) {
+  throw CLI::ValidationError(flag, why);
+}
 
 Labels labels_of(const std::string& text) {
   Labels labels;
@@ -62,10 +69,13 @@ Labels labels_of(const std::string& text) {
 
 void refuse_reserved(const Labels& labels) {
   constexpr std::string_view prefix = "mobula.io/";
-  constexpr std::array<std::string_view, 6> given{"accelerator-product", "accelerator-type", "availability-region",
-                                                  "availability-zone", "market-type", "node-group"};
+  constexpr std::array<std::string_view, 6> given{"accelerator-product", "accelerator-type",
+                                                  "availability-region", "availability-zone",
+                                                  "market-type",         "node-group"};
   for (const auto& [key, unused] : labels) {
-    if (!key.starts_with(prefix) || std::ranges::find(given, key.substr(prefix.size())) != given.end()) continue;
+    if (!key.starts_with(prefix) ||
+        std::ranges::find(given, key.substr(prefix.size())) != given.end())
+      continue;
     std::string names;
     for (const auto each : given) names += (names.empty() ? "" : ", ") + std::string(each);
     wrong("--labels", "'" + key + "': labels under mobula.io/ are reserved, except " + names);
@@ -75,8 +85,9 @@ void refuse_reserved(const Labels& labels) {
 void parse_resources(const std::string& text, NodeFlags& node) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object())
-    wrong("--resources",
-          "'" + text + "' is not a JSON object such as '{\"shuttle\": 2}', with amounts up to 1e14");
+    wrong(
+        "--resources",
+        "'" + text + "' is not a JSON object such as '{\"shuttle\": 2}', with amounts up to 1e14");
   if (json.size() > max_resource_names) {
     wrong("--resources", std::to_string(json.size()) + " resources; a node has at most " +
                              std::to_string(max_resource_names));

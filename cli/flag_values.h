@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "base/model/request.h"
 #include "base/result.h"
 #include "cli/command_line.h"
-#include "base/model/request.h"
 
 namespace mobula::internal::cli {
 

@@ -23,7 +23,8 @@ constexpr Duration retry_backoff = 1s;
 
 }  // namespace
 
-Result<Json> HeadQuery::ask(const std::string& verb, const std::string& kind, const std::string& argument) {
+Result<Json> HeadQuery::ask(const std::string& verb, const std::string& kind,
+                            const std::string& argument) {
   if (!client_) {
     const auto cluster = find_cluster(line_);
     if (!cluster) return cluster.error();
@@ -34,12 +35,14 @@ Result<Json> HeadQuery::ask(const std::string& verb, const std::string& kind, co
   const auto text = client_->ask(verb, kind, argument);
   if (!text) return text.error();
   Json json = Json::parse(*text, nullptr, false);
-  if (!json.is_object()) return failure(ErrorCode::corrupt, "read the head's answer: not a JSON object");
+  if (!json.is_object())
+    return failure(ErrorCode::corrupt, "read the head's answer: not a JSON object");
   add_errors(json, client_->errors());
   return json;
 }
 
-Result<Json> HeadQuery::ask_patiently(const std::string& verb, const std::string& kind, const std::string& argument) {
+Result<Json> HeadQuery::ask_patiently(const std::string& verb, const std::string& kind,
+                                      const std::string& argument) {
   const Time until = monotonic_now() + head_timeout;
   for (bool warned = false;;) {
     auto answer = ask(verb, kind, argument);
@@ -72,14 +75,19 @@ int print(const std::string& text) {
   return written ? exit_done : complain_of_output();
 }
 
-int print(Json document, const CommandLine& line) { return print(std::move(document), line, line.kind); }
+int print(Json document, const CommandLine& line) {
+  return print(std::move(document), line, line.kind);
+}
 
 int print(Json document, const CommandLine& line, const std::string& kind) {
-  const auto text = format_document(std::move(document), line.output, kind, style_of(line), line.table.cut ? terminal_width() : 0);
+  const auto text = format_document(std::move(document), line.output, kind, style_of(line),
+                                    line.table.cut ? terminal_width() : 0);
   return text ? print_page(*text, line) : complain(text.error());
 }
 
-bool coloured(const CommandLine& line) { return for_people(line) && wants_colours(line.colour, STDOUT_FILENO); }
+bool coloured(const CommandLine& line) {
+  return for_people(line) && wants_colours(line.colour, STDOUT_FILENO);
+}
 
 TableFlags style_of(const CommandLine& line) {
   TableFlags style = line.table;

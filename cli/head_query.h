@@ -21,7 +21,8 @@ class HeadQuery {
   Result<nlohmann::ordered_json> ask(const std::string& verb, const std::string& kind = {},
                                      const std::string& argument = {});
   // Like `ask`, for a head that may restart: retries for 30 s, with one message on stderr.
-  Result<nlohmann::ordered_json> ask_patiently(const std::string& verb, const std::string& kind = {},
+  Result<nlohmann::ordered_json> ask_patiently(const std::string& verb,
+                                               const std::string& kind = {},
                                                const std::string& argument = {});
   // Makes the next query open a new connection.
   void forget() {

@@ -17,37 +17,37 @@
 #include <vector>
 
 #include "base/stderr_queue.h"
-#include "cli/commands/batch_command.h"
 #include "cli/build_kind.h"
 #include "cli/command_line.h"
-#include "cli/doctor/doctor.h"
+#include "cli/commands/batch_command.h"
 #include "cli/commands/drain_command.h"
 #include "cli/commands/event_commands.h"
-#include "cli/exit_code.h"
 #include "cli/commands/fleet_commands.h"
 #include "cli/commands/job_commands.h"
 #include "cli/commands/job_start.h"
 #include "cli/commands/logs.h"
-#include "cli/output/output.h"
 #include "cli/commands/plan_command.h"
 #include "cli/commands/programs.h"
-#include "cli/repl/live_names.h"
-#include "cli/repl/repl.h"
 #include "cli/commands/start.h"
 #include "cli/commands/state_commands.h"
 #include "cli/commands/stop.h"
 #include "cli/commands/symmetric.h"
-#include "cli/output/help_renderer.h"
 #include "cli/commands/timeline_command.h"
 #include "cli/commands/token_commands.h"
 #include "cli/commands/top_command.h"
+#include "cli/doctor/doctor.h"
+#include "cli/exit_code.h"
+#include "cli/output/help_renderer.h"
+#include "cli/output/output.h"
+#include "cli/repl/live_names.h"
+#include "cli/repl/repl.h"
 #include "deploy/process.h"
 #include "device/gpu/context_overhead.h"
 #include "device/gpu/library_versions.h"
 #include "head/main.h"
 #include "worker/main.h"
-#include "worker/process/daemon.h"
 #include "worker/process/agent_shim.h"
+#include "worker/process/daemon.h"
 #include "worker/process/job_shim.h"
 
 namespace mobula::internal::cli {
@@ -58,7 +58,10 @@ std::optional<std::uint64_t> bytes_of(const std::optional<std::int64_t>& bytes) 
 }
 
 Reacts reaction_of(const std::string& text) {
-  return text == "kill" ? Reacts::kill : text == "error" ? Reacts::error : text == "log" ? Reacts::log : Reacts::none;
+  return text == "kill"    ? Reacts::kill
+         : text == "error" ? Reacts::error
+         : text == "log"   ? Reacts::log
+                           : Reacts::none;
 }
 
 // Sets the name that ps and top show.
@@ -180,7 +183,8 @@ int run_command(const CommandLine& line);
 int start_and_talk(const CommandLine& given) {
   CommandLine line = given;
   const Programs programs{
-      run_head, run_agent, [](const HeadPlan& plan) { return head::could_listen(head_options(plan)); },
+      run_head, run_agent,
+      [](const HeadPlan& plan) { return head::could_listen(head_options(plan)); },
       [](const std::function<int()>& body) {
         const int code = worker::run_under_shim(body);
         if (code != exit_done) worker::remove_remains_of_dead_agents();
@@ -235,13 +239,16 @@ std::optional<OutputFormat> take_format(std::vector<std::string>& words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     std::string& word = words[i];
     const bool alone = word == "-o" || word == "--output" || word == "--format";
-    const auto equals = word.starts_with("--output=") || word.starts_with("--format=") ? word.find('=') : std::string::npos;
+    const auto equals = word.starts_with("--output=") || word.starts_with("--format=")
+                            ? word.find('=')
+                            : std::string::npos;
     const bool joined = word.starts_with("-o") && !word.starts_with("--") && word.size() > 2;
     std::string* value = alone && i + 1 < words.size() ? &words[++i] : &word;
     const std::size_t begin = equals != std::string::npos ? equals + 1 : joined ? 2 : 0;
     if (!alone && begin == 0) continue;
     format = output_format_of(value->substr(begin));
-    if (format) value->replace(begin, std::string::npos, *format == OutputFormat::wide ? "table" : "json");
+    if (format)
+      value->replace(begin, std::string::npos, *format == OutputFormat::wide ? "table" : "json");
   }
   return format;
 }
@@ -257,14 +264,16 @@ int run_benchmarks(int argc, char** argv) {
   }
   std::vector<std::string> words(argv + 1, argv + argc);
   const auto format = take_format(words);
-  const bool converts = format == OutputFormat::jsonl || format == OutputFormat::yaml || format == OutputFormat::csv ||
-                        format == OutputFormat::name;
+  const bool converts = format == OutputFormat::jsonl || format == OutputFormat::yaml ||
+                        format == OutputFormat::csv || format == OutputFormat::name;
   std::error_code code;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", code).parent_path() / "mobula-bench";
+  const auto program =
+      std::filesystem::read_symlink("/proc/self/exe", code).parent_path() / "mobula-bench";
   words.front() = program.string();
   const auto not_run = [&](const std::string& why) {
-    return complain(failure(ErrorCode::not_found,
-                            "run " + program.string() + ": " + why + "; it must be installed in the directory of mobula"));
+    return complain(
+        failure(ErrorCode::not_found, "run " + program.string() + ": " + why +
+                                          "; it must be installed in the directory of mobula"));
   };
   if (!converts) {
     std::vector<char*> arguments;
@@ -309,10 +318,13 @@ void put_command_first(int argc, char** argv) {
   int first = 1;
   for (; first < argc; ++first) {
     const std::string_view word = argv[first];
-    if (word == "--color" && first + 1 < argc) ++first;
-    else if (!word.starts_with("--color=") && word != "--no-pager") break;
+    if (word == "--color" && first + 1 < argc)
+      ++first;
+    else if (!word.starts_with("--color=") && word != "--no-pager")
+      break;
   }
-  if (first < argc && first > 1 && argv[first][0] != '-') std::rotate(argv + 1, argv + first, argv + first + 1);
+  if (first < argc && first > 1 && argv[first][0] != '-')
+    std::rotate(argv + 1, argv + first, argv + first + 1);
 }
 
 // Matches a hidden command by its name or by the name that earlier releases used.
@@ -322,7 +334,8 @@ bool is_one_of(std::string_view word, std::string_view name, std::string_view ol
 
 int main_of_mobula(int argc, char** argv) {
   put_command_first(argc, argv);
-  if (argc == 3 && is_one_of(argv[1], "job-shim", "job-warden")) return worker::run_job_shim(argv[2]);
+  if (argc == 3 && is_one_of(argv[1], "job-shim", "job-warden"))
+    return worker::run_job_shim(argv[2]);
   if (argc > 1 && std::string_view(argv[1]) == "bench") return run_benchmarks(argc - 1, argv + 1);
   if (argc > 1 && std::string_view(argv[1]) == "symmetric") return symmetric(argc, argv);
   if (argc > 1 && std::string_view(argv[1]) == "job-start") return start_job_program(argc, argv);

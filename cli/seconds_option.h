@@ -2,8 +2,8 @@
 // Thread: main.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <string>
 
@@ -16,7 +16,8 @@ inline CLI::Option* takes_seconds(CLI::Option* option, double low, double high) 
   const auto read = [low, high](std::string& text) -> std::string {
     const auto seconds = parse_seconds(text);
     if (!seconds) return seconds.error().text;
-    if (*seconds < low || *seconds > high) return fmt::format("'{}' is not from {} to {} seconds", text, low, high);
+    if (*seconds < low || *seconds > high)
+      return fmt::format("'{}' is not from {} to {} seconds", text, low, high);
     text = fmt::format("{}", *seconds);
     return {};
   };

@@ -99,16 +99,19 @@ struct ToolClient::Link {
     if (why.code != ErrorCode::permission_denied) return unreachable(why.text);
     if (!cluster.key) return needs_key("a head on another machine requires a key");
     if (cluster.by_token) {
-      return failure(ErrorCode::permission_denied,
-                     fmt::format("connect to the head at {}: {} is rejected; it was revoked, has expired, or belongs to another "
-                                 "cluster; `mobula token list` on the head's machine shows which, `mobula token "
-                                 "create` creates another",
-                                 cluster.address, cluster.key_path));
+      return failure(
+          ErrorCode::permission_denied,
+          fmt::format(
+              "connect to the head at {}: {} is rejected; it was revoked, has expired, or belongs "
+              "to another "
+              "cluster; `mobula token list` on the head's machine shows which, `mobula token "
+              "create` creates another",
+              cluster.address, cluster.key_path));
     }
     return failure(
         ErrorCode::permission_denied,
-                   fmt::format("connect to the head at {}: the key of {} is rejected; give the key file of "
-                               "this cluster with --key",
+        fmt::format("connect to the head at {}: the key of {} is rejected; give the key file of "
+                    "this cluster with --key",
                     cluster.address, cluster.key_path.empty() ? "this program" : cluster.key_path));
   }
 
@@ -132,24 +135,28 @@ struct ToolClient::Link {
 
   Failure needs_key(const std::string& why) const {
     return failure(ErrorCode::permission_denied,
-                   fmt::format("connect to the head at {}: {}; give --key FILE or MOBULA_TOKEN", cluster.address, why));
+                   fmt::format("connect to the head at {}: {}; give --key FILE or MOBULA_TOKEN",
+                               cluster.address, why));
   }
 
   // A process listens there and uses another protocol or key.
   Failure no_handshake() const {
     if (!cluster.key) return needs_key("no handshake without a key");
     return failure(ErrorCode::permission_denied,
-                   fmt::format("connect to the head at {}: a process listens, but no handshake completed; it is not a head, or "
+                   fmt::format("connect to the head at {}: a process listens, but no handshake "
+                               "completed; it is not a head, or "
                                "{} belongs to another cluster; check the address and the key",
                                cluster.address, cluster.key_path));
   }
 
   // The kernel accepts connections and the process sends nothing.
   Failure silent() const {
-    return failure(ErrorCode::timed_out,
-                   fmt::format("connect to the head at {}: it accepts connections and sends nothing; it hangs or is stopped, or "
-                               "another program listens there; check its process and its log on that machine",
-                               cluster.address));
+    return failure(
+        ErrorCode::timed_out,
+        fmt::format("connect to the head at {}: it accepts connections and sends nothing; it hangs "
+                    "or is stopped, or "
+                    "another program listens there; check its process and its log on that machine",
+                    cluster.address));
   }
 
   // Reports whether the listening process sends data. A bus sends 10 bytes when a connection opens
@@ -158,7 +165,8 @@ struct ToolClient::Link {
     const auto where = Address::parse(cluster.address);
     const auto numeric = where ? where->resolve() : Result<SocketAddress>(where.error());
     if (!numeric) return false;
-    const Fd socket(::socket(numeric->get()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const Fd socket(
+        ::socket(numeric->get()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket) return true;
     (void)::connect(socket.get(), numeric->get(), numeric->size);
     pollfd item{socket.get(), POLLIN, 0};
@@ -196,8 +204,11 @@ KeptLink::~KeptLink() = default;
 
 std::unique_ptr<ToolClient::Link> KeptLink::take(const ClusterAddress& cluster) {
   auto link = std::move(link_);
-  const auto key_of = [](const ClusterAddress& of) { return of.key ? of.key->public_key : std::string(); };
-  if (!link || link->cluster.address != cluster.address || key_of(link->cluster) != key_of(cluster)) return nullptr;
+  const auto key_of = [](const ClusterAddress& of) {
+    return of.key ? of.key->public_key : std::string();
+  };
+  if (!link || link->cluster.address != cluster.address || key_of(link->cluster) != key_of(cluster))
+    return nullptr;
   return link->is_usable() ? std::move(link) : nullptr;
 }
 
@@ -223,10 +234,12 @@ Result<std::string> ToolClient::ask(const std::string& verb, const std::string& 
     link.turn_until(begun + std::min(patience, connect_patience), [&] { return link.connected; });
     if (link.interrupted()) return failure(ErrorCode::cancelled, "interrupted");
     // An unresolved address is not probed, because that would wait for the name server again.
-    if (!link.connected && link.looking_up && !link.fault) return link.unreachable("the name server does not answer");
+    if (!link.connected && link.looking_up && !link.fault)
+      return link.unreachable("the name server does not answer");
     if (link.has_no_address) return *link.fault;
     const bool denied = link.fault && link.fault->code == ErrorCode::permission_denied;
-    if (!link.connected && !denied && link.listens()) return link.speaks() ? link.no_handshake() : link.silent();
+    if (!link.connected && !denied && link.listens())
+      return link.speaks() ? link.no_handshake() : link.silent();
     if (link.fault) return *link.fault;
     if (!link.connected) return link.unreachable("no answer");
   }

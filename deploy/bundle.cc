@@ -93,7 +93,8 @@ Result<Bundle> Bundle::of_program(const std::string& path) {
   }
   const auto needed = output_of(words);
   // A static program needs no libraries.
-  const bool alone = !needed && words.size() == 2 && needed.error().text.find("not a dynamic executable") != std::string::npos;
+  const bool alone = !needed && words.size() == 2 &&
+                     needed.error().text.find("not a dynamic executable") != std::string::npos;
   if (!needed && !alone) return needed.error();
   for (const auto& [name, file] : libraries_in(needed ? *needed : "")) {
     if (name != runtime_library) bundle.files_.emplace_back("lib/" + name, file);

@@ -315,8 +315,9 @@ Result<Inventory> read_inventory(const std::string& file) {
   for (const auto& host : inventory->hosts) {
     const std::string& key = host.access.private_key;
     if (key.empty() || ::access(key.c_str(), R_OK) == 0) continue;
-    return failure(ErrorCode::invalid_argument, fmt::format("{}: ssh_private_key of {}: {}", file, host.name,
-                                                            errno_failure("cannot read " + key, errno).text));
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("{}: ssh_private_key of {}: {}", file, host.name,
+                               errno_failure("cannot read " + key, errno).text));
   }
   return inventory;
 }

@@ -54,7 +54,7 @@ struct Inventory {
   Duration connect_timeout = std::chrono::seconds(10);
   Duration grace = std::chrono::seconds(30);
   std::vector<Host> hosts{};  // the head first; names are unique
-  std::string file{};  // absolute path of the cluster file
+  std::string file{};         // absolute path of the cluster file
 };
 
 // Errors: invalid_argument with `file`, the line, the key, and the rule. Paths of keys are relative

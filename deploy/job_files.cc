@@ -49,16 +49,21 @@ Failure refused(const std::string& path, const std::string& why) {
 }
 
 std::string shown(std::string text) {
-  std::ranges::replace_if(text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }, '?');
+  std::ranges::replace_if(
+      text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }, '?');
   return text;
 }
 
-std::string size_text(std::uint64_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 0x1p20); }
+std::string size_text(std::uint64_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 0x1p20);
+}
 
 // Components separated by slashes: not empty, not "." or "..", no control characters.
 bool is_plain_path(std::string_view path) {
   if (path.empty() || path.size() > max_path) return false;
-  if (std::ranges::any_of(path, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; })) return false;
+  if (std::ranges::any_of(path,
+                          [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }))
+    return false;
   for (std::size_t at = 0; at <= path.size();) {
     const std::size_t end = std::min(path.find('/', at), path.size());
     const auto part = path.substr(at, end - at);
@@ -103,7 +108,8 @@ class Packer {
     // Directories precede their contents, and links are last, so nothing is unpacked through a
     // link.
     std::ranges::sort(entries_, [](const Entry& a, const Entry& b) {
-      return std::pair(a.kind == is_link, std::string_view(a.name)) < std::pair(b.kind == is_link, std::string_view(b.name));
+      return std::pair(a.kind == is_link, std::string_view(a.name)) <
+             std::pair(b.kind == is_link, std::string_view(b.name));
     });
     return write();
   }
@@ -123,7 +129,8 @@ class Packer {
       while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
       if (line.empty() || line.front() == '#') continue;
       if (line.front() == '!') {
-        return refused(fmt::format("{}:{}", path, number), "a pattern that takes back another is not known here");
+        return refused(fmt::format("{}:{}", path, number),
+                       "a pattern that takes back another is not known here");
       }
       ignored_.push_back(line);
     }
@@ -152,8 +159,8 @@ class Packer {
       if (auto added = add(path, in_package); !added) return added;
       if (entries_.size() > max_job_files_entries) {
         return failure(ErrorCode::resource_exhausted,
-                       fmt::format("{}: has more than {} entries; name what need not travel in {}", name,
-                                   max_job_files_entries, ignore_file));
+                       fmt::format("{}: has more than {} entries; name what need not travel in {}",
+                                   name, max_job_files_entries, ignore_file));
       }
     }
     if (code) return refused(shown(folder), "cannot be read: " + code.message());
@@ -165,13 +172,15 @@ class Packer {
     if (::lstat(path.c_str(), &seen) != 0) return errno_failure("look at " + shown(path), errno);
     const std::string from_folder = name.substr(name.find('/') + 1);
     if (is_ignored(from_folder, S_ISDIR(seen.st_mode))) return {};
-    if (!is_plain_path(name)) return refused(shown(path), "its name has control characters or is too long");
+    if (!is_plain_path(name))
+      return refused(shown(path), "its name has control characters or is too long");
     if (S_ISDIR(seen.st_mode)) {
       entries_.push_back({is_folder, name, path});
       return walk(path, name);
     }
     if (S_ISLNK(seen.st_mode)) return add_link(path, name);
-    if (!S_ISREG(seen.st_mode)) return refused(shown(path), "is neither a file, a folder nor a link, and cannot travel");
+    if (!S_ISREG(seen.st_mode))
+      return refused(shown(path), "is neither a file, a folder nor a link, and cannot travel");
     add_file(path, name, seen);
     return {};
   }
@@ -186,9 +195,10 @@ class Packer {
     const std::string target = fs::read_symlink(path, code).string();
     if (code) return refused(shown(path), "cannot be read: " + code.message());
     if (!stays_within(name, target)) {
-      return refused(shown(path), "is a link to " + shown(target) +
-                                      ", which is not below the folder by a plain way; name it in " + ignore_file +
-                                      " or put the file in its place");
+      return refused(shown(path),
+                     "is a link to " + shown(target) +
+                         ", which is not below the folder by a plain way; name it in " +
+                         ignore_file + " or put the file in its place");
     }
     entries_.push_back({is_link, name, path, target, target.size()});
     return {};
@@ -199,8 +209,10 @@ class Packer {
     if (::stat(path.c_str(), &seen) != 0) return refused(shown(path), std::strerror(errno));
     if (!S_ISREG(seen.st_mode)) return refused(shown(path), "is no file");
     const std::string name = "bin/" + fs::path(path).filename().string();
-    if (!is_plain_path(name)) return refused(shown(path), "its name has control characters or is too long");
-    if (!names_.insert(name).second) return refused(shown(path), "another program that travels has the same name");
+    if (!is_plain_path(name))
+      return refused(shown(path), "its name has control characters or is too long");
+    if (!names_.insert(name).second)
+      return refused(shown(path), "another program that travels has the same name");
     if (names_.size() == 1) entries_.push_back({is_folder, "bin"});
     add_file(path, name, seen);
     entries_.back().kind = is_executable;
@@ -213,8 +225,10 @@ class Packer {
     if (::stat(path.c_str(), &seen) != 0) return refused(shown(path), std::strerror(errno));
     if (!S_ISREG(seen.st_mode)) return refused(shown(path), "is no file");
     const std::string library = fs::path(path).filename().string();
-    if (!is_plain_path(library)) return refused(shown(path), "its name has control characters or is too long");
-    if (libraries_.contains(library)) return refused(shown(path), "another library that travels has the same name");
+    if (!is_plain_path(library))
+      return refused(shown(path), "its name has control characters or is too long");
+    if (libraries_.contains(library))
+      return refused(shown(path), "another library that travels has the same name");
     if (libraries_.empty()) entries_.push_back({is_folder, "lib"});
     libraries_.insert(library);
     add_file(path, "lib/" + library, seen);
@@ -240,13 +254,17 @@ class Packer {
     for (const auto& each : entries_) {
       if (each.kind == is_file || each.kind == is_executable) largest.push_back(&each);
     }
-    std::ranges::sort(largest, [](const Entry* a, const Entry* b) { return std::pair(b->size, a->name) < std::pair(a->size, b->name); });
+    std::ranges::sort(largest, [](const Entry* a, const Entry* b) {
+      return std::pair(b->size, a->name) < std::pair(a->size, b->name);
+    });
     std::string names;
     for (std::size_t i = 0; i < std::min(largest_named, largest.size()); ++i) {
-      names += fmt::format("{} {} ({})", i == 0 ? "" : ",", largest[i]->path, size_text(largest[i]->size));
+      names += fmt::format("{} {} ({})", i == 0 ? "" : ",", largest[i]->path,
+                           size_text(largest[i]->size));
     }
     return failure(ErrorCode::resource_exhausted,
-                   fmt::format("the files of the job are {}, and {} may travel; name what need not in {}; the largest are{}",
+                   fmt::format("the files of the job are {}, and {} may travel; name what need not "
+                               "in {}; the largest are{}",
                                size_text(sum), size_text(max_bytes_), ignore_file, names));
   }
 
@@ -277,13 +295,15 @@ class Packer {
 
   Result<void> put_file(const Entry& entry) {
     const Fd file(::open(entry.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-    if (!file) return refused(shown(entry.path), std::string("cannot be read: ") + std::strerror(errno));
+    if (!file)
+      return refused(shown(entry.path), std::string("cannot be read: ") + std::strerror(errno));
     std::uint64_t left = entry.size;
     std::vector<std::byte> part(1u << 18);
     while (true) {
       const ssize_t size = ::read(file.get(), part.data(), part.size());
       if (size < 0 && errno == EINTR) continue;
-      if (size < 0) return refused(shown(entry.path), std::string("cannot be read: ") + std::strerror(errno));
+      if (size < 0)
+        return refused(shown(entry.path), std::string("cannot be read: ") + std::strerror(errno));
       if (static_cast<std::uint64_t>(size) > left || (size == 0 && left > 0)) {
         return refused(shown(entry.path), "has changed while it was packed");
       }
@@ -336,7 +356,9 @@ class Unpacker {
   }
 
  private:
-  Failure corrupt(const std::string& why) const { return failure(ErrorCode::corrupt, "the job's files " + why); }
+  Failure corrupt(const std::string& why) const {
+    return failure(ErrorCode::corrupt, "the job's files " + why);
+  }
 
   bool take(void* to, std::size_t size) {
     auto* at = static_cast<char*>(to);
@@ -368,7 +390,8 @@ class Unpacker {
     const std::string path = folder_ + "/" + entry.name;
     // The directory must have been created here, so that nothing is created through a link.
     const auto slash = entry.name.rfind('/');
-    if (slash != std::string::npos && !folders_.contains(entry.name.substr(0, slash))) return corrupt("leave out a folder");
+    if (slash != std::string::npos && !folders_.contains(entry.name.substr(0, slash)))
+      return corrupt("leave out a folder");
     switch (entry.kind) {
       case is_folder:
         if (::mkdir(path.c_str(), 0700) != 0) return errno_failure("make " + path, errno);
@@ -383,8 +406,10 @@ class Unpacker {
 
   Result<void> make_link(const Entry& entry, const std::string& path) {
     std::string target(std::min<std::size_t>(entry.size, max_path), '\0');
-    if (entry.size > max_path || !take(target.data(), target.size())) return corrupt("are cut short");
-    if (target.empty() || !stays_within(entry.name, target)) return corrupt("have a link that leads out of them");
+    if (entry.size > max_path || !take(target.data(), target.size()))
+      return corrupt("are cut short");
+    if (target.empty() || !stays_within(entry.name, target))
+      return corrupt("have a link that leads out of them");
     if (::symlink(target.c_str(), path.c_str()) != 0) return errno_failure("make " + path, errno);
     return {};
   }
@@ -419,6 +444,8 @@ Result<JobFiles> pack_job_files(const JobFilesSource& source, std::uint64_t max_
   return Packer(max_bytes).pack(source);
 }
 
-Result<void> unpack_job_files(int file, const std::string& folder) { return Unpacker(file, folder).unpack(); }
+Result<void> unpack_job_files(int file, const std::string& folder) {
+  return Unpacker(file, folder).unpack();
+}
 
 }  // namespace mobula::internal::deploy

@@ -24,7 +24,7 @@ constexpr std::uint64_t max_job_files_bytes = std::uint64_t{256} << 20;
 constexpr std::size_t max_job_files_entries = 100'000;
 
 struct JobFilesSource {
-  std::string folder{};  // empty: none
+  std::string folder{};                 // empty: none
   std::vector<std::string> programs{};  // paths of files
   // libraries that programs open by name; they keep their names
   std::vector<std::string> libraries{};
@@ -42,7 +42,8 @@ struct JobFiles {
 // Errors: invalid_argument with the entry and reason, for another kind of entry, a link out of the
 // directory, a control character in a name, an unreadable or changing file. resource_exhausted
 // names the largest entries of a package that is too large.
-Result<JobFiles> pack_job_files(const JobFilesSource& source, std::uint64_t max_bytes = max_job_files_bytes);
+Result<JobFiles> pack_job_files(const JobFilesSource& source,
+                                std::uint64_t max_bytes = max_job_files_bytes);
 
 // Creates `folder`, which must not exist, and its contents, for this user only. Rejects other files
 // as corrupt, and never writes outside of the directory.

@@ -25,8 +25,8 @@ struct Place {
   std::string launcher{};  // for display: "Slurm", "Open MPI", "PMI", "flags", or "none"
   int rank = 0;
   int size = 1;
-  int local_rank = 0;  // rank on this machine
-  std::string run{};  // common name of all ranks of this launch, valid as a directory name
+  int local_rank = 0;   // rank on this machine
+  std::string run{};    // common name of all ranks of this launch, valid as a directory name
   bool unique = false;  // no other launch had this name
   std::vector<std::string> hosts{};  // hosts of all ranks, if the launcher lists them
 };

@@ -20,7 +20,7 @@ namespace mobula::internal::deploy {
 struct Command {
   std::vector<std::string> words;  // the program, found as by a shell, and its arguments
   std::map<std::string, std::string> environment{};  // additions to the environment of this process
-  bool pipes_input = false;  // false: inherits the standard input of this process
+  bool pipes_input = false;   // false: inherits the standard input of this process
   bool pipes_output = false;  // false: inherits the standard output of this process
   bool pipes_errors = false;
   bool own_group = false;  // signals of the terminal do not reach it

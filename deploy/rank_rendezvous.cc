@@ -59,7 +59,8 @@ std::string own_processes() {
 }
 
 bool is_gone(const PlaceNote& note) {
-  return note.process.start_time != 0 && note.processes_of == own_processes() && !note.process.alive();
+  return note.process.start_time != 0 && note.processes_of == own_processes() &&
+         !note.process.alive();
 }
 
 // Uses a link, which exactly one of several processes can create, on NFS too.
@@ -76,11 +77,12 @@ std::optional<PlaceNote> RankRendezvous::place_of(int rank) const {
   const Json json = read_json(path(place_file(rank)));
   if (!json.is_object()) return std::nullopt;
   try {
-    return PlaceNote{json.value("self", std::string()),
-                     json.value("beat", std::uint64_t{0}),
-                     {json.value("pid", std::int64_t{0}), json.value("start_time", std::uint64_t{0}),
-                      json.value("boot_id", std::string())},
-                     json.value("processes_of", std::string())};
+    return PlaceNote{
+        json.value("self", std::string()),
+        json.value("beat", std::uint64_t{0}),
+        {json.value("pid", std::int64_t{0}), json.value("start_time", std::uint64_t{0}),
+         json.value("boot_id", std::string())},
+        json.value("processes_of", std::string())};
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
@@ -129,7 +131,8 @@ std::optional<RankNote> RankRendezvous::of_rank(int rank) const {
   if (!json.is_object()) return std::nullopt;
   try {
     return RankNote{json.value("token", std::string()), json.value("host", std::string()),
-                    json.value("state", std::string()), json.value("why", std::string()), json.value("gone", false)};
+                    json.value("state", std::string()), json.value("why", std::string()),
+                    json.value("gone", false)};
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
@@ -158,12 +161,8 @@ std::optional<RunNote> RankRendezvous::look() const {
 Result<std::string> RankRendezvous::key() const { return read_file(path(key_file)); }
 
 Result<void> RankRendezvous::say(int rank, const RankNote& note) const {
-  const Json json = {{"schema", 1},
-                     {"token", note.token},
-                     {"host", note.host},
-                     {"state", note.state},
-                     {"why", note.why},
-                     {"gone", note.gone}};
+  const Json json = {{"schema", 1},         {"token", note.token}, {"host", note.host},
+                     {"state", note.state}, {"why", note.why},     {"gone", note.gone}};
   return write_file(path(fmt::format("{}{}.json", rank_prefix, rank)), json.dump() + "\n", 0600);
 }
 

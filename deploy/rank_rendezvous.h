@@ -40,7 +40,7 @@ struct RankNote {
 struct PlaceNote {
   std::string self{};  // unique to one process
   std::uint64_t beat = 0;
-  ProcessIdentity process{};  // lets processes on the same machine detect its exit immediately
+  ProcessIdentity process{};   // lets processes on the same machine detect its exit immediately
   std::string processes_of{};  // namespace of the pid, see own_processes()
 
   friend bool operator==(const PlaceNote&, const PlaceNote&) = default;

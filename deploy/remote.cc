@@ -197,13 +197,17 @@ Failure failure_of_ssh(const std::string& err) {
     if (err.find(refusal) != std::string::npos) {
       const bool known = err.find("verification failed") == std::string::npos;
       const bool denied = err.find("Permission denied") != std::string::npos;
-      return failure(ErrorCode::permission_denied,
-                     "ssh: " + last_line(err) +
-                         (!known   ? " is that host's key in the file ssh_known_hosts of the cluster file, else in "
-                                     "~/.ssh/known_hosts? `accept_new_hosts: true` there trusts hosts that are seen first"
-                          : denied ? " are ssh_user and ssh_private_key of the cluster file right, and is that key's public half in "
-                                     "~/.ssh/authorized_keys there?"
-                                   : ""));
+      return failure(
+          ErrorCode::permission_denied,
+          "ssh: " + last_line(err) +
+              (!known
+                   ? " is that host's key in the file ssh_known_hosts of the cluster file, else in "
+                     "~/.ssh/known_hosts? `accept_new_hosts: true` there trusts hosts that are "
+                     "seen first"
+               : denied ? " are ssh_user and ssh_private_key of the cluster file right, and is "
+                          "that key's public half in "
+                          "~/.ssh/authorized_keys there?"
+                        : ""));
     }
   }
   const auto why = last_line(err);
@@ -283,14 +287,16 @@ Result<Process> Remote::hold(const std::string& who, Duration patience) const {
     std::array<pollfd, 2> items{{{process->output(), POLLIN, 0}, {process->errors(), POLLIN, 0}}};
     const Duration left = until - monotonic_now();
     if (left <= Duration(0) || said.size() + why.size() > max_said) {
-      return failure(ErrorCode::timed_out, fmt::format("'hold' was not done within {} s", patience / 1s));
+      return failure(ErrorCode::timed_out,
+                     fmt::format("'hold' was not done within {} s", patience / 1s));
     }
     ::poll(items.data(), items.size(), static_cast<int>(left / 1ms) + 1);
   }
   const auto code = process->wait(patience);
   if (code == taken) return failure(ErrorCode::already_exists, last_line(why));
   if (code == ssh_failed) return failure_of_ssh(why);
-  return failure(ErrorCode::resource_exhausted, why.empty() ? "'hold' ended there" : last_line(why));
+  return failure(ErrorCode::resource_exhausted,
+                 why.empty() ? "'hold' ended there" : last_line(why));
 }
 
 std::vector<std::string> Remote::session(const std::string& line, bool terminal) const {

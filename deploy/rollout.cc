@@ -45,8 +45,9 @@ Rollout::Rollout(const Inventory& inventory, RolloutOptions options)
     machine.report.host = host.name;
     machine.report.head = host.head;
     machine.flags = host.flags;
-    const bool given = std::ranges::any_of(
-        host.flags, [](const auto& flag) { return flag == "--grace" || flag.starts_with("--grace="); });
+    const bool given = std::ranges::any_of(host.flags, [](const auto& flag) {
+      return flag == "--grace" || flag.starts_with("--grace=");
+    });
     if (!given) machine.flags.push_back(fmt::format("--grace={}", inventory.grace / 1s));
   }
 }
@@ -92,7 +93,8 @@ void Rollout::give_up(Machine& machine, const Failure& why) {
 }
 
 void Rollout::leave_head_out() {
-  if (options_.head_away && !machines_.front().done) give_up(machines_.front(), *options_.head_away);
+  if (options_.head_away && !machines_.front().done)
+    give_up(machines_.front(), *options_.head_away);
 }
 
 void Rollout::probe(const std::string& hash) {
@@ -102,7 +104,8 @@ void Rollout::probe(const std::string& hash) {
       [&](Machine& machine) {
         tell(machine, "is looked at");
         const auto said = machine.remote.act(
-            "probe", {{"hash", hash}, {"mark", mark_of(machine)}, {"host", machine.report.host}}, "", patience);
+            "probe", {{"hash", hash}, {"mark", mark_of(machine)}, {"host", machine.report.host}},
+            "", patience);
         if (!said) return give_up(machine, said.error());
         std::istringstream lines(*said);
         for (std::string line; std::getline(lines, line);) {
@@ -128,18 +131,21 @@ void Rollout::check(const std::string& hash, const std::function<bool(const Mach
   for_each(
       [&](Machine& machine) {
         const auto flags = words_of(flags_of(machine, "HEAD:1"));
-        const auto said = machine.remote.act("check", {{"hash", hash}, {"mark", mark_of(machine)}, {"flags", flags}}, "",
-                                             inventory_.connect_timeout + short_timeout);
+        const auto said = machine.remote.act(
+            "check", {{"hash", hash}, {"mark", mark_of(machine)}, {"flags", flags}}, "",
+            inventory_.connect_timeout + short_timeout);
         if (!said) give_up(machine, said.error());
       },
       which, max_at_once);
 }
 
-std::vector<std::string> Rollout::flags_of(const Machine& machine, const std::string& address) const {
+std::vector<std::string> Rollout::flags_of(const Machine& machine,
+                                           const std::string& address) const {
   auto flags = machine.flags;
   if (machine.report.head) {
     // The file states all flags, so none are reused from the previous start.
-    flags.insert(flags.begin(), {"--head", "--as-given", "--made-by", "mobula up " + quoted(inventory_.file)});
+    flags.insert(flags.begin(),
+                 {"--head", "--as-given", "--made-by", "mobula up " + quoted(inventory_.file)});
   } else {
     flags.insert(flags.begin(), {"--address", address});
   }
@@ -160,7 +166,8 @@ std::string Rollout::ailment_of(const Machine& machine, const std::string& addre
 }
 
 std::string Rollout::stale_by(const Machine& machine, const std::string& address) {
-  if (machine.runs && machine.deployed != machine.settings) return "it runs with another program or settings";
+  if (machine.runs && machine.deployed != machine.settings)
+    return "it runs with another program or settings";
   return ailment_of(machine, address);
 }
 
@@ -184,7 +191,8 @@ void Rollout::say_what_would_be_done() {
   const std::string address = expected_address();
   for (auto& each : machines_) {
     if (each.done) continue;
-    const auto good = options_.check_flags ? options_.check_flags(flags_of(each, "HEAD:1")) : Result<void>();
+    const auto good =
+        options_.check_flags ? options_.check_flags(flags_of(each, "HEAD:1")) : Result<void>();
     if (!good) {
       settle(each, "failed", good.error().text);
       continue;
@@ -224,12 +232,14 @@ std::vector<HostReport> Rollout::bring_up(const Bundle& bundle) {
   const std::string address = expected_address();
   const auto is_stale = [&](const Machine& each) { return !stale_by(each, address).empty(); };
   const auto lacks_it = [&](const Machine& each) { return !each.has_program && is_stale(each); };
-  if (std::ranges::any_of(machines_, [&](const Machine& each) { return !each.done && lacks_it(each); })) {
+  if (std::ranges::any_of(machines_,
+                          [&](const Machine& each) { return !each.done && lacks_it(each); })) {
     const auto archive = bundle.archive();
     for_each(
         [&](Machine& machine) {
           if (!archive) return give_up(machine, archive.error());
-          tell(machine, fmt::format("gets the program, {:.1f} MiB", static_cast<double>(archive->size()) / 0x1p20));
+          tell(machine, fmt::format("gets the program, {:.1f} MiB",
+                                    static_cast<double>(archive->size()) / 0x1p20));
           const auto said =
               machine.remote.act("receive", {{"hash", bundle.hash()}}, *archive, copy_patience);
           if (!said) give_up(machine, said.error());
@@ -246,7 +256,8 @@ std::vector<HostReport> Rollout::bring_up(const Bundle& bundle) {
 void Rollout::bring_up_nodes(const std::string& hash) {
   const auto settle_current = [&] {
     for (auto& each : machines_) {
-      if (!each.done && !address_.empty() && stale_by(each, address_).empty()) settle(each, "unchanged");
+      if (!each.done && !address_.empty() && stale_by(each, address_).empty())
+        settle(each, "unchanged");
     }
   };
   settle_current();
@@ -259,7 +270,9 @@ void Rollout::bring_up_nodes(const std::string& hash) {
     const std::string& head = machines_.front().report.host;
     if (stale_by(each, each.joined).empty()) {
       settle(each, "skipped",
-             fmt::format("it runs and has joined {}; whether that is this cluster's head, {} could not be asked", each.joined, head));
+             fmt::format("it runs and has joined {}; whether that is this cluster's head, {} could "
+                         "not be asked",
+                         each.joined, head));
     } else {
       settle(each, "skipped", "there is no head to join: " + head);
     }
@@ -299,13 +312,14 @@ void Rollout::start(Machine& machine, const std::string& hash) {
   }
   const auto flags = flags_of(machine, address_);
   tell(machine, "starts");
-  const auto said = machine.remote.act("start",
-                                       {{"hash", hash},
-                                        {"flags", words_of(flags)},
-                                        {"settings", machine.settings},
-                                        {"deadline", std::to_string(options_.start_timeout_ / 1s)},
-                                        {"keyed", machine.report.head ? "no" : "yes"}},
-                                       machine.report.head ? "" : key_, options_.start_timeout_ + start_margin);
+  const auto said =
+      machine.remote.act("start",
+                         {{"hash", hash},
+                          {"flags", words_of(flags)},
+                          {"settings", machine.settings},
+                          {"deadline", std::to_string(options_.start_timeout_ / 1s)},
+                          {"keyed", machine.report.head ? "no" : "yes"}},
+                         machine.report.head ? "" : key_, options_.start_timeout_ + start_margin);
   if (!said) return give_up(machine, said.error());
   const auto json = Json::parse(*said, nullptr, false);
   const std::string member = machine.report.head ? "address" : "node_id";

@@ -30,7 +30,7 @@ struct HostReport {
 };
 
 struct RolloutOptions {
-  bool dry_run = false;  // inspects, and changes nothing
+  bool dry_run = false;     // inspects, and changes nothing
   std::size_t at_once = 1;  // nodes that are replaced at one time
   // Checks flags of `mobula start` with this program, for a dry run.
   std::function<Result<void>(const std::vector<std::string>&)> check_flags{};
@@ -66,8 +66,8 @@ class Rollout {
     bool runs = false;
     bool head_lives = false;
     bool agent_lives = false;
-    std::string head_at{};  // address of the head that ran there last
-    std::string joined{};  // address of the head that its agent has joined
+    std::string head_at{};   // address of the head that ran there last
+    std::string joined{};    // address of the head that its agent has joined
     std::string deployed{};  // settings of the running processes
     std::string settings{};  // required settings
     bool has_agent() const;
@@ -97,9 +97,9 @@ class Rollout {
   const Inventory& inventory_;
   RolloutOptions options_;
   std::vector<Machine> machines_;  // the head first
-  std::string run_{};  // id of this run, for marks in state directories
-  std::string address_;  // address of the head
-  std::string key_;  // key of the cluster, only in memory
+  std::string run_{};              // id of this run, for marks in state directories
+  std::string address_;            // address of the head
+  std::string key_;                // key of the cluster, only in memory
 };
 
 }  // namespace mobula::internal::deploy

@@ -122,8 +122,13 @@ std::vector<MemoryGroup> CgroupLimits::memory_groups() const {
   const auto add = [&](const char* controller, const char* limit, const char* use,
                        const char* droppable, const char* failures, const char* failures_key) {
     for (const std::string& folder : folders(controller)) {
-      MemoryGroup group{folder.substr(root_.size()), folder + "/" + limit, folder + "/" + use,
-                        folder + "/memory.stat", droppable, folder + "/" + failures, failures_key};
+      MemoryGroup group{folder.substr(root_.size()),
+                        folder + "/" + limit,
+                        folder + "/" + use,
+                        folder + "/memory.stat",
+                        droppable,
+                        folder + "/" + failures,
+                        failures_key};
       if (group.path.empty()) group.path = "/";
       if (small_file(group.limit_file) && small_file(group.use_file)) groups.push_back(group);
     }

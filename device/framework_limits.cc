@@ -8,13 +8,15 @@
 namespace mobula::internal {
 namespace {
 
-constexpr std::array<const char*, 2> variables{"PYTORCH_CUDA_ALLOC_CONF", "XLA_PYTHON_CLIENT_MEM_FRACTION"};
+constexpr std::array<const char*, 2> variables{"PYTORCH_CUDA_ALLOC_CONF",
+                                               "XLA_PYTHON_CLIENT_MEM_FRACTION"};
 
 }  // namespace
 
 std::span<const char* const> framework_limit_variables() { return variables; }
 
-Environment framework_limits(const NodeShape& node, const Allocation& allocation, const Environment& users) {
+Environment framework_limits(const NodeShape& node, const Allocation& allocation,
+                             const Environment& users) {
   Environment env;
   const ResourceShape* shape = node.find(resource::gpu);
   const ResourceShare* held = allocation.find(resource::gpu);
@@ -26,7 +28,8 @@ Environment framework_limits(const NodeShape& node, const Allocation& allocation
   const std::int64_t left = share.memory_bytes - device.context_bytes;
   if (device.memory_bytes <= 0 || left <= 0) return env;
   // In units of 1/10000, rounded down.
-  const auto part = static_cast<std::int64_t>(10'000.0 * static_cast<double>(left) / static_cast<double>(device.memory_bytes));
+  const auto part = static_cast<std::int64_t>(10'000.0 * static_cast<double>(left) /
+                                              static_cast<double>(device.memory_bytes));
   if (part <= 0) return env;
   const std::string fraction = fmt::format("0.{:04}", std::min<std::int64_t>(part, 9'999));
   const auto set = [&](const char* name, const std::string& value) {

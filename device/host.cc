@@ -31,7 +31,9 @@ std::vector<cpu_set_t> affinity_of_this_thread() {
 
 unsigned cpus_of_affinity(unsigned fallback) {
   const auto mask = affinity_of_this_thread();
-  return mask.empty() ? fallback : static_cast<unsigned>(CPU_COUNT_S(mask.size() * sizeof(cpu_set_t), mask.data()));
+  return mask.empty()
+             ? fallback
+             : static_cast<unsigned>(CPU_COUNT_S(mask.size() * sizeof(cpu_set_t), mask.data()));
 }
 
 }  // namespace
@@ -79,7 +81,8 @@ CpuList allowed_cpus() {
   const auto mask = affinity_of_this_thread();
   CpuList cpus;
   for (std::size_t cpu = 0; cpu < mask.size() * bits_per_set; ++cpu) {
-    if (CPU_ISSET_S(cpu, mask.size() * sizeof(cpu_set_t), mask.data())) cpus.push_back(static_cast<unsigned>(cpu));
+    if (CPU_ISSET_S(cpu, mask.size() * sizeof(cpu_set_t), mask.data()))
+      cpus.push_back(static_cast<unsigned>(cpu));
   }
   return cpus;
 }

@@ -44,8 +44,10 @@ Duration idle_of_environment(Duration otherwise) {
   const char* const end = said + std::strlen(said);
   const auto read = std::from_chars(said, end, seconds);
   constexpr std::uint32_t most_seconds = 7 * 24 * 3600;
-  if (read.ec == std::errc() && read.ptr == end && seconds <= most_seconds) return std::chrono::seconds(seconds);
-  log_warn("{}={} is no number of seconds up to {}: {} s are taken", idle_variable, said, most_seconds, otherwise / 1s);
+  if (read.ec == std::errc() && read.ptr == end && seconds <= most_seconds)
+    return std::chrono::seconds(seconds);
+  log_warn("{}={} is no number of seconds up to {}: {} s are taken", idle_variable, said,
+           most_seconds, otherwise / 1s);
   return otherwise;
 }
 
@@ -77,7 +79,8 @@ std::vector<InterfaceFacts> interfaces_here() {
       const auto& address = reinterpret_cast<const sockaddr_in6*>(each->ifa_addr)->sin6_addr;
       const auto& mask = reinterpret_cast<const sockaddr_in6*>(each->ifa_netmask)->sin6_addr;
       if (IN6_IS_ADDR_LINKLOCAL(&address)) continue;
-      for (const std::uint8_t byte : mask.s6_addr) facts.prefix_bits += static_cast<std::uint8_t>(std::popcount(byte));
+      for (const std::uint8_t byte : mask.s6_addr)
+        facts.prefix_bits += static_cast<std::uint8_t>(std::popcount(byte));
       ::inet_ntop(AF_INET6, &address, text.data(), text.size());
     } else {
       continue;
@@ -89,12 +92,15 @@ std::vector<InterfaceFacts> interfaces_here() {
   return found;
 }
 
-std::string near_address(const std::string& bound, const MachineLocality& machine, const std::vector<std::string>& bus_ids) {
+std::string near_address(const std::string& bound, const MachineLocality& machine,
+                         const std::vector<std::string>& bus_ids) {
   const auto colon = bound.rfind(':');
   if (colon == std::string::npos) return bound;
   std::string host = bound.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  const auto near = interface_to_use(machine, {.interfaces = interfaces_here(), .bound = host, .gpus = bus_ids});
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
+  const auto near =
+      interface_to_use(machine, {.interfaces = interfaces_here(), .bound = host, .gpus = bus_ids});
   if (!near) return bound;
   const bool is_v6 = near->address.find(':') != std::string::npos;
   return (is_v6 ? "[" + near->address + "]" : near->address) + bound.substr(colon);

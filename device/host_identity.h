@@ -33,6 +33,7 @@ bool may_choose_interface();
 std::vector<InterfaceFacts> interfaces_here();
 // `HOST:PORT` with the local address nearest to these devices (PCI ids as in `GpuDevices`); `bound`
 // if no address is nearer.
-std::string near_address(const std::string& bound, const MachineLocality& machine, const std::vector<std::string>& bus_ids);
+std::string near_address(const std::string& bound, const MachineLocality& machine,
+                         const std::vector<std::string>& bus_ids);
 
 }  // namespace mobula::internal::exchange

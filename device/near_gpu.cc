@@ -16,15 +16,18 @@ namespace {
 // Address bytes for bitwise comparison; empty for invalid text.
 std::vector<std::uint8_t> bytes_of(const std::string& address) {
   std::array<std::uint8_t, 16> bytes{};
-  if (::inet_pton(AF_INET, address.c_str(), bytes.data()) == 1) return {bytes.begin(), bytes.begin() + 4};
-  if (::inet_pton(AF_INET6, address.c_str(), bytes.data()) == 1) return {bytes.begin(), bytes.end()};
+  if (::inet_pton(AF_INET, address.c_str(), bytes.data()) == 1)
+    return {bytes.begin(), bytes.begin() + 4};
+  if (::inet_pton(AF_INET6, address.c_str(), bytes.data()) == 1)
+    return {bytes.begin(), bytes.end()};
   return {};
 }
 
 bool on_one_network(const InterfaceFacts& a, const InterfaceFacts& b) {
   const auto first = bytes_of(a.address), second = bytes_of(b.address);
   if (first.empty() || first.size() != second.size()) return false;
-  if (a.prefix_bits != b.prefix_bits || a.prefix_bits == 0 || a.prefix_bits > 8 * first.size()) return false;
+  if (a.prefix_bits != b.prefix_bits || a.prefix_bits == 0 || a.prefix_bits > 8 * first.size())
+    return false;
   for (unsigned bit = 0; bit < a.prefix_bits; ++bit) {
     const unsigned mask = 0x80U >> (bit % 8);
     if ((first[bit / 8] & mask) != (second[bit / 8] & mask)) return false;
@@ -33,7 +36,8 @@ bool on_one_network(const InterfaceFacts& a, const InterfaceFacts& b) {
 }
 
 // Sum over all GPUs; unknown distances count as far.
-unsigned distance_of(const MachineLocality& machine, const std::string& interface, const std::vector<std::string>& gpus) {
+unsigned distance_of(const MachineLocality& machine, const std::string& interface,
+                     const std::vector<std::string>& gpus) {
   unsigned sum = 0;
   const auto known = machine.interfaces.find(interface);
   for (const std::string& gpu : gpus) {
@@ -67,9 +71,11 @@ CpuList cpus_to_use(const CpuList& near, const CpuList& allowed) {
   return both.size() == allowed.size() ? CpuList() : both;
 }
 
-std::optional<InterfaceFacts> interface_to_use(const MachineLocality& machine, const InterfaceQuestion& question) {
+std::optional<InterfaceFacts> interface_to_use(const MachineLocality& machine,
+                                               const InterfaceQuestion& question) {
   if (question.gpus.empty()) return std::nullopt;
-  const auto bound = std::ranges::find(question.interfaces, question.bound, &InterfaceFacts::address);
+  const auto bound =
+      std::ranges::find(question.interfaces, question.bound, &InterfaceFacts::address);
   if (bound == question.interfaces.end()) return std::nullopt;
   const unsigned of_bound = distance_of(machine, bound->name, question.gpus);
   std::optional<InterfaceFacts> best;

@@ -45,13 +45,14 @@ struct InterfaceFacts {
 
 struct InterfaceQuestion {
   std::vector<InterfaceFacts> interfaces;  // one entry per address
-  std::string bound;  // current listen address, kept unless another one is nearer
-  std::vector<std::string> gpus;           // PCI bus ids
+  std::string bound;              // current listen address, kept unless another one is nearer
+  std::vector<std::string> gpus;  // PCI bus ids
 };
 
 // The interface address that is nearest to the GPUs, if it is nearer than the bound one. Candidates
 // are PCI devices that are up and on the same network, because peers of the one then reach the
 // other. Ties are decided by name.
-std::optional<InterfaceFacts> interface_to_use(const MachineLocality& machine, const InterfaceQuestion& question);
+std::optional<InterfaceFacts> interface_to_use(const MachineLocality& machine,
+                                               const InterfaceQuestion& question);
 
 }  // namespace mobula::internal

@@ -61,7 +61,8 @@ bool is_number(const std::string& text) {
 const AcceleratorDevice* device_of(const std::vector<AcceleratorDevice>& devices,
                                    const std::string& entry) {
   if (is_number(entry)) {
-    const std::string plain = entry.substr(std::min(entry.find_first_not_of('0'), entry.size() - 1));
+    const std::string plain =
+        entry.substr(std::min(entry.find_first_not_of('0'), entry.size() - 1));
     for (std::size_t i = 0; i < devices.size(); ++i) {
       const AcceleratorDevice& each = devices[i];
       if (each.slice ? each.board == plain
@@ -81,8 +82,9 @@ const AcceleratorDevice* device_of(const std::vector<AcceleratorDevice>& devices
 // True if the machine is known to lack the named device.
 bool is_absent(const std::vector<AcceleratorDevice>& devices, const std::string& entry) {
   if (devices.empty() || device_of(devices, entry) != nullptr) return false;
-  return is_number(entry) ||
-         std::ranges::none_of(devices, [](const AcceleratorDevice& each) { return each.uuid.empty(); });
+  return is_number(entry) || std::ranges::none_of(devices, [](const AcceleratorDevice& each) {
+           return each.uuid.empty();
+         });
 }
 
 std::string ids_of(const std::vector<AcceleratorDevice>& devices) {
@@ -162,9 +164,10 @@ Result<ResourceShape> device_shape(const VendorRow& vendor,
       device = device_of(devices, instance.visible_id);
       if (is_absent(devices, instance.visible_id)) {
         return failure(ErrorCode::invalid_argument,
-                       fmt::format("{}={}: this machine has no device {}, but {} ({}); correct the variable or unset it",
-                                   visible->variable, joined(*visible->list), instance.visible_id, devices.size(),
-                                   ids_of(devices)));
+                       fmt::format("{}={}: this machine has no device {}, but {} ({}); correct the "
+                                   "variable or unset it",
+                                   visible->variable, joined(*visible->list), instance.visible_id,
+                                   devices.size(), ids_of(devices)));
       }
     } else if (i < devices.size()) {
       device = &devices[i];
@@ -187,7 +190,8 @@ Result<ResourceShape> device_shape(const VendorRow& vendor,
 
 Result<ResourceShape> unit_shape(const std::string& name, Quantity total) {
   static const VisibleList all;
-  const auto amounts = amounts_of({.option = name, .list = all, .variable = {}, .requested = total});
+  const auto amounts =
+      amounts_of({.option = name, .list = all, .variable = {}, .requested = total});
   if (!amounts) return amounts.error();
   ResourceShape shape{.name = name, .instances = {}, .unit = true};
   for (std::size_t i = 0; i < amounts->size(); ++i) {

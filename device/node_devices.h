@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "base/model/node_shape.h"
 #include "base/quantity.h"
 #include "base/result.h"
 #include "device/detection/accelerator_device.h"
 #include "device/visible_list.h"
-#include "base/model/node_shape.h"
 
 namespace mobula::internal {
 
@@ -31,8 +31,8 @@ struct NodeRequest {
   ResourceSet resources{};  // custom resources, accelerators that are not GPUs, accelerator_type:T
   std::set<std::string> in_units{};  // names among them that have numbered instances
   Labels labels{};
-  std::string address{};             // host or IP: the node offers 1 of node:<address>
-  bool beside_head = false;          // and 1 of node:__internal_head__
+  std::string address{};     // host or IP: the node offers 1 of node:<address>
+  bool beside_head = false;  // and 1 of node:__internal_head__
 
   // From the agent's environment (`node_environment.h`).
   Environment accelerator_variables{};

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "base/model/label_syntax.h"
 #include "device/framework_limits.h"
 #include "device/mask.h"
-#include "base/model/label_syntax.h"
 
 namespace mobula::internal {
 namespace {
@@ -18,10 +18,11 @@ struct LabelVariable {
   const char* name;
   const char* label;
 };
-constexpr LabelVariable label_variables[] = {{"MOBULA_NODE_TYPE_NAME", "mobula.io/node-group"},
-                                             {"MOBULA_NODE_MARKET_TYPE", "mobula.io/market-type"},
-                                             {"MOBULA_NODE_REGION", "mobula.io/availability-region"},
-                                             {"MOBULA_NODE_ZONE", "mobula.io/availability-zone"}};
+constexpr LabelVariable label_variables[] = {
+    {"MOBULA_NODE_TYPE_NAME", "mobula.io/node-group"},
+    {"MOBULA_NODE_MARKET_TYPE", "mobula.io/market-type"},
+    {"MOBULA_NODE_REGION", "mobula.io/availability-region"},
+    {"MOBULA_NODE_ZONE", "mobula.io/availability-zone"}};
 
 // Returns false if the variable is not set.
 Result<bool> truth_of(const Environment& environment, const std::string& variable) {

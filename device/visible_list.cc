@@ -49,11 +49,13 @@ void append_range(const std::string& entry, std::vector<std::string>& ids) {
 }
 
 // Rejects duplicates, because a device that is named twice could be allocated twice at once.
-Result<VisibleList> each_once(std::string_view variable, std::string_view value, std::vector<std::string> ids) {
+Result<VisibleList> each_once(std::string_view variable, std::string_view value,
+                              std::vector<std::string> ids) {
   std::set<std::string> seen;
   for (const std::string& id : ids) {
     if (seen.insert(id).second) continue;
-    return failure(ErrorCode::invalid_argument, fmt::format("{}={}: {} is named twice", variable, value, id));
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("{}={}: {} is named twice", variable, value, id));
   }
   return VisibleList(std::move(ids));
 }
@@ -72,7 +74,8 @@ Result<VisibleList> selected(const VendorRow& vendor, std::string_view value) {
   if (value.starts_with(prefix)) {
     auto entries = entries_of(value.substr(prefix.size()));
     const auto is_number = [](const std::string& entry) { return number_in(entry).has_value(); };
-    if (std::ranges::all_of(entries, is_number)) return each_once(vendor.variable, value, std::move(entries));
+    if (std::ranges::all_of(entries, is_number))
+      return each_once(vendor.variable, value, std::move(entries));
   }
   return failure(ErrorCode::invalid_argument,
                  fmt::format("{}={}: devices of a node are chosen by a list such as {}0,1 alone",

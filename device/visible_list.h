@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
 #include "base/model/accelerator_vendor.h"
 #include "base/model/node_shape.h"
 #include "base/model/request.h"
+#include "base/result.h"
 
 namespace mobula::internal {
 

@@ -1,8 +1,8 @@
 //   accelerator_type = "H200" ──► only nodes with H200 GPUs; the same for "V100"
 //   neuron_cores = 1 ──► a node with Neuron cores; NEURON_RT_VISIBLE_CORES names the assigned cores
+#include <mobula/mobula.h>
 #include <cstdlib>
 #include <iostream>
-#include <mobula/mobula.h>
 #include <set>
 
 #include "where.h"
@@ -43,7 +43,8 @@ bool run_on(const std::string& type) {
 int main(int argc, char** argv) {
   auto cluster = mobula::init(
       argc, argv,
-      own_cluster_with({.num_cpus = 2, .num_gpus = 1, .accelerator_type = mobula::accelerators::NVIDIA_H200}));
+      own_cluster_with(
+          {.num_cpus = 2, .num_gpus = 1, .accelerator_type = mobula::accelerators::NVIDIA_H200}));
 
   bool right = run_on(mobula::accelerators::NVIDIA_H200);
   right = run_on(mobula::accelerators::NVIDIA_TESLA_V100) && right;

@@ -1,8 +1,8 @@
 //   an actor is an object in a separate process: calls of one holder run in submission order
+#include <mobula/mobula.h>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
-#include <mobula/mobula.h>
 
 #include "where.h"
 
@@ -23,7 +23,9 @@ class Ledger {
 
 using Handle = mobula::ActorHandle<Ledger>;
 
-void append_in_a_task(Handle ledger, int entry) { mobula::get(ledger.call<&Ledger::append>(entry)); }
+void append_in_a_task(Handle ledger, int entry) {
+  mobula::get(ledger.call<&Ledger::append>(entry));
+}
 
 template <class T>
 bool has_died(const mobula::ObjectRef<T>& ref) {
@@ -64,9 +66,8 @@ bool names_are_found() {
 
 bool detached_ones_outlive_their_handles() {
   {
-    auto made = mobula::actor<Ledger>
-                    .options({.name = "kept", .lifetime = mobula::Lifetime::detached})
-                    .remote();
+    auto made =
+        mobula::actor<Ledger>.options({.name = "kept", .lifetime = mobula::Lifetime::detached}).remote();
     mobula::get(made.call<&Ledger::append>(1));
   }
   auto found = mobula::get_actor<Ledger>("kept");
@@ -80,11 +81,10 @@ bool detached_ones_outlive_their_handles() {
 }
 
 bool crashes_are_restarted() {
-  auto ledger =
-      mobula::actor<Ledger>.options({.max_restarts = 1, .max_task_retries = 1}).remote();
+  auto ledger = mobula::actor<Ledger>.options({.max_restarts = 1, .max_task_retries = 1}).remote();
   mobula::get(ledger.call<&Ledger::append>(1));
-  static_cast<void>(mobula::try_get(
-      ledger.method<&Ledger::crash>().options({.max_task_retries = 0}).remote()));
+  static_cast<void>(
+      mobula::try_get(ledger.method<&Ledger::crash>().options({.max_task_retries = 0}).remote()));
   return mobula::get(ledger.call<&Ledger::restarted>()) &&
          mobula::get(ledger.call<&Ledger::append>(1)) == 1;
 }
@@ -100,7 +100,8 @@ int main(int argc, char** argv) {
   bool right = say("100 calls ran in order", calls_are_ordered());
   right = say("a task called through a handle it was given", handles_travel()) && right;
   right = say("a named actor was found, and not made twice", names_are_found()) && right;
-  right = say("a detached actor outlived its handle", detached_ones_outlive_their_handles()) && right;
+  right =
+      say("a detached actor outlived its handle", detached_ones_outlive_their_handles()) && right;
   right = say("a crashed actor was restarted, with fresh state", crashes_are_restarted()) && right;
   right = say("an actor that left was not restarted", an_actor_may_leave()) && right;
   return right ? 0 : 1;

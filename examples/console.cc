@@ -1,8 +1,8 @@
 // For a console:  mobula repl -c 'use ./example_console; call mean [1, 2, 6]'
 //   Functions of task<f> and actor<C> can be called there with JSON. A struct is an array of its members.
+#include <mobula/mobula.h>
 #include <iostream>
 #include <map>
-#include <mobula/mobula.h>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
@@ -56,9 +56,11 @@ int main(int argc, char** argv) {
   auto point = mobula::task<moved>.remote(Point{1, 2}, 0.5);
   auto counts = mobula::task<counted>.remote(std::vector<std::string>{"a", "b", "a"});
   auto gpus = mobula::task<my_gpus>.remote();
-  std::cout << mobula::get(mobula::task<greet>.remote(std::string("you"), std::optional<int>())) << "\n"
-            << "mean " << mobula::get(mobula::task<mean>.remote(std::vector<double>{1, 2, 6})) << ", square "
-            << mobula::get(four) << ", counter " << mobula::get(sum) << " and " << mobula::get(counter.call<&Counter::value>())
-            << ", point " << mobula::get(point).x << ", a " << mobula::get(counts).at("a") << ", GPUs "
-            << mobula::get(gpus).size() << "\n";
+  std::cout << mobula::get(mobula::task<greet>.remote(std::string("you"), std::optional<int>()))
+            << "\n"
+            << "mean " << mobula::get(mobula::task<mean>.remote(std::vector<double>{1, 2, 6}))
+            << ", square " << mobula::get(four) << ", counter " << mobula::get(sum) << " and "
+            << mobula::get(counter.call<&Counter::value>()) << ", point " << mobula::get(point).x
+            << ", a " << mobula::get(counts).at("a") << ", GPUs " << mobula::get(gpus).size()
+            << "\n";
 }

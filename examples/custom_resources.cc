@@ -1,8 +1,8 @@
 //   "license": 1.5            an amount: 0.5 is half a license
 //   "TPU": 3                  numbered units: a request for two gets two whole units with their numbers
+#include <mobula/mobula.h>
 #include <chrono>
 #include <iostream>
-#include <mobula/mobula.h>
 #include <set>
 #include <string>
 #include <vector>
@@ -35,7 +35,8 @@ int main(int argc, char** argv) {
   }
   std::cout << ids.size() << " units, each with one holder\n";
   const double licenses = mobula::get(
-      mobula::task<licenses_of_task>.options({.resources = {{"license", 0.75}}}).remote(), seconds(30));
+      mobula::task<licenses_of_task>.options({.resources = {{"license", 0.75}}}).remote(),
+      seconds(30));
   std::cout << "a task had " << licenses << " licenses\n";
   return ids == std::set<std::string>{"0", "1", "2"} && licenses == 0.75 ? 0 : 1;
 }

@@ -1,8 +1,8 @@
 //   GPU 0: 6 + 6 + 4 GiB    GPU 1: 14 GiB      bytes of a device's memory instead of a fraction of the device
 //   a request for 6 GiB more waits until one device has them: bytes are never allocated twice
+#include <mobula/mobula.h>
 #include <chrono>
 #include <iostream>
-#include <mobula/mobula.h>
 #include <string>
 #include <vector>
 
@@ -19,7 +19,8 @@ class Model {
 int main(int argc, char** argv) {
   using std::chrono::seconds;
   // Two simulated devices of 16 GiB, so that no memory is reserved for contexts.
-  auto cluster = mobula::init(argc, argv, own_cluster_with({.num_cpus = 2, .num_gpus = 2, .gpu_memory = 16 * gib}));
+  auto cluster = mobula::init(
+      argc, argv, own_cluster_with({.num_cpus = 2, .num_gpus = 2, .gpu_memory = 16 * gib}));
   const bool own = cluster.is_own();
   if (!own) {
     std::cout << "device_memory: skipped, the cluster's devices may have any size\n";
@@ -34,7 +35,8 @@ int main(int argc, char** argv) {
   }
   auto last = mobula::actor<Model>.options({.num_cpus = 0, .gpu_memory = 6 * gib}).remote();
   const auto waits = last.call<&Model::gpu>();
-  const bool waited = mobula::wait(std::vector{waits}, {.timeout = std::chrono::milliseconds(500)}).ready.empty();
+  const bool waited =
+      mobula::wait(std::vector{waits}, {.timeout = std::chrono::milliseconds(500)}).ready.empty();
   models.erase(models.begin());  // the release of the last handle ends the first actor
   std::cout << "6 GiB more waited for GPU " << mobula::get(waits, seconds(30)) << "\n";
   return gpus == std::vector<std::string>{"0", "0", "1", "0"} && waited ? 0 : 1;

@@ -19,7 +19,8 @@ Tensor make(int count) {
 
 std::string describe(const Tensor& tensor) {
   const Tensor copy = tensor.clone();  // on the same GPU, writable
-  return std::string(copy.device() == gpu ? "on the GPU" : "in host memory") + ", " + std::to_string(copy.bytes()) + " bytes";
+  return std::string(copy.device() == gpu ? "on the GPU" : "in host memory") + ", " +
+         std::to_string(copy.bytes()) + " bytes";
 }
 
 int main(int argc, char** argv) {
@@ -29,8 +30,10 @@ int main(int argc, char** argv) {
     return 0;
   }
   const auto tensor = mobula::task<make>.options({.num_gpus = 1}).remote(1'000'000);
-  std::cout << "a task with a GPU gets it " << mobula::get(mobula::task<describe>.options({.num_gpus = 1}).remote(tensor)) << "\n"
-            << "a task without one gets it " << mobula::get(mobula::task<describe>.remote(tensor)) << "\n";
+  std::cout << "a task with a GPU gets it "
+            << mobula::get(mobula::task<describe>.options({.num_gpus = 1}).remote(tensor)) << "\n"
+            << "a task without one gets it " << mobula::get(mobula::task<describe>.remote(tensor))
+            << "\n";
   const Tensor here = mobula::get(tensor);
   const auto elements = here.view<float>();
   std::cout << "sum: " << std::accumulate(elements.begin(), elements.end(), 0.0) << "\n";

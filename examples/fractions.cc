@@ -1,9 +1,9 @@
 //   GPU 0: ¼ ¼ ¼ ¼           four tasks on one device at the same time: each waits for the other three
 //   GPU 0: ½ ½  GPU 1: ½     three actors fill one device before they use the next
+#include <mobula/mobula.h>
 #include <chrono>
 #include <condition_variable>
 #include <iostream>
-#include <mobula/mobula.h>
 #include <mutex>
 
 #include "where.h"
@@ -48,8 +48,8 @@ int main(int argc, char** argv) {
   const mobula::Scheduling there = mobula::NodeAffinity{.node_id = gpu_node()};
 
   auto barrier = mobula::actor<Barrier>.options({.max_concurrency = 4}).remote(4);
-  const auto quarter = mobula::task<meet>.options(
-      {.num_cpus = 0.5, .num_gpus = 0.25, .scheduling = there});
+  const auto quarter =
+      mobula::task<meet>.options({.num_cpus = 0.5, .num_gpus = 0.25, .scheduling = there});
   std::vector<mobula::ObjectRef<std::string>> met;
   for (int i = 0; i < 4; ++i) met.push_back(quarter.remote(barrier));
   const auto at_once = mobula::get(met, std::chrono::seconds(30));

@@ -1,8 +1,8 @@
 //   one node:  GPU 0 ◄── actor, while it lives     GPU 1 ◄── task, while it runs
 // CUDA_VISIBLE_DEVICES names the assigned devices before the first line of the process runs.
+#include <mobula/mobula.h>
 #include <cstdlib>
 #include <iostream>
-#include <mobula/mobula.h>
 
 #include "where.h"
 
@@ -36,8 +36,8 @@ int main(int argc, char** argv) {
   const Devices of_actor = mobula::get(actor.call<&GpuActor::look>());
   print("actor", of_actor);
 
-  const mobula::TaskOptions beside_it{
-      .num_gpus = 1, .scheduling = mobula::NodeAffinity{.node_id = of_actor.node}};
+  const mobula::TaskOptions beside_it{.num_gpus = 1,
+                                      .scheduling = mobula::NodeAffinity{.node_id = of_actor.node}};
   const Devices of_task = mobula::get(mobula::task<devices>.options(beside_it).remote());
   print("task", of_task);
 

@@ -1,7 +1,7 @@
 //   driver ── square(2) ──► executor: 4 ── square(4) ──► executor: 16 ──► driver
 //   driver ── add(5) ──► Counter(10): 15 ──► driver
-#include <iostream>
 #include <mobula/mobula.h>
+#include <iostream>
 
 int square(int x) { return x * x; }
 

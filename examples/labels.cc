@@ -3,9 +3,9 @@
 //   zone = "a" ─────────────────────► only nodes of zone a.
 //   zone = "b", else "a" ───────────► zone b if it has capacity, else zone a.
 //   zone = "nowhere", else any ─────► any node, because no node has that zone.
+#include <mobula/mobula.h>
 #include <iostream>
 #include <map>
-#include <mobula/mobula.h>
 #include <string>
 
 #include "where.h"
@@ -32,12 +32,16 @@ bool runs_in(const std::string& expected, const mobula::TaskOptions& options) {
 }
 
 int main(int argc, char** argv) {
-  auto cluster = mobula::init(argc, argv, own_cluster_with({.num_cpus = 2, .labels = {{"zone", "a"}}}));
+  auto cluster =
+      mobula::init(argc, argv, own_cluster_with({.num_cpus = 2, .labels = {{"zone", "a"}}}));
   bool has_b = false;
   for (const auto& [node, zone] : zones_of_cluster()) has_b = has_b || zone == "b";
 
   bool right = runs_in("a", {.label_selector = {{"zone", "a"}}});
-  right = runs_in(has_b ? "b" : "a", {.label_selector = {{"zone", "b"}}, .fallback_selectors = {{{"zone", "a"}}}}) && right;
-  right = runs_in("any", {.label_selector = {{"zone", "nowhere"}}, .fallback_selectors = {{}}}) && right;
+  right = runs_in(has_b ? "b" : "a",
+                  {.label_selector = {{"zone", "b"}}, .fallback_selectors = {{{"zone", "a"}}}}) &&
+          right;
+  right = runs_in("any", {.label_selector = {{"zone", "nowhere"}}, .fallback_selectors = {{}}}) &&
+          right;
   return right ? 0 : 1;
 }

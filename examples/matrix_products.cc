@@ -1,11 +1,11 @@
 //   A (rows i..j) ─┐
 //   B ─────────────┴─► multiply ──► C (rows i..j)      up to 64 KiB inside the message,
 //                                                      above it in the store, read in place
+#include <mobula/mobula.h>
 #include <chrono>
 #include <cmath>
 #include <iomanip>
 #include <iostream>
-#include <mobula/mobula.h>
 
 using Matrix = std::vector<float>;
 

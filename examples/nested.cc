@@ -2,8 +2,8 @@
 //           ╱       ╲          63 tasks, and 31 of them wait for others. A waiting task
 //       tree(4)   tree(4)      releases its CPU, so one CPU is enough.
 //       ╱    ╲    ╱    ╲
-#include <iostream>
 #include <mobula/mobula.h>
+#include <iostream>
 
 #include "where.h"
 

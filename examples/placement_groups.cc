@@ -1,8 +1,8 @@
 //   bundle 0: GPU 0    bundle 1: GPU 1    two actors on one node, each in a separate bundle
 //   a group that can never be placed fails immediately
+#include <mobula/mobula.h>
 #include <chrono>
 #include <iostream>
-#include <mobula/mobula.h>
 
 #include "where.h"
 

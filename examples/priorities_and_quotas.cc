@@ -4,10 +4,10 @@
 //   tasks of 2 GPUs: UnschedulableError, because no new node could change it
 //
 // "later" was submitted before "urgent", which has the higher priority; both waited for "first".
+#include <mobula/mobula.h>
 #include <chrono>
 #include <condition_variable>
 #include <iostream>
-#include <mobula/mobula.h>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -17,11 +17,21 @@
 // Blocks the first task until it is opened, and records the order of the others.
 class Door {
  public:
-  void arrive() { change([this] { arrived_ = true; }); }
-  void wait_for_arrival() { wait_until([this] { return arrived_; }); }
-  void open() { change([this] { open_ = true; }); }
-  void wait_until_open() { wait_until([this] { return open_; }); }
-  void note(std::string name) { change([this, &name] { order_.push_back(name); }); }
+  void arrive() {
+    change([this] { arrived_ = true; });
+  }
+  void wait_for_arrival() {
+    wait_until([this] { return arrived_; });
+  }
+  void open() {
+    change([this] { open_ = true; });
+  }
+  void wait_until_open() {
+    wait_until([this] { return open_; });
+  }
+  void note(std::string name) {
+    change([this, &name] { order_.push_back(name); });
+  }
   std::vector<std::string> order() {
     const std::lock_guard lock(mutex_);
     return order_;
@@ -65,13 +75,12 @@ int main(int argc, char** argv) {
   auto door = mobula::actor<Door>.options({.max_concurrency = 4}).remote();
   // A separate demand class: a task with an equal request could run in its executor without a new
   // lease.
-  const auto held = mobula::task<first>.options({.name = "first", .num_gpus = 1, .priority = 20}).remote(door);
+  const auto held =
+      mobula::task<first>.options({.name = "first", .num_gpus = 1, .priority = 20}).remote(door);
   mobula::get(door.call<&Door::wait_for_arrival>(), std::chrono::seconds(30));
   const std::vector rest{
       mobula::task<note>.options({.name = "later", .num_gpus = 1}).remote(door, std::string("later")),
-      mobula::task<note>
-          .options({.name = "urgent", .num_gpus = 1, .priority = 10})
-          .remote(door, std::string("urgent"))};
+      mobula::task<note>.options({.name = "urgent", .num_gpus = 1, .priority = 10}).remote(door, std::string("urgent"))};
   // The head handles messages in order: after this reply it has received both tasks.
   (void)mobula::nodes();
   door.call<&Door::open>();

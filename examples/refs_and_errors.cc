@@ -1,7 +1,7 @@
 //   refs are stored inside values; get rethrows an exception of a task with its type
+#include <mobula/mobula.h>
 #include <chrono>
 #include <iostream>
-#include <mobula/mobula.h>
 #include <stdexcept>
 
 class ParseError : public std::runtime_error {
@@ -85,7 +85,8 @@ bool timeouts_and_cancel() {
   }
   mobula::cancel(endless);
   const auto result = mobula::try_get(endless, std::chrono::seconds(20));
-  if (!result) cancelled = dynamic_cast<const mobula::TaskCancelledError*>(&result.error()) != nullptr;
+  if (!result)
+    cancelled = dynamic_cast<const mobula::TaskCancelledError*>(&result.error()) != nullptr;
   std::cout << "timed out: " << timed_out << ", then cancelled: " << cancelled << "\n";
   return timed_out && cancelled;
 }

@@ -1,9 +1,9 @@
 //   Spread ─────────────► four concurrent tasks on as many nodes as possible
 //   NodeAffinity{id} ───► that node. If it does not exist: UnschedulableError, or with soft affinity any node
+#include <mobula/mobula.h>
 #include <algorithm>
 #include <chrono>
 #include <iostream>
-#include <mobula/mobula.h>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,22 +23,27 @@ int main(int argc, char** argv) {
   std::set<std::string> seen;
   std::vector<mobula::ObjectRef<std::string>> spread;
   for (int i = 0; i < 4; ++i) {
-    spread.push_back(mobula::task<node_of_task>.options({.num_cpus = 0.25, .scheduling = mobula::Spread{}}).remote());
+    spread.push_back(
+        mobula::task<node_of_task>.options({.num_cpus = 0.25, .scheduling = mobula::Spread{}}).remote());
   }
   for (const auto& node : mobula::get(spread)) seen.insert(node);
   std::cout << "spread over " << seen.size() << " of " << with_cpus.size() << " nodes\n";
 
   const std::string chosen = *with_cpus.rbegin();
   const auto there = mobula::get(
-      mobula::task<node_of_task>.options({.scheduling = mobula::NodeAffinity{chosen}}).remote(), seconds(30));
+      mobula::task<node_of_task>.options({.scheduling = mobula::NodeAffinity{chosen}}).remote(),
+      seconds(30));
   std::cout << "affinity: " << (there == chosen ? "ran there" : "ran elsewhere") << "\n";
 
   const std::string nowhere(32, 'e');
   const auto soft = mobula::get(
-      mobula::task<node_of_task>.options({.scheduling = mobula::NodeAffinity{nowhere, true}}).remote(), seconds(30));
+      mobula::task<node_of_task>.options({.scheduling = mobula::NodeAffinity{nowhere, true}}).remote(),
+      seconds(30));
   bool refused = false;
   try {
-    mobula::get(mobula::task<node_of_task>.options({.scheduling = mobula::NodeAffinity{nowhere}}).remote(), seconds(30));
+    mobula::get(
+        mobula::task<node_of_task>.options({.scheduling = mobula::NodeAffinity{nowhere}}).remote(),
+        seconds(30));
   } catch (const mobula::UnschedulableError& error) {
     refused = true;
     std::cout << error.what() << "\n";

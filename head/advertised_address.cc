@@ -25,7 +25,8 @@ std::string host_of(const SocketAddress& address) {
 SocketAddress copy_of(const sockaddr* address) {
   SocketAddress copy;
   copy.size = address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-  std::copy_n(reinterpret_cast<const char*>(address), copy.size, reinterpret_cast<char*>(&copy.storage));
+  std::copy_n(reinterpret_cast<const char*>(address), copy.size,
+              reinterpret_cast<char*>(&copy.storage));
   return copy;
 }
 
@@ -55,8 +56,8 @@ std::vector<std::string> interface_addresses() {
   if (::getifaddrs(&first) != 0) return found;
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(first, &::freeifaddrs);
   for (const ifaddrs* each = first; each != nullptr; each = each->ifa_next) {
-    if (!of_internet(each->ifa_addr) || (each->ifa_flags & IFF_UP) == 0 || (each->ifa_flags & IFF_LOOPBACK) != 0 ||
-        link_local(each->ifa_addr)) {
+    if (!of_internet(each->ifa_addr) || (each->ifa_flags & IFF_UP) == 0 ||
+        (each->ifa_flags & IFF_LOOPBACK) != 0 || link_local(each->ifa_addr)) {
       continue;
     }
     found.push_back(host_of(copy_of(each->ifa_addr)));
@@ -70,7 +71,9 @@ std::vector<std::string> addresses_of_own_name() {
   addrinfo* first = nullptr;
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
-  if (::gethostname(name, sizeof name - 1) != 0 || ::getaddrinfo(name, nullptr, &wanted, &first) != 0) return found;
+  if (::gethostname(name, sizeof name - 1) != 0 ||
+      ::getaddrinfo(name, nullptr, &wanted, &first) != 0)
+    return found;
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(first, &::freeaddrinfo);
   for (const addrinfo* each = first; each != nullptr; each = each->ai_next) {
     if (of_internet(each->ai_addr)) found.push_back(host_of(copy_of(each->ai_addr)));
@@ -89,7 +92,9 @@ std::string same_host_of(const std::string& address) {
 
 }  // namespace
 
-bool is_any_host(const std::string& host) { return host == "0.0.0.0" || host == "::" || host == "[::]" || host == "*"; }
+bool is_any_host(const std::string& host) {
+  return host == "0.0.0.0" || host == "::" || host == "[::]" || host == "*";
+}
 
 std::string with_port(const std::string& host, std::uint16_t port) {
   const bool bare_v6 = is_v6(host) && host.front() != '[';
@@ -105,7 +110,9 @@ std::string advertised_host(const HostFacts& facts, bool v6) {
   if (!first.empty()) return first;
   if (v6 && !facts.route_v4.empty()) return facts.route_v4;
   const auto fits = [&](const std::string& host) { return v6 || !is_v6(host); };
-  const auto own = [&](const std::string& host) { return std::ranges::find(facts.addresses, host) != facts.addresses.end(); };
+  const auto own = [&](const std::string& host) {
+    return std::ranges::find(facts.addresses, host) != facts.addresses.end();
+  };
   for (const auto& host : facts.named ? facts.named() : std::vector<std::string>()) {
     if (fits(host) && own(host)) return host;
   }

@@ -129,8 +129,10 @@ Result<void> HeadKeys::admit(AllowTable& table) const {
   if (auto done = table.allow(join.public_key, user_id_of(Role::agent, join.cluster)); !done) {
     return done;
   }
-  for (const auto& [key, role] : {std::pair{&operator_key, Role::operator_}, std::pair{&observer_key, Role::observer}}) {
-    if (auto done = table.allow(key->public_key, user_id_of(role, key->cluster)); !done) return done;
+  for (const auto& [key, role] :
+       {std::pair{&operator_key, Role::operator_}, std::pair{&observer_key, Role::observer}}) {
+    if (auto done = table.allow(key->public_key, user_id_of(role, key->cluster)); !done)
+      return done;
   }
   return {};
 }

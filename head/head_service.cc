@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/slow_step.h"
 #include "base/random.h"
 #include "base/rotated_log.h"
+#include "base/slow_step.h"
 #include "head/core/message_dispatch.h"
-#include "protocol/messages/core_records.h"
 #include "protocol/codec/messages.h"
+#include "protocol/messages/core_records.h"
 #include "protocol/tickets/roles.h"
 #include "transport/net/address.h"
 
@@ -27,7 +27,7 @@ constexpr std::string_view token_prefix_of_users = "token:";
 constexpr std::size_t max_early = 10'000;
 
 constexpr Role key_roles[] = {Role::agent, Role::driver_agent, Role::observer, Role::metrics,
-                          Role::operator_};
+                              Role::operator_};
 
 // The key of a driver also admits the agent of that driver, which has no slots.
 Principal as_agent(Principal principal) {
@@ -185,8 +185,9 @@ void HeadService::take_turn(const Turn& turn) {
   // A connection that its handshake rejects never reaches this class.
   if (const auto refused = options_.allow->refused(); refused != keys_refused_) {
     keys_refused_ = refused;
-    note_refusal("handshake", fmt::format("{} keys that are not admitted, the last one {}", refused,
-                                          options_.allow->counters().last_refused),
+    note_refusal("handshake",
+                 fmt::format("{} keys that are not admitted, the last one {}", refused,
+                             options_.allow->counters().last_refused),
                  "CONNECTION_REFUSED");
   }
 }
@@ -212,15 +213,18 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
     return;
   }
   if (auto message = decode<AgentToHead>(bytes)) {
-    ReceivedFromAgent said{from.value, as_agent(*known), std::move(*message), keyless ? "local" : origin.user_id};
+    ReceivedFromAgent said{from.value, as_agent(*known), std::move(*message),
+                           keyless ? "local" : origin.user_id};
     if (!may_send(said.principal.role, said.message)) {
       ++counters_.out_of_role;
       // Replies immediately: otherwise the program would wait for a reply until its timeout.
       if (std::holds_alternative<RegisterRequest>(said.message)) {
-        send_refused(from, said.message, fmt::format("a key of role {} brings no program and no machine in: a program needs the "
-                                                     "cluster's key file <state folder>/<cluster>/<cluster>.key, or a token of "
-                                                     "`mobula token create --role driver`",
-                                                     to_string(known->role)));
+        send_refused(
+            from, said.message,
+            fmt::format("a key of role {} brings no program and no machine in: a program needs the "
+                        "cluster's key file <state folder>/<cluster>/<cluster>.key, or a token of "
+                        "`mobula token create --role driver`",
+                        to_string(known->role)));
       }
       return note_refusal(origin.user_id, "only agents may send that message");
     }
@@ -231,26 +235,33 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
   if (auto request = decode<ToolRequest>(bytes)) {
     Principal principal = *known;
     if (keyless) principal.role = Role::operator_;
-    if (speaks_with(request->version, request->oldest) && request->verb == "head_log" && may_ask(principal.role, request->verb)) {
+    if (speaks_with(request->version, request->oldest) && request->verb == "head_log" &&
+        may_ask(principal.role, request->verb)) {
       return send(from.value, encode(own_log(*request)));
     }
-    if (speaks_with(request->version, request->oldest) && PackageCache::is_about_packages(request->verb)) {
+    if (speaks_with(request->version, request->oldest) &&
+        PackageCache::is_about_packages(request->verb)) {
       return answer_about_packages(from, principal, *request);
     }
-    return step(ReceivedFromTool{from.value, std::move(principal), std::move(*request), keyless ? "local" : origin.user_id});
+    return step(ReceivedFromTool{from.value, std::move(principal), std::move(*request),
+                                 keyless ? "local" : origin.user_id});
   }
   ++counters_.undecodable;
-  note_refusal(origin.user_id, fmt::format("a message of {} bytes is none of this protocol", bytes.size()));
+  note_refusal(origin.user_id,
+               fmt::format("a message of {} bytes is none of this protocol", bytes.size()));
 }
 
 void HeadService::send_refused(PeerHandle to, const AgentToHead& message, const std::string& why) {
   const ProcessId incarnation = std::visit(
       []<class Each>(const Each& each) {
-        if constexpr (std::is_same_v<Each, RegisterRequest>) return each.address.incarnation;
-        else return each.incarnation;
+        if constexpr (std::is_same_v<Each, RegisterRequest>)
+          return each.address.incarnation;
+        else
+          return each.incarnation;
       },
       message);
-  send(to.value, encode(HeadToAgent(RegisterRejected{core_->epoch(), incarnation, RefusalCode::permission, why})));
+  send(to.value, encode(HeadToAgent(
+                     RegisterRejected{core_->epoch(), incarnation, RefusalCode::permission, why})));
 }
 
 // Sends the state of its token to a rejected peer. Returns false if its message cannot be decoded.
@@ -272,7 +283,8 @@ bool HeadService::refuse(PeerHandle to, const std::string& source, std::span<con
   return true;
 }
 
-void HeadService::note_refusal(const std::string& source, const std::string& what, const char* kind) {
+void HeadService::note_refusal(const std::string& source, const std::string& what,
+                               const char* kind) {
   if (const auto unsaid = refusals_.refused(monotonic_now(), source)) {
     log_warn("refused '{}': {}; {} refused since the line before, {} in all", source, what, *unsaid,
              refusals_.count());
@@ -280,13 +292,14 @@ void HeadService::note_refusal(const std::string& source, const std::string& wha
   }
 }
 
-void HeadService::ask(const std::string& user_id, const std::string& public_key, ToolRequest request,
-                      Told told) {
+void HeadService::ask(const std::string& user_id, const std::string& public_key,
+                      ToolRequest request, Told told) {
   ToolReply refusal;
   refusal.ok = false;
   if (core_) follow_clock();
-  const auto principal = core_ ? principal_of(user_id, public_key)
-                               : Result<Principal>(failure(ErrorCode::unavailable, "the head is starting"));
+  const auto principal =
+      core_ ? principal_of(user_id, public_key)
+            : Result<Principal>(failure(ErrorCode::unavailable, "the head is starting"));
   if (!principal || asked_.size() >= max_asked) {
     refusal.code = principal ? ErrorCode::resource_exhausted : principal.error().code;
     refusal.text = principal ? fmt::format("{} questions are open; try again", max_asked)
@@ -302,8 +315,10 @@ void HeadService::ask(const std::string& user_id, const std::string& public_key,
 
 // Replies directly, because the core does not need these bytes. Nodes read the files that
 // submitters upload.
-void HeadService::answer_about_packages(PeerHandle from, const Principal& principal, const ToolRequest& request) {
-  if (may_ask(principal.role, request.verb)) return send(from.value, encode(packages_.answer(request)));
+void HeadService::answer_about_packages(PeerHandle from, const Principal& principal,
+                                        const ToolRequest& request) {
+  if (may_ask(principal.role, request.verb))
+    return send(from.value, encode(packages_.answer(request)));
   ToolReply reply;
   reply.request = request.request;
   reply.ok = false;
@@ -327,11 +342,14 @@ ToolReply HeadService::own_log(const ToolRequest& request) const {
   const auto place = parse_log_place(request.kind);
   if (!place) return refuse(ErrorCode::invalid_argument, "head_log: " + place.error().text);
   const std::string& path = options_.log_file;
-  if (path.empty()) return refuse(ErrorCode::not_found, "the head writes its log to its stderr: it was started with --block");
+  if (path.empty())
+    return refuse(ErrorCode::not_found,
+                  "the head writes its log to its stderr: it was started with --block");
   const auto part = read_log({path, rotated_log_path(path)}, *place, part_bytes);
   if (!part) return refuse(part.error().code, "head_log: " + part.error().text);
-  reply.json = fmt::format(R"({{"apiVersion":"mobula/v1","kind":"ReadLogReply","next":"{}","left":{},"lost":{},"open":true}})", to_string(part->next),
-                           part->left, part->lost);
+  reply.json = fmt::format(
+      R"({{"apiVersion":"mobula/v1","kind":"ReadLogReply","next":"{}","left":{},"lost":{},"open":true}})",
+      to_string(part->next), part->left, part->lost);
   reply.bytes = Payload(part->bytes);
   return reply;
 }
@@ -348,8 +366,8 @@ void HeadService::send(LinkId link, std::span<const std::byte> bytes) {
 void HeadService::carry_out(SendToAgent& command) { send(command.link, encode(command.message)); }
 
 std::string HeadService::ticket_of(const Principal& principal, const AgentAddress& address,
-                                  const std::string& delegated_key, const std::string& admitted_as,
-                                  std::int64_t expires_ms) const {
+                                   const std::string& delegated_key, const std::string& admitted_as,
+                                   std::int64_t expires_ms) const {
   Ticket ticket;
   ticket.principal = principal;
   ticket.process = address.incarnation;
@@ -373,10 +391,10 @@ void HeadService::carry_out(Admit& command) {
 }
 
 void HeadService::carry_out(RenewTicket& command) {
-  send(command.link,
-       encode(HeadToAgent(TicketRenewed{command.epoch, command.address.incarnation,
-                                        ticket_of(command.principal, command.address, command.delegated_key,
-                                                  command.admitted_as, command.expires_ms)})));
+  send(command.link, encode(HeadToAgent(TicketRenewed{
+                         command.epoch, command.address.incarnation,
+                         ticket_of(command.principal, command.address, command.delegated_key,
+                                   command.admitted_as, command.expires_ms)})));
 }
 
 void HeadService::carry_out(ReplyToTool& command) {
@@ -389,7 +407,8 @@ void HeadService::carry_out(ReplyToTool& command) {
 
 void HeadService::carry_out(AdmitKey& command) {
   if (options_.allow == nullptr) return;  // without keys all connections are accepted
-  if (options_.own_keys.contains(command.public_key)) return log_warn("a token names a key of the cluster itself; nothing is changed");
+  if (options_.own_keys.contains(command.public_key))
+    return log_warn("a token names a key of the cluster itself; nothing is changed");
   if (command.user_id.empty()) {
     options_.allow->remove(command.public_key);
   } else if (auto done = options_.allow->allow(command.public_key, command.user_id); !done) {

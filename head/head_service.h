@@ -45,7 +45,7 @@ struct HeadServiceOptions {
   std::string journal_path;
   // Directory for the files of submitted jobs; created by the first upload.
   std::string packages_folder;
-  RecordOptions record;  // recording of the core's inputs
+  RecordOptions record;                                      // recording of the core's inputs
   std::function<std::int64_t()> wall_clock = wall_clock_ms;  // milliseconds since 1970
   std::string log_file{};  // log file of this process, for tools; empty: none
 };
@@ -84,7 +84,8 @@ class HeadService {
   // is the user id of its key in the AllowTable. `told` is called once, immediately or later,
   // unless the service ends first.
   using Told = std::function<void(const ToolReply&)>;
-  void ask(const std::string& user_id, const std::string& public_key, ToolRequest request, Told told);
+  void ask(const std::string& user_id, const std::string& public_key, ToolRequest request,
+           Told told);
   // The epoch is durable: agents and tools receive replies.
   bool serving() const { return serving_; }
 
@@ -105,20 +106,23 @@ class HeadService {
   void send_refused(PeerHandle to, const AgentToHead& message, const std::string& why);
   bool refuse(PeerHandle to, const std::string& source, std::span<const std::byte> bytes,
               const Failure& why);
-  void note_refusal(const std::string& source, const std::string& what, const char* kind = "MESSAGE_DROPPED");
+  void note_refusal(const std::string& source, const std::string& what,
+                    const char* kind = "MESSAGE_DROPPED");
 
   void carry_out(SendToAgent& command);
   void carry_out(Admit& command);
   void carry_out(RenewTicket& command);
-  std::string ticket_of(const Principal& principal, const AgentAddress& address, const std::string& delegated_key,
-                        const std::string& admitted_as, std::int64_t expires_ms) const;
+  std::string ticket_of(const Principal& principal, const AgentAddress& address,
+                        const std::string& delegated_key, const std::string& admitted_as,
+                        std::int64_t expires_ms) const;
   void carry_out(ReplyToTool& command);
   void carry_out(Persist& command);
   void carry_out(ProbeNode& command);
   void carry_out(WriteLog& command);
   void carry_out(CloseLink&) {}
   ToolReply own_log(const ToolRequest& request) const;
-  void answer_about_packages(PeerHandle from, const Principal& principal, const ToolRequest& request);
+  void answer_about_packages(PeerHandle from, const Principal& principal,
+                             const ToolRequest& request);
   void carry_out(AdmitKey& command);
   void send(LinkId link, std::span<const std::byte> bytes);
   void begin_probe(ProcessId incarnation, const SocketAddress& address);
@@ -136,8 +140,8 @@ class HeadService {
   std::vector<ReceivedFromAgent> early_;
   HeadCounters counters_;
   RejectionLog refusals_;
-  std::uint64_t keys_refused_ = 0;  // number of rejected keys at the last log line
-  std::map<LinkId, Told> asked_;  // open queries by their synthetic links
+  std::uint64_t keys_refused_ = 0;       // number of rejected keys at the last log line
+  std::map<LinkId, Told> asked_;         // open queries by their synthetic links
   LinkId last_asked_ = LinkId{1} << 63;  // above all links of the bus
   Timer deadline_;
   NameResolver resolver_;

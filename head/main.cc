@@ -22,12 +22,12 @@
 #include "head/http/http_service.h"
 #include "protocol/process_identity.h"
 #include "protocol/tickets/token.h"
-#include "transport/net/address.h"
 #include "transport/bus/connection_guard.h"
+#include "transport/bus/zap.h"
 #include "transport/loop/event_loop.h"
+#include "transport/net/address.h"
 #include "transport/net/port_holder.h"
 #include "transport/net/tcp.h"
-#include "transport/bus/zap.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -51,7 +51,10 @@ Result<Fd> lock_folder(const std::string& folder) {
       ErrorCode::already_exists,
       fmt::format("a head of this cluster runs already from {} ({}); use it{}, end it with "
                   "'mobula stop', or give this one another --name or --state-dir",
-                  folder, who, running ? fmt::format(" (an agent comes to it by 'mobula start --address {}')", running->address) : ""));
+                  folder, who,
+                  running ? fmt::format(" (an agent comes to it by 'mobula start --address {}')",
+                                        running->address)
+                          : ""));
 }
 
 // Returns the port of the previous head, so that agents find this head.
@@ -67,9 +70,10 @@ std::string holder_of(std::uint16_t port) {
 }
 
 Failure port_taken(const std::string& host, std::uint16_t port) {
-  return failure(ErrorCode::already_exists, fmt::format("port {} of {} is in use by {}; end that process, or "
-                                                        "choose another port with --port, or none for any free one",
-                                                        port, host, holder_of(port)));
+  return failure(ErrorCode::already_exists,
+                 fmt::format("port {} of {} is in use by {}; end that process, or "
+                             "choose another port with --port, or none for any free one",
+                             port, host, holder_of(port)));
 }
 
 // One run of a head. Members are destroyed in reverse order, so the loop ends after its users.
@@ -102,7 +106,8 @@ class HeadRun {
     service.core.settings.cluster_name = options_.cluster;
     service.core.version = options_.version;
     service.core.preempt_after = options_.preempt_after;
-    if (options_.driver_absence_s > 0) service.core.driver_absence = std::chrono::seconds(options_.driver_absence_s);
+    if (options_.driver_absence_s > 0)
+      service.core.driver_absence = std::chrono::seconds(options_.driver_absence_s);
     service.core.settings.trusted_fabric = options_.trusted_fabric;
     service.record = options_.record;
     report_descriptors();
@@ -127,7 +132,8 @@ class HeadRun {
     if (auto found = check_expected(); !found) return found;
     if (auto kept = write_file(place_path(), to_text(place_), 0600); !kept) return kept;
     const auto address = Address::parse(*bound);
-    return write_file(options_.folder + "/head/port", fmt::format("{}\n", address ? address->port() : 0), 0600);
+    return write_file(options_.folder + "/head/port",
+                      fmt::format("{}\n", address ? address->port() : 0), 0600);
   }
 
   // Runs until the end. Returns the error that ended the head, if any.
@@ -176,7 +182,8 @@ class HeadRun {
     reader_ = keys->observer_key;
     keys_ = std::move(keys).value();
     service.keys = keys_->curve;
-    service.own_keys = {keys_->join.public_key, keys_->operator_key.public_key, keys_->observer_key.public_key};
+    service.own_keys = {keys_->join.public_key, keys_->operator_key.public_key,
+                        keys_->observer_key.public_key};
     service.signing = keys_->signing;
     service.allow = &allow_;
     return keys_->admit(allow_);
@@ -221,7 +228,8 @@ class HeadRun {
     http_ = std::move(started).value();
     const auto address = Address::parse(http_->address());
     if (!address) return address.error();
-    file_.http_url = fmt::format("http://{}", with_port(reachable_host(address->host()), address->port()));
+    file_.http_url =
+        fmt::format("http://{}", with_port(reachable_host(address->host()), address->port()));
     file_.http_token_file = http_token_path();
     service.core.http_url = file_.http_url;
     service.core.http_token_file = file_.http_token_file;
@@ -271,7 +279,8 @@ class HeadRun {
     if (!address) return address.error();
     file_.cluster = options_.cluster;
     const std::string& told = options_.advertise_host;
-    file_.address = with_port(told.empty() ? reachable_host(options_.bind_host) : told, address->port());
+    file_.address =
+        with_port(told.empty() ? reachable_host(options_.bind_host) : told, address->port());
     place_ = {with_port(address->host(), address->port()), file_.address};
     if (!told.empty()) check_advertised();
     const auto self = ProcessIdentity::of_this_process();
@@ -284,7 +293,9 @@ class HeadRun {
 
   // Returns the host that other machines use for a listener at `host`.
   static std::string reachable_host(const std::string& host) {
-    return is_any_host(host) ? advertised_host(HostFacts::of_machine(), host.find(':') != std::string::npos) : host;
+    return is_any_host(host)
+               ? advertised_host(HostFacts::of_machine(), host.find(':') != std::string::npos)
+               : host;
   }
 
   // Only warns: a name may resolve later, for example the name of a service that waits for this
@@ -293,8 +304,10 @@ class HeadRun {
     const auto address = Address::parse(file_.address);
     const auto resolved = address ? address->resolve() : Result<SocketAddress>(address.error());
     if (!resolved) {
-      warn(fmt::format("--advertise {}: {}; until that changes nobody who is told of this address finds the head",
-                       options_.advertise_host, resolved.error().text));
+      warn(
+          fmt::format("--advertise {}: {}; until that changes nobody who is told of this address "
+                      "finds the head",
+                      options_.advertise_host, resolved.error().text));
     }
   }
 
@@ -306,19 +319,25 @@ class HeadRun {
     if (!before || reached_at(*before, place_.bound)) return {};
     const std::int64_t lost = nodes_that_look_elsewhere();
     if (lost == 0) return {};
-    const std::string what = fmt::format("{} of this cluster look{} for the head at {}, and this one listens at {}",
-                                         lost == 1 ? "1 node" : fmt::format("{} nodes", lost), lost == 1 ? "s" : "",
-                                         before->advertised, place_.bound);
+    const std::string what =
+        fmt::format("{} of this cluster look{} for the head at {}, and this one listens at {}",
+                    lost == 1 ? "1 node" : fmt::format("{} nodes", lost), lost == 1 ? "s" : "",
+                    before->advertised, place_.bound);
     if (!options_.moves) {
-      return failure(ErrorCode::invalid_argument,
-                     fmt::format("{}; leave out --bind and --port, so that they find it as before, or add --as-given: "
-                                 "they count as dead then, with all that runs there, until they are started again with "
-                                 "--address {}",
-                                 what, file_.address));
+      return failure(
+          ErrorCode::invalid_argument,
+          fmt::format(
+              "{}; leave out --bind and --port, so that they find it as before, or add --as-given: "
+              "they count as dead then, with all that runs there, until they are started again "
+              "with "
+              "--address {}",
+              what, file_.address));
     }
-    warn(fmt::format("{}: they count as dead in {} s, with all that runs there, unless a head listens there again; start "
-                     "them again with --address {}",
-                     what, HeadOptions().recovery / 1s, file_.address));
+    warn(
+        fmt::format("{}: they count as dead in {} s, with all that runs there, unless a head "
+                    "listens there again; start "
+                    "them again with --address {}",
+                    what, HeadOptions().recovery / 1s, file_.address));
     return {};
   }
 
@@ -346,11 +365,14 @@ class HeadRun {
   void report_descriptors() {
     const std::size_t descriptors = descriptor_limit();
     const std::size_t connections = within_descriptors({}, descriptors).max_connections;
-    log_info("head: raised the descriptor limit descriptors={} connections={}", descriptors, connections);
+    log_info("head: raised the descriptor limit descriptors={} connections={}", descriptors,
+             connections);
     if (descriptors >= few_descriptors) return;
-    warn(fmt::format("start head: the hard limit allows {} descriptors, and therefore {} connections; raise it (ulimit -Hn, "
-                     "or LimitNOFILE of its unit)",
-                     descriptors, connections));
+    warn(
+        fmt::format("start head: the hard limit allows {} descriptors, and therefore {} "
+                    "connections; raise it (ulimit -Hn, "
+                    "or LimitNOFILE of its unit)",
+                    descriptors, connections));
   }
 
   void serving() {
@@ -395,23 +417,28 @@ bool is_loopback(const std::string& host) {
 // Without keys, any process that reaches the port would control the cluster.
 Result<void> check_options(const HeadMainOptions& options) {
   if (is_any_host(options.advertise_host)) {
-    return failure(ErrorCode::invalid_argument,
-                   fmt::format("--advertise {} is no address that others could connect to; name one, or leave it out",
-                               options.advertise_host));
+    return failure(
+        ErrorCode::invalid_argument,
+        fmt::format(
+            "--advertise {} is no address that others could connect to; name one, or leave it out",
+            options.advertise_host));
   }
   if (!options.http.empty()) {
     const auto http = Address::parse(options.http);
     if (!http) return http.error();
     if (options.insecure && !is_loopback(http->host())) {
-      return failure(ErrorCode::invalid_argument,
-                     fmt::format("--insecure with --http {} is refused: a head without keys serves this "
-                                 "machine alone; leave out --insecure, or give 127.0.0.1:PORT",
-                                 options.http));
+      return failure(
+          ErrorCode::invalid_argument,
+          fmt::format("--insecure with --http {} is refused: a head without keys serves this "
+                      "machine alone; leave out --insecure, or give 127.0.0.1:PORT",
+                      options.http));
     }
     if (!options.http_unencrypted && !is_loopback(http->host())) {
       return failure(ErrorCode::invalid_argument,
-                     fmt::format("--http {} is refused: these pages are plain HTTP, and tokens could be read on their way; "
-                                 "give 127.0.0.1:PORT, with a proxy that speaks TLS before it, or say --http-unencrypted "
+                     fmt::format("--http {} is refused: these pages are plain HTTP, and tokens "
+                                 "could be read on their way; "
+                                 "give 127.0.0.1:PORT, with a proxy that speaks TLS before it, or "
+                                 "say --http-unencrypted "
                                  "where nobody can listen on that network",
                                  options.http));
     }
@@ -433,15 +460,18 @@ Result<void> could_listen(const HeadMainOptions& options) {
   const std::string host = options.bind_host == "*" ? "0.0.0.0" : options.bind_host;
   if (options.port != 0 && !(own_runs && recorded_port(options.folder) == options.port)) {
     const auto tried = listen_at(with_port(host, options.port));
-    if (!tried) return tried.error().code == ErrorCode::already_exists ? port_taken(host, options.port) : tried.error();
+    if (!tried)
+      return tried.error().code == ErrorCode::already_exists ? port_taken(host, options.port)
+                                                             : tried.error();
   }
   if (options.http.empty() || own_runs) return {};
   const auto tried = listen_at(options.http);
   if (tried) return {};
   const auto address = Address::parse(options.http);
   return tried.error().code == ErrorCode::already_exists
-             ? failure(ErrorCode::already_exists, fmt::format("port {} of --http is in use by {}; choose another one",
-                                                              options.http, holder_of(address ? address->port() : 0)))
+             ? failure(ErrorCode::already_exists,
+                       fmt::format("port {} of --http is in use by {}; choose another one",
+                                   options.http, holder_of(address ? address->port() : 0)))
              : tried.error();
 }
 

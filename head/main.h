@@ -31,8 +31,8 @@ struct HeadMainOptions {
   // None: never.
   std::optional<Duration> preempt_after{};
   std::int64_t driver_absence_s = 0;  // 0: default of the core
-  bool trusted_fabric = false;  // object bytes travel between nodes unencrypted
-  std::string http{};           // HOST:PORT of the HTTP pages; empty: no pages
+  bool trusted_fabric = false;        // object bytes travel between nodes unencrypted
+  std::string http{};                 // HOST:PORT of the HTTP pages; empty: no pages
   bool http_unencrypted = false;  // allows pages beyond loopback, where tokens travel in clear text
 
   LogLevel log_level = LogLevel::info;

@@ -21,7 +21,9 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t name_digits = 32;
 
-bool is_name(const std::string& text) { return text.size() == name_digits && bits_from_hex(text).has_value(); }
+bool is_name(const std::string& text) {
+  return text.size() == name_digits && bits_from_hex(text).has_value();
+}
 
 std::optional<std::uint64_t> size_of(const std::string& path) {
   struct stat seen {};
@@ -32,15 +34,19 @@ std::optional<std::uint64_t> size_of(const std::string& path) {
 // Sets the modification time, which is the time of the last use.
 void touch(const std::string& path) { ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0); }
 
-std::string have_text(std::uint64_t have, std::uint64_t size) { return fmt::format(R"({{"have": {}, "size": {}}})", have, size); }
+std::string have_text(std::uint64_t have, std::uint64_t size) {
+  return fmt::format(R"({{"have": {}, "size": {}}})", have, size);
+}
 
 Failure wrong(const std::string& kind) {
-  return failure(ErrorCode::invalid_argument, fmt::format("'{}' names no part of a job's files", kind));
+  return failure(ErrorCode::invalid_argument,
+                 fmt::format("'{}' names no part of a job's files", kind));
 }
 
 }  // namespace
 
-PackageCache::PackageCache(std::string folder, std::function<bool(const std::string&)> needed, PackageLimits limits)
+PackageCache::PackageCache(std::string folder, std::function<bool(const std::string&)> needed,
+                           PackageLimits limits)
     : folder_(std::move(folder)), needed_(std::move(needed)), limits_(limits) {
   std::error_code code;
   for (const auto& each : fs::directory_iterator(folder_, code)) {
@@ -75,7 +81,8 @@ Result<std::string> PackageCache::put(const ToolRequest& request) {
   }
   if (size == 0 || size > limits_.bytes_each) {
     return failure(ErrorCode::resource_exhausted,
-                   fmt::format("a job's files are {} bytes, and the head takes {} at most", size, limits_.bytes_each));
+                   fmt::format("a job's files are {} bytes, and the head takes {} at most", size,
+                               limits_.bytes_each));
   }
   // A query without bytes starts no upload and does not extend one.
   if (request.argument.empty() && !arriving_.contains(name)) return have_text(0, size);
@@ -84,17 +91,21 @@ Result<std::string> PackageCache::put(const ToolRequest& request) {
   Arriving& package = **found;
   if (offset != package.have || request.argument.empty()) return have_text(package.have, size);
   package.last = monotonic_now();
-  if (request.argument.size() > std::min(part_bytes, size - package.have)) return wrong(request.kind);
+  if (request.argument.size() > std::min(part_bytes, size - package.have))
+    return wrong(request.kind);
   const auto bytes = std::as_bytes(std::span(request.argument));
-  const ssize_t written = ::pwrite(package.file.get(), bytes.data(), bytes.size(), static_cast<off_t>(package.have));
+  const ssize_t written =
+      ::pwrite(package.file.get(), bytes.data(), bytes.size(), static_cast<off_t>(package.have));
   if (written != static_cast<ssize_t>(bytes.size())) {
     const int why = written < 0 ? errno : ENOSPC;
     drop(name);
     return failure(ErrorCode::resource_exhausted,
-                   errno_failure("keep a job's files in " + folder_, why).text + "; make room on the head's disk");
+                   errno_failure("keep a job's files in " + folder_, why).text +
+                       "; make room on the head's disk");
   }
   // Starts the writeback now, so that the last chunk does not wait for all bytes.
-  ::sync_file_range(package.file.get(), static_cast<off_t>(package.have), written, SYNC_FILE_RANGE_WRITE);
+  ::sync_file_range(package.file.get(), static_cast<off_t>(package.have), written,
+                    SYNC_FILE_RANGE_WRITE);
   package.hash.add(bytes);
   package.have += bytes.size();
   if (package.have < size) return have_text(package.have, size);
@@ -102,7 +113,8 @@ Result<std::string> PackageCache::put(const ToolRequest& request) {
   return have_text(size, size);
 }
 
-Result<PackageCache::Arriving*> PackageCache::arriving(const std::string& name, std::uint64_t size) {
+Result<PackageCache::Arriving*> PackageCache::arriving(const std::string& name,
+                                                       std::uint64_t size) {
   if (const auto at = arriving_.find(name); at != arriving_.end()) {
     if (at->second.size == size) return &at->second;
     return failure(ErrorCode::invalid_argument, "the same files arrive with another size");
@@ -113,12 +125,15 @@ Result<PackageCache::Arriving*> PackageCache::arriving(const std::string& name, 
   }
   for (const auto& each : stuck) drop(each);
   if (arriving_.size() >= limits_.arriving) {
-    return failure(ErrorCode::unavailable, fmt::format("the files of {} jobs arrive at the head already; try again", limits_.arriving));
+    return failure(ErrorCode::unavailable,
+                   fmt::format("the files of {} jobs arrive at the head already; try again",
+                               limits_.arriving));
   }
   if (auto made = make_private_folder(folder_); !made) return made.error();
   if (auto room = make_room(size); !room) return room.error();
   Arriving package;
-  package.file = Fd(::open(new_path_of(name).c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  package.file =
+      Fd(::open(new_path_of(name).c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!package.file) return errno_failure("write " + new_path_of(name), errno);
   package.size = size;
   package.last = monotonic_now();
@@ -145,7 +160,8 @@ Result<void> PackageCache::make_room(std::uint64_t bytes) {
     kept.push_back(std::move(row));
   }
   for (const auto& [name, package] : arriving_) sum += package.size;
-  std::ranges::sort(kept, {}, [](const Kept& each) { return std::pair(each.used, std::string_view(each.name)); });
+  std::ranges::sort(
+      kept, {}, [](const Kept& each) { return std::pair(each.used, std::string_view(each.name)); });
   std::uint64_t most = limits_.bytes;
   struct statvfs disk {};
   // The limit is half of the available space, in which the stored files count. The journal and the
@@ -160,20 +176,26 @@ Result<void> PackageCache::make_room(std::uint64_t bytes) {
     sum -= each.bytes;
   }
   if (sum <= most) return {};
-  return failure(ErrorCode::resource_exhausted,
-                 fmt::format("the head has room for {} bytes of jobs' files, and all that it has arrive now or are needed "
-                             "by jobs that have not ended; try again when one has, or make room on the head's disk",
-                             most));
+  return failure(
+      ErrorCode::resource_exhausted,
+      fmt::format(
+          "the head has room for {} bytes of jobs' files, and all that it has arrive now or are "
+          "needed "
+          "by jobs that have not ended; try again when one has, or make room on the head's disk",
+          most));
 }
 
 Result<void> PackageCache::keep(const std::string& name, Arriving& package) {
   const Hash128 seen = package.hash.end();
   if (hex_of(seen) != name) {
     drop(name);
-    return failure(ErrorCode::corrupt, fmt::format("a job's files came with the hash {} in place of {}", hex_of(seen), name));
+    return failure(
+        ErrorCode::corrupt,
+        fmt::format("a job's files came with the hash {} in place of {}", hex_of(seen), name));
   }
   // The file is synced before it is renamed: a named file is complete, even after a power failure.
-  const bool kept = ::fdatasync(package.file.get()) == 0 && ::rename(new_path_of(name).c_str(), path_of(name).c_str()) == 0;
+  const bool kept = ::fdatasync(package.file.get()) == 0 &&
+                    ::rename(new_path_of(name).c_str(), path_of(name).c_str()) == 0;
   const int why = errno;
   if (!kept) {
     drop(name);
@@ -196,7 +218,9 @@ Result<std::string> PackageCache::get(const ToolRequest& request, Payload& bytes
   const Fd file(::open(path_of(name).c_str(), O_RDONLY | O_CLOEXEC));
   const auto size = size_of(path_of(name));
   if (!file || !size) {
-    return failure(ErrorCode::not_found, fmt::format("the head does not keep the files {} any more; submit the job again", name));
+    return failure(
+        ErrorCode::not_found,
+        fmt::format("the head does not keep the files {} any more; submit the job again", name));
   }
   touch(path_of(name));
   std::vector<std::byte> part(std::min(part_bytes, *size - std::min(offset, *size)));

@@ -12,11 +12,11 @@
 
 #include "base/fd.h"
 #include "base/id.h"
+#include "base/model/payload.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "base/model/payload.h"
-#include "protocol/program/program_files.h"
 #include "protocol/messages/tools.h"
+#include "protocol/program/program_files.h"
 
 namespace mobula::internal::head {
 
@@ -33,9 +33,12 @@ class PackageCache {
   static constexpr std::uint64_t part_bytes = 512u << 10;
 
   // `needed` returns whether an unfinished job needs the package `name`.
-  PackageCache(std::string folder, std::function<bool(const std::string& name)> needed, PackageLimits limits = {});
+  PackageCache(std::string folder, std::function<bool(const std::string& name)> needed,
+               PackageLimits limits = {});
 
-  static bool is_about_packages(const std::string& verb) { return verb == "package_put" || verb == "package_get"; }
+  static bool is_about_packages(const std::string& verb) {
+    return verb == "package_put" || verb == "package_get";
+  }
 
   // Answers two verbs.
   // `package_put` with kind "HASH SIZE OFFSET" and bytes returns {"have": bytes stored so far,

@@ -48,7 +48,11 @@ bool ProcessIdentity::alive() const {
   return boot_id == boot_id_of_machine() && start_time_of(pid) == start_time;
 }
 
-bool runs(const HeadFile& file) { return ProcessIdentity{file.pid, file.start_time, file.boot_id}.alive(); }
-bool runs(const AgentFile& file) { return ProcessIdentity{file.pid, file.start_time, file.boot_id}.alive(); }
+bool runs(const HeadFile& file) {
+  return ProcessIdentity{file.pid, file.start_time, file.boot_id}.alive();
+}
+bool runs(const AgentFile& file) {
+  return ProcessIdentity{file.pid, file.start_time, file.boot_id}.alive();
+}
 
 }  // namespace mobula::internal

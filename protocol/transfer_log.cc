@@ -39,7 +39,8 @@ TransferFact fact_of(const TransferRecord& record, Time now) {
   fact.holder_node = record.holder_node;
   fact.job = record.job;
   const auto refusals = std::min(record.refusals.size(), TransferFact::max_refusals);
-  fact.refusals.assign(record.refusals.begin(), record.refusals.begin() + static_cast<std::ptrdiff_t>(refusals));
+  fact.refusals.assign(record.refusals.begin(),
+                       record.refusals.begin() + static_cast<std::ptrdiff_t>(refusals));
   return fact;
 }
 
@@ -78,14 +79,18 @@ bool TransferReplyBuilder::has_room() {
 }
 
 void TransferReplyBuilder::add(TransferFact under_way) {
-  const bool of_state = std::ranges::find(asked_.under_way, under_way.state) != asked_.under_way.end();
-  if (!of_state || !has_path(asked_, under_way.path) || !is_about(asked_, under_way.object, under_way.job)) return;
+  const bool of_state =
+      std::ranges::find(asked_.under_way, under_way.state) != asked_.under_way.end();
+  if (!of_state || !has_path(asked_, under_way.path) ||
+      !is_about(asked_, under_way.object, under_way.job))
+    return;
   if (has_room()) told_.transfers.push_back(std::move(under_way));
 }
 
 void TransferReplyBuilder::add(const TransferLog& ended, Time now) {
   for (auto at = ended.latest_.rbegin(); at != ended.latest_.rend(); ++at) {
-    if (!is_asked_for(asked_, at->path, at->failed) || !is_about(asked_, at->object, at->job)) continue;
+    if (!is_asked_for(asked_, at->path, at->failed) || !is_about(asked_, at->object, at->job))
+      continue;
     if (has_room()) told_.transfers.push_back(fact_of(*at, now));
   }
   for (const auto& [kind, count] : ended.forgotten_) {

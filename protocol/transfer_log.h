@@ -21,7 +21,7 @@ struct TransferRecord {
   ObjectId object{};
   DirectPath path = DirectPath::store;  // `store` also if nothing was attempted
   bool failed = false;
-  bool fell_back = false;               // another path was named, or an earlier attempt failed
+  bool fell_back = false;  // another path was named, or an earlier attempt failed
   std::int64_t size_bytes = 0;
   Duration queued{};
   Duration moved{};
@@ -31,7 +31,7 @@ struct TransferRecord {
   ProcessId holder{};
   std::vector<DirectPath> failed_tries{};
   std::vector<std::string> refusals{};  // reasons against other paths, and of failed attempts
-  std::string group{};      // collective group of an operation; empty: a pulled tensor
+  std::string group{};                  // collective group of an operation; empty: a pulled tensor
   std::string operation{};
   std::int64_t sent_bytes = 0;
   NodeId holder_node{};  // as in `TransferFact`

@@ -27,11 +27,14 @@ bool speaks_with(std::uint32_t version, std::uint32_t oldest) {
   return agreed_version(own_protocol, range_of(version, oldest)).has_value();
 }
 
-std::string protocol_mismatch(const std::string& peer, const ProtocolRange& theirs, const std::string& self) {
+std::string protocol_mismatch(const std::string& peer, const ProtocolRange& theirs,
+                              const std::string& self) {
   const bool peer_is_older = theirs.newest < own_protocol.newest;
-  return fmt::format("ProtocolMismatchError: {} speaks {}, {} {}; install a newer release of Mobula for {} (`mobula up "
-                     "CLUSTER.yaml` brings all machines to one)",
-                     peer, text_of(theirs), self, text_of(own_protocol), peer_is_older ? peer : self);
+  return fmt::format(
+      "ProtocolMismatchError: {} speaks {}, {} {}; install a newer release of Mobula for {} "
+      "(`mobula up "
+      "CLUSTER.yaml` brings all machines to one)",
+      peer, text_of(theirs), self, text_of(own_protocol), peer_is_older ? peer : self);
 }
 
 }  // namespace mobula::internal

@@ -40,6 +40,7 @@ bool speaks_with(std::uint32_t version, std::uint32_t oldest);
 
 // The mismatch and its remedy: "ProtocolMismatchError: the agent speaks protocol version 5, the
 // head protocol versions 2 to 3; …". `peer` and `self` are names such as "the agent".
-std::string protocol_mismatch(const std::string& peer, const ProtocolRange& theirs, const std::string& self);
+std::string protocol_mismatch(const std::string& peer, const ProtocolRange& theirs,
+                              const std::string& self);
 
 }  // namespace mobula::internal

@@ -10,7 +10,9 @@ namespace mobula::internal::scheduler {
 namespace {
 
 // Actors and placement groups end only on request.
-bool is_lasting(const HeldSlot* held) { return !held->slot.actor.empty() || !held->slot.bundle_of.empty(); }
+bool is_lasting(const HeldSlot* held) {
+  return !held->slot.actor.empty() || !held->slot.bundle_of.empty();
+}
 
 // The expected order of return.
 auto outlook(const HeldSlot* held) {
@@ -34,7 +36,8 @@ class Comparison {
   Comparison(const SlotAccounting& books, const RequestShape& ask) : books_(books), ask_(ask) {}
 
   // `trial` is the ledger of the node or of a bundle there; `slots` are the slots in it.
-  void look_at(const Node& node, std::int32_t bundle, InstanceLedger trial, const std::vector<SlotId>& slots) {
+  void look_at(const Node& node, std::int32_t bundle, InstanceLedger trial,
+               const std::vector<SlotId>& slots) {
     std::vector<const HeldSlot*> candidates;
     for (const auto id : slots) {
       const auto* held = books_.find(id);
@@ -62,14 +65,16 @@ class Comparison {
   std::pair<std::ptrdiff_t, std::size_t> best_cost_;
 };
 
-std::optional<Blockers> least_in_rooms(const ClusterView& cluster, const SlotAccounting& books, const RequestShape& ask) {
+std::optional<Blockers> least_in_rooms(const ClusterView& cluster, const SlotAccounting& books,
+                                       const RequestShape& ask) {
   const auto* group = cluster.rooms(ask.group);
   if (group == nullptr) return std::nullopt;
   Comparison comparison(books, ask);
   for (const auto& [bundle, room] : group->rooms) {
     const auto* node = cluster.nodes().find(room.node);
     const bool meant = ask.bundle < 0 || ask.bundle == bundle;
-    if (!meant || !room.open || node == nullptr || !is_taken(room.ledger.why_not(ask.need).code)) continue;
+    if (!meant || !room.open || node == nullptr || !is_taken(room.ledger.why_not(ask.need).code))
+      continue;
     const auto inside = books.slots_in(ask.group);
     comparison.look_at(*node, bundle, room.ledger, {inside.begin(), inside.end()});
   }
@@ -78,8 +83,8 @@ std::optional<Blockers> least_in_rooms(const ClusterView& cluster, const SlotAcc
 
 }  // namespace
 
-std::optional<Blockers> least_obstacle(const ClusterView& cluster, const SlotAccounting& books, const RequestShape& ask,
-                                       std::size_t limit) {
+std::optional<Blockers> least_obstacle(const ClusterView& cluster, const SlotAccounting& books,
+                                       const RequestShape& ask, std::size_t limit) {
   if (!ask.group.empty()) return least_in_rooms(cluster, books, ask);
   Comparison comparison(books, ask);
   for (const auto& [id, node] : cluster.nodes()) {

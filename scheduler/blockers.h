@@ -16,13 +16,13 @@ namespace mobula::internal::scheduler {
 
 struct Blockers {
   NodeId node;
-  std::int32_t bundle = -1;  // bundle of the requested group, or -1
+  std::int32_t bundle = -1;   // bundle of the requested group, or -1
   std::vector<SlotId> slots;  // all of them; the next to return first, actors and bundles last
 };
 
 // Empty if the request fits, if no node could ever hold it, or if rules other than capacity reject
 // it. Compares only the first `limit` candidate nodes.
-std::optional<Blockers> least_obstacle(const ClusterView& cluster, const SlotAccounting& books, const RequestShape& ask,
-                                       std::size_t limit = 256);
+std::optional<Blockers> least_obstacle(const ClusterView& cluster, const SlotAccounting& books,
+                                       const RequestShape& ask, std::size_t limit = 256);
 
 }  // namespace mobula::internal::scheduler

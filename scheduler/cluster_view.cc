@@ -9,7 +9,8 @@ namespace mobula::internal::scheduler {
 namespace {
 
 constexpr std::size_t changes_kept = 1000;
-constexpr std::int64_t most_whole = std::numeric_limits<std::int64_t>::max() / Quantity::units_per_one;
+constexpr std::int64_t most_whole =
+    std::numeric_limits<std::int64_t>::max() / Quantity::units_per_one;
 
 bool is_present(const Node& node) {
   return node.state == NodeState::alive || node.state == NodeState::suspect;
@@ -29,8 +30,8 @@ bool takes_reserved(const Node& node, const Need& need) {
 }
 
 bool is_barred(const Node& node, const RequestShape& ask, const ClassKey* owner) {
-  return node.reservation && !node.reservation->withheld.is_open() && (owner == nullptr || *owner != node.reservation->owner) &&
-         takes_reserved(node, ask.need);
+  return node.reservation && !node.reservation->withheld.is_open() &&
+         (owner == nullptr || *owner != node.reservation->owner) && takes_reserved(node, ask.need);
 }
 
 }  // namespace
@@ -151,7 +152,8 @@ bool ClusterView::set_link(NodeId one, NodeId other, bool cut) {
 std::vector<NodeId> ClusterView::cut_off(const std::vector<NodeId>& callers) const {
   std::vector<NodeId> found;
   if (cut_links_.empty()) return found;
-  std::ranges::copy_if(callers, std::back_inserter(found), [this](NodeId each) { return cut_links_.contains(each); });
+  std::ranges::copy_if(callers, std::back_inserter(found),
+                       [this](NodeId each) { return cut_links_.contains(each); });
   std::ranges::sort(found);
   found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
@@ -228,7 +230,8 @@ void ClusterView::count_totals(const Node& node, int sign) {
     const auto whole = sum.whole + sum.units / Quantity::units_per_one;
     const auto rest = sum.units % Quantity::units_per_one;
     const bool counts = whole < most_whole;
-    totals_.set(name, counts ? Quantity::from_units(whole * Quantity::units_per_one + rest) : Quantity::whole(most_whole));
+    totals_.set(name, counts ? Quantity::from_units(whole * Quantity::units_per_one + rest)
+                             : Quantity::whole(most_whole));
     if (sum.whole == 0 && sum.units == 0) sums_.erase(name);
   }
 }
@@ -279,7 +282,10 @@ std::optional<Reason> ClusterView::never(const Node& node, const RequestShape& a
     const auto at = node.labels.find(missed->key());
     auto seen = at == node.labels.end() ? "the node has none" : "the node has " + at->second;
     if (ask.labels.has_fallbacks()) seen += "; nor is a fallback selector met";
-    return Reason{ReasonCode::label_mismatch, missed->key(), {}, {},
+    return Reason{ReasonCode::label_mismatch,
+                  missed->key(),
+                  {},
+                  {},
                   "wants " + missed->expression() + ", " + seen};
   }
   if (!ask.group.empty()) return std::nullopt;  // its bundles decide
@@ -288,7 +294,8 @@ std::optional<Reason> ClusterView::never(const Node& node, const RequestShape& a
   return std::nullopt;
 }
 
-Reason ClusterView::why_not(const Node& node, const RequestShape& ask, const ClassKey* owner) const {
+Reason ClusterView::why_not(const Node& node, const RequestShape& ask,
+                            const ClassKey* owner) const {
   if (node.state == NodeState::dead) return {ReasonCode::node_dead, {}, {}, {}, {}};
   if (auto refusal = never(node, ask)) return *refusal;
   if (const auto wanted = ask.wanted_softly ? pinned(ask) : std::nullopt;
@@ -297,16 +304,21 @@ Reason ClusterView::why_not(const Node& node, const RequestShape& ask, const Cla
   }
   if (node.state == NodeState::suspect) return {ReasonCode::node_suspect, {}, {}, {}, {}};
   if (node.state == NodeState::draining) return {ReasonCode::node_draining, {}, {}, {}, {}};
-  if (const auto* caller = unreached_by(node, ask)) return {ReasonCode::link_cut, caller->hex(), {}, {}, {}};
+  if (const auto* caller = unreached_by(node, ask))
+    return {ReasonCode::link_cut, caller->hex(), {}, {}, {}};
   if (!ask.group.empty()) return why_not_in_rooms(node, ask);
   if (auto refusal = node.ledger.why_not(ask.need); refusal.code != ReasonCode::fits) {
     return refusal;
   }
   if (is_barred(node, ask, owner)) {
     const auto& held = *node.reservation;
-    return {ReasonCode::reserved_for_older, held.owner.second.brief(), {}, {},
-            held.group.empty() ? fmt::format("one of job {} for {}", held.owner.first.hex(), to_string(held.need))
-                               : "placement group " + held.group.hex()};
+    return {ReasonCode::reserved_for_older,
+            held.owner.second.brief(),
+            {},
+            {},
+            held.group.empty()
+                ? fmt::format("one of job {} for {}", held.owner.first.hex(), to_string(held.need))
+                : "placement group " + held.group.hex()};
   }
   return {};
 }
@@ -314,7 +326,8 @@ Reason ClusterView::why_not(const Node& node, const RequestShape& ask, const Cla
 std::optional<NodeId> ClusterView::pinned(const RequestShape& ask) const {
   if (!ask.wanted_node || !ask.wanted_softly) return ask.wanted_node;
   const auto* node = nodes_.find(*ask.wanted_node);
-  const bool serves = node != nullptr && is_present(*node) && can_ever(*node, ask) && unreached_by(*node, ask) == nullptr;
+  const bool serves = node != nullptr && is_present(*node) && can_ever(*node, ask) &&
+                      unreached_by(*node, ask) == nullptr;
   return serves ? ask.wanted_node : std::nullopt;
 }
 

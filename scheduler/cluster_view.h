@@ -15,16 +15,16 @@
 #include <vector>
 
 #include "base/id.h"
-#include "base/ordered_runs.h"
-#include "base/table.h"
 #include "base/model/label_selector.h"
 #include "base/model/node_shape.h"
 #include "base/model/reason.h"
 #include "base/model/request.h"
+#include "base/ordered_runs.h"
+#include "base/table.h"
 #include "scheduler/ledger/free_index.h"
 #include "scheduler/ledger/instance_ledger.h"
-#include "scheduler/queues/need.h"
 #include "scheduler/node_order.h"
+#include "scheduler/queues/need.h"
 #include "scheduler/queues/reservation_gate.h"
 
 namespace mobula::internal::scheduler {
@@ -39,8 +39,8 @@ struct RequestShape {
 
   Need need;
   ProgramId program;
-  GroupId group;  // empty: outside of all groups
-  std::int32_t bundle = -1;  // -1: any bundle
+  GroupId group;                      // empty: outside of all groups
+  std::int32_t bundle = -1;           // -1: any bundle
   std::optional<NodeId> wanted_node;  // node affinity
   bool wanted_softly = false;
   LabelChoices labels;
@@ -61,15 +61,15 @@ struct Node {
   Labels labels;
   InstanceLedger ledger;
   std::map<ProgramId, std::string> cannot_start;  // message of the loader by program
-  std::unique_ptr<Reservation> reservation;  // null for most nodes
-  std::int64_t score = 0;  // packing_score of the ledger
-  std::int64_t spread_slots = 0;  // slots placed by the spread strategy
-  std::vector<SlotId> slots{};  // in order of allocation
-  std::uint64_t freed_at = 0;  // stamp of the last change that may let a request fit; 0: none
-  std::uint64_t changed_at = 0;  // version of the last change of its state, shape, or programs
-  NodeRank order_entry{};  // like free_entry, valid while the node is alive
+  std::unique_ptr<Reservation> reservation;       // null for most nodes
+  std::int64_t score = 0;                         // packing_score of the ledger
+  std::int64_t spread_slots = 0;                  // slots placed by the spread strategy
+  std::vector<SlotId> slots{};                    // in order of allocation
+  std::uint64_t freed_at = 0;     // stamp of the last change that may let a request fit; 0: none
+  std::uint64_t changed_at = 0;   // version of the last change of its state, shape, or programs
+  NodeRank order_entry{};         // like free_entry, valid while the node is alive
   FreeIndex::Entry free_entry{};  // entry of its present layout
-  bool stale = false;  // the indexes do not reflect its ledger yet
+  bool stale = false;             // the indexes do not reflect its ledger yet
 };
 
 // The resource of which a need takes the largest fraction of the cluster. Empty name: it needs
@@ -88,7 +88,7 @@ struct BundleCapacity {
 
 struct GroupBundles {
   std::size_t bundles = 0;
-  bool closing = false;  // accepts no further slots
+  bool closing = false;                          // accepts no further slots
   std::map<std::int32_t, BundleCapacity> rooms;  // by bundle; without bundles that are not placed
 };
 
@@ -240,7 +240,7 @@ class ClusterView {
   Table<GroupId, GroupBundles> groups_;
   std::map<NodeId, std::multiset<GroupId>> groups_on_;  // one entry per bundle
   std::set<GroupId> freed_groups_;
-  OrderedRuns<std::uint64_t, Node*> freed_;  // by freed_at
+  OrderedRuns<std::uint64_t, Node*> freed_;     // by freed_at
   OrderedRuns<std::uint64_t, NodeId> changes_;  // by version
   // Sums by resource. Bytes of many large nodes have more units than a Quantity can count, so whole
   // amounts and units are separate.

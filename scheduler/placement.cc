@@ -30,8 +30,7 @@ Node* PlacementRound::best_freed(const Choice& choice) {
   std::size_t seen = 0;
   const auto compare = [&](const Node& node) {
     ++node_checks_;
-    if (cluster_.fits(node, ask) &&
-        (best == nullptr || rank(node, ask) < rank(*best, ask))) {
+    if (cluster_.fits(node, ask) && (best == nullptr || rank(node, ask) < rank(*best, ask))) {
       best = cluster_.nodes().find(node.id);
     }
     return ++seen == nodes_compared;
@@ -158,15 +157,19 @@ bool PlacementRound::is_allowed(const PendingClass& of) const {
   const auto& quota = books_.terms(job).quota;
   if (quota.empty()) return true;
   if (books_.over_quota(job, of.ask->most_held)) return false;
-  const auto* first = pending_.quota_withheld_for(job, of.ask->most_held, terms_.now, settings_.quota_reserve_after);
+  const auto* first = pending_.quota_withheld_for(job, of.ask->most_held, terms_.now,
+                                                  settings_.quota_reserve_after);
   return first == nullptr || first == &of || of.rank < first->rank;
 }
 
 bool PlacementRound::awaits_devices(const Node& node, const PendingClass& of) const {
   const auto& ask = of.ask->ask;
-  const auto is_part = [](const Need::Amount& each) { return each.device && each.amount < Quantity::whole(1); };
+  const auto is_part = [](const Need::Amount& each) {
+    return each.device && each.amount < Quantity::whole(1);
+  };
   return ask.group.empty() && std::ranges::any_of(ask.need.amounts, is_part) &&
-         terms_.now < of.first().oldest_waiting + settings_.settle_delay && terms_.ending.any_on(node.id);
+         terms_.now < of.first().oldest_waiting + settings_.settle_delay &&
+         terms_.ending.any_on(node.id);
 }
 
 PlacementRound::Outcome PlacementRound::examine(PendingClass& of) {
@@ -192,7 +195,8 @@ PlacementRound::Outcome PlacementRound::examine(PendingClass& of) {
 }
 
 void PlacementRound::push_next(WaitQueues::Bucket& bucket) {
-  const auto at = bucket.passed ? bucket.classes.upper_bound(*bucket.passed) : bucket.classes.begin();
+  const auto at =
+      bucket.passed ? bucket.classes.upper_bound(*bucket.passed) : bucket.classes.begin();
   if (at == bucket.classes.end()) return;
   heads_.push_back({at->first, &bucket, at->second});
   std::push_heap(heads_.begin(), heads_.end());
@@ -200,7 +204,8 @@ void PlacementRound::push_next(WaitQueues::Bucket& bucket) {
 
 bool PlacementRound::is_spent() const {
   return in_vain_ <= 0 || visits_ >= settings_.visits_per_plan ||
-         node_checks_ >= settings_.node_checks_per_plan || granted_->size() >= settings_.grants_per_plan;
+         node_checks_ >= settings_.node_checks_per_plan ||
+         granted_->size() >= settings_.grants_per_plan;
 }
 
 PlacementRound::Outcome PlacementRound::go_along(WaitQueues::Line& line) {

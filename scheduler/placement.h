@@ -14,16 +14,16 @@
 #include "base/id.h"
 #include "base/time.h"
 #include "scheduler/ledger/ending_devices.h"
-#include "scheduler/queues/pending_demands.h"
-#include "scheduler/policy.h"
 #include "scheduler/ledger/slot_accounting.h"
+#include "scheduler/policy.h"
+#include "scheduler/queues/pending_demands.h"
 
 namespace mobula::internal::scheduler {
 
 struct PlacementSettings {
   std::int64_t spread_threshold = 500'000;  // millionths of a node in use
   std::int64_t examinations_per_free = 64;  // shapes examined without success per freed node
-  std::int64_t visits_per_plan = 20'000;  // classes visited, examined or not
+  std::int64_t visits_per_plan = 20'000;    // classes visited, examined or not
   std::int64_t node_checks_per_plan = 200'000;
   std::size_t grants_per_plan = 16;
   Duration quota_reserve_after = 2s;  // wait after which the rest of a quota is reserved

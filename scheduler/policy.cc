@@ -52,7 +52,8 @@ Node* nearest(ClusterView& cluster, const RequestShape& ask, const Preference& p
   return most == nullptr ? nullptr : cluster.nodes().find(most->node);
 }
 
-Node* prefer_home(ClusterView& cluster, const RequestShape& ask, const Preference& preference, Node* best) {
+Node* prefer_home(ClusterView& cluster, const RequestShape& ask, const Preference& preference,
+                  Node* best) {
   if (best == nullptr || !by_default_policy(ask)) return best;
   auto* home = cluster.nodes().find(preference.home);
   if (home == nullptr || !cluster.fits(*home, ask)) return best;

@@ -38,14 +38,15 @@ struct NodeBytes {
 // Preferences of one demand among nodes that fit.
 struct Preference {
   std::vector<NodeBytes> locality;  // argument bytes by node
-  NodeId home;  // preferred among equals; empty: none
-  std::vector<NodeId> callers{};  // nodes that must reach the node
+  NodeId home;                      // preferred among equals; empty: none
+  std::vector<NodeId> callers{};    // nodes that must reach the node
 };
 
 // The fitting node with the most argument bytes, for the default strategy; else null.
 Node* nearest(ClusterView& cluster, const RequestShape& ask, const Preference& preference);
 
 // `best`, or the preferred home if it fits and ranks no worse apart from its id.
-Node* prefer_home(ClusterView& cluster, const RequestShape& ask, const Preference& preference, Node* best);
+Node* prefer_home(ClusterView& cluster, const RequestShape& ask, const Preference& preference,
+                  Node* best);
 
 }  // namespace mobula::internal::scheduler

@@ -303,8 +303,10 @@ Explanation Scheduler::explain(const Request& request, ProgramId program, Tenant
   return explanation;
 }
 
-Explanation Scheduler::explain(const DemandClass& demand, Tenant tenant, const std::vector<NodeId>& callers) const {
-  auto explanation = explain(demand.request, start_identity(demand.program, demand.env), tenant, callers);
+Explanation Scheduler::explain(const DemandClass& demand, Tenant tenant,
+                               const std::vector<NodeId>& callers) const {
+  auto explanation =
+      explain(demand.request, start_identity(demand.program, demand.env), tenant, callers);
   const auto most = most_held_by(Need(demand.request, tenant));
   const bool in_bundle = !demand.request.placement.group.empty();
   explanation.held_back = held_back(demand, tenant);
@@ -314,7 +316,8 @@ Explanation Scheduler::explain(const DemandClass& demand, Tenant tenant, const s
 }
 
 // The best node for the first of its selectors that any node fits.
-NodeId Scheduler::choice(const DemandClass& demand, Tenant tenant, const std::vector<NodeId>& callers) const {
+NodeId Scheduler::choice(const DemandClass& demand, Tenant tenant,
+                         const std::vector<NodeId>& callers) const {
   Request request = demand.request;
   const auto fallbacks = std::exchange(request.fallback_selectors, {});
   for (std::size_t i = 0; i <= fallbacks.size(); ++i) {
@@ -343,10 +346,15 @@ std::optional<Reason> Scheduler::held_back(const DemandClass& demand, Tenant ten
   if (!demand.request.placement.group.empty()) return std::nullopt;
   const auto most = most_held_by(Need(demand.request, tenant));
   if (auto refusal = books_.over_quota(demand.job, most)) return refusal;
-  const auto* first = pending_.quota_withheld_for(demand.job, most, last_plan_, settings_.placement.quota_reserve_after);
+  const auto* first = pending_.quota_withheld_for(demand.job, most, last_plan_,
+                                                  settings_.placement.quota_reserve_after);
   if (first != nullptr && first->demand.id != demand.id) {
-    return Reason{ReasonCode::reserved_for_older, first->key.second.brief(), {}, {},
-                  fmt::format("the job's quota is kept for one for {}", to_string(first->ask->ask.need))};
+    return Reason{
+        ReasonCode::reserved_for_older,
+        first->key.second.brief(),
+        {},
+        {},
+        fmt::format("the job's quota is kept for one for {}", to_string(first->ask->ask.need))};
   }
   std::int64_t before = 0;
   pending_.lines().any_of_higher(books_.terms(demand.job).priority, [&](const PendingClass&) {
@@ -354,7 +362,10 @@ std::optional<Reason> Scheduler::held_back(const DemandClass& demand, Tenant ten
     return false;
   });
   if (before == 0) return std::nullopt;
-  return Reason{ReasonCode::behind_priority, {}, {}, {},
+  return Reason{ReasonCode::behind_priority,
+                {},
+                {},
+                {},
                 fmt::format("requests of {} kind{} from jobs of a higher priority wait", before,
                             before == 1 ? "" : "s")};
 }

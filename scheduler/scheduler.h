@@ -12,21 +12,21 @@
 #include <vector>
 
 #include "base/id.h"
-#include "base/time.h"
 #include "base/model/node_shape.h"
 #include "base/model/reason.h"
 #include "base/model/request.h"
+#include "base/time.h"
+#include "scheduler/blockers.h"
 #include "scheduler/cluster_view.h"
 #include "scheduler/groups/groups.h"
-#include "scheduler/blockers.h"
 #include "scheduler/ledger/oversubscription.h"
-#include "scheduler/queues/pending_demands.h"
+#include "scheduler/ledger/slot_accounting.h"
 #include "scheduler/placement.h"
 #include "scheduler/policy.h"
+#include "scheduler/queues/pending_demands.h"
 #include "scheduler/queues/preemption.h"
 #include "scheduler/queues/queue_position.h"
 #include "scheduler/queues/reclaim.h"
-#include "scheduler/ledger/slot_accounting.h"
 
 namespace mobula::internal::scheduler {
 
@@ -36,7 +36,7 @@ struct SchedulerSettings {
   ReclaimSettings reclaim;
   PreemptionSettings preemption;
   std::int32_t max_task_slots_per_node = 1000;  // including slots of blocked executors
-  std::size_t reasons_per_report = 100;  // 0: infeasible demands are not searched
+  std::size_t reasons_per_report = 100;         // 0: infeasible demands are not searched
 };
 
 // The complete demand of one lessee in one class.
@@ -69,8 +69,8 @@ struct Plan {
 
 struct Explanation {
   bool feasible = false;
-  std::optional<Reason> held_back{};  // by the quota of its job, or by the order of turns
-  bool never_allowed = false;  // held back permanently
+  std::optional<Reason> held_back{};   // by the quota of its job, or by the order of turns
+  bool never_allowed = false;          // held back permanently
   std::optional<Blockers> obstacle{};  // blockers of a feasible request that fits nowhere
   std::vector<NodeReason> nodes;  // including dead nodes; Reason `fits` if it could start there now
 };
@@ -109,7 +109,8 @@ class Scheduler {
   // Full state; wanted_slots 0 ends it.
   void set_demand(const LesseeDemand& demand);
   // One slot for one actor, granted once, on a node that all of `callers` reach.
-  void add_actor_demand(ActorId actor, const DemandClass& demand, Time waiting_since, std::vector<NodeId> callers = {});
+  void add_actor_demand(ActorId actor, const DemandClass& demand, Time waiting_since,
+                        std::vector<NodeId> callers = {});
   void drop_actor_demand(ActorId actor, const DemandClass& demand);
   // Adds a placement group; `places` is the content of a durable record. `plan` allocates its
   // bundles, and members may use them once the group is open.
@@ -139,7 +140,7 @@ class Scheduler {
   bool release(SlotId slot);
   // Records that the slot was returned and that its executor exits.
   bool ends(SlotId slot, Time now);
-  bool release_cpu(SlotId slot);  // its executor blocks: CPU and executor place are released
+  bool release_cpu(SlotId slot);    // its executor blocks: CPU and executor place are released
   bool reacquire_cpu(SlotId slot);  // its executor continues, whatever is free
   // Its executor is ready, and its lessee knows.
   bool started(SlotId slot);
@@ -163,13 +164,15 @@ class Scheduler {
   // Time of the next call of `plan` without a change; in the past if work is left.
   std::optional<Time> next_deadline() const;
 
-  Explanation explain(const Request& request, ProgramId program,
-                      Tenant tenant = Tenant::task, const std::vector<NodeId>& callers = {}) const;
+  Explanation explain(const Request& request, ProgramId program, Tenant tenant = Tenant::task,
+                      const std::vector<NodeId>& callers = {}) const;
   // Explains a waiting request of a job, including the effect of the job's terms.
-  Explanation explain(const DemandClass& demand, Tenant tenant, const std::vector<NodeId>& callers = {}) const;
+  Explanation explain(const DemandClass& demand, Tenant tenant,
+                      const std::vector<NodeId>& callers = {}) const;
   // The node where it would start now by its strategy if it were next; empty: none. Ignores the
   // location of arguments.
-  NodeId choice(const DemandClass& demand, Tenant tenant, const std::vector<NodeId>& callers = {}) const;
+  NodeId choice(const DemandClass& demand, Tenant tenant,
+                const std::vector<NodeId>& callers = {}) const;
   // Returns true if a present node could serve it and the quota of its job allows it. True if it
   // does not wait.
   bool can_ever(const DemandClass& demand, Tenant tenant) const;

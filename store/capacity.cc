@@ -18,14 +18,18 @@ std::uint64_t default_store_capacity(const StoreMemory& memory) {
 Result<std::uint64_t> given_store_capacity(std::uint64_t bytes, std::uint64_t total_bytes) {
   constexpr std::uint64_t least_bytes = std::uint64_t{1} << 20;
   if (bytes < least_bytes) {
-    return failure(ErrorCode::invalid_argument,
-                   fmt::format("--object-store-memory: {} bytes are no store; give 1MiB or more, as 2GiB", bytes));
+    return failure(
+        ErrorCode::invalid_argument,
+        fmt::format("--object-store-memory: {} bytes are no store; give 1MiB or more, as 2GiB",
+                    bytes));
   }
   if (bytes <= total_bytes) return bytes;
-  return failure(ErrorCode::invalid_argument,
-                 fmt::format("--object-store-memory: {:.1f} GiB are more than the {:.1f} GiB that this machine (or its memory "
-                             "cgroup) has; give less, and let objects beyond it be spilled to disk",
-                             static_cast<double>(bytes) / 0x1p30, static_cast<double>(total_bytes) / 0x1p30));
+  return failure(
+      ErrorCode::invalid_argument,
+      fmt::format("--object-store-memory: {:.1f} GiB are more than the {:.1f} GiB that this "
+                  "machine (or its memory "
+                  "cgroup) has; give less, and let objects beyond it be spilled to disk",
+                  static_cast<double>(bytes) / 0x1p30, static_cast<double>(total_bytes) / 0x1p30));
 }
 
 }  // namespace mobula::internal

@@ -55,7 +55,8 @@ FreshPages::~FreshPages() {
   if (thread_.joinable()) thread_.join();
 }
 
-void FreshPages::will_write(const WritableSlab& slab, std::uint64_t offset, std::uint64_t size_bytes) {
+void FreshPages::will_write(const WritableSlab& slab, std::uint64_t offset,
+                            std::uint64_t size_bytes) {
   std::erase_if(used_, [](const auto& each) { return each.first.expired(); });
   std::uint64_t& used = used_[slab.pages()];
   const std::uint64_t end = offset + size_bytes;
@@ -73,7 +74,8 @@ void FreshPages::enqueue(const WritableSlab& slab, std::uint64_t begin, std::uin
   {
     const MutexLock lock(mutex_);
     if (work_.size() >= max_fresh_work) return;
-    const std::uint64_t first = (begin + small_page_bytes - 1) / small_page_bytes * small_page_bytes;
+    const std::uint64_t first =
+        (begin + small_page_bytes - 1) / small_page_bytes * small_page_bytes;
     work_.push_back({slab.pages(), first, end});
   }
   changed_.notify_all();

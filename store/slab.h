@@ -72,7 +72,8 @@ class WritableSlab {
   const std::shared_ptr<const SlabPages>& pages() const { return pages_; }
 
  private:
-  explicit WritableSlab(std::span<std::byte> bytes) : pages_(std::make_shared<const SlabPages>(bytes)) {}
+  explicit WritableSlab(std::span<std::byte> bytes)
+      : pages_(std::make_shared<const SlabPages>(bytes)) {}
 
   std::shared_ptr<const SlabPages> pages_;  // shared with FreshPages
 };

@@ -115,8 +115,8 @@ Result<void> read_spilled(const std::string& path, const SpilledRun& run,
   if (!fd) return lost(errno_failure("open", errno).text);
   std::size_t at = 0;
   while (at < into.size()) {
-    const ssize_t count = ::pread(fd.get(), into.data() + at, into.size() - at,
-                                  static_cast<off_t>(run.offset + at));
+    const ssize_t count =
+        ::pread(fd.get(), into.data() + at, into.size() - at, static_cast<off_t>(run.offset + at));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return lost(errno_failure("read", errno).text);
     if (count == 0) {

@@ -41,10 +41,12 @@ Result<TensorParts> copied_on_device(internal::DeviceMemory& memory, const Tenso
   internal::DeviceCopy copy;
   copy.to = copy.from = device.index;
   copy.settled = true;
-  copy.rows.push_back({.to = taken->bytes, .from = parts.storage->bytes() + range.begin, .width = size});
+  copy.rows.push_back(
+      {.to = taken->bytes, .from = parts.storage->bytes() + range.begin, .width = size});
   if (auto copied = memory.copy(copy); !copied) return copied.error();
   TensorParts moved = parts;
-  moved.storage = std::make_shared<TensorStorage>(taken->bytes, size, device, std::move(taken->owner));
+  moved.storage =
+      std::make_shared<TensorStorage>(taken->bytes, size, device, std::move(taken->owner));
   moved.byte_offset = 0;
   return moved;
 }
@@ -54,7 +56,8 @@ Result<TensorParts> copied_on_device(internal::DeviceMemory& memory, const Tenso
 void on_landing(std::function<void(const Landing&)> told) {
   LandingsTold& all = landings_told();
   const internal::MutexLock lock(all.mutex);
-  all.told = told ? std::make_shared<const std::function<void(const Landing&)>>(std::move(told)) : nullptr;
+  all.told =
+      told ? std::make_shared<const std::function<void(const Landing&)>>(std::move(told)) : nullptr;
 }
 
 void tell_landing(const Landing& landing) {
@@ -68,7 +71,8 @@ void tell_landing(const Landing& landing) {
 }
 
 Result<void> finish_elements(const TensorParts& parts) {
-  if (!parts.storage || parts.storage->device().kind == Device::cpu || parts.storage->settled()) return {};
+  if (!parts.storage || parts.storage->device().kind == Device::cpu || parts.storage->settled())
+    return {};
   const auto memory = leased_memory();
   if (!memory) return memory.error();
   return (*memory)->finish(parts.storage->device().index, parts.storage->producers());
@@ -112,7 +116,8 @@ Result<TensorParts> shareable(const TensorParts& parts) {
   if (auto finished = finish_elements(parts); !finished) return finished.error();
   const ByteRange range = range_of(parts);
   if (range.begin == range.end) return parts;
-  if ((*memory)->is_shareable(parts.storage->device().index, parts.storage->bytes() + range.begin)) return parts;
+  if ((*memory)->is_shareable(parts.storage->device().index, parts.storage->bytes() + range.begin))
+    return parts;
   return copied_on_device(**memory, parts);
 }
 
@@ -128,7 +133,9 @@ Result<TensorParts> copied(const TensorParts& parts) {
   }
   const auto size = static_cast<std::size_t>(range.end - range.begin);
   auto storage = TensorStorage::allocate(size, false);
-  if (!storage) return internal::failure(ErrorCode::resource_exhausted, "there is no memory for a snapshot of a tensor");
+  if (!storage)
+    return internal::failure(ErrorCode::resource_exhausted,
+                             "there is no memory for a snapshot of a tensor");
   std::memcpy(storage->bytes(), parts.storage->bytes() + range.begin, size);
   TensorParts copy = parts;
   copy.storage = std::move(storage);
@@ -141,10 +148,11 @@ std::string made_on(const Tensor& tensor) {
   const auto memory = internal::device_memory();
   std::string uuid = memory ? memory->uuid_of(tensor.device().index) : std::string();
   if (uuid.empty()) {
-    internal::tensor::refuse("device",
-                             "values hold tensors in host memory, and of GPUs that this process has a lease on; copy it "
-                             "there first",
-                             internal::tensor::text_of(tensor));
+    internal::tensor::refuse(
+        "device",
+        "values hold tensors in host memory, and of GPUs that this process has a lease on; copy it "
+        "there first",
+        internal::tensor::text_of(tensor));
   }
   return uuid;
 }

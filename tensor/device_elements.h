@@ -21,7 +21,7 @@ namespace mobula::detail {
 struct Landing {
   std::string made_on;  // UUID of the original device
   std::int64_t size_bytes = 0;
-  Device device;        // present location
+  Device device;  // present location
   internal::Duration took{};
 };
 // Sets the callback for these reports; null removes it. Called without a lock.

@@ -211,7 +211,8 @@ struct Exported {
 
 template <class Form, class Given>
 void end_export(Given* self) {
-  if (!exports().end(self)) return internal::log_error("the deleter of a DLPack tensor of this library was called again");
+  if (!exports().end(self))
+    return internal::log_error("the deleter of a DLPack tensor of this library was called again");
   delete static_cast<Exported<Form>*>(reinterpret_cast<Form*>(self)->context);
 }
 
@@ -250,8 +251,10 @@ Form* exported(const Tensor& tensor) {
 template <class Given>
 std::shared_ptr<const void> borrowed(Given* managed, void (*deleter)(Given*)) {
   if (deleter != nullptr && !imports().begin(managed)) {
-    refuse(argument, "each is imported once, since its deleter is called once; what it has given may be copied",
-           "one that is in use");
+    refuse(
+        argument,
+        "each is imported once, since its deleter is called once; what it has given may be copied",
+        "one that is in use");
   }
   return {managed, [deleter](Given* given) { end(given, deleter); }};
 }

@@ -14,7 +14,8 @@
 namespace mobula::detail {
 namespace {
 
-constexpr std::string_view sealed_as_value = "it was read from an object, which others read as well";
+constexpr std::string_view sealed_as_value =
+    "it was read from an object, which others read as well";
 
 struct Known {
   std::weak_ptr<TensorStorage> storage;
@@ -43,9 +44,11 @@ struct Look {
 };
 
 // Waits for kernels that write the memory. If that fails, the memory does not match.
-bool holds(const std::shared_ptr<TensorStorage>& storage, std::int64_t offset, std::span<const std::byte> bytes) {
+bool holds(const std::shared_ptr<TensorStorage>& storage, std::int64_t offset,
+           std::span<const std::byte> bytes) {
   const std::byte* first = storage->bytes() + offset;
-  if (storage->device().kind == Device::cpu) return std::memcmp(first, bytes.data(), bytes.size()) == 0;
+  if (storage->device().kind == Device::cpu)
+    return std::memcmp(first, bytes.data(), bytes.size()) == 0;
   std::vector<std::byte> copy(bytes.size());
   return finish_elements({.storage = storage, .device = storage->device()}) &&
          copy_to_host(storage->device().index, {first, bytes.size()}, copy.data()) &&
@@ -78,7 +81,8 @@ void forget_origin(std::uint64_t storage) {
   all.storages.erase(storage);
 }
 
-std::shared_ptr<TensorStorage> find_origin(const Origin& origin, std::span<const std::byte> bytes, bool aliased) {
+std::shared_ptr<TensorStorage> find_origin(const Origin& origin, std::span<const std::byte> bytes,
+                                           bool aliased) {
   std::shared_ptr<TensorStorage> storage;
   {
     Book& all = book();
@@ -104,7 +108,8 @@ std::shared_ptr<TensorStorage> find_origin(const Origin& origin, std::span<const
   }
   if (!holds(storage, origin.byte_offset, bytes)) return nullptr;
   std::byte* first = storage->bytes();
-  return std::make_shared<TensorStorage>(first, storage->size_bytes(), storage->device(), std::move(look), sealed_as_value);
+  return std::make_shared<TensorStorage>(first, storage->size_bytes(), storage->device(),
+                                         std::move(look), sealed_as_value);
 }
 
 }  // namespace mobula::detail

@@ -27,6 +27,7 @@ void forget_origin(std::uint64_t storage);
 // Returns the memory if it belongs to this process and still exists, otherwise null. If the origin
 // was written as `aliased` and the reader agrees, the contents do not matter. Otherwise the memory
 // must still hold `bytes`, and it cannot be written while the result exists.
-std::shared_ptr<TensorStorage> find_origin(const Origin& origin, std::span<const std::byte> bytes, bool aliased);
+std::shared_ptr<TensorStorage> find_origin(const Origin& origin, std::span<const std::byte> bytes,
+                                           bool aliased);
 
 }  // namespace mobula::detail

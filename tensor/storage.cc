@@ -47,7 +47,8 @@ void use_tensor_memory(std::shared_ptr<TensorMemory> memory) {
 std::shared_ptr<TensorStorage> TensorStorage::allocate(std::size_t size_bytes, bool zeroed) {
   if (auto taken = take_large(size_bytes); taken.bytes != nullptr) {
     if (zeroed) std::memset(taken.bytes, 0, size_bytes);
-    return std::make_shared<TensorStorage>(taken.bytes, size_bytes, Device(), std::move(taken.owner));
+    return std::make_shared<TensorStorage>(taken.bytes, size_bytes, Device(),
+                                           std::move(taken.owner));
   }
   // calloc instead of an aligned allocation with memset, because fresh pages are already zero.
   if (size_bytes > SIZE_MAX - alignment) return nullptr;

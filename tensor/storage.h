@@ -38,7 +38,7 @@ class TensorMemory {
 
   struct Taken {
     std::byte* bytes = nullptr;  // multiple of TensorStorage::alignment; null: no memory
-    std::shared_ptr<const void> owner = {};    // releases the bytes
+    std::shared_ptr<const void> owner = {};  // releases the bytes
   };
   virtual ~TensorMemory() = default;
   virtual Taken take(std::size_t size_bytes) = 0;

@@ -18,8 +18,8 @@ namespace {
 
 using detail::TensorParts;
 using detail::TensorStorage;
-using internal::tensor::Numbers;
 using internal::tensor::fail;
+using internal::tensor::Numbers;
 using internal::tensor::refuse;
 using internal::tensor::refuse_shared;
 using internal::tensor::text_of;
@@ -104,9 +104,11 @@ void check_unshared(const Tensor& tensor, std::string_view tried) {
   if (!tensor.parts().storage) return;
   const auto onlookers = tensor.parts().storage->unwarned(detail::range_of(tensor.parts()));
   if (onlookers.empty()) return;
-  internal::log_warn("{} of a tensor ({}): others may see the change, in the middle of it: {}; TensorPolicy::snapshot "
-                     "gives them a copy, freeze refuses the change",
-                     tried, text_of(tensor), fmt::join(onlookers, "; "));
+  internal::log_warn(
+      "{} of a tensor ({}): others may see the change, in the middle of it: {}; "
+      "TensorPolicy::snapshot "
+      "gives them a copy, freeze refuses the change",
+      tried, text_of(tensor), fmt::join(onlookers, "; "));
 }
 
 void check_host(const Tensor& tensor, std::string_view tried) {
@@ -250,8 +252,8 @@ Tensor Tensor::zeros(const Extents& shape, DType dtype, Device device) {
   return allocated(shape, dtype, device, true);
 }
 
-Tensor Tensor::of_memory(const void* elements, std::size_t count, DType dtype, std::size_t each, bool read_only,
-                         std::shared_ptr<const void> owner) {
+Tensor Tensor::of_memory(const void* elements, std::size_t count, DType dtype, std::size_t each,
+                         bool read_only, std::shared_ptr<const void> owner) {
   check_item(dtype, each);
   TensorParts parts;
   parts.dtype = dtype;
@@ -261,8 +263,9 @@ Tensor Tensor::of_memory(const void* elements, std::size_t count, DType dtype, s
   if (elements == nullptr) refuse("elements", "not null where there are some", "null");
   // the seal prevents writes to const elements
   auto* first = static_cast<std::byte*>(const_cast<void*>(elements));
-  parts.storage = std::make_shared<TensorStorage>(first, count * each, Device(), std::move(owner),
-                                                  read_only ? "its program has given it as const" : "");
+  parts.storage =
+      std::make_shared<TensorStorage>(first, count * each, Device(), std::move(owner),
+                                      read_only ? "its program has given it as const" : "");
   return Tensor(std::move(parts));
 }
 

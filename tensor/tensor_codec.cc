@@ -27,9 +27,10 @@ constexpr std::uint8_t has_strides = 1;
 constexpr std::uint8_t has_checksum = 2;
 constexpr std::uint8_t is_apart = 4;  // a ref replaces the elements
 constexpr std::uint8_t is_of_device = 8;
-constexpr std::uint8_t has_origin = 16;   // location of the elements in the process that wrote them
-constexpr std::uint8_t is_aliased = 32;   // the origin is valid even if the elements changed
-constexpr std::uint8_t known_bits = has_strides | has_checksum | is_apart | is_of_device | has_origin | is_aliased;
+constexpr std::uint8_t has_origin = 16;  // location of the elements in the process that wrote them
+constexpr std::uint8_t is_aliased = 32;  // the origin is valid even if the elements changed
+constexpr std::uint8_t known_bits =
+    has_strides | has_checksum | is_apart | is_of_device | has_origin | is_aliased;
 constexpr std::size_t most_device_name = 64;
 
 constexpr const char* check_variable = "MOBULA_CHECK_TENSORS";
@@ -80,7 +81,8 @@ Order order_of(const TensorParts& parts) {
 void write_elements(std::span<std::byte> into, const TensorParts& parts, bool dense) {
   const std::byte* first = parts.storage->bytes() + parts.byte_offset;
   if (parts.device.kind != Device::cpu) {
-    require(copy_to_host(parts.device.index, {first, into.size()}, into.data()), "writing a tensor of a device");
+    require(copy_to_host(parts.device.index, {first, into.size()}, into.data()),
+            "writing a tensor of a device");
   } else if (dense) {
     std::memcpy(into.data(), first, into.size());
   } else {
@@ -195,7 +197,8 @@ void set_apart(Writer& out, const Tensor& tensor, bool dense, std::span<std::byt
   }
   if (!sum_room.empty()) {
     const std::uint64_t sum = checksum(
-        {parts->storage->bytes() + parts->byte_offset, static_cast<std::size_t>(tensor.bytes())}, parts->device);
+        {parts->storage->bytes() + parts->byte_offset, static_cast<std::size_t>(tensor.bytes())},
+        parts->device);
     std::memcpy(sum_room.data(), &sum, sizeof sum);
   }
   out.write_apart(parts);
@@ -212,16 +215,17 @@ void OwnCodec<Tensor>::write(Writer& out, const Tensor& tensor) {
   const std::optional<Tensor> packed = packs ? std::optional(tensor.to(Device())) : std::nullopt;
   const TensorParts& parts = packed ? packed->parts() : tensor.parts();
   // Only in the counting pass, in which the caller holds no lock.
-  if (out.is_counting() && !of_device.empty()) require(finish_elements(parts), "writing a tensor of a device");
+  if (out.is_counting() && !of_device.empty())
+    require(finish_elements(parts), "writing a tensor of a device");
   const auto size_bytes = static_cast<std::size_t>(tensor.bytes());
   const bool apart = out.stand_apart(size_bytes);
   const bool checked = size_bytes != 0 && checks();
   const bool told = out.origins() != Origins::untold && !apart && size_bytes != 0 && order.dense;
   const bool aliased = told && out.origins() == Origins::aliased;
-  const auto bits = static_cast<std::uint8_t>((order.permuted ? has_strides : 0) |
-                                              (checked ? has_checksum : 0) | (apart ? is_apart : 0) |
-                                              (of_device.empty() ? 0 : is_of_device) | (told ? has_origin : 0) |
-                                              (aliased ? is_aliased : 0));
+  const auto bits =
+      static_cast<std::uint8_t>((order.permuted ? has_strides : 0) | (checked ? has_checksum : 0) |
+                                (apart ? is_apart : 0) | (of_device.empty() ? 0 : is_of_device) |
+                                (told ? has_origin : 0) | (aliased ? is_aliased : 0));
   const Head head{bits, static_cast<std::uint8_t>(parts.dtype),
                   static_cast<std::uint8_t>(parts.shape.size())};
   out.write_bytes(&head, sizeof head);
@@ -239,7 +243,8 @@ void OwnCodec<Tensor>::write(Writer& out, const Tensor& tensor) {
   out.align_to(alignment_of(size_bytes));
   const auto room = out.claim(size_bytes);
   if (room.empty()) return;
-  const auto hold = parts.storage->hold(range_of(parts), [] { return std::string("it is being written into an object"); });
+  const auto hold = parts.storage->hold(
+      range_of(parts), [] { return std::string("it is being written into an object"); });
   write_elements(room, parts, order.dense || packs);
   if (!checked) return;
   const std::uint64_t sum = checksum(room);
@@ -249,8 +254,11 @@ void OwnCodec<Tensor>::write(Writer& out, const Tensor& tensor) {
 namespace {
 
 // Moves the tensor to the wanted device, otherwise to its default destination.
-Tensor landed(Tensor tensor, const std::string& of_device, const std::optional<Device>& wanted, bool was_apart) {
-  const Device device = wanted ? *wanted : of_device.empty() ? tensor.device() : landing_of(of_device);
+Tensor landed(Tensor tensor, const std::string& of_device, const std::optional<Device>& wanted,
+              bool was_apart) {
+  const Device device = wanted              ? *wanted
+                        : of_device.empty() ? tensor.device()
+                                            : landing_of(of_device);
   if (device == tensor.device() && (of_device.empty() || was_apart)) return tensor;
   const auto began = internal::monotonic_now();
   Tensor there = tensor.to(device);
@@ -289,11 +297,14 @@ Tensor OwnCodec<Tensor>::read(Reader& in) {
   if (apart.storage) parts.device = apart.storage->device();
   // otherwise `bytes` are in host memory, even for a device tensor
   const bool was_apart = (head.bits & is_apart) != 0;
-  if (parts.dtype == DType::boolean && (!was_apart || parts.device.kind == Device::cpu)) check_booleans(bytes);
-  if ((head.bits & has_checksum) != 0 && checksum(bytes, was_apart ? parts.device : Device()) != sum) {
-    throw SerializationError("reading a tensor (" + internal::tensor::text_of(Tensor(parts)) +
-                             "): it was changed after return: its bytes are not those that were returned or put (" +
-                             check_variable + "); look for who keeps a raw pointer to them");
+  if (parts.dtype == DType::boolean && (!was_apart || parts.device.kind == Device::cpu))
+    check_booleans(bytes);
+  if ((head.bits & has_checksum) != 0 &&
+      checksum(bytes, was_apart ? parts.device : Device()) != sum) {
+    throw SerializationError(
+        "reading a tensor (" + internal::tensor::text_of(Tensor(parts)) +
+        "): it was changed after return: its bytes are not those that were returned or put (" +
+        check_variable + "); look for who keeps a raw pointer to them");
   }
   parts.storage = apart.storage ? apart.storage : storage_of(bytes, in.owner());
   parts.byte_offset = apart.storage ? apart.byte_offset : 0;

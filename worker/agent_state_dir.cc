@@ -42,7 +42,8 @@ Result<AgentStateDir> AgentStateDir::take(std::string path) {
 Result<NodeId> AgentStateDir::node_id(const std::string& public_key) const {
   const std::string path = path_ + "/node";
   const auto write = [&](NodeId id) -> Result<NodeId> {
-    if (auto written = write_file(path, id.hex() + "\n" + public_key + "\n", 0600); !written) return written.error();
+    if (auto written = write_file(path, id.hex() + "\n" + public_key + "\n", 0600); !written)
+      return written.error();
     return id;
   };
   const auto text = read_file(path);
@@ -60,7 +61,9 @@ Result<NodeId> AgentStateDir::node_id(const std::string& public_key) const {
   return write(NodeId::random());
 }
 
-Result<void> AgentStateDir::publish(const AgentFile& file) const { return save(file, agent_file()); }
+Result<void> AgentStateDir::publish(const AgentFile& file) const {
+  return save(file, agent_file());
+}
 
 void AgentStateDir::withdraw() const { ::unlink(agent_file().c_str()); }
 

@@ -4,7 +4,8 @@
 
 namespace mobula::internal::worker {
 
-DeliverEvents deliver_on(EventLoop& loop, std::function<void(Event)> tell, std::shared_ptr<const bool> alive) {
+DeliverEvents deliver_on(EventLoop& loop, std::function<void(Event)> tell,
+                         std::shared_ptr<const bool> alive) {
   // Shared by all posted functions.
   const auto sink = std::make_shared<const std::function<void(Event)>>(std::move(tell));
   return [&loop, sink, alive = std::move(alive)](std::vector<Event>& events) {

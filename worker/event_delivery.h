@@ -17,6 +17,7 @@ using DeliverEvents = std::function<bool(std::vector<Event>&)>;
 
 // Calls `tell` with the events on the thread of `loop`, in order, while `alive` is true. Only that
 // thread changes `alive`.
-DeliverEvents deliver_on(EventLoop& loop, std::function<void(Event)> tell, std::shared_ptr<const bool> alive);
+DeliverEvents deliver_on(EventLoop& loop, std::function<void(Event)> tell,
+                         std::shared_ptr<const bool> alive);
 
 }  // namespace mobula::internal::worker

@@ -23,7 +23,7 @@ struct PidfdInfo {
   std::int32_t exit_code;
 };
 static_assert(sizeof(PidfdInfo) == 64);
-constexpr std::uint64_t info_exit = 1U << 3;  // PIDFD_INFO_EXIT
+constexpr std::uint64_t info_exit = 1U << 3;                    // PIDFD_INFO_EXIT
 constexpr unsigned long get_info = _IOWR(0xFF, 11, PidfdInfo);  // PIDFD_GET_INFO
 
 std::optional<int> status_of_reaped(int pidfd) {

@@ -20,7 +20,8 @@ struct NetAddress {
 
 // Parses an address, with or without brackets.
 std::optional<NetAddress> parse(std::string text) {
-  if (text.size() > 2 && text.front() == '[' && text.back() == ']') text = text.substr(1, text.size() - 2);
+  if (text.size() > 2 && text.front() == '[' && text.back() == ']')
+    text = text.substr(1, text.size() - 2);
   NetAddress address;
   if (::inet_pton(AF_INET, text.c_str(), address.bytes.data()) == 1) return address;
   address.family = AF_INET6;
@@ -48,9 +49,11 @@ Result<std::string> fabric_named(const std::string& given, const std::string& ho
   const auto refuse = [&](const std::string& why) {
     return failure(ErrorCode::invalid_argument, fmt::format("--trusted-fabric {}: {}", given, why));
   };
-  if (given.size() > longest_name) return refuse(fmt::format("a name has at most {} bytes", longest_name));
+  if (given.size() > longest_name)
+    return refuse(fmt::format("a name has at most {} bytes", longest_name));
   for (const char each : given) {
-    if (static_cast<unsigned char>(each) < 0x20 || each == 0x7f) return refuse("a name has no control characters");
+    if (static_cast<unsigned char>(each) < 0x20 || each == 0x7f)
+      return refuse("a name has no control characters");
   }
   const auto slash = given.find('/');
   if (slash == std::string::npos) return given;
@@ -58,14 +61,22 @@ Result<std::string> fabric_named(const std::string& given, const std::string& ho
   int length = -1;
   const char* end = given.data() + given.size();
   const auto read = std::from_chars(given.data() + slash + 1, end, length);
-  if (!network || read.ec != std::errc() || read.ptr != end || length < 0 || length > network->bits()) {
+  if (!network || read.ec != std::errc() || read.ptr != end || length < 0 ||
+      length > network->bits()) {
     return refuse("is neither a name nor a network as 10.0.0.0/24");
   }
   const auto own = parse(host);
-  if (!own) return refuse(fmt::format("this node is reached as '{}', which is no address that a network could hold; give it a name", host));
+  if (!own)
+    return refuse(
+        fmt::format("this node is reached as '{}', which is no address that a network could hold; "
+                    "give it a name",
+                    host));
   const NetAddress first = first_of(*network, length);
   if (own->family != first.family || first_of(*own, length).bytes != first.bytes) {
-    return refuse(fmt::format("this node is reached at {}, which is not in that network; bind it there with --bind, or leave the flag out", host));
+    return refuse(
+        fmt::format("this node is reached at {}, which is not in that network; bind it there with "
+                    "--bind, or leave the flag out",
+                    host));
   }
   return fmt::format("{}/{}", text_of(first), length);
 }

@@ -33,8 +33,9 @@ Result<std::unique_ptr<HeadConnection>> HeadConnection::open(EventLoop& loop, st
     if (seen != ProbeOutcome::refused) {
       if (!at->callbacks_.silent) return;
       return at->callbacks_.silent(failure(
-          ErrorCode::unavailable,
-          fmt::format("nothing answers at {}; check the address, the network, and that no firewall is in between", at->address_)));
+          ErrorCode::unavailable, fmt::format("nothing answers at {}; check the address, the "
+                                              "network, and that no firewall is in between",
+                                              at->address_)));
     }
     at->callbacks_.no_way(
         failure(ErrorCode::unavailable,
@@ -77,7 +78,8 @@ Failure HeadConnection::no_handshake() const {
       server_key_.empty()
           ? "the head there may want a key: name the key file of its cluster with MOBULA_KEY_FILE "
             "or --key"
-          : "the key file is of another cluster, or what listens there is no head or hangs; check the address, and "
+          : "the key file is of another cluster, or what listens there is no head or hangs; check "
+            "the address, and "
             "MOBULA_KEY_FILE or --key";
   return failure(
       ErrorCode::unavailable,

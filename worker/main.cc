@@ -23,10 +23,10 @@
 #include "store/capacity.h"
 #include "transport/net/address.h"
 #include "worker/agent_state_dir.h"
+#include "worker/fabric.h"
 #include "worker/process/watch/gpu_libraries.h"
 #include "worker/process/watch/gpu_probe_process.h"
 #include "worker/process/watch/process_table.h"
-#include "worker/fabric.h"
 #include "worker/worker_service.h"
 
 extern "C" char** environ;
@@ -104,7 +104,8 @@ std::string without_brackets(std::string host) {
 
 // The agent's environment without variables that identify a process as an executor or a fork
 // server.
-std::vector<std::string> environment_for_executors(const RecordOptions& record, bool may_choose_interface) {
+std::vector<std::string> environment_for_executors(const RecordOptions& record,
+                                                   bool may_choose_interface) {
   std::vector<std::string> kept;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view variable = *entry;
@@ -134,13 +135,16 @@ struct Stage {
 };
 
 // Writes the observed properties of the GPUs, not the requested ones, to the node's shape.
-void watch_gpus(const WorkerMainOptions& options, const std::string& nvml_library, ServiceOptions& service) {
+void watch_gpus(const WorkerMainOptions& options, const std::string& nvml_library,
+                ServiceOptions& service) {
   service.core.gpu_reacts = options.gpu_reacts;
   service.gpu_watch_period = options.gpu_watch_period;
   service.nvml_library = nvml_library;
   if (options.gpu_reacts == Reacts::none) return;
-  const auto period_ms = std::chrono::duration_cast<std::chrono::milliseconds>(options.gpu_watch_period).count();
-  for (const GpuProbeResult& trial : probe_gpus(service.shape, {.nvml_library = nvml_library, .program = options.gpu_trial})) {
+  const auto period_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(options.gpu_watch_period).count();
+  for (const GpuProbeResult& trial :
+       probe_gpus(service.shape, {.nvml_library = nvml_library, .program = options.gpu_trial})) {
     for (ResourceShape& resource : service.shape.resources) {
       if (resource.name != resource::gpu) continue;
       InstanceShape& gpu = resource.instances.at(trial.device);
@@ -151,13 +155,15 @@ void watch_gpus(const WorkerMainOptions& options, const std::string& nvml_librar
       gpu.isolation.reacts = apart ? options.gpu_reacts : std::min(options.gpu_reacts, Reacts::log);
       // Code that a program loads adds to the context, so values below the usual size are ignored.
       if (!options.node.gpu_context_bytes && trial.context_bytes) {
-        gpu.context_bytes = std::min(std::max(gpu.context_bytes, *trial.context_bytes), gpu.memory_bytes);
+        gpu.context_bytes =
+            std::min(std::max(gpu.context_bytes, *trial.context_bytes), gpu.memory_bytes);
       }
       service.watched_gpus.push_back({trial.device, trial.nvml_index, trial.uuid, apart});
     }
-    log_info("GPU {} ({}): memory is seen {}{}{}", trial.device, trial.uuid, to_string(trial.detects),
-             trial.context_bytes ? fmt::format(", a context takes {} bytes", *trial.context_bytes) : "",
-             trial.note.empty() ? "" : "; " + trial.note);
+    log_info(
+        "GPU {} ({}): memory is seen {}{}{}", trial.device, trial.uuid, to_string(trial.detects),
+        trial.context_bytes ? fmt::format(", a context takes {} bytes", *trial.context_bytes) : "",
+        trial.note.empty() ? "" : "; " + trial.note);
   }
 }
 
@@ -181,15 +187,16 @@ Result<void> describe_node(const WorkerMainOptions& options, ServiceOptions& ser
   if (!options.driver_agent) {
     auto request = with_environment(options.node, environment);
     if (!request) return request.error();
-    request->address = without_brackets(
-        service.advertise_host.empty() ? service.bind_host : service.advertise_host);
+    request->address = without_brackets(service.advertise_host.empty() ? service.bind_host
+                                                                       : service.advertise_host);
     for (const Vendor vendor : service.vendors_present) {
       const VendorRow& row = row_of(vendor);
       const VendorRow& chosen = gpu_vendor(machine, *request);
       if (row.resource != resource::gpu || &row == &chosen) continue;
-      log_warn("GPU means the devices of {} on this node; those of {} are hidden and not offered "
-               "(MOBULA_GPU_VENDOR={} chooses them)",
-               chosen.name, row.name, row.name);
+      log_warn(
+          "GPU means the devices of {} on this node; those of {} are hidden and not offered "
+          "(MOBULA_GPU_VENDOR={} chooses them)",
+          chosen.name, row.name, row.name);
     }
     auto shape = node_shape(machine, *request);
     if (!shape) return shape.error();
@@ -200,14 +207,16 @@ Result<void> describe_node(const WorkerMainOptions& options, ServiceOptions& ser
   }
   service.waits_for_head = options.waits_for_head;
   service.role = options.driver_agent ? Role::driver_agent : Role::agent;
-  service.core.store_bytes =
-      default_store_capacity({machine.memory.available_bytes, machine.memory.cgroup_headroom_bytes});
+  service.core.store_bytes = default_store_capacity(
+      {machine.memory.available_bytes, machine.memory.cgroup_headroom_bytes});
   if (options.object_store_bytes) {
     // The limit of the control group includes the group's present use.
-    const auto used = machine.memory.total_bytes - std::min(machine.memory.available_bytes, machine.memory.total_bytes);
+    const auto used = machine.memory.total_bytes -
+                      std::min(machine.memory.available_bytes, machine.memory.total_bytes);
     const auto group = machine.memory.cgroup_headroom_bytes;
     const auto given = given_store_capacity(
-        *options.object_store_bytes, std::min(machine.memory.total_bytes, group ? *group + used : machine.memory.total_bytes));
+        *options.object_store_bytes,
+        std::min(machine.memory.total_bytes, group ? *group + used : machine.memory.total_bytes));
     if (!given) return given.error();
     service.core.store_bytes = *given;
   }
@@ -265,23 +274,28 @@ Result<Stage> prepare(const WorkerMainOptions& options) {
   service.runtime_folder =
       options.runtime_folder.empty() ? default_runtime_folder() : options.runtime_folder;
   remove_dead_sockets(service.runtime_folder);
-  const bool at_all = options.bind_host == "0.0.0.0" || options.bind_host == "::" || options.bind_host == "*";
+  const bool at_all =
+      options.bind_host == "0.0.0.0" || options.bind_host == "::" || options.bind_host == "*";
   const bool needs_route = options.bind_host.empty() || (at_all && options.advertise_host.empty());
   auto route = needs_route ? route_to(options.head_address) : std::string();
   // The name of the head may not resolve yet. Until then a route to any other network is
   // sufficient.
   if (!route && at_all) route = route_to("192.0.2.1:9");
   if (!route) return route.error();
-  service.bind_host = options.bind_host.empty() ? *route : bracketed(options.bind_host == "*" ? "0.0.0.0" : options.bind_host);
+  service.bind_host = options.bind_host.empty()
+                          ? *route
+                          : bracketed(options.bind_host == "*" ? "0.0.0.0" : options.bind_host);
   // No peer can connect to the wildcard address.
   if (at_all && service.advertise_host.empty()) service.advertise_host = *route;
   const bool spills_elsewhere = !options.spill_folder.empty() && options.spill_folder != "none";
   if (spills_elsewhere && !options.driver_agent) {
     auto made = make_private_folder(options.spill_folder);
-    if (!made) return failure(made.error().code, "--object-spilling-directory: " + made.error().text);
+    if (!made)
+      return failure(made.error().code, "--object-spilling-directory: " + made.error().text);
   }
   if (auto described = describe_node(options, service); !described) return described.error();
-  const std::string& reached = service.advertise_host.empty() ? service.bind_host : service.advertise_host;
+  const std::string& reached =
+      service.advertise_host.empty() ? service.bind_host : service.advertise_host;
   auto fabric = fabric_named(options.fabric, reached);
   if (!fabric) return fabric.error();
   service.shape.fabric = std::move(*fabric);

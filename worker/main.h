@@ -52,9 +52,9 @@ struct WorkerMainOptions {
   bool waits_for_head = true;    // false: exits with the reason if the head is unreachable
 
   LogLevel log_level = LogLevel::info;
-  std::string log_file{};       // empty: stderr
+  std::string log_file{};        // empty: stderr
   Duration drain_timeout = 30s;  // for running calls after SIGTERM
-  RecordOptions record{};       // recordings of the cores of the agent and its executors
+  RecordOptions record{};        // recordings of the cores of the agent and its executors
 
   // Called once, on this thread, when the head has registered the node and drivers can attach.
   std::function<void(const AgentFile&)> on_ready{};

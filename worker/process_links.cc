@@ -59,7 +59,8 @@ void ProcessLinks::watch_exit(LinkId link, pid_t process) {
   Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process, 0U)));
   if (!pidfd) return;
   auto watch = loop_.watch(pidfd.get(), Interest::read, [this, link](Readiness) { exited(link); });
-  if (!watch) return log_warn("the exit of process {} is not watched: {}", process, watch.error().text);
+  if (!watch)
+    return log_warn("the exit of process {} is not watched: {}", process, watch.error().text);
   Exit& exit = exits_[link];
   exit.process = process;
   exit.pidfd = std::move(pidfd);
@@ -99,7 +100,8 @@ void ProcessLinks::take(LinkId link, const LocalFrame& frame) {
   if (message) {
     const auto* to_head = std::get_if<ForHead>(&*message);
     const auto exit = exits_.find(link);
-    if (to_head != nullptr && exit != exits_.end() && std::holds_alternative<EndJob>(to_head->message)) {
+    if (to_head != nullptr && exit != exits_.end() &&
+        std::holds_alternative<EndJob>(to_head->message)) {
       exit->second.ends_job = true;
     }
     return callbacks_.said(link, std::move(*message));

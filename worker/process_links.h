@@ -15,8 +15,8 @@
 
 #include "protocol/messages/local_control.h"
 #include "transport/local/local_link.h"
-#include "transport/loop/event_loop.h"
 #include "transport/local/local_listener.h"
+#include "transport/loop/event_loop.h"
 #include "worker/core/worker_events.h"
 
 namespace mobula::internal::worker {
@@ -56,11 +56,11 @@ class ProcessLinks {
   // Watches the exit of a driver: a forked child may keep the socket open after that.
   struct Exit {
     Fd pidfd;
-    Watch watch;  // ends before `pidfd`
+    Watch watch;                     // ends before `pidfd`
     std::unique_ptr<Timer> settled;  // delay in which frames and the exit status are read
     pid_t process = 0;
-    bool ends_job = false;           // its exit status is not needed
-    bool closed = false;             // the link is closed, and its loss is reported with the exit status
+    bool ends_job = false;  // its exit status is not needed
+    bool closed = false;    // the link is closed, and its loss is reported with the exit status
     std::optional<EndCause> status;
   };
 

@@ -148,7 +148,8 @@ ProgramPrepared ProgramStore::prepare(const ProgramRecord& program) {
   const char* inherited = std::getenv("LD_LIBRARY_PATH");
   const bool more = inherited != nullptr && *inherited != '\0';
   runnable.environment = {{"LD_LIBRARY_PATH", more ? folder + ":" + inherited : folder}};
-  if (std::string plugins = plugins_beside("/proc/self/exe"); !plugins.empty()) runnable.environment.emplace_back(plugin_folder_variable, std::move(plugins));
+  if (std::string plugins = plugins_beside("/proc/self/exe"); !plugins.empty())
+    runnable.environment.emplace_back(plugin_folder_variable, std::move(plugins));
   runnable.path = folder + "/" + program.files.front().name;
   row.runnable = std::move(runnable);
   return answer;
@@ -177,7 +178,8 @@ Result<void> ProgramStore::lay_out(Row& row) const {
     const std::string name = library_name(file_path(file.hash));
     const std::string path = folder + "/" + name;
     if (!is_plain_name(name) || ::access(path.c_str(), F_OK) == 0) continue;
-    if (::link(file_path(file.hash).c_str(), path.c_str()) != 0) return errno_failure("lay out " + path, errno);
+    if (::link(file_path(file.hash).c_str(), path.c_str()) != 0)
+      return errno_failure("lay out " + path, errno);
   }
   return {};
 }

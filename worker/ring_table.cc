@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "transport/ring/ring.h"
 #include "transport/local/shared_memory.h"
+#include "transport/ring/ring.h"
 
 namespace mobula::internal::worker {
 
@@ -70,7 +70,9 @@ bool RingTable::open(ProcessId caller, ProcessId executor) {
   auto to_executor = to->second.doorbell.copy();
   if (!other_memory || !to_caller || !to_executor) {
     if (!std::exchange(said_, true)) {
-      log_warn("no descriptors are left for rings between processes; calls go by socket where there is none");
+      log_warn(
+          "no descriptors are left for rings between processes; calls go by socket where there is "
+          "none");
     }
     return false;
   }
@@ -93,12 +95,13 @@ bool RingTable::open(ProcessId caller, ProcessId executor) {
     fds.push_back(std::move(peer.event));
     links_.send(link, opened, std::move(fds));
   };
-  send(to->second.link, {caller, false, *executors_place, *callers_place, ring}, std::move(*other_memory),
-       std::move(*to_caller));
+  send(to->second.link, {caller, false, *executors_place, *callers_place, ring},
+       std::move(*other_memory), std::move(*to_caller));
   // A send may close the link of a process that does not read, and that event may close the link of
   // its peer.
   if (const auto opened = rings_.find(ring); opened == rings_.end() || opened->second.ending) {
-    if (const auto alive = processes_.find(caller); alive != processes_.end()) give_place(alive->second, ring);
+    if (const auto alive = processes_.find(caller); alive != processes_.end())
+      give_place(alive->second, ring);
     rings_.erase(ring);
     return false;
   }

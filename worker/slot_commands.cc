@@ -32,7 +32,8 @@ void SlotProcesses::command_started(Executor& executor, const ProcessStamp& stam
 
 void SlotProcesses::command_over(const Executor& executor) {
   const auto lost = executor.log->lost_bytes();
-  if (lost > 0) log_warn("{} bytes that job {} has printed are lost", lost, executor.log->job().hex());
+  if (lost > 0)
+    log_warn("{} bytes that job {} has printed are lost", lost, executor.log->job().hex());
   job_logs_.ended(*executor.log);
   if (executor.own_folder.empty()) return;
   if (!remover_) remover_ = std::make_unique<DirRemover>();
@@ -60,8 +61,10 @@ void SlotProcesses::command_printed(Executor& executor, std::string_view bytes) 
   const std::uint64_t lost = executor.log->lost_bytes();
   job_logs_.append(*executor.log, bytes);
   if (lost == 0 && executor.log->lost_bytes() > 0) {
-    log_error("what job {} prints is lost: {} is full, or the jobs that run have all the room for logs; make room there",
-              executor.log->job().hex(), options_.logs_folder);
+    log_error(
+        "what job {} prints is lost: {} is full, or the jobs that run have all the room for logs; "
+        "make room there",
+        executor.log->job().hex(), options_.logs_folder);
   }
 }
 

@@ -31,7 +31,8 @@ std::vector<std::string> split(std::string_view text) {
 // Time of the read, the nearest to the time of printing that an agent knows:
 // "2026-11-24T03:12:25.123456Z".
 std::string stamp_of(std::chrono::system_clock::time_point now) {
-  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count();
+  const auto us =
+      std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count();
   const std::time_t seconds = static_cast<std::time_t>(us / 1'000'000);
   std::tm utc{};
   ::gmtime_r(&seconds, &utc);
@@ -58,7 +59,8 @@ void remove_sockets(const PrepareExecutor& prepare) {
   if (prepare.local_endpoint.empty()) return;
   for (const char* ending : {"", ".t", ".s"}) ::unlink((prepare.local_endpoint + ending).c_str());
   // Sockets of its devices, from ordinal 0 on.
-  for (int lane = 0; ::unlink(fmt::format("{}.g{}", prepare.local_endpoint, lane).c_str()) == 0; ++lane) {
+  for (int lane = 0; ::unlink(fmt::format("{}.g{}", prepare.local_endpoint, lane).c_str()) == 0;
+       ++lane) {
   }
 }
 
@@ -71,9 +73,10 @@ SlotProcesses::SlotProcesses(EventLoop& loop, ProcessLinks& links, SlotProcessOp
       tell_(std::move(tell)),
       logs_(options_.logs_folder),
       job_logs_(options_.logs_folder),
-      taken_up_(loop, [this] {
-        for (const ProcessId process : std::exchange(taken_, {})) take_up(process);
-      }),
+      taken_up_(loop,
+                [this] {
+                  for (const ProcessId process : std::exchange(taken_, {})) take_up(process);
+                }),
       reserves_(loop, [this] { end_idle_reserves(); }) {
   remove_left_folders();
 }
@@ -217,7 +220,9 @@ void SlotProcesses::make_room_for_reserve() {
   Stock* chosen = nullptr;
   for (auto& [key, stock] : stocks_) {
     if (stock.reserve.empty()) continue;
-    const auto rank = [](const Stock& each) { return std::pair(each.reserve.size() == 1, each.last_start); };
+    const auto rank = [](const Stock& each) {
+      return std::pair(each.reserve.size() == 1, each.last_start);
+    };
     if (chosen == nullptr || rank(stock) < rank(*chosen)) chosen = &stock;
   }
   if (chosen == nullptr) return;
@@ -226,7 +231,8 @@ void SlotProcesses::make_room_for_reserve() {
 }
 
 void SlotProcesses::end_reserves(Stock& stock) {
-  for (const ProcessId process : std::exchange(stock.reserve, {})) pool_->kill(process, Duration(0));
+  for (const ProcessId process : std::exchange(stock.reserve, {}))
+    pool_->kill(process, Duration(0));
   stock.wanted = 1;
 }
 
@@ -428,8 +434,9 @@ void SlotProcesses::tell_printed(Executor& executor, std::vector<std::string> li
   if (CappedLog* log = logs_.open(executor.slot, executor.job)) {
     // Programs of the previous release write no labels.
     const std::string& name = executor.label.empty() ? executor.running : executor.label;
-    const std::string head = fmt::format("{} [{} pid={}] ", stamp_of(std::chrono::system_clock::now()),
-                                         name.empty() ? "executor" : name, executor.stamp.pid);
+    const std::string head =
+        fmt::format("{} [{} pid={}] ", stamp_of(std::chrono::system_clock::now()),
+                    name.empty() ? "executor" : name, executor.stamp.pid);
     std::string named;
     for (const std::string& line : event.lines) named += head + line + "\n";
     log->append(named);

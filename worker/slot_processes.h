@@ -15,12 +15,12 @@
 
 #include "transport/loop/event_loop.h"
 #include "worker/core/worker_commands_out.h"
-#include "worker/process/pool/executor_pool.h"
 #include "worker/process/dir_remover.h"
 #include "worker/process/log_disk_quota.h"
-#include "worker/process/watch/memory_watch.h"
 #include "worker/process/output.h"
+#include "worker/process/pool/executor_pool.h"
 #include "worker/process/slot_logs.h"
+#include "worker/process/watch/memory_watch.h"
 #include "worker/process_links.h"
 
 namespace mobula::internal::worker {
@@ -33,8 +33,8 @@ struct SlotProcessOptions {
   std::size_t max_reserves = 0;
   // Called after the assignment was sent to an executor, before the core is notified.
   std::function<void(LinkId, const AssignExecutor&)> on_assigned;
-  PoolOptions pool;        // without on_output and table
-  std::string table_path;  // path of the ProcessTable
+  PoolOptions pool;              // without on_output and table
+  std::string table_path;        // path of the ProcessTable
   std::string job_files_folder;  // emptied at the start, except for `cache`
 };
 

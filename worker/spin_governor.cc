@@ -48,18 +48,22 @@ std::optional<int> running_threads(const Fd& load) {
 std::size_t IdleCpuEstimate::sample(int running, int spinning) {
   others_[next_++ % others_.size()] = std::max(0, running - spinning);
   const int always = *std::min_element(others_.begin(), others_.end());
-  return static_cast<std::size_t>(std::clamp(processors_ - always, 0, std::max(0, std::min(processors_, own_) - 1)));
+  return static_cast<std::size_t>(
+      std::clamp(processors_ - always, 0, std::max(0, std::min(processors_, own_) - 1)));
 }
 
-Result<std::unique_ptr<SpinGovernor>> SpinGovernor::create(EventLoop& loop, SpinLimitOptions options) {
+Result<std::unique_ptr<SpinGovernor>> SpinGovernor::create(EventLoop& loop,
+                                                           SpinLimitOptions options) {
   auto file = SpinBudget::create_file();
   if (!file) return file.error();
   auto page = SpinBudget::open(file->get());
   if (!page) return page.error();
-  return std::unique_ptr<SpinGovernor>(new SpinGovernor(loop, options, std::move(*file), std::move(*page)));
+  return std::unique_ptr<SpinGovernor>(
+      new SpinGovernor(loop, options, std::move(*file), std::move(*page)));
 }
 
-SpinGovernor::SpinGovernor(EventLoop& loop, const SpinLimitOptions& options, Fd file, SpinBudget page)
+SpinGovernor::SpinGovernor(EventLoop& loop, const SpinLimitOptions& options, Fd file,
+                           SpinBudget page)
     : file_(std::move(file)),
       page_(std::move(page)),
       room_(machine_processors(), own_processors()),

@@ -26,7 +26,9 @@ namespace mobula::internal::worker {
 class IdleCpuEstimate {
  public:
   // `processors` of the machine, of which this node may use `own`.
-  IdleCpuEstimate(int processors, int own) : processors_(processors), own_(own) { others_.fill(std::numeric_limits<int>::max()); }
+  IdleCpuEstimate(int processors, int own) : processors_(processors), own_(own) {
+    others_.fill(std::numeric_limits<int>::max());
+  }
   // `running` threads are running or runnable, `spinning` of them only spin. Returns the number of
   // permits.
   std::size_t sample(int running, int spinning);

@@ -5,10 +5,10 @@
 #include <iterator>
 
 #include "base/log.h"
-#include "device/framework_limits.h"
-#include "device/mask.h"
 #include "base/model/granted_threads.h"
 #include "base/model/job_files_variable.h"
+#include "device/framework_limits.h"
+#include "device/mask.h"
 #include "worker/transfers/mapped_file.h"
 #include "worker/worker_service.h"
 
@@ -120,7 +120,8 @@ std::vector<LeasedGpu> WorkerService::gpus_of(const AssignExecutor& assign) cons
   std::vector<LeasedGpu> gpus;
   const ResourceShape* shape = options_.shape.find(resource::gpu);
   const ResourceShare* share = assign.allocation.find(resource::gpu);
-  const bool of_nvidia = shape != nullptr && (shape->vendor.empty() || shape->vendor == row_of(Vendor::nvidia).name);
+  const bool of_nvidia =
+      shape != nullptr && (shape->vendor.empty() || shape->vendor == row_of(Vendor::nvidia).name);
   if (!of_nvidia || share == nullptr) return gpus;
   std::map<std::uint32_t, const InstanceShare*> in_order;  // order of the device masks
   for (const InstanceShare& each : share->shares) in_order[each.index] = &each;
@@ -132,7 +133,9 @@ std::vector<LeasedGpu> WorkerService::gpus_of(const AssignExecutor& assign) cons
     gpu.amount = each->amount;
     gpu.memory_bytes = assign.demand_class.request.gpu_memory;
     gpu.context_bytes = instance.context_bytes;
-    if (const auto peers = options_.gpu_peers.find(instance.uuid); peers != options_.gpu_peers.end()) gpu.peers = peers->second;
+    if (const auto peers = options_.gpu_peers.find(instance.uuid);
+        peers != options_.gpu_peers.end())
+      gpu.peers = peers->second;
   }
   return gpus;
 }
@@ -143,7 +146,8 @@ void WorkerService::complete(AssignExecutor& assign, const Environment& job_env)
   assign.accelerator_env = masks_of(assign.allocation, assign.demand_class.env, job_env);
   Environment users = job_env;
   users.insert(assign.demand_class.env.begin(), assign.demand_class.env.end());
-  for (const auto& each : options_.pool.environment) users.try_emplace(each.substr(0, each.find('=')));
+  for (const auto& each : options_.pool.environment)
+    users.try_emplace(each.substr(0, each.find('=')));
   assign.accelerator_env.merge(framework_limits(options_.shape, assign.allocation, users));
   assign.gpus = gpus_of(assign);
   assign.seed = random_bits().low;
@@ -184,9 +188,9 @@ void WorkerService::carry_out(StartExecutor& command) {
     start.program = command.program;
     start.nursery = nursery_key(*program, command);
     start.sign = [this, process = command.assign.process,
-                  principal = Principal{Role::executor, command.assign.actor.class_name,
-                                        command.assign.demand_class.job}](
-                     const std::string& public_key) {
+                  principal =
+                      Principal{Role::executor, command.assign.actor.class_name,
+                                command.assign.demand_class.job}](const std::string& public_key) {
       return signer_.sign(principal, process, public_key);
     };
     start.assign = std::move(command.assign);
@@ -233,8 +237,8 @@ void WorkerService::carry_out(CancelBulk& command) { bulk_->cancel(command.chunk
 
 void WorkerService::carry_out(StartFilePull& command) {
   const std::string path = programs_->incoming_path(command.file, std::to_string(command.pull));
-  incoming_.insert_or_assign(command.pull, IncomingFile{path, command.file,
-                                                        MappedFile::create(path, command.size_bytes)});
+  incoming_.insert_or_assign(
+      command.pull, IncomingFile{path, command.file, MappedFile::create(path, command.size_bytes)});
 }
 
 // The store outlives the transfers.
@@ -322,7 +326,8 @@ void WorkerService::carry_out(LogWarning& command) { log_warn("{}", command.text
 
 // A command without CPUs is a waiting driver; one with CPUs computes. Variables of the user have
 // precedence.
-void WorkerService::add_thread_variables(const Allocation& allocation, Environment& environment) const {
+void WorkerService::add_thread_variables(const Allocation& allocation,
+                                         Environment& environment) const {
   if (allocation.find(resource::cpu) == nullptr) return;
   for (const std::string name : thread_variables) {
     const auto sets = [&](const std::string& each) { return each.starts_with(name + "="); };
@@ -361,10 +366,12 @@ void WorkerService::run_entry(StartExecutor& command) {
 // Another program of this installation stages the files and then executes the job's program, so
 // that the agent does not wait. It runs with the agent's libraries; the job's loader variables
 // apply after it.
-void WorkerService::start_with_files(std::string hash, Environment& environment, CommandSlot& slot) const {
+void WorkerService::start_with_files(std::string hash, Environment& environment,
+                                     CommandSlot& slot) const {
   if (options_.job_starter.empty() || hash.size() != 32 || !bits_from_hex(hash)) return;
   Environment later;
-  for (const auto& [name, value] : environment) later[(name.starts_with("LD_") ? later_prefix : "") + name] = value;
+  for (const auto& [name, value] : environment)
+    later[(name.starts_with("LD_") ? later_prefix : "") + name] = value;
   environment = std::move(later);
   // STATE/CLUSTER
   const std::filesystem::path cluster = std::filesystem::path(options_.folder).parent_path();
@@ -372,7 +379,8 @@ void WorkerService::start_with_files(std::string hash, Environment& environment,
   slot.own_folder = folder + "/run/" + ProcessId::random().hex();
   std::vector<std::string> words = options_.job_starter;
   const std::string key = (cluster / (cluster.filename().string() + ".key")).string();
-  for (const auto& word : {options_.head_address, key, hash, folder + "/cache", slot.own_folder, std::string("--")}) {
+  for (const auto& word :
+       {options_.head_address, key, hash, folder + "/cache", slot.own_folder, std::string("--")}) {
     words.push_back(word);
   }
   std::ranges::move(slot.command.argv, std::back_inserter(words));

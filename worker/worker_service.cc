@@ -105,10 +105,12 @@ Result<void> WorkerService::open() {
 
   SpillDiskOptions spill;
   const std::string& given = options_.spill_folder;
-  spill.folder = (given.empty() ? options_.folder + "/spill" : given) + "/mobula-" + options_.node.hex();
+  spill.folder =
+      (given.empty() ? options_.folder + "/spill" : given) + "/mobula-" + options_.node.hex();
   spill.incarnation = incarnation_;
   spill.cap_percent = options_.spill_disk_cap_percent;
-  auto disk = SpillDisk::start(loop_, std::move(spill), [this](Event event) { step(std::move(event)); });
+  auto disk =
+      SpillDisk::start(loop_, std::move(spill), [this](Event event) { step(std::move(event)); });
   if (!disk) return disk.error();
   disk_ = std::move(*disk);
 
@@ -130,8 +132,7 @@ Result<void> WorkerService::open() {
   arm();
   const std::int64_t threshold = options_.core.memory_threshold_permille;
   if (options_.role == Role::agent && threshold > 0) {
-    memory_.emplace(
-        MemoryWatchOptions{options_.host_paths, threshold, options_.executor_memory});
+    memory_.emplace(MemoryWatchOptions{options_.host_paths, threshold, options_.executor_memory});
     look_at_memory();
   }
   if (!options_.watched_gpus.empty()) {
@@ -161,13 +162,13 @@ Result<void> WorkerService::open_sockets() {
   if (!head) return head.error();
   head_ = std::move(*head);
 
-  auto peers =
-      PeerConnections::open(loop_, incarnation_, signer_,
-                            {.said = [this](PeerFrame frame) { step(ReceivedFromPeer{std::move(frame)}); },
-                             .link =
-                                 [this](ProcessId peer, bool connected) {
-                                   step(PeerLink{peer, connected});
-                                 }});
+  auto peers = PeerConnections::open(
+      loop_, incarnation_, signer_,
+      {.said = [this](PeerFrame frame) { step(ReceivedFromPeer{std::move(frame)}); },
+       .link =
+           [this](ProcessId peer, bool connected) {
+             step(PeerLink{peer, connected});
+           }});
   if (!peers) return peers.error();
   peers_ = std::move(*peers);
   const auto control = peers_->bind(options_.bind_host + ":0");
@@ -295,7 +296,8 @@ void WorkerService::arm() {
 
 // Without executors none can be terminated, and rare samples are sufficient for the status.
 void WorkerService::look_at_memory() {
-  next_memory_look_ = monotonic_now() + (slots_->watched().empty() ? idle_memory_period : memory_period);
+  next_memory_look_ =
+      monotonic_now() + (slots_->watched().empty() ? idle_memory_period : memory_period);
   memory_timer_.arm(next_memory_look_);
   if (auto sample = memory_->look([this] { return slots_->watched(); })) step(std::move(*sample));
 }

@@ -10,24 +10,24 @@
 #include <string>
 #include <vector>
 
-#include "device/detection/gpu_probe.h"
 #include "base/model/accelerator_vendor.h"
+#include "device/detection/gpu_probe.h"
 #include "protocol/program/cluster_files.h"
 #include "protocol/recording/recorder.h"
 #include "transport/loop/event_loop.h"
-#include "worker/transfers/bulk_transfers.h"
 #include "worker/core/worker_core.h"
 #include "worker/head_connection.h"
 #include "worker/process/watch/gpu_watch.h"
 #include "worker/process/watch/usage_watch.h"
-#include "worker/transfers/mapped_file.h"
-#include "worker/transfers/peer_connections.h"
 #include "worker/process_links.h"
 #include "worker/program_store.h"
 #include "worker/ring_table.h"
 #include "worker/signer.h"
-#include "worker/transfers/slab_files.h"
 #include "worker/slot_processes.h"
+#include "worker/transfers/bulk_transfers.h"
+#include "worker/transfers/mapped_file.h"
+#include "worker/transfers/peer_connections.h"
+#include "worker/transfers/slab_files.h"
 #include "worker/transfers/spill_disk.h"
 
 namespace mobula::internal::worker {
@@ -48,8 +48,8 @@ struct ServiceOptions {
   std::string bind_host;                // address of this machine; IPv6 in brackets
   std::string advertise_host;           // address that other nodes receive instead; may be empty
   WorkerOptions core;
-  PoolOptions pool;              // environment and limits of executors
-  Duration prestart_idle_timeout = 30s;   // idle time after which a prestarted executor ends
+  PoolOptions pool;                      // environment and limits of executors
+  Duration prestart_idle_timeout = 30s;  // idle time after which a prestarted executor ends
   std::size_t max_reserves = 8;  // for all programs together; beyond it the longest unused one ends
   std::size_t bulk_connections = 0;  // to each other node, a thread each; 0: by the number of cores
   Duration longest_spin = 50us;   // longest spin of a thread that waits for a local call; 0: none

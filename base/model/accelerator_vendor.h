@@ -49,10 +49,10 @@ struct SecondMask {
 // Empty string views mean absent.
 struct VendorRow {
   Vendor vendor;
-  std::string_view name;  // name in MOBULA_GPU_VENDOR and in the output about a node
+  std::string_view name;      // name in MOBULA_GPU_VENDOR and in the output about a node
   std::string_view resource;  // several vendors may claim one resource; a node has one of them
   std::string_view variable;  // the mask
-  bool fractions;  // a request may be below one device
+  bool fractions;             // a request may be below one device
   // Hidden on every node, even without such devices, because nearly every machine has the
   // libraries.
   bool hidden_everywhere = false;

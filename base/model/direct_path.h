@@ -13,13 +13,13 @@ namespace mobula::internal {
 
 enum class DirectPath : std::uint8_t {
   inproc = 1,  // the same process
-  shm = 2,  // shared memory of one machine
-  tcp = 3,  // the runtime's own TCP connections
+  shm = 2,     // shared memory of one machine
+  tcp = 3,     // the runtime's own TCP connections
   gloo = 4,
   ucx = 5,
   cuda_ipc = 6,  // device memory of one machine
   nccl = 7,
-  store = 8,  // the holder writes the bytes to the object store of its node
+  store = 8,   // the holder writes the bytes to the object store of its node
   staged = 9,  // device memory through host memory, then shm or tcp
   nixl = 10,
 };
@@ -35,12 +35,14 @@ enum class ElementSharing : std::uint8_t { frozen = 0, snapshot = 1, alias = 2 }
 struct TransportPreference {
   bool direct = false;
   std::optional<DirectPath> named{};  // empty: the best available path
-  bool allow_fallback = false;  // permits other paths if the named one fails
+  bool allow_fallback = false;        // permits other paths if the named one fails
   ElementSharing sharing = ElementSharing::frozen;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("direct", &TransportPreference::direct), field("named", &TransportPreference::named),
-                 field("allow_fallback", &TransportPreference::allow_fallback), field("sharing", &TransportPreference::sharing));
+    return visit(field("direct", &TransportPreference::direct),
+                 field("named", &TransportPreference::named),
+                 field("allow_fallback", &TransportPreference::allow_fallback),
+                 field("sharing", &TransportPreference::sharing));
   }
   friend bool operator==(const TransportPreference&, const TransportPreference&) = default;
 };

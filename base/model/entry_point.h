@@ -11,15 +11,16 @@
 namespace mobula::internal {
 
 struct EntryPoint {
-  std::vector<std::string> argv;  // empty: no command; a name without '/' is searched in PATH
-  std::string working_folder;  // empty or absent: a scratch directory of the node
+  std::vector<std::string> argv;      // empty: no command; a name without '/' is searched in PATH
+  std::string working_folder;         // empty or absent: a scratch directory of the node
   bool needs_working_folder = false;  // the directory must exist
-  Duration time_limit{};  // limit of one attempt; 0: none
+  Duration time_limit{};              // limit of one attempt; 0: none
   Duration grace = std::chrono::seconds(10);  // grace between SIGTERM and SIGKILL
   bool given() const { return !argv.empty(); }
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("argv", &EntryPoint::argv), field("working_folder", &EntryPoint::working_folder),
+    return visit(field("argv", &EntryPoint::argv),
+                 field("working_folder", &EntryPoint::working_folder),
                  field("needs_working_folder", &EntryPoint::needs_working_folder),
                  field("time_limit", &EntryPoint::time_limit), field("grace", &EntryPoint::grace));
   }

@@ -43,9 +43,9 @@ struct ErrorRecord {
   std::int32_t signal = 0;
   std::int32_t exit_code = 0;
   std::string last_lines;
-  Payload exception;  // the encoded exception, if its type is registered
-  ActorId actor;  // actor_died, actor_unavailable
-  Payload cause;  // encoded ErrorRecord of the cause; may be empty
+  Payload exception;       // the encoded exception, if its type is registered
+  ActorId actor;           // actor_died, actor_unavailable
+  Payload cause;           // encoded ErrorRecord of the cause; may be empty
   std::string resource{};  // unschedulable: the resource that no node has; may be empty
   template <class Visit>
   static constexpr auto fields(Visit visit) {

@@ -11,7 +11,8 @@
 
 namespace mobula::internal {
 
-inline constexpr std::array thread_variables{"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"};
+inline constexpr std::array thread_variables{"OMP_NUM_THREADS", "MKL_NUM_THREADS",
+                                             "OPENBLAS_NUM_THREADS"};
 
 // Whole CPUs, rounded up, at least 1.
 inline int granted_threads(const Allocation& allocation) {

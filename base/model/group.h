@@ -15,9 +15,9 @@ namespace mobula::internal {
 
 // How the bundles of a group spread over nodes. Part of messages: append only.
 enum class GroupStrategy : std::uint8_t {
-  pack = 0,  // on few nodes
-  spread = 1,  // on many nodes
-  strict_pack = 2,  // on one node
+  pack = 0,           // on few nodes
+  spread = 1,         // on many nodes
+  strict_pack = 2,    // on one node
   strict_spread = 3,  // each on a different node
 };
 std::string_view to_string(GroupStrategy strategy);
@@ -29,9 +29,9 @@ struct GroupSpec {
   GroupId id;
   JobId job;
   ProcessId creator;
-  std::string name;  // empty: none
+  std::string name;        // empty: none
   std::string name_space;  // empty: namespace of the job
-  bool detached = false;  // outlives its job
+  bool detached = false;   // outlives its job
   GroupStrategy strategy = GroupStrategy::pack;
   // Only resources, device memory, accelerator type, and labels are used.
   std::vector<Request> bundles;

@@ -15,9 +15,9 @@ namespace mobula::internal {
 // The mechanism that makes an allocation above the share fail.
 enum class Prevents : std::uint8_t {
   nothing = 0,
-  runtime_allocator = 1,  // for allocations that the runtime serves
+  runtime_allocator = 1,    // for allocations that the runtime serves
   framework_allocator = 2,  // for a framework that received its fraction
-  driver_calls = 3,  // intercepted
+  driver_calls = 3,         // intercepted
   driver_mps = 4,
   mig = 5,  // the device is a slice, and the share is the whole slice
 };

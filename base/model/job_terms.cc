@@ -14,8 +14,9 @@ Result<void> check_priority(const std::string& option, std::int64_t priority) {
 Result<void> check_terms(const JobTerms& terms) {
   if (auto checked = check_priority("job_priority", terms.priority); !checked) return checked;
   if (terms.weight < 1 || terms.weight > greatest_weight) {
-    return failure(ErrorCode::invalid_argument, fmt::format("job_weight: from 1 to {}, and it is {}",
-                                                            greatest_weight, terms.weight));
+    return failure(
+        ErrorCode::invalid_argument,
+        fmt::format("job_weight: from 1 to {}, and it is {}", greatest_weight, terms.weight));
   }
   if (terms.quota.size() > most_quota_entries) {
     return failure(ErrorCode::invalid_argument,
@@ -24,10 +25,11 @@ Result<void> check_terms(const JobTerms& terms) {
   }
   for (const auto& [name, amount] : terms.quota) {
     if (!name.empty() && amount >= Quantity()) continue;
-    return failure(ErrorCode::invalid_argument,
-                   fmt::format("job_quota: amounts of named resources that are not negative, and it "
-                               "has \"{}\": {}",
-                               name, amount.to_string()));
+    return failure(
+        ErrorCode::invalid_argument,
+        fmt::format("job_quota: amounts of named resources that are not negative, and it "
+                    "has \"{}\": {}",
+                    name, amount.to_string()));
   }
   return {};
 }

@@ -9,7 +9,8 @@ namespace mobula::internal {
 
 Result<LabelMatch> LabelMatch::parse(const std::string& key, std::string_view expression) {
   LabelCondition condition;
-  if (auto broken = read_label_condition("label_selector", key, expression, condition)) return failure_of(*broken);
+  if (auto broken = read_label_condition("label_selector", key, expression, condition))
+    return failure_of(*broken);
   LabelMatch match;
   match.key_ = key;
   match.expression_ = expression;
@@ -20,8 +21,7 @@ Result<LabelMatch> LabelMatch::parse(const std::string& key, std::string_view ex
 
 bool LabelMatch::matches(const Labels& labels) const {
   const auto at = labels.find(key_);
-  const bool listed =
-      at != labels.end() && std::ranges::find(values_, at->second) != values_.end();
+  const bool listed = at != labels.end() && std::ranges::find(values_, at->second) != values_.end();
   return listed != negated_;
 }
 
@@ -71,7 +71,8 @@ bool LabelChoices::meets(const Labels& labels) const {
 const LabelMatch* LabelChoices::missed(const Labels& labels) const {
   if (choices_.empty() || meets(labels)) return nullptr;
   const auto& first = choices_.front();
-  const auto at = std::ranges::find_if(first, [&](const auto& each) { return !each.matches(labels); });
+  const auto at =
+      std::ranges::find_if(first, [&](const auto& each) { return !each.matches(labels); });
   return at == first.end() ? nullptr : &*at;
 }
 

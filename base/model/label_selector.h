@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
 #include "base/model/request.h"
+#include "base/result.h"
 
 namespace mobula::internal {
 

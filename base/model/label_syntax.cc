@@ -50,21 +50,24 @@ Breach check_label_key(const std::string& field, std::string_view key) {
   const auto slash = key.find('/');
   const bool has_prefix = slash != std::string_view::npos;
   if (has_prefix && !is_domain(key.substr(0, slash))) {
-    return FieldError{field, "the part of a label's key before '/' is a domain name in lower case", std::string(key)};
+    return FieldError{field, "the part of a label's key before '/' is a domain name in lower case",
+                      std::string(key)};
   }
   if (is_word(has_prefix ? key.substr(slash + 1) : key)) return std::nullopt;
-  return FieldError{field,
-                    "a label's key has 1 to 63 letters, digits, '-', '_' or '.', and begins and ends with a "
-                    "letter or digit",
-                    "\"" + std::string(key) + "\""};
+  return FieldError{
+      field,
+      "a label's key has 1 to 63 letters, digits, '-', '_' or '.', and begins and ends with a "
+      "letter or digit",
+      "\"" + std::string(key) + "\""};
 }
 
 Breach check_label_value(const std::string& field, std::string_view value) {
   if (value.empty() || is_word(value)) return std::nullopt;
-  return FieldError{field,
-                    "a label's value has at most 63 letters, digits, '-', '_' or '.', and begins and ends with "
-                    "a letter or digit",
-                    "\"" + std::string(value) + "\""};
+  return FieldError{
+      field,
+      "a label's value has at most 63 letters, digits, '-', '_' or '.', and begins and ends with "
+      "a letter or digit",
+      "\"" + std::string(value) + "\""};
 }
 
 Breach read_label_condition(const std::string& field, const std::string& key, std::string_view text,
@@ -76,7 +79,8 @@ Breach read_label_condition(const std::string& field, const std::string& key, st
   condition = {.key = key, .negated = text.starts_with('!'), .listed = false, .values = {}};
   auto rest = text;
   if (condition.negated) rest.remove_prefix(1);
-  if (condition.negated && trimmed(rest).empty()) return refused("'!' is followed by a value or in(...)");
+  if (condition.negated && trimmed(rest).empty())
+    return refused("'!' is followed by a value or in(...)");
   condition.listed = rest.starts_with("in(");
   if (!condition.listed) {
     condition.values.emplace_back(rest);
@@ -115,7 +119,8 @@ Breach check_fallback_selectors(const std::vector<Labels>& selectors) {
                       std::to_string(selectors.size())};
   }
   for (std::size_t i = 0; i < selectors.size(); ++i) {
-    if (auto broken = check_label_selector(field + "[" + std::to_string(i) + "]", selectors[i])) return broken;
+    if (auto broken = check_label_selector(field + "[" + std::to_string(i) + "]", selectors[i]))
+      return broken;
   }
   return std::nullopt;
 }

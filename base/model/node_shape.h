@@ -20,12 +20,12 @@ inline constexpr std::int64_t default_context_bytes = std::int64_t{640} << 20;
 // One GPU, Neuron core, ... or, for resources without instances, the whole amount.
 struct InstanceShape {
   Quantity total;
-  std::string visible_id;  // id in the mask variable: "0", "GPU-…", "MIG-…"
+  std::string visible_id;          // id in the mask variable: "0", "GPU-…", "MIG-…"
   std::vector<std::string> types;  // accelerator types: "H100", "H100-80G"; empty: unknown
-  std::int64_t memory_bytes = 0;  // device memory for requests; 0: not accounted
-  std::int32_t island = -1;  // devices with an equal number form an island; -1: unknown
-  std::string uuid{};  // UUID of the physical device, if the vendor has one
-  Isolation isolation{};  // isolation of a holder of the whole instance
+  std::int64_t memory_bytes = 0;   // device memory for requests; 0: not accounted
+  std::int32_t island = -1;        // devices with an equal number form an island; -1: unknown
+  std::string uuid{};              // UUID of the physical device, if the vendor has one
+  Isolation isolation{};           // isolation of a holder of the whole instance
   // Memory of the context of one process, accounted in addition to the requested bytes. 0: none, as
   // on a logical device.
   std::int64_t context_bytes = 0;
@@ -43,7 +43,8 @@ struct InstanceShape {
   // Isolation of a holder of `amount`: MIG limits the whole slice, not a fraction of it.
   Isolation isolation_of(Quantity amount) const {
     Isolation of = isolation;
-    if (of.prevents == Prevents::mig && amount < Quantity::whole(1)) of.prevents = Prevents::nothing;
+    if (of.prevents == Prevents::mig && amount < Quantity::whole(1))
+      of.prevents = Prevents::nothing;
     return of;
   }
 };
@@ -51,13 +52,12 @@ struct InstanceShape {
 struct ResourceShape {
   std::string name;
   std::vector<InstanceShape> instances;  // one entry, or one per unit
-  bool unit = false;  // counted in numbered instances, whatever the name
-  std::string vendor{};  // VendorRow::name; empty: derived from the resource
+  bool unit = false;                     // counted in numbered instances, whatever the name
+  std::string vendor{};                  // VendorRow::name; empty: derived from the resource
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("name", &ResourceShape::name),
-                 field("instances", &ResourceShape::instances), field("unit", &ResourceShape::unit),
-                 field("vendor", &ResourceShape::vendor));
+    return visit(field("name", &ResourceShape::name), field("instances", &ResourceShape::instances),
+                 field("unit", &ResourceShape::unit), field("vendor", &ResourceShape::vendor));
   }
   friend bool operator==(const ResourceShape&, const ResourceShape&) = default;
 
@@ -84,19 +84,19 @@ struct NodeShape {
   // types of the node as a whole, with or without devices
   std::vector<std::string> accelerator_types;
   Labels labels;
-  std::int32_t task_executors = 0;  // limit on executors that run tasks at one time; 0: none
+  std::int32_t task_executors = 0;   // limit on executors that run tasks at one time; 0: none
   std::int32_t actor_executors = 0;  // limit on executors of actors
   DevicePolicy device_policy{};
   // trusted network that the node declares; bytes to nodes on the same fabric are plain
   std::string fabric{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("resources", &NodeShape::resources),
-                 field("accelerator_types", &NodeShape::accelerator_types),
-                 field("labels", &NodeShape::labels),
-                 field("task_executors", &NodeShape::task_executors),
-                 field("actor_executors", &NodeShape::actor_executors),
-                 field("device_policy", &NodeShape::device_policy), field("fabric", &NodeShape::fabric));
+    return visit(
+        field("resources", &NodeShape::resources),
+        field("accelerator_types", &NodeShape::accelerator_types),
+        field("labels", &NodeShape::labels), field("task_executors", &NodeShape::task_executors),
+        field("actor_executors", &NodeShape::actor_executors),
+        field("device_policy", &NodeShape::device_policy), field("fabric", &NodeShape::fabric));
   }
   friend bool operator==(const NodeShape&, const NodeShape&) = default;
 

@@ -24,7 +24,9 @@ class Payload {
 
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  std::span<const std::byte> bytes() const { return {size_ <= few ? few_.data() : many_.get(), size_}; }
+  std::span<const std::byte> bytes() const {
+    return {size_ <= few ? few_.data() : many_.get(), size_};
+  }
   // Replaces the contents by `size` new bytes, which must be written before the payload is copied.
   std::span<std::byte> resize(std::size_t size) {
     size_ = size;

@@ -22,16 +22,20 @@ std::string_view to_string(Role role) {
 std::string to_string(const EndCause& cause) {
   const auto because = cause.text.empty() ? std::string() : ": " + cause.text;
   switch (cause.kind) {
-    case EndKind::exited: return fmt::format("exited with code {} (pid {}){}", cause.exit_code, cause.pid, because);
+    case EndKind::exited:
+      return fmt::format("exited with code {} (pid {}){}", cause.exit_code, cause.pid, because);
     case EndKind::signalled:
-      if (cause.signal == 0) return fmt::format("disconnected (pid {}), exit status unknown{}", cause.pid, because);
+      if (cause.signal == 0)
+        return fmt::format("disconnected (pid {}), exit status unknown{}", cause.pid, because);
       return fmt::format("was killed by signal {} (pid {}){}", cause.signal, cause.pid, because);
-    case EndKind::out_of_memory: return fmt::format("was killed for memory (pid {}){}", cause.pid, because);
+    case EndKind::out_of_memory:
+      return fmt::format("was killed for memory (pid {}){}", cause.pid, because);
     case EndKind::retired: return fmt::format("retired as planned{}", because);
     case EndKind::intended: return fmt::format("left by exit_actor{}", because);
     case EndKind::killed: return fmt::format("was ended{}", because);
     case EndKind::node_died: return fmt::format("was on a node that died{}", because);
-    case EndKind::group_removed: return fmt::format("was ended with its placement group{}", because);
+    case EndKind::group_removed:
+      return fmt::format("was ended with its placement group{}", because);
     case EndKind::start_failed: return fmt::format("could not be started{}", because);
   }
   return "ended";

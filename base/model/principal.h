@@ -27,7 +27,7 @@ std::string_view to_string(Role role);
 struct Principal {
   Role role = Role::unproven;
   std::string name;  // name of the key or user
-  JobId job;  // drivers and executors
+  JobId job;         // drivers and executors
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("role", &Principal::role), field("name", &Principal::name),
@@ -39,8 +39,8 @@ struct Principal {
 struct Endpoint {
   ProcessId process;  // empty: no endpoint
   NodeId node;
-  std::string local;  // ipc path, for peers on the same node
-  std::string address;  // NAME:PORT, for peers on other nodes
+  std::string local;       // ipc path, for peers on the same node
+  std::string address;     // NAME:PORT, for peers on other nodes
   std::string public_key;  // CURVE, Z85
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -53,14 +53,14 @@ struct Endpoint {
 
 // How a process or slot ended. Part of messages: append only.
 enum class EndKind : std::uint8_t {
-  exited = 0,  // by itself, with an exit code
+  exited = 0,     // by itself, with an exit code
   signalled = 1,  // by a signal
   out_of_memory = 2,
-  retired = 3,  // as planned: max_calls, idle, returned
+  retired = 3,   // as planned: max_calls, idle, returned
   intended = 4,  // exit_actor
-  killed = 5,  // by the runtime, for the reason in `text`
+  killed = 5,    // by the runtime, for the reason in `text`
   node_died = 6,
-  start_failed = 7,  // the program could not be started; `text` is the message of the loader
+  start_failed = 7,   // the program could not be started; `text` is the message of the loader
   group_removed = 8,  // its placement group was removed
 };
 
@@ -69,7 +69,7 @@ struct EndCause {
   std::int32_t exit_code = 0;
   std::int32_t signal = 0;
   std::int64_t pid = 0;
-  std::string text;  // human-readable cause
+  std::string text;        // human-readable cause
   std::string last_lines;  // last lines of its log
   template <class Visit>
   static constexpr auto fields(Visit visit) {

@@ -19,14 +19,10 @@ std::string resource_of(const Reason& reason) {
     case ReasonCode::resource_absent:
     case ReasonCode::resource_too_small:
     case ReasonCode::instance_too_small:
-    case ReasonCode::over_quota:
-      return reason.what;
-    case ReasonCode::accelerator_type_absent:
-      return "accelerator_type:" + reason.what;
-    case ReasonCode::gpu_memory_too_small:
-      return "gpu_memory";
-    default:
-      return {};
+    case ReasonCode::over_quota: return reason.what;
+    case ReasonCode::accelerator_type_absent: return "accelerator_type:" + reason.what;
+    case ReasonCode::gpu_memory_too_small: return "gpu_memory";
+    default: return {};
   }
 }
 
@@ -37,14 +33,16 @@ std::string missing_resource(const std::vector<NodeReason>& reasons) {
   for (const NodeReason& each : reasons) {
     const std::string resource = resource_of(each.reason);
     if (resource.empty()) continue;
-    const auto known = std::ranges::find(counts, resource, &std::pair<std::string, std::size_t>::first);
+    const auto known =
+        std::ranges::find(counts, resource, &std::pair<std::string, std::size_t>::first);
     if (known == counts.end()) {
       counts.emplace_back(resource, 1);
     } else {
       ++known->second;
     }
   }
-  const auto most = std::ranges::max_element(counts, {}, &std::pair<std::string, std::size_t>::second);
+  const auto most =
+      std::ranges::max_element(counts, {}, &std::pair<std::string, std::size_t>::second);
   return most == counts.end() ? std::string() : most->first;
 }
 
@@ -58,10 +56,8 @@ bool Reason::permanent() const {
     case ReasonCode::label_mismatch:
     case ReasonCode::other_node_demanded:
     case ReasonCode::program_cannot_start:
-    case ReasonCode::node_dead:
-      return true;
-    default:
-      return false;
+    case ReasonCode::node_dead: return true;
+    default: return false;
   }
 }
 
@@ -108,8 +104,10 @@ std::string to_string(const Reason& reason) {
     case ReasonCode::resource_too_small:
       return fmt::format("{}: needs {}, the node has {} in all", reason.what, needed, available);
     case ReasonCode::resource_busy:
-      if (reason.detail.empty()) return fmt::format("{}: needs {}, {} free", reason.what, needed, available);
-      return fmt::format("{}: needs {}, {}", reason.what, device_share(reason.needed), reason.detail);
+      if (reason.detail.empty())
+        return fmt::format("{}: needs {}, {} free", reason.what, needed, available);
+      return fmt::format("{}: needs {}, {}", reason.what, device_share(reason.needed),
+                         reason.detail);
     case ReasonCode::instance_too_small:
       return fmt::format("{}: needs {} on one device, the largest has {}", reason.what, needed,
                          available);
@@ -117,13 +115,14 @@ std::string to_string(const Reason& reason) {
       return fmt::format("no {} here{}", reason.what,
                          reason.detail.empty() ? "" : " (has " + reason.detail + ")");
     case ReasonCode::accelerator_type_busy:
-      return fmt::format("{}: needs {} of this type, {}", reason.what, device_share(reason.needed), reason.detail);
+      return fmt::format("{}: needs {} of this type, {}", reason.what, device_share(reason.needed),
+                         reason.detail);
     case ReasonCode::gpu_memory_too_small:
-      return fmt::format("gpu_memory: needs {} bytes, the largest device has {}", needed, available);
+      return fmt::format("gpu_memory: needs {} bytes, the largest device has {}", needed,
+                         available);
     case ReasonCode::gpu_memory_busy:
       return fmt::format("gpu_memory: needs {} bytes on one device, {} free", needed, available);
-    case ReasonCode::label_mismatch:
-      return fmt::format("label {}: {}", reason.what, reason.detail);
+    case ReasonCode::label_mismatch: return fmt::format("label {}: {}", reason.what, reason.detail);
     case ReasonCode::other_node_demanded:
       return fmt::format("the request demands node {}", reason.what);
     case ReasonCode::program_cannot_start:
@@ -138,10 +137,11 @@ std::string to_string(const Reason& reason) {
     case ReasonCode::oversubscribed: return "CPU is over-committed by resumed executors";
     case ReasonCode::outside_group: return "no bundle of its placement group is here";
     case ReasonCode::over_quota:
-      return fmt::format("(Quota) {}: needs {}, {} left of the job's quota of {}", reason.what, needed,
-                         available, reason.detail);
+      return fmt::format("(Quota) {}: needs {}, {} left of the job's quota of {}", reason.what,
+                         needed, available, reason.detail);
     case ReasonCode::behind_priority: return fmt::format("(Priority) {}", reason.detail);
-    case ReasonCode::link_cut: return fmt::format("the link to node {}, which has to reach this node, is cut", reason.what);
+    case ReasonCode::link_cut:
+      return fmt::format("the link to node {}, which has to reach this node, is cut", reason.what);
   }
   return "unknown reason";
 }

@@ -19,9 +19,9 @@ enum class ReasonCode : std::uint8_t {
   node_dead = 1,
   node_suspect = 2,
   node_draining = 3,
-  resource_absent = 4,  // the node has none of it
+  resource_absent = 4,     // the node has none of it
   resource_too_small = 5,  // the total is below the request, which never fits on the node
-  resource_busy = 6,  // the total suffices, the free amount does not
+  resource_busy = 6,       // the total suffices, the free amount does not
   instance_too_small = 7,  // no single device can ever hold the share
   accelerator_type_absent = 8,
   accelerator_type_busy = 9,
@@ -33,12 +33,12 @@ enum class ReasonCode : std::uint8_t {
   executors_full = 15,
   reserved_for_older = 16,
   group_unplaced = 17,
-  recovering = 18,  // the head has just started and waits for nodes
-  oversubscribed = 19,  // a continued executor uses CPU that other work received
-  outside_group = 20,  // no bundle of the placement group is on this node
-  over_quota = 21,  // the job holds its quota of the resource
+  recovering = 18,       // the head has just started and waits for nodes
+  oversubscribed = 19,   // a continued executor uses CPU that other work received
+  outside_group = 20,    // no bundle of the placement group is on this node
+  over_quota = 21,       // the job holds its quota of the resource
   behind_priority = 22,  // requests of higher priority wait
-  link_cut = 23,  // no contact between the node and a node that must reach it
+  link_cut = 23,         // no contact between the node and a node that must reach it
 };
 
 struct Reason {

@@ -58,10 +58,9 @@ struct GroupPlacement {
 };
 
 struct Request {
-  ResourceSet resources;  // allocated for the life of the slot
-  ResourceSet
-      required_totals;  // minimum totals of the node; not allocated ("1 CPU to place")
-  std::int64_t gpu_memory = 0;  // bytes on each device
+  ResourceSet resources;         // allocated for the life of the slot
+  ResourceSet required_totals;   // minimum totals of the node; not allocated ("1 CPU to place")
+  std::int64_t gpu_memory = 0;   // bytes on each device
   std::string accelerator_type;  // empty: any
   Labels label_selector;
   Strategy strategy;

@@ -5,10 +5,10 @@
 #include <charconv>
 #include <cmath>
 
-#include "base/quantity.h"
 #include "base/model/accelerator_vendor.h"
 #include "base/model/label_syntax.h"
 #include "base/model/resources.h"
+#include "base/quantity.h"
 
 namespace mobula::internal {
 namespace {
@@ -59,7 +59,8 @@ Breach check_count(const VendorRow& vendor, std::int64_t units) {
     if (units == count * Quantity::units_per_one) return std::nullopt;
     allowed += (allowed.empty() ? "" : ", ") + std::to_string(count);
   }
-  return FieldError{"resources." + std::string(vendor.resource), "this resource is given in these numbers: " + allowed,
+  return FieldError{"resources." + std::string(vendor.resource),
+                    "this resource is given in these numbers: " + allowed,
                     std::to_string(units / Quantity::units_per_one)};
 }
 
@@ -82,7 +83,8 @@ Breach read_one(const std::string& name, double amount, Asks asks, NamedResource
   const std::string field = "resources." + name;
   std::int64_t units = 0;
   if (lower(name) == "gpu") {
-    if (named.gpu_units) return FieldError{"resources", "num_gpus is given once", name + " a second time"};
+    if (named.gpu_units)
+      return FieldError{"resources", "num_gpus is given once", name + " a second time"};
     if (auto broken = read_device_units(field, amount, units)) return broken;
     named.gpu_units = units;
     return std::nullopt;
@@ -90,17 +92,20 @@ Breach read_one(const std::string& name, double amount, Asks asks, NamedResource
   if (name.starts_with(resource::accelerator_prefix)) {
     if (auto broken = read_units(field, amount, units)) return broken;
     const std::string type = name.substr(resource::accelerator_prefix.size());
-    if (type.empty()) return FieldError{"resources", "an accelerator type has a name", "an empty one"};
+    if (type.empty())
+      return FieldError{"resources", "an accelerator type has a name", "an empty one"};
     if (auto broken = check_text("accelerator_type", type)) return broken;
     if (!named.accelerator_type.empty() && named.accelerator_type != type) {
-      return FieldError{"resources", "one accelerator type", named.accelerator_type + " and " + type};
+      return FieldError{"resources", "one accelerator type",
+                        named.accelerator_type + " and " + type};
     }
     named.accelerator_type = type;
     return std::nullopt;
   }
   if (auto broken = check_resource_name(name)) return broken;
   const VendorRow* vendor = vendor_of_resource(name);
-  auto broken = vendor != nullptr ? read_device_units(field, amount, units) : read_units(field, amount, units);
+  auto broken = vendor != nullptr ? read_device_units(field, amount, units)
+                                  : read_units(field, amount, units);
   if (broken) return broken;
   if (vendor != nullptr && !vendor->fractions && units % Quantity::units_per_one != 0) {
     return FieldError{field, "this resource is only given in whole numbers", number(amount)};
@@ -159,7 +164,8 @@ Breach check_one_kind_of_device(const std::string& field, const ExactResources& 
 
 Breach check_text(const std::string& field, std::string_view text) {
   if (text.size() > max_text_bytes) {
-    return FieldError{field, "a name has at most 256 bytes", std::to_string(text.size()) + " bytes"};
+    return FieldError{field, "a name has at most 256 bytes",
+                      std::to_string(text.size()) + " bytes"};
   }
   while (!text.empty()) {
     const auto next = first_code_point(text);
@@ -181,13 +187,15 @@ Breach check_text(const std::string& field, std::string_view text) {
 Breach check_bytes(const std::string& field, std::int64_t bytes) {
   if (bytes < 0) return FieldError{field, "an amount is not negative", std::to_string(bytes)};
   if (bytes <= Quantity::max_whole) return std::nullopt;
-  return FieldError{field, "at most " + std::to_string(Quantity::max_whole) + " bytes", std::to_string(bytes)};
+  return FieldError{field, "at most " + std::to_string(Quantity::max_whole) + " bytes",
+                    std::to_string(bytes)};
 }
 
 Breach read_units(const std::string& field, double amount, std::int64_t& units) {
   const auto quantity = Quantity::from_double(amount);
   if (!quantity) {
-    return FieldError{field, "an amount is finite, not negative, at most 1e14 and a multiple of 0.0001",
+    return FieldError{field,
+                      "an amount is finite, not negative, at most 1e14 and a multiple of 0.0001",
                       number(amount)};
   }
   units = quantity->units();
@@ -204,12 +212,14 @@ Breach read_bytes(const std::string& field, double amount, std::int64_t& bytes) 
   std::int64_t units = 0;
   if (auto broken = read_units(field, amount, units)) return broken;
   // Doubles represent all permitted whole numbers.
-  if (amount != std::floor(amount)) return FieldError{field, "a whole number of bytes", number(amount)};
+  if (amount != std::floor(amount))
+    return FieldError{field, "a whole number of bytes", number(amount)};
   bytes = static_cast<std::int64_t>(amount);
   return std::nullopt;
 }
 
-Breach read_named(const std::map<std::string, double>& resources, Asks asks, NamedResources& named) {
+Breach read_named(const std::map<std::string, double>& resources, Asks asks,
+                  NamedResources& named) {
   if (auto broken = check_count_of_names("resources", resources.size())) return broken;
   for (const auto& [name, amount] : resources) {
     if (auto broken = read_one(name, amount, asks, named)) return broken;
@@ -226,7 +236,8 @@ Breach read_asked(const AskedResources& asked, Asks asks, ExactResources& exact)
   if (auto broken = read_device_units("num_gpus", asked.num_gpus, exact.gpu_units)) return broken;
   if (named.gpu_units) {
     if (exact.gpu_units != 0) {
-      return FieldError{"num_gpus", "num_gpus is given once", "num_gpus, and gpu among the resources"};
+      return FieldError{"num_gpus", "num_gpus is given once",
+                        "num_gpus, and gpu among the resources"};
     }
     exact.gpu_units = *named.gpu_units;
   }
@@ -256,7 +267,8 @@ Breach check_environment(const Environment& env) {
   }
   std::size_t total = 0;
   for (const auto& [name, value] : env) {
-    if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos) {
+    if (name.empty() || name.find('=') != std::string::npos ||
+        name.find('\0') != std::string::npos) {
       return FieldError{field, "a variable's name is not empty and has no '='",
                         "\"" + name.substr(0, max_text_bytes) + "\""};
     }
@@ -296,7 +308,8 @@ Breach check_request(const Request& request) {
 }
 
 Breach check_shape(const NodeShape& shape) {
-  if (auto broken = check_count_of_names("resources of a node", shape.resources.size())) return broken;
+  if (auto broken = check_count_of_names("resources of a node", shape.resources.size()))
+    return broken;
   for (const ResourceShape& resource : shape.resources) {
     if (auto broken = check_text("resources of a node", resource.name)) return broken;
   }

@@ -23,7 +23,7 @@ namespace mobula::internal {
 inline constexpr std::size_t max_resource_names = 64;  // per request, bundle, or node
 inline constexpr std::size_t max_env_variables = 1024;
 inline constexpr std::size_t max_env_variable_bytes = 64u << 10;  // name and value; Linux: 128 KiB
-inline constexpr std::size_t max_env_bytes = 512u << 10;  // in total; Linux: 2 MiB and more
+inline constexpr std::size_t max_env_bytes = 512u << 10;          // in total; Linux: 2 MiB and more
 
 // Checks for UTF-8 of at most 256 bytes without control characters and without bidirectional
 // control characters. May be empty.

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "base/block_pool.h"
+#include "base/copy_on_write.h"
 #include "base/fields.h"
 #include "base/id.h"
-#include "base/copy_on_write.h"
-#include "base/block_pool.h"
 #include "base/model/direct_path.h"
 #include "base/model/entry_point.h"
 #include "base/model/payload.h"
@@ -48,9 +48,11 @@ struct TensorRecord {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("size_bytes", &TensorRecord::size_bytes),
-                 field("in_shared_memory", &TensorRecord::in_shared_memory), field("wish", &TensorRecord::wish),
-                 field("holder", &TensorRecord::holder), field("block", &TensorRecord::block),
-                 field("block_offset", &TensorRecord::block_offset), field("device", &TensorRecord::device));
+                 field("in_shared_memory", &TensorRecord::in_shared_memory),
+                 field("wish", &TensorRecord::wish), field("holder", &TensorRecord::holder),
+                 field("block", &TensorRecord::block),
+                 field("block_offset", &TensorRecord::block_offset),
+                 field("device", &TensorRecord::device));
   }
   friend bool operator==(const TensorRecord&, const TensorRecord&) = default;
 };
@@ -77,10 +79,10 @@ using RefRecords = PooledVector<RefRecord>;  // pooled, because each call makes 
 struct ValueRecord {
   bool is_error = false;
   bool in_store = false;
-  Payload bytes;  // inline value or encoded error
+  Payload bytes;                // inline value or encoded error
   std::int64_t size_bytes = 0;  // size of the encoded value
-  NodeId location;  // in_store: a node whose store has it
-  RefRecords contained;  // refs inside the value
+  NodeId location;              // in_store: a node whose store has it
+  RefRecords contained;         // refs inside the value
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(
@@ -94,7 +96,7 @@ struct ValueRecord {
 // One argument: a value, or a reference whose value the executor obtains before the call starts.
 struct Argument {
   bool is_ref = false;
-  RefRecord ref;  // is_ref, and the value was too large to send
+  RefRecord ref;      // is_ref, and the value was too large to send
   ValueRecord value;  // otherwise
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -137,17 +139,16 @@ struct CallForm {
 struct CallRecord {
   TaskId task;
   CopyOnWrite<CallForm> form;
-  std::uint32_t attempt = 0;  // 0 is the first
+  std::uint32_t attempt = 0;   // 0 is the first
   bool may_run_again = false;  // another attempt follows if the executor is terminated
   CopyOnWrite<Arguments> arguments;
   NodeId caller_node;  // home of the results
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("task", &CallRecord::task), field("form", &CallRecord::form),
-                 field("attempt", &CallRecord::attempt),
-                 field("may_run_again", &CallRecord::may_run_again),
-                 field("arguments", &CallRecord::arguments),
-                 field("caller_node", &CallRecord::caller_node));
+    return visit(
+        field("task", &CallRecord::task), field("form", &CallRecord::form),
+        field("attempt", &CallRecord::attempt), field("may_run_again", &CallRecord::may_run_again),
+        field("arguments", &CallRecord::arguments), field("caller_node", &CallRecord::caller_node));
   }
   friend bool operator==(const CallRecord&, const CallRecord&) = default;
 };
@@ -166,7 +167,7 @@ struct ActorSpec {
   bool exclusive = false;
   DemandClass demand;
   CallRecord constructor;
-  std::int32_t max_restarts = 0;  // -1: unlimited
+  std::int32_t max_restarts = 0;      // -1: unlimited
   std::int32_t max_task_retries = 0;  // default for calls
   std::int32_t max_concurrency = 1;
   std::uint64_t class_offset = 0;  // registration of the class, for typed lookup by name
@@ -186,8 +187,7 @@ struct ActorSpec {
                  field("max_restarts", &ActorSpec::max_restarts),
                  field("max_task_retries", &ActorSpec::max_task_retries),
                  field("max_concurrency", &ActorSpec::max_concurrency),
-                 field("class_offset", &ActorSpec::class_offset),
-                 field("entry", &ActorSpec::entry),
+                 field("class_offset", &ActorSpec::class_offset), field("entry", &ActorSpec::entry),
                  field("max_pending_calls", &ActorSpec::max_pending_calls));
   }
   friend bool operator==(const ActorSpec&, const ActorSpec&) = default;

@@ -9,10 +9,10 @@
 #include <sstream>
 
 #include "cli/command_line.h"
-#include "cli/exit_code.h"
 #include "cli/commands/job_flags.h"
-#include "cli/output/output.h"
+#include "cli/exit_code.h"
 #include "cli/output/help_renderer.h"
+#include "cli/output/output.h"
 #include "protocol/program/cluster_files.h"
 
 namespace mobula::internal::cli {
@@ -45,7 +45,8 @@ Result<std::vector<std::string>> words_of_line(const std::string& line) {
       begun = true;
     }
   }
-  if (quote != 0) return failure(ErrorCode::invalid_argument, fmt::format("quote {} is not closed", quote));
+  if (quote != 0)
+    return failure(ErrorCode::invalid_argument, fmt::format("quote {} is not closed", quote));
   if (begun) words.push_back(word);
   return words;
 }
@@ -84,11 +85,14 @@ Result<std::vector<std::string>> flags_of_script(const std::string& file, const 
     if (!line.empty() && line.back() == '\r') line.pop_back();
     const auto begin = line.find_first_not_of(" \t");
     if (begin == std::string::npos) continue;
-    const auto fault = [&](const std::string& why) { faults += fmt::format("{}{}:{}: {}", faults.empty() ? "" : "\n", file, number, why); };
+    const auto fault = [&](const std::string& why) {
+      faults += fmt::format("{}{}:{}: {}", faults.empty() ? "" : "\n", file, number, why);
+    };
     const bool said = line.starts_with(directive) && line.find_first_of(" \t") == directive.size();
     if (!said) {
       commands = commands || line[begin] != '#';
-      if (!commands && line.starts_with("#MOBULA")) fault("'" + line.substr(0, 60) + "' is not of the form '#MOBULA FLAGS'");
+      if (!commands && line.starts_with("#MOBULA"))
+        fault("'" + line.substr(0, 60) + "' is not of the form '#MOBULA FLAGS'");
       continue;
     }
     if (commands) {
@@ -111,12 +115,15 @@ std::optional<int> read_batch(int argc, char** argv, std::vector<std::string>& w
   const std::vector<std::string> given(argv + 2, argv + argc);
   const auto dashes = std::ranges::find(given, "--");
   const std::vector<std::string> before(given.begin(), dashes);
-  if (std::ranges::find(before, "--help") != before.end() || std::ranges::find(before, "-h") != before.end()) {
+  if (std::ranges::find(before, "--help") != before.end() ||
+      std::ranges::find(before, "-h") != before.end()) {
     std::fputs(help_text(command_tree(), {"batch"}).value().c_str(), stdout);
     return exit_done;
   }
   if (before.empty() || before.back().starts_with("-")) {
-    return complain(failure(ErrorCode::invalid_argument, "batch: no script given, or not last before '--'; see 'mobula batch --help'"));
+    return complain(
+        failure(ErrorCode::invalid_argument,
+                "batch: no script given, or not last before '--'; see 'mobula batch --help'"));
   }
   const std::string& script = before.back();
   std::error_code code;
@@ -126,19 +133,23 @@ std::optional<int> read_batch(int argc, char** argv, std::vector<std::string>& w
   const auto text = read_file(script);
   if (!text) return complain(text.error());
   if (text->size() > max_script_bytes || !text->starts_with("#!")) {
-    return complain(failure(ErrorCode::invalid_argument,
-                            script + ": not a script; it must begin with '#!' and its interpreter, and have at most 1 MiB"));
+    return complain(failure(
+        ErrorCode::invalid_argument,
+        script +
+            ": not a script; it must begin with '#!' and its interpreter, and have at most 1 MiB"));
   }
   auto flags = flags_of_script(script, *text);
   if (!flags) {
     std::istringstream faults(flags.error().text);
-    for (std::string line; std::getline(faults, line);) complain(failure(ErrorCode::invalid_argument, line));
+    for (std::string line; std::getline(faults, line);)
+      complain(failure(ErrorCode::invalid_argument, line));
     return exit_wrong_use;
   }
   words = {argv[0], "submit"};
   words.insert(words.end(), flags->begin(), flags->end());
   words.insert(words.end(), before.begin(), before.end() - 1);
-  for (const auto& word : {std::string("--ship"), script, std::string("--"), script}) words.push_back(word);
+  for (const auto& word : {std::string("--ship"), script, std::string("--"), script})
+    words.push_back(word);
   if (dashes != given.end()) words.insert(words.end(), dashes + 1, given.end());
   return std::nullopt;
 }

@@ -9,9 +9,9 @@
 #include <cstdlib>
 
 #include "base/time.h"
-#include "cli/head_query.h"
 #include "cli/commands/drain_report.h"
 #include "cli/exit_code.h"
+#include "cli/head_query.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
 
@@ -20,9 +20,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr Duration ends_within = 5s;     // time for work that was ended at the deadline
+constexpr Duration ends_within = 5s;  // time for work that was ended at the deadline
 constexpr Duration look_interval = 200ms;
-constexpr Duration say_interval = 10s;   // if nothing changes
+constexpr Duration say_interval = 10s;  // if nothing changes
 // Latency of an answer after which the head may have restarted and counts the deadline again.
 constexpr Duration head_was_away = 2s;
 
@@ -61,18 +61,22 @@ void pass_warnings_on(const Json& document) {
 // periodically.
 class News {
  public:
-  explicit News(const CommandLine& line) : wanted_(for_people(line) && line.progress), on_terminal_(wanted_) {}
+  explicit News(const CommandLine& line)
+      : wanted_(for_people(line) && line.progress), on_terminal_(wanted_) {}
   void say(const LeaseCount& left, Duration until_deadline) {
-    const std::string text = fmt::format("{}; {} s until the deadline", words_of(left), seconds_of(until_deadline));
+    const std::string text =
+        fmt::format("{}; {} s until the deadline", words_of(left), seconds_of(until_deadline));
     if (::isatty(STDERR_FILENO) == 1) return on_terminal_.tell(text);
     say(text, left.all);
   }
   void say(const ObjectsMoved& objects, Duration until_deadline) {
     if (::isatty(STDERR_FILENO) == 1) {
-      const std::string what = fmt::format("{}, {} s until the deadline", objects.words(), seconds_of(until_deadline));
+      const std::string what =
+          fmt::format("{}, {} s until the deadline", objects.words(), seconds_of(until_deadline));
       return on_terminal_.tell_bytes(what, objects.copied_bytes(), objects.all_bytes());
     }
-    say(fmt::format("{}; {} s until the deadline", objects.words(), seconds_of(until_deadline)), -2);
+    say(fmt::format("{}; {} s until the deadline", objects.words(), seconds_of(until_deadline)),
+        -2);
   }
 
  private:
@@ -95,7 +99,9 @@ class News {
 
 // Waits until the node is empty, or until the deadline has passed and the work that it ended is
 // gone. Returns the remaining work.
-Result<LeaseCount> wait_until_empty(HeadQuery& asker, const std::string& node, const CommandLine& line, Duration within, ObjectsMoved& objects) {
+Result<LeaseCount> wait_until_empty(HeadQuery& asker, const std::string& node,
+                                    const CommandLine& line, Duration within,
+                                    ObjectsMoved& objects) {
   Time deadline = monotonic_now() + within;
   News news(line);
   for (bool first = true;; first = false) {
@@ -110,17 +116,19 @@ Result<LeaseCount> wait_until_empty(HeadQuery& asker, const std::string& node, c
     }
     const Time now = monotonic_now();
     if (now - asked > head_was_away) deadline = now + within;
-    if (line.seconds < 0 || (left.all == 0 && (objects.left() == 0 || now >= deadline))) return left;
+    if (line.seconds < 0 || (left.all == 0 && (objects.left() == 0 || now >= deadline)))
+      return left;
     if (left.all == 0) {
       news.say(objects, deadline - now);
       pause(look_interval);
       continue;
     }
     if (now >= deadline + ends_within) {
-      return failure(ErrorCode::timed_out,
-                 fmt::format("drain node {}: {} leases remain after the end of their grace of {} s; check "
-                                 "`mobula list leases` and the agent's log",
-                                 node, left.all, line.seconds));
+      return failure(
+          ErrorCode::timed_out,
+          fmt::format("drain node {}: {} leases remain after the end of their grace of {} s; check "
+                      "`mobula list leases` and the agent's log",
+                      node, left.all, line.seconds));
     }
     news.say(left, deadline - now);
     pause(look_interval);
@@ -140,7 +148,8 @@ int drain(const CommandLine& line) {
   before.add(*node, first->submissions, first->actors);
   const auto within = Duration(static_cast<std::int64_t>(line.seconds * 1e9));
   const auto within_ms = std::chrono::duration_cast<std::chrono::milliseconds>(within).count();
-  const auto drained = asker.ask("drain", line.seconds < 0 ? "" : fmt::format("{}", within_ms), *node);
+  const auto drained =
+      asker.ask("drain", line.seconds < 0 ? "" : fmt::format("{}", within_ms), *node);
   if (!drained) return complain(drained.error());
   if (line.kept == nullptr) std::signal(SIGINT, on_interrupt);
   if (for_people(line)) pass_warnings_on(*drained);
@@ -155,12 +164,15 @@ int drain(const CommandLine& line) {
   const auto item = asker.ask_patiently("get", "node", *node);
   const auto drain = item ? item->value("drain", Json::object()) : Json::object();
   if (!now) return complain(now.error());
-  const DrainReport report(*node, before, now->submissions, now->actors, drain.value("ended_leases", std::int64_t{0}));
+  const DrainReport report(*node, before, now->submissions, now->actors,
+                           drain.value("ended_leases", std::int64_t{0}));
   if (!left) {
     if (for_people(line)) print(report.text());
     return complain(left.error());
   }
-  if (for_people(line)) return print(fmt::format("Node {} is draining: {}.\n{}{}", *node, words_of(*left), report.text(), objects.text()));
+  if (for_people(line))
+    return print(fmt::format("Node {} is draining: {}.\n{}{}", *node, words_of(*left),
+                             report.text(), objects.text()));
   Json document = *drained;
   document["node_id"] = *node;
   document["left_leases"] = left->all;
@@ -177,8 +189,11 @@ int undrain(const CommandLine& line) {
   if (!done) return complain(done.error());
   if (!for_people(line)) return print(*done, line);
   const bool was_draining = done->value("warnings", Json::array()).empty();
-  return print(was_draining ? fmt::format("Node {} is schedulable again. Moved and ended work is not restored.\n", *node)
-                            : fmt::format("Node {} was not draining.\n", *node));
+  return print(
+      was_draining
+          ? fmt::format("Node {} is schedulable again. Moved and ended work is not restored.\n",
+                        *node)
+          : fmt::format("Node {} was not draining.\n", *node));
 }
 
 }  // namespace mobula::internal::cli

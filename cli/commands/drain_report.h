@@ -13,22 +13,24 @@ namespace mobula::internal::cli {
 // The work on a node, from lists of the head.
 struct NodeLoad {
   struct Item {
-    std::string name;      // for messages
-    bool moves = false;    // may restart on another node
+    std::string name;    // for messages
+    bool moves = false;  // may restart on another node
   };
   std::map<std::string, Item> jobs{};    // by id
   std::map<std::string, Item> actors{};  // by id; without jobs
 
   // Adds the `submissions` and `actors` on the node that have not ended.
-  void add(const std::string& node, const nlohmann::ordered_json& submissions, const nlohmann::ordered_json& actors);
+  void add(const std::string& node, const nlohmann::ordered_json& submissions,
+           const nlohmann::ordered_json& actors);
 };
 
 class DrainReport {
  public:
   // Compares `before` with the current lists. `ended_leases` is the head's count of leases ended at
   // the deadline.
-  DrainReport(const std::string& node, const NodeLoad& before, const nlohmann::ordered_json& submissions,
-              const nlohmann::ordered_json& actors, std::int64_t ended_leases);
+  DrainReport(const std::string& node, const NodeLoad& before,
+              const nlohmann::ordered_json& submissions, const nlohmann::ordered_json& actors,
+              std::int64_t ended_leases);
 
   // Returns one line per result: "2 jobs were ended by the drain: ID (train), ID (eval)". May be
   // empty.
@@ -61,7 +63,9 @@ class ObjectsMoved {
   void seen(const std::string& node, const nlohmann::ordered_json& memory);
   std::int64_t left() const { return left_.objects; }
   std::uint64_t all_bytes() const { return static_cast<std::uint64_t>(most_.bytes); }
-  std::uint64_t copied_bytes() const { return static_cast<std::uint64_t>(most_.bytes - left_.bytes); }
+  std::uint64_t copied_bytes() const {
+    return static_cast<std::uint64_t>(most_.bytes - left_.bytes);
+  }
   // Returns "2 objects (64.0 MiB) with other holders are being copied".
   std::string words() const;
   // Returns the result as a line; empty if there were no objects.

@@ -9,8 +9,8 @@
 #include <ctime>
 #include <utility>
 
-#include "cli/head_query.h"
 #include "cli/exit_code.h"
+#include "cli/head_query.h"
 #include "cli/output/output.h"
 #include "cli/output/pager.h"
 #include "cli/output/text_table.h"
@@ -40,12 +40,13 @@ Result<Json> filters_of(const CommandLine& line) {
 
 // Returns a short id of the first subject of an event.
 std::string subject_of(const Json& event) {
-  static constexpr std::array<std::pair<const char*, const char*>, 6> names{{{"actor_id", "actor"},
-                                                                             {"placement_group_id", "group"},
-                                                                             {"job_id", "job"},
-                                                                             {"process_id", "process"},
-                                                                             {"slot_id", "slot"},
-                                                                             {"node_id", "node"}}};
+  static constexpr std::array<std::pair<const char*, const char*>, 6> names{
+      {{"actor_id", "actor"},
+       {"placement_group_id", "group"},
+       {"job_id", "job"},
+       {"process_id", "process"},
+       {"slot_id", "slot"},
+       {"node_id", "node"}}};
   constexpr std::size_t digits = 12;
   std::string text;
   for (const auto& [member, name] : names) {
@@ -69,7 +70,8 @@ std::string by_of(const Json& event) {
 // Returns all members, or the row that `columns` of the table choose.
 Result<std::string> item_text(const Json& item, const CommandLine& line) {
   if (line.table.columns.empty()) return to_yaml(item);
-  return format_document(item, line.output, line.kind, style_of(line), line.table.cut ? terminal_width() : 0);
+  return format_document(item, line.output, line.kind, style_of(line),
+                         line.table.cut ? terminal_width() : 0);
 }
 
 std::string events_text(const Json& items, bool headers, bool coloured) {
@@ -77,9 +79,10 @@ std::string events_text(const Json& items, bool headers, bool coloured) {
   table.add({"TIME", "SEVERITY", "KIND", "ABOUT", "BY", "TEXT"});
   for (const auto& each : items) {
     const auto count = each.value("count", std::int64_t{1});
-    table.add({each.value("time", std::string()), each.value("severity", std::string()),
-               each.value("kind", std::string()), subject_of(each), by_of(each),
-               each.value("text", std::string()) + (count > 1 ? fmt::format(" ({} times)", count) : "")});
+    table.add(
+        {each.value("time", std::string()), each.value("severity", std::string()),
+         each.value("kind", std::string()), subject_of(each), by_of(each),
+         each.value("text", std::string()) + (count > 1 ? fmt::format(" ({} times)", count) : "")});
   }
   const std::string text = table.text(coloured);
   return headers ? text : text.substr(text.find('\n') + 1);
@@ -87,7 +90,8 @@ std::string events_text(const Json& items, bool headers, bool coloured) {
 
 int print_events(const Json& list, const CommandLine& line, bool first) {
   if (for_people(line)) {
-    std::string text = list["items"].empty() && !first ? "" : events_text(list["items"], first, coloured(line));
+    std::string text =
+        list["items"].empty() && !first ? "" : events_text(list["items"], first, coloured(line));
     for (const auto& warning : list.value("warnings", Json::array())) {
       if (first) text += "note: " + warning.get<std::string>() + "\n";
     }
@@ -99,7 +103,8 @@ int print_events(const Json& list, const CommandLine& line, bool first) {
 // Follows until interrupted, or until stdout has no reader.
 int follow(HeadQuery& asker, const CommandLine& line, Json filters, Json last) {
   CommandLine lines = line;
-  if (!for_people(line)) lines.output = OutputFormat::jsonl;  // a document has an end, this has none
+  if (!for_people(line))
+    lines.output = OutputFormat::jsonl;  // a document has an end, this has none
   if (const int code = print_events(last, lines, true); code != exit_done) return code;
   for (;;) {
     filters["after"] = last.value("next", std::uint64_t{0});
@@ -120,16 +125,18 @@ int follow(HeadQuery& asker, const CommandLine& line, Json filters, Json last) {
 
 // Returns the id that events use for the item.
 std::string id_of(const Json& item, const std::string& kind) {
-  static const std::array<std::pair<std::string, const char*>, 8> members{{{"nodes", "node_id"},
-                                                                           {"jobs", "job_id"},
-                                                                           {"tasks", "task_id"},
-                                                                           {"actors", "actor_id"},
-                                                                           {"leases", "slot_id"},
-                                                                           {"executors", "process_id"},
-                                                                           {"objects", "object_id"},
-                                                                           {"placement-groups", "placement_group_id"}}};
+  static const std::array<std::pair<std::string, const char*>, 8> members{
+      {{"nodes", "node_id"},
+       {"jobs", "job_id"},
+       {"tasks", "task_id"},
+       {"actors", "actor_id"},
+       {"leases", "slot_id"},
+       {"executors", "process_id"},
+       {"objects", "object_id"},
+       {"placement-groups", "placement_group_id"}}};
   for (const auto& [name, member] : members) {
-    if (name == kind && item.contains(member) && item[member].is_string()) return item[member].get<std::string>();
+    if (name == kind && item.contains(member) && item[member].is_string())
+      return item[member].get<std::string>();
   }
   return {};
 }
@@ -155,7 +162,8 @@ Result<std::int64_t> moment_of(const std::string& text, std::int64_t now_ms) {
     char* after = nullptr;
     const double part = rest.starts_with(".") ? std::strtod(rest.c_str(), &after) : 0;
     const std::string zone = after == nullptr ? rest : std::string(after);
-    if (zone.empty() || zone == "Z") return std::int64_t{::timegm(&utc)} * 1000 + static_cast<std::int64_t>(part * 1000);
+    if (zone.empty() || zone == "Z")
+      return std::int64_t{::timegm(&utc)} * 1000 + static_cast<std::int64_t>(part * 1000);
   }
   char* end = nullptr;
   const double amount = std::strtod(text.c_str(), &end);
@@ -165,13 +173,17 @@ Result<std::int64_t> moment_of(const std::string& text, std::int64_t now_ms) {
                          : unit == "h"               ? 3600
                          : unit == "d"               ? 86'400
                                                      : 0;
-  const bool digits = !text.empty() && text.find_first_not_of("0123456789.") == static_cast<std::size_t>(end - text.c_str());
-  const bool whole = !text.empty() && unit.empty() && text.find_first_not_of("0123456789.") == std::string::npos;
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789.") ==
+                                           static_cast<std::size_t>(end - text.c_str());
+  const bool whole =
+      !text.empty() && unit.empty() && text.find_first_not_of("0123456789.") == std::string::npos;
   if ((!digits && !whole) || end == text.c_str() || seconds == 0 || amount > 1e9) {
-    return failure(ErrorCode::invalid_argument,
-                   fmt::format("--since: '{}' is neither an age such as 90s, 10m, 2h, or 1d, nor a UTC time such as "
-                               "2026-11-24T02:33:12Z",
-                               text));
+    return failure(
+        ErrorCode::invalid_argument,
+        fmt::format(
+            "--since: '{}' is neither an age such as 90s, 10m, 2h, or 1d, nor a UTC time such as "
+            "2026-11-24T02:33:12Z",
+            text));
   }
   return now_ms - static_cast<std::int64_t>(amount * seconds * 1000);
 }
@@ -203,7 +215,8 @@ int describe(const CommandLine& line) {
     if (!list) warnings.push_back("events: " + list.error().text);
   }
   Json why;
-  const bool explained = line.kind == "tasks" || line.kind == "actors" || line.kind == "placement-groups";
+  const bool explained =
+      line.kind == "tasks" || line.kind == "actors" || line.kind == "placement-groups";
   if (explained && waits(*item)) {
     auto explanation = asker.ask("explain", "", id);
     if (explanation) why = std::move(*explanation);
@@ -220,7 +233,8 @@ int describe(const CommandLine& line) {
   if (!item_said) return complain(item_said.error());
   std::string text = *item_said;
   if (!why.is_null()) text += "\nReason for waiting: " + format_explanation(why, coloured(line));
-  text += events.empty() ? "\nEvents: none\n" : "\nEvents:\n" + events_text(events, line.table.headers, coloured(line));
+  text += events.empty() ? "\nEvents: none\n"
+                         : "\nEvents:\n" + events_text(events, line.table.headers, coloured(line));
   return print_page(text, line);
 }
 

@@ -23,10 +23,10 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mutex.h"
-#include "cli/output/help_renderer.h"
-#include "cli/output/color.h"
 #include "cli/command_line.h"
 #include "cli/exit_code.h"
+#include "cli/output/color.h"
+#include "cli/output/help_renderer.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
 #include "cli/output/text_table.h"
@@ -68,7 +68,8 @@ void add_options(CLI::App& app, FleetLine& line) {
   if (sessions.contains(line.command)) {
     app.add_option("--host", line.host, "Machine of the file (default: the machine of the head)");
   } else {
-    app.add_option("-o,--output,--format", line.format, std::string("Output format: ") + output_formats_text);
+    app.add_option("-o,--output,--format", line.format,
+                   std::string("Output format: ") + output_formats_text);
     app.add_option("--color", line.colour, "Colors: auto, always, never (default: auto)")
         ->check(CLI::IsMember({"auto", "always", "never"}))
         ->envname("MOBULA_COLOR");
@@ -100,12 +101,14 @@ FleetParsed parse_fleet(int argc, char** argv) {
   try {
     app.parse(argc - 1, argv + 1);
     if (line.command == "exec" && line.words.empty()) {
-      throw CLI::ValidationError("exec",
-                                 "no command given; write mobula exec CLUSTER.yaml -- COMMAND [ARGUMENTS...]");
+      throw CLI::ValidationError(
+          "exec", "no command given; write mobula exec CLUSTER.yaml -- COMMAND [ARGUMENTS...]");
     }
     if (!line.format.empty()) {
       const auto format = output_format_of(line.format);
-      if (!format) throw CLI::ValidationError("--output", "'" + line.format + "' is not a format; give " + output_formats_text);
+      if (!format)
+        throw CLI::ValidationError(
+            "--output", "'" + line.format + "' is not a format; give " + output_formats_text);
       line.output = *format;
     }
     return {line, exit_done};
@@ -114,9 +117,10 @@ FleetParsed parse_fleet(int argc, char** argv) {
     return {std::nullopt, exit_done};
   } catch (const CLI::ParseError& why) {
     const bool extras = dynamic_cast<const CLI::ExtrasError*>(&why) != nullptr;
-    return {std::nullopt,
-            complain(failure(ErrorCode::invalid_argument,
-                             fmt::format("{}; see 'mobula {} --help'", extras ? unexpected_words(app) : why.what(), line.command)))};
+    return {std::nullopt, complain(failure(ErrorCode::invalid_argument,
+                                           fmt::format("{}; see 'mobula {} --help'",
+                                                       extras ? unexpected_words(app) : why.what(),
+                                                       line.command)))};
   }
 }
 
@@ -157,7 +161,11 @@ void show(const FleetLine& line, const std::string& cluster,
     table.add({each.host, each.head ? "head" : "worker", each.result,
                fmt::format("{:.1f}", each.seconds), each.detail.empty() ? "-" : each.detail});
   }
-  std::fputs(table.text(wants_colours(colour_choice_of(line.colour).value_or(ColorChoice::automatic), STDOUT_FILENO)).c_str(), stdout);
+  std::fputs(table
+                 .text(wants_colours(colour_choice_of(line.colour).value_or(ColorChoice::automatic),
+                                     STDOUT_FILENO))
+                 .c_str(),
+             stdout);
 }
 
 // Progress of the hosts. Several threads report: see docs/concurrency.md.
@@ -199,8 +207,9 @@ Result<void> check_start_flags(const std::vector<std::string>& flags) {
   pointers.push_back(nullptr);
   const Parsed parsed = parse_command_line(static_cast<int>(words.size()), pointers.data());
   if (parsed.line) return {};
-  return failure(ErrorCode::invalid_argument,
-                 parsed.exit == exit_done ? "the flags ask for help instead of a start" : parsed.text);
+  return failure(ErrorCode::invalid_argument, parsed.exit == exit_done
+                                                  ? "the flags ask for help instead of a start"
+                                                  : parsed.text);
 }
 
 std::string own_program() {
@@ -213,12 +222,15 @@ std::string own_program() {
 Result<Fd> lock_of(const deploy::Inventory& inventory) {
   const std::string folder = default_runtime_folder();
   if (auto made = make_runtime_directory(folder); !made) return made.error();
-  const std::string path = fmt::format("{}/fleet-{:016x}.lock", folder, fnv1a(inventory.cluster + "@" + inventory.hosts.front().name));
+  const std::string path =
+      fmt::format("{}/fleet-{:016x}.lock", folder,
+                  fnv1a(inventory.cluster + "@" + inventory.hosts.front().name));
   Fd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock) return errno_failure("open the lock " + path, errno);
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
   return failure(ErrorCode::already_exists,
-                 fmt::format("up, down: another `mobula up` or `down` of cluster '{}' runs on this machine; wait until it ends",
+                 fmt::format("up, down: another `mobula up` or `down` of cluster '{}' runs on this "
+                             "machine; wait until it ends",
                              inventory.cluster));
 }
 
@@ -227,19 +239,24 @@ std::string own_words() {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host = {'?'};
   const char* user = std::getenv("USER");
-  return fmt::format("{}@{} since {}", user != nullptr ? user : std::to_string(::getuid()), host.data(),
-                     fmt::format("{:%Y-%m-%dT%H:%M:%S}Z", std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now())));
+  return fmt::format(
+      "{}@{} since {}", user != nullptr ? user : std::to_string(::getuid()), host.data(),
+      fmt::format("{:%Y-%m-%dT%H:%M:%S}Z",
+                  std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now())));
 }
 
 // Other machines may change the hosts too. If the head's host is unreachable (`away`), its report
 // states it, as the later steps there do for other failures.
-Result<std::optional<deploy::Process>> place_of(const deploy::Inventory& inventory, std::optional<Failure>& away) {
-  auto held = deploy::Remote(inventory, inventory.hosts.front()).hold(own_words(), inventory.connect_timeout + 10s);
+Result<std::optional<deploy::Process>> place_of(const deploy::Inventory& inventory,
+                                                std::optional<Failure>& away) {
+  auto held = deploy::Remote(inventory, inventory.hosts.front())
+                  .hold(own_words(), inventory.connect_timeout + 10s);
   if (held) return std::make_optional<deploy::Process>(std::move(*held));
   if (held.error().code == ErrorCode::unavailable) away = held.error();
   if (held.error().code != ErrorCode::already_exists) return std::optional<deploy::Process>();
   return failure(ErrorCode::already_exists,
-                 fmt::format("up, down: cluster '{}' is being changed {} at {}; wait until that `mobula up` or `down` ends, or, "
+                 fmt::format("up, down: cluster '{}' is being changed {} at {}; wait until that "
+                             "`mobula up` or `down` ends, or, "
                              "if its machine is lost, remove that file",
                              inventory.cluster, held.error().text, inventory.hosts.front().name));
 }
@@ -266,8 +283,8 @@ int open_session(const FleetLine& line, const deploy::Inventory& inventory) {
   pointers.push_back(nullptr);
   ::signal(SIGPIPE, SIG_DFL);
   ::execvp(pointers.front(), pointers.data());
-  return complain(
-      failure(ErrorCode::not_found, fmt::format("run ssh: {}; install an ssh client", std::strerror(errno))));
+  return complain(failure(ErrorCode::not_found,
+                          fmt::format("run ssh: {}; install an ssh client", std::strerror(errno))));
 }
 
 }  // namespace
@@ -317,7 +334,9 @@ int run_fleet_command(int argc, char** argv) {
     if (*at_head) place.emplace(std::move(**at_head));
   }
   options.check_flags = check_start_flags;
-  options.told = [&](const std::string& host, const std::string& step, bool final) { progress.tell(host, step, final); };
+  options.told = [&](const std::string& host, const std::string& step, bool final) {
+    progress.tell(host, step, final);
+  };
   deploy::Rollout rollout(*inventory, std::move(options));
   std::vector<HostReport> reports;
   if (line.command == "up") {

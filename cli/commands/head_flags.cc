@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/find_cluster.h"
-#include "protocol/program/cluster_files.h"
 #include "protocol/process_identity.h"
+#include "protocol/program/cluster_files.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -25,10 +25,10 @@ Result<Json> load(const std::string& folder) {
   if (!text) return text.error();
   Json json = Json::parse(*text, nullptr, false);
   if (json.is_object()) return json;
-  return failure(ErrorCode::corrupt,
-                 fmt::format("{}: not a JSON object, so the previous flags of the head are unknown; remove it, and start "
-                             "the head with all its flags",
-                             path_in(folder)));
+  return failure(ErrorCode::corrupt, fmt::format("{}: not a JSON object, so the previous flags of "
+                                                 "the head are unknown; remove it, and start "
+                                                 "the head with all its flags",
+                                                 path_in(folder)));
 }
 
 std::string text_in(const Json& json, const char* name) {
@@ -61,8 +61,10 @@ std::string only_dead_one(const std::string& state_folder) {
 }  // namespace
 
 std::string shell_word(const std::string& text) {
-  if (!text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=@%+[]") ==
-                           std::string::npos) {
+  if (!text.empty() &&
+      text.find_first_not_of(
+          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=@%+[]") ==
+          std::string::npos) {
     return text;
   }
   std::string quoted = "'";
@@ -71,15 +73,17 @@ std::string shell_word(const std::string& text) {
 }
 
 Result<void> save_head_flags(const StartOptions& start, const std::string& folder) {
-  Json json = {{"schema", 1},
-               {"bind", start.bind},
-               {"advertise", start.advertise},
-               {"http", start.http},
-               {"insecure", start.insecure},
-               {"trusted_fabric", start.trusted_fabric},
-               {"preempt_after_ms", start.preempt_after ? Json(*start.preempt_after / std::chrono::milliseconds(1)) : Json()},
-               {"driver_absence_s", start.driver_absence_s},
-               {"made_by", start.made_by}};
+  Json json = {
+      {"schema", 1},
+      {"bind", start.bind},
+      {"advertise", start.advertise},
+      {"http", start.http},
+      {"insecure", start.insecure},
+      {"trusted_fabric", start.trusted_fabric},
+      {"preempt_after_ms",
+       start.preempt_after ? Json(*start.preempt_after / std::chrono::milliseconds(1)) : Json()},
+      {"driver_absence_s", start.driver_absence_s},
+      {"made_by", start.made_by}};
   return write_file(path_in(folder), json.dump(2) + "\n", 0600);
 }
 
@@ -87,13 +91,16 @@ Result<std::string> add_head_flags_of_before(CommandLine& line) {
   StartOptions& start = line.start;
   std::string added;
   const auto add = [&](const std::string& flag, const std::string& value = {}) {
-    added += fmt::format("{}{}{}", added.empty() ? "" : " ", flag, value.empty() ? "" : " " + shell_word(value));
+    added += fmt::format("{}{}{}", added.empty() ? "" : " ", flag,
+                         value.empty() ? "" : " " + shell_word(value));
   };
-  if (line.cluster.empty() && !exists(fmt::format("{}/{}/head/journal.sqlite", line.state_folder, default_cluster))) {
+  if (line.cluster.empty() &&
+      !exists(fmt::format("{}/{}/head/journal.sqlite", line.state_folder, default_cluster))) {
     line.cluster = only_dead_one(line.state_folder);
     if (!line.cluster.empty()) add("--name", line.cluster);
   }
-  const auto json = load(line.state_folder + "/" + (line.cluster.empty() ? default_cluster : line.cluster));
+  const auto json =
+      load(line.state_folder + "/" + (line.cluster.empty() ? default_cluster : line.cluster));
   if (!json) return json.error();
   const bool bind_given = !start.bind.empty();
   const auto take = [&](const char* flag, const char* name, std::string& to) {
@@ -116,10 +123,12 @@ Result<std::string> add_head_flags_of_before(CommandLine& line) {
     add("--trusted-fabric");
   }
   const auto after = json->find("preempt_after_ms");
-  if (!start.preemption_given && after != json->end() && after->is_number_integer() && after->get<std::int64_t>() >= 0) {
+  if (!start.preemption_given && after != json->end() && after->is_number_integer() &&
+      after->get<std::int64_t>() >= 0) {
     start.preempt_after = std::chrono::milliseconds(after->get<std::int64_t>());
     add("--preemption", "lower-priority");
-    add("--preempt-after", fmt::format("{}", static_cast<double>(after->get<std::int64_t>()) / 1000));
+    add("--preempt-after",
+        fmt::format("{}", static_cast<double>(after->get<std::int64_t>()) / 1000));
   }
   const auto absence = json->find("driver_absence_s");
   if (start.driver_absence_s == 0 && absence != json->end() && absence->is_number_integer() &&
@@ -136,7 +145,8 @@ std::string flags_of_place(const std::string& state_folder, const std::string& c
   if (cluster != default_cluster) flags += " --name " + shell_word(cluster);
   std::error_code code;
   const auto absolute = std::filesystem::absolute(state_folder, code).string();
-  if (state_folder != default_state_folder()) flags += " --state-dir " + shell_word(code ? state_folder : absolute);
+  if (state_folder != default_state_folder())
+    flags += " --state-dir " + shell_word(code ? state_folder : absolute);
   return flags;
 }
 

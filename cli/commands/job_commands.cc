@@ -18,12 +18,12 @@
 
 #include "base/fd.h"
 #include "base/id.h"
-#include "cli/head_query.h"
+#include "cli/commands/job_upload.h"
+#include "cli/commands/state_commands.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
-#include "cli/commands/job_upload.h"
+#include "cli/head_query.h"
 #include "cli/output/output.h"
-#include "cli/commands/state_commands.h"
 #include "cli/output/terminal_guard.h"
 #include "cli/tool_client.h"
 
@@ -37,7 +37,7 @@ constexpr Duration shortest_pause = 2ms;
 constexpr Duration longest_pause = 200ms;
 constexpr Duration stdout_poll = 50ms;
 constexpr Duration last_output_timeout = 1s;  // for output after an interruption, and at the end
-constexpr Duration head_timeout = 60s;  // for a head that restarts
+constexpr Duration head_timeout = 60s;        // for a head that restarts
 constexpr std::int64_t tail_bytes = 1 << 20;
 
 volatile std::sig_atomic_t interruptions = 0;
@@ -53,8 +53,10 @@ std::string follow_or_end(const std::string& job) {
 
 void leave_behind(const std::string& job) {
   last_words_size = 0;
-  const auto end = fmt::format_to_n(last_words, sizeof last_words,
-                                    "mobula: exiting; job {} continues if the head has received it: {}\n", job, follow_or_end(job));
+  const auto end =
+      fmt::format_to_n(last_words, sizeof last_words,
+                       "mobula: exiting; job {} continues if the head has received it: {}\n", job,
+                       follow_or_end(job));
   last_words_size = static_cast<std::sig_atomic_t>(std::min(end.size, sizeof last_words));
 }
 
@@ -90,14 +92,16 @@ bool has_ended(const Json& job) {
 int exit_code_of_job(const Json& job) {
   if (job.value("state", std::string()) == "SUCCEEDED") return exit_done;
   if (job["signal"].is_number()) return 128 + job["signal"].get<int>();
-  if (job["exit_code"].is_number() && job["exit_code"].get<int>() != 0) return job["exit_code"].get<int>();
+  if (job["exit_code"].is_number() && job["exit_code"].get<int>() != 0)
+    return job["exit_code"].get<int>();
   return exit_failed;
 }
 
 // Output of a job for stdout. A terminal gets sanitized text unless --raw is given.
 class JobOutput {
  public:
-  explicit JobOutput(const CommandLine& line) : guarded_(!line.raw && ::isatty(STDOUT_FILENO) == 1) {}
+  explicit JobOutput(const CommandLine& line)
+      : guarded_(!line.raw && ::isatty(STDOUT_FILENO) == 1) {}
   ~JobOutput() { end(); }
   JobOutput(const JobOutput&) = delete;
   JobOutput& operator=(const JobOutput&) = delete;
@@ -172,12 +176,14 @@ class JobClient {
     heard_ = heard_ || client_->has_asked();
     if (!text) return text.error();
     Json json = Json::parse(*text, nullptr, false);
-    if (!json.is_object()) return failure(ErrorCode::corrupt, "read the head's answer: not a JSON object");
+    if (!json.is_object())
+      return failure(ErrorCode::corrupt, "read the head's answer: not a JSON object");
     return json;
   }
 
   // Repeats the query while the head may return.
-  Result<Json> ask_patiently(const std::string& verb, const std::string& kind, const std::string& argument) {
+  Result<Json> ask_patiently(const std::string& verb, const std::string& kind,
+                             const std::string& argument) {
     const Time until = monotonic_now() + head_timeout;
     for (bool told = false;;) {
       auto answer = ask(verb, kind, argument);
@@ -222,7 +228,8 @@ enum class OnInterrupt { leaves_it, stops_it };
 class Follower {
  public:
   // Begins at byte `at` of the output.
-  Follower(JobClient& client, JobOutput& output, std::string job, OnInterrupt policy, std::uint64_t at = 0)
+  Follower(JobClient& client, JobOutput& output, std::string job, OnInterrupt policy,
+           std::uint64_t at = 0)
       : client_(client), output_(output), job_(std::move(job)), policy_(policy), at_(at) {}
 
   // Follows until the job has ended and all of its output is printed. Returns the exit code.
@@ -252,7 +259,8 @@ class Follower {
       if (part->from > at_) lost_bytes_ += part->from - at_;
       at_ = std::max(at_, part->from + part->bytes.size());
       output_.add(part->bytes);
-      const auto written = output_.write(stopping_ ? std::optional(last_output_timeout) : std::nullopt);
+      const auto written =
+          output_.write(stopping_ ? std::optional(last_output_timeout) : std::nullopt);
       if (written == JobOutput::Written::closed) return unheard();
       if (written == JobOutput::Written::interrupted) continue;
       if (output_.discards()) at_ = std::max(at_, part->end);
@@ -278,7 +286,8 @@ class Follower {
   // Returns false for an immediate exit.
   bool interrupted() {
     if (policy_ == OnInterrupt::leaves_it) {
-      std::fprintf(stderr, "mobula: job %s continues; %s\n", job_.c_str(), follow_or_end(job_).c_str());
+      std::fprintf(stderr, "mobula: job %s continues; %s\n", job_.c_str(),
+                   follow_or_end(job_).c_str());
       return false;
     }
     if (std::exchange(stopping_, true)) return true;
@@ -286,7 +295,8 @@ class Follower {
     const auto stopped = client_.ask("job_stop", "", job_);
     if (stopped) return true;
     complain(stopped.error());
-    std::fprintf(stderr, "mobula: job %s may continue; %s\n", job_.c_str(), follow_or_end(job_).c_str());
+    std::fprintf(stderr, "mobula: job %s may continue; %s\n", job_.c_str(),
+                 follow_or_end(job_).c_str());
     return false;
   }
 
@@ -300,7 +310,8 @@ class Follower {
   int ended(const Json& job) const {
     const std::string state = job.value("state", std::string());
     const std::string reason = job.value("reason", std::string());
-    if (state != "SUCCEEDED") std::fprintf(stderr, "mobula: job %s %s: %s\n", job_.c_str(), state.c_str(), reason.c_str());
+    if (state != "SUCCEEDED")
+      std::fprintf(stderr, "mobula: job %s %s: %s\n", job_.c_str(), state.c_str(), reason.c_str());
     return stopping_ ? static_cast<int>(exit_interrupted) : exit_code_of_job(job);
   }
 
@@ -328,10 +339,14 @@ Result<std::string> submit(JobClient& client, const CommandLine& line) {
   leave_behind(id);
   // Before files are sent.
   if (auto good = submission_text(line.job, id, ""); !good) return good.error();
-  const auto files = upload_job_files(line.job, [&](const std::string& verb, const std::string& kind, const std::string& argument) {
-    if (interruptions != 0) return Result<Json>(failure(ErrorCode::cancelled, "submit: interrupted while files were sent; nothing was submitted"));
-    return client.ask_patiently(verb, kind, argument);
-  });
+  const auto files = upload_job_files(
+      line.job, [&](const std::string& verb, const std::string& kind, const std::string& argument) {
+        if (interruptions != 0)
+          return Result<Json>(
+              failure(ErrorCode::cancelled,
+                      "submit: interrupted while files were sent; nothing was submitted"));
+        return client.ask_patiently(verb, kind, argument);
+      });
   if (!files) return files.error();
   const auto text = submission_text(line.job, id, *files);
   if (!text) return text.error();
@@ -342,8 +357,12 @@ Result<std::string> submit(JobClient& client, const CommandLine& line) {
     return id;
   }
   Failure why = answer.error();
-  const bool unsure = client.may_be_heard() && (why.code == ErrorCode::unavailable || why.code == ErrorCode::timed_out);
-  if (interruptions != 0) why = failure(ErrorCode::cancelled, unsure ? "interrupted" : "submit: interrupted before the request; nothing was submitted");
+  const bool unsure = client.may_be_heard() &&
+                      (why.code == ErrorCode::unavailable || why.code == ErrorCode::timed_out);
+  if (interruptions != 0)
+    why = failure(
+        ErrorCode::cancelled,
+        unsure ? "interrupted" : "submit: interrupted before the request; nothing was submitted");
   if (unsure) why.text += "; if the head received it, its id is " + id;
   return why;
 }
@@ -396,15 +415,17 @@ int print_log(JobClient& client, const CommandLine& line) {
   const auto id = whole_id(client, line.subject);
   if (!id) return complain(id.error());
   JobOutput output(line);
-  if (line.follow && line.tail < 0) return Follower(client, output, *id, OnInterrupt::leaves_it).follow();
-  Output kept;  // with --tail
+  if (line.follow && line.tail < 0)
+    return Follower(client, output, *id, OnInterrupt::leaves_it).follow();
+  Output kept;                       // with --tail
   std::optional<std::uint64_t> end;  // size at the first read: a job may print forever
   std::int64_t from = line.tail >= 0 ? -tail_bytes : 0;
   for (;;) {
     auto part = client.read(*id, from);
     if (!part) return complain(part.error());
     if (!part->fault.empty() && line.follow && !has_ended(part->job)) break;  // its node may return
-    if (!part->fault.empty()) return complain(failure(ErrorCode::unavailable, part->fault), exit_failed);
+    if (!part->fault.empty())
+      return complain(failure(ErrorCode::unavailable, part->fault), exit_failed);
     const auto next = part->from + part->bytes.size();
     if (line.tail < 0) {
       output.add(part->bytes);
@@ -417,11 +438,13 @@ int print_log(JobClient& client, const CommandLine& line) {
     if (part->bytes.empty() || next >= *end) break;
   }
   if (line.tail < 0) return exit_done;
-  kept.erase(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(begin_of_tail(kept, line.tail)));
+  kept.erase(kept.begin(),
+             kept.begin() + static_cast<std::ptrdiff_t>(begin_of_tail(kept, line.tail)));
   output.add(kept);
   if (output.write(std::nullopt) != JobOutput::Written::all) return exit_failed;
   if (!line.follow) return exit_done;
-  return Follower(client, output, *id, OnInterrupt::leaves_it, static_cast<std::uint64_t>(from)).follow();
+  return Follower(client, output, *id, OnInterrupt::leaves_it, static_cast<std::uint64_t>(from))
+      .follow();
 }
 
 }  // namespace
@@ -432,7 +455,8 @@ int submit_job(const CommandLine& line) {
   if (!id) return complain(id.error());
   if (line.job.no_wait) {
     std::printf("%s\n", id->c_str());
-    return std::fflush(stdout) == 0 ? exit_done : complain_of_output(fmt::format("job {} was submitted", *id));
+    return std::fflush(stdout) == 0 ? exit_done
+                                    : complain_of_output(fmt::format("job {} was submitted", *id));
   }
   JobOutput output(line);
   return Follower(client, output, *id, OnInterrupt::leaves_it).follow();

@@ -23,10 +23,10 @@ struct JobFlags {
   std::vector<std::string> env{};     // NAME=VALUE each
   std::vector<std::string> labels{};  // NAME=VALUE each
   std::vector<std::string> selector{};
-  std::string workdir{};            // local directory to copy
-  std::vector<std::string> ship{};  // local programs to copy
+  std::string workdir{};                // local directory to copy
+  std::vector<std::string> ship{};      // local programs to copy
   std::vector<std::string> ship_lib{};  // libraries that those open by name
-  std::string cwd{};                // directory of the node
+  std::string cwd{};                    // directory of the node
   std::string num_cpus{}, num_gpus{}, gpu_memory{}, memory{}, resources{}, accelerator_type{};
   int priority = 0;
   std::int64_t retries = 0;
@@ -41,6 +41,7 @@ void add_job_options(CLI::App& command, JobFlags& flags);
 
 // Returns the text of `submit`, for a job with this id and the files of this name (see
 // job_upload.h; empty: none).
-Result<std::string> submission_text(const JobFlags& flags, const std::string& job_id, const std::string& files);
+Result<std::string> submission_text(const JobFlags& flags, const std::string& job_id,
+                                    const std::string& files);
 
 }  // namespace mobula::internal::cli

@@ -20,10 +20,10 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "cli/tool_client.h"
-#include "cli/output/write_all.h"
-#include "deploy/job_files.h"
 #include "base/model/job_files_variable.h"
+#include "cli/output/write_all.h"
+#include "cli/tool_client.h"
+#include "deploy/job_files.h"
 #include "protocol/program/cluster_files.h"
 #include "protocol/program/program_files.h"
 
@@ -52,7 +52,8 @@ struct JobStart {
 // Archives of a node: each is fetched once; concurrent users wait for it.
 class FilesCache {
  public:
-  explicit FilesCache(const JobStart& start) : start_(start), path_(start.cache + "/" + start.hash) {}
+  explicit FilesCache(const JobStart& start)
+      : start_(start), path_(start.cache + "/" + start.hash) {}
 
   Result<Fd> open() {
     if (auto made = make_private_folder(start_.cache); !made) return made.error();
@@ -85,8 +86,11 @@ class FilesCache {
       while (::flock(lock.get(), LOCK_EX) != 0) {
         if (errno != EINTR) return errno_failure("lock " + path, errno);
       }
-      struct stat own {}, named {};
-      if (::fstat(lock.get(), &own) == 0 && ::stat(path.c_str(), &named) == 0 && own.st_ino == named.st_ino) return lock;
+      struct stat own {
+      }, named{};
+      if (::fstat(lock.get(), &own) == 0 && ::stat(path.c_str(), &named) == 0 &&
+          own.st_ino == named.st_ino)
+        return lock;
     }
   }
 
@@ -104,14 +108,16 @@ class FilesCache {
     if (read) {
       const auto seen = hash_file(incoming);
       if (!seen) return seen.error();
-      if (hex_of(*seen) != start_.hash) read = failure(ErrorCode::corrupt, "read the job's files: the hash does not match");
+      if (hex_of(*seen) != start_.hash)
+        read = failure(ErrorCode::corrupt, "read the job's files: the hash does not match");
     }
     if (read && ::fdatasync(file.get()) != 0) read = errno_failure("store " + path_, errno);
     if (!read) {
       ::unlink(incoming.c_str());
       return read;
     }
-    if (::rename(incoming.c_str(), path_.c_str()) != 0) return errno_failure("store " + path_, errno);
+    if (::rename(incoming.c_str(), path_.c_str()) != 0)
+      return errno_failure("store " + path_, errno);
     return {};
   }
 
@@ -137,10 +143,12 @@ class FilesCache {
         const auto json = nlohmann::json::parse(*answer, nullptr, false);
         const auto size = json.is_object() ? json.value("size", std::uint64_t{0}) : 0;
         const auto bytes = client->bytes();
-        if (!write_all(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()})) return errno_failure("write " + start_.cache, errno == 0 ? ENOSPC : errno);
+        if (!write_all(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}))
+          return errno_failure("write " + start_.cache, errno == 0 ? ENOSPC : errno);
         at += bytes.size();
         if (at >= size) return {};
-        if (bytes.empty()) return failure(ErrorCode::corrupt, "read the job's files: truncated at the head");
+        if (bytes.empty())
+          return failure(ErrorCode::corrupt, "read the job's files: truncated at the head");
         heard = monotonic_now();
         continue;
       }
@@ -171,7 +179,8 @@ class FilesCache {
       const auto extension = each.path().extension();
       // In progress, or left by a killed process.
       const bool comes = extension == ".lock" || extension == ".new";
-      if (comes && fs::file_time_type::clock::now() - each.last_write_time(gone) < coming_within) continue;
+      if (comes && fs::file_time_type::clock::now() - each.last_write_time(gone) < coming_within)
+        continue;
       Kept row{each.last_write_time(gone), each.path(), each.file_size(gone)};
       if (gone) continue;
       sum += row.bytes;
@@ -256,11 +265,14 @@ int start_job_program(int argc, char** argv) {
     }
   }
   set_later_variables();
-  const auto has = [&](const char* name) { return ::access((start.folder + name).c_str(), F_OK) == 0; };
+  const auto has = [&](const char* name) {
+    return ::access((start.folder + name).c_str(), F_OK) == 0;
+  };
   if (has("/bin")) put_before("PATH", start.folder + "/bin");
   if (has("/lib")) put_before("LD_LIBRARY_PATH", start.folder + "/lib");
   if (has("/work")) {
-    if (::chdir((start.folder + "/work").c_str()) != 0) return complain_of_files(std::strerror(errno));
+    if (::chdir((start.folder + "/work").c_str()) != 0)
+      return complain_of_files(std::strerror(errno));
     ::setenv("PWD", (start.folder + "/work").c_str(), 1);
   }
   const std::string program = found_in_path(start.program.front());

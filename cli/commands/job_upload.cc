@@ -23,8 +23,8 @@ Result<void> send_job_files(const deploy::JobFiles& files, const AskHead& ask, P
   std::uint64_t have = 0;
   std::string part;
   for (int in_vain = 0; in_vain < most_parts_not_taken;) {
-    const auto answer =
-        ask("package_put", fmt::format("{} {} {}", hex_of(files.hash), files.size_bytes, have), part);
+    const auto answer = ask(
+        "package_put", fmt::format("{} {} {}", hex_of(files.hash), files.size_bytes, have), part);
     if (!answer) return answer.error();
     const auto now = std::min(answer->value("have", std::uint64_t{0}), files.size_bytes);
     if (now == files.size_bytes) return {};
@@ -33,10 +33,13 @@ Result<void> send_job_files(const deploy::JobFiles& files, const AskHead& ask, P
     have = now;
     progress.tell_bytes("the job's files", have, files.size_bytes);
     part.resize(std::min(upload_part_bytes, files.size_bytes - have));
-    const ssize_t size = ::pread(files.file.get(), part.data(), part.size(), static_cast<off_t>(have));
-    if (size != static_cast<ssize_t>(part.size())) return errno_failure("read the packed files", size < 0 ? errno : EIO);
+    const ssize_t size =
+        ::pread(files.file.get(), part.data(), part.size(), static_cast<off_t>(have));
+    if (size != static_cast<ssize_t>(part.size()))
+      return errno_failure("read the packed files", size < 0 ? errno : EIO);
   }
-  return failure(ErrorCode::unavailable, "upload the job's files: the head makes no progress; try again");
+  return failure(ErrorCode::unavailable,
+                 "upload the job's files: the head makes no progress; try again");
 }
 
 }  // namespace
@@ -46,8 +49,8 @@ Result<std::string> upload_job_files(const JobFlags& flags, const AskHead& ask) 
   std::error_code code;
   if (!flags.workdir.empty() && !std::filesystem::is_directory(flags.workdir, code)) {
     return failure(ErrorCode::invalid_argument,
-                             fmt::format("--workdir: {} is not a local directory; --cwd names a directory of "
-                                         "the node",
+                   fmt::format("--workdir: {} is not a local directory; --cwd names a directory of "
+                               "the node",
                                flags.workdir));
   }
   Progress progress(!flags.no_progress);

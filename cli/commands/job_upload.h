@@ -12,8 +12,8 @@
 namespace mobula::internal::cli {
 
 // Queries the head: verb, kind, and argument.
-using AskHead =
-    std::function<Result<nlohmann::ordered_json>(const std::string&, const std::string&, const std::string&)>;
+using AskHead = std::function<Result<nlohmann::ordered_json>(const std::string&, const std::string&,
+                                                             const std::string&)>;
 
 // Packs the files of --workdir and --ship and sends what the head lacks, with progress on a
 // terminal's stderr. Returns the name of the files, empty without files. invalid_argument and

@@ -15,22 +15,25 @@ constexpr Duration busy_backoff = 100ms;
 constexpr int most_tries = 100;
 
 // Retries for a while if the reader is too busy.
-Result<Json> ask_for_part(HeadQuery& asker, const std::string& verb, const std::string& kind, const std::string& argument) {
+Result<Json> ask_for_part(HeadQuery& asker, const std::string& verb, const std::string& kind,
+                          const std::string& argument) {
   for (int tries = 1;; ++tries) {
     auto answer = asker.ask_patiently(verb, kind, argument);
-    if (answer || answer.error().code != ErrorCode::resource_exhausted || tries == most_tries) return answer;
+    if (answer || answer.error().code != ErrorCode::resource_exhausted || tries == most_tries)
+      return answer;
     pause(busy_backoff);
   }
 }
 
-Result<LogChunk> ask_for_log(HeadQuery& asker, const std::string& verb, const std::string& argument, LogPlace& place) {
+Result<LogChunk> ask_for_log(HeadQuery& asker, const std::string& verb, const std::string& argument,
+                             LogPlace& place) {
   const auto part = ask_for_part(asker, verb, to_string(place), argument);
   if (!part) return part.error();
   const auto next = parse_log_place(part->value("next", std::string()));
   if (!next) return next.error();
   place = *next;
-  return LogChunk{asker.bytes(), part->value("left", std::uint64_t{0}), part->value("lost", false) ? 1u : 0u,
-                  part->value("open", false)};
+  return LogChunk{asker.bytes(), part->value("left", std::uint64_t{0}),
+                  part->value("lost", false) ? 1u : 0u, part->value("open", false)};
 }
 
 }  // namespace
@@ -54,7 +57,9 @@ LogSource LogSource::of_head(HeadQuery& asker) {
 
 LogSource LogSource::of_node(HeadQuery& asker, std::string node, std::string log) {
   const Json argument = {{"node_id", std::move(node)}, {"log", std::move(log)}};
-  return LogSource([&asker, text = argument.dump()](LogPlace& place) { return ask_for_log(asker, "log", text, place); });
+  return LogSource([&asker, text = argument.dump()](LogPlace& place) {
+    return ask_for_log(asker, "log", text, place);
+  });
 }
 
 LogSource LogSource::of_job(HeadQuery& asker, std::string job) {

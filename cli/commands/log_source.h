@@ -16,9 +16,9 @@ namespace mobula::internal::cli {
 
 struct LogChunk {
   std::string bytes;
-  std::uint64_t left = 0;       // bytes after this chunk
+  std::uint64_t left = 0;        // bytes after this chunk
   std::uint64_t lost_bytes = 0;  // bytes that are no longer stored; 1 if the number is unknown
-  bool open = true;             // the log may grow
+  bool open = true;              // the log may grow
 };
 
 class LogSource {

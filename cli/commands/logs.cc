@@ -16,14 +16,14 @@
 #include <utility>
 
 #include "base/id.h"
-#include "cli/head_query.h"
+#include "cli/commands/task_log_window.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
+#include "cli/head_query.h"
 #include "cli/output/log_stream.h"
-#include "cli/commands/task_log_window.h"
 #include "protocol/codec/codec.h"
-#include "protocol/process_identity.h"
 #include "protocol/messages/span_facts.h"
+#include "protocol/process_identity.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -33,14 +33,14 @@ using Json = nlohmann::ordered_json;
 
 constexpr Duration shortest_look = 100ms;  // between two queries for more
 constexpr Duration longest_look = 1s;
-constexpr Duration look_again = 2s;         // between two searches for new logs
-constexpr std::size_t max_sources = 64;     // read at the same time
+constexpr Duration look_again = 2s;      // between two searches for new logs
+constexpr std::size_t max_sources = 64;  // read at the same time
 constexpr std::size_t name_digits = 8;
 
 // ---- logs of this machine ----------------------------------------------------------------------
 
 struct LogFile {
-  std::string name;  // name for users: "head", "agent", or the id of a slot
+  std::string name;                // name for users: "head", "agent", or the id of a slot
   std::vector<std::string> paths;  // the newest first
 };
 
@@ -48,22 +48,27 @@ std::vector<LogFile> files_below(const std::string& folder) {
   std::vector<LogFile> files;
   for (const char* name : {"head/head", "mobula", "agent/logs/agent"}) {
     const std::string path = folder + "/" + name;
-    if (path_exists(path + ".log")) files.push_back({fs::path(path).filename().string(), {path + ".log", path + ".1.log"}});
+    if (path_exists(path + ".log"))
+      files.push_back({fs::path(path).filename().string(), {path + ".log", path + ".1.log"}});
   }
   std::error_code code;
-  for (fs::directory_iterator at(folder + "/agent/logs", code), end; !code && at != end; at.increment(code)) {
+  for (fs::directory_iterator at(folder + "/agent/logs", code), end; !code && at != end;
+       at.increment(code)) {
     const std::string name = at->path().filename().string();
     if (!name.starts_with("slot-") || !name.ends_with(".log")) continue;
-    files.push_back({name.substr(0, name.find('.')), {at->path().string(), at->path().string() + ".1"}});
+    files.push_back(
+        {name.substr(0, name.find('.')), {at->path().string(), at->path().string() + ".1"}});
   }
-  std::sort(files.begin(), files.end(), [](const LogFile& a, const LogFile& b) { return a.name < b.name; });
+  std::sort(files.begin(), files.end(),
+            [](const LogFile& a, const LogFile& b) { return a.name < b.name; });
   return files;
 }
 
 // The log of a slot has the last 8 digits of its id as its name.
 std::vector<LogFile> matching(const std::vector<LogFile>& files, const std::string& subject) {
   const bool whole_id = bits_from_hex(subject).has_value();
-  const std::string wanted = whole_id ? "slot-" + subject.substr(subject.size() - name_digits) : subject;
+  const std::string wanted =
+      whole_id ? "slot-" + subject.substr(subject.size() - name_digits) : subject;
   std::vector<LogFile> found;
   for (const auto& file : files) {
     if (file.name == wanted) return {file};
@@ -93,9 +98,10 @@ Result<std::vector<LogFile>> files_here(const CommandLine& line) {
   if (running.size() == 1) names = running;
   if (names.empty()) return std::vector<LogFile>();
   if (names.size() == 1) return files_below(line.state_folder + "/" + names.front());
-  return failure(ErrorCode::invalid_argument,
-                 fmt::format("logs: {} has logs of several clusters ({}, {}, …); choose one with --name", line.state_folder, names[0],
-                             names[1]));
+  return failure(
+      ErrorCode::invalid_argument,
+      fmt::format("logs: {} has logs of several clusters ({}, {}, …); choose one with --name",
+                  line.state_folder, names[0], names[1]));
 }
 
 // ---- following ---------------------------------------------------------------------------------
@@ -137,7 +143,8 @@ std::string text_at(const Json& item, const char* member) {
 
 std::string name_of(const Json& item) {
   const std::string node = text_at(item, "node_id");
-  return node.empty() ? text_at(item, "log") : node.substr(0, name_digits) + "/" + text_at(item, "log");
+  return node.empty() ? text_at(item, "log")
+                      : node.substr(0, name_digits) + "/" + text_at(item, "log");
 }
 
 LogSource source_of(HeadQuery& asker, const Json& item) {
@@ -156,7 +163,9 @@ std::size_t add_sources(HeadQuery& asker, const Json& list, LogStream& stream, b
       std::fprintf(stderr, "mobula: %s: %s\n", name_of(item).c_str(), fault.c_str());
     }
   }
-  const auto rank = [](const Json* item) { return std::pair(item->value("open", Json()) == Json(true), text_at(*item, "changed_at")); };
+  const auto rank = [](const Json* item) {
+    return std::pair(item->value("open", Json()) == Json(true), text_at(*item, "changed_at"));
+  };
   std::ranges::stable_sort(items, std::greater{}, rank);
   std::size_t left_out = 0;
   for (const Json* item : items) {
@@ -167,14 +176,17 @@ std::size_t add_sources(HeadQuery& asker, const Json& list, LogStream& stream, b
     }
   }
   if (left_out > 0 && tells) {
-    std::fprintf(stderr, "mobula: reading %zu logs, omitting %zu more; name a slot, an executor, or a node\n",
-                 max_sources, left_out);
+    std::fprintf(
+        stderr,
+        "mobula: reading %zu logs, omitting %zu more; name a slot, an executor, or a node\n",
+        max_sources, left_out);
   }
   return items.size();
 }
 
 // Merges several logs by the times that agents write before each line.
-int print_list(HeadQuery& asker, const Json& list, const CommandLine& line, std::optional<LinesWanted> wanted = std::nullopt) {
+int print_list(HeadQuery& asker, const Json& list, const CommandLine& line,
+               std::optional<LinesWanted> wanted = std::nullopt) {
   auto stream = LogStream::create(line, wanted);
   if (!stream) return complain(stream.error());
   const auto warnings = list.value("warnings", Json::array());
@@ -185,8 +197,8 @@ int print_list(HeadQuery& asker, const Json& list, const CommandLine& line, std:
     const bool known = !list["items"].empty();
     return complain(failure(ErrorCode::not_found,
                             known ? fmt::format("logs '{}': no log can be read now", line.subject)
-                                   : fmt::format("logs '{}': no stored output of that name; "
-                                                 "'mobula logs' lists all logs",
+                                  : fmt::format("logs '{}': no stored output of that name; "
+                                                "'mobula logs' lists all logs",
                                                 line.subject)));
   }
   if (stream->size() > 1 || may_grow) stream->name_lines();
@@ -202,7 +214,8 @@ int print_list(HeadQuery& asker, const Json& list, const CommandLine& line, std:
 
 std::int64_t pid_of(const Json& timeline, ProcessId wanted) {
   for (const auto& process : timeline.value("processes", Json::array())) {
-    if (text_at(process, "process_id") == wanted.hex()) return process.value("pid", std::int64_t{0});
+    if (text_at(process, "process_id") == wanted.hex())
+      return process.value("pid", std::int64_t{0});
   }
   return 0;
 }
@@ -214,7 +227,9 @@ int print_task(HeadQuery& asker, const Json& task, const CommandLine& line) {
   std::string executor = text_at(task, "executor");
   const bool ended = state == "FINISHED" || state == "FAILED";
   if (!id || (executor.empty() && !ended)) {
-    return complain(failure(ErrorCode::not_found, fmt::format("logs of task {}: no output, because it is {}", line.subject, state)));
+    return complain(
+        failure(ErrorCode::not_found,
+                fmt::format("logs of task {}: no output, because it is {}", line.subject, state)));
   }
   CommandLine of = line;
   std::optional<LinesWanted> wanted;
@@ -222,10 +237,13 @@ int print_task(HeadQuery& asker, const Json& task, const CommandLine& line) {
     const std::int64_t now_us = wall_clock_ms() * 1000;
     const auto process = asker.ask("get", "executors", executor);
     if (!process) return complain(process.error());
-    wanted = LinesWanted{now_us - task.value("since_ms", std::int64_t{0}) * 1000 - 1000, std::numeric_limits<std::int64_t>::max(),
+    wanted = LinesWanted{now_us - task.value("since_ms", std::int64_t{0}) * 1000 - 1000,
+                         std::numeric_limits<std::int64_t>::max(),
                          process->value("pid", std::int64_t{0})};
-    std::fprintf(stderr, "mobula: output of process %jd since it received the task; other calls may be included\n",
-                 static_cast<std::intmax_t>(wanted->pid));
+    std::fprintf(
+        stderr,
+        "mobula: output of process %jd since it received the task; other calls may be included\n",
+        static_cast<std::intmax_t>(wanted->pid));
   } else {
     const auto timeline = asker.ask("timeline", id->hex());
     if (!timeline) return complain(timeline.error());
@@ -234,15 +252,19 @@ int print_task(HeadQuery& asker, const Json& task, const CommandLine& line) {
     const auto run = spans ? run_of(*spans, *id) : std::nullopt;
     if (!run) {
       return complain(failure(ErrorCode::not_found,
-                              fmt::format("logs of task {}: the time of its run is no longer known; `mobula logs JOB` prints all output of its job", id->hex())));
+                              fmt::format("logs of task {}: the time of its run is no longer "
+                                          "known; `mobula logs JOB` prints all output of its job",
+                                          id->hex())));
     }
     executor = run->process.hex();
     wanted = run->lines;
     wanted->pid = pid_of(*timeline, run->process);
     of.follow = false;
     if (run->beside > 0) {
-      std::fprintf(stderr, "mobula: %zu other calls ran in this process within %jd ms; their lines are included\n", run->beside,
-                   static_cast<std::intmax_t>(read_soon / 1ms));
+      std::fprintf(
+          stderr,
+          "mobula: %zu other calls ran in this process within %jd ms; their lines are included\n",
+          run->beside, static_cast<std::intmax_t>(read_soon / 1ms));
     }
   }
   of.subject = executor;
@@ -264,8 +286,10 @@ int print_known(const CommandLine& line) {
   }
   const auto list = asker.ask("logs", "", line.subject);
   if (!list) return complain(list.error());
-  if (!(*list)["items"].empty() || list->value("live", false)) return print_list(asker, *list, line);
-  if (const auto task = asker.ask("get", "tasks", line.subject)) return print_task(asker, *task, line);
+  if (!(*list)["items"].empty() || list->value("live", false))
+    return print_list(asker, *list, line);
+  if (const auto task = asker.ask("get", "tasks", line.subject))
+    return print_task(asker, *task, line);
   return print_list(asker, *list, line);
 }
 
@@ -282,7 +306,8 @@ int list_logs(const CommandLine& line) {
   std::fprintf(stderr, "mobula: %s; logs of this machine:\n", list.error().text.c_str());
   for (const auto& file : *files) {
     std::error_code code;
-    std::printf("%s  %ju bytes  %s\n", file.name.c_str(), static_cast<std::uintmax_t>(fs::file_size(file.paths.front(), code)),
+    std::printf("%s  %ju bytes  %s\n", file.name.c_str(),
+                static_cast<std::uintmax_t>(fs::file_size(file.paths.front(), code)),
                 file.paths.front().c_str());
   }
   return exit_done;
@@ -298,8 +323,10 @@ int show_logs(const CommandLine& line) {
   if (!files) return complain(files.error());
   const auto found = matching(*files, line.subject);
   if (found.size() > 1) {
-    return complain(failure(ErrorCode::invalid_argument,
-                            fmt::format("logs '{}': several logs on this machine; 'mobula logs' lists them", line.subject)));
+    return complain(
+        failure(ErrorCode::invalid_argument,
+                fmt::format("logs '{}': several logs on this machine; 'mobula logs' lists them",
+                            line.subject)));
   }
   if (found.empty()) return print_known(line);
   auto stream = LogStream::create(line);

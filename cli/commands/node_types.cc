@@ -10,9 +10,9 @@
 #include <map>
 #include <set>
 
-#include "cli/command_line.h"
 #include "base/model/executor_bounds.h"
 #include "base/model/label_selector.h"
+#include "cli/command_line.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -103,7 +103,8 @@ Labels labels_of(const Value& value) {
   Labels labels;
   for_each_member(value, [&](const std::string& name, const Value& each) {
     labels[name] = each.text();
-    if (const auto good = check_labels({{name, labels[name]}}); !good) each.wrong(good.error().text);
+    if (const auto good = check_labels({{name, labels[name]}}); !good)
+      each.wrong(good.error().text);
   });
   return labels;
 }
@@ -155,7 +156,8 @@ struct TypeReader {
       InstanceShape instance;
       instance.total = std::min(left, Quantity::whole(1));
       instance.visible_id = std::to_string(shape.instances.size());
-      if (is_unit_instance(name)) instance.types = {accelerator_types.begin(), accelerator_types.end()};
+      if (is_unit_instance(name))
+        instance.types = {accelerator_types.begin(), accelerator_types.end()};
       if (name == resource::gpu) {
         instance.memory_bytes = gpu_memory;
         instance.context_bytes = std::min(gpu_context_memory, gpu_memory);
@@ -166,9 +168,10 @@ struct TypeReader {
   }
 
   planner::NodeType made(const Value& value, std::int64_t workers_of_all) {
-    const bool devices = std::ranges::any_of(
-        amounts, [](const auto& each) { return is_unit_instance(each.first); });
-    if (!devices) type.shape.accelerator_types = {accelerator_types.begin(), accelerator_types.end()};
+    const bool devices =
+        std::ranges::any_of(amounts, [](const auto& each) { return is_unit_instance(each.first); });
+    if (!devices)
+      type.shape.accelerator_types = {accelerator_types.begin(), accelerator_types.end()};
     for (const auto& [name, amount] : amounts) {
       type.shape.resources.push_back(shape_of(name, amount.first, amount.second));
     }
@@ -187,7 +190,8 @@ struct TypeReader {
 
 void pass_over(const Value&) {}
 
-planner::NodeType type_of(const std::string& name, const Value& value, std::int64_t workers_of_all) {
+planner::NodeType type_of(const std::string& name, const Value& value,
+                          std::int64_t workers_of_all) {
   TypeReader reader;
   reader.type.name = name;
   if (const auto good = check_labels({{planner::node_type_label, name}}); !good || name.empty()) {
@@ -195,22 +199,23 @@ planner::NodeType type_of(const std::string& name, const Value& value, std::int6
   }
   bool has_resources = false;
   read_members(
-      value,
-      {{"resources",
-        [&](const Value& each) {
-          has_resources = true;
-          for_each_member(each, [&](const std::string& resource, const Value& amount) {
-            reader.resource_of(resource, amount);
-          });
-        }},
-       {"labels", [&](const Value& each) { reader.type.shape.labels = labels_of(each); }},
-       {"accelerator_type", [&](const Value& each) { reader.accelerator_types.insert(each.text()); }},
-       {"gpu_memory", [&](const Value& each) { reader.gpu_memory = size_of(each); }},
-       {"gpu_context_memory", [&](const Value& each) { reader.gpu_context_memory = size_of(each); }},
-       {"min_workers", [&](const Value& each) { reader.type.min_workers = count_of(each); }},
-       {"max_workers", [&](const Value& each) { reader.max_workers = count_of(each); }},
-       {"node_config", pass_over},
-       {"setup_commands", pass_over}});
+      value, {{"resources",
+               [&](const Value& each) {
+                 has_resources = true;
+                 for_each_member(each, [&](const std::string& resource, const Value& amount) {
+                   reader.resource_of(resource, amount);
+                 });
+               }},
+              {"labels", [&](const Value& each) { reader.type.shape.labels = labels_of(each); }},
+              {"accelerator_type",
+               [&](const Value& each) { reader.accelerator_types.insert(each.text()); }},
+              {"gpu_memory", [&](const Value& each) { reader.gpu_memory = size_of(each); }},
+              {"gpu_context_memory",
+               [&](const Value& each) { reader.gpu_context_memory = size_of(each); }},
+              {"min_workers", [&](const Value& each) { reader.type.min_workers = count_of(each); }},
+              {"max_workers", [&](const Value& each) { reader.max_workers = count_of(each); }},
+              {"node_config", pass_over},
+              {"setup_commands", pass_over}});
   if (!has_resources) value.wrong("has no 'resources'");
   return reader.made(value, workers_of_all);
 }
@@ -237,34 +242,34 @@ NodeTypes types_of(const Value& root) {
   NodeTypes made;
   std::optional<std::int64_t> max_workers;
   std::optional<Value> types;
-  read_members(root,
-               {{"max_workers", [&](const Value& each) { max_workers = count_of(each); }},
-                {"upscaling_speed",
-                 [&](const Value& each) {
-                   made.limits.upscaling_milli = decimal_of(each, 1000).units() / 10;
-                 }},
-                {"idle_timeout_minutes",
-                 [&](const Value& each) {
-                   made.limits.idle_timeout = 6ms * decimal_of(each, 1'000'000).units();
-                 }},
-                {"request_resources",
-                 [&](const Value& each) {
-                   if (!each.node.IsSequence()) each.wrong("is not a list of resources");
-                   for (const auto& one : each.node) {
-                     made.standing.push_back(standing_of({one, each.path}));
-                   }
-                 }},
-                {"available_node_types", [&](const Value& each) { types = each; }},
-                {"cluster_name", pass_over},
-                {"provider", pass_over},
-                {"auth", pass_over},
-                {"head_node_type", pass_over},
-                {"file_mounts", pass_over},
-                {"setup_commands", pass_over}});
+  read_members(root, {{"max_workers", [&](const Value& each) { max_workers = count_of(each); }},
+                      {"upscaling_speed",
+                       [&](const Value& each) {
+                         made.limits.upscaling_milli = decimal_of(each, 1000).units() / 10;
+                       }},
+                      {"idle_timeout_minutes",
+                       [&](const Value& each) {
+                         made.limits.idle_timeout = 6ms * decimal_of(each, 1'000'000).units();
+                       }},
+                      {"request_resources",
+                       [&](const Value& each) {
+                         if (!each.node.IsSequence()) each.wrong("is not a list of resources");
+                         for (const auto& one : each.node) {
+                           made.standing.push_back(standing_of({one, each.path}));
+                         }
+                       }},
+                      {"available_node_types", [&](const Value& each) { types = each; }},
+                      {"cluster_name", pass_over},
+                      {"provider", pass_over},
+                      {"auth", pass_over},
+                      {"head_node_type", pass_over},
+                      {"file_mounts", pass_over},
+                      {"setup_commands", pass_over}});
   if (!types) root.wrong("has no 'available_node_types'");
   if (max_workers) made.limits.max_workers = *max_workers;
   for_each_member(*types, [&](const std::string& name, const Value& each) {
-    if (made.types.size() >= max_types) each.wrong(fmt::format("exceeds the limit of {} types", max_types));
+    if (made.types.size() >= max_types)
+      each.wrong(fmt::format("exceeds the limit of {} types", max_types));
     if (!max_workers && each.node.IsMap() && !each.node["max_workers"]) {
       each.wrong("has no 'max_workers', and the file has none for all types");
     }

@@ -4,9 +4,9 @@
 
 #include <cstdio>
 
-#include "cli/head_query.h"
-#include "cli/exit_code.h"
 #include "cli/commands/node_types.h"
+#include "cli/exit_code.h"
+#include "cli/head_query.h"
 #include "cli/output/output.h"
 #include "cli/output/pager.h"
 #include "cli/tool_client.h"
@@ -33,7 +33,9 @@ Json unserved_json(const planner::Unserved& each, const PlannerState& state) {
                   : !each.class_id.empty() ? each.class_id.hex()
                                            : std::string();
   const auto name = state.names.find(id);
-  Json json = {{"kind", !each.group.empty() ? "placement-group" : id.empty() ? "request" : "slots"},
+  Json json = {{"kind", !each.group.empty() ? "placement-group"
+                        : id.empty()        ? "request"
+                                            : "slots"},
                {"id", id.empty() ? Json(nullptr) : Json(id)},
                {"name", name == state.names.end() ? "" : name->second},
                {"count", each.count}};
@@ -71,7 +73,8 @@ Result<Json> ask(ToolClient& client, const std::string& verb, const std::string&
   const auto text = client.ask(verb, kind);
   if (!text) return text.error();
   Json json = Json::parse(*text, nullptr, false);
-  if (!json.is_object()) return failure(ErrorCode::corrupt, "read the head's answer: not a JSON object");
+  if (!json.is_object())
+    return failure(ErrorCode::corrupt, "read the head's answer: not a JSON object");
   return json;
 }
 
@@ -141,7 +144,8 @@ int show_plan(const CommandLine& line) {
   state->cluster.standing = types->standing;
   const auto document =
       plan_document(planner::plan(state->cluster, types->types, types->limits), *state);
-  const auto text = for_people(line) ? format_plan(document) : format_document(document, line.output, "plan");
+  const auto text =
+      for_people(line) ? format_plan(document) : format_document(document, line.output, "plan");
   if (print_page(text, line) != exit_done) return exit_failed;
   return document["infeasible"].empty() ? exit_done : exit_never_scheduled;
 }

@@ -40,8 +40,8 @@ Request request_of(const Json& json) {
   }
   if (json.value("spread", false)) request.strategy = SpreadStrategy{};
   if (json.contains("node_id")) {
-    request.strategy = NodeAffinityStrategy{id_of<NodeId>(json["node_id"]),
-                                            json.value("soft", false)};
+    request.strategy =
+        NodeAffinityStrategy{id_of<NodeId>(json["node_id"]), json.value("soft", false)};
   }
   return request;
 }
@@ -90,8 +90,8 @@ planner::ClusterNode node_of(const Json& json) {
   const auto label = node.shape.labels.find(planner::node_type_label);
   if (label != node.shape.labels.end()) node.type = label->second;
   node.beside_head = node.shape.find("node:__internal_head__") != nullptr;
-  node.phase = json.at("usable").get<bool>() ? planner::NodePhase::running
-                                             : planner::NodePhase::leaving;
+  node.phase =
+      json.at("usable").get<bool>() ? planner::NodePhase::running : planner::NodePhase::leaving;
   node.held = allocation_of(json.at("held"));
   json.at("task_slots").get_to(node.task_slots);
   json.at("blocked_task_slots").get_to(node.blocked_task_slots);
@@ -156,8 +156,7 @@ Result<PlannerState> planner_state_of(const Json& document) {
     for (const auto& each : document.at("warnings")) state.warnings.push_back(each);
     return state;
   } catch (const std::exception& why) {
-    return failure(ErrorCode::corrupt,
-                   std::string("read the head's planner state: ") + why.what());
+    return failure(ErrorCode::corrupt, std::string("read the head's planner state: ") + why.what());
   }
 }
 
@@ -171,7 +170,8 @@ void add_objects(PlannerState& state, const Json& objects) {
     node.has_objects = !whole || holders.contains(node.id.hex());
   }
   if (!whole) {
-    state.warnings.push_back("plan: the list of stored objects is incomplete, so no node is removed");
+    state.warnings.push_back(
+        "plan: the list of stored objects is incomplete, so no node is removed");
   }
 }
 

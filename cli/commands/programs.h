@@ -49,7 +49,7 @@ struct AgentPlan {
   Duration gpu_watch_period = std::chrono::seconds(1);
   bool driver_agent = false;
   bool waits_for_head = true;
-  bool beside_head = false;  // on the head's machine, started with it
+  bool beside_head = false;                           // on the head's machine, started with it
   Duration drain_timeout = std::chrono::seconds(30);  // for running calls at the end
   LogLevel log_level = LogLevel::info;
   std::string log_file;
@@ -68,8 +68,9 @@ struct Report {
 struct Programs {
   // Both run until a signal stops them, and return an exit code. `listening` is called when the
   // head has an address; an agent can then wait for it.
-  std::function<int(const HeadPlan&, const std::function<void(const HeadFile&)>& listening,
-                    const std::function<void(const HeadFile&, const std::vector<std::string>& warnings)>& ready)>
+  std::function<int(
+      const HeadPlan&, const std::function<void(const HeadFile&)>& listening,
+      const std::function<void(const HeadFile&, const std::vector<std::string>& warnings)>& ready)>
       head;
   // `waiting` gets the reason why an agent waits for its head.
   std::function<int(const AgentPlan&, const std::function<void(const AgentFile&)>& ready,
@@ -82,7 +83,8 @@ struct Programs {
   std::function<int(const std::function<int()>& body)> under_keeper;
   // Runs `body` in the background and returns its message when it is ready. `waiting` gets reasons
   // for waiting. If `given_up`, which is polled, returns true, the process is ended and awaited.
-  std::function<Result<std::string>(const std::string& log_path, const std::function<int(const Report&)>& body,
+  std::function<Result<std::string>(const std::string& log_path,
+                                    const std::function<int(const Report&)>& body,
                                     const std::function<void(const std::string&)>& waiting,
                                     const std::function<bool()>& given_up)>
       in_background;

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "protocol/program/cluster_files.h"
 #include "protocol/process_identity.h"
+#include "protocol/program/cluster_files.h"
 
 namespace mobula::internal::cli {
 namespace {

@@ -44,7 +44,9 @@ ServiceNotice ServiceNotice::of_environment() {
   return notice;
 }
 
-void ServiceNotice::ready(std::string_view status) const { send(fmt::format("READY=1\nSTATUS={}\n", status)); }
+void ServiceNotice::ready(std::string_view status) const {
+  send(fmt::format("READY=1\nSTATUS={}\n", status));
+}
 void ServiceNotice::ending() const { send("STOPPING=1\n"); }
 void ServiceNotice::alive() const { send("WATCHDOG=1\n"); }
 

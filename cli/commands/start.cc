@@ -17,15 +17,15 @@
 
 #include "base/fd.h"
 #include "cli/child.h"
-#include "cli/exit_code.h"
-#include "cli/find_cluster.h"
 #include "cli/commands/head_flags.h"
-#include "cli/output/log_lines.h"
-#include "cli/output/output.h"
 #include "cli/commands/start_for_driver.h"
 #include "cli/commands/supervisor.h"
-#include "cli/output/table_columns.h"
 #include "cli/commands/token_commands.h"
+#include "cli/exit_code.h"
+#include "cli/find_cluster.h"
+#include "cli/output/log_lines.h"
+#include "cli/output/output.h"
+#include "cli/output/table_columns.h"
 #include "cli/tool_client.h"
 #include "protocol/process_identity.h"
 
@@ -110,7 +110,8 @@ class Start {
       plan_.is_service = true;
       int code = exit_done;
       const Report report{[&](const std::string& message) { tell(message); },
-                          [&](const std::string& why) { code = complain_of_start(why); }, say_waiting};
+                          [&](const std::string& why) { code = complain_of_start(why); },
+                          say_waiting};
       const int ended = supervise(programs_, plan_, report);
       return code != exit_done ? code : ended;
     }
@@ -126,7 +127,6 @@ class Start {
     tell(*started);
     return exit_done;
   }
-
 
   // Reports the result of a start without starting.
   int check() {
@@ -163,13 +163,15 @@ class Start {
     auto child = Child::start([&](const Child::Tell&) {
       auto client = ToolClient::open(cluster);
       const auto pong = client ? client->ask("ping") : client.error();
-      if (!pong) return exit_code_of(pong.error()) != exit_refused ? exit_done : complain(pong.error());
+      if (!pong)
+        return exit_code_of(pong.error()) != exit_refused ? exit_done : complain(pong.error());
       return refuse_readable_keys();
     });
     if (!child) return exit_done;
     pollfd ended{child->told_fd(), POLLIN, 0};
     if (::poll(&ended, 1, unsaid_ms) == 0) {
-      say_waiting(line_.address + ": no answer from the head, or from the name server about its address");
+      say_waiting(line_.address +
+                  ": no answer from the head, or from the name server about its address");
     }
     if (child->wait() != exit_refused) return exit_done;
     return complain(failure(ErrorCode::permission_denied, child->last_words()));
@@ -187,20 +189,25 @@ class Start {
     const auto tokens = answer ? Json::parse(*answer, nullptr, false) : Json();
     if (!tokens.is_object()) return exit_done;
     for (const auto& token : tokens.value("items", Json::array())) {
-      if (token.value("role", std::string()) != "driver" || token.value("state", std::string()) != "VALID") continue;
+      if (token.value("role", std::string()) != "driver" ||
+          token.value("state", std::string()) != "VALID")
+        continue;
       return complain(failure(
           ErrorCode::permission_denied,
-          fmt::format("start --address {}: jobs of this worker could read {}, and driver token '{}' exists, whose jobs would "
-                      "control the cluster; start the worker as another user, or add --expose-head-keys",
-                      line_.address, *path, token.value("name", std::string()))));
+          fmt::format(
+              "start --address {}: jobs of this worker could read {}, and driver token '{}' "
+              "exists, whose jobs would "
+              "control the cluster; start the worker as another user, or add --expose-head-keys",
+              line_.address, *path, token.value("name", std::string()))));
     }
     return exit_done;
   }
 
   std::optional<std::string> readable_operator_key() const {
     if (!key_) return std::nullopt;
-    for (const auto& folder : {line_.state_folder + "/" + cluster_, default_state_folder() + "/" + cluster_,
-                               fs::path(key_path_).parent_path().string()}) {
+    for (const auto& folder :
+         {line_.state_folder + "/" + cluster_, default_state_folder() + "/" + cluster_,
+          fs::path(key_path_).parent_path().string()}) {
       const std::string path = folder + "/head/operator.key";
       if (::access(path.c_str(), R_OK) != 0) continue;
       const auto key = load_key_file(path);
@@ -257,15 +264,17 @@ class Start {
     if (line_.start.insecure) return {};
     if (line_.key_file.empty() && !line_.token.empty()) {
       return failure(ErrorCode::invalid_argument,
-              "start: MOBULA_TOKEN holds a token of a driver or an observer, which cannot add a machine; give --key FILE, or --join "
-              "with a token of `mobula token create --role agent`");
+                     "start: MOBULA_TOKEN holds a token of a driver or an observer, which cannot "
+                     "add a machine; give --key FILE, or --join "
+                     "with a token of `mobula token create --role agent`");
     }
     key_path_ =
         line_.key_file.empty() ? known_key_for(line_.state_folder, line_.address) : line_.key_file;
     if (key_path_.empty()) {
       return failure(ErrorCode::invalid_argument,
-          fmt::format("join {}: no key file of the cluster; give it with --key (it is on the head's machine "
-                      "in <state directory>/<cluster>/",
+                     fmt::format("join {}: no key file of the cluster; give it with --key (it is "
+                                 "on the head's machine "
+                                 "in <state directory>/<cluster>/",
                                  line_.address));
     }
     auto key = load_key_file(key_path_);
@@ -298,9 +307,13 @@ class Start {
     const std::string join = fmt::format("mobula start --address {}{}", address,
                                          keyless ? " --insecure" : " --key " + shell_word(key));
     if (line_.output != OutputFormat::table) {
-      Json json = {{"apiVersion", "mobula/v1"},      {"kind", "Started"},
-                   {"cluster_name", cluster_},       {"address", address},
-                   {"key_file", keyless ? "" : key}, {"join", join}, {"warnings", warnings}};
+      Json json = {{"apiVersion", "mobula/v1"},
+                   {"kind", "Started"},
+                   {"cluster_name", cluster_},
+                   {"address", address},
+                   {"key_file", keyless ? "" : key},
+                   {"join", join},
+                   {"warnings", warnings}};
       if (told.contains("node_id")) json["node_id"] = told["node_id"];
       if (told.contains("http")) json["http"] = told["http"];
       std::fputs(format_document(json, line_.output, {}).c_str(), stdout);
@@ -315,7 +328,8 @@ class Start {
       if (agent_runs_) std::printf("The agent of this machine is already running.\n");
     } else {
       std::printf("Node %s joined cluster '%s'. Head: %s\n",
-                  told.value("node_id", std::string()).c_str(), printable(cluster_).c_str(), address.c_str());
+                  told.value("node_id", std::string()).c_str(), printable(cluster_).c_str(),
+                  address.c_str());
     }
     std::fflush(stdout);
   }
@@ -323,13 +337,18 @@ class Start {
   // Amounts above the memory of the machine: the kernel ends tasks that use them.
   std::vector<std::string> beyond_memory() const {
     if (!plan_.agent) return {};
-    const auto total = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+    const auto total =
+        static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
     const NodeFlags& node = line_.start.node;
     std::vector<std::string> warnings;
-    for (const auto& [flag, bytes] : {std::pair("--memory", node.memory_bytes), std::pair("--object-store-memory", node.object_store_bytes),
-                                      std::pair("--executor-memory", line_.start.executor_memory_bytes)}) {
+    for (const auto& [flag, bytes] :
+         {std::pair("--memory", node.memory_bytes),
+          std::pair("--object-store-memory", node.object_store_bytes),
+          std::pair("--executor-memory", line_.start.executor_memory_bytes)}) {
       if (!bytes || *bytes <= total) continue;
-      warnings.push_back(fmt::format("{} {}: above the memory of this machine, {}; give at most that", flag, size_text(*bytes), size_text(total)));
+      warnings.push_back(
+          fmt::format("{} {}: above the memory of this machine, {}; give at most that", flag,
+                      size_text(*bytes), size_text(total)));
     }
     return warnings;
   }
@@ -343,7 +362,8 @@ class Start {
       running += head && runs(*head) ? 1 : 0;
     }
     const bool usual = line_.state_folder == default_state_folder();
-    const std::string from = usual ? "" : "MOBULA_STATE_DIR=" + shell_word(line_.state_folder) + " ";
+    const std::string from =
+        usual ? "" : "MOBULA_STATE_DIR=" + shell_word(line_.state_folder) + " ";
     return from + (usual && running == 1 ? "" : "MOBULA_ADDRESS=" + address + " ") + "./app";
   }
 
@@ -354,8 +374,10 @@ class Start {
       std::printf("HTTP pages: %s. Example:\n  curl %s/healthz\n", url.c_str(), url.c_str());
       return;
     }
-    std::printf("HTTP pages: %s. Example:\n  curl -H \"Authorization: Bearer $(cat %s)\" %s/api/v1/status\n", url.c_str(),
-                token.c_str(), url.c_str());
+    std::printf(
+        "HTTP pages: %s. Example:\n  curl -H \"Authorization: Bearer $(cat %s)\" "
+        "%s/api/v1/status\n",
+        url.c_str(), token.c_str(), url.c_str());
   }
 
   const Programs& programs_;
@@ -376,7 +398,9 @@ int start(const Programs& programs, CommandLine& line) {
     const auto as_before = add_head_flags_of_before(line);
     if (!as_before) return complain(as_before.error());
     if (!as_before->empty()) {
-      std::fprintf(stderr, "mobula: reused flags of the previous start: %s (--no-reuse-flags omits them)\n", as_before->c_str());
+      std::fprintf(stderr,
+                   "mobula: reused flags of the previous start: %s (--no-reuse-flags omits them)\n",
+                   as_before->c_str());
     }
   }
   if (line.start.check_only) return Start(programs, line).check();

@@ -11,9 +11,9 @@
 
 #include "base/fd.h"
 #include "base/id.h"
+#include "cli/commands/supervisor.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
-#include "cli/commands/supervisor.h"
 #include "protocol/tickets/token.h"
 
 namespace mobula::internal::cli {

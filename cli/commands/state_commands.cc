@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "cli/head_query.h"
 #include "cli/exit_code.h"
 #include "cli/filters.h"
+#include "cli/head_query.h"
 #include "cli/output/output.h"
 #include "cli/output/pager.h"
 #include "cli/output/screen.h"
@@ -56,7 +56,10 @@ int show_status(const CommandLine& line) {
     if (line.watch && for_people(line) && output_is_screen()) return watch_status(asker, line);
     int code = exit_done;
     if (status) {
-      code = for_people(line) ? print_page(format_status(*status, coloured(line)) + (line.watch ? "\n" : ""), line) : print(*status, line);
+      code =
+          for_people(line)
+              ? print_page(format_status(*status, coloured(line)) + (line.watch ? "\n" : ""), line)
+              : print(*status, line);
     } else {
       complain(status.error());
       asker.forget();
@@ -94,7 +97,8 @@ void in_order_of_submission(Json& items) {
 // all of them.
 std::optional<std::int64_t> rows_wanted(const CommandLine& line, const Filters& filters) {
   if (line.limit >= 0) return line.limit;
-  const bool by_owners = std::ranges::all_of(filters, [&](const auto& each) { return owners_apply(line.kind, each.first, each.second); });
+  const bool by_owners = std::ranges::all_of(
+      filters, [&](const auto& each) { return owners_apply(line.kind, each.first, each.second); });
   if (!by_owners || !line.labels.empty() || !line.table.sort_by.empty()) return std::nullopt;
   return usual_rows;
 }
@@ -102,24 +106,31 @@ std::optional<std::int64_t> rows_wanted(const CommandLine& line, const Filters& 
 Result<Json> list_of(HeadQuery& asker, const CommandLine& line) {
   const Filters filters = named_as_fields(line.kind, line.filters);
   if (line.limit >= 0 && line.kind != "tasks") {
-    return failure(ErrorCode::invalid_argument, "--limit: only for tasks; " + line.kind + " are listed completely");
+    return failure(ErrorCode::invalid_argument,
+                   "--limit: only for tasks; " + line.kind + " are listed completely");
   }
   const auto rows = line.kind == "tasks" ? rows_wanted(line, filters) : std::nullopt;
-  auto list = asker.ask("list", line.kind, filters_for_owners(line.kind, filters, rows ? std::to_string(*rows) : ""));
+  auto list = asker.ask("list", line.kind,
+                        filters_for_owners(line.kind, filters, rows ? std::to_string(*rows) : ""));
   // Heads of earlier releases have no limit.
   if (!list && rows && line.limit < 0 && list.error().code == ErrorCode::invalid_argument) {
     list = asker.ask("list", line.kind, filters_for_owners(line.kind, filters));
   }
   // They also lack some member names; this program then filters their list.
-  const auto is_newer = [](const auto& filter) { return filter.first == "node_id" || filter.first == "object_id"; };
-  if (!list && line.kind == "transfers" && list.error().code == ErrorCode::invalid_argument && std::ranges::any_of(filters, is_newer)) {
+  const auto is_newer = [](const auto& filter) {
+    return filter.first == "node_id" || filter.first == "object_id";
+  };
+  if (!list && line.kind == "transfers" && list.error().code == ErrorCode::invalid_argument &&
+      std::ranges::any_of(filters, is_newer)) {
     Filters older = filters;
     std::erase_if(older, is_newer);
-    if (auto again = asker.ask("list", line.kind, filters_for_owners(line.kind, older))) list = std::move(again);
+    if (auto again = asker.ask("list", line.kind, filters_for_owners(line.kind, older)))
+      list = std::move(again);
   }
   if (!list) return list.error();
   if (line.kind == "submissions") in_order_of_submission((*list)["items"]);
-  if (auto known = check_filters(line.kind, filters, (*list)["items"]); !known) return known.error();
+  if (auto known = check_filters(line.kind, filters, (*list)["items"]); !known)
+    return known.error();
   keep_matching(*list, filters);
   keep_with_labels(*list, line.labels);
   return list;
@@ -132,16 +143,20 @@ int list_items(const CommandLine& line) {
   const auto on_screen = [&](const Screen&, char) {
     auto list = list_of(asker, line);
     if (!list) asker.forget();
-    const auto text = list ? format_document(std::move(*list), line.output, line.kind, style_of(line), 0) : list.error();
+    const auto text =
+        list ? format_document(std::move(*list), line.output, line.kind, style_of(line), 0)
+             : list.error();
     return text ? *text : "mobula: " + text.error().text + "\n";
   };
   for (;;) {
     auto list = list_of(asker, line);
     if (!list) return complain(list.error());
-    if (line.watch && for_people(line) && output_is_screen()) return watch_on_screen(line.watch_seconds, on_screen);
+    if (line.watch && for_people(line) && output_is_screen())
+      return watch_on_screen(line.watch_seconds, on_screen);
     const bool empty = is_empty_table(*list, line);
     const int code = print(std::move(*list), line);
-    if (empty && code == exit_done) note_empty(line.kind == "submissions" ? "submitted jobs" : line.kind, line);
+    if (empty && code == exit_done)
+      note_empty(line.kind == "submissions" ? "submitted jobs" : line.kind, line);
     if (!line.watch || code != exit_done) return code;
     pause(Duration(static_cast<std::int64_t>(line.watch_seconds * 1e9)));
   }
@@ -152,7 +167,8 @@ int show_memory(const CommandLine& line) {
   auto report = asker.ask("list", "memory");
   if (!report) return complain(report.error());
   const bool page = for_people(line) && line.table.columns.empty() && line.table.sort_by.empty();
-  return page ? print_page(format_memory(*report, coloured(line)), line) : print(std::move(*report), line, "memory");
+  return page ? print_page(format_memory(*report, coloured(line)), line)
+              : print(std::move(*report), line, "memory");
 }
 
 int get_item(const CommandLine& line) {
@@ -164,17 +180,20 @@ int get_item(const CommandLine& line) {
   }
   if (!item) return complain(item.error());
   // A one-row table shows too little of a single item, unless the user names columns.
-  if (line.output == OutputFormat::table && line.table.columns.empty()) return print_page(to_yaml(*item), line);
+  if (line.output == OutputFormat::table && line.table.columns.empty())
+    return print_page(to_yaml(*item), line);
   return print(*item, line);
 }
 
 int summarise(const CommandLine& line) {
   HeadQuery asker(line);
   std::vector<std::pair<std::string, Json>> lists;
-  for (const char* kind : {"nodes", "jobs", "actors", "leases", "executors", "placement-groups", "task-counts"}) {
+  for (const char* kind :
+       {"nodes", "jobs", "actors", "leases", "executors", "placement-groups", "task-counts"}) {
     auto list = asker.ask("list", kind);
     // Heads of earlier releases do not count tasks; this program counts them.
-    if (!list && list.error().code == ErrorCode::invalid_argument && kind == std::string("task-counts")) {
+    if (!list && list.error().code == ErrorCode::invalid_argument &&
+        kind == std::string("task-counts")) {
       kind = "tasks";
       list = asker.ask("list", kind);
     }
@@ -190,8 +209,9 @@ int explain(const CommandLine& line) {
   HeadQuery asker(line);
   const auto explanation = asker.ask("explain", "", line.subject);
   if (!explanation) return complain(explanation.error());
-  const int code =
-      for_people(line) ? print_page(format_explanation(*explanation, coloured(line)), line) : print(*explanation, line);
+  const int code = for_people(line)
+                       ? print_page(format_explanation(*explanation, coloured(line)), line)
+                       : print(*explanation, line);
   if (code != exit_done) return code;
   return explanation->value("feasible", true) ? exit_done : exit_never_scheduled;
 }

@@ -13,9 +13,9 @@
 
 #include "base/fd.h"
 #include "base/time.h"
+#include "cli/commands/run_record.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
-#include "cli/commands/run_record.h"
 #include "cli/tool_client.h"
 #include "protocol/process_identity.h"
 
@@ -60,8 +60,7 @@ void end_jobs(const std::string& folder) {
   auto client = ToolClient::open(cluster);
   const auto done = client ? client->ask("stop", {}, {}, head_timeout) : client.error();
   if (!done) {
-    std::fprintf(stderr, "mobula: end the jobs of the head: %s\n",
-                 done.error().text.c_str());
+    std::fprintf(stderr, "mobula: end the jobs of the head: %s\n", done.error().text.c_str());
   }
 }
 
@@ -119,10 +118,10 @@ int stop(const CommandLine& line) {
     for (const auto& record : records) {
       if (!end(record, grace)) {
         return complain(
-            failure(ErrorCode::timed_out,
-                 fmt::format("stop cluster '{1}': process {0} was killed and has not exited yet; a device may hold "
-                             "it; run the command again later",
-                                record.pid, name)));
+            failure(ErrorCode::timed_out, fmt::format("stop cluster '{1}': process {0} was killed "
+                                                      "and has not exited yet; a device may hold "
+                                                      "it; run the command again later",
+                                                      record.pid, name)));
       }
       ::unlink(record.path.c_str());
     }
@@ -137,9 +136,9 @@ int stop(const CommandLine& line) {
     std::printf("No cluster runs from %s.\n", line.state_folder.c_str());
     return exit_done;
   }
-  return complain(failure(
-      ErrorCode::not_found,
-      fmt::format("stop cluster '{}': no process of it runs from {}", line.cluster, line.state_folder)));
+  return complain(
+      failure(ErrorCode::not_found, fmt::format("stop cluster '{}': no process of it runs from {}",
+                                                line.cluster, line.state_folder)));
 }
 
 }  // namespace mobula::internal::cli

@@ -15,9 +15,9 @@
 
 #include "base/time.h"
 #include "cli/child.h"
-#include "cli/exit_code.h"
 #include "cli/commands/run_record.h"
 #include "cli/commands/service_notice.h"
+#include "cli/exit_code.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -27,7 +27,7 @@ using Json = nlohmann::ordered_json;
 // After the driver exits, no process waits for an orderly end.
 constexpr Duration together_timeout = 1s;
 constexpr int signal_codes = 128;  // added to the signal that terminated a process
-constexpr int poll_ms = 20;  // in case the end of a child coincides with another signal
+constexpr int poll_ms = 20;        // in case the end of a child coincides with another signal
 
 struct StartFault {
   int exit;
@@ -102,10 +102,13 @@ class Supervisor {
     const auto body = [this](const Child::Tell& tell) {
       return programs_.head(
           *plan_.head,
-          [&](const HeadFile& file) { tell(Json{{"address", file.address}}.dump(), false); },
+          [&](const HeadFile& file) {
+            tell(Json{{"address", file.address}}.dump(), false);
+          },
           [&](const HeadFile& file, const std::vector<std::string>& warnings) {
             Json told{{"address", file.address}, {"warnings", warnings}};
-            if (!file.http_url.empty()) told["http"] = {{"url", file.http_url}, {"token_file", file.http_token_file}};
+            if (!file.http_url.empty())
+              told["http"] = {{"url", file.http_url}, {"token_file", file.http_token_file}};
             tell(told.dump(), true);
           });
     };
@@ -154,7 +157,9 @@ class Supervisor {
                  .dump(),
              true);
       };
-      return programs_.agent(plan, ready, [&](const std::string& why) { tell(Json{{"waiting", why}}.dump(), false); });
+      return programs_.agent(plan, ready, [&](const std::string& why) {
+        tell(Json{{"waiting", why}}.dump(), false);
+      });
     };
     auto child = Child::start(body, programs_.under_keeper);
     if (!child) return StartFault{exit_failed, child.error().text};
@@ -168,16 +173,20 @@ class Supervisor {
     const Time quiet_until = monotonic_now() + plan_.unsaid;
     bool quiet = is_agent;
     for (;;) {
-      const auto quiet_ms = std::chrono::ceil<std::chrono::milliseconds>(quiet_until - monotonic_now()).count();
-      const bool is_told = wait_for_news(child.told_fd(), quiet ? static_cast<int>(std::max<std::int64_t>(0, quiet_ms)) : -1);
+      const auto quiet_ms =
+          std::chrono::ceil<std::chrono::milliseconds>(quiet_until - monotonic_now()).count();
+      const bool is_told = wait_for_news(
+          child.told_fd(), quiet ? static_cast<int>(std::max<std::int64_t>(0, quiet_ms)) : -1);
       if (asked_ != 0) {
-        return StartFault{exit_interrupted, "start: interrupted; all started processes have ended, no agent runs"};
+        return StartFault{exit_interrupted,
+                          "start: interrupted; all started processes have ended, no agent runs"};
       }
       if (!is_told && head_ && head_->ended()) return fault_of(*head_, "the head");
       if (!is_told && quiet && monotonic_now() >= quiet_until) {
         quiet = false;
         // The cause may be a name server or a device that does not respond.
-        if (report_.waiting) report_.waiting("agent: no report yet; its log is " + plan_.agent->log_file);
+        if (report_.waiting)
+          report_.waiting("agent: no report yet; its log is " + plan_.agent->log_file);
       }
       if (!is_told) continue;
       quiet = false;
@@ -198,8 +207,9 @@ class Supervisor {
     const int code = child.wait();
     const std::string words = child.last_words();
     return {code == exit_done || code > exit_not_found ? exit_failed : code,
-            words.empty() ? fmt::format("start {}: exited with code {} before it was ready", what, code)
-                          : words};
+            words.empty()
+                ? fmt::format("start {}: exited with code {} before it was ready", what, code)
+                : words};
   }
 
   // Waits for a signal, the end of a life descriptor, or input at `ready`. Returns whether there is
@@ -236,7 +246,8 @@ class Supervisor {
       notice_.alive();
       alive_at_ = monotonic_now() + *every;
     }
-    return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(alive_at_ - monotonic_now()).count());
+    return static_cast<int>(
+        std::chrono::ceil<std::chrono::milliseconds>(alive_at_ - monotonic_now()).count());
   }
 
   // Returns the earlier of that time and the restart of a head; -1 if neither is due.
@@ -292,7 +303,8 @@ class Supervisor {
   const Programs& programs_;
   const SupervisorPlan& plan_;
   const Report& report_;
-  const ServiceNotice notice_ = plan_.is_service ? ServiceNotice::of_environment() : ServiceNotice();
+  const ServiceNotice notice_ =
+      plan_.is_service ? ServiceNotice::of_environment() : ServiceNotice();
   Time alive_at_;
   Fd signals_;
   std::optional<Child> head_;

@@ -24,8 +24,9 @@ struct SupervisorPlan {
   // Readable when no process waits for the start any more. The start is then abandoned.
   int starter_fd = -1;
   Duration unsaid = std::chrono::seconds(10);  // silence of an agent before a report
-  int life_fd = -1;     // end of file ends all processes
-  Duration restart_backoff_initial = std::chrono::milliseconds(200);  // before a crashed head is restarted
+  int life_fd = -1;                            // end of file ends all processes
+  Duration restart_backoff_initial =
+      std::chrono::milliseconds(200);  // before a crashed head is restarted
   Duration restart_backoff_max = std::chrono::seconds(30);
 };
 

@@ -15,14 +15,14 @@
 
 #include "base/id.h"
 #include "cli/command_line.h"
-#include "cli/exit_code.h"
 #include "cli/commands/symmetric_options.h"
+#include "cli/exit_code.h"
 #include "cli/output/help_renderer.h"
 #include "cli/tool_client.h"
 #include "deploy/launch_dir.h"
-#include "deploy/rank_rendezvous.h"
 #include "deploy/own_address.h"
 #include "deploy/process.h"
+#include "deploy/rank_rendezvous.h"
 #include "protocol/program/cluster_files.h"
 
 namespace mobula::internal::cli {
@@ -31,21 +31,21 @@ namespace {
 namespace fs = std::filesystem;
 using deploy::Command;
 using deploy::LaunchDir;
-using deploy::RankRendezvous;
 using deploy::Place;
 using deploy::PlaceNote;
 using deploy::Process;
 using deploy::RankNote;
+using deploy::RankRendezvous;
 using deploy::RunNote;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* cluster_name = "symmetric";
-constexpr Duration glance = 50ms;  // between two reads of the directory before the start
+constexpr Duration glance = 50ms;         // between two reads of the directory before the start
 constexpr Duration later_glance = 250ms;  // while the program runs
 constexpr Duration sign_of_life =
     1s;  // between two notes of a waiting rank; also makes NFS refresh
 constexpr Duration head_interval = 5s;  // between two checks of the head
-constexpr Duration stillness = 10s;  // after which a silent holder of a place is considered dead
+constexpr Duration stillness = 10s;     // after which a silent holder of a place is considered dead
 constexpr int head_silences = 3;        // after which the head is considered dead
 constexpr Duration farewell = 5s;       // for the other ranks to leave, with their grace
 constexpr int exit_cannot_run = 126;
@@ -127,11 +127,10 @@ class Rank {
     const auto note = meeting_->look();
     if (note && !note->over && head_answers(*note)) {
       meeting_.reset();  // it belongs to the other launch
-      end_with(
-          exit_failed,
-                 fmt::format("symmetric: another launch uses the directory {}; separate them with --run NAME, or give "
-                            "another `--shared-folder`",
-                      folder_));
+      end_with(exit_failed, fmt::format("symmetric: another launch uses the directory {}; separate "
+                                        "them with --run NAME, or give "
+                                        "another `--shared-folder`",
+                                        folder_));
     }
     meeting_->clear();
   }
@@ -150,12 +149,12 @@ class Rank {
       for (int each = next; each < place_.size; ++each) {
         const auto rank = meeting_->of_rank(each);
         if (rank && rank->token == note_.token && rank->state == "failed") {
-          end_with(exit_failed,
-                   fmt::format("join rank {} on {}: {}", each, rank->host, rank->why));
+          end_with(exit_failed, fmt::format("join rank {} on {}: {}", each, rank->host, rank->why));
         }
       }
       end_if_asked();
-      if (service_->ended()) end_with(exit_failed, "symmetric: the head exited while ranks were joining");
+      if (service_->ended())
+        end_with(exit_failed, "symmetric: the head exited while ranks were joining");
       if (monotonic_now() >= until) end_with(exit_timed_out, missing_ranks());
     }
   }
@@ -173,7 +172,8 @@ class Rank {
                            rank ? " (" + rank->state + " on " + rank->host + ")" : "");
     }
     return fmt::format(
-        "symmetric: {} of {} ranks did not join in time: {}; check that all of them share the directory {}, and reach "
+        "symmetric: {} of {} ranks did not join in time: {}; check that all of them share the "
+        "directory {}, and reach "
         "{}?",
         count, place_.size, names, folder_, note_.address);
   }
@@ -234,9 +234,9 @@ class Rank {
     for (;; watch(glance)) {
       end_if_asked();
       if (monotonic_now() >= until) {
-        end_with(exit_timed_out,
-                 fmt::format("symmetric: no note of rank 0 in {} in time; check that all ranks share that directory",
-                             folder_));
+        end_with(exit_timed_out, fmt::format("symmetric: no note of rank 0 in {} in time; check "
+                                             "that all ranks share that directory",
+                                             folder_));
       }
       if (said == Time() || monotonic_now() - said >= sign_of_life) {
         say("waiting");
@@ -249,7 +249,8 @@ class Rank {
       }
       if (note->over && place_.unique)
         end_with(exit_failed,
-                 fmt::format("symmetric: rank 0 exited with code {} before all ranks joined", note->code));
+                 fmt::format("symmetric: rank 0 exited with code {} before all ranks joined",
+                             note->code));
       if (note->over || !head_answers(*note)) continue;
       note_ = *note;
       return;
@@ -259,7 +260,10 @@ class Rank {
   // The directory disappeared while this rank waited: an earlier launch has ended.
   void come_again() {
     if (place_.unique)
-      end_with(exit_failed, fmt::format("symmetric: rank 0 exited and removed the directory {} before all ranks joined", folder_));
+      end_with(exit_failed,
+               fmt::format(
+                   "symmetric: rank 0 exited and removed the directory {} before all ranks joined",
+                   folder_));
     open_meeting();
     holds_place_ = false;
     take_place();
@@ -326,7 +330,8 @@ class Rank {
       if (now && seen && (now->self != seen->self || now->beat != seen->beat)) end_for_company();
       if (!seen) seen = now;
       const bool gone = seen && deploy::is_gone(*seen);
-      if (seen && (gone || monotonic_now() >= until)) meeting_->leave_place(place_.rank, seen->self);
+      if (seen && (gone || monotonic_now() >= until))
+        meeting_->leave_place(place_.rank, seen->self);
       if (gone) seen.reset();
       if (monotonic_now() >= until + stillness) end_for_company();
       watch(later_glance);
@@ -338,10 +343,12 @@ class Rank {
 
   [[noreturn]] void end_for_company() {
     meeting_.reset();  // it belongs to the other launch
-    end_with(exit_failed,
-                 fmt::format("symmetric: another launch uses the directory {} and has a rank {}; separate them with "
-                            "--run NAME, or give another `--shared-folder`",
-                         folder_, place_.rank));
+    end_with(
+        exit_failed,
+        fmt::format(
+            "symmetric: another launch uses the directory {} and has a rank {}; separate them with "
+            "--run NAME, or give another `--shared-folder`",
+            folder_, place_.rank));
   }
 
   // Refreshes the note once per second while this rank waits.
@@ -386,14 +393,16 @@ class Rank {
       if (line != std::string::npos) {
         started_ = Json::parse(told_.substr(0, line), nullptr, false);
         if (started_.is_object()) return;
-        end_with(exit_failed, "symmetric: unexpected output of mobula start: " + told_.substr(0, line));
+        end_with(exit_failed,
+                 "symmetric: unexpected output of mobula start: " + told_.substr(0, line));
       }
       end_if_asked();
       if (const auto code = service_->ended()) {
         watch(Duration(0));  // reads its last lines
         end_with(*code == 0 ? static_cast<int>(exit_failed) : *code);
       }
-      if (monotonic_now() >= until) end_with(exit_timed_out, "symmetric: mobula start was not ready in time");
+      if (monotonic_now() >= until)
+        end_with(exit_timed_out, "symmetric: mobula start was not ready in time");
     }
   }
 
@@ -476,10 +485,12 @@ class Rank {
       watch(Duration(0));
       service_.reset();
     }
-    const bool others_came = meeting_ && own_place_.beat > 0 && !meeting_->beat(place_.rank, own_place_);
+    const bool others_came =
+        meeting_ && own_place_.beat > 0 && !meeting_->beat(place_.rank, own_place_);
     if (meeting_ && !own_place_.self.empty()) meeting_->leave_place(place_.rank, own_place_.self);
     if (place_.rank == 0 && meeting_ && !others_came) meeting_->close(all_have_left);
-    if (place_.rank != 0) say(code == exit_done ? "left" : "failed", why_.empty() ? last_words_ : why_, true);
+    if (place_.rank != 0)
+      say(code == exit_done ? "left" : "failed", why_.empty() ? last_words_ : why_, true);
   }
 
   bool others_have_left() const {
@@ -506,7 +517,7 @@ class Rank {
   std::string words_;  // its stderr: an incomplete line
   std::string last_words_;
   std::string why_;  // reason for the end of this rank
-  int asked_ = 0;  // signal that this process received
+  int asked_ = 0;    // signal that this process received
   bool from_terminal_ = false;
   bool ending_ = false;
   PlaceNote own_place_{};

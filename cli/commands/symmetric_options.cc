@@ -27,7 +27,8 @@ Result<int> whole(const std::string& flag, const std::string& text) {
 Result<Duration> seconds(const std::string& flag, const std::string& text) {
   const auto number = parse_seconds(text);
   if (!number) return wrong(fmt::format("{}: {}", flag, number.error().text));
-  if (*number > max_seconds) return wrong(fmt::format("{}: '{}' is above the limit of 30 days", flag, text));
+  if (*number > max_seconds)
+    return wrong(fmt::format("{}: '{}' is above the limit of 30 days", flag, text));
   return Duration(static_cast<std::int64_t>(*number * 1e9));
 }
 
@@ -85,7 +86,8 @@ Result<SymmetricOptions> parse_symmetric(const std::vector<std::string>& words) 
   if (at < words.size())
     options.program.assign(words.begin() + static_cast<std::ptrdiff_t>(at) + 1, words.end());
   if (options.program.empty())
-    return wrong("symmetric: no program given; write mobula symmetric [FLAGS] -- PROGRAM [ARGUMENTS...]");
+    return wrong(
+        "symmetric: no program given; write mobula symmetric [FLAGS] -- PROGRAM [ARGUMENTS...]");
   return options;
 }
 

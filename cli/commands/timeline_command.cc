@@ -7,9 +7,9 @@
 #include <ctime>
 #include <span>
 
-#include "cli/head_query.h"
-#include "cli/exit_code.h"
 #include "cli/commands/timeline_trace.h"
+#include "cli/exit_code.h"
+#include "cli/head_query.h"
 #include "protocol/codec/codec.h"
 
 namespace mobula::internal::cli {
@@ -42,7 +42,10 @@ Json report_of(const std::string& path, const TraceCounts& counts, const Json& w
                {"submitted", counts.submitted},
                {"transfers", counts.transfers},
                {"forgotten", counts.forgotten}};
-  return {{"apiVersion", "mobula/v1"}, {"kind", "TimelineList"}, {"items", Json::array({std::move(item)})}, {"warnings", warnings}};
+  return {{"apiVersion", "mobula/v1"},
+          {"kind", "TimelineList"},
+          {"items", Json::array({std::move(item)})},
+          {"warnings", warnings}};
 }
 
 // Returns the complete id of a job, also by its name.
@@ -74,14 +77,18 @@ int write_timeline(const CommandLine& line) {
   }
   if (line.output_file == "-") return print(trace.json);
   const std::string path = line.output_file.empty() ? name_by_time() : line.output_file;
-  if (const auto written = write_trace(path, trace.json); !written) return complain(written.error(), exit_failed);
-  if (!for_people(line)) return print(report_of(path, trace.counts, timeline->value("warnings", Json::array())), line);
-  std::fprintf(stderr,
-                 "mobula: %s has %ju calls that ran, %ju that were submitted, and %ju transfers (%ju older "
-                 "entries of live processes are lost); open it at https://ui.perfetto.dev\n",
-               path.c_str(), static_cast<std::uintmax_t>(trace.counts.ran),
-               static_cast<std::uintmax_t>(trace.counts.submitted), static_cast<std::uintmax_t>(trace.counts.transfers),
-               static_cast<std::uintmax_t>(trace.counts.forgotten));
+  if (const auto written = write_trace(path, trace.json); !written)
+    return complain(written.error(), exit_failed);
+  if (!for_people(line))
+    return print(report_of(path, trace.counts, timeline->value("warnings", Json::array())), line);
+  std::fprintf(
+      stderr,
+      "mobula: %s has %ju calls that ran, %ju that were submitted, and %ju transfers (%ju older "
+      "entries of live processes are lost); open it at https://ui.perfetto.dev\n",
+      path.c_str(), static_cast<std::uintmax_t>(trace.counts.ran),
+      static_cast<std::uintmax_t>(trace.counts.submitted),
+      static_cast<std::uintmax_t>(trace.counts.transfers),
+      static_cast<std::uintmax_t>(trace.counts.forgotten));
   return exit_done;
 }
 

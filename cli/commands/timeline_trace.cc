@@ -28,8 +28,8 @@ constexpr std::uint32_t max_results = 8;  // per call, matched with transferred 
 using Instant = std::int64_t;
 
 struct Place {
-  int node = 0;    // "pid" in the trace
-  int first = 0;   // "tid" of its first row
+  int node = 0;   // "pid" in the trace
+  int first = 0;  // "tid" of its first row
   std::string name;
   std::string job;
 };
@@ -66,13 +66,16 @@ class Writer {
       write_ran(each);
       write_owned(each);
       write_transfers(each);
-      counts_.forgotten += each.spans.ran_forgotten + each.spans.owned_forgotten + each.spans.transfers_forgotten;
+      counts_.forgotten +=
+          each.spans.ran_forgotten + each.spans.owned_forgotten + each.spans.transfers_forgotten;
     }
     Json trace = Json::object();
     trace["displayTimeUnit"] = "ms";
-    trace["otherData"] = {{"program", "mobula"}, {"begin_us", begin_ / 1000}, {"forgotten", counts_.forgotten}};
+    trace["otherData"] = {
+        {"program", "mobula"}, {"begin_us", begin_ / 1000}, {"forgotten", counts_.forgotten}};
     // Row names first, then all events by time, so that no row goes backwards.
-    std::vector<Json> sorted(std::make_move_iterator(events_.begin()), std::make_move_iterator(events_.end()));
+    std::vector<Json> sorted(std::make_move_iterator(events_.begin()),
+                             std::make_move_iterator(events_.end()));
     std::ranges::stable_sort(sorted, {}, [](const Json& event) { return event.value("ts", -1.0); });
     trace["traceEvents"] = std::move(sorted);
     return {trace.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n", counts_};
@@ -83,14 +86,16 @@ class Writer {
   static Instant at(const SpansReply& spans, Duration ago) { return wall_ns(spans) - ago.count(); }
 
   // Sets the rows of a process.
-  void place(ProcessId process, const std::string& node, const std::string& host, const std::string& name,
-             const std::string& job) {
+  void place(ProcessId process, const std::string& node, const std::string& host,
+             const std::string& name, const std::string& job) {
     const auto [number, fresh] = nodes_.try_emplace(node, static_cast<int>(nodes_.size()) + 1);
     if (fresh) {
-      name_row("process_name", number->second, 0, fmt::format("node {} {}", node.substr(0, 12), host));
+      name_row("process_name", number->second, 0,
+               fmt::format("node {} {}", node.substr(0, 12), host));
       sort_row("process_sort_index", number->second, 0, number->second);
     }
-    places_[process] = {number->second, 1 + rows_of_process * next_row_[number->second]++, name, job};
+    places_[process] = {number->second, 1 + rows_of_process * next_row_[number->second]++, name,
+                        job};
   }
 
   // Owners know the run time of calls of executors that have exited.
@@ -100,7 +105,8 @@ class Writer {
     std::map<ProcessId, ProcessSpans> ended;
     for (const auto& each : spans_) {
       for (const auto& span : each.spans.owned) {
-        if (span.executor.empty() || span.ran <= Duration(0) || living.contains(span.executor)) continue;
+        if (span.executor.empty() || span.ran <= Duration(0) || living.contains(span.executor))
+          continue;
         ProcessSpans& of = ended[span.executor];
         if (of.process.empty()) {
           of.process = span.executor;
@@ -122,17 +128,19 @@ class Writer {
   }
 
   void place_processes(const Json& timeline) {
-    const Json processes = timeline.is_object() ? timeline.value("processes", Json::array()) : Json::array();
+    const Json processes =
+        timeline.is_object() ? timeline.value("processes", Json::array()) : Json::array();
     for (const auto& each : processes) {
       const auto text = [&](const char* member) {
         const auto found = each.find(member);
-        return found != each.end() && found->is_string() ? found->get<std::string>() : std::string();
+        return found != each.end() && found->is_string() ? found->get<std::string>()
+                                                         : std::string();
       };
       const auto id = ProcessId::from_hex(text("process_id"));
       if (!id) continue;
       const auto pid = each.value("pid", std::int64_t{0});  // absent for agents
-      place(*id, text("node_id"), text("host"), pid == 0 ? text("role") : fmt::format("{} pid {}", text("role"), pid),
-            text("job_id"));
+      place(*id, text("node_id"), text("host"),
+            pid == 0 ? text("role") : fmt::format("{} pid {}", text("role"), pid), text("job_id"));
     }
   }
 
@@ -141,7 +149,8 @@ class Writer {
     begin_ = std::numeric_limits<Instant>::max();
     for (const auto& each : spans_) {
       for (const auto& span : each.spans.ran) begin_ = std::min(begin_, at(each.spans, span.began));
-      for (const auto& span : each.spans.owned) begin_ = std::min(begin_, at(each.spans, span.submitted));
+      for (const auto& span : each.spans.owned)
+        begin_ = std::min(begin_, at(each.spans, span.submitted));
       for (const auto& span : each.spans.transfers) {
         begin_ = std::min(begin_, at(each.spans, span.ago + span.moved + span.queued));
       }
@@ -171,15 +180,20 @@ class Writer {
   }
 
   void name_row(const char* what, int pid, int tid, const std::string& name) {
-    events_.push_back({{"ph", "M"}, {"name", what}, {"pid", pid}, {"tid", tid}, {"args", {{"name", name}}}});
+    events_.push_back(
+        {{"ph", "M"}, {"name", what}, {"pid", pid}, {"tid", tid}, {"args", {{"name", name}}}});
   }
   void sort_row(const char* what, int pid, int tid, int index) {
-    events_.push_back({{"ph", "M"}, {"name", what}, {"pid", pid}, {"tid", tid}, {"args", {{"sort_index", index}}}});
+    events_.push_back({{"ph", "M"},
+                       {"name", what},
+                       {"pid", pid},
+                       {"tid", tid},
+                       {"args", {{"sort_index", index}}}});
   }
   double us(Instant when) const { return static_cast<double>(when - begin_) / 1000; }
 
-  void slice(const Place& place, int row, const std::string& name, const char* category, Instant begin, Instant end,
-             Json args) {
+  void slice(const Place& place, int row, const std::string& name, const char* category,
+             Instant begin, Instant end, Json args) {
     events_.push_back({{"ph", "X"},
                        {"name", name},
                        {"cat", category},
@@ -192,13 +206,10 @@ class Writer {
   void flow(const char* phase, const Place& place, int row, TaskId task, Instant when) {
     flow(phase, place, row, "call", task.hex(), when);
   }
-  void flow(const char* phase, const Place& place, int row, const char* name, const std::string& id, Instant when) {
-    Json event = {{"ph", phase},
-                  {"name", name},
-                  {"cat", "flow"},
-                  {"id", id},
-                  {"pid", place.node},
-                  {"tid", place.first + row},
+  void flow(const char* phase, const Place& place, int row, const char* name, const std::string& id,
+            Instant when) {
+    Json event = {{"ph", phase},   {"name", name},      {"cat", "flow"},
+                  {"id", id},      {"pid", place.node}, {"tid", place.first + row},
                   {"ts", us(when)}};
     if (std::string_view(phase) == "f") event["bp"] = "e";
     events_.push_back(std::move(event));
@@ -218,7 +229,8 @@ class Writer {
     if (place == nullptr || of.spans.ran.empty()) return;
     std::vector<const RanSpan*> spans;
     for (const auto& span : of.spans.ran) spans.push_back(&span);
-    std::ranges::stable_sort(spans, std::greater{}, [](const RanSpan* each) { return each->began; });
+    std::ranges::stable_sort(spans, std::greater{},
+                             [](const RanSpan* each) { return each->began; });
     Lanes lanes;
     for (const RanSpan* span : spans) {
       const Instant begin = at(of.spans, span->began);
@@ -245,23 +257,26 @@ class Writer {
       const Instant sent = at(of.spans, span.sent);
       const Instant ended = at(of.spans, span.ended);
       const std::string name = name_of(of.spans, span.name);
-      slice(*place, submits_row, "submit " + name, "submit", submitted, submitted, {{"task_id", span.task.hex()}});
+      slice(*place, submits_row, "submit " + name, "submit", submitted, submitted,
+            {{"task_id", span.task.hex()}});
       wait(*place, span.task, name + ": queued", submitted, sent);
       if (!span.executor.empty()) wait(*place, span.task, name + ": at its executor", sent, ended);
-      slice(*place, results_row, (span.failed ? "failed " : "result ") + name, "result", ended, ended,
-            {{"task_id", span.task.hex()}});
+      slice(*place, results_row, (span.failed ? "failed " : "result ") + name, "result", ended,
+            ended, {{"task_id", span.task.hex()}});
       ++counts_.submitted;
       flow("s", *place, submits_row, span.task, submitted);
       flow("f", *place, results_row, span.task, ended);
     }
-    for (const auto& [row, what] : {std::pair{submits_row, "submits"}, std::pair{results_row, "results"}}) {
+    for (const auto& [row, what] :
+         {std::pair{submits_row, "submits"}, std::pair{results_row, "results"}}) {
       name_row("thread_name", place->node, place->first + row, place->name + ": " + what);
       sort_row("thread_sort_index", place->node, place->first + row, place->first + row);
     }
   }
 
   void wait(const Place& place, TaskId task, const std::string& name, Instant begin, Instant end) {
-    for (const auto& [phase, when] : {std::pair{"b", begin}, std::pair{"e", std::max(begin, end)}}) {
+    for (const auto& [phase, when] :
+         {std::pair{"b", begin}, std::pair{"e", std::max(begin, end)}}) {
       events_.push_back({{"ph", phase},
                          {"name", name},
                          {"cat", "wait"},
@@ -277,15 +292,18 @@ class Writer {
     if (place == nullptr || of.spans.transfers.empty()) return;
     std::vector<const TransferFact*> spans;
     for (const auto& span : of.spans.transfers) spans.push_back(&span);
-    std::ranges::stable_sort(spans, std::greater{}, [](const TransferFact* each) { return each->ago + each->moved; });
+    std::ranges::stable_sort(spans, std::greater{},
+                             [](const TransferFact* each) { return each->ago + each->moved; });
     Lanes lanes;
     for (const TransferFact* span : spans) {
       const Instant end = at(of.spans, span->ago);
       const Instant begin = end - span->moved.count();
       const int row = std::min(lanes.take(begin, end), rows_of_process - transfers_row - 1);
-      slice(*place, transfers_row + row, span->group.empty() ? fmt::format("{} {} bytes", to_string(span->path), span->size_bytes)
-                                                                  : fmt::format("{} {}", to_string(span->path), span->operation), "transfer",
-            begin, end,
+      slice(*place, transfers_row + row,
+            span->group.empty()
+                ? fmt::format("{} {} bytes", to_string(span->path), span->size_bytes)
+                : fmt::format("{} {}", to_string(span->path), span->operation),
+            "transfer", begin, end,
             {{"object_id", span->object.hex()},
              {"bytes", span->size_bytes},
              {"queued_us", static_cast<double>(span->queued.count()) / 1000},
@@ -298,8 +316,10 @@ class Writer {
       lead_to_transfer(*place, transfers_row + row, span->object, begin);
     }
     for (int row = 0; row < std::min(lanes.used(), rows_of_process - transfers_row); ++row) {
-      name_row("thread_name", place->node, place->first + transfers_row + row, place->name + ": transfers");
-      sort_row("thread_sort_index", place->node, place->first + transfers_row + row, place->first + transfers_row + row);
+      name_row("thread_name", place->node, place->first + transfers_row + row,
+               place->name + ": transfers");
+      sort_row("thread_sort_index", place->node, place->first + transfers_row + row,
+               place->first + transfers_row + row);
     }
   }
 
@@ -313,7 +333,8 @@ class Writer {
     const Instant submitted = at(owner->spans, span->submitted);
     if (from == nullptr || submitted > begin) return;
     const std::string id = fmt::format("{} {}", object.hex(), ++transfer_flows_);
-    flow("s", *from, ended <= begin ? results_row : submits_row, "transfer", id, ended <= begin ? ended : submitted);
+    flow("s", *from, ended <= begin ? results_row : submits_row, "transfer", id,
+         ended <= begin ? ended : submitted);
     flow("f", place, row, "transfer", id, begin);
   }
 

@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
-#include "cli/head_query.h"
 #include "cli/child.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
+#include "cli/head_query.h"
 #include "cli/output/output.h"
 #include "cli/tool_client.h"
 #include "protocol/tickets/token.h"
@@ -30,16 +30,20 @@ bool shows_text(const CommandLine& line) {
 }
 
 int print_text(const std::string& text, const std::string& lost = {}) {
-  return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? exit_done : complain_of_output(lost);
+  return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0
+             ? exit_done
+             : complain_of_output(lost);
 }
 
-Result<Json> ask_head(const ClusterAddress& cluster, const std::string& verb, const std::string& argument) {
+Result<Json> ask_head(const ClusterAddress& cluster, const std::string& verb,
+                      const std::string& argument) {
   auto client = ToolClient::open(cluster);
   if (!client) return client.error();
   const auto text = client->ask(verb, "", argument);
   if (!text) return text.error();
   Json json = Json::parse(*text, nullptr, false);
-  if (!json.is_object()) return failure(ErrorCode::corrupt, "read the head's answer: not a JSON object");
+  if (!json.is_object())
+    return failure(ErrorCode::corrupt, "read the head's answer: not a JSON object");
   return json;
 }
 
@@ -55,13 +59,16 @@ int create_token(const CommandLine& line, const ClusterAddress& cluster) {
   const TokenFlags& flags = line.tokens;
   if (!cluster.key) {
     return complain(failure(ErrorCode::invalid_argument,
-                            "token create: the head runs without keys (--insecure), so tokens have no effect; restart it with keys"));
+                            "token create: the head runs without keys (--insecure), so tokens have "
+                            "no effect; restart it with keys"));
   }
   struct stat there {};
   if (!flags.file.empty() && ::lstat(flags.file.c_str(), &there) == 0) {
-    return complain(failure(ErrorCode::invalid_argument,
-                            fmt::format("--file: {} already exists and may hold a valid token; remove it or name another file",
-                                        flags.file)));
+    return complain(failure(
+        ErrorCode::invalid_argument,
+        fmt::format(
+            "--file: {} already exists and may hold a valid token; remove it or name another file",
+            flags.file)));
   }
   std::int64_t life_ms = 0;
   if (!flags.expires.empty()) {
@@ -71,8 +78,12 @@ int create_token(const CommandLine& line, const ClusterAddress& cluster) {
   }
   const auto keys = CurveKeys::generate();
   if (!keys) return complain(keys.error());
-  const Json request = {{"name", flags.name}, {"role", flags.role}, {"public_key", keys->public_key}, {"expires_ms", life_ms}};
-  auto made = ask_head(cluster, "token_create", request.dump(-1, ' ', false, Json::error_handler_t::replace));
+  const Json request = {{"name", flags.name},
+                        {"role", flags.role},
+                        {"public_key", keys->public_key},
+                        {"expires_ms", life_ms}};
+  auto made = ask_head(cluster, "token_create",
+                       request.dump(-1, ' ', false, Json::error_handler_t::replace));
   if (!made) return complain(made.error());
   const Token token{.cluster = made->value("cluster_name", cluster.key->cluster),
                     .address = made->value("address", cluster.address),
@@ -83,20 +94,23 @@ int create_token(const CommandLine& line, const ClusterAddress& cluster) {
                     .secret_key = keys->secret_key};
   const std::string text = to_text(token);
   if (!flags.file.empty()) {
-    if (auto saved = write_file(flags.file, text + "\n", 0600); !saved) return complain(saved.error());
+    if (auto saved = write_file(flags.file, text + "\n", 0600); !saved)
+      return complain(saved.error());
     (*made)["token_file"] = flags.file;
   } else {
     (*made)["token"] = text;
   }
   const std::string id = made->value("token_id", std::string());
-  const std::string lost = flags.file.empty() ? fmt::format("the token is lost; run `mobula token revoke {}` and create another", id) : "";
+  const std::string lost =
+      flags.file.empty()
+          ? fmt::format("the token is lost; run `mobula token revoke {}` and create another", id)
+          : "";
   if (!shows_text(line)) return print_text(format_document(*made, line.output, "tokens"), lost);
   const std::string holder = flags.file.empty() ? "shown only once" : "stored in " + flags.file;
   const std::string join = fmt::format("; it admits one machine: mobula start --join {}",
                                        flags.file.empty() ? "TOKEN" : "@" + flags.file);
   std::fprintf(stderr, "token '%s' (%s); %s%s\n", made->value("name", std::string()).c_str(),
-               id.c_str(), holder.c_str(),
-               flags.role == "agent" ? join.c_str() : "");
+               id.c_str(), holder.c_str(), flags.role == "agent" ? join.c_str() : "");
   warn_of_readable_keys(line, flags.role);
   return print_text(flags.file.empty() ? text + "\n" : flags.file + "\n", lost);
 }
@@ -104,7 +118,8 @@ int create_token(const CommandLine& line, const ClusterAddress& cluster) {
 // The key pair that this machine joins with by this token. It is stored before the request, so that
 // a lost answer does not consume the token.
 Result<std::string> member_key(const Token& token, const std::string& folder) {
-  const std::string path = fmt::format("{}/member-{:08x}.key", folder, fnv1a(token.public_key) >> 32);
+  const std::string path =
+      fmt::format("{}/member-{:08x}.key", folder, fnv1a(token.public_key) >> 32);
   if (::access(path.c_str(), F_OK) == 0) {
     const auto known = load_key_file(path);
     if (!known) return known.error();
@@ -127,9 +142,10 @@ int join_with(const Token& token, const std::string& path, const Child::Tell& te
   const Json request = {{"public_key", own->public_key}, {"host", host}};
   for (bool said = false;; said = true) {
     const auto joined = ask_head({token.address, key_file_of(token), "this ticket"}, "join",
-                            request.dump(-1, ' ', false, Json::error_handler_t::replace));
+                                 request.dump(-1, ' ', false, Json::error_handler_t::replace));
     if (joined) return exit_done;
-    const bool may_come = joined.error().code == ErrorCode::unavailable || joined.error().code == ErrorCode::timed_out;
+    const bool may_come = joined.error().code == ErrorCode::unavailable ||
+                          joined.error().code == ErrorCode::timed_out;
     if (!may_come) return complain(joined.error());
     if (!said) {
       tell("waits", true);  // output from here on is visible
@@ -150,8 +166,11 @@ int token_command(const CommandLine& line) {
   if (!answer) return complain(answer.error());
   if (revokes && shows_text(line)) {
     const bool before = !answer->value("warnings", Json::array()).empty();
-    const std::string done = before ? "was already revoked at " + answer->value("revoked_at", std::string()) : "is revoked";
-    return print_text(fmt::format("token '{}' ({}) {}\n", answer->value("name", std::string()), answer->value("token_id", std::string()), done));
+    const std::string done =
+        before ? "was already revoked at " + answer->value("revoked_at", std::string())
+               : "is revoked";
+    return print_text(fmt::format("token '{}' ({}) {}\n", answer->value("name", std::string()),
+                                  answer->value("token_id", std::string()), done));
   }
   const bool empty = is_empty_table(*answer, line);
   const int code = print(std::move(*answer), line, "tokens");
@@ -164,14 +183,18 @@ int join_by_ticket(CommandLine& line) {
   if (!token) return complain(failure(token.error().code, "--join: " + token.error().text));
   if (token->role != "agent") {
     return complain(failure(ErrorCode::invalid_argument,
-                            fmt::format("--join: this token has the role {}, which cannot add a machine; give a token of `mobula token "
+                            fmt::format("--join: this token has the role {}, which cannot add a "
+                                        "machine; give a token of `mobula token "
                                         "create --role agent`",
                                         token->role)));
   }
-  const std::string folder = fmt::format("{}/{}", line.state_folder, line.cluster.empty() ? token->cluster : line.cluster);
+  const std::string folder =
+      fmt::format("{}/{}", line.state_folder, line.cluster.empty() ? token->cluster : line.cluster);
   if (::access((folder + "/head/journal.sqlite").c_str(), F_OK) == 0) {
     return complain(failure(ErrorCode::invalid_argument,
-                            fmt::format("--join: {} is the directory of a head, which starts its own agent; give another --state-dir", folder)));
+                            fmt::format("--join: {} is the directory of a head, which starts its "
+                                        "own agent; give another --state-dir",
+                                        folder)));
   }
   for (const auto& each : {line.state_folder, folder}) {
     if (auto made = make_private_folder(each); !made) return complain(made.error(), exit_failed);
@@ -179,7 +202,8 @@ int join_by_ticket(CommandLine& line) {
   const auto path = member_key(*token, folder);
   if (!path) return complain(path.error());
   // The request needs threads, which must not exist when the agent starts.
-  auto child = Child::start([&](const Child::Tell& tell) { return join_with(*token, *path, tell); });
+  auto child =
+      Child::start([&](const Child::Tell& tell) { return join_with(*token, *path, tell); });
   if (!child) return complain(child.error());
   const bool has_waited = child->next_message().has_value();
   if (const int code = child->wait(); code != exit_done) {

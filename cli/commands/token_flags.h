@@ -24,7 +24,8 @@ struct TokenFlags {
 };
 
 // `add_common` adds the options of commands that query the head.
-void add_token_commands(CLI::App& app, TokenFlags& flags, const std::function<void(CLI::App&)>& add_common);
+void add_token_commands(CLI::App& app, TokenFlags& flags,
+                        const std::function<void(CLI::App&)>& add_common);
 
 // Returns milliseconds (> 0) for "90s", "30m", "12h", or "7d"; otherwise invalid_argument.
 Result<std::int64_t> parse_life(const std::string& text);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "cli/head_query.h"
 #include "cli/exit_code.h"
+#include "cli/head_query.h"
 #include "cli/output/pager.h"
 #include "cli/output/screen.h"
 #include "cli/output/top_page.h"
@@ -62,9 +62,11 @@ int show_top(const CommandLine& line) {
     if (!top) return "mobula: " + top.error().text + "\n";
     const std::size_t nodes = top->value("nodes", Json::array()).size();
     const std::size_t taken = std::min(screen.rows(), nodes + rows_beside);
-    const auto rows = line.rows > 0 ? static_cast<std::size_t>(line.rows) : std::max<std::size_t>(screen.rows() - taken, 5);
+    const auto rows = line.rows > 0 ? static_cast<std::size_t>(line.rows)
+                                    : std::max<std::size_t>(screen.rows() - taken, 5);
     const auto text = format_top(*top, style, line.output == OutputFormat::wide, rows);
-    const std::string keys = "sort by c: processor, m: memory, g: GPU memory, t: time, n: name; q: quit\n";
+    const std::string keys =
+        "sort by c: processor, m: memory, g: GPU memory, t: time, n: name; q: quit\n";
     return text ? *text + keys : "mobula: " + text.error().text + "\n";
   });
 }

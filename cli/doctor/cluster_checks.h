@@ -22,7 +22,7 @@ struct ClusterSnapshot {
 ClusterSnapshot check_cluster(const CommandLine& line);
 
 enum class PortAnswer {
-  silent,   // no reply in time
+  silent,  // no reply in time
   open,
   refused,  // the machine rejects the connection
   unknown,  // the name cannot be resolved

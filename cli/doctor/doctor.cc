@@ -1,5 +1,5 @@
-#include "cli/build_kind.h"
 #include "cli/doctor/doctor.h"
+#include "cli/build_kind.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,7 +13,6 @@
 #include <ranges>
 
 #include "base/fd.h"
-#include "cli/head_query.h"
 #include "cli/child.h"
 #include "cli/doctor/cluster_checks.h"
 #include "cli/doctor/gpu_checks.h"
@@ -21,6 +20,7 @@
 #include "cli/doctor/state_checks.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
+#include "cli/head_query.h"
 #include "cli/output/log_lines.h"
 #include "cli/output/output.h"
 #include "cli/output/pager.h"
@@ -52,10 +52,12 @@ Findings beside_gpus(const MachineFacts& machine) {
   Findings found;
   for (const std::string& bus_id : bus_ids) {
     std::string text;
-    if (const auto near = locality->cpus_of.find(bus_id); near != locality->cpus_of.end()) text = "CPUs " + to_text(near->second);
+    if (const auto near = locality->cpus_of.find(bus_id); near != locality->cpus_of.end())
+      text = "CPUs " + to_text(near->second);
     for (const auto& [interface, distances] : locality->interfaces) {
       const auto at = distances.find(bus_id);
-      if (at != distances.end() && at->second != Nearness::elsewhere) text += (text.empty() ? "" : ", ") + interface;
+      if (at != distances.end() && at->second != Nearness::elsewhere)
+        text += (text.empty() ? "" : ", ") + interface;
     }
     if (!text.empty()) found.push_back(note("near " + bus_id, text));
   }
@@ -76,7 +78,8 @@ Document look_at_devices() {
              : mend("GPUs to offer", shape.error().text, "fix that variable, or give --num-gpus"));
   for (const auto& [vendor, devices] : machine.devices) {
     const VendorRow& row = row_of(vendor);
-    keep(note("devices", fmt::format("{} of {}, as {} by {}", devices.size(), row.name, row.resource, row.variable)));
+    keep(note("devices", fmt::format("{} of {}, as {} by {}", devices.size(), row.name,
+                                     row.resource, row.variable)));
   }
   for (const auto& each : beside_gpus(machine)) keep(each);
   for (const auto& each : machine.notes) keep(note("machine", each));
@@ -98,24 +101,31 @@ Findings check_devices() {
     for (const auto& each : json) found.push_back(finding_of(each));
     return found;
   }
-  const std::string what = count == 0 ? fmt::format("did not answer within {} s", vendor_patience_ms / 1000)
-                                      : fmt::format("terminated the probing process with code {}", child->wait());
-  return {mend("GPU libraries", "vendor libraries " + what, "nvidia-smi shows whether the driver still answers; "
-                                                                  "dmesg | grep -i -e nvrm -e xid shows its errors")};
+  const std::string what =
+      count == 0 ? fmt::format("did not answer within {} s", vendor_patience_ms / 1000)
+                 : fmt::format("terminated the probing process with code {}", child->wait());
+  return {mend("GPU libraries", "vendor libraries " + what,
+               "nvidia-smi shows whether the driver still answers; "
+               "dmesg | grep -i -e nvrm -e xid shows its errors")};
 }
 
 Document document_of(const Findings& findings) {
   Document items = Document::array();
   for (const auto& each : findings) items.push_back(to_json(each));
-  return {{"apiVersion", "mobula/v1"}, {"kind", "CheckList"}, {"items", items}, {"warnings", Document::array()}};
+  return {{"apiVersion", "mobula/v1"},
+          {"kind", "CheckList"},
+          {"items", items},
+          {"warnings", Document::array()}};
 }
 
 void show(const Findings& findings, const CommandLine& line) {
   const OutputFormat output = line.output;
-  std::string text = format_document(document_of(findings), output, "checks", style_of(line), 0).value();
+  std::string text =
+      format_document(document_of(findings), output, "checks", style_of(line), 0).value();
   bool begun = false;
   for (const auto& each : findings) {
-    const bool asks = !each.fix.empty() && each.verdict != Verdict::ok && (each.verdict != Verdict::note || output != OutputFormat::table);
+    const bool asks = !each.fix.empty() && each.verdict != Verdict::ok &&
+                      (each.verdict != Verdict::note || output != OutputFormat::table);
     if (!asks || !for_people(line)) continue;
     text += fmt::format("{}  {}: {}\n", begun ? "" : "\nto fix:\n", each.name, printable(each.fix));
     begun = true;
@@ -124,7 +134,8 @@ void show(const Findings& findings, const CommandLine& line) {
 }
 
 Finding debug_build_finding() {
-  return note("build", "debug build: calls take 10 to 16 times the processor time of a release build",
+  return note("build",
+              "debug build: calls take 10 to 16 times the processor time of a release build",
               "./dev install PREFIX builds and installs a release build");
 }
 
@@ -150,12 +161,16 @@ int examine(const CommandLine& line) {
   append(found, check_runtime_folder(default_runtime_folder()));
   if (!line.key_file.empty()) append(found, check_key_file(line.key_file));
   const char* const path = std::getenv("PATH");
-  for (const auto& way : line.doctor.ways) append(found, check_programs(way, path == nullptr ? "" : path));
+  for (const auto& way : line.doctor.ways)
+    append(found, check_programs(way, path == nullptr ? "" : path));
   auto cluster = check_cluster(line);
   append(found, std::move(cluster.findings));
-  std::ranges::stable_sort(found, {}, [](const Finding& each) { return each.verdict == Verdict::ok ? 1 : each.verdict == Verdict::note ? 2 : 0; });
+  std::ranges::stable_sort(found, {}, [](const Finding& each) {
+    return each.verdict == Verdict::ok ? 1 : each.verdict == Verdict::note ? 2 : 0;
+  });
   show(found, line);
-  if (std::ranges::any_of(found, [](const Finding& each) { return each.verdict == Verdict::mend; })) return exit_failed;
+  if (std::ranges::any_of(found, [](const Finding& each) { return each.verdict == Verdict::mend; }))
+    return exit_failed;
   return cluster.reached ? exit_done : exit_unreachable;
 }
 
@@ -166,7 +181,11 @@ int probe(const CommandLine& line) {
     const std::string folder = line.state_folder + "/" + name;
     if (const auto head = load_head_file(folder + "/head/head.json")) {
       any = true;
-      if (!runs(*head)) return complain(failure(ErrorCode::unavailable, fmt::format("probe cluster '{}': the head, process {}, has died", name, head->pid)), exit_failed);
+      if (!runs(*head))
+        return complain(failure(ErrorCode::unavailable,
+                                fmt::format("probe cluster '{}': the head, process {}, has died",
+                                            name, head->pid)),
+                        exit_failed);
       ClusterAddress cluster{head->address, std::nullopt, folder + "/head/operator.key"};
       if (auto key = load_key_file(cluster.key_path)) cluster.key = std::move(key).value();
       auto client = ToolClient::open(cluster);
@@ -176,11 +195,16 @@ int probe(const CommandLine& line) {
     if (load_agent_file(folder + "/agent/agent.json")) {
       any = true;
       // The head is not queried, because an agent waits for an absent head.
-      if (!agent_lives(folder)) return complain(failure(ErrorCode::unavailable, fmt::format("probe cluster '{}': the agent has died", name)), exit_failed);
+      if (!agent_lives(folder))
+        return complain(failure(ErrorCode::unavailable,
+                                fmt::format("probe cluster '{}': the agent has died", name)),
+                        exit_failed);
     }
   }
   if (any) return exit_done;
-  return complain(failure(ErrorCode::unavailable, "probe: neither a head nor an agent runs from " + line.state_folder), exit_unreachable);
+  return complain(failure(ErrorCode::unavailable,
+                          "probe: neither a head nor an agent runs from " + line.state_folder),
+                  exit_unreachable);
 }
 
 }  // namespace mobula::internal::cli::doctor

@@ -13,14 +13,17 @@ const char* text_of(Verdict verdict) {
 }
 
 nlohmann::ordered_json to_json(const Finding& finding) {
-  nlohmann::ordered_json json = {{"name", finding.name}, {"result", text_of(finding.verdict)}, {"text", finding.seen}};
+  nlohmann::ordered_json json = {
+      {"name", finding.name}, {"result", text_of(finding.verdict)}, {"text", finding.seen}};
   if (!finding.fix.empty()) json["fix"] = finding.fix;
   return json;
 }
 
 Finding finding_of(const nlohmann::ordered_json& json) {
   const std::string result = json.value("result", std::string());
-  const Verdict verdict = result == "ok" ? Verdict::ok : result == "note" ? Verdict::note : Verdict::mend;
+  const Verdict verdict = result == "ok"     ? Verdict::ok
+                          : result == "note" ? Verdict::note
+                                             : Verdict::mend;
   return {json.value("name", std::string()), verdict, json.value("text", std::string()),
           json.value("fix", std::string())};
 }

@@ -23,7 +23,9 @@ struct Finding {
 };
 using Findings = std::vector<Finding>;
 
-inline Finding ok(std::string name, std::string seen) { return {std::move(name), Verdict::ok, std::move(seen)}; }
+inline Finding ok(std::string name, std::string seen) {
+  return {std::move(name), Verdict::ok, std::move(seen)};
+}
 inline Finding note(std::string name, std::string seen, std::string fix = {}) {
   return {std::move(name), Verdict::note, std::move(seen), std::move(fix)};
 }

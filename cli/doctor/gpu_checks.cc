@@ -22,13 +22,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* same_version =
-    "install the libraries of the driver that is loaded (Debian: apt-get install libnvidia-ml1 libcuda1), or, in a "
+    "install the libraries of the driver that is loaded (Debian: apt-get install libnvidia-ml1 "
+    "libcuda1), or, in a "
     "container, start it with NVIDIA's runtime (--gpus all)";
 
 bool is_device_file(const std::string& name) {
   if (name == "nvidiactl" || name == "nvidia-uvm") return true;
   return name.starts_with("nvidia") && name.size() > 6 &&
-         std::all_of(name.begin() + 6, name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+         std::all_of(name.begin() + 6, name.end(),
+                     [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
 // Device files, and those that this user may not use.
@@ -55,15 +57,18 @@ DeviceFiles device_files(const std::string& dev) {
 Findings check_files(const DeviceFiles& files, const std::string& kernel) {
   Findings found;
   if (!files.closed.empty()) {
-    found.push_back(mend("GPU device files",
-                         fmt::format("user {} has no read and write permission for {}{}", ::geteuid(), files.closed.front(),
-                                     files.closed.size() > 1 ? fmt::format(" and {} more", files.closed.size() - 1) : ""),
-                         "usermod -aG video USER and log in again, or chmod 666 /dev/nvidia*"));
+    found.push_back(mend(
+        "GPU device files",
+        fmt::format(
+            "user {} has no read and write permission for {}{}", ::geteuid(), files.closed.front(),
+            files.closed.size() > 1 ? fmt::format(" and {} more", files.closed.size() - 1) : ""),
+        "usermod -aG video USER and log in again, or chmod 666 /dev/nvidia*"));
   }
   if (!kernel.empty() && files.gpus == 0) {
     found.push_back(mend("GPU device files",
                          fmt::format("driver {} is loaded, but /dev/nvidia0 is missing", kernel),
-                         "nvidia-modprobe -c 0 -u; in a container --gpus all; in a pod limits: {nvidia.com/gpu: 1}"));
+                         "nvidia-modprobe -c 0 -u; in a container --gpus all; in a pod limits: "
+                         "{nvidia.com/gpu: 1}"));
   }
   if (kernel.empty() && files.gpus > 0) {
     found.push_back(mend("GPU driver", "/dev has GPU files, but no driver is loaded",
@@ -73,7 +78,8 @@ Findings check_files(const DeviceFiles& files, const std::string& kernel) {
 }
 
 // Returns the number of GPUs that answer; 0 if the driver cannot be used.
-std::size_t check_nvml(const DeviceFiles& files, const std::string& kernel, bool named, Findings& found) {
+std::size_t check_nvml(const DeviceFiles& files, const std::string& kernel, bool named,
+                       Findings& found) {
   const bool expected = !kernel.empty() || files.gpus > 0 || named;
   const auto nvml = Nvml::open(Nvml::library_name());
   if (!nvml && !expected) {
@@ -81,27 +87,31 @@ std::size_t check_nvml(const DeviceFiles& files, const std::string& kernel, bool
     return 0;
   }
   if (!nvml && nvml.error().code == ErrorCode::not_found) {
-    found.push_back(mend("GPU libraries",
-                         fmt::format("{}, but NVML is unusable: {}",
-                                     kernel.empty() ? "GPUs are expected" : "driver " + kernel + " is loaded",
-                                     nvml.error().text),
-                         same_version));
+    found.push_back(
+        mend("GPU libraries",
+             fmt::format("{}, but NVML is unusable: {}",
+                         kernel.empty() ? "GPUs are expected" : "driver " + kernel + " is loaded",
+                         nvml.error().text),
+             same_version));
     return 0;
   }
   if (!nvml) {
     const std::string why = nvml.error().text;
     const bool differs = why.find("ismatch") != std::string::npos;
-    found.push_back(mend("GPU driver", why + (kernel.empty() ? "" : fmt::format("; the loaded driver is {}", kernel)),
-                         differs ? "load the installed driver: reboot, or stop all GPU processes and then rmmod "
-                                   "nvidia_uvm nvidia_drm nvidia_modeset nvidia && modprobe nvidia"
-                                 : "dmesg | grep -i -e nvrm -e xid shows the errors of the driver"));
+    found.push_back(mend(
+        "GPU driver",
+        why + (kernel.empty() ? "" : fmt::format("; the loaded driver is {}", kernel)),
+        differs ? "load the installed driver: reboot, or stop all GPU processes and then rmmod "
+                  "nvidia_uvm nvidia_drm nvidia_modeset nvidia && modprobe nvidia"
+                : "dmesg | grep -i -e nvrm -e xid shows the errors of the driver"));
     return 0;
   }
   const auto version = nvml->driver_version();
   const auto devices = nvml->devices();
   if (!version || !devices) {
-    found.push_back(mend("GPUs", !devices ? devices.error().text : version.error().text,
-                         "nvidia-smi -q shows the GPU that does not answer; nvidia-smi -r resets an idle GPU"));
+    found.push_back(
+        mend("GPUs", !devices ? devices.error().text : version.error().text,
+             "nvidia-smi -q shows the GPU that does not answer; nvidia-smi -r resets an idle GPU"));
     return 0;
   }
   if (!kernel.empty() && *version != kernel) {
@@ -112,8 +122,9 @@ std::size_t check_nvml(const DeviceFiles& files, const std::string& kernel, bool
     found.push_back(ok("GPU driver", *version));
   }
   if (files.gpus != 0 && devices->size() != files.gpus) {
-    found.push_back(note("GPUs", fmt::format("NVML reports {}, /dev has files of {}", devices->size(), files.gpus),
-                         "dmesg | grep -i xid; a reboot restores a GPU that has fallen off the bus"));
+    found.push_back(note(
+        "GPUs", fmt::format("NVML reports {}, /dev has files of {}", devices->size(), files.gpus),
+        "dmesg | grep -i xid; a reboot restores a GPU that has fallen off the bus"));
   }
   return devices->size();
 }
@@ -122,27 +133,34 @@ void check_libraries(bool nccl_named, Findings& found) {
   const auto cuda = CudaDriver::open();
   if (cuda) {
     const int version = (*cuda)->version();
-    found.push_back(ok("CUDA driver", fmt::format("{}.{} by {}", version / 1000, version % 1000 / 10, (*cuda)->library())));
+    found.push_back(ok("CUDA driver", fmt::format("{}.{} by {}", version / 1000,
+                                                  version % 1000 / 10, (*cuda)->library())));
   } else {
     found.push_back(mend("CUDA driver", cuda.error().text,
                          cuda.error().code == ErrorCode::not_found
                              ? same_version
-                             : fmt::format("install a driver for CUDA {}.{} or newer", CudaDriver::least_version / 1000,
+                             : fmt::format("install a driver for CUDA {}.{} or newer",
+                                           CudaDriver::least_version / 1000,
                                            CudaDriver::least_version % 1000 / 10)));
   }
   const auto nccl = NcclLibrary::open();
   if (nccl) {
-    found.push_back(ok("NCCL", fmt::format("{} by {}", nccl_version_text((*nccl)->version()), (*nccl)->library())));
+    found.push_back(ok("NCCL", fmt::format("{} by {}", nccl_version_text((*nccl)->version()),
+                                           (*nccl)->library())));
     return;
   }
-  const std::string install = fmt::format("install NCCL {} or newer (libnccl2), or set MOBULA_NCCL_LIBRARY=PATH",
-                                          nccl_version_text(NcclLibrary::least_version));
+  const std::string install =
+      fmt::format("install NCCL {} or newer (libnccl2), or set MOBULA_NCCL_LIBRARY=PATH",
+                  nccl_version_text(NcclLibrary::least_version));
   const bool absent = nccl.error().code == ErrorCode::not_found && !nccl_named;
-  found.push_back(absent ? note("NCCL", nccl.error().text + "; GPU tensors of groups are staged through the host", install)
-                         : mend("NCCL", nccl.error().text,
-                                nccl.error().text.find("NCCL_COMM_BLOCKING") == std::string::npos
-                                    ? install
-                                    : "unset NCCL_COMM_BLOCKING"));
+  found.push_back(
+      absent
+          ? note("NCCL", nccl.error().text + "; GPU tensors of groups are staged through the host",
+                 install)
+          : mend("NCCL", nccl.error().text,
+                 nccl.error().text.find("NCCL_COMM_BLOCKING") == std::string::npos
+                     ? install
+                     : "unset NCCL_COMM_BLOCKING"));
 }
 
 bool is_named(const char* variable) {
@@ -174,7 +192,8 @@ Findings check_gpus(const GpuPaths& paths) {
   Findings found = check_files(files, kernel);
   const bool named = is_named("MOBULA_NVML_LIBRARY") || is_named("MOBULA_CUDA_LIBRARY");
   const auto gpus = check_nvml(files, kernel, named, found);
-  if (gpus > 0 || named || is_named("MOBULA_NCCL_LIBRARY")) check_libraries(is_named("MOBULA_NCCL_LIBRARY"), found);
+  if (gpus > 0 || named || is_named("MOBULA_NCCL_LIBRARY"))
+    check_libraries(is_named("MOBULA_NCCL_LIBRARY"), found);
   return found;
 }
 

@@ -38,7 +38,9 @@ constexpr std::uint64_t wanted_commit = 1024 * mib;
 
 std::uint64_t hard_limit(int which) {
   rlimit limit{};
-  if (::getrlimit(static_cast<__rlimit_resource>(which), &limit) != 0 || limit.rlim_max == RLIM_INFINITY) return unlimited;
+  if (::getrlimit(static_cast<__rlimit_resource>(which), &limit) != 0 ||
+      limit.rlim_max == RLIM_INFINITY)
+    return unlimited;
   return limit.rlim_max;
 }
 
@@ -95,20 +97,25 @@ std::vector<std::string> addresses_of(const std::string& host) {
   if (host.empty() || ::getaddrinfo(host.c_str(), nullptr, &hints, &rows) != 0) return found;
   for (const addrinfo* each = rows; each != nullptr; each = each->ai_next) {
     std::array<char, NI_MAXHOST> text{};
-    if (::getnameinfo(each->ai_addr, each->ai_addrlen, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0)
+    if (::getnameinfo(each->ai_addr, each->ai_addrlen, text.data(), text.size(), nullptr, 0,
+                      NI_NUMERICHOST) == 0)
       found.emplace_back(text.data());
   }
   ::freeaddrinfo(rows);
   return found;
 }
 
-bool is_of_loopback(const std::string& numeric) { return numeric.starts_with("127.") || numeric == "::1"; }
+bool is_of_loopback(const std::string& numeric) {
+  return numeric.starts_with("127.") || numeric == "::1";
+}
 
 bool has_gpu_files(const std::string& dev) {
   std::error_code code;
   for (fs::directory_iterator at(dev, code), end; !code && at != end; at.increment(code)) {
     const std::string name = at->path().filename().string();
-    if (name.starts_with("nvidia") && name.size() > 6 && std::isdigit(static_cast<unsigned char>(name[6])) != 0) return true;
+    if (name.starts_with("nvidia") && name.size() > 6 &&
+        std::isdigit(static_cast<unsigned char>(name[6])) != 0)
+      return true;
   }
   return false;
 }
@@ -128,7 +135,8 @@ Measures measure(const MachinePaths& paths) {
   seen.processes = hard_limit(RLIMIT_NPROC);
   seen.locked_bytes = hard_limit(RLIMIT_MEMLOCK);
   seen.group_processes_left = processes_left(paths);
-  seen.group_memory_left = CgroupLimits(paths.proc + "/self/cgroup", paths.cgroup).memory_headroom();
+  seen.group_memory_left =
+      CgroupLimits(paths.proc + "/self/cgroup", paths.cgroup).memory_headroom();
   struct statvfs shared {};
   const std::string folder = paths.dev + "/shm";
   if (::statvfs(folder.c_str(), &shared) == 0) {
@@ -165,43 +173,54 @@ Findings check_limits(const Measures& seen) {
   Findings found;
   const std::string persistent =
       "; permanently: '{0} {1}' in /etc/security/limits.d/mobula.conf, or {2} in the service unit";
-  const auto text = [](std::uint64_t amount) { return amount == unlimited ? std::string("unlimited") : std::to_string(amount); };
+  const auto text = [](std::uint64_t amount) {
+    return amount == unlimited ? std::string("unlimited") : std::to_string(amount);
+  };
   if (seen.files < wanted_files) {
-    found.push_back(mend("open files",
-                         fmt::format("at most {} per process; peers and executors use several each, {} are recommended",
-                                     seen.files, wanted_files),
-                         "ulimit -n 65536" + fmt::format(fmt::runtime(persistent), "* hard nofile", 65536,
-                                                         "LimitNOFILE=65536")));
+    found.push_back(mend(
+        "open files",
+        fmt::format(
+            "at most {} per process; peers and executors use several each, {} are recommended",
+            seen.files, wanted_files),
+        "ulimit -n 65536" +
+            fmt::format(fmt::runtime(persistent), "* hard nofile", 65536, "LimitNOFILE=65536")));
   } else {
     found.push_back(ok("open files", fmt::format("at most {} per process", text(seen.files))));
   }
   const bool user_limit = !seen.root && seen.processes < wanted_processes;
   if (user_limit) {
-    found.push_back(mend("processes",
-                         fmt::format("at most {} processes and threads of this user; {} are recommended", seen.processes,
-                                     wanted_processes),
-                         "ulimit -u 32768" + fmt::format(fmt::runtime(persistent), "* hard nproc", 32768,
-                                                         "LimitNPROC=32768")));
+    found.push_back(
+        mend("processes",
+             fmt::format("at most {} processes and threads of this user; {} are recommended",
+                         seen.processes, wanted_processes),
+             "ulimit -u 32768" +
+                 fmt::format(fmt::runtime(persistent), "* hard nproc", 32768, "LimitNPROC=32768")));
   }
   if (seen.group_processes_left && *seen.group_processes_left < wanted_processes) {
-    found.push_back(mend("processes",
-                         fmt::format("the control group leaves {} processes and threads; {} are recommended",
-                                     *seen.group_processes_left, wanted_processes),
-                         "raise pids.max of the group: TasksMax=infinity in the unit, --pids-limit=-1 for a container"));
+    found.push_back(
+        mend("processes",
+             fmt::format("the control group leaves {} processes and threads; {} are recommended",
+                         *seen.group_processes_left, wanted_processes),
+             "raise pids.max of the group: TasksMax=infinity in the unit, --pids-limit=-1 for a "
+             "container"));
   } else if (!user_limit) {
-    found.push_back(ok("processes", fmt::format("at most {}", text(seen.root ? unlimited : seen.processes))));
+    found.push_back(
+        ok("processes", fmt::format("at most {}", text(seen.root ? unlimited : seen.processes))));
   }
   const bool pins = seen.plugins.find("ucx") != std::string::npos;
   if (!seen.root && seen.locked_bytes < wanted_locked) {
-    const std::string what = fmt::format("at most {} KiB of locked memory", seen.locked_bytes / 1024);
-    const std::string fix = "ulimit -l unlimited" + fmt::format(fmt::runtime(persistent), "* hard memlock", "unlimited",
-                                                                "LimitMEMLOCK=infinity");
+    const std::string what =
+        fmt::format("at most {} KiB of locked memory", seen.locked_bytes / 1024);
+    const std::string fix =
+        "ulimit -l unlimited" + fmt::format(fmt::runtime(persistent), "* hard memlock", "unlimited",
+                                            "LimitMEMLOCK=infinity");
     found.push_back(pins ? mend("locked memory", what + ", and UCX registers its buffers", fix)
                          : note("locked memory", what + "; enough unless UCX uses RDMA"));
   } else {
-    found.push_back(ok("locked memory", seen.root || seen.locked_bytes == unlimited
-                                            ? "unlimited"
-                                            : fmt::format("at most {} MiB", seen.locked_bytes / mib)));
+    found.push_back(
+        ok("locked memory", seen.root || seen.locked_bytes == unlimited
+                                ? "unlimited"
+                                : fmt::format("at most {} MiB", seen.locked_bytes / mib)));
   }
   return found;
 }
@@ -210,46 +229,60 @@ Findings check_memory(const Measures& seen) {
   Findings found;
   // The object store and the rings use memfds, which no mount limits.
   const bool uses_shared = seen.has_gpus || !seen.plugins.empty();
-  const std::string by = "NCCL, Gloo, and UCX have their buffers there; Mobula's objects are elsewhere";
+  const std::string by =
+      "NCCL, Gloo, and UCX have their buffers there; Mobula's objects are elsewhere";
   if (!seen.shared_bytes) {
-    found.push_back(uses_shared ? mend("shared memory", "/dev/shm is missing; " + by, "mount -t tmpfs tmpfs /dev/shm")
+    found.push_back(uses_shared ? mend("shared memory", "/dev/shm is missing; " + by,
+                                       "mount -t tmpfs tmpfs /dev/shm")
                                 : note("shared memory", "/dev/shm is not there; " + by));
   } else if (!seen.shared_writable) {
-    found.push_back(uses_shared ? mend("shared memory", "/dev/shm is not writable; " + by, "chmod 1777 /dev/shm")
+    found.push_back(uses_shared ? mend("shared memory", "/dev/shm is not writable; " + by,
+                                       "chmod 1777 /dev/shm")
                                 : note("shared memory", "/dev/shm is not writable; " + by));
   } else if (*seen.shared_free_bytes < wanted_shared) {
-    const std::string what = fmt::format("{} of {} MiB are free in /dev/shm; {}", *seen.shared_free_bytes / mib,
-                                         *seen.shared_bytes / mib, by);
-    const std::string fix = "mount -o remount,size=1g /dev/shm; for a container --shm-size=1g, for a pod an emptyDir "
-                            "of medium Memory";
-    found.push_back(uses_shared ? mend("shared memory", what, fix) : note("shared memory", what, fix));
+    const std::string what =
+        fmt::format("{} of {} MiB are free in /dev/shm; {}", *seen.shared_free_bytes / mib,
+                    *seen.shared_bytes / mib, by);
+    const std::string fix =
+        "mount -o remount,size=1g /dev/shm; for a container --shm-size=1g, for a pod an emptyDir "
+        "of medium Memory";
+    found.push_back(uses_shared ? mend("shared memory", what, fix)
+                                : note("shared memory", what, fix));
   } else {
-    found.push_back(ok("shared memory", fmt::format("{} MiB are free in /dev/shm", *seen.shared_free_bytes / mib)));
+    found.push_back(ok("shared memory",
+                       fmt::format("{} MiB are free in /dev/shm", *seen.shared_free_bytes / mib)));
   }
   if (seen.overcommit == 2 && seen.commit_left_bytes < wanted_commit) {
-    found.push_back(mend("overcommit",
-                                  fmt::format("vm.overcommit_memory is 2, and {} MiB can still be committed: the object store and "
-                                             "forks of large programs fail long before memory is full",
-                                     seen.commit_left_bytes / mib),
-                         "sysctl vm.overcommit_memory=0"));
+    found.push_back(mend(
+        "overcommit",
+        fmt::format(
+            "vm.overcommit_memory is 2, and {} MiB can still be committed: the object store and "
+            "forks of large programs fail long before memory is full",
+            seen.commit_left_bytes / mib),
+        "sysctl vm.overcommit_memory=0"));
   } else {
     found.push_back(ok("overcommit", fmt::format("vm.overcommit_memory is {}", seen.overcommit)));
   }
   if (seen.group_memory_left && *seen.group_memory_left < wanted_group_memory) {
-    found.push_back(mend("memory limit",
-                         fmt::format("the control group leaves {} MiB; an agent with a store and one executor needs {}",
-                                     *seen.group_memory_left / mib, wanted_group_memory / mib),
-                         "raise memory.max of the group: MemoryMax= of the unit, --memory of a container, limits.memory "
-                         "of a pod"));
+    found.push_back(
+        mend("memory limit",
+             fmt::format(
+                 "the control group leaves {} MiB; an agent with a store and one executor needs {}",
+                 *seen.group_memory_left / mib, wanted_group_memory / mib),
+             "raise memory.max of the group: MemoryMax= of the unit, --memory of a container, "
+             "limits.memory "
+             "of a pod"));
   } else if (seen.group_memory_left) {
-    found.push_back(ok("memory limit", fmt::format("the control group leaves {} MiB", *seen.group_memory_left / mib)));
+    found.push_back(ok("memory limit", fmt::format("the control group leaves {} MiB",
+                                                   *seen.group_memory_left / mib)));
   }
   const auto swapped = seen.swap_bytes - std::min(seen.swap_bytes, seen.swap_free_bytes);
   if (swapped > seen.memory_bytes / 10) {
-    found.push_back(note("swap",
-                         fmt::format("{} MiB are swapped out; objects there are slower than spilled ones",
-                                     swapped / mib),
-                         "sysctl vm.swappiness=10, or a smaller store: mobula start --object-store-memory SIZE"));
+    found.push_back(note(
+        "swap",
+        fmt::format("{} MiB are swapped out; objects there are slower than spilled ones",
+                    swapped / mib),
+        "sysctl vm.swappiness=10, or a smaller store: mobula start --object-store-memory SIZE"));
   }
   return found;
 }
@@ -274,16 +307,21 @@ Findings check_names(const Measures& seen, const std::string& advertised) {
 
 Findings check_kernel(const Measures& seen) {
   Findings found;
-  found.push_back(seen.curve ? ok("encryption", "this libzmq has CURVE")
-                             : mend("encryption", "this libzmq lacks CURVE: connections to other machines are refused",
-                                    "install a libzmq with libsodium (Debian: apt-get install libzmq5)"));
-  found.push_back(seen.pidfd ? ok("pidfd", "available")
-                             : mend("pidfd", "pidfd_open fails; it needs Linux 5.3 or newer",
-                                    "use a newer kernel, or a seccomp profile that allows pidfd_open"));
-  found.push_back(note("transport plugins", seen.plugins.empty() ? "none configured" : seen.plugins));
+  found.push_back(seen.curve
+                      ? ok("encryption", "this libzmq has CURVE")
+                      : mend("encryption",
+                             "this libzmq lacks CURVE: connections to other machines are refused",
+                             "install a libzmq with libsodium (Debian: apt-get install libzmq5)"));
+  found.push_back(seen.pidfd
+                      ? ok("pidfd", "available")
+                      : mend("pidfd", "pidfd_open fails; it needs Linux 5.3 or newer",
+                             "use a newer kernel, or a seccomp profile that allows pidfd_open"));
+  found.push_back(
+      note("transport plugins", seen.plugins.empty() ? "none configured" : seen.plugins));
   if (seen.separate_hosts) {
     found.push_back(mend("hosts",
-                         "MOBULA_TEST_SEPARATE_HOSTS is set, so that nodes of one machine share no memory; the variable is for "
+                         "MOBULA_TEST_SEPARATE_HOSTS is set, so that nodes of one machine share no "
+                         "memory; the variable is for "
                          "tests alone",
                          "unset MOBULA_TEST_SEPARATE_HOSTS"));
   }
@@ -305,7 +343,8 @@ Findings check_programs(const std::string& way, const std::string& path_variable
   }
   const std::string check = "programs for " + way;
   if (missing.empty()) return {ok(check, joined(wanted))};
-  const std::string packages = way == "ssh" ? "openssh-client tar gzip libc-bin coreutils binutils" : "slurm-client";
+  const std::string packages =
+      way == "ssh" ? "openssh-client tar gzip libc-bin coreutils binutils" : "slurm-client";
   return {mend(check, "not in PATH: " + joined(missing), "apt-get install " + packages)};
 }
 

@@ -21,21 +21,21 @@ struct Measures {
   std::uint64_t locked_bytes = unlimited;
   std::optional<std::uint64_t> group_processes_left{};  // left by the control groups
   std::optional<std::uint64_t> group_memory_left{};
-  std::optional<std::uint64_t> shared_bytes{};       // size of /dev/shm; absent: not mounted
+  std::optional<std::uint64_t> shared_bytes{};  // size of /dev/shm; absent: not mounted
   std::optional<std::uint64_t> shared_free_bytes{};
   bool shared_writable = true;
   std::uint64_t memory_bytes = 0;
   std::uint64_t swap_bytes = 0;
   std::uint64_t swap_free_bytes = 0;
-  int overcommit = 0;                   // vm.overcommit_memory
+  int overcommit = 0;                           // vm.overcommit_memory
   std::uint64_t commit_left_bytes = unlimited;  // if overcommit is 2
   std::string host{};
   std::vector<std::string> host_addresses{};  // numeric addresses of the host name
   bool pidfd = true;
   bool curve = true;
-  bool has_gpus = false;         // device files of GPUs
-  std::string plugins{};         // MOBULA_TRANSPORT_PLUGINS
-  bool separate_hosts = false;   // MOBULA_TEST_SEPARATE_HOSTS
+  bool has_gpus = false;        // device files of GPUs
+  std::string plugins{};        // MOBULA_TRANSPORT_PLUGINS
+  bool separate_hosts = false;  // MOBULA_TEST_SEPARATE_HOSTS
 };
 
 struct MachinePaths {

@@ -9,11 +9,11 @@
 #include <cstring>
 #include <filesystem>
 
-#include "cli/find_cluster.h"
 #include "cli/commands/head_flags.h"
 #include "cli/commands/run_record.h"
-#include "protocol/program/cluster_files.h"
+#include "cli/find_cluster.h"
 #include "protocol/process_identity.h"
+#include "protocol/program/cluster_files.h"
 #include "protocol/tickets/token.h"
 
 namespace mobula::internal::cli::doctor {
@@ -44,13 +44,19 @@ Fault fault_of(const std::string& path, unsigned closed_bits) {
   }
   if ((status.st_mode & closed_bits) != 0) {
     const bool folder = S_ISDIR(status.st_mode);
-    return {fmt::format("{} has mode {:04o}: other users have access", path, status.st_mode & 07777U),
-            fmt::format("chmod {} {}", !folder ? "600" : closed_bits == 077 ? "700" : "go-w", path)};
+    return {
+        fmt::format("{} has mode {:04o}: other users have access", path, status.st_mode & 07777U),
+        fmt::format("chmod {} {}",
+                    !folder              ? "600"
+                    : closed_bits == 077 ? "700"
+                                         : "go-w",
+                    path)};
   }
   return {};
 }
 
-void check_private(const char* name, const std::string& path, unsigned closed_bits, Findings& found) {
+void check_private(const char* name, const std::string& path, unsigned closed_bits,
+                   Findings& found) {
   if (auto fault = fault_of(path, closed_bits); fault.any()) {
     found.push_back(mend(name, std::move(fault.seen), std::move(fault.fix)));
   }
@@ -62,7 +68,8 @@ void check_keys(const std::string& folder, const std::string& name, Findings& fo
   std::error_code code;
   for (const auto& below : {folder, folder + "/head"}) {
     for (fs::directory_iterator at(below, code), end; !code && at != end; at.increment(code)) {
-      if (at->path().extension() == ".key") check_private("key file", at->path().string(), 077, found);
+      if (at->path().extension() == ".key")
+        check_private("key file", at->path().string(), 077, found);
     }
   }
   check_private("token file", folder + "/head/http.token", 077, found);
@@ -82,12 +89,14 @@ void check_keys(const std::string& folder, const std::string& name, Findings& fo
   const bool of_another_agent = agent && !agent->head_curve_key.empty() && runs(*agent) &&
                                 agent->head_curve_key != key->head_curve_key;
   if (of_another_head || of_another_agent) {
-    found.push_back(mend("key file",
-                         fmt::format("{} belongs to another cluster than the {} of this machine", path,
-                                     of_another_head ? "head's keys" : "running agent"),
-                         of_another_head ? fmt::format("rm {}; mobula start --head --name {} writes it again", path, name)
-                                         : fmt::format("copy the key file from the head's machine, at {}, to {}",
-                                                       agent->head_address, path)));
+    found.push_back(
+        mend("key file",
+             fmt::format("{} belongs to another cluster than the {} of this machine", path,
+                         of_another_head ? "head's keys" : "running agent"),
+             of_another_head
+                 ? fmt::format("rm {}; mobula start --head --name {} writes it again", path, name)
+                 : fmt::format("copy the key file from the head's machine, at {}, to {}",
+                               agent->head_address, path)));
     return;
   }
   found.push_back(ok("key file", path));
@@ -98,47 +107,56 @@ void check_processes(const std::string& folder, const std::string& name, Finding
   const std::string parent = fs::path(folder).parent_path().string();
   const std::string place = flags_of_place(parent, name);
   if (const auto head = load_head_file(folder + "/head/head.json")) {
-    found.push_back(runs(*head) ? ok("head process", fmt::format("cluster '{}': process {} at {}", name, head->pid, head->address))
-                                : mend("head process",
-                                       fmt::format("cluster '{}': its head, process {}, died; nodes wait for "
-                                                   "it at {}",
-                                                   name, head->pid, head->address),
-                                       fmt::format("{} resumes its jobs; mobula stop{} ends them",
-                                                   restart_command(parent, name), place)));
+    found.push_back(
+        runs(*head) ? ok("head process", fmt::format("cluster '{}': process {} at {}", name,
+                                                     head->pid, head->address))
+                    : mend("head process",
+                           fmt::format("cluster '{}': its head, process {}, died; nodes wait for "
+                                       "it at {}",
+                                       name, head->pid, head->address),
+                           fmt::format("{} resumes its jobs; mobula stop{} ends them",
+                                       restart_command(parent, name), place)));
   } else if (head.error().code != ErrorCode::not_found) {
-    found.push_back(mend("head process", head.error().text, fmt::format("rm {}/head/head.json if no head runs", folder)));
+    found.push_back(mend("head process", head.error().text,
+                         fmt::format("rm {}/head/head.json if no head runs", folder)));
   }
   if (const auto agent = load_agent_file(folder + "/agent/agent.json")) {
     if (!runs(*agent)) {
-      found.push_back(mend("agent process",
-                           fmt::format("cluster '{}': its agent, process {}, died and left its files", name, agent->pid),
-                           fmt::format("mobula start --address {}{}, or mobula stop{} to remove the files",
-                                       agent->head_address, place, place)));
+      found.push_back(
+          mend("agent process",
+               fmt::format("cluster '{}': its agent, process {}, died and left its files", name,
+                           agent->pid),
+               fmt::format("mobula start --address {}{}, or mobula stop{} to remove the files",
+                           agent->head_address, place, place)));
       return;
     }
-    found.push_back(ok("agent process", fmt::format("cluster '{}': process {}, node {}", name, agent->pid, agent->node.hex())));
+    found.push_back(ok("agent process", fmt::format("cluster '{}': process {}, node {}", name,
+                                                    agent->pid, agent->node.hex())));
     struct stat status {};
     if (::stat(agent->socket.c_str(), &status) != 0) {
-      found.push_back(mend("agent socket",
-                           fmt::format("{}: {}; programs of this machine cannot reach the agent", agent->socket,
-                                       std::strerror(errno)),
-                           fmt::format("restart the agent, whose directory was removed: mobula stop{}, and "
-                                       "start it again",
-                                       place)));
+      found.push_back(
+          mend("agent socket",
+               fmt::format("{}: {}; programs of this machine cannot reach the agent", agent->socket,
+                           std::strerror(errno)),
+               fmt::format("restart the agent, whose directory was removed: mobula stop{}, and "
+                           "start it again",
+                           place)));
     } else {
       check_private("agent socket", agent->socket, 077, found);
     }
   } else if (agent.error().code != ErrorCode::not_found) {
-    found.push_back(mend("agent process", agent.error().text, fmt::format("rm {}/agent/agent.json if no agent runs", folder)));
+    found.push_back(mend("agent process", agent.error().text,
+                         fmt::format("rm {}/agent/agent.json if no agent runs", folder)));
   }
   std::size_t stale = 0;
   for (const auto& each : records_of(folder)) stale += each.alive() ? 0 : 1;
   if (stale > 0) {
-    found.push_back(note("state directory",
-                         fmt::format("cluster '{}': {} of its records in {}/running are of exited processes "
-                                     "or of an earlier boot",
-                                     name, stale, folder),
-                         fmt::format("mobula stop --name {} removes them and ends running processes", name)));
+    found.push_back(
+        note("state directory",
+             fmt::format("cluster '{}': {} of its records in {}/running are of exited processes "
+                         "or of an earlier boot",
+                         name, stale, folder),
+             fmt::format("mobula stop --name {} removes them and ends running processes", name)));
   }
 }
 
@@ -147,8 +165,9 @@ void check_processes(const std::string& folder, const std::string& name, Finding
 Findings check_runtime_folder(const std::string& folder) {
   if (folder.size() > longest_runtime_path) {
     return {mend("runtime directory",
-                 fmt::format("the path {} has {} bytes; a socket path has at most 107, which leaves {} for the directory", folder,
-                             folder.size(), longest_runtime_path),
+                 fmt::format("the path {} has {} bytes; a socket path has at most 107, which "
+                             "leaves {} for the directory",
+                             folder, folder.size(), longest_runtime_path),
                  fmt::format("export XDG_RUNTIME_DIR=/run/user/{}", ::geteuid()))};
   }
   Findings found;
@@ -162,10 +181,12 @@ Findings check_state(const std::string& state_folder, const std::string& cluster
   // The first existing parent directory must be writable for this user.
   fs::path at = state_folder;
   std::error_code code;
-  while (at.has_parent_path() && at != at.parent_path() && !fs::exists(at, code)) at = at.parent_path();
+  while (at.has_parent_path() && at != at.parent_path() && !fs::exists(at, code))
+    at = at.parent_path();
   if (::access(at.c_str(), W_OK | X_OK) != 0) {
-    found.push_back(mend("state directory", fmt::format("user {} cannot write to {}", ::geteuid(), at.string()),
-                         fmt::format("chown -R {} {}, or export MOBULA_STATE_DIR=DIR", ::geteuid(), state_folder)));
+    found.push_back(mend(
+        "state directory", fmt::format("user {} cannot write to {}", ::geteuid(), at.string()),
+        fmt::format("chown -R {} {}, or export MOBULA_STATE_DIR=DIR", ::geteuid(), state_folder)));
     return found;
   }
   if (at == state_folder) check_private("state directory", state_folder, 022, found);
@@ -173,9 +194,11 @@ Findings check_state(const std::string& state_folder, const std::string& cluster
   if (::statvfs(at.c_str(), &disk) == 0) {
     const auto free_bytes = std::uint64_t{disk.f_bavail} * disk.f_frsize;
     if (free_bytes < wanted_disk_bytes) {
-      found.push_back(mend("disk", fmt::format("{} MiB are free for {}; a head exits if it cannot write its journal",
-                                               free_bytes >> 20, state_folder),
-                           "free space there, or export MOBULA_STATE_DIR=DIR on another disk"));
+      found.push_back(
+          mend("disk",
+               fmt::format("{} MiB are free for {}; a head exits if it cannot write its journal",
+                           free_bytes >> 20, state_folder),
+               "free space there, or export MOBULA_STATE_DIR=DIR on another disk"));
     }
   }
   if (found.empty()) found.push_back(ok("state directory", state_folder));
@@ -197,8 +220,11 @@ Findings check_key_file(const std::string& path) {
   check_private("key file", path, 077, found);
   if (!found.empty()) return found;
   const auto key = load_key_file(path);
-  if (key) return {ok("key file", fmt::format("{}: cluster '{}', role {}", path, key->cluster, key->role))};
-  return {mend("key file", key.error().text, "copy it again from the head's machine: <state>/<cluster>/<cluster>.key")};
+  if (key)
+    return {
+        ok("key file", fmt::format("{}: cluster '{}', role {}", path, key->cluster, key->role))};
+  return {mend("key file", key.error().text,
+               "copy it again from the head's machine: <state>/<cluster>/<cluster>.key")};
 }
 
 std::string advertised_host(const std::string& state_folder, const std::string& cluster) {

@@ -47,10 +47,16 @@ std::string painted(std::string_view text, Paint paint) {
 std::optional<Paint> paint_of(std::string_view state) {
   std::string word(state);
   for (auto& c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  const auto is = [&](std::initializer_list<std::string_view> words) { return std::ranges::find(words, word) != words.end(); };
-  if (is({"RUNNING", "ALIVE", "CREATED", "OK", "UP"}) || word.starts_with("RUNNING_")) return Paint::good;
-  if (is({"FAILED", "DEAD", "LOST", "ERROR", "INFEASIBLE", "UNREACHABLE", "REFUSED", "BROKEN", "WRONG"})) return Paint::bad;
-  if (is({"DRAINING", "SUSPECT", "RESTARTING", "RESCHEDULING", "RECOVERING", "STARTING", "EXPECTED", "WARNING", "SKIPPED"}) ||
+  const auto is = [&](std::initializer_list<std::string_view> words) {
+    return std::ranges::find(words, word) != words.end();
+  };
+  if (is({"RUNNING", "ALIVE", "CREATED", "OK", "UP"}) || word.starts_with("RUNNING_"))
+    return Paint::good;
+  if (is({"FAILED", "DEAD", "LOST", "ERROR", "INFEASIBLE", "UNREACHABLE", "REFUSED", "BROKEN",
+          "WRONG"}))
+    return Paint::bad;
+  if (is({"DRAINING", "SUSPECT", "RESTARTING", "RESCHEDULING", "RECOVERING", "STARTING", "EXPECTED",
+          "WARNING", "SKIPPED"}) ||
       word.starts_with("PENDING")) {
     return Paint::waiting;
   }
@@ -79,7 +85,8 @@ std::string cut_to_width(std::string_view line, std::size_t columns) {
     }
     // First byte of a UTF-8 character.
     const bool begins = (static_cast<unsigned char>(line[at]) & 0xc0) != 0x80;
-    if (begins && seen++ == columns) return std::string(line.substr(0, at)).append(coloured ? end_of_colours : "");
+    if (begins && seen++ == columns)
+      return std::string(line.substr(0, at)).append(coloured ? end_of_colours : "");
     ++at;
   }
   return std::string(line);

@@ -33,7 +33,8 @@ const std::vector<Topic>& topics() {
        "EXIT STATUS",
        "Exit codes of commands",
        {{"0", "done"},
-        {"1", "failed; submit, run, and wait exit with the program's own code, 128 + N for signal N"},
+        {"1",
+         "failed; submit, run, and wait exit with the program's own code, 128 + N for signal N"},
         {"2", "wrong use"},
         {"3", "cluster unreachable"},
         {"4", "permission denied"},
@@ -46,9 +47,11 @@ const std::vector<Topic>& topics() {
        "Environment variables",
        {{"MOBULA_ADDRESS", "Default of --address: HOST:PORT of the head"},
         {"MOBULA_KEY_FILE", "Default of --key: key file of the cluster"},
-        {"MOBULA_TOKEN", "Token of `mobula token create`, if no key file is given; also for programs"},
+        {"MOBULA_TOKEN",
+         "Token of `mobula token create`, if no key file is given; also for programs"},
         {"MOBULA_TOKEN_FILE", "File of mode 0600 with a token, if MOBULA_TOKEN is not set"},
-        {"MOBULA_STATE_DIR", "Default of --state-dir: directory for the files of this machine's clusters"},
+        {"MOBULA_STATE_DIR",
+         "Default of --state-dir: directory for the files of this machine's clusters"},
         {"MOBULA_CLUSTER", "Default of --name: name of the cluster"},
         {"MOBULA_COLOR", "Default of --color: auto, always, or never"},
         {"NO_COLOR", "If set: no colors, unless --color or MOBULA_COLOR is always"},
@@ -66,13 +69,17 @@ std::string flags_of(const OptionNode& option) {
 // Paragraphs of the help for commands that need more than their options.
 std::string notes_of(const std::string& path) {
   if (path == "mobula symmetric") {
-    return "Run it on every machine with srun, mpiexec, or mpirun. Rank 0 starts a head, the other ranks join\n"
-           "it, and the program starts at rank 0 when all ranks have joined. Its end stops all processes of\n"
-           "the launch. The exit code is that of the program. If several ranks share a machine, the first of\n"
+    return "Run it on every machine with srun, mpiexec, or mpirun. Rank 0 starts a head, the other "
+           "ranks join\n"
+           "it, and the program starts at rank 0 when all ranks have joined. Its end stops all "
+           "processes of\n"
+           "the launch. The exit code is that of the program. If several ranks share a machine, "
+           "the first of\n"
            "them joins. Other flags go to `mobula start` on each machine.\n";
   }
   if (path == "mobula batch") {
-    return "Lines of the script before its first command can contain flags, which the command line overrides:\n"
+    return "Lines of the script before its first command can contain flags, which the command line "
+           "overrides:\n"
            "  #MOBULA --num-gpus 1 --time-limit 3600\n";
   }
   if (path == "mobula bench") return "'mobula bench --list' lists the measurements.\n";
@@ -117,12 +124,14 @@ std::string wrapped(const std::string& text) {
 }
 
 std::string row_of(const std::string& name, const std::string& about) {
-  if (name.size() + 4 > about_column) return fmt::format("  {}\n{:{}}{}\n", name, "", about_column, wrapped(about));
+  if (name.size() + 4 > about_column)
+    return fmt::format("  {}\n{:{}}{}\n", name, "", about_column, wrapped(about));
   return fmt::format("  {:{}}{}\n", name, about_column - 2, wrapped(about));
 }
 
 std::string help_of(const CommandNode& node, const std::string& path) {
-  std::string text = fmt::format("{}: {}\n\nUsage: {}\n", path, node.about, synopsis_of(node, path));
+  std::string text =
+      fmt::format("{}: {}\n\nUsage: {}\n", path, node.about, synopsis_of(node, path));
   if (const std::string notes = notes_of(path); !notes.empty()) text += "\n" + notes;
   if (!node.positionals.empty()) text += "\nArguments:\n";
   for (const auto& each : node.positionals) text += row_of(upper(each.names.front()), each.about);
@@ -138,7 +147,8 @@ std::string help_of(const CommandNode& node, const std::string& path) {
 }
 
 int say(const std::string& text) {
-  return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? exit_done : complain_of_output();
+  return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? exit_done
+                                                                           : complain_of_output();
 }
 
 // ---- man(7) ------------------------------------------------------------------------------------
@@ -146,12 +156,18 @@ int say(const std::string& text) {
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
-    if (c == '\\') out += "\\e";
-    else if (c == '-') out += "\\-";
-    else if (c == '\'') out += "\\(aq";
-    else if (c == '"') out += "\\(dq";
-    else if (c == '\n') out += "\n.br\n";
-    else out += c;
+    if (c == '\\')
+      out += "\\e";
+    else if (c == '-')
+      out += "\\-";
+    else if (c == '\'')
+      out += "\\(aq";
+    else if (c == '"')
+      out += "\\(dq";
+    else if (c == '\n')
+      out += "\n.br\n";
+    else
+      out += c;
   }
   return out.starts_with('.') ? "\\&" + out : out;
 }
@@ -172,12 +188,14 @@ std::string section_of(const Topic& topic) {
   return text;
 }
 
-Result<void> write_pages(const CommandNode& node, const std::string& path, const std::filesystem::path& folder) {
+Result<void> write_pages(const CommandNode& node, const std::string& path,
+                         const std::filesystem::path& folder) {
   const auto file = folder / (page_name(path) + ".1");
   std::ofstream out(file, std::ios::binary);
   out << manual_page(node, path, version_text);
   out.close();
-  if (!out) return failure(ErrorCode::unavailable, "write " + file.string() + ": " + std::strerror(errno));
+  if (!out)
+    return failure(ErrorCode::unavailable, "write " + file.string() + ": " + std::strerror(errno));
   for (const auto& each : node.commands) {
     if (auto written = write_pages(each, path + " " + each.name, folder); !written) return written;
   }
@@ -185,7 +203,8 @@ Result<void> write_pages(const CommandNode& node, const std::string& path, const
 }
 
 // Returns the command that the words name; not_found suggests the nearest name.
-Result<const CommandNode*> command_of(const CommandNode& tree, const std::vector<std::string>& words) {
+Result<const CommandNode*> command_of(const CommandNode& tree,
+                                      const std::vector<std::string>& words) {
   const CommandNode* node = &tree;
   for (const auto& word : words) {
     const CommandNode* below = node->command(word);
@@ -195,8 +214,10 @@ Result<const CommandNode*> command_of(const CommandNode& tree, const std::vector
         for (const auto& each : topics()) names.push_back(each.name);
       }
       const auto best = nearest_name(word, names);
-      const std::string hint = best ? "did you mean 'mobula help " + *best + "'?" : "'mobula help' lists all commands";
-      return failure(ErrorCode::not_found, fmt::format("help {}: no such command or topic; {}", word, hint));
+      const std::string hint =
+          best ? "did you mean 'mobula help " + *best + "'?" : "'mobula help' lists all commands";
+      return failure(ErrorCode::not_found,
+                     fmt::format("help {}: no such command or topic; {}", word, hint));
     }
     node = below;
   }
@@ -223,12 +244,18 @@ Result<std::string> help_text(const CommandNode& tree, const std::vector<std::st
   return help_of(**node, path_of(topic));
 }
 
-std::string manual_page(const CommandNode& node, const std::string& path, const std::string& version) {
+std::string manual_page(const CommandNode& node, const std::string& path,
+                        const std::string& version) {
   const std::string name = page_name(path);
-  std::string text = fmt::format(".TH {} 1 \"\" \"Mobula {}\" \"Mobula\"\n", escaped(upper(name)), version);
+  std::string text =
+      fmt::format(".TH {} 1 \"\" \"Mobula {}\" \"Mobula\"\n", escaped(upper(name)), version);
   text += fmt::format(".SH NAME\n{} \\- {}\n", escaped(name), escaped(node.about));
-  text += fmt::format(".SH SYNOPSIS\n.B {}\n{}\n", escaped(path), escaped(synopsis_of(node, path).substr(std::min(path.size() + 1, synopsis_of(node, path).size()))));
-  if (const std::string notes = notes_of(path); !notes.empty()) text += ".SH DESCRIPTION\n" + escaped(notes) + "\n";
+  text +=
+      fmt::format(".SH SYNOPSIS\n.B {}\n{}\n", escaped(path),
+                  escaped(synopsis_of(node, path)
+                              .substr(std::min(path.size() + 1, synopsis_of(node, path).size()))));
+  if (const std::string notes = notes_of(path); !notes.empty())
+    text += ".SH DESCRIPTION\n" + escaped(notes) + "\n";
   if (!node.positionals.empty()) text += ".SH ARGUMENTS\n";
   for (const auto& each : node.positionals) text += item(upper(each.names.front()), each.about);
   if (!node.options.empty()) text += ".SH OPTIONS\n";
@@ -237,9 +264,13 @@ std::string manual_page(const CommandNode& node, const std::string& path, const 
   for (const auto& each : node.commands) text += item(each.name, each.about);
   for (const auto& each : topics()) text += section_of(each);
   std::string others;
-  for (const auto& each : node.commands) others += fmt::format("{}.BR {} (1)", others.empty() ? "" : ",\n", escaped(page_name(path + " " + each.name)));
+  for (const auto& each : node.commands)
+    others += fmt::format("{}.BR {} (1)", others.empty() ? "" : ",\n",
+                          escaped(page_name(path + " " + each.name)));
   const auto above = path.rfind(' ');
-  if (above != std::string::npos) others += fmt::format("{}.BR {} (1)", others.empty() ? "" : ",\n", escaped(page_name(path.substr(0, above))));
+  if (above != std::string::npos)
+    others += fmt::format("{}.BR {} (1)", others.empty() ? "" : ",\n",
+                          escaped(page_name(path.substr(0, above))));
   return others.empty() ? text : text + ".SH SEE ALSO\n" + others + "\n";
 }
 
@@ -249,7 +280,8 @@ std::string completion_script(const std::string& shell) {
            "_mobula() {\n"
            "  local IFS=$'\\n' line=\"${COMP_LINE:0:COMP_POINT}\"\n"
            "  COMPREPLY=($(mobula complete-line \"${line#* }\" 2>/dev/null))\n"
-           "  if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == */ ]]; then compopt -o nospace; fi\n"
+           "  if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == */ ]]; then compopt -o nospace; "
+           "fi\n"
            "}\n"
            "complete -F _mobula mobula\n";
   }
@@ -258,7 +290,8 @@ std::string completion_script(const std::string& shell) {
            "# source <(mobula completion zsh)\n"
            "_mobula() {\n"
            "  local -a found\n"
-           "  found=(\"${(@f)$(mobula complete-line \"${(j: :)words[2,CURRENT-1]} ${PREFIX}\" 2>/dev/null)}\")\n"
+           "  found=(\"${(@f)$(mobula complete-line \"${(j: :)words[2,CURRENT-1]} ${PREFIX}\" "
+           "2>/dev/null)}\")\n"
            "  compadd -a found\n"
            "}\n"
            "compdef _mobula mobula\n";
@@ -274,7 +307,9 @@ std::string completion_script(const std::string& shell) {
 int show_help(const CommandLine& line) {
   const auto text = help_text(command_tree(), line.shell.topic);
   if (text && line.shell.topic == std::vector<std::string>{"list"}) {
-    return print_page(*text + "\nNames for --filter (headers of the table are also accepted):\n" + fields_text(), line);
+    return print_page(
+        *text + "\nNames for --filter (headers of the table are also accepted):\n" + fields_text(),
+        line);
   }
   return text ? print_page(*text, line) : complain(text.error());
 }

@@ -20,7 +20,8 @@ int show_completion(const CommandLine& line);
 Result<std::string> help_text(const CommandNode& tree, const std::vector<std::string>& topic);
 
 // Returns a page in the format of man(7). `path` is "mobula" and the words of the command.
-std::string manual_page(const CommandNode& node, const std::string& path, const std::string& version);
+std::string manual_page(const CommandNode& node, const std::string& path,
+                        const std::string& version);
 
 // Returns a script for bash, zsh, or fish that queries this program for completions.
 std::string completion_script(const std::string& shell);

@@ -84,12 +84,14 @@ Result<LogLines> LogLines::create(Options options, std::function<bool(const std:
   LogLines lines(std::move(options), std::move(sink));
   if (lines.options_.pattern.empty()) return lines;
   lines.pattern_ = std::make_shared<Pattern>();
-  const int fault = ::regcomp(&lines.pattern_->compiled, lines.options_.pattern.c_str(), REG_EXTENDED | REG_NOSUB);
+  const int fault = ::regcomp(&lines.pattern_->compiled, lines.options_.pattern.c_str(),
+                              REG_EXTENDED | REG_NOSUB);
   if (fault != 0) {
     char why[128] = "";
     ::regerror(fault, &lines.pattern_->compiled, why, sizeof why);
-    return failure(ErrorCode::invalid_argument,
-                   fmt::format("--grep: '{}' is not a regular expression: {}", lines.options_.pattern, why));
+    return failure(
+        ErrorCode::invalid_argument,
+        fmt::format("--grep: '{}' is not a regular expression: {}", lines.options_.pattern, why));
   }
   lines.pattern_->ready = true;
   return lines;

@@ -24,12 +24,16 @@ std::optional<std::int64_t> time_of_line(std::string_view line) {
   std::int64_t us = 0;
   std::int64_t unit = 100'000;
   std::size_t at = shape.size();
-  for (; at < line.size() && line[at] >= '0' && line[at] <= '9'; ++at, unit /= 10) us += unit * (line[at] - '0');
+  for (; at < line.size() && line[at] >= '0' && line[at] <= '9'; ++at, unit /= 10)
+    us += unit * (line[at] - '0');
   if (at == shape.size() || at == line.size() || line[at] != 'Z') return std::nullopt;
-  const std::chrono::year_month_day day{std::chrono::year(numbers[0]), std::chrono::month(static_cast<unsigned>(numbers[1])),
+  const std::chrono::year_month_day day{std::chrono::year(numbers[0]),
+                                        std::chrono::month(static_cast<unsigned>(numbers[1])),
                                         std::chrono::day(static_cast<unsigned>(numbers[2]))};
   if (!day.ok()) return std::nullopt;
-  const std::int64_t seconds = std::chrono::sys_days(day).time_since_epoch().count() * std::int64_t{86'400} + numbers[3] * 3600 + numbers[4] * 60 + numbers[5];
+  const std::int64_t seconds =
+      std::chrono::sys_days(day).time_since_epoch().count() * std::int64_t{86'400} +
+      numbers[3] * 3600 + numbers[4] * 60 + numbers[5];
   return seconds * 1'000'000 + us;
 }
 

@@ -14,12 +14,15 @@ namespace {
 constexpr std::uint64_t near_end_bytes = 1u << 20;
 constexpr std::uint64_t bytes_of_a_line = 4096;  // estimate for tails
 
-bool write_line(const std::string& line) { return std::fwrite(line.data(), 1, line.size(), stdout) == line.size(); }
+bool write_line(const std::string& line) {
+  return std::fwrite(line.data(), 1, line.size(), stdout) == line.size();
+}
 
 // Matches the prefix that an agent writes before each line: "… [name pid=12] ".
 bool is_of(const std::string& line, std::int64_t pid) {
   constexpr std::size_t longest_head = 1024;
-  return std::string_view(line).substr(0, longest_head).find(fmt::format(" pid={}] ", pid)) != std::string_view::npos;
+  return std::string_view(line).substr(0, longest_head).find(fmt::format(" pid={}] ", pid)) !=
+         std::string_view::npos;
 }
 
 }  // namespace
@@ -42,11 +45,13 @@ void LogStream::add(std::string name, LogSource source) {
     merge->take(number, text);
     return true;
   };
-  if (auto lines = LogLines::create({line_->grep, line_->raw, -1}, keep)) log->lines.emplace(std::move(*lines));
+  if (auto lines = LogLines::create({line_->grep, line_->raw, -1}, keep))
+    log->lines.emplace(std::move(*lines));
   log->lines->settle(true);
   const bool all = line_->tail < 0 || !line_->grep.empty() || wanted_;
   if (!all) {
-    log->wanted = std::max(near_end_bytes, static_cast<std::uint64_t>(line_->tail) * bytes_of_a_line);
+    log->wanted =
+        std::max(near_end_bytes, static_cast<std::uint64_t>(line_->tail) * bytes_of_a_line);
     log->source.begin_near_end(log->wanted);
   }
   logs_.push_back(std::move(log));
@@ -59,7 +64,8 @@ bool LogStream::has(const std::string& name) const {
 bool LogStream::is_wanted(const std::string& text) const {
   if (!wanted_) return true;
   const auto time = time_of_line(text);
-  return time && *time >= wanted_->from_us && *time <= wanted_->to_us && (wanted_->pid == 0 || is_of(text, wanted_->pid));
+  return time && *time >= wanted_->from_us && *time <= wanted_->to_us &&
+         (wanted_->pid == 0 || is_of(text, wanted_->pid));
 }
 
 // Reads one chunk and passes its lines to the merge. Returns false if the log cannot be read any
@@ -75,13 +81,17 @@ bool LogStream::read(std::size_t number) {
     return false;
   }
   if (chunk->lost_bytes > 0) {
-    const std::string bytes = chunk->lost_bytes == 1 ? "some lines are" : fmt::format("{} bytes are", chunk->lost_bytes);
-    std::fprintf(stderr, "mobula: %s%s no longer stored\n", names_ ? (log.name + ": ").c_str() : "", bytes.c_str());
+    const std::string bytes =
+        chunk->lost_bytes == 1 ? "some lines are" : fmt::format("{} bytes are", chunk->lost_bytes);
+    std::fprintf(stderr, "mobula: %s%s no longer stored\n", names_ ? (log.name + ": ").c_str() : "",
+                 bytes.c_str());
   }
   std::string_view bytes = chunk->bytes;
   log.read_bytes = bytes.size();
   // A tail may begin in the middle of a line.
-  if (const auto begun_at = std::exchange(log.wanted, 0); begun_at > 0 && bytes.size() + chunk->left >= begun_at) log.cut = true;
+  if (const auto begun_at = std::exchange(log.wanted, 0);
+      begun_at > 0 && bytes.size() + chunk->left >= begun_at)
+    log.cut = true;
   if (log.cut) {
     const auto end = bytes.find('\n');
     bytes.remove_prefix(end == std::string_view::npos ? bytes.size() : end + 1);
@@ -105,7 +115,8 @@ bool LogStream::give() {
 }
 
 bool LogStream::any_works() const {
-  return logs_.empty() || std::ranges::any_of(logs_, [](const auto& each) { return !each->failed; });
+  return logs_.empty() ||
+         std::ranges::any_of(logs_, [](const auto& each) { return !each->failed; });
 }
 
 bool LogStream::open() const {
@@ -125,9 +136,12 @@ bool LogStream::print_all() {
       }
       const bool works = read(i);
       const Log& log = *logs_[i];
-      if (!works || log.read_bytes == 0) remaining[i] = 0;
-      else if (!begun[i]) remaining[i] = log.left;
-      else remaining[i] = std::min(log.left, remaining[i] - std::min(remaining[i], log.read_bytes));
+      if (!works || log.read_bytes == 0)
+        remaining[i] = 0;
+      else if (!begun[i])
+        remaining[i] = log.left;
+      else
+        remaining[i] = std::min(log.left, remaining[i] - std::min(remaining[i], log.read_bytes));
       begun[i] = true;
       merge_->is_silent(i, remaining[i] == 0);
       all_done = all_done && remaining[i] == 0;

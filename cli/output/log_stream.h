@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "cli/command_line.h"
+#include "cli/commands/log_source.h"
 #include "cli/output/log_lines.h"
 #include "cli/output/log_merge.h"
-#include "cli/commands/log_source.h"
 
 namespace mobula::internal::cli {
 
@@ -28,7 +28,8 @@ struct LinesWanted {
 class LogStream {
  public:
   // `line` has the flags, and must outlive the stream.
-  static Result<LogStream> create(const CommandLine& line, std::optional<LinesWanted> wanted = std::nullopt);
+  static Result<LogStream> create(const CommandLine& line,
+                                  std::optional<LinesWanted> wanted = std::nullopt);
 
   // Adds a log; `name` labels its lines if there are several.
   void add(std::string name, LogSource source);
@@ -50,15 +51,16 @@ class LogStream {
     std::string name;
     LogSource source;
     std::optional<LogLines> lines;
-    bool cut = false;      // its first line is incomplete
+    bool cut = false;  // its first line is incomplete
     bool open = true;
     bool failed = false;
     std::uint64_t left = 0;
     std::uint64_t read_bytes = 0;  // size of the latest chunk
-    std::uint64_t wanted = 0;  // position where the wanted lines begin
+    std::uint64_t wanted = 0;      // position where the wanted lines begin
   };
 
-  LogStream(const CommandLine& line, std::optional<LinesWanted> wanted) : line_(&line), wanted_(wanted) {}
+  LogStream(const CommandLine& line, std::optional<LinesWanted> wanted)
+      : line_(&line), wanted_(wanted) {}
   bool read(std::size_t log);
   bool is_wanted(const std::string& text) const;
   bool give();

@@ -44,12 +44,14 @@ std::string number_text(const Json& value) {
 // Empty, or the null id.
 bool is_nothing(const std::string& text) {
   constexpr std::size_t id_digits = 32;
-  return text.empty() || (text.size() == id_digits && text.find_first_not_of('0') == std::string::npos);
+  return text.empty() ||
+         (text.size() == id_digits && text.find_first_not_of('0') == std::string::npos);
 }
 
 std::string cell_of(const Json& value) {
   if (value.is_null()) return "-";
-  if (value.is_string()) return is_nothing(value.get_ref<const std::string&>()) ? "-" : value.get<std::string>();
+  if (value.is_string())
+    return is_nothing(value.get_ref<const std::string&>()) ? "-" : value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   if (!value.is_structured()) return number_text(value);
   constexpr std::size_t most_listed = 8;  // items of a list within a cell
@@ -59,7 +61,9 @@ std::string cell_of(const Json& value) {
     for (const auto& [name, each] : value.items()) {
       const bool use = each.is_object() && each.contains("total");
       text += fmt::format("{}{}{}{}", text.empty() ? "" : ",", name, use ? ":" : "=",
-                          use ? use_text(name, each) : each.is_number() ? resource_text(name, each.get<double>()) : cell_of(each));
+                          use                ? use_text(name, each)
+                          : each.is_number() ? resource_text(name, each.get<double>())
+                                             : cell_of(each));
     }
   } else {
     for (const auto& each : value) {
@@ -114,10 +118,13 @@ std::string cell_at(const Json& item, const Column& column) {
   return cell_at(item, column.member);
 }
 
-std::string note_label(bool coloured) { return (coloured ? painted("note:", Paint::waiting) : "note:") + std::string(" "); }
+std::string note_label(bool coloured) {
+  return (coloured ? painted("note:", Paint::waiting) : "note:") + std::string(" ");
+}
 
 // Cuts lines to `width`, unless it is 0.
-std::string table_of(const Json& document, const Json& items, const std::vector<Column>& columns, const TableFlags& style, std::size_t width = 0) {
+std::string table_of(const Json& document, const Json& items, const std::vector<Column>& columns,
+                     const TableFlags& style, std::size_t width = 0) {
   TextTable table;
   std::vector<std::string> names;
   for (const auto& column : columns) names.push_back(column.header);
@@ -131,7 +138,8 @@ std::string table_of(const Json& document, const Json& items, const std::vector<
   if (!style.headers) text.erase(0, text.find('\n') + 1);
   if (width > 0) text = cut_to_screen(text, 0, width);
   if (const auto warnings = document.find("warnings"); warnings != document.end()) {
-    for (const auto& warning : *warnings) text += note_label(style.coloured) + printable(cell_of(warning)) + "\n";
+    for (const auto& warning : *warnings)
+      text += note_label(style.coloured) + printable(cell_of(warning)) + "\n";
   }
   return text;
 }
@@ -175,7 +183,8 @@ std::string names_of(const Json& items) {
   std::string text;
   for (const auto& item : items) {
     if (!item.is_object()) continue;
-    std::string name = item.value("name", item.value("cluster_name", item.value("host", item.value("file", std::string()))));
+    std::string name = item.value(
+        "name", item.value("cluster_name", item.value("host", item.value("file", std::string()))));
     for (const auto& [member, value] : item.items()) {
       if (!member.ends_with("_id") || !value.is_string()) continue;
       name = value.get<std::string>();
@@ -213,7 +222,8 @@ std::string gpus_text(const Json& gpus, bool coloured) {
 std::string counts_text(const Json& counts, bool coloured) {
   std::string text;
   for (const auto& [state, count] : counts.items()) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count.dump(), painted_state(state, coloured));
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count.dump(),
+                        painted_state(state, coloured));
   }
   return text.empty() ? "none" : text;
 }
@@ -254,8 +264,8 @@ std::string format_document(Json document, OutputFormat format, const std::strin
   return format_document(std::move(document), format, kind, {}, 0).value();
 }
 
-Result<std::string> format_document(Json document, OutputFormat format, const std::string& kind, const TableFlags& style,
-                                    std::size_t width) {
+Result<std::string> format_document(Json document, OutputFormat format, const std::string& kind,
+                                    const TableFlags& style, std::size_t width) {
   Items all(document);
   Json& items = *all;
   if (auto sorted = sort_items(items, kind, style); !sorted) return sorted.error();
@@ -275,12 +285,13 @@ Result<std::string> format_document(Json document, OutputFormat format, const st
 }
 
 std::string format_status(const Json& status, bool coloured) {
-  std::string text =
-      fmt::format("cluster {} is {} at {} (epoch {}, version {})\n",
-                  printable(cell_at(status, "cluster_name")), painted_state(cell_at(status, "state"), coloured),
-                  printable(cell_at(status, "address")), cell_at(status, "epoch"), printable(cell_at(status, "version")));
+  std::string text = fmt::format(
+      "cluster {} is {} at {} (epoch {}, version {})\n", printable(cell_at(status, "cluster_name")),
+      painted_state(cell_at(status, "state"), coloured), printable(cell_at(status, "address")),
+      cell_at(status, "epoch"), printable(cell_at(status, "version")));
   for (const char* kind : {"nodes", "jobs", "actors"}) {
-    if (status.contains(kind)) text += fmt::format("{}: {}\n", kind, counts_text(status[kind], coloured));
+    if (status.contains(kind))
+      text += fmt::format("{}: {}\n", kind, counts_text(status[kind], coloured));
   }
   text += fmt::format("leases: {}\n", cell_at(status, "leases"));
   const Json preemption = status.value("preemption", Json::object());
@@ -295,11 +306,13 @@ std::string format_status(const Json& status, bool coloured) {
   if (status.contains("resources")) {
     for (const auto& [name, use] : status["resources"].items()) {
       const double total = use.value("total", 0.0);
-      resources.add({name, resource_text(name, total - use.value("available", 0.0)), resource_text(name, total)});
+      resources.add({name, resource_text(name, total - use.value("available", 0.0)),
+                     resource_text(name, total)});
     }
   }
   text += "\n" + resources.text(coloured);
-  if (status.contains("gpus") && !status["gpus"].empty()) text += "\n" + gpus_text(status["gpus"], coloured);
+  if (status.contains("gpus") && !status["gpus"].empty())
+    text += "\n" + gpus_text(status["gpus"], coloured);
   if (status.contains("transfers") && !status["transfers"].empty()) {
     text += "\n" + table_of(status["transfers"], "counts", coloured);
   }
@@ -307,7 +320,8 @@ std::string format_status(const Json& status, bool coloured) {
     text += "\n" + table_of(status["waiting"], "waiting", coloured);
   }
   if (status.contains("warnings")) {
-    for (const auto& warning : status["warnings"]) text += note_label(coloured) + printable(cell_of(warning)) + "\n";
+    for (const auto& warning : status["warnings"])
+      text += note_label(coloured) + printable(cell_of(warning)) + "\n";
   }
   return text;
 }
@@ -317,9 +331,11 @@ std::string format_memory(const Json& report, bool coloured) {
   stores.add({"NODE_ID", "CAPACITY", "COMMITTED", "USED", "SPILLED", "FILES", "SPILLING"});
   for (const auto& node : report.value("nodes", Json::array())) {
     const std::string why = node.value("spilling", std::string());
-    const auto bytes = [&](const char* member) { return size_text(node.value(member, std::int64_t{0})); };
-    stores.add({cell_at(node, "node_id"), bytes("capacity_bytes"), bytes("committed_bytes"), bytes("used_bytes"),
-                bytes("spilled_bytes"), bytes("file_bytes"),
+    const auto bytes = [&](const char* member) {
+      return size_text(node.value(member, std::int64_t{0}));
+    };
+    stores.add({cell_at(node, "node_id"), bytes("capacity_bytes"), bytes("committed_bytes"),
+                bytes("used_bytes"), bytes("spilled_bytes"), bytes("file_bytes"),
                 why.empty() ? "on" : "off: " + why});
   }
   TextTable objects;
@@ -339,8 +355,9 @@ std::string format_memory(const Json& report, bool coloured) {
     }
     const std::string copy = item.value("copy", false) ? " (copy)" : "";
     objects.add({cell_at(item, "object_id"), cell_at(item, "state") + copy,
-                 cell_at(item, Column{"SIZE", "size_bytes", false, Shows::size}), cell_at(item, "node_id"), cell_at(item, "job_id"),
-                 cell_at(item, "readers"), holders});
+                 cell_at(item, Column{"SIZE", "size_bytes", false, Shows::size}),
+                 cell_at(item, "node_id"), cell_at(item, "job_id"), cell_at(item, "readers"),
+                 holders});
   }
   std::string text = stores.text(coloured) + "\n" + objects.text(coloured);
   for (const auto& warning : report.value("warnings", Json::array())) {
@@ -359,10 +376,12 @@ std::string format_explanation(const Json& explanation, bool coloured) {
   if (of_bundles) names.insert(names.begin(), "BUNDLE");
   table.add(names);
   for (const auto& item : items) {
-    std::vector<std::string> cells{cell_at(item, "node_id"), cell_at(item, "code"), cell_at(item, "reason")};
+    std::vector<std::string> cells{cell_at(item, "node_id"), cell_at(item, "code"),
+                                   cell_at(item, "reason")};
     if (of_bundles) {
       const auto alike = item.value("alike", std::int64_t{0});
-      cells.insert(cells.begin(), cell_at(item, "bundle") + (alike > 0 ? fmt::format(" and {} more alike", alike) : ""));
+      cells.insert(cells.begin(), cell_at(item, "bundle") +
+                                      (alike > 0 ? fmt::format(" and {} more alike", alike) : ""));
     }
     table.add(cells);
   }
@@ -371,8 +390,8 @@ std::string format_explanation(const Json& explanation, bool coloured) {
   TextTable held;
   held.add({"SLOT_ID", "JOB_ID", "HELD_BY", "NAME", "ID", "RESOURCES"});
   for (const auto& each : holders) {
-    held.add({cell_at(each, "slot_id"), cell_at(each, "job_id"), cell_at(each, "held_by"), cell_at(each, "name"),
-              cell_at(each, "id"), cell_at(each, "resources")});
+    held.add({cell_at(each, "slot_id"), cell_at(each, "job_id"), cell_at(each, "held_by"),
+              cell_at(each, "name"), cell_at(each, "id"), cell_at(each, "resources")});
   }
   if (!holders.empty()) text += "\nblocked by:\n" + held.text(coloured);
   if (const auto node = explanation.find("would_start_on"); node != explanation.end()) {
@@ -384,8 +403,9 @@ std::string format_explanation(const Json& explanation, bool coloured) {
   std::string sums;
   const Json all_nodes = explanation.value("all_nodes", Json::object());
   for (const auto& [name, each] : all_nodes.items()) {
-    sums += fmt::format("{}{}: {} of {} free, needs {}", sums.empty() ? "" : "; ", name, cell_at(each, "available"),
-                        cell_at(each, "total"), cell_at(each, "needed"));
+    sums +=
+        fmt::format("{}{}: {} of {} free, needs {}", sums.empty() ? "" : "; ", name,
+                    cell_at(each, "available"), cell_at(each, "total"), cell_at(each, "needed"));
   }
   if (!sums.empty()) text += "all nodes together: " + sums + "\n";
   const auto shape_of = [](const Json& needed) {
@@ -402,11 +422,12 @@ std::string format_explanation(const Json& explanation, bool coloured) {
   }
   for (const auto& needed : explanation.value("nodes_needed", Json::array())) {
     const int count = needed.value("count", 1);
-    text += fmt::format("it fits with {} more: {}", count == 1 ? "one node" : fmt::format("{} nodes", count),
-                        shape_of(needed));
+    text += fmt::format("it fits with {} more: {}",
+                        count == 1 ? "one node" : fmt::format("{} nodes", count), shape_of(needed));
   }
   const Json warnings = explanation.value("warnings", Json::array());
-  for (const auto& warning : warnings) text += note_label(coloured) + printable(cell_of(warning)) + "\n";
+  for (const auto& warning : warnings)
+    text += note_label(coloured) + printable(cell_of(warning)) + "\n";
   return text;
 }
 

@@ -18,8 +18,9 @@ std::string format_document(nlohmann::ordered_json document, OutputFormat format
                             const std::string& kind);
 // Formats with the columns and the order of `style`. Lines of tables are cut to `width` characters
 // unless it is 0. invalid_argument if `style` names an unknown column.
-Result<std::string> format_document(nlohmann::ordered_json document, OutputFormat format, const std::string& kind,
-                                    const TableFlags& style, std::size_t width);
+Result<std::string> format_document(nlohmann::ordered_json document, OutputFormat format,
+                                    const std::string& kind, const TableFlags& style,
+                                    std::size_t width);
 // Formats `mobula status` as a human-readable page, with colors if `coloured`.
 std::string format_status(const nlohmann::ordered_json& status, bool coloured = false);
 // Formats `mobula memory` as a human-readable page.

@@ -15,9 +15,9 @@
 #include <optional>
 
 #include "base/fd.h"
+#include "cli/exit_code.h"
 #include "cli/head_query.h"
 #include "cli/output/color.h"
-#include "cli/exit_code.h"
 #include "cli/output/screen.h"
 #include "cli/output/write_all.h"
 
@@ -85,7 +85,8 @@ bool show_by(const std::string& command, const std::string& text) {
   while (::waitpid(*pid, &status, 0) < 0) {
     if (errno != EINTR) return true;
   }
-  const bool interrupted = WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGPIPE);
+  const bool interrupted =
+      WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGPIPE);
   return interrupted || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
@@ -121,7 +122,8 @@ bool is_longer_than(std::string_view text, std::size_t rows, std::size_t columns
 
 int print_page(const std::string& text, const CommandLine& line) {
   winsize size{};
-  const bool sized = may_page(line) && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0;
+  const bool sized =
+      may_page(line) && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0;
   if (!sized || !is_longer_than(text, size.ws_row, size.ws_col)) return print(text);
   const std::string command = pager_command(std::getenv("MOBULA_PAGER"), std::getenv("PAGER"));
   ::setenv("LESS", "FRX", 0);  // enables colors in `less` unless it is configured

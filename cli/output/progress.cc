@@ -57,17 +57,25 @@ std::string progress_line(const std::string& what, std::size_t columns) {
   return line.substr(0, columns);
 }
 
-std::string progress_line(const std::string& what, std::uint64_t have, std::uint64_t all, std::size_t columns) {
-  const double part = all == 0 ? 1 : std::min(1.0, static_cast<double>(have) / static_cast<double>(all));
+std::string progress_line(const std::string& what, std::uint64_t have, std::uint64_t all,
+                          std::size_t columns) {
+  const double part =
+      all == 0 ? 1 : std::min(1.0, static_cast<double>(have) / static_cast<double>(all));
   const auto full = static_cast<std::size_t>(part * bar_columns);
-  const std::string amounts = fmt::format("{:.1f} of {:.1f} MiB", static_cast<double>(have) / 0x1p20, static_cast<double>(all) / 0x1p20);
+  const std::string amounts =
+      fmt::format("{:.1f} of {:.1f} MiB", static_cast<double>(have) / 0x1p20,
+                  static_cast<double>(all) / 0x1p20);
   if (columns < narrow) return progress_line(fmt::format("{:.0f}% {}", part * 100, what), columns);
-  return progress_line(fmt::format("{} [{}{}] {}", what, std::string(full, '#'), std::string(bar_columns - full, '.'), amounts), columns);
+  return progress_line(fmt::format("{} [{}{}] {}", what, std::string(full, '#'),
+                                   std::string(bar_columns - full, '.'), amounts),
+                       columns);
 }
 
 Progress::Progress(bool wanted) : shown_(wanted && can_draw()), plain_(is_set("NO_COLOR")) {}
 
-bool Progress::due() const { return shown_ && (drawn_at_ == Time() || monotonic_now() - drawn_at_ >= redraw_each); }
+bool Progress::due() const {
+  return shown_ && (drawn_at_ == Time() || monotonic_now() - drawn_at_ >= redraw_each);
+}
 
 void Progress::tell(const std::string& what) {
   if (due()) draw(progress_line(what, columns_of_terminal() - 1));
@@ -79,7 +87,8 @@ void Progress::tell_bytes(const std::string& what, std::uint64_t have, std::uint
 
 void Progress::draw(const std::string& line) {
   drawn_at_ = monotonic_now();
-  const std::string rest = plain_ ? std::string(drawn_ - std::min(drawn_, line.size()), ' ') : "\033[K";
+  const std::string rest =
+      plain_ ? std::string(drawn_ - std::min(drawn_, line.size()), ' ') : "\033[K";
   write_to_terminal("\r" + line + rest);
   drawn_ = line.size();
 }

@@ -41,6 +41,7 @@ class Progress {
 // Formats "mobula: the job's files [########............] 12.0 of 30.0 MiB" or, without a bar,
 // "mobula: 2 leases are left", with at most `columns` columns.
 std::string progress_line(const std::string& what, std::size_t columns);
-std::string progress_line(const std::string& what, std::uint64_t have, std::uint64_t all, std::size_t columns);
+std::string progress_line(const std::string& what, std::uint64_t have, std::uint64_t all,
+                          std::size_t columns);
 
 }  // namespace mobula::internal::cli

@@ -57,7 +57,8 @@ Screen::~Screen() {
 
 void Screen::look_at_size() {
   winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) return;
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0)
+    return;
   rows_ = size.ws_row;
   columns_ = size.ws_col;
 }
@@ -84,7 +85,8 @@ bool Screen::wait(Duration span) {
   return ending == 0;
 }
 
-int watch_on_screen(double seconds, const std::function<std::string(const Screen& screen, char key)>& page) {
+int watch_on_screen(double seconds,
+                    const std::function<std::string(const Screen& screen, char key)>& page) {
   Screen screen;
   const auto span = Duration(static_cast<std::int64_t>(seconds * 1e9));
   for (char key = 0; key != 'q'; key = screen.key()) {

@@ -45,6 +45,7 @@ class Screen {
 
 // Shows pages with `seconds` between them; `page` gets the pressed key, or 0. Ends when
 // interrupted, or with q. Returns the exit code.
-int watch_on_screen(double seconds, const std::function<std::string(const Screen& screen, char key)>& page);
+int watch_on_screen(double seconds,
+                    const std::function<std::string(const Screen& screen, char key)>& page);
 
 }  // namespace mobula::internal::cli

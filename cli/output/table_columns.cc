@@ -24,15 +24,9 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"FABRIC", "fabric", true}};
   }
   if (kind == "tokens") {
-    return {{"TOKEN_ID", "token_id"},
-            {"STATE", "state"},
-            {"ROLE", "role"},
-            {"NAME", "name"},
-            {"CREATED", "created_at"},
-            {"EXPIRES", "expires_at"},
-            {"USED_BY", "used_by"},
-            {"USED", "used_at", true},
-            {"REVOKED", "revoked_at", true}};
+    return {{"TOKEN_ID", "token_id"}, {"STATE", "state"},        {"ROLE", "role"},
+            {"NAME", "name"},         {"CREATED", "created_at"}, {"EXPIRES", "expires_at"},
+            {"USED_BY", "used_by"},   {"USED", "used_at", true}, {"REVOKED", "revoked_at", true}};
   }
   if (kind == "submissions") {
     return {{"JOB_ID", "job_id"},
@@ -49,17 +43,11 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"REASON", "reason"}};
   }
   if (kind == "jobs") {
-    return {{"JOB_ID", "job_id"},
-            {"STATE", "state"},
-            {"NAME", "name"},
-            {"NODE_ID", "node_id"},
-            {"PRIORITY", "priority"},
-            {"HELD", "held"},
-            {"QUOTA", "quota"},
-            {"WEIGHT", "weight", true},
-            {"NAME_SPACE", "name_space", true},
-            {"DRIVER", "driver", true},
-            {"REASON", "reason"}};
+    return {
+        {"JOB_ID", "job_id"},       {"STATE", "state"},         {"NAME", "name"},
+        {"NODE_ID", "node_id"},     {"PRIORITY", "priority"},   {"HELD", "held"},
+        {"QUOTA", "quota"},         {"WEIGHT", "weight", true}, {"NAME_SPACE", "name_space", true},
+        {"DRIVER", "driver", true}, {"REASON", "reason"}};
   }
   if (kind == "actors") {
     return {{"ACTOR_ID", "actor_id"},       {"STATE", "state"},
@@ -99,33 +87,53 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"REASON", "reason"}};
   }
   if (kind == "tasks") {
-    return {{"TASK_ID", "task_id"},         {"STATE", "state"},
-            {"NAME", "name"},               {"NODE_ID", "node_id"},
-            {"ATTEMPT", "attempt"},         {"SINCE", "since_ms", false, Shows::age},
+    return {{"TASK_ID", "task_id"},
+            {"STATE", "state"},
+            {"NAME", "name"},
+            {"NODE_ID", "node_id"},
+            {"ATTEMPT", "attempt"},
+            {"SINCE", "since_ms", false, Shows::age},
             {"DURATION", "duration_us", false, Shows::span},
-            {"ERROR", "error_type"},        {"TYPE", "type", true},
-            {"JOB_ID", "job_id", true},     {"OWNER", "owner", true},
-            {"EXECUTOR", "executor", true}, {"ACTOR_ID", "actor_id", true},
-            {"CLASS_ID", "class_id", true}, {"REASON", "reason", true},
+            {"ERROR", "error_type"},
+            {"TYPE", "type", true},
+            {"JOB_ID", "job_id", true},
+            {"OWNER", "owner", true},
+            {"EXECUTOR", "executor", true},
+            {"ACTOR_ID", "actor_id", true},
+            {"CLASS_ID", "class_id", true},
+            {"REASON", "reason", true},
             {"MESSAGE", "error_message", true}};
   }
   if (kind == "transfers") {
-    return {{"OBJECT_ID", "object_id"},      {"STATE", "state"},
-            {"PATH", "path"},                {"BYTES", "bytes", false, Shows::size},
+    return {{"OBJECT_ID", "object_id"},
+            {"STATE", "state"},
+            {"PATH", "path"},
+            {"BYTES", "bytes", false, Shows::size},
             {"OF", "size_bytes", false, Shows::size},
-            {"WIRE_S", "wire_seconds"},      {"ENCRYPTED", "encrypted"},
-            {"IN_PLACE", "in_place"},        {"GROUP", "group"},
+            {"WIRE_S", "wire_seconds"},
+            {"ENCRYPTED", "encrypted"},
+            {"IN_PLACE", "in_place"},
+            {"GROUP", "group"},
             {"NODE_ID", "node_id"},
-            {"PEER_NODE_ID", "peer_node_id"}, {"SINCE", "since_ms", false, Shows::age},
-            {"QUEUE_S", "queue_seconds", true}, {"PROCESS_ID", "process_id", true},
-            {"PEER", "peer", true},          {"JOB_ID", "job_id", true},
-            {"OPERATION", "operation", true}, {"SENT_BYTES", "sent_bytes", true, Shows::size},
+            {"PEER_NODE_ID", "peer_node_id"},
+            {"SINCE", "since_ms", false, Shows::age},
+            {"QUEUE_S", "queue_seconds", true},
+            {"PROCESS_ID", "process_id", true},
+            {"PEER", "peer", true},
+            {"JOB_ID", "job_id", true},
+            {"OPERATION", "operation", true},
+            {"SENT_BYTES", "sent_bytes", true, Shows::size},
             {"REASON", "reason", true}};
   }
   if (kind == "logs") {
-    return {{"LOG", "log"},         {"NODE_ID", "node_id"},   {"HOST", "host"},
-            {"JOB_ID", "job_id"},   {"BYTES", "size_bytes", false, Shows::size},  {"CHANGED", "changed_at"},
-            {"OPEN", "open"},       {"REASON", "reason", true}};
+    return {{"LOG", "log"},
+            {"NODE_ID", "node_id"},
+            {"HOST", "host"},
+            {"JOB_ID", "job_id"},
+            {"BYTES", "size_bytes", false, Shows::size},
+            {"CHANGED", "changed_at"},
+            {"OPEN", "open"},
+            {"REASON", "reason", true}};
   }
   if (kind == "top") {
     return {{"CPU%", "cpu_percent"},
@@ -157,8 +165,12 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"GPUS", "gpus_text"}};
   }
   if (kind == "counts") {
-    return {{"PATH", "path"},           {"TRANSFERS", "transfers"}, {"BYTES", "bytes", false, Shows::size},
-            {"FAILURES", "failures"},   {"FALLBACKS", "fallbacks"}, {"ENCRYPTED", "encrypted"},
+    return {{"PATH", "path"},
+            {"TRANSFERS", "transfers"},
+            {"BYTES", "bytes", false, Shows::size},
+            {"FAILURES", "failures"},
+            {"FALLBACKS", "fallbacks"},
+            {"ENCRYPTED", "encrypted"},
             {"IN_PLACE", "in_place"}};
   }
   if (kind == "demands") {
@@ -172,12 +184,18 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"JOB_ID", "job_id", true}};
   }
   if (kind == "waiting") {
-    return {{"WAITING", "kind"}, {"COUNT", "count"}, {"JOBS", "jobs"}, {"ASKS FOR", "asks"}, {"REASON", "reason"}, {"WHY", "text"}};
+    return {{"WAITING", "kind"},  {"COUNT", "count"},   {"JOBS", "jobs"},
+            {"ASKS FOR", "asks"}, {"REASON", "reason"}, {"WHY", "text"}};
   }
   if (kind == "memory") {
-    return {{"OBJECT_ID", "object_id"}, {"STATE", "state"},   {"SIZE", "size_bytes", false, Shows::size},
-            {"NODE_ID", "node_id"},     {"JOB_ID", "job_id"}, {"READERS", "readers"},
-            {"COPY", "copy", true},     {"HELD BY", "holders", true}};
+    return {{"OBJECT_ID", "object_id"},
+            {"STATE", "state"},
+            {"SIZE", "size_bytes", false, Shows::size},
+            {"NODE_ID", "node_id"},
+            {"JOB_ID", "job_id"},
+            {"READERS", "readers"},
+            {"COPY", "copy", true},
+            {"HELD BY", "holders", true}};
   }
   if (kind == "summary") return {{"KIND", "kind"}, {"STATE", "state"}, {"COUNT", "count"}};
   if (kind == "checks") return {{"CHECK", "name"}, {"RESULT", "result"}, {"WHAT", "text"}};
@@ -197,12 +215,15 @@ std::vector<Column> columns_from(const Json& items) {
 }
 
 bool same_name(const std::string& a, const std::string& b) {
-  const auto same = [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); };
+  const auto same = [](unsigned char x, unsigned char y) {
+    return std::tolower(x) == std::tolower(y);
+  };
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), same);
 }
 
 // Returns the member that a user's name means, if an item has one.
-std::string member_called(const Json& items, const std::vector<Column>& columns, const std::string& name) {
+std::string member_called(const Json& items, const std::vector<Column>& columns,
+                          const std::string& name) {
   for (const auto& column : columns) {
     if (same_name(column.header, name) || same_name(column.member, name)) return column.member;
   }
@@ -212,16 +233,20 @@ std::string member_called(const Json& items, const std::vector<Column>& columns,
   return {};
 }
 
-Failure unknown_column(const std::string& flag, const std::string& name, const Json& items, const std::vector<Column>& columns) {
+Failure unknown_column(const std::string& flag, const std::string& name, const Json& items,
+                       const std::vector<Column>& columns) {
   std::string known;
-  const auto add = [&](const std::string& member) { known += (known.empty() ? "" : ", ") + member; };
+  const auto add = [&](const std::string& member) {
+    known += (known.empty() ? "" : ", ") + member;
+  };
   for (const auto& column : columns) add(column.member);
   if (!items.empty() && items.front().is_object()) {
     for (const auto& [member, value] : items.front().items()) {
       if (std::ranges::find(columns, member, &Column::member) == columns.end()) add(member);
     }
   }
-  return failure(ErrorCode::invalid_argument, fmt::format("{}: no column '{}'; give one of {}", flag, name, known));
+  return failure(ErrorCode::invalid_argument,
+                 fmt::format("{}: no column '{}'; give one of {}", flag, name, known));
 }
 
 }  // namespace
@@ -239,7 +264,8 @@ std::vector<Column> columns_for(const Json& items, const std::string& kind, bool
   return columns;
 }
 
-Result<std::vector<Column>> chosen_columns(const Json& items, const std::string& kind, bool wide, const TableFlags& style) {
+Result<std::vector<Column>> chosen_columns(const Json& items, const std::string& kind, bool wide,
+                                           const TableFlags& style) {
   if (style.columns.empty()) return columns_for(items, kind, wide);
   const auto all = columns_for(items, kind, true);
   std::vector<Column> chosen;
@@ -269,9 +295,10 @@ Result<void> sort_items(Json& items, const std::string& kind, const TableFlags& 
     const Json x = value_of(a);
     const Json y = value_of(b);
     if (x.is_null() || y.is_null()) return !x.is_null();
-    const bool less = x.is_number() && y.is_number() ? x.get<double>() < y.get<double>()
-                                                     : (x.is_string() ? x.get<std::string>() : x.dump()) <
-                                                           (y.is_string() ? y.get<std::string>() : y.dump());
+    const bool less = x.is_number() && y.is_number()
+                          ? x.get<double>() < y.get<double>()
+                          : (x.is_string() ? x.get<std::string>() : x.dump()) <
+                                (y.is_string() ? y.get<std::string>() : y.dump());
     if (!backwards) return less;
     return x.is_number() && y.is_number() ? x.get<double>() > y.get<double>()
                                           : (x.is_string() ? x.get<std::string>() : x.dump()) >
@@ -295,7 +322,8 @@ std::string age_text(std::int64_t milliseconds) {
 
 std::string span_text(std::int64_t microseconds) {
   if (microseconds < 1000) return fmt::format("{}us", microseconds);
-  if (microseconds < 1'000'000) return fmt::format("{}.{}ms", microseconds / 1000, microseconds % 1000 / 100);
+  if (microseconds < 1'000'000)
+    return fmt::format("{}.{}ms", microseconds / 1000, microseconds % 1000 / 100);
   return age_text(microseconds / 1000);
 }
 

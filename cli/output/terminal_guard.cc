@@ -26,7 +26,9 @@ std::pair<Sequence, std::size_t> sequence_at(std::string_view text) {
   return {harmless ? Sequence::harmless : Sequence::none, harmless ? at + 1 : 1};
 }
 
-bool passes(unsigned char c) { return c == '\n' || c == '\t' || c == '\r' || c == '\b' || (c >= 0x20 && c != 0x7f); }
+bool passes(unsigned char c) {
+  return c == '\n' || c == '\t' || c == '\r' || c == '\b' || (c >= 0x20 && c != 0x7f);
+}
 
 }  // namespace
 
@@ -77,7 +79,8 @@ std::string TerminalGuard::pass(std::string_view bytes) {
 
 std::string TerminalGuard::end() {
   std::string shown;
-  for (const char c : std::exchange(held_, {})) shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  for (const char c : std::exchange(held_, {}))
+    shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
   if (std::exchange(coloured_, false)) shown += "\x1b[0m";
   return shown;
 }

@@ -22,10 +22,13 @@ bool is_number(const std::string& text) {
   for (const std::string_view unit : {" B", " KiB", " MiB", " GiB", " TiB"}) {
     if (digits.ends_with(unit)) digits.remove_suffix(unit.size());
   }
-  return digits == "-" || (!digits.empty() && digits.find_first_not_of("0123456789.-/") == std::string_view::npos);
+  return digits == "-" ||
+         (!digits.empty() && digits.find_first_not_of("0123456789.-/") == std::string_view::npos);
 }
 
-bool has_states(const std::string& header) { return header == "STATE" || header == "RESULT" || header == "SEVERITY"; }
+bool has_states(const std::string& header) {
+  return header == "STATE" || header == "RESULT" || header == "SEVERITY";
+}
 
 }  // namespace
 
@@ -54,10 +57,10 @@ std::string TextTable::text(bool coloured) const {
     std::string line;
     for (std::size_t at = 0; at < columns; ++at) {
       const std::string room(widths[at] - width_of(row[at]), ' ');
-      const std::string shown = !coloured                                 ? row[at]
-                                : is_header                               ? painted(row[at], Paint::bold)
-                                : has_states(rows_.front()[at])           ? painted_state(row[at], true)
-                                                                          : row[at];
+      const std::string shown = !coloured                       ? row[at]
+                                : is_header                     ? painted(row[at], Paint::bold)
+                                : has_states(rows_.front()[at]) ? painted_state(row[at], true)
+                                                                : row[at];
       line += (at == 0 ? "" : "  ") + (numbers[at] ? room + shown : shown + room);
     }
     line.erase(line.find_last_not_of(' ') + 1);

@@ -33,7 +33,8 @@ Json percent(const Look& before, const Look& after) {
 
 // The next process of a slot starts at 0.
 std::string key_of(const Json& item) {
-  return item.value("slot_id", std::string()) + ":" + std::to_string(item.value("pid", std::int64_t{0}));
+  return item.value("slot_id", std::string()) + ":" +
+         std::to_string(item.value("pid", std::int64_t{0}));
 }
 
 std::string gpus_text(const Json& gpus) {
@@ -42,7 +43,8 @@ std::string gpus_text(const Json& gpus) {
     const Json used = gpu.value("used_bytes", Json());
     const auto all = gpu.value("memory_bytes", std::int64_t{0});
     text += fmt::format("{}{}: {}{}", text.empty() ? "" : ", ", gpu.value("index", 0),
-                        used.is_number() ? size_text(used.get<std::int64_t>()) : "?", all > 0 ? " of " + size_text(all) : "");
+                        used.is_number() ? size_text(used.get<std::int64_t>()) : "?",
+                        all > 0 ? " of " + size_text(all) : "");
   }
   return text;
 }
@@ -61,11 +63,14 @@ const Json& list_in(const Json& document, const char* name) {
 
 Json top_of(const Json& before, const Json& after, const Json& tasks) {
   std::map<std::string, Look> nodes, executors;
-  for (const auto& node : list_in(before, "nodes")) nodes[node.value("node_id", std::string())] = look_of(node);
+  for (const auto& node : list_in(before, "nodes"))
+    nodes[node.value("node_id", std::string())] = look_of(node);
   for (const auto& item : list_in(before, "items")) executors[key_of(item)] = look_of(item);
   std::map<std::string, const Json*> longest;  // by executor: its longest running task
   for (const auto& task : list_in(tasks, "items")) {
-    if (task.value("state", std::string()) != "RUNNING" || !task.value("executor", Json()).is_string()) continue;
+    if (task.value("state", std::string()) != "RUNNING" ||
+        !task.value("executor", Json()).is_string())
+      continue;
     const Json*& kept = longest[task["executor"].get<std::string>()];
     const auto since = [](const Json& each) { return each.value("since_ms", std::int64_t{0}); };
     if (kept == nullptr || since(task) > since(*kept)) kept = &task;
@@ -79,13 +84,15 @@ Json top_of(const Json& before, const Json& after, const Json& tasks) {
   }
   for (auto& item : top["items"]) {
     const auto was = executors.find(key_of(item));
-    item["cpu_percent"] = was == executors.end() ? Json(nullptr) : percent(was->second, look_of(item));
+    item["cpu_percent"] =
+        was == executors.end() ? Json(nullptr) : percent(was->second, look_of(item));
     std::int64_t gpu_bytes = 0;
     const Json gpus = item.value("gpus", Json::array());
     for (const auto& gpu : gpus) gpu_bytes += gpu.value("used_bytes", std::int64_t{0});
     item["gpu_bytes"] = gpus.empty() ? Json(nullptr) : Json(gpu_bytes);
     const Json process = item.value("process_id", Json());
-    const auto task = process.is_string() ? longest.find(process.get<std::string>()) : longest.end();
+    const auto task =
+        process.is_string() ? longest.find(process.get<std::string>()) : longest.end();
     const bool runs = task != longest.end();
     item["task_id"] = runs ? (*task->second)["task_id"] : Json(nullptr);
     item["since_ms"] = runs ? (*task->second)["since_ms"] : Json(nullptr);
@@ -94,7 +101,8 @@ Json top_of(const Json& before, const Json& after, const Json& tasks) {
   return top;
 }
 
-Result<std::string> format_top(const Json& top, const TableFlags& style, bool wide, std::size_t rows) {
+Result<std::string> format_top(const Json& top, const TableFlags& style, bool wide,
+                               std::size_t rows) {
   const Json nodes = {{"items", top.value("nodes", Json::array())}};
   const auto format = wide ? OutputFormat::wide : OutputFormat::table;
   Json items = top.value("items", Json::array());
@@ -108,7 +116,8 @@ Result<std::string> format_top(const Json& top, const TableFlags& style, bool wi
   of_nodes.coloured = style.coloured;
   const auto table = format_document(Json{{"items", items}}, format, "top", sorted, 0);
   if (!table) return table.error();
-  std::string text = format_document(nodes, format, "top-nodes", of_nodes, 0).value() + "\n" + *table;
+  std::string text =
+      format_document(nodes, format, "top-nodes", of_nodes, 0).value() + "\n" + *table;
   if (more > 0) text += fmt::format("... {} more\n", more);
   const Json warnings = top.value("warnings", Json::array());
   for (const auto& warning : warnings) text += "note: " + warning.get<std::string>() + "\n";

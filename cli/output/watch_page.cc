@@ -63,8 +63,9 @@ std::string device_text(std::size_t index, const Json& device, const Held& held)
   constexpr double gib = 1u << 30;
   const double total = device.value("total", 1.0);
   const double memory = device.value("memory_bytes", 0.0);
-  std::string text = fmt::format("{:>2} {} {}/{}", index, bar_of(total > 0 ? held.amount / total : 0),
-                                 fraction_text(held.amount), fraction_text(total));
+  std::string text =
+      fmt::format("{:>2} {} {}/{}", index, bar_of(total > 0 ? held.amount / total : 0),
+                  fraction_text(held.amount), fraction_text(total));
   if (memory > 0) text += fmt::format(" {:.0f}/{:.0f} GiB", held.memory_bytes / gib, memory / gib);
   return text;
 }
@@ -78,7 +79,8 @@ std::string map_of(const Json& nodes, const Json& leases, std::size_t rows, bool
     const std::string id = node.value("node_id", std::string());
     const Json all = node.value("devices", Json::object());
     for (const auto& [resource, devices] : all.items()) {
-      if (resource != "GPU" || node.value("state", std::string()) == "DEAD" || devices.empty()) continue;
+      if (resource != "GPU" || node.value("state", std::string()) == "DEAD" || devices.empty())
+        continue;
       if (shown >= rows) {
         ++left_out;
         continue;
@@ -87,23 +89,28 @@ std::string map_of(const Json& nodes, const Json& leases, std::size_t rows, bool
       std::string line = fmt::format("{:<{}} ", id.substr(0, node_digits), node_digits);
       for (std::size_t i = 0; i < devices.size(); ++i) {
         const auto at = held.find({id, resource, i});
-        line += (i == 0 ? " " : "  ") + device_text(i, devices[i], at == held.end() ? Held() : at->second);
+        line += (i == 0 ? " " : "  ") +
+                device_text(i, devices[i], at == held.end() ? Held() : at->second);
       }
       text += line + "\n";
     }
   }
   if (left_out > 0) text += fmt::format("and {} more nodes with GPUs\n", left_out);
-  return text.empty() ? text : "\n" + (coloured ? painted(map_title, Paint::bold) : map_title) + "\n" + text;
+  return text.empty()
+             ? text
+             : "\n" + (coloured ? painted(map_title, Paint::bold) : map_title) + "\n" + text;
 }
 
 }  // namespace
 
-std::string format_watch(const Json& status, const Json& nodes, const Json& leases, std::size_t rows, bool coloured) {
+std::string format_watch(const Json& status, const Json& nodes, const Json& leases,
+                         std::size_t rows, bool coloured) {
   std::string text = format_status(status, coloured);
   if (!nodes.is_object() || !leases.is_object()) return text;
   const std::string map = map_of(nodes, leases, rows, coloured);
   // Waiting requests come last, because their number grows.
-  const std::size_t at = text.find("\n" + (coloured ? painted(waiting_header, Paint::bold) : waiting_header));
+  const std::size_t at =
+      text.find("\n" + (coloured ? painted(waiting_header, Paint::bold) : waiting_header));
   return at == std::string::npos ? text + map : text.substr(0, at) + map + text.substr(at);
 }
 

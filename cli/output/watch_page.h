@@ -12,7 +12,8 @@ namespace mobula::internal::cli {
 // `nodes` and `leases` are the head's lists, or null if they were not requested. The map has at
 // most `rows` lines.
 std::string format_watch(const nlohmann::ordered_json& status, const nlohmann::ordered_json& nodes,
-                         const nlohmann::ordered_json& leases, std::size_t rows, bool coloured = false);
+                         const nlohmann::ordered_json& leases, std::size_t rows,
+                         bool coloured = false);
 
 // Returns the first `rows` lines of `text`, each cut to `columns` characters without color
 // sequences. The last line counts the missing ones.

@@ -6,16 +6,19 @@
 namespace mobula::internal::cli::repl {
 namespace {
 
-const std::vector<std::string> kinds{"actors", "demands", "executors", "jobs", "leases", "nodes", "objects", "placement-groups", "tasks", "transfers"};
+const std::vector<std::string> kinds{"actors", "demands", "executors",        "jobs",  "leases",
+                                     "nodes",  "objects", "placement-groups", "tasks", "transfers"};
 const std::vector<std::string> formats{"csv", "json", "jsonl", "name", "table", "wide", "yaml"};
-const std::vector<std::string> metas{"\\!", "\\d", "\\help", "\\o", "\\source", "\\timing", "\\watch", "\\x"};
+const std::vector<std::string> metas{"\\!",      "\\d",      "\\help",  "\\o",
+                                     "\\source", "\\timing", "\\watch", "\\x"};
 const std::vector<std::string> verbs{"actor", "call", "exit", "get", "kill", "let", "quit", "use"};
 
 bool is_space(char c) { return c == ' ' || c == '\t'; }
 
 class Completer {
  public:
-  Completer(const CommandNode& tree, const LiveNames& names, bool console) : tree_(tree), names_(names), console_(console) {}
+  Completer(const CommandNode& tree, const LiveNames& names, bool console)
+      : tree_(tree), names_(names), console_(console) {}
 
   Completion complete(const std::string& before, std::size_t begin) {
     std::vector<std::string> words;
@@ -78,14 +81,22 @@ class Completer {
   // Reports whether the line is a statement of the console.
   bool console_word(const std::vector<std::string>& words) {
     const std::string& verb = words.front();
-    if (verb == "\\o") offer(formats);
-    else if (verb == "\\source" || verb == "\\!" || verb == "use") offer_files();
-    else if (verb == "kill") offer(names_.actors);
-    else if (verb == "call") words.size() == 1 ? offer(names_.functions) : offer_arguments();
-    else if (verb == "actor") offer(names_.classes);
-    else if (verb == "let") offer_called(words);
-    else if (verb == "get" && words.size() == 1) return offer(names_.results), false;
-    else return verb.starts_with('\\');
+    if (verb == "\\o")
+      offer(formats);
+    else if (verb == "\\source" || verb == "\\!" || verb == "use")
+      offer_files();
+    else if (verb == "kill")
+      offer(names_.actors);
+    else if (verb == "call")
+      words.size() == 1 ? offer(names_.functions) : offer_arguments();
+    else if (verb == "actor")
+      offer(names_.classes);
+    else if (verb == "let")
+      offer_called(words);
+    else if (verb == "get" && words.size() == 1)
+      return offer(names_.results), false;
+    else
+      return verb.starts_with('\\');
     return true;
   }
 
@@ -105,7 +116,7 @@ class Completer {
 
   void command_word(const std::vector<std::string>& words) {
     const CommandNode* node = &tree_;
-    std::vector<std::string> given;  // positionals
+    std::vector<std::string> given;    // positionals
     const OptionNode* open = nullptr;  // an option that needs a value
     for (const auto& word : words) {
       if (word == "--") return offer_files();
@@ -133,16 +144,21 @@ class Completer {
   }
 
   void value_of(const OptionNode& option) {
-    const auto is = [&](const char* name) { return std::ranges::find(option.names, name) != option.names.end(); };
+    const auto is = [&](const char* name) {
+      return std::ranges::find(option.names, name) != option.names.end();
+    };
     if (is("--format")) return offer(formats);
-    for (const char* file : {"--output", "--key", "--labels-file", "--types", "--state-dir", "--workdir", "--folder"}) {
+    for (const char* file : {"--output", "--key", "--labels-file", "--types", "--state-dir",
+                             "--workdir", "--folder"}) {
       if (is(file)) return offer_files();
     }
   }
 
-  void positional(const std::string& command, const std::string& name, const std::vector<std::string>& given) {
+  void positional(const std::string& command, const std::string& name,
+                  const std::vector<std::string>& given) {
     if (name == "kind") {
-      for (const auto& kind : kinds) offer(command == "get" ? kind.substr(0, kind.size() - 1) : kind);
+      for (const auto& kind : kinds)
+        offer(command == "get" ? kind.substr(0, kind.size() - 1) : kind);
     } else if (name == "id") {
       const std::string kind = given.empty() ? std::string() : given.front();
       offer_ids(kind.ends_with('s') ? kind : kind + "s");
@@ -192,7 +208,8 @@ std::size_t statement_begin(const std::string& line) {
 
 }  // namespace
 
-Completion complete(const std::string& before, const CommandNode& tree, const LiveNames& names, bool console) {
+Completion complete(const std::string& before, const CommandNode& tree, const LiveNames& names,
+                    bool console) {
   return Completer(tree, names, console).complete(before, console ? statement_begin(before) : 0);
 }
 

@@ -23,13 +23,14 @@ struct LiveNames {
 };
 
 struct Completion {
-  std::size_t from = 0;  // beginning of the completed word
+  std::size_t from = 0;              // beginning of the completed word
   std::vector<std::string> words{};  // sorted, without duplicates
 };
 
 // `before` is the line up to the cursor. `console` adds statements that are not commands of the
 // command line.
-Completion complete(const std::string& before, const CommandNode& tree, const LiveNames& names, bool console);
+Completion complete(const std::string& before, const CommandNode& tree, const LiveNames& names,
+                    bool console);
 
 // Returns the longest common prefix.
 std::string common_beginning(const std::vector<std::string>& words);

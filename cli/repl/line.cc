@@ -12,7 +12,9 @@ namespace {
 constexpr std::size_t longest_shown = 40;
 constexpr int deepest_json = 256;
 
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\v' || c == '\f'; }
+bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\v' || c == '\f';
+}
 bool begins_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
@@ -24,7 +26,8 @@ std::string cut(std::string text) {
 // A line that is read from left to right. After the first fault, the cursor is at the end.
 class Cursor {
  public:
-  Cursor(const std::string& line, std::size_t begin, std::size_t end) : line_(line), at_(begin), end_(end) {}
+  Cursor(const std::string& line, std::size_t begin, std::size_t end)
+      : line_(line), at_(begin), end_(end) {}
 
   bool done() const { return at_ >= end_; }
   char peek() const { return done() ? '\0' : line_[at_]; }
@@ -61,7 +64,8 @@ class Cursor {
   // Accepts `word` if it is next, as a whole word.
   bool accept_word(std::string_view word) {
     skip_blanks();
-    if (std::string_view(line_).substr(at_, end_ - at_).substr(0, word.size()) != word) return false;
+    if (std::string_view(line_).substr(at_, end_ - at_).substr(0, word.size()) != word)
+      return false;
     const std::size_t after = at_ + word.size();
     if (after < end_ && !is_blank(line_[after])) return false;
     at_ = after;
@@ -69,7 +73,8 @@ class Cursor {
   }
 
   void refuse(const std::string& why) {
-    if (!why_) why_ = failure(ErrorCode::invalid_argument, fmt::format("column {}: {}", at_ + 1, why));
+    if (!why_)
+      why_ = failure(ErrorCode::invalid_argument, fmt::format("column {}: {}", at_ + 1, why));
     at_ = end_;
   }
   const std::optional<Failure>& why() const { return why_; }
@@ -83,8 +88,10 @@ class Cursor {
     while (!done()) {
       const char c = peek();
       if (in_text) {
-        if (c == '\\' && at_ + 1 < end_) ++at_;
-        else if (c == '"') in_text = false;
+        if (c == '\\' && at_ + 1 < end_)
+          ++at_;
+        else if (c == '"')
+          in_text = false;
       } else if (c == '"') {
         in_text = true;
       } else if (c == '[' || c == '{') {
@@ -121,7 +128,8 @@ Argument read_argument(Cursor& in, std::string_view stops) {
   for (const char c : name) is_name = is_name && is_of_name(c);
   if (is_name) return {{}, std::string(name)};
   in.refuse(text.empty() ? "missing argument"
-                         : fmt::format("'{}' (from column {}) is neither JSON nor the name of a result; quote text \"like this\"",
+                         : fmt::format("'{}' (from column {}) is neither JSON nor the name of a "
+                                       "result; quote text \"like this\"",
                                        cut(text), begin + 1));
   return {};
 }
@@ -161,9 +169,10 @@ std::vector<Option> read_options(Cursor& in) {
     }
     const std::string value = in.json_text("");
     if (value.empty()) in.refuse(fmt::format("{} has no value", option.name));
-    option.json = nlohmann::json::accept(value)
-                      ? value
-                      : nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    option.json =
+        nlohmann::json::accept(value)
+            ? value
+            : nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     options.push_back(std::move(option));
     in.skip_blanks();
   } while (!in.done());
@@ -185,10 +194,12 @@ Call read_call(Cursor& in, std::string let) {
     call.object = in.name();
     if (call.object.empty() || !in.accept('.')) {
       in.refuse(call.let.empty() ? "expected `call FUNCTION ARGUMENTS…` or ACTOR.METHOD(ARGUMENTS…)"
-                                 : "expected `call FUNCTION ARGUMENTS…`, ACTOR.METHOD(ARGUMENTS…), or submit, run, or batch");
+                                 : "expected `call FUNCTION ARGUMENTS…`, ACTOR.METHOD(ARGUMENTS…), "
+                                   "or submit, run, or batch");
     } else {
       call.function = in.name();
-      if (call.function.empty() || in.peek() != '(') in.refuse("missing parentheses; write ACTOR.METHOD(ARGUMENTS…)");
+      if (call.function.empty() || in.peek() != '(')
+        in.refuse("missing parentheses; write ACTOR.METHOD(ARGUMENTS…)");
     }
   }
   call.arguments = read_arguments(in);
@@ -206,8 +217,10 @@ std::vector<std::string> read_words(Cursor& in) {
       const std::size_t begin = in.at();
       const char c = in.take();
       if (c == '\\') {
-        if (in.done()) in.refuse("missing character after the backslash");
-        else word += in.take();
+        if (in.done())
+          in.refuse("missing character after the backslash");
+        else
+          word += in.take();
       } else if (c == '\'' || c == '"') {
         while (!in.done() && in.peek() != c) {
           if (c == '"' && in.peek() == '\\') {
@@ -217,8 +230,10 @@ std::vector<std::string> read_words(Cursor& in) {
           }
           word += in.take();
         }
-        if (in.done()) in.refuse(fmt::format("quote of column {} is not closed", begin + 1));
-        else in.take();
+        if (in.done())
+          in.refuse(fmt::format("quote of column {} is not closed", begin + 1));
+        else
+          in.take();
       } else {
         word += c;
       }
@@ -231,13 +246,16 @@ std::vector<std::string> read_words(Cursor& in) {
 // Matches NAME.NAME( at the beginning.
 bool is_method_call(Cursor in) {
   const std::string object = in.name();
-  return !object.empty() && in.peek() == '.' && in.accept('.') && !in.name().empty() && in.peek() == '(';
+  return !object.empty() && in.peek() == '.' && in.accept('.') && !in.name().empty() &&
+         in.peek() == '(';
 }
 
 Statement read_let(Cursor& in) {
   const std::string name = in.name();
   if (name.empty() || !in.accept('=')) {
-    in.refuse("expected let NAME = call FUNCTION ARGUMENTS…, let NAME = ACTOR.METHOD(ARGUMENTS…), or let NAME = submit … (run, batch)");
+    in.refuse(
+        "expected let NAME = call FUNCTION ARGUMENTS…, let NAME = ACTOR.METHOD(ARGUMENTS…), or let "
+        "NAME = submit … (run, batch)");
     return Leave{};
   }
   for (const char* submits : {"submit", "run", "batch"}) {
@@ -321,8 +339,10 @@ Piece piece_from(const std::string& line, std::size_t begin) {
     const char c = line[at];
     const bool first = at == begin || is_blank(line[at - 1]);
     if (quote != '\0') {
-      if (c == '\\' && quote == '"') ++at;
-      else if (c == quote) quote = '\0';
+      if (c == '\\' && quote == '"')
+        ++at;
+      else if (c == quote)
+        quote = '\0';
     } else if (c == '\\') {
       ++at;
     } else if (c == '"' || c == '\'') {
@@ -350,15 +370,18 @@ bool is_for_the_shell(const std::string& line, std::size_t begin) {
 
 Result<std::vector<Statement>> parse_line(const std::string& line) {
   if (line.size() > longest_line) {
-    return failure(ErrorCode::invalid_argument,
-                   fmt::format("line: {} bytes are above the limit of {}", line.size(), longest_line));
+    return failure(
+        ErrorCode::invalid_argument,
+        fmt::format("line: {} bytes are above the limit of {}", line.size(), longest_line));
   }
   if (const auto zero = line.find('\0'); zero != std::string::npos) {
-    return failure(ErrorCode::invalid_argument, fmt::format("column {}: a zero byte is not text", zero + 1));
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("column {}: a zero byte is not text", zero + 1));
   }
   std::vector<Statement> statements;
   for (std::size_t begin = 0; begin <= line.size();) {
-    const Piece piece = is_for_the_shell(line, begin) ? Piece{line.size(), true} : piece_from(line, begin);
+    const Piece piece =
+        is_for_the_shell(line, begin) ? Piece{line.size(), true} : piece_from(line, begin);
     Cursor in(line, begin, piece.end);
     Statement statement = read_statement(in);
     if (in.why()) return *in.why();
@@ -379,7 +402,8 @@ Result<std::vector<std::string>> words_of(const std::string& text) {
 
 std::string quoted_word(const std::string& word) {
   const auto is_safe = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("_-./:=,@%+").find(c) != std::string_view::npos ||
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("_-./:=,@%+").find(c) != std::string_view::npos ||
            (static_cast<unsigned char>(c) & 0x80) != 0;
   };
   bool safe = !word.empty();
@@ -387,8 +411,10 @@ std::string quoted_word(const std::string& word) {
   if (safe) return word;
   std::string text = "'";
   for (const char c : word) {
-    if (c == '\'') text += "'\\''";
-    else text += c;
+    if (c == '\'')
+      text += "'\\''";
+    else
+      text += c;
   }
   return text + "'";
 }

@@ -10,11 +10,11 @@
 namespace mobula::internal::cli::repl {
 namespace {
 
-constexpr Duration first_line = 1s;       // waiting time before the first message
+constexpr Duration first_line = 1s;  // waiting time before the first message
 constexpr Duration between_questions = 1s;
-constexpr Duration long_wait = 15s;       // waiting time after which queries become less frequent
+constexpr Duration long_wait = 15s;  // waiting time after which queries become less frequent
 constexpr Duration between_late_questions = 5s;
-constexpr Duration head_timeout = 1s;         // for the head
+constexpr Duration head_timeout = 1s;  // for the head
 
 std::string text_in(const Json& json, const char* member) {
   const auto at = json.find(member);
@@ -41,8 +41,10 @@ std::optional<ValueOnItsWay> value_on_its_way(const Json& transfers, const std::
     if (!item.is_object() || text_in(item, "object_id") != object) continue;
     const std::string state = text_in(item, "state");
     if (state != "RUNNING" && state != "PENDING") continue;
-    ValueOnItsWay each{state == "RUNNING", bytes_in(item, "bytes"), bytes_in(item, "size_bytes"), text_in(item, "reason")};
-    if (!found || std::pair(each.moves, each.have) > std::pair(found->moves, found->have)) found = std::move(each);
+    ValueOnItsWay each{state == "RUNNING", bytes_in(item, "bytes"), bytes_in(item, "size_bytes"),
+                       text_in(item, "reason")};
+    if (!found || std::pair(each.moves, each.have) > std::pair(found->moves, found->have))
+      found = std::move(each);
   }
   return found;
 }
@@ -55,7 +57,8 @@ std::string words_of_task(const Json& explanation) {
   if (state == "SUBMITTED_TO_WORKER") return "its task is at its executor" + of_node(*task);
   if (state == "FINISHED") return "its task has finished" + of_node(*task);
   if (state == "PENDING_ARGS_AVAIL") return "its task waits for its arguments";
-  if (state == "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY") return "the call is queued at its actor";
+  if (state == "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY")
+    return "the call is queued at its actor";
   if (state != "PENDING_NODE_ASSIGNMENT") return {};
   const std::string why = text_in(explanation, "demand_reason");
   return why.empty() ? "its task waits for a slot" : "its task waits for a slot: " + why;
@@ -74,16 +77,19 @@ void PendingValue::tell(Progress& progress, const Json& pending, Duration waited
   if (waited >= next_at_) ask(pending, waited);
   const std::string name = name_.empty() ? "the value" : name_;
   if (on_its_way_ && on_its_way_->moves) {
-    return progress.tell_bytes(fmt::format("fetching {}", name), on_its_way_->have, on_its_way_->all);
+    return progress.tell_bytes(fmt::format("fetching {}", name), on_its_way_->have,
+                               on_its_way_->all);
   }
   const std::string why = on_its_way_ ? on_its_way_->why : task_;
-  progress.tell(fmt::format("waiting for {} for {} s; Ctrl-C stops waiting{}{}", name, waited / 1s, why.empty() ? "" : "; ", why));
+  progress.tell(fmt::format("waiting for {} for {} s; Ctrl-C stops waiting{}{}", name, waited / 1s,
+                            why.empty() ? "" : "; ", why));
 }
 
 // One query at a time: for a value in transit its progress, otherwise alternately transfers and the
 // state of its task.
 void PendingValue::ask(const Json& pending, Duration waited) {
-  next_at_ = waited + (waited < long_wait || on_its_way_ ? between_questions : between_late_questions);
+  next_at_ =
+      waited + (waited < long_wait || on_its_way_ ? between_questions : between_late_questions);
   const auto cluster = find_cluster(line_);
   if (!cluster || text_in(pending, "object_id").empty()) return;
   const Question question = lists_ ? next_ : Question::task;

@@ -31,13 +31,16 @@ constexpr std::size_t most_unsent = std::size_t{8} << 20;
 
 // The environment of this process, except for the variables that select the cluster and the
 // console.
-std::vector<std::string> environment_for(const ClusterAddress& cluster, const std::string& state_folder) {
+std::vector<std::string> environment_for(const ClusterAddress& cluster,
+                                         const std::string& state_folder) {
   // A token is in the environment of this process, which the program inherits.
   const bool by_file = !cluster.by_token && !cluster.key_path.empty();
   std::vector<std::string> variables;
   for (char** each = environ; *each != nullptr; ++each) {
     const std::string_view variable = *each;
-    const auto is = [&](std::string_view name) { return variable.starts_with(name) && variable.substr(name.size()).starts_with('='); };
+    const auto is = [&](std::string_view name) {
+      return variable.starts_with(name) && variable.substr(name.size()).starts_with('=');
+    };
     if (is("MOBULA_ADDRESS") || is("MOBULA_STATE_DIR") || is("MOBULA_CONSOLE_FD")) continue;
     if (by_file && is("MOBULA_KEY_FILE")) continue;
     variables.emplace_back(variable);
@@ -56,7 +59,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   return pointers;
 }
 
-int spawn(pid_t& pid, std::vector<std::string> words, std::vector<std::string> variables, int socket, int output) {
+int spawn(pid_t& pid, std::vector<std::string> words, std::vector<std::string> variables,
+          int socket, int output) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   ::posix_spawn_file_actions_init(&actions);
@@ -76,7 +80,8 @@ int spawn(pid_t& pid, std::vector<std::string> words, std::vector<std::string> v
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
   auto argv = pointers_to(words);
   auto envp = pointers_to(variables);
-  const int code = ::posix_spawnp(&pid, argv.front(), &actions, &attributes, argv.data(), envp.data());
+  const int code =
+      ::posix_spawnp(&pid, argv.front(), &actions, &attributes, argv.data(), envp.data());
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   return code;
@@ -84,16 +89,21 @@ int spawn(pid_t& pid, std::vector<std::string> words, std::vector<std::string> v
 
 }  // namespace
 
-Result<UserProgram> UserProgram::start(const std::vector<std::string>& words, const ClusterAddress& cluster,
+Result<UserProgram> UserProgram::start(const std::vector<std::string>& words,
+                                       const ClusterAddress& cluster,
                                        const std::string& state_folder, int output) {
   std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return errno_failure("create a socket", errno);
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    return errno_failure("create a socket", errno);
   Fd own(ends[0]);
   const Fd theirs(ends[1]);
   pid_t pid = 0;
-  if (const int code = spawn(pid, words, environment_for(cluster, state_folder), theirs.get(), output); code != 0) {
+  if (const int code =
+          spawn(pid, words, environment_for(cluster, state_folder), theirs.get(), output);
+      code != 0) {
     return failure(ErrorCode::not_found,
-                   fmt::format("run {}: {}; give the path of a program that uses Mobula", words.front(), std::strerror(code)));
+                   fmt::format("run {}: {}; give the path of a program that uses Mobula",
+                               words.front(), std::strerror(code)));
   }
   return UserProgram(std::move(own), pid, words.front());
 }
@@ -116,7 +126,8 @@ bool ends_within(pid_t pid, int ms) {
   pollfd item{ending.get(), POLLIN, 0};
   const Time deadline = monotonic_now() + std::chrono::milliseconds(ms);
   int ready = 0;
-  while (ending && ready <= 0 && monotonic_now() < deadline) ready = ::poll(&item, 1, std::min(ms, 100));
+  while (ending && ready <= 0 && monotonic_now() < deadline)
+    ready = ::poll(&item, 1, std::min(ms, 100));
   return ready > 0;
 }
 
@@ -137,10 +148,11 @@ UserProgram::~UserProgram() {
 Failure UserProgram::why_ended() {
   socket_.reset();
   if (!ends_within(pid_, ended_ms)) {
-    return failure(ErrorCode::unavailable,
-                   fmt::format("use: {} closed its connection and still runs as process {}; `use` ends it and "
-                               "restarts a program",
-                               name_, pid_));
+    return failure(
+        ErrorCode::unavailable,
+        fmt::format("use: {} closed its connection and still runs as process {}; `use` ends it and "
+                    "restarts a program",
+                    name_, pid_));
   }
   int status = 0;
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
@@ -148,16 +160,19 @@ Failure UserProgram::why_ended() {
   pid_ = 0;
   const std::string how = WIFSIGNALED(status) ? fmt::format("by signal {}", WTERMSIG(status))
                                               : fmt::format("with code {}", WEXITSTATUS(status));
-  return failure(ErrorCode::unavailable,
-                 fmt::format("use: {} exited {}; {}", name_, how,
-                             answered_ ? "`use` restarts it"
-                                       : "it must call mobula::init, preferably as the first statement of main"));
+  return failure(
+      ErrorCode::unavailable,
+      fmt::format("use: {} exited {}; {}", name_, how,
+                  answered_
+                      ? "`use` restarts it"
+                      : "it must call mobula::init, preferably as the first statement of main"));
 }
 
 bool UserProgram::send_some() {
   std::size_t sent = 0;
   while (sent < unsent_.size()) {
-    const ssize_t count = ::send(socket_.get(), unsent_.data() + sent, unsent_.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t count = ::send(socket_.get(), unsent_.data() + sent, unsent_.size() - sent,
+                                 MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) break;
     if (count <= 0) return false;
@@ -192,9 +207,13 @@ std::optional<std::string> UserProgram::take_line() {
 }
 
 Result<Json> UserProgram::ask(const Json& request, const WaitReady& wait) {
-  if (pid_ == 0 || !socket_) return failure(ErrorCode::unavailable, name_ + " has exited; `use` restarts it");
+  if (pid_ == 0 || !socket_)
+    return failure(ErrorCode::unavailable, name_ + " has exited; `use` restarts it");
   if (unsent_.size() > most_unsent) {
-    return failure(ErrorCode::unavailable, fmt::format("send to {}: an earlier request is still not accepted; `use` restarts it", name_));
+    return failure(
+        ErrorCode::unavailable,
+        fmt::format("send to {}: an earlier request is still not accepted; `use` restarts it",
+                    name_));
   }
   unsent_ += request.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   ++owed_;
@@ -211,7 +230,8 @@ Result<Json> UserProgram::ask(const Json& request, const WaitReady& wait) {
       if (!json.is_object()) return failure(ErrorCode::corrupt, name_ + ": the reply is not JSON");
       return json;
     }
-    if (text_.size() > longest_answer) return failure(ErrorCode::corrupt, name_ + ": the reply is too long");
+    if (text_.size() > longest_answer)
+      return failure(ErrorCode::corrupt, name_ + ": the reply is too long");
     if (!unsent_.empty() && monotonic_now() - progress > takes_nothing) {
       return failure(ErrorCode::unavailable,
                      fmt::format("send to {}: nothing accepted for {} s; `use` restarts it", name_,

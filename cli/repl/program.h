@@ -27,8 +27,9 @@ class UserProgram {
  public:
   // `words` are the program, searched like in a shell, and its arguments. Its output goes to
   // `output`, or with -1 to the output of this process. Returns when the process exists.
-  static Result<UserProgram> start(const std::vector<std::string>& words, const ClusterAddress& cluster,
-                                   const std::string& state_folder, int output);
+  static Result<UserProgram> start(const std::vector<std::string>& words,
+                                   const ClusterAddress& cluster, const std::string& state_folder,
+                                   int output);
   UserProgram(UserProgram&& other) noexcept;
   UserProgram& operator=(UserProgram&&) = delete;
   ~UserProgram();
@@ -40,7 +41,8 @@ class UserProgram {
   const std::string& name() const { return name_; }
 
  private:
-  UserProgram(Fd socket, pid_t pid, std::string name) : socket_(std::move(socket)), pid_(pid), name_(std::move(name)) {}
+  UserProgram(Fd socket, pid_t pid, std::string name)
+      : socket_(std::move(socket)), pid_(pid), name_(std::move(name)) {}
   // Sends and receives as much as possible without blocking; nothing if the socket is unusable.
   bool send_some();
   bool receive_some();

@@ -23,7 +23,8 @@ void set_environment(const CommandLine& line) {
   set("MOBULA_CLUSTER", line.cluster);
   set("MOBULA_ADDRESS", line.address);
   set("MOBULA_KEY_FILE", line.key_file);
-  if (line.colour != ColorChoice::automatic) ::setenv("MOBULA_COLOR", line.colour == ColorChoice::always ? "always" : "never", 1);
+  if (line.colour != ColorChoice::automatic)
+    ::setenv("MOBULA_COLOR", line.colour == ColorChoice::always ? "always" : "never", 1);
   ::setenv("MOBULA_PAGER", "", 1);  // no pager: a console's answers stay above the next line
 }
 

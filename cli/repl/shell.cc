@@ -17,8 +17,8 @@
 #include <utility>
 
 #include "base/time.h"
-#include "cli/exit_code.h"
 #include "cli/commands/job_commands.h"
+#include "cli/exit_code.h"
 #include "cli/output/log_lines.h"
 #include "cli/repl/live_names.h"
 
@@ -51,8 +51,10 @@ constexpr std::pair<const char*, const char*> help_rows[] = {
     {"\\help", "print this text"},
     {"exit", "leave the console (also Ctrl-D)"}};
 constexpr const char* help_end =
-    "\nArguments are JSON, or the name of a result. $_ is the last result. In commands, $_ is the id of the job\n"
-    "that was submitted or the actor that was created last. ';' separates statements. '#' begins a comment.\n";
+    "\nArguments are JSON, or the name of a result. $_ is the last result. In commands, $_ is the "
+    "id of the job\n"
+    "that was submitted or the actor that was created last. ';' separates statements. '#' begins a "
+    "comment.\n";
 
 // Returns the page of `\help`. The first column is padded by characters, because some have several bytes.
 std::string help_page() {
@@ -60,8 +62,10 @@ std::string help_page() {
   std::string text = help_begin;
   for (const auto& [statement, about] : help_rows) {
     const std::string_view words = statement;
-    const auto width = static_cast<std::size_t>(std::ranges::count_if(words, [](char c) { return (c & 0xc0) != 0x80; }));
-    text += fmt::format("  {}{}{}\n", words, std::string(width < column ? column - width : 1, ' '), about);
+    const auto width = static_cast<std::size_t>(
+        std::ranges::count_if(words, [](char c) { return (c & 0xc0) != 0x80; }));
+    text += fmt::format("  {}{}{}\n", words, std::string(width < column ? column - width : 1, ' '),
+                        about);
   }
   return text + help_end;
 }
@@ -69,15 +73,18 @@ std::string help_page() {
 bool has_word(const std::vector<std::string>& words, std::initializer_list<const char*> wanted) {
   const auto end = std::ranges::find(words, "--");
   return std::any_of(words.begin(), end, [&](const std::string& word) {
-    return std::ranges::any_of(wanted, [&](const char* each) { return word == each || word.starts_with(std::string(each) + "="); });
+    return std::ranges::any_of(wanted, [&](const char* each) {
+      return word == each || word.starts_with(std::string(each) + "=");
+    });
   });
 }
 
 // Commands with one query and one reply. Commands that wait longer run in processes, which Ctrl-C
 // ends.
 bool runs_here(const std::vector<std::string>& words) {
-  static const std::set<std::string, std::less<>> asking{"status", "list", "get", "memory", "summary", "explain",
-                                                         "plan", "version", "help", "completion", "man"};
+  static const std::set<std::string, std::less<>> asking{"status",  "list",       "get",  "memory",
+                                                         "summary", "explain",    "plan", "version",
+                                                         "help",    "completion", "man"};
   if (has_word(words, {"--watch", "-w", "-f", "--follow", "-h", "--help"})) return false;
   if (words.front() == "job") return words.size() > 1 && words[1] != "logs";
   return asking.contains(words.front());
@@ -143,7 +150,8 @@ int Shell::carry_out(const std::string& text) {
     const int code = run(statement);
     std::fflush(stdout);
     if (timing_) {
-      const auto took = std::chrono::duration_cast<std::chrono::microseconds>(monotonic_now() - begun).count();
+      const auto took =
+          std::chrono::duration_cast<std::chrono::microseconds>(monotonic_now() - begun).count();
       std::fprintf(stderr, "%.1f ms\n", static_cast<double>(took) / 1000);
     }
     if (left_) return code;
@@ -168,14 +176,17 @@ int Shell::carry_out_file(const std::string& path) {
     if (length > line.size()) line.resize(longest_line + 1);
     int code = exit_done;
     if (length > longest_line) {
-      code = complain(failure(ErrorCode::invalid_argument,
-                              fmt::format("line: {} bytes are above the limit of {}", length, longest_line)));
+      code = complain(
+          failure(ErrorCode::invalid_argument,
+                  fmt::format("line: {} bytes are above the limit of {}", length, longest_line)));
     } else if (!(number == 1 && line.starts_with("#!"))) {
       code = carry_out(line);
     }
     line.clear();
     length = 0;
-    if (code != exit_done && !goes_on()) std::fprintf(stderr, "mobula: stopped at line %zu of %s\n", number, path == "-" ? "standard input" : path.c_str());
+    if (code != exit_done && !goes_on())
+      std::fprintf(stderr, "mobula: stopped at line %zu of %s\n", number,
+                   path == "-" ? "standard input" : path.c_str());
     return code;
   };
   for (;;) {
@@ -219,17 +230,22 @@ int Shell::run(const Statement& statement) {
 
 int Shell::run_command(std::vector<std::string> words) {
   if (const auto put = put_ids(words); !put) return complain(put.error());
-  if (words.front() == "repl") return complain(failure(ErrorCode::invalid_argument, "repl: already running"));
+  if (words.front() == "repl")
+    return complain(failure(ErrorCode::invalid_argument, "repl: already running"));
   const bool is_command = tree_.command(words.front()) != nullptr || words.front().starts_with("-");
   if (!is_command) {
     std::vector<std::string> known = names_of(tree_.commands);
     for (const char* own : {"actor", "call", "exit", "kill", "let", "use"}) known.emplace_back(own);
     const auto best = nearest_name(words.front(), known);
-    return complain(failure(ErrorCode::invalid_argument,
-                            fmt::format("'{}' is not a command; {}", words.front(),
-                                        best ? "did you mean '" + *best + "'?" : "`help` lists commands, \\help lists statements of the console")));
+    return complain(failure(
+        ErrorCode::invalid_argument,
+        fmt::format("'{}' is not a command; {}", words.front(),
+                    best ? "did you mean '" + *best + "'?"
+                         : "`help` lists commands, \\help lists statements of the console")));
   }
-  const bool of_fleet = std::ranges::any_of(words, [](const std::string& word) { return word.ends_with(".yaml") || word.ends_with(".yml"); });
+  const bool of_fleet = std::ranges::any_of(words, [](const std::string& word) {
+    return word.ends_with(".yaml") || word.ends_with(".yml");
+  });
   if (runs_here(words) && (!of_fleet || words.front() != "status")) return run_here(words);
   return run_apart(std::move(words));
 }
@@ -240,7 +256,8 @@ int Shell::run_here(const std::vector<std::string>& words) {
   auto argv = argv_of(all);
   Parsed parsed = parse_command_line(static_cast<int>(all.size()), argv.data(), output_format_);
   if (!parsed.line) {
-    if (parsed.exit != exit_done) return complain(failure(ErrorCode::invalid_argument, parsed.text));
+    if (parsed.exit != exit_done)
+      return complain(failure(ErrorCode::invalid_argument, parsed.text));
     std::fputs(parsed.text.c_str(), stdout);
     return parsed.exit;
   }
@@ -258,21 +275,25 @@ int Shell::run_apart(std::vector<std::string> words) {
     after = 2;
   }
   const bool answers = node != nullptr && node->option("--format") != nullptr;
-  if (output_format_ != OutputFormat::table && answers && !has_word(words, {"-o", "--output", "--format", "--json"})) {
+  if (output_format_ != OutputFormat::table && answers &&
+      !has_word(words, {"-o", "--output", "--format", "--json"})) {
     words.insert(words.begin() + static_cast<std::ptrdiff_t>(after), {"--format", output_name_});
   }
-  const bool submits = words.front() == "submit" || words.front() == "run" || words.front() == "batch";
+  const bool submits =
+      words.front() == "submit" || words.front() == "run" || words.front() == "batch";
   words.insert(words.begin(), "mobula");
   std::fflush(stdout);
   std::array<int, 2> ends{-1, -1};
-  if (submits && ::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return complain(errno_failure("create a pipe", errno), exit_failed);
+  if (submits && ::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
+    return complain(errno_failure("create a pipe", errno), exit_failed);
   const Fd told(ends[0]);
   Fd tells(ends[1]);
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawnattr_init(&attributes);
-  if (!interactive_) ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (!interactive_)
+    ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   std::vector<std::string> variables;
   for (char** each = environ; *each != nullptr; ++each) variables.emplace_back(*each);
   if (submits) {
@@ -283,7 +304,8 @@ int Shell::run_apart(std::vector<std::string> words) {
   auto argv = argv_of(words);
   auto envp = argv_of(variables);
   pid_t pid = 0;
-  const int failed = ::posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, argv.data(), envp.data());
+  const int failed =
+      ::posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, argv.data(), envp.data());
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) return complain(errno_failure("run " + words[1], failed), exit_failed);
@@ -305,7 +327,8 @@ int Shell::let_job(const LetJob& let) {
     return code;
   }
   jobs_[let.name] = last_id_;
-  if (std::ranges::find(names_.results, let.name) == names_.results.end()) names_.results.push_back(let.name);
+  if (std::ranges::find(names_.results, let.name) == names_.results.end())
+    names_.results.push_back(let.name);
   return code;
 }
 
@@ -322,7 +345,8 @@ Result<void> Shell::put_ids(std::vector<std::string>& words) const {
     }
     if (word != "$_") continue;
     if (last_id_.empty()) {
-      return failure(ErrorCode::invalid_argument, "$_: not set; it is the id of the latest submitted job or created actor");
+      return failure(ErrorCode::invalid_argument,
+                     "$_: not set; it is the id of the latest submitted job or created actor");
     }
     word = last_id_;
   }
@@ -330,7 +354,8 @@ Result<void> Shell::put_ids(std::vector<std::string>& words) const {
 }
 
 int Shell::run_shell(const std::string& command) {
-  if (command.empty()) return complain(failure(ErrorCode::invalid_argument, "\\!: missing command"));
+  if (command.empty())
+    return complain(failure(ErrorCode::invalid_argument, "\\!: missing command"));
   std::vector<std::string> words{"sh", "-c", command};
   std::fflush(stdout);
   posix_spawnattr_t attributes;
@@ -372,15 +397,20 @@ int Shell::run_meta(const Meta& meta) {
   if (meta.name == "d") return list_callables();
   if (meta.name == "x") return expand();
   // Accepts the form without a blank too.
-  if (meta.name.starts_with('!')) return run_shell(meta.name.substr(1) + (meta.rest.empty() || meta.name == "!" ? "" : " ") + meta.rest);
-  return complain(failure(ErrorCode::invalid_argument, fmt::format("\\{}: unknown statement; \\help lists them", meta.name)));
+  if (meta.name.starts_with('!'))
+    return run_shell(meta.name.substr(1) + (meta.rest.empty() || meta.name == "!" ? "" : " ") +
+                     meta.rest);
+  return complain(failure(ErrorCode::invalid_argument,
+                          fmt::format("\\{}: unknown statement; \\help lists them", meta.name)));
 }
 
 int Shell::choose_output(const std::string& name) {
   const auto format = output_format_of(name);
   if (!format) {
-    return complain(failure(ErrorCode::invalid_argument,
-                            fmt::format("\\o '{}': unknown format; give table, wide, json, jsonl, yaml, csv, or name", name)));
+    return complain(failure(
+        ErrorCode::invalid_argument,
+        fmt::format("\\o '{}': unknown format; give table, wide, json, jsonl, yaml, csv, or name",
+                    name)));
   }
   output_format_ = *format;
   output_name_ = name;
@@ -392,8 +422,10 @@ int Shell::repeat(const std::string& rest) {
   char* end = nullptr;
   const double seconds = std::strtod(rest.c_str(), &end);
   const std::string line = end == nullptr ? "" : end;
-  if (end == rest.c_str() || !(seconds >= 0.1 && seconds <= 86'400) || line.find_first_not_of(" \t") == std::string::npos) {
-    return complain(failure(ErrorCode::invalid_argument, "\\watch: expected SECONDS COMMAND, with 0.1 to 86400 seconds"));
+  if (end == rest.c_str() || !(seconds >= 0.1 && seconds <= 86'400) ||
+      line.find_first_not_of(" \t") == std::string::npos) {
+    return complain(failure(ErrorCode::invalid_argument,
+                            "\\watch: expected SECONDS COMMAND, with 0.1 to 86400 seconds"));
   }
   while (!interrupts_.raised()) {
     if (interactive_ && output_format_ == OutputFormat::table) std::fputs("\x1b[H\x1b[2J", stdout);
@@ -411,9 +443,11 @@ int Shell::repeat(const std::string& rest) {
 int Shell::source(const std::string& rest) {
   const auto words = words_of(rest);
   if (!words) return complain(words.error());
-  if (words->size() != 1) return complain(failure(ErrorCode::invalid_argument, "\\source: expected FILE"));
+  if (words->size() != 1)
+    return complain(failure(ErrorCode::invalid_argument, "\\source: expected FILE"));
   if (depth_ >= deepest_source) {
-    return complain(failure(ErrorCode::invalid_argument, fmt::format("\\source: files nest deeper than {}", deepest_source)));
+    return complain(failure(ErrorCode::invalid_argument,
+                            fmt::format("\\source: files nest deeper than {}", deepest_source)));
   }
   ++depth_;
   const int code = carry_out_file(words->front());

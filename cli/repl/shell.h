@@ -83,8 +83,8 @@ class Shell {
   KeptLink kept_;
   OutputFormat output_format_ = OutputFormat::table;
   std::string output_name_ = "table";
-  std::string unexpanded_;  // format that \x restores; empty: \x is off
-  std::string last_id_;     // $_
+  std::string unexpanded_;                   // format that \x restores; empty: \x is off
+  std::string last_id_;                      // $_
   std::map<std::string, std::string> jobs_;  // ids by `let` names
   bool timing_ = false;
   bool left_ = false;

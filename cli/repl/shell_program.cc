@@ -16,23 +16,24 @@
 #include "cli/output/log_lines.h"
 #include "cli/output/output.h"
 #include "cli/output/progress.h"
-#include "cli/repl/live_names.h"
-#include "cli/repl/shell.h"
-#include "cli/repl/pending_value.h"
 #include "cli/output/text_table.h"
+#include "cli/repl/live_names.h"
+#include "cli/repl/pending_value.h"
+#include "cli/repl/shell.h"
 
 namespace mobula::internal::cli::repl {
 namespace {
 
 constexpr std::size_t longest_output_line = 16'384;
-constexpr int most_lines = 200;                  // lines of output between two polls for an answer
-constexpr std::size_t longest_value = 10'000;    // bytes of a value on a terminal
+constexpr int most_lines = 200;                // lines of output between two polls for an answer
+constexpr std::size_t longest_value = 10'000;  // bytes of a value on a terminal
 
 // Prints the reason of {"ok": false, …} and returns the exit code.
 int refused(const Json& answer) {
-  return complain(failure(ErrorCode::invalid_argument,
-                          answer.value("kind", std::string("Error")) + ": " + answer.value("error", std::string())),
-                  answer.value("exit", static_cast<int>(exit_failed)));
+  return complain(
+      failure(ErrorCode::invalid_argument, answer.value("kind", std::string("Error")) + ": " +
+                                               answer.value("error", std::string())),
+      answer.value("exit", static_cast<int>(exit_failed)));
 }
 
 std::string joined(const Json& texts) {
@@ -42,14 +43,18 @@ std::string joined(const Json& texts) {
 }
 
 // Ids of jobs are texts.
-Json arguments_json(const std::vector<Argument>& arguments, const std::map<std::string, std::string>& jobs) {
+Json arguments_json(const std::vector<Argument>& arguments,
+                    const std::map<std::string, std::string>& jobs) {
   Json json = Json::array();
   for (const auto& each : arguments) {
     Json argument = Json::object();
     const auto job = jobs.find(each.name);
-    if (job != jobs.end()) argument["json"] = job->second;
-    else if (each.name.empty()) argument["json"] = Json::parse(each.json, nullptr, false);
-    else argument["name"] = each.name;
+    if (job != jobs.end())
+      argument["json"] = job->second;
+    else if (each.name.empty())
+      argument["json"] = Json::parse(each.json, nullptr, false);
+    else
+      argument["name"] = each.name;
     json.push_back(std::move(argument));
   }
   return json;
@@ -74,7 +79,9 @@ Result<Json> options_json(const std::vector<Option>& options) {
 
 int Shell::use(const std::vector<std::string>& words) {
   if (words.empty()) {
-    return complain(failure(ErrorCode::invalid_argument, "use: expected PROGRAM ARGUMENTS…, the path of a program that uses Mobula"));
+    return complain(
+        failure(ErrorCode::invalid_argument,
+                "use: expected PROGRAM ARGUMENTS…, the path of a program that uses Mobula"));
   }
   const auto cluster = find_cluster(line_);
   if (!cluster) return complain(cluster.error());
@@ -90,7 +97,8 @@ int Shell::start_program(const std::vector<std::string>& words, const ClusterAdd
   if (interactive_) {
     // Its output appears above the edited line.
     std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return complain(errno_failure("create a pipe", errno), exit_failed);
+    if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
+      return complain(errno_failure("create a pipe", errno), exit_failed);
     output_ = Fd(ends[0]);
     output = Fd(ends[1]);
     ::fcntl(output.get(), F_SETFL, 0);
@@ -100,19 +108,23 @@ int Shell::start_program(const std::vector<std::string>& words, const ClusterAdd
   program_.emplace(std::move(*started));
   const auto described = ask_program({{"do", "describe"}});
   if (!described) return complain(described.error());
-  for (const auto& each : (*described)["functions"]) names_.functions.push_back(each.value("name", std::string()));
+  for (const auto& each : (*described)["functions"])
+    names_.functions.push_back(each.value("name", std::string()));
   for (const auto& each : (*described)["actors"]) {
     names_.classes.push_back(each.value("name", std::string()));
     auto& methods = methods_[names_.classes.back()];
-    for (const auto& method : each["methods"]) methods.push_back(method.value("name", std::string()));
+    for (const auto& method : each["methods"])
+      methods.push_back(method.value("name", std::string()));
   }
-  std::fprintf(stderr, "%s: %zu functions, %zu class%s of actors; \\d lists them\n", words.front().c_str(),
-               names_.functions.size(), names_.classes.size(), names_.classes.size() == 1 ? "" : "es");
+  std::fprintf(stderr, "%s: %zu functions, %zu class%s of actors; \\d lists them\n",
+               words.front().c_str(), names_.functions.size(), names_.classes.size(),
+               names_.classes.size() == 1 ? "" : "es");
   return exit_done;
 }
 
 Shell::HeldProgram Shell::take_program() {
-  HeldProgram held{std::nullopt, std::move(output_), std::exchange(output_text_, {}), names_, methods_};
+  HeldProgram held{std::nullopt, std::move(output_), std::exchange(output_text_, {}), names_,
+                   methods_};
   if (program_) held.program.emplace(std::move(*program_));
   forget_program();
   return held;
@@ -140,14 +152,16 @@ void Shell::forget_program() {
 }
 
 Result<Json> Shell::ask_program(const Json& request) {
-  if (!program_) return failure(ErrorCode::invalid_argument, "no program; `use PROGRAM` selects one");
+  if (!program_)
+    return failure(ErrorCode::invalid_argument, "no program; `use PROGRAM` selects one");
   return program_->ask(request, [this](int fd, short events) { return wait_ready(fd, events); });
 }
 
 // Waits for input for one second or until Ctrl-C, and prints the program's output.
 bool Shell::wait_ready(int fd, short events) {
   if (interrupts_.raised()) return false;
-  std::array<pollfd, 3> items{{{fd, events, 0}, {interrupts_.fd(), POLLIN, 0}, {output_.get(), POLLIN, 0}}};
+  std::array<pollfd, 3> items{
+      {{fd, events, 0}, {interrupts_.fd(), POLLIN, 0}, {output_.get(), POLLIN, 0}}};
   const int ready = ::poll(items.data(), items.size(), 1000);
   if (ready < 0 && errno != EINTR) return false;
   for (int lines = 0; lines < most_lines; ++lines) {
@@ -193,7 +207,8 @@ int Shell::call(const Call& call) {
   if (!answer->value("ok", false)) return refused(*answer);
   if (call.let.empty()) return show(name);
   jobs_.erase(name);
-  if (std::ranges::find(names_.results, name) == names_.results.end()) names_.results.push_back(name);
+  if (std::ranges::find(names_.results, name) == names_.results.end())
+    names_.results.push_back(name);
   return exit_done;
 }
 
@@ -208,7 +223,8 @@ int Shell::make_actor(const MakeActor& actor) {
   if (!answer) return complain(answer.error());
   if (!answer->value("ok", false)) return refused(*answer);
   last_id_ = answer->value("actor_id", std::string());
-  if (std::ranges::find(names_.actors, actor.name) == names_.actors.end()) names_.actors.push_back(actor.name);
+  if (std::ranges::find(names_.actors, actor.name) == names_.actors.end())
+    names_.actors.push_back(actor.name);
   names_.methods[actor.name] = methods_[actor.class_name];
   return exit_done;
 }
@@ -227,7 +243,8 @@ int Shell::show(const std::string& name) {
     }
     progress.clear();
     if (!answer && answer.error().code == ErrorCode::cancelled) {
-      std::fprintf(stderr, "mobula: the call continues; `get %s` waits for it again\n", name.c_str());
+      std::fprintf(stderr, "mobula: the call continues; `get %s` waits for it again\n",
+                   name.c_str());
       return exit_interrupted;
     }
     if (!answer) return complain(answer.error());
@@ -246,9 +263,10 @@ int Shell::kill(const std::string& name) {
 }
 
 int Shell::print(const Json& value) const {
-  std::string text = output_format_ == OutputFormat::yaml
-                         ? to_yaml(value)
-                         : escaped_controls(value.dump(-1, ' ', false, Json::error_handler_t::replace)) + "\n";
+  std::string text =
+      output_format_ == OutputFormat::yaml
+          ? to_yaml(value)
+          : escaped_controls(value.dump(-1, ' ', false, Json::error_handler_t::replace)) + "\n";
   if (interactive_ && output_format_ == OutputFormat::table && text.size() > longest_value) {
     const std::size_t all = text.size() - 1;
     std::size_t cut = longest_value;
@@ -256,7 +274,8 @@ int Shell::print(const Json& value) const {
     while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;
     text = text.substr(0, cut) + fmt::format("…\n({} bytes; \\o json prints all)\n", all);
   }
-  return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? exit_done : exit_failed;
+  return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? exit_done
+                                                                           : exit_failed;
 }
 
 int Shell::list_callables() {
@@ -264,27 +283,31 @@ int Shell::list_callables() {
   if (!answer) return complain(answer.error());
   Json document = *answer;
   document.erase("ok");
-  if (output_format_ != OutputFormat::table && output_format_ != OutputFormat::wide) return print(document);
+  if (output_format_ != OutputFormat::table && output_format_ != OutputFormat::wide)
+    return print(document);
   TextTable table;
   table.add({"NAME", "ARGUMENTS", "RESULT"});
   const auto row = [&table](const std::string& name, const Json& each) {
-    table.add({name, "(" + joined(each["parameters"]) + ")", each.value("note", each.value("result", std::string("-")))});
+    table.add({name, "(" + joined(each["parameters"]) + ")",
+               each.value("note", each.value("result", std::string("-")))});
   };
   for (const auto& each : document["functions"]) row(each.value("name", std::string()), each);
   for (const auto& each : document["actors"]) {
     const std::string name = each.value("name", std::string());
-    for (const auto& parameters : each["constructors"]) table.add({"actor " + name, "(" + joined(parameters) + ")", "-"});
-    for (const auto& method : each["methods"]) row("  " + name + "." + method.value("name", std::string()), method);
+    for (const auto& parameters : each["constructors"])
+      table.add({"actor " + name, "(" + joined(parameters) + ")", "-"});
+    for (const auto& method : each["methods"])
+      row("  " + name + "." + method.value("name", std::string()), method);
   }
   return std::fputs(table.text().c_str(), stdout) >= 0 ? exit_done : exit_failed;
 }
 
 // ---- completion --------------------------------------------------------------------------------
 
-std::vector<std::string> Shell::live_ids(const std::string& kind) {
-  return ids_of(line_, kind);
-}
+std::vector<std::string> Shell::live_ids(const std::string& kind) { return ids_of(line_, kind); }
 
-Completion Shell::completion(const std::string& before) { return complete(before, tree_, names_, true); }
+Completion Shell::completion(const std::string& before) {
+  return complete(before, tree_, names_, true);
+}
 
 }  // namespace mobula::internal::cli::repl

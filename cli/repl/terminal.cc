@@ -27,7 +27,7 @@ namespace {
 
 constexpr int history_lines = 1000;
 constexpr std::size_t most_listed = 200;  // completions
-constexpr int news_at_once = 200;            // lines per update
+constexpr int news_at_once = 200;         // lines per update
 constexpr int character_ms = 100;         // for the rest of a character
 
 std::size_t columns() {
@@ -76,7 +76,9 @@ struct Terminal::Editor {
     return static_cast<Terminal*>(owner);
   }
   static char* prompt_of(EditLine* of) { return owner_of(of)->prompt_.data(); }
-  static int character_of(EditLine* of, wchar_t* into) { return owner_of(of)->read_character(into); }
+  static int character_of(EditLine* of, wchar_t* into) {
+    return owner_of(of)->read_character(into);
+  }
   static unsigned char completed(EditLine* of, int) {
     return owner_of(of)->complete_word() ? CC_REDISPLAY : CC_REFRESH;
   }
@@ -90,18 +92,22 @@ struct Terminal::Editor {
   }
 };
 
-Terminal::Terminal(Interrupts& interrupts) : interrupts_(interrupts), editor_(std::make_unique<Editor>()) {}
+Terminal::Terminal(Interrupts& interrupts)
+    : interrupts_(interrupts), editor_(std::make_unique<Editor>()) {}
 Terminal::~Terminal() = default;
 
-Result<std::unique_ptr<Terminal>> Terminal::open(Interrupts& interrupts, const std::string& history_file) {
+Result<std::unique_ptr<Terminal>> Terminal::open(Interrupts& interrupts,
+                                                 const std::string& history_file) {
   // Sets the character set of the terminal; the formats of numbers stay unchanged.
-  if (std::setlocale(LC_CTYPE, "") == nullptr || MB_CUR_MAX == 1) std::setlocale(LC_CTYPE, "C.UTF-8");
+  if (std::setlocale(LC_CTYPE, "") == nullptr || MB_CUR_MAX == 1)
+    std::setlocale(LC_CTYPE, "C.UTF-8");
   std::unique_ptr<Terminal> terminal(new Terminal(interrupts));
   Editor& editor = *terminal->editor_;
   editor.line = ::el_init("mobula", stdin, stdout, stderr);
   editor.history = ::history_init();
   if (editor.line == nullptr || editor.history == nullptr) {
-    return failure(ErrorCode::unavailable, "repl: this terminal does not support line editing; use a pipe or -c");
+    return failure(ErrorCode::unavailable,
+                   "repl: this terminal does not support line editing; use a pipe or -c");
   }
   HistEvent event{};
   ::history(editor.history, &event, H_SETSIZE, history_lines);
@@ -139,7 +145,8 @@ std::optional<std::string> Terminal::read() {
   if (line == nullptr || count <= 0) return std::nullopt;
   std::string text(line, static_cast<std::size_t>(count));
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  if (text.find_first_not_of(" \t") != std::string::npos && text.front() != ' ') editor_->remember(text);
+  if (text.find_first_not_of(" \t") != std::string::npos && text.front() != ' ')
+    editor_->remember(text);
   return text;
 }
 
@@ -165,7 +172,8 @@ int Terminal::read_character(wchar_t* into) {
       ::el_resize(editor_->line);
       ::el_set(editor_->line, EL_REFRESH);
     }
-    if (have == 0 && std::any_of(items.begin() + 2, items.end(), [](const pollfd& each) { return each.revents != 0; })) {
+    if (have == 0 && std::any_of(items.begin() + 2, items.end(),
+                                 [](const pollfd& each) { return each.revents != 0; })) {
       show_news();
       ::el_set(editor_->line, EL_REFRESH);
     }
@@ -177,7 +185,8 @@ int Terminal::read_character(wchar_t* into) {
     }
     std::mbstate_t state{};
     const std::size_t length = std::mbrtowc(into, bytes, have, &state);
-    const bool is_part = length == static_cast<std::size_t>(-2) && have < sizeof bytes && ready != 0;
+    const bool is_part =
+        length == static_cast<std::size_t>(-2) && have < sizeof bytes && ready != 0;
     if (is_part) continue;
     // Not a character of this locale.
     if (length > have) *into = static_cast<unsigned char>(bytes[0]);
@@ -189,7 +198,8 @@ void Terminal::clear_typed() {
   const LineInfo* typed = ::el_line(editor_->line);
   const auto before = static_cast<std::size_t>(typed->cursor - typed->buffer);
   const std::size_t row = (width_of(prompt_) + width_of({typed->buffer, before})) / columns();
-  std::fputs((row > 0 ? fmt::format("\x1b[{}A\r\x1b[J", row) : std::string("\r\x1b[J")).c_str(), stdout);
+  std::fputs((row > 0 ? fmt::format("\x1b[{}A\r\x1b[J", row) : std::string("\r\x1b[J")).c_str(),
+             stdout);
   std::fflush(stdout);
 }
 
@@ -220,7 +230,8 @@ bool Terminal::complete_word() {
   if (completion.words.empty()) return false;
   std::string more = common_beginning(completion.words).substr(begun.size());
   const bool only = completion.words.size() == 1;
-  if (only && !completion.words.front().ends_with('/') && !completion.words.front().ends_with('.')) more += ' ';
+  if (only && !completion.words.front().ends_with('/') && !completion.words.front().ends_with('.'))
+    more += ' ';
   if (!more.empty()) ::el_insertstr(editor_->line, more.c_str());
   if (only || !more.empty()) return false;
   std::size_t widest = 1;
@@ -232,7 +243,8 @@ bool Terminal::complete_word() {
     const bool last = i + 1 == completion.words.size() || (i + 1) % across == 0;
     text += last ? word + "\n" : word + std::string(widest - width_of(word), ' ');
   }
-  if (completion.words.size() > most_listed) text += fmt::format("… and {} more\n", completion.words.size() - most_listed);
+  if (completion.words.size() > most_listed)
+    text += fmt::format("… and {} more\n", completion.words.size() - most_listed);
   if (text.back() != '\n') text += "\n";
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);

@@ -27,7 +27,8 @@ struct TerminalHooks {
 class Terminal {
  public:
   // The history is a file that only its owner can read.
-  static Result<std::unique_ptr<Terminal>> open(Interrupts& interrupts, const std::string& history_file);
+  static Result<std::unique_ptr<Terminal>> open(Interrupts& interrupts,
+                                                const std::string& history_file);
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
   ~Terminal();

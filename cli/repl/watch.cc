@@ -26,7 +26,8 @@ constexpr const char* not_looked_yet = "(connecting) > ";
 SeenThings things_of(const Json& list, const char* id, const char* name) {
   SeenThings things;
   for (const auto& item : list.value("items", Json::array())) {
-    things[item.value(id, std::string())] = {item.value(name, std::string()), item.value("state", std::string())};
+    things[item.value(id, std::string())] = {item.value(name, std::string()),
+                                             item.value("state", std::string())};
   }
   return things;
 }
@@ -35,10 +36,12 @@ std::string amount(double number) { return fmt::format("{:g}", number); }
 
 }  // namespace
 
-std::vector<std::string> changes_between(const std::string& what, const SeenThings& before, const SeenThings& after) {
+std::vector<std::string> changes_between(const std::string& what, const SeenThings& before,
+                                         const SeenThings& after) {
   std::vector<std::string> lines;
   const auto line = [&](const std::string& id, const Seen& seen, const std::string& state) {
-    lines.push_back(fmt::format("{} {}{} is {}", what, id.substr(0, short_id), seen.name.empty() ? "" : " (" + seen.name + ")", state));
+    lines.push_back(fmt::format("{} {}{} is {}", what, id.substr(0, short_id),
+                                seen.name.empty() ? "" : " (" + seen.name + ")", state));
   };
   for (const auto& [id, seen] : after) {
     const auto was = before.find(id);
@@ -53,14 +56,16 @@ std::vector<std::string> changes_between(const std::string& what, const SeenThin
 std::string prompt_of(const Json& status) {
   std::int64_t nodes = 0;
   const Json counts = status.value("nodes", Json::object());
-  for (const auto& [state, count] : counts.items()) nodes += state == "DEAD" ? 0 : count.get<std::int64_t>();
+  for (const auto& [state, count] : counts.items())
+    nodes += state == "DEAD" ? 0 : count.get<std::int64_t>();
   std::string text = fmt::format("({} {}n", status.value("cluster_name", std::string("?")), nodes);
   const Json resources = status.value("resources", Json::object());
   for (const char* name : {"GPU", "CPU"}) {
     const auto use = resources.find(name);
     if (use == resources.end()) continue;
     const double total = use->value("total", 0.0);
-    text += fmt::format(" {}/{} {}", amount(total - use->value("available", total)), amount(total), name);
+    text += fmt::format(" {}/{} {}", amount(total - use->value("available", total)), amount(total),
+                        name);
     break;
   }
   return text + ") > ";
@@ -75,7 +80,8 @@ Result<std::unique_ptr<ClusterWatch>> ClusterWatch::start(const CommandLine& lin
   {
     const auto until = std::chrono::steady_clock::now() + first_probe_timeout;
     MutexLock held(watch->mutex_);
-    while (watch->prompt_ == not_looked_yet && watch->changed_.wait_until(held, until)) {}
+    while (watch->prompt_ == not_looked_yet && watch->changed_.wait_until(held, until)) {
+    }
   }
   return watch;
 }
@@ -114,8 +120,10 @@ void ClusterWatch::tell(std::vector<std::string> lines) {
   if (lines.empty()) return;
   const MutexLock held(mutex_);
   for (auto& line : lines) {
-    if (news_.size() < most_news) news_.push_back(std::move(line));
-    else ++left_out_;
+    if (news_.size() < most_news)
+      news_.push_back(std::move(line));
+    else
+      ++left_out_;
   }
   const std::uint64_t one = 1;
   (void)!::write(news_fd_.get(), &one, sizeof one);
@@ -137,7 +145,8 @@ void ClusterWatch::run() {
     look();
     const auto until = std::chrono::steady_clock::now() + interval;
     MutexLock held(mutex_);
-    while (!ending_ && changed_.wait_until(held, until)) {}
+    while (!ending_ && changed_.wait_until(held, until)) {
+    }
   }
   kept_.reset();
 }

@@ -29,7 +29,8 @@ using SeenThings = std::map<std::string, Seen>;  // by id
 
 // Returns lines such as "job 12ab34cd (train) is RUNNING" for new and changed items of `after`.
 // Pure.
-std::vector<std::string> changes_between(const std::string& what, const SeenThings& before, const SeenThings& after);
+std::vector<std::string> changes_between(const std::string& what, const SeenThings& before,
+                                         const SeenThings& after);
 
 // Returns "(default 3n 0.5/2 GPU) > ", with CPUs if the cluster has no GPUs. Pure.
 std::string prompt_of(const nlohmann::ordered_json& status);

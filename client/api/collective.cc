@@ -12,8 +12,8 @@
 #include "client/api/collective_calls.h"
 #include "client/api/rules.h"
 #include "client/engine/collective_groups.h"
-#include "tensor/device_elements.h"
 #include "protocol/transfer_log.h"
+#include "tensor/device_elements.h"
 
 namespace mobula {
 namespace {
@@ -26,9 +26,11 @@ using collective::Refusal;
 // One operation of this process's member of a group.
 class Operating {
  public:
-  Operating(const CollectiveGroup& group, OperationKind kind, const std::optional<Duration>& timeout)
+  Operating(const CollectiveGroup& group, OperationKind kind,
+            const std::optional<Duration>& timeout)
       : group_(group), runtime_(detail::runtime()) {
-    if (group.empty()) internal::client::refuse("collective group", "it names one that was created", "an empty one");
+    if (group.empty())
+      internal::client::refuse("collective group", "it names one that was created", "an empty one");
     operation_.kind = kind;
     const auto& record = *group.record();
     collective::GroupId id{};
@@ -42,32 +44,39 @@ class Operating {
       fail({Refusal::Kind::destroyed, {}, "the group was destroyed"});
     }
     if (!member_) {
-      throw InvalidRequestError(what() + ": the actor of this process is not in the group; operations are for methods of its "
-                                "actors, in the incarnations that were there when it was made");
+      throw InvalidRequestError(
+          what() +
+          ": the actor of this process is not in the group; operations are for methods of its "
+          "actors, in the incarnations that were there when it was made");
     }
     by_device_ = has_communicator();
     const Duration given = std::chrono::nanoseconds(record.timeout_ns);
     const auto deadline = detail::deadline_after(timeout.value_or(given));
     if (deadline) {
       limits_.deadline = internal::Time::from_ns(
-          std::chrono::duration_cast<std::chrono::nanoseconds>(deadline->time_since_epoch()).count());
+          std::chrono::duration_cast<std::chrono::nanoseconds>(deadline->time_since_epoch())
+              .count());
     }
     limits_.cancelled = [runtime = runtime_] { return runtime->cancelled(); };
   }
 
   // A communicator that exists from the start reads and writes operands in place, on its device.
-  bool has_communicator() const { return member_->communication() == collective::Communication::always; }
+  bool has_communicator() const {
+    return member_->communication() == collective::Communication::always;
+  }
   std::uint32_t rank() const { return member_->group().rank; }
   std::uint32_t size() const { return member_->group().size(); }
   Operation& operation() { return operation_; }
 
   void reduce_by(ReduceOp op) {
-    if (op > ReduceOp::average) internal::client::refuse("op", "one of ReduceOp", std::to_string(static_cast<int>(op)));
+    if (op > ReduceOp::average)
+      internal::client::refuse("op", "one of ReduceOp", std::to_string(static_cast<int>(op)));
     operation_.reduce = static_cast<collective::ReduceKind>(op);
   }
   void root(int rank) {
     if (rank < 0 || rank >= group_.size()) {
-      internal::client::refuse("root", "a rank, 0 to " + std::to_string(group_.size() - 1), std::to_string(rank));
+      internal::client::refuse("root", "a rank, 0 to " + std::to_string(group_.size() - 1),
+                               std::to_string(rank));
     }
     operation_.root = static_cast<std::uint32_t>(rank);
   }
@@ -96,34 +105,42 @@ class Operating {
   }
   // Sets an input that the result overwrites.
   void give_in_place(const Tensor& tensor) {
-    if (!tensor.is_contiguous()) internal::client::refuse("tensor", "contiguous, to be written in place", "strides; use contiguous()");
+    if (!tensor.is_contiguous())
+      internal::client::refuse("tensor", "contiguous, to be written in place",
+                               "strides; use contiguous()");
     give(tensor);
   }
   void other(int rank) const {
     if (rank >= 0 && rank < group_.size() && rank != static_cast<int>(this->rank())) return;
-    internal::client::refuse("rank", "another member's, 0 to " + std::to_string(group_.size() - 1), std::to_string(rank));
+    internal::client::refuse("rank", "another member's, 0 to " + std::to_string(group_.size() - 1),
+                             std::to_string(rank));
   }
   // Sets one input per rank, copied into one buffer.
   void give(const std::vector<Tensor>& tensors) {
     if (tensors.size() != size()) {
-      internal::client::refuse("tensors", "one for each of the " + std::to_string(size()) + " ranks", std::to_string(tensors.size()));
+      internal::client::refuse("tensors",
+                               "one for each of the " + std::to_string(size()) + " ranks",
+                               std::to_string(tensors.size()));
     }
     lies_on(tensors[0]);
     std::vector<std::int64_t> shape = tensors[0].shape();
     shape.insert(shape.begin(), static_cast<std::int64_t>(size()));
-    Tensor together = Tensor::empty(Extents(shape), tensors[0].dtype(), stays_there() ? place_ : Device{});
+    Tensor together =
+        Tensor::empty(Extents(shape), tensors[0].dtype(), stays_there() ? place_ : Device{});
     auto* to = static_cast<std::byte*>(together.mutable_data());
     for (const Tensor& each : tensors) {
       if (each.shape() != tensors[0].shape() || each.dtype() != tensors[0].dtype()) {
         internal::client::refuse("tensors", "all of one shape and dtype", "different ones");
       }
       if (each.device() != tensors[0].device()) {
-        internal::client::refuse("tensors", "all on one device, or all in host memory", "different ones");
+        internal::client::refuse("tensors", "all on one device, or all in host memory",
+                                 "different ones");
       }
       const Tensor part = ready(each);
       const auto bytes = bytes_of(part);
       if (stays_there()) {
-        if (auto copied = detail::copy_timeout(place_.index, bytes, to); !copied) fail_to_copy(copied.error());
+        if (auto copied = detail::copy_timeout(place_.index, bytes, to); !copied)
+          fail_to_copy(copied.error());
       } else if (!bytes.empty()) {
         std::memcpy(to, bytes.data(), bytes.size());
       }
@@ -147,12 +164,14 @@ class Operating {
       const auto bytes = collective::output_bytes(agreed, rank(), size());
       if (bytes == 0 && agreed.bytes() != 0) return collective::Memory{input_, {}, {}, kept()};
       std::vector<std::int64_t> shape = agreed.shape;
-      if (agreed.kind == OperationKind::reduce_scatter) shape[0] /= static_cast<std::int64_t>(size());
+      if (agreed.kind == OperationKind::reduce_scatter)
+        shape[0] /= static_cast<std::int64_t>(size());
       if (parts > 1) shape.insert(shape.begin(), static_cast<std::int64_t>(parts));
       if (operation_.open) lands(agreed.device);
       got = Tensor::empty(Extents(shape), agreed.dtype, by_device_ ? place_ : Device{});
       to = landing(got);
-      return collective::Memory{input_, {static_cast<std::byte*>(got.mutable_data()), bytes}, {}, kept(got)};
+      return collective::Memory{
+          input_, {static_cast<std::byte*>(got.mutable_data()), bytes}, {}, kept(got)};
     });
     return landed(std::move(got), std::move(to));
   }
@@ -162,7 +181,8 @@ class Operating {
     perform([&](const Operation& agreed) -> internal::Result<collective::Memory> {
       if (by_device_ && waits_ && agreed.kind == OperationKind::all_reduce) keep_operand();
       Tensor& work = is_staged() ? given_ : tensor;
-      const std::span<std::byte> bytes(static_cast<std::byte*>(work.mutable_data()), static_cast<std::size_t>(work.bytes()));
+      const std::span<std::byte> bytes(static_cast<std::byte*>(work.mutable_data()),
+                                       static_cast<std::size_t>(work.bytes()));
       return collective::Memory{bytes, bytes, {}, kept(tensor)};
     });
     if (is_staged()) (void)landed(given_, tensor);
@@ -187,7 +207,9 @@ class Operating {
   void send(int to) {
     operation_.kind = OperationKind::send;
     if (!waits_) count_staged();
-    const auto prepare = prepared([&](const Operation&) { return collective::Memory{input_, {}, {}, kept()}; });
+    const auto prepare = prepared([&](const Operation&) {
+      return collective::Memory{input_, {}, {}, kept()};
+    });
     end(member_->send(static_cast<std::uint32_t>(to), operation_, prepare, limits_, &journey_));
   }
   Tensor receive(int from) {
@@ -197,7 +219,10 @@ class Operating {
       got = Tensor::empty(Extents(sent.shape), sent.dtype, by_device_ ? place_ : Device{});
       to = landing(got);
       return collective::Memory{
-          {}, {static_cast<std::byte*>(got.mutable_data()), static_cast<std::size_t>(got.bytes())}, {}, kept(got)};
+          {},
+          {static_cast<std::byte*>(got.mutable_data()), static_cast<std::size_t>(got.bytes())},
+          {},
+          kept(got)};
     });
     end(member_->receive(static_cast<std::uint32_t>(from), prepare, limits_, &journey_));
     return landed(std::move(got), std::move(to));
@@ -216,7 +241,8 @@ class Operating {
     operation_.device = detail::made_on(tensor);
     // The handshake decides whether the operand is copied to the host.
     const auto from = member_->communicated_from();
-    waits_ = from && place_.kind != Device::cpu && static_cast<std::size_t>(tensor.bytes()) >= *from;
+    waits_ =
+        from && place_.kind != Device::cpu && static_cast<std::size_t>(tensor.bytes()) >= *from;
     if (waits_) operation_.library = runtime_->collectives()->library();
   }
   // A member without input gets its result on the device of the others.
@@ -235,14 +261,19 @@ class Operating {
     if (!stays_there()) return tensor.to(Device{}).contiguous();
     if (has_communicator()) check_place(tensor);
     Tensor there = tensor.contiguous();
-    if (auto finished = detail::finish_elements(there.parts()); !finished) fail_to_copy(finished.error());
+    if (auto finished = detail::finish_elements(there.parts()); !finished)
+      fail_to_copy(finished.error());
     return there;
   }
   void check_place(const Tensor& tensor) const {
     const int own = static_cast<int>(*member_->device());
     if (tensor.device() == Device{Device::cuda, own}) return;
-    internal::client::refuse("tensor", "this group's communicator is of GPU " + std::to_string(own) + " of this process; to() copies it there",
-                             tensor.device().kind == Device::cpu ? "one in host memory" : "one on GPU " + std::to_string(tensor.device().index));
+    internal::client::refuse("tensor",
+                             "this group's communicator is of GPU " + std::to_string(own) +
+                                 " of this process; to() copies it there",
+                             tensor.device().kind == Device::cpu
+                                 ? "one in host memory"
+                                 : "one on GPU " + std::to_string(tensor.device().index));
   }
   // Memory that the library may use for longer than a failed call.
   std::shared_ptr<const void> kept(const Tensor& got = {}) const {
@@ -253,7 +284,8 @@ class Operating {
     error.kind = detail::ErrorKind::transfer;
     error.path = has_communicator() ? "nccl" : "staged";
     error.reason = why.text;
-    error.message = what() + ": " + operation_.text() + ": the device does not copy its elements: " + why.text;
+    error.message =
+        what() + ": " + operation_.text() + ": the device does not copy its elements: " + why.text;
     detail::throw_error(error);
   }
   // Device memory for a result that arrives in host memory, allocated before any byte moves.
@@ -265,7 +297,8 @@ class Operating {
     if (to.device().kind == Device::cpu) return got;  // no result
     if (to.bytes() == 0) return to;
     const auto bytes = bytes_of(got);
-    auto copied = detail::copy_to_device(place_.index, bytes, static_cast<std::byte*>(to.mutable_data()));
+    auto copied =
+        detail::copy_to_device(place_.index, bytes, static_cast<std::byte*>(to.mutable_data()));
     if (!copied) fail_to_copy(copied.error());
     member_->staged(bytes.size());
     return to;
@@ -279,7 +312,8 @@ class Operating {
   void keep_operand() {
     try {
       Tensor copy = Tensor::empty(Extents(given_.shape()), given_.dtype(), place_);
-      if (detail::copy_timeout(place_.index, bytes_of(given_), static_cast<std::byte*>(copy.mutable_data()))) {
+      if (detail::copy_timeout(place_.index, bytes_of(given_),
+                               static_cast<std::byte*>(copy.mutable_data()))) {
         operand_ = std::move(copy);
         return;
       }
@@ -292,14 +326,17 @@ class Operating {
   void put_operand_back() {
     auto* const to = static_cast<std::byte*>(kept_in_->mutable_data());
     const auto bytes = bytes_of(*operand_);
-    (void)(operand_->device().kind == Device::cpu ? detail::copy_to_device(place_.index, bytes, to) : detail::copy_timeout(place_.index, bytes, to));
+    (void)(operand_->device().kind == Device::cpu ? detail::copy_to_device(place_.index, bytes, to)
+                                                  : detail::copy_timeout(place_.index, bytes, to));
   }
   void count_staged() {
     if (is_staged()) member_->staged(input_.size());
   }
   // Moves the operand to its place, then allocates memory for the result.
-  collective::Prepare prepared(std::function<internal::Result<collective::Memory>(const Operation&)> take) {
-    return [this, take = std::move(take)](const Operation& agreed, bool on_device) -> internal::Result<collective::Memory> {
+  collective::Prepare prepared(
+      std::function<internal::Result<collective::Memory>(const Operation&)> take) {
+    return [this, take = std::move(take)](const Operation& agreed,
+                                          bool on_device) -> internal::Result<collective::Memory> {
       agreed_ = agreed;
       by_device_ = on_device;
       try {
@@ -328,7 +365,8 @@ class Operating {
   }
   // For the transfer log. A member that was rejected before any byte moved has moved none.
   void note(const std::optional<Refusal>& refused) const {
-    const bool broke = refused && refused->kind != Refusal::Kind::invalid && refused->kind != Refusal::Kind::mismatch;
+    const bool broke = refused && refused->kind != Refusal::Kind::invalid &&
+                       refused->kind != Refusal::Kind::mismatch;
     const bool moved = journey_.bytes_sent + journey_.bytes_received > 0;
     if (refused ? !(broke && moved) : !moved) return;
     internal::transfer::TransferRecord record;
@@ -346,8 +384,10 @@ class Operating {
       return is_staged() ? internal::DirectPath::staged : journey_.path;
     };
     record.path = by();
-    if (is_staged() && !journey_.no_communicator.empty()) record.refusals.push_back(journey_.no_communicator);
-    if (refused) record.refusals.push_back(std::string(to_string(record.path)) + ": " + refused->text);
+    if (is_staged() && !journey_.no_communicator.empty())
+      record.refusals.push_back(journey_.no_communicator);
+    if (refused)
+      record.refusals.push_back(std::string(to_string(record.path)) + ": " + refused->text);
     runtime_->note_of_group(std::move(record));
   }
 
@@ -376,7 +416,7 @@ class Operating {
   std::shared_ptr<collective::Member> member_;
   Operation operation_;
   Operation agreed_;
-  Device place_;  // device of the operand and of the result
+  Device place_;            // device of the operand and of the result
   bool waits_ = false;      // the operand is still on its device, and may stay there
   bool by_device_ = false;  // a communicator carries the elements
   collective::Journey journey_;
@@ -449,14 +489,16 @@ Tensor CollectiveGroup::reduce_scatter(const Tensor& tensor, const ReduceOptions
   return operating.run();
 }
 
-std::vector<Tensor> CollectiveGroup::all_gather(const Tensor& tensor, const CollectiveOptions& options) const {
+std::vector<Tensor> CollectiveGroup::all_gather(const Tensor& tensor,
+                                                const CollectiveOptions& options) const {
   Operating operating(*this, OperationKind::all_gather, options.timeout);
   operating.give(tensor);
   const Tensor whole = operating.run(operating.size());
   return operating.divided(whole);
 }
 
-std::vector<Tensor> CollectiveGroup::gather(const Tensor& tensor, const RootOptions& options) const {
+std::vector<Tensor> CollectiveGroup::gather(const Tensor& tensor,
+                                            const RootOptions& options) const {
   Operating operating(*this, OperationKind::gather, options.timeout);
   operating.root(options.root);
   operating.give(tensor);
@@ -464,7 +506,8 @@ std::vector<Tensor> CollectiveGroup::gather(const Tensor& tensor, const RootOpti
   return operating.is_root() ? operating.divided(whole) : std::vector<Tensor>();
 }
 
-Tensor CollectiveGroup::scatter(const std::vector<Tensor>& tensors, const RootOptions& options) const {
+Tensor CollectiveGroup::scatter(const std::vector<Tensor>& tensors,
+                                const RootOptions& options) const {
   Operating operating(*this, OperationKind::scatter, options.timeout);
   operating.root(options.root);
   if (operating.is_root()) {
@@ -475,7 +518,8 @@ Tensor CollectiveGroup::scatter(const std::vector<Tensor>& tensors, const RootOp
   return operating.run();
 }
 
-std::vector<Tensor> CollectiveGroup::all_to_all(const std::vector<Tensor>& tensors, const CollectiveOptions& options) const {
+std::vector<Tensor> CollectiveGroup::all_to_all(const std::vector<Tensor>& tensors,
+                                                const CollectiveOptions& options) const {
   Operating operating(*this, OperationKind::all_to_all, options.timeout);
   operating.give(tensors);
   const Tensor whole = operating.run(operating.size());

@@ -28,12 +28,10 @@ collective::GroupId group_id(std::uint64_t high, std::uint64_t low) {
 }
 
 const std::map<Transport, collective::Reach>& reaches() {
-  static const std::map<Transport, collective::Reach> all = {{Transport::automatic, collective::Reach::any},
-                                                             {Transport::shm, collective::Reach::shm},
-                                                             {Transport::tcp, collective::Reach::tcp},
-                                                             {Transport::gloo, collective::Reach::gloo},
-                                                             {Transport::ucx, collective::Reach::ucx},
-                                                             {Transport::nccl, collective::Reach::nccl}};
+  static const std::map<Transport, collective::Reach> all = {
+      {Transport::automatic, collective::Reach::any}, {Transport::shm, collective::Reach::shm},
+      {Transport::tcp, collective::Reach::tcp},       {Transport::gloo, collective::Reach::gloo},
+      {Transport::ucx, collective::Reach::ucx},       {Transport::nccl, collective::Reach::nccl}};
   return all;
 }
 collective::Reach reach_of(Transport transport) {
@@ -112,11 +110,12 @@ std::string collective_connect(const CollectiveConnect& request) {
   if (!desk) return "its process has no part in collective groups";
   std::vector<collective::MemberEndpoint> meetings;
   for (const auto& each : request.members) {
-    meetings.push_back({each.machine, each.local, each.address, each.fabric, each.carrier, each.process, each.device, each.nccl_host,
-                        each.nccl_version});
+    meetings.push_back({each.machine, each.local, each.address, each.fabric, each.carrier,
+                        each.process, each.device, each.nccl_host, each.nccl_version});
   }
   const auto deadline = internal::monotonic_now() + std::chrono::nanoseconds(request.timeout_ns);
-  const auto done = desk->connect(group_id(request.id_high, request.id_low), std::move(meetings), deadline);
+  const auto done =
+      desk->connect(group_id(request.id_high, request.id_low), std::move(meetings), deadline);
   return done ? std::string() : done.error().text;
 }
 
@@ -141,8 +140,13 @@ namespace rules = internal::client;
 // State of the creation of a group.
 class Creation {
  public:
-  Creation(std::shared_ptr<CollectiveGroup::Record> record, const std::vector<AnyActor>& actors, Duration within, int device)
-      : record_(std::move(record)), actors_(actors), device_(static_cast<std::uint32_t>(device)), end_(std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(within)) {}
+  Creation(std::shared_ptr<CollectiveGroup::Record> record, const std::vector<AnyActor>& actors,
+           Duration within, int device)
+      : record_(std::move(record)),
+        actors_(actors),
+        device_(static_cast<std::uint32_t>(device)),
+        end_(std::chrono::steady_clock::now() +
+             std::chrono::duration_cast<std::chrono::steady_clock::duration>(within)) {}
 
   void carry_out() {
     try {
@@ -156,14 +160,16 @@ class Creation {
 
  private:
   Duration left() const {
-    return std::max(std::chrono::duration_cast<Duration>(end_ - std::chrono::steady_clock::now()), Duration(0));
+    return std::max(std::chrono::duration_cast<Duration>(end_ - std::chrono::steady_clock::now()),
+                    Duration(0));
   }
 
   std::string member(std::size_t rank) const {
     return "rank " + std::to_string(rank) + " (actor " + record_->actors[rank] + ")";
   }
   std::string what() const {
-    return record_->name.empty() ? std::string("create_collective_group") : "create_collective_group \"" + record_->name + "\"";
+    return record_->name.empty() ? std::string("create_collective_group")
+                                 : "create_collective_group \"" + record_->name + "\"";
   }
 
   [[noreturn]] void fail(const std::vector<int>& ranks, const std::string& why) const {
@@ -201,7 +207,8 @@ class Creation {
       }
     }
     if (!late.empty()) {
-      fail(late, names + (late.size() == 1 ? " has" : " have") + " not answered within create_timeout, asked to " + doing +
+      fail(late, names + (late.size() == 1 ? " has" : " have") +
+                     " not answered within create_timeout, asked to " + doing +
                      "; an actor answers when it has been constructed");
     }
     return answers;
@@ -215,7 +222,8 @@ class Creation {
                                    .timeout_ns = record_->timeout_ns,
                                    .actors = record_->actors,
                                    .device = device_};
-    for (const auto each : internal::random_secret()) request.key.push_back(static_cast<std::uint8_t>(each));
+    for (const auto each : internal::random_secret())
+      request.key.push_back(static_cast<std::uint8_t>(each));
     std::vector<ObjectRef<detail::CollectiveJoined>> refs;
     for (std::size_t rank = 0; rank < actors_.size(); ++rank) {
       request.rank = static_cast<std::uint32_t>(rank);
@@ -227,24 +235,31 @@ class Creation {
       if (each.transport_refused) refuse_transport(rank, each.refusal);
       if (!each.refusal.empty()) fail({static_cast<int>(rank)}, member(rank) + ": " + each.refusal);
       if (record_->transport == Transport::shm && each.machine != joined[0].machine) {
-        refuse_transport(rank, "it is on another machine than rank 0, and shares no memory with it");
+        refuse_transport(rank,
+                         "it is on another machine than rank 0, and shares no memory with it");
       }
     }
     if (record_->transport == Transport::nccl) check_communicator(joined);
     for (std::size_t rank = 0; rank < joined.size() && is_of_library(); ++rank) {
       const auto& each = joined[rank];
-      if (each.machine != joined[0].machine && (each.fabric.empty() || each.fabric != joined[0].fabric)) {
-        refuse_transport(rank, "fabric not trusted: it is on another machine than rank 0, and what " + path() + " sends is not sealed");
+      if (each.machine != joined[0].machine &&
+          (each.fabric.empty() || each.fabric != joined[0].fabric)) {
+        refuse_transport(
+            rank, "fabric not trusted: it is on another machine than rank 0, and what " + path() +
+                      " sends is not sealed");
       }
     }
     return joined;
   }
   bool is_of_library() const {
-    return record_->transport == Transport::nccl || record_->transport == Transport::gloo || record_->transport == Transport::ucx;
+    return record_->transport == Transport::nccl || record_->transport == Transport::gloo ||
+           record_->transport == Transport::ucx;
   }
   std::string path() const {
-    static const std::map<Transport, std::string> names = {
-        {Transport::shm, "shm"}, {Transport::gloo, "gloo"}, {Transport::ucx, "ucx"}, {Transport::nccl, "nccl"}};
+    static const std::map<Transport, std::string> names = {{Transport::shm, "shm"},
+                                                           {Transport::gloo, "gloo"},
+                                                           {Transport::ucx, "ucx"},
+                                                           {Transport::nccl, "nccl"}};
     const auto at = names.find(record_->transport);
     return at == names.end() ? "tcp" : at->second;
   }
@@ -255,20 +270,26 @@ class Creation {
     for (std::size_t rank = 0; rank < joined.size(); ++rank) {
       const auto& each = joined[rank];
       if (each.nccl_version != joined[0].nccl_version) {
-        refuse_transport(rank, "its NCCL is " + each.nccl_version + ", that of rank 0 " + joined[0].nccl_version);
+        refuse_transport(rank, "its NCCL is " + each.nccl_version + ", that of rank 0 " +
+                                   joined[0].nccl_version);
       }
       const auto [at, fresh] = devices.emplace(std::pair(each.nccl_host, each.device), rank);
       if (!fresh) {
-        refuse_transport(rank, "it is on the same GPU as rank " + std::to_string(at->second) + ", and NCCL has one member for each");
+        refuse_transport(rank, "it is on the same GPU as rank " + std::to_string(at->second) +
+                                   ", and NCCL has one member for each");
       }
     }
   }
 
   void open() {
     const detail::CollectiveConnect request{
-        record_->id.high, record_->id.low, std::chrono::duration_cast<std::chrono::nanoseconds>(left()).count(), {}};
+        record_->id.high,
+        record_->id.low,
+        std::chrono::duration_cast<std::chrono::nanoseconds>(left()).count(),
+        {}};
     std::vector<ObjectRef<std::string>> refs;
-    for (const auto& actor : actors_) refs.push_back(detail::ask<&detail::collective_open>(actor.anchor(), request));
+    for (const auto& actor : actors_)
+      refs.push_back(detail::ask<&detail::collective_open>(actor.anchor(), request));
     const auto answers = all(refs, "open its library");
     for (std::size_t rank = 0; rank < answers.size(); ++rank) {
       if (answers[rank].empty()) continue;
@@ -282,7 +303,8 @@ class Creation {
     error.kind = detail::ErrorKind::transfer;
     error.path = path();
     error.reason = member(rank) + ": " + why;
-    error.message = what() + " over " + error.path + ": " + error.reason + "; Transport::automatic takes another way";
+    error.message = what() + " over " + error.path + ": " + error.reason +
+                    "; Transport::automatic takes another way";
     error.ranks = {static_cast<int>(rank)};
     detail::throw_error(error);
   }
@@ -292,7 +314,8 @@ class Creation {
         record_->id.high, record_->id.low,
         std::chrono::duration_cast<std::chrono::nanoseconds>(left()).count(), std::move(joined)};
     std::vector<ObjectRef<std::string>> refs;
-    for (const auto& actor : actors_) refs.push_back(detail::ask<&detail::collective_connect>(actor.anchor(), request));
+    for (const auto& actor : actors_)
+      refs.push_back(detail::ask<&detail::collective_connect>(actor.anchor(), request));
     const auto answers = all(refs, "connect");
     for (std::size_t rank = 0; rank < answers.size(); ++rank) {
       if (answers[rank].empty()) continue;
@@ -306,7 +329,8 @@ class Creation {
   void look_for_the_dead() const {
     std::vector<ObjectRef<void>> refs;
     for (const auto& actor : actors_) {
-      refs.push_back(detail::ask<&detail::collective_leave>(actor.anchor(), detail::CollectiveId{record_->id.high, record_->id.low}));
+      refs.push_back(detail::ask<&detail::collective_leave>(
+          actor.anchor(), detail::CollectiveId{record_->id.high, record_->id.low}));
     }
     const Duration patience = std::min(left(), Duration(std::chrono::seconds(5)));
     for (std::size_t rank = 0; rank < refs.size(); ++rank) {
@@ -324,7 +348,8 @@ class Creation {
   void leave() const noexcept {
     for (const auto& actor : actors_) {
       try {
-        (void)detail::ask<&detail::collective_leave>(actor.anchor(), detail::CollectiveId{record_->id.high, record_->id.low});
+        (void)detail::ask<&detail::collective_leave>(
+            actor.anchor(), detail::CollectiveId{record_->id.high, record_->id.low});
       } catch (...) {
         // It is dead, or this process leaves its cluster.
       }
@@ -348,25 +373,30 @@ void check_transport(Transport transport) {
     case Transport::object_store:
       rules::refuse("transport", "collective groups have connections of their own", "object_store");
     case Transport::nixl:
-      rules::refuse("transport", "nixl is one-sided and needs no group; groups take gloo, ucx or nccl", "nixl");
+      rules::refuse("transport",
+                    "nixl is one-sided and needs no group; groups take gloo, ucx or nccl", "nixl");
     default: break;
   }
   detail::ErrorRecord error;
   error.kind = detail::ErrorKind::transfer;
   error.path = "cuda_ipc";
   error.reason = "collective groups do not go over " + error.path + " in this version";
-  error.message = "create_collective_group: " + error.reason + "; take nccl, which goes between the GPUs of a machine, too";
+  error.message = "create_collective_group: " + error.reason +
+                  "; take nccl, which goes between the GPUs of a machine, too";
   detail::throw_error(error);
 }
 
 const CollectiveGroup::Record& record_of(const CollectiveGroup& group) {
-  if (group.empty()) rules::refuse("collective group", "it names one that was created", "an empty one");
+  if (group.empty())
+    rules::refuse("collective group", "it names one that was created", "an empty one");
   return *group.record();
 }
 
 }  // namespace
 
-std::string CollectiveGroup::id() const { return record_ ? detail::hex(record_->id) : std::string(); }
+std::string CollectiveGroup::id() const {
+  return record_ ? detail::hex(record_->id) : std::string();
+}
 
 const std::string& CollectiveGroup::name() const {
   static const std::string none;
@@ -375,7 +405,9 @@ const std::string& CollectiveGroup::name() const {
 
 int CollectiveGroup::size() const { return record_ ? static_cast<int>(record_->actors.size()) : 0; }
 
-Transport CollectiveGroup::transport() const { return record_ ? record_->transport : Transport::automatic; }
+Transport CollectiveGroup::transport() const {
+  return record_ ? record_->transport : Transport::automatic;
+}
 
 const std::vector<std::string>& CollectiveGroup::actor_ids() const {
   static const std::vector<std::string> none;
@@ -407,9 +439,12 @@ CollectiveGroup Serializer<CollectiveGroup>::read(Reader& in) {
 }
 
 CollectiveGroup create_collective_group(const std::vector<AnyActor>& actors, Transport transport,
-                                        const std::string& name, const CollectiveGroupOptions& options) {
+                                        const std::string& name,
+                                        const CollectiveGroupOptions& options) {
   if (actors.empty() || actors.size() > internal::collective::max_members) {
-    rules::refuse("actors", "1 to " + std::to_string(internal::collective::max_members) + " of them", std::to_string(actors.size()));
+    rules::refuse("actors",
+                  "1 to " + std::to_string(internal::collective::max_members) + " of them",
+                  std::to_string(actors.size()));
   }
   detail::check_name("name", name);
   const auto not_negative = [](const char* field, Duration given) {
@@ -417,7 +452,8 @@ CollectiveGroup create_collective_group(const std::vector<AnyActor>& actors, Tra
   };
   not_negative("timeout", options.timeout);
   not_negative("create_timeout", options.create_timeout);
-  if (options.device < 0) rules::refuse("device", "the index of a GPU, from 0", std::to_string(options.device));
+  if (options.device < 0)
+    rules::refuse("device", "the index of a GPU, from 0", std::to_string(options.device));
   const auto runtime = detail::runtime();
   auto record = std::make_shared<CollectiveGroup::Record>();
   std::map<std::string, std::size_t> seen;
@@ -425,7 +461,9 @@ CollectiveGroup create_collective_group(const std::vector<AnyActor>& actors, Tra
     (void)detail::require_id(actors[rank].anchor().get(), runtime);
     const auto [at, fresh] = seen.emplace(actors[rank].id(), rank);
     if (!fresh) {
-      rules::refuse("actors", "each once", "actor " + at->first + " at " + std::to_string(at->second) + " and " + std::to_string(rank));
+      rules::refuse("actors", "each once",
+                    "actor " + at->first + " at " + std::to_string(at->second) + " and " +
+                        std::to_string(rank));
     }
     record->actors.push_back(actors[rank].id());
     record->handles.push_back(actors[rank].anchor());
@@ -440,7 +478,9 @@ CollectiveGroup create_collective_group(const std::vector<AnyActor>& actors, Tra
   record->transport = transport;
   // Longer timeouts never expire in practice, and their nanoseconds would overflow.
   const Duration longest = std::chrono::hours(24 * 365);
-  record->timeout_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::min(options.timeout, longest)).count();
+  record->timeout_ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::min(options.timeout, longest))
+          .count();
   Creation(record, actors, std::min(options.create_timeout, longest), options.device).carry_out();
   return CollectiveGroup(std::move(record));
 }
@@ -450,9 +490,11 @@ void destroy_collective_group(const CollectiveGroup& group) {
   const auto desk = detail::runtime()->collectives();
   const detail::CollectiveId id{record.id.high, record.id.low};
   const bool member = desk && desk->find(detail::group_id(id.high, id.low)) != nullptr;
-  if (record.handles.empty() && !member && !(desk && desk->has_left(detail::group_id(id.high, id.low)))) {
-    throw InvalidRequestError("destroy_collective_group: this process has neither created the group nor is it in it; "
-                              "destroy it where it was created, or in a method of one of its actors");
+  if (record.handles.empty() && !member &&
+      !(desk && desk->has_left(detail::group_id(id.high, id.low)))) {
+    throw InvalidRequestError(
+        "destroy_collective_group: this process has neither created the group nor is it in it; "
+        "destroy it where it was created, or in a method of one of its actors");
   }
   if (member) detail::collective_leave(id);  // closes its connections, which notifies the others
   std::vector<ObjectRef<void>> left;
@@ -479,7 +521,8 @@ CollectiveGroup collective_group(const std::string& name) {
   const auto desk = detail::runtime()->collectives();
   const auto member = desk ? desk->find(std::string_view(name)) : nullptr;
   if (!member) {
-    throw NotFoundError("collective_group \"" + name + "\": the actor of this process is in no group of this name; it may "
+    throw NotFoundError("collective_group \"" + name +
+                        "\": the actor of this process is in no group of this name; it may "
                         "have been destroyed, or the actor have restarted since it was made");
   }
   const auto& group = member->group();

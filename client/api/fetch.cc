@@ -21,8 +21,8 @@ Done fetch(std::span<const std::shared_ptr<const Anchor>> anchors, const GetRequ
   return target->get(ids, request, values);
 }
 
-std::size_t fetch_some(std::span<const std::shared_ptr<const Anchor>> anchors, const GetRequest& request,
-                       std::span<StoredValue> values) {
+std::size_t fetch_some(std::span<const std::shared_ptr<const Anchor>> anchors,
+                       const GetRequest& request, std::span<StoredValue> values) {
   const auto target = runtime();
   std::vector<RawId> ids;
   ids.reserve(anchors.size());
@@ -32,7 +32,8 @@ std::size_t fetch_some(std::span<const std::shared_ptr<const Anchor>> anchors, c
 }
 
 // Of many refs the first few are checked alone, because they are mostly the ready ones.
-std::vector<std::size_t> wait_for(std::span<const Anchor* const> anchors, const WaitOptions& options) {
+std::vector<std::size_t> wait_for(std::span<const Anchor* const> anchors,
+                                  const WaitOptions& options) {
   constexpr std::size_t few = 64;
   const auto target = runtime();
   check_wait(options, anchors.size());
@@ -53,7 +54,8 @@ std::vector<std::size_t> wait_for(std::span<const Anchor* const> anchors, const 
   for (const Anchor* anchor : anchors) {
     if (anchor == nullptr) (void)require_id(anchor, target);
   }
-  const bool is_found = limit <= few && anchors.size() > few && look(few, std::chrono::steady_clock::time_point());
+  const bool is_found =
+      limit <= few && anchors.size() > few && look(few, std::chrono::steady_clock::time_point());
   if (!is_found) look(anchors.size(), deadline);
   return places;
 }

@@ -1,8 +1,8 @@
 // Node labels and conditions on them in public options. The rules are those of the model.
 #include <string>
 
-#include "client/api/rules.h"
 #include "base/model/label_syntax.h"
+#include "client/api/rules.h"
 
 namespace mobula::internal::client {
 
@@ -11,7 +11,8 @@ namespace {
 using detail::LabelRule;
 
 LabelRule::Operator operator_of(const LabelCondition& condition) {
-  if (condition.listed) return condition.negated ? LabelRule::Operator::not_in : LabelRule::Operator::in;
+  if (condition.listed)
+    return condition.negated ? LabelRule::Operator::not_in : LabelRule::Operator::in;
   return condition.negated ? LabelRule::Operator::not_equals : LabelRule::Operator::equals;
 }
 
@@ -29,7 +30,8 @@ std::vector<LabelRule> label_rules(const std::string& field, const Labels& selec
   for (const auto& [key, value] : selector) {
     LabelCondition condition;
     keep(read_label_condition(field, key, value, condition));
-    rules.push_back({.key = key, .op = operator_of(condition), .values = std::move(condition.values)});
+    rules.push_back(
+        {.key = key, .op = operator_of(condition), .values = std::move(condition.values)});
   }
   return rules;
 }
@@ -37,7 +39,8 @@ std::vector<LabelRule> label_rules(const std::string& field, const Labels& selec
 std::vector<std::vector<LabelRule>> fallback_rules(const std::vector<Labels>& selectors) {
   keep(check_fallback_selectors(selectors));
   std::vector<std::vector<LabelRule>> fallbacks;
-  for (const auto& selector : selectors) fallbacks.push_back(label_rules("fallback_selectors", selector));
+  for (const auto& selector : selectors)
+    fallbacks.push_back(label_rules("fallback_selectors", selector));
   return fallbacks;
 }
 

@@ -9,9 +9,9 @@
 
 #include <mobula/errors.h>
 
+#include "base/model/job_terms.h"
 #include "base/quantity.h"
 #include "client/api/rules.h"
-#include "base/model/job_terms.h"
 
 namespace mobula::detail {
 
@@ -37,12 +37,13 @@ ResourceRequest resources_of(const Options& options) {
   rules::check_placement(options.placement);
 
   internal::ExactResources exact;
-  rules::keep(internal::read_asked({.num_gpus = options.num_gpus,
-                                    .gpu_memory = options.gpu_memory,
-                                    .memory = options.memory,
-                                    .resources = {options.resources.begin(), options.resources.end()},
-                                    .accelerator_type = options.accelerator_type},
-                                   rules::Asks::request, exact));
+  rules::keep(
+      internal::read_asked({.num_gpus = options.num_gpus,
+                            .gpu_memory = options.gpu_memory,
+                            .memory = options.memory,
+                            .resources = {options.resources.begin(), options.resources.end()},
+                            .accelerator_type = options.accelerator_type},
+                           rules::Asks::request, exact));
   ResourceRequest request;
   request.gpu_units = exact.gpu_units;
   request.gpu_memory_bytes = exact.gpu_memory_bytes;

@@ -3,9 +3,9 @@
 
 #include <mobula/errors.h>
 
+#include "base/model/group.h"
 #include "base/quantity.h"
 #include "client/api/rules.h"
-#include "base/model/group.h"
 
 namespace mobula::detail {
 namespace {
@@ -29,7 +29,8 @@ ResourceRequest bundle_request(const std::string& field, const Resources& bundle
       others.emplace(name, amount);
     }
   }
-  internal::ExactResources exact{.gpu_memory_bytes = request.gpu_memory_bytes, .memory_bytes = request.memory_bytes};
+  internal::ExactResources exact{.gpu_memory_bytes = request.gpu_memory_bytes,
+                                 .memory_bytes = request.memory_bytes};
   auto named = rules::named_resources(others, rules::Asks::total);
   exact.gpu_units = named.gpu_units.value_or(0);
   exact.custom_units = std::move(named.custom_units);
@@ -65,7 +66,8 @@ bool lacks_device_memory(const ResourceRequest& bundle, const ResourceRequest& a
 
 // The first resource of which the bundle has too little; empty if it suffices.
 std::string lacking(const ResourceRequest& bundle, const ResourceRequest& asked) {
-  if (asked.cpu_units > bundle.cpu_units || asked.placing_cpu_units > bundle.cpu_units) return "CPU";
+  if (asked.cpu_units > bundle.cpu_units || asked.placing_cpu_units > bundle.cpu_units)
+    return "CPU";
   if (lacks_devices(bundle, asked)) return "GPU";
   if (lacks_device_memory(bundle, asked)) return "gpu_memory";
   if (asked.memory_bytes > bundle.memory_bytes) return "memory";

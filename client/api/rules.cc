@@ -5,10 +5,10 @@
 #include <mobula/errors.h>
 
 #include "base/id.h"
-#include "base/quantity.h"
 #include "base/model/accelerator_vendor.h"
 #include "base/model/job_terms.h"
 #include "base/model/resources.h"
+#include "base/quantity.h"
 
 namespace mobula::internal::client {
 
@@ -50,7 +50,9 @@ void keep(const Breach& breach) {
   if (breach) refuse(breach->field, breach->rule, breach->given);
 }
 
-void check_text(const std::string& field, std::string_view text) { keep(internal::check_text(field, text)); }
+void check_text(const std::string& field, std::string_view text) {
+  keep(internal::check_text(field, text));
+}
 
 void check_at_least(const std::string& field, std::int64_t value, std::int64_t least) {
   if (value < least) {
@@ -62,11 +64,14 @@ void check_not_negative(const std::string& field, std::int64_t value) {
   if (value < 0) refuse(field, "an amount is not negative", std::to_string(value));
 }
 
-void check_bytes(const std::string& field, std::int64_t value) { keep(internal::check_bytes(field, value)); }
+void check_bytes(const std::string& field, std::int64_t value) {
+  keep(internal::check_bytes(field, value));
+}
 
 void check_priority(const std::string& field, int priority) {
   if (internal::check_priority(field, priority)) return;
-  refuse(field, "from " + std::to_string(least_priority) + " to " + std::to_string(greatest_priority),
+  refuse(field,
+         "from " + std::to_string(least_priority) + " to " + std::to_string(greatest_priority),
          std::to_string(priority));
 }
 
@@ -109,7 +114,8 @@ void check_scheduling(const Scheduling& scheduling) {
     refuse("scheduling", "NodeAffinity names a node", "an empty node_id");
   }
   if (affinity != nullptr && !NodeId::from_hex(affinity->node_id)) {
-    refuse("scheduling", "NodeAffinity names a node by its id of 32 hexadecimal digits (nodes() has them)",
+    refuse("scheduling",
+           "NodeAffinity names a node by its id of 32 hexadecimal digits (nodes() has them)",
            "\"" + affinity->node_id + "\"");
   }
 }

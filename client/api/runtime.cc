@@ -47,10 +47,11 @@ bool in_forked_child() { return forked_from.load(std::memory_order_relaxed) != 0
 
 void refuse_forked_child() {
   if (!in_forked_child()) return;
-  throw NotInitializedError("calling Mobula in process " + std::to_string(::getpid()) + ", a forked child of process " +
-                            std::to_string(forked_from.load()) +
-                            ": it shares the connections of its parent and cannot use them; call exec in the child, or "
-                            "fork before mobula::init");
+  throw NotInitializedError(
+      "calling Mobula in process " + std::to_string(::getpid()) + ", a forked child of process " +
+      std::to_string(forked_from.load()) +
+      ": it shares the connections of its parent and cannot use them; call exec in the child, or "
+      "fork before mobula::init");
 }
 
 std::string hex(RawId id) {

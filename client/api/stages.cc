@@ -5,7 +5,8 @@
 namespace mobula::detail {
 
 void Stages::note(Stage stage) {
-  passed_[static_cast<std::size_t>(stage)].store(internal::monotonic_now().ns(), std::memory_order_relaxed);
+  passed_[static_cast<std::size_t>(stage)].store(internal::monotonic_now().ns(),
+                                                 std::memory_order_relaxed);
 }
 
 Stages& stages() {

@@ -18,8 +18,9 @@ class RuntimeArguments {
     Argument* next = many_.empty() ? few_.data() : many_.data();
     first_ = next;
     for (const ArgumentSource& source : sources) {
-      *next++ = {.value = source.value,
-                 .object = source.ref == nullptr ? RawId{} : require_id(source.ref->get(), runtime)};
+      *next++ = {
+          .value = source.value,
+          .object = source.ref == nullptr ? RawId{} : require_id(source.ref->get(), runtime)};
     }
   }
 
@@ -47,9 +48,11 @@ class ResultIds {
   }
   std::span<RawId> span() { return {many_.empty() ? few_.data() : many_.data(), count_}; }
 
-  void adopt(const std::shared_ptr<Runtime>& runtime, std::span<std::shared_ptr<const Anchor>> results) {
+  void adopt(const std::shared_ptr<Runtime>& runtime,
+             std::span<std::shared_ptr<const Anchor>> results) {
     const auto ids = span();
-    for (std::size_t i = 0; i < count_; ++i) results[i] = Anchor::adopt(runtime, {RefKind::object, ids[i]});
+    for (std::size_t i = 0; i < count_; ++i)
+      results[i] = Anchor::adopt(runtime, {RefKind::object, ids[i]});
   }
 
  private:

@@ -35,7 +35,8 @@ Setter whole(Number& field) {
   return [&field](const Json& json) {
     if (!json.is_number_integer()) return false;
     const auto number = json.get<std::int64_t>();
-    if (number < std::numeric_limits<Number>::min() || number > std::numeric_limits<Number>::max()) return false;
+    if (number < std::numeric_limits<Number>::min() || number > std::numeric_limits<Number>::max())
+      return false;
     field = static_cast<Number>(number);
     return true;
   };
@@ -90,10 +91,13 @@ Result<void> take(const Json& json, const Setters& setters) {
     if (setter == setters.end()) {
       std::string known;
       for (const auto& [each, unused] : setters) known += (known.empty() ? "" : ", ") + each;
-      return failure(ErrorCode::invalid_argument, fmt::format("with {}: there is no such option; there are {}", name, known));
+      return failure(ErrorCode::invalid_argument,
+                     fmt::format("with {}: there is no such option; there are {}", name, known));
     }
     if (!setter->second(value)) {
-      return failure(ErrorCode::invalid_argument, fmt::format("with {}={}: the value does not fit the option", name, value.dump()));
+      return failure(
+          ErrorCode::invalid_argument,
+          fmt::format("with {}={}: the value does not fit the option", name, value.dump()));
     }
   }
   return {};

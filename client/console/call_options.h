@@ -4,8 +4,8 @@
 #pragma once
 
 #include "base/result.h"
-#include "mobula/options.h"
 #include "client/console/json_values.h"
+#include "mobula/options.h"
 
 namespace mobula::internal::runtime::console {
 

@@ -13,11 +13,11 @@
 #include <map>
 #include <string>
 
+#include "client/console/call_options.h"
+#include "client/console/program_table.h"
 #include "mobula/detail/submit.h"
 #include "mobula/errors.h"
 #include "mobula/get.h"
-#include "client/console/call_options.h"
-#include "client/console/program_table.h"
 
 namespace mobula::internal::runtime::console {
 namespace {
@@ -133,18 +133,20 @@ class Console {
     const Json given = request.value("arguments", Json::array());
     if (given.size() != callee.parameters.size()) {
       std::string types;
-      for (const auto* each : callee.parameters) types += (types.empty() ? "" : ", ") + type_text(*each);
+      for (const auto* each : callee.parameters)
+        types += (types.empty() ? "" : ", ") + type_text(*each);
       return failure(ErrorCode::invalid_argument,
-                     fmt::format("{} takes ({}), which is {} argument{}, and {} are given", callee.name, types,
-                                 callee.parameters.size(), callee.parameters.size() == 1 ? "" : "s", given.size()));
+                     fmt::format("{} takes ({}), which is {} argument{}, and {} are given",
+                                 callee.name, types, callee.parameters.size(),
+                                 callee.parameters.size() == 1 ? "" : "s", given.size()));
     }
     Arguments arguments;
     arguments.values.reserve(given.size());
     for (std::size_t i = 0; i < given.size(); ++i) {
       const auto& type = *callee.parameters[i];
       const auto wrong = [&](const std::string& why) {
-        return failure(ErrorCode::invalid_argument,
-                       fmt::format("argument {} of {} ({}): {}", i + 1, callee.name, type_text(type), why));
+        return failure(ErrorCode::invalid_argument, fmt::format("argument {} of {} ({}): {}", i + 1,
+                                                                callee.name, type_text(type), why));
       };
       if (given[i].contains("name")) {
         const auto source = named_result(given[i]["name"].get<std::string>(), type);
@@ -161,15 +163,20 @@ class Console {
     return arguments;
   }
 
-  Result<const std::shared_ptr<const Anchor>*> named_result(const std::string& name, const detail::TypeDescription& type) const {
+  Result<const std::shared_ptr<const Anchor>*> named_result(
+      const std::string& name, const detail::TypeDescription& type) const {
     const auto found = results_.find(name);
     if (found == results_.end()) {
-      return failure(ErrorCode::invalid_argument,
-                     fmt::format("there is no result '{}'; `let {} = call …` makes one, and text is written \"{}\"", name, name, name));
+      return failure(
+          ErrorCode::invalid_argument,
+          fmt::format(
+              "there is no result '{}'; `let {} = call …` makes one, and text is written \"{}\"",
+              name, name, name));
     }
     if (found->second.type->fingerprint != type.fingerprint) {
       return failure(ErrorCode::invalid_argument,
-                     fmt::format("{} is {}; only a result of the same type can be passed", name, type_text(*found->second.type)));
+                     fmt::format("{} is {}; only a result of the same type can be passed", name,
+                                 type_text(*found->second.type)));
     }
     return &found->second.anchor;
   }
@@ -182,10 +189,12 @@ class Console {
 
   bool is_full(const Json& request) const {
     const std::string name = request.value("as", std::string("_"));
-    return results_.size() + actors_.size() >= most_names && !results_.contains(name) && !actors_.contains(name);
+    return results_.size() + actors_.size() >= most_names && !results_.contains(name) &&
+           !actors_.contains(name);
   }
   static Json too_many() {
-    return refusal("PendingLimitError", 1, fmt::format("{} names are kept; use one of them again", most_names));
+    return refusal("PendingLimitError", 1,
+                   fmt::format("{} names are kept; use one of them again", most_names));
   }
 
   // Converts exceptions of the library to replies.
@@ -234,7 +243,8 @@ class Console {
       const auto prepared = detail::prepare(*options);
       if (!prepared.ok()) return refusal(prepared.error());
       const std::string name = request.value("as", std::string("_"));
-      auto anchor = detail::create_actor(*(*constructor)->entry, prepared.value(), arguments->sources);
+      auto anchor =
+          detail::create_actor(*(*constructor)->entry, prepared.value(), arguments->sources);
       const std::string id = detail::hex(anchor->ref().id);
       actors_[name] = {std::move(anchor), *constructor};
       return Json{{"ok", true}, {"name", name}, {"actor_id", id}};
@@ -244,14 +254,17 @@ class Console {
   Result<const KeptActor*> actor_of(const std::string& name) const {
     const auto found = actors_.find(name);
     if (found != actors_.end()) return &found->second;
-    return failure(ErrorCode::not_found, fmt::format("there is no actor '{}'; `actor {} = CLASS(…)` makes one", name, name));
+    return failure(
+        ErrorCode::not_found,
+        fmt::format("there is no actor '{}'; `actor {} = CLASS(…)` makes one", name, name));
   }
 
   Json call_method(const Json& request) {
     if (is_full(request)) return too_many();
     const auto actor = actor_of(request.value("actor", std::string()));
     if (!actor) return refusal(actor.error());
-    const auto callee = table_.method(*(*actor)->constructor, request.value("method", std::string()));
+    const auto callee =
+        table_.method(*(*actor)->constructor, request.value("method", std::string()));
     if (!callee) return refusal(callee.error());
     const auto options = method_options(request.value("options", Json::object()));
     if (!options) return refusal(options.error());
@@ -261,7 +274,8 @@ class Console {
       const auto prepared = detail::prepare(*options);
       if (!prepared.ok()) return refusal(prepared.error());
       std::shared_ptr<const Anchor> result;
-      detail::call_actor(*(*callee)->entry, (*actor)->anchor, prepared.value(), arguments->sources, {&result, 1});
+      detail::call_actor(*(*callee)->entry, (*actor)->anchor, prepared.value(), arguments->sources,
+                         {&result, 1});
       return keep(request, std::move(result), **callee);
     });
   }
@@ -270,22 +284,31 @@ class Console {
     const std::string name = request.value("name", std::string());
     const auto found = results_.find(name);
     if (found == results_.end()) {
-      return refusal("NotFoundError", 7, fmt::format("there is no result '{}'; `let {} = call …` makes one", name, name));
+      return refusal(
+          "NotFoundError", 7,
+          fmt::format("there is no result '{}'; `let {} = call …` makes one", name, name));
     }
     return guarded([&] {
       const auto target = detail::runtime();
       const detail::RawId id = detail::require_id(found->second.anchor.get(), target);
-      const auto ready = target->wait({&id, 1}, 1, std::chrono::steady_clock::now() + patience, true);
+      const auto ready =
+          target->wait({&id, 1}, 1, std::chrono::steady_clock::now() + patience, true);
       if (!ready.ok()) return refusal(ready.error());
       if (!ready.value().front()) {
         const auto where = target->context();
-        return Json{{"ok", true}, {"pending", true}, {"object_id", detail::hex(id)}, {"job_id", where->job_id}, {"node_id", where->node_id}};
+        return Json{{"ok", true},
+                    {"pending", true},
+                    {"object_id", detail::hex(id)},
+                    {"job_id", where->job_id},
+                    {"node_id", where->node_id}};
       }
       detail::StoredValue stored;
       if (const auto failed = target->get({&id, 1}, {}, {&stored, 1})) return refusal(*failed);
       if (stored.error) return refusal(*stored.error);
       if (stored.bytes.size() > most_bytes_shown) {
-        return refusal("Error", 1, fmt::format("the value has {} bytes, and at most {} are shown", stored.bytes.size(), most_bytes_shown));
+        return refusal("Error", 1,
+                       fmt::format("the value has {} bytes, and at most {} are shown",
+                                   stored.bytes.size(), most_bytes_shown));
       }
       auto value = json_of(stored, *found->second.type);
       if (!value) return refusal(value.error());
@@ -349,7 +372,9 @@ class Lines {
   std::size_t looked_ = 0;  // count of leading bytes without a line end
 };
 
-std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
 
 }  // namespace
 
@@ -361,7 +386,8 @@ std::optional<Fd> take_console() {
   // A stale number may name any descriptor.
   int kind = 0;
   socklen_t size = sizeof kind;
-  if (number <= 2 || ::getsockopt(number, SOL_SOCKET, SO_TYPE, &kind, &size) != 0) return std::nullopt;
+  if (number <= 2 || ::getsockopt(number, SOL_SOCKET, SO_TYPE, &kind, &size) != 0)
+    return std::nullopt;
   ::fcntl(number, F_SETFD, FD_CLOEXEC);
   return Fd(number);
 }
@@ -372,11 +398,14 @@ void serve_console(Fd socket, std::unique_ptr<detail::ClusterSession> session) {
     Console console;
     while (const auto line = lines.next()) {
       const Json request = Json::parse(*line, nullptr, false);
-      std::string said = text_of(request.is_object() ? console.answer(request)
-                                                     : refusal("InvalidRequestError", 2, "this is no JSON object"));
+      std::string said = text_of(request.is_object()
+                                     ? console.answer(request)
+                                     : refusal("InvalidRequestError", 2, "this is no JSON object"));
       if (said.size() > longest_answer) {
-        said = text_of(refusal("Error", 1, fmt::format("the value is too long to be shown: {} bytes as JSON, and at most {} are",
-                                                        said.size(), longest_answer)));
+        said = text_of(refusal(
+            "Error", 1,
+            fmt::format("the value is too long to be shown: {} bytes as JSON, and at most {} are",
+                        said.size(), longest_answer)));
       }
       if (!lines.say(said)) break;
     }

@@ -45,8 +45,10 @@ Json outline(const Json& json, int levels = 6) {
   if (levels == 0) return json.is_array() ? Json::array({"…"}) : Json::object({{"…", "…"}});
   Json copy = json.is_array() ? Json::array() : Json::object();
   for (auto at = json.begin(); at != json.end() && copy.size() < longest_shown; ++at) {
-    if (json.is_array()) copy.push_back(outline(*at, levels - 1));
-    else copy[at.key()] = outline(at.value(), levels - 1);
+    if (json.is_array())
+      copy.push_back(outline(*at, levels - 1));
+    else
+      copy[at.key()] = outline(at.value(), levels - 1);
   }
   return copy;
 }
@@ -68,7 +70,9 @@ class Choices {
     const auto at = chosen_.find({&json, &type});
     return at == chosen_.end() ? std::nullopt : std::optional(at->second);
   }
-  void set(const Json& json, const TypeDescription& type, std::size_t chosen) { chosen_[{&json, &type}] = chosen; }
+  void set(const Json& json, const TypeDescription& type, std::size_t chosen) {
+    chosen_[{&json, &type}] = chosen;
+  }
 
  private:
   std::map<std::pair<const Json*, const TypeDescription*>, std::size_t> chosen_;
@@ -79,14 +83,19 @@ class Place {
  public:
   explicit Place(Choices& choices) : choices_(choices) {}
   Place(const Place* above, std::string step)
-      : choices_(above->choices_), above_(above), step_(std::move(step)), depth_(above->depth_ + 1) {
-    if (depth_ > deepest) throw Misfit(fmt::format("the JSON nests deeper than {} levels", deepest));
+      : choices_(above->choices_),
+        above_(above),
+        step_(std::move(step)),
+        depth_(above->depth_ + 1) {
+    if (depth_ > deepest)
+      throw Misfit(fmt::format("the JSON nests deeper than {} levels", deepest));
   }
   Choices& choices() const { return choices_; }
   std::string text() const { return (above_ == nullptr ? "" : above_->text()) + step_; }
   [[noreturn]] void refuse(const Json& json, const std::string& wanted) const {
     const std::string at = text();
-    throw Misfit(fmt::format("{}{} is no {}", at.empty() ? "" : "at " + at + ": ", shown(json), wanted));
+    throw Misfit(
+        fmt::format("{}{} is no {}", at.empty() ? "" : "at " + at + ": ", shown(json), wanted));
   }
 
  private:
@@ -111,7 +120,8 @@ double double_of(const Json& json, const Place& place) {
   place.refuse(json, "number");
 }
 
-void write_floating(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place) {
+void write_floating(mobula::Writer& out, const Json& json, const TypeDescription& type,
+                    const Place& place) {
   const double number = double_of(json, place);
   if (type.size_bytes == sizeof(float)) {
     if (std::isfinite(number) && std::abs(number) > std::numeric_limits<float>::max()) {
@@ -135,11 +145,13 @@ bool is_whole(const Json& json) {
          std::abs(json.get<double>()) <= 0x1p53;
 }
 
-void write_integer(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place) {
+void write_integer(mobula::Writer& out, const Json& json, const TypeDescription& type,
+                   const Place& place) {
   const auto bits = static_cast<int>(type.size_bytes * 8);
   const bool has_sign = type.number == NumberKind::signed_integer;
   const std::int64_t least = has_sign ? std::numeric_limits<std::int64_t>::min() >> (64 - bits) : 0;
-  const std::uint64_t most = (std::numeric_limits<std::uint64_t>::max() >> (64 - bits)) >> (has_sign ? 1 : 0);
+  const std::uint64_t most =
+      (std::numeric_limits<std::uint64_t>::max() >> (64 - bits)) >> (has_sign ? 1 : 0);
   const std::string wanted = fmt::format("whole number from {} to {}", least, most);
   if (!is_whole(json)) place.refuse(json, wanted);
   std::uint64_t pattern = 0;
@@ -147,17 +159,21 @@ void write_integer(mobula::Writer& out, const Json& json, const TypeDescription&
     pattern = json.get<std::uint64_t>();
     if (pattern > most) place.refuse(json, wanted);
   } else {
-    const auto number = json.is_number_float() ? static_cast<std::int64_t>(json.get<double>()) : json.get<std::int64_t>();
-    if (number < least || (number > 0 && static_cast<std::uint64_t>(number) > most)) place.refuse(json, wanted);
+    const auto number = json.is_number_float() ? static_cast<std::int64_t>(json.get<double>())
+                                               : json.get<std::int64_t>();
+    if (number < least || (number > 0 && static_cast<std::uint64_t>(number) > most))
+      place.refuse(json, wanted);
     pattern = static_cast<std::uint64_t>(number);
   }
   out.write_bytes(&pattern, type.size_bytes);  // little-endian: the low bytes
 }
 
 // Inside a plain value the layout is that of memory, and no padding is added.
-void write(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place, bool within_plain);
+void write(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place,
+           bool within_plain);
 
-void write_elements(mobula::Writer& out, const Json& json, const TypeDescription& part, const Place& place, bool within_plain) {
+void write_elements(mobula::Writer& out, const Json& json, const TypeDescription& part,
+                    const Place& place, bool within_plain) {
   for (std::size_t i = 0; i < json.size(); ++i) {
     write(out, json[i], part, Place(&place, fmt::format("[{}]", i)), within_plain);
   }
@@ -169,15 +185,18 @@ void require_array(const Json& json, std::size_t size, const Place& place) {
 }
 
 // Members and parts in sequence.
-void write_each(mobula::Writer& out, const Json& json, const Parts& parts, const Place& place, bool within_plain) {
+void write_each(mobula::Writer& out, const Json& json, const Parts& parts, const Place& place,
+                bool within_plain) {
   if (parts.empty()) {
     if (!json.is_null() && json != Json::array()) place.refuse(json, "null or []");
     return write_number(out, std::uint8_t{0});
   }
   if (json.is_object()) {
-    place.refuse(json, fmt::format("array of {} elements, in the order of the members ({}): a program does not know "
-                                   "the names of members, but for types with MSGPACK_DEFINE_MAP",
-                                   parts.size(), joined(parts)));
+    place.refuse(
+        json, fmt::format(
+                  "array of {} elements, in the order of the members ({}): a program does not know "
+                  "the names of members, but for types with MSGPACK_DEFINE_MAP",
+                  parts.size(), joined(parts)));
   }
   require_array(json, parts.size(), place);
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -190,7 +209,8 @@ void align_block(mobula::Writer& out, const TypeDescription& element, std::size_
   out.align_to(large ? std::max(detail::block_alignment, element.alignment) : element.alignment);
 }
 
-void write_block(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place) {
+void write_block(mobula::Writer& out, const Json& json, const TypeDescription& type,
+                 const Place& place) {
   const TypeDescription& element = *parts_of(type).front();
   if (type.is_text) {
     if (!json.is_string()) place.refuse(json, "text; text is written \"like this\"");
@@ -205,7 +225,8 @@ void write_block(mobula::Writer& out, const Json& json, const TypeDescription& t
   write_elements(out, json, element, place, true);
 }
 
-void write_association(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place) {
+void write_association(mobula::Writer& out, const Json& json, const TypeDescription& type,
+                       const Place& place) {
   const TypeDescription& element = *parts_of(type).front();
   const bool takes_object = type.is_map && parts_of(element).front()->is_text;
   if (takes_object && json.is_object()) {
@@ -218,14 +239,16 @@ void write_association(mobula::Writer& out, const Json& json, const TypeDescript
     }
     return;
   }
-  if (!json.is_array()) place.refuse(json, takes_object ? "object" : type.is_map ? "array of [key, value]" : "array");
+  if (!json.is_array())
+    place.refuse(json, takes_object ? "object" : type.is_map ? "array of [key, value]" : "array");
   out.write_count(json.size());
   write_elements(out, json, element, place, false);
 }
 
 // Writes the first alternative that fits. An alternative that contains the variant itself at the
 // same JSON position does not fit, because the recursion would not end.
-void write_variant(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place) {
+void write_variant(mobula::Writer& out, const Json& json, const TypeDescription& type,
+                   const Place& place) {
   const Parts parts = parts_of(type);
   Choices& choices = place.choices();
   auto chosen = choices.find(json, type);
@@ -250,7 +273,8 @@ void write_variant(mobula::Writer& out, const Json& json, const TypeDescription&
   write(out, json, *parts[*chosen], place, false);
 }
 
-void write_time(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place) {
+void write_time(mobula::Writer& out, const Json& json, const TypeDescription& type,
+                const Place& place) {
   const TypeDescription& ticks = *parts_of(type).front();
   const double count = double_of(json, place) / type.tick_s;
   if (ticks.number == NumberKind::floating) return write(out, Json(count), ticks, place, false);
@@ -258,10 +282,12 @@ void write_time(mobula::Writer& out, const Json& json, const TypeDescription& ty
   write(out, Json(std::llround(count)), ticks, place, false);
 }
 
-void write_array(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place, bool within_plain) {
+void write_array(mobula::Writer& out, const Json& json, const TypeDescription& type,
+                 const Place& place, bool within_plain) {
   require_array(json, type.count, place);
   const TypeDescription& element = *parts_of(type).front();
-  if (!within_plain && type.is_plain && type.size_bytes >= detail::block_alignment) out.align_to(detail::block_alignment);
+  if (!within_plain && type.is_plain && type.size_bytes >= detail::block_alignment)
+    out.align_to(detail::block_alignment);
   if (type.count == 0) return write_number(out, std::uint8_t{0});
   write_elements(out, json, element, place, within_plain || type.is_plain);
 }
@@ -276,7 +302,8 @@ void write_msgpack(mobula::Writer& out, const Json& json) {
   out.write_bytes(bytes.data(), bytes.size());
 }
 
-void write(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place, bool within_plain) {
+void write(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place,
+           bool within_plain) {
   out.enter();
   switch (type.shape) {
     case Shape::boolean:
@@ -284,8 +311,10 @@ void write(mobula::Writer& out, const Json& json, const TypeDescription& type, c
       write_number(out, static_cast<std::uint8_t>(json.get<bool>() ? 1 : 0));
       break;
     case Shape::number:
-      if (type.number == NumberKind::floating) write_floating(out, json, type, place);
-      else write_integer(out, json, type, place);
+      if (type.number == NumberKind::floating)
+        write_floating(out, json, type, place);
+      else
+        write_integer(out, json, type, place);
       break;
     case Shape::enumeration: write(out, json, *parts_of(type).front(), place, within_plain); break;
     case Shape::complex_number: {
@@ -365,7 +394,8 @@ Json read_each(mobula::Reader& in, const Parts& parts, bool within_plain) {
   return json;
 }
 
-Json read_elements(mobula::Reader& in, const TypeDescription& element, std::size_t count, bool within_plain) {
+Json read_elements(mobula::Reader& in, const TypeDescription& element, std::size_t count,
+                   bool within_plain) {
   Json json = Json::array();
   for (std::size_t i = 0; i < count; ++i) json.push_back(read(in, element, within_plain));
   return json;
@@ -391,8 +421,10 @@ Json read_association(mobula::Reader& in, const TypeDescription& type) {
 }
 
 Json read_array(mobula::Reader& in, const TypeDescription& type, bool within_plain) {
-  if (!within_plain && type.is_plain && type.size_bytes >= detail::block_alignment) in.align_to(detail::block_alignment);
-  if (type.count != 0) return read_elements(in, *parts_of(type).front(), type.count, within_plain || type.is_plain);
+  if (!within_plain && type.is_plain && type.size_bytes >= detail::block_alignment)
+    in.align_to(detail::block_alignment);
+  if (type.count != 0)
+    return read_elements(in, *parts_of(type).front(), type.count, within_plain || type.is_plain);
   in.take(1);
   return Json::array();
 }
@@ -418,7 +450,9 @@ class DepthCheck final : public nlohmann::json_sax<Json> {
   bool end_object() override { return --depth_ >= 0; }
   bool start_array(std::size_t) override { return ++depth_ <= detail::max_depth; }
   bool end_array() override { return --depth_ >= 0; }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
 
  private:
   int depth_ = 0;
@@ -431,7 +465,9 @@ Json read_msgpack(mobula::Reader& in) {
   const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
   DepthCheck check;
   if (!Json::sax_parse(begin, begin + bytes.size(), &check, Json::input_format_t::msgpack)) {
-    throw Misfit("its msgpack has no JSON form: it has binary parts, keys that are no text, or nests too deep");
+    throw Misfit(
+        "its msgpack has no JSON form: it has binary parts, keys that are no text, or nests too "
+        "deep");
   }
   return Json::from_msgpack(begin, begin + bytes.size());
 }
@@ -444,14 +480,17 @@ Json read(mobula::Reader& in, const TypeDescription& type, bool within_plain) {
   };
   switch (type.shape) {
     case Shape::boolean: return leave(read_flag(in));
-    case Shape::number: return leave(type.number == NumberKind::floating ? read_floating(in, type) : read_integer(in, type));
+    case Shape::number:
+      return leave(type.number == NumberKind::floating ? read_floating(in, type)
+                                                       : read_integer(in, type));
     case Shape::enumeration: return leave(read(in, *parts_of(type).front(), within_plain));
     case Shape::complex_number: {
       const Parts part = parts_of(type);
       return leave(read_each(in, {part.front(), part.front()}, within_plain));
     }
     case Shape::optional:
-    case Shape::unique_pointer: return leave(read_flag(in) ? read(in, *parts_of(type).front(), false) : Json(nullptr));
+    case Shape::unique_pointer:
+      return leave(read_flag(in) ? read(in, *parts_of(type).front(), false) : Json(nullptr));
     case Shape::variant: {
       const Parts parts = parts_of(type);
       const auto index = read_number<std::uint32_t>(in);
@@ -484,25 +523,31 @@ Json read(mobula::Reader& in, const TypeDescription& type, bool within_plain) {
 
 class JsonValue final : public detail::Outgoing {
  public:
-  JsonValue(const Json& json, const TypeDescription& type) : Outgoing(type.fingerprint), json_(json), type_(type) {
+  JsonValue(const Json& json, const TypeDescription& type)
+      : Outgoing(type.fingerprint), json_(json), type_(type) {
     measure();
   }
 
  private:
-  void fill(mobula::Writer& out) const override { console::write(out, json_, type_, Place(choices_), false); }
+  void fill(mobula::Writer& out) const override {
+    console::write(out, json_, type_, Place(choices_), false);
+  }
   const Json& json_;
   const TypeDescription& type_;
   mutable Choices choices_;  // filled during measurement; used by one thread at a time
 };
 
 std::string number_text(const TypeDescription& type) {
-  const char* kind = type.number == NumberKind::floating ? "float" : type.number == NumberKind::signed_integer ? "int" : "uint";
+  const char* kind = type.number == NumberKind::floating         ? "float"
+                     : type.number == NumberKind::signed_integer ? "int"
+                                                                 : "uint";
   return fmt::format("{}{}", kind, type.size_bytes * 8);
 }
 
 bool has_struct(const TypeDescription& type, int depth = 0) {
   if (depth > 8 || type.shape == Shape::plain_struct || type.shape == Shape::members) return true;
-  return std::ranges::any_of(parts_of(type), [&](const auto* part) { return has_struct(*part, depth + 1); });
+  return std::ranges::any_of(parts_of(type),
+                             [&](const auto* part) { return has_struct(*part, depth + 1); });
 }
 
 // Types may contain themselves.
@@ -511,7 +556,8 @@ std::string seek_no_json(const TypeDescription& type, std::set<std::string_view>
   const bool has_own_words = type.shape == Shape::custom && !type.is_msgpack;
   if (type.shape == Shape::none || has_own_words || type.shape == Shape::own) {
     return fmt::format("{} has no JSON form: it is {}", type.name,
-                       type.shape == Shape::custom ? "written by a Serializer of its own" : "a ref, a handle or a tensor");
+                       type.shape == Shape::custom ? "written by a Serializer of its own"
+                                                   : "a ref, a handle or a tensor");
   }
   for (const auto* part : parts_of(type)) {
     if (auto why = seek_no_json(*part, seen); !why.empty()) return why;
@@ -530,7 +576,8 @@ std::string type_text(const TypeDescription& type) {
     case Shape::unique_pointer: return joined(parts_of(type)) + " or null";
     case Shape::variant: {
       std::string text;
-      for (const auto* part : parts_of(type)) text += (text.empty() ? "" : " or ") + type_text(*part);
+      for (const auto* part : parts_of(type))
+        text += (text.empty() ? "" : " or ") + type_text(*part);
       return text;
     }
     case Shape::tuple: return "(" + joined(parts_of(type)) + ")";
@@ -551,7 +598,9 @@ std::string type_text(const TypeDescription& type) {
       if (parts.empty()) return "null";
       // Inner structs are printed by name, because they may contain this one.
       std::string text;
-      for (const auto* part : parts) text += (text.empty() ? "" : ", ") + (has_struct(*part) ? std::string(part->name) : type_text(*part));
+      for (const auto* part : parts)
+        text += (text.empty() ? "" : ", ") +
+                (has_struct(*part) ? std::string(part->name) : type_text(*part));
       return fmt::format("{}[{}]", type.name, text);
     }
     case Shape::enumeration: return std::string(type.name);
@@ -567,8 +616,10 @@ std::string why_no_json(const TypeDescription& type) {
   return seek_no_json(type, seen);
 }
 
-Result<std::shared_ptr<const detail::Outgoing>> value_of(const Json& json, const TypeDescription& type) {
-  if (auto why = why_no_json(type); !why.empty()) return failure(ErrorCode::invalid_argument, std::move(why));
+Result<std::shared_ptr<const detail::Outgoing>> value_of(const Json& json,
+                                                         const TypeDescription& type) {
+  if (auto why = why_no_json(type); !why.empty())
+    return failure(ErrorCode::invalid_argument, std::move(why));
   try {
     return std::shared_ptr<const detail::Outgoing>(std::make_shared<JsonValue>(json, type));
   } catch (const std::exception& misfit) {
@@ -577,7 +628,8 @@ Result<std::shared_ptr<const detail::Outgoing>> value_of(const Json& json, const
 }
 
 Result<Json> json_of(const detail::StoredValue& stored, const TypeDescription& type) {
-  if (auto why = why_no_json(type); !why.empty()) return failure(ErrorCode::invalid_argument, std::move(why));
+  if (auto why = why_no_json(type); !why.empty())
+    return failure(ErrorCode::invalid_argument, std::move(why));
   try {
     mobula::Reader in = detail::open_value(stored, type.fingerprint, type.name);
     Json json = read(in, type, false);

@@ -26,7 +26,8 @@ std::string why_no_json(const detail::TypeDescription& type);
 
 // The value, ready to be passed to a call. `json` and `type` must outlive it.
 // Errors: invalid_argument with the position in `json` and the expected value.
-Result<std::shared_ptr<const detail::Outgoing>> value_of(const Json& json, const detail::TypeDescription& type);
+Result<std::shared_ptr<const detail::Outgoing>> value_of(const Json& json,
+                                                         const detail::TypeDescription& type);
 
 // Errors: corrupt if the bytes are not of this type.
 Result<Json> json_of(const detail::StoredValue& stored, const detail::TypeDescription& type);

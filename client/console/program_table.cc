@@ -29,14 +29,16 @@ std::string nearest(const std::string& wanted, const std::vector<std::string>& n
   if (names.empty()) return "; the program names none";
   const auto best = std::ranges::min_element(
       names, {}, [&](const std::string& name) { return edit_distance(wanted, last_part(name)); });
-  if (edit_distance(wanted, last_part(*best)) * 2 <= wanted.size() + 1) return fmt::format("; did you mean '{}'?", *best);
+  if (edit_distance(wanted, last_part(*best)) * 2 <= wanted.size() + 1)
+    return fmt::format("; did you mean '{}'?", *best);
   return "; \\d lists what there is";
 }
 
 Callable callable_of(const Entry& entry) {
   Callable call;
   call.entry = &entry;
-  call.name = std::string(entry.kind() == EntryKind::constructor ? entry.class_name() : entry.name());
+  call.name =
+      std::string(entry.kind() == EntryKind::constructor ? entry.class_name() : entry.name());
   if (entry.kind() == EntryKind::method) call.name = last_part(call.name);
   entry.description()->add_parameters(call.parameters);
   if (entry.description()->result != nullptr) call.result = &entry.description()->result();
@@ -60,24 +62,29 @@ Json callable_json(const Callable& call) {
   return json;
 }
 
-bool is_named(const Callable& call, const std::string& name) { return call.name == name || last_part(call.name) == name; }
+bool is_named(const Callable& call, const std::string& name) {
+  return call.name == name || last_part(call.name) == name;
+}
 
-Result<const Callable*> only(const std::vector<const Callable*>& found, const char* what, const std::string& name,
-                             const std::vector<std::string>& names) {
+Result<const Callable*> only(const std::vector<const Callable*>& found, const char* what,
+                             const std::string& name, const std::vector<std::string>& names) {
   if (found.empty()) {
-    return failure(ErrorCode::not_found, fmt::format("the program has no {} '{}'{}", what, name, nearest(name, names)));
+    return failure(ErrorCode::not_found,
+                   fmt::format("the program has no {} '{}'{}", what, name, nearest(name, names)));
   }
   if (found.size() == 1) return found.front();
   std::string all;
   for (const auto* each : found) all += (all.empty() ? "" : ", ") + each->name;
-  return failure(ErrorCode::invalid_argument, fmt::format("'{}' may be any of {}; write the whole name", name, all));
+  return failure(ErrorCode::invalid_argument,
+                 fmt::format("'{}' may be any of {}; write the whole name", name, all));
 }
 
 }  // namespace
 
 ProgramTable::ProgramTable() {
   for (const Entry* entry : detail::Registry::instance().entries()) {
-    if (entry->description() == nullptr || (entry->kind() != EntryKind::constructor && entry->description()->result == nullptr)) {
+    if (entry->description() == nullptr ||
+        (entry->kind() != EntryKind::constructor && entry->description()->result == nullptr)) {
       continue;
     }
     // internal functions of the library
@@ -100,11 +107,14 @@ Json ProgramTable::document() const {
   std::map<std::string, Json> actors;
   const auto row = [&actors](const std::string& name) -> Json& {
     Json& json = actors[name];
-    if (json.is_null()) json = {{"name", name}, {"constructors", Json::array()}, {"methods", Json::array()}};
+    if (json.is_null())
+      json = {{"name", name}, {"constructors", Json::array()}, {"methods", Json::array()}};
     return json;
   };
-  for (const auto& each : constructors_) row(each.name)["constructors"].push_back(parameters_json(each));
-  for (const auto& each : methods_) row(std::string(each.entry->class_name()))["methods"].push_back(callable_json(each));
+  for (const auto& each : constructors_)
+    row(each.name)["constructors"].push_back(parameters_json(each));
+  for (const auto& each : methods_)
+    row(std::string(each.entry->class_name()))["methods"].push_back(callable_json(each));
   Json classes = Json::array();
   for (auto& [name, json] : actors) classes.push_back(std::move(json));
   return {{"functions", std::move(functions)}, {"actors", std::move(classes)}};
@@ -121,7 +131,8 @@ Result<const Callable*> ProgramTable::function(const std::string& name) const {
   return only(found, "function", name, names);
 }
 
-Result<const Callable*> ProgramTable::constructor(const std::string& class_name, std::size_t arguments) const {
+Result<const Callable*> ProgramTable::constructor(const std::string& class_name,
+                                                  std::size_t arguments) const {
   std::vector<const Callable*> found;
   std::vector<std::string> names;
   std::string counts;
@@ -135,14 +146,16 @@ Result<const Callable*> ProgramTable::constructor(const std::string& class_name,
     }
   }
   if (found.empty() && !counts.empty()) {
-    return failure(ErrorCode::invalid_argument,
-                   fmt::format("{} is made with {} argument{}, and {} are given; \\d shows their types", class_name, counts,
-                               counts == "1" ? "" : "s", arguments));
+    return failure(
+        ErrorCode::invalid_argument,
+        fmt::format("{} is made with {} argument{}, and {} are given; \\d shows their types",
+                    class_name, counts, counts == "1" ? "" : "s", arguments));
   }
   return only(found, "class of actors", class_name, names);
 }
 
-Result<const Callable*> ProgramTable::method(const Callable& constructor, const std::string& name) const {
+Result<const Callable*> ProgramTable::method(const Callable& constructor,
+                                             const std::string& name) const {
   std::vector<const Callable*> found;
   std::vector<std::string> names;
   for (const auto& each : methods_) {

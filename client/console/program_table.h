@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "mobula/detail/registry.h"
 #include "client/console/json_values.h"
+#include "mobula/detail/registry.h"
 
 namespace mobula::internal::runtime::console {
 

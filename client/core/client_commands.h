@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "client/core/refs/tensor_events.h"
 #include "base/model/task.h"
+#include "client/core/refs/tensor_events.h"
 #include "protocol/messages/call_stream.h"
 #include "protocol/messages/local_control.h"
 
@@ -40,7 +40,8 @@ struct SendToExecutor {
   CallerFrame frame;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("executor", &SendToExecutor::executor), field("frame", &SendToExecutor::frame));
+    return visit(field("executor", &SendToExecutor::executor),
+                 field("frame", &SendToExecutor::frame));
   }
   friend bool operator==(const SendToExecutor&, const SendToExecutor&) = default;
 };
@@ -90,8 +91,9 @@ struct ValueSealed {
   friend bool operator==(const ValueSealed&, const ValueSealed&) = default;
 };
 struct HeadAnswered {
-  HeadToProcess answer;  // FindActorReply, ReadStateReply, StartJobReply, RequestRejected, TransfersRequest,
-                         // SpansRequest
+  HeadToProcess
+      answer;  // FindActorReply, ReadStateReply, StartJobReply, RequestRejected, TransfersRequest,
+               // SpansRequest
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("answer", &HeadAnswered::answer));
@@ -121,7 +123,7 @@ struct Warn {
 struct HandedOver {
   std::vector<Handover> tasks;    // in dependency order
   std::vector<ObjectId> objects;  // results of the tasks, which the new owner owns from now on
-  RefRecords pinned;  // refs in the arguments, pinned until the new owner holds them
+  RefRecords pinned;              // refs in the arguments, pinned until the new owner holds them
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("tasks", &HandedOver::tasks), field("objects", &HandedOver::objects),

@@ -159,8 +159,12 @@ void ClientCore::heard(const PeersDead& message) {
     closed_.forget(process);
     dead_.remember(process, true);
     if (streams_.contains(process)) {
-      end_stream(process, EndCause{.kind = EndKind::node_died, .exit_code = 0, .signal = 0, .pid = 0,
-                                   .text = "its death was published by the head", .last_lines = {}});
+      end_stream(process, EndCause{.kind = EndKind::node_died,
+                                   .exit_code = 0,
+                                   .signal = 0,
+                                   .pid = 0,
+                                   .text = "its death was published by the head",
+                                   .last_lines = {}});
     }
   }
 }
@@ -223,7 +227,8 @@ bool ClientCore::refers_to(ObjectId object) const {
   return std::ranges::any_of(objects_, [&](const auto& each) {
     const ObjectRow& row = each.second;
     return row.refs > 0 && row.ready &&
-           std::ranges::any_of(row.value->contained, [&](const RefRecord& ref) { return ref.object == object; });
+           std::ranges::any_of(row.value->contained,
+                               [&](const RefRecord& ref) { return ref.object == object; });
   });
 }
 
@@ -261,7 +266,8 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
   if (row->ready && !row->fetching) return "it is ready";
   if (row->fetching) {
     const bool is_here = row->ready && row->value->location == node_;
-    return is_here ? "it waits for memory in the object store of this node; views of other objects, and values that tasks "
+    return is_here ? "it waits for memory in the object store of this node; views of other "
+                     "objects, and values that tasks "
                      "read, keep their memory"
                    : "its bytes are on their way from another node";
   }
@@ -275,20 +281,24 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
   switch (task->state) {
     case TaskState::waiting:
       if (task->retry_at) {
-        return name + " was ended for lack of memory, so far " + std::to_string(task->memory_deaths) +
-               " times, and is tried again in " +
-               std::to_string(std::max<std::int64_t>(0, (*task->retry_at - now).count() / 1'000'000)) + " ms";
+        return name + " was ended for lack of memory, so far " +
+               std::to_string(task->memory_deaths) + " times, and is tried again in " +
+               std::to_string(
+                   std::max<std::int64_t>(0, (*task->retry_at - now).count() / 1'000'000)) +
+               " ms";
       }
-      return name + " waits for " + std::to_string(task->missing) + " of its arguments, since " + ms;
+      return name + " waits for " + std::to_string(task->missing) + " of its arguments, since " +
+             ms;
     case TaskState::queued: {
       if (task->call.form->kind == CallKind::actor_call) {
         const auto* actor = actors_.find(task->call.form->actor);
         if (actor == nullptr || actor->state == ActorState::alive) {
           const std::string held = actor == nullptr ? "" : why_nothing_leaves(*actor);
-          return name + " waits for its turn at the actor, since " + ms + (held.empty() ? "" : "; " + held);
+          return name + " waits for its turn at the actor, since " + ms +
+                 (held.empty() ? "" : "; " + held);
         }
-        const std::string text =
-            name + " waits for the actor, which is " + std::string(to_string(actor->state)) + ", since " + ms;
+        const std::string text = name + " waits for the actor, which is " +
+                                 std::string(to_string(actor->state)) + ", since " + ms;
         return actor->waiting_reason.empty() ? text : text + "; " + actor->waiting_reason;
       }
       const auto* demand = classes_.find(task->demand_class);
@@ -307,10 +317,12 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
         const auto run_ms = std::to_string((now - *task->started).count() / 1'000'000) + " ms";
         return name + " runs at executor " + task->executor.brief() + ", since " + run_ms;
       }
-      if (const auto* stream = streams_.find(task->executor); stream != nullptr && stream->give_up_at) {
+      if (const auto* stream = streams_.find(task->executor);
+          stream != nullptr && stream->give_up_at) {
         return name + " is at executor " + task->executor.brief() + ", since " + ms +
-               (stream->rejection.empty() ? "; the connection to it is broken and is tried again"
-                                          : "; it rejects this process, which tries again: " + stream->rejection);
+               (stream->rejection.empty()
+                    ? "; the connection to it is broken and is tried again"
+                    : "; it rejects this process, which tries again: " + stream->rejection);
       }
       return name + " is at executor " + task->executor.brief() + ", since " + ms;
     case TaskState::finished: return name + " has finished";
@@ -319,13 +331,19 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
 }
 
 bool ClientCore::empty() const {
-  return objects_.empty() && tasks_.empty() && backlog_.tasks() == 0 && streams_.empty() && slots_.empty() &&
-         classes_.empty() && actors_.empty() && writes_.empty() && unheld_.empty();
+  return objects_.empty() && tasks_.empty() && backlog_.tasks() == 0 && streams_.empty() &&
+         slots_.empty() && classes_.empty() && actors_.empty() && writes_.empty() &&
+         unheld_.empty();
 }
 
 ClientCore::Sizes ClientCore::sizes() const {
-  return {objects_.size() + backlog_.results(), tasks_.size() + backlog_.tasks(), streams_.size(), slots_.size(),
-          classes_.size(), actors_.size(), writes_.size()};
+  return {objects_.size() + backlog_.results(),
+          tasks_.size() + backlog_.tasks(),
+          streams_.size(),
+          slots_.size(),
+          classes_.size(),
+          actors_.size(),
+          writes_.size()};
 }
 
 }  // namespace mobula::internal::client

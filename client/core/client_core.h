@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "base/model/error_record.h"
 #include "base/time.h"
 #include "client/core/client_commands.h"
 #include "client/core/client_events.h"
 #include "client/core/client_options.h"
 #include "client/core/refs/lineage.h"
 #include "client/core/tables.h"
-#include "base/model/error_record.h"
 
 namespace mobula::internal::client {
 
@@ -129,7 +129,8 @@ class ClientCore : ClientTables {
   void heard(const ObjectGone& message);
   void heard(const HeadStatus& message);
   void heard(const PeersDead& message);
-  template <class Other> void heard(const Other&) {}
+  template <class Other>
+  void heard(const Other&) {}
   // messages of the head
   void head_says(const StartJobReply& message);
   void head_says(const SlotReady& message);
@@ -140,7 +141,10 @@ class ClientCore : ClientTables {
   void head_says(const DemandInfeasible& message);
   void head_says(const ActorChanged& message);
   void head_says(const FindActorReply& message);
-  template <class ForShell> void head_says(const ForShell& message) { emit(HeadAnswered{message}); }
+  template <class ForShell>
+  void head_says(const ForShell& message) {
+    emit(HeadAnswered{message});
+  }
   void head_says(const RequestRejected& message);
   void head_says(const GroupChanged& message);
   void head_says(const TasksRequest& message);
@@ -236,7 +240,8 @@ class ClientCore : ClientTables {
   void make_children_whole(TaskId parent);
   ObjectRow* find_object(ObjectId object);  // expands the row if needed; null if unknown
   // Fails all queued tasks of the class with this error.
-  void fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why, const std::string& resource = {});
+  void fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why,
+                   const std::string& resource = {});
 
   void want(ClassId demand_class);  // slots.cc
   void tell_demand(ClassRow& row);
@@ -266,7 +271,9 @@ class ClientCore : ClientTables {
   void send_frames(StreamRow& stream, std::span<CallerFrame> frames);
   void send_acknowledgement(StreamRow& stream);
   void say(StreamRow& stream, CallerMessage message);
-  void watch(StreamRow& stream) { stream_deadlines_.watch(stream.endpoint.process, stream.deadline(), stream.armed); }
+  void watch(StreamRow& stream) {
+    stream_deadlines_.watch(stream.endpoint.process, stream.deadline(), stream.armed);
+  }
 
   void ask_for_actor(ActorId actor);  // actors.cc
   void watch_actor(ActorId actor);

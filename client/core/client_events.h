@@ -9,10 +9,10 @@
 #include <variant>
 #include <vector>
 
+#include "base/model/task.h"
 #include "client/core/calls/group_events.h"
 #include "client/core/refs/object_events.h"
 #include "client/core/refs/tensor_events.h"
-#include "base/model/task.h"
 #include "protocol/messages/call_stream.h"
 #include "protocol/messages/local_control.h"
 
@@ -22,7 +22,7 @@ namespace mobula::internal::client {
 
 // One new task. The caller gets one ref on each result, result_id(task, 0..num_returns).
 struct SubmitTask {
-  CallRecord call;  // a ref argument has is_ref and ref, and no value
+  CallRecord call;           // a ref argument has is_ref and ref, and no value
   DemandClass demand_class;  // only its id if the core knows the class
   TaskId parent;
   std::int32_t max_retries = 3;  // -1: unlimited
@@ -190,7 +190,8 @@ struct ReceivedFromExecutor {
   ExecutorFrame frame;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("executor", &ReceivedFromExecutor::executor), field("frame", &ReceivedFromExecutor::frame));
+    return visit(field("executor", &ReceivedFromExecutor::executor),
+                 field("frame", &ReceivedFromExecutor::frame));
   }
   friend bool operator==(const ReceivedFromExecutor&, const ReceivedFromExecutor&) = default;
 };
@@ -200,7 +201,8 @@ struct StreamEnded {
   std::string rejection{};  // why the executor rejected this process; empty if it did not
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("executor", &StreamEnded::executor), field("rejection", &StreamEnded::rejection));
+    return visit(field("executor", &StreamEnded::executor),
+                 field("rejection", &StreamEnded::rejection));
   }
   friend bool operator==(const StreamEnded&, const StreamEnded&) = default;
 };
@@ -213,12 +215,12 @@ struct Tick {
   friend bool operator==(const Tick&, const Tick&) = default;
 };
 
-using Event = std::variant<SubmitTask, SubmitActor, SubmitActorCall, PutInline, ReserveRoom,
-                           ValueWritten, RetainRef, ReleaseRef, AdoptRef, WantObject, CancelObject,
-                           CancelChildren, KillActor, AskHead, PinRefs, UnpinRefs, Attached,
-                           AgentLost, ReceivedFromAgent, ReceivedFromExecutor, StreamEnded, Tick, HandOver,
-                           ValueUnreadable, SubmitGroup, AwaitGroup, EndGroup, UnwantObject,
-                           KeepTensor, ElementsLost, BorrowRefs, EndBorrow, AwaitSubmitted, ErrorRead,
-                           AbandonWrite, BlockedOn>;
+using Event =
+    std::variant<SubmitTask, SubmitActor, SubmitActorCall, PutInline, ReserveRoom, ValueWritten,
+                 RetainRef, ReleaseRef, AdoptRef, WantObject, CancelObject, CancelChildren,
+                 KillActor, AskHead, PinRefs, UnpinRefs, Attached, AgentLost, ReceivedFromAgent,
+                 ReceivedFromExecutor, StreamEnded, Tick, HandOver, ValueUnreadable, SubmitGroup,
+                 AwaitGroup, EndGroup, UnwantObject, KeepTensor, ElementsLost, BorrowRefs,
+                 EndBorrow, AwaitSubmitted, ErrorRead, AbandonWrite, BlockedOn>;
 
 }  // namespace mobula::internal::client

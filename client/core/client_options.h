@@ -16,13 +16,15 @@ struct ClientOptions {
   ProcessId process;
   JobId job;
   std::string name_space;
-  Duration idle_return = 100ms;   // time until an idle slot is returned
-  Duration demand_report_interval = 20ms;  // minimum interval of demand reports, except from or to zero
-  Duration rebalance_delay = 20ms;   // wait behind another call after which calls are reclaimed
-  Duration drain_bound = 500ms;  // longest wait for the remaining data of a dead executor
-  Duration pipeline_work = 1ms;  // longest queued work at one executor
+  Duration idle_return = 100ms;  // time until an idle slot is returned
+  Duration demand_report_interval =
+      20ms;                         // minimum interval of demand reports, except from or to zero
+  Duration rebalance_delay = 20ms;  // wait behind another call after which calls are reclaimed
+  Duration drain_bound = 500ms;     // longest wait for the remaining data of a dead executor
+  Duration pipeline_work = 1ms;     // longest queued work at one executor
   std::size_t max_pipeline = 64;
-  Duration memory_retry_backoff_initial = 500ms;  // backoff after an out-of-memory termination, doubled up to
+  Duration memory_retry_backoff_initial =
+      500ms;  // backoff after an out-of-memory termination, doubled up to
   Duration memory_retry_backoff_max = 60s;
   // bytes of finished tasks that can run again
   std::int64_t max_lineage_bytes = std::int64_t{1} << 30;
@@ -32,26 +34,28 @@ struct ClientOptions {
   Duration hold_after = 5ms;
   Duration export_after = 20ms;
   Duration queue_full_backoff = 20ms;  // pause after an actor rejected a single call
-  Duration unreachable_after = 60s;  // limit for a broken connection while replies are due
-  Duration orphans_after = 1s;  // time for which refs borrowed by a dead executor stay held
+  Duration unreachable_after = 60s;    // limit for a broken connection while replies are due
+  Duration orphans_after = 1s;         // time for which refs borrowed by a dead executor stay held
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("process", &ClientOptions::process), field("job", &ClientOptions::job),
-                 field("name_space", &ClientOptions::name_space),
-                 field("idle_return", &ClientOptions::idle_return),
-                 field("demand_report_interval", &ClientOptions::demand_report_interval),
-                 field("rebalance_delay", &ClientOptions::rebalance_delay),
-                 field("drain_bound", &ClientOptions::drain_bound),
-                 field("pipeline_work", &ClientOptions::pipeline_work),
-                 field("max_pipeline", &ClientOptions::max_pipeline),
-                 field("memory_retry_backoff_initial", &ClientOptions::memory_retry_backoff_initial),
-                 field("memory_retry_backoff_max", &ClientOptions::memory_retry_backoff_max),
-                 field("max_lineage_bytes", &ClientOptions::max_lineage_bytes),
-                 field("near_tasks", &ClientOptions::near_tasks), field("hold_after", &ClientOptions::hold_after),
-                 field("export_after", &ClientOptions::export_after),
-                 field("queue_full_backoff", &ClientOptions::queue_full_backoff),
-                 field("orphans_after", &ClientOptions::orphans_after),
-                 field("unreachable_after", &ClientOptions::unreachable_after));
+    return visit(
+        field("process", &ClientOptions::process), field("job", &ClientOptions::job),
+        field("name_space", &ClientOptions::name_space),
+        field("idle_return", &ClientOptions::idle_return),
+        field("demand_report_interval", &ClientOptions::demand_report_interval),
+        field("rebalance_delay", &ClientOptions::rebalance_delay),
+        field("drain_bound", &ClientOptions::drain_bound),
+        field("pipeline_work", &ClientOptions::pipeline_work),
+        field("max_pipeline", &ClientOptions::max_pipeline),
+        field("memory_retry_backoff_initial", &ClientOptions::memory_retry_backoff_initial),
+        field("memory_retry_backoff_max", &ClientOptions::memory_retry_backoff_max),
+        field("max_lineage_bytes", &ClientOptions::max_lineage_bytes),
+        field("near_tasks", &ClientOptions::near_tasks),
+        field("hold_after", &ClientOptions::hold_after),
+        field("export_after", &ClientOptions::export_after),
+        field("queue_full_backoff", &ClientOptions::queue_full_backoff),
+        field("orphans_after", &ClientOptions::orphans_after),
+        field("unreachable_after", &ClientOptions::unreachable_after));
   }
   friend bool operator==(const ClientOptions&, const ClientOptions&) = default;
 };

@@ -5,9 +5,9 @@
 
 #include "base/copy_on_write.h"
 #include "base/id.h"
+#include "base/model/task.h"
 #include "base/ring_buffer.h"
 #include "base/time.h"
-#include "base/model/task.h"
 
 namespace mobula::internal::client {
 

@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "base/copy_on_write.h"
 #include "base/block_pool.h"
+#include "base/copy_on_write.h"
+#include "base/model/error_record.h"
+#include "base/model/task.h"
 #include "base/table.h"
 #include "base/time.h"
 #include "client/core/calls/spread_turns.h"
-#include "base/model/error_record.h"
-#include "base/model/task.h"
 #include "protocol/messages/call_stream.h"
 #include "protocol/messages/local_control.h"
 #include "protocol/session/session.h"
@@ -41,26 +41,26 @@ struct ObjectRow {
   CopyOnWrite<RefRecord> ref;      // empty: owned by this process, home on its node
   CopyOnWrite<ValueRecord> value;  // valid if ready
   CopyOnWrite<Reading> reading;
-  TaskId creator;             // task that makes an owned result
-  std::int32_t refs = 0;      // count of refs of user code
-  std::int32_t pins = 0;      // count of arguments of unfinished calls and contents of other values
-  std::int32_t wants = 0;     // count of waiting threads and of views of its bytes
+  TaskId creator;          // task that makes an owned result
+  std::int32_t refs = 0;   // count of refs of user code
+  std::int32_t pins = 0;   // count of arguments of unfinished calls and contents of other values
+  std::int32_t wants = 0;  // count of waiting threads and of views of its bytes
   HoldState hold = HoldState::none;  // for a borrowed object
   bool owned : 1 = false;
-  bool ready : 1 = false;         // `value` is set
-  bool exported : 1 = false;      // owned: other processes may request it
-  bool released : 1 = false;      // exported: not used here, awaits ExportReleased
-  bool storing : 1 = false;       // a value is being written into the store
+  bool ready : 1 = false;     // `value` is set
+  bool exported : 1 = false;  // owned: other processes may request it
+  bool released : 1 = false;  // exported: not used here, awaits ExportReleased
+  bool storing : 1 = false;   // a value is being written into the store
   bool fetching : 1 = false;
-  bool readable : 1 = false;      // at the location in `reading`
-  bool return_asked : 1 = false;  // readable: the agent awaits the location after the last view
-  bool written : 1 = false;       // owned: this process wrote it there, and has it mapped
-  bool lent : 1 = false;          // borrowed by running calls, see BorrowRow
-  bool passed_on : 1 = false;     // while lent: this process may have passed it on
-  bool unsaid : 1 = false;        // own tensor in replies without a report of their receivers
+  bool readable : 1 = false;          // at the location in `reading`
+  bool return_asked : 1 = false;      // readable: the agent awaits the location after the last view
+  bool written : 1 = false;           // owned: this process wrote it there, and has it mapped
+  bool lent : 1 = false;              // borrowed by running calls, see BorrowRow
+  bool passed_on : 1 = false;         // while lent: this process may have passed it on
+  bool unsaid : 1 = false;            // own tensor in replies without a report of their receivers
   bool lineage_given_up : 1 = false;  // its task was dropped from the lineage
-  bool lost : 1 = false;          // borrowed: the value states the loss; a want reads again
-  bool doubted : 1 = false;       // an executor could not read it, and this process tries to
+  bool lost : 1 = false;              // borrowed: the value states the loss; a want reads again
+  bool doubted : 1 = false;           // an executor could not read it, and this process tries to
   // Not empty: the object stands for the handles of this actor and never becomes ready.
   ActorId actor() const { return ref->actor; }
   // True if calls that need it wait.
@@ -77,15 +77,15 @@ struct BorrowRow {
 };
 
 enum class TaskState : std::uint8_t {
-  waiting,    // for arguments
-  queued,     // for a slot, or for its turn at an actor
+  waiting,  // for arguments
+  queued,   // for a slot, or for its turn at an actor
   sent,
-  finished,   // kept as lineage of its results
+  finished,  // kept as lineage of its results
 };
 
 struct TaskRow {
   CallRecord call;
-  ObjectId first_result;            // result_id(task, 0), cached because of its cost
+  ObjectId first_result;  // result_id(task, 0), cached because of its cost
   ClassId demand_class;
   TaskId parent;
   std::uint64_t order = 0;          // submission number of an actor call
@@ -105,12 +105,13 @@ struct TaskRow {
   std::uint8_t owner_waits = 0;     // count of pauses for unreadable arguments of other owners
   TaskState state = TaskState::waiting;
   bool cancelled : 1 = false;
-  bool preempted : 1 = false;       // sent: the executor must cancel it so that it runs again
-  bool awaits_owner : 1 = false;    // the reason of `retry_at`
+  bool preempted : 1 = false;     // sent: the executor must cancel it so that it runs again
+  bool awaits_owner : 1 = false;  // the reason of `retry_at`
 
   void since_now(Time now) {
     constexpr std::int64_t most = 3'600'000'000;
-    waited_us = static_cast<std::uint32_t>(std::min(most, waited_us + (now - since) / std::chrono::microseconds(1)));
+    waited_us = static_cast<std::uint32_t>(
+        std::min(most, waited_us + (now - since) / std::chrono::microseconds(1)));
     since = now;
   }
   Time submitted() const { return since - std::chrono::microseconds(waited_us); }
@@ -119,23 +120,23 @@ struct TaskRow {
 // The caller's end of one call stream.
 struct StreamRow {
   Endpoint endpoint;
-  SlotId slot;     // set for a stream of tasks
-  ActorId actor;   // set for a stream of an actor
+  SlotId slot;    // set for a stream of tasks
+  ActorId actor;  // set for a stream of an actor
   Session<CallerMessage, ExecutorMessage> session;
   std::uint64_t next_number = 1;
-  Table<std::uint64_t, TaskId> in_flight;   // calls by number, oldest first
+  Table<std::uint64_t, TaskId> in_flight;  // calls by number, oldest first
   std::optional<EndCause> ending;  // end of the executor, accepted once the stream is drained
   Time drain_until;
   bool retires = false;
-  bool ended = false;              // the connection is drained and closed
+  bool ended = false;                // the connection is drained and closed
   std::optional<Time> reconnect_at;  // the connection broke while replies were due
   Duration reconnect_wait = 50ms;
   bool taking_back = false;
   bool one_at_a_time = false;  // queued calls returned: none queues there until a reply
-  std::uint64_t round = 1;         // see PushCall
+  std::uint64_t round = 1;     // see PushCall
   std::optional<std::uint64_t> comes_back;  // later calls return; none is sent until all have
-  std::size_t room = unlimited;    // limit of calls in flight, set after a rejection
-  bool measure_room = false;       // sets `room` when all have returned
+  std::size_t room = unlimited;             // limit of calls in flight, set after a rejection
+  bool measure_room = false;                // sets `room` when all have returned
   std::optional<Time> try_at;      // the executor rejected a single call: none is sent until then
   std::optional<Time> give_up_at;  // deadline for a broken connection while replies are due
   std::string rejection;           // why the executor rejected the last connection
@@ -145,7 +146,8 @@ struct StreamRow {
 
   std::optional<Time> deadline() const {
     std::optional<Time> first = session.next_deadline();
-    for (const auto& at : {ending ? std::optional(drain_until) : std::nullopt, reconnect_at, try_at, give_up_at}) {
+    for (const auto& at :
+         {ending ? std::optional(drain_until) : std::nullopt, reconnect_at, try_at, give_up_at}) {
       if (at && (!first || *at < *first)) first = at;
     }
     return first;
@@ -162,7 +164,7 @@ struct SlotRow {
   ClassId demand_class;
   NodeId node;
   std::uint32_t generation = 0;
-  ProcessId executor;      // empty: between generations
+  ProcessId executor;  // empty: between generations
   bool recalled = false;
   bool holds_results = false;  // the executor holds tensor results of finished calls
   Time idle_since;
@@ -182,44 +184,45 @@ using TaskQueue = std::deque<TaskId, Recycled<TaskId>>;
 
 struct ClassRow {
   DemandClass spec;
-  TaskQueue queue;                 // tasks with rows; between steps empty only if `line` is
-  BacklogLine line;                // tasks behind them
+  TaskQueue queue;   // tasks with rows; between steps empty only if `line` is
+  BacklogLine line;  // tasks behind them
   std::vector<SlotId> slots;
-  std::vector<SlotId> heard;       // slots that no Demand has counted yet
+  std::vector<SlotId> heard;  // slots that no Demand has counted yet
   std::uint64_t version = 0;
-  std::size_t tasks = 0;           // tasks of this class, lineage included
-  std::int64_t told = 0;           // slot count of the last demand sent to the head
+  std::size_t tasks = 0;  // tasks of this class, lineage included
+  std::int64_t told = 0;  // slot count of the last demand sent to the head
   bool dirty = false;
   Time tell_after;
-  Duration run_time{};             // moving average
+  Duration run_time{};  // moving average
   bool measured = false;
   bool fail_if_infeasible = false;
   bool warned = false;
-  std::string waiting_reason;      // reported by the head while nothing fits
+  std::string waiting_reason;         // reported by the head while nothing fits
   std::optional<SpreadTurns> spread;  // strategy Spread, outside placement groups
   std::size_t waiting() const { return queue.size() + line.tasks; }
   // Time at which a changed demand may be sent.
   Time demand_due(Duration demand_report_interval) const {
     const bool grows = static_cast<std::int64_t>(waiting()) > told;
-    return spread && grows ? tell_after - demand_report_interval + SpreadTurns::demand_interval : tell_after;
+    return spread && grows ? tell_after - demand_report_interval + SpreadTurns::demand_interval
+                           : tell_after;
   }
 };
 
 struct ActorRow {
-  ActorSpec spec;                 // set if owned
+  ActorSpec spec;  // set if owned
   bool owned = false;
   bool detached = false;
   bool asked = false;             // CreateActor was sent
   std::uint64_t asked_after = 0;  // count of EndActor messages sent before CreateActor
   bool watched = false;
   bool fail_if_infeasible = false;
-  std::size_t missing = 0;        // count of constructor arguments that are not ready
+  std::size_t missing = 0;  // count of constructor arguments that are not ready
   ActorState state = ActorState::placing;
   std::uint64_t version = 0;
   std::uint32_t incarnation = 0;
-  ProcessId executor;             // executor of the open stream
-  TaskQueue queue;                // unsent calls in submission order
-  std::int64_t calls = 0;         // count of unfinished calls
+  ProcessId executor;               // executor of the open stream
+  TaskQueue queue;                  // unsent calls in submission order
+  std::int64_t calls = 0;           // count of unfinished calls
   std::int64_t argument_bytes = 0;  // bytes of constructor arguments by value, pending until it ran
   std::int32_t max_task_retries = 0;
   // Largest number of unfinished calls of this process, -1 for unlimited. Empty until the head has
@@ -228,13 +231,13 @@ struct ActorRow {
   EndCause cause;
   ValueRecord construction_error;
   std::string refusal;
-  std::string missing_resource;   // refusal: resource that no node has; may be empty
-  std::string waiting_reason;     // reported by the head while no node can ever fit it
+  std::string missing_resource;  // refusal: resource that no node has; may be empty
+  std::string waiting_reason;    // reported by the head while no node can ever fit it
 };
 
 // A placement group that this process created, awaits, or removed.
 struct GroupRow {
-  GroupSpec spec;        // set if owned
+  GroupSpec spec;  // set if owned
   bool owned = false;
   bool removing = false;  // this process requested the removal
   GroupState state = GroupState::pending;
@@ -276,12 +279,12 @@ struct WriteRow {
   std::int64_t size_bytes = 0;
   ProcessId owner;
   NodeId home;
-  bool escaping = false;  // the value of an own object, not of a thread
+  bool escaping = false;   // the value of an own object, not of a thread
   SlabRange place = {};    // location that the agent returned
   SlabRange copy_of = {};  // if escaping: location of the value in the store of a dead agent
-  bool lost = false;         // the agent that returned `place` to a thread died since
+  bool lost = false;       // the agent that returned `place` to a thread died since
   std::optional<Failure> there = {};  // already on this node: reported once the owner holds it
-  std::optional<Time> retry_at;  // if escaping: the store was full
+  std::optional<Time> retry_at;       // if escaping: the store was full
 };
 
 }  // namespace mobula::internal::client

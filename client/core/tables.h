@@ -10,21 +10,22 @@
 #include "base/table.h"
 #include "base/work_list.h"
 #include "client/core/calls/compact_queue.h"
+#include "client/core/calls/fifo_cache.h"
+#include "client/core/calls/finished_tasks.h"
 #include "client/core/client_commands.h"
 #include "client/core/client_options.h"
-#include "client/core/calls/finished_tasks.h"
-#include "client/core/refs/lineage.h"
 #include "client/core/owned_spans.h"
 #include "client/core/refs/deferred_holds.h"
-#include "client/core/calls/fifo_cache.h"
-#include "client/core/rows.h"
+#include "client/core/refs/lineage.h"
 #include "client/core/refs/unclaimed_replies.h"
 #include "client/core/refs/unread_errors.h"
+#include "client/core/rows.h"
 
 namespace mobula::internal::client {
 
 struct ClientTables {
-  explicit ClientTables(ClientOptions options) : options_(std::move(options)), lineage_(options_.max_lineage_bytes) {}
+  explicit ClientTables(ClientOptions options)
+      : options_(std::move(options)), lineage_(options_.max_lineage_bytes) {}
 
   ClientOptions options_;
   Table<ObjectId, ObjectRow> objects_;
@@ -42,22 +43,22 @@ struct ClientTables {
   UnreadErrors unread_;
   std::uint64_t reported_failures_ = 0;  // count of ended_.failures() that the head knows
   std::optional<Time> failures_due_;     // time of the next report
-  Table<ObjectId, PooledVector<TaskId>> waiting_tasks_;  // object -> tasks that lack it
+  Table<ObjectId, PooledVector<TaskId>> waiting_tasks_;   // object -> tasks that lack it
   Table<ObjectId, std::vector<ActorId>> waiting_actors_;  // object -> constructors that lack it
   std::set<std::pair<Time, TaskId>> retries_;             // tasks that wait for `retry_at`
   UnclaimedReplies unheld_;
   Table<ObjectId, BorrowRow> loans_;
   DeferredHolds holds_due_, exports_due_;
   DeferredHolds write_retries_;
-  DeferredHolds orphans_due_;  // pins on refs that dead executors had borrowed
-  Answered answered_;  // taken from the latest reply
-  ProcessId replies_;  // actor whose reply the running step processes
-  WorkList<ObjectId> drops_;   // objects that may be unused
-  WorkList<ObjectId> served_;  // objects with waiters
-  std::vector<ClassId> stale_;  // classes to dispatch at the end of the step
-  FifoCache<SlotId, bool> returned_;  // returned slots, for late messages
+  DeferredHolds orphans_due_;               // pins on refs that dead executors had borrowed
+  Answered answered_;                       // taken from the latest reply
+  ProcessId replies_;                       // actor whose reply the running step processes
+  WorkList<ObjectId> drops_;                // objects that may be unused
+  WorkList<ObjectId> served_;               // objects with waiters
+  std::vector<ClassId> stale_;              // classes to dispatch at the end of the step
+  FifoCache<SlotId, bool> returned_;        // returned slots, for late messages
   FifoCache<ProcessId, StreamRow> closed_;  // streams to actors, with numbers to continue
-  FifoCache<ProcessId, bool> dead_;   // processes whose death the head published
+  FifoCache<ProcessId, bool> dead_;         // processes whose death the head published
   struct Ending {
     EndActor message;
     std::uint64_t number = 0;
@@ -66,10 +67,10 @@ struct ClientTables {
     FindActor question;
     std::uint64_t asked_after = 0;  // count of EndActor messages sent before it
   };
-  FifoCache<ActorId, Ending> endings_;  // EndActor messages whose death report is due
+  FifoCache<ActorId, Ending> endings_;    // EndActor messages whose death report is due
   FifoCache<std::uint64_t, Find> finds_;  // pending requests, by number
-  std::uint64_t ends_sent_ = 0;        // count of EndActor messages
-  std::vector<CallerFrame> frames_;  // outgoing frames; member only to reuse its memory
+  std::uint64_t ends_sent_ = 0;           // count of EndActor messages
+  std::vector<CallerFrame> frames_;       // outgoing frames; member only to reuse its memory
   std::uint64_t head_epoch_ = 0;
   std::uint64_t demand_version_ = 0;
   std::uint64_t submissions_ = 0;
@@ -79,9 +80,10 @@ struct ClientTables {
   bool attached_ = false;
   StartJob job_;
   bool job_started_ = false;
-  bool job_over_ = false;  // the head ended the job while its driver runs
+  bool job_over_ = false;          // the head ended the job while its driver runs
   bool awaits_submitted_ = false;  // the process exits as planned
-  PooledVector<ObjectId> blocked_on_;  // objects that the only thread of user code waits for without a timeout
+  PooledVector<ObjectId>
+      blocked_on_;  // objects that the only thread of user code waits for without a timeout
   Lineage lineage_;
   Time now_;                             // time of the running step
   std::vector<Command>* out_ = nullptr;  // commands of the running step

@@ -65,7 +65,8 @@ ProcessRuntime::Waited ProcessRuntime::blocking_wait(ProcessEngine::Lock& lock, 
     const Time now = monotonic_now();
     if (done || (until && now >= *until)) break;
     if (warn_at && now >= *warn_at) {
-      engine_->warn(fmt::format("{} has blocked for {} s: {}", what.operation, slow_wait_delay / 1s, what.reason()));
+      engine_->warn(fmt::format("{} has blocked for {} s: {}", what.operation, slow_wait_delay / 1s,
+                                what.reason()));
       warn_at.reset();
     }
     if (report_at && now >= *report_at) {
@@ -82,7 +83,8 @@ ProcessRuntime::Waited ProcessRuntime::blocking_wait(ProcessEngine::Lock& lock, 
   if (reported) engine_->step(BlockedOn{});
   if (tell) options_.blocked(context->token, false);
   if (!done) return Waited::timed_out;
-  return context->cancelled.load() && !engine_->stopping() && !ready() ? Waited::cancelled : Waited::ready;
+  return context->cancelled.load() && !engine_->stopping() && !ready() ? Waited::cancelled
+                                                                       : Waited::ready;
 }
 
 detail::ErrorRecord ProcessRuntime::cancelled_error(std::string_view operation) const {
@@ -93,13 +95,17 @@ detail::ErrorRecord ProcessRuntime::cancelled_error(std::string_view operation) 
 // ---- submitting --------------------------------------------------------------------------------
 
 // `more`: bytes that the call is about to store. A single call may exceed the limit.
-detail::Done ProcessRuntime::wait_for_room(ProcessEngine::Lock& lock, bool block, std::int64_t more) {
+detail::Done ProcessRuntime::wait_for_room(ProcessEngine::Lock& lock, bool block,
+                                           std::int64_t more) {
   const auto used = [&] { return engine_->core().pending_bytes() + submitting_bytes_; };
-  const auto fits = [&] { return used() + more <= options_.max_pending_bytes || (more > 0 && used() == 0); };
+  const auto fits = [&] {
+    return used() + more <= options_.max_pending_bytes || (more > 0 && used() == 0);
+  };
   if (fits()) return std::nullopt;
   const auto state = [&] {
     return "arguments of pending calls have " + std::to_string(used()) + " bytes, this call adds " +
-           std::to_string(more) + ", and max_pending_bytes is " + std::to_string(options_.max_pending_bytes);
+           std::to_string(more) + ", and max_pending_bytes is " +
+           std::to_string(options_.max_pending_bytes);
   };
   if (!block) {
     return make_error(PublicKind::pending_limit,
@@ -121,8 +127,10 @@ std::string ProcessRuntime::why_pending(std::span<const RawId> objects) {
     if (engine_->core().settled(object)) continue;
     if (pending++ == 0) reason = engine_->core().why_pending(monotonic_now(), object);
   }
-  const std::string count = objects.size() == 1 ? "" : std::to_string(pending) + " of " + std::to_string(objects.size()) +
-                                                           " objects are not there; the first: ";
+  const std::string count = objects.size() == 1 ? ""
+                                                : std::to_string(pending) + " of " +
+                                                      std::to_string(objects.size()) +
+                                                      " objects are not there; the first: ";
   return count + reason;
 }
 
@@ -146,7 +154,9 @@ RefRecords ProcessRuntime::tensors_of(std::span<const RawId> objects) {
 bool ProcessRuntime::has_tensors(std::span<const RawId> objects) const {
   return std::ranges::any_of(objects, [&](RawId each) {
     const auto* row = engine_->core().object(ObjectId(bits(each)));
-    return row != nullptr && std::ranges::any_of(row->value->contained, [](const RefRecord& ref) { return !ref.tensor.is_empty(); });
+    return row != nullptr && std::ranges::any_of(row->value->contained, [](const RefRecord& ref) {
+             return !ref.tensor.is_empty();
+           });
   });
 }
 
@@ -157,7 +167,8 @@ detail::Done ProcessRuntime::get(std::span<const RawId> objects, const detail::G
   return std::nullopt;
 }
 
-Answer<std::size_t> ProcessRuntime::get_some(std::span<const RawId> objects, const detail::GetRequest& request,
+Answer<std::size_t> ProcessRuntime::get_some(std::span<const RawId> objects,
+                                             const detail::GetRequest& request,
                                              std::span<detail::StoredValue> values) {
   return get_batch(objects, request, values, false);
 }
@@ -168,11 +179,13 @@ detail::Done ProcessRuntime::check_device(const detail::GetRequest& request) {
   const auto memory = device_memory();
   if (memory && !memory->uuid_of(request.device->index).empty()) return std::nullopt;
   return make_error(PublicKind::invalid_request,
-                    "get: device: this process has no lease on a GPU of index " + std::to_string(request.device->index) +
+                    "get: device: this process has no lease on a GPU of index " +
+                        std::to_string(request.device->index) +
                         "; a task asks for one with num_gpus");
 }
 
-Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects, const detail::GetRequest& request,
+Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects,
+                                              const detail::GetRequest& request,
                                               std::span<detail::StoredValue> values, bool whole) {
   if (auto refused = check_device(request)) return *std::move(refused);
   const auto ids = ids_of(objects);
@@ -190,11 +203,14 @@ Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects, co
     if (waited == Waited::ready) return std::nullopt;
     return waited == Waited::cancelled ? cancelled_error("get") : timeout_error(objects);
   };
-  if (auto why = failed(blocking_wait(lock, first, request.deadline, [&] { return batch.complete(); }))) return *why;
+  if (auto why =
+          failed(blocking_wait(lock, first, request.deadline, [&] { return batch.complete(); })))
+    return *why;
   const auto ready = objects.first(engine_->stopping() ? objects.size() : batch.size());
   if (has_tensors(ready)) {
     const auto values_settled = [&] {
-      return failed(blocking_wait(lock, what, request.deadline, [&] { return batch.all_settled(); }));
+      return failed(
+          blocking_wait(lock, what, request.deadline, [&] { return batch.all_settled(); }));
     };
     if (auto why = pull_tensors(lock, ready, request, pulls, values_settled)) return *why;
   }
@@ -218,7 +234,8 @@ detail::Done ProcessRuntime::pull_tensors(ProcessEngine::Lock& lock, std::span<c
     wish = wish_of(request.tensor_transport, request.allow_fallback);
   }
   std::optional<int> device;
-  if (request.device) device = request.device->kind == Device::cpu ? on_host : request.device->index;
+  if (request.device)
+    device = request.device->kind == Device::cpu ? on_host : request.device->index;
   const auto fail = [&](detail::ErrorRecord why) {
     for (const auto& pull : pulls) tensors_.drop(pull);
     return why;
@@ -226,18 +243,21 @@ detail::Done ProcessRuntime::pull_tensors(ProcessEngine::Lock& lock, std::span<c
   for (auto tensors = tensors_of(objects); !tensors.empty(); tensors = tensors_of(objects)) {
     pulls.push_back(tensors_.pull(tensors, false, wish, device));
     const auto late = [&] {
-      return "the elements of a tensor are not there yet; process " + tensors.front().owner.brief() +
-             " has the first of them";
+      return "the elements of a tensor are not there yet; process " +
+             tensors.front().owner.brief() + " has the first of them";
     };
-    const auto waited =
-        blocking_wait(lock, {"get", late, {}}, request.deadline, [&] { return tensors_.ready(*pulls.back()); });
+    const auto waited = blocking_wait(lock, {"get", late, {}}, request.deadline,
+                                      [&] { return tensors_.ready(*pulls.back()); });
     if (waited == Waited::cancelled) return fail(cancelled_error("get"));
-    if (waited == Waited::timed_out) return fail(make_error(PublicKind::get_timeout, "get: timed out: " + late()));
+    if (waited == Waited::timed_out)
+      return fail(make_error(PublicKind::get_timeout, "get: timed out: " + late()));
     for (const RefRecord& each : tensors) {
       const auto* why = tensors_.why_missing(each.object);
-      if (why != nullptr && why->kind == PublicKind::object_lost) engine_->step(ElementsLost{each.object});
+      if (why != nullptr && why->kind == PublicKind::object_lost)
+        engine_->step(ElementsLost{each.object});
     }
-    const bool settled = std::ranges::all_of(objects, [&](RawId each) { return engine_->core().settled(ObjectId(bits(each))); });
+    const bool settled = std::ranges::all_of(
+        objects, [&](RawId each) { return engine_->core().settled(ObjectId(bits(each))); });
     if (settled) break;
     if (auto why = values_settled()) return fail(*std::move(why));
   }
@@ -309,9 +329,10 @@ detail::Done ProcessRuntime::cancel(RawId id, bool force, bool recursive) {
   const ObjectId object(bits(id));
   auto lock = engine_->lock();
   if (force && engine_->core().is_actor_call(object)) {
-    auto error = make_error(PublicKind::invalid_request,
-                            "cancel: force does not apply to a call of an actor, whose process serves other calls too; "
-                            "cancel it without force, or end the actor with kill()");
+    auto error = make_error(
+        PublicKind::invalid_request,
+        "cancel: force does not apply to a call of an actor, whose process serves other calls too; "
+        "cancel it without force, or end the actor with kill()");
     error.field = "force";
     error.rule = "must be false for a call of an actor";
     return error;

@@ -2,8 +2,8 @@
 // Thread: any.
 #pragma once
 
-#include "tensor/collective/group_registry.h"
 #include "mobula/detail/runtime.h"
+#include "tensor/collective/group_registry.h"
 
 namespace mobula::detail {
 

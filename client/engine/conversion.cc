@@ -151,7 +151,8 @@ constexpr int max_causes = 8;
 
 detail::ErrorRecord error_of(std::span<const std::byte> bytes, int causes_left) {
   const auto record = decode<ErrorRecord>(bytes);
-  if (!record) return make_error(Public::other, "an error that cannot be read: " + record.error().text);
+  if (!record)
+    return make_error(Public::other, "an error that cannot be read: " + record.error().text);
   if (!record->exception.empty()) {
     if (auto whole = detail::decode_error(record->exception.bytes())) return *std::move(whole);
   }
@@ -172,13 +173,16 @@ detail::ErrorRecord error_of(std::span<const std::byte> bytes, int causes_left) 
   if (record->cause.empty() || causes_left == 0) return error;
   error.nested.push_back(error_of(record->cause.bytes(), causes_left - 1));
   const auto& nested = error.nested.front();
-  error.cause = nested.remote_type.empty() ? nested.message : nested.remote_type + ": " + nested.message;
+  error.cause =
+      nested.remote_type.empty() ? nested.message : nested.remote_type + ": " + nested.message;
   return error;
 }
 
 }  // namespace
 
-detail::ErrorRecord error_of(const ValueRecord&, std::span<const std::byte> bytes) { return error_of(bytes, max_causes); }
+detail::ErrorRecord error_of(const ValueRecord&, std::span<const std::byte> bytes) {
+  return error_of(bytes, max_causes);
+}
 
 detail::ErrorRecord error_of(const Failure& failure) {
   switch (failure.code) {

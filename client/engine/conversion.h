@@ -20,11 +20,13 @@ inline Hash128 bits(detail::RawId id) { return {id.high, id.low}; }
 // The object whose refs are counted: the object itself, or the object that stands for the handles
 // of an actor.
 inline ObjectId counted_object(detail::ContainedRef ref) {
-  return ref.kind == detail::RefKind::actor ? handle_id(ActorId(bits(ref.id))) : ObjectId(bits(ref.id));
+  return ref.kind == detail::RefKind::actor ? handle_id(ActorId(bits(ref.id)))
+                                            : ObjectId(bits(ref.id));
 }
 
 // The transport preference of tensors for options that name a transport.
-TransportPreference wish_of(Transport transport, bool allow_fallback, TensorPolicy policy = TensorPolicy::freeze);
+TransportPreference wish_of(Transport transport, bool allow_fallback,
+                            TensorPolicy policy = TensorPolicy::freeze);
 
 // The placement request of validated options.
 Request request_of(const detail::ResourceRequest& request);
@@ -36,8 +38,7 @@ JobTerms terms_of(const detail::JobRequest& request);
 // `captured`: placement of the children of a task that captures them, unless their options override
 // it.
 DemandClass demand_class_of(const detail::ResourceRequest& request, JobId job, ProgramId program,
-                            std::int32_t max_calls,
-                            const GroupPlacement& captured = {});
+                            std::int32_t max_calls, const GroupPlacement& captured = {});
 
 // Convert an error to a value in a ValueRecord, and back. `node` and `pid` are added to errors of
 // user code.

@@ -8,12 +8,17 @@ namespace {
 // Every n-th check also inspects objects after the first unfinished one.
 constexpr std::uint32_t checks_per_look_ahead = 16;
 
-bool is_inline(const ObjectRow& row) { return row.ready && !(row.value->in_store && row.value->bytes.empty()); }
+bool is_inline(const ObjectRow& row) {
+  return row.ready && !(row.value->in_store && row.value->bytes.empty());
+}
 
 }  // namespace
 
 GetBatch::GetBatch(ProcessEngine& engine, std::span<const ObjectId> objects, bool whole)
-    : engine_(engine), objects_(objects), whole_(whole || objects.size() == 1), held_(objects.size(), 0) {
+    : engine_(engine),
+      objects_(objects),
+      whole_(whole || objects.size() == 1),
+      held_(objects.size(), 0) {
   if (!whole_) return;
   for (std::size_t i = 0; i < objects_.size(); ++i) hold(i);
 }

@@ -49,9 +49,9 @@ class GetBatch {
   const std::span<const ObjectId> objects_;
   const bool whole_;
   PooledVector<std::uint8_t> held_;  // by index
-  std::size_t size_ = 0;   // count of settled leading objects
-  std::size_t ahead_ = 0;  // first index from which no object is held
-  std::int64_t bytes_ = 0;  // bytes of settled objects
+  std::size_t size_ = 0;             // count of settled leading objects
+  std::size_t ahead_ = 0;            // first index from which no object is held
+  std::int64_t bytes_ = 0;           // bytes of settled objects
   std::uint32_t checks_ = 0;
   bool closed_ = false;
 };

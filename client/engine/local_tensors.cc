@@ -18,7 +18,8 @@ using PublicKind = detail::ErrorKind;
 
 constexpr std::size_t remembered_failures = 1024;
 constexpr std::size_t most_blocks = 1024;
-constexpr std::string_view why_sealed_in_place = "it was pulled from where it was made, and others may read it there";
+constexpr std::string_view why_sealed_in_place =
+    "it was pulled from where it was made, and others may read it there";
 
 // Allocates large tensors where other processes of this machine can map them.
 class ArenaMemory final : public detail::TensorMemory {
@@ -37,7 +38,9 @@ class ArenaMemory final : public detail::TensorMemory {
 };
 
 // True if the requested transport allows readers to map the memory.
-bool may_be_mapped(const TransportPreference& wish) { return !wish.named || *wish.named == DirectPath::shm; }
+bool may_be_mapped(const TransportPreference& wish) {
+  return !wish.named || *wish.named == DirectPath::shm;
+}
 
 void set_share(TransferRecord& record, const exchange::Share& share) {
   record.holder = share.holder;
@@ -123,7 +126,8 @@ struct LocalTensors::Lease {
   }
 };
 
-LocalTensors::LocalTensors(std::shared_ptr<ProcessEngine> engine, exchange::ExchangeOptions options, Callbacks callbacks)
+LocalTensors::LocalTensors(std::shared_ptr<ProcessEngine> engine, exchange::ExchangeOptions options,
+                           Callbacks callbacks)
     : shared_engine_(std::move(engine)),
       engine_(*shared_engine_),
       options_(std::move(options)),
@@ -133,26 +137,28 @@ LocalTensors::LocalTensors(std::shared_ptr<ProcessEngine> engine, exchange::Exch
   if (options_.gpus) set_device_memory(options_.gpus->memory());
   detail::on_landing([this](const detail::Landing& landing) { landed(landing); });
   const auto held = engine_.lock();
-  engine_.on_tensors({.unneeded = [this](ObjectId object) { unneeded(object); },
-                      .dead = [this](const std::vector<ProcessId>& processes) {
-                        std::erase_if(blocks_, [&](const auto& each) {
-                          return std::ranges::find(processes, each.first.first) != processes.end();
-                        });
-                        if (exchange_) exchange_->dead(processes);
-                      },
-                      .asked = [this](const TransfersRequest& asked) { return told(asked); },
-                      .head_back =
-                          [this] {
-                            counts_due_ = !books_.empty();
-                            hand_on_counts();
-                          },
-                      .store_lost = [this] { publish_again(); },
-                      .trust =
-                          [this](const std::string& ticket, const std::vector<std::string>& revoked_keys) {
-                            options_.ticket = ticket;
-                            options_.revoked_keys.add(revoked_keys);
-                            if (exchange_) exchange_->trust(ticket, revoked_keys);
-                          }});
+  engine_.on_tensors(
+      {.unneeded = [this](ObjectId object) { unneeded(object); },
+       .dead =
+           [this](const std::vector<ProcessId>& processes) {
+             std::erase_if(blocks_, [&](const auto& each) {
+               return std::ranges::find(processes, each.first.first) != processes.end();
+             });
+             if (exchange_) exchange_->dead(processes);
+           },
+       .asked = [this](const TransfersRequest& asked) { return told(asked); },
+       .head_back =
+           [this] {
+             counts_due_ = !books_.empty();
+             hand_on_counts();
+           },
+       .store_lost = [this] { publish_again(); },
+       .trust =
+           [this](const std::string& ticket, const std::vector<std::string>& revoked_keys) {
+             options_.ticket = ticket;
+             options_.revoked_keys.add(revoked_keys);
+             if (exchange_) exchange_->trust(ticket, revoked_keys);
+           }});
 }
 
 LocalTensors::~LocalTensors() {
@@ -175,7 +181,9 @@ void LocalTensors::open_devices() {
   if (options_.gpus) (void)options_.gpus->open();  // the paths report the reason of a failure
 }
 
-bool LocalTensors::would_open_devices() const { return !exchange_ && options_.gpus && !options_.gpus->is_open(); }
+bool LocalTensors::would_open_devices() const {
+  return !exchange_ && options_.gpus && !options_.gpus->is_open();
+}
 
 Result<void> LocalTensors::prepare() {
   if (exchange_) return {};
@@ -189,21 +197,28 @@ Result<void> LocalTensors::prepare() {
   auto started = exchange::TensorExchange::start(
       std::move(options),
       {.arrived = [this](exchange::PullResult arrival) { arrived(std::move(arrival)); },
-       .store = [this](ObjectId object, const SourceRegion& elements, std::shared_ptr<const void> owner) {
-         const auto held = engine_.lock();
-         if (ending_) return;
-         const auto lane = elements.place.on_host() ? std::nullopt : options_.gpus->lane_of(to_string(elements.place.device));
-         to_store_.push_back({object, elements.bytes, lane ? static_cast<int>(*lane) : on_host, std::move(owner)});
-         if (!storing_.joinable()) storing_ = std::thread([this] { write_to_store(); });
-         engine_.notify();
-       },
-       .woken = [this] {
-         const auto held = engine_.lock();
-         hand_on_counts();
-       }});
+       .store =
+           [this](ObjectId object, const SourceRegion& elements,
+                  std::shared_ptr<const void> owner) {
+             const auto held = engine_.lock();
+             if (ending_) return;
+             const auto lane = elements.place.on_host()
+                                   ? std::nullopt
+                                   : options_.gpus->lane_of(to_string(elements.place.device));
+             to_store_.push_back({object, elements.bytes, lane ? static_cast<int>(*lane) : on_host,
+                                  std::move(owner)});
+             if (!storing_.joinable()) storing_ = std::thread([this] { write_to_store(); });
+             engine_.notify();
+           },
+       .woken =
+           [this] {
+             const auto held = engine_.lock();
+             hand_on_counts();
+           }});
   if (!started) return started.error();
   exchange_ = std::move(*started);
-  if (exchange_->arena()) detail::use_tensor_memory(std::make_shared<ArenaMemory>(exchange_->arena()));
+  if (exchange_->arena())
+    detail::use_tensor_memory(std::make_shared<ArenaMemory>(exchange_->arena()));
   return {};
 }
 
@@ -220,7 +235,8 @@ void LocalTensors::return_turn(std::uint64_t claim) {
 
 // ---- tensors of this process ------------------------------------------------------------------
 
-Result<RefRecord> LocalTensors::keep(const detail::TensorParts& parts, const TransportPreference& wish) {
+Result<RefRecord> LocalTensors::keep(const detail::TensorParts& parts,
+                                     const TransportPreference& wish) {
   if (auto prepared = prepare(); !prepared) return prepared.error();
   const ProcessId process = engine_.core().options().process;
   const auto object = ObjectId::derived(process, "tensor", made_++);
@@ -232,12 +248,15 @@ Result<RefRecord> LocalTensors::keep(const detail::TensorParts& parts, const Tra
   std::string uuid;
   if (device.kind != Device::cpu) {
     const auto index = static_cast<std::size_t>(device.index);
-    if (!options_.gpus || index >= options_.gpus->devices().size() || !options_.gpus->devices()[index].arena) {
-      return failure(ErrorCode::invalid_argument, "a tensor of a device that this process has no lease on");
+    if (!options_.gpus || index >= options_.gpus->devices().size() ||
+        !options_.gpus->devices()[index].arena) {
+      return failure(ErrorCode::invalid_argument,
+                     "a tensor of a device that this process has no lease on");
     }
     const auto& own = options_.gpus->devices()[index];
     uuid = own.uuid;
-    if (const auto file = own.arena->file_of(bytes.data())) elements = region_of(own.context->uuid(), bytes, *file);
+    if (const auto file = own.arena->file_of(bytes.data()))
+      elements = region_of(own.context->uuid(), bytes, *file);
     elements.place = {MemoryKind::device, own.context->uuid()};
   } else if (exchange_->arena()) {
     elements.file = exchange_->arena()->file_of(bytes);
@@ -254,7 +273,8 @@ Result<RefRecord> LocalTensors::keep(const detail::TensorParts& parts, const Tra
   }
   record.device = std::move(uuid);
   const auto reader = [object] {
-    return "others may read it: it was returned or put by reference, and that value is still referred to (tensor " +
+    return "others may read it: it was returned or put by reference, and that value is still "
+           "referred to (tensor " +
            object.brief() + ")";
   };
   auto hold = wish.sharing == ElementSharing::alias ? parts.storage->look_on(range, reader)
@@ -263,7 +283,8 @@ Result<RefRecord> LocalTensors::keep(const detail::TensorParts& parts, const Tra
   kept_[object] = {parts.storage, range.begin, false, ref.tensor->size_bytes, order};
   kept_by_age_[order] = object;
   kept_bytes_ += ref.tensor->size_bytes;
-  exchange_->publish(object, elements, make_pooled<Publication>(parts.storage, std::move(hold), freed_));
+  exchange_->publish(object, elements,
+                     make_pooled<Publication>(parts.storage, std::move(hold), freed_));
   engine_.step(KeepTensor{ref});
   return ref;
 }
@@ -283,7 +304,9 @@ ResidentResults LocalTensors::residence() const {
 
 bool LocalTensors::can_be_seen(const detail::TensorParts& parts) const {
   if (!exchange_ || !exchange_->arena()) return false;
-  return exchange_->arena()->file_of({parts.storage->bytes(), parts.storage->size_bytes()}).has_value();
+  return exchange_->arena()
+      ->file_of({parts.storage->bytes(), parts.storage->size_bytes()})
+      .has_value();
 }
 
 // With the engine's lock held. The last share of the program's memory may be freed here, so that
@@ -295,7 +318,8 @@ void LocalTensors::unneeded(ObjectId object) {
   kept_by_age_.erase(kept.mapped().order);
   auto never_read = exchange_ ? exchange_->retire(object) : nullptr;
   if (never_read) {
-    std::const_pointer_cast<Publication>(std::static_pointer_cast<const Publication>(never_read))->end();
+    std::const_pointer_cast<Publication>(std::static_pointer_cast<const Publication>(never_read))
+        ->end();
     constexpr long ours = 2;  // the registered share and the offered share
     if (kept.mapped().storage.use_count() <= ours) {
       (void)engine_.loop().post([storage = std::move(kept.mapped().storage), never_read] {});
@@ -323,7 +347,8 @@ bool LocalTensors::evacuated() const {
 // ---- tensors of other processes ---------------------------------------------------------------
 
 detail::ApartTensor LocalTensors::find(ObjectId object) {
-  if (const auto own = kept_.find(object); own != kept_.end()) return {own->second.storage, own->second.byte_offset};
+  if (const auto own = kept_.find(object); own != kept_.end())
+    return {own->second.storage, own->second.byte_offset};
   const auto at = here_.find(object);
   if (at == here_.end()) return {};
   auto storage = at->second.lock();
@@ -332,11 +357,13 @@ detail::ApartTensor LocalTensors::find(ObjectId object) {
 }
 
 bool LocalTensors::has_made(const RefRecords& tensors) const {
-  return std::ranges::all_of(tensors, [&](const RefRecord& each) { return kept_.contains(each.object); });
+  return std::ranges::all_of(tensors,
+                             [&](const RefRecord& each) { return kept_.contains(each.object); });
 }
 
 LocalTensors::PullPtr LocalTensors::pull(const RefRecords& tensors, bool arguments,
-                                     const std::optional<TransportPreference>& wish, std::optional<int> device) {
+                                         const std::optional<TransportPreference>& wish,
+                                         std::optional<int> device) {
   const auto pull = make_pooled<Pull>();
   RefRecords wanted;
   for (RefRecord ref : tensors) {
@@ -356,7 +383,8 @@ LocalTensors::PullPtr LocalTensors::pull(const RefRecords& tensors, bool argumen
       pull->got.push_back(std::move(there.storage));
       continue;
     }
-    const bool twice = std::ranges::any_of(wanted, [&](const RefRecord& each) { return each.object == ref.object; });
+    const bool twice = std::ranges::any_of(
+        wanted, [&](const RefRecord& each) { return each.object == ref.object; });
     if (twice) continue;
     if (wish) {
       TensorRecord wished = *ref.tensor;  // the record is shared, also with other threads
@@ -408,8 +436,8 @@ bool LocalTensors::see_in_place(Pull& pull, const RefRecord& ref) {
   transfer.holder = ref.owner;
   transfer.ended = monotonic_now();
   note(std::move(transfer));
-  got(pull, ref.object, {.bytes = whole.subspan(record.block_offset, size), .owner = nullptr}, lease(ref.object, std::move(mapping), false),
-      why_sealed_in_place);
+  got(pull, ref.object, {.bytes = whole.subspan(record.block_offset, size), .owner = nullptr},
+      lease(ref.object, std::move(mapping), false), why_sealed_in_place);
   return true;
 }
 
@@ -419,13 +447,16 @@ void LocalTensors::remember_block(const RefRecord& ref, const exchange::Elements
   const TensorRecord& record = *ref.tensor;
   const auto whole = elements.file.bytes;
   const auto size = elements.bytes.size();
-  if (record.block == 0 || record.block_offset > whole.size() || size > whole.size() - record.block_offset) return;
+  if (record.block == 0 || record.block_offset > whole.size() ||
+      size > whole.size() - record.block_offset)
+    return;
   if (whole.data() + record.block_offset != elements.bytes.data()) return;
   std::erase_if(blocks_, [](const auto& each) { return each.second.mapping.expired(); });
   if (blocks_.size() < most_blocks) blocks_[{ref.owner, record.block}] = elements.file;
 }
 
-std::shared_ptr<const void> LocalTensors::lease(ObjectId object, std::shared_ptr<const void> elements, bool viewed) {
+std::shared_ptr<const void> LocalTensors::lease(ObjectId object,
+                                                std::shared_ptr<const void> elements, bool viewed) {
   engine_.retain(object);
   auto lease = std::make_shared<Lease>();
   lease->engine = shared_engine_;
@@ -512,8 +543,10 @@ void LocalTensors::arrived(exchange::PullResult arrival) {
     const Failure& why = std::get<Failure>(arrival.outcome);
     const std::string reasons = fmt::format("{}", fmt::join(record.refusals, "; "));
     detail::ErrorRecord error = make_error(
-        PublicKind::transfer, fmt::format("a tensor could not be brought here from process {}: {}{}{}; allow_fallback lets other paths be tried",
-                                          arrival.holder.brief(), why.text, reasons.empty() ? "" : ": ", reasons));
+        PublicKind::transfer,
+        fmt::format("a tensor could not be brought here from process {}: {}{}{}; allow_fallback "
+                    "lets other paths be tried",
+                    arrival.holder.brief(), why.text, reasons.empty() ? "" : ": ", reasons));
     error.cause = reasons.empty() ? why.text : reasons;
     error.reason = error.cause;
     // A rejection reason begins with its path.
@@ -542,15 +575,16 @@ void LocalTensors::fail(ObjectId object, detail::ErrorRecord error) {
   failed_[object] = std::move(error);
 }
 
-void LocalTensors::got(Pull& pull, ObjectId object, const exchange::Elements& elements, std::shared_ptr<const void> owner,
-                     std::string_view why_sealed) {
+void LocalTensors::got(Pull& pull, ObjectId object, const exchange::Elements& elements,
+                       std::shared_ptr<const void> owner, std::string_view why_sealed) {
   failed_.erase(object);
   // another pull completed first
   if (auto known = here_[object].lock()) return pull.got.push_back(std::move(known));
   auto* first = const_cast<std::byte*>(elements.bytes.data());  // the seal prevents writes
-  const Device device = elements.device == on_host ? Device() : Device{Device::cuda, elements.device};
-  auto storage = std::make_shared<detail::TensorStorage>(first, elements.bytes.size(), device, std::move(owner),
-                                                         why_sealed);
+  const Device device =
+      elements.device == on_host ? Device() : Device{Device::cuda, elements.device};
+  auto storage = std::make_shared<detail::TensorStorage>(first, elements.bytes.size(), device,
+                                                         std::move(owner), why_sealed);
   here_[object] = storage;
   pull.got.push_back(std::move(storage));
   std::erase_if(here_, [](const auto& each) { return each.second.expired(); });
@@ -558,9 +592,8 @@ void LocalTensors::got(Pull& pull, ObjectId object, const exchange::Elements& el
 
 bool LocalTensors::ready(Pull& pull) {
   if (pull.due > 0) return false;
-  const bool settled = std::ranges::all_of(pull.in_store, [&](const RefRecord& each) {
-    return engine_.core().settled(each.object);
-  });
+  const bool settled = std::ranges::all_of(
+      pull.in_store, [&](const RefRecord& each) { return engine_.core().settled(each.object); });
   if (!settled) return false;
   for (const RefRecord& each : std::exchange(pull.in_store, {})) take_from_store(pull, each);
   pulls_.erase(pull.wish);

@@ -14,15 +14,15 @@
 #include <thread>
 #include <vector>
 
-#include "client/engine/process_engine.h"
-#include "tensor/exchange/tensor_exchange.h"
 #include "base/model/resident_results.h"
+#include "client/engine/process_engine.h"
 #include "mobula/detail/error_record.h"
 #include "mobula/detail/wire.h"
 #include "mobula/tensor.h"
-#include "tensor/device_elements.h"
-#include "tensor/storage.h"
 #include "protocol/transfer_log.h"
+#include "tensor/device_elements.h"
+#include "tensor/exchange/tensor_exchange.h"
+#include "tensor/storage.h"
 
 namespace mobula::internal::client {
 
@@ -39,7 +39,8 @@ class LocalTensors {
     std::function<void()> freed;
   };
 
-  LocalTensors(std::shared_ptr<ProcessEngine> engine, exchange::ExchangeOptions options, Callbacks callbacks);
+  LocalTensors(std::shared_ptr<ProcessEngine> engine, exchange::ExchangeOptions options,
+               Callbacks callbacks);
   // Ends the exchange. Must be called without the lock.
   ~LocalTensors();
   LocalTensors(const LocalTensors&) = delete;
@@ -80,12 +81,12 @@ class LocalTensors {
   // when all have arrived.
   struct Pull {
     std::uint64_t wish = 0;
-    std::size_t due = 0;                             // count of incomplete pulls at the exchange
-    RefRecords in_store;                             // refs whose elements are read from the store
-    std::map<ObjectId, TransferRecord> records;      // transfer records of refs in `in_store`
-    RefRecords wanted;                               // refs requested from the exchange
-    PooledVector<ObjectId> held;                   // objects with one ref each, until dropped
-    PooledVector<ObjectId> lent;                   // arguments held by the caller
+    std::size_t due = 0;                         // count of incomplete pulls at the exchange
+    RefRecords in_store;                         // refs whose elements are read from the store
+    std::map<ObjectId, TransferRecord> records;  // transfer records of refs in `in_store`
+    RefRecords wanted;                           // refs requested from the exchange
+    PooledVector<ObjectId> held;                 // objects with one ref each, until dropped
+    PooledVector<ObjectId> lent;                 // arguments held by the caller
     PooledVector<std::shared_ptr<detail::TensorStorage>> got;  // kept until the values are read
   };
   using PullPtr = std::shared_ptr<Pull>;
@@ -94,8 +95,8 @@ class LocalTensors {
   // be passed to drop() with the lock held, and destroyed without it.
   // Device tensors are placed on `device` (an index of DeviceMemory); if unset, the default
   // destination of `get` applies.
-  PullPtr pull(const RefRecords& tensors, bool arguments, const std::optional<TransportPreference>& wish = {},
-               std::optional<int> device = {});
+  PullPtr pull(const RefRecords& tensors, bool arguments,
+               const std::optional<TransportPreference>& wish = {}, std::optional<int> device = {});
   // True if all pulls have completed or failed. Completed tensors are then available.
   bool ready(Pull& pull);
   // Ends the wait, or follows the read of the values.
@@ -149,19 +150,21 @@ class LocalTensors {
   void publish_again();
   bool see_in_place(Pull& pull, const RefRecord& ref);
   void remember_block(const RefRecord& ref, const exchange::Elements& elements);
-  std::shared_ptr<const void> lease(ObjectId object, std::shared_ptr<const void> elements, bool viewed);
+  std::shared_ptr<const void> lease(ObjectId object, std::shared_ptr<const void> elements,
+                                    bool viewed);
   void arrived(exchange::PullResult arrival);
   void note(TransferRecord record);
   TransfersReply told(const TransfersRequest& asked) const;
   void write_to_store();
   std::optional<Failure> write_one(ProcessEngine::Lock& lock, const ToStore& what);
-  std::optional<Failure> write_held(ProcessEngine::Lock& lock, const ToStore& what, std::int64_t size);
+  std::optional<Failure> write_held(ProcessEngine::Lock& lock, const ToStore& what,
+                                    std::int64_t size);
   void take_from_store(Pull& pull, const RefRecord& ref);
   void fail(ObjectId object, detail::ErrorRecord error);
   void want_early();
   void landed(const detail::Landing& landing);
-  void got(Pull& pull, ObjectId object, const exchange::Elements& elements, std::shared_ptr<const void> owner,
-           std::string_view why_sealed);
+  void got(Pull& pull, ObjectId object, const exchange::Elements& elements,
+           std::shared_ptr<const void> owner, std::string_view why_sealed);
 
   // shared; leases check whether it still exists
   const std::shared_ptr<ProcessEngine> shared_engine_;

@@ -16,7 +16,8 @@ TransfersReply LocalTensors::told(const TransfersRequest& asked) const {
   const Time now = monotonic_now();
   transfer::TransferReplyBuilder answer(asked);
   if (answer.asks_for_under_way()) {
-    for (const auto& row : exchange_ ? exchange_->under_way() : std::vector<exchange::TensorProgress::Row>{}) {
+    for (const auto& row :
+         exchange_ ? exchange_->under_way() : std::vector<exchange::TensorProgress::Row>{}) {
       TransferFact fact;
       fact.object = row.object;
       fact.holder = row.holder;
@@ -27,7 +28,8 @@ TransfersReply LocalTensors::told(const TransfersRequest& asked) const {
       fact.ago = now - row.wanted;
       fact.queued = row.began.value_or(now) - row.wanted;
       fact.moved = now - row.began.value_or(now);
-      if (!row.began) fact.refusals.emplace_back("it waits for its turn, or for a word from who has it");
+      if (!row.began)
+        fact.refusals.emplace_back("it waits for its turn, or for a word from who has it");
       answer.add(std::move(fact));
     }
   }

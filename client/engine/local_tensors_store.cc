@@ -49,15 +49,19 @@ std::optional<Failure> LocalTensors::write_one(ProcessEngine::Lock& lock, const 
   return failed;
 }
 
-std::optional<Failure> LocalTensors::write_held(ProcessEngine::Lock& lock, const ToStore& what, std::int64_t size) {
+std::optional<Failure> LocalTensors::write_held(ProcessEngine::Lock& lock, const ToStore& what,
+                                                std::int64_t size) {
   const auto& core = engine_.core();
   const Time until = monotonic_now() + capacity_timeout;
   auto room = engine_.reserve(lock, what.object, size, core.options().process, core.node());
-  while (!room && room.error().code == ErrorCode::resource_exhausted && monotonic_now() < until && !ending_) {
+  while (!room && room.error().code == ErrorCode::resource_exhausted && monotonic_now() < until &&
+         !ending_) {
     engine_.wait(lock, monotonic_now() + room_again_after, [this] { return ending_; });
     room = engine_.reserve(lock, what.object, size, core.options().process, core.node());
   }
-  if (!room) return room.error().code == ErrorCode::already_exists ? std::nullopt : std::optional(room.error());
+  if (!room)
+    return room.error().code == ErrorCode::already_exists ? std::nullopt
+                                                          : std::optional(room.error());
   lock.unlock();
   Result<void> copied;
   if (what.device == on_host) {
@@ -81,17 +85,23 @@ void LocalTensors::take_from_store(Pull& pull, const RefRecord& ref) {
   record.ended = monotonic_now();
   if (row != nullptr && row->readable && view && !is_error && view->bytes().size() == size) {
     const auto bytes = view->bytes();
-    got(pull, ref.object, {.bytes = bytes, .owner = nullptr}, lease(ref.object, std::make_shared<SlabView>(std::move(*view)), true),
+    got(pull, ref.object, {.bytes = bytes, .owner = nullptr},
+        lease(ref.object, std::make_shared<SlabView>(std::move(*view)), true),
         "it was read from an object, which others read as well");
     note(std::move(record));
     return;  // still wanted, which pins it
   }
   std::string why = "the runtime was shut down";
   if (row != nullptr && row->reading->failure) why = row->reading->failure->text;
-  if (is_error) why = error_of(*row->value, row->value->bytes.empty() && view ? view->bytes() : row->value->bytes.bytes()).message;
-  auto error = make_error(detail::ErrorKind::object_lost,
-                          fmt::format("the elements of a tensor of process {} are lost: {}{}{}", ref.owner.brief(), why,
-                                      record.refusals.empty() ? "" : "; before that: ", fmt::join(record.refusals, "; ")));
+  if (is_error)
+    why = error_of(*row->value,
+                   row->value->bytes.empty() && view ? view->bytes() : row->value->bytes.bytes())
+              .message;
+  auto error = make_error(
+      detail::ErrorKind::object_lost,
+      fmt::format(
+          "the elements of a tensor of process {} are lost: {}{}{}", ref.owner.brief(), why,
+          record.refusals.empty() ? "" : "; before that: ", fmt::join(record.refusals, "; ")));
   error.cause = why;
   fail(ref.object, std::move(error));
   record.failed = true;

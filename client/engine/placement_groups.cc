@@ -25,7 +25,8 @@ GroupStrategy strategy_of(mobula::Strategy strategy) {
 }
 
 mobula::Strategy strategy_named(const std::string& name) {
-  for (const auto each : {mobula::Strategy::spread, mobula::Strategy::strict_pack, mobula::Strategy::strict_spread}) {
+  for (const auto each :
+       {mobula::Strategy::spread, mobula::Strategy::strict_pack, mobula::Strategy::strict_spread}) {
     if (name == to_string(strategy_of(each))) return each;
   }
   return mobula::Strategy::pack;
@@ -120,9 +121,9 @@ Answer<PlacementGroup> ProcessRuntime::get_group(std::string_view name,
     const auto id = bits_from_hex(info.id);
     if (id) return PlacementGroup(raw(*id), info.bundles, info.strategy);
   }
-  return make_error(detail::ErrorKind::not_found, "no placement group is named '" +
-                                                      std::string(name) + "' in namespace '" +
-                                                      searched + "'");
+  return make_error(
+      detail::ErrorKind::not_found,
+      "no placement group is named '" + std::string(name) + "' in namespace '" + searched + "'");
 }
 
 }  // namespace mobula::internal::client

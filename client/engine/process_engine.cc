@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "base/stderr_queue.h"
-#include "protocol/messages/core_records.h"
 #include "protocol/codec/messages.h"
+#include "protocol/messages/core_records.h"
 #include "protocol/tickets/ticket.h"
 
 namespace mobula::internal::client {
@@ -37,7 +37,8 @@ ProcessEngine::ProcessEngine(EngineOptions options, EngineHooks hooks,
   endpoint_.process = options_.core.process;
 }
 
-Result<std::unique_ptr<ProcessEngine>> ProcessEngine::start(EngineOptions options, EngineHooks hooks,
+Result<std::unique_ptr<ProcessEngine>> ProcessEngine::start(EngineOptions options,
+                                                            EngineHooks hooks,
                                                             std::unique_ptr<ProcessSockets> sockets,
                                                             Fd agent, Attached attached) {
   std::unique_ptr<ProcessEngine> engine(
@@ -109,7 +110,8 @@ Result<void> ProcessEngine::open(Fd agent) {
     if (seen == ProbeOutcome::refused) stream_over(peer);
   };
   sockets_->serve(std::move(callbacks));
-  sockets_->thread().lend({.let_go = [this] { loop_let_go(); }, .back = [this] { loop_is_back(); }});
+  sockets_->thread().lend(
+      {.let_go = [this] { loop_let_go(); }, .back = [this] { loop_is_back(); }});
   return open_link(std::move(agent));
 }
 
@@ -178,10 +180,16 @@ void ProcessEngine::count(bool (ClientCore::*quietly)(ObjectId), ObjectId object
   if (recorded || !(core_.*quietly)(object)) step(Counted{object});
 }
 
-void ProcessEngine::retain(ObjectId object) { count<RetainRef>(&ClientCore::retain_quietly, object); }
-void ProcessEngine::release(ObjectId object) { count<ReleaseRef>(&ClientCore::release_quietly, object); }
+void ProcessEngine::retain(ObjectId object) {
+  count<RetainRef>(&ClientCore::retain_quietly, object);
+}
+void ProcessEngine::release(ObjectId object) {
+  count<ReleaseRef>(&ClientCore::release_quietly, object);
+}
 void ProcessEngine::want(ObjectId object) { count<WantObject>(&ClientCore::want_quietly, object); }
-void ProcessEngine::unwant(ObjectId object) { count<UnwantObject>(&ClientCore::unwant_quietly, object); }
+void ProcessEngine::unwant(ObjectId object) {
+  count<UnwantObject>(&ClientCore::unwant_quietly, object);
+}
 
 void ProcessEngine::carry_out(std::vector<Command>& commands) {
   for (auto& command : commands) {
@@ -241,8 +249,10 @@ void ProcessEngine::carry_out(RoomMade& room) {
 }
 
 // The value as this process maps it, whatever happened to its store.
-std::span<const std::byte> ProcessEngine::mapped_bytes(ObjectId object, const SlabRange& place) const {
-  if (const auto read = readable_.find(object); read != readable_.end()) return read->second.bytes();
+std::span<const std::byte> ProcessEngine::mapped_bytes(ObjectId object,
+                                                       const SlabRange& place) const {
+  if (const auto read = readable_.find(object); read != readable_.end())
+    return read->second.bytes();
   const auto slab = writable_.find(place.slab);
   if (slab == writable_.end()) return {};
   const auto bytes = slab->second.bytes(static_cast<std::uint64_t>(place.offset),
@@ -274,8 +284,7 @@ void ProcessEngine::rearm() {
 void ProcessEngine::agent_frame(LocalFrame frame) {
   auto message = decode<AgentToProcess>(frame.bytes);
   if (!message) {
-    print_stderr("mobula: the agent sent what cannot be read: {}",
-                 message.error().text);
+    print_stderr("mobula: the agent sent what cannot be read: {}", message.error().text);
     return;
   }
   const auto held = lock();
@@ -287,7 +296,8 @@ void ProcessEngine::agent_frame(LocalFrame frame) {
   if (rings_.doorbell() != nullptr) broken(rings_.collect_all(hearer_));
   if (const auto* ended = std::get_if<RingEnded>(&*message)) return ring_ended(ended->ring);
   take_descriptor(*message, std::move(frame.fds));
-  if (const auto* retire = std::get_if<UnmapSlabRequest>(&*message)) return retire_slab(retire->slab);
+  if (const auto* retire = std::get_if<UnmapSlabRequest>(&*message))
+    return retire_slab(retire->slab);
   if (const auto* lines = std::get_if<LogLines>(&*message)) {
     for (const auto& line : lines->lines) {
       print_stderr("({}) {}", lines->source, line);
@@ -333,8 +343,8 @@ void ProcessEngine::take_descriptor(const AgentToProcess& message, std::vector<F
                           : slabs_.view(place_of(readable->place), fds.front().get(),
                                         static_cast<std::uint64_t>(readable->slab_bytes));
   if (!view) {
-    print_stderr("mobula: object {} cannot be mapped: {}",
-                 readable->object.brief(), view.error().text);
+    print_stderr("mobula: object {} cannot be mapped: {}", readable->object.brief(),
+                 view.error().text);
     return;
   }
   mapped_.try_emplace(readable->place.slab, *view);
@@ -357,12 +367,14 @@ HandedOver ProcessEngine::hand_over(RefRecords refs, ProcessId owner, NodeId hom
 
 Result<std::span<std::byte>> ProcessEngine::reserve(Lock& lock, ObjectId object,
                                                     std::int64_t size_bytes, ProcessId owner,
-                                                    NodeId home, const std::function<bool()>& abandoned) {
+                                                    NodeId home,
+                                                    const std::function<bool()>& abandoned) {
   step(ReserveRoom{object, size_bytes, owner, home});
   const auto answered = [&] { return rooms_.contains(object); };
   // An agent with free memory replies before this deadline, also if the task was cancelled and
   // stores a partial value.
-  if (!wait(lock, abandoned ? std::optional(monotonic_now() + answer_delay) : std::nullopt, answered)) {
+  if (!wait(lock, abandoned ? std::optional(monotonic_now() + answer_delay) : std::nullopt,
+            answered)) {
     wait(lock, std::nullopt, [&] { return answered() || abandoned(); });
   }
   const auto at = rooms_.find(object);
@@ -406,12 +418,14 @@ void ProcessEngine::tell_last_spans() {
   SpansRequest asked;
   asked.limit = last_spans;
   tell_spans(asked);
-  if (auto failures = core_.unreported_failures(); !failures.tasks.empty()) step(AskHead{std::move(failures)});
+  if (auto failures = core_.unreported_failures(); !failures.tasks.empty())
+    step(AskHead{std::move(failures)});
 }
 
 void ProcessEngine::tell_spans(const SpansRequest& asked) {
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
-  SpanAnswer answer(monotonic_now(), std::chrono::duration_cast<std::chrono::microseconds>(wall).count(), asked);
+  SpanAnswer answer(monotonic_now(),
+                    std::chrono::duration_cast<std::chrono::microseconds>(wall).count(), asked);
   answer.add(core_.owned_calls());
   if (hooks_.add_spans) hooks_.add_spans(answer);
   TransfersRequest transfers;

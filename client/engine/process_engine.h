@@ -22,11 +22,10 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "client/core/client_core.h"
-#include "transport/bus/process_sockets.h"
-#include "client/engine/spin_then_park.h"
-#include "client/engine/ring_links.h"
 #include "client/engine/armed_deadline.h"
+#include "client/engine/ring_links.h"
 #include "client/engine/span_answer.h"
+#include "client/engine/spin_then_park.h"
 #include "protocol/codec/encoder.h"
 #include "protocol/messages/local_control.h"
 #include "protocol/recording/recorder.h"
@@ -34,6 +33,7 @@
 #include "store/fresh_pages.h"
 #include "store/slab.h"
 #include "store/slab_cache.h"
+#include "transport/bus/process_sockets.h"
 #include "transport/local/local_link.h"
 
 namespace mobula::internal::client {
@@ -43,7 +43,7 @@ struct EngineOptions {
   std::string ticket;    // presented to executors
   RecordOptions record;  // recording of the core's inputs
   std::string record_role = "driver";
-  Duration ring_idle = 30s;  // idle time after which rings to executors are closed
+  Duration ring_idle = 30s;      // idle time after which rings to executors are closed
   Duration longest_spin = 50us;  // longest spin of a leader, unless the agent sets it
 };
 
@@ -51,12 +51,13 @@ struct EngineOptions {
 struct TensorHooks {
   std::function<void(ObjectId)> unneeded;
   std::function<void(const std::vector<ProcessId>&)> dead;  // processes whose death was published
-  std::function<TransfersReply(const TransfersRequest&)> asked;   // request of the head
-  std::function<void()> head_back;                           // the head may be a new one
+  std::function<TransfersReply(const TransfersRequest&)> asked;  // request of the head
+  std::function<void()> head_back;                               // the head may be a new one
   // lost with the agent of the node; the store of its successor is empty
   std::function<void()> store_lost;
   // Ticket that this process presents, and newly revoked keys.
-  std::function<void(const std::string& ticket, const std::vector<std::string>& revoked_keys)> trust;
+  std::function<void(const std::string& ticket, const std::vector<std::string>& revoked_keys)>
+      trust;
 };
 
 // Callbacks of an executor. Unless stated otherwise they run with the lock held on the loop thread.
@@ -115,7 +116,8 @@ class ProcessEngine {
   // Waits until `ready` or the deadline, without the lock. True if ready or if the engine stops. A
   // thread that waits for calls may use coalesced wake-ups.
   using Until = SpinThenPark::Until;
-  bool wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready, Until until = Until::rung);
+  bool wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready,
+            Until until = Until::rung);
   // Called by a thread that submits or replies and does not wait yet. It reads the rings, and sends
   // pending messages if that is worthwhile or `at_once`, so that no other thread is woken. May
   // release the lock temporarily.
@@ -140,11 +142,11 @@ class ProcessEngine {
 
   // Reserves memory in the node's store. Blocks until the agent replies, or until `abandoned`
   // returns true (checked as in `wait`), which returns `cancelled`.
-  Result<std::span<std::byte>> reserve(Lock& lock, ObjectId object, std::int64_t size_bytes, ProcessId owner, NodeId home,
+  Result<std::span<std::byte>> reserve(Lock& lock, ObjectId object, std::int64_t size_bytes,
+                                       ProcessId owner, NodeId home,
                                        const std::function<bool()>& abandoned = {});
   // The bytes are written. With `wait_sealed`, returns once the hold of the owner is confirmed.
-  void seal(Lock& lock, ObjectId object, bool is_error, RefRecords contained,
-            bool wait_sealed);
+  void seal(Lock& lock, ObjectId object, bool is_error, RefRecords contained, bool wait_sealed);
   // The bytes of an object that is readable here according to the core.
   std::optional<SlabView> view(ObjectId object) const;
 
@@ -210,8 +212,10 @@ class ProcessEngine {
   RingLinks::Hearer make_hearer();
   // Reads the rings; with the lock held, on the leader's thread.
   void drain_rings();
-  void lead(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& done, Until until);
-  void sleep(Lock& lock, Doorbell& bell, const SpinBudget* page, std::optional<Duration> at_most, Until until);
+  void lead(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& done,
+            Until until);
+  void sleep(Lock& lock, Doorbell& bell, const SpinBudget* page, std::optional<Duration> at_most,
+             Until until);
   void lead_by_loop();
   void guard_doorbell();
   void no_waiter_leads();
@@ -253,20 +257,20 @@ class ProcessEngine {
   std::map<ProcessId, std::vector<Bytes>> to_executors_;  // frames not sent yet, batched by message
   std::map<PeerHandle, std::vector<Bytes>> to_callers_;
   std::size_t gathered_bytes_ = 0;
-  bool unanswered_ = false;   // calls were sent since the last message of an executor
+  bool unanswered_ = false;    // calls were sent since the last message of an executor
   bool over_sockets_ = false;  // streams use sockets: a waiting thread runs the loop
-  std::thread::id turner_;    // thread that runs a borrowed loop
+  std::thread::id turner_;     // thread that runs a borrowed loop
   bool leader_has_loop_ = false;
   RingLinks rings_;
   Encoder encode_frame_;  // member only to reuse its memory
   const RingLinks::Hearer hearer_;
   enum class Leader { nobody, waiter, loop };
   Leader leader_ = Leader::nobody;
-  bool leader_sleeps_ = false;    // the leader is a waiting thread and is without the lock
+  bool leader_sleeps_ = false;  // the leader is a waiting thread and is without the lock
   // How often a waiting thread became the leader, and the count at the last check of the guard.
   std::uint64_t times_led_ = 0, guard_saw_ = 0;
-  bool guarded_ = false;          // the loop will check whether any thread leads
-  int followers_ = 0;             // count of waiting threads that do not lead
+  bool guarded_ = false;                         // the loop will check whether any thread leads
+  int followers_ = 0;                            // count of waiting threads that do not lead
   std::shared_ptr<const SpinBudget> spin_page_;  // shared with spinning threads when replaced
   SpinThenPark leader_sleep_;
   std::uint64_t calls_heard_ = 0;
@@ -281,12 +285,12 @@ class ProcessEngine {
   bool stopping_ = false;
   ArmedDeadline ring_time_;  // deadline of the timer, which flush() arms
   std::map<ObjectId, RoomMade> rooms_;
-  std::map<ObjectId, bool> sealed_;            // awaited seals
+  std::map<ObjectId, bool> sealed_;  // awaited seals
   std::map<std::uint64_t, WritableSlab> writable_;
   FreshPages fresh_pages_;  // populates the pages of writable slabs
   SlabCache slabs_;
-  std::map<std::uint64_t, SlabView> mapped_;   // one view keeps each slab mapped until retired
-  std::set<std::uint64_t> lost_slabs_;         // slabs of a dead agent, unmapped after writes
+  std::map<std::uint64_t, SlabView> mapped_;  // one view keeps each slab mapped until retired
+  std::set<std::uint64_t> lost_slabs_;        // slabs of a dead agent, unmapped after writes
   std::map<ObjectId, SlabView> readable_;
   std::uint64_t next_request_ = 1;
   std::map<std::uint64_t, std::optional<HeadToProcess>> answers_;

@@ -1,8 +1,8 @@
 // Calls by ring, and the choice of the thread that reads the rings.
 #include <cstdio>
 
-#include "client/engine/process_engine.h"
 #include "base/stderr_queue.h"
+#include "client/engine/process_engine.h"
 #include "mobula/detail/stages.h"
 #include "protocol/codec/messages.h"
 
@@ -62,7 +62,8 @@ void ProcessEngine::use_doorbell(std::vector<Fd> fds) {
   const auto before = rings_.doorbell();
   spin_page_.reset();
   if (fds.size() == 3) {
-    if (auto page = SpinBudget::open(fds[2].get())) spin_page_ = std::make_shared<const SpinBudget>(std::move(*page));
+    if (auto page = SpinBudget::open(fds[2].get()))
+      spin_page_ = std::make_shared<const SpinBudget>(std::move(*page));
     fds.pop_back();
   }
   if (const auto taken = rings_.use_doorbell(std::move(fds)); !taken) {
@@ -169,7 +170,8 @@ void ProcessEngine::notify() {
   if (leader_sleeps_ && !by_leader) rings_.doorbell()->ring_self();
 }
 
-bool ProcessEngine::wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready, Until until) {
+bool ProcessEngine::wait(Lock& lock, std::optional<Time> deadline,
+                         const std::function<bool()>& ready, Until until) {
   const auto done = [&] { return stopping_ || ready(); };
   const auto overdue = [&] { return deadline && monotonic_now() >= *deadline; };
   while (!done()) {
@@ -181,8 +183,8 @@ bool ProcessEngine::wait(Lock& lock, std::optional<Time> deadline, const std::fu
     }
     ++followers_;
     if (deadline) {
-      changed_.wait_until(lock, std::chrono::steady_clock::time_point{
-                                    std::chrono::nanoseconds(deadline->ns())});
+      changed_.wait_until(
+          lock, std::chrono::steady_clock::time_point{std::chrono::nanoseconds(deadline->ns())});
     } else {
       changed_.wait(lock);
     }
@@ -191,7 +193,8 @@ bool ProcessEngine::wait(Lock& lock, std::optional<Time> deadline, const std::fu
   return true;
 }
 
-void ProcessEngine::lead(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& done, Until until) {
+void ProcessEngine::lead(Lock& lock, std::optional<Time> deadline,
+                         const std::function<bool()>& done, Until until) {
   leader_ = Leader::waiter;
   ++times_led_;
   for (;;) {
@@ -204,7 +207,8 @@ void ProcessEngine::lead(Lock& lock, std::optional<Time> deadline, const std::fu
     if (over_sockets_ && !leader_has_loop_) leader_has_loop_ = sockets_->thread().borrow();
     rings_.flush_deferred_wakes();
     leader_sleeps_ = true;
-    const auto at_most = deadline ? std::optional<Duration>(*deadline - monotonic_now()) : std::nullopt;
+    const auto at_most =
+        deadline ? std::optional<Duration>(*deadline - monotonic_now()) : std::nullopt;
     if (leader_has_loop_) {
       turn(lock, bell.get(), page.get(), at_most.value_or(Duration::max()));
     } else {
@@ -218,8 +222,8 @@ void ProcessEngine::lead(Lock& lock, std::optional<Time> deadline, const std::fu
 }
 
 // Called by the leader. Releases the lock while it sleeps.
-void ProcessEngine::sleep(Lock& lock, Doorbell& bell, const SpinBudget* page, std::optional<Duration> at_most,
-                          Until until) {
+void ProcessEngine::sleep(Lock& lock, Doorbell& bell, const SpinBudget* page,
+                          std::optional<Duration> at_most, Until until) {
   lock.unlock();
   const bool napped = leader_sleep_.sleep(bell, page, at_most, until);
   lock.lock();
@@ -243,7 +247,8 @@ void ProcessEngine::attend(Lock& lock, bool at_once) {
     }
     no_waiter_leads();
   }
-  if (!worth_sending(at_once) || !sockets_->thread().unheld() || !sockets_->thread().borrow()) return;
+  if (!worth_sending(at_once) || !sockets_->thread().unheld() || !sockets_->thread().borrow())
+    return;
   turn(lock, nullptr, nullptr, Duration(0));
   sockets_->thread().give_back();
 }
@@ -253,9 +258,11 @@ void ProcessEngine::attend(Lock& lock, bool at_once) {
 void ProcessEngine::no_waiter_leads() {
   if (followers_ > 0) return changed_.notify_all();
   if (guarded_ || sockets_->thread().unheld()) return;
-  guarded_ = loop().post([this] {
-    if (guard_timer_) guard_timer_->arm(monotonic_now() + unled);
-  }).ok();
+  guarded_ = loop()
+                 .post([this] {
+                   if (guard_timer_) guard_timer_->arm(monotonic_now() + unled);
+                 })
+                 .ok();
 }
 
 // On the loop thread.
@@ -263,7 +270,8 @@ void ProcessEngine::guard_doorbell() {
   const auto held = lock();
   guarded_ = false;
   if (rings_.doorbell() == nullptr) return;
-  const bool led = std::exchange(guard_saw_, times_led_) != times_led_ || turner_ != std::thread::id();
+  const bool led =
+      std::exchange(guard_saw_, times_led_) != times_led_ || turner_ != std::thread::id();
   if (led) {
     guarded_ = true;
     guard_timer_->arm(monotonic_now() + unled);

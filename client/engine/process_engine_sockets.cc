@@ -1,9 +1,9 @@
 // Messages by socket: the thread that sends them, the time of sending, and incoming messages.
 #include <cstdio>
 
-#include "client/engine/process_engine.h"
 #include "base/stderr_queue.h"
 #include "base/time.h"
+#include "client/engine/process_engine.h"
 #include "protocol/codec/messages.h"
 
 namespace mobula::internal::client {
@@ -35,7 +35,6 @@ void ProcessEngine::tell_peer(PeerHandle peer, const Bytes& frame) {
   gather(to_callers_[peer], frame);
   schedule_flush();
 }
-
 
 // True if a thread that continues with other work sends now. While a message is in flight, calls
 // are batched: the thread that reads the reply sends them.
@@ -124,7 +123,8 @@ void ProcessEngine::flush() {
 void ProcessEngine::move_gathered(std::vector<Outgoing>& outbox) {
   if (!to_executors_.empty()) unanswered_ = true;
   for (auto& [executor, batches] : to_executors_) {
-    for (auto& bytes : batches) outbox.emplace_back(StreamFrames{endpoints_.at(executor), std::move(bytes)});
+    for (auto& bytes : batches)
+      outbox.emplace_back(StreamFrames{endpoints_.at(executor), std::move(bytes)});
   }
   for (auto& [peer, batches] : to_callers_) {
     for (auto& bytes : batches) outbox.emplace_back(PeerFrames{peer, std::move(bytes)});
@@ -158,7 +158,8 @@ void ProcessEngine::send_stream(const Endpoint& executor, const Bytes& frames) {
       const auto held = lock();
       ticket = ticket_;
     }
-    (void)(*bus)->send(*connected, encode(PeerHello{own_protocol.newest, options_.core.process, ticket}));
+    (void)(*bus)->send(*connected,
+                       encode(PeerHello{own_protocol.newest, options_.core.process, ticket}));
   }
   (void)(*bus)->send(at->second, frames);
 }
@@ -178,7 +179,8 @@ void ProcessEngine::bus_message(PeerHandle from, const PeerOrigin& origin,
   if (!frames) {
     // After a rejection the stream connects again, with the ticket that this process has then.
     if (const auto rejected = decode<CallerRejected>(bytes)) {
-      stream_over(from, fmt::format("{}; this machine's clock says {} ms", rejected->why, wall_clock_ms()));
+      stream_over(
+          from, fmt::format("{}; this machine's clock says {} ms", rejected->why, wall_clock_ms()));
     }
     return;  // malformed input of a peer: the session resends valid frames
   }

@@ -22,13 +22,16 @@ constexpr std::size_t most_prepared = 4096;
 }  // namespace
 
 ProcessRuntime::ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options)
-    : engine_(std::move(engine)), options_(std::move(options)), tensors_(engine_, options_.exchange, desk_callbacks()),
+    : engine_(std::move(engine)),
+      options_(std::move(options)),
+      tensors_(engine_, options_.exchange, desk_callbacks()),
       collectives_(std::make_shared<detail::CollectiveGroups>(desk_options())) {}
 
 // Called by operations, which keep this runtime alive.
 collective::DeskOptions ProcessRuntime::desk_options() {
   collective::DeskOptions options;
-  options.door.socket = options_.exchange.sockets.empty() ? std::string() : options_.exchange.sockets + ".c";
+  options.door.socket =
+      options_.exchange.sockets.empty() ? std::string() : options_.exchange.sockets + ".c";
   options.door.host_bind = options_.exchange.host_bind;
   options.door.fabric = options_.exchange.fabric;
   options.door.own_host = [this] {
@@ -56,7 +59,8 @@ std::shared_ptr<TaskContext> ProcessRuntime::task() const {
 
 // ---- submitting --------------------------------------------------------------------------------
 
-detail::Done ProcessRuntime::put_large(std::span<const detail::Argument> given, bool block, Puts& puts) {
+detail::Done ProcessRuntime::put_large(std::span<const detail::Argument> given, bool block,
+                                       Puts& puts) {
   const auto is_large = [](const detail::Argument& each) {
     return each.value != nullptr && each.value->size_bytes() > inline_value_limit;
   };
@@ -74,7 +78,8 @@ detail::Done ProcessRuntime::put_large(std::span<const detail::Argument> given, 
       puts.objects.emplace_back();
       continue;
     }
-    const auto stored = put_value(*argument.value, put_id(context->task, context->puts.fetch_add(1)));
+    const auto stored =
+        put_value(*argument.value, put_id(context->task, context->puts.fetch_add(1)));
     if (!stored.ok()) {
       const auto lock = engine_->lock();
       submitted(puts);
@@ -118,7 +123,8 @@ CopyOnWrite<Arguments> ProcessRuntime::arguments_of(ProcessEngine::Lock& lock,
   return arguments;
 }
 
-DemandClass ProcessRuntime::class_of(const detail::ResourceRequest& resources, std::int32_t max_calls) const {
+DemandClass ProcessRuntime::class_of(const detail::ResourceRequest& resources,
+                                     std::int32_t max_calls) const {
   return demand_class_of(resources, options_.job, options_.program, max_calls, options_.captured);
 }
 
@@ -140,8 +146,8 @@ std::size_t ProcessRuntime::Calls::row_hash() const {
 // Exactly the calls of actors name an actor, so all requests of such a function have one type.
 template <class Request, class Prepare>
 const ProcessRuntime::Prepared& ProcessRuntime::prepared(std::shared_ptr<const Request> request,
-                                                         const detail::FunctionKey& function, ActorId actor,
-                                                         Prepare prepare) {
+                                                         const detail::FunctionKey& function,
+                                                         ActorId actor, Prepare prepare) {
   Calls calls{request.get(), {ProgramId(bits(function.image)), function.offset}, actor};
   if (const Prepared* known = prepared_.find(calls)) return *known;
   if (prepared_.size() > most_prepared) {
@@ -150,7 +156,8 @@ const ProcessRuntime::Prepared& ProcessRuntime::prepared(std::shared_ptr<const R
   }
   auto& last = *last_prepared_.ensure({nullptr, calls.function, actor}).first;
   for (const Prepared* each : last) {
-    if (each != nullptr && *static_cast<const Request*>(each->request.get()) == *request) return *each;
+    if (each != nullptr && *static_cast<const Request*>(each->request.get()) == *request)
+      return *each;
   }
   Prepared fresh = prepare();
   fresh.request = std::move(request);
@@ -160,11 +167,11 @@ const ProcessRuntime::Prepared& ProcessRuntime::prepared(std::shared_ptr<const R
   return kept;
 }
 
-
 detail::Done ProcessRuntime::submit_task(const detail::TaskSubmission& submission) {
   detail::stages().pass(detail::Stage::submitted);
   Puts puts;
-  if (auto failed = put_large(submission.arguments, submission.request->block_on_limit, puts)) return *failed;
+  if (auto failed = put_large(submission.arguments, submission.request->block_on_limit, puts))
+    return *failed;
   const auto context = task();
   auto lock = engine_->lock();
   if (puts.bytes == 0) {
@@ -196,13 +203,15 @@ detail::Done ProcessRuntime::submit_task(const detail::TaskSubmission& submissio
   engine_->step(std::move(event));
   engine_->attend(lock);
   submitted(puts);
-  for (std::uint32_t i = 0; i < submission.results.size(); ++i) submission.results[i] = raw(result_id(id, i).bits());
+  for (std::uint32_t i = 0; i < submission.results.size(); ++i)
+    submission.results[i] = raw(result_id(id, i).bits());
   return std::nullopt;
 }
 
 Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation) {
   Puts puts;
-  if (auto failed = put_large(creation.arguments, creation.request->block_on_limit, puts)) return *failed;
+  if (auto failed = put_large(creation.arguments, creation.request->block_on_limit, puts))
+    return *failed;
   const auto context = task();
   const auto& request = *creation.request;
   auto lock = engine_->lock();
@@ -242,11 +251,16 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
 
   // The name decides which actor this is, so the reply of the head is awaited.
   std::optional<FindActorReply> found;
-  const auto waited = blocking_wait(lock, {"actor creation", [&] { return "the head has not said which actor has the name " + request.name; }, {}}, std::nullopt, [&] {
-    if (!found) found = engine_->found_instead(actor);
-    const auto* row = engine_->core().actor(actor);
-    return found.has_value() || row == nullptr || row->version > 0;
-  });
+  const auto waited = blocking_wait(
+      lock,
+      {"actor creation",
+       [&] { return "the head has not said which actor has the name " + request.name; },
+       {}},
+      std::nullopt, [&] {
+        if (!found) found = engine_->found_instead(actor);
+        const auto* row = engine_->core().actor(actor);
+        return found.has_value() || row == nullptr || row->version > 0;
+      });
   if (waited == Waited::cancelled) {
     engine_->step(ReleaseRef{handle_id(actor)});
     return cancelled_error("actor creation");
@@ -269,7 +283,9 @@ detail::Done ProcessRuntime::check_pending_calls(ProcessEngine::Lock& lock, Acto
   };
   auto limit = limit_of();
   if (!limit && core.pending_calls(actor) > 0) {
-    const auto reason = [&] { return "the head has not reported max_pending_calls of actor " + actor.hex(); };
+    const auto reason = [&] {
+      return "the head has not reported max_pending_calls of actor " + actor.hex();
+    };
     const auto waited = blocking_wait(lock, {"remote", reason, {}}, std::nullopt, [&] {
       limit = limit_of();
       return limit.has_value() || core.pending_calls(actor) == 0;
@@ -277,10 +293,11 @@ detail::Done ProcessRuntime::check_pending_calls(ProcessEngine::Lock& lock, Acto
     if (waited == Waited::cancelled) return cancelled_error("remote");
   }
   if (!limit || *limit < 0 || core.pending_calls(actor) < *limit) return std::nullopt;
-  return make_error(PublicKind::pending_limit,
-                    "call actor " + actor.hex() + ": this process has " + std::to_string(core.pending_calls(actor)) +
-                        " unfinished calls and max_pending_calls is " + std::to_string(*limit) +
-                        "; wait for some of them");
+  return make_error(PublicKind::pending_limit, "call actor " + actor.hex() + ": this process has " +
+                                                   std::to_string(core.pending_calls(actor)) +
+                                                   " unfinished calls and max_pending_calls is " +
+                                                   std::to_string(*limit) +
+                                                   "; wait for some of them");
 }
 
 detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
@@ -314,7 +331,8 @@ detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
   engine_->step(std::move(event));
   engine_->attend(lock);
   submitted(puts);
-  for (std::uint32_t i = 0; i < call.results.size(); ++i) call.results[i] = raw(result_id(id, i).bits());
+  for (std::uint32_t i = 0; i < call.results.size(); ++i)
+    call.results[i] = raw(result_id(id, i).bits());
   return std::nullopt;
 }
 

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "client/engine/local_tensors.h"
 #include "client/engine/process_engine.h"
 #include "client/engine/task_context.h"
-#include "client/engine/local_tensors.h"
 #include "client/engine/tensor_holders.h"
 #include "mobula/detail/runtime.h"
 
@@ -29,10 +29,10 @@ struct RuntimeOptions {
   JobId job;
   ProgramId program;
   std::string name_space;
-  Environment env;                       // in executors: environment of the job, for children too
+  Environment env;  // in executors: environment of the job, for children too
   std::int64_t max_pending_bytes = std::int64_t{1} << 30;
-  GroupPlacement captured;               // in executors: placement of children
-  std::shared_ptr<TaskContext> root;     // shared; context of threads outside of tasks
+  GroupPlacement captured;            // in executors: placement of children
+  std::shared_ptr<TaskContext> root;  // shared; context of threads outside of tasks
   // With the engine's lock held: the thread of this running call begins or ends a wait.
   std::function<void(std::uint64_t token, bool on)> blocked;
   exchange::ExchangeOptions exchange;  // tensor exchange; its node is the engine's node
@@ -55,7 +55,8 @@ class ProcessRuntime final : public detail::Runtime,
                                     const detail::PutRequest& request) override;
   detail::Done get(std::span<const detail::RawId> objects, const detail::GetRequest& request,
                    std::span<detail::StoredValue> values) override;
-  detail::Answer<std::size_t> get_some(std::span<const detail::RawId> objects, const detail::GetRequest& request,
+  detail::Answer<std::size_t> get_some(std::span<const detail::RawId> objects,
+                                       const detail::GetRequest& request,
                                        std::span<detail::StoredValue> values) override;
   detail::Answer<std::vector<bool>> wait(std::span<const detail::RawId> objects,
                                          std::size_t num_returns, const detail::Deadline& deadline,
@@ -94,8 +95,9 @@ class ProcessRuntime final : public detail::Runtime,
   detail::StoredValue stored_object(ProcessEngine::Lock& lock, ObjectId object);
   // The bytes of a result for the caller `owner`: in the record, or written to the store. Tasks
   // behind refs in stored bytes are handed over to the owner and appended to `given`.
-  detail::Answer<ValueRecord> store_result(const detail::Outgoing& value, const TransportPreference& wish, ObjectId object,
-                                   ProcessId owner, NodeId home, HandedOver& given);
+  detail::Answer<ValueRecord> store_result(const detail::Outgoing& value,
+                                           const TransportPreference& wish, ObjectId object,
+                                           ProcessId owner, NodeId home, HandedOver& given);
   // Requires the engine's lock.
   LocalTensors& tensors() { return tensors_; }
 
@@ -112,20 +114,22 @@ class ProcessRuntime final : public detail::Runtime,
   // Waits for max_pending_bytes before it stores values.
   detail::Done put_large(std::span<const detail::Argument> given, bool block, Puts& puts);
   void submitted(const Puts& puts);
-  CopyOnWrite<Arguments> arguments_of(ProcessEngine::Lock& lock, std::span<const detail::Argument> given,
-                                      const Puts& puts);
+  CopyOnWrite<Arguments> arguments_of(ProcessEngine::Lock& lock,
+                                      std::span<const detail::Argument> given, const Puts& puts);
   RefRecords tensors_of(std::span<const detail::RawId> objects);
   bool has_tensors(std::span<const detail::RawId> objects) const;
   LocalTensors::Callbacks desk_callbacks();
   Result<RefRecords> keep_tensors(const detail::Outgoing& value, const TransportPreference& wish);
   void release_kept(const RefRecords& kept);
   RefRecords records_of(ProcessEngine::Lock& lock, const std::vector<detail::ContainedRef>& refs,
-                                    std::span<const RefRecord> tensors = {});
-  detail::Answer<ObjectId> put_value(const detail::Outgoing& value, ObjectId object, const TransportPreference& wish = {});
+                        std::span<const RefRecord> tensors = {});
+  detail::Answer<ObjectId> put_value(const detail::Outgoing& value, ObjectId object,
+                                     const TransportPreference& wish = {});
   detail::Answer<ObjectId> put_written(const detail::Outgoing& value, ObjectId object,
                                        std::span<const RefRecord> tensors);
-  detail::Answer<ValueRecord> store_written(const detail::Outgoing& value, std::span<const RefRecord> tensors,
-                                            ObjectId object, ProcessId owner, NodeId home, HandedOver& given);
+  detail::Answer<ValueRecord> store_written(const detail::Outgoing& value,
+                                            std::span<const RefRecord> tensors, ObjectId object,
+                                            ProcessId owner, NodeId home, HandedOver& given);
   std::shared_ptr<const detail::ErrorRecord> find_tensors(const RefRecords& contained,
                                                           std::vector<detail::ApartTensor>& apart);
   detail::Done wait_for_room(ProcessEngine::Lock& lock, bool block, std::int64_t more = 0);
@@ -139,28 +143,32 @@ class ProcessRuntime final : public detail::Runtime,
     std::string_view operation;
     std::function<std::string()> reason;
     std::function<bool()> stalled = {};  // called at intervals; true ends the wait as ready
-    std::span<const detail::RawId> needed = {};  // objects without which it does not end; see BlockedOn
+    std::span<const detail::RawId> needed =
+        {};  // objects without which it does not end; see BlockedOn
   };
   // Waits until `ready`. A cancelled task does not wait: it gets `cancelled` at once, unless
   // `ready` holds. Prints one warning with the reason if the wait lasts longer than
   // `slow_wait_delay`.
-  Waited blocking_wait(ProcessEngine::Lock& lock, const WaitFor& what, const detail::Deadline& deadline,
-                       const std::function<bool()>& ready);
-  std::vector<TensorHolder> holders_of(ProcessEngine::Lock& lock, const detail::TensorStorage& storage);
+  Waited blocking_wait(ProcessEngine::Lock& lock, const WaitFor& what,
+                       const detail::Deadline& deadline, const std::function<bool()>& ready);
+  std::vector<TensorHolder> holders_of(ProcessEngine::Lock& lock,
+                                       const detail::TensorStorage& storage);
   std::string why_never_freed(ProcessEngine::Lock& lock, const detail::TensorStorage& storage,
                               const std::vector<TensorHolder>& holders);
   detail::ErrorRecord cancelled_error(std::string_view operation) const;
   std::string why_pending(std::span<const detail::RawId> objects);
   bool is_local(ObjectId object) const;
   detail::Done check_device(const detail::GetRequest& request);
-  detail::Answer<std::size_t> get_batch(std::span<const detail::RawId> objects, const detail::GetRequest& request,
+  detail::Answer<std::size_t> get_batch(std::span<const detail::RawId> objects,
+                                        const detail::GetRequest& request,
                                         std::span<detail::StoredValue> values, bool whole);
   using Pulls = std::vector<LocalTensors::PullPtr>;
   detail::Done pull_tensors(ProcessEngine::Lock& lock, std::span<const detail::RawId> objects,
                             const detail::GetRequest& request, Pulls& pulls,
                             const std::function<detail::Done()>& values_settled);
   DemandClass class_of(const detail::ResourceRequest& resources, std::int32_t max_calls) const;
-  CallForm form_of(CallKind kind, const detail::FunctionKey& function, std::size_t num_returns) const;
+  CallForm form_of(CallKind kind, const detail::FunctionKey& function,
+                   std::size_t num_returns) const;
 
   // Key of the cached constant parts of calls with one request of one function (of one actor).
   // Options written at the call site create a new request each time, so equal requests also share a
@@ -178,8 +186,8 @@ class ProcessRuntime final : public detail::Runtime,
     DemandClass demand_class;  // set for tasks
   };
   template <class Request, class Prepare>
-  const Prepared& prepared(std::shared_ptr<const Request> request, const detail::FunctionKey& function,
-                           ActorId actor, Prepare prepare);
+  const Prepared& prepared(std::shared_ptr<const Request> request,
+                           const detail::FunctionKey& function, ActorId actor, Prepare prepare);
 
   detail::Answer<std::string> read_state(const std::string& kind, const std::string& argument);
   collective::DeskOptions desk_options();

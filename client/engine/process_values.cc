@@ -94,7 +94,8 @@ LocalTensors::Callbacks ProcessRuntime::desk_callbacks() {
 // their elements. Each registered tensor has one ref, which the caller releases once the value has
 // its own. Tensors that are written carry their origin, so that readers in this process find the
 // same memory.
-Result<RefRecords> ProcessRuntime::keep_tensors(const detail::Outgoing& value, const TransportPreference& wish) {
+Result<RefRecords> ProcessRuntime::keep_tensors(const detail::Outgoing& value,
+                                                const TransportPreference& wish) {
   RefRecords kept;
   if (!wish.direct) return kept;
   const Origins origins = origins_of(wish.sharing);
@@ -145,7 +146,7 @@ void ProcessRuntime::release_kept(const RefRecords& kept) {
 
 // `tensors` are the tensor refs of the value, in order.
 RefRecords ProcessRuntime::records_of(ProcessEngine::Lock&, const std::vector<ContainedRef>& refs,
-                                                  std::span<const RefRecord> tensors) {
+                                      std::span<const RefRecord> tensors) {
   RefRecords records;
   records.reserve(refs.size());
   std::size_t next = 0;
@@ -155,13 +156,15 @@ RefRecords ProcessRuntime::records_of(ProcessEngine::Lock&, const std::vector<Co
       continue;
     }
     const ObjectId object = counted_object(ref);
-    MOBULA_CHECK(engine_->core().object(object) != nullptr, "a ref in a value that this process does not hold");
+    MOBULA_CHECK(engine_->core().object(object) != nullptr,
+                 "a ref in a value that this process does not hold");
     records.push_back(engine_->core().ref_of(object));
   }
   return records;
 }
 
-Answer<ObjectId> ProcessRuntime::put_value(const detail::Outgoing& value, ObjectId object, const TransportPreference& wish) {
+Answer<ObjectId> ProcessRuntime::put_value(const detail::Outgoing& value, ObjectId object,
+                                           const TransportPreference& wish) {
   const auto kept = keep_tensors(value, wish);
   if (!kept) return tensor_error_of(kept.error());
   auto stored = put_written(value, object, *kept);
@@ -186,9 +189,10 @@ Answer<ObjectId> ProcessRuntime::put_written(const detail::Outgoing& value, Obje
   auto lock = engine_->lock();
   const auto& own = engine_->core().options().process;
   const auto context = task();
-  auto room = engine_->reserve(lock, object, static_cast<std::int64_t>(size), own, engine_->core().node(),
-                               [&] { return context->cancelled.load(); });
-  if (!room && room.error().code == ErrorCode::cancelled && context->cancelled.load()) return cancelled_error("put");
+  auto room = engine_->reserve(lock, object, static_cast<std::int64_t>(size), own,
+                               engine_->core().node(), [&] { return context->cancelled.load(); });
+  if (!room && room.error().code == ErrorCode::cancelled && context->cancelled.load())
+    return cancelled_error("put");
   if (!room) return store_error_of(room.error());
   const auto records = records_of(lock, value.contained(), tensors);
   lock.unlock();
@@ -200,10 +204,12 @@ Answer<ObjectId> ProcessRuntime::put_written(const detail::Outgoing& value, Obje
   return make_error(PublicKind::serialization, "the value could not be written");
 }
 
-Answer<RawId> ProcessRuntime::put(const detail::Outgoing& value, const detail::PutRequest& request) {
+Answer<RawId> ProcessRuntime::put(const detail::Outgoing& value,
+                                  const detail::PutRequest& request) {
   const auto context = task();
-  const auto stored = put_value(value, put_id(context->task, context->puts.fetch_add(1)),
-                                wish_of(request.tensor_transport, request.allow_fallback, request.tensor_policy));
+  const auto stored =
+      put_value(value, put_id(context->task, context->puts.fetch_add(1)),
+                wish_of(request.tensor_transport, request.allow_fallback, request.tensor_policy));
   if (!stored.ok()) return stored.error();
   return raw(stored.value().bits());
 }
@@ -216,7 +222,8 @@ void redirect(RefRecords& refs, const HandedOver& given, ProcessId owner, NodeId
   }
 }
 
-Answer<ValueRecord> ProcessRuntime::store_result(const detail::Outgoing& value, const TransportPreference& wish, ObjectId object,
+Answer<ValueRecord> ProcessRuntime::store_result(const detail::Outgoing& value,
+                                                 const TransportPreference& wish, ObjectId object,
                                                  ProcessId owner, NodeId home, HandedOver& given) {
   const auto kept = keep_tensors(value, wish);
   if (!kept) return tensor_error_of(kept.error());
@@ -225,8 +232,10 @@ Answer<ValueRecord> ProcessRuntime::store_result(const detail::Outgoing& value, 
   return stored;
 }
 
-Answer<ValueRecord> ProcessRuntime::store_written(const detail::Outgoing& value, std::span<const RefRecord> tensors,
-                                                  ObjectId object, ProcessId owner, NodeId home, HandedOver& given) {
+Answer<ValueRecord> ProcessRuntime::store_written(const detail::Outgoing& value,
+                                                  std::span<const RefRecord> tensors,
+                                                  ObjectId object, ProcessId owner, NodeId home,
+                                                  HandedOver& given) {
   ValueRecord record;
   record.size_bytes = static_cast<std::int64_t>(value.size_bytes());
   const auto unwritable = [] {
@@ -248,7 +257,8 @@ Answer<ValueRecord> ProcessRuntime::store_written(const detail::Outgoing& value,
   record.contained = records_of(lock, value.contained(), tensors);
   if (!room && !tensors.empty()) {
     return make_error(PublicKind::object_lost,
-                      "an earlier attempt of this task has stored its value, and its tensors ended with that attempt");
+                      "an earlier attempt of this task has stored its value, and its tensors ended "
+                      "with that attempt");
   }
   if (!room) return record;  // an earlier attempt of the same task stored it here
   lock.unlock();
@@ -276,23 +286,26 @@ void ProcessRuntime::adopt(ProcessEngine::Lock&, const RefRecords& refs) {
 }
 
 // The separately stored elements of a value, which have been pulled; or the error of a missing one.
-std::shared_ptr<const detail::ErrorRecord> ProcessRuntime::find_tensors(const RefRecords& contained,
-                                                                        std::vector<detail::ApartTensor>& apart) {
+std::shared_ptr<const detail::ErrorRecord> ProcessRuntime::find_tensors(
+    const RefRecords& contained, std::vector<detail::ApartTensor>& apart) {
   if (std::ranges::none_of(contained, is_tensor)) return nullptr;
   for (const RefRecord& each : contained) {
     apart.push_back(is_tensor(each) ? tensors_.find(each.object) : detail::ApartTensor());
     if (!is_tensor(each) || apart.back().storage) continue;
-    if (const auto* why = tensors_.why_missing(each.object)) return std::make_shared<const detail::ErrorRecord>(*why);
+    if (const auto* why = tensors_.why_missing(each.object))
+      return std::make_shared<const detail::ErrorRecord>(*why);
     return std::make_shared<const detail::ErrorRecord>(
         make_error(PublicKind::object_lost, "the elements of a tensor are not here any more"));
   }
   return nullptr;
 }
 
-detail::StoredValue ProcessRuntime::stored_value(ProcessEngine::Lock& lock, const ValueRecord& value) {
+detail::StoredValue ProcessRuntime::stored_value(ProcessEngine::Lock& lock,
+                                                 const ValueRecord& value) {
   detail::StoredValue result;
   if (value.is_error) {
-    result.error = std::make_shared<const detail::ErrorRecord>(error_of(value, value.bytes.bytes()));
+    result.error =
+        std::make_shared<const detail::ErrorRecord>(error_of(value, value.bytes.bytes()));
     return result;
   }
   auto lease = make_pooled<ValueLease>();
@@ -317,7 +330,8 @@ detail::StoredValue ProcessRuntime::stored_object(ProcessEngine::Lock& lock, Obj
     return result;
   };
   const auto* row = engine_->core().object(object);
-  if (row == nullptr) return fail(make_error(PublicKind::object_lost, "this process holds no such object"));
+  if (row == nullptr)
+    return fail(make_error(PublicKind::object_lost, "this process holds no such object"));
   if (row->ready && row->value->is_error && engine_->core().is_unread(object)) {
     engine_->step(ErrorRead{object});
     row = engine_->core().object(object);
@@ -328,7 +342,8 @@ detail::StoredValue ProcessRuntime::stored_object(ProcessEngine::Lock& lock, Obj
   if (row->reading->failure) return fail(store_error_of(*row->reading->failure));
   if (!row->readable) return fail(make_error(PublicKind::connection, "the runtime was shut down"));
   auto view = engine_->view(object);
-  if (!view) return fail(make_error(PublicKind::object_lost, "the object's memory could not be mapped"));
+  if (!view)
+    return fail(make_error(PublicKind::object_lost, "the object's memory could not be mapped"));
   if (row->value->is_error) return fail(error_of(*row->value, view->bytes()));
   auto lease = make_pooled<ValueLease>();
   lease->runtime = weak_from_this();

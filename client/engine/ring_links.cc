@@ -17,7 +17,8 @@ Result<void> RingLinks::use_doorbell(std::vector<Fd> fds) {
 }
 
 Result<void> RingLinks::open(const OpenRingReply& opened, std::vector<Fd> fds) {
-  if (fds.size() != 3 || !doorbell_ || opened.index >= max_rings || opened.peer_index >= max_rings) {
+  if (fds.size() != 3 || !doorbell_ || opened.index >= max_rings ||
+      opened.peer_index >= max_rings) {
     return failure(ErrorCode::corrupt, "a ring without its descriptors");
   }
   auto memory = SharedMemory::map(fds[0].get(), 2 * ring_memory_bytes);
@@ -27,8 +28,15 @@ Result<void> RingLinks::open(const OpenRingReply& opened, std::vector<Fd> fds) {
   std::byte* const calls = memory->data();
   std::byte* const replies = calls + ring_memory_bytes;
   auto link = std::make_shared<Link>(
-      Link{opened, std::move(*memory), RingWriter(opened.calls ? calls : replies),
-           RingReader(opened.calls ? replies : calls, DecodeLimits().max_bytes), std::move(*peer), {}, 0, 0, true});
+      Link{opened,
+           std::move(*memory),
+           RingWriter(opened.calls ? calls : replies),
+           RingReader(opened.calls ? replies : calls, DecodeLimits().max_bytes),
+           std::move(*peer),
+           {},
+           0,
+           0,
+           true});
   (opened.calls ? out_ : in_)[opened.peer] = link;
   by_index_[opened.index] = std::move(link);
   // The peer may have opened its end first, and rung for an index that was still unused.

@@ -11,7 +11,8 @@ SpanAnswer::SpanAnswer(Time now, std::int64_t wall_us, const SpansRequest& asked
 }
 
 std::uint32_t SpanAnswer::name_of(const std::string& name) {
-  const auto [at, fresh] = numbers_.try_emplace(name, static_cast<std::uint32_t>(told_.names.size()));
+  const auto [at, fresh] =
+      numbers_.try_emplace(name, static_cast<std::uint32_t>(told_.names.size()));
   if (fresh) told_.names.push_back(name);
   return at->second;
 }
@@ -22,8 +23,9 @@ void SpanAnswer::add(const OwnedCalls& calls) {
   for (std::size_t i = task_.empty() ? first : 0; i < calls.size(); ++i) {
     const OwnedCall& each = calls[i];
     if (!task_.empty() && each.task != task_) continue;
-    told_.owned.push_back({each.task, name_of(each.form->name), now_ - each.submitted, now_ - each.sent,
-                           now_ - each.ended, each.by.executor, each.failed, each.by.run_time, each.by.node, each.by.pid});
+    told_.owned.push_back({each.task, name_of(each.form->name), now_ - each.submitted,
+                           now_ - each.sent, now_ - each.ended, each.by.executor, each.failed,
+                           each.by.run_time, each.by.node, each.by.pid});
   }
 }
 

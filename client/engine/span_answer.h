@@ -30,9 +30,11 @@ class SpanAnswer {
     if (!task_.empty() && !beside) return;
     for (std::size_t i = beside ? 0 : first; i < calls.size() && told_.ran.size() < limit_; ++i) {
       const auto& each = calls[i];
-      const bool apart = beside && (each.ended < beside->first || each.began > beside->second) && each.task != task_;
+      const bool apart = beside && (each.ended < beside->first || each.began > beside->second) &&
+                         each.task != task_;
       if (apart) continue;
-      told_.ran.push_back({each.task, name_of(each.form->name), now_ - each.began, now_ - each.ended, each.failed});
+      told_.ran.push_back(
+          {each.task, name_of(each.form->name), now_ - each.began, now_ - each.ended, each.failed});
     }
   }
   void add(TransfersReply transfers);

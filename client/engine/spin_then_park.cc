@@ -46,7 +46,8 @@ bool SpinThenPark::look(const Doorbell& bell, const SpinBudget* page) {
   return bell.rung();
 }
 
-bool SpinThenPark::sleep(Doorbell& bell, const SpinBudget* page, std::optional<Duration> at_most, Until until) {
+bool SpinThenPark::sleep(Doorbell& bell, const SpinBudget* page, std::optional<Duration> at_most,
+                         Until until) {
   if (look(bell, page)) return false;
   const bool naps = until == Until::calls_have_gathered && naps_.next();
   bell.announce(naps ? Doorbell::Sleep::nap : Doorbell::Sleep::on_word);

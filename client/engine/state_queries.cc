@@ -38,10 +38,10 @@ Answer<T> read_json(const Answer<std::string>& text, Read read) {
 
 }  // namespace
 
-Answer<std::string> ProcessRuntime::read_state(const std::string& kind, const std::string& argument) {
+Answer<std::string> ProcessRuntime::read_state(const std::string& kind,
+                                               const std::string& argument) {
   auto lock = engine_->lock();
-  auto answer = engine_->ask(lock, ReadState{0, kind, argument},
-                             monotonic_now() + head_timeout);
+  auto answer = engine_->ask(lock, ReadState{0, kind, argument}, monotonic_now() + head_timeout);
   if (!answer) return error_of(answer.error());
   const auto* read = std::get_if<ReadStateReply>(&*answer);
   if (read == nullptr || !read->error.empty()) {
@@ -81,12 +81,14 @@ Answer<std::map<std::string, double>> ProcessRuntime::available_resources() {
 }
 
 Answer<std::vector<std::string>> ProcessRuntime::list_named_actors() {
-  return read_json<std::vector<std::string>>(read_state("named_actors", options_.name_space), [](const std::string& text) {
-    std::vector<std::string> names;
-    const Json answer = Json::parse(text);
-    for (const auto& item : answer.at("items")) names.push_back(item.at("name"));
-    return names;
-  });
+  return read_json<std::vector<std::string>>(read_state("named_actors", options_.name_space),
+                                             [](const std::string& text) {
+                                               std::vector<std::string> names;
+                                               const Json answer = Json::parse(text);
+                                               for (const auto& item : answer.at("items"))
+                                                 names.push_back(item.at("name"));
+                                               return names;
+                                             });
 }
 
 Answer<detail::NamedActor> ProcessRuntime::get_actor(std::string_view name,

@@ -16,8 +16,10 @@ std::string name_of(const Json& holder, const std::string& node) {
   const std::string actor = holder.value("actor_class", "");
   const std::string task = holder.value("task", "");
   if (!actor.empty()) name = "actor " + actor;
-  if (!task.empty() && task != actor) name += (actor.empty() ? " that runs " : ", which runs ") + task;
-  return fmt::format("{} (pid {} on node {})", name, holder.value("pid", std::int64_t{0}), node.substr(0, 8));
+  if (!task.empty() && task != actor)
+    name += (actor.empty() ? " that runs " : ", which runs ") + task;
+  return fmt::format("{} (pid {} on node {})", name, holder.value("pid", std::int64_t{0}),
+                     node.substr(0, 8));
 }
 
 }  // namespace
@@ -34,7 +36,8 @@ std::vector<TensorHolder> tensor_holders(std::string_view document, ProcessId ow
         const auto process = ProcessId::from_hex(each.at("process_id").get<std::string>());
         if (!process) continue;
         listed.insert(node);
-        const bool known = std::ranges::find(holders, *process, &TensorHolder::process) != holders.end();
+        const bool known =
+            std::ranges::find(holders, *process, &TensorHolder::process) != holders.end();
         if (!known && *process != own) holders.push_back({*process, name_of(each, node)});
       }
     }
@@ -64,7 +67,8 @@ CallerState caller_state(std::string_view document, TaskId task) {
     state.caller = ProcessId::from_hex(item.at("owner").get<std::string>()).value_or(ProcessId());
     state.awaits = item.value("awaited", false);
     for (const Json& each : item.value("argument_tensors", Json::array())) {
-      if (const auto object = ObjectId::from_hex(each.get<std::string>())) state.tensors.push_back(*object);
+      if (const auto object = ObjectId::from_hex(each.get<std::string>()))
+        state.tensors.push_back(*object);
     }
   } catch (const Json::exception&) {
     return {};

@@ -25,7 +25,7 @@ ProcessId sole_holder(const std::vector<TensorHolder>& holders);
 // Statements of a task's owner about it that tell whether a wait inside the task can end.
 struct CallerState {
   ProcessId caller;
-  bool awaits = false;             // its only thread is blocked in a get that needs the task
+  bool awaits = false;              // its only thread is blocked in a get that needs the task
   std::vector<ObjectId> tensors{};  // that the task's arguments refer to
 };
 // Reads the head's document of one task; nothing of another task, or if it cannot be read.

@@ -19,15 +19,20 @@ constexpr Duration holders_timeout = 1s;
 constexpr std::size_t max_named_objects = 64;
 constexpr std::size_t max_named_holders = 8;
 
-mobula::Duration seconds_of(Duration span) { return std::chrono::duration_cast<mobula::Duration>(span); }
+mobula::Duration seconds_of(Duration span) {
+  return std::chrono::duration_cast<mobula::Duration>(span);
+}
 
-std::string still_read(const std::vector<TensorHolder>& holders, const std::vector<std::string>& readers) {
+std::string still_read(const std::vector<TensorHolder>& holders,
+                       const std::vector<std::string>& readers) {
   std::string text = "wait_tensor_freed: the tensor is still read; held by ";
   for (std::size_t i = 0; i < std::min(holders.size(), max_named_holders); ++i) {
     text += (i == 0 ? "" : ", ") + holders[i].text;
   }
-  if (holders.empty()) text += "a process that its node does not know yet, or by a call of this process";
-  if (holders.size() > max_named_holders) text += fmt::format(" and {} more", holders.size() - max_named_holders);
+  if (holders.empty())
+    text += "a process that its node does not know yet, or by a call of this process";
+  if (holders.size() > max_named_holders)
+    text += fmt::format(" and {} more", holders.size() - max_named_holders);
   return fmt::format("{}; release their refs before ({})", text, fmt::join(readers, "; "));
 }
 
@@ -58,12 +63,14 @@ void ProcessRuntime::note_of_group(TransferRecord&& record) {
   tensors_.note_of_group(std::move(record));
 }
 
-detail::Done ProcessRuntime::wait_tensor_freed(const Tensor& tensor, const detail::Deadline& deadline) {
+detail::Done ProcessRuntime::wait_tensor_freed(const Tensor& tensor,
+                                               const detail::Deadline& deadline) {
   const auto& parts = tensor.parts();
   if (!parts.storage) return std::nullopt;
   if (const auto sealed = parts.storage->sealed(); !sealed.empty()) {
     return make_error(detail::ErrorKind::tensor_shared,
-                      "wait_tensor_freed: it will never be freed: " + std::string(sealed) + "; clone() gives one of your own");
+                      "wait_tensor_freed: it will never be freed: " + std::string(sealed) +
+                          "; clone() gives one of your own");
   }
   auto lock = engine_->lock();
   const auto readers = [&] {
@@ -81,10 +88,13 @@ detail::Done ProcessRuntime::wait_tensor_freed(const Tensor& tensor, const detai
   for (const ObjectId object : tensors_.kept_in(*parts.storage)) {
     if (!engine_->core().refers_to(object)) continue;
     return make_error(detail::ErrorKind::tensor_shared,
-                      "wait_tensor_freed: this process itself refers to the value that the tensor is part of, so waiting "
+                      "wait_tensor_freed: this process itself refers to the value that the tensor "
+                      "is part of, so waiting "
                       "would never end; let go of that ref before");
   }
-  const auto reason = [&] { return fmt::format("the tensor is still read: {}", fmt::join(readers(), "; ")); };
+  const auto reason = [&] {
+    return fmt::format("the tensor is still read: {}", fmt::join(readers(), "; "));
+  };
   const WaitFor what{"wait_tensor_freed", reason, {}};
   Duration pause = first_check_delay;
   while (true) {
@@ -105,36 +115,44 @@ detail::Done ProcessRuntime::wait_tensor_freed(const Tensor& tensor, const detai
 }
 
 // Processes that hold elements of this memory and that their nodes know. Empty if the head does not answer.
-std::vector<TensorHolder> ProcessRuntime::holders_of(ProcessEngine::Lock& lock, const detail::TensorStorage& storage) {
+std::vector<TensorHolder> ProcessRuntime::holders_of(ProcessEngine::Lock& lock,
+                                                     const detail::TensorStorage& storage) {
   auto objects = tensors_.kept_in(storage);
   if (objects.size() > max_named_objects) objects.resize(max_named_objects);
   std::string ids;
   for (const ObjectId each : objects) ids += (ids.empty() ? "" : ",") + each.hex();
   if (ids.empty()) return {};
-  const auto answer = engine_->ask(lock, ReadState{0, "holders", ids}, monotonic_now() + holders_timeout);
+  const auto answer =
+      engine_->ask(lock, ReadState{0, "holders", ids}, monotonic_now() + holders_timeout);
   const auto* read = answer ? std::get_if<ReadStateReply>(&*answer) : nullptr;
-  return read == nullptr ? std::vector<TensorHolder>() : tensor_holders(read->json, engine_->core().options().process);
+  return read == nullptr ? std::vector<TensorHolder>()
+                         : tensor_holders(read->json, engine_->core().options().process);
 }
 
 // Neither the wait nor the call ends before the other: an argument of the running call refers to the tensor, or its caller
 // holds the last ref and its only thread waits for the call.
-std::string ProcessRuntime::why_never_freed(ProcessEngine::Lock& lock, const detail::TensorStorage& storage,
+std::string ProcessRuntime::why_never_freed(ProcessEngine::Lock& lock,
+                                            const detail::TensorStorage& storage,
                                             const std::vector<TensorHolder>& holders) {
   const TaskId running = task()->task;
   if (task()->token == 0) return {};
-  const auto answer = engine_->ask(lock, ReadState{0, "task", running.hex()}, monotonic_now() + holders_timeout);
+  const auto answer =
+      engine_->ask(lock, ReadState{0, "task", running.hex()}, monotonic_now() + holders_timeout);
   const auto* read = answer ? std::get_if<ReadStateReply>(&*answer) : nullptr;
   if (read == nullptr) return {};
   const CallerState state = caller_state(read->json, running);
   const auto kept = tensors_.kept_in(storage);
   if (std::ranges::find_first_of(state.tensors, kept) != state.tensors.end()) {
-    return "an argument of this very call refers to the tensor, so the wait would never end; wait in a call without it";
+    return "an argument of this very call refers to the tensor, so the wait would never end; wait "
+           "in a call without it";
   }
   const auto holder = sole_holder(holders);
   if (holder.empty() || holder != state.caller || !state.awaits) return {};
-  return fmt::format("{} holds the last ref on the tensor and is blocked in get on this very call, so the wait would "
-                     "never end; release the ref before the call, or wait in another call",
-                     holders.front().text);
+  return fmt::format(
+      "{} holds the last ref on the tensor and is blocked in get on this very call, so the wait "
+      "would "
+      "never end; release the ref before the call, or wait in another call",
+      holders.front().text);
 }
 
 }  // namespace mobula::internal::client

@@ -9,7 +9,9 @@ namespace mobula::internal::client {
 namespace {
 
 // Names that Mobula and libzmq give to their threads.
-bool is_internal(const std::string& name) { return name.starts_with("mobula-") || name.starts_with("ZMQbg"); }
+bool is_internal(const std::string& name) {
+  return name.starts_with("mobula-") || name.starts_with("ZMQbg");
+}
 
 }  // namespace
 

@@ -13,8 +13,8 @@
 namespace mobula::internal::executor {
 namespace {
 
-using client::HandedOver;
 using client::error_value_of;
+using client::HandedOver;
 using client::make_error;
 
 // Receives the results of one call and stores them for their owner.
@@ -27,7 +27,8 @@ class CallResults final : public detail::ResultSink {
     const ObjectId object = value.size_bytes() > inline_value_limit
                                 ? result_id(run_.call.task, static_cast<std::uint32_t>(index))
                                 : ObjectId();
-    auto stored = runtime_.store_result(value, run_.call.form->tensors, object, run_.caller, run_.call.caller_node, given_);
+    auto stored = runtime_.store_result(value, run_.call.form->tensors, object, run_.caller,
+                                        run_.call.caller_node, given_);
     if (!stored.ok()) return stored.error();
     records_.push_back(std::move(stored).take());
     return std::nullopt;
@@ -60,8 +61,9 @@ RefRecords reachable(const CallRecord& call, client::ProcessEngine& engine) {
   RefRecords refs;
   const ProcessId self = engine.core().options().process;
   const auto add = [&](const RefRecords& contained) {
-    std::ranges::copy_if(contained, std::back_inserter(refs),
-                         [&](const RefRecord& each) { return each.tensor.is_empty() || each.owner != self; });
+    std::ranges::copy_if(contained, std::back_inserter(refs), [&](const RefRecord& each) {
+      return each.tensor.is_empty() || each.owner != self;
+    });
   };
   for (const auto& argument : *call.arguments) {
     if (!argument.is_ref) {
@@ -84,7 +86,8 @@ void hand_over_contents(CallFinished& finished, const RunCall& run, client::Proc
   if (contents.empty()) return;
   auto given = engine.hand_over(contents, run.caller, run.call.caller_node);
   for (auto& result : finished.results) {
-    if (!result.in_store) client::redirect(result.contained, given, run.caller, run.call.caller_node);
+    if (!result.in_store)
+      client::redirect(result.contained, given, run.caller, run.call.caller_node);
   }
   std::ranges::move(given.tasks, std::back_inserter(finished.handovers));
   append(finished.pinned, contents);
@@ -97,7 +100,9 @@ void settle_call(CallFinished& finished, const RunCall& run, client::ProcessRunt
                  ArgumentRefs arguments, client::ProcessEngine::Lock& lock) {
   const auto& refs = arguments.reachable;
   const bool nothing_leaves = refs.empty() && finished.pinned.empty() &&
-                              std::ranges::all_of(finished.results, [](const auto& each) { return each.contained.empty(); });
+                              std::ranges::all_of(finished.results, [](const auto& each) {
+                                return each.contained.empty();
+                              });
   if (nothing_leaves) return;
   auto& engine = runtime.engine();
   runtime.tensors().take_back(lock);
@@ -108,7 +113,9 @@ void settle_call(CallFinished& finished, const RunCall& run, client::ProcessRunt
   for (const auto& result : finished.results) {
     if (result.in_store) append(leaving, result.contained);
   }
-  const auto settled = [&] { return !engine.core().holds_unconfirmed(refs) && !engine.core().storing(leaving); };
+  const auto settled = [&] {
+    return !engine.core().holds_unconfirmed(refs) && !engine.core().storing(leaving);
+  };
   engine.wait(lock, std::nullopt, std::ref(settled));
   std::ranges::copy(engine.core().held(refs), std::back_inserter(finished.kept));
 }
@@ -133,8 +140,8 @@ std::shared_ptr<const detail::ContextRecord> record_of_process(const AssignExecu
   return record;
 }
 
-std::shared_ptr<client::TaskContext> make_context(const RunCall& run,
-                                                  std::shared_ptr<const detail::ContextRecord> of_process) {
+std::shared_ptr<client::TaskContext> make_context(
+    const RunCall& run, std::shared_ptr<const detail::ContextRecord> of_process) {
   auto context = make_pooled<client::TaskContext>();
   context->job = run.call.form->job;
   context->task = run.call.task;
@@ -176,7 +183,8 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
                                             : runtime->stored_value(lock, argument.value));
       }
     }
-    const auto broken = std::ranges::find_if(arguments, [](const auto& each) { return each.error != nullptr; });
+    const auto broken =
+        std::ranges::find_if(arguments, [](const auto& each) { return each.error != nullptr; });
     const auto* entry = detail::Registry::instance().find(
         {client::raw(run.call.form->function.program.bits()), run.call.form->function.offset});
     if (broken != arguments.end()) {
@@ -185,9 +193,11 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
       outcome.error = make_error(detail::ErrorKind::invalid_request,
                                  "this program has no function " + run.call.form->name +
                                      "; do driver and executors run the same build?");
-    } else if (entry->kind() == detail::EntryKind::method && entry->class_tag() != actor.class_tag) {
-      outcome.error = make_error(detail::ErrorKind::invalid_request,
-                                 run.call.form->name + " is a method of another class than this actor's");
+    } else if (entry->kind() == detail::EntryKind::method &&
+               entry->class_tag() != actor.class_tag) {
+      outcome.error =
+          make_error(detail::ErrorKind::invalid_request,
+                     run.call.form->name + " is a method of another class than this actor's");
     } else {
       const client::ContextScope scope(context);
       detail::Invocation invocation;

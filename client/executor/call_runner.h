@@ -18,8 +18,8 @@ struct ActorInstance {
 };
 
 struct RanCall {
-  CallFinished finished;             // input of settle_call()
-  RefRecords reachable;  // refs that user code can reach through the arguments
+  CallFinished finished;  // input of settle_call()
+  RefRecords reachable;   // refs that user code can reach through the arguments
 };
 
 // `assignment` and `runtime` must outlive the call. `context` is the task that current() reports to
@@ -39,7 +39,7 @@ void settle_call(CallFinished& finished, const RunCall& run, client::ProcessRunt
 
 // Values of current() that are equal for all calls of this process, and those of this call.
 std::shared_ptr<const detail::ContextRecord> record_of_process(const AssignExecutor& assignment);
-std::shared_ptr<client::TaskContext> make_context(const RunCall& run,
-                                                  std::shared_ptr<const detail::ContextRecord> of_process);
+std::shared_ptr<client::TaskContext> make_context(
+    const RunCall& run, std::shared_ptr<const detail::ContextRecord> of_process);
 
 }  // namespace mobula::internal::executor

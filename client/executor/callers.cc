@@ -20,22 +20,26 @@ std::optional<PeerHandle> Callers::connection_of(ProcessId process) const {
   return at == connections_.end() ? std::nullopt : std::optional(at->second);
 }
 
-Result<ProcessId> Callers::greet(PeerHandle connection, const PeerOrigin& origin, std::span<const std::byte> bytes,
-                                 std::int64_t wall_ms) {
+Result<ProcessId> Callers::greet(PeerHandle connection, const PeerOrigin& origin,
+                                 std::span<const std::byte> bytes, std::int64_t wall_ms) {
   const auto denied = [](const char* why) { return failure(ErrorCode::permission_denied, why); };
-  if (bytes.size() > max_hello_bytes) return failure(ErrorCode::invalid_argument, "its first message is too long");
+  if (bytes.size() > max_hello_bytes)
+    return failure(ErrorCode::invalid_argument, "its first message is too long");
   const auto hello = decode<PeerHello>(bytes);
   if (!hello) return failure(ErrorCode::invalid_argument, hello.error().text);
-  if (!speaks_with(hello->version, hello->oldest)) return denied("it speaks another version of the protocol");
+  if (!speaks_with(hello->version, hello->oldest))
+    return denied("it speaks another version of the protocol");
   const auto ticket = check_ticket(hello->ticket, head_signing_key_, wall_ms, void_keys_);
   if (!ticket) return ticket.error();
   if (ticket->process != hello->process) return denied("its ticket is of another process");
   // Over a network the ticket must match the public key of the connection.
-  if (!origin.local && ticket->curve_key != origin.public_key) return denied("its ticket is of another key");
+  if (!origin.local && ticket->curve_key != origin.public_key)
+    return denied("its ticket is of another key");
   const Role role = ticket->principal.role;
   if (role != Role::driver && role != Role::executor) return denied("its role calls nobody");
   if (ticket->principal.job != job_ && !named_) return denied("it is of another job");
-  if (const auto known = connections_.find(hello->process); known != connections_.end()) callers_.erase(known->second);
+  if (const auto known = connections_.find(hello->process); known != connections_.end())
+    callers_.erase(known->second);
   callers_[connection] = {hello->process, ticket->admitted_as};
   connections_[hello->process] = connection;
   return hello->process;

@@ -29,8 +29,8 @@ class Callers {
   // Handles the first message of a connection. Replaces an earlier connection of the process.
   // Errors: permission_denied (invalid ticket, with the reason), invalid_argument (not a hello
   // message).
-  Result<ProcessId> greet(PeerHandle connection, const PeerOrigin& origin, std::span<const std::byte> bytes,
-                          std::int64_t wall_ms);
+  Result<ProcessId> greet(PeerHandle connection, const PeerOrigin& origin,
+                          std::span<const std::byte> bytes, std::int64_t wall_ms);
   // The connection for replies to the process.
   std::optional<PeerHandle> connection_of(ProcessId process) const;
 

@@ -63,8 +63,10 @@ void on_crash(int signal, siginfo_t*, void*) {
   pid_t nobody = 0;
   if (!crashed_thread.compare_exchange_strong(nobody, self)) {
     // Another thread is printing and ends the process, or the printing itself has crashed.
-    if (nobody == self) die(signal, self);
-    else ::sleep(2 * max_trace_seconds);
+    if (nobody == self)
+      die(signal, self);
+    else
+      ::sleep(2 * max_trace_seconds);
     return;
   }
   crash_signal = signal;
@@ -80,7 +82,8 @@ void on_crash(int signal, siginfo_t*, void*) {
   print(", innermost call first:\n");
   std::array<void*, own_frames + max_frames> frames;
   const int count = ::backtrace(frames.data(), frames.size());
-  if (count > own_frames) ::backtrace_symbols_fd(frames.data() + own_frames, count - own_frames, STDERR_FILENO);
+  if (count > own_frames)
+    ::backtrace_symbols_fd(frames.data() + own_frames, count - own_frames, STDERR_FILENO);
   ::alarm(0);
   die(signal, self);
   errno = seen_errno;

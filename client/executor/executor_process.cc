@@ -29,12 +29,13 @@ std::unique_ptr<ProcessSockets> open_sockets(const PrepareExecutor& prepare) {
   auto prepare = receive_preparation(start.link);
   auto sockets = open_sockets(prepare);
   AssignExecutor assignment = receive_assignment(start.link);
-  for (const auto& [name, value] : assignment.accelerator_env) ::setenv(name.c_str(), value.c_str(), 1);
+  for (const auto& [name, value] : assignment.accelerator_env)
+    ::setenv(name.c_str(), value.c_str(), 1);
   set_library_environment(prepare, assignment);
   trace_crashes_if_asked();
   // Never destroyed: the process ends by _exit while its threads may still use it.
-  auto* process =
-      new ExecutorShell(std::move(prepare), std::move(assignment), std::move(sockets), std::move(start.link));
+  auto* process = new ExecutorShell(std::move(prepare), std::move(assignment), std::move(sockets),
+                                    std::move(start.link));
   if (auto started = process->start(); !started.ok()) refuse_to_start(started.error());
   process->run_calls();
 }

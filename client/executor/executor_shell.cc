@@ -12,30 +12,30 @@
 
 #include "base/log.h"
 #include "base/queue.h"
-#include "base/table.h"
 #include "base/stderr_queue.h"
+#include "base/table.h"
 #include "client/engine/conversion.h"
 #include "client/engine/process_runtime.h"
-#include "transport/bus/process_sockets.h"
-#include "device/host_identity.h"
 #include "client/executor/call_runner.h"
 #include "client/executor/callers.h"
+#include "client/executor/core/executor_core.h"
+#include "client/executor/core/prefetch.h"
+#include "client/executor/core/running_reports.h"
 #include "client/executor/crash_trace.h"
 #include "client/executor/executor_start.h"
 #include "client/executor/gpu_start.h"
 #include "client/executor/output_label.h"
 #include "client/executor/thread_limits.h"
-#include "client/executor/core/executor_core.h"
-#include "client/executor/core/prefetch.h"
-#include "client/executor/core/running_reports.h"
+#include "device/host_identity.h"
 #include "mobula/detail/registry.h"
 #include "mobula/detail/stages.h"
-#include "protocol/messages/core_records.h"
 #include "protocol/codec/encoder.h"
 #include "protocol/codec/messages.h"
+#include "protocol/messages/core_records.h"
 #include "protocol/recording/recorder.h"
 #include "protocol/tickets/ticket.h"
 #include "protocol/tickets/ticket_clock.h"
+#include "transport/bus/process_sockets.h"
 
 namespace mobula::internal::executor {
 namespace {
@@ -304,8 +304,10 @@ void ExecutorShell::find_tensors(Fetch& fetch) const {
 std::uint64_t ExecutorShell::bytes_to_hold(const RefRecords& tensors) const {
   std::uint64_t bytes = 0;
   for (const RefRecord& each : tensors) {
-    const bool in_place = each.tensor->in_shared_memory && each.tensor->holder->node == assignment_.node;
-    if (!in_place) bytes += static_cast<std::uint64_t>(std::max<std::int64_t>(0, each.tensor->size_bytes));
+    const bool in_place =
+        each.tensor->in_shared_memory && each.tensor->holder->node == assignment_.node;
+    if (!in_place)
+      bytes += static_cast<std::uint64_t>(std::max<std::int64_t>(0, each.tensor->size_bytes));
   }
   return bytes;
 }
@@ -411,7 +413,8 @@ void ExecutorShell::be_replaced(const std::string& why) {
 // ---- agent and callers -------------------------------------------------------------------------
 void ExecutorShell::agent_said(const AgentToProcess& message) {
   if (!ready_) return said_early_.push_back(message);
-  if (const auto* end = std::get_if<EndExecutor>(&message)) return step(EndAsked{end->graceful, end->stores, end->orderly});
+  if (const auto* end = std::get_if<EndExecutor>(&message))
+    return step(EndAsked{end->graceful, end->stores, end->orderly});
   if (const auto* over = std::get_if<OverShare>(&message)) return step(ShareExceeded{over->text});
   if (const auto* dead = std::get_if<PeersDead>(&message)) {
     for (const ProcessId process : dead->processes) {
@@ -424,16 +427,18 @@ void ExecutorShell::agent_said(const AgentToProcess& message) {
 
 // Callers that a revoked key admitted are dropped, with their open connections.
 void ExecutorShell::change_trust(const TrustChanged& trust) {
-  if (!trust.agent_ticket.empty()) ticket_clock_.received(trust.agent_ticket, wall_clock_ms(), monotonic_now());
+  if (!trust.agent_ticket.empty())
+    ticket_clock_.received(trust.agent_ticket, wall_clock_ms(), monotonic_now());
   for (const ProcessId process : callers_.cut(trust.revoked_keys)) {
-    print_stderr("mobula: process {} is cut off: the key that vouched for it was revoked or has expired",
-                 process.brief());
+    print_stderr(
+        "mobula: process {} is cut off: the key that vouched for it was revoked or has expired",
+        process.brief());
     step(CallerGone{process});
   }
 }
 
 void ExecutorShell::peer_said(PeerHandle peer, const PeerOrigin& origin,
-                                std::span<const std::byte> bytes) {
+                              std::span<const std::byte> bytes) {
   if (!ready_) return;
   const ProcessId* known = callers_.find(peer);
   if (known == nullptr) return hello(peer, origin, bytes);
@@ -452,8 +457,9 @@ void ExecutorShell::called(ProcessId caller, std::span<const std::byte> bytes) {
 // The first message of a connection authenticates the caller with a ticket. From another machine
 // the ticket must match the key of the connection.
 void ExecutorShell::hello(PeerHandle peer, const PeerOrigin& origin,
-                            std::span<const std::byte> bytes) {
-  const auto greeted = callers_.greet(peer, origin, bytes, ticket_clock_.now_ms(wall_clock_ms(), monotonic_now()));
+                          std::span<const std::byte> bytes) {
+  const auto greeted =
+      callers_.greet(peer, origin, bytes, ticket_clock_.now_ms(wall_clock_ms(), monotonic_now()));
   if (greeted) return engine_->trust_peer(peer);
   if (greeted.error().code != ErrorCode::permission_denied) return;
   engine_->reject_peer(peer, greeted.error().text);
@@ -471,7 +477,8 @@ void ExecutorShell::serve(Queue<RunCall>& calls) {
     const bool destroys = &calls == &to_run_;
     const auto has_work = [&] { return !calls.empty() || (destroys && to_destroy_); };
     // By reference, because a std::function with these captures would allocate for each call.
-    engine_->wait(lock, std::nullopt, std::ref(has_work), client::SpinThenPark::Until::calls_have_gathered);
+    engine_->wait(lock, std::nullopt, std::ref(has_work),
+                  client::SpinThenPark::Until::calls_have_gathered);
     if (destroys && to_destroy_ && calls.empty()) {
       destroy_actor(lock);
       continue;
@@ -481,7 +488,8 @@ void ExecutorShell::serve(Queue<RunCall>& calls) {
     const auto context = contexts_.at(run.token);
     lock.unlock();
     // An actor's output always carries the name of its class.
-    if (assignment_.actor.actor.empty() && !run.call.form->beside) label_.runs(run.call.form->name, monotonic_now());
+    if (assignment_.actor.actor.empty() && !run.call.form->beside)
+      label_.runs(run.call.form->name, monotonic_now());
     auto [finished, reachable] = run_call(run, assignment_, runtime_, context, actor_);
     std::cout.flush();
     std::fflush(stdout);

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/block_pool.h"
 #include "base/fd.h"
 #include "base/queue.h"
-#include "base/block_pool.h"
 #include "base/table.h"
 #include "client/engine/process_runtime.h"
 #include "client/executor/call_runner.h"
@@ -34,8 +34,8 @@ namespace mobula::internal::executor {
 
 class ExecutorShell {
  public:
-  ExecutorShell(PrepareExecutor prepare, AssignExecutor assignment, std::unique_ptr<ProcessSockets> sockets,
-                  Fd link)
+  ExecutorShell(PrepareExecutor prepare, AssignExecutor assignment,
+                std::unique_ptr<ProcessSockets> sockets, Fd link)
       : prepare_(std::move(prepare)),
         assignment_(std::move(assignment)),
         sockets_(std::move(sockets)),
@@ -84,7 +84,7 @@ class ExecutorShell {
   const ThreadLimits thread_limits_{assignment_.allocation};
   std::unique_ptr<ProcessSockets> sockets_;  // both move into the engine in start()
   Fd link_;
-  std::shared_ptr<client::ProcessEngine> engine_;   // shared with the runtime
+  std::shared_ptr<client::ProcessEngine> engine_;    // shared with the runtime
   std::shared_ptr<client::ProcessRuntime> runtime_;  // shared; installed for user code
   ExecutorCore core_;
   std::unique_ptr<Recorder> recorder_;
@@ -101,21 +101,22 @@ class ExecutorShell {
   Encoder encode_frame_;           // member only to reuse its memory
   Queue<RunCall> to_run_;
   Queue<RunCall> to_run_beside_;
-  std::thread beside_;             // runs calls outside the order; starts with the first of them
+  std::thread beside_;  // runs calls outside the order; starts with the first of them
   Table<std::uint64_t, std::shared_ptr<client::TaskContext>> contexts_;
   PooledMap<std::uint64_t, Fetch> fetches_;
   PrefetchBudget ahead_{transfer::RegionOptions().max_receive_bytes};
   bool room_ahead_ = false;  // prefetch budget may have been freed since the last check of fetches
   TicketClock ticket_clock_;
-  Callers callers_{assignment_.head_signing_key, assignment_.demand_class.job, !assignment_.actor.name.empty()};
+  Callers callers_{assignment_.head_signing_key, assignment_.demand_class.job,
+                   !assignment_.actor.name.empty()};
   std::uint64_t refused_ = 0;  // count of rejected callers
   RunningReports running_;
-  OutputLabel label_{STDERR_FILENO};  // used by the thread that runs tasks
+  OutputLabel label_{STDERR_FILENO};      // used by the thread that runs tasks
   std::unique_ptr<Timer> running_timer_;  // used by the loop thread
   ResidentResults reported_held_;
   bool evacuating_ = false;
-  bool to_destroy_ = false;  // the next free thread that runs calls destroys the actor
-  bool is_lost_ = false;  // devices are lost: exit when no call runs
+  bool to_destroy_ = false;          // the next free thread that runs calls destroys the actor
+  bool is_lost_ = false;             // devices are lost: exit when no call runs
   std::unique_ptr<Timer> replaced_;  // used by the loop thread
   bool leaving_ = false;
 };

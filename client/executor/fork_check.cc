@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 3> driver_libraries{"libcuda.so", "libnrt
 // Device files that are open while a device is in use. Graphics devices of AMD and Intel are also
 // opened for other purposes, but AMD's compute stack opens kfd.
 constexpr std::array<std::string_view, 12> device_files{
-    "/dev/nvidia",      "/dev/neuron", "/dev/kfd",  "/dev/accel", "/dev/vfio/",  "/dev/davinci",
+    "/dev/nvidia",      "/dev/neuron", "/dev/kfd",  "/dev/accel", "/dev/vfio/", "/dev/davinci",
     "/dev/tenstorrent", "/dev/rbln",   "/dev/rngd", "/dev/biren", "/dev/aries", "/dev/cambricon"};
 
 template <std::size_t size>

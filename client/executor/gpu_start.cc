@@ -25,7 +25,8 @@ bool is_at(const ifaddrs& interface, const std::string& host) {
   } else if (interface.ifa_addr->sa_family == AF_INET6) {
     at = &reinterpret_cast<const sockaddr_in6*>(interface.ifa_addr)->sin6_addr;
   }
-  if (at == nullptr || ::inet_ntop(interface.ifa_addr->sa_family, at, text, sizeof text) == nullptr) return false;
+  if (at == nullptr || ::inet_ntop(interface.ifa_addr->sa_family, at, text, sizeof text) == nullptr)
+    return false;
   return host == text;
 }
 
@@ -57,8 +58,8 @@ PinnedSliceOptions staging_of_environment() {
   const auto read = std::from_chars(said, end, mib);
   constexpr std::uint64_t most_mib = 64 * 1024;
   if (read.ec != std::errc() || read.ptr != end || mib > most_mib) {
-    log_warn("{}={} is no number of MiB up to {}: {} MiB are taken", staging_variable, said, most_mib,
-             made.slices * made.slice_bytes >> 20);
+    log_warn("{}={} is no number of MiB up to {}: {} MiB are taken", staging_variable, said,
+             most_mib, made.slices * made.slice_bytes >> 20);
     return made;
   }
   made.slices = std::max<std::size_t>((mib << 20) / made.slice_bytes, made.kept_back + 1);
@@ -87,7 +88,8 @@ std::shared_ptr<exchange::GpuDevices> gpus_of(const AssignExecutor& assignment,
     own.context_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(each.context_bytes, 0));
     own.peers = {each.peers.begin(), each.peers.end()};
   }
-  return std::make_shared<exchange::GpuDevices>(std::move(terms), std::move(lost), staging_of_environment());
+  return std::make_shared<exchange::GpuDevices>(std::move(terms), std::move(lost),
+                                                staging_of_environment());
 }
 
 }  // namespace mobula::internal::executor

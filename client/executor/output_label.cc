@@ -10,7 +10,8 @@
 
 namespace mobula::internal::executor {
 
-OutputLabel::OutputLabel(int output) : output_(::fcntl(output, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)) {}
+OutputLabel::OutputLabel(int output)
+    : output_(::fcntl(output, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)) {}
 
 void OutputLabel::runs(const std::string& task, Time now) {
   if (task == label_) return;

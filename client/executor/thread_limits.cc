@@ -13,7 +13,8 @@ namespace mobula::internal::executor {
 namespace {
 
 // For each of thread_variables, the function of the library: void (int).
-constexpr std::array setters_of_libraries{"omp_set_num_threads", "MKL_Set_Num_Threads", "openblas_set_num_threads"};
+constexpr std::array setters_of_libraries{"omp_set_num_threads", "MKL_Set_Num_Threads",
+                                          "openblas_set_num_threads"};
 static_assert(setters_of_libraries.size() == thread_variables.size());
 
 }  // namespace

@@ -13,8 +13,8 @@
 #include "base/stderr_queue.h"
 #include "client/engine/conversion.h"
 #include "mobula/detail/registry.h"
-#include "protocol/program/cluster_files.h"
 #include "protocol/codec/messages.h"
+#include "protocol/program/cluster_files.h"
 #include "protocol/program/program_files.h"
 #include "transport/local/local_frame.h"
 #include "transport/local/local_listener.h"
@@ -153,7 +153,8 @@ Result<void> DriverSession::open_engine(Greeting greeting) {
   exchange_.head_signing_key = greeting.attached.head_signing_key;
   exchange_.keys = keys_;
   exchange_.sockets = std::filesystem::path(socket_).parent_path() / ("driver-" + process_.brief());
-  if (!greeting.attached.bind_host.empty()) exchange_.host_bind = greeting.attached.bind_host + ":0";
+  if (!greeting.attached.bind_host.empty())
+    exchange_.host_bind = greeting.attached.bind_host + ":0";
   exchange_.fabric = greeting.attached.fabric;
   client::EngineHooks hooks;
   hooks.agent_lost = [this](const Failure&) { agent_lost(); };
@@ -162,8 +163,9 @@ Result<void> DriverSession::open_engine(Greeting greeting) {
     job_over_ = true;
     engine_->notify();
   };
-  auto engine = client::ProcessEngine::start(std::move(options), std::move(hooks), std::move(*sockets),
-                                             std::move(greeting.socket), attached_of(greeting.attached));
+  auto engine =
+      client::ProcessEngine::start(std::move(options), std::move(hooks), std::move(*sockets),
+                                   std::move(greeting.socket), attached_of(greeting.attached));
   if (!engine) return engine.error();
   const MutexLock held(loss_mutex_);
   engine_ = std::move(*engine);
@@ -175,13 +177,16 @@ Result<void> DriverSession::wait_for_job() {
   const auto answered = [&] { return engine_->job_answer().has_value(); };
   const Time began = monotonic_now();
   if (!engine_->wait(lock, began + slow_init_delay, answered)) {
-    engine_->warn(fmt::format("init has blocked for {} s: the head at {} does not answer; mobula status shows whether it "
-                              "runs", slow_init_delay / 1s, address_));
+    engine_->warn(fmt::format(
+        "init has blocked for {} s: the head at {} does not answer; mobula status shows whether it "
+        "runs",
+        slow_init_delay / 1s, address_));
     engine_->wait(lock, began + job_timeout, answered);
   }
   const auto answer = engine_->job_answer();
   if (!answer) {
-    return failure(ErrorCode::timed_out, "the head at " + address_ + " did not admit the job within 30 s");
+    return failure(ErrorCode::timed_out,
+                   "the head at " + address_ + " did not admit the job within 30 s");
   }
   if (!answer->ok()) return answer->error();
 
@@ -239,14 +244,16 @@ void DriverSession::watch_agents() {
 bool DriverSession::pause(Duration span) {
   const auto until = std::chrono::steady_clock::now() + span;
   MutexLock held(loss_mutex_);
-  while (!ending_ && loss_changed_.wait_until(held, until)) {}
+  while (!ending_ && loss_changed_.wait_until(held, until)) {
+  }
   return !ending_.load();
 }
 
 // The next agent of the node has another socket, which is listed in the same state directory.
 std::string DriverSession::next_agent(Time start_own_at) {
   for (const auto& agent : agents_of_machine(default_state_folder())) {
-    const bool others = agent.driver_agent || agent.head_address != address_ || agent.socket == socket_;
+    const bool others =
+        agent.driver_agent || agent.head_address != address_ || agent.socket == socket_;
     if (!others && connect_local(agent.socket).ok()) return agent.socket;
   }
   if (is_own() || monotonic_now() < start_own_at) return {};
@@ -300,7 +307,8 @@ bool DriverSession::reattach_until(Time deadline) {
     if (!pause(100ms)) return false;
   }
   print_stderr("mobula: no new agent within {} s: the cluster at {} is lost to this driver",
-               std::chrono::duration_cast<std::chrono::seconds>(options_.reattach_timeout).count(), address_);
+               std::chrono::duration_cast<std::chrono::seconds>(options_.reattach_timeout).count(),
+               address_);
   engine_->stop();
   return false;
 }

@@ -11,14 +11,14 @@
 
 #include "base/mutex.h"
 #include "client/engine/process_runtime.h"
+#include "client/init/local_cluster.h"
 #include "mobula/cluster.h"
 #include "protocol/recording/recorder.h"
-#include "client/init/local_cluster.h"
 
 namespace mobula::internal::runtime {
 
 struct DriverOptions {
-  std::string address;      // empty: start a cluster on this machine
+  std::string address;       // empty: start a cluster on this machine
   detail::NodeRequest node;  // resources of that cluster
   std::string job_name;
   std::string name_space;
@@ -72,13 +72,13 @@ class DriverSession final : public detail::ClusterSession {
   ProgramRecord program_;
   std::string address_;
   std::string socket_;
-  std::optional<OwnedStart> own_;  // a cluster, or an agent for this machine
+  std::optional<OwnedStart> own_;                  // a cluster, or an agent for this machine
   std::shared_ptr<client::ProcessEngine> engine_;  // shared with the installed runtime
   Mutex loss_mutex_;  // guards the following members; ending_ is also read without it
   CondVar loss_changed_;
   std::atomic<bool> ending_{false};
   std::atomic<bool> agent_gone_{false};  // also read without the lock
-  std::atomic<bool> job_over_{false};  // no process of the job runs any more
+  std::atomic<bool> job_over_{false};    // no process of the job runs any more
   std::uint64_t losses_ MOBULA_GUARDED_BY(loss_mutex_) = 0;
   std::thread reattacher_;  // starts with the first loss of an agent, then owns own_ and socket_
 };

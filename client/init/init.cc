@@ -10,19 +10,19 @@
 
 #include "base/log.h"
 #include "base/stderr_queue.h"
+#include "client/console/console.h"
 #include "client/engine/conversion.h"
 #include "client/executor/executor_process.h"
 #include "client/executor/fork_server.h"
+#include "client/init/driver_session.h"
+#include "client/init/init_flags.h"
+#include "client/init/running_cluster.h"
 #include "mobula/cluster.h"
 #include "mobula/detail/runtime.h"
 #include "mobula/errors.h"
 #include "protocol/program/cluster_files.h"
 #include "protocol/recording/recorder.h"
-#include "client/console/console.h"
 #include "protocol/tickets/token.h"
-#include "client/init/driver_session.h"
-#include "client/init/init_flags.h"
-#include "client/init/running_cluster.h"
 
 namespace mobula {
 namespace {
@@ -33,13 +33,15 @@ using internal::executor::StartedAs;
 std::atomic<bool> is_executor{false};
 
 // Runs before main opens a file or a socket.
-[[maybe_unused]] const bool has_standard_descriptors = (internal::open_standard_descriptors(), true);
+[[maybe_unused]] const bool has_standard_descriptors =
+    (internal::open_standard_descriptors(), true);
 
 [[noreturn]] void become_executor() {
   using namespace internal::executor;
   if (is_executor.exchange(true)) {
-    throw InvalidRequestError("init: this process is an executor, where the runtime is ready: call tasks and actors "
-                              "without init, or ask in_executor() before");
+    throw InvalidRequestError(
+        "init: this process is an executor, where the runtime is ready: call tasks and actors "
+        "without init, or ask in_executor() before");
   }
   if (started_as() == StartedAs::nursery) run_executor(run_fork_server());
   auto adopted = adopt_executor_from_environment();
@@ -74,8 +76,9 @@ std::optional<internal::Duration> seconds_from_environment(const char* name) {
   char* end = nullptr;
   const long seconds = std::strtol(given, &end, 10);
   if (*end != '\0' || seconds < 1 || seconds > 86'400) {
-    refuse(internal::failure(internal::ErrorCode::invalid_argument,
-                             std::string(name) + ": not a number of seconds from 1 to 86400: " + given));
+    refuse(internal::failure(
+        internal::ErrorCode::invalid_argument,
+        std::string(name) + ": not a number of seconds from 1 to 86400: " + given));
   }
   return std::chrono::seconds(seconds);
 }
@@ -103,13 +106,15 @@ std::string given_address(const InitOptions& options) {
 // cluster.
 std::optional<internal::runtime::RunningCluster> cluster_to_join(const InitOptions& options) {
   if (!detail::prepare(options, true).ok()) return std::nullopt;
-  auto found = internal::runtime::running_cluster(internal::default_state_folder(), from_environment("MOBULA_CLUSTER"));
+  auto found = internal::runtime::running_cluster(internal::default_state_folder(),
+                                                  from_environment("MOBULA_CLUSTER"));
   if (!found) refuse(found.error());
   return std::move(*found);
 }
 
 bool reports_at_info(const InitOptions& options) {
-  return options.log_level.empty() || options.log_level == "info" || options.log_level == "debug" || options.log_level == "trace";
+  return options.log_level.empty() || options.log_level == "info" || options.log_level == "debug" ||
+         options.log_level == "trace";
 }
 
 Cluster start(InitOptions options) {
@@ -145,18 +150,22 @@ Cluster start(InitOptions options) {
   auto record = internal::record_options_from_environment();
   if (!record) refuse(record.error());
   driver.record = std::move(*record);
-  if (const auto given = seconds_from_environment("MOBULA_REATTACH_S")) driver.reattach_timeout = *given;
-  if (const auto given = seconds_from_environment("MOBULA_UNREACHABLE_S")) driver.unreachable_timeout = *given;
+  if (const auto given = seconds_from_environment("MOBULA_REATTACH_S"))
+    driver.reattach_timeout = *given;
+  if (const auto given = seconds_from_environment("MOBULA_UNREACHABLE_S"))
+    driver.unreachable_timeout = *given;
   auto session = internal::runtime::DriverSession::start(std::move(driver));
   if (!session && running) {
     refuse(internal::failure(session.error().code,
-                             "join the running cluster '" + running->name + "' at " + running->address + ": " +
-                                 session.error().text + "; --mobula-address=local starts a new cluster instead"));
+                             "join the running cluster '" + running->name + "' at " +
+                                 running->address + ": " + session.error().text +
+                                 "; --mobula-address=local starts a new cluster instead"));
   }
   if (!session) refuse(session.error());
   if (running && reports_at_info(options)) {
-    internal::print_stderr("mobula: joined the running cluster '{}' at {} (--mobula-address=local starts a new one)",
-                           running->name, running->address);
+    internal::print_stderr(
+        "mobula: joined the running cluster '{}' at {} (--mobula-address=local starts a new one)",
+        running->name, running->address);
   }
   if (console) internal::runtime::console::serve_console(std::move(*console), std::move(*session));
   return Cluster(std::move(*session));
@@ -164,12 +173,15 @@ Cluster start(InitOptions options) {
 
 }  // namespace
 
-bool in_executor() { return is_executor.load() || internal::executor::started_as() != StartedAs::driver; }
+bool in_executor() {
+  return is_executor.load() || internal::executor::started_as() != StartedAs::driver;
+}
 
 Cluster init(int& argc, char** argv, const InitOptions& options) {
   if (in_executor()) become_executor();
   InitOptions merged = options;
-  if (const auto taken = internal::runtime::take_flags(argc, argv, merged); !taken.ok()) refuse(taken.error());
+  if (const auto taken = internal::runtime::take_flags(argc, argv, merged); !taken.ok())
+    refuse(taken.error());
   return start(std::move(merged));
 }
 

@@ -62,7 +62,8 @@ Setter pairs(std::map<std::string, std::string>& field) {
     while (at < text.size()) {
       const auto comma = std::min(text.find(',', at), text.size());
       const auto equals = text.find('=', at);
-      if (equals == std::string::npos || equals >= comma) return bad(text, "a list such as k=v,k2=v2");
+      if (equals == std::string::npos || equals >= comma)
+        return bad(text, "a list such as k=v,k2=v2");
       field[text.substr(at, equals - at)] = text.substr(equals + 1, comma - equals - 1);
       at = comma + 1;
     }
@@ -118,13 +119,15 @@ Result<void> take_flags(int& argc, char** argv, InitOptions& options) {
       continue;
     }
     const auto equals = argument.find('=');
-    std::string name(argument.substr(prefix.size(), equals == argument.npos ? equals : equals - prefix.size()));
+    std::string name(
+        argument.substr(prefix.size(), equals == argument.npos ? equals : equals - prefix.size()));
     for (auto& c : name) c = c == '_' ? '-' : c;
     const auto setter = setters.find(name);
     if (setter == setters.end()) {
       std::string known;
       for (const auto& [each, unused] : setters) known += " --mobula-" + each;
-      return failure(ErrorCode::invalid_argument, "--mobula-" + name + " is no flag; there are" + known);
+      return failure(ErrorCode::invalid_argument,
+                     "--mobula-" + name + " is no flag; there are" + known);
     }
     std::string value;
     if (equals != argument.npos) {

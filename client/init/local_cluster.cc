@@ -34,10 +34,13 @@ Result<std::string> read_line(int fd, Time deadline) {
   std::optional<Time> warn_at = monotonic_now() + slow_start_delay;
   while (true) {
     const Time now = monotonic_now();
-    if (now >= deadline) return failure(ErrorCode::timed_out, "mobula start was not ready within 30 s");
+    if (now >= deadline)
+      return failure(ErrorCode::timed_out, "mobula start was not ready within 30 s");
     if (warn_at && now >= *warn_at) {
-      std::fprintf(stderr, "mobula: init has blocked for 3 s: the agent of this machine is not ready; a head that does not "
-                           "answer is the usual reason, and mobula status shows whether it runs\n");
+      std::fprintf(stderr,
+                   "mobula: init has blocked for 3 s: the agent of this machine is not ready; a "
+                   "head that does not "
+                   "answer is the usual reason, and mobula status shows whether it runs\n");
       warn_at.reset();
     }
     const auto left = (warn_at ? std::min(*warn_at, deadline) : deadline) - now;
@@ -59,20 +62,24 @@ std::string size_text(std::int64_t bytes) { return std::to_string(bytes); }
 }  // namespace
 
 Result<std::string> mobula_program() {
-  if (const char* given = std::getenv("MOBULA_PROGRAM"); given != nullptr && *given != '\0') return std::string(given);
+  if (const char* given = std::getenv("MOBULA_PROGRAM"); given != nullptr && *given != '\0')
+    return std::string(given);
   Dl_info where{};
   if (::dladdr(reinterpret_cast<const void*>(&mobula_program), &where) == 0) {
-    return failure(ErrorCode::not_found, "cannot tell where the Mobula library lies; set MOBULA_PROGRAM");
+    return failure(ErrorCode::not_found,
+                   "cannot tell where the Mobula library lies; set MOBULA_PROGRAM");
   }
   std::error_code code;
   const fs::path directory = fs::canonical(where.dli_fname, code).parent_path();
   for (const auto& candidate : {directory / "mobula", directory / ".." / "bin" / "mobula",
                                 directory / ".." / ".." / "bin" / "mobula"}) {
-    const bool is_program = fs::is_regular_file(candidate, code) && ::access(candidate.c_str(), X_OK) == 0;
+    const bool is_program =
+        fs::is_regular_file(candidate, code) && ::access(candidate.c_str(), X_OK) == 0;
     if (is_program) return fs::weakly_canonical(candidate, code).string();
   }
-  return failure(ErrorCode::not_found, "no program 'mobula' next to the library in " + directory.string() +
-                                           " or in its ../bin; install it there or set MOBULA_PROGRAM");
+  return failure(ErrorCode::not_found,
+                 "no program 'mobula' next to the library in " + directory.string() +
+                     " or in its ../bin; install it there or set MOBULA_PROGRAM");
 }
 
 Result<OwnedStart> OwnedStart::run(std::vector<std::string> arguments) {
@@ -108,7 +115,8 @@ Result<OwnedStart> OwnedStart::run(std::vector<std::string> arguments) {
   // A separate session, so that Ctrl-C at the driver's terminal reaches the driver alone.
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
   pid_t pid = 0;
-  const int spawned = ::posix_spawn(&pid, program->c_str(), &actions, &attributes, argv.data(), environ);
+  const int spawned =
+      ::posix_spawn(&pid, program->c_str(), &actions, &attributes, argv.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
   if (spawned != 0) return errno_failure("start " + *program, spawned);
@@ -118,23 +126,28 @@ Result<OwnedStart> OwnedStart::run(std::vector<std::string> arguments) {
 
   const auto line = read_line(ready_read.get(), monotonic_now() + start_timeout_);
   if (!line && line.error().code == ErrorCode::timed_out && !address.empty()) {
-    return failure(ErrorCode::timed_out,
-                   "no answer from the head at " + address + " within 30 s; check the address and the key " +
-                       "(MOBULA_KEY_FILE): 'mobula status --address " + address + "' says what is wrong");
+    return failure(ErrorCode::timed_out, "no answer from the head at " + address +
+                                             " within 30 s; check the address and the key " +
+                                             "(MOBULA_KEY_FILE): 'mobula status --address " +
+                                             address + "' says what is wrong");
   }
   if (!line) return line.error();
   const auto json = nlohmann::json::parse(*line, nullptr, false);
   if (!json.is_object()) {
-    return failure(ErrorCode::unavailable, "mobula start ended without being ready" +
-                                               (line->empty() ? std::string("; see its message above") : ": " + *line));
+    return failure(ErrorCode::unavailable,
+                   "mobula start ended without being ready" +
+                       (line->empty() ? std::string("; see its message above") : ": " + *line));
   }
-  if (json.contains("error")) return failure(ErrorCode::unavailable, json.value("error", std::string()));
+  if (json.contains("error"))
+    return failure(ErrorCode::unavailable, json.value("error", std::string()));
   start.ready_ = {json.value("address", std::string()), json.value("socket", std::string())};
   return start;
 }
 
 OwnedStart::OwnedStart(OwnedStart&& other) noexcept
-    : pid_(std::exchange(other.pid_, 0)), life_(std::move(other.life_)), ready_(std::move(other.ready_)) {}
+    : pid_(std::exchange(other.pid_, 0)),
+      life_(std::move(other.life_)),
+      ready_(std::move(other.ready_)) {}
 
 OwnedStart::~OwnedStart() {
   if (pid_ == 0) return;
@@ -166,7 +179,8 @@ std::vector<std::string> resource_flags(const detail::NodeRequest& node) {
   }
   if (!node.labels.empty()) {
     std::string labels;
-    for (const auto& [key, value] : node.labels) labels += (labels.empty() ? "" : ",") + key + "=" + value;
+    for (const auto& [key, value] : node.labels)
+      labels += (labels.empty() ? "" : ",") + key + "=" + value;
     add("--labels", labels);
   }
   return flags;

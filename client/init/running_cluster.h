@@ -18,6 +18,7 @@ struct RunningCluster {
 
 // The cluster whose head, or else whose agent, this user runs from the directory. `name` (may be
 // empty) selects one of several. Empty if no cluster runs.
-Result<std::optional<RunningCluster>> running_cluster(const std::string& state_directory, const std::string& name);
+Result<std::optional<RunningCluster>> running_cluster(const std::string& state_directory,
+                                                      const std::string& name);
 
 }  // namespace mobula::internal::runtime

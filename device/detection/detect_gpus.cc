@@ -75,8 +75,7 @@ Detected detect_amd(const DetectionPaths& paths) {
   for (const auto number : numbered_entries(nodes, "", true)) {
     const std::string node = fmt::format("{}/{}", nodes, number);
     const std::string text = small_file(node + "/properties").value_or("");
-    if (property_in(text, "simd_count") == 0 ||
-        property_in(text, "vendor_id") != amd_pci_vendor) {
+    if (property_in(text, "simd_count") == 0 || property_in(text, "vendor_id") != amd_pci_vendor) {
       continue;
     }
     AcceleratorDevice device{.id = std::to_string(index++)};
@@ -91,9 +90,9 @@ Detected detect_amd(const DetectionPaths& paths) {
       device.uuid = fmt::format("GPU-{:016x}", unique);
     }
     if (device.memory_bytes > 0 && device.memory_bytes < least_own_memory) {
-      found.notes.push_back(fmt::format("{} at {} has {} MiB of its own: a display unit, not offered",
-                                        device.product, device.pci_bus_id,
-                                        device.memory_bytes >> 20));
+      found.notes.push_back(
+          fmt::format("{} at {} has {} MiB of its own: a display unit, not offered", device.product,
+                      device.pci_bus_id, device.memory_bytes >> 20));
       continue;
     }
     found.devices.push_back(std::move(device));

@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "device/detection/detect_vendors.h"
-#include "device/device_tree.h"
 #include "device/detection/program_output.h"
+#include "device/device_tree.h"
 
 namespace mobula::internal {
 namespace {
@@ -26,10 +26,8 @@ struct Model {
 
 // From JAX, hardware_utils.py. V2 and V3 share an id, so only TPU_ACCELERATOR_TYPE distinguishes
 // them.
-constexpr std::array<Model, 4> tpu_models{{{0x005e, "TPU-V4"},
-                                           {0x0062, "TPU-V5P"},
-                                           {0x0063, "TPU-V5LITEPOD"},
-                                           {0x006f, "TPU-V6E"}}};
+constexpr std::array<Model, 4> tpu_models{
+    {{0x005e, "TPU-V4"}, {0x0062, "TPU-V5P"}, {0x0063, "TPU-V5LITEPOD"}, {0x006f, "TPU-V6E"}}};
 // From the PCI ID repository.
 constexpr std::array<Model, 2> ascend_models{{{0xd801, "Ascend910"}, {0xd802, "Ascend910B"}}};
 
@@ -47,7 +45,8 @@ std::vector<std::string> common_type(const std::string& sys, std::uint32_t vendo
 }
 
 // One device per number; the number is its id, too.
-Detected devices_of(const std::vector<std::uint32_t>& numbers, std::vector<std::string> types = {}) {
+Detected devices_of(const std::vector<std::uint32_t>& numbers,
+                    std::vector<std::string> types = {}) {
   Detected found;
   for (const auto number : numbers) {
     found.devices.push_back({.id = std::to_string(number), .types = types});

@@ -14,11 +14,10 @@ using Detect = Detected(const DetectionPaths&);
 
 // Indexed by Vendor. The libraries of MetaX and Furiosa have no publicly documented interface.
 constexpr std::array<Detect*, vendor_count> detections{
-    detect_amd,        detect_intel,  detect_nvidia, nullptr /* metax */,
-    detect_biren,      detect_cambricon,
-    detect_neuron,     detect_tpu,    detect_gaudi,  detect_ascend,
-    detect_rebellions, nullptr /* furiosa */,        detect_tenstorrent,
-    detect_mobilint};
+    detect_amd,         detect_intel,     detect_nvidia,     nullptr /* metax */,
+    detect_biren,       detect_cambricon, detect_neuron,     detect_tpu,
+    detect_gaudi,       detect_ascend,    detect_rebellions, nullptr /* furiosa */,
+    detect_tenstorrent, detect_mobilint};
 
 // The devices of one NUMA node form an island. A single device needs none.
 void find_numa_islands(const std::string& topology_xml, Detected& found) {
@@ -29,7 +28,8 @@ void find_numa_islands(const std::string& topology_xml, Detected& found) {
   if (bus_ids.size() < 2) return;
   const auto nodes = numa_nodes_of(bus_ids, topology_xml);
   if (!nodes) {
-    found.notes.push_back("which devices are close to each other is not known: " + nodes.error().text);
+    found.notes.push_back("which devices are close to each other is not known: " +
+                          nodes.error().text);
     return;
   }
   for (auto& device : found.devices) {
@@ -83,8 +83,7 @@ Detected detect_neuron(const DetectionPaths& paths) {
     return found;
   }
   for (unsigned i = 0; i < *cores; ++i) {
-    found.devices.push_back(
-        {.id = std::to_string(i), .types = {std::string(neuron_core_type)}});
+    found.devices.push_back({.id = std::to_string(i), .types = {std::string(neuron_core_type)}});
   }
   return found;
 }

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "base/model/accelerator_vendor.h"
 #include "device/detection/accelerator_device.h"
 #include "device/detection/gpu_probe.h"
 #include "device/detection/neuron.h"
-#include "base/model/accelerator_vendor.h"
 
 namespace mobula::internal {
 
@@ -22,13 +22,13 @@ struct DetectionPaths {
   std::string hl_smi = "/usr/bin/hl-smi";
   Duration hl_smi_timeout = 10s;
   std::string topology_xml{};  // see numa_nodes_of
-  std::string tpu_type{};  // TPU_ACCELERATOR_TYPE as GKE sets it: "v5litepod-16"
+  std::string tpu_type{};      // TPU_ACCELERATOR_TYPE as GKE sets it: "v5litepod-16"
 };
 
 struct Detected {
   std::vector<AcceleratorDevice> devices{};  // in the index order of the vendor's mask
   std::vector<std::string> notes{};  // facts that could not be determined, and ignored devices
-  std::string driver{};                      // driver version; empty: unknown
+  std::string driver{};              // driver version; empty: unknown
 };
 
 // Empty for vendors without detection; their devices are declared with --resources.

@@ -7,9 +7,9 @@
 
 #include "base/result.h"
 #include "device/cgroup.h"
-#include "device/link_groups.h"
 #include "device/detection/nvml.h"
 #include "device/detection/pci.h"
+#include "device/link_groups.h"
 
 namespace mobula::internal {
 namespace {

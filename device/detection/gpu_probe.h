@@ -21,7 +21,7 @@ struct GpuFacts {
   GpuSource source = GpuSource::none;
   std::string driver_version{};
   std::vector<AcceleratorDevice> devices{};  // in PCI order, slices in place of their device
-  std::vector<std::string> notes{};  // reasons against better sources, for `status`
+  std::vector<std::string> notes{};          // reasons against better sources, for `status`
 };
 
 struct GpuPaths {

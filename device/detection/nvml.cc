@@ -1,7 +1,7 @@
 #include "device/detection/nvml.h"
 
-#include <cstdlib>
 #include <array>
+#include <cstdlib>
 #include <utility>
 
 #include <fmt/format.h>

@@ -16,7 +16,8 @@ constexpr unsigned short compute_controller = 0x0302;  // 3D, without a display
 // Optional hwloc components that must not run. They call vendor libraries, which creates contexts
 // on devices, or connect to a display. PCI devices are read from sysfs, because the component that
 // uses libpciaccess leaks memory.
-constexpr const char* unwanted_components[] = {"cuda", "nvml", "rsmi", "levelzero", "opencl", "gl", "pci"};
+constexpr const char* unwanted_components[] = {"cuda",   "nvml", "rsmi", "levelzero",
+                                               "opencl", "gl",   "pci"};
 
 struct DestroyTopology {
   void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
@@ -58,12 +59,15 @@ bool is_pci_bridge(hwloc_obj_t at) {
 }
 
 Nearness nearness_of(hwloc_topology_t topology, hwloc_obj_t interface, hwloc_obj_t device) {
-  for (hwloc_obj_t at = interface->parent; at != nullptr && at->type == HWLOC_OBJ_BRIDGE; at = at->parent) {
-    for (hwloc_obj_t other = device->parent; other != nullptr && other->type == HWLOC_OBJ_BRIDGE; other = other->parent) {
+  for (hwloc_obj_t at = interface->parent; at != nullptr && at->type == HWLOC_OBJ_BRIDGE;
+       at = at->parent) {
+    for (hwloc_obj_t other = device->parent; other != nullptr && other->type == HWLOC_OBJ_BRIDGE;
+         other = other->parent) {
       if (other == at && is_pci_bridge(at)) return Nearness::same_switch;
     }
   }
-  const auto a = hwloc_get_non_io_ancestor_obj(topology, interface), b = hwloc_get_non_io_ancestor_obj(topology, device);
+  const auto a = hwloc_get_non_io_ancestor_obj(topology, interface),
+             b = hwloc_get_non_io_ancestor_obj(topology, device);
   const bool same = a != nullptr && b != nullptr && a->cpuset != nullptr && b->cpuset != nullptr &&
                     hwloc_bitmap_isequal(a->cpuset, b->cpuset) != 0;
   return same ? Nearness::same_cpus : Nearness::elsewhere;
@@ -105,7 +109,8 @@ Result<std::map<std::string, std::int32_t>> numa_nodes_of(const std::vector<std:
   return found;
 }
 
-Result<MachineLocality> locality_of(const std::vector<std::string>& bus_ids, const std::string& topology_xml) {
+Result<MachineLocality> locality_of(const std::vector<std::string>& bus_ids,
+                                    const std::string& topology_xml) {
   const auto loaded = load_topology(topology_xml);
   if (!loaded) return loaded.error();
   hwloc_topology_t topology = loaded->get();
@@ -116,9 +121,11 @@ Result<MachineLocality> locality_of(const std::vector<std::string>& bus_ids, con
     if (device == nullptr) continue;
     devices.emplace(bus_id, device);
     hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(topology, device);
-    if (near != nullptr && near->cpuset != nullptr) found.cpus_of.emplace(bus_id, cpus_in(near->cpuset));
+    if (near != nullptr && near->cpuset != nullptr)
+      found.cpus_of.emplace(bus_id, cpus_in(near->cpuset));
   }
-  for (hwloc_obj_t at = hwloc_get_next_osdev(topology, nullptr); at != nullptr; at = hwloc_get_next_osdev(topology, at)) {
+  for (hwloc_obj_t at = hwloc_get_next_osdev(topology, nullptr); at != nullptr;
+       at = hwloc_get_next_osdev(topology, at)) {
     if (at->attr->osdev.type != HWLOC_OBJ_OSDEV_NETWORK || at->name == nullptr) continue;
     if (at->parent == nullptr || at->parent->type != HWLOC_OBJ_PCI_DEVICE) continue;
     auto& of_interface = found.interfaces[at->name];

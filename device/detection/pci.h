@@ -25,6 +25,7 @@ Result<std::map<std::string, std::int32_t>> numa_nodes_of(const std::vector<std:
 // CPUs and PCI network interfaces near these devices. Facts that hwloc does not know are omitted,
 // so the result can be empty. If `topology_xml` is empty, hwloc's variable HWLOC_XMLFILE can name
 // the topology of another machine.
-Result<MachineLocality> locality_of(const std::vector<std::string>& bus_ids, const std::string& topology_xml = {});
+Result<MachineLocality> locality_of(const std::vector<std::string>& bus_ids,
+                                    const std::string& topology_xml = {});
 
 }  // namespace mobula::internal

@@ -80,7 +80,8 @@ Result<void> add_devices(const MachineFacts& machine, const NodeRequest& request
   const VendorRow& of_gpus = gpu_vendor(machine, request);
   bool has_gpus = false;
   const auto add = [&](const VendorRow& vendor, std::optional<Quantity> requested) -> Result<void> {
-    auto shape = device_shape(vendor, devices_of(machine, vendor.vendor), request, requested, has_gpus);
+    auto shape =
+        device_shape(vendor, devices_of(machine, vendor.vendor), request, requested, has_gpus);
     if (!shape) return shape.error();
     if (shape->instances.empty()) return {};
     label_product(machine, *shape, node);
@@ -147,14 +148,15 @@ Result<NodeRequest> with_named_type(NodeRequest request) {
     }
     const std::string type = name.substr(resource::accelerator_prefix.size());
     if (type.empty() || amount < Quantity()) {
-      return refused(fmt::format("resources name {} = {}: a type and an amount above 0 are needed", name,
-                                 amount.to_string()));
+      return refused(fmt::format("resources name {} = {}: a type and an amount above 0 are needed",
+                                 name, amount.to_string()));
     }
     if (amount == Quantity()) continue;
     if (!request.accelerator_type.empty() && request.accelerator_type != type) {
-      return refused(fmt::format("resources name {}: the devices of this node are of type {} already; a node has one "
-                                 "accelerator type",
-                                 name, request.accelerator_type));
+      return refused(fmt::format(
+          "resources name {}: the devices of this node are of type {} already; a node has one "
+          "accelerator type",
+          name, request.accelerator_type));
     }
     request.accelerator_type = type;
   }
@@ -181,7 +183,8 @@ MachineFacts probe_machine(const ProbePaths& paths) {
   for (const VendorRow& vendor : vendor_rows()) {
     Detected found = detect_devices(vendor.vendor, paths.devices);
     for (auto& note : found.notes) facts.notes.push_back(std::move(note));
-    if (vendor.vendor == Vendor::nvidia && !found.devices.empty()) facts.nvidia_driver = found.driver;
+    if (vendor.vendor == Vendor::nvidia && !found.devices.empty())
+      facts.nvidia_driver = found.driver;
     if (!found.devices.empty()) facts.devices[vendor.vendor] = std::move(found.devices);
   }
   return facts;

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "base/model/node_shape.h"
 #include "base/result.h"
 #include "device/detection/detection.h"
 #include "device/host.h"
 #include "device/node_devices.h"
-#include "base/model/node_shape.h"
 
 namespace mobula::internal {
 

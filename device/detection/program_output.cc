@@ -78,8 +78,7 @@ Result<std::string> read_all(int output, Time deadline, const std::string& progr
 }  // namespace
 
 Result<std::string> output_of_program(const std::string& program,
-                                      const std::vector<std::string>& arguments,
-                                      Duration timeout) {
+                                      const std::vector<std::string>& arguments, Duration timeout) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return errno_failure("pipe for " + program, errno);
   const Fd output(ends[0]);

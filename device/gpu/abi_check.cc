@@ -117,18 +117,28 @@ MOBULA_NCCL_NEWER_FUNCTIONS(MOBULA_CHECK_FUNCTION)
 #undef MOBULA_CHECK_FUNCTION
 // The official prototypes have enumeration types where ours have int, which confirms the order of
 // the arguments.
-static_assert(std::is_same_v<decltype(::ncclSend), ncclResult_t(const void*, std::size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t)>);
-static_assert(std::is_same_v<decltype(::ncclRecv), ncclResult_t(void*, std::size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t)>);
+static_assert(
+    std::is_same_v<decltype(::ncclSend), ncclResult_t(const void*, std::size_t, ncclDataType_t, int,
+                                                      ncclComm_t, cudaStream_t)>);
+static_assert(std::is_same_v<decltype(::ncclRecv), ncclResult_t(void*, std::size_t, ncclDataType_t,
+                                                                int, ncclComm_t, cudaStream_t)>);
 static_assert(std::is_same_v<decltype(::ncclBroadcast),
-                             ncclResult_t(const void*, void*, std::size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t)>);
+                             ncclResult_t(const void*, void*, std::size_t, ncclDataType_t, int,
+                                          ncclComm_t, cudaStream_t)>);
 static_assert(std::is_same_v<decltype(::ncclAllReduce),
-                             ncclResult_t(const void*, void*, std::size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t)>);
+                             ncclResult_t(const void*, void*, std::size_t, ncclDataType_t,
+                                          ncclRedOp_t, ncclComm_t, cudaStream_t)>);
 static_assert(std::is_same_v<decltype(::ncclReduce),
-                             ncclResult_t(const void*, void*, std::size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t, cudaStream_t)>);
-static_assert(std::is_same_v<decltype(::ncclAllGather), ncclResult_t(const void*, void*, std::size_t, ncclDataType_t, ncclComm_t, cudaStream_t)>);
+                             ncclResult_t(const void*, void*, std::size_t, ncclDataType_t,
+                                          ncclRedOp_t, int, ncclComm_t, cudaStream_t)>);
+static_assert(std::is_same_v<decltype(::ncclAllGather),
+                             ncclResult_t(const void*, void*, std::size_t, ncclDataType_t,
+                                          ncclComm_t, cudaStream_t)>);
 static_assert(std::is_same_v<decltype(::ncclReduceScatter),
-                             ncclResult_t(const void*, void*, std::size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t)>);
-static_assert(std::is_same_v<decltype(::ncclCommInitRankConfig), ncclResult_t(ncclComm_t*, int, ncclUniqueId, int, ncclConfig_t*)>);
+                             ncclResult_t(const void*, void*, std::size_t, ncclDataType_t,
+                                          ncclRedOp_t, ncclComm_t, cudaStream_t)>);
+static_assert(std::is_same_v<decltype(::ncclCommInitRankConfig),
+                             ncclResult_t(ncclComm_t*, int, ncclUniqueId, int, ncclConfig_t*)>);
 static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId));
 static_assert(sizeof(Config) <= sizeof(ncclConfig_t));
 static_assert(offsetof(Config, blocking) == offsetof(ncclConfig_t, blocking));
@@ -141,8 +151,10 @@ static_assert(invalid_argument == ncclInvalidArgument && invalid_usage == ncclIn
 static_assert(remote_error == ncclRemoteError && in_progress == ncclInProgress);
 static_assert(type_int8 == ncclInt8 && type_int32 == ncclInt32 && type_uint32 == ncclUint32);
 static_assert(type_int64 == ncclInt64 && type_uint64 == ncclUint64 && type_float16 == ncclFloat16);
-static_assert(type_float32 == ncclFloat32 && type_float64 == ncclFloat64 && type_bfloat16 == ncclBfloat16);
-static_assert(op_sum == ncclSum && op_product == ncclProd && op_max == ncclMax && op_min == ncclMin && op_average == ncclAvg);
+static_assert(type_float32 == ncclFloat32 && type_float64 == ncclFloat64 &&
+              type_bfloat16 == ncclBfloat16);
+static_assert(op_sum == ncclSum && op_product == ncclProd && op_max == ncclMax &&
+              op_min == ncclMin && op_average == ncclAvg);
 static_assert(type_bytes == ncclUint8 && undefined == NCCL_CONFIG_UNDEF_INT);
 static_assert(version(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH) == NCCL_VERSION_CODE);
 }  // namespace nccl_abi

@@ -30,7 +30,8 @@ int hold_gpu_context() {
   std::puts("ready");
   std::fflush(stdout);
   char byte = 0;
-  for (ssize_t got = 1; got > 0 || (got < 0 && errno == EINTR);) got = ::read(STDIN_FILENO, &byte, 1);
+  for (ssize_t got = 1; got > 0 || (got < 0 && errno == EINTR);)
+    got = ::read(STDIN_FILENO, &byte, 1);
   return 0;
 }
 

@@ -83,13 +83,16 @@ Failure CudaDriver::error(std::string_view what, cuda_abi::Status status) const 
     code = ErrorCode::not_found;
   if (status == cuda_abi::not_permitted) code = ErrorCode::permission_denied;
   const bool sticky = is_sticky(status);
-  Failure why = failure(code, fmt::format("{}: {} ({}){}", what, name, status,
-                                          sticky ? "; the CUDA context of this process is lost" : ""));
+  Failure why =
+      failure(code, fmt::format("{}: {} ({}){}", what, name, status,
+                                sticky ? "; the CUDA context of this process is lost" : ""));
   if (sticky && !lost_.exchange(true) && told_lost_) told_lost_(why.text);
   return why;
 }
 
-void CudaDriver::on_lost(std::function<void(const std::string&)> told) const { told_lost_ = std::move(told); }
+void CudaDriver::on_lost(std::function<void(const std::string&)> told) const {
+  told_lost_ = std::move(told);
+}
 
 Result<void> CudaDriver::check(std::string_view what, cuda_abi::Status status) const {
   if (status == cuda_abi::success) return {};

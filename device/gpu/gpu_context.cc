@@ -115,7 +115,8 @@ GpuContext::Current::~Current() {
 
 std::string GpuContext::pci_bus_id() const {
   std::array<char, 64> text{};
-  const auto status = call().device_pci_bus_id(text.data(), static_cast<int>(text.size()) - 1, ordinal_);
+  const auto status =
+      call().device_pci_bus_id(text.data(), static_cast<int>(text.size()) - 1, ordinal_);
   return status == cuda_abi::success ? text.data() : std::string();
 }
 
@@ -167,10 +168,13 @@ Result<void> GpuContext::synchronize() const {
   int capturing = cuda_abi::capture_none;
   auto status = call().stream_is_capturing(nullptr, &capturing);
   if (status == cuda_abi::success) status = call().context_synchronize();
-  if (status == cuda_abi::stream_capture_implicit || status == cuda_abi::stream_capture_unsupported) {
+  if (status == cuda_abi::stream_capture_implicit ||
+      status == cuda_abi::stream_capture_unsupported) {
     return failure(ErrorCode::invalid_argument,
-                   "work of this process is being captured into a graph, so that the whole device cannot be waited "
-                   "for; name the stream that writes the tensor with produced_on(), or wait until the capture has ended");
+                   "work of this process is being captured into a graph, so that the whole device "
+                   "cannot be waited "
+                   "for; name the stream that writes the tensor with produced_on(), or wait until "
+                   "the capture has ended");
   }
   return driver_->check("cuCtxSynchronize", status);
 }

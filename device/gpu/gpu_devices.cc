@@ -7,10 +7,10 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
-#include "device/host.h"
+#include "base/thread_start.h"
 #include "device/detection/pci.h"
 #include "device/gpu/gpu_share.h"
-#include "base/thread_start.h"
+#include "device/host.h"
 
 namespace mobula::internal::exchange {
 // Device memory as seen by tensors: opens the devices on first use and frees through `GpuDevices`.
@@ -62,7 +62,8 @@ class LeasedMemory final : public DeviceMemory {
   const std::weak_ptr<GpuDevices> devices_;
 };
 
-GpuDevices::GpuDevices(std::vector<GpuTerms> terms, std::function<void(const std::string&)> lost, PinnedSliceOptions staging)
+GpuDevices::GpuDevices(std::vector<GpuTerms> terms, std::function<void(const std::string&)> lost,
+                       PinnedSliceOptions staging)
     : terms_(std::move(terms)), lost_(std::move(lost)), staging_(staging) {}
 
 GpuDevices::~GpuDevices() {
@@ -74,7 +75,9 @@ GpuDevices::~GpuDevices() {
   if (freer_.joinable()) freer_.join();
 }
 
-std::shared_ptr<DeviceMemory> GpuDevices::memory() { return std::make_shared<LeasedMemory>(weak_from_this()); }
+std::shared_ptr<DeviceMemory> GpuDevices::memory() {
+  return std::make_shared<LeasedMemory>(weak_from_this());
+}
 
 // ---- open ---------------------------------------------------------------------------------------
 
@@ -119,8 +122,10 @@ Result<void> GpuDevices::open_all() {
     any = true;
   }
   if (!any) {
-    return failure(ErrorCode::not_found, fmt::format("none of the GPUs of its slot is visible to this process, which sees {}",
-                                                     there.empty() ? "none" : there));
+    return failure(
+        ErrorCode::not_found,
+        fmt::format("none of the GPUs of its slot is visible to this process, which sees {}",
+                    there.empty() ? "none" : there));
   }
   look_around();
   cuda_ = std::make_shared<CudaMemory>(std::move(arenas));
@@ -129,7 +134,8 @@ Result<void> GpuDevices::open_all() {
 }
 
 Result<GpuDevices::Device> GpuDevices::open_one(const std::shared_ptr<const CudaDriver>& driver,
-                                                const DeviceUuid& uuid, const GpuTerms& terms, std::size_t index) {
+                                                const DeviceUuid& uuid, const GpuTerms& terms,
+                                                std::size_t index) {
   auto context = GpuContext::open(driver, uuid);
   if (!context) return context.error();
   const auto memory = (*context)->memory();
@@ -151,10 +157,11 @@ Result<GpuDevices::Device> GpuDevices::open_one(const std::shared_ptr<const Cuda
     if (!bytes) return bytes.error();
     share.max_bytes = *bytes;
   }
-  made.arena = std::make_shared<DeviceArena>(made.context, share, [closed = closed_[index]](std::uint64_t chunk) {
-    const MutexLock lock(closed->mutex);
-    if (closed->told) closed->told(chunk);
-  });
+  made.arena = std::make_shared<DeviceArena>(made.context, share,
+                                             [closed = closed_[index]](std::uint64_t chunk) {
+                                               const MutexLock lock(closed->mutex);
+                                               if (closed->told) closed->told(chunk);
+                                             });
   return made;
 }
 
@@ -166,14 +173,16 @@ void GpuDevices::look_around() {
   }
   if (bus_ids.empty()) return;
   auto read = locality_of(bus_ids);
-  if (!read) return log_debug("what lies near the GPUs of this process is not known: {}", read.error().text);
+  if (!read)
+    return log_debug("what lies near the GPUs of this process is not known: {}", read.error().text);
   locality_ = std::move(*read);
   const CpuList allowed = allowed_cpus();
   for (Device& each : devices_) {
     const auto near = locality_.cpus_of.find(each.bus_id);
     if (near == locality_.cpus_of.end()) continue;
     each.cpus = cpus_to_use(near->second, allowed);
-    if (!each.cpus.empty()) log_debug("the threads that serve {} run on the CPUs {}", each.uuid, to_text(each.cpus));
+    if (!each.cpus.empty())
+      log_debug("the threads that serve {} run on the CPUs {}", each.uuid, to_text(each.cpus));
   }
 }
 
@@ -186,7 +195,9 @@ std::optional<std::uint32_t> GpuDevices::lane_of(const std::string& uuid) const 
   return std::nullopt;
 }
 
-int GpuDevices::landing(const std::string& uuid) const { return cuda_ ? cuda_->landing(uuid) : on_host; }
+int GpuDevices::landing(const std::string& uuid) const {
+  return cuda_ ? cuda_->landing(uuid) : on_host;
+}
 
 void GpuDevices::on_closed(std::uint32_t lane, std::function<void(std::uint64_t)> told) {
   Closed& closed = *closed_.at(lane);

@@ -20,12 +20,12 @@
 #include "base/quantity.h"
 #include "base/result.h"
 #include "device/device_memory.h"
-#include "device/near_gpu.h"
 #include "device/gpu/cuda_memory.h"
 #include "device/gpu/device_arena.h"
 #include "device/gpu/gpu_context.h"
 #include "device/gpu/nccl_library.h"
 #include "device/gpu/pinned_slices.h"
+#include "device/near_gpu.h"
 
 namespace mobula::internal::exchange {
 
@@ -35,7 +35,7 @@ struct GpuTerms {
   Quantity amount = Quantity::whole(1);
   // limit for the program's tensors; 0: the leased fraction of the device
   std::uint64_t memory_bytes = 0;
-  std::uint64_t context_bytes = 0;  // reserved for the CUDA context of this process
+  std::uint64_t context_bytes = 0;   // reserved for the CUDA context of this process
   std::set<std::string> peers = {};  // UUIDs of GPUs with peer access
 };
 
@@ -46,15 +46,16 @@ class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
     std::set<DeviceUuid> peers;
     // shared with all allocations on the device; null: visible, but not leased
     std::shared_ptr<GpuContext> context;
-    std::shared_ptr<DeviceArena> arena;   // shared with offers of memory on the device
-    std::string bus_id = {};              // PCI address; empty: unknown
-    CpuList cpus = {};                    // CPUs near the device, for its threads; empty: any
+    std::shared_ptr<DeviceArena> arena;  // shared with offers of memory on the device
+    std::string bus_id = {};             // PCI address; empty: unknown
+    CpuList cpus = {};                   // CPUs near the device, for its threads; empty: any
   };
 
   // `lost` is called once, on any thread, with the reason, when the CUDA contexts of this process
   // have become unusable. `staging` sizes the pinned memory for copies between each device and the
   // host.
-  GpuDevices(std::vector<GpuTerms> terms, std::function<void(const std::string&)> lost, PinnedSliceOptions staging = {});
+  GpuDevices(std::vector<GpuTerms> terms, std::function<void(const std::string&)> lost,
+             PinnedSliceOptions staging = {});
   ~GpuDevices();
   GpuDevices(const GpuDevices&) = delete;
   GpuDevices& operator=(const GpuDevices&) = delete;
@@ -117,7 +118,8 @@ class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
   MachineLocality locality_;
   std::vector<std::shared_ptr<Closed>> closed_;  // by device ordinal; shared with the arenas
   std::shared_ptr<CudaMemory> cuda_;
-  Result<std::shared_ptr<const NcclLibrary>> nccl_ = failure(ErrorCode::unavailable, "no GPU of this process is open");
+  Result<std::shared_ptr<const NcclLibrary>> nccl_ =
+      failure(ErrorCode::unavailable, "no GPU of this process is open");
 
   Mutex mutex_;
   CondVar changed_;

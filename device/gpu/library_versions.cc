@@ -22,8 +22,9 @@ void print_line(const char* name, std::string rest) {
 int print_gpu_libraries() {
   const auto cuda = CudaDriver::open();
   const int version = cuda ? (*cuda)->version() : 0;
-  print_line("cuda", cuda ? std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10)
-                          : "- " + cuda.error().text);
+  print_line("cuda",
+             cuda ? std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10)
+                  : "- " + cuda.error().text);
   const auto nccl = NcclLibrary::open();
   print_line("nccl", nccl ? nccl_version_text((*nccl)->version()) : "- " + nccl.error().text);
   return 0;

@@ -80,30 +80,30 @@ struct Config {
                                                       const char*(Status))                         \
       each(unique_id, ncclGetUniqueId, Status(UniqueId*)) each(                                    \
           init_rank, ncclCommInitRankConfig, Status(Communicator*, int, UniqueId, int, Config*))   \
-          each(async_error, ncclCommGetAsyncError, Status(Communicator, Status*))                  \
-              each(group_start, ncclGroupStart, Status()) each(group_end, ncclGroupEnd, Status())  \
-                  each(send, ncclSend,                                                             \
-                       Status(const void*, std::size_t, int, int, Communicator, cuda_abi::Stream)) \
-                      each(receive, ncclRecv,                                                      \
-                           Status(void*, std::size_t, int, int, Communicator, cuda_abi::Stream))   \
-                          each(broadcast, ncclBroadcast,                                           \
-                               Status(const void*, void*, std::size_t, int, int, Communicator,     \
-                                      cuda_abi::Stream))                                           \
+          each(async_error, ncclCommGetAsyncError, Status(Communicator, Status*)) each(            \
+              group_start, ncclGroupStart, Status()) each(group_end, ncclGroupEnd, Status())       \
+              each(send, ncclSend,                                                                 \
+                   Status(const void*, std::size_t, int, int, Communicator, cuda_abi::Stream))     \
+                  each(receive, ncclRecv,                                                          \
+                       Status(void*, std::size_t, int, int, Communicator, cuda_abi::Stream))       \
+                      each(broadcast, ncclBroadcast,                                               \
+                           Status(const void*, void*, std::size_t, int, int, Communicator,         \
+                                  cuda_abi::Stream))                                               \
                           each(all_reduce, ncclAllReduce,                                          \
                                Status(const void*, void*, std::size_t, int, int, Communicator,     \
                                       cuda_abi::Stream))                                           \
-                          each(reduce, ncclReduce,                                                 \
-                               Status(const void*, void*, std::size_t, int, int, int,              \
-                                      Communicator, cuda_abi::Stream))                             \
-                          each(all_gather, ncclAllGather,                                          \
-                               Status(const void*, void*, std::size_t, int, Communicator,          \
-                                      cuda_abi::Stream))                                           \
-                          each(reduce_scatter, ncclReduceScatter,                                  \
-                               Status(const void*, void*, std::size_t, int, int, Communicator,     \
-                                      cuda_abi::Stream))                                           \
-                          each(finalize, ncclCommFinalize, Status(Communicator))                   \
-                              each(destroy, ncclCommDestroy, Status(Communicator))                 \
-                                  each(abort, ncclCommAbort, Status(Communicator))
+                              each(reduce, ncclReduce,                                             \
+                                   Status(const void*, void*, std::size_t, int, int, int,          \
+                                          Communicator, cuda_abi::Stream))                         \
+                                  each(all_gather, ncclAllGather,                                  \
+                                       Status(const void*, void*, std::size_t, int, Communicator,  \
+                                              cuda_abi::Stream))                                   \
+                                      each(reduce_scatter, ncclReduceScatter,                      \
+                                           Status(const void*, void*, std::size_t, int, int,       \
+                                                  Communicator, cuda_abi::Stream))                 \
+                                          each(finalize, ncclCommFinalize, Status(Communicator))   \
+                                              each(destroy, ncclCommDestroy, Status(Communicator)) \
+                                                  each(abort, ncclCommAbort, Status(Communicator))
 // Optional functions: null in a library that lacks them.
 #define MOBULA_NCCL_NEWER_FUNCTIONS(each) \
   each(revoke, ncclCommRevoke, Status(Communicator, int)) /* since 2.28.9 */

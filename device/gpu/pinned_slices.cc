@@ -31,7 +31,7 @@ struct PinnedSlice::Pool {
   void give_back(std::span<std::byte> bytes);
 
   const std::shared_ptr<const GpuContext> context;  // shared with all allocations on the device
-  PinnedSliceOptions options;  // constant after construction
+  PinnedSliceOptions options;                       // constant after construction
 
   void* block = nullptr;  // used by the opening thread only
 
@@ -61,9 +61,10 @@ Result<void> PinnedSlice::Pool::open() {
   constexpr std::size_t page = 4'096;
   if (made == nullptr) made = std::aligned_alloc(page, (size + page - 1) / page * page);
   if (made == nullptr) {
-    return failure(ErrorCode::resource_exhausted,
-                   fmt::format("no memory for {} slices of {} bytes by which tensors of {} go to the host",
-                               options.slices, options.slice_bytes, context->name()));
+    return failure(
+        ErrorCode::resource_exhausted,
+        fmt::format("no memory for {} slices of {} bytes by which tensors of {} go to the host",
+                    options.slices, options.slice_bytes, context->name()));
   }
   block = made;
   std::vector<std::function<void()>> told;

@@ -23,12 +23,12 @@ class Maker {
   }
 };
 
-
 int main(int argc, char** argv) {
   auto cluster = mobula::init(argc, argv);
   auto maker = mobula::actor<Maker>.remote();
   auto user = mobula::actor<Maker>.remote();
-  const auto tensor = maker.method<&Maker::make>().options({.tensor_transport = Transport::automatic}).remote(1000);
+  const auto tensor =
+      maker.method<&Maker::make>().options({.tensor_transport = Transport::automatic}).remote(1000);
   std::cout << "sum by another actor: " << mobula::get(user.call<&Maker::sum>(tensor)) << "\n"
             << "sum by its producer:  " << mobula::get(maker.call<&Maker::sum>(tensor)) << "\n";
   const Tensor here = mobula::get(tensor);

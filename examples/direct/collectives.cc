@@ -31,7 +31,8 @@ class Learner {
       (void)group.all_reduce(mobula::Tensor::zeros({group.rank() == 2 ? 7 : 8}));
       return "no error";
     } catch (const mobula::CollectiveError& error) {
-      return error.intact() ? "rank " + std::to_string(error.ranks().at(0)) + " differs" : error.what();
+      return error.intact() ? "rank " + std::to_string(error.ranks().at(0)) + " differs"
+                            : error.what();
     }
   }
 
@@ -42,8 +43,10 @@ class Learner {
 int main(int argc, char** argv) {
   auto cluster = mobula::init(argc, argv);
   std::vector<mobula::ActorHandle<Learner>> learners;
-  for (const float start : {0.0f, 10.0f, 20.0f}) learners.push_back(mobula::actor<Learner>.remote(start));
-  const auto group = mobula::create_collective_group(learners, mobula::Transport::automatic, "learners");
+  for (const float start : {0.0f, 10.0f, 20.0f})
+    learners.push_back(mobula::actor<Learner>.remote(start));
+  const auto group =
+      mobula::create_collective_group(learners, mobula::Transport::automatic, "learners");
 
   const auto all = [&](auto call) {
     std::vector<decltype(call(learners[0]))> refs;
@@ -51,14 +54,17 @@ int main(int argc, char** argv) {
     return mobula::get(refs, std::chrono::seconds(60));
   };
   bool good = true;
-  for (const float mean : all([](const auto& each) { return each.template call<&Learner::round>("learners"); })) {
+  for (const float mean :
+       all([](const auto& each) { return each.template call<&Learner::round>("learners"); })) {
     std::cout << "mean " << mean << "\n";
     good = good && mean == 11.0f;  // of 0, 11 and 22
   }
-  for (const float same : all([&](const auto& each) { return each.template call<&Learner::agree>(group); })) {
+  for (const float same :
+       all([&](const auto& each) { return each.template call<&Learner::agree>(group); })) {
     good = good && same == 11.0f;
   }
-  for (const auto& text : all([&](const auto& each) { return each.template call<&Learner::disagree>(group); })) {
+  for (const auto& text :
+       all([&](const auto& each) { return each.template call<&Learner::disagree>(group); })) {
     std::cout << text << "\n";
     good = good && text == "rank 2 differs";
   }

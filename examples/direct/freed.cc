@@ -36,7 +36,9 @@ int main(int argc, char** argv) {
   bool right = true;
   for (int value = 1; value <= 5; ++value) {
     // The ref is released when its sum is available: that frees the buffer.
-    const auto filled = sender.method<&Sender::fill>().options({.tensor_transport = Transport::automatic}).remote(value);
+    const auto filled = sender.method<&Sender::fill>()
+                            .options({.tensor_transport = Transport::automatic})
+                            .remote(value);
     const double sum = mobula::get(user.call<&User::sum>(filled));
     std::cout << "filling " << value << ": " << sum << "\n";
     right = right && sum == 1e6 * value;

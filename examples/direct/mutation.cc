@@ -38,12 +38,14 @@ int main(int argc, char** argv) {
   auto maker = mobula::actor<Worker>.remote();
   auto user = mobula::actor<Worker>.remote();
   const int size = 1'000'000;
-  const auto tensor = maker.method<&Worker::make>().options({.tensor_transport = Transport::automatic}).remote(size);
+  const auto tensor = maker.method<&Worker::make>()
+                          .options({.tensor_transport = Transport::automatic})
+                          .remote(size);
   int refused = 0;
   for (auto* each : {&maker, &user}) {
     try {
       mobula::get(each->call<&Worker::increment_and_sum>(tensor));
-    // The exception of the call, as this program sees it.
+      // The exception of the call, as this program sees it.
     } catch (const mobula::TaskError& error) {
       refused += error.remote_type() == "mobula::TensorSharedError" ? 1 : 0;
       if (refused == 1) std::cout << "rejected: " << error.what() << "\n";
@@ -54,7 +56,7 @@ int main(int argc, char** argv) {
   const Tensor here = mobula::get(tensor);
   const auto elements = here.view<float>();
   const double unchanged = std::accumulate(elements.begin(), elements.end(), 0.0);
-  std::cout << "with separate tensors: " << by_maker << " and " << by_user << "; the original: " << unchanged
-            << "\n";
+  std::cout << "with separate tensors: " << by_maker << " and " << by_user
+            << "; the original: " << unchanged << "\n";
   return refused == 2 && by_maker == size && by_user == size && unchanged == 0 ? 0 : 1;
 }

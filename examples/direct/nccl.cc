@@ -45,7 +45,8 @@ int main(int argc, char** argv) {
   }
   auto one = mobula::actor<Layer>.options({.num_gpus = 1}).remote();
   auto two = mobula::actor<Layer>.options({.num_gpus = 1}).remote();
-  const auto tensor = one.method<&Layer::first>().options({.tensor_transport = Transport::nccl}).remote(1'000'000);
+  const auto tensor =
+      one.method<&Layer::first>().options({.tensor_transport = Transport::nccl}).remote(1'000'000);
   std::cout << "the second layer gets it " << mobula::get(two.call<&Layer::where>(tensor)) << "\n"
             << "sum: " << mobula::get(two.call<&Layer::sum>(tensor)) << "\n"
             << "path: " << mobula::get(two.call<&Layer::path>()) << "\n";

@@ -34,7 +34,8 @@ class Maker {
   // Two tensors in one value stay here. The holder of the ref decides whether, when, and over which
   // path they are read.
   ObjectRef<Named> offer(int count) {
-    return mobula::put(Named{{"round1", counted(count)}, {"round2", counted(count)}}, {.tensor_transport = Transport::automatic});
+    return mobula::put(Named{{"round1", counted(count)}, {"round2", counted(count)}},
+                       {.tensor_transport = Transport::automatic});
   }
   // Runs until it is cancelled.
   int busy() {
@@ -58,16 +59,20 @@ int main(int argc, char** argv) {
   auto maker = mobula::actor<Maker>.remote();
   auto user = mobula::actor<User>.remote();
   const ObjectRef<Named> offered = mobula::get(maker.call<&Maker::offer>(100'000));
-  const auto tensor = maker.method<&Maker::make>().options({.tensor_transport = Transport::automatic}).remote(1'000'000);
+  const auto tensor = maker.method<&Maker::make>()
+                          .options({.tensor_transport = Transport::automatic})
+                          .remote(1'000'000);
   mobula::wait(std::vector{tensor}, {.num_returns = 1, .fetch_local = false});
   const auto busy = maker.call<&Maker::busy>();
   const double in_place = mobula::get(user.call<&User::read>(offered, Transport::automatic));
   const double by_tcp = mobula::get(user.call<&User::read>(offered, Transport::tcp));
-  std::cout << "put by the producer, read by the user: " << in_place << ", over tcp " << by_tcp << "\n";
+  std::cout << "put by the producer, read by the user: " << in_place << ", over tcp " << by_tcp
+            << "\n";
   // The same ref for several readers.
   std::vector<mobula::ObjectRef<double>> sums;
   for (int i = 0; i < 3; ++i) sums.push_back(mobula::task<sum>.remote(tensor));
-  for (const auto& each : sums) std::cout << "sum while the producer is busy: " << mobula::get(each) << "\n";
+  for (const auto& each : sums)
+    std::cout << "sum while the producer is busy: " << mobula::get(each) << "\n";
   std::cout << "sum in the driver: " << sum(mobula::get(tensor)) << "\n";
   for (const auto& each : mobula::transfer_log()) {
     std::cout << "path: " << each.path << (each.in_place ? ", in place" : "") << "\n";

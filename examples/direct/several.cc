@@ -36,14 +36,18 @@ class User {
  public:
   double sum(const Named& tensors) { return total(tensors); }
   // A ref inside a value is fetched when user code requests it.
-  double sum_of(const std::vector<mobula::ObjectRef<Named>>& refs) { return total(mobula::get(refs.at(0))); }
+  double sum_of(const std::vector<mobula::ObjectRef<Named>>& refs) {
+    return total(mobula::get(refs.at(0)));
+  }
 };
 
 int main(int argc, char** argv) {
   auto cluster = mobula::init(argc, argv);
   auto maker = mobula::actor<Maker>.remote();
   auto user = mobula::actor<User>.remote();
-  const auto made = maker.method<&Maker::make>().options({.tensor_transport = Transport::automatic}).remote(1'000'000);
+  const auto made = maker.method<&Maker::make>()
+                        .options({.tensor_transport = Transport::automatic})
+                        .remote(1'000'000);
   const double whole = mobula::get(user.call<&User::sum>(made));
   const double inside = mobula::get(user.call<&User::sum_of>(std::vector{made}));
   std::cout << "sum: " << whole << ", through a ref inside a value: " << inside << "\n";

@@ -49,8 +49,9 @@ int main(int argc, char** argv) {
     refused = mobula::get(trainer.call<&Trainer::step>(0.1));
   }
   stepped = mobula::get(trainer.call<&Trainer::step>(20.0));
-  const float now = mobula::get(reader.call<&Reader::first>(trainer.method<&Trainer::weights>().options(direct).remote()));
-  std::cout << "read " << seen << "; while the ref exists: " << refused << "; after its release: " << stepped
-            << "; read " << now << "\n";
+  const float now = mobula::get(
+      reader.call<&Reader::first>(trainer.method<&Trainer::weights>().options(direct).remote()));
+  std::cout << "read " << seen << "; while the ref exists: " << refused
+            << "; after its release: " << stepped << "; read " << now << "\n";
   return seen == 0 && refused != "stepped" && stepped == "stepped" && now == 1 ? 0 : 1;
 }

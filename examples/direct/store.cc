@@ -16,7 +16,8 @@ std::string way_of(const Tensor& tensor) {
 
 int main(int argc, char** argv) {
   auto cluster = mobula::init(argc, argv);
-  const auto tensor = mobula::put(Tensor::zeros({1'000'000}), {.tensor_transport = Transport::automatic});
+  const auto tensor =
+      mobula::put(Tensor::zeros({1'000'000}), {.tensor_transport = Transport::automatic});
   const auto by_tcp = mobula::put(Tensor::zeros({1'000'000}), {.tensor_transport = Transport::tcp});
   const std::string best = mobula::get(mobula::task<way_of>.remote(tensor));
   const std::string named = mobula::get(mobula::task<way_of>.remote(by_tcp));

@@ -55,8 +55,9 @@ void ActorTable::place(Actor& actor) {
   }
   actor.waits = true;
   actor.waiting_since = parts_.now;
-  parts_.scheduler.add_actor_demand(actor.spec().actor, parts_.jobs.with_job_env(actor.spec().demand),
-                                    parts_.now, callers_of(actor));
+  parts_.scheduler.add_actor_demand(actor.spec().actor,
+                                    parts_.jobs.with_job_env(actor.spec().demand), parts_.now,
+                                    callers_of(actor));
 }
 
 std::vector<NodeId> ActorTable::callers_of(const Actor& actor) const {
@@ -70,13 +71,20 @@ std::vector<NodeId> ActorTable::callers_of(const Actor& actor) const {
 // this job.
 void ActorTable::unreachable(ProcessId caller, JobId asking, const WatchActor& message) {
   Actor* actor = rows_.find(message.actor);
-  if (actor == nullptr || actor->state != ActorState::alive || actor->endpoint.process != message.executor) return;
+  if (actor == nullptr || actor->state != ActorState::alive ||
+      actor->endpoint.process != message.executor)
+    return;
   const ActorSpec& spec = actor->spec();
   const NodeId from = parts_.processes.node_of(caller);
-  const EventSubjects about{.node = actor->node, .job = spec.job, .actor = spec.actor, .process = caller, .slot = actor->slot};
+  const EventSubjects about{.node = actor->node,
+                            .job = spec.job,
+                            .actor = spec.actor,
+                            .process = caller,
+                            .slot = actor->slot};
   parts_.links.given_up(from, actor->node, about, message.unreachable);
-  const std::string why = fmt::format("its executor on node {} could not be reached from node {}, and the head reaches both",
-                                      actor->node.brief(), from.brief());
+  const std::string why = fmt::format(
+      "its executor on node {} could not be reached from node {}, and the head reaches both",
+      actor->node.brief(), from.brief());
   if (spec.job != asking) {
     mark_foreign_caller.hit();
     ActorChanged news;
@@ -200,7 +208,9 @@ void ActorTable::slot_gone(ActorId id, SlotId slot, const EndCause& cause) {
 void ActorTable::entry_ended(NodeId node, const EntryEnded& message) {
   Actor* actor = rows_.find(message.actor);
   if (actor == nullptr || actor->state == ActorState::dead || !actor->spec().entry.given()) return;
-  if (!actor->slot.empty() || actor->waits || actor->not_before || actor->row.incarnation > message.generation + 1) return;
+  if (!actor->slot.empty() || actor->waits || actor->not_before ||
+      actor->row.incarnation > message.generation + 1)
+    return;
   mark_ended_while_away.hit();
   actor->row.incarnation = message.generation + 1;
   actor->node = node;
@@ -249,7 +259,8 @@ void ActorTable::lose(Actor& actor, const EndCause& cause) {
     return die(actor, drained);
   }
   if (actor.ending || cause.kind == EndKind::intended) return die(actor, cause);
-  const bool lived = settle_order(actor, cause.kind == EndKind::node_died) || actor.state == ActorState::alive;
+  const bool lived =
+      settle_order(actor, cause.kind == EndKind::node_died) || actor.state == ActorState::alive;
   const bool innocent = cause.kind == EndKind::start_failed || cause.kind == EndKind::node_died;
   const bool moved = std::exchange(actor.moving, false);
   actor.cause = cause;
@@ -268,12 +279,14 @@ void ActorTable::lose(Actor& actor, const EndCause& cause) {
   become(actor, actor.row.incarnation == 0 ? ActorState::placing : ActorState::restarting);
   if (cause.kind == EndKind::out_of_memory) {
     mark_memory.hit();
-    actor.not_before = parts_.now + doubled(parts_.options.memory_restart_backoff_initial, actor.memory_deaths++,
-                                            parts_.options.memory_restart_backoff_max);
+    actor.not_before =
+        parts_.now + doubled(parts_.options.memory_restart_backoff_initial, actor.memory_deaths++,
+                             parts_.options.memory_restart_backoff_max);
   } else if (cause.kind == EndKind::start_failed && actor.failed_starts++ > 0) {
     mark_not_started.hit();
-    actor.not_before = parts_.now + doubled(parts_.options.start_again_backoff_initial, actor.failed_starts - 2,
-                                            parts_.options.start_again_backoff_max);
+    actor.not_before =
+        parts_.now + doubled(parts_.options.start_again_backoff_initial, actor.failed_starts - 2,
+                             parts_.options.start_again_backoff_max);
   }
   place(actor);
 }
@@ -307,7 +320,9 @@ std::optional<Time> ActorTable::hasten_entries(NodeId node, Time deadline, const
   std::optional<Time> next;
   for (auto& [id, actor] : rows_) {
     const EntryPoint& entry = actor.spec().entry;
-    if (actor.node != node || !entry.given() || actor.slot.empty() || actor.state == ActorState::dead) continue;
+    if (actor.node != node || !entry.given() || actor.slot.empty() ||
+        actor.state == ActorState::dead)
+      continue;
     if (actor.ending || actor.moving) continue;
     const Time due = deadline - entry.grace;
     if (due > parts_.now) {
@@ -347,7 +362,8 @@ void ActorTable::die(Actor& actor, const EndCause& cause, bool refused, Manner m
   }
   const SlotId slot = std::exchange(actor.slot, SlotId{});
   if (!slot.empty()) {
-    parts_.slots.stop(slot, false, "the actor has ended: " + to_string(cause), {}, manner == Manner::orderly);
+    parts_.slots.stop(slot, false, "the actor has ended: " + to_string(cause), {},
+                      manner == Manner::orderly);
   }
   release_name(actor);
   if (actor.journalled()) parts_.journal.erase("actors", id.hex());
@@ -412,7 +428,8 @@ void ActorTable::adopt(const SlotFact& fact, NodeId node) {
   actor->row.incarnation = fact.generation + (fact.endpoint.process.empty() && !fact.ready ? 0 : 1);
   actor->endpoint = fact.endpoint;
   // Recorded as if this head had sent the order.
-  if (fact.actor.entry.given()) actor->row.order = StartOrder{fact.generation + 1, node, actor->row.order.agent};
+  if (fact.actor.entry.given())
+    actor->row.order = StartOrder{fact.generation + 1, node, actor->row.order.agent};
   actor->ending = fact.stopping;
   if (actor->ending) pass_name_on(*actor);
   // The agent reports the end of the constructor next (ActorConstructed).
@@ -422,7 +439,8 @@ void ActorTable::adopt(const SlotFact& fact, NodeId node) {
 // Actors end with owners that died while the head was away. The others are placed. A loss during
 // that time cannot be distinguished from a reboot of the whole machine, so it uses up no restart.
 void ActorTable::recovery_ended() {
-  for (const auto& [of, process] : std::exchange(ended_early_, {})) tell_unknown(of.second, process);
+  for (const auto& [of, process] : std::exchange(ended_early_, {}))
+    tell_unknown(of.second, process);
   open_orders_.clear();
   std::erase_if(entrusted_, [this](ActorId id) { return !rows_.contains(id); });
   for (auto& [id, actor] : rows_) {
@@ -437,8 +455,10 @@ void ActorTable::recovery_ended() {
     }
     const ProcessId owner = actor.spec().owner;
     // Only processes that have found the actor by name hold it.
-    actor.unheld |= !detached && owner.empty() && !entrusted_.contains(id) && !actor.watchers.empty();
-    if (!detached && !actor.unheld && !entrusted_.contains(id) && parts_.processes.find(owner) == nullptr && !parts_.processes.expected(owner)) {
+    actor.unheld |=
+        !detached && owner.empty() && !entrusted_.contains(id) && !actor.watchers.empty();
+    if (!detached && !actor.unheld && !entrusted_.contains(id) &&
+        parts_.processes.find(owner) == nullptr && !parts_.processes.expected(owner)) {
       EndCause cause;
       cause.kind = EndKind::killed;
       cause.text = "its owner did not come back after the head was restarted";
@@ -452,9 +472,11 @@ void ActorTable::recovery_ended() {
       if (actor.spec().entry.given()) {
         EndCause cause;
         cause.kind = EndKind::node_died;
-        cause.text = unheard ? "it was being started when the head and its agent died, and may have run"
-                             : "was lost while the head was away";
-        const bool lives = actor.spec().max_restarts < 0 || actor.row.restarts_used < actor.spec().max_restarts;
+        cause.text = unheard
+                         ? "it was being started when the head and its agent died, and may have run"
+                         : "was lost while the head was away";
+        const bool lives =
+            actor.spec().max_restarts < 0 || actor.row.restarts_used < actor.spec().max_restarts;
         if (!lives) {
           die(actor, cause);
           continue;

@@ -83,30 +83,34 @@ void ActorTable::become(Actor& actor, ActorState state) {
 // Planned ends, on request or with the owner or job, have the kind `killed` or `retired`.
 void ActorTable::note(const Actor& actor) const {
   const ActorSpec& spec = actor.spec();
-  const EventSubjects about{.node = actor.node, .job = spec.job, .actor = spec.actor, .slot = actor.slot};
+  const EventSubjects about{
+      .node = actor.node, .job = spec.job, .actor = spec.actor, .slot = actor.slot};
   const std::string name =
       spec.name.empty() ? spec.class_name : fmt::format("{} '{}'", spec.class_name, spec.name);
-  const bool is_planned = actor.cause.kind == EndKind::killed || actor.cause.kind == EndKind::intended ||
-                          actor.cause.kind == EndKind::retired || actor.cause.kind == EndKind::group_removed;
+  const bool is_planned =
+      actor.cause.kind == EndKind::killed || actor.cause.kind == EndKind::intended ||
+      actor.cause.kind == EndKind::retired || actor.cause.kind == EndKind::group_removed;
   switch (actor.state) {
     case ActorState::placing:
-      return parts_.events.note(Severity::debug, "ACTOR_CREATED", about, name + " waits for a place");
+      return parts_.events.note(Severity::debug, "ACTOR_CREATED", about,
+                                name + " waits for a place");
     case ActorState::starting: return;
     case ActorState::alive:
-      return parts_.events.note(Severity::info, "ACTOR_ALIVE", about,
-                                fmt::format("{} is alive{}", name,
-                                            actor.row.incarnation > 1
-                                                ? fmt::format(", incarnation {}", actor.row.incarnation)
-                                                : std::string()));
+      return parts_.events.note(
+          Severity::info, "ACTOR_ALIVE", about,
+          fmt::format("{} is alive{}", name,
+                      actor.row.incarnation > 1
+                          ? fmt::format(", incarnation {}", actor.row.incarnation)
+                          : std::string()));
     case ActorState::restarting:
-      return parts_.events.note(Severity::warning, "ACTOR_RESTARTING", about,
-                                fmt::format("{} {}; restart {}", name, to_string(actor.cause),
-                                            actor.row.restarts_used));
+      return parts_.events.note(
+          Severity::warning, "ACTOR_RESTARTING", about,
+          fmt::format("{} {}; restart {}", name, to_string(actor.cause), actor.row.restarts_used));
     case ActorState::dead:
-      return parts_.events.note(is_planned && !actor.refused && !actor.construction_error.is_error
-                                    ? Severity::info
-                                    : Severity::error,
-                                "ACTOR_DIED", about, fmt::format("{} {}", name, to_string(actor.cause)));
+      return parts_.events.note(
+          is_planned && !actor.refused && !actor.construction_error.is_error ? Severity::info
+                                                                             : Severity::error,
+          "ACTOR_DIED", about, fmt::format("{} {}", name, to_string(actor.cause)));
   }
 }
 
@@ -166,7 +170,7 @@ void ActorTable::create(const CreateActor& message) {
   const Job& job = *parts_.jobs.find(spec.job);
   ActorRow row{spec, job.start.program, job.start.env, 0, 0};
   row.spec.name_space = name_space;  // required by a detached actor after its job row is removed
-  row.spec.entry = {};  // only tools submit commands
+  row.spec.entry = {};               // only tools submit commands
   Actor& actor = add(std::move(row), name_space);
   actor.fail_if_infeasible = message.fail_if_infeasible;
   if (!actor.journalled()) {
@@ -252,7 +256,8 @@ void ActorTable::not_durable(ActorId id, const std::string& why) {
 void ActorTable::watch(ProcessId process, JobId asking, const WatchActor& message) {
   if (!message.unreachable.empty()) unreachable(process, asking, message);
   if (Actor* actor = rows_.find(message.actor)) {
-    if (!message.unreachable.empty() && actor->spec().owner == process) return tell(*actor, process);
+    if (!message.unreachable.empty() && actor->spec().owner == process)
+      return tell(*actor, process);
     if (!message.on) {
       actor->watchers.erase(process);
       if (actor->spec().owner != process) unlink(process, message.actor);
@@ -350,7 +355,8 @@ void ActorTable::end_unheld(const EntrustedActor& fact) {
 void ActorTable::entrusted(const std::vector<EntrustedActor>& actors) {
   for (const EntrustedActor& fact : actors) {
     Actor* actor = rows_.find(fact.actor);
-    const bool lives = actor != nullptr ? actor->state != ActorState::dead : parts_.nodes.recovering();
+    const bool lives =
+        actor != nullptr ? actor->state != ActorState::dead : parts_.nodes.recovering();
     if (lives) entrusted_.insert(fact.actor);
     if (lives && actor != nullptr) entrust(*actor);
     if (!fact.held) end_unheld(fact);
@@ -359,12 +365,14 @@ void ActorTable::entrusted(const std::vector<EntrustedActor>& actors) {
 
 bool ActorTable::is_kept(const Actor& actor, const std::set<ProcessId>& processes) {
   if (!actor.spec().owner.empty()) return processes.contains(actor.spec().owner);
-  return std::ranges::any_of(actor.watchers, [&](ProcessId each) { return processes.contains(each); });
+  return std::ranges::any_of(actor.watchers,
+                             [&](ProcessId each) { return processes.contains(each); });
 }
 
 void ActorTable::job_ended(JobId job, const Survivors& kept) {
   for (auto& [id, actor] : rows_) {
-    const bool ends = actor.spec().job == job && !actor.spec().detached && !is_kept(actor, kept.processes);
+    const bool ends =
+        actor.spec().job == job && !actor.spec().detached && !is_kept(actor, kept.processes);
     if (ends && actor.state != ActorState::dead) die(actor, killed("its job has ended"));
   }
   forget_oldest();
@@ -401,7 +409,8 @@ void ActorTable::end(ProcessId process, JobId asking, const EndActor& message) {
   if (actor == nullptr) {
     if (!parts_.nodes.recovering()) return tell_unknown(message.actor, process);
     mark_early_end.hit();
-    if (ended_early_.size() < parts_.options.max_actors) ended_early_[{asking, message.actor}] = process;
+    if (ended_early_.size() < parts_.options.max_actors)
+      ended_early_[{asking, message.actor}] = process;
     return;
   }
   if (actor->state == ActorState::dead) return tell(*actor, process);
@@ -440,8 +449,10 @@ void ActorTable::pass_name_on(const Actor& ending) {
   if (ending.spec().name.empty()) return;
   release_name(ending);
   for (const auto& [id, other] : rows_) {
-    const bool same = other.spec().name == ending.spec().name && other.name_space == ending.name_space;
-    if (same && !other.ending && other.state != ActorState::dead) names_[{other.name_space, other.spec().name}] = id;
+    const bool same =
+        other.spec().name == ending.spec().name && other.name_space == ending.name_space;
+    if (same && !other.ending && other.state != ActorState::dead)
+      names_[{other.name_space, other.spec().name}] = id;
   }
 }
 

@@ -30,20 +30,20 @@ struct Actor {
   std::string name_space;  // name space of the spec, otherwise of its job
   NodeId owner_node;
   bool fail_if_infeasible = false;
-  bool durable = true;     // the row is durable, or needs no journal
+  bool durable = true;  // the row is durable, or needs no journal
   ActorState state = ActorState::placing;
   std::uint64_t version = 0;
-  SlotId slot;             // empty: no slot
+  SlotId slot;  // empty: no slot
   NodeId node;
   Endpoint endpoint;
   EndCause cause;
   bool refused = false;
   ValueRecord construction_error;
-  bool ending = false;     // must not be restarted
-  bool unheld = false;     // its last handle was released after a process had found it by name
-  bool moving = false;     // leaves a drained node: the loss of this executor uses no restart
-  std::string drained_why; // reason if a drain ends this command
-  bool waits = false;      // the scheduler has its demand for a slot
+  bool ending = false;      // must not be restarted
+  bool unheld = false;      // its last handle was released after a process had found it by name
+  bool moving = false;      // leaves a drained node: the loss of this executor uses no restart
+  std::string drained_why;  // reason if a drain ends this command
+  bool waits = false;       // the scheduler has its demand for a slot
   Time waiting_since;
   // Earliest next placement. Set for an exclusive actor whose node became silent, because it may
   // still run there. Also the backoff after a termination for lack of memory or repeated failures
@@ -161,7 +161,8 @@ class ActorTable {
   // given. Returns whether it counts as executed.
   bool settle_order(Actor& actor, bool nobody_knows);
   enum class Manner { orderly, abrupt };
-  void die(Actor& actor, const EndCause& cause, bool refused = false, Manner manner = Manner::orderly);
+  void die(Actor& actor, const EndCause& cause, bool refused = false,
+           Manner manner = Manner::orderly);
   void finish(Actor& actor, const std::string& why);
   void release_name(const Actor& actor);
   void pass_name_on(const Actor& ending);

@@ -42,7 +42,8 @@ std::int64_t EventLog::wall_ms() const {
   return parts_.wall_at_start_ms + (parts_.now - parts_.started_at) / std::chrono::milliseconds(1);
 }
 
-void EventLog::note(Severity severity, std::string_view kind, EventSubjects about, std::string text) {
+void EventLog::note(Severity severity, std::string_view kind, EventSubjects about,
+                    std::string text) {
   kind = present_kind(kind);
   const std::int64_t now_ms = wall_ms();
   ++noted_;
@@ -55,7 +56,7 @@ void EventLog::note(Severity severity, std::string_view kind, EventSubjects abou
   row.kind = kind;
   row.source = speaker_ == nullptr ? "head" : std::string(to_string(speaker_->role));
   if (speaker_ != nullptr) {
-    row.principal = !speaker_->name.empty()  ? cut(speaker_->name, max_text_bytes)
+    row.principal = !speaker_->name.empty() ? cut(speaker_->name, max_text_bytes)
                     : speaker_->job.empty() ? ""
                                             : "job " + speaker_->job.brief();
   }
@@ -70,9 +71,11 @@ bool EventLog::count_again(Severity severity, std::string_view kind, const Event
                            const std::string& text, std::int64_t now_ms) {
   Ring& ring = ring_of(severity);
   std::size_t looked_at = 0;
-  for (auto at = ring.rbegin(); at != ring.rend() && looked_at < max_alike_looked_at; ++at, ++looked_at) {
+  for (auto at = ring.rbegin(); at != ring.rend() && looked_at < max_alike_looked_at;
+       ++at, ++looked_at) {
     if (at->at_ms + alike_within_ms < now_ms) return false;
-    if (at->severity != severity || at->kind != kind || at->about != about || at->text != text) continue;
+    if (at->severity != severity || at->kind != kind || at->about != about || at->text != text)
+      continue;
     mark_counted.hit();
     ++at->count;
     at->last_ms = now_ms;
@@ -104,8 +107,9 @@ void EventLog::restore(const EventRow& row) {
 void EventLog::begin() {
   restored_through_ = last_;
   note(Severity::info, "HEAD_STARTED", {},
-       fmt::format("the head has started, epoch {}; events that the one before it had not written are lost",
-                   parts_.epoch));
+       fmt::format(
+           "the head has started, epoch {}; events that the one before it had not written are lost",
+           parts_.epoch));
 }
 
 void EventLog::write() {

@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/model/principal.h"
 #include "base/time.h"
 #include "head/core/head_events.h"
-#include "base/model/principal.h"
 
 namespace mobula::internal::head {
 
@@ -28,30 +28,66 @@ enum class Severity : std::uint8_t { debug = 0, info = 1, warning = 2, error = 3
 std::string_view to_string(Severity severity);
 
 // Kinds of events, in alphabetical order.
-inline constexpr auto event_kinds = std::to_array<std::string_view>({
-    "ACTOR_ALIVE", "ACTOR_CREATED", "ACTOR_DIED", "ACTOR_RESTARTING", "CLUSTER_STOPPED",
-    "CONNECTION_REFUSED", "EXECUTOR_CALLS_CUT", "EXECUTOR_DIED", "EXECUTOR_ENDED",
-    "EXECUTOR_OOM_KILLED", "GPU_SHARE_EXCEEDED", "GROUP_CREATED", "GROUP_INFEASIBLE",
-    "GROUP_REMOVED", "GROUP_RESCHEDULING", "HEAD_JOURNAL_OUTDATED", "HEAD_RECOVERED",
-    "HEAD_STARTED", "JOB_ENDED", "JOB_RETRIED", "JOB_STARTED", "JOB_STOP", "JOB_SUBMITTED",
-    "JOURNAL_WRITE_FAILED", "LINK_LOST", "LINK_RESTORED", "MESSAGE_DROPPED", "NODE_DIED", "NODE_DRAINING", "NODE_DRAIN_DEADLINE",
-    "NODE_JOINED", "NODE_LEFT", "NODE_MEMORY_PRESSURE", "NODE_MEMORY_PRESSURE_CLEARED",
-    "NODE_RECOVERED", "NODE_REFUSED", "NODE_REPLACED", "NODE_SUSPECT", "NODE_UNDRAINED", "PREEMPTION_REFUSED",
-    "PROGRAM_START_FAILED", "REQUEST_REFUSED", "TASK_PREEMPTED",
-    "TOKEN_CREATED", "TOKEN_REVOKED", "TOKEN_USED"});
+inline constexpr auto event_kinds = std::to_array<std::string_view>({"ACTOR_ALIVE",
+                                                                     "ACTOR_CREATED",
+                                                                     "ACTOR_DIED",
+                                                                     "ACTOR_RESTARTING",
+                                                                     "CLUSTER_STOPPED",
+                                                                     "CONNECTION_REFUSED",
+                                                                     "EXECUTOR_CALLS_CUT",
+                                                                     "EXECUTOR_DIED",
+                                                                     "EXECUTOR_ENDED",
+                                                                     "EXECUTOR_OOM_KILLED",
+                                                                     "GPU_SHARE_EXCEEDED",
+                                                                     "GROUP_CREATED",
+                                                                     "GROUP_INFEASIBLE",
+                                                                     "GROUP_REMOVED",
+                                                                     "GROUP_RESCHEDULING",
+                                                                     "HEAD_JOURNAL_OUTDATED",
+                                                                     "HEAD_RECOVERED",
+                                                                     "HEAD_STARTED",
+                                                                     "JOB_ENDED",
+                                                                     "JOB_RETRIED",
+                                                                     "JOB_STARTED",
+                                                                     "JOB_STOP",
+                                                                     "JOB_SUBMITTED",
+                                                                     "JOURNAL_WRITE_FAILED",
+                                                                     "LINK_LOST",
+                                                                     "LINK_RESTORED",
+                                                                     "MESSAGE_DROPPED",
+                                                                     "NODE_DIED",
+                                                                     "NODE_DRAINING",
+                                                                     "NODE_DRAIN_DEADLINE",
+                                                                     "NODE_JOINED",
+                                                                     "NODE_LEFT",
+                                                                     "NODE_MEMORY_PRESSURE",
+                                                                     "NODE_MEMORY_PRESSURE_CLEARED",
+                                                                     "NODE_RECOVERED",
+                                                                     "NODE_REFUSED",
+                                                                     "NODE_REPLACED",
+                                                                     "NODE_SUSPECT",
+                                                                     "NODE_UNDRAINED",
+                                                                     "PREEMPTION_REFUSED",
+                                                                     "PROGRAM_START_FAILED",
+                                                                     "REQUEST_REFUSED",
+                                                                     "TASK_PREEMPTED",
+                                                                     "TOKEN_CREATED",
+                                                                     "TOKEN_REVOKED",
+                                                                     "TOKEN_USED"});
 
 // Renamed kinds: the old name, which filters and journals of the previous release use, and the
 // present one.
-inline constexpr auto renamed_event_kinds = std::to_array<std::pair<std::string_view, std::string_view>>({
-    {"EXECUTOR_ENDED_FOR_MEMORY", "EXECUTOR_OOM_KILLED"},
-    {"GPU_OVER_SHARE", "GPU_SHARE_EXCEEDED"},
-    {"JOURNAL_NOT_WRITTEN", "JOURNAL_WRITE_FAILED"},
-    {"NODE_HAS_MEMORY_AGAIN", "NODE_MEMORY_PRESSURE_CLEARED"},
-    {"NODE_HEARD_AGAIN", "NODE_RECOVERED"},
-    {"NODE_SHORT_OF_MEMORY", "NODE_MEMORY_PRESSURE"},
-    {"NODE_SILENT", "NODE_SUSPECT"},
-    {"PREEMPTION", "TASK_PREEMPTED"},
-    {"PROGRAM_NOT_STARTED", "PROGRAM_START_FAILED"}});
+inline constexpr auto renamed_event_kinds =
+    std::to_array<std::pair<std::string_view, std::string_view>>(
+        {{"EXECUTOR_ENDED_FOR_MEMORY", "EXECUTOR_OOM_KILLED"},
+         {"GPU_OVER_SHARE", "GPU_SHARE_EXCEEDED"},
+         {"JOURNAL_NOT_WRITTEN", "JOURNAL_WRITE_FAILED"},
+         {"NODE_HAS_MEMORY_AGAIN", "NODE_MEMORY_PRESSURE_CLEARED"},
+         {"NODE_HEARD_AGAIN", "NODE_RECOVERED"},
+         {"NODE_SHORT_OF_MEMORY", "NODE_MEMORY_PRESSURE"},
+         {"NODE_SILENT", "NODE_SUSPECT"},
+         {"PREEMPTION", "TASK_PREEMPTED"},
+         {"PROGRAM_NOT_STARTED", "PROGRAM_START_FAILED"}});
 // Returns the present name of a kind.
 constexpr std::string_view present_kind(std::string_view kind) {
   for (const auto& [before, now] : renamed_event_kinds) {
@@ -148,8 +184,8 @@ class EventLog {
   static constexpr std::size_t max_written_at_once = 256;
 
   Ring& ring_of(Severity severity) { return severity < Severity::warning ? ordinary_ : warnings_; }
-  bool count_again(Severity severity, std::string_view kind, const EventSubjects& about, const std::string& text,
-                   std::int64_t now_ms);
+  bool count_again(Severity severity, std::string_view kind, const EventSubjects& about,
+                   const std::string& text, std::int64_t now_ms);
   void keep(EventRow row);
   std::int64_t wall_ms() const;
 

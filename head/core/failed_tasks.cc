@@ -15,7 +15,8 @@ std::int64_t bytes_of(const TaskFact& fact) { return static_cast<std::int64_t>(f
 
 bool matches(const TaskFact& fact, const TasksRequest& asked) {
   if (!asked.name.empty() && asked.name != fact.name) return false;
-  const bool phase = asked.phases.empty() || std::ranges::find(asked.phases, fact.phase) != asked.phases.end();
+  const bool phase =
+      asked.phases.empty() || std::ranges::find(asked.phases, fact.phase) != asked.phases.end();
   return phase && (asked.id.empty() || fact.task.hex().starts_with(asked.id) ||
                    result_id(fact.task, 0).hex().starts_with(asked.id));
 }
@@ -28,7 +29,8 @@ void FailedTasks::reported(ProcessId owner, JobId job, const std::vector<TaskFac
   known.reported = parts_.now;
   for (const TaskFact& fact : tasks) {
     if (fact.phase != TaskPhase::failed || fact.name.size() > max_name_bytes) continue;
-    const auto again = std::ranges::find_if(known.rows, [&](const Row& each) { return each.fact.task == fact.task; });
+    const auto again = std::ranges::find_if(
+        known.rows, [&](const Row& each) { return each.fact.task == fact.task; });
     if (again != known.rows.end()) {
       error_bytes_ -= bytes_of(again->fact);
       known.rows.erase(again);
@@ -43,7 +45,8 @@ void FailedTasks::reported(ProcessId owner, JobId job, const std::vector<TaskFac
     if (known.rows.size() > max_tasks_per_job) remove_first(known);
   }
   if (jobs_.size() <= max_jobs) return;
-  const auto oldest = std::ranges::min_element(jobs_, {}, [](const auto& each) { return each.second.reported; });
+  const auto oldest =
+      std::ranges::min_element(jobs_, {}, [](const auto& each) { return each.second.reported; });
   remove_job(oldest->first);
 }
 
@@ -70,10 +73,14 @@ void FailedTasks::add_to(TaskAnswers& answers, const TasksRequest& asked, JobId 
   for (const auto& [id, rows] : jobs_) {
     if (!job.empty() && id != job) continue;
     for (auto row = rows.rows.rbegin(); row != rows.rows.rend(); ++row) {
-      if (parts_.now - row->at >= kept_for || parts_.processes.find(row->owner) != nullptr) continue;
+      if (parts_.now - row->at >= kept_for || parts_.processes.find(row->owner) != nullptr)
+        continue;
       if (!matches(row->fact, asked)) continue;
-      const auto is_same = [&](const TaskAnswers::Item& each) { return each.fact.task == row->fact.task; };
-      if (std::ranges::any_of(answers.items, is_same)) continue;  // its owner ended after it had answered
+      const auto is_same = [&](const TaskAnswers::Item& each) {
+        return each.fact.task == row->fact.task;
+      };
+      if (std::ranges::any_of(answers.items, is_same))
+        continue;  // its owner ended after it had answered
       if (asked.id.empty()) ++answers.counts[{row->fact.name, TaskPhase::failed}];
       if (answers.items.size() >= answers.limit || asked.limit == 0) {
         ++answers.left_out;

@@ -18,9 +18,10 @@ struct TaskAnswers;
 
 class FailedTasks {
  public:
-  static constexpr std::size_t max_tasks_per_job = 100;     // the oldest are removed first
-  static constexpr std::size_t max_jobs = 100;              // the job with the oldest report is removed first
-  static constexpr std::int64_t max_error_bytes = 2 << 20;  // sum over all jobs; further errors are not kept
+  static constexpr std::size_t max_tasks_per_job = 100;  // the oldest are removed first
+  static constexpr std::size_t max_jobs = 100;  // the job with the oldest report is removed first
+  static constexpr std::int64_t max_error_bytes =
+      2 << 20;  // sum over all jobs; further errors are not kept
   static constexpr Duration kept_for = std::chrono::hours(1);
 
   explicit FailedTasks(const HeadTables& parts) : parts_(parts) {}

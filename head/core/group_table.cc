@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/coverage_mark.h"
-#include "head/core/head_tables.h"
 #include "base/model/job_terms.h"
+#include "head/core/head_tables.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -37,8 +37,13 @@ bool GroupTable::may_change(const Group& group) {
 }
 
 GroupChanged GroupTable::news_of(const Group& group) {
-  return {group.spec.id,  group.version,    group.state,
-          group.refused,  group.infeasible, group.why, group.infeasible ? group.missing : std::string()};
+  return {group.spec.id,
+          group.version,
+          group.state,
+          group.refused,
+          group.infeasible,
+          group.why,
+          group.infeasible ? group.missing : std::string()};
 }
 
 void GroupTable::become(Group& group, GroupState state) {
@@ -52,21 +57,26 @@ void GroupTable::note(const Group& group) const {
   const EventSubjects about{.job = group.spec.job, .group = group.spec.id};
   const std::string name = group.spec.name.empty() ? "" : " '" + group.spec.name + "'";
   const auto say = [&](Severity severity, std::string_view kind, const std::string& what) {
-    parts_.events.note(severity, kind, about,
-                       fmt::format("placement group{} of {} bundles {}", name, group.spec.bundles.size(), what));
+    parts_.events.note(
+        severity, kind, about,
+        fmt::format("placement group{} of {} bundles {}", name, group.spec.bundles.size(), what));
   };
   switch (group.state) {
     case GroupState::created: return say(Severity::info, "GROUP_CREATED", "has its place");
-    case GroupState::rescheduling: return say(Severity::warning, "GROUP_RESCHEDULING", "has lost bundles with their nodes");
-    case GroupState::removed: return say(Severity::info, "GROUP_REMOVED", "is removed: " + group.why);
+    case GroupState::rescheduling:
+      return say(Severity::warning, "GROUP_RESCHEDULING", "has lost bundles with their nodes");
+    case GroupState::removed:
+      return say(Severity::info, "GROUP_REMOVED", "is removed: " + group.why);
     case GroupState::pending:
-      if (group.infeasible) say(Severity::warning, "GROUP_INFEASIBLE", "fits on no nodes there are: " + group.why);
+      if (group.infeasible)
+        say(Severity::warning, "GROUP_INFEASIBLE", "fits on no nodes there are: " + group.why);
   }
 }
 
 void GroupTable::write_row(const Group& group, bool gated) {
   GroupRow row{group.spec, {}, gated || group.placed > 0};
-  if (const auto* placed = parts_.scheduler.groups().find(group.spec.id)) row.places = placed->places;
+  if (const auto* placed = parts_.scheduler.groups().find(group.spec.id))
+    row.places = placed->places;
   parts_.journal.put("groups", group.spec.id.hex(), encode(row), gated);
 }
 
@@ -158,9 +168,10 @@ bool GroupTable::refuse_create(const GroupSpec& spec) {
     why = fmt::format("the cluster is at its limit of {} placement groups",
                       parts_.options.max_groups);
   } else if (const auto holder = named(spec.name_space, spec.name); !holder.empty()) {
-    why = fmt::format("the name '{}' in the name space '{}' is taken by placement group {}; choose "
-                      "another, or ask for it with get_placement_group",
-                      spec.name, spec.name_space, holder.hex());
+    why = fmt::format(
+        "the name '{}' in the name space '{}' is taken by placement group {}; choose "
+        "another, or ask for it with get_placement_group",
+        spec.name, spec.name_space, holder.hex());
   }
   if (why.empty()) return false;
   Group group;
@@ -171,7 +182,8 @@ bool GroupTable::refuse_create(const GroupSpec& spec) {
   group.why = std::move(why);
   group.watchers.insert(spec.creator);
   if (auto early = early_.extract(spec.id)) group.watchers.merge(early.mapped().watchers);
-  for (const auto process : std::exchange(group.watchers, {})) parts_.processes.tell(process, news_of(group));
+  for (const auto process : std::exchange(group.watchers, {}))
+    parts_.processes.tell(process, news_of(group));
   if (spec.id.empty()) return true;
   // Kept like a removed group, for later watchers and requests for its bundles.
   rows_.insert(spec.id, std::move(group));
@@ -329,7 +341,8 @@ void GroupTable::not_durable(GroupId id, std::uint64_t placed, const std::string
   Group* group = rows_.find(id);
   if (group == nullptr || placed != group->placed) return;
   mark_group_not_durable.hit();
-  if (group->state != GroupState::removed) group->why = "its places cannot be made durable yet: " + why;
+  if (group->state != GroupState::removed)
+    group->why = "its places cannot be made durable yet: " + why;
   group->again_at = parts_.now + parts_.options.persist_again;
   delayed_.insert(id);
 }

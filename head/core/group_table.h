@@ -25,14 +25,14 @@ struct Group {
   GroupSpec spec;  // includes its name space
   GroupState state = GroupState::pending;
   std::uint64_t version = 1;  // version in notifications to watchers, which start at 0
-  bool infeasible = false;  // on the present nodes
-  std::string missing{};  // infeasible: resource that no node has for it; may be empty
+  bool infeasible = false;    // on the present nodes
+  std::string missing{};      // infeasible: resource that no node has for it; may be empty
   bool refused = false;
   std::string why;
   std::uint64_t placed = 0;  // number of placements and removals; `durable` is the last one on disk
   std::uint64_t durable = 0;
-  std::optional<Time> again_at;     // next attempt to make it durable
-  std::set<ProcessId> watchers;     // includes its creator
+  std::optional<Time> again_at;  // next attempt to make it durable
+  std::set<ProcessId> watchers;  // includes its creator
 };
 
 class GroupTable {

@@ -37,7 +37,8 @@ struct Admit {
     return visit(field("link", &Admit::link), field("registered", &Admit::registered),
                  field("principal", &Admit::principal), field("address", &Admit::address),
                  field("delegated_key", &Admit::delegated_key),
-                 field("admitted_as", &Admit::admitted_as), field("expires_ms", &Admit::expires_ms));
+                 field("admitted_as", &Admit::admitted_as),
+                 field("expires_ms", &Admit::expires_ms));
   }
   friend bool operator==(const Admit&, const Admit&) = default;
 };
@@ -54,7 +55,8 @@ struct RenewTicket {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("link", &RenewTicket::link), field("epoch", &RenewTicket::epoch),
-                 field("principal", &RenewTicket::principal), field("address", &RenewTicket::address),
+                 field("principal", &RenewTicket::principal),
+                 field("address", &RenewTicket::address),
                  field("delegated_key", &RenewTicket::delegated_key),
                  field("admitted_as", &RenewTicket::admitted_as),
                  field("expires_ms", &RenewTicket::expires_ms));
@@ -141,7 +143,7 @@ struct WriteLog {
   friend bool operator==(const WriteLog&, const WriteLog&) = default;
 };
 
-using Command = std::variant<SendToAgent, Admit, ReplyToTool, Persist, ProbeNode, CloseLink, WriteLog,
-                             AdmitKey, RenewTicket>;
+using Command = std::variant<SendToAgent, Admit, ReplyToTool, Persist, ProbeNode, CloseLink,
+                             WriteLog, AdmitKey, RenewTicket>;
 
 }  // namespace mobula::internal::head

@@ -37,12 +37,16 @@ void restore_rows(const Started& event, const std::string& table, Take&& take) {
 bool is_answer(const AgentMessage& message) {
   if (const auto* process = std::get_if<FromProcess>(&message)) {
     const ProcessToHead& said = process->message;
-    return std::holds_alternative<TasksReply>(said) || std::holds_alternative<TransfersReply>(said) ||
+    return std::holds_alternative<TasksReply>(said) ||
+           std::holds_alternative<TransfersReply>(said) ||
            std::holds_alternative<SpansReply>(said) || std::holds_alternative<ReadState>(said);
   }
-  return std::holds_alternative<ObjectsReply>(message) || std::holds_alternative<ReadJobLogReply>(message) ||
-         std::holds_alternative<LogsReply>(message) || std::holds_alternative<ReadLogReply>(message) ||
-         std::holds_alternative<UsageReply>(message) || std::holds_alternative<TransfersReply>(message) ||
+  return std::holds_alternative<ObjectsReply>(message) ||
+         std::holds_alternative<ReadJobLogReply>(message) ||
+         std::holds_alternative<LogsReply>(message) ||
+         std::holds_alternative<ReadLogReply>(message) ||
+         std::holds_alternative<UsageReply>(message) ||
+         std::holds_alternative<TransfersReply>(message) ||
          std::holds_alternative<SpansReply>(message);
 }
 
@@ -75,8 +79,10 @@ struct Dispatch {
                            [&](const GroupRow& row) { parts.groups.restore(row); });
     restore_rows<SubmissionRow>(event, "submissions",
                                 [&](const SubmissionRow& row) { parts.submissions.restore(row); });
-    restore_rows<EventRow>(event, "events", [&](const EventRow& row) { parts.events.restore(row); });
-    restore_rows<TokenRow>(event, "tokens", [&](const TokenRow& row) { parts.tokens.restore(row); });
+    restore_rows<EventRow>(event, "events",
+                           [&](const EventRow& row) { parts.events.restore(row); });
+    restore_rows<TokenRow>(event, "tokens",
+                           [&](const TokenRow& row) { parts.tokens.restore(row); });
     ++parts.epoch;
     parts.events.begin();
     write_epoch();
@@ -116,7 +122,8 @@ struct Dispatch {
   void operator()(const ClockMoved& event) const {
     mark_clock_moved.hit();
     const std::int64_t moved_ms = event.wall_ms - wall_ms(parts, parts.now);
-    parts.wall_at_start_ms = event.wall_ms - (parts.now - parts.started_at) / std::chrono::milliseconds(1);
+    parts.wall_at_start_ms =
+        event.wall_ms - (parts.now - parts.started_at) / std::chrono::milliseconds(1);
     parts.tokens.tick();  // a token may have expired
     if (std::abs(moved_ms) > clock_jump_ms) parts.nodes.renew_tickets();
   }
@@ -156,8 +163,10 @@ struct Dispatch {
     // Undoes the effect of the request, so that no client uses state that a restart of the head
     // would lose.
     std::string what_became_of(const ReplyGate& gate) const {
-      if (gate.verb == "submit") return "submit: the job cannot be made durable, and so does not run: ";
-      if (gate.token.empty()) return fmt::format("{}: it was done, but cannot be made durable yet: ", gate.verb);
+      if (gate.verb == "submit")
+        return "submit: the job cannot be made durable, and so does not run: ";
+      if (gate.token.empty())
+        return fmt::format("{}: it was done, but cannot be made durable yet: ", gate.verb);
       parts.tokens.undo(gate.token);
       return "token create: the token cannot be made durable, and so was not made: ";
     }
@@ -183,7 +192,8 @@ struct Dispatch {
 
 }  // namespace
 
-HeadCore::HeadCore(HeadOptions options) : parts_(std::make_unique<HeadTables>(std::move(options))) {}
+HeadCore::HeadCore(HeadOptions options)
+    : parts_(std::make_unique<HeadTables>(std::move(options))) {}
 HeadCore::~HeadCore() = default;
 HeadCore::HeadCore(HeadCore&&) noexcept = default;
 HeadCore& HeadCore::operator=(HeadCore&&) noexcept = default;
@@ -243,14 +253,14 @@ HeadView HeadCore::view() const {
   HeadView view{parts.epoch, parts.serving, parts.nodes.recovering(), {}, {}, {}, {}, 0};
   for (const auto& [id, node] : parts.nodes.rows()) {
     const bool draining = node.draining && node.state == NodeState::alive;
-    view.nodes.push_back({id, node.address.incarnation,
-                          draining ? NodeState::draining : node.state, node.role, node.shape});
+    view.nodes.push_back({id, node.address.incarnation, draining ? NodeState::draining : node.state,
+                          node.role, node.shape});
   }
   for (const auto& [id, slot] : parts.slots.rows()) {
     const auto* booked = parts.scheduler.find_slot(id);
     view.slots.push_back({id, slot.node, slot.job, slot.class_id, slot.lessee, slot.actor,
-                          booked == nullptr ? Allocation() : booked->allocation, slot.generation, slot.ready, slot.lent,
-                          slot.stopping});
+                          booked == nullptr ? Allocation() : booked->allocation, slot.generation,
+                          slot.ready, slot.lent, slot.stopping});
   }
   for (const auto& [id, job] : parts.jobs.rows()) {
     view.jobs.push_back({id, job.start.driver, job.durable, job.end != JobEnd::runs});
@@ -266,7 +276,9 @@ HeadView HeadCore::view() const {
   return view;
 }
 
-bool HeadCore::needs_files(const std::string& name) const { return parts_->submissions.needs_files(name); }
+bool HeadCore::needs_files(const std::string& name) const {
+  return parts_->submissions.needs_files(name);
+}
 
 Result<void> HeadCore::verify() const {
   if (auto difference = parts_->scheduler.verify_books(); !difference.empty()) {

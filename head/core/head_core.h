@@ -9,9 +9,9 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "head/core/head_commands.h"
 #include "head/core/head_events.h"
 #include "head/core/options.h"
-#include "head/core/head_commands.h"
 #include "head/core/view/view.h"
 
 namespace mobula::internal::head {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "base/time.h"
 #include "base/model/principal.h"
-#include "protocol/messages/agent_control.h"
+#include "base/time.h"
 #include "protocol/codec/codec.h"
+#include "protocol/messages/agent_control.h"
 #include "protocol/messages/tools.h"
 
 namespace mobula::internal::head {
@@ -56,8 +56,10 @@ struct ReceivedFromAgent {
   std::string user_id{};  // user id of that key in the AllowTable: "agent:CLUSTER", "token:ID"
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("link", &ReceivedFromAgent::link), field("principal", &ReceivedFromAgent::principal),
-                 field("message", &ReceivedFromAgent::message), field("user_id", &ReceivedFromAgent::user_id));
+    return visit(field("link", &ReceivedFromAgent::link),
+                 field("principal", &ReceivedFromAgent::principal),
+                 field("message", &ReceivedFromAgent::message),
+                 field("user_id", &ReceivedFromAgent::user_id));
   }
   friend bool operator==(const ReceivedFromAgent&, const ReceivedFromAgent&) = default;
 };
@@ -91,8 +93,9 @@ struct ReceivedFromTool {
   std::string user_id{};  // as in ReceivedFromAgent
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("link", &ReceivedFromTool::link), field("principal", &ReceivedFromTool::principal),
-                 field("request", &ReceivedFromTool::request), field("user_id", &ReceivedFromTool::user_id));
+    return visit(
+        field("link", &ReceivedFromTool::link), field("principal", &ReceivedFromTool::principal),
+        field("request", &ReceivedFromTool::request), field("user_id", &ReceivedFromTool::user_id));
   }
   friend bool operator==(const ReceivedFromTool&, const ReceivedFromTool&) = default;
 };
@@ -163,7 +166,7 @@ struct Tick {
   friend bool operator==(const Tick&, const Tick&) = default;
 };
 
-using Event = std::variant<Started, ReceivedFromAgent, AgentLinkLost, NodeProbed, ReceivedFromTool, Persisted,
-                           PersistFailed, Paused, Tick, Noticed, ClockMoved>;
+using Event = std::variant<Started, ReceivedFromAgent, AgentLinkLost, NodeProbed, ReceivedFromTool,
+                           Persisted, PersistFailed, Paused, Tick, Noticed, ClockMoved>;
 
 }  // namespace mobula::internal::head

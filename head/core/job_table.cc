@@ -84,7 +84,8 @@ void JobTable::start(NodeId node, const StartJob& message) {
 
 Result<void> JobTable::submitted(const SubmissionRow& submission) {
   if (rows_.contains(submission.job)) {
-    return failure(ErrorCode::already_exists, fmt::format("job {} is there already", submission.job.hex()));
+    return failure(ErrorCode::already_exists,
+                   fmt::format("job {} is there already", submission.job.hex()));
   }
   if (auto checked = check_terms(submission.terms); !checked) return checked;
   StartJob start;
@@ -107,8 +108,10 @@ void JobTable::durable(JobId id) {
   Job* job = rows_.find(id);
   if (job == nullptr || job->end != JobEnd::runs) return;
   job->durable = true;
-  parts_.events.note(Severity::info, "JOB_STARTED", {.node = job->node, .job = id, .process = job->start.driver},
-                     fmt::format("a driver has started{}{}", job->start.name.empty() ? "" : ": ", job->start.name));
+  parts_.events.note(Severity::info, "JOB_STARTED",
+                     {.node = job->node, .job = id, .process = job->start.driver},
+                     fmt::format("a driver has started{}{}", job->start.name.empty() ? "" : ": ",
+                                 job->start.name));
   parts_.processes.tell(job->start.driver, StartJobReply{id, job->name_space});
 }
 
@@ -128,7 +131,8 @@ bool JobTable::end(JobId id, JobEnd how, const std::string& why) {
   parts_.events.note(how == JobEnd::failed    ? Severity::error
                      : how == JobEnd::stopped ? Severity::warning
                                               : Severity::info,
-                     "JOB_ENDED", {.node = job->node, .job = id, .process = job->start.driver}, why);
+                     "JOB_ENDED", {.node = job->node, .job = id, .process = job->start.driver},
+                     why);
   job->lingers = job->durable && parts_.actors.has_detached(id);
   job->driver_waits = true;
   if (!job->lingers) {
@@ -230,7 +234,8 @@ Time JobTable::driver_absent(ProcessId driver) {
       absent_[driver] = id;
       parts_.journal.put("jobs", id.hex(), encode(JobRow{job.start, job.node, false, wall}));
     }
-    const auto passed = std::chrono::milliseconds(std::max<std::int64_t>(0, wall - job.absent_since_ms));
+    const auto passed =
+        std::chrono::milliseconds(std::max<std::int64_t>(0, wall - job.absent_since_ms));
     return parts_.now + std::max(Duration(0), parts_.options.driver_absence - passed);
   }
   return parts_.now + parts_.options.driver_absence;
@@ -251,7 +256,8 @@ void JobTable::driver_missing(ProcessId driver) {
   for (const auto& [id, job] : rows_) {
     if (job.start.driver != driver || !job.runs()) continue;
     mark_driver_missing.hit();
-    const auto waited = std::chrono::duration_cast<std::chrono::seconds>(parts_.options.driver_absence);
+    const auto waited =
+        std::chrono::duration_cast<std::chrono::seconds>(parts_.options.driver_absence);
     end(id, JobEnd::failed, fmt::format("its driver did not return within {} s", waited.count()));
     return;
   }

@@ -27,8 +27,8 @@ struct Job {
   std::string name_space;
   bool durable = false;
   JobEnd end = JobEnd::runs;
-  std::string why;  // reason of the end
-  bool lingers = false;      // ended, but some of its detached actors are alive
+  std::string why;                   // reason of the end
+  bool lingers = false;              // ended, but some of its detached actors are alive
   std::int64_t absent_since_ms = 0;  // wall clock of the start of the driver's absence; 0: present
   // Its driver waits for the notification that nothing of the job runs any more.
   bool driver_waits = false;

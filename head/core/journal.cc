@@ -11,7 +11,9 @@ constexpr const char* room_table = "room";
 constexpr const char* room_key = "tried";
 constexpr std::size_t most_room_bytes = 1 << 20;
 
-std::size_t size_of(const JournalChange& change) { return change.table.size() + change.key.size() + change.value.size(); }
+std::size_t size_of(const JournalChange& change) {
+  return change.table.size() + change.key.size() + change.value.size();
+}
 
 }  // namespace
 

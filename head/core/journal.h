@@ -58,7 +58,9 @@ class Journal {
   std::vector<Gate> persisted(std::uint64_t upto);
   std::vector<Gate> failed(Time now, const PersistFailed& event);
 
-  std::optional<Time> next_deadline() const { return again_at_ && (!room_at_ || *again_at_ < *room_at_) ? again_at_ : room_at_; }
+  std::optional<Time> next_deadline() const {
+    return again_at_ && (!room_at_ || *again_at_ < *room_at_) ? again_at_ : room_at_;
+  }
   // Error of the last failed write. It is cleared after a write of as many bytes as failed, because
   // a full disk may still accept smaller writes.
   const std::string& fault() const { return fault_; }

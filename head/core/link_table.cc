@@ -51,10 +51,12 @@ void LinkTable::stated(NodeId from, const std::vector<NodeId>& silent) {
       if (std::ranges::find(silent, node) != silent.end()) continue;
       const Link link = link_of(from, node);
       const auto at = rows_.find(link);
-      if (at == rows_.end() || at->second.reported.erase(from) == 0 || !at->second.reported.empty()) continue;
+      if (at == rows_.end() || at->second.reported.erase(from) == 0 || !at->second.reported.empty())
+        continue;
       at->second.given_up.reset();
-      parts_.events.note(Severity::info, "LINK_RESTORED", {.node = node},
-                         fmt::format("node {} and node {} have contact again", from.brief(), node.brief()));
+      parts_.events.note(
+          Severity::info, "LINK_RESTORED", {.node = node},
+          fmt::format("node {} and node {} have contact again", from.brief(), node.brief()));
       end_if_works(link);
     }
   }
@@ -70,8 +72,8 @@ void LinkTable::stated(NodeId from, const std::vector<NodeId>& silent) {
     counted.push_back(node);
     if (known) continue;
     parts_.events.note(Severity::warning, "LINK_LOST", {.node = node},
-                       fmt::format("node {} has no contact with node {}, and the head reaches both", from.brief(),
-                                   node.brief()));
+                       fmt::format("node {} has no contact with node {}, and the head reaches both",
+                                   from.brief(), node.brief()));
   }
   if (counted.empty()) {
     stated_.erase(from);
@@ -80,9 +82,11 @@ void LinkTable::stated(NodeId from, const std::vector<NodeId>& silent) {
   }
 }
 
-void LinkTable::given_up(NodeId from, NodeId to, const EventSubjects& about, const std::string& why) {
+void LinkTable::given_up(NodeId from, NodeId to, const EventSubjects& about,
+                         const std::string& why) {
   parts_.events.note(Severity::warning, "LINK_LOST", about,
-                     fmt::format("node {} cannot reach node {}, and the head reaches both: {}", from.brief(), to.brief(), why));
+                     fmt::format("node {} cannot reach node {}, and the head reaches both: {}",
+                                 from.brief(), to.brief(), why));
   if (from == to || from.empty() || to.empty()) return;
   Row* row = cut(link_of(from, to));
   if (row == nullptr) return;
@@ -129,14 +133,17 @@ std::vector<std::string> LinkTable::warnings() const {
     if (!row.reported.empty()) {
       const NodeId from = row.reported.begin()->first;
       const NodeId to = from == link.first ? link.second : link.first;
-      warnings.push_back(fmt::format("node {} has had no contact with node {} for {} s: calls between them wait, and new work "
-                                     "of callers on one is not placed on the other",
-                                     from.brief(), to.brief(), seconds(parts_.now - row.since)));
+      warnings.push_back(fmt::format(
+          "node {} has had no contact with node {} for {} s: calls between them wait, and new work "
+          "of callers on one is not placed on the other",
+          from.brief(), to.brief(), seconds(parts_.now - row.since)));
     } else if (row.given_up) {
       const NodeId to = row.from == link.first ? link.second : link.first;
-      warnings.push_back(fmt::format("node {} could not reach node {} {} s ago: new work of callers on one is not placed on the "
-                                     "other",
-                                     row.from.brief(), to.brief(), seconds(parts_.now - *row.given_up)));
+      warnings.push_back(
+          fmt::format("node {} could not reach node {} {} s ago: new work of callers on one is not "
+                      "placed on the "
+                      "other",
+                      row.from.brief(), to.brief(), seconds(parts_.now - *row.given_up)));
     }
   }
   return warnings;

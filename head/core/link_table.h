@@ -46,7 +46,9 @@ class LinkTable {
   static constexpr Duration report_kept = Duration(300s);
   static constexpr std::size_t max_links = 4096;
 
-  static Link link_of(NodeId one, NodeId other) { return one < other ? Link{one, other} : Link{other, one}; }
+  static Link link_of(NodeId one, NodeId other) {
+    return one < other ? Link{one, other} : Link{other, one};
+  }
   Row* cut(Link link);
   void end_if_works(Link link);
   bool reaches(NodeId node) const;

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include "base/coverage_mark.h"
-#include "head/core/node_table.h"
-#include "head/core/head_tables.h"
 #include "base/model/request_rules.h"
+#include "head/core/head_tables.h"
+#include "head/core/node_table.h"
 #include "protocol/version.h"
 
 namespace mobula::internal::head {
@@ -66,17 +66,21 @@ std::int64_t NodeTable::expected() const {
 // revoked key owns no node. No peer may use the incarnation of another node.
 std::optional<std::string> NodeTable::why_another_key(const Node* node, const Rival& who) const {
   const ProcessId incarnation = who.message.address.incarnation;
-  if (const NodeId* other = incarnations_.find(incarnation); other != nullptr && *other != who.message.address.node) {
+  if (const NodeId* other = incarnations_.find(incarnation);
+      other != nullptr && *other != who.message.address.node) {
     mark_other_voice.hit();
     return fmt::format("this incarnation is that of node {}", other->hex());
   }
-  if (node == nullptr || node->admitted_as.empty() || node->admitted_as == who.user_id) return std::nullopt;
-  if (node->state == NodeState::dead && !parts_.tokens.in_force(node->admitted_as)) return std::nullopt;
+  if (node == nullptr || node->admitted_as.empty() || node->admitted_as == who.user_id)
+    return std::nullopt;
+  if (node->state == NodeState::dead && !parts_.tokens.in_force(node->admitted_as))
+    return std::nullopt;
   mark_other_key.hit();
-  return fmt::format("node {} ({}) belongs to the key '{}', which registered it first, and this agent has '{}'; "
-                     "give this agent a state directory of its own, so that it joins as another node, or revoke "
-                     "that key if it is this machine's earlier one",
-                     node->id.hex(), node->host, node->admitted_as, who.user_id);
+  return fmt::format(
+      "node {} ({}) belongs to the key '{}', which registered it first, and this agent has '{}'; "
+      "give this agent a state directory of its own, so that it joins as another node, or revoke "
+      "that key if it is this machine's earlier one",
+      node->id.hex(), node->host, node->admitted_as, who.user_id);
 }
 
 std::optional<RegisterRejected> NodeTable::why_not(const Rival& who) const {
@@ -104,7 +108,8 @@ std::optional<RegisterRejected> NodeTable::why_not(const Rival& who) const {
   }
   if (fenced_.contains(incarnation)) return stranger(incarnation);
   const Node* node = find(message.address.node);
-  if (auto why = why_another_key(node, who)) return refused(RefusalCode::permission, std::move(*why));
+  if (auto why = why_another_key(node, who))
+    return refused(RefusalCode::permission, std::move(*why));
   if (node != nullptr && node->slots_allowed() && principal.role == Role::driver_agent &&
       node->state != NodeState::dead) {
     return refused(RefusalCode::permission, "a driver's key may not speak for a node with slots");
@@ -130,20 +135,22 @@ void NodeTable::raise_epoch(const Rival& who) {
   const RegisterRequest& message = who.message;
   if (parts_.raised_epoch != 0) {
     if (parts_.raised_epoch > parts_.epoch) return;  // the raised epoch is being written
-    return refuse(who.link, {message.head_epoch, message.address.incarnation, RefusalCode::permission,
-                             fmt::format("the agent was admitted in epoch {}, and this head is at {}; "
-                                         "restart the agent",
-                                         message.head_epoch, parts_.epoch)});
+    return refuse(who.link,
+                  {message.head_epoch, message.address.incarnation, RefusalCode::permission,
+                   fmt::format("the agent was admitted in epoch {}, and this head is at {}; "
+                               "restart the agent",
+                               message.head_epoch, parts_.epoch)});
   }
   mark_raised.hit();
   parts_.raised_epoch = message.head_epoch + epoch_margin;
-  parts_.events.note(Severity::warning, "HEAD_JOURNAL_OUTDATED", {.node = message.address.node},
-                     fmt::format("node {} was admitted in epoch {} and this head's journal ended before "
-                                 "epoch {}: the journal is older than the cluster, as a restored backup "
-                                 "is; jobs, actors, groups and tokens made after it are forgotten, and "
-                                 "those removed after it exist again; the head continues as epoch {}",
-                                 message.address.node.brief(), message.head_epoch, parts_.epoch,
-                                 parts_.raised_epoch));
+  parts_.events.note(
+      Severity::warning, "HEAD_JOURNAL_OUTDATED", {.node = message.address.node},
+      fmt::format("node {} was admitted in epoch {} and this head's journal ended before "
+                  "epoch {}: the journal is older than the cluster, as a restored backup "
+                  "is; jobs, actors, groups and tokens made after it are forgotten, and "
+                  "those removed after it exist again; the head continues as epoch {}",
+                  message.address.node.brief(), message.head_epoch, parts_.epoch,
+                  parts_.raised_epoch));
   parts_.journal.put("meta", "epoch", encode(EpochRow{parts_.raised_epoch}));
   parts_.journal.wait(EpochGate{});
 }
@@ -174,7 +181,8 @@ void NodeTable::register_node(Rival who) {
   if (served_by_later_head(who)) return raise_epoch(who);
   Node* node = nodes_.find(message.address.node);
   if (node == nullptr || !node->registered()) return admit(who);
-  if (node->address.incarnation != message.address.incarnation) return meet_rival(*node, std::move(who));
+  if (node->address.incarnation != message.address.incarnation)
+    return meet_rival(*node, std::move(who));
   if (node->principal != principal) {
     return refuse(link, {parts_.epoch, message.address.incarnation, RefusalCode::permission,
                          "this incarnation was registered with another key"});
@@ -207,8 +215,8 @@ void NodeTable::admit(const Rival& who) {
   if (is_new) node.due_at = place_for_due();
   node.id = message.address.node;
   const ProcessId before = node.address.incarnation;
-  const bool came_anew = node.state == NodeState::expected && !before.empty() &&
-                         before != message.address.incarnation;
+  const bool came_anew =
+      node.state == NodeState::expected && !before.empty() && before != message.address.incarnation;
   const bool was_known = node.state == NodeState::expected && !before.empty();
   if (came_anew) fence(node, before);
 
@@ -227,7 +235,8 @@ void NodeTable::admit(const Rival& who) {
   node.delegated_key = message.delegated_key;
   node.shape = message.shape;
   node.release = message.release;
-  node.protocol = agreed_version(own_protocol, range_of(message.version, message.oldest)).value_or(0);
+  node.protocol =
+      agreed_version(own_protocol, range_of(message.version, message.oldest)).value_or(0);
   const bool had_devices = claims_.release(node.id);
   node.pressure = {};  // the agent reports it again
   node.refused_devices = claims_.claim(node.id, node.shape);
@@ -239,7 +248,8 @@ void NodeTable::admit(const Rival& who) {
   node.facts_asked.reset();
   incarnations_.insert(message.address.incarnation, node.id);
   write_row(node);
-  parts_.events.note(node.slots_allowed() ? Severity::info : Severity::debug, "NODE_JOINED", {.node = node.id},
+  parts_.events.note(node.slots_allowed() ? Severity::info : Severity::debug, "NODE_JOINED",
+                     {.node = node.id},
                      fmt::format("{} at {} {}", node.host, node.address.control,
                                  was_known && !came_anew ? "is there again" : "has joined"));
 
@@ -320,11 +330,14 @@ void NodeTable::answer_registered(Node& node, std::vector<SlotId> unknown_slots)
                                   node.delegated_key, node.admitted_as, ticket_end(node)});
 }
 
-bool NodeTable::hears_of_trust(const Node& node) { return node.protocol >= version_with_trust_news; }
+bool NodeTable::hears_of_trust(const Node& node) {
+  return node.protocol >= version_with_trust_news;
+}
 
 // A ticket expires no later than the token that admitted the agent.
 std::int64_t NodeTable::ticket_end(const Node& node) const {
-  const Duration life = hears_of_trust(node) ? parts_.options.ticket_life : parts_.options.lasting_ticket_life;
+  const Duration life =
+      hears_of_trust(node) ? parts_.options.ticket_life : parts_.options.lasting_ticket_life;
   const std::int64_t end = wall_ms(parts_, parts_.now) + life / std::chrono::milliseconds(1);
   const std::int64_t of_token = parts_.tokens.end_of(node.admitted_as);
   return of_token == 0 ? end : std::min(end, of_token);
@@ -336,8 +349,8 @@ void NodeTable::renew_ticket(Node& node) {
   node.ticket_due = parts_.now + parts_.options.ticket_life / 3;
   if (node.link == 0) return;
   mark_renewed.hit();
-  parts_.commands.push_back(RenewTicket{node.link, parts_.epoch, node.principal, node.address, node.delegated_key,
-                                        node.admitted_as, ticket_end(node)});
+  parts_.commands.push_back(RenewTicket{node.link, parts_.epoch, node.principal, node.address,
+                                        node.delegated_key, node.admitted_as, ticket_end(node)});
 }
 
 void NodeTable::key_voided(const std::string& user_id, const std::string& why) {
@@ -348,8 +361,9 @@ void NodeTable::key_voided(const std::string& user_id, const std::string& why) {
   for (const NodeId id : its) {
     Node& node = nodes_.at(id);
     if (node.link != 0) {
-      parts_.commands.push_back(
-          SendToAgent{node.link, RegisterRejected{parts_.epoch, node.address.incarnation, RefusalCode::permission, why}});
+      parts_.commands.push_back(SendToAgent{
+          node.link,
+          RegisterRejected{parts_.epoch, node.address.incarnation, RefusalCode::permission, why}});
     }
     declare_dead(node, DeathKind::revoked, why);
   }
@@ -364,7 +378,8 @@ void NodeTable::end_recovery_if_due() {
   const bool waited = *recovering_until_ <= parts_.now;
   if (expected() > 0 && !waited) return;
   recovering_until_.reset();
-  parts_.events.note(Severity::info, "HEAD_RECOVERED", {}, "the head knows again what runs in the cluster");
+  parts_.events.note(Severity::info, "HEAD_RECOVERED", {},
+                     "the head knows again what runs in the cluster");
   all_due_changed();
   std::vector<NodeId> missing;
   for (const auto& [id, node] : nodes_) {

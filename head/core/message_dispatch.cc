@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "base/coverage_mark.h"
+#include "base/model/request_rules.h"
 #include "head/core/head_tables.h"
 #include "head/core/token_table.h"
-#include "base/model/request_rules.h"
 #include "protocol/tickets/roles.h"
 
 namespace mobula::internal::head {
@@ -93,7 +93,9 @@ struct ProcessVoice {
   void operator()(const EndActor& message) const {
     parts.actors.end(process, principal.job, message);
   }
-  void operator()(const WatchActor& message) const { parts.actors.watch(process, principal.job, message); }
+  void operator()(const WatchActor& message) const {
+    parts.actors.watch(process, principal.job, message);
+  }
   void operator()(const FindActor& message) const {
     parts.actors.find_by_name(process, principal.job, message);
   }
@@ -113,10 +115,13 @@ struct ProcessVoice {
     if (answer) parts.processes.tell(process, std::move(*answer));
   }
   void operator()(const TasksReply& message) const { parts.tasks.told(process, message); }
-  void operator()(const TransfersReply& message) const { parts.transfers.told(process, node, message); }
+  void operator()(const TransfersReply& message) const {
+    parts.transfers.told(process, node, message);
+  }
   void operator()(const SpansReply& message) const { parts.spans.told(process, node, message); }
   void operator()(const TransferCounters& message) const {
-    if (parts.processes.find(process) != nullptr) parts.transfer_counts.told(process, node, message.counts);
+    if (parts.processes.find(process) != nullptr)
+      parts.transfer_counts.told(process, node, message.counts);
   }
 };
 
@@ -133,8 +138,9 @@ void take_process_message(HeadTables& parts, NodeId node, const FromProcess& mes
   if (!driver && !from->slots_allowed()) return;  // the node of a driver has no executors
   if (!may_send(message.principal.role, message.message)) {
     mark_out_of_role.hit();
-    (void)note_refusal(parts, message.principal,
-                       fmt::format("process {} sent what its role may not", message.process.brief()));
+    (void)note_refusal(
+        parts, message.principal,
+        fmt::format("process {} sent what its role may not", message.process.brief()));
     return;
   }
   const Process* known = parts.processes.find(message.process);
@@ -179,23 +185,29 @@ struct AgentVoice {
     parts.copies.changed(node, message);
     parts.actors.entrusted(message.entrusted);
   }
-  void operator()(const LocateObjectRequest& message) const { parts.copies.locate(node, message.object); }
+  void operator()(const LocateObjectRequest& message) const {
+    parts.copies.locate(node, message.object);
+  }
   // Output has no queue: if the node of the driver is slow, the head drops it.
   void operator()(const JobOutputLines& message) const {
     const Job* job = parts.jobs.find(message.job);
     if (job != nullptr && !job->node.empty()) parts.nodes.pass_output(job->node, message);
   }
-  void operator()(const AgentDraining& message) const {
-    parts.nodes.leaves(node, message.within);
-  }
+  void operator()(const AgentDraining& message) const { parts.nodes.leaves(node, message.within); }
   void operator()(const MemoryPressure& message) const { parts.nodes.pressed(node, message); }
   void operator()(const ObjectsReply& message) const { parts.objects.listed(node, message); }
   void operator()(ReadJobLogReply& message) const { parts.job_logs.told(node, std::move(message)); }
   void operator()(LogsReply& message) const { parts.node_questions.told(node, std::move(message)); }
-  void operator()(ReadLogReply& message) const { parts.node_questions.told(node, std::move(message)); }
+  void operator()(ReadLogReply& message) const {
+    parts.node_questions.told(node, std::move(message));
+  }
   void operator()(const UsageReply& message) const { parts.node_questions.told(node, message); }
-  void operator()(const TransfersReply& message) const { parts.transfers.told(incarnation(), node, message); }
-  void operator()(const SpansReply& message) const { parts.spans.told(incarnation(), node, message); }
+  void operator()(const TransfersReply& message) const {
+    parts.transfers.told(incarnation(), node, message);
+  }
+  void operator()(const SpansReply& message) const {
+    parts.spans.told(incarnation(), node, message);
+  }
   void operator()(const FactsReply& message) const { parts.nodes.stated(node, message); }
 };
 
@@ -203,27 +215,33 @@ struct AgentVoice {
 
 std::string may_not(std::string_view verb, const Principal& principal) {
   if (principal.role == Role::unproven && principal.name.starts_with(ticket_prefix)) {
-    return fmt::format("{}: ticket {} brings a machine in, by `mobula start --join`, and does nothing else; `mobula token create "
-                       "--role driver`, or observer, on the head's machine makes what commands take",
-                       verb, principal.name.substr(ticket_prefix.size()));
+    return fmt::format(
+        "{}: ticket {} brings a machine in, by `mobula start --join`, and does nothing else; "
+        "`mobula token create "
+        "--role driver`, or observer, on the head's machine makes what commands take",
+        verb, principal.name.substr(ticket_prefix.size()));
   }
   const VerbRow* row = verb_row(verb);
   const bool drivers = row != nullptr && row->roles.contains(Role::driver);
   const bool operators = row != nullptr && row->roles.contains(Role::operator_);
-  return fmt::format("{}: '{}' has the role {}, which may not{}", verb, principal.name, to_string(principal.role),
-                     drivers     ? "; a token may that `mobula token create --role driver` makes on the head's machine: "
-                                   "give it with MOBULA_TOKEN"
-                     : operators ? "; the operator's key may: do this on the head's machine, or through `mobula exec CLUSTER.yaml --`, "
-                                   "with no MOBULA_TOKEN"
-                                 : "");
+  return fmt::format(
+      "{}: '{}' has the role {}, which may not{}", verb, principal.name, to_string(principal.role),
+      drivers
+          ? "; a token may that `mobula token create --role driver` makes on the head's machine: "
+            "give it with MOBULA_TOKEN"
+      : operators ? "; the operator's key may: do this on the head's machine, or through `mobula "
+                    "exec CLUSTER.yaml --`, "
+                    "with no MOBULA_TOKEN"
+                  : "");
 }
 
 bool note_refusal(HeadTables& parts, const Principal& principal, const std::string& what) {
   const std::string source = fmt::format("{}:{}", to_string(principal.role), principal.name);
   const auto unsaid = parts.refusals.refused(parts.now, source);
   if (!unsaid) return false;
-  parts.commands.push_back(WriteLog{fmt::format("refused '{}': {}; {} refused since the line before, {} in all",
-                                                source, what, *unsaid, parts.refusals.count())});
+  parts.commands.push_back(
+      WriteLog{fmt::format("refused '{}': {}; {} refused since the line before, {} in all", source,
+                           what, *unsaid, parts.refusals.count())});
   return true;
 }
 
@@ -233,7 +251,8 @@ void take_agent_message(HeadTables& parts, NodeId node, AgentMessage message) {
   if (!may_send(from.role, message)) {
     mark_out_of_role.hit();
     (void)note_refusal(parts, from.principal,
-                       fmt::format("the {} of node {} sent what its role may not", to_string(from.role), node.brief()));
+                       fmt::format("the {} of node {} sent what its role may not",
+                                   to_string(from.role), node.brief()));
     return;
   }
   std::visit(AgentVoice{parts, node}, message);

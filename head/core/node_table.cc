@@ -79,7 +79,8 @@ void NodeTable::take_frame(LinkId link, const Principal& principal, AgentFrame f
   if (message) take_agent_message(parts_, node.id, std::move(*message));
   const bool told_all = node.registered() && frame.told_through == node.session->received();
   const bool counts = only_acknowledges && node.registered();
-  if (counts && parts_.transfer_counts.told(frame.incarnation, node.id, frame.stored)) ++parts_.changes;
+  if (counts && parts_.transfer_counts.told(frame.incarnation, node.id, frame.stored))
+    ++parts_.changes;
   if (counts) parts_.links.stated(node.id, frame.silent_peers);
   if (only_acknowledges && told_all) compare_slots(node, frame.applied_through, frame.slots_digest);
   // The head sends to an agent as often as it receives from it.
@@ -96,8 +97,9 @@ void NodeTable::take_frame(LinkId link, const Principal& principal, AgentFrame f
 void NodeTable::compare_slots(Node& node, std::uint64_t applied_through, std::uint64_t digest) {
   const auto expected = parts_.slots.digest(node.id, applied_through);
   if (!expected || digest == *expected) return;
-  if (node.facts_asked && (node.applied < node.facts_asked_by ||
-                           parts_.now - *node.facts_asked < parts_.options.settings.suspect_after)) {
+  if (node.facts_asked &&
+      (node.applied < node.facts_asked_by ||
+       parts_.now - *node.facts_asked < parts_.options.settings.suspect_after)) {
     return;
   }
   mark_digest.hit();
@@ -190,9 +192,9 @@ void NodeTable::judge(Node& node) {
   const Duration silence = parts_.now - node.heard;
   if (!recovering()) {
     if (node.refused) {
-      return declare_dead(node, DeathKind::refused,
-                          fmt::format("its agent is gone: {} refuses connections",
-                                      node.address.control));
+      return declare_dead(
+          node, DeathKind::refused,
+          fmt::format("its agent is gone: {} refuses connections", node.address.control));
     }
     if (silence >= settings.dead_after) {
       return declare_dead(
@@ -337,7 +339,8 @@ void NodeTable::send_frames(Node& node, std::vector<Frame<HeadMessage>> frames) 
 void NodeTable::refuse(LinkId link, RegisterRejected refused) {
   // `unknown` is the normal reply after a restart of the head, by which agents detect it.
   if (refused.code != RefusalCode::unknown) {
-    parts_.events.note(Severity::warning, "NODE_REFUSED", {.process = refused.incarnation}, refused.why);
+    parts_.events.note(Severity::warning, "NODE_REFUSED", {.process = refused.incarnation},
+                       refused.why);
   }
   parts_.commands.push_back(SendToAgent{link, std::move(refused)});
 }
@@ -392,12 +395,17 @@ void NodeTable::declare_dead(Node& node, DeathKind kind, const std::string& why)
 
 void NodeTable::note_death(const Node& node, DeathKind kind) {
   const bool planned = kind == DeathKind::left;
-  const bool lost = kind == DeathKind::silent || kind == DeathKind::refused || kind == DeathKind::revoked;
+  const bool lost =
+      kind == DeathKind::silent || kind == DeathKind::refused || kind == DeathKind::revoked;
   // Nodes of drivers join and leave with them.
   const Severity ordinary = node.slots_allowed() ? Severity::info : Severity::debug;
-  parts_.events.note(lost ? Severity::error : planned ? ordinary : Severity::warning,
-                     lost ? "NODE_DIED" : planned ? "NODE_LEFT" : "NODE_REPLACED", {.node = node.id},
-                     fmt::format("{} ({})", node.death, node.host));
+  parts_.events.note(lost      ? Severity::error
+                     : planned ? ordinary
+                               : Severity::warning,
+                     lost      ? "NODE_DIED"
+                     : planned ? "NODE_LEFT"
+                               : "NODE_REPLACED",
+                     {.node = node.id}, fmt::format("{} ({})", node.death, node.host));
 }
 
 void NodeTable::forget_oldest_dead() {
@@ -417,9 +425,10 @@ void NodeTable::forget_oldest_dead() {
 }
 
 void NodeTable::write_row(const Node& node) {
-  const NodeRow row{node.address,  node.host,     node.role,         node.state == NodeState::dead,
-                    node.fenced,   node.draining, node.drain_timeout, node.drain_why,
-                    node.admitted_as};
+  const NodeRow row{
+      node.address,    node.host,     node.role,          node.state == NodeState::dead,
+      node.fenced,     node.draining, node.drain_timeout, node.drain_why,
+      node.admitted_as};
   parts_.journal.put("nodes", node.id.hex(), encode(row));
 }
 
@@ -432,11 +441,12 @@ Result<void> NodeTable::drain(NodeId id, Duration within, const std::string& why
   node->draining = true;
   node->drain_why = why;
   node->drain_timeout = std::max(within, Duration(0));
-  parts_.events.note(Severity::info, "NODE_DRAINING", {.node = id},
-                     within > Duration(0)
-                         ? fmt::format("{}; what is left after {} s is ended", why,
-                                       static_cast<double>(within / std::chrono::milliseconds(1)) / 1000)
-                         : why);
+  parts_.events.note(
+      Severity::info, "NODE_DRAINING", {.node = id},
+      within > Duration(0)
+          ? fmt::format("{}; what is left after {} s is ended", why,
+                        static_cast<double>(within / std::chrono::milliseconds(1)) / 1000)
+          : why);
   write_row(*node);
   parts_.slots.node_changed(*node);
   move_away(*node);
@@ -454,21 +464,25 @@ Result<bool> NodeTable::undrain(NodeId id) {
   Node* node = nodes_.find(id);
   if (node != nullptr && node->state == NodeState::expected) {
     return failure(ErrorCode::unavailable,
-                   fmt::format("undrain {}: the head was started anew and has not heard from the node yet; try again in "
+                   fmt::format("undrain {}: the head was started anew and has not heard from the "
+                               "node yet; try again in "
                                "a moment",
                                id.hex()));
   }
   if (node == nullptr || !node->registered() || !node->slots_allowed()) {
-    return failure(ErrorCode::not_found,
-                   fmt::format("undrain {}: no agent of such a node is in the cluster; start it there with "
-                               "`mobula start --address`, and it gets work again",
-                               id.hex()));
+    return failure(
+        ErrorCode::not_found,
+        fmt::format("undrain {}: no agent of such a node is in the cluster; start it there with "
+                    "`mobula start --address`, and it gets work again",
+                    id.hex()));
   }
   if (node->leaving) {
-    return failure(ErrorCode::invalid_argument,
-                   fmt::format("undrain {}: its agent is being stopped and takes nothing more; start it again when "
-                               "it has ended",
-                               id.hex()));
+    return failure(
+        ErrorCode::invalid_argument,
+        fmt::format(
+            "undrain {}: its agent is being stopped and takes nothing more; start it again when "
+            "it has ended",
+            id.hex()));
   }
   if (!node->draining) return false;
   parts_.events.note(Severity::info, "NODE_UNDRAINED", {.node = id},
@@ -495,9 +509,10 @@ void NodeTable::hasten(Node& node) {
   due_changed(node);
   node.entries_due.reset();
   if (!node.drained_by) return;
-  node.entries_due = parts_.actors.hasten_entries(
-      node.id, *node.drained_by,
-      fmt::format("node {} is drained ({}), and its deadline comes", node.id.brief(), node.drain_why));
+  node.entries_due =
+      parts_.actors.hasten_entries(node.id, *node.drained_by,
+                                   fmt::format("node {} is drained ({}), and its deadline comes",
+                                               node.id.brief(), node.drain_why));
 }
 
 void NodeTable::stop_draining(Node& node) {

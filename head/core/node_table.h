@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/table.h"
-#include "head/core/slots/device_claims.h"
 #include "head/core/head_events.h"
 #include "head/core/options.h"
 #include "head/core/rows.h"
+#include "head/core/slots/device_claims.h"
 #include "head/core/view/view.h"
 #include "protocol/session/session.h"
 
@@ -25,11 +25,11 @@ struct HeadTables;
 using AgentSession = Session<HeadMessage, AgentMessage>;
 
 enum class DeathKind : std::uint8_t {
-  silent,   // may still run behind a broken network
-  refused,  // no process listens on its port, so its processes have ended too
-  left,     // its agent sent a farewell
-  replaced, // a newer incarnation of the node has registered
-  revoked,  // its key was revoked
+  silent,    // may still run behind a broken network
+  refused,   // no process listens on its port, so its processes have ended too
+  left,      // its agent sent a farewell
+  replaced,  // a newer incarnation of the node has registered
+  revoked,   // its key was revoked
 };
 
 // A newer incarnation that waits until the fate of the earlier one is known.
@@ -44,38 +44,38 @@ struct Node {
   NodeId id;
   NodeState state = NodeState::expected;
   bool draining = false;
-  Duration drain_timeout{};         // requested deadline; 0: none
+  Duration drain_timeout{};           // requested deadline; 0: none
   std::optional<Time> entries_due{};  // time at which the next command is terminated
-  std::optional<Time> drained_by;  // deadline, after which remaining work is terminated
+  std::optional<Time> drained_by;     // deadline, after which remaining work is terminated
   std::string drain_why;
-  std::size_t drain_ended = 0;     // leases that the deadline terminated
-  bool leaving = false;            // its agent stops and requested the drain itself
+  std::size_t drain_ended = 0;  // leases that the deadline terminated
+  bool leaving = false;         // its agent stops and requested the drain itself
   Role role = Role::agent;
   AgentAddress address;  // includes the incarnation
   Principal principal;
   std::string admitted_as;  // user id of the key that owns the node; empty: unknown
   std::string host;
   std::string delegated_key;
-  std::string release;         // release of Mobula on the node
-  std::uint32_t protocol = 0;  // version agreed with its agent
+  std::string release;             // release of Mobula on the node
+  std::uint32_t protocol = 0;      // version agreed with its agent
   std::optional<Time> ticket_due;  // time of the next ticket renewal
-  NodeShape shape;  // shape for allocation, in which refused devices are empty
+  NodeShape shape;                 // shape for allocation, in which refused devices are empty
   std::vector<RefusedDevice> refused_devices;
   std::vector<ProcessId> fenced;
-  std::string death;  // reason of death
+  std::string death;        // reason of death
   MemoryPressure pressure;  // last report of its agent
 
   LinkId link = 0;
-  Time heard;          // time of the last sign of life
-  Time told;           // time of the last frame to it
+  Time heard;  // time of the last sign of life
+  Time told;   // time of the last frame to it
   std::optional<AgentSession> session;
   std::uint64_t queued = 0;   // number of the last message sent to it
   std::uint64_t applied = 0;  // number of the last message that it has executed
   bool refused = false;       // its port refused a connection while the head declared no deaths
   // Time of the last query for full facts, sent after its slots differed from those of the head.
   std::optional<Time> facts_asked;
-  std::uint64_t facts_asked_by = 0;   // number of that query
-  std::uint64_t output_dropped = 0;   // dropped output lines of executors on other nodes
+  std::uint64_t facts_asked_by = 0;  // number of that query
+  std::uint64_t output_dropped = 0;  // dropped output lines of executors on other nodes
   std::optional<Rival> rival;
   std::vector<SlotId> unknown_slots;  // reply to its registration, kept in case the reply is lost
   std::size_t due_at = 0;             // index of its deadline in NodeTable

@@ -17,21 +17,22 @@ struct HeadOptions {
   Duration recovery = Duration(30s);
   // Added to fence_after before an exclusive actor restarts.
   Duration exclusive_margin = Duration(2s);
-  Duration publish_after = Duration(10ms);   // deaths of processes are collected for this time
-  Duration persist_again = Duration(1s);     // retry of a failed write that no reply waits for
+  Duration publish_after = Duration(10ms);  // deaths of processes are collected for this time
+  Duration persist_again = Duration(1s);    // retry of a failed write that no reply waits for
   // Time for a driver to attach again after its node died or was cut off.
   Duration driver_absence = Duration(120s);
-  Duration orphan_watch = Duration(10s);     // a watcher may precede its actor by this time
-  Duration list_timeout = Duration(2s);       // for replies of agents and owners to a query
-  Duration store_results_timeout = Duration(40s);  // for an executor that must end and holds results
+  Duration orphan_watch = Duration(10s);  // a watcher may precede its actor by this time
+  Duration list_timeout = Duration(2s);   // for replies of agents and owners to a query
+  Duration store_results_timeout =
+      Duration(40s);  // for an executor that must end and holds results
   // Backoff of an actor after its second failed start in a row. It doubles with each further one,
   // up to start_again_backoff_max.
   Duration start_again_backoff_initial = Duration(100ms);
-  Duration start_again_backoff_max = Duration(5s);       // maximum backoff
+  Duration start_again_backoff_max = Duration(5s);  // maximum backoff
   // Backoff of an actor that was terminated for lack of memory. It doubles each time, up to
   // memory_restart_backoff_max.
   Duration memory_restart_backoff_initial = Duration(500ms);
-  Duration memory_restart_backoff_max = Duration(60s);      // maximum backoff
+  Duration memory_restart_backoff_max = Duration(60s);  // maximum backoff
   // Limits. A request above a limit is rejected with a text that names the limit, except as noted.
   std::uint64_t max_nodes = 4096;
   std::uint64_t max_jobs = 10'000;
@@ -81,8 +82,9 @@ struct HeadOptions {
         field("max_copies_per_node", &HeadOptions::max_copies_per_node),
         field("max_backlog", &HeadOptions::max_backlog),
         field("max_listed", &HeadOptions::max_listed),
-        field("max_tasks_per_owner", &HeadOptions::max_tasks_per_owner), field("address", &HeadOptions::address),
-        field("version", &HeadOptions::version), field("http_url", &HeadOptions::http_url),
+        field("max_tasks_per_owner", &HeadOptions::max_tasks_per_owner),
+        field("address", &HeadOptions::address), field("version", &HeadOptions::version),
+        field("http_url", &HeadOptions::http_url),
         field("http_token_file", &HeadOptions::http_token_file),
         field("max_planner_bytes", &HeadOptions::max_planner_bytes),
         field("preempt_after", &HeadOptions::preempt_after),
@@ -92,7 +94,8 @@ struct HeadOptions {
         field("start_again_backoff_max", &HeadOptions::start_again_backoff_max),
         field("store_results_timeout", &HeadOptions::store_results_timeout),
         field("max_tokens", &HeadOptions::max_tokens),
-        field("ticket_life", &HeadOptions::ticket_life), field("clock_skew", &HeadOptions::clock_skew),
+        field("ticket_life", &HeadOptions::ticket_life),
+        field("clock_skew", &HeadOptions::clock_skew),
         field("questions_at_once", &HeadOptions::questions_at_once),
         field("questions_per_second", &HeadOptions::questions_per_second));
   }

@@ -7,7 +7,8 @@ namespace mobula::internal::head {
 namespace {
 
 const CoverageMark mark_back("head.driver_came_back_without_its_agent");
-const CoverageMark mark_expected_back("head.driver_came_back_after_its_agent_and_the_head_had_died");
+const CoverageMark mark_expected_back(
+    "head.driver_came_back_after_its_agent_and_the_head_had_died");
 const CoverageMark mark_told_again("head.death_of_a_process_told_by_an_earlier_head_perhaps");
 const CoverageMark mark_stayed_away("head.driver_ended_with_its_node");
 
@@ -63,12 +64,15 @@ void ProcessTable::ended(ProcessId process, const EndCause& cause) {
 void ProcessTable::note_end(ProcessId process, const Process& row, const EndCause& cause) const {
   if (row.principal.role != Role::executor) return;
   const bool failed = cause.kind == EndKind::signalled || cause.kind == EndKind::out_of_memory ||
-                      cause.kind == EndKind::start_failed || (cause.kind == EndKind::exited && cause.exit_code != 0);
-  parts_.events.note(failed ? Severity::warning : Severity::debug,
-                     cause.kind == EndKind::out_of_memory ? "EXECUTOR_ENDED_FOR_MEMORY"
-                     : failed                             ? "EXECUTOR_DIED"
-                                                          : "EXECUTOR_ENDED",
-                     {.node = row.node, .job = row.principal.job, .process = process, .slot = row.slot}, "the executor " + to_string(cause));
+                      cause.kind == EndKind::start_failed ||
+                      (cause.kind == EndKind::exited && cause.exit_code != 0);
+  parts_.events.note(
+      failed ? Severity::warning : Severity::debug,
+      cause.kind == EndKind::out_of_memory ? "EXECUTOR_ENDED_FOR_MEMORY"
+      : failed                             ? "EXECUTOR_DIED"
+                                           : "EXECUTOR_ENDED",
+      {.node = row.node, .job = row.principal.job, .process = process, .slot = row.slot},
+      "the executor " + to_string(cause));
 }
 
 void ProcessTable::reconcile(NodeId node, const Facts& facts) {
@@ -87,11 +91,13 @@ void ProcessTable::reconcile(NodeId node, const Facts& facts) {
   for (const auto process : gone) ended(process, cause);
 }
 
-std::vector<ProcessId> ProcessTable::node_died(NodeId node, const EndCause& cause, bool drivers_return) {
+std::vector<ProcessId> ProcessTable::node_died(NodeId node, const EndCause& cause,
+                                               bool drivers_return) {
   std::vector<ProcessId> gone, drivers;
   for (const auto process : on_node(node)) {
     if (drivers_return && rows_.at(process).principal.role == Role::driver) {
-      if (!lost_.contains(process)) lost_.emplace(process, Lost{parts_.jobs.driver_absent(process), cause});
+      if (!lost_.contains(process))
+        lost_.emplace(process, Lost{parts_.jobs.driver_absent(process), cause});
       drivers.push_back(process);
     } else {
       gone.push_back(process);

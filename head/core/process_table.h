@@ -75,8 +75,8 @@ class ProcessTable {
   HeadTables& parts_;
   Table<ProcessId, Process> rows_;
   std::map<NodeId, std::vector<ProcessId>> by_node_;  // in the order of arrival
-  std::map<ProcessId, Lost> lost_;  // drivers of dead nodes
-  std::map<ProcessId, Time> expected_;  // drivers and their deadlines
+  std::map<ProcessId, Lost> lost_;                    // drivers of dead nodes
+  std::map<ProcessId, Time> expected_;                // drivers and their deadlines
   std::vector<ProcessId> news_;
   std::optional<Time> publish_at_;
 };

@@ -46,7 +46,8 @@ void scrub(Event& event, const Scrubber& scrubber);
 void scrub(Command& command, const Scrubber& scrubber);
 
 void scrub(Event& event, const Scrubber& scrubber) {
-  if (auto* said = std::get_if<ReceivedFromTool>(&event); said != nullptr && said->request.verb == "submit") {
+  if (auto* said = std::get_if<ReceivedFromTool>(&event);
+      said != nullptr && said->request.verb == "submit") {
     scrub_submission(said->request.argument, scrubber);
   }
   auto* started = std::get_if<Started>(&event);

@@ -29,7 +29,7 @@ struct NodeRow {
   bool dead = false;
   std::vector<ProcessId> fenced;  // incarnations that were declared dead, oldest first
   bool draining = false;          // this incarnation gets no more work
-  Duration drain_timeout{};        // time until remaining work is terminated; 0: never
+  Duration drain_timeout{};       // time until remaining work is terminated; 0: never
   std::string drain_why;
   std::string admitted_as;  // user id of the key that owns the node
   template <class Visit>
@@ -46,13 +46,14 @@ struct NodeRow {
 // Table "jobs".
 struct JobRow {
   StartJob start;
-  NodeId node;         // node of the driver
-  bool ended = false;  // only its detached actors continue
+  NodeId node;                       // node of the driver
+  bool ended = false;                // only its detached actors continue
   std::int64_t absent_since_ms = 0;  // wall clock of the start of the driver's absence; 0: present
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("start", &JobRow::start), field("node", &JobRow::node),
-                 field("ended", &JobRow::ended), field("absent_since_ms", &JobRow::absent_since_ms));
+                 field("ended", &JobRow::ended),
+                 field("absent_since_ms", &JobRow::absent_since_ms));
   }
 };
 
@@ -106,13 +107,13 @@ struct TokenRow {
   std::string id;  // 16 hexadecimal digits
   std::string name;
   Role role = Role::observer;
-  std::string public_key;        // CURVE key, Z85
-  std::int64_t created_ms = 0;   // wall clock of the head
-  std::int64_t expires_ms = 0;   // 0: never
-  std::int64_t revoked_ms = 0;   // 0: not revoked
-  std::int64_t used_ms = 0;      // time of use of a join token; 0: not used
-  std::string used_by;           // host name that the joined machine reports
-  std::string member_key;        // key of that machine
+  std::string public_key;       // CURVE key, Z85
+  std::int64_t created_ms = 0;  // wall clock of the head
+  std::int64_t expires_ms = 0;  // 0: never
+  std::int64_t revoked_ms = 0;  // 0: not revoked
+  std::int64_t used_ms = 0;     // time of use of a join token; 0: not used
+  std::string used_by;          // host name that the joined machine reports
+  std::string member_key;       // key of that machine
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("id", &TokenRow::id), field("name", &TokenRow::name),
@@ -125,7 +126,14 @@ struct TokenRow {
 };
 
 // States in the order of a submitted job's life. Those after `running` are final.
-enum class SubmissionState : std::uint8_t { pending = 0, running = 1, succeeded = 2, failed = 3, stopped = 4, lost = 5 };
+enum class SubmissionState : std::uint8_t {
+  pending = 0,
+  running = 1,
+  succeeded = 2,
+  failed = 3,
+  stopped = 4,
+  lost = 5
+};
 
 // Table "submissions": the request of a submitted job, and its state.
 struct SubmissionRow {
@@ -150,17 +158,18 @@ struct SubmissionRow {
   std::string owner;  // user id of the submitting key
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("job", &SubmissionRow::job), field("entry", &SubmissionRow::entry),
-                 field("name", &SubmissionRow::name), field("labels", &SubmissionRow::labels),
-                 field("env", &SubmissionRow::env), field("request", &SubmissionRow::request),
-                 field("terms", &SubmissionRow::terms), field("retries", &SubmissionRow::retries),
-                 field("state", &SubmissionRow::state), field("exit_code", &SubmissionRow::exit_code),
-                 field("signal", &SubmissionRow::signal), field("reason", &SubmissionRow::reason),
-                 field("stop_why", &SubmissionRow::stop_why), field("node", &SubmissionRow::node),
-                 field("attempts", &SubmissionRow::attempts),
-                 field("submitted_ms", &SubmissionRow::submitted_ms),
-                 field("started_ms", &SubmissionRow::started_ms),
-                 field("ended_ms", &SubmissionRow::ended_ms), field("owner", &SubmissionRow::owner));
+    return visit(
+        field("job", &SubmissionRow::job), field("entry", &SubmissionRow::entry),
+        field("name", &SubmissionRow::name), field("labels", &SubmissionRow::labels),
+        field("env", &SubmissionRow::env), field("request", &SubmissionRow::request),
+        field("terms", &SubmissionRow::terms), field("retries", &SubmissionRow::retries),
+        field("state", &SubmissionRow::state), field("exit_code", &SubmissionRow::exit_code),
+        field("signal", &SubmissionRow::signal), field("reason", &SubmissionRow::reason),
+        field("stop_why", &SubmissionRow::stop_why), field("node", &SubmissionRow::node),
+        field("attempts", &SubmissionRow::attempts),
+        field("submitted_ms", &SubmissionRow::submitted_ms),
+        field("started_ms", &SubmissionRow::started_ms),
+        field("ended_ms", &SubmissionRow::ended_ms), field("owner", &SubmissionRow::owner));
   }
 };
 

@@ -7,17 +7,16 @@
 #include <string>
 
 #include "base/coverage_mark.h"
-#include "head/core/query/id_prefix.h"
-#include "head/core/head_tables.h"
-#include "head/core/view/submission_json.h"
 #include "base/model/job_files_variable.h"
+#include "head/core/head_tables.h"
+#include "head/core/query/id_prefix.h"
+#include "head/core/view/submission_json.h"
 
 namespace mobula::internal::head {
 namespace {
 
 const CoverageMark mark_again("head.submission_asked_again");
 const CoverageMark mark_forgotten("head.submission_without_its_actor");
-
 
 ActorId actor_of(JobId job) { return SubmissionTable::entry_of(job); }
 
@@ -93,7 +92,8 @@ void SubmissionTable::recovery_ended() {
   for (const auto& [id, row] : rows_) {
     if (!has_ended(row.state) && !row.stop_why.empty()) to_stop.push_back(id);
   }
-  for (const auto id : to_stop) parts_.actors.stop_entry(actor_of(id), std::string(rows_.at(id).stop_why));
+  for (const auto id : to_stop)
+    parts_.actors.stop_entry(actor_of(id), std::string(rows_.at(id).stop_why));
 }
 
 void SubmissionTable::forget_oldest() {
@@ -115,10 +115,11 @@ Result<JobId> SubmissionTable::submit(const std::string& text, const std::string
     return id;
   }
   if (rows_.size() - ended_.size() >= parts_.options.max_jobs) {
-    return failure(ErrorCode::resource_exhausted,
-                   fmt::format("submit: the cluster is at its limit of {} submitted jobs; try again when one "
-                               "has ended",
-                               parts_.options.max_jobs));
+    return failure(
+        ErrorCode::resource_exhausted,
+        fmt::format("submit: the cluster is at its limit of {} submitted jobs; try again when one "
+                    "has ended",
+                    parts_.options.max_jobs));
   }
   read->owner = owner;
   if (read->submitted_ms == 0) read->submitted_ms = wall_ms();
@@ -131,7 +132,8 @@ Result<JobId> SubmissionTable::submit(const std::string& text, const std::string
 }
 
 Result<JobId> SubmissionTable::resolve(const std::string& text) const {
-  if (const auto bits = bits_from_hex(text); bits && rows_.contains(JobId(*bits))) return JobId(*bits);
+  if (const auto bits = bits_from_hex(text); bits && rows_.contains(JobId(*bits)))
+    return JobId(*bits);
   std::vector<JobId> beginning;
   const SubmissionRow* named = nullptr;
   std::set<std::string> owners;
@@ -146,10 +148,12 @@ Result<JobId> SubmissionTable::resolve(const std::string& text) const {
     if (own == has_own ? later : own) named = &row;
   }
   if (named != nullptr && named->owner != parts_.asking_user && owners.size() > 1) {
-    return failure(ErrorCode::invalid_argument,
-                   fmt::format("job {}: {} keys have submitted jobs of this name, and none of them is yours; give "
-                               "the id of one, as `mobula job list` shows it",
-                               text, owners.size()));
+    return failure(
+        ErrorCode::invalid_argument,
+        fmt::format(
+            "job {}: {} keys have submitted jobs of this name, and none of them is yours; give "
+            "the id of one, as `mobula job list` shows it",
+            text, owners.size()));
   }
   if (named != nullptr) return named->job;
   if (beginning.size() == 1) return beginning.front();
@@ -157,10 +161,12 @@ Result<JobId> SubmissionTable::resolve(const std::string& text) const {
     return failure(ErrorCode::invalid_argument,
                    fmt::format("job {}: {} ids begin so; give more of it", text, beginning.size()));
   }
-  return failure(ErrorCode::not_found,
-                 fmt::format("job {}: no submitted job has this id or name; `mobula job list` shows those there "
-                             "are, and {} that have ended are remembered",
-                             text, parts_.options.max_ended_kept));
+  return failure(
+      ErrorCode::not_found,
+      fmt::format(
+          "job {}: no submitted job has this id or name; `mobula job list` shows those there "
+          "are, and {} that have ended are remembered",
+          text, parts_.options.max_ended_kept));
 }
 
 bool SubmissionTable::needs_files(const std::string& name) const {
@@ -246,11 +252,12 @@ void SubmissionTable::end(SubmissionRow& row, const EndCause& cause) {
   }
   row.ended_ms = std::max(wall_ms(), row.started_ms);
   const bool fine = row.state == SubmissionState::succeeded;
-  parts_.events.note(fine                                     ? Severity::info
+  parts_.events.note(fine                                    ? Severity::info
                      : row.state == SubmissionState::stopped ? Severity::warning
                                                              : Severity::error,
                      "JOB_ENDED", {.node = row.node, .job = row.job},
-                     fmt::format("{} {}{}{}", row.name, to_string(row.state), row.reason.empty() ? "" : ": ", row.reason));
+                     fmt::format("{} {}{}{}", row.name, to_string(row.state),
+                                 row.reason.empty() ? "" : ": ", row.reason));
   write(row);
   ended_.push_back(row.job);
   forget_oldest();

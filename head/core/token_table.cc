@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/coverage_mark.h"
-#include "head/core/view/documents.h"
 #include "head/core/head_tables.h"
+#include "head/core/view/documents.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -25,7 +25,8 @@ constexpr std::string_view user_prefix = "token:";
 constexpr Hash128 id_key{0x6d6f62756c612d74, 0x6f6b656e2d69642d};
 
 std::string id_of(const std::string& public_key) {
-  const auto hash = siphash128(id_key, std::as_bytes(std::span(public_key.data(), public_key.size())));
+  const auto hash =
+      siphash128(id_key, std::as_bytes(std::span(public_key.data(), public_key.size())));
   return fmt::format("{:016x}", hash.high);
 }
 
@@ -61,8 +62,8 @@ std::string text_member(const Json& json, const char* name) {
 }
 
 bool is_key(const std::string& text) {
-  return text.size() == key_size && std::all_of(text.begin(), text.end(),
-                                                [](char c) { return c > 0x20 && c < 0x7f; });
+  return text.size() == key_size &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
 }
 
 Json token_json(const TokenRow& row, std::string_view state) {
@@ -138,10 +139,13 @@ void TokenTable::tick() {
   const std::int64_t now_ms = wall_ms(parts_, parts_.now);
   if (next_end_ms_ == 0 || next_end_ms_ > now_ms) return;
   for (const auto& [id, row] : rows_) {
-    if (row.revoked_ms != 0 || row.role != Role::driver || !expired(row, now_ms) || !ended_.insert(id).second) continue;
+    if (row.revoked_ms != 0 || row.role != Role::driver || !expired(row, now_ms) ||
+        !ended_.insert(id).second)
+      continue;
     mark_ended.hit();
-    parts_.nodes.key_voided(user_id_of(row), fmt::format("{} expired at {}; the head's clock says {}", title(row),
-                                                         utc(row.expires_ms), utc(now_ms)));
+    parts_.nodes.key_voided(user_id_of(row),
+                            fmt::format("{} expired at {}; the head's clock says {}", title(row),
+                                        utc(row.expires_ms), utc(now_ms)));
   }
   find_next_end();
 }
@@ -149,7 +153,9 @@ void TokenTable::tick() {
 void TokenTable::find_next_end() {
   next_end_ms_ = 0;
   for (const auto& [id, row] : rows_) {
-    if (row.revoked_ms != 0 || row.role != Role::driver || row.expires_ms == 0 || ended_.contains(id)) continue;
+    if (row.revoked_ms != 0 || row.role != Role::driver || row.expires_ms == 0 ||
+        ended_.contains(id))
+      continue;
     const std::int64_t end_ms = row.expires_ms + ms_of(parts_.options.clock_skew);
     if (next_end_ms_ == 0 || end_ms < next_end_ms_) next_end_ms_ = end_ms;
   }
@@ -186,7 +192,8 @@ void TokenTable::restore(const TokenRow& row) {
   find_next_end();
 }
 
-std::string TokenTable::document_of(const TokenRow& row, const std::vector<std::string>& warnings) const {
+std::string TokenTable::document_of(const TokenRow& row,
+                                    const std::vector<std::string>& warnings) const {
   Json json = document("Token");
   json.update(token_json(row, state_of(row, wall_ms(parts_, parts_.now))));
   json["cluster_name"] = parts_.options.settings.cluster_name;
@@ -202,7 +209,8 @@ Result<void> TokenTable::make_room() {
   std::vector<std::pair<std::int64_t, std::string>> over;
   for (const auto& [id, row] : rows_) {
     const auto state = state_of(row, now_ms);
-    if ((state == "REVOKED" || state == "EXPIRED") && !may_have_tickets_out(row, now_ms)) over.emplace_back(row.created_ms, id);
+    if ((state == "REVOKED" || state == "EXPIRED") && !may_have_tickets_out(row, now_ms))
+      over.emplace_back(row.created_ms, id);
   }
   std::sort(over.begin(), over.end());
   const bool full = rows_.size() >= parts_.options.max_tokens;
@@ -247,17 +255,21 @@ Result<std::string> TokenTable::create(const std::string& argument) {
                              longest_name));
   }
   const auto life = json.find("expires_ms");
-  if (life != json.end() && !life->is_number_integer()) return wrong("token create: 'expires_ms' is a whole number");
+  if (life != json.end() && !life->is_number_integer())
+    return wrong("token create: 'expires_ms' is a whole number");
   const std::int64_t life_ms = life != json.end() ? life->get<std::int64_t>() : 0;
   if (life_ms < 0 || life_ms > std::int64_t{100} * 366 * 86'400'000) {
     return wrong("token create: --expires is a duration of at most 100 years");
   }
   const std::int64_t now_ms = wall_ms(parts_, parts_.now);
   for (const auto& [id, other] : rows_) {
-    if (other.name != row.name || state_of(other, now_ms) == "REVOKED" || state_of(other, now_ms) == "EXPIRED") continue;
-    return failure(ErrorCode::already_exists,
-                   fmt::format("token create: there is {} already; choose another --name, or revoke it",
-                               title(other)));
+    if (other.name != row.name || state_of(other, now_ms) == "REVOKED" ||
+        state_of(other, now_ms) == "EXPIRED")
+      continue;
+    return failure(
+        ErrorCode::already_exists,
+        fmt::format("token create: there is {} already; choose another --name, or revoke it",
+                    title(other)));
   }
   if (auto room = make_room(); !room) return room.error();
   row.created_ms = now_ms;
@@ -266,7 +278,8 @@ Result<std::string> TokenTable::create(const std::string& argument) {
   admit(kept);
   write(kept);
   find_next_end();
-  parts_.events.note(Severity::info, "TOKEN_CREATED", {}, fmt::format("{} of role {}", title(kept), to_string(kept.role)));
+  parts_.events.note(Severity::info, "TOKEN_CREATED", {},
+                     fmt::format("{} of role {}", title(kept), to_string(kept.role)));
   return document_of(kept);
 }
 
@@ -283,22 +296,26 @@ Result<std::string> TokenTable::resolve(const std::string& given) const {
     if (given.size() >= 4 && id.starts_with(given)) begun.push_back(id);
   }
   // If only invalid tokens have the name, the latest is used.
-  if (named.empty() && begun.empty() && !over.empty()) named.push_back(std::max_element(over.begin(), over.end())->second);
+  if (named.empty() && begun.empty() && !over.empty())
+    named.push_back(std::max_element(over.begin(), over.end())->second);
   for (const auto* found : {&named, &begun}) {
     if (found->size() == 1) return found->front();
     if (found->size() > 1) {
-      return wrong(fmt::format("token '{}': more than one is called or begins like that; give its whole id", given));
+      return wrong(fmt::format(
+          "token '{}': more than one is called or begins like that; give its whole id", given));
     }
   }
-  return failure(ErrorCode::not_found,
-                 fmt::format("token '{}': there is none; `mobula token list` shows those there are", given));
+  return failure(
+      ErrorCode::not_found,
+      fmt::format("token '{}': there is none; `mobula token list` shows those there are", given));
 }
 
 Result<std::string> TokenTable::revoke(const std::string& given) {
   const auto id = resolve(given);
   if (!id) return id.error();
   TokenRow& row = rows_.at(*id);
-  if (row.revoked_ms != 0) return document_of(row, {fmt::format("it was revoked at {}", utc(row.revoked_ms))});
+  if (row.revoked_ms != 0)
+    return document_of(row, {fmt::format("it was revoked at {}", utc(row.revoked_ms))});
   row.revoked_ms = std::max<std::int64_t>(1, wall_ms(parts_, parts_.now));
   forget_key(row.public_key);
   forget_key(row.member_key);
@@ -306,9 +323,11 @@ Result<std::string> TokenTable::revoke(const std::string& given) {
   ended_.insert(row.id);
   find_next_end();
   if (may_have_tickets_out(row, row.revoked_ms)) {
-    parts_.nodes.key_voided(user_id_of(row), fmt::format("{} was revoked at {}", title(row), utc(row.revoked_ms)));
+    parts_.nodes.key_voided(user_id_of(row),
+                            fmt::format("{} was revoked at {}", title(row), utc(row.revoked_ms)));
   }
-  parts_.events.note(Severity::warning, "TOKEN_REVOKED", {}, fmt::format("{} of role {}", title(row), to_string(row.role)));
+  parts_.events.note(Severity::warning, "TOKEN_REVOKED", {},
+                     fmt::format("{} of role {}", title(row), to_string(row.role)));
   return document_of(row);
 }
 
@@ -330,7 +349,8 @@ Result<std::string> TokenTable::list() const {
   });
   Json json = document("TokenList");
   json["items"] = Json::array();
-  for (const TokenRow* row : order) json["items"].push_back(token_json(*row, state_of(*row, now_ms)));
+  for (const TokenRow* row : order)
+    json["items"].push_back(token_json(*row, state_of(*row, now_ms)));
   json["warnings"] = Json::array();
   return text_of(json);
 }
@@ -339,48 +359,59 @@ Result<std::string> TokenTable::join(const Principal& ticket, const std::string&
   const auto at = ticket.name.starts_with(ticket_prefix)
                       ? rows_.find(ticket.name.substr(ticket_prefix.size()))
                       : rows_.end();
-  if (at == rows_.end()) return denied("join: only the holder of a ticket may; `mobula token create --role agent` makes one");
+  if (at == rows_.end())
+    return denied(
+        "join: only the holder of a ticket may; `mobula token create --role agent` makes one");
   TokenRow& row = at->second;
   const Json json = Json::parse(argument, nullptr, false);
   const std::string key = json.is_object() ? text_member(json, "public_key") : "";
   std::string host = json.is_object() ? text_member(json, "host") : "";
-  if (!is_key(key) || host.size() > longest_name) return wrong("join: the request names no CURVE key, or its host has too long a name");
+  if (!is_key(key) || host.size() > longest_name)
+    return wrong("join: the request names no CURVE key, or its host has too long a name");
   if (row.used_ms != 0 && row.member_key != key) {
     mark_second_use.hit();
-    return denied(fmt::format("join: {} was used by '{}' at {}; a ticket lets one machine in once: make "
-                              "another with `mobula token create --role agent`",
-                              title(row), row.used_by, utc(row.used_ms)));
+    return denied(
+        fmt::format("join: {} was used by '{}' at {}; a ticket lets one machine in once: make "
+                    "another with `mobula token create --role agent`",
+                    title(row), row.used_by, utc(row.used_ms)));
   }
-  if (id_of_key_.contains(key) && row.member_key != key) return wrong("join: this key is another's");
+  if (id_of_key_.contains(key) && row.member_key != key)
+    return wrong("join: this key is another's");
   if (row.used_ms == 0) {
     row.used_ms = std::max<std::int64_t>(1, wall_ms(parts_, parts_.now));
     row.used_by = std::move(host);
     row.member_key = key;
     admit(row);
     write(row);
-    parts_.events.note(Severity::info, "TOKEN_USED", {}, fmt::format("'{}' has joined by {}", row.used_by, title(row)));
+    parts_.events.note(Severity::info, "TOKEN_USED", {},
+                       fmt::format("'{}' has joined by {}", row.used_by, title(row)));
   } else {
     mark_join_again.hit();
   }
   return document_of(row);
 }
 
-Result<Principal> TokenTable::principal_of(const std::string& public_key, std::int64_t now_ms) const {
+Result<Principal> TokenTable::principal_of(const std::string& public_key,
+                                           std::int64_t now_ms) const {
   const auto known = id_of_key_.find(public_key);
   if (known == id_of_key_.end()) return denied("this key belongs to no token that the head knows");
   const TokenRow& row = rows_.at(known->second);
-  if (row.revoked_ms != 0) return denied(fmt::format("{} was revoked at {}", title(row), utc(row.revoked_ms)));
+  if (row.revoked_ms != 0)
+    return denied(fmt::format("{} was revoked at {}", title(row), utc(row.revoked_ms)));
   if (row.created_ms > now_ms + ms_of(parts_.options.clock_skew)) {
-    return denied(fmt::format("{} is not valid yet: it was made at {}, and the head's clock says {}; set the clock of "
-                              "the head's machine",
-                              title(row), utc(row.created_ms), utc(now_ms)));
+    return denied(fmt::format(
+        "{} is not valid yet: it was made at {}, and the head's clock says {}; set the clock of "
+        "the head's machine",
+        title(row), utc(row.created_ms), utc(now_ms)));
   }
   if (public_key == row.member_key) return Principal{Role::agent, row.name, {}};
   // A used join token reports its use as long as its row exists.
   if (row.used_ms == 0 && expired(row, now_ms)) {
-    return denied(fmt::format("{} expired at {}; the head's clock says {}", title(row), utc(row.expires_ms), utc(now_ms)));
+    return denied(fmt::format("{} expired at {}; the head's clock says {}", title(row),
+                              utc(row.expires_ms), utc(now_ms)));
   }
-  if (row.role == Role::agent) return Principal{Role::unproven, std::string(ticket_prefix) + row.id, {}};
+  if (row.role == Role::agent)
+    return Principal{Role::unproven, std::string(ticket_prefix) + row.id, {}};
   return Principal{row.role, row.name, {}};
 }
 

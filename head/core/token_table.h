@@ -82,7 +82,7 @@ class TokenTable {
 
   HeadTables& parts_;
   Rows rows_;
-  std::set<std::string> ended_;  // ids of tokens whose end was sent to all agents
+  std::set<std::string> ended_;   // ids of tokens whose end was sent to all agents
   std::int64_t next_end_ms_ = 0;  // earliest expiry of the others, wall clock; 0: none
   // Keys of tokens and of joined machines, valid or not.
   std::map<std::string, std::string> id_of_key_;

@@ -52,10 +52,9 @@ Result<void> HttpListener::listen(Fd socket) {
 // A connection that has not sent its request makes way for a new one. If all have sent theirs, none
 // does.
 bool HttpListener::make_room() {
-  const auto oldest =
-      std::find_if(connections_.begin(), connections_.end(), [](const auto& each) {
-        return each.second.stage == Stage::reading || each.second.stage == Stage::lingering;
-      });
+  const auto oldest = std::find_if(connections_.begin(), connections_.end(), [](const auto& each) {
+    return each.second.stage == Stage::reading || each.second.stage == Stage::lingering;
+  });
   if (oldest == connections_.end()) return false;
   ++counters_.gave_way;
   connections_.erase(oldest);
@@ -137,9 +136,9 @@ void HttpListener::respond(ConnectionId id, std::string response) {
 
 void HttpListener::write(ConnectionId id, Connection& connection) {
   while (connection.written < connection.response.size()) {
-    const ssize_t count = ::send(connection.socket.get(),
-                                 connection.response.data() + connection.written,
-                                 connection.response.size() - connection.written, MSG_NOSIGNAL);
+    const ssize_t count =
+        ::send(connection.socket.get(), connection.response.data() + connection.written,
+               connection.response.size() - connection.written, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && would_block()) return;
     if (count <= 0) return end(id);

@@ -20,8 +20,8 @@ namespace mobula::internal::head {
 struct HttpBounds {
   std::size_t max_connections = 256;
   std::size_t max_head_bytes = 8192;  // one request head: request line and header fields
-  Duration request_timeout = 5s;       // from the connection to the end of the request head
-  Duration response_timeout = 30s;     // from the first byte to the last
+  Duration request_timeout = 5s;      // from the connection to the end of the request head
+  Duration response_timeout = 30s;    // from the first byte to the last
   Duration linger = 1s;               // after the response, for further input of the client
 };
 

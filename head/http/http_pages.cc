@@ -22,8 +22,8 @@ constexpr std::string_view api_prefix = "/api/v1/";
 constexpr std::size_t max_word = 4096;  // limit for a kind, an id, or a request as JSON
 
 // Kinds that `mobula summary` counts. Owners of tasks send counts instead of rows.
-constexpr std::array summary_kinds{"nodes",     "jobs",      "actors",          "leases",
-                                   "executors", "placement-groups", "task-counts"};
+constexpr std::array summary_kinds{
+    "nodes", "jobs", "actors", "leases", "executors", "placement-groups", "task-counts"};
 
 // In-memory stream: reads a request and collects the response. It has no socket.
 class MemoryStream : public httplib::Stream {
@@ -135,7 +135,9 @@ std::optional<std::vector<ToolRequest>> requests_of(const httplib::Request& requ
     for (const char* each : summary_kinds) all.push_back(request_of("list", each));
     return all;
   }
-  return std::vector{request_of("list", kind, filters_for_owners(kind, filters_of(request, kind), request.get_param_value("limit")))};
+  return std::vector{request_of(
+      "list", kind,
+      filters_for_owners(kind, filters_of(request, kind), request.get_param_value("limit")))};
 }
 
 int status_of(ErrorCode code) {
@@ -218,7 +220,8 @@ class HttpPages::Server : public httplib::Server {
     response.set_header("X-Content-Type-Options", "nosniff");
     response.set_header("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
     if (answer.status == 401) response.set_header("WWW-Authenticate", "Bearer");
-    if (answer.retry_after_s > 0) response.set_header("Retry-After", std::to_string(answer.retry_after_s));
+    if (answer.retry_after_s > 0)
+      response.set_header("Retry-After", std::to_string(answer.retry_after_s));
     if (answer.status == 405) response.set_header("Allow", "GET, HEAD");
     response.set_content(answer.json + "\n", "application/json");
   }
@@ -239,7 +242,8 @@ class HttpPages::Server : public httplib::Server {
       return http_error(405, "permission_denied", "these pages are read only: GET and HEAD");
     }
     if (request.has_header("Transfer-Encoding") ||
-        (request.has_header("Content-Length") && request.get_header_value("Content-Length") != "0")) {
+        (request.has_header("Content-Length") &&
+         request.get_header_value("Content-Length") != "0")) {
       return http_error(413, "invalid_argument", "a request has no body here");
     }
     return {0, {}, 0};
@@ -256,23 +260,26 @@ class HttpPages::Server : public httplib::Server {
     if (request.path == "/healthz") return health(HttpQuestion::About::up, response);
     if (request.path == "/readyz") return health(HttpQuestion::About::ready, response);
     if (!known_host(request)) {
-      return fill(response,
-                  http_error(403, "permission_denied",
-                             "the Host field names no host of this head; use its address, localhost, "
-                             "or the name that it advertises"));
+      return fill(
+          response,
+          http_error(403, "permission_denied",
+                     "the Host field names no host of this head; use its address, localhost, "
+                     "or the name that it advertises"));
     }
     // A request without a token must not learn which pages exist.
     auto key = key_of(request);
     std::string user = key ? judge_(*key) : std::string();
     if (user.empty()) {
       return fill(response, http_error(401, "permission_denied",
-                                       key ? "the token is not known here, or was revoked" : key.error().text));
+                                       key ? "the token is not known here, or was revoked"
+                                           : key.error().text));
     }
     auto requests = request.path.starts_with(api_prefix) ? requests_of(request) : std::nullopt;
     if (!requests) {
-      return fill(response, http_error(404, "not_found",
-                                       "there is no such page; /api/v1/status, summary, memory, KIND, "
-                                       "KIND/ID and explain/ID are those there are"));
+      return fill(response,
+                  http_error(404, "not_found",
+                             "there is no such page; /api/v1/status, summary, memory, KIND, "
+                             "KIND/ID and explain/ID are those there are"));
     }
     if (answer_ == nullptr) {
       question_.emplace().public_key = std::move(*key);
@@ -288,9 +295,10 @@ class HttpPages::Server : public httplib::Server {
     const std::string value = request.get_header_value("Authorization");
     if (request.get_header_value_count("Authorization") != 1 ||
         lower(value.substr(0, scheme.size())) != scheme) {
-      return failure(ErrorCode::permission_denied,
-                     "this page needs a token: send the header 'Authorization: Bearer TOKEN', once; "
-                     "`mobula token create --role observer` makes one");
+      return failure(
+          ErrorCode::permission_denied,
+          "this page needs a token: send the header 'Authorization: Bearer TOKEN', once; "
+          "`mobula token create --role observer` makes one");
     }
     const auto token = parse_token(value.substr(scheme.size()));
     if (!token) return token.error();
@@ -320,7 +328,8 @@ HttpPages::~HttpPages() = default;
 HttpSnapshot HttpPages::look(const std::string& head, bool whole) {
   if (whole) return server_->look(head, nullptr);
   // Only the parts of the response that a rejection needs.
-  const HttpAnswer refusal = http_error(431, "resource_exhausted", "the request's head is too large");
+  const HttpAnswer refusal =
+      http_error(431, "resource_exhausted", "the request's head is too large");
   HttpSnapshot look;
   look.status = refusal.status;
   look.response = fmt::format(

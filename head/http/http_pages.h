@@ -61,7 +61,8 @@ class HttpPages {
   HttpSnapshot look(const std::string& head, bool whole);
   std::string write(const std::string& head, const HttpAnswer& answer);
   // Combines the documents that answer the requests of the question, in their order.
-  static HttpAnswer answer_of(const HttpQuestion& question, const std::vector<std::string>& documents);
+  static HttpAnswer answer_of(const HttpQuestion& question,
+                              const std::vector<std::string>& documents);
 
  private:
   class Server;

@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/thread_start.h"
 #include "head/core/rejection_log.h"
 #include "head/http/http_pages.h"
 #include "protocol/messages/tool_documents.h"
 #include "transport/net/address.h"
 #include "transport/net/tcp.h"
-#include "base/thread_start.h"
 
 namespace mobula::internal::head {
 
@@ -25,7 +25,8 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
         loop_(std::move(loop)),
         options_(std::move(options)),
         asks_(std::move(asks)),
-        pages_(options_.names, [this](const std::string& key) { return options_.keys->judge(key, "http"); }),
+        pages_(options_.names,
+               [this](const std::string& key) { return options_.keys->judge(key, "http"); }),
         listener_(*loop_, options_.bounds,
                   [this](ConnectionId id, const std::string& source, std::string head, bool whole) {
                     asked(id, source, std::move(head), whole);
@@ -49,7 +50,10 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
       if (look.status == 401 || look.status == 403) complain(source, look.status);
       return listener_.respond(id, std::move(look.response));
     }
-    Open open{source, std::move(head), std::move(*look.question), {},
+    Open open{source,
+              std::move(head),
+              std::move(*look.question),
+              {},
               monotonic_now() + options_.answer_timeout};
     open_.emplace(id, std::move(open));
     if (!late_.armed()) late_.arm(open_.at(id).until);
@@ -171,8 +175,7 @@ Result<std::unique_ptr<HttpService>> HttpService::start(EventLoop& head_loop, Ht
   service->pages_ =
       std::make_shared<Pages>(head_loop, service->loop_, std::move(options), std::move(asks));
   if (auto listens = service->pages_->listen(std::move(*socket)); !listens) return listens.error();
-  auto thread =
-      start_thread("mobula-http", [loop = service->loop_.get()] { loop->run(); });
+  auto thread = start_thread("mobula-http", [loop = service->loop_.get()] { loop->run(); });
   if (!thread) return thread.error();
   service->thread_ = std::move(thread).value();
   return service;

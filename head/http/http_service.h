@@ -15,8 +15,8 @@
 #include "base/result.h"
 #include "head/http/http_listener.h"
 #include "protocol/messages/tools.h"
-#include "transport/loop/event_loop.h"
 #include "transport/bus/zap.h"
+#include "transport/loop/event_loop.h"
 
 namespace mobula::internal::head {
 

@@ -14,8 +14,8 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
-#include "head/core/head_events.h"
 #include "head/core/head_commands.h"
+#include "head/core/head_events.h"
 
 struct sqlite3;
 

@@ -95,7 +95,8 @@ class ActorHandle {
   // Returns a method that accepts options: `h.method<&C::add>().options({...}).remote(5)`.
   template <auto method_or_if_overloaded_use_method_as>
   PreparedCall<C, method_or_if_overloaded_use_method_as> method() const {
-    return PreparedCall<C, method_or_if_overloaded_use_method_as>(anchor_, detail::default_call_request());
+    return PreparedCall<C, method_or_if_overloaded_use_method_as>(anchor_,
+                                                                  detail::default_call_request());
   }
   // Returns an overloaded method, selected by its signature, that accepts options.
   template <class Function, Function C::*M>

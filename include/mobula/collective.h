@@ -157,7 +157,8 @@ class MOBULA_API CollectiveGroup {
   // members pass none.
   Tensor scatter(const std::vector<Tensor>& tensors = {}, const RootOptions& options = {}) const;
   // Sends one tensor to each rank and returns one tensor from each rank, all of one shape.
-  std::vector<Tensor> all_to_all(const std::vector<Tensor>& tensors, const CollectiveOptions& options = {}) const;
+  std::vector<Tensor> all_to_all(const std::vector<Tensor>& tensors,
+                                 const CollectiveOptions& options = {}) const;
 
   // Sends a tensor to the member `to`. Only these two members take part, and both wait for each
   // other. Two members that send to each other at the same time get a `CollectiveError`.
@@ -204,9 +205,11 @@ MOBULA_API CollectiveGroup create_collective_group(const std::vector<AnyActor>& 
 // Connects actors of one class.
 template <class C>
 CollectiveGroup create_collective_group(const std::vector<ActorHandle<C>>& actors,
-                                        Transport transport = Transport::automatic, const std::string& name = "",
+                                        Transport transport = Transport::automatic,
+                                        const std::string& name = "",
                                         const CollectiveGroupOptions& options = {}) {
-  return create_collective_group(std::vector<AnyActor>(actors.begin(), actors.end()), transport, name, options);
+  return create_collective_group(std::vector<AnyActor>(actors.begin(), actors.end()), transport,
+                                 name, options);
 }
 
 // Ends the group's operations with a `CollectiveError`, closes its connections, and returns when

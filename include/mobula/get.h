@@ -120,7 +120,9 @@ template <class T>
 constexpr std::true_type ref_or_refs(const std::vector<ObjectRef<T>>&);
 
 template <class T>
-concept NoRef = !requires(const T& given) { ref_or_refs(given); };
+concept NoRef = !requires(const T& given) {
+  ref_or_refs(given);
+};
 
 template <class>
 inline constexpr bool refers_to_an_object = false;
@@ -131,7 +133,8 @@ inline constexpr bool refers_to_an_object = false;
 template <detail::NoRef T, class... Options>
 T&& get(T&& given, const Options&...) {
   static_assert(detail::refers_to_an_object<std::remove_cvref_t<T>>,
-                "mobula: get takes an ObjectRef or a std::vector of ObjectRefs, as remote() and put() return them");
+                "mobula: get takes an ObjectRef or a std::vector of ObjectRefs, as remote() and "
+                "put() return them");
   return static_cast<T&&>(given);
 }
 

@@ -94,12 +94,12 @@ struct OwnCodec<ObjectRef<T>> : AnchorCodec<ObjectRef<T>, RefKind::object> {
 };
 
 // Fetches the values of the refs of one `get`. `values` has one element per ref.
-MOBULA_API Done fetch(std::span<const std::shared_ptr<const Anchor>> anchors, const GetRequest& request,
-                      std::span<StoredValue> values);
+MOBULA_API Done fetch(std::span<const std::shared_ptr<const Anchor>> anchors,
+                      const GetRequest& request, std::span<StoredValue> values);
 // Fetches the values of the first refs, as many as fit into the node's store together, at least
 // one. Returns their number.
-MOBULA_API std::size_t fetch_some(std::span<const std::shared_ptr<const Anchor>> anchors, const GetRequest& request,
-                                  std::span<StoredValue> values);
+MOBULA_API std::size_t fetch_some(std::span<const std::shared_ptr<const Anchor>> anchors,
+                                  const GetRequest& request, std::span<StoredValue> values);
 
 template <class T>
 T decode_result(const StoredValue& stored) {

@@ -20,7 +20,7 @@ class [[nodiscard]] Result {
   // Holds a value.
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT
   // Holds an error.
-  Result(const detail::ErrorRecord& why)                                 // NOLINT
+  Result(const detail::ErrorRecord& why)  // NOLINT
       : state_(std::in_place_index<1>, detail::make_error(why)) {}
 
   // Reports whether a value is present.

@@ -29,24 +29,27 @@ namespace detail {
 
 template <class Type, class Where>
 constexpr void refuse_value(SerializeFault<Type, Where>) {
-  static_assert(can_be_serialized<Type, Where>,
-                "mobula: this type cannot be serialized; can_be_serialized<TYPE, MEMBER> names the part: "
-                "a pointer, a reference, a C array, or a class with bases, private members or more than "
-                "64 members; specialize mobula::Serializer for it");
+  static_assert(
+      can_be_serialized<Type, Where>,
+      "mobula: this type cannot be serialized; can_be_serialized<TYPE, MEMBER> names the part: "
+      "a pointer, a reference, a C array, or a class with bases, private members or more than "
+      "64 members; specialize mobula::Serializer for it");
 }
 
 template <class Type, class Where>
 constexpr void refuse_parameter(SerializeFault<Type, Where>) {
-  static_assert(can_be_serialized<Type, Where>,
-                "mobula: a parameter's type cannot be serialized; can_be_serialized<TYPE, MEMBER> names "
-                "the part; see <mobula/serialize.h>");
+  static_assert(
+      can_be_serialized<Type, Where>,
+      "mobula: a parameter's type cannot be serialized; can_be_serialized<TYPE, MEMBER> names "
+      "the part; see <mobula/serialize.h>");
 }
 
 template <class Type, class Where>
 constexpr void refuse_result(SerializeFault<Type, Where>) {
-  static_assert(can_be_serialized<Type, Where>,
-                "mobula: the result's type cannot be serialized; can_be_serialized<TYPE, MEMBER> names "
-                "the part; see <mobula/serialize.h>");
+  static_assert(
+      can_be_serialized<Type, Where>,
+      "mobula: the result's type cannot be serialized; can_be_serialized<TYPE, MEMBER> names "
+      "the part; see <mobula/serialize.h>");
 }
 
 template <class T>

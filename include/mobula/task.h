@@ -31,9 +31,14 @@ struct TaskEntry {
   }
   static Outcome invoke(const Invocation& call) { return guarded(call, &run_body); }
 
-  static inline Entry entry{EntryKind::task, value_name<F>, &invoke,
-                            static_cast<int>(Parameters::size), CallResult<Result, split>::count,
-                            nullptr, {}, &call_description<Result, split, Parameters>};
+  static inline Entry entry{EntryKind::task,
+                            value_name<F>,
+                            &invoke,
+                            static_cast<int>(Parameters::size),
+                            CallResult<Result, split>::count,
+                            nullptr,
+                            {},
+                            &call_description<Result, split, Parameters>};
 };
 
 template <auto F, bool split, class... Args>

@@ -144,7 +144,8 @@ class MOBULA_API Tensor {
   static Tensor over(Range&& elements, std::shared_ptr<const void> owner) {
     const std::span all(elements);
     using T = typename decltype(all)::element_type;
-    return of_memory(all.data(), all.size(), dtype_of<std::remove_cv_t<T>>, sizeof(T), std::is_const_v<T>, std::move(owner));
+    return of_memory(all.data(), all.size(), dtype_of<std::remove_cv_t<T>>, sizeof(T),
+                     std::is_const_v<T>, std::move(owner));
   }
 
   // Takes over the memory that DLPack describes, without a copy. Its deleter is called once, by the
@@ -220,8 +221,8 @@ class MOBULA_API Tensor {
 
  private:
   static Tensor copy_of(const void* elements, std::size_t count, DType dtype, std::size_t each);
-  static Tensor of_memory(const void* elements, std::size_t count, DType dtype, std::size_t each, bool read_only,
-                          std::shared_ptr<const void> owner);
+  static Tensor of_memory(const void* elements, std::size_t count, DType dtype, std::size_t each,
+                          bool read_only, std::shared_ptr<const void> owner);
   const void* readable(const detail::ElementType& wanted) const;
   void* writable(const detail::ElementType& wanted);
 

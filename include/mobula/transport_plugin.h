@@ -43,9 +43,9 @@ typedef struct mobula_carrier_host {
 /* The functions of a plugin. Only destroy() may block. Messages are delivered reliably and in any order.
  * A plugin never uses memory of users: it copies all bytes that it receives from the host. */
 typedef struct mobula_transport_plugin {
-  uint32_t version; /* MOBULA_TRANSPORT_PLUGIN_VERSION of the plugin */
-  uint32_t size;    /* bytes of this struct as the plugin was compiled */
-  const char* name; /* name of the transport: 1 to 24 of a-z, 0-9, and _ */
+  uint32_t version;           /* MOBULA_TRANSPORT_PLUGIN_VERSION of the plugin */
+  uint32_t size;              /* bytes of this struct as the plugin was compiled */
+  const char* name;           /* name of the transport: 1 to 24 of a-z, 0-9, and _ */
   uint64_t max_message_bytes; /* size limit of one message */
 
   /* Opens the library. `listen` is the host's own address without a port. On failure, returns NULL and
@@ -82,7 +82,8 @@ typedef struct mobula_transport_plugin {
 #if defined(__GNUC__)
 __attribute__((visibility("default")))
 #endif
-const mobula_transport_plugin* mobula_open_transport_plugin(void);
+const mobula_transport_plugin*
+mobula_open_transport_plugin(void);
 
 #ifdef __cplusplus
 }

@@ -32,7 +32,8 @@ std::uint64_t load(const std::byte* from) {
 void Writer::tagged(unsigned tag, std::uint64_t value, int width) {
   std::byte* const to = room(static_cast<std::size_t>(width) + 1);
   to[0] = static_cast<std::byte>(tag);
-  for (int i = 0; i < width; ++i) to[1 + i] = static_cast<std::byte>(value >> (8 * (width - 1 - i)));
+  for (int i = 0; i < width; ++i)
+    to[1 + i] = static_cast<std::byte>(value >> (8 * (width - 1 - i)));
 }
 
 void Writer::raw(const void* data, std::size_t size) {
@@ -143,7 +144,8 @@ unsigned Reader::next_byte() {
 
 std::uint64_t Reader::big_endian(int width) {
   std::uint64_t value = 0;
-  for (const std::byte each : raw(static_cast<std::size_t>(width))) value = (value << 8) | static_cast<std::uint64_t>(each);
+  for (const std::byte each : raw(static_cast<std::size_t>(width)))
+    value = (value << 8) | static_cast<std::uint64_t>(each);
   return value;
 }
 
@@ -301,14 +303,22 @@ void Reader::skip_nested(int depth) {
   switch (tag) {
     case 0xca: raw(4); return;  // float
     case 0xcb: raw(8); return;  // double
-    case 0xcc: case 0xd0: raw(1); return;
-    case 0xcd: case 0xd1: raw(2); return;
-    case 0xce: case 0xd2: raw(4); return;
-    case 0xcf: case 0xd3: raw(8); return;
-    case 0xd4: case 0xd5: case 0xd6: case 0xd7: case 0xd8:
-      raw(1 + (std::size_t{1} << (tag - 0xd4)));
-      return;
-    case 0xc7: case 0xc8: case 0xc9: raw(1 + big_endian(1 << (tag - 0xc7))); return;
+    case 0xcc:
+    case 0xd0: raw(1); return;
+    case 0xcd:
+    case 0xd1: raw(2); return;
+    case 0xce:
+    case 0xd2: raw(4); return;
+    case 0xcf:
+    case 0xd3: raw(8); return;
+    case 0xd4:
+    case 0xd5:
+    case 0xd6:
+    case 0xd7:
+    case 0xd8: raw(1 + (std::size_t{1} << (tag - 0xd4))); return;
+    case 0xc7:
+    case 0xc8:
+    case 0xc9: raw(1 + big_endian(1 << (tag - 0xc7))); return;
     default: fail("holds a byte that msgpack does not use");
   }
 }
@@ -334,7 +344,8 @@ void read(Reader& in, ResourceSet& value) {
     const std::string name = in.text();
     Quantity amount;
     read(in, amount);
-    if (!value.empty() && name <= value.amounts().back().first) return in.fail("resources come in the order of their names");
+    if (!value.empty() && name <= value.amounts().back().first)
+      return in.fail("resources come in the order of their names");
     value.set(name, amount);
   }
 }

@@ -17,11 +17,11 @@
 #include "base/copy_on_write.h"
 #include "base/fields.h"
 #include "base/id.h"
+#include "base/model/payload.h"
+#include "base/model/resources.h"
 #include "base/quantity.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "base/model/payload.h"
-#include "base/model/resources.h"
 #include "protocol/codec/msgpack_stream.h"
 
 namespace mobula::internal {
@@ -44,7 +44,7 @@ void write(Writer& out, const ResourceSet& value);
 void write(Writer& out, const Failure& value);
 
 template <class T>
-  requires std::is_integral_v<T>
+requires std::is_integral_v<T>
 void write(Writer& out, T value) {
   if constexpr (std::is_signed_v<T>) {
     out.integer(value);
@@ -53,10 +53,8 @@ void write(Writer& out, T value) {
   }
 }
 template <class T>
-  requires std::is_enum_v<T>
-void write(Writer& out, T value) {
-  out.unsigned_integer(static_cast<std::uint64_t>(value));
-}
+requires std::is_enum_v<T>
+void write(Writer& out, T value) { out.unsigned_integer(static_cast<std::uint64_t>(value)); }
 template <class Tag>
 void write(Writer& out, const Id<Tag>& value) {
   write(out, value.bits());
@@ -136,7 +134,7 @@ void read(Reader& in, ResourceSet& value);
 void read(Reader& in, Failure& value);
 
 template <class T>
-  requires std::is_integral_v<T>
+requires std::is_integral_v<T>
 void read(Reader& in, T& value) {
   if constexpr (std::is_signed_v<T>) {
     const std::int64_t wide = in.integer();
@@ -150,7 +148,7 @@ void read(Reader& in, T& value) {
 }
 // An unknown enumerator keeps its number; code that branches on it needs a default.
 template <class T>
-  requires std::is_enum_v<T>
+requires std::is_enum_v<T>
 void read(Reader& in, T& value) {
   std::underlying_type_t<T> number{};
   read(in, number);
@@ -232,7 +230,8 @@ void read(Reader& in, std::pair<A, B>& value) {
 }
 
 template <class Variant, std::size_t... Index>
-bool read_alternative(Reader& in, Variant& value, std::uint64_t which, std::index_sequence<Index...>) {
+bool read_alternative(Reader& in, Variant& value, std::uint64_t which,
+                      std::index_sequence<Index...>) {
   return ((which == Index ? (read(in, value.template emplace<Index>()), true) : false) || ...);
 }
 template <class... T>
@@ -274,7 +273,8 @@ Result<T> decode(std::span<const std::byte> bytes, DecodeLimits limits = {}) {
 template <class T>
 Result<std::vector<T>> decode_all(std::span<const std::byte> bytes, DecodeLimits limits = {}) {
   if (bytes.size() > limits.max_bytes) {
-    return failure(ErrorCode::corrupt, "messages of " + std::to_string(bytes.size()) + " bytes are over the limit");
+    return failure(ErrorCode::corrupt,
+                   "messages of " + std::to_string(bytes.size()) + " bytes are over the limit");
   }
   Reader in(bytes, limits);
   std::vector<T> values;

@@ -28,7 +28,9 @@ class InternCache {
 
   // The entry of this object, until the next call; null if it is not cached.
   const Entry* find(const CopyOnWrite<T>& value) {
-    return find_where([&](const Entry& entry) { return entry.value.is_same(value) || entry.equal.is_same(value); });
+    return find_where([&](const Entry& entry) {
+      return entry.value.is_same(value) || entry.equal.is_same(value);
+    });
   }
   // The entry whose bytes are next in `in`, which consumes them. Null if no entry matches; then
   // `in` is unchanged.
@@ -38,7 +40,8 @@ class InternCache {
   // The entry with these bytes.
   const Entry* find(std::span<const std::byte> bytes) {
     return find_where([&](const Entry& entry) {
-      return entry.bytes.size() == bytes.size() && std::memcmp(entry.bytes.data(), bytes.data(), bytes.size()) == 0;
+      return entry.bytes.size() == bytes.size() &&
+             std::memcmp(entry.bytes.data(), bytes.data(), bytes.size()) == 0;
     });
   }
 

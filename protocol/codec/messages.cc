@@ -20,7 +20,9 @@ MOBULA_DEFINE_MESSAGE(RegionLinkMessage);
 MOBULA_DEFINE_MESSAGE(ToolRequest);
 MOBULA_DEFINE_MESSAGE(ToolReply);
 
-template Result<std::vector<CallerFrame>> decode_all<CallerFrame>(std::span<const std::byte>, DecodeLimits);
-template Result<std::vector<ExecutorFrame>> decode_all<ExecutorFrame>(std::span<const std::byte>, DecodeLimits);
+template Result<std::vector<CallerFrame>> decode_all<CallerFrame>(std::span<const std::byte>,
+                                                                  DecodeLimits);
+template Result<std::vector<ExecutorFrame>> decode_all<ExecutorFrame>(std::span<const std::byte>,
+                                                                      DecodeLimits);
 
 }  // namespace mobula::internal

@@ -3,10 +3,10 @@
 // Thread: any.
 #pragma once
 
-#include "protocol/messages/agent_control.h"
-#include "protocol/messages/call_stream.h"
 #include "protocol/codec/codec.h"
 #include "protocol/codec/describe.h"
+#include "protocol/messages/agent_control.h"
+#include "protocol/messages/call_stream.h"
 #include "protocol/messages/local_control.h"
 #include "protocol/messages/peer_control.h"
 #include "protocol/messages/tensor_messages.h"
@@ -34,7 +34,9 @@ MOBULA_DECLARE_MESSAGE(ToolReply);
 
 #undef MOBULA_DECLARE_MESSAGE
 
-extern template Result<std::vector<CallerFrame>> decode_all<CallerFrame>(std::span<const std::byte>, DecodeLimits);
-extern template Result<std::vector<ExecutorFrame>> decode_all<ExecutorFrame>(std::span<const std::byte>, DecodeLimits);
+extern template Result<std::vector<CallerFrame>> decode_all<CallerFrame>(std::span<const std::byte>,
+                                                                         DecodeLimits);
+extern template Result<std::vector<ExecutorFrame>> decode_all<ExecutorFrame>(
+    std::span<const std::byte>, DecodeLimits);
 
 }  // namespace mobula::internal

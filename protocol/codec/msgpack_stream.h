@@ -19,11 +19,11 @@
 #include "base/fields.h"
 #include "base/hash.h"
 #include "base/id.h"
+#include "base/model/payload.h"
+#include "base/model/resources.h"
 #include "base/quantity.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "base/model/payload.h"
-#include "base/model/resources.h"
 
 namespace mobula::internal {
 
@@ -46,12 +46,16 @@ class Writer {
 
   void nil() { byte(0xc0); }
   void boolean(bool value) { byte(value ? 0xc3 : 0xc2); }
-  void unsigned_integer(std::uint64_t value) { value < 0x80 ? byte(static_cast<unsigned>(value)) : long_integer(value); }
+  void unsigned_integer(std::uint64_t value) {
+    value < 0x80 ? byte(static_cast<unsigned>(value)) : long_integer(value);
+  }
   void integer(std::int64_t value);
   void text(std::string_view value);
   void binary(std::span<const std::byte> value);
   void id(std::uint64_t high, std::uint64_t low);  // as binary of 16 bytes
-  void array(std::size_t count) { count < 16 ? byte(0x90u | static_cast<unsigned>(count)) : long_array(count); }
+  void array(std::size_t count) {
+    count < 16 ? byte(0x90u | static_cast<unsigned>(count)) : long_array(count);
+  }
   void map(std::size_t count);
   // one value from encode()
   void encoded(std::span<const std::byte> value) { raw(value.data(), value.size()); }
@@ -92,17 +96,23 @@ class Reader {
   // Most parts of messages take one byte and are read inline.
   bool nil() { return consume(0xc0); }  // consumes a nil if one is next
   bool boolean() { return consume(0xc3) || (!consume(0xc2) && no_boolean()); }
-  std::uint64_t unsigned_integer() { return peek() < 0x80 ? static_cast<std::uint64_t>(bytes_[at_++]) : long_unsigned(); }
-  std::int64_t integer() { return peek() < 0x80 ? static_cast<std::int64_t>(bytes_[at_++]) : long_integer(); }
+  std::uint64_t unsigned_integer() {
+    return peek() < 0x80 ? static_cast<std::uint64_t>(bytes_[at_++]) : long_unsigned();
+  }
+  std::int64_t integer() {
+    return peek() < 0x80 ? static_cast<std::int64_t>(bytes_[at_++]) : long_integer();
+  }
   std::string text();
   std::span<const std::byte> binary();
   Hash128 id();  // binary of 16 bytes
   std::size_t array();
   std::size_t map();
-  std::span<const std::byte> skip();  // bytes of one skipped value of any kind
+  std::span<const std::byte> skip();                  // bytes of one skipped value of any kind
   bool take(std::span<const std::byte> whole_value);  // consumes the value if it is next
   std::size_t position() const { return at_; }
-  std::span<const std::byte> since(std::size_t position) const { return bytes_.subspan(position, at_ - position); }
+  std::span<const std::byte> since(std::size_t position) const {
+    return bytes_.subspan(position, at_ - position);
+  }
   // Counts memory that decoded elements will use, and fails above the limit: an empty struct has
   // one byte on the wire and hundreds in memory.
   bool claim(std::size_t elements, std::size_t bytes_each);
@@ -115,7 +125,9 @@ class Reader {
  private:
   static constexpr unsigned nothing = 0xc1;  // the one byte that msgpack never uses
 
-  unsigned peek() const { return at_ < bytes_.size() ? static_cast<unsigned>(bytes_[at_]) : nothing; }
+  unsigned peek() const {
+    return at_ < bytes_.size() ? static_cast<unsigned>(bytes_[at_]) : nothing;
+  }
   bool consume(unsigned tag) {
     const bool is_next = peek() == tag;
     at_ += is_next;

@@ -44,6 +44,8 @@ void write(Writer& out, const CopyOnWrite<Endpoint>& value) {
   out.encoded(intern_cache<Endpoint>().bytes_of(value, memory));
 }
 
-void read(Reader& in, CopyOnWrite<Endpoint>& value) { read_kept(in, intern_cache<Endpoint>(), value); }
+void read(Reader& in, CopyOnWrite<Endpoint>& value) {
+  read_kept(in, intern_cache<Endpoint>(), value);
+}
 
 }  // namespace mobula::internal

@@ -24,7 +24,7 @@ using Kept = std::conditional_t<is_shared_message<Message>, CopyOnWrite<Message>
 // One step of a sequenced conversation. `sequence` 0 carries no message, only the acknowledgement.
 template <class Message>
 struct Frame {
-  std::uint64_t sequence = 0;  // number of `message`, from 1
+  std::uint64_t sequence = 0;      // number of `message`, from 1
   std::uint64_t acknowledged = 0;  // all messages of the peer up to this number were received
   std::optional<Kept<Message>> message;
   template <class Visit>
@@ -38,7 +38,7 @@ struct Frame {
 // First message on a connection between peers other than head and agent: at most 1 KiB, within 1 s.
 struct PeerHello {
   std::uint32_t version = own_protocol.newest;
-  ProcessId process;  // process of the sender
+  ProcessId process;   // process of the sender
   std::string ticket;  // encoded SignedTicket
   std::uint32_t oldest = own_protocol.oldest;
   template <class Visit>

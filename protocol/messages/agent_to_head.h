@@ -12,13 +12,13 @@
 
 #include "base/model/node_shape.h"
 #include "base/model/task.h"
+#include "protocol/codec/wire.h"
 #include "protocol/messages/node_facts.h"
 #include "protocol/messages/node_queries.h"
 #include "protocol/messages/process_control.h"
 #include "protocol/messages/slot_messages.h"
 #include "protocol/messages/span_facts.h"
 #include "protocol/messages/transfer_facts.h"
-#include "protocol/codec/wire.h"
 
 namespace mobula::internal {
 
@@ -34,13 +34,14 @@ struct RegisterRequest {
   std::string delegated_key;  // public key that signs tickets of the processes on this node
   Facts facts;
   std::uint32_t oldest = own_protocol.oldest;
-  std::string release;  // human-readable release of Mobula
+  std::string release;           // human-readable release of Mobula
   std::uint64_t head_epoch = 0;  // latest epoch that has admitted this incarnation
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("version", &RegisterRequest::version), field("address", &RegisterRequest::address),
-                 field("host", &RegisterRequest::host), field("role", &RegisterRequest::role),
-                 field("shape", &RegisterRequest::shape), field("delegated_key", &RegisterRequest::delegated_key),
+    return visit(field("version", &RegisterRequest::version),
+                 field("address", &RegisterRequest::address), field("host", &RegisterRequest::host),
+                 field("role", &RegisterRequest::role), field("shape", &RegisterRequest::shape),
+                 field("delegated_key", &RegisterRequest::delegated_key),
                  field("facts", &RegisterRequest::facts), field("oldest", &RegisterRequest::oldest),
                  field("release", &RegisterRequest::release),
                  field("head_epoch", &RegisterRequest::head_epoch));
@@ -106,7 +107,8 @@ struct SlotCpuReleased {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &SlotCpuReleased::slot), field("on", &SlotCpuReleased::on),
-                 field("departed", &SlotCpuReleased::departed), field("cause", &SlotCpuReleased::cause));
+                 field("departed", &SlotCpuReleased::departed),
+                 field("cause", &SlotCpuReleased::cause));
   }
   friend bool operator==(const SlotCpuReleased&, const SlotCpuReleased&) = default;
 };
@@ -227,10 +229,8 @@ struct ObjectsReply {
   StoreFact store{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("request", &ObjectsReply::request),
-                 field("objects", &ObjectsReply::objects),
-                 field("left_out", &ObjectsReply::left_out),
-                 field("store", &ObjectsReply::store));
+    return visit(field("request", &ObjectsReply::request), field("objects", &ObjectsReply::objects),
+                 field("left_out", &ObjectsReply::left_out), field("store", &ObjectsReply::store));
   }
   friend bool operator==(const ObjectsReply&, const ObjectsReply&) = default;
 };
@@ -252,8 +252,9 @@ struct MemoryPressure {
 
 using AgentMessage =
     std::variant<SlotStarted, SlotGenerationEnded, SlotGone, SlotCpuReleased, ActorConstructed,
-                 FromProcess, ProcessAttached, ProcessEnded, ObjectCopies, LocateObjectRequest, FactsReply,
-                 JobOutputLines, AgentDraining, ObjectsReply, MemoryPressure, SlotResident, SlotShareExceeded, ReadJobLogReply, LogsReply, ReadLogReply,
+                 FromProcess, ProcessAttached, ProcessEnded, ObjectCopies, LocateObjectRequest,
+                 FactsReply, JobOutputLines, AgentDraining, ObjectsReply, MemoryPressure,
+                 SlotResident, SlotShareExceeded, ReadJobLogReply, LogsReply, ReadLogReply,
                  UsageReply, TransfersReply, SpansReply>;
 
 // Carries every sequenced message and the heartbeat, at least once a second. A frame without a
@@ -265,7 +266,7 @@ struct AgentFrame {
   std::uint64_t head_epoch = 0;
   ProcessId incarnation;
   std::uint64_t applied_through = 0;  // last head command that the agent has applied
-  std::uint64_t slots_digest = 0;  // sum of slot_digest(); 0 in frames with a message
+  std::uint64_t slots_digest = 0;     // sum of slot_digest(); 0 in frames with a message
   Frame<AgentMessage> frame;
   std::uint64_t told_through = 0;  // number of the agent's last message, sent or queued
   // In frames without a message: objects that the store received from other nodes since the agent
@@ -275,13 +276,13 @@ struct AgentFrame {
   std::vector<NodeId> silent_peers{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("head_epoch", &AgentFrame::head_epoch),
-                 field("incarnation", &AgentFrame::incarnation),
-                 field("applied_through", &AgentFrame::applied_through),
-                 field("slots_digest", &AgentFrame::slots_digest),
-                 field("frame", &AgentFrame::frame),
-                 field("told_through", &AgentFrame::told_through), field("stored", &AgentFrame::stored),
-                 field("silent_peers", &AgentFrame::silent_peers));
+    return visit(
+        field("head_epoch", &AgentFrame::head_epoch),
+        field("incarnation", &AgentFrame::incarnation),
+        field("applied_through", &AgentFrame::applied_through),
+        field("slots_digest", &AgentFrame::slots_digest), field("frame", &AgentFrame::frame),
+        field("told_through", &AgentFrame::told_through), field("stored", &AgentFrame::stored),
+        field("silent_peers", &AgentFrame::silent_peers));
   }
   friend bool operator==(const AgentFrame&, const AgentFrame&) = default;
 };
@@ -292,7 +293,8 @@ struct AgentStopped {
   std::vector<TransferCount> stored{};  // as in AgentFrame
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("incarnation", &AgentStopped::incarnation), field("stored", &AgentStopped::stored));
+    return visit(field("incarnation", &AgentStopped::incarnation),
+                 field("stored", &AgentStopped::stored));
   }
   friend bool operator==(const AgentStopped&, const AgentStopped&) = default;
 };

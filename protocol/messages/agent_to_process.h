@@ -10,24 +10,24 @@
 #include <variant>
 #include <vector>
 
-#include "base/result.h"
-#include "base/time.h"
 #include "base/model/node_shape.h"
 #include "base/model/task.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "protocol/codec/wire.h"
 #include "protocol/messages/leased_gpu.h"
-#include "protocol/messages/unpin.h"
 #include "protocol/messages/process_control.h"
 #include "protocol/messages/process_to_agent.h"
 #include "protocol/messages/ring_messages.h"
 #include "protocol/messages/slot_messages.h"
-#include "protocol/codec/wire.h"
+#include "protocol/messages/unpin.h"
 
 namespace mobula::internal {
 
 // Answers AttachDriver.
 struct DriverAttached {
   NodeId node;
-  ProcessId agent;  // incarnation of the agent
+  ProcessId agent;     // incarnation of the agent
   std::string ticket;  // shown to peers
   std::string head_signing_key;
   std::string cluster_name;
@@ -53,7 +53,7 @@ struct PrepareExecutor {
   std::string curve_public_key;
   std::string curve_secret_key;
   std::string local_endpoint;  // ipc path of the listener for peers on this node
-  std::string bind_host;  // as in DriverAttached
+  std::string bind_host;       // as in DriverAttached
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("curve_public_key", &PrepareExecutor::curve_public_key),
@@ -75,8 +75,8 @@ struct AssignExecutor {
   Allocation allocation;
   // device names as user code sees them
   std::map<std::string, std::vector<std::string>> resource_ids;
-  ProcessId lessee;  // task slot: the only caller
-  ActorSpec actor;  // actor slot
+  ProcessId lessee;               // task slot: the only caller
+  ActorSpec actor;                // actor slot
   std::uint32_t incarnation = 0;  // incarnation of the actor
   std::string name_space;
   std::string ticket;
@@ -84,7 +84,7 @@ struct AssignExecutor {
   Duration cpu_release_delay{};
   std::uint64_t seed = 0;
   Environment accelerator_env;
-  std::string fabric;  // as in DriverAttached
+  std::string fabric;           // as in DriverAttached
   std::vector<LeasedGpu> gpus;  // in the order in which the process sees them
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -98,7 +98,8 @@ struct AssignExecutor {
         field("incarnation", &AssignExecutor::incarnation),
         field("name_space", &AssignExecutor::name_space), field("ticket", &AssignExecutor::ticket),
         field("head_signing_key", &AssignExecutor::head_signing_key),
-        field("cpu_release_delay", &AssignExecutor::cpu_release_delay), field("seed", &AssignExecutor::seed),
+        field("cpu_release_delay", &AssignExecutor::cpu_release_delay),
+        field("seed", &AssignExecutor::seed),
         field("accelerator_env", &AssignExecutor::accelerator_env),
         field("fabric", &AssignExecutor::fabric), field("gpus", &AssignExecutor::gpus));
   }
@@ -125,7 +126,8 @@ struct ReserveObjectReply {
   std::optional<Failure> failure;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ReserveObjectReply::object), field("place", &ReserveObjectReply::place),
+    return visit(field("object", &ReserveObjectReply::object),
+                 field("place", &ReserveObjectReply::place),
                  field("new_slab", &ReserveObjectReply::new_slab),
                  field("slab_bytes", &ReserveObjectReply::slab_bytes),
                  field("failure", &ReserveObjectReply::failure));
@@ -166,13 +168,13 @@ struct FetchObjectReply {
   std::uint64_t fetch = 0;  // number of the FetchObjectRequest that this answers
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &FetchObjectReply::object), field("place", &FetchObjectReply::place),
-                 field("new_slab", &FetchObjectReply::new_slab),
-                 field("slab_bytes", &FetchObjectReply::slab_bytes),
-                 field("is_error", &FetchObjectReply::is_error),
-                 field("contained", &FetchObjectReply::contained),
-                 field("failure", &FetchObjectReply::failure),
-                 field("fetch", &FetchObjectReply::fetch));
+    return visit(
+        field("object", &FetchObjectReply::object), field("place", &FetchObjectReply::place),
+        field("new_slab", &FetchObjectReply::new_slab),
+        field("slab_bytes", &FetchObjectReply::slab_bytes),
+        field("is_error", &FetchObjectReply::is_error),
+        field("contained", &FetchObjectReply::contained),
+        field("failure", &FetchObjectReply::failure), field("fetch", &FetchObjectReply::fetch));
   }
   friend bool operator==(const FetchObjectReply&, const FetchObjectReply&) = default;
 };
@@ -285,8 +287,9 @@ struct TrustChanged {
 
 using AgentToProcess =
     std::variant<DriverAttached, AssignExecutor, FromHead, ReserveObjectReply, SealObjectReply,
-                 HoldObjectReply, FetchObjectReply, ExportReleased, ObjectGone, HeadStatus, PeersDead,
-                 EndExecutor, LogLines, AttachRefused, UnmapSlabRequest, JobFinished, PrepareExecutor,
-                 UseDoorbell, OpenRingReply, RingEnded, UnpinRequest, OverShare, TrustChanged>;
+                 HoldObjectReply, FetchObjectReply, ExportReleased, ObjectGone, HeadStatus,
+                 PeersDead, EndExecutor, LogLines, AttachRefused, UnmapSlabRequest, JobFinished,
+                 PrepareExecutor, UseDoorbell, OpenRingReply, RingEnded, UnpinRequest, OverShare,
+                 TrustChanged>;
 
 }  // namespace mobula::internal

@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/time.h"
 #include "base/model/task.h"
+#include "base/time.h"
 #include "protocol/codec/wire.h"
 
 namespace mobula::internal {
@@ -27,7 +27,8 @@ struct PushCall {
   std::uint64_t round = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("number", &PushCall::number), field("call", &PushCall::call), field("round", &PushCall::round));
+    return visit(field("number", &PushCall::number), field("call", &PushCall::call),
+                 field("round", &PushCall::round));
   }
   friend bool operator==(const PushCall&, const PushCall&) = default;
 };
@@ -101,7 +102,7 @@ struct CallReply {
   TaskId task;
   std::uint32_t attempt = 0;
   CallOutcome outcome = CallOutcome::value;
-  Results results;  // `num_returns` values, or one error
+  Results results;             // `num_returns` values, or one error
   std::vector<ObjectId> kept;  // refs of the arguments that the executor still holds, confirmed
   std::vector<Handover> handovers;
   Duration run_time{};
@@ -145,8 +146,7 @@ struct CallStarted {
   Duration run_time{};  // duration until this message
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("number", &CallStarted::number),
-                 field("run_time", &CallStarted::run_time));
+    return visit(field("number", &CallStarted::number), field("run_time", &CallStarted::run_time));
   }
   friend bool operator==(const CallStarted&, const CallStarted&) = default;
 };

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "protocol/codec/codec.h"
-#include "protocol/messages/core_records.h"
 #include "protocol/codec/describe.h"
+#include "protocol/messages/core_records.h"
 #include "protocol/recording/recording.h"
 
 namespace mobula::internal {

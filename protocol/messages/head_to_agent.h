@@ -11,13 +11,13 @@
 
 #include "base/model/node_shape.h"
 #include "base/model/task.h"
+#include "protocol/codec/wire.h"
 #include "protocol/messages/agent_to_head.h"
 #include "protocol/messages/job_messages.h"
 #include "protocol/messages/node_queries.h"
 #include "protocol/messages/process_control.h"
 #include "protocol/messages/span_facts.h"
 #include "protocol/messages/transfer_facts.h"
-#include "protocol/codec/wire.h"
 
 namespace mobula::internal {
 
@@ -59,23 +59,23 @@ struct RegisterReply {
   std::vector<std::string> revoked_keys;  // see RevocationList; KeysRevoked adds further ones
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("head_epoch", &RegisterReply::head_epoch),
-                 field("incarnation", &RegisterReply::incarnation),
-                 field("ticket", &RegisterReply::ticket),
-                 field("head_signing_key", &RegisterReply::head_signing_key),
-                 field("settings", &RegisterReply::settings), field("peers", &RegisterReply::peers),
-                 field("unknown_slots", &RegisterReply::unknown_slots),
-                 field("warnings", &RegisterReply::warnings), field("protocol", &RegisterReply::protocol),
-                 field("revoked_keys", &RegisterReply::revoked_keys));
+    return visit(
+        field("head_epoch", &RegisterReply::head_epoch),
+        field("incarnation", &RegisterReply::incarnation), field("ticket", &RegisterReply::ticket),
+        field("head_signing_key", &RegisterReply::head_signing_key),
+        field("settings", &RegisterReply::settings), field("peers", &RegisterReply::peers),
+        field("unknown_slots", &RegisterReply::unknown_slots),
+        field("warnings", &RegisterReply::warnings), field("protocol", &RegisterReply::protocol),
+        field("revoked_keys", &RegisterReply::revoked_keys));
   }
   friend bool operator==(const RegisterReply&, const RegisterReply&) = default;
 };
 
 enum class RefusalCode : std::uint8_t {
-  version = 0,  // protocol mismatch: final
+  version = 0,     // protocol mismatch: final
   permission = 1,  // final
-  fenced = 2,  // this incarnation was declared dead: end all work, register as a new incarnation
-  unknown = 3,  // the head does not know this conversation: register again
+  fenced = 2,     // this incarnation was declared dead: end all work, register as a new incarnation
+  unknown = 3,    // the head does not know this conversation: register again
   duplicate = 4,  // another live agent has this node id: final
 };
 
@@ -87,8 +87,8 @@ struct RegisterRejected {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("head_epoch", &RegisterRejected::head_epoch),
-                 field("incarnation", &RegisterRejected::incarnation), field("code", &RegisterRejected::code),
-                 field("why", &RegisterRejected::why));
+                 field("incarnation", &RegisterRejected::incarnation),
+                 field("code", &RegisterRejected::code), field("why", &RegisterRejected::why));
   }
   friend bool operator==(const RegisterRejected&, const RegisterRejected&) = default;
 };
@@ -98,8 +98,8 @@ struct StartSlot {
   SlotId slot;
   DemandClass demand_class;
   Allocation allocation;
-  ProcessId lessee;  // set for a task slot
-  ActorSpec actor;  // actor slot: actor id set
+  ProcessId lessee;                    // set for a task slot
+  ActorSpec actor;                     // actor slot: actor id set
   std::uint32_t first_generation = 0;  // actors: continues the count of incarnations
   ProgramRecord program;
   Environment job_env;
@@ -162,7 +162,7 @@ struct JobEnded {
 };
 
 struct PeersChanged {
-  std::vector<AgentAddress> present;  // new or changed
+  std::vector<AgentAddress> present;   // new or changed
   std::vector<ProcessId> dead_agents;  // incarnations that will never act again
   std::vector<ProcessId> dead_processes;
   // newly drained nodes: objects that are only there must be copied to other nodes
@@ -170,10 +170,10 @@ struct PeersChanged {
   std::vector<NodeId> undrained;  // nodes that are no longer drained
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("present", &PeersChanged::present),
-                 field("dead_agents", &PeersChanged::dead_agents),
-                 field("dead_processes", &PeersChanged::dead_processes),
-                 field("drained", &PeersChanged::drained), field("undrained", &PeersChanged::undrained));
+    return visit(
+        field("present", &PeersChanged::present), field("dead_agents", &PeersChanged::dead_agents),
+        field("dead_processes", &PeersChanged::dead_processes),
+        field("drained", &PeersChanged::drained), field("undrained", &PeersChanged::undrained));
   }
   friend bool operator==(const PeersChanged&, const PeersChanged&) = default;
 };
@@ -193,7 +193,8 @@ struct LocateObjectReply {
   std::vector<NodeId> nodes;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &LocateObjectReply::object), field("nodes", &LocateObjectReply::nodes));
+    return visit(field("object", &LocateObjectReply::object),
+                 field("nodes", &LocateObjectReply::nodes));
   }
   friend bool operator==(const LocateObjectReply&, const LocateObjectReply&) = default;
 };
@@ -217,15 +218,16 @@ struct ObjectsRequest {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &ObjectsRequest::request), field("limit", &ObjectsRequest::limit),
-                 field("largest_first", &ObjectsRequest::largest_first), field("only", &ObjectsRequest::only));
+                 field("largest_first", &ObjectsRequest::largest_first),
+                 field("only", &ObjectsRequest::only));
   }
   friend bool operator==(const ObjectsRequest&, const ObjectsRequest&) = default;
 };
 
 using HeadMessage = std::variant<StartSlot, StopSlot, ToProcess, JobEnded, PeersChanged,
-                                 LocateObjectReply, FactsRequest, JobOutputLines, JobFinished, ObjectsRequest,
-                                 ReadJobLogRequest, KeysRevoked, LogsRequest, ReadLogRequest, UsageRequest, TransfersRequest,
-                                 SpansRequest>;
+                                 LocateObjectReply, FactsRequest, JobOutputLines, JobFinished,
+                                 ObjectsRequest, ReadJobLogRequest, KeysRevoked, LogsRequest,
+                                 ReadLogRequest, UsageRequest, TransfersRequest, SpansRequest>;
 
 // Shared, because some of these messages are large, some go to all agents, and each is kept until
 // it is acknowledged.

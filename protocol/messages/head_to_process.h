@@ -8,14 +8,14 @@
 #include <variant>
 #include <vector>
 
-#include "base/time.h"
 #include "base/model/node_shape.h"
 #include "base/model/reason.h"
 #include "base/model/task.h"
-#include "protocol/program/program.h"
+#include "base/time.h"
 #include "protocol/messages/span_facts.h"
 #include "protocol/messages/task_facts.h"
 #include "protocol/messages/transfer_facts.h"
+#include "protocol/program/program.h"
 
 namespace mobula::internal {
 
@@ -24,7 +24,8 @@ struct StartJobReply {
   std::string name_space;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("job", &StartJobReply::job), field("name_space", &StartJobReply::name_space));
+    return visit(field("job", &StartJobReply::job),
+                 field("name_space", &StartJobReply::name_space));
   }
   friend bool operator==(const StartJobReply&, const StartJobReply&) = default;
 };
@@ -76,7 +77,7 @@ struct SlotLost {
 enum class RunningTask : std::uint8_t {
   finishes = 0,
   is_asked_about = 1,  // PreemptionAnswer reports whether it may be ended and rerun elsewhere
-  ends = 2,  // ends if allowed; otherwise PreemptionAnswer
+  ends = 2,            // ends if allowed; otherwise PreemptionAnswer
 };
 
 // Return the unstarted calls now, and the slot when the running task is done.
@@ -141,8 +142,8 @@ struct ActorChanged {
   std::uint64_t version = 0;  // version of the actor's state, rising within a head epoch
   ActorState state = ActorState::placing;
   std::uint32_t incarnation = 0;  // generations started until now; 1 is the first
-  Endpoint endpoint;  // set if alive
-  EndCause cause;  // set if restarting or dead
+  Endpoint endpoint;              // set if alive
+  EndCause cause;                 // set if restarting or dead
   bool refused = false;  // dead because the request was rejected, for example a name in use
   ValueRecord construction_error;  // dead because the constructor threw
   std::int32_t max_task_retries = 0;
@@ -169,10 +170,10 @@ struct GroupChanged {
   GroupId group;
   std::uint64_t version = 0;  // version of the group's state, rising within a head epoch
   GroupState state = GroupState::pending;
-  bool refused = false;  // removed because the request was rejected, for example a name in use
+  bool refused = false;     // removed because the request was rejected, for example a name in use
   bool infeasible = false;  // the present nodes can never hold the group
-  std::string why;  // reason for removal or infeasibility
-  std::string missing{};  // infeasible: resource that no node has for it; may be empty
+  std::string why;          // reason for removal or infeasibility
+  std::string missing{};    // infeasible: resource that no node has for it; may be empty
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("group", &GroupChanged::group), field("version", &GroupChanged::version),
@@ -203,7 +204,8 @@ struct FindActorReply {
                  field("wanted", &FindActorReply::wanted), field("actor", &FindActorReply::actor),
                  field("class_name", &FindActorReply::class_name),
                  field("class_key", &FindActorReply::class_key),
-                 field("owner_node", &FindActorReply::owner_node), field("owner", &FindActorReply::owner),
+                 field("owner_node", &FindActorReply::owner_node),
+                 field("owner", &FindActorReply::owner),
                  field("detached", &FindActorReply::detached),
                  field("max_task_retries", &FindActorReply::max_task_retries),
                  field("max_pending_calls", &FindActorReply::max_pending_calls));
@@ -213,7 +215,7 @@ struct FindActorReply {
 
 struct ReadStateReply {
   std::uint64_t request = 0;
-  std::string json;  // one document in the format of `mobula list -o json`
+  std::string json;   // one document in the format of `mobula list -o json`
   std::string error;  // not empty: the read was rejected
   template <class Visit>
   static constexpr auto fields(Visit visit) {

@@ -37,8 +37,9 @@ struct ReadJobLogRequest {
   std::uint64_t limit = 0;  // bytes
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("request", &ReadJobLogRequest::request), field("job", &ReadJobLogRequest::job),
-                 field("from", &ReadJobLogRequest::from), field("limit", &ReadJobLogRequest::limit));
+    return visit(field("request", &ReadJobLogRequest::request),
+                 field("job", &ReadJobLogRequest::job), field("from", &ReadJobLogRequest::from),
+                 field("limit", &ReadJobLogRequest::limit));
   }
   friend bool operator==(const ReadJobLogRequest&, const ReadJobLogRequest&) = default;
 };

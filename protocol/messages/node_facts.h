@@ -10,9 +10,9 @@
 #include "base/model/principal.h"
 #include "base/model/resident_results.h"
 #include "base/model/task.h"
+#include "protocol/codec/wire.h"
 #include "protocol/messages/job_messages.h"
 #include "protocol/messages/process_control.h"
-#include "protocol/codec/wire.h"
 
 namespace mobula::internal {
 
@@ -22,7 +22,7 @@ struct SlotFact {
   DemandClass demand_class;
   Allocation allocation;
   ProcessId lessee;  // empty for an actor slot
-  ActorSpec actor;  // actor id empty for a task slot
+  ActorSpec actor;   // actor id empty for a task slot
   std::uint32_t generation = 0;
   bool ready = false;
   bool lent = false;
@@ -81,8 +81,8 @@ struct EntrustedActor {
 // Full state of a node.
 struct Facts {
   std::vector<SlotFact> slots;
-  std::vector<ProcessFact> processes;  // attached drivers and executors
-  std::vector<JobId> jobs;  // jobs that have objects or processes on the node
+  std::vector<ProcessFact> processes;     // attached drivers and executors
+  std::vector<JobId> jobs;                // jobs that have objects or processes on the node
   std::vector<EntryEnded> ended_entries;  // the latest, in order
   std::vector<EntrustedActor> entrusted{};
   template <class Visit>
@@ -98,8 +98,8 @@ struct Facts {
 struct AgentAddress {
   NodeId node;
   ProcessId incarnation;
-  std::string control;  // NAME:PORT of its bus
-  std::string bulk;  // NAME:PORT of its bulk server
+  std::string control;     // NAME:PORT of its bus
+  std::string bulk;        // NAME:PORT of its bulk server
   std::string public_key;  // CURVE, Z85
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -116,7 +116,7 @@ struct HolderFact {
   ProcessId process;
   Role role = Role::agent;
   std::int64_t pid = 0;
-  bool reads = false;  // it has the bytes mapped and has not returned them
+  bool reads = false;         // it has the bytes mapped and has not returned them
   std::string actor_class{};  // set for an executor of an actor
   std::string task{};         // name of the call that runs in an executor
   template <class Visit>
@@ -132,10 +132,10 @@ struct HolderFact {
 struct StoreFact {
   std::int64_t capacity_bytes = 0;
   std::int64_t committed_bytes = 0;  // bytes of memory in slabs
-  std::int64_t used_bytes = 0;  // part of `committed_bytes` that objects use
-  std::int64_t spilled_bytes = 0;  // bytes of objects that are only on disk
-  std::int64_t file_bytes = 0;  // bytes of all files of spilled objects
-  std::string spilling;  // reason that spilling is off; empty: spilling is on
+  std::int64_t used_bytes = 0;       // part of `committed_bytes` that objects use
+  std::int64_t spilled_bytes = 0;    // bytes of objects that are only on disk
+  std::int64_t file_bytes = 0;       // bytes of all files of spilled objects
+  std::string spilling;              // reason that spilling is off; empty: spilling is on
   // drained node: objects with holders on other nodes and no replica there yet
   std::int64_t leaving_objects = 0;
   std::int64_t leaving_bytes = 0;
@@ -159,12 +159,12 @@ struct ObjectFact {
   JobId job;
   std::int64_t size_bytes = 0;
   bool sealed = false;
-  NodeId home;  // node that counts the holds
-  std::uint64_t processes = 0;  // processes of this node that hold it
-  std::uint64_t nodes = 0;  // other nodes that hold it, if this node is the home
-  bool spilled = false;  // the bytes are only on disk
-  bool secondary = false;  // a replica of an object that another node has
-  std::vector<HolderFact> holders;  // at most `max_holders` entries
+  NodeId home;                        // node that counts the holds
+  std::uint64_t processes = 0;        // processes of this node that hold it
+  std::uint64_t nodes = 0;            // other nodes that hold it, if this node is the home
+  bool spilled = false;               // the bytes are only on disk
+  bool secondary = false;             // a replica of an object that another node has
+  std::vector<HolderFact> holders;    // at most `max_holders` entries
   std::vector<NodeId> holding_nodes;  // at most `max_holders` entries
   static constexpr std::size_t max_holders = 16;
   template <class Visit>
@@ -173,8 +173,7 @@ struct ObjectFact {
                  field("size_bytes", &ObjectFact::size_bytes), field("sealed", &ObjectFact::sealed),
                  field("home", &ObjectFact::home), field("processes", &ObjectFact::processes),
                  field("nodes", &ObjectFact::nodes), field("spilled", &ObjectFact::spilled),
-                 field("secondary", &ObjectFact::secondary),
-                 field("holders", &ObjectFact::holders),
+                 field("secondary", &ObjectFact::secondary), field("holders", &ObjectFact::holders),
                  field("holding_nodes", &ObjectFact::holding_nodes));
   }
   friend bool operator==(const ObjectFact&, const ObjectFact&) = default;

@@ -10,8 +10,8 @@
 
 #include "base/fields.h"
 #include "base/id.h"
-#include "base/time.h"
 #include "base/model/payload.h"
+#include "base/time.h"
 #include "protocol/messages/node_facts.h"
 
 namespace mobula::internal {
@@ -24,7 +24,7 @@ inline std::string log_of_slot(SlotId slot) { return "slot-" + slot.hex().substr
 // Requests the list of logs of a node. Answered by LogsReply.
 struct LogsRequest {
   std::uint64_t request = 0;
-  JobId job;  // not empty: only logs of its executors
+  JobId job;                // not empty: only logs of its executors
   std::uint64_t limit = 0;  // limit on the number of logs, the latest first
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -36,15 +36,15 @@ struct LogsRequest {
 
 struct LogFact {
   std::string log;  // name for ReadLogRequest
-  JobId job;  // empty: log of the agent, or a job that is no longer known
+  JobId job;        // empty: log of the agent, or a job that is no longer known
   std::uint64_t size_bytes = 0;
   std::int64_t changed_ms = 0;  // wall clock
-  bool open = false;  // a process may still write to it
+  bool open = false;            // a process may still write to it
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("log", &LogFact::log), field("job", &LogFact::job),
-                 field("size_bytes", &LogFact::size_bytes), field("changed_ms", &LogFact::changed_ms),
-                 field("open", &LogFact::open));
+                 field("size_bytes", &LogFact::size_bytes),
+                 field("changed_ms", &LogFact::changed_ms), field("open", &LogFact::open));
   }
   friend bool operator==(const LogFact&, const LogFact&) = default;
 };
@@ -85,15 +85,16 @@ struct ReadLogReply {
   std::uint64_t next_file = 0;  // position for the next request
   std::int64_t next_from = 0;
   std::uint64_t left = 0;  // bytes after this part
-  bool lost = false;  // the requested position is no longer kept
-  bool open = false;  // a process may still write to it
-  std::string fault;  // reason that no bytes were returned
+  bool lost = false;       // the requested position is no longer kept
+  bool open = false;       // a process may still write to it
+  std::string fault;       // reason that no bytes were returned
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &ReadLogReply::request), field("bytes", &ReadLogReply::bytes),
-                 field("next_file", &ReadLogReply::next_file), field("next_from", &ReadLogReply::next_from),
-                 field("left", &ReadLogReply::left), field("lost", &ReadLogReply::lost),
-                 field("open", &ReadLogReply::open), field("fault", &ReadLogReply::fault));
+                 field("next_file", &ReadLogReply::next_file),
+                 field("next_from", &ReadLogReply::next_from), field("left", &ReadLogReply::left),
+                 field("lost", &ReadLogReply::lost), field("open", &ReadLogReply::open),
+                 field("fault", &ReadLogReply::fault));
   }
   friend bool operator==(const ReadLogReply&, const ReadLogReply&) = default;
 };
@@ -114,7 +115,8 @@ struct DeviceTaken {
   std::int64_t used_bytes = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("device", &DeviceTaken::device), field("used_bytes", &DeviceTaken::used_bytes));
+    return visit(field("device", &DeviceTaken::device),
+                 field("used_bytes", &DeviceTaken::used_bytes));
   }
   friend bool operator==(const DeviceTaken&, const DeviceTaken&) = default;
 };
@@ -124,8 +126,8 @@ struct DeviceTaken {
 struct ExecutorUsage {
   SlotId slot;
   std::int64_t pid = 0;
-  std::string running;  // name of the running or latest call
-  Duration cpu{};  // processor time since its start
+  std::string running;              // name of the running or latest call
+  Duration cpu{};                   // processor time since its start
   std::int64_t resident_bytes = 0;  // all resident memory
   // part of `resident_bytes` that is private: neither files nor the store
   std::int64_t own_bytes = 0;
@@ -134,12 +136,12 @@ struct ExecutorUsage {
   bool partial = false;  // some child processes were not inspected
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &ExecutorUsage::slot), field("pid", &ExecutorUsage::pid),
-                 field("running", &ExecutorUsage::running), field("cpu", &ExecutorUsage::cpu),
-                 field("resident_bytes", &ExecutorUsage::resident_bytes),
-                 field("own_bytes", &ExecutorUsage::own_bytes),
-                 field("threads", &ExecutorUsage::threads), field("devices", &ExecutorUsage::devices),
-                 field("partial", &ExecutorUsage::partial));
+    return visit(
+        field("slot", &ExecutorUsage::slot), field("pid", &ExecutorUsage::pid),
+        field("running", &ExecutorUsage::running), field("cpu", &ExecutorUsage::cpu),
+        field("resident_bytes", &ExecutorUsage::resident_bytes),
+        field("own_bytes", &ExecutorUsage::own_bytes), field("threads", &ExecutorUsage::threads),
+        field("devices", &ExecutorUsage::devices), field("partial", &ExecutorUsage::partial));
   }
   friend bool operator==(const ExecutorUsage&, const ExecutorUsage&) = default;
 };
@@ -148,7 +150,7 @@ struct ExecutorUsage {
 // the interval between the replies.
 struct UsageReply {
   std::uint64_t request = 0;
-  Duration at{};  // monotonic clock of the node
+  Duration at{};   // monotonic clock of the node
   Duration cpu{};  // processor time of the whole machine
   std::uint32_t cpus = 0;
   std::int64_t memory_used_bytes = 0;
@@ -163,8 +165,9 @@ struct UsageReply {
     return visit(field("request", &UsageReply::request), field("at", &UsageReply::at),
                  field("cpu", &UsageReply::cpu), field("cpus", &UsageReply::cpus),
                  field("memory_used_bytes", &UsageReply::memory_used_bytes),
-                 field("memory_bytes", &UsageReply::memory_bytes), field("store", &UsageReply::store),
-                 field("devices", &UsageReply::devices), field("executors", &UsageReply::executors),
+                 field("memory_bytes", &UsageReply::memory_bytes),
+                 field("store", &UsageReply::store), field("devices", &UsageReply::devices),
+                 field("executors", &UsageReply::executors),
                  field("left_out", &UsageReply::left_out), field("wall_ms", &UsageReply::wall_ms));
   }
   friend bool operator==(const UsageReply&, const UsageReply&) = default;

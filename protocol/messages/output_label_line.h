@@ -33,7 +33,8 @@ struct LabeledLine {
 };
 inline LabeledLine split_label(std::string_view line) {
   const auto begin = line.find(output_label_begin);
-  if (begin == std::string_view::npos || !line.ends_with(output_label_end)) return {line, std::nullopt};
+  if (begin == std::string_view::npos || !line.ends_with(output_label_end))
+    return {line, std::nullopt};
   const auto label = line.substr(begin + output_label_begin.size());
   return {line.substr(0, begin), label.substr(0, label.size() - output_label_end.size())};
 }

@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/result.h"
 #include "base/model/task.h"
+#include "base/result.h"
 #include "protocol/codec/wire.h"
 
 namespace mobula::internal {
@@ -27,10 +27,11 @@ struct StoreResultRequest {
   RefRecords contained;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(
-        field("object", &StoreResultRequest::object), field("job", &StoreResultRequest::job),
-        field("owner", &StoreResultRequest::owner), field("size_bytes", &StoreResultRequest::size_bytes),
-        field("is_error", &StoreResultRequest::is_error), field("contained", &StoreResultRequest::contained));
+    return visit(field("object", &StoreResultRequest::object),
+                 field("job", &StoreResultRequest::job), field("owner", &StoreResultRequest::owner),
+                 field("size_bytes", &StoreResultRequest::size_bytes),
+                 field("is_error", &StoreResultRequest::is_error),
+                 field("contained", &StoreResultRequest::contained));
   }
   friend bool operator==(const StoreResultRequest&, const StoreResultRequest&) = default;
 };
@@ -41,7 +42,8 @@ struct StoreResultReply {
   bool wanted = true;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &StoreResultReply::object), field("wanted", &StoreResultReply::wanted));
+    return visit(field("object", &StoreResultReply::object),
+                 field("wanted", &StoreResultReply::wanted));
   }
   friend bool operator==(const StoreResultReply&, const StoreResultReply&) = default;
 };
@@ -62,8 +64,7 @@ struct NodeHoldReply {
   bool known = true;  // false: the home does not know the object, or no longer knows it
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &NodeHoldReply::object),
-                 field("known", &NodeHoldReply::known));
+    return visit(field("object", &NodeHoldReply::object), field("known", &NodeHoldReply::known));
   }
   friend bool operator==(const NodeHoldReply&, const NodeHoldReply&) = default;
 };
@@ -85,7 +86,8 @@ struct ObjectStatusRequest {
   std::vector<NodeId> unread{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ObjectStatusRequest::object), field("unread", &ObjectStatusRequest::unread));
+    return visit(field("object", &ObjectStatusRequest::object),
+                 field("unread", &ObjectStatusRequest::unread));
   }
   friend bool operator==(const ObjectStatusRequest&, const ObjectStatusRequest&) = default;
 };
@@ -100,11 +102,13 @@ struct ObjectStatusReply {
   std::vector<NodeId> fetching;  // nodes that are still pulling the bytes, the latest first
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(
-        field("object", &ObjectStatusReply::object), field("size_bytes", &ObjectStatusReply::size_bytes),
-        field("is_error", &ObjectStatusReply::is_error), field("contained", &ObjectStatusReply::contained),
-        field("locations", &ObjectStatusReply::locations), field("failure", &ObjectStatusReply::failure),
-        field("fetching", &ObjectStatusReply::fetching));
+    return visit(field("object", &ObjectStatusReply::object),
+                 field("size_bytes", &ObjectStatusReply::size_bytes),
+                 field("is_error", &ObjectStatusReply::is_error),
+                 field("contained", &ObjectStatusReply::contained),
+                 field("locations", &ObjectStatusReply::locations),
+                 field("failure", &ObjectStatusReply::failure),
+                 field("fetching", &ObjectStatusReply::fetching));
   }
   friend bool operator==(const ObjectStatusReply&, const ObjectStatusReply&) = default;
 };
@@ -113,7 +117,7 @@ struct ObjectStatusReply {
 // stays valid until PullComplete.
 struct PullRequest {
   std::uint64_t pull = 0;  // chosen by the sender, unique to this request
-  ObjectId object;  // empty: `file` names a program file
+  ObjectId object;         // empty: `file` names a program file
   Hash128 file;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -130,12 +134,12 @@ struct PullReply {
   std::uint64_t pull = 0;
   std::int64_t size_bytes = 0;
   std::string token;  // 32 bytes, the first bytes on a bulk connection
-  std::string key;  // 32 bytes, AES-256-GCM; empty: plain bytes on a trusted fabric
+  std::string key;    // 32 bytes, AES-256-GCM; empty: plain bytes on a trusted fabric
   std::optional<Failure> failure;
   std::uint64_t offer = 0;
   bool partial = false;
   std::vector<std::uint32_t> chunks;  // partial: indices of the available chunks
-  std::uint64_t chunk_bytes = 0;  // partial: length of every chunk except the last
+  std::uint64_t chunk_bytes = 0;      // partial: length of every chunk except the last
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("pull", &PullReply::pull), field("size_bytes", &PullReply::size_bytes),
@@ -191,8 +195,9 @@ struct ReplicaAdded {
 };
 
 using PeerMessage =
-    std::variant<StoreResultRequest, StoreResultReply, NodeHoldRequest, NodeHoldReply, NodeRelease, ObjectStatusRequest,
-                 ObjectStatusReply, PullRequest, PullReply, ReplicaLost, ChunksAvailable, PullComplete, ReplicaAdded>;
+    std::variant<StoreResultRequest, StoreResultReply, NodeHoldRequest, NodeHoldReply, NodeRelease,
+                 ObjectStatusRequest, ObjectStatusReply, PullRequest, PullReply, ReplicaLost,
+                 ChunksAvailable, PullComplete, ReplicaAdded>;
 
 struct PeerFrame {
   ProcessId from;  // agent incarnation; a frame for another incarnation is rejected

@@ -11,14 +11,14 @@
 #include <variant>
 #include <vector>
 
-#include "base/result.h"
-#include "base/time.h"
 #include "base/model/node_shape.h"
 #include "base/model/resident_results.h"
 #include "base/model/task.h"
-#include "protocol/messages/unpin.h"
-#include "protocol/messages/process_control.h"
+#include "base/result.h"
+#include "base/time.h"
 #include "protocol/codec/wire.h"
+#include "protocol/messages/process_control.h"
+#include "protocol/messages/unpin.h"
 
 namespace mobula::internal {
 
@@ -98,8 +98,9 @@ struct SealObjectRequest {
   RefRecords contained;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &SealObjectRequest::object), field("owner", &SealObjectRequest::owner),
-                 field("home", &SealObjectRequest::home), field("is_error", &SealObjectRequest::is_error),
+    return visit(field("object", &SealObjectRequest::object),
+                 field("owner", &SealObjectRequest::owner), field("home", &SealObjectRequest::home),
+                 field("is_error", &SealObjectRequest::is_error),
                  field("contained", &SealObjectRequest::contained));
   }
   friend bool operator==(const SealObjectRequest&, const SealObjectRequest&) = default;
@@ -116,7 +117,8 @@ struct ExportObject {
   ActorId entrusted{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ExportObject::object), field("is_tensor", &ExportObject::is_tensor),
+    return visit(field("object", &ExportObject::object),
+                 field("is_tensor", &ExportObject::is_tensor),
                  field("entrusted", &ExportObject::entrusted));
   }
   friend bool operator==(const ExportObject&, const ExportObject&) = default;
@@ -138,7 +140,8 @@ struct ReleaseObject {
   bool abandons_write = false;  // the process does not write the object that it asked memory for
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ReleaseObject::object), field("abandons_write", &ReleaseObject::abandons_write));
+    return visit(field("object", &ReleaseObject::object),
+                 field("abandons_write", &ReleaseObject::abandons_write));
   }
   friend bool operator==(const ReleaseObject&, const ReleaseObject&) = default;
 };
@@ -153,8 +156,10 @@ struct FetchObjectRequest {
   bool argument = false;  // a call needs it to start: it precedes objects that a process only reads
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("ref", &FetchObjectRequest::ref), field("location", &FetchObjectRequest::location),
-                 field("fetch", &FetchObjectRequest::fetch), field("argument", &FetchObjectRequest::argument));
+    return visit(field("ref", &FetchObjectRequest::ref),
+                 field("location", &FetchObjectRequest::location),
+                 field("fetch", &FetchObjectRequest::fetch),
+                 field("argument", &FetchObjectRequest::argument));
   }
   friend bool operator==(const FetchObjectRequest&, const FetchObjectRequest&) = default;
 };
@@ -180,7 +185,8 @@ struct ExecutorBlocked {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("on", &ExecutorBlocked::on), field("departing", &ExecutorBlocked::departing),
-                 field("kind", &ExecutorBlocked::kind), field("submitted", &ExecutorBlocked::submitted),
+                 field("kind", &ExecutorBlocked::kind),
+                 field("submitted", &ExecutorBlocked::submitted),
                  field("example", &ExecutorBlocked::example));
   }
   friend bool operator==(const ExecutorBlocked&, const ExecutorBlocked&) = default;
@@ -262,9 +268,9 @@ struct RingClosed {
 };
 
 using ProcessToAgent =
-    std::variant<AttachDriver, ExecutorReady, ForHead, ReserveObjectRequest, SealObjectRequest, ExportObject,
-                 HoldObjectRequest, ReleaseObject, FetchObjectRequest, CancelFetch, ExecutorBlocked,
-                 ExecutorRetires, ConstructorFinished, RunningNow, UnmapSlabReply, OpenRingRequest, RingClosed,
-                 UnpinReply, ExecutorResident>;
+    std::variant<AttachDriver, ExecutorReady, ForHead, ReserveObjectRequest, SealObjectRequest,
+                 ExportObject, HoldObjectRequest, ReleaseObject, FetchObjectRequest, CancelFetch,
+                 ExecutorBlocked, ExecutorRetires, ConstructorFinished, RunningNow, UnmapSlabReply,
+                 OpenRingRequest, RingClosed, UnpinReply, ExecutorResident>;
 
 }  // namespace mobula::internal

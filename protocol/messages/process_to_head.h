@@ -10,16 +10,16 @@
 #include <variant>
 #include <vector>
 
-#include "base/time.h"
 #include "base/model/group.h"
 #include "base/model/job_terms.h"
 #include "base/model/node_shape.h"
 #include "base/model/reason.h"
 #include "base/model/task.h"
-#include "protocol/program/program.h"
+#include "base/time.h"
 #include "protocol/messages/span_facts.h"
 #include "protocol/messages/task_facts.h"
 #include "protocol/messages/transfer_facts.h"
+#include "protocol/program/program.h"
 
 namespace mobula::internal {
 
@@ -33,8 +33,8 @@ struct StartJob {
   ProgramRecord program;
   Environment env;
   std::int64_t started_ms = 0;  // wall clock
-  bool local_cluster = false;  // started by init: an infeasible request fails immediately
-  bool show_output = true;  // the driver prints the output of executors
+  bool local_cluster = false;   // started by init: an infeasible request fails immediately
+  bool show_output = true;      // the driver prints the output of executors
   JobTerms terms{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -43,8 +43,7 @@ struct StartJob {
                  field("program", &StartJob::program), field("env", &StartJob::env),
                  field("started_ms", &StartJob::started_ms),
                  field("local_cluster", &StartJob::local_cluster),
-                 field("show_output", &StartJob::show_output),
-                 field("terms", &StartJob::terms));
+                 field("show_output", &StartJob::show_output), field("terms", &StartJob::terms));
   }
   friend bool operator==(const StartJob&, const StartJob&) = default;
 };
@@ -117,7 +116,8 @@ struct PreemptionAnswer {
   std::string task_name;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &PreemptionAnswer::slot), field("may_end", &PreemptionAnswer::may_end),
+    return visit(field("slot", &PreemptionAnswer::slot),
+                 field("may_end", &PreemptionAnswer::may_end),
                  field("task_name", &PreemptionAnswer::task_name));
   }
   friend bool operator==(const PreemptionAnswer&, const PreemptionAnswer&) = default;
@@ -167,12 +167,12 @@ struct WatchActor {
   bool on = true;
   std::string unreachable{};  // reason that calls do not reach `executor`; empty: no report
   ProcessId executor{};       // unreachable: executor of the incarnation
-  NodeId node{};              // unreachable: node of the executor, which the agent of the caller then checks
+  NodeId node{};  // unreachable: node of the executor, which the agent of the caller then checks
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("actor", &WatchActor::actor), field("on", &WatchActor::on),
-                 field("unreachable", &WatchActor::unreachable), field("executor", &WatchActor::executor),
-                 field("node", &WatchActor::node));
+                 field("unreachable", &WatchActor::unreachable),
+                 field("executor", &WatchActor::executor), field("node", &WatchActor::node));
   }
   friend bool operator==(const WatchActor&, const WatchActor&) = default;
 };
@@ -232,9 +232,9 @@ struct ReadState {
   friend bool operator==(const ReadState&, const ReadState&) = default;
 };
 
-using ProcessToHead = std::variant<StartJob, EndJob, Demand, ReturnSlot, HoldSlot, CreateActor,
-                                   EndActor, WatchActor, FindActor, ReadState, CreateGroup,
-                                   RemoveGroup, WatchGroup, TasksReply, PreemptionAnswer,
-                                   TransfersReply, TransferCounters, SpansReply>;
+using ProcessToHead =
+    std::variant<StartJob, EndJob, Demand, ReturnSlot, HoldSlot, CreateActor, EndActor, WatchActor,
+                 FindActor, ReadState, CreateGroup, RemoveGroup, WatchGroup, TasksReply,
+                 PreemptionAnswer, TransfersReply, TransferCounters, SpansReply>;
 
 }  // namespace mobula::internal

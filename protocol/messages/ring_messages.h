@@ -24,14 +24,15 @@ struct UseDoorbell {
 // both rings, the call ring first, and the page and eventfd of the peer's doorbell.
 struct OpenRingReply {
   ProcessId peer;
-  bool calls = false;  // this process is the caller
-  std::uint32_t index = 0;  // index in the doorbell of this process
+  bool calls = false;            // this process is the caller
+  std::uint32_t index = 0;       // index in the doorbell of this process
   std::uint32_t peer_index = 0;  // index in the doorbell of the peer
-  std::uint64_t ring = 0;  // id for the agent; 0: no ring is available, calls use a socket
+  std::uint64_t ring = 0;        // id for the agent; 0: no ring is available, calls use a socket
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("peer", &OpenRingReply::peer), field("calls", &OpenRingReply::calls),
-                 field("index", &OpenRingReply::index), field("peer_index", &OpenRingReply::peer_index),
+                 field("index", &OpenRingReply::index),
+                 field("peer_index", &OpenRingReply::peer_index),
                  field("ring", &OpenRingReply::ring));
   }
   friend bool operator==(const OpenRingReply&, const OpenRingReply&) = default;

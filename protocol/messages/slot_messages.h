@@ -33,8 +33,8 @@ struct SlotShareExceeded {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &SlotShareExceeded::slot),
-                 field("generation", &SlotShareExceeded::generation), field("on", &SlotShareExceeded::on),
-                 field("text", &SlotShareExceeded::text));
+                 field("generation", &SlotShareExceeded::generation),
+                 field("on", &SlotShareExceeded::on), field("text", &SlotShareExceeded::text));
   }
   friend bool operator==(const SlotShareExceeded&, const SlotShareExceeded&) = default;
 };

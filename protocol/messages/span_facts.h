@@ -36,12 +36,12 @@ struct OwnedSpan {
   TaskId task;
   std::uint32_t name = 0;  // index into SpansReply::names
   Duration submitted{};
-  Duration sent{};  // last send to `executor`
-  Duration ended{};  // arrival of the result or of the failure
+  Duration sent{};     // last send to `executor`
+  Duration ended{};    // arrival of the result or of the failure
   ProcessId executor;  // empty: the call was never sent
   bool failed = false;
-  Duration ran{};  // run time of the user code; 0 without a reply
-  NodeId node;  // node of the executor
+  Duration ran{};        // run time of the user code; 0 without a reply
+  NodeId node;           // node of the executor
   std::int64_t pid = 0;  // pid of the executor
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -59,8 +59,8 @@ struct OwnedSpan {
 struct SpansRequest {
   std::uint64_t request = 0;
   std::uint64_t limit = 0;  // maximum number of each kind
-  TaskId task;  // not empty: only this task and the calls that overlapped it
-  JobId job;  // not empty, to agents: only this job
+  TaskId task;              // not empty: only this task and the calls that overlapped it
+  JobId job;                // not empty, to agents: only this job
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &SpansRequest::request), field("limit", &SpansRequest::limit),
@@ -75,10 +75,10 @@ struct SpansReply {
   std::uint64_t request = 0;
   std::int64_t wall_us = 0;  // wall clock of the sender at the reply
   std::vector<std::string> names;
-  std::vector<RanSpan> ran;  // the oldest first
-  std::vector<OwnedSpan> owned;  // the oldest first
+  std::vector<RanSpan> ran;             // the oldest first
+  std::vector<OwnedSpan> owned;         // the oldest first
   std::vector<TransferFact> transfers;  // the latest first
-  std::uint64_t ran_forgotten = 0;  // forgotten spans, including those beyond the limit
+  std::uint64_t ran_forgotten = 0;      // forgotten spans, including those beyond the limit
   std::uint64_t owned_forgotten = 0;
   std::uint64_t transfers_forgotten = 0;
   template <class Visit>

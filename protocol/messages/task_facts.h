@@ -10,8 +10,8 @@
 
 #include "base/fields.h"
 #include "base/id.h"
-#include "base/time.h"
 #include "base/model/task.h"
+#include "base/time.h"
 
 namespace mobula::internal {
 
@@ -20,7 +20,7 @@ enum class TaskPhase : std::uint8_t {
   waits_for_arguments = 0,
   waits_for_slot = 1,
   waits_for_actor = 2,  // waits for the actor to start, or for its turn in the actor
-  at_executor = 3,  // sent; no report that it has started
+  at_executor = 3,      // sent; no report that it has started
   runs = 4,
   finished = 5,
   failed = 6,  // including cancelled tasks
@@ -32,7 +32,7 @@ struct MissingArgument {
   TaskId task;  // task that produces it; empty if the owner of the waiting task does not know
   std::string task_name;
   ProcessId owner;  // owner of the object
-  NodeId home;  // node of the owner's agent
+  NodeId home;      // node of the owner's agent
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &MissingArgument::object), field("task", &MissingArgument::task),
@@ -48,20 +48,20 @@ struct TaskFact {
   ActorId actor;  // set for actor_call
   std::string name;
   TaskPhase phase = TaskPhase::waits_for_arguments;
-  Duration since{};  // time in the phase until the reply
-  std::uint32_t attempt = 0;  // 0 is the first
+  Duration since{};               // time in the phase until the reply
+  std::uint32_t attempt = 0;      // 0 is the first
   std::int32_t retries_left = 0;  // -1: unlimited
   bool cancelled = false;
-  std::uint64_t missing = 0;  // number of missing arguments
+  std::uint64_t missing = 0;               // number of missing arguments
   std::vector<MissingArgument> arguments;  // the first missing arguments
-  ClassId demand_class;  // set for a task
-  std::uint64_t ahead = 0;  // tasks of the same owner before it in the queue of the phase
+  ClassId demand_class;                    // set for a task
+  std::uint64_t ahead = 0;    // tasks of the same owner before it in the queue of the phase
   std::uint64_t waiting = 0;  // tasks in that queue, including this one
-  std::uint64_t slots = 0;  // waits_for_slot: slots of the class that its owner holds
-  ProcessId executor;  // at_executor, runs
-  NodeId node;  // node of the executor
-  std::string reason;  // human-readable reason to wait, as the owner knows it
-  Payload error;  // failed: an encoded ErrorRecord; empty if it is too large
+  std::uint64_t slots = 0;    // waits_for_slot: slots of the class that its owner holds
+  ProcessId executor;         // at_executor, runs
+  NodeId node;                // node of the executor
+  std::string reason;         // human-readable reason to wait, as the owner knows it
+  Payload error;              // failed: an encoded ErrorRecord; empty if it is too large
   // attempts ended for work of a higher priority; not counted as retries
   std::uint32_t preemptions = 0;
   // ended: duration of the attempt that ended the task, as its executor reported it
@@ -72,19 +72,19 @@ struct TaskFact {
   std::vector<ObjectId> tensors{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("task", &TaskFact::task), field("kind", &TaskFact::kind),
-                 field("actor", &TaskFact::actor), field("name", &TaskFact::name),
-                 field("phase", &TaskFact::phase), field("since", &TaskFact::since),
-                 field("attempt", &TaskFact::attempt),
-                 field("retries_left", &TaskFact::retries_left),
-                 field("cancelled", &TaskFact::cancelled), field("missing", &TaskFact::missing),
-                 field("arguments", &TaskFact::arguments),
-                 field("demand_class", &TaskFact::demand_class), field("ahead", &TaskFact::ahead),
-                 field("waiting", &TaskFact::waiting), field("slots", &TaskFact::slots),
-                 field("executor", &TaskFact::executor), field("node", &TaskFact::node),
-                 field("reason", &TaskFact::reason), field("error", &TaskFact::error),
-                 field("preemptions", &TaskFact::preemptions), field("run_time", &TaskFact::run_time),
-                 field("awaited", &TaskFact::awaited), field("tensors", &TaskFact::tensors));
+    return visit(
+        field("task", &TaskFact::task), field("kind", &TaskFact::kind),
+        field("actor", &TaskFact::actor), field("name", &TaskFact::name),
+        field("phase", &TaskFact::phase), field("since", &TaskFact::since),
+        field("attempt", &TaskFact::attempt), field("retries_left", &TaskFact::retries_left),
+        field("cancelled", &TaskFact::cancelled), field("missing", &TaskFact::missing),
+        field("arguments", &TaskFact::arguments), field("demand_class", &TaskFact::demand_class),
+        field("ahead", &TaskFact::ahead), field("waiting", &TaskFact::waiting),
+        field("slots", &TaskFact::slots), field("executor", &TaskFact::executor),
+        field("node", &TaskFact::node), field("reason", &TaskFact::reason),
+        field("error", &TaskFact::error), field("preemptions", &TaskFact::preemptions),
+        field("run_time", &TaskFact::run_time), field("awaited", &TaskFact::awaited),
+        field("tensors", &TaskFact::tensors));
   }
   friend bool operator==(const TaskFact&, const TaskFact&) = default;
 };
@@ -107,7 +107,7 @@ struct TasksRequest {
   std::uint64_t request = 0;
   // not empty: only tasks whose id, or the id of a result, begins with these digits
   std::string id;
-  std::string name;  // not empty: only this name
+  std::string name;               // not empty: only this name
   std::vector<TaskPhase> phases;  // not empty: only these phases
   std::uint64_t limit = 0;
   template <class Visit>
@@ -123,7 +123,7 @@ struct TasksRequest {
 struct TasksReply {
   std::uint64_t request = 0;
   std::vector<TaskFact> tasks;
-  std::uint64_t left_out = 0;  // further matches; ended tasks may be forgotten
+  std::uint64_t left_out = 0;     // further matches; ended tasks may be forgotten
   std::vector<TaskCount> counts;  // counts over all matches; empty if the request has an id
   template <class Visit>
   static constexpr auto fields(Visit visit) {

@@ -27,15 +27,18 @@ struct PullTensorRequest {
   ObjectId object;
   DirectPath path = DirectPath::shm;
   std::uint64_t size_bytes = 0;  // size of all regions in total
-  std::uint32_t lane = 0;  // two-sided: device ordinal of the receiver
-  bool may_redirect = true;  // the holder may redirect to peers with a replica; for chunks only
+  std::uint32_t lane = 0;        // two-sided: device ordinal of the receiver
+  bool may_redirect = true;      // the holder may redirect to peers with a replica; for chunks only
   // number of the chunk in the division of the holder, from 1; 0: the whole tensor
   std::uint32_t part = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("transfer", &PullTensorRequest::transfer), field("object", &PullTensorRequest::object),
-                 field("path", &PullTensorRequest::path), field("size_bytes", &PullTensorRequest::size_bytes),
-                 field("lane", &PullTensorRequest::lane), field("may_redirect", &PullTensorRequest::may_redirect),
+    return visit(field("transfer", &PullTensorRequest::transfer),
+                 field("object", &PullTensorRequest::object),
+                 field("path", &PullTensorRequest::path),
+                 field("size_bytes", &PullTensorRequest::size_bytes),
+                 field("lane", &PullTensorRequest::lane),
+                 field("may_redirect", &PullTensorRequest::may_redirect),
                  field("part", &PullTensorRequest::part));
   }
   friend bool operator==(const PullTensorRequest&, const PullTensorRequest&) = default;
@@ -46,12 +49,13 @@ struct PullTensorRequest {
 struct PullTensorReply {
   std::uint64_t transfer = 0;
   std::string ticket;
-  std::uint32_t lane = 0;  // two-sided: device ordinal of the holder
+  std::uint32_t lane = 0;   // two-sided: device ordinal of the holder
   std::uint64_t epoch = 0;  // two-sided: epoch of the channel between the two devices at the holder
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("transfer", &PullTensorReply::transfer), field("ticket", &PullTensorReply::ticket),
-                 field("lane", &PullTensorReply::lane), field("epoch", &PullTensorReply::epoch));
+    return visit(field("transfer", &PullTensorReply::transfer),
+                 field("ticket", &PullTensorReply::ticket), field("lane", &PullTensorReply::lane),
+                 field("epoch", &PullTensorReply::epoch));
   }
   friend bool operator==(const PullTensorReply&, const PullTensorReply&) = default;
 };
@@ -67,13 +71,13 @@ struct PullTensorQueued {
 };
 
 enum class RegionRefusal : std::uint8_t {
-  gone = 1,  // not at this holder, or no longer there
-  stored = 2,  // now in the object store of the holder's node
+  gone = 1,        // not at this holder, or no longer there
+  stored = 2,      // now in the object store of the holder's node
   redirected = 3,  // busy: `others` have replicas
-  no_path = 4,  // not available over this path
+  no_path = 4,     // not available over this path
   wrong_size = 5,
   too_many = 6,  // wait
-  failed = 7,  // failure at the holder, which has the bytes
+  failed = 7,    // failure at the holder, which has the bytes
 };
 std::string_view to_string(RegionRefusal why);
 
@@ -88,9 +92,10 @@ struct PullTensorRejected {
   std::vector<Endpoint> where;  // endpoints of `others`
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("transfer", &PullTensorRejected::transfer), field("why", &PullTensorRejected::why),
-                 field("text", &PullTensorRejected::text), field("epoch", &PullTensorRejected::epoch),
-                 field("others", &PullTensorRejected::others), field("where", &PullTensorRejected::where));
+    return visit(
+        field("transfer", &PullTensorRejected::transfer), field("why", &PullTensorRejected::why),
+        field("text", &PullTensorRejected::text), field("epoch", &PullTensorRejected::epoch),
+        field("others", &PullTensorRejected::others), field("where", &PullTensorRejected::where));
   }
   friend bool operator==(const PullTensorRejected&, const PullTensorRejected&) = default;
 };
@@ -102,7 +107,8 @@ struct PullTensorComplete {
   bool keeps = false;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("transfer", &PullTensorComplete::transfer), field("keeps", &PullTensorComplete::keeps));
+    return visit(field("transfer", &PullTensorComplete::transfer),
+                 field("keeps", &PullTensorComplete::keeps));
   }
   friend bool operator==(const PullTensorComplete&, const PullTensorComplete&) = default;
 };
@@ -113,7 +119,8 @@ struct PullTensorCancelled {
   std::uint64_t epoch = 0;  // two-sided: new epoch of the channel; older operations are invalid
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("transfer", &PullTensorCancelled::transfer), field("epoch", &PullTensorCancelled::epoch));
+    return visit(field("transfer", &PullTensorCancelled::transfer),
+                 field("epoch", &PullTensorCancelled::epoch));
   }
   friend bool operator==(const PullTensorCancelled&, const PullTensorCancelled&) = default;
 };
@@ -122,9 +129,9 @@ struct PullTensorCancelled {
 // lower id takes the turn of its device first, then the other one.
 struct TwoSidedStep {
   enum class Phase : std::uint8_t {
-    wanted = 1,  // receiver to a holder with the lower id
+    wanted = 1,       // receiver to a holder with the lower id
     lower_ready = 2,  // the lower process has its turn
-    go = 3,  // the higher process has its turn and has issued
+    go = 3,           // the higher process has its turn and has issued
   };
   std::uint64_t transfer = 0;
   std::uint32_t step = 0;  // from 0
@@ -136,7 +143,8 @@ struct TwoSidedStep {
   static constexpr auto fields(Visit visit) {
     return visit(field("transfer", &TwoSidedStep::transfer), field("step", &TwoSidedStep::step),
                  field("phase", &TwoSidedStep::phase), field("opens", &TwoSidedStep::opens),
-                 field("from_receiver", &TwoSidedStep::from_receiver), field("epoch", &TwoSidedStep::epoch));
+                 field("from_receiver", &TwoSidedStep::from_receiver),
+                 field("epoch", &TwoSidedStep::epoch));
   }
   friend bool operator==(const TwoSidedStep&, const TwoSidedStep&) = default;
 };
@@ -175,9 +183,9 @@ struct CloseConnectionReply {
 // Availability of one path in a process, for its peers in the exchange of tensors.
 struct RegionPath {
   DirectPath path = DirectPath::shm;
-  std::string why_not;  // reason that the path is unavailable; empty: available
-  std::string version;  // must be equal on both sides; empty: any
-  std::uint32_t lane = 0;  // device ordinal of the process, for device memory
+  std::string why_not;              // reason that the path is unavailable; empty: available
+  std::string version;              // must be equal on both sides; empty: any
+  std::uint32_t lane = 0;           // device ordinal of the process, for device memory
   std::vector<std::byte> endpoint;  // endpoint of the transport of the path, opaque to others
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -198,21 +206,25 @@ struct TransportCapabilities {
   // Chunk size for large tensors. The process serves chunks of tensors that it has or received to
   // peers with the same chunk size. 0: it serves no chunks.
   std::uint64_t part_bytes = 0;
-  Endpoint self;  // endpoint for pulls of retained replicas; empty: none
+  Endpoint self;                // endpoint for pulls of retained replicas; empty: none
   bool supports_close = false;  // it answers CloseConnectionRequest
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("machine", &TransportCapabilities::machine),
-                 field("fabric", &TransportCapabilities::fabric), field("devices", &TransportCapabilities::devices),
-                 field("paths", &TransportCapabilities::paths), field("part_bytes", &TransportCapabilities::part_bytes),
+                 field("fabric", &TransportCapabilities::fabric),
+                 field("devices", &TransportCapabilities::devices),
+                 field("paths", &TransportCapabilities::paths),
+                 field("part_bytes", &TransportCapabilities::part_bytes),
                  field("self", &TransportCapabilities::self),
                  field("supports_close", &TransportCapabilities::supports_close));
   }
   friend bool operator==(const TransportCapabilities&, const TransportCapabilities&) = default;
 };
 
-using RegionMessage = std::variant<PullTensorRequest, PullTensorReply, PullTensorQueued, PullTensorRejected, PullTensorComplete, PullTensorCancelled,
-                                   TwoSidedStep, ReplicaEvicted, CloseConnectionRequest, CloseConnectionReply>;
+using RegionMessage =
+    std::variant<PullTensorRequest, PullTensorReply, PullTensorQueued, PullTensorRejected,
+                 PullTensorComplete, PullTensorCancelled, TwoSidedStep, ReplicaEvicted,
+                 CloseConnectionRequest, CloseConnectionReply>;
 
 // Rejects a connection. The peer is notified immediately, because it cannot see over a network why
 // no reply arrives.
@@ -235,6 +247,7 @@ struct TensorFrame {
   }
   friend bool operator==(const TensorFrame&, const TensorFrame&) = default;
 };
-using RegionLinkMessage = std::variant<PeerHello, TransportCapabilities, TensorFrame, ConnectionRejected>;
+using RegionLinkMessage =
+    std::variant<PeerHello, TransportCapabilities, TensorFrame, ConnectionRejected>;
 
 }  // namespace mobula::internal

@@ -70,7 +70,8 @@ bool is_id_prefix(const std::string& member, const std::string& wanted) {
 bool matches(const Json& item, const Filters& filters) {
   return std::all_of(filters.begin(), filters.end(), [&](const auto& filter) {
     const std::string text = member_text(item, filter.first);
-    return text == filter.second || (is_id_prefix(filter.first, filter.second) && text.starts_with(filter.second));
+    return text == filter.second ||
+           (is_id_prefix(filter.first, filter.second) && text.starts_with(filter.second));
   });
 }
 
@@ -96,13 +97,15 @@ void add_errors(Json& document, const std::vector<TaskError>& errors) {
 
 bool owners_apply(const std::string& kind, const std::string& member, const std::string& wanted) {
   if (is_id_prefix(member, wanted)) return false;
-  static const std::map<std::string, std::set<std::string>> known{{"tasks", {"state", "name", "job_id"}},
-                                                                  {"transfers", {"state", "path", "job_id", "node_id", "object_id"}}};
+  static const std::map<std::string, std::set<std::string>> known{
+      {"tasks", {"state", "name", "job_id"}},
+      {"transfers", {"state", "path", "job_id", "node_id", "object_id"}}};
   const auto names = known.find(kind);
   return names != known.end() && names->second.contains(member);
 }
 
-std::string filters_for_owners(const std::string& kind, const Filters& filters, const std::string& limit) {
+std::string filters_for_owners(const std::string& kind, const Filters& filters,
+                               const std::string& limit) {
   Json json = Json::object();
   for (const auto& [member, wanted] : filters) {
     if (owners_apply(kind, member, wanted)) json[member] = wanted;
@@ -129,7 +132,8 @@ Json summary_of(const std::vector<std::pair<std::string, Json>>& lists, const Js
       states[item.value("state", std::string("UNKNOWN"))] += item.value("count", std::int64_t{1});
     }
     for (const auto& [state, count] : states) {
-      items.push_back({{"kind", kind == "task-counts" ? "tasks" : kind}, {"state", state}, {"count", count}});
+      items.push_back(
+          {{"kind", kind == "task-counts" ? "tasks" : kind}, {"state", state}, {"count", count}});
     }
   }
   // Number of transfers by path, because most transfers are forgotten.

@@ -26,7 +26,8 @@ void add_errors(DocumentJson& document, const std::vector<TaskError>& errors);
 bool owners_apply(const std::string& kind, const std::string& member, const std::string& wanted);
 // The argument of `list KIND`: those filters, and the maximum number of `tasks` (empty: no limit).
 // Empty if neither exists.
-std::string filters_for_owners(const std::string& kind, const Filters& filters, const std::string& limit = {});
+std::string filters_for_owners(const std::string& kind, const Filters& filters,
+                               const std::string& limit = {});
 // Removes the items that fail a filter.
 void keep_matching(DocumentJson& document, const Filters& filters);
 

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "base/fields.h"
+#include "base/model/payload.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "base/model/payload.h"
-#include "protocol/messages/task_facts.h"
 #include "protocol/codec/wire.h"
+#include "protocol/messages/task_facts.h"
 
 namespace mobula::internal {
 
@@ -38,7 +38,7 @@ struct ToolRequest {
 struct ToolReply {
   std::uint64_t request = 0;
   bool ok = true;
-  std::string json;  // one JSON document
+  std::string json;                              // one JSON document
   ErrorCode code = ErrorCode::invalid_argument;  // if not ok
   std::string text;
   std::vector<TaskError> errors;  // errors of tasks that the document names
@@ -48,9 +48,8 @@ struct ToolReply {
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &ToolReply::request), field("ok", &ToolReply::ok),
                  field("json", &ToolReply::json), field("code", &ToolReply::code),
-                 field("text", &ToolReply::text),
-                 field("errors", &ToolReply::errors), field("bytes", &ToolReply::bytes),
-                 field("retry_after", &ToolReply::retry_after));
+                 field("text", &ToolReply::text), field("errors", &ToolReply::errors),
+                 field("bytes", &ToolReply::bytes), field("retry_after", &ToolReply::retry_after));
   }
   friend bool operator==(const ToolReply&, const ToolReply&) = default;
 };

@@ -10,15 +10,15 @@
 
 #include "base/fields.h"
 #include "base/id.h"
-#include "base/time.h"
 #include "base/model/direct_path.h"
+#include "base/time.h"
 
 namespace mobula::internal {
 
 // State of a transfer. A sender that does not know this field reports only ended transfers, so
 // `ended` is the default.
 enum class TransferState : std::uint8_t {
-  ended = 0,  // complete or failed
+  ended = 0,    // complete or failed
   pending = 1,  // waits for its turn, for capacity, or for a reply of the holder
   running = 2,  // some of its bytes are requested
 };
@@ -33,18 +33,18 @@ struct TransferFact {
   DirectPath path = DirectPath::store;
   bool failed = false;
   std::int64_t size_bytes = 0;  // received bytes
-  Duration queued{};  // wait for capacity
+  Duration queued{};            // wait for capacity
   Duration moved{};
   Duration ago{};  // from its end to the reply; in progress: from the request for the bytes
   bool in_place = false;
   bool encrypted = false;
   std::vector<std::string> refusals;  // rejected paths and failed attempts; at most `max_refusals`
   static constexpr std::size_t max_refusals = 16;
-  std::string group;  // name of the group, or its id without a name; empty: not a collective
+  std::string group;      // name of the group, or its id without a name; empty: not a collective
   std::string operation;  // operation of the group and its peers
   std::int64_t sent_bytes = 0;  // bytes that this process sent in the operation
-  NodeId holder_node;  // object in a store: node that sent it; `holder` is empty
-  JobId job;  // object in a store: its job
+  NodeId holder_node;           // object in a store: node that sent it; `holder` is empty
+  JobId job;                    // object in a store: its job
   TransferState state = TransferState::ended;
   std::int64_t whole_bytes = 0;  // in progress: total bytes
   // in progress, object in a store: nodes that are read; at most `max_sources`
@@ -52,16 +52,18 @@ struct TransferFact {
   static constexpr std::size_t max_sources = 16;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &TransferFact::object), field("holder", &TransferFact::holder),
-                 field("path", &TransferFact::path), field("failed", &TransferFact::failed),
-                 field("size_bytes", &TransferFact::size_bytes), field("queued", &TransferFact::queued),
-                 field("moved", &TransferFact::moved), field("ago", &TransferFact::ago),
-                 field("in_place", &TransferFact::in_place), field("encrypted", &TransferFact::encrypted),
-                 field("refusals", &TransferFact::refusals), field("group", &TransferFact::group),
-                 field("operation", &TransferFact::operation), field("sent_bytes", &TransferFact::sent_bytes),
-                 field("holder_node", &TransferFact::holder_node), field("job", &TransferFact::job),
-                 field("state", &TransferFact::state), field("whole_bytes", &TransferFact::whole_bytes),
-                 field("sources", &TransferFact::sources));
+    return visit(
+        field("object", &TransferFact::object), field("holder", &TransferFact::holder),
+        field("path", &TransferFact::path), field("failed", &TransferFact::failed),
+        field("size_bytes", &TransferFact::size_bytes), field("queued", &TransferFact::queued),
+        field("moved", &TransferFact::moved), field("ago", &TransferFact::ago),
+        field("in_place", &TransferFact::in_place), field("encrypted", &TransferFact::encrypted),
+        field("refusals", &TransferFact::refusals), field("group", &TransferFact::group),
+        field("operation", &TransferFact::operation),
+        field("sent_bytes", &TransferFact::sent_bytes),
+        field("holder_node", &TransferFact::holder_node), field("job", &TransferFact::job),
+        field("state", &TransferFact::state), field("whole_bytes", &TransferFact::whole_bytes),
+        field("sources", &TransferFact::sources));
   }
   friend bool operator==(const TransferFact&, const TransferFact&) = default;
 };
@@ -70,16 +72,17 @@ struct TransferFact {
 struct TransferCount {
   DirectPath path = DirectPath::store;
   std::uint64_t transfers = 0;  // completed transfers
-  std::uint64_t bytes = 0;  // bytes of the completed transfers
-  std::uint64_t failures = 0;  // failed attempts, whatever the result of the transfer
+  std::uint64_t bytes = 0;      // bytes of the completed transfers
+  std::uint64_t failures = 0;   // failed attempts, whatever the result of the transfer
   std::uint64_t fallbacks = 0;  // completed transfers that had tried another path first
   std::uint64_t encrypted = 0;  // encrypted transfers
-  std::uint64_t in_place = 0;  // transfers without a copy
+  std::uint64_t in_place = 0;   // transfers without a copy
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("path", &TransferCount::path), field("transfers", &TransferCount::transfers),
                  field("bytes", &TransferCount::bytes), field("failures", &TransferCount::failures),
-                 field("fallbacks", &TransferCount::fallbacks), field("encrypted", &TransferCount::encrypted),
+                 field("fallbacks", &TransferCount::fallbacks),
+                 field("encrypted", &TransferCount::encrypted),
                  field("in_place", &TransferCount::in_place));
   }
   friend bool operator==(const TransferCount&, const TransferCount&) = default;
@@ -92,16 +95,18 @@ struct TransfersRequest {
   std::vector<DirectPath> paths;  // not empty: only these paths
   bool failed_only = false;
   bool arrived_only = false;
-  std::uint64_t limit = 0;  // maximum number of the latest transfers
-  JobId job;  // not empty, to agents: only this job
+  std::uint64_t limit = 0;               // maximum number of the latest transfers
+  JobId job;                             // not empty, to agents: only this job
   std::vector<TransferState> under_way;  // states of transfers in progress to report; empty: none
-  ObjectId object;  // not empty: only this object
+  ObjectId object;                       // not empty: only this object
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("request", &TransfersRequest::request), field("paths", &TransfersRequest::paths),
+    return visit(field("request", &TransfersRequest::request),
+                 field("paths", &TransfersRequest::paths),
                  field("failed_only", &TransfersRequest::failed_only),
-                 field("arrived_only", &TransfersRequest::arrived_only), field("limit", &TransfersRequest::limit),
-                 field("job", &TransfersRequest::job), field("under_way", &TransfersRequest::under_way),
+                 field("arrived_only", &TransfersRequest::arrived_only),
+                 field("limit", &TransfersRequest::limit), field("job", &TransfersRequest::job),
+                 field("under_way", &TransfersRequest::under_way),
                  field("object", &TransfersRequest::object));
   }
   friend bool operator==(const TransfersRequest&, const TransfersRequest&) = default;
@@ -111,11 +116,12 @@ struct TransfersRequest {
 struct TransfersReply {
   std::uint64_t request = 0;
   std::vector<TransferFact> transfers;  // transfers in progress, then ended ones, the latest first
-  std::uint64_t left_out = 0;  // further matches, including forgotten ones
-  bool knows_under_way = false;  // the sender reports transfers in progress
+  std::uint64_t left_out = 0;           // further matches, including forgotten ones
+  bool knows_under_way = false;         // the sender reports transfers in progress
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("request", &TransfersReply::request), field("transfers", &TransfersReply::transfers),
+    return visit(field("request", &TransfersReply::request),
+                 field("transfers", &TransfersReply::transfers),
                  field("left_out", &TransfersReply::left_out),
                  field("knows_under_way", &TransfersReply::knows_under_way));
   }

@@ -47,8 +47,10 @@ T value_of(const Json& json, const char* name, T fallback) {
 }
 
 Failure no_key_file(const std::string& path) {
-  return failure(ErrorCode::corrupt, path + " is no key file of Mobula; copy one from the head's machine, where it is "
-                                            "<state folder>/<cluster>/<cluster>.key");
+  return failure(ErrorCode::corrupt,
+                 path +
+                     " is no key file of Mobula; copy one from the head's machine, where it is "
+                     "<state folder>/<cluster>/<cluster>.key");
 }
 
 }  // namespace
@@ -56,15 +58,18 @@ Failure no_key_file(const std::string& path) {
 std::string default_state_folder() {
   if (const auto given = from_environment("MOBULA_STATE_DIR"); !given.empty()) return given;
   if (::geteuid() == 0) return "/var/lib/mobula";
-  if (const auto given = from_environment("XDG_STATE_HOME"); !given.empty()) return given + "/mobula";
+  if (const auto given = from_environment("XDG_STATE_HOME"); !given.empty())
+    return given + "/mobula";
   const auto home = from_environment("HOME");
-  return (home.empty() ? "/tmp/mobula-" + std::to_string(::geteuid()) : home + "/.local/state/mobula");
+  return (home.empty() ? "/tmp/mobula-" + std::to_string(::geteuid())
+                       : home + "/.local/state/mobula");
 }
 
 std::string default_runtime_folder() {
   const auto given = from_environment("XDG_RUNTIME_DIR");
   // A longer path would leave too few bytes for the name of a socket (at most 107 in total).
-  if (!given.empty() && given.size() < 40 && ::access(given.c_str(), W_OK) == 0) return given + "/mobula";
+  if (!given.empty() && given.size() < 40 && ::access(given.c_str(), W_OK) == 0)
+    return given + "/mobula";
   return "/tmp/mobula-" + std::to_string(::geteuid());
 }
 
@@ -73,13 +78,15 @@ Result<void> make_private_folder(const std::string& path) {
   const fs::path folder(path);
   if (fs::is_directory(folder, code)) {
     if (::access(path.c_str(), W_OK | X_OK) == 0) return {};
-    return errno_failure("cannot write to the folder " + path + " as user " + std::to_string(::geteuid()), errno);
+    return errno_failure(
+        "cannot write to the folder " + path + " as user " + std::to_string(::geteuid()), errno);
   }
   if (folder.has_parent_path() && folder.parent_path() != folder) {
     fs::create_directories(folder.parent_path(), code);
   }
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return errno_failure("make the folder " + path + " as user " + std::to_string(::geteuid()), errno);
+    return errno_failure("make the folder " + path + " as user " + std::to_string(::geteuid()),
+                         errno);
   }
   return {};
 }
@@ -87,18 +94,22 @@ Result<void> make_private_folder(const std::string& path) {
 Result<void> make_runtime_directory(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return make_private_folder(path);
   struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0) return errno_failure("inspect the directory " + path, errno);
+  if (::lstat(path.c_str(), &status) != 0)
+    return errno_failure("inspect the directory " + path, errno);
   const auto refuse = [&](const std::string& seen, const std::string& what_to_do) {
-    return failure(ErrorCode::permission_denied,
-                   fmt::format("use the directory {}: {}; it must be one of user {} with mode 0700; {}",
-                               path, seen, ::geteuid(), what_to_do));
+    return failure(
+        ErrorCode::permission_denied,
+        fmt::format("use the directory {}: {}; it must be one of user {} with mode 0700; {}", path,
+                    seen, ::geteuid(), what_to_do));
   };
   const std::string elsewhere =
       "remove it, or choose another one: export XDG_RUNTIME_DIR=$(mktemp -d /tmp/run-XXXXXX)";
   if (!S_ISDIR(status.st_mode)) return refuse("it is a link or a file", elsewhere);
-  if (status.st_uid != ::geteuid()) return refuse(fmt::format("it belongs to user {}", status.st_uid), elsewhere);
+  if (status.st_uid != ::geteuid())
+    return refuse(fmt::format("it belongs to user {}", status.st_uid), elsewhere);
   if ((status.st_mode & 077) != 0) {
-    return refuse(fmt::format("its mode is {:04o}", status.st_mode & 07777), "run: chmod 700 " + path);
+    return refuse(fmt::format("its mode is {:04o}", status.st_mode & 07777),
+                  "run: chmod 700 " + path);
   }
   return {};
 }
@@ -176,11 +187,13 @@ Result<KeyFile> load_key_file(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return errno_failure("read the key file " + path, errno);
   if (!S_ISREG(status.st_mode)) {
-    return failure(ErrorCode::corrupt, fmt::format("the key file {} {}; name the file itself", path,
-                                                   S_ISDIR(status.st_mode) ? "is a directory" : "is no plain file"));
+    return failure(ErrorCode::corrupt,
+                   fmt::format("the key file {} {}; name the file itself", path,
+                               S_ISDIR(status.st_mode) ? "is a directory" : "is no plain file"));
   }
   const auto json = parsed(path);
-  if (!json && json.error().code != ErrorCode::corrupt) return failure(json.error().code, "the key file: " + json.error().text);
+  if (!json && json.error().code != ErrorCode::corrupt)
+    return failure(json.error().code, "the key file: " + json.error().text);
   if (!json) return no_key_file(path);
   KeyFile file{.cluster = value_of<std::string>(*json, "cluster", ""),
                .role = value_of<std::string>(*json, "role", ""),
@@ -188,7 +201,8 @@ Result<KeyFile> load_key_file(const std::string& path) {
                .head_signing_key = value_of<std::string>(*json, "head_signing_key", ""),
                .public_key = value_of<std::string>(*json, "public_key", ""),
                .secret_key = value_of<std::string>(*json, "secret_key", "")};
-  if (file.head_curve_key.size() != 40 || file.public_key.size() != 40 || file.secret_key.size() != 40) {
+  if (file.head_curve_key.size() != 40 || file.public_key.size() != 40 ||
+      file.secret_key.size() != 40) {
     return no_key_file(path);
   }
   // Only a file that parses as a key file gets this advice, because other files have their modes
@@ -201,10 +215,10 @@ Result<KeyFile> load_key_file(const std::string& path) {
 }
 
 Result<void> save(const HeadFile& file, const std::string& path) {
-  const Json json = {{"schema", file.schema}, {"cluster", file.cluster},
-                     {"address", file.address}, {"pid", file.pid},
+  const Json json = {{"schema", file.schema},         {"cluster", file.cluster},
+                     {"address", file.address},       {"pid", file.pid},
                      {"start_time", file.start_time}, {"boot_id", file.boot_id},
-                     {"http_url", file.http_url}, {"http_token_file", file.http_token_file}};
+                     {"http_url", file.http_url},     {"http_token_file", file.http_token_file}};
   return write_file(path, json.dump(2) + "\n", 0600);
 }
 

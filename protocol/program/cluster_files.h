@@ -44,10 +44,10 @@ Result<std::string> read_file(const std::string& path);
 // key pair.
 struct KeyFile {
   std::string cluster;
-  std::string role;  // "agent", "operator", "observer"
-  std::string head_curve_key;  // public
+  std::string role;              // "agent", "operator", "observer"
+  std::string head_curve_key;    // public
   std::string head_signing_key;  // public, 64 hex digits
-  std::string public_key;  // CURVE pair, admitted by the head for this role
+  std::string public_key;        // CURVE pair, admitted by the head for this role
   std::string secret_key;
 };
 
@@ -70,7 +70,7 @@ struct AgentFile {
   NodeId node;
   std::string socket;
   std::int64_t pid = 0;
-  bool driver_agent = false;  // holds the objects of its driver, offers no resources
+  bool driver_agent = false;     // holds the objects of its driver, offers no resources
   std::uint64_t start_time = 0;  // start time of the process, see ProcessIdentity; 0: unknown
   std::string boot_id{};
 };

@@ -18,7 +18,7 @@ inline constexpr const char* plugin_folder_variable = "MOBULA_PLUGIN_FOLDER";
 
 struct ProgramFile {
   std::string name;  // file name without directories
-  Hash128 hash;  // first 128 bits of the SHA-256 of the bytes
+  Hash128 hash;      // first 128 bits of the SHA-256 of the bytes
   std::int64_t size_bytes = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -29,8 +29,8 @@ struct ProgramFile {
 };
 
 struct ProgramRecord {
-  ProgramId id;  // hash over the files
-  std::vector<ProgramFile> files;  // the executable first
+  ProgramId id;                        // hash over the files
+  std::vector<ProgramFile> files;      // the executable first
   std::vector<std::string> arguments;  // argv of the driver
   std::string working_folder;
   NodeId source;  // node that has the bytes

@@ -56,12 +56,14 @@ std::string plugins_beside(const std::string& file) {
 }
 
 struct RunningHash::State {
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context{EVP_MD_CTX_new(), EVP_MD_CTX_free};
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context{EVP_MD_CTX_new(),
+                                                                  EVP_MD_CTX_free};
 };
 
 RunningHash::RunningHash() : state_(std::make_unique<State>()) {
-  MOBULA_CHECK(state_->context && EVP_DigestInit_ex(state_->context.get(), EVP_sha256(), nullptr) == 1,
-               "SHA-256 is not available");
+  MOBULA_CHECK(
+      state_->context && EVP_DigestInit_ex(state_->context.get(), EVP_sha256(), nullptr) == 1,
+      "SHA-256 is not available");
 }
 RunningHash::RunningHash(RunningHash&&) noexcept = default;
 RunningHash& RunningHash::operator=(RunningHash&&) noexcept = default;

@@ -22,7 +22,7 @@ inline constexpr const char* record_variable = "MOBULA_RECORD";
 inline constexpr const char* record_limit_variable = "MOBULA_RECORD_LIMIT";
 
 struct RecordOptions {
-  std::string folder;  // empty: no recording
+  std::string folder;                                  // empty: no recording
   std::uint64_t limit_bytes = std::uint64_t{1} << 30;  // limit of each file, in bytes
 };
 

@@ -41,9 +41,9 @@ struct RecordingHeader {
   std::string core;  // "head", "agent", "client" or "executor"
   std::string role;  // role of the process: "head", "agent", "driver", "executor", …
   std::int64_t pid = 0;
-  Hash128 incarnation;  // incarnation of the core
+  Hash128 incarnation;          // incarnation of the core
   std::int64_t started_ms = 0;  // wall clock
-  Bytes options;  // encoded constructor options of the core
+  Bytes options;                // encoded constructor options of the core
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(

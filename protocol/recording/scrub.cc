@@ -18,7 +18,8 @@ bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
 }  // namespace
 
 bool Scrubber::is_secret(std::string_view name) {
-  static constexpr std::string_view names[] = {"key", "token", "ticket", "agent_ticket", "curve_secret_key"};
+  static constexpr std::string_view names[] = {"key", "token", "ticket", "agent_ticket",
+                                               "curve_secret_key"};
   return is_one_of(name, names);
 }
 

@@ -25,8 +25,10 @@ const unsigned char* as_unsigned(const std::string& text) {
 
 Failure denied(std::string why) { return failure(ErrorCode::permission_denied, std::move(why)); }
 
-Result<Ticket> checked(const SignedTicket& signed_ticket, const std::string& key, std::int64_t now_ms) {
-  if (signed_ticket.signature.size() != crypto_sign_BYTES || key.size() != crypto_sign_PUBLICKEYBYTES ||
+Result<Ticket> checked(const SignedTicket& signed_ticket, const std::string& key,
+                       std::int64_t now_ms) {
+  if (signed_ticket.signature.size() != crypto_sign_BYTES ||
+      key.size() != crypto_sign_PUBLICKEYBYTES ||
       crypto_sign_verify_detached(as_unsigned(signed_ticket.signature),
                                   as_unsigned(signed_ticket.ticket), signed_ticket.ticket.size(),
                                   as_unsigned(key)) != 0) {
@@ -35,9 +37,10 @@ Result<Ticket> checked(const SignedTicket& signed_ticket, const std::string& key
   auto ticket = decode<Ticket>(as_bytes(signed_ticket.ticket), ticket_limits);
   if (!ticket) return denied("ticket refused: " + ticket.error().text);
   if (ticket->expires_ms + clock_skew_ms < now_ms) {
-    return denied(fmt::format("ticket refused: it expired at {} ms, this machine's clock says {} ms "
-                              "(since 1970, UTC); compare the clocks of both machines",
-                              ticket->expires_ms, now_ms));
+    return denied(
+        fmt::format("ticket refused: it expired at {} ms, this machine's clock says {} ms "
+                    "(since 1970, UTC); compare the clocks of both machines",
+                    ticket->expires_ms, now_ms));
   }
   return ticket;
 }
@@ -64,7 +67,8 @@ std::string sign_ticket(const Ticket& ticket, const SigningKeys& keys, const std
   SignedTicket result{.ticket = as_text(encode(ticket)), .signature = {}, .signer = signer};
   result.signature.resize(crypto_sign_BYTES);
   crypto_sign_detached(reinterpret_cast<unsigned char*>(result.signature.data()), nullptr,
-                       as_unsigned(result.ticket), result.ticket.size(), as_unsigned(keys.secret_key));
+                       as_unsigned(result.ticket), result.ticket.size(),
+                       as_unsigned(keys.secret_key));
   return as_text(encode(result));
 }
 
@@ -72,10 +76,12 @@ Result<Ticket> check_ticket(const std::string& signed_ticket, const std::string&
                             std::int64_t now_ms, const RevocationList& revoked_keys) {
   const auto outer = decode<SignedTicket>(as_bytes(signed_ticket), ticket_limits);
   if (!outer) return denied("ticket refused: " + outer.error().text);
-  if (outer->signer.empty()) return in_force(checked(*outer, head_public_key, now_ms), revoked_keys);
+  if (outer->signer.empty())
+    return in_force(checked(*outer, head_public_key, now_ms), revoked_keys);
 
   const auto signer = decode<SignedTicket>(as_bytes(outer->signer), ticket_limits);
-  if (!signer || !signer->signer.empty()) return denied("ticket refused: its chain is not head, agent, process");
+  if (!signer || !signer->signer.empty())
+    return denied("ticket refused: its chain is not head, agent, process");
   const auto agent = in_force(checked(*signer, head_public_key, now_ms), revoked_keys);
   if (!agent) return agent.error();
   if (agent->delegated_key.empty()) return denied("ticket refused: its signer may not sign");
@@ -91,7 +97,8 @@ Result<Ticket> check_ticket(const std::string& signed_ticket, const std::string&
 
 std::optional<std::int64_t> end_of_agent_ticket(const std::string& signed_ticket) {
   auto outer = decode<SignedTicket>(as_bytes(signed_ticket), ticket_limits);
-  if (outer && !outer->signer.empty()) outer = decode<SignedTicket>(as_bytes(outer->signer), ticket_limits);
+  if (outer && !outer->signer.empty())
+    outer = decode<SignedTicket>(as_bytes(outer->signer), ticket_limits);
   if (!outer) return std::nullopt;
   const auto ticket = decode<Ticket>(as_bytes(outer->ticket), ticket_limits);
   if (!ticket) return std::nullopt;

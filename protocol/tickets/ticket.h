@@ -11,8 +11,8 @@
 
 #include "base/fields.h"
 #include "base/id.h"
-#include "base/result.h"
 #include "base/model/principal.h"
+#include "base/result.h"
 #include "protocol/tickets/revocation_list.h"
 
 namespace mobula::internal {
@@ -27,9 +27,8 @@ struct Ticket {
   Principal principal;
   ProcessId process;
   NodeId node;
-  std::string curve_key;  // CURVE key of the process's bus, Z85
-  std::string
-      delegated_key;  // agents: key that may sign tickets for this node; else empty
+  std::string curve_key;        // CURVE key of the process's bus, Z85
+  std::string delegated_key;    // agents: key that may sign tickets for this node; else empty
   std::int64_t expires_ms = 0;  // wall clock, UTC
   // Agents: name under which the head's key table admitted this one ("token:ID", "agent:CLUSTER").
   // If check_ticket() returns a process's ticket, the name of the agent that vouches for it.
@@ -47,9 +46,9 @@ struct Ticket {
 
 // A ticket, its signature and, if an agent signed, that agent's own ticket signed by the head.
 struct SignedTicket {
-  std::string ticket;  // encoded Ticket
+  std::string ticket;     // encoded Ticket
   std::string signature;  // 64 bytes
-  std::string signer;  // encoded SignedTicket of the agent; empty: the head signed
+  std::string signer;     // encoded SignedTicket of the agent; empty: the head signed
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("ticket", &SignedTicket::ticket),

@@ -14,7 +14,7 @@
 namespace mobula::internal {
 namespace {
 
-constexpr std::size_t key_size = 40;  // characters of a CURVE key in Z85
+constexpr std::size_t key_size = 40;      // characters of a CURVE key in Z85
 constexpr std::size_t signing_size = 64;  // characters of a signing key in hex
 constexpr std::size_t checksum_size = 4;
 constexpr int base64 = sodium_base64_VARIANT_URLSAFE_NO_PADDING;
@@ -31,14 +31,14 @@ Checksum checksum_of(const unsigned char* bytes, std::size_t size) {
 }
 
 Failure no_token(const std::string& why) {
-  return failure(ErrorCode::invalid_argument,
-                 "the token is refused: " + why + "; copy it whole, as `mobula token create` prints it");
+  return failure(
+      ErrorCode::invalid_argument,
+      "the token is refused: " + why + "; copy it whole, as `mobula token create` prints it");
 }
 
 bool is_hex(const std::string& text) {
-  return std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-  });
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
 // Z85 has neither spaces nor control characters.
@@ -65,7 +65,8 @@ std::string to_text(const Token& token) {
 }
 
 Result<Token> parse_token(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0)
+    text.remove_suffix(1);
   if (!text.starts_with(token_prefix)) {
     return no_token("it does not begin with '" + std::string(token_prefix) + "'");
   }
@@ -74,8 +75,8 @@ Result<Token> parse_token(std::string_view text) {
   std::vector<unsigned char> bytes(text.size());
   std::size_t size = 0;
   const char* end = nullptr;
-  const bool decoded = sodium_base642bin(bytes.data(), bytes.size(), text.data(), text.size(), nullptr,
-                                         &size, &end, base64) == 0;
+  const bool decoded = sodium_base642bin(bytes.data(), bytes.size(), text.data(), text.size(),
+                                         nullptr, &size, &end, base64) == 0;
   if (!decoded || end != text.data() + text.size()) {
     return no_token("it has characters that no token has, or was cut");
   }
@@ -107,7 +108,8 @@ Result<Token> token_of(const std::string& given) {
   if (!given.starts_with('@')) return parse_token(given);
   const std::string path = given.substr(1);
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return errno_failure("read the token file " + path, errno);
+  if (::stat(path.c_str(), &status) != 0)
+    return errno_failure("read the token file " + path, errno);
   if ((status.st_mode & 077) != 0) {
     return failure(ErrorCode::permission_denied,
                    "the token file " + path + " can be read by others; run: chmod 600 " + path);
@@ -121,7 +123,8 @@ Result<Token> token_of(const std::string& given) {
 
 std::string token_from_environment() {
   if (const char* text = std::getenv("MOBULA_TOKEN"); text != nullptr && *text != '\0') return text;
-  if (const char* path = std::getenv("MOBULA_TOKEN_FILE"); path != nullptr && *path != '\0') return "@" + std::string(path);
+  if (const char* path = std::getenv("MOBULA_TOKEN_FILE"); path != nullptr && *path != '\0')
+    return "@" + std::string(path);
   return {};
 }
 

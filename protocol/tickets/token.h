@@ -18,8 +18,8 @@ namespace mobula::internal {
 // Append only.
 struct Token {
   std::string cluster{};
-  std::string address{};  // NAME:PORT of the head
-  std::string head_curve_key{};  // public, Z85
+  std::string address{};           // NAME:PORT of the head
+  std::string head_curve_key{};    // public, Z85
   std::string head_signing_key{};  // public, 64 hex digits
   std::string role{};  // "agent", "driver", "observer"; the role that the head stores is decisive
   std::string public_key{};  // CURVE pair, Z85
@@ -29,8 +29,7 @@ struct Token {
     return visit(field("cluster", &Token::cluster), field("address", &Token::address),
                  field("head_curve_key", &Token::head_curve_key),
                  field("head_signing_key", &Token::head_signing_key), field("role", &Token::role),
-                 field("public_key", &Token::public_key),
-                 field("secret_key", &Token::secret_key));
+                 field("public_key", &Token::public_key), field("secret_key", &Token::secret_key));
   }
   friend bool operator==(const Token&, const Token&) = default;
 };

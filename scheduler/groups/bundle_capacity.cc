@@ -6,7 +6,9 @@
 namespace mobula::internal::scheduler {
 namespace {
 
-bool means(const RequestShape& ask, std::int32_t bundle) { return ask.bundle < 0 || ask.bundle == bundle; }
+bool means(const RequestShape& ask, std::int32_t bundle) {
+  return ask.bundle < 0 || ask.bundle == bundle;
+}
 
 }  // namespace
 
@@ -29,12 +31,13 @@ void ClusterView::close_group(GroupId id) {
 }
 
 void ClusterView::add_bundle(GroupId group, std::int32_t bundle, const Node& node,
-                           const Allocation& share) {
+                             const Allocation& share) {
   auto& rooms = groups_[group].rooms;
   const auto at = rooms.find(bundle);
   const bool open = at != rooms.end() && at->second.open;
   if (at == rooms.end()) groups_on_[node.id].insert(group);
-  rooms.insert_or_assign(bundle, BundleCapacity{node.id, InstanceLedger(*node.ledger.layout(), share), open});
+  rooms.insert_or_assign(
+      bundle, BundleCapacity{node.id, InstanceLedger(*node.ledger.layout(), share), open});
   freed_groups_.insert(group);
 }
 
@@ -117,7 +120,8 @@ PlacementTarget ClusterView::capacity_for(const RequestShape& ask) {
   for (const auto& [bundle, room] : group->rooms) {
     if (!room.open || !means(ask, bundle) || !room.ledger.fits(ask.need)) continue;
     auto* node = nodes_.find(room.node);
-    if (node == nullptr || !node->ledger.has_place(ask.need.tenant) || !allows(*node, ask)) continue;
+    if (node == nullptr || !node->ledger.has_place(ask.need.tenant) || !allows(*node, ask))
+      continue;
     if (ask.need.has_devices || !room.ledger.has_devices()) return {node, bundle};
     if (!with_devices) with_devices = {node, bundle};
   }
@@ -137,7 +141,8 @@ bool ClusterView::room_can_ever(const RequestShape& ask) const {
 Reason ClusterView::why_not_in_rooms(const Node& node, const RequestShape& ask) const {
   const auto* group = groups_.find(ask.group);
   const auto is_open = [](const auto& each) { return each.second.open; };
-  if (group == nullptr || std::ranges::none_of(group->rooms, is_open)) return {ReasonCode::group_unplaced, ask.group.hex(), {}, {}, {}};
+  if (group == nullptr || std::ranges::none_of(group->rooms, is_open))
+    return {ReasonCode::group_unplaced, ask.group.hex(), {}, {}, {}};
   Reason refusal{ReasonCode::outside_group, ask.group.hex(), {}, {}, {}};
   for (const auto& [bundle, room] : group->rooms) {
     if (room.node != node.id || !means(ask, bundle)) continue;

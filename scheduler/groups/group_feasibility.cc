@@ -9,7 +9,9 @@
 namespace mobula::internal::scheduler {
 namespace {
 
-bool is_lasting(const HeldSlot& held) { return !held.slot.actor.empty() || !held.slot.bundle_of.empty(); }
+bool is_lasting(const HeldSlot& held) {
+  return !held.slot.actor.empty() || !held.slot.bundle_of.empty();
+}
 bool is_in_bundle(const HeldSlot& held) { return !held.slot.allocation.group.empty(); }
 
 // A bundle of the group, or a slot in one.
@@ -18,7 +20,8 @@ bool is_own(const HeldSlot& held, GroupId group) {
 }
 
 // Slots whose return frees capacity of the node, the next to return first.
-std::vector<const HeldSlot*> returns_on(const SlotAccounting& books, const Node& node, GroupId own) {
+std::vector<const HeldSlot*> returns_on(const SlotAccounting& books, const Node& node,
+                                        GroupId own) {
   std::vector<const HeldSlot*> slots;
   for (const auto id : node.slots) {
     const auto* held = books.find(id);
@@ -57,19 +60,24 @@ std::optional<BundleChoice> choice_on(ClusterView& view, const Groups::Row& row)
   return choice;
 }
 
-bool fit_together(InstanceLedger ledger, const Groups::Row& row, const std::vector<std::int32_t>& bundles) {
+bool fit_together(InstanceLedger ledger, const Groups::Row& row,
+                  const std::vector<std::int32_t>& bundles) {
   return std::ranges::all_of(bundles, [&](std::int32_t bundle) {
     return ledger.book(row.sites[static_cast<std::size_t>(bundle)].ask.need).has_value();
   });
 }
 
-std::optional<GroupBlockers> obstacle_of(const ClusterView& cluster, const SlotAccounting& books, const Groups::Row& row) {
+std::optional<GroupBlockers> obstacle_of(const ClusterView& cluster, const SlotAccounting& books,
+                                         const Groups::Row& row) {
   const auto own = row.spec.id;
-  const auto is_task = [&](const HeldSlot& held) { return !is_lasting(held) && !is_own(held, own); };
+  const auto is_task = [&](const HeldSlot& held) {
+    return !is_lasting(held) && !is_own(held, own);
+  };
   // The slots in a bundle end with it.
   const auto is_others = [&](const HeldSlot& held) { return !is_own(held, own); };
   std::optional<BundleChoice> choice;
-  for (const auto& is_gone : {std::function<bool(const HeldSlot&)>(is_task), std::function<bool(const HeldSlot&)>(is_others)}) {
+  for (const auto& is_gone : {std::function<bool(const HeldSlot&)>(is_task),
+                              std::function<bool(const HeldSlot&)>(is_others)}) {
     auto view = view_without(cluster, books, is_gone);
     choice = choice_on(view, row);
     if (choice) break;
@@ -79,7 +87,9 @@ std::optional<GroupBlockers> obstacle_of(const ClusterView& cluster, const SlotA
   for (const auto& [id, bundles] : obstacle.bundles) {
     const auto& node = cluster.nodes().at(id);
     auto trial = node.ledger;
-    const auto fits = [&, &on_node = bundles](const InstanceLedger& ledger) { return fit_together(ledger, row, on_node); };
+    const auto fits = [&, &on_node = bundles](const InstanceLedger& ledger) {
+      return fit_together(ledger, row, on_node);
+    };
     for (const auto* held : fewest_slots(trial, returns_on(books, node, own), fits)) {
       obstacle.slots.push_back(held->slot.id);
     }

@@ -25,7 +25,8 @@ ClusterView view_without(const ClusterView& cluster, const SlotAccounting& books
 // The nodes for unplaced bundles, which are then allocated on `view`. Empty if no choice exists.
 std::optional<BundleChoice> choice_on(ClusterView& view, const Groups::Row& row);
 // Returns true if these bundles fit there at the same time.
-bool fit_together(InstanceLedger ledger, const Groups::Row& row, const std::vector<std::int32_t>& bundles);
+bool fit_together(InstanceLedger ledger, const Groups::Row& row,
+                  const std::vector<std::int32_t>& bundles);
 
 // Blockers of a group that would fit if slots ended, on the nodes that a search finds first. Tasks
 // are preferred over actors and other groups, and each node has as few blockers as possible; other
@@ -34,6 +35,7 @@ struct GroupBlockers {
   BundleChoice bundles;
   std::vector<SlotId> slots;
 };
-std::optional<GroupBlockers> obstacle_of(const ClusterView& cluster, const SlotAccounting& books, const Groups::Row& row);
+std::optional<GroupBlockers> obstacle_of(const ClusterView& cluster, const SlotAccounting& books,
+                                         const Groups::Row& row);
 
 }  // namespace mobula::internal::scheduler

@@ -154,7 +154,8 @@ bool GroupPlacer::packed(const Bundles& bundles) {
       return node != nullptr && put(*node, bundle);
     };
     if (std::ranges::any_of(homes, beside)) continue;
-    if (!visit_tightest(site(bundle).scarcest, [&](Node& node) { return put(node, bundle); })) return false;
+    if (!visit_tightest(site(bundle).scarcest, [&](Node& node) { return put(node, bundle); }))
+      return false;
     homes.push_back(placed_.back().node);
   }
   return true;

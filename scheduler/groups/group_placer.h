@@ -51,11 +51,13 @@ class GroupPlacer {
 
  private:
   using Bundles = std::vector<std::int32_t>;
-  static constexpr int most_steps = 1000;  // steps of one search
+  static constexpr int most_steps = 1000;        // steps of one search
   static constexpr std::size_t most_homes = 16;  // nodes tried for each bundle
 
   Bundles largest_first() const;
-  const BundleSite& site(std::int32_t bundle) const { return sites_[static_cast<std::size_t>(bundle)]; }
+  const BundleSite& site(std::int32_t bundle) const {
+    return sites_[static_cast<std::size_t>(bundle)];
+  }
   bool put(Node& node, std::int32_t bundle);
   void undo(std::size_t down_to);
   bool put_all(Node& node, const Bundles& bundles);

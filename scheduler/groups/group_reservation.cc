@@ -47,7 +47,8 @@ void GroupReservation::lift_unneeded(Time now) {
            node->reservation->group == held_->group;
   });
   const auto* first = groups_.first_waiting();
-  const bool others_turn = first != nullptr && first->spec.id != held_->group && due(now) == nullptr;
+  const bool others_turn =
+      first != nullptr && first->spec.id != held_->group && due(now) == nullptr;
   if (!stands || others_turn || !groups_.is_waiting(held_->group)) lift();
 }
 
@@ -78,7 +79,8 @@ void GroupReservation::reserve_for(const Groups::Row& row, const std::set<NodeId
     for (const auto* held : returns.slots) {
       if (held->recalled || held->passed) continue;
       const auto& slot = held->slot;
-      out.push_back({slot.id, slot.node, slot.lessee, RecallCause::reservation, owner.first, owner.second});
+      out.push_back(
+          {slot.id, slot.node, slot.lessee, RecallCause::reservation, owner.first, owner.second});
       books_.mark_recalled(slot.id, now);
     }
   }
@@ -103,7 +105,8 @@ bool GroupReservation::may_recall(const HeldSlot& held, const Groups::Row& row) 
 }
 
 bool GroupReservation::is_overdue(const HeldSlot& held) const {
-  return held.ending == Ending::refused || (held.recalled && now_ - held.recalled_at >= settings_.recall_again);
+  return held.ending == Ending::refused ||
+         (held.recalled && now_ - held.recalled_at >= settings_.recall_again);
 }
 
 std::optional<GroupReservation::Choice> GroupReservation::choose(
@@ -115,7 +118,8 @@ std::optional<GroupReservation::Choice> GroupReservation::choose(
   return choice_on(view, row);
 }
 
-void GroupReservation::take(const Groups::Row& row, Choice choice, const ReservationGate& withheld) {
+void GroupReservation::take(const Groups::Row& row, Choice choice,
+                            const ReservationGate& withheld) {
   mark_reserve.hit();
   for (const auto& [id, bundles] : choice) {
     Reservation reservation{reservation_key(row.spec), {}, row.spec.id, withheld};
@@ -137,8 +141,8 @@ void GroupReservation::take(const Groups::Row& row, Choice choice, const Reserva
   held_ = Held{row.spec.id, std::move(choice), now_, 0};
 }
 
-GroupReservation::Returns GroupReservation::returns_on(const Groups::Row& row, NodeId id,
-                                                       const std::vector<std::int32_t>& bundles) const {
+GroupReservation::Returns GroupReservation::returns_on(
+    const Groups::Row& row, NodeId id, const std::vector<std::int32_t>& bundles) const {
   std::vector<const HeldSlot*> victims;
   for (const auto slot : books_.slots_on(id)) {
     const auto* held = books_.find(slot);
@@ -153,7 +157,8 @@ GroupReservation::Returns GroupReservation::returns_on(const Groups::Row& row, N
   returns.slots = fewest_slots(trial, victims, [&](const InstanceLedger& ledger) {
     return fit_together(ledger, row, bundles);
   });
-  returns.overdue = std::ranges::any_of(returns.slots, [&](const auto* held) { return is_overdue(*held); });
+  returns.overdue =
+      std::ranges::any_of(returns.slots, [&](const auto* held) { return is_overdue(*held); });
   return returns;
 }
 

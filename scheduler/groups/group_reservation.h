@@ -17,8 +17,8 @@
 #include "base/time.h"
 #include "scheduler/groups/group_feasibility.h"
 #include "scheduler/groups/groups.h"
-#include "scheduler/queues/recall.h"
 #include "scheduler/ledger/slot_accounting.h"
+#include "scheduler/queues/recall.h"
 
 namespace mobula::internal::scheduler {
 
@@ -74,7 +74,7 @@ class GroupReservation {
   const ReclaimSettings& settings_;
   std::optional<Held> held_;
   Time tried_again_at_;  // time of the last attempt without success
-  Time now_;  // time of the running call
+  Time now_;             // time of the running call
 };
 
 }  // namespace mobula::internal::scheduler

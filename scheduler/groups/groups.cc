@@ -65,7 +65,8 @@ bool Groups::Row::complete() const {
 }
 
 Groups::Turn Groups::turn_of(const Row& row) {
-  return {-std::int64_t{row.job_priority}, !row.lost, -std::int64_t{row.spec.priority}, row.sequence};
+  return {-std::int64_t{row.job_priority}, !row.lost, -std::int64_t{row.spec.priority},
+          row.sequence};
 }
 
 Groups::Row Groups::make_row(const GroupSpec& spec) const {
@@ -144,7 +145,8 @@ void Groups::slot_gone(GroupId id, std::vector<GroupNews>& news) {
 
 std::set<std::int32_t> Groups::in_use(GroupId id) const {
   std::set<std::int32_t> bundles;
-  for (const auto slot : books_.slots_in(id)) bundles.insert(books_.find(slot)->slot.allocation.bundle);
+  for (const auto slot : books_.slots_in(id))
+    bundles.insert(books_.find(slot)->slot.allocation.bundle);
   return bundles;
 }
 
@@ -243,7 +245,8 @@ std::optional<Reason> Groups::over_quota(const Row& row, bool ever) const {
   if (books_.terms(row.spec.job).quota.empty()) return std::nullopt;
   ResourceSet wanted;
   for (std::size_t i = 0; i < row.sites.size(); ++i) {
-    if (ever || row.places[i].node.empty()) add_at_most(wanted, most_held_by(row.sites[i].ask.need));
+    if (ever || row.places[i].node.empty())
+      add_at_most(wanted, most_held_by(row.sites[i].ask.need));
   }
   return books_.over_quota(row.spec.job, wanted, ever);
 }
@@ -332,8 +335,7 @@ bool Groups::place(std::int32_t priority, std::vector<GroupNews>& news) {
   const Turn first_whole{level, true, std::numeric_limits<std::int64_t>::min(), 0};
   const Turn last{level, true, std::numeric_limits<std::int64_t>::max(), 0};
   const auto from = stopped_at > first_whole && stopped_at < last ? stopped_at : first_whole;
-  if (!go_along(first_lost, first_whole) || !go_along(from, last) ||
-      !go_along(first_whole, from)) {
+  if (!go_along(first_lost, first_whole) || !go_along(from, last) || !go_along(first_whole, from)) {
     return true;
   }
   last_tried_ = {};
@@ -358,7 +360,8 @@ const Groups::Row* Groups::first_waiting() const {
 
 bool Groups::is_waiting(GroupId id) const {
   const auto* row = rows_.find(id);
-  return row != nullptr && queue_.contains(turn_of(*row)) && !row->infeasible && !over_quota(*row, false);
+  return row != nullptr && queue_.contains(turn_of(*row)) && !row->infeasible &&
+         !over_quota(*row, false);
 }
 
 std::int64_t Groups::waiting_before(const Turn& turn) const {
@@ -421,25 +424,29 @@ Groups::Shortage Groups::shortage_of(const GroupSpec& spec) const {
     const auto& ask = row.sites[i].ask;
     const auto serves = [&](const auto& each) { return empty.can_ever(each.second, ask); };
     if (std::ranges::any_of(empty.nodes(), serves)) continue;
-    const auto text = fmt::format("no node can ever hold bundle {} ({})", i, text_of(spec.bundles[i]));
+    const auto text =
+        fmt::format("no node can ever hold bundle {} ({})", i, text_of(spec.bundles[i]));
     if (empty.nodes().empty()) return {text};
     const auto& [id, node] = *empty.nodes().begin();
     std::vector<NodeReason> reasons;
-    for (const auto& each : empty.nodes()) reasons.push_back({each.first, empty.why_not(each.second, ask)});
+    for (const auto& each : empty.nodes())
+      reasons.push_back({each.first, empty.why_not(each.second, ask)});
     return {fmt::format("{}; node {}: {}", text, id.brief(), to_string(reasons.front().reason)),
             missing_resource(reasons)};
   }
   switch (spec.strategy) {
     case GroupStrategy::strict_pack:
-      return {fmt::format("no single node can ever hold all {} bundles together, as STRICT_PACK asks",
-                          spec.bundles.size())};
+      return {
+          fmt::format("no single node can ever hold all {} bundles together, as STRICT_PACK asks",
+                      spec.bundles.size())};
     case GroupStrategy::strict_spread: {
       const auto able = std::ranges::count_if(empty.nodes(), [&](const auto& each) {
         return std::ranges::any_of(
             row.sites, [&](const auto& site) { return empty.can_ever(each.second, site.ask); });
       });
-      return {fmt::format("{} bundles need {} nodes, as STRICT_SPREAD asks, and only {} can hold any",
-                          spec.bundles.size(), spec.bundles.size(), able)};
+      return {
+          fmt::format("{} bundles need {} nodes, as STRICT_SPREAD asks, and only {} can hold any",
+                      spec.bundles.size(), spec.bundles.size(), able)};
     }
     default:
       return {fmt::format("the nodes present cannot hold all {} bundles together",
@@ -462,7 +469,8 @@ std::vector<std::int32_t> Groups::idle_bundles(const Row& row) const {
 std::vector<GroupId> Groups::donors_for(const Row& row) const {
   std::set<SlotId> released;
   const auto fits = [&] {
-    auto view = view_without(cluster_, books_, [&](const HeldSlot& held) { return released.contains(held.slot.id); });
+    auto view = view_without(cluster_, books_,
+                             [&](const HeldSlot& held) { return released.contains(held.slot.id); });
     return choice_on(view, row).has_value();
   };
   std::vector<GroupId> donors;
@@ -475,7 +483,8 @@ std::vector<GroupId> Groups::donors_for(const Row& row) const {
   if (donors.empty() || !fits()) return {};
   released.clear();
   for (std::size_t count = 0; count < donors.size(); ++count) {
-    for (const auto bundle : idle_bundles(rows_.at(donors[count]))) released.insert(slot_of(donors[count], bundle));
+    for (const auto bundle : idle_bundles(rows_.at(donors[count])))
+      released.insert(slot_of(donors[count], bundle));
     if (!fits()) continue;
     donors.resize(count + 1);
     break;
@@ -492,7 +501,8 @@ bool Groups::yield_bundles(Time now, std::vector<GroupNews>& news) {
   for (const auto& [turn, id] : queue_) {
     const Row& row = rows_.at(id);
     const Time due = row.waits_since + settings_.yield_delay;
-    if (due > now || (!changed && due <= before) || row.infeasible || over_quota(row, false)) continue;
+    if (due > now || (!changed && due <= before) || row.infeasible || over_quota(row, false))
+      continue;
     if (++tried > most_tried) break;
     const auto donors = donors_for(row);
     if (donors.empty()) continue;
@@ -503,8 +513,8 @@ bool Groups::yield_bundles(Time now, std::vector<GroupNews>& news) {
         books_.release(slot_of(donor, bundle));
         lose(giving, static_cast<std::size_t>(bundle), news);
       }
-      news.back().text = fmt::format("its idle bundles were released for placement group {}, which comes first",
-                                     id.brief());
+      news.back().text = fmt::format(
+          "its idle bundles were released for placement group {}, which comes first", id.brief());
     }
     return true;
   }
@@ -531,8 +541,10 @@ std::string Groups::why_waiting(GroupId id) const {
     ++missing;
     first = i;
   }
-  return fmt::format("{} of {} bundles wait{} for a node with free resources; the first is bundle {} ({})", missing,
-                     row->places.size(), missing == 1 ? "s" : "", first, text_of(row->spec.bundles[first]));
+  return fmt::format(
+      "{} of {} bundles wait{} for a node with free resources; the first is bundle {} ({})",
+      missing, row->places.size(), missing == 1 ? "s" : "", first,
+      text_of(row->spec.bundles[first]));
 }
 
 // Includes capacity that is reserved for others.

@@ -14,9 +14,9 @@
 #include <tuple>
 #include <vector>
 
+#include "base/model/group.h"
 #include "base/table.h"
 #include "base/time.h"
-#include "base/model/group.h"
 #include "scheduler/groups/group_placer.h"
 #include "scheduler/ledger/slot_accounting.h"
 
@@ -37,15 +37,15 @@ struct BundleReasons {
   std::vector<NodeReason> nodes;
 };
 struct GroupExplanation {
-  bool feasible = false;  // on the present nodes if they were empty
-  std::string shortage;  // one sentence, if not feasible
-  std::string missing{};  // resource that no node has for it; may be empty
+  bool feasible = false;                  // on the present nodes if they were empty
+  std::string shortage;                   // one sentence, if not feasible
+  std::string missing{};                  // resource that no node has for it; may be empty
   std::vector<std::int32_t> left_over{};  // bundles that need further nodes, if nodes are the cause
-  std::optional<Reason> held_back{};  // by the quota of its job
-  bool fits_now = false;  // all unplaced bundles would be placed
+  std::optional<Reason> held_back{};      // by the quota of its job
+  bool fits_now = false;                  // all unplaced bundles would be placed
   std::optional<std::vector<SlotId>> obstacle{};  // blockers, if it is feasible and does not fit
   std::set<NodeId> obstacle_nodes{};
-  std::set<NodeId> reserved{};  // nodes reserved for it
+  std::set<NodeId> reserved{};      // nodes reserved for it
   std::size_t slots_to_return = 0;  // recalled slots on these nodes
   std::vector<BundleReasons> bundles;
 };
@@ -69,11 +69,11 @@ class Groups {
     std::vector<BundleSite> sites;
     std::vector<BundlePlace> places;
     std::vector<bool> booked;  // by bundle; false while its node is still expected
-    Time waits_since;  // unplaced: start of the wait, set by the following plan
-    bool infeasible = false;  // result of the last attempt
-    bool lost = false;  // its bundles were placed before: missing ones have precedence
-    bool removing = false;  // its members are ending
-    bool forgotten = false;  // and the durable record is removed
+    Time waits_since;          // unplaced: start of the wait, set by the following plan
+    bool infeasible = false;   // result of the last attempt
+    bool lost = false;         // its bundles were placed before: missing ones have precedence
+    bool removing = false;     // its members are ending
+    bool forgotten = false;    // and the durable record is removed
     std::uint64_t examined_through = 0;  // nothing freed up to this stamp lets it be placed
     // version of the cluster at which it last fitted on empty nodes
     std::uint64_t checked_version = 0;

@@ -38,16 +38,18 @@ struct InstanceLayout {
   // The part of such a node that `share` holds, under the same indices.
   InstanceLayout(const InstanceLayout& node, const Allocation& share);
 
-  std::vector<Resource> resources;  // ordered by name, without accelerator types
-  std::size_t amounts = 0;  // number of amounts in a ledger
-  std::vector<std::string> types;  // types of the node or of one of its devices, in order
-  std::vector<std::string> node_types;  // types of the node as a whole
+  std::vector<Resource> resources;          // ordered by name, without accelerator types
+  std::size_t amounts = 0;                  // number of amounts in a ledger
+  std::vector<std::string> types;           // types of the node or of one of its devices, in order
+  std::vector<std::string> node_types;      // types of the node as a whole
   std::vector<std::string> resource_types;  // types that it lists as resources
-  std::vector<std::size_t> packed;  // indices of the resources that packing counts
+  std::vector<std::size_t> packed;          // indices of the resources that packing counts
   std::int32_t task_executors = 0, actor_executors = 0;
   bool has_devices = false;
   std::int32_t cpu = -1;  // its index in `resources`; -1: none
-  const Resource* of_cpu() const { return cpu < 0 ? nullptr : &resources[static_cast<std::size_t>(cpu)]; }
+  const Resource* of_cpu() const {
+    return cpu < 0 ? nullptr : &resources[static_cast<std::size_t>(cpu)];
+  }
   friend auto operator<=>(const InstanceLayout&, const InstanceLayout&) = default;
 
  private:

@@ -51,8 +51,7 @@ std::optional<InstanceLedger::Take> InstanceLedger::take_of(const Instance& has,
   if (total <= 0) return std::nullopt;
   if (want.amount > Quantity()) {
     if (want.amount > has.total) return std::nullopt;
-    return Take{want.amount,
-                booked > 0 ? booked : has.memory * want.amount.units() / total};
+    return Take{want.amount, booked > 0 ? booked : has.memory * want.amount.units() / total};
   }
   if (has.memory <= 0) return bytes ? std::nullopt : std::optional<Take>(Take{});
   const auto held = std::min(booked, has.memory);

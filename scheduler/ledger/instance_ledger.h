@@ -163,9 +163,9 @@ class InstanceLedger {
   void clear();
 
   SharedLayout has_;
-  std::vector<Left> left_;  // for each resource its total, then each instance
+  std::vector<Left> left_;            // for each resource its total, then each instance
   std::vector<Quantity> types_used_;  // by type
-  std::array<Places, 3> places_;  // by tenant
+  std::array<Places, 3> places_;      // by tenant
 };
 
 }  // namespace mobula::internal::scheduler

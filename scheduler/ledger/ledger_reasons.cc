@@ -12,14 +12,14 @@ Reason reason(ReasonCode code, std::string what, Quantity needed, Quantity avail
 }
 
 Reason absent_or_too_small(const std::string& what, Quantity needed, Quantity total) {
-  return reason(
-      total == Quantity() ? ReasonCode::resource_absent : ReasonCode::resource_too_small, what,
-      needed, total);
+  return reason(total == Quantity() ? ReasonCode::resource_absent : ReasonCode::resource_too_small,
+                what, needed, total);
 }
 
 // "GPU", or "GPU of type H100" if the type makes it scarce.
 std::string device_name(const Need& need, const Need::Amount& want) {
-  return need.types.empty() || !want.device ? want.name : want.name + " of type " + need.types.front();
+  return need.types.empty() || !want.device ? want.name
+                                            : want.name + " of type " + need.types.front();
 }
 
 }  // namespace
@@ -133,7 +133,11 @@ Reason InstanceLedger::busy_device(const Resource& of, const Need& need,
                                    const Need::Amount& want) const {
   const auto wanted = devices_wanted(want);
   if (!need.types.empty() && count(of, need, want, {.types = false}) >= wanted) {
-    return {ReasonCode::accelerator_type_busy, need.types.front(), want.amount, {}, parts_left(of, need, want)};
+    return {ReasonCode::accelerator_type_busy,
+            need.types.front(),
+            want.amount,
+            {},
+            parts_left(of, need, want)};
   }
   if (count(of, need, want, {.bytes = false}) >= wanted) {
     std::int64_t most_bytes = 0;
@@ -169,7 +173,8 @@ Reason InstanceLedger::busy_device(const Resource& of, const Need& need,
   return busy;
 }
 
-std::string InstanceLedger::parts_left(const Resource& of, const Need& need, const Need::Amount& want) const {
+std::string InstanceLedger::parts_left(const Resource& of, const Need& need,
+                                       const Need::Amount& want) const {
   constexpr std::size_t most_named = 16;
   std::size_t devices = 0;
   Quantity sum;
@@ -182,8 +187,8 @@ std::string InstanceLedger::parts_left(const Resource& of, const Need& need, con
   }
   if (devices == 0) return "free 0";
   if (devices > most_named) parts += ", …";
-  return "free " + sum.to_string() + " on " + std::to_string(devices) + (devices == 1 ? " device:" : " devices:") +
-         parts;
+  return "free " + sum.to_string() + " on " + std::to_string(devices) +
+         (devices == 1 ? " device:" : " devices:") + parts;
 }
 
 }  // namespace mobula::internal::scheduler

@@ -76,7 +76,8 @@ void Oversubscription::recall_in(const Place& place, Time now, std::vector<Recal
       candidates.push_back(held);
     }
   }
-  std::ranges::sort(candidates, [](const auto* a, const auto* b) { return a->sequence > b->sequence; });
+  std::ranges::sort(candidates,
+                    [](const auto* a, const auto* b) { return a->sequence > b->sequence; });
   for (const auto* held : candidates) {
     if (lacking <= Quantity()) return;
     const auto& slot = held->slot;

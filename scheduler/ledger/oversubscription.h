@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "scheduler/queues/recall.h"
 #include "scheduler/ledger/slot_accounting.h"
+#include "scheduler/queues/recall.h"
 
 namespace mobula::internal::scheduler {
 

@@ -15,7 +15,8 @@ void count(Sums& sums, const Slot& slot, int sign) {
   for (const auto& each : slot.allocation.resources) {
     if (each.name.starts_with(resource::accelerator_prefix)) continue;
     if (slot.lent && each.name == resource::cpu) continue;
-    for (const auto& share : each.shares) sums.add(each.name, sign > 0 ? share.amount : -share.amount);
+    for (const auto& share : each.shares)
+      sums.add(each.name, sign > 0 ? share.amount : -share.amount);
   }
 }
 
@@ -36,8 +37,8 @@ bool is_awaited(const Slot& slot, const Node& node) {
   return std::ranges::any_of(node.reservation->need.amounts, [&](const Need::Amount& wanted) {
     const bool lacks = wanted.device || node.ledger.in_instances(wanted.name) ||
                        node.ledger.available(wanted.name) < wanted.amount;
-    return lacks && std::ranges::find(slot.allocation.resources, wanted.name, &ResourceShare::name) !=
-                        slot.allocation.resources.end();
+    return lacks && std::ranges::find(slot.allocation.resources, wanted.name,
+                                      &ResourceShare::name) != slot.allocation.resources.end();
   });
 }
 
@@ -54,9 +55,7 @@ bool is_awaited(const Slot& slot, const SlotAccounting::Job& job) {
 
 }  // namespace
 
-HolderKey holder_of(const Slot& slot) {
-  return {slot.lessee, slot.actor, slot.job, slot.class_id};
-}
+HolderKey holder_of(const Slot& slot) { return {slot.lessee, slot.actor, slot.job, slot.class_id}; }
 
 ClassKey class_of(const HolderKey& key) {
   return {key.job, key.actor.empty() ? key.class_id : ClassId::derived(key.class_id, "actor", 0)};
@@ -87,7 +86,8 @@ void SlotAccounting::set_all_known(bool known) {
   for (auto& [id, job] : jobs_) share_changed(id, job, true);
 }
 
-std::optional<Reason> SlotAccounting::over_quota(JobId id, const ResourceSet& amounts, bool alone) const {
+std::optional<Reason> SlotAccounting::over_quota(JobId id, const ResourceSet& amounts,
+                                                 bool alone) const {
   const auto* job = jobs_.find(id);
   if (job == nullptr) return std::nullopt;
   for (const auto& [name, quota] : job->terms.quota) {
@@ -146,7 +146,8 @@ Holder& SlotAccounting::add(const Slot& slot, Time now, Holder* known) {
   ++holder.slots;
   auto& node = cluster_.nodes().at(slot.node);
   const auto sequence = ++sequence_;
-  slots_.insert(slot.id, {slot, sequence, now, false, Ending::unasked, {}, false, false, &holder, &node});
+  slots_.insert(slot.id,
+                {slot, sequence, now, false, Ending::unasked, {}, false, false, &holder, &node});
   node.slots.push_back(slot.id);
   auto& job = job_row(slot.job);
   count(job.held, slot, 1);
@@ -288,7 +289,8 @@ void SlotAccounting::rebook(Node& node) {
   cluster_.took(node);
 }
 
-std::int64_t SlotAccounting::share_of(const Job& job, const ResourceSet& extra, bool lasting) const {
+std::int64_t SlotAccounting::share_of(const Job& job, const ResourceSet& extra,
+                                      bool lasting) const {
   std::int64_t most = 0;
   const auto consider = [&](const std::string& name, Quantity amount) {
     if (lasting) amount -= job.returning.get(name);
@@ -321,7 +323,8 @@ std::int64_t SlotAccounting::lasting_share(JobId id, const ResourceSet& extra) c
   return job != nullptr ? share_of(*job, extra, true) : share_of({}, extra, true);
 }
 
-std::int64_t SlotAccounting::share_without(JobId id, const ResourceSet& taken, const Allocation& allocation) const {
+std::int64_t SlotAccounting::share_without(JobId id, const ResourceSet& taken,
+                                           const Allocation& allocation) const {
   const auto* job = jobs_.find(id);
   if (job == nullptr) return 0;
   std::int64_t most = 0;

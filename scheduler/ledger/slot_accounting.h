@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "base/id.h"
+#include "base/model/job_terms.h"
+#include "base/model/node_shape.h"
 #include "base/ordered_runs.h"
 #include "base/table.h"
 #include "base/time.h"
-#include "base/model/job_terms.h"
-#include "base/model/node_shape.h"
-#include "scheduler/ledger/amount_sums.h"
 #include "scheduler/cluster_view.h"
+#include "scheduler/ledger/amount_sums.h"
 
 namespace mobula::internal::scheduler {
 
@@ -30,9 +30,9 @@ struct Slot {
   JobId job;
   ClassId class_id;
   ProcessId lessee;  // empty for an actor slot
-  ActorId actor;  // empty for a task slot
+  ActorId actor;     // empty for a task slot
   Allocation allocation;
-  bool lent = false;  // blocked: CPU and executor place are released
+  bool lent = false;    // blocked: CPU and executor place are released
   bool spread = false;  // placed by the spread strategy
   // A bundle of a placement group: a slot without an executor, which contains other slots.
   GroupId bundle_of;
@@ -75,19 +75,19 @@ struct Holder {
 // Progress of ending the work in a slot.
 enum class Ending : std::uint8_t {
   unasked,
-  asked,  // its lessee was queried
+  asked,    // its lessee was queried
   allowed,  // the lessee permits it
-  told,  // the lessee was ordered to end it
+  told,     // the lessee was ordered to end it
   refused,  // the lessee does not permit it
 };
 
 struct HeldSlot {
   Slot slot;
   std::uint64_t sequence = 0;  // order of allocation
-  Time granted_at;  // in the distant past for a restored slot
+  Time granted_at;             // in the distant past for a restored slot
   bool recalled = false;
   Ending ending = Ending::unasked;
-  Time recalled_at;  // time of the latest recall or query
+  Time recalled_at;       // time of the latest recall or query
   bool resident = false;  // its executor is idle and holds results that it can store
   // it got reserved capacity that was open, and has not started: no recall yet
   bool passed = false;
@@ -108,15 +108,15 @@ class SlotAccounting {
   struct Job {
     JobTerms terms;
     std::uint64_t sequence = 0;
-    AmountSums held;  // resources of its slots, without released CPU
-    AmountSums returning;  // recalled part of `held`
+    AmountSums held;                                // resources of its slots, without released CPU
+    AmountSums returning;                           // recalled part of `held`
     OrderedRuns<std::uint64_t, SlotId> task_slots;  // by sequence
-    std::int64_t slots = 0;  // including actor slots
-    bool ended = false;  // removed when its last slot is released
-    bool share_changed = false;  // since the last take_changed_jobs()
-    std::int64_t share = 0;  // value for the totals of `share_version`
+    std::int64_t slots = 0;                         // including actor slots
+    bool ended = false;                             // removed when its last slot is released
+    bool share_changed = false;                     // since the last take_changed_jobs()
+    std::int64_t share = 0;                         // value for the totals of `share_version`
     std::uint64_t share_version = 0;
-    bool quota_freed = false;  // resources for which it may have other use were freed
+    bool quota_freed = false;     // resources for which it may have other use were freed
     std::int64_t lent_slots = 0;  // slots whose tasks are blocked
     std::optional<WithheldQuota> withheld;
   };
@@ -169,7 +169,8 @@ class SlotAccounting {
   // The share without recalled slots and with `extra` added.
   std::int64_t lasting_share(JobId id, const ResourceSet& extra = {}) const;
   // The share without `taken` and without the part of `allocation` in one slot.
-  std::int64_t share_without(JobId id, const ResourceSet& taken, const Allocation& allocation) const;
+  std::int64_t share_without(JobId id, const ResourceSet& taken,
+                             const Allocation& allocation) const;
 
   const HeldSlot* find(SlotId id) const { return slots_.find(id); }
   const Table<JobId, Job>& jobs() const { return jobs_; }

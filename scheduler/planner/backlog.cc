@@ -66,8 +66,8 @@ const NodeType* Backlog::best(const std::set<std::string>& closed) {
     if (!std::exchange(look.known, true)) look.filling = fill(*look.type, units_);
     if (!look.filling) continue;
     const auto made = score_of(look);
-    if (best != nullptr && (made < best_score ||
-                            (made == best_score && look.type->name < best->name))) {
+    if (best != nullptr &&
+        (made < best_score || (made == best_score && look.type->name < best->name))) {
       continue;
     }
     best = look.type;

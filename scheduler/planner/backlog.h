@@ -42,9 +42,9 @@ class Backlog {
   void forget(const Unit& unit);
   TypeScore score_of(const Look& look) const;
 
-  std::vector<Unit> units_;  // the largest first; served units have a count of 0
-  std::map<std::size_t, std::size_t> place_;  // index in units_, by number
-  std::int64_t waiting_ = 0;  // units with a count above 0
+  std::vector<Unit> units_;                     // the largest first; served units have a count of 0
+  std::map<std::size_t, std::size_t> place_;    // index in units_, by number
+  std::int64_t waiting_ = 0;                    // units with a count above 0
   std::map<std::string, std::int64_t> wanted_;  // number of units by resource
   std::int64_t want_devices_ = 0;
   std::vector<Look> looks_;

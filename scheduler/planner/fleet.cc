@@ -93,8 +93,8 @@ std::vector<Launch> Fleet::launches() const {
                           ? running * limits_.upscaling_milli / 1000
                           : std::numeric_limits<std::int64_t>::max() / 2;
     const auto at_once = std::max(limits_.launch_at_least, part);
-    const auto bound = std::max<std::int64_t>(0, at_once - count.launching -
-                                                     (row.count() - row.for_slots));
+    const auto bound =
+        std::max<std::int64_t>(0, at_once - count.launching - (row.count() - row.for_slots));
     row.later = std::max<std::int64_t>(0, row.for_slots - bound);
     row.for_slots -= row.later;
     all.push_back(std::move(row));

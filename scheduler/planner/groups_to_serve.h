@@ -35,7 +35,7 @@ class GroupServer {
 
   Fleet& fleet_;
   Rehearsal& stage_;
-  GroupId group_;  // group that is being served
+  GroupId group_;                 // group that is being served
   std::vector<NodeId> launched_;  // nodes launched for it
 };
 

@@ -21,7 +21,9 @@ using scheduler::Tenant;
 class Planning {
  public:
   Planning(const ClusterState& state, const std::vector<NodeType>& types, const Limits& limits)
-      : state_(state), limits_(limits), fleet_(state, types, limits),
+      : state_(state),
+        limits_(limits),
+        fleet_(state, types, limits),
         stage_(state.nodes, Rehearsal::Books::as_they_are) {
     if (!state.standing.empty()) idle_stage_.emplace(state.nodes, Rehearsal::Books::empty);
   }
@@ -76,9 +78,8 @@ class Planning {
   static std::vector<std::size_t> largest_first(const std::vector<WantedSlots>& wanted) {
     std::vector<std::pair<RequestShape, std::size_t>> asks;
     for (std::size_t i = 0; i < wanted.size(); ++i) asks.emplace_back(ask_of(wanted[i]), i);
-    std::ranges::stable_sort(asks, [](const auto& a, const auto& b) {
-      return larger(a.first, b.first);
-    });
+    std::ranges::stable_sort(asks,
+                             [](const auto& a, const auto& b) { return larger(a.first, b.first); });
     std::vector<std::size_t> order;
     for (const auto& [ask, which] : asks) order.push_back(which);
     return order;

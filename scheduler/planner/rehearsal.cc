@@ -50,7 +50,8 @@ void Rehearsal::restore(const ClusterNode& node) {
   if (node.actor_slots > 0 || !node.held.resources.empty()) book(node.held, true);
   for (std::int64_t i = 1; i < node.actor_slots; ++i) book({}, true);
   for (std::int64_t i = 0; i < node.task_slots; ++i) book({}, false);
-  for (std::int64_t i = 0; i < node.blocked_task_slots; ++i) scheduler_.release_cpu(book({}, false));
+  for (std::int64_t i = 0; i < node.blocked_task_slots; ++i)
+    scheduler_.release_cpu(book({}, false));
 }
 
 NodeId Rehearsal::add(const NodeShape& shape, std::uint64_t number) {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/id.h"
-#include "base/time.h"
 #include "base/model/group.h"
 #include "base/model/node_shape.h"
 #include "base/model/request.h"
+#include "base/time.h"
 #include "scheduler/queues/need.h"
 
 namespace mobula::internal::planner {
@@ -40,7 +40,7 @@ struct Limits {
 enum class NodePhase : std::uint8_t {
   running,
   launching,  // counts with its full capacity
-  leaving,  // drained or suspect: present, but nothing starts on it
+  leaving,    // drained or suspect: present, but nothing starts on it
 };
 
 struct ClusterNode {
@@ -105,9 +105,9 @@ struct Termination {
 
 // Work that the plan does not serve, and the reason.
 struct Unserved {
-  GroupId group;  // empty for other kinds
+  GroupId group;     // empty for other kinds
   ClassId class_id;  // empty together with `group`: a standing request
-  Request request;  // set for slots
+  Request request;   // set for slots
   std::int64_t count = 1;
   std::string why;
   // no number of nodes of any type, and no present node if it were empty, can serve it
@@ -118,7 +118,7 @@ struct Plan {
   std::vector<Launch> launch;  // by name of the type
   std::vector<Termination> terminate;
   std::vector<Unserved> infeasible;  // never served
-  std::vector<Unserved> waiting;  // delayed by a limit or by running work
+  std::vector<Unserved> waiting;     // delayed by a limit or by running work
 };
 
 }  // namespace mobula::internal::planner

@@ -7,8 +7,8 @@
 namespace mobula::internal::planner {
 namespace {
 
-using scheduler::RequestShape;
 using scheduler::InstanceLedger;
+using scheduler::RequestShape;
 
 constexpr std::int32_t most_task_slots = 1000;
 
@@ -48,9 +48,8 @@ bool larger(const RequestShape& a, const RequestShape& b) {
 }
 
 void sort_largest_first(std::vector<Unit>& units) {
-  std::ranges::stable_sort(units, [](const Unit& a, const Unit& b) {
-    return larger(a.asks.front(), b.asks.front());
-  });
+  std::ranges::stable_sort(
+      units, [](const Unit& a, const Unit& b) { return larger(a.asks.front(), b.asks.front()); });
 }
 
 bool take(InstanceLedger& ledger, const Labels& labels, const Unit& unit) {
@@ -96,7 +95,8 @@ std::set<std::string> resources_wanted(const Unit& unit) {
 }
 
 bool wants_devices(const Unit& unit) {
-  return std::ranges::any_of(unit.asks, [](const RequestShape& ask) { return ask.need.has_devices; });
+  return std::ranges::any_of(unit.asks,
+                             [](const RequestShape& ask) { return ask.need.has_devices; });
 }
 
 std::vector<std::string> scored_resources(const NodeType& type) {

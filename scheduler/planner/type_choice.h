@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "scheduler/planner/state.h"
 #include "scheduler/cluster_view.h"
+#include "scheduler/planner/state.h"
 
 namespace mobula::internal::planner {
 
@@ -56,7 +56,7 @@ std::optional<Filling> fill(const NodeType& type, const std::vector<Unit>& units
 // The value of one fresh node of a type for `units`; greater is better.
 struct TypeScore {
   bool devices_wanted = false;  // true if its devices are needed, or it has none
-  std::int64_t kinds = 0;  // number of its resources that are needed
+  std::int64_t kinds = 0;       // number of its resources that are needed
   Quantity least;
   Quantity mean;
   friend auto operator<=>(const TypeScore&, const TypeScore&) = default;

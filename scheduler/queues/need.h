@@ -19,8 +19,8 @@ enum class Tenant : std::uint8_t { task, actor, bundle };
 struct Need {
   struct Amount {
     std::string name;
-    Quantity amount;  // 0 for a device: the fraction that `bytes` are of its memory
-    bool device = false;  // an accelerator, which types restrict
+    Quantity amount;         // 0 for a device: the fraction that `bytes` are of its memory
+    bool device = false;     // an accelerator, which types restrict
     std::int64_t bytes = 0;  // device memory of each instance; 0: the share of `amount`
   };
 

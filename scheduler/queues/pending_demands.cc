@@ -20,14 +20,15 @@ PendingClass& PendingDemands::class_for(const HolderKey& key, const DemandClass&
     of.key = class_key;
     of.demand = demand_class;
     of.sequence = ++sequence_;
-    of.ask = &asks_.join(demand_class.request, start_identity(demand_class.program, demand_class.env), tenant,
-                         cut_off);
+    of.ask = &asks_.join(demand_class.request,
+                         start_identity(demand_class.program, demand_class.env), tenant, cut_off);
   }
   return of;
 }
 
 std::vector<NodeId> PendingDemands::cut_off(const Demand& demand) const {
-  return demand.preference == nullptr ? std::vector<NodeId>() : cluster_.cut_off(demand.preference->callers);
+  return demand.preference == nullptr ? std::vector<NodeId>()
+                                      : cluster_.cut_off(demand.preference->callers);
 }
 
 ClassKey PendingDemands::class_key(const HolderKey& key) const {
@@ -47,10 +48,12 @@ void PendingDemands::join_class(Demand& demand, const std::vector<NodeId>& cut_o
 
 void PendingDemands::links_changed(NodeId node) {
   for (auto& [key, demand] : demands_) {
-    if (demand.preference == nullptr || std::ranges::find(demand.preference->callers, node) == demand.preference->callers.end()) {
+    if (demand.preference == nullptr ||
+        std::ranges::find(demand.preference->callers, node) == demand.preference->callers.end()) {
       continue;
     }
-    if (auto callers = cut_off(demand); callers != demand.of->ask->ask.callers) join_class(demand, callers);
+    if (auto callers = cut_off(demand); callers != demand.of->ask->ask.callers)
+      join_class(demand, callers);
   }
 }
 
@@ -61,8 +64,8 @@ void PendingDemands::leave_class(PendingClass& of) {
   classes_.erase(ClassKey(of.key));
 }
 
-void PendingDemands::set(const HolderKey& key, const DemandClass& demand_class,
-                         std::int64_t wanted, Time oldest_waiting, const Preference& preference) {
+void PendingDemands::set(const HolderKey& key, const DemandClass& demand_class, std::int64_t wanted,
+                         Time oldest_waiting, const Preference& preference) {
   if (wanted <= 0) {
     erase(key);
     return;
@@ -76,7 +79,8 @@ void PendingDemands::set(const HolderKey& key, const DemandClass& demand_class,
     ++row.of->holders;
     row.rank.sequence = ++sequence_;
   }
-  const bool none = preference.locality.empty() && preference.home.empty() && preference.callers.empty();
+  const bool none =
+      preference.locality.empty() && preference.home.empty() && preference.callers.empty();
   row.preference = none ? nullptr : std::make_unique<const Preference>(preference);
   row.wanted = wanted;
   row.oldest_waiting = oldest_waiting;
@@ -315,7 +319,8 @@ const PendingClass* PendingDemands::quota_withheld_for(JobId id, const ResourceS
   const auto* first = lines_.first_for_quota(id);
   if (first == nullptr || now - first->rank.rank.since < after) return nullptr;
   const auto& job = books_.jobs().at(id);
-  if (job.withheld && job.withheld->owner == first->key && job.withheld->withheld.is_open()) return nullptr;
+  if (job.withheld && job.withheld->owner == first->key && job.withheld->withheld.is_open())
+    return nullptr;
   const bool rivals = std::ranges::any_of(job.terms.quota, [&](const auto& each) {
     return first->ask->most_held.get(each.first) > Quantity() && most.get(each.first) > Quantity();
   });

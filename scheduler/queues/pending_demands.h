@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "base/id.h"
+#include "base/model/request.h"
 #include "base/ordered_runs.h"
 #include "base/time.h"
-#include "base/model/request.h"
-#include "scheduler/queues/request_shapes.h"
-#include "scheduler/policy.h"
 #include "scheduler/ledger/slot_accounting.h"
+#include "scheduler/policy.h"
+#include "scheduler/queues/request_shapes.h"
 #include "scheduler/queues/wait_queues.h"
 
 namespace mobula::internal::scheduler {
@@ -27,15 +27,15 @@ namespace mobula::internal::scheduler {
 struct Demand {
   const HolderKey* key = nullptr;
   PendingClass* of = nullptr;
-  Holder* holder = nullptr;  // null: it has never held a slot
+  Holder* holder = nullptr;                      // null: it has never held a slot
   std::unique_ptr<const Preference> preference;  // null: none
-  std::int64_t wanted = 0;  // total number of slots, including held ones
+  std::int64_t wanted = 0;                       // total number of slots, including held ones
   Time oldest_waiting;
   Time last_served;  // time of its last grant or return
   Time recall_from;  // no recall for it before this time
   DemandRank rank;
-  bool reported = false;  // infeasibility was reported
-  bool waiting = false;  // in the tables of its class, under `rank`
+  bool reported = false;   // infeasibility was reported
+  bool waiting = false;    // in the tables of its class, under `rank`
   bool gave_back = false;  // it returned a slot that is not noted yet
 };
 
@@ -130,7 +130,8 @@ class PendingDemands {
   // The first class that waits for the quota of the job, if the rest of the quota must be reserved
   // for it. That requires a wait of at least `after`, no open reservation, and a limited resource
   // that both it and `most` use. Else null.
-  const PendingClass* quota_withheld_for(JobId job, const ResourceSet& most, Time now, Duration after) const;
+  const PendingClass* quota_withheld_for(JobId job, const ResourceSet& most, Time now,
+                                         Duration after) const;
   // Waiting demands that no present node can ever serve. Each is returned once until the nodes or
   // the demand change.
   std::vector<HolderKey> take_infeasible();
@@ -141,7 +142,8 @@ class PendingDemands {
   void links_changed(NodeId node);
 
  private:
-  PendingClass& class_for(const HolderKey& key, const DemandClass& demand_class, const std::vector<NodeId>& cut_off);
+  PendingClass& class_for(const HolderKey& key, const DemandClass& demand_class,
+                          const std::vector<NodeId>& cut_off);
   std::vector<NodeId> cut_off(const Demand& demand) const;
   void join_class(Demand& demand, const std::vector<NodeId>& cut_off);
   void refresh(Demand& demand);

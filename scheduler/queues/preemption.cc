@@ -62,7 +62,8 @@ void Preemptor::answered(SlotId slot) {
   if (at == questions_.end()) return;
   const auto waiter = at->second;
   questions_.erase(at);
-  if (std::ranges::any_of(questions_, [&](const auto& each) { return each.second == waiter; })) return;
+  if (std::ranges::any_of(questions_, [&](const auto& each) { return each.second == waiter; }))
+    return;
   asked_for_.erase(waiter);
   due_ = Time();
 }
@@ -78,9 +79,10 @@ std::vector<PendingClass*> Preemptor::waiting_longest() {
       return false;
     }
     pending_.heed_quota(of);
-    const bool in_turn = books_.terms(of.key.first).priority > lowest_ && of.ask->ask.group.empty() &&
-                         !of.is_parked();
-    if (in_turn && pending_.feasible(*of.ask) && !pending_.never_allowed(of)) waiting.push_back(&of);
+    const bool in_turn = books_.terms(of.key.first).priority > lowest_ &&
+                         of.ask->ask.group.empty() && !of.is_parked();
+    if (in_turn && pending_.feasible(*of.ask) && !pending_.never_allowed(of))
+      waiting.push_back(&of);
     return waiting.size() < settings_.demands_per_round;
   });
   std::ranges::stable_sort(waiting, std::greater<>(), [&](const PendingClass* of) {
@@ -95,7 +97,8 @@ const Groups::Row* Preemptor::group_due() {
   const auto from = group->waits_since + *settings_.after;
   const auto look_at = std::max(from, now_ + settings_.again);
   due_ = due_ ? std::min(*due_, look_at) : look_at;
-  const bool in_turn = now_ >= from && group->job_priority > lowest_ && !asked_for_.contains(waiter_of(*group));
+  const bool in_turn =
+      now_ >= from && group->job_priority > lowest_ && !asked_for_.contains(waiter_of(*group));
   return in_turn ? group : nullptr;
 }
 
@@ -120,7 +123,8 @@ void Preemptor::preempt_for(Demand& demand, Reclaimer& reclaimer, std::vector<Re
   }
 }
 
-void Preemptor::preempt_for(const Groups::Row& group, Reclaimer& reclaimer, std::vector<Recall>& out) {
+void Preemptor::preempt_for(const Groups::Row& group, Reclaimer& reclaimer,
+                            std::vector<Recall>& out) {
   asked_for_[waiter_of(group)] = now_;
   const auto& held = reclaimer.for_group().held();
   std::optional<Victims> room;
@@ -140,12 +144,13 @@ void Preemptor::end(const Victims& together, const HolderKey& for_whom, std::vec
   asked_for_[for_whom] = now_;
   if (together.size() > 1) mark_preempt_set.hit();
   const bool may = together.size() == 1 || std::ranges::all_of(together, [](const HeldSlot* held) {
-    return held->ending == Ending::allowed;
-  });
+                     return held->ending == Ending::allowed;
+                   });
   for (const auto* held : together) {
     const auto& slot = held->slot;
     if (!may && held->ending == Ending::allowed) continue;
-    out.push_back({slot.id, slot.node, slot.lessee, RecallCause::preemption, for_whom.job, for_whom.class_id, !may});
+    out.push_back({slot.id, slot.node, slot.lessee, RecallCause::preemption, for_whom.job,
+                   for_whom.class_id, !may});
     books_.mark_ending(slot.id, may ? Ending::told : Ending::asked, now_);
     if (may) {
       mark_preempt.hit();
@@ -173,7 +178,8 @@ bool Preemptor::comes_back(const HeldSlot& held) const {
 
 auto Preemptor::order() const {
   return [this](const HeldSlot* held) {
-    return std::pair(books_.terms(held->slot.job).priority, -static_cast<std::int64_t>(held->sequence));
+    return std::pair(books_.terms(held->slot.job).priority,
+                     -static_cast<std::int64_t>(held->sequence));
   };
 }
 
@@ -197,7 +203,8 @@ Preemptor::Victims Preemptor::victims_below(std::int32_t priority) const {
     }
   }
   const auto few = std::min(victims.size(), settings_.slots_per_demand);
-  std::ranges::partial_sort(victims, victims.begin() + static_cast<std::ptrdiff_t>(few), {}, order());
+  std::ranges::partial_sort(victims, victims.begin() + static_cast<std::ptrdiff_t>(few), {},
+                            order());
   victims.resize(few);
   return victims;
 }
@@ -209,7 +216,8 @@ InstanceLedger& Preemptor::trial_of(NodeId node) {
 }
 
 template <class Fits>
-std::optional<Preemptor::Victims> Preemptor::room_on(NodeId id, std::int32_t priority, InstanceLedger& trial,
+std::optional<Preemptor::Victims> Preemptor::room_on(NodeId id, std::int32_t priority,
+                                                     InstanceLedger& trial,
                                                      const Fits& fits) const {
   for (const auto slot : books_.slots_on(id)) {
     const auto& held = *books_.find(slot);
@@ -220,9 +228,11 @@ std::optional<Preemptor::Victims> Preemptor::room_on(NodeId id, std::int32_t pri
   return needed;
 }
 
-std::optional<Preemptor::Victims> Preemptor::capacity_for(const RequestShape& ask, NodeId id, std::int32_t priority) {
+std::optional<Preemptor::Victims> Preemptor::capacity_for(const RequestShape& ask, NodeId id,
+                                                          std::int32_t priority) {
   const auto* node = cluster_.nodes().find(id);
-  if (node == nullptr || node->state != NodeState::alive || !cluster_.can_ever(*node, ask)) return std::nullopt;
+  if (node == nullptr || node->state != NodeState::alive || !cluster_.can_ever(*node, ask))
+    return std::nullopt;
   if (cluster_.unreached_by(*node, ask) != nullptr) return std::nullopt;
   auto trial = trial_of(id);
   const auto fits = [&](const InstanceLedger& ledger) { return ledger.fits(ask.need); };
@@ -234,7 +244,8 @@ std::optional<Preemptor::Victims> Preemptor::capacity_for(const RequestShape& as
   return room;
 }
 
-std::optional<Preemptor::Victims> Preemptor::capacity_for(const Groups::Row& group, const BundleChoice& choice) {
+std::optional<Preemptor::Victims> Preemptor::capacity_for(const Groups::Row& group,
+                                                          const BundleChoice& choice) {
   Victims all;
   std::map<NodeId, InstanceLedger> trials;
   for (const auto& [id, bundles] : choice) {
@@ -246,7 +257,8 @@ std::optional<Preemptor::Victims> Preemptor::capacity_for(const Groups::Row& gro
     };
     const auto room = room_on(id, group.job_priority, trial, fits);
     if (!room) return std::nullopt;
-    for (const auto bundle : bundles) trial.book(group.sites[static_cast<std::size_t>(bundle)].ask.need);
+    for (const auto bundle : bundles)
+      trial.book(group.sites[static_cast<std::size_t>(bundle)].ask.need);
     all.insert(all.end(), room->begin(), room->end());
   }
   for (auto& [id, trial] : trials) trial_of(id) = std::move(trial);

@@ -15,9 +15,9 @@
 #include "base/id.h"
 #include "base/time.h"
 #include "scheduler/groups/groups.h"
+#include "scheduler/ledger/slot_accounting.h"
 #include "scheduler/queues/pending_demands.h"
 #include "scheduler/queues/reclaim.h"
-#include "scheduler/ledger/slot_accounting.h"
 
 namespace mobula::internal::scheduler {
 
@@ -38,8 +38,8 @@ struct PreemptionSettings {
 
 class Preemptor {
  public:
-  Preemptor(ClusterView& cluster, SlotAccounting& books, PendingDemands& pending, const Groups& groups,
-            const PreemptionSettings& settings)
+  Preemptor(ClusterView& cluster, SlotAccounting& books, PendingDemands& pending,
+            const Groups& groups, const PreemptionSettings& settings)
       : cluster_(cluster), books_(books), pending_(pending), groups_(groups), settings_(settings) {}
 
   // Runs after recalls. Costs nothing before it is due.
@@ -70,7 +70,8 @@ class Preemptor {
   // The fewest slots of the node that make `fits(trial)` true, in addition to those that return
   // anyway. Their resources are freed in `trial`. Empty if all are not enough.
   template <class Fits>
-  std::optional<Victims> room_on(NodeId node, std::int32_t priority, InstanceLedger& trial, const Fits& fits) const;
+  std::optional<Victims> room_on(NodeId node, std::int32_t priority, InstanceLedger& trial,
+                                 const Fits& fits) const;
   // On the one node that is reserved for it.
   std::optional<Victims> capacity_for(const RequestShape& ask, NodeId node, std::int32_t priority);
   // On all nodes that the group would use.
@@ -86,7 +87,7 @@ class Preemptor {
   PendingDemands& pending_;
   const Groups& groups_;
   const PreemptionSettings& settings_;
-  std::map<HolderKey, Time> asked_for_;  // recent queries by waiting holder
+  std::map<HolderKey, Time> asked_for_;    // recent queries by waiting holder
   std::map<SlotId, HolderKey> questions_;  // unanswered ones of them
   std::optional<Time> due_;
   // State of the running round: free capacity of the nodes, and chosen slots.

@@ -47,7 +47,7 @@ class Count {
 
 // Counts requests of jobs whose turn is before `turn`.
 QueuePosition place_before(const JobTurn& turn, JobId job, const LineRank* rank,
-                        const PendingDemands& pending) {
+                           const PendingDemands& pending) {
   QueuePosition place;
   Count count(pending);
   pending.lines().for_each([&](const WaitQueues::Line& line) {
@@ -66,7 +66,7 @@ QueuePosition place_before(const JobTurn& turn, JobId job, const LineRank* rank,
 }  // namespace
 
 QueuePosition place_of(const ClassKey& key, std::int32_t priority, const PendingDemands& pending,
-                    const Groups& groups, const SlotAccounting& books) {
+                       const Groups& groups, const SlotAccounting& books) {
   const JobId job = key.first;
   const auto* line = pending.lines().find(job);
   const auto* waiting = pending.waiting_class(key);
@@ -81,7 +81,7 @@ QueuePosition place_of(const ClassKey& key, std::int32_t priority, const Pending
 }
 
 QueuePosition place_of(const GroupSpec& spec, const PendingDemands& pending, const Groups& groups,
-                    const SlotAccounting& books) {
+                       const SlotAccounting& books) {
   // Groups precede other work of equal job priority.
   const JobTurn turn{-std::int64_t{books.terms(spec.job).priority},
                      std::numeric_limits<std::int64_t>::min(),

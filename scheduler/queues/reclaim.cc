@@ -25,7 +25,8 @@ std::string_view to_string(RecallCause cause) {
   switch (cause) {
     case RecallCause::fair_share: return "another demand waits for its share";
     case RecallCause::reservation: return "the node is reserved for an older demand";
-    case RecallCause::overdraft: return "a blocked task has gone on and needs the CPU that it had lent";
+    case RecallCause::overdraft:
+      return "a blocked task has gone on and needs the CPU that it had lent";
     case RecallCause::quota: return "another demand of the job waits for its quota";
     case RecallCause::preemption: return "work of a higher priority waits";
     case RecallCause::residence: return "another demand waits for the room of results";
@@ -51,7 +52,8 @@ bool Reclaimer::is_outranked(const Groups::Row& group) const {
 
 bool Reclaimer::is_outranked(JobId job, const Need& need) const {
   const auto wants_some = [&](const Need::Amount& each) {
-    return std::ranges::any_of(need.amounts, [&](const auto& held) { return held.name == each.name; });
+    return std::ranges::any_of(need.amounts,
+                               [&](const auto& held) { return held.name == each.name; });
   };
   const auto* group = groups_.first_waiting();
   if (group != nullptr && group->job_priority > books_.terms(job).priority) {
@@ -109,7 +111,8 @@ bool Reclaimer::may_take(const Search& search, const HeldSlot& victim,
   const auto& mine = *search.demand->key;
   const auto theirs = holder_of(slot);
   // A slot in a bundle frees capacity only in its bundle.
-  if (tenant_of(slot) != Tenant::task || !slot.allocation.group.empty() || theirs == mine) return false;
+  if (tenant_of(slot) != Tenant::task || !slot.allocation.group.empty() || theirs == mine)
+    return false;
   // A resident slot runs nothing, and its results are kept: shares and priorities protect only
   // running work.
   if (victim.resident) return true;
@@ -134,11 +137,10 @@ std::vector<Reclaimer::Victim> Reclaimer::victims_on(const Search& search, NodeI
     const auto* held = books_.find(id);
     const auto job = held->slot.job;
     if ((held->recalled && !search.patient) || !may_take(search, *held, {})) continue;
-    const bool overdue =
-        held->recalled && search.now - held->recalled_at >= settings_.recall_again;
+    const bool overdue = held->recalled && search.now - held->recalled_at >= settings_.recall_again;
     const auto outlook = held->ending == Ending::refused ? Outlook::refused
-                         : overdue     ? Outlook::overdue
-                                       : Outlook::good;
+                         : overdue                       ? Outlook::overdue
+                                                         : Outlook::good;
     const auto [share, added] = shares.try_emplace(job, 0);
     if (added) share->second = books_.lasting_share(job);
     victims.push_back({outlook, !held->recalled, !held->resident, books_.terms(job).priority,
@@ -211,8 +213,8 @@ void Reclaimer::recall(const Search& search, const Returns& returns, RecallCause
     const auto slot = books_.find(id)->slot;
     const auto why = books_.find(id)->resident ? RecallCause::residence : cause;
     books_.mark_recalled(id, search.now);
-    out.push_back({id, slot.node, slot.lessee, why, search.demand->key->job,
-                   search.demand->key->class_id});
+    out.push_back(
+        {id, slot.node, slot.lessee, why, search.demand->key->job, search.demand->key->class_id});
     mark_recall.hit();
   }
 }
@@ -321,7 +323,8 @@ void Reclaimer::look_again(Time now, const ReservationGate::Look& look) {
 void Reclaimer::look_at_withheld(NodeId id, Time now) {
   auto* node = cluster_.nodes().find(id);
   if (node == nullptr || !node->reservation) return;
-  const bool blocked = std::ranges::any_of(node->slots, [&](SlotId slot) { return books_.find(slot)->slot.lent; });
+  const bool blocked =
+      std::ranges::any_of(node->slots, [&](SlotId slot) { return books_.find(slot)->slot.lent; });
   const auto look = node->reservation->withheld.look(now, blocked, settings_.withholding);
   look_again(now, look);
   if (!look.opened) return;
@@ -381,7 +384,8 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
     if (is_outranked(row)) return;
     std::set<NodeId> kept_for_older;
     for (const auto& [key, node] : reserved_) {
-      if (pending_.waiting_class(key)->rank.rank.since < row.waits_since) kept_for_older.insert(node);
+      if (pending_.waiting_class(key)->rank.rank.since < row.waits_since)
+        kept_for_older.insert(node);
     }
     for_group_.reserve_for(row, kept_for_older, now, out);
     std::erase_if(reserved_, [&](const auto& each) {
@@ -401,7 +405,8 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
     }
     if (!std::exchange(knows_victims, true)) victims_ = jobs_by_share();
     auto& row = *of.ask;
-    if (!row.ask.group.empty() || !pending_.feasible(row) || pending_.never_allowed(of)) return true;
+    if (!row.ask.group.empty() || !pending_.feasible(row) || pending_.never_allowed(of))
+      return true;
     if (examined >= settings_.demands_per_round || nodes_left_ == 0) {
       goes_on_at_.emplace(since, of.sequence);
       wake_at(next_round);
@@ -410,7 +415,8 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
     auto& first = of.first();
     pending_.heed_quota(of);
     if (of.is_parked()) {
-      if (now - since >= settings_.reserve_after && pending_.lines().first_for_quota(of.key.first) == &of) {
+      if (now - since >= settings_.reserve_after &&
+          pending_.lines().first_for_quota(of.key.first) == &of) {
         look_at_withheld_quota(of, now);
       }
       if (now >= first.recall_from && pending_.lines().first_for_quota(of.key.first) == &of) {

@@ -16,9 +16,9 @@
 #include "base/id.h"
 #include "base/time.h"
 #include "scheduler/groups/group_reservation.h"
+#include "scheduler/ledger/slot_accounting.h"
 #include "scheduler/queues/pending_demands.h"
 #include "scheduler/queues/recall.h"
-#include "scheduler/ledger/slot_accounting.h"
 
 namespace mobula::internal::scheduler {
 
@@ -29,8 +29,8 @@ namespace mobula::internal::scheduler {
 
 class Reclaimer {
  public:
-  Reclaimer(ClusterView& cluster, SlotAccounting& books, PendingDemands& pending, const Groups& groups,
-            const ReclaimSettings& settings)
+  Reclaimer(ClusterView& cluster, SlotAccounting& books, PendingDemands& pending,
+            const Groups& groups, const ReclaimSettings& settings)
       : cluster_(cluster),
         books_(books),
         pending_(pending),
@@ -60,7 +60,7 @@ class Reclaimer {
  private:
   struct Returns {
     NodeId node;
-    std::size_t cost = 0;  // number of slots to wait for, including recalled ones
+    std::size_t cost = 0;        // number of slots to wait for, including recalled ones
     std::vector<SlotId> recall;  // slots to recall now
   };
   // Expected return of a slot: soon; recalled and overdue; refused by its lessee.
@@ -68,7 +68,7 @@ class Reclaimer {
   struct Victim {
     Outlook outlook = Outlook::good;
     bool fresh = false;  // not recalled yet
-    bool works = true;  // false: it only holds results
+    bool works = true;   // false: it only holds results
     std::int32_t priority = 0;
     std::int64_t minus_share = 0;
     std::uint64_t sequence = 0;
@@ -84,7 +84,7 @@ class Reclaimer {
     std::int32_t priority = 0;
     std::int64_t slots = 0;  // slots of the holder
     bool job_has_none = false;
-    ResourceSet promised;  // amounts including the slot that it searches
+    ResourceSet promised;    // amounts including the slot that it searches
     std::int64_t share = 0;  // share of the job including `promised`
   };
 
@@ -122,7 +122,7 @@ class Reclaimer {
   std::map<ClassKey, NodeId> reserved_;
   std::optional<Time> due_;
   std::uint64_t seen_version_ = 0;  // version of the cluster
-  std::size_t nodes_left_ = 0;  // nodes left to examine in this round
+  std::size_t nodes_left_ = 0;      // nodes left to examine in this round
   // position at which the last round stopped, by age
   std::optional<std::pair<Time, std::uint64_t>> goes_on_at_;
   std::vector<const SlotAccounting::Job*> victims_;  // jobs with slots, the largest share first

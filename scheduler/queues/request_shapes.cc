@@ -40,14 +40,18 @@ std::string text_of(const Request& request, ProgramId program, Tenant tenant) {
 
 }  // namespace
 
-AskRow& RequestShapes::join(const Request& request, ProgramId program, Tenant tenant, const std::vector<NodeId>& callers) {
+AskRow& RequestShapes::join(const Request& request, ProgramId program, Tenant tenant,
+                            const std::vector<NodeId>& callers) {
   auto text = text_of(request, program, tenant);
   for (const NodeId caller : callers) text += "|" + caller.hex();
   auto [number, added] = by_text_.try_emplace(text, last_number_ + 1);
   if (added) {
     ++last_number_;
-    AskRow row{.ask = RequestShape(request, program, tenant), .text = std::move(text), .number = last_number_,
-               .scarcest = {}, .most_held = {}};
+    AskRow row{.ask = RequestShape(request, program, tenant),
+               .text = std::move(text),
+               .number = last_number_,
+               .scarcest = {},
+               .most_held = {}};
     row.ask.callers = callers;
     row.scarcest = cluster_.scarcest_of(row.ask.need);
     row.resource = resource_number(row.scarcest.resource);

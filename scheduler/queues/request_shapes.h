@@ -18,7 +18,8 @@ namespace mobula::internal::scheduler {
 
 struct AskRow {
   RequestShape ask;
-  std::vector<RequestShape> choices{};  // shapes with one selector each, if there are several selectors
+  std::vector<RequestShape>
+      choices{};  // shapes with one selector each, if there are several selectors
   std::string text;
   std::uint64_t number = 0;
   Scarcest scarcest;
@@ -26,10 +27,10 @@ struct AskRow {
   std::size_t classes = 0;
   ResourceSet most_held;  // by one slot of this shape
   std::set<ClassKey> waiting{};
-  std::size_t in_lines = 0;  // number of those classes in queues that sweeps walk for it
+  std::size_t in_lines = 0;            // number of those classes in queues that sweeps walk for it
   std::uint64_t examined_through = 0;  // no node freed up to this stamp fits; 0: unknown
-  std::uint64_t examined_in = 0;  // last sweep that searched a bundle of its group
-  std::uint64_t checked_version = 0;  // version of the cluster at which `feasible` was computed
+  std::uint64_t examined_in = 0;       // last sweep that searched a bundle of its group
+  std::uint64_t checked_version = 0;   // version of the cluster at which `feasible` was computed
   bool feasible = false;
   NodeId feasible_on{};
 
@@ -42,7 +43,8 @@ class RequestShapes {
   explicit RequestShapes(const ClusterView& cluster) : cluster_(cluster) {}
 
   // Adds or removes a class with this shape. A row keeps its address while classes share it.
-  AskRow& join(const Request& request, ProgramId program, Tenant tenant, const std::vector<NodeId>& callers);
+  AskRow& join(const Request& request, ProgramId program, Tenant tenant,
+               const std::vector<NodeId>& callers);
   void leave(AskRow& row);
   void waits(AskRow& row, const ClassKey& key);
   void waits_no_more(AskRow& row, const ClassKey& key);

@@ -31,19 +31,19 @@ class ReservationGate {
   void passed(Time now);
 
   struct Look {
-    Time again;  // time of the next check
+    Time again;           // time of the next check
     bool opened = false;  // opened by this check
   };
   // `blocked`: some work on the reserved capacity is known to be blocked.
   Look look(Time now, bool blocked, const WithholdingSettings& settings);
 
  private:
-  std::optional<Time> begun_at_;  // first check
-  bool any_came_back_ = false;  // since the last check
+  std::optional<Time> begun_at_;   // first check
+  bool any_came_back_ = false;     // since the last check
   std::optional<Time> came_back_;  // earliest grant among returned passes
-  Time quiet_since_;  // time of the last return or closing
-  Duration stay_{};  // longest hold of a passed request that returned
-  int in_vain_ = 0;  // closings since the last return
+  Time quiet_since_;               // time of the last return or closing
+  Duration stay_{};                // longest hold of a passed request that returned
+  int in_vain_ = 0;                // closings since the last return
   bool open_ = false;
   std::optional<Time> passed_at_;  // first pass since it opened
 };

@@ -14,7 +14,8 @@ Lane Lane::of(const AskRow& row) {
 void Sweep::count(const Node& node, std::int64_t change) {
   for (auto& of : shares) {
     const auto share = node.ledger.largest_share(of.resource);
-    auto at = std::ranges::lower_bound(of.nodes, share, {}, &std::pair<Quantity, std::int64_t>::first);
+    auto at =
+        std::ranges::lower_bound(of.nodes, share, {}, &std::pair<Quantity, std::int64_t>::first);
     if (at == of.nodes.end() || at->first != share) at = of.nodes.insert(at, {share, 0});
     at->second += change;
     if (at->second == 0) of.nodes.erase(at);
@@ -22,7 +23,7 @@ void Sweep::count(const Node& node, std::int64_t change) {
 }
 
 WaitQueues::Bucket& WaitQueues::enter(JobId job, const Lane& lane, const LineRank& rank,
-                                          PendingClass& of) {
+                                      PendingClass& of) {
   auto& line = lines_.try_emplace(job, Line{.job = job}).first->second;
   const auto [at, added] = line.buckets.try_emplace(lane, Bucket{.line = &line});
   auto& bucket = at->second;
@@ -47,7 +48,8 @@ void WaitQueues::lane_added(Line& line, const Lane& lane) {
     return;
   }
   ++resources_[lane.resource][lane.amount];
-  const auto at = std::ranges::lower_bound(line.least, lane.resource, {}, &std::pair<std::uint32_t, Quantity>::first);
+  const auto at = std::ranges::lower_bound(line.least, lane.resource, {},
+                                           &std::pair<std::uint32_t, Quantity>::first);
   if (at == line.least.end() || at->first != lane.resource) {
     line.least.insert(at, {lane.resource, lane.amount});
   } else {
@@ -65,8 +67,10 @@ void WaitQueues::lane_removed(Line& line, const Lane& lane) {
   const auto count = amounts->second.find(lane.amount);
   if (--count->second == 0) amounts->second.erase(count);
   if (amounts->second.empty()) resources_.erase(amounts);
-  const auto least = std::ranges::find(line.least, lane.resource, &std::pair<std::uint32_t, Quantity>::first);
-  const auto first = line.buckets.lower_bound({.kind = Lane::Kind::amount, .resource = lane.resource});
+  const auto least =
+      std::ranges::find(line.least, lane.resource, &std::pair<std::uint32_t, Quantity>::first);
+  const auto first =
+      line.buckets.lower_bound({.kind = Lane::Kind::amount, .resource = lane.resource});
   const bool left = first != line.buckets.end() && first->first.kind == Lane::Kind::amount &&
                     first->first.resource == lane.resource;
   if (left) {
@@ -124,7 +128,8 @@ void WaitQueues::served(JobId job, Time now) {
 
 void WaitQueues::update_turn(Line& line, Time since) {
   const auto& job = books_.job_row(line.job);
-  const JobTurn turn{-std::int64_t{job.terms.priority}, books_.share(line.job), since, job.sequence};
+  const JobTurn turn{-std::int64_t{job.terms.priority}, books_.share(line.job), since,
+                     job.sequence};
   const bool waits = line.classes > 0;
   if (line.in_turn && waits && turn == line.turn) return;
   ++turn_changes_;

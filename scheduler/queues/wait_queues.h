@@ -18,11 +18,11 @@
 #include <vector>
 
 #include "base/id.h"
+#include "base/model/job_terms.h"
 #include "base/ordered_runs.h"
 #include "base/time.h"
-#include "scheduler/queues/request_shapes.h"
-#include "base/model/job_terms.h"
 #include "scheduler/ledger/slot_accounting.h"
+#include "scheduler/queues/request_shapes.h"
 
 namespace mobula::internal::scheduler {
 
@@ -47,10 +47,10 @@ struct LineRank {
 struct Lane {
   enum class Kind : std::uint8_t {
     unknown,  // none: the fit of its classes is unknown
-    amount,  // an amount of its scarcest resource on one node
-    node,  // capacity on that node
-    group,  // capacity in that placement group
-    quota,  // resources that its job holds
+    amount,   // an amount of its scarcest resource on one node
+    node,     // capacity on that node
+    group,    // capacity in that placement group
+    quota,    // resources that its job holds
   };
   Kind kind = Kind::unknown;
   std::uint32_t resource = 0;  // number in RequestShapes
@@ -71,7 +71,7 @@ struct Sweep {
     std::vector<std::pair<Quantity, std::int64_t>> nodes{};  // ascending amounts
   };
   std::uint64_t number = 0;
-  std::uint64_t from = 0;  // nodes freed after this stamp
+  std::uint64_t from = 0;     // nodes freed after this stamp
   std::uint64_t through = 0;  // nodes freed up to this stamp will have been offered
   std::set<GroupId> groups{};
   std::vector<NodeId> nodes{};

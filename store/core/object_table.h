@@ -148,7 +148,9 @@ class ObjectTable {
   // again.
   void slab_failed(SlabId slab, const Failure& cause);
   // See SlabSpace.
-  std::vector<RetiredSlab> retire_rested(std::uint64_t floor_bytes) { return space_.retire_rested(floor_bytes); }
+  std::vector<RetiredSlab> retire_rested(std::uint64_t floor_bytes) {
+    return space_.retire_rested(floor_bytes);
+  }
   // The writer of a retired slab has unmapped it. Returns false if it was not retired.
   bool slab_gone(SlabId slab) { return space_.slab_gone(slab); }
 

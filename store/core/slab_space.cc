@@ -48,8 +48,8 @@ std::optional<Place> SlabSpace::place_in_existing(const Owners& owner, std::uint
   const std::uint64_t kept = kept_from(owner, size_bytes);
   const auto take = [&](SlabId id, Slab& slab) -> std::optional<Place> {
     if (slab.retiring || slab.closing) return std::nullopt;
-    const bool of_what_is_kept = kept > 0 && slab.extents.empty() &&
-                                 available_bytes() < slab.extents.size_bytes() + kept;
+    const bool of_what_is_kept =
+        kept > 0 && slab.extents.empty() && available_bytes() < slab.extents.size_bytes() + kept;
     if (of_what_is_kept) return std::nullopt;
     const auto offset = slab.extents.allocate(size_bytes);
     if (!offset) return std::nullopt;
@@ -86,7 +86,8 @@ std::optional<std::uint64_t> SlabSpace::new_slab_bytes(const Owners& owner,
 
 std::uint64_t SlabSpace::kept_from(const Owners& owner, std::uint64_t minimum) const {
   if (owner.first == options_.incarnation) return 0;
-  return std::min(kept_bytes_, options_.capacity_bytes - std::min(options_.capacity_bytes, minimum));
+  return std::min(kept_bytes_,
+                  options_.capacity_bytes - std::min(options_.capacity_bytes, minimum));
 }
 
 std::optional<std::vector<RetiredSlab>> SlabSpace::make_room(std::uint64_t needed) {
@@ -149,7 +150,8 @@ void SlabSpace::count_idle(Slab& slab) {
   if (!idle) slab.rested = false;
   if (idle == slab.idle) return;
   slab.idle = idle;
-  idle_bytes_ = idle ? idle_bytes_ + slab.extents.size_bytes() : idle_bytes_ - slab.extents.size_bytes();
+  idle_bytes_ =
+      idle ? idle_bytes_ + slab.extents.size_bytes() : idle_bytes_ - slab.extents.size_bytes();
 }
 
 std::vector<RetiredSlab> SlabSpace::retire_rested(std::uint64_t floor_bytes) {
@@ -158,7 +160,8 @@ std::vector<RetiredSlab> SlabSpace::retire_rested(std::uint64_t floor_bytes) {
     if (slab.rested) rested.emplace_back(slab.extents.size_bytes(), id);
     slab.rested = slab.idle;
   }
-  std::ranges::stable_sort(rested, std::ranges::greater(), &std::pair<std::uint64_t, SlabId>::first);
+  std::ranges::stable_sort(rested, std::ranges::greater(),
+                           &std::pair<std::uint64_t, SlabId>::first);
   std::vector<RetiredSlab> retired;
   for (const auto& [size_bytes, id] : rested) {
     if (idle_bytes_ <= floor_bytes) break;

@@ -48,7 +48,8 @@ struct Hello {
     bytes[28] = static_cast<std::byte>(channel);
     bytes[29] = static_cast<std::byte>(plain);
     std::memcpy(bytes.data() + 32, salt.data(), 32);
-    const SealKey proof = derive_key(key, std::span(bytes).first(open_size), "mobula collective hello");
+    const SealKey proof =
+        derive_key(key, std::span(bytes).first(open_size), "mobula collective hello");
     std::memcpy(bytes.data() + open_size, proof.data(), 32);
     return bytes;
   }
@@ -77,7 +78,8 @@ std::array<std::byte, 64> both_salts(const SealSalt& client, const SealSalt& ser
   return both;
 }
 
-std::array<std::byte, welcome_size> welcome_of(const SealKey& key, const SealSalt& client, const SealSalt& server) {
+std::array<std::byte, welcome_size> welcome_of(const SealKey& key, const SealSalt& client,
+                                               const SealSalt& server) {
   std::array<std::byte, welcome_size> bytes{};
   std::memcpy(bytes.data(), server.data(), 32);
   const SealKey proof = derive_key(key, both_salts(client, server), "mobula collective welcome");
@@ -91,7 +93,8 @@ bool equal(std::span<const std::byte> a, std::span<const std::byte> b) {
   return differs == std::byte{0};
 }
 
-WireKeys keys_of(const SealKey& key, const SealSalt& client, const SealSalt& server, bool as_client) {
+WireKeys keys_of(const SealKey& key, const SealSalt& client, const SealSalt& server,
+                 bool as_client) {
   const auto salts = both_salts(client, server);
   const SealKey to_server = derive_key(key, salts, "mobula collective from client");
   const SealKey to_client = derive_key(key, salts, "mobula collective from server");
@@ -144,7 +147,8 @@ Result<void> receive_all(const Fd& socket, std::span<std::byte> room, Time deadl
     } else if (count < 0 && is_for_later(errno)) {
       if (auto ready = wait_for(socket, POLLIN, deadline); !ready) return ready;
     } else {
-      return failure(ErrorCode::unavailable, "it does not let this member in: its group is gone, or another one");
+      return failure(ErrorCode::unavailable,
+                     "it does not let this member in: its group is gone, or another one");
     }
   }
   return {};
@@ -169,7 +173,8 @@ struct Acceptor::PendingPeer {
 };
 
 std::string Membership::member(std::uint32_t which) const {
-  return which < actors.size() ? fmt::format("rank {} (actor {})", which, actors[which]) : fmt::format("rank {}", which);
+  return which < actors.size() ? fmt::format("rank {} (actor {})", which, actors[which])
+                               : fmt::format("rank {}", which);
 }
 
 Acceptor::Acceptor(DoorOptions options, std::unique_ptr<LoopThread> thread)
@@ -190,11 +195,13 @@ Result<void> Acceptor::listen() {
   timer_ = std::make_unique<Timer>(thread_->loop(), [this] { look(); });
   meeting_.fabric = options_.fabric;
   if (!options_.socket.empty()) {
-    auto local = LocalListener::open(thread_->loop(), options_.socket, [this](Fd socket) { admit(std::move(socket), true); });
+    auto local = LocalListener::open(thread_->loop(), options_.socket,
+                                     [this](Fd socket) { admit(std::move(socket), true); });
     if (!local) return local.error();
     local_ = std::move(*local);
     meeting_.local = options_.socket;
-    meeting_.machine = exchange::host_identity() + (options_.own_host ? options_.own_host() : std::string());
+    meeting_.machine =
+        exchange::host_identity() + (options_.own_host ? options_.own_host() : std::string());
   }
   auto listener = listen_at(options_.host_bind.empty() ? "127.0.0.1:0" : options_.host_bind);
   if (!listener) return listener.error();
@@ -239,7 +246,8 @@ void Acceptor::close(const GroupId& group) {
     expected_.erase(group);
   }
   // No peer is passed to the group after this returns.
-  (void)thread_->run([&] { std::erase_if(halves_, [&](const auto& each) { return each.first.first == group; }); });
+  (void)thread_->run(
+      [&] { std::erase_if(halves_, [&](const auto& each) { return each.first.first == group; }); });
 }
 
 // ---- accept -------------------------------------------------------------------------------------
@@ -251,7 +259,8 @@ void Acceptor::admit(Fd socket, bool local) {
   guest->socket = std::move(socket);
   guest->local = local;
   guest->since = monotonic_now();
-  auto watch = thread_->loop().watch(guest->socket.get(), Interest::read, [this, id](Readiness) { heard(id); });
+  auto watch = thread_->loop().watch(guest->socket.get(), Interest::read,
+                                     [this, id](Readiness) { heard(id); });
   if (!watch) return;
   guest->watch = std::move(*watch);
   guests_.emplace(id, std::move(guest));
@@ -262,7 +271,8 @@ void Acceptor::heard(std::uint64_t id) {
   const auto at = guests_.find(id);
   if (at == guests_.end()) return;
   PendingPeer& guest = *at->second;
-  const auto some = receive_some(guest.socket.get(), std::span(guest.bytes).subspan(guest.filled), guest.fds, 4);
+  const auto some =
+      receive_some(guest.socket.get(), std::span(guest.bytes).subspan(guest.filled), guest.fds, 4);
   if (!some || some->end) {
     guests_.erase(at);
     return;
@@ -316,8 +326,9 @@ void Acceptor::greet(PendingPeer& guest) {
     return sent && *sent == welcome.size();
   };
   const bool plain = hello->plain;
-  HalfOpen half{std::move(guest.socket), plain ? WireKeys{} : keys_of(group->key, hello->salt, salt, false),
-            hello->channel == Channel::wire, monotonic_now()};
+  HalfOpen half{std::move(guest.socket),
+                plain ? WireKeys{} : keys_of(group->key, hello->salt, salt, false),
+                hello->channel == Channel::wire, monotonic_now()};
   const HalfKey key{hello->group, hello->from};
   const auto other = halves_.find(key);
   if (other == halves_.end() || other->second.is_wire == half.is_wire) {
@@ -345,7 +356,8 @@ void Acceptor::look() {
   const Time limit = monotonic_now() - options_.greeting_timeout;
   std::erase_if(guests_, [&](const auto& each) { return each.second->since <= limit; });
   std::erase_if(halves_, [&](const auto& each) { return each.second.since <= limit; });
-  if (!guests_.empty() || !halves_.empty()) timer_->arm(monotonic_now() + options_.greeting_timeout / 4);
+  if (!guests_.empty() || !halves_.empty())
+    timer_->arm(monotonic_now() + options_.greeting_timeout / 4);
 }
 
 // ---- connect ------------------------------------------------------------------------------------
@@ -358,8 +370,8 @@ struct Greeted {
   std::vector<Fd> fds;
 };
 
-Result<Greeted> greet(Fd socket, const Membership& group, std::uint32_t rank, Channel channel, std::span<const Fd> fds,
-                      Time deadline) {
+Result<Greeted> greet(Fd socket, const Membership& group, std::uint32_t rank, Channel channel,
+                      std::span<const Fd> fds, Time deadline) {
   const bool plain = channel != Channel::shared && trusted(group, rank);
   const Hello hello{group.id, group.rank, rank, channel, plain, random_secret()};
   const auto bytes = hello.encode(group.key);
@@ -378,10 +390,12 @@ Result<Greeted> greet(Fd socket, const Membership& group, std::uint32_t rank, Ch
     std::size_t filled = 0;
     while (filled < welcome.size()) {
       if (auto ready = wait_for(socket, POLLIN, deadline); !ready) return ready.error();
-      const auto some = receive_some(socket.get(), std::span(welcome).subspan(filled), greeted.fds, 4);
+      const auto some =
+          receive_some(socket.get(), std::span(welcome).subspan(filled), greeted.fds, 4);
       if (!some) return some.error();
       if (some->end) {
-        return failure(ErrorCode::unavailable, "it does not let this member in: its group is gone, or another one");
+        return failure(ErrorCode::unavailable,
+                       "it does not let this member in: its group is gone, or another one");
       }
       filled += some->count;
     }
@@ -391,7 +405,8 @@ Result<Greeted> greet(Fd socket, const Membership& group, std::uint32_t rank, Ch
   if (!equal(welcome, welcome_of(group.key, hello.salt, salt))) {
     return failure(ErrorCode::permission_denied, "who answers there does not belong to the group");
   }
-  if (channel != Channel::shared && !plain) greeted.keys = keys_of(group.key, hello.salt, salt, true);
+  if (channel != Channel::shared && !plain)
+    greeted.keys = keys_of(group.key, hello.salt, salt, true);
   greeted.socket = std::move(socket);
   return greeted;
 }
@@ -415,7 +430,8 @@ Result<Link> connect_near(const Membership& group, std::uint32_t rank, int wakes
     fds.push_back(std::move(copy));
     auto greeted = greet(std::move(*socket), group, rank, Channel::shared, fds, deadline);
     if (!greeted) return greeted.error();
-    if (greeted->fds.size() != 1) return failure(ErrorCode::corrupt, "it has not said how it is woken");
+    if (greeted->fds.size() != 1)
+      return failure(ErrorCode::corrupt, "it has not said how it is woken");
     Link link;
     link.words = std::make_unique<ControlChannel>(std::move(greeted->socket), WireKeys{});
     link.wire = std::make_unique<ShmStream>(std::move(*memory), true, std::move(greeted->fds[0]));
@@ -424,7 +440,8 @@ Result<Link> connect_near(const Membership& group, std::uint32_t rank, int wakes
   }
 }
 
-Result<Greeted> connect_far(const Membership& group, std::uint32_t rank, Channel channel, Time deadline) {
+Result<Greeted> connect_far(const Membership& group, std::uint32_t rank, Channel channel,
+                            Time deadline) {
   const auto address = Address::parse(group.meetings[rank].address);
   if (!address) return address.error();
   const auto numeric = address->resolve();
@@ -441,13 +458,15 @@ Result<Greeted> connect_far(const Membership& group, std::uint32_t rank, Channel
 
 }  // namespace
 
-Result<Link> Acceptor::connect(const Membership& group, std::uint32_t rank, int wakes, Time deadline) const {
+Result<Link> Acceptor::connect(const Membership& group, std::uint32_t rank, int wakes,
+                               Time deadline) const {
   const MemberEndpoint& there = group.meetings[rank];
-  const bool near = !there.local.empty() && !there.machine.empty() && there.machine == meeting_.machine &&
-                    !meeting_.local.empty();
+  const bool near = !there.local.empty() && !there.machine.empty() &&
+                    there.machine == meeting_.machine && !meeting_.local.empty();
   if (near && group.reach != Reach::tcp) return connect_near(group, rank, wakes, deadline);
   if (group.reach == Reach::shm) {
-    return failure(ErrorCode::invalid_argument, "they share no memory: they are on different machines");
+    return failure(ErrorCode::invalid_argument,
+                   "they share no memory: they are on different machines");
   }
   auto words = connect_far(group, rank, Channel::words, deadline);
   if (!words) return words.error();

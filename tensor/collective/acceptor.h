@@ -14,9 +14,9 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "tensor/collective/membership.h"
 #include "tensor/collective/byte_stream.h"
 #include "tensor/collective/control_channel.h"
+#include "tensor/collective/membership.h"
 #include "transport/local/local_listener.h"
 #include "transport/loop/loop_thread.h"
 
@@ -33,7 +33,7 @@ struct Link {
 struct DoorOptions {
   std::string socket = {};     // path for processes of this machine; empty: none
   std::string host_bind = {};  // HOST:0, listen address for other machines; empty: loopback
-  std::string fabric{};  // trusted network of the node; empty: none
+  std::string fabric{};        // trusted network of the node; empty: none
   // Not empty: this process counts as on another machine than processes with another value. Called
   // when the first group is joined.
   std::function<std::string()> own_host = nullptr;

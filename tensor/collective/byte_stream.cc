@@ -20,8 +20,9 @@ constexpr std::size_t worth_waking = ring_bytes / 4;
 
 Failure peer_gone(int error_number) {
   return failure(ErrorCode::unavailable,
-                 error_number == 0 ? std::string("the connection has ended")
-                                   : std::string("the connection has broken: ") + std::strerror(error_number));
+                 error_number == 0
+                     ? std::string("the connection has ended")
+                     : std::string("the connection has broken: ") + std::strerror(error_number));
 }
 
 std::uint32_t read_length(const std::byte* from) {
@@ -58,7 +59,9 @@ ShmStream::ShmStream(SharedMemory memory, bool first, Fd wakes_peer)
 // The counter is written before this call, and the sleeper sets its flag before it reads the
 // counter. Both use sequentially consistent order, so no wake-up is lost.
 void ShmStream::wake(std::atomic<std::uint32_t>& sleeps) {
-  if (sleeps.load(std::memory_order_seq_cst) == 0 || sleeps.exchange(0, std::memory_order_seq_cst) == 0) return;
+  if (sleeps.load(std::memory_order_seq_cst) == 0 ||
+      sleeps.exchange(0, std::memory_order_seq_cst) == 0)
+    return;
   const std::uint64_t one = 1;
   while (::write(wakes_peer_.get(), &one, sizeof one) < 0 && errno == EINTR) {
   }
@@ -122,7 +125,8 @@ TcpStream::TcpStream(Fd socket, const WireKeys& keys) : socket_(std::move(socket
 
 Result<void> TcpStream::flush() {
   while (sent_ < sealed_.size()) {
-    const auto count = ::send(socket_.get(), sealed_.data() + sent_, sealed_.size() - sent_, MSG_NOSIGNAL);
+    const auto count =
+        ::send(socket_.get(), sealed_.data() + sent_, sealed_.size() - sent_, MSG_NOSIGNAL);
     if (count < 0 && is_for_later(errno)) return {};
     if (count < 0) return peer_gone(errno);
     sent_ += static_cast<std::size_t>(count);
@@ -186,20 +190,25 @@ Result<std::size_t> TcpStream::receive(std::span<std::byte> room) {
   const std::size_t plain = arrived_ - frame_header - seal_tag_size;
   arrived_ = 0;
   if (plain <= room.size()) {
-    if (auto opened = opener_->open(frame.first(frame_header), frame.subspan(frame_header), room.first(plain)); !opened) {
+    if (auto opened = opener_->open(frame.first(frame_header), frame.subspan(frame_header),
+                                    room.first(plain));
+        !opened) {
       return opened.error();
     }
     return plain;
   }
   opened_.resize(plain);
   taken_ = 0;
-  if (auto opened = opener_->open(frame.first(frame_header), frame.subspan(frame_header), opened_); !opened) {
+  if (auto opened = opener_->open(frame.first(frame_header), frame.subspan(frame_header), opened_);
+      !opened) {
     return opened.error();
   }
   return receive(room);
 }
 
-bool TcpStream::prepare_sleep(bool, bool to_receive) { return to_receive && taken_ < opened_.size(); }
+bool TcpStream::prepare_sleep(bool, bool to_receive) {
+  return to_receive && taken_ < opened_.size();
+}
 
 short TcpStream::events(bool to_send, bool to_receive) const {
   return static_cast<short>((to_send || !flushed() ? POLLOUT : 0) | (to_receive ? POLLIN : 0));

@@ -19,8 +19,8 @@ constexpr std::uint64_t window = 8;  // messages in transit to one member
 constexpr Duration carrier_turn = 50ms;
 
 // Type of a message, its first byte. The values are part of the wire format: append only.
-constexpr std::byte kind_hello{1};    // group (16 bytes), from (4), to (4), proof (32)
-constexpr std::byte kind_welcome{2};  // same layout
+constexpr std::byte kind_hello{1};     // group (16 bytes), from (4), to (4), proof (32)
+constexpr std::byte kind_welcome{2};   // same layout
 constexpr std::byte kind_elements{3};  // number (8 bytes), payload
 constexpr std::byte kind_credit{4};    // permits one more message
 constexpr std::size_t greeting_bytes = 1 + 16 + 8;
@@ -31,7 +31,8 @@ void put_number(std::vector<std::byte>& to, std::uint64_t number, unsigned bytes
 
 std::uint64_t number_at(std::span<const std::byte> from, std::size_t at, unsigned bytes) {
   std::uint64_t number = 0;
-  for (unsigned i = 0; i < bytes; ++i) number |= static_cast<std::uint64_t>(from[at + i]) << (8 * i);
+  for (unsigned i = 0; i < bytes; ++i)
+    number |= static_cast<std::uint64_t>(from[at + i]) << (8 * i);
   return number;
 }
 
@@ -39,7 +40,8 @@ std::uint64_t number_at(std::span<const std::byte> from, std::size_t at, unsigne
 
 class Carrier::OneWire final : public ByteStream {
  public:
-  OneWire(std::shared_ptr<Carrier> of, std::uint32_t rank) : of_(std::move(of)), side_(of_->sides_[rank]) {}
+  OneWire(std::shared_ptr<Carrier> of, std::uint32_t rank)
+      : of_(std::move(of)), side_(of_->sides_[rank]) {}
 
   Result<std::size_t> send(std::span<const std::byte> bytes) override {
     std::size_t taken = 0;
@@ -52,7 +54,8 @@ class Carrier::OneWire final : public ByteStream {
       message.reserve(9 + taken);
       message.push_back(kind_elements);
       put_number(message, side_.sent++, 8);
-      message.insert(message.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(taken));
+      message.insert(message.end(), bytes.begin(),
+                     bytes.begin() + static_cast<std::ptrdiff_t>(taken));
     }
     of_->post();
     return taken;
@@ -61,7 +64,8 @@ class Carrier::OneWire final : public ByteStream {
     std::size_t given = 0;
     {
       const MutexLock lock(of_->mutex_);
-      if (side_.in.empty() && !side_.broken.empty()) return failure(ErrorCode::unavailable, side_.broken);
+      if (side_.in.empty() && !side_.broken.empty())
+        return failure(ErrorCode::unavailable, side_.broken);
       if (side_.in.empty() || room.empty()) return given;
       const auto& first = side_.in.front();
       given = std::min(room.size(), first.size() - side_.read);
@@ -77,7 +81,8 @@ class Carrier::OneWire final : public ByteStream {
   }
   bool prepare_sleep(bool to_send, bool to_receive) override {
     const MutexLock lock(of_->mutex_);
-    return !side_.broken.empty() || (to_send && side_.sent < side_.allowed) || (to_receive && !side_.in.empty());
+    return !side_.broken.empty() || (to_send && side_.sent < side_.allowed) ||
+           (to_receive && !side_.in.empty());
   }
   short events(bool, bool) const override { return 0; }
 
@@ -86,14 +91,16 @@ class Carrier::OneWire final : public ByteStream {
   Side& side_;
 };
 
-Result<std::shared_ptr<Carrier>> Carrier::open(const mobula_transport_plugin& plugin, const std::string& listen,
-                                               const Membership& group, std::function<void()> wake) {
+Result<std::shared_ptr<Carrier>> Carrier::open(const mobula_transport_plugin& plugin,
+                                               const std::string& listen, const Membership& group,
+                                               std::function<void()> wake) {
   std::shared_ptr<Carrier> made(new Carrier(plugin, group, std::move(wake)));
   auto thread = LoopThread::start();
   if (!thread) return thread.error();
   made->thread_ = std::move(*thread);
   Result<void> started;
-  if (auto ran = made->thread_->run([&] { started = made->start(listen); }); !ran) return ran.error();
+  if (auto ran = made->thread_->run([&] { started = made->start(listen); }); !ran)
+    return ran.error();
   if (!started) return started.error();
   return made;
 }
@@ -104,16 +111,20 @@ Result<void> Carrier::start(const std::string& listen) {
     flush();
     poll();
   });
-  host_ = {MOBULA_TRANSPORT_PLUGIN_VERSION, this,
-           [](void* host, std::uint64_t link, const void* bytes, std::size_t size) {
-             static_cast<Carrier*>(host)->on_message(link, {static_cast<const std::byte*>(bytes), size});
-           },
-           [](void* host, std::uint64_t link, const char* why) { static_cast<Carrier*>(host)->on_broken(link, why); }};
+  host_ = {
+      MOBULA_TRANSPORT_PLUGIN_VERSION, this,
+      [](void* host, std::uint64_t link, const void* bytes, std::size_t size) {
+        static_cast<Carrier*>(host)->on_message(link, {static_cast<const std::byte*>(bytes), size});
+      },
+      [](void* host, std::uint64_t link, const char* why) {
+        static_cast<Carrier*>(host)->on_broken(link, why);
+      }};
   std::array<char, 512> why{};
   guarded([&] { carrier_ = plugin_.create(&host_, listen.c_str(), why.data(), why.size()); });
   why.back() = '\0';
   if (carrier_ == nullptr) {
-    return failure(ErrorCode::unavailable, fmt::format("{}: {}", plugin_.name, threw_.empty() ? why.data() : threw_));
+    return failure(ErrorCode::unavailable,
+                   fmt::format("{}: {}", plugin_.name, threw_.empty() ? why.data() : threw_));
   }
   endpoint_.resize(most_endpoint);
   std::size_t size = 0;
@@ -123,7 +134,9 @@ Result<void> Carrier::start(const std::string& listen) {
     descriptor = plugin_.descriptor(carrier_);
   });
   if (!threw_.empty() || size == 0 || size > most_endpoint) {
-    return failure(ErrorCode::unavailable, fmt::format("{}: {}", plugin_.name, threw_.empty() ? "it says no endpoint" : threw_));
+    return failure(
+        ErrorCode::unavailable,
+        fmt::format("{}: {}", plugin_.name, threw_.empty() ? "it says no endpoint" : threw_));
   }
   endpoint_.resize(size);
   auto watch = thread_->loop().watch(descriptor, Interest::read, [this](Readiness) { poll(); });
@@ -153,7 +166,8 @@ void Carrier::guarded(const Call& call) {
   try {
     return call();
   } catch (const std::exception& thrown) {
-    threw_ = fmt::format("the plug-in '{}' threw: {}; it is used no more", plugin_.name, thrown.what());
+    threw_ =
+        fmt::format("the plug-in '{}' threw: {}; it is used no more", plugin_.name, thrown.what());
   } catch (...) {
     threw_ = fmt::format("the plug-in '{}' threw; it is used no more", plugin_.name);
   }
@@ -210,7 +224,8 @@ void Carrier::flush() {
 
 // ---- handshake ----------------------------------------------------------------------------------
 
-std::vector<std::byte> Carrier::greeting(std::byte kind, std::uint32_t from, std::uint32_t to) const {
+std::vector<std::byte> Carrier::greeting(std::byte kind, std::uint32_t from,
+                                         std::uint32_t to) const {
   std::vector<std::byte> bytes{kind};
   bytes.insert(bytes.end(), group_.begin(), group_.end());
   put_number(bytes, from, 4);
@@ -225,7 +240,9 @@ void Carrier::connect(std::uint32_t rank, std::string endpoint) {
     std::array<char, 512> why{};
     std::uint64_t link = 0;
     if (carrier_ != nullptr) {
-      guarded([&] { link = plugin_.connect(carrier_, endpoint.data(), endpoint.size(), why.data(), why.size()); });
+      guarded([&] {
+        link = plugin_.connect(carrier_, endpoint.data(), endpoint.size(), why.data(), why.size());
+      });
     }
     why.back() = '\0';
     {
@@ -251,7 +268,9 @@ Result<bool> Carrier::linked(std::uint32_t rank) const {
   return side.linked;
 }
 
-std::unique_ptr<ByteStream> Carrier::wire(std::uint32_t rank) { return std::make_unique<OneWire>(shared_from_this(), rank); }
+std::unique_ptr<ByteStream> Carrier::wire(std::uint32_t rank) {
+  return std::make_unique<OneWire>(shared_from_this(), rank);
+}
 
 Carrier::Side* Carrier::side_of(std::uint64_t link) {
   const auto at = std::ranges::find(sides_, link, &Side::link);
@@ -302,9 +321,11 @@ void Carrier::on_message(std::uint64_t link, std::span<const std::byte> bytes) {
       if (!drops) ++side->allowed;
     } else if (kind == kind_elements && bytes.size() > 9 && bytes.size() <= 9 + message_bytes) {
       const std::uint64_t number = number_at(bytes, 1, 8);
-      drops = number < side->arrived || number >= side->arrived + window || side->in.size() + side->early.size() >= window ||
+      drops = number < side->arrived || number >= side->arrived + window ||
+              side->in.size() + side->early.size() >= window ||
               !side->early.try_emplace(number, bytes.begin() + 9, bytes.end()).second;
-      for (auto next = side->early.find(side->arrived); !drops && next != side->early.end(); next = side->early.find(side->arrived)) {
+      for (auto next = side->early.find(side->arrived); !drops && next != side->early.end();
+           next = side->early.find(side->arrived)) {
         side->in.push_back(std::move(next->second));
         side->early.erase(next);
         ++side->arrived;

@@ -21,9 +21,9 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "tensor/collective/membership.h"
-#include "tensor/collective/byte_stream.h"
 #include "mobula/transport_plugin.h"
+#include "tensor/collective/byte_stream.h"
+#include "tensor/collective/membership.h"
 #include "transport/loop/loop_thread.h"
 
 namespace mobula::internal::collective {
@@ -32,8 +32,9 @@ class Carrier : public std::enable_shared_from_this<Carrier> {
  public:
   // `listen`: address of this machine for the others, without a port. `wake` wakes the thread that
   // waits for any peer. Fails with unavailable and the reason of the plugin.
-  static Result<std::shared_ptr<Carrier>> open(const mobula_transport_plugin& plugin, const std::string& listen,
-                                               const Membership& group, std::function<void()> wake);
+  static Result<std::shared_ptr<Carrier>> open(const mobula_transport_plugin& plugin,
+                                               const std::string& listen, const Membership& group,
+                                               std::function<void()> wake);
   // Closes all links; waits up to ten seconds for the library.
   ~Carrier();
   Carrier(const Carrier&) = delete;
@@ -62,8 +63,14 @@ class Carrier : public std::enable_shared_from_this<Carrier> {
     std::uint64_t arrived = 0;
   };
 
-  Carrier(const mobula_transport_plugin& plugin, const Membership& group, std::function<void()> wake)
-      : plugin_(plugin), group_(group.id), rank_(group.rank), key_(group.key), wake_(std::move(wake)), sides_(group.size()) {}
+  Carrier(const mobula_transport_plugin& plugin, const Membership& group,
+          std::function<void()> wake)
+      : plugin_(plugin),
+        group_(group.id),
+        rank_(group.rank),
+        key_(group.key),
+        wake_(std::move(wake)),
+        sides_(group.size()) {}
   Result<void> start(const std::string& listen);
   void close();
   template <class Call>

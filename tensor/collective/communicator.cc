@@ -48,23 +48,30 @@ int reduction_of(const Operation& operation) {
 }
 
 bool reduces(OperationKind kind) {
-  return kind == OperationKind::all_reduce || kind == OperationKind::reduce || kind == OperationKind::reduce_scatter;
+  return kind == OperationKind::all_reduce || kind == OperationKind::reduce ||
+         kind == OperationKind::reduce_scatter;
 }
 
 }  // namespace
 
-std::vector<NcclCall> calls_for(const Operation& operation, std::uint32_t rank, std::uint32_t members, const Memory& memory,
-                                std::uint32_t peer) {
+std::vector<NcclCall> calls_for(const Operation& operation, std::uint32_t rank,
+                                std::uint32_t members, const Memory& memory, std::uint32_t peer) {
   std::vector<NcclCall> calls;
   const auto bytes = static_cast<std::size_t>(operation.bytes());
   if (bytes == 0) return calls;
   const std::byte* const from = memory.input.data();
   std::byte* const to = memory.output.data();
   const auto send = [&](std::uint32_t other, std::size_t part) {
-    calls.push_back({.kind = NcclCall::Kind::send, .from = from + part * bytes, .count = bytes, .peer = static_cast<int>(other)});
+    calls.push_back({.kind = NcclCall::Kind::send,
+                     .from = from + part * bytes,
+                     .count = bytes,
+                     .peer = static_cast<int>(other)});
   };
   const auto receive = [&](std::uint32_t other, std::size_t part) {
-    calls.push_back({.kind = NcclCall::Kind::receive, .to = to + part * bytes, .count = bytes, .peer = static_cast<int>(other)});
+    calls.push_back({.kind = NcclCall::Kind::receive,
+                     .to = to + part * bytes,
+                     .count = bytes,
+                     .peer = static_cast<int>(other)});
   };
   NcclCall whole{.from = from, .to = to, .count = bytes, .peer = static_cast<int>(operation.root)};
   if (reduces(operation.kind)) {
@@ -150,27 +157,32 @@ void Communicator::begin(const nccl_abi::UniqueId& id, Time deadline) {
         .deadline = deadline,
         .patience = self->terms_.patience,
         .opened = [self = self.get()](const Result<void>& result) { self->ended(result); },
-        .lost = [self = self.get()](const std::string& why) {
-          if (self->terms_.lost) self->terms_.lost(why);
-          const MutexLock lock(self->mutex_);
-          self->quiet_ = self->lost_ = true;
-          self->terms_.wake();
-        }});
+        .lost =
+            [self = self.get()](const std::string& why) {
+              if (self->terms_.lost) self->terms_.lost(why);
+              const MutexLock lock(self->mutex_);
+              self->quiet_ = self->lost_ = true;
+              self->terms_.wake();
+            }});
     self->channel_->begin();
     self->drive();
   });
 }
 
-void Communicator::move(std::vector<NcclCall> calls, Duration limit, std::shared_ptr<const void> keeps) {
+void Communicator::move(std::vector<NcclCall> calls, Duration limit,
+                        std::shared_ptr<const void> keeps) {
   {
     const MutexLock lock(mutex_);
     done_.reset();
   }
-  thread_.post([self = shared_from_this(), calls = std::move(calls), limit, keeps = std::move(keeps)]() mutable {
+  thread_.post([self = shared_from_this(), calls = std::move(calls), limit,
+                keeps = std::move(keeps)]() mutable {
     NcclMove move;
     move.calls = std::move(calls);
     move.limit = limit;
-    move.ended = [self, keeps = std::move(keeps)](const Result<void>& result) { self->ended(result); };
+    move.ended = [self, keeps = std::move(keeps)](const Result<void>& result) {
+      self->ended(result);
+    };
     self->channel_->move(std::move(move));
     self->drive();
   });

@@ -14,18 +14,19 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "device/gpu/gpu_context.h"
+#include "device/gpu/nccl_library.h"
 #include "tensor/collective/core/operation.h"
 #include "tensor/collective/core/progress.h"
 #include "tensor/collective/device_thread.h"
-#include "device/gpu/gpu_context.h"
-#include "device/gpu/nccl_library.h"
 #include "transport/tensor/gpu/nccl_channel.h"
 
 namespace mobula::internal::collective {
 
 // NCCL calls of one member for an agreed operation; `memory` is device memory, without scratch.
 // Empty if no bytes move. A send or receive names its `peer`.
-std::vector<NcclCall> calls_for(const Operation& operation, std::uint32_t rank, std::uint32_t members, const Memory& memory,
+std::vector<NcclCall> calls_for(const Operation& operation, std::uint32_t rank,
+                                std::uint32_t members, const Memory& memory,
                                 std::uint32_t peer = 0);
 
 class Communicator : public std::enable_shared_from_this<Communicator> {
@@ -35,7 +36,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
     std::shared_ptr<const GpuContext> context;  // shared with all allocations on the device
     std::uint32_t rank = 0;
     std::uint32_t ranks = 0;
-    Duration patience = 10s;                        // time to shut down
+    Duration patience = 10s;  // time to shut down
     // the communicator cannot be ended; runs on any thread
     std::function<void(const std::string&)> lost;
     std::function<void()> wake;  // wakes the thread that waits for `done` or `quiet`

@@ -13,12 +13,14 @@ constexpr std::size_t header_bytes = 4;
 constexpr std::size_t max_waiting = 64;  // queued messages to a member that does not read them
 
 void put_length(std::vector<std::byte>& to, std::size_t length) {
-  for (unsigned i = 0; i < header_bytes; ++i) to.push_back(static_cast<std::byte>(length >> (8 * i)));
+  for (unsigned i = 0; i < header_bytes; ++i)
+    to.push_back(static_cast<std::byte>(length >> (8 * i)));
 }
 
 std::size_t length_in(std::span<const std::byte> header) {
   std::size_t length = 0;
-  for (unsigned i = 0; i < header_bytes; ++i) length |= static_cast<std::size_t>(header[i]) << (8 * i);
+  for (unsigned i = 0; i < header_bytes; ++i)
+    length |= static_cast<std::size_t>(header[i]) << (8 * i);
   return length;
 }
 
@@ -30,7 +32,8 @@ ControlChannel::ControlChannel(Fd socket, const WireKeys& keys) : socket_(std::m
 }
 
 Result<void> ControlChannel::say(const ControlMessage& word) {
-  if (out_.size() >= max_waiting) return failure(ErrorCode::resource_exhausted, "it does not take what is said to it");
+  if (out_.size() >= max_waiting)
+    return failure(ErrorCode::resource_exhausted, "it does not take what is said to it");
   const auto plain = encode(word);
   std::vector<std::byte> frame;
   put_length(frame, plain.size() + (sealer_ ? seal_tag_size : 0));
@@ -48,9 +51,12 @@ Result<void> ControlChannel::say(const ControlMessage& word) {
 Result<void> ControlChannel::flush() {
   while (!out_.empty()) {
     const auto& first = out_.front();
-    const auto count = ::send(socket_.get(), first.data() + sent_, first.size() - sent_, MSG_NOSIGNAL);
+    const auto count =
+        ::send(socket_.get(), first.data() + sent_, first.size() - sent_, MSG_NOSIGNAL);
     if (count < 0 && is_for_later(errno)) return {};
-    if (count < 0) return failure(ErrorCode::unavailable, std::string("the connection has broken: ") + std::strerror(errno));
+    if (count < 0)
+      return failure(ErrorCode::unavailable,
+                     std::string("the connection has broken: ") + std::strerror(errno));
     sent_ += static_cast<std::size_t>(count);
     if (sent_ < first.size()) continue;
     out_.pop_front();
@@ -64,14 +70,16 @@ Result<std::optional<ControlMessage>> ControlChannel::hear() {
     std::size_t wanted = header_bytes;
     if (filled_ >= header_bytes) {
       const std::size_t length = length_in(in_);
-      if (length == 0 || length > max_word_bytes) return failure(ErrorCode::corrupt, "a word of a length that no member says");
+      if (length == 0 || length > max_word_bytes)
+        return failure(ErrorCode::corrupt, "a word of a length that no member says");
       wanted += length;
     }
     if (in_.size() < wanted) in_.resize(wanted);
     if (filled_ == wanted && wanted > header_bytes) break;
     const auto count = ::recv(socket_.get(), in_.data() + filled_, wanted - filled_, 0);
     if (count < 0 && is_for_later(errno)) return std::optional<ControlMessage>();
-    if (count <= 0) return failure(ErrorCode::unavailable, "its process has ended, or left the group");
+    if (count <= 0)
+      return failure(ErrorCode::unavailable, "its process has ended, or left the group");
     filled_ += static_cast<std::size_t>(count);
   }
   const auto all = std::span<const std::byte>(in_).first(filled_);
@@ -81,7 +89,8 @@ Result<std::optional<ControlMessage>> ControlChannel::hear() {
   if (opener_) {
     if (body.size() < seal_tag_size) return failure(ErrorCode::corrupt, "a word without its seal");
     opened.resize(body.size() - seal_tag_size);
-    if (auto good = opener_->open(all.first(header_bytes), body, opened); !good) return good.error();
+    if (auto good = opener_->open(all.first(header_bytes), body, opened); !good)
+      return good.error();
   }
   auto word = decode_word(opener_ ? std::span<const std::byte>(opened) : body);
   if (!word) return word.error();

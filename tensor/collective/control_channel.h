@@ -13,8 +13,8 @@
 
 #include "base/fd.h"
 #include "base/result.h"
-#include "tensor/collective/core/control_message.h"
 #include "tensor/collective/byte_stream.h"
+#include "tensor/collective/core/control_message.h"
 
 namespace mobula::internal::collective {
 

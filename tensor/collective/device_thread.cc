@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "base/time.h"
 #include "base/thread_start.h"
+#include "base/time.h"
 
 namespace mobula::internal::collective {
 namespace {
@@ -51,7 +51,8 @@ void DeviceThread::run() {
     const auto work = std::exchange(posted_, {});
     lock.unlock();
     for (const auto& each : work) each();
-    for (auto at = watched_.begin(); at != watched_.end();) at = (*at)() ? watched_.erase(at) : std::next(at);
+    for (auto at = watched_.begin(); at != watched_.end();)
+      at = (*at)() ? watched_.erase(at) : std::next(at);
     lock.lock();
   }
 }

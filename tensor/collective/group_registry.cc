@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "device/gpu/device_uuid.h"
 #include "device/host_identity.h"
 #include "tensor/exchange/plugin_files.h"
-#include "device/gpu/device_uuid.h"
 #include "transport/tensor/plugin/plugin_transport.h"
 
 namespace mobula::internal::collective {
@@ -32,8 +32,9 @@ Result<TransportPlugin> plugin_of(Reach reach) {
   const std::string name(to_string(path));
   auto opened = open_transport_plugins(exchange::plugin_paths(name), exchange::plugin_folder());
   if (!opened.front().plugin) {
-    return failure(ErrorCode::invalid_argument, fmt::format("{}: {}; {}", name, opened.front().plugin.error().text,
-                                                            exchange::plugin_remedy(path)));
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("{}: {}; {}", name, opened.front().plugin.error().text,
+                               exchange::plugin_remedy(path)));
   }
   return opened[0].plugin;
 }
@@ -50,7 +51,9 @@ Result<Acceptor*> GroupRegistry::door() {
 }
 
 Result<DeviceSide> GroupRegistry::device_side(std::uint32_t lane) {
-  const auto refused = [](std::string why) { return failure(ErrorCode::invalid_argument, std::move(why)); };
+  const auto refused = [](std::string why) {
+    return failure(ErrorCode::invalid_argument, std::move(why));
+  };
   if (!options_.gpus || !options_.turns.claim) {
     return refused("it has no lease on a GPU; its actor asks for one with num_gpus");
   }
@@ -67,12 +70,18 @@ Result<DeviceSide> GroupRegistry::device_side(std::uint32_t lane) {
     if (!started) return started.error();
     thread = std::shared_ptr<DeviceThread>(std::move(*started));
   }
-  return DeviceSide{.thread = thread, .nccl = *library, .context = devices[lane].context, .lane = lane,
-                    .turns = options_.turns, .lost = options_.lost};
+  return DeviceSide{.thread = thread,
+                    .nccl = *library,
+                    .context = devices[lane].context,
+                    .lane = lane,
+                    .turns = options_.turns,
+                    .lost = options_.lost};
 }
 
 std::string GroupRegistry::library() const {
-  if (!options_.gpus || !options_.turns.claim || !options_.gpus->is_open() || !options_.gpus->nccl()) return {};
+  if (!options_.gpus || !options_.turns.claim || !options_.gpus->is_open() ||
+      !options_.gpus->nccl())
+    return {};
   return nccl_version_text((*options_.gpus->nccl())->version());
 }
 
@@ -81,19 +90,25 @@ Result<MemberEndpoint> GroupRegistry::join(Membership group) {
   if (group.reach == Reach::nccl && options_.gpus) (void)options_.gpus->open();
   const MutexLock lock(mutex_);
   if (group.size() == 0 || group.size() > max_members || group.rank >= group.size()) {
-    return failure(ErrorCode::invalid_argument, fmt::format("a group has 1 to {} members", max_members));
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("a group has 1 to {} members", max_members));
   }
   // Removes groups that can do nothing more.
   std::erase_if(members_, [](const auto& each) { return each.second->over(); });
   for (const auto& [id, member] : members_) {
-    if (id == group.id) return failure(ErrorCode::already_exists, "this actor is in the group twice");
+    if (id == group.id)
+      return failure(ErrorCode::already_exists, "this actor is in the group twice");
     if (!group.name.empty() && member->group().name == group.name) {
-      return failure(ErrorCode::already_exists,
-                     fmt::format("it is in a group \"{}\" already; destroy that one first, or take another name", group.name));
+      return failure(
+          ErrorCode::already_exists,
+          fmt::format(
+              "it is in a group \"{}\" already; destroy that one first, or take another name",
+              group.name));
     }
   }
   if (members_.size() >= most_groups) {
-    return failure(ErrorCode::resource_exhausted, fmt::format("it is in {} groups, and may be in no more", most_groups));
+    return failure(ErrorCode::resource_exhausted,
+                   fmt::format("it is in {} groups, and may be in no more", most_groups));
   }
   auto door = this->door();
   if (!door) return door.error();
@@ -121,12 +136,14 @@ Result<MemberEndpoint> GroupRegistry::join(Membership group) {
     };
   }
   const Reach reach = group.reach;
-  const auto member = std::make_shared<Member>(**door, std::move(group), PlanOptions{}, std::move(devices));
+  const auto member =
+      std::make_shared<Member>(**door, std::move(group), PlanOptions{}, std::move(devices));
   if (reach == Reach::gloo || reach == Reach::ucx) {
     const auto plugin = plugin_of(reach);
     if (!plugin) return plugin.error();
     const std::string& bind = options_.door.host_bind;
-    auto carried = member->carry_by(plugin->table(), bind.empty() ? "127.0.0.1" : bind.substr(0, bind.rfind(':')));
+    auto carried = member->carry_by(plugin->table(),
+                                    bind.empty() ? "127.0.0.1" : bind.substr(0, bind.rfind(':')));
     if (!carried) return failure(ErrorCode::invalid_argument, carried.error().text);
     meeting.carrier = std::move(*carried);
   }
@@ -137,11 +154,13 @@ Result<MemberEndpoint> GroupRegistry::join(Membership group) {
 Result<std::shared_ptr<Member>> GroupRegistry::joined(const GroupId& group) const {
   const MutexLock lock(mutex_);
   const auto at = members_.find(group);
-  if (at == members_.end()) return failure(ErrorCode::not_found, "it has left the group, or restarted, since it joined");
+  if (at == members_.end())
+    return failure(ErrorCode::not_found, "it has left the group, or restarted, since it joined");
   return at->second;
 }
 
-Result<void> GroupRegistry::connect(const GroupId& group, std::vector<MemberEndpoint> meetings, Time deadline) {
+Result<void> GroupRegistry::connect(const GroupId& group, std::vector<MemberEndpoint> meetings,
+                                    Time deadline) {
   const auto member = joined(group);
   return member ? (*member)->connect(std::move(meetings), deadline) : Result<void>(member.error());
 }
@@ -149,7 +168,8 @@ Result<void> GroupRegistry::connect(const GroupId& group, std::vector<MemberEndp
 Result<void> GroupRegistry::open(const GroupId& group, Time deadline) {
   const auto member = joined(group);
   if (!member) return member.error();
-  if (auto refused = (*member)->open(deadline)) return failure(ErrorCode::unavailable, refused->text);
+  if (auto refused = (*member)->open(deadline))
+    return failure(ErrorCode::unavailable, refused->text);
   return {};
 }
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "device/gpu/gpu_devices.h"
 #include "tensor/collective/device_thread.h"
 #include "tensor/collective/member.h"
-#include "device/gpu/gpu_devices.h"
 
 namespace mobula::internal::collective {
 

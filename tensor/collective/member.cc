@@ -27,7 +27,8 @@ double seconds(Duration span) { return std::chrono::duration<double>(span).count
 MemberTerms core_terms(const Membership& group, const DeviceTerms& devices) {
   MemberTerms terms;
   terms.rank = group.rank;
-  for (std::uint32_t rank = 0; rank < group.size(); ++rank) terms.names.push_back(group.member(rank));
+  for (std::uint32_t rank = 0; rank < group.size(); ++rank)
+    terms.names.push_back(group.member(rank));
   terms.communication = devices.communication;
   terms.communicated_from = devices.communicated_from;
   return terms;
@@ -43,7 +44,8 @@ MemberPlaces places_of(const Membership& group) {
     const bool near = !each.machine.empty() && each.machine == first.machine;
     const bool trusted = !each.fabric.empty() && each.fabric == first.fabric;
     if (near || trusted || !places.no_communicator.empty()) continue;
-    places.no_communicator = fmt::format("nccl: fabric not trusted: {} is on another machine than rank 0", group.member(rank));
+    places.no_communicator = fmt::format(
+        "nccl: fabric not trusted: {} is on another machine than rank 0", group.member(rank));
   }
   return places;
 }
@@ -81,7 +83,8 @@ Member::~Member() {
 }
 
 Result<void> Member::connect(std::vector<MemberEndpoint> meetings, Time deadline) {
-  if (meetings.size() != size()) return failure(ErrorCode::invalid_argument, "not every member says where it is");
+  if (meetings.size() != size())
+    return failure(ErrorCode::invalid_argument, "not every member says where it is");
   if (!wakes_) return failure(ErrorCode::resource_exhausted, "no descriptor is left");
   group_.meetings = std::move(meetings);
   core_.connected(places_of(group_));
@@ -92,7 +95,8 @@ Result<void> Member::connect(std::vector<MemberEndpoint> meetings, Time deadline
   for (std::uint32_t rank = group_.rank + 1; rank < size(); ++rank) {
     auto link = door_.connect(group_, rank, wakes_.get(), deadline);
     if (!link) {
-      return failure(link.error().code, fmt::format("{} cannot be reached: {}", group_.member(rank), link.error().text));
+      return failure(link.error().code, fmt::format("{} cannot be reached: {}", group_.member(rank),
+                                                    link.error().text));
     }
     const MutexLock lock(mutex_);
     peers_[rank].link = std::move(*link);
@@ -144,12 +148,18 @@ std::vector<std::string> Member::paths() const {
   std::vector<std::string> paths;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
     const Link& link = peers_[rank].link;
-    paths.emplace_back(rank == group_.rank ? "" : carrier_ ? std::string(carrier_->name()) : link.shares_memory ? "shm" : link.sealed ? "tcp, sealed" : "tcp");
+    paths.emplace_back(rank == group_.rank  ? ""
+                       : carrier_           ? std::string(carrier_->name())
+                       : link.shares_memory ? "shm"
+                       : link.sealed        ? "tcp, sealed"
+                                            : "tcp");
   }
   return paths;
 }
 
-Passage Member::passage() const { return {sent_.load(), received_.load(), staged_.load(), operations_.load()}; }
+Passage Member::passage() const {
+  return {sent_.load(), received_.load(), staged_.load(), operations_.load()};
+}
 
 void Member::leave() {
   left_.store(true);
@@ -169,7 +179,8 @@ void Member::leave() {
 void Member::say(const MemberCore::Commands& commands) {
   for (const auto& command : commands) {
     if (std::holds_alternative<CloseConnections>(command)) {
-      if (communicator_) communicator_->take_down(failure(ErrorCode::unavailable, core_.over()->text));
+      if (communicator_)
+        communicator_->take_down(failure(ErrorCode::unavailable, core_.over()->text));
       for (Peer& peer : peers_) {
         if (!peer.link.words) continue;
         peer.link.words->finish();
@@ -179,7 +190,8 @@ void Member::say(const MemberCore::Commands& commands) {
       continue;
     }
     const auto& said = std::get<SendControl>(command);
-    for (std::uint32_t rank = said.to.value_or(0); rank < (said.to ? *said.to + 1 : size()); ++rank) {
+    for (std::uint32_t rank = said.to.value_or(0); rank < (said.to ? *said.to + 1 : size());
+         ++rank) {
       Peer& peer = peers_[rank];
       if (!peer.link.words || peer.deaf) continue;
       if (auto done = peer.link.words->say(said.word); !done) peer.deaf = done.error().text;
@@ -249,7 +261,9 @@ std::vector<std::uint32_t> Member::moves_with(const Task& task) const {
   if (!task.progress) return task.absent;
   std::vector<std::uint32_t> ranks;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
-    if (rank != group_.rank && (task.progress->waits_for(rank) || !peers_[rank].link.wire->flushed())) ranks.push_back(rank);
+    if (rank != group_.rank &&
+        (task.progress->waits_for(rank) || !peers_[rank].link.wire->flushed()))
+      ranks.push_back(rank);
   }
   return ranks;
 }
@@ -264,13 +278,15 @@ void Member::pause(Task& task) {
     Peer& peer = peers_[rank];
     if (!peer.link.words) continue;
     if (peer.talks) {
-      fds.push_back({peer.link.words->descriptor(), static_cast<short>(POLLIN | (peer.link.words->flushed() ? 0 : POLLOUT)), 0});
+      fds.push_back({peer.link.words->descriptor(),
+                     static_cast<short>(POLLIN | (peer.link.words->flushed() ? 0 : POLLOUT)), 0});
     }
     const bool to_send = task.progress && !task.progress->to_send(rank).empty();
     const bool to_receive = task.progress && !task.progress->to_receive(rank).empty();
     if (peer.link.wire->prepare_sleep(to_send, to_receive)) ready = true;
     const short events = peer.link.wire->events(to_send, to_receive);
-    if (peer.link.wire->descriptor() >= 0 && events != 0) fds.push_back({peer.link.wire->descriptor(), events, 0});
+    if (peer.link.wire->descriptor() >= 0 && events != 0)
+      fds.push_back({peer.link.wire->descriptor(), events, 0});
   }
   if (ready) return;
   Duration wait = look_every;
@@ -305,7 +321,8 @@ bool Member::act(Task& task) {
     case MemberCore::Stage::preparing: return prepare(task);
     case MemberCore::Stage::beginning: return make_beginning(task);
     case MemberCore::Stage::claiming: return claim(task);
-    case MemberCore::Stage::opening: return carrier_ ? meet_in_carrier(task) : begin_communicator(task);
+    case MemberCore::Stage::opening:
+      return carrier_ ? meet_in_carrier(task) : begin_communicator(task);
     case MemberCore::Stage::closing: return close_communicator(task);
     case MemberCore::Stage::moving: return move(task);
   }
@@ -313,7 +330,8 @@ bool Member::act(Task& task) {
 }
 
 // Runs one operation at a time.
-std::optional<Refusal> Member::alone(const Limits& limits, const std::string& what, const Begin& begin, Task& task) {
+std::optional<Refusal> Member::alone(const Limits& limits, const std::string& what,
+                                     const Begin& begin, Task& task) {
   const Time began = monotonic_now();
   {
     MutexLock lock(mutex_);
@@ -321,14 +339,20 @@ std::optional<Refusal> Member::alone(const Limits& limits, const std::string& wh
       changed_.wait_for(lock, look_every);
       const bool late = limits.deadline && monotonic_now() >= *limits.deadline;
       if (busy_ && late) {
-        return Refusal{Refusal::Kind::invalid, {group_.rank},
-                       fmt::format("{} waited {:.3g} s for another operation of the same actor and group to end", what,
-                                   seconds(monotonic_now() - began))};
+        return Refusal{
+            Refusal::Kind::invalid,
+            {group_.rank},
+            fmt::format(
+                "{} waited {:.3g} s for another operation of the same actor and group to end", what,
+                seconds(monotonic_now() - began))};
       }
     }
-    if (left_.load()) return Refusal{Refusal::Kind::destroyed, {group_.rank}, "the group was destroyed"};
+    if (left_.load())
+      return Refusal{Refusal::Kind::destroyed, {group_.rank}, "the group was destroyed"};
     if (!connected() || (!open_ && !task.opens)) {
-      return Refusal{Refusal::Kind::invalid, {group_.rank}, "the group is still being created; wait for create_collective_group"};
+      return Refusal{Refusal::Kind::invalid,
+                     {group_.rank},
+                     "the group is still being created; wait for create_collective_group"};
     }
     busy_ = true;
   }
@@ -355,7 +379,8 @@ std::optional<Refusal> Member::alone(const Limits& limits, const std::string& wh
   limits_ = {};
   if (scratch_.size() > kept_scratch) scratch_ = {};
   if (core_.communicator_failed() && !std::exchange(says_why_staged_, true)) {
-    log_warn("collective group {}: tensors on GPUs go by way of host memory from now on: {}", group_.name, core_.no_communicator());
+    log_warn("collective group {}: tensors on GPUs go by way of host memory from now on: {}",
+             group_.name, core_.no_communicator());
   }
   const MutexLock lock(mutex_);
   if (core_.has_communicator() && !core_.devices().empty()) {
@@ -403,7 +428,8 @@ void Member::tell(const Task& task, Time began) const {
   told.encrypted = !carrier_ && !near && sealed && told.way != MemberCore::Way::device;
   constexpr std::size_t most_named = 8;
   told.others = ranks.size() > most_named ? fmt::format("{} members", ranks.size())
-                                          : fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+                                          : fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s",
+                                                        fmt::join(ranks, ", "));
 }
 
 bool Member::prepare(Task& task) {
@@ -435,14 +461,17 @@ bool Member::move_by_words(Task& task) {
   const auto output = task.memory.output;
   std::vector<const std::byte*> operands;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
-    operands.push_back(rank == group_.rank ? task.operand.data() : core_.said()[rank].operand.data());
+    operands.push_back(rank == group_.rank ? task.operand.data()
+                                           : core_.said()[rank].operand.data());
   }
   if (bytes == 0 || output.empty()) {
     // No output on this member.
   } else if (agreed.kind == OperationKind::broadcast) {
-    if (output.data() != operands[agreed.root]) std::memmove(output.data(), operands[agreed.root], bytes);
+    if (output.data() != operands[agreed.root])
+      std::memmove(output.data(), operands[agreed.root], bytes);
   } else if (agreed.kind == OperationKind::all_gather) {
-    for (std::uint32_t rank = 0; rank < size(); ++rank) std::memcpy(output.data() + rank * bytes, operands[rank], bytes);
+    for (std::uint32_t rank = 0; rank < size(); ++rank)
+      std::memcpy(output.data() + rank * bytes, operands[rank], bytes);
   } else {
     const double by = agreed.reduce == ReduceKind::average ? 1.0 / size() : 1;
     fold(agreed.dtype, agreed.reduce, bytes, operands, by, output.data());
@@ -502,36 +531,44 @@ bool Member::move_by_plan(Task& task) {
   return true;
 }
 
-std::optional<Refusal> Member::run(const Operation& own, const Given& given, const Prepare& prepare, const Limits& limits,
-                                   Journey* journey) {
+std::optional<Refusal> Member::run(const Operation& own, const Given& given, const Prepare& prepare,
+                                   const Limits& limits, Journey* journey) {
   Task task;
   task.prepare = &prepare;
   task.operand = given.operand;
   task.journey = journey;
-  return alone(limits, own.text(), [&](Time now, MemberCore::Commands& out) {
-    lane_ = given.lane;
-    core_.meet(now, own, given.operand, limits.deadline, out);
-  }, task);
+  return alone(
+      limits, own.text(),
+      [&](Time now, MemberCore::Commands& out) {
+        lane_ = given.lane;
+        core_.meet(now, own, given.operand, limits.deadline, out);
+      },
+      task);
 }
 
-std::optional<Refusal> Member::send(std::uint32_t to, const Operation& operation, const Prepare& prepare,
-                                    const Limits& limits, Journey* journey) {
+std::optional<Refusal> Member::send(std::uint32_t to, const Operation& operation,
+                                    const Prepare& prepare, const Limits& limits,
+                                    Journey* journey) {
   Task task;
   task.prepare = &prepare;
   task.journey = journey;
-  return alone(limits, "send", [&](Time now, MemberCore::Commands& out) {
-    core_.send(now, to, operation, limits.deadline, out);
-  }, task);
+  return alone(
+      limits, "send",
+      [&](Time now, MemberCore::Commands& out) {
+        core_.send(now, to, operation, limits.deadline, out);
+      },
+      task);
 }
 
-std::optional<Refusal> Member::receive(std::uint32_t from, const Prepare& prepare, const Limits& limits,
-                                       Journey* journey) {
+std::optional<Refusal> Member::receive(std::uint32_t from, const Prepare& prepare,
+                                       const Limits& limits, Journey* journey) {
   Task task;
   task.prepare = &prepare;
   task.journey = journey;
-  return alone(limits, "receive", [&](Time now, MemberCore::Commands& out) {
-    core_.receive(now, from, limits.deadline, out);
-  }, task);
+  return alone(
+      limits, "receive",
+      [&](Time now, MemberCore::Commands& out) { core_.receive(now, from, limits.deadline, out); },
+      task);
 }
 
 }  // namespace mobula::internal::collective

@@ -13,16 +13,16 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/model/direct_path.h"
 #include "base/mutex.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "tensor/collective/acceptor.h"
 #include "tensor/collective/carrier.h"
 #include "tensor/collective/communicator.h"
 #include "tensor/collective/core/member_core.h"
 #include "tensor/collective/core/progress.h"
-#include "tensor/collective/acceptor.h"
 #include "tensor/collective/membership.h"
-#include "base/model/direct_path.h"
 
 namespace mobula::internal::collective {
 
@@ -34,7 +34,8 @@ struct Limits {
 // Turns of the devices of this process, which serialize the work of several processes on their
 // devices. `taken` is called later on any thread, unless the claim is returned first.
 struct TurnsOfDevices {
-  std::function<Result<std::uint64_t>(std::uint32_t lane, std::function<void()> taken)> claim = nullptr;
+  std::function<Result<std::uint64_t>(std::uint32_t lane, std::function<void()> taken)> claim =
+      nullptr;
   std::function<void(std::uint64_t claim)> give_back = nullptr;
 };
 
@@ -45,7 +46,7 @@ struct DeviceSide {
   std::shared_ptr<const GpuContext> context;  // shared with all allocations on the device
   std::uint32_t lane = 0;
   TurnsOfDevices turns = {};
-  Duration patience = 10s;                       // time for the communicator to shut down
+  Duration patience = 10s;                                 // time for the communicator to shut down
   std::function<void(const std::string&)> lost = nullptr;  // the communicator cannot be ended
 };
 
@@ -126,10 +127,10 @@ class Member {
     std::span<const std::byte> operand = {};
     std::uint32_t lane = 0;
   };
-  std::optional<Refusal> run(const Operation& own, const Given& given, const Prepare& prepare, const Limits& limits,
-                             Journey* journey = nullptr);
-  std::optional<Refusal> send(std::uint32_t to, const Operation& operation, const Prepare& prepare, const Limits& limits,
-                              Journey* journey = nullptr);
+  std::optional<Refusal> run(const Operation& own, const Given& given, const Prepare& prepare,
+                             const Limits& limits, Journey* journey = nullptr);
+  std::optional<Refusal> send(std::uint32_t to, const Operation& operation, const Prepare& prepare,
+                              const Limits& limits, Journey* journey = nullptr);
   std::optional<Refusal> receive(std::uint32_t from, const Prepare& prepare, const Limits& limits,
                                  Journey* journey = nullptr);
   // Aborts the operation in progress, here and at the other members. Any thread; does not block.
@@ -138,7 +139,7 @@ class Member {
  private:
   struct Peer {
     Link link;
-    bool talks = false;                  // its control messages are still read
+    bool talks = false;                 // its control messages are still read
     std::optional<std::string> deaf{};  // reason why it receives no more control messages
   };
   struct Task;
@@ -146,7 +147,8 @@ class Member {
 
   std::uint32_t size() const { return group_.size(); }
   bool connected() const MOBULA_REQUIRES(mutex_) { return met_ && connected_ + 1 == size(); }
-  std::optional<Refusal> alone(const Limits& limits, const std::string& what, const Begin& begin, Task& task);
+  std::optional<Refusal> alone(const Limits& limits, const std::string& what, const Begin& begin,
+                               Task& task);
   void carry_out(Task& task);
   // Returns true if there was progress.
   bool act(Task& task);
@@ -178,7 +180,7 @@ class Member {
   Membership group_;  // endpoints are set by `connect`
   const PlanOptions plans_;
   const DeviceTerms devices_;
-  Fd wakes_;  // eventfd, written by `leave` and by peers that share memory
+  Fd wakes_;                          // eventfd, written by `leave` and by peers that share memory
   std::shared_ptr<Carrier> carrier_;  // shared with its wires; null: the wires are connections
 
   mutable Mutex mutex_;  // protects incoming connections and `busy_`
@@ -190,7 +192,7 @@ class Member {
   // this member knows all endpoints; others may know them earlier
   bool met_ MOBULA_GUARDED_BY(mutex_) = false;
   bool busy_ MOBULA_GUARDED_BY(mutex_) = false;
-  bool open_ MOBULA_GUARDED_BY(mutex_) = true;  // the required library is open
+  bool open_ MOBULA_GUARDED_BY(mutex_) = true;                     // the required library is open
   std::optional<std::uint32_t> device_ MOBULA_GUARDED_BY(mutex_);  // device of the communicator
   std::string device_name_ MOBULA_GUARDED_BY(mutex_);
   std::string no_communicator_ MOBULA_GUARDED_BY(mutex_);
@@ -204,7 +206,7 @@ class Member {
   // shared with the device thread; null without a communicator
   std::shared_ptr<Communicator> communicator_;
   std::uint64_t claim_ = 0;
-  bool says_why_staged_ = false;  // the fallback was logged
+  bool says_why_staged_ = false;    // the fallback was logged
   std::vector<std::byte> scratch_;  // reused allocation
   std::atomic<std::uint64_t> sent_{0};
   std::atomic<std::uint64_t> received_{0};

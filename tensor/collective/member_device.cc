@@ -40,10 +40,14 @@ Result<DeviceSide*> Member::side() {
     }
   }
   if (!communicator_) {
-    communicator_ = std::make_shared<Communicator>(
-        *side_->thread, Communicator::Terms{.nccl = side_->nccl, .context = side_->context, .rank = group_.rank,
-                                            .ranks = group_.size(), .patience = side_->patience, .lost = side_->lost,
-                                            .wake = waker()});
+    communicator_ = std::make_shared<Communicator>(*side_->thread,
+                                                   Communicator::Terms{.nccl = side_->nccl,
+                                                                       .context = side_->context,
+                                                                       .rank = group_.rank,
+                                                                       .ranks = group_.size(),
+                                                                       .patience = side_->patience,
+                                                                       .lost = side_->lost,
+                                                                       .wake = waker()});
   }
   return &*side_;
 }
@@ -67,10 +71,13 @@ bool Member::claim(Task& task) {
   if (!std::exchange(task.begun, true)) {
     const auto found = side();
     task.turn = std::make_shared<Task::Turn>();
-    Result<std::uint64_t> claimed = found ? (*found)->turns.claim((*found)->lane, [turn = task.turn, wake = waker()] {
-      turn->taken = true;
-      wake();
-    }) : Result<std::uint64_t>(found.error());
+    Result<std::uint64_t> claimed = found
+                                        ? (*found)->turns.claim((*found)->lane,
+                                                                [turn = task.turn, wake = waker()] {
+                                                                  turn->taken = true;
+                                                                  wake();
+                                                                })
+                                        : Result<std::uint64_t>(found.error());
     if (claimed) {
       claim_ = *claimed;
     } else {
@@ -97,10 +104,14 @@ bool Member::begin_communicator(Task& task) {
       std::memcpy(id.bytes, core_.beginning().data(), sizeof id.bytes);
       const Time now = monotonic_now();
       Time deadline = now + begin_within;
-      if (limits_.deadline) deadline = task.opens ? *limits_.deadline : std::min(deadline, now + (*limits_.deadline - now) / 2);
+      if (limits_.deadline)
+        deadline = task.opens ? *limits_.deadline
+                              : std::min(deadline, now + (*limits_.deadline - now) / 2);
       communicator_->begin(id, deadline);
     } else {
-      core_.opened(monotonic_now(), failure(ErrorCode::corrupt, "rank 0 says what no communicator begins with"), out);
+      core_.opened(monotonic_now(),
+                   failure(ErrorCode::corrupt, "rank 0 says what no communicator begins with"),
+                   out);
     }
   } else if (const auto done = communicator_->done()) {
     core_.opened(monotonic_now(), *done ? std::nullopt : std::optional(done->error()), out);
@@ -114,14 +125,21 @@ bool Member::begin_communicator(Task& task) {
 bool Member::close_communicator(Task& task) {
   const Time now = monotonic_now();
   if (!std::exchange(task.begun, true)) {
-    communicator_->take_down(failure(ErrorCode::unavailable, core_.no_communicator().empty() ? "it could not be begun" : core_.no_communicator()));
+    communicator_->take_down(failure(ErrorCode::unavailable, core_.no_communicator().empty()
+                                                                 ? "it could not be begun"
+                                                                 : core_.no_communicator()));
     task.closes_since = now;
   }
   const bool late = now > task.closes_since + 3 * side_->patience;
   if (!communicator_->quiet() && !late) return false;
   const bool lost = communicator_->lost() || late;
   MemberCore::Commands out;
-  core_.closed(now, lost ? std::optional(failure(ErrorCode::unavailable, "its communicator cannot be ended, and its process is to be replaced")) : std::nullopt, out);
+  core_.closed(now,
+               lost ? std::optional(failure(
+                          ErrorCode::unavailable,
+                          "its communicator cannot be ended, and its process is to be replaced"))
+                    : std::nullopt,
+               out);
   say(out);
   communicator_.reset();
   return true;
@@ -139,7 +157,8 @@ bool Member::move_by_device(Task& task) {
       // Only this member's own deadline applies, and it reports the timeout. With a fallback, half
       // of the time is reserved for it.
       Duration limit = std::chrono::hours(24 * 365);
-      if (devices_.communication == Communication::useful && limits_.deadline) limit = (*limits_.deadline - monotonic_now()) / 2;
+      if (devices_.communication == Communication::useful && limits_.deadline)
+        limit = (*limits_.deadline - monotonic_now()) / 2;
       communicator_->move(std::move(calls), limit, task.memory.owner);
     }
   } else if (const auto done = communicator_->done()) {
@@ -149,7 +168,8 @@ bool Member::move_by_device(Task& task) {
     }
     core_.moved(monotonic_now(), *done ? std::nullopt : std::optional(done->error()), out);
   } else if (communicator_->lost()) {
-    core_.moved(monotonic_now(), failure(ErrorCode::unavailable, "its communicator cannot be ended"), out);
+    core_.moved(monotonic_now(),
+                failure(ErrorCode::unavailable, "its communicator cannot be ended"), out);
   } else {
     return false;
   }
@@ -169,7 +189,8 @@ void Member::wait_until_quiet() {
   }
 }
 
-Result<std::string> Member::carry_by(const mobula_transport_plugin& plugin, const std::string& listen) {
+Result<std::string> Member::carry_by(const mobula_transport_plugin& plugin,
+                                     const std::string& listen) {
   auto opened = Carrier::open(plugin, listen, group_, waker());
   if (!opened) return opened.error();
   const MutexLock lock(mutex_);
@@ -182,7 +203,8 @@ Result<std::string> Member::carry_by(const mobula_transport_plugin& plugin, cons
 // the connections.
 bool Member::meet_in_carrier(Task& task) {
   if (!std::exchange(task.begun, true)) {
-    for (std::uint32_t rank = group_.rank + 1; rank < size(); ++rank) carrier_->connect(rank, group_.meetings[rank].carrier);
+    for (std::uint32_t rank = group_.rank + 1; rank < size(); ++rank)
+      carrier_->connect(rank, group_.meetings[rank].carrier);
   }
   task.absent.clear();
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
@@ -208,8 +230,9 @@ std::optional<Refusal> Member::open(Time deadline) {
   if (devices_.communication != Communication::always && !carrier_) return std::nullopt;
   Task task;
   task.opens = true;
-  return alone({.deadline = deadline, .cancelled = nullptr}, "the beginning of the group's library",
-               [&](Time now, MemberCore::Commands& out) { core_.open(now, deadline, out); }, task);
+  return alone(
+      {.deadline = deadline, .cancelled = nullptr}, "the beginning of the group's library",
+      [&](Time now, MemberCore::Commands& out) { core_.open(now, deadline, out); }, task);
 }
 
 }  // namespace mobula::internal::collective

@@ -37,15 +37,19 @@ struct Member::Task {
   Time closes_since = {};
 
   // Plans the bytes that this member sends and receives, in host memory.
-  void make_plan(const MemberCore& core, std::uint32_t rank, std::uint32_t size, const PlanOptions& options,
-                 std::vector<std::byte>& scratch) {
+  void make_plan(const MemberCore& core, std::uint32_t rank, std::uint32_t size,
+                 const PlanOptions& options, std::vector<std::byte>& scratch) {
     if (!core.other()) {
       plan = collective::make_plan(core.agreed(), rank, size, options);
       if (scratch.size() < plan.scratch_bytes) scratch.resize(plan.scratch_bytes);
     } else if (!memory.input.empty()) {
-      plan.steps.push_back({.kind = StepKind::send, .peer = *core.other(), .length = memory.input.size()});
+      plan.steps.push_back(
+          {.kind = StepKind::send, .peer = *core.other(), .length = memory.input.size()});
     } else if (!memory.output.empty()) {
-      plan.steps.push_back({.kind = StepKind::receive, .peer = *core.other(), .to = {Area::output, 0}, .length = memory.output.size()});
+      plan.steps.push_back({.kind = StepKind::receive,
+                            .peer = *core.other(),
+                            .to = {Area::output, 0},
+                            .length = memory.output.size()});
     }
     progress.emplace(core.agreed(), plan, rank, size, Memory{memory.input, memory.output, scratch});
   }

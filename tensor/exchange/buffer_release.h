@@ -17,7 +17,8 @@ namespace mobula::internal::exchange {
 // out.
 class ReleaseNotifier {
  public:
-  explicit ReleaseNotifier(std::function<void(ObjectId, std::uint64_t copy)> notify) : notify_(std::move(notify)) {}
+  explicit ReleaseNotifier(std::function<void(ObjectId, std::uint64_t copy)> notify)
+      : notify_(std::move(notify)) {}
   void withdraw(ObjectId object, std::uint64_t copy) {
     const MutexLock lock(mutex_);
     if (notify_) notify_(object, copy);
@@ -35,8 +36,12 @@ class ReleaseNotifier {
 
 class RetainedBuffer {
  public:
-  RetainedBuffer(std::shared_ptr<const void> memory, ObjectId object, std::uint64_t copy, std::shared_ptr<ReleaseNotifier> withdrawals)
-      : memory_(std::move(memory)), object_(object), copy_(copy), withdrawals_(std::move(withdrawals)) {}
+  RetainedBuffer(std::shared_ptr<const void> memory, ObjectId object, std::uint64_t copy,
+                 std::shared_ptr<ReleaseNotifier> withdrawals)
+      : memory_(std::move(memory)),
+        object_(object),
+        copy_(copy),
+        withdrawals_(std::move(withdrawals)) {}
   RetainedBuffer(const RetainedBuffer&) = delete;
   RetainedBuffer& operator=(const RetainedBuffer&) = delete;
   ~RetainedBuffer() { withdrawals_->withdraw(object_, copy_); }

@@ -14,6 +14,8 @@ inline ProcessId device_endpoint_id(ProcessId process, std::uint32_t lane) {
   return lane == 0 ? process : ProcessId::derived(process, "device", lane);
 }
 
-inline bool is_of_devices(DirectPath path) { return path == DirectPath::cuda_ipc || path == DirectPath::nccl; }
+inline bool is_of_devices(DirectPath path) {
+  return path == DirectPath::cuda_ipc || path == DirectPath::nccl;
+}
 
 }  // namespace mobula::internal::exchange

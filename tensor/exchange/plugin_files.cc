@@ -30,7 +30,8 @@ std::string plugin_paths(std::string_view words) {
     if (word.empty()) continue;
     if (!paths.empty()) paths += ':';
     const bool bare = word.find('/') == std::string_view::npos && !word.ends_with(file_end);
-    paths += bare ? std::string(file_begin) + std::string(word) + std::string(file_end) : std::string(word);
+    paths += bare ? std::string(file_begin) + std::string(word) + std::string(file_end)
+                  : std::string(word);
   }
   return paths;
 }
@@ -40,7 +41,9 @@ std::string plugin_paths(std::string_view words) {
 // names its own one in the environment.
 std::string plugin_folder() {
   Dl_info here{};
-  if (::dladdr(reinterpret_cast<const void*>(&plugin_paths), &here) == 0 || here.dli_fname == nullptr) return ".";
+  if (::dladdr(reinterpret_cast<const void*>(&plugin_paths), &here) == 0 ||
+      here.dli_fname == nullptr)
+    return ".";
   if (std::string beside = plugins_beside(here.dli_fname); !beside.empty()) return beside;
   if (const char* const of_node = std::getenv(plugin_folder_variable)) return of_node;
   // expected location
@@ -54,17 +57,21 @@ std::string plugin_file(DirectPath path) {
 std::string plugin_remedy(DirectPath path) {
   switch (path) {
     case DirectPath::gloo:
-      return "install the package libgloo0; if Mobula was built without it, install libgloo-dev and build Mobula again";
+      return "install the package libgloo0; if Mobula was built without it, install libgloo-dev "
+             "and build Mobula again";
     case DirectPath::ucx:
-      return "install the package libucx0; if Mobula was built without it, install libucx-dev and build Mobula again";
+      return "install the package libucx0; if Mobula was built without it, install libucx-dev and "
+             "build Mobula again";
     case DirectPath::nixl:
-      return "install NIXL (package nixl-cu12 of PyPI) and build Mobula with -DMOBULA_NIXL_ROOT=DIR";
+      return "install NIXL (package nixl-cu12 of PyPI) and build Mobula with "
+             "-DMOBULA_NIXL_ROOT=DIR";
     default: return "build the plugin";
   }
 }
 
 std::optional<DirectPath> path_of_plugin(std::string_view name) {
-  if (const auto slash = name.rfind('/'); slash != std::string_view::npos) name.remove_prefix(slash + 1);
+  if (const auto slash = name.rfind('/'); slash != std::string_view::npos)
+    name.remove_prefix(slash + 1);
   if (name.starts_with(file_begin)) name.remove_prefix(file_begin.size());
   if (name.ends_with(file_end)) name.remove_suffix(file_end.size());
   if (name == "gloo") return DirectPath::gloo;

@@ -15,14 +15,17 @@ constexpr std::size_t max_why = 256;  // bytes of a peer's reason that are passe
 // message.
 bool is_of_receiver(const RegionMessage& message) {
   if (const auto* step = std::get_if<TwoSidedStep>(&message)) return step->from_receiver;
-  return std::holds_alternative<PullTensorRequest>(message) || std::holds_alternative<PullTensorComplete>(message) ||
-         std::holds_alternative<PullTensorCancelled>(message) || std::holds_alternative<ReplicaEvicted>(message) ||
+  return std::holds_alternative<PullTensorRequest>(message) ||
+         std::holds_alternative<PullTensorComplete>(message) ||
+         std::holds_alternative<PullTensorCancelled>(message) ||
+         std::holds_alternative<ReplicaEvicted>(message) ||
          std::holds_alternative<CloseConnectionRequest>(message);
 }
 
 }  // namespace
 
-TensorConnections::TensorConnections(ProcessSockets& sockets, LinkOptions options, TransportCapabilities reach, Callbacks callbacks)
+TensorConnections::TensorConnections(ProcessSockets& sockets, LinkOptions options,
+                                     TransportCapabilities reach, Callbacks callbacks)
     : sockets_(sockets),
       options_(std::move(options)),
       reach_(std::move(reach)),
@@ -34,8 +37,10 @@ TensorConnections::TensorConnections(ProcessSockets& sockets, LinkOptions option
 
 TensorConnections::~TensorConnections() { sockets_.close(); }
 
-Result<std::unique_ptr<TensorConnections>> TensorConnections::open(ProcessSockets& sockets, LinkOptions options,
-                                                       TransportCapabilities reach, Callbacks callbacks) {
+Result<std::unique_ptr<TensorConnections>> TensorConnections::open(ProcessSockets& sockets,
+                                                                   LinkOptions options,
+                                                                   TransportCapabilities reach,
+                                                                   Callbacks callbacks) {
   std::unique_ptr<TensorConnections> self(
       new TensorConnections(sockets, std::move(options), std::move(reach), std::move(callbacks)));
   if (auto listening = self->listen(); !listening) return listening.error();
@@ -48,7 +53,8 @@ Result<void> TensorConnections::listen() {
   options_.self.local = options_.socket;
   reach_.self = options_.self;
   BusCallbacks callbacks;
-  callbacks.on_message = [this](PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes) {
+  callbacks.on_message = [this](PeerHandle from, const PeerOrigin& origin,
+                                std::span<const std::byte> bytes) {
     bus_said(from, origin, bytes);
   };
   callbacks.on_gone = [this](PeerHandle peer, const Failure& why) {
@@ -61,7 +67,8 @@ Result<void> TensorConnections::listen() {
   };
   sockets_.serve(std::move(callbacks));
   if (options_.socket.empty()) return {};
-  auto listener = LocalListener::open(sockets_.loop(), options_.socket, [this](Fd socket) { accept(std::move(socket)); });
+  auto listener = LocalListener::open(sockets_.loop(), options_.socket,
+                                      [this](Fd socket) { accept(std::move(socket)); });
   if (!listener) return listener.error();
   listener_ = std::move(*listener);
   return {};
@@ -71,7 +78,9 @@ Result<void> TensorConnections::listen() {
 
 LocalLink::Callbacks TensorConnections::callbacks_of(LinkId id) {
   LocalLink::Callbacks callbacks;
-  callbacks.on_frame = [this, id](LocalFrame frame) { said(id, frame.bytes, PeerOrigin{.local = true}); };
+  callbacks.on_frame = [this, id](LocalFrame frame) {
+    said(id, frame.bytes, PeerOrigin{.local = true});
+  };
   callbacks.on_closed = [this, id](const Failure& why) { ended(id, why); };
   return callbacks;
 }
@@ -123,7 +132,8 @@ Result<void> TensorConnections::connect(LinkId id, Link& link, const Endpoint& h
 
 Result<void> TensorConnections::connect_far(LinkId id, Link& link, const Endpoint& holder) {
   if (holder.address.empty()) {
-    return failure(ErrorCode::unavailable, "the process that has it cannot be reached from other machines");
+    return failure(ErrorCode::unavailable,
+                   "the process that has it cannot be reached from other machines");
   }
   const auto bus = sockets_.bus();
   if (!bus) return bus.error();
@@ -151,7 +161,8 @@ void TensorConnections::look() {
 
 // ---- messages -----------------------------------------------------------------------------------
 
-void TensorConnections::bus_said(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes) {
+void TensorConnections::bus_said(PeerHandle from, const PeerOrigin& origin,
+                                 std::span<const std::byte> bytes) {
   const auto at = by_handle_.find(from);
   if (at != by_handle_.end()) return said(at->second, bytes, origin);
   if (!origin.accepted || links_.size() >= options_.max_links) return;
@@ -165,7 +176,8 @@ void TensorConnections::bus_said(PeerHandle from, const PeerOrigin& origin, std:
   said(id, bytes, origin);
 }
 
-void TensorConnections::said(LinkId id, std::span<const std::byte> bytes, const PeerOrigin& origin) {
+void TensorConnections::said(LinkId id, std::span<const std::byte> bytes,
+                             const PeerOrigin& origin) {
   const auto at = links_.find(id);
   if (at == links_.end()) return;
   Link& link = at->second;
@@ -177,15 +189,19 @@ void TensorConnections::said(LinkId id, std::span<const std::byte> bytes, const 
     return;
   }
   if (const auto* refused = std::get_if<ConnectionRejected>(&*message)) {
-    if (link.accepted) return ended(id, failure(ErrorCode::corrupt, "it refuses what it has asked for"));
-    return ended(id, failure(ErrorCode::permission_denied, "it refuses this process: " + refused->why.substr(0, max_why)));
+    if (link.accepted)
+      return ended(id, failure(ErrorCode::corrupt, "it refuses what it has asked for"));
+    return ended(id, failure(ErrorCode::permission_denied,
+                             "it refuses this process: " + refused->why.substr(0, max_why)));
   }
-  if (link.peer.empty()) return ended(id, failure(ErrorCode::corrupt, "it speaks before it has said who it is"));
+  if (link.peer.empty())
+    return ended(id, failure(ErrorCode::corrupt, "it speaks before it has said who it is"));
   const ProcessId peer = link.peer;
   if (const auto* reach = std::get_if<TransportCapabilities>(&*message)) {
     // Over a network, the key of the connection authenticates the accepting side.
     if (has_to_prove(link) && !link.proven) {
-      return ended(id, failure(ErrorCode::permission_denied, "who accepted the connection has not shown who it is"));
+      return ended(id, failure(ErrorCode::permission_denied,
+                               "who accepted the connection has not shown who it is"));
     }
     link.met = true;
     if (link.accepted) {
@@ -204,22 +220,27 @@ void TensorConnections::said(LinkId id, std::span<const std::byte> bytes, const 
 }
 
 // A ticket authenticates the peer; over a network it must name the key of the connection.
-std::optional<Ticket> TensorConnections::admitted(const PeerHello& hello, const PeerOrigin& origin) const {
+std::optional<Ticket> TensorConnections::admitted(const PeerHello& hello,
+                                                  const PeerOrigin& origin) const {
   if (!speaks_with(hello.version, hello.oldest)) return std::nullopt;
-  auto ticket = check_ticket(hello.ticket, options_.head_signing_key, ticket_clock_.now_ms(wall_clock_ms(), monotonic_now()),
-                             options_.revoked_keys);
-  if (!ticket || ticket->process != hello.process || ticket->principal.job != options_.job) return std::nullopt;
+  auto ticket =
+      check_ticket(hello.ticket, options_.head_signing_key,
+                   ticket_clock_.now_ms(wall_clock_ms(), monotonic_now()), options_.revoked_keys);
+  if (!ticket || ticket->process != hello.process || ticket->principal.job != options_.job)
+    return std::nullopt;
   if (!origin.local && ticket->curve_key != origin.public_key) return std::nullopt;
   const Role role = ticket->principal.role;
   if (role != Role::driver && role != Role::executor) return std::nullopt;
   return std::move(*ticket);
 }
 
-bool TensorConnections::greeted(LinkId id, Link& link, const PeerHello& hello, const PeerOrigin& origin) {
+bool TensorConnections::greeted(LinkId id, Link& link, const PeerHello& hello,
+                                const PeerOrigin& origin) {
   if (!link.accepted) {
     // The peer must be the process that was addressed.
     if (!has_to_prove(link)) return true;
-    const auto shown = admitted(hello, link.local ? origin : PeerOrigin{.public_key = link.public_key});
+    const auto shown =
+        admitted(hello, link.local ? origin : PeerOrigin{.public_key = link.public_key});
     link.proven = hello.process == link.peer && shown.has_value();
     if (link.proven) link.admitted_as = shown->admitted_as;
     return link.proven;
@@ -227,7 +248,8 @@ bool TensorConnections::greeted(LinkId id, Link& link, const PeerHello& hello, c
   const auto shown = link.peer.empty() ? admitted(hello, origin) : std::nullopt;
   if (!shown) return false;
   link.admitted_as = shown->admitted_as;
-  if (const auto known = peers_.find(hello.process); known != peers_.end() && known->second.in != 0) {
+  if (const auto known = peers_.find(hello.process);
+      known != peers_.end() && known->second.in != 0) {
     drop(hello.process, failure(ErrorCode::unavailable, "it has connected anew"));
   }
   link.proven = true;
@@ -238,9 +260,12 @@ bool TensorConnections::greeted(LinkId id, Link& link, const PeerHello& hello, c
 
 // Delays the close until the message is sent.
 void TensorConnections::refuse(LinkId id, Link& link) {
-  if (!link.accepted) return ended(id, failure(ErrorCode::permission_denied, "who answers there is not who was meant"));
+  if (!link.accepted)
+    return ended(id,
+                 failure(ErrorCode::permission_denied, "who answers there is not who was meant"));
   if (!link.peer.empty()) return ended(id, failure(ErrorCode::corrupt, "it says twice who it is"));
-  say(link, ConnectionRejected{"it does not admit it: both have to be of one job, with tickets that hold"});
+  say(link, ConnectionRejected{
+                "it does not admit it: both have to be of one job, with tickets that hold"});
   link.refused = true;
   link.since = monotonic_now();
   look();
@@ -260,7 +285,9 @@ void TensorConnections::send(ProcessId to, const RegionMessage& message) {
     look();
     return leave_if_alone(to);
   }
-  later_.call([this, to] { drop(to, failure(ErrorCode::unavailable, "there is no connection to it any more")); });
+  later_.call([this, to] {
+    drop(to, failure(ErrorCode::unavailable, "there is no connection to it any more"));
+  });
 }
 
 // Ends the connection if a message cannot be sent, because the stream must have no gaps.
@@ -281,7 +308,8 @@ void TensorConnections::say(Link& link, const RegionLinkMessage& message) {
 void TensorConnections::ended(LinkId id, const Failure& why) {
   const auto at = links_.find(id);
   if (at == links_.end()) return;
-  if (const ProcessId peer = at->second.peer; !peer.empty() && !at->second.parted) return drop(peer, why);
+  if (const ProcessId peer = at->second.peer; !peer.empty() && !at->second.parted)
+    return drop(peer, why);
   forget(id);
 }
 
@@ -311,16 +339,19 @@ void TensorConnections::dead(ProcessId peer) {
   if (peers_.contains(peer)) drop(peer, failure(ErrorCode::unavailable, "the process has ended"));
 }
 
-void TensorConnections::trust(const std::string& ticket, const std::vector<std::string>& revoked_keys) {
+void TensorConnections::trust(const std::string& ticket,
+                              const std::vector<std::string>& revoked_keys) {
   options_.ticket = ticket;
   ticket_clock_.received(ticket, wall_clock_ms(), monotonic_now());
   options_.revoked_keys.add(revoked_keys);
   std::vector<ProcessId> cut;
   for (const auto& [id, link] : links_) {
-    if (!link.peer.empty() && options_.revoked_keys.contains(link.admitted_as)) cut.push_back(link.peer);
+    if (!link.peer.empty() && options_.revoked_keys.contains(link.admitted_as))
+      cut.push_back(link.peer);
   }
   for (const ProcessId peer : cut) {
-    if (peers_.contains(peer)) drop(peer, failure(ErrorCode::permission_denied, "the key that vouched for it was revoked"));
+    if (peers_.contains(peer))
+      drop(peer, failure(ErrorCode::permission_denied, "the key that vouched for it was revoked"));
   }
 }
 

@@ -9,31 +9,31 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "base/id.h"
-#include "base/result.h"
 #include "base/model/principal.h"
+#include "base/result.h"
 #include "protocol/messages/tensor_messages.h"
 #include "protocol/tickets/ticket.h"
 #include "protocol/tickets/ticket_clock.h"
-#include "transport/tensor/deferred_calls.h"
+#include "transport/bus/process_sockets.h"
 #include "transport/local/local_link.h"
 #include "transport/local/local_listener.h"
-#include "transport/bus/process_sockets.h"
+#include "transport/tensor/deferred_calls.h"
 
 namespace mobula::internal::exchange {
 
 struct LinkOptions {
-  Endpoint self;          // process and node; the rest is filled in
-  JobId job;              // job that peers must have, too
-  std::string ticket;     // shown to peers
-  RevocationList revoked_keys = {};     // revoked keys; their tickets are rejected
-  std::string head_signing_key;  // verifies the tickets of peers
-  std::string socket;     // listening path for processes of this node; empty: none
+  Endpoint self;                     // process and node; the rest is filled in
+  JobId job;                         // job that peers must have, too
+  std::string ticket;                // shown to peers
+  RevocationList revoked_keys = {};  // revoked keys; their tickets are rejected
+  std::string head_signing_key;      // verifies the tickets of peers
+  std::string socket;                // listening path for processes of this node; empty: none
   std::size_t max_links = 4096;
   Duration greeting_timeout = 10s;
 };
@@ -52,8 +52,10 @@ class TensorConnections {
   };
 
   // `sockets` must already listen for other machines; this object uses its bus exclusively.
-  static Result<std::unique_ptr<TensorConnections>> open(ProcessSockets& sockets, LinkOptions options, TransportCapabilities reach,
-                                                   Callbacks callbacks);
+  static Result<std::unique_ptr<TensorConnections>> open(ProcessSockets& sockets,
+                                                         LinkOptions options,
+                                                         TransportCapabilities reach,
+                                                         Callbacks callbacks);
   ~TensorConnections();
   TensorConnections(const TensorConnections&) = delete;
   TensorConnections& operator=(const TensorConnections&) = delete;
@@ -77,7 +79,7 @@ class TensorConnections {
  private:
   using LinkId = std::uint64_t;
   struct Link {
-    ProcessId peer;     // accepted connection: empty until the ticket is checked
+    ProcessId peer;  // accepted connection: empty until the ticket is checked
     bool accepted = false;
     bool met = false;
     bool proven = false;  // has shown a valid ticket
@@ -85,9 +87,9 @@ class TensorConnections {
     std::string public_key{};  // set if `by_hearsay`: key that the ticket must name
     // closed by agreement: messages are ignored, and the end of the link does not affect the peer
     bool parted = false;
-    bool refused = false; // rejected and notified; its messages are ignored until the close
+    bool refused = false;  // rejected and notified; its messages are ignored until the close
     Time since;
-    std::string admitted_as{};  // `admitted_as` of its ticket
+    std::string admitted_as{};         // `admitted_as` of its ticket
     std::unique_ptr<LocalLink> local;  // null: `bus` is used
     PeerHandle bus;
   };
@@ -95,7 +97,8 @@ class TensorConnections {
     LinkId out = 0, in = 0;
   };
 
-  TensorConnections(ProcessSockets& sockets, LinkOptions options, TransportCapabilities reach, Callbacks callbacks);
+  TensorConnections(ProcessSockets& sockets, LinkOptions options, TransportCapabilities reach,
+                    Callbacks callbacks);
   static bool has_to_prove(const Link& link) { return link.local || link.by_hearsay; }
   Result<void> listen();
   void accept(Fd socket);

@@ -17,7 +17,9 @@ using transfer::RegionsInStore;
 Elements nothing_on(int device) { return {.bytes = {}, .owner = nullptr, .device = device}; }
 
 // The owner of the value must be the process that holds the elements.
-bool is_sound(const RefRecord& ref) { return !ref.owner.empty() && ref.tensor->holder->process == ref.owner; }
+bool is_sound(const RefRecord& ref) {
+  return !ref.owner.empty() && ref.tensor->holder->process == ref.owner;
+}
 
 // Disables the progress timeout of the core: transports detect a silent peer and end its transfers.
 transfer::RegionOptions with_long_timeout(transfer::RegionOptions options) {
@@ -39,8 +41,10 @@ TensorExchange::TensorExchange(ExchangeOptions options, Callbacks callbacks)
         post([this, object, copy] { withdraw(object, copy); });
       })) {}
 
-Result<std::unique_ptr<TensorExchange>> TensorExchange::start(ExchangeOptions options, Callbacks callbacks) {
-  std::unique_ptr<TensorExchange> self(new TensorExchange(std::move(options), std::move(callbacks)));
+Result<std::unique_ptr<TensorExchange>> TensorExchange::start(ExchangeOptions options,
+                                                              Callbacks callbacks) {
+  std::unique_ptr<TensorExchange> self(
+      new TensorExchange(std::move(options), std::move(callbacks)));
   SocketOptions sockets;
   sockets.keys = self->options_.keys;
   sockets.host_bind = self->options_.host_bind;
@@ -55,9 +59,8 @@ Result<std::unique_ptr<TensorExchange>> TensorExchange::start(ExchangeOptions op
 
 Result<void> TensorExchange::open() {
   EventLoop& loop = sockets_->loop();
-  timer_ = std::make_unique<Timer>(loop, [this] {
-    step([&](Time now, auto& out) { core_.tick(now, out); });
-  });
+  timer_ = std::make_unique<Timer>(
+      loop, [this] { step([&](Time now, auto& out) { core_.tick(now, out); }); });
   alarm_ = std::make_unique<Timer>(loop, callbacks_.woken);
   PathOptions paths{.process = options_.self.process,
                     .socket = options_.sockets.empty() ? std::string() : options_.sockets + ".s",
@@ -70,23 +73,28 @@ Result<void> TensorExchange::open() {
                     .lost = options_.lost};
   paths_ = std::make_unique<TensorPaths>(loop, std::move(paths));
   arena_ = paths_->arena();
-  LinkOptions links{.self = options_.self, .job = options_.job, .ticket = options_.ticket,
-                    .revoked_keys = options_.revoked_keys, .head_signing_key = options_.head_signing_key,
+  LinkOptions links{.self = options_.self,
+                    .job = options_.job,
+                    .ticket = options_.ticket,
+                    .revoked_keys = options_.revoked_keys,
+                    .head_signing_key = options_.head_signing_key,
                     .socket = options_.sockets.empty() ? std::string() : options_.sockets + ".t"};
   TransportCapabilities says = paths_->reach();
   says.part_bytes = options_.regions.part_bytes;
   says.supports_close = true;
-  auto made = TensorConnections::open(*sockets_, std::move(links), std::move(says),
-                                {.met = [this](ProcessId peer, const TransportCapabilities& reach) { met(peer, reach); },
-                                 .heard = [this](ProcessId peer, const RegionMessage& message) {
-                                   take_up();
-                                   // reported dead by the preceding `take_up`
-                                   if (!paths_->knows(peer)) return;
-                                   learn_places(message);
-                                   step([&](Time now, auto& out) { core_.heard(now, peer, message, out); });
-                                 },
-                                 .gone = [this](ProcessId peer, const Failure& why) { gone(peer, why); },
-                                 .parted = [this](ProcessId peer) { paths_->parted(peer); }});
+  auto made = TensorConnections::open(
+      *sockets_, std::move(links), std::move(says),
+      {.met = [this](ProcessId peer, const TransportCapabilities& reach) { met(peer, reach); },
+       .heard =
+           [this](ProcessId peer, const RegionMessage& message) {
+             take_up();
+             // reported dead by the preceding `take_up`
+             if (!paths_->knows(peer)) return;
+             learn_places(message);
+             step([&](Time now, auto& out) { core_.heard(now, peer, message, out); });
+           },
+       .gone = [this](ProcessId peer, const Failure& why) { gone(peer, why); },
+       .parted = [this](ProcessId peer) { paths_->parted(peer); }});
   if (!made) return made.error();
   links_ = std::move(*made);
   self_ = links_->self();
@@ -155,7 +163,8 @@ void TensorExchange::carry_out_all() {
 void TensorExchange::publish_to_core(ObjectId object, const Published& published) {
   const SourceRegion& elements = published.elements;
   std::uint32_t lane = 0;
-  if (!elements.place.on_host() && options_.gpus) lane = options_.gpus->lane_of(to_string(elements.place.device)).value_or(0);
+  if (!elements.place.on_host() && options_.gpus)
+    lane = options_.gpus->lane_of(to_string(elements.place.device)).value_or(0);
   step([&](Time now, auto& out) { core_.publish(now, object, elements.bytes.size(), lane, out); });
 }
 
@@ -175,7 +184,8 @@ void TensorExchange::wake(Duration after) {
 
 // ---- register -----------------------------------------------------------------------------------
 
-void TensorExchange::publish(ObjectId object, SourceRegion elements, std::shared_ptr<const void> owner) {
+void TensorExchange::publish(ObjectId object, SourceRegion elements,
+                             std::shared_ptr<const void> owner) {
   const MutexLock lock(mutex_);
   fresh_[object] = {elements, std::move(owner)};
 }
@@ -234,7 +244,8 @@ void TensorExchange::carry_out(const transfer::OfferTensor& command) {
   }
   SourceRegion elements = at->second.elements;
   if (command.part != 0) {
-    const auto span = transfer::span_of(elements.bytes.size(), options_.regions.part_bytes, command.part);
+    const auto span =
+        transfer::span_of(elements.bytes.size(), options_.regions.part_bytes, command.part);
     elements.bytes = elements.bytes.subspan(span.offset, span.size_bytes);
     elements.file.reset();  // copied, not mapped
   }
@@ -269,7 +280,8 @@ void TensorExchange::carry_out(const transfer::StoreRegions& command) {
 
 // ---- pull ---------------------------------------------------------------------------------------
 
-void TensorExchange::want(std::uint64_t number, RefRecords tensors, bool arguments, std::optional<int> device) {
+void TensorExchange::want(std::uint64_t number, RefRecords tensors, bool arguments,
+                          std::optional<int> device) {
   progress_.want(monotonic_now(), number, tensors);
   post([this, number, tensors = std::move(tensors), arguments, device]() mutable {
     if (!paths_) return;
@@ -344,7 +356,8 @@ void TensorExchange::carry_out(const transfer::Part& command) {
       if (is_sound(each) && each.owner == command.holder) return links_->meet(*each.tensor->holder);
     }
   }
-  if (const auto keeper = where_.find(command.holder); keeper != where_.end() && command.again) links_->meet(keeper->second, true);
+  if (const auto keeper = where_.find(command.holder); keeper != where_.end() && command.again)
+    links_->meet(keeper->second, true);
 }
 
 // Starts the requests whose holders are all connected or known to be unreachable.
@@ -364,7 +377,8 @@ void TensorExchange::begin_wishes() {
 }
 
 void TensorExchange::open_plugin_of(std::optional<DirectPath> path) {
-  if (path && is_of_plugin(*path) && paths_->open_installed(*path)) links_->announce(paths_->reach());
+  if (path && is_of_plugin(*path) && paths_->open_installed(*path))
+    links_->announce(paths_->reach());
 }
 
 void TensorExchange::begin(std::uint64_t number, Wish& wish) {
@@ -373,10 +387,17 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
   std::vector<Wanted> wanted;
   std::vector<std::map<std::uint64_t, Gathering>::node_type> never_began;
   for (const RefRecord& each : wish.tensors) {
-    PullResult none{.wish = number, .object = each.object, .outcome = InStore{}, .path = {}, .holder = each.owner,
-                 .refusals = {}, .failed_tries = {}, .fell_back = false};
+    PullResult none{.wish = number,
+                    .object = each.object,
+                    .outcome = InStore{},
+                    .path = {},
+                    .holder = each.owner,
+                    .refusals = {},
+                    .failed_tries = {},
+                    .fell_back = false};
     if (!is_sound(each)) {
-      none.outcome = failure(ErrorCode::corrupt, "its ref names another process than the one that is to have it");
+      none.outcome = failure(ErrorCode::corrupt,
+                             "its ref names another process than the one that is to have it");
       at_once.push_back(std::move(none));
       continue;
     }
@@ -391,16 +412,20 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
     const int device = moves ? *wish.device : paths_->landing(*each.tensor);
     const auto choice = paths_->choose(each.owner, *each.tensor, device);
     if (choice.paths.empty()) {
-      for (const auto& refusal : choice.refusals) none.refusals.push_back(text_of(refusal.path, refusal.why));
+      for (const auto& refusal : choice.refusals)
+        none.refusals.push_back(text_of(refusal.path, refusal.why));
       none.outcome = failure(ErrorCode::unavailable, "none of the paths it may take is there");
       at_once.push_back(std::move(none));
       continue;
     }
-    transfer::TensorRequest one{.object = each.object, .size_bytes = static_cast<std::uint64_t>(each.tensor->size_bytes),
-                             .holders = {each.owner}, .paths = choice.paths,
-                             .lane = static_cast<std::uint32_t>(std::max(device, 0))};
+    transfer::TensorRequest one{.object = each.object,
+                                .size_bytes = static_cast<std::uint64_t>(each.tensor->size_bytes),
+                                .holders = {each.owner},
+                                .paths = choice.paths,
+                                .lane = static_cast<std::uint32_t>(std::max(device, 0))};
     Wanted whole{.ref = each, .device = device, .refusals = choice.refusals};
-    if (comes_in_parts(whole, choice.paths) && add_parts(number, whole, one, together, wanted)) continue;
+    if (comes_in_parts(whole, choice.paths) && add_parts(number, whole, one, together, wanted))
+      continue;
     together.push_back(std::move(one));
     wanted.push_back(std::move(whole));
   }
@@ -416,13 +441,20 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
           continue;
         }
         if (!pulls) {
-          at_once.push_back({.wish = number, .object = wanted[i].ref.object, .outcome = pulls.error(), .path = {},
-                             .holder = wanted[i].ref.owner, .refusals = {}, .failed_tries = {}, .fell_back = false});
+          at_once.push_back({.wish = number,
+                             .object = wanted[i].ref.object,
+                             .outcome = pulls.error(),
+                             .path = {},
+                             .holder = wanted[i].ref.owner,
+                             .refusals = {},
+                             .failed_tries = {},
+                             .fell_back = false});
           continue;
         }
         wish.pulls.emplace((*pulls)[i], wanted[i]);
         pulls_[(*pulls)[i]] = {number, wanted[i].gathering};
-        if (wanted[i].gathering != 0) gatherings_.at(wanted[i].gathering).parts[(*pulls)[i]] = wanted[i].part;
+        if (wanted[i].gathering != 0)
+          gatherings_.at(wanted[i].gathering).parts[(*pulls)[i]] = wanted[i].part;
       }
     });
   }
@@ -444,7 +476,8 @@ void TensorExchange::carry_out(const transfer::PullChunk& command) {
     operations_.erase(operation);
     std::optional<Failure> failed;
     const auto place = pulls_.find(pull);
-    const auto gathering = place == pulls_.end() ? gatherings_.end() : gatherings_.find(place->second.gathering);
+    const auto gathering =
+        place == pulls_.end() ? gatherings_.end() : gatherings_.find(place->second.gathering);
     if (elements && gathering != gatherings_.end()) {
       gathering->second.encrypted[pull] = elements->encrypted;
     } else if (elements) {
@@ -461,12 +494,18 @@ void TensorExchange::carry_out(const transfer::PullChunk& command) {
     const TensorRecord& record = *wanted.ref.tensor;
     progress_.moves(monotonic_now(), wish->first, wanted.ref.object, command.path);
     if (record.size_bytes == 0) return told(nothing_on(wanted.device));
-    const bool stays = wanted.device == on_host ? record.device.empty()
-                                                : paths_->reach().devices.at(static_cast<std::size_t>(wanted.device)) == record.device;
-    TensorPaths::PullChunk fetch{.path = command.path, .holder = command.holder, .peer_lane = command.peer_lane,
-                             .ticket = command.ticket, .size_bytes = static_cast<std::uint64_t>(record.size_bytes),
-                             .in_place = record.in_shared_memory && stays, .of_device = !record.device.empty(),
-                             .device = wanted.device};
+    const bool stays =
+        wanted.device == on_host
+            ? record.device.empty()
+            : paths_->reach().devices.at(static_cast<std::size_t>(wanted.device)) == record.device;
+    TensorPaths::PullChunk fetch{.path = command.path,
+                                 .holder = command.holder,
+                                 .peer_lane = command.peer_lane,
+                                 .ticket = command.ticket,
+                                 .size_bytes = static_cast<std::uint64_t>(record.size_bytes),
+                                 .in_place = record.in_shared_memory && stays,
+                                 .of_device = !record.device.empty(),
+                                 .device = wanted.device};
     if (wanted.gathering != 0) {
       const auto target = place_of(wanted);
       if (!target) return told(target.error());
@@ -498,14 +537,16 @@ void TensorExchange::carry_out(const transfer::LookUp& command) {
     }
   }
   step([&](Time now, auto& out) {
-    core_.located(now, command.object, {.holders = {}, .in_store = !reachable, .lost = reachable}, out);
+    core_.located(now, command.object, {.holders = {}, .in_store = !reachable, .lost = reachable},
+                  out);
   });
 }
 
 void TensorExchange::tell_refusals(const Wanted& wanted, PullResult& arrival) {
   const RefRecord& ref = wanted.ref;
   const auto named = ref.tensor->wish.named;
-  arrival.fell_back = !arrival.failed_tries.empty() || (named && arrival.path && *named != *arrival.path);
+  arrival.fell_back =
+      !arrival.failed_tries.empty() || (named && arrival.path && *named != *arrival.path);
   for (const auto& each : wanted.refusals) {
     // A path for other kinds of memory is not worth a report.
     const bool is_of_devices = each.path == DirectPath::cuda_ipc || each.path == DirectPath::nccl;
@@ -527,9 +568,16 @@ void TensorExchange::carry_out(PullEnded& command) {
   if (wish == wishes_.end()) return;  // cancelled
   const Wanted wanted = wish->second.pulls.at(command.pull);
   const RefRecord& ref = wanted.ref;
-  PullResult arrival{.wish = number, .object = ref.object, .outcome = InStore{}, .path = {}, .holder = ref.owner,
-                  .refusals = {}, .failed_tries = {}, .fell_back = false,
-                  .queued = command.queued, .moved = command.moved};
+  PullResult arrival{.wish = number,
+                     .object = ref.object,
+                     .outcome = InStore{},
+                     .path = {},
+                     .holder = ref.owner,
+                     .refusals = {},
+                     .failed_tries = {},
+                     .fell_back = false,
+                     .queued = command.queued,
+                     .moved = command.moved};
   for (const auto& attempt : command.attempts) {
     if (attempt.refusal.empty()) {
       arrival.path = attempt.path;
@@ -541,8 +589,9 @@ void TensorExchange::carry_out(PullEnded& command) {
   tell_refusals(wanted, arrival);
   const bool here = std::holds_alternative<RegionsHere>(command.outcome);
   if (here && !ref.tensor->device.empty() && !wish->second.device && wanted.device == on_host) {
-    arrival.refusals.push_back("cuda: it was made on " + ref.tensor->device +
-                               ", and this process has no GPU to put it on: it lies in host memory");
+    arrival.refusals.push_back(
+        "cuda: it was made on " + ref.tensor->device +
+        ", and this process has no GPU to put it on: it lies in host memory");
   }
   if (here && !elements.empty()) {
     arrival.outcome = std::move(elements.mapped());

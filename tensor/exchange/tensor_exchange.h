@@ -14,31 +14,31 @@
 #include <variant>
 #include <vector>
 
+#include "base/model/task.h"
 #include "base/mutex.h"
+#include "protocol/tickets/revocation_list.h"
 #include "tensor/exchange/buffer_release.h"
+#include "tensor/exchange/core/tensor_exchange_core.h"
 #include "tensor/exchange/tensor_connections.h"
 #include "tensor/exchange/tensor_paths.h"
 #include "tensor/exchange/tensor_progress.h"
-#include "base/model/task.h"
-#include "protocol/tickets/revocation_list.h"
-#include "tensor/exchange/core/tensor_exchange_core.h"
 
 namespace mobula::internal::exchange {
 
 struct ExchangeOptions {
-  Endpoint self;                 // process and node; the rest is filled in
+  Endpoint self;  // process and node; the rest is filled in
   JobId job;
   std::string ticket;
   RevocationList revoked_keys{};  // revoked keys
   std::string head_signing_key;
   CurveKeys keys;
-  std::string sockets;           // path prefix of its sockets; empty: no shared memory
-  std::string host_bind;         // HOST:0, listen address for other machines; empty: none
-  bool may_choose = false;       // as in `PathOptions`
-  std::string fabric;            // trusted network of the node; empty: none
+  std::string sockets;      // path prefix of its sockets; empty: no shared memory
+  std::string host_bind;    // HOST:0, listen address for other machines; empty: none
+  bool may_choose = false;  // as in `PathOptions`
+  std::string fabric;       // trusted network of the node; empty: none
   // not empty: this process counts as on another host than processes with another value
   std::string own_host;
-  std::string plugins;           // as in `MOBULA_TRANSPORT_PLUGINS`
+  std::string plugins;               // as in `MOBULA_TRANSPORT_PLUGINS`
   std::shared_ptr<GpuDevices> gpus;  // leased GPUs after `open()`; null: no lease
   // Called once, on the exchange's thread, with the reason, when this process must be replaced.
   std::function<void(const std::string&)> lost;
@@ -81,7 +81,8 @@ class TensorExchange {
     std::function<void()> woken = {};
   };
 
-  static Result<std::unique_ptr<TensorExchange>> start(ExchangeOptions options, Callbacks callbacks);
+  static Result<std::unique_ptr<TensorExchange>> start(ExchangeOptions options,
+                                                       Callbacks callbacks);
   // Ends all activity immediately. Must not run on the exchange's thread.
   ~TensorExchange();
 
@@ -172,7 +173,7 @@ class TensorExchange {
   struct Operation {
     DirectPath path = DirectPath::shm;
     TransferId transfer;
-    transfer::RegionPullId pull = 0;  // set for a pull
+    transfer::RegionPullId pull = 0;                // set for a pull
     std::optional<TensorPaths::Pairing> pair = {};  // set for a two-sided step
     std::shared_ptr<const void> keeps = nullptr;    // staging copy during the offer
   };
@@ -198,8 +199,10 @@ class TensorExchange {
   void carry_out(const transfer::IssueStep& command);
   void carry_out(const transfer::Cancel& command);
   void carry_out(const transfer::DropChannel& command);
-  void issue(const transfer::IssueStep& command, const TensorPaths::Pairing& pair, std::span<std::byte> bytes, bool sends);
-  void issue_next(const transfer::IssueStep& command, const TensorPaths::Pairing& pair, std::byte* first);
+  void issue(const transfer::IssueStep& command, const TensorPaths::Pairing& pair,
+             std::span<std::byte> bytes, bool sends);
+  void issue_next(const transfer::IssueStep& command, const TensorPaths::Pairing& pair,
+                  std::byte* first);
   void issued(transfer::OperationId operation, const Result<void>& result);
   void carry_out(const transfer::FreeRegions& command);
   void carry_out(const transfer::StoreRegions& command);
@@ -241,7 +244,7 @@ class TensorExchange {
 
   Mutex mutex_;
   std::vector<std::function<void()>> inbox_ MOBULA_GUARDED_BY(mutex_);  // requests for the thread
-  bool notified_ MOBULA_GUARDED_BY(mutex_) = false;  // a wake-up is pending
+  bool notified_ MOBULA_GUARDED_BY(mutex_) = false;                     // a wake-up is pending
   // registered since the last `take_up`
   std::map<ObjectId, Published> fresh_ MOBULA_GUARDED_BY(mutex_);
 
@@ -259,7 +262,7 @@ class TensorExchange {
   std::map<ProcessId, Endpoint> where_;    // endpoints of replica holders, as holders reported them
   std::vector<transfer::Reach> reaching_;  // waiting for a result
   const std::shared_ptr<ReleaseNotifier> withdrawals_;  // shared with tensors in receive buffers
-  std::map<transfer::RegionPullId, Elements> fetched_;      // not yet reported
+  std::map<transfer::RegionPullId, Elements> fetched_;  // not yet reported
   std::map<transfer::RegionPullId, Arriving> arriving_;
   std::map<transfer::OperationId, Operation> operations_;
   std::map<std::uint64_t, std::function<void()>> claims_;  // callbacks of pending claims

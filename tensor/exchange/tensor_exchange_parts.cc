@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "tensor/exchange/tensor_exchange.h"
 #include "tensor/exchange/core/tensor_chunks.h"
+#include "tensor/exchange/tensor_exchange.h"
 
 namespace mobula::internal::exchange {
 namespace {
@@ -12,24 +12,27 @@ namespace {
 constexpr std::size_t max_parts_of_wish = 4096;  // beyond it tensors are pulled whole
 constexpr std::size_t max_where = 4096;          // remembered endpoints of replica holders
 
-bool is_by_network(DirectPath path) {
-  return path == DirectPath::tcp || is_of_plugin(path);
-}
+bool is_by_network(DirectPath path) { return path == DirectPath::tcp || is_of_plugin(path); }
 
 }  // namespace
 
 // ---- pull ---------------------------------------------------------------------------------------
 
-bool TensorExchange::comes_in_parts(const Wanted& wanted, const std::vector<DirectPath>& paths) const {
+bool TensorExchange::comes_in_parts(const Wanted& wanted,
+                                    const std::vector<DirectPath>& paths) const {
   const TensorRecord& record = *wanted.ref.tensor;
   const std::uint64_t part_bytes = options_.regions.part_bytes;
   const bool on_hosts = record.device.empty() && wanted.device == on_host;
-  return part_bytes > 0 && on_hosts && static_cast<std::uint64_t>(record.size_bytes) >= 2 * part_bytes && is_by_network(paths.front()) &&
-         std::ranges::none_of(paths, is_two_sided) && paths_->said(wanted.ref.owner)->part_bytes == part_bytes;
+  return part_bytes > 0 && on_hosts &&
+         static_cast<std::uint64_t>(record.size_bytes) >= 2 * part_bytes &&
+         is_by_network(paths.front()) && std::ranges::none_of(paths, is_two_sided) &&
+         paths_->said(wanted.ref.owner)->part_bytes == part_bytes;
 }
 
-bool TensorExchange::add_parts(std::uint64_t wish, const Wanted& whole, const transfer::TensorRequest& one,
-                               std::vector<transfer::TensorRequest>& together, std::vector<Wanted>& wanted) {
+bool TensorExchange::add_parts(std::uint64_t wish, const Wanted& whole,
+                               const transfer::TensorRequest& one,
+                               std::vector<transfer::TensorRequest>& together,
+                               std::vector<Wanted>& wanted) {
   const auto parts = transfer::parts_of(one.size_bytes, options_.regions.part_bytes);
   if (together.size() + parts > max_parts_of_wish) return false;
   const std::uint64_t number = ++last_gathering_;
@@ -88,8 +91,11 @@ void TensorExchange::part_ended(const transfer::PullEnded& command, std::uint64_
     // A replica holder that evicted its chunks or never replied is no failure of the path.
     const bool of_owner = attempt.holder == ref.owner;
     auto& tried = of_owner ? gathering.tries : gathering.keepers_tried;
-    const std::pair text(attempt.path, of_owner ? attempt.refusal : "from " + attempt.holder.brief() + ": " + attempt.refusal);
-    if (tried.size() < max_tries_told && std::ranges::find(tried, text) == tried.end()) tried.push_back(text);
+    const std::pair text(
+        attempt.path,
+        of_owner ? attempt.refusal : "from " + attempt.holder.brief() + ": " + attempt.refusal);
+    if (tried.size() < max_tries_told && std::ranges::find(tried, text) == tried.end())
+      tried.push_back(text);
   }
   gathering.queued = std::min(gathering.queued.value_or(command.queued), command.queued);
   const bool came = std::holds_alternative<transfer::RegionsHere>(command.outcome);
@@ -111,9 +117,17 @@ void TensorExchange::gathered(std::uint64_t number, const Gathering& gathering) 
   const auto wish = wishes_.find(gathering.wish);
   if (!came || wish == wishes_.end()) withdraw(whole.ref.object, number);
   if (wish == wishes_.end()) return;  // cancelled
-  PullResult arrival{.wish = gathering.wish, .object = whole.ref.object, .outcome = InStore{}, .path = {}, .holder = whole.ref.owner,
-                  .refusals = {}, .failed_tries = {}, .fell_back = false, .queued = gathering.queued.value_or(Duration(0))};
-  arrival.moved = std::max<Duration>(monotonic_now() - gathering.began - arrival.queued, Duration(0));
+  PullResult arrival{.wish = gathering.wish,
+                     .object = whole.ref.object,
+                     .outcome = InStore{},
+                     .path = {},
+                     .holder = whole.ref.owner,
+                     .refusals = {},
+                     .failed_tries = {},
+                     .fell_back = false,
+                     .queued = gathering.queued.value_or(Duration(0))};
+  arrival.moved =
+      std::max<Duration>(monotonic_now() - gathering.began - arrival.queued, Duration(0));
   std::uint64_t most = 0;
   bool encrypted = true;
   for (const auto& [from, share] : gathering.shares) {
@@ -123,15 +137,18 @@ void TensorExchange::gathered(std::uint64_t number, const Gathering& gathering) 
     encrypted = encrypted && share.encrypted;
   }
   if (!came) arrival.path.reset();
-  for (const auto& [path, why] : gathering.keepers_tried) arrival.refusals.push_back(text_of(path, why));
+  for (const auto& [path, why] : gathering.keepers_tried)
+    arrival.refusals.push_back(text_of(path, why));
   for (const auto& [path, why] : gathering.tries) {
     arrival.refusals.push_back(text_of(path, why));
     arrival.failed_tries.push_back(path);
   }
   tell_refusals(whole, arrival);
   if (came) {
-    auto owner = std::make_shared<const RetainedBuffer>(gathering.memory, whole.ref.object, number, withdrawals_);
-    arrival.outcome = Elements{gathering.memory->bytes(), std::move(owner), false, encrypted, {}, on_host};
+    auto owner = std::make_shared<const RetainedBuffer>(gathering.memory, whole.ref.object, number,
+                                                        withdrawals_);
+    arrival.outcome =
+        Elements{gathering.memory->bytes(), std::move(owner), false, encrypted, {}, on_host};
   } else if (gathering.failed && std::holds_alternative<Failure>(*gathering.failed)) {
     arrival.outcome = std::get<Failure>(*gathering.failed);
   }
@@ -147,7 +164,8 @@ void TensorExchange::withdraw(ObjectId object, std::uint64_t copy) {
   step([&](Time now, auto& out) { core_.retire(now, object, out); });
   // Active offers keep the memory until they end.
   const auto still = published_.find(object);
-  if (still != published_.end() && still->second.copy == copy && !core_.has(object)) published_.erase(still);
+  if (still != published_.end() && still->second.copy == copy && !core_.has(object))
+    published_.erase(still);
 }
 
 // ---- replica holders ----------------------------------------------------------------------------
@@ -189,13 +207,16 @@ void TensorExchange::carry_out(const transfer::Reach& command) {
 void TensorExchange::answer_reach(const transfer::Reach& command) {
   std::vector<DirectPath> paths;
   const auto pull = pulls_.find(command.pull);
-  const auto gathering = pull == pulls_.end() ? gatherings_.end() : gatherings_.find(pull->second.gathering);
+  const auto gathering =
+      pull == pulls_.end() ? gatherings_.end() : gatherings_.find(pull->second.gathering);
   if (gathering != gatherings_.end() && paths_->knows(command.keeper)) {
     TensorRecord record = *gathering->second.whole.ref.tensor;
     record.in_shared_memory = false;  // a replica is in a receive buffer
     paths = paths_->choose(command.keeper, record, on_host).paths;
   }
-  step([&](Time now, auto& out) { core_.reached(now, command.pull, command.keeper, std::move(paths), out); });
+  step([&](Time now, auto& out) {
+    core_.reached(now, command.pull, command.keeper, std::move(paths), out);
+  });
 }
 
 void TensorExchange::reached_or_not(ProcessId keeper) {

@@ -8,7 +8,8 @@ namespace mobula::internal::exchange {
 
 // ---- turns for other work -----------------------------------------------------------------------
 
-void TensorExchange::claim_turn(std::uint32_t lane, std::uint64_t claim, std::function<void()> taken) {
+void TensorExchange::claim_turn(std::uint32_t lane, std::uint64_t claim,
+                                std::function<void()> taken) {
   post([this, lane, claim, taken = std::move(taken)] {
     claims_[claim] = taken;
     step([&](Time now, auto& out) { core_.claim_turn(now, lane, claim, out); });
@@ -35,29 +36,34 @@ void TensorExchange::issued(transfer::OperationId operation, const Result<void>&
   step([&](Time now, auto& out) { core_.ended(now, operation, failed, out); });
 }
 
-void TensorExchange::issue(const transfer::IssueStep& command, const TensorPaths::Pairing& pair, std::span<std::byte> bytes,
-                           bool sends) {
+void TensorExchange::issue(const transfer::IssueStep& command, const TensorPaths::Pairing& pair,
+                           std::span<std::byte> bytes, bool sends) {
   // Both sides derive the same id, which differs from all other active transfers between them.
   const ProcessId receiver = sends ? command.peer : options_.self.process;
   const auto of_channel = ObjectId::derived(command.object, receiver.hex(), command.epoch);
   const auto transfer = TransferId::derived(of_channel, "piece", command.offset);
   operations_[command.operation].transfer = transfer;
-  paths_->move_pair(pair, transfer, bytes, sends, [this, operation = command.operation](const Result<void>& result) {
-    issued(operation, result);
-  });
+  paths_->move_pair(pair, transfer, bytes, sends,
+                    [this, operation = command.operation](const Result<void>& result) {
+                      issued(operation, result);
+                    });
 }
 
 void TensorExchange::carry_out(const transfer::IssueStep& command) {
   const TensorPaths::Pairing pair{command.peer, command.lane, command.peer_lane, command.epoch};
   operations_[command.operation] = {command.path, {}, command.pull, pair};
-  const auto ends = [this, operation = command.operation](const Result<void>& result) { issued(operation, result); };
+  const auto ends = [this, operation = command.operation](const Result<void>& result) {
+    issued(operation, result);
+  };
   if (command.opens) return paths_->open_pair(pair, ends);
   if (command.pull == 0) {
     const auto at = published_.find(command.object);
-    if (at == published_.end()) return ends(failure(ErrorCode::not_found, "it is not here any more"));
+    if (at == published_.end())
+      return ends(failure(ErrorCode::not_found, "it is not here any more"));
     const auto all = at->second.elements.bytes;
     auto* const first = const_cast<std::byte*>(all.data());  // only read
-    return issue(command, pair, std::span(first, all.size()).subspan(command.offset, command.size_bytes), true);
+    return issue(command, pair,
+                 std::span(first, all.size()).subspan(command.offset, command.size_bytes), true);
   }
   if (command.offset > 0 && arriving_.contains(command.pull)) {
     auto* const first = arriving_[command.pull].memory->bytes;
@@ -79,7 +85,8 @@ void TensorExchange::carry_out(const transfer::IssueStep& command) {
 }
 
 // Issues the next step of the receiving side.
-void TensorExchange::issue_next(const transfer::IssueStep& command, const TensorPaths::Pairing& pair, std::byte* first) {
+void TensorExchange::issue_next(const transfer::IssueStep& command,
+                                const TensorPaths::Pairing& pair, std::byte* first) {
   const auto wish = pulls_.find(command.pull);
   if (wish != pulls_.end() && wishes_.contains(wish->second.wish)) {
     const Wanted& wanted = wishes_.at(wish->second.wish).pulls.at(command.pull);
@@ -87,8 +94,9 @@ void TensorExchange::issue_next(const transfer::IssueStep& command, const Tensor
     progress_.moves(monotonic_now(), wish->second.wish, wanted.ref.object, command.path);
     progress_.there(wish->second.wish, wanted.ref.object, command.offset);
     if (command.offset + command.size_bytes == size) {
-      fetched_[command.pull] = {.bytes = {first, size}, .owner = arriving_.at(command.pull).memory->owner,
-                                 .device = wanted.device};
+      fetched_[command.pull] = {.bytes = {first, size},
+                                .owner = arriving_.at(command.pull).memory->owner,
+                                .device = wanted.device};
     }
   }
   issue(command, pair, {first + command.offset, command.size_bytes}, false);

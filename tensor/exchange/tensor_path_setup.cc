@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/log.h"
-#include "tensor/exchange/device_endpoints.h"
 #include "device/host_identity.h"
+#include "tensor/exchange/device_endpoints.h"
 #include "tensor/exchange/plugin_files.h"
 #include "transport/tensor/gpu/cuda_ipc_transport.h"
 #include "transport/tensor/plugin/plugin_transport.h"
@@ -22,7 +22,8 @@ namespace {
 
 Result<std::unique_ptr<TensorTransport>> make_shm(EventLoop& loop, const PathOptions& options,
                                                   std::shared_ptr<Arena>& arena) {
-  if (options.socket.empty()) return failure(ErrorCode::unavailable, "this process has no place for its sockets");
+  if (options.socket.empty())
+    return failure(ErrorCode::unavailable, "this process has no place for its sockets");
   auto made = ShmTransport::create(loop, options.process, {.socket = options.socket});
   if (!made) return made.error();
   arena = (*made)->arena();
@@ -37,7 +38,9 @@ PathOptions near_gpus(PathOptions options) {
     if (each.context) bus_ids.push_back(each.bus_id);
   }
   const std::string near = near_address(options.host_bind, options.gpus->locality(), bus_ids);
-  if (near != options.host_bind) log_info("tensors are listened for at {}, which is nearer to this process's GPUs than {}", near, options.host_bind);
+  if (near != options.host_bind)
+    log_info("tensors are listened for at {}, which is nearer to this process's GPUs than {}", near,
+             options.host_bind);
   options.host_bind = near;
   return options;
 }
@@ -64,8 +67,10 @@ Result<std::unique_ptr<TensorTransport>> make_tcp(EventLoop& loop, const PathOpt
 
 }  // namespace
 
-TensorPaths::TensorPaths(EventLoop& loop, PathOptions options) : loop_(loop), options_(near_gpus(std::move(options))) {
-  reach_.machine = options_.own_host.empty() ? host_identity() : host_identity() + " " + options_.own_host;
+TensorPaths::TensorPaths(EventLoop& loop, PathOptions options)
+    : loop_(loop), options_(near_gpus(std::move(options))) {
+  reach_.machine =
+      options_.own_host.empty() ? host_identity() : host_identity() + " " + options_.own_host;
   reach_.fabric = options_.fabric;
   add({DirectPath::shm, 0}, make_shm(loop, options_, arena_));
   add({DirectPath::tcp, 0}, make_tcp(loop, options_));
@@ -76,7 +81,8 @@ TensorPaths::TensorPaths(EventLoop& loop, PathOptions options) : loop_(loop), op
 
 TensorPaths::~TensorPaths() {
   if (!options_.gpus) return;
-  for (std::uint32_t lane = 0; lane < options_.gpus->devices().size(); ++lane) options_.gpus->on_closed(lane, nullptr);
+  for (std::uint32_t lane = 0; lane < options_.gpus->devices().size(); ++lane)
+    options_.gpus->on_closed(lane, nullptr);
 }
 
 void TensorPaths::add(Key key, Result<std::unique_ptr<TensorTransport>> made, std::string version) {
@@ -94,7 +100,8 @@ void TensorPaths::add(Key key, Result<std::unique_ptr<TensorTransport>> made, st
 
 void TensorPaths::add_devices() {
   const auto none = [&](const std::string& why) {
-    for (const auto path : {DirectPath::cuda_ipc, DirectPath::nccl}) add({path, 0}, failure(ErrorCode::unavailable, why));
+    for (const auto path : {DirectPath::cuda_ipc, DirectPath::nccl})
+      add({path, 0}, failure(ErrorCode::unavailable, why));
   };
   if (!options_.gpus) return none("it has no lease on a GPU");
   if (!options_.gpus->why_none().empty()) return none(options_.gpus->why_none());
@@ -110,12 +117,13 @@ void TensorPaths::add_devices() {
     ipc.copying.pinned = options_.gpus->staging();
     ipc.copying.cpus = device.cpus;
     auto made = options_.socket.empty()
-                    ? Result<std::unique_ptr<CudaIpcTransport>>(
-                          failure(ErrorCode::unavailable, "this process has no place for its sockets"))
+                    ? Result<std::unique_ptr<CudaIpcTransport>>(failure(
+                          ErrorCode::unavailable, "this process has no place for its sockets"))
                     : CudaIpcTransport::create(loop_, party, device.context, std::move(ipc));
     if (made) {
       copies_[static_cast<int>(lane)] = &(*made)->copies();
-      stages_[static_cast<int>(lane)] = std::make_unique<DeviceStage>(device.context, (*made)->copies());
+      stages_[static_cast<int>(lane)] =
+          std::make_unique<DeviceStage>(device.context, (*made)->copies());
       options_.gpus->on_closed(lane, (*made)->closed());
       add({DirectPath::cuda_ipc, lane}, std::unique_ptr<TensorTransport>(std::move(*made)));
     } else {
@@ -145,8 +153,10 @@ void TensorPaths::add_devices() {
 void TensorPaths::add_plugins() {
   std::map<DirectPath, Failure> refused;
   PluginOptions options;
-  if (!options_.host_bind.empty()) options.listen = options_.host_bind.substr(0, options_.host_bind.rfind(':'));
-  for (const OpenedPlugin& each : open_transport_plugins(plugin_paths(options_.plugins), plugin_folder())) {
+  if (!options_.host_bind.empty())
+    options.listen = options_.host_bind.substr(0, options_.host_bind.rfind(':'));
+  for (const OpenedPlugin& each :
+       open_transport_plugins(plugin_paths(options_.plugins), plugin_folder())) {
     if (!each.plugin) {
       log_warn("a transport plug-in is not used: {}", each.plugin.error().text);
       if (const auto path = path_of_plugin(each.path)) refused.emplace(*path, each.plugin.error());
@@ -154,17 +164,21 @@ void TensorPaths::add_plugins() {
     }
     const auto path = path_of_plugin(each.plugin->name());
     if (!path || transports_.contains({*path, 0})) {
-      log_warn("the transport plugin {} is not used: it is called {}, and programs can name gloo, ucx and nixl", each.path,
-               each.plugin->name());
+      log_warn(
+          "the transport plugin {} is not used: it is called {}, and programs can name gloo, ucx "
+          "and nixl",
+          each.path, each.plugin->name());
       continue;
     }
     auto made = PluginTransport::create(loop_, options_.process, *each.plugin, options);
     if (!made) log_warn("the transport plug-in {} is not used: {}", each.path, made.error().text);
-    add({*path, 0}, made ? Result<std::unique_ptr<TensorTransport>>(std::unique_ptr<TensorTransport>(std::move(*made)))
+    add({*path, 0}, made ? Result<std::unique_ptr<TensorTransport>>(
+                               std::unique_ptr<TensorTransport>(std::move(*made)))
                          : Result<std::unique_ptr<TensorTransport>>(made.error()));
   }
   for (const auto path : {DirectPath::gloo, DirectPath::ucx, DirectPath::nixl}) {
-    const bool said = std::ranges::any_of(reach_.paths, [&](const RegionPath& each) { return each.path == path; });
+    const bool said = std::ranges::any_of(
+        reach_.paths, [&](const RegionPath& each) { return each.path == path; });
     if (said) continue;
     if (const auto why = refused.find(path); why != refused.end()) {
       add({path, 0}, why->second);
@@ -173,8 +187,9 @@ void TensorPaths::add_plugins() {
       reach_.paths.emplace_back().path = path;
       installed_.insert(path);
     } else {
-      add({path, 0}, failure(ErrorCode::not_found, plugin_file(path) + " is not in " + plugin_folder() + "; " +
-                                                       plugin_remedy(path)));
+      add({path, 0},
+          failure(ErrorCode::not_found, plugin_file(path) + " is not in " + plugin_folder() + "; " +
+                                            plugin_remedy(path)));
     }
   }
 }
@@ -185,13 +200,16 @@ bool TensorPaths::open_installed(DirectPath path) {
   const std::string name(to_string(path));
   const auto opened = open_transport_plugins(plugin_paths(name), plugin_folder());
   if (!opened.front().plugin) {
-    add({path, 0}, failure(opened.front().plugin.error().code, opened.front().plugin.error().text + "; " + plugin_remedy(path)));
+    add({path, 0}, failure(opened.front().plugin.error().code,
+                           opened.front().plugin.error().text + "; " + plugin_remedy(path)));
     return true;
   }
   PluginOptions options;
-  if (!options_.host_bind.empty()) options.listen = options_.host_bind.substr(0, options_.host_bind.rfind(':'));
+  if (!options_.host_bind.empty())
+    options.listen = options_.host_bind.substr(0, options_.host_bind.rfind(':'));
   auto made = PluginTransport::create(loop_, options_.process, *opened.front().plugin, options);
-  add({path, 0}, made ? Result<std::unique_ptr<TensorTransport>>(std::unique_ptr<TensorTransport>(std::move(*made)))
+  add({path, 0}, made ? Result<std::unique_ptr<TensorTransport>>(
+                            std::unique_ptr<TensorTransport>(std::move(*made)))
                       : Result<std::unique_ptr<TensorTransport>>(made.error()));
   return true;
 }

@@ -25,11 +25,14 @@ std::string text_of(TransferId transfer, const Blob& blob) {
   std::string text(id_bytes + blob.size(), '\0');
   const Hash128 bits = transfer.bits();
   std::memcpy(text.data(), &bits, id_bytes);
-  std::ranges::transform(blob, text.begin() + id_bytes, [](std::byte each) { return static_cast<char>(each); });
+  std::ranges::transform(blob, text.begin() + id_bytes,
+                         [](std::byte each) { return static_cast<char>(each); });
   return text;
 }
 
-Failure not_here() { return failure(ErrorCode::unavailable, "this process does not have that path"); }
+Failure not_here() {
+  return failure(ErrorCode::unavailable, "this process does not have that path");
+}
 
 }  // namespace
 
@@ -43,7 +46,7 @@ struct TensorPaths::Fetching {
   std::uint64_t size_bytes = 0;
   bool in_place = false;
   int device = on_host;
-  bool lands_directly = true;   // the transport writes to the final destination
+  bool lands_directly = true;  // the transport writes to the final destination
   // copied to the device directly from the holder's mapped host memory
   bool passes_through = false;
   std::shared_ptr<ChunkStage> stage = nullptr;  // used by the transport to write to the device
@@ -92,14 +95,16 @@ void TensorPaths::end_ways(ProcessId peer, bool with_communicators) {
     if (key.first == DirectPath::nccl && !with_communicators) continue;
     way->peer_down(peer, [] {});
     if (!is_of_devices(key.first)) continue;
-    for (std::uint32_t lane = 1; lane < lanes; ++lane) way->peer_down(device_endpoint_id(peer, lane), [] {});
+    for (std::uint32_t lane = 1; lane < lanes; ++lane)
+      way->peer_down(device_endpoint_id(peer, lane), [] {});
   }
 }
 
 void TensorPaths::close_ways(ProcessId holder) {
   const auto known = peers_.find(holder);
   if (known == peers_.end()) return;
-  const auto lanes = static_cast<std::uint32_t>(std::max<std::size_t>(1, known->second.devices.size()));
+  const auto lanes =
+      static_cast<std::uint32_t>(std::max<std::size_t>(1, known->second.devices.size()));
   for (const auto& [key, way] : transports_) {
     if (key.first == DirectPath::nccl) continue;
     for (std::uint32_t lane = 0; lane < (is_of_devices(key.first) ? lanes : 1); ++lane) {
@@ -110,12 +115,14 @@ void TensorPaths::close_ways(ProcessId holder) {
 
 // ---- choice -------------------------------------------------------------------------------------
 
-transfer::ProcessReach TensorPaths::reach_of(ProcessId process, const TransportCapabilities& reach, std::uint32_t lane) const {
+transfer::ProcessReach TensorPaths::reach_of(ProcessId process, const TransportCapabilities& reach,
+                                             std::uint32_t lane) const {
   transfer::ProcessReach out;
   out.process = process;
   out.machine = reach.machine;
   for (const auto& each : reach.paths) {
-    if (is_of_devices(each.path) && each.lane != lane && !(each.lane == 0 && reach.devices.empty())) continue;
+    if (is_of_devices(each.path) && each.lane != lane && !(each.lane == 0 && reach.devices.empty()))
+      continue;
     out.paths[each.path] = {each.why_not, each.version};
   }
   return out;
@@ -134,13 +141,16 @@ int TensorPaths::landing(const TensorRecord& record) const {
   return record.device.empty() || !options_.gpus ? on_host : options_.gpus->landing(record.device);
 }
 
-transfer::PathChoice TensorPaths::choose(ProcessId holder, const TensorRecord& record, int device) const {
+transfer::PathChoice TensorPaths::choose(ProcessId holder, const TensorRecord& record,
+                                         int device) const {
   const TransportCapabilities& there = peers_.at(holder);
   const auto source = std::ranges::find(there.devices, record.device);
-  const auto source_lane = record.device.empty() || source == there.devices.end() ? 0 : source - there.devices.begin();
+  const auto source_lane =
+      record.device.empty() || source == there.devices.end() ? 0 : source - there.devices.begin();
   transfer::PathQuestion question;
   question.from = reach_of(holder, there, static_cast<std::uint32_t>(source_lane));
-  question.to = reach_of(options_.process, reach_, device == on_host ? 0 : static_cast<std::uint32_t>(device));
+  question.to = reach_of(options_.process, reach_,
+                         device == on_host ? 0 : static_cast<std::uint32_t>(device));
   question.source = {record.device, record.in_shared_memory, record.in_shared_memory};
   if (device != on_host) {
     const auto& own = options_.gpus->devices().at(static_cast<std::size_t>(device));
@@ -156,7 +166,8 @@ transfer::PathChoice TensorPaths::choose(ProcessId holder, const TensorRecord& r
 
 Peer TensorPaths::peer_of(ProcessId process, Key key) const {
   const bool of_devices = is_of_devices(key.first);
-  Peer peer{.process = of_devices ? device_endpoint_id(process, key.second) : process, .endpoint = {}};
+  Peer peer{.process = of_devices ? device_endpoint_id(process, key.second) : process,
+            .endpoint = {}};
   const auto known = peers_.find(process);
   if (known == peers_.end()) return peer;
   // Plain bytes are acceptable within a machine: a reader of them could read the memory of the
@@ -185,13 +196,15 @@ Result<DirectPath> TensorPaths::carrier_to(ProcessId peer) const {
 
 // ---- holder side --------------------------------------------------------------------------------
 
-Result<TransferId> TensorPaths::offer(const Give& give, const SourceRegion& region, Offered offered) {
+Result<TransferId> TensorPaths::offer(const Give& give, const SourceRegion& region,
+                                      Offered offered) {
   const auto transfer = TransferId::random();
   std::optional<std::uint32_t> lane;
   if (!region.place.on_host()) {
     if (options_.gpus) lane = options_.gpus->lane_of(to_string(region.place.device));
     if (!lane) return not_here();
-    if (!is_of_devices(give.path)) return offer_staged(give, region, static_cast<int>(*lane), std::move(offered));
+    if (!is_of_devices(give.path))
+      return offer_staged(give, region, static_cast<int>(*lane), std::move(offered));
   }
   TensorTransport* way = transport(give.path, lane.value_or(0));
   if (way == nullptr) return not_here();
@@ -202,21 +215,26 @@ Result<TransferId> TensorPaths::offer(const Give& give, const SourceRegion& regi
     return transfer;
   }
   const ProcessId to = of_devices ? device_endpoint_id(give.peer, give.peer_lane) : give.peer;
-  Offer offer{.transfer = transfer, .to = channel_to(to), .regions = {region},
+  Offer offer{.transfer = transfer,
+              .to = channel_to(to),
+              .regions = {region},
               .peer = peer_of(give.peer, {give.path, of_devices ? give.peer_lane : 0})};
   giving_[transfer].way = way;
-  way->offer(std::move(offer), [this, transfer, offered = std::move(offered)](const Result<Blob>& ticket) {
-    if (ticket) return offered(text_of(transfer, *ticket));
-    giving_.erase(transfer);
-    offered(ticket.error());
-  });
+  way->offer(std::move(offer),
+             [this, transfer, offered = std::move(offered)](const Result<Blob>& ticket) {
+               if (ticket) return offered(text_of(transfer, *ticket));
+               giving_.erase(transfer);
+               offered(ticket.error());
+             });
   return transfer;
 }
 
 // The ticket starts with the carrier path.
-Result<TransferId> TensorPaths::offer_staged(const Give& give, const SourceRegion& region, int device, Offered offered) {
+Result<TransferId> TensorPaths::offer_staged(const Give& give, const SourceRegion& region,
+                                             int device, Offered offered) {
   if (copies_of(device) == nullptr) return not_here();
-  const auto path = give.path == DirectPath::staged ? carrier_to(give.peer) : Result<DirectPath>(give.path);
+  const auto path =
+      give.path == DirectPath::staged ? carrier_to(give.peer) : Result<DirectPath>(give.path);
   if (!path) return path.error();
   TensorTransport* const way = transport(*path, 0);
   if (way == nullptr) return not_here();
@@ -225,30 +243,37 @@ Result<TransferId> TensorPaths::offer_staged(const Give& give, const SourceRegio
 }
 
 // The tensor stays on the device; each chunk is copied to the host when the receiver requests it.
-Result<TransferId> TensorPaths::offer_chunks(const Give& give, DirectPath path, const SourceRegion& region, int device,
+Result<TransferId> TensorPaths::offer_chunks(const Give& give, DirectPath path,
+                                             const SourceRegion& region, int device,
                                              Offered offered) {
   TensorTransport* const way = transport(path, 0);
   const auto transfer = TransferId::random();
   giving_[transfer].way = way;
-  Offer offer{.transfer = transfer, .to = channel_to(give.peer), .regions = {region}, .peer = peer_of(give.peer, {path, 0}),
+  Offer offer{.transfer = transfer,
+              .to = channel_to(give.peer),
+              .regions = {region},
+              .peer = peer_of(give.peer, {path, 0}),
               .stage = stage_of(device)};
-  way->offer(std::move(offer), [this, transfer, path, offered = std::move(offered)](const Result<Blob>& ticket) {
-    if (ticket) return offered(static_cast<char>(path) + text_of(transfer, *ticket));
-    giving_.erase(transfer);
-    offered(ticket.error());
-  });
+  way->offer(std::move(offer),
+             [this, transfer, path, offered = std::move(offered)](const Result<Blob>& ticket) {
+               if (ticket) return offered(static_cast<char>(path) + text_of(transfer, *ticket));
+               giving_.erase(transfer);
+               offered(ticket.error());
+             });
   return transfer;
 }
 
 // Copies the whole tensor to host memory first.
-Result<TransferId> TensorPaths::offer_copy(const Give& give, DirectPath path, const SourceRegion& region, int device,
+Result<TransferId> TensorPaths::offer_copy(const Give& give, DirectPath path,
+                                           const SourceRegion& region, int device,
                                            Offered offered) {
   TensorTransport* const way = transport(path, 0);
   const std::size_t size = region.bytes.size();
   SourceRegion staged;
   std::shared_ptr<const void> stage;
   std::byte* at = nullptr;
-  if (auto room = arena_ ? arena_->take(std::max<std::size_t>(size, 1)) : Result<ArenaBytes>(not_here())) {
+  if (auto room =
+          arena_ ? arena_->take(std::max<std::size_t>(size, 1)) : Result<ArenaBytes>(not_here())) {
     const auto kept = std::make_shared<ArenaBytes>(std::move(*room));
     at = kept->bytes().data();
     staged = kept->region();
@@ -266,12 +291,16 @@ Result<TransferId> TensorPaths::offer_copy(const Give& give, DirectPath path, co
   Copy copy;
   copy.pieces.push_back({at, region.bytes.data(), size});
   copy.keeps = stage;
-  copy.ended = [this, transfer, way, give, staged, path, offered = std::move(offered)](const CopyEnd& end) {
+  copy.ended = [this, transfer, way, give, staged, path,
+                offered = std::move(offered)](const CopyEnd& end) {
     if (!end.result) {
       giving_.erase(transfer);
       return offered(end.result.error());
     }
-    Offer offer{.transfer = transfer, .to = channel_to(give.peer), .regions = {staged}, .peer = peer_of(give.peer, {path, 0})};
+    Offer offer{.transfer = transfer,
+                .to = channel_to(give.peer),
+                .regions = {staged},
+                .peer = peer_of(give.peer, {path, 0})};
     way->offer(std::move(offer), [this, transfer, path, offered](const Result<Blob>& ticket) {
       if (!ticket) {
         giving_.erase(transfer);
@@ -289,7 +318,8 @@ void TensorPaths::release(TransferId transfer, std::function<void()> quiet) {
   const auto at = giving_.find(transfer);
   if (at == giving_.end()) return quiet();
   TensorTransport* const way = at->second.way;
-  way->release(transfer, [stage = std::move(at->second.stage), quiet = std::move(quiet)] { quiet(); });
+  way->release(transfer,
+               [stage = std::move(at->second.stage), quiet = std::move(quiet)] { quiet(); });
   giving_.erase(transfer);
 }
 
@@ -308,15 +338,18 @@ Result<TransferId> TensorPaths::fetch(const PullChunk& wanted, Fetched fetched) 
       return failure(ErrorCode::corrupt, "its holder gave a ticket of another way");
     }
   }
-  TensorTransport* way = transport(path, of_devices ? static_cast<std::uint32_t>(wanted.device) : 0);
+  TensorTransport* way =
+      transport(path, of_devices ? static_cast<std::uint32_t>(wanted.device) : 0);
   if (way == nullptr) return not_here();
-  if (text.size() < id_bytes) return failure(ErrorCode::corrupt, "its holder gave a ticket that is none");
+  if (text.size() < id_bytes)
+    return failure(ErrorCode::corrupt, "its holder gave a ticket that is none");
   Hash128 bits;
   std::memcpy(&bits, text.data(), id_bytes);
   const auto fetching = std::make_shared<Fetching>();
   fetching->way = way;
   fetching->transfer = TransferId(bits);
-  fetching->from = channel_to(of_devices ? device_endpoint_id(wanted.holder, wanted.peer_lane) : wanted.holder);
+  fetching->from =
+      channel_to(of_devices ? device_endpoint_id(wanted.holder, wanted.peer_lane) : wanted.holder);
   fetching->size_bytes = wanted.size_bytes;
   fetching->device = wanted.device;
   fetching->target = wanted.target;
@@ -333,8 +366,8 @@ Result<TransferId> TensorPaths::fetch(const PullChunk& wanted, Fetched fetched) 
   if (!fetching_.emplace(fetching->transfer, fetching).second) {
     return failure(ErrorCode::corrupt, "its holder gave the ticket of another transfer");
   }
-  way->open(fetching->from, peer_of(wanted.holder, {path, of_devices ? wanted.peer_lane : 0}), monotonic_now() + open_timeout,
-            [this, fetching](const Result<void>& opened) {
+  way->open(fetching->from, peer_of(wanted.holder, {path, of_devices ? wanted.peer_lane : 0}),
+            monotonic_now() + open_timeout, [this, fetching](const Result<void>& opened) {
               if (!opened) return answer(fetching, opened.error());
               begin(fetching);
             });
@@ -343,24 +376,27 @@ Result<TransferId> TensorPaths::fetch(const PullChunk& wanted, Fetched fetched) 
 
 void TensorPaths::begin(const std::shared_ptr<Fetching>& fetching) {
   if (!fetching->in_place && !fetching->passes_through) return pull(fetching);
-  fetching->way->map(fetching->transfer, fetching->from, fetching->ticket,
-                     [this, fetching](Result<std::shared_ptr<const MappedRegions>> mapped) {
-                       if (!mapped) return pull(fetching);
-                       const auto regions = (*mapped)->regions();
-                       if (regions.size() != 1 || regions[0].size() != fetching->size_bytes) {
-                         return answer(fetching, failure(ErrorCode::corrupt, "it has another size than was said"));
-                       }
-                       if (fetching->passes_through) {
-                         fetching->offered = *mapped;
-                         return bring_in(fetching, regions[0], *mapped, false);
-                       }
-                       MappedFile file = (*mapped)->file();
-                       answer(fetching, Elements{regions[0], std::move(*mapped), true, false, std::move(file), fetching->device});
-                     });
+  fetching->way->map(
+      fetching->transfer, fetching->from, fetching->ticket,
+      [this, fetching](Result<std::shared_ptr<const MappedRegions>> mapped) {
+        if (!mapped) return pull(fetching);
+        const auto regions = (*mapped)->regions();
+        if (regions.size() != 1 || regions[0].size() != fetching->size_bytes) {
+          return answer(fetching, failure(ErrorCode::corrupt, "it has another size than was said"));
+        }
+        if (fetching->passes_through) {
+          fetching->offered = *mapped;
+          return bring_in(fetching, regions[0], *mapped, false);
+        }
+        MappedFile file = (*mapped)->file();
+        answer(fetching, Elements{regions[0], std::move(*mapped), true, false, std::move(file),
+                                  fetching->device});
+      });
 }
 
 void TensorPaths::pull(const std::shared_ptr<Fetching>& fetching) {
-  if (fetching->cancelled) return answer(fetching, failure(ErrorCode::cancelled, "nobody wants it any more"));
+  if (fetching->cancelled)
+    return answer(fetching, failure(ErrorCode::cancelled, "nobody wants it any more"));
   if (fetching->device != on_host && fetching->lands_directly) return pull_to_device(fetching);
   if (!fetching->target_owner) {
     auto buffer = pool_.take(fetching->size_bytes);
@@ -368,54 +404,80 @@ void TensorPaths::pull(const std::shared_ptr<Fetching>& fetching) {
     fetching->buffer = std::make_shared<ReceiveBuffer>(std::move(*buffer));
     fetching->target = fetching->buffer->bytes();
   }
-  Pull pull{.transfer = fetching->transfer, .from = fetching->from, .ticket = fetching->ticket,
-            .targets = {TargetRegion{fetching->target}}, .silence_limit = fetching->silence_limit};
+  Pull pull{.transfer = fetching->transfer,
+            .from = fetching->from,
+            .ticket = fetching->ticket,
+            .targets = {TargetRegion{fetching->target}},
+            .silence_limit = fetching->silence_limit};
   fetching->way->pull(std::move(pull), [this, fetching](const TransferEnd& end) {
     if (!end.result) return answer(fetching, end.result.error());
-    if (fetching->device != on_host) return bring_in(fetching, fetching->buffer->bytes(), fetching->buffer, end.encrypted);
+    if (fetching->device != on_host)
+      return bring_in(fetching, fetching->buffer->bytes(), fetching->buffer, end.encrypted);
     std::shared_ptr<const void> owner = fetching->target_owner;
     if (!owner) owner = std::move(fetching->buffer);
-    answer(fetching, Elements{fetching->target, std::move(owner), false, end.encrypted, {}, on_host});
+    answer(fetching,
+           Elements{fetching->target, std::move(owner), false, end.encrypted, {}, on_host});
   });
 }
 
 void TensorPaths::pull_to_device(const std::shared_ptr<Fetching>& fetching) {
   take(fetching->device, fetching->size_bytes, [this, fetching](Result<DeviceAllocation> taken) {
     if (!taken) return answer(fetching, taken.error());
-    if (fetching->cancelled) return answer(fetching, failure(ErrorCode::cancelled, "nobody wants it any more"));
+    if (fetching->cancelled)
+      return answer(fetching, failure(ErrorCode::cancelled, "nobody wants it any more"));
     fetching->memory = std::move(*taken);
     const std::span bytes(fetching->memory.bytes, fetching->size_bytes);
-    const auto& context = options_.gpus->devices().at(static_cast<std::size_t>(fetching->device)).context;
-    Pull pull{.transfer = fetching->transfer, .from = fetching->from, .ticket = fetching->ticket,
-              .targets = {TargetRegion{bytes, {MemoryKind::device, context->uuid()}}}, .silence_limit = fetching->silence_limit,
+    const auto& context =
+        options_.gpus->devices().at(static_cast<std::size_t>(fetching->device)).context;
+    Pull pull{.transfer = fetching->transfer,
+              .from = fetching->from,
+              .ticket = fetching->ticket,
+              .targets = {TargetRegion{bytes, {MemoryKind::device, context->uuid()}}},
+              .silence_limit = fetching->silence_limit,
               .stage = fetching->stage};
     fetching->way->pull(std::move(pull), [this, fetching, bytes](const TransferEnd& end) {
       if (!end.result) return answer(fetching, end.result.error());
-      answer(fetching, Elements{bytes, std::move(fetching->memory.owner), false, end.encrypted, {}, fetching->device});
+      answer(fetching, Elements{bytes,
+                                std::move(fetching->memory.owner),
+                                false,
+                                end.encrypted,
+                                {},
+                                fetching->device});
     });
   });
 }
 
 // Copies from the host to the destination device.
-void TensorPaths::bring_in(const std::shared_ptr<Fetching>& fetching, std::span<const std::byte> from,
-                           std::shared_ptr<const void> keeps, bool encrypted) {
-  take(fetching->device, fetching->size_bytes, [this, fetching, from, keeps = std::move(keeps), encrypted](Result<DeviceAllocation> taken) {
-    if (!taken) return answer(fetching, taken.error());
-    if (fetching->cancelled) return answer(fetching, failure(ErrorCode::cancelled, "nobody wants it any more"));
-    fetching->memory = std::move(*taken);
-    const std::span bytes(fetching->memory.bytes, fetching->size_bytes);
-    Copy copy;
-    copy.pieces.push_back({bytes.data(), from.data(), bytes.size()});
-    copy.keeps = keeps;
-    copy.ended = [this, fetching, bytes, encrypted, offered = fetching->offered](const CopyEnd& end) {
-      if (!end.result) return answer(fetching, end.result.error());
-      if (offered && !offered->offered()) return answer(fetching, failure(ErrorCode::not_found, "its holder gave it up while it was copied"));
-      answer(fetching, Elements{bytes, std::move(fetching->memory.owner), false, encrypted, {}, fetching->device});
-    };
-    const auto started = copies_of(fetching->device)->start(std::move(copy));
-    if (!started) return answer(fetching, started.error());
-    fetching->copy = *started;
-  });
+void TensorPaths::bring_in(const std::shared_ptr<Fetching>& fetching,
+                           std::span<const std::byte> from, std::shared_ptr<const void> keeps,
+                           bool encrypted) {
+  take(fetching->device, fetching->size_bytes,
+       [this, fetching, from, keeps = std::move(keeps), encrypted](Result<DeviceAllocation> taken) {
+         if (!taken) return answer(fetching, taken.error());
+         if (fetching->cancelled)
+           return answer(fetching, failure(ErrorCode::cancelled, "nobody wants it any more"));
+         fetching->memory = std::move(*taken);
+         const std::span bytes(fetching->memory.bytes, fetching->size_bytes);
+         Copy copy;
+         copy.pieces.push_back({bytes.data(), from.data(), bytes.size()});
+         copy.keeps = keeps;
+         copy.ended = [this, fetching, bytes, encrypted,
+                       offered = fetching->offered](const CopyEnd& end) {
+           if (!end.result) return answer(fetching, end.result.error());
+           if (offered && !offered->offered())
+             return answer(fetching, failure(ErrorCode::not_found,
+                                             "its holder gave it up while it was copied"));
+           answer(fetching, Elements{bytes,
+                                     std::move(fetching->memory.owner),
+                                     false,
+                                     encrypted,
+                                     {},
+                                     fetching->device});
+         };
+         const auto started = copies_of(fetching->device)->start(std::move(copy));
+         if (!started) return answer(fetching, started.error());
+         fetching->copy = *started;
+       });
 }
 
 void TensorPaths::answer(const std::shared_ptr<Fetching>& fetching, Result<Elements> result) {
@@ -434,7 +496,8 @@ void TensorPaths::cancel(TransferId transfer) {
 void TensorPaths::take(int device, std::uint64_t size_bytes, Taken taken) {
   DeviceCopies* const copies = copies_of(device);
   if (copies == nullptr) return taken(not_here());
-  copies->run([gpus = options_.gpus, device, size_bytes, taken = std::move(taken)]() -> std::function<void()> {
+  copies->run([gpus = options_.gpus, device, size_bytes,
+               taken = std::move(taken)]() -> std::function<void()> {
     auto made = gpus->take(device, size_bytes);
     return [taken, made = std::move(made)] { taken(made); };
   });
@@ -446,30 +509,41 @@ void TensorPaths::take(int device, std::uint64_t size_bytes, Taken taken) {
 void TensorPaths::open_pair(const Pairing& pair, Done done) {
   NcclTransport* const way = nccl(pair.lane);
   if (way == nullptr) return done(not_here());
-  way->open({device_endpoint_id(pair.peer, pair.peer_lane), pair.epoch + 1}, peer_of(pair.peer, {DirectPath::nccl, pair.peer_lane}),
-            monotonic_now() + pair_timeout, std::move(done));
+  way->open({device_endpoint_id(pair.peer, pair.peer_lane), pair.epoch + 1},
+            peer_of(pair.peer, {DirectPath::nccl, pair.peer_lane}), monotonic_now() + pair_timeout,
+            std::move(done));
 }
 
-void TensorPaths::move_pair(const Pairing& pair, TransferId transfer, std::span<std::byte> bytes, bool sends, Done done) {
+void TensorPaths::move_pair(const Pairing& pair, TransferId transfer, std::span<std::byte> bytes,
+                            bool sends, Done done) {
   NcclTransport* const way = nccl(pair.lane);
   if (way == nullptr) return done(not_here());
-  const ProcessId self = device_endpoint_id(options_.process, pair.lane), other = device_endpoint_id(pair.peer, pair.peer_lane);
+  const ProcessId self = device_endpoint_id(options_.process, pair.lane),
+                  other = device_endpoint_id(pair.peer, pair.peer_lane);
   const ChannelKey channel{other, pair.epoch + 1};
-  const MemoryPlace place{MemoryKind::device, options_.gpus->devices().at(pair.lane).context->uuid()};
+  const MemoryPlace place{MemoryKind::device,
+                          options_.gpus->devices().at(pair.lane).context->uuid()};
   if (!sends) {
-    const Blob ticket = NcclTransport::ticket_for(other, self, transfer, channel.epoch, bytes.size());
-    Pull pull{.transfer = transfer, .from = channel, .ticket = ticket, .targets = {TargetRegion{bytes, place}}};
-    way->pull(std::move(pull), [done = std::move(done)](const TransferEnd& end) { done(end.result); });
+    const Blob ticket =
+        NcclTransport::ticket_for(other, self, transfer, channel.epoch, bytes.size());
+    Pull pull{.transfer = transfer,
+              .from = channel,
+              .ticket = ticket,
+              .targets = {TargetRegion{bytes, place}}};
+    way->pull(std::move(pull),
+              [done = std::move(done)](const TransferEnd& end) { done(end.result); });
     return;
   }
-  Offer offer{.transfer = transfer, .to = channel, .regions = {SourceRegion{bytes, place}}, .peer = {}};
-  way->offer(std::move(offer), [way, channel, transfer, done = std::move(done)](const Result<Blob>& ticket) {
-    if (!ticket) return done(ticket.error());
-    way->serve(channel, transfer, [way, transfer, done](const TransferEnd& end) {
-      way->release(transfer, nullptr);
-      done(end.result);
-    });
-  });
+  Offer offer{
+      .transfer = transfer, .to = channel, .regions = {SourceRegion{bytes, place}}, .peer = {}};
+  way->offer(std::move(offer),
+             [way, channel, transfer, done = std::move(done)](const Result<Blob>& ticket) {
+               if (!ticket) return done(ticket.error());
+               way->serve(channel, transfer, [way, transfer, done](const TransferEnd& end) {
+                 way->release(transfer, nullptr);
+                 done(end.result);
+               });
+             });
 }
 
 void TensorPaths::break_pair(const Pairing& pair, TransferId transfer) {

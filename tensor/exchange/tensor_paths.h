@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "base/id.h"
+#include "base/model/task.h"
 #include "base/result.h"
 #include "device/gpu/gpu_devices.h"
-#include "base/model/task.h"
 #include "protocol/messages/tensor_messages.h"
 #include "tensor/exchange/core/path_choice.h"
 #include "transport/tensor/arena.h"
@@ -34,10 +34,10 @@ struct PathOptions {
   std::string host_bind;  // listen address for other machines; empty: loopback
   // may listen on another address of the same network that is nearer to the GPUs
   bool may_choose = false;
-  std::string fabric;     // trusted network of the node; empty: none
+  std::string fabric;  // trusted network of the node; empty: none
   // not empty: only processes with the same value count as processes of this host
   std::string own_host;
-  std::string plugins;    // additional transports, such as `gloo:ucx:/path/to/one.so`
+  std::string plugins;  // additional transports, such as `gloo:ucx:/path/to/one.so`
   // `open()` has completed, with or without success; null: no lease
   std::shared_ptr<GpuDevices> gpus;
   // called with the reason when this process must be replaced
@@ -106,9 +106,9 @@ class TensorPaths {
     std::uint32_t peer_lane = 0;
     std::string_view ticket;  // valid only during the call
     std::uint64_t size_bytes = 0;
-    bool in_place = false;    // map instead of copy if the path can
-    bool of_device = false;   // the holder has the elements on a device
-    int device = on_host;     // destination
+    bool in_place = false;   // map instead of copy if the path can
+    bool of_device = false;  // the holder has the elements on a device
+    int device = on_host;    // destination
     // destination on the host, for one chunk: exactly its size, always copied
     std::span<std::byte> target = {};
     // keeps `target` alive until `fetched` is called
@@ -133,7 +133,8 @@ class TensorPaths {
   void open_pair(const Pairing& pair, Done done);
   // Sends or receives `bytes` of a local device. The peer issues the operation with the same
   // transfer id.
-  void move_pair(const Pairing& pair, TransferId transfer, std::span<std::byte> bytes, bool sends, Done done);
+  void move_pair(const Pairing& pair, TransferId transfer, std::span<std::byte> bytes, bool sends,
+                 Done done);
   // Cancels the operation; it ends with a failure once the device no longer accesses the memory.
   void break_pair(const Pairing& pair, TransferId transfer);
   // Destroys communicators of lower epochs.
@@ -160,16 +161,20 @@ class TensorPaths {
   bool is_trusted(const TransportCapabilities& peer) const;
   bool is_near(const TransportCapabilities& there) const;
   Peer peer_of(ProcessId process, Key key) const;
-  transfer::ProcessReach reach_of(ProcessId process, const TransportCapabilities& reach, std::uint32_t lane) const;
-  Result<TransferId> offer_staged(const Give& give, const SourceRegion& region, int device, Offered offered);
-  Result<TransferId> offer_chunks(const Give& give, DirectPath path, const SourceRegion& region, int device, Offered offered);
-  Result<TransferId> offer_copy(const Give& give, DirectPath path, const SourceRegion& region, int device, Offered offered);
+  transfer::ProcessReach reach_of(ProcessId process, const TransportCapabilities& reach,
+                                  std::uint32_t lane) const;
+  Result<TransferId> offer_staged(const Give& give, const SourceRegion& region, int device,
+                                  Offered offered);
+  Result<TransferId> offer_chunks(const Give& give, DirectPath path, const SourceRegion& region,
+                                  int device, Offered offered);
+  Result<TransferId> offer_copy(const Give& give, DirectPath path, const SourceRegion& region,
+                                int device, Offered offered);
   Result<DirectPath> carrier_to(ProcessId peer) const;
   void begin(const std::shared_ptr<Fetching>& fetching);
   void pull(const std::shared_ptr<Fetching>& fetching);
   void pull_to_device(const std::shared_ptr<Fetching>& fetching);
-  void bring_in(const std::shared_ptr<Fetching>& fetching, std::span<const std::byte> from, std::shared_ptr<const void> keeps,
-                bool encrypted);
+  void bring_in(const std::shared_ptr<Fetching>& fetching, std::span<const std::byte> from,
+                std::shared_ptr<const void> keeps, bool encrypted);
   void answer(const std::shared_ptr<Fetching>& fetching, Result<Elements> result);
 
   EventLoop& loop_;

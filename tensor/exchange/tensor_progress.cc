@@ -30,7 +30,8 @@ void TensorProgress::there(std::uint64_t wish, ObjectId object, std::uint64_t by
 
 void TensorProgress::more(std::uint64_t wish, ObjectId object, std::uint64_t bytes) {
   const MutexLock lock(mutex_);
-  if (const auto at = rows_.find({wish, object}); at != rows_.end()) at->second.there_bytes += bytes;
+  if (const auto at = rows_.find({wish, object}); at != rows_.end())
+    at->second.there_bytes += bytes;
 }
 
 void TensorProgress::over(std::uint64_t wish, ObjectId object) {

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/mutex.h"
-#include "base/time.h"
 #include "base/model/direct_path.h"
 #include "base/model/task.h"
+#include "base/mutex.h"
+#include "base/time.h"
 
 namespace mobula::internal::exchange {
 

@@ -14,7 +14,8 @@ TEST(AmountText, ReadsSizes) {
   EXPECT_EQ(*parse_bytes("10g"), std::int64_t{10} << 30);
   EXPECT_EQ(*parse_bytes("10GB"), 10'000'000'000);
   EXPECT_EQ(*parse_bytes("1.5K"), 1536);
-  for (const char* bad : {"", "G", ".", "1..5G", "-1", "1e3", "10 GiB", "10GX", "2000000T", "0x10"}) {
+  for (const char* bad :
+       {"", "G", ".", "1..5G", "-1", "1e3", "10 GiB", "10GX", "2000000T", "0x10"}) {
     EXPECT_FALSE(parse_bytes(bad).ok()) << bad;
   }
 }
@@ -26,7 +27,8 @@ TEST(AmountText, ReadsTimes) {
   EXPECT_DOUBLE_EQ(*parse_seconds("1.5h"), 5400);
   EXPECT_DOUBLE_EQ(*parse_seconds("2d"), 172'800);
   EXPECT_DOUBLE_EQ(*parse_seconds("250ms"), 0.25);
-  for (const char* bad : {"", "m", "-1s", "1 m", "1w", "1:30", "nan"}) EXPECT_FALSE(parse_seconds(bad).ok()) << bad;
+  for (const char* bad : {"", "m", "-1s", "1 m", "1w", "1:30", "nan"})
+    EXPECT_FALSE(parse_seconds(bad).ok()) << bad;
 }
 
 TEST(Ids, BriefForm_IsPrefix) {

@@ -67,19 +67,17 @@ TEST_P(QuantityOfText, ParsesExactlyOrRejects) {
 
 INSTANTIATE_TEST_SUITE_P(
     Texts, QuantityOfText,
-    testing::Values(TextRow{"0", 0}, TextRow{"2", 20'000}, TextRow{"007", 70'000},
-                    TextRow{"0.57", 5'700}, TextRow{".5", 5'000}, TextRow{"3.", 30'000},
-                    TextRow{"0.0001", 1}, TextRow{"1.50000", 15'000},
-                    TextRow{"99999999999999.9999", 999'999'999'999'999'999},
-                    TextRow{"100000000000000", 1'000'000'000'000'000'000},
-                    TextRow{"100000000000001", std::nullopt},
-                    TextRow{"100000000000000.0001", std::nullopt}, TextRow{"0.00001", std::nullopt},
-                    TextRow{"0.12345", std::nullopt}, TextRow{"", std::nullopt},
-                    TextRow{".", std::nullopt}, TextRow{"-1", std::nullopt},
-                    TextRow{"+1", std::nullopt}, TextRow{"1e3", std::nullopt},
-                    TextRow{"1,5", std::nullopt}, TextRow{" 1", std::nullopt},
-                    TextRow{"1 ", std::nullopt}, TextRow{"0x10", std::nullopt},
-                    TextRow{"nan", std::nullopt}));
+    testing::Values(
+        TextRow{"0", 0}, TextRow{"2", 20'000}, TextRow{"007", 70'000}, TextRow{"0.57", 5'700},
+        TextRow{".5", 5'000}, TextRow{"3.", 30'000}, TextRow{"0.0001", 1},
+        TextRow{"1.50000", 15'000}, TextRow{"99999999999999.9999", 999'999'999'999'999'999},
+        TextRow{"100000000000000", 1'000'000'000'000'000'000},
+        TextRow{"100000000000001", std::nullopt}, TextRow{"100000000000000.0001", std::nullopt},
+        TextRow{"0.00001", std::nullopt}, TextRow{"0.12345", std::nullopt},
+        TextRow{"", std::nullopt}, TextRow{".", std::nullopt}, TextRow{"-1", std::nullopt},
+        TextRow{"+1", std::nullopt}, TextRow{"1e3", std::nullopt}, TextRow{"1,5", std::nullopt},
+        TextRow{" 1", std::nullopt}, TextRow{"1 ", std::nullopt}, TextRow{"0x10", std::nullopt},
+        TextRow{"nan", std::nullopt}));
 
 TEST(Quantity, PrintsShortestDecimal) {
   EXPECT_EQ(Quantity::from_units(5000).to_string(), "0.5");
@@ -98,7 +96,8 @@ TEST(Id, DerivesRepeatableDistinctIds) {
   const auto parent = TaskId::of(7);
   EXPECT_EQ(TaskId::derived(parent, "child", 1), TaskId::derived(parent, "child", 1));
   EXPECT_NE(TaskId::derived(parent, "child", 1), TaskId::derived(parent, "child", 2));
-  EXPECT_NE(ObjectId::derived(parent, "put", 1).bits(), ObjectId::derived(parent, "return", 1).bits());
+  EXPECT_NE(ObjectId::derived(parent, "put", 1).bits(),
+            ObjectId::derived(parent, "return", 1).bits());
 }
 
 // Vectors of the reference implementation (key 00..0f, input 00..n-1).

@@ -39,7 +39,8 @@ TEST(Recycled, BlocksOfOneSize_NeverOverlap) {
 TEST(Recycled, LimitsPooledBytesAndSkipsLarge) {
   {
     std::vector<PooledVector<std::byte>> many;
-    for (std::size_t i = 0; i < 2 * RecycledBlocks::most_kept_bytes / 256; ++i) many.emplace_back(256);
+    for (std::size_t i = 0; i < 2 * RecycledBlocks::most_kept_bytes / 256; ++i)
+      many.emplace_back(256);
   }
   EXPECT_LE(RecycledBlocks::kept_bytes(), RecycledBlocks::most_kept_bytes);
   std::thread([] {

@@ -59,7 +59,8 @@ TEST(Queue, MovesAndCopiesAsAValue) {
   EXPECT_EQ(copy.front(), 2);
   const Queue<int> moved = std::move(copy);
   EXPECT_EQ(moved.size(), 18u);
-  EXPECT_TRUE(copy.empty()) << "and may be used again";  // NOLINT: reuse after the move is under test
+  EXPECT_TRUE(copy.empty())
+      << "and may be used again";  // NOLINT: reuse after the move is under test
   copy.push_back(5);
   EXPECT_EQ(copy.front(), 5);
 }

@@ -63,7 +63,8 @@ TEST_F(RotatedLog, FileRemoved_ReportsLossAndReadsOldest) {
     append(text);
   }
   bool lost = false;
-  EXPECT_EQ(rest(place, 100, &lost), "secondthird") << "the file it was in is no longer there, whatever inode is used again";
+  EXPECT_EQ(rest(place, 100, &lost), "secondthird")
+      << "the file it was in is no longer there, whatever inode is used again";
   EXPECT_TRUE(lost);
 }
 
@@ -90,7 +91,8 @@ TEST_F(RotatedLog, ParsesPrintedPositions) {
   EXPECT_EQ(again->file, place.file);
   EXPECT_EQ(again->from, place.from);
   EXPECT_TRUE(parse_log_place("").ok());
-  for (const char* wrong : {"1", "a:b", "1:2x", ":", "1:", "-1:0", "99999999999999999999:1"}) EXPECT_FALSE(parse_log_place(wrong).ok()) << wrong;
+  for (const char* wrong : {"1", "a:b", "1:2x", ":", "1:", "-1:0", "99999999999999999999:1"})
+    EXPECT_FALSE(parse_log_place(wrong).ok()) << wrong;
   EXPECT_EQ(rotated_log_path("/x.d/head.log"), "/x.d/head.1.log");
   EXPECT_EQ(rotated_log_path("/x.d/head"), "/x.d/head.1");
 }

@@ -29,17 +29,22 @@ TEST(Colours, UsesColorsOnTerminalsUnlessOverridden) {
   EXPECT_TRUE(wants_colours(automatic, {.terminal = true, .term = "xterm"}));
   EXPECT_FALSE(wants_colours(automatic, {.terminal = false, .term = "xterm"}));
   EXPECT_FALSE(wants_colours(automatic, {.terminal = true, .no_color = "1"}));
-  EXPECT_TRUE(wants_colours(automatic, {.terminal = true, .no_color = ""})) << "empty is as not set";
+  EXPECT_TRUE(wants_colours(automatic, {.terminal = true, .no_color = ""}))
+      << "empty is as not set";
   EXPECT_FALSE(wants_colours(automatic, {.terminal = true, .term = "dumb"}));
   EXPECT_TRUE(wants_colours(always, {.terminal = false, .no_color = "1"}));
   EXPECT_FALSE(wants_colours(never, {.terminal = true}));
 }
 
 TEST(Colours, DistinguishesKindsOfState) {
-  for (const char* state : {"RUNNING", "ALIVE", "RUNNING_IN_GET", "ok"}) EXPECT_EQ(paint_of(state), Paint::good) << state;
-  for (const char* state : {"PENDING", "PENDING_CREATION", "DRAINING", "RESTARTING"}) EXPECT_EQ(paint_of(state), Paint::waiting) << state;
-  for (const char* state : {"FAILED", "DEAD", "LOST", "unreachable"}) EXPECT_EQ(paint_of(state), Paint::bad) << state;
-  for (const char* state : {"SUCCEEDED", "FINISHED", "-", "RUNNINGX", ""}) EXPECT_EQ(paint_of(state), std::nullopt) << state;
+  for (const char* state : {"RUNNING", "ALIVE", "RUNNING_IN_GET", "ok"})
+    EXPECT_EQ(paint_of(state), Paint::good) << state;
+  for (const char* state : {"PENDING", "PENDING_CREATION", "DRAINING", "RESTARTING"})
+    EXPECT_EQ(paint_of(state), Paint::waiting) << state;
+  for (const char* state : {"FAILED", "DEAD", "LOST", "unreachable"})
+    EXPECT_EQ(paint_of(state), Paint::bad) << state;
+  for (const char* state : {"SUCCEEDED", "FINISHED", "-", "RUNNINGX", ""})
+    EXPECT_EQ(paint_of(state), std::nullopt) << state;
 }
 
 TEST(Colours, KeepsColumnsAligned) {
@@ -65,20 +70,26 @@ TEST(Colours, MachineFormats_HaveNoColors) {
   const Json list = {{"items", {{{"node_id", "aa"}, {"state", "DEAD"}}}}, {"warnings", {"w"}}};
   TableFlags style;
   style.coloured = true;
-  for (const auto format : {OutputFormat::json, OutputFormat::jsonl, OutputFormat::yaml, OutputFormat::csv, OutputFormat::name}) {
-    EXPECT_EQ(format_document(list, format, "nodes", style, 0).value().find('\x1b'), std::string::npos) << static_cast<int>(format);
+  for (const auto format : {OutputFormat::json, OutputFormat::jsonl, OutputFormat::yaml,
+                            OutputFormat::csv, OutputFormat::name}) {
+    EXPECT_EQ(format_document(list, format, "nodes", style, 0).value().find('\x1b'),
+              std::string::npos)
+        << static_cast<int>(format);
   }
   const auto table = format_document(list, OutputFormat::table, "nodes", style, 0).value();
   EXPECT_NE(table.find("\x1b[31mDEAD"), std::string::npos) << table;
   EXPECT_EQ(without_colours(table), format_document(list, OutputFormat::table, "nodes"));
-  EXPECT_LT(without_colours(format_document(list, OutputFormat::table, "nodes", style, 10).value()).find('\n'), 11u);
+  EXPECT_LT(without_colours(format_document(list, OutputFormat::table, "nodes", style, 10).value())
+                .find('\n'),
+            11u);
 }
 
 TEST(Colours, Pages_DifferOnlyInColors) {
   const Json status = Json::parse(R"json({
     "cluster_name": "c", "state": "RUNNING", "address": "a:1", "epoch": 1, "version": "v", "leases": 0, "nodes": {"ALIVE": 1, "DEAD": 2},
     "gpus": [{"devices": 1}], "waiting": [{"kind": "tasks", "count": 4}], "warnings": ["w"]})json");
-  const Json nodes = Json::parse(R"json({"items": [{"node_id": "ab", "state": "ALIVE", "devices": {"GPU": [{"total": 1}]}}]})json");
+  const Json nodes = Json::parse(
+      R"json({"items": [{"node_id": "ab", "state": "ALIVE", "devices": {"GPU": [{"total": 1}]}}]})json");
   const std::string page = format_watch(status, nodes, Json::object(), 5, true);
   EXPECT_EQ(without_colours(page), format_watch(status, nodes, Json::object(), 5));
   EXPECT_NE(page.find("2 \x1b[31mDEAD\x1b[0m"), std::string::npos) << page;
@@ -106,7 +117,9 @@ TEST(Colours, AcceptsFlagOnEveryCommandBeforeEnvironment) {
   ::unsetenv("MOBULA_COLOR");
   const CommandNode tree = command_tree();
   for (const auto& command : tree.commands) {
-    if (command.name == "bench" || command.name == "symmetric" || command.name == "attach" || command.name == "exec") continue;
+    if (command.name == "bench" || command.name == "symmetric" || command.name == "attach" ||
+        command.name == "exec")
+      continue;
     const auto& leaf = command.commands.empty() ? command : command.commands.front();
     EXPECT_NE(leaf.option("--color"), nullptr) << command.name;
   }
@@ -125,7 +138,8 @@ TEST(Pager, RunsOnlyForMoreThanOneScreen) {
   EXPECT_TRUE(is_longer_than("1\n2\n3\n", 3, 80)) << "the prompt comes below";
   EXPECT_TRUE(is_longer_than(std::string(241, 'x') + "\n", 4, 80)) << "it takes four rows";
   EXPECT_FALSE(is_longer_than(std::string(240, 'x') + "\n", 4, 80));
-  EXPECT_FALSE(is_longer_than("\x1b[31m" + std::string(80, 'x') + "\x1b[0m\n", 2, 80)) << "colours take no room";
+  EXPECT_FALSE(is_longer_than("\x1b[31m" + std::string(80, 'x') + "\x1b[0m\n", 2, 80))
+      << "colours take no room";
   EXPECT_FALSE(is_longer_than("", 1, 80));
 }
 

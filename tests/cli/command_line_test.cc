@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <fstream>
 
 #include "cli/build_kind.h"
 
@@ -24,14 +24,17 @@ Parsed parse(std::vector<std::string> words) {
 
 TEST(CommandLine, RejectsSeveralWaysToJoin) {
   EXPECT_EQ(parse({"start", "--join", "mobula-1-x"}).line->start.join, "mobula-1-x");
-  for (const auto& wrong : {std::vector<std::string>{"start"}, {"start", "--head", "--join", "x"},
-                            {"start", "--address", "a:1", "--join", "x"}, {"start", "--address", "a:1", "--http", "8000"}}) {
+  for (const auto& wrong : {std::vector<std::string>{"start"},
+                            {"start", "--head", "--join", "x"},
+                            {"start", "--address", "a:1", "--join", "x"},
+                            {"start", "--address", "a:1", "--http", "8000"}}) {
     EXPECT_EQ(parse(wrong).exit, 2) << wrong.back();
   }
   EXPECT_EQ(parse({"start", "--head", "--http", "8000"}).line->start.http, "127.0.0.1:8000");
   EXPECT_EQ(parse({"start", "--head", "--http", "[::1]:0"}).line->start.http, "[::1]:0");
   EXPECT_EQ(parse({"start", "--head", "--http", "off"}).line->start.http, "");
-  EXPECT_TRUE(parse({"start", "--head", "--http", "10.0.0.1:80", "--http-unencrypted"}).line->start.http_unencrypted);
+  EXPECT_TRUE(parse({"start", "--head", "--http", "10.0.0.1:80", "--http-unencrypted"})
+                  .line->start.http_unencrypted);
   EXPECT_TRUE(parse({"start", "--head", "--http", "off"}).line->start.http_given);
   EXPECT_FALSE(parse({"start", "--head"}).line->start.http_given);
   EXPECT_EQ(parse({"start", "--address", "a:1", "--as-given"}).exit, 2);
@@ -40,15 +43,19 @@ TEST(CommandLine, RejectsSeveralWaysToJoin) {
 }
 
 TEST(CommandLine, AcceptsOldAndNewSpellings) {
-  for (const char* flag : {"--no-reuse-flags", "--as-given"}) EXPECT_TRUE(parse({"start", "--head", flag}).line->start.as_given);
-  for (const char* flag : {"--for", "--about"}) EXPECT_EQ(parse({"events", flag, "1234"}).line->events.id, "1234");
+  for (const char* flag : {"--no-reuse-flags", "--as-given"})
+    EXPECT_TRUE(parse({"start", "--head", flag}).line->start.as_given);
+  for (const char* flag : {"--for", "--about"})
+    EXPECT_EQ(parse({"events", flag, "1234"}).line->events.id, "1234");
   const CommandNode tree = command_tree();
-  for (const char* flag : {"--parallel", "--at-once"}) EXPECT_NE(tree.command("up")->option(flag), nullptr);
+  for (const char* flag : {"--parallel", "--at-once"})
+    EXPECT_NE(tree.command("up")->option(flag), nullptr);
 }
 
 TEST(CommandLine, NamesUnexpectedWordsInOrderWithSuggestions) {
   EXPECT_EQ(parse({"memory", "x", "--colums", "y"}).text,
-            "'x', '--colums' and 'y' are not expected; did you mean '--columns'?; see 'mobula memory --help'");
+            "'x', '--colums' and 'y' are not expected; did you mean '--columns'?; see 'mobula "
+            "memory --help'");
   EXPECT_EQ(parse({"get", "node", "id", "--ouput=json"}).text,
             "'--ouput=json' is not expected; did you mean '--output'?; see 'mobula get --help'");
   EXPECT_EQ(parse({"job", "list", "--nothing-like-it", "two"}).text,
@@ -57,13 +64,15 @@ TEST(CommandLine, NamesUnexpectedWordsInOrderWithSuggestions) {
 }
 
 TEST(CommandLine, ParsesTokenRolesAndLifetimes) {
-  const auto parsed = parse({"token", "create", "--role", "driver", "--name", "ci", "--expires", "7d", "-o", "json"});
+  const auto parsed = parse(
+      {"token", "create", "--role", "driver", "--name", "ci", "--expires", "7d", "-o", "json"});
   ASSERT_TRUE(parsed.line) << parsed.text;
   EXPECT_EQ(parsed.line->tokens.action, "create");
   EXPECT_EQ(parsed.line->tokens.role, "driver");
   EXPECT_EQ(parse_life("7d").value(), 604'800'000);
   EXPECT_EQ(parse_life("90s").value(), 90'000);
-  for (const char* wrong : {"", "7", "d", "-1d", "0s", "1.5h", "7 d", "99999999d", "9223372036854775807d"}) {
+  for (const char* wrong :
+       {"", "7", "d", "-1d", "0s", "1.5h", "7 d", "99999999d", "9223372036854775807d"}) {
     EXPECT_FALSE(parse_life(wrong).ok()) << wrong;
   }
   EXPECT_EQ(parse({"token", "create"}).exit, 2);
@@ -74,10 +83,27 @@ TEST(CommandLine, ParsesTokenRolesAndLifetimes) {
 }
 
 TEST(CommandLine, ParsesNodeResources) {
-  const auto parsed =
-      parse({"start", "--head", "--num-cpus", "2.5", "--num-gpus", "4", "--gpu-memory", "16GiB",
-             "--gpu-context-memory", "1GiB", "--memory", "1G", "--object-store-memory", "1000", "--resources", "{\"shuttle\": 0.5}",
-             "--accelerator-type", "H100", "--labels", "zone=a,disk=ssd", "--no-worker"});
+  const auto parsed = parse({"start",
+                             "--head",
+                             "--num-cpus",
+                             "2.5",
+                             "--num-gpus",
+                             "4",
+                             "--gpu-memory",
+                             "16GiB",
+                             "--gpu-context-memory",
+                             "1GiB",
+                             "--memory",
+                             "1G",
+                             "--object-store-memory",
+                             "1000",
+                             "--resources",
+                             "{\"shuttle\": 0.5}",
+                             "--accelerator-type",
+                             "H100",
+                             "--labels",
+                             "zone=a,disk=ssd",
+                             "--no-worker"});
   ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
   const StartOptions& start = parsed.line->start;
   EXPECT_TRUE(start.head);
@@ -97,16 +123,19 @@ TEST(CommandLine, ReadsLabelsFromFileAndFlags) {
   std::ofstream(file) << "zone: a\n\"rack\": \"7\"\nmobula.io/market-type: spot\n";
   const auto parsed = parse({"start", "--head", "--labels-file", file, "--labels", "zone=b"});
   ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
-  EXPECT_EQ(parsed.line->start.node.labels, (Labels{{"mobula.io/market-type", "spot"}, {"rack", "7"}, {"zone", "b"}}));
+  EXPECT_EQ(parsed.line->start.node.labels,
+            (Labels{{"mobula.io/market-type", "spot"}, {"rack", "7"}, {"zone", "b"}}));
 }
 
 TEST(CommandLine, ParsesMemoryThreshold) {
-  const auto parsed = parse({"start", "--head", "--memory-threshold", "0.9", "--executor-memory", "2GiB"});
+  const auto parsed =
+      parse({"start", "--head", "--memory-threshold", "0.9", "--executor-memory", "2GiB"});
   ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
   EXPECT_DOUBLE_EQ(parsed.line->start.memory_threshold, 0.9);
   EXPECT_EQ(parsed.line->start.executor_memory_bytes, std::int64_t{2} << 30);
   EXPECT_DOUBLE_EQ(parse({"start", "--head"}).line->start.memory_threshold, 0.95);
-  EXPECT_DOUBLE_EQ(parse({"start", "--head", "--memory-threshold", "off"}).line->start.memory_threshold, 0);
+  EXPECT_DOUBLE_EQ(
+      parse({"start", "--head", "--memory-threshold", "off"}).line->start.memory_threshold, 0);
   for (const char* wrong : {"95", "0", "-1", "high", "0.9x"}) {
     const auto refused = parse({"start", "--head", "--memory-threshold", wrong});
     EXPECT_FALSE(refused.line.has_value()) << wrong;
@@ -162,8 +191,9 @@ TEST(CommandLine, ParsesResourcesWithNumberedUnits) {
 }
 
 TEST(CommandLine, RejectsPredefinedResources) {
-  for (const char* json : {R"({"CPU": 4})", R"({"gpu": 1})", R"({"Memory": 1})", R"({"gpu_memory": 1})",
-                           R"({"object_store_memory": 1})", R"({"shuttle": -1})", R"({"shuttle": {"total": -1}})"}) {
+  for (const char* json :
+       {R"({"CPU": 4})", R"({"gpu": 1})", R"({"Memory": 1})", R"({"gpu_memory": 1})",
+        R"({"object_store_memory": 1})", R"({"shuttle": -1})", R"({"shuttle": {"total": -1}})"}) {
     const auto parsed = parse({"start", "--head", "--resources", json});
     EXPECT_EQ(parsed.exit, 2) << json;
     EXPECT_THAT(parsed.text, HasSubstr("--resources")) << json;
@@ -308,7 +338,8 @@ TEST(CommandLine, ParsesTimesWithUnits) {
   ASSERT_TRUE(job.line) << job.text;
   EXPECT_DOUBLE_EQ(job.line->job.time_limit, 7200);
   EXPECT_DOUBLE_EQ(job.line->job.grace, 60);
-  EXPECT_EQ(parse({"start", "--head", "--preemption", "lower-priority", "--preempt-after", "1m"}).line->start.preempt_after,
+  EXPECT_EQ(parse({"start", "--head", "--preemption", "lower-priority", "--preempt-after", "1m"})
+                .line->start.preempt_after,
             Duration(std::chrono::minutes(1)));
   for (const char* bad : {"soon", "-1", "2d", "1 m"}) {
     const auto parsed = parse({"stop", "--grace", bad});

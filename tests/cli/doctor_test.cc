@@ -36,8 +36,10 @@ Measures good() {
 
 TEST(Doctor, CompleteMachine_HasNoFindings) {
   Findings found = check_limits(good());
-  for (auto each : {check_memory(good()), check_names(good(), "10.0.0.7")}) found.insert(found.end(), each.begin(), each.end());
-  for (const auto& each : found) EXPECT_EQ(each.verdict, Verdict::ok) << each.name << ": " << each.seen;
+  for (auto each : {check_memory(good()), check_names(good(), "10.0.0.7")})
+    found.insert(found.end(), each.begin(), each.end());
+  for (const auto& each : found)
+    EXPECT_EQ(each.verdict, Verdict::ok) << each.name << ": " << each.seen;
 }
 
 TEST(Doctor, LowLimits_AreReportedWithFix) {
@@ -52,7 +54,8 @@ TEST(Doctor, LowLimits_AreReportedWithFix) {
   seen.plugins = "gloo:ucx";
   expect_mend(named(check_limits(seen), "locked memory"), "64 KiB", "LimitMEMLOCK=infinity");
   seen.root = true;
-  EXPECT_EQ(named(check_limits(seen), "processes").verdict, Verdict::ok) << "root has no such limit";
+  EXPECT_EQ(named(check_limits(seen), "processes").verdict, Verdict::ok)
+      << "root has no such limit";
   seen.group_processes_left = 12;
   expect_mend(named(check_limits(seen), "processes"), "12 processes", "pids.max");
 }
@@ -61,7 +64,8 @@ TEST(Doctor, SmallSharedMemory_MattersWhenUsed) {
   Measures seen = good();
   seen.shared_free_bytes = std::uint64_t{1} << 20;
   EXPECT_EQ(named(check_memory(seen), "shared memory").verdict, Verdict::note);
-  EXPECT_THAT(named(check_memory(seen), "shared memory").seen, HasSubstr("Mobula's objects are elsewhere"));
+  EXPECT_THAT(named(check_memory(seen), "shared memory").seen,
+              HasSubstr("Mobula's objects are elsewhere"));
   seen.has_gpus = true;
   expect_mend(named(check_memory(seen), "shared memory"), "1 of 1024 MiB", "--shm-size");
   seen.shared_writable = false;
@@ -73,7 +77,8 @@ TEST(Doctor, SmallSharedMemory_MattersWhenUsed) {
 TEST(Doctor, ReportsOvercommitAndSwap) {
   Measures seen = good();
   seen.overcommit = 2;
-  EXPECT_EQ(named(check_memory(seen), "overcommit").verdict, Verdict::ok) << "there is enough of it";
+  EXPECT_EQ(named(check_memory(seen), "overcommit").verdict, Verdict::ok)
+      << "there is enough of it";
   seen.commit_left_bytes = std::uint64_t{100} << 20;
   expect_mend(named(check_memory(seen), "overcommit"), "100 MiB", "sysctl vm.overcommit_memory=0");
   seen.group_memory_left = std::uint64_t{200} << 20;
@@ -94,10 +99,11 @@ TEST(Doctor, LoopbackHostName_IsWrongWhenAdvertised) {
 }
 
 TEST(Doctor, DistinguishesRefusedFromSilentPorts) {
-  const std::vector<PortSeen> seen{{"agent of node a", "10.0.0.1:7", PortAnswer::open, {}},
-                                   {"agent of node b", "10.0.0.2:7", PortAnswer::refused, {}},
-                                   {"bytes of node c", "10.0.0.3:8", PortAnswer::silent, {}},
-                                   {"agent of node d", "nowhere:9", PortAnswer::unknown, "nobody knows nowhere"}};
+  const std::vector<PortSeen> seen{
+      {"agent of node a", "10.0.0.1:7", PortAnswer::open, {}},
+      {"agent of node b", "10.0.0.2:7", PortAnswer::refused, {}},
+      {"bytes of node c", "10.0.0.3:8", PortAnswer::silent, {}},
+      {"agent of node d", "nowhere:9", PortAnswer::unknown, "nobody knows nowhere"}};
   const auto found = check_ports("node ports", seen);
   ASSERT_EQ(found.size(), 3u);
   expect_mend(found[0], "connection refused", "mobula doctor");
@@ -111,17 +117,21 @@ TEST(Doctor, DistinguishesRefusedFromSilentPorts) {
 TEST(Doctor, ShowsBothClocks) {
   constexpr std::int64_t at = 1'795'500'000'000;  // 2026-11-24T06:00:00Z
   EXPECT_EQ(check_clock(at, at + 1, at + 2).verdict, Verdict::ok);
-  EXPECT_EQ(check_clock(at, at + 1'500, at + 2).verdict, Verdict::ok) << "which a tool cannot tell from a slow answer";
+  EXPECT_EQ(check_clock(at, at + 1'500, at + 2).verdict, Verdict::ok)
+      << "which a tool cannot tell from a slow answer";
   EXPECT_EQ(check_clock(at, at - 10'000, at + 5).verdict, Verdict::note);
   const auto behind = check_clock(at, at + 7'200'000, at + 5);
-  expect_mend(behind, "2026-11-24T06:00:00Z, of the head: 2026-11-24T08:00:00Z: 7200.0 s behind the head", "set-ntp");
+  expect_mend(behind,
+              "2026-11-24T06:00:00Z, of the head: 2026-11-24T08:00:00Z: 7200.0 s behind the head",
+              "set-ntp");
   expect_mend(check_clock(at, at - 7'200'000, at + 5), "7200.0 s ahead of the head", "set-ntp");
 }
 
 TEST(Doctor, ComparesNodeClocks) {
   static constexpr std::int64_t at = 1'795'500'000'000;  // 2026-11-24T06:00:00Z
   const auto node = [](const std::string& id, const nlohmann::json& clock_ms) {
-    return nlohmann::json{{"node_id", id}, {"host", "h" + id}, {"clock_ms", clock_ms}, {"head_clock_ms", at}};
+    return nlohmann::json{
+        {"node_id", id}, {"host", "h" + id}, {"clock_ms", clock_ms}, {"head_clock_ms", at}};
   };
   auto nodes = nlohmann::json::array({node("1", at + 100), node("2", nullptr)});
   EXPECT_EQ(check_node_clocks(nodes).verdict, Verdict::ok);
@@ -129,34 +139,53 @@ TEST(Doctor, ComparesNodeClocks) {
   nodes.push_back(node("3", at - 10'000));
   EXPECT_EQ(check_node_clocks(nodes).verdict, Verdict::note);
   nodes.push_back(node("4", at + 7'200'000));
-  expect_mend(check_node_clocks(nodes), "2026-11-24T08:00:00Z, the head's 2026-11-24T06:00:00Z: 7200.0 s ahead of the head",
+  expect_mend(check_node_clocks(nodes),
+              "2026-11-24T08:00:00Z, the head's 2026-11-24T06:00:00Z: 7200.0 s ahead of the head",
               "set-ntp");
   EXPECT_THAT(check_node_clocks(nodes).seen, HasSubstr("10.0 s behind the head"));
 }
 
 TEST(Doctor, ReportsDifferencesBetweenNodes) {
-  const auto node = [](const std::string& id, const std::string& host, const std::string& driver, const std::string& address) {
-    return nlohmann::json{{"node_id", id}, {"host", host}, {"address", address}, {"resources", {{"CPU", 1}}},
+  const auto node = [](const std::string& id, const std::string& host, const std::string& driver,
+                       const std::string& address) {
+    return nlohmann::json{{"node_id", id},
+                          {"host", host},
+                          {"address", address},
+                          {"resources", {{"CPU", 1}}},
                           {"labels", {{"mobula.io/nvidia-driver", driver}}}};
   };
-  EXPECT_TRUE(check_nodes({node("a", "x", "550.1", "10.0.0.1:1"), node("b", "y", "550.1", "10.0.0.2:1")}, "x").empty());
-  const auto found = check_nodes({node("a", "x", "550.1", "127.0.0.1:1"), node("b", "y", "535.2", "127.0.0.1:1")}, "x");
-  expect_mend(named(found, "GPU drivers of nodes"), "535.2 on b (y); 550.1 on a (x)", "one driver version");
+  EXPECT_TRUE(
+      check_nodes({node("a", "x", "550.1", "10.0.0.1:1"), node("b", "y", "550.1", "10.0.0.2:1")},
+                  "x")
+          .empty());
+  const auto found = check_nodes(
+      {node("a", "x", "550.1", "127.0.0.1:1"), node("b", "y", "535.2", "127.0.0.1:1")}, "x");
+  expect_mend(named(found, "GPU drivers of nodes"), "535.2 on b (y); 550.1 on a (x)",
+              "one driver version");
   expect_mend(named(found, "node addresses"), "b (y)", "--advertise");
 }
 
 TEST(Doctor, NamesDifferentGpuLibraries) {
   const auto node = [](const std::string& id, nlohmann::json labels) {
-    return nlohmann::json{{"node_id", id}, {"host", "h"}, {"address", "10.0.0.1:1"}, {"resources", {{"CPU", 1}}},
+    return nlohmann::json{{"node_id", id},
+                          {"host", "h"},
+                          {"address", "10.0.0.1:1"},
+                          {"resources", {{"CPU", 1}}},
                           {"labels", std::move(labels)}};
   };
-  const std::string driver = "mobula.io/nvidia-driver", cuda = "mobula.io/nvidia-cuda", nccl = "mobula.io/nvidia-nccl";
+  const std::string driver = "mobula.io/nvidia-driver", cuda = "mobula.io/nvidia-cuda",
+                    nccl = "mobula.io/nvidia-nccl";
   const auto without_gpus = node("z", nlohmann::json::object());
   const auto one = node("a", {{driver, "550.1"}, {cuda, "12.4"}, {nccl, "2.21.5"}});
-  EXPECT_TRUE(check_nodes({one, node("b", {{driver, "550.1"}, {cuda, "12.4"}, {nccl, "2.21.5"}}), without_gpus}, "x").empty());
-  auto found = check_nodes({one, node("b", {{driver, "550.1"}, {cuda, "12.4"}, {nccl, "2.28.9"}}), without_gpus}, "x");
+  EXPECT_TRUE(check_nodes({one, node("b", {{driver, "550.1"}, {cuda, "12.4"}, {nccl, "2.21.5"}}),
+                           without_gpus},
+                          "x")
+                  .empty());
+  auto found = check_nodes(
+      {one, node("b", {{driver, "550.1"}, {cuda, "12.4"}, {nccl, "2.28.9"}}), without_gpus}, "x");
   ASSERT_EQ(found.size(), 1u);
-  expect_mend(named(found, "NCCL of nodes"), "2.21.5 on a (h); 2.28.9 on b (h)", "MOBULA_NCCL_LIBRARY");
+  expect_mend(named(found, "NCCL of nodes"), "2.21.5 on a (h); 2.28.9 on b (h)",
+              "MOBULA_NCCL_LIBRARY");
   found = check_nodes({one, node("b", {{driver, "550.1"}, {cuda, "12.4"}})}, "x");
   expect_mend(named(found, "NCCL of nodes"), "no usable library on b (h)", "libnccl2");
   found = check_nodes({one, node("b", {{driver, "550.1"}, {cuda, "12.6"}, {nccl, "2.21.5"}})}, "x");
@@ -165,13 +194,18 @@ TEST(Doctor, NamesDifferentGpuLibraries) {
   EXPECT_EQ(named(found, "CUDA drivers of nodes").seen, "12.4 on a (h); 12.6 on b (h)");
   found = check_nodes({one, node("b", {{driver, "570.1"}, {cuda, "12.8"}, {nccl, "2.21.5"}})}, "x");
   ASSERT_EQ(found.size(), 1u) << "which comes with the driver";
-  EXPECT_TRUE(check_nodes({one, node("old", {{driver, "550.1"}})}, "x").empty()) << "an agent that does not say";
+  EXPECT_TRUE(check_nodes({one, node("old", {{driver, "550.1"}})}, "x").empty())
+      << "an agent that does not say";
 }
 
 TEST(Doctor, ReadsVersionOfBothKernelDrivers) {
-  EXPECT_EQ(kernel_driver_version("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n"),
+  EXPECT_EQ(kernel_driver_version("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat "
+                                  "Aug 19 01:15:15 UTC 2023\n"),
             "535.104.05");
-  EXPECT_EQ(kernel_driver_version("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build\n"), "550.54.15");
+  EXPECT_EQ(
+      kernel_driver_version(
+          "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build\n"),
+      "550.54.15");
   EXPECT_EQ(kernel_driver_version("GCC version: 12.2.0"), "");
   EXPECT_EQ(kernel_driver_version(""), "");
 }

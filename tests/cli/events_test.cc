@@ -18,7 +18,8 @@ TEST(EventTimes, ParsesSpansBackwardsAndUtcTimes) {
 }
 
 TEST(EventTimes, RejectsInvalidTimes) {
-  for (const char* text : {"", "s", "-5s", "5 minutes", "5y", "nan", "0x10", "1e9", "2001-09-09T01:46:40+02:00", "2001-09-09"}) {
+  for (const char* text : {"", "s", "-5s", "5 minutes", "5y", "nan", "0x10", "1e9",
+                           "2001-09-09T01:46:40+02:00", "2001-09-09"}) {
     EXPECT_FALSE(moment_of(text, 0).ok()) << text;
   }
 }

@@ -8,7 +8,8 @@ namespace {
 using Json = DocumentJson;
 
 TEST(ListFilters, AcceptsColumnNames) {
-  const auto named = named_as_fields("actors", {{"CLASS", "Counter"}, {"class", "Counter"}, {"class_name", "Counter"}});
+  const auto named = named_as_fields(
+      "actors", {{"CLASS", "Counter"}, {"class", "Counter"}, {"class_name", "Counter"}});
   for (const auto& [name, value] : named) {
     EXPECT_EQ(name, "class_name");
     EXPECT_EQ(value, "Counter");

@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "cli/exit_code.h"
 #include "cli/commands/stop.h"
+#include "cli/exit_code.h"
 
 namespace mobula::internal::cli {
 namespace {

@@ -58,7 +58,8 @@ TEST_F(HeadFlags, UnsetFlags_KeepEarlierValues) {
   const auto added = add_head_flags_of_before(now);
   ASSERT_TRUE(added) << added.error().text;
   EXPECT_EQ(*added,
-            "--bind 10.78.0.1 --advertise head.example --http 127.0.0.1:8265 --trusted-fabric --preemption lower-priority "
+            "--bind 10.78.0.1 --advertise head.example --http 127.0.0.1:8265 --trusted-fabric "
+            "--preemption lower-priority "
             "--preempt-after 2.5");
   EXPECT_EQ(now.start.bind, was.bind);
   EXPECT_EQ(now.start.advertise, was.advertise);
@@ -123,19 +124,23 @@ TEST_F(HeadFlags, NewDirectory_HasNoFlagsAndBrokenFileNamed) {
   const auto added = add_head_flags_of_before(broken);
   ASSERT_FALSE(added);
   EXPECT_THAT(added.error().text, HasSubstr("head/flags.json"));
-  std::ofstream(state_ + "/default/head/flags.json") << R"({"bind": 3, "http": null, "insecure": "yes", "preempt_after_ms": -1})";
+  std::ofstream(state_ + "/default/head/flags.json")
+      << R"({"bind": 3, "http": null, "insecure": "yes", "preempt_after_ms": -1})";
   EXPECT_EQ(add_head_flags_of_before(broken).value(), "") << "and what is no flag is none";
 }
 
 TEST_F(HeadFlags, PrintsFullRestartCommand) {
   head_was({}, "blue");
-  EXPECT_EQ(restart_command(state_, "blue"), "mobula start --head --no-worker --name blue --state-dir " + state_);
+  EXPECT_EQ(restart_command(state_, "blue"),
+            "mobula start --head --no-worker --name blue --state-dir " + state_);
   fs::create_directories(state_ + "/blue/agent");
-  EXPECT_EQ(restart_command(state_, "blue"), "mobula start --head --name blue --state-dir " + state_);
+  EXPECT_EQ(restart_command(state_, "blue"),
+            "mobula start --head --name blue --state-dir " + state_);
   StartOptions of_file;
   of_file.made_by = "mobula up '/etc/my clusters/blue.yaml'";
   head_was(of_file, "blue");
-  EXPECT_EQ(restart_command(state_, "blue"), "mobula up '/etc/my clusters/blue.yaml', in the directory of that file");
+  EXPECT_EQ(restart_command(state_, "blue"),
+            "mobula up '/etc/my clusters/blue.yaml', in the directory of that file");
   auto by_hand = line("blue");
   ASSERT_TRUE(add_head_flags_of_before(by_hand));
   EXPECT_EQ(by_hand.start.made_by, of_file.made_by) << "it is still the file's";

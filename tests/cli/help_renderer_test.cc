@@ -27,7 +27,8 @@ TEST(HelpText, ListsAllCommandsOfGrammar) {
 
 TEST(HelpText, FlagAndCommand_PrintSamePage) {
   const CommandNode tree = command_tree();
-  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{{}, {"start"}, {"job", "logs"}, {"token", "create"}}) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{}, {"start"}, {"job", "logs"}, {"token", "create"}}) {
     std::vector<std::string> line{"mobula"};
     line.insert(line.end(), words.begin(), words.end());
     line.emplace_back("--help");
@@ -36,7 +37,8 @@ TEST(HelpText, FlagAndCommand_PrintSamePage) {
     const Parsed parsed = parse_command_line(static_cast<int>(argv.size()), argv.data());
     EXPECT_EQ(parsed.exit, 0);
     EXPECT_EQ(parsed.text, *help_text(tree, words));
-    for (const char* internal : {":INT", ":FLOAT", ":TEXT", "REQUIRED", " in [", "Excludes", "Env:"}) {
+    for (const char* internal :
+         {":INT", ":FLOAT", ":TEXT", "REQUIRED", " in [", "Excludes", "Env:"}) {
       EXPECT_THAT(parsed.text, Not(HasSubstr(internal))) << line.back();
     }
   }
@@ -45,7 +47,9 @@ TEST(HelpText, FlagAndCommand_PrintSamePage) {
 }
 
 void expect_style(const CommandNode& node, const std::string& path) {
-  const auto is_phrase = [](const std::string& about) { return !about.empty() && about.back() != '.'; };
+  const auto is_phrase = [](const std::string& about) {
+    return !about.empty() && about.back() != '.';
+  };
   EXPECT_TRUE(is_phrase(node.about)) << path << ": " << node.about;
   for (const auto& each : node.options) {
     EXPECT_TRUE(is_phrase(each.about)) << path << " " << each.names.front() << ": " << each.about;
@@ -87,21 +91,24 @@ TEST(ManualPage, MatchesGrammar) {
 }
 
 TEST(CompletionScript, CallsProgramForCompletion) {
-  for (const char* shell : {"bash", "zsh", "fish"}) EXPECT_THAT(completion_script(shell), HasSubstr("mobula complete-line"));
+  for (const char* shell : {"bash", "zsh", "fish"})
+    EXPECT_THAT(completion_script(shell), HasSubstr("mobula complete-line"));
 }
 
 TEST(ClusterWatch, ReportsChanges) {
-  const repl::SeenThings before{{"0123456789abcdef", {"train", "PENDING"}}, {"ff", {"", "RUNNING"}}};
+  const repl::SeenThings before{{"0123456789abcdef", {"train", "PENDING"}},
+                                {"ff", {"", "RUNNING"}}};
   const repl::SeenThings after{{"0123456789abcdef", {"train", "RUNNING"}}, {"ee", {"", "PENDING"}}};
-  EXPECT_THAT(repl::changes_between("job", before, after),
-              ElementsAre("job 01234567 (train) is RUNNING", "job ee is PENDING", "job ff is gone"));
+  EXPECT_THAT(
+      repl::changes_between("job", before, after),
+      ElementsAre("job 01234567 (train) is RUNNING", "job ee is PENDING", "job ff is gone"));
   EXPECT_THAT(repl::changes_between("job", after, after), IsEmpty());
 }
 
 TEST(ClusterWatch, ShowsNodesAndUsageInPrompt) {
   nlohmann::ordered_json status = {{"cluster_name", "lab"},
-                 {"nodes", {{"ALIVE", 2}, {"DRAINING", 1}, {"DEAD", 4}}},
-                 {"resources", {{"CPU", {{"total", 8}, {"available", 7.5}}}}}};
+                                   {"nodes", {{"ALIVE", 2}, {"DRAINING", 1}, {"DEAD", 4}}},
+                                   {"resources", {{"CPU", {{"total", 8}, {"available", 7.5}}}}}};
   EXPECT_EQ(repl::prompt_of(status), "(lab 3n 0.5/8 CPU) > ");
   status["resources"]["GPU"] = {{"total", 8}, {"available", 3.5}};
   EXPECT_EQ(repl::prompt_of(status), "(lab 3n 4.5/8 GPU) > ");

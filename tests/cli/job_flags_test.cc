@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands/batch_command.h"
 #include "cli/command_line.h"
+#include "cli/commands/batch_command.h"
 #include "cli/output/text_table.h"
 
 namespace mobula::internal::cli {
@@ -25,8 +25,10 @@ Parsed parse_job(Words words) {
 }
 
 TEST(JobFlagsTest, TakesWordsAfterDashesAsCommand) {
-  const auto parsed = parse_job({"run", "--name", "n", "--retries", "2", "--env", "A=b=c", "--env", "D=", "--num-gpus",
-                                 "0.5", "--gpu-memory", "1GiB", "--time-limit", "1.5", "--", "prog", "--name", "x", "--", "-y"});
+  const auto parsed = parse_job(
+      {"run",  "--name",     "n",   "--retries",    "2",    "--env",        "A=b=c", "--env",
+       "D=",   "--num-gpus", "0.5", "--gpu-memory", "1GiB", "--time-limit", "1.5",   "--",
+       "prog", "--name",     "x",   "--",           "-y"});
   ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
   EXPECT_EQ(parsed.line->job.argv, (Words{"prog", "--name", "x", "--", "-y"}));
   EXPECT_TRUE(parsed.line->cluster.empty()) << "--name is the job's";
@@ -38,14 +40,16 @@ TEST(JobFlagsTest, TakesWordsAfterDashesAsCommand) {
   EXPECT_EQ(json["env"], (nlohmann::json{{"A", "b=c"}, {"D", ""}}));
   EXPECT_EQ(json["retries"], 2);
   EXPECT_EQ(json["time_limit_ms"], 1500);
-  EXPECT_EQ(json["request"], (nlohmann::json{{"num_gpus", 0.5}, {"gpu_memory", std::int64_t{1} << 30}}));
+  EXPECT_EQ(json["request"],
+            (nlohmann::json{{"num_gpus", 0.5}, {"gpu_memory", std::int64_t{1} << 30}}));
   EXPECT_EQ(json["cwd"], std::filesystem::current_path().string());
   EXPECT_FALSE(json.contains("workdir"));
 }
 
 TEST(JobFlagsTest, Flags_TakeNoWordsAfterDashes) {
   for (const char* const flag : {"--env", "--label", "--label-selector"}) {
-    const auto parsed = parse_job({"submit", flag, "A=b", "--", "prog", "--num-cpus", "3", "--help"});
+    const auto parsed =
+        parse_job({"submit", flag, "A=b", "--", "prog", "--num-cpus", "3", "--help"});
     ASSERT_TRUE(parsed.line.has_value()) << flag << ": " << parsed.text;
     EXPECT_EQ(parsed.line->job.argv, (Words{"prog", "--num-cpus", "3", "--help"})) << flag;
     EXPECT_TRUE(parsed.line->job.num_cpus.empty()) << flag;
@@ -77,7 +81,8 @@ TEST(JobFlagsTest, RewritesShippedProgramToItsName) {
 }
 
 TEST(JobFlagsTest, TakesLastValueOfSingleFlag) {
-  const auto parsed = parse_job({"submit", "--num-gpus", "1", "--env", "A=1", "--num-gpus", "2", "--env", "B=2", "--", "x"});
+  const auto parsed = parse_job(
+      {"submit", "--num-gpus", "1", "--env", "A=1", "--num-gpus", "2", "--env", "B=2", "--", "x"});
   ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
   EXPECT_EQ(parsed.line->job.num_gpus, "2");
   EXPECT_EQ(parsed.line->job.env, (Words{"A=1", "B=2"}));
@@ -85,19 +90,23 @@ TEST(JobFlagsTest, TakesLastValueOfSingleFlag) {
 
 TEST(BatchScript, ReadsFlagsBeforeFirstCommand) {
   EXPECT_TRUE(flags_of_script("s.sh", "#!/bin/sh\n#MOBULA --raw --no-wait\n").ok());
-  const auto flags = flags_of_script("s.sh", "#!/bin/sh\n#MOBULA --name 'a b' --num-gpus 1\n# words\n\n#MOBULA\t--env A=\"x y\"\r\necho\n# MOBULA --x\n");
+  const auto flags = flags_of_script("s.sh",
+                                     "#!/bin/sh\n#MOBULA --name 'a b' --num-gpus 1\n# "
+                                     "words\n\n#MOBULA\t--env A=\"x y\"\r\necho\n# MOBULA --x\n");
   ASSERT_TRUE(flags) << flags.error().text;
   EXPECT_EQ(*flags, (Words{"--name", "a b", "--num-gpus", "1", "--env", "A=x y"}));
 }
 
 TEST(BatchScript, NamesAllInvalidLinesAtOnce) {
-  const auto flags = flags_of_script("s.sh",
-                                     "#!/bin/sh\n#MOBULA --nonsense 1\n#MOBULA --time-limit 0.0001\n#MOBULA --name 'open\n"
-                                     "#MOBULAR --name x\n#MOBULA --env nothing\n#MOBULA word\necho\n#MOBULA --name late\n");
+  const auto flags = flags_of_script(
+      "s.sh",
+      "#!/bin/sh\n#MOBULA --nonsense 1\n#MOBULA --time-limit 0.0001\n#MOBULA --name 'open\n"
+      "#MOBULAR --name x\n#MOBULA --env nothing\n#MOBULA word\necho\n#MOBULA --name late\n");
   ASSERT_FALSE(flags);
   EXPECT_EQ(flags.error().code, ErrorCode::invalid_argument);
   const std::string& text = flags.error().text;
-  for (const char* place : {"s.sh:2: ", "s.sh:3: --time-limit", "s.sh:4: ", "s.sh:5: ", "s.sh:6: --env", "s.sh:7: ", "s.sh:9: "}) {
+  for (const char* place : {"s.sh:2: ", "s.sh:3: --time-limit",
+                            "s.sh:4: ", "s.sh:5: ", "s.sh:6: --env", "s.sh:7: ", "s.sh:9: "}) {
     EXPECT_THAT(text, HasSubstr(place));
   }
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 6);
@@ -111,8 +120,14 @@ TEST(JobFlagsTest, ParsesJobActions) {
   EXPECT_EQ(parsed.line->subject, "abcd");
   EXPECT_EQ(parsed.line->tail, 3);
   EXPECT_TRUE(parsed.line->follow);
-  for (const Words& words : {Words{"job"}, {"job", "status"}, {"job", "list", "more"}, {"run"}, {"run", "--"},
-                             {"run", "--priority", "2000", "--", "x"}, {"run", "--retries", "-2", "--", "x"}, {"wait"}}) {
+  for (const Words& words : {Words{"job"},
+                             {"job", "status"},
+                             {"job", "list", "more"},
+                             {"run"},
+                             {"run", "--"},
+                             {"run", "--priority", "2000", "--", "x"},
+                             {"run", "--retries", "-2", "--", "x"},
+                             {"wait"}}) {
     EXPECT_EQ(parse_job(words).exit, 2) << words.size();
   }
 }

@@ -24,10 +24,18 @@ TEST(LogLines, EscapesTerminalSequences) {
   EXPECT_EQ(printable("\x1b]0;title\x07:)"), ":)");
   EXPECT_EQ(printable("\x1b]52;c;evil\x1b\\:)"), ":)");
   EXPECT_EQ(printable("a\rb\bc\x07"), "a\\x0db\\x08c\\x07");
-  EXPECT_EQ(printable("\x1b" "c"), "\\x1bc") << "a reset";
+  EXPECT_EQ(printable("\x1b"
+                      "c"),
+            "\\x1bc")
+      << "a reset";
   EXPECT_EQ(printable("\x1b[31"), "\\x1b[31") << "it has no end";
-  EXPECT_EQ(printable("\xc2\x9b" "2J"), "\\x9b2J");
-  EXPECT_EQ(printable("\x9b" "2J"), "\\x9b2J") << "a byte alone";
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "2J"),
+            "\\x9b2J");
+  EXPECT_EQ(printable("\x9b"
+                      "2J"),
+            "\\x9b2J")
+      << "a byte alone";
   for (int c = 0; c < 256; ++c) {
     for (const char shown : printable(std::string(1, static_cast<char>(c)))) {
       EXPECT_TRUE(static_cast<unsigned char>(shown) >= 0x20 || shown == '\t') << c;

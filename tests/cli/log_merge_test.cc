@@ -13,12 +13,14 @@ using Lines = std::vector<std::pair<std::size_t, std::string>>;
 class LogMerges : public testing::Test {
  protected:
   static std::string at(int second, const std::string& text) {
-    return "2026-11-24T03:14:" + std::string(second < 10 ? "0" : "") + std::to_string(second) + ".5Z " + text;
+    return "2026-11-24T03:14:" + std::string(second < 10 ? "0" : "") + std::to_string(second) +
+           ".5Z " + text;
   }
   // Returns the lines without their times.
   Lines given() {
     Lines all;
-    for (auto& [log, line] : std::exchange(out, {})) all.emplace_back(log, line.substr(line.rfind(' ') + 1));
+    for (auto& [log, line] : std::exchange(out, {}))
+      all.emplace_back(log, line.substr(line.rfind(' ') + 1));
     return all;
   }
 
@@ -32,9 +34,11 @@ class LogMerges : public testing::Test {
 TEST_F(LogMerges, ParsesTimesToMicrosecond) {
   EXPECT_EQ(time_of_line("1970-01-01T00:00:01.5Z x"), 1'500'000);
   EXPECT_EQ(time_of_line("1970-01-02T00:00:00.000001Z"), 86'400'000'001);
-  EXPECT_EQ(*time_of_line("2026-11-24T03:14:25.123Z x"), *time_of_line("2026-11-24T03:14:25.123000Z y"));
-  for (const char* none : {"", "hello", "2026-11-24T03:14:25Z x", "2026-11-24T03:14:25.Z", "2026-13-24T03:14:25.1Z", "2026-11-24 03:14:25.1Z",
-                           "2026-11-24T03:14:25.1+01:00"}) {
+  EXPECT_EQ(*time_of_line("2026-11-24T03:14:25.123Z x"),
+            *time_of_line("2026-11-24T03:14:25.123000Z y"));
+  for (const char* none :
+       {"", "hello", "2026-11-24T03:14:25Z x", "2026-11-24T03:14:25.Z", "2026-13-24T03:14:25.1Z",
+        "2026-11-24 03:14:25.1Z", "2026-11-24T03:14:25.1+01:00"}) {
     EXPECT_FALSE(time_of_line(none)) << none;
   }
 }

@@ -25,19 +25,22 @@ TEST_F(FirstUse, CopiedStateDirectory_StopsNothing) {
   EXPECT_EQ(mobula({"status"}).code, 0) << "it goes on";
   fs::rename(state(), folder_ + "/moved");
   const auto moved = mobula({"stop", "--state-dir", folder_ + "/moved"});
-  EXPECT_THAT(moved.out, HasSubstr("Cluster 'default' is stopped on this machine")) << "it is the same folder";
+  EXPECT_THAT(moved.out, HasSubstr("Cluster 'default' is stopped on this machine"))
+      << "it is the same folder";
 }
 
 TEST_F(FirstUse, PrintsCommandsThatWork) {
   const auto started = mobula({"start", "--head", "--no-worker", "--name", "a b", "-o", "json"});
   ASSERT_EQ(started.code, 0) << started.err;
   EXPECT_THAT(started.json().value("join", ""), HasSubstr(" --key '" + state() + "/a b/a b.key'"));
-  EXPECT_THAT(mobula({"explain", "{}"}).out, HasSubstr("`mobula start --address HOST:PORT`")) << "there is no node";
+  EXPECT_THAT(mobula({"explain", "{}"}).out, HasSubstr("`mobula start --address HOST:PORT`"))
+      << "there is no node";
 }
 
 TEST_F(FirstUse, OutputFails_ReportsWhatIsLost) {
   const auto full = [&](const std::string& words) {
-    const int status = std::system((program + " " + words + " >/dev/full 2>" + folder_ + "/full").c_str());
+    const int status =
+        std::system((program + " " + words + " >/dev/full 2>" + folder_ + "/full").c_str());
     return Outcome{WEXITSTATUS(status), "", text_of(folder_ + "/full")};
   };
   ASSERT_EQ(start_head().code, 0);
@@ -48,8 +51,10 @@ TEST_F(FirstUse, OutputFails_ReportsWhatIsLost) {
   }
   const auto submitted = full("submit --no-wait --name unseen -- true");
   EXPECT_EQ(submitted.code, 1);
-  expect_one_line(submitted, mobula({"job", "status", "unseen", "-o", "json"}).json().value("job_id", "none"));
-  EXPECT_THAT(full("token create --role driver --name unseen").err, HasSubstr("`mobula token revoke "));
+  expect_one_line(submitted,
+                  mobula({"job", "status", "unseen", "-o", "json"}).json().value("job_id", "none"));
+  EXPECT_THAT(full("token create --role driver --name unseen").err,
+              HasSubstr("`mobula token revoke "));
 }
 
 TEST_F(FirstUse, RemoteCluster_ShowsNoLocalLogs) {
@@ -86,14 +91,16 @@ TEST_F(FirstUse, PrintsHowProgramsJoin) {
 }
 
 TEST_F(FirstUse, ReportsEmptyListsAndMissingMemory) {
-  const auto started = mobula({"start", "--head", "--num-cpus", "1", "--memory", "90TB", "-o", "json"});
+  const auto started =
+      mobula({"start", "--head", "--num-cpus", "1", "--memory", "90TB", "-o", "json"});
   ASSERT_EQ(started.code, 0) << started.err;
   EXPECT_THAT(started.err, HasSubstr("--memory 81.9 TiB: above the memory of this machine, "));
   EXPECT_EQ(started.json()["warnings"].size(), 1u) << started.out;
   const auto actors = mobula({"list", "actors"});
   EXPECT_EQ(actors.code, 0);
   EXPECT_EQ(actors.err, "mobula: no actors\n");
-  EXPECT_EQ(mobula({"list", "nodes", "--filter", "state=dead"}).err, "mobula: no nodes match the filters\n");
+  EXPECT_EQ(mobula({"list", "nodes", "--filter", "state=dead"}).err,
+            "mobula: no nodes match the filters\n");
   EXPECT_EQ(mobula({"job", "list"}).err, "mobula: no submitted jobs\n");
   EXPECT_EQ(mobula({"token", "list"}).err, "mobula: no tokens\n");
   EXPECT_EQ(mobula({"list", "actors", "-o", "json"}).err, "");

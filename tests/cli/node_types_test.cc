@@ -26,9 +26,11 @@ available_node_types:
 )";
 
 TEST(NodeLabels, ParsesMappingOfNamesToValues) {
-  EXPECT_EQ(*parse_node_labels("zone: a\ndisk: ssd\n", "labels.yaml"), (Labels{{"disk", "ssd"}, {"zone", "a"}}));
+  EXPECT_EQ(*parse_node_labels("zone: a\ndisk: ssd\n", "labels.yaml"),
+            (Labels{{"disk", "ssd"}, {"zone", "a"}}));
   EXPECT_TRUE(parse_node_labels("", "labels.yaml")->empty());
-  for (const char* text : {"- a", "zone", "zone: [a]", "zone: 'a b'", "zone: a\nzone: b", "-x: a", "{"}) {
+  for (const char* text :
+       {"- a", "zone", "zone: [a]", "zone: 'a b'", "zone: a\nzone: b", "-x: a", "{"}) {
     const auto read = parse_node_labels(text, "labels.yaml");
     ASSERT_FALSE(read) << text;
     EXPECT_TRUE(read.error().text.starts_with("labels.yaml:")) << read.error().text;
@@ -75,7 +77,8 @@ available_node_types:
       CPU: 8
       GPU: 2
       accelerator_type:H100: 1
-)", "types.yaml");
+)",
+                                     "types.yaml");
   ASSERT_TRUE(read) << read.error().text;
   for (const auto& device : read->types[0].shape.find("GPU")->instances) {
     EXPECT_EQ(device.types, std::vector<std::string>{"H100"});
@@ -119,10 +122,12 @@ INSTANTIATE_TEST_SUITE_P(
             "min_workers: 4\n",
             "t.yaml:4: available_node_types.a: min_workers 4 is above max_workers 3"},
         Bad{"max_workers: 3\navailable_node_types:\n  a:\n    resources:\n      CPU: lots\n",
-            "t.yaml:5: available_node_types.a.resources.CPU: 'lots' is not a decimal number such as "
+            "t.yaml:5: available_node_types.a.resources.CPU: 'lots' is not a decimal number such "
+            "as "
             "2 or 0.5"},
         Bad{"max_workers: 3\navailable_node_types:\n  a:\n    resources:\n      GPU: 99999\n",
-            "t.yaml:5: available_node_types.a.resources.GPU: is above the limit of 4096 numbered instances"},
+            "t.yaml:5: available_node_types.a.resources.GPU: is above the limit of 4096 numbered "
+            "instances"},
         Bad{"max_workers: 3\navailable_node_types:\n  a:\n    resorces: {CPU: 1}\n",
             "t.yaml:4: available_node_types.a.resorces: is unknown; give one of "
             "accelerator_type, gpu_context_memory, gpu_memory, labels, max_workers, min_workers, "

@@ -27,7 +27,8 @@ TEST(Output, PrintsTablesWithHeadersAndNotes) {
 }
 
 TEST(Output, AppliesColumnsHeadersAndOrder) {
-  const auto shown = [](TableFlags style, OutputFormat format = OutputFormat::table, std::size_t width = 0) {
+  const auto shown = [](TableFlags style, OutputFormat format = OutputFormat::table,
+                        std::size_t width = 0) {
     const auto text = format_document(nodes, format, "nodes", style, width);
     return text ? *text : text.error().text;
   };
@@ -36,9 +37,12 @@ TEST(Output, AppliesColumnsHeadersAndOrder) {
             "DEAD   bb\n"
             "ALIVE  aa01\n"
             "note: the head is recovering\n");
-  EXPECT_EQ(shown({.columns = {"host", "labels"}, .headers = false}, OutputFormat::csv), "a,\"{\"\"zone\"\":\"\"x,y\"\"}\"\n,{}\n");
+  EXPECT_EQ(shown({.columns = {"host", "labels"}, .headers = false}, OutputFormat::csv),
+            "a,\"{\"\"zone\"\":\"\"x,y\"\"}\"\n,{}\n");
   EXPECT_EQ(shown({.sort_by = "-node_id"}, OutputFormat::name), "bb\naa01\n");
-  EXPECT_NE(shown({.columns = {"beauty"}}).find("--columns: no column 'beauty'; give one of node_id, state"), std::string::npos);
+  EXPECT_NE(shown({.columns = {"beauty"}})
+                .find("--columns: no column 'beauty'; give one of node_id, state"),
+            std::string::npos);
   EXPECT_NE(shown({.sort_by = "beauty"}).find("--sort-by: no column 'beauty'"), std::string::npos);
   EXPECT_EQ(shown({.columns = {"node_id", "address"}}, OutputFormat::table, 12),
             "NODE_ID  ADD\n"
@@ -56,16 +60,21 @@ TEST(Output, RejectsUnknownColumnAndListsKnownColumns) {
   EXPECT_NE(shown(objects, "memory", {.columns = {"size_bytes"}}).find("5"), std::string::npos);
   for (const char* flag : {"--columns", "--sort-by"}) {
     TableFlags style;
-    if (flag == std::string("--columns")) style.columns = {"object_id", "beauty"};
-    else style.sort_by = "-beauty";
+    if (flag == std::string("--columns"))
+      style.columns = {"object_id", "beauty"};
+    else
+      style.sort_by = "-beauty";
     const auto refused = shown(objects, "memory", style);
-    EXPECT_EQ(refused.rfind(std::string(flag) + ": no column 'beauty'; give one of ", 0), 0u) << refused;
+    EXPECT_EQ(refused.rfind(std::string(flag) + ": no column 'beauty'; give one of ", 0), 0u)
+        << refused;
     EXPECT_NE(refused.find("object_id"), std::string::npos) << refused;
     EXPECT_NE(refused.find("size_bytes"), std::string::npos) << refused;
     const Json summary = {{"items", {{{"kind", "nodes"}, {"state", "ALIVE"}, {"count", 2}}}}};
-    EXPECT_EQ(shown(summary, "summary", {.columns = {"count", "STATE"}}), "COUNT  STATE\n    2  ALIVE\n");
+    EXPECT_EQ(shown(summary, "summary", {.columns = {"count", "STATE"}}),
+              "COUNT  STATE\n    2  ALIVE\n");
     if (!style.columns.empty()) style.columns = {"kind", "beauty"};
-    EXPECT_EQ(shown(summary, "summary", style), std::string(flag) + ": no column 'beauty'; give one of kind, state, count");
+    EXPECT_EQ(shown(summary, "summary", style),
+              std::string(flag) + ": no column 'beauty'; give one of kind, state, count");
   }
 }
 
@@ -74,7 +83,8 @@ TEST(Output, SortsNumbersBySizeAndFormatsAges) {
                        {{{"task_id", "a"}, {"since_ms", 192'000}},
                         {{"task_id", "b"}, {"since_ms", 9'500}},
                         {{"task_id", "c"}, {"since_ms", nullptr}}}}};
-  const auto text = format_document(tasks, OutputFormat::table, "tasks", {.columns = {"task_id", "since_ms"}, .sort_by = "SINCE"}, 0);
+  const auto text = format_document(tasks, OutputFormat::table, "tasks",
+                                    {.columns = {"task_id", "since_ms"}, .sort_by = "SINCE"}, 0);
   ASSERT_TRUE(text.ok());
   EXPECT_EQ(*text,
             "TASK_ID  SINCE\n"
@@ -93,9 +103,13 @@ TEST(Output, SortsNumbersBySizeAndFormatsAges) {
 
 TEST(Output, EscapesControlsInEveryFormat) {
   // ESC, DEL, and the C1 character CSI, as a value and as a name.
-  const std::string evil = "a\x1b[31m\x7f\xc2\x9b" "31mä";
-  const Json list = {{"items", {{{"node_id", evil}, {"state", "ALIVE"}, {"labels", {{evil, evil}}}}}}};
-  for (const auto format : {OutputFormat::table, OutputFormat::wide, OutputFormat::json, OutputFormat::jsonl, OutputFormat::yaml}) {
+  const std::string evil =
+      "a\x1b[31m\x7f\xc2\x9b"
+      "31mä";
+  const Json list = {
+      {"items", {{{"node_id", evil}, {"state", "ALIVE"}, {"labels", {{evil, evil}}}}}}};
+  for (const auto format : {OutputFormat::table, OutputFormat::wide, OutputFormat::json,
+                            OutputFormat::jsonl, OutputFormat::yaml}) {
     const std::string text = format_document(list, format, "nodes");
     EXPECT_EQ(text.find('\x1b'), std::string::npos) << static_cast<int>(format);
     EXPECT_EQ(text.find('\x7f'), std::string::npos) << static_cast<int>(format);
@@ -116,7 +130,8 @@ TEST(Output, AlignsNumbersRight) {
 }
 
 TEST(Output, EscapesControlsInStatus) {
-  const Json status = Json::parse(R"({"cluster_name": "c\u001b]0;x\u0007", "state": "RUNNING", "address": "a\u009b:1", "epoch": 1,
+  const Json status = Json::parse(
+      R"({"cluster_name": "c\u001b]0;x\u0007", "state": "RUNNING", "address": "a\u009b:1", "epoch": 1,
     "version": "v\u0007", "leases": 0, "fabrics": [{"name": "f\u0007", "nodes": 1}], "warnings": ["w\u0007"]})");
   const std::string text = format_status(status);
   EXPECT_EQ(text.find_first_of("\x1b\x07"), std::string::npos) << text;
@@ -149,7 +164,8 @@ TEST(Output, PrintsBytesWithUnits) {
                                        "memory    1.0 GiB  4.0 GiB\n"),
             std::string::npos)
       << format_status(status);
-  const Json memory = Json::parse(R"json({"nodes": [{"node_id": "ab", "capacity_bytes": 4294967296, "used_bytes": 1536}], "items": []})json");
+  const Json memory = Json::parse(
+      R"json({"nodes": [{"node_id": "ab", "capacity_bytes": 4294967296, "used_bytes": 1536}], "items": []})json");
   EXPECT_NE(format_memory(memory).find("4.0 GiB"), std::string::npos) << format_memory(memory);
   EXPECT_NE(format_memory(memory).find("1.5 KiB"), std::string::npos) << format_memory(memory);
 }
@@ -158,11 +174,14 @@ TEST(Output, PrintsBytesWithUnitsAndBlanksForMissing) {
   const Json list = Json::parse(R"json({"items": [{"node_id": "ab", "state": "ALIVE", "resources":
     {"CPU": {"total": 2, "available": 1}, "memory": {"total": 4294967296, "available": 3221225472},
      "object_store_memory": {"total": 1536, "available": 1536}}}]})json");
-  EXPECT_NE(format_document(list, OutputFormat::table, "nodes").find("CPU:1/2,memory:1.0 GiB/4.0 GiB,object_store_memory:0 B/1.5 KiB"),
+  EXPECT_NE(format_document(list, OutputFormat::table, "nodes")
+                .find("CPU:1/2,memory:1.0 GiB/4.0 GiB,object_store_memory:0 B/1.5 KiB"),
             std::string::npos)
       << format_document(list, OutputFormat::table, "nodes");
-  EXPECT_NE(format_document(list, OutputFormat::csv, "nodes").find("4294967296"), std::string::npos);
-  const Json memory = Json::parse(R"json({"nodes": [], "items": [{"object_id": "ab", "size_bytes": 3145728}]})json");
+  EXPECT_NE(format_document(list, OutputFormat::csv, "nodes").find("4294967296"),
+            std::string::npos);
+  const Json memory = Json::parse(
+      R"json({"nodes": [], "items": [{"object_id": "ab", "size_bytes": 3145728}]})json");
   EXPECT_NE(format_memory(memory).find("3.0 MiB"), std::string::npos) << format_memory(memory);
   const Json executors = Json::parse(R"json({"items": [
     {"process_id": "00000000000000000000000000000000", "state": "READY", "node_id": "ab", "pid": 0, "slot_id": "s"},
@@ -171,7 +190,9 @@ TEST(Output, PrintsBytesWithUnitsAndBlanksForMissing) {
             "PROCESS_ID                        STATE  NODE_ID  PID  SLOT_ID\n"
             "-                                 READY  ab         -  s\n"
             "a0000000000000000000000000000000  READY  ab        70  t\n");
-  EXPECT_NE(format_document(executors, OutputFormat::csv, "executors").find("00000000000000000000000000000000"), std::string::npos);
+  EXPECT_NE(format_document(executors, OutputFormat::csv, "executors")
+                .find("00000000000000000000000000000000"),
+            std::string::npos);
 }
 
 TEST(Output, ShowsPendingWorkInStatus) {
@@ -179,10 +200,11 @@ TEST(Output, ShowsPendingWorkInStatus) {
     "cluster_name": "c", "state": "RUNNING", "address": "a:1", "epoch": 1, "version": "v", "leases": 0, "pending": [],
     "waiting": [{"kind": "tasks", "asks": "GPU 2", "resources": {"GPU": 2}, "count": 40, "jobs": 2,
                  "reason": "(Resources)", "text": "1 node: GPU: needs 2 whole, free 0", "id": "ab"}]})json");
-  EXPECT_NE(format_status(status).find(
-                "WAITING  COUNT  JOBS  ASKS FOR  REASON       WHY\n"
-                "tasks       40     2  GPU 2     (Resources)  1 node: GPU: needs 2 whole, free 0\n"),
-            std::string::npos)
+  EXPECT_NE(
+      format_status(status).find(
+          "WAITING  COUNT  JOBS  ASKS FOR  REASON       WHY\n"
+          "tasks       40     2  GPU 2     (Resources)  1 node: GPU: needs 2 whole, free 0\n"),
+      std::string::npos)
       << format_status(status);
 }
 

@@ -7,13 +7,19 @@ namespace mobula::internal::cli::repl {
 namespace {
 
 Json item(const char* object, const char* state, std::uint64_t bytes) {
-  return {{"object_id", object}, {"state", state}, {"bytes", bytes}, {"size_bytes", 1000u}, {"reason", "it waits for room"}};
+  return {{"object_id", object},
+          {"state", state},
+          {"bytes", bytes},
+          {"size_bytes", 1000u},
+          {"reason", "it waits for room"}};
 }
 
 TEST(PendingValue, ReportsTransferInProgress) {
-  const auto found = value_on_its_way({{"items", {item("other", "RUNNING", 900), item("x", "FINISHED", 1000), item("x", "PENDING", 0),
-                                                  item("x", "RUNNING", 10), item("x", "RUNNING", 400)}}},
-                                      "x");
+  const auto found = value_on_its_way(
+      {{"items",
+        {item("other", "RUNNING", 900), item("x", "FINISHED", 1000), item("x", "PENDING", 0),
+         item("x", "RUNNING", 10), item("x", "RUNNING", 400)}}},
+      "x");
   ASSERT_TRUE(found);
   EXPECT_TRUE(found->moves);
   EXPECT_EQ(found->have, 400u) << "who has most";
@@ -25,18 +31,25 @@ TEST(PendingValue, ReportsTransferInProgress) {
 }
 
 TEST(PendingValue, NoTransfer_IsNotInProgress) {
-  EXPECT_FALSE(value_on_its_way({{"items", {item("x", "FINISHED", 1000), item("y", "RUNNING", 1)}}}, "x"));
-  for (const char* text : {"{}", R"({"items": 3})", R"({"items": [3, {"object_id": 4, "state": "RUNNING"}, {"object_id": "x"}]})"}) {
+  EXPECT_FALSE(
+      value_on_its_way({{"items", {item("x", "FINISHED", 1000), item("y", "RUNNING", 1)}}}, "x"));
+  for (const char* text :
+       {"{}", R"({"items": 3})",
+        R"({"items": [3, {"object_id": 4, "state": "RUNNING"}, {"object_id": "x"}]})"}) {
     EXPECT_FALSE(value_on_its_way(Json::parse(text), "x")) << text;
   }
 }
 
 TEST(PendingValue, FiltersTransfersByPendingValue) {
-  const auto filters = [](const char* pending) { return Json::parse(filters_of_transfers(Json::parse(pending))); };
-  const Json all = filters(R"({"pending": true, "object_id": "0a", "job_id": "0b", "node_id": "0c"})");
+  const auto filters = [](const char* pending) {
+    return Json::parse(filters_of_transfers(Json::parse(pending)));
+  };
+  const Json all =
+      filters(R"({"pending": true, "object_id": "0a", "job_id": "0b", "node_id": "0c"})");
   EXPECT_EQ(all, Json({{"object_id", "0a"}, {"job_id", "0b"}, {"node_id", "0c"}}));
   EXPECT_EQ(filters(R"({"object_id": "0a"})"), Json({{"object_id", "0a"}}));
-  EXPECT_EQ(filters(R"({"object_id": "0a", "job_id": 7, "node_id": ""})"), Json({{"object_id", "0a"}}));
+  EXPECT_EQ(filters(R"({"object_id": "0a", "job_id": 7, "node_id": ""})"),
+            Json({{"object_id", "0a"}}));
 }
 
 TEST(PendingValue, NoTransfer_ReportsTaskState) {

@@ -22,14 +22,24 @@ Json state_document() {
       "accelerator_types": ["H100"], "labels": {"mobula.io/node-group": "gpu", "zone": "a"},
       "task_executors": 16, "actor_executors": 10000})");
   Json document = {{"kind", "PlannerState"}, {"warnings", {"a note"}}};
-  document["nodes"].push_back({{"node_id", node_1}, {"usable", true}, {"shape", shape},
+  document["nodes"].push_back({{"node_id", node_1},
+                               {"usable", true},
+                               {"shape", shape},
                                {"held", {{"CPU", 0, 1.5, 0}, {"GPU", 1, 0.25, 0}}},
-                               {"task_slots", 2}, {"blocked_task_slots", 1}, {"actor_slots", 0},
-                               {"idle_ms", nullptr}, {"cannot_start", {node_2}}});
-  document["nodes"].push_back({{"node_id", node_2}, {"usable", true}, {"shape", shape},
+                               {"task_slots", 2},
+                               {"blocked_task_slots", 1},
+                               {"actor_slots", 0},
+                               {"idle_ms", nullptr},
+                               {"cannot_start", {node_2}}});
+  document["nodes"].push_back({{"node_id", node_2},
+                               {"usable", true},
+                               {"shape", shape},
                                {"held", Json::array()},
-                               {"task_slots", 0}, {"blocked_task_slots", 0}, {"actor_slots", 0},
-                               {"idle_ms", 700'000}, {"cannot_start", Json::array()}});
+                               {"task_slots", 0},
+                               {"blocked_task_slots", 0},
+                               {"actor_slots", 0},
+                               {"idle_ms", 700'000},
+                               {"cannot_start", Json::array()}});
   document["slots"] = Json::parse(R"([{"class_id": "000000000000000000000000000000c1",
       "name": "train", "program": "000000000000000000000000000000f1", "actor": false, "count": 3,
       "request": {"resources": {"CPU": 1, "GPU": 8}, "label_selector": {"zone": "a"},
@@ -105,14 +115,15 @@ TEST(PlanCommand, PrintsPlanAsTextAndDocument) {
   EXPECT_EQ(document["kind"], "Plan");
   EXPECT_EQ(document["items"][0]["count"], 6);
   EXPECT_EQ(document["infeasible"][0]["name"], "train");
-  EXPECT_EQ(format_plan(document),
-            "launch 6 of gpu: 1 for the minimum, 2 for placement groups, 3 for waiting slots, 4 more "
-            "after these\n"
-            "remove 00000000000000000000000000000002 of gpu: idle for 700 s\n"
-            "never served: 3 x {\"CPU\":1,\"GPU\":8} (train): no node type holds it\n"
-            "waits: placement group 000000000000000000000000000000e1 (pair): gpu has its maximum of "
-            "4\n"
-            "note: a note\n");
+  EXPECT_EQ(
+      format_plan(document),
+      "launch 6 of gpu: 1 for the minimum, 2 for placement groups, 3 for waiting slots, 4 more "
+      "after these\n"
+      "remove 00000000000000000000000000000002 of gpu: idle for 700 s\n"
+      "never served: 3 x {\"CPU\":1,\"GPU\":8} (train): no node type holds it\n"
+      "waits: placement group 000000000000000000000000000000e1 (pair): gpu has its maximum of "
+      "4\n"
+      "note: a note\n");
   EXPECT_EQ(format_plan(plan_document({}, {})), "no node to launch or remove\n");
 }
 

@@ -5,8 +5,8 @@
 #include <poll.h>
 #include <spawn.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -145,7 +145,8 @@ TEST_F(ProgramTest, StartToken_DoesNotReachJobs) {
   const auto agent = load_agent_file(cluster_folder() + "/agent/agent.json").value();
   const auto head = load_head_file(cluster_folder() + "/head/head.json").value();
   std::vector<std::string> processes{std::to_string(agent.pid), std::to_string(head.pid)};
-  for (const auto& each : fs::directory_iterator(cluster_folder() + "/running")) processes.push_back(each.path().stem());
+  for (const auto& each : fs::directory_iterator(cluster_folder() + "/running"))
+    processes.push_back(each.path().stem());
   EXPECT_EQ(processes.size(), 3u);
   for (const auto& each : processes) {
     const std::string environment = text_of("/proc/" + each + "/environ");
@@ -153,7 +154,8 @@ TEST_F(ProgramTest, StartToken_DoesNotReachJobs) {
     EXPECT_EQ(environment.find("a-secret"), std::string::npos) << each;
   }
   // A job receives a token if the user passes one.
-  EXPECT_THAT(mobula({"run", "--env", "MOBULA_TOKEN=given", "--", "env"}).out, HasSubstr("MOBULA_TOKEN=given"));
+  EXPECT_THAT(mobula({"run", "--env", "MOBULA_TOKEN=given", "--", "env"}).out,
+              HasSubstr("MOBULA_TOKEN=given"));
 }
 
 TEST_F(ProgramTest, CheckOnly_FindsPortInUse) {
@@ -339,7 +341,8 @@ TEST_F(ProgramTest, RejectsSecondHeadOfSameDirectory) {
   const auto second = start_head();
   EXPECT_EQ(second.code, 1);
   expect_one_line(second, "runs already");
-  EXPECT_THAT(second.err, HasSubstr("'mobula start --address 127.0.0.1:")) << "where its agent alone has died";
+  EXPECT_THAT(second.err, HasSubstr("'mobula start --address 127.0.0.1:"))
+      << "where its agent alone has died";
   EXPECT_EQ(mobula({"status"}).code, 0);
 }
 
@@ -361,7 +364,8 @@ TEST_F(ProgramTest, RemoteHeadWithoutKey_IsRejected) {
 
 TEST_F(ProgramTest, NamesUnknownHost) {
   const auto outcome = mobula({"status", "--address", "no-such-host.invalid:5"});
-  EXPECT_TRUE(outcome.code == 2 || outcome.code == 3) << "without name servers nobody knows: " << outcome.code;
+  EXPECT_TRUE(outcome.code == 2 || outcome.code == 3)
+      << "without name servers nobody knows: " << outcome.code;
   expect_one_line(outcome, "no-such-host.invalid");
 }
 
@@ -370,7 +374,8 @@ TEST_F(ProgramTest, ListenerIsNoHead_ExitsWithFive) {
   ASSERT_EQ(started.code, 0) << started.err;
   const auto listener = listen_at("127.0.0.1:0").value();
   const auto address = local_address_of(listener.get()).value().text();
-  const auto outcome = mobula({"status", "--address", address, "--key", started.json()["key_file"]});
+  const auto outcome =
+      mobula({"status", "--address", address, "--key", started.json()["key_file"]});
   EXPECT_EQ(outcome.code, 5);
   expect_one_line(outcome, "or another program listens there");
 }
@@ -389,7 +394,8 @@ TEST_F(ProgramTest, TokensAreShownOnceAndRevocationRepeats) {
   EXPECT_EQ(text_of(file), kept);
 
   const std::string eyes = folder_ + "/eyes.token";
-  ASSERT_EQ(mobula({"token", "create", "--role", "observer", "--name", "eyes", "--file", eyes}).code, 0);
+  ASSERT_EQ(
+      mobula({"token", "create", "--role", "observer", "--name", "eyes", "--file", eyes}).code, 0);
   ASSERT_EQ(mobula({"token", "revoke", "eyes"}).code, 0);
   const auto twice = mobula({"token", "revoke", "eyes"});
   EXPECT_EQ(twice.code, 0) << twice.err;
@@ -404,14 +410,15 @@ TEST_F(ProgramTest, TokensAreShownOnceAndRevocationRepeats) {
 TEST_F(ProgramTest, OperatorKey_DoesNotAdmitDriver) {
   const auto started = start_head();
   ASSERT_EQ(started.code, 0) << started.err;
-  OwnedProgram agent({"start", "--address", started.json()["address"], "--key", cluster_folder() + "/head/operator.key",
-                      "--expect-head", "--driver-agent"});
+  OwnedProgram agent({"start", "--address", started.json()["address"], "--key",
+                      cluster_folder() + "/head/operator.key", "--expect-head", "--driver-agent"});
   EXPECT_THAT(agent.ready().value("error", ""), HasSubstr("token create --role driver"));
 }
 
 TEST_F(ProgramTest, ExplainsPendingJobByName) {
   ASSERT_EQ(start_head().code, 0);
-  ASSERT_EQ(mobula({"submit", "--no-wait", "--name", "big", "--num-gpus", "8", "--", "true"}).code, 0);
+  ASSERT_EQ(mobula({"submit", "--no-wait", "--name", "big", "--num-gpus", "8", "--", "true"}).code,
+            0);
   EXPECT_EQ(mobula({"get", "job", "big"}).code, 0);
   const auto explained = mobula({"explain", "big"});
   EXPECT_EQ(explained.code, 6) << explained.err;
@@ -428,10 +435,15 @@ TEST_F(ProgramTest, ListsJobsLikeOtherKinds) {
   ASSERT_EQ(start_head().code, 0);
   ASSERT_EQ(mobula({"run", "--name", "later", "--label", "zone=a", "--", "true"}).code, 0);
   ASSERT_EQ(mobula({"run", "--name", "earlier", "--", "true"}).code, 0);
-  EXPECT_EQ(mobula({"job", "list", "--columns", "name", "--no-headers"}).out, "later\nearlier\n") << "as they were submitted";
-  EXPECT_EQ(mobula({"job", "list", "--filter", "name=earlier", "-o", "csv", "--columns", "name,state"}).out, "name,state\nearlier,SUCCEEDED\n");
+  EXPECT_EQ(mobula({"job", "list", "--columns", "name", "--no-headers"}).out, "later\nearlier\n")
+      << "as they were submitted";
+  EXPECT_EQ(
+      mobula({"job", "list", "--filter", "name=earlier", "-o", "csv", "--columns", "name,state"})
+          .out,
+      "name,state\nearlier,SUCCEEDED\n");
   EXPECT_EQ(mobula({"job", "list", "--columns", "nothing"}).code, 2);
-  const auto described = mobula({"describe", "job", "later", "--columns", "name,state", "--no-headers"});
+  const auto described =
+      mobula({"describe", "job", "later", "--columns", "name,state", "--no-headers"});
   EXPECT_THAT(described.out, ::testing::StartsWith("later  SUCCEEDED\n")) << described.err;
   EXPECT_THAT(described.out, HasSubstr("JOB_ENDED"));
 }
@@ -459,7 +471,8 @@ TEST_F(ProgramTest, RunWithBlockedStdout_ObeysInterrupt) {
   ::posix_spawn_file_actions_destroy(&actions);
   const int capacity = ::fcntl(ends[1], F_GETPIPE_SZ);
   int held = 0;
-  EXPECT_TRUE(until([&] { return ::ioctl(ends[0], FIONREAD, &held) == 0 && held == capacity; })) << held;
+  EXPECT_TRUE(until([&] { return ::ioctl(ends[0], FIONREAD, &held) == 0 && held == capacity; }))
+      << held;
   ::kill(pid, SIGINT);
   int status = 0;
   bool ended = false;
@@ -508,9 +521,11 @@ TEST_F(ProgramTest, RejectsConcurrentUp) {
   const std::string go = folder_ + "/go";
   ASSERT_EQ(::mkfifo(go.c_str(), 0600), 0);
   fs::create_directory(folder_ + "/bin");
-  std::ofstream(folder_ + "/bin/ssh") << "#!/bin/sh\ntouch " + folder_ + "/asked\n[ -e " + folder_ + "/free ] || read word < " + go + "\nexit 255\n";
+  std::ofstream(folder_ + "/bin/ssh") << "#!/bin/sh\ntouch " + folder_ + "/asked\n[ -e " + folder_ +
+                                             "/free ] || read word < " + go + "\nexit 255\n";
   fs::permissions(folder_ + "/bin/ssh", fs::perms::owner_all);
-  std::ofstream(folder_ + "/c.yaml") << "cluster_name: one-at-a-time\nhead: {host: nowhere.invalid}\n";
+  std::ofstream(folder_ + "/c.yaml")
+      << "cluster_name: one-at-a-time\nhead: {host: nowhere.invalid}\n";
   ::setenv("PATH", (folder_ + "/bin:" + path).c_str(), 1);
   ::setenv("XDG_RUNTIME_DIR", folder_.c_str(), 1);
   const pid_t first = ::fork();
@@ -538,7 +553,8 @@ TEST_F(ProgramTest, HeadHostUnreachable_IsTriedOnce) {
   const std::string path = std::string(::getenv("PATH"));
   fs::create_directory(folder_ + "/bin");
   std::ofstream(folder_ + "/bin/ssh") << "#!/bin/sh\necho asked >> " + folder_ +
-                                             "/asked\necho 'ssh: connect to host nowhere.invalid port 22: No route to host' >&2\nexit 255\n";
+                                             "/asked\necho 'ssh: connect to host nowhere.invalid "
+                                             "port 22: No route to host' >&2\nexit 255\n";
   fs::permissions(folder_ + "/bin/ssh", fs::perms::owner_all);
   std::ofstream(folder_ + "/c.yaml") << "cluster_name: away\nhead: {host: nowhere.invalid}\n";
   ::setenv("PATH", (folder_ + "/bin:" + path).c_str(), 1);
@@ -564,7 +580,8 @@ TEST_F(ProgramTest, PrintsAddressOfHttpPages) {
   EXPECT_EQ(url, head.http_url) << "where it listens, and not where it was told to";
   EXPECT_THAT(plain.out, HasSubstr("curl -H \"Authorization: Bearer $(cat " + cluster_folder()));
   EXPECT_THAT(plain.out, HasSubstr(")\" " + url + "/api/v1/status\n"));
-  const auto json = mobula({"start", "--head", "--no-worker", "--http", "127.0.0.1:0", "-o", "json"});
+  const auto json =
+      mobula({"start", "--head", "--no-worker", "--http", "127.0.0.1:0", "-o", "json"});
   ASSERT_EQ(json.code, 0) << json.err;
   EXPECT_TRUE(json.json()["http"].value("url", "").starts_with("http://127.0.0.1:")) << json.out;
 }

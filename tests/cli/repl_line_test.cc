@@ -28,8 +28,10 @@ std::string why_not(const std::string& line) {
 TEST(ReplLine, SplitsCommandsLikeShell) {
   EXPECT_THAT(only<Command>("list nodes").words, ElementsAre("list", "nodes"));
   EXPECT_THAT(only<Command>("mobula  status ").words, ElementsAre("status"));
-  EXPECT_THAT(only<Command>("run -- sh -c 'echo \"a;b\" # c'").words, ElementsAre("run", "--", "sh", "-c", "echo \"a;b\" # c"));
-  EXPECT_THAT(only<Command>(R"(explain "{\"num_cpus\": 1}")").words, ElementsAre("explain", R"({"num_cpus": 1})"));
+  EXPECT_THAT(only<Command>("run -- sh -c 'echo \"a;b\" # c'").words,
+              ElementsAre("run", "--", "sh", "-c", "echo \"a;b\" # c"));
+  EXPECT_THAT(only<Command>(R"(explain "{\"num_cpus\": 1}")").words,
+              ElementsAre("explain", R"({"num_cpus": 1})"));
   EXPECT_THAT(only<Command>(R"(run a\ b '')").words, ElementsAre("run", "a b", ""));
   EXPECT_THAT(only<Command>(R"(run "a\n")").words, ElementsAre("run", "a\\n"));
 }
@@ -45,7 +47,8 @@ TEST(ReplLine, SplitsAtSemicolonsAndHash) {
 }
 
 TEST(ReplLine, ParsesJsonAndNamesInCalls) {
-  const Call call = only<Call>(R"(call f 1 -2.5 "a, b; c" [1, {"k": [2]}] x $y true with num_gpus=0.5 name=train)");
+  const Call call = only<Call>(
+      R"(call f 1 -2.5 "a, b; c" [1, {"k": [2]}] x $y true with num_gpus=0.5 name=train)");
   EXPECT_EQ(call.function, "f");
   ASSERT_EQ(call.arguments.size(), 7u);
   EXPECT_EQ(call.arguments[2].json, R"("a, b; c")");

@@ -39,7 +39,8 @@ class UserProgramTest : public testing::Test {
   std::string folder_;
 };
 
-constexpr const char* answers = "n=0; while read -r line; do n=$((n+1)); echo \"{\\\"n\\\": $n}\"; done <&198 >&198";
+constexpr const char* answers =
+    "n=0; while read -r line; do n=$((n+1)); echo \"{\\\"n\\\": $n}\"; done <&198 >&198";
 
 TEST_F(UserProgramTest, InterruptsLargeRequestAndResumesLater) {
   auto program = run("while [ ! -e " + folder_ + "/go ]; do sleep 0.05; done; " + answers);
@@ -56,7 +57,8 @@ TEST_F(UserProgramTest, InterruptsLargeRequestAndResumesLater) {
 }
 
 TEST_F(UserProgramTest, ReadsReplyWhileRequestIsWritten) {
-  auto program = run("head -c 2000000 /dev/zero | tr '\\0' a >&198; echo >&198; " + std::string(answers));
+  auto program =
+      run("head -c 2000000 /dev/zero | tr '\\0' a >&198; echo >&198; " + std::string(answers));
   const auto strange = program.ask(large(), ready);
   ASSERT_FALSE(strange.ok());
   EXPECT_THAT(strange.error().text, HasSubstr("not JSON"));
@@ -68,11 +70,13 @@ TEST_F(UserProgramTest, ProgramClosedPipe_ReportsItStillRuns) {
   ASSERT_FALSE(gone.ok());
   EXPECT_EQ(gone.error().code, ErrorCode::unavailable);
   EXPECT_THAT(gone.error().text, HasSubstr("still runs as process"));
-  EXPECT_THAT(program.ask({{"do", "describe"}}, ready).error().text, HasSubstr("`use` restarts it"));
+  EXPECT_THAT(program.ask({{"do", "describe"}}, ready).error().text,
+              HasSubstr("`use` restarts it"));
 }
 
 TEST_F(UserProgramTest, PassesKeyFileButNoToken) {
-  const std::string tells = "read -r line <&198; echo \"{\\\"key\\\": \\\"$MOBULA_KEY_FILE\\\"}\" >&198; sleep 1000";
+  const std::string tells =
+      "read -r line <&198; echo \"{\\\"key\\\": \\\"$MOBULA_KEY_FILE\\\"}\" >&198; sleep 1000";
   ClusterAddress cluster;
   cluster.key_path = "/keys/of.key";
   EXPECT_EQ((*run(tells, cluster).ask({{"do", "describe"}}, ready))["key"], "/keys/of.key");
@@ -83,14 +87,16 @@ TEST_F(UserProgramTest, PassesKeyFileButNoToken) {
 
 TEST_F(UserProgramTest, ProgramExited_ReportsCode) {
   auto program = run("exit 3");
-  EXPECT_THAT(program.ask({{"do", "describe"}}, ready).error().text, HasSubstr("exited with code 3; it must call mobula::init"));
+  EXPECT_THAT(program.ask({{"do", "describe"}}, ready).error().text,
+              HasSubstr("exited with code 3; it must call mobula::init"));
 }
 
 TEST_F(UserProgramTest, ProgramExitedAfterReply_SuggestsUse) {
   auto program = run("read -r line <&198; echo '{}' >&198; read -r line <&198; kill -9 $$");
   ASSERT_TRUE(program.ask({{"do", "describe"}}, ready).ok());
   UserProgram kept = std::move(program);
-  EXPECT_THAT(kept.ask({{"do", "call"}}, ready).error().text, HasSubstr("exited by signal 9; `use` restarts it"));
+  EXPECT_THAT(kept.ask({{"do", "call"}}, ready).error().text,
+              HasSubstr("exited by signal 9; `use` restarts it"));
 }
 
 }  // namespace

@@ -38,14 +38,16 @@ TEST(TaskLogWindow, RanAlone_IncludesOutputReadLater) {
 }
 
 TEST(TaskLogWindow, EndsSoonAfterNextRunStarts) {
-  const auto run = run_of(one_process({ran(1, 5000, 4000), ran(2, 3700, 3000), ran(3, 2000, 1000)}), TaskId::of(1));
+  const auto run = run_of(one_process({ran(1, 5000, 4000), ran(2, 3700, 3000), ran(3, 2000, 1000)}),
+                          TaskId::of(1));
   ASSERT_TRUE(run.has_value());
   EXPECT_EQ(ms_ago(run->lines.to_us), 3680);
   EXPECT_EQ(run->beside, 1u) << "the next may have printed in those 20 ms";
 }
 
 TEST(TaskLogWindow, CountsConcurrentRuns) {
-  const auto calls = one_process({ran(1, 5000, 4000), ran(2, 4500, 4200), ran(3, 6000, 5010), ran(4, 9000, 8000)});
+  const auto calls =
+      one_process({ran(1, 5000, 4000), ran(2, 4500, 4200), ran(3, 6000, 5010), ran(4, 9000, 8000)});
   const auto run = run_of(calls, TaskId::of(1));
   ASSERT_TRUE(run.has_value());
   EXPECT_EQ(ms_ago(run->lines.to_us), 3000) << "nobody began after its end";

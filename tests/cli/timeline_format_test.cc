@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "cli/commands/timeline_trace.h"
 #include "base/model/task.h"
+#include "cli/commands/timeline_trace.h"
 #include "cli/trace_format.h"
 
 namespace mobula::internal::cli {
@@ -15,14 +15,21 @@ using Plain = nlohmann::json;  // as a reader parses it, in any order of members
 using mobula::test::TraceFormat;
 
 Plain process_of(unsigned number, const char* role, unsigned node, bool ended = false) {
-  return {{"process_id", ProcessId::of(number).hex()}, {"role", role}, {"pid", 100 + number},
-          {"job_id", JobId::of(1).hex()},              {"node_id", NodeId::of(node).hex()}, {"host", "h"}, {"ended", ended}};
+  return {{"process_id", ProcessId::of(number).hex()},
+          {"role", role},
+          {"pid", 100 + number},
+          {"job_id", JobId::of(1).hex()},
+          {"node_id", NodeId::of(node).hex()},
+          {"host", "h"},
+          {"ended", ended}};
 }
 
 // Many calls of many processes on two nodes, in random order. Some have transfers, and some were
 // never sent.
 struct Story {
-  nlohmann::ordered_json timeline = {{"processes", {process_of(1, "driver", 1), process_of(2, "executor", 1), process_of(3, "executor", 2, true)}}};
+  nlohmann::ordered_json timeline = {{"processes",
+                                      {process_of(1, "driver", 1), process_of(2, "executor", 1),
+                                       process_of(3, "executor", 2, true)}}};
   std::vector<ProcessSpans> spans;
 
   Story() {
@@ -39,9 +46,13 @@ struct Story {
       const auto began = begun - 3ms;
       const auto ended = begun - 3ms - std::chrono::milliseconds(call % 11);
       const bool sent = call % 10 != 9;
-      spans[0].spans.owned.push_back({TaskId::of(call + 1), call % 2, begun, begun - 1ms, ended - 1ms, sent ? ProcessId::of(executor) : ProcessId(),
-                                      call % 5 == 0, began - ended, NodeId::of(executor - 1), 100 + executor});
-      if (sent) spans[executor - 1].spans.ran.push_back({TaskId::of(call + 1), call % 2, began, ended, false});
+      spans[0].spans.owned.push_back({TaskId::of(call + 1), call % 2, begun, begun - 1ms,
+                                      ended - 1ms, sent ? ProcessId::of(executor) : ProcessId(),
+                                      call % 5 == 0, began - ended, NodeId::of(executor - 1),
+                                      100 + executor});
+      if (sent)
+        spans[executor - 1].spans.ran.push_back(
+            {TaskId::of(call + 1), call % 2, began, ended, false});
       TransferFact transfer;
       transfer.object = call % 2 == 0 ? result_id(TaskId::of(call + 1), 0) : ObjectId::of(call + 1);
       transfer.moved = std::chrono::milliseconds(call % 7);
@@ -88,9 +99,11 @@ TEST(TimelineFormat, DetectsEachBrokenRule) {
   EXPECT_FALSE(TraceFormat::faults_of(Plain::array()).empty());
   // Two slices of one row. The first ends within the second.
   const auto slice = [](double begin, double end) -> Plain {
-    return {{"ph", "X"}, {"name", "f"}, {"cat", "run"}, {"pid", 1}, {"tid", 1}, {"ts", begin}, {"dur", end - begin}};
+    return {{"ph", "X"}, {"name", "f"}, {"cat", "run"},      {"pid", 1},
+            {"tid", 1},  {"ts", begin}, {"dur", end - begin}};
   };
-  EXPECT_TRUE(TraceFormat::faults_of({{"traceEvents", {slice(1, 5), slice(2, 3), slice(5, 6)}}}).empty());
+  EXPECT_TRUE(
+      TraceFormat::faults_of({{"traceEvents", {slice(1, 5), slice(2, 3), slice(5, 6)}}}).empty());
   EXPECT_FALSE(TraceFormat::faults_of({{"traceEvents", {slice(1, 5), slice(4, 6)}}}).empty());
 }
 

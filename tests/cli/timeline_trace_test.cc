@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "cli/commands/timeline_trace.h"
 #include "base/model/task.h"
+#include "cli/commands/timeline_trace.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -33,8 +33,9 @@ class TimelineTrace : public testing::Test {
     driver.process = ProcessId::of(1);
     driver.spans.wall_us = wall_us;
     driver.spans.names = {"f", "g"};
-    driver.spans.owned = {{TaskId::of(1), 0, 10ms, 9ms, 4ms, ProcessId::of(2), false, 3ms, NodeId::of(2), 102},
-                          {TaskId::of(2), 1, 8ms, 7ms, 1ms, ProcessId::of(2), true, 4ms, NodeId::of(2), 102}};
+    driver.spans.owned = {
+        {TaskId::of(1), 0, 10ms, 9ms, 4ms, ProcessId::of(2), false, 3ms, NodeId::of(2), 102},
+        {TaskId::of(2), 1, 8ms, 7ms, 1ms, ProcessId::of(2), true, 4ms, NodeId::of(2), 102}};
     TransferFact transfer;
     transfer.object = ObjectId::of(1);
     transfer.size_bytes = 4096;
@@ -58,8 +59,12 @@ class TimelineTrace : public testing::Test {
 };
 
 TEST_F(TimelineTrace, LinksTransferredObjectToItsResult) {
-  timeline["processes"].push_back({{"process_id", ProcessId::of(9).hex()}, {"role", "agent"}, {"pid", 0}, {"job_id", nullptr},
-                                   {"node_id", NodeId::of(1).hex()}, {"host", "h"}});
+  timeline["processes"].push_back({{"process_id", ProcessId::of(9).hex()},
+                                   {"role", "agent"},
+                                   {"pid", 0},
+                                   {"job_id", nullptr},
+                                   {"node_id", NodeId::of(1).hex()},
+                                   {"host", "h"}});
   ProcessSpans agent;
   agent.process = ProcessId::of(9);
   agent.spans.wall_us = wall_us;
@@ -80,9 +85,12 @@ TEST_F(TimelineTrace, LinksTransferredObjectToItsResult) {
   std::vector<Json> slices;
   bool named = false;
   for (const auto& event : events()) {
-    if (event.value("cat", "") == "flow" && event["name"] == "transfer") flows[event["id"]].push_back(event);
-    if (event.value("cat", "") == "transfer" && event["args"]["from"] == NodeId::of(2).hex()) slices.push_back(event);
-    if (event["name"] == "thread_name") named = named || event["args"]["name"] == "agent: transfers";
+    if (event.value("cat", "") == "flow" && event["name"] == "transfer")
+      flows[event["id"]].push_back(event);
+    if (event.value("cat", "") == "transfer" && event["args"]["from"] == NodeId::of(2).hex())
+      slices.push_back(event);
+    if (event["name"] == "thread_name")
+      named = named || event["args"]["name"] == "agent: transfers";
   }
   EXPECT_TRUE(named) << "nobody said its pid";
   ASSERT_EQ(slices.size(), 3u);
@@ -109,7 +117,8 @@ TEST_F(TimelineTrace, GivesEachEventItsRequiredFields) {
     ASSERT_TRUE(event.at("tid").is_number_integer()) << event;
     ASSERT_TRUE(event.at("name").is_string()) << event;
     if (phase == "M") {
-      ASSERT_TRUE(event.at("args").contains("name") || event.at("args").contains("sort_index")) << event;
+      ASSERT_TRUE(event.at("args").contains("name") || event.at("args").contains("sort_index"))
+          << event;
       continue;
     }
     ASSERT_TRUE(event.at("ts").is_number()) << event;
@@ -141,9 +150,10 @@ TEST_F(TimelineTrace, LinksSubmissionRunAndResult) {
     for (const auto& [phase, step] : steps) {
       int under = 0;
       for (const auto& slice : slices) {
-        const bool here = slice["pid"] == step["pid"] && slice["tid"] == step["tid"] &&
-                          slice["ts"].get<double>() <= step["ts"].get<double>() &&
-                          step["ts"].get<double>() <= slice["ts"].get<double>() + slice["dur"].get<double>();
+        const bool here =
+            slice["pid"] == step["pid"] && slice["tid"] == step["tid"] &&
+            slice["ts"].get<double>() <= step["ts"].get<double>() &&
+            step["ts"].get<double>() <= slice["ts"].get<double>() + slice["dur"].get<double>();
         under += here && slice["args"]["task_id"] == task ? 1 : 0;
       }
       EXPECT_EQ(under, 1) << "a flow is drawn from slice to slice: " << phase;
@@ -158,10 +168,12 @@ TEST_F(TimelineTrace, ConcurrentCalls_HaveSeparateRows) {
   const Json all = events();
   for (const auto& event : all) {
     nodes.insert(event["pid"].get<int>());
-    if (event["name"] == "thread_name") named.insert({event["pid"].get<int>(), event["tid"].get<int>()});
+    if (event["name"] == "thread_name")
+      named.insert({event["pid"].get<int>(), event["tid"].get<int>()});
     if (event.value("cat", "") != "run") continue;
     const double begin = event["ts"];
-    rows[{event["pid"].get<int>(), event["tid"].get<int>()}].emplace_back(begin, begin + event["dur"].get<double>());
+    rows[{event["pid"].get<int>(), event["tid"].get<int>()}].emplace_back(
+        begin, begin + event["dur"].get<double>());
   }
   EXPECT_EQ(nodes.size(), 2u);
   EXPECT_EQ(rows.size(), 2u);
@@ -195,7 +207,8 @@ TEST_F(TimelineTrace, CountsContentsAndForgottenEvents) {
   EXPECT_EQ(counts.submitted, 2u);
   EXPECT_EQ(counts.transfers, 1u);
   EXPECT_EQ(counts.forgotten, 7u);
-  EXPECT_EQ(Json::parse(trace_of({}, {}).json)["traceEvents"].size(), 0u) << "nothing is a trace, too";
+  EXPECT_EQ(Json::parse(trace_of({}, {}).json)["traceEvents"].size(), 0u)
+      << "nothing is a trace, too";
 }
 
 TEST_F(TimelineTrace, UsesWallClockTimes) {

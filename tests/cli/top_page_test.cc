@@ -10,22 +10,44 @@ using Json = nlohmann::ordered_json;
 
 class TopPage : public testing::Test {
  protected:
-  static Json executor(const char* slot, int pid, double at_s, double cpu_s, std::int64_t bytes, const char* process) {
-    return {{"process_id", process}, {"node_id", "n1"}, {"slot_id", slot},  {"name", "idle"},     {"pid", pid},
-            {"at_s", at_s},          {"cpu_s", cpu_s},  {"own_bytes", bytes}, {"gpus", Json::array()}};
+  static Json executor(const char* slot, int pid, double at_s, double cpu_s, std::int64_t bytes,
+                       const char* process) {
+    return {{"process_id", process}, {"node_id", "n1"},    {"slot_id", slot},
+            {"name", "idle"},        {"pid", pid},         {"at_s", at_s},
+            {"cpu_s", cpu_s},        {"own_bytes", bytes}, {"gpus", Json::array()}};
   }
   static Json usage(double at_s, double node_cpu_s, Json items) {
     return {{"kind", "Usage"},
-            {"nodes", {{{"node_id", "n1"}, {"host", "h"}, {"at_s", at_s}, {"cpu_s", node_cpu_s}, {"cpus", 4}, {"gpus", Json::array()}}}},
+            {"nodes",
+             {{{"node_id", "n1"},
+               {"host", "h"},
+               {"at_s", at_s},
+               {"cpu_s", node_cpu_s},
+               {"cpus", 4},
+               {"gpus", Json::array()}}}},
             {"items", std::move(items)},
             {"warnings", Json::array()}};
   }
-  Json before = usage(10, 100, {executor("s1", 1, 10, 5, 100, "p1"), executor("s2", 2, 10, 7, 300, "p2")});
-  Json after = usage(12, 103, {executor("s1", 1, 12, 6, 100, "p1"), executor("s2", 9, 12, 0.5, 300, "p2")});
+  Json before =
+      usage(10, 100, {executor("s1", 1, 10, 5, 100, "p1"), executor("s2", 2, 10, 7, 300, "p2")});
+  Json after =
+      usage(12, 103, {executor("s1", 1, 12, 6, 100, "p1"), executor("s2", 9, 12, 0.5, 300, "p2")});
   Json tasks = {{"items",
-                 {{{"task_id", "t1"}, {"state", "RUNNING"}, {"executor", "p1"}, {"name", "short"}, {"since_ms", 5}},
-                  {{"task_id", "t2"}, {"state", "RUNNING"}, {"executor", "p1"}, {"name", "long"}, {"since_ms", 65'000}},
-                  {{"task_id", "t3"}, {"state", "FINISHED"}, {"executor", "p2"}, {"name", "over"}, {"since_ms", 9}}}}};
+                 {{{"task_id", "t1"},
+                   {"state", "RUNNING"},
+                   {"executor", "p1"},
+                   {"name", "short"},
+                   {"since_ms", 5}},
+                  {{"task_id", "t2"},
+                   {"state", "RUNNING"},
+                   {"executor", "p1"},
+                   {"name", "long"},
+                   {"since_ms", 65'000}},
+                  {{"task_id", "t3"},
+                   {"state", "FINISHED"},
+                   {"executor", "p2"},
+                   {"name", "over"},
+                   {"since_ms", 9}}}}};
 };
 
 TEST_F(TopPage, ComputesPercentOfOneProcessor) {
@@ -42,7 +64,8 @@ TEST_F(TopPage, NamesLongestRunningTask) {
   EXPECT_EQ(top["items"][0]["name"], "long");
   EXPECT_TRUE(top["items"][1]["task_id"].is_null());
   EXPECT_EQ(top["items"][1]["name"], "idle");
-  EXPECT_EQ(top_of(Json(), after, Json())["items"].size(), 2u) << "the first look, and nobody who says what runs";
+  EXPECT_EQ(top_of(Json(), after, Json())["items"].size(), 2u)
+      << "the first look, and nobody who says what runs";
 }
 
 TEST_F(TopPage, SortsAndCutsRows) {

@@ -43,7 +43,8 @@ class TraceFormat {
     }
     const std::string unit = trace.value("displayTimeUnit", "ms");
     if (unit != "ms" && unit != "ns") fault("displayTimeUnit is neither ms nor ns", unit);
-    if (trace.contains("otherData") && !trace["otherData"].is_object()) fault("otherData is no object", trace["otherData"]);
+    if (trace.contains("otherData") && !trace["otherData"].is_object())
+      fault("otherData is no object", trace["otherData"]);
     for (const auto& event : trace["traceEvents"]) look_at(event);
     for (auto& [track, slices] : slices_) nest(slices);
     for (const auto& [key, begun] : waits_) {
@@ -53,35 +54,48 @@ class TraceFormat {
   }
 
   void look_at(const Json& event) {
-    if (!event.is_object() || !event.contains("ph") || !event["ph"].is_string() || event["ph"].get<std::string>().size() != 1) {
+    if (!event.is_object() || !event.contains("ph") || !event["ph"].is_string() ||
+        event["ph"].get<std::string>().size() != 1) {
       return fault("it has no phase of one letter", event);
     }
     for (const char* number : {"pid", "tid"}) {
-      if (!event.contains(number) || !event[number].is_number_integer()) return fault(std::string("no whole number ") + number, event);
+      if (!event.contains(number) || !event[number].is_number_integer())
+        return fault(std::string("no whole number ") + number, event);
     }
-    if (!event.contains("name") || !event["name"].is_string()) return fault("it has no name", event);
-    if (event.contains("args") && !event["args"].is_object()) return fault("args is no object", event);
+    if (!event.contains("name") || !event["name"].is_string())
+      return fault("it has no name", event);
+    if (event.contains("args") && !event["args"].is_object())
+      return fault("args is no object", event);
     const char phase = event["ph"].get<std::string>().front();
     if (phase == 'M') return look_at_metadata(event);
-    if (!event.contains("ts") || !event["ts"].is_number() || event["ts"].get<double>() < 0) return fault("it has no time", event);
-    if (!event.contains("cat") || !event["cat"].is_string() || event["cat"].get<std::string>().empty()) return fault("it has no category", event);
+    if (!event.contains("ts") || !event["ts"].is_number() || event["ts"].get<double>() < 0)
+      return fault("it has no time", event);
+    if (!event.contains("cat") || !event["cat"].is_string() ||
+        event["cat"].get<std::string>().empty())
+      return fault("it has no category", event);
     const Track track{event["pid"].get<std::int64_t>(), event["tid"].get<std::int64_t>()};
     const double ts = event["ts"];
-    if (const auto last = times_.find(track); last != times_.end() && ts < last->second) fault("time goes back in its track", event);
+    if (const auto last = times_.find(track); last != times_.end() && ts < last->second)
+      fault("time goes back in its track", event);
     times_[track] = ts;
     if (phase == 'X') {
-      if (!event.contains("dur") || !event["dur"].is_number() || event["dur"].get<double>() < 0) return fault("it has no duration", event);
+      if (!event.contains("dur") || !event["dur"].is_number() || event["dur"].get<double>() < 0)
+        return fault("it has no duration", event);
       slices_[track].push_back({ts, ts + event["dur"].get<double>()});
       return;
     }
-    if (!std::set<char>{'b', 'e', 's', 't', 'f'}.contains(phase)) return fault("a phase that is not expected", event);
-    if (!event.contains("id") || !(event["id"].is_string() || event["id"].is_number())) return fault("it has no id", event);
+    if (!std::set<char>{'b', 'e', 's', 't', 'f'}.contains(phase))
+      return fault("a phase that is not expected", event);
+    if (!event.contains("id") || !(event["id"].is_string() || event["id"].is_number()))
+      return fault("it has no id", event);
     const std::string id = event["cat"].get<std::string>() + " " + event["id"].dump();
     if (phase == 'b') {
       waits_[id].push_back(event);
     } else if (phase == 'e') {
       auto& begun = waits_[id];
-      if (begun.empty() || begun.back()["name"] != event["name"] || begun.back()["ts"].get<double>() > ts) return fault("it ends what has not begun", event);
+      if (begun.empty() || begun.back()["name"] != event["name"] ||
+          begun.back()["ts"].get<double>() > ts)
+        return fault("it ends what has not begun", event);
       begun.pop_back();
     } else {
       flows_[id].push_back(event);
@@ -93,7 +107,8 @@ class TraceFormat {
     const bool names = name == "process_name" || name == "thread_name";
     const bool sorts = name == "process_sort_index" || name == "thread_sort_index";
     if (!event.contains("args") || (names && !event["args"].value("name", Json()).is_string()) ||
-        (sorts && !event["args"].value("sort_index", Json()).is_number_integer()) || (!names && !sorts)) {
+        (sorts && !event["args"].value("sort_index", Json()).is_number_integer()) ||
+        (!names && !sorts)) {
       fault("metadata without what it is about", event);
     }
   }
@@ -101,11 +116,14 @@ class TraceFormat {
   // Slices of one track are nested or disjoint. Times are microseconds with three digits.
   void nest(std::vector<Slice>& slices) {
     constexpr double exact = 0.0005;
-    std::ranges::stable_sort(slices, [](const Slice& a, const Slice& b) { return a.begin != b.begin ? a.begin < b.begin : a.end > b.end; });
+    std::ranges::stable_sort(slices, [](const Slice& a, const Slice& b) {
+      return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
+    });
     std::vector<double> open;
     for (const auto& slice : slices) {
       while (!open.empty() && open.back() <= slice.begin + exact) open.pop_back();
-      if (!open.empty() && slice.end > open.back() + exact) fault("a slice overlaps another of its track", {slice.begin, slice.end, open.back()});
+      if (!open.empty() && slice.end > open.back() + exact)
+        fault("a slice overlaps another of its track", {slice.begin, slice.end, open.back()});
       open.push_back(slice.end);
     }
   }
@@ -116,14 +134,18 @@ class TraceFormat {
     for (const auto& step : steps) {
       ++phases[step["ph"]];
       if (step["name"] != steps.front()["name"]) fault("a flow changes its name", step);
-      if (step["ph"] == "f" && step.value("bp", "") != "e") fault("an end that binds to the next slice", step);
+      if (step["ph"] == "f" && step.value("bp", "") != "e")
+        fault("an end that binds to the next slice", step);
       const Track track{step["pid"].get<std::int64_t>(), step["tid"].get<std::int64_t>()};
       const double ts = step["ts"];
       constexpr double exact = 0.0005;
-      const bool within = std::ranges::any_of(slices_[track], [&](const Slice& each) { return each.begin <= ts + exact && ts <= each.end + exact; });
+      const bool within = std::ranges::any_of(slices_[track], [&](const Slice& each) {
+        return each.begin <= ts + exact && ts <= each.end + exact;
+      });
       if (!within) fault("a flow that no slice of its track encloses", step);
     }
-    if (phases["s"] != 1 || phases["f"] != 1) fault("a flow without one start and one end", steps.front());
+    if (phases["s"] != 1 || phases["f"] != 1)
+      fault("a flow without one start and one end", steps.front());
   }
 
   std::vector<std::string> faults_;

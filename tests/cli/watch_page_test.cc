@@ -25,7 +25,10 @@ const Json some_leases = Json::parse(R"json({"items": [
 
 TEST(WatchPage, MapsGpusAndEndsWithPendingWork) {
   const std::string page = format_watch(a_status, some_nodes, some_leases, 10);
-  EXPECT_NE(page.find("aaaaaaaaaaaa   0 [..........] 0/1 0/80 GiB   1 [#####.....] 0.5/1 32/80 GiB\n"), std::string::npos) << page;
+  EXPECT_NE(
+      page.find("aaaaaaaaaaaa   0 [..........] 0/1 0/80 GiB   1 [#####.....] 0.5/1 32/80 GiB\n"),
+      std::string::npos)
+      << page;
   EXPECT_NE(page.find("bbbbbbbbbbbb   0 [##########] 1/1\n"), std::string::npos) << page;
   EXPECT_EQ(page.find("cccc"), std::string::npos) << "it is dead";
   EXPECT_LT(page.find("GPU MAP"), page.find("too much"));

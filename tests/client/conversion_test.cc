@@ -41,14 +41,21 @@ struct CodeRow {
 };
 const CodeRow code_rows[] = {
     {ErrorCode::not_found, typeid(NotFoundError), typeid(ObjectLostError), typeid(TransferError)},
-    {ErrorCode::invalid_argument, typeid(InvalidRequestError), typeid(InvalidRequestError), typeid(InvalidRequestError)},
-    {ErrorCode::already_exists, typeid(InvalidRequestError), typeid(InvalidRequestError), typeid(TransferError)},
-    {ErrorCode::resource_exhausted, typeid(Error), typeid(ObjectStoreFullError), typeid(OutOfMemoryError)},
-    {ErrorCode::unavailable, typeid(ConnectionError), typeid(ConnectionError), typeid(TransferError)},
+    {ErrorCode::invalid_argument, typeid(InvalidRequestError), typeid(InvalidRequestError),
+     typeid(InvalidRequestError)},
+    {ErrorCode::already_exists, typeid(InvalidRequestError), typeid(InvalidRequestError),
+     typeid(TransferError)},
+    {ErrorCode::resource_exhausted, typeid(Error), typeid(ObjectStoreFullError),
+     typeid(OutOfMemoryError)},
+    {ErrorCode::unavailable, typeid(ConnectionError), typeid(ConnectionError),
+     typeid(TransferError)},
     {ErrorCode::timed_out, typeid(ConnectionError), typeid(ObjectLostError), typeid(TransferError)},
-    {ErrorCode::corrupt, typeid(ProtocolMismatchError), typeid(ObjectLostError), typeid(TransferError)},
-    {ErrorCode::cancelled, typeid(TaskCancelledError), typeid(TaskCancelledError), typeid(TransferError)},
-    {ErrorCode::permission_denied, typeid(PermissionError), typeid(PermissionError), typeid(TransferError)},
+    {ErrorCode::corrupt, typeid(ProtocolMismatchError), typeid(ObjectLostError),
+     typeid(TransferError)},
+    {ErrorCode::cancelled, typeid(TaskCancelledError), typeid(TaskCancelledError),
+     typeid(TransferError)},
+    {ErrorCode::permission_denied, typeid(PermissionError), typeid(PermissionError),
+     typeid(TransferError)},
 };
 
 struct KindRow {
@@ -83,15 +90,20 @@ TEST(ErrorMapping, CoversEachResultCode) {
 }
 
 TEST(ErrorMapping, CoversEachKindOfError) {
-  for (const KindRow& row : kind_rows) EXPECT_EQ(thrown_for_kind(row.kind), row.type) << static_cast<int>(row.kind);
+  for (const KindRow& row : kind_rows)
+    EXPECT_EQ(thrown_for_kind(row.kind), row.type) << static_cast<int>(row.kind);
 }
 
 // A new code or kind needs a row: the first value after the last row is unknown to the product.
 TEST(ErrorMapping, HasNoCodeWithoutARow) {
-  for (std::size_t i = 0; i < std::size(code_rows); ++i) EXPECT_EQ(static_cast<std::size_t>(code_rows[i].code), i + 1);
-  EXPECT_EQ(to_string(static_cast<ErrorCode>(std::size(code_rows) + 1)), to_string(static_cast<ErrorCode>(255)));
-  for (std::size_t i = 0; i < std::size(kind_rows); ++i) EXPECT_EQ(static_cast<std::size_t>(kind_rows[i].kind), i);
-  EXPECT_EQ(thrown_for_kind(static_cast<ErrorKind>(std::size(kind_rows))), std::type_index(typeid(Error)));
+  for (std::size_t i = 0; i < std::size(code_rows); ++i)
+    EXPECT_EQ(static_cast<std::size_t>(code_rows[i].code), i + 1);
+  EXPECT_EQ(to_string(static_cast<ErrorCode>(std::size(code_rows) + 1)),
+            to_string(static_cast<ErrorCode>(255)));
+  for (std::size_t i = 0; i < std::size(kind_rows); ++i)
+    EXPECT_EQ(static_cast<std::size_t>(kind_rows[i].kind), i);
+  EXPECT_EQ(thrown_for_kind(static_cast<ErrorKind>(std::size(kind_rows))),
+            std::type_index(typeid(Error)));
 }
 
 TEST(ErrorMapping, KeepsTheFactsOfAnError) {
@@ -137,7 +149,8 @@ TEST(ErrorMapping, NestsCausesUpToABound) {
 
 TEST(ErrorMapping, UnreadableBytesAreAnError) {
   const std::byte bytes[] = {std::byte{0xff}, std::byte{0x01}};
-  EXPECT_EQ(thrown_for(error_of(ValueRecord{}, bytes), "cannot be read"), std::type_index(typeid(Error)));
+  EXPECT_EQ(thrown_for(error_of(ValueRecord{}, bytes), "cannot be read"),
+            std::type_index(typeid(Error)));
 }
 
 }  // namespace

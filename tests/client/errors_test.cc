@@ -284,7 +284,8 @@ TEST(Errors, ShowsLastOutputOfProcess) {
   record.kind = ErrorKind::worker_crashed;
   record.message = "it crashed";
   record.log_tail = "first\nsecond";
-  EXPECT_STREQ(mobula::detail::make_error(record)->what(), "it crashed; its last output:\n    first\n    second");
+  EXPECT_STREQ(mobula::detail::make_error(record)->what(),
+               "it crashed; its last output:\n    first\n    second");
 }
 
 TEST(Errors, RestoresRecordsFromBytes) {

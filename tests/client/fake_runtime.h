@@ -268,7 +268,8 @@ class FakeRuntime final : public WithoutGroups {
     return values;
   }
 
-  Done run(const detail::Entry& entry, void* self, std::span<const Argument> arguments, std::span<RawId> results) {
+  Done run(const detail::Entry& entry, void* self, std::span<const Argument> arguments,
+           std::span<RawId> results) {
     auto values = read(arguments);
     if (!values.ok()) return values.error();
     Sink sink(*this);

@@ -17,7 +17,8 @@ TEST(PlacementOptions, ChecksGpuMemoryAgainstBundles) {
                                       {{"CPU", 1}}},
                                      mobula::Strategy::pack);
   const auto fits = [&](int bundle, double gpus, std::int64_t bytes) {
-    return prepare(TaskOptions{.num_gpus = gpus, .gpu_memory = bytes,
+    return prepare(TaskOptions{.num_gpus = gpus,
+                               .gpu_memory = bytes,
                                .placement = mobula::Placement{group, bundle}})
         .ok();
   };

@@ -65,8 +65,10 @@ TEST(BadRequests, RejectsTermsOutOfRange) {
 }
 
 TEST(PreparedJobs, ConvertsTermsToUnits) {
-  const auto job = mobula::detail::prepare_job(
-      {.job_priority = -1000, .job_weight = 3, .job_quota = {{"cpu", 0}, {"GPU", 2.5}, {"shuttle", 1}}});
+  const auto job =
+      mobula::detail::prepare_job({.job_priority = -1000,
+                                   .job_weight = 3,
+                                   .job_quota = {{"cpu", 0}, {"GPU", 2.5}, {"shuttle", 1}}});
   ASSERT_TRUE(job.ok());
   EXPECT_EQ(job.value().priority, -1000);
   EXPECT_EQ(job.value().weight, 3);
@@ -102,8 +104,7 @@ TEST(BadRequests, RejectsInvalidAccelerators) {
   expect_refused(
       TaskOptions{.resources = {{"accelerator_type:A100", 0.001}}, .accelerator_type = "H100"},
       "accelerator_type");
-  for (const char* whole :
-       {"neuron_cores", "TPU", "HPU", "RBLN", "FURIOSA", "TTNPU", "MBLT"}) {
+  for (const char* whole : {"neuron_cores", "TPU", "HPU", "RBLN", "FURIOSA", "TTNPU", "MBLT"}) {
     expect_refused(TaskOptions{.resources = {{whole, 0.5}}}, std::string("resources.") + whole);
     EXPECT_TRUE(prepare(TaskOptions{.resources = {{whole, 2}}}).ok()) << whole;
   }
@@ -121,9 +122,9 @@ TEST(BadRequests, RejectsInvalidAccelerators) {
        {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES",
         "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
         "ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK", "NEURON_RT_VISIBLE_CORES",
-        "TPU_VISIBLE_CHIPS", "HABANA_VISIBLE_MODULES", "ASCEND_RT_VISIBLE_DEVICES",
-        "RBLN_DEVICES", "FURIOSA_DEVICES", "TT_VISIBLE_DEVICES", "MBLT_DEVICES",
-        "QBRUNTIME_VISIBLE_DEVICES", "SUPA_VISIBLE_DEVICES", "MLU_VISIBLE_DEVICES"}) {
+        "TPU_VISIBLE_CHIPS", "HABANA_VISIBLE_MODULES", "ASCEND_RT_VISIBLE_DEVICES", "RBLN_DEVICES",
+        "FURIOSA_DEVICES", "TT_VISIBLE_DEVICES", "MBLT_DEVICES", "QBRUNTIME_VISIBLE_DEVICES",
+        "SUPA_VISIBLE_DEVICES", "MLU_VISIBLE_DEVICES"}) {
     expect_refused(TaskOptions{.env = {{variable, "0"}}}, "env");
     expect_refused(ActorOptions{.env = {{variable, ""}}}, "env");
     expect_refused(InitOptions{.env = {{variable, ""}}}, false, "env");
@@ -213,7 +214,9 @@ TEST(BadRequests, RejectsInvalidNames) {
   expect_refused(TaskOptions{.name = "a\x7f"}, "name");
   expect_refused(TaskOptions{.name = "\xc2\x85"}, "name");
   expect_refused(TaskOptions{.name = "cod\xe2\x80\xaeslx.exe"}, "name");  // U+202E
-  expect_refused(TaskOptions{.name = "\xe2\x81\xa6" "a"}, "name");         // U+2066
+  expect_refused(TaskOptions{.name = "\xe2\x81\xa6"
+                                     "a"},
+                 "name");  // U+2066
   expect_refused(TaskOptions{.name = "\xff"}, "name");
   expect_refused(TaskOptions{.name = "\xc0\x80"}, "name");
   expect_refused(TaskOptions{.name = "\xed\xa0\x80"}, "name");
@@ -274,7 +277,8 @@ TEST(TransportOptions, RejectsUnknownTransports) {
     EXPECT_NO_THROW(mobula::detail::put_request({.tensor_transport = transport}));
     EXPECT_NO_THROW(mobula::detail::get_request({.tensor_transport = transport}));
   }
-  expect_refused(CallOptions{.tensor_transport = static_cast<mobula::Transport>(77)}, "tensor_transport");
+  expect_refused(CallOptions{.tensor_transport = static_cast<mobula::Transport>(77)},
+                 "tensor_transport");
   EXPECT_NO_THROW(mobula::detail::get_request({.device = mobula::Device{}}));
   EXPECT_NO_THROW(mobula::detail::get_request({.device = mobula::Device{mobula::Device::cuda, 1}}));
   EXPECT_THROW(mobula::detail::get_request({.device = mobula::Device{mobula::Device::cuda, -1}}),
@@ -361,7 +365,8 @@ TEST(Requests, ParsesFallbackSelectors) {
   EXPECT_TRUE(fallbacks[1].empty()) << "any node";
   expect_refused(TaskOptions{.fallback_selectors = {{}, {{"a", "in("}}}}, "fallback_selectors[1]");
   expect_refused(TaskOptions{.fallback_selectors = {{{"-a", "v"}}}}, "fallback_selectors[0]");
-  expect_refused(TaskOptions{.fallback_selectors = std::vector<mobula::Labels>(17)}, "fallback_selectors");
+  expect_refused(TaskOptions{.fallback_selectors = std::vector<mobula::Labels>(17)},
+                 "fallback_selectors");
 }
 
 TEST(Requests, ConvertsTimeouts) {

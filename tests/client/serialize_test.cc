@@ -321,7 +321,8 @@ TEST(Serialize, CopiesLargeBlockIntoHugePages) {
   const std::vector<std::uint32_t> large(std::size_t{16} << 20, 7);
   const auto copy = round_trip(large);
   EXPECT_EQ(copy, large);
-  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled")) GTEST_SKIP() << "this kernel has no huge pages";
+  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"))
+    GTEST_SKIP() << "this kernel has no huge pages";
   EXPECT_NE(mapping_flags(copy.data() + copy.size() / 2).find("hg "), std::string::npos);
   EXPECT_EQ(round_trip(std::string(5 << 20, 'x')), std::string(5 << 20, 'x'));
 }

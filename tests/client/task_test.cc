@@ -182,7 +182,9 @@ TEST(Task, CarriesOptions) {
   EXPECT_EQ(runtime->last_task->max_retries, -1);
 }
 
-TEST(Task, RequiresInit) { EXPECT_THROW(mobula::task<square>.remote(1), mobula::NotInitializedError); }
+TEST(Task, RequiresInit) {
+  EXPECT_THROW(mobula::task<square>.remote(1), mobula::NotInitializedError);
+}
 
 TEST(Task, ReportsRejectedSubmission) {
   Installed runtime;
@@ -307,7 +309,8 @@ TEST(Wait, FindsReadyRefsAmongMany) {
     const bool is_ready = i == 5 || i == 100 || i == 199;
     refs.push_back(is_ready ? mobula::put(i)
                             : ObjectRef<int>(mobula::detail::Anchor::adopt(
-                                  runtime.runtime, {mobula::detail::RefKind::object, runtime->make_pending()})));
+                                  runtime.runtime,
+                                  {mobula::detail::RefKind::object, runtime->make_pending()})));
   }
   const auto first = mobula::wait(refs, {.num_returns = 1, .timeout = 1s});
   ASSERT_EQ(first.ready.size(), 1u);
@@ -323,7 +326,8 @@ TEST(Wait, FindsReadyRefsAmongMany) {
   ASSERT_EQ(all.pending.size(), 197u);
   EXPECT_EQ(all.pending[99], refs[101]);
   refs.emplace_back();
-  EXPECT_THROW(mobula::wait(refs), mobula::InvalidRequestError) << "a ref to nothing, though others are ready";
+  EXPECT_THROW(mobula::wait(refs), mobula::InvalidRequestError)
+      << "a ref to nothing, though others are ready";
 }
 
 TEST(Cancel, PassesOptions) {

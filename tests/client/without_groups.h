@@ -8,7 +8,9 @@ namespace mobula::testing {
 
 class WithoutGroups : public detail::Runtime {
  public:
-  detail::Answer<detail::RawId> create_group(const detail::GroupRequest&) override { return none(); }
+  detail::Answer<detail::RawId> create_group(const detail::GroupRequest&) override {
+    return none();
+  }
   detail::Answer<detail::RawId> group_ready(detail::RawId) override { return none(); }
   detail::Done remove_group(detail::RawId) override { return none(); }
   detail::Answer<PlacementGroup> get_group(std::string_view, std::string_view) override {

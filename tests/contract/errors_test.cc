@@ -54,14 +54,16 @@ TEST(ContractErrors, UnschedulableNamesTheResource) {
 }
 
 std::string missing_for(const TaskOptions& options) {
-  return error_of<UnschedulableError>([&] { got(mobula::task<one>.options(options).remote()); }).resource();
+  return error_of<UnschedulableError>([&] { got(mobula::task<one>.options(options).remote()); })
+      .resource();
 }
 
 TEST(ContractErrors, UnschedulableNamesEachKindOfResource) {
   EXPECT_EQ(missing_for({.num_cpus = 64}), "CPU");
   EXPECT_EQ(missing_for({.memory = std::int64_t{1} << 45}), "memory");
   EXPECT_EQ(missing_for({.resources = {{"teapot", 1}}}), "teapot");
-  EXPECT_EQ(missing_for({.resources = {{"shuttle", 3}}}), "shuttle") << "beyond the quota of the job";
+  EXPECT_EQ(missing_for({.resources = {{"shuttle", 3}}}), "shuttle")
+      << "beyond the quota of the job";
   EXPECT_EQ(missing_for({.num_gpus = 1, .accelerator_type = "A100"}), "accelerator_type:A100");
   EXPECT_EQ(missing_for({.label_selector = {{"zone", "b"}}}), "") << "no resource is the reason";
 }
@@ -156,7 +158,8 @@ TEST(ContractErrors, TimeoutsNameTheTask) {
 
 TEST(ContractErrors, ActorsAndGroupsNameTheResource) {
   const auto actor = mobula::actor<Mortal>.options({.num_gpus = 64}).remote();
-  EXPECT_EQ(error_of<UnschedulableError>([&] { got(actor.call<&Mortal::value>()); }).resource(), "GPU");
+  EXPECT_EQ(error_of<UnschedulableError>([&] { got(actor.call<&Mortal::value>()); }).resource(),
+            "GPU");
   const auto group = mobula::placement_group({{{"CPU", 64}}});
   EXPECT_EQ(error_of<UnschedulableError>([&] { got(group.ready()); }).resource(), "CPU");
 }

@@ -163,7 +163,9 @@ class Holder {
   }
   std::string wait_freed_given_ref(const ObjectRef<Tensor>&) { return wait_freed(20.0); }
   std::string wait_freed_given_tensor(const Tensor&) { return wait_freed(20.0); }
-  std::string wait_freed_given_refs(const std::vector<ObjectRef<Tensor>>&) { return wait_freed(20.0); }
+  std::string wait_freed_given_refs(const std::vector<ObjectRef<Tensor>>&) {
+    return wait_freed(20.0);
+  }
   std::int64_t keep(const Tensor& tensor) {
     kept_ = tensor;
     return ::getpid();
@@ -317,7 +319,9 @@ TEST(ContractTransports, WaitTensorFreedEnds) {
 }
 
 ObjectRef<Tensor> made_by(const ActorHandle<Holder>& maker, int count = many) {
-  return maker.method<&Holder::make>().options({.tensor_transport = Transport::automatic}).remote(count);
+  return maker.method<&Holder::make>()
+      .options({.tensor_transport = Transport::automatic})
+      .remote(count);
 }
 
 bool names_driver(const std::string& text) {

@@ -107,7 +107,8 @@ TEST(Inventory, NamesMissingFile) {
 
 TEST(Inventory, NamesMissingSshKeyBeforeConnecting) {
   const std::string file = testing::TempDir() + "mobula-inventory-key.yaml";
-  ASSERT_TRUE(write_file(file, "head: {host: a}\nauth: {ssh_private_key: /nowhere/id}\n", 0600).ok());
+  ASSERT_TRUE(
+      write_file(file, "head: {host: a}\nauth: {ssh_private_key: /nowhere/id}\n", 0600).ok());
   const auto inventory = read_inventory(file);
   std::remove(file.c_str());
   ASSERT_FALSE(inventory);

@@ -38,14 +38,17 @@ class JobFilesTest : public testing::Test {
     text << file.rdbuf();
     return text.str();
   }
-  Result<JobFiles> pack(std::uint64_t max_bytes = max_job_files_bytes) const { return pack_job_files({at("in").string()}, max_bytes); }
+  Result<JobFiles> pack(std::uint64_t max_bytes = max_job_files_bytes) const {
+    return pack_job_files({at("in").string()}, max_bytes);
+  }
   std::string refusal(std::uint64_t max_bytes = max_job_files_bytes) const {
     const auto packed = pack(max_bytes);
     return packed ? "none" : packed.error().text;
   }
   static std::string bytes_of(const JobFiles& files) {
     std::string bytes(files.size_bytes, '\0');
-    EXPECT_EQ(::pread(files.file.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+    EXPECT_EQ(::pread(files.file.get(), bytes.data(), bytes.size(), 0),
+              static_cast<ssize_t>(bytes.size()));
     return bytes;
   }
   // The error of unpacking these bytes.
@@ -162,13 +165,17 @@ TEST_F(JobFilesTest, RejectsLinksAndSpecialFilesByName) {
   ASSERT_EQ(::mkfifo(at("in/pipe").c_str(), 0600), 0);
   EXPECT_THAT(refused_alone("pipe"), HasSubstr("neither a file"));
   write("in/new\nline", "x");
-  EXPECT_THAT(refused_alone("new\nline"), HasSubstr("in/new?line: its name has control characters"));
+  EXPECT_THAT(refused_alone("new\nline"),
+              HasSubstr("in/new?line: its name has control characters"));
   EXPECT_EQ(refusal(), "none");
-  EXPECT_THAT(pack_job_files({.programs = {at("nobody").string()}}).error().text, HasSubstr("nobody"));
+  EXPECT_THAT(pack_job_files({.programs = {at("nobody").string()}}).error().text,
+              HasSubstr("nobody"));
   EXPECT_THAT(pack_job_files({.programs = {base}}).error().text, HasSubstr("no file"));
   write("other/prog", "x");
   write("in/prog", "x");
-  EXPECT_THAT(pack_job_files({.programs = {at("in/prog").string(), at("other/prog").string()}}).error().text,
+  EXPECT_THAT(pack_job_files({.programs = {at("in/prog").string(), at("other/prog").string()}})
+                  .error()
+                  .text,
               HasSubstr("same name"));
 }
 
@@ -176,7 +183,8 @@ TEST_F(JobFilesTest, ShipsProgramWithLibraries) {
   auto files = pack_job_files({.programs = {fs::read_symlink("/proc/self/exe").string()}});
   ASSERT_TRUE(files) << files.error().text;
   ASSERT_TRUE(unpack_job_files(files->file.get(), at("out").string()));
-  EXPECT_EQ(::access((at("out/bin") / fs::read_symlink("/proc/self/exe").filename()).c_str(), X_OK), 0);
+  EXPECT_EQ(::access((at("out/bin") / fs::read_symlink("/proc/self/exe").filename()).c_str(), X_OK),
+            0);
   bool standard = false;
   for (const auto& each : fs::directory_iterator(at("out/lib"))) {
     const auto name = each.path().filename().string();
@@ -192,7 +200,8 @@ TEST_F(JobFilesTest, RejectsForgedArchives) {
   fs::create_symlink("a", at("in/l"));
   const std::string good = bytes_of(*pack());
   ASSERT_EQ(unpacked(good), "none");
-  for (std::size_t size = 0; size < good.size(); ++size) ASSERT_NE(unpacked(good.substr(0, size)), "none") << size;
+  for (std::size_t size = 0; size < good.size(); ++size)
+    ASSERT_NE(unpacked(good.substr(0, size)), "none") << size;
   const std::string begin = "mobula job files 1\n";
   const auto refuses = [&](const std::string& entries) {
     EXPECT_NE(unpacked(begin + entries + "e 0 0\n"), "none") << entries;

@@ -30,13 +30,19 @@ class RolloutTest : public ::testing::Test {
     ::setenv("PATH", (folder_ + "/bin:" + path_).c_str(), 1);
     ::unsetenv("MOBULA_STATE_DIR");
     ::unsetenv("XDG_STATE_HOME");
-    script("bin/ssh", R"sh(
+    script(
+        "bin/ssh",
+        R"sh(
 for word; do host=$script script=$word; done
-[ ! -e )sh" + folder_ + R"sh(/$host.away ] || { echo "ssh: connect to host $host port 22: No route to host" >&2; exit 255; }
-HOME=)sh" + folder_ + R"sh(/hosts/$host; export HOME; mkdir -p "$HOME"
+[ ! -e )sh" +
+            folder_ +
+            R"sh(/$host.away ] || { echo "ssh: connect to host $host port 22: No route to host" >&2; exit 255; }
+HOME=)sh" + folder_ +
+            R"sh(/hosts/$host; export HOME; mkdir -p "$HOME"
 exec sh -c "$script")sh");
     fs::create_directories(folder_ + "/parts");
-    for (const char* part : {"mobula", "mobula-head", "mobula-agent"}) fs::copy(sleep_program(), folder_ + "/parts/" + part);
+    for (const char* part : {"mobula", "mobula-head", "mobula-agent"})
+      fs::copy(sleep_program(), folder_ + "/parts/" + part);
     program_ = folder_ + "/program/mobula";
     write_program("");
   }
@@ -60,7 +66,9 @@ exec sh -c "$script")sh");
 
   // `first` is the first command of its start.
   void write_program(const std::string& first) const {
-    script("program/mobula", R"sh(
+    script(
+        "program/mobula",
+        R"sh(
 command=$1; shift
 [ "$command" != version ] || exit 0
 while [ $# -gt 0 ]; do
@@ -69,9 +77,12 @@ while [ $# -gt 0 ]; do
 done
 folder=$state/$name
 mkdir -p "$folder/running" "$folder/head" "$folder/agent"
-)sh" + first + R"sh(
+)sh" + first +
+            R"sh(
 ticks() { sed 's/^.*) //' /proc/$1/stat | cut -d ' ' -f 20; }
-part() { )sh" + folder_ + R"sh(/parts/$1 1000 </dev/null >/dev/null 2>&1 & pid=$!; echo $pid >>"$folder/pids"; until [ "$(cat /proc/$pid/comm)" = $1 ]; do :; done; }
+part() { )sh" +
+            folder_ +
+            R"sh(/parts/$1 1000 </dev/null >/dev/null 2>&1 & pid=$!; echo $pid >>"$folder/pids"; until [ "$(cat /proc/$pid/comm)" = $1 ]; do :; done; }
 part mobula
 printf '{"pid": %s, "start_time": %s, "boot_id": "%s", "head": %s}\n' $pid $(ticks $pid) $(cat /proc/sys/kernel/random/boot_id) ${head:-false} >"$folder/running/$pid.json"
 part mobula-agent
@@ -90,10 +101,13 @@ printf '{"address": "%s"}\n' $at)sh");
   }
 
   // A head "h" and workers.
-  Inventory inventory(const std::vector<std::string>& workers, const std::string& more = "state_dir: state\n") const {
+  Inventory inventory(const std::vector<std::string>& workers,
+                      const std::string& more = "state_dir: state\n") const {
     const std::string path = folder_ + "/cluster.yaml";
     std::ofstream file(path);
-    file << "cluster_name: blue\n" << more << "head: {host: h, port: 4711}\n" << (workers.empty() ? "" : "workers:\n");
+    file << "cluster_name: blue\n"
+         << more << "head: {host: h, port: 4711}\n"
+         << (workers.empty() ? "" : "workers:\n");
     for (const auto& each : workers) file << "  - " << each << "\n";
     file.close();
     auto read = read_inventory(path);
@@ -101,11 +115,13 @@ printf '{"address": "%s"}\n' $at)sh");
     return std::move(read).value();
   }
 
-  std::map<std::string, HostReport> up(const Inventory& inventory, RolloutOptions options = {}) const {
+  std::map<std::string, HostReport> up(const Inventory& inventory,
+                                       RolloutOptions options = {}) const {
     const auto bundle = Bundle::of_program(program_);
     EXPECT_TRUE(bundle) << bundle.error().text;
     std::map<std::string, HostReport> by_host;
-    for (auto& each : Rollout(inventory, std::move(options)).bring_up(*bundle)) by_host[each.host] = each;
+    for (auto& each : Rollout(inventory, std::move(options)).bring_up(*bundle))
+      by_host[each.host] = each;
     return by_host;
   }
 
@@ -148,7 +164,8 @@ TEST_F(RolloutTest, RunningHosts_StayUnchanged) {
   EXPECT_EQ(told["b"][2], "starts");
   EXPECT_EQ(told["b"].back(), "started");
   auto second = up(hosts);
-  for (const char* host : {"h", "a", "b"}) EXPECT_EQ(second[host].result, "unchanged") << second[host].detail;
+  for (const char* host : {"h", "a", "b"})
+    EXPECT_EQ(second[host].result, "unchanged") << second[host].detail;
 }
 
 TEST_F(RolloutTest, HeadUnreachable_WorkerIsSkipped) {
@@ -158,7 +175,10 @@ TEST_F(RolloutTest, HeadUnreachable_WorkerIsSkipped) {
   auto seen = up(hosts);
   EXPECT_EQ(seen["h"].result, "unreachable");
   EXPECT_EQ(seen["a"].result, "skipped");
-  EXPECT_THAT(seen["a"].detail, HasSubstr("has joined 10.0.0.1:4711; whether that is this cluster's head, h could not be asked"));
+  EXPECT_THAT(
+      seen["a"].detail,
+      HasSubstr(
+          "has joined 10.0.0.1:4711; whether that is this cluster's head, h could not be asked"));
   fs::remove(folder_ + "/h.away");
   EXPECT_EQ(up(hosts)["a"].result, "unchanged");
 }
@@ -185,7 +205,8 @@ TEST_F(RolloutTest, AllowsOneChangeAtATime) {
   const auto second = head.hold("bob@den since one", 10s);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::already_exists);
-  EXPECT_THAT(second.error().text, HasSubstr("by ada@desk since noon; see " + folder_ + "/hosts/h/state/blue/.changed-by"));
+  EXPECT_THAT(second.error().text, HasSubstr("by ada@desk since noon; see " + folder_ +
+                                             "/hosts/h/state/blue/.changed-by"));
   first->close_input();
   EXPECT_EQ(first->wait(10s), 0);
   // A lock holder that dies loses the lock as soon as its death is noticed.

@@ -81,13 +81,12 @@ TEST_F(DetectionSimulated, DetectsAmdByKernelTopology) {
   kfd(10, "simd_count 416\nvendor_id 4098\ndevice_id 29711\nlocation_id 768\n");
   const auto found = detect_devices(Vendor::amd, paths);
   ASSERT_EQ(found.devices.size(), 2u);
-  EXPECT_EQ(found.devices[0],
-            (AcceleratorDevice{.product = "AMD 0x74a1",
-                               .uuid = "GPU-00162646d09e051e",
-                               .pci_bus_id = "0001:53:00.0",
-                               .memory_bytes = std::uint64_t{192} << 30,
-                               .id = "0",
-                               .types = {"AMD-Instinct-MI300X-OAM"}}));
+  EXPECT_EQ(found.devices[0], (AcceleratorDevice{.product = "AMD 0x74a1",
+                                                 .uuid = "GPU-00162646d09e051e",
+                                                 .pci_bus_id = "0001:53:00.0",
+                                                 .memory_bytes = std::uint64_t{192} << 30,
+                                                 .id = "0",
+                                                 .types = {"AMD-Instinct-MI300X-OAM"}}));
   EXPECT_THAT(found.devices[1].types, ElementsAre("AMD-Instinct-MI210"));
   EXPECT_EQ(found.devices[1].id, "1");
   EXPECT_EQ(found.devices[1].uuid, "");
@@ -116,20 +115,16 @@ TEST_P(AmdTypesSimulated, FollowsTable) {
   EXPECT_THAT(detect_devices(Vendor::amd, paths).devices[0].types, ElementsAre(GetParam().type));
 }
 
-INSTANTIATE_TEST_SUITE_P(Products, AmdTypesSimulated,
-                         testing::Values(PciRow{"0x738c", "AMD-Instinct-MI100"},
-                                         PciRow{"0x7408", "AMD-Instinct-MI250X"},
-                                         PciRow{"0x740c", "AMD-Instinct-MI250X-MI250"},
-                                         PciRow{"0x740f", "AMD-Instinct-MI210"},
-                                         PciRow{"0x74a0", "AMD-Instinct-MI300A"},
-                                         PciRow{"0x74a1", "AMD-Instinct-MI300X-OAM"},
-                                         PciRow{"0x74a2", "AMD-Instinct-MI308X"},
-                                         PciRow{"0x74a5", "AMD-Instinct-MI325X-OAM"},
-                                         PciRow{"0x74a9", "AMD-Instinct-MI300X-HF"},
-                                         PciRow{"0x6798", "AMD-Radeon-R9-200-HD-7900"},
-                                         PciRow{"0x6799", "AMD-Radeon-HD-7900"},
-                                         PciRow{"0x679a", "AMD-Radeon-HD-7900"},
-                                         PciRow{"0x679b", "AMD-Radeon-HD-7900"}));
+INSTANTIATE_TEST_SUITE_P(
+    Products, AmdTypesSimulated,
+    testing::Values(
+        PciRow{"0x738c", "AMD-Instinct-MI100"}, PciRow{"0x7408", "AMD-Instinct-MI250X"},
+        PciRow{"0x740c", "AMD-Instinct-MI250X-MI250"}, PciRow{"0x740f", "AMD-Instinct-MI210"},
+        PciRow{"0x74a0", "AMD-Instinct-MI300A"}, PciRow{"0x74a1", "AMD-Instinct-MI300X-OAM"},
+        PciRow{"0x74a2", "AMD-Instinct-MI308X"}, PciRow{"0x74a5", "AMD-Instinct-MI325X-OAM"},
+        PciRow{"0x74a9", "AMD-Instinct-MI300X-HF"}, PciRow{"0x6798", "AMD-Radeon-R9-200-HD-7900"},
+        PciRow{"0x6799", "AMD-Radeon-HD-7900"}, PciRow{"0x679a", "AMD-Radeon-HD-7900"},
+        PciRow{"0x679b", "AMD-Radeon-HD-7900"}));
 
 TEST_F(DetectionSimulated, DetectsIntelByPciBus) {
   pci("0000:00:02.0", "0x8086", "0x4680", "0x030000");
@@ -184,13 +179,12 @@ TEST_F(DetectionSimulated, DetectsGaudiByToolAndModule) {
          "echo '0, 01P0-HL2080A0-16, 0000:33:00.0, HL-225, 98304'\n");
   const auto found = detect_devices(Vendor::gaudi, paths);
   EXPECT_THAT(ids(Vendor::gaudi), ElementsAre("0", "3"));
-  EXPECT_EQ(found.devices[1],
-            (AcceleratorDevice{.product = "HL-225",
-                               .uuid = "01P0-HL2080A0-15",
-                               .pci_bus_id = "0000:4d:00.0",
-                               .memory_bytes = std::uint64_t{98304} << 20,
-                               .id = "3",
-                               .types = {"Intel-GAUDI2"}}));
+  EXPECT_EQ(found.devices[1], (AcceleratorDevice{.product = "HL-225",
+                                                 .uuid = "01P0-HL2080A0-15",
+                                                 .pci_bus_id = "0000:4d:00.0",
+                                                 .memory_bytes = std::uint64_t{98304} << 20,
+                                                 .id = "3",
+                                                 .types = {"Intel-GAUDI2"}}));
 }
 
 TEST_F(DetectionSimulated, GaudiToolFails_IsReported) {
@@ -198,8 +192,7 @@ TEST_F(DetectionSimulated, GaudiToolFails_IsReported) {
   EXPECT_THAT(detect_devices(Vendor::gaudi, paths).notes, ElementsAre(HasSubstr("hl-smi")));
   script("bin/hl-smi", "echo 'no such device'\n");
   EXPECT_THAT(ids(Vendor::gaudi), IsEmpty());
-  EXPECT_THAT(detect_devices(Vendor::gaudi, paths).notes,
-              ElementsAre(HasSubstr("no such device")));
+  EXPECT_THAT(detect_devices(Vendor::gaudi, paths).notes, ElementsAre(HasSubstr("no such device")));
 }
 
 TEST_F(DetectionSimulated, DetectsAscendByFiles) {
@@ -246,10 +239,11 @@ TEST_F(DetectionSimulated, NvmlMissing_ReadsDriverFiles) {
 TEST_F(DetectionSimulated, NvidiaSlices_KnowTheirBoard) {
   paths.nvidia.nvml_library = FAKE_NVML;
   ::setenv("FAKE_NVML_FILE",
-           files.write("nvml",
-                       "gpu|NVIDIA A100-SXM4-40GB|GPU-aa|1000|0:1|1\n"
-                       "slice|NVIDIA A100-SXM4-40GB MIG 1g.5gb|MIG-1|500\n"
-                       "gpu|NVIDIA A100-SXM4-40GB|GPU-bb|1000|0:2|0\n")
+           files
+               .write("nvml",
+                      "gpu|NVIDIA A100-SXM4-40GB|GPU-aa|1000|0:1|1\n"
+                      "slice|NVIDIA A100-SXM4-40GB MIG 1g.5gb|MIG-1|500\n"
+                      "gpu|NVIDIA A100-SXM4-40GB|GPU-bb|1000|0:2|0\n")
                .c_str(),
            1);
   const auto found = detect_devices(Vendor::nvidia, paths);

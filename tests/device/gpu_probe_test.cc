@@ -181,7 +181,8 @@ TEST(Pci, ReportsUnreadableTopology) {
 
 TEST(Pci, Devices_CarryTheirIsland) {
   const Scratch files;
-  for (const std::string bus_id : {"0000:1b:00.0", "0000:3b:00.0", "0000:86:00.0", "0000:f1:00.0"}) {
+  for (const std::string bus_id :
+       {"0000:1b:00.0", "0000:3b:00.0", "0000:86:00.0", "0000:f1:00.0"}) {
     files.write("proc/driver/nvidia/gpus/" + bus_id + "/information",
                 "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-" + bus_id.substr(5, 2) + "\n");
   }
@@ -226,7 +227,8 @@ TEST_F(GpuProbe, NvmlMissing_ReadsDriverFiles) {
       facts.devices,
       ElementsAre(
           AcceleratorDevice{.product = "NVIDIA L4", .uuid = "GPU-aa", .pci_bus_id = "0000:3b:00.0"},
-          AcceleratorDevice{.product = "NVIDIA H200", .uuid = "GPU-bb", .pci_bus_id = "0000:86:00.0"}));
+          AcceleratorDevice{
+              .product = "NVIDIA H200", .uuid = "GPU-bb", .pci_bus_id = "0000:86:00.0"}));
   EXPECT_THAT(facts.notes, ElementsAre(HasSubstr("libmobula-no-such-nvml.so")));
 }
 

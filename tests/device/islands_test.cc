@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "device/link_groups.h"
 #include "device/detection/probe.h"
+#include "device/link_groups.h"
 #include "device/scratch.h"
 
 namespace mobula::internal {

@@ -147,9 +147,9 @@ TEST(Mask, SeveralVendors_HaveSeparateVariables) {
 
 TEST(Mask, SharedVariable_HidesNoOtherVendor) {
   const auto node = gpus_of("metax", {"0", "1"});
-  EXPECT_EQ(masks(node, allocation_of({given("GPU", {1})}), {Vendor::nvidia})
-                .at("CUDA_VISIBLE_DEVICES"),
-            "1");
+  EXPECT_EQ(
+      masks(node, allocation_of({given("GPU", {1})}), {Vendor::nvidia}).at("CUDA_VISIBLE_DEVICES"),
+      "1");
 }
 
 TEST(Mask, OrdersIntelCardsByPci) {

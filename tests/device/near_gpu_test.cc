@@ -25,48 +25,70 @@ std::string two_sockets(bool numa = true) {
   int index = 1;
   const auto number = [&] { return " gp_index=\"" + std::to_string(index++) + "\""; };
   const auto sets = [](const std::string& cpus, const std::string& nodes) {
-    return " cpuset=\"" + cpus + "\" complete_cpuset=\"" + cpus + "\" nodeset=\"" + nodes + "\" complete_nodeset=\"" + nodes + "\"";
+    return " cpuset=\"" + cpus + "\" complete_cpuset=\"" + cpus + "\" nodeset=\"" + nodes +
+           "\" complete_nodeset=\"" + nodes + "\"";
   };
-  const auto device = [&](const std::string& bus, const std::string& type, const std::string& inside = "") {
+  const auto device = [&](const std::string& bus, const std::string& type,
+                          const std::string& inside = "") {
     return "<object type=\"PCIDev\"" + number() + " pci_busid=\"" + bus + "\" pci_type=\"" + type +
            " [0000:0000] 00\" pci_link_speed=\"0.0\">" + inside + "</object>";
   };
   const auto gpu = [&](const std::string& bus) { return device(bus, "0302 [10de:2330]"); };
   const auto network = [&](const std::string& bus, const std::string& name) {
-    return device(bus, "0200 [15b3:1021]", "<object type=\"OSDev\"" + number() + " name=\"" + name + "\" osdev_type=\"2\"/>");
+    return device(
+        bus, "0200 [15b3:1021]",
+        "<object type=\"OSDev\"" + number() + " name=\"" + name + "\" osdev_type=\"2\"/>");
   };
   const auto host_bridge = [&](const std::string& buses, const std::string& inside) {
-    return "<object type=\"Bridge\"" + number() + " bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[" + buses + "]\">" + inside + "</object>";
+    return "<object type=\"Bridge\"" + number() +
+           " bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[" + buses + "]\">" + inside +
+           "</object>";
   };
-  const auto a_switch = [&](const std::string& bus, const std::string& buses, const std::string& inside) {
-    return "<object type=\"Bridge\"" + number() + " bridge_type=\"1-1\" depth=\"1\" bridge_pci=\"0000:[" + buses + "]\" pci_busid=\"" + bus +
-           "\" pci_type=\"0604 [1000:c010] [0000:0000] 00\" pci_link_speed=\"0.0\">" + inside + "</object>";
+  const auto a_switch = [&](const std::string& bus, const std::string& buses,
+                            const std::string& inside) {
+    return "<object type=\"Bridge\"" + number() +
+           " bridge_type=\"1-1\" depth=\"1\" bridge_pci=\"0000:[" + buses + "]\" pci_busid=\"" +
+           bus + "\" pci_type=\"0604 [1000:c010] [0000:0000] 00\" pci_link_speed=\"0.0\">" +
+           inside + "</object>";
   };
-  const auto package = [&](int which, const std::string& cpus, const std::string& nodes, int first, const std::string& inside) {
-    std::string text = "<object type=\"Package\" os_index=\"" + std::to_string(which) + "\"" + sets(cpus, nodes) + number() + ">";
-    text += "<object type=\"NUMANode\" os_index=\"" + std::to_string(which) + "\"" + sets(cpus, nodes) + number() + " local_memory=\"1000000\"/>";
+  const auto package = [&](int which, const std::string& cpus, const std::string& nodes, int first,
+                           const std::string& inside) {
+    std::string text = "<object type=\"Package\" os_index=\"" + std::to_string(which) + "\"" +
+                       sets(cpus, nodes) + number() + ">";
+    text += "<object type=\"NUMANode\" os_index=\"" + std::to_string(which) + "\"" +
+            sets(cpus, nodes) + number() + " local_memory=\"1000000\"/>";
     for (int cpu = first; cpu < first + (numa ? 4 : 8); ++cpu) {
       char bit[16];
       std::snprintf(bit, sizeof bit, "0x%08x", 1U << cpu);
-      text += "<object type=\"Core\" os_index=\"" + std::to_string(cpu) + "\"" + sets(bit, nodes) + number() + ">";
-      text += "<object type=\"PU\" os_index=\"" + std::to_string(cpu) + "\"" + sets(bit, nodes) + number() + "/></object>";
+      text += "<object type=\"Core\" os_index=\"" + std::to_string(cpu) + "\"" + sets(bit, nodes) +
+              number() + ">";
+      text += "<object type=\"PU\" os_index=\"" + std::to_string(cpu) + "\"" + sets(bit, nodes) +
+              number() + "/></object>";
     }
     return text + inside + "</object>";
   };
-  const std::string of_left = host_bridge("10-2f", a_switch("0000:0f:00.0", "10-1f", gpu(left_gpu) + network("0000:11:00.0", "eth0")) +
-                                                       network("0000:20:00.0", "eth1"));
-  const std::string of_right = host_bridge("90-9f", gpu(right_gpu) + network("0000:91:00.0", "eth2"));
-  std::string text = "<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\">";
-  text += "<object type=\"Machine\" os_index=\"0\"" + sets("0x000000ff", numa ? "0x00000003" : "0x00000001") +
-          " allowed_cpuset=\"0x000000ff\" allowed_nodeset=\"" + (numa ? "0x00000003" : "0x00000001") + "\"" + number() + ">";
-  text += numa ? package(0, left, "0x00000001", 0, of_left) + package(1, right, "0x00000002", 4, of_right)
+  const std::string of_left = host_bridge(
+      "10-2f", a_switch("0000:0f:00.0", "10-1f", gpu(left_gpu) + network("0000:11:00.0", "eth0")) +
+                   network("0000:20:00.0", "eth1"));
+  const std::string of_right =
+      host_bridge("90-9f", gpu(right_gpu) + network("0000:91:00.0", "eth2"));
+  std::string text =
+      "<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology "
+      "version=\"2.0\">";
+  text += "<object type=\"Machine\" os_index=\"0\"" +
+          sets("0x000000ff", numa ? "0x00000003" : "0x00000001") +
+          " allowed_cpuset=\"0x000000ff\" allowed_nodeset=\"" +
+          (numa ? "0x00000003" : "0x00000001") + "\"" + number() + ">";
+  text += numa ? package(0, left, "0x00000001", 0, of_left) +
+                     package(1, right, "0x00000002", 4, of_right)
                : package(0, left, "0x00000001", 0, of_left + of_right);
   return text + "</object></topology>";
 }
 
 MachineLocality locality(bool numa = true) {
   Scratch files;
-  auto read = locality_of({left_gpu, right_gpu, "0000:ee:00.0"}, files.write("topology.xml", two_sockets(numa)));
+  auto read = locality_of({left_gpu, right_gpu, "0000:ee:00.0"},
+                          files.write("topology.xml", two_sockets(numa)));
   EXPECT_TRUE(read.ok()) << read.error().text;
   return read.ok() ? *read : MachineLocality();
 }
@@ -132,7 +154,8 @@ std::string chosen(const InterfaceQuestion& asked, const MachineLocality& machin
 }
 
 TEST(NearInterface, ChoosesInterfaceNearGpu) {
-  EXPECT_EQ(chosen(question("10.1.0.2", {left_gpu})), "eth0 10.1.0.1") << "at its switch, not only at its socket";
+  EXPECT_EQ(chosen(question("10.1.0.2", {left_gpu})), "eth0 10.1.0.1")
+      << "at its switch, not only at its socket";
   EXPECT_EQ(chosen(question("10.1.0.1", {right_gpu})), "eth2 10.1.0.3");
   EXPECT_EQ(chosen(question("10.1.0.3", {left_gpu})), "eth0 10.1.0.1");
 }
@@ -141,7 +164,8 @@ TEST(NearInterface, KeepsBoundInterfaceUnlessAnotherIsNearer) {
   EXPECT_EQ(chosen(question("10.1.0.1", {left_gpu})), "");
   EXPECT_EQ(chosen(question("10.1.0.3", {right_gpu})), "");
   EXPECT_EQ(chosen(question("10.1.0.3", {})), "");
-  EXPECT_EQ(chosen(question("10.1.0.2", {left_gpu}), locality(false)), "eth0 10.1.0.1") << "switches are known also where sockets are not";
+  EXPECT_EQ(chosen(question("10.1.0.2", {left_gpu}), locality(false)), "eth0 10.1.0.1")
+      << "switches are known also where sockets are not";
   EXPECT_EQ(chosen(question("10.1.0.1", {right_gpu}), MachineLocality()), "");
 }
 
@@ -159,7 +183,8 @@ TEST(NearInterface, PrefersInterfaceOnReachableNetwork) {
   asked.interfaces[1].prefix_bits = 200;
   asked.interfaces[4].prefix_bits = 200;
   EXPECT_EQ(chosen(asked), "") << "nonsense";
-  EXPECT_EQ(chosen(question("192.0.2.1", {left_gpu})), "") << "the bound address is of no interface";
+  EXPECT_EQ(chosen(question("192.0.2.1", {left_gpu})), "")
+      << "the bound address is of no interface";
 }
 
 TEST(NearInterface, PrefersInterfaceNearestToAllGpus) {

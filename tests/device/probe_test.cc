@@ -47,7 +47,8 @@ TEST(VisibleList, RejectsDeviceNamedTwice) {
   EXPECT_FALSE(visible_ids(row_of(Vendor::neuron), "0-3,2").ok());
   EXPECT_FALSE(visible_ids(row_of(Vendor::intel), "level_zero:0,0").ok());
   EXPECT_FALSE(visible_devices(row_of(Vendor::amd), {{"ROCR_VISIBLE_DEVICES", "1,1"}}, {}).ok());
-  EXPECT_THAT(visible_ids(row_of(Vendor::furiosa), "npu:5:0-3,npu:5:4-7")->value(), ElementsAre("5"))
+  EXPECT_THAT(visible_ids(row_of(Vendor::furiosa), "npu:5:0-3,npu:5:4-7")->value(),
+              ElementsAre("5"))
       << "parts of one device";
 }
 
@@ -161,11 +162,13 @@ TEST_F(NodeShapeTest, Entries_FindTheirDevice) {
 
 TEST_F(NodeShapeTest, RejectsVisibleDeviceThatIsAbsent) {
   EXPECT_EQ(refusal(visible("7")),
-            "CUDA_VISIBLE_DEVICES=7: this machine has no device 7, but 2 (0,1); correct the variable or unset it");
+            "CUDA_VISIBLE_DEVICES=7: this machine has no device 7, but 2 (0,1); correct the "
+            "variable or unset it");
   EXPECT_THAT(refusal(visible("1,3")), ::testing::HasSubstr("no device 3"));
   EXPECT_THAT(refusal(visible("GPU-77")), ::testing::HasSubstr("no device GPU-77"));
   machine.devices.clear();
-  EXPECT_THAT(gpu_ids(visible("7", {.num_gpus = Quantity::whole(1)})), ElementsAre("7")) << "a logical device";
+  EXPECT_THAT(gpu_ids(visible("7", {.num_gpus = Quantity::whole(1)})), ElementsAre("7"))
+      << "a logical device";
 }
 
 TEST_F(NodeShapeTest, AcceleratorTypeResource_NamesDevices) {
@@ -255,18 +258,19 @@ TEST_F(NodeShapeTest, ReservesContextMemoryOnlyOnRealGpus) {
   EXPECT_THAT(contexts({.gpu_memory_bytes = 16 * gib, .gpu_context_bytes = gib}),
               ElementsAre(gib, gib));
   EXPECT_THAT(contexts({.gpu_memory_bytes = 16 * gib, .gpu_context_bytes = 0}), ElementsAre(0, 0));
-  EXPECT_THAT(contexts({.gpu_memory_bytes = 100}), ElementsAre(100, 0)) << "never more than there is";
+  EXPECT_THAT(contexts({.gpu_memory_bytes = 100}), ElementsAre(100, 0))
+      << "never more than there is";
 }
 
 TEST_F(NodeShapeTest, PrefersUserSettingsToDetection) {
-  const auto node = node_shape(
-      machine, {.num_cpus = Quantity::from_units(5'000),
-                .num_gpus = Quantity::whole(1),
-                .memory_bytes = 500,
-                .gpu_memory_bytes = 7,
-                .accelerator_type = "X1",
-                .resources = {{"lab", Quantity::whole(3)}, {"TPU", Quantity::whole(2)}},
-                .in_units = {}});
+  const auto node =
+      node_shape(machine, {.num_cpus = Quantity::from_units(5'000),
+                           .num_gpus = Quantity::whole(1),
+                           .memory_bytes = 500,
+                           .gpu_memory_bytes = 7,
+                           .accelerator_type = "X1",
+                           .resources = {{"lab", Quantity::whole(3)}, {"TPU", Quantity::whole(2)}},
+                           .in_units = {}});
   ASSERT_TRUE(node.ok()) << node.error().text;
   EXPECT_EQ(node->total("CPU"), Quantity::from_units(5'000));
   EXPECT_EQ(node->total("memory"), Quantity::whole(500));
@@ -428,8 +432,7 @@ TEST_F(NodeShapeTest, AssignsRequestedTypeToGpusElseUntyped) {
   request.resources.set("TPU", Quantity::whole(4));
   EXPECT_THAT(node_shape(machine, request)->find("TPU")->instances[0].types, IsEmpty());
   machine.devices.clear();
-  EXPECT_THAT(node_shape(machine, request)->find("TPU")->instances[0].types,
-              ElementsAre("TPU-V4"));
+  EXPECT_THAT(node_shape(machine, request)->find("TPU")->instances[0].types, ElementsAre("TPU-V4"));
 }
 
 TEST_F(NodeShapeTest, OffersAddressResourceAndHeadNodeResource) {

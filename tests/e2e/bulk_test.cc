@@ -14,12 +14,14 @@ class Bulk : public ClusterTest {
     Words flags{"--num-cpus", "2"};
     flags.insert(flags.end(), head_flags.begin(), head_flags.end());
     start_head(flags);
-    for (const char* name : {"b", "c", "d"}) start_node(name, {"--num-cpus", "1", "--bulk-connections", "2"});
+    for (const char* name : {"b", "c", "d"})
+      start_node(name, {"--num-cpus", "1", "--bulk-connections", "2"});
   }
   void read_while(int signal) {
     start_nodes();
     const pid_t holder = agent_pid("b");
-    Process driver = start_driver({"read_while_a_holder_goes", node_id("b"), node_id("c"), node_id("d")});
+    Process driver =
+        start_driver({"read_while_a_holder_goes", node_id("b"), node_id("c"), node_id("d")});
     ASSERT_TRUE(driver.prints("ready", Milliseconds(90'000))) << driver.err();
     driver.say("go");
     // Waits until part of the value has arrived. The transfer must complete, even if it is complete
@@ -67,7 +69,8 @@ TEST_F(Bulk, ListsProgressOfObjectTransfer) {
     const std::size_t before = resident_bytes(reader);
     driver.say("bring");
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (resident_bytes(reader) < before + (std::size_t{24} << 20) && std::chrono::steady_clock::now() < until) {
+    while (resident_bytes(reader) < before + (std::size_t{24} << 20) &&
+           std::chrono::steady_clock::now() < until) {
     }
     ASSERT_EQ(::kill(holder, SIGSTOP), 0);
     seen = listed({"state=running"});
@@ -81,7 +84,9 @@ TEST_F(Bulk, ListsProgressOfObjectTransfer) {
       EXPECT_LT(item["bytes"], item["size_bytes"]) << item;
       EXPECT_GE(item["size_bytes"], 192 << 20);
       EXPECT_GT(item["wire_seconds"], 0) << item;
-      EXPECT_EQ(listed({"object_id=" + item["object_id"].get<std::string>(), "node_id=" + node_id("a")})[0]["state"], "RUNNING");
+      EXPECT_EQ(listed({"object_id=" + item["object_id"].get<std::string>(),
+                        "node_id=" + node_id("a")})[0]["state"],
+                "RUNNING");
       EXPECT_EQ(listed({"state=FINISHED"}).size() + 1, static_cast<std::size_t>(tries));
       const std::string table = mobula({"list", "transfers"}).out;
       EXPECT_NE(table.find("RUNNING"), std::string::npos) << table;
@@ -101,12 +106,14 @@ TEST_F(Bulk, ListsProgressOfObjectTransfer) {
 
 TEST_F(Bulk, BroadcastsValueToAllNodes) {
   start_nodes();
-  EXPECT_EQ(drive({"broadcast", node_id("b"), node_id("c"), node_id("d")}, Milliseconds(90'000)).code, 0);
+  EXPECT_EQ(
+      drive({"broadcast", node_id("b"), node_id("c"), node_id("d")}, Milliseconds(90'000)).code, 0);
 }
 
 TEST_F(Bulk, TrustedFabric_TransfersUnencrypted) {
   start_nodes({"--trusted-fabric"});
-  EXPECT_EQ(drive({"broadcast", node_id("b"), node_id("c"), node_id("d")}, Milliseconds(90'000)).code, 0);
+  EXPECT_EQ(
+      drive({"broadcast", node_id("b"), node_id("c"), node_id("d")}, Milliseconds(90'000)).code, 0);
 }
 
 }  // namespace

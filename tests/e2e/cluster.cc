@@ -212,7 +212,8 @@ void ClusterTest::expect_same_in_replay() {
   for (fs::directory_iterator at(folder_ + "/record", code), end; !code && at != end;
        at.increment(code)) {
     // A process killed while it began its recording leaves another suffix.
-    if (at->path().extension() == ".mobrec") files.emplace_back(at->file_size(), at->path().string());
+    if (at->path().extension() == ".mobrec")
+      files.emplace_back(at->file_size(), at->path().string());
   }
   std::sort(files.begin(), files.end());
   Words command{programs + "/mobula-sim", "--replay"};

@@ -32,7 +32,8 @@ class ClusterTest : public ::testing::Test {
   void start_head(Words flags = {"--num-cpus", "4"});
   // Starts an agent with its own state directory. `by`: the head's address, if not the advertised
   // one.
-  void start_node(const std::string& name, Words flags = {"--num-cpus", "2"}, const std::string& by = {});
+  void start_node(const std::string& name, Words flags = {"--num-cpus", "2"},
+                  const std::string& by = {});
   void stop(const std::string& name);
 
   // Runs the `mobula` program with the node's state directory.

@@ -35,7 +35,9 @@ TEST_F(Collectives, RunsBetweenNodes) {
   drive({"collective_operations", "tcp", "3", "there"}, long_enough);
 }
 
-TEST_F(Collectives, SupportsActorsInSeveralGroups) { drive({"collective_groups", "--mobula-num-cpus=2"}); }
+TEST_F(Collectives, SupportsActorsInSeveralGroups) {
+  drive({"collective_groups", "--mobula-num-cpus=2"});
+}
 
 TEST_F(Collectives, CreatesGroupWhileActorsAreBusy) {
   drive({"collective_busy", pipe(), "--mobula-num-cpus=2"});
@@ -63,7 +65,8 @@ TEST_F(Collectives, TimeoutOrCancel_BreaksGroupNotActors) {
 class CollectivesByPlugins : public Collectives, public testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
-    if (::access((programs + "/../lib/mobula/mobula_transport_" + GetParam() + ".so").c_str(), R_OK) != 0) {
+    if (::access((programs + "/../lib/mobula/mobula_transport_" + GetParam() + ".so").c_str(),
+                 R_OK) != 0) {
       GTEST_SKIP() << GetParam() << " was not installed where this was built";
     }
   }

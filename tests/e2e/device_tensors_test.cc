@@ -42,7 +42,8 @@ TEST_F(DeviceTensors, GpusUnreachable_StagesThroughHost) {
   matrix::belongs_to(matrix::Part::masks, matrix::Column::staged, matrix::Proof::simulated);
   start_without_ways();
   drive({"gpu_tensors", "staged"}, Milliseconds(120'000));
-  const auto ended = drive({"gpu_paths", "shm", "tcp", "not", "cuda_ipc", "nccl"}, Milliseconds(120'000));
+  const auto ended =
+      drive({"gpu_paths", "shm", "tcp", "not", "cuda_ipc", "nccl"}, Milliseconds(120'000));
   EXPECT_THAT(ended.out, HasSubstr("cuda_ipc: the two devices cannot reach each other"));
   EXPECT_THAT(ended.out, HasSubstr("libno-such-nccl.so"));
   EXPECT_THAT(ended.out, HasSubstr("cuda_ipc for another: staged"));
@@ -71,10 +72,14 @@ TEST_F(DeviceTensors, HolderExitsPlanned_TensorsSurvive) {
 }
 
 TEST_F(DeviceTensors, WaitsForKernelsBeforeReading) {
-  matrix::belongs_to(matrix::Part::unfinished_kernel, matrix::Column::inproc, matrix::Proof::simulated);
-  matrix::belongs_to(matrix::Part::unfinished_kernel, matrix::Column::staged, matrix::Proof::simulated);
-  matrix::belongs_to(matrix::Part::unfinished_kernel, matrix::Column::cuda_ipc, matrix::Proof::simulated);
-  matrix::belongs_to(matrix::Part::unfinished_kernel, matrix::Column::nccl, matrix::Proof::simulated);
+  matrix::belongs_to(matrix::Part::unfinished_kernel, matrix::Column::inproc,
+                     matrix::Proof::simulated);
+  matrix::belongs_to(matrix::Part::unfinished_kernel, matrix::Column::staged,
+                     matrix::Proof::simulated);
+  matrix::belongs_to(matrix::Part::unfinished_kernel, matrix::Column::cuda_ipc,
+                     matrix::Proof::simulated);
+  matrix::belongs_to(matrix::Part::unfinished_kernel, matrix::Column::nccl,
+                     matrix::Proof::simulated);
   start_with_gpus(2);
   drive({"gpu_streams"}, Milliseconds(120'000));
 }
@@ -89,7 +94,8 @@ TEST_F(DeviceTensors, DeviceBroken_TaskThrowsAndProcessReplaced) {
 TEST_F(DeviceTensors, ContextLost_TensorsLostAndProcessReplaced) {
   matrix::belongs_to(matrix::Part::sticky_error, matrix::Column::staged, matrix::Proof::simulated);
   start_without_ways();
-  const auto ended = drive({"gpu_replaced", "fail=cuMemcpyAsync@2:700", "automatic"}, Milliseconds(120'000));
+  const auto ended =
+      drive({"gpu_replaced", "fail=cuMemcpyAsync@2:700", "automatic"}, Milliseconds(120'000));
   EXPECT_THAT(ended.out, HasSubstr("it is lost: "));
   EXPECT_THAT(ended.out, HasSubstr("CUDA context of this process is lost"));
 }
@@ -115,7 +121,9 @@ TEST_F(DeviceTensors, NcclReaderKilledOrStopped_OthersRead) {
 TEST_F(DeviceTensors, NcclContextLost_LostAndProcessReplaced) {
   matrix::belongs_to(matrix::Part::sticky_error, matrix::Column::nccl, matrix::Proof::simulated);
   start_with_gpus(2);
-  const auto ended = drive({"gpu_replaced", "fail=ncclSend@1:1,cuStreamSynchronize@2:700,cuEventQuery@1:700", "nccl"}, Milliseconds(120'000));
+  const auto ended = drive(
+      {"gpu_replaced", "fail=ncclSend@1:1,cuStreamSynchronize@2:700,cuEventQuery@1:700", "nccl"},
+      Milliseconds(120'000));
   EXPECT_THAT(ended.out, HasSubstr("CUDA context of this process is lost"));
 }
 
@@ -148,17 +156,23 @@ TEST_F(DeviceCollectives, AutomaticGroup_StagesWhenMemberHasNoGpu) {
 
 TEST_F(DeviceCollectives, AutomaticGroup_StagesWhenLibraryMissing) {
   start_with_gpus(3);
-  drive({"gpu_collectives", "automatic", "3", "3", "staged", "nccl: ", "MOBULA_NCCL_LIBRARY=libno-such-nccl.so"}, Milliseconds(150'000));
+  drive({"gpu_collectives", "automatic", "3", "3", "staged",
+         "nccl: ", "MOBULA_NCCL_LIBRARY=libno-such-nccl.so"},
+        Milliseconds(150'000));
 }
 
 TEST_F(DeviceCollectives, AutomaticGroup_StagesWhenInitFails) {
   start_with_gpus(3);
-  drive({"gpu_collectives", "automatic", "3", "3", "staged", "ncclCommInitRankConfig", "MOBULA_SIMULATED_GPU=fail=ncclCommInitRankConfig@1:3"}, Milliseconds(150'000));
+  drive({"gpu_collectives", "automatic", "3", "3", "staged", "ncclCommInitRankConfig",
+         "MOBULA_SIMULATED_GPU=fail=ncclCommInitRankConfig@1:3"},
+        Milliseconds(150'000));
 }
 
 TEST_F(DeviceCollectives, AutomaticGroup_StagesWhenInitHangs) {
   start_with_gpus(3);
-  drive({"gpu_collectives", "automatic", "3", "3", "staged", "nccl: ", "MOBULA_SIMULATED_GPU=hang=init@1"}, Milliseconds(170'000));
+  drive({"gpu_collectives", "automatic", "3", "3", "staged",
+         "nccl: ", "MOBULA_SIMULATED_GPU=hang=init@1"},
+        Milliseconds(170'000));
 }
 
 TEST_F(DeviceCollectives, AutomaticGroup_StagesOnUntrustedFabric) {
@@ -169,20 +183,25 @@ TEST_F(DeviceCollectives, AutomaticGroup_StagesOnUntrustedFabric) {
   more_environment["CUDA_VISIBLE_DEVICES"] = "1";
   start_node("b", {"--num-cpus", "2"});
   more_environment.erase("CUDA_VISIBLE_DEVICES");
-  drive({"gpu_collectives", "automatic", "2", "2", "staged", "fabric not trusted"}, Milliseconds(150'000));
+  drive({"gpu_collectives", "automatic", "2", "2", "staged", "fabric not trusted"},
+        Milliseconds(150'000));
 }
 
 // One member never starts its kernel and reports that. The runtime aborts the kernels of the other
 // members, which wait for it.
 TEST_F(DeviceCollectives, AutomaticGroup_FallsBackWhenReduceFails) {
   start_with_gpus(3);
-  drive({"gpu_collective_again", "MOBULA_SIMULATED_GPU=fail=ncclReduce@1:3", "ncclReduce"}, Milliseconds(150'000));
-  const std::string line = "collective group again: tensors on GPUs go by way of host memory from now on: nccl: rank 2";
+  drive({"gpu_collective_again", "MOBULA_SIMULATED_GPU=fail=ncclReduce@1:3", "ncclReduce"},
+        Milliseconds(150'000));
+  const std::string line =
+      "collective group again: tensors on GPUs go by way of host memory from now on: nccl: rank 2";
   ASSERT_TRUE(eventually(Milliseconds(30'000), [&] {
     int found = 0;
-    for (const auto& each : std::filesystem::directory_iterator(state_of("a") + "/default/agent/logs")) {
+    for (const auto& each :
+         std::filesystem::directory_iterator(state_of("a") + "/default/agent/logs")) {
       std::ifstream file(each.path());
-      for (std::string text; std::getline(file, text);) found += text.find(line) != std::string::npos;
+      for (std::string text; std::getline(file, text);)
+        found += text.find(line) != std::string::npos;
     }
     return found == 3;  // once in each member's log
   }));
@@ -190,14 +209,16 @@ TEST_F(DeviceCollectives, AutomaticGroup_FallsBackWhenReduceFails) {
 
 TEST_F(DeviceCollectives, AutomaticGroup_FallsBackWhenSendFails) {
   start_with_gpus(3);
-  drive({"gpu_collective_again", "MOBULA_SIMULATED_GPU=fail=ncclSend@7:3", "ncclSend"}, Milliseconds(150'000));
+  drive({"gpu_collective_again", "MOBULA_SIMULATED_GPU=fail=ncclSend@7:3", "ncclSend"},
+        Milliseconds(150'000));
 }
 
 // Reduction in place: all members have overwritten their operands when one of them does not
 // complete.
 TEST_F(DeviceCollectives, AutomaticGroup_RestoresInputAfterFailure) {
   start_with_gpus(3);
-  drive({"gpu_collective_again", "MOBULA_SIMULATED_GPU=hang=end@4", "nothing has arrived in time"}, Milliseconds(150'000));
+  drive({"gpu_collective_again", "MOBULA_SIMULATED_GPU=hang=end@4", "nothing has arrived in time"},
+        Milliseconds(150'000));
 }
 
 TEST_F(DeviceCollectives, AutomaticGroup_ReducesInPlaceWithoutCopy) {
@@ -207,7 +228,9 @@ TEST_F(DeviceCollectives, AutomaticGroup_ReducesInPlaceWithoutCopy) {
 
 TEST_F(DeviceCollectives, AutomaticGroup_ReplacesProcessWhenNcclHangs) {
   start_with_gpus(3);
-  const auto ended = drive({"gpu_collective_hangs", "lacks=ncclCommRevoke hang=end@2,abort@1", "automatic"}, Milliseconds(170'000));
+  const auto ended =
+      drive({"gpu_collective_hangs", "lacks=ncclCommRevoke hang=end@2,abort@1", "automatic"},
+            Milliseconds(170'000));
   EXPECT_THAT(ended.out, HasSubstr("it ends with: broken: 2, and in place is what was there"));
 }
 
@@ -283,7 +306,8 @@ class Plugins : public DeviceTensors {
  protected:
   void SetUp() override {
     for (const char* name : {"gloo", "ucx"}) {
-      if (::access((programs + "/../lib/mobula/mobula_transport_" + name + ".so").c_str(), R_OK) != 0) {
+      if (::access((programs + "/../lib/mobula/mobula_transport_" + name + ".so").c_str(), R_OK) !=
+          0) {
         GTEST_SKIP() << name << " was not installed where this was built";
       }
     }
@@ -310,7 +334,8 @@ TEST_F(Plugins, RejectsUntrustedFabric) {
   start_node("b", {"--num-cpus", "2"});
   more_environment.erase("CUDA_VISIBLE_DEVICES");
   const auto ended = drive({"gpu_paths", "not", "gloo", "ucx", "nccl"}, Milliseconds(120'000));
-  for (const char* each : {"gloo: fabric not trusted", "ucx: fabric not trusted", "nccl: fabric not trusted"}) {
+  for (const char* each :
+       {"gloo: fabric not trusted", "ucx: fabric not trusted", "nccl: fabric not trusted"}) {
     EXPECT_THAT(ended.out, HasSubstr(each));
   }
   EXPECT_THAT(ended.out, HasSubstr("nccl for another: staged"));

@@ -32,8 +32,8 @@ TEST_F(Devices, FractionalNode_AllocatesSmallerDeviceFirst) {
 }
 
 TEST_F(Devices, NumbersUnitsOfCustomResource) {
-  start_head({"--num-cpus", "4", "--resources",
-              R"({"fpga": {"total": 4, "unit": true}, "shuttle": 2})"});
+  start_head(
+      {"--num-cpus", "4", "--resources", R"({"fpga": {"total": 4, "unit": true}, "shuttle": 2})"});
   const std::string out =
       drive({"sees_devices", "fpga=0.5", "fpga=2", "fpga=0.5", "fpga=1", "shuttle=1.5"}).out;
   EXPECT_THAT(out, HasSubstr("fpga=0.5: fpga=0 |"));
@@ -81,7 +81,8 @@ class SimulatedNvml : public Devices {
     std::filesystem::create_directory(folder() + "/lib");
     std::filesystem::create_symlink(FAKE_NVML, folder() + "/lib/libnvidia-ml.so.1");
     std::ofstream(folder() + "/nvml") << lines;
-    more_environment = {{"LD_LIBRARY_PATH", folder() + "/lib"}, {"FAKE_NVML_FILE", folder() + "/nvml"}};
+    more_environment = {{"LD_LIBRARY_PATH", folder() + "/lib"},
+                        {"FAKE_NVML_FILE", folder() + "/nvml"}};
     start_head(std::move(flags));
   }
 };
@@ -94,8 +95,9 @@ TEST_F(SimulatedNvml, SliceEnforcesMemory_WholeGpuDoesNot) {
   const Json devices = node()["devices"]["GPU"];
   ASSERT_EQ(devices.size(), 2u);
   EXPECT_EQ(devices[0]["isolation"]["prevents"], "MIG");
-  EXPECT_EQ(devices[1]["isolation"],
-            Json::parse(R"({"prevents": "nothing", "detects": "device total", "detect_period_ms": 1000,
+  EXPECT_EQ(
+      devices[1]["isolation"],
+      Json::parse(R"({"prevents": "nothing", "detects": "device total", "detect_period_ms": 1000,
                             "reacts": "log", "summary": "device total every 1000 ms: log"})"))
       << "it has no driver on which anybody could be told apart";
   EXPECT_EQ(devices[1]["context_bytes"], 640 << 20);

@@ -17,7 +17,9 @@ TEST_F(Direct, UsesOnlyNamedTransport) { drive({"direct_paths", "--mobula-num-cp
 
 TEST_F(Direct, RejectsWritesWhileReadersExist) { drive({"direct_sharing", "--mobula-num-cpus=2"}); }
 
-TEST_F(Direct, ReturnsSameMemoryToProducer) { drive({"direct_same_memory", "--mobula-num-cpus=2"}); }
+TEST_F(Direct, ReturnsSameMemoryToProducer) {
+  drive({"direct_same_memory", "--mobula-num-cpus=2"});
+}
 
 // Warnings for the producer appear in the log of its slot.
 TEST_F(Direct, AllowsSnapshotsAndWritesByPolicy) {
@@ -28,11 +30,13 @@ TEST_F(Direct, AllowsSnapshotsAndWritesByPolicy) {
     if (!each.is_regular_file() || each.path().string().find("log") == std::string::npos) continue;
     std::ifstream file(each.path());
     for (std::string line; std::getline(file, line);) {
-      if (line.find("others may see the change") != std::string::npos) ++warnings[each.path().filename()];
+      if (line.find("others may see the change") != std::string::npos)
+        ++warnings[each.path().filename()];
     }
   }
   EXPECT_FALSE(warnings.empty());
-  for (const auto& [name, count] : warnings) EXPECT_EQ(count, 1) << name << ": once for each that is shared";
+  for (const auto& [name, count] : warnings)
+    EXPECT_EQ(count, 1) << name << ": once for each that is shared";
 }
 
 TEST_F(Direct, DetectsMutationWhenChecksEnabled) {

@@ -88,7 +88,8 @@ TEST_F(PlannedEnds, DestroysActorsAndRunsExitHandlers) {
   };
   // The job has ended.
   const std::string whole = "1\ndestroyed\natexit\nstatic\n";
-  EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return text_of("stays") == whole; })) << text_of("stays");
+  EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return text_of("stays") == whole; }))
+      << text_of("stays");
   EXPECT_EQ(text_of("killed"), "");
 }
 
@@ -102,7 +103,8 @@ TEST_F(PlannedEnds, DriverKilled_JobEndsDespiteChild) {
   Process driver = start_driver({"forks", "and stay"});
   ASSERT_TRUE(driver.prints("child ")) << driver.err();
   ASSERT_TRUE(driver.prints(";")) << driver.err();
-  const auto child = static_cast<pid_t>(std::stol(driver.out().substr(driver.out().find("child ") + 6)));
+  const auto child =
+      static_cast<pid_t>(std::stol(driver.out().substr(driver.out().find("child ") + 6)));
   driver.signal(SIGKILL);
   EXPECT_TRUE(eventually(Milliseconds(10'000), [&] { return nothing_is_held(); }));
   EXPECT_TRUE(runs(child));

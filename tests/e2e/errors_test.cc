@@ -9,17 +9,27 @@ namespace {
 
 using Errors = ClusterTest;
 
-TEST_F(Errors, EndsBlockedCallsWhenTaskIsCancelled) { drive({"cancels_blocked", "--mobula-num-cpus=4"}); }
+TEST_F(Errors, EndsBlockedCallsWhenTaskIsCancelled) {
+  drive({"cancels_blocked", "--mobula-num-cpus=4"});
+}
 
-TEST_F(Errors, RejectsForceForActorCalls) { drive({"force_cancels_actor_call", "--mobula-num-cpus=3"}); }
+TEST_F(Errors, RejectsForceForActorCalls) {
+  drive({"force_cancels_actor_call", "--mobula-num-cpus=3"});
+}
 
-TEST_F(Errors, ReportsInExecutorInTasksAndActors) { drive({"knows_executor", "--mobula-num-cpus=2"}); }
+TEST_F(Errors, ReportsInExecutorInTasksAndActors) {
+  drive({"knows_executor", "--mobula-num-cpus=2"});
+}
 
 TEST_F(Errors, NamesTaskNodeAndProcess) { drive({"names_task", "--mobula-num-cpus=1"}); }
 
-TEST_F(Errors, ConstructorThrows_CallsGetItsError) { drive({"constructor_throws", "--mobula-num-cpus=2"}); }
+TEST_F(Errors, ConstructorThrows_CallsGetItsError) {
+  drive({"constructor_throws", "--mobula-num-cpus=2"});
+}
 
-TEST_F(Errors, ProcessDies_ErrorHasItsLastOutput) { drive({"tells_last_output", "--mobula-num-cpus=1"}); }
+TEST_F(Errors, ProcessDies_ErrorHasItsLastOutput) {
+  drive({"tells_last_output", "--mobula-num-cpus=1"});
+}
 
 TEST_F(Errors, TracesCrashesWhenEnabled) { drive({"traces_crashes", "--mobula-num-cpus=1"}); }
 
@@ -60,7 +70,8 @@ TEST_F(Errors, LabelsOutputWithTheTaskThatPrints) {
     std::string speaker;
     rest >> speaker;
     const std::string label = line.substr(0, line.find(" pid="));
-    EXPECT_NE(label.find(speaker == "Speaker" ? "Speaker" : "speaks_" + speaker), std::string::npos) << line;
+    EXPECT_NE(label.find(speaker == "Speaker" ? "Speaker" : "speaks_" + speaker), std::string::npos)
+        << line;
     EXPECT_EQ(label.find("speaks("), std::string::npos) << line;
   }
   EXPECT_EQ(seen, 25) << ended.err;

@@ -34,8 +34,8 @@ TEST_F(Failures, DriverKilled_ReleasesResourcesWithinSecond) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(eventually(Milliseconds(10'000), [&] { return nothing_is_held(); }));
   const auto took = std::chrono::steady_clock::now() - begin;
-  std::cout << "released after "
-            << std::chrono::duration_cast<Milliseconds>(took).count() << " ms\n";
+  std::cout << "released after " << std::chrono::duration_cast<Milliseconds>(took).count()
+            << " ms\n";
   EXPECT_LT(took, Milliseconds(1'500));  // includes the time of the queries
 }
 
@@ -116,7 +116,8 @@ TEST_F(Failures, HeadRestarted_RemembersUndrain) {
   EXPECT_EQ(state_of_b(), "ALIVE");
   ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
   start_head({"--no-worker"});
-  EXPECT_TRUE(eventually(Milliseconds(20'000), [&] { return state_of_b() == "ALIVE"; })) << state_of_b();
+  EXPECT_TRUE(eventually(Milliseconds(20'000), [&] { return state_of_b() == "ALIVE"; }))
+      << state_of_b();
   EXPECT_NE(mobula({"undrain", node_id("b")}).out.find("was not draining"), std::string::npos);
 }
 
@@ -132,17 +133,23 @@ TEST_F(Failures, HeadRestartedWithoutFlags_ReusesAddress) {
 
   const Ended elsewhere = mobula({"start", "--head", "--no-worker", "--bind", "127.0.0.1"});
   EXPECT_EQ(elsewhere.code, 1) << elsewhere.out;
-  EXPECT_NE(elsewhere.err.find("2 nodes of this cluster look for the head at " + before), std::string::npos) << elsewhere.err;
+  EXPECT_NE(elsewhere.err.find("2 nodes of this cluster look for the head at " + before),
+            std::string::npos)
+      << elsewhere.err;
   EXPECT_NE(elsewhere.err.find("--as-given"), std::string::npos) << elsewhere.err;
 
   const Ended again = mobula({"start", "--head", "--no-worker"});
   ASSERT_EQ(again.code, 0) << again.err;
-  EXPECT_NE(again.err.find("reused flags of the previous start: --bind 127.0.0.2 --http 127.0.0.1:0 "), std::string::npos) << again.err;
+  EXPECT_NE(
+      again.err.find("reused flags of the previous start: --bind 127.0.0.2 --http 127.0.0.1:0 "),
+      std::string::npos)
+      << again.err;
   EXPECT_NE(again.out.find("Head: " + before), std::string::npos) << again.out;
   EXPECT_TRUE(eventually(Milliseconds(20'000), [&] { return alive_nodes() == 2; }));
 
   ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
-  const Ended moved = mobula({"start", "--head", "--no-worker", "--bind", "127.0.0.1", "--as-given"});
+  const Ended moved =
+      mobula({"start", "--head", "--no-worker", "--bind", "127.0.0.1", "--as-given"});
   EXPECT_EQ(moved.code, 0) << moved.err;
   EXPECT_NE(moved.err.find("they count as dead in 30 s"), std::string::npos) << moved.err;
   stop("b");
@@ -151,10 +158,13 @@ TEST_F(Failures, HeadRestartedWithoutFlags_ReusesAddress) {
 TEST_F(Failures, HeadUnreachable_JoinReportsOnceAndCanStop) {
   start_head();
   const auto before = processes();
-  Process joins({programs + "/mobula", "start", "--address", "127.0.0.1:1", "--key", state_of("a") + "/default/default.key"},
+  Process joins({programs + "/mobula", "start", "--address", "127.0.0.1:1", "--key",
+                 state_of("a") + "/default/default.key"},
                 environment_of("b"), folder() + "/log/joins");
   const std::string said = "nobody listens at 127.0.0.1:1, where the head is said to be";
-  EXPECT_TRUE(eventually(Milliseconds(30'000), [&] { return joins.err().find(said) != std::string::npos; })) << joins.err();
+  EXPECT_TRUE(eventually(Milliseconds(30'000), [&] {
+    return joins.err().find(said) != std::string::npos;
+  })) << joins.err();
   EXPECT_NE(joins.err().find("retrying, Ctrl-C stops"), std::string::npos) << joins.err();
   joins.signal(SIGINT);
   const Ended ended = joins.wait(Milliseconds(30'000));

@@ -77,8 +77,10 @@ TEST_F(Jobs, ReportsUnusableCommandsAndOptions) {
 
 TEST_F(Jobs, SetsEnvironmentAndDirectory) {
   start_head();
-  const Ended ended = run({"--env", "COLOUR=blue", "--env", "EMPTY=", "--cwd", folder(), "--num-cpus", "2", "--", "sh",
-                           "-c", "echo $COLOUR-$EMPTY-$PWD-$MOBULA_SUBMISSION_ATTEMPT-$OMP_NUM_THREADS; test -n \"$MOBULA_ADDRESS\""});
+  const Ended ended = run({"--env", "COLOUR=blue", "--env", "EMPTY=", "--cwd", folder(),
+                           "--num-cpus", "2", "--", "sh", "-c",
+                           "echo $COLOUR-$EMPTY-$PWD-$MOBULA_SUBMISSION_ATTEMPT-$OMP_NUM_THREADS; "
+                           "test -n \"$MOBULA_ADDRESS\""});
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(ended.out, "blue--" + folder() + "-1-2\n");
 }
@@ -93,7 +95,9 @@ TEST_F(Jobs, JobProgram_JoinsClusterAsDriver) {
 
 TEST_F(Jobs, ReturnsFullOutputAndExitCodeToWaiter) {
   start_head();
-  const auto id = submit("echo begins; while ! test -e " + file("go") + "; do sleep 0.05; done; echo ends; exit 5", {"--name", "waited"});
+  const auto id = submit(
+      "echo begins; while ! test -e " + file("go") + "; do sleep 0.05; done; echo ends; exit 5",
+      {"--name", "waited"});
   ASSERT_TRUE(becomes(id, "RUNNING"));
   std::ofstream(file("go")) << "x";
   const Ended ended = mobula({"wait", id.substr(0, 8)});
@@ -108,10 +112,13 @@ TEST_F(Jobs, ReturnsFullOutputAndExitCodeToWaiter) {
 
 TEST_F(Jobs, Stop_TerminatesTreeAfterGrace) {
   start_head();
-  const std::string tree = "trap 'echo finishing; exit 0' TERM; (trap '' TERM; exec sleep 600) & echo $! > " + file("child") +
-                           "; setsid sleep 600 & echo $! > " + file("far") + "; echo up; wait; wait";
+  const std::string tree =
+      "trap 'echo finishing; exit 0' TERM; (trap '' TERM; exec sleep 600) & echo $! > " +
+      file("child") + "; setsid sleep 600 & echo $! > " + file("far") + "; echo up; wait; wait";
   const auto id = submit(tree, {"--grace", "2"});
-  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return exists("far") && mobula({"job", "logs", id}).out == "up\n"; }));
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] {
+    return exists("far") && mobula({"job", "logs", id}).out == "up\n";
+  }));
   const auto child = std::stoi(read_text(file("child")));
   const auto far = std::stoi(read_text(file("far")));
   EXPECT_TRUE(runs(child));
@@ -126,15 +133,19 @@ TEST_F(Jobs, SignalsProcessesOutsideTheTree) {
   start_head();
   // A process in its own session whose parent has exited, and one left by a program that exits by
   // itself.
-  const std::string escapes = "setsid sh -c 'sh -c \"trap \\\"echo far >> " + file("told") + "; exit\\\" TERM; echo x > " + file("far") +
+  const std::string escapes = "setsid sh -c 'sh -c \"trap \\\"echo far >> " + file("told") +
+                              "; exit\\\" TERM; echo x > " + file("far") +
                               "; while :; do sleep 0.1; done\" &' ; ";
-  const auto id = submit(escapes + "trap 'exit 0' TERM; while :; do sleep 0.1; done", {"--grace", "30"});
+  const auto id =
+      submit(escapes + "trap 'exit 0' TERM; while :; do sleep 0.1; done", {"--grace", "30"});
   ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return exists("far"); }));
   EXPECT_EQ(mobula({"job", "stop", id}).code, 0);
   ASSERT_TRUE(becomes(id, "STOPPED"));
   EXPECT_EQ(read_text(file("told")), "far\n");
   std::filesystem::remove(file("far"));
-  const Ended left = run({"--grace", "30", "--", "sh", "-c", escapes + "while ! test -e " + file("far") + "; do sleep 0.1; done; exit 4"});
+  const Ended left =
+      run({"--grace", "30", "--", "sh", "-c",
+           escapes + "while ! test -e " + file("far") + "; do sleep 0.1; done; exit 4"});
   EXPECT_EQ(left.code, 4) << left.err;
   EXPECT_EQ(read_text(file("told")), "far\nfar\n");
 }
@@ -144,18 +155,26 @@ TEST_F(Jobs, SignalsProcessesOutsideTheTree) {
 TEST_F(Jobs, KillsDetachedProcessesOfThatJobOnly) {
   start_head();
   const auto detaches = [&](const std::string& name) {
-    std::ofstream(file(name + ".sh")) << "echo $$ > " << file(name) << "\nwhile :; do /bin/sleep 0.05; done\n";
-    return "setsid env -i /bin/sh -c '/usr/bin/setsid /usr/bin/env -i /bin/sh " + file(name + ".sh") +
-           " </dev/null >/dev/null 2>&1 & exit 0'; while ! test -s " + file(name) + "; do sleep 0.02; done; ";
+    std::ofstream(file(name + ".sh"))
+        << "echo $$ > " << file(name) << "\nwhile :; do /bin/sleep 0.05; done\n";
+    return "setsid env -i /bin/sh -c '/usr/bin/setsid /usr/bin/env -i /bin/sh " +
+           file(name + ".sh") + " </dev/null >/dev/null 2>&1 & exit 0'; while ! test -s " +
+           file(name) + "; do sleep 0.02; done; ";
   };
   const auto goes_on = submit(detaches("kept") + "echo up; exec sleep 600", {"--num-cpus", "1"});
-  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return mobula({"job", "logs", goes_on}).out == "up\n"; }));
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] {
+    return mobula({"job", "logs", goes_on}).out == "up\n";
+  }));
   const auto kept = std::stoi(read_text(file("kept")));
-  const Ended left = run({"--grace", "0", "--num-cpus", "1", "--", "sh", "-c", detaches("left") + "exit 4"});
+  const Ended left =
+      run({"--grace", "0", "--num-cpus", "1", "--", "sh", "-c", detaches("left") + "exit 4"});
   EXPECT_EQ(left.code, 4) << left.err;
-  EXPECT_FALSE(runs(std::stoi(read_text(file("left"))))) << "it ends before its job counts as ended";
+  EXPECT_FALSE(runs(std::stoi(read_text(file("left")))))
+      << "it ends before its job counts as ended";
   const auto stopped = submit(detaches("far") + "echo up; exec sleep 600", {"--num-cpus", "1"});
-  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return mobula({"job", "logs", stopped}).out == "up\n"; }));
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] {
+    return mobula({"job", "logs", stopped}).out == "up\n";
+  }));
   const auto far = std::stoi(read_text(file("far")));
   EXPECT_TRUE(runs(far));
   EXPECT_EQ(mobula({"job", "stop", stopped}).code, 0);
@@ -170,26 +189,42 @@ TEST_F(Jobs, KillsDetachedProcessesOfThatJobOnly) {
 
 TEST_F(Jobs, Drain_GivesJobItsGraceBeforeDeadline) {
   start_head();
-  const auto id = submit("trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.1; done", {"--grace", "20"});
-  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return mobula({"job", "logs", id}).out == "up\n"; }));
+  const auto id = submit("trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.1; done",
+                         {"--grace", "20"});
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] {
+    return mobula({"job", "logs", id}).out == "up\n";
+  }));
   const std::string node = job(id).value("node_id", std::string());
-  EXPECT_EQ(mobula({"drain", node, "--deadline", "25"}).code, 0) << "the job has ended before the deadline";
+  EXPECT_EQ(mobula({"drain", node, "--deadline", "25"}).code, 0)
+      << "the job has ended before the deadline";
   ASSERT_TRUE(becomes(id, "FAILED"));
   EXPECT_NE(mobula({"job", "logs", id}).out.find("saved\n"), std::string::npos);
-  EXPECT_NE(job(id).value("reason", std::string()).find("drained"), std::string::npos) << job(id).dump();
+  EXPECT_NE(job(id).value("reason", std::string()).find("drained"), std::string::npos)
+      << job(id).dump();
 }
 
 TEST_F(Jobs, DrainDeadlineShorterThanGrace_Warns) {
   start_head();
-  const auto id = submit("trap 'echo told' TERM; echo up; while :; do sleep 0.1; done", {"--name", "stubborn"});
-  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return mobula({"job", "logs", id}).out == "up\n"; }));
-  const Ended drained = mobula({"drain", job(id).value("node_id", std::string()), "--deadline", "3"});
+  const auto id =
+      submit("trap 'echo told' TERM; echo up; while :; do sleep 0.1; done", {"--name", "stubborn"});
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] {
+    return mobula({"job", "logs", id}).out == "up\n";
+  }));
+  const Ended drained =
+      mobula({"drain", job(id).value("node_id", std::string()), "--deadline", "3"});
   EXPECT_EQ(drained.code, 0) << drained.err;
-  EXPECT_NE(drained.err.find("job " + id + " (stubborn) is told to end now, since its grace (10 s)"), std::string::npos)
+  EXPECT_NE(
+      drained.err.find("job " + id + " (stubborn) is told to end now, since its grace (10 s)"),
+      std::string::npos)
       << drained.err;
-  EXPECT_NE(drained.out.find("1 job was ended by the drain: " + id + " (stubborn)\n"), std::string::npos) << drained.out;
-  EXPECT_NE(drained.out.find("1 lease was still held at the deadline and killed"), std::string::npos) << drained.out;
-  EXPECT_NE(mobula({"job", "logs", id}).out.find("told\n"), std::string::npos) << "it was asked first";
+  EXPECT_NE(drained.out.find("1 job was ended by the drain: " + id + " (stubborn)\n"),
+            std::string::npos)
+      << drained.out;
+  EXPECT_NE(drained.out.find("1 lease was still held at the deadline and killed"),
+            std::string::npos)
+      << drained.out;
+  EXPECT_NE(mobula({"job", "logs", id}).out.find("told\n"), std::string::npos)
+      << "it was asked first";
   EXPECT_EQ(job(id)["state"], "FAILED");
 }
 
@@ -205,7 +240,8 @@ TEST_F(Jobs, ShipsWorkdirAndRemovesItAfterwards) {
   start_head();
   std::filesystem::create_directories(file("project/data"));
   std::ofstream(file("project/data/in.txt")) << "from here\n";
-  std::ofstream(file("project/main.sh")) << "cat data/in.txt; echo new > data/out.txt; cat data/out.txt; pwd\n";
+  std::ofstream(file("project/main.sh"))
+      << "cat data/in.txt; echo new > data/out.txt; cat data/out.txt; pwd\n";
   for (int round = 0; round < 2; ++round) {
     const Ended ended = run({"--workdir", file("project"), "--", "sh", "main.sh"});
     EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
@@ -215,7 +251,9 @@ TEST_F(Jobs, ShipsWorkdirAndRemovesItAfterwards) {
     std::string folder_there = ended.out.substr(14);
     while (!folder_there.empty() && folder_there.back() == '\n') folder_there.pop_back();
     EXPECT_TRUE(folder_there.starts_with("/")) << folder_there;
-    EXPECT_TRUE(eventually(Milliseconds(30'000), [&] { return !std::filesystem::exists(folder_there); })) << folder_there;
+    EXPECT_TRUE(eventually(Milliseconds(30'000), [&] {
+      return !std::filesystem::exists(folder_there);
+    })) << folder_there;
   }
   std::filesystem::create_symlink("/etc/passwd", file("project/out"));
   const Ended refused = run({"--workdir", file("project"), "--", "true"});
@@ -232,10 +270,15 @@ TEST_F(Jobs, ShipsProgramWithLibrariesAndRunsIt) {
   EXPECT_EQ(ended.out, "16 15\n");
   std::filesystem::remove(file("hello"));
   std::ofstream(file("script")) << "#!/bin/sh\ntest \"$MINE$LD_PRELOAD\" = yes/x.so && exit 7\n";
-  EXPECT_EQ(run({"--ship", file("script"), "--env", "MINE=yes", "--env", "LD_PRELOAD=/x.so", "--", "script"}).code, 7);
+  EXPECT_EQ(run({"--ship", file("script"), "--env", "MINE=yes", "--env", "LD_PRELOAD=/x.so", "--",
+                 "script"})
+                .code,
+            7);
   EXPECT_EQ(run({"--ship", file("script"), "--", "no-such-program"}).code, 127);
   const auto id = submit("echo up; exec sleep 600", {"--ship", file("script")});
-  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return mobula({"job", "logs", id}).out == "up\n"; }));
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] {
+    return mobula({"job", "logs", id}).out == "up\n";
+  }));
   EXPECT_EQ(mobula({"job", "stop", id}).code, 0);
   ASSERT_TRUE(becomes(id, "STOPPED"));
   EXPECT_EQ(job(id)["signal"], SIGTERM) << "the program itself got it";
@@ -246,23 +289,28 @@ TEST_F(Jobs, TransfersFilesToNodeThatLacksThem) {
   start_node("far", {"--num-cpus", "1", "--resources", R"({"far": 1})"});
   std::filesystem::create_directories(file("project"));
   std::ofstream(file("project/large")) << std::string(3'000'000, 'x');
-  const Ended ended = run({"--resources", R"({"far": 1})", "--workdir", file("project"), "--", "wc", "-c", "large"});
+  const Ended ended = run(
+      {"--resources", R"({"far": 1})", "--workdir", file("project"), "--", "wc", "-c", "large"});
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(ended.out, "3000000 large\n");
 }
 
 TEST_F(Jobs, ReadsOptionsFromBatchScript) {
   start_head();
-  std::ofstream(file("good.sh")) << "#!/bin/sh\n#MOBULA --name from-script --env 'WORDS=a b'\n# more\n#MOBULA --retries 1\n\n"
-                                    "echo \"$WORDS|$1|$2\"; test $MOBULA_SUBMISSION_ATTEMPT = 2\n";
-  const Ended ended = mobula({"batch", "--name", "from-line", file("good.sh"), "--", "one", "--two"});
+  std::ofstream(file("good.sh"))
+      << "#!/bin/sh\n#MOBULA --name from-script --env 'WORDS=a b'\n# more\n#MOBULA --retries 1\n\n"
+         "echo \"$WORDS|$1|$2\"; test $MOBULA_SUBMISSION_ATTEMPT = 2\n";
+  const Ended ended =
+      mobula({"batch", "--name", "from-line", file("good.sh"), "--", "one", "--two"});
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(ended.out, "a b|one|--two\na b|one|--two\n");
-  EXPECT_NE(mobula({"job", "list"}).out.find("from-line"), std::string::npos) << "the command line counts";
+  EXPECT_NE(mobula({"job", "list"}).out.find("from-line"), std::string::npos)
+      << "the command line counts";
   const Ended alone = mobula({"batch", "--no-wait", file("good.sh")});
   EXPECT_EQ(alone.code, 0) << alone.err;
   EXPECT_EQ(alone.out.size(), 33u) << alone.out;
-  std::ofstream(file("bad.sh")) << "#!/bin/sh\n#MOBULA --nonsense\n#MOBULA --num-cpus many\necho\n#MOBULA --name late\n";
+  std::ofstream(file("bad.sh"))
+      << "#!/bin/sh\n#MOBULA --nonsense\n#MOBULA --num-cpus many\necho\n#MOBULA --name late\n";
   const Ended bad = mobula({"batch", file("bad.sh")});
   EXPECT_EQ(bad.code, 2);
   for (const char* place : {"bad.sh:2: ", "bad.sh:3: ", "bad.sh:5: "}) {
@@ -273,7 +321,9 @@ TEST_F(Jobs, ReadsOptionsFromBatchScript) {
 TEST_F(Jobs, SigtermIgnored_KilledAfterGrace) {
   start_head();
   const auto id = submit("trap '' TERM; echo up; while :; do sleep 1; done", {"--grace", "0.5"});
-  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return mobula({"job", "logs", id}).out == "up\n"; }));
+  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] {
+    return mobula({"job", "logs", id}).out == "up\n";
+  }));
   EXPECT_EQ(mobula({"job", "stop", id}).code, 0);
   ASSERT_TRUE(becomes(id, "STOPPED"));
   EXPECT_EQ(job(id)["signal"], SIGKILL);
@@ -288,11 +338,14 @@ TEST_F(Jobs, TimeLimitReached_TerminatesJob) {
 
 TEST_F(Jobs, RetriesOnlyWhenRequested) {
   start_head();
-  const std::string fails_twice = "n=$(cat N 2>/dev/null || echo 0); echo $((n+1)) > N; echo attempt $MOBULA_SUBMISSION_ATTEMPT; test $n -ge 2";
+  const std::string fails_twice =
+      "n=$(cat N 2>/dev/null || echo 0); echo $((n+1)) > N; echo attempt "
+      "$MOBULA_SUBMISSION_ATTEMPT; test $n -ge 2";
   const Ended again = run({"--retries", "5", "--cwd", folder(), "--", "sh", "-c", fails_twice});
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(again.out, "attempt 1\nattempt 2\nattempt 3\n");
-  EXPECT_EQ(run({"--retries", "1", "--", "sh", "-c", "echo once more; exit 3"}).out, "once more\nonce more\n");
+  EXPECT_EQ(run({"--retries", "1", "--", "sh", "-c", "echo once more; exit 3"}).out,
+            "once more\nonce more\n");
   EXPECT_EQ(run({"--", "sh", "-c", "echo once; exit 3"}).out, "once\n");
 }
 
@@ -300,8 +353,8 @@ TEST_F(Jobs, Interrupt_StopsRunButNotSubmission) {
   start_head();
   const std::string binary = programs + "/mobula";
   for (const bool ends : {true, false}) {
-    Process follower({binary, ends ? "run" : "submit", "--name", ends ? "ended" : "left", "--", "sh", "-c",
-                      "echo up; exec sleep 600"},
+    Process follower({binary, ends ? "run" : "submit", "--name", ends ? "ended" : "left", "--",
+                      "sh", "-c", "echo up; exec sleep 600"},
                      environment_of("a"), folder() + (ends ? "/ended" : "/left"));
     ASSERT_TRUE(follower.prints("up"));
     follower.signal(SIGINT);
@@ -318,8 +371,10 @@ TEST_F(Jobs, NodeKilled_JobIsLostOrRetried) {
   start_node("b", {"--num-cpus", "2", "--resources", "{\"here\": 2}"});
   const Words here{"--resources", "{\"here\": 1}"};
   const auto lost = submit("echo up; exec sleep 600", here);
-  const auto moved = submit("echo attempt $MOBULA_SUBMISSION_ATTEMPT; test $MOBULA_SUBMISSION_ATTEMPT = 2 || exec sleep 600",
-                            {"--retries", "1", "--resources", "{\"here\": 1}"});
+  const auto moved = submit(
+      "echo attempt $MOBULA_SUBMISSION_ATTEMPT; test $MOBULA_SUBMISSION_ATTEMPT = 2 || exec sleep "
+      "600",
+      {"--retries", "1", "--resources", "{\"here\": 1}"});
   ASSERT_TRUE(becomes(lost, "RUNNING"));
   ASSERT_TRUE(becomes(moved, "RUNNING"));
   ASSERT_EQ(::kill(agent_pid("b"), SIGKILL), 0);
@@ -343,14 +398,16 @@ TEST_F(Jobs, HeadAndNodeKilledDuringStart_StartsOnce) {
   const auto begin_submitting = [&](const std::string& name, const std::string& then, Words flags) {
     Words words{programs + "/mobula", "submit", "--no-wait", "--name", name};
     words.insert(words.end(), flags.begin(), flags.end());
-    words.insert(words.end(), {"--", "/bin/sh", "-c", "echo $MOBULA_SUBMISSION_ATTEMPT >> " + file(name) + "; " + then});
+    words.insert(words.end(), {"--", "/bin/sh", "-c",
+                               "echo $MOBULA_SUBMISSION_ATTEMPT >> " + file(name) + "; " + then});
     return Process(words, environment_of("a"), folder() + "/log/submits-" + name);
   };
   relay.hold_what_goes_to_target();
   // Submits both at once: a node that is silent for 3 s gets no more work.
   Process first = begin_submitting("once", "exec sleep 600", {"--resources", R"({"here": 1})"});
-  Process second = begin_submitting("again", "test $MOBULA_SUBMISSION_ATTEMPT = 2 || exec sleep 600",
-                                    {"--retries", "1", "--resources", R"({"here": 1})"});
+  Process second =
+      begin_submitting("again", "test $MOBULA_SUBMISSION_ATTEMPT = 2 || exec sleep 600",
+                       {"--retries", "1", "--resources", R"({"here": 1})"});
   EXPECT_EQ(first.wait().code, 0) << first.err();
   EXPECT_EQ(second.wait().code, 0) << second.err();
   ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return exists("once") && exists("again"); }));
@@ -373,7 +430,8 @@ TEST_F(Jobs, HeadKilled_FilesOfPendingJobSurvive) {
   start_head({"--num-cpus", "1"});
   std::filesystem::create_directories(file("project"));
   std::ofstream(file("project/words")) << "still here\n";
-  const auto holds = submit("while ! test -e " + file("go") + "; do sleep 0.05; done", {"--num-cpus", "1"});
+  const auto holds =
+      submit("while ! test -e " + file("go") + "; do sleep 0.05; done", {"--num-cpus", "1"});
   ASSERT_TRUE(becomes(holds, "RUNNING"));
   const auto waits = submit("cat words", {"--num-cpus", "1", "--workdir", file("project")});
   std::filesystem::remove_all(file("project"));
@@ -390,8 +448,10 @@ TEST_F(Jobs, HeadKilled_HistoryAndRunningJobsSurvive) {
   start_head();
   EXPECT_EQ(run({"--name", "before", "--", "sh", "-c", "echo kept; exit 9"}).code, 9);
   const std::string waits = "; while ! test -e " + file("go") + "; do sleep 0.05; done; ";
-  const auto short_one = submit("echo short" + waits + "echo done; trap 'echo x > " + file("ended") + "' EXIT; exit 4");
-  const auto long_one = submit("echo long; while ! test -e " + file("later") + "; do sleep 0.05; done; echo over; exit 6");
+  const auto short_one = submit("echo short" + waits + "echo done; trap 'echo x > " +
+                                file("ended") + "' EXIT; exit 4");
+  const auto long_one = submit("echo long; while ! test -e " + file("later") +
+                               "; do sleep 0.05; done; echo over; exit 6");
   ASSERT_TRUE(becomes(short_one, "RUNNING"));
   ASSERT_TRUE(becomes(long_one, "RUNNING"));
   ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);

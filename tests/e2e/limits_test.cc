@@ -30,7 +30,9 @@ TEST_F(ManyActors, RunsCallsBeyondQueueInOrder) {
   Process driver = start_driver({"calls_without_room", folder() + "/go"});
   ASSERT_TRUE(driver.prints("submitted", Milliseconds(60'000))) << driver.err();
   EXPECT_TRUE(eventually(Milliseconds(60'000), [&] {
-    const Words words{"list", "tasks", "--filter", "state=PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY", "-o", "json"};
+    const Words words{"list",     "tasks",
+                      "--filter", "state=PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY",
+                      "-o",       "json"};
     const Json waiting = Json::parse(mobula(words).out, nullptr, false);
     return waiting.is_object() && !waiting["items"].empty();
   })) << "some have come back";
@@ -50,11 +52,13 @@ TEST_F(Limits, TenThousandRefsDropped_LeaveNothing) {
   driver.say("drop");
   ASSERT_TRUE(driver.prints("dropped", Milliseconds(60'000))) << driver.err();
   std::size_t still_there = 0;
-  EXPECT_TRUE(eventually(Milliseconds(60'000), [&] {
-    const auto left = list("objects");
-    still_there = left ? left->size() : 0;
-    return left && left->empty();
-  })) << still_there << " objects are left";
+  EXPECT_TRUE(eventually(Milliseconds(60'000),
+                         [&] {
+                           const auto left = list("objects");
+                           still_there = left ? left->size() : 0;
+                           return left && left->empty();
+                         }))
+      << still_there << " objects are left";
   std::cout << driver.out();
   driver.say("end");
   const Ended ended = driver.wait();
@@ -173,7 +177,8 @@ TEST_F(LimitsOfAGroup, ForkFails_RetriesLater) {
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
   EXPECT_EQ(told(ended.out, "answered: "), 24);
   EXPECT_EQ(alive_nodes(), 1u);
-  EXPECT_EQ(mobula({"logs", "agent"}).out.find("Broken pipe"), std::string::npos) << "of the nursery";
+  EXPECT_EQ(mobula({"logs", "agent"}).out.find("Broken pipe"), std::string::npos)
+      << "of the nursery";
 }
 
 }  // namespace

@@ -16,13 +16,9 @@ TEST_F(Local, InitIsFast_LeavesNothing) {
 
 TEST_F(Local, RunsTasksOnOneCpu) { drive({"hello", "--mobula-num-cpus=1"}); }
 
-TEST_F(Local, NestsTasksDeeperThanCpus) {
-  drive({"nested", "5", "--mobula-num-cpus=1"});
-}
+TEST_F(Local, NestsTasksDeeperThanCpus) { drive({"nested", "5", "--mobula-num-cpus=1"}); }
 
-TEST_F(Local, ExecutorExits_HandsOverRefsInResults) {
-  drive({"promised", "--mobula-num-cpus=2"});
-}
+TEST_F(Local, ExecutorExits_HandsOverRefsInResults) { drive({"promised", "--mobula-num-cpus=2"}); }
 
 TEST_F(Local, RetriesCrashOrReportsIt) { drive({"crashes", "--mobula-num-cpus=2"}); }
 
@@ -40,7 +36,9 @@ TEST_F(Local, DriverKilled_LocalClusterExits) {
   expect_nothing_left();
 }
 
-TEST_F(Local, LimitsLibraryThreadsToGrantedCpus) { drive({"thread_variables", "--mobula-num-cpus=2"}); }
+TEST_F(Local, LimitsLibraryThreadsToGrantedCpus) {
+  drive({"thread_variables", "--mobula-num-cpus=2"});
+}
 
 // Programs without an address, next to a cluster that runs from their state directory.
 class WithoutAddress : public ClusterTest {
@@ -62,7 +60,8 @@ TEST_F(WithoutAddress, JoinsTheRunningCluster) {
   EXPECT_EQ(alone.err, "");
   start_head({"--num-cpus", "1"});
   const Ended joined = run({});
-  EXPECT_NE(joined.out.find("joined " + address() + "\n"), std::string::npos) << joined.out << joined.err;
+  EXPECT_NE(joined.out.find("joined " + address() + "\n"), std::string::npos)
+      << joined.out << joined.err;
   EXPECT_EQ(joined.err, "mobula: joined the running cluster 'default' at " + address() +
                             " (--mobula-address=local starts a new one)\n");
   EXPECT_EQ(run({"--mobula-log-level=warn"}).err, "");
@@ -70,8 +69,9 @@ TEST_F(WithoutAddress, JoinsTheRunningCluster) {
 
 TEST_F(WithoutAddress, StartsClusterWhenLocalIsRequested) {
   start_head({"--num-cpus", "1"});
-  for (const Ended& ended : {run({"--mobula-address=local"}), run({}, {{"MOBULA_ADDRESS", "local"}}),
-                             run({"--mobula-num-cpus=1"}), run({}, {{"MOBULA_CLUSTER", "another"}})}) {
+  for (const Ended& ended :
+       {run({"--mobula-address=local"}), run({}, {{"MOBULA_ADDRESS", "local"}}),
+        run({"--mobula-num-cpus=1"}), run({}, {{"MOBULA_CLUSTER", "another"}})}) {
     EXPECT_EQ(ended.code, 0) << ended.err;
     EXPECT_NE(ended.out.find("started "), std::string::npos) << ended.out << ended.err;
   }

@@ -38,7 +38,8 @@ TEST_F(Memory, SparesNonRetryableTaskAndShowsPressure) {
             std::string::npos)
       << mobula({"status"}).out;
   std::ofstream(pipe) << "go\n";
-  EXPECT_TRUE(eventually(Milliseconds(20'000), [&] { return !node().contains("memory_pressure"); }));
+  EXPECT_TRUE(
+      eventually(Milliseconds(20'000), [&] { return !node().contains("memory_pressure"); }));
   driver.say("end");
   const Ended ended = driver.wait();
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
@@ -135,7 +136,8 @@ TEST_F(MemoryOfAGroup, Agent_KillsExecutorBeforeKernel) {
 
 // The kernel usually acts before the agent's next sample.
 TEST_F(MemoryOfAGroup, KernelOomKill_ReportsNumbers) {
-  const Ended ended = drive({"eats_too_much", "2000", "of 400 MiB", "killed for memory", "at once"});
+  const Ended ended =
+      drive({"eats_too_much", "2000", "of 400 MiB", "killed for memory", "at once"});
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
   EXPECT_EQ(alive_nodes(), 1u);
 }

@@ -75,7 +75,8 @@ TEST_F(Nodes, Drain_MovesRestartableAndEndsRestAtDeadline) {
   EXPECT_NE(drained.out.find("is draining: no lease is left.\n"), std::string::npos) << drained.out;
   EXPECT_NE(drained.out.find("1 actor was ended by the drain: "), std::string::npos) << drained.out;
   EXPECT_NE(drained.out.find("1 actor was started elsewhere: "), std::string::npos) << drained.out;
-  EXPECT_NE(drained.err.find("may not be restarted and stays on the node"), std::string::npos) << drained.err;
+  EXPECT_NE(drained.err.find("may not be restarted and stays on the node"), std::string::npos)
+      << drained.err;
   EXPECT_NE(drained.err.find(" s until the deadline"), std::string::npos) << drained.err;
   moves.say("go");
   stays.say("go");
@@ -112,7 +113,8 @@ TEST_F(Nodes, LargeRequest_DoesNotBlockChildTask) {
 
 TEST_F(Nodes, QuotaReserved_DoesNotBlockChildTask) {
   start_head({"--num-cpus", "4", "--num-gpus", "2"});
-  EXPECT_EQ(drive({"family_beside_a_large_request", "--mobula-job-quota", R"({"GPU": 1})"}).code, 0);
+  EXPECT_EQ(drive({"family_beside_a_large_request", "--mobula-job-quota", R"({"GPU": 1})"}).code,
+            0);
 }
 
 TEST_F(Nodes, Sigterm_DrainsAgent) {

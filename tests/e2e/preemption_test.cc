@@ -35,7 +35,8 @@ class Preemption : public ClusterTest {
     return list["items"][0];
   }
   std::size_t running() {
-    const Ended ended = mobula({"list", "tasks", "--filter", "name=holds", "--filter", "state=RUNNING", "-o", "json"});
+    const Ended ended = mobula(
+        {"list", "tasks", "--filter", "name=holds", "--filter", "state=RUNNING", "-o", "json"});
     const Json list = Json::parse(ended.out, nullptr, false);
     return ended.code == 0 ? list["items"].size() : 0;
   }
@@ -79,7 +80,8 @@ TEST_F(Preemption, RetryableTask_IsPreemptedAndRunsAgain) {
 
 TEST_F(Preemption, SparesNonRetryableTask) {
   ASSERT_NO_FATAL_FAILURE(start(on_, "0"));
-  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return preemption().value("refused", 0) > 0; }));
+  ASSERT_TRUE(
+      eventually(Milliseconds(30'000), [&] { return preemption().value("refused", 0) > 0; }));
   EXPECT_EQ(task("holds")["state"], "RUNNING");
   EXPECT_EQ(task("urgent")["state"], "PENDING_NODE_ASSIGNMENT");
   release("holds");
@@ -101,11 +103,13 @@ TEST_F(Preemption, PreemptsForGroupOnlyWhenAllBundlesFit) {
   const auto hold = [&](const char* retries) {
     low_.emplace(start_driver({"holds_two_cpus", pipe_of("first"), pipe_of("second"), retries}));
     ASSERT_TRUE(low_->prints("ready")) << low_->err();
-    ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return running() == 2; })) << mobula({"list", "tasks"}).out;
+    ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return running() == 2; }))
+        << mobula({"list", "tasks"}).out;
   };
   hold("0");
   high_.emplace(start_driver({"wants_a_group", "--mobula-job-priority", "1"}));
-  ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return preemption().value("refused", 0) > 0; }));
+  ASSERT_TRUE(
+      eventually(Milliseconds(30'000), [&] { return preemption().value("refused", 0) > 0; }));
   EXPECT_EQ(running(), 2u);
   for (const char* name : {"first", "second"}) release(name);
   EXPECT_TRUE(low_->prints("attempts 0 0")) << low_->err() << "neither was ended";

@@ -65,8 +65,11 @@ Process::Process(std::vector<std::string> command,
 }
 
 Process::Process(Process&& other) noexcept
-    : pid_(std::exchange(other.pid_, 0)), input_(std::exchange(other.input_, -1)),
-      ended_(other.ended_), code_(other.code_), log_(std::move(other.log_)) {}
+    : pid_(std::exchange(other.pid_, 0)),
+      input_(std::exchange(other.input_, -1)),
+      ended_(other.ended_),
+      code_(other.code_),
+      log_(std::move(other.log_)) {}
 
 Process::~Process() {
   if (input_ >= 0) ::close(input_);

@@ -18,11 +18,14 @@ sockaddr_in address_of(const std::string& host, int port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<std::uint16_t>(port));
-  if (::inet_pton(AF_INET, host.c_str(), &address.sin_addr) != 1) throw std::runtime_error("no address: " + host);
+  if (::inet_pton(AF_INET, host.c_str(), &address.sin_addr) != 1)
+    throw std::runtime_error("no address: " + host);
   return address;
 }
 
-const sockaddr* plain(const sockaddr_in& address) { return reinterpret_cast<const sockaddr*>(&address); }
+const sockaddr* plain(const sockaddr_in& address) {
+  return reinterpret_cast<const sockaddr*>(&address);
+}
 
 }  // namespace
 
@@ -72,7 +75,8 @@ bool Relay::pass_on(int from, int to) {
   const auto got = ::recv(from, bytes.data(), bytes.size(), 0);
   if (got <= 0) return false;
   for (ssize_t done = 0; done < got;) {
-    const auto sent = ::send(to, bytes.data() + done, static_cast<std::size_t>(got - done), MSG_NOSIGNAL);
+    const auto sent =
+        ::send(to, bytes.data() + done, static_cast<std::size_t>(got - done), MSG_NOSIGNAL);
     if (sent <= 0) return false;
     done += sent;
   }

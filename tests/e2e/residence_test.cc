@@ -50,7 +50,8 @@ TEST_F(Resident, ListsResidentLeaseAndEvacuatesOnDemand) {
   EXPECT_EQ(lease["resident"]["evacuating"], false);
   const Ended explained = mobula({"explain", R"({"num_gpus": 1})", "-o", "json"});
   const Json why = Json::parse(explained.out, nullptr, false);
-  EXPECT_THAT(why.value("reason", ""), HasSubstr("held by result " + lease["resident"]["oldest"].get<std::string>()));
+  EXPECT_THAT(why.value("reason", ""),
+              HasSubstr("held by result " + lease["resident"]["oldest"].get<std::string>()));
   EXPECT_EQ(why["holders"][0]["held_by"], "result");
   driver.say("go on");
   const Ended ended = driver.wait(Milliseconds(120'000));
@@ -63,7 +64,8 @@ class SimulatedGpuBytes : public ClusterTest {
   void start_with(const Words& more, const std::string& machine = {}) {
     std::filesystem::create_directory(folder() + "/gpus");
     more_environment = {
-        {"MOBULA_SIMULATED_GPU", "folder=" + folder() + "/gpus count=1 memory=1073741824 context=104857600 " + machine},
+        {"MOBULA_SIMULATED_GPU",
+         "folder=" + folder() + "/gpus count=1 memory=1073741824 context=104857600 " + machine},
         {"MOBULA_CUDA_LIBRARY", SIMULATED_CUDA},
         {"MOBULA_NVML_LIBRARY", SIMULATED_NVML}};
     more_environment.insert(more_machine.begin(), more_machine.end());
@@ -79,7 +81,9 @@ class SimulatedGpuBytes : public ClusterTest {
 
 TEST_F(SimulatedGpuBytes, ReportsIsolationDetectedAtStart) {
   start_with({"--gpu-over-share", "kill"});
-  EXPECT_EQ(isolation(), Json::parse(R"({"prevents": "nothing", "detects": "per process", "detect_period_ms": 100,
+  EXPECT_EQ(
+      isolation(),
+      Json::parse(R"({"prevents": "nothing", "detects": "per process", "detect_period_ms": 100,
                                          "reacts": "kill", "summary": "per process every 100 ms: kill"})"));
   EXPECT_THAT(mobula({"status"}).out, HasSubstr("per process"));
 }
@@ -89,7 +93,8 @@ TEST_F(SimulatedGpuBytes, NamesDifferentNcclVersionsInDoctor) {
   more_machine = {{"MOBULA_NCCL_LIBRARY", SIMULATED_NCCL}};
   start_with({}, "nccl=22105");
   const auto label = [&](const std::string& node, const std::string& name) {
-    const Json got = Json::parse(mobula({"get", "node", node_id(node), "-o", "json"}).out, nullptr, false);
+    const Json got =
+        Json::parse(mobula({"get", "node", node_id(node), "-o", "json"}).out, nullptr, false);
     return got.is_object() ? got["labels"].value(name, "") : "";
   };
   EXPECT_EQ(label("a", "mobula.io/nvidia-nccl"), "2.21.5");

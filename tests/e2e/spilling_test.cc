@@ -126,13 +126,15 @@ TEST_F(Spilling, FilesDamaged_RecomputesResultsOrReportsLoss) {
 }
 
 TEST_F(Spilling, NamesUnwritableDirectoryInError) {
-  const Ended refused = mobula({"start", "--head", "--object-spilling-directory", "/proc/version/none"});
+  const Ended refused =
+      mobula({"start", "--head", "--object-spilling-directory", "/proc/version/none"});
   EXPECT_NE(refused.code, 0);
   EXPECT_NE(refused.err.find("--object-spilling-directory"), std::string::npos) << refused.err;
   EXPECT_NE(refused.err.find("/proc/version/none"), std::string::npos) << refused.err;
   // The directory exists at the start and is replaced by a file later.
   const std::string given = folder() + "/made/spill";
-  start_head({"--num-cpus", "1", "--object-store-memory", "16MiB", "--object-spilling-directory", given});
+  start_head(
+      {"--num-cpus", "1", "--object-store-memory", "16MiB", "--object-spilling-directory", given});
   EXPECT_TRUE(fs::is_directory(given));
   fs::remove_all(given);
   std::ofstream(given) << "in the way\n";

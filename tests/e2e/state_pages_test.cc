@@ -24,13 +24,15 @@ class StatePages : public ClusterTest {
 
 TEST_F(StatePages, FailedJob_AppearsInEventsAndLogs) {
   start_head({"--num-cpus", "2"});
-  const Ended run = mobula({"run", "--name", "breaks", "--", "/bin/sh", "-c", "printf 'one\\n\\033[31mtwo\\033[0m\\a\\n'; exit 3"});
+  const Ended run = mobula({"run", "--name", "breaks", "--", "/bin/sh", "-c",
+                            "printf 'one\\n\\033[31mtwo\\033[0m\\a\\n'; exit 3"});
   EXPECT_EQ(run.code, 3) << run.err;
   const Json ended = events({"--kind", "JOB_ENDED", "--severity", "error"});
   ASSERT_EQ(ended.size(), 1u) << ended;
   EXPECT_EQ(ended[0]["source"], "agent") << "whose word it is";
   const std::string id = ended[0]["job_id"];
-  EXPECT_EQ(events({"--about", id.substr(0, 12), "--kind", "JOB_*"}).size(), 3u) << "submitted, started, ended";
+  EXPECT_EQ(events({"--about", id.substr(0, 12), "--kind", "JOB_*"}).size(), 3u)
+      << "submitted, started, ended";
   EXPECT_TRUE(events({"--since", "2001-01-01T00:00:00Z", "--kind", "NODE_JOINED"}).size() >= 1);
   EXPECT_TRUE(events({"--since", "0s", "--kind", "NODE_JOINED"}).empty());
 
@@ -68,7 +70,8 @@ TEST_F(StatePages, ShowsRunsAndSubmissionsInTimeline) {
     for (const auto& event : trace["traceEvents"]) {
       if (event.value("cat", "") == "flow") flows[event["id"]] += event["ph"];
     }
-    return std::any_of(flows.begin(), flows.end(), [](const auto& each) { return each.second.size() == 3; });
+    return std::any_of(flows.begin(), flows.end(),
+                       [](const auto& each) { return each.second.size() == 3; });
   });
   EXPECT_TRUE(there) << trace;
   std::map<std::string, int> named;
@@ -116,7 +119,8 @@ TEST_F(StatePages, ShowsTransfersBetweenNodesInTimeline) {
     for (const auto& fault : test::TraceFormat::faults_of(trace)) ADD_FAILURE() << fault;
     std::map<std::string, int> seen;
     for (const auto& event : trace["traceEvents"]) {
-      if (event.value("cat", "") == "transfer" && event["args"]["from"] == node_id("b")) ++seen["transfers"];
+      if (event.value("cat", "") == "transfer" && event["args"]["from"] == node_id("b"))
+        ++seen["transfers"];
       if (event.value("cat", "") == "flow" && event["name"] == "transfer") ++seen["ends of flows"];
     }
     return seen;
@@ -163,7 +167,8 @@ TEST_F(StatePages, ReadsLogsOfAnyNodeAndOfEndedProcesses) {
       }
     }
   }
-  EXPECT_EQ(printed, (std::vector<std::string>{"first a", "second a", "first b", "second b"})) << all.out;
+  EXPECT_EQ(printed, (std::vector<std::string>{"first a", "second a", "first b", "second b"}))
+      << all.out;
   EXPECT_EQ(lines_of(mobula({"logs", job, "--tail", "1"}).out).size(), 1u);
   EXPECT_EQ(lines_of(mobula({"logs", job, "--grep", "first " + node_id("b")}).out).size(), 1u);
 
@@ -189,7 +194,8 @@ TEST_F(StatePages, ReadsLogsOfAnyNodeAndOfEndedProcesses) {
   EXPECT_EQ(nodes.size(), 2u) << listed.out;
 
   // A follower continues until the job ends.
-  Process follower({programs + "/mobula", "logs", job, "--follow"}, environment_of("a"), folder() + "/follower");
+  Process follower({programs + "/mobula", "logs", job, "--follow"}, environment_of("a"),
+                   folder() + "/follower");
   ASSERT_TRUE(follower.prints("first " + node_id("a")));
   driver.say("end");
   EXPECT_EQ(driver.wait().code, 0);
@@ -199,7 +205,8 @@ TEST_F(StatePages, ReadsLogsOfAnyNodeAndOfEndedProcesses) {
 
   // The executors have exited. Their files remain.
   std::string process;
-  for (const auto& event : events({"--about", job, "--severity", "debug", "--kind", "EXECUTOR_*"})) {
+  for (const auto& event :
+       events({"--about", job, "--severity", "debug", "--kind", "EXECUTOR_*"})) {
     if (event["node_id"] == node_id("b")) process = event["process_id"];
   }
   ASSERT_FALSE(process.empty());
@@ -247,7 +254,8 @@ TEST_F(StatePages, ListsBusyProcessesWithTheirTasks) {
     for (const auto& item : json.is_object() ? json["items"] : Json::array()) {
       if (item["name"] == "holds" && item["task_id"].is_string()) holds = item;
     }
-    return holds.is_object() && json["nodes"].size() == 1 && json["nodes"][0]["cpu_percent"].is_number();
+    return holds.is_object() && json["nodes"].size() == 1 &&
+           json["nodes"][0]["cpu_percent"].is_number();
   });
   ASSERT_TRUE(there);
   EXPECT_GT(holds["resident_bytes"].get<std::int64_t>(), 0);

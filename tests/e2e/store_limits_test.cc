@@ -12,14 +12,16 @@ namespace {
 using StoreLimits = ClusterTest;
 
 TEST_F(StoreLimits, ReadsVectorLargerThanTheStore) {
-  const Ended ended = drive({"reads_more_than_fits", "12", "--mobula-num-cpus=2", "--mobula-object-store-memory=25165824"});
+  const Ended ended = drive({"reads_more_than_fits", "12", "--mobula-num-cpus=2",
+                             "--mobula-object-store-memory=25165824"});
   EXPECT_EQ(ended.code, 0) << ended.err;
 }
 
 TEST_F(StoreLimits, CountsLargeArgumentsAsPending) {
   const std::string pipe = testing::TempDir() + "mobula-pipe-" + std::to_string(::getpid());
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  Process driver = start_driver({"counts_large_arguments", pipe, "--mobula-num-cpus=1", "--mobula-max-pending-bytes=8388608"});
+  Process driver = start_driver({"counts_large_arguments", pipe, "--mobula-num-cpus=1",
+                                 "--mobula-max-pending-bytes=8388608"});
   ASSERT_TRUE(driver.prints("refused")) << driver.err();
   std::ofstream(pipe) << "go" << std::endl;
   ASSERT_TRUE(driver.prints("accepted")) << driver.err();
@@ -36,8 +38,10 @@ TEST_F(StoreLimits, CancelledWriter_DoesNotWaitForMemory) {
 }
 
 TEST_F(StoreLimits, ViewsFillStore_NextOneSaysWhy) {
-  const Ended ended = drive({"views_fill_store", "--mobula-num-cpus=1", "--mobula-object-store-memory=25165824"});
-  EXPECT_NE(ended.err.find("get has blocked for 3 s: it waits for memory"), std::string::npos) << ended.err;
+  const Ended ended =
+      drive({"views_fill_store", "--mobula-num-cpus=1", "--mobula-object-store-memory=25165824"});
+  EXPECT_NE(ended.err.find("get has blocked for 3 s: it waits for memory"), std::string::npos)
+      << ended.err;
 }
 
 }  // namespace

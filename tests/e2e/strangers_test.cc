@@ -44,7 +44,8 @@ std::set<std::uint16_t> listening_ports(const std::set<pid_t>& processes) {
     fields >> number >> local >> remote >> state >> queues >> timer >> retransmits >> user >>
         timeout >> inode;
     if (state == "0A" && inodes.count(inode) > 0) {
-      ports.insert(static_cast<std::uint16_t>(std::stoul(local.substr(local.rfind(':') + 1), nullptr, 16)));
+      ports.insert(
+          static_cast<std::uint16_t>(std::stoul(local.substr(local.rfind(':') + 1), nullptr, 16)));
     }
   }
   return ports;
@@ -70,7 +71,10 @@ TEST_F(RejectsForeignPeers, GarbageOnEveryPort_ChangesNothing) {
   std::mt19937 random(1);
   std::string noise(4096, '\0');
   for (auto& c : noise) c = static_cast<char>(random());
-  const std::string greeting("\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01" "CURVE", 17);
+  const std::string greeting(
+      "\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01"
+      "CURVE",
+      17);
   for (const auto port : ports) {
     for (int round = 0; round < 20; ++round) {
       send_to(port, noise);
@@ -100,18 +104,23 @@ TEST_F(RejectsForeignPeers, SilentConnections_ClusterServesOn) {
   std::vector<internal::Fd> silent;
   for (const auto port : ports) {
     for (int i = 0; i < 1'000; ++i) {
-      silent.push_back(internal::connect_raw("127.0.0.1:" + std::to_string(port), "127.0.0." + std::to_string(2 + i % 4)));
-      if (i % 2 == 0) (void)::send(silent.back().get(), greeting.data(), greeting.size(), MSG_NOSIGNAL);
+      silent.push_back(internal::connect_raw("127.0.0.1:" + std::to_string(port),
+                                             "127.0.0." + std::to_string(2 + i % 4)));
+      if (i % 2 == 0)
+        (void)::send(silent.back().get(), greeting.data(), greeting.size(), MSG_NOSIGNAL);
     }
   }
   drive({"hello"});
   EXPECT_EQ(alive_nodes(), 1u);
-  EXPECT_TRUE(eventually(Milliseconds(10'000), [&] {
-    return descriptors(head_pid()) < 400 && descriptors(agent_pid("a")) < 1'500;
-  })) << descriptors(head_pid()) << " descriptors of the head, " << descriptors(agent_pid("a")) << " of the agent";
+  EXPECT_TRUE(eventually(
+      Milliseconds(10'000),
+      [&] { return descriptors(head_pid()) < 400 && descriptors(agent_pid("a")) < 1'500; }))
+      << descriptors(head_pid()) << " descriptors of the head, " << descriptors(agent_pid("a"))
+      << " of the agent";
   const Ended log = mobula({"logs", "head"});
   EXPECT_NE(log.out.find("raised the descriptor limit"), std::string::npos) << log.out << log.err;
-  EXPECT_NE(log.out.find("connections from there have not proven a key"), std::string::npos) << log.out;
+  EXPECT_NE(log.out.find("connections from there have not proven a key"), std::string::npos)
+      << log.out;
 }
 
 // A peer with an admitted key that sends requests and never reads the replies.

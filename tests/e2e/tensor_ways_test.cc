@@ -18,14 +18,16 @@ struct WayCase {
 };
 const WayCase inproc{"inproc", Column::inproc}, shm{"shm", Column::shm}, tcp{"tcp", Column::tcp},
     store{"store", Column::staged}, gloo{"gloo", Column::gloo}, ucx{"ucx", Column::ucx},
-    cuda_ipc{"cuda_ipc", Column::cuda_ipc}, nccl{"nccl", Column::nccl}, staged{"staged", Column::staged};
+    cuda_ipc{"cuda_ipc", Column::cuda_ipc}, nccl{"nccl", Column::nccl},
+    staged{"staged", Column::staged};
 
 class TensorWays : public GpuClusterTest, public ::testing::WithParamInterface<WayCase> {
  protected:
   bool on_gpus() const { return name() == "cuda_ipc" || name() == "nccl" || name() == "staged"; }
   std::string name() const { return GetParam().name; }
   void proves(Part part) const {
-    matrix::belongs_to(part, GetParam().column, on_gpus() ? matrix::Proof::simulated : matrix::Proof::real);
+    matrix::belongs_to(part, GetParam().column,
+                       on_gpus() ? matrix::Proof::simulated : matrix::Proof::real);
   }
   void start() {
     if (name() == "staged") return start_without_ways();
@@ -89,7 +91,8 @@ TEST_P(StoreWay, LeavesNothingAfterAThousandCycles) {
     const auto objects = list("objects");
     return objects && objects->size() <= 4;  // the latest objects only
   })) << mobula({"list", "objects"}).out;
-  EXPECT_TRUE(eventually(Milliseconds(30'000), [&] { return descriptors(agent_pid("a")) <= descriptors_before + 4; }));
+  EXPECT_TRUE(eventually(Milliseconds(30'000),
+                         [&] { return descriptors(agent_pid("a")) <= descriptors_before + 4; }));
   EXPECT_LT(resident_bytes(agent_pid("a")), bytes_before + (std::size_t{32} << 20));
   driver.say("go on");
   EXPECT_EQ(driver.wait(Milliseconds(60'000)).code, 0) << driver.err();
@@ -107,8 +110,9 @@ TEST_P(LargeWay, CarriesOneGibibyte) {
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LargeWay);
 INSTANTIATE_TEST_SUITE_P(Each, LargeWay,
-                         ::testing::ValuesIn(std::getenv("MOBULA_TEST_LARGE") == nullptr ? std::vector<WayCase>()
-                                                                                        : std::vector<WayCase>{store}),
+                         ::testing::ValuesIn(std::getenv("MOBULA_TEST_LARGE") == nullptr
+                                                 ? std::vector<WayCase>()
+                                                 : std::vector<WayCase>{store}),
                          way_name);
 
 }  // namespace

@@ -8,7 +8,9 @@ using Tensors = ClusterTest;
 
 TEST_F(Tensors, PassesTensorsAsArgumentsAndResults) { drive({"tensors", "--mobula-num-cpus=2"}); }
 
-TEST_F(Tensors, RejectsWritesToTensorsOfOthers) { drive({"tensors_are_frozen", "--mobula-num-cpus=1"}); }
+TEST_F(Tensors, RejectsWritesToTensorsOfOthers) {
+  drive({"tensors_are_frozen", "--mobula-num-cpus=1"});
+}
 
 TEST_F(Tensors, KeepsTensorsInActorState) { drive({"tensors_in_actors", "--mobula-num-cpus=1"}); }
 

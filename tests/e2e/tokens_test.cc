@@ -52,11 +52,13 @@ class TokenCluster : public ClusterTest {
       request += "\r\n";
       (void)!::send(fd, request.data(), request.size(), MSG_NOSIGNAL);
       char buffer[4096];
-      for (ssize_t count = 0; (count = ::recv(fd, buffer, sizeof buffer, 0)) > 0;) text.append(buffer, static_cast<std::size_t>(count));
+      for (ssize_t count = 0; (count = ::recv(fd, buffer, sizeof buffer, 0)) > 0;)
+        text.append(buffer, static_cast<std::size_t>(count));
     }
     ::close(fd);
     const auto body = text.find("\r\n\r\n");
-    return {text.size() > 12 ? std::atoi(text.c_str() + 9) : 0, body == std::string::npos ? "" : text.substr(body + 4)};
+    return {text.size() > 12 ? std::atoi(text.c_str() + 9) : 0,
+            body == std::string::npos ? "" : text.substr(body + 4)};
   }
 };
 
@@ -71,12 +73,14 @@ TEST_F(TokenCluster, ServesPagesOnlyWithToken) {
   EXPECT_EQ(page("/healthz"), (std::pair{200, std::string("up\n")}));
   EXPECT_EQ(page("/readyz").first, 200);
   EXPECT_EQ(page("/api/v1/nodes").first, 401);
-  for (const char* kind : {"nodes", "jobs", "actors", "objects", "leases", "executors", "placement-groups", "tasks", "transfers"}) {
+  for (const char* kind : {"nodes", "jobs", "actors", "objects", "leases", "executors",
+                           "placement-groups", "tasks", "transfers"}) {
     const auto [code, body] = page(std::string("/api/v1/") + kind, own);
     EXPECT_EQ(code, 200) << kind << body;
     EXPECT_EQ(Json::parse(body), Json::parse(mobula({"list", kind, "-o", "json"}).out)) << kind;
   }
-  EXPECT_EQ(Json::parse(page("/api/v1/summary", own).second), Json::parse(mobula({"summary", "-o", "json"}).out));
+  EXPECT_EQ(Json::parse(page("/api/v1/summary", own).second),
+            Json::parse(mobula({"summary", "-o", "json"}).out));
   EXPECT_EQ(page("/api/v1/status", own).first, 200);
   EXPECT_EQ(page("/api/v1/memory", own).first, 200);
   EXPECT_EQ(page("/api/v1/nodes/" + node_id("a"), own).first, 200);
@@ -145,7 +149,8 @@ TEST_F(TokenCluster, RejectsNodeIdOfAnotherMachine) {
   // Writes the first node's id into the directory of a machine with another ticket, in the format
   // of an earlier release.
   std::filesystem::create_directories(state_of("c") + "/default/agent");
-  for (const char* each : {"", "/default", "/default/agent"}) ::chmod((state_of("c") + each).c_str(), 0700);
+  for (const char* each : {"", "/default", "/default/agent"})
+    ::chmod((state_of("c") + each).c_str(), 0700);
   std::ofstream(state_of("c") + place) << id << "\n";
   const Ended thief = mobula({"start", "--join", second, "--num-cpus", "1"}, "c");
   EXPECT_EQ(thief.code, 4) << thief.out << thief.err;
@@ -165,7 +170,8 @@ TEST_F(TokenCluster, DriverToken_StopsOnlyItsOwnJobs) {
   start_head();
   const std::string wheel = create("driver", "wheel");
   const std::string other = create("driver", "other");
-  ASSERT_EQ(by_token(wheel, {"submit", "--no-wait", "--name", "long", "--", "sleep", "1000"}).code, 0);
+  ASSERT_EQ(by_token(wheel, {"submit", "--no-wait", "--name", "long", "--", "sleep", "1000"}).code,
+            0);
   const Ended refused = by_token(other, {"job", "stop", "long"});
   EXPECT_EQ(refused.code, 4) << refused.err;
   EXPECT_NE(refused.err.find("is not of 'other'"), std::string::npos) << refused.err;
@@ -195,7 +201,8 @@ TEST_F(TokenCluster, LimitsDriversAndObserversToTheirRoles) {
   // A program on that machine joins with the token and starts its own agent.
   auto environment = environment_of("elsewhere");
   environment["MOBULA_TOKEN"] = wheel;
-  Process driver({programs + "/e2e_driver", "nested", "6"}, environment, folder() + "/log/by-token");
+  Process driver({programs + "/e2e_driver", "nested", "6"}, environment,
+                 folder() + "/log/by-token");
   const Ended ran = driver.wait();
   EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
   EXPECT_EQ(mobula({"token", "revoke", "wheel"}).code, 0);

@@ -66,7 +66,8 @@ TEST_F(Transfers, ListsAndCountsTransfersByPath) {
   const auto nodes = list("nodes");
   ASSERT_TRUE(nodes);
   for (const auto& node : *nodes) {
-    EXPECT_EQ(of_path(node["transfers"], "tcp").is_object(), node["node_id"] == node_id("b")) << node["transfers"];
+    EXPECT_EQ(of_path(node["transfers"], "tcp").is_object(), node["node_id"] == node_id("b"))
+        << node["transfers"];
   }
   EXPECT_NE(mobula({"status"}).out.find("TRANSFERS"), std::string::npos);
   EXPECT_NE(mobula({"summary"}).out.find("transfers"), std::string::npos);
@@ -74,7 +75,8 @@ TEST_F(Transfers, ListsAndCountsTransfersByPath) {
   // The counters of an exited process are kept. Its log is lost.
   driver.say("go on");
   ASSERT_TRUE(driver.prints("left", Milliseconds(60'000))) << driver.err();
-  EXPECT_TRUE(eventually(Milliseconds(30'000), [&] { return listed({"path=tcp"})["items"].empty(); }));
+  EXPECT_TRUE(
+      eventually(Milliseconds(30'000), [&] { return listed({"path=tcp"})["items"].empty(); }));
   EXPECT_EQ(of_path(status()["transfers"], "tcp")["transfers"], 3);
   driver.say("go on");
   EXPECT_EQ(driver.wait(Milliseconds(30'000)).code, 0) << driver.err();
@@ -87,7 +89,8 @@ TEST_F(Transfers, ProcessStopped_ItsTransfersShownAsUnknown) {
   ASSERT_EQ(::kill(driver.pid(), SIGSTOP), 0);
   const Json all = listed();
   EXPECT_EQ(::kill(driver.pid(), SIGCONT), 0);
-  EXPECT_NE(all["warnings"].dump().find("what came to it is not known"), std::string::npos) << all["warnings"];
+  EXPECT_NE(all["warnings"].dump().find("what came to it is not known"), std::string::npos)
+      << all["warnings"];
   EXPECT_FALSE(all["items"].empty()) << "the actor has answered";
   driver.say("go on");
   driver.say("go on");
@@ -127,11 +130,15 @@ TEST_F(Transfers, ListsTensorTransferInProgress) {
 
 TEST_F(Transfers, EncryptsUnlessBothNodesShareFabric) {
   start_head({"--num-cpus", "3", "--resources", R"({"here": 1})", "--trusted-fabric", "rack 1"});
-  start_node("b", {"--num-cpus", "2", "--resources", R"({"same": 1})", "--trusted-fabric", "rack 1"});
-  start_node("c", {"--num-cpus", "2", "--resources", R"({"other": 1})", "--trusted-fabric", "rack 2"});
+  start_node("b",
+             {"--num-cpus", "2", "--resources", R"({"same": 1})", "--trusted-fabric", "rack 1"});
+  start_node("c",
+             {"--num-cpus", "2", "--resources", R"({"other": 1})", "--trusted-fabric", "rack 2"});
   start_node("d", {"--num-cpus", "2", "--resources", R"({"silent": 1})"});
-  for (const auto& [resource, way] : std::map<std::string, std::string>{
-           {"same", "moved tcp plain"}, {"other", "moved tcp encrypted"}, {"silent", "moved tcp encrypted"}}) {
+  for (const auto& [resource, way] :
+       std::map<std::string, std::string>{{"same", "moved tcp plain"},
+                                          {"other", "moved tcp encrypted"},
+                                          {"silent", "moved tcp encrypted"}}) {
     Process driver = start_driver({"transfers_told", resource});
     EXPECT_TRUE(driver.prints(way, Milliseconds(60'000))) << resource << ": " << driver.err();
     const Json items = listed({"path=tcp"})["items"];
@@ -146,12 +153,14 @@ TEST_F(Transfers, EncryptsUnlessBothNodesShareFabric) {
   EXPECT_EQ(fabrics[0]["encrypted"], true);
   EXPECT_EQ(fabrics[1]["name"], "rack 1");
   EXPECT_EQ(fabrics[1]["nodes"], 2);
-  EXPECT_NE(mobula({"status"}).out.find("trusted fabric 'rack 1' with 2 nodes"), std::string::npos) << mobula({"status"}).out;
+  EXPECT_NE(mobula({"status"}).out.find("trusted fabric 'rack 1' with 2 nodes"), std::string::npos)
+      << mobula({"status"}).out;
 }
 
 TEST_F(Transfers, ListsAndCountsCollectiveTransfers) {
   start_head({"--num-cpus", "3"});
-  for (const auto& [transport, path] : std::map<std::string, std::string>{{"automatic", "shm"}, {"tcp", "tcp"}}) {
+  for (const auto& [transport, path] :
+       std::map<std::string, std::string>{{"automatic", "shm"}, {"tcp", "tcp"}}) {
     Process driver = start_driver({"collective_transfers", transport});
     ASSERT_TRUE(driver.prints("logged", Milliseconds(60'000))) << driver.err();
     const Json items = listed({"path=" + path})["items"];
@@ -163,7 +172,9 @@ TEST_F(Transfers, ListsAndCountsCollectiveTransfers) {
       EXPECT_EQ(each["encrypted"], path == "tcp");
       EXPECT_GT(each["bytes"], 100'000);
       EXPECT_GT(each["sent_bytes"], 100'000);
-      EXPECT_NE(each["operation"].dump().find("all_reduce(average), float32 [100000] with ranks"), std::string::npos) << each;
+      EXPECT_NE(each["operation"].dump().find("all_reduce(average), float32 [100000] with ranks"),
+                std::string::npos)
+          << each;
     }
     EXPECT_NE(mobula({"list", "transfers"}).out.find("GROUP"), std::string::npos);
     EXPECT_TRUE(counts_come_to(path, 3)) << status()["transfers"];

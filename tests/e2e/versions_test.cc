@@ -7,12 +7,12 @@
 #include <sstream>
 
 #include "e2e/cluster.h"
-#include "protocol/program/cluster_files.h"
 #include "protocol/codec/messages.h"
+#include "protocol/program/cluster_files.h"
 #include "transport/bus/bus.h"
-#include "transport/loop/event_loop.h"
 #include "transport/local/local_frame.h"
 #include "transport/local/local_listener.h"
+#include "transport/loop/event_loop.h"
 
 namespace mobula::e2e {
 namespace {

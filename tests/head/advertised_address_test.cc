@@ -8,21 +8,31 @@ namespace {
 using Names = std::vector<std::string>;
 
 HostFacts facts(std::string route_v4, std::string route_v6, Names addresses, Names named) {
-  return {std::move(route_v4), std::move(route_v6), std::move(addresses), [named] { return named; }};
+  return {std::move(route_v4), std::move(route_v6), std::move(addresses),
+          [named] { return named; }};
 }
 
 TEST(Advertised, PrefersDefaultRouteToName) {
-  EXPECT_EQ(advertised_host(facts("10.0.0.3", "", {"10.0.0.3", "172.17.0.1"}, {"172.17.0.1"}), false), "10.0.0.3");
-  EXPECT_EQ(advertised_host(facts("10.0.0.3", "fd00::3", {"10.0.0.3", "fd00::3"}, {}), true), "fd00::3");
-  EXPECT_EQ(advertised_host(facts("10.0.0.3", "", {"10.0.0.3"}, {}), true), "10.0.0.3") << "which :: serves, too";
+  EXPECT_EQ(
+      advertised_host(facts("10.0.0.3", "", {"10.0.0.3", "172.17.0.1"}, {"172.17.0.1"}), false),
+      "10.0.0.3");
+  EXPECT_EQ(advertised_host(facts("10.0.0.3", "fd00::3", {"10.0.0.3", "fd00::3"}, {}), true),
+            "fd00::3");
+  EXPECT_EQ(advertised_host(facts("10.0.0.3", "", {"10.0.0.3"}, {}), true), "10.0.0.3")
+      << "which :: serves, too";
 }
 
 TEST(Advertised, NoRoute_UsesReachableAddressOfHostName) {
-  EXPECT_EQ(advertised_host(facts("", "", {"10.78.0.3", "10.79.0.3"}, {"127.0.1.1", "10.79.0.3"}), false), "10.79.0.3");
+  EXPECT_EQ(
+      advertised_host(facts("", "", {"10.78.0.3", "10.79.0.3"}, {"127.0.1.1", "10.79.0.3"}), false),
+      "10.79.0.3");
   EXPECT_EQ(advertised_host(facts("", "", {"10.78.0.3"}, {"127.0.1.1"}), false), "10.78.0.3");
-  EXPECT_EQ(advertised_host(facts("", "", {"10.78.0.3"}, {"192.0.2.77"}), false), "10.78.0.3") << "another machine's";
-  EXPECT_EQ(advertised_host(facts("", "", {"10.78.0.3"}, {}), false), "10.78.0.3") << "it does not resolve";
-  EXPECT_EQ(advertised_host(facts("", "", {"fd00::3", "10.78.0.3"}, {"fd00::3"}), false), "10.78.0.3");
+  EXPECT_EQ(advertised_host(facts("", "", {"10.78.0.3"}, {"192.0.2.77"}), false), "10.78.0.3")
+      << "another machine's";
+  EXPECT_EQ(advertised_host(facts("", "", {"10.78.0.3"}, {}), false), "10.78.0.3")
+      << "it does not resolve";
+  EXPECT_EQ(advertised_host(facts("", "", {"fd00::3", "10.78.0.3"}, {"fd00::3"}), false),
+            "10.78.0.3");
 }
 
 TEST(Advertised, NoNetwork_UsesLoopback) {
@@ -55,7 +65,8 @@ TEST(HeadPlaces, ParsesPrintedPlaceAndNothingElse) {
   ASSERT_TRUE(place);
   EXPECT_EQ(place->bound, "[::]:80");
   EXPECT_EQ(place->advertised, "[fd00::3]:80");
-  for (const char* text : {"", "10.0.0.1:1", "x y", " ", "10.0.0.1:1 \n"}) EXPECT_FALSE(place_of(text)) << text;
+  for (const char* text : {"", "10.0.0.1:1", "x y", " ", "10.0.0.1:1 \n"})
+    EXPECT_FALSE(place_of(text)) << text;
 }
 
 }  // namespace

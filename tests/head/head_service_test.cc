@@ -124,7 +124,8 @@ TEST_F(HeadServiceTest, AdmitsAgentWithSignedTicket) {
   ASSERT_NE(registered, nullptr);
   EXPECT_EQ(registered->head_epoch, 1u);
   EXPECT_EQ(registered->head_signing_key, keys_.signing.public_key);
-  const auto ticket = check_ticket(registered->ticket, keys_.signing.public_key, wall_clock_ms(), {});
+  const auto ticket =
+      check_ticket(registered->ticket, keys_.signing.public_key, wall_clock_ms(), {});
   ASSERT_TRUE(ticket.ok());
   EXPECT_EQ(ticket->principal.role, Role::agent);
   EXPECT_EQ(ticket->node, message.address.node);

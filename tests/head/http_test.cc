@@ -91,7 +91,7 @@ class HttpTest : public ::testing::Test {
     HttpAsks asks;
     asks.serving = [this] { return serving_.load(); };
     asks.state = [](const std::string& user, const std::string&, ToolRequest request,
-                        const HttpAsks::Told& told) {
+                    const HttpAsks::Told& told) {
       if (request.verb == "get" && request.argument == "silent") return;
       ToolReply reply;
       if (request.kind == "strange") {
@@ -174,15 +174,19 @@ TEST_F(HttpTest, ServesRepliesOfHead) {
   EXPECT_EQ(json["user"], "observer:me");
   ASSERT_EQ(json["items"].size(), 1u);
   EXPECT_EQ(json["items"][0]["n"], 2);
-  EXPECT_EQ(Json::parse(body_of(get("/api/v1/nodes?state=b", bearer())))["items"], json["items"]) << "states in any case";
+  EXPECT_EQ(Json::parse(body_of(get("/api/v1/nodes?state=b", bearer())))["items"], json["items"])
+      << "states in any case";
   const Json one = Json::parse(body_of(get("/api/v1/actors/0123abcd", bearer())));
   EXPECT_EQ(one["verb"], "get");
   EXPECT_EQ(one["argument"], "0123abcd");
   EXPECT_EQ(Json::parse(body_of(get("/api/v1/explain/0123", bearer())))["verb"], "explain");
   EXPECT_EQ(Json::parse(body_of(get("/api/v1/status", bearer())))["verb"], "status");
-  EXPECT_EQ(Json::parse(body_of(get("/api/v1/tasks?state=FAILED", bearer())))["argument"], R"({"state":"FAILED"})");
-  EXPECT_EQ(Json::parse(body_of(get("/api/v1/tasks?limit=7", bearer())))["argument"], R"({"limit":"7"})");
-  EXPECT_EQ(Json::parse(body_of(get("/api/v1/nodes?limit=7", bearer())))["argument"], "") << "nodes are listed all";
+  EXPECT_EQ(Json::parse(body_of(get("/api/v1/tasks?state=FAILED", bearer())))["argument"],
+            R"({"state":"FAILED"})");
+  EXPECT_EQ(Json::parse(body_of(get("/api/v1/tasks?limit=7", bearer())))["argument"],
+            R"({"limit":"7"})");
+  EXPECT_EQ(Json::parse(body_of(get("/api/v1/nodes?limit=7", bearer())))["argument"], "")
+      << "nodes are listed all";
   EXPECT_EQ(Json::parse(body_of(get("/api/v1/summary", bearer())))["kind"], "Summary");
 }
 
@@ -202,9 +206,10 @@ TEST_F(HttpTest, RejectsUnknownTokens) {
   other.public_key = token_.public_key;  // the stated public key has no effect
   other.secret_key = pair.secret_key;
   const std::string wrong = "Authorization: Bearer " + to_text(other) + "\r\n";
-  for (const std::string& each : {std::string(), wrong, std::string("Authorization: Basic YTpi\r\n"),
-                                  "Authorization: Bearer " + token_.secret_key + "\r\n",
-                                  std::string("Authorization: Bearer \r\n"), bearer() + bearer()}) {
+  for (const std::string& each :
+       {std::string(), wrong, std::string("Authorization: Basic YTpi\r\n"),
+        "Authorization: Bearer " + token_.secret_key + "\r\n",
+        std::string("Authorization: Bearer \r\n"), bearer() + bearer()}) {
     for (const char* path : {"/api/v1/status", "/api/v1/nodes", "/", "/nothing"}) {
       const std::string response = get(path, each);
       EXPECT_EQ(status_of(response), 401) << path << each;
@@ -236,21 +241,26 @@ TEST_F(HttpTest, RejectsForeignHostHeader) {
 
 TEST_F(HttpTest, RejectsPathTraversal) {
   for (const char* path :
-       {"/api/v1/../../etc/passwd", "/api/v1/%2e%2e/%2e%2e/etc/passwd", "/api/v1/nodes/../x", "/api/v1//nodes",
-        "/api/v1/nodes/", "/api/v1/", "/api/v1", "/api/v1/nodes/a/b", "/api/v1/nodes/%2e%2e", "/api/v1/nodes%2f..%2fx",
-        "/api/v1/nodes/a%00b", "/api/v1/..%5c", "/../healthz", "/api/v2/nodes", "//healthz"}) {
+       {"/api/v1/../../etc/passwd", "/api/v1/%2e%2e/%2e%2e/etc/passwd", "/api/v1/nodes/../x",
+        "/api/v1//nodes", "/api/v1/nodes/", "/api/v1/", "/api/v1", "/api/v1/nodes/a/b",
+        "/api/v1/nodes/%2e%2e", "/api/v1/nodes%2f..%2fx", "/api/v1/nodes/a%00b", "/api/v1/..%5c",
+        "/../healthz", "/api/v2/nodes", "//healthz"}) {
     EXPECT_EQ(status_of(get(path, bearer())), 404) << path;
   }
 }
 
 TEST_F(HttpTest, AllowsReadsWithoutBodiesOnly) {
-  for (const char* method : {"POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW"}) {
-    const int status = status_of(ask(std::string(method) + " /api/v1/nodes HTTP/1.1\r\nHost: localhost\r\n" + bearer() + "\r\n"));
+  for (const char* method :
+       {"POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW"}) {
+    const int status =
+        status_of(ask(std::string(method) + " /api/v1/nodes HTTP/1.1\r\nHost: localhost\r\n" +
+                      bearer() + "\r\n"));
     EXPECT_TRUE(status == 405 || status == 400) << method << " " << status;
   }
   EXPECT_EQ(status_of(get("/api/v1/nodes", bearer() + "Transfer-Encoding: chunked\r\n")), 413);
   Client large(http_->address());
-  large.say("GET /api/v1/nodes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10485760\r\n" + bearer() + "\r\n");
+  large.say("GET /api/v1/nodes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10485760\r\n" +
+            bearer() + "\r\n");
   const std::string part(1 << 16, 'x');
   for (int i = 0; i < 160 && large.say(part); ++i) {
   }
@@ -266,19 +276,22 @@ TEST_F(HttpTest, RejectsLargeHeadersAndManyFields) {
   EXPECT_EQ(status_of(get("/healthz", bomb)), 431);
   EXPECT_EQ(status_of(get("/healthz", "Range: bytes=0-,0-,0-,0-,0-,0-\r\n")), 200);
   EXPECT_EQ(status_of(get("/healthz", "Range: bytes=" + std::string(7000, '9') + "\r\n")), 200);
-  EXPECT_EQ(status_of(get("/healthz", "Accept-Encoding: gzip, br\r\nExpect: 100-continue\r\n")), 200);
+  EXPECT_EQ(status_of(get("/healthz", "Accept-Encoding: gzip, br\r\nExpect: 100-continue\r\n")),
+            200);
 }
 
 TEST_F(HttpTest, AnswersOldPipelinedAndMalformedRequests) {
   EXPECT_EQ(status_of(ask("GET /healthz HTTP/1.0\r\n\r\n")), 200);
   EXPECT_EQ(status_of(ask("GET /api/v1/nodes HTTP/1.0\r\n" + bearer() + "\r\n")), 403);
-  const std::string twice = ask("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /readyz HTTP/1.1\r\nHost: x\r\n\r\n");
+  const std::string twice =
+      ask("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /readyz HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(status_of(twice), 200);
   EXPECT_EQ(twice.find("HTTP/1.1", 1), std::string::npos) << twice;
   for (const std::string& each :
        {std::string("\r\n\r\n"), std::string("GET\r\n\r\n"), std::string("GET /healthz\r\n\r\n"),
         std::string("GET /healthz HTTP/9.9\r\n\r\n"), std::string("\0\1\2\xff\r\n\r\n", 8),
-        std::string("GET http://evil/healthz HTTP/1.1\r\n\r\n"), std::string("\x16\x03\x01 TLS\r\n\r\n")}) {
+        std::string("GET http://evil/healthz HTTP/1.1\r\n\r\n"),
+        std::string("\x16\x03\x01 TLS\r\n\r\n")}) {
     EXPECT_NE(status_of(ask(each)), 200) << each;
   }
   EXPECT_EQ(status_of(get("/healthz")), 200);

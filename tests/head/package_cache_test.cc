@@ -24,10 +24,11 @@ class PackageShelfTest : public testing::Test {
     return hex_of(hash.end());
   }
   PackageCache shelf(PackageLimits limits = {}) {
-    return {folder / "files", [this](const std::string& name) { return needed.contains(name); }, limits};
+    return {folder / "files", [this](const std::string& name) { return needed.contains(name); },
+            limits};
   }
-  static ToolReply put(PackageCache& shelf, const std::string& name, std::uint64_t size, std::uint64_t offset,
-                       const std::string& bytes) {
+  static ToolReply put(PackageCache& shelf, const std::string& name, std::uint64_t size,
+                       std::uint64_t offset, const std::string& bytes) {
     ToolRequest request;
     request.request = 5;
     request.verb = "package_put";
@@ -93,7 +94,8 @@ TEST_F(PackageShelfTest, RejectsBytesThatDoNotMatchName) {
   EXPECT_EQ(put(all, name, 4, 0, "evil").code, ErrorCode::corrupt);
   EXPECT_EQ(get(all, name).code, ErrorCode::not_found);
   EXPECT_EQ(have(put(all, name, 4, 0, "good")), 4u);
-  for (const std::string& kind : {std::string("../../x 4 0"), name + " 5000000000 0", name.substr(1) + "/ 4 0", name, std::string()}) {
+  for (const std::string& kind : {std::string("../../x 4 0"), name + " 5000000000 0",
+                                  name.substr(1) + "/ 4 0", name, std::string()}) {
     ToolRequest request;
     request.verb = "package_put";
     request.kind = kind;
@@ -114,8 +116,9 @@ TEST_F(PackageShelfTest, EvictsLeastRecentlyUsedAndKeepsNeeded) {
   const std::string c(10, 'c');
   for (const auto& each : {a, b, c}) EXPECT_EQ(have(put_all(all, each)), 10u);
   const auto age = [&](const std::string& bytes, int hours) {
-    std::filesystem::last_write_time(std::filesystem::path(folder / "files") / name_of(bytes),
-                                     std::filesystem::file_time_type::clock::now() - std::chrono::hours(hours));
+    std::filesystem::last_write_time(
+        std::filesystem::path(folder / "files") / name_of(bytes),
+        std::filesystem::file_time_type::clock::now() - std::chrono::hours(hours));
   };
   age(a, 9);
   age(b, 8);

@@ -65,13 +65,17 @@ class TokensTest : public ::testing::Test {
     options.keys = keys;
     options.allow = &nobody_;
     BusCallbacks callbacks;
-    callbacks.on_message = [holder = holder.get()](PeerHandle, const PeerOrigin&, std::span<const std::byte> bytes) {
+    callbacks.on_message = [holder = holder.get()](PeerHandle, const PeerOrigin&,
+                                                   std::span<const std::byte> bytes) {
       if (auto reply = decode<ToolReply>(bytes)) holder->reply = std::move(*reply);
       if (auto message = decode<HeadToAgent>(bytes)) {
-        if (auto* refused = std::get_if<RegisterRejected>(&*message)) holder->refused = std::move(*refused);
+        if (auto* refused = std::get_if<RegisterRejected>(&*message))
+          holder->refused = std::move(*refused);
       }
     };
-    callbacks.on_gone = [holder = holder.get()](PeerHandle, const Failure& why) { holder->gone = why; };
+    callbacks.on_gone = [holder = holder.get()](PeerHandle, const Failure& why) {
+      holder->gone = why;
+    };
     holder->bus = Bus::create(*loop_, std::move(options), std::move(callbacks)).value();
     holder->head = holder->bus->connect(address_, keys_.curve.public_key).value();
     return holder;
@@ -97,7 +101,11 @@ class TokensTest : public ::testing::Test {
     const auto pair = CurveKeys::generate().value();
     const auto owner = connect({keys_.operator_key.public_key, keys_.operator_key.secret_key});
     const auto made = ask(*owner, "token_create",
-                          nlohmann::json{{"role", role}, {"name", name}, {"public_key", pair.public_key}, {"expires_ms", expires_ms}}.dump());
+                          nlohmann::json{{"role", role},
+                                         {"name", name},
+                                         {"public_key", pair.public_key},
+                                         {"expires_ms", expires_ms}}
+                              .dump());
     EXPECT_TRUE(made.ok) << made.text;
     return pair;
   }
@@ -158,14 +166,16 @@ TEST_F(TokensTest, JoinToken_MachineStaysAgentAfterRestart) {
   EXPECT_TRUE(ask(*connect(own), "status").ok);
   open();
   EXPECT_TRUE(ask(*connect(own), "status").ok);
-  const auto other = nlohmann::json{{"public_key", CurveKeys::generate()->public_key}, {"host", "g"}}.dump();
+  const auto other =
+      nlohmann::json{{"public_key", CurveKeys::generate()->public_key}, {"host", "g"}}.dump();
   EXPECT_THAT(ask(*connect(ticket), "join", other).text, HasSubstr("was used by 'h'"));
   EXPECT_EQ(ask(*connect(own), "submit", "{}").code, ErrorCode::permission_denied);
 }
 
 TEST_F(TokensTest, JoinWithClusterKey_KeepsClusterRole) {
   const auto ticket = token("agent", "hands");
-  const auto wish = nlohmann::json{{"public_key", keys_.operator_key.public_key}, {"host", "h"}}.dump();
+  const auto wish =
+      nlohmann::json{{"public_key", keys_.operator_key.public_key}, {"host", "h"}}.dump();
   ask(*connect(ticket), "join", wish);
   const auto owner = connect({keys_.operator_key.public_key, keys_.operator_key.secret_key});
   EXPECT_TRUE(ask(*owner, "token_list").ok);

@@ -48,7 +48,8 @@ class Cells : public testing::EmptyTestEventListener {
       std::ofstream out(file());
       out << "of " << std::filesystem::read_symlink("/proc/self/exe").string() << "\n";
       for (const auto& [part, column, proof] : proved_) {
-        out << row_of(part).name << " " << static_cast<int>(column) << " " << (skipped ? '?' : static_cast<char>(proof)) << "\n";
+        out << row_of(part).name << " " << static_cast<int>(column) << " "
+            << (skipped ? '?' : static_cast<char>(proof)) << "\n";
       }
     }
     proved_.clear();
@@ -59,11 +60,14 @@ class Cells : public testing::EmptyTestEventListener {
     const auto& test = *testing::UnitTest::GetInstance()->current_test_info();
     std::string name = std::string(test.test_suite_name()) + "." + test.name();
     for (char& each : name) each = each == '/' ? '-' : each;
-    return std::filesystem::path(MOBULA_BINARY_DIR) / "matrix" / program_invocation_short_name / name;
+    return std::filesystem::path(MOBULA_BINARY_DIR) / "matrix" / program_invocation_short_name /
+           name;
   }
   std::set<std::tuple<Part, Column, Proof>> proved_;  // by the running test
 };
 
-inline void belongs_to(Part part, Column column, Proof proof) { Cells::instance().add(part, column, proof); }
+inline void belongs_to(Part part, Column column, Proof proof) {
+  Cells::instance().add(part, column, proof);
+}
 
 }  // namespace mobula::matrix

@@ -64,7 +64,8 @@ std::string lacking(const Seen& seen, const PartRow& part, std::size_t column) {
   std::string letters;
   for (const char each : {'R', 'S'}) {
     const bool is_wanted = wanted == each || wanted == 'B';
-    const bool is_there = at != seen.proofs.end() && (at->second.contains(each) || at->second.contains('?'));
+    const bool is_there =
+        at != seen.proofs.end() && (at->second.contains(each) || at->second.contains('?'));
     if (is_wanted && !is_there) letters += each;
   }
   return letters;
@@ -80,7 +81,8 @@ Cell cell_of(const Seen& seen, std::size_t row, std::size_t column, const std::s
   std::set<char> letters;
   for (const PartRow& part : parts) {
     if (part.row != static_cast<int>(row)) continue;
-    if (const auto at = seen.proofs.find({part.part, static_cast<Column>(column)}); at != seen.proofs.end()) {
+    if (const auto at = seen.proofs.find({part.part, static_cast<Column>(column)});
+        at != seen.proofs.end()) {
       letters.insert(at->second.begin(), at->second.end());
     }
     const std::string lacks = lacking(seen, part, column);
@@ -88,7 +90,8 @@ Cell cell_of(const Seen& seen, std::size_t row, std::size_t column, const std::s
     auto& told = asked.contains(part.asked) ? cell.missing : cell.left_out;
     told.push_back(fmt::format("{} with {} ({})", part.name, column_names[column], lacks));
   }
-  for (const char each : letters) cell.text += cell.text.empty() ? std::string(1, each) : std::string(" ") + each;
+  for (const char each : letters)
+    cell.text += cell.text.empty() ? std::string(1, each) : std::string(" ") + each;
   if (!cell.missing.empty()) cell.text += cell.text.empty() ? "MISSING" : " MISSING";
   if (cell.text.empty()) cell.text = cell.left_out.empty() ? "–" : "not run";
   return cell;
@@ -105,21 +108,27 @@ int run(const std::vector<std::string>& words) {
   std::vector<std::string> folders;
   std::set<std::string_view> without;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "--large") asked.insert(Asked::large);
-    else if (words[i] == "--sanitized") asked.insert(Asked::sanitized);
-    else if (words[i] == "--without" && i + 1 < words.size()) without.insert(words[++i]);
-    else folders.push_back(words[i]);
+    if (words[i] == "--large")
+      asked.insert(Asked::large);
+    else if (words[i] == "--sanitized")
+      asked.insert(Asked::sanitized);
+    else if (words[i] == "--without" && i + 1 < words.size())
+      without.insert(words[++i]);
+    else
+      folders.push_back(words[i]);
   }
   const Seen seen = read_folders(folders);
   std::vector<std::size_t> columns;
   for (std::size_t i = 0; i < column_names.size(); ++i) {
     bool used = i < asked_columns && !without.contains(column_names[i]);
-    for (const auto& [of, letters] : seen.proofs) used = used || static_cast<std::size_t>(of.second) == i;
+    for (const auto& [of, letters] : seen.proofs)
+      used = used || static_cast<std::size_t>(of.second) == i;
     if (used) columns.push_back(i);
   }
   std::vector<std::string> missing, left_out;
   for (const std::string_view each : without) fmt::print("The plug-in {} was not built.\n", each);
-  fmt::print("R really, S on simulated GPUs, – not applicable, ? could not be run here\n\n| behaviour |");
+  fmt::print(
+      "R really, S on simulated GPUs, – not applicable, ? could not be run here\n\n| behaviour |");
   for (const std::size_t each : columns) fmt::print(" {} |", column_names[each]);
   fmt::print("\n| --- |");
   for (std::size_t i = 0; i < columns.size(); ++i) fmt::print(" --- |");
@@ -136,9 +145,13 @@ int run(const std::vector<std::string>& words) {
   tell("Not asked for in this run, and not shown", left_out);
   tell("MISSING", missing);
   if (!missing.empty()) {
-    tell("Built after their tests ran, so that these do not count", {seen.stale.begin(), seen.stale.end()});
-    fmt::print("\nTests fill the table when they pass: "
-               "ctest -R '^(direct_test|exchange_test|path_choice_test|pull_queue_test|transport_test|e2e_test)'\n");
+    tell("Built after their tests ran, so that these do not count",
+         {seen.stale.begin(), seen.stale.end()});
+    fmt::print(
+        "\nTests fill the table when they pass: "
+        "ctest -R "
+        "'^(direct_test|exchange_test|path_choice_test|pull_queue_test|transport_test|e2e_test)'"
+        "\n");
   }
   return missing.empty() ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -14,19 +14,68 @@ namespace mobula::matrix {
 
 // `staged`: through host memory or the object store. `carried`: the tests' plugin. `nixl`: a plugin
 // that is built if its headers exist.
-enum class Column : std::uint8_t { inproc, shm, tcp, staged, gloo, ucx, cuda_ipc, nccl, carried, nixl };
+enum class Column : std::uint8_t {
+  inproc,
+  shm,
+  tcp,
+  staged,
+  gloo,
+  ucx,
+  cuda_ipc,
+  nccl,
+  carried,
+  nixl
+};
 inline constexpr std::array<std::string_view, 10> column_names{
     "inproc", "shm", "tcp", "staged, store", "gloo", "ucx", "cuda_ipc", "nccl", "carried", "nixl"};
 // Number of required columns. The other columns show the proofs that exist.
 inline constexpr std::size_t asked_columns = 8;
 
 enum class Part : std::uint8_t {
-  sizes, gibibyte, regions, layouts, mixed_devices, refs, graphs, unfinished_kernel, busy_holder,
-  killed_holder, killed_receiver, stopped, cancelled, endless_abort, strangers, link_cut, link_slow, link_loss,
-  missing, strict, budget, dropped_midway, holder_leaves, cycles, masks, untrusted, shared_memory, sticky_error,
-  address_sanitizer, thread_sanitizer,
-  size_mismatch, lying_ticket, closing, several_readers, copied_offer, in_place, descriptor_limit, memory_limit,
-  one_step, hanging_kernel, reachable_bytes, failing_driver, stopped_receiver, capturing_holder,
+  sizes,
+  gibibyte,
+  regions,
+  layouts,
+  mixed_devices,
+  refs,
+  graphs,
+  unfinished_kernel,
+  busy_holder,
+  killed_holder,
+  killed_receiver,
+  stopped,
+  cancelled,
+  endless_abort,
+  strangers,
+  link_cut,
+  link_slow,
+  link_loss,
+  missing,
+  strict,
+  budget,
+  dropped_midway,
+  holder_leaves,
+  cycles,
+  masks,
+  untrusted,
+  shared_memory,
+  sticky_error,
+  address_sanitizer,
+  thread_sanitizer,
+  size_mismatch,
+  lying_ticket,
+  closing,
+  several_readers,
+  copied_offer,
+  in_place,
+  descriptor_limit,
+  memory_limit,
+  one_step,
+  hanging_kernel,
+  reachable_bytes,
+  failing_driver,
+  stopped_receiver,
+  capturing_holder,
 };
 
 // Expensive parts are required only in the long run.
@@ -134,7 +183,8 @@ constexpr const PartRow& row_of(Part part) { return parts[static_cast<std::size_
 // Every part is at its own index. A row requires a path exactly if one of its parts does.
 constexpr bool is_whole() {
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i].part != static_cast<Part>(i) || parts[i].wanted.size() != asked_columns) return false;
+    if (parts[i].part != static_cast<Part>(i) || parts[i].wanted.size() != asked_columns)
+      return false;
   }
   for (std::size_t row = 0; row < rows.size(); ++row) {
     for (std::size_t column = 0; column < asked_columns; ++column) {

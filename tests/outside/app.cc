@@ -1,6 +1,6 @@
 // The whole program of the README, as a user would build it.
-#include <iostream>
 #include <mobula/mobula.h>
+#include <iostream>
 
 int square(int x) { return x * x; }
 

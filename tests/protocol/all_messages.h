@@ -14,16 +14,18 @@
 #include <cxxabi.h>
 
 #include "protocol/codec/messages.h"
-#include "protocol/tickets/ticket.h"
 #include "protocol/filler.h"
+#include "protocol/tickets/ticket.h"
 
 namespace mobula::internal::test {
 
-using AllChoices = std::tuple<ProcessToHead, HeadToProcess, AgentMessage, AgentToHead, HeadMessage,
-                              HeadToAgent, ProcessToAgent, AgentToProcess, PeerMessage,
-                              CallerMessage, ExecutorMessage, Strategy, RegionMessage, RegionLinkMessage>;
-using AllSingles = std::tuple<CallerFrame, ExecutorFrame, PeerFrame, PeerHello, ToolRequest,
-                              ToolReply, Ticket, SignedTicket, ActorSpec, CallRecord, ProgramRecord>;
+using AllChoices =
+    std::tuple<ProcessToHead, HeadToProcess, AgentMessage, AgentToHead, HeadMessage, HeadToAgent,
+               ProcessToAgent, AgentToProcess, PeerMessage, CallerMessage, ExecutorMessage,
+               Strategy, RegionMessage, RegionLinkMessage>;
+using AllSingles =
+    std::tuple<CallerFrame, ExecutorFrame, PeerFrame, PeerHello, ToolRequest, ToolReply, Ticket,
+               SignedTicket, ActorSpec, CallRecord, ProgramRecord>;
 
 // "SlotStarted"; templates keep their arguments.
 template <class T>
@@ -55,9 +57,8 @@ void for_each_alternative(Visit&& visit) {
 template <class Visit>
 void for_each_whole(Visit&& visit) {
   const auto choices = [&]<class... Choice>(std::type_identity<std::tuple<Choice...>>) {
-    (for_each_alternative<Choice>([&](auto place, auto alternative) {
-       visit(Choice(place, std::move(alternative)));
-     }),
+    (for_each_alternative<Choice>(
+         [&](auto place, auto alternative) { visit(Choice(place, std::move(alternative))); }),
      ...);
   };
   choices(std::type_identity<AllChoices>());

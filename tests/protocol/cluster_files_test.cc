@@ -82,7 +82,8 @@ TEST_F(ClusterFiles, NotAKeyFile_NoPermissionAdvice) {
     EXPECT_NE(back.error().text.find(path), std::string::npos);
   }
   EXPECT_NE(load_key_file(folder_).error().text.find("is a directory"), std::string::npos);
-  EXPECT_NE(load_key_file(at("passwd")).error().text.find("is no key file of Mobula"), std::string::npos);
+  EXPECT_NE(load_key_file(at("passwd")).error().text.find("is no key file of Mobula"),
+            std::string::npos);
 }
 
 TEST_F(ClusterFiles, MissingFile_IsNotFound) {
@@ -100,9 +101,13 @@ TEST_F(ClusterFiles, RestoresHeadAndAgentFiles) {
   EXPECT_EQ(head_back->pid, 77);
   EXPECT_EQ(head_back->schema, 3);
 
-  const AgentFile agent{.cluster = "blue", .head_address = "host:1234",
-                        .head_curve_key = std::string(40, 'h'), .node = NodeId::of(9),
-                        .socket = "/run/x.sock", .pid = 78, .driver_agent = true};
+  const AgentFile agent{.cluster = "blue",
+                        .head_address = "host:1234",
+                        .head_curve_key = std::string(40, 'h'),
+                        .node = NodeId::of(9),
+                        .socket = "/run/x.sock",
+                        .pid = 78,
+                        .driver_agent = true};
   ASSERT_TRUE(save(agent, at("agent.json")).ok());
   const auto agent_back = load_agent_file(at("agent.json"));
   ASSERT_TRUE(agent_back.ok());
@@ -115,7 +120,12 @@ TEST_F(ClusterFiles, IdentifiesProcessByMoreThanPid) {
   const auto self = ProcessIdentity::of_this_process();
   EXPECT_GT(self.start_time, 0u);
   EXPECT_TRUE(self.alive());
-  HeadFile head{.cluster = "blue", .address = "host:1", .pid = self.pid, .schema = 1, .start_time = self.start_time, .boot_id = self.boot_id};
+  HeadFile head{.cluster = "blue",
+                .address = "host:1",
+                .pid = self.pid,
+                .schema = 1,
+                .start_time = self.start_time,
+                .boot_id = self.boot_id};
   ASSERT_TRUE(save(head, at("head.json")).ok());
   EXPECT_TRUE(runs(load_head_file(at("head.json")).value()));
   head.start_time += 1;
@@ -123,17 +133,23 @@ TEST_F(ClusterFiles, IdentifiesProcessByMoreThanPid) {
   head.start_time = self.start_time;
   head.boot_id = "of an earlier boot";
   EXPECT_FALSE(runs(head));
-  EXPECT_TRUE(runs(HeadFile{.cluster = "", .address = "", .pid = self.pid})) << "of an earlier release, which said no more";
+  EXPECT_TRUE(runs(HeadFile{.cluster = "", .address = "", .pid = self.pid}))
+      << "of an earlier release, which said no more";
   EXPECT_FALSE(runs(HeadFile{}));
 }
 
 TEST_F(ClusterFiles, FindsAgentsUnderStateDirectory) {
   for (const std::string cluster : {"blue", "green"}) {
     fs::create_directories(at(cluster + "/agent"));
-    ASSERT_TRUE(save(AgentFile{.cluster = cluster, .head_address = "h:1", .head_curve_key = "",
-                               .node = NodeId::of(1), .socket = "s", .pid = 1,
+    ASSERT_TRUE(save(AgentFile{.cluster = cluster,
+                               .head_address = "h:1",
+                               .head_curve_key = "",
+                               .node = NodeId::of(1),
+                               .socket = "s",
+                               .pid = 1,
                                .driver_agent = false},
-                     at(cluster + "/agent/agent.json")).ok());
+                     at(cluster + "/agent/agent.json"))
+                    .ok());
   }
   fs::create_directories(at("broken/agent"));
   std::ofstream(at("broken/agent/agent.json")) << "{";
@@ -182,8 +198,10 @@ TEST_F(ClusterFiles, RejectsRuntimeDirectoryOfOthers) {
   ASSERT_EQ(::chown(own.c_str(), 12'345, 12'345), 0);
   const auto foreign = make_runtime_directory(own);
   ASSERT_FALSE(foreign.ok());
-  EXPECT_NE(foreign.error().text.find("belongs to user 12345"), std::string::npos) << foreign.error().text;
-  EXPECT_NE(foreign.error().text.find("XDG_RUNTIME_DIR"), std::string::npos) << foreign.error().text;
+  EXPECT_NE(foreign.error().text.find("belongs to user 12345"), std::string::npos)
+      << foreign.error().text;
+  EXPECT_NE(foreign.error().text.find("XDG_RUNTIME_DIR"), std::string::npos)
+      << foreign.error().text;
 }
 
 }  // namespace

@@ -38,14 +38,15 @@ class Filler {
     const auto quantity = Quantity::from_units(wide());
     value.set("custom " + std::to_string(number()), quantity);
   }
-  void fill(Failure& value) { value = {ErrorCode::timed_out, "failure " + std::to_string(number())}; }
+  void fill(Failure& value) {
+    value = {ErrorCode::timed_out, "failure " + std::to_string(number())};
+  }
   template <class Tag>
   void fill(Id<Tag>& value) {
     value = Id<Tag>(Hash128{number(), number() << 8});
   }
   template <class T>
-    requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
-  void fill(T& value) {
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) void fill(T& value) {
     // Alternates between small values and values near the limit of the type.
     const T standard = value;
     const T small = static_cast<T>(number() % 100 + 3);
@@ -56,7 +57,7 @@ class Filler {
     if (value == standard) value = static_cast<T>(value + 1);
   }
   template <class T>
-    requires std::is_enum_v<T>
+  requires std::is_enum_v<T>
   void fill(T& value) {
     value = static_cast<T>(static_cast<std::underlying_type_t<T>>(value) == 1 ? 2 : 1);
   }

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
 #include "base/model/task.h"
-#include "protocol/codec/messages.h"
+#include "base/random.h"
 #include "protocol/codec/intern_cache.h"
+#include "protocol/codec/messages.h"
 
 namespace mobula::internal::test {
 namespace {
@@ -56,7 +56,8 @@ TEST(Forms, FindsEncodingByEqualForm) {
   recent.keep(second, bytes);
   ASSERT_NE(recent.find(first), nullptr);
   ASSERT_NE(recent.find(second), nullptr);
-  EXPECT_TRUE(recent.find(bytes)->value.is_same(first)) << "who reads has the first of them, always";
+  EXPECT_TRUE(recent.find(bytes)->value.is_same(first))
+      << "who reads has the first of them, always";
 }
 
 TEST(Forms, MoreThanCached_StayCorrect) {
@@ -65,7 +66,8 @@ TEST(Forms, MoreThanCached_StayCorrect) {
   for (int round = 0; round < 3; ++round) {
     for (const auto& call : calls) ASSERT_EQ(there_and_back(call), call) << call.form->name;
   }
-  for (auto call = calls.rbegin(); call != calls.rend(); ++call) ASSERT_EQ(there_and_back(*call), *call);
+  for (auto call = calls.rbegin(); call != calls.rend(); ++call)
+    ASSERT_EQ(there_and_back(*call), *call);
 }
 
 // A changed form is encoded with its new content, even if its old content is cached.
@@ -120,7 +122,8 @@ TensorRecord tensor_at(const std::string& address) {
 }
 
 RefRecord ref_of(int number) {
-  RefRecord ref{ObjectId::of(static_cast<std::uint64_t>(number) + 1), NodeId::of(2), ProcessId::of(3), {}};
+  RefRecord ref{
+      ObjectId::of(static_cast<std::uint64_t>(number) + 1), NodeId::of(2), ProcessId::of(3), {}};
   ref.tensor = tensor_at("10.0.0." + std::to_string(number % 3) + ":7000");
   ref.tensor.edit().block_offset = static_cast<std::uint64_t>(number) << 12;
   return ref;

@@ -55,8 +55,8 @@ void check(const std::string& choice, const Lines& now) {
   for (const auto& [name, digits] : now) {
     const auto at = golden.find(name);
     ASSERT_NE(at, golden.end()) << path_of(choice) << " has no line for " << name;
-    EXPECT_EQ(at->second, digits)
-        << name << " of " << choice << " is written otherwise than before: older peers misread it";
+    EXPECT_EQ(at->second, digits) << name << " of " << choice
+                                  << " is written otherwise than before: older peers misread it";
   }
   EXPECT_EQ(golden.size(), now.size()) << path_of(choice) << " has a line of no message";
 }
@@ -69,10 +69,10 @@ std::string numbered(std::size_t index, const std::string& name) {
 template <class Choice>
 void check_choice(const std::string& choice) {
   Lines lines;
-  for_each_alternative<Choice>([&]<std::size_t Index, class T>(std::in_place_index_t<Index> place,
-                                                               T alternative) {
-    lines[numbered(Index, type_name<T>())] = hex(encode(Choice(place, std::move(alternative))));
-  });
+  for_each_alternative<Choice>(
+      [&]<std::size_t Index, class T>(std::in_place_index_t<Index> place, T alternative) {
+        lines[numbered(Index, type_name<T>())] = hex(encode(Choice(place, std::move(alternative))));
+      });
   check(choice, lines);
 }
 

@@ -5,7 +5,9 @@
 namespace mobula::internal {
 namespace {
 
-TEST(LibraryName, ReadsSoname) { EXPECT_EQ(library_name(MOBULA_VERSIONED_LIBRARY), "libmobula_versioned_library.so.1"); }
+TEST(LibraryName, ReadsSoname) {
+  EXPECT_EQ(library_name(MOBULA_VERSIONED_LIBRARY), "libmobula_versioned_library.so.1");
+}
 
 TEST(LibraryName, NoLibrary_HasNoName) {
   EXPECT_EQ(library_name("/proc/self/exe"), "");

@@ -118,7 +118,8 @@ TEST_F(Recording, File_IsReadableFromTheBeginning) {
   ASSERT_TRUE(steps.ok());
   EXPECT_TRUE(steps->empty());
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder_)) names.push_back(entry.path().filename());
+  for (const auto& entry : fs::directory_iterator(folder_))
+    names.push_back(entry.path().filename());
   EXPECT_EQ(names, std::vector<std::string>{fs::path(path_).filename()});
 }
 

@@ -34,8 +34,10 @@ TEST(Roles, EveryMessage_HasItsSendersOnly) {
   expect_within<AgentToHead>({Role::agent, Role::driver_agent}, {Role::agent, Role::driver_agent});
   // Agents and processes send some replies with the same messages. The sender of a frame is checked
   // before.
-  expect_within<AgentMessage>({Role::agent, Role::driver_agent, Role::head, Role::driver, Role::executor}, {Role::agent});
-  expect_within<ProcessToHead>({Role::driver, Role::executor, Role::agent, Role::driver_agent}, {Role::driver});
+  expect_within<AgentMessage>(
+      {Role::agent, Role::driver_agent, Role::head, Role::driver, Role::executor}, {Role::agent});
+  expect_within<ProcessToHead>({Role::driver, Role::executor, Role::agent, Role::driver_agent},
+                               {Role::driver});
   expect_within<HeadToAgent>({Role::head}, {Role::head});
   expect_within<HeadMessage>({Role::head, Role::agent, Role::driver_agent}, {Role::head});
   expect_within<HeadToProcess>({Role::head}, {Role::head});
@@ -64,10 +66,12 @@ TEST(Roles, NoSlots_MaySendNoSlotMessages) {
 }
 
 TEST(Roles, AllowsEachVerbToItsRoles) {
-  const std::set<std::string_view> reads{"status", "list", "get", "explain", "named_actors", "planner_state", "job_log",
-                                         "timeline", "logs", "log", "head_log", "usage", "changes"};
+  const std::set<std::string_view> reads{
+      "status",   "list", "get", "explain",  "named_actors", "planner_state", "job_log",
+      "timeline", "logs", "log", "head_log", "usage",        "changes"};
   const std::set<std::string_view> jobs{"submit", "job_stop", "package_put"};
-  const std::set<std::string_view> orders{"drain", "undrain", "stop", "token_create", "token_list", "token_revoke"};
+  const std::set<std::string_view> orders{"drain",        "undrain",    "stop",
+                                          "token_create", "token_list", "token_revoke"};
   std::size_t known = 3;  // ping, join, package_get
   for (const VerbRow& row : roles::verbs) {
     const bool read = reads.contains(row.verb);
@@ -77,7 +81,8 @@ TEST(Roles, AllowsEachVerbToItsRoles) {
     const bool ping = row.verb == "ping";
     const bool join = row.verb == "join";
     const bool files = row.verb == "package_get";
-    EXPECT_TRUE(read || job || order || ping || join || files) << row.verb << " is to be added to this test";
+    EXPECT_TRUE(read || job || order || ping || join || files)
+        << row.verb << " is to be added to this test";
     EXPECT_EQ(row.changes, !read && !ping && !files && row.verb != "token_list") << row.verb;
     EXPECT_EQ(may_ask(Role::observer, row.verb), read || ping) << row.verb;
     EXPECT_EQ(may_ask(Role::agent, row.verb), read || ping || files) << row.verb;

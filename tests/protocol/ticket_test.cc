@@ -51,8 +51,8 @@ TEST(Ticket, AcceptsTicketSignedByHead) {
 
 TEST(Ticket, AcceptsAgentTicketForOwnProcess) {
   const Authority authority;
-  const auto ticket =
-      check_ticket(authority.chain(Authority::executor_ticket()), authority.head.public_key, now_ms, {});
+  const auto ticket = check_ticket(authority.chain(Authority::executor_ticket()),
+                                   authority.head.public_key, now_ms, {});
   ASSERT_TRUE(ticket.ok()) << ticket.error().text;
   EXPECT_TRUE(*ticket == Authority::executor_ticket());
 }
@@ -66,9 +66,9 @@ TEST(Ticket, RejectsAgentTicketForAnotherNode) {
 
 TEST(Ticket, RejectsAgentTicketForAgent) {
   const Authority authority;
-  expect_refused(
-      check_ticket(authority.chain(authority.agent_ticket()), authority.head.public_key, now_ms, {}),
-      "only for drivers and executors");
+  expect_refused(check_ticket(authority.chain(authority.agent_ticket()), authority.head.public_key,
+                              now_ms, {}),
+                 "only for drivers and executors");
 }
 
 TEST(Ticket, RejectsTicketSignedByExecutor) {
@@ -86,8 +86,8 @@ TEST(Ticket, RejectsTicketOfAnotherCluster) {
   expect_refused(check_ticket(sign_ticket(other.agent_ticket(), other.head),
                               authority.head.public_key, now_ms, {}),
                  "signature is not of this cluster");
-  expect_refused(check_ticket(other.chain(Authority::executor_ticket()),
-                              authority.head.public_key, now_ms, {}),
+  expect_refused(check_ticket(other.chain(Authority::executor_ticket()), authority.head.public_key,
+                              now_ms, {}),
                  "signature is not of this cluster");
 }
 
@@ -130,9 +130,8 @@ TEST(Ticket, RejectsTicketOfExpiredSigner) {
 
 TEST(Ticket, RejectsLongerChain) {
   const Authority authority;
-  const std::string deep =
-      sign_ticket(Authority::executor_ticket(), authority.agent,
-                  authority.chain(Authority::executor_ticket()));
+  const std::string deep = sign_ticket(Authority::executor_ticket(), authority.agent,
+                                       authority.chain(Authority::executor_ticket()));
   expect_refused(check_ticket(deep, authority.head.public_key, now_ms, {}), "its chain");
 }
 

@@ -23,8 +23,9 @@ Token token() {
 TEST(Token, ParsesWhatItPrints) {
   const std::string text = to_text(token());
   EXPECT_TRUE(text.starts_with(token_prefix));
-  EXPECT_EQ(text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"),
-            std::string::npos);
+  EXPECT_EQ(
+      text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"),
+      std::string::npos);
   const auto read = parse_token(text + "\n");
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(*read, token());
@@ -48,13 +49,13 @@ TEST(Token, RejectsDamagedTokenWithoutPrintingIt) {
 }
 
 TEST(Token, RejectsInvalidKey) {
-  for (const auto spoil : {+[](Token& each) { each.secret_key.pop_back(); },
-                           +[](Token& each) { each.secret_key[3] = ' '; },
-                           +[](Token& each) { each.head_curve_key.clear(); },
-                           +[](Token& each) { each.public_key += 'c'; },
-                           +[](Token& each) { each.cluster = ".."; },
-                           +[](Token& each) { each.cluster = "a/../../b"; },
-                           +[](Token& each) { each.head_signing_key[0] = 'Z'; }}) {
+  for (const auto spoil :
+       {+[](Token& each) { each.secret_key.pop_back(); },
+        +[](Token& each) { each.secret_key[3] = ' '; },
+        +[](Token& each) { each.head_curve_key.clear(); },
+        +[](Token& each) { each.public_key += 'c'; }, +[](Token& each) { each.cluster = ".."; },
+        +[](Token& each) { each.cluster = "a/../../b"; },
+        +[](Token& each) { each.head_signing_key[0] = 'Z'; }}) {
     Token spoilt = token();
     spoil(spoilt);
     EXPECT_FALSE(parse_token(to_text(spoilt)).ok());
@@ -63,7 +64,8 @@ TEST(Token, RejectsInvalidKey) {
 
 TEST(Token, ReadsPrivateFileOnly) {
   const std::string path =
-      (std::filesystem::temp_directory_path() / ("mobula-token-test-" + std::to_string(::getpid()))).string();
+      (std::filesystem::temp_directory_path() / ("mobula-token-test-" + std::to_string(::getpid())))
+          .string();
   ASSERT_TRUE(write_file(path, to_text(token()) + "\n", 0600).ok());
   EXPECT_EQ(token_of("@" + path).value(), token());
   ASSERT_EQ(::chmod(path.c_str(), 0640), 0);

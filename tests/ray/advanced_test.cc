@@ -102,7 +102,8 @@ TEST(test_advanced_2, test_node_id_resource) {
 TEST(test_advanced_2, test_two_custom_resources) {
   Cluster cluster;
   const auto first = cluster.add_node({{"CPU", 3}, {"CustomResource1", 1}, {"CustomResource2", 2}});
-  const auto second = cluster.add_node({{"CPU", 3}, {"CustomResource1", 3}, {"CustomResource2", 4}});
+  const auto second =
+      cluster.add_node({{"CPU", 3}, {"CustomResource1", 3}, {"CustomResource2", 4}});
   const auto nodes_of = [&](const Amounts& amounts, int count) {
     std::set<std::uint64_t> nodes;
     std::vector<std::size_t> running;

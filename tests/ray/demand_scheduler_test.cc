@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ray/scenario.h"
 #include "scheduler/planner/planner.h"
 #include "scheduler/planner/type_choice.h"
-#include "ray/scenario.h"
 
 namespace mobula::internal::ray {
 namespace {
@@ -34,15 +34,14 @@ NodeType type(const std::string& name, const Amounts& totals, std::int64_t most,
 
 // The types of Ray's own tests.
 std::vector<NodeType> types_a() {
-  return {type("m4.large", {{"CPU", 2}}, 10),
-          type("m4.4xlarge", {{"CPU", 16}}, 8),
-          type("m4.16xlarge", {{"CPU", 64}}, 4),
-          type("p2.xlarge", {{"CPU", 16}, {"GPU", 1}}, 10),
+  return {type("m4.large", {{"CPU", 2}}, 10), type("m4.4xlarge", {{"CPU", 16}}, 8),
+          type("m4.16xlarge", {{"CPU", 64}}, 4), type("p2.xlarge", {{"CPU", 16}, {"GPU", 1}}, 10),
           type("p2.8xlarge", {{"CPU", 32}, {"GPU", 8}}, 4)};
 }
 
 Unit unit(const Amounts& amounts, std::int64_t count = 1) {
-  return {{scheduler::RequestShape(request(amounts), ProgramId::of(1), scheduler::Tenant::bundle)}, count};
+  return {{scheduler::RequestShape(request(amounts), ProgramId::of(1), scheduler::Tenant::bundle)},
+          count};
 }
 
 class DemandScheduler : public ::testing::Test {
@@ -148,7 +147,8 @@ TEST_F(test_resource_demand_scheduler, test_util_score) {
 
 // In the older form of the test, CPU work on a GPU node has no score; now it has the lowest.
 TEST_F(test_resource_demand_scheduler, test_gpu_node_util_score) {
-  const auto cpu_work = planner::score(type("a", {{"GPU", 1}, {"CPU", 1}}, 1), {unit({{"CPU", 1}})});
+  const auto cpu_work =
+      planner::score(type("a", {{"GPU", 1}, {"CPU", 1}}, 1), {unit({{"CPU", 1}})});
   ASSERT_TRUE(cpu_work);
   EXPECT_FALSE(cpu_work->devices_wanted);
   EXPECT_THAT(score_of({{"GPU", 1}, {"CPU", 1}}, {unit({{"GPU", 1}, {"CPU", 1}})}),

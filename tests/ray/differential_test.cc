@@ -86,9 +86,9 @@ bool bundles_took_instances_in_another_order(const Difference& at) {
     if (other == theirs->second.end() || other->second.size() != ids.size()) return false;
     if (other->second == ids) continue;
     const auto& bundles = at.step_of(asked[2])[2];
-    const auto holders = std::count_if(bundles.begin(), bundles.end(), [&name = name](const Json& bundle) {
-      return bundle.contains(name);
-    });
+    const auto holders =
+        std::count_if(bundles.begin(), bundles.end(),
+                      [&name = name](const Json& bundle) { return bundle.contains(name); });
     if (holders < 2) return false;
   }
   return true;
@@ -125,10 +125,11 @@ TEST(RayDifferential, EveryDifferenceHasItsRow) {
       if (ours == theirs) continue;
       // The two nodes differ from here on, so the rest of the sequence is not comparable.
       const Difference at{item, i, ours, theirs};
-      const auto row = std::ranges::find_if(rows, [&](const Row& each) { return each.explains(at); });
+      const auto row =
+          std::ranges::find_if(rows, [&](const Row& each) { return each.explains(at); });
       if (row == std::end(rows)) {
-        ADD_FAILURE() << "no row explains, of Ray " << recording.version << ", seed " << item["seed"]
-                      << describe(at);
+        ADD_FAILURE() << "no row explains, of Ray " << recording.version << ", seed "
+                      << item["seed"] << describe(at);
       } else {
         ++row->used;
       }

@@ -23,7 +23,8 @@ using Names = std::set<std::string>;
 Names tests_of_the_tree() {
   static const std::regex test(R"(\bTEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\))");
   Names names;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(MOBULA_SOURCE_DIR "/tests")) {
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(MOBULA_SOURCE_DIR "/tests")) {
     if (entry.path().extension() != ".cc") continue;
     const auto text = text_of(entry.path());
     for (std::sregex_iterator at(text.begin(), text.end(), test), end; at != end; ++at) {
@@ -40,7 +41,8 @@ Names tests_of_the_page() {
   Names names;
   for (std::string line; std::getline(page, line);) {
     const auto first = line.find('|', 1), second = line.find('|', first + 1);
-    if (!line.starts_with("|") || first == std::string::npos || second == std::string::npos) continue;
+    if (!line.starts_with("|") || first == std::string::npos || second == std::string::npos)
+      continue;
     const auto cell = line.substr(first, second - first);
     for (std::sregex_iterator at(cell.begin(), cell.end(), quoted), end; at != end; ++at) {
       names.insert((*at)[1].str());

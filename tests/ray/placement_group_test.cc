@@ -10,8 +10,8 @@
 namespace mobula::internal::ray {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
@@ -30,8 +30,7 @@ TEST(test_placement_group, test_placement_group_pack) {
 TEST(test_placement_group, test_placement_group_strict_pack) {
   Cluster cluster;
   for (int i = 0; i < 2; ++i) cluster.add_node({{"CPU", 4}, {"memory", 1 << 28}});
-  const auto group =
-      cluster.group(strict_pack, {{{"CPU", 2}, {"memory", 50 << 20}}, {{"CPU", 2}}});
+  const auto group = cluster.group(strict_pack, {{{"CPU", 2}, {"memory", 50 << 20}}, {{"CPU", 2}}});
   const auto first = cluster.ask(Cluster::inside(group, {{"CPU", 2}}, 0), true);
   const auto second = cluster.ask(Cluster::inside(group, {{"CPU", 2}}, 1), true);
   EXPECT_TRUE(cluster.runs(first));
@@ -48,8 +47,9 @@ TEST(test_placement_group, test_placement_group_spread) {
 TEST(test_placement_group, test_placement_group_strict_spread) {
   Cluster cluster;
   for (int i = 0; i < 3; ++i) cluster.add_node({{"CPU", 4}});
-  EXPECT_THAT(cluster.places(cluster.group(strict_spread, {{{"CPU", 2}}, {{"CPU", 2}}, {{"CPU", 2}}})),
-              UnorderedElementsAre(1, 2, 3));
+  EXPECT_THAT(
+      cluster.places(cluster.group(strict_spread, {{{"CPU", 2}}, {{"CPU", 2}}, {{"CPU", 2}}})),
+      UnorderedElementsAre(1, 2, 3));
 }
 
 // A request that precedes its group runs as soon as the group is placed.
@@ -217,8 +217,7 @@ TEST(test_placement_group_3, test_placement_group_synchronous_registration) {
 TEST(test_placement_group_3, test_placement_group_gpu_set) {
   Cluster cluster;
   for (int i = 0; i < 2; ++i) cluster.add_node({{"CPU", 1}, {"GPU", 1}});
-  const auto group =
-      cluster.group(pack, {{{"CPU", 1}, {"GPU", 1}}, {{"CPU", 1}, {"GPU", 1}}});
+  const auto group = cluster.group(pack, {{{"CPU", 1}, {"GPU", 1}}, {{"CPU", 1}, {"GPU", 1}}});
   std::set<std::uint64_t> nodes;
   for (int bundle = 0; bundle < 2; ++bundle) {
     const auto got = cluster.got(cluster.ask(Cluster::inside(group, {{"GPU", 1}}, bundle)));
@@ -247,7 +246,8 @@ TEST(test_placement_group_3, test_actor_scheduling_not_block_with_placement_grou
     actors.push_back(cluster.ask(Cluster::inside(groups.back(), {}), true));
   }
   for (int nodes = 1; nodes <= 20; ++nodes) {
-    EXPECT_EQ(std::ranges::count_if(groups, [&](auto each) { return cluster.created(each); }), nodes);
+    EXPECT_EQ(std::ranges::count_if(groups, [&](auto each) { return cluster.created(each); }),
+              nodes);
     EXPECT_EQ(std::ranges::count_if(actors, [&](auto each) { return cluster.runs(each); }), nodes);
     cluster.add_node({{"CPU", 1}});
   }
@@ -262,7 +262,8 @@ TEST(test_placement_group_4, test_infeasible_pg) {
   const auto why = cluster.scheduler().explain(cluster.scheduler().groups().find(group)->spec);
   EXPECT_FALSE(why.feasible);
   EXPECT_EQ(why.shortage,
-            "no node can ever hold bundle 0 (CPU 4, GPU 1); node 00000001: CPU: needs 4, the node has 2 in all");
+            "no node can ever hold bundle 0 (CPU 4, GPU 1); node 00000001: CPU: needs 4, the node "
+            "has 2 in all");
   cluster.add_node({{"CPU", 4}, {"GPU", 1}});
   EXPECT_TRUE(cluster.created(group));
 }
@@ -276,8 +277,10 @@ TEST(test_placement_group_5, test_placement_group_no_resource) {
     const auto second = cluster.group(pack, {{{"CPU", 2}}});
     std::set<std::uint64_t> of_first, of_second;
     for (const double cpus : {1.0, 1.0, 0.0}) {
-      of_first.insert(cluster.got(cluster.ask(Cluster::inside(first, {{"CPU", cpus}}, 0), true)).node);
-      of_second.insert(cluster.got(cluster.ask(Cluster::inside(second, {{"CPU", cpus}}, 0), true)).node);
+      of_first.insert(
+          cluster.got(cluster.ask(Cluster::inside(first, {{"CPU", cpus}}, 0), true)).node);
+      of_second.insert(
+          cluster.got(cluster.ask(Cluster::inside(second, {{"CPU", cpus}}, 0), true)).node);
     }
     EXPECT_EQ(of_first.size(), 1u);
     EXPECT_EQ(of_second.size(), 1u);
@@ -323,7 +326,8 @@ TEST_P(ParallelSubmission, test_placement_group_parallel_submission) {
   std::vector<std::size_t> tasks;
   for (int i = 0; i < 20; ++i) {
     groups.push_back(cluster.group(GetParam(), {{{"custom_resource", 1}, {"CPU", 1}}}));
-    tasks.push_back(cluster.ask(Cluster::inside(groups.back(), {{"CPU", 1}, {"custom_resource", 1}})));
+    tasks.push_back(
+        cluster.ask(Cluster::inside(groups.back(), {{"CPU", 1}, {"custom_resource", 1}})));
   }
   for (std::size_t i = 0; i < groups.size(); ++i) {
     EXPECT_TRUE(cluster.runs(tasks[i]));
@@ -338,8 +342,8 @@ INSTANTIATE_TEST_SUITE_P(test_placement_group_5, ParallelSubmission,
 TEST(test_placement_group_failover, test_placement_group_failover_when_two_nodes_die) {
   Cluster cluster;
   for (int i = 0; i < 4; ++i) cluster.add_node({{"CPU", 1}, {"memory", 1 << 28}});
-  const auto group = cluster.group(
-      strict_spread, std::vector<Amounts>(4, {{"CPU", 1}, {"memory", 100 << 20}}));
+  const auto group =
+      cluster.group(strict_spread, std::vector<Amounts>(4, {{"CPU", 1}, {"memory", 100 << 20}}));
   EXPECT_TRUE(cluster.created(group));
   for (int i = 0; i < 3; ++i) cluster.add_node({{"CPU", 1}, {"memory", 1 << 28}});
   for (const std::uint64_t node : {2, 3, 4}) cluster.kill_node(node);

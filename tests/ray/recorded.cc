@@ -34,7 +34,8 @@ Started started_of(const Json& answer) {
   for (const auto& each : answer) {
     if (each[1].is_string()) continue;  // rejected
     auto& row = started[each[0]];
-    for (const auto& [name, ids] : each[1].items()) row[name] = ids.get<std::vector<std::uint32_t>>();
+    for (const auto& [name, ids] : each[1].items())
+      row[name] = ids.get<std::vector<std::uint32_t>>();
   }
   return started;
 }
@@ -59,7 +60,8 @@ NodeShape shape_of(const Json& totals) {
 
 Request request_of(const Json& resources) {
   Request request;
-  for (const auto& [name, amount] : resources.items()) request.resources.set(name, amount_of(amount));
+  for (const auto& [name, amount] : resources.items())
+    request.resources.set(name, amount_of(amount));
   return request;
 }
 

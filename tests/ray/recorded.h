@@ -42,7 +42,7 @@ class OneNode {
 
   scheduler::Scheduler scheduler_{scheduler::SchedulerSettings{}};
   Time now_ = Time::from_ns(1'000'000'000);
-  std::vector<DemandClass> classes_;  // by request
+  std::vector<DemandClass> classes_;     // by request
   std::map<std::size_t, SlotId> slots_;  // slots of running tasks
   std::map<std::size_t, GroupId> groups_;
   std::uint64_t next_slot_ = 0;

@@ -71,8 +71,8 @@ TEST(test_scheduling_2, test_default_scheduling_strategy) {
   Cluster cluster;
   const auto head = cluster.add_node({{"CPU", 16}});
   const auto worker = cluster.add_node({{"CPU", 8}, {"GPU", 8}});
-  const auto group = cluster.group(
-      GroupStrategy::pack, {{{"CPU", 1}, {"GPU", 1}}, {{"CPU", 1}, {"GPU", 1}}});
+  const auto group =
+      cluster.group(GroupStrategy::pack, {{{"CPU", 1}, {"GPU", 1}}, {{"CPU", 1}, {"GPU", 1}}});
   EXPECT_THAT(cluster.places(group), ElementsAre(worker, worker));
   EXPECT_EQ(cluster.got(cluster.task({{"CPU", 1}})).node, head) << "away from GPUs";
   EXPECT_EQ(cluster.got(cluster.ask(Cluster::inside(group, {{"CPU", 1}}), true)).node, worker);
@@ -82,8 +82,8 @@ TEST(test_scheduling_2, test_placement_group_scheduling_strategy) {
   Cluster cluster;
   cluster.add_node({{"CPU", 8}});
   const auto worker = cluster.add_node({{"CPU", 8}, {"GPU", 8}});
-  const auto group = cluster.group(
-      GroupStrategy::pack, {{{"CPU", 1}, {"GPU", 1}}, {{"CPU", 1}, {"GPU", 1}}});
+  const auto group =
+      cluster.group(GroupStrategy::pack, {{{"CPU", 1}, {"GPU", 1}}, {{"CPU", 1}, {"GPU", 1}}});
   for (const bool actor : {false, true}) {
     EXPECT_EQ(cluster.got(cluster.ask(Cluster::inside(group, {{"CPU", 1}}), actor)).node, worker);
   }
@@ -119,7 +119,8 @@ TEST(test_scheduling_2, test_spread_scheduling_strategy) {
   const auto first = cluster.add_node({{"CPU", 8}});
   const auto second = cluster.add_node({{"CPU", 8}});
   std::set<std::uint64_t> nodes;
-  for (int i = 0; i < 2; ++i) nodes.insert(cluster.got(cluster.ask(spread_over({{"CPU", 1}}))).node);
+  for (int i = 0; i < 2; ++i)
+    nodes.insert(cluster.got(cluster.ask(spread_over({{"CPU", 1}}))).node);
   EXPECT_THAT(nodes, ElementsAre(first, second));
   std::map<std::uint64_t, int> actors;
   for (int i = 0; i < 10; ++i) {
@@ -132,7 +133,8 @@ TEST(test_scheduling_2, test_spread_scheduling_strategy) {
 TEST(test_node_label_scheduling_strategy, test_node_label_scheduling_basic) {
   Cluster cluster;
   cluster.add_node({{"CPU", 2}}, {{"gpu_type", "A100"}, {"region", "us"}});
-  EXPECT_TRUE(cluster.runs(cluster.ask(labelled({{"gpu_type", "in(A100,T100)"}, {"region", "us"}}), true)));
+  EXPECT_TRUE(
+      cluster.runs(cluster.ask(labelled({{"gpu_type", "in(A100,T100)"}, {"region", "us"}}), true)));
   EXPECT_FALSE(cluster.runs(cluster.ask(labelled({{"gpu_type", "!A100"}}), true)));
   EXPECT_FALSE(cluster.runs(cluster.ask(labelled({{"gpu_type", "T100"}}), true)));
 }

@@ -105,7 +105,8 @@ TEST(Blockers, GroupBlockers_BlockAllItsBundles) {
   bench.add_node(2, node_with(8, 2));
   bench.want(1, 1, gpus(1), 3);
   bench.plan();
-  const auto together = bench.scheduler.explain(asked_about({gpus(1), gpus(1)}, GroupStrategy::strict_pack));
+  const auto together =
+      bench.scheduler.explain(asked_about({gpus(1), gpus(1)}, GroupStrategy::strict_pack));
   EXPECT_TRUE(together.feasible);
   EXPECT_FALSE(together.fits_now);
   ASSERT_TRUE(together.obstacle);
@@ -116,7 +117,8 @@ TEST(Blockers, GroupBlockers_BlockAllItsBundles) {
   const auto one = bench.scheduler.explain(asked_about({gpus(1)}, GroupStrategy::pack));
   EXPECT_TRUE(one.fits_now);
   EXPECT_FALSE(one.obstacle);
-  const auto never = bench.scheduler.explain(asked_about({gpus(2), gpus(1)}, GroupStrategy::strict_pack));
+  const auto never =
+      bench.scheduler.explain(asked_about({gpus(2), gpus(1)}, GroupStrategy::strict_pack));
   EXPECT_FALSE(never.feasible);
   EXPECT_FALSE(never.obstacle);
 }
@@ -136,7 +138,8 @@ TEST(Blockers, GroupBlockers_PreferTasksToGroups) {
   ASSERT_TRUE(one.obstacle);
   ASSERT_EQ(one.obstacle->size(), 1u);
   EXPECT_TRUE(bench.scheduler.find_slot(one.obstacle->front())->bundle_of.empty());
-  const auto both = bench.scheduler.explain(asked_about({gpus(1), gpus(1)}, GroupStrategy::strict_spread));
+  const auto both =
+      bench.scheduler.explain(asked_about({gpus(1), gpus(1)}, GroupStrategy::strict_spread));
   ASSERT_TRUE(both.obstacle);
   EXPECT_EQ(both.obstacle->size(), 2u);
 }
@@ -155,11 +158,13 @@ TEST(Blockers, GroupBlockers_RespectReservations) {
 TEST(Totals, SaturatesTotalsOfManyNodes) {
   Bench bench;
   auto shape = node_with(8, 1);
-  shape.resources.push_back({"memory", {InstanceShape{Quantity::whole(Quantity::max_whole), "", {}, 0}}});
+  shape.resources.push_back(
+      {"memory", {InstanceShape{Quantity::whole(Quantity::max_whole), "", {}, 0}}});
   for (std::uint64_t i = 1; i <= 40; ++i) bench.add_node(i, shape);
   const auto most = bench.scheduler.cluster_use().at("memory").total;
   EXPECT_GE(most, Quantity::whole(9 * Quantity::max_whole));
-  EXPECT_GE(bench.scheduler.cluster().totals().get("memory"), Quantity::whole(9 * Quantity::max_whole));
+  EXPECT_GE(bench.scheduler.cluster().totals().get("memory"),
+            Quantity::whole(9 * Quantity::max_whole));
   for (std::uint64_t i = 2; i <= 40; ++i) bench.scheduler.remove_node(Bench::node(i));
   EXPECT_EQ(bench.scheduler.cluster().totals().get("memory"), Quantity::whole(Quantity::max_whole));
   bench.scheduler.remove_node(Bench::node(1));

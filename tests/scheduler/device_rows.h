@@ -14,11 +14,11 @@ namespace mobula {
 
 struct DeviceStep {
   enum class What {
-    given,  // requests `gpus` and gets `devices`
-    waits,  // requests `gpus`, which are not free
+    given,    // requests `gpus` and gets `devices`
+    waits,    // requests `gpus`, which are not free
     refused,  // requests `gpus`, which no node can ever provide
-    ended,  // the devices of step number `of` are free again
-    served,  // step number `of` waited until now, and gets `devices`
+    ended,    // the devices of step number `of` are free again
+    served,   // step number `of` waited until now, and gets `devices`
   };
   What what = What::given;
   double gpus = 0;

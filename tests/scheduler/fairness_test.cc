@@ -411,8 +411,10 @@ TEST_F(Fairness, RandomHistories_KeepQuotasAndPriorities) {
     std::map<SlotId, Slot> live;
     for (std::uint64_t job = 1; job <= 4; ++job) {
       jobs[job] = of_priority(static_cast<std::int32_t>(random.below(3)));
-      if (random.chance(600)) jobs[job].quota["CPU"] = amount(static_cast<double>(random.between(1, 6)));
-      if (random.chance(300)) jobs[job].quota["GPU"] = amount(static_cast<double>(random.between(0, 3)));
+      if (random.chance(600))
+        jobs[job].quota["CPU"] = amount(static_cast<double>(random.between(1, 6)));
+      if (random.chance(300))
+        jobs[job].quota["GPU"] = amount(static_cast<double>(random.between(0, 3)));
       world.scheduler.set_job_terms(JobId::of(job), jobs[job]);
       for (std::uint64_t lessee = 10 * job; lessee < 10 * job + 3; ++lessee) {
         auto made = cpus(static_cast<double>(random.between(1, 4)));
@@ -507,7 +509,8 @@ TEST_F(Fairness, ReservedQuota_OpensWhenNothingReturns) {
   EXPECT_GE(bench.now - opened, 1900ms);
   bench.plan_after(200ms);
   bench.want(1, 4, gpus(0.5), 1);
-  for (int i = 0; i < 10; ++i) EXPECT_THAT(bench.plan_after(100ms).grants, IsEmpty()) << "withheld again";
+  for (int i = 0; i < 10; ++i)
+    EXPECT_THAT(bench.plan_after(100ms).grants, IsEmpty()) << "withheld again";
 }
 
 // More of them than one round examines, and nothing is ever recalled for them.

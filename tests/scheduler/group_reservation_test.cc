@@ -192,7 +192,8 @@ TEST_F(GroupReservations, SlotsNotReturned_ReservationMoves) {
   bool placed = false;
   for (int i = 0; i < 100 && !placed; ++i) {
     // Tasks end only on the other node.
-    for (const auto slot : bench.scheduler.slots_on(stuck == Bench::node(1) ? Bench::node(2) : Bench::node(1))) {
+    for (const auto slot :
+         bench.scheduler.slots_on(stuck == Bench::node(1) ? Bench::node(2) : Bench::node(1))) {
       bench.scheduler.release(slot);
       break;
     }
@@ -316,8 +317,9 @@ TEST_F(GroupReservations, LargeRequestsAndGroups_AlternateByAge) {
         each.scheduler.forget_group(group.id);
       }
     }
-    const std::vector<std::string> order = group_first ? std::vector<std::string>{"group", "request"}
-                                                       : std::vector<std::string>{"request", "group"};
+    const std::vector<std::string> order = group_first
+                                               ? std::vector<std::string>{"group", "request"}
+                                               : std::vector<std::string>{"request", "group"};
     EXPECT_EQ(served, order);
   }
 }
@@ -350,7 +352,8 @@ TEST_F(GroupReservations, RandomStreams_StarveNoGroup) {
       const bool spread = random.chance(500);
       const auto count = spread ? random.between(1, nodes) : random.between(1, 2);
       const auto bundle = random.chance(500) ? cpus(2) : gpus(1);
-      groups.push_back(spec(number, 3, spread ? GroupStrategy::strict_spread : GroupStrategy::strict_pack,
+      groups.push_back(spec(number, 3,
+                            spread ? GroupStrategy::strict_spread : GroupStrategy::strict_pack,
                             std::vector<Request>(static_cast<std::size_t>(count), bundle)));
       each.scheduler.add_group(groups.back(), {});
     }

@@ -162,8 +162,9 @@ TEST_F(GroupTest, ReportsInfeasibleGroupOnceWithShortage) {
   const auto strict = add(2, GroupStrategy::strict_pack, {gpus(1), gpus(1)});
   places(strict);
   ASSERT_EQ(news_.size(), 2u);
-  EXPECT_EQ(news_[0].text,
-            "no node can ever hold bundle 1 (GPU 2); node 00000001: GPU: needs 2, the node has 1 in all");
+  EXPECT_EQ(
+      news_[0].text,
+      "no node can ever hold bundle 1 (GPU 2); node 00000001: GPU: needs 2, the node has 1 in all");
   EXPECT_THAT(news_[1].text, HasSubstr("no single node"));
   places(strict);
   EXPECT_THAT(news_, IsEmpty());

@@ -51,7 +51,8 @@ Request typed(double gpus, const std::string& type) {
 
 TEST(LayoutTable, SharesLayoutDespiteLabelsAndDeviceIds) {
   LayoutTable table;
-  auto shape = node_shape(8, {{.memory = gib, .types = {"H100"}}, {.memory = gib, .types = {"H100"}}});
+  auto shape =
+      node_shape(8, {{.memory = gib, .types = {"H100"}}, {.memory = gib, .types = {"H100"}}});
   const auto first = table.share(InstanceLayout(shape));
   shape.labels["mobula.io/node-id"] = "other";
   for (auto& resource : shape.resources) {
@@ -149,7 +150,8 @@ TEST(InstanceLedger, AllocatesCustomUnitsLikeDevices) {
 TEST(InstanceLedger, UnitlessResource_AllowsAnyFraction) {
   Books books(node_with_units());
   EXPECT_EQ(books.refusal(request({{"shuttle", 1.5}})), ReasonCode::fits);
-  EXPECT_FALSE(books.ledger.has_devices()) << "units that are no accelerators do not back_off CPU work";
+  EXPECT_FALSE(books.ledger.has_devices())
+      << "units that are no accelerators do not back_off CPU work";
 }
 
 TEST(InstanceLedger, AcceleratorTypes_IgnoreCustomUnits) {
@@ -239,8 +241,8 @@ struct ContextRow {
 
 TEST(InstanceLedger, AllocatesContextInAdditionToUsableBytes) {
   const std::vector<std::vector<ContextRow>> cases{
-      {{0.5, 0, 0.5, 40}, {0.5, 0, 0.5, 40}},  // a fraction includes its context
-      {{0.5, 12, 0.5, 13}, {0.5, 66, 0.5, 67}},  // 13 + 67 is the whole device
+      {{0.5, 0, 0.5, 40}, {0.5, 0, 0.5, 40}},      // a fraction includes its context
+      {{0.5, 12, 0.5, 13}, {0.5, 66, 0.5, 67}},    // 13 + 67 is the whole device
       {{0, 12, 0.1625, 13}, {0, 66, 0.8375, 67}},  // 13/80 and 67/80 of the device
       {{0, 79, 1, 80}},
       {{1, 79, 1, 80}},
@@ -348,8 +350,7 @@ TEST(InstanceLedger, SeparatesTaskAndActorExecutors) {
 TEST(InstanceLedger, RestoredBeyondTotal_StartsNothing) {
   Books books(node_with(1, 1));
   Allocation held;
-  held.resources = {{"CPU", {{0, amount(2), 0}}},
-                    {"GPU", {{0, amount(1), 0}, {7, amount(1), 0}}}};
+  held.resources = {{"CPU", {{0, amount(2), 0}}}, {"GPU", {{0, amount(1), 0}, {7, amount(1), 0}}}};
   books.ledger.restore(held, {});
   EXPECT_EQ(books.ledger.available("CPU"), amount(0) - amount(1));
   EXPECT_EQ(books.refusal(Request()), ReasonCode::oversubscribed);

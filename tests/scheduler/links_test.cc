@@ -18,14 +18,23 @@ class Links : public testing::Test {
     bench.add_node(2, node_with(4, 0));
     bench.add_node(3, node_with(4, 0));
   }
-  void cut(std::uint64_t one, std::uint64_t other) { bench.scheduler.set_link(Bench::node(one), Bench::node(other), true); }
-  void heal(std::uint64_t one, std::uint64_t other) { bench.scheduler.set_link(Bench::node(one), Bench::node(other), false); }
-  static Preference from(std::uint64_t caller) { return {{}, Bench::node(caller), {Bench::node(caller)}}; }
-  void want(std::uint64_t lessee, std::uint64_t caller, std::int64_t slots, const Request& request = cpus(1)) {
+  void cut(std::uint64_t one, std::uint64_t other) {
+    bench.scheduler.set_link(Bench::node(one), Bench::node(other), true);
+  }
+  void heal(std::uint64_t one, std::uint64_t other) {
+    bench.scheduler.set_link(Bench::node(one), Bench::node(other), false);
+  }
+  static Preference from(std::uint64_t caller) {
+    return {{}, Bench::node(caller), {Bench::node(caller)}};
+  }
+  void want(std::uint64_t lessee, std::uint64_t caller, std::int64_t slots,
+            const Request& request = cpus(1)) {
     bench.want(1, lessee, request, slots, from(caller));
   }
   Reason reason(std::uint64_t node, std::uint64_t caller) {
-    for (const auto& each : bench.scheduler.explain(cpus(1), ProgramId::of(1), Tenant::task, {Bench::node(caller)}).nodes) {
+    for (const auto& each :
+         bench.scheduler.explain(cpus(1), ProgramId::of(1), Tenant::task, {Bench::node(caller)})
+             .nodes) {
       if (each.node == Bench::node(node)) return each.reason;
     }
     return {};
@@ -69,7 +78,8 @@ TEST_F(Links, NoOtherNode_WaitsForLink) {
   EXPECT_THAT(plan.grants, IsEmpty());
   EXPECT_THAT(plan.infeasible, IsEmpty());
   EXPECT_EQ(reason(2, 1).code, ReasonCode::link_cut);
-  EXPECT_NE(to_string(reason(2, 1)).find(Bench::node(1).hex()), std::string::npos) << to_string(reason(2, 1));
+  EXPECT_NE(to_string(reason(2, 1)).find(Bench::node(1).hex()), std::string::npos)
+      << to_string(reason(2, 1));
   EXPECT_EQ(reason(2, 3).code, ReasonCode::fits);
   heal(2, 1);
   EXPECT_THAT(bench.placed(), ElementsAre(2, 2));
@@ -93,7 +103,8 @@ TEST_F(Links, Actor_AvoidsNodesOfAllCallers) {
   cut(1, 2);
   cut(2, 3);
   auto spec = bench.demand_class(1, cpus(1));
-  bench.scheduler.add_actor_demand(ActorId::of(5), spec, bench.now, {Bench::node(1), Bench::node(3)});
+  bench.scheduler.add_actor_demand(ActorId::of(5), spec, bench.now,
+                                   {Bench::node(1), Bench::node(3)});
   EXPECT_THAT(bench.placed(), ElementsAre(3));
 }
 

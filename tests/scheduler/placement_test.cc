@@ -45,7 +45,9 @@ TEST_F(Placement, LimitsGrantsPerPlan) {
   add_nodes(1, static_cast<double>(2 * most));
   bench.want(1, 1, cpus(1), static_cast<std::int64_t>(most + 1));
   std::uint64_t slots = 0;
-  const auto plan = [&] { return bench.scheduler.plan(bench.now, [&] { return SlotId::of(++slots); }); };
+  const auto plan = [&] {
+    return bench.scheduler.plan(bench.now, [&] { return SlotId::of(++slots); });
+  };
   EXPECT_THAT(plan().grants, SizeIs(most));
   EXPECT_LE(bench.scheduler.next_deadline(), bench.now) << "there is more to do";
   EXPECT_THAT(plan().grants, SizeIs(1));
@@ -148,7 +150,8 @@ class Fallbacks : public Placement {
   static Request zones(std::vector<std::string> names) {
     auto made = cpus(1);
     made.label_selector = {{"zone", names.front()}};
-    for (std::size_t i = 1; i < names.size(); ++i) made.fallback_selectors.push_back({{"zone", names[i]}});
+    for (std::size_t i = 1; i < names.size(); ++i)
+      made.fallback_selectors.push_back({{"zone", names[i]}});
     return made;
   }
 };
@@ -175,7 +178,9 @@ TEST_F(Fallbacks, AnyFallbackMet_IsFeasible) {
   EXPECT_THAT(bench.plan().infeasible, SizeIs(1)) << "a bad one is met by no node";
   bench.want(1, 1, zones({"nowhere", "nothere"}), 1);
   EXPECT_THAT(bench.plan().infeasible, SizeIs(1));
-  EXPECT_EQ(to_string(bench.scheduler.explain(zones({"nowhere", "nothere"}), ProgramId::of(1)).nodes.front().reason),
+  EXPECT_EQ(to_string(bench.scheduler.explain(zones({"nowhere", "nothere"}), ProgramId::of(1))
+                          .nodes.front()
+                          .reason),
             "label zone: wants nowhere, the node has a; nor is a fallback selector met");
 }
 
@@ -236,7 +241,8 @@ TEST_F(Placement, PartOfDevice_WaitsForEndingSlots) {
   EXPECT_THAT(bench.plan().grants, IsEmpty());
   bench.scheduler.release(idle);
   std::vector<std::uint32_t> devices;
-  for (const auto& each : bench.plan().grants) devices.push_back(each.allocation.find("GPU")->shares.front().index);
+  for (const auto& each : bench.plan().grants)
+    devices.push_back(each.allocation.find("GPU")->shares.front().index);
   EXPECT_THAT(devices, ElementsAre(0, 0, 1));
 }
 
@@ -245,7 +251,8 @@ TEST_F(Placement, SlotEndsSlowly_PartOfDeviceIsPlaced) {
   ASSERT_THAT(bench.devices(gpus(1)), ElementsAre(0));
   bench.want(1, 1, gpus(1), 0);
   bench.scheduler.ends(bench.granted.back().id, bench.now);
-  bench.scheduler.add_actor_demand(ActorId::of(1), bench.demand_class(1, request({{"GPU", 0.5}})), bench.now);
+  bench.scheduler.add_actor_demand(ActorId::of(1), bench.demand_class(1, request({{"GPU", 0.5}})),
+                                   bench.now);
   EXPECT_THAT(bench.plan().grants, IsEmpty());
   ASSERT_TRUE(bench.scheduler.next_deadline());
   EXPECT_LE(*bench.scheduler.next_deadline(), bench.now + PlacementSettings().settle_delay);

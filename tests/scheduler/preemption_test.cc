@@ -35,7 +35,9 @@ class Preemption : public testing::Test {
     bench.want(1, 1, cpus(1), std::accumulate(nodes.begin(), nodes.end(), std::int64_t{0}));
     bench.plan();
   }
-  std::vector<std::uint64_t> preempted_timeout(Duration span) { return preempted_timeout(span, bench); }
+  std::vector<std::uint64_t> preempted_timeout(Duration span) {
+    return preempted_timeout(span, bench);
+  }
   // Plans every 100 ms and returns the slots to end, in order. No slot returns. Each queried lessee
   // agrees, except for the slots in `kept`; with `silent`, none replies.
   std::vector<std::uint64_t> preempted_timeout(Duration span, Bench& of) {

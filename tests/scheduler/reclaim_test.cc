@@ -94,7 +94,8 @@ TEST_F(Reclaim, RecallsResidentSlotsFirst) {
   bench.want(1, 1, cpus(1), 2);
   bench.plan();
   bench.want(2, 2, cpus(1), 1);
-  EXPECT_THAT(bench.plan_after(300ms).recalls, IsEmpty()) << "what works for a higher priority is left alone";
+  EXPECT_THAT(bench.plan_after(300ms).recalls, IsEmpty())
+      << "what works for a higher priority is left alone";
   EXPECT_TRUE(bench.scheduler.set_resident(SlotId::of(2), true));
   EXPECT_FALSE(bench.scheduler.set_resident(SlotId::of(2), true)) << "it is known";
   const auto plan = bench.plan_after(300ms);
@@ -219,7 +220,8 @@ TEST_F(Reclaim, LimitsNodesPerRound) {
     for (const auto& each : plan.recalls) bench.scheduler.release(each.slot);
   }
   EXPECT_GT(recalls, most);
-  for (const std::uint64_t job : {1u, 2u, 3u}) EXPECT_GE(bench.slots_of_job(job).size(), 2 * most / 3);
+  for (const std::uint64_t job : {1u, 2u, 3u})
+    EXPECT_GE(bench.slots_of_job(job).size(), 2 * most / 3);
 }
 
 // The task that must end first waits for a small one, which the reservation excludes.
@@ -240,7 +242,8 @@ TEST_F(Reclaim, NothingReturns_ReservationOpensBriefly) {
   }
   ASSERT_THAT(child, SizeIs(1));
   EXPECT_EQ(child[0].lessee, ProcessId::of(3));
-  for (int i = 0; i < 30; ++i) EXPECT_THAT(bench.plan_after(100ms).recalls, IsEmpty()) << "not before it has begun";
+  for (int i = 0; i < 30; ++i)
+    EXPECT_THAT(bench.plan_after(100ms).recalls, IsEmpty()) << "not before it has begun";
   EXPECT_TRUE(bench.scheduler.started(child[0].id));
   EXPECT_THAT(recalled(bench.plan_after(2s)), ElementsAre(child[0].id.bits().low));
 

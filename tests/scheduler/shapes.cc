@@ -16,8 +16,8 @@ NodeShape node_shape(double cpus, const std::vector<Gpu>& gpus) {
   if (!gpus.empty()) {
     ResourceShape devices{"GPU", {}};
     for (const auto& gpu : gpus) {
-      devices.instances.push_back({amount(gpu.total), std::to_string(devices.instances.size()),
-                                   gpu.types, gpu.memory});
+      devices.instances.push_back(
+          {amount(gpu.total), std::to_string(devices.instances.size()), gpu.types, gpu.memory});
       devices.instances.back().context_bytes = gpu.context;
     }
     shape.resources.push_back(devices);
@@ -55,8 +55,8 @@ DemandClass Bench::demand_class(std::uint64_t job, const Request& request) {
 
 void Bench::want(std::uint64_t job, std::uint64_t lessee, const Request& request,
                  std::int64_t slots, Preference preference) {
-  scheduler.set_demand({ProcessId::of(lessee), demand_class(job, request), slots, now,
-                        std::move(preference)});
+  scheduler.set_demand(
+      {ProcessId::of(lessee), demand_class(job, request), slots, now, std::move(preference)});
 }
 
 Plan Bench::plan() {

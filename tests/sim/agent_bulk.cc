@@ -94,27 +94,29 @@ void Agent::fetch(const worker::FetchBulk& command) {
   const bool fails = world().weather().bulk_fails > 0 && chance.chance(400);
   const bool corrupt = world().weather().bulk_corrupts > 0 && chance.chance(150);
   Agent* source = world().agent_of(command.from.incarnation);
-  const bool served = source != nullptr && source->alive() &&
-                      source->begin_reading(command.offer, address_.incarnation, command.token) != nullptr;
+  const bool served =
+      source != nullptr && source->alive() &&
+      source->begin_reading(command.offer, address_.incarnation, command.token) != nullptr;
   std::optional<Failure> why;
   if (!served) why = failure(ErrorCode::permission_denied, "simulated: this offer is over");
   if (fails) why = broken();
   if (corrupt) why = failure(ErrorCode::corrupt, "simulated: bytes were changed on their way");
   const Duration wait = world().weather().bulk_slow > 0 ? slow : usual;
-  world().kernel().after(wait, [this, source, served, command, why] {
-    arrives(source, served, command, why);
-  });
+  world().kernel().after(
+      wait, [this, source, served, command, why] { arrives(source, served, command, why); });
 }
 
 // A paused source sends nothing but keeps the connection open.
-void Agent::arrives(Agent* source, bool served, const worker::FetchBulk& command, std::optional<Failure> why) {
+void Agent::arrives(Agent* source, bool served, const worker::FetchBulk& command,
+                    std::optional<Failure> why) {
   if (served && source->alive() && source->paused() && flights_.contains(command.chunk)) {
     world().kernel().after(Duration(20ms), [this, source, served, command, why] {
       arrives(source, served, command, why);
     });
     return;
   }
-  const bool cut = source != nullptr && (world().blocked(source->host(), host()) || world().blocked(host(), source->host()));
+  const bool cut = source != nullptr && (world().blocked(source->host(), host()) ||
+                                         world().blocked(host(), source->host()));
   if ((served && !source->alive()) || cut) why = broken();
   if (alive() && !why && flights_.contains(command.chunk)) write(*source, command);
   if (served && source->alive()) source->end_reading(command.offer);

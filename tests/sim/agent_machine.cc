@@ -29,7 +29,8 @@ void Agent::fork_executor(const worker::StartExecutor& start) {
   world().kernel().after(wait, [this, start, fails] {
     if (!alive()) return;
     if (fails) {
-      return take(worker::ExecutorStartFailed{start.slot, start.generation, "simulated: fork failed", false});
+      return take(worker::ExecutorStartFailed{start.slot, start.generation,
+                                              "simulated: fork failed", false});
     }
     Process& process = world().add_executor(node_, start);
     auto connection = connect(process);
@@ -103,10 +104,11 @@ void Agent::write_spilled(const worker::StartSpill& spill) {
     auto& file = node_.spilled[spill.file];
     std::uint64_t offset = 0;
     for (const worker::SpillItem& item : spill.items) {
-      const Content& content = node_.memory[{item.slab.bits().low, static_cast<std::int64_t>(item.offset)}];
+      const Content& content =
+          node_.memory[{item.slab.bits().low, static_cast<std::int64_t>(item.offset)}];
       if (content.object != item.object && core_.objects().find(item.object) != nullptr) {
-        world().violation("spilling", name() + " writes object " + item.object.brief() + " from where " +
-                                          content.object.brief() + " lies");
+        world().violation("spilling", name() + " writes object " + item.object.brief() +
+                                          " from where " + content.object.brief() + " lies");
       }
       file[offset] = content;
       finished.items.push_back({offset, item.object.bits()});

@@ -25,8 +25,8 @@ Agent::Agent(World& world, Node& node)
       node_(node),
       core_(agent_options(world)) {
   address_.node = node.id;
-  address_.incarnation =
-      ProcessId(Hash128{0x41474e54, static_cast<std::uint64_t>(node.index) * 1000 + node.incarnations});
+  address_.incarnation = ProcessId(
+      Hash128{0x41474e54, static_cast<std::uint64_t>(node.index) * 1000 + node.incarnations});
   address_.control = name() + ":1";
   address_.bulk = name() + ":2";
   address_.public_key = name();
@@ -53,13 +53,15 @@ void Agent::crash(const std::string& why) {
   if (head_ && head_->open) {
     const auto connection = std::exchange(head_, nullptr);
     world().transmit(connection->up, [&world = world(), connection] {
-      if (Head* head = world.head(); head != nullptr && connection->open) head->link_lost(connection->link);
+      if (Head* head = world.head(); head != nullptr && connection->open)
+        head->link_lost(connection->link);
       connection->open = false;
     });
   }
   for (auto& [link, connection] : links_) {
     connection->open = false;
-    world().transmit(connection->down, [connection = connection] { connection->process->agent_lost(connection); });
+    world().transmit(connection->down,
+                     [connection = connection] { connection->process->agent_lost(connection); });
   }
   for (Process* executor : std::vector<Process*>(node_.executors)) {
     EndCause cause;
@@ -74,10 +76,11 @@ void Agent::crash(const std::string& why) {
 
 void Agent::dial() {
   if (!alive() || head_) return;
-  const bool reachable = world().head() != nullptr && !world().blocked(0, host()) &&
-                         !world().blocked(host(), 0);
+  const bool reachable =
+      world().head() != nullptr && !world().blocked(0, host()) && !world().blocked(host(), 0);
   if (!reachable) {
-    world().kernel().after(world().user_chance().between(Duration(50ms), Duration(400ms)), [this] { dial(); });
+    world().kernel().after(world().user_chance().between(Duration(50ms), Duration(400ms)),
+                           [this] { dial(); });
     return;
   }
   auto connection = std::make_shared<HeadConnection>();
@@ -147,7 +150,8 @@ void Agent::send_head(const AgentToHead& message) {
   if (!connection) return;
   world().log(*this, [&] { return "-> head " + describe(message); });
   world().transmit(connection->up, [&world = world(), connection, bytes = encode(message)] {
-    if (Head* head = world.head(); head != nullptr && connection->open) head->heard(connection, bytes);
+    if (Head* head = world.head(); head != nullptr && connection->open)
+      head->heard(connection, bytes);
   });
 }
 
@@ -171,7 +175,8 @@ void Agent::process_said(const std::shared_ptr<LocalConnection>& connection,
       auto decoded = decode<ProcessToAgent>(bytes);
       if (!decoded) return world().violation("codec", name() + ": " + decoded.error().text);
       world().trace().fold(world().now(), number(), "process", bytes);
-      world().log(*this, [&] { return "<- " + connection->process->name() + " " + describe(*decoded); });
+      world().log(*this,
+                  [&] { return "<- " + connection->process->name() + " " + describe(*decoded); });
       step(worker::ReceivedFromProcess{connection->link, std::move(*decoded)});
     });
   });
@@ -192,7 +197,8 @@ void Agent::executor_exited(SlotId slot, std::uint32_t generation, const EndCaus
   receive([this, slot, generation, cause] {
     world().trace().fold(world().now(), number(), "exited", generation);
     world().log(*this, [&] {
-      return "executor of slot " + slot.brief() + "." + std::to_string(generation) + " " + to_string(cause);
+      return "executor of slot " + slot.brief() + "." + std::to_string(generation) + " " +
+             to_string(cause);
     });
     step(worker::ExecutorExited{slot, generation, cause});
   });
@@ -293,8 +299,11 @@ void Agent::carry_out(worker::Command& command) {
     const auto connection = at->second;
     links_.erase(at);
     connection->open = false;
-    world().kernel().after(Duration(0), [this, link = connection->link] { take(worker::ProcessLinkLost{link}); });
-    return world().transmit(connection->down, [connection = connection] { connection->process->agent_lost(connection); });
+    world().kernel().after(
+        Duration(0), [this, link = connection->link] { take(worker::ProcessLinkLost{link}); });
+    return world().transmit(connection->down, [connection = connection] {
+      connection->process->agent_lost(connection);
+    });
   }
   if (auto* add = std::get_if<AddProgram>(&command)) {
     for (const auto& file : add->program.files) node_.files.insert(file.hash);
@@ -309,13 +318,15 @@ void Agent::carry_out(worker::Command& command) {
   } else if (auto* slab = std::get_if<CreateSlab>(&command)) {
     if (world().weather().slab_fails > 0 && world().bulk_chance().chance(300)) {
       failed_slabs_.insert(slab->slab.bits().low);
-      const SlabFailed failed{slab->slab, failure(ErrorCode::resource_exhausted, "simulated: no memory")};
+      const SlabFailed failed{slab->slab,
+                              failure(ErrorCode::resource_exhausted, "simulated: no memory")};
       return world().kernel().after(Duration(50us), [this, failed] { take(failed); });
     }
     slabs_.insert(slab->slab);
   } else if (auto* drop = std::get_if<DropSlab>(&command)) {
     slabs_.erase(drop->slab);
-    std::erase_if(arriving_, [&](const auto& each) { return each.first.first == drop->slab.bits().low; });
+    std::erase_if(arriving_,
+                  [&](const auto& each) { return each.first.first == drop->slab.bits().low; });
   } else if (auto* object = std::get_if<OfferObject>(&command)) {
     offer(*object);
   } else if (auto* file = std::get_if<OfferFile>(&command)) {

@@ -62,7 +62,8 @@ class Agent final : public Role {
 
   // ---- processes -------------------------------------------------------------------------------
   std::shared_ptr<LocalConnection> connect(Process& process);
-  void process_said(const std::shared_ptr<LocalConnection>& connection, const ProcessToAgent& message);
+  void process_said(const std::shared_ptr<LocalConnection>& connection,
+                    const ProcessToAgent& message);
   void process_gone(const std::shared_ptr<LocalConnection>& connection);
   void executor_exited(SlotId slot, std::uint32_t generation, const EndCause& cause);
 
@@ -106,7 +107,8 @@ class Agent final : public Role {
   void end_reading(std::uint64_t number);
   const Content* part(PlaceKey place, std::uint64_t offset);
   void fetch(const worker::FetchBulk& command);
-  void arrives(Agent* source, bool served, const worker::FetchBulk& command, std::optional<Failure> why);
+  void arrives(Agent* source, bool served, const worker::FetchBulk& command,
+               std::optional<Failure> why);
   void write(Agent& source, const worker::FetchBulk& command);
   static std::uint64_t sum_of(const Arriving& arriving);
   void chunk_ended(std::uint64_t chunk, std::optional<Failure> why);

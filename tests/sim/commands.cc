@@ -1,9 +1,9 @@
 #include "sim/commands.h"
 
+#include <unistd.h>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <unistd.h>
 
 #include "base/coverage_mark.h"
 #include "sim/mutations/mutations.h"
@@ -15,14 +15,16 @@ namespace {
 char current_history[256];
 
 void print_history(int death) {
-  const ssize_t ignored = ::write(2, current_history, std::char_traits<char>::length(current_history));
+  const ssize_t ignored =
+      ::write(2, current_history, std::char_traits<char>::length(current_history));
   (void)ignored;
   std::signal(death, SIG_DFL);
   ::raise(death);
 }
 
 void name_history(const HistoryOptions& options) {
-  std::snprintf(current_history, sizeof current_history, "died in this history:\n  mobula-sim --scenario %s --seed %llu --trace\n",
+  std::snprintf(current_history, sizeof current_history,
+                "died in this history:\n  mobula-sim --scenario %s --seed %llu --trace\n",
                 options.scenario.c_str(), static_cast<unsigned long long>(options.seed));
 }
 
@@ -48,16 +50,18 @@ std::string mask_flags(const Mask& mask) {
 
 // Shrinks the failed history, prints it, and prints the command that reproduces it.
 int report(const HistoryOptions& options, const Outcome& failed) {
-  std::printf("FAILED scenario %s seed %llu at %.3f s\n  checker %s: %s\n", options.scenario.c_str(),
-              static_cast<unsigned long long>(options.seed),
+  std::printf("FAILED scenario %s seed %llu at %.3f s\n  checker %s: %s\n",
+              options.scenario.c_str(), static_cast<unsigned long long>(options.seed),
               static_cast<double>(failed.end.ns() - 1'000'000'000) * 1e-9, failed.checker.c_str(),
               failed.text.c_str());
   HistoryOptions smaller = options;
   smaller.mask = shrink(options, failed);
   const Outcome outcome = run_guarded(smaller);
-  std::printf("smallest history that still fails:\n  mobula-sim --scenario %s --seed %llu --trace%s\n  checker %s: %s\n",
-              options.scenario.c_str(), static_cast<unsigned long long>(options.seed),
-              mask_flags(smaller.mask).c_str(), outcome.checker.c_str(), outcome.text.c_str());
+  std::printf(
+      "smallest history that still fails:\n  mobula-sim --scenario %s --seed %llu --trace%s\n  "
+      "checker %s: %s\n",
+      options.scenario.c_str(), static_cast<unsigned long long>(options.seed),
+      mask_flags(smaller.mask).c_str(), outcome.checker.c_str(), outcome.text.c_str());
   return 1;
 }
 
@@ -75,7 +79,8 @@ int replay(const CommandOptions& options) {
   const Outcome outcome = run_here(history);
   std::printf("%s seed %llu: %s, hash %016llx, %llu steps, %.3f s\n", history.scenario.c_str(),
               static_cast<unsigned long long>(history.seed), outcome.ok ? "ok" : "FAILED",
-              static_cast<unsigned long long>(outcome.hash), static_cast<unsigned long long>(outcome.steps),
+              static_cast<unsigned long long>(outcome.hash),
+              static_cast<unsigned long long>(outcome.steps),
               static_cast<double>(outcome.end.ns() - 1'000'000'000) * 1e-9);
   if (!outcome.ok) std::printf("  checker %s: %s\n", outcome.checker.c_str(), outcome.text.c_str());
   return outcome.ok ? 0 : 1;
@@ -98,7 +103,8 @@ int sweep(const CommandOptions& options) {
     }
     if (!options.hashes) {
       std::printf("%-14s seeds %llu..%llu ok, %llu steps\n", scenario.c_str(),
-                  static_cast<unsigned long long>(options.first), static_cast<unsigned long long>(options.last),
+                  static_cast<unsigned long long>(options.first),
+                  static_cast<unsigned long long>(options.last),
                   static_cast<unsigned long long>(steps));
       std::fflush(stdout);
     }
@@ -136,10 +142,11 @@ int sweep_for(const CommandOptions& options) {
     if (!outcome.ok) code = report(history, outcome);
   }
   const double seconds = static_cast<double>((monotonic_now() - began).count()) * 1e-9;
-  std::printf("%llu histories of %zu scenarios drawn from start %llu, %llu events, %.1f histories/s\n",
-              static_cast<unsigned long long>(histories), names.size(),
-              static_cast<unsigned long long>(options.start), static_cast<unsigned long long>(steps),
-              static_cast<double>(histories) / seconds);
+  std::printf(
+      "%llu histories of %zu scenarios drawn from start %llu, %llu events, %.1f histories/s\n",
+      static_cast<unsigned long long>(histories), names.size(),
+      static_cast<unsigned long long>(options.start), static_cast<unsigned long long>(steps),
+      static_cast<double>(histories) / seconds);
   if (code == 0) print_marks();  // after a failure, the report must be the last output
   return code;
 }
@@ -162,8 +169,8 @@ int prove_mutations(const CommandOptions& options) {
         history.hooks = mutation.make();
         const Outcome outcome = run_guarded(history);
         if (outcome.ok) continue;
-        std::printf("%-46s %-10s %s %llu\n", mutation.name.c_str(), outcome.checker.c_str(), scenario.c_str(),
-                    static_cast<unsigned long long>(seed));
+        std::printf("%-46s %-10s %s %llu\n", mutation.name.c_str(), outcome.checker.c_str(),
+                    scenario.c_str(), static_cast<unsigned long long>(seed));
         caught = true;
         break;
       }
@@ -197,7 +204,8 @@ bool parse_range(const std::string& text, std::uint64_t& first, std::uint64_t& l
 int run_command(const CommandOptions& options) {
   for (const int death : {SIGABRT, SIGSEGV, SIGBUS}) std::signal(death, print_history);
   if (options.scenario != "all" && find_scenario(options.scenario) == nullptr) {
-    std::fprintf(stderr, "--scenario %s: there is none of this name, see --list\n", options.scenario.c_str());
+    std::fprintf(stderr, "--scenario %s: there is none of this name, see --list\n",
+                 options.scenario.c_str());
     return 2;
   }
   if (options.list) return list();

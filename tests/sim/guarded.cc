@@ -19,15 +19,16 @@ struct Report {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("ok", &Report::ok), field("checker", &Report::checker),
-                      field("text", &Report::text), field("hash", &Report::hash),
-                      field("steps", &Report::steps));
+                 field("text", &Report::text), field("hash", &Report::hash),
+                 field("steps", &Report::steps));
   }
 };
 
 [[noreturn]] void run_child(const HistoryOptions& options, int out) {
   World world(options);
   const Outcome outcome = world.run();
-  const Bytes bytes = encode(Report{outcome.ok, outcome.checker, outcome.text, outcome.hash, outcome.steps});
+  const Bytes bytes =
+      encode(Report{outcome.ok, outcome.checker, outcome.text, outcome.hash, outcome.steps});
   std::size_t written = 0;
   while (written < bytes.size()) {
     const ssize_t n = ::write(out, bytes.data() + written, bytes.size() - written);
@@ -58,7 +59,8 @@ Outcome run_guarded(const HistoryOptions& options) {
   ::close(ends[1]);
   Bytes bytes;
   std::byte buffer[4096];
-  for (ssize_t n = ::read(ends[0], buffer, sizeof buffer); n > 0; n = ::read(ends[0], buffer, sizeof buffer)) {
+  for (ssize_t n = ::read(ends[0], buffer, sizeof buffer); n > 0;
+       n = ::read(ends[0], buffer, sizeof buffer)) {
     bytes.insert(bytes.end(), buffer, buffer + n);
   }
   ::close(ends[0]);

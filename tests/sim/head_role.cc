@@ -41,7 +41,8 @@ void Head::start() {
     started.rows.push_back({key.first, key.second, value});
   }
   started.epoch_id = Hash128{0x48454144, life_};
-  world().log(*this, [&] { return "starts with " + std::to_string(started.rows.size()) + " rows"; });
+  world().log(*this,
+              [&] { return "starts with " + std::to_string(started.rows.size()) + " rows"; });
   step(std::move(started));
 }
 
@@ -72,7 +73,8 @@ void Head::heard(const std::shared_ptr<HeadConnection>& connection, const Bytes&
     auto message = decode<AgentToHead>(bytes);
     if (!message) return world().violation("codec", "head: " + message.error().text);
     world().trace().fold(world().now(), number(), "agent", bytes);
-    world().log(*this, [&] { return "<- " + connection->agent->name() + " " + describe(*message); });
+    world().log(*this,
+                [&] { return "<- " + connection->agent->name() + " " + describe(*message); });
     Principal principal{internal::Role::agent, connection->agent->name(), {}};
     world().checkers().head_hears(*message);
     step(head::ReceivedFromAgent{connection->link, principal, std::move(*message)});
@@ -80,7 +82,9 @@ void Head::heard(const std::shared_ptr<HeadConnection>& connection, const Bytes&
 }
 
 void Head::drain(NodeId node, ProcessId incarnation) { order("drain", node, {incarnation, false}); }
-void Head::undrain(NodeId node, ProcessId incarnation) { order("undrain", node, {incarnation, true}); }
+void Head::undrain(NodeId node, ProcessId incarnation) {
+  order("undrain", node, {incarnation, true});
+}
 
 void Head::order(const char* verb, NodeId node, Order order) {
   receive([this, verb, node, order] {
@@ -91,12 +95,14 @@ void Head::order(const char* verb, NodeId node, Order order) {
     orders_[request.request] = order;
     // A late reply to an earlier order no longer carries information.
     for (auto& [number, before] : orders_) {
-      if (before.back != order.back && before.incarnation == order.incarnation) before.incarnation = {};
+      if (before.back != order.back && before.incarnation == order.incarnation)
+        before.incarnation = {};
     }
     world().checkers().drain_ordered(order.incarnation);
     world().trace().fold(world().now(), number(), verb, node.bits().low);
     world().log(*this, [&] { return std::string("<- ") + verb + " " + node.brief(); });
-    step(head::ReceivedFromTool{0, Principal{internal::Role::operator_, "tool", {}}, std::move(request)});
+    step(head::ReceivedFromTool{0, Principal{internal::Role::operator_, "tool", {}},
+                                std::move(request)});
   });
 }
 
@@ -118,7 +124,8 @@ void Head::break_link(std::uint64_t which) {
   world().break_pipe(connection->down);
   connection->open = false;
   connection->agent->head_link_lost(connection);
-  world().kernel().after(world().latency(0, 0), [this, link = connection->link] { link_lost(link); });
+  world().kernel().after(world().latency(0, 0),
+                         [this, link = connection->link] { link_lost(link); });
 }
 
 void Head::step(head::Event event) {
@@ -156,9 +163,12 @@ void Head::carry_out(head::Command& command) {
       });
     });
   } else if (const auto* reply = std::get_if<head::ReplyToTool>(&command)) {
-    world().log(*this, [&] { return std::string("-> tool ") + (reply->reply.ok ? "done" : reply->reply.text); });
+    world().log(*this, [&] {
+      return std::string("-> tool ") + (reply->reply.ok ? "done" : reply->reply.text);
+    });
     const Order& order = orders_.at(reply->reply.request);
-    if (reply->reply.ok && !order.incarnation.empty()) world().checkers().drain_answered(order.incarnation, order.back);
+    if (reply->reply.ok && !order.incarnation.empty())
+      world().checkers().drain_answered(order.incarnation, order.back);
   } else if (auto* close = std::get_if<head::CloseLink>(&command)) {
     const auto at = links_.find(close->link);
     if (at == links_.end()) return;

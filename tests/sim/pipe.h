@@ -13,10 +13,10 @@
 namespace mobula::internal::sim {
 
 struct Pipe {
-  int from = 0;            // hosts; equal within one machine
+  int from = 0;  // hosts; equal within one machine
   int to = 0;
   bool lossy = false;
-  Time last;               // nothing is delivered before this time
+  Time last;                 // nothing is delivered before this time
   std::uint64_t breaks = 0;  // number of breaks; messages sent before the latest are lost
 };
 

@@ -21,10 +21,12 @@ TEST(PlanOracle, MustFail_ThrowsInEveryAttempt) {
         const Plan plan = throwing(throws, retried, max_retries);
         const bool must_fail = evaluate({plan}, 0, {}).must_fail;
         bool ends_well = false;
-        for (std::uint32_t attempt = 0; attempt <= static_cast<std::uint32_t>(max_retries); ++attempt) {
+        for (std::uint32_t attempt = 0; attempt <= static_cast<std::uint32_t>(max_retries);
+             ++attempt) {
           ends_well |= !throws_in(plan, attempt);
         }
-        EXPECT_EQ(must_fail, !ends_well) << throws << " throws, retried " << retried << ", " << max_retries;
+        EXPECT_EQ(must_fail, !ends_well)
+            << throws << " throws, retried " << retried << ", " << max_retries;
       }
     }
   }

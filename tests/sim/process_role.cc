@@ -22,7 +22,9 @@ executor::ExecutorOptions executor_options() {
   return options;
 }
 
-ProcessId driver_id(int index) { return ProcessId(Hash128{0x44525652, static_cast<std::uint64_t>(index) + 1}); }
+ProcessId driver_id(int index) {
+  return ProcessId(Hash128{0x44525652, static_cast<std::uint64_t>(index) + 1});
+}
 JobId job_id(int index) { return JobId::of(static_cast<std::uint64_t>(index) + 1); }
 
 }  // namespace
@@ -35,7 +37,8 @@ Process::Process(World& world, Node& node, int index)
       client_(options_of(driver_id(index), job_id(index))) {}
 
 Process::Process(World& world, Node& node, const worker::StartExecutor& start)
-    : Role(world, "ex" + start.assign.process.brief() + "@" + std::to_string(node.index), node.index),
+    : Role(world, "ex" + start.assign.process.brief() + "@" + std::to_string(node.index),
+           node.index),
       node_(node),
       start_(start),
       program_(start.program),
@@ -68,7 +71,8 @@ void Process::die(const EndCause& cause) {
 // ---- the agent ---------------------------------------------------------------------------------
 
 void Process::tell_agent(const ProcessToAgent& message) {
-  if (const auto* blocked = std::get_if<ExecutorBlocked>(&message)) departed_ |= blocked->departing && blocked->on;
+  if (const auto* blocked = std::get_if<ExecutorBlocked>(&message))
+    departed_ |= blocked->departing && blocked->on;
   // Sends nothing else before the agent's reply. Lost messages are restated.
   if (agent_ && agent_->open && greeted_) agent_->agent->process_said(agent_, message);
 }
@@ -80,15 +84,21 @@ void Process::agent_said(const std::shared_ptr<LocalConnection>& connection, con
     if (!message) return world().violation("codec", name() + ": " + message.error().text);
     world().trace().fold(world().now(), number(), "agent", bytes);
     world().log(*this, [&] { return "<- agent " + describe(*message); });
-    if (const auto* attached_now = std::get_if<DriverAttached>(&*message)) return attached(*attached_now);
-    if (const auto* assignment = std::get_if<AssignExecutor>(&*message)) return assigned(*assignment);
-    if (const auto* retire = std::get_if<UnmapSlabRequest>(&*message)) return tell_agent(UnmapSlabReply{retire->slab});
-    if (std::holds_alternative<AttachRefused>(*message) || std::holds_alternative<LogLines>(*message)) return;
+    if (const auto* attached_now = std::get_if<DriverAttached>(&*message))
+      return attached(*attached_now);
+    if (const auto* assignment = std::get_if<AssignExecutor>(&*message))
+      return assigned(*assignment);
+    if (const auto* retire = std::get_if<UnmapSlabRequest>(&*message))
+      return tell_agent(UnmapSlabReply{retire->slab});
+    if (std::holds_alternative<AttachRefused>(*message) ||
+        std::holds_alternative<LogLines>(*message))
+      return;
     if (executor_) {
       if (const auto* end = std::get_if<EndExecutor>(&*message)) {
         step_executor(executor::EndAsked{end->graceful, end->stores, end->orderly});
       }
-      if (const auto* over = std::get_if<OverShare>(&*message)) step_executor(executor::ShareExceeded{over->text});
+      if (const auto* over = std::get_if<OverShare>(&*message))
+        step_executor(executor::ShareExceeded{over->text});
       if (const auto* dead = std::get_if<PeersDead>(&*message)) {
         for (const ProcessId process : dead->processes) {
           callers_.erase(process);
@@ -117,7 +127,8 @@ void Process::agent_lost(const std::shared_ptr<LocalConnection>& connection) {
 }
 
 void Process::assigned(const AssignExecutor& message) {
-  if (std::exchange(was_assigned_, true)) return world().violation("grants", name() + " was assigned twice");
+  if (std::exchange(was_assigned_, true))
+    return world().violation("grants", name() + " was assigned twice");
   greeted_ = true;
   step_client(client::Attached{message.node, {}, {}});
   Endpoint endpoint;
@@ -141,7 +152,8 @@ void Process::step_client(client::Event event) {
     for (auto& each : events) {
       std::vector<client::Command> commands;
       client_.step(world().now(), std::move(each), commands);
-      for (auto& echo : world().hooks().client.leave(commands)) client_events_.push_back(std::move(echo));
+      for (auto& echo : world().hooks().client.leave(commands))
+        client_events_.push_back(std::move(echo));
       for (auto& command : commands) {
         if (alive()) carry_out(command);
       }
@@ -183,7 +195,8 @@ void Process::carry_out(client::Command& command) {
       return;
     }
     write(room->place, room->object, room->payload);
-    client_events_.emplace_back(client::ValueWritten{room->object, room->is_error, std::move(room->contained)});
+    client_events_.emplace_back(
+        client::ValueWritten{room->object, room->is_error, std::move(room->contained)});
   } else if (auto* stored = std::get_if<client::ValueSealed>(&command)) {
     sealed_.insert(stored->object);
   } else if (auto* answer = std::get_if<client::HeadAnswered>(&command)) {
@@ -217,7 +230,8 @@ void Process::tick() {
 
 void Process::tell_executor(const client::SendToExecutor& command) {
   Process* executor = world().process_of(command.executor);
-  if (executor == nullptr) return world().violation("grants", name() + " was told of an executor that never was");
+  if (executor == nullptr)
+    return world().violation("grants", name() + " was told of an executor that never was");
   auto& wire = wires_[executor->id()];
   if (!wire) {
     wire = std::make_shared<CallWire>();
@@ -316,7 +330,8 @@ void Process::step_executor(executor::Event event) {
     for (auto& each : events) {
       std::vector<executor::Command> commands;
       executor_->step(world().now(), std::move(each), commands);
-      for (auto& echo : world().hooks().executor.leave(commands)) executor_events_.push_back(std::move(echo));
+      for (auto& echo : world().hooks().executor.leave(commands))
+        executor_events_.push_back(std::move(echo));
       for (auto& command : commands) {
         if (alive()) carry_out(command);
       }
@@ -332,7 +347,8 @@ void Process::carry_out(executor::Command& command) {
     const auto at = callers_.find(frame->caller);
     if (at == callers_.end()) return;
     world().checkers().executor_replied(*this, frame->caller, frame->frame);
-    world().log(*this, [&] { return "-> " + at->second->caller->name() + " " + describe(frame->frame); });
+    world().log(*this,
+                [&] { return "-> " + at->second->caller->name() + " " + describe(frame->frame); });
     world().transmit(at->second->down, [wire = at->second, bytes = encode(frame->frame)] {
       wire->caller->executor_said(wire, bytes);
     });
@@ -365,7 +381,8 @@ void Process::carry_out(executor::Command& command) {
       });
     });
   } else if (std::holds_alternative<DestroyActor>(command)) {
-    world().kernel().after(Duration(10us), [this] { receive([this] { step_executor(ActorDestroyed{}); }); });
+    world().kernel().after(Duration(10us),
+                           [this] { receive([this] { step_executor(ActorDestroyed{}); }); });
   } else if (std::holds_alternative<AwaitSubmitted>(command)) {
     exits_ = true;
     const auto work = client_.unfinished();
@@ -417,7 +434,8 @@ void Process::check_fetches() {
     if (!all) continue;
     fetch.told = true;
     executor::ArgumentsFetched news{token, failure, lost_elements(fetch), std::move(unread)};
-    if (!news.lost.empty() && !news.failure) news.failure = Failure{ErrorCode::not_found, "elements are lost"};
+    if (!news.lost.empty() && !news.failure)
+      news.failure = Failure{ErrorCode::not_found, "elements are lost"};
     if (news.lost.empty()) with_elements_.insert(token);
     ready.push_back(std::move(news));
   }
@@ -429,7 +447,8 @@ std::vector<ObjectId> Process::lost_elements(const Fetch& fetch) {
   RefRecords refs = fetch.tensors;
   for (const ObjectId object : fetch.objects) {
     const auto* row = client_.object(object);
-    if (row != nullptr) refs.insert(refs.end(), row->value->contained.begin(), row->value->contained.end());
+    if (row != nullptr)
+      refs.insert(refs.end(), row->value->contained.begin(), row->value->contained.end());
   }
   std::vector<ObjectId> lost;
   for (const auto& ref : refs) {
@@ -466,9 +485,11 @@ RefRecord Process::new_tensor() {
 }
 
 void Process::tell_held() {
-  ResidentResults held{static_cast<std::int64_t>(here_.size()), static_cast<std::int64_t>(here_.size()) << 20, {}};
+  ResidentResults held{
+      static_cast<std::int64_t>(here_.size()), static_cast<std::int64_t>(here_.size()) << 20, {}};
   if (!here_.empty()) held.oldest = here_.front();
-  if (executor_ && std::exchange(told_held_, held) != held) step_executor(executor::ResultsHeld{held});
+  if (executor_ && std::exchange(told_held_, held) != held)
+    step_executor(executor::ResultsHeld{held});
 }
 
 std::int64_t Process::memory_mib(Time now) const {
@@ -502,9 +523,7 @@ void Process::call_finished(const executor::RunCall& run, executor::CallFinished
 }
 
 void Process::resume_later(std::uint64_t thread, Duration after) {
-  world().kernel().after(after, [this, thread] {
-    receive([this, thread] { resume(thread); });
-  });
+  world().kernel().after(after, [this, thread] { receive([this, thread] { resume(thread); }); });
 }
 
 void Process::resume(std::uint64_t key) {
@@ -525,15 +544,16 @@ void Process::resume(std::uint64_t key) {
 
 void Process::poll_threads() {
   for (auto& [key, thread] : threads_) {
-    if (thread->can_go_on()) resume_later(key, world().user_chance().between(Duration(1us), Duration(60us)));
+    if (thread->can_go_on())
+      resume_later(key, world().user_chance().between(Duration(1us), Duration(60us)));
   }
 }
 
 std::string Process::work_left() const {
   std::string text;
   for (const auto& [key, thread] : threads_) {
-    text += "\n  " + name() + ": thread " + std::to_string(key) + " " + thread->plan_name() + " waits for " +
-            thread->waits_for();
+    text += "\n  " + name() + ": thread " + std::to_string(key) + " " + thread->plan_name() +
+            " waits for " + thread->waits_for();
   }
   return text;
 }
@@ -563,7 +583,8 @@ Reading Process::read(ObjectId object) {
   if (!(row->ready && !(row->value->in_store && row->value->bytes.empty()))) {
     if (row->reading->failure) {
       const bool full = row->reading->failure->code == ErrorCode::resource_exhausted;
-      return fail(full ? ErrorKind::store_full : ErrorKind::object_lost, row->reading->failure->text);
+      return fail(full ? ErrorKind::store_full : ErrorKind::object_lost,
+                  row->reading->failure->text);
     }
     if (!row->readable) return fail(ErrorKind::connection, "not readable");
     const auto& content = node_.memory[{row->reading->place.slab, row->reading->place.offset}];
@@ -581,7 +602,9 @@ Reading Process::read(ObjectId object) {
     return reading;
   }
   const auto number = decode<std::uint64_t>(bytes.bytes());
-  if (!number) world().violation("objects", "object " + object.brief() + " holds no number: " + number.error().text);
+  if (!number)
+    world().violation("objects",
+                      "object " + object.brief() + " holds no number: " + number.error().text);
   reading.number = number ? *number : 0;
   return reading;
 }

@@ -93,7 +93,7 @@ class Process final : public Role {
   std::int64_t pid() const { return static_cast<std::int64_t>(number()); }
   std::string work_left() const;
   bool departed() const { return departed_; }  // holds no resources any more
-  bool exits() const { return exits_; }  // exits as planned, after its submitted work
+  bool exits() const { return exits_; }        // exits as planned, after its submitted work
   const std::vector<ObjectId>& held() const { return here_; }  // tensors whose elements are here
   RefRecord new_tensor();
   void tell_held();
@@ -143,14 +143,14 @@ class Process final : public Role {
   std::optional<executor::ExecutorCore> executor_;
   std::shared_ptr<LocalConnection> agent_;
   bool was_assigned_ = false;
-  bool greeted_ = false;     // by the agent of this connection
-  bool admitted_ = false;    // the job is durable
+  bool greeted_ = false;   // by the agent of this connection
+  bool admitted_ = false;  // the job is durable
   bool items_started_ = false;
   bool ending_ = false;
   bool ended_ = false;
   bool departed_ = false;
   bool exits_ = false;
-  bool hangs_ = false;       // user code prevents its exit
+  bool hangs_ = false;  // user code prevents its exit
   Time idle_since_;
 
   std::map<ProcessId, CallWirePointer> wires_;    // by executor

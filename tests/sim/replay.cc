@@ -88,8 +88,7 @@ class Replay {
     return {};
   }
 
-  void compare(const RecordedStep& step, const Event& event,
-               const std::vector<Command>& commands) {
+  void compare(const RecordedStep& step, const Event& event, const std::vector<Command>& commands) {
     const auto got = Records::recorded(commands, scrubber_);
     const auto& expected = *step.commands;
     if (got == expected) return;
@@ -99,8 +98,8 @@ class Replay {
     result_.text = fmt::format(
         "step {} at {}\n  event    {}\n  command  {} (recorded {}, now {})\n  recorded {}\n"
         "  now      {}",
-        result_.steps, time_text(step.at, first_), Records::text(event), which + 1,
-        expected.size(), got.size(),
+        result_.steps, time_text(step.at, first_), Records::text(event), which + 1, expected.size(),
+        got.size(),
         which < expected.size() ? text_of(expected[which]) : std::string("nothing more"),
         which < got.size() ? text_of(got[which]) : std::string("nothing more"));
   }

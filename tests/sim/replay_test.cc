@@ -66,7 +66,8 @@ class Replaying : public ::testing::Test {
       append_output(bytes, *(*step)->commands);
     }
     std::ofstream(path_, std::ios::binary | std::ios::trunc)
-        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
   }
   void expect_same(std::uint64_t steps) {
     const auto result = replay(path_, nullptr);
@@ -136,13 +137,15 @@ TEST_F(Replaying, RepeatsCommandsOfDriverCore) {
 
 TEST_F(Replaying, RepeatsCommandsOfExecutorCore) {
   executor::ExecutorCore core;
-  auto recorder = start("executor", CoreRecords<executor::ExecutorCore>::encode_options(executor::ExecutorOptions{}));
+  auto recorder = start(
+      "executor", CoreRecords<executor::ExecutorCore>::encode_options(executor::ExecutorOptions{}));
   std::vector<executor::Command> commands;
   AssignExecutor assignment;
   assignment.process = ProcessId::of(20);
   assignment.lessee = ProcessId::of(1);
   assignment.ticket = hidden_text;
-  step_recorded(core, recorder.get(), now_, executor::Event(executor::Assigned{assignment}), commands);
+  step_recorded(core, recorder.get(), now_, executor::Event(executor::Assigned{assignment}),
+                commands);
   executor::ReceivedFromCaller said;
   said.caller = ProcessId::of(1);
   said.frame.sequence = 1;
@@ -180,7 +183,8 @@ TEST_F(Replaying, RepeatsCommandsOfAgentCore) {
   started.address.incarnation = ProcessId::of(9);
   step(started);
   step(worker::HeadLink{true});
-  step(worker::BulkOffered{1, 10, std::string(hidden_text), std::string(hidden_text), std::nullopt});
+  step(
+      worker::BulkOffered{1, 10, std::string(hidden_text), std::string(hidden_text), std::nullopt});
   step(worker::ExecutorPrinted{SlotId::of(1), 1, {std::string(users_value)}});
   step(worker::Tick{});
   recorder.reset();
@@ -206,14 +210,17 @@ TEST_F(Replaying, RepeatsCommandsOfHeadCore) {
   started.epoch_id = {5, 6};
   started.rows.push_back({"actors", ActorId::of(4).hex(), encode(actor)});
   const char broken[] = "do not tell";
-  started.rows.push_back({"jobs", JobId::of(1).hex(), Bytes(std::as_bytes(std::span(broken)).begin(),
-                                                            std::as_bytes(std::span(broken)).end())});
+  started.rows.push_back(
+      {"jobs", JobId::of(1).hex(),
+       Bytes(std::as_bytes(std::span(broken)).begin(), std::as_bytes(std::span(broken)).end())});
   step_recorded(core, recorder.get(), now_, head::Event(started), commands);
   step_recorded(core, recorder.get(), now_ + 1ms, head::Event(head::Persisted{1}), commands);
-  ToolRequest list{.version = protocol_version, .request = 1, .verb = "list", .kind = "actors",
-                   .argument = ""};
-  step_recorded(core, recorder.get(), now_ + 2ms,
-                head::Event(head::ReceivedFromTool{7, Principal{Role::operator_, "tool", {}}, list}), commands);
+  ToolRequest list{
+      .version = protocol_version, .request = 1, .verb = "list", .kind = "actors", .argument = ""};
+  step_recorded(
+      core, recorder.get(), now_ + 2ms,
+      head::Event(head::ReceivedFromTool{7, Principal{Role::operator_, "tool", {}}, list}),
+      commands);
   recorder.reset();
   const auto* reply = std::get_if<head::ReplyToTool>(&commands.back());
   ASSERT_NE(reply, nullptr);
@@ -308,7 +315,8 @@ struct Inspector {
     }
   }
   void look(const Payload& payload) {
-    EXPECT_TRUE(payload.empty() || (payload.size() == 1 && payload.bytes()[0] == std::byte{0})) << where;
+    EXPECT_TRUE(payload.empty() || (payload.size() == 1 && payload.bytes()[0] == std::byte{0}))
+        << where;
     ++seen;
   }
   template <class T, class Allocator>
@@ -342,7 +350,8 @@ struct Inspector {
     look(value);
   }
   void expect_hidden(std::string_view name, const std::string& text) {
-    EXPECT_TRUE(text.empty() || text.starts_with("hidden:")) << where << " " << name << ": " << text;
+    EXPECT_TRUE(text.empty() || text.starts_with("hidden:"))
+        << where << " " << name << ": " << text;
     ++seen;
   }
   int seen = 0;

@@ -19,7 +19,8 @@ void Role::receive(Kernel::Action input) {
 void Role::pause(Duration span) {
   if (!alive_ || paused_since_) return;
   paused_since_ = world_.now();
-  world_.log(*this, [&] { return "pauses for " + std::to_string(span.count() / 1'000'000) + " ms"; });
+  world_.log(*this,
+             [&] { return "pauses for " + std::to_string(span.count() / 1'000'000) + " ms"; });
   world_.kernel().after(span, [this] {
     if (!alive_ || world_.over()) return;
     const Duration gap = world_.now() - *paused_since_;

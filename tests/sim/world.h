@@ -11,15 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
 #include "base/model/payload.h"
+#include "base/random.h"
 #include "sim/checkers/checkers.h"
 #include "sim/hooks.h"
 #include "sim/kernel.h"
 #include "sim/pipe.h"
 #include "sim/role.h"
-#include "sim/workload/scenario.h"
 #include "sim/trace.h"
+#include "sim/workload/scenario.h"
 
 namespace mobula::internal::sim {
 
@@ -41,7 +41,7 @@ struct Node {
   NodePlan plan;
   Agent* agent = nullptr;  // the live incarnation, or null
   std::uint64_t incarnations = 0;
-  Time away_until;         // no agent starts before this time
+  Time away_until;  // no agent starts before this time
   std::set<Hash128> files;
   std::map<PlaceKey, Content> memory;
   std::vector<Process*> executors;  // live executors
@@ -51,8 +51,9 @@ struct Node {
 
 // Faults in effect now, as counts per kind.
 struct Weather {
-  int slow = 0, repeats = 0, disk_slow = 0, disk_fails = 0, fork_fails = 0, slab_fails = 0, bulk_fails = 0, news_lost = 0,
-      spill_slow = 0, spill_fails = 0, bulk_slow = 0, bulk_corrupts = 0;
+  int slow = 0, repeats = 0, disk_slow = 0, disk_fails = 0, fork_fails = 0, slab_fails = 0,
+      bulk_fails = 0, news_lost = 0, spill_slow = 0, spill_fails = 0, bulk_slow = 0,
+      bulk_corrupts = 0;
 };
 
 struct HistoryOptions {
@@ -106,7 +107,9 @@ class World {
   Duration latency(int from, int to);
   bool blocked(int from, int to) const { return blocked_.contains({from, to}); }
   bool has_no_contact(int from, int to) const { return lost_.contains({from, to}); }
-  void break_pipe(const PipePointer& pipe) const { if (pipe) ++pipe->breaks; }
+  void break_pipe(const PipePointer& pipe) const {
+    if (pipe) ++pipe->breaks;
+  }
 
   // ---- members
   // -----------------------------------------------------------------------------------

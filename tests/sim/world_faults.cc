@@ -118,7 +118,8 @@ void World::finish(const Fault& fault) {
       const bool back = (fault.target / 1024) % 2 == 0;
       if (!back) return end_drained(fault);
       const Node& node = nodes_.at(fault.target % nodes_.size());
-      const bool same = node.agent != nullptr && node.agent->address().incarnation == drains_[&fault];
+      const bool same =
+          node.agent != nullptr && node.agent->address().incarnation == drains_[&fault];
       if (same && head_ != nullptr) head_->undrain(node.id, drains_[&fault]);
       // The order may be lost with the head, or rejected while the head knows no node yet.
       kernel_.after(undrain_timeout, [this, &fault] { end_drained(fault); });
@@ -157,7 +158,8 @@ void World::apply_weather(FaultKind kind, int change) {
 
 void World::crash_executor(const Fault& fault, Duration pause) {
   std::vector<Process*> executors;
-  for (auto& node : nodes_) executors.insert(executors.end(), node.executors.begin(), node.executors.end());
+  for (auto& node : nodes_)
+    executors.insert(executors.end(), node.executors.begin(), node.executors.end());
   if (executors.empty()) return;
   Process* chosen = executors.at(fault.target % executors.size());
   if (pause > Duration(0)) return chosen->pause(pause);
@@ -173,7 +175,8 @@ void World::lose_peer(const Fault& fault, bool on) {
   if (a == b) return;
   if (!on) {
     for (const Process* driver : drivers_) {
-      if (!driver->finished()) violation("links", "work waits for a cut link: " + unfinished_work());
+      if (!driver->finished())
+        violation("links", "work waits for a cut link: " + unfinished_work());
     }
   }
   for (const auto& link : {std::pair{a, b}, std::pair{b, a}}) {

@@ -27,7 +27,7 @@ struct Tables {
   std::mutex mutex;
   std::map<const void*, Capture> captures;  // by stream
   std::map<const void*, std::shared_ptr<Graph>> graphs, executables;
-  std::set<const void*> events;             // recorded within a capture
+  std::set<const void*> events;  // recorded within a capture
 };
 Tables& capture_tables() {
   static auto* const made = new Tables;  // leaked: threads of user code may outlive main
@@ -121,7 +121,8 @@ int cuStreamBeginCapture_v2(abi::Stream stream, int mode) {
   made.device = current_device();
   made.mode = mode;
   made.blocking = is_blocking(stream);
-  return capture_tables().captures.emplace(stream, std::move(made)).second ? abi::success : abi::invalid_value;
+  return capture_tables().captures.emplace(stream, std::move(made)).second ? abi::success
+                                                                           : abi::invalid_value;
 }
 
 int cuStreamEndCapture(abi::Stream stream, void** graph) {

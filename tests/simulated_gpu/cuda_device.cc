@@ -180,7 +180,8 @@ int cuDeviceGetName(char* name, int size, int device) {
 int cuDeviceGetPCIBusId(char* text, int size, int device) {
   if (const auto status = enter("cuDeviceGetPCIBusId")) return status;
   if (!is_device(device)) return abi::invalid_device;
-  std::snprintf(text, static_cast<std::size_t>(size), "0000:%02X:00.0", at(device).machine_index + 1);
+  std::snprintf(text, static_cast<std::size_t>(size), "0000:%02X:00.0",
+                at(device).machine_index + 1);
   return abi::success;
 }
 

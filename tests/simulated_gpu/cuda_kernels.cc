@@ -14,7 +14,9 @@ namespace {
 
 enum class Kernel : int { spin = 1, nothing, fault };
 
-void run_spin(unsigned long long ticks) { std::this_thread::sleep_for(std::chrono::nanoseconds(ticks)); }
+void run_spin(unsigned long long ticks) {
+  std::this_thread::sleep_for(std::chrono::nanoseconds(ticks));
+}
 
 }  // namespace
 

@@ -332,8 +332,9 @@ int cuMemSetAccess(abi::Address address, std::size_t size, const abi::AccessDesc
     const int there = device_at(place);
     // A slice reaches only itself.
     const bool sliced = is_slice(place) || is_slice(simulatedGpuPlace(device));
-    const bool reaches = sliced ? place == simulatedGpuPlace(device)
-                                : here == there || settings().all_peers || settings().peers.contains({here, there});
+    const bool reaches =
+        sliced ? place == simulatedGpuPlace(device)
+               : here == there || settings().all_peers || settings().peers.contains({here, there});
     if (!reaches) return abi::not_supported;
     at->second->access[device] = wanted[i].flags;
   }
@@ -405,7 +406,9 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** values, abi::
   for (unsigned i = 0; i < count; ++i) {
     switch (attributes[i]) {
       case abi::pointer_memory_type:
-        *static_cast<int*>(values[i]) = on_device ? abi::memory_device : pinned_at(at) ? abi::memory_host : 0;
+        *static_cast<int*>(values[i]) = on_device       ? abi::memory_device
+                                        : pinned_at(at) ? abi::memory_host
+                                                        : 0;
         break;
       case abi::pointer_is_managed: *static_cast<int*>(values[i]) = 0; break;
       case abi::pointer_device_ordinal: *static_cast<int*>(values[i]) = ordinal; break;

@@ -14,7 +14,8 @@
 namespace simulated_gpu {
 
 struct Stream {
-  explicit Stream(int on, bool blocks = true) : device(on), blocking(blocks), thread([this] { run(); }) {}
+  explicit Stream(int on, bool blocks = true)
+      : device(on), blocking(blocks), thread([this] { run(); }) {}
   ~Stream() {
     {
       const std::scoped_lock lock(mutex);

@@ -139,7 +139,8 @@ void run_kernel(Communicator& of, const std::vector<Operation>& operations, Whol
   if (places().take(of.device, of.stopped)) {
     if (hangs("kernel")) wait_while_stopped_not(of);
     // A collective reads the memory when its kernel runs.
-    const auto of_all = whole.kind == Collective::none ? std::vector<Operation>() : begin(whole, of);
+    const auto of_all =
+        whole.kind == Collective::none ? std::vector<Operation>() : begin(whole, of);
     const bool moved = exchange(of, whole.kind == Collective::none ? operations : of_all);
     if (moved && whole.kind != Collective::none) finish(whole, of);
     if (moved && hangs("end")) wait_while_stopped_not(of);
@@ -194,7 +195,8 @@ nccl::Status run_group() {
     if (of->thread.joinable()) of->thread.join();
     of->state = nccl::in_progress;
     forbid(issued.stream, of->device, 1);
-    of->thread = std::thread([of = of, doing = std::move(issued)]() mutable { launch(*of, std::move(doing)); });
+    of->thread = std::thread(
+        [of = of, doing = std::move(issued)]() mutable { launch(*of, std::move(doing)); });
     if (!of->blocking) {
       said = nccl::in_progress;
       continue;
@@ -234,10 +236,11 @@ Seen see_all(const void* at, std::size_t bytes, int device, bool writes) {
   return seen;
 }
 
-nccl::Status add_whole(const char* name, Whole whole, const void* from, void* to, nccl::Communicator handle, abi::Stream stream) {
+nccl::Status add_whole(const char* name, Whole whole, const void* from, void* to,
+                       nccl::Communicator handle, abi::Stream stream) {
   auto* const of = reinterpret_cast<Communicator*>(handle);
-  if (of == nullptr || size_of_type(whole.type) == 0 || whole.reduction < 0 || whole.reduction > nccl::op_average || whole.root < 0 ||
-      whole.root >= of->self.ranks) {
+  if (of == nullptr || size_of_type(whole.type) == 0 || whole.reduction < 0 ||
+      whole.reduction > nccl::op_average || whole.root < 0 || whole.root >= of->self.ranks) {
     return nccl::invalid_argument;
   }
   if (const int fault = fault_of(name)) return fault;
@@ -245,18 +248,21 @@ nccl::Status add_whole(const char* name, Whole whole, const void* from, void* to
   if (of->revoked || of->finalized) return nccl::invalid_usage;
   if (of->state != nccl::success) return of->state;
   const std::size_t reads = bytes_from(whole, *of), writes = bytes_to(whole, *of);
-  if (reads > settings().most_bytes || writes > settings().most_bytes) return nccl::invalid_argument;
+  if (reads > settings().most_bytes || writes > settings().most_bytes)
+    return nccl::invalid_argument;
   whole.from = see_all(from, reads, of->device, false);
   whole.to = see_all(to, writes, of->device, true);
   // In place means that the output is at the rank's own part of the input; otherwise the two must
   // not overlap.
   if (reads > 0 && writes > 0) {
     const auto a = reinterpret_cast<std::uintptr_t>(from), b = reinterpret_cast<std::uintptr_t>(to);
-    const std::size_t part = whole.count * size_of_type(whole.type) * static_cast<std::size_t>(of->self.rank);
+    const std::size_t part =
+        whole.count * size_of_type(whole.type) * static_cast<std::size_t>(of->self.rank);
     const bool in_place = whole.kind == Collective::all_gather       ? a == b + part
                           : whole.kind == Collective::reduce_scatter ? b == a + part
                                                                      : a == b;
-    if (!in_place && a < b + writes && b < a + reads) misuse("a collective whose memory overlaps itself");
+    if (!in_place && a < b + writes && b < a + reads)
+      misuse("a collective whose memory overlaps itself");
   }
   group.push_back({of, stream, {}, std::move(whole)});
   return group_depth > 0 ? nccl::success : run_group();
@@ -366,27 +372,35 @@ int ncclRecv(void* at, std::size_t count, int type, int peer, nccl::Communicator
   return add(at, count, type, peer, of_handle(handle), stream, false);
 }
 
-int ncclBroadcast(const void* from, void* to, std::size_t count, int type, int root, nccl::Communicator handle, abi::Stream stream) {
-  return add_whole("ncclBroadcast", {Collective::broadcast, count, type, 0, root, {}, {}, {}}, from, to, handle, stream);
+int ncclBroadcast(const void* from, void* to, std::size_t count, int type, int root,
+                  nccl::Communicator handle, abi::Stream stream) {
+  return add_whole("ncclBroadcast", {Collective::broadcast, count, type, 0, root, {}, {}, {}}, from,
+                   to, handle, stream);
 }
 
-int ncclAllReduce(const void* from, void* to, std::size_t count, int type, int reduction, nccl::Communicator handle,
-                  abi::Stream stream) {
-  return add_whole("ncclAllReduce", {Collective::all_reduce, count, type, reduction, 0, {}, {}, {}}, from, to, handle, stream);
+int ncclAllReduce(const void* from, void* to, std::size_t count, int type, int reduction,
+                  nccl::Communicator handle, abi::Stream stream) {
+  return add_whole("ncclAllReduce", {Collective::all_reduce, count, type, reduction, 0, {}, {}, {}},
+                   from, to, handle, stream);
 }
 
-int ncclReduce(const void* from, void* to, std::size_t count, int type, int reduction, int root, nccl::Communicator handle,
-               abi::Stream stream) {
-  return add_whole("ncclReduce", {Collective::reduce, count, type, reduction, root, {}, {}, {}}, from, to, handle, stream);
+int ncclReduce(const void* from, void* to, std::size_t count, int type, int reduction, int root,
+               nccl::Communicator handle, abi::Stream stream) {
+  return add_whole("ncclReduce", {Collective::reduce, count, type, reduction, root, {}, {}, {}},
+                   from, to, handle, stream);
 }
 
-int ncclAllGather(const void* from, void* to, std::size_t count, int type, nccl::Communicator handle, abi::Stream stream) {
-  return add_whole("ncclAllGather", {Collective::all_gather, count, type, 0, 0, {}, {}, {}}, from, to, handle, stream);
+int ncclAllGather(const void* from, void* to, std::size_t count, int type,
+                  nccl::Communicator handle, abi::Stream stream) {
+  return add_whole("ncclAllGather", {Collective::all_gather, count, type, 0, 0, {}, {}, {}}, from,
+                   to, handle, stream);
 }
 
-int ncclReduceScatter(const void* from, void* to, std::size_t count, int type, int reduction, nccl::Communicator handle,
-                      abi::Stream stream) {
-  return add_whole("ncclReduceScatter", {Collective::reduce_scatter, count, type, reduction, 0, {}, {}, {}}, from, to, handle, stream);
+int ncclReduceScatter(const void* from, void* to, std::size_t count, int type, int reduction,
+                      nccl::Communicator handle, abi::Stream stream) {
+  return add_whole("ncclReduceScatter",
+                   {Collective::reduce_scatter, count, type, reduction, 0, {}, {}, {}}, from, to,
+                   handle, stream);
 }
 
 int ncclCommFinalize(nccl::Communicator handle) {

@@ -2,9 +2,9 @@
 // reduces the received data, last rank first, so that no test relies on rank order.
 #include <cstring>
 
-#include "tensor/collective/core/half.h"
 #include "simulated_gpu/nccl_state.h"
 #include "simulated_gpu/settings.h"
+#include "tensor/collective/core/half.h"
 
 namespace simulated_gpu {
 namespace {
@@ -15,8 +15,10 @@ std::size_t ranks_of(const Communicator& of) { return static_cast<std::size_t>(o
 std::size_t rank_of(const Communicator& of) { return static_cast<std::size_t>(of.self.rank); }
 
 std::uint64_t name_of(const Whole& whole) {
-  return static_cast<std::uint64_t>(whole.kind) << 56 | static_cast<std::uint64_t>(whole.type + 1) << 48 |
-         static_cast<std::uint64_t>(whole.reduction + 1) << 40 | static_cast<std::uint64_t>(whole.root + 1) << 28;
+  return static_cast<std::uint64_t>(whole.kind) << 56 |
+         static_cast<std::uint64_t>(whole.type + 1) << 48 |
+         static_cast<std::uint64_t>(whole.reduction + 1) << 40 |
+         static_cast<std::uint64_t>(whole.root + 1) << 28;
 }
 
 template <class T>
@@ -65,20 +67,26 @@ void fold(const Whole& whole, std::size_t elements, std::byte* to, std::size_t r
     case nccl::type_int8: return fold<std::int8_t>(whole, elements, to, ranks);
     case nccl::type_bytes: return fold<std::uint8_t>(whole, elements, to, ranks);
     case nccl::type_int32:
-      return compares ? fold<std::int32_t>(whole, elements, to, ranks) : fold<std::uint32_t>(whole, elements, to, ranks);
+      return compares ? fold<std::int32_t>(whole, elements, to, ranks)
+                      : fold<std::uint32_t>(whole, elements, to, ranks);
     case nccl::type_uint32: return fold<std::uint32_t>(whole, elements, to, ranks);
     case nccl::type_int64:
-      return compares ? fold<std::int64_t>(whole, elements, to, ranks) : fold<std::uint64_t>(whole, elements, to, ranks);
+      return compares ? fold<std::int64_t>(whole, elements, to, ranks)
+                      : fold<std::uint64_t>(whole, elements, to, ranks);
     case nccl::type_uint64: return fold<std::uint64_t>(whole, elements, to, ranks);
-    case nccl::type_float16: return fold_halves<half::from_float16, half::to_float16>(whole, elements, to, ranks);
-    case nccl::type_bfloat16: return fold_halves<half::from_bfloat16, half::to_bfloat16>(whole, elements, to, ranks);
+    case nccl::type_float16:
+      return fold_halves<half::from_float16, half::to_float16>(whole, elements, to, ranks);
+    case nccl::type_bfloat16:
+      return fold_halves<half::from_bfloat16, half::to_bfloat16>(whole, elements, to, ranks);
     case nccl::type_float32: return fold<float>(whole, elements, to, ranks);
     case nccl::type_float64: return fold<double>(whole, elements, to, ranks);
     default: misuse("a type that is not reduced");
   }
 }
 
-std::byte* first(const Seen& seen) { return seen.pieces.empty() ? nullptr : seen.pieces.front().data(); }
+std::byte* first(const Seen& seen) {
+  return seen.pieces.empty() ? nullptr : seen.pieces.front().data();
+}
 
 }  // namespace
 
@@ -106,9 +114,16 @@ std::vector<Operation> begin(Whole& whole, const Communicator& of) {
   std::vector<Operation> operations;
   whole.of_ranks.assign(ranks, {});
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const bool to_it = whole.kind == Collective::broadcast ? self == root : whole.kind != Collective::reduce || rank == root;
-    const bool from_it = whole.kind == Collective::broadcast ? rank == root : whole.kind != Collective::reduce || self == root;
-    std::byte* const own = first(whole.from) == nullptr ? nullptr : first(whole.from) + (whole.kind == Collective::reduce_scatter ? rank * bytes : 0);
+    const bool to_it = whole.kind == Collective::broadcast
+                           ? self == root
+                           : whole.kind != Collective::reduce || rank == root;
+    const bool from_it = whole.kind == Collective::broadcast
+                             ? rank == root
+                             : whole.kind != Collective::reduce || self == root;
+    std::byte* const own =
+        first(whole.from) == nullptr
+            ? nullptr
+            : first(whole.from) + (whole.kind == Collective::reduce_scatter ? rank * bytes : 0);
     if (from_it) whole.of_ranks[rank].resize(bytes);
     if (rank == self) {
       if (from_it && bytes > 0) std::memcpy(whole.of_ranks[rank].data(), own, bytes);
@@ -137,7 +152,8 @@ void finish(Whole& whole, const Communicator& of) {
   if (whole.kind == Collective::broadcast) {
     std::memcpy(to, whole.of_ranks[static_cast<std::size_t>(whole.root)].data(), bytes);
   } else if (whole.kind == Collective::all_gather) {
-    for (std::size_t rank = 0; rank < ranks_of(of); ++rank) std::memcpy(to + rank * bytes, whole.of_ranks[rank].data(), bytes);
+    for (std::size_t rank = 0; rank < ranks_of(of); ++rank)
+      std::memcpy(to + rank * bytes, whole.of_ranks[rank].data(), bytes);
   } else if (whole.kind != Collective::reduce || whole.root == of.self.rank) {
     fold(whole, whole.count, to, ranks_of(of));
   }

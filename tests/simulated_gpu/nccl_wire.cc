@@ -184,7 +184,8 @@ bool move_some(Moving& moving) {
       moving.over = true;
     } else {
       if (moving.announced != (operation.size ^ operation.announced_as)) {
-        misuse("ncclSend and ncclRecv of different sizes, or ranks that call different collectives");
+        misuse(
+            "ncclSend and ncclRecv of different sizes, or ranks that call different collectives");
       }
       moving.announces = false;
       moving.at = 0;

@@ -108,7 +108,8 @@ std::uint64_t bytes_of_process(const std::vector<Name>& all) {
 std::uint64_t mps_limit() {
   const char* const directory = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
   const char* const text = std::getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
-  if (directory == nullptr || text == nullptr || std::strncmp(text, "0=", 2) != 0) return UINT64_MAX;
+  if (directory == nullptr || text == nullptr || std::strncmp(text, "0=", 2) != 0)
+    return UINT64_MAX;
   if (::access((std::string(directory) + "/control").c_str(), F_OK) != 0) return UINT64_MAX;
   char* unit = nullptr;
   const std::uint64_t number = std::strtoull(text + 2, &unit, 10);

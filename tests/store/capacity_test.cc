@@ -31,8 +31,7 @@ TEST(StoreCapacity, RejectsCapacityBeyondMachine) {
 }
 
 TEST(StoreCapacity, LimitsDefaultTo200GB) {
-  EXPECT_EQ(default_store_capacity({.available_bytes = 4096 * gib}),
-            200'000'000'000 / 4096 * 4096);
+  EXPECT_EQ(default_store_capacity({.available_bytes = 4096 * gib}), 200'000'000'000 / 4096 * 4096);
 }
 
 }  // namespace

@@ -220,7 +220,8 @@ constexpr std::uint64_t large_slab_bytes = std::uint64_t{48} << 20;
 
 struct LargeSlab {
   Fd file = std::move(*create_slab_file(large_slab_bytes, "mobula-test-slab"));
-  std::optional<WritableSlab> writer = std::move(*WritableSlab::map(file.get(), large_slab_bytes, Paging::on_use));
+  std::optional<WritableSlab> writer =
+      std::move(*WritableSlab::map(file.get(), large_slab_bytes, Paging::on_use));
 
   // Resident size of the file in MiB.
   std::uint64_t resident() const {

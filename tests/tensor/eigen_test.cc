@@ -37,7 +37,8 @@ TEST(Eigen, ConvertsMatricesWithoutCopy) {
   auto matrix = std::make_shared<RowMajor>(RowMajor::Zero(2, 3));
   const std::weak_ptr<RowMajor> watched = matrix;
   float* const first = matrix->data();
-  mobula::Tensor tensor = mobula::Tensor::over(std::span(first, 6), std::move(matrix)).reshape({2, 3});
+  mobula::Tensor tensor =
+      mobula::Tensor::over(std::span(first, 6), std::move(matrix)).reshape({2, 3});
   EXPECT_EQ(tensor.data(), first);
   written(tensor)(1, 2) = 7;
   EXPECT_EQ(first[5], 7);

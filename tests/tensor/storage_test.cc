@@ -87,7 +87,8 @@ TEST(HeldTensor, AllowsWritesOnlyWithoutReaders) {
   half.byte_offset = 32;
   Tensor lower{half};
   {
-    const auto hold = whole.parts().storage->hold(range_of(upper.parts()), [] { return std::string("executor 7"); });
+    const auto hold = whole.parts().storage->hold(range_of(upper.parts()),
+                                                  [] { return std::string("executor 7"); });
     try {
       (void)whole.mutable_view<float>();
       ADD_FAILURE() << "half of it is held";

@@ -77,7 +77,8 @@ TEST(TensorValue, ReadsInPlaceFrozenAndPinsObject) {
 }
 
 // Writes and reads a small tensor that stays in its process.
-Tensor read_again(const Tensor& tensor, detail::Origins origins, const std::function<void()>& meanwhile = nullptr) {
+Tensor read_again(const Tensor& tensor, detail::Origins origins,
+                  const std::function<void()>& meanwhile = nullptr) {
   const detail::OutgoingValue<Tensor> outgoing(tensor);
   outgoing.set_apart(Writer::all_inside, origins);
   const auto bytes = detail::TensorStorage::allocate(outgoing.size_bytes(), false);
@@ -113,7 +114,8 @@ TEST(TensorOrigin, OriginalChanged_ReadsWrittenBytes) {
 
 TEST(TensorOrigin, Aliased_ReturnsOriginalDespiteChanges) {
   Tensor tensor = counted({20});
-  Tensor seen = read_again(tensor, detail::Origins::aliased, [&] { tensor.mutable_view<int>()[0] = 7; });
+  Tensor seen =
+      read_again(tensor, detail::Origins::aliased, [&] { tensor.mutable_view<int>()[0] = 7; });
   EXPECT_EQ(seen.data(), tensor.data());
   seen.mutable_view<int>()[1] = 8;
   EXPECT_EQ(tensor.view<int>()[0], 7);
@@ -132,7 +134,8 @@ TEST(TensorOrigin, IgnoresAliasFlagInBytes) {
     std::byte& each = bytes->bytes()[i];
     const std::byte before = std::exchange(each, each | std::byte{32});
     try {
-      Tensor seen = detail::decode<Tensor>({.bytes = {bytes->bytes(), bytes->size_bytes()}, .owner = bytes});
+      Tensor seen =
+          detail::decode<Tensor>({.bytes = {bytes->bytes(), bytes->size_bytes()}, .owner = bytes});
       if (before != each && seen.data() == tensor.data()) {
         EXPECT_THROW((void)seen.mutable_view<int>(), TensorSharedError) << i;
         ++found;
@@ -150,7 +153,9 @@ TEST(TensorOrigin, ForeignOrForgedOrigin_ReadsWrittenBytes) {
   outgoing.set_apart(Writer::all_inside, detail::Origins::told);
   const auto bytes = detail::TensorStorage::allocate(outgoing.size_bytes(), false);
   ASSERT_TRUE(outgoing.write({bytes->bytes(), bytes->size_bytes()}));
-  const auto read = [&] { return detail::decode<Tensor>({.bytes = {bytes->bytes(), bytes->size_bytes()}, .owner = bytes}); };
+  const auto read = [&] {
+    return detail::decode<Tensor>({.bytes = {bytes->bytes(), bytes->size_bytes()}, .owner = bytes});
+  };
   ASSERT_EQ(read().data(), tensor.data());
   // Changes each byte before the elements, one at a time; 24 of them are the origin.
   const std::size_t at = bytes->size_bytes() - 20 * sizeof(int);
@@ -160,7 +165,8 @@ TEST(TensorOrigin, ForeignOrForgedOrigin_ReadsWrittenBytes) {
     each ^= std::byte{0x80};
     try {
       const Tensor seen = read();
-      if (seen.shape() == Numbers{20} && seen.dtype() == DType::int32 && seen.data() != tensor.data()) {
+      if (seen.shape() == Numbers{20} && seen.dtype() == DType::int32 &&
+          seen.data() != tensor.data()) {
         EXPECT_EQ(ints(seen), ints(tensor));
         ++found;
       }

@@ -158,7 +158,8 @@ TEST(Tensor, WrapsForeignMemoryAndKeepsOwner) {
   EXPECT_EQ(sealed.data(), constants);
   EXPECT_THROW((void)sealed.mutable_view<double>(), TensorSharedError);
   EXPECT_EQ(Tensor::over(std::span<float>(), nullptr).size(), 0);
-  EXPECT_THROW((void)Tensor::over(std::span<float>(static_cast<float*>(nullptr), 1), nullptr), InvalidRequestError);
+  EXPECT_THROW((void)Tensor::over(std::span<float>(static_cast<float*>(nullptr), 1), nullptr),
+               InvalidRequestError);
 }
 
 TEST(Tensor, RejectsViolationsByRuleName) {

@@ -87,7 +87,8 @@ TEST(Torch, FreesTorchMemoryWithLastView) {
   std::vector<float> memory(12, 1.f);
   int freed = 0;
   {
-    at::Tensor made = at::from_blob(memory.data(), {3, 4}, [&](void*) { ++freed; }, at::kFloat);
+    at::Tensor made = at::from_blob(
+        memory.data(), {3, 4}, [&](void*) { ++freed; }, at::kFloat);
     Tensor seen = Tensor::from_dlpack(at::toDLPack(made));
     made = at::Tensor();
     EXPECT_EQ(freed, 0) << "it is looked at";

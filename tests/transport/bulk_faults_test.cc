@@ -10,11 +10,11 @@
 #include <string>
 
 #include "base/random.h"
-#include "transport/bulk_fixture.h"
+#include "matrix/cells.h"
 #include "transport/bulk/bulk_stream.h"
+#include "transport/bulk_fixture.h"
 #include "transport/child_fixture.h"
 #include "transport/net/tcp.h"
-#include "matrix/cells.h"
 
 namespace mobula::internal {
 namespace {

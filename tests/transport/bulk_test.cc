@@ -3,9 +3,9 @@
 #include <array>
 #include <string>
 
+#include "matrix/cells.h"
 #include "transport/bulk_fixture.h"
 #include "transport/loop/loop_thread.h"
-#include "matrix/cells.h"
 
 namespace mobula::internal {
 namespace {

@@ -165,9 +165,7 @@ class BusDescriptors : public BusTest {
     connect_client();
     ASSERT_TRUE(is_served());
   }
-  void connect_client() {
-    peer_ = client_.bus->connect(address_, server_keys_.public_key).value();
-  }
+  void connect_client() { peer_ = client_.bus->connect(address_, server_keys_.public_key).value(); }
   bool is_served() {
     client_.messages.clear();
     EXPECT_TRUE(client_.bus->send(peer_, bytes_of("question")));
@@ -191,7 +189,8 @@ TEST_F(BusDescriptors, SilentConnections_NewPeerIsServed) {
   std::vector<Fd> silent;
   for (int i = 0; i < 1'000; ++i) {
     silent.push_back(connect_raw(address_, fmt::format("127.0.0.{}", 2 + i % 10)));
-    if (i % 2 == 0) (void)::send(silent.back().get(), greeting.data(), greeting.size(), MSG_NOSIGNAL);
+    if (i % 2 == 0)
+      (void)::send(silent.back().get(), greeting.data(), greeting.size(), MSG_NOSIGNAL);
   }
   client_.bus->disconnect(peer_);
   connect_client();
@@ -203,7 +202,9 @@ TEST_F(BusDescriptors, SilentConnections_NewPeerIsServed) {
 TEST_F(BusDescriptors, ProvenPeers_DescriptorsRemain) {
   start_server();
   RawClient many(ZMQ_ROUTER, address_, "", &client_keys_, server_keys_.public_key);
-  const auto report = [&] { return server_closed().find("raise the descriptor limit") != std::string::npos; };
+  const auto report = [&] {
+    return server_closed().find("raise the descriptor limit") != std::string::npos;
+  };
   bool reported = false;
   for (int i = 0; i < 600 && !reported; ++i) {
     many.connect(address_);

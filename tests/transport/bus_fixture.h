@@ -24,26 +24,24 @@ struct BusEnd {
   };
 
   void open(EventLoop& loop, BusOptions options = {}) {
-    bus =
-        Bus::create(
-            loop, std::move(options),
-            {.on_message =
-                 [this](PeerHandle from, const PeerOrigin& origin, auto bytes) {
-                   messages.push_back({from, origin, text_of(bytes)});
-                   if (on_each) on_each(from);
-                 },
-             .on_connected = [this](PeerHandle peer) { connected.push_back(peer); },
-             .on_gone =
-                 [this](PeerHandle peer, const Failure& why) {
-                   gone.emplace_back(peer, why);
-                   messages_at_gone = messages.size();
-                 },
-             .on_unreached = [this](PeerHandle, ProbeOutcome seen) { unreached.push_back(seen); },
-             .on_closed =
-                 [this](const std::string& source, const std::string& why) {
-                   closed.push_back(source + ": " + why);
-                 }})
-            .value();
+    bus = Bus::create(
+              loop, std::move(options),
+              {.on_message =
+                   [this](PeerHandle from, const PeerOrigin& origin, auto bytes) {
+                     messages.push_back({from, origin, text_of(bytes)});
+                     if (on_each) on_each(from);
+                   },
+               .on_connected = [this](PeerHandle peer) { connected.push_back(peer); },
+               .on_gone =
+                   [this](PeerHandle peer, const Failure& why) {
+                     gone.emplace_back(peer, why);
+                     messages_at_gone = messages.size();
+                   },
+               .on_unreached = [this](PeerHandle, ProbeOutcome seen) { unreached.push_back(seen); },
+               .on_closed = [this](
+                                const std::string& source,
+                                const std::string& why) { closed.push_back(source + ": " + why); }})
+              .value();
   }
 
   bool is_gone(PeerHandle peer) const {

@@ -7,8 +7,8 @@
 
 #include <string>
 
-#include "transport/net/address.h"
 #include "transport/bus_fixture.h"
+#include "transport/net/address.h"
 
 namespace mobula::internal {
 namespace {

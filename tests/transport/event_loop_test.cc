@@ -11,8 +11,8 @@
 #include <string>
 #include <thread>
 
-#include "transport/loop_fixture.h"
 #include "transport/loop/loop_thread.h"
+#include "transport/loop_fixture.h"
 
 namespace mobula::internal {
 namespace {

@@ -116,7 +116,8 @@ TEST_F(LocalListenerPlaces, RejectsListenerOfAnotherUser) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return;
+    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+      return;
     if (::listen(socket.get(), 1) != 0) return;
     (void)send_frame(pipe.second, bytes_of("listens"), {}, monotonic_now() + 10s);
     ::pause();

@@ -43,7 +43,8 @@ TEST_F(LoopBorrowing, ReturnsToItsOwnThread) {
   for (int round = 0; round < 20; ++round) {
     borrow();
     // By then it waits without a timeout.
-    if (round % 2 == 0) std::this_thread::sleep_for(std::chrono::nanoseconds(3 * LoopThread::unturned));
+    if (round % 2 == 0)
+      std::this_thread::sleep_for(std::chrono::nanoseconds(3 * LoopThread::unturned));
     thread_->give_back();
     EXPECT_EQ(who_runs(), own_);
   }
@@ -61,9 +62,9 @@ TEST_F(LoopBorrowing, RunsPostedWorkWhileUnowned) {
 
 TEST_F(LoopBorrowing, ReportsReleaseAndReturn) {
   std::atomic<int> gone{0}, back{0};
-  ASSERT_TRUE(thread_->run([&] {
-    thread_->lend({.let_go = [&] { ++gone; }, .back = [&] { ++back; }});
-  }).ok());
+  ASSERT_TRUE(
+      thread_->run([&] { thread_->lend({.let_go = [&] { ++gone; }, .back = [&] { ++back; }}); })
+          .ok());
   const auto soon = [](const std::function<bool()>& holds) {
     for (const Time until = monotonic_now() + 20s; !holds(); std::this_thread::yield()) {
       if (monotonic_now() > until) return false;

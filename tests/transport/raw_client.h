@@ -11,8 +11,8 @@
 #include <string_view>
 
 #include "base/fd.h"
-#include "transport/net/address.h"
 #include "transport/bus/curve.h"
+#include "transport/net/address.h"
 
 namespace mobula::internal {
 

@@ -17,9 +17,9 @@
 #include <string>
 #include <thread>
 
+#include "transport/local/shared_memory.h"
 #include "transport/ring/doorbell.h"
 #include "transport/ring/ring_defined.h"
-#include "transport/local/shared_memory.h"
 
 namespace mobula::internal::ring_kill {
 namespace {
@@ -29,7 +29,7 @@ namespace {
 
 struct Hit {
   int signal = 0;
-  int at = 0;    // index of the operation, from 0; it has not happened yet
+  int at = 0;  // index of the operation, from 0; it has not happened yet
   int done = 0;
 };
 Hit hit;  // this process only
@@ -99,7 +99,8 @@ struct Kernel {
 // Shared by both processes: a ring from the writer to the reader, and one doorbell each.
 struct Shared {
   SharedMemory make(std::size_t bytes) {
-    return SharedMemory::map(SharedMemory::create_file(bytes, "ring-kill").value().get(), bytes).value();
+    return SharedMemory::map(SharedMemory::create_file(bytes, "ring-kill").value().get(), bytes)
+        .value();
   }
   SharedMemory ring = make(ring_memory_bytes);
   // The writer's doorbell, then the reader's doorbell.
@@ -218,8 +219,8 @@ std::size_t lines_of(const char* path) {
   return lines;
 }
 std::size_t descriptors() {
-  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
-                                                std::filesystem::directory_iterator()));
+  return static_cast<std::size_t>(std::distance(
+      std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
 }
 
 class RingKillTest : public testing::TestWithParam<Side> {
@@ -285,7 +286,8 @@ TEST_P(RingKillTest, KilledAnytime_LeavesOtherUnharmed) {
     siginfo_t seen{};
     // Reaped only after the killer has ended, so that the pid is not reused before.
     const auto gone = [&] {
-      return ended = ended || (::waitid(P_PID, static_cast<id_t>(child), &seen, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+      return ended = ended || (::waitid(P_PID, static_cast<id_t>(child), &seen,
+                                        WEXITED | WNOHANG | WNOWAIT) == 0 &&
                                seen.si_pid == child);
     };
     const std::uint64_t done = play<ProcessMemory>(other(GetParam()), shared, many, gone);
@@ -323,7 +325,9 @@ TEST_P(RingKillTest, StoppedAtEachStep_LosesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, RingKillTest, testing::Values(Side::writes, Side::reads),
-                         [](const auto& side) { return side.param == Side::writes ? "TheWriter" : "TheReader"; });
+                         [](const auto& side) {
+                           return side.param == Side::writes ? "TheWriter" : "TheReader";
+                         });
 
 }  // namespace
 }  // namespace mobula::internal::ring_kill

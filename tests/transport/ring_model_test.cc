@@ -12,14 +12,14 @@
 #include <string>
 #include <vector>
 
-#include "transport/ring/doorbell_states.h"
 #include "transport/model/machine.h"
+#include "transport/ring/doorbell_states.h"
 #include "transport/ring/ring_defined.h"
 
 namespace mobula::internal::model {
 namespace {
 
-constexpr std::size_t data_bytes = 32;  // per ring
+constexpr std::size_t data_bytes = 32;   // per ring
 std::byte plain_memory[2 * data_bytes];  // only an address: the machine has the content
 
 struct ModelMemory {
@@ -46,11 +46,15 @@ struct Side {
 
   struct Kernel {
     std::uint8_t event;
-    void wake_word(model::Atomic<std::uint32_t>& word) const { perform({Act::wake_word, word.place}); }
+    void wake_word(model::Atomic<std::uint32_t>& word) const {
+      perform({Act::wake_word, word.place});
+    }
     void wake_event() const { perform({Act::wake_event, event}); }
   };
   void ring(std::size_t index) { ring_doorbell(page, index, Kernel{event}); }
-  bool ring_deferred(std::size_t index) { return internal::ring_deferred(page, index, Kernel{event}); }
+  bool ring_deferred(std::size_t index) {
+    return internal::ring_deferred(page, index, Kernel{event});
+  }
   void wake_up() { end_nap(page, Kernel{event}); }
   void ring_self() {
     self.store(true, std::memory_order_seq_cst);
@@ -138,7 +142,8 @@ using Lengths = std::vector<std::size_t>;  // lengths of records, in words of 8 
 bool sleep_on_word(World& world, Side& own) {
   announce_sleep(own.page, DoorbellSleep::on_word);
   if (world.looks_again && doorbell_rung(own.page)) return true;
-  return perform({Act::wait_word, own.page.sleep.place, static_cast<Word>(DoorbellSleep::on_word)}) == 0;
+  return perform({Act::wait_word, own.page.sleep.place,
+                  static_cast<Word>(DoorbellSleep::on_word)}) == 0;
 }
 
 // A sender that waits for space for the rest of a record: as RingLinks does, with a thread that
@@ -146,7 +151,10 @@ bool sleep_on_word(World& world, Side& own) {
 class Sender {
  public:
   Sender(World& world, std::size_t which, Lengths lengths)
-      : world_(world), which_(which), ring_(world.rings[which]), writer_(&ring_.header, ring_.data),
+      : world_(world),
+        which_(which),
+        ring_(world.rings[which]),
+        writer_(&ring_.header, ring_.data),
         lengths_(std::move(lengths)) {}
 
   void run() {
@@ -241,7 +249,8 @@ class Taker {
       has_napped_ = false;
       announce_sleep(own.page, DoorbellSleep::on_word);
       if (world_.looks_again && own.rung()) return true;
-      return perform({Act::wait_word, own.page.sleep.place, static_cast<Word>(DoorbellSleep::on_word)}) == 0;
+      return perform({Act::wait_word, own.page.sleep.place,
+                      static_cast<Word>(DoorbellSleep::on_word)}) == 0;
     }
     announce_sleep(own.page, DoorbellSleep::on_event);
     if (world_.looks_again && own.rung()) return true;
@@ -258,7 +267,8 @@ class Taker {
       if (!*read) break;
       const std::size_t number = came_[which]++;
       if (number >= due_[which].size()) wrong("a record more than was written");
-      if (record != record_of(which, number, due_[which][number])) wrong("a record that nobody wrote");
+      if (record != record_of(which, number, due_[which][number]))
+        wrong("a record that nobody wrote");
     }
     RingModel& ring = world_.rings[which];
     if (readers_[which].take_hunger()) ring.from->ring(ring.index_at_from);
@@ -278,8 +288,8 @@ struct Case {
   std::string name;
   Lead lead = Lead::by_word;
   std::vector<Lengths> due{};
-  bool rings_itself = false;         // another thread of the reader rings the doorbell
-  bool has_begun = false;            // the first record of the first writer is already published
+  bool rings_itself = false;          // another thread of the reader rings the doorbell
+  bool has_begun = false;             // the first record of the first writer is already published
   std::set<std::size_t> mortal = {};  // 0 is the reader
   bool many_states = has_begun;       // about a million
 };
@@ -292,15 +302,15 @@ Outcome all_of(const Case& each, const std::optional<Fault>& fault = std::nullop
   world.rings_softly = each.lead == Lead::naps;
   world.program.fault = fault;
   world.program.mortal = each.mortal;
-  world.program.threads.emplace_back("reader", [&] {
-    Taker(world, each.lead, each.due).run(each.rings_itself);
-  });
+  world.program.threads.emplace_back(
+      "reader", [&] { Taker(world, each.lead, each.due).run(each.rings_itself); });
   for (std::size_t i = 0; i < each.due.size(); ++i) {
     world.program.threads.emplace_back("writer " + std::to_string(i),
                                        [&, i] { Sender(world, i, each.due[i]).run(); });
   }
   if (!each.rings_itself) world.program.of_one_thread.insert(world.reads.self.place);
-  if (each.rings_itself) world.program.threads.emplace_back("other", [&] { world.reads.ring_self(); });
+  if (each.rings_itself)
+    world.program.threads.emplace_back("other", [&] { world.reads.ring_self(); });
   // The record was published, and the ring was signaled by two bits and a check of the wait state.
   if (each.has_begun) world.program.begins.emplace_back(1, 4);
   return explore(world.program);
@@ -358,7 +368,8 @@ TEST_P(RingModelTest, LosesTearsAndOversleepsNothing) {
 
 TEST_P(RingModelTest, OneSideKilled_LeavesOtherUnharmed) {
   Case each = GetParam();
-  if (each.many_states) GTEST_SKIP() << "too many states; a ring that fills up has the same operations";
+  if (each.many_states)
+    GTEST_SKIP() << "too many states; a ring that fills up has the same operations";
   each.mortal = {0, 1};
   const Outcome outcome = all_of(each);
   EXPECT_EQ(outcome.violation, "") << text_of(outcome);
@@ -379,7 +390,8 @@ INSTANTIATE_TEST_SUITE_P(Ring, RingModelTest, testing::ValuesIn(cases()),
 // ---- faults that the model must detect ---------------------------------------------------------
 
 // `large`: only the case with a million states, otherwise only the others.
-std::string found_in_some_case(const std::optional<Fault>& fault, bool large, bool looks_again = true) {
+std::string found_in_some_case(const std::optional<Fault>& fault, bool large,
+                               bool looks_again = true) {
   for (const Case& each : cases()) {
     if (each.has_begun != large) continue;
     const Outcome outcome = all_of(each, fault, looks_again);
@@ -423,8 +435,10 @@ class RingModelFaultTest : public testing::TestWithParam<Fault> {};
 
 // Some faults appear only if a ring has some space but not enough.
 bool needs_the_large_case(const Fault& fault) {
-  return std::string("the writer looks for room before its wish is seen, the wish for room comes late, what was "
-                     "taken is told late, the wish for room is looked for early")
+  return std::string(
+             "the writer looks for room before its wish is seen, the wish for room comes late, "
+             "what was "
+             "taken is told late, the wish for room is looked for early")
              .find(fault.name) != std::string::npos;
 }
 

@@ -12,8 +12,8 @@
 #include <random>
 #include <thread>
 
-#include "transport/ring/doorbell.h"
 #include "transport/local/shared_memory.h"
+#include "transport/ring/doorbell.h"
 
 namespace mobula::internal {
 namespace {
@@ -130,8 +130,7 @@ TEST_F(BrokenRing, RandomBytes_NeitherCrashNorHang) {
       std::memcpy(data() + i, &word, 8);
     }
     int records = 0;
-    for (auto read = reader.read(record_); read.ok() && read.value();
-         read = reader.read(record_)) {
+    for (auto read = reader.read(record_); read.ok() && read.value(); read = reader.read(record_)) {
       ASSERT_LT(++records, 10'000);
     }
   }
@@ -140,7 +139,9 @@ TEST_F(BrokenRing, RandomBytes_NeitherCrashNorHang) {
 // Two threads with one doorbell each, as in two processes: no record is lost, and no thread blocks
 // forever.
 struct Side {
-  Side() : files(DoorbellFiles::create().value()), bell(Doorbell::open(files.copy().value()).value()) {}
+  Side()
+      : files(DoorbellFiles::create().value()),
+        bell(Doorbell::open(files.copy().value()).value()) {}
   DoorbellFiles files;
   Doorbell bell;
 };

@@ -156,10 +156,11 @@ void BulkServer::Impl::adopt(Fd socket) {
                                      [](const auto& each) { return !each.second->proved; });
     if (oldest == connections_.end()) return;
     const ConnectionPtr connection = oldest->second;
-    end(*connection, failure(ErrorCode::resource_exhausted,
-                             fmt::format("accept bulk connection: {} connections exist, and this one has "
-                                         "sent no request",
-                                         connections_.size())));
+    end(*connection,
+        failure(ErrorCode::resource_exhausted,
+                fmt::format("accept bulk connection: {} connections exist, and this one has "
+                            "sent no request",
+                            connections_.size())));
     if (closed_) return;
   }
   add(std::move(socket));

@@ -112,7 +112,8 @@ Result<std::optional<BulkFrame>> BulkReader::finish() {
     if (sum == bulk_checksum(header_bytes_, target_)) {
       return std::optional(BulkFrame{header_.type, target_});
     }
-    return failure(ErrorCode::corrupt, "bulk bytes were changed on their way: the checksum differs");
+    return failure(ErrorCode::corrupt,
+                   "bulk bytes were changed on their way: the checksum differs");
   }
   const std::size_t plain = header_.length - seal_tag_size;
   std::span<std::byte> to = place_;

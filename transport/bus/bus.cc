@@ -26,10 +26,11 @@ Bus::Hub::Hub(EventLoop& loop, BusOptions options, BusCallbacks callbacks)
     : loop_(loop),
       options_(std::move(options)),
       callbacks_(std::move(callbacks)),
-      judge_timer_(loop, [this] {
-        look_all_ = true;
-        pump();
-      }),
+      judge_timer_(loop,
+                   [this] {
+                     look_all_ = true;
+                     pump();
+                   }),
       pause_timer_(loop, [this] { start_due(); }),
       limits_timer_(loop, [this] { check_limits(); }),
       heartbeat_timer_(loop, [this] { send_heartbeats(); }),
@@ -84,7 +85,8 @@ Result<std::string> Bus::Hub::bind(const std::string& address) {
 }
 
 Result<void> Bus::Hub::adopt(ListeningSocket listening) {
-  if (closed_) return failure(ErrorCode::unavailable, "take over a listening socket: the bus is closed");
+  if (closed_)
+    return failure(ErrorCode::unavailable, "take over a listening socket: the bus is closed");
   touch();
   return sockets_->adopt(std::move(listening));
 }
@@ -112,7 +114,8 @@ void Bus::Hub::pump() {
   }
   const bool bound_read = !std::exchange(look_bound_, false) || drain(sockets_->bound(), true);
   if (closed_) return;
-  const bool connecting_read = !std::exchange(look_connecting_, false) || drain(sockets_->connecting(), false);
+  const bool connecting_read =
+      !std::exchange(look_connecting_, false) || drain(sockets_->connecting(), false);
   if (closed_) return;
   flush_blocked();
   all_read_ = all_read_ && bound_read && connecting_read;
@@ -207,8 +210,8 @@ Bus::Hub::Peer* Bus::Hub::admit(std::string_view route, ZmqMessage& body, int fd
   peer.handle = handle;
   // With keys, every message over TCP is authenticated by CURVE.
   const std::string key(body.property(ZapServer::public_key_property));
-  peer.origin = std::make_shared<const PeerOrigin>(
-      PeerOrigin{true, options_.keys && key.empty(), std::string(body.property(user_id_property)), key});
+  peer.origin = std::make_shared<const PeerOrigin>(PeerOrigin{
+      true, options_.keys && key.empty(), std::string(body.property(user_id_property)), key});
   peer.route = route;
   peer.fd = fd;
   peer.stage = Stage::up;

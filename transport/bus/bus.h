@@ -18,10 +18,10 @@
 #include "base/time.h"
 #include "transport/bus/connection_guard.h"
 #include "transport/bus/curve.h"
-#include "transport/net/early_listener.h"
-#include "transport/loop/event_loop.h"
-#include "transport/net/port_probe.h"
 #include "transport/bus/zap.h"
+#include "transport/loop/event_loop.h"
+#include "transport/net/early_listener.h"
+#include "transport/net/port_probe.h"
 
 namespace mobula::internal {
 
@@ -33,10 +33,10 @@ struct PeerHandle {
 
 // The identity of the other end of a connection, as proven by CURVE or by the unix socket.
 struct PeerOrigin {
-  bool accepted = false;   // the peer connected to this bus
-  bool local = false;      // unix socket of this user; the other fields are empty
-  std::string user_id{};    // user id from the AllowTable for an accepted peer; empty without keys
-  std::string public_key{}; // key of the peer, proven by CURVE; empty without keys
+  bool accepted = false;     // the peer connected to this bus
+  bool local = false;        // unix socket of this user; the other fields are empty
+  std::string user_id{};     // user id from the AllowTable for an accepted peer; empty without keys
+  std::string public_key{};  // key of the peer, proven by CURVE; empty without keys
 };
 
 struct BusCallbacks {

@@ -137,8 +137,8 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
   Timer limits_timer_;
   Timer heartbeat_timer_;
   ConnectionGuard guard_;
-  bool all_read_ = true;     // since the last check of limits
-  std::uint64_t tick_ = 0;   // heartbeat intervals
+  bool all_read_ = true;    // since the last check of limits
+  std::uint64_t tick_ = 0;  // heartbeat intervals
   Time ticked_at_;
   std::unique_ptr<NameResolver> resolver_;
   bool closed_ = false;

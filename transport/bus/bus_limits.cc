@@ -80,7 +80,8 @@ void Bus::Hub::send_heartbeats() {
   const Time now = monotonic_now();
   const bool on_time = now - ticked_at_ < 2 * options_.heartbeat_interval;
   ++tick_;
-  const auto limit = static_cast<std::uint64_t>(options_.heartbeat_limit / options_.heartbeat_interval);
+  const auto limit =
+      static_cast<std::uint64_t>(options_.heartbeat_limit / options_.heartbeat_interval);
   std::vector<PeerHandle> silent;
   bool any = false;
   for (auto& [handle, peer] : peers_) {
@@ -99,9 +100,9 @@ void Bus::Hub::send_heartbeats() {
 }
 
 void Bus::Hub::end_silent(Peer& peer) {
-  const Failure why = failure(ErrorCode::unavailable,
-                              fmt::format("the peer has sent nothing for {} ms",
-                                          options_.heartbeat_limit / 1ms));
+  const Failure why =
+      failure(ErrorCode::unavailable,
+              fmt::format("the peer has sent nothing for {} ms", options_.heartbeat_limit / 1ms));
   if (!peer.origin->accepted) return end(peer, why);
   // Messages that libzmq still holds for this peer must not be taken for those of a new peer.
   const PeerHandle handle = peer.handle;

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "base/result.h"
-#include "transport/net/address.h"
 #include "transport/bus/bus.h"
 #include "transport/bus/zap.h"
 #include "transport/bus/zmq_parts.h"
+#include "transport/net/address.h"
 
 namespace mobula::internal {
 

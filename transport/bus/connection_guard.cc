@@ -32,7 +32,8 @@ std::optional<KernelCounts> counts_of(int fd) {
   if (size < offsetof(tcp_info, tcpi_bytes_retrans) + sizeof(counts.tcpi_bytes_retrans)) {
     return std::nullopt;
   }
-  return KernelCounts{counts.tcpi_bytes_received, counts.tcpi_bytes_sent - counts.tcpi_bytes_retrans};
+  return KernelCounts{counts.tcpi_bytes_received,
+                      counts.tcpi_bytes_sent - counts.tcpi_bytes_retrans};
 }
 
 std::string without_port(const std::string& address) {
@@ -40,9 +41,10 @@ std::string without_port(const std::string& address) {
 }
 
 std::string total_reached(std::size_t connections) {
-  return fmt::format("{} connections exist, which is the limit; raise the descriptor limit of this "
-                     "process (ulimit -n, or LimitNOFILE of its unit)",
-                     connections);
+  return fmt::format(
+      "{} connections exist, which is the limit; raise the descriptor limit of this "
+      "process (ulimit -n, or LimitNOFILE of its unit)",
+      connections);
 }
 
 }  // namespace
@@ -167,14 +169,15 @@ std::optional<std::string> ConnectionGuard::beyond_bytes(int fd, Connection& con
       connection.received_before = received;
       connection.read_before = *read;
     }
-    const std::uint64_t taken = connection.received_before + read.value_or(0) - connection.read_before;
+    const std::uint64_t taken =
+        connection.received_before + read.value_or(0) - connection.read_before;
     held = received > taken ? received - taken : 0;
   }
   if (held <= limit) return std::nullopt;
-  return fmt::format("{} bytes {}; the limit is {}", held,
-                     connection.proven ? "wait to be read from one connection"
-                                       : "came before a key was proven",
-                     limit);
+  return fmt::format(
+      "{} bytes {}; the limit is {}", held,
+      connection.proven ? "wait to be read from one connection" : "came before a key was proven",
+      limit);
 }
 
 void ConnectionGuard::close(int fd, const std::string& why) {

@@ -59,8 +59,8 @@ class ConnectionGuard {
 
  private:
   struct Connection {
-    std::string peer;    // address and port
-    std::string source;  // the address alone
+    std::string peer;         // address and port
+    std::string source;       // the address alone
     bool proven = false;      // by a message or a handshake
     bool silent = true;       // no message has authenticated it
     bool over_limit = false;  // at the last check

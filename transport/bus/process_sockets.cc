@@ -18,7 +18,8 @@ Result<std::unique_ptr<ProcessSockets>> ProcessSockets::open(const SocketOptions
     return listening.error();
   }
   const std::string host = options.host_bind;
-  if (auto listening = self->listen(host, self->endpoint_.address); !listening) return listening.error();
+  if (auto listening = self->listen(host, self->endpoint_.address); !listening)
+    return listening.error();
   auto thread = LoopThread::start();
   if (!thread) return thread.error();
   self->thread_ = std::move(*thread);
@@ -45,7 +46,8 @@ Result<void> ProcessSockets::listen(const std::string& where, std::string& addre
 
 void ProcessSockets::watch_places() {
   for (const ListeningSocket& place : places_) {
-    auto watch = loop().watch(place.socket.get(), Interest::read, [this](Readiness) { somebody_connects(); });
+    auto watch = loop().watch(place.socket.get(), Interest::read,
+                              [this](Readiness) { somebody_connects(); });
     if (!watch) return take_up_later(watch.error());
     watches_.push_back(std::move(*watch));
   }
@@ -87,7 +89,8 @@ Result<Bus*> ProcessSockets::bus() {
   for (const ListeningSocket& place : places_) {
     auto copy = copy_of(place.socket);
     if (!copy) return copy.error();
-    if (auto adopted = (*bus)->adopt({std::move(*copy), place.address}); !adopted) return adopted.error();
+    if (auto adopted = (*bus)->adopt({std::move(*copy), place.address}); !adopted)
+      return adopted.error();
   }
   watches_.clear();
   places_.clear();

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
 #include "base/model/principal.h"
+#include "base/result.h"
 #include "transport/bus/bus.h"
 #include "transport/loop/loop_thread.h"
 
@@ -43,7 +43,9 @@ class ProcessSockets {
   void close();
 
  private:
-  explicit ProcessSockets(const CurveKeys& keys) : keys_(keys) { endpoint_.public_key = keys.public_key; }
+  explicit ProcessSockets(const CurveKeys& keys) : keys_(keys) {
+    endpoint_.public_key = keys.public_key;
+  }
   Result<void> listen(const std::string& where, std::string& address);
   void watch_places();
   void somebody_connects();

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "transport/net/address.h"
 #include "base/thread_start.h"
 #include "transport/bus/zmq_parts.h"
+#include "transport/net/address.h"
 
 namespace mobula::internal {
 namespace {

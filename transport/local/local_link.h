@@ -14,8 +14,8 @@
 
 #include "base/fd.h"
 #include "base/result.h"
-#include "transport/loop/event_loop.h"
 #include "transport/local/local_frame.h"
+#include "transport/loop/event_loop.h"
 
 namespace mobula::internal {
 

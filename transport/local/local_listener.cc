@@ -94,9 +94,10 @@ Result<void> check_peer_user(const Fd& socket, const std::string& path) {
     return errno_failure(fmt::format("read the user of the process at {}", path), errno);
   }
   if (peer.uid == ::geteuid()) return {};
-  return failure(ErrorCode::permission_denied,
-                 fmt::format("connect to {}: process {} there belongs to user {}, and this one to user {}",
-                             path, peer.pid, peer.uid, ::geteuid()));
+  return failure(
+      ErrorCode::permission_denied,
+      fmt::format("connect to {}: process {} there belongs to user {}, and this one to user {}",
+                  path, peer.pid, peer.uid, ::geteuid()));
 }
 
 }  // namespace

@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/block_pool.h"
 #include "base/fd.h"
 #include "base/mutex.h"
-#include "base/block_pool.h"
 #include "base/result.h"
 #include "base/time.h"
 

@@ -74,7 +74,8 @@ bool LoopThread::stand_by(MutexLock& lock) {
       while (!ending_ && sleeps_deep_) changed_.wait(lock);
     } else {
       const auto until = std::chrono::steady_clock::now() + span;
-      while (!ending_ && !called_back_ && changed_.wait_until(lock, until)) {}
+      while (!ending_ && !called_back_ && changed_.wait_until(lock, until)) {
+      }
     }
     const bool as_before = borrowed_ == seen;
     const bool nobody = holder_.load() == Holder::nobody;

@@ -7,8 +7,8 @@
 
 #include <cerrno>
 
-#include "transport/net/address.h"
 #include "transport/local/local_listener.h"
+#include "transport/net/address.h"
 #include "transport/net/tcp.h"
 
 namespace mobula::internal {

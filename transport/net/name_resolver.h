@@ -11,8 +11,8 @@
 #include <unordered_map>
 
 #include "base/mutex.h"
-#include "transport/net/address.h"
 #include "transport/loop/event_loop.h"
+#include "transport/net/address.h"
 
 namespace mobula::internal {
 

@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "base/fd.h"
-#include "transport/net/address.h"
 #include "transport/loop/event_loop.h"
+#include "transport/net/address.h"
 
 namespace mobula::internal {
 

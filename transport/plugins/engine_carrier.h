@@ -93,7 +93,8 @@ class Orders {
   // Returns true if the engine ends before `deadline`.
   bool ends_by(std::chrono::steady_clock::time_point deadline) {
     MutexLock lock(mutex_);
-    while (!ended_ && changed_.wait_until(lock, deadline)) {}
+    while (!ended_ && changed_.wait_until(lock, deadline)) {
+    }
     return ended_;
   }
 
@@ -131,7 +132,8 @@ class EngineCarrier {
       thread_.join();
       return;
     }
-    std::fprintf(stderr, "mobula: %s does not end; its thread and memory are left behind\n", Engine::library);
+    std::fprintf(stderr, "mobula: %s does not end; its thread and memory are left behind\n",
+                 Engine::library);
     thread_.detach();
   }
   EngineCarrier(const EngineCarrier&) = delete;
@@ -164,7 +166,8 @@ class EngineCarrier {
       } else if (each.what == News::What::message) {
         host_.on_message(host_.host, each.link, each.bytes.data(), each.bytes.size());
       } else {
-        host_.on_broken(host_.host, each.link, std::string(each.bytes.begin(), each.bytes.end()).c_str());
+        host_.on_broken(host_.host, each.link,
+                        std::string(each.bytes.begin(), each.bytes.end()).c_str());
       }
     }
   }

@@ -273,7 +273,7 @@ class Link {
   const int other_;
   const std::shared_ptr<Inbox> inbox_;                         // shared with the carrier
   const std::shared_ptr<::gloo::transport::Context> context_;  // shared by the interface of Gloo
-  ::gloo::transport::Pair* pair_ = nullptr;  // owned by the context
+  ::gloo::transport::Pair* pair_ = nullptr;                    // owned by the context
   std::uint64_t in_length_ = 0, out_length_ = 0;
   Bytes in_;
   std::unique_ptr<::gloo::transport::UnboundBuffer> in_length_buffer_, in_buffer_,

@@ -55,7 +55,8 @@ struct Header {
 };
 
 void check(nixl_status_t status, const char* what) {
-  if (status < 0) throw std::runtime_error(std::string(what) + ": " + nixlEnumStrings::statusStr(status));
+  if (status < 0)
+    throw std::runtime_error(std::string(what) + ": " + nixlEnumStrings::statusStr(status));
 }
 
 struct Link {
@@ -63,8 +64,8 @@ struct Link {
   std::uint64_t peer = 0;     // number of the link in the peer; 0: not known yet
   std::deque<Bytes> waiting;  // until `peer` is known
   std::size_t on_the_way = 0;
-  std::uint64_t taken = 0;    // received messages, not yet acknowledged
-  Clock::time_point moved;    // last receipt, or last time without a pending message
+  std::uint64_t taken = 0;  // received messages, not yet acknowledged
+  Clock::time_point moved;  // last receipt, or last time without a pending message
   Clock::time_point asked;
 };
 
@@ -109,7 +110,7 @@ class Engine {
   std::atomic<std::uint64_t> next_link_{1};
   std::unique_ptr<nixlAgent> agent_;
   std::map<std::uint64_t, Link> links_;
-  std::map<std::string, std::size_t> agents_;              // loaded agents: number of their links
+  std::map<std::string, std::size_t> agents_;  // loaded agents: number of their links
   // Agents without links, with the time to unload them after the last message was sent.
   std::map<std::string, Clock::time_point> leaving_;
   std::vector<std::pair<std::uint64_t, std::string>> broken_;  // links, with reason
@@ -141,7 +142,8 @@ Engine::Engine(std::shared_ptr<Inbox> inbox, std::shared_ptr<Orders> orders)
   check(agent_->getLocalPartialMD(nixl_reg_dlist_t(DRAM_SEG), metadata_), "name an agent of NIXL");
   endpoint_.assign(secret_.data(), secret_.size());
   endpoint_ += metadata_;
-  if (endpoint_.size() > max_endpoint) throw std::runtime_error("NIXL names its agent by too many bytes");
+  if (endpoint_.size() > max_endpoint)
+    throw std::runtime_error("NIXL names its agent by too many bytes");
 }
 
 void Engine::run() {
@@ -203,9 +205,11 @@ void Engine::let_go(const std::string& agent) {
 void Engine::connect(std::uint64_t number, const Bytes& endpoint) {
   try {
     if (links_.size() >= max_links) throw std::runtime_error("too many links of NIXL are open");
-    if (!descriptors_are_left()) throw std::runtime_error("no descriptors are left for a connection by NIXL");
+    if (!descriptors_are_left())
+      throw std::runtime_error("no descriptors are left for a connection by NIXL");
     Link link;
-    link.agent = load(std::string(endpoint.begin() + static_cast<std::ptrdiff_t>(secret_.size()), endpoint.end()));
+    link.agent = load(std::string(endpoint.begin() + static_cast<std::ptrdiff_t>(secret_.size()),
+                                  endpoint.end()));
     link.moved = link.asked = Clock::now();
     links_.emplace(number, std::move(link));
   } catch (const std::exception& thrown) {
@@ -283,10 +287,12 @@ void Engine::on_arrival(const std::string& agent, const std::string& text) {
   switch (header.kind) {
     case Kind::message:
       ++link.taken;
-      return inbox_->put({at->first, News::What::message,
-                          Bytes(text.begin() + static_cast<std::ptrdiff_t>(sizeof header), text.end())});
+      return inbox_->put(
+          {at->first, News::What::message,
+           Bytes(text.begin() + static_cast<std::ptrdiff_t>(sizeof header), text.end())});
     case Kind::taken:
-      for (std::uint64_t i = 0; i < header.peer && link.on_the_way > 0; ++i, --link.on_the_way) orders_->sent(at->first);
+      for (std::uint64_t i = 0; i < header.peer && link.on_the_way > 0; ++i, --link.on_the_way)
+        orders_->sent(at->first);
       return;
     case Kind::bye: return break_link(at->first, "the other process has closed the link");
     case Kind::welcome:

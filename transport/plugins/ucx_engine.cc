@@ -20,9 +20,9 @@ constexpr std::size_t max_links = 1'024;
 constexpr auto send_limit = std::chrono::seconds(10);
 constexpr auto hello_limit = std::chrono::seconds(2);  // then the hello is repeated
 constexpr auto forget_after = std::chrono::minutes(10);
-constexpr auto keep_for = std::chrono::seconds(3);  // an endpoint without links
+constexpr auto keep_for = std::chrono::seconds(3);     // an endpoint without links
 constexpr auto close_limit = std::chrono::seconds(3);  // for pending messages at the end
-constexpr int max_turns = 256;  // limit before orders are processed
+constexpr int max_turns = 256;                         // limit before orders are processed
 constexpr int look_every_ms = 50;
 constexpr unsigned message_id = 1;
 
@@ -126,7 +126,8 @@ void Engine::open() {
   check(ucp_worker_get_address(worker_, &address, &size), "name a worker of UCX");
   address_.assign(reinterpret_cast<const char*>(address), size);
   ucp_worker_release_address(worker_, address);
-  if (Secret().size() + size > max_endpoint) throw std::runtime_error("UCX names its worker by too many bytes");
+  if (Secret().size() + size > max_endpoint)
+    throw std::runtime_error("UCX names its worker by too many bytes");
   int of_ucx = -1;
   check(ucp_worker_get_efd(worker_, &of_ucx), "wait for UCX");
   ready_ = Handle(::epoll_create1(EPOLL_CLOEXEC));
@@ -218,8 +219,8 @@ void Engine::post(std::uint64_t number, Link& link, Header header, Bytes bytes) 
     ucp_request_free(request);
   };
   void* const request =
-      ucp_am_send_nbx(others_.at(link.other).endpoint, message_id, &sending.header, sizeof sending.header,
-                      sending.bytes.data(), sending.bytes.size(), &params);
+      ucp_am_send_nbx(others_.at(link.other).endpoint, message_id, &sending.header,
+                      sizeof sending.header, sending.bytes.data(), sending.bytes.size(), &params);
   if (request == nullptr || UCS_PTR_IS_ERR(request)) {
     sending.done = true;
     sending.failed = request != nullptr;
@@ -251,7 +252,8 @@ void Engine::drop(std::uint64_t number) {
   if (node.empty()) return;
   Link& link = node.mapped();
   for (std::size_t i = 0; i < link.waiting.size(); ++i) orders_->sent(number);
-  if (link.peer != 0 && others_.at(link.other).endpoint != nullptr) post(number, link, {Kind::bye, link.peer, 0}, {});
+  if (link.peer != 0 && others_.at(link.other).endpoint != nullptr)
+    post(number, link, {Kind::bye, link.peer, 0}, {});
   let_go(link.other);
 }
 
@@ -302,17 +304,18 @@ void Engine::on_arrival(Arrival arrival) {
 
 void Engine::on_hello(const Arrival& arrival) {
   const Bytes& bytes = arrival.bytes;
-  const bool knows = bytes.size() > secret_.size() &&
-                     bytes.size() <= max_endpoint &&
+  const bool knows = bytes.size() > secret_.size() && bytes.size() <= max_endpoint &&
                      std::equal(secret_.begin(), secret_.end(), bytes.begin());
   if (!knows || arrival.header.peer == 0 || links_.size() >= max_links) return;
   const std::uint64_t number = next_link_++;
   Link link;
-  link.other = std::string(bytes.begin() + static_cast<std::ptrdiff_t>(secret_.size()), bytes.end());
+  link.other =
+      std::string(bytes.begin() + static_cast<std::ptrdiff_t>(secret_.size()), bytes.end());
   const std::uint64_t theirs = arrival.header.link;
   // The peer restarted its endpoint, so the one joined to the old generation is unusable.
-  if (const auto at = others_.find(link.other); at != others_.end() && at->second.endpoint != nullptr &&
-                                                at->second.theirs != 0 && at->second.theirs != theirs) {
+  if (const auto at = others_.find(link.other);
+      at != others_.end() && at->second.endpoint != nullptr && at->second.theirs != 0 &&
+      at->second.theirs != theirs) {
     lose(link.other, "the other process has begun again");
   }
   try {
@@ -368,8 +371,9 @@ void Engine::turn() {
   }
   clear_sendings();
   for (const auto& lost : std::exchange(lost_, {})) {
-    const auto at = std::find_if(others_.begin(), others_.end(),
-                                 [&](const auto& each) { return each.second.endpoint == lost.first; });
+    const auto at = std::find_if(others_.begin(), others_.end(), [&](const auto& each) {
+      return each.second.endpoint == lost.first;
+    });
     if (at != others_.end()) lose(at->first, lost.second);
   }
   close_the_idle(keep_for);
@@ -378,7 +382,8 @@ void Engine::turn() {
   std::set<std::string> silent;
   for (const auto& [number, link] : links_) {
     if (link.peer != 0) continue;
-    if (now - link.since > send_limit) broken_.emplace_back(number, "the other process does not answer");
+    if (now - link.since > send_limit)
+      broken_.emplace_back(number, "the other process does not answer");
     if (now - link.since > hello_limit && !link.said_again) silent.insert(link.other);
   }
   for (const std::string& address : silent) greet_again(address);

@@ -129,7 +129,7 @@ class Engine {
   std::map<std::uint64_t, Link> links_;
   std::list<Sending> sendings_;
   std::map<std::string, Other> others_;
-  std::vector<void*> closing_;    // requests
+  std::vector<void*> closing_;  // requests
   // Filled by callbacks of UCX, and processed afterwards.
   std::deque<Arrival> arrivals_;
   std::vector<std::pair<std::uint64_t, std::string>> broken_;  // links

@@ -19,7 +19,8 @@ long futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value,
                    nullptr, 0);
 }
 
-void sleep_on(std::atomic<std::uint32_t>& word, DoorbellSleep announced, std::optional<Duration> at_most) {
+void sleep_on(std::atomic<std::uint32_t>& word, DoorbellSleep announced,
+              std::optional<Duration> at_most) {
   timespec limit{};
   if (at_most) {
     const std::int64_t ns = std::max<std::int64_t>(at_most->count(), 0);
@@ -69,7 +70,9 @@ Doorbell::Doorbell(Doorbell&& other) noexcept
       memory_(std::move(other.memory_)),
       self_(other.self_.load(std::memory_order_relaxed)) {}
 
-void Doorbell::collect(const std::function<void(std::size_t)>& look) { collect_rung(*page(), look); }
+void Doorbell::collect(const std::function<void(std::size_t)>& look) {
+  collect_rung(*page(), look);
+}
 
 void Doorbell::sleep(std::optional<Duration> at_most) const {
   sleep_on(page()->sleep, Sleep::on_word, at_most);
@@ -97,7 +100,9 @@ Result<DoorbellRinger> DoorbellRinger::open(DoorbellFiles files) {
   return DoorbellRinger(std::move(files.event), std::move(*memory));
 }
 
-void DoorbellRinger::ring(std::size_t index) const { ring_doorbell(page(), index, Kernel{event_.get()}); }
+void DoorbellRinger::ring(std::size_t index) const {
+  ring_doorbell(page(), index, Kernel{event_.get()});
+}
 
 bool DoorbellRinger::ring_deferred(std::size_t index) const {
   return internal::ring_deferred(page(), index, Kernel{event_.get()});

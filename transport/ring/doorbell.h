@@ -15,8 +15,8 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "transport/ring/doorbell_states.h"
 #include "transport/local/shared_memory.h"
+#include "transport/ring/doorbell_states.h"
 
 namespace mobula::internal {
 
@@ -45,9 +45,7 @@ class Doorbell {
   // Calls `look(index)` for each ring that was signaled since the last call.
   void collect(const std::function<void(std::size_t)>& look);
   // True if collect() would find a ring.
-  bool rung() const {
-    return doorbell_rung(*page()) || self_.load(std::memory_order_seq_cst);
-  }
+  bool rung() const { return doorbell_rung(*page()) || self_.load(std::memory_order_seq_cst); }
 
   // Announces how the process waits from now on. Afterwards the caller must check rung() once more.
   void announce(Sleep how) { announce_sleep(*page(), how); }

@@ -70,7 +70,8 @@ void wake_sleeper(Page& page, const Kernel& kernel) {
 
 template <class Page>
 bool naps(const Page& page) {
-  return page.sleep.load(std::memory_order_seq_cst) == static_cast<std::uint32_t>(DoorbellSleep::nap);
+  return page.sleep.load(std::memory_order_seq_cst) ==
+         static_cast<std::uint32_t>(DoorbellSleep::nap);
 }
 
 template <class Page>

@@ -4,7 +4,9 @@
 
 namespace mobula::internal {
 
-Result<Fd> SpinBudget::create_file() { return SharedMemory::create_file(page_bytes, "mobula-spin"); }
+Result<Fd> SpinBudget::create_file() {
+  return SharedMemory::create_file(page_bytes, "mobula-spin");
+}
 
 Result<SpinBudget> SpinBudget::open(int fd) {
   auto memory = SharedMemory::map(fd, page_bytes);
@@ -14,7 +16,8 @@ Result<SpinBudget> SpinBudget::open(int fd) {
 
 // Only permits below the limit are taken, so a lower limit applies from the next request on.
 SpinBudget::Permit SpinBudget::take(std::uint64_t process) const {
-  if (page().asked.load(std::memory_order_relaxed) == 0) page().asked.store(1, std::memory_order_relaxed);
+  if (page().asked.load(std::memory_order_relaxed) == 0)
+    page().asked.store(1, std::memory_order_relaxed);
   const std::size_t places = room();
   for (std::size_t i = 0; i < places; ++i) {
     // Processes start at different slots, so they share fewer cache lines.
@@ -29,17 +32,20 @@ SpinBudget::Permit SpinBudget::take(std::uint64_t process) const {
 }
 
 Duration SpinBudget::longest() const {
-  return std::min<Duration>(longest_allowed,
-                            std::chrono::microseconds(page().longest_us.load(std::memory_order_relaxed)));
+  return std::min<Duration>(
+      longest_allowed,
+      std::chrono::microseconds(page().longest_us.load(std::memory_order_relaxed)));
 }
 
 void SpinBudget::set_room(std::size_t tickets) const {
-  page().room.store(static_cast<std::uint32_t>(std::min(tickets, max_tickets)), std::memory_order_relaxed);
+  page().room.store(static_cast<std::uint32_t>(std::min(tickets, max_tickets)),
+                    std::memory_order_relaxed);
 }
 
 void SpinBudget::set_longest(Duration longest) const {
   const auto us = std::min(longest, longest_allowed) / 1us;
-  page().longest_us.store(static_cast<std::uint32_t>(std::max<std::int64_t>(us, 0)), std::memory_order_relaxed);
+  page().longest_us.store(static_cast<std::uint32_t>(std::max<std::int64_t>(us, 0)),
+                          std::memory_order_relaxed);
 }
 
 std::size_t SpinBudget::room() const {
@@ -52,7 +58,9 @@ std::size_t SpinBudget::taken() const {
   }));
 }
 
-bool SpinBudget::take_asked() const { return page().asked.exchange(0, std::memory_order_relaxed) != 0; }
+bool SpinBudget::take_asked() const {
+  return page().asked.exchange(0, std::memory_order_relaxed) != 0;
+}
 
 // If a running process has the same number, it only spins once more than permitted.
 void SpinBudget::take_away(std::uint64_t process) const {

@@ -19,7 +19,9 @@
 namespace mobula::internal {
 
 // The number that identifies a process in the page; never 0.
-inline std::uint64_t spin_number(ProcessId process) { return std::max<std::uint64_t>(1, process.bits().low); }
+inline std::uint64_t spin_number(ProcessId process) {
+  return std::max<std::uint64_t>(1, process.bits().low);
+}
 
 class SpinBudget {
  public:

@@ -122,7 +122,8 @@ std::optional<MemoryFile> Arena::file_of(std::span<const std::byte> bytes) const
   const MutexLock lock(blocks_->mutex);
   for (const auto& [number, block] : blocks_->blocks) {
     const auto whole = block.file.bytes();
-    const bool inside = bytes.data() >= whole.data() && bytes.data() + bytes.size() <= whole.data() + whole.size();
+    const bool inside =
+        bytes.data() >= whole.data() && bytes.data() + bytes.size() <= whole.data() + whole.size();
     if (!inside) continue;
     MemoryFile file;
     file.fd = block.file.fd();

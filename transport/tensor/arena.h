@@ -19,8 +19,8 @@ namespace mobula::internal {
 
 struct ArenaOptions {
   std::uint64_t block_bytes = 64ull << 20;
-  std::uint64_t max_bytes = 1ull << 40;      // total of all blocks; pages count only after a touch
-  std::uint64_t kept_bytes = 512ull << 20;   // total of empty blocks
+  std::uint64_t max_bytes = 1ull << 40;     // total of all blocks; pages count only after a touch
+  std::uint64_t kept_bytes = 512ull << 20;  // total of empty blocks
 };
 
 class Arena;

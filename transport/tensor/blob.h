@@ -18,7 +18,14 @@
 namespace mobula::internal {
 
 // Transport that wrote a blob. The values are sent to other processes: append only.
-enum class DirectKind : std::uint8_t { inproc = 1, shm = 2, tcp = 3, cuda_ipc = 6, nccl = 7, plugin = 8 };
+enum class DirectKind : std::uint8_t {
+  inproc = 1,
+  shm = 2,
+  tcp = 3,
+  cuda_ipc = 6,
+  nccl = 7,
+  plugin = 8
+};
 
 // 128 random bits that serve as an access token.
 struct DirectToken {

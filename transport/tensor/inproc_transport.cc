@@ -160,9 +160,9 @@ Result<std::shared_ptr<InprocTransport::Row>> InprocTransport::row_of(
     return failure(ErrorCode::invalid_argument, "a ticket of another transfer");
   }
   if (epoch != from.epoch || epoch < highest_epoch_) {
-    return failure(ErrorCode::permission_denied,
-                   fmt::format("a ticket of epoch {}, where {} is the current one", epoch,
-                               highest_epoch_));
+    return failure(
+        ErrorCode::permission_denied,
+        fmt::format("a ticket of epoch {}, where {} is the current one", epoch, highest_epoch_));
   }
   const auto at = offers_.find(of);
   if (at == offers_.end()) return failure(ErrorCode::not_found, "the offer has been released");
@@ -184,15 +184,16 @@ Result<Copy> InprocTransport::copy_of(const Pull& pull, const Row& row) const {
     if (auto good = check_target(i, regions[i].bytes.size(), pull.targets[i]); !good) {
       return good.error();
     }
-    copy.pieces.push_back({pull.targets[i].bytes.data(), regions[i].bytes.data(),
-                           regions[i].bytes.size()});
+    copy.pieces.push_back(
+        {pull.targets[i].bytes.data(), regions[i].bytes.data(), regions[i].bytes.size()});
   }
   return copy;
 }
 
 void InprocTransport::pull(Pull pull, Ended ended) {
   if (pulls_.contains(pull.transfer)) {
-    return answer(std::move(ended), failure(ErrorCode::already_exists, "the transfer is pulled already"));
+    return answer(std::move(ended),
+                  failure(ErrorCode::already_exists, "the transfer is pulled already"));
   }
   const auto row = row_of(pull.transfer, pull.from, pull.ticket);
   if (!row) return answer(std::move(ended), row.error());
@@ -235,7 +236,8 @@ void InprocTransport::finish(TransferId transfer, const CopyEnd& end) {
 
 void InprocTransport::answer(Ended ended, Result<void> result) {
   ++stats_.failed;
-  later_.call([ended = std::move(ended), result = std::move(result)] { ended({.result = result}); });
+  later_.call(
+      [ended = std::move(ended), result = std::move(result)] { ended({.result = result}); });
 }
 
 void InprocTransport::map(TransferId transfer, const ChannelKey& from,

@@ -91,7 +91,8 @@ void LaneTransport::offer(Offer offer, Offered offered) {
     later_.call([offered = std::move(offered), why] { offered(why); });
   };
   if (offer.stage && !caps_.stages) return refuse(not_for_device(options_.name));
-  if (const auto bytes = checked_bytes(offer.regions, options_.limits, kinds_with(offer.stage)); !bytes) {
+  if (const auto bytes = checked_bytes(offer.regions, options_.limits, kinds_with(offer.stage));
+      !bytes) {
     return refuse(bytes.error());
   }
   if (options_.plain && !offer.peer.trusted_fabric) return refuse(not_trusted());
@@ -106,7 +107,8 @@ void LaneTransport::offer(Offer offer, Offered offered) {
   ticket.right = *right;
   ticket.token = DirectToken::random();
   for (const SourceRegion& each : offer.regions) ticket.sizes.push_back(each.bytes.size());
-  auto added = offers_.add(offer.transfer, offer.to, ticket.token, std::move(offer.regions), std::move(offer.stage));
+  auto added = offers_.add(offer.transfer, offer.to, ticket.token, std::move(offer.regions),
+                           std::move(offer.stage));
   if (!added) return refuse(added.error());
   ++stats_.offered;
   later_.call([offered = std::move(offered), blob = ticket.encode()] { offered(blob); });

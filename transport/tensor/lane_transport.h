@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "transport/tensor/lane.h"
 #include "transport/tensor/deferred_calls.h"
+#include "transport/tensor/lane.h"
 #include "transport/tensor/limits.h"
-#include "transport/tensor/transport_mailbox.h"
 #include "transport/tensor/tcp/tcp_offers.h"
 #include "transport/tensor/tensor_transport.h"
+#include "transport/tensor/transport_mailbox.h"
 
 namespace mobula::internal {
 

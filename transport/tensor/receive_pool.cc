@@ -19,8 +19,8 @@ constexpr std::uint64_t least_buffer = 64u << 10;
 
 // Four sizes between two powers of two, so that at most a fifth is unused.
 std::uint64_t class_of(std::uint64_t size) {
-  const std::uint64_t step = std::max<std::uint64_t>(std::bit_floor(std::max(size, least_buffer)) / 4,
-                                                     least_buffer / 4);
+  const std::uint64_t step =
+      std::max<std::uint64_t>(std::bit_floor(std::max(size, least_buffer)) / 4, least_buffer / 4);
   return (std::max(size, least_buffer) + step - 1) / step * step;
 }
 
@@ -86,9 +86,9 @@ ReceivePool::ReceivePool(ReceivePoolOptions options)
 
 Result<ReceiveBuffer> ReceivePool::take(std::uint64_t size) {
   if (size == 0 || size > kept_->options.max_bytes) {
-    return failure(size == 0 ? ErrorCode::invalid_argument : ErrorCode::resource_exhausted,
-                   fmt::format("{} bytes for what is pulled; at most {}", size,
-                               kept_->options.max_bytes));
+    return failure(
+        size == 0 ? ErrorCode::invalid_argument : ErrorCode::resource_exhausted,
+        fmt::format("{} bytes for what is pulled; at most {}", size, kept_->options.max_bytes));
   }
   const std::uint64_t whole = class_of(size);
   ReceiveBuffer made;

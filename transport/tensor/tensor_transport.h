@@ -36,10 +36,10 @@ struct TransportCaps {
   // Bit 1 << kind for each MemoryKind.
   std::uint8_t source_kinds = 0;
   std::uint8_t target_kinds = 0;
-  bool one_sided = true;              // after the offer, the holder takes no part in a transfer
-  bool needs_holder_progress = false; // the loop of the holder must run while bytes move
-  bool maps = false;                  // map() gives bytes in place
-  bool stages = false;                // accepts regions of a device with a ChunkStage
+  bool one_sided = true;               // after the offer, the holder takes no part in a transfer
+  bool needs_holder_progress = false;  // the loop of the holder must run while bytes move
+  bool maps = false;                   // map() gives bytes in place
+  bool stages = false;                 // accepts regions of a device with a ChunkStage
   bool cancels_midway = true;
   std::uint64_t max_inflight_bytes = 0;  // limit for concurrent pulls; 0: no limit
 };
@@ -58,9 +58,9 @@ struct Availability {
 
 // A peer, as described by its process record.
 struct Peer {
-  ProcessId process;            // one incarnation
+  ProcessId process;                    // one incarnation
   std::span<const std::byte> endpoint;  // endpoint() of this transport in the peer
-  bool trusted_fabric = false;  // the network in between is trusted: no encryption needed
+  bool trusted_fabric = false;          // the network in between is trusted: no encryption needed
 };
 
 // A path to one incarnation of a peer. A failure ends the channel. The next one has a higher epoch,
@@ -123,8 +123,8 @@ class MappedRegions {
 };
 
 struct TransportStats {
-  std::uint64_t offers = 0;  // current
-  std::uint64_t pulls = 0;   // current
+  std::uint64_t offers = 0;    // current
+  std::uint64_t pulls = 0;     // current
   std::uint64_t channels = 0;  // current
   std::uint64_t offered = 0;   // total
   std::uint64_t pulled = 0;    // total of successes
@@ -132,7 +132,7 @@ struct TransportStats {
   std::uint64_t cancelled = 0;
   std::uint64_t pulled_bytes = 0;
   std::uint64_t opened = 0;
-  std::uint64_t open_ns = 0;  // total setup time
+  std::uint64_t open_ns = 0;       // total setup time
   std::uint64_t mapped_bytes = 0;  // mappings of peers, current
 };
 

@@ -41,7 +41,8 @@ void WorkerCore::Parts::admitted(RegisterReply& registered) {
   trust(registered.ticket, registered.revoked_keys);
   transfers.trust_fabric(registered.settings.trusted_fabric);
   objects->forget_drains();
-  if (drain_until && head.node().role == Role::agent) objects->drains(head.node().address.node, true);
+  if (drain_until && head.node().role == Role::agent)
+    objects->drains(head.node().address.node, true);
   PeersChanged news;
   news.present = std::move(registered.peers);
   said(news);
@@ -66,7 +67,8 @@ void WorkerCore::Parts::trust(const std::string& own_ticket, const std::vector<s
                        [&](const std::string& each) { return !revoked_keys.contains(each); });
   revoked_keys.add(further);
   if (!further.empty()) outbox.emit(CutKeys{further});
-  if (!own_ticket.empty() || !further.empty()) processes.broadcast(TrustChanged{own_ticket, std::move(further)});
+  if (!own_ticket.empty() || !further.empty())
+    processes.broadcast(TrustChanged{own_ticket, std::move(further)});
 }
 
 void WorkerCore::Parts::refused(const RegisterRejected& refused) {
@@ -166,7 +168,7 @@ void WorkerCore::Parts::node_died(NodeId node) {
 
 void WorkerCore::Parts::said(ObjectsRequest& message) {
   ObjectsReply listed = message.only.empty() ? objects->list(message.limit, message.largest_first)
-                                              : objects->list_these(message.only);
+                                             : objects->list_these(message.only);
   listed.request = message.request;
   for (ObjectFact& fact : listed.objects) {
     for (HolderFact& holder : fact.holders) {

@@ -76,7 +76,9 @@ bool HeadSession::relay(FromProcess message) {
   return true;
 }
 
-void HeadSession::farewell() { outbox_.emit(SendToHead{AgentStopped{started_->address.incarnation, state_.stored()}}); }
+void HeadSession::farewell() {
+  outbox_.emit(SendToHead{AgentStopped{started_->address.incarnation, state_.stored()}});
+}
 
 // A frame without a message is sent only if nothing has happened yet in the step, so that its
 // digest, `applied_` and `told_` are consistent.
@@ -86,8 +88,9 @@ void HeadSession::send(std::vector<Frame<AgentMessage>> frames) {
     const std::uint64_t digest = frame.message ? 0 : state_.slots_digest();
     auto stored = frame.message ? std::vector<TransferCount>{} : state_.stored();
     auto silent = frame.message ? std::vector<NodeId>{} : state_.silent_peers();
-    outbox_.emit(SendToHead{AgentFrame{epoch_, started_->address.incarnation, applied_, digest,
-                                     std::move(frame), told_, std::move(stored), std::move(silent)}});
+    outbox_.emit(
+        SendToHead{AgentFrame{epoch_, started_->address.incarnation, applied_, digest,
+                              std::move(frame), told_, std::move(stored), std::move(silent)}});
   }
   if (!ended_) heartbeat_at_ = outbox_.now() + settings_.heartbeat;
 }
@@ -145,7 +148,9 @@ HeadSession::Heard HeadSession::heard(HeadFrame frame) {
 }
 
 HeadSession::Heard HeadSession::heard(TicketRenewed renewed) {
-  if (!session_ || renewed.head_epoch != epoch_ || renewed.incarnation != started_->address.incarnation) return {};
+  if (!session_ || renewed.head_epoch != epoch_ ||
+      renewed.incarnation != started_->address.incarnation)
+    return {};
   return {.renewed = std::move(renewed)};
 }
 

@@ -32,8 +32,8 @@ class HeadSession {
 
   // Results of a received message that the rest of the core must apply.
   struct Heard {
-    std::optional<RegisterReply> admitted{};  // a session has begun
-    std::optional<RegisterRejected> refused{};      // fenced, or rejected permanently
+    std::optional<RegisterReply> admitted{};    // a session has begun
+    std::optional<RegisterRejected> refused{};  // fenced, or rejected permanently
     std::optional<HeadMessage> message{};
     std::optional<TicketRenewed> renewed{};
     bool facts_due = false;  // facts were dropped: state all facts before the message is applied

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/version.h"
 #include "protocol/tickets/revocation_list.h"
+#include "protocol/version.h"
 #include "worker/core/head_session.h"
 #include "worker/core/objects/objects.h"
 #include "worker/core/outbox.h"
@@ -106,9 +106,7 @@ struct WorkerCore::Parts {
   void said(ProcessRow& row, ReleaseObject& message);
   void said(ProcessRow& row, FetchObjectRequest& message);
   void said(ProcessRow& row, CancelFetch& message);
-  void said(ProcessRow& row, UnpinReply& message) {
-    objects->place_returned(row.process, message);
-  }
+  void said(ProcessRow& row, UnpinReply& message) { objects->place_returned(row.process, message); }
   void said(ProcessRow& row, ExecutorBlocked& message);
   void said(ProcessRow& row, ExecutorRetires& message);
   void said(ProcessRow& row, ExecutorResident& message);

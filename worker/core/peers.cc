@@ -58,20 +58,23 @@ void Peers::send(Row& row, PeerMessage message) {
 // The message names no object, so the receiver only acknowledges it.
 void Peers::check(NodeId node) {
   const Row* row = rows_.find(node);
-  if (row != nullptr && !row->address.incarnation.empty() && row->session.drained()) send(node, ReplicaLost{});
+  if (row != nullptr && !row->address.incarnation.empty() && row->session.drained())
+    send(node, ReplicaLost{});
 }
 
 std::vector<NodeId> Peers::silent() const {
   std::vector<NodeId> nodes;
   for (const auto& [node, row] : rows_) {
-    if (row.unanswered_since && outbox_.now() - *row.unanswered_since >= options_.peer_silent_after) nodes.push_back(node);
+    if (row.unanswered_since && outbox_.now() - *row.unanswered_since >= options_.peer_silent_after)
+      nodes.push_back(node);
   }
   return nodes;
 }
 
 void Peers::shift_deadlines(Duration gap) {
   for (auto& [node, row] : rows_) {
-    if (row.unanswered_since) row.unanswered_since = std::min(*row.unanswered_since + gap, outbox_.now());
+    if (row.unanswered_since)
+      row.unanswered_since = std::min(*row.unanswered_since + gap, outbox_.now());
   }
 }
 
@@ -115,14 +118,15 @@ std::size_t Peers::backlog(NodeId node) const {
 
 void Peers::emit(const Row& row, std::vector<Frame<PeerMessage>> frames) {
   for (auto& frame : frames) {
-    outbox_.emit(SendToPeer{row.address,
-                          PeerFrame{self_.incarnation, row.address.incarnation, std::move(frame)}});
+    outbox_.emit(SendToPeer{
+        row.address, PeerFrame{self_.incarnation, row.address.incarnation, std::move(frame)}});
   }
 }
 
 std::vector<NodeId> Peers::tick() {
   std::vector<NodeId> due, given_up;
-  deadlines_.take_due(outbox_.now(), [this](NodeId node) { return rows_.find(node); }, due);
+  deadlines_.take_due(
+      outbox_.now(), [this](NodeId node) { return rows_.find(node); }, due);
   std::sort(due.begin(), due.end());
   for (const NodeId node : due) {
     Row& row = rows_.at(node);

@@ -66,7 +66,7 @@ class Peers {
     std::deque<PeerMessage> waiting{};  // queued until the address is known
     std::optional<Time> known_by{};
     std::optional<Time> unanswered_since{};  // start of silence while messages are due
-    std::optional<Time> armed{};  // see DeadlineHeap
+    std::optional<Time> armed{};             // see DeadlineHeap
 
     std::optional<Time> deadline() const {
       std::optional<Time> first = session.next_deadline();

@@ -92,7 +92,8 @@ void WorkerCore::Parts::attach(ProcessRow& row, AttachDriver& message) {
     outbox.emit(SendToProcess{row.link, AttachRefused{code, std::move(why)}, SlabId{}});
     processes.close(row.link);
   };
-  if (const auto spoken = range_of(message.version, message.oldest); !agreed_version(own_protocol, spoken)) {
+  if (const auto spoken = range_of(message.version, message.oldest);
+      !agreed_version(own_protocol, spoken)) {
     return refuse(ErrorCode::corrupt, protocol_mismatch("the driver", spoken, "the agent"));
   }
   if (phase != Phase::running) {

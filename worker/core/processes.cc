@@ -8,9 +8,9 @@ namespace mobula::internal::worker {
 void Processes::connected(LinkId link, std::string user, std::int64_t pid) {
   if (full()) {
     outbox_.emit(SendToProcess{link,
-                             AttachRefused{ErrorCode::resource_exhausted,
-                                           "too many processes are attached to this agent"},
-                             SlabId{}});
+                               AttachRefused{ErrorCode::resource_exhausted,
+                                             "too many processes are attached to this agent"},
+                               SlabId{}});
     outbox_.emit(CloseProcess{link});
     return;
   }
@@ -95,7 +95,8 @@ std::vector<ProcessEnded> Processes::ended_lately() const {
 
 void Processes::tick() {
   std::vector<LinkId> due;
-  deadlines_.take_due(outbox_.now(), [this](LinkId link) { return links_.find(link); }, due);
+  deadlines_.take_due(
+      outbox_.now(), [this](LinkId link) { return links_.find(link); }, due);
   std::sort(due.begin(), due.end());
   for (const LinkId link : due) {
     if (std::exchange(links_.at(link).attach_by, std::nullopt)) close(link);

@@ -26,8 +26,8 @@ struct ProcessRow {
   std::uint32_t generation = 0;
   std::optional<Time> attach_by{};
   std::optional<Time> armed{};  // see DeadlineHeap
-  bool restates = false;     // a message to the head was dropped; the process must restate
-  std::set<SlabId> slabs{};  // slabs whose descriptors it received
+  bool restates = false;        // a message to the head was dropped; the process must restate
+  std::set<SlabId> slabs{};     // slabs whose descriptors it received
 };
 
 class Processes {

@@ -125,7 +125,8 @@ std::optional<Programs::Outcome> Programs::fail(ProgramId id, Row& row, Failure 
   if (!cannot_start) {
     Pause& pause = pauses_[id];
     pause.until = outbox_.now() + pause.next;
-    why.text += fmt::format("; it is tried again in {:.3g} s", std::chrono::duration<double>(pause.next).count());
+    why.text += fmt::format("; it is tried again in {:.3g} s",
+                            std::chrono::duration<double>(pause.next).count());
     pause.next = std::min(2 * pause.next, longest_pause);
   }
   return Outcome{id, std::move(why), cannot_start};

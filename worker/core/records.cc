@@ -1,5 +1,5 @@
-#include "worker/core/worker_core.h"
 #include "protocol/messages/core_records_defined.h"
+#include "worker/core/worker_core.h"
 
 namespace mobula::internal {
 

@@ -11,8 +11,8 @@
 #include "protocol/messages/agent_control.h"
 #include "protocol/messages/local_control.h"
 #include "protocol/messages/peer_control.h"
-#include "worker/core/transfers/bulk_command.h"
 #include "worker/core/objects/spill_records.h"
+#include "worker/core/transfers/bulk_command.h"
 #include "worker/core/worker_events.h"
 
 namespace mobula::internal::worker {
@@ -218,7 +218,7 @@ using Command =
                  AddProgram, PrepareProgram, ForgetProgram, StartExecutor, KillExecutor, CreateSlab,
                  DropSlab, FetchBulk, StartFilePull, CancelBulk, OfferObject, OfferFile,
                  WithdrawBulk, Fence, Exit, ForgetJob, StartSpill, StartRestore, DropSpillFile,
-                 FinishFilePull, DropFilePull, LogWarning, ReadJobLogRequest, CutKeys,
-                 LogsRequest, ReadLogRequest, UsageRequest, SpansReply>;
+                 FinishFilePull, DropFilePull, LogWarning, ReadJobLogRequest, CutKeys, LogsRequest,
+                 ReadLogRequest, UsageRequest, SpansReply>;
 
 }  // namespace mobula::internal::worker

@@ -13,8 +13,9 @@ WorkerCore& WorkerCore::operator=(WorkerCore&&) noexcept = default;
 
 WorkerCore::Parts::Parts(WorkerOptions given)
     : options(given),
-      head(outbox, options, {[this] { return facts(); }, [this] { return slots.digest(); }, [this] { return transfers.counts(); },
-                              [this] { return peers.silent(); }}),
+      head(outbox, options,
+           {[this] { return facts(); }, [this] { return slots.digest(); },
+            [this] { return transfers.counts(); }, [this] { return peers.silent(); }}),
       processes(outbox, options),
       peers(outbox, options),
       transfers(outbox, options, peers),
@@ -83,7 +84,8 @@ Census WorkerCore::census() const {
 }
 
 std::vector<std::pair<ObjectId, ProcessId>> WorkerCore::awaited_without_bytes() const {
-  return parts_->objects ? parts_->objects->awaited_without_bytes() : std::vector<std::pair<ObjectId, ProcessId>>();
+  return parts_->objects ? parts_->objects->awaited_without_bytes()
+                         : std::vector<std::pair<ObjectId, ProcessId>>();
 }
 
 bool WorkerCore::in_place(ProcessId process, ObjectId object) const {

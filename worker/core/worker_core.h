@@ -59,8 +59,8 @@ class WorkerCore {
   Facts facts() const;                       // current facts
   std::vector<std::string> running() const;  // human-readable names of the running calls
   Census census() const;
-  bool deadlines_are_exact() const;   // by a walk over all slots, processes and peers: for tests
-  std::size_t visited_rows() const;   // by the last step, to find the next deadline
+  bool deadlines_are_exact() const;  // by a walk over all slots, processes and peers: for tests
+  std::size_t visited_rows() const;  // by the last step, to find the next deadline
   const ObjectTable& objects() const;
   // True if the process may have the object mapped in place.
   bool in_place(ProcessId process, ObjectId object) const;

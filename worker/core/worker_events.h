@@ -14,9 +14,9 @@
 #include "protocol/messages/agent_control.h"
 #include "protocol/messages/local_control.h"
 #include "protocol/messages/peer_control.h"
-#include "worker/core/transfers/bulk_event.h"
-#include "worker/core/slots/memory_event.h"
 #include "worker/core/objects/spill_records.h"
+#include "worker/core/slots/memory_event.h"
+#include "worker/core/transfers/bulk_event.h"
 
 namespace mobula::internal::worker {
 
@@ -79,7 +79,8 @@ struct ReceivedFromProcess {
   ProcessToAgent message;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("link", &ReceivedFromProcess::link), field("message", &ReceivedFromProcess::message));
+    return visit(field("link", &ReceivedFromProcess::link),
+                 field("message", &ReceivedFromProcess::message));
   }
   friend bool operator==(const ReceivedFromProcess&, const ReceivedFromProcess&) = default;
 };
@@ -234,11 +235,12 @@ struct Tick {
   friend bool operator==(const Tick&, const Tick&) = default;
 };
 
-using Event = std::variant<Started, HeadLink, ReceivedFromHead, ProcessConnected, ReceivedFromProcess,
-                           ProcessLinkLost, ReceivedFromPeer, PeerLink, ExecutorStarted,
-                           ExecutorStartFailed, ExecutorExited, ExecutorPrinted, ProgramPrepared,
-                           SlabFailed, PullFinished, BulkOffered, BulkServed, Paused, Stop, Tick, MemorySampled,
-                           SpillFinished, RestoreFinished, ChunkFetched, GpuMemorySampled, ReadJobLogReply,
-                           LogsReply, ReadLogReply, UsageReply, SpansReply>;
+using Event =
+    std::variant<Started, HeadLink, ReceivedFromHead, ProcessConnected, ReceivedFromProcess,
+                 ProcessLinkLost, ReceivedFromPeer, PeerLink, ExecutorStarted, ExecutorStartFailed,
+                 ExecutorExited, ExecutorPrinted, ProgramPrepared, SlabFailed, PullFinished,
+                 BulkOffered, BulkServed, Paused, Stop, Tick, MemorySampled, SpillFinished,
+                 RestoreFinished, ChunkFetched, GpuMemorySampled, ReadJobLogReply, LogsReply,
+                 ReadLogReply, UsageReply, SpansReply>;
 
 }  // namespace mobula::internal::worker

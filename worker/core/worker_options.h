@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "base/fields.h"
-#include "base/time.h"
 #include "base/model/isolation.h"
+#include "base/time.h"
 
 namespace mobula::internal::worker {
 
@@ -19,33 +19,34 @@ struct WorkerOptions {
   Duration register_backoff_max = 2s;
   Duration head_silent_after = 3s;  // time without a reply after which the head counts as away
 
-  Duration start_timeout = 60s;     // from fork to ExecutorReady
-  int start_attempts = 3;          // generations in a row that may end before they are ready
-  Duration restart_backoff_initial = 100ms;  // after the second crash in a row, doubled up to restart_backoff_max
+  Duration start_timeout = 60s;  // from fork to ExecutorReady
+  int start_attempts = 3;        // generations in a row that may end before they are ready
+  Duration restart_backoff_initial =
+      100ms;  // after the second crash in a row, doubled up to restart_backoff_max
   Duration restart_backoff_max = 5s;
-  Duration end_timeout = 500ms;       // for an executor that ends without finishing its call
-  Duration drain_timeout = 30s;       // timeout of Stop{drain}
+  Duration end_timeout = 500ms;      // for an executor that ends without finishing its call
+  Duration drain_timeout = 30s;      // timeout of Stop{drain}
   Duration store_results_cap = 60s;  // for an executor that stores its results before it exits
-  Duration farewell_timeout = 2s;     // for the head to acknowledge the exit of the agent
+  Duration farewell_timeout = 2s;    // for the head to acknowledge the exit of the agent
 
   std::size_t max_processes = 8192;      // attached at once; more are rejected
   std::size_t max_head_backlog = 65536;  // messages; see HeadSession
   std::size_t max_peer_backlog = 65536;  // messages; fetches beyond it fail
   std::size_t max_holds_per_process = 1'000'000;
   std::size_t max_offers = 256;  // pulls that read here at once; more must retry
-  std::uint64_t bulk_chunk_bytes = std::uint64_t{2} << 20;       // the same on all nodes
+  std::uint64_t bulk_chunk_bytes = std::uint64_t{2} << 20;        // the same on all nodes
   std::uint64_t bulk_bytes_in_flight = std::uint64_t{256} << 20;  // requested and not received
   std::size_t bulk_chunks_per_source = 8;                         // in flight from one node
-  Duration attach_timeout = 10s;                                   // for a connection to attach
+  Duration attach_timeout = 10s;                                  // for a connection to attach
 
   // Time until an unclaimed object counts as lost. Also the time for which the holds of a process
   // that died suddenly remain.
   Duration unclaimed_after = 1s;
   Duration orphan_after = 30s;        // keeps bytes of a dead home for unknown holders
-  Duration locate_timeout = 10s;       // for the head to return replica locations
+  Duration locate_timeout = 10s;      // for the head to return replica locations
   Duration peer_unknown_after = 30s;  // a node that the head never names counts as dead
   Duration peer_silent_after = 10s;   // without an acknowledgement: reported to the head
-  Duration capacity_timeout = 2s;          // wait of a writer for memory
+  Duration capacity_timeout = 2s;     // wait of a writer for memory
   Duration copies_after = 10ms;       // batching of ObjectCopies
 
   // Unused memory of the store that stays allocated. Memory beyond it is freed after one to two
@@ -57,7 +58,7 @@ struct WorkerOptions {
   std::int64_t memory_threshold_permille = 950;              // beyond it, executors are terminated
   std::int64_t memory_last_resort_permille = 980;            // beyond it, other executors, too
   std::int64_t memory_least_bytes = std::int64_t{16} << 20;  // or 1 %: least use worth a kill
-  Duration memory_end_timeout = 5s;                           // for a terminated executor to exit
+  Duration memory_end_timeout = 5s;                          // for a terminated executor to exit
   Duration memory_pause = 500ms;  // after that exit, for its memory to return
 
   // Executors that exceed their share of a GPU (gpu_guard.h).
@@ -68,11 +69,11 @@ struct WorkerOptions {
   int spill_above_percent = 80;  // share of the capacity in use by objects
   std::uint64_t spill_file_bytes = std::uint64_t{100} << 20;  // a larger object has its own file
   std::uint64_t spill_file_objects = 2000;
-  std::size_t max_restores = 16;    // at once; more wait
-  Duration spill_timeout = 60s;      // extended wait for memory during a disk write
+  std::size_t max_restores = 16;         // at once; more wait
+  Duration spill_timeout = 60s;          // extended wait for memory during a disk write
   Duration spill_again_after = 10s;      // after a failed write
-  Duration return_timeout = 200ms;        // for a process to return a location on request
-  Duration read_capacity_timeout = 30s;       // wait of a reader for memory
+  Duration return_timeout = 200ms;       // for a process to return a location on request
+  Duration read_capacity_timeout = 30s;  // wait of a reader for memory
   Duration memory_return_timeout = 10s;  // for memory that processes must return
 
   template <class Visit>

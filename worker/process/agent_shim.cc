@@ -10,9 +10,9 @@
 #include <cstdio>
 #include <optional>
 
-#include "worker/process/watch/cgroup.h"
 #include "worker/process/orphans.h"
 #include "worker/process/pipe.h"
+#include "worker/process/watch/cgroup.h"
 
 namespace mobula::internal::worker {
 namespace {

@@ -81,7 +81,8 @@ class Told {
     std::array<char, 4096> part;
     for (;;) {
       // No other process has this pid: the shim exits after its agent, which holds the pipe.
-      if (keeper_ > 0 && !ended_ && given_up_ && given_up_()) ended_ = ::kill(keeper_, SIGTERM) == 0;
+      if (keeper_ > 0 && !ended_ && given_up_ && given_up_())
+        ended_ = ::kill(keeper_, SIGTERM) == 0;
       pollfd item{pipe_.get(), POLLIN, 0};
       if (::poll(&item, 1, look_interval_ms) <= 0) continue;  // timeout or signal
       const ssize_t size = ::read(pipe_.get(), part.data(), part.size());

@@ -17,10 +17,12 @@ namespace fs = std::filesystem;
 void let_owner_in(const fs::path& folder) {
   std::error_code skipped;
   const auto open_up = [&](const fs::path& path) {
-    fs::permissions(path, fs::perms::owner_all, fs::perm_options::add | fs::perm_options::nofollow, skipped);
+    fs::permissions(path, fs::perms::owner_all, fs::perm_options::add | fs::perm_options::nofollow,
+                    skipped);
   };
   open_up(folder);
-  fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, skipped);
+  fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied,
+                                      skipped);
   for (const fs::recursive_directory_iterator end; at != end; at.increment(skipped)) {
     std::error_code unknown;
     if (at->symlink_status(unknown).type() == fs::file_type::directory) open_up(at->path());

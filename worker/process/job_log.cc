@@ -46,7 +46,8 @@ std::vector<Segment> segments_of(const std::string& folder, JobId job) {
     const auto read = std::from_chars(first, last, segment.begin);
     struct stat seen {};
     segment.path = at->path().string();
-    if (read.ec != std::errc() || read.ptr != last || ::stat(segment.path.c_str(), &seen) != 0) continue;
+    if (read.ec != std::errc() || read.ptr != last || ::stat(segment.path.c_str(), &seen) != 0)
+      continue;
     segment.size = static_cast<std::uint64_t>(seen.st_size);
     found.push_back(std::move(segment));
   }
@@ -141,7 +142,8 @@ void JobLog::append(std::string_view bytes) {
       drop_oldest();
     }
     const std::uint64_t room = limits_.segment_bytes - (end_ - begin_);
-    const ssize_t size = ::write(file_.get(), bytes.data(), std::min<std::uint64_t>(room, bytes.size()));
+    const ssize_t size =
+        ::write(file_.get(), bytes.data(), std::min<std::uint64_t>(room, bytes.size()));
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) {
       return lose(bytes.size());
@@ -160,12 +162,14 @@ ReadJobLogReply read_job_log(const std::string& folder, const ReadJobLogRequest&
   std::uint64_t from = 0;
   if (question.from >= 0) {
     from = static_cast<std::uint64_t>(question.from);
-  } else if (const std::uint64_t back = std::uint64_t{0} - static_cast<std::uint64_t>(question.from);
+  } else if (const std::uint64_t back =
+                 std::uint64_t{0} - static_cast<std::uint64_t>(question.from);
              back < part.end) {
     from = part.end - back;
   }
   part.from = std::min(std::max(from, segments.front().begin), part.end);
-  const auto at = std::ranges::find_if(segments, [&](const Segment& each) { return part.from < each.end(); });
+  const auto at =
+      std::ranges::find_if(segments, [&](const Segment& each) { return part.from < each.end(); });
   if (at == segments.end()) return part;
   part.from = std::max(part.from, at->begin);
   const Fd file(::open(at->path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -174,7 +178,8 @@ ReadJobLogReply read_job_log(const std::string& folder, const ReadJobLogRequest&
     return part;
   }
   std::vector<std::byte> bytes(std::min({question.limit, max_part_bytes, at->end() - part.from}));
-  const ssize_t size = ::pread(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(part.from - at->begin));
+  const ssize_t size =
+      ::pread(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(part.from - at->begin));
   if (size < 0) part.fault = errno_failure("read " + at->path, errno).text;
   bytes.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
   part.bytes = Payload(bytes);

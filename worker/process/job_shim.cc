@@ -23,20 +23,23 @@
 namespace mobula::internal::worker {
 namespace {
 
-constexpr int warden_failed = 70;                       // EX_SOFTWARE of sysexits.h
+constexpr int warden_failed = 70;                             // EX_SOFTWARE of sysexits.h
 constexpr DecodeLimits order_limits{.max_bytes = 64u << 20};  // more than exec accepts
 
 std::string as_text(const Bytes& bytes) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-std::span<const std::byte> as_bytes_of(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
+std::span<const std::byte> as_bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
 
 Result<Fd> memory_file(const Bytes& bytes) {
   Fd file(::memfd_create("mobula-job", MFD_CLOEXEC));
   if (!file) return errno_failure("make a memory file for a command", errno);
   for (std::size_t at = 0; at < bytes.size();) {
-    const ssize_t size = ::pwrite(file.get(), bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
+    const ssize_t size =
+        ::pwrite(file.get(), bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) return errno_failure("write down a command for its warden", errno);
     at += static_cast<std::size_t>(size);
@@ -52,7 +55,8 @@ Result<JobShimRequest> read_order(int control) {
   if (::fstat(packet->fds[0].get(), &file) != 0) return errno_failure("read the command", errno);
   Bytes bytes(static_cast<std::size_t>(file.st_size));
   for (std::size_t at = 0; at < bytes.size();) {
-    const ssize_t size = ::pread(packet->fds[0].get(), bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
+    const ssize_t size =
+        ::pread(packet->fds[0].get(), bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) return errno_failure("read the command", errno);
     at += static_cast<std::size_t>(size);
@@ -61,7 +65,9 @@ Result<JobShimRequest> read_order(int control) {
 }
 
 // Ignored if the agent has exited.
-void say(int control, const JobShimEvent& word) { (void)send_packet(control, as_text(encode(word)), {}, 0); }
+void say(int control, const JobShimEvent& word) {
+  (void)send_packet(control, as_text(encode(word)), {}, 0);
+}
 
 Result<ProcessStamp> start_under_this(JobShimRequest order) {
   const Fd output(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
@@ -99,15 +105,17 @@ int complain(const std::string& why) {
 
 }  // namespace
 
-Result<StartedJobShim> start_warden(const std::vector<std::string>& warden, std::vector<std::string> environment,
-                                   const JobShimRequest& order, int output_fd) {
+Result<StartedJobShim> start_warden(const std::vector<std::string>& warden,
+                                    std::vector<std::string> environment,
+                                    const JobShimRequest& order, int output_fd) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return errno_failure("make a socket pair for the warden of a command", errno);
   }
   Fd own(ends[0]);
   const Fd theirs(ends[1]);
-  if (::fcntl(own.get(), F_SETFL, O_NONBLOCK) != 0) return errno_failure("set up the socket to a warden", errno);
+  if (::fcntl(own.get(), F_SETFL, O_NONBLOCK) != 0)
+    return errno_failure("set up the socket to a warden", errno);
   const auto file = memory_file(encode(order));
   if (!file) return file.error();
   // Sent before the reader exists: the socket buffer holds this one packet.
@@ -146,7 +154,8 @@ Result<std::vector<JobShimEvent>> read_warden(int control) {
 
 int run_job_shim(const std::string& control_fd) {
   int number = -1;
-  const auto parsed = std::from_chars(control_fd.data(), control_fd.data() + control_fd.size(), number);
+  const auto parsed =
+      std::from_chars(control_fd.data(), control_fd.data() + control_fd.size(), number);
   if (parsed.ec != std::errc() || ::fcntl(number, F_SETFD, FD_CLOEXEC) != 0) {
     return complain("job-warden is for agents");
   }
@@ -163,7 +172,8 @@ int run_job_shim(const std::string& control_fd) {
   ::sigaddset(&child_ended, SIGCHLD);
   const Fd children(::signalfd(-1, &child_ended, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!children) return complain("it cannot be watched");
-  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return complain("its process cannot become a subreaper");
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+    return complain("its process cannot become a subreaper");
   ::prctl(PR_SET_PDEATHSIG, 0);
   auto order = read_order(control.get());
   if (!order) return complain(order.error().text);
@@ -173,7 +183,8 @@ int run_job_shim(const std::string& control_fd) {
   for (;;) {
     if (!reap_children(command->pid, control.get())) return 0;
     std::array waits{pollfd{children.get(), POLLIN, 0}, pollfd{control.get(), POLLIN, 0}};
-    if (::poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) return complain("it cannot be watched");
+    if (::poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR)
+      return complain("it cannot be watched");
     signalfd_siginfo seen{};
     while (::read(children.get(), &seen, sizeof seen) == sizeof seen) {
     }

@@ -45,7 +45,8 @@ struct JobShimEvent {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("ended", &JobShimEvent::ended), field("pid", &JobShimEvent::pid),
-                 field("start_time", &JobShimEvent::start_time), field("status", &JobShimEvent::status));
+                 field("start_time", &JobShimEvent::start_time),
+                 field("status", &JobShimEvent::status));
   }
 };
 
@@ -57,8 +58,9 @@ struct StartedJobShim {
 
 // `warden`: program and first arguments of the shim. `environment`: of the shim, not of the
 // command. `output_fd`: stdout and stderr of both.
-Result<StartedJobShim> start_warden(const std::vector<std::string>& warden, std::vector<std::string> environment,
-                                   const JobShimRequest& order, int output_fd);
+Result<StartedJobShim> start_warden(const std::vector<std::string>& warden,
+                                    std::vector<std::string> environment,
+                                    const JobShimRequest& order, int output_fd);
 // Received reports; empty if none are available. not_found: no more will follow.
 Result<std::vector<JobShimEvent>> read_warden(int control);
 

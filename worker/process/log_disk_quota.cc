@@ -32,7 +32,9 @@ LogDiskQuota::LogDiskQuota(std::string folder, JobLogRoomLimits limits)
     if (!first) latest->second = std::max(latest->second, time);
   }
   for (const auto& [job, row] : rows_) (row.bytes == 0 ? empty_ : ended_).push_back(job);
-  const auto earlier = [&](JobId a, JobId b) { return std::pair(changed[a], a) < std::pair(changed[b], b); };
+  const auto earlier = [&](JobId a, JobId b) {
+    return std::pair(changed[a], a) < std::pair(changed[b], b);
+  };
   std::ranges::sort(ended_, earlier);
   std::ranges::sort(empty_, earlier);
   make_room(0);
@@ -40,7 +42,8 @@ LogDiskQuota::LogDiskQuota(std::string folder, JobLogRoomLimits limits)
 
 // An equal share of the quota, in segments.
 std::size_t LogDiskQuota::segments_each() const {
-  const std::uint64_t fair = limits_.bytes / limits_.each.segment_bytes / std::max<std::size_t>(running_, 1);
+  const std::uint64_t fair =
+      limits_.bytes / limits_.each.segment_bytes / std::max<std::size_t>(running_, 1);
   return std::clamp<std::size_t>(static_cast<std::size_t>(fair), 1, limits_.each.segments);
 }
 

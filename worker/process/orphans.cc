@@ -10,8 +10,8 @@
 
 #include "base/time.h"
 #include "protocol/messages/fork_server_wire.h"
-#include "worker/process/watch/cgroup.h"
 #include "worker/process/pool/exit_cause.h"
+#include "worker/process/watch/cgroup.h"
 
 namespace mobula::internal::worker {
 namespace {

@@ -34,14 +34,17 @@ Sizes sizes_of(const std::vector<std::string>& paths) {
     struct stat seen {};
     if (::stat(path.c_str(), &seen) != 0) continue;
     sizes.bytes += static_cast<std::uint64_t>(seen.st_size);
-    sizes.changed_ms = std::max<std::int64_t>(sizes.changed_ms, std::int64_t{seen.st_mtim.tv_sec} * 1000 + seen.st_mtim.tv_nsec / 1'000'000);
+    sizes.changed_ms =
+        std::max<std::int64_t>(sizes.changed_ms, std::int64_t{seen.st_mtim.tv_sec} * 1000 +
+                                                     seen.st_mtim.tv_nsec / 1'000'000);
   }
   return sizes;
 }
 
 }  // namespace
 
-SlotLogs::SlotLogs(std::string folder, SlotLogLimits limits) : folder_(std::move(folder)), limits_(limits) {
+SlotLogs::SlotLogs(std::string folder, SlotLogLimits limits)
+    : folder_(std::move(folder)), limits_(limits) {
   std::map<std::string, std::int64_t> changed;
   std::error_code code;
   for (fs::directory_iterator at(folder_, code), end; !code && at != end; at.increment(code)) {
@@ -60,7 +63,8 @@ SlotLogs::SlotLogs(std::string folder, SlotLogLimits limits) : folder_(std::move
     changed[log] = sizes.changed_ms;
     if (rows_.insert_or_assign(log, std::move(row)).second) ended_.push_back(log);
   }
-  std::ranges::sort(ended_, {}, [&](const std::string& log) { return std::pair(changed[log], log); });
+  std::ranges::sort(ended_, {},
+                    [&](const std::string& log) { return std::pair(changed[log], log); });
   make_room();
 }
 
@@ -108,13 +112,17 @@ void SlotLogs::make_room() {
 LogsReply SlotLogs::list(const LogsRequest& question) const {
   LogsReply listed;
   listed.request = question.request;
-  const auto add = [&](const std::string& log, JobId job, const std::vector<std::string>& paths, bool open) {
+  const auto add = [&](const std::string& log, JobId job, const std::vector<std::string>& paths,
+                       bool open) {
     const Sizes sizes = sizes_of(paths);
-    if (sizes.changed_ms != 0) listed.logs.push_back({log, job, sizes.bytes, sizes.changed_ms, open});
+    if (sizes.changed_ms != 0)
+      listed.logs.push_back({log, job, sizes.bytes, sizes.changed_ms, open});
   };
-  if (question.job.empty()) add(log_of_agent, {}, {folder_ + "/agent.log", folder_ + "/agent.1.log"}, true);
+  if (question.job.empty())
+    add(log_of_agent, {}, {folder_ + "/agent.log", folder_ + "/agent.1.log"}, true);
   for (const auto& [log, row] : rows_) {
-    if (question.job.empty() || row.job == question.job) add(log, row.job, paths_of(row.path), row.open);
+    if (question.job.empty() || row.job == question.job)
+      add(log, row.job, paths_of(row.path), row.open);
   }
   const auto later = [](const LogFact& a, const LogFact& b) {
     return std::pair(a.changed_ms, a.log) > std::pair(b.changed_ms, b.log);
@@ -140,8 +148,10 @@ ReadLogReply SlotLogs::read(const ReadLogRequest& question) const {
     paths = paths_of(row->second.path);
     part.open = row->second.open;
   }
-  auto read = paths.empty() ? Result<LogBytes>(failure(ErrorCode::not_found, "there is no such log"))
-                            : read_log(paths, {question.file, question.from}, std::min(question.limit, max_read_bytes));
+  auto read = paths.empty()
+                  ? Result<LogBytes>(failure(ErrorCode::not_found, "there is no such log"))
+                  : read_log(paths, {question.file, question.from},
+                             std::min(question.limit, max_read_bytes));
   if (!read) {
     part.fault = read.error().text;
     return part;

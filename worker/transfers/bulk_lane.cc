@@ -45,7 +45,8 @@ BulkServerCallbacks BulkLane::callbacks(std::function<bool(Fd&)> hand_over) {
 void BulkLane::serve(BulkExchange exchange, const std::string& principal,
                      std::span<const std::byte> request) {
   if (request.size() != request_bytes) {
-    (void)server_.refuse(exchange, failure(ErrorCode::invalid_argument, "a request of this version has 24 bytes"));
+    (void)server_.refuse(
+        exchange, failure(ErrorCode::invalid_argument, "a request of this version has 24 bytes"));
     return;
   }
   const std::uint64_t offer = *take_number(request);

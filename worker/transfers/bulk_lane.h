@@ -14,8 +14,8 @@
 
 #include "transport/bulk/bulk_client.h"
 #include "transport/bulk/bulk_server.h"
-#include "worker/transfers/bulk_offers.h"
 #include "worker/event_delivery.h"
+#include "worker/transfers/bulk_offers.h"
 
 namespace mobula::internal::worker {
 

@@ -78,9 +78,9 @@ Result<BulkSource> BulkOffers::begin(const std::string& principal, std::uint64_t
     return failure(ErrorCode::invalid_argument, "a part that the bytes offered do not have");
   }
   ++at->second.reading;
-  return BulkSource{bytes.subspan(static_cast<std::size_t>(offset),
-                                  static_cast<std::size_t>(size_bytes)),
-                    at->second.source.keeps};
+  return BulkSource{
+      bytes.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size_bytes)),
+      at->second.source.keeps};
 }
 
 bool BulkOffers::end(std::uint64_t offer) {

@@ -33,10 +33,11 @@ Result<std::unique_ptr<BulkTransfers>> BulkTransfers::start(EventLoop& loop, std
   }
   for (std::size_t i = 0; i < self->lanes_.size(); ++i) {
     Lane& row = self->lanes_[i];
-    auto deliver =
-        deliver_on(loop, [here](Event event) { here->take(std::move(event)); }, self->alive_);
+    auto deliver = deliver_on(
+        loop, [here](Event event) { here->take(std::move(event)); }, self->alive_);
     std::function<bool(Fd&)> hand_over;
-    if (i == 0 && self->lanes_.size() > 1) hand_over = [here](Fd& fd) { return here->hand_over(fd); };
+    if (i == 0 && self->lanes_.size() > 1)
+      hand_over = [here](Fd& fd) { return here->hand_over(fd); };
     const auto made = row.thread->run([&] {
       row.lane = std::make_unique<BulkLane>(row.thread->loop(), self->offers_, std::move(deliver),
                                             std::move(hand_over));
@@ -118,9 +119,9 @@ void BulkTransfers::fetch(const FetchBulk& command, Result<BulkRoom> room) {
     room = failure(ErrorCode::corrupt, "the peer's token is none");
   }
   if (!room) return tell_(ChunkFetched{command.chunk, room.error()});
-  const auto least = std::min_element(lanes_.begin(), lanes_.end(), [](const Lane& a, const Lane& b) {
-    return a.chunks < b.chunks;
-  });
+  const auto least =
+      std::min_element(lanes_.begin(), lanes_.end(),
+                       [](const Lane& a, const Lane& b) { return a.chunks < b.chunks; });
   const auto index = static_cast<std::size_t>(least - lanes_.begin());
   ++least->chunks;
   lane_of_[command.chunk] = index;

@@ -15,8 +15,8 @@
 
 #include "protocol/messages/local_control.h"
 #include "transport/loop/loop_thread.h"
-#include "worker/transfers/bulk_lane.h"
 #include "worker/core/transfers/bulk_command.h"
+#include "worker/transfers/bulk_lane.h"
 
 namespace mobula::internal::worker {
 

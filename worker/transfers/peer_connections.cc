@@ -108,7 +108,8 @@ void PeerConnections::greeted(PeerHandle from, const PeerOrigin& origin,
   if (!speaks_with(hello->version, hello->oldest)) {
     return refuse(protocol_mismatch("it", range_of(hello->version, hello->oldest), "this agent"));
   }
-  const auto ticket = check_ticket(hello->ticket, signer_.head_signing_key(), signer_.now_ms(), void_keys_);
+  const auto ticket =
+      check_ticket(hello->ticket, signer_.head_signing_key(), signer_.now_ms(), void_keys_);
   if (!ticket) return refuse(ticket.error().text);
   const Role role = ticket->principal.role;
   if (role != Role::agent && role != Role::driver_agent) return refuse("it is no agent");

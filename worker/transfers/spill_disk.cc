@@ -49,8 +49,8 @@ Result<std::unique_ptr<LoopThread>> SpillDisk::start_thread(
   auto thread = LoopThread::start();
   if (!thread) return thread.error();
   auto deliver = deliver_on(loop, tell, alive_);
-  const auto made = (*thread)->run(
-      [&] { desk = std::make_unique<Desk>((*thread)->loop(), std::move(deliver)); });
+  const auto made =
+      (*thread)->run([&] { desk = std::make_unique<Desk>((*thread)->loop(), std::move(deliver)); });
   if (!made) return made.error();
   return thread;
 }

@@ -15,8 +15,8 @@
 
 #include "base/id.h"
 #include "transport/loop/loop_thread.h"
-#include "worker/transfers/bulk_transfers.h"
 #include "worker/core/worker_events.h"
+#include "worker/transfers/bulk_transfers.h"
 
 namespace mobula::internal::worker {
 

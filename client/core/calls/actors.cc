@@ -22,11 +22,13 @@ ErrorRecord actor_error(const ActorRow& row, ActorId actor) {
   error.text = "actor " + name;
   if (!row.refusal.empty()) {
     error.text += " could not be created: " + row.refusal;
-    error.kind = row.cause.kind == EndKind::start_failed ? ErrorKind::unschedulable : ErrorKind::actor_died;
+    error.kind =
+        row.cause.kind == EndKind::start_failed ? ErrorKind::unschedulable : ErrorKind::actor_died;
     error.resource = row.missing_resource;
   } else {
     error.text += ": its executor " + to_string(row.cause);
-    if (row.state != ActorState::dead) error.text += "; it is being restarted, calls made now will be run";
+    if (row.state != ActorState::dead)
+      error.text += "; it is being restarted, calls made now will be run";
   }
   if (row.cause.kind == EndKind::group_removed) error.kind = ErrorKind::placement_group_removed;
   error.pid = row.cause.pid;
@@ -42,9 +44,10 @@ ErrorRecord actor_error(const ActorRow& row, ActorId actor) {
     error.cause = row.construction_error.bytes;
     const auto cause = decode<ErrorRecord>(error.cause.bytes());
     error.text = "actor " + name + " could not be created: " +
-                 (!cause                        ? "the error cannot be read"
-                  : cause->remote_type.empty() ? "its constructor failed: " + cause->text
-                                               : "its constructor threw " + cause->remote_type + ": " + cause->text);
+                 (!cause ? "the error cannot be read"
+                  : cause->remote_type.empty()
+                      ? "its constructor failed: " + cause->text
+                      : "its constructor threw " + cause->remote_type + ": " + cause->text);
   }
   return error;
 }
@@ -65,7 +68,8 @@ void ClientCore::on(const SubmitActor& event) {
   actors_.insert(actor, std::move(row));
   ObjectRow& handle = own_object(handle_id(actor), TaskId());
   // Nothing counts the handles of a detached actor.
-  handle.ref = RefRecord{handle_id(actor), event.spec.detached ? NodeId() : node_, options_.process, actor};
+  handle.ref =
+      RefRecord{handle_id(actor), event.spec.detached ? NodeId() : node_, options_.process, actor};
   for (const auto& argument : *event.spec.constructor.arguments) {
     if (argument.is_ref) {
       pin(argument.ref);
@@ -121,7 +125,9 @@ void ClientCore::watch_actor(ActorId actor) {
 bool ClientCore::asks_again(const FindActorReply& message) {
   const auto* find = finds_.find(message.request);
   auto* wanted = message.wanted.empty() ? nullptr : actors_.find(message.wanted);
-  const std::uint64_t asked_after = wanted != nullptr ? wanted->asked_after : find != nullptr ? find->asked_after : ends_sent_;
+  const std::uint64_t asked_after = wanted != nullptr ? wanted->asked_after
+                                    : find != nullptr ? find->asked_after
+                                                      : ends_sent_;
   const auto* ending = endings_.find(message.actor);
   const bool is_stale = message.found && ending != nullptr && ending->number > asked_after;
   if (is_stale && wanted != nullptr) {
@@ -138,7 +144,8 @@ bool ClientCore::asks_again(const FindActorReply& message) {
 }
 
 void ClientCore::on(const AskHead& event) {
-  if (const auto* find = std::get_if<FindActor>(&event.question)) finds_.remember(find->request, {*find, ends_sent_});
+  if (const auto* find = std::get_if<FindActor>(&event.question))
+    finds_.remember(find->request, {*find, ends_sent_});
   tell_head(event.question);
 }
 
@@ -171,7 +178,8 @@ void ClientCore::head_says(const ActorChanged& message) {
   if (message.state != ActorState::placing) row->waiting_reason.clear();
   if (message.state == ActorState::alive) {
     constructor_over(*row);
-    if (!previous.empty() && previous != message.endpoint.process) end_stream(previous, message.cause);
+    if (!previous.empty() && previous != message.endpoint.process)
+      end_stream(previous, message.cause);
     row = &actors_.at(message.actor);
     row->executor = message.endpoint.process;
     StreamRow& stream = open_stream(message.endpoint);
@@ -184,11 +192,14 @@ void ClientCore::head_says(const ActorChanged& message) {
     if (message.refused) row->refusal = message.cause.text;
     return actor_died(message.actor);
   }
-  if (!previous.empty() && message.state == ActorState::restarting) end_stream(previous, message.cause);
+  if (!previous.empty() && message.state == ActorState::restarting)
+    end_stream(previous, message.cause);
   changed(handle_id(message.actor));
 }
 
-void ClientCore::constructor_over(ActorRow& actor) { pending_bytes_ -= std::exchange(actor.argument_bytes, 0); }
+void ClientCore::constructor_over(ActorRow& actor) {
+  pending_bytes_ -= std::exchange(actor.argument_bytes, 0);
+}
 
 void ClientCore::actor_died(ActorId actor) {
   ActorRow& row = actors_.at(actor);
@@ -239,8 +250,9 @@ void ClientCore::advance_actor(ActorId actor) {
     const TaskId task = row->queue.front();
     if (tasks_.at(task).missing > 0) return;
     auto* stream = streams_.find(row->executor);
-    const bool open = row->state == ActorState::alive && stream && !stream->ending && !stream->retires &&
-                      !stream->comes_back && !stream->try_at && stream->in_flight.size() < stream->room;
+    const bool open = row->state == ActorState::alive && stream && !stream->ending &&
+                      !stream->retires && !stream->comes_back && !stream->try_at &&
+                      stream->in_flight.size() < stream->room;
     if (row->state == ActorState::dead) return fail_actor_calls(actor);
     if (!open || waits_again(task)) return;
     row->queue.pop_front();
@@ -278,7 +290,9 @@ std::string ClientCore::why_nothing_leaves(const ActorRow& actor) const {
   if (stream->try_at || stream->in_flight.size() >= stream->room) {
     return "so many calls wait at the actor that it takes no more of this process for now";
   }
-  return stream->comes_back ? "a call was refused by the actor, and those sent behind it come back first" : "";
+  return stream->comes_back
+             ? "a call was refused by the actor, and those sent behind it come back first"
+             : "";
 }
 
 // Calls that were sent and got no reply may or may not have run. Calls with retries left are queued

@@ -27,8 +27,9 @@ bool is_plain(const Argument& argument) {
 bool CompactQueue::fits(const TaskRow& row) {
   const CallRecord& call = row.call;
   return call.form->kind == CallKind::task && call.form->num_returns == 1 && call.attempt == 0 &&
-         !call.may_run_again && call.caller_node.empty() && row.live_results == 1 && row.missing == 0 && !row.cancelled &&
-         packed_size(*call.arguments) <= max_packed && std::ranges::all_of(*call.arguments, is_plain);
+         !call.may_run_again && call.caller_node.empty() && row.live_results == 1 &&
+         row.missing == 0 && !row.cancelled && packed_size(*call.arguments) <= max_packed &&
+         std::ranges::all_of(*call.arguments, is_plain);
 }
 
 // ---- lines -------------------------------------------------------------------------------------
@@ -63,7 +64,7 @@ void CompactQueue::free(Place place) {
 }
 
 void CompactQueue::add(BacklogLine& line, TaskId task, const TaskRow& row, std::int32_t refs,
-                  std::int32_t wants) {
+                       std::int32_t wants) {
   const Place place = append(line, task);
   Small& small = at(place);
   small.result = row.first_result;
@@ -77,7 +78,9 @@ void CompactQueue::add(BacklogLine& line, TaskId task, const TaskRow& row, std::
   list(place);
 }
 
-void CompactQueue::add_whole(BacklogLine& line, TaskId task) { at(append(line, task)).kind = no_kind; }
+void CompactQueue::add_whole(BacklogLine& line, TaskId task) {
+  at(append(line, task)).kind = no_kind;
+}
 
 std::optional<CompactQueue::Next> CompactQueue::take_front(BacklogLine& line) {
   const Place place = line.first;
@@ -150,7 +153,8 @@ TaskRow CompactQueue::look(Place place) const {
 }
 
 bool CompactQueue::may_have_children(TaskId parent) const {
-  return std::ranges::any_of(kinds_, [&](const Kind& kind) { return kind.tasks > 0 && kind.row.parent == parent; });
+  return std::ranges::any_of(
+      kinds_, [&](const Kind& kind) { return kind.tasks > 0 && kind.row.parent == parent; });
 }
 
 CompactQueue::Packed CompactQueue::pack(const Arguments& arguments) {
@@ -164,7 +168,8 @@ CompactQueue::Packed CompactQueue::pack(const Arguments& arguments) {
   };
   write_size(arguments.size());
   for (const auto& argument : arguments) write_size(argument.value.bytes.size());
-  for (const auto& argument : arguments) out = std::ranges::copy(argument.value.bytes.bytes(), out).out;
+  for (const auto& argument : arguments)
+    out = std::ranges::copy(argument.value.bytes.bytes(), out).out;
   return packed;
 }
 
@@ -194,7 +199,8 @@ std::size_t CompactQueue::bucket_of(ObjectId result) const {
 }
 
 void CompactQueue::list(Place place) {
-  if (results_ >= buckets_.size()) rehash(std::max<std::size_t>(rows_in_block, 2 * buckets_.size()));
+  if (results_ >= buckets_.size())
+    rehash(std::max<std::size_t>(rows_in_block, 2 * buckets_.size()));
   Place& bucket = buckets_[bucket_of(at(place).result)];
   at(place).next_here = bucket;
   bucket = place;

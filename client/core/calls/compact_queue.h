@@ -44,7 +44,8 @@ class CompactQueue {
   static bool fits(const TaskRow& row);
 
   // Appends to the line. Precondition: `row` fits, and its result has `refs` > 0.
-  void add(BacklogLine& line, TaskId task, const TaskRow& row, std::int32_t refs, std::int32_t wants);
+  void add(BacklogLine& line, TaskId task, const TaskRow& row, std::int32_t refs,
+           std::int32_t wants);
   void add_whole(BacklogLine& line, TaskId task);
 
   std::optional<Next> take_front(BacklogLine& line);
@@ -104,7 +105,9 @@ class CompactQueue {
   };
 
   Small& at(Place place) { return (*blocks_[place / rows_in_block])[place % rows_in_block]; }
-  const Small& at(Place place) const { return (*blocks_[place / rows_in_block])[place % rows_in_block]; }
+  const Small& at(Place place) const {
+    return (*blocks_[place / rows_in_block])[place % rows_in_block];
+  }
   Place append(BacklogLine& line, TaskId task);
   void free(Place place);
   std::uint32_t kind_of(const TaskRow& row);
@@ -117,11 +120,11 @@ class CompactQueue {
   static Arguments unpack(const std::byte* packed);
 
   std::vector<std::unique_ptr<Block>> blocks_;
-  std::size_t rows_ = 0;      // count of rows in use
-  Place unused_ = 0;          // first row that was never used
+  std::size_t rows_ = 0;  // count of rows in use
+  Place unused_ = 0;      // first row that was never used
   Place free_ = BacklogLine::none;
-  std::size_t tasks_ = 0;     // count of compact tasks
-  std::size_t results_ = 0;   // count of their results with refs
+  std::size_t tasks_ = 0;       // count of compact tasks
+  std::size_t results_ = 0;     // count of their results with refs
   std::vector<Place> buckets_;  // heads of the hash chains of results; a power of two
   std::vector<Kind> kinds_;
   std::vector<std::uint32_t> free_kinds_;

@@ -8,10 +8,10 @@
 #include <optional>
 #include <string>
 
-#include "base/queue.h"
 #include "base/copy_on_write.h"
-#include "base/time.h"
 #include "base/model/task.h"
+#include "base/queue.h"
+#include "base/time.h"
 
 namespace mobula::internal::client {
 

@@ -35,7 +35,8 @@ void ClientCore::on(const AwaitGroup& event) {
   own_object(event.object, TaskId());
   auto [row, fresh] = groups_.ensure(event.group);
   // If this process requested the removal, the reply of the head settles the object.
-  if (!row->removing && (row->state == GroupState::created || row->state == GroupState::rescheduling)) {
+  if (!row->removing &&
+      (row->state == GroupState::created || row->state == GroupState::rescheduling)) {
     return complete(event.object, event.value);
   }
   row->waiting.push_back({event.object, event.value});
@@ -74,7 +75,8 @@ void ClientCore::head_says(const GroupChanged& message) {
 
 std::string ClientCore::why_group_pending(ObjectId object) const {
   for (const auto& [id, row] : groups_) {
-    if (std::ranges::find(row.waiting, object, &GroupRow::Waiting::object) == row.waiting.end()) continue;
+    if (std::ranges::find(row.waiting, object, &GroupRow::Waiting::object) == row.waiting.end())
+      continue;
     return "placement group " + id.brief() + " waits for room for all of its bundles" +
            (row.shortage.empty() ? "" : ": " + row.shortage);
   }

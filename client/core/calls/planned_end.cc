@@ -22,7 +22,8 @@ bool ClientCore::has_unfinished() const {
   if (backlog_.tasks() > 0 || !writes_.empty()) return true;
   const auto unfinished = [](const auto& each) { return each.second.state != TaskState::finished; };
   if (std::ranges::any_of(tasks_, unfinished)) return true;
-  return !std::ranges::all_of(actors_, [](const auto& each) { return is_acknowledged(each.second); });
+  return !std::ranges::all_of(actors_,
+                              [](const auto& each) { return is_acknowledged(each.second); });
 }
 
 ClientCore::Unfinished ClientCore::unfinished() const {

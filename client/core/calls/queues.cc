@@ -22,8 +22,8 @@ constexpr std::size_t refilled_part = 8;
 
 // True if the row differs from that of a new result in its counts of refs and wants alone.
 bool is_plain(const ObjectRow& row) {
-  return row.owned && row.refs > 0 && row.pins == 0 && !row.ready && !row.exported && !row.released &&
-         !row.storing && row.ref.is_empty() && row.reading.is_empty();
+  return row.owned && row.refs > 0 && row.pins == 0 && !row.ready && !row.exported &&
+         !row.released && !row.storing && row.ref.is_empty() && row.reading.is_empty();
 }
 
 // Row shown for a result that has no row.
@@ -73,7 +73,8 @@ void ClientCore::refill(ClassRow& demand) {
     auto next = backlog_.take_front(demand.line);
     if (next->whole) {
       expand(std::move(*next->whole));
-    } else if (const auto* row = tasks_.find(next->task); row == nullptr || row->state != TaskState::queued) {
+    } else if (const auto* row = tasks_.find(next->task);
+               row == nullptr || row->state != TaskState::queued) {
       continue;  // it was cancelled or expanded and finished
     }
     --demand.line.tasks;
@@ -114,7 +115,8 @@ const ObjectRow* ClientCore::object(ObjectId object) const {
   return row == nullptr && backlog_.contains(object) ? &pending_result() : row;
 }
 
-void ClientCore::fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why, const std::string& resource) {
+void ClientCore::fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why,
+                             const std::string& resource) {
   ClassRow& demand = classes_.at(demand_class);
   for (refill(demand); !demand.queue.empty(); refill(demand)) {
     const TaskId task = demand.queue.front();

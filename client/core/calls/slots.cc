@@ -53,7 +53,8 @@ void ClientCore::tell_demand(ClassRow& row) {
   if (!row.dirty) return;
   const bool edge = wanted == 0 || row.told <= 0;
   if (!edge && now_ < row.demand_due(options_.demand_report_interval)) return;
-  if (wanted > 0 && row.told <= 0 && wants_devices(row.spec.request)) return_idle_devices(row.spec.id);
+  if (wanted > 0 && row.told <= 0 && wants_devices(row.spec.request))
+    return_idle_devices(row.spec.id);
   Demand demand;
   demand.demand_class = row.spec;
   demand.version = ++demand_version_;
@@ -69,7 +70,8 @@ void ClientCore::tell_demand(ClassRow& row) {
   for (std::size_t i = 0; i < std::min<std::size_t>(row.queue.size(), 64); ++i) {
     for (const auto& argument : *tasks_.at(row.queue[i]).call.arguments) {
       const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-      if (object && object->ready && object->value->in_store) ++preferences[object->value->location];
+      if (object && object->ready && object->value->in_store)
+        ++preferences[object->value->location];
     }
   }
   for (const auto& [node, tasks] : preferences) demand.locality.push_back({node, tasks});
@@ -251,7 +253,8 @@ void ClientCore::return_idle_devices(ClassId except) {
     for (const SlotId slot : row.slots) {
       const SlotRow& held = slots_.at(slot);
       const auto* stream = streams_.find(held.executor);
-      const bool busy = (stream != nullptr && !stream->in_flight.empty()) || unheld_.any_of(held.executor);
+      const bool busy =
+          (stream != nullptr && !stream->in_flight.empty()) || unheld_.any_of(held.executor);
       if (!busy && !held.holds_results) idle.push_back(slot);
     }
   }
@@ -314,7 +317,9 @@ std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const TaskRow& 
       if (object && object->value->in_store && object->value->location == slot.node) {
         bytes.second += object->value->size_bytes;
       }
-      const ValueRecord* value = object != nullptr ? &*object->value : argument.is_ref ? nullptr : &argument.value;
+      const ValueRecord* value = object != nullptr ? &*object->value
+                                 : argument.is_ref ? nullptr
+                                                   : &argument.value;
       if (value != nullptr) bytes.first += tensor_bytes_of(*value, slot.executor);
     }
     const Preference preference{bytes.first, bytes.second, -static_cast<std::int64_t>(load)};
@@ -388,7 +393,8 @@ void ClientCore::slot_idle(SlotId id) {
   if (between_generations) return;
   const bool unused = own.queue.empty() || slot.recalled;
   if (!unused) return;
-  if (slot.recalled || others_wait || now_ - slot.idle_since >= options_.idle_return) return_slot(id);
+  if (slot.recalled || others_wait || now_ - slot.idle_since >= options_.idle_return)
+    return_slot(id);
 }
 
 // Reclaims calls queued behind a long one, so that other slots can run them and the demand counts

@@ -61,7 +61,7 @@ class SpreadTurns {
   std::uint64_t round_ = 1;    // counts growing demands
   std::uint64_t awaited_ = 0;  // version of the demand without a reply; 0: none
   Time report_deadline_;
-  std::map<SlotId, Time> starting_;       // deadline after which no task is kept for the slot
+  std::map<SlotId, Time> starting_;        // deadline after which no task is kept for the slot
   std::map<NodeId, std::uint64_t> calls_;  // calls sent to slots of each node
 };
 

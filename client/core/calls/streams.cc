@@ -38,8 +38,9 @@ StreamRow& ClientCore::open_stream(const Endpoint& endpoint) {
 
 bool ClientCore::is_quiet(ProcessId executor) const {
   const auto* stream = streams_.find(executor);
-  return stream == nullptr || (stream->in_flight.empty() && stream->session.drained() &&
-                               !stream->session.next_deadline() && !stream->ending && !unheld_.any_of(executor));
+  return stream == nullptr ||
+         (stream->in_flight.empty() && stream->session.drained() &&
+          !stream->session.next_deadline() && !stream->ending && !unheld_.any_of(executor));
 }
 
 // Nothing is pending on the stream. Its numbers stay, because the executor keeps them too.
@@ -133,7 +134,8 @@ void ClientCore::on(const StreamEnded& event) {
   if (stream->in_flight.empty() && !resides) return;
   stream->reconnect_at = now_ + stream->reconnect_wait;
   stream->reconnect_wait = std::min<Duration>(stream->reconnect_wait * 2, 2s);
-  if (!stream->give_up_at && !stream->in_flight.empty()) stream->give_up_at = now_ + options_.unreachable_after;
+  if (!stream->give_up_at && !stream->in_flight.empty())
+    stream->give_up_at = now_ + options_.unreachable_after;
   watch(*stream);
 }
 
@@ -153,16 +155,20 @@ void ClientCore::end_stream(ProcessId executor, EndCause cause) {
 void ClientCore::give_up_executor(ProcessId executor) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr || stream->ending || stream->in_flight.empty()) return;
-  const auto waited = std::chrono::duration_cast<std::chrono::seconds>(options_.unreachable_after).count();
+  const auto waited =
+      std::chrono::duration_cast<std::chrono::seconds>(options_.unreachable_after).count();
   const NodeId node = stream->endpoint.node;
   EndCause cause;
   // An executor that never sent a frame may not have received a call.
   cause.kind = stream->session.received() > 0 ? EndKind::killed : EndKind::retired;
   const bool rejects = !stream->rejection.empty();
-  cause.text = (rejects ? "rejected connections from node " : "could not be reached from node ") + node_.brief() +
-               " for " + std::to_string(waited) + " s" + (rejects ? ": " + stream->rejection : "");
-  const std::string reason = "executor " + executor.brief() + " on node " + node.brief() + " " + cause.text;
-  const char* const calls = rejects ? ": calls of its actor fail" : ": its actor is reported to the head";
+  cause.text = (rejects ? "rejected connections from node " : "could not be reached from node ") +
+               node_.brief() + " for " + std::to_string(waited) + " s" +
+               (rejects ? ": " + stream->rejection : "");
+  const std::string reason =
+      "executor " + executor.brief() + " on node " + node.brief() + " " + cause.text;
+  const char* const calls =
+      rejects ? ": calls of its actor fail" : ": its actor is reported to the head";
   emit(Warn{reason + (stream->slot.empty() ? calls : ": its tasks run elsewhere")});
   if (stream->slot.empty()) {
     if (rejects) return fail_rejected_calls(executor, cause.text);
@@ -195,7 +201,8 @@ void ClientCore::fail_rejected_calls(ProcessId executor, const std::string& why)
   }
   ErrorRecord error;
   error.kind = ErrorKind::actor_unavailable;
-  error.text = "actor " + actor.brief() + ": its executor " + why + "; compare the clocks with 'mobula doctor'";
+  error.text = "actor " + actor.brief() + ": its executor " + why +
+               "; compare the clocks with 'mobula doctor'";
   for (const TaskId task : calls) finish_with_error(task, error);
   end_wait_for_returns(executor);
 }

@@ -171,7 +171,8 @@ class TaskReader {
   }
 
   void count_left_out() {
-    std::uint64_t all = sent_.size() + waiting_.size() + not_looked_at_ + failed_.size() + finished_.size();
+    std::uint64_t all =
+        sent_.size() + waiting_.size() + not_looked_at_ + failed_.size() + finished_.size();
     std::uint64_t counted = 0;
     for (const auto& [key, count] : counts_) {
       told_.counts.push_back({key.first, key.second, count});
@@ -216,7 +217,8 @@ class TaskReader {
     fact.preemptions = row.preemptions;
     if (row.call.form->kind == CallKind::task) fact.demand_class = row.demand_class;
     for (std::uint32_t i = 0; i < row.call.form->num_returns && !core_.blocked_on_.empty(); ++i) {
-      if (std::ranges::find(core_.blocked_on_, result_id(id, i)) != core_.blocked_on_.end()) fact.awaited = true;
+      if (std::ranges::find(core_.blocked_on_, result_id(id, i)) != core_.blocked_on_.end())
+        fact.awaited = true;
     }
     if (!asked_.id.empty()) add_tensors(row, fact);
     switch (row.state) {
@@ -231,9 +233,11 @@ class TaskReader {
   void add_tensors(const TaskRow& row, TaskFact& fact) const {
     for (const Argument& argument : *row.call.arguments) {
       const auto* object = argument.is_ref ? core_.objects_.find(argument.ref.object) : nullptr;
-      const RefRecords& contained = object != nullptr ? object->value->contained : argument.value.contained;
+      const RefRecords& contained =
+          object != nullptr ? object->value->contained : argument.value.contained;
       for (const RefRecord& ref : contained) {
-        if (!ref.tensor.is_empty() && fact.tensors.size() < max_named_tensors) fact.tensors.push_back(ref.object);
+        if (!ref.tensor.is_empty() && fact.tensors.size() < max_named_tensors)
+          fact.tensors.push_back(ref.object);
       }
       add_tensors_inside(contained, fact);
     }
@@ -244,14 +248,17 @@ class TaskReader {
       const auto* object = outer.tensor.is_empty() ? core_.objects_.find(outer.object) : nullptr;
       if (object == nullptr) continue;
       for (const RefRecord& ref : object->value->contained) {
-        if (!ref.tensor.is_empty() && fact.tensors.size() < max_named_tensors) fact.tensors.push_back(ref.object);
+        if (!ref.tensor.is_empty() && fact.tensors.size() < max_named_tensors)
+          fact.tensors.push_back(ref.object);
       }
     }
   }
 
   void tell_arguments(const TaskRow& row, TaskFact& fact) const {
     if (row.retry_at && row.awaits_owner) {
-      fact.reason = "the home of an argument, which another process owns, cannot be reached, and it is asked again";
+      fact.reason =
+          "the home of an argument, which another process owns, cannot be reached, and it is asked "
+          "again";
     } else if (row.retry_at) {
       fact.reason = "it was ended for lack of memory, so far " + std::to_string(row.memory_deaths) +
                     " times, and is tried again after a pause";
@@ -267,7 +274,8 @@ class TaskReader {
       missing.owner = ref.owner;
       missing.home = ref.home;
       if (object->owned) missing.task = object->creator;
-      if (const auto* maker = core_.tasks_.find(missing.task)) missing.task_name = maker->call.form->name;
+      if (const auto* maker = core_.tasks_.find(missing.task))
+        missing.task_name = maker->call.form->name;
       fact.arguments.push_back(std::move(missing));
     }
   }
@@ -306,7 +314,8 @@ class TaskReader {
     }
     const auto* ahead = places_.find(id);
     fact.ahead = ahead == nullptr ? 0 : *ahead;
-    if (row.preempted) fact.reason = "it is being ended for work of a higher priority, and runs again";
+    if (row.preempted)
+      fact.reason = "it is being ended for work of a higher priority, and runs again";
     if (stream->ending) fact.reason = "its executor " + to_string(*stream->ending);
   }
 
@@ -377,15 +386,15 @@ void ClientCore::report_failures() {
 }
 
 // For queries alone. The new owner reports the end of a task that was handed over.
-void ClientCore::remember_end(TaskId task, const TaskRow& row,
-                              const Results& results) {
+void ClientCore::remember_end(TaskId task, const TaskRow& row, const Results& results) {
   const bool is_sent = row.state == TaskState::sent;
   const bool is_error = !results.empty() && results.front().is_error;
   // A reply clears the executor of the row; otherwise the executor died.
   const Answered by = !is_sent               ? Answered()
                       : row.executor.empty() ? answered_
                                              : Answered{row.executor, {}, {}, 0};
-  owned_calls_.add({task, row.call.form, row.submitted(), is_sent ? row.since : now_, now_, is_error, by});
+  owned_calls_.add(
+      {task, row.call.form, row.submitted(), is_sent ? row.since : now_, now_, is_error, by});
   if (row.call.form->num_returns == 0) return;
   EndedTask ended;
   ended.task = task;

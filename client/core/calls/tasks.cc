@@ -73,7 +73,8 @@ void ClientCore::on(SubmitTask& event) {
   if (fresh) {
     demand->spec = std::move(event.demand_class);
     const Request& request = demand->spec.request;
-    if (std::holds_alternative<SpreadStrategy>(request.strategy) && request.placement.group.empty()) {
+    if (std::holds_alternative<SpreadStrategy>(request.strategy) &&
+        request.placement.group.empty()) {
       demand->spread.emplace();
     }
   }
@@ -139,7 +140,8 @@ bool ClientCore::fail_on_argument_errors(TaskId task) {
   for (const auto& argument : *tasks_.at(task).call.arguments) {
     if (!argument.is_ref) continue;
     const auto* row = objects_.find(argument.ref.object);
-    if (row == nullptr || !row->ready || !row->value->is_error || row->value->bytes.empty()) continue;
+    if (row == nullptr || !row->ready || !row->value->is_error || row->value->bytes.empty())
+      continue;
     if (await_owner(task, argument.ref.object)) return true;
     mark_argument_error.hit();
     unread_.read(row->creator);  // the failure of this call replaces it
@@ -215,7 +217,8 @@ void ClientCore::forget_task(TaskId task) {
   lineage_.remove(task);
   const TaskRow row = std::move(tasks_.at(task));
   tasks_.erase(task);
-  if (auto* demand = classes_.find(row.demand_class); demand && row.call.form->kind == CallKind::task) {
+  if (auto* demand = classes_.find(row.demand_class);
+      demand && row.call.form->kind == CallKind::task) {
     --demand->tasks;
     stale_.push_back(row.demand_class);
   }
@@ -236,8 +239,7 @@ void ClientCore::finish_with_error(TaskId task, ErrorRecord error) {
   const TaskRow& row = tasks_.at(task);
   error.task = task;
   error.task_name = row.call.form->name;
-  finish(task, Results(std::max<std::uint32_t>(1, row.call.form->num_returns),
-                                        error_value(error)));
+  finish(task, Results(std::max<std::uint32_t>(1, row.call.form->num_returns), error_value(error)));
 }
 
 void ClientCore::finish_cancelled(TaskId task) {
@@ -266,13 +268,16 @@ void ClientCore::attempt_failed(TaskId task, const EndCause& cause) {
   }
   mark_exhausted.hit();
   ErrorRecord error;
-  error.kind = cause.kind == EndKind::out_of_memory ? ErrorKind::out_of_memory : ErrorKind::worker_crashed;
+  error.kind =
+      cause.kind == EndKind::out_of_memory ? ErrorKind::out_of_memory : ErrorKind::worker_crashed;
   error.text = "task " + row.call.form->name + ": its executor " + to_string(cause) + "; attempt " +
                std::to_string(row.call.attempt + 1) + " was the last (max_retries)";
   // Signals of faulty code: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV.
-  const bool is_fault = cause.signal >= 4 && cause.signal <= 11 && cause.signal != 9 && cause.signal != 10;
+  const bool is_fault =
+      cause.signal >= 4 && cause.signal <= 11 && cause.signal != 9 && cause.signal != 10;
   if (is_fault && cause.last_lines.find("mobula: native stack of thread") == std::string::npos) {
-    error.text += "; MOBULA_STACK_TRACES=1 in the env of the job or of the call adds a native stack";
+    error.text +=
+        "; MOBULA_STACK_TRACES=1 in the env of the job or of the call adds a native stack";
   }
   error.pid = cause.pid;
   error.signal = cause.signal;
@@ -329,9 +334,9 @@ void ClientCore::run_again(TaskId task) {
 void ClientCore::resubmit_later(TaskId task) {
   mark_memory.hit();
   TaskRow& row = tasks_.at(task);
-  const Duration pause = std::min(
-      options_.memory_retry_backoff_initial * (1 << std::min<std::uint32_t>(row.memory_deaths++, 16)),
-      options_.memory_retry_backoff_max);
+  const Duration pause = std::min(options_.memory_retry_backoff_initial *
+                                      (1 << std::min<std::uint32_t>(row.memory_deaths++, 16)),
+                                  options_.memory_retry_backoff_max);
   row.awaits_owner = false;
   pause_task(task, pause);
 }
@@ -438,8 +443,10 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   stream.one_at_a_time = false;
   if (stream.room != StreamRow::unlimited) ++stream.room;
   const bool is_beside = tasks_.at(task).call.form->beside;
-  if (!stream.actor.empty() && !message.lost.empty() && !is_beside) stream.begin_round(message.number);
-  if (auto* of = classes_.find(tasks_.at(task).demand_class); of && message.outcome != CallOutcome::cancelled) {
+  if (!stream.actor.empty() && !message.lost.empty() && !is_beside)
+    stream.begin_round(message.number);
+  if (auto* of = classes_.find(tasks_.at(task).demand_class);
+      of && message.outcome != CallOutcome::cancelled) {
     measure(*of, message.run_time);
   }
 
@@ -447,7 +454,8 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   if (tasks_.at(task).call.form->kind == CallKind::actor_call) replies_ = executor;
   RefRecords contents;
   for (const auto& result : message.results) {
-    if (!result.in_store) contents.insert(contents.end(), result.contained.begin(), result.contained.end());
+    if (!result.in_store)
+      contents.insert(contents.end(), result.contained.begin(), result.contained.end());
   }
   for (const auto& handover : message.handovers) {
     take_over(handover);
@@ -455,7 +463,8 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
       if (argument.is_ref) {
         contents.push_back(argument.ref);
       } else {
-        contents.insert(contents.end(), argument.value.contained.begin(), argument.value.contained.end());
+        contents.insert(contents.end(), argument.value.contained.begin(),
+                        argument.value.contained.end());
       }
     }
   }

@@ -161,8 +161,7 @@ void ClientCore::content_settled(ObjectId object, bool held) {
   }
 }
 
-void ClientCore::hold_contents(ProcessId executor, std::uint64_t number,
-                               const RefRecords& refs) {
+void ClientCore::hold_contents(ProcessId executor, std::uint64_t number, const RefRecords& refs) {
   if (refs.empty()) return;
   PooledVector<ObjectId> missing;
   bool held = false;

@@ -38,7 +38,8 @@ std::int64_t ClientCore::lineage_bytes_of(const CallRecord& call) const {
   for (const auto& argument : *call.arguments) {
     bytes += sizeof(Argument);
     const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-    bytes += object != nullptr ? sizeof(ObjectRow) + object->value->bytes.size() : argument.value.bytes.size();
+    bytes += object != nullptr ? sizeof(ObjectRow) + object->value->bytes.size()
+                               : argument.value.bytes.size();
   }
   return static_cast<std::int64_t>(bytes);
 }
@@ -51,9 +52,10 @@ void ClientCore::keep_as_lineage(TaskId task) {
 void ClientCore::give_up_lineage(TaskId task) {
   mark_given_up.hit();
   if (lineage_.warn_now()) {
-    emit(Warn{"finished tasks whose results are still in use take more than " +
-              std::to_string(options_.max_lineage_bytes >> 20) +
-              " MiB of this process: the results of the oldest cannot be made again if they are lost"});
+    emit(Warn{
+        "finished tasks whose results are still in use take more than " +
+        std::to_string(options_.max_lineage_bytes >> 20) +
+        " MiB of this process: the results of the oldest cannot be made again if they are lost"});
   }
   for (std::uint32_t i = 0; i < tasks_.at(task).call.form->num_returns; ++i) {
     if (auto* result = objects_.find(result_id(task, i))) result->lineage_given_up = true;
@@ -71,8 +73,10 @@ void ClientCore::on(const ElementsLost& event) { remake_elements(event.object); 
 void ClientCore::remake_elements(ObjectId elements) {
   std::vector<ObjectId> values;
   for (const auto& [object, row] : objects_) {
-    if (!row.owned || !row.ready || row.creator.empty() || row.value->in_store || row.storing) continue;
-    const bool has = std::ranges::any_of(row.value->contained, [&](const RefRecord& ref) { return ref.object == elements; });
+    if (!row.owned || !row.ready || row.creator.empty() || row.value->in_store || row.storing)
+      continue;
+    const bool has = std::ranges::any_of(
+        row.value->contained, [&](const RefRecord& ref) { return ref.object == elements; });
     if (has) values.push_back(object);
   }
   for (const ObjectId object : values) {
@@ -91,8 +95,11 @@ void ClientCore::remake_elements(ObjectId elements) {
 }
 
 // True if its arguments, by value or by ref, now refer to one of the elements.
-bool ClientCore::refers_to_any(const CallRecord& call, const std::vector<ObjectId>& elements) const {
-  const auto among = [&](const RefRecord& ref) { return std::ranges::find(elements, ref.object) != elements.end(); };
+bool ClientCore::refers_to_any(const CallRecord& call,
+                               const std::vector<ObjectId>& elements) const {
+  const auto among = [&](const RefRecord& ref) {
+    return std::ranges::find(elements, ref.object) != elements.end();
+  };
   return std::ranges::any_of(*call.arguments, [&](const Argument& argument) {
     const auto* row = argument.is_ref ? object(argument.ref.object) : nullptr;
     const auto& contained = row != nullptr ? row->value->contained : argument.value.contained;

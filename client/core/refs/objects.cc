@@ -95,8 +95,11 @@ void ClientCore::escape_contained(const ValueRecord& value) {
 void ClientCore::store_inline(ObjectId object, ObjectRow& row) {
   if (row.storing) return;
   row.storing = true;
-  writes_[object] = WriteRow{.size_bytes = row.value->size_bytes, .owner = options_.process,
-                                     .home = node_, .escaping = true, .retry_at = {}};
+  writes_[object] = WriteRow{.size_bytes = row.value->size_bytes,
+                             .owner = options_.process,
+                             .home = node_,
+                             .escaping = true,
+                             .retry_at = {}};
   tell_agent(ReserveObjectRequest{object, row.value->size_bytes});
 }
 
@@ -106,8 +109,12 @@ void ClientCore::store_again(ObjectId object, ObjectRow& row) {
   if (row.storing) return;
   mark_stored_again.hit();
   row.storing = true;
-  writes_[object] = WriteRow{.size_bytes = row.value->size_bytes, .owner = options_.process,
-                             .home = node_, .escaping = true, .copy_of = row.reading->place, .retry_at = {}};
+  writes_[object] = WriteRow{.size_bytes = row.value->size_bytes,
+                             .owner = options_.process,
+                             .home = node_,
+                             .escaping = true,
+                             .copy_of = row.reading->place,
+                             .retry_at = {}};
   tell_agent(ReserveObjectRequest{object, row.value->size_bytes});
   const auto contained = row.value->contained;
   for (const auto& ref : contained) pin(ref);
@@ -213,7 +220,8 @@ void ClientCore::fetch(ObjectId object, ObjectRow& row, bool argument) {
   forget_failure(row);
   if (!row.owned && row.hold != HoldState::confirmed) row.hold = HoldState::asked;
   const std::uint64_t number = row.reading.edit().fetch = ++fetches_;
-  tell_agent(FetchObjectRequest{ref_of(object), row.ready ? row.value->location : NodeId(), number, argument});
+  tell_agent(FetchObjectRequest{ref_of(object), row.ready ? row.value->location : NodeId(), number,
+                                argument});
 }
 
 // No thread of this process reads the bytes, so they may leave memory. A later reader fetches them
@@ -240,8 +248,11 @@ void ClientCore::on(const KeepTensor& event) {
 }
 
 void ClientCore::on(const ReserveRoom& event) {
-  writes_[event.object] = WriteRow{.size_bytes = event.size_bytes, .owner = event.owner,
-                                   .home = event.home, .escaping = false, .retry_at = {}};
+  writes_[event.object] = WriteRow{.size_bytes = event.size_bytes,
+                                   .owner = event.owner,
+                                   .home = event.home,
+                                   .escaping = false,
+                                   .retry_at = {}};
   tell_agent(ReserveObjectRequest{event.object, event.size_bytes});
 }
 
@@ -305,7 +316,8 @@ void ClientCore::on(const ValueWritten& event) {
   const WriteRow write = *found;
   for (const auto& ref : event.contained) escape(ref.object);
   if (!write.lost) {
-    tell_agent(SealObjectRequest{event.object, write.owner, write.home, event.is_error, event.contained});
+    tell_agent(
+        SealObjectRequest{event.object, write.owner, write.home, event.is_error, event.contained});
   } else {
     writes_.erase(event.object);
   }
@@ -362,8 +374,8 @@ void ClientCore::heard(const SealObjectReply& message) {
 bool ClientCore::retain_quietly(ObjectId object) {
   auto* row = objects_.find(object);
   if (row == nullptr) return backlog_.retain(object);
-  const bool is_held = row->lent ||
-                       (row->owned ? !row->released : row->hold != HoldState::none || !has_home(*row));
+  const bool is_held =
+      row->lent || (row->owned ? !row->released : row->hold != HoldState::none || !has_home(*row));
   if (is_held) ++row->refs;
   return is_held;
 }
@@ -533,11 +545,13 @@ void ClientCore::reconstruct(ObjectId object, const std::string& cause) {
   mark_lost.hit();
   ErrorRecord error;
   error.kind = ErrorKind::object_lost;
-  const char* why_not_again = !row->owned             ? ""
-                              : row->creator.empty()  ? "; it was put, so no task can make it again"
-                              : row->lineage_given_up ? "; its task is too long ago to be run again: lineage is bounded"
-                              : task != nullptr && task->retries_left != 0 ? "; its actor is dead, so nobody can make it again"
-                                                      : "; its task has no retries left to make it again";
+  const char* why_not_again = !row->owned            ? ""
+                              : row->creator.empty() ? "; it was put, so no task can make it again"
+                              : row->lineage_given_up
+                                  ? "; its task is too long ago to be run again: lineage is bounded"
+                              : task != nullptr && task->retries_left != 0
+                                  ? "; its actor is dead, so nobody can make it again"
+                                  : "; its task has no retries left to make it again";
   error.text = "object " + object.brief() + " is lost: " + cause + why_not_again;
   // Executors may await it as an argument at their agents, and must read the error.
   if (row->owned) escape(object);

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/id.h"
 #include "base/block_pool.h"
+#include "base/id.h"
 #include "base/table.h"
 
 namespace mobula::internal::client {
@@ -75,7 +75,7 @@ class UnclaimedReplies {
   std::uint64_t last_ = 0;
   Table<std::uint64_t, Waiting> waiting_;
   Table<ObjectId, PooledVector<std::uint64_t>> by_object_;  // replies that await the object
-  Table<ProcessId, std::size_t> of_executor_;                 // count of waiting replies
+  Table<ProcessId, std::size_t> of_executor_;               // count of waiting replies
 };
 
 }  // namespace mobula::internal::client

@@ -28,7 +28,8 @@ constexpr Duration owner_wait_max = 8s;
 
 void ClientCore::call_did_not_run(TaskId task, CallReply& message) {
   TaskRow& row = tasks_.at(task);
-  if (row.cancelled && !(message.lost.empty() && message.unread.empty())) return finish_cancelled(task);
+  if (row.cancelled && !(message.lost.empty() && message.unread.empty()))
+    return finish_cancelled(task);
   std::vector<ObjectId> elements = std::move(message.lost);
   std::erase_if(elements, [&](ObjectId each) {
     return std::ranges::find(message.unread, each) != message.unread.end();
@@ -96,7 +97,8 @@ void ClientCore::end_doubt(ObjectId object) {
 bool ClientCore::await_owner(TaskId task, ObjectId object) {
   TaskRow& row = tasks_.at(task);
   ObjectRow& known = objects_.at(object);
-  if (known.owned || !known.lost || row.cancelled || row.call.form->kind != CallKind::task) return false;
+  if (known.owned || !known.lost || row.cancelled || row.call.form->kind != CallKind::task)
+    return false;
   if (row.owner_waits >= max_owner_waits || dead_.contains(known.ref->owner)) return false;
   mark_owner_awaited.hit();
   known.lost = known.ready = false;

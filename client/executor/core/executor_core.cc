@@ -164,10 +164,10 @@ void ExecutorCore::on(const ArgumentsFetched& event) {
   // A caller of the previous release resends calls of actors in their order if `lost` names the
   // cause.
   if (is_actor()) answer.lost.insert(answer.lost.end(), event.unread.begin(), event.unread.end());
-  answer.results.push_back(error_value(no_room ? ErrorKind::store_full : ErrorKind::object_lost,
-                                       "an argument of " + row.call.form->name + " cannot be read: " +
-                                           event.failure->text,
-                                       row.call));
+  answer.results.push_back(error_value(
+      no_room ? ErrorKind::store_full : ErrorKind::object_lost,
+      "an argument of " + row.call.form->name + " cannot be read: " + event.failure->text,
+      row.call));
   const bool to_be_sent_again = !answer.lost.empty();
   reply(row, std::move(answer));
   if (to_be_sent_again) begin_round(row);
@@ -177,7 +177,8 @@ void ExecutorCore::on(const ArgumentsFetched& event) {
 // started, because they waited for it.
 void ExecutorCore::begin_round(const CallRow& refused) {
   auto* caller = callers_.find(refused.caller);
-  if (!is_actor() || refused.call.form->beside || caller == nullptr || !caller->knows_rounds) return;
+  if (!is_actor() || refused.call.form->beside || caller == nullptr || !caller->knows_rounds)
+    return;
   ++caller->round;
   if (refused.token == 0) return;  // it was the last one
   for (auto at = queue_.begin(); at != queue_.end();) {
@@ -267,12 +268,14 @@ void ExecutorCore::on(CallFinished& event) {
   running_.erase(event.token);
   if (row.call.form->beside) --beside_;
   const Duration lasted = std::min(event.run_time, now_ - row.started);
-  ran_.add({row.call.task, row.call.form, now_ - lasted, now_, row.cancelled || event.outcome != CallOutcome::value});
+  ran_.add({row.call.task, row.call.form, now_ - lasted, now_,
+            row.cancelled || event.outcome != CallOutcome::value});
   if (event.leave) leave_when_done(EndKind::intended);
   if (row.call.form->kind == CallKind::construct_actor) {
     constructed_ = true;
     ValueRecord error;
-    if (event.outcome != CallOutcome::value && !event.results.empty()) error = event.results.front();
+    if (event.outcome != CallOutcome::value && !event.results.empty())
+      error = event.results.front();
     return emit(SendToAgent{ConstructorFinished{std::move(error)}});
   }
   CallReply answer;
@@ -357,7 +360,8 @@ void ExecutorCore::caller_says(ProcessId caller, CancelCall& message) {
   const auto is_it = [&](const CallRow& row) {
     return row.caller == caller && row.number == message.number;
   };
-  const auto queued = std::ranges::find_if(queue_, [&](const auto& each) { return is_it(each.second); });
+  const auto queued =
+      std::ranges::find_if(queue_, [&](const auto& each) { return is_it(each.second); });
   if (queued != queue_.end()) {
     mark_cancel_queued.hit();
     const CallRow row = std::move(queued->second);
@@ -388,7 +392,8 @@ void ExecutorCore::on(const CallerGone& event) {
   auto* caller = callers_.find(event.caller);
   if (caller == nullptr) return;
   // A process that got a ref from it relied on its hold, and now takes its own hold.
-  for (auto& [number, refs] : caller->pinned) orphans_.emplace_back(now_ + options_.orphans_bound, std::move(refs));
+  for (auto& [number, refs] : caller->pinned)
+    orphans_.emplace_back(now_ + options_.orphans_bound, std::move(refs));
   callers_.erase(event.caller);
   for (auto at = queue_.begin(); at != queue_.end();) {
     const CallRow& row = at->second;
@@ -418,7 +423,8 @@ void ExecutorCore::on(const Tick&) {
     orphans_.pop_front();
   }
   std::vector<ProcessId> due;
-  caller_deadlines_.take_due(now_, [this](ProcessId id) { return callers_.find(id); }, due);
+  caller_deadlines_.take_due(
+      now_, [this](ProcessId id) { return callers_.find(id); }, due);
   for (const ProcessId id : due) {
     CallerRow& caller = callers_.at(id);
     frames_.clear();
@@ -431,9 +437,10 @@ void ExecutorCore::on(const Tick&) {
 // While every running call is blocked, other work gets the CPU of the slot. Calls that have not
 // started are returned, because a running call may wait for one of them.
 void ExecutorCore::update_lending() {
-  const bool all_wait = running_.size() > beside_ && std::ranges::all_of(running_, [](const auto& each) {
-    return each.second.blocked || each.second.call.form->beside;
-  });
+  const bool all_wait =
+      running_.size() > beside_ && std::ranges::all_of(running_, [](const auto& each) {
+        return each.second.blocked || each.second.call.form->beside;
+      });
   if (!all_wait) {
     blocked_since_.reset();
     if (lent_) {

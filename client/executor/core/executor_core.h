@@ -53,8 +53,8 @@ class ExecutorCore {
  private:
   struct CallerRow {
     Session<ExecutorMessage, CallerMessage> session;
-    std::uint64_t last_number = 0;                           // highest call number received
-    std::uint64_t round = 1;                                 // calls of earlier rounds are returned
+    std::uint64_t last_number = 0;  // highest call number received
+    std::uint64_t round = 1;        // calls of earlier rounds are returned
     bool knows_rounds = false;
     std::optional<Time> armed;  // see DeadlineHeap
     // True until the caller sends a call, and after it has released its last handle: it sends no
@@ -70,7 +70,7 @@ class ExecutorCore {
     bool ready = false;  // the arguments are available
     bool blocked = false;
     bool cancelled = false;
-    std::string over_share{};  // message of the error that ends it
+    std::string over_share{};   // message of the error that ends it
     Time started;               // set when running
     bool told_started = false;  // the caller was notified, or none exists
   };
@@ -133,13 +133,13 @@ class ExecutorCore {
   std::size_t beside_ = 0;                 // count of running calls outside the actor's order
   bool beside_waits_ = false;              // such a call may be queued
   std::deque<std::pair<Time, RefRecords>> orphans_;  // refs pinned for dead callers, by end
-  std::vector<ExecutorFrame> frames_;      // outgoing frames; member only to reuse its memory
+  std::vector<ExecutorFrame> frames_;  // outgoing frames; member only to reuse its memory
   std::optional<Time> blocked_since_;  // set while every running call waits
   bool lent_ = false;
-  ResidentResults held_;                   // results of its calls that other processes may need
-  bool holds_said_ = false;          // state reported to the lessee
-  ResidentResults residence_said_;         // state reported to the agent
-  std::optional<Time> idle_since_;   // set while no call runs or waits here, and results are held
+  ResidentResults held_;            // results of its calls that other processes may need
+  bool holds_said_ = false;         // state reported to the lessee
+  ResidentResults residence_said_;  // state reported to the agent
+  std::optional<Time> idle_since_;  // set while no call runs or waits here, and results are held
   Time residence_told_;
   std::optional<Time> tell_residence_at_;
   std::optional<EndKind> leaving_;  // set: no further call starts

@@ -9,9 +9,9 @@
 #include <variant>
 #include <vector>
 
-#include "base/time.h"
 #include "base/model/resident_results.h"
 #include "base/model/task.h"
+#include "base/time.h"
 #include "protocol/messages/call_stream.h"
 #include "protocol/messages/local_control.h"
 
@@ -33,7 +33,8 @@ struct ReceivedFromCaller {
   CallerFrame frame;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("caller", &ReceivedFromCaller::caller), field("frame", &ReceivedFromCaller::frame));
+    return visit(field("caller", &ReceivedFromCaller::caller),
+                 field("frame", &ReceivedFromCaller::frame));
   }
   friend bool operator==(const ReceivedFromCaller&, const ReceivedFromCaller&) = default;
 };
@@ -49,12 +50,13 @@ struct CallerGone {
 struct ArgumentsFetched {
   std::uint64_t token = 0;
   std::optional<Failure> failure;
-  std::vector<ObjectId> lost{};  // set with a failure: tensor elements that no longer exist
+  std::vector<ObjectId> lost{};    // set with a failure: tensor elements that no longer exist
   std::vector<ObjectId> unread{};  // set with a failure: objects that could not be read
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("token", &ArgumentsFetched::token), field("failure", &ArgumentsFetched::failure),
-                 field("lost", &ArgumentsFetched::lost), field("unread", &ArgumentsFetched::unread));
+    return visit(
+        field("token", &ArgumentsFetched::token), field("failure", &ArgumentsFetched::failure),
+        field("lost", &ArgumentsFetched::lost), field("unread", &ArgumentsFetched::unread));
   }
   friend bool operator==(const ArgumentsFetched&, const ArgumentsFetched&) = default;
 };
@@ -91,7 +93,7 @@ struct CallBlocked {
 };
 struct EndAsked {
   bool graceful = true;
-  bool stores = false;  // held results are moved elsewhere first, even if not graceful
+  bool stores = false;   // held results are moved elsewhere first, even if not graceful
   bool orderly = false;  // if not graceful: the actor is destroyed and exit handlers run
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -121,7 +123,8 @@ struct SubmittedPending {
   std::string example;  // name of one of them
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("calls", &SubmittedPending::calls), field("example", &SubmittedPending::example));
+    return visit(field("calls", &SubmittedPending::calls),
+                 field("example", &SubmittedPending::example));
   }
   friend bool operator==(const SubmittedPending&, const SubmittedPending&) = default;
 };
@@ -185,12 +188,13 @@ struct SendToAgent {
 struct FetchArguments {
   std::uint64_t token = 0;
   std::vector<Argument> refs;  // arguments with is_ref
-  RefRecords tensors;  // separately stored elements of tensors in the other arguments
+  RefRecords tensors;          // separately stored elements of tensors in the other arguments
   ProcessId caller;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("token", &FetchArguments::token), field("refs", &FetchArguments::refs),
-                 field("tensors", &FetchArguments::tensors), field("caller", &FetchArguments::caller));
+                 field("tensors", &FetchArguments::tensors),
+                 field("caller", &FetchArguments::caller));
   }
   friend bool operator==(const FetchArguments&, const FetchArguments&) = default;
 };
@@ -270,17 +274,18 @@ struct Leave {
   }
   friend bool operator==(const Leave&, const Leave&) = default;
 };
-using Command = std::variant<SendToCaller, SendToAgent, FetchArguments, RunCall, DropCall,
-                             CancelRunning, ReleasePins, Leave, Evacuate, AwaitSubmitted, DestroyActor>;
+using Command =
+    std::variant<SendToCaller, SendToAgent, FetchArguments, RunCall, DropCall, CancelRunning,
+                 ReleasePins, Leave, Evacuate, AwaitSubmitted, DestroyActor>;
 
 struct ExecutorOptions {
-  Duration leave_timeout = 1s;        // longest wait for acknowledgements before a planned exit
-  Duration orphans_bound = 1s;      // time for which refs given to dead callers stay pinned
-  Duration evacuation_timeout = 30s;  // longest wait for the evacuation of results
-  std::size_t max_queue = 100'000;  // limit of queued calls; further calls are returned
+  Duration leave_timeout = 1s;         // longest wait for acknowledgements before a planned exit
+  Duration orphans_bound = 1s;         // time for which refs given to dead callers stay pinned
+  Duration evacuation_timeout = 30s;   // longest wait for the evacuation of results
+  std::size_t max_queue = 100'000;     // limit of queued calls; further calls are returned
   Duration tell_started_after = 50ms;  // run time after which the caller is notified
   Duration tell_residence_after = 1s;  // minimum interval between reports of fewer results
-  Duration release_delay = 200ms;  // time until a process that awaits calls frees its resources
+  Duration release_delay = 200ms;      // time until a process that awaits calls frees its resources
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("leave_timeout", &ExecutorOptions::leave_timeout),

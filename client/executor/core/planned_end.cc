@@ -17,7 +17,8 @@ const CoverageMark mark_departed("executor.awaits_submitted_calls_without_its_re
 }  // namespace
 
 std::optional<Time> ExecutorCore::leave_deadline() const {
-  if (!farewell_said_ || left_ || hurries_ || object_ == Object::being_destroyed) return std::nullopt;
+  if (!farewell_said_ || left_ || hurries_ || object_ == Object::being_destroyed)
+    return std::nullopt;
   if (submitted_ == Submitted::asked || submitted_ == Submitted::pending) return release_at_;
   return evacuation_ == Evacuation::due ? leave_by_ : evacuate_by_;
 }

@@ -2,7 +2,9 @@
 
 namespace mobula::internal::executor {
 
-void PrefetchBudget::waits(std::uint64_t token, ProcessId caller) { waiting_.emplace(token, Waiting{caller, 0, false}); }
+void PrefetchBudget::waits(std::uint64_t token, ProcessId caller) {
+  waiting_.emplace(token, Waiting{caller, 0, false});
+}
 
 bool PrefetchBudget::may_pull(std::uint64_t token, std::uint64_t bytes) {
   const auto at = waiting_.find(token);

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include "base/id.h"
 #include "base/block_pool.h"
+#include "base/id.h"
 
 namespace mobula::internal::executor {
 

@@ -27,7 +27,7 @@ class RunningReports {
     later,  // call again() after `pause`
   };
   static constexpr Duration pause = 10ms;
-  static constexpr int at_once = 32;         // burst; each `for_each` between calls earns a report
+  static constexpr int at_once = 32;  // burst; each `for_each` between calls earns a report
   static constexpr Duration for_each = 1ms;
 
   // True if starts() would change nothing.
@@ -41,7 +41,8 @@ class RunningReports {
     runs_.task = task;
     runs_.may_run_again = may_run_again;
     if (!renamed && !other_rule) return Say::nothing;
-    if (!other_rule && !may_say(now)) return std::exchange(put_off_, true) ? Say::nothing : Say::later;
+    if (!other_rule && !may_say(now))
+      return std::exchange(put_off_, true) ? Say::nothing : Say::later;
     said_ = name;
     return Say::now;
   }

@@ -9,7 +9,8 @@ namespace mobula::internal::head {
 
 bool is_id_prefix(std::string_view text) {
   if (text.size() < shortest_id_prefix || text.size() > 32) return false;
-  return std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0 || (c >= 'a' && c <= 'f'); });
+  return std::ranges::all_of(
+      text, [](unsigned char c) { return std::isdigit(c) != 0 || (c >= 'a' && c <= 'f'); });
 }
 
 std::set<std::string> known_ids(const HeadTables& parts, std::string_view given) {

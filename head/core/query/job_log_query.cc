@@ -5,8 +5,8 @@
 #include <charconv>
 #include <vector>
 
-#include "head/core/view/documents.h"
 #include "head/core/head_tables.h"
+#include "head/core/view/documents.h"
 #include "head/core/view/submission_json.h"
 
 namespace mobula::internal::head {
@@ -23,7 +23,8 @@ void JobLogQuery::refuse(LinkId link, std::uint64_t request, ErrorCode code, std
 void JobLogQuery::answer(const Question& question, ReadJobLogReply&& part) {
   const SubmissionRow* row = parts_.submissions.find(question.job);
   if (row == nullptr) {
-    return refuse(question.link, question.request, ErrorCode::not_found, "the job is no longer remembered");
+    return refuse(question.link, question.request, ErrorCode::not_found,
+                  "the job is no longer remembered");
   }
   Json json = document("JobLog");
   json["job"] = submission_json(*row);
@@ -46,13 +47,15 @@ void JobLogQuery::ask(LinkId link, const ToolRequest& request) {
                   fmt::format("job_log: '{}' is no offset", request.kind));
   }
   const SubmissionRow& row = *parts_.submissions.find(*job);
-  Question question{link, request.request, *job, row.node, parts_.now + parts_.options.list_timeout};
+  Question question{link, request.request, *job, row.node,
+                    parts_.now + parts_.options.list_timeout};
   ReadJobLogReply nothing;
   nothing.from = nothing.end = static_cast<std::uint64_t>(std::max<std::int64_t>(from, 0));
   if (row.node.empty()) return answer(question, std::move(nothing));  // never run
   const Node* node = parts_.nodes.find(row.node);
   if (node == nullptr || node->state == NodeState::dead) {
-    nothing.fault = fmt::format("node {}, where it ran, is not there: what it printed cannot be read", row.node.hex());
+    nothing.fault = fmt::format(
+        "node {}, where it ran, is not there: what it printed cannot be read", row.node.hex());
     return answer(question, std::move(nothing));
   }
   if (questions_.size() >= max_open) {
@@ -77,7 +80,8 @@ void JobLogQuery::node_died(NodeId node) {
       ++at;
       continue;
     }
-    refuse(at->second.link, at->second.request, ErrorCode::timed_out, "job_log: the node has died; ask again");
+    refuse(at->second.link, at->second.request, ErrorCode::timed_out,
+           "job_log: the node has died; ask again");
     at = questions_.erase(at);
   }
 }
@@ -88,8 +92,9 @@ void JobLogQuery::tick() {
       ++at;
       continue;
     }
-    refuse(at->second.link, at->second.request, ErrorCode::timed_out,
-           fmt::format("job_log: node {} did not answer in time; ask again", at->second.node.hex()));
+    refuse(
+        at->second.link, at->second.request, ErrorCode::timed_out,
+        fmt::format("job_log: node {} did not answer in time; ask again", at->second.node.hex()));
     at = questions_.erase(at);
   }
 }

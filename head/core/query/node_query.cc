@@ -6,10 +6,10 @@
 
 #include "base/coverage_mark.h"
 #include "base/rotated_log.h"
+#include "head/core/head_tables.h"
 #include "head/core/query/id_prefix.h"
 #include "head/core/view/documents.h"
 #include "head/core/view/event_json.h"
-#include "head/core/head_tables.h"
 #include "head/core/view/usage_json.h"
 #include "protocol/version.h"
 
@@ -27,22 +27,29 @@ bool is_meant(const Id<Tag>& id, const std::string& subject) {
 
 // Whether the text has the form of a log name, which excludes paths.
 bool is_word(const std::string& log) {
-  const auto fits = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  };
   return !log.empty() && log.size() <= 64 && std::ranges::all_of(log, fits);
 }
 
 // Returns the reason why the node cannot be queried, or an empty text.
 std::string why_silent(const HeadTables& parts, NodeId id) {
   const Node* node = parts.nodes.find(id);
-  if (node == nullptr) return fmt::format("node {} is not known any more: what it has cannot be read", id.hex());
+  if (node == nullptr)
+    return fmt::format("node {} is not known any more: what it has cannot be read", id.hex());
   if (node->state == NodeState::dead) {
-    return fmt::format("node {} is dead ({}): its files stay on {} until an agent of it is started again", id.hex(),
-                       node->death.empty() ? "it is gone" : node->death, node->host.empty() ? "its machine" : node->host);
+    return fmt::format(
+        "node {} is dead ({}): its files stay on {} until an agent of it is started again",
+        id.hex(), node->death.empty() ? "it is gone" : node->death,
+        node->host.empty() ? "its machine" : node->host);
   }
-  if (!node->slots_allowed()) return fmt::format("node {} is a driver's own: its log is read on {}", id.hex(), node->host);
+  if (!node->slots_allowed())
+    return fmt::format("node {} is a driver's own: its log is read on {}", id.hex(), node->host);
   if (!node->registered()) return fmt::format("node {} is not connected: ask again", id.hex());
   if (node->protocol < version_with_node_questions) {
-    return fmt::format("node {} has Mobula {}, which cannot be asked: its log is read on {}", id.hex(), node->release, node->host);
+    return fmt::format("node {} has Mobula {}, which cannot be asked: its log is read on {}",
+                       id.hex(), node->release, node->host);
   }
   return {};
 }
@@ -56,7 +63,9 @@ void NodeQuery::refuse(LinkId link, std::uint64_t request, ErrorCode code, std::
 // ---- subjects -----------------------------------------------------------------------------------
 
 void NodeQuery::add_source(std::vector<Source>& sources, Source source) const {
-  const auto same = [&](const Source& each) { return each.node == source.node && each.log == source.log; };
+  const auto same = [&](const Source& each) {
+    return each.node == source.node && each.log == source.log;
+  };
   if (sources.size() >= max_logs || std::ranges::any_of(sources, same)) return;
   source.fault = why_silent(parts_, source.node);
   sources.push_back(std::move(source));
@@ -67,9 +76,11 @@ void NodeQuery::add_past(std::vector<Source>& sources, const std::string& subjec
   for (const EventRow* row : parts_.events.rows()) {
     const EventSubjects& about = row->about;
     if (about.slot.empty() || about.node.empty()) continue;
-    const bool meant = is_meant(about.process, subject) || is_meant(about.actor, subject) || is_meant(about.slot, subject) ||
-                       is_meant(about.job, subject);
-    if (meant) add_source(sources, {about.node, log_of_slot(about.slot), about.job, about.actor, about.process});
+    const bool meant = is_meant(about.process, subject) || is_meant(about.actor, subject) ||
+                       is_meant(about.slot, subject) || is_meant(about.job, subject);
+    if (meant)
+      add_source(sources,
+                 {about.node, log_of_slot(about.slot), about.job, about.actor, about.process});
   }
 }
 
@@ -77,17 +88,20 @@ std::vector<NodeQuery::Source> NodeQuery::sources_of(const std::string& subject)
   std::vector<Source> sources;
   for (const auto& [id, node] : parts_.nodes.rows()) {
     const bool all = subject == log_of_agent && node.registered();
-    if (node.slots_allowed() && (all || is_meant(id, subject))) add_source(sources, {id, log_of_agent, {}, {}, {}, true});
+    if (node.slots_allowed() && (all || is_meant(id, subject)))
+      add_source(sources, {id, log_of_agent, {}, {}, {}, true});
   }
   if (subject == log_of_agent || !sources.empty()) return sources;
   for (const auto& [id, slot] : parts_.slots.rows()) {
     const Actor* actor = slot.actor.empty() ? nullptr : parts_.actors.find(slot.actor);
-    const bool named = actor != nullptr && !actor->spec().name.empty() && actor->spec().name == subject;
-    if (!named && !is_meant(id, subject) && !is_meant(slot.job, subject) && !is_meant(slot.actor, subject) &&
-        !is_meant(slot.endpoint.process, subject)) {
+    const bool named =
+        actor != nullptr && !actor->spec().name.empty() && actor->spec().name == subject;
+    if (!named && !is_meant(id, subject) && !is_meant(slot.job, subject) &&
+        !is_meant(slot.actor, subject) && !is_meant(slot.endpoint.process, subject)) {
       continue;
     }
-    add_source(sources, {slot.node, log_of_slot(id), slot.job, slot.actor, slot.endpoint.process, true});
+    add_source(sources,
+               {slot.node, log_of_slot(id), slot.job, slot.actor, slot.endpoint.process, true});
   }
   add_past(sources, subject);
   return sources;
@@ -98,7 +112,8 @@ std::vector<NodeQuery::Source> NodeQuery::sources_of(const std::string& subject)
 void NodeQuery::ask_logs(LinkId link, const ToolRequest& request) {
   const std::string& subject = request.argument;
   if (subject.size() > max_subject) {
-    return refuse(link, request.request, ErrorCode::invalid_argument, "logs: a name has at most 256 bytes");
+    return refuse(link, request.request, ErrorCode::invalid_argument,
+                  "logs: a name has at most 256 bytes");
   }
   Question question;
   question.link = link;
@@ -132,8 +147,9 @@ void NodeQuery::ask_usage(LinkId link, const ToolRequest& request) {
 
 void NodeQuery::ask_nodes(std::uint64_t number, Question question, const HeadMessage& message) {
   if (questions_.size() >= max_gathering) {
-    return refuse(question.link, question.request, ErrorCode::resource_exhausted,
-                  fmt::format("{} such questions are open; ask again in a moment", questions_.size()));
+    return refuse(
+        question.link, question.request, ErrorCode::resource_exhausted,
+        fmt::format("{} such questions are open; ask again in a moment", questions_.size()));
   }
   question.until = parts_.now + parts_.options.list_timeout;
   const bool of_one = question.about == Question::About::usage && !question.subject.empty();
@@ -160,15 +176,18 @@ void NodeQuery::ask_log(LinkId link, const ToolRequest& request) {
   const Json asked = Json::parse(request.argument, nullptr, false);
   const auto text = [&](const char* member) {
     const auto at = asked.is_object() ? asked.find(member) : asked.end();
-    return asked.is_object() && at != asked.end() && at->is_string() ? at->get<std::string>() : std::string();
+    return asked.is_object() && at != asked.end() && at->is_string() ? at->get<std::string>()
+                                                                     : std::string();
   };
   const auto node = NodeId::from_hex(text("node_id"));
   const std::string log = text("log");
   const auto place = parse_log_place(request.kind);
   if (!node || !is_word(log) || !place) {
-    return refuse(link, request.request, ErrorCode::invalid_argument,
-                  !place ? "log: " + place.error().text
-                         : std::string("log: wants {\"node_id\", \"log\"}, as `mobula logs -o json` lists them"));
+    return refuse(
+        link, request.request, ErrorCode::invalid_argument,
+        !place ? "log: " + place.error().text
+               : std::string(
+                     "log: wants {\"node_id\", \"log\"}, as `mobula logs -o json` lists them"));
   }
   if (const std::string why = why_silent(parts_, *node); !why.empty()) {
     const Node* row = parts_.nodes.find(*node);
@@ -176,10 +195,12 @@ void NodeQuery::ask_log(LinkId link, const ToolRequest& request) {
     return refuse(link, request.request, gone ? ErrorCode::not_found : ErrorCode::unavailable, why);
   }
   if (readings_.size() >= max_reading) {
-    return refuse(link, request.request, ErrorCode::resource_exhausted,
-                  fmt::format("log: {} parts are being read; ask again in a moment", readings_.size()));
+    return refuse(
+        link, request.request, ErrorCode::resource_exhausted,
+        fmt::format("log: {} parts are being read; ask again in a moment", readings_.size()));
   }
-  readings_.emplace(++last_, Reading{link, request.request, *node, parts_.now + parts_.options.list_timeout});
+  readings_.emplace(
+      ++last_, Reading{link, request.request, *node, parts_.now + parts_.options.list_timeout});
   parts_.nodes.send(*node, ReadLogRequest{last_, log, place->file, place->from, part_bytes});
 }
 
@@ -210,7 +231,8 @@ void NodeQuery::told(NodeId node, ReadLogReply&& part) {
   if (at == readings_.end() || at->second.node != node) return;
   const Reading reading = at->second;
   readings_.erase(at);
-  if (!part.fault.empty()) return refuse(reading.link, reading.request, ErrorCode::not_found, "log: " + part.fault);
+  if (!part.fault.empty())
+    return refuse(reading.link, reading.request, ErrorCode::not_found, "log: " + part.fault);
   Json json = document("ReadLogReply");
   json["next"] = to_string(LogPlace{part.next_file, part.next_from});
   json["left"] = part.left;
@@ -229,7 +251,8 @@ void NodeQuery::node_died(NodeId node) {
   for (const auto number : answered) settle(number);
   std::erase_if(readings_, [&](const auto& each) {
     if (each.second.node != node) return false;
-    refuse(each.second.link, each.second.request, ErrorCode::not_found, "log: " + why_silent(parts_, node));
+    refuse(each.second.link, each.second.request, ErrorCode::not_found,
+           "log: " + why_silent(parts_, node));
     return true;
   });
 }
@@ -273,7 +296,8 @@ void NodeQuery::settle(std::uint64_t number) {
 
 void NodeQuery::settle_usage(Question& question) {
   Json json = usage_json(parts_, question.usages, max_usages, question.warnings);
-  parts_.commands.push_back(ReplyToTool{question.link, tool_reply(question.request, text_of(json))});
+  parts_.commands.push_back(
+      ReplyToTool{question.link, tool_reply(question.request, text_of(json))});
 }
 
 // Whether the subject may produce more output, in its present slots or in future ones.
@@ -282,12 +306,17 @@ bool NodeQuery::is_live(const Question& question, const Json& items) const {
   for (const auto& item : items) {
     if (item["open"] == Json(true)) return true;
   }
-  const auto named = [&](const std::string& name) { return !name.empty() && name == question.subject; };
+  const auto named = [&](const std::string& name) {
+    return !name.empty() && name == question.subject;
+  };
   for (const auto& [id, job] : parts_.jobs.rows()) {
-    if (job.end == JobEnd::runs && (is_meant(id, question.subject) || named(job.start.name))) return true;
+    if (job.end == JobEnd::runs && (is_meant(id, question.subject) || named(job.start.name)))
+      return true;
   }
   for (const auto& [id, actor] : parts_.actors.rows()) {
-    if (actor.state != ActorState::dead && (is_meant(id, question.subject) || named(actor.spec().name))) return true;
+    if (actor.state != ActorState::dead &&
+        (is_meant(id, question.subject) || named(actor.spec().name)))
+      return true;
   }
   return false;
 }
@@ -297,29 +326,35 @@ void NodeQuery::settle_logs(Question& question) {
   json["items"] = Json::array();
   const auto item = [&](const std::string& log, const Source& source, const LogFact* fact) {
     const Node* node = parts_.nodes.find(source.node);
-    json["items"].push_back({{"log", log},
-                             {"node_id", id_json(source.node)},
-                             {"host", node == nullptr ? "" : node->host},
-                             {"job_id", id_json(source.job)},
-                             {"actor_id", id_json(source.actor)},
-                             {"process_id", id_json(source.process)},
-                             {"size_bytes", fact == nullptr ? Json(nullptr) : Json(fact->size_bytes)},
-                             {"changed_at", fact == nullptr ? Json(nullptr) : Json(utc_text(fact->changed_ms))},
-                             {"open", fact == nullptr ? source.open : fact->open},
-                             {"reason", source.fault.empty() ? Json(nullptr) : Json(source.fault)}});
+    json["items"].push_back(
+        {{"log", log},
+         {"node_id", id_json(source.node)},
+         {"host", node == nullptr ? "" : node->host},
+         {"job_id", id_json(source.job)},
+         {"actor_id", id_json(source.actor)},
+         {"process_id", id_json(source.process)},
+         {"size_bytes", fact == nullptr ? Json(nullptr) : Json(fact->size_bytes)},
+         {"changed_at", fact == nullptr ? Json(nullptr) : Json(utc_text(fact->changed_ms))},
+         {"open", fact == nullptr ? source.open : fact->open},
+         {"reason", source.fault.empty() ? Json(nullptr) : Json(source.fault)}});
   };
-  if (question.subject.empty() || question.subject == "head") item("head", Source{{}, "head", {}, {}, {}, true}, nullptr);
+  if (question.subject.empty() || question.subject == "head")
+    item("head", Source{{}, "head", {}, {}, {}, true}, nullptr);
   std::size_t left_out = 0;
   for (const auto& [node, listed] : question.logs) {
     left_out += listed.left_out;
     for (const auto& fact : listed.logs) {
       const bool all = question.subject.empty() || question.by_job;
-      if (!all && (question.subject.size() < shortest_id_prefix || fact.log.find(question.subject) == std::string::npos)) continue;
+      if (!all && (question.subject.size() < shortest_id_prefix ||
+                   fact.log.find(question.subject) == std::string::npos))
+        continue;
       if (json["items"].size() >= max_logs) {
         ++left_out;
         continue;
       }
-      const auto known = std::ranges::find_if(question.sources, [&, of = node](const Source& each) { return each.node == of && each.log == fact.log; });
+      const auto known = std::ranges::find_if(question.sources, [&, of = node](const Source& each) {
+        return each.node == of && each.log == fact.log;
+      });
       Source source{node, fact.log, fact.job};
       if (known != question.sources.end()) source = *known;
       if (known != question.sources.end()) question.sources.erase(known);
@@ -334,7 +369,8 @@ void NodeQuery::settle_logs(Question& question) {
   if (left_out > 0) question.warnings.push_back(fmt::format("{} logs are left out", left_out));
   json["live"] = is_live(question, json["items"]);
   json["warnings"] = question.warnings;
-  parts_.commands.push_back(ReplyToTool{question.link, tool_reply(question.request, text_of(json))});
+  parts_.commands.push_back(
+      ReplyToTool{question.link, tool_reply(question.request, text_of(json))});
 }
 
 }  // namespace mobula::internal::head

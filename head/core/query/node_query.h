@@ -49,7 +49,7 @@ class NodeQuery {
   static constexpr std::size_t max_gathering = 64;  // lists of logs and usage
   static constexpr std::size_t max_reading = 128;
   static constexpr std::uint64_t part_bytes = 128u << 10;
-  static constexpr std::uint64_t max_logs = 4'000;  // logs per node and per reply
+  static constexpr std::uint64_t max_logs = 4'000;     // logs per node and per reply
   static constexpr std::uint64_t max_usages = 10'000;  // executors per reply
 
   // Location and subject of a log.
@@ -59,7 +59,7 @@ class NodeQuery {
     JobId job{};
     ActorId actor{};
     ProcessId process{};
-    bool open = false;  // its slot or agent exists now
+    bool open = false;    // its slot or agent exists now
     std::string fault{};  // reason why it cannot be read
   };
   struct Question {
@@ -67,9 +67,9 @@ class NodeQuery {
     About about = About::logs;
     LinkId link = 0;
     std::uint64_t request = 0;
-    std::string subject;               // subject of a list of logs; empty: all
-    bool by_job = false;               // the agents received a query for the logs of this job only
-    std::vector<Source> sources;       // known before the query
+    std::string subject;          // subject of a list of logs; empty: all
+    bool by_job = false;          // the agents received a query for the logs of this job only
+    std::vector<Source> sources;  // known before the query
     std::set<NodeId> missing;
     std::map<NodeId, LogsReply> logs;
     std::map<NodeId, NodeUsage> usages;

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/coverage_mark.h"
-#include "head/core/view/memory_json.h"
 #include "head/core/head_tables.h"
+#include "head/core/view/memory_json.h"
 #include "head/core/view/state_json.h"
 
 namespace mobula::internal::head {
@@ -27,8 +27,10 @@ Result<void> ObjectQuery::ask(QuerySource asker, About about, std::string id) {
     const std::size_t end = std::min(id.find(',', at), id.size());
     const auto object = ObjectId::from_hex(id.substr(at, end - at));
     if (!object || only.size() >= max_ids) {
-      return failure(ErrorCode::invalid_argument,
-                     fmt::format("list holders: expected 1 to {} object ids with commas between them", max_ids));
+      return failure(
+          ErrorCode::invalid_argument,
+          fmt::format("list holders: expected 1 to {} object ids with commas between them",
+                      max_ids));
     }
     only.push_back(*object);
     at = end + 1;
@@ -46,8 +48,8 @@ Result<void> ObjectQuery::ask(QuerySource asker, About about, std::string id) {
   }
   const std::set<NodeId> nodes = kept.missing;
   for (const auto node : nodes) {
-    parts_.nodes.send(node,
-                      ObjectsRequest{number, parts_.options.max_listed, about == About::memory, only});
+    parts_.nodes.send(
+        node, ObjectsRequest{number, parts_.options.max_listed, about == About::memory, only});
   }
   return {};
 }

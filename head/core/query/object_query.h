@@ -11,8 +11,8 @@
 #include <variant>
 #include <vector>
 
-#include "head/core/query/query_source.h"
 #include "head/core/head_events.h"
+#include "head/core/query/query_source.h"
 
 namespace mobula::internal::head {
 

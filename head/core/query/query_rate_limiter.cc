@@ -19,12 +19,14 @@ QueryRateLimiter::Left& QueryRateLimiter::left(Time now, const std::string& user
   const double most = static_cast<double>(at_once_);
   const double rate = static_cast<double>(per_second_);
   const auto grown = [&](const Left& each) {
-    return std::min(most, each.questions + rate * std::chrono::duration<double>(now - each.at).count());
+    return std::min(most,
+                    each.questions + rate * std::chrono::duration<double>(now - each.at).count());
   };
   auto at = keys_.find(user_id);
   if (at == keys_.end()) {
     // A key with its full budget is equivalent to an unknown key.
-    if (keys_.size() >= max_keys) std::erase_if(keys_, [&](const auto& each) { return grown(each.second) >= most; });
+    if (keys_.size() >= max_keys)
+      std::erase_if(keys_, [&](const auto& each) { return grown(each.second) >= most; });
     if (keys_.size() >= max_keys) return keys_[""];  // further keys share one budget
     at = keys_.emplace(user_id, Left{now, most}).first;
   }
@@ -32,7 +34,8 @@ QueryRateLimiter::Left& QueryRateLimiter::left(Time now, const std::string& user
   return at->second;
 }
 
-std::optional<Duration> QueryRateLimiter::ask(Time now, const std::string& user_id, std::uint64_t cost) {
+std::optional<Duration> QueryRateLimiter::ask(Time now, const std::string& user_id,
+                                              std::uint64_t cost) {
   if (at_once_ == 0 || per_second_ == 0) return std::nullopt;
   Left& has = left(now, user_id);
   const double needed = std::min(static_cast<double>(cost), static_cast<double>(at_once_));
@@ -43,7 +46,8 @@ std::optional<Duration> QueryRateLimiter::ask(Time now, const std::string& user_
   mark_too_often.hit();
   ++refused_;
   const double seconds = (needed - has.questions) / static_cast<double>(per_second_);
-  return std::chrono::milliseconds(std::max<std::int64_t>(1, std::llround(std::ceil(seconds * 1000))));
+  return std::chrono::milliseconds(
+      std::max<std::int64_t>(1, std::llround(std::ceil(seconds * 1000))));
 }
 
 void QueryRateLimiter::charge(Time now, const std::string& user_id, std::uint64_t cost) {
@@ -54,8 +58,9 @@ void QueryRateLimiter::charge(Time now, const std::string& user_id, std::uint64_
 std::uint64_t cost_of(std::string_view verb, std::string_view kind) {
   if (verb == "timeline") return cost_of_asking_all;
   const bool looks = verb == "list" || verb == "get" || verb == "explain";
-  const bool asks_all = kind == "tasks" || kind == "task" || kind == "task-counts" || kind == "objects" || kind == "object" ||
-                        kind == "memory" || kind == "transfers";
+  const bool asks_all = kind == "tasks" || kind == "task" || kind == "task-counts" ||
+                        kind == "objects" || kind == "object" || kind == "memory" ||
+                        kind == "transfers";
   return looks && asks_all ? cost_of_asking_all : 1;
 }
 

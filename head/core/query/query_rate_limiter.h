@@ -16,7 +16,8 @@ namespace mobula::internal::head {
 
 class QueryRateLimiter {
  public:
-  QueryRateLimiter(std::uint64_t at_once, std::uint64_t per_second) : at_once_(at_once), per_second_(per_second) {}
+  QueryRateLimiter(std::uint64_t at_once, std::uint64_t per_second)
+      : at_once_(at_once), per_second_(per_second) {}
 
   // Takes `cost` from the budget of the key. Returns nothing on success, otherwise the time until
   // the next attempt.

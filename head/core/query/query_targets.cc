@@ -21,7 +21,8 @@ std::string name_of(const HeadTables& parts, ProcessId process) {
 }  // namespace
 
 // Drivers precede executors, because they own most tasks.
-QueryTargets processes_to_ask(const HeadTables& parts, JobId job, std::vector<std::string>& warnings, NodeId only) {
+QueryTargets processes_to_ask(const HeadTables& parts, JobId job,
+                              std::vector<std::string>& warnings, NodeId only) {
   QueryTargets asked;
   std::uint64_t passed_over = 0;
   for (const Role role : {Role::driver, Role::executor}) {
@@ -45,7 +46,8 @@ QueryTargets processes_to_ask(const HeadTables& parts, JobId job, std::vector<st
   return asked;
 }
 
-void add_agents(const HeadTables& parts, QueryTargets& asked, std::vector<std::string>& warnings, NodeId only) {
+void add_agents(const HeadTables& parts, QueryTargets& asked, std::vector<std::string>& warnings,
+                NodeId only) {
   std::uint64_t older = 0, passed_over = 0;
   for (const auto& [id, node] : parts.nodes.rows()) {
     if (!node.registered() || (!only.empty() && id != only)) continue;
@@ -57,10 +59,13 @@ void add_agents(const HeadTables& parts, QueryTargets& asked, std::vector<std::s
       asked.emplace(node.address.incarnation, fmt::format("the agent of node {}", id.brief()));
     }
   }
-  if (older > 0) warnings.push_back(fmt::format("{} nodes have an older Mobula, which does not know which objects came to them", older));
+  if (older > 0)
+    warnings.push_back(fmt::format(
+        "{} nodes have an older Mobula, which does not know which objects came to them", older));
   if (passed_over > 0) {
-    warnings.push_back(fmt::format("the agents of {} nodes are not asked which objects came to them: {} are asked at a time",
-                                   passed_over, max_asked));
+    warnings.push_back(fmt::format(
+        "the agents of {} nodes are not asked which objects came to them: {} are asked at a time",
+        passed_over, max_asked));
   }
 }
 
@@ -82,7 +87,8 @@ void warn_of_silent(const HeadTables& parts, const QueryTargets& silent, const s
   std::size_t named = 0;
   for (const auto& [process, name] : silent) {
     if (named == max_named) {
-      warnings.push_back(fmt::format("{} more processes have not answered either", silent.size() - named));
+      warnings.push_back(
+          fmt::format("{} more processes have not answered either", silent.size() - named));
       return;
     }
     ++named;

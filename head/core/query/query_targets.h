@@ -17,9 +17,11 @@ using QueryTargets = std::map<ProcessId, std::string>;  // each with a human-rea
 
 // Returns the processes of the job, or of all jobs, up to a limit. `only` restricts them to one
 // node. `warnings` name the processes that are left out.
-QueryTargets processes_to_ask(const HeadTables& parts, JobId job, std::vector<std::string>& warnings, NodeId only = {});
+QueryTargets processes_to_ask(const HeadTables& parts, JobId job,
+                              std::vector<std::string>& warnings, NodeId only = {});
 // Adds the agents that know the transfers into the stores of their nodes, by their incarnations.
-void add_agents(const HeadTables& parts, QueryTargets& asked, std::vector<std::string>& warnings, NodeId only = {});
+void add_agents(const HeadTables& parts, QueryTargets& asked, std::vector<std::string>& warnings,
+                NodeId only = {});
 // Sends `question` to each process or agent.
 template <class Question>
 void ask_each(HeadTables& parts, const std::vector<ProcessId>& asked, const Question& question);

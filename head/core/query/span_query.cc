@@ -18,22 +18,28 @@ const CoverageMark mark_too_large("head.spans_of_an_ended_process_too_large");
 
 void SpanQuery::ask(LinkId link, const ToolRequest& request) {
   const auto refuse = [&](ErrorCode code, std::string why) {
-    parts_.commands.push_back(ReplyToTool{link, tool_reply(request.request, failure(code, std::move(why)))});
+    parts_.commands.push_back(
+        ReplyToTool{link, tool_reply(request.request, failure(code, std::move(why)))});
   };
   if (questions_.size() >= max_open) {
-    return refuse(ErrorCode::resource_exhausted,
-                  fmt::format("{} timelines are being gathered; ask again in a moment", questions_.size()));
+    return refuse(
+        ErrorCode::resource_exhausted,
+        fmt::format("{} timelines are being gathered; ask again in a moment", questions_.size()));
   }
   JobId job;
   if (!request.argument.empty()) {
     const auto given = JobId::from_hex(request.argument);
-    if (!given) return refuse(ErrorCode::invalid_argument, fmt::format("timeline: '{}' is no job's id", request.argument));
+    if (!given)
+      return refuse(ErrorCode::invalid_argument,
+                    fmt::format("timeline: '{}' is no job's id", request.argument));
     job = *given;
   }
   TaskId task;
   if (!request.kind.empty()) {
     const auto given = TaskId::from_hex(request.kind);
-    if (!given) return refuse(ErrorCode::invalid_argument, fmt::format("timeline: '{}' is no task's id", request.kind));
+    if (!given)
+      return refuse(ErrorCode::invalid_argument,
+                    fmt::format("timeline: '{}' is no task's id", request.kind));
     task = *given;
   }
   const std::uint64_t number = ++last_;
@@ -50,7 +56,8 @@ void SpanQuery::ask(LinkId link, const ToolRequest& request) {
   for (const auto& [process, name] : question.missing) processes.push_back(process);
   SpansRequest asked;
   asked.request = number;
-  asked.limit = std::clamp(max_spans / std::max<std::uint64_t>(processes.size(), 1), min_limit, max_limit);
+  asked.limit =
+      std::clamp(max_spans / std::max<std::uint64_t>(processes.size(), 1), min_limit, max_limit);
   asked.task = task;
   asked.job = job;
   questions_.emplace(number, std::move(question));
@@ -61,7 +68,8 @@ void SpanQuery::ask(LinkId link, const ToolRequest& request) {
 SpanQuery::Teller SpanQuery::teller_of(ProcessId teller, NodeId id) const {
   const Node* node = parts_.nodes.find(id);
   const std::string host = node == nullptr ? std::string() : node->host;
-  if (const Process* row = parts_.processes.find(teller)) return {row->principal.role, row->pid, row->principal.job, id, host, false};
+  if (const Process* row = parts_.processes.find(teller))
+    return {row->principal.role, row->pid, row->principal.job, id, host, false};
   return {node == nullptr ? Role::unproven : node->role, 0, {}, id, host, false};
 }
 
@@ -74,7 +82,8 @@ void SpanQuery::keep(ProcessId process, NodeId node, const SpansReply& message) 
     return;
   }
   const auto forget = [&](const Ended& each) { ended_bytes_ -= each.bytes; };
-  if (const auto before = std::ranges::find(ended_, process, &Ended::process); before != ended_.end()) {
+  if (const auto before = std::ranges::find(ended_, process, &Ended::process);
+      before != ended_.end()) {
     forget(*before);
     ended_.erase(before);
   }
@@ -156,9 +165,13 @@ void SpanQuery::settle(std::uint64_t number) {
   }
   // The latest processes come first, within the size limit.
   for (auto each = ended_.rbegin(); each != ended_.rend(); ++each) {
-    const bool of_job = question.job.empty() || each->teller.job.empty() || each->teller.job == question.job;
-    const bool has = question.task.empty() || std::ranges::find(each->spans.ran, question.task, &RanSpan::task) != each->spans.ran.end() ||
-                     std::ranges::find(each->spans.owned, question.task, &OwnedSpan::task) != each->spans.owned.end();
+    const bool of_job =
+        question.job.empty() || each->teller.job.empty() || each->teller.job == question.job;
+    const bool has = question.task.empty() ||
+                     std::ranges::find(each->spans.ran, question.task, &RanSpan::task) !=
+                         each->spans.ran.end() ||
+                     std::ranges::find(each->spans.owned, question.task, &OwnedSpan::task) !=
+                         each->spans.owned.end();
     if (!of_job || !has || question.told.contains(each->process)) continue;
     if (question.bytes + each->bytes > max_bytes) {
       ++question.left_out;
@@ -172,13 +185,15 @@ void SpanQuery::settle(std::uint64_t number) {
     add(each->process, each->teller, std::move(spans));
   }
   if (ended_forgotten_ > 0 && question.task.empty()) {
-    question.warnings.push_back(fmt::format("of {} processes that have ended only what the owners of their calls know is left: "
-                                            "the head keeps {} bytes, {} of one process",
-                                            ended_forgotten_, max_ended_bytes, max_ended_each));
+    question.warnings.push_back(fmt::format(
+        "of {} processes that have ended only what the owners of their calls know is left: "
+        "the head keeps {} bytes, {} of one process",
+        ended_forgotten_, max_ended_bytes, max_ended_each));
   }
   if (question.left_out > 0) {
     question.warnings.push_back(
-        fmt::format("{} processes are left out: an answer has at most {} bytes; name a job", question.left_out, max_bytes));
+        fmt::format("{} processes are left out: an answer has at most {} bytes; name a job",
+                    question.left_out, max_bytes));
   }
   json["warnings"] = question.warnings;
   ToolReply reply = tool_reply(question.request, text_of(json));

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "head/core/query/query_targets.h"
 #include "head/core/head_events.h"
+#include "head/core/query/query_targets.h"
 #include "protocol/messages/span_facts.h"
 
 namespace mobula::internal::head {
@@ -40,7 +40,7 @@ class SpanQuery {
   static constexpr std::uint64_t max_spans = 100'000;  // requested from all processes together
   static constexpr std::uint64_t min_limit = 256;      // requested from one process
   static constexpr std::uint64_t max_limit = 8192;
-  static constexpr std::size_t max_bytes = 12u << 20;  // size limit of one reply
+  static constexpr std::size_t max_bytes = 12u << 20;       // size limit of one reply
   static constexpr std::size_t max_ended_bytes = 8u << 20;  // for all exited processes
   static constexpr std::size_t max_ended_each = 1u << 20;   // for one exited process
   static constexpr std::size_t max_ended = 4096;
@@ -63,10 +63,10 @@ class SpanQuery {
     LinkId link = 0;
     std::uint64_t request = 0;
     QueryTargets missing;
-    JobId job;                    // empty: all jobs
-    TaskId task;                  // empty: all tasks
+    JobId job;    // empty: all jobs
+    TaskId task;  // empty: all tasks
     std::map<ProcessId, std::pair<Teller, SpansReply>> told;
-    std::size_t bytes = 0;  // approximate
+    std::size_t bytes = 0;       // approximate
     std::uint64_t left_out = 0;  // processes, because of the size limit of a reply
     std::vector<std::string> warnings;
     Time until;

@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <charconv>
 
+#include "head/core/head_tables.h"
+#include "head/core/message_dispatch.h"
+#include "head/core/view/documents.h"
 #include "head/core/view/event_json.h"
 #include "head/core/view/explain_json.h"
-#include "head/core/head_tables.h"
 #include "head/core/view/planner_json.h"
-#include "head/core/message_dispatch.h"
 #include "head/core/view/state_json.h"
 #include "head/core/view/submission_json.h"
-#include "head/core/view/documents.h"
 #include "head/core/view/task_json.h"
 #include "protocol/tickets/roles.h"
 
@@ -38,16 +38,17 @@ std::optional<TaskPurpose> task_purpose(const HeadTables& parts, const std::stri
 }  // namespace
 
 std::optional<ReadStateReply> StateReader::read(const ReadState& message, JobId job,
-                                           ProcessId process) {
+                                                ProcessId process) {
   if (message.kind == "objects" || message.kind == "object") {
-    const auto about = message.argument.empty() ? ObjectQuery::About::objects
-                                                : ObjectQuery::About::one_object;
+    const auto about =
+        message.argument.empty() ? ObjectQuery::About::objects : ObjectQuery::About::one_object;
     const auto asked = parts_.objects.ask({process, message.request}, about, message.argument);
     if (asked) return std::nullopt;
     return state_read(message.request, asked.error());
   }
   if (message.kind == "holders") {
-    const auto asked = parts_.objects.ask({process, message.request}, ObjectQuery::About::holders, message.argument);
+    const auto asked = parts_.objects.ask({process, message.request}, ObjectQuery::About::holders,
+                                          message.argument);
     if (asked) return std::nullopt;
     return state_read(message.request, asked.error());
   }
@@ -56,7 +57,7 @@ std::optional<ReadStateReply> StateReader::read(const ReadState& message, JobId 
     if (asked) return std::nullopt;
     return state_read(message.request, asked.error());
   }
-  const char* task_verb = message.kind == "explain" ? "explain"
+  const char* task_verb = message.kind == "explain"  ? "explain"
                           : message.argument.empty() ? "list"
                                                      : "get";
   if (const auto purpose = task_purpose(parts_, task_verb, message.kind, message.argument)) {
@@ -64,8 +65,8 @@ std::optional<ReadStateReply> StateReader::read(const ReadState& message, JobId 
     if (asked) return std::nullopt;
     return state_read(message.request, asked.error());
   }
-  const bool verb = message.kind == "status" || message.kind == "explain" ||
-                    message.kind == "named_actors";
+  const bool verb =
+      message.kind == "status" || message.kind == "explain" || message.kind == "named_actors";
   std::string argument = message.argument;
   if (message.kind == "named_actors" && argument.empty()) {
     if (const Job* row = parts_.jobs.find(job)) argument = row->name_space;
@@ -103,7 +104,8 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
   if (verb == "explain") return explain_json(parts_, argument);
   return failure(ErrorCode::invalid_argument,
                  fmt::format("'{}' is no request the head knows; it knows ping, status, list, get, "
-                             "explain, planner_state, drain, undrain, submit, job_stop, job_log, timeline, logs, log, head_log, usage, changes, token_create, "
+                             "explain, planner_state, drain, undrain, submit, job_stop, job_log, "
+                             "timeline, logs, log, head_log, usage, changes, token_create, "
                              "token_list, token_revoke, join, stop",
                              verb));
 }
@@ -123,9 +125,11 @@ std::optional<Failure> why_unreadable(const ToolRequest& request) {
   const bool is_long = request.verb == "submit" || request.verb == "explain";
   const std::string& text = request.argument;
   const auto too_much = [&](const std::string& what) {
-    return failure(ErrorCode::invalid_argument, fmt::format("{}: the argument {}", request.verb, what));
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("{}: the argument {}", request.verb, what));
   };
-  if (!is_long && text.size() > max_argument_bytes) return too_much(fmt::format("has over {} bytes", max_argument_bytes));
+  if (!is_long && text.size() > max_argument_bytes)
+    return too_much(fmt::format("has over {} bytes", max_argument_bytes));
   std::size_t parts = 0;
   int depth = 0;
   bool quoted = false;
@@ -152,7 +156,9 @@ namespace {
 // Prefers names of this user's jobs in lookups during its lifetime.
 class AskingUser {
  public:
-  AskingUser(HeadTables& parts, const std::string& user_id) : parts_(parts) { parts_.asking_user = user_id; }
+  AskingUser(HeadTables& parts, const std::string& user_id) : parts_(parts) {
+    parts_.asking_user = user_id;
+  }
   ~AskingUser() { parts_.asking_user.clear(); }
   AskingUser(const AskingUser&) = delete;
   AskingUser& operator=(const AskingUser&) = delete;
@@ -168,19 +174,25 @@ void StateReader::said(const ReceivedFromTool& event) {
   const Speaker speaker(parts_, event.principal);
   const AskingUser asking(parts_, event.user_id);
   if (!speaks_with(request.version, request.oldest)) {
-    return reply(event, failure(ErrorCode::corrupt, protocol_mismatch("this program", range_of(request.version, request.oldest),
-                                                                      "the head")));
+    return reply(
+        event, failure(ErrorCode::corrupt,
+                       protocol_mismatch("this program", range_of(request.version, request.oldest),
+                                         "the head")));
   }
   const Role role = event.principal.role;
   if (verb_row(request.verb) != nullptr && !may_ask(role, request.verb)) {
     const std::string why = may_not(request.verb, event.principal);
-    if (note_refusal(parts_, event.principal, why)) parts_.events.note(Severity::warning, "REQUEST_REFUSED", {}, why);
+    if (note_refusal(parts_, event.principal, why))
+      parts_.events.note(Severity::warning, "REQUEST_REFUSED", {}, why);
     return reply(event, failure(ErrorCode::permission_denied, why));
   }
   if (const auto again = too_often(event)) {
-    ToolReply refusal = tool_reply(request.request, failure(ErrorCode::resource_exhausted,
-        fmt::format("{}: '{}' asks more than {} times a second; ask again in {} ms", request.verb,
-                    event.principal.name, parts_.options.questions_per_second, *again / 1ms)));
+    ToolReply refusal = tool_reply(
+        request.request,
+        failure(ErrorCode::resource_exhausted,
+                fmt::format("{}: '{}' asks more than {} times a second; ask again in {} ms",
+                            request.verb, event.principal.name, parts_.options.questions_per_second,
+                            *again / 1ms)));
     refusal.retry_after = *again;
     (void)note_refusal(parts_, event.principal, refusal.text);
     return parts_.commands.push_back(ReplyToTool{event.link, std::move(refusal)});
@@ -227,14 +239,16 @@ void StateReader::said(const ReceivedFromTool& event) {
   held.request = request.request;
   held.json = *done;
   ReplyGate gate{.link = event.link, .reply = std::move(held), .verb = request.verb};
-  if (request.verb == "token_create") gate.token = Json::parse(*done).value("token_id", std::string());
+  if (request.verb == "token_create")
+    gate.token = Json::parse(*done).value("token_id", std::string());
   parts_.journal.wait(std::move(gate));
 }
 
 // Operators have no rate limit, because they may stop the cluster anyway.
 std::optional<Duration> StateReader::too_often(const ReceivedFromTool& event) {
   if (event.principal.role == Role::operator_) return std::nullopt;
-  return parts_.rates.ask(parts_.now, event.user_id, cost_of(event.request.verb, event.request.kind));
+  return parts_.rates.ask(parts_.now, event.user_id,
+                          cost_of(event.request.verb, event.request.kind));
 }
 
 void StateReader::reply(const ReceivedFromTool& event, const Result<std::string>& answer) {
@@ -282,7 +296,8 @@ Result<std::string> StateReader::order(const ReceivedFromTool& event, bool& wait
     return undrain(request);
   }
   if (request.verb != "drain") {
-    return failure(ErrorCode::invalid_argument, request.verb + " is no order that is carried out here");
+    return failure(ErrorCode::invalid_argument,
+                   request.verb + " is no order that is carried out here");
   }
   waits = true;
   return drain(request);
@@ -301,12 +316,15 @@ std::string what_becomes_of_job(const Actor& actor, Duration within) {
   const Duration grace = spec.entry.grace;
   if (within <= Duration(0)) return job + " stays on the node until it ends";
   if (within <= grace) {
-    return fmt::format("{} is told to end now, since its grace ({}) is not shorter than the deadline, and killed at the "
-                       "deadline",
-                       job, seconds_of(grace));
+    return fmt::format(
+        "{} is told to end now, since its grace ({}) is not shorter than the deadline, and killed "
+        "at the "
+        "deadline",
+        job, seconds_of(grace));
   }
-  return fmt::format("{} is told to end in {}, and killed at the deadline: its grace ({}) comes off it", job,
-                     seconds_of(within - grace), seconds_of(grace));
+  return fmt::format(
+      "{} is told to end in {}, and killed at the deadline: its grace ({}) comes off it", job,
+      seconds_of(within - grace), seconds_of(grace));
 }
 
 }  // namespace
@@ -329,8 +347,8 @@ Result<std::string> StateReader::drain(const ToolRequest& request) {
   }
   const NodeId node(*bits);
   // A deadline of 0 expires in the next step.
-  const Duration within = request.kind.empty() ? Duration(0)
-                                               : std::max<Duration>(within_ms * 1ms, Duration(1));
+  const Duration within =
+      request.kind.empty() ? Duration(0) : std::max<Duration>(within_ms * 1ms, Duration(1));
   auto drained = parts_.nodes.drain(node, within, "asked for by a tool");
   if (!drained) return drained.error();
   std::vector<std::string> warnings;
@@ -350,7 +368,8 @@ Result<std::string> StateReader::drain(const ToolRequest& request) {
 Result<std::string> StateReader::undrain(const ToolRequest& request) {
   const auto bits = bits_from_hex(request.argument);
   if (!bits) {
-    return failure(ErrorCode::invalid_argument, fmt::format("undrain {}: not the id of a node", request.argument));
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("undrain {}: not the id of a node", request.argument));
   }
   const auto was_draining = parts_.nodes.undrain(NodeId(*bits));
   if (!was_draining) return was_draining.error();
@@ -361,11 +380,14 @@ Result<std::string> StateReader::undrain(const ToolRequest& request) {
 
 // The holder of a driver's token may stop jobs that it submitted with the token, and jobs of
 // drivers on nodes that joined with the token.
-std::optional<Failure> StateReader::why_not_stop(const ReceivedFromTool& event, JobId id, const std::string& owner) {
-  if (event.principal.role != Role::driver || (!owner.empty() && owner == event.user_id)) return std::nullopt;
+std::optional<Failure> StateReader::why_not_stop(const ReceivedFromTool& event, JobId id,
+                                                 const std::string& owner) {
+  if (event.principal.role != Role::driver || (!owner.empty() && owner == event.user_id))
+    return std::nullopt;
   const std::string why = fmt::format(
-      "job_stop: job {} is not of '{}'; a driver's token ends its own jobs alone, and an operator's key any", id.hex(),
-      event.principal.name);
+      "job_stop: job {} is not of '{}'; a driver's token ends its own jobs alone, and an "
+      "operator's key any",
+      id.hex(), event.principal.name);
   if (note_refusal(parts_, event.principal, why)) {
     parts_.events.note(Severity::warning, "REQUEST_REFUSED", {.job = id}, why);
   }
@@ -380,14 +402,19 @@ Result<std::string> StateReader::stop_job(const ReceivedFromTool& event) {
   if (driven == nullptr || parts_.submissions.find(JobId(*bits)) != nullptr) {
     const auto id = parts_.submissions.resolve(argument);
     if (!id) return id.error();
-    if (auto refused = why_not_stop(event, *id, parts_.submissions.find(*id)->owner)) return *refused;
-    if (!parts_.submissions.stop(*id, "stopped by a tool")) warnings.push_back("the job had ended before");
+    if (auto refused = why_not_stop(event, *id, parts_.submissions.find(*id)->owner))
+      return *refused;
+    if (!parts_.submissions.stop(*id, "stopped by a tool"))
+      warnings.push_back("the job had ended before");
     return done_json("Stopped", warnings);
   }
   const Node* node = parts_.nodes.find(driven->node);
-  if (auto refused = why_not_stop(event, JobId(*bits), node == nullptr ? "" : node->admitted_as)) return *refused;
-  parts_.events.note(Severity::warning, "JOB_STOP", {.node = driven->node, .job = JobId(*bits)}, "stopped by a tool");
-  if (!parts_.jobs.end(JobId(*bits), JobEnd::stopped, "stopped by a tool")) warnings.push_back("the job had ended before");
+  if (auto refused = why_not_stop(event, JobId(*bits), node == nullptr ? "" : node->admitted_as))
+    return *refused;
+  parts_.events.note(Severity::warning, "JOB_STOP", {.node = driven->node, .job = JobId(*bits)},
+                     "stopped by a tool");
+  if (!parts_.jobs.end(JobId(*bits), JobEnd::stopped, "stopped by a tool"))
+    warnings.push_back("the job had ended before");
   return done_json("Stopped", warnings);
 }
 

@@ -33,7 +33,8 @@ class StateReader {
   Result<std::string> drain(const ToolRequest& request);
   Result<std::string> undrain(const ToolRequest& request);
   Result<std::string> stop_job(const ReceivedFromTool& event);
-  std::optional<Failure> why_not_stop(const ReceivedFromTool& event, JobId id, const std::string& owner);
+  std::optional<Failure> why_not_stop(const ReceivedFromTool& event, JobId id,
+                                      const std::string& owner);
   std::optional<Duration> too_often(const ReceivedFromTool& event);
   void reply(const ReceivedFromTool& event, const Result<std::string>& answer);
 

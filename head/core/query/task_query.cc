@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/coverage_mark.h"
-#include "head/core/query/id_prefix.h"
 #include "head/core/head_tables.h"
+#include "head/core/query/id_prefix.h"
 #include "head/core/view/task_json.h"
 
 namespace mobula::internal::head {
@@ -19,8 +19,7 @@ constexpr std::size_t id_digits = 32;
 
 }  // namespace
 
-Result<void> TaskQuery::ask(QuerySource asker, TaskPurpose purpose,
-                                const std::string& argument) {
+Result<void> TaskQuery::ask(QuerySource asker, TaskPurpose purpose, const std::string& argument) {
   if (questions_.size() >= max_open) {
     return failure(
         ErrorCode::resource_exhausted,

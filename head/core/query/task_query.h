@@ -11,9 +11,9 @@
 #include <variant>
 #include <vector>
 
-#include "head/core/query/query_targets.h"
-#include "head/core/query/query_source.h"
 #include "head/core/head_events.h"
+#include "head/core/query/query_source.h"
+#include "head/core/query/query_targets.h"
 
 namespace mobula::internal::head {
 

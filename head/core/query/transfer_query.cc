@@ -54,7 +54,8 @@ Result<void> TransferQuery::ask(QuerySource asker, const std::string& text) {
   question.until = parts_.now + parts_.options.list_timeout;
   asked.job = filters->job;
   question.asked = asked;
-  question.missing = processes_to_ask(parts_, filters->job, question.answers.warnings, filters->node);
+  question.missing =
+      processes_to_ask(parts_, filters->job, question.answers.warnings, filters->node);
   add_agents(parts_, question.missing, question.answers.warnings, filters->node);
   std::vector<ProcessId> processes;
   for (const auto& [process, name] : question.missing) processes.push_back(process);
@@ -76,7 +77,8 @@ void TransferQuery::told(ProcessId teller, NodeId node, const TransfersReply& me
   for (const auto& fact : message.transfers) {
     if (!is_asked_for(question.asked, fact)) continue;
     if (taken++ < question.asked.limit) {
-      answers.items.push_back({teller, node, row == nullptr ? fact.job : row->principal.job, bounded(fact)});
+      answers.items.push_back(
+          {teller, node, row == nullptr ? fact.job : row->principal.job, bounded(fact)});
     } else {
       ++answers.left_out;
     }
@@ -88,7 +90,9 @@ void TransferQuery::told(ProcessId teller, NodeId node, const TransfersReply& me
 // Keeps the latest transfers of all processes together. Running ones come first, then pending ones.
 void TransferQuery::keep_latest(TransferAnswers& answers) const {
   const auto place = [](const TransferItem& each) {
-    const int rank = each.fact.state == TransferState::running ? 0 : each.fact.state == TransferState::pending ? 1 : 2;
+    const int rank = each.fact.state == TransferState::running   ? 0
+                     : each.fact.state == TransferState::pending ? 1
+                                                                 : 2;
     return std::pair(rank, each.fact.ago);
   };
   std::ranges::stable_sort(answers.items, {}, place);
@@ -132,7 +136,8 @@ void TransferQuery::settle(std::uint64_t number) {
   keep_latest(question.answers);
   if (question.older > 0) {
     question.answers.warnings.push_back(fmt::format(
-        "{} of those asked have an older Mobula, which does not know what is on its way to them", question.older));
+        "{} of those asked have an older Mobula, which does not know what is on its way to them",
+        question.older));
   }
   answer(parts_, question.asker, transfers_json(parts_, question.answers));
 }

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "head/core/query/query_targets.h"
 #include "head/core/query/query_source.h"
+#include "head/core/query/query_targets.h"
 
 namespace mobula::internal::head {
 

@@ -32,7 +32,8 @@ std::vector<FailedStarts::Key> FailedStarts::take_expired(Time now) {
 
 std::optional<Time> FailedStarts::next_deadline() const {
   std::optional<Time> first;
-  for (const auto& [key, entry] : entries_) first = std::min(first.value_or(entry.until), entry.until);
+  for (const auto& [key, entry] : entries_)
+    first = std::min(first.value_or(entry.until), entry.until);
   return first;
 }
 

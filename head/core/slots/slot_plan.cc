@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "base/coverage_mark.h"
+#include "base/model/start_identity.h"
 #include "head/core/head_tables.h"
 #include "head/core/slots/slot_table.h"
-#include "base/model/start_identity.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -17,9 +17,8 @@ const CoverageMark mark_grant_unwanted("head.grant_nobody_wants_any_more");
 
 void SlotTable::plan() {
   if (!parts_.serving) return;
-  auto plan = parts_.scheduler.plan(parts_.now, [this] {
-    return SlotId(derive_bits(parts_.epoch_id, "slot", ++counter_));
-  });
+  auto plan = parts_.scheduler.plan(
+      parts_.now, [this] { return SlotId(derive_bits(parts_.epoch_id, "slot", ++counter_)); });
   for (const auto& each : plan.groups) parts_.groups.changed(each);
   for (auto& grant : plan.grants) carry_out(std::move(grant));
   for (const auto& each : plan.recalls) {
@@ -126,17 +125,19 @@ void SlotTable::preempt(Slot& slot, const scheduler::Recall& recall) {
     return row == nullptr ? 0 : row->start.terms.priority;
   };
   const JobId job = slot.job;
-  parts_.events.note(Severity::warning, "PREEMPTION", {.node = slot.node, .job = job, .slot = slot.id},
+  parts_.events.note(Severity::warning, "PREEMPTION",
+                     {.node = slot.node, .job = job, .slot = slot.id},
                      fmt::format("its slot is asked {} by job {} (priority {}; its own is {})",
-                                 recall.asks ? "about" : "for", recall.for_job.hex(), priority_of(recall.for_job),
-                                 priority_of(job)));
+                                 recall.asks ? "about" : "for", recall.for_job.hex(),
+                                 priority_of(recall.for_job), priority_of(job)));
   parts_.commands.push_back(WriteLog{fmt::format(
       "preemption: slot {} on node {} of job {} (priority {}) is asked {} by job {} (priority {}), "
       "which waits for class {}",
       slot.id.hex(), slot.node.hex(), job.hex(), priority_of(job), recall.asks ? "about" : "for",
       recall.for_job.hex(), priority_of(recall.for_job), recall.for_class.hex())});
-  parts_.processes.tell(slot.lessee, RecallSlot{slot.id, std::string(to_string(recall.cause)),
-                                                recall.asks ? RunningTask::is_asked_about : RunningTask::ends});
+  parts_.processes.tell(slot.lessee,
+                        RecallSlot{slot.id, std::string(to_string(recall.cause)),
+                                   recall.asks ? RunningTask::is_asked_about : RunningTask::ends});
 }
 
 void SlotTable::preemption_answered(ProcessId lessee, const PreemptionAnswer& message) {
@@ -146,16 +147,19 @@ void SlotTable::preemption_answered(ProcessId lessee, const PreemptionAnswer& me
   if (message.may_end) return;
   slot->preempting = false;
   ++preemptions_.refused;
-  parts_.events.note(Severity::info, "PREEMPTION_REFUSED", {.node = slot->node, .job = slot->job, .slot = slot->id},
-                     fmt::format("task {} may not run again and keeps its slot until it has ended", message.task_name));
-  parts_.commands.push_back(
-      WriteLog{fmt::format("preemption: slot {} is kept by its lessee until task {} has ended, which "
-                           "may not run again",
-                           message.slot.hex(), message.task_name)});
+  parts_.events.note(Severity::info, "PREEMPTION_REFUSED",
+                     {.node = slot->node, .job = slot->job, .slot = slot->id},
+                     fmt::format("task {} may not run again and keeps its slot until it has ended",
+                                 message.task_name));
+  parts_.commands.push_back(WriteLog{
+      fmt::format("preemption: slot {} is kept by its lessee until task {} has ended, which "
+                  "may not run again",
+                  message.slot.hex(), message.task_name)});
 }
 
 // The head notifies lessees first, because the removal is a reason to fail and not to retry.
-void SlotTable::group_removed(GroupId group, const std::set<SlotId>& users, const std::string& why) {
+void SlotTable::group_removed(GroupId group, const std::set<SlotId>& users,
+                              const std::string& why) {
   EndCause cause;
   cause.kind = EndKind::group_removed;
   cause.text = why;

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/coverage_mark.h"
-#include "head/core/head_tables.h"
 #include "base/model/start_identity.h"
+#include "head/core/head_tables.h"
 #include "head/core/slots/slot_table.h"
 
 namespace mobula::internal::head {
@@ -268,7 +268,8 @@ void SlotTable::catch_up(NodeId node, const SlotFact& fact, std::uint64_t applie
     slot->ends_there = true;
   } else if (slot->stopping && !slot->ends_there && slot->stopped_by <= applied_through) {
     mark_missed_news.hit();
-    slot->stopped_by = parts_.nodes.send(node, StopSlot{fact.slot, false, "it was to end", parts_.options.store_results_timeout});
+    slot->stopped_by = parts_.nodes.send(
+        node, StopSlot{fact.slot, false, "it was to end", parts_.options.store_results_timeout});
   }
 }
 
@@ -323,13 +324,15 @@ bool insists_on_node(const Request& request) {
 std::string summary_of(const Request& request, const std::vector<NodeReason>& reasons) {
   const std::string asked = request.resources.to_string();
   if (reasons.empty()) {
-    return fmt::format("no node can run this: it asks for {}, and the cluster has no nodes; one "
-                       "joins by `mobula start --address HOST:PORT`, with the head's as `mobula status` says it",
-                       asked);
+    return fmt::format(
+        "no node can run this: it asks for {}, and the cluster has no nodes; one "
+        "joins by `mobula start --address HOST:PORT`, with the head's as `mobula status` says it",
+        asked);
   }
   // The quota of the job precedes all nodes.
   if (is_forbidden(reasons)) {
-    return fmt::format("this can never run: it asks for {}; {}", asked, to_string(reasons.front().reason));
+    return fmt::format("this can never run: it asks for {}; {}", asked,
+                       to_string(reasons.front().reason));
   }
   std::string text = fmt::format("no node can run this: it asks for {}", asked);
   if (request.gpu_memory > 0) text += fmt::format(", gpu_memory {}", request.gpu_memory);

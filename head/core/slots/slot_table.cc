@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/coverage_mark.h"
-#include "head/core/head_tables.h"
 #include "base/model/start_identity.h"
+#include "head/core/head_tables.h"
 #include "protocol/messages/slot_digest.h"
 
 namespace mobula::internal::head {
@@ -89,7 +89,8 @@ void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
   if (tell_lessee) parts_.processes.tell(slot.lessee, SlotLost{id, cause});
 }
 
-void SlotTable::stop(SlotId id, bool graceful, const std::string& why, Duration store_timeout, bool orderly) {
+void SlotTable::stop(SlotId id, bool graceful, const std::string& why, Duration store_timeout,
+                     bool orderly) {
   Slot* slot = rows_.find(id);
   if (slot == nullptr) return;
   slot->stopping = true;
@@ -98,7 +99,8 @@ void SlotTable::stop(SlotId id, bool graceful, const std::string& why, Duration 
     held->second.stop_why = why;
     return;
   }
-  const std::uint64_t number = parts_.nodes.send(slot->node, StopSlot{id, graceful, why, store_timeout, orderly});
+  const std::uint64_t number =
+      parts_.nodes.send(slot->node, StopSlot{id, graceful, why, store_timeout, orderly});
   if (slot->stopped_by == 0 && !slot->ends_there) slot->stopped_by = number;
 }
 
@@ -202,7 +204,8 @@ void SlotTable::returned(ProcessId lessee, SlotId id) {
 void SlotTable::link_lost(ProcessId lessee, const ReturnSlot& message) {
   const Slot* slot = rows_.find(message.slot);
   if (slot == nullptr || slot->lessee != lessee) return;
-  const EventSubjects about{.node = slot->node, .job = slot->job, .process = lessee, .slot = message.slot};
+  const EventSubjects about{
+      .node = slot->node, .job = slot->job, .process = lessee, .slot = message.slot};
   parts_.links.given_up(parts_.processes.node_of(lessee), slot->node, about, message.unreachable);
 }
 
@@ -281,9 +284,8 @@ void SlotTable::job_ended(JobId job, const Survivors& kept) {
 }
 
 bool SlotTable::ends_in(JobId job) const {
-  return std::ranges::any_of(rows_, [job](const auto& each) {
-    return each.second.job == job && each.second.stopping;
-  });
+  return std::ranges::any_of(
+      rows_, [job](const auto& each) { return each.second.job == job && each.second.stopping; });
 }
 
 // ---- reports of agents --------------------------------------------------------------------------
@@ -360,10 +362,12 @@ void SlotTable::gone(NodeId node, const SlotGone& message) {
   if (message.program_cannot_start) {
     const auto why = message.cause.text.empty() ? to_string(message.cause) : message.cause.text;
     remember_failed_start(node, slot->start_identity, why);
-    parts_.events.note(Severity::error, "PROGRAM_NOT_STARTED", {.node = node, .job = slot->job, .actor = slot->actor},
+    parts_.events.note(Severity::error, "PROGRAM_NOT_STARTED",
+                       {.node = node, .job = slot->job, .actor = slot->actor},
                        "the program cannot be started there: " + why);
   } else if (message.cause.kind == EndKind::start_failed && !slot->stopping) {
-    parts_.events.note(Severity::warning, "PROGRAM_NOT_STARTED", {.node = node, .job = slot->job, .actor = slot->actor},
+    parts_.events.note(Severity::warning, "PROGRAM_NOT_STARTED",
+                       {.node = node, .job = slot->job, .actor = slot->actor},
                        "the program was not started there: " + message.cause.text);
   }
   const bool unasked = !slot->stopping;
@@ -409,7 +413,8 @@ void SlotTable::departed(Slot& slot, const EndCause& cause) {
   if (slot.lessee.empty()) return parts_.actors.slot_gone(slot.actor, id, cause);
   const bool counted = slot.known || slot.counted;
   slot.known = slot.counted = false;
-  if (const auto at = demands_.find({slot.lessee, slot.class_id}); counted && at != demands_.end()) {
+  if (const auto at = demands_.find({slot.lessee, slot.class_id});
+      counted && at != demands_.end()) {
     at->second.total = std::max<std::int64_t>(0, at->second.total - 1);
     set_demand(slot.lessee, at->second);
   }
@@ -433,9 +438,10 @@ void SlotTable::over_share(NodeId node, const SlotShareExceeded& message) {
   slot->over_share = message.on ? message.text : std::string();
   if (!message.on) return;
   parts_.events.note(Severity::warning, "GPU_OVER_SHARE",
-                     {.node = node, .job = slot->job, .actor = slot->actor, .slot = message.slot}, message.text);
-  parts_.commands.push_back(WriteLog{fmt::format("slot {} on node {}: {}", message.slot.hex(),
-                                                 node.hex(), message.text)});
+                     {.node = node, .job = slot->job, .actor = slot->actor, .slot = message.slot},
+                     message.text);
+  parts_.commands.push_back(WriteLog{
+      fmt::format("slot {} on node {}: {}", message.slot.hex(), node.hex(), message.text)});
 }
 
 }  // namespace mobula::internal::head

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/table.h"
-#include "head/core/slots/failed_starts.h"
 #include "head/core/node_table.h"
+#include "head/core/slots/failed_starts.h"
 #include "scheduler/scheduler.h"
 
 namespace mobula::internal::head {
@@ -36,9 +36,9 @@ struct Slot {
   ProcessId lessee;  // empty: slot of an actor
   ActorId actor;
   std::uint32_t generation = 0;
-  bool ready = false;      // this generation answers calls
-  bool reported = false;   // DemandPlanned has reported its start to the lessee
-  bool known = false;      // acknowledged by the lessee
+  bool ready = false;     // this generation answers calls
+  bool reported = false;  // DemandPlanned has reported its start to the lessee
+  bool known = false;     // acknowledged by the lessee
   // Part of the total of its lessee's demand although not known: it was stopping.
   bool counted = false;
   bool lent = false;
@@ -47,10 +47,10 @@ struct Slot {
   bool stopping = false;
   bool ends_there = false;  // its agent ends it without a command
   bool recalled = false;
-  bool preempting = false;  // its lessee received a preemption request and has not refused
-  ResidentResults residence;     // results that its idle executor holds
-  Time resident_since;     // start of its residence
-  std::string over_share;  // report that its executor exceeds its share of a device
+  bool preempting = false;    // its lessee received a preemption request and has not refused
+  ResidentResults residence;  // results that its idle executor holds
+  Time resident_since;        // start of its residence
+  std::string over_share;     // report that its executor exceeds its share of a device
   Endpoint endpoint;
   // Number of its StartSlot; 0: reported by the agent; not_ordered: waits for the journal.
   std::uint64_t started_by = 0;
@@ -130,7 +130,8 @@ class SlotTable {
   void reconcile(NodeId node, const Facts& facts, std::uint64_t applied_through);
 
   // Terminates the processes in the slot. Its allocation stays until its agent reports its removal.
-  void stop(SlotId slot, bool graceful, const std::string& why, Duration store_timeout = {}, bool orderly = false);
+  void stop(SlotId slot, bool graceful, const std::string& why, Duration store_timeout = {},
+            bool orderly = false);
   // Terminates `users`, which run in bundles of the group, and rejects demands for its bundles.
   void group_removed(GroupId group, const std::set<SlotId>& users, const std::string& why);
   // Results of the journal for start orders, which are sent only when they are durable.

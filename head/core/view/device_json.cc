@@ -91,15 +91,16 @@ Json instances_json(const Allocation& allocation, const NodeShape& of) {
 
 Json held_devices_json(const Allocation& allocation, const NodeShape& of) {
   Json held = Json::object();
-  for_each_held_device(allocation, of, [&](const std::string& resource, const InstanceShare& share,
-                                           const InstanceShape& device) {
-    Json json = {{"index", share.index},
-                 {"id", device.visible_id},
-                 {"amount", number(share.amount)},
-                 {"isolation", isolation_json(device.isolation_of(share.amount))}};
-    if (device.memory_bytes > 0) json["memory_bytes"] = share.memory_bytes;
-    held[resource].push_back(std::move(json));
-  });
+  for_each_held_device(
+      allocation, of,
+      [&](const std::string& resource, const InstanceShare& share, const InstanceShape& device) {
+        Json json = {{"index", share.index},
+                     {"id", device.visible_id},
+                     {"amount", number(share.amount)},
+                     {"isolation", isolation_json(device.isolation_of(share.amount))}};
+        if (device.memory_bytes > 0) json["memory_bytes"] = share.memory_bytes;
+        held[resource].push_back(std::move(json));
+      });
   return held;
 }
 
@@ -116,10 +117,11 @@ std::string isolation_text(const NodeShape& shape) {
 
 std::string isolation_text(const Allocation& allocation, const NodeShape& of) {
   Isolations isolations;
-  for_each_held_device(allocation, of,
-                       [&](const std::string&, const InstanceShare& share, const InstanceShape& device) {
-                         isolations.insert(device.isolation_of(share.amount));
-                       });
+  for_each_held_device(
+      allocation, of,
+      [&](const std::string&, const InstanceShare& share, const InstanceShape& device) {
+        isolations.insert(device.isolation_of(share.amount));
+      });
   return text_of_all(isolations);
 }
 

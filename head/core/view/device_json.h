@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "head/core/node_table.h"
 #include "base/model/node_shape.h"
+#include "head/core/node_table.h"
 
 namespace mobula::internal::head {
 

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "head/core/head_tables.h"
 #include "base/model/request.h"
+#include "head/core/head_tables.h"
 #include "scheduler/queues/need.h"
 
 namespace mobula::internal::head {

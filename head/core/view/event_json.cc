@@ -4,15 +4,14 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cctype>
+#include <chrono>
 
 #include "head/core/query/id_prefix.h"
 #include "head/core/view/documents.h"
 
 namespace mobula::internal::head {
 namespace {
-
 
 struct Filters {
   Severity severity = Severity::info;
@@ -92,26 +91,35 @@ Result<Filters> filters_of(const std::string& text) {
 }
 
 bool is_of_kind(std::string_view kind, const Filters& filters) {
-  return filters.kind_begins ? kind.starts_with(filters.kind) : filters.kind.empty() || kind == filters.kind;
+  return filters.kind_begins ? kind.starts_with(filters.kind)
+                             : filters.kind.empty() || kind == filters.kind;
 }
 
 // Rejects a kind that no event can have. Rows may have kinds of another release.
 Result<void> check_kind(const Filters& filters, const EventLog& events) {
-  if (std::ranges::any_of(event_kinds, [&](std::string_view each) { return is_of_kind(each, filters); })) return {};
-  if (std::ranges::any_of(events.rows(), [&](const EventRow* row) { return is_of_kind(row->kind, filters); })) return {};
-  return wrong_filter("kind", fmt::format("'{}{}' is none of {}", filters.kind, filters.kind_begins ? "*" : "",
-                                          fmt::join(event_kinds, ", ")));
+  if (std::ranges::any_of(event_kinds,
+                          [&](std::string_view each) { return is_of_kind(each, filters); }))
+    return {};
+  if (std::ranges::any_of(events.rows(),
+                          [&](const EventRow* row) { return is_of_kind(row->kind, filters); }))
+    return {};
+  return wrong_filter(
+      "kind", fmt::format("'{}{}' is none of {}", filters.kind, filters.kind_begins ? "*" : "",
+                          fmt::join(event_kinds, ", ")));
 }
 
 bool is_about(const EventRow& row, const std::string& beginning) {
-  const auto begins = [&](const auto& id) { return !id.empty() && id.hex().starts_with(beginning); };
+  const auto begins = [&](const auto& id) {
+    return !id.empty() && id.hex().starts_with(beginning);
+  };
   const EventSubjects& about = row.about;
   return begins(about.node) || begins(about.job) || begins(about.actor) || begins(about.group) ||
          begins(about.process) || begins(about.slot);
 }
 
 bool is_asked_for(const EventRow& row, const Filters& filters, std::uint64_t after) {
-  if (row.severity < filters.severity || row.last_ms < filters.since_ms || row.number <= after) return false;
+  if (row.severity < filters.severity || row.last_ms < filters.since_ms || row.number <= after)
+    return false;
   if (!is_of_kind(row.kind, filters)) return false;
   return filters.id.empty() || is_about(row, filters.id);
 }
@@ -138,7 +146,9 @@ Json item_json(const EventRow& row) {
 
 }  // namespace
 
-Json utc_or_null(std::int64_t wall_ms) { return wall_ms == 0 ? Json(nullptr) : Json(utc_text(wall_ms)); }
+Json utc_or_null(std::int64_t wall_ms) {
+  return wall_ms == 0 ? Json(nullptr) : Json(utc_text(wall_ms));
+}
 
 std::string utc_text(std::int64_t wall_ms) {
   const std::chrono::sys_time<std::chrono::milliseconds> at{std::chrono::milliseconds(wall_ms)};
@@ -146,8 +156,8 @@ std::string utc_text(std::int64_t wall_ms) {
   const std::chrono::year_month_day date(day);
   const std::int64_t ms = (at - day).count();
   return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), ms / 3'600'000,
-                     ms / 60'000 % 60, ms / 1000 % 60, ms % 1000);
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     ms / 3'600'000, ms / 60'000 % 60, ms / 1000 % 60, ms % 1000);
 }
 
 Result<std::string> events_json(const HeadTables& parts, const std::string& text) {
@@ -158,26 +168,31 @@ Result<std::string> events_json(const HeadTables& parts, const std::string& text
   // The events that another epoch numbered after its last write are unknown here, and this epoch
   // reuses their numbers.
   const bool of_another = filters->epoch != 0 && filters->epoch != parts.epoch;
-  const std::uint64_t after = of_another ? std::min(filters->after, events.restored_through()) : filters->after;
+  const std::uint64_t after =
+      of_another ? std::min(filters->after, events.restored_through()) : filters->after;
   std::vector<const EventRow*> chosen;
   for (const EventRow* row : events.rows()) {
     if (is_asked_for(*row, *filters, after)) chosen.push_back(row);
   }
-  const std::uint64_t limit = filters->limit > 0 ? std::min(filters->limit, parts.options.max_listed)
-                                                 : parts.options.max_listed;
+  const std::uint64_t limit = filters->limit > 0
+                                  ? std::min(filters->limit, parts.options.max_listed)
+                                  : parts.options.max_listed;
   const std::size_t left_out = chosen.size() > limit ? chosen.size() - limit : 0;
   Json json = document("EventList");
   json["items"] = Json::array();
-  for (std::size_t i = left_out; i < chosen.size(); ++i) json["items"].push_back(item_json(*chosen[i]));
+  for (std::size_t i = left_out; i < chosen.size(); ++i)
+    json["items"].push_back(item_json(*chosen[i]));
   json["next"] = events.last();
   json["epoch"] = parts.epoch;
   const bool loses = after < events.forgotten_through();
   json["lost"] = loses ? events.forgotten() : 0;
   json["warnings"] = Json::array();
-  if (left_out > 0) json["warnings"].push_back(fmt::format("{} earlier events are left out", left_out));
+  if (left_out > 0)
+    json["warnings"].push_back(fmt::format("{} earlier events are left out", left_out));
   if (loses) {
-    json["warnings"].push_back(fmt::format("{} events of this head are forgotten, the last of them event {}",
-                                           events.forgotten(), events.forgotten_through()));
+    json["warnings"].push_back(
+        fmt::format("{} events of this head are forgotten, the last of them event {}",
+                    events.forgotten(), events.forgotten_through()));
   }
   return text_of(json);
 }

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <set>
 
+#include "head/core/query/id_prefix.h"
 #include "head/core/view/documents.h"
 #include "head/core/view/group_json.h"
-#include "head/core/query/id_prefix.h"
 #include "head/core/view/request_json.h"
 #include "head/core/view/submission_json.h"
 
@@ -25,7 +25,8 @@ Json reason_json(const NodeReason& each) {
 
 // Holder of a blocking slot.
 Json holder_json(const HeadTables& parts, const scheduler::Slot& slot) {
-  Json json = {{"slot_id", slot.id.hex()}, {"node_id", slot.node.hex()}, {"job_id", id_json(slot.job)}};
+  Json json = {
+      {"slot_id", slot.id.hex()}, {"node_id", slot.node.hex()}, {"job_id", id_json(slot.job)}};
   const auto is = [&](const char* kind, const std::string& name, const std::string& id) {
     json["held_by"] = kind;
     json["name"] = name;
@@ -75,8 +76,8 @@ std::string residents_text(const HeadTables& parts, const std::vector<SlotId>& s
     const Slot* row = parts.slots.find(id);
     if (row == nullptr || !row->residence.any()) continue;
     const auto& residence = row->residence;
-    const auto more = residence.results == 1 ? std::string()
-                                             : fmt::format(" and {} more", residence.results - 1);
+    const auto more =
+        residence.results == 1 ? std::string() : fmt::format(" and {} more", residence.results - 1);
     text += fmt::format("{}held by result {}{} ({} bytes), {}", text.empty() ? "" : "; ",
                         residence.oldest.hex(), more, residence.bytes,
                         row->recalled || row->stopping ? "evacuating" : "to be evacuated");
@@ -115,7 +116,9 @@ Json labels_of_all(const std::vector<const Request*>& bundles) {
 // group.
 Json nodes_needed_json(const GroupSpec& spec, const std::vector<std::int32_t>& left_over) {
   Json nodes = Json::array();
-  const auto bundle_at = [&](std::int32_t i) -> const Request& { return spec.bundles[static_cast<std::size_t>(i)]; };
+  const auto bundle_at = [&](std::int32_t i) -> const Request& {
+    return spec.bundles[static_cast<std::size_t>(i)];
+  };
   if (spec.strategy == GroupStrategy::strict_pack) {
     ResourceSet sum;
     Json node = {{"count", 1}, {"gpu_memory_bytes", 0}, {"accelerator_types", Json::array()}};
@@ -123,9 +126,11 @@ Json nodes_needed_json(const GroupSpec& spec, const std::vector<std::int32_t>& l
     for (const auto i : left_over) {
       const scheduler::Need need(bundle_at(i), scheduler::Tenant::bundle);
       scheduler::add_at_most(sum, scheduler::most_held_by(need));
-      node["gpu_memory_bytes"] = std::max(node["gpu_memory_bytes"].get<std::int64_t>(), bundle_at(i).gpu_memory);
+      node["gpu_memory_bytes"] =
+          std::max(node["gpu_memory_bytes"].get<std::int64_t>(), bundle_at(i).gpu_memory);
       for (const auto& type : need.types) {
-        if (std::ranges::find(node["accelerator_types"], Json(type)) == node["accelerator_types"].end()) {
+        if (std::ranges::find(node["accelerator_types"], Json(type)) ==
+            node["accelerator_types"].end()) {
           node["accelerator_types"].push_back(type);
         }
       }
@@ -139,7 +144,8 @@ Json nodes_needed_json(const GroupSpec& spec, const std::vector<std::int32_t>& l
   // Pairs of the first bundle of each kind and the number of such bundles.
   std::vector<std::pair<std::int32_t, int>> kinds;
   for (const auto i : left_over) {
-    const auto same = std::ranges::find_if(kinds, [&](const auto& each) { return bundle_at(each.first) == bundle_at(i); });
+    const auto same = std::ranges::find_if(
+        kinds, [&](const auto& each) { return bundle_at(each.first) == bundle_at(i); });
     if (same != kinds.end()) {
       ++same->second;
     } else {
@@ -177,7 +183,8 @@ std::string reason_of(const scheduler::GroupExplanation& explanation) {
   if (!explanation.feasible) return explanation.shortage;
   if (!explanation.obstacle) return "it fits when running work has ended";
   return fmt::format("it fits on {} when {}", nodes_text(explanation.obstacle_nodes),
-                     leases_text(explanation.obstacle->size(), explanation.obstacle_nodes.size() == 1 ? "its" : "their"));
+                     leases_text(explanation.obstacle->size(),
+                                 explanation.obstacle_nodes.size() == 1 ? "its" : "their"));
 }
 
 namespace {
@@ -189,7 +196,9 @@ Json sums_json(const HeadTables& parts, const ResourceSet& asked) {
   for (const auto& [name, needed] : asked.amounts()) {
     const auto at = use.find(name);
     const auto all = at == use.end() ? scheduler::ResourceUse() : at->second;
-    sums[name] = {{"needed", number(needed)}, {"available", number(all.available)}, {"total", number(all.total)}};
+    sums[name] = {{"needed", number(needed)},
+                  {"available", number(all.available)},
+                  {"total", number(all.total)}};
   }
   return sums;
 }
@@ -241,7 +250,8 @@ Json group_explanation_of(const HeadTables& parts, const GroupSpec& spec, Json s
   json["subject"] = std::move(subject);
   ResourceSet sum;
   for (const auto& bundle : spec.bundles) {
-    scheduler::add_at_most(sum, scheduler::most_held_by(scheduler::Need(bundle, scheduler::Tenant::bundle)));
+    scheduler::add_at_most(
+        sum, scheduler::most_held_by(scheduler::Need(bundle, scheduler::Tenant::bundle)));
   }
   json["resources"] = resources_json(sum);
   json["all_nodes"] = sums_json(parts, sum);
@@ -267,10 +277,12 @@ Json group_explanation_of(const HeadTables& parts, const GroupSpec& spec, Json s
     }
   }
   if (explanation.obstacle) json["holders"] = holders_json(parts, *explanation.obstacle);
-  if (!explanation.left_over.empty()) json["nodes_needed"] = nodes_needed_json(spec, explanation.left_over);
+  if (!explanation.left_over.empty())
+    json["nodes_needed"] = nodes_needed_json(spec, explanation.left_over);
   json["warnings"] = Json::array();
   if (left_out > 0) {
-    json["warnings"].push_back(fmt::format("{} reasons of bundles and nodes are left out", left_out));
+    json["warnings"].push_back(
+        fmt::format("{} reasons of bundles and nodes are left out", left_out));
   }
   add_warnings(parts, json);
   return json;
@@ -282,12 +294,12 @@ Json explanation_of(const HeadTables& parts, const DemandClass& demand, schedule
                     Json subject, const std::vector<NodeId>& callers) {
   const auto explanation = parts.scheduler.explain(demand, tenant, callers);
   const auto fits = [](const NodeReason& each) { return each.reason.code == ReasonCode::fits; };
-  const bool fits_now =
-      !explanation.held_back && std::ranges::any_of(explanation.nodes, fits);
+  const bool fits_now = !explanation.held_back && std::ranges::any_of(explanation.nodes, fits);
   Json json = document("Explanation");
   json["subject"] = std::move(subject);
   add_request(json, demand.request);
-  json["all_nodes"] = sums_json(parts, scheduler::most_held_by(scheduler::Need(demand.request, tenant)));
+  json["all_nodes"] =
+      sums_json(parts, scheduler::most_held_by(scheduler::Need(demand.request, tenant)));
   json["priority"] = demand.request.priority;
   if (explanation.feasible)
     json["queue"] = queue_json(parts.scheduler.place_in_queue(demand, tenant));
@@ -296,18 +308,21 @@ Json explanation_of(const HeadTables& parts, const DemandClass& demand, schedule
   if (explanation.held_back && (explanation.feasible || explanation.never_allowed)) {
     json["reason"] = to_string(*explanation.held_back);
   } else {
-    const bool drains = !explanation.obstacle && std::ranges::any_of(explanation.nodes, [](const NodeReason& each) {
-      return each.reason.code == ReasonCode::node_draining;
-    });
+    const bool drains =
+        !explanation.obstacle && std::ranges::any_of(explanation.nodes, [](const NodeReason& each) {
+          return each.reason.code == ReasonCode::node_draining;
+        });
     const auto cut = std::ranges::find(explanation.nodes, ReasonCode::link_cut,
                                        [](const NodeReason& each) { return each.reason.code; });
     const bool waits_for_link = !explanation.obstacle && cut != explanation.nodes.end();
-    json["reason"] = fits_now                ? "it fits now"
-                     : !explanation.feasible ? summary_of(demand.request, explanation.nodes)
-                     : drains                ? "it fits when a draining node is undrained"
-                     : waits_for_link        ? fmt::format("it fits when the link between node {} and node {} works again",
-                                                           cut->reason.what, cut->node.hex())
-                                             : "it fits when running work has ended";
+    json["reason"] =
+        fits_now                ? "it fits now"
+        : !explanation.feasible ? summary_of(demand.request, explanation.nodes)
+        : drains                ? "it fits when a draining node is undrained"
+        : waits_for_link
+            ? fmt::format("it fits when the link between node {} and node {} works again",
+                          cut->reason.what, cut->node.hex())
+            : "it fits when running work has ended";
   }
   if (fits_now) json["would_start_on"] = id_json(parts.scheduler.choice(demand, tenant, callers));
   json["items"] = Json::array();
@@ -340,7 +355,8 @@ namespace {
 std::string asks_text(const Request& request, const std::string& typed) {
   const std::string needs = to_string(scheduler::Need(request, scheduler::Tenant::task));
   if (needs == "nothing") {
-    return "no resources at all: any node that takes work and that its labels and strategy allow can run it, however busy "
+    return "no resources at all: any node that takes work and that its labels and strategy allow "
+           "can run it, however busy "
            "its devices are; a task that does not say num_cpus asks for 1 CPU";
   }
   const bool says = Json::parse(typed, nullptr, false).contains("num_cpus");
@@ -371,7 +387,8 @@ std::string course_of(const SubmissionRow& row) {
   if (row.state == SubmissionState::running) return "it runs on node " + row.node.hex();
   const std::string why = row.reason.empty() ? "" : ": " + row.reason;
   if (row.state == SubmissionState::pending) return "it is to be placed" + why;
-  const bool reached = row.state == SubmissionState::succeeded || row.state == SubmissionState::failed;
+  const bool reached =
+      row.state == SubmissionState::succeeded || row.state == SubmissionState::failed;
   return fmt::format("it {} {}{}", reached ? "has" : "is", to_string(row.state), why);
 }
 
@@ -379,8 +396,8 @@ std::string course_of(const SubmissionRow& row) {
 Json submission_explanation(const HeadTables& parts, const SubmissionRow& row) {
   const Actor* actor = parts.actors.find(SubmissionTable::entry_of(row.job));
   if (row.state == SubmissionState::pending && actor != nullptr && actor->waits) {
-    return explanation_of(parts, actor->spec().demand, scheduler::Tenant::actor, submission_json(row),
-                          parts.actors.callers_of(*actor));
+    return explanation_of(parts, actor->spec().demand, scheduler::Tenant::actor,
+                          submission_json(row), parts.actors.callers_of(*actor));
   }
   Json json = document("Explanation");
   json["subject"] = submission_json(row);
@@ -408,8 +425,10 @@ Result<std::string> explain_json(const HeadTables& parts, const std::string& arg
   std::string id = argument;
   if (const auto ids = known_ids(parts, argument); !ids.empty()) {
     if (ids.size() > 1) {
-      return failure(ErrorCode::invalid_argument,
-                     fmt::format("explain {}: more than one id begins with these digits; give more of them", argument));
+      return failure(
+          ErrorCode::invalid_argument,
+          fmt::format("explain {}: more than one id begins with these digits; give more of them",
+                      argument));
     }
     id = *ids.begin();
   }
@@ -428,21 +447,27 @@ Result<std::string> explain_json(const HeadTables& parts, const std::string& arg
                                     demand_json(parts, row), {parts.processes.node_of(key.first)}));
     }
     if (parts.jobs.find(JobId(*bits)) != nullptr) {
-      return failure(ErrorCode::not_found,
-                     fmt::format("explain {0}: that is the job of a program, which itself waits for nothing; `mobula list tasks "
-                                 "--filter job_id={0}` shows its tasks, each of which can be explained",
-                                 id));
+      return failure(
+          ErrorCode::not_found,
+          fmt::format("explain {0}: that is the job of a program, which itself waits for nothing; "
+                      "`mobula list tasks "
+                      "--filter job_id={0}` shows its tasks, each of which can be explained",
+                      id));
     }
-    return failure(ErrorCode::not_found,
-                   fmt::format("explain {}: no submitted job, no actor and no placement group has this id, and no "
-                               "task of such a class waits for a slot",
-                               argument));
+    return failure(
+        ErrorCode::not_found,
+        fmt::format(
+            "explain {}: no submitted job, no actor and no placement group has this id, and no "
+            "task of such a class waits for a slot",
+            argument));
   }
   if (is_name(argument)) {
-    return failure(ErrorCode::not_found,
-                   fmt::format("explain {}: no submitted job has this id or name, and a request is a JSON object as "
-                               "'{{\"num_gpus\": 2}}'; actors, tasks and placement groups are named by their ids",
-                               argument.substr(0, 200)));
+    return failure(
+        ErrorCode::not_found,
+        fmt::format(
+            "explain {}: no submitted job has this id or name, and a request is a JSON object as "
+            "'{{\"num_gpus\": 2}}'; actors, tasks and placement groups are named by their ids",
+            argument.substr(0, 200)));
   }
   auto asked = asked_from_json(argument);
   if (!asked) return asked.error();

@@ -8,7 +8,8 @@ namespace {
 Json bundle_json(const Group& group, std::size_t index, const scheduler::Scheduler& scheduler) {
   const Request& asked = group.spec.bundles[index];
   Json json = {{"index", index}, {"resources", Json::object()}, {"node_id", nullptr}};
-  for (const auto& [name, amount] : asked.resources.amounts()) json["resources"][name] = number(amount);
+  for (const auto& [name, amount] : asked.resources.amounts())
+    json["resources"][name] = number(amount);
   if (asked.gpu_memory > 0) json["gpu_memory"] = asked.gpu_memory;
   if (!asked.accelerator_type.empty()) json["accelerator_type"] = asked.accelerator_type;
   if (!asked.label_selector.empty()) json["label_selector"] = asked.label_selector;

@@ -38,7 +38,8 @@ JsonText& JsonText::key(std::string_view name) {
 
 JsonText& JsonText::value(std::string_view text) {
   separate();
-  const bool as_it_is = std::ranges::all_of(text, [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; });
+  const bool as_it_is = std::ranges::all_of(
+      text, [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; });
   if (as_it_is) {
     text_.append(1, '"').append(text).append(1, '"');
   } else {

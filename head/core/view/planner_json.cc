@@ -129,10 +129,11 @@ class Writer {
   bool is_too_long() const { return text_.size() >= most_bytes_; }
   Result<std::string> finish() && {
     if (!is_too_long()) return std::move(text_) + "}";
-    return failure(ErrorCode::resource_exhausted,
-                   fmt::format("planner_state: it is longer than {} MiB with {} {}, which is more than one "
-                               "answer takes; the cluster is too large to be planned for in one piece",
-                               most_bytes_ >> 20, count_, list_));
+    return failure(
+        ErrorCode::resource_exhausted,
+        fmt::format("planner_state: it is longer than {} MiB with {} {}, which is more than one "
+                    "answer takes; the cluster is too large to be planned for in one piece",
+                    most_bytes_ >> 20, count_, list_));
   }
 
  private:

@@ -8,10 +8,10 @@
 #include <set>
 #include <string_view>
 
-#include "head/core/view/documents.h"
 #include "base/model/job_terms.h"
 #include "base/model/label_syntax.h"
 #include "base/model/request_rules.h"
+#include "head/core/view/documents.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -19,7 +19,8 @@ namespace {
 constexpr std::size_t max_text_bytes = 256 * 1024;
 
 Failure wrong(const std::string& member, const std::string& rule) {
-  return failure(ErrorCode::invalid_argument, fmt::format("request: {}{}{}", member, member.empty() ? "" : " ", rule));
+  return failure(ErrorCode::invalid_argument,
+                 fmt::format("request: {}{}{}", member, member.empty() ? "" : " ", rule));
 }
 
 // Members of a request or a bundle, as written.
@@ -42,7 +43,8 @@ Result<void> read(const std::string& name, const Json& value, double& amount) {
 // Parses a whole number, with or without an exponent.
 Result<void> read(const std::string& name, const Json& value, std::int64_t& bytes) {
   if (!value.is_number()) return wrong(name, "is not a whole number of bytes");
-  if (auto broken = read_bytes(name, value.get<double>(), bytes)) return wrong("", to_string(*broken));
+  if (auto broken = read_bytes(name, value.get<double>(), bytes))
+    return wrong("", to_string(*broken));
   return {};
 }
 
@@ -117,7 +119,8 @@ Result<void> read_strategy(const std::string& name, const Json& value, Members& 
 }
 
 template <class Value>
-Result<void> read(const std::string& name, const Json& value, std::map<std::string, Value>& entries) {
+Result<void> read(const std::string& name, const Json& value,
+                  std::map<std::string, Value>& entries) {
   if (!value.is_object()) return wrong(name, "is not an object");
   for (const auto& [key, each] : value.items()) {
     if (auto done = read(name + "." + key, each, entries[key]); !done) return done;
@@ -168,11 +171,13 @@ Result<Members> read_members(const Json& json, std::size_t known) {
   Members members;
   for (const auto& [name, value] : json.items()) {
     const auto* const end = known_members.begin() + known;
-    const auto* const at = std::ranges::find(known_members.begin(), end, std::string_view(name),
-                                             [](const Member& each) { return std::string_view(each.name); });
+    const auto* const at =
+        std::ranges::find(known_members.begin(), end, std::string_view(name),
+                          [](const Member& each) { return std::string_view(each.name); });
     if (at == end) {
       std::string names;
-      for (std::size_t i = 0; i < known; ++i) names += (i == 0 ? "" : ", ") + std::string(known_members[i].name);
+      for (std::size_t i = 0; i < known; ++i)
+        names += (i == 0 ? "" : ", ") + std::string(known_members[i].name);
       return wrong(name, "is not known; known are " + names);
     }
     if (auto done = at->read_into(name, value, members); !done) return done.error();
@@ -194,7 +199,8 @@ Result<Request> request_of(const Members& members, Asks asks, double cpus) {
   request.resources.set(resource::cpu, Quantity::from_units(cpu_units));
   request.resources.set(resource::gpu, Quantity::from_units(exact.gpu_units));
   request.resources.set(resource::memory, Quantity::whole(exact.memory_bytes));
-  for (const auto& [name, units] : exact.custom_units) request.resources.set(name, Quantity::from_units(units));
+  for (const auto& [name, units] : exact.custom_units)
+    request.resources.set(name, Quantity::from_units(units));
   request.gpu_memory = exact.gpu_memory_bytes;
   request.accelerator_type = exact.accelerator_type;
   request.label_selector = members.label_selector;
@@ -205,8 +211,8 @@ Result<Request> request_of(const Members& members, Asks asks, double cpus) {
 }
 
 Result<GroupStrategy> strategy_of(const Json& value) {
-  constexpr std::array strategies{GroupStrategy::pack, GroupStrategy::spread, GroupStrategy::strict_pack,
-                                  GroupStrategy::strict_spread};
+  constexpr std::array strategies{GroupStrategy::pack, GroupStrategy::spread,
+                                  GroupStrategy::strict_pack, GroupStrategy::strict_spread};
   std::string names;
   for (const auto each : strategies) {
     if (value.is_string() && value.get<std::string>() == to_string(each)) return each;
@@ -235,15 +241,17 @@ Result<GroupSpec> group_of(const Json& json) {
   }
   const auto& bundles = json["bundles"];
   if (!bundles.is_array() || bundles.empty() || bundles.size() > max_bundles) {
-    return wrong("bundles", fmt::format("is an array of 1 to {} bundles, and {}", max_bundles,
-                                        bundles.is_array() ? fmt::format("this one has {}", bundles.size())
-                                                           : "this is none"));
+    return wrong("bundles",
+                 fmt::format("is an array of 1 to {} bundles, and {}", max_bundles,
+                             bundles.is_array() ? fmt::format("this one has {}", bundles.size())
+                                                : "this is none"));
   }
   for (const auto& each : bundles) {
     const auto at = fmt::format("bundles[{}]: ", spec.bundles.size());
     if (!each.is_object()) return wrong(at, "is not an object");
     const auto members = read_members(each, members_of_bundles);
-    auto request = members ? request_of(*members, Asks::total, 0) : Result<Request>(members.error());
+    auto request =
+        members ? request_of(*members, Asks::total, 0) : Result<Request>(members.error());
     if (!request) return failure(ErrorCode::invalid_argument, at + request.error().text);
     spec.bundles.push_back(std::move(*request));
   }

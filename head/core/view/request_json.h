@@ -6,9 +6,9 @@
 #include <string>
 #include <variant>
 
-#include "base/result.h"
 #include "base/model/group.h"
 #include "base/model/request.h"
+#include "base/result.h"
 
 namespace mobula::internal::head {
 

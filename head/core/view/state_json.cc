@@ -4,13 +4,13 @@
 
 #include <functional>
 
+#include "head/core/query/id_prefix.h"
 #include "head/core/view/device_json.h"
 #include "head/core/view/documents.h"
 #include "head/core/view/event_json.h"
-#include "head/core/query/id_prefix.h"
-#include "head/core/view/submission_json.h"
 #include "head/core/view/group_json.h"
 #include "head/core/view/memory_json.h"
+#include "head/core/view/submission_json.h"
 #include "head/core/view/transfer_json.h"
 #include "head/core/view/waiting_json.h"
 
@@ -34,7 +34,8 @@ std::string state_of(const Node& node) {
 
 std::string pressure_text(const Node& node) { return "short of memory: " + node.pressure.text; }
 
-Json node_json(const HeadTables& parts, const Node& node, const scheduler::Use& use, const PathCounts& transfers) {
+Json node_json(const HeadTables& parts, const Node& node, const scheduler::Use& use,
+               const PathCounts& transfers) {
   Json json = {{"node_id", node.id.hex()},
                {"state", state_of(node)},
                {"address", node.address.control},
@@ -61,9 +62,11 @@ Json node_json(const HeadTables& parts, const Node& node, const scheduler::Use& 
   }
   if (node.draining && node.registered()) {
     json["drain"] = {{"reason", node.drain_why},
-                     {"ends_in_ms", node.drained_by ? Json((*node.drained_by - parts.now) / std::chrono::milliseconds(1))
+                     {"ends_in_ms", node.drained_by ? Json((*node.drained_by - parts.now) /
+                                                           std::chrono::milliseconds(1))
                                                     : Json(nullptr)},
-                     {"ends_at", node.drained_by ? Json(utc_text(wall_ms(parts, *node.drained_by))) : Json(nullptr)},
+                     {"ends_at", node.drained_by ? Json(utc_text(wall_ms(parts, *node.drained_by)))
+                                                 : Json(nullptr)},
                      {"ended_leases", node.drain_ended}};
   }
   if (!node.death.empty()) json["reason"] = node.death;
@@ -77,7 +80,8 @@ Json node_json(const HeadTables& parts, const Node& node, const scheduler::Use& 
 }
 
 std::string state_of(const HeadTables& parts, const Job& job) {
-  if (const auto* row = parts.submissions.find(job.start.job)) return std::string(to_string(row->state));
+  if (const auto* row = parts.submissions.find(job.start.job))
+    return std::string(to_string(row->state));
   switch (job.end) {
     case JobEnd::runs: return job.durable ? "RUNNING" : "PENDING";
     case JobEnd::succeeded: return "SUCCEEDED";
@@ -96,7 +100,9 @@ std::string waiting_reason(const HeadTables& parts, const Actor* actor) {
 // Adds the times of a submitted job, or the start of a driver's job.
 void add_course(Json& json, const HeadTables& parts, const Job& job) {
   const auto* row = parts.submissions.find(job.start.job);
-  json["started_ms"] = row == nullptr ? Json(job.start.started_ms) : row->started_ms == 0 ? Json(nullptr) : Json(row->started_ms);
+  json["started_ms"] = row == nullptr         ? Json(job.start.started_ms)
+                       : row->started_ms == 0 ? Json(nullptr)
+                                              : Json(row->started_ms);
   json["started_at"] = utc_or_null(row == nullptr ? job.start.started_ms : row->started_ms);
   if (row != nullptr) {
     json["submitted_at"] = utc_or_null(row->submitted_ms);
@@ -115,9 +121,12 @@ Json job_json(const HeadTables& parts, const Job& job) {
                {"weight", job.start.terms.weight},
                {"quota", std::move(quota)},
                {"held", resources_json(parts.scheduler.held_by(job.start.job))},
-               {"job_id", job.start.job.hex()},   {"state", state_of(parts, job)},
-               {"name", job.start.name},          {"name_space", job.name_space},
-               {"driver", job.start.driver.hex()}, {"node_id", id_json(job.node)}};
+               {"job_id", job.start.job.hex()},
+               {"state", state_of(parts, job)},
+               {"name", job.start.name},
+               {"name_space", job.name_space},
+               {"driver", job.start.driver.hex()},
+               {"node_id", id_json(job.node)}};
   add_course(json, parts, job);
   return json;
 }
@@ -151,16 +160,11 @@ std::string state_of(const Actor& actor) {
 
 Json actor_json(const Actor& actor) {
   const ActorSpec& spec = actor.spec();
-  Json json = {{"actor_id", spec.actor.hex()},
-               {"state", state_of(actor)},
-               {"class_name", spec.class_name},
-               {"name", spec.name},
-               {"name_space", actor.name_space},
-               {"job_id", spec.job.hex()},
-               {"node_id", id_json(actor.node)},
-               {"slot_id", id_json(actor.slot)},
-               {"detached", spec.detached},
-               {"restarts", actor.row.restarts_used},
+  Json json = {{"actor_id", spec.actor.hex()},     {"state", state_of(actor)},
+               {"class_name", spec.class_name},    {"name", spec.name},
+               {"name_space", actor.name_space},   {"job_id", spec.job.hex()},
+               {"node_id", id_json(actor.node)},   {"slot_id", id_json(actor.slot)},
+               {"detached", spec.detached},        {"restarts", actor.row.restarts_used},
                {"max_restarts", spec.max_restarts}};
   if (spec.entry.given()) json["is_job"] = true;
   add_request(json, spec.demand.request);
@@ -188,24 +192,24 @@ Json lease_json(const HeadTables& parts, const Slot& slot) {
   const NodeShape& shape = node == nullptr ? gone : node->shape;
   const auto* booked = parts.scheduler.find_slot(slot.id);
   const Allocation allocation = booked == nullptr ? Allocation() : booked->allocation;
-  const char* state = slot.stopping     ? "STOPPING"
-                      : slot.preempting ? "PREEMPTING"
-                      : slot.recalled   ? "RECALLED"
-                      : slot.lent       ? "LENT"
+  const char* state = slot.stopping          ? "STOPPING"
+                      : slot.preempting      ? "PREEMPTING"
+                      : slot.recalled        ? "RECALLED"
+                      : slot.lent            ? "LENT"
                       : slot.residence.any() ? "RESIDENT"
-                      : slot.ready      ? "READY"
-                                        : "STARTING";
+                      : slot.ready           ? "READY"
+                                             : "STARTING";
   Json json = {{"slot_id", slot.id.hex()},
-          {"state", state},
-          {"node_id", slot.node.hex()},
-          {"job_id", slot.job.hex()},
-          {"lessee", id_json(slot.lessee)},
-          {"actor_id", id_json(slot.actor)},
-          {"generation", slot.generation},
-          {"resources", resources_json(scheduler::amounts_of(allocation))},
-          {"instances", instances_json(allocation, shape)},
-          {"devices", held_devices_json(allocation, shape)},
-          {"isolation", isolation_text(allocation, shape)}};
+               {"state", state},
+               {"node_id", slot.node.hex()},
+               {"job_id", slot.job.hex()},
+               {"lessee", id_json(slot.lessee)},
+               {"actor_id", id_json(slot.actor)},
+               {"generation", slot.generation},
+               {"resources", resources_json(scheduler::amounts_of(allocation))},
+               {"instances", instances_json(allocation, shape)},
+               {"devices", held_devices_json(allocation, shape)},
+               {"isolation", isolation_text(allocation, shape)}};
   if (slot.residence.any()) json["resident"] = residence_json(parts, slot);
   if (!slot.over_share.empty()) json["over_share"] = slot.over_share;
   return json;
@@ -214,12 +218,9 @@ Json lease_json(const HeadTables& parts, const Slot& slot) {
 Json executor_json(const HeadTables& parts, const Slot& slot) {
   const ProcessId process = slot.endpoint.process;
   const Process* row = parts.processes.find(process);
-  return {{"process_id", process.hex()},
-          {"state", slot.lent ? "BLOCKED" : "READY"},
-          {"node_id", slot.node.hex()},
-          {"pid", row != nullptr ? row->pid : 0},
-          {"slot_id", slot.id.hex()},
-          {"actor_id", id_json(slot.actor)},
+  return {{"process_id", process.hex()}, {"state", slot.lent ? "BLOCKED" : "READY"},
+          {"node_id", slot.node.hex()},  {"pid", row != nullptr ? row->pid : 0},
+          {"slot_id", slot.id.hex()},    {"actor_id", id_json(slot.actor)},
           {"job_id", slot.job.hex()}};
 }
 
@@ -244,7 +245,7 @@ namespace {
 // ---- lists -------------------------------------------------------------------------------------
 
 struct Listing {
-  std::string kind;  // kind of the document
+  std::string kind;                                 // kind of the document
   std::vector<std::pair<std::string, Json>> items;  // by hexadecimal id
   std::vector<std::string> warnings;
 };
@@ -279,7 +280,8 @@ Result<Listing> listing_of(const HeadTables& parts, const std::string& kind) {
       // The command of a submitted job, listed with the jobs.
       if (actor.spec().entry.given()) continue;
       Json item = actor_json(actor);
-      if (auto why = waiting_reason(parts, &actor); !why.empty() && !item.contains("reason")) item["reason"] = std::move(why);
+      if (auto why = waiting_reason(parts, &actor); !why.empty() && !item.contains("reason"))
+        item["reason"] = std::move(why);
       add(id, std::move(item));
     }
   } else if (kind == "leases") {
@@ -299,14 +301,16 @@ Result<Listing> listing_of(const HeadTables& parts, const std::string& kind) {
     list.kind = "DemandList";
     for (const auto& [key, row] : parts.slots.demands()) add(key.second, demand_json(parts, row));
   } else {
-    return failure(ErrorCode::not_found,
-                   fmt::format("list {}: no such kind; kinds are nodes, jobs, actors, leases, "
-                               "executors, placement-groups, tasks, demands, objects, transfers, submissions, events",
-                               kind));
+    return failure(
+        ErrorCode::not_found,
+        fmt::format(
+            "list {}: no such kind; kinds are nodes, jobs, actors, leases, "
+            "executors, placement-groups, tasks, demands, objects, transfers, submissions, events",
+            kind));
   }
   if (parts.nodes.recovering()) {
-    list.warnings.push_back(fmt::format("the head is recovering and waits for {} nodes",
-                                        parts.nodes.expected()));
+    list.warnings.push_back(
+        fmt::format("the head is recovering and waits for {} nodes", parts.nodes.expected()));
   }
   return list;
 }
@@ -319,8 +323,8 @@ std::string list_text(const HeadTables& parts, Listing list) {
     items.push_back(std::move(list.items[i].second));
   }
   if (list.items.size() > limit) {
-    list.warnings.push_back(fmt::format("{} of {} items are left out", list.items.size() - limit,
-                                        list.items.size()));
+    list.warnings.push_back(
+        fmt::format("{} of {} items are left out", list.items.size() - limit, list.items.size()));
   }
   json["items"] = std::move(items);
   json["warnings"] = list.warnings;
@@ -339,22 +343,27 @@ Result<std::string> list_json(const HeadTables& parts, const std::string& kind) 
   return list_text(parts, std::move(*list));
 }
 
-Result<std::string> get_json(const HeadTables& parts, const std::string& kind, const std::string& id) {
+Result<std::string> get_json(const HeadTables& parts, const std::string& kind,
+                             const std::string& id) {
   auto list = listing_of(parts, plural(kind));
   if (!list) return list.error();
   const Json* found = nullptr;
   for (const auto& [key, item] : list->items) {
     if (!is_id_or_prefix(key, id)) continue;
     if (found != nullptr) {
-      return failure(ErrorCode::invalid_argument,
-                     fmt::format("get {} {}: more than one id begins with these digits; give more of them", kind, id));
+      return failure(
+          ErrorCode::invalid_argument,
+          fmt::format("get {} {}: more than one id begins with these digits; give more of them",
+                      kind, id));
     }
     found = &item;
   }
   if (found == nullptr) {
-    const char* hint = id.size() < shortest_id_prefix ? "; an id prefix needs at least 4 digits" : "";
-    return failure(ErrorCode::not_found, fmt::format("get {} {}: no such id{}; `mobula list {}` shows the ids", kind, id,
-                                                     hint, plural(kind)));
+    const char* hint =
+        id.size() < shortest_id_prefix ? "; an id prefix needs at least 4 digits" : "";
+    return failure(ErrorCode::not_found,
+                   fmt::format("get {} {}: no such id{}; `mobula list {}` shows the ids", kind, id,
+                               hint, plural(kind)));
   }
   Json json = document(list->kind.substr(0, list->kind.size() - std::string("List").size()));
   json.update(*found);
@@ -362,21 +371,21 @@ Result<std::string> get_json(const HeadTables& parts, const std::string& kind, c
   return text_of(json);
 }
 
-Result<std::string> objects_json(const HeadTables& parts, const std::vector<ObjectQuery::Item>& items,
-                                 const std::string& id, std::vector<std::string> warnings) {
+Result<std::string> objects_json(const HeadTables& parts,
+                                 const std::vector<ObjectQuery::Item>& items, const std::string& id,
+                                 std::vector<std::string> warnings) {
   Listing list;
   list.kind = "ObjectList";
   list.warnings = std::move(warnings);
   for (const auto& [node, object] : items) {
-    list.items.emplace_back(object.object.hex(),
-                            Json{{"object_id", object.object.hex()},
-                                 {"state", state_of(object)},
-                                 {"node_id", node.hex()},
-                                 {"size_bytes", object.size_bytes},
-                                 {"job_id", id_json(object.job)},
-                                 {"home", id_json(object.home)},
-                                 {"processes", object.processes},
-                                 {"nodes", object.nodes}});
+    list.items.emplace_back(object.object.hex(), Json{{"object_id", object.object.hex()},
+                                                      {"state", state_of(object)},
+                                                      {"node_id", node.hex()},
+                                                      {"size_bytes", object.size_bytes},
+                                                      {"job_id", id_json(object.job)},
+                                                      {"home", id_json(object.home)},
+                                                      {"processes", object.processes},
+                                                      {"nodes", object.nodes}});
   }
   if (!id.empty()) {
     // One object may have replicas on several nodes. All of them match.
@@ -446,8 +455,10 @@ std::string status_json(const HeadTables& parts) {
   }
   for (const std::string& each : parts.links.warnings()) json["warnings"].push_back(each);
   if (!parts.journal.fault().empty()) {
-    json["warnings"].push_back("the journal cannot be written, so jobs, named "
-                               "actors and tokens are refused: " + parts.journal.fault());
+    json["warnings"].push_back(
+        "the journal cannot be written, so jobs, named "
+        "actors and tokens are refused: " +
+        parts.journal.fault());
   }
   return text_of(json);
 }

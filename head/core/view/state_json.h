@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/id.h"
+#include "base/model/request.h"
 #include "base/result.h"
 #include "head/core/query/object_query.h"
-#include "base/model/request.h"
 #include "scheduler/queues/need.h"
 
 namespace mobula::internal::head {
@@ -21,11 +21,13 @@ struct HeadTables;
 // Errors: not_found for another kind.
 Result<std::string> list_json(const HeadTables& parts, const std::string& kind);
 // Returns one item by its id, or by a unique prefix of at least four digits.
-Result<std::string> get_json(const HeadTables& parts, const std::string& kind, const std::string& id);
+Result<std::string> get_json(const HeadTables& parts, const std::string& kind,
+                             const std::string& id);
 // Formats the replies of agents, restricted to objects whose id begins with `id`. Errors: not_found
 // if none matches.
-Result<std::string> objects_json(const HeadTables& parts, const std::vector<ObjectQuery::Item>& items,
-                                 const std::string& id, std::vector<std::string> warnings);
+Result<std::string> objects_json(const HeadTables& parts,
+                                 const std::vector<ObjectQuery::Item>& items, const std::string& id,
+                                 std::vector<std::string> warnings);
 std::string status_json(const HeadTables& parts);
 std::string named_actors_json(const HeadTables& parts, const std::string& name_space);
 // Returns the clock and the release of the head, which tools compare with their own.

@@ -5,13 +5,13 @@
 #include <algorithm>
 
 #include "base/hash.h"
-#include "head/core/view/documents.h"
-#include "head/core/view/event_json.h"
-#include "head/core/view/request_json.h"
-#include "head/core/submission_table.h"
 #include "base/model/accelerator_vendor.h"
 #include "base/model/label_syntax.h"
 #include "base/model/request_rules.h"
+#include "head/core/submission_table.h"
+#include "head/core/view/documents.h"
+#include "head/core/view/event_json.h"
+#include "head/core/view/request_json.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -35,13 +35,15 @@ Result<void> read_text(const std::string& member, const Json& value, std::string
 
 Result<void> read_name(const std::string& member, const Json& value, std::string& to) {
   if (auto read = read_text(member, value, to); !read) return read;
-  if (const auto broken = check_text(member, to)) return failure(ErrorCode::invalid_argument, "submit: " + to_string(*broken));
+  if (const auto broken = check_text(member, to))
+    return failure(ErrorCode::invalid_argument, "submit: " + to_string(*broken));
   return {};
 }
 
-Result<void> read_number(const std::string& member, const Json& value, std::int64_t least, std::int64_t most,
-                         std::int64_t& to) {
-  if (!value.is_number_integer() || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most) {
+Result<void> read_number(const std::string& member, const Json& value, std::int64_t least,
+                         std::int64_t most, std::int64_t& to) {
+  if (!value.is_number_integer() || value.get<std::int64_t>() < least ||
+      value.get<std::int64_t>() > most) {
     return wrong_in_job(member, fmt::format("is a whole number from {} to {}", least, most));
   }
   to = value.get<std::int64_t>();
@@ -49,7 +51,8 @@ Result<void> read_number(const std::string& member, const Json& value, std::int6
 }
 
 Result<void> read_argv(const Json& value, std::vector<std::string>& to) {
-  if (!value.is_array() || value.empty()) return wrong_in_job("argv", "is a list: the program and its arguments");
+  if (!value.is_array() || value.empty())
+    return wrong_in_job("argv", "is a list: the program and its arguments");
   for (const auto& each : value) {
     if (auto read = read_text("argv", each, to.emplace_back()); !read) return read;
   }
@@ -62,11 +65,15 @@ Result<void> read_environment(const Json& value, Environment& to) {
   for (const auto& [name, text] : value.items()) {
     if (auto read = read_text("env, " + name, text, to[name]); !read) return read;
     if (is_accelerator_variable(name)) {
-      return wrong_in_job("env", fmt::format("has {}, which the runtime sets to the devices that the job was given; ask "
-                                             "with num_gpus or the resource of the vendor", name));
+      return wrong_in_job(
+          "env",
+          fmt::format("has {}, which the runtime sets to the devices that the job was given; ask "
+                      "with num_gpus or the resource of the vendor",
+                      name));
     }
   }
-  if (const auto broken = check_environment(to)) return failure(ErrorCode::invalid_argument, "submit: " + to_string(*broken));
+  if (const auto broken = check_environment(to))
+    return failure(ErrorCode::invalid_argument, "submit: " + to_string(*broken));
   return {};
 }
 
@@ -77,7 +84,8 @@ Result<void> read_labels(const Json& value, Labels& to) {
   for (const auto& [name, text] : value.items()) {
     if (auto read = read_name("labels, " + name, text, to[name]); !read) return read;
   }
-  if (const auto good = check_labels(to); !good) return failure(ErrorCode::invalid_argument, "submit: " + good.error().text);
+  if (const auto good = check_labels(to); !good)
+    return failure(ErrorCode::invalid_argument, "submit: " + good.error().text);
   return {};
 }
 
@@ -102,19 +110,23 @@ Result<void> read_request(const Json& value, Request& to) {
   const auto asked = asked_from_json(value.dump());
   if (!asked) return asked.error();
   const auto* request = std::get_if<AskedRequest>(&*asked);
-  if (request == nullptr) return wrong_in_job("request", "asks for a placement group; a job asks for resources");
+  if (request == nullptr)
+    return wrong_in_job("request", "asks for a placement group; a job asks for resources");
   to = request->request;
-  const bool others = value.contains("num_gpus") || value.contains("resources") || value.contains("gpu_memory");
+  const bool others =
+      value.contains("num_gpus") || value.contains("resources") || value.contains("gpu_memory");
   if (value.contains("num_cpus")) return {};
   to.resources.set(resource::cpu, Quantity());
   if (!others) to.required_totals.set(resource::cpu, Quantity::whole(1));
   return {};
 }
 
-Result<void> read_member(const std::string& name, const Json& value, SubmissionRow& row, std::int64_t& priority) {
+Result<void> read_member(const std::string& name, const Json& value, SubmissionRow& row,
+                         std::int64_t& priority) {
   if (name == "job_id") {
     const auto bits = value.is_string() ? bits_from_hex(value.get<std::string>()) : std::nullopt;
-    if (!bits || JobId(*bits).empty()) return wrong_in_job("job_id", "is an id of 32 hexadecimal digits");
+    if (!bits || JobId(*bits).empty())
+      return wrong_in_job("job_id", "is an id of 32 hexadecimal digits");
     row.job = JobId(*bits);
     return {};
   }
@@ -130,7 +142,8 @@ Result<void> read_member(const std::string& name, const Json& value, SubmissionR
   if (name == "time_limit_ms") return read_span(name, value, row.entry.time_limit);
   if (name == "grace_ms") return read_span(name, value, row.entry.grace);
   if (name == "priority") return read_number(name, value, -1000, 1000, priority);
-  if (name == "submitted_ms") return read_number(name, value, 0, std::int64_t{1} << 60, row.submitted_ms);
+  if (name == "submitted_ms")
+    return read_number(name, value, 0, std::int64_t{1} << 60, row.submitted_ms);
   if (name == "request") return read_request(value, row.request);
   return wrong_in_job(name, "is not known");
 }
@@ -141,13 +154,15 @@ Json when(std::int64_t ms) { return ms == 0 ? Json(nullptr) : Json(ms); }
 
 Result<SubmissionRow> submission_from_json(const std::string& text) {
   if (text.size() > max_words_bytes) {
-    return wrong_in_job("text", fmt::format("is over {} KiB: put large arguments into a file", max_words_bytes / 1024));
+    return wrong_in_job("text", fmt::format("is over {} KiB: put large arguments into a file",
+                                            max_words_bytes / 1024));
   }
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) return wrong_in_job("text", "is no JSON object in UTF-8");
   SubmissionRow row;
   std::int64_t priority = 0;
-  if (auto read = read_request(json.value("request", Json::object()), row.request); !read) return read.error();
+  if (auto read = read_request(json.value("request", Json::object()), row.request); !read)
+    return read.error();
   for (const auto& [name, value] : json.items()) {
     if (auto read = read_member(name, value, row, priority); !read) return read.error();
   }
@@ -155,7 +170,9 @@ Result<SubmissionRow> submission_from_json(const std::string& text) {
   if (!row.entry.given()) return wrong_in_job("argv", "is missing");
   row.terms.priority = static_cast<int>(priority);
   if (row.name.empty()) {
-    row.name = row.entry.argv.front().substr(row.entry.argv.front().rfind('/') + 1).substr(0, max_name_bytes);
+    row.name = row.entry.argv.front()
+                   .substr(row.entry.argv.front().rfind('/') + 1)
+                   .substr(0, max_name_bytes);
     if (check_text("name", row.name)) row.name = "job";
   }
   return row;

@@ -7,9 +7,9 @@
 #include <cctype>
 #include <charconv>
 
+#include "head/core/query/id_prefix.h"
 #include "head/core/view/documents.h"
 #include "head/core/view/event_json.h"
-#include "head/core/query/id_prefix.h"
 #include "head/core/view/json_text.h"
 
 namespace mobula::internal::head {
@@ -48,7 +48,9 @@ std::string span_text(Duration span) {
 
 // Run time of the last attempt.
 std::string ran_text(const TaskFact& fact) {
-  return fact.run_time ? fmt::format(", ran {:.6f} s", static_cast<double>(fact.run_time->count()) * 1e-9) : "";
+  return fact.run_time
+             ? fmt::format(", ran {:.6f} s", static_cast<double>(fact.run_time->count()) * 1e-9)
+             : "";
 }
 
 std::string attempt_text(const TaskFact& fact) {
@@ -78,8 +80,9 @@ std::string place_text(const TaskFact& fact, NodeId node) {
 // Number of attempts lost to preemption.
 std::string preempted_text(const TaskFact& fact) {
   if (fact.preemptions == 0) return "";
-  return fmt::format("; it was ended for work of a higher priority {} time{}, at no cost of retries",
-                     fact.preemptions, fact.preemptions == 1 ? "" : "s");
+  return fmt::format(
+      "; it was ended for work of a higher priority {} time{}, at no cost of retries",
+      fact.preemptions, fact.preemptions == 1 ? "" : "s");
 }
 
 // The owner may know only the executor.
@@ -121,10 +124,11 @@ std::string words_of(const HeadTables& parts, const Item& item) {
       return fmt::format("runs on {}{}, {}{}", place_text(fact, node_of(parts, fact)), since,
                          attempt_text(fact), reason);
     case TaskPhase::finished:
-      return fmt::format("finished {} ago, {}{}", span_text(fact.since), attempt_text(fact), ran_text(fact));
+      return fmt::format("finished {} ago, {}{}", span_text(fact.since), attempt_text(fact),
+                         ran_text(fact));
     case TaskPhase::failed:
-      return fmt::format("{} {} ago, {}{}", fact.cancelled ? "was cancelled" : "failed", span_text(fact.since),
-                         attempt_text(fact), ran_text(fact));
+      return fmt::format("{} {} ago, {}{}", fact.cancelled ? "was cancelled" : "failed",
+                         span_text(fact.since), attempt_text(fact), ran_text(fact));
   }
   return "is in a state that this head does not know";
 }
@@ -133,7 +137,9 @@ void write_waits(JsonText& json, const TaskFact& fact) {
   json.open_array();
   for (const auto& each : fact.arguments) {
     json.open_object().member("object_id", each.object.hex()).member("task_id", each.task);
-    json.member("task_name", each.task_name).member("owner", each.owner).member("node_id", each.home);
+    json.member("task_name", each.task_name)
+        .member("owner", each.owner)
+        .member("node_id", each.home);
     json.close_object();
   }
   json.close_array();
@@ -142,10 +148,16 @@ void write_waits(JsonText& json, const TaskFact& fact) {
 void write_item(JsonText& json, const HeadTables& parts, const Item& item) {
   const TaskFact& fact = item.fact;
   json.open_object();
-  json.member("task_id", fact.task.hex()).member("state", state_of(fact.phase)).member("name", fact.name);
+  json.member("task_id", fact.task.hex())
+      .member("state", state_of(fact.phase))
+      .member("name", fact.name);
   json.member("type", fact.kind == CallKind::actor_call ? "ACTOR_TASK" : "NORMAL_TASK");
-  json.member("job_id", item.job).member("owner", item.owner.hex()).member("node_id", node_of(parts, fact));
-  json.member("executor", fact.executor).member("actor_id", fact.actor).member("class_id", fact.demand_class);
+  json.member("job_id", item.job)
+      .member("owner", item.owner.hex())
+      .member("node_id", node_of(parts, fact));
+  json.member("executor", fact.executor)
+      .member("actor_id", fact.actor)
+      .member("class_id", fact.demand_class);
   json.member("attempt", std::uint64_t{fact.attempt} + 1).member("awaited", fact.awaited);
   if (!fact.tensors.empty()) {
     json.key("argument_tensors").open_array();
@@ -177,7 +189,10 @@ Json item_json(const HeadTables& parts, const Item& item) {
 void write_counts(JsonText& json, const TaskAnswers& answers) {
   json.open_array();
   for (const auto& [key, count] : answers.counts) {
-    json.open_object().member("name", key.first).member("state", state_of(key.second)).member("count", count);
+    json.open_object()
+        .member("name", key.first)
+        .member("state", state_of(key.second))
+        .member("count", count);
     json.close_object();
   }
   json.close_array();
@@ -243,7 +258,8 @@ Result<TaskFilters> task_filters(const std::string& text) {
       filters.phases.push_back(known->phase);
     } else if (name == "limit") {
       std::uint64_t limit = 0;
-      const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), limit);
+      const auto [end, error] =
+          std::from_chars(wanted.data(), wanted.data() + wanted.size(), limit);
       if (error != std::errc() || end != wanted.data() + wanted.size()) {
         return failure(ErrorCode::invalid_argument, "limit: '" + wanted + "' is no number of rows");
       }
@@ -266,7 +282,8 @@ bool may_be_task(const HeadTables& parts, const std::string& text) {
 
 namespace {
 
-std::string task_list(const HeadTables& parts, const TaskAnswers& answers, const char* kind, bool rows) {
+std::string task_list(const HeadTables& parts, const TaskAnswers& answers, const char* kind,
+                      bool rows) {
   JsonText json;
   json.open_object().member("apiVersion", "mobula/v1").member("kind", kind);
   if (rows) {
@@ -280,21 +297,28 @@ std::string task_list(const HeadTables& parts, const TaskAnswers& answers, const
   for (const auto& warning : answers.warnings) json.value(warning);
   if (rows && answers.left_out > 0) {
     const bool limited = answers.limit < parts.options.max_tasks_per_owner;
-    json.value(limited ? fmt::format("and {} more that are not listed: {} rows were asked for (--limit); `counts` has all",
-                                     answers.left_out, answers.limit)
-                       : fmt::format("and {} more that are not listed: at most {} are of each owner, {} in all, and "
-                                     "the oldest ended ones are forgotten; `counts` has all",
-                                     answers.left_out, parts.options.max_tasks_per_owner, parts.options.max_listed));
+    json.value(
+        limited
+            ? fmt::format("and {} more that are not listed: {} rows were asked for (--limit); "
+                          "`counts` has all",
+                          answers.left_out, answers.limit)
+            : fmt::format(
+                  "and {} more that are not listed: at most {} are of each owner, {} in all, and "
+                  "the oldest ended ones are forgotten; `counts` has all",
+                  answers.left_out, parts.options.max_tasks_per_owner, parts.options.max_listed));
   }
   if (parts.nodes.recovering()) {
-    json.value(fmt::format("the head is recovering and waits for {} nodes", parts.nodes.expected()));
+    json.value(
+        fmt::format("the head is recovering and waits for {} nodes", parts.nodes.expected()));
   }
   return json.close_array().close_object().take();
 }
 
 }  // namespace
 
-std::string tasks_json(const HeadTables& parts, const TaskAnswers& answers) { return task_list(parts, answers, "TaskList", true); }
+std::string tasks_json(const HeadTables& parts, const TaskAnswers& answers) {
+  return task_list(parts, answers, "TaskList", true);
+}
 
 std::string task_counts_json(const HeadTables& parts, const TaskAnswers& answers) {
   return task_list(parts, answers, "TaskCounts", false);

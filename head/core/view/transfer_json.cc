@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "head/core/view/event_json.h"
 #include "head/core/head_tables.h"
+#include "head/core/view/event_json.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -35,7 +35,8 @@ Json transfer_json(const HeadTables& parts, const TransferItem& item) {
           {"process_id", item.process.hex()},
           {"node_id", id_json(item.node)},
           {"peer", fact.holder.empty() ? std::string() : fact.holder.hex()},
-          {"peer_node_id", id_json(fact.holder.empty() ? fact.holder_node : parts.processes.node_of(fact.holder))},
+          {"peer_node_id",
+           id_json(fact.holder.empty() ? fact.holder_node : parts.processes.node_of(fact.holder))},
           {"source_node_ids", std::move(sources)},
           {"group", fact.group},
           {"operation", fact.operation},
@@ -67,8 +68,11 @@ std::string all_paths() {
   return names;
 }
 
-Result<void> add_filter(TransferFilters& filters, const std::string& name, const std::string& wanted) {
-  const auto refuse = [&](const std::string& why) { return failure(ErrorCode::invalid_argument, "filter " + name + ": " + why); };
+Result<void> add_filter(TransferFilters& filters, const std::string& name,
+                        const std::string& wanted) {
+  const auto refuse = [&](const std::string& why) {
+    return failure(ErrorCode::invalid_argument, "filter " + name + ": " + why);
+  };
   if (name == "path") {
     const auto path = path_named(wanted);
     if (!path) return refuse(fmt::format("'{}' is none of {}", wanted, all_paths()));
@@ -83,7 +87,9 @@ Result<void> add_filter(TransferFilters& filters, const std::string& name, const
     filters.asked.failed_only = wanted != "FINISHED";
     filters.asked.arrived_only = wanted != "FAILED";
     filters.asked.under_way.clear();
-    if (is_under_way) filters.asked.under_way = {wanted == "PENDING" ? TransferState::pending : TransferState::running};
+    if (is_under_way)
+      filters.asked.under_way = {wanted == "PENDING" ? TransferState::pending
+                                                     : TransferState::running};
     return {};
   }
   const auto take = [&]<class Tag>(Id<Tag>& into) -> Result<void> {
@@ -105,10 +111,13 @@ Result<TransferFilters> transfer_filters(const std::string& text) {
   filters.asked.under_way = {TransferState::running, TransferState::pending};
   if (text.empty()) return filters;
   const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) return failure(ErrorCode::invalid_argument, "filters of transfers: no JSON object");
+  if (!json.is_object())
+    return failure(ErrorCode::invalid_argument, "filters of transfers: no JSON object");
   for (const auto& [name, value] : json.items()) {
-    if (!value.is_string()) return failure(ErrorCode::invalid_argument, "filter " + name + ": is not a string");
-    if (auto added = add_filter(filters, name, value.get<std::string>()); !added) return added.error();
+    if (!value.is_string())
+      return failure(ErrorCode::invalid_argument, "filter " + name + ": is not a string");
+    if (auto added = add_filter(filters, name, value.get<std::string>()); !added)
+      return added.error();
   }
   return filters;
 }
@@ -121,10 +130,10 @@ std::string transfers_json(const HeadTables& parts, const TransferAnswers& answe
   json["counts"] = counts_json(parts.transfer_counts.of_cluster());
   json["warnings"] = answers.warnings;
   if (answers.left_out > 0) {
-    json["warnings"].push_back(
-        fmt::format("and {} more that are not listed: processes remember their latest ones, and at most {} are "
-                    "of each of them, {} in all; `counts` has all",
-                    answers.left_out, parts.options.max_tasks_per_owner, parts.options.max_listed));
+    json["warnings"].push_back(fmt::format(
+        "and {} more that are not listed: processes remember their latest ones, and at most {} are "
+        "of each of them, {} in all; `counts` has all",
+        answers.left_out, parts.options.max_tasks_per_owner, parts.options.max_listed));
   }
   if (parts.nodes.recovering()) {
     json["warnings"].push_back(

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "base/result.h"
-#include "head/core/view/documents.h"
 #include "head/core/query/transfer_counts.h"
 #include "head/core/query/transfer_query.h"
+#include "head/core/view/documents.h"
 
 namespace mobula::internal::head {
 

@@ -9,7 +9,8 @@ double in_seconds(Duration span) { return std::chrono::duration<double>(span).co
 
 Json bytes_json(const std::vector<DeviceTaken>& devices) {
   Json json = Json::array();
-  for (const auto& each : devices) json.push_back({{"index", each.device}, {"used_bytes", each.used_bytes}});
+  for (const auto& each : devices)
+    json.push_back({{"index", each.device}, {"used_bytes", each.used_bytes}});
   return json;
 }
 
@@ -23,7 +24,9 @@ Json gpu_use_json(const Node& node, const UsageReply& usage) {
       for (const auto& each : usage.devices) {
         if (each.device == i) used = each.used_bytes;
       }
-      gpus.push_back({{"index", i}, {"used_bytes", used}, {"memory_bytes", resource.instances[i].memory_bytes}});
+      gpus.push_back({{"index", i},
+                      {"used_bytes", used},
+                      {"memory_bytes", resource.instances[i].memory_bytes}});
     }
   }
   return gpus;
@@ -46,9 +49,11 @@ Json node_usage_json(NodeId id, const Node* node, const NodeUsage& of) {
           {"gpus", node == nullptr ? Json::array() : gpu_use_json(*node, usage)}};
 }
 
-Json executor_usage_json(const HeadTables& parts, NodeId node, const UsageReply& usage, const ExecutorUsage& each) {
+Json executor_usage_json(const HeadTables& parts, NodeId node, const UsageReply& usage,
+                         const ExecutorUsage& each) {
   const auto* slot = parts.slots.find(each.slot);
-  const Actor* actor = slot == nullptr || slot->actor.empty() ? nullptr : parts.actors.find(slot->actor);
+  const Actor* actor =
+      slot == nullptr || slot->actor.empty() ? nullptr : parts.actors.find(slot->actor);
   return {{"process_id", slot == nullptr ? Json(nullptr) : id_json(slot->endpoint.process)},
           {"node_id", node.hex()},
           {"slot_id", each.slot.hex()},
@@ -68,8 +73,8 @@ Json executor_usage_json(const HeadTables& parts, NodeId node, const UsageReply&
 
 }  // namespace
 
-Json usage_json(const HeadTables& parts, const std::map<NodeId, NodeUsage>& usages, std::uint64_t limit,
-                std::vector<std::string> warnings) {
+Json usage_json(const HeadTables& parts, const std::map<NodeId, NodeUsage>& usages,
+                std::uint64_t limit, std::vector<std::string> warnings) {
   Json json = document("Usage");
   json["nodes"] = Json::array();
   json["items"] = Json::array();
@@ -88,9 +93,10 @@ Json usage_json(const HeadTables& parts, const std::map<NodeId, NodeUsage>& usag
     }
   }
   if (partial > 0) {
-    warnings.push_back(fmt::format("of {} executors not all that they use is counted: they have more processes below them "
-                                   "than are looked at",
-                                   partial));
+    warnings.push_back(fmt::format(
+        "of {} executors not all that they use is counted: they have more processes below them "
+        "than are looked at",
+        partial));
   }
   if (left_out > 0) warnings.push_back(fmt::format("{} executors are left out", left_out));
   json["warnings"] = warnings;

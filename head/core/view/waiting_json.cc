@@ -37,7 +37,8 @@ std::string asks_of(const Request& request, scheduler::Tenant tenant) {
     text += fmt::format(", {} {} on the node", name, amount.to_string());
   }
   if (!request.accelerator_type.empty()) text += ", accelerator_type " + request.accelerator_type;
-  for (const auto& [key, value] : request.label_selector) text += fmt::format(", {}={}", key, value);
+  for (const auto& [key, value] : request.label_selector)
+    text += fmt::format(", {}={}", key, value);
   if (!request.fallback_selectors.empty()) {
     text += fmt::format(", or {} other selectors", request.fallback_selectors.size());
   }
@@ -84,17 +85,19 @@ std::string rules_text(const std::vector<NodeReason>& nodes) {
     }
     text += fmt::format("{}{} node{}: {}", i == 0 ? "" : "; ", count, count == 1 ? "" : "s", rule);
   }
-  if (others > 0) text += fmt::format("; {} node{} for other reasons", others, others == 1 ? "" : "s");
+  if (others > 0)
+    text += fmt::format("; {} node{} for other reasons", others, others == 1 ? "" : "s");
   return text;
 }
 
 class Waiting {
  public:
-  explicit Waiting(const HeadTables& parts) : parts_(parts), nodes_(parts.scheduler.cluster().nodes().size()) {}
+  explicit Waiting(const HeadTables& parts)
+      : parts_(parts), nodes_(parts.scheduler.cluster().nodes().size()) {}
 
   // Adds `count` requests of the class.
-  void add(const char* kind, const DemandClass& demand, scheduler::Tenant tenant, std::int64_t count,
-           const std::string& id, const std::vector<NodeId>& callers) {
+  void add(const char* kind, const DemandClass& demand, scheduler::Tenant tenant,
+           std::int64_t count, const std::string& id, const std::vector<NodeId>& callers) {
     const Why why = why_of(demand, tenant, callers);
     auto& shape = shapes_[{kind, asks_of(demand.request, tenant), why.word}];
     if (shape.count == 0) {
@@ -111,7 +114,8 @@ class Waiting {
     auto& shape = shapes_[{"placement groups", asks_of(group.spec), why.word}];
     if (shape.count == 0) {
       for (const auto& bundle : group.spec.bundles) {
-        scheduler::add_at_most(shape.resources, scheduler::most_held_by(scheduler::Need(bundle, scheduler::Tenant::bundle)));
+        scheduler::add_at_most(shape.resources, scheduler::most_held_by(scheduler::Need(
+                                                    bundle, scheduler::Tenant::bundle)));
       }
       shape.why = why;
       shape.id = group.spec.id.hex();
@@ -144,15 +148,18 @@ class Waiting {
     return true;
   }
 
-  Why why_of(const DemandClass& demand, scheduler::Tenant tenant, const std::vector<NodeId>& callers) {
+  Why why_of(const DemandClass& demand, scheduler::Tenant tenant,
+             const std::vector<NodeId>& callers) {
     Why why{waits_for(parts_, demand, tenant), ""};
     const auto group = demand.request.placement.group;
     if (!group.empty()) {
       const Group* row = parts_.groups.find(group);
-      if (row != nullptr && row->state == GroupState::pending) return {why.word, "its placement group waits"};
+      if (row != nullptr && row->state == GroupState::pending)
+        return {why.word, "its placement group waits"};
     }
     if (!may_look(2)) return why;
-    const auto explanation = parts_.scheduler.explain(parts_.jobs.with_job_env(demand), tenant, callers);
+    const auto explanation =
+        parts_.scheduler.explain(parts_.jobs.with_job_env(demand), tenant, callers);
     if (explanation.held_back && (explanation.feasible || explanation.never_allowed)) {
       return {why.word, to_string(*explanation.held_back)};
     }
@@ -164,7 +171,7 @@ class Waiting {
     if (group.infeasible) return {"(Infeasible)", group.why};
     if (!may_look(8 * group.spec.bundles.size())) return {"(Resources)", ""};
     const auto explanation = parts_.scheduler.explain(group.spec);
-    const char* word = explanation.held_back            ? "(Quota)"
+    const char* word = explanation.held_back           ? "(Quota)"
                        : !explanation.reserved.empty() ? "(Reserved)"
                        : !explanation.feasible         ? "(Infeasible)"
                                                        : "(Resources)";
@@ -179,7 +186,8 @@ class Waiting {
 
 }  // namespace
 
-std::string waits_for(const HeadTables& parts, const DemandClass& demand, scheduler::Tenant tenant) {
+std::string waits_for(const HeadTables& parts, const DemandClass& demand,
+                      scheduler::Tenant tenant) {
   const auto group = demand.request.placement.group;
   if (!group.empty()) {
     const Group* row = parts.groups.find(group);
@@ -212,8 +220,8 @@ Json waiting_json(const HeadTables& parts) {
     of.tasks += std::max<std::int64_t>(row.demand.waiting_tasks, 0);
   }
   for (const auto& [id, counted] : classes) {
-    waiting.add("tasks", counted.example->demand.demand_class, scheduler::Tenant::task, counted.tasks, id.hex(),
-                {parts.processes.node_of(counted.lessee)});
+    waiting.add("tasks", counted.example->demand.demand_class, scheduler::Tenant::task,
+                counted.tasks, id.hex(), {parts.processes.node_of(counted.lessee)});
   }
   for (const auto& [id, actor] : parts.actors.rows()) {
     if (!actor.waits || !actor.slot.empty()) continue;
@@ -223,7 +231,8 @@ Json waiting_json(const HeadTables& parts) {
   }
   for (const auto& [id, group] : parts.groups.rows()) {
     const auto* row = parts.scheduler.groups().find(id);
-    if (group.state != GroupState::removed && row != nullptr && !row->complete()) waiting.add(group);
+    if (group.state != GroupState::removed && row != nullptr && !row->complete())
+      waiting.add(group);
   }
   return waiting.json();
 }

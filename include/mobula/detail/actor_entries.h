@@ -93,9 +93,14 @@ struct ConstructorEntry<C, TypeList<P...>> {
   }
   static Outcome invoke(const Invocation& call) { return guarded(call, &run_body); }
 
-  static inline Entry entry{
-      EntryKind::constructor, type_name<C>, &invoke, static_cast<int>(sizeof...(P)), 0,
-      &class_tag<C>,          type_name<C>,  &constructor_description<TypeList<P...>>};
+  static inline Entry entry{EntryKind::constructor,
+                            type_name<C>,
+                            &invoke,
+                            static_cast<int>(sizeof...(P)),
+                            0,
+                            &class_tag<C>,
+                            type_name<C>,
+                            &constructor_description<TypeList<P...>>};
 };
 
 template <class C, auto M, bool split>

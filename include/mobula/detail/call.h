@@ -162,9 +162,10 @@ inline constexpr bool is_mutable_reference =
 template <class Parameter, class Argument>
 constexpr bool check_argument() {
   using Stored = StoredAs<Parameter>;
-  static_assert(!is_mutable_reference<Parameter>,
-                "mobula: a parameter T& would refer to a copy in another process; take T or const T&, "
-                "and return the changed value");
+  static_assert(
+      !is_mutable_reference<Parameter>,
+      "mobula: a parameter T& would refer to a copy in another process; take T or const T&, "
+      "and return the changed value");
   if constexpr (is_mutable_reference<Parameter>) {
     return false;
   } else if constexpr (!is_serializable<Stored>) {
@@ -252,7 +253,8 @@ Refs refs_from(Anchors<count> anchors) {
     return Refs(std::move(anchors.front()));
   } else if constexpr (is_array<Refs>) {
     Refs refs;
-    for (std::size_t i = 0; i < refs.size(); ++i) refs[i] = typename Refs::value_type(std::move(anchors[i]));
+    for (std::size_t i = 0; i < refs.size(); ++i)
+      refs[i] = typename Refs::value_type(std::move(anchors[i]));
     return refs;
   } else {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -281,7 +283,8 @@ void run(const Invocation& call, TypeList<P...>, Function function) {
   } else if constexpr (split && is_array<std::remove_cvref_t<R>>) {
     const auto parts = apply(Indices{});
     using Part = typename std::remove_cvref_t<R>::value_type;
-    for (std::size_t i = 0; i < parts.size(); ++i) give_result(call, i, OutgoingValue<Part>(parts[i]));
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      give_result(call, i, OutgoingValue<Part>(parts[i]));
   } else if constexpr (split) {
     const auto parts = apply(Indices{});
     std::apply(

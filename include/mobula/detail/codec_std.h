@@ -51,7 +51,7 @@ struct Codec<T, Shape::block> : Parts<'b', 0, typename T::value_type> {
     const std::size_t count = bytes.size() / sizeof(E);
     if (is_aligned_for<E>(bytes)) {
       const auto* first = reinterpret_cast<const E*>(bytes.data());
-      if constexpr (requires(T& made) {
+      if constexpr (requires(T & made) {
                       made.reserve(count);
                       made.assign(first, first);
                     }) {

@@ -64,9 +64,11 @@ struct DescribedParts<T, Shape::block> : ElementPart<T> {};
 template <class T>
 struct DescribedParts<T, Shape::sequence> : ElementPart<T> {};
 template <class T>
-struct DescribedParts<T, Shape::association> : TypeList<typename Element<typename T::value_type>::Type> {};
+struct DescribedParts<T, Shape::association>
+    : TypeList<typename Element<typename T::value_type>::Type> {};
 template <class T>
-struct DescribedParts<T, Shape::unique_pointer> : TypeList<std::remove_cv_t<typename T::element_type>> {};
+struct DescribedParts<T, Shape::unique_pointer>
+    : TypeList<std::remove_cv_t<typename T::element_type>> {};
 template <class T>
 struct DescribedParts<T, Shape::duration> : TypeList<typename T::rep> {};
 template <class T>
@@ -139,8 +141,9 @@ constexpr auto parameters_adder(TypeList<P...>) {
 }
 
 template <class Result, bool split, class Parameters>
-inline constexpr CallDescription call_description{parameters_adder(Parameters{}),
-                                                  split ? nullptr : &describe<typename ResultRefs<Result>::Stored>};
+inline constexpr CallDescription call_description{
+    parameters_adder(Parameters{}),
+    split ? nullptr : &describe<typename ResultRefs<Result>::Stored>};
 
 template <class Parameters>
 inline constexpr CallDescription constructor_description{parameters_adder(Parameters{}), nullptr};

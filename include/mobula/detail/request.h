@@ -36,8 +36,7 @@ struct ResourceRequest {
   std::int64_t gpu_units = 0;
   std::int64_t gpu_memory_bytes = 0;  // bytes per device
   std::int64_t memory_bytes = 0;
-  std::vector<std::pair<std::string, std::int64_t>> custom_units =
-      {};  // other resources by name
+  std::vector<std::pair<std::string, std::int64_t>> custom_units = {};  // other resources by name
   std::string accelerator_type = {};
   std::vector<LabelRule> labels = {};
   std::vector<std::vector<LabelRule>> fallback_labels = {};

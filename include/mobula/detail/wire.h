@@ -64,12 +64,17 @@ class MOBULA_API Writer {
 
   // Counts bytes and collects contained refs. Elements of tensors that have at least `apart_from`
   // (> 0) bytes are excluded.
-  explicit Writer(std::size_t apart_from = all_inside, detail::Origins origins = detail::Origins::untold)
+  explicit Writer(std::size_t apart_from = all_inside,
+                  detail::Origins origins = detail::Origins::untold)
       : apart_from_(apart_from), origins_(origins) {}
   // Writes to `into`, whose size a counting Writer has measured.
   explicit Writer(std::span<std::byte> into, std::size_t apart_from = all_inside,
                   detail::Origins origins = detail::Origins::untold)
-      : out_(into.data()), capacity_(into.size()), apart_from_(apart_from), origins_(origins), counting_(false) {}
+      : out_(into.data()),
+        capacity_(into.size()),
+        apart_from_(apart_from),
+        origins_(origins),
+        counting_(false) {}
 
   // Writes any serializable value.
   template <class T>

@@ -22,8 +22,12 @@ std::optional<std::uint64_t> take_number(std::span<const std::byte>& from, unsig
   return number;
 }
 
-bool has_text_alone(ControlKind kind) { return kind == ControlKind::opened || kind == ControlKind::let_go; }
-bool has_operation(ControlKind kind) { return kind == ControlKind::meeting || kind == ControlKind::offer; }
+bool has_text_alone(ControlKind kind) {
+  return kind == ControlKind::opened || kind == ControlKind::let_go;
+}
+bool has_operation(ControlKind kind) {
+  return kind == ControlKind::meeting || kind == ControlKind::offer;
+}
 
 }  // namespace
 

@@ -9,7 +9,9 @@
 
 namespace mobula::internal::collective {
 
-inline float from_bfloat16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+inline float from_bfloat16(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
 
 inline std::uint16_t to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
@@ -25,7 +27,8 @@ inline float from_float16(std::uint16_t bits) {
   // subnormal numbers.
   const float moved = std::bit_cast<float>(rest) * 0x1p112f;
   const std::uint32_t special = rest | 0x7f800000u;  // infinite or NaN
-  const std::uint32_t magnitude = rest >= 0x0f800000u ? special : std::bit_cast<std::uint32_t>(moved);
+  const std::uint32_t magnitude =
+      rest >= 0x0f800000u ? special : std::bit_cast<std::uint32_t>(moved);
   return std::bit_cast<float>(sign | magnitude);
 }
 
@@ -36,8 +39,8 @@ inline std::uint16_t to_float16(float value) {
   const std::uint32_t normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
   // Adding 0.5 aligns the last bit of a subnormal 16-bit float with the last bit of the sum, so the
   // addition rounds.
-  const std::uint32_t small =
-      std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - std::bit_cast<std::uint32_t>(0.5f);
+  const std::uint32_t small = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) -
+                              std::bit_cast<std::uint32_t>(0.5f);
   const std::uint32_t infinite = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
   const std::uint32_t finite = magnitude < (113u << 23) ? small : normal;
   return static_cast<std::uint16_t>(sign | (magnitude >= 0x477ff000u ? infinite : finite));

@@ -31,8 +31,9 @@ double seconds(Duration span) { return std::chrono::duration<double>(span).count
 }  // namespace
 
 bool goes_with_words(const Operation& operation, std::size_t members) {
-  const bool kind = operation.kind == OperationKind::all_reduce || operation.kind == OperationKind::reduce ||
-                    operation.kind == OperationKind::broadcast || operation.kind == OperationKind::all_gather;
+  const bool kind =
+      operation.kind == OperationKind::all_reduce || operation.kind == OperationKind::reduce ||
+      operation.kind == OperationKind::broadcast || operation.kind == OperationKind::all_gather;
   return kind && static_cast<std::size_t>(operation.bytes()) <= inline_limit(members);
 }
 
@@ -65,21 +66,24 @@ void MemberCore::open(Time now, std::optional<Time> deadline, Commands& out) {
   stage_ = Stage::opening;
 }
 
-void MemberCore::meet(Time now, const Operation& own, std::span<const std::byte> operand, std::optional<Time> deadline,
-                      Commands& out) {
+void MemberCore::meet(Time now, const Operation& own, std::span<const std::byte> operand,
+                      std::optional<Time> deadline, Commands& out) {
   if (!starts(now, own.text(), deadline)) return;
   auto sound = check(own, size());
-  if (sound && terms_.communication == Communication::always && !own.open) sound = check_for_library(own);
+  if (sound && terms_.communication == Communication::always && !own.open)
+    sound = check_for_library(own);
   if (!sound) return refuse({Refusal::Kind::invalid, {terms_.rank}, sound.error().text});
   notice_who_let_go(out);
   own_ = own;
-  if (!own_.library.empty() && terms_.communication == Communication::useful) own_.library += agreed_upon;
+  if (!own_.library.empty() && terms_.communication == Communication::useful)
+    own_.library += agreed_upon;
   together_ = true;
   ControlMessage word;
   word.number = ++number_;
   word.operation = own_;
   const bool gives = own.kind != OperationKind::broadcast || own.root == terms_.rank;
-  if (!own.open && gives && terms_.communication != Communication::always && goes_with_words(own, size())) {
+  if (!own.open && gives && terms_.communication != Communication::always &&
+      goes_with_words(own, size())) {
     word.operand.assign(operand.begin(), operand.end());
   }
   say(std::nullopt, word, out);
@@ -90,15 +94,18 @@ void MemberCore::meet(Time now, const Operation& own, std::span<const std::byte>
 
 bool MemberCore::names_another(std::uint32_t rank, const char* what) {
   if (rank < size() && rank != terms_.rank) return true;
-  refuse({Refusal::Kind::invalid, {terms_.rank},
-          fmt::format("{}: the other members are 0 to {}, without {}", what, size() - 1, terms_.rank)});
+  refuse({Refusal::Kind::invalid,
+          {terms_.rank},
+          fmt::format("{}: the other members are 0 to {}, without {}", what, size() - 1,
+                      terms_.rank)});
   return false;
 }
 
-void MemberCore::send(Time now, std::uint32_t to, const Operation& operation, std::optional<Time> deadline,
-                      Commands& out) {
+void MemberCore::send(Time now, std::uint32_t to, const Operation& operation,
+                      std::optional<Time> deadline, Commands& out) {
   const std::string whom = to < size() ? terms_.names[to] : fmt::format("rank {}", to);
-  if (!starts(now, fmt::format("send to {}", whom), deadline) || !names_another(to, doing_.c_str())) return;
+  if (!starts(now, fmt::format("send to {}", whom), deadline) || !names_another(to, doing_.c_str()))
+    return;
   notice_who_let_go(out);
   own_ = agreed_ = operation;
   other_ = to;
@@ -111,9 +118,12 @@ void MemberCore::send(Time now, std::uint32_t to, const Operation& operation, st
   wait(Wait::accept, now, out);
 }
 
-void MemberCore::receive(Time now, std::uint32_t from, std::optional<Time> deadline, Commands& out) {
+void MemberCore::receive(Time now, std::uint32_t from, std::optional<Time> deadline,
+                         Commands& out) {
   const std::string whom = from < size() ? terms_.names[from] : fmt::format("rank {}", from);
-  if (!starts(now, fmt::format("receive from {}", whom), deadline) || !names_another(from, doing_.c_str())) return;
+  if (!starts(now, fmt::format("receive from {}", whom), deadline) ||
+      !names_another(from, doing_.c_str()))
+    return;
   notice_who_let_go(out);
   other_ = from;
   sends_ = false;
@@ -151,10 +161,15 @@ void MemberCore::heard(Time now, std::uint32_t rank, ControlMessage word, Comman
     const ControlMessage* const before = next_of(rank, ControlKind::let_go);
     peer.accepted = true;
     peer.accepted_without = before == nullptr ? std::string() : before->text;
-  } else if (word.kind == ControlKind::let_go && communicator_ == Communicator::failed && !answers_) {
+  } else if (word.kind == ControlKind::let_go && communicator_ == Communicator::failed &&
+             !answers_) {
     // This member has no communicator either.
   } else if (peer.heard.size() >= most_heard) {
-    return give_up({Refusal::Kind::broken, {rank}, fmt::format("{} is gone: it is further ahead than a member can be", terms_.names[rank])}, out);
+    return give_up(
+        {Refusal::Kind::broken,
+         {rank},
+         fmt::format("{} is gone: it is further ahead than a member can be", terms_.names[rank])},
+        out);
   } else {
     peer.heard.push_back(std::move(word));
   }
@@ -163,7 +178,8 @@ void MemberCore::heard(Time now, std::uint32_t rank, ControlMessage word, Comman
 
 void MemberCore::cut_off(Time, std::uint32_t rank, const std::string& why, Commands& out) {
   if (over_ || rank >= size() || rank == terms_.rank || peers_[rank].gave_up) return;
-  give_up({Refusal::Kind::broken, {rank}, fmt::format("{} is gone: {}", terms_.names[rank], why)}, out);
+  give_up({Refusal::Kind::broken, {rank}, fmt::format("{} is gone: {}", terms_.names[rank], why)},
+          out);
 }
 
 MemberCore::Ranks MemberCore::missing() const {
@@ -195,7 +211,8 @@ MemberCore::Ranks MemberCore::missing() const {
       }
       break;
     case Wait::accept:
-      if (!peers_[*other_].accepted && next_of(*other_, ControlKind::offer) == nullptr) ranks.push_back(*other_);
+      if (!peers_[*other_].accepted && next_of(*other_, ControlKind::offer) == nullptr)
+        ranks.push_back(*other_);
       break;
     case Wait::offer:
       if (next_of(*other_, ControlKind::offer) == nullptr) ranks.push_back(*other_);
@@ -220,7 +237,8 @@ void MemberCore::wait(Wait wait, Time now, Commands& out) {
 
 void MemberCore::go_on(Time now, Commands& out) {
   if (communicator_ == Communicator::opening && !own_opening_ && stage_ != Stage::closing) {
-    if (const ControlMessage* failed = failed_opening()) return stop_opening(now, failed->text, out);
+    if (const ControlMessage* failed = failed_opening())
+      return stop_opening(now, failed->text, out);
   }
   if (stops_moving(now, out)) return;
   if (stage_ != Stage::hearing || !missing().empty()) return;
@@ -233,7 +251,10 @@ void MemberCore::go_on(Time now, Commands& out) {
       return take_turns(now, out);
     }
     case Wait::turn:
-      (void)take(line_[static_cast<std::size_t>(std::ranges::find(line_, terms_.rank) - line_.begin()) - 1], ControlKind::turn);
+      (void)take(
+          line_[static_cast<std::size_t>(std::ranges::find(line_, terms_.rank) - line_.begin()) -
+                1],
+          ControlKind::turn);
       return turn_comes(now, out);
     case Wait::opened: return conclude_opening(now, out);
     case Wait::came: return conclude_moving(now, out);
@@ -245,25 +266,37 @@ void MemberCore::go_on(Time now, Commands& out) {
 void MemberCore::conclude(Time now, Commands& out) {
   std::vector<Operation> said;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
-    if (const ControlMessage* const before = let_go_before(rank, ControlKind::meeting); before != nullptr && let_go_before_.empty()) let_go_before_ = before->text;
+    if (const ControlMessage* const before = let_go_before(rank, ControlKind::meeting);
+        before != nullptr && let_go_before_.empty())
+      let_go_before_ = before->text;
     if (rank != terms_.rank) said_[rank] = take(rank, ControlKind::meeting);
     if (said_[rank].number != number_) {
-      return give_up({Refusal::Kind::broken, {rank}, fmt::format("{} is gone: it counts its operations otherwise", terms_.names[rank])}, out);
+      return give_up(
+          {Refusal::Kind::broken,
+           {rank},
+           fmt::format("{} is gone: it counts its operations otherwise", terms_.names[rank])},
+          out);
     }
     said.push_back(said_[rank].operation);
   }
   if (auto found = difference(said)) {
     mark_mismatch.hit();
-    refuse({Refusal::Kind::mismatch, std::move(found->ranks), found->text + ": nothing was done, and the group is as it was"});
+    refuse({Refusal::Kind::mismatch, std::move(found->ranks),
+            found->text + ": nothing was done, and the group is as it was"});
     (void)heard_of_an_end(out);
     return;
   }
   agreed_ = collective::agreed(said);
   const bool gives_all = agreed_.kind != OperationKind::broadcast;
-  for (std::uint32_t rank = 0; rank < size() && terms_.communication != Communication::always; ++rank) {
+  for (std::uint32_t rank = 0; rank < size() && terms_.communication != Communication::always;
+       ++rank) {
     const bool comes = goes_with_words(agreed_, size()) && (gives_all || rank == agreed_.root);
     if (!comes || said_[rank].operand.size() == static_cast<std::size_t>(agreed_.bytes())) continue;
-    return give_up({Refusal::Kind::broken, {rank}, fmt::format("{} is gone: what came with its word is not what it is said to be", terms_.names[rank])}, out);
+    return give_up({Refusal::Kind::broken,
+                    {rank},
+                    fmt::format("{} is gone: what came with its word is not what it is said to be",
+                                terms_.names[rank])},
+                   out);
   }
   settle_way(now, out);
 }
@@ -273,7 +306,8 @@ void MemberCore::settle_way(Time now, Commands& out) {
     case Communication::always: return prepare(Way::device);
     case Communication::never: break;
     case Communication::useful: {
-      if (communicator_ == Communicator::open && !let_go_before_.empty()) let_go(let_go_before_, out);
+      if (communicator_ == Communicator::open && !let_go_before_.empty())
+        let_go(let_go_before_, out);
       if (communicator_ == Communicator::failed && std::exchange(is_begun_, false)) {
         forget({ControlKind::let_go});
         stage_ = Stage::closing;  // this function runs again after `closed`
@@ -297,8 +331,11 @@ void MemberCore::prepare(Way way) {
 void MemberCore::prepared(Time now, const std::optional<Failure>& failure, Commands& out) {
   if (stage_ != Stage::preparing) return;
   if (failure) {
-    return give_up({Refusal::Kind::broken, {terms_.rank},
-                    fmt::format("{} has no memory for {}: {}", own_name(), other_ ? doing_ : agreed_.text(), failure->text)}, out);
+    return give_up({Refusal::Kind::broken,
+                    {terms_.rank},
+                    fmt::format("{} has no memory for {}: {}", own_name(),
+                                other_ ? doing_ : agreed_.text(), failure->text)},
+                   out);
   }
   if (other_ && !sends_) {
     ControlMessage accept;
@@ -337,13 +374,16 @@ void MemberCore::accepted(Time now, Commands& out) {
   // Both members send and neither receives. Both see it and drop both offers.
   mark_crossing.hit();
   (void)take(*other_, ControlKind::offer);
-  refuse({Refusal::Kind::mismatch, {terms_.rank, *other_},
-          fmt::format("{} and {} send to each other and neither receives; let one of them receive first", own_name(),
-                      terms_.names[*other_])});
+  refuse({Refusal::Kind::mismatch,
+          {terms_.rank, *other_},
+          fmt::format(
+              "{} and {} send to each other and neither receives; let one of them receive first",
+              own_name(), terms_.names[*other_])});
 }
 
 void MemberCore::offered(Time now, Commands& out) {
-  if (const ControlMessage* const before = let_go_before(*other_, ControlKind::offer)) let_go_before_ = before->text;
+  if (const ControlMessage* const before = let_go_before(*other_, ControlKind::offer))
+    let_go_before_ = before->text;
   agreed_ = take(*other_, ControlKind::offer).operation;
   settle_way(now, out);
 }
@@ -354,7 +394,8 @@ void MemberCore::explain(Time now, Refusal unexplained) {
   unexplained_ = std::move(unexplained);
   for (const Peer& peer : peers_) {
     // Also for a later operation that did not affect this one before.
-    if (peer.gave_up) unexplained_ = {Refusal::Kind::broken, peer.gave_up->ranks, peer.gave_up->text};
+    if (peer.gave_up)
+      unexplained_ = {Refusal::Kind::broken, peer.gave_up->ranks, peer.gave_up->text};
   }
   explained_by_ = now + control_timeout;
   stage_ = Stage::explaining;
@@ -363,7 +404,8 @@ void MemberCore::explain(Time now, Refusal unexplained) {
 // Connections close in any order, and the control message with the reason precedes the close.
 void MemberCore::wire_failed(Time now, std::uint32_t rank, const std::string& why) {
   if (rank >= size() || (stage_ != Stage::moving && stage_ != Stage::opening)) return;
-  explain(now, {Refusal::Kind::broken, {rank}, fmt::format("{} is gone: {}", terms_.names[rank], why)});
+  explain(now,
+          {Refusal::Kind::broken, {rank}, fmt::format("{} is gone: {}", terms_.names[rank], why)});
 }
 
 // A member that gave up after the current operation does not end this one.
@@ -410,7 +452,8 @@ void MemberCore::give_up(Refusal why, Commands& out) {
   const bool idle = stage_ == Stage::idle;
   over_ = why;
   // A later call on this member did not time out itself.
-  if (why.kind == Refusal::Kind::timed_out || why.kind == Refusal::Kind::cancelled) over_->kind = Refusal::Kind::broken;
+  if (why.kind == Refusal::Kind::timed_out || why.kind == Refusal::Kind::cancelled)
+    over_->kind = Refusal::Kind::broken;
   stage_ = Stage::idle;
   together_ = false;
   needs_turn_ = false;
@@ -421,11 +464,15 @@ void MemberCore::give_up(Refusal why, Commands& out) {
 
 void MemberCore::cancelled(Time, Commands& out) {
   if (stage_ == Stage::idle) return;
-  give_up({Refusal::Kind::cancelled, {terms_.rank}, fmt::format("the call of {} was cancelled in {}", own_name(), doing_)}, out);
+  give_up({Refusal::Kind::cancelled,
+           {terms_.rank},
+           fmt::format("the call of {} was cancelled in {}", own_name(), doing_)},
+          out);
 }
 
 void MemberCore::failed(Time, const std::string& why, Commands& out) {
-  if (stage_ != Stage::idle) give_up({Refusal::Kind::broken, {terms_.rank}, own_name() + ": " + why}, out);
+  if (stage_ != Stage::idle)
+    give_up({Refusal::Kind::broken, {terms_.rank}, own_name() + ": " + why}, out);
 }
 
 void MemberCore::left(Time, Commands& out) {
@@ -443,12 +490,15 @@ void MemberCore::tick(Time now, const Ranks& moves_with, Commands& out) {
                         (stage_ == Stage::opening && terms_.communication == Communication::never);
   const Ranks ranks = by_owner ? moves_with : missing();
   give_up({Refusal::Kind::timed_out, ranks,
-           fmt::format("{} waited {:.3g} s in {} for {}", own_name(), seconds(now - began_), doing_, names(ranks))}, out);
+           fmt::format("{} waited {:.3g} s in {} for {}", own_name(), seconds(now - began_), doing_,
+                       names(ranks))},
+          out);
 }
 
 std::optional<Time> MemberCore::next_deadline() const {
   if (stage_ == Stage::idle) return std::nullopt;
-  if (stage_ == Stage::explaining && (!deadline_ || *explained_by_ < *deadline_)) return explained_by_;
+  if (stage_ == Stage::explaining && (!deadline_ || *explained_by_ < *deadline_))
+    return explained_by_;
   return deadline_;
 }
 

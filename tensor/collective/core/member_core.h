@@ -17,9 +17,9 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "tensor/collective/core/control_message.h"
 #include "tensor/collective/core/operation.h"
 #include "tensor/collective/core/refusal.h"
-#include "tensor/collective/core/control_message.h"
 
 namespace mobula::internal::collective {
 
@@ -77,8 +77,8 @@ class MemberCore {
 
   // The current action of the owner, which reports its end.
   enum class Stage : std::uint8_t {
-    idle,        // none; `refused` has the result of the last operation
-    hearing,     // receive messages of `missing`
+    idle,     // none; `refused` has the result of the last operation
+    hearing,  // receive messages of `missing`
     // obtain memory for `agreed` on path `way`, then `prepared`; repeated after a fallback
     preparing,
     beginning,   // create the communicator id, then `begun`
@@ -96,9 +96,10 @@ class MemberCore {
   // ---- requests of the owner, in stage `idle` ----
   void open(Time now, std::optional<Time> deadline, Commands& out);
   // `operand`: sent with the handshake if it is small.
-  void meet(Time now, const Operation& own, std::span<const std::byte> operand, std::optional<Time> deadline,
+  void meet(Time now, const Operation& own, std::span<const std::byte> operand,
+            std::optional<Time> deadline, Commands& out);
+  void send(Time now, std::uint32_t to, const Operation& operation, std::optional<Time> deadline,
             Commands& out);
-  void send(Time now, std::uint32_t to, const Operation& operation, std::optional<Time> deadline, Commands& out);
   void receive(Time now, std::uint32_t from, std::optional<Time> deadline, Commands& out);
 
   // ---- events; an unexpected event changes nothing ----
@@ -156,8 +157,8 @@ class MemberCore {
   enum class Wait : std::uint8_t { meetings, accept, offer, begin, turn, opened, came };
   enum class Communicator : std::uint8_t { none, opening, open, failed };
   struct Peer {
-    std::deque<ControlMessage> heard;           // messages that are not processed yet
-    bool accepted = false;            // it accepted an offer of this member
+    std::deque<ControlMessage> heard;   // messages that are not processed yet
+    bool accepted = false;              // it accepted an offer of this member
     std::string accepted_without = {};  // reason why it had released its communicator before
     std::optional<ControlMessage> gave_up = {};  // its last message
   };
@@ -226,7 +227,7 @@ class MemberCore {
   std::optional<std::uint32_t> other_;
   Ranks line_;  // order of the device turns
   bool needs_turn_ = false;
-  bool sends_ = false;  // send, not receive
+  bool sends_ = false;    // send, not receive
   bool answers_ = false;  // over a communicator: all members report their completion
   std::optional<std::string> own_answer_;  // own report: reason of a release, or empty
   std::string let_go_before_;  // reason why a member had no communicator at its handshake

@@ -13,14 +13,18 @@ const CoverageMark mark_again("collective.operation_goes_again_by_way_of_the_hos
 const CoverageMark mark_later("collective.communicator_was_let_go_after_the_operation");
 const CoverageMark mark_before("collective.another_had_let_go_of_its_communicator");
 
-bool answers(const ControlMessage& word) { return word.kind == ControlKind::came || word.kind == ControlKind::let_go; }
+bool answers(const ControlMessage& word) {
+  return word.kind == ControlKind::came || word.kind == ControlKind::let_go;
+}
 
 }  // namespace
 
 // Release message of this member that precedes its message of this kind, if any.
 const ControlMessage* MemberCore::let_go_before(std::uint32_t rank, ControlKind kind) const {
   const auto& heard = peers_[rank].heard;
-  const auto at = std::ranges::find_if(heard, [kind](const ControlMessage& word) { return word.kind == kind || word.kind == ControlKind::let_go; });
+  const auto at = std::ranges::find_if(heard, [kind](const ControlMessage& word) {
+    return word.kind == kind || word.kind == ControlKind::let_go;
+  });
   return at == heard.end() || at->kind == kind ? nullptr : &*at;
 }
 
@@ -33,7 +37,9 @@ const ControlMessage* MemberCore::answer_of(std::uint32_t rank) const {
 
 void MemberCore::forget(std::initializer_list<ControlKind> kinds) {
   for (Peer& peer : peers_) {
-    std::erase_if(peer.heard, [&](const ControlMessage& word) { return std::ranges::find(kinds, word.kind) != kinds.end(); });
+    std::erase_if(peer.heard, [&](const ControlMessage& word) {
+      return std::ranges::find(kinds, word.kind) != kinds.end();
+    });
   }
 }
 

@@ -22,7 +22,8 @@ std::string MemberCore::why_not_by_device() const {
   if (size() == 1) return "nccl: the group has one member";
   if (!places_.no_communicator.empty()) return places_.no_communicator;
   if (static_cast<std::size_t>(agreed_.bytes()) < terms_.communicated_from) {
-    return fmt::format("nccl: {} bytes, and it is begun for {}", agreed_.bytes(), terms_.communicated_from);
+    return fmt::format("nccl: {} bytes, and it is begun for {}", agreed_.bytes(),
+                       terms_.communicated_from);
   }
   if (auto sound = check_for_library(agreed_); !sound) return sound.error().text;
   if (communicator_ == Communicator::open) {
@@ -31,7 +32,9 @@ std::string MemberCore::why_not_by_device() const {
       // communicator's device.
       if (other_ && (sends_ ? rank != terms_.rank : rank != *other_)) continue;
       const std::string& lies = other_ ? agreed_.device : said_[rank].operation.device;
-      if (lies != devices_[rank]) return fmt::format("nccl: the operand of {} does not lie on the communicator's GPU", terms_.names[rank]);
+      if (lies != devices_[rank])
+        return fmt::format("nccl: the operand of {} does not lie on the communicator's GPU",
+                           terms_.names[rank]);
     }
     return {};
   }
@@ -40,10 +43,12 @@ std::string MemberCore::why_not_by_device() const {
   const std::string& version = said_[0].operation.library;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
     const Operation& own = said_[rank].operation;
-    if (own.device.empty()) return fmt::format("nccl: the operand of {} lies on no GPU", terms_.names[rank]);
+    if (own.device.empty())
+      return fmt::format("nccl: the operand of {} lies on no GPU", terms_.names[rank]);
     if (own.library.empty()) return fmt::format("nccl: {} has no library", terms_.names[rank]);
     if (own.library != version) {
-      return fmt::format("nccl: the library of {} is {}, that of {} {}", terms_.names[rank], own.library, terms_.names[0], version);
+      return fmt::format("nccl: the library of {} is {}, that of {} {}", terms_.names[rank],
+                         own.library, terms_.names[0], version);
     }
     if (!devices.emplace(places_.hosts[rank], own.device).second) {
       return fmt::format("nccl: {} is on the same GPU as another member", terms_.names[rank]);
@@ -102,7 +107,8 @@ const ControlMessage* MemberCore::failed_opening() const {
 
 // Reports that this member's part failed, and shuts it down before the elements use another path.
 void MemberCore::stop_opening(Time now, std::string why, Commands& out) {
-  if (terms_.communication == Communication::always) return give_up({Refusal::Kind::broken, {terms_.rank}, std::move(why)}, out);
+  if (terms_.communication == Communication::always)
+    return give_up({Refusal::Kind::broken, {terms_.rank}, std::move(why)}, out);
   own_opening_ = std::move(why);
   ControlMessage word;
   word.kind = ControlKind::opened;
@@ -120,7 +126,10 @@ void MemberCore::closed(Time now, const std::optional<Failure>& failure, Command
   if (stage_ != Stage::closing) return;
   if (answers_ && failure) {
     // The library may still access the operands.
-    return give_up({Refusal::Kind::broken, {terms_.rank}, fmt::format("{} is gone: {}", own_name(), failure->text)}, out);
+    return give_up({Refusal::Kind::broken,
+                    {terms_.rank},
+                    fmt::format("{} is gone: {}", own_name(), failure->text)},
+                   out);
   }
   needs_turn_ = false;
   if (answers_) return wait(Wait::came, now, out);
@@ -131,7 +140,8 @@ void MemberCore::closed(Time now, const std::optional<Failure>& failure, Command
 // All members have reported.
 void MemberCore::conclude_opening(Time now, Commands& out) {
   std::string why = *own_opening_;
-  if (const ControlMessage* failed = failed_opening(); failed != nullptr && why.empty()) why = failed->text;
+  if (const ControlMessage* failed = failed_opening(); failed != nullptr && why.empty())
+    why = failed->text;
   if (!why.empty() && std::exchange(is_begun_, false)) {
     stage_ = Stage::closing;  // this function runs again after `closed`
     return;
@@ -167,8 +177,13 @@ void MemberCore::turn_taken(Time now, const std::optional<Failure>& failure, Com
   const bool opens = communicator_ == Communicator::opening;
   if (failure && opens) return stop_opening(now, own_name() + ": " + failure->text, out);
   if (failure && answers_) return stop_moving(now, own_name() + ": " + failure->text, out);
-  if (failure) return give_up({Refusal::Kind::broken, {terms_.rank}, fmt::format("{} is gone: {}", own_name(), failure->text)}, out);
-  const auto place = static_cast<std::size_t>(std::ranges::find(line_, terms_.rank) - line_.begin());
+  if (failure)
+    return give_up({Refusal::Kind::broken,
+                    {terms_.rank},
+                    fmt::format("{} is gone: {}", own_name(), failure->text)},
+                   out);
+  const auto place =
+      static_cast<std::size_t>(std::ranges::find(line_, terms_.rank) - line_.begin());
   if (place + 1 < line_.size()) {
     ControlMessage word;
     word.kind = ControlKind::turn;
@@ -182,15 +197,18 @@ void MemberCore::turn_taken(Time now, const std::optional<Failure>& failure, Com
 // ---- limits of the library ----------------------------------------------------------------------
 
 Result<void> check_for_library(const Operation& operation) {
-  const bool reduces = operation.kind == OperationKind::all_reduce || operation.kind == OperationKind::reduce ||
+  const bool reduces = operation.kind == OperationKind::all_reduce ||
+                       operation.kind == OperationKind::reduce ||
                        operation.kind == OperationKind::reduce_scatter;
   const bool adds = operation.reduce == ReduceKind::sum || operation.reduce == ReduceKind::average;
   const DType dtype = operation.dtype;
   const bool is_complex = dtype == DType::complex64 || dtype == DType::complex128;
   const bool unknown = dtype == DType::int16 || dtype == DType::uint16 || item_bytes(dtype) == 0;
   if (!reduces || !(unknown || (is_complex && !adds))) return {};
-  return failure(ErrorCode::invalid_argument,
-                 operation.text() + ": NCCL does not reduce such elements so; convert them, or make a group without nccl");
+  return failure(
+      ErrorCode::invalid_argument,
+      operation.text() +
+          ": NCCL does not reduce such elements so; convert them, or make a group without nccl");
 }
 
 }  // namespace mobula::internal::collective

@@ -23,12 +23,13 @@ std::uint64_t take(std::span<const std::byte>& from) {
 }
 
 bool has_root(OperationKind kind) {
-  return kind == OperationKind::broadcast || kind == OperationKind::reduce || kind == OperationKind::gather ||
-         kind == OperationKind::scatter;
+  return kind == OperationKind::broadcast || kind == OperationKind::reduce ||
+         kind == OperationKind::gather || kind == OperationKind::scatter;
 }
 
 bool reduces(OperationKind kind) {
-  return kind == OperationKind::all_reduce || kind == OperationKind::reduce || kind == OperationKind::reduce_scatter;
+  return kind == OperationKind::all_reduce || kind == OperationKind::reduce ||
+         kind == OperationKind::reduce_scatter;
 }
 
 // Encodes an announcement with open fields filled in, so that equal keys mean agreement.
@@ -45,11 +46,13 @@ std::vector<std::byte> key_of(const Operation& operation, const Operation& root)
 }
 
 bool is_float(DType dtype) {
-  return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32 || dtype == DType::float64;
+  return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32 ||
+         dtype == DType::float64;
 }
 bool is_complex(DType dtype) { return dtype == DType::complex64 || dtype == DType::complex128; }
 bool is_float8(DType dtype) {
-  return dtype == DType::float8_e4m3fn || dtype == DType::float8_e5m2 || dtype == DType::float8_e8m0;
+  return dtype == DType::float8_e4m3fn || dtype == DType::float8_e5m2 ||
+         dtype == DType::float8_e8m0;
 }
 
 }  // namespace
@@ -88,13 +91,16 @@ std::int64_t Operation::elements() const {
   return kind == OperationKind::barrier ? 0 : count;
 }
 
-std::int64_t Operation::bytes() const { return elements() * static_cast<std::int64_t>(item_bytes(dtype)); }
+std::int64_t Operation::bytes() const {
+  return elements() * static_cast<std::int64_t>(item_bytes(dtype));
+}
 
 std::string Operation::text() const {
   std::string said(name_of(kind));
   if (reduces(kind)) said += fmt::format("({})", name_of(reduce));
   if (has_root(kind)) said += fmt::format(", root {}", root);
-  if (kind != OperationKind::barrier && !open) said += fmt::format(", {} {}", dtype_name(dtype), shape);
+  if (kind != OperationKind::barrier && !open)
+    said += fmt::format(", {} {}", dtype_name(dtype), shape);
   return said;
 }
 
@@ -125,8 +131,9 @@ Result<Operation> decode_operation(std::span<const std::byte> bytes) {
   if (bytes.size() < 16) return broken;
   Operation operation;
   const auto at = [&](std::size_t i) { return static_cast<std::uint8_t>(bytes[i]); };
-  if (at(0) > static_cast<int>(OperationKind::receive) || at(1) > static_cast<int>(ReduceKind::average) ||
-      item_bytes(static_cast<DType>(at(2))) == 0 || at(3) > 1 || at(4) > max_dimensions || at(5) > max_device_bytes ||
+  if (at(0) > static_cast<int>(OperationKind::receive) ||
+      at(1) > static_cast<int>(ReduceKind::average) || item_bytes(static_cast<DType>(at(2))) == 0 ||
+      at(3) > 1 || at(4) > max_dimensions || at(5) > max_device_bytes ||
       at(6) > max_library_bytes) {
     return broken;
   }
@@ -148,8 +155,10 @@ Result<Operation> decode_operation(std::span<const std::byte> bytes) {
     operation.shape.push_back(static_cast<std::int64_t>(extent));
     if (__builtin_mul_overflow(total, operation.shape.back(), &total)) return broken;
   }
-  for (const std::byte each : bytes.first(device)) operation.device.push_back(static_cast<char>(each));
-  for (const std::byte each : bytes.subspan(device)) operation.library.push_back(static_cast<char>(each));
+  for (const std::byte each : bytes.first(device))
+    operation.device.push_back(static_cast<char>(each));
+  for (const std::byte each : bytes.subspan(device))
+    operation.library.push_back(static_cast<char>(each));
   return operation;
 }
 
@@ -158,12 +167,14 @@ Result<void> check(const Operation& operation, std::size_t members) {
     return failure(ErrorCode::invalid_argument, fmt::format("{}: {}", operation.text(), why));
   };
   if (operation.root >= members) {
-    return refused(fmt::format("the group has {} members, so there is no rank {}", members, operation.root));
+    return refused(
+        fmt::format("the group has {} members, so there is no rank {}", members, operation.root));
   }
   if (operation.shape.size() > max_dimensions) return refused("at most 64 dimensions");
   if (operation.kind == OperationKind::reduce_scatter &&
       (operation.shape.empty() || operation.shape[0] % static_cast<std::int64_t>(members) != 0)) {
-    return refused(fmt::format("the first dimension is divided among the {} members, and cannot be", members));
+    return refused(
+        fmt::format("the first dimension is divided among the {} members, and cannot be", members));
   }
   if (!reduces(operation.kind) || operation.open) return {};
   if (is_float8(operation.dtype)) {
@@ -171,7 +182,8 @@ Result<void> check(const Operation& operation, std::size_t members) {
   }
   const bool ordered = operation.reduce == ReduceKind::min || operation.reduce == ReduceKind::max;
   if (ordered && is_complex(operation.dtype)) return refused("complex numbers have no order");
-  if (operation.reduce == ReduceKind::average && !is_float(operation.dtype) && !is_complex(operation.dtype)) {
+  if (operation.reduce == ReduceKind::average && !is_float(operation.dtype) &&
+      !is_complex(operation.dtype)) {
     return refused("an average is of floating point numbers; take the sum, and divide");
   }
   return {};
@@ -204,8 +216,9 @@ std::optional<Difference> difference(const std::vector<Operation>& said) {
   std::ranges::sort(found.ranks);
   std::ranges::sort(others, {}, [](const Group* group) { return group->ranks[0]; });
   const auto words = [&](const Group& group) {
-    return fmt::format("{} {} {} {}", group.ranks.size() == 1 ? "rank" : "ranks", fmt::join(group.ranks, ", "),
-                       group.ranks.size() == 1 ? "is at" : "are at", said[group.ranks[0]].text());
+    return fmt::format("{} {} {} {}", group.ranks.size() == 1 ? "rank" : "ranks",
+                       fmt::join(group.ranks, ", "), group.ranks.size() == 1 ? "is at" : "are at",
+                       said[group.ranks[0]].text());
   };
   found.text = words(*most);
   for (const Group* other : others) found.text += ", " + words(*other);

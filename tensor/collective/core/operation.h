@@ -58,7 +58,7 @@ struct Operation {
 
 inline constexpr std::size_t max_members = 512;
 inline constexpr std::size_t max_operation_bytes = 1024;
-inline constexpr std::size_t max_device_bytes = 128;   // longest device name
+inline constexpr std::size_t max_device_bytes = 128;  // longest device name
 inline constexpr std::size_t max_library_bytes = 32;  // longest library version
 // Largest operand that is part of the handshake message.
 std::size_t inline_limit(std::size_t members);

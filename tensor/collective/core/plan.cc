@@ -29,7 +29,8 @@ class Parts {
 
 class Author {
  public:
-  Author(const Operation& operation, std::uint32_t rank, std::uint32_t members, const PlanOptions& options)
+  Author(const Operation& operation, std::uint32_t rank, std::uint32_t members,
+         const PlanOptions& options)
       : operation_(operation),
         options_(options),
         rank_(rank),
@@ -58,15 +59,16 @@ class Author {
   }
   std::uint32_t next() const { return static_cast<std::uint32_t>(plan_.steps.size()); }
   std::uint32_t peer_after(std::uint32_t distance) const { return (rank_ + distance) % members_; }
-  std::size_t chunk() const { return std::max(options_.chunk_bytes / item_, std::size_t{1}) * item_; }
+  std::size_t chunk() const {
+    return std::max(options_.chunk_bytes / item_, std::size_t{1}) * item_;
+  }
   // Chunk size for which the slots for all other members fit into the scratch limit.
   std::size_t chunk_from_all() const {
-    const std::size_t room = std::max(options_.most_scratch / (2 * members_) / item_, std::size_t{1}) * item_;
+    const std::size_t room =
+        std::max(options_.most_scratch / (2 * members_) / item_, std::size_t{1}) * item_;
     return std::min(chunk(), room);
   }
-  bool in_ring() const {
-    return bytes_ >= options_.ring_from && members_ > 2 && item_ > 2;
-  }
+  bool in_ring() const { return bytes_ >= options_.ring_from && members_ > 2 && item_ > 2; }
 
   void broadcast();
   void broadcast_tree();
@@ -113,7 +115,9 @@ void Author::broadcast() {
 // more.
 void Author::broadcast_tree() {
   const std::uint32_t own = (rank_ + members_ - operation_.root) % members_;
-  const auto rank_of = [&](std::uint32_t counted) { return (counted + operation_.root) % members_; };
+  const auto rank_of = [&](std::uint32_t counted) {
+    return (counted + operation_.root) % members_;
+  };
   std::uint32_t reach = 1;
   std::uint32_t received = 0;
   std::uint32_t count = 0;
@@ -159,14 +163,15 @@ void Author::ring_reduce(const Parts& parts, bool gather) {
   // Partial results are stored in the output if it holds all parts, otherwise after the slots.
   const std::size_t travelling = plan_.scratch_bytes;
   std::size_t longest = 0;
-  for (std::uint32_t part = 0; part < members_; ++part) longest = std::max(longest, parts.length(part));
+  for (std::uint32_t part = 0; part < members_; ++part)
+    longest = std::max(longest, parts.length(part));
   if (!gather) plan_.scratch_bytes += 2 * longest;
   const auto partial = [&](std::uint32_t part, std::uint32_t round) {
     if (gather) return Place{Area::output, parts.offset(part)};
     if (part == rank_) return Place{Area::output, 0};
     return Place{Area::scratch, travelling + (round % 2) * longest};
   };
-  std::vector<std::uint32_t> ready;       // by chunk: the step after which it may be forwarded
+  std::vector<std::uint32_t> ready;  // by chunk: the step after which it may be forwarded
   // by chunk: sends of the round before last from the same memory
   std::vector<std::uint32_t> sent_before;
   for (std::uint32_t round = 0; round + 1 < members_; ++round) {
@@ -174,7 +179,8 @@ void Author::ring_reduce(const Parts& parts, bool gather) {
     const std::uint32_t takes = part_at(round + 2);
     std::vector<std::uint32_t> sent_now;
     std::vector<std::uint32_t> ready_now;
-    const std::size_t chunks = (std::max(parts.length(sends), parts.length(takes)) + size - 1) / size;
+    const std::size_t chunks =
+        (std::max(parts.length(sends), parts.length(takes)) + size - 1) / size;
     for (std::size_t i = 0; i < chunks; ++i) {
       const std::size_t at = i * size;
       if (at < parts.length(sends)) {
@@ -190,8 +196,9 @@ void Author::ring_reduce(const Parts& parts, bool gather) {
       if (at >= parts.length(takes)) continue;
       const std::size_t length = std::min(size, parts.length(takes) - at);
       const Place landing{Area::scratch, slot * size};
-      const auto received = slot_free[slot] == 0 ? receive(from, landing, length)
-                                                 : receive(from, landing, length, slot_free[slot] - 1, 1);
+      const auto received = slot_free[slot] == 0
+                                ? receive(from, landing, length)
+                                : receive(from, landing, length, slot_free[slot] - 1, 1);
       Place target = partial(takes, round);
       target.offset += at;
       // Memory of partial results is reused two rounds later, after the sends from it have
@@ -199,12 +206,20 @@ void Author::ring_reduce(const Parts& parts, bool gather) {
       std::uint32_t first = received;
       std::uint32_t count = 1;
       if (!gather && i < sent_before.size()) {
-        const auto cleared = add(Step{StepKind::copy, 0, {}, {}, {}, 0, 0, sent_before[i], 1, false});
+        const auto cleared =
+            add(Step{StepKind::copy, 0, {}, {}, {}, 0, 0, sent_before[i], 1, false});
         first = received;
         count = cleared - received + 1;
       }
-      const auto combined = add(Step{StepKind::combine, 0, landing, target,
-                                     {Area::input, parts.offset(takes) + at}, length, 0, first, count,
+      const auto combined = add(Step{StepKind::combine,
+                                     0,
+                                     landing,
+                                     target,
+                                     {Area::input, parts.offset(takes) + at},
+                                     length,
+                                     0,
+                                     first,
+                                     count,
                                      round + 2 == members_});
       ready_now.push_back(combined);
       slot_free[slot] = combined + 1;
@@ -218,15 +233,17 @@ void Author::ring_reduce(const Parts& parts, bool gather) {
     const std::uint32_t sends = part_at(round);
     const std::uint32_t takes = part_at(round + 1);
     std::vector<std::uint32_t> ready_now;
-    const std::size_t chunks = (std::max(parts.length(sends), parts.length(takes)) + size - 1) / size;
+    const std::size_t chunks =
+        (std::max(parts.length(sends), parts.length(takes)) + size - 1) / size;
     for (std::size_t i = 0; i < chunks; ++i) {
       const std::size_t at = i * size;
       if (at < parts.length(sends)) {
-        send(to, {Area::output, parts.offset(sends) + at}, std::min(size, parts.length(sends) - at), ready[i], 1);
+        send(to, {Area::output, parts.offset(sends) + at}, std::min(size, parts.length(sends) - at),
+             ready[i], 1);
       }
       if (at < parts.length(takes)) {
-        ready_now.push_back(
-            receive(from, {Area::output, parts.offset(takes) + at}, std::min(size, parts.length(takes) - at)));
+        ready_now.push_back(receive(from, {Area::output, parts.offset(takes) + at},
+                                    std::min(size, parts.length(takes) - at)));
       }
     }
     ready = std::move(ready_now);
@@ -239,7 +256,8 @@ void Author::reduce_from_all(const Parts& parts, bool gather) {
   const std::size_t stage = (members_ - 1) * size;
   plan_.scratch_bytes = 2 * stage;
   std::size_t longest = 0;
-  for (std::uint32_t part = 0; part < members_; ++part) longest = std::max(longest, parts.length(part));
+  for (std::uint32_t part = 0; part < members_; ++part)
+    longest = std::max(longest, parts.length(part));
   const std::size_t chunks = (longest + size - 1) / size;
   const auto piece = [&](std::uint32_t part, std::size_t i) {
     const std::size_t at = i * size;
@@ -255,13 +273,15 @@ void Author::reduce_from_all(const Parts& parts, bool gather) {
     }
     for (std::uint32_t distance = 1; distance < members_; ++distance) {
       const std::uint32_t peer = peer_after(members_ - distance);
-      if (piece(peer, i) != 0) receive(peer, {Area::output, parts.offset(peer) + i * size}, piece(peer, i));
+      if (piece(peer, i) != 0)
+        receive(peer, {Area::output, parts.offset(peer) + i * size}, piece(peer, i));
     }
   };
   for (std::size_t i = 0; i < chunks; ++i) {
     for (std::uint32_t distance = 1; distance < members_; ++distance) {
       const std::uint32_t peer = peer_after(distance);
-      if (piece(peer, i) != 0) send(peer, {Area::input, parts.offset(peer) + i * size}, piece(peer, i));
+      if (piece(peer, i) != 0)
+        send(peer, {Area::input, parts.offset(peer) + i * size}, piece(peer, i));
     }
     if (const std::size_t length = piece(rank_, i); length != 0) {
       const std::size_t slots = (i % 2) * stage;
@@ -269,11 +289,20 @@ void Author::reduce_from_all(const Parts& parts, bool gather) {
       for (std::uint32_t distance = 1; distance < members_; ++distance) {
         const std::uint32_t peer = peer_after(members_ - distance);
         const std::uint32_t slot = peer < rank_ ? peer : peer - 1;
-        receive(peer, {Area::scratch, slots + slot * size}, length, i >= 2 ? folded[i - 2] : 0, i >= 2 ? 1 : 0);
+        receive(peer, {Area::scratch, slots + slot * size}, length, i >= 2 ? folded[i - 2] : 0,
+                i >= 2 ? 1 : 0);
       }
       const Place target{Area::output, (gather ? parts.offset(rank_) : 0) + i * size};
-      folded[i] = add(Step{StepKind::fold, 0, {Area::input, parts.offset(rank_) + i * size}, target,
-                           {Area::scratch, slots}, length, size, first, next() - first, true});
+      folded[i] = add(Step{StepKind::fold,
+                           0,
+                           {Area::input, parts.offset(rank_) + i * size},
+                           target,
+                           {Area::scratch, slots},
+                           length,
+                           size,
+                           first,
+                           next() - first,
+                           true});
     }
     if (gather && i > 0) spread(i - 1);
   }
@@ -299,7 +328,8 @@ void Author::reduce() {
     reduce_from_all(parts, false);
   }
   const std::size_t own = plan_.scratch_bytes;
-  const Place target = is_root ? Place{Area::output, parts.offset(rank_)} : Place{Area::scratch, own};
+  const Place target =
+      is_root ? Place{Area::output, parts.offset(rank_)} : Place{Area::scratch, own};
   if (!is_root) plan_.scratch_bytes += whole;
   for (Step& step : plan_.steps) {
     if (step.kind != StepKind::combine && step.kind != StepKind::fold) continue;
@@ -346,7 +376,8 @@ void Author::all_gather() {
       } else {
         send(peer_after(1), {Area::output, sends * bytes_ + at}, length, ready[i], 1);
       }
-      ready_now.push_back(receive(peer_after(members_ - 1), {Area::output, takes * bytes_ + at}, length));
+      ready_now.push_back(
+          receive(peer_after(members_ - 1), {Area::output, takes * bytes_ + at}, length));
     }
     ready = std::move(ready_now);
   }
@@ -381,7 +412,8 @@ void Author::all_to_all() {
 }
 
 Plan Author::write() {
-  const bool reduces = operation_.kind == OperationKind::all_reduce || operation_.kind == OperationKind::reduce ||
+  const bool reduces = operation_.kind == OperationKind::all_reduce ||
+                       operation_.kind == OperationKind::reduce ||
                        operation_.kind == OperationKind::reduce_scatter;
   if (reduces && operation_.reduce == ReduceKind::average) plan_.scale = 1.0 / members_;
   if (members_ == 1) {
@@ -412,7 +444,8 @@ Plan Author::write() {
 
 }  // namespace
 
-Plan make_plan(const Operation& operation, std::uint32_t rank, std::uint32_t members, const PlanOptions& options) {
+Plan make_plan(const Operation& operation, std::uint32_t rank, std::uint32_t members,
+               const PlanOptions& options) {
   MOBULA_CHECK(rank < members, "a rank is one of the members");
   return Author(operation, rank, members, options).write();
 }

@@ -47,12 +47,12 @@ struct Step {
 struct Plan {
   std::vector<Step> steps;  // sends to one peer, and receives from one peer, are in stream order
   std::size_t scratch_bytes = 0;
-  double scale = 1;               // factor for complete reductions
+  double scale = 1;  // factor for complete reductions
 };
 
 struct PlanOptions {
-  std::size_t ring_from = 256 * 1024;     // bytes from which reductions and all_gather use a ring
-  std::size_t chain_from = 512 * 1024;    // bytes from which a broadcast uses a chain
+  std::size_t ring_from = 256 * 1024;   // bytes from which reductions and all_gather use a ring
+  std::size_t chain_from = 512 * 1024;  // bytes from which a broadcast uses a chain
   std::size_t chunk_bytes = 256 * 1024;
   std::size_t most_scratch = 8 * 1024 * 1024;  // bytes for reductions from all members
 };
@@ -63,7 +63,8 @@ struct PlanOptions {
 // order. Other reductions collect the operands of one part from all members and reduce them in rank
 // order. 16-bit floats use a 32-bit accumulator and are rounded once. A long broadcast is a chain
 // of chunks, a short one a binomial tree. gather, scatter, and all_to_all send directly.
-Plan make_plan(const Operation& operation, std::uint32_t rank, std::uint32_t members, const PlanOptions& options = {});
+Plan make_plan(const Operation& operation, std::uint32_t rank, std::uint32_t members,
+               const PlanOptions& options = {});
 
 // Total bytes that a member provides and receives; the parts of all ranks are consecutive.
 std::size_t input_bytes(const Operation& operation, std::uint32_t rank, std::uint32_t members);

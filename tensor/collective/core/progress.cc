@@ -13,8 +13,8 @@ constexpr std::size_t work_window = 64;  // steps that are examined
 
 }  // namespace
 
-Progress::Progress(const Operation& operation, const Plan& plan, std::uint32_t rank, std::uint32_t members,
-                   Memory memory)
+Progress::Progress(const Operation& operation, const Plan& plan, std::uint32_t rank,
+                   std::uint32_t members, Memory memory)
     : operation_(operation),
       plan_(plan),
       rank_(rank),
@@ -135,7 +135,8 @@ void Progress::received(std::uint32_t peer, std::size_t bytes) {
   Line& line = receives_[peer];
   line.moved += bytes;
   const Step* step = front(line);
-  MOBULA_CHECK(step != nullptr && line.moved <= step->length, "no more is received than there is room");
+  MOBULA_CHECK(step != nullptr && line.moved <= step->length,
+               "no more is received than there is room");
   if (line.moved < step->length) return;
   line.moved = 0;
   finish(line.steps[line.next++]);

@@ -24,7 +24,8 @@ struct Memory {
 class Progress {
  public:
   // `plan` and the memory must outlive this object.
-  Progress(const Operation& operation, const Plan& plan, std::uint32_t rank, std::uint32_t members, Memory memory);
+  Progress(const Operation& operation, const Plan& plan, std::uint32_t rank, std::uint32_t members,
+           Memory memory);
 
   bool done() const { return left_ == 0; }
   // Empty if nothing can be sent to, or received from, that rank now.
@@ -54,8 +55,8 @@ class Progress {
   const std::uint32_t rank_;
   const std::uint32_t members_;
   const Memory memory_;
-  std::vector<Line> sends_;     // by rank
-  std::vector<Line> receives_;  // by rank
+  std::vector<Line> sends_;         // by rank
+  std::vector<Line> receives_;      // by rank
   std::vector<std::uint32_t> own_;  // local steps, in order
   std::size_t own_next_ = 0;        // all local steps before it are complete
   std::vector<bool> done_;

@@ -55,7 +55,8 @@ inline std::uint8_t joined(std::uint8_t left, std::uint8_t right) {
 }
 
 template <class T, ReduceKind kind>
-void combine_blocks(std::size_t count, const std::byte* left, const std::byte* right, std::byte* to) {
+void combine_blocks(std::size_t count, const std::byte* left, const std::byte* right,
+                    std::byte* to) {
   std::array<T, block_elements> a;
   std::array<T, block_elements> b;
   for (std::size_t at = 0; at < count; at += block_elements) {
@@ -68,9 +69,11 @@ void combine_blocks(std::size_t count, const std::byte* left, const std::byte* r
 }
 
 template <ReduceKind kind>
-void combine_booleans(std::size_t count, const std::byte* left, const std::byte* right, std::byte* to) {
+void combine_booleans(std::size_t count, const std::byte* left, const std::byte* right,
+                      std::byte* to) {
   for (std::size_t i = 0; i < count; ++i) {
-    to[i] = static_cast<std::byte>(joined<kind>(static_cast<std::uint8_t>(left[i]), static_cast<std::uint8_t>(right[i])));
+    to[i] = static_cast<std::byte>(
+        joined<kind>(static_cast<std::uint8_t>(left[i]), static_cast<std::uint8_t>(right[i])));
   }
 }
 
@@ -78,7 +81,8 @@ using Widen = float (*)(std::uint16_t);
 using Narrow = std::uint16_t (*)(float);
 
 template <ReduceKind kind, Widen widen, Narrow narrow>
-void fold_halves(std::size_t count, std::span<const std::byte* const> operands, double scale, std::byte* to) {
+void fold_halves(std::size_t count, std::span<const std::byte* const> operands, double scale,
+                 std::byte* to) {
   std::array<float, block_elements> sum;
   std::array<std::uint16_t, block_elements> bits;
   const auto factor = static_cast<float>(scale);
@@ -114,7 +118,8 @@ void scale_blocks(std::size_t count, double by, std::byte* elements) {
 }
 
 template <ReduceKind kind>
-void combine_as(DType dtype, std::size_t bytes, const std::byte* left, const std::byte* right, std::byte* to) {
+void combine_as(DType dtype, std::size_t bytes, const std::byte* left, const std::byte* right,
+                std::byte* to) {
   const std::size_t count = bytes / item_bytes(dtype);
   switch (dtype) {
     case DType::boolean: return combine_booleans<kind>(count, left, right, to);
@@ -129,7 +134,8 @@ void combine_as(DType dtype, std::size_t bytes, const std::byte* left, const std
     case DType::float32: return combine_blocks<float, kind>(count, left, right, to);
     case DType::float64: return combine_blocks<double, kind>(count, left, right, to);
     case DType::complex64: return combine_blocks<std::complex<float>, kind>(count, left, right, to);
-    case DType::complex128: return combine_blocks<std::complex<double>, kind>(count, left, right, to);
+    case DType::complex128:
+      return combine_blocks<std::complex<double>, kind>(count, left, right, to);
     case DType::float16: {
       const std::byte* both[] = {left, right};
       return fold_halves<kind, &from_float16, &to_float16>(count, both, 1, to);
@@ -144,9 +150,12 @@ void combine_as(DType dtype, std::size_t bytes, const std::byte* left, const std
 }
 
 template <ReduceKind kind>
-void fold_as(DType dtype, std::size_t bytes, std::span<const std::byte* const> operands, double by, std::byte* to) {
-  if (dtype == DType::float16) return fold_halves<kind, &from_float16, &to_float16>(bytes / 2, operands, by, to);
-  if (dtype == DType::bfloat16) return fold_halves<kind, &from_bfloat16, &to_bfloat16>(bytes / 2, operands, by, to);
+void fold_as(DType dtype, std::size_t bytes, std::span<const std::byte* const> operands, double by,
+             std::byte* to) {
+  if (dtype == DType::float16)
+    return fold_halves<kind, &from_float16, &to_float16>(bytes / 2, operands, by, to);
+  if (dtype == DType::bfloat16)
+    return fold_halves<kind, &from_bfloat16, &to_bfloat16>(bytes / 2, operands, by, to);
   // Processed by blocks, so that the data stays in the cache; `to` may be any of the operands.
   std::array<std::byte, block_elements * 16> block;
   for (std::size_t at = 0; at < bytes; at += block.size()) {
@@ -162,8 +171,8 @@ void fold_as(DType dtype, std::size_t bytes, std::span<const std::byte* const> o
 
 }  // namespace
 
-void combine(DType dtype, ReduceKind kind, std::size_t bytes, const std::byte* left, const std::byte* right,
-             std::byte* to) {
+void combine(DType dtype, ReduceKind kind, std::size_t bytes, const std::byte* left,
+             const std::byte* right, std::byte* to) {
   switch (kind) {
     case ReduceKind::sum:
     case ReduceKind::average: return combine_as<ReduceKind::sum>(dtype, bytes, left, right, to);
@@ -173,8 +182,8 @@ void combine(DType dtype, ReduceKind kind, std::size_t bytes, const std::byte* l
   }
 }
 
-void fold(DType dtype, ReduceKind kind, std::size_t bytes, std::span<const std::byte* const> operands, double by,
-          std::byte* to) {
+void fold(DType dtype, ReduceKind kind, std::size_t bytes,
+          std::span<const std::byte* const> operands, double by, std::byte* to) {
   switch (kind) {
     case ReduceKind::sum:
     case ReduceKind::average: return fold_as<ReduceKind::sum>(dtype, bytes, operands, by, to);

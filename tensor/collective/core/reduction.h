@@ -13,13 +13,13 @@ namespace mobula::internal::collective {
 
 // `to` = `left` op `right`, element by element, over `bytes` bytes. `to` may be one of the
 // operands.
-void combine(DType dtype, ReduceKind kind, std::size_t bytes, const std::byte* left, const std::byte* right,
-             std::byte* to);
+void combine(DType dtype, ReduceKind kind, std::size_t bytes, const std::byte* left,
+             const std::byte* right, std::byte* to);
 
 // `to` = ((operands[0] op operands[1]) op …) times `scale`. 16-bit floats are reduced and scaled in
 // 32 bits and rounded once, ties to even. `to` may be one of the operands.
-void fold(DType dtype, ReduceKind kind, std::size_t bytes, std::span<const std::byte* const> operands, double scale,
-          std::byte* to);
+void fold(DType dtype, ReduceKind kind, std::size_t bytes,
+          std::span<const std::byte* const> operands, double scale, std::byte* to);
 
 // Multiplies floating-point or complex numbers by `by`.
 void scale(DType dtype, std::size_t bytes, double by, std::byte* elements);

@@ -33,9 +33,11 @@ void IdleConnections::gone(ProcessId holder) {
 
 std::optional<Time> IdleConnections::due(ProcessId holder, const Connection& tie) const {
   const auto& options = context_.options;
-  if (options.idle_timeout <= Duration(0) || tie.closing != 0 || !may_.contains(holder)) return std::nullopt;
+  if (options.idle_timeout <= Duration(0) || tie.closing != 0 || !may_.contains(holder))
+    return std::nullopt;
   const bool many = ties_.size() > options.many_ties;
-  return tie.used + (many ? std::min(options.idle_timeout, options.part_after_of_many) : options.idle_timeout);
+  return tie.used +
+         (many ? std::min(options.idle_timeout, options.part_after_of_many) : options.idle_timeout);
 }
 
 void IdleConnections::tick(const std::function<bool(ProcessId)>& is_busy) {

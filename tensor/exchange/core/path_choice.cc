@@ -6,8 +6,9 @@
 namespace mobula::internal::transfer {
 namespace {
 
-constexpr std::array best_first{DirectPath::inproc, DirectPath::cuda_ipc, DirectPath::shm, DirectPath::nccl,
-                                DirectPath::ucx,    DirectPath::tcp,      DirectPath::staged, DirectPath::store};
+constexpr std::array best_first{DirectPath::inproc, DirectPath::cuda_ipc, DirectPath::shm,
+                                DirectPath::nccl,   DirectPath::ucx,      DirectPath::tcp,
+                                DirectPath::staged, DirectPath::store};
 
 class Judge {
  public:
@@ -15,7 +16,8 @@ class Judge {
 
   // Empty: the path is usable.
   std::string why_not(DirectPath path) const {
-    if (q_.from.process == q_.to.process && path != DirectPath::inproc) return "both ends are in one process";
+    if (q_.from.process == q_.to.process && path != DirectPath::inproc)
+      return "both ends are in one process";
     const auto where = misplaced(path);
     if (!where.empty()) return where;
     if (path == DirectPath::inproc || path == DirectPath::store) return {};
@@ -50,7 +52,8 @@ class Judge {
         if (!both_devices) return "one end is not in device memory";
         if (!same_machine()) return "the ends are on two machines";
         if (!source.exportable) return "the memory is not of the runtime's device arena";
-        if (source.device != destination.device && !q_.peer_access) return "the two devices cannot reach each other";
+        if (source.device != destination.device && !q_.peer_access)
+          return "the two devices cannot reach each other";
         return {};
       case DirectPath::shm:
         if (!no_device && !is_named(path)) return "one end is in device memory";
@@ -65,16 +68,19 @@ class Judge {
         return {};
       case DirectPath::ucx:
         if (!no_device && !is_named(path)) {
-          if (!q_.from.ucx_devices || !q_.to.ucx_devices) return "this UCX does not know device memory";
+          if (!q_.from.ucx_devices || !q_.to.ucx_devices)
+            return "this UCX does not know device memory";
         }
         if (same_machine() && !is_named(path)) return "on one machine shared memory is better";
-        if (!is_named(path) && !(q_.from.rdma && q_.to.rdma)) return "no RDMA between the two machines";
+        if (!is_named(path) && !(q_.from.rdma && q_.to.rdma))
+          return "no RDMA between the two machines";
         return {};
       case DirectPath::gloo:
       case DirectPath::nixl: return {};
       case DirectPath::tcp:
         if (!no_device && !is_named(path)) return "one end is in device memory";
-        if (same_machine() && !is_named(path) && why_not(DirectPath::shm).empty()) return "on one machine shared memory is better";
+        if (same_machine() && !is_named(path) && why_not(DirectPath::shm).empty())
+          return "on one machine shared memory is better";
         return {};
       case DirectPath::staged: return no_device ? "both ends are in host memory" : "";
       case DirectPath::store: return {};
@@ -88,7 +94,9 @@ class Judge {
 }  // namespace
 
 bool is_better(DirectPath path, DirectPath than) {
-  const auto rank = [](DirectPath each) { return std::ranges::find(best_first, each) - best_first.begin(); };
+  const auto rank = [](DirectPath each) {
+    return std::ranges::find(best_first, each) - best_first.begin();
+  };
   return rank(path) < rank(than);
 }
 
@@ -112,8 +120,10 @@ PathChoice choose_paths(const PathQuestion& question) {
   }
   if (!choice.paths.empty()) {
     const auto first = choice.paths.front();
-    const bool leaves = question.from.machine.empty() || question.from.machine != question.to.machine;
-    const bool seals = first == DirectPath::tcp || first == DirectPath::staged || first == DirectPath::store;
+    const bool leaves =
+        question.from.machine.empty() || question.from.machine != question.to.machine;
+    const bool seals =
+        first == DirectPath::tcp || first == DirectPath::staged || first == DirectPath::store;
     choice.sealed = leaves && seals && !question.trusted;
   }
   return choice;

@@ -40,9 +40,9 @@ struct BytePlace {
 struct PathQuestion {
   ProcessReach from, to;
   BytePlace source, destination;
-  bool trusted = false;        // the fabric between the two machines
-  bool peer_access = false;    // between the two devices, as the agent reported
-  bool may_alias = true;       // within one process, the result may share the memory
+  bool trusted = false;      // the fabric between the two machines
+  bool peer_access = false;  // between the two devices, as the agent reported
+  bool may_alias = true;     // within one process, the result may share the memory
   std::optional<DirectPath> named{};
   bool allow_fallback = false;
 };
@@ -57,7 +57,7 @@ struct PathChoice {
   std::vector<DirectPath> paths;  // order of attempts
   std::vector<PathRefusal> refusals;
   std::size_t better = 0;  // leading `refusals` that rank above all of `paths`
-  bool sealed = false;            // the first path encrypts
+  bool sealed = false;     // the first path encrypts
 };
 
 // Returns true if `path` is tried before `than` when no path is named.

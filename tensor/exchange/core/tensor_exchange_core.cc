@@ -6,7 +6,10 @@
 namespace mobula::internal::transfer {
 
 TensorExchangeCore::TensorExchangeCore(ProcessId self, RegionOptions options)
-    : context_{self, options}, steps_(context_), serves_(context_, steps_), pulls_(context_, steps_, serves_) {}
+    : context_{self, options},
+      steps_(context_),
+      serves_(context_, steps_),
+      pulls_(context_, steps_, serves_) {}
 
 void TensorExchangeCore::begin(Time now, Commands& out) {
   context_.now = std::max(context_.now, now);
@@ -25,8 +28,8 @@ void TensorExchangeCore::settle() {
   }
 }
 
-void TensorExchangeCore::publish(Time now, ObjectId object, std::uint64_t size_bytes, std::uint32_t lane,
-                             Commands& out) {
+void TensorExchangeCore::publish(Time now, ObjectId object, std::uint64_t size_bytes,
+                                 std::uint32_t lane, Commands& out) {
   begin(now, out);
   serves_.publish(object, size_bytes, lane);
 }
@@ -43,14 +46,16 @@ void TensorExchangeCore::evacuate(Time now, ObjectId object, Commands& out) {
   settle();
 }
 
-void TensorExchangeCore::stored(Time now, ObjectId object, const std::optional<Failure>& failure, Commands& out) {
+void TensorExchangeCore::stored(Time now, ObjectId object, const std::optional<Failure>& failure,
+                                Commands& out) {
   begin(now, out);
   serves_.stored(object, failure);
   settle();
 }
 
-Result<std::vector<RegionPullId>> TensorExchangeCore::want(Time now, std::vector<TensorRequest> together, bool arguments,
-                                                       Commands& out) {
+Result<std::vector<RegionPullId>> TensorExchangeCore::want(Time now,
+                                                           std::vector<TensorRequest> together,
+                                                           bool arguments, Commands& out) {
   begin(now, out);
   auto pulls = pulls_.want(std::move(together), arguments);
   settle();
@@ -63,20 +68,22 @@ void TensorExchangeCore::unwant(Time now, RegionPullId pull, Commands& out) {
   settle();
 }
 
-void TensorExchangeCore::located(Time now, ObjectId object, const RegionsLocated& answer, Commands& out) {
+void TensorExchangeCore::located(Time now, ObjectId object, const RegionsLocated& answer,
+                                 Commands& out) {
   begin(now, out);
   pulls_.located(object, answer);
   settle();
 }
 
-void TensorExchangeCore::reached(Time now, RegionPullId pull, ProcessId keeper, std::vector<DirectPath> paths,
-                             Commands& out) {
+void TensorExchangeCore::reached(Time now, RegionPullId pull, ProcessId keeper,
+                                 std::vector<DirectPath> paths, Commands& out) {
   begin(now, out);
   pulls_.reached(pull, keeper, std::move(paths));
   settle();
 }
 
-void TensorExchangeCore::claim_turn(Time now, std::uint32_t lane, std::uint64_t claim, Commands& out) {
+void TensorExchangeCore::claim_turn(Time now, std::uint32_t lane, std::uint64_t claim,
+                                    Commands& out) {
   begin(now, out);
   steps_.claim(lane, claim);
   settle();
@@ -88,7 +95,8 @@ void TensorExchangeCore::return_turn(Time now, std::uint64_t claim, Commands& ou
   settle();
 }
 
-void TensorExchangeCore::heard(Time now, ProcessId from, const RegionMessage& message, Commands& out) {
+void TensorExchangeCore::heard(Time now, ProcessId from, const RegionMessage& message,
+                               Commands& out) {
   begin(now, out);
   struct Dispatch {
     TensorExchangeCore& exchange;
@@ -100,7 +108,9 @@ void TensorExchangeCore::heard(Time now, ProcessId from, const RegionMessage& me
     void operator()(const PullTensorReply& each) const { exchange.pulls_.heard(from, each); }
     void operator()(const PullTensorQueued& each) const { exchange.pulls_.heard(from, each); }
     void operator()(const PullTensorRejected& each) const { exchange.pulls_.heard(from, each); }
-    void operator()(const CloseConnectionRequest& each) const { exchange.serves_.heard(from, each); }
+    void operator()(const CloseConnectionRequest& each) const {
+      exchange.serves_.heard(from, each);
+    }
     void operator()(const CloseConnectionReply& each) const { exchange.pulls_.heard(from, each); }
     void operator()(const TwoSidedStep& each) const { exchange.steps_.heard(from, each); }
   };
@@ -116,7 +126,8 @@ void TensorExchangeCore::peer_gone(Time now, ProcessId peer, Commands& out) {
   settle();
 }
 
-void TensorExchangeCore::exported(Time now, OperationId operation, const Result<std::string>& ticket, Commands& out) {
+void TensorExchangeCore::exported(Time now, OperationId operation,
+                                  const Result<std::string>& ticket, Commands& out) {
   begin(now, out);
   serves_.exported(operation, ticket);
   settle();
@@ -127,9 +138,11 @@ void TensorExchangeCore::progressed(Time now, OperationId operation) {
   if (!pulls_.progressed(operation)) steps_.progressed(operation);
 }
 
-void TensorExchangeCore::ended(Time now, OperationId operation, const std::optional<Failure>& failure, Commands& out) {
+void TensorExchangeCore::ended(Time now, OperationId operation,
+                               const std::optional<Failure>& failure, Commands& out) {
   begin(now, out);
-  if (!pulls_.ended(operation, failure) && !steps_.ended(operation, failure)) serves_.ended(operation);
+  if (!pulls_.ended(operation, failure) && !steps_.ended(operation, failure))
+    serves_.ended(operation);
   settle();
 }
 
@@ -144,14 +157,16 @@ void TensorExchangeCore::tick(Time now, Commands& out) {
 
 std::optional<Time> TensorExchangeCore::next_deadline() const {
   std::optional<Time> first;
-  for (const auto& due : {steps_.next_deadline(), pulls_.next_deadline(), serves_.next_deadline()}) {
+  for (const auto& due :
+       {steps_.next_deadline(), pulls_.next_deadline(), serves_.next_deadline()}) {
     if (due && (!first || *due < *first)) first = due;
   }
   return first;
 }
 
 bool TensorExchangeCore::is_idle() const {
-  return pulls_.size() == 0 && serves_.serves() == 0 && steps_.size() == 0 && steps_.turns_in_line() == 0;
+  return pulls_.size() == 0 && serves_.serves() == 0 && steps_.size() == 0 &&
+         steps_.turns_in_line() == 0;
 }
 
 }  // namespace mobula::internal::transfer

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "tensor/exchange/core/tensor_pulls.h"
-#include "tensor/exchange/core/tensor_offers.h"
-#include "tensor/exchange/core/two_sided_steps.h"
 #include "tensor/exchange/core/tensor_exchange_types.h"
+#include "tensor/exchange/core/tensor_offers.h"
+#include "tensor/exchange/core/tensor_pulls.h"
+#include "tensor/exchange/core/two_sided_steps.h"
 
 namespace mobula::internal::transfer {
 
@@ -28,7 +28,8 @@ class TensorExchangeCore {
 
   // ---- registered tensors ----
   // Registers a complete, readable tensor. `lane`: ordinal of its device.
-  void publish(Time now, ObjectId object, std::uint64_t size_bytes, std::uint32_t lane, Commands& out);
+  void publish(Time now, ObjectId object, std::uint64_t size_bytes, std::uint32_t lane,
+               Commands& out);
   // The last ref was released, or the memory of a replica is needed. `FreeRegions` follows when no
   // process can access the bytes.
   void retire(Time now, ObjectId object, Commands& out);
@@ -38,11 +39,13 @@ class TensorExchangeCore {
   void stored(Time now, ObjectId object, const std::optional<Failure>& failure, Commands& out);
 
   // ---- pulls ----
-  Result<std::vector<RegionPullId>> want(Time now, std::vector<TensorRequest> together, bool arguments, Commands& out);
+  Result<std::vector<RegionPullId>> want(Time now, std::vector<TensorRequest> together,
+                                         bool arguments, Commands& out);
   void unwant(Time now, RegionPullId pull, Commands& out);
   void located(Time now, ObjectId object, const RegionsLocated& answer, Commands& out);
   // `paths` is ordered by preference; empty: the replica holder is not usable.
-  void reached(Time now, RegionPullId pull, ProcessId keeper, std::vector<DirectPath> paths, Commands& out);
+  void reached(Time now, RegionPullId pull, ProcessId keeper, std::vector<DirectPath> paths,
+               Commands& out);
 
   // ---- turns of devices for other work ----
   // `TurnTaken` follows. `claim` is a number of the caller.

@@ -23,14 +23,14 @@ using OperationId = std::uint64_t;   // one action of a transport in this proces
 struct RegionOptions {
   // memory reserved for pulls in progress
   std::uint64_t max_receive_bytes = std::uint64_t{1} << 30;
-  std::size_t max_waiting = 65536;       // requests without reserved memory; more are rejected
-  std::size_t max_serves = 32;           // active offers
+  std::size_t max_waiting = 65536;  // requests without reserved memory; more are rejected
+  std::size_t max_serves = 32;      // active offers
   // active offers of one large object; other readers wait or are redirected to a replica
   std::size_t max_serves_of_object = 2;
   // The same for paths that share the network card of this machine. One is best if readers keep
   // replicas; without replicas, one slow reader would delay all others.
   std::size_t max_serves_over_network = 2;
-  std::size_t max_serves_of_peer = 8;    // active offers to one reader; its other requests wait
+  std::size_t max_serves_of_peer = 8;       // active offers to one reader; its other requests wait
   std::size_t max_waiting_of_peer = 16384;  // waiting requests of one reader; more are rejected
   // an offer that takes longer continues, but no longer counts against the limits
   Duration offer_quantum = 10s;
@@ -46,21 +46,21 @@ struct RegionOptions {
   std::size_t max_serves_of_part = 1;
   // chunks among `max_serves_of_peer`; fewer at a time complete earlier and can be relayed
   std::size_t max_parts_of_peer = 3;
-  Duration chunk_offer_quantum = 1s;      // `offer_quantum` of a chunk
+  Duration chunk_offer_quantum = 1s;  // `offer_quantum` of a chunk
   // known replicas of one chunk; no reader is redirected to further ones
   std::size_t max_copies_known = 64;
-  Duration shim_timeout = 2s;          // to connect to a replica holder, and for its reply
+  Duration shim_timeout = 2s;   // to connect to a replica holder, and for its reply
   Duration shim_backoff = 30s;  // no redirect to a replica holder is followed after it failed
   std::size_t max_keepers_shunned = 1024;
   // for the reply of a holder; the request is repeated once before the holder is given up
   Duration answer_timeout = 10s;
   Duration step_timeout = 10s;      // from the local turn to the turn of the peer
   Duration progress_timeout = 10s;  // longest time without progress of a transport
-  Duration lookup_backoff = 100ms;   // between two lookups of holders; doubles
-  int lookups = 4;                 // unsuccessful lookups before a failure
-  int failures_per_path = 2;       // per path and holder
-  Duration idle_timeout = 60s;       // idle time before a connection or channel closes; 0: never
-  std::size_t many_ties = 256;     // above this number of holders, connections close after:
+  Duration lookup_backoff = 100ms;  // between two lookups of holders; doubles
+  int lookups = 4;                  // unsuccessful lookups before a failure
+  int failures_per_path = 2;        // per path and holder
+  Duration idle_timeout = 60s;      // idle time before a connection or channel closes; 0: never
+  std::size_t many_ties = 256;      // above this number of holders, connections close after:
   Duration part_after_of_many = 10s;
 };
 
@@ -68,11 +68,11 @@ struct RegionOptions {
 struct TensorRequest {
   ObjectId object;
   std::uint64_t size_bytes = 0;
-  std::vector<ProcessId> holders{};    // likely holders, best first; empty: they are looked up
-  std::vector<DirectPath> paths{};     // order of attempts at each holder
-  std::uint32_t lane = 0;              // receiving device ordinal; for two-sided paths
-  std::uint32_t part = 0;              // chunk number, one-sided paths only; 0: the whole tensor
-  bool keeps = false;                  // this process offers the chunk to others until `retire`
+  std::vector<ProcessId> holders{};  // likely holders, best first; empty: they are looked up
+  std::vector<DirectPath> paths{};   // order of attempts at each holder
+  std::uint32_t lane = 0;            // receiving device ordinal; for two-sided paths
+  std::uint32_t part = 0;            // chunk number, one-sided paths only; 0: the whole tensor
+  bool keeps = false;                // this process offers the chunk to others until `retire`
 };
 
 // ---- commands -----------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ struct IssueStep {
   ProcessId peer;
   std::uint64_t epoch = 0;  // epoch of the channel
   std::uint32_t lane = 0, peer_lane = 0;
-  bool opens = false;       // true: open the channel; false: move the bytes below
+  bool opens = false;  // true: open the channel; false: move the bytes below
   std::uint64_t offset = 0;
   std::uint64_t size_bytes = 0;
 };
@@ -152,7 +152,7 @@ struct Part {
   ProcessId holder;
   bool again = false;
 };
-struct RegionsHere {};   // in the memory that the last operation wrote
+struct RegionsHere {};     // in the memory that the last operation wrote
 struct RegionsInStore {};  // in the node's object store only
 using RegionOutcome = std::variant<RegionsHere, RegionsInStore, Failure>;
 // One attempt, or the reason why a path was not attempted.
@@ -172,8 +172,9 @@ struct PullEnded {
 struct TurnTaken {
   std::uint64_t claim = 0;
 };
-using RegionCommand = std::variant<SendRegions, OfferTensor, WithdrawOffer, PullChunk, IssueStep, Cancel, DropChannel, FreeRegions,
-                                   StoreRegions, LookUp, Reach, Part, PullEnded, TurnTaken>;
+using RegionCommand =
+    std::variant<SendRegions, OfferTensor, WithdrawOffer, PullChunk, IssueStep, Cancel, DropChannel,
+                 FreeRegions, StoreRegions, LookUp, Reach, Part, PullEnded, TurnTaken>;
 
 // Reply to `LookUp`.
 struct RegionsLocated {

@@ -26,9 +26,11 @@ void TensorOffers::publish(ObjectId object, std::uint64_t size_bytes, std::uint3
   row.lane = lane;
 }
 
-bool TensorOffers::keep(ObjectId object, std::uint64_t size_bytes, std::uint32_t part, ProcessId from) {
+bool TensorOffers::keep(ObjectId object, std::uint64_t size_bytes, std::uint32_t part,
+                        ProcessId from) {
   auto* known = rows_.find(object);
-  if (known != nullptr && (!known->is_copy || known->retired || known->size_bytes != size_bytes)) return false;
+  if (known != nullptr && (!known->is_copy || known->retired || known->size_bytes != size_bytes))
+    return false;
   auto& row = known == nullptr ? rows_[object] : *known;
   row.size_bytes = size_bytes;
   row.is_copy = true;
@@ -81,14 +83,18 @@ std::size_t TensorOffers::most_at_once(const Row& row, const Serve& serve) const
   if (serve.part != 0) return context_.options.max_serves_of_part;
   if (row.size_bytes < context_.options.redirect_from_bytes) return context_.options.max_serves;
   const bool by_network = serve.path == DirectPath::tcp || is_of_plugin(serve.path);
-  return by_network ? context_.options.max_serves_over_network : context_.options.max_serves_of_object;
+  return by_network ? context_.options.max_serves_over_network
+                    : context_.options.max_serves_of_object;
 }
 
 bool TensorOffers::may_start(const Row& row, const Serve& serve) const {
   if (row.leaving || counted_ >= context_.options.max_serves) return false;
   const auto use = peers_.find(serve.peer);
-  if (use != peers_.end() && use->second.active >= context_.options.max_serves_of_peer) return false;
-  if (use != peers_.end() && serve.part != 0 && use->second.parts >= context_.options.max_parts_of_peer) return false;
+  if (use != peers_.end() && use->second.active >= context_.options.max_serves_of_peer)
+    return false;
+  if (use != peers_.end() && serve.part != 0 &&
+      use->second.parts >= context_.options.max_parts_of_peer)
+    return false;
   const auto part = row.parts.find(serve.part);
   return part == row.parts.end() || part->second.counted < most_at_once(row, serve);
 }
@@ -113,7 +119,8 @@ void TensorOffers::discount(ServeId id, Serve& serve, Row& row) {
 }
 
 template <class Which>
-void TensorOffers::refuse_waiting(Row& row, RegionRefusal why, const std::string& text, Which which) {
+void TensorOffers::refuse_waiting(Row& row, RegionRefusal why, const std::string& text,
+                                  Which which) {
   for (auto& [number, part] : row.parts) {
     for (const auto id : std::vector<ServeId>(part.waiting.begin(), part.waiting.end())) {
       const auto& serve = serves_.at(id);
@@ -133,9 +140,12 @@ void TensorOffers::leave_line(const Serve& serve, Row& row) {
   if (--use->second.waiting == 0 && use->second.active == 0) peers_.erase(use);
 }
 
-void TensorOffers::refuse(const Serve& serve, RegionRefusal why, std::string text, std::vector<ProcessId> others) {
+void TensorOffers::refuse(const Serve& serve, RegionRefusal why, std::string text,
+                          std::vector<ProcessId> others) {
   const auto epoch = serve.stage == Stage::ready ? steps_.epoch(serve.channel) : 0;
-  context_.send(serve.peer, PullTensorRejected{serve.transfer, why, std::move(text), epoch, std::move(others), {}});
+  context_.send(
+      serve.peer,
+      PullTensorRejected{serve.transfer, why, std::move(text), epoch, std::move(others), {}});
 }
 
 void TensorOffers::heard(ProcessId from, const PullTensorRequest& message) {
@@ -153,13 +163,16 @@ void TensorOffers::heard(ProcessId from, const PullTensorRequest& message) {
   serve.may_redirect = message.may_redirect;
   auto* row = rows_.find(message.object);
   if (row == nullptr || row->retired) {
-    return refuse(serve, stored_.contains(message.object) ? RegionRefusal::stored : RegionRefusal::gone);
+    return refuse(serve,
+                  stored_.contains(message.object) ? RegionRefusal::stored : RegionRefusal::gone);
   }
   if (row->size_bytes != message.size_bytes) {
-    return refuse(serve, RegionRefusal::wrong_size, "it has " + std::to_string(row->size_bytes) + " bytes");
+    return refuse(serve, RegionRefusal::wrong_size,
+                  "it has " + std::to_string(row->size_bytes) + " bytes");
   }
   if (!is_part(*row, message.part)) {
-    return refuse(serve, row->is_copy ? RegionRefusal::gone : RegionRefusal::wrong_size, "it has no such part");
+    return refuse(serve, row->is_copy ? RegionRefusal::gone : RegionRefusal::wrong_size,
+                  "it has no such part");
   }
   const bool to_store = message.path == DirectPath::store;
   if (message.part != 0 && (is_two_sided(message.path) || (to_store && row->is_copy))) {
@@ -178,7 +191,8 @@ void TensorOffers::heard(ProcessId from, const PullTensorRequest& message) {
   }
   auto& use = peers_[from];
   if (use.waiting >= context_.options.max_waiting_of_peer) {
-    return refuse(serve, RegionRefusal::too_many, std::to_string(use.waiting) + " of this process wait there");
+    return refuse(serve, RegionRefusal::too_many,
+                  std::to_string(use.waiting) + " of this process wait there");
   }
   mark_wait.hit();
   if (use.active >= context_.options.max_serves_of_peer) mark_greedy_reader.hit();
@@ -216,12 +230,14 @@ void TensorOffers::start(ServeId id, Serve& serve, Row& row) {
   ++use.active;
   if (serve.part != 0) ++use.parts;
   serve.counted = true;
-  serve.due = context_.now + (serve.part != 0 ? context_.options.chunk_offer_quantum : context_.options.offer_quantum);
+  serve.due = context_.now + (serve.part != 0 ? context_.options.chunk_offer_quantum
+                                              : context_.options.offer_quantum);
   due_.emplace(*serve.due, id);
   serve.stage = Stage::exporting;
   serve.operation = ++context_.last_operation;
   operations_[serve.operation] = id;
-  context_.out->push_back(OfferTensor{serve.operation, serve.object, serve.path, serve.peer, serve.channel.peer_lane, serve.part});
+  context_.out->push_back(OfferTensor{serve.operation, serve.object, serve.path, serve.peer,
+                                      serve.channel.peer_lane, serve.part});
 }
 
 bool TensorOffers::exported(OperationId operation, const Result<std::string>& ticket) {
@@ -251,7 +267,8 @@ bool TensorOffers::exported(OperationId operation, const Result<std::string>& ti
 
 void TensorOffers::say_ready(const Serve& serve) {
   const auto epoch = is_two_sided(serve.path) ? steps_.epoch(serve.channel) : 0;
-  context_.send(serve.peer, PullTensorReply{serve.transfer, serve.ticket, serve.channel.lane, epoch});
+  context_.send(serve.peer,
+                PullTensorReply{serve.transfer, serve.ticket, serve.channel.lane, epoch});
 }
 
 void TensorOffers::heard(ProcessId from, const PullTensorComplete& message) {
@@ -336,7 +353,8 @@ void TensorOffers::side_news(const SideNews& news) {
   const auto at = by_transfer_.find({news.key.peer, news.key.transfer});
   if (at == by_transfer_.end()) return;
   auto& serve = serves_.at(at->second);
-  if (serve.stage == Stage::ready && news.failure) refuse(serve, RegionRefusal::failed, news.failure->text);
+  if (serve.stage == Stage::ready && news.failure)
+    refuse(serve, RegionRefusal::failed, news.failure->text);
   unexport(at->second, serve);
 }
 

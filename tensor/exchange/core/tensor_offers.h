@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/table.h"
-#include "tensor/exchange/core/two_sided_steps.h"
 #include "tensor/exchange/core/tensor_exchange_types.h"
+#include "tensor/exchange/core/two_sided_steps.h"
 
 namespace mobula::internal::transfer {
 
@@ -63,10 +63,10 @@ class TensorOffers {
  private:
   using ServeId = std::uint64_t;
   enum class Stage : std::uint8_t {
-    waiting,     // waits for the end of another offer, or for a replica
+    waiting,  // waits for the end of another offer, or for a replica
     exporting,
-    ready,       // the receiver has the ticket; two-sided: steps are in progress
-    stopping,    // two-sided: waits until its step no longer accesses memory
+    ready,     // the receiver has the ticket; two-sided: steps are in progress
+    stopping,  // two-sided: waits until its step no longer accesses memory
     unexporting,
   };
   struct Serve {
@@ -78,8 +78,8 @@ class TensorOffers {
     RegionChannel channel;  // two-sided paths only
     bool may_redirect = true;
     Stage stage = Stage::waiting;
-    bool over = false;      // ended while exporting: unexport it immediately
-    bool counted = false;   // counts against the limits of all readers
+    bool over = false;          // ended while exporting: unexport it immediately
+    bool counted = false;       // counts against the limits of all readers
     std::optional<Time> due{};  // time at which it stops counting
     OperationId operation = 0;  // the export
     std::string ticket;
@@ -93,16 +93,16 @@ class TensorOffers {
   struct Row {
     std::uint64_t size_bytes = 0;
     std::uint32_t lane = 0;
-    bool is_copy = false;              // replica of another process's object
-    std::set<std::uint32_t> kept{};    // replica: available chunks
-    std::set<ProcessId> told{};        // holders that redirect readers to this replica
+    bool is_copy = false;            // replica of another process's object
+    std::set<std::uint32_t> kept{};  // replica: available chunks
+    std::set<ProcessId> told{};      // holders that redirect readers to this replica
     // chunks with offers, replicas, or waiting readers; 0: the whole object
     std::map<std::uint32_t, Part> parts{};
     std::vector<ServeId> active{};
     std::size_t waiting = 0;  // sum over all chunks
     bool retired = false;
-    bool leaving = false;   // moves to the store
-    bool storing = false;   // the copy to the store is in progress
+    bool leaving = false;  // moves to the store
+    bool storing = false;  // the copy to the store is in progress
   };
 
   struct PeerUse {
@@ -122,7 +122,8 @@ class TensorOffers {
   void refuse_waiting(Row& row, RegionRefusal why, const std::string& text, Which which);
   void start(ServeId id, Serve& serve, Row& row);
   void say_ready(const Serve& serve);
-  void refuse(const Serve& serve, RegionRefusal why, std::string text = {}, std::vector<ProcessId> others = {});
+  void refuse(const Serve& serve, RegionRefusal why, std::string text = {},
+              std::vector<ProcessId> others = {});
   // Redirects a reader to a replica of another process; returns false without one.
   bool redirect(const Serve& serve, Row& row);
   void end_all_of(ProcessId peer);

@@ -25,17 +25,22 @@ const CoverageMark mark_part_in_line("regions.part_in_line");
 
 // ---- admission ----------------------------------------------------------------------------------
 
-Result<std::vector<RegionPullId>> TensorPulls::want(std::vector<TensorRequest> together, bool arguments) {
+Result<std::vector<RegionPullId>> TensorPulls::want(std::vector<TensorRequest> together,
+                                                    bool arguments) {
   for (const auto& wish : together) {
-    if (wish.paths.empty()) return failure(ErrorCode::invalid_argument, "a tensor is wanted by no path");
+    if (wish.paths.empty())
+      return failure(ErrorCode::invalid_argument, "a tensor is wanted by no path");
     if (wish.part == 0) continue;
-    const bool is_one = context_.options.part_bytes > 0 && wish.part <= parts_of(wish.size_bytes, context_.options.part_bytes);
+    const bool is_one = context_.options.part_bytes > 0 &&
+                        wish.part <= parts_of(wish.size_bytes, context_.options.part_bytes);
     if (!is_one || std::ranges::any_of(wish.paths, is_two_sided)) {
-      return failure(ErrorCode::invalid_argument, "a part is wanted that is none, or by a path that takes a whole");
+      return failure(ErrorCode::invalid_argument,
+                     "a part is wanted that is none, or by a path that takes a whole");
     }
   }
   if (waiting_ + together.size() > context_.options.max_waiting) {
-    return failure(ErrorCode::resource_exhausted, std::to_string(waiting_) + " tensors wait for room");
+    return failure(ErrorCode::resource_exhausted,
+                   std::to_string(waiting_) + " tensors wait for room");
   }
   Batch batch;
   for (auto& wish : together) {
@@ -130,7 +135,8 @@ void TensorPulls::finish(RegionPullId id, RegionOutcome outcome) {
   ended.attempts = std::move(pull.attempts);
   if (had_room) {
     ended.queued = (pull.stage == Stage::in_line ? context_.now : pull.began) - pull.since;
-    if (std::holds_alternative<RegionsHere>(ended.outcome)) ended.moved = context_.now - pull.moves_since;
+    if (std::holds_alternative<RegionsHere>(ended.outcome))
+      ended.moved = context_.now - pull.moves_since;
     reserved_ -= bytes_of(pull.wish);
   }
   context_.out->push_back(std::move(ended));
@@ -174,7 +180,8 @@ void TensorPulls::unwant(RegionPullId id) {
 // ---- attempts -----------------------------------------------------------------------------------
 
 void TensorPulls::next_try(RegionPullId id, Pull& pull) {
-  while (!pull.holders.empty() && !(pull.holders.front().keeps && pull.holders.front().paths.empty()) &&
+  while (!pull.holders.empty() &&
+         !(pull.holders.front().keeps && pull.holders.front().paths.empty()) &&
          pull.holders.front().path >= paths_of(pull).size()) {
     pull.holders.pop_front();
   }
@@ -193,7 +200,8 @@ void TensorPulls::reached(RegionPullId id, ProcessId keeper, std::vector<DirectP
   if (at == pulls_.end()) return;
   auto& pull = at->second;
   if (pull.stage != Stage::reaching || pull.holders.front().process != keeper) return;
-  std::erase_if(paths, [](DirectPath path) { return is_two_sided(path) || path == DirectPath::store; });
+  std::erase_if(paths,
+                [](DirectPath path) { return is_two_sided(path) || path == DirectPath::store; });
   pull.due.reset();
   if (paths.empty()) {
     back_off(keeper);
@@ -211,7 +219,8 @@ void TensorPulls::follow(Pull& pull, const std::vector<ProcessId>& keepers) {
   constexpr std::size_t most_named = 4;
   for (std::size_t i = 0; i < std::min(keepers.size(), most_named); ++i) {
     const auto other = keepers[i];
-    const bool is_known = std::ranges::any_of(pull.holders, [&](const Holder& each) { return each.process == other; });
+    const bool is_known = std::ranges::any_of(
+        pull.holders, [&](const Holder& each) { return each.process == other; });
     if (is_known || pull.gone.contains(other) || other == context_.self) continue;
     if (is_shunned(other)) {
       mark_keeper_shunned.hit();
@@ -231,7 +240,8 @@ void TensorPulls::back_off(ProcessId keeper) {
   if (shunned_.size() >= context_.options.max_keepers_shunned) {
     std::erase_if(shunned_, [&](const auto& each) { return each.second <= context_.now; });
   }
-  if (shunned_.size() < context_.options.max_keepers_shunned) shunned_[keeper] = context_.now + context_.options.shim_backoff;
+  if (shunned_.size() < context_.options.max_keepers_shunned)
+    shunned_[keeper] = context_.now + context_.options.shim_backoff;
 }
 
 // ---- requests -----------------------------------------------------------------------------------
@@ -290,9 +300,11 @@ void TensorPulls::ask(RegionPullId id, Pull& pull) {
 void TensorPulls::say_pull(Pull& pull) {
   const auto& holder = pull.holders.front();
   ties_.used(holder.process);
-  pull.due = context_.now + (holder.keeps ? context_.options.shim_timeout : context_.options.answer_timeout);
-  context_.send(holder.process, PullTensorRequest{pull.transfer, pull.wish.object, path_of(pull), pull.wish.size_bytes,
-                                            pull.wish.lane, holder.may_redirect, pull.wish.part});
+  pull.due = context_.now +
+             (holder.keeps ? context_.options.shim_timeout : context_.options.answer_timeout);
+  context_.send(holder.process, PullTensorRequest{pull.transfer, pull.wish.object, path_of(pull),
+                                                  pull.wish.size_bytes, pull.wish.lane,
+                                                  holder.may_redirect, pull.wish.part});
 }
 
 void TensorPulls::forget_transfer(Pull& pull) {
@@ -447,7 +459,8 @@ void TensorPulls::quiet(RegionPullId id, Pull& pull) {
   const auto& holder = pull.holders.front();
   const bool two_sided = is_two_sided(path_of(pull));
   ties_.used(holder.process);
-  context_.send(holder.process, PullTensorCancelled{pull.transfer, two_sided ? steps_.epoch(pull.channel) : 0});
+  context_.send(holder.process,
+                PullTensorCancelled{pull.transfer, two_sided ? steps_.epoch(pull.channel) : 0});
   if (pull.unwanted) return finish(id, Failure{ErrorCode::cancelled, "it is not wanted any more"});
   if (holder.keeps) back_off(holder.process);
   try_failed(pull, pull.last, pull.gone.contains(holder.process), false);
@@ -510,8 +523,9 @@ void TensorPulls::peer_gone(ProcessId peer) {
     const auto at = pulls_.find(id);
     if (at == pulls_.end()) continue;
     auto& pull = at->second;
-    const bool trying = !pull.holders.empty() && pull.holders.front().process == peer && pull.stage != Stage::queued &&
-                        pull.stage != Stage::in_line && pull.stage != Stage::looking;
+    const bool trying = !pull.holders.empty() && pull.holders.front().process == peer &&
+                        pull.stage != Stage::queued && pull.stage != Stage::in_line &&
+                        pull.stage != Stage::looking;
     pull.gone.insert(peer);
     std::erase_if(pull.holders, [&](const Holder& each) {
       return each.process == peer && (!trying || &each != &pull.holders.front());

@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "tensor/exchange/core/tensor_offers.h"
-#include "tensor/exchange/core/two_sided_steps.h"
 #include "tensor/exchange/core/idle_connections.h"
 #include "tensor/exchange/core/tensor_exchange_types.h"
+#include "tensor/exchange/core/tensor_offers.h"
+#include "tensor/exchange/core/two_sided_steps.h"
 
 namespace mobula::internal::transfer {
 
@@ -53,22 +53,22 @@ class TensorPulls {
 
  private:
   enum class Stage : std::uint8_t {
-    queued,   // waits for memory
-    in_line,  // has memory; too many chunks are requested from this holder
-    looking,  // waits for the result of a lookup of holders
-    reaching, // connects to a replica holder
-    closing,  // waits until the idle connection to the holder is closed, then asks
-    asking,   // waits for the reply of a holder
-    moving,   // one-sided transfer
-    stepping, // two-sided transfer
-    leaving,  // waits until the operation no longer accesses memory
+    queued,    // waits for memory
+    in_line,   // has memory; too many chunks are requested from this holder
+    looking,   // waits for the result of a lookup of holders
+    reaching,  // connects to a replica holder
+    closing,   // waits until the idle connection to the holder is closed, then asks
+    asking,    // waits for the reply of a holder
+    moving,    // one-sided transfer
+    stepping,  // two-sided transfer
+    leaving,   // waits until the operation no longer accesses memory
   };
   struct Holder {
     ProcessId process;
-    std::size_t path = 0;   // index of the next path to try
-    int failures = 0;       // on this path
+    std::size_t path = 0;  // index of the next path to try
+    int failures = 0;      // on this path
     bool may_redirect = true;
-    bool keeps = false;     // a replica holder, named in a redirect
+    bool keeps = false;               // a replica holder, named in a redirect
     std::vector<DirectPath> paths{};  // set for a replica holder only
   };
   struct Batch {
@@ -104,7 +104,9 @@ class TensorPulls {
     const auto& holder = pull.holders.front();
     return holder.keeps ? holder.paths : pull.wish.paths;
   }
-  static DirectPath path_of(const Pull& pull) { return paths_of(pull).at(pull.holders.front().path); }
+  static DirectPath path_of(const Pull& pull) {
+    return paths_of(pull).at(pull.holders.front().path);
+  }
   void follow(Pull& pull, const std::vector<ProcessId>& keepers);
   bool is_shunned(ProcessId keeper) const;
   void back_off(ProcessId keeper);

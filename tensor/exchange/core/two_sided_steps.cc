@@ -24,7 +24,8 @@ void TwoSidedSteps::raise_epoch(const RegionChannel& channel, std::uint64_t epoc
   auto& row = channels_[channel];
   if (epoch <= row.epoch) return;
   row = {epoch, false, context_.now};
-  context_.out->push_back(DropChannel{channel.peer, channel.path, channel.lane, channel.peer_lane, epoch});
+  context_.out->push_back(
+      DropChannel{channel.peer, channel.path, channel.lane, channel.peer_lane, epoch});
 }
 
 void TwoSidedSteps::begin(const SideKey& key, const SideTerms& terms) {
@@ -48,8 +49,8 @@ void TwoSidedSteps::begin_step(SideId id, Side& side) {
 }
 
 void TwoSidedSteps::say(const Side& side, TwoSidedStep::Phase phase) {
-  context_.send(side.key.peer, TwoSidedStep{side.key.transfer, side.step, phase, side.opens, side.key.receives,
-                                          side.epoch});
+  context_.send(side.key.peer, TwoSidedStep{side.key.transfer, side.step, phase, side.opens,
+                                            side.key.receives, side.epoch});
 }
 
 void TwoSidedSteps::ask_turn(SideId id, Side& side) {
@@ -61,7 +62,8 @@ void TwoSidedSteps::ask_turn(SideId id, Side& side) {
 
 void TwoSidedSteps::got_turn(SideId id, Side& side) {
   const auto& channel = row_of(side);
-  if (side.epoch != channel.epoch && side.key.receives && is_lower(side)) side.epoch = channel.epoch;
+  if (side.epoch != channel.epoch && side.key.receives && is_lower(side))
+    side.epoch = channel.epoch;
   if (side.epoch != channel.epoch) {
     mark_late_step.hit();
     return fail(id, {ErrorCode::unavailable, "the channel has been opened anew"});
@@ -92,7 +94,8 @@ void TwoSidedSteps::issue(SideId id, Side& side) {
   command.peer_lane = side.terms.channel.peer_lane;
   command.opens = side.opens;
   command.offset = side.moved;
-  if (!side.opens) command.size_bytes = std::min(context_.options.chunk_bytes, side.terms.size_bytes - side.moved);
+  if (!side.opens)
+    command.size_bytes = std::min(context_.options.chunk_bytes, side.terms.size_bytes - side.moved);
   context_.out->push_back(std::move(command));
 }
 
@@ -127,7 +130,8 @@ void TwoSidedSteps::heard(ProcessId from, const TwoSidedStep& message) {
       return ask_turn(id, side);
     case TwoSidedStep::Phase::go:
       if (!is_lower(side) || side.phase != Phase::has_turn) return;
-      if (message.epoch != side.epoch) return fail(id, {ErrorCode::unavailable, "the channel has been opened anew"});
+      if (message.epoch != side.epoch)
+        return fail(id, {ErrorCode::unavailable, "the channel has been opened anew"});
       if (message.from_receiver) side.opens = message.opens;
       return issue(id, side);
   }
@@ -179,7 +183,8 @@ void TwoSidedSteps::step_done(SideId id, Side& side) {
   const auto at = sides_.find(id);
   if (at == sides_.end()) return;  // ended by `pass_turn`
   if (receives) return begin_step(id, at->second);
-  if (const auto early = std::exchange(at->second.early, std::nullopt)) heard(at->second.key.peer, *early);
+  if (const auto early = std::exchange(at->second.early, std::nullopt))
+    heard(at->second.key.peer, *early);
 }
 
 void TwoSidedSteps::break_channel(const Side& side) {
@@ -276,7 +281,8 @@ void TwoSidedSteps::stop_all_with(ProcessId peer) {
 }
 
 bool TwoSidedSteps::is_used(const RegionChannel& channel) const {
-  return std::ranges::any_of(sides_, [&](const auto& each) { return each.second.terms.channel == channel; });
+  return std::ranges::any_of(
+      sides_, [&](const auto& each) { return each.second.terms.channel == channel; });
 }
 
 std::optional<Time> TwoSidedSteps::idle_at(const ChannelRow& row) const {
@@ -285,7 +291,8 @@ std::optional<Time> TwoSidedSteps::idle_at(const ChannelRow& row) const {
 }
 
 std::size_t TwoSidedSteps::open_channels() const {
-  return static_cast<std::size_t>(std::ranges::count_if(channels_, [](const auto& each) { return each.second.open; }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(channels_, [](const auto& each) { return each.second.open; }));
 }
 
 void TwoSidedSteps::tick() {
@@ -306,8 +313,9 @@ void TwoSidedSteps::tick() {
     if (at == sides_.end() || !at->second.due || *at->second.due > context_.now) continue;
     const bool issued = at->second.phase == Phase::issued;
     (issued ? mark_silent : mark_no_answer).hit();
-    fail(id, {ErrorCode::timed_out, issued ? "nothing has moved for too long, though both sides were at it"
-                                           : "the other side's device was never free"});
+    fail(id, {ErrorCode::timed_out,
+              issued ? "nothing has moved for too long, though both sides were at it"
+                     : "the other side's device was never free"});
   }
 }
 

@@ -26,7 +26,9 @@ struct RegionContext {
   Time now{};
   std::vector<RegionCommand>* out = nullptr;
   OperationId last_operation = 0;
-  void send(ProcessId to, RegionMessage message) { out->push_back(SendRegions{to, std::move(message)}); }
+  void send(ProcessId to, RegionMessage message) {
+    out->push_back(SendRegions{to, std::move(message)});
+  }
 };
 
 struct SideKey {
@@ -111,7 +113,7 @@ class TwoSidedSteps {
     std::uint64_t epoch = 0;  // epoch of the running step
     OperationId operation = 0;
     std::optional<Time> due{};
-    std::optional<Failure> why{};      // stopping: the reason
+    std::optional<Failure> why{};         // stopping: the reason
     std::optional<TwoSidedStep> early{};  // request for the next step, received early
   };
   struct ChannelRow {

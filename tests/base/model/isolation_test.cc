@@ -14,7 +14,8 @@ TEST(Isolation, Empty_IsAdvisory) {
 
 TEST(Isolation, PrintsInWords) {
   EXPECT_EQ(to_string(Isolation{.prevents = Prevents::mig}), "MIG");
-  const Isolation watched{.detects = Detects::per_process, .detect_period_ms = 1000, .reacts = Reacts::log};
+  const Isolation watched{
+      .detects = Detects::per_process, .detect_period_ms = 1000, .reacts = Reacts::log};
   EXPECT_FALSE(watched.promise_only());
   EXPECT_EQ(to_string(watched), "per process every 1000 ms: log");
   const Isolation both{Prevents::driver_mps, Detects::device_total, 500, Reacts::kill};

@@ -70,8 +70,8 @@ TEST(AcceleratorVendors, FollowsTable) {
 
 TEST(NodeShape, SumsInstancesInTotal) {
   NodeShape shape;
-  shape.resources = {{"GPU", {{Quantity::whole(1), "0", {}, 0},
-                              {Quantity::from_units(5000), "1", {}, 0}}}};
+  shape.resources = {
+      {"GPU", {{Quantity::whole(1), "0", {}, 0}, {Quantity::from_units(5000), "1", {}, 0}}}};
   EXPECT_EQ(shape.total("GPU"), Quantity::from_units(15000));
   EXPECT_EQ(shape.total("CPU"), Quantity());
 }
@@ -105,7 +105,8 @@ TEST(MissingResource, NamesTheOneThatMostNodesLack) {
 }
 
 TEST(MissingResource, HasTheNameThatRequestsUse) {
-  EXPECT_EQ(missing_resource({refusal(1, ReasonCode::accelerator_type_absent, "H100")}), "accelerator_type:H100");
+  EXPECT_EQ(missing_resource({refusal(1, ReasonCode::accelerator_type_absent, "H100")}),
+            "accelerator_type:H100");
   EXPECT_EQ(missing_resource({refusal(1, ReasonCode::gpu_memory_too_small, "")}), "gpu_memory");
   EXPECT_EQ(missing_resource({refusal(0, ReasonCode::over_quota, "shuttle")}), "shuttle");
 }

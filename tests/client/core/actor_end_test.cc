@@ -49,7 +49,9 @@ class ActorsOfAClient : public testing::Test {
     }
     return found;
   }
-  std::vector<Command> new_head(std::uint64_t epoch) { return step(ReceivedFromAgent{HeadStatus{true, epoch}}); }
+  std::vector<Command> new_head(std::uint64_t epoch) {
+    return step(ReceivedFromAgent{HeadStatus{true, epoch}});
+  }
 
   const ActorId actor_ = ActorId::of(7);
   ClientCore core_{ClientOptions{}};
@@ -68,13 +70,15 @@ TEST_F(ActorsOfAClient, ResendsLastHandleReleaseUntilActorIsDead) {
 
 TEST_F(ActorsOfAClient, ActorFoundAgainAfterEnd_ResendsQuery) {
   const auto answers = [](const std::vector<Command>& commands) {
-    return std::ranges::count_if(commands, [](const auto& each) { return std::holds_alternative<HeadAnswered>(each); });
+    return std::ranges::count_if(
+        commands, [](const auto& each) { return std::holds_alternative<HeadAnswered>(each); });
   };
   const auto questions = [](const std::vector<Command>& commands) {
     return std::ranges::count_if(commands, [](const auto& each) {
       const auto* agent = std::get_if<SendToAgent>(&each);
       const auto* relay = agent ? std::get_if<ForHead>(&agent->message) : nullptr;
-      return relay && (std::holds_alternative<CreateActor>(relay->message) || std::holds_alternative<FindActor>(relay->message));
+      return relay && (std::holds_alternative<CreateActor>(relay->message) ||
+                       std::holds_alternative<FindActor>(relay->message));
     });
   };
   SubmitActor submit;

@@ -35,7 +35,8 @@ TEST_F(ActorCalls, ReadsPendingLimitFromCreationOrHead) {
 
   const ActorId foreign = ActorId::of(2);
   step(AdoptRef{RefRecord{handle_id(foreign), NodeId::of(7), ProcessId::of(8), foreign}});
-  EXPECT_EQ(core_.actor(foreign)->max_pending_calls, std::nullopt) << "the head has not reported the actor";
+  EXPECT_EQ(core_.actor(foreign)->max_pending_calls, std::nullopt)
+      << "the head has not reported the actor";
   ActorChanged news;
   news.actor = foreign;
   news.version = 1;
@@ -180,7 +181,9 @@ TEST_F(ActorCalls, ConstructorThrew_CallsDieWithItsCause) {
     const ErrorRecord seen = error(result(each));
     EXPECT_EQ(seen.kind, ErrorKind::actor_died);
     EXPECT_EQ(seen.actor, actor);
-    EXPECT_NE(seen.text.find("its constructor threw std::length_error: too large"), std::string::npos) << seen.text;
+    EXPECT_NE(seen.text.find("its constructor threw std::length_error: too large"),
+              std::string::npos)
+        << seen.text;
     const auto cause = decode<ErrorRecord>(seen.cause.bytes());
     ASSERT_TRUE(cause);
     EXPECT_EQ(*cause, thrown);
@@ -231,7 +234,8 @@ TEST_F(ActorCalls, NameTheResourceThatNoNodeHas) {
   const TaskId waits = call(actor);
   DemandInfeasible never;
   never.actor = actor;
-  never.reasons.push_back({NodeId::of(1), Reason{ReasonCode::resource_too_small, "GPU", {}, {}, {}}});
+  never.reasons.push_back(
+      {NodeId::of(1), Reason{ReasonCode::resource_too_small, "GPU", {}, {}, {}}});
   never.summary = "no node has 4000 GPU";
   never.fatal = true;
   head(never);

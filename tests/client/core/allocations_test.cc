@@ -71,13 +71,15 @@ class OneCallAtATime : public testing::Test {
   // The bytes of the single frame of the last step.
   const Bytes& said_by_caller() {
     for (const auto& each : to_caller_) {
-      if (const auto* told = std::get_if<client::SendToExecutor>(&each)) return encode_(told->frame);
+      if (const auto* told = std::get_if<client::SendToExecutor>(&each))
+        return encode_(told->frame);
     }
     return none_;
   }
   const Bytes& said_by_executor() {
     for (const auto& each : to_executor_) {
-      if (const auto* told = std::get_if<executor::SendToCaller>(&each)) return encode_(told->frame);
+      if (const auto* told = std::get_if<executor::SendToCaller>(&each))
+        return encode_(told->frame);
     }
     return none_;
   }
@@ -86,7 +88,9 @@ class OneCallAtATime : public testing::Test {
     now_ = now_ + 10us;
     const TaskId task = child_id(TaskId::of(1), ++calls_);
     std::size_t before = allocations;
-    const auto count = [&](Part part) { counts_[part] += allocations - std::exchange(before, allocations); };
+    const auto count = [&](Part part) {
+      counts_[part] += allocations - std::exchange(before, allocations);
+    };
 
     client::SubmitTask submit;
     submit.call.task = task;
@@ -147,7 +151,9 @@ class OneCallAtATime : public testing::Test {
     counts_ = {};
     for (int i = 0; i < measured && !HasFatalFailure(); ++i) call(with_argument);
   }
-  double by_caller() const { return per_call(counts_[submitting] + counts_[answering] + counts_[letting_go]); }
+  double by_caller() const {
+    return per_call(counts_[submitting] + counts_[answering] + counts_[letting_go]);
+  }
   double by_executor() const { return per_call(counts_[arriving] + counts_[running]); }
   static double per_call(std::size_t count) { return static_cast<double>(count) / measured; }
   std::string all() const {

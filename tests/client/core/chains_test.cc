@@ -15,7 +15,9 @@ class Chains : public SmallClient {
  protected:
   Chains() { checks_deadlines = false; }
   static TaskId id(std::uint64_t number) { return TaskId::of(number); }
-  static RefRecord own_ref(ObjectId object) { return RefRecord{object, node(), ProcessId::of(1), {}}; }
+  static RefRecord own_ref(ObjectId object) {
+    return RefRecord{object, node(), ProcessId::of(1), {}};
+  }
 
   void submit_link(std::uint64_t number, std::int32_t max_retries = 0) {
     SubmitTask link = task(number);

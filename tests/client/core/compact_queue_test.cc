@@ -80,9 +80,12 @@ TEST_F(CompactQueueTest, ShowsCompactedTasksAsPending) {
   const auto tasks = submit_many(5);
   EXPECT_EQ(state(result(tasks[4])), "pending");
   EXPECT_FALSE(core_.settled(result(tasks[4])));
-  EXPECT_EQ(core_.ref_of(result(tasks[4])), (RefRecord{result(tasks[4]), node(), ProcessId::of(1), {}}));
-  EXPECT_NE(core_.why_pending(now_ + 2s, result(tasks[4])).find("far is queued for a slot with "), std::string::npos);
-  EXPECT_NE(core_.why_pending(now_ + 2s, result(tasks[4])).find("since 2000 ms, 5 waiting"), std::string::npos);
+  EXPECT_EQ(core_.ref_of(result(tasks[4])),
+            (RefRecord{result(tasks[4]), node(), ProcessId::of(1), {}}));
+  EXPECT_NE(core_.why_pending(now_ + 2s, result(tasks[4])).find("far is queued for a slot with "),
+            std::string::npos);
+  EXPECT_NE(core_.why_pending(now_ + 2s, result(tasks[4])).find("since 2000 ms, 5 waiting"),
+            std::string::npos);
 }
 
 TEST_F(CompactQueueTest, LastRefReleased_StillRuns) {
@@ -219,14 +222,15 @@ class BesideAWholeOne : public testing::TestWithParam<std::uint64_t> {
     small_.step(now_, event, commands);
     ASSERT_EQ(commands.size(), expected.size()) << CoreRecords<ClientCore>::text(event);
     for (std::size_t i = 0; i < commands.size(); ++i) {
-      ASSERT_TRUE(commands[i] == expected[i])
-          << CoreRecords<ClientCore>::text(event) << "\n" << CoreRecords<ClientCore>::text(commands[i])
-          << "\n" << CoreRecords<ClientCore>::text(expected[i]);
+      ASSERT_TRUE(commands[i] == expected[i]) << CoreRecords<ClientCore>::text(event) << "\n"
+                                              << CoreRecords<ClientCore>::text(commands[i]) << "\n"
+                                              << CoreRecords<ClientCore>::text(expected[i]);
       const auto* told = std::get_if<SendToExecutor>(&commands[i]);
       if (told == nullptr || !told->frame.message) continue;
       Executor& executor = executors_[told->executor];
       executor.received = told->frame.sequence;
-      if (const auto* push = std::get_if<PushCall>(&*told->frame.message)) executor.calls.push_back(*push);
+      if (const auto* push = std::get_if<PushCall>(&*told->frame.message))
+        executor.calls.push_back(*push);
     }
     ASSERT_EQ(small_.sizes().tasks, whole_.sizes().tasks);
     ASSERT_EQ(small_.sizes().objects, whole_.sizes().objects);
@@ -309,7 +313,9 @@ class BesideAWholeOne : public testing::TestWithParam<std::uint64_t> {
   void something() {
     switch (random_.below(24)) {
       case 0: return grant();
-      case 1: case 2: case 3: return release_one();
+      case 1:
+      case 2:
+      case 3: return release_one();
       case 4: return step(CancelObject{any_object(), false, random_.below(2) == 0});
       case 5: return step(WantObject{any_object(), false});
       case 6: return step(UnwantObject{any_object()});
@@ -326,7 +332,10 @@ class BesideAWholeOne : public testing::TestWithParam<std::uint64_t> {
         now_ = now_ + Duration(static_cast<std::int64_t>(random_.below(60'000'000)));
         return step(Tick{});
       }
-      case 10: case 11: case 12: case 13: return answer();
+      case 10:
+      case 11:
+      case 12:
+      case 13: return answer();
       case 14: {
         if (refs_.empty()) return;
         ValueRecord value;
@@ -362,8 +371,9 @@ class BesideAWholeOne : public testing::TestWithParam<std::uint64_t> {
   ClientCore small_{options(1 + GetParam() % 5)};
   ClientCore whole_{options(1'000'000)};
   std::map<ProcessId, Executor> executors_;
-  std::array<CopyOnWrite<CallForm>, 3> forms_ = {form("one"), form("other"), form("two results", 2)};
-  std::vector<ObjectId> refs_;     // refs of user code
+  std::array<CopyOnWrite<CallForm>, 3> forms_ = {form("one"), form("other"),
+                                                 form("two results", 2)};
+  std::vector<ObjectId> refs_;                      // refs of user code
   std::vector<ObjectId> objects_{ObjectId::of(1)};  // objects that existed at some time
   std::uint64_t tasks_ = 0, slots_ = 0, puts_ = 0;
 };

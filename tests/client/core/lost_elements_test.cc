@@ -225,7 +225,8 @@ TEST_F(LostElements, ActorDead_StoredValueIsLost) {
   head(dead);
   step(ReceivedFromAgent{ObjectGone{result(made), "node 2 died"}});
   EXPECT_EQ(error(result(made)).kind, ErrorKind::object_lost);
-  EXPECT_NE(error(result(made)).text.find("its actor is dead"), std::string::npos) << error(result(made)).text;
+  EXPECT_NE(error(result(made)).text.find("its actor is dead"), std::string::npos)
+      << error(result(made)).text;
 }
 
 }  // namespace

@@ -326,7 +326,8 @@ TEST_F(Holds, WantsQuietlyOnlyPresentOrPending) {
   EXPECT_FALSE(core_.unwant_quietly(ObjectId::of(1))) << "nobody wants it any more";
 
   const TaskId id = submit();
-  EXPECT_TRUE(core_.want_quietly(result(id))) << "it is being made, and is fetched when it is there";
+  EXPECT_TRUE(core_.want_quietly(result(id)))
+      << "it is being made, and is fetched when it is there";
   slot(3, 20);
   CallReply answer;
   answer.results.push_back(stored(NodeId::of(2)));
@@ -526,7 +527,8 @@ TEST_F(Places, UnpinnedObject_IsNotCopiedButLost) {
   EXPECT_EQ(to_agent<UnpinReply>().size(), 1u);
   new_agent();
   // The error is stored, for executors that await the object at their agents.
-  for (const auto& reserved : to_agent<ReserveObjectRequest>()) EXPECT_LT(reserved.size_bytes, 1 << 20);
+  for (const auto& reserved : to_agent<ReserveObjectRequest>())
+    EXPECT_LT(reserved.size_bytes, 1 << 20);
   EXPECT_TRUE(core_.settled(object)) << "it is lost, and that is said";
 }
 

@@ -13,7 +13,8 @@ using ::testing::SizeIs;
 class Pipeline : public SmallClient {
  protected:
   // Submits `tasks` tasks, gives the class a slot, and replies to the first with this run time.
-  void begin(int tasks, Duration run_time, std::int32_t max_calls = 0, std::int32_t max_retries = 3) {
+  void begin(int tasks, Duration run_time, std::int32_t max_calls = 0,
+             std::int32_t max_retries = 3) {
     for (int i = 0; i < tasks; ++i) {
       SubmitTask given = task(static_cast<std::uint64_t>(1'000 + i));
       given.demand_class.max_calls = max_calls;
@@ -115,7 +116,8 @@ TEST_F(Pipeline, ExecutorLost_OnlyStartedCallIsCharged) {
     pass(10s);
     while (!calls_at(21).empty()) reply_value(21, "done");
   }
-  for (std::uint64_t i = 0; i < 4; ++i) EXPECT_EQ(state(result(TaskId::of(1'000 + i))), "value") << i;
+  for (std::uint64_t i = 0; i < 4; ++i)
+    EXPECT_EQ(state(result(TaskId::of(1'000 + i))), "value") << i;
 }
 
 }  // namespace

@@ -44,7 +44,8 @@ TEST_F(Preemption, RetryableTask_RunsAgainWithoutCharge) {
   EXPECT_NE(core_.why_pending(now_, result(id)).find("higher priority"), std::string::npos);
   slot(4, 30);
   ASSERT_EQ(calls_at(30).size(), 1u);
-  EXPECT_EQ(calls_at(30)[0].call.attempt, 1u) << "another attempt: the first one's results are void";
+  EXPECT_EQ(calls_at(30)[0].call.attempt, 1u)
+      << "another attempt: the first one's results are void";
   reply_value(30, "done");
   EXPECT_EQ(text(result(id)), "done");
 }

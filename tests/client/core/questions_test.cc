@@ -68,7 +68,8 @@ TEST_F(Questions, ReportsSubmitSendAndEndTimes) {
 
 TEST_F(Questions, NamesOwnerOfBorrowedArgument) {
   SubmitTask given = task(7);
-  given.call.arguments.edit().push_back(by_ref({ObjectId::of(900), NodeId::of(4), ProcessId::of(40), {}}));
+  given.call.arguments.edit().push_back(
+      by_ref({ObjectId::of(900), NodeId::of(4), ProcessId::of(40), {}}));
   const TaskFact fact = ask_about(submit(given));
   EXPECT_EQ(fact.phase, TaskPhase::waits_for_arguments);
   ASSERT_EQ(fact.arguments.size(), 1u);
@@ -271,7 +272,8 @@ TEST(FinishedTasks, LimitsErrorBytes) {
   EXPECT_FALSE(ended.failed()[ended.failed().size() - 1].error->empty());
   task.error_bytes = 17 << 10;
   ended.add(task);
-  EXPECT_TRUE(ended.failed()[ended.failed().size() - 1].error->empty()) << "too large a one is not kept";
+  EXPECT_TRUE(ended.failed()[ended.failed().size() - 1].error->empty())
+      << "too large a one is not kept";
 }
 
 TEST_F(Questions, ReportsFailuresOnce) {
@@ -281,7 +283,8 @@ TEST_F(Questions, ReportsFailuresOnce) {
   slot(3, 20);
   slot_executor_ends(3, 20, EndKind::exited);
   ASSERT_EQ(error(result(id)).kind, ErrorKind::worker_crashed);
-  EXPECT_EQ(core_.unreported_failures().tasks.size(), 1u) << "for a process that ends before the report";
+  EXPECT_EQ(core_.unreported_failures().tasks.size(), 1u)
+      << "for a process that ends before the report";
   EXPECT_TRUE(to_head<TasksReply>().empty());
   pass(Duration(1s));
   const auto reports = to_head<TasksReply>();

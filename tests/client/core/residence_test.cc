@@ -57,7 +57,8 @@ TEST_F(ResidenceTest, StreamBroken_LearnsThatNothingIsHeld) {
   pass(Duration(100ms));
   step(StreamEnded{ProcessId::of(20)});
   pass(Duration(100ms));
-  EXPECT_FALSE(commanded<SendToExecutor>().empty()) << "which opens it again: the executor speaks over nothing else";
+  EXPECT_FALSE(commanded<SendToExecutor>().empty())
+      << "which opens it again: the executor speaks over nothing else";
   say(20, ResidentStateChanged{false});
   pass(Duration(200ms));
   EXPECT_EQ(to_head<ReturnSlot>().size(), 1u);

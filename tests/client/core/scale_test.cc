@@ -22,7 +22,8 @@ TEST_F(Scale, ManyStreams_HaveExactDeadlines) {
     if (!due) break;
     pass(*due - now_ > Duration(0) ? *due - now_ : Duration(1));
   }
-  for (std::uint64_t number = 2; number <= 50; number += 3) step(StreamEnded{ProcessId::of(2000 + number)});
+  for (std::uint64_t number = 2; number <= 50; number += 3)
+    step(StreamEnded{ProcessId::of(2000 + number)});
   pass(Duration(60ms));
   pass(Duration(10s));
 }

@@ -26,7 +26,8 @@ const std::vector<Command>& SmallClient::step(Event event) {
     Executor& executor = executors_[told->executor];
     if (told->frame.sequence != executor.received + 1) continue;  // repeated
     executor.received = told->frame.sequence;
-    if (const auto* push = std::get_if<PushCall>(&*told->frame.message)) executor.calls.push_back(*push);
+    if (const auto* push = std::get_if<PushCall>(&*told->frame.message))
+      executor.calls.push_back(*push);
   }
   return out;
 }
@@ -182,11 +183,13 @@ void SmallClient::reply_exception(std::uint64_t executor) {
 
 void SmallClient::hand_back_all(std::uint64_t executor) {
   const auto calls = std::exchange(executors_[ProcessId::of(executor)].calls, {});
-  for (const auto& each : calls) say(executor, CallReturned{each.number, each.call.task, "", false});
+  for (const auto& each : calls)
+    say(executor, CallReturned{each.number, each.call.task, "", false});
 }
 
 void SmallClient::take_back(std::uint64_t executor, std::uint64_t number) {
-  std::erase_if(executors_[ProcessId::of(executor)].calls, [&](const PushCall& each) { return each.number == number; });
+  std::erase_if(executors_[ProcessId::of(executor)].calls,
+                [&](const PushCall& each) { return each.number == number; });
 }
 
 }  // namespace mobula::internal::client

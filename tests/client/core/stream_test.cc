@@ -62,9 +62,8 @@ class Streams : public testing::Test {
     });
   }
   static bool talks_to_executor(const std::vector<Command>& commands) {
-    return std::ranges::any_of(commands, [](const auto& each) {
-      return std::holds_alternative<SendToExecutor>(each);
-    });
+    return std::ranges::any_of(
+        commands, [](const auto& each) { return std::holds_alternative<SendToExecutor>(each); });
   }
 
   static bool pushes_in(const std::vector<Command>& commands) {

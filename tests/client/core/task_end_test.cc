@@ -318,7 +318,8 @@ TEST_F(Results, ReportsUnreadErrors) {
   reply_exception(20);
   ASSERT_EQ(state(result(failed)), "error");
   EXPECT_TRUE(core_.is_unread(result(failed)));
-  EXPECT_NE(core_.unread_errors().find("1 failure was never read"), std::string::npos) << core_.unread_errors();
+  EXPECT_NE(core_.unread_errors().find("1 failure was never read"), std::string::npos)
+      << core_.unread_errors();
   step(ErrorRead{result(failed)});
   EXPECT_FALSE(core_.is_unread(result(failed)));
   EXPECT_EQ(core_.unread_errors(), "");

@@ -24,7 +24,8 @@ class Unreachable : public SmallClient {
     }
     for (const auto& each : commanded<Warn>()) warnings.push_back(each.text);
   }
-  void actor_changes(ActorId actor, ActorState state, std::uint64_t executor, std::uint64_t version, const EndCause& cause = {}) {
+  void actor_changes(ActorId actor, ActorState state, std::uint64_t executor, std::uint64_t version,
+                     const EndCause& cause = {}) {
     ActorChanged changed;
     changed.actor = actor;
     changed.state = state;
@@ -62,8 +63,9 @@ TEST_F(Unreachable, TaskNeverReceived_RunsElsewhereUncharged) {
 void Unreachable::reject(std::uint64_t executor, Duration span) {
   const Time end = now_ + span;
   while (now_ < end) {
-    step(StreamEnded{ProcessId::of(executor),
-                     "ticket refused: expired at 1 ms, clock says 2 ms; this machine's clock says 1 ms"});
+    step(StreamEnded{
+        ProcessId::of(executor),
+        "ticket refused: expired at 1 ms, clock says 2 ms; this machine's clock says 1 ms"});
     note();
     pass(Duration(1s));
     note();
@@ -82,7 +84,8 @@ TEST_F(Unreachable, TaskIsRejected_ErrorHasBothClocks) {
   reject(20, Duration(70s));
   ASSERT_EQ(returned.size(), 1u);
   EXPECT_EQ(error(result(id)).kind, ErrorKind::worker_crashed);
-  EXPECT_NE(error(result(id)).text.find("clock says 2 ms; this machine's clock says 1 ms"), std::string::npos);
+  EXPECT_NE(error(result(id)).text.find("clock says 2 ms; this machine's clock says 1 ms"),
+            std::string::npos);
 }
 
 TEST_F(Unreachable, ActorRejects_CallsFailWithBothClocks) {
@@ -91,7 +94,8 @@ TEST_F(Unreachable, ActorRejects_CallsFailWithBothClocks) {
   const TaskId first = call(counter);
   reject(30, Duration(70s));
   EXPECT_EQ(error(result(first)).kind, ErrorKind::actor_unavailable);
-  EXPECT_NE(error(result(first)).text.find("clock says 2 ms; this machine's clock says 1 ms"), std::string::npos);
+  EXPECT_NE(error(result(first)).text.find("clock says 2 ms; this machine's clock says 1 ms"),
+            std::string::npos);
   const TaskId second = call(counter);
   reply_value(30, "to the failed call");
   reply_value(30, "admitted again");
@@ -134,7 +138,8 @@ TEST_F(Unreachable, CallsOfActor_HeadIsNotified) {
   EXPECT_EQ(reports[0].actor, counter);
   EXPECT_EQ(reports[0].executor, ProcessId::of(30));
   EXPECT_EQ(reports[0].node, NodeId::of(2));
-  EXPECT_NE(reports[0].unreachable.find("could not be reached from node"), std::string::npos) << reports[0].unreachable;
+  EXPECT_NE(reports[0].unreachable.find("could not be reached from node"), std::string::npos)
+      << reports[0].unreachable;
   EXPECT_EQ(state(result(id)), "pending") << "the head decides";
   cut(30, Duration(70s));
   EXPECT_EQ(reports.size(), 2u) << "a head that was restarted has forgotten the first";
@@ -153,7 +158,8 @@ TEST_F(Unreachable, ActorRestartsElsewhere_CallRunsThere) {
   cause.text = "its executor on node 2 could not be reached from node 1";
   actor_changes(counter, ActorState::restarting, 30, 2, cause);
   EXPECT_EQ(error(result(id)).kind, ErrorKind::actor_unavailable);
-  EXPECT_NE(error(result(id)).text.find("node 2 could not be reached from node 1"), std::string::npos);
+  EXPECT_NE(error(result(id)).text.find("node 2 could not be reached from node 1"),
+            std::string::npos);
   actor_alive(counter, 31, 3);
   const TaskId next = call(counter);
   ASSERT_EQ(calls_at(31).size(), 1u);

@@ -185,7 +185,8 @@ TEST_F(BorrowedArguments, OwnerRecomputes_CallWaitsUncharged) {
     ASSERT_EQ(sent(), std::vector<TaskId>{reader}) << times;
     place_returns();
     reply_unread(borrowed.object);
-    EXPECT_EQ(to_agent<FetchObjectRequest>().size(), 1u) << "read through its home, which waits for the owner";
+    EXPECT_EQ(to_agent<FetchObjectRequest>().size(), 1u)
+        << "read through its home, which waits for the owner";
     ASSERT_TRUE(sent().empty());
     agent_reads(borrowed.object, std::nullopt);
   }

@@ -5,8 +5,8 @@
 #include <array>
 #include <atomic>
 #include <future>
-#include <tuple>
 #include <thread>
+#include <tuple>
 
 #include <mobula/mobula.h>
 
@@ -35,10 +35,10 @@ class Engine : public testing::TestWithParam<std::tuple<int, Way>> {
     job.job = JobId::of(1);
     job.driver = ProcessId::of(1);
     auto sockets = ProcessSockets::open({CurveKeys::generate().value(), {}, {}}).value();
-    engine_ = ProcessEngine::start(std::move(options), std::move(hooks), std::move(sockets),
-                                   agent_->take_link(),
-                                   Attached{NodeId::of(1), ProcessId::of(9), job})
-                  .value();
+    engine_ =
+        ProcessEngine::start(std::move(options), std::move(hooks), std::move(sockets),
+                             agent_->take_link(), Attached{NodeId::of(1), ProcessId::of(9), job})
+            .value();
     RuntimeOptions runtime;
     runtime.job = JobId::of(1);
     runtime.root = std::make_shared<TaskContext>();
@@ -49,7 +49,8 @@ class Engine : public testing::TestWithParam<std::tuple<int, Way>> {
 
   // Objects released by user threads leave the tables of the core, although no message reports it.
   bool nothing_is_left() {
-    for (const Time until = monotonic_now() + 20s; monotonic_now() < until; std::this_thread::sleep_for(5ms)) {
+    for (const Time until = monotonic_now() + 20s; monotonic_now() < until;
+         std::this_thread::sleep_for(5ms)) {
       const auto held = engine_->lock();
       const auto sizes = engine_->core().sizes();
       if (sizes.objects == 0 && sizes.tasks == 0 && sizes.writes == 0) return true;
@@ -112,7 +113,8 @@ std::string name_of(const testing::TestParamInfo<std::tuple<int, Way>>& each) {
 INSTANTIATE_TEST_SUITE_P(Threads, Engine,
                          testing::Combine(testing::Values(1, 2, 4, 8),
                                           testing::Values(Way::by_socket, Way::by_ring,
-                                                          Way::by_ring_unasked, Way::by_socket_with_bell)),
+                                                          Way::by_ring_unasked,
+                                                          Way::by_socket_with_bell)),
                          name_of);
 
 using EngineRings = Engine;
@@ -144,7 +146,8 @@ TEST_F(EngineRings, SpinsForAWhileWithinBudget) {
 }
 
 bool eventually(const std::function<bool()>& holds) {
-  for (const Time until = monotonic_now() + 20s; monotonic_now() < until; std::this_thread::yield()) {
+  for (const Time until = monotonic_now() + 20s; monotonic_now() < until;
+       std::this_thread::yield()) {
     if (holds()) return true;
   }
   return false;
@@ -174,7 +177,8 @@ TEST_F(EngineRings, CoalescesWakeupsOnlyWhenWaitingForCalls) {
     std::atomic<bool> over{false};
     std::thread waiting([&] {
       auto lock = engine_->lock();
-      engine_->wait(lock, std::nullopt, [&] { return over.load(); }, until);
+      engine_->wait(
+          lock, std::nullopt, [&] { return over.load(); }, until);
     });
     const bool for_calls = until == SpinThenPark::Until::calls_have_gathered;
     int sleeps = 0;
@@ -221,10 +225,12 @@ TEST_F(EngineRings, LoopBusy_SubmitterReadsRings) {
   // from here on a slot with a ring exists
   EXPECT_EQ(mobula::get(mobula::task<same>.remote(1), 20s), 1);
   std::promise<void> busy, done;
-  ASSERT_TRUE(engine_->loop().post([&busy, until = done.get_future().share()] {
-    busy.set_value();
-    until.wait();  // outlives the variables of this test
-  }).ok());
+  ASSERT_TRUE(engine_->loop()
+                  .post([&busy, until = done.get_future().share()] {
+                    busy.set_value();
+                    until.wait();  // outlives the variables of this test
+                  })
+                  .ok());
   busy.get_future().wait();
   const auto first = mobula::task<same>.remote(2);
   const auto settled = [&, id = *ObjectId::from_hex(first.id())] {
@@ -289,7 +295,8 @@ TEST_F(EngineRings, RingsFull_LoseNothing) {
   start();
   const std::string text(40'000, 'x');
   std::vector<mobula::ObjectRef<std::string>> calls;
-  for (int i = 0; i < 300; ++i) calls.push_back(mobula::task<echo>.remote(text + std::to_string(i)));
+  for (int i = 0; i < 300; ++i)
+    calls.push_back(mobula::task<echo>.remote(text + std::to_string(i)));
   for (int i = 0; i < 300; ++i) {
     EXPECT_EQ(mobula::get(calls[static_cast<std::size_t>(i)], 60s), text + std::to_string(i));
   }
@@ -311,12 +318,15 @@ TEST_F(EngineSockets, Waiter_RunsLoop) {
     engine_->wait(lock, std::nullopt, [&] { return over.load(); });
   });
   const auto wanted = waiter.get_id();
-  for (const Time until = monotonic_now() + 20s; ran_on.load() != wanted && monotonic_now() < until;) {
+  for (const Time until = monotonic_now() + 20s;
+       ran_on.load() != wanted && monotonic_now() < until;) {
     std::promise<void> ran;
-    ASSERT_TRUE(engine_->loop().post([&] {
-      ran_on = std::this_thread::get_id();
-      ran.set_value();
-    }).ok());
+    ASSERT_TRUE(engine_->loop()
+                    .post([&] {
+                      ran_on = std::this_thread::get_id();
+                      ran.set_value();
+                    })
+                    .ok());
     ran.get_future().wait();
   }
   EXPECT_EQ(ran_on.load(), wanted);
@@ -364,11 +374,13 @@ TEST_F(EngineEnds, ClosesWhileInputArrives) {
       engine_->step(std::move(task));
     }
     std::atomic<bool> blocked{false}, go_on{false};
-    ASSERT_TRUE(engine_->loop().post([&] {
-      blocked = true;
-      blocked.notify_all();
-      go_on.wait(false);
-    }).ok());
+    ASSERT_TRUE(engine_->loop()
+                    .post([&] {
+                      blocked = true;
+                      blocked.notify_all();
+                      go_on.wait(false);
+                    })
+                    .ok());
     blocked.wait(false);
     for (unsigned slot = 10; slot < 20; ++slot) {
       SlotReady ready;
@@ -419,7 +431,8 @@ TEST_F(EngineReattaches, StoresValuesInNewStore) {
   const auto lost_view = mobula::get_view(read);
   {
     auto lock = engine_->lock();
-    ASSERT_TRUE(engine_->wait(lock, monotonic_now() + 20s, [&] { return !engine_->core().writing(); }));
+    ASSERT_TRUE(
+        engine_->wait(lock, monotonic_now() + 20s, [&] { return !engine_->core().writing(); }));
   }
   agent_->die();
   FakeAgent next(2);
@@ -427,11 +440,14 @@ TEST_F(EngineReattaches, StoresValuesInNewStore) {
   std::atomic<bool> over{false};
   StartJob job;
   job.job = JobId::of(1);
-  ASSERT_TRUE(engine_->loop().post([&] {
-    done = engine_->reattach(next.take_link(), Attached{NodeId::of(1), ProcessId::of(10), job}, "");
-    over = true;
-    over.notify_all();
-  }).ok());
+  ASSERT_TRUE(engine_->loop()
+                  .post([&] {
+                    done = engine_->reattach(next.take_link(),
+                                             Attached{NodeId::of(1), ProcessId::of(10), job}, "");
+                    over = true;
+                    over.notify_all();
+                  })
+                  .ok());
   over.wait(false);
   ASSERT_TRUE(done.ok());
   EXPECT_EQ(mobula::get(unread, 20s), std::vector<int>(30'000, 1));
@@ -443,11 +459,14 @@ TEST_F(EngineReattaches, StoresValuesInNewStore) {
   next.die();
   FakeAgent third(3);
   over = false;
-  ASSERT_TRUE(engine_->loop().post([&] {
-    done = engine_->reattach(third.take_link(), Attached{NodeId::of(1), ProcessId::of(11), job}, "");
-    over = true;
-    over.notify_all();
-  }).ok());
+  ASSERT_TRUE(engine_->loop()
+                  .post([&] {
+                    done = engine_->reattach(third.take_link(),
+                                             Attached{NodeId::of(1), ProcessId::of(11), job}, "");
+                    over = true;
+                    over.notify_all();
+                  })
+                  .ok());
   over.wait(false);
   ASSERT_TRUE(done.ok());
   EXPECT_EQ(mobula::get(unread, 20s).front(), 1);

@@ -18,7 +18,8 @@ FakeAgent::FakeAgent(std::uint64_t incarnation, Way way, Fd spin_page)
     : spin_page_(std::move(spin_page)), slabs_(incarnation << 32), way_(way) {
   thread_ = std::move(LoopThread::start()).value();
   std::array<int, 2> ends{};
-  MOBULA_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0, "socketpair");
+  MOBULA_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0,
+               "socketpair");
   engine_end_ = Fd(ends[0]);
   std::string folder = std::filesystem::temp_directory_path().string() + "/mobula-engine-XXXXXX";
   MOBULA_CHECK(::mkdtemp(folder.data()) != nullptr, "mkdtemp");
@@ -38,7 +39,7 @@ FakeAgent::FakeAgent(std::uint64_t incarnation, Way way, Fd spin_page)
     BusCallbacks bus_callbacks;
     bus_callbacks.on_message = [this](PeerHandle from, const PeerOrigin&,
                                       std::span<const std::byte> bytes) {
-      bus_->trust(from);  // as executors do after a valid ticket
+      bus_->trust(from);                         // as executors do after a valid ticket
       if (greeted_.insert(from).second) return;  // its hello message
       {
         const std::scoped_lock held(mutex_);
@@ -46,7 +47,8 @@ FakeAgent::FakeAgent(std::uint64_t incarnation, Way way, Fd spin_page)
       }
       // The session of a corrupted ring continues here. No other frames arrive by socket then.
       const std::uint64_t caller = broken_ ? broken_->bits().low : from.value;
-      called(caller, bytes, [&](std::span<const std::byte> reply) { (void)bus_->send(from, reply); });
+      called(caller, bytes,
+             [&](std::span<const std::byte> reply) { (void)bus_->send(from, reply); });
     };
     bus_ = Bus::create(thread_->loop(), std::move(options), std::move(bus_callbacks)).value();
     if (way_ != Way::by_socket) use_rings();
@@ -148,8 +150,11 @@ void FakeAgent::heard(const ProcessToAgent& message) {
     stored.size_bytes = reserve->size_bytes;
     const auto size = static_cast<std::uint64_t>(reserve->size_bytes);
     stored.file = create_slab_file(size, "engine-test").value();
-    ReserveObjectReply reserved{reserve->object, {stored.slab, 0, stored.size_bytes}, true,
-                            static_cast<std::int64_t>(slab_file_bytes(size)), {}};
+    ReserveObjectReply reserved{reserve->object,
+                                {stored.slab, 0, stored.size_bytes},
+                                true,
+                                static_cast<std::int64_t>(slab_file_bytes(size)),
+                                {}};
     std::vector<Fd> fds;
     fds.emplace_back(::fcntl(stored.file.get(), F_DUPFD_CLOEXEC, 0));
     send(std::move(reserved), std::move(fds));
@@ -180,7 +185,8 @@ void FakeAgent::heard(const ProcessToAgent& message) {
       send(FromHead{StartJobReply{start->job, "tests"}});
     } else if (const auto* read = std::get_if<ReadState>(&head->message)) {
       send(FromHead{ReadStateReply{read->request, "{}", ""}});
-    } else if (const auto* demand = std::get_if<Demand>(&head->message); demand && demand->wanted_slots > 0) {
+    } else if (const auto* demand = std::get_if<Demand>(&head->message);
+               demand && demand->wanted_slots > 0) {
       SlotReady ready;
       {
         const std::scoped_lock held(mutex_);
@@ -217,7 +223,8 @@ void FakeAgent::fetched(const FetchObjectRequest& fetch) {
 
 // ---- executor ---------------------------------------------------------------------------------
 
-void FakeAgent::called(std::uint64_t caller, std::span<const std::byte> bytes, const Reply& reply_to) {
+void FakeAgent::called(std::uint64_t caller, std::span<const std::byte> bytes,
+                       const Reply& reply_to) {
   auto called = decode_all<CallerFrame>(bytes);
   if (!called) return;
   auto& session = sessions_[caller];
@@ -282,8 +289,9 @@ void FakeAgent::open_ring(ProcessId executor) {
   };
   send(OpenRingReply{executor, true, index, index, ring}, give(own_bell_.copy().value()));
   if (refuse_) return send(RingEnded{ring});
-  MOBULA_CHECK(rings_.open({executor, false, index, index, ring}, give(engine_bell_.copy().value())).ok(),
-               "a ring");
+  MOBULA_CHECK(
+      rings_.open({executor, false, index, index, ring}, give(engine_bell_.copy().value())).ok(),
+      "a ring");
   ring_files_[executor] = {index, std::move(memory)};
 }
 
@@ -309,7 +317,8 @@ DoorbellSleep sleep_at(const DoorbellFiles& bell) {
 }  // namespace
 
 void FakeAgent::nap() {
-  MOBULA_CHECK(thread_->run([this] { rings_.doorbell()->announce(Doorbell::Sleep::nap); }).ok(), "a nap");
+  MOBULA_CHECK(thread_->run([this] { rings_.doorbell()->announce(Doorbell::Sleep::nap); }).ok(),
+               "a nap");
 }
 
 bool FakeAgent::naps() const { return sleep_at(own_bell_) == DoorbellSleep::nap; }

@@ -27,7 +27,8 @@ class Descriptors {
     rlimit low = before_;
     low.rlim_cur = 256;
     MOBULA_CHECK(::setrlimit(RLIMIT_NOFILE, &low) == 0, "setrlimit");
-    for (Fd each(::open("/dev/null", O_RDONLY | O_CLOEXEC)); each; each = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC))) {
+    for (Fd each(::open("/dev/null", O_RDONLY | O_CLOEXEC)); each;
+         each = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC))) {
       fill_.push_back(std::move(each));
     }
     fill_.resize(fill_.size() - left);
@@ -59,7 +60,9 @@ class ProcessSocketsTest : public ::testing::Test {
   ~ProcessSocketsTest() override { std::filesystem::remove_all(folder_); }
 
   std::unique_ptr<ProcessSockets> open(const std::string& name) {
-    return ProcessSockets::open({CurveKeys::generate().value(), folder_ + "/" + name, "127.0.0.1:0"}).value();
+    return ProcessSockets::open(
+               {CurveKeys::generate().value(), folder_ + "/" + name, "127.0.0.1:0"})
+        .value();
   }
 
   static bool makes_bus(ProcessSockets& sockets) {
@@ -72,21 +75,27 @@ class ProcessSocketsTest : public ::testing::Test {
   static bool hears(ProcessSockets& sockets, const std::string& address) {
     std::atomic<int> heard{0};
     BusCallbacks callbacks;
-    callbacks.on_message = [&](PeerHandle, const PeerOrigin&, std::span<const std::byte>) { ++heard; };
+    callbacks.on_message = [&](PeerHandle, const PeerOrigin&, std::span<const std::byte>) {
+      ++heard;
+    };
     EXPECT_TRUE(sockets.thread().run([&] { sockets.serve(std::move(callbacks)); }).ok());
     const auto thread = LoopThread::start().value();
     AllowTable allow(UnknownKeys::unproven);
     std::unique_ptr<Bus> other;
-    EXPECT_TRUE(thread->run([&] {
-      BusOptions options;
-      options.keys = CurveKeys::generate().value();
-      options.allow = &allow;
-      other = Bus::create(thread->loop(), std::move(options), {}).value();
-      const auto peer = other->connect(address, sockets.endpoint().public_key).value();
-      const std::byte word{1};
-      EXPECT_TRUE(other->send(peer, {&word, 1}).ok());
-    }).ok());
-    for (const Time until = monotonic_now() + 20s; heard == 0 && monotonic_now() < until;) std::this_thread::yield();
+    EXPECT_TRUE(thread
+                    ->run([&] {
+                      BusOptions options;
+                      options.keys = CurveKeys::generate().value();
+                      options.allow = &allow;
+                      other = Bus::create(thread->loop(), std::move(options), {}).value();
+                      const auto peer =
+                          other->connect(address, sockets.endpoint().public_key).value();
+                      const std::byte word{1};
+                      EXPECT_TRUE(other->send(peer, {&word, 1}).ok());
+                    })
+                    .ok());
+    for (const Time until = monotonic_now() + 20s; heard == 0 && monotonic_now() < until;)
+      std::this_thread::yield();
     EXPECT_TRUE(thread->run([&] { other.reset(); }).ok());
     EXPECT_TRUE(sockets.thread().run([&] { sockets.serve({}); }).ok());
     return heard > 0;

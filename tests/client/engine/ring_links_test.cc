@@ -24,7 +24,8 @@ std::vector<std::byte> bytes_of(std::string_view text) {
 
 // One process with a doorbell, which stores the frames that it receives.
 struct Side {
-  explicit Side(unsigned number) : id(ProcessId::of(number)), files(DoorbellFiles::create().value()) {
+  explicit Side(unsigned number)
+      : id(ProcessId::of(number)), files(DoorbellFiles::create().value()) {
     auto own = files.copy().value();
     std::vector<Fd> fds;
     fds.push_back(std::move(own.page));
@@ -59,7 +60,8 @@ class RingLinksTest : public ::testing::Test {
     return fds;
   }
   // Opens a pair from the caller to the executor, with a separate index at each end.
-  void open(std::uint64_t ring, std::uint32_t callers_place = 3, std::uint32_t executors_place = 5) {
+  void open(std::uint64_t ring, std::uint32_t callers_place = 3,
+            std::uint32_t executors_place = 5) {
     memory_ = SharedMemory::create_file(2 * ring_memory_bytes, "ring-links-test").value();
     ASSERT_TRUE(caller_.links
                     .open({executor_.id, true, callers_place, executors_place, ring},
@@ -74,7 +76,9 @@ class RingLinksTest : public ::testing::Test {
   RingHeader& header(SharedMemory& memory, bool replies) const {
     return *reinterpret_cast<RingHeader*>(memory.data() + (replies ? ring_memory_bytes : 0));
   }
-  SharedMemory map() const { return SharedMemory::map(memory_.get(), 2 * ring_memory_bytes).value(); }
+  SharedMemory map() const {
+    return SharedMemory::map(memory_.get(), 2 * ring_memory_bytes).value();
+  }
 
   bool call(std::string_view text) { return caller_.links.call(executor_.id, bytes_of(text)); }
   bool reply(std::string_view text) { return executor_.links.reply(caller_.id, bytes_of(text)); }
@@ -145,7 +149,8 @@ TEST_F(RingLinksTest, WriterCorruptsRing_ClosesIt) {
 // The peer opens its end first and uses it.
 TEST_F(RingLinksTest, DoorbellBeforeOpen_ReadsAfterOpen) {
   memory_ = SharedMemory::create_file(2 * ring_memory_bytes, "ring-links-test").value();
-  ASSERT_TRUE(caller_.links.open({executor_.id, true, 3, 5, 1}, files_for(memory_, executor_)).ok());
+  ASSERT_TRUE(
+      caller_.links.open({executor_.id, true, 3, 5, 1}, files_for(memory_, executor_)).ok());
   EXPECT_TRUE(call("early"));
   EXPECT_THAT(executor_.look(), IsEmpty());
   EXPECT_THAT(executor_.heard, IsEmpty());

@@ -31,7 +31,8 @@ class SpanAnswers : public testing::Test {
       ran.push_back({TaskId::of(i + 1), form, at(begin), at(begin + 100), false});
     }
     ran.push_back({TaskId::of(9), form, at(2080), at(2300), false});
-    for (unsigned i = 0; i < 3; ++i) owned.add({TaskId::of(i + 1), form, at(1), at(2), at(3), false, {}});
+    for (unsigned i = 0; i < 3; ++i)
+      owned.add({TaskId::of(i + 1), form, at(1), at(2), at(3), false, {}});
   }
   SpansReply answer(SpansRequest asked) {
     SpanAnswer told(at(10'000), 77, asked);

@@ -21,7 +21,8 @@ const std::string bus_key(40, 'k');
 class CallersTest : public testing::Test {
  protected:
   // A ticket of a driver whose agent was admitted by this key.
-  std::string ticket(std::uint64_t process, const std::string& admitted_as, std::int64_t agents_end_ms = now_ms + minute_ms) {
+  std::string ticket(std::uint64_t process, const std::string& admitted_as,
+                     std::int64_t agents_end_ms = now_ms + minute_ms) {
     Ticket of_agent;
     of_agent.principal.role = Role::driver_agent;
     of_agent.principal.name = "wheel";
@@ -40,9 +41,13 @@ class CallersTest : public testing::Test {
     own.admitted_as = "agent:default";  // its own statement is ignored
     return sign_ticket(own, agent, sign_ticket(of_agent, head));
   }
-  Result<ProcessId> greets(std::uint64_t connection, std::uint64_t process, const std::string& shown) {
-    const PeerOrigin origin{.accepted = true, .local = false, .user_id = "unproven", .public_key = bus_key};
-    return callers.greet(PeerHandle{connection}, origin, encode(PeerHello{protocol_version, ProcessId::of(process), shown}), now_ms);
+  Result<ProcessId> greets(std::uint64_t connection, std::uint64_t process,
+                           const std::string& shown) {
+    const PeerOrigin origin{
+        .accepted = true, .local = false, .user_id = "unproven", .public_key = bus_key};
+    return callers.greet(PeerHandle{connection}, origin,
+                         encode(PeerHello{protocol_version, ProcessId::of(process), shown}),
+                         now_ms);
   }
 
   const SigningKeys head = SigningKeys::generate();
@@ -93,10 +98,14 @@ TEST_F(CallersTest, RejectsInvalidHandshakes) {
   EXPECT_FALSE(greets(1, 21, ticket(20, "token:aa")).ok());
   Callers other(head.public_key, JobId::of(2), false);
   const PeerOrigin origin{.accepted = true, .local = true, .user_id = {}, .public_key = {}};
-  const Bytes hello = encode(PeerHello{protocol_version, ProcessId::of(20), ticket(20, "token:aa")});
-  EXPECT_THAT(other.greet(PeerHandle{1}, origin, hello, now_ms).error().text, HasSubstr("another job"));
-  EXPECT_EQ(callers.greet(PeerHandle{1}, origin, std::span(hello).first(3), now_ms).error().code, ErrorCode::invalid_argument);
-  EXPECT_EQ(callers.greet(PeerHandle{1}, origin, Bytes(5000), now_ms).error().code, ErrorCode::invalid_argument);
+  const Bytes hello =
+      encode(PeerHello{protocol_version, ProcessId::of(20), ticket(20, "token:aa")});
+  EXPECT_THAT(other.greet(PeerHandle{1}, origin, hello, now_ms).error().text,
+              HasSubstr("another job"));
+  EXPECT_EQ(callers.greet(PeerHandle{1}, origin, std::span(hello).first(3), now_ms).error().code,
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(callers.greet(PeerHandle{1}, origin, Bytes(5000), now_ms).error().code,
+            ErrorCode::invalid_argument);
 }
 
 }  // namespace

@@ -16,8 +16,12 @@ int limit_of_openblas = 0;
 
 // Functions of libraries, found by name in this program.
 extern "C" {
-__attribute__((visibility("default"))) void omp_set_num_threads(int threads) { limit_of_openmp = threads; }
-__attribute__((visibility("default"))) void openblas_set_num_threads(int threads) { limit_of_openblas = threads; }
+__attribute__((visibility("default"))) void omp_set_num_threads(int threads) {
+  limit_of_openmp = threads;
+}
+__attribute__((visibility("default"))) void openblas_set_num_threads(int threads) {
+  limit_of_openblas = threads;
+}
 }
 
 namespace mobula::internal::executor {

@@ -81,8 +81,9 @@ std::vector<std::byte> bytes_of(const detail::Outgoing& value) {
 
 // A copy aligned to 64 bytes.
 detail::StoredValue stored_at(const std::vector<std::byte>& bytes) {
-  auto memory = std::shared_ptr<std::byte[]>(new (std::align_val_t{64}) std::byte[bytes.size()],
-                                             [](std::byte* at) { ::operator delete[](at, std::align_val_t{64}); });
+  auto memory = std::shared_ptr<std::byte[]>(
+      new (std::align_val_t{64}) std::byte[bytes.size()],
+      [](std::byte* at) { ::operator delete[](at, std::align_val_t{64}); });
   std::copy(bytes.begin(), bytes.end(), memory.get());
   detail::StoredValue stored;
   stored.bytes = {memory.get(), bytes.size()};
@@ -149,7 +150,8 @@ TEST(JsonValues, ConvertsContainersOfAllLengths) {
   agree<std::array<int, 3>>({1, 2, 3}, "[1,2,3]");
   agree<std::array<std::string, 2>>({"a", "b"}, R"(["a","b"])");
   agree<std::array<double, 8>>({1, 2, 3, 4, 5, 6, 7, 8.5}, "[1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.5]");
-  agree<std::pair<bool, std::array<double, 8>>>({true, {1, 2, 3, 4, 5, 6, 7, 8}}, "[true,[1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0]]");
+  agree<std::pair<bool, std::array<double, 8>>>({true, {1, 2, 3, 4, 5, 6, 7, 8}},
+                                                "[true,[1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0]]");
 }
 
 TEST(JsonValues, ConvertsOptionalAndVariantValues) {
@@ -163,7 +165,8 @@ TEST(JsonValues, ConvertsOptionalAndVariantValues) {
 
 TEST(JsonValues, ConvertsStructsToArrays) {
   agree<Point>({1, 2.5}, "[1.0,2.5]");
-  agree<std::vector<Point>>({{1, 2}, {3, 4}, {5, 6}, {7, 8}, {9, 10}}, "[[1.0,2.0],[3.0,4.0],[5.0,6.0],[7.0,8.0],[9.0,10.0]]");
+  agree<std::vector<Point>>({{1, 2}, {3, 4}, {5, 6}, {7, 8}, {9, 10}},
+                            "[[1.0,2.0],[3.0,4.0],[5.0,6.0],[7.0,8.0],[9.0,10.0]]");
   agree<Outline>({"line", {{0, 0}, {1, 1}}, true}, R"(["line",[[0.0,0.0],[1.0,1.0]],true])");
   agree<Tree>({1, {{2, {}}, {3, {{4, {}}}}}}, "[1,[[2,[]],[3,[[4,[]]]]]]");
   agree<Empty>({}, "null");
@@ -193,7 +196,8 @@ TEST(JsonValues, RejectsDeeplyNestedJson) {
   std::string deep = "1";
   for (int depth = 0; depth < 5000; ++depth) deep = "[" + deep + ",7]";
   EXPECT_THAT(why_not<Below>(deep), HasSubstr("is no value of any of"));
-  EXPECT_THAT(why_not<Tree>(std::string(100'000, '[') + std::string(100'000, ']')), HasSubstr("is no"));
+  EXPECT_THAT(why_not<Tree>(std::string(100'000, '[') + std::string(100'000, ']')),
+              HasSubstr("is no"));
 }
 
 TEST(JsonValues, RecursiveVariant_UsesOtherAlternative) {
@@ -219,7 +223,8 @@ void mean_the_same(const T& value, const std::string& text) {
 
 TEST(JsonValues, ConvertsMsgpackTypes) {
   mean_the_same<Named>({3, "a", {1.5, 2.5}}, R"({"count":3,"label":"a","values":[1.5,2.5]})");
-  mean_the_same<Named>({3, std::string(100, 'x'), {}}, R"({"count":3,"label":")" + std::string(100, 'x') + R"(","values":[]})");
+  mean_the_same<Named>({3, std::string(100, 'x'), {}},
+                       R"({"count":3,"label":")" + std::string(100, 'x') + R"(","values":[]})");
   mean_the_same<Unnamed>({4, "b"}, R"([4,"b"])");
   mean_the_same<std::vector<Unnamed>>({{4, "b"}, {5, "c"}}, R"([[4,"b"],[5,"c"]])");
   EXPECT_EQ(why_no_json(detail::describe<std::vector<Named>>()), "");
@@ -236,7 +241,8 @@ TEST(JsonValues, DeeplyNestedMsgpack_IsNotShown) {
 }
 
 TEST(JsonValues, NamesMismatchWithItsPath) {
-  EXPECT_THAT(why_not<int>("1.5"), HasSubstr("1.5 is no whole number from -2147483648 to 2147483647"));
+  EXPECT_THAT(why_not<int>("1.5"),
+              HasSubstr("1.5 is no whole number from -2147483648 to 2147483647"));
   EXPECT_THAT(why_not<int>("2147483648"), HasSubstr("whole number"));
   EXPECT_THAT(why_not<std::uint8_t>("-1"), HasSubstr("from 0 to 255"));
   EXPECT_THAT(why_not<std::int64_t>("9223372036854775808"), HasSubstr("whole number"));
@@ -245,9 +251,11 @@ TEST(JsonValues, NamesMismatchWithItsPath) {
   EXPECT_THAT(why_not<bool>("1"), HasSubstr("true or false"));
   EXPECT_THAT(why_not<std::string>("1"), HasSubstr("text"));
   EXPECT_THAT(why_not<std::vector<int>>("[1, 2, \"x\"]"), HasSubstr("at [2]: \"x\""));
-  EXPECT_THAT((why_not<std::map<std::string, std::vector<int>>>(R"({"k": [true]})")), HasSubstr("at [\"k\"][0]"));
+  EXPECT_THAT((why_not<std::map<std::string, std::vector<int>>>(R"({"k": [true]})")),
+              HasSubstr("at [\"k\"][0]"));
   EXPECT_THAT(why_not<Point>("[1]"), HasSubstr("array of 2"));
-  EXPECT_THAT(why_not<Point>("{\"x\": 1}"), HasSubstr("in the order of the members (float64, float64)"));
+  EXPECT_THAT(why_not<Point>("{\"x\": 1}"),
+              HasSubstr("in the order of the members (float64, float64)"));
   EXPECT_THAT(why_not<Point>("{\"x\": 1}"), HasSubstr("MSGPACK_DEFINE_MAP"));
   EXPECT_THAT((why_not<std::variant<int, std::string>>("[]")), HasSubstr("int32, string"));
   EXPECT_THAT((why_not<std::array<int, 2>>("[1,2,3]")), HasSubstr("array of 2"));
@@ -261,7 +269,8 @@ TEST(JsonValues, AcceptsWholeNumbersWithPoint) {
 }
 
 TEST(JsonValues, NamesTypesWithoutJson) {
-  EXPECT_THAT(why_no_json(detail::describe<std::vector<ObjectRef<int>>>()), HasSubstr("no JSON form"));
+  EXPECT_THAT(why_no_json(detail::describe<std::vector<ObjectRef<int>>>()),
+              HasSubstr("no JSON form"));
   EXPECT_THAT(why_no_json(detail::describe<Tensor>()), HasSubstr("no JSON form"));
   EXPECT_EQ(why_no_json(detail::describe<Tree>()), "");
 }
@@ -275,9 +284,11 @@ TEST(JsonValues, RejectsBytesOfAnotherType) {
 }
 
 TEST(JsonValues, NamesTypesReadably) {
-  EXPECT_EQ(type_text(detail::describe<std::map<std::string, std::vector<float>>>()), "{string: [float32]}");
+  EXPECT_EQ(type_text(detail::describe<std::map<std::string, std::vector<float>>>()),
+            "{string: [float32]}");
   EXPECT_EQ(type_text(detail::describe<std::optional<std::uint16_t>>()), "uint16 or null");
-  EXPECT_EQ(type_text(detail::describe<std::tuple<bool, std::chrono::seconds>>()), "(bool, seconds)");
+  EXPECT_EQ(type_text(detail::describe<std::tuple<bool, std::chrono::seconds>>()),
+            "(bool, seconds)");
   EXPECT_THAT(type_text(detail::describe<Point>()), HasSubstr("Point[float64, float64]"));
   EXPECT_THAT(type_text(detail::describe<Tree>()), HasSubstr("Tree[int32, "));
 }

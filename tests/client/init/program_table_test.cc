@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "mobula/mobula.h"
 #include "client/console/call_options.h"
+#include "mobula/mobula.h"
 
 namespace table_test {
 
@@ -53,7 +53,8 @@ TEST(ProgramTable, FindsFunctionsByNameSuffix) {
   EXPECT_TRUE(table.function("table_test::inner::twice").ok());
   EXPECT_THAT(table.function("twice").error().text, HasSubstr("whole name"));
   EXPECT_EQ(table.function("haf").error().code, ErrorCode::not_found);
-  EXPECT_THAT(table.function("haf").error().text, HasSubstr("did you mean 'table_test::inner::half'"));
+  EXPECT_THAT(table.function("haf").error().text,
+              HasSubstr("did you mean 'table_test::inner::half'"));
 }
 
 TEST(ProgramTable, ChoosesConstructorByArgumentCount) {
@@ -71,7 +72,8 @@ TEST(ProgramTable, ChoosesConstructorByArgumentCount) {
 }
 
 TEST(CallOptions, AcceptsOptionsOfApi) {
-  const auto task = task_options(Json::parse(R"({"num_gpus": 0.5, "resources": {"lab": 1}, "max_retries": 0, "name": "n"})"));
+  const auto task = task_options(
+      Json::parse(R"({"num_gpus": 0.5, "resources": {"lab": 1}, "max_retries": 0, "name": "n"})"));
   ASSERT_TRUE(task.ok()) << task.error().text;
   EXPECT_EQ(task->num_gpus.value(), 0.5);
   EXPECT_EQ(task->resources.at("lab").value(), 1);
@@ -80,8 +82,10 @@ TEST(CallOptions, AcceptsOptionsOfApi) {
   ASSERT_TRUE(actor.ok());
   EXPECT_EQ(actor->lifetime, Lifetime::detached);
   EXPECT_THAT(task_options(Json::parse(R"({"num_gpu": 1})")).error().text, HasSubstr("num_gpus"));
-  EXPECT_THAT(task_options(Json::parse(R"({"num_gpus": "1"})")).error().text, HasSubstr("does not fit"));
-  EXPECT_THAT(actor_options(Json::parse(R"({"lifetime": "long"})")).error().text, HasSubstr("does not fit"));
+  EXPECT_THAT(task_options(Json::parse(R"({"num_gpus": "1"})")).error().text,
+              HasSubstr("does not fit"));
+  EXPECT_THAT(actor_options(Json::parse(R"({"lifetime": "long"})")).error().text,
+              HasSubstr("does not fit"));
   EXPECT_EQ(*method_options(Json::parse(R"({"max_task_retries": 2})"))->max_task_retries, 2);
 }
 

@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
-#include "protocol/program/cluster_files.h"
 #include "protocol/process_identity.h"
+#include "protocol/program/cluster_files.h"
 
 namespace mobula::internal::runtime {
 namespace {

@@ -39,8 +39,11 @@ class Captured {
   void run(void* graph) const {
     const GpuContext::Current current(gpu_);
     void* executable = nullptr;
-    ASSERT_EQ(simulated_call<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags")(&executable, graph, 0), 0);
-    ASSERT_EQ(simulated_call<int(void*, cuda_abi::Stream)>("cuGraphLaunch")(executable, stream_), 0);
+    ASSERT_EQ(simulated_call<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags")(
+                  &executable, graph, 0),
+              0);
+    ASSERT_EQ(simulated_call<int(void*, cuda_abi::Stream)>("cuGraphLaunch")(executable, stream_),
+              0);
     ASSERT_EQ(gpu_.call().stream_synchronize(stream_), 0);
     // Memory that the graph refers to may be freed after this.
     EXPECT_EQ(simulated_call<int(void*)>("cuGraphExecDestroy")(executable), 0);
@@ -71,8 +74,12 @@ TEST(SimulatedCapture, RunsNothingUntilGraphIsLaunched) {
 TEST(SimulatedCapture, BreaksAsOnRealGpu) {
   const SimulatedMachine machine;
   const std::vector<std::function<int(const GpuContext&, const Captured&)>> breaks{
-      [](const GpuContext& gpu, const Captured& user) { return gpu.call().stream_synchronize(user.stream()); },
-      [](const GpuContext& gpu, const Captured& user) { return gpu.call().stream_query(user.stream()); },
+      [](const GpuContext& gpu, const Captured& user) {
+        return gpu.call().stream_synchronize(user.stream());
+      },
+      [](const GpuContext& gpu, const Captured& user) {
+        return gpu.call().stream_query(user.stream());
+      },
       [](const GpuContext& gpu, const Captured&) { return gpu.call().context_synchronize(); }};
   for (std::size_t i = 0; i < breaks.size(); ++i) {
     EXPECT_RUNS(machine, [&breaks, i] {
@@ -98,7 +105,8 @@ TEST(SimulatedCapture, BreaksAsOnRealGpu) {
 }
 
 void lease_device() {
-  set_device_memory(std::make_shared<CudaMemory>(std::vector{std::make_shared<DeviceArena>(open_gpu(), DeviceArenaOptions{.max_bytes = 64 * mib})}));
+  set_device_memory(std::make_shared<CudaMemory>(std::vector{
+      std::make_shared<DeviceArena>(open_gpu(), DeviceArenaOptions{.max_bytes = 64 * mib})}));
 }
 
 TEST(SimulatedCapture, UndeclaredStream_RejectsTensorKeepsCapture) {

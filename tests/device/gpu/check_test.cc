@@ -21,14 +21,17 @@ using testing::HasSubstr;
 std::vector<Json> lines_of(std::initializer_list<Json> lines) { return lines; }
 
 Json probe(const char* call, int status) {
-  return {{"stage", "probe"}, {"what", "probe"}, {"value", {{"call", call}, {"what", ""}, {"status", status}}}};
+  return {{"stage", "probe"},
+          {"what", "probe"},
+          {"value", {{"call", call}, {"what", ""}, {"status", status}}}};
 }
 
 // Runs mobula-gpu-check with `words` on a simulated machine and returns the record of its results
 // directory.
 class SimulatedRun : public testing::Test {
  protected:
-  explicit SimulatedRun(const std::string& words = "late_us=20 memory=2147483648") : machine_(words), results_(machine_.folder() + "/results") {}
+  explicit SimulatedRun(const std::string& words = "late_us=20 memory=2147483648")
+      : machine_(words), results_(machine_.folder() + "/results") {}
 
   pid_t start(std::vector<std::string> words, const std::string& more = {}) {
     words.insert(words.begin(), {GPU_CHECK, "--results", results_, "--short"});
@@ -46,7 +49,8 @@ class SimulatedRun : public testing::Test {
   // The exit code; negative for a signal.
   int finish() {
     char text[4096];
-    for (ssize_t count = 0; (count = ::read(running_.said, text, sizeof text)) > 0;) output_.append(text, static_cast<std::size_t>(count));
+    for (ssize_t count = 0; (count = ::read(running_.said, text, sizeof text)) > 0;)
+      output_.append(text, static_cast<std::size_t>(count));
     ::close(running_.said);
     int status = 0;
     ::waitpid(running_.process, &status, 0);
@@ -63,7 +67,8 @@ class SimulatedRun : public testing::Test {
   }
   std::string verdict(const std::string& stage) const {
     for (const Json& each : record().records) {
-      if (each.value("stage", "") == stage && each.contains("status")) return each["status"].get<std::string>() + ": " + each.value("reason", "");
+      if (each.value("stage", "") == stage && each.contains("status"))
+        return each["status"].get<std::string>() + ": " + each.value("reason", "");
     }
     return "none";
   }
@@ -81,7 +86,8 @@ class SimulatedGpuCheck : public SimulatedRun {};
 
 // The test of the bundle runs all stages.
 TEST_F(SimulatedGpuCheck, RecordsPassedStages) {
-  const std::vector<std::string> names{"facts", "probe", "vmm", "memory after exit", "two processes", "shares"};
+  const std::vector<std::string> names{"facts",         "probe", "vmm", "memory after exit",
+                                       "two processes", "shares"};
   start({"--only", fmt::format("{}", fmt::join(names, ","))});
   EXPECT_EQ(finish(), 0) << output_;
   const auto records = record().records;
@@ -102,7 +108,8 @@ TEST_F(SimulatedGpuCheck, JoinsRanksOfOneHostWithNewerNccl) {
 TEST_F(SimulatedGpuCheck, FailsWhenPointersEscapeInterception) {
   start({"--only", "interception"}, "wraps=cuMemAlloc");
   EXPECT_EQ(finish(), 1) << output_;
-  EXPECT_THAT(verdict("interception"), testing::StartsWith("failed: pointers of cuGetProcAddress equal those of dlsym"));
+  EXPECT_THAT(verdict("interception"),
+              testing::StartsWith("failed: pointers of cuGetProcAddress equal those of dlsym"));
   EXPECT_THAT(page(), HasSubstr("cuMemAlloc 3020 0"));
 }
 
@@ -123,7 +130,9 @@ TEST_F(SimulatedGpuCheck, SkipsStagesWithoutTime) {
 
 TEST_F(SimulatedGpuCheck, LeavesPageWhenKilled) {
   const pid_t run = start({"--only", "facts,nccl hosts"}, "hang=init@1");
-  ASSERT_TRUE(eventually([&] { return page().find("the machine, its driver and libraries: **passed") != std::string::npos; }));
+  ASSERT_TRUE(eventually([&] {
+    return page().find("the machine, its driver and libraries: **passed") != std::string::npos;
+  }));
   ::kill(run, SIGKILL);
   EXPECT_EQ(finish(), -SIGKILL);
   EXPECT_EQ(verdict("facts"), "passed: ");
@@ -170,7 +179,9 @@ TEST(GpuCheck, CountsStageAsSkippedWithoutCheck) {
 }
 
 TEST(GpuCheck, RejectsUnknownStage) {
-  const int status = std::system((std::string(GPU_CHECK) + " --results /tmp/no-such --only no-such-stage 2> /dev/null").c_str());
+  const int status = std::system(
+      (std::string(GPU_CHECK) + " --results /tmp/no-such --only no-such-stage 2> /dev/null")
+          .c_str());
   EXPECT_EQ(WEXITSTATUS(status), 2);
 }
 
@@ -191,8 +202,10 @@ TEST(GpuCheck, PassesTensorsThroughPythonShim) {
 TEST(GpuCheck, PassesNothingWithoutDriver) {
   char pattern[] = "/tmp/gpu-check-XXXXXX";
   const std::string directory = ::mkdtemp(pattern);
-  const std::string command = "MOBULA_CUDA_LIBRARY=libno-such-cuda.so MOBULA_NVML_LIBRARY=libno-such-nvml.so MOBULA_NCCL_LIBRARY=libno-such-nccl.so " +
-                              std::string(GPU_CHECK) + " --short --results " + directory + " > /dev/null";
+  const std::string command =
+      "MOBULA_CUDA_LIBRARY=libno-such-cuda.so MOBULA_NVML_LIBRARY=libno-such-nvml.so "
+      "MOBULA_NCCL_LIBRARY=libno-such-nccl.so " +
+      std::string(GPU_CHECK) + " --short --results " + directory + " > /dev/null";
   const int status = std::system(command.c_str());
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 3) << status;
   const auto runs = read_runs(directory);
@@ -211,28 +224,39 @@ TEST(GpuCheck, PassesNothingWithoutDriver) {
 
 TEST(GpuCheck, KeepsIndexOfResultsCurrent) {
   EXPECT_THAT(index_of({}), HasSubstr("No run has taken place yet"));
-  for (const Stage& stage : stages()) EXPECT_THAT(index_of({}), HasSubstr(fmt::format("| {} | {} | not measured |\n", stage.name, stage.shows)));
+  for (const Stage& stage : stages())
+    EXPECT_THAT(index_of({}),
+                HasSubstr(fmt::format("| {} | {} | not measured |\n", stage.name, stage.shows)));
   std::ifstream file(std::string(GPU_RESULTS) + "/README.md");
   const std::string present((std::istreambuf_iterator<char>(file)), {});
-  EXPECT_EQ(present, index_of(read_runs(GPU_RESULTS))) << "mobula-gpu-check --index docs/gpu-results";
+  EXPECT_EQ(present, index_of(read_runs(GPU_RESULTS)))
+      << "mobula-gpu-check --index docs/gpu-results";
 }
 
 TEST(GpuCheck, ListsRunsInIndex) {
-  const RunRecord run{"nvidia-l4-2026-01-02",
-                      lines_of({{{"run", {{"date", "2026-01-02 03:04 UTC"}, {"device", "NVIDIA L4"}, {"driver", "580.1"}, {"commit", "abc"}}}},
-                                {{"stage", "facts"}, {"status", "passed"}, {"reason", ""}, {"seconds", 1.0}},
-                                {{"stage", "vmm"}, {"status", "skipped"}, {"reason", "no time"}, {"seconds", 0.0}}})};
+  const RunRecord run{
+      "nvidia-l4-2026-01-02",
+      lines_of(
+          {{{"run",
+             {{"date", "2026-01-02 03:04 UTC"},
+              {"device", "NVIDIA L4"},
+              {"driver", "580.1"},
+              {"commit", "abc"}}}},
+           {{"stage", "facts"}, {"status", "passed"}, {"reason", ""}, {"seconds", 1.0}},
+           {{"stage", "vmm"}, {"status", "skipped"}, {"reason", "no time"}, {"seconds", 0.0}}})};
   const std::string index = index_of({run});
-  EXPECT_THAT(index, HasSubstr("| [2026-01-02 03:04 UTC](nvidia-l4-2026-01-02.md) | NVIDIA L4 | 580.1 | abc | 1 | 0 | 1 |\n"));
+  EXPECT_THAT(index, HasSubstr("| [2026-01-02 03:04 UTC](nvidia-l4-2026-01-02.md) | NVIDIA L4 | "
+                               "580.1 | abc | 1 | 0 | 1 |\n"));
   EXPECT_THAT(index, HasSubstr("| [nvidia-l4-2026-01-02](nvidia-l4-2026-01-02.md) |\n"));
   EXPECT_EQ(result_name("NVIDIA H100 80GB HBM3", "2026-01-02"), "nvidia-h100-80gb-hbm3-2026-01-02");
   EXPECT_EQ(result_name("", "2026-01-02"), "no-gpu-2026-01-02");
 }
 
 TEST(GpuCheck, ShowsFailureOnPage) {
-  const auto page = page_of(lines_of({{{"run", {{"date", "2026-01-02"}}}},
-                                      {{"stage", "shares"}, {"what", "bytes return"}, {"holds", false}, {"seen", "7 | 8"}},
-                                      {{"stage", "shares"}, {"status", "failed"}, {"reason", "bytes return"}, {"seconds", 1.5}}}));
+  const auto page = page_of(lines_of(
+      {{{"run", {{"date", "2026-01-02"}}}},
+       {{"stage", "shares"}, {"what", "bytes return"}, {"holds", false}, {"seen", "7 | 8"}},
+       {{"stage", "shares"}, {"status", "failed"}, {"reason", "bytes return"}, {"seconds", 1.5}}}));
   EXPECT_THAT(page, HasSubstr("**failed, 1.5 s of 30** (bytes return)"));
   EXPECT_THAT(page, HasSubstr("| bytes return | **does not hold**: 7 \\| 8 |"));
 }
@@ -240,7 +264,9 @@ TEST(GpuCheck, ShowsFailureOnPage) {
 TEST(GpuCheck, ReadsRecordOfKilledRun) {
   char pattern[] = "/tmp/gpu-check-XXXXXX";
   const std::string directory = ::mkdtemp(pattern);
-  std::ofstream(directory + "/gpu-2026-01-02.jsonl") << R"({"run":{"device":"GPU"}})" << "\n" << R"({"stage":"facts","wh)";
+  std::ofstream(directory + "/gpu-2026-01-02.jsonl") << R"({"run":{"device":"GPU"}})"
+                                                     << "\n"
+                                                     << R"({"stage":"facts","wh)";
   const auto runs = read_runs(directory);
   ASSERT_EQ(runs.size(), 1u);
   EXPECT_EQ(runs[0].records.size(), 1u);
@@ -251,7 +277,8 @@ TEST(GpuCheck, ComparesProbesCallByCall) {
   const auto simulated = lines_of({probe("cuInit", 0), probe("cuInit", 0), probe("cuMemMap", 1)});
   const auto real = lines_of({probe("cuInit", 0), probe("cuInit", 3), probe("cuMemFree", 0)});
   EXPECT_THAT(differences(simulated, real),
-              testing::ElementsAre("cuInit (2): 0 and 3", "cuMemMap (1): 1 and not called", "cuMemFree (1): not called and 0"));
+              testing::ElementsAre("cuInit (2): 0 and 3", "cuMemMap (1): 1 and not called",
+                                   "cuMemFree (1): not called and 0"));
 }
 
 }  // namespace

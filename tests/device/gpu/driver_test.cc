@@ -109,7 +109,8 @@ TEST(SimulatedGpu, Slices_HaveSeparateMemory) {
     EXPECT_FALSE(second->reaches(first->uuid()));
     const auto descriptor = full->descriptor();
     ASSERT_TRUE(descriptor);
-    EXPECT_FALSE(DeviceMapping::import(second, *descriptor, full->bytes().size())) << "of another slice";
+    EXPECT_FALSE(DeviceMapping::import(second, *descriptor, full->bytes().size()))
+        << "of another slice";
     const auto nvml = Nvml::open(std::getenv("MOBULA_NVML_LIBRARY"));
     ASSERT_TRUE(nvml);
     EXPECT_EQ(nvml->used_bytes(0).value(), half + context) << "of the whole device";

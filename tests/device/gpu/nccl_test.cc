@@ -127,15 +127,24 @@ TEST(SimulatedNccl, Collectives_GiveResultsToAllRanks) {
     };
     const auto* const out = from->bytes().data();
     auto* const in = to->bytes().data();
-    expect(rank.call().all_reduce(out, in, mib, nccl_abi::type_bytes, nccl_abi::op_sum, rank.communicator, stream), mib, 7);
-    expect(rank.call().all_reduce(out, in, mib, nccl_abi::type_bytes, nccl_abi::op_max, rank.communicator, stream), mib, 4);
-    expect(rank.call().broadcast(out, in, 100, nccl_abi::type_bytes, 1, rank.communicator, stream), 100, 4);
-    expect(rank.call().reduce_scatter(out, in, mib / 2, nccl_abi::type_bytes, nccl_abi::op_product, rank.communicator, stream),
+    expect(rank.call().all_reduce(out, in, mib, nccl_abi::type_bytes, nccl_abi::op_sum,
+                                  rank.communicator, stream),
+           mib, 7);
+    expect(rank.call().all_reduce(out, in, mib, nccl_abi::type_bytes, nccl_abi::op_max,
+                                  rank.communicator, stream),
+           mib, 4);
+    expect(rank.call().broadcast(out, in, 100, nccl_abi::type_bytes, 1, rank.communicator, stream),
+           100, 4);
+    expect(rank.call().reduce_scatter(out, in, mib / 2, nccl_abi::type_bytes, nccl_abi::op_product,
+                                      rank.communicator, stream),
            mib / 2, 12);
-    expect(rank.call().all_gather(out, in, mib, nccl_abi::type_bytes, rank.communicator, stream), mib, 3);
+    expect(rank.call().all_gather(out, in, mib, nccl_abi::type_bytes, rank.communicator, stream),
+           mib, 3);
     EXPECT_TRUE(all_are(read_device(*rank.gpu, to->bytes().subspan(mib)), 4));
     // A rank that is not the root writes nothing.
-    expect(rank.call().reduce(out, in, 50, nccl_abi::type_bytes, nccl_abi::op_sum, 0, rank.communicator, stream), 50, number == 0 ? 7 : 3);
+    expect(rank.call().reduce(out, in, 50, nccl_abi::type_bytes, nccl_abi::op_sum, 0,
+                              rank.communicator, stream),
+           50, number == 0 ? 7 : 3);
     end_rank(rank);
   });
 }
@@ -242,8 +251,9 @@ TEST(SimulatedNccl, Misuse_EndsProcess) {
   expect_misuse_of_nccl("overlaps itself", [](Rank& rank, const GpuStream& stream) {
     ASSERT_EQ(rank.wait(), nccl_abi::success);
     auto memory = DeviceMapping::create(rank.gpu, mib);
-    (void)rank.call().all_reduce(memory->bytes().data(), memory->bytes().data() + 8, 64, nccl_abi::type_float32, nccl_abi::op_sum,
-                                 rank.communicator, stream.get());
+    (void)rank.call().all_reduce(memory->bytes().data(), memory->bytes().data() + 8, 64,
+                                 nccl_abi::type_float32, nccl_abi::op_sum, rank.communicator,
+                                 stream.get());
   });
   expect_misuse_of_nccl("by two threads", [](Rank& rank, const GpuStream&) {
     // A blocking call stays in NCCL until its peer arrives, which never happens.

@@ -79,7 +79,9 @@ TEST(SimulatedPinnedSlices, RejectsReturnWhileStreamUsesSlice) {
     auto slice = pool.take();
     const GpuContext::Current current(*gpu);
     EXPECT_EQ(simulated_kernel(nullptr, there->bytes().data(), 1, 1, 300), 0);
-    EXPECT_EQ(gpu->call().copy_async(address_of(slice.bytes().data()), address_of(there->bytes().data()), 4096, nullptr), 0);
+    EXPECT_EQ(gpu->call().copy_async(address_of(slice.bytes().data()),
+                                     address_of(there->bytes().data()), 4096, nullptr),
+              0);
     pool = PinnedSlices(gpu);
     slice = {};
   });

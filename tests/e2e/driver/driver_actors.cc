@@ -82,8 +82,10 @@ int use_detached(const Words& arguments) {
 }  // namespace
 
 std::map<std::string, Scenario> actor_scenarios() {
-  return {{"many_calls", &many_calls},       {"many_actors", &many_actors},
-          {"spread_actors", &spread_actors}, {"make_detached", &make_detached},
+  return {{"many_calls", &many_calls},
+          {"many_actors", &many_actors},
+          {"spread_actors", &spread_actors},
+          {"make_detached", &make_detached},
           {"use_detached", &use_detached}};
 }
 

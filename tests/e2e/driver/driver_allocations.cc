@@ -95,25 +95,34 @@ int allocations_of_calls(const Words&) {
   measure("actor call", calls_one_by_one, one_by_one(call), at_actor);
   measure("actor call with argument", calls_one_by_one, one_by_one(call_with_argument), at_actor);
   // Options written at the call are a new object each time, with equal content.
-  const auto task_with_options = [] { return mobula::task<&one>.options({.max_retries = 2}).remote(); };
+  const auto task_with_options = [] {
+    return mobula::task<&one>.options({.max_retries = 2}).remote();
+  };
   measure("task with options", calls_one_by_one, one_by_one(task_with_options), at_task);
-  const auto call_with_options = [&] { return callee.method<&Callee::one>().options({.max_task_retries = 2}).remote(); };
+  const auto call_with_options = [&] {
+    return callee.method<&Callee::one>().options({.max_task_retries = 2}).remote();
+  };
   measure("actor call with options", calls_one_by_one, one_by_one(call_with_options), at_actor);
 
   auto other = mobula::actor<Callee>.remote();
   const auto round = [&] {
-    return other.call<&Callee::look>(
-        callee.method<&Callee::tensor>().options({.tensor_transport = mobula::Transport::shm}).remote());
+    return other.call<&Callee::look>(callee.method<&Callee::tensor>()
+                                         .options({.tensor_transport = mobula::Transport::shm})
+                                         .remote());
   };
   measure("tensor made", calls_one_by_one, one_by_one(round), at_actor);
-  measure("tensor used", calls_one_by_one, one_by_one(round), [&] { return other.call<&Callee::allocations>().get(); });
+  measure("tensor used", calls_one_by_one, one_by_one(round),
+          [&] { return other.call<&Callee::allocations>().get(); });
   auto many = at_once(call);
-  measure("actor calls at once", calls_at_once, [&] { many(); }, at_actor);
+  measure(
+      "actor calls at once", calls_at_once, [&] { many(); }, at_actor);
   return 0;
 }
 
 }  // namespace
 
-std::map<std::string, Scenario> allocation_scenarios() { return {{"allocations", allocations_of_calls}}; }
+std::map<std::string, Scenario> allocation_scenarios() {
+  return {{"allocations", allocations_of_calls}};
+}
 
 }  // namespace mobula::e2e

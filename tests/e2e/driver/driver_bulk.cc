@@ -78,7 +78,9 @@ int bring(const Words& nodes) {
   std::vector<mobula::ObjectRef<Bytes>> made;
   while (hear() == "make") {
     made.push_back(mobula::task<pattern>.options(on(nodes.at(0))).remote(std::uint64_t{192} << 20));
-    mobula::wait(made, {.num_returns = static_cast<int>(made.size()), .timeout = seconds(90), .fetch_local = false});
+    mobula::wait(made, {.num_returns = static_cast<int>(made.size()),
+                        .timeout = seconds(90),
+                        .fetch_local = false});
     tell("made");
     hear();
     report.equal("wrong words", wrong_words(mobula::get_view(made.back(), seconds(90))), 0u);
@@ -105,7 +107,9 @@ int broadcast(const Words& nodes) {
 }  // namespace
 
 std::map<std::string, Scenario> bulk_scenarios() {
-  return {{"read_while_a_holder_goes", read_while_a_holder_goes}, {"broadcast", broadcast}, {"bring", bring}};
+  return {{"read_while_a_holder_goes", read_while_a_holder_goes},
+          {"broadcast", broadcast},
+          {"bring", bring}};
 }
 
 }  // namespace mobula::e2e

@@ -25,7 +25,8 @@ constexpr int deals_at_once = 6;
 Tensor drawn(int count, std::uint32_t seed) {
   Tensor tensor = Tensor::empty({count}, mobula::DType::uint32);
   std::minstd_rand random(seed);
-  for (auto& each : tensor.mutable_view<std::uint32_t>()) each = static_cast<std::uint32_t>(random());
+  for (auto& each : tensor.mutable_view<std::uint32_t>())
+    each = static_cast<std::uint32_t>(random());
   return tensor;
 }
 
@@ -53,14 +54,17 @@ std::size_t entries_in(const char* folder) {
   return count;
 }
 
-std::vector<std::size_t> own_counts() { return {entries_in("/proc/self/fd"), entries_in("/proc/self/task")}; }
+std::vector<std::size_t> own_counts() {
+  return {entries_in("/proc/self/fd"), entries_in("/proc/self/task")};
+}
 std::vector<std::size_t> Trader::counts() const { return own_counts(); }
 
 // Kills and stops the processes named in files until it is destroyed. Then continues all stopped
 // processes.
 class Trouble {
  public:
-  Trouble(std::vector<std::string> files, std::uint32_t seed) : files_(std::move(files)), random_(seed) {
+  Trouble(std::vector<std::string> files, std::uint32_t seed)
+      : files_(std::move(files)), random_(seed) {
     thread_ = std::thread([this] { run(); });
   }
   ~Trouble() {
@@ -77,7 +81,8 @@ class Trouble {
     return pid;
   }
   void pause(int ms) const {
-    for (const auto until = Clock::now() + std::chrono::milliseconds(ms); !over_ && Clock::now() < until;) {
+    for (const auto until = Clock::now() + std::chrono::milliseconds(ms);
+         !over_ && Clock::now() < until;) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }
@@ -125,14 +130,16 @@ int direct_chaos(const Words& arguments) {
                                     .max_task_retries = -1})
                           .remote(files.back()));
   }
-  const Transport ways[] = {Transport::automatic, Transport::automatic, Transport::tcp, Transport::shm};
+  const Transport ways[] = {Transport::automatic, Transport::automatic, Transport::tcp,
+                            Transport::shm};
   const auto deal = [&] {
     auto& maker = traders[random() % executors];
     auto& user = traders[random() % executors];
     const int count = 1 << (15 + random() % 5);  // 128 KiB to 2 MiB
     const auto seed = static_cast<std::uint32_t>(random());
     Deal made;
-    made.made = maker.method<&Trader::make>().options({.tensor_transport = ways[random() % 4], .allow_fallback = true})
+    made.made = maker.method<&Trader::make>()
+                    .options({.tensor_transport = ways[random() % 4], .allow_fallback = true})
                     .remote(count, seed);
     made.seen = user.call<&Trader::checksum>(made.made);
     made.expected = checksum_of(drawn(count, seed));
@@ -141,7 +148,9 @@ int direct_chaos(const Words& arguments) {
   const auto settle = [&](Deal& each, bool faults) {
     try {
       report.equal("a checksum", mobula::get(each.seen, seconds(120)), each.expected);
-      if (random() % 4 == 0) report.equal("a checksum here", checksum_of(mobula::get(each.made, seconds(120))), each.expected);
+      if (random() % 4 == 0)
+        report.equal("a checksum here", checksum_of(mobula::get(each.made, seconds(120))),
+                     each.expected);
       return true;
     } catch (const mobula::GetTimeoutError& stuck) {
       report.fail(std::string("stuck: ") + stuck.what());
@@ -158,7 +167,8 @@ int direct_chaos(const Words& arguments) {
   int done = 0, failed = 0, kills = 0, stops = 0;
   {
     Trouble trouble(files, static_cast<std::uint32_t>(random()));
-    for (const auto until = Clock::now() + seconds(std::stoi(arguments.at(1))); Clock::now() < until;) {
+    for (const auto until = Clock::now() + seconds(std::stoi(arguments.at(1)));
+         Clock::now() < until;) {
       std::vector<Deal> deals;
       for (int i = 0; i < deals_at_once; ++i) deals.push_back(deal());
       for (auto& each : deals) ++(settle(each, true) ? done : failed);
@@ -171,13 +181,14 @@ int direct_chaos(const Words& arguments) {
     Deal last = deal();
     settle(last, false);
   }
-  tell("dealt " + std::to_string(done) + ", failed " + std::to_string(failed) + ", kills " + std::to_string(kills) +
-       ", stops " + std::to_string(stops));
+  tell("dealt " + std::to_string(done) + ", failed " + std::to_string(failed) + ", kills " +
+       std::to_string(kills) + ", stops " + std::to_string(stops));
   report.holds("something went through", done > 0);
   report.holds("something was killed or stopped", kills + stops > 0);
   report.holds("most went through", failed * 4 <= done);
   const auto comes_down = [&](auto counts) {
-    for (const auto until = Clock::now() + seconds(60); Clock::now() < until; std::this_thread::sleep_for(std::chrono::milliseconds(50))) {
+    for (const auto until = Clock::now() + seconds(60); Clock::now() < until;
+         std::this_thread::sleep_for(std::chrono::milliseconds(50))) {
       const std::vector<std::size_t> now = counts();
       // Each other executor may have a connection, a ring, and a doorbell, in each direction.
       if (now[0] <= before[0] + 6 * executors && now[1] <= before[1] + 4) return true;
@@ -186,8 +197,9 @@ int direct_chaos(const Words& arguments) {
   };
   report.holds("descriptors and threads of the driver", comes_down(&own_counts));
   for (auto& each : traders) {
-    report.holds("descriptors and threads of an executor",
-                 comes_down([&] { return mobula::get(each.call<&Trader::counts>(), seconds(60)); }));
+    report.holds("descriptors and threads of an executor", comes_down([&] {
+                   return mobula::get(each.call<&Trader::counts>(), seconds(60));
+                 }));
   }
   tell("quiet");
   hear();

@@ -28,19 +28,22 @@ template <class T>
 Tensor operand(int rank, std::int64_t count, int salt = 0) {
   Tensor tensor = Tensor::empty({count}, mobula::dtype_of<T>);
   const auto elements = tensor.mutable_view<T>();
-  for (std::int64_t i = 0; i < count; ++i) elements[static_cast<std::size_t>(i)] = number<T>(rank + salt, i);
+  for (std::int64_t i = 0; i < count; ++i)
+    elements[static_cast<std::size_t>(i)] = number<T>(rank + salt, i);
   return tensor;
 }
 
 // Returns the differences, or an empty string.
 template <class T, class Expected>
-std::string check(const std::string& what, const Tensor& tensor, std::int64_t count, Expected expected) {
+std::string check(const std::string& what, const Tensor& tensor, std::int64_t count,
+                  Expected expected) {
   if (tensor.dtype() != mobula::dtype_of<T> || tensor.shape() != std::vector<std::int64_t>{count}) {
     return what + ": another shape or type; ";
   }
   const auto elements = tensor.view<T>();
   for (std::int64_t i = 0; i < count; ++i) {
-    if (elements[static_cast<std::size_t>(i)] != expected(i)) return what + ": another element at " + std::to_string(i) + "; ";
+    if (elements[static_cast<std::size_t>(i)] != expected(i))
+      return what + ": another element at " + std::to_string(i) + "; ";
   }
   return "";
 }
@@ -74,28 +77,35 @@ class Singer {
     Tensor in_place = operand<T>(me, count);
     group.all_reduce_in_place(in_place);
     wrong += check<T>("in place", in_place, count, sum);
-    wrong += check<T>("broadcast", group.broadcast(me == root ? mine : Tensor(), {.root = root}), count,
-                      [&](std::int64_t i) { return number<T>(root, i); });
+    wrong += check<T>("broadcast", group.broadcast(me == root ? mine : Tensor(), {.root = root}),
+                      count, [&](std::int64_t i) { return number<T>(root, i); });
     in_place = operand<T>(me, count);
     group.broadcast_in_place(in_place, {.root = 0});
-    wrong += check<T>("broadcast in place", in_place, count, [&](std::int64_t i) { return number<T>(0, i); });
+    wrong += check<T>("broadcast in place", in_place, count,
+                      [&](std::int64_t i) { return number<T>(0, i); });
     const Tensor reduced = group.reduce(mine, {.root = root});
     if (me == root) wrong += check<T>("reduce", reduced, count, sum);
-    if (me != root && reduced.size() != 0) wrong += "reduce gives something to others than the root; ";
+    if (me != root && reduced.size() != 0)
+      wrong += "reduce gives something to others than the root; ";
     const auto gathered = group.all_gather(mine);
     if (static_cast<int>(gathered.size()) != n) return wrong + "all_gather of another size; ";
     for (int rank = 0; rank < n; ++rank) {
-      wrong += check<T>("all_gather", gathered[static_cast<std::size_t>(rank)], count, [&](std::int64_t i) { return number<T>(rank, i); });
+      wrong += check<T>("all_gather", gathered[static_cast<std::size_t>(rank)], count,
+                        [&](std::int64_t i) { return number<T>(rank, i); });
     }
     const auto at_root = group.gather(mine, {.root = root});
-    if (static_cast<int>(at_root.size()) != (me == root ? n : 0)) return wrong + "gather of another size; ";
+    if (static_cast<int>(at_root.size()) != (me == root ? n : 0))
+      return wrong + "gather of another size; ";
     for (int rank = 0; rank < static_cast<int>(at_root.size()); ++rank) {
-      wrong += check<T>("gather", at_root[static_cast<std::size_t>(rank)], count, [&](std::int64_t i) { return number<T>(rank, i); });
+      wrong += check<T>("gather", at_root[static_cast<std::size_t>(rank)], count,
+                        [&](std::int64_t i) { return number<T>(rank, i); });
     }
     std::vector<Tensor> parts;
     for (int rank = 0; rank < n; ++rank) parts.push_back(operand<T>(me * n, count, rank));
     const auto of_root = [&](std::int64_t i) { return number<T>(root * n + me, i); };
-    wrong += check<T>("scatter", group.scatter(me == root ? parts : std::vector<Tensor>(), {.root = root}), count, of_root);
+    wrong += check<T>("scatter",
+                      group.scatter(me == root ? parts : std::vector<Tensor>(), {.root = root}),
+                      count, of_root);
     const auto exchanged = group.all_to_all(parts);
     for (int rank = 0; rank < n; ++rank) {
       wrong += check<T>("all_to_all", exchanged[static_cast<std::size_t>(rank)], count,
@@ -112,12 +122,14 @@ class Singer {
       if (me % 2 == 0) group.send(mine, next);
       came = group.receive(before);
       if (me % 2 != 0) group.send(mine, next);
-      wrong += check<T>("send and receive", came, count, [&](std::int64_t i) { return number<T>(before, i); });
+      wrong += check<T>("send and receive", came, count,
+                        [&](std::int64_t i) { return number<T>(before, i); });
     }
     return wrong;
   }
 
-  std::string all_operations(const CollectiveGroup& group, const std::string& type, std::int64_t count) {
+  std::string all_operations(const CollectiveGroup& group, const std::string& type,
+                             std::int64_t count) {
     if (type == "float64") return all_of<double>(group, count);
     if (type == "int32") return all_of<std::int32_t>(group, count);
     if (type == "uint8") return all_of<std::uint8_t>(group, count);
@@ -129,7 +141,8 @@ class Singer {
     Tensor mine = Tensor::empty({count});
     const auto elements = mine.mutable_view<float>();
     for (std::size_t i = 0; i < elements.size(); ++i) {
-      elements[i] = 1.0f / static_cast<float>(3 + i % 97 + 7 * static_cast<std::size_t>(group.rank()));
+      elements[i] =
+          1.0f / static_cast<float>(3 + i % 97 + 7 * static_cast<std::size_t>(group.rank()));
     }
     const Tensor sum = group.all_reduce(mine, {.op = ReduceOp::average});
     std::vector<std::uint32_t> bits(static_cast<std::size_t>(count));
@@ -142,8 +155,10 @@ class Singer {
     std::string all;
     for (const auto& each : mobula::transfer_log()) {
       if (each.group != name) continue;
-      const bool sound = each.bytes > 100'000 && each.sent_bytes > 100'000 && each.wire_time > mobula::Duration(0) && each.peer.empty();
-      all += each.path + (each.encrypted ? " encrypted " : " ") + each.operation + (sound ? "; " : " with odd numbers; ");
+      const bool sound = each.bytes > 100'000 && each.sent_bytes > 100'000 &&
+                         each.wire_time > mobula::Duration(0) && each.peer.empty();
+      all += each.path + (each.encrypted ? " encrypted " : " ") + each.operation +
+             (sound ? "; " : " with odd numbers; ");
     }
     return all;
   }
@@ -153,7 +168,8 @@ class Singer {
   }
 
   // "what: ranks: intact" of the CollectiveError of an operation, or "done".
-  std::string all_reduce_outcome(const CollectiveGroup& group, std::int64_t count, const std::string& how, double timeout) {
+  std::string all_reduce_outcome(const CollectiveGroup& group, std::int64_t count,
+                                 const std::string& how, double timeout) {
     try {
       mobula::ReduceOptions options{.timeout = mobula::Duration(timeout)};
       if (how == "max") options.op = ReduceOp::max;
@@ -225,8 +241,10 @@ auto everybody(const Choir& all, const Args&... args) {
 }
 
 Transport transport_of(const std::string& name) {
-  static const std::map<std::string, Transport> names = {
-      {"tcp", Transport::tcp}, {"shm", Transport::shm}, {"gloo", Transport::gloo}, {"ucx", Transport::ucx}};
+  static const std::map<std::string, Transport> names = {{"tcp", Transport::tcp},
+                                                         {"shm", Transport::shm},
+                                                         {"gloo", Transport::gloo},
+                                                         {"ucx", Transport::ucx}};
   const auto at = names.find(name);
   return at == names.end() ? Transport::automatic : at->second;
 }
@@ -257,7 +275,8 @@ int collective_operations(const Words& arguments) {
     }
   }
   mobula::destroy_collective_group(group);
-  for (const auto& outcome : everybody<&Singer::all_reduce_outcome>(all, group, std::int64_t{1}, std::string(), 30.0)) {
+  for (const auto& outcome :
+       everybody<&Singer::all_reduce_outcome>(all, group, std::int64_t{1}, std::string(), 30.0)) {
     report.equal("of a group that is gone", outcome, "destroyed:: broken");
   }
   mobula::destroy_collective_group(group);
@@ -276,7 +295,8 @@ int collective_transfers(const Words& arguments) {
   const std::vector<std::string> others{"1, 2", "0, 2", "0, 1"};
   const auto logs = everybody<&Singer::logged>(all, std::string("logged"));
   for (std::size_t rank = 0; rank < logs.size(); ++rank) {
-    report.equal("what it has moved", logs[rank], way + " all_reduce(average), float32 [100000] with ranks " + others[rank] + "; ");
+    report.equal("what it has moved", logs[rank],
+                 way + " all_reduce(average), float32 [100000] with ranks " + others[rank] + "; ");
   }
   tell("logged");
   hear();
@@ -294,7 +314,8 @@ int collective_groups(const Words&) {
   // different groups.
   const auto first = mobula::create_collective_group({b, a}, Transport::automatic, "first");
   const auto second = mobula::create_collective_group({a, c}, Transport::shm, "second");
-  const auto mixed = mobula::create_collective_group({mobula::AnyActor(c), other}, Transport::tcp, "mixed");
+  const auto mixed =
+      mobula::create_collective_group({mobula::AnyActor(c), other}, Transport::tcp, "mixed");
   report.equal("rank of a in the first", mobula::get(a.call<&Singer::rank>(first), seconds(30)), 1);
   report.equal("and in the second", mobula::get(a.call<&Singer::rank>(second), seconds(30)), 0);
   const auto one = b.call<&Singer::sum_by_name>("first", 1.0);
@@ -306,21 +327,36 @@ int collective_groups(const Words&) {
   report.equal("second", mobula::get(three, seconds(30)), 6.0);
   report.equal("first", mobula::get(four, seconds(30)), 9.0);
   const auto five = c.call<&Singer::sum_by_name>("mixed", 5.0);
-  report.equal("of two classes", mobula::get(other.call<&Listener::sum_by_name>("mixed", 6.0), seconds(30)), 11.0);
+  report.equal("of two classes",
+               mobula::get(other.call<&Listener::sum_by_name>("mixed", 6.0), seconds(30)), 11.0);
   report.equal("of two classes", mobula::get(five, seconds(30)), 11.0);
   // A group of one member.
   const auto alone = mobula::create_collective_group({a}, Transport::automatic, "alone");
   report.equal("alone", mobula::get(a.call<&Singer::sum_by_name>("alone", 3.0), seconds(30)), 3.0);
 
-  throws<mobula::InvalidRequestError>(report, "no members", [] { (void)mobula::create_collective_group(Choir()); });
-  throws<mobula::InvalidRequestError>(report, "one twice", [&] { (void)mobula::create_collective_group({a, b, a}); });
-  throws<mobula::InvalidRequestError>(report, "a handle of none", [&] { (void)mobula::create_collective_group({a, mobula::ActorHandle<Singer>()}); });
-  throws<mobula::InvalidRequestError>(report, "by the store", [&] { (void)mobula::create_collective_group({a, b}, Transport::object_store); });
-  throws<mobula::TransferError>(report, "by what is not there", [&] { (void)mobula::create_collective_group({a, b}, Transport::nccl); });
-  throws<mobula::TransferError>(report, "by what is none", [&] { (void)mobula::create_collective_group({a, b}, Transport::cuda_ipc); });
-  throws<mobula::InvalidRequestError>(report, "an operation of the driver", [&] { first.barrier(); });
-  throws<mobula::NotFoundError>(report, "a name here", [] { (void)mobula::collective_group("first"); });
-  throws<mobula::TaskError>(report, "one who is not in it", [&] { mobula::get(c.call<&Singer::rank>(first), seconds(30)); });
+  throws<mobula::InvalidRequestError>(report, "no members",
+                                      [] { (void)mobula::create_collective_group(Choir()); });
+  throws<mobula::InvalidRequestError>(report, "one twice", [&] {
+    (void)mobula::create_collective_group({a, b, a});
+  });
+  throws<mobula::InvalidRequestError>(report, "a handle of none", [&] {
+    (void)mobula::create_collective_group({a, mobula::ActorHandle<Singer>()});
+  });
+  throws<mobula::InvalidRequestError>(report, "by the store", [&] {
+    (void)mobula::create_collective_group({a, b}, Transport::object_store);
+  });
+  throws<mobula::TransferError>(report, "by what is not there", [&] {
+    (void)mobula::create_collective_group({a, b}, Transport::nccl);
+  });
+  throws<mobula::TransferError>(report, "by what is none", [&] {
+    (void)mobula::create_collective_group({a, b}, Transport::cuda_ipc);
+  });
+  throws<mobula::InvalidRequestError>(report, "an operation of the driver",
+                                      [&] { first.barrier(); });
+  throws<mobula::NotFoundError>(report, "a name here",
+                                [] { (void)mobula::collective_group("first"); });
+  throws<mobula::TaskError>(report, "one who is not in it",
+                            [&] { mobula::get(c.call<&Singer::rank>(first), seconds(30)); });
   try {
     (void)mobula::create_collective_group({a, b}, Transport::automatic, "second");
     report.fail("a name that is taken");
@@ -334,15 +370,23 @@ int collective_groups(const Words&) {
   report.equal("rank", mobula::get(b.call<&Singer::rank>(anew), seconds(30)), 1);
   // A member destroys the group.
   mobula::get(a.call<&Singer::destroy>(first), seconds(30));
-  report.equal("at the other", mobula::get(b.call<&Singer::all_reduce_outcome>(first, std::int64_t{1}, std::string(), 30.0), seconds(60)).substr(0, 7), "broken:");
+  report.equal(
+      "at the other",
+      mobula::get(b.call<&Singer::all_reduce_outcome>(first, std::int64_t{1}, std::string(), 30.0),
+                  seconds(60))
+          .substr(0, 7),
+      "broken:");
   const auto again = mobula::create_collective_group({a, b}, Transport::automatic, "first");
   report.equal("its name is free", again.size(), 2);
   mobula::kill(c);
   throws<mobula::ActorDiedError>(report, "killed, some time", [&] {
     for (int i = 0; i < 10'000; ++i) mobula::get(c.call<&Singer::rank>(anew), seconds(30));
   });
-  throws<mobula::ActorDiedError>(report, "a dead one", [&] { (void)mobula::create_collective_group({a, c}, Transport::automatic, "third"); });
-  report.equal("the others are well", mobula::get(a.call<&Singer::sum_by_name>("alone", 3.0), seconds(30)), 3.0);
+  throws<mobula::ActorDiedError>(report, "a dead one", [&] {
+    (void)mobula::create_collective_group({a, c}, Transport::automatic, "third");
+  });
+  report.equal("the others are well",
+               mobula::get(a.call<&Singer::sum_by_name>("alone", 3.0), seconds(30)), 3.0);
   return report.exit_code();
 }
 
@@ -378,15 +422,20 @@ int collective_mismatches(const Words& arguments) {
     std::vector<mobula::ObjectRef<std::string>> refs;
     for (std::size_t i = 0; i < all.size(); ++i) {
       refs.push_back(i == 1 ? all[i].call<&Singer::all_reduce_outcome>(group, count, how, 60.0)
-                            : all[i].call<&Singer::all_reduce_outcome>(group, std::int64_t{1000}, std::string(), 60.0));
+                            : all[i].call<&Singer::all_reduce_outcome>(group, std::int64_t{1000},
+                                                                       std::string(), 60.0));
     }
     return mobula::get(refs, seconds(120));
   };
   for (int round = 0; round < 2; ++round) {
-    for (const auto& each : outcomes(1001, "")) report.equal("another shape", each, "mismatch: 1: intact");
-    for (const auto& each : outcomes(1000, "int32")) report.equal("another type", each, "mismatch: 1: intact");
-    for (const auto& each : outcomes(1000, "max")) report.equal("another reduction", each, "mismatch: 1: intact");
-    for (const auto& each : outcomes(1000, "barrier")) report.equal("another operation", each, "mismatch: 1: intact");
+    for (const auto& each : outcomes(1001, ""))
+      report.equal("another shape", each, "mismatch: 1: intact");
+    for (const auto& each : outcomes(1000, "int32"))
+      report.equal("another type", each, "mismatch: 1: intact");
+    for (const auto& each : outcomes(1000, "max"))
+      report.equal("another reduction", each, "mismatch: 1: intact");
+    for (const auto& each : outcomes(1000, "barrier"))
+      report.equal("another operation", each, "mismatch: 1: intact");
     for (const auto& each : outcomes(1000, "")) report.equal("then the same", each, "done");
   }
   const auto one = all[0].call<&Singer::send_outcome>(group, 1);
@@ -407,9 +456,11 @@ int collective_deaths(const Words& arguments) {
     const auto group = mobula::create_collective_group(members, transport, "of five");
     std::vector<mobula::ObjectRef<std::string>> refs;
     const auto pid = mobula::get(victim.call<&Singer::pid>(), seconds(30));
-    for (const auto& each : members) refs.push_back(each.call<&Singer::reduce_for_ever>(group, count));
+    for (const auto& each : members)
+      refs.push_back(each.call<&Singer::reduce_for_ever>(group, count));
     // Kills a member during an operation that never ends by itself.
-    const auto waited = mobula::wait(refs, {.num_returns = 1, .timeout = mobula::Duration(0.3), .fetch_local = false});
+    const auto waited = mobula::wait(
+        refs, {.num_returns = 1, .timeout = mobula::Duration(0.3), .fetch_local = false});
     report.equal("they sing", waited.ready.size(), std::size_t{0});
     ::kill(static_cast<pid_t>(pid), SIGKILL);
     for (std::size_t i = 0; i < refs.size(); ++i) {
@@ -417,12 +468,16 @@ int collective_deaths(const Words& arguments) {
       report.equal("at each other", mobula::get(refs[i], seconds(60)), "broken: 1: broken");
     }
     throws<mobula::ActorDiedError>(report, "at itself", [&] { mobula::get(refs[1], seconds(60)); });
-    report.equal("and ever after", mobula::get(all[0].call<&Singer::all_reduce_outcome>(group, count, std::string(), 5.0), seconds(60)),
-                 "broken: 1: broken");
+    report.equal(
+        "and ever after",
+        mobula::get(all[0].call<&Singer::all_reduce_outcome>(group, count, std::string(), 5.0),
+                    seconds(60)),
+        "broken: 1: broken");
     mobula::destroy_collective_group(group);
     // A new group without the dead member.
     const auto anew = mobula::create_collective_group(all, transport, "of five");
-    for (const auto& sum : everybody<&Singer::sum_by_name>(all, std::string("of five"), 1.0)) report.equal("anew", sum, 4.0);
+    for (const auto& sum : everybody<&Singer::sum_by_name>(all, std::string("of five"), 1.0))
+      report.equal("anew", sum, 4.0);
     mobula::destroy_collective_group(anew);
   }
   return report.exit_code();
@@ -432,36 +487,53 @@ int collective_deaths(const Words& arguments) {
 int collective_time_outs(const Words& arguments) {
   Report report;
   const auto all = choir(3);
-  const auto make = [&](const std::string& name) { return mobula::create_collective_group(all, Transport::automatic, name); };
+  const auto make = [&](const std::string& name) {
+    return mobula::create_collective_group(all, Transport::automatic, name);
+  };
   const auto group = make("slow");
-  const auto one = all[0].call<&Singer::all_reduce_outcome>(group, std::int64_t{10}, std::string(), 0.3);
-  const auto two = all[2].call<&Singer::all_reduce_outcome>(group, std::int64_t{10}, std::string(), 60.0);
+  const auto one =
+      all[0].call<&Singer::all_reduce_outcome>(group, std::int64_t{10}, std::string(), 0.3);
+  const auto two =
+      all[2].call<&Singer::all_reduce_outcome>(group, std::int64_t{10}, std::string(), 60.0);
   report.equal("who waits", mobula::get(one, seconds(60)), "timed_out: 1: broken");
   report.equal("who waits for longer", mobula::get(two, seconds(60)), "broken: 1: broken");
-  report.equal("who comes late", mobula::get(all[1].call<&Singer::all_reduce_outcome>(group, std::int64_t{10}, std::string(), 60.0), seconds(60)),
+  report.equal("who comes late",
+               mobula::get(all[1].call<&Singer::all_reduce_outcome>(group, std::int64_t{10},
+                                                                    std::string(), 60.0),
+                           seconds(60)),
                "broken: 1: broken");
   mobula::destroy_collective_group(group);
 
   const auto other = make("slow");
-  const auto cancelled = all[0].call<&Singer::all_reduce_outcome>(other, std::int64_t{10}, std::string(), 60.0);
-  const auto waits = all[1].call<&Singer::all_reduce_outcome>(other, std::int64_t{10}, std::string(), 60.0);
-  (void)mobula::wait(std::vector{cancelled}, {.num_returns = 1, .timeout = mobula::Duration(0.3), .fetch_local = false});
+  const auto cancelled =
+      all[0].call<&Singer::all_reduce_outcome>(other, std::int64_t{10}, std::string(), 60.0);
+  const auto waits =
+      all[1].call<&Singer::all_reduce_outcome>(other, std::int64_t{10}, std::string(), 60.0);
+  (void)mobula::wait(std::vector{cancelled},
+                     {.num_returns = 1, .timeout = mobula::Duration(0.3), .fetch_local = false});
   mobula::cancel(cancelled);
-  throws<mobula::TaskCancelledError>(report, "the cancelled call", [&] { mobula::get(cancelled, seconds(60)); });
+  throws<mobula::TaskCancelledError>(report, "the cancelled call",
+                                     [&] { mobula::get(cancelled, seconds(60)); });
   report.equal("the other", mobula::get(waits, seconds(60)), "broken: 0: broken");
   mobula::destroy_collective_group(other);
 
   const auto ended = make("slow");
-  const auto within = all[0].call<&Singer::all_reduce_outcome>(ended, std::int64_t{10}, std::string(), 60.0);
-  (void)mobula::wait(std::vector{within}, {.num_returns = 1, .timeout = mobula::Duration(0.2), .fetch_local = false});
+  const auto within =
+      all[0].call<&Singer::all_reduce_outcome>(ended, std::int64_t{10}, std::string(), 60.0);
+  (void)mobula::wait(std::vector{within},
+                     {.num_returns = 1, .timeout = mobula::Duration(0.2), .fetch_local = false});
   mobula::destroy_collective_group(ended);
-  report.equal("destroyed in the middle", mobula::get(within, seconds(60)).substr(0, 9) != "timed_out", true);
-  for (const auto& each : all) report.holds("all live", mobula::get(each.call<&Singer::pid>(), seconds(30)) > 0);
+  report.equal("destroyed in the middle",
+               mobula::get(within, seconds(60)).substr(0, 9) != "timed_out", true);
+  for (const auto& each : all)
+    report.holds("all live", mobula::get(each.call<&Singer::pid>(), seconds(30)) > 0);
 
   // An actor that is not constructed yet does not reply.
-  auto never = mobula::actor<Singer>.options({.num_cpus = 0, .resources = {{"nowhere", 1}}}).remote();
+  auto never =
+      mobula::actor<Singer>.options({.num_cpus = 0, .resources = {{"nowhere", 1}}}).remote();
   try {
-    (void)mobula::create_collective_group({all[0], never}, Transport::automatic, "never", {.create_timeout = mobula::Duration(0.5)});
+    (void)mobula::create_collective_group({all[0], never}, Transport::automatic, "never",
+                                          {.create_timeout = mobula::Duration(0.5)});
     report.fail("a member that is not there");
   } catch (const CollectiveError& error) {
     report.holds("named", error.ranks() == std::vector<int>{1});
@@ -475,27 +547,34 @@ int collective_refused(const Words& arguments) {
   Report report;
   Choir all;
   for (std::size_t i = 2; i < arguments.size(); ++i) {
-    all.push_back(mobula::actor<Singer>.options({.num_cpus = 0, .resources = {{arguments[i], 1}}}).remote());
+    all.push_back(
+        mobula::actor<Singer>.options({.num_cpus = 0, .resources = {{arguments[i], 1}}}).remote());
   }
   try {
     (void)mobula::create_collective_group(all, transport_of(arguments.at(0)), "refused");
     report.fail("no error");
   } catch (const mobula::TransferError& error) {
     report.equal("path", error.path(), arguments.at(0));
-    report.holds(error.what(), std::string(error.what()).find(arguments.at(1)) != std::string::npos);
+    report.holds(error.what(),
+                 std::string(error.what()).find(arguments.at(1)) != std::string::npos);
   }
   (void)mobula::create_collective_group(all, Transport::automatic, "refused");
-  for (const auto& sum : everybody<&Singer::sum_by_name>(all, std::string("refused"), 1.0)) report.equal("by another way", sum, 2.0);
+  for (const auto& sum : everybody<&Singer::sum_by_name>(all, std::string("refused"), 1.0))
+    report.equal("by another way", sum, 2.0);
   return report.exit_code();
 }
 
 }  // namespace
 
 std::map<std::string, Scenario> collective_scenarios() {
-  return {{"collective_refused", &collective_refused}, {"collective_operations", &collective_operations}, {"collective_groups", &collective_groups},
+  return {{"collective_refused", &collective_refused},
+          {"collective_operations", &collective_operations},
+          {"collective_groups", &collective_groups},
           {"collective_transfers", &collective_transfers},
-          {"collective_busy", &collective_busy},             {"collective_mismatches", &collective_mismatches},
-          {"collective_deaths", &collective_deaths},         {"collective_time_outs", &collective_time_outs}};
+          {"collective_busy", &collective_busy},
+          {"collective_mismatches", &collective_mismatches},
+          {"collective_deaths", &collective_deaths},
+          {"collective_time_outs", &collective_time_outs}};
 }
 
 }  // namespace mobula::e2e

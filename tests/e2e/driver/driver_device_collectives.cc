@@ -23,7 +23,9 @@ using std::chrono::seconds;
 const Device the_gpu{Device::cuda, 0};
 
 // Small integers, whose sums are equal in every order.
-float note_of(int rank, std::int64_t index) { return static_cast<float>((index * 7 + rank * 3) % 11); }
+float note_of(int rank, std::int64_t index) {
+  return static_cast<float>((index * 7 + rank * 3) % 11);
+}
 
 class Player {
  public:
@@ -53,30 +55,39 @@ class Player {
     const Tensor mine = operand(me, count);
     check("all_reduce", group.all_reduce(mine), count, sum);
     check("max", group.all_reduce(mine, {.op = ReduceOp::max}), count, greatest);
-    check("average", group.all_reduce(mine, {.op = ReduceOp::average}), count, [&](std::int64_t i) { return sum(i) / static_cast<float>(n); });
+    check("average", group.all_reduce(mine, {.op = ReduceOp::average}), count,
+          [&](std::int64_t i) { return sum(i) / static_cast<float>(n); });
     Tensor in_place = operand(me, count);
     group.all_reduce_in_place(in_place);
     check("in place", in_place, count, sum);
-    check("broadcast", group.broadcast(me == root ? mine : Tensor(), {.root = root}), count, of(root), root);
+    check("broadcast", group.broadcast(me == root ? mine : Tensor(), {.root = root}), count,
+          of(root), root);
     in_place = operand(me, count);
     group.broadcast_in_place(in_place, {.root = 0});
     check("broadcast in place", in_place, count, of(0));
     const Tensor reduced = group.reduce(mine, {.root = root});
     if (me == root) check("reduce", reduced, count, sum);
-    if (me != root && reduced.size() != 0) wrong_ += "reduce gives something to others than the root; ";
+    if (me != root && reduced.size() != 0)
+      wrong_ += "reduce gives something to others than the root; ";
     const auto gathered = group.all_gather(mine);
     const auto at_root = group.gather(mine, {.root = root});
-    if (static_cast<int>(gathered.size()) != n || static_cast<int>(at_root.size()) != (me == root ? n : 0)) return "other sizes";
-    for (int rank = 0; rank < n; ++rank) check("all_gather", gathered[static_cast<std::size_t>(rank)], count, of(rank));
+    if (static_cast<int>(gathered.size()) != n ||
+        static_cast<int>(at_root.size()) != (me == root ? n : 0))
+      return "other sizes";
+    for (int rank = 0; rank < n; ++rank)
+      check("all_gather", gathered[static_cast<std::size_t>(rank)], count, of(rank));
     for (int rank = 0; rank < static_cast<int>(at_root.size()); ++rank) {
       check("gather", at_root[static_cast<std::size_t>(rank)], count, of(rank));
     }
     std::vector<Tensor> parts;
     for (int rank = 0; rank < n; ++rank) parts.push_back(operand(me * n + rank, count));
-    check("scatter", group.scatter(me == root ? parts : std::vector<Tensor>(), {.root = root}), count, of(root * n + me), root);
+    check("scatter", group.scatter(me == root ? parts : std::vector<Tensor>(), {.root = root}),
+          count, of(root * n + me), root);
     const auto exchanged = group.all_to_all(parts);
-    for (int rank = 0; rank < n; ++rank) check("all_to_all", exchanged[static_cast<std::size_t>(rank)], count, of(rank * n + me));
-    check("reduce_scatter", group.reduce_scatter(operand(me, count * n)), count, [&](std::int64_t i) { return sum(me * count + i); });
+    for (int rank = 0; rank < n; ++rank)
+      check("all_to_all", exchanged[static_cast<std::size_t>(rank)], count, of(rank * n + me));
+    check("reduce_scatter", group.reduce_scatter(operand(me, count * n)), count,
+          [&](std::int64_t i) { return sum(me * count + i); });
     group.barrier();
     if (n > 1) {
       Tensor came;
@@ -97,14 +108,17 @@ class Player {
     if (sum.shape() != std::vector<std::int64_t>{4, 3}) return "another shape";
     for (int i = 0; i < 12; ++i) {
       float expected = 0;
-      for (int rank = 0; rank < group.size(); ++rank) expected += note_of(rank, (i % 3) * 4 + i / 3);
-      if (sum.view<float>()[static_cast<std::size_t>(i)] != expected) return "another element of what is permuted";
+      for (int rank = 0; rank < group.size(); ++rank)
+        expected += note_of(rank, (i % 3) * 4 + i / 3);
+      if (sum.view<float>()[static_cast<std::size_t>(i)] != expected)
+        return "another element of what is permuted";
     }
     Tensor small = Tensor::from<std::int64_t>({me + 1, -me}).to(place_);
     const Tensor product = group.all_reduce(small, {.op = ReduceOp::product}).to(Device{});
     std::int64_t expected = 1;
     for (int rank = 0; rank < group.size(); ++rank) expected *= rank + 1;
-    if (product.view<std::int64_t>()[0] != expected || product.view<std::int64_t>()[1] != 0) return "another product";
+    if (product.view<std::int64_t>()[0] != expected || product.view<std::int64_t>()[1] != 0)
+      return "another product";
     const Tensor least = group.all_reduce(small, {.op = ReduceOp::min}).to(Device{});
     if (least.view<std::int64_t>()[1] != 1 - group.size()) return "another minimum";
     return "";
@@ -113,7 +127,8 @@ class Player {
   mobula::CollectiveGroupState state(const CollectiveGroup& group) { return group.state(); }
 
   // "reason: ranks" of the error of an operation on a tensor on the GPU or the host, or "done".
-  std::string outcome(const CollectiveGroup& group, std::int64_t count, bool on_gpu, double timeout) {
+  std::string outcome(const CollectiveGroup& group, std::int64_t count, bool on_gpu,
+                      double timeout) {
     try {
       Tensor mine = Tensor::zeros({count}, mobula::DType::float32, on_gpu ? the_gpu : Device{});
       (void)group.all_reduce(mine, {.timeout = mobula::Duration(timeout)});
@@ -194,8 +209,10 @@ class Player {
   }
   // `like`: the member whose operand has the expected location.
   template <class Expected>
-  void check(const std::string& what, const Tensor& tensor, std::int64_t count, Expected expected, int like = 0) {
-    if (tensor.device() != (like < with_gpu_ ? place_ : Device{})) wrong_ += what + ": on another device; ";
+  void check(const std::string& what, const Tensor& tensor, std::int64_t count, Expected expected,
+             int like = 0) {
+    if (tensor.device() != (like < with_gpu_ ? place_ : Device{}))
+      wrong_ += what + ": on another device; ";
     if (tensor.shape() != std::vector<std::int64_t>{count}) {
       wrong_ += what + ": another shape; ";
       return;
@@ -236,8 +253,11 @@ auto each_of(const Band& all, const Args&... args) {
   return mobula::get(refs, seconds(120));
 }
 
-const std::map<std::string, Transport> ways{{"automatic", Transport::automatic}, {"shm", Transport::shm}, {"tcp", Transport::tcp},
-                                            {"gloo", Transport::gloo}, {"nccl", Transport::nccl}};
+const std::map<std::string, Transport> ways{{"automatic", Transport::automatic},
+                                            {"shm", Transport::shm},
+                                            {"tcp", Transport::tcp},
+                                            {"gloo", Transport::gloo},
+                                            {"nccl", Transport::nccl}};
 
 // A member with a GPU whose process has one more environment variable, given as NAME=VALUE. A
 // value of MOBULA_SIMULATED_GPU is appended to the present one.
@@ -247,7 +267,8 @@ mobula::ActorHandle<Player> other_player(int rank, int with_gpu, const std::stri
   options.num_gpus = 1;
   const std::string name = words.substr(0, words.find('='));
   const char* const before = name == "MOBULA_SIMULATED_GPU" ? std::getenv(name.c_str()) : nullptr;
-  options.env[name] = (before != nullptr ? std::string(before) + " " : "") + words.substr(name.size() + 1);
+  options.env[name] =
+      (before != nullptr ? std::string(before) + " " : "") + words.substr(name.size() + 1);
   auto player = mobula::actor<Player>.options(options).remote();
   player.call<&Player::sit>(rank, with_gpu);
   return player;
@@ -264,13 +285,15 @@ int gpu_collectives(const Words& arguments) {
   const std::string path = arguments.size() > 3 ? arguments[3] : way == "nccl" ? "nccl" : "staged";
   auto all = band(members - (arguments.size() > 5 ? 1 : 0), with_gpu);
   if (arguments.size() > 5) all.push_back(other_player(members - 1, with_gpu, arguments[5]));
-  const auto group = mobula::create_collective_group(all, ways.at(way), "band", {.timeout = seconds(40)});
+  const auto group =
+      mobula::create_collective_group(all, ways.at(way), "band", {.timeout = seconds(40)});
   for (const std::int64_t count : {0, 5, 1000, 1 << 17}) {
     for (const auto& wrong : each_of<&Player::all_operations>(all, group, count)) {
       report.equal(("all operations of " + std::to_string(count)).c_str(), wrong, "");
     }
   }
-  for (const auto& wrong : each_of<&Player::odd_ones>(all, group)) report.equal("odd ones", wrong, "");
+  for (const auto& wrong : each_of<&Player::odd_ones>(all, group))
+    report.equal("odd ones", wrong, "");
   const auto states = each_of<&Player::state>(all, group);
   for (int rank = 0; rank < members; ++rank) {
     const auto& state = states[static_cast<std::size_t>(rank)];
@@ -281,13 +304,15 @@ int gpu_collectives(const Words& arguments) {
     report.equal("by way of the host", state.staged_bytes > 0, staged);
     report.equal("what it says", state.device_path, path);
     if (arguments.size() <= 4) continue;
-    report.holds(("the reason: " + state.device_reason).c_str(), state.device_reason.find(arguments[4]) != std::string::npos);
+    report.holds(("the reason: " + state.device_reason).c_str(),
+                 state.device_reason.find(arguments[4]) != std::string::npos);
   }
   mobula::destroy_collective_group(group);
   return report.exit_code();
 }
 
-std::vector<std::string> outcomes(const Band& all, const CollectiveGroup& group, std::int64_t count, double timeout) {
+std::vector<std::string> outcomes(const Band& all, const CollectiveGroup& group, std::int64_t count,
+                                  double timeout) {
   return each_of<&Player::outcome>(all, group, count, true, timeout);
 }
 
@@ -314,7 +339,8 @@ int gpu_collective_refusals(const Words& arguments) {
     for (const auto& part : arguments) holds(text, part);
     // The rejected group left no state, and another transport works.
     const auto group = mobula::create_collective_group(two, Transport::automatic, "refused");
-    for (const auto& each : outcomes(two, group, 1000, 60)) report.equal("by another way", each, "done");
+    for (const auto& each : outcomes(two, group, 1000, 60))
+      report.equal("by another way", each, "done");
     return report.exit_code();
   }
   holds(reason_of(all, {}), "rank 2");
@@ -325,15 +351,21 @@ int gpu_collective_refusals(const Words& arguments) {
   });
   const auto group = mobula::create_collective_group(two, Transport::nccl, "refused");
   report.holds("transport", group.transport() == Transport::nccl);
-  holds(mobula::get(two[0].call<&Player::outcome>(group, std::int64_t{8}, false, 30.0), seconds(60)), "invalid: ");
-  holds(mobula::get(two[0].call<&Player::outcome>(group, std::int64_t{8}, false, 30.0), seconds(60)), "one in host memory");
-  holds(mobula::get(two[1].call<&Player::refused_types>(group), seconds(60)), "NCCL does not reduce");
+  holds(
+      mobula::get(two[0].call<&Player::outcome>(group, std::int64_t{8}, false, 30.0), seconds(60)),
+      "invalid: ");
+  holds(
+      mobula::get(two[0].call<&Player::outcome>(group, std::int64_t{8}, false, 30.0), seconds(60)),
+      "one in host memory");
+  holds(mobula::get(two[1].call<&Player::refused_types>(group), seconds(60)),
+        "NCCL does not reduce");
   // Different shapes are detected before any data moves.
   const auto one = two[0].call<&Player::outcome>(group, std::int64_t{8}, true, 30.0);
   const auto other = two[1].call<&Player::outcome>(group, std::int64_t{9}, true, 30.0);
   report.equal("another shape", mobula::get(one, seconds(60)), "mismatch: 1");
   report.equal("another shape", mobula::get(other, seconds(60)), "mismatch: 1");
-  for (const auto& each : outcomes(two, group, 1000, 60)) report.equal("and it goes on", each, "done");
+  for (const auto& each : outcomes(two, group, 1000, 60))
+    report.equal("and it goes on", each, "done");
   return report.exit_code();
 }
 
@@ -355,7 +387,8 @@ int gpu_collective_ends(const Words& arguments) {
     std::vector<mobula::ObjectRef<std::string>> refs;
     const auto pid = mobula::get(all[1].call<&Player::pid>(), seconds(30));
     for (const auto& each : all) refs.push_back(each.call<&Player::play_for_ever>(next, count));
-    (void)mobula::wait(refs, {.num_returns = 1, .timeout = mobula::Duration(0.3), .fetch_local = false});
+    (void)mobula::wait(refs,
+                       {.num_returns = 1, .timeout = mobula::Duration(0.3), .fetch_local = false});
     ::kill(static_cast<pid_t>(pid), SIGKILL);
     report.equal("at the first", mobula::get(refs[0], seconds(100)), "broken: 1");
     report.equal("at the last", mobula::get(refs[2], seconds(100)), "broken: 1");
@@ -367,9 +400,11 @@ int gpu_collective_ends(const Words& arguments) {
 
     const auto cancelled = all[0].call<&Player::outcome>(anew, count, true, 60.0);
     const auto left = all[1].call<&Player::outcome>(anew, count, true, 60.0);
-    (void)mobula::wait(std::vector{cancelled}, {.num_returns = 1, .timeout = mobula::Duration(0.2), .fetch_local = false});
+    (void)mobula::wait(std::vector{cancelled},
+                       {.num_returns = 1, .timeout = mobula::Duration(0.2), .fetch_local = false});
     mobula::cancel(cancelled);
-    throws<mobula::TaskCancelledError>(report, "the cancelled call", [&] { mobula::get(cancelled, seconds(60)); });
+    throws<mobula::TaskCancelledError>(report, "the cancelled call",
+                                       [&] { mobula::get(cancelled, seconds(60)); });
     report.equal("the other", mobula::get(left, seconds(60)), "broken: 0");
     mobula::destroy_collective_group(anew);
   }
@@ -385,7 +420,8 @@ int gpu_collective_hangs(const Words& arguments) {
   options.num_cpus = 0;
   options.num_gpus = 1;
   options.max_restarts = 1;
-  options.env["MOBULA_SIMULATED_GPU"] = std::string(std::getenv("MOBULA_SIMULATED_GPU")) + " " + arguments.at(0);
+  options.env["MOBULA_SIMULATED_GPU"] =
+      std::string(std::getenv("MOBULA_SIMULATED_GPU")) + " " + arguments.at(0);
   all.push_back(mobula::actor<Player>.options(options).remote());
   for (int i = 0; i < 3; ++i) all[static_cast<std::size_t>(i)].call<&Player::sit>(i, 3);
   const auto before = mobula::get(all[2].call<&Player::pid>(), seconds(60));
@@ -393,14 +429,16 @@ int gpu_collective_hangs(const Words& arguments) {
   // Half of it is reserved for another path.
   const double timeout = way == Transport::nccl ? 3.0 : 60.0;
   try {
-    const auto group = mobula::create_collective_group(all, way, "hangs", {.create_timeout = seconds(4)});
+    const auto group =
+        mobula::create_collective_group(all, way, "hangs", {.create_timeout = seconds(4)});
     bool broke = false;
     const std::int64_t count = way == Transport::nccl ? 1000 : 1 << 17;
     for (int i = 0; i < 3 && !broke; ++i) {
       std::vector<mobula::ObjectRef<std::string>> refs;
       for (const auto& each : all) {
-        refs.push_back(way == Transport::nccl ? each.call<&Player::outcome>(group, count, true, timeout)
-                                              : each.call<&Player::outcome_in_place>(group, count, timeout));
+        refs.push_back(way == Transport::nccl
+                           ? each.call<&Player::outcome>(group, count, true, timeout)
+                           : each.call<&Player::outcome_in_place>(group, count, timeout));
       }
       for (const auto& ref : refs) {
         try {
@@ -441,23 +479,27 @@ int gpu_collective_again(const Words& arguments) {
   Report report;
   auto all = band(2, 3);
   all.push_back(other_player(2, 3, arguments.at(0)));
-  const auto group = mobula::create_collective_group(all, Transport::automatic, "again", {.timeout = seconds(12)});
+  const auto group =
+      mobula::create_collective_group(all, Transport::automatic, "again", {.timeout = seconds(12)});
   for (int round = 0; round < 2; ++round) {
     for (const std::int64_t count : {1 << 17, 1000}) {
-      for (const auto& wrong : each_of<&Player::all_operations>(all, group, count)) report.equal("all operations", wrong, "");
+      for (const auto& wrong : each_of<&Player::all_operations>(all, group, count))
+        report.equal("all operations", wrong, "");
     }
   }
   std::string reason;
   for (const auto& state : each_of<&Player::state>(all, group)) {
     report.equal("what it says", state.device_path, "staged");
-    report.holds(("the reason: " + state.device_reason).c_str(), state.device_reason.find(arguments.at(1)) != std::string::npos);
+    report.holds(("the reason: " + state.device_reason).c_str(),
+                 state.device_reason.find(arguments.at(1)) != std::string::npos);
     if (reason.empty()) reason = state.device_reason;
     report.equal("the same reason", state.device_reason, reason);
   }
   for (const auto& went : each_of<&Player::ways_of_large_ones>(all)) {
     // The first operations use the communicator. After the first that goes through host memory,
     // none does.
-    report.holds(("ways: " + went).c_str(), went.find("nccl") == 0 && went.rfind("nccl") < went.find("staged"));
+    report.holds(("ways: " + went).c_str(),
+                 went.find("nccl") == 0 && went.rfind("nccl") < went.find("staged"));
   }
   for (const auto& tries : each_of<&Player::failed_tries>(all)) {
     report.holds("the log says why", tries.find(reason) != std::string::npos);
@@ -472,13 +514,16 @@ int gpu_collective_no_room(const Words&) {
   Report report;
   auto all = band(1, 2);
   all.push_back(other_player(1, 2, "MOBULA_SIMULATED_GPU=hang=end@2"));
-  const auto group = mobula::create_collective_group(all, Transport::automatic, "no room", {.timeout = seconds(20)});
+  const auto group = mobula::create_collective_group(all, Transport::automatic, "no room",
+                                                     {.timeout = seconds(20)});
   const std::int64_t count = 14 << 20;
   for (const char* path : {"nccl", "staged"}) {
-    for (const auto& each : each_of<&Player::outcome_in_place>(all, group, count, 20.0)) report.equal("reduced in place", each, "done");
+    for (const auto& each : each_of<&Player::outcome_in_place>(all, group, count, 20.0))
+      report.equal("reduced in place", each, "done");
     for (const auto& state : each_of<&Player::state>(all, group)) {
       report.equal("what it says", state.device_path, path);
-      report.holds(("copied: " + std::to_string(state.staged_bytes)).c_str(), state.staged_bytes >= count * 4);
+      report.holds(("copied: " + std::to_string(state.staged_bytes)).c_str(),
+                   state.staged_bytes >= count * 4);
     }
   }
   return report.exit_code();
@@ -497,7 +542,8 @@ int gpu_collective_beside(const Words&) {
     all.back().call<&Player::sit>(i, 3);
   }
   const auto one = mobula::create_collective_group(all, Transport::nccl, "one");
-  const auto two = mobula::create_collective_group({all[2], all[0], all[1]}, Transport::nccl, "two");
+  const auto two =
+      mobula::create_collective_group({all[2], all[0], all[1]}, Transport::nccl, "two");
   const std::int64_t count = 1 << 18;
   double expected = 0;
   for (std::int64_t i = 0; i < count; ++i) expected += note_of(0, i);
@@ -505,19 +551,24 @@ int gpu_collective_beside(const Words&) {
   for (int round = 0; round < 5; ++round) {
     std::vector<mobula::ObjectRef<std::string>> ends;
     std::vector<mobula::ObjectRef<double>> sums;
-    for (const auto& each : all) ends.push_back(each.call<&Player::outcome>(one, count, true, 60.0));
-    for (const auto& each : all) ends.push_back(each.call<&Player::outcome>(two, count, true, 60.0));
+    for (const auto& each : all)
+      ends.push_back(each.call<&Player::outcome>(one, count, true, 60.0));
+    for (const auto& each : all)
+      ends.push_back(each.call<&Player::outcome>(two, count, true, 60.0));
     for (std::size_t i = 0; i < all.size(); ++i) {
       for (const std::size_t step : {std::size_t{1}, std::size_t{2}}) {
-        sums.push_back(all[(i + step) % 3].call<&Player::sum_of>(all[i].method<&Player::make>().options(strict).remote(count)));
+        sums.push_back(all[(i + step) % 3].call<&Player::sum_of>(
+            all[i].method<&Player::make>().options(strict).remote(count)));
       }
     }
     for (const auto& each : ends) report.equal("a group", mobula::get(each, seconds(100)), "done");
-    for (const auto& each : sums) report.equal("a transfer", mobula::get(each, seconds(100)), expected);
+    for (const auto& each : sums)
+      report.equal("a transfer", mobula::get(each, seconds(100)), expected);
   }
   // Without turns, two operations on different devices would wait for each other until a timeout
   // closes the channel.
-  for (const auto& said : each_of<&Player::failed_tries>(all)) report.equal("tries that failed", said, "");
+  for (const auto& said : each_of<&Player::failed_tries>(all))
+    report.equal("tries that failed", said, "");
   return report.exit_code();
 }
 

@@ -35,7 +35,8 @@ double total(const Tensor& tensor) {
 double total_to(double count) { return count * (count - 1) / 2; }
 
 std::string place(const Tensor& tensor) {
-  return tensor.device().kind == Device::cpu ? "cpu" : "cuda:" + std::to_string(tensor.device().index);
+  return tensor.device().kind == Device::cpu ? "cpu"
+                                             : "cuda:" + std::to_string(tensor.device().index);
 }
 
 struct Weights {
@@ -72,24 +73,33 @@ class Gpu {
   Tensor make_here(int count) { return on_host(count); }
   Tensor make_on(int count, int gpu) { return on_host(count).to(Device{Device::cuda, gpu}); }
   Weights make_weights(int count) {
-    return {on_host(count).to(first_gpu), on_host(count), on_host(count).to(first_gpu).reshape({2, -1}).transpose(0, 1)};
+    return {on_host(count).to(first_gpu), on_host(count),
+            on_host(count).to(first_gpu).reshape({2, -1}).transpose(0, 1)};
   }
   double sum(const Tensor& tensor) { return total(tensor); }
-  double sum_weights(const Weights& all) { return total(all.on_gpu) + total(all.on_host) + total(all.columns); }
+  double sum_weights(const Weights& all) {
+    return total(all.on_gpu) + total(all.on_host) + total(all.columns);
+  }
   std::string place_of(const Tensor& tensor) { return place(tensor); }
-  std::string places_of(const Weights& all) { return place(all.on_gpu) + " " + place(all.on_host) + " " + place(all.columns); }
+  std::string places_of(const Weights& all) {
+    return place(all.on_gpu) + " " + place(all.on_host) + " " + place(all.columns);
+  }
   bool is_mine(const Tensor& tensor) { return tensor.data() == kept_.data(); }
   std::string get_at(const std::vector<mobula::ObjectRef<Tensor>>& refs, int gpu) {
-    mobula::GetOptions options{.device = gpu < 0 ? Device{} : Device{Device::cuda, gpu}, .timeout = seconds(60)};
+    mobula::GetOptions options{.device = gpu < 0 ? Device{} : Device{Device::cuda, gpu},
+                               .timeout = seconds(60)};
     const Tensor got = mobula::get(refs.at(0), options);
     return place(got) + " " + std::to_string(static_cast<long long>(total(got)));
   }
   std::string stream_kinds() {
-    return mobula::current().stream() == nullptr ? "none" : mobula::current().stream() == mobula::current().stream() ? "one" : "two";
+    return mobula::current().stream() == nullptr                      ? "none"
+           : mobula::current().stream() == mobula::current().stream() ? "one"
+                                                                      : "two";
   }
   std::vector<std::string> paths() {
     std::vector<std::string> out;
-    for (const auto& each : mobula::transfer_log()) out.push_back(each.path + (each.in_place ? " in place" : ""));
+    for (const auto& each : mobula::transfer_log())
+      out.push_back(each.path + (each.in_place ? " in place" : ""));
     return out;
   }
   std::vector<std::string> refusals() {
@@ -148,7 +158,8 @@ T wait_for(const mobula::ObjectRef<T>& ref) {
 }
 
 bool mentions(const std::vector<std::string>& texts, const std::string& part) {
-  return std::ranges::any_of(texts, [&](const std::string& each) { return each.find(part) != std::string::npos; });
+  return std::ranges::any_of(
+      texts, [&](const std::string& each) { return each.find(part) != std::string::npos; });
 }
 
 // Tensors inside values, the default. They arrive on the device where they belong.
@@ -158,16 +169,20 @@ int gpu_values(const Words&) {
   auto user = mobula::actor<Gpu>.options(on_gpus(1)).remote();
   auto no_gpu = mobula::actor<Gpu>.options(on_gpus(0)).remote();
   const auto made = maker.call<&Gpu::make>(floats);
-  report.equal("where another GPU's process has it", wait_for(user.call<&Gpu::place_of>(made)), "cuda:0");
+  report.equal("where another GPU's process has it", wait_for(user.call<&Gpu::place_of>(made)),
+               "cuda:0");
   report.equal("its elements", wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
   report.equal("without a GPU", wait_for(no_gpu.call<&Gpu::place_of>(made)), "cpu");
   report.equal("its elements there", wait_for(no_gpu.call<&Gpu::sum>(made)), total_to(floats));
-  report.holds("the log says why", mentions(wait_for(no_gpu.call<&Gpu::refusals>()), "it lies in host memory"));
+  report.holds("the log says why",
+               mentions(wait_for(no_gpu.call<&Gpu::refusals>()), "it lies in host memory"));
   report.equal("without a GPU no CUDA", wait_for(no_gpu.call<&Gpu::sees_cuda>()), false);
   report.equal("nor in this program", uses_cuda(), false);
   report.equal("with a GPU", wait_for(maker.call<&Gpu::sees_cuda>()), true);
-  report.equal("small ones", wait_for(user.call<&Gpu::place_of>(maker.call<&Gpu::make>(9))), "cuda:0");
-  report.equal("small ones' elements", wait_for(user.call<&Gpu::sum>(maker.call<&Gpu::make>(9))), 36);
+  report.equal("small ones", wait_for(user.call<&Gpu::place_of>(maker.call<&Gpu::make>(9))),
+               "cuda:0");
+  report.equal("small ones' elements", wait_for(user.call<&Gpu::sum>(maker.call<&Gpu::make>(9))),
+               36);
   const auto weights = maker.call<&Gpu::make_weights>(floats);
   report.equal("several", wait_for(user.call<&Gpu::sum_weights>(weights)), 3 * total_to(floats));
   report.equal("their places", wait_for(user.call<&Gpu::places_of>(weights)), "cuda:0 cpu cuda:0");
@@ -177,13 +192,18 @@ int gpu_values(const Words&) {
                "cpu " + std::to_string(static_cast<long long>(total_to(floats))));
   report.equal("streams", wait_for(maker.call<&Gpu::stream_kinds>()), "one");
   report.equal("streams without a GPU", wait_for(no_gpu.call<&Gpu::stream_kinds>()), "none");
-  throws<mobula::TaskError>(report, "a device without a lease", [&] { wait_for(no_gpu.call<&Gpu::make>(9)); });
+  throws<mobula::TaskError>(report, "a device without a lease",
+                            [&] { wait_for(no_gpu.call<&Gpu::make>(9)); });
   throws<mobula::TaskError>(report, "got to a device without a lease",
-                                      [&] { wait_for(no_gpu.call<&Gpu::get_at>(std::vector{made}, 0)); });
-  throws<mobula::InvalidRequestError>(report, "got here to a device",
-                                      [&] { (void)mobula::get(made, {.device = first_gpu, .timeout = seconds(30)}); });
-  throws<mobula::TaskError>(report, "more than the share", [&] { wait_for(maker.call<&Gpu::take_and_give>(std::int64_t{1} << 50)); });
-  report.equal("what was freed is there again", wait_for(maker.call<&Gpu::take_and_give>(std::int64_t{300} << 20)), 20);
+                            [&] { wait_for(no_gpu.call<&Gpu::get_at>(std::vector{made}, 0)); });
+  throws<mobula::InvalidRequestError>(report, "got here to a device", [&] {
+    (void)mobula::get(made, {.device = first_gpu, .timeout = seconds(30)});
+  });
+  throws<mobula::TaskError>(report, "more than the share", [&] {
+    wait_for(maker.call<&Gpu::take_and_give>(std::int64_t{1} << 50));
+  });
+  report.equal("what was freed is there again",
+               wait_for(maker.call<&Gpu::take_and_give>(std::int64_t{300} << 20)), 20);
   return report.exit_code();
 }
 
@@ -200,7 +220,8 @@ int gpu_tensors(const Words& arguments) {
   report.holds("same memory in its maker", wait_for(maker.call<&Gpu::is_mine>(made)));
   const auto small = maker.method<&Gpu::make>().options(gpu_stays).remote(10);
   report.equal("sum of a small one", wait_for(maker.call<&Gpu::sum>(small)), total_to(10));
-  report.holds("a small one is the same memory in its maker", wait_for(maker.call<&Gpu::is_mine>(small)));
+  report.holds("a small one is the same memory in its maker",
+               wait_for(maker.call<&Gpu::is_mine>(small)));
   const auto paths = wait_for(user.call<&Gpu::paths>());
   report.holds("tensors were pulled", !paths.empty());
   for (const auto& path : paths) report.equal("a path", path, arguments.at(0));
@@ -209,11 +230,15 @@ int gpu_tensors(const Words& arguments) {
   report.equal("their places", wait_for(user.call<&Gpu::places_of>(weights)), "cuda:0 cpu cuda:0");
   report.equal("without a GPU", wait_for(no_gpu.call<&Gpu::sum>(made)), total_to(floats));
   report.equal("its path", wait_for(no_gpu.call<&Gpu::paths>()).back(), "staged");
-  report.holds("the log says why", mentions(wait_for(no_gpu.call<&Gpu::refusals>()), "it lies in host memory"));
+  report.holds("the log says why",
+               mentions(wait_for(no_gpu.call<&Gpu::refusals>()), "it lies in host memory"));
   report.equal("here", total(wait_for(made)), total_to(floats));
   report.equal("by way of the store",
-               total(mobula::get(made, {.tensor_transport = Transport::object_store, .timeout = seconds(60)})), total_to(floats));
-  report.equal("inside another value, to the host", wait_for(user.call<&Gpu::get_at>(std::vector{made}, -1)),
+               total(mobula::get(
+                   made, {.tensor_transport = Transport::object_store, .timeout = seconds(60)})),
+               total_to(floats));
+  report.equal("inside another value, to the host",
+               wait_for(user.call<&Gpu::get_at>(std::vector{made}, -1)),
                "cpu " + std::to_string(static_cast<long long>(total_to(floats))));
   return report.exit_code();
 }
@@ -224,8 +249,9 @@ int gpu_paths(const Words& arguments) {
   Report report;
   auto maker = mobula::actor<Gpu>.options(on_gpus(1)).remote();
   auto user = mobula::actor<Gpu>.options(on_gpus(1)).remote();
-  const std::map<std::string, Transport> names{{"shm", Transport::shm}, {"tcp", Transport::tcp}, {"gloo", Transport::gloo},
-                                               {"ucx", Transport::ucx}, {"cuda_ipc", Transport::cuda_ipc}, {"nccl", Transport::nccl}};
+  const std::map<std::string, Transport> names{
+      {"shm", Transport::shm}, {"tcp", Transport::tcp},           {"gloo", Transport::gloo},
+      {"ucx", Transport::ucx}, {"cuda_ipc", Transport::cuda_ipc}, {"nccl", Transport::nccl}};
   bool works = true;
   for (const std::string& word : arguments) {
     if (word == "not") {
@@ -235,11 +261,13 @@ int gpu_paths(const Words& arguments) {
     const mobula::CallOptions strict{.tensor_transport = names.at(word)};
     const mobula::CallOptions loose{.tensor_transport = names.at(word), .allow_fallback = true};
     const auto sum_by = [&](const mobula::CallOptions& options) {
-      return wait_for(user.call<&Gpu::sum>(maker.method<&Gpu::make>().options(options).remote(floats)));
+      return wait_for(
+          user.call<&Gpu::sum>(maker.method<&Gpu::make>().options(options).remote(floats)));
     };
     if (works) {
       report.equal(word.c_str(), sum_by(strict), total_to(floats));
-      report.equal("its path", wait_for(user.call<&Gpu::paths>()).back().substr(0, word.size()), word);
+      report.equal("its path", wait_for(user.call<&Gpu::paths>()).back().substr(0, word.size()),
+                   word);
       continue;
     }
     try {
@@ -257,7 +285,9 @@ int gpu_paths(const Words& arguments) {
 
 // Tasks, and one process with two GPUs.
 Tensor made_on_gpu(int count) { return on_host(count).to(first_gpu); }
-double sum_on_gpu(const Tensor& tensor) { return total(tensor) + (tensor.device() == first_gpu ? 0 : 1); }
+double sum_on_gpu(const Tensor& tensor) {
+  return total(tensor) + (tensor.device() == first_gpu ? 0 : 1);
+}
 
 int gpu_pairs(const Words&) {
   Report report;
@@ -265,12 +295,14 @@ int gpu_pairs(const Words&) {
   auto user = mobula::actor<Gpu>.options(on_gpus(1)).remote();
   for (const int gpu : {0, 1}) {
     for (const auto way : {Transport::cuda_ipc, Transport::nccl}) {
-      const auto made = maker.method<&Gpu::make_on>().options({.tensor_transport = way}).remote(floats, gpu);
+      const auto made =
+          maker.method<&Gpu::make_on>().options({.tensor_transport = way}).remote(floats, gpu);
       report.equal("of one of two GPUs", wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
     }
     const auto back = user.method<&Gpu::make>().options(gpu_stays).remote(floats);
     report.equal("to one of two GPUs", wait_for(maker.call<&Gpu::get_at>(std::vector{back}, gpu)),
-                 "cuda:" + std::to_string(gpu) + " " + std::to_string(static_cast<long long>(total_to(floats))));
+                 "cuda:" + std::to_string(gpu) + " " +
+                     std::to_string(static_cast<long long>(total_to(floats))));
   }
   return report.exit_code();
 }
@@ -284,12 +316,16 @@ int gpu_streams(const Words&) {
   auto user = mobula::actor<Gpu>.options(on_gpus(1)).remote();
   constexpr int bytes = 1 << 20;
   for (const bool declared : {false, true}) {
-    for (const auto way : {Transport::object_store, Transport::cuda_ipc, Transport::nccl, Transport::tcp}) {
-      const auto made = maker.method<&Gpu::paint>().options({.tensor_transport = way}).remote(bytes, declared);
+    for (const auto way :
+         {Transport::object_store, Transport::cuda_ipc, Transport::nccl, Transport::tcp}) {
+      const auto made =
+          maker.method<&Gpu::paint>().options({.tensor_transport = way}).remote(bytes, declared);
       report.equal("painted", wait_for(user.call<&Gpu::count_painted>(made)), bytes);
       report.equal("painted, in its maker", wait_for(maker.call<&Gpu::count_painted>(made)), bytes);
     }
-    report.equal("small ones", wait_for(user.call<&Gpu::count_painted>(maker.call<&Gpu::paint>(100, declared))), 100);
+    report.equal("small ones",
+                 wait_for(user.call<&Gpu::count_painted>(maker.call<&Gpu::paint>(100, declared))),
+                 100);
   }
   return report.exit_code();
 }
@@ -316,17 +352,22 @@ int gpu_broken(const Words&) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   report.holds("another process has taken its place", after != before);
-  report.equal("which works", wait_for(broken.call<&Gpu::sum>(broken.call<&Gpu::make>(floats))), total_to(floats));
+  report.equal("which works", wait_for(broken.call<&Gpu::sum>(broken.call<&Gpu::make>(floats))),
+               total_to(floats));
   return report.exit_code();
 }
 
 int gpu_tasks(const Words&) {
   Report report;
-  mobula::TaskOptions half{.num_cpus = 0.1, .num_gpus = 0.5, .tensor_transport = Transport::automatic};
+  mobula::TaskOptions half{
+      .num_cpus = 0.1, .num_gpus = 0.5, .tensor_transport = Transport::automatic};
   const auto made = mobula::task<made_on_gpu>.options(half).remote(floats);
-  report.equal("from task to task", wait_for(mobula::task<sum_on_gpu>.options(half).remote(made)), total_to(floats));
-  report.equal("twice", wait_for(mobula::task<sum_on_gpu>.options(half).remote(made)), total_to(floats));
-  mobula::TaskOptions once{.num_cpus = 0.1, .max_calls = 1, .tensor_transport = Transport::automatic};
+  report.equal("from task to task", wait_for(mobula::task<sum_on_gpu>.options(half).remote(made)),
+               total_to(floats));
+  report.equal("twice", wait_for(mobula::task<sum_on_gpu>.options(half).remote(made)),
+               total_to(floats));
+  mobula::TaskOptions once{
+      .num_cpus = 0.1, .max_calls = 1, .tensor_transport = Transport::automatic};
   const auto on_hosts = mobula::task<made_on_host>.options(once).remote(floats);
   report.equal("of a task's process that has left", total(wait_for(on_hosts)), total_to(floats));
   return report.exit_code();
@@ -342,7 +383,8 @@ int gpu_ring(const Words& arguments) {
   for (int round = 0; round < 3; ++round) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       for (const std::size_t step : {std::size_t{1}, std::size_t{2}}) {
-        const auto made = all[i].method<&Gpu::make>().options({.tensor_transport = way}).remote(floats);
+        const auto made =
+            all[i].method<&Gpu::make>().options({.tensor_transport = way}).remote(floats);
         sums.push_back(all[(i + step) % all.size()].call<&Gpu::sum>(made));
       }
     }
@@ -357,10 +399,12 @@ int gpu_ends(const Words&) {
   auto maker = mobula::actor<Gpu>.options(on_gpus(1)).remote();
   auto user = mobula::actor<Gpu>.options(on_gpus(1)).remote();
   const auto made = maker.method<&Gpu::make>().options(gpu_stays).remote(floats);
-  throws<std::runtime_error>(report, "what user code throws", [&] { wait_for(maker.call<&Gpu::throws>()); });
+  throws<std::runtime_error>(report, "what user code throws",
+                             [&] { wait_for(maker.call<&Gpu::throws>()); });
   report.equal("after that", wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
   maker.call<&Gpu::leave>();
-  throws<mobula::ActorDiedError>(report, "a call of one that left", [&] { wait_for(maker.call<&Gpu::pid>()); });
+  throws<mobula::ActorDiedError>(report, "a call of one that left",
+                                 [&] { wait_for(maker.call<&Gpu::pid>()); });
   report.equal("after its maker left", wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
   auto late = mobula::actor<Gpu>.options(on_gpus(1)).remote();
   report.equal("for who comes late", wait_for(late.call<&Gpu::place_of>(made)), "cuda:0");
@@ -368,9 +412,11 @@ int gpu_ends(const Words&) {
   const auto lost = late.method<&Gpu::make>().options(gpu_stays).remote(floats);
   mobula::wait(std::vector{lost}, {.num_returns = 1, .timeout = seconds(30), .fetch_local = false});
   late.call<&Gpu::crash>();
-  throws<mobula::Error>(report, "a call of one that crashed", [&] { wait_for(late.call<&Gpu::pid>()); });
+  throws<mobula::Error>(report, "a call of one that crashed",
+                        [&] { wait_for(late.call<&Gpu::pid>()); });
   throws<mobula::ObjectLostError>(report, "elements that are lost", [&] { (void)wait_for(lost); });
-  throws<mobula::ObjectLostError>(report, "as an argument", [&] { wait_for(user.call<&Gpu::sum>(lost)); });
+  throws<mobula::ObjectLostError>(report, "as an argument",
+                                  [&] { wait_for(user.call<&Gpu::sum>(lost)); });
   report.equal("others work", wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
   return report.exit_code();
 }
@@ -384,8 +430,10 @@ int gpu_kills(const Words& arguments) {
   auto maker = mobula::actor<Gpu>.options(on_gpus(1)).remote();
   const auto maker_pid = static_cast<pid_t>(wait_for(maker.call<&Gpu::pid>()));
   {
-    const auto made = maker.method<&Gpu::make>().options({.tensor_transport = way}).remote(many_floats);
-    mobula::wait(std::vector{made}, {.num_returns = 1, .timeout = seconds(60), .fetch_local = false});
+    const auto made =
+        maker.method<&Gpu::make>().options({.tensor_transport = way}).remote(many_floats);
+    mobula::wait(std::vector{made},
+                 {.num_returns = 1, .timeout = seconds(60), .fetch_local = false});
     for (int i = 0; i < 4; ++i) {
       auto killed = mobula::actor<Gpu>.options(on_gpus(1)).remote();
       (void)wait_for(killed.call<&Gpu::pid>());
@@ -401,8 +449,10 @@ int gpu_kills(const Words& arguments) {
     const auto user_pid = static_cast<pid_t>(wait_for(user.call<&Gpu::pid>()));
     report.equal("by another one", wait_for(user.call<&Gpu::sum>(made)), total_to(many_floats));
     for (const pid_t stopped : {maker_pid, user_pid}) {
-      const auto next = maker.method<&Gpu::make>().options({.tensor_transport = way}).remote(many_floats);
-      mobula::wait(std::vector{next}, {.num_returns = 1, .timeout = seconds(60), .fetch_local = false});
+      const auto next =
+          maker.method<&Gpu::make>().options({.tensor_transport = way}).remote(many_floats);
+      mobula::wait(std::vector{next},
+                   {.num_returns = 1, .timeout = seconds(60), .fetch_local = false});
       const auto sum = user.call<&Gpu::sum>(next);
       ::kill(stopped, SIGSTOP);
       std::this_thread::sleep_for(seconds(1));
@@ -438,7 +488,9 @@ int host_paths(const Words& arguments) {
       works = false;
       continue;
     }
-    const auto made = maker.method<&Gpu::make_here>().options({.tensor_transport = names.at(word)}).remote(floats);
+    const auto made = maker.method<&Gpu::make_here>()
+                          .options({.tensor_transport = names.at(word)})
+                          .remote(floats);
     if (works) {
       report.equal(word.c_str(), wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
       report.equal("its path", wait_for(user.call<&Gpu::paths>()).back(), word);
@@ -461,7 +513,8 @@ int gpu_replaced(const Words& arguments) {
   Report report;
   mobula::ActorOptions options = on_gpus(1);
   options.max_restarts = 1;
-  options.env["MOBULA_SIMULATED_GPU"] = std::string(std::getenv("MOBULA_SIMULATED_GPU")) + " " + arguments.at(0);
+  options.env["MOBULA_SIMULATED_GPU"] =
+      std::string(std::getenv("MOBULA_SIMULATED_GPU")) + " " + arguments.at(0);
   auto maker = mobula::actor<Gpu>.options(options).remote();
   auto user = mobula::actor<Gpu>.options(on_gpus(1)).remote();
   const auto before = wait_for(maker.call<&Gpu::pid>());
@@ -490,10 +543,11 @@ int gpu_replaced(const Words& arguments) {
 }  // namespace
 
 std::map<std::string, Scenario> device_tensor_scenarios() {
-  return {{"gpu_values", &gpu_values}, {"gpu_tensors", &gpu_tensors}, {"gpu_paths", &gpu_paths},
-          {"gpu_pairs", &gpu_pairs},   {"gpu_tasks", &gpu_tasks},     {"gpu_ring", &gpu_ring},
-          {"gpu_ends", &gpu_ends},     {"gpu_replaced", &gpu_replaced}, {"host_paths", &host_paths}, {"gpu_kills", &gpu_kills},
-          {"gpu_streams", &gpu_streams}, {"gpu_broken", &gpu_broken}};
+  return {
+      {"gpu_values", &gpu_values}, {"gpu_tensors", &gpu_tensors},   {"gpu_paths", &gpu_paths},
+      {"gpu_pairs", &gpu_pairs},   {"gpu_tasks", &gpu_tasks},       {"gpu_ring", &gpu_ring},
+      {"gpu_ends", &gpu_ends},     {"gpu_replaced", &gpu_replaced}, {"host_paths", &host_paths},
+      {"gpu_kills", &gpu_kills},   {"gpu_streams", &gpu_streams},   {"gpu_broken", &gpu_broken}};
 }
 
 }  // namespace mobula::e2e

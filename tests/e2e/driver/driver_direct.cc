@@ -71,7 +71,9 @@ class Painter {
     return kept_;
   }
   Layers make_layers(int count) {
-    return {{numbered(count), numbered(count, 1).reshape({2, -1}).transpose(0, 1)}, numbered(3), "layers"};
+    return {{numbered(count), numbered(count, 1).reshape({2, -1}).transpose(0, 1)},
+            numbered(3),
+            "layers"};
   }
   std::tuple<Tensor, int> make_two(int count) { return {numbered(count), count}; }
   double sum(const Tensor& tensor) { return total_of(tensor); }
@@ -81,7 +83,9 @@ class Painter {
     return sum;
   }
   double weighed_sum(const Tensor& tensor) { return weighed_total_of(tensor); }
-  bool is_mine(const Tensor& tensor) { return tensor.view<float>().data() == kept_.view<float>().data(); }
+  bool is_mine(const Tensor& tensor) {
+    return tensor.view<float>().data() == kept_.view<float>().data();
+  }
   // The outcome of writing to a tensor that other processes may read, then of waiting for them.
   std::string write_and_wait(double patience) {
     std::string seen;
@@ -99,11 +103,14 @@ class Painter {
       return seen + ", then not in time";
     }
   }
-  double sum_of_ref(const std::vector<mobula::ObjectRef<Tensor>>& refs) { return total_of(mobula::get(refs.at(0))); }
+  double sum_of_ref(const std::vector<mobula::ObjectRef<Tensor>>& refs) {
+    return total_of(mobula::get(refs.at(0)));
+  }
   // "PATH in place" or "PATH" for each transfer so far.
   std::vector<std::string> paths() {
     std::vector<std::string> out;
-    for (const auto& each : mobula::transfer_log()) out.push_back(each.path + (each.in_place ? " in place" : ""));
+    for (const auto& each : mobula::transfer_log())
+      out.push_back(each.path + (each.in_place ? " in place" : ""));
     return out;
   }
   void crash() { std::_Exit(3); }
@@ -127,7 +134,8 @@ class Painter {
   std::map<std::string, std::int64_t> bytes_by_peer() {
     std::map<std::string, std::int64_t> bytes;
     const auto log = mobula::transfer_log();
-    for (auto at = log.begin() + static_cast<std::ptrdiff_t>(seen_); at != log.end(); ++at) bytes[at->peer] += at->bytes;
+    for (auto at = log.begin() + static_cast<std::ptrdiff_t>(seen_); at != log.end(); ++at)
+      bytes[at->peer] += at->bytes;
     seen_ = log.size();
     return bytes;
   }
@@ -149,31 +157,46 @@ int direct_tensors(const Words& arguments) {
   if (arguments.size() > 1) elsewhere.resources = {{arguments[1], 1}};
   auto user = mobula::actor<Painter>.options(elsewhere).remote();
   const auto made = maker.method<&Painter::make>().options(stays).remote(many);
-  report.equal("sum by another actor", mobula::get(user.call<&Painter::sum>(made), seconds(30)), sum_to(many));
-  report.holds("same memory in its maker", mobula::get(maker.call<&Painter::is_mine>(made), seconds(30)));
-  report.equal("sum by a task", mobula::get(mobula::task<sum_by_task>.remote(made), seconds(30)), sum_to(many));
+  report.equal("sum by another actor", mobula::get(user.call<&Painter::sum>(made), seconds(30)),
+               sum_to(many));
+  report.holds("same memory in its maker",
+               mobula::get(maker.call<&Painter::is_mine>(made), seconds(30)));
+  report.equal("sum by a task", mobula::get(mobula::task<sum_by_task>.remote(made), seconds(30)),
+               sum_to(many));
   report.equal("sum here", total_of(mobula::get(made, seconds(30))), sum_to(many));
   const auto layers = maker.method<&Painter::make_layers>().options(stays).remote(many);
   report.equal("several, nested", mobula::get(user.call<&Painter::sum_layers>(layers), seconds(30)),
                2 * sum_to(many) + many + 3);
   report.equal("the rest of the value", mobula::get(layers, seconds(30)).name, "layers");
-  const auto [first, second] = maker.method<&Painter::make_two>().split().options(stays).remote(many);
-  report.equal("one of two results", mobula::get(user.call<&Painter::sum>(first), seconds(30)), sum_to(many));
+  const auto [first, second] =
+      maker.method<&Painter::make_two>().split().options(stays).remote(many);
+  report.equal("one of two results", mobula::get(user.call<&Painter::sum>(first), seconds(30)),
+               sum_to(many));
   report.equal("the other", mobula::get(second, seconds(30)), many);
   report.equal("inside another value",
-               mobula::get(user.call<&Painter::sum_of_ref>(std::vector{made}), seconds(30)), sum_to(many));
-  const auto put = mobula::put(numbered(many), {.tensor_transport = Transport::automatic});
-  report.equal("put by the driver", mobula::get(user.call<&Painter::sum>(put), seconds(30)), sum_to(many));
-  const auto by_task = mobula::task<made_by_task>.options({.tensor_transport = Transport::automatic}).remote(many);
-  report.equal("made by a task", mobula::get(user.call<&Painter::sum>(by_task), seconds(30)), sum_to(many));
-  report.equal("sum by way of the store",
-               total_of(mobula::get(made, {.tensor_transport = Transport::object_store, .timeout = seconds(30)})),
+               mobula::get(user.call<&Painter::sum_of_ref>(std::vector{made}), seconds(30)),
                sum_to(many));
-  report.equal("once it is in the store", mobula::get(maker.call<&Painter::is_mine>(made), seconds(30)), true);
+  const auto put = mobula::put(numbered(many), {.tensor_transport = Transport::automatic});
+  report.equal("put by the driver", mobula::get(user.call<&Painter::sum>(put), seconds(30)),
+               sum_to(many));
+  const auto by_task =
+      mobula::task<made_by_task>.options({.tensor_transport = Transport::automatic}).remote(many);
+  report.equal("made by a task", mobula::get(user.call<&Painter::sum>(by_task), seconds(30)),
+               sum_to(many));
+  report.equal("sum by way of the store",
+               total_of(mobula::get(
+                   made, {.tensor_transport = Transport::object_store, .timeout = seconds(30)})),
+               sum_to(many));
+  report.equal("once it is in the store",
+               mobula::get(maker.call<&Painter::is_mine>(made), seconds(30)), true);
   const auto paths = mobula::get(user.call<&Painter::paths>(), seconds(30));
   report.holds("tensors were pulled", paths.size() >= 5);
-  for (const auto& path : paths) report.equal("a path", path.substr(0, arguments.at(0).size()), arguments.at(0));
-  report.equal("small ones", total_of(mobula::get(maker.method<&Painter::make>().options(stays).remote(9), seconds(30))), 36);
+  for (const auto& path : paths)
+    report.equal("a path", path.substr(0, arguments.at(0).size()), arguments.at(0));
+  report.equal(
+      "small ones",
+      total_of(mobula::get(maker.method<&Painter::make>().options(stays).remote(9), seconds(30))),
+      36);
   return report.exit_code();
 }
 
@@ -183,13 +206,16 @@ int direct_paths(const Words&) {
   auto maker = mobula::actor<Painter>.remote();
   auto user = mobula::actor<Painter>.remote();
   const auto by = [&](mobula::CallOptions options) {
-    return mobula::get(user.call<&Painter::sum>(maker.method<&Painter::make>().options(options).remote(many)), seconds(30));
+    return mobula::get(
+        user.call<&Painter::sum>(maker.method<&Painter::make>().options(options).remote(many)),
+        seconds(30));
   };
   report.equal("by tcp", by({.tensor_transport = Transport::tcp}), sum_to(many));
   report.equal("by shm", by({.tensor_transport = Transport::shm}), sum_to(many));
   const auto paths = mobula::get(user.call<&Painter::paths>(), seconds(30));
   report.holds("by these", paths == std::vector<std::string>{"tcp", "shm in place"});
-  throws<mobula::TransferError>(report, "one that is not there", [&] { by({.tensor_transport = Transport::nccl}); });
+  throws<mobula::TransferError>(report, "one that is not there",
+                                [&] { by({.tensor_transport = Transport::nccl}); });
   return report.exit_code();
 }
 
@@ -201,15 +227,19 @@ int direct_sharing(const Words&) {
   {
     const auto made = maker.method<&Painter::make>().options(stays).remote(many);
     mobula::get(user.call<&Painter::sum>(made), seconds(30));
-    report.equal("while a ref is here", mobula::get(maker.call<&Painter::write_and_wait>(0.2), seconds(30)),
+    report.equal("while a ref is here",
+                 mobula::get(maker.call<&Painter::write_and_wait>(0.2), seconds(30)),
                  "shared, then not in time");
   }
   report.equal("once it is gone",
-               mobula::get(maker.call<&Painter::write_and_wait>(20.0), seconds(30)).substr(0, 40).find("freed") != std::string::npos,
+               mobula::get(maker.call<&Painter::write_and_wait>(20.0), seconds(30))
+                       .substr(0, 40)
+                       .find("freed") != std::string::npos,
                true);
   const auto own = mobula::put(numbered(many), {.tensor_transport = Transport::automatic});
   const Tensor seen = mobula::get(own);
-  throws<mobula::TensorSharedError>(report, "waiting for oneself", [&] { mobula::wait_tensor_freed(seen, seconds(5)); });
+  throws<mobula::TensorSharedError>(report, "waiting for oneself",
+                                    [&] { mobula::wait_tensor_freed(seen, seconds(5)); });
   return report.exit_code();
 }
 
@@ -222,20 +252,27 @@ int direct_ends(const Words&) {
   const auto made = maker.method<&Painter::make>().options(stays).remote(many);
   mobula::get(user.call<&Painter::sum>(made), seconds(30));
   maker.call<&Painter::leave>();
-  throws<mobula::ActorDiedError>(report, "a call of one that left", [&] { mobula::get(maker.call<&Painter::paths>(), seconds(30)); });
-  report.equal("after its maker left", mobula::get(user.call<&Painter::sum>(made), seconds(30)), sum_to(many));
+  throws<mobula::ActorDiedError>(report, "a call of one that left",
+                                 [&] { mobula::get(maker.call<&Painter::paths>(), seconds(30)); });
+  report.equal("after its maker left", mobula::get(user.call<&Painter::sum>(made), seconds(30)),
+               sum_to(many));
   report.equal("here, too", total_of(mobula::get(made, seconds(30))), sum_to(many));
-  report.equal("inside another value", mobula::get(user.call<&Painter::sum_of_ref>(std::vector{made}), seconds(30)),
+  report.equal("inside another value",
+               mobula::get(user.call<&Painter::sum_of_ref>(std::vector{made}), seconds(30)),
                sum_to(many));
 
   auto other = mobula::actor<Painter>.remote();
   const auto lost = other.method<&Painter::make>().options(stays).remote(many);
   mobula::wait(std::vector{lost}, {.num_returns = 1, .timeout = seconds(30), .fetch_local = false});
   other.call<&Painter::crash>();
-  throws<mobula::Error>(report, "a call of one that crashed", [&] { mobula::get(other.call<&Painter::paths>(), seconds(30)); });
-  throws<mobula::ObjectLostError>(report, "elements that are lost", [&] { (void)mobula::get(lost, seconds(30)); });
-  throws<mobula::ObjectLostError>(report, "as an argument", [&] { mobula::get(user.call<&Painter::sum>(lost), seconds(30)); });
-  report.equal("others work", mobula::get(user.call<&Painter::sum>(made), seconds(30)), sum_to(many));
+  throws<mobula::Error>(report, "a call of one that crashed",
+                        [&] { mobula::get(other.call<&Painter::paths>(), seconds(30)); });
+  throws<mobula::ObjectLostError>(report, "elements that are lost",
+                                  [&] { (void)mobula::get(lost, seconds(30)); });
+  throws<mobula::ObjectLostError>(
+      report, "as an argument", [&] { mobula::get(user.call<&Painter::sum>(lost), seconds(30)); });
+  report.equal("others work", mobula::get(user.call<&Painter::sum>(made), seconds(30)),
+               sum_to(many));
   return report.exit_code();
 }
 
@@ -250,14 +287,19 @@ int direct_broadcast(const Words&) {
   Report report;
   constexpr std::int64_t whole = std::int64_t{broadcast_floats} * 4;
   const auto made_by = [](auto& maker) {
-    return maker.template method<&Painter::make_pattern>().options({.tensor_transport = Transport::tcp}).remote(broadcast_floats);
+    return maker.template method<&Painter::make_pattern>()
+        .options({.tensor_transport = Transport::tcp})
+        .remote(broadcast_floats);
   };
   auto maker = painter_at("a");
-  std::vector<mobula::ActorHandle<Painter>> readers{painter_at("b"), painter_at("c"), painter_at("d")};
+  std::vector<mobula::ActorHandle<Painter>> readers{painter_at("b"), painter_at("c"),
+                                                    painter_at("d")};
   const double sum = sum_of_pattern(broadcast_floats);
 
   // A single reader pulls only from the producer.
-  report.equal("sum by the first", mobula::get(readers[0].call<&Painter::weighed_sum>(made_by(maker)), seconds(60)), sum);
+  report.equal("sum by the first",
+               mobula::get(readers[0].call<&Painter::weighed_sum>(made_by(maker)), seconds(60)),
+               sum);
   const auto first = mobula::get(readers[0].call<&Painter::bytes_by_peer>(), seconds(30));
   report.equal("peers of the first", first.size(), 1u);
   if (first.empty()) return report.exit_code();
@@ -270,7 +312,8 @@ int direct_broadcast(const Words&) {
   for (const double each : mobula::get(sums, seconds(60))) report.equal("a sum", each, sum);
   std::int64_t all = 0, by_maker = 0;
   for (auto& each : readers) {
-    for (const auto& [peer, bytes] : mobula::get(each.call<&Painter::bytes_by_peer>(), seconds(30))) {
+    for (const auto& [peer, bytes] :
+         mobula::get(each.call<&Painter::bytes_by_peer>(), seconds(30))) {
       all += bytes;
       by_maker += peer == maker_id ? bytes : 0;
     }
@@ -279,7 +322,8 @@ int direct_broadcast(const Words&) {
   report.holds("readers gave each other much of it", by_maker < all - whole / 2);
 
   // Changes to a received tensor are not visible to other processes.
-  report.equal("writing what came", mobula::get(readers[1].call<&Painter::write_what_is_kept>(), seconds(30)), "shared");
+  report.equal("writing what came",
+               mobula::get(readers[1].call<&Painter::write_what_is_kept>(), seconds(30)), "shared");
   auto late = painter_at("d");
   report.equal("sum by a late one", mobula::get(late.call<&Painter::keep>(made), seconds(60)), sum);
   std::int64_t by_others = 0;
@@ -293,7 +337,8 @@ int direct_broadcast(const Words&) {
     auto keeper = painter_at("b");
     auto reader = painter_at("c");
     const auto another = made_by(maker);
-    report.equal("sum by one that will die", mobula::get(keeper.call<&Painter::keep>(another), seconds(60)), sum);
+    report.equal("sum by one that will die",
+                 mobula::get(keeper.call<&Painter::keep>(another), seconds(60)), sum);
     const auto after = reader.call<&Painter::weighed_sum>(another);
     keeper.call<&Painter::crash>();
     report.equal("sum by one that was given it", mobula::get(after, seconds(60)), sum);
@@ -302,7 +347,8 @@ int direct_broadcast(const Words&) {
   // The producer does not wait for processes that only hold a replica.
   {
     const auto freed = made_by(maker);
-    report.equal("sum by one that keeps a copy", mobula::get(readers[0].call<&Painter::keep>(freed), seconds(60)), sum);
+    report.equal("sum by one that keeps a copy",
+                 mobula::get(readers[0].call<&Painter::keep>(freed), seconds(60)), sum);
   }
   const auto waited = mobula::get(maker.call<&Painter::write_and_wait>(20.0), seconds(60));
   report.holds("its maker has its memory back", waited.find("freed") != std::string::npos);

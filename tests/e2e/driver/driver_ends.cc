@@ -68,10 +68,13 @@ int unawaited(const Words& arguments) {
   std::vector<mobula::ObjectRef<int>> tasks;
   for (int i = 0; i < count; ++i) {
     if (kind == "cpu") tasks.push_back(mobula::task<log_and_return>.remote(logger, i));
-    if (kind == "gpu") tasks.push_back(mobula::task<log_and_return>.options({.num_gpus = 1}).remote(logger, i));
-    if (kind == "once") tasks.push_back(mobula::task<log_and_return>.options({.max_calls = 1}).remote(logger, i));
+    if (kind == "gpu")
+      tasks.push_back(mobula::task<log_and_return>.options({.num_gpus = 1}).remote(logger, i));
+    if (kind == "once")
+      tasks.push_back(mobula::task<log_and_return>.options({.max_calls = 1}).remote(logger, i));
     if (kind == "tasks") tasks.push_back(mobula::task<start_log>.remote(logger, i));
-    if (kind == "gpu_tasks") tasks.push_back(mobula::task<start_gpu_log>.options({.num_gpus = 1}).remote(logger, i));
+    if (kind == "gpu_tasks")
+      tasks.push_back(mobula::task<start_gpu_log>.options({.num_gpus = 1}).remote(logger, i));
   }
   mobula::get(tasks, seconds(60));
   int lines = 0;
@@ -91,17 +94,19 @@ int make_detached_logger(const std::string& name) {
 
 int detached_first_call(const Words&) {
   Report report;
-  mobula::get(mobula::task<make_detached_logger>.options({.num_gpus = 1}).remote(std::string("first")), seconds(30));
+  mobula::get(
+      mobula::task<make_detached_logger>.options({.num_gpus = 1}).remote(std::string("first")),
+      seconds(30));
   // The task does not wait for the actor that it makes.
   LoggerHandle logger;
   report.holds("the actor is found", until([&] {
-    try {
-      logger = mobula::get_actor<Logger>("first");
-      return true;
-    } catch (const mobula::NotFoundError&) {
-      return false;
-    }
-  }));
+                 try {
+                   logger = mobula::get_actor<Logger>("first");
+                   return true;
+                 } catch (const mobula::NotFoundError&) {
+                   return false;
+                 }
+               }));
   report.holds("the first call of a detached actor arrives",
                until([&] { return mobula::get(logger.call<&Logger::lines>(), seconds(30)) == 1; }));
   mobula::kill(logger);
@@ -129,7 +134,8 @@ int dropped_forwarder(const Words&) {
     mobula::get(forwarder.call<&Forwarder::forward>(logger, 20), seconds(30));
     auto leaves = mobula::actor<Forwarder>.remote();
     leaves.call<&Forwarder::forward_and_leave>(logger, 20);
-    mobula::wait(std::vector{leaves.call<&Forwarder::forward>(logger, 0)}, {.timeout = seconds(30)});
+    mobula::wait(std::vector{leaves.call<&Forwarder::forward>(logger, 0)},
+                 {.timeout = seconds(30)});
   }
   int lines = 0;
   until([&] { return (lines = mobula::get(logger.call<&Logger::lines>(), seconds(30))) == 40; });
@@ -156,7 +162,8 @@ Pending pending_call(LoggerHandle logger) {
 int returned_call(const Words&) {
   Report report;
   auto logger = mobula::actor<Logger>.options({.num_cpus = 0}).remote();
-  auto pending = mobula::get(mobula::task<pending_call>.options({.max_calls = 1}).remote(logger), seconds(30));
+  auto pending =
+      mobula::get(mobula::task<pending_call>.options({.max_calls = 1}).remote(logger), seconds(30));
   report.equal("value of a call that was pending", mobula::get(pending.value, seconds(30)), 21);
   report.holds("its executor has exited", until([&] { return exited(pending.pid); }));
   report.equal("value after its caller has exited", mobula::get(pending.value, seconds(30)), 21);
@@ -174,11 +181,14 @@ int factory(const Words&) {
   for (const std::string name : {"", "by name"}) {
     std::int64_t actor = 0;
     {
-      auto made = mobula::get(mobula::task<make_logger>.options({.max_calls = 1}).remote(name), seconds(30));
+      auto made = mobula::get(mobula::task<make_logger>.options({.max_calls = 1}).remote(name),
+                              seconds(30));
       report.holds("the executor that made it has exited", until([&] { return exited(made.pid); }));
       report.equal("calls so far", mobula::get(made.logger.call<&Logger::lines>(), seconds(30)), 1);
       if (!name.empty()) {
-        report.equal("calls by its name", mobula::get(mobula::get_actor<Logger>(name).call<&Logger::lines>(), seconds(30)), 1);
+        report.equal(
+            "calls by its name",
+            mobula::get(mobula::get_actor<Logger>(name).call<&Logger::lines>(), seconds(30)), 1);
       }
       actor = mobula::get(made.logger.call<&Logger::pid>(), seconds(30));
       // A second holder takes over, and the first one exits.
@@ -218,7 +228,8 @@ int stuck_call(const Words& arguments) {
 // ---- names, kill, resources ---------------------------------------------------------------------
 
 int use_shared(int value) {
-  auto shared = mobula::actor<Logger>.options({.name = "shared", .get_if_exists = true, .num_cpus = 0}).remote();
+  auto shared =
+      mobula::actor<Logger>.options({.name = "shared", .get_if_exists = true, .num_cpus = 0}).remote();
   return mobula::get(shared.call<&Logger::log>(value), seconds(30)) > 0 ? 1 : 0;
 }
 
@@ -227,7 +238,8 @@ int shared_by_name(const Words& arguments) {
   const int count = std::stoi(arguments.at(0));
   Report report;
   std::vector<mobula::ObjectRef<int>> tasks;
-  for (int i = 0; i < count; ++i) tasks.push_back(mobula::task<use_shared>.options({.max_retries = 0}).remote(i));
+  for (int i = 0; i < count; ++i)
+    tasks.push_back(mobula::task<use_shared>.options({.max_retries = 0}).remote(i));
   int done = 0;
   std::string error;
   for (auto& task : tasks) {
@@ -235,7 +247,8 @@ int shared_by_name(const Words& arguments) {
     if (result.has_value()) ++done;
     if (!result.has_value()) error = result.error().what();
   }
-  tell(std::to_string(done) + " of " + std::to_string(count) + " tasks succeeded" + (error.empty() ? "" : "; " + error));
+  tell(std::to_string(done) + " of " + std::to_string(count) + " tasks succeeded" +
+       (error.empty() ? "" : "; " + error));
   report.equal("tasks that succeeded", done, count);
   return report.exit_code();
 }
@@ -263,9 +276,12 @@ int released(const Words& arguments) {
     auto counter = mobula::actor<Counter>.options({.num_cpus = 4}).remote();
     report.equal("first call", mobula::get(counter.call<&Counter::add>(1), seconds(30)), 1);
   }
-  const auto took = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin);
-  tell(std::to_string(count) + " actors, one after the other, in " + std::to_string(took.count()) + " ms");
-  report.holds("none waits for the acknowledgement of a caller that is gone", took < milliseconds(900) * count);
+  const auto took =
+      std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin);
+  tell(std::to_string(count) + " actors, one after the other, in " + std::to_string(took.count()) +
+       " ms");
+  report.holds("none waits for the acknowledgement of a caller that is gone",
+               took < milliseconds(900) * count);
   return report.exit_code();
 }
 
@@ -309,11 +325,13 @@ int destructors(const Words& arguments) {
     auto dropped = mobula::actor<Writer>.remote(folder + "/dropped");
     mobula::get(dropped.call<&Writer::write>(1), seconds(30));
   }
-  report.holds("a dropped actor is destroyed", until([&] { return text_of(folder + "/dropped") == whole; }));
+  report.holds("a dropped actor is destroyed",
+               until([&] { return text_of(folder + "/dropped") == whole; }));
   auto leaves = mobula::actor<Writer>.remote(folder + "/leaves");
   mobula::get(leaves.call<&Writer::write>(1), seconds(30));
   mobula::wait(std::vector{leaves.call<&Writer::leave>()}, {.timeout = seconds(30)});
-  report.holds("an actor that leaves is destroyed", until([&] { return text_of(folder + "/leaves") == whole; }));
+  report.holds("an actor that leaves is destroyed",
+               until([&] { return text_of(folder + "/leaves") == whole; }));
   auto dies = mobula::actor<Writer>.remote(folder + "/killed");
   mobula::get(dies.call<&Writer::write>(1), seconds(30));
   mobula::kill(dies);

@@ -18,7 +18,9 @@ using Refs = std::vector<mobula::ObjectRef<int>>;
 int gets(const Refs& refs) { return mobula::get(refs.front()); }
 int gets_all(const Refs& refs) { return mobula::get(refs).front(); }
 int waits(const Refs& refs) { return static_cast<int>(mobula::wait(refs).ready.size()); }
-int views(const std::vector<mobula::ObjectRef<std::vector<int>>>& refs) { return mobula::get_view(refs.front())[0]; }
+int views(const std::vector<mobula::ObjectRef<std::vector<int>>>& refs) {
+  return mobula::get_view(refs.front())[0];
+}
 std::vector<int> vector_until_cancelled() {
   until_cancelled();
   return {1};
@@ -46,7 +48,8 @@ int cancels_blocked(const Words&) {
   const auto ends = [&](const char* what, const auto& blocked) {
     until_running(blocked);
     mobula::cancel(blocked, {.recursive = false});
-    throws<mobula::TaskCancelledError>(report, what, [&] { (void)mobula::get(blocked, seconds(20)); });
+    throws<mobula::TaskCancelledError>(report, what,
+                                       [&] { (void)mobula::get(blocked, seconds(20)); });
   };
   ends("blocked in get", mobula::task<gets>.remote(refs));
   ends("blocked in get of a vector", mobula::task<gets_all>.remote(Refs{endless, endless}));
@@ -72,7 +75,8 @@ int force_cancels_actor_call(const Words&) {
     report.equal("field", error.field(), "force");
   }
   mobula::cancel(call);
-  throws<mobula::TaskCancelledError>(report, "without force", [&] { (void)mobula::get(call, seconds(20)); });
+  throws<mobula::TaskCancelledError>(report, "without force",
+                                     [&] { (void)mobula::get(call, seconds(20)); });
   mobula::cancel(endless);
   return report.exit_code();
 }
@@ -102,7 +106,8 @@ int knows_executor(const Words&) {
   Report report;
   report.holds("the driver is no executor", !mobula::in_executor());
   report.holds("a task is in one", mobula::get(mobula::task<asks>.remote(), seconds(30)));
-  report.holds("one with max_calls", mobula::get(mobula::task<asks>.options({.max_calls = 1}).remote(), seconds(30)));
+  report.holds("one with max_calls",
+               mobula::get(mobula::task<asks>.options({.max_calls = 1}).remote(), seconds(30)));
   auto asker = mobula::actor<Asker>.remote();
   report.holds("an actor is", mobula::get(asker.call<&Asker::asks>(), seconds(30)));
   const auto refused = mobula::get(mobula::task<calls_init>.remote(), seconds(30));
@@ -123,7 +128,8 @@ int names_task(const Words&) {
   } catch (const std::out_of_range& error) {
     const std::string text = error.what();
     for (const char* part : {"task ", "out_of_range", " on node ", " in process ", "range_check"}) {
-      report.holds((std::string(part) + " is in: " + text).c_str(), text.find(part) != std::string::npos);
+      report.holds((std::string(part) + " is in: " + text).c_str(),
+                   text.find(part) != std::string::npos);
     }
   }
   return report.exit_code();
@@ -135,7 +141,9 @@ class Breaks {
   int value() { return 1; }
 };
 
-int asks_broken(mobula::ActorHandle<Breaks> broken) { return mobula::get(broken.call<&Breaks::value>(), seconds(30)); }
+int asks_broken(mobula::ActorHandle<Breaks> broken) {
+  return mobula::get(broken.call<&Breaks::value>(), seconds(30));
+}
 
 int constructor_throws(const Words&) {
   Report report;
@@ -147,15 +155,18 @@ int constructor_throws(const Words&) {
     } catch (const mobula::ActorDiedError& error) {
       report.holds("names the actor", error.actor_id().size() == 32);
       report.holds("names the cause", error.cause().find("out_of_range") != std::string::npos);
-      report.holds("says so", std::string(error.what()).find("constructor threw") != std::string::npos);
+      report.holds("says so",
+                   std::string(error.what()).find("constructor threw") != std::string::npos);
       throws<std::out_of_range>(report, "the nested cause", [&] { std::rethrow_if_nested(error); });
     } catch (const std::exception& error) {
       report.fail(std::string("another error: ") + error.what());
     }
   }
-  const auto nested = mobula::try_get(mobula::task<asks_broken>.options({.max_retries = 0}).remote(broken), seconds(30));
-  report.holds("in another process", !nested.has_value() &&
-                                         std::string(nested.error().what()).find("ActorDiedError") != std::string::npos);
+  const auto nested = mobula::try_get(
+      mobula::task<asks_broken>.options({.max_retries = 0}).remote(broken), seconds(30));
+  report.holds("in another process",
+               !nested.has_value() &&
+                   std::string(nested.error().what()).find("ActorDiedError") != std::string::npos);
   return report.exit_code();
 }
 
@@ -176,7 +187,8 @@ int tells_last_output(const Words&) {
     report.equal("signal", error.signal(), SIGSEGV);
     for (const char* line : {"printed to stdout", "printed to stderr"}) {
       report.holds("log_tail() has the line", error.log_tail().find(line) != std::string::npos);
-      report.holds("what() has the line", std::string(error.what()).find(line) != std::string::npos);
+      report.holds("what() has the line",
+                   std::string(error.what()).find(line) != std::string::npos);
     }
   }
   return report.exit_code();
@@ -216,14 +228,19 @@ int traces_crashes(const Words&) {
     }
   };
   const auto has = [&](const std::string& text, const char* part) {
-    report.holds((std::string(part) + " is in: " + text).c_str(), text.find(part) != std::string::npos);
+    report.holds((std::string(part) + " is in: " + text).c_str(),
+                 text.find(part) != std::string::npos);
   };
-  const auto deep = text_of(mobula::task<crashes_deep>.options({.max_retries = 0, .env = traced}).remote(2));
+  const auto deep =
+      text_of(mobula::task<crashes_deep>.options({.max_retries = 0, .env = traced}).remote(2));
   has(deep, "mobula: native stack of thread");
   has(deep, "e2e_driver");
-  has(text_of(mobula::task<overflows>.options({.max_retries = 0, .env = traced}).remote(0)), "mobula: native stack of thread");
-  has(text_of(mobula::task<crashes_deep>.options({.max_retries = 0}).remote(2)), "MOBULA_STACK_TRACES=1");
-  report.holds("no handler unless asked for", !mobula::get(mobula::task<handles_faults>.remote(), seconds(30)));
+  has(text_of(mobula::task<overflows>.options({.max_retries = 0, .env = traced}).remote(0)),
+      "mobula: native stack of thread");
+  has(text_of(mobula::task<crashes_deep>.options({.max_retries = 0}).remote(2)),
+      "MOBULA_STACK_TRACES=1");
+  report.holds("no handler unless asked for",
+               !mobula::get(mobula::task<handles_faults>.remote(), seconds(30)));
   return report.exit_code();
 }
 
@@ -244,22 +261,28 @@ class Speaker {
   }
 };
 
-int throws_here(int number) { throw std::runtime_error("failure number " + std::to_string(number)); }
+int throws_here(int number) {
+  throw std::runtime_error("failure number " + std::to_string(number));
+}
 int passes_on(int number) { return number; }
 
 // Two failures that are never read, and some that are.
 int leaves_errors(const Words&) {
   Report report;
-  const auto settled = [](const auto& ref) { (void)mobula::wait(std::vector{ref}, {.timeout = seconds(30)}); };
+  const auto settled = [](const auto& ref) {
+    (void)mobula::wait(std::vector{ref}, {.timeout = seconds(30)});
+  };
   const auto kept = mobula::task<throws_here>.remote(1);
   settled(kept);
   {
     const auto dropped = mobula::task<throws_here>.remote(2);
     settled(dropped);
   }
-  report.holds("read", !mobula::try_get(mobula::task<throws_here>.remote(3), seconds(30)).has_value());
+  report.holds("read",
+               !mobula::try_get(mobula::task<throws_here>.remote(3), seconds(30)).has_value());
   const auto source = mobula::task<throws_here>.remote(4);
-  report.holds("read by its consumer", !mobula::try_get(mobula::task<passes_on>.remote(source), seconds(30)).has_value());
+  report.holds("read by its consumer",
+               !mobula::try_get(mobula::task<passes_on>.remote(source), seconds(30)).has_value());
   return report.exit_code();
 }
 
@@ -272,7 +295,8 @@ int labels_output(const Words&) {
     report.equal("second", mobula::get(mobula::task<speaks_second>.remote(i), seconds(30)), i);
   }
   auto speaker = mobula::actor<Speaker>.remote();
-  for (int i = 1; i < 5; ++i) report.equal("actor", mobula::get(speaker.call<&Speaker::speaks>(i), seconds(30)), i);
+  for (int i = 1; i < 5; ++i)
+    report.equal("actor", mobula::get(speaker.call<&Speaker::speaks>(i), seconds(30)), i);
   return report.exit_code();
 }
 

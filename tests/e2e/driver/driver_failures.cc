@@ -58,8 +58,8 @@ int crashes(const Words&) {
 // Works in rounds until the test sends "stop", and prints each round.
 int steady(const Words&) {
   Report report;
-  const mobula::TaskOptions for_ever{.num_cpus = 0.5, .scheduling = mobula::Spread{},
-                                     .max_retries = -1};
+  const mobula::TaskOptions for_ever{
+      .num_cpus = 0.5, .scheduling = mobula::Spread{}, .max_retries = -1};
   auto counter = mobula::actor<Counter>
                      .options({.name = "kept", .name_space = "e2e",
                                .lifetime = mobula::Lifetime::detached, .max_restarts = -1,
@@ -104,7 +104,8 @@ int moves(const Words& arguments) {
   }
   report.holds("another node", node != doomed);
   report.holds("restarted", mobula::get(actor.call<&Counter::restarted>(), seconds(60)));
-  report.equal("task after", mobula::get(mobula::task<next>.options(there).remote(1), seconds(60)), 2);
+  report.equal("task after", mobula::get(mobula::task<next>.options(there).remote(1), seconds(60)),
+               2);
   mobula::cancel(block);
   return report.exit_code();
 }
@@ -118,8 +119,9 @@ int keeps_values(const Words&) {
   for (int i = 0; i < 4; ++i) blocks.push_back(mobula::put(std::vector<double>(1 << 17, i)));
   report.equal("before", mobula::get(blocks[0], seconds(30))[0], 0.0);
   const mobula::TaskOptions for_ever{.max_retries = -1};
-  report.equal("read by a task", mobula::get(mobula::task<first_of>.options(for_ever).remote(blocks[1]),
-                                             seconds(60)), 1);
+  report.equal("read by a task",
+               mobula::get(mobula::task<first_of>.options(for_ever).remote(blocks[1]), seconds(60)),
+               1);
   tell("ready");
   hear();
   for (int i = 0; i < 4; ++i) {
@@ -146,7 +148,10 @@ int holds(const Words&) {
 }  // namespace
 
 std::map<std::string, Scenario> failure_scenarios() {
-  return {{"crashes", &crashes}, {"steady", &steady}, {"moves", &moves}, {"holds", &holds},
+  return {{"crashes", &crashes},
+          {"steady", &steady},
+          {"moves", &moves},
+          {"holds", &holds},
           {"keeps_values", &keeps_values}};
 }
 

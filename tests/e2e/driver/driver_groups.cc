@@ -16,9 +16,8 @@ std::string bundle_devices() {
 // Uses a group from an argument, which another process has made.
 int uses(mobula::PlacementGroup group) {
   if (!group.wait(seconds(30))) return -1;
-  return mobula::get(mobula::task<one>.options({.num_cpus = 1,
-                                                .placement = mobula::Placement{group, 0}})
-                         .remote());
+  return mobula::get(
+      mobula::task<one>.options({.num_cpus = 1, .placement = mobula::Placement{group, 0}}).remote());
 }
 
 // Needs 4 CPUs and 2 GPUs on one node.
@@ -112,10 +111,11 @@ int group_removal(const Words&) {
   Report report;
   auto group = mobula::placement_group({{{"CPU", 1}}});
   const mobula::Placement there{group, 0};
-  const auto running = mobula::task<until_cancelled>.options({.placement = there, .max_retries = 5}).remote();
+  const auto running =
+      mobula::task<until_cancelled>.options({.placement = there, .max_retries = 5}).remote();
   const auto waiting = mobula::task<one>.options({.placement = there}).remote();
-  auto actor = mobula::actor<Counter>.options({.num_cpus = 0, .placement = there,
-                                               .max_restarts = -1}).remote();
+  auto actor =
+      mobula::actor<Counter>.options({.num_cpus = 0, .placement = there, .max_restarts = -1}).remote();
   report.equal("actor", mobula::get(actor.call<&Counter::add>(1), seconds(30)), 1);
   mobula::remove_placement_group(group);
   throws<mobula::PlacementGroupRemovedError>(report, "running",
@@ -164,7 +164,8 @@ int group_bad_requests(const Words&) {
 // A group over two nodes. The test kills one node and starts it again.
 int group_over_nodes(const Words&) {
   Report report;
-  auto group = mobula::placement_group({{{"CPU", 1}}, {{"CPU", 1}}}, mobula::Strategy::strict_spread);
+  auto group =
+      mobula::placement_group({{{"CPU", 1}}, {{"CPU", 1}}}, mobula::Strategy::strict_spread);
   report.holds("placed", group.wait(seconds(60)));
   const auto node_of = [&](int bundle) {
     return mobula::get(mobula::task<where>
@@ -175,7 +176,9 @@ int group_over_nodes(const Words&) {
   report.holds("two nodes", node_of(0) != node_of(1));
   tell("ready");
   hear();
-  report.equal("the bundle that stayed", mobula::get(mobula::task<one>.options({.max_retries = -1}).remote(), seconds(60)), 1);
+  report.equal("the bundle that stayed",
+               mobula::get(mobula::task<one>.options({.max_retries = -1}).remote(), seconds(60)),
+               1);
   report.holds("two nodes again", node_of(0) != node_of(1));
   return report.exit_code();
 }

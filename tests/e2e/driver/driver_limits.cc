@@ -25,7 +25,8 @@ int drops_refs(const Words& arguments) {
   const int count = std::stoi(arguments.at(0));
   std::vector<mobula::ObjectRef<int>> refs;
   for (int i = 0; i < count; ++i) refs.push_back(mobula::put(i));
-  report.equal("refs in a value", mobula::get(mobula::task<how_many>.remote(refs), seconds(60)), count);
+  report.equal("refs in a value", mobula::get(mobula::task<how_many>.remote(refs), seconds(60)),
+               count);
   tell("held");
   hear();
   refs.clear();
@@ -50,9 +51,11 @@ int makes_actors(const Words& arguments) {
   }
   const auto until = std::chrono::steady_clock::now() + seconds(90);
   std::size_t answered = 0;
-  for (bool first = true; answered < count && std::chrono::steady_clock::now() < until; first = false) {
+  for (bool first = true; answered < count && std::chrono::steady_clock::now() < until;
+       first = false) {
     const auto [ready, pending] = mobula::wait(
-        answers, {.num_returns = static_cast<int>(answers.size()), .timeout = seconds(first ? 10 : 1)});
+        answers,
+        {.num_returns = static_cast<int>(answers.size()), .timeout = seconds(first ? 10 : 1)});
     for (std::size_t i = 0; i < count; ++i) {
       const auto is_it = [&](const auto& ref) { return ref.id() == answers[i].id(); };
       if (!actors[i] || std::none_of(ready.begin(), ready.end(), is_it)) continue;
@@ -112,7 +115,8 @@ int calls_without_room(const Words& arguments) {
   hear();
   std::ofstream(arguments.at(0)) << "go on" << std::endl;
   int in_order = 0;
-  for (int i = 0; i < count; ++i) in_order += mobula::get(places[static_cast<std::size_t>(i)], seconds(100)) == i + 2;
+  for (int i = 0; i < count; ++i)
+    in_order += mobula::get(places[static_cast<std::size_t>(i)], seconds(100)) == i + 2;
   report.equal("calls that started in their order", in_order, count);
   return report.exit_code();
 }

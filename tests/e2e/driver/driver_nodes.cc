@@ -40,7 +40,8 @@ int spread_bursts(const Words& arguments) {
   for (int burst = 0; burst < 3; ++burst) {
     std::vector<mobula::ObjectRef<std::string>> refs;
     for (int i = 0; i < 6; ++i) {
-      refs.push_back(mobula::task<node_after_a_millisecond>.options({.scheduling = mobula::Spread{}}).remote());
+      refs.push_back(
+          mobula::task<node_after_a_millisecond>.options({.scheduling = mobula::Spread{}}).remote());
     }
     std::set<std::string> nodes;
     for (const auto& node : mobula::get(refs, seconds(30))) nodes.insert(node);
@@ -94,9 +95,8 @@ int use_detached_parent(const Words&) {
 // An actor without restarts, on a node that is drained while it runs.
 int stays_on_a_draining_node(const Words& arguments) {
   Report report;
-  auto actor = mobula::actor<Counter>
-                   .options({.scheduling = mobula::NodeAffinity{arguments.at(0), false}})
-                   .remote();
+  auto actor =
+      mobula::actor<Counter>.options({.scheduling = mobula::NodeAffinity{arguments.at(0), false}}).remote();
   report.equal("before", mobula::get(actor.call<&Counter::add>(1), seconds(30)), 1);
   tell("ready");
   hear();
@@ -129,7 +129,8 @@ int results_of(const Words& nodes) {
                                .options({.scheduling = mobula::NodeAffinity{node, false}, .max_retries = 0})
                                .remote(i));
     }
-    (void)mobula::wait(made[node], {.num_returns = count, .timeout = seconds(60), .fetch_local = false});
+    (void)mobula::wait(made[node],
+                       {.num_returns = count, .timeout = seconds(60), .fetch_local = false});
   }
   tell("ready");
   hear();
@@ -163,7 +164,8 @@ class Sentinel {
 // PIPE: calls an actor on another node, before and after the test has cut the link to that node.
 int calls_over_a_link(const Words& words) {
   Report report;
-  auto sentinel = mobula::actor<Sentinel>.options({.num_cpus = 1, .max_restarts = 1, .max_task_retries = -1}).remote();
+  auto sentinel =
+      mobula::actor<Sentinel>.options({.num_cpus = 1, .max_restarts = 1, .max_task_retries = -1}).remote();
   const auto before = mobula::get(sentinel.call<&Sentinel::node>(), std::chrono::seconds(60));
   tell("before " + before);
   hold(words.at(0));
@@ -177,7 +179,8 @@ int calls_over_a_link(const Words& words) {
 
 std::map<std::string, Scenario> node_scenarios() {
   return {{"calls_over_a_link", &calls_over_a_link},
-          {"spread_bursts", &spread_bursts}, {"sees_own_words", &sees_own_words},
+          {"spread_bursts", &spread_bursts},
+          {"sees_own_words", &sees_own_words},
           {"prints_and_ends", &prints_and_ends},
           {"make_detached_parent", &make_detached_parent},
           {"use_detached_parent", &use_detached_parent},

@@ -37,7 +37,8 @@ int wants_a_cpu(const Words& arguments) {
 // Two tasks named "holds", one per given pipe. The third argument is the number of retries of the
 // second task.
 int holds_two_cpus(const Words& arguments) {
-  const auto first = mobula::task<hold_until_told>.options({.name = "holds", .max_retries = 1}).remote(arguments.at(0));
+  const auto first =
+      mobula::task<hold_until_told>.options({.name = "holds", .max_retries = 1}).remote(arguments.at(0));
   mobula::TaskOptions options;
   options.name = "holds";
   options.max_retries = std::stoi(arguments.at(2));
@@ -62,8 +63,10 @@ int wants_a_group(const Words&) {
 }  // namespace
 
 std::map<std::string, Scenario> preemption_scenarios() {
-  return {{"holds_a_cpu", &holds_a_cpu}, {"wants_a_cpu", &wants_a_cpu},
-          {"holds_two_cpus", &holds_two_cpus}, {"wants_a_group", &wants_a_group}};
+  return {{"holds_a_cpu", &holds_a_cpu},
+          {"wants_a_cpu", &wants_a_cpu},
+          {"holds_two_cpus", &holds_two_cpus},
+          {"wants_a_group", &wants_a_group}};
 }
 
 }  // namespace mobula::e2e

@@ -46,9 +46,11 @@ int bad_requests(const Words&) {
     report.fail("accepted: max_concurrency = 0");
   } catch (const mobula::InvalidRequestError&) {
   }
-  report.equal("0.57 is fine", mobula::get(mobula::task<one>.options({.num_cpus = 0.57}).remote(), seconds(30)), 1);
-  report.equal("0.1 + 0.2 is fine",
-               mobula::get(mobula::task<one>.options({.num_cpus = 0.1 + 0.2}).remote(), seconds(30)), 1);
+  report.equal("0.57 is fine",
+               mobula::get(mobula::task<one>.options({.num_cpus = 0.57}).remote(), seconds(30)), 1);
+  report.equal(
+      "0.1 + 0.2 is fine",
+      mobula::get(mobula::task<one>.options({.num_cpus = 0.1 + 0.2}).remote(), seconds(30)), 1);
   return report.exit_code();
 }
 
@@ -67,7 +69,8 @@ int wrong_use(const Words&) {
     auto second = mobula::actor<Counter>.options({.name = "taken"}).remote();
     static_cast<void>(mobula::get(second.call<&Counter::add>(1), seconds(30)));
   });
-  throws<mobula::InvalidRequestError>(report, "exit_actor in a driver", [] { mobula::exit_actor(); });
+  throws<mobula::InvalidRequestError>(report, "exit_actor in a driver",
+                                      [] { mobula::exit_actor(); });
   const auto patient = mobula::task<one>.options({.num_gpus = 8}).remote();
   throws<mobula::UnschedulableError>(report, "8 GPUs that must be there", [] {
     const mobula::TaskOptions huge{.num_gpus = 8, .fail_if_infeasible = true};

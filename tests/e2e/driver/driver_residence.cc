@@ -35,7 +35,9 @@ Tensor passed_on(const Tensor& tensor) {
   next.mutable_view<float>()[1] = static_cast<float>(::getpid());
   return next;
 }
-bool made_by_this(const Tensor& tensor) { return tensor.view<float>()[0] == static_cast<float>(::getpid()); }
+bool made_by_this(const Tensor& tensor) {
+  return tensor.view<float>()[0] == static_cast<float>(::getpid());
+}
 float maker_of(const Tensor& tensor) { return tensor.view<float>()[0]; }
 int own_pid() { return ::getpid(); }
 
@@ -54,11 +56,13 @@ int resident_on_one_gpu(const Words&) {
   const auto made = mobula::task<made_here>.options(gpu(1)).remote();
   report.holds("a consumer of the class runs where the result is",
                mobula::get(mobula::task<made_by_this>.options(gpu(1)).remote(made), seconds(60)));
-  const auto maker = mobula::get(mobula::task<maker_of>.options(gpu(1, 0.5)).remote(made), seconds(60));
+  const auto maker =
+      mobula::get(mobula::task<maker_of>.options(gpu(1, 0.5)).remote(made), seconds(60));
   report.holds("one of another class gets the GPU, and the result from the store", maker > 0);
   report.equal("it is there afterwards", mobula::get(made, seconds(60)).view<float>()[0], maker);
   auto last = mobula::task<made_here>.options(gpu(1)).remote();
-  for (int i = 0; i < 4; ++i) last = mobula::task<passed_on>.options(gpu(1, i % 2 == 0 ? 0.5 : 1)).remote(last);
+  for (int i = 0; i < 4; ++i)
+    last = mobula::task<passed_on>.options(gpu(1, i % 2 == 0 ? 0.5 : 1)).remote(last);
   report.holds("a chain of both classes", mobula::get(last, seconds(60)).view<float>()[1] > 0);
   return report.exit_code();
 }
@@ -68,10 +72,12 @@ int resident_until_freed(const Words&) {
   Report report;
   auto made = mobula::task<made_here>.options(gpu(1)).remote();
   const int first = mobula::get(mobula::task<own_pid>.options(gpu(1)).remote(), seconds(60));
-  report.equal("the process stays", first, static_cast<int>(mobula::get(made, seconds(60)).view<float>()[0]));
+  report.equal("the process stays", first,
+               static_cast<int>(mobula::get(made, seconds(60)).view<float>()[0]));
   made = {};
   int next = first;
-  for (const auto end = std::chrono::steady_clock::now() + seconds(60); next == first && std::chrono::steady_clock::now() < end;) {
+  for (const auto end = std::chrono::steady_clock::now() + seconds(60);
+       next == first && std::chrono::steady_clock::now() < end;) {
     next = mobula::get(mobula::task<own_pid>.options(gpu(1)).remote(), seconds(60));
   }
   report.holds("and goes when nobody refers to its result", next != first);
@@ -104,7 +110,8 @@ class Contexts {
       std::string path = program, word = "gpu-trial";
       std::array<char*, 3> argv{path.data(), word.data(), nullptr};
       pid_t pid = -1;
-      if (::posix_spawn(&pid, path.c_str(), &actions, nullptr, argv.data(), environ) == 0) pids_.push_back(pid);
+      if (::posix_spawn(&pid, path.c_str(), &actions, nullptr, argv.data(), environ) == 0)
+        pids_.push_back(pid);
     }
     ::posix_spawn_file_actions_destroy(&actions);
     ::close(ends[0]);
@@ -125,7 +132,8 @@ class Contexts {
 // Holds the contexts until it is cancelled, at most 30 s.
 int takes_contexts(const std::string& program, int count) {
   const Contexts contexts(program, count);
-  for (const auto end = std::chrono::steady_clock::now() + seconds(30); std::chrono::steady_clock::now() < end;) {
+  for (const auto end = std::chrono::steady_clock::now() + seconds(30);
+       std::chrono::steady_clock::now() < end;) {
     if (mobula::current().cancelled()) return 1;
     std::this_thread::sleep_for(milliseconds(10));
   }
@@ -148,12 +156,14 @@ int over_share(const Words& arguments) {
   mobula::TaskOptions options = gpu(0.25);
   options.name = "greedy";
   options.max_retries = 1;
-  const auto greedy = mobula::task<takes_contexts>.options(options).remote(program_beside_this(), std::stoi(arguments.at(0)));
+  const auto greedy = mobula::task<takes_contexts>.options(options).remote(
+      program_beside_this(), std::stoi(arguments.at(0)));
   if (arguments.at(1) == "fine") {
     tell("runs");
     hear();
     mobula::cancel(greedy);
-    throws<mobula::TaskCancelledError>(report, "it ran until it was cancelled", [&] { mobula::get(greedy, seconds(60)); });
+    throws<mobula::TaskCancelledError>(report, "it ran until it was cancelled",
+                                       [&] { mobula::get(greedy, seconds(60)); });
     return report.exit_code();
   }
   try {
@@ -162,7 +172,8 @@ int over_share(const Words& arguments) {
   } catch (const mobula::OutOfMemoryError& error) {
     tell(error.what());
   }
-  report.holds("others get their share", mobula::get(mobula::task<own_pid>.options(gpu(0.25)).remote(), seconds(60)) > 0);
+  report.holds("others get their share",
+               mobula::get(mobula::task<own_pid>.options(gpu(0.25)).remote(), seconds(60)) > 0);
   return report.exit_code();
 }
 
@@ -170,9 +181,14 @@ int framework_variables(const Words&) {
   for (const char* const name : {"PYTORCH_CUDA_ALLOC_CONF", "XLA_PYTHON_CLIENT_MEM_FRACTION"}) {
     auto own = gpu(0.5);
     own.env = {{name, "mine"}};
-    tell(std::string(name) + " part: " + mobula::get(mobula::task<variable>.options(gpu(0.5)).remote(std::string(name)), seconds(60)));
-    tell(std::string(name) + " whole: " + mobula::get(mobula::task<variable>.options(gpu(1)).remote(std::string(name)), seconds(60)));
-    tell(std::string(name) + " own: " + mobula::get(mobula::task<variable>.options(own).remote(std::string(name)), seconds(60)));
+    tell(std::string(name) + " part: " +
+         mobula::get(mobula::task<variable>.options(gpu(0.5)).remote(std::string(name)),
+                     seconds(60)));
+    tell(
+        std::string(name) + " whole: " +
+        mobula::get(mobula::task<variable>.options(gpu(1)).remote(std::string(name)), seconds(60)));
+    tell(std::string(name) + " own: " +
+         mobula::get(mobula::task<variable>.options(own).remote(std::string(name)), seconds(60)));
   }
   return 0;
 }

@@ -47,7 +47,8 @@ int counts_large_arguments(const Words& words) {
     report.fail("80 MiB are pending");
   } catch (const mobula::PendingLimitError& error) {
     report.equal("calls with 4 MiB each", accepted, 1);
-    report.holds("the message has the limit", std::string(error.what()).find("8388608") != std::string::npos);
+    report.holds("the message has the limit",
+                 std::string(error.what()).find("8388608") != std::string::npos);
   }
   tell("refused");
   // Blocks until the test has released the first call.
@@ -68,7 +69,8 @@ int views_fill_store(const Words&) {
     report.fail("32 MiB are mapped in a store of 24 MiB");
   } catch (const mobula::GetTimeoutError& error) {
     const std::string text = error.what();
-    report.holds(("the reason is memory: " + text).c_str(), text.find("waits for memory") != std::string::npos);
+    report.holds(("the reason is memory: " + text).c_str(),
+                 text.find("waits for memory") != std::string::npos);
   }
   views.clear();
   report.equal("after the views", mobula::get_view(refs.back(), seconds(30))[0], std::uint64_t{7});
@@ -104,24 +106,29 @@ int submits_block(const std::string& file) {
 int cancels_writers(const Words& words) {
   Report report;
   std::vector<mobula::View<StoreBlock>> views;
-  for (std::uint64_t i = 0; i < 5; ++i) views.push_back(mobula::get_view(mobula::put(block_of(i)), seconds(30)));
+  for (std::uint64_t i = 0; i < 5; ++i)
+    views.push_back(mobula::get_view(mobula::put(block_of(i)), seconds(30)));
   const auto ends = [&](const char* what, const mobula::ObjectRef<int>& blocked) {
-    (void)mobula::wait(std::vector{blocked}, {.timeout = mobula::Duration(0.5), .fetch_local = false});
+    (void)mobula::wait(std::vector{blocked},
+                       {.timeout = mobula::Duration(0.5), .fetch_local = false});
     const auto cancelled_at = std::chrono::steady_clock::now();
     mobula::cancel(blocked);
-    throws<mobula::TaskCancelledError>(report, what, [&] { (void)mobula::get(blocked, seconds(20)); });
+    throws<mobula::TaskCancelledError>(report, what,
+                                       [&] { (void)mobula::get(blocked, seconds(20)); });
     const auto took = std::chrono::steady_clock::now() - cancelled_at;
     std::ifstream file(words.at(0));
     std::string text;
     std::getline(file, text);
     report.equal(what, text, "cancelled");
     tell(std::string(what) + " ended after " +
-         std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(took).count()) + " ms");
+         std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(took).count()) +
+         " ms");
   };
   ends("put", mobula::task<puts_block>.remote(words.at(0)));
   ends("remote", mobula::task<submits_block>.remote(words.at(0)));
   views.clear();
-  report.equal("after the views", mobula::get(mobula::task<puts_block>.remote(words.at(0)), seconds(30)), 1);
+  report.equal("after the views",
+               mobula::get(mobula::task<puts_block>.remote(words.at(0)), seconds(30)), 1);
   return report.exit_code();
 }
 

@@ -60,8 +60,8 @@ Promise promises() {
 int promised(const Words&) {
   Report report;
   for (int i = 0; i < 5; ++i) {
-    const auto promise = mobula::get(mobula::task<promises>.options({.max_calls = 1}).remote(),
-                                     seconds(30));
+    const auto promise =
+        mobula::get(mobula::task<promises>.options({.max_calls = 1}).remote(), seconds(30));
     report.equal("block", promise.block.back(), 3.0);
     report.equal("later", mobula::get(promise.later, seconds(30)), 21);
     report.equal("now", mobula::get(promise.now, seconds(30)), 21);

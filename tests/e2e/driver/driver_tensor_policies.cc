@@ -32,10 +32,13 @@ class PolicyMaker {
     return {"looks", kept_.transpose(0, 1), {kept_, Tensor::zeros({3})}};
   }
   bool are_mine(const Looks& pair) {
-    return pair.small->data() == kept_.data() && pair.more.at(0).data() == kept_.data() && pair.small->shape()[0] == 6;
+    return pair.small->data() == kept_.data() && pair.more.at(0).data() == kept_.data() &&
+           pair.small->shape()[0] == 6;
   }
   bool is_mine(const Tensor& tensor) { return tensor.data() == kept_.data(); }
-  bool is_mine_by_ref(const std::vector<mobula::ObjectRef<Tensor>>& refs) { return is_mine(mobula::get(refs.at(0))); }
+  bool is_mine_by_ref(const std::vector<mobula::ObjectRef<Tensor>>& refs) {
+    return is_mine(mobula::get(refs.at(0)));
+  }
   // The outcome of adding one to each element.
   std::string write() {
     try {
@@ -93,28 +96,35 @@ int direct_same_memory(const Words&) {
   for (const int count : {1, 1000, 5000, 16 * 1024, 16 * 1024 + 50, 16 * 1024 + 65, a_million}) {
     const auto made = maker.method<&PolicyMaker::make>().options(stays).remote(count);
     report.holds("the same memory in its maker", in_time(maker.call<&PolicyMaker::is_mine>(made)));
-    report.holds("the same memory by a ref in a value", in_time(maker.call<&PolicyMaker::is_mine_by_ref>(std::vector{made})));
+    report.holds("the same memory by a ref in a value",
+                 in_time(maker.call<&PolicyMaker::is_mine_by_ref>(std::vector{made})));
     report.equal("another reads it", in_time(other.call<&PolicyMaker::first>(made)), 0);
-    report.equal("another does not write to it", in_time(other.call<&PolicyMaker::write_given>(made)), "shared");
-    report.equal("its maker does not write to what it is given", in_time(maker.call<&PolicyMaker::write_given>(made)), "shared");
+    report.equal("another does not write to it",
+                 in_time(other.call<&PolicyMaker::write_given>(made)), "shared");
+    report.equal("its maker does not write to what it is given",
+                 in_time(maker.call<&PolicyMaker::write_given>(made)), "shared");
   }
   const auto looks = maker.method<&PolicyMaker::make_looks>().options(stays).remote();
-  report.holds("several small ones, transposed", in_time(maker.call<&PolicyMaker::are_mine>(looks)));
+  report.holds("several small ones, transposed",
+               in_time(maker.call<&PolicyMaker::are_mine>(looks)));
   report.equal("the rest of the value", in_time(looks).name, "looks");
 
   // A small tensor travels inside its value. Its producer may change it afterwards, and the
   // returned value does not change.
   const auto small = maker.method<&PolicyMaker::make>().options(stays).remote(100);
   report.equal("a small one is its maker's", in_time(maker.call<&PolicyMaker::write>()), "written");
-  report.equal("and is not what was returned then", in_time(maker.call<&PolicyMaker::is_mine>(small)), false);
+  report.equal("and is not what was returned then",
+               in_time(maker.call<&PolicyMaker::is_mine>(small)), false);
   report.equal("what was returned", in_time(maker.call<&PolicyMaker::first>(small)), 0);
   report.equal("what was returned, elsewhere", in_time(other.call<&PolicyMaker::first>(small)), 0);
   // While a value shares the memory, the memory cannot be written.
   const auto again = maker.method<&PolicyMaker::make>().options(stays).remote(100);
   report.equal("kept as a value", in_time(maker.call<&PolicyMaker::hold>(again)), 0);
-  report.equal("a small one that is looked at", in_time(maker.call<&PolicyMaker::write>()), "shared");
+  report.equal("a small one that is looked at", in_time(maker.call<&PolicyMaker::write>()),
+               "shared");
   in_time(maker.call<&PolicyMaker::let_go>());
-  report.equal("a small one that is not any more", in_time(maker.call<&PolicyMaker::write>()), "written");
+  report.equal("a small one that is not any more", in_time(maker.call<&PolicyMaker::write>()),
+               "written");
 
   // The same for a tensor of the driver.
   const Tensor mine = Tensor::zeros({100});
@@ -131,39 +141,52 @@ int direct_policies(const Words&) {
   auto other = mobula::actor<PolicyMaker>.remote();
   for (const int count : {100, a_million}) {
     // A snapshot, which no process writes to. The original memory stays with its producer.
-    const auto copy = maker.method<&PolicyMaker::make>().options(by_policy(TensorPolicy::snapshot)).remote(count);
+    const auto copy =
+        maker.method<&PolicyMaker::make>().options(by_policy(TensorPolicy::snapshot)).remote(count);
     report.equal("seen as it was", in_time(other.call<&PolicyMaker::hold>(copy)), 0);
     report.equal("after a snapshot", in_time(maker.call<&PolicyMaker::write>()), "written");
     report.equal("the snapshot", in_time(other.call<&PolicyMaker::first>(copy)), 0);
-    report.equal("the snapshot that was held", in_time(other.call<&PolicyMaker::first_of_held>()), 0);
+    report.equal("the snapshot that was held", in_time(other.call<&PolicyMaker::first_of_held>()),
+                 0);
     report.equal("the snapshot in its maker", in_time(maker.call<&PolicyMaker::first>(copy)), 0);
-    report.equal("which is not the maker's", in_time(maker.call<&PolicyMaker::is_mine>(copy)), false);
-    report.equal("nobody waits for readers of a copy", in_time(maker.call<&PolicyMaker::wait_freed>(0.1)), "freed");
+    report.equal("which is not the maker's", in_time(maker.call<&PolicyMaker::is_mine>(copy)),
+                 false);
+    report.equal("nobody waits for readers of a copy",
+                 in_time(maker.call<&PolicyMaker::wait_freed>(0.1)), "freed");
     in_time(other.call<&PolicyMaker::let_go>());
 
     // The producer's memory itself, which it may write to, also through a parameter.
-    const auto shared = maker.method<&PolicyMaker::make>().options(by_policy(TensorPolicy::alias)).remote(count);
+    const auto shared =
+        maker.method<&PolicyMaker::make>().options(by_policy(TensorPolicy::alias)).remote(count);
     report.equal("before the change", in_time(other.call<&PolicyMaker::hold>(shared)), 0);
     report.equal("a shared one", in_time(maker.call<&PolicyMaker::write>()), "written");
     report.holds("is the maker's own", in_time(maker.call<&PolicyMaker::is_mine>(shared)));
-    report.equal("by a parameter", in_time(maker.call<&PolicyMaker::write_given>(shared)), "written");
+    report.equal("by a parameter", in_time(maker.call<&PolicyMaker::write_given>(shared)),
+                 "written");
     report.equal("which is the maker's own", in_time(maker.call<&PolicyMaker::first_of_mine>()), 2);
-    report.equal("in its maker it has changed", in_time(maker.call<&PolicyMaker::first>(shared)), 2);
-    report.equal("another does not write to it", in_time(other.call<&PolicyMaker::write_given>(shared)), "shared");
+    report.equal("in its maker it has changed", in_time(maker.call<&PolicyMaker::first>(shared)),
+                 2);
+    report.equal("another does not write to it",
+                 in_time(other.call<&PolicyMaker::write_given>(shared)), "shared");
     if (count == a_million) {
-      report.equal("others see the change where they see the memory", in_time(other.call<&PolicyMaker::first_of_held>()), 2);
-      report.equal("it is waited for who looks on", in_time(maker.call<&PolicyMaker::wait_freed>(0.1)), "not in time");
+      report.equal("others see the change where they see the memory",
+                   in_time(other.call<&PolicyMaker::first_of_held>()), 2);
+      report.equal("it is waited for who looks on",
+                   in_time(maker.call<&PolicyMaker::wait_freed>(0.1)), "not in time");
     }
     in_time(other.call<&PolicyMaker::let_go>());
   }
-  report.equal("when nobody looks on any more", in_time(maker.call<&PolicyMaker::wait_freed>(20)), "freed");
+  report.equal("when nobody looks on any more", in_time(maker.call<&PolicyMaker::wait_freed>(20)),
+               "freed");
   const Tensor mine = Tensor::zeros({a_million});
   Tensor writable = mine;
-  const auto put = mobula::put(mine, {.tensor_transport = Transport::automatic, .tensor_policy = TensorPolicy::snapshot});
+  const auto put = mobula::put(
+      mine, {.tensor_transport = Transport::automatic, .tensor_policy = TensorPolicy::snapshot});
   writable.mutable_view<float>()[0] = 5;
   report.equal("a snapshot that was put", in_time(other.call<&PolicyMaker::first>(put)), 0);
   throws<mobula::InvalidRequestError>(report, "a policy that is none", [&] {
-    (void)mobula::put(mine, {.tensor_transport = Transport::automatic, .tensor_policy = static_cast<TensorPolicy>(7)});
+    (void)mobula::put(mine, {.tensor_transport = Transport::automatic,
+                             .tensor_policy = static_cast<TensorPolicy>(7)});
   });
   return report.exit_code();
 }
@@ -174,7 +197,8 @@ int direct_checked(const Words&) {
   Report report;
   auto maker = mobula::actor<PolicyMaker>.remote();
   auto other = mobula::actor<PolicyMaker>.remote();
-  const auto shared = maker.method<&PolicyMaker::make>().options(by_policy(TensorPolicy::alias)).remote(a_million);
+  const auto shared =
+      maker.method<&PolicyMaker::make>().options(by_policy(TensorPolicy::alias)).remote(a_million);
   report.equal("unchanged", in_time(other.call<&PolicyMaker::first>(shared)), 0);
   report.equal("a change", in_time(maker.call<&PolicyMaker::write>()), "written");
   for (auto* each : {&maker, &other}) {
@@ -182,7 +206,8 @@ int direct_checked(const Words&) {
       in_time(each->call<&PolicyMaker::first>(shared));
       report.fail("a change that nobody noticed");
     } catch (const mobula::Error& error) {
-      report.holds(error.what(), std::string(error.what()).find("changed after return") != std::string::npos);
+      report.holds(error.what(),
+                   std::string(error.what()).find("changed after return") != std::string::npos);
     }
   }
   return report.exit_code();
@@ -191,7 +216,9 @@ int direct_checked(const Words&) {
 }  // namespace
 
 std::map<std::string, Scenario> tensor_policy_scenarios() {
-  return {{"direct_checked", &direct_checked}, {"direct_same_memory", &direct_same_memory}, {"direct_policies", &direct_policies}};
+  return {{"direct_checked", &direct_checked},
+          {"direct_same_memory", &direct_same_memory},
+          {"direct_policies", &direct_policies}};
 }
 
 }  // namespace mobula::e2e

@@ -27,7 +27,8 @@ Tensor filled(const mobula::Extents& shape, DType type, int seed) {
   Tensor made = Tensor::empty(shape, type);
   auto bytes = made.mutable_view<std::byte>();
   for (std::size_t i = 0; i < bytes.size(); ++i) {
-    bytes[i] = static_cast<std::byte>((i * 7 + static_cast<std::size_t>(seed)) & (type == DType::boolean ? 1u : 255u));
+    bytes[i] = static_cast<std::byte>((i * 7 + static_cast<std::size_t>(seed)) &
+                                      (type == DType::boolean ? 1u : 255u));
   }
   return made;
 }
@@ -36,20 +37,28 @@ Tensor filled(const mobula::Extents& shape, DType type, int seed) {
 std::vector<Tensor> made_of(int kind) {
   std::vector<Tensor> all;
   if (kind == sizes) {
-    for (const std::int64_t size : {0, 1, 65'535, 65'536, 65'537, 2'097'151, 2'097'152, 2'097'153}) {
+    for (const std::int64_t size :
+         {0, 1, 65'535, 65'536, 65'537, 2'097'151, 2'097'152, 2'097'153}) {
       all.push_back(filled({size}, DType::uint8, static_cast<int>(all.size())));
     }
   } else if (kind == types) {
-    for (const DType type : {DType::boolean, DType::int8, DType::uint8, DType::int16, DType::uint16, DType::int32,
-                             DType::uint32, DType::int64, DType::uint64, DType::float16, DType::bfloat16,
-                             DType::float32, DType::float64, DType::complex64, DType::complex128,
-                             DType::float8_e4m3fn, DType::float8_e5m2, DType::float8_e8m0}) {
+    for (const DType type :
+         {DType::boolean, DType::int8, DType::uint8, DType::int16, DType::uint16, DType::int32,
+          DType::uint32, DType::int64, DType::uint64, DType::float16, DType::bfloat16,
+          DType::float32, DType::float64, DType::complex64, DType::complex128, DType::float8_e4m3fn,
+          DType::float8_e5m2, DType::float8_e8m0}) {
       all.push_back(filled({side, side}, type, static_cast<int>(all.size())));
     }
   } else if (kind == layouts) {
     const Tensor cube = filled({40, 50, 60}, DType::int32, 1);
-    all = {cube, cube.transpose(0, 1), cube.transpose(1, 2), cube.transpose(0, 2), cube.reshape({2'000, -1}).transpose(0, 1),
-           filled({}, DType::float64, 2), filled({0, 3}, DType::float32, 3), filled({1, 1, 1}, DType::int16, 4)};
+    all = {cube,
+           cube.transpose(0, 1),
+           cube.transpose(1, 2),
+           cube.transpose(0, 2),
+           cube.reshape({2'000, -1}).transpose(0, 1),
+           filled({}, DType::float64, 2),
+           filled({0, 3}, DType::float32, 3),
+           filled({1, 1, 1}, DType::int16, 4)};
   } else {
     for (int i = 0; i < 100; ++i) all.push_back(filled({1'000 + i * 37}, DType::int32, i));
   }
@@ -59,7 +68,8 @@ std::vector<Tensor> made_of(int kind) {
 std::int64_t checksum(const Tensor& tensor) {
   const Tensor here = tensor.to(mobula::Device{}).contiguous();
   std::uint64_t sum = 0;
-  for (const std::byte each : here.view<std::byte>()) sum = sum * 31 + static_cast<std::uint64_t>(each);
+  for (const std::byte each : here.view<std::byte>())
+    sum = sum * 31 + static_cast<std::uint64_t>(each);
   return static_cast<std::int64_t>(sum >> 8);  // several sums together do not overflow
 }
 
@@ -84,8 +94,10 @@ class Keeper {
     const std::vector<Tensor> expected = made_of(kind);
     if (all.size() != expected.size()) return "another number of them";
     for (std::size_t i = 0; i < all.size(); ++i) {
-      const bool alike = all[i].shape() == expected[i].shape() && all[i].dtype() == expected[i].dtype();
-      if (!alike || checksum(all[i]) != checksum(expected[i])) return "another one at " + std::to_string(i);
+      const bool alike =
+          all[i].shape() == expected[i].shape() && all[i].dtype() == expected[i].dtype();
+      if (!alike || checksum(all[i]) != checksum(expected[i]))
+        return "another one at " + std::to_string(i);
     }
     return {};
   }
@@ -98,7 +110,9 @@ class Keeper {
   std::int64_t sum_nest(const Nest& nest) {
     return checksum(nest.many.at(0)) + checksum(nest.many.at(1)) + checksum(*nest.one);
   }
-  std::int64_t sum_of_ref(const std::vector<mobula::ObjectRef<Tensor>>& refs) { return checksum(mobula::get(refs.at(0), seconds(60))); }
+  std::int64_t sum_of_ref(const std::vector<mobula::ObjectRef<Tensor>>& refs) {
+    return checksum(mobula::get(refs.at(0), seconds(60)));
+  }
   bool is_mine(const Tensor& tensor) { return tensor.data() == kept_.data(); }
   bool may_write() {
     try {
@@ -117,7 +131,8 @@ class Keeper {
   }
   // User code that computes and allocates, and never calls the runtime.
   int busy_until(const std::string& file) {
-    while (!std::filesystem::exists(file)) std::vector<char>(100'000, 'x').swap(*std::make_unique<std::vector<char>>());
+    while (!std::filesystem::exists(file))
+      std::vector<char>(100'000, 'x').swap(*std::make_unique<std::vector<char>>());
     return 1;
   }
   std::vector<std::string> paths() {
@@ -138,9 +153,12 @@ class Keeper {
 // A producer and a reader that use one path.
 class Way {
  public:
-  explicit Way(const std::string& name) : name_(name), on_gpu_(name == "cuda_ipc" || name == "nccl" || name == "staged") {
-    const std::map<std::string, Transport> named{{"shm", Transport::shm}, {"tcp", Transport::tcp}, {"store", Transport::object_store},
-        {"gloo", Transport::gloo}, {"ucx", Transport::ucx}, {"cuda_ipc", Transport::cuda_ipc}, {"nccl", Transport::nccl}};
+  explicit Way(const std::string& name)
+      : name_(name), on_gpu_(name == "cuda_ipc" || name == "nccl" || name == "staged") {
+    const std::map<std::string, Transport> named{
+        {"shm", Transport::shm},   {"tcp", Transport::tcp}, {"store", Transport::object_store},
+        {"gloo", Transport::gloo}, {"ucx", Transport::ucx}, {"cuda_ipc", Transport::cuda_ipc},
+        {"nccl", Transport::nccl}};
     const auto at = named.find(name);
     transport = at == named.end() ? Transport::automatic : at->second;
     by.tensor_transport = transport;
@@ -160,7 +178,9 @@ class Way {
     const auto paths = mobula::get(user->call<&Keeper::paths>(), seconds(60));
     if (name_ == "inproc") report.holds("nothing was moved", paths.empty());
     if (name_ == "inproc" || name_ == "store") return;
-    const auto is_this = [&](const std::string& path) { return path.substr(0, name_.size()) == name_; };
+    const auto is_this = [&](const std::string& path) {
+      return path.substr(0, name_.size()) == name_;
+    };
     report.holds("tensors were pulled", std::ranges::any_of(paths, is_this));
     for (const auto& path : paths) {
       if (!is_this(path) && !(on_gpu_ && path == "store")) report.fail("by another path: " + path);
@@ -194,7 +214,8 @@ int way_layouts(const Words& arguments) {
   auto or_another = way.by;
   or_another.allow_fallback = true;
   const auto all = way.maker->method<&Keeper::make_all>().options(or_another).remote(mixed);
-  report.equal("of the host and of a GPU together", soon(way.user->call<&Keeper::check_all>(mixed, all)), "");
+  report.equal("of the host and of a GPU together",
+               soon(way.user->call<&Keeper::check_all>(mixed, all)), "");
   return report.exit_code();
 }
 
@@ -202,21 +223,28 @@ int way_refs(const Words& arguments) {
   Report report;
   const Way way(arguments.at(0));
   const auto made = way.maker->method<&Keeper::make>().options(way.by).remote(1);
-  report.equal("the same ref twice", soon(way.user->call<&Keeper::sum_of_two>(made, made)), 2 * sum_of(1));
+  report.equal("the same ref twice", soon(way.user->call<&Keeper::sum_of_two>(made, made)),
+               2 * sum_of(1));
   std::vector<mobula::ObjectRef<std::int64_t>> sums;
   for (int i = 0; i < 20; ++i) sums.push_back(way.user->call<&Keeper::sum>(made));
   for (const auto& each : sums) report.equal("one of 20 consumers", soon(each), sum_of(1));
-  const auto [first, second] = way.maker->method<&Keeper::make_two>().split().options(way.by).remote(2);
+  const auto [first, second] =
+      way.maker->method<&Keeper::make_two>().split().options(way.by).remote(2);
   report.equal("of a tuple", soon(way.user->call<&Keeper::sum>(first)), sum_of(2));
   report.equal("the rest of it", soon(second), 2);
   const auto nest = way.maker->method<&Keeper::make_nest>().options(way.by).remote(3);
-  report.equal("nested", soon(way.user->call<&Keeper::sum_nest>(nest)), sum_of(3) + sum_of(4) + sum_of(5));
-  report.equal("inside another value", soon(way.user->call<&Keeper::sum_of_ref>(std::vector{made})), sum_of(1));
+  report.equal("nested", soon(way.user->call<&Keeper::sum_nest>(nest)),
+               sum_of(3) + sum_of(4) + sum_of(5));
+  report.equal("inside another value", soon(way.user->call<&Keeper::sum_of_ref>(std::vector{made})),
+               sum_of(1));
   way.expect_paths(report);
-  const mobula::GetOptions by_store{.tensor_transport = Transport::object_store, .timeout = seconds(60)};
-  report.equal("get from a driver", checksum(way.on_gpu() ? mobula::get(made, by_store) : soon(made)), sum_of(1));
-  const auto put = mobula::put(filled({100'000}, DType::uint8, 9),
-                               {.tensor_transport = way.on_gpu() ? Transport::automatic : way.transport});
+  const mobula::GetOptions by_store{.tensor_transport = Transport::object_store,
+                                    .timeout = seconds(60)};
+  report.equal("get from a driver",
+               checksum(way.on_gpu() ? mobula::get(made, by_store) : soon(made)), sum_of(1));
+  const auto put =
+      mobula::put(filled({100'000}, DType::uint8, 9),
+                  {.tensor_transport = way.on_gpu() ? Transport::automatic : way.transport});
   report.equal("put", soon(way.user->call<&Keeper::sum>(put)), sum_of(9));
   return report.exit_code();
 }
@@ -229,12 +257,15 @@ int way_life(const Words& arguments) {
     const auto made = way.maker->method<&Keeper::make>().options(way.by).remote(1);
     if (way.transport != Transport::object_store) {
       report.holds("the same memory in its maker", soon(way.maker->call<&Keeper::is_mine>(made)));
-      report.equal("written while it is shared", soon(way.maker->call<&Keeper::may_write>()), false);
-      report.equal("freed while it is shared", soon(way.maker->call<&Keeper::freed_within>(0.1)), false);
+      report.equal("written while it is shared", soon(way.maker->call<&Keeper::may_write>()),
+                   false);
+      report.equal("freed while it is shared", soon(way.maker->call<&Keeper::freed_within>(0.1)),
+                   false);
     }
     report.equal("a sum", soon(way.user->call<&Keeper::sum>(made)), sum_of(1));
   }
-  report.holds("freed when nobody refers to it", soon(way.maker->call<&Keeper::freed_within>(30.0)));
+  report.holds("freed when nobody refers to it",
+               soon(way.maker->call<&Keeper::freed_within>(30.0)));
   report.holds("written then", soon(way.maker->call<&Keeper::may_write>()));
 
   const auto made = way.maker->method<&Keeper::make>().options(way.by).remote(2);
@@ -248,7 +279,8 @@ int way_life(const Words& arguments) {
   report.equal("the busy one", soon(busy), 1);
 
   way.maker->call<&Keeper::leave>();
-  throws<mobula::ActorDiedError>(report, "a call of one that left", [&] { soon(way.maker->call<&Keeper::pid>()); });
+  throws<mobula::ActorDiedError>(report, "a call of one that left",
+                                 [&] { soon(way.maker->call<&Keeper::pid>()); });
   auto late = way.start();
   report.equal("after its maker left", soon(late.call<&Keeper::sum>(made)), sum_of(2));
   report.equal("here, too", checksum(soon(made)), sum_of(2));
@@ -299,15 +331,17 @@ int way_gibibyte(const Words& arguments) {
   const Way way(arguments.at(0));
   constexpr std::int64_t bytes = std::int64_t{1} << 30;
   const auto made = way.maker->method<&Keeper::make_large>().options(way.by).remote(bytes);
-  report.equal("a sum", mobula::get(way.user->call<&Keeper::sum>(made), seconds(150)), checksum(filled({bytes}, DType::uint8, 5)));
+  report.equal("a sum", mobula::get(way.user->call<&Keeper::sum>(made), seconds(150)),
+               checksum(filled({bytes}, DType::uint8, 5)));
   return report.exit_code();
 }
 
 }  // namespace
 
 std::map<std::string, Scenario> tensor_way_scenarios() {
-  return {{"way_layouts", &way_layouts}, {"way_refs", &way_refs},     {"way_life", &way_life},
-          {"way_graph", &way_graph},     {"way_cycles", &way_cycles}, {"way_gibibyte", &way_gibibyte}};
+  return {{"way_layouts", &way_layouts}, {"way_refs", &way_refs},
+          {"way_life", &way_life},       {"way_graph", &way_graph},
+          {"way_cycles", &way_cycles},   {"way_gibibyte", &way_gibibyte}};
 }
 
 }  // namespace mobula::e2e

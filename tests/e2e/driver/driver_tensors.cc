@@ -113,12 +113,14 @@ int tensors(const Words&) {
   report.equal("sum", mobula::get(mobula::task<sum_of_elements>.remote(small)), 66.0);
   const auto ref = mobula::put(small);
   report.equal("sum of what was put", mobula::get(mobula::task<sum_of_elements>.remote(ref)), 66.0);
-  report.equal("sum of a result",
-               mobula::get(mobula::task<sum_of_elements>.remote(mobula::task<doubled>.remote(small))),
-               132.0);
+  report.equal(
+      "sum of a result",
+      mobula::get(mobula::task<sum_of_elements>.remote(mobula::task<doubled>.remote(small))),
+      132.0);
   report.equal("sum of a transposed one",
                mobula::get(mobula::task<sum_of_elements>.remote(small.transpose(0, 1))), 66.0);
-  report.equal("of nothing", mobula::get(mobula::task<sum_of_elements>.remote(Tensor::zeros({0, 9}))), 0.0);
+  report.equal("of nothing",
+               mobula::get(mobula::task<sum_of_elements>.remote(Tensor::zeros({0, 9}))), 0.0);
   report.equal(
       "explicitly by the store",
       mobula::get(
@@ -134,8 +136,8 @@ int tensors(const Words&) {
   report.equal("layers", back.layers.at("more").size(), 3u);
   report.holds("no elements",
                back.layers.at("more")[1].shape() == std::vector<std::int64_t>{2, 0, 3});
-  report.holds("no dimensions",
-               back.layers.at("more")[2].shape().empty() && sum_of_elements(back.layers.at("more")[2]) == 7);
+  report.holds("no dimensions", back.layers.at("more")[2].shape().empty() &&
+                                    sum_of_elements(back.layers.at("more")[2]) == 7);
   report.equal("sum of a layer", sum_of_elements(back.layers.at("one")[1]), 66.0);
 
   auto [first, second] = mobula::task<halves>.split().remote(counted({100}));
@@ -184,7 +186,8 @@ int tensors_in_actors(const Words&) {
   report.holds("its clone is not", mobula::get(weights.call<&Weights::may_write>()));
   const Tensor value = mobula::get(weights.call<&Weights::value>());
   weights.call<&Weights::add>(start);
-  report.equal("sum", sum_of_elements(mobula::get(weights.call<&Weights::value>())), 5 * sum_of_elements(start));
+  report.equal("sum", sum_of_elements(mobula::get(weights.call<&Weights::value>())),
+               5 * sum_of_elements(start));
   report.equal("sum of the earlier value", sum_of_elements(value), 4 * sum_of_elements(start));
   return report.exit_code();
 }

@@ -60,7 +60,8 @@ class Sharer {
   // "PATH encrypted" or "PATH plain" of the latest transfer.
   std::string latest() {
     const auto log = mobula::transfer_log();
-    return log.empty() ? "none" : log.back().path + (log.back().encrypted ? " encrypted" : " plain");
+    return log.empty() ? "none"
+                       : log.back().path + (log.back().encrypted ? " encrypted" : " plain");
   }
   void leave() { mobula::exit_actor(); }
 };
@@ -69,7 +70,9 @@ class Sharer {
 class Counting {
  public:
   int next() { return ++calls_; }
-  int next_with(const Tensor& tensor) { return sum_of(tensor) == ramp_sum(many_floats) ? ++calls_ : -1; }
+  int next_with(const Tensor& tensor) {
+    return sum_of(tensor) == ramp_sum(many_floats) ? ++calls_ : -1;
+  }
 
  private:
   int calls_ = 0;
@@ -88,10 +91,12 @@ int transfers_told(const Words& arguments) {
   auto maker = mobula::actor<Sharer>.options(here).remote();
   auto user = mobula::actor<Sharer>.options(elsewhere).remote();
   const auto made = maker.method<&Sharer::make>().options(stays).remote(many_floats);
-  report.equal("in place", mobula::get(user.call<&Sharer::sum>(made), seconds(30)), ramp_sum(many_floats));
+  report.equal("in place", mobula::get(user.call<&Sharer::sum>(made), seconds(30)),
+               ramp_sum(many_floats));
   for (int i = 0; i < 3; ++i) {
     const auto tensor = maker.method<&Sharer::make>().options(by_tcp).remote(many_floats);
-    report.equal("by tcp", mobula::get(user.call<&Sharer::sum>(tensor), seconds(30)), ramp_sum(many_floats));
+    report.equal("by tcp", mobula::get(user.call<&Sharer::sum>(tensor), seconds(30)),
+                 ramp_sum(many_floats));
   }
   report.equal("here", sum_of(mobula::get(made, seconds(30))), ramp_sum(many_floats));
   {
@@ -99,7 +104,8 @@ int transfers_told(const Words& arguments) {
     const auto lost = mortal.method<&Sharer::make>().options(stays).remote(many_floats);
     const auto pid = static_cast<pid_t>(mobula::get(mortal.call<&Sharer::pid>(), seconds(30)));
     ::kill(pid, SIGKILL);
-    throws<mobula::ObjectLostError>(report, "elements of a killed process", [&] { mobula::get(lost, seconds(30)); });
+    throws<mobula::ObjectLostError>(report, "elements of a killed process",
+                                    [&] { mobula::get(lost, seconds(30)); });
   }
   tell("moved " + mobula::get(user.call<&Sharer::latest>(), seconds(30)));
   hear();
@@ -132,8 +138,8 @@ int read_from_a_stopped_process(const Words&) {
 // A task's tensor whose process is killed right after making it. A task of the same class in the
 // same process prevents an earlier planned exit, which would store the elements.
 mobula::ObjectRef<Tensor> of_a_killed_process(const std::string& log, int retries) {
-  const mobula::TaskOptions alone{.resources = {{"one", 1}}, .max_retries = retries,
-                                  .tensor_transport = Transport::automatic};
+  const mobula::TaskOptions alone{
+      .resources = {{"one", 1}}, .max_retries = retries, .tensor_transport = Transport::automatic};
   auto made = mobula::task<made_again>.options(alone).remote(log, many_floats);
   const auto busy = mobula::task<stay_until>.options(alone).remote(log + ".go");
   mobula::wait(std::vector{made}, {.num_returns = 1, .timeout = seconds(30), .fetch_local = false});
@@ -164,9 +170,11 @@ int calls_behind_lost_elements(const Words& arguments) {
   places.push_back(counting.call<&Counting::next_with>(one));
   for (int i = 0; i < 200; ++i) places.push_back(counting.call<&Counting::next>());
   for (std::size_t i = 0; i < places.size(); ++i) {
-    report.equal(("call " + std::to_string(i)).c_str(), mobula::get(places[i], seconds(60)), static_cast<int>(i) + 2);
+    report.equal(("call " + std::to_string(i)).c_str(), mobula::get(places[i], seconds(60)),
+                 static_cast<int>(i) + 2);
   }
-  throws<mobula::ObjectLostError>(report, "lost for good", [&] { mobula::get(in_vain, seconds(60)); });
+  throws<mobula::ObjectLostError>(report, "lost for good",
+                                  [&] { mobula::get(in_vain, seconds(60)); });
   report.equal("attempts", pids_in(folder + "one").size(), 2u);
   report.equal("attempts", pids_in(folder + "other").size(), 2u);
   report.equal("attempts", pids_in(folder + "never").size(), 1u);
@@ -181,27 +189,39 @@ int lost_elements(const Words& arguments) {
   auto user = mobula::actor<Sharer>.remote();
   mobula::get(user.call<&Sharer::pid>(), seconds(30));
   const std::string folder = arguments.at(0) + "/";
-  report.equal("read here", sum_of(mobula::get(of_a_killed_process(folder + "here", 3), seconds(60))), ramp_sum(many_floats));
+  report.equal("read here",
+               sum_of(mobula::get(of_a_killed_process(folder + "here", 3), seconds(60))),
+               ramp_sum(many_floats));
   report.equal("attempts", pids_in(folder + "here").size(), 2u);
-  report.equal("an actor's argument", mobula::get(user.call<&Sharer::sum>(of_a_killed_process(folder + "call", 3)), seconds(60)),
-               ramp_sum(many_floats));
+  report.equal(
+      "an actor's argument",
+      mobula::get(user.call<&Sharer::sum>(of_a_killed_process(folder + "call", 3)), seconds(60)),
+      ramp_sum(many_floats));
   report.equal("attempts", pids_in(folder + "call").size(), 2u);
-  report.equal("a task's argument", mobula::get(mobula::task<sum_by_a_task>.remote(of_a_killed_process(folder + "task", 3)), seconds(60)),
-               ramp_sum(many_floats));
+  report.equal(
+      "a task's argument",
+      mobula::get(mobula::task<sum_by_a_task>.remote(of_a_killed_process(folder + "task", 3)),
+                  seconds(60)),
+      ramp_sum(many_floats));
   report.equal("attempts", pids_in(folder + "task").size(), 2u);
   const auto lost = of_a_killed_process(folder + "lost", 0);
-  throws<mobula::ObjectLostError>(report, "no retries", [&] { (void)mobula::get(lost, seconds(60)); });
-  throws<mobula::ObjectLostError>(report, "as an argument", [&] { mobula::get(user.call<&Sharer::sum>(lost), seconds(60)); });
+  throws<mobula::ObjectLostError>(report, "no retries",
+                                  [&] { (void)mobula::get(lost, seconds(60)); });
+  throws<mobula::ObjectLostError>(report, "as an argument",
+                                  [&] { mobula::get(user.call<&Sharer::sum>(lost), seconds(60)); });
   report.equal("attempts", pids_in(folder + "lost").size(), 1u);
 
   const std::string again = arguments.at(0) + "/actor";
   auto maker = mobula::actor<Sharer>.options({.max_restarts = 2, .max_task_retries = 2}).remote();
-  const auto by_actor = maker.method<&Sharer::make_logged>().options(stays).remote(again, many_floats);
-  report.equal("an actor's", mobula::get(user.call<&Sharer::sum>(by_actor), seconds(30)), ramp_sum(many_floats));
+  const auto by_actor =
+      maker.method<&Sharer::make_logged>().options(stays).remote(again, many_floats);
+  report.equal("an actor's", mobula::get(user.call<&Sharer::sum>(by_actor), seconds(30)),
+               ramp_sum(many_floats));
   ::kill(pids_in(again).back(), SIGKILL);
   while (::kill(pids_in(again).back(), 0) == 0) std::this_thread::yield();
   auto other = mobula::actor<Sharer>.remote();
-  report.equal("an actor's, made again", mobula::get(other.call<&Sharer::sum>(by_actor), seconds(60)), ramp_sum(many_floats));
+  report.equal("an actor's, made again",
+               mobula::get(other.call<&Sharer::sum>(by_actor), seconds(60)), ramp_sum(many_floats));
   report.equal("attempts of the actor", pids_in(again).size(), 2u);
   return report.exit_code();
 }

@@ -200,7 +200,8 @@ TEST_F(Actors, ReportsPendingLimitToCallers) {
   second.name = "counter";
   second.get_if_exists = true;
   cluster.creates(home, second);
-  EXPECT_EQ(cluster.heard<FindActorReply>(home, SmallCluster::driver(1)).back().max_pending_calls, 4);
+  EXPECT_EQ(cluster.heard<FindActorReply>(home, SmallCluster::driver(1)).back().max_pending_calls,
+            4);
 }
 
 TEST_F(Actors, FindsNamesInNamespaceUntilDeath) {

@@ -51,7 +51,8 @@ TEST_F(Drain, DrainingNode_RequestWaitsForUndrain) {
   const auto reply = cluster.tool("explain", "", R"({"num_cpus": 1})");
   EXPECT_TRUE(reply.ok);
   EXPECT_NE(reply.json.find(R"("feasible":true)"), std::string::npos) << reply.json;
-  EXPECT_NE(reply.json.find("it fits when a draining node is undrained"), std::string::npos) << reply.json;
+  EXPECT_NE(reply.json.find("it fits when a draining node is undrained"), std::string::npos)
+      << reply.json;
 }
 
 TEST_F(Drain, NonRestartableActor_DiesAtDeadlineWithCause) {
@@ -65,8 +66,9 @@ TEST_F(Drain, NonRestartableActor_DiesAtDeadlineWithCause) {
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
   const auto heard = cluster.heard<ActorChanged>(home, SmallCluster::driver(1));
   ASSERT_EQ(heard.size(), 1u);
-  EXPECT_NE(heard[0].cause.text.find("was drained (asked for by a tool) and its deadline has passed"),
-            std::string::npos)
+  EXPECT_NE(
+      heard[0].cause.text.find("was drained (asked for by a tool) and its deadline has passed"),
+      std::string::npos)
       << heard[0].cause.text;
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
@@ -82,7 +84,8 @@ TEST_F(Drain, NotifiesAllNodesOfDrainAndUndrain) {
   }
   auto& late = cluster.node_joins(4, SmallCluster::shape(2));
   std::vector<NodeId> heard;
-  for (const auto& news : cluster.take<PeersChanged>(late)) heard.insert(heard.end(), news.drained.begin(), news.drained.end());
+  for (const auto& news : cluster.take<PeersChanged>(late))
+    heard.insert(heard.end(), news.drained.begin(), news.drained.end());
   EXPECT_EQ(heard, std::vector<NodeId>{agent.node}) << "who comes later, too";
   cluster.take<PeersChanged>(other);
   cluster.tool("undrain", "", agent.node.hex());
@@ -285,7 +288,9 @@ TEST_F(Drain, ReportsTimeLeftAndLeasesEndedAtDeadline) {
   actor_on_first_node(0);
   cluster.tool("drain", "5000", agent.node.hex());
   cluster.pass(1s);
-  const auto node = [&] { return nlohmann::json::parse(cluster.tool("get", "node", agent.node.hex()).json); };
+  const auto node = [&] {
+    return nlohmann::json::parse(cluster.tool("get", "node", agent.node.hex()).json);
+  };
   EXPECT_GT(node()["drain"]["ends_in_ms"], 3'000);
   EXPECT_LE(node()["drain"]["ends_in_ms"], 4'000);
   cluster.pass(5s);

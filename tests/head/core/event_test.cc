@@ -23,7 +23,8 @@ class Events : public testing::Test {
     return found;
   }
   std::string submit(int number) {
-    const Json asked = {{"job_id", JobId::of(static_cast<unsigned>(number)).hex()}, {"argv", {"/bin/work"}}};
+    const Json asked = {{"job_id", JobId::of(static_cast<unsigned>(number)).hex()},
+                        {"argv", {"/bin/work"}}};
     EXPECT_TRUE(cluster.tool("submit", "", asked.dump()).ok);
     return asked["job_id"];
   }
@@ -107,12 +108,16 @@ TEST_F(Events, ReportsStartFailureAndNextRetry) {
   auto events = of_kind("PROGRAM_START_FAILED");
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0]["severity"], "WARNING");
-  EXPECT_NE(events[0]["text"].get<std::string>().find("tried again in 0.5 s"), std::string::npos) << events[0];
+  EXPECT_NE(events[0]["text"].get<std::string>().find("tried again in 0.5 s"), std::string::npos)
+      << events[0];
   cause.text = "libx.so: cannot open";
   cluster.says(agent, SlotGone{cluster.expect_start_slot(agent).slot, cause, true});
   events = of_kind("PROGRAM_START_FAILED");
   ASSERT_EQ(events.size(), 2u);
-  EXPECT_EQ(std::ranges::count(events, "ERROR", [](const Json& each) { return each["severity"].get<std::string>(); }), 1);
+  EXPECT_EQ(
+      std::ranges::count(events, "ERROR",
+                         [](const Json& each) { return each["severity"].get<std::string>(); }),
+      1);
 }
 
 TEST_F(Events, ReportsCauseOfActorRestartAndDeath) {
@@ -156,7 +161,9 @@ TEST_F(Events, PlannedActorEnd_IsNoError) {
 }
 
 TEST_F(Events, CountsRepeatedEvents) {
-  const auto dropped = [&] { cluster.step(Noticed{"MESSAGE_DROPPED", "somebody", "it is none of this protocol"}); };
+  const auto dropped = [&] {
+    cluster.step(Noticed{"MESSAGE_DROPPED", "somebody", "it is none of this protocol"});
+  };
   for (int i = 0; i < 5; ++i) dropped();
   const auto seen = of_kind("MESSAGE_DROPPED");
   ASSERT_EQ(seen.size(), 1u);
@@ -167,7 +174,8 @@ TEST_F(Events, CountsRepeatedEvents) {
 }
 
 TEST_F(Events, KeepsFirstRejectionPerMinute) {
-  for (const char* verb : {"stop", "drain", "submit", "token_create"}) cluster.tool(verb, "", "", Role::observer);
+  for (const char* verb : {"stop", "drain", "submit", "token_create"})
+    cluster.tool(verb, "", "", Role::observer);
   EXPECT_EQ(of_kind("REQUEST_REFUSED").size(), 1u);
   cluster.pass(120s);
   cluster.tool("stop", "", "", Role::observer);
@@ -193,7 +201,8 @@ TEST_F(Events, EventsInBatch_SurviveHeadRestart) {
   cluster.restart_head();
   const Json after = list();
   ASSERT_GE(after["items"].size(), before["items"].size());
-  for (std::size_t i = 0; i < before["items"].size(); ++i) EXPECT_EQ(after["items"][i], before["items"][i]);
+  for (std::size_t i = 0; i < before["items"].size(); ++i)
+    EXPECT_EQ(after["items"][i], before["items"][i]);
   EXPECT_EQ(of_kind("HEAD_STARTED").size(), 2u);
   // A client that followed the previous head receives each new event once.
   const Json news = list({{"after", before["next"]}, {"epoch", before["epoch"]}});
@@ -209,7 +218,8 @@ TEST_F(Events, HeadRestarted_FollowerReceivesReusedNumbers) {
   EXPECT_TRUE(of_kind("REQUEST_REFUSED").empty()) << "lost, as it is said";
   const Json news = list({{"after", before["next"]}, {"epoch", before["epoch"]}});
   ASSERT_FALSE(news["items"].empty());
-  EXPECT_EQ(news["items"][0]["kind"], "HEAD_STARTED") << "though its number is one that the follower has seen";
+  EXPECT_EQ(news["items"][0]["kind"], "HEAD_STARTED")
+      << "though its number is one that the follower has seen";
 }
 
 TEST_F(Events, EventFlood_KeepsWarningsAndReportsLoss) {
@@ -221,7 +231,8 @@ TEST_F(Events, EventFlood_KeepsWarningsAndReportsLoss) {
     ASSERT_TRUE(cluster.tool("drain", std::to_string(number * 1000), agent.node.hex()).ok);
   }
   EXPECT_EQ(of_kind("NODE_DIED").size(), 1u);
-  const Json after = list({{"after", before["next"]}, {"epoch", before["epoch"]}, {"severity", "DEBUG"}});
+  const Json after =
+      list({{"after", before["next"]}, {"epoch", before["epoch"]}, {"severity", "DEBUG"}});
   EXPECT_GT(after["lost"].get<int>(), 0);
   EXPECT_FALSE(after["warnings"].empty());
   std::size_t rows = 0;

@@ -27,7 +27,9 @@ class RejectsForgedMessages : public testing::Test {
   }
   // Checks that all resources of the node can still be allocated.
   void expect_others_are_served() {
-    cluster.wants(agent, cluster.demand_class(2, 9, {{"CPU", Quantity::whole(2)}, {"GPU", Quantity::whole(1)}}), 1);
+    cluster.wants(
+        agent,
+        cluster.demand_class(2, 9, {{"CPU", Quantity::whole(2)}, {"GPU", Quantity::whole(1)}}), 1);
     EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u);
     EXPECT_TRUE(cluster.core().verify().ok()) << cluster.core().verify().error().text;
   }
@@ -135,7 +137,8 @@ TEST_F(RejectsForgedMessages, RequestBeyondLimits_IsRejected) {
   int number = 0;
   demands(cluster.demand_class(1, ++number, names(64)), 1);
   EXPECT_TRUE(refusals().empty());
-  for (const auto& resources : {names(65), names(1, std::string(300, 'x')), names(1, "a\x1b[2J"), names(1, "\xe2\x80\xae")}) {
+  for (const auto& resources : {names(65), names(1, std::string(300, 'x')), names(1, "a\x1b[2J"),
+                                names(1, "\xe2\x80\xae")}) {
     demands(cluster.demand_class(1, ++number, resources), 1);
     EXPECT_EQ(refusals().size(), 1u) << resources.amounts().size();
   }
@@ -171,7 +174,8 @@ TEST_F(RejectsForgedMessages, RejectsNodeWithTooManyResources) {
   }
   TestAgent& other = cluster.node_joins(2, shape);
   ASSERT_TRUE(other.refused.has_value());
-  EXPECT_NE(other.refused->why.find("at most 64 resources"), std::string::npos) << other.refused->why;
+  EXPECT_NE(other.refused->why.find("at most 64 resources"), std::string::npos)
+      << other.refused->why;
 }
 
 class ForgedGroups : public RejectsForgedMessages {
@@ -209,8 +213,9 @@ TEST_F(ForgedGroups, ImpossibleBundles_AreNeverPlaced) {
   priority.priority = std::numeric_limits<std::int32_t>::min();
   auto bytes = cpus(0);
   bytes.gpu_memory = most;
-  for (const auto& spec : {group(5, {cpus(-1)}), group(6, {cpus(10'000), cpus(least)}), group(7, {bytes}),
-                           group(8, std::vector<Request>(20, cpus(most))), priority}) {
+  for (const auto& spec :
+       {group(5, {cpus(-1)}), group(6, {cpus(10'000), cpus(least)}), group(7, {bytes}),
+        group(8, std::vector<Request>(20, cpus(most))), priority}) {
     creates(spec);
     EXPECT_TRUE(cluster.tool("explain", "", spec.id.hex()).ok);
   }

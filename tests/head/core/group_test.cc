@@ -222,7 +222,8 @@ TEST_F(HeadGroups, ExplainsPendingGroup) {
   };
   const auto waits = explained(6);
   EXPECT_EQ(waits["subject"]["placement_group_id"], GroupId::of(6).hex());
-  EXPECT_EQ(waits["reason"], "it fits on node " + agent.node.hex() + " when 1 of its leases has ended");
+  EXPECT_EQ(waits["reason"],
+            "it fits on node " + agent.node.hex() + " when 1 of its leases has ended");
   EXPECT_EQ(waits["fits_now"], false);
   ASSERT_EQ(waits["holders"].size(), 1u);
   EXPECT_EQ(waits["holders"][0]["held_by"], "placement group");
@@ -287,7 +288,8 @@ TEST_F(HeadGroups, ExplainsTaskByPendingGroup) {
   const auto why = nlohmann::json::parse(cluster.tool("explain", "", inside.id.hex()).json);
   EXPECT_EQ(why["feasible"], false) << why;
   EXPECT_EQ(why["reason"],
-            "its placement group waits: no node can ever hold bundle 0 (CPU 64); node 00000001: CPU: needs 64, the "
+            "its placement group waits: no node can ever hold bundle 0 (CPU 64); node 00000001: "
+            "CPU: needs 64, the "
             "node has 2 in all");
 }
 

@@ -73,7 +73,8 @@ TEST_F(JobEnds, LastDetachedActorEnded_JobEnds) {
   EXPECT_TRUE(cluster.journal().contains({"jobs", JobId::of(1).hex()}));
   cluster.take<JobEnded>(agent);
   cluster.take<StopSlot>(agent);
-  cluster.process_says(agent, actor_process, Role::executor, 1, EndActor{spec.actor, true, true, ""});
+  cluster.process_says(agent, actor_process, Role::executor, 1,
+                       EndActor{spec.actor, true, true, ""});
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 2u) << "the actor's slot, and its task's";
   const auto ended = cluster.take<JobEnded>(agent);
@@ -136,9 +137,8 @@ TEST_F(JobEnds, SlowNode_DropsAndCountsOutputLines) {
   ASSERT_GT(heard.size(), 100u);
   ASSERT_LT(heard.size(), 300u);
   ASSERT_EQ(heard.back().lines.size(), 2u);
-  EXPECT_EQ(heard.back().lines[0],
-            "... " + std::to_string(1000 - (heard.size() - 1)) +
-                " lines of executors on other nodes were left out here");
+  EXPECT_EQ(heard.back().lines[0], "... " + std::to_string(1000 - (heard.size() - 1)) +
+                                       " lines of executors on other nodes were left out here");
   EXPECT_EQ(heard.back().lines[1], "last");
 }
 

@@ -73,7 +73,8 @@ TEST_F(Terms, BeyondQuota_FailsAtOnce) {
   ASSERT_EQ(news.size(), 1u);
   EXPECT_TRUE(news[0].fatal);
   EXPECT_EQ(news[0].summary,
-            "this can never run: it asks for CPU 3; (Quota) CPU: needs 3, 2 left of the job's quota of 2");
+            "this can never run: it asks for CPU 3; (Quota) CPU: needs 3, 2 left of the job's "
+            "quota of 2");
 }
 
 TEST_F(Terms, RejectsGroupBeyondQuota) {
@@ -92,7 +93,8 @@ TEST_F(Terms, RejectsGroupBeyondQuota) {
   spec.id = GroupId::of(6);
   spec.bundles.pop_back();
   cluster.driver_says(home, 1, CreateGroup{spec});
-  EXPECT_EQ(cluster.heard<GroupChanged>(home, SmallCluster::driver(1)).at(0).state, GroupState::created);
+  EXPECT_EQ(cluster.heard<GroupChanged>(home, SmallCluster::driver(1)).at(0).state,
+            GroupState::created);
 }
 
 TEST_F(Terms, HeadRestarted_TermsSurvive) {

@@ -109,7 +109,8 @@ TEST_F(Lease, ReportsStartingSlotsOnRequest) {
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_EQ(reports[0].demand_class, cpu.id);
   EXPECT_EQ(reports[0].version, 7u);
-  EXPECT_EQ(std::set(reports[0].starting.begin(), reports[0].starting.end()), (std::set{near.slot, far.slot}));
+  EXPECT_EQ(std::set(reports[0].starting.begin(), reports[0].starting.end()),
+            (std::set{near.slot, far.slot}));
 
   // A slot that the lessee expects is reported as lost even if it never started.
   EndCause cause;
@@ -311,12 +312,14 @@ TEST_F(Lease, LinkLost_SlotIsFencedAndReported) {
   cluster.wants(home, cpu, 1);
   const auto start = cluster.expect_start_slot(agent);
   cluster.executor_ready(agent, start);
-  cluster.driver_says(home, 1, ReturnSlot{start.slot, "executor 14 could not be reached", agent.node});
+  cluster.driver_says(home, 1,
+                      ReturnSlot{start.slot, "executor 14 could not be reached", agent.node});
   const auto stopped = cluster.take<StopSlot>(agent);
   ASSERT_EQ(stopped.size(), 1u);
   EXPECT_FALSE(stopped[0].graceful);
   EXPECT_NE(cluster.tool("status").json.find("could not reach node"), std::string::npos);
-  EXPECT_NE(cluster.tool("list", "events", R"({"kind":"LINK_LOST"})").json.find("LINK_LOST"), std::string::npos);
+  EXPECT_NE(cluster.tool("list", "events", R"({"kind":"LINK_LOST"})").json.find("LINK_LOST"),
+            std::string::npos);
   cluster.pass(301s);
   EXPECT_EQ(cluster.tool("status").json.find("could not reach node"), std::string::npos);
 }

@@ -24,13 +24,18 @@ class LinkTableTest : public ::testing::Test {
   }
   std::vector<std::string> events(const std::string& kind) {
     std::vector<std::string> texts;
-    const Json list = Json::parse(cluster.tool("list", "events", R"({"kind":")" + kind + R"("})").json);
+    const Json list =
+        Json::parse(cluster.tool("list", "events", R"({"kind":")" + kind + R"("})").json);
     for (const auto& each : list["items"]) texts.push_back(each["text"].get<std::string>());
     return texts;
   }
   std::string warnings() { return Json::parse(cluster.tool("status").json)["warnings"].dump(); }
-  DemandClass cpu(int cpus = 1) { return cluster.demand_class(1, cpus, {{"CPU", Quantity::whole(cpus)}}); }
-  Json explained(const std::string& argument) { return Json::parse(cluster.tool("explain", "", argument).json); }
+  DemandClass cpu(int cpus = 1) {
+    return cluster.demand_class(1, cpus, {{"CPU", Quantity::whole(cpus)}});
+  }
+  Json explained(const std::string& argument) {
+    return Json::parse(cluster.tool("explain", "", argument).json);
+  }
   template <class M>
   std::vector<M> received(TestAgent& at) {
     return cluster.heard<M>(at, SmallCluster::driver(1));
@@ -125,7 +130,9 @@ TEST_F(LinkTableTest, OnlyNodeIsCutOff_ReasonNamesLink) {
   cluster.expect_no_start_slot(second);
   cluster.expect_no_start_slot(third);
   const auto json = explained(cpu().id.hex());
-  EXPECT_NE(json["reason"].get<std::string>().find("link between node " + home.node.hex()), std::string::npos) << json["reason"];
+  EXPECT_NE(json["reason"].get<std::string>().find("link between node " + home.node.hex()),
+            std::string::npos)
+      << json["reason"];
   EXPECT_TRUE(received<DemandInfeasible>(home).empty()) << "it can run when the link works";
 }
 
@@ -133,7 +140,8 @@ TEST_F(LinkTableTest, CallerReport_AvoidsThePair) {
   cluster.wants(home, cpu(2), 1);
   const auto start = cluster.expect_start_slot(second);
   cluster.executor_ready(second, start);
-  cluster.driver_says(home, 1, ReturnSlot{start.slot, "executor 14 could not be reached", second.node});
+  cluster.driver_says(home, 1,
+                      ReturnSlot{start.slot, "executor 14 could not be reached", second.node});
   cluster.slot_gone(second, start.slot);
   cluster.wants(home, cpu(2), 1);
   const auto elsewhere = cluster.take<StartSlot>(third);
@@ -147,7 +155,8 @@ TEST_F(LinkTableTest, ContactReturns_EndsCallerReport) {
   cluster.wants(home, cpu(2), 1);
   const auto start = cluster.expect_start_slot(second);
   cluster.executor_ready(second, start);
-  cluster.driver_says(home, 1, ReturnSlot{start.slot, "executor 14 could not be reached", second.node});
+  cluster.driver_says(home, 1,
+                      ReturnSlot{start.slot, "executor 14 could not be reached", second.node});
   report(home, {second.node});
   report(home, {});
   EXPECT_EQ(warnings(), "[]");
@@ -192,8 +201,10 @@ TEST_F(LinkTableTest, UnreachableActorDies_CauseNamesBothNodes) {
   cluster.actor_executor_dies(second, start, cause);
   const auto& state = cluster.state_of(spec.actor);
   EXPECT_EQ(state.state, ActorState::dead);
-  EXPECT_NE(state.cause.text.find("node " + second.node.brief()), std::string::npos) << state.cause.text;
-  EXPECT_NE(state.cause.text.find("node " + home.node.brief()), std::string::npos) << state.cause.text;
+  EXPECT_NE(state.cause.text.find("node " + second.node.brief()), std::string::npos)
+      << state.cause.text;
+  EXPECT_NE(state.cause.text.find("node " + home.node.brief()), std::string::npos)
+      << state.cause.text;
 }
 
 TEST_F(LinkTableTest, CallerOfAnotherJob_LosesOnlyItsHandle) {

@@ -85,7 +85,9 @@ TEST(Membership, AdmitsAgentOfPreviousVersion) {
   cluster.raw(agent, message);
   ASSERT_TRUE(agent.refused);
   EXPECT_EQ(agent.refused->code, RefusalCode::version);
-  EXPECT_NE(agent.refused->why.find("install a newer release of Mobula for the agent"), std::string::npos) << agent.refused->why;
+  EXPECT_NE(agent.refused->why.find("install a newer release of Mobula for the agent"),
+            std::string::npos)
+      << agent.refused->why;
 }
 
 TEST(Membership, AdmitsOnlyAgents) {

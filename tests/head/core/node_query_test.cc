@@ -12,7 +12,8 @@ class NodeQuery : public testing::Test {
  protected:
   NodeQuery() { cluster.driver_starts_job(agent, 1); }
 
-  void ask(const std::string& verb, const std::string& argument = "", const std::string& kind = "", Role role = Role::observer) {
+  void ask(const std::string& verb, const std::string& argument = "", const std::string& kind = "",
+           Role role = Role::observer) {
     ToolRequest request;
     request.request = ++asked;
     request.verb = verb;
@@ -49,7 +50,9 @@ class NodeQuery : public testing::Test {
     start.slot = slot;
     return cluster.executor_ready(agent, start);
   }
-  static std::string place(const Json& item) { return item["node_id"].get<std::string>() + "/" + item["log"].get<std::string>(); }
+  static std::string place(const Json& item) {
+    return item["node_id"].get<std::string>() + "/" + item["log"].get<std::string>();
+  }
 
   SmallCluster cluster;
   TestAgent& agent = cluster.node_joins(11, SmallCluster::shape(2));
@@ -60,7 +63,8 @@ class NodeQuery : public testing::Test {
 
 TEST_F(NodeQuery, FindsExecutorLogDuringAndAfterLife) {
   const Endpoint endpoint = executor();
-  for (const std::string& subject : {endpoint.process.hex(), slot.hex(), slot.hex().substr(0, 10)}) {
+  for (const std::string& subject :
+       {endpoint.process.hex(), slot.hex(), slot.hex().substr(0, 10)}) {
     ask("logs", subject);
     const Json list = document();
     ASSERT_EQ(list["items"].size(), 1u) << subject << list;
@@ -99,7 +103,8 @@ TEST_F(NodeQuery, NodeDead_LogListedWithReason) {
   ask("logs", endpoint.process.hex());
   Json list = document();
   ASSERT_EQ(list["items"].size(), 1u) << list;
-  EXPECT_NE(list["items"][0]["reason"].get<std::string>().find("is dead"), std::string::npos) << list;
+  EXPECT_NE(list["items"][0]["reason"].get<std::string>().find("is dead"), std::string::npos)
+      << list;
   ask("logs", agent.node.hex());
   list = document();
   ASSERT_EQ(list["items"].size(), 1u);
@@ -137,7 +142,8 @@ TEST_F(NodeQuery, ReadsLogInChunksAtPositionFromAgent) {
 }
 
 TEST_F(NodeQuery, RejectsPathsInLogNames) {
-  for (const std::string& log : {std::string("../../etc/passwd"), std::string("slot-a/b"), std::string("a.log"), std::string(), std::string(65, 'a')}) {
+  for (const std::string& log : {std::string("../../etc/passwd"), std::string("slot-a/b"),
+                                 std::string("a.log"), std::string(), std::string(65, 'a')}) {
     ask("log", Json{{"node_id", other.node.hex()}, {"log", log}}.dump());
     EXPECT_EQ(refusal(), ErrorCode::invalid_argument) << log;
   }
@@ -178,7 +184,8 @@ TEST_F(NodeQuery, ReportsUsageOfAllNodesWithTasks) {
     told.cpu = 2s;
     told.cpus = 4;
     told.wall_ms = each == &agent ? 7'000 : 0;
-    if (each == &agent) told.executors.push_back({slot, 4242, "f", 1500ms, 100, 60, 3, {{0, 7}}, true});
+    if (each == &agent)
+      told.executors.push_back({slot, 4242, "f", 1500ms, 100, 60, 3, {{0, 7}}, true});
     cluster.says(*each, told);
   }
   const Json usage = document();
@@ -193,7 +200,9 @@ TEST_F(NodeQuery, ReportsUsageOfAllNodesWithTasks) {
   EXPECT_EQ(usage["items"][0]["gpus"][0]["used_bytes"], 7);
   EXPECT_EQ(usage["items"][0]["partial"], true);
   ASSERT_EQ(usage["warnings"].size(), 1u) << usage["warnings"];
-  EXPECT_NE(usage["warnings"][0].get<std::string>().find("of 1 executors not all"), std::string::npos) << usage["warnings"];
+  EXPECT_NE(usage["warnings"][0].get<std::string>().find("of 1 executors not all"),
+            std::string::npos)
+      << usage["warnings"];
   ask("usage", "no-such-node");
   EXPECT_EQ(refusal(), ErrorCode::not_found);
 }

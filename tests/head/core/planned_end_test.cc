@@ -117,7 +117,8 @@ TEST_F(PlannedEnd, OwnerExited_FoundActorSurvives) {
   const ProcessId maker = made_by_a_task();
   const ProcessId finder = ProcessId::of(77);
   cluster.process_says(home, finder, Role::driver, 1, FindActor{5, "shared", ""});
-  cluster.process_says(agent, maker, Role::executor, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  cluster.process_says(agent, maker, Role::executor, 1,
+                       EndActor{spec.actor, false, true, "its last handle is gone"});
   exits(maker);
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
   cluster.take<StopSlot>(agent);

@@ -20,9 +20,7 @@ class Preemption : public testing::Test {
     agent = &cluster->node_joins(1, SmallCluster::shape(1));
     home = &cluster->node_joins(2, {}, Role::driver_agent);
   }
-  DemandClass cpu(int job) {
-    return cluster->demand_class(job, 1, {{"CPU", Quantity::whole(1)}});
-  }
+  DemandClass cpu(int job) { return cluster->demand_class(job, 1, {{"CPU", Quantity::whole(1)}}); }
   // A job of priority 0 holds the only CPU of the node, and a job of priority 1 requests it.
   StartSlot fill_and_want() {
     cluster->driver_starts_job(*home, 1);
@@ -117,11 +115,13 @@ TEST_F(Preemption, QueriesLesseeBeforeEndingSeveral) {
   std::map<RunningTask, int> heard;
   for (int i = 0; i < 50 && heard[RunningTask::is_asked_about] == 0; ++i) {
     cluster->pass(100ms);
-    for (const auto& each : cluster->heard<RecallSlot>(*home, SmallCluster::driver(3))) ++heard[each.running];
+    for (const auto& each : cluster->heard<RecallSlot>(*home, SmallCluster::driver(3)))
+      ++heard[each.running];
   }
   EXPECT_EQ(heard[RunningTask::is_asked_about], 2);
   EXPECT_EQ(heard[RunningTask::ends], 0);
-  for (const auto& start : starts) cluster->driver_says(*home, 3, PreemptionAnswer{start.slot, true, "train"});
+  for (const auto& start : starts)
+    cluster->driver_says(*home, 3, PreemptionAnswer{start.slot, true, "train"});
   const auto told = cluster->heard<RecallSlot>(*home, SmallCluster::driver(3));
   EXPECT_EQ(std::ranges::count(told, RunningTask::ends, &RecallSlot::running), 2);
 }

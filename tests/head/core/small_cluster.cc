@@ -146,7 +146,8 @@ TestAgent* SmallCluster::on_link(LinkId link) {
   return nullptr;
 }
 
-TestAgent& SmallCluster::node_joins(int number, NodeShape shape, Role role, const std::string& user_id) {
+TestAgent& SmallCluster::node_joins(int number, NodeShape shape, Role role,
+                                    const std::string& user_id) {
   TestAgent& agent = agents_[number];
   agent.user_id = user_id;
   agent.node = NodeId::of(static_cast<unsigned>(number));
@@ -183,7 +184,8 @@ void SmallCluster::comes_back_as(TestAgent& agent, int incarnation) {
 }
 
 void SmallCluster::raw(TestAgent& agent, AgentToHead message) {
-  step(ReceivedFromAgent{agent.link, Principal{agent.role, "key", {}}, std::move(message), agent.user_id});
+  step(ReceivedFromAgent{agent.link, Principal{agent.role, "key", {}}, std::move(message),
+                         agent.user_id});
 }
 
 AgentFrame SmallCluster::frame_of(TestAgent& agent, Frame<AgentMessage> frame) const {
@@ -240,7 +242,8 @@ void SmallCluster::deliver(TestAgent& agent, HeadToAgent message) {
 }
 
 void SmallCluster::tell_of_objects(TestAgent& agent) {
-  for (const auto& asked : take<TransfersRequest>(agent)) says(agent, TransfersReply{asked.request, agent.stored, 0, agent.knows_under_way});
+  for (const auto& asked : take<TransfersRequest>(agent))
+    says(agent, TransfersReply{asked.request, agent.stored, 0, agent.knows_under_way});
   for (const auto& asked : take<SpansRequest>(agent)) {
     SpansReply told;
     told.request = asked.request;

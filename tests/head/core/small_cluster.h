@@ -30,12 +30,12 @@ struct TestAgent {
   std::optional<RegisterReply> registered;
   std::optional<RegisterRejected> refused;
   std::vector<HeadMessage> got;
-  bool silent = false;      // sends and receives no messages
+  bool silent = false;                  // sends and receives no messages
   std::optional<std::uint64_t> digest;  // digest of its slots; empty: none is sent
   std::uint64_t told = 0;               // number of messages to the head
-  bool lossy = false;       // every second frame to the head is lost, every third is repeated
+  bool lossy = false;  // every second frame to the head is lost, every third is repeated
   std::uint64_t frames = 0;
-  std::string user_id{};  // user id of its key
+  std::string user_id{};         // user id of its key
   bool tells_of_objects = true;  // answers transfer queries with `stored`
   std::vector<TransferFact> stored{};
   bool knows_under_way = true;  // reports running transfers
@@ -57,14 +57,15 @@ class SmallCluster {
   HeadView view() const { return core_->view(); }
   HeadCore& core() { return *core_; }
   bool persist_at_once = true;
-  void persist();                             // persists the waiting batches
+  void persist();  // persists the waiting batches
   std::size_t unpersisted() const { return unpersisted_.size(); }
   void fail_to_persist(const std::string& why);  // fails the waiting batches
   const std::map<std::pair<std::string, std::string>, Bytes>& journal() const { return journal_; }
 
   // ---- nodes -----------------------------------------------------------------------------------
   static NodeShape shape(int cpus, int gpus = 0);
-  TestAgent& node_joins(int number, NodeShape shape, Role role = Role::agent, const std::string& user_id = {});
+  TestAgent& node_joins(int number, NodeShape shape, Role role = Role::agent,
+                        const std::string& user_id = {});
   TestAgent& agent(int number) { return agents_.at(number); }
   void register_agent(TestAgent& agent);
   void comes_back_as(TestAgent& agent, int incarnation);  // starts another incarnation of the node

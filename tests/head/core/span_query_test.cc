@@ -33,7 +33,8 @@ class SpanQuery : public testing::Test {
     told.wall_us = 1000;
     told.names = {"f"};
     for (std::size_t i = 0; i < calls; ++i) {
-      told.owned.push_back({TaskId::random(), 0, 3ms, 2ms, 1ms, ProcessId::of(4), false, {}, {}, 0});
+      told.owned.push_back(
+          {TaskId::random(), 0, 3ms, 2ms, 1ms, ProcessId::of(4), false, {}, {}, 0});
     }
     cluster.driver_says(agent, job, told);
   }
@@ -101,7 +102,8 @@ TEST_F(SpanQuery, KeepsFinalSpansOfAgentAndFiltersByJob) {
   ask(JobId::of(2).hex());
   answers(2, asked(2).request);
   ASSERT_EQ(spans().size(), 2u);
-  EXPECT_EQ(spans()[1].spans.transfers.size(), 2u) << "of the job, and one of which it is not known";
+  EXPECT_EQ(spans()[1].spans.transfers.size(), 2u)
+      << "of the job, and one of which it is not known";
 }
 
 TEST_F(SpanQuery, QueriesOnlyProcessesOfJob) {
@@ -174,7 +176,8 @@ TEST_F(SpanQuery, LimitsSpansOfEndedProcessesAndReportsLoss) {
   ask();
   answers(1, asked(1).request);
   answers(2, asked(2).request);
-  EXPECT_NE(document()["warnings"].dump().find("have ended"), std::string::npos) << "one that says too much is not kept";
+  EXPECT_NE(document()["warnings"].dump().find("have ended"), std::string::npos)
+      << "one that says too much is not kept";
 }
 
 TEST_F(SpanQuery, SendsTaskIdToProcesses) {

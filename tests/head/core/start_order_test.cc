@@ -58,7 +58,8 @@ TEST_F(StartOrders, HeadAndAgentDied_StartsNotTwice) {
   EXPECT_EQ(state(id), "LOST");
   EXPECT_EQ(job(id)["attempts"], 1) << job(id).dump(2);
   EXPECT_EQ(job(id)["node_id"], agent.node.hex());
-  EXPECT_NE(job(id).value("reason", "").find("and may have run"), std::string::npos) << job(id).dump(2);
+  EXPECT_NE(job(id).value("reason", "").find("and may have run"), std::string::npos)
+      << job(id).dump(2);
 }
 
 TEST_F(StartOrders, RetriesLeft_NextAttemptRuns) {
@@ -176,12 +177,12 @@ TEST_F(StartOrders, StoppedBeforeOrder_NeverRuns) {
   cluster.persist_at_once = false;
   const auto id = submit(1, {{"retries", 5}});
   cluster.step(ReceivedFromTool{900, Principal{Role::operator_, "stops", {}}, [&] {
-                          ToolRequest stop;
-                          stop.request = 1;
-                          stop.verb = "job_stop";
-                          stop.argument = id;
-                          return stop;
-                        }()});
+                                  ToolRequest stop;
+                                  stop.request = 1;
+                                  stop.verb = "job_stop";
+                                  stop.argument = id;
+                                  return stop;
+                                }()});
   cluster.persist();
   cluster.expect_no_start_slot(agent);
   EXPECT_TRUE(cluster.take<StopSlot>(agent).empty()) << "its agent knows of nothing";

@@ -51,8 +51,9 @@ TEST_F(State, ReportsIsolationOfDeviceHolders) {
   devices[0].visible_id = "MIG-1";
   cluster.node_joins(2, shape);
   const Json node = list("nodes")["items"][1];
-  EXPECT_EQ(node["devices"]["GPU"][0]["isolation"],
-            Json::parse(R"({"prevents": "MIG", "detects": "none", "reacts": "none", "summary": "MIG"})"));
+  EXPECT_EQ(
+      node["devices"]["GPU"][0]["isolation"],
+      Json::parse(R"({"prevents": "MIG", "detects": "none", "reacts": "none", "summary": "MIG"})"));
   EXPECT_EQ(node["devices"]["GPU"][1]["isolation"]["summary"], "promise only");
   EXPECT_EQ(node["isolation"], "promise only; MIG");
   const Json gpus = Json::parse(cluster.tool("status").json)["gpus"];
@@ -164,7 +165,8 @@ TEST_F(State, SummarizesPendingWorkWithReasons) {
   const Json groups = row("placement groups", "PACK 2 x {GPU 1}");
   ASSERT_TRUE(groups.is_object()) << waiting;
   EXPECT_EQ(groups["reason"], "(Infeasible)");
-  EXPECT_NE(groups["text"].get<std::string>().find("cannot hold all 2 bundles"), std::string::npos) << groups;
+  EXPECT_NE(groups["text"].get<std::string>().find("cannot hold all 2 bundles"), std::string::npos)
+      << groups;
 }
 
 TEST_F(State, MarksInfeasibleDemandsLikeStatus) {
@@ -219,12 +221,15 @@ TEST_F(State, AllowsOnlyOperatorsToOrder) {
 TEST_F(State, ExplainsPurposeOfJoinToken) {
   ToolRequest request;
   request.verb = "status";
-  cluster.step(ReceivedFromTool{1, Principal{Role::unproven, "ticket:0123456789abcdef", {}}, request});
+  cluster.step(
+      ReceivedFromTool{1, Principal{Role::unproven, "ticket:0123456789abcdef", {}}, request});
   ASSERT_EQ(cluster.replies.size(), 1u);
   EXPECT_EQ(cluster.replies[0].code, ErrorCode::permission_denied);
   EXPECT_EQ(cluster.replies[0].text.find("unproven"), std::string::npos) << cluster.replies[0].text;
-  EXPECT_NE(cluster.replies[0].text.find("ticket 0123456789abcdef"), std::string::npos) << cluster.replies[0].text;
-  EXPECT_NE(cluster.replies[0].text.find("`mobula start --join`"), std::string::npos) << cluster.replies[0].text;
+  EXPECT_NE(cluster.replies[0].text.find("ticket 0123456789abcdef"), std::string::npos)
+      << cluster.replies[0].text;
+  EXPECT_NE(cluster.replies[0].text.find("`mobula start --join`"), std::string::npos)
+      << cluster.replies[0].text;
 }
 
 TEST_F(State, NamesBothVersionsToOtherVersionTool) {
@@ -239,15 +244,20 @@ TEST_F(State, NamesBothVersionsToOtherVersionTool) {
 // On a full disk small writes still succeed. The warning stays until a write of the failed size
 // succeeds.
 TEST_F(State, JournalWriteFailed_WarnsUntilWritten) {
-  const auto warned = [&] { return cluster.tool("status").json.find("the journal cannot be written") != std::string::npos; };
+  const auto warned = [&] {
+    return cluster.tool("status").json.find("the journal cannot be written") != std::string::npos;
+  };
   EXPECT_FALSE(warned());
   cluster.persist_at_once = false;
-  const Json large = {{"job_id", JobId::of(77).hex()}, {"argv", {"/bin/true"}}, {"env", {{"X", std::string(20'000, 'x')}}}};
+  const Json large = {{"job_id", JobId::of(77).hex()},
+                      {"argv", {"/bin/true"}},
+                      {"env", {{"X", std::string(20'000, 'x')}}}};
   cluster.tool("submit", "", large.dump());
   cluster.fail_to_persist("the disk is full");
   ASSERT_FALSE(cluster.replies.empty());
   EXPECT_FALSE(cluster.replies.back().ok);
-  EXPECT_EQ(cluster.replies.back().code, ErrorCode::resource_exhausted) << "to ask again is in vain";
+  EXPECT_EQ(cluster.replies.back().code, ErrorCode::resource_exhausted)
+      << "to ask again is in vain";
   EXPECT_NE(cluster.replies.back().text.find("the disk is full"), std::string::npos);
   EXPECT_TRUE(warned());
   // Small writes succeed in every round, and writes of the failed size fail. The test row fails
@@ -292,7 +302,8 @@ TEST_F(State, Stop_EndsDetachedActors) {
 }
 
 TEST_F(State, RecordsEventsAndCommands) {
-  const Event event = ReceivedFromAgent{3, Principal{Role::agent, "key", {}}, AgentStopped{ProcessId::of(1)}};
+  const Event event =
+      ReceivedFromAgent{3, Principal{Role::agent, "key", {}}, AgentStopped{ProcessId::of(1)}};
   const auto decoded = decode<Event>(encode(event));
   ASSERT_TRUE(decoded.ok());
   EXPECT_EQ(*decoded, event);

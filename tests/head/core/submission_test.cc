@@ -1,6 +1,6 @@
 // Tests submitted jobs in the head: placement, ends, retries, and history.
-#include "head/core/view/event_json.h"
 #include "head/core/submissions.h"
+#include "head/core/view/event_json.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -20,22 +20,26 @@ TEST_F(Submissions, ExplainsPendingJobWithReason) {
     EXPECT_EQ(json["subject"]["name"], "big");
     EXPECT_NE(json["reason"].get<std::string>().find("GPU"), std::string::npos) << json["reason"];
   }
-  EXPECT_EQ(cluster.tool("explain", "", id.substr(0, 31)).code, ErrorCode::invalid_argument) << "several begin so";
+  EXPECT_EQ(cluster.tool("explain", "", id.substr(0, 31)).code, ErrorCode::invalid_argument)
+      << "several begin so";
   cluster.pass(1s);
   runs(agent, start);
   const Json running = Json::parse(cluster.tool("explain", "", "full").json);
   EXPECT_EQ(running["reason"], "it runs on node " + agent.node.hex());
   const auto nobody = cluster.tool("explain", "", "nobody");
   EXPECT_EQ(nobody.code, ErrorCode::not_found);
-  EXPECT_NE(nobody.text.find("no submitted job has this id or name"), std::string::npos) << nobody.text;
+  EXPECT_NE(nobody.text.find("no submitted job has this id or name"), std::string::npos)
+      << nobody.text;
   const Json jobs = Json::parse(cluster.tool("list", "jobs").json);
   for (const auto& each : jobs["items"]) {
     const bool waits = each["name"] != "full";
     EXPECT_EQ(each["started_ms"].is_null(), waits) << each;
     EXPECT_EQ(each["started_at"].is_null(), waits) << each;
     EXPECT_TRUE(each["ended_at"].is_null()) << each;
-    EXPECT_EQ(each["submitted_at"], waits ? Json(nullptr) : Json("1970-01-01T00:00:00.005Z")) << each;
-    if (!waits) EXPECT_EQ(each["started_at"], utc_text(each["started_ms"].get<std::int64_t>())) << each;
+    EXPECT_EQ(each["submitted_at"], waits ? Json(nullptr) : Json("1970-01-01T00:00:00.005Z"))
+        << each;
+    if (!waits)
+      EXPECT_EQ(each["started_at"], utc_text(each["started_ms"].get<std::int64_t>())) << each;
     EXPECT_EQ(each["reason"].get<std::string>().empty(), !waits) << each;
   }
 }
@@ -77,7 +81,8 @@ TEST_F(Submissions, PlacesRunsAndRemembersCommand) {
   cluster.restart_head();
   EXPECT_EQ(state(id), "SUCCEEDED") << "it is in the journal";
   EXPECT_EQ(job(id)["priority"], 7);
-  EXPECT_EQ(Json::parse(cluster.tool("status").json)["jobs"], (Json{{"SUCCEEDED", 1}})) << "and counted";
+  EXPECT_EQ(Json::parse(cluster.tool("status").json)["jobs"], (Json{{"SUCCEEDED", 1}}))
+      << "and counted";
   const Json jobs = Json::parse(cluster.tool("list", "jobs").json)["items"];
   ASSERT_EQ(jobs.size(), 1u);
   EXPECT_EQ(jobs[0]["job_id"], id);
@@ -87,20 +92,25 @@ TEST_F(Submissions, PlacesRunsAndRemembersCommand) {
 }
 
 TEST_F(Submissions, RejectsDeeplyNestedOrOversizedJson) {
-  const auto refusal = [&](const std::string& verb, const std::string& kind, const std::string& text) {
+  const auto refusal = [&](const std::string& verb, const std::string& kind,
+                           const std::string& text) {
     const auto answer = cluster.tool(verb, kind, text);
     EXPECT_FALSE(answer.ok);
     return answer.text;
   };
-  const std::string deep = R"({"argv":["x"],"request":{"a":)" + std::string(200'000, '[') + std::string(200'000, ']') + "}}";
+  const std::string deep = R"({"argv":["x"],"request":{"a":)" + std::string(200'000, '[') +
+                           std::string(200'000, ']') + "}}";
   EXPECT_NE(refusal("submit", "", deep).find("nested over 64 times"), std::string::npos);
-  EXPECT_NE(refusal("explain", "", std::string(65, '[')).find("nested over 64 times"), std::string::npos);
+  EXPECT_NE(refusal("explain", "", std::string(65, '[')).find("nested over 64 times"),
+            std::string::npos);
   std::string wide = "{";
   for (int i = 0; i < 20'000; ++i) wide += "\"a" + std::to_string(i) + "\":1,";
   EXPECT_NE(refusal("submit", "", wide + "\"b\":1}").find("over 16384 members"), std::string::npos);
-  EXPECT_NE(refusal("list", "events", "{" + std::string(5000, ' ') + "}").find("over 4096 bytes"), std::string::npos);
+  EXPECT_NE(refusal("list", "events", "{" + std::string(5000, ' ') + "}").find("over 4096 bytes"),
+            std::string::npos);
   // Brackets and commas inside strings do not count.
-  (void)submit(2, {{"argv", {"/bin/echo", std::string(100, '['), "\"" + std::string(20'000, ',')}}});
+  (void)submit(2,
+               {{"argv", {"/bin/echo", std::string(100, '['), "\"" + std::string(20'000, ',')}}});
   EXPECT_TRUE(reply.ok) << reply.text;
 }
 
@@ -212,11 +222,14 @@ TEST_F(Submissions, DeviceRequest_RequestsNoCpu) {
   auto& with_gpus = cluster.node_joins(3, SmallCluster::shape(0, 2));
   submit(1, {{"request", {{"num_gpus", 1}}}});
   const auto alone = cluster.expect_start_slot(with_gpus);
-  EXPECT_EQ(alone.demand_class.request.resources.get(resource::cpu), Quantity()) << "nor a node that has one";
+  EXPECT_EQ(alone.demand_class.request.resources.get(resource::cpu), Quantity())
+      << "nor a node that has one";
   submit(2, {{"request", {{"num_gpus", 1}, {"num_cpus", 1}}}});
   cluster.expect_no_start_slot(with_gpus);
   submit(3);
-  EXPECT_EQ(cluster.expect_start_slot(agent).demand_class.request.required_totals.get(resource::cpu), Quantity::whole(1))
+  EXPECT_EQ(
+      cluster.expect_start_slot(agent).demand_class.request.required_totals.get(resource::cpu),
+      Quantity::whole(1))
       << "who asks for nothing needs a node with a CPU";
 }
 
@@ -238,7 +251,9 @@ TEST_F(Submissions, NodeDied_JobIsLostOrRetried) {
   agent.silent = true;
   cluster.pass(std::chrono::seconds(30));
   EXPECT_EQ(state(lost), "LOST");
-  EXPECT_EQ(Json::parse(cluster.tool("explain", "", lost).json)["reason"].get<std::string>().substr(0, 10), "it is LOST");
+  EXPECT_EQ(Json::parse(cluster.tool("explain", "", lost).json)["reason"].get<std::string>().substr(
+                0, 10),
+            "it is LOST");
   const auto again = cluster.expect_start_slot(other);
   EXPECT_EQ(again.first_generation, 1u);
   runs(other, again);
@@ -325,7 +340,9 @@ TEST_F(Submissions, NameUsedByTwoKeys_RequesterGetsItsJob) {
     return cluster.replies.front();
   };
   const auto submits = [&](int number, const std::string& user) {
-    const Json job = {{"job_id", JobId::of(static_cast<unsigned>(number)).hex()}, {"argv", {"/bin/work"}}, {"name", "train"}};
+    const Json job = {{"job_id", JobId::of(static_cast<unsigned>(number)).hex()},
+                      {"argv", {"/bin/work"}},
+                      {"name", "train"}};
     EXPECT_TRUE(ask(user, "submit", "", job.dump()).ok);
   };
   submits(1, "token:a");

@@ -14,7 +14,8 @@ class Submissions : public testing::Test {
 
   // Submits a job and returns its id.
   std::string submit(int number, Json more = Json::object()) {
-    Json asked = {{"job_id", JobId::of(static_cast<unsigned>(number)).hex()}, {"argv", {"/bin/work", "hard"}}};
+    Json asked = {{"job_id", JobId::of(static_cast<unsigned>(number)).hex()},
+                  {"argv", {"/bin/work", "hard"}}};
     asked.update(more);
     reply = cluster.tool("submit", "", asked.dump());
     return asked["job_id"];
@@ -47,7 +48,8 @@ class Submissions : public testing::Test {
   }
   void ends(TestAgent& at, const StartSlot& start, const EndCause& cause) {
     at.facts.slots.clear();
-    at.facts.ended_entries.push_back({start.actor.actor, start.slot, start.first_generation, cause});
+    at.facts.ended_entries.push_back(
+        {start.actor.actor, start.slot, start.first_generation, cause});
     cluster.says(at, SlotGenerationEnded{start.slot, start.first_generation, {}, cause});
     cluster.says(at, SlotGone{start.slot, cause, false});
   }

@@ -149,14 +149,16 @@ TEST_F(TaskQuery, LimitsRowsToRequestedNumber) {
   const Json list = document();
   EXPECT_EQ(list["items"].size(), 3u);
   ASSERT_EQ(list["warnings"].size(), 1u);
-  EXPECT_NE(list["warnings"][0].get<std::string>().find("and 1 more that are not listed: 3 rows were asked for"),
+  EXPECT_NE(list["warnings"][0].get<std::string>().find(
+                "and 1 more that are not listed: 3 rows were asked for"),
             std::string::npos)
       << list["warnings"][0];
 
   ask("list", "tasks", R"({"limit": "5000"})");
   EXPECT_EQ(asked(one).limit, 1000u) << "of one owner";
 
-  for (const char* wrong : {R"({"limit": "-1"})", R"({"limit": "3x"})", R"({"limit": ""})", R"({"limit": 3})"}) {
+  for (const char* wrong :
+       {R"({"limit": "-1"})", R"({"limit": "3x"})", R"({"limit": ""})", R"({"limit": 3})"}) {
     ask("list", "tasks", wrong);
     EXPECT_EQ(reply().code, ErrorCode::invalid_argument) << wrong;
   }

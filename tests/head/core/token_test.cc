@@ -20,9 +20,13 @@ std::string key(char of) { return std::string(40, of); }
 
 class Tokens : public testing::Test {
  protected:
-  ToolReply create(const std::string& role, char of, const std::string& name, std::int64_t expires_ms = 0) {
-    return cluster.tool("token_create", "",
-                        TokenJson{{"role", role}, {"public_key", key(of)}, {"name", name}, {"expires_ms", expires_ms}}.dump());
+  ToolReply create(const std::string& role, char of, const std::string& name,
+                   std::int64_t expires_ms = 0) {
+    return cluster.tool(
+        "token_create", "",
+        TokenJson{
+            {"role", role}, {"public_key", key(of)}, {"name", name}, {"expires_ms", expires_ms}}
+            .dump());
   }
   ToolReply join(const Principal& ticket, char of, const std::string& host) {
     ToolRequest request;
@@ -160,7 +164,9 @@ TEST_F(Tokens, RejectsInvalidTokensWithBrokenRule) {
 }
 
 TEST_F(Tokens, LimitsEachRoleToItsVerbs) {
-  const std::set<std::string> orders{"submit", "job_stop", "drain", "undrain", "stop", "token_create", "token_revoke", "token_list", "join"};
+  const std::set<std::string> orders{"submit",       "job_stop",   "drain",
+                                     "undrain",      "stop",       "token_create",
+                                     "token_revoke", "token_list", "join"};
   for (const VerbRow& row : roles::verbs) {
     for (const Role role : all_roles) {
       ToolRequest request;
@@ -171,7 +177,8 @@ TEST_F(Tokens, LimitsEachRoleToItsVerbs) {
       // TokenTable rejects a principal without a join token.
       const bool expected = !may_ask(role, row.verb) || row.verb == "join";
       EXPECT_EQ(refused, expected) << row.verb << " by " << to_string(role) << ": " << reply.text;
-      if (role == Role::observer && orders.contains(std::string(row.verb))) EXPECT_TRUE(refused) << row.verb;
+      if (role == Role::observer && orders.contains(std::string(row.verb)))
+        EXPECT_TRUE(refused) << row.verb;
     }
   }
 }

@@ -15,7 +15,8 @@ class TransferQuestions : public testing::Test {
     cluster.driver_starts_job(agent, 2);
   }
 
-  ToolReply ask(const std::string& verb, const std::string& kind, const std::string& argument = "") {
+  ToolReply ask(const std::string& verb, const std::string& kind,
+                const std::string& argument = "") {
     ToolRequest request;
     request.request = 9;
     request.verb = verb;
@@ -48,8 +49,11 @@ class TransferQuestions : public testing::Test {
     cluster.driver_says(agent, job, told);
   }
   void counts(int job, std::uint64_t transfers) {
-    cluster.driver_says(agent, job, TransferCounters{{{.path = DirectPath::shm, .transfers = transfers, .bytes = 10 * transfers},
-                                                      {.path = static_cast<DirectPath>(200), .transfers = 1}}});
+    cluster.driver_says(
+        agent, job,
+        TransferCounters{
+            {{.path = DirectPath::shm, .transfers = transfers, .bytes = 10 * transfers},
+             {.path = static_cast<DirectPath>(200), .transfers = 1}}});
   }
   Json document() { return Json::parse(cluster.replies.at(0).json, nullptr, false); }
   Json counted() { return Json::parse(ask("status", "").json, nullptr, false)["transfers"]; }
@@ -69,7 +73,9 @@ TEST_F(TransferQuestions, CollectsTransfersLatestFirst) {
   ASSERT_EQ(list["items"].size(), 4u);
   EXPECT_EQ(list["items"][0]["since_ms"], 1000);
   EXPECT_EQ(list["items"][1]["since_ms"], 3000);
-  const auto at = [&](int item) { return list["items"][static_cast<std::size_t>(item)]["since_at"].get<std::string>(); };
+  const auto at = [&](int item) {
+    return list["items"][static_cast<std::size_t>(item)]["since_at"].get<std::string>();
+  };
   EXPECT_EQ(at(0).size(), std::string("2026-11-24T02:33:12.345Z").size()) << at(0);
   EXPECT_GT(at(0), at(1)) << "one has ended later";
   EXPECT_EQ(list["items"][0]["process_id"], SmallCluster::driver(2).hex());
@@ -139,11 +145,14 @@ TEST_F(TransferQuestions, ListsPendingTransfersFirstWithProgress) {
 }
 
 TEST_F(TransferQuestions, StateFilter_RequestsOnlyPendingTransfers) {
-  for (const auto& [name, state] : {std::pair("RUNNING", TransferState::running), std::pair("PENDING", TransferState::pending)}) {
-    agent.stored = {on_its_way(TransferState::pending, 2s), on_its_way(TransferState::running, 3s), stored_object(JobId::of(2), 2s)};
+  for (const auto& [name, state] : {std::pair("RUNNING", TransferState::running),
+                                    std::pair("PENDING", TransferState::pending)}) {
+    agent.stored = {on_its_way(TransferState::pending, 2s), on_its_way(TransferState::running, 3s),
+                    stored_object(JobId::of(2), 2s)};
     ask("list", "transfers", std::string(R"({"state": ")") + name + "\"}");
     EXPECT_EQ(asked(1).under_way, std::vector{state});
-    EXPECT_TRUE(asked(1).failed_only && asked(1).arrived_only) << "so that an earlier release lists nothing";
+    EXPECT_TRUE(asked(1).failed_only && asked(1).arrived_only)
+        << "so that an earlier release lists nothing";
     answers(1, {1s});
     answers(2, {});
     const Json items = document()["items"];
@@ -204,7 +213,9 @@ TEST_F(TransferQuestions, CountsProcessesWithoutPendingTransfers) {
   answers(1, {});
   answers(2, {});
   EXPECT_EQ(document()["items"].size(), 1u);
-  EXPECT_NE(document()["warnings"].dump().find("1 of those asked have an older Mobula"), std::string::npos) << document();
+  EXPECT_NE(document()["warnings"].dump().find("1 of those asked have an older Mobula"),
+            std::string::npos)
+      << document();
   ask("list", "transfers", R"({"state": "FINISHED"})");
   answers(1, {});
   answers(2, {});
@@ -225,7 +236,8 @@ TEST_F(TransferQuestions, NamesOldAgentsAndSkipsDeadOnes) {
   EXPECT_TRUE(cluster.take<TransfersRequest>(older).empty()) << "it could not read the question";
   cluster.comes_back_as(silent, 778);
   ASSERT_EQ(cluster.replies.size(), 1u);
-  EXPECT_NE(document()["warnings"].dump().find("1 nodes have an older Mobula"), std::string::npos) << document();
+  EXPECT_NE(document()["warnings"].dump().find("1 nodes have an older Mobula"), std::string::npos)
+      << document();
 
   silent.tells_of_objects = false;
   ask("list", "transfers");
@@ -233,11 +245,14 @@ TEST_F(TransferQuestions, NamesOldAgentsAndSkipsDeadOnes) {
   answers(2, {});
   cluster.pass(3s);
   ASSERT_EQ(cluster.replies.size(), 1u);
-  EXPECT_NE(document()["warnings"].dump().find("the agent of node " + silent.node.brief()), std::string::npos) << document();
+  EXPECT_NE(document()["warnings"].dump().find("the agent of node " + silent.node.brief()),
+            std::string::npos)
+      << document();
 }
 
 TEST_F(TransferQuestions, SendsFiltersToProcessesOrRejectsThem) {
-  ask("list", "transfers", R"({"path": "tcp", "state": "FAILED", "job_id": ")" + JobId::of(2).hex() + "\"}");
+  ask("list", "transfers",
+      R"({"path": "tcp", "state": "FAILED", "job_id": ")" + JobId::of(2).hex() + "\"}");
   EXPECT_EQ(asked(1).request, 0u) << "of another job";
   const TransfersRequest question = asked(2);
   EXPECT_EQ(question.paths, std::vector{DirectPath::tcp});
@@ -258,7 +273,8 @@ TEST_F(TransferQuestions, NamesSilentProcessAndSkipsEndedOne) {
   cluster.pass(2s);
   const Json list = document();
   ASSERT_EQ(list["warnings"].size(), 1u);
-  EXPECT_NE(list["warnings"][0].get<std::string>().find(SmallCluster::driver(1).brief()), std::string::npos);
+  EXPECT_NE(list["warnings"][0].get<std::string>().find(SmallCluster::driver(1).brief()),
+            std::string::npos);
 }
 
 TEST_F(TransferQuestions, KeepsCompleteCountsOfEndedProcesses) {
@@ -280,10 +296,15 @@ TEST_F(TransferQuestions, KeepsCompleteCountsOfEndedProcesses) {
 TEST_F(TransferQuestions, CountsStoredTransfersFromHeartbeats) {
   const auto heartbeat = [&](TestAgent& of, std::uint64_t transfers) {
     AgentFrame frame{of.registered->head_epoch, of.incarnation, 0, 0, {}};
-    frame.stored = {{.path = DirectPath::store, .transfers = transfers, .bytes = 100 * transfers, .encrypted = transfers}};
+    frame.stored = {{.path = DirectPath::store,
+                     .transfers = transfers,
+                     .bytes = 100 * transfers,
+                     .encrypted = transfers}};
     cluster.raw(of, frame);
   };
-  const auto changes = [&] { return Json::parse(ask("changes", "").json, nullptr, false)["number"].get<std::uint64_t>(); };
+  const auto changes = [&] {
+    return Json::parse(ask("changes", "").json, nullptr, false)["number"].get<std::uint64_t>();
+  };
   heartbeat(agent, 3);
   const auto before = changes();
   heartbeat(agent, 3);
@@ -303,7 +324,8 @@ TEST_F(TransferQuestions, CountsStoredTransfersFromHeartbeats) {
     return Json();
   };
   EXPECT_EQ(of_node(other)[0]["transfers"], 7);
-  cluster.raw(other, AgentStopped{other.incarnation, {{.path = DirectPath::store, .transfers = 8, .bytes = 800}}});
+  cluster.raw(other, AgentStopped{other.incarnation,
+                                  {{.path = DirectPath::store, .transfers = 8, .bytes = 800}}});
   EXPECT_EQ(counted()[0]["transfers"], 13);
   heartbeat(other, 100);
   EXPECT_EQ(counted()[0]["transfers"], 13) << "of one that has left nothing is heard";

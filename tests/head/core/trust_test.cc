@@ -21,22 +21,27 @@ class Trust : public testing::Test {
   // Creates a token and returns its user id.
   std::string token(const std::string& role, char of, std::int64_t expires_ms = 0) {
     const auto made = cluster.tool("token_create", "",
-                                   TrustJson{{"role", role}, {"public_key", std::string(40, of)}, {"name", std::string(1, of)},
-                                             {"expires_ms", expires_ms}}.dump());
+                                   TrustJson{{"role", role},
+                                             {"public_key", std::string(40, of)},
+                                             {"name", std::string(1, of)},
+                                             {"expires_ms", expires_ms}}
+                                       .dump());
     EXPECT_TRUE(made.ok) << made.text;
     const std::string id = TrustJson::parse(made.json)["token_id"];
     if (role == "agent") {  // a machine joins with the token
       ToolRequest request;
       request.verb = "join";
-      request.argument = TrustJson{{"public_key", std::string(40, static_cast<char>(of - 32))}, {"host", "h"}}.dump();
+      request.argument = TrustJson{
+          {"public_key", std::string(40, static_cast<char>(of - 32))},
+          {"host", "h"}}.dump();
       cluster.step(ReceivedFromTool{42, Principal{Role::unproven, "ticket:" + id, {}}, request});
       EXPECT_TRUE(cluster.replies.back().ok) << cluster.replies.back().text;
     }
     return "token:" + id;
   }
   void revoke(char name) { ASSERT_TRUE(cluster.tool("token_revoke", "", std::string(1, name)).ok); }
-  ToolReply ask(Role role, const std::string& user_id, const std::string& verb, const std::string& kind = {},
-                const std::string& argument = {}) {
+  ToolReply ask(Role role, const std::string& user_id, const std::string& verb,
+                const std::string& kind = {}, const std::string& argument = {}) {
     ToolRequest request;
     request.request = 5;
     request.verb = verb;
@@ -47,7 +52,8 @@ class Trust : public testing::Test {
   }
   std::vector<std::string> voided(TestAgent& of) {
     std::vector<std::string> keys;
-    for (const auto& each : cluster.take<KeysRevoked>(of)) keys.insert(keys.end(), each.keys.begin(), each.keys.end());
+    for (const auto& each : cluster.take<KeysRevoked>(of))
+      keys.insert(keys.end(), each.keys.begin(), each.keys.end());
     return keys;
   }
   NodeState state(int node) {
@@ -105,7 +111,8 @@ TEST_F(Trust, TokenExpired_DriverDisconnected) {
   cluster.pass(61s);
   EXPECT_EQ(state(2), NodeState::dead);
   EXPECT_TRUE(own.refused);
-  EXPECT_THAT(ask(Role::operator_, "operator:default", "list", "events").json, HasSubstr("expired at"));
+  EXPECT_THAT(ask(Role::operator_, "operator:default", "list", "events").json,
+              HasSubstr("expired at"));
   EXPECT_THAT(voided(home), ElementsAre(wheel));
 }
 
@@ -124,7 +131,11 @@ TEST_F(Trust, KeepsRevokedTokensWhileTicketsMayExist) {
   options.max_tokens = 4;
   SmallCluster small(options);
   const auto make = [&](char of) {
-    return small.tool("token_create", "", TrustJson{{"role", "driver"}, {"public_key", std::string(40, of)}, {"name", std::string(1, of)}}.dump());
+    return small.tool(
+        "token_create", "",
+        TrustJson{
+            {"role", "driver"}, {"public_key", std::string(40, of)}, {"name", std::string(1, of)}}
+            .dump());
   };
   for (const char each : {'a', 'b', 'c', 'd'}) {
     ASSERT_TRUE(make(each).ok);
@@ -137,7 +148,8 @@ TEST_F(Trust, KeepsRevokedTokensWhileTicketsMayExist) {
 }
 
 TEST_F(Trust, RenewsTicketsLongBeforeExpiry) {
-  EXPECT_EQ(cluster.admitted.back().expires_ms, cluster.core().wall_ms(cluster.now) + 24 * 3'600'000);
+  EXPECT_EQ(cluster.admitted.back().expires_ms,
+            cluster.core().wall_ms(cluster.now) + 24 * 3'600'000);
   HeadOptions options;
   options.ticket_life = 30s;
   SmallCluster small(options);
@@ -192,7 +204,8 @@ TEST_F(Trust, RejectsProcessOfAnotherNode) {
   cluster.driver_starts_job(home, 1);
   auto& thief = cluster.node_joins(2, SmallCluster::shape(1), Role::agent, token("agent", 'a'));
   thief.incarnation = ProcessId::of(555);
-  thief.facts.processes = {{SmallCluster::driver(1), Principal{Role::driver, "user", JobId::of(1)}, 1}};
+  thief.facts.processes = {
+      {SmallCluster::driver(1), Principal{Role::driver, "user", JobId::of(1)}, 1}};
   cluster.register_agent(thief);
   ASSERT_EQ(state(2), NodeState::alive);
   ReadState question;
@@ -212,11 +225,13 @@ TEST_F(Trust, DriverToken_StopsOnlyItsSubmittedJobs) {
   const auto refused = ask(Role::driver, other, "job_stop", "", id);
   EXPECT_EQ(refused.code, ErrorCode::permission_denied);
   EXPECT_THAT(refused.text, HasSubstr(id));
-  EXPECT_THAT(ask(Role::operator_, "operator:default", "list", "events").json, HasSubstr("REQUEST_REFUSED"));
+  EXPECT_THAT(ask(Role::operator_, "operator:default", "list", "events").json,
+              HasSubstr("REQUEST_REFUSED"));
   cluster.restart_head();
   EXPECT_EQ(ask(Role::driver, other, "job_stop", "", id).code, ErrorCode::permission_denied);
   EXPECT_TRUE(ask(Role::driver, wheel, "job_stop", "", id).ok);
-  EXPECT_THAT(ask(Role::operator_, "operator:default", "list", "events").json, HasSubstr("JOB_STOP"));
+  EXPECT_THAT(ask(Role::operator_, "operator:default", "list", "events").json,
+              HasSubstr("JOB_STOP"));
 }
 
 TEST_F(Trust, DriverToken_StopsOnlyJobsOfItsDrivers) {
@@ -224,7 +239,8 @@ TEST_F(Trust, DriverToken_StopsOnlyJobsOfItsDrivers) {
   cluster.driver_starts_job(home, 1);
   auto& own = cluster.node_joins(2, {}, Role::driver_agent, wheel);
   cluster.driver_starts_job(own, 2);
-  EXPECT_EQ(ask(Role::driver, wheel, "job_stop", "", JobId::of(1).hex()).code, ErrorCode::permission_denied);
+  EXPECT_EQ(ask(Role::driver, wheel, "job_stop", "", JobId::of(1).hex()).code,
+            ErrorCode::permission_denied);
   EXPECT_TRUE(ask(Role::driver, wheel, "job_stop", "", JobId::of(2).hex()).ok);
   EXPECT_TRUE(ask(Role::operator_, "operator:default", "job_stop", "", JobId::of(1).hex()).ok);
 }

@@ -16,7 +16,9 @@ using Frames = std::vector<Frame<std::uint64_t>>;
 class Pair {
  public:
   explicit Pair(std::uint64_t seed)
-      : random_(seed), options_{.window = 1 + random_.below(20)}, sides_{Side(options_), Side(options_)} {}
+      : random_(seed),
+        options_{.window = 1 + random_.below(20)},
+        sides_{Side(options_), Side(options_)} {}
 
   void run(int steps) {
     for (int i = 0; i < steps; ++i) step();
@@ -44,7 +46,8 @@ class Pair {
       ASSERT_LE(frame.sequence, sides_[from].acknowledged() + options_.window);
       if (lossy_ && random_.chance(200)) continue;
       for (int copies = lossy_ && random_.chance(150) ? 2 : 1; copies > 0; --copies) {
-        const Duration delay = lossy_ ? random_.between(Duration(0), Duration(800ms)) : Duration(1ms);
+        const Duration delay =
+            lossy_ ? random_.between(Duration(0), Duration(800ms)) : Duration(1ms);
         under_way_.emplace(std::pair(now_ + delay, order_++), std::pair(1 - from, frame));
       }
     }

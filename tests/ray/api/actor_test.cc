@@ -70,7 +70,8 @@ TEST(test_actor, test_atexit_handler) {
   dropped = {};
   EXPECT_TRUE(becomes_true([&] { return std::filesystem::exists(planned); }));
   mobula::kill(ends);
-  EXPECT_TRUE(mobula::testing::throws_soon<ActorDiedError>([&] { got(ends.call<&Registers::ready>()); }));
+  EXPECT_TRUE(
+      mobula::testing::throws_soon<ActorDiedError>([&] { got(ends.call<&Registers::ready>()); }));
   EXPECT_FALSE(std::filesystem::exists(killed)) << "a kill runs no exit handler";
   std::filesystem::remove_all(directory);
 }
@@ -82,7 +83,9 @@ class Creator {
     return 7;
   }
 };
-ObjectRef<int> value_of_temporary_actor() { return mobula::actor<Creator>.remote().call<&Creator::slow_value>(); }
+ObjectRef<int> value_of_temporary_actor() {
+  return mobula::actor<Creator>.remote().call<&Creator::slow_value>();
+}
 
 TEST(test_actor, test_actor_exit_from_task) {
   const auto pending = got(mobula::task<value_of_temporary_actor>.remote());

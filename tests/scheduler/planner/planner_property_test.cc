@@ -96,7 +96,6 @@ std::set<NodeId> terminated(const Plan& plan) {
   return nodes;
 }
 
-
 struct Short {
   std::set<GroupId> groups;
   std::map<ClassId, std::int64_t> slots;
@@ -133,7 +132,9 @@ TEST(PlannerProperty, KeepsMaximaAndReachesMinima) {
       const auto unbounded = launch.count() - launch.for_slots;
       EXPECT_LE(launch.count(), std::max({drawn.limits.launch_at_least, running, unbounded}));
     }
-    if (!made.launch.empty()) { EXPECT_LE(workers, drawn.limits.max_workers); }
+    if (!made.launch.empty()) {
+      EXPECT_LE(workers, drawn.limits.max_workers);
+    }
     for (const auto& each : made.terminate) --after[each.type];
     for (const auto& type : drawn.types) {
       if (workers >= drawn.limits.max_workers) break;
@@ -283,7 +284,9 @@ TEST(PlannerProperty, Infeasible_FitsNoTypeAndNoNode) {
     std::set<ClassId> never;
     for (const auto& each : made.infeasible) {
       never.insert(each.class_id);
-      if (each.group.empty()) { EXPECT_FALSE(able(each.request)) << each.why; }
+      if (each.group.empty()) {
+        EXPECT_FALSE(able(each.request)) << each.why;
+      }
     }
     for (const auto& each : drawn.state.slots) {
       if (able(each.demand.request)) continue;

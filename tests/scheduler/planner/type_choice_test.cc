@@ -75,8 +75,8 @@ TEST(TypeChoice, MatchesAcceleratorByDevicesOrType) {
   asked.accelerator_type = "H100";
   auto declared = node_shape(8, {{}, {}});
   declared.accelerator_types = {"A100"};
-  const std::vector<NodeType> types{
-      node_type("h100", node_shape(8, {{1, 0, {"H100"}}}), 1), node_type("a100", declared, 1)};
+  const std::vector<NodeType> types{node_type("h100", node_shape(8, {{1, 0, {"H100"}}}), 1),
+                                    node_type("a100", declared, 1)};
   EXPECT_THAT(order(types, {unit(asked, 1)}), ElementsAre("h100"));
 }
 

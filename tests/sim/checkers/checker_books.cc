@@ -31,9 +31,11 @@ std::string excess(const Used& used, const NodeShape& shape) {
       if (key.first.starts_with("accelerator_type:")) continue;
       return key.first + ", of which there is none";
     }
-    if (key.second >= resource->instances.size()) return "instance " + std::to_string(key.second) + " of " + key.first;
+    if (key.second >= resource->instances.size())
+      return "instance " + std::to_string(key.second) + " of " + key.first;
     const auto& instance = resource->instances[key.second];
-    if (sum.amount > instance.total || (instance.memory_bytes > 0 && sum.memory_bytes > instance.memory_bytes)) {
+    if (sum.amount > instance.total ||
+        (instance.memory_bytes > 0 && sum.memory_bytes > instance.memory_bytes)) {
       return sum.amount.to_string() + " of " + instance.total.to_string() + " " + key.first + " " +
              std::to_string(key.second);
     }
@@ -46,14 +48,15 @@ std::string excess(const Used& used, const NodeShape& shape) {
 void Checkers::fault(FaultKind kind) {
   using enum FaultKind;
   any_fault_ = true;
-  const bool harmless = kind == slow_network || kind == repeats || kind == disk_slow || kind == head_link_break || kind == spill_slow ||
-                        kind == bulk_slow || kind == bulk_breaks || kind == bulk_corrupts;
+  const bool harmless = kind == slow_network || kind == repeats || kind == disk_slow ||
+                        kind == head_link_break || kind == spill_slow || kind == bulk_slow ||
+                        kind == bulk_breaks || kind == bulk_corrupts;
   lossy_ |= !harmless;
   news_lost_ |= kind == news_lost;
-  streams_lose_ |= kind == stream_break || kind == peer_cut || kind == peer_lost || kind == slow_network ||
-                   kind == driver_pause || kind == executor_pause;
-  peers_overlap_ |= kind == head_link_cut || kind == agent_pause || kind == agent_crash || kind == home_crash || kind == node_away ||
-                    kind == node_drained;
+  streams_lose_ |= kind == stream_break || kind == peer_cut || kind == peer_lost ||
+                   kind == slow_network || kind == driver_pause || kind == executor_pause;
+  peers_overlap_ |= kind == head_link_cut || kind == agent_pause || kind == agent_crash ||
+                    kind == home_crash || kind == node_away || kind == node_drained;
 }
 
 void Checkers::head_crashed() {
@@ -89,8 +92,9 @@ void Checkers::head_says(const HeadToAgent& message, Agent* to) {
   };
   if (const auto* registered = std::get_if<RegisterReply>(&message)) {
     const auto* bytes = row("meta", "epoch");
-    const auto epoch = bytes == nullptr ? Result<head::EpochRow>(failure(ErrorCode::not_found, "none"))
-                                        : decode<head::EpochRow>(*bytes);
+    const auto epoch = bytes == nullptr
+                           ? Result<head::EpochRow>(failure(ErrorCode::not_found, "none"))
+                           : decode<head::EpochRow>(*bytes);
     if (!epoch || epoch->epoch < registered->head_epoch) {
       world_.violation("durable", "epoch " + std::to_string(registered->head_epoch) +
                                       " is in use and not on the disk");
@@ -118,7 +122,8 @@ void Checkers::head_says(const HeadToAgent& message, Agent* to) {
     if (const auto* group = std::get_if<GroupChanged>(&relay->message)) group_is_there(*group);
     if (const auto* recall = std::get_if<RecallSlot>(&relay->message)) preemption_asked(*recall);
     if (started != nullptr && !was_durable("jobs", started->job.hex())) {
-      world_.violation("durable", "job " + started->job.brief() + " is started and not on the disk");
+      world_.violation("durable",
+                       "job " + started->job.brief() + " is started and not on the disk");
     }
   }
 }
@@ -128,16 +133,21 @@ void Checkers::grant(const StartSlot& start, Agent* to) {
   if (!ever_granted_.insert(start.slot).second) return;
   // The head does not know yet that the agent is dead: no agent receives this order.
   if (!to->alive()) return;
-  granted_[start.slot] = {to->node().id, to->address().incarnation, start.allocation,
-                          start.demand_class.job, !start.actor.actor.empty(), false, false};
+  granted_[start.slot] = {to->node().id,
+                          to->address().incarnation,
+                          start.allocation,
+                          start.demand_class.job,
+                          !start.actor.actor.empty(),
+                          false,
+                          false};
   if (drained_.contains(to->address().incarnation)) {
     world_.violation("drains", "slot " + start.slot.brief() + " starts on node" +
                                    std::to_string(to->node().index) + ", which is drained");
   }
   spares_devices(start);
   const bool named = !start.actor.name.empty();
-  placed_[start.slot] = {named ? ActorId() : start.actor.actor, start.allocation.group, start.allocation.bundle,
-                         start.allocation};
+  placed_[start.slot] = {named ? ActorId() : start.actor.actor, start.allocation.group,
+                         start.allocation.bundle, start.allocation};
   where_it_may(start, *to);
   has_room_for_contexts(start, to->node().plan.shape);
   within_quota(start);
@@ -184,8 +194,9 @@ void Checkers::has_room_for_contexts(const StartSlot& start, const NodeShape& sh
     if (share.index >= gpus->instances.size()) continue;  // counted as excess
     const auto needed = asked + gpus->instances[share.index].context_bytes;
     if (share.memory_bytes >= needed) continue;
-    world_.violation("books", "slot " + start.slot.brief() + " holds " + std::to_string(share.memory_bytes) +
-                                  " bytes of GPU " + std::to_string(share.index) + " and needs " +
+    world_.violation("books", "slot " + start.slot.brief() + " holds " +
+                                  std::to_string(share.memory_bytes) + " bytes of GPU " +
+                                  std::to_string(share.index) + " and needs " +
                                   std::to_string(needed));
   }
 }
@@ -193,9 +204,11 @@ void Checkers::has_room_for_contexts(const StartSlot& start, const NodeShape& sh
 void Checkers::in_its_bundle(const StartSlot& start, NodeId node) {
   const Allocation& allocation = start.allocation;
   const auto at = world_.disk().find({"groups", allocation.group.hex()});
-  const std::string what = "slot " + start.slot.brief() + " in bundle " + std::to_string(allocation.bundle);
-  const auto row = at == world_.disk().end() ? Result<head::GroupRow>(failure(ErrorCode::not_found, "none"))
-                                             : decode<head::GroupRow>(at->second);
+  const std::string what =
+      "slot " + start.slot.brief() + " in bundle " + std::to_string(allocation.bundle);
+  const auto row = at == world_.disk().end()
+                       ? Result<head::GroupRow>(failure(ErrorCode::not_found, "none"))
+                       : decode<head::GroupRow>(at->second);
   if (!row) return world_.violation("groups", what + " starts, and its group is not on the disk");
   const auto index = static_cast<std::size_t>(allocation.bundle);
   if (index >= row->places.size() || row->places[index].node != node) {
@@ -217,7 +230,8 @@ void Checkers::in_its_bundle(const StartSlot& start, NodeId node) {
   }
   Used used;
   for (const auto& [slot, each] : granted_) {
-    const bool same = each.allocation.group == allocation.group && each.allocation.bundle == allocation.bundle;
+    const bool same =
+        each.allocation.group == allocation.group && each.allocation.bundle == allocation.bundle;
     if (same && each.node == node) add(used, each.allocation, each.lent);
   }
   const std::string over = excess(used, bundle);
@@ -232,7 +246,8 @@ void Checkers::count(NodeId node, bool without_cpu) {
   }
   const Node* where = world_.node_of(node);
   const std::string over = excess(used, where->plan.shape);
-  if (!over.empty()) world_.violation("books", "node" + std::to_string(where->index) + " is granted " + over);
+  if (!over.empty())
+    world_.violation("books", "node" + std::to_string(where->index) + " is granted " + over);
 }
 
 // Counts the resources of live processes. Blocked executors may have released their CPU.
@@ -243,7 +258,8 @@ void Checkers::count_physical(NodeId node) {
     if (!executor->departed()) add(used, executor->assignment().allocation, true);
   }
   const std::string over = excess(used, where->plan.shape);
-  if (!over.empty()) world_.violation("books", "executors of node" + std::to_string(where->index) + " hold " + over);
+  if (!over.empty())
+    world_.violation("books", "executors of node" + std::to_string(where->index) + " hold " + over);
 }
 
 void Checkers::agent_says(Agent& agent, const AgentToHead& message) {
@@ -252,8 +268,8 @@ void Checkers::agent_says(Agent& agent, const AgentToHead& message) {
   if (const auto* gone = std::get_if<SlotGone>(&*frame->frame.message)) {
     for (const Process* executor : agent.node().executors) {
       if (executor->slot() == gone->slot) {
-        world_.violation("grants", agent.name() + " says slot " + gone->slot.brief() + " is gone while " +
-                                       executor->name() + " lives");
+        world_.violation("grants", agent.name() + " says slot " + gone->slot.brief() +
+                                       " is gone while " + executor->name() + " lives");
       }
     }
     granted_.erase(gone->slot);
@@ -269,11 +285,11 @@ void Checkers::agent_hears(Agent& agent, const HeadToAgent& message) {
   if (frame == nullptr || !frame->frame.message) return;
   if (const auto* start = std::get_if<StartSlot>(&**frame->frame.message)) {
     const auto at = granted_.find(start->slot);
-    if (at != granted_.end() && at->second.incarnation == agent.address().incarnation) at->second.heard = true;
+    if (at != granted_.end() && at->second.incarnation == agent.address().incarnation)
+      at->second.heard = true;
   }
   slot_stops(agent, **frame->frame.message);
 }
-
 
 void Checkers::agent_ended(Agent& agent) {
   std::erase_if(granted_, [&](const auto& each) {
@@ -288,7 +304,8 @@ void Checkers::head_stepped(const Head& head, std::uint64_t steps) {
   if (!verified.ok()) world_.violation("books", verified.error().text);
   if (taken_back_.empty()) return;
   for (const auto& node : head.core().view().nodes) {
-    if (node.state != head::NodeState::draining || !taken_back_.contains(node.incarnation)) continue;
+    if (node.state != head::NodeState::draining || !taken_back_.contains(node.incarnation))
+      continue;
     world_.violation("drains", "node " + node.node.brief() + " was taken back and is draining");
   }
 }
@@ -297,8 +314,9 @@ void Checkers::head_stepped(const Head& head, std::uint64_t steps) {
 
 void Checkers::executor_forked(Agent& agent, const worker::StartExecutor& start) {
   if (!generations_.insert({start.slot, start.generation}).second) {
-    world_.violation("grants", agent.name() + " starts generation " + std::to_string(start.generation) +
-                                   " of slot " + start.slot.brief() + " twice");
+    world_.violation("grants", agent.name() + " starts generation " +
+                                   std::to_string(start.generation) + " of slot " +
+                                   start.slot.brief() + " twice");
   }
   if (!processes_.insert(start.assign.process).second) {
     world_.violation("grants", "two executors are called " + start.assign.process.brief());
@@ -308,17 +326,18 @@ void Checkers::executor_forked(Agent& agent, const worker::StartExecutor& start)
 void Checkers::executor_started(Process& process) {
   for (const Process* other : process.node().executors) {
     if (other != &process && other->slot() == process.slot()) {
-      world_.violation("grants", process.name() + " starts in slot " + process.slot().brief() + " while " +
-                                     other->name() + " lives there");
+      world_.violation("grants", process.name() + " starts in slot " + process.slot().brief() +
+                                     " while " + other->name() + " lives there");
     }
   }
   const ActorId actor = process.assignment().actor.actor;
   if (!actor.empty()) last_used_[actor] = world_.now();
   if (!actor.empty() && !peers_overlap_) {
     for (const Process* other : world_.processes()) {
-      if (other != &process && other->alive() && !other->departed() && other->assignment().actor.actor == actor) {
-        world_.violation("grants", "two incarnations of actor " + actor.brief() + " live: " + other->name() +
-                                       " and " + process.name());
+      if (other != &process && other->alive() && !other->departed() &&
+          other->assignment().actor.actor == actor) {
+        world_.violation("grants", "two incarnations of actor " + actor.brief() +
+                                       " live: " + other->name() + " and " + process.name());
       }
     }
   }

@@ -42,10 +42,11 @@ void Checkers::call_started(Process& process, const executor::RunCall& run) {
   ++running.now;
   const auto& assignment = process.assignment();
   const bool actor = !assignment.actor.actor.empty();
-  const auto limit = actor ? static_cast<std::size_t>(std::max(1, assignment.actor.max_concurrency)) : 1;
+  const auto limit =
+      actor ? static_cast<std::size_t>(std::max(1, assignment.actor.max_concurrency)) : 1;
   if (running.now > limit) {
-    world_.violation("order", process.name() + " runs " + std::to_string(running.now) + " calls at once, its limit is " +
-                                  std::to_string(limit));
+    world_.violation("order", process.name() + " runs " + std::to_string(running.now) +
+                                  " calls at once, its limit is " + std::to_string(limit));
   }
   if (run.call.form->kind == CallKind::construct_actor) return;
   TaskMark& mark = tasks_[run.call.task];
@@ -58,16 +59,18 @@ void Checkers::call_started(Process& process, const executor::RunCall& run) {
     world_.violation("results", "task " + run.call.form->name + " runs again in " + process.name() +
                                     ", and its caller has been given its value");
   }
-  if (!attempts_.insert({run.caller, {run.call.task, run.call.attempt}}).second && !streams_lose_ && !given_up) {
-    world_.violation("grants", "attempt " + std::to_string(run.call.attempt) + " of task " + run.call.form->name +
-                                   " runs twice, now in " + process.name());
+  if (!attempts_.insert({run.caller, {run.call.task, run.call.attempt}}).second && !streams_lose_ &&
+      !given_up) {
+    world_.violation("grants", "attempt " + std::to_string(run.call.attempt) + " of task " +
+                                   run.call.form->name + " runs twice, now in " + process.name());
   }
   if (!actor) return;
   auto& last = running.last[run.caller];
   Submission& submission = mark.submitted[run.caller];
   submission.started = true;
   if (submission.number < last) {
-    world_.violation("order", process.name() + " starts call " + run.call.form->name + " after a later one of the same caller");
+    world_.violation("order", process.name() + " starts call " + run.call.form->name +
+                                  " after a later one of the same caller");
   }
   last = std::max(last, submission.number);
 }
@@ -89,7 +92,8 @@ void Checkers::executor_replied(Process& process, ProcessId caller, const Execut
   const auto* reply = std::get_if<CallReply>(&*frame.message);
   if (reply != nullptr && reply->outcome == CallOutcome::cancelled) run_was_ended(process, *reply);
   if (reply == nullptr || reply->outcome != CallOutcome::value) return;
-  for (const Handover& handover : reply->handovers) tasks_[handover.call.task].submitted.erase(process.id());
+  for (const Handover& handover : reply->handovers)
+    tasks_[handover.call.task].submitted.erase(process.id());
   const auto at = tasks_.find(reply->task);
   if (at == tasks_.end()) return;
   at->second.answered = true;
@@ -117,16 +121,19 @@ void Checkers::exits_as_planned(Process& process) {
 void Checkers::value_read(Process& process, ObjectId object, const Reading& reading) {
   const auto at = expected_.find(object);
   if (at == expected_.end()) {
-    return world_.violation("results", process.name() + " reads object " + object.brief() + " that nobody made");
+    return world_.violation(
+        "results", process.name() + " reads object " + object.brief() + " that nobody made");
   }
   const Expected& expected = at->second;
   if (!reading.error) {
     if (expected.must_fail) {
-      return world_.violation("results", "object " + object.brief() + " has a value and must be an error");
+      return world_.violation("results",
+                              "object " + object.brief() + " has a value and must be an error");
     }
     if (reading.number != expected.number) {
-      world_.violation("results", process.name() + " reads a wrong value of object " + object.brief() + ": " +
-                                      std::to_string(reading.number) + ", not " + std::to_string(expected.number));
+      world_.violation("results", process.name() + " reads a wrong value of object " +
+                                      object.brief() + ": " + std::to_string(reading.number) +
+                                      ", not " + std::to_string(expected.number));
     }
     return;
   }
@@ -134,31 +141,40 @@ void Checkers::value_read(Process& process, ObjectId object, const Reading& read
   if (error.kind == ErrorKind::object_lost) reads_that_elements_are_lost(process, object);
   const bool of_arguments = error.kind == ErrorKind::object_lost && recomputable_.contains(object);
   if (of_arguments && process.is_driver()) {
-    return world_.violation("results", process.name() + " reads a loss that it can recompute: " + error.text);
+    return world_.violation("results",
+                            process.name() + " reads a loss that it can recompute: " + error.text);
   }
   const auto task = tasks_.find(error.task);
-  const bool crashed = error.kind == ErrorKind::worker_crashed || error.kind == ErrorKind::out_of_memory;
+  const bool crashed =
+      error.kind == ErrorKind::worker_crashed || error.kind == ErrorKind::out_of_memory;
   if (crashed && task != tasks_.end()) {
     const TaskMark& mark = task->second;
     if (mark.max_retries < 0) {
       return world_.violation("results", "a task with endless retries failed: " + error.text);
     }
-    const auto ran = static_cast<std::int32_t>(mark.runs.size() + mark.lost.size() - mark.ended_for_others.size());
+    const auto ran = static_cast<std::int32_t>(mark.runs.size() + mark.lost.size() -
+                                               mark.ended_for_others.size());
     if (ran <= mark.max_retries && !streams_lose_) {
-      return world_.violation("results", "a task that may be retried " + std::to_string(mark.max_retries) +
-                                             " times failed after " + std::to_string(ran) + " runs: " + error.text);
+      return world_.violation(
+          "results", "a task that may be retried " + std::to_string(mark.max_retries) +
+                         " times failed after " + std::to_string(ran) + " runs: " + error.text);
     }
     if (mark.answered && !streams_lose_ && !expected.must_fail) {
-      return world_.violation("results", "a task that was answered is reported as crashed: " + error.text);
+      return world_.violation("results",
+                              "a task that was answered is reported as crashed: " + error.text);
     }
   }
-  const bool actor_lost = error.kind == ErrorKind::actor_died || error.kind == ErrorKind::actor_unavailable;
-  if (actor_lost && task != tasks_.end() && task->second.answered && !streams_lose_ && !expected.must_fail) {
-    return world_.violation("results", "a call that was answered is reported as failed: " + error.text);
+  const bool actor_lost =
+      error.kind == ErrorKind::actor_died || error.kind == ErrorKind::actor_unavailable;
+  if (actor_lost && task != tasks_.end() && task->second.answered && !streams_lose_ &&
+      !expected.must_fail) {
+    return world_.violation("results",
+                            "a call that was answered is reported as failed: " + error.text);
   }
   if (!expected.must_fail && !expected.may_fail && !lossy_) {
     world_.violation("results", process.name() + " reads an error without a cause (kind " +
-                                    std::to_string(static_cast<int>(error.kind)) + "): " + error.text);
+                                    std::to_string(static_cast<int>(error.kind)) +
+                                    "): " + error.text);
   }
 }
 
@@ -167,7 +183,8 @@ void Checkers::store_refused(Process& process, const Failure& failure) {
 }
 
 void Checkers::lost_name(Process& process, const Plan& plan) {
-  if (!lossy_) world_.violation("durable", process.name() + " does not find the actor " + plan.actor_name);
+  if (!lossy_)
+    world_.violation("durable", process.name() + " does not find the actor " + plan.actor_name);
 }
 
 }  // namespace mobula::internal::sim

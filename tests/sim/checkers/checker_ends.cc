@@ -11,7 +11,7 @@
 namespace mobula::internal::sim {
 namespace {
 
-constexpr Duration release_bound = 50ms;   // from the last handle and call until the head knows
+constexpr Duration release_bound = 50ms;  // from the last handle and call until the head knows
 constexpr Duration cancel_bound = 100ms;
 // The delay after which younger groups yield their idle bundles, plus the time in which their slots
 // become idle.
@@ -35,10 +35,14 @@ void Checkers::actor_call_ended(const Process& process, const executor::RunCall&
   const ActorId actor = process.assignment().actor.actor;
   if (!actor.empty()) last_used_[actor] = now();
   const auto cancelled = cancelled_at_.find(result_id(run.call.task, 0));
-  if (cancelled == cancelled_at_.end() || any_fault_ || !run.call.form->name.starts_with(blocked_name)) return;
+  if (cancelled == cancelled_at_.end() || any_fault_ ||
+      !run.call.form->name.starts_with(blocked_name))
+    return;
   if (now() - cancelled->second <= cancel_bound) return;
-  world_.violation("cancelled", "call " + run.call.form->name + " of " + process.name() + " waits for " +
-                                    std::to_string((now() - cancelled->second) / 1ms) + " ms after it was cancelled");
+  world_.violation("cancelled", "call " + run.call.form->name + " of " + process.name() +
+                                    " waits for " +
+                                    std::to_string((now() - cancelled->second) / 1ms) +
+                                    " ms after it was cancelled");
 }
 
 void Checkers::slot_known_gone(SlotId slot) {
@@ -51,10 +55,13 @@ void Checkers::slot_known_gone(SlotId slot) {
   // An executor stores tensor elements that other processes refer to before it exits.
   const bool has_tensors =
       std::ranges::any_of(world_.plan().plans, [](const Plan& plan) { return plan.tensors > 0; });
-  if (any_fault_ || has_tensors || actor.empty() || gone == handle_gone_.end() || used == last_used_.end()) return;
+  if (any_fault_ || has_tensors || actor.empty() || gone == handle_gone_.end() ||
+      used == last_used_.end())
+    return;
   const Duration held = now() - std::max(gone->second, used->second);
   if (held <= release_bound) return;
-  world_.violation("frees", "actor " + actor.brief() + " keeps its resources for " + std::to_string(held / 1ms) +
+  world_.violation("frees", "actor " + actor.brief() + " keeps its resources for " +
+                                std::to_string(held / 1ms) +
                                 " ms after its last handle and its last call");
 }
 
@@ -62,8 +69,10 @@ void Checkers::spares_devices(const StartSlot& start) const {
   const Allocation& chosen = start.allocation;
   if (chosen.group.empty() || any_fault_ || has_gpu(chosen)) return;
   const auto at = world_.disk().find({"groups", chosen.group.hex()});
-  const auto row = at == world_.disk().end() ? Result<head::GroupRow>(failure(ErrorCode::not_found, "read group: no such row"))
-                                             : decode<head::GroupRow>(at->second);
+  const auto row =
+      at == world_.disk().end()
+          ? Result<head::GroupRow>(failure(ErrorCode::not_found, "read group: no such row"))
+          : decode<head::GroupRow>(at->second);
   const auto index = static_cast<std::size_t>(chosen.bundle);
   if (!row || index >= row->places.size() || !has_gpu(row->places[index].allocation)) return;
   if (start.demand_class.request.placement.bundle_index >= 0) return;
@@ -76,9 +85,10 @@ void Checkers::spares_devices(const StartSlot& start) const {
       if (inside) free -= cpus_of(each.allocation);
     }
     if (free < cpus_of(chosen)) continue;
-    return world_.violation("devices", "slot " + start.slot.brief() + ", which wants no device, gets bundle " +
-                                           std::to_string(index) + " with a device, and bundle " + std::to_string(i) +
-                                           " fits");
+    return world_.violation("devices", "slot " + start.slot.brief() +
+                                           ", which wants no device, gets bundle " +
+                                           std::to_string(index) + " with a device, and bundle " +
+                                           std::to_string(i) + " fits");
   }
 }
 
@@ -87,7 +97,8 @@ void Checkers::spares_devices(const StartSlot& start) const {
 void Checkers::regroups() {
   if (!world_.plan().uniform) return;
   std::size_t nodes = 0, used = 0, wanted = 0;
-  for (const Node& node : world_.nodes()) nodes += node.agent != nullptr && node.agent->core().registered() ? 1 : 0;
+  for (const Node& node : world_.nodes())
+    nodes += node.agent != nullptr && node.agent->core().registered() ? 1 : 0;
   for (const auto& [id, spec] : groups_wanted_) {
     const auto at = world_.disk().find({"groups", id.hex()});
     if (at == world_.disk().end()) continue;
@@ -100,7 +111,8 @@ void Checkers::regroups() {
   if (wanted == 0 || nodes < used + wanted) return stalled_since_.reset();
   if (!stalled_since_) stalled_since_ = now();
   if (now() - *stalled_since_ <= regroup_bound) return;
-  world_.violation("regroups", "a placement group of " + std::to_string(wanted) + " bundles waits for " +
+  world_.violation("regroups", "a placement group of " + std::to_string(wanted) +
+                                   " bundles waits for " +
                                    std::to_string((now() - *stalled_since_) / 1s) + " s, and " +
                                    std::to_string(nodes - used) + " nodes have no work");
 }

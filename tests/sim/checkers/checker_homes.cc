@@ -27,17 +27,19 @@ void Checkers::home_serves(Agent& agent) {
   for (const ObjectId object : stranded) {
     const Time first = since.try_emplace(object, world_.now()).first->second;
     if (world_.now() - first < stranded_limit) continue;
-    return world_.violation("homes", "readers wait at " + agent.name() + " for object " + object.brief() +
-                                         ", of which no bytes, no failure and no computation exist");
+    return world_.violation("homes",
+                            "readers wait at " + agent.name() + " for object " + object.brief() +
+                                ", of which no bytes, no failure and no computation exist");
   }
 }
 
 // Records a leaf task whose arguments can all be recomputed by its submitter.
 void Checkers::note_recomputable(const CallRecord& call, const Plan& plan) {
-  bool all = call.form->kind == CallKind::task && plan.max_retries < 0 && plan.steps.empty() && plan.tensors == 0 &&
-             !plan.return_refs;
+  bool all = call.form->kind == CallKind::task && plan.max_retries < 0 && plan.steps.empty() &&
+             plan.tensors == 0 && !plan.return_refs;
   for (const auto& argument : *call.arguments) {
-    all = all && (argument.is_ref ? recomputable_.contains(argument.ref.object) : argument.value.contained.empty());
+    all = all && (argument.is_ref ? recomputable_.contains(argument.ref.object)
+                                  : argument.value.contained.empty());
   }
   if (all) recomputable_.insert(result_id(call.task, 0));
 }

@@ -7,8 +7,8 @@
 namespace mobula::internal::sim {
 namespace {
 
-constexpr std::int64_t least_mib = 16;          // smaller executors are not worth a kill
-constexpr Duration known_after = Duration(200ms);    // delay until the agent knows a running call
+constexpr std::int64_t least_mib = 16;                // smaller executors are not worth a kill
+constexpr Duration known_after = Duration(200ms);     // delay until the agent knows a running call
 constexpr Duration served_within = Duration(1300ms);  // pause after another kill, plus one sample
 constexpr Duration memory_pause = Duration(500ms);
 constexpr Duration gone_within = Duration(5s);
@@ -26,7 +26,8 @@ void Checkers::memory_call_starts(const Process& process, const CallRecord& call
   const auto ended = ended_for_memory_.find(call.task);
   if (ended == ended_for_memory_.end() || lossy_) return;
   if (world_.now() - ended->second < memory_pause) {
-    world_.violation("memory", "task " + call.form->name + " was ended for lack of memory and runs again at once");
+    world_.violation("memory", "task " + call.form->name +
+                                   " was ended for lack of memory and runs again at once");
   }
 }
 
@@ -48,22 +49,26 @@ void Checkers::memory_looked_at(Agent& agent, std::int64_t used_mib, std::int64_
   bool could_end = false;
   for (const Process* executor : agent.node().executors) {
     const auto* call = runs_in(*executor);
-    could_end |= call != nullptr && call->endless && executor->memory_mib(world_.now()) >= least_mib &&
+    could_end |= call != nullptr && call->endless &&
+                 executor->memory_mib(world_.now()) >= least_mib &&
                  world_.now() - call->since > known_after;
   }
   if (!could_end || !memory.short_since) memory.short_since = world_.now();
   const Time since = std::max(*memory.short_since, memory.last_end.value_or(*memory.short_since));
   if (!lossy_ && world_.now() - since > served_within) {
     world_.violation("memory", agent.name() + " has " + std::to_string(used_mib) + " of " +
-                                   std::to_string(limit_mib) + " MiB in use and ends nothing that could be");
+                                   std::to_string(limit_mib) +
+                                   " MiB in use and ends nothing that could be");
   }
 }
 
 void Checkers::ended_for_memory(Agent& agent, const worker::KillExecutor& kill) {
   NodeMemory& memory = memory_[agent.node().id];
-  const std::string what = "slot " + kill.slot.brief() + " of " + agent.name() + " is ended for memory";
+  const std::string what =
+      "slot " + kill.slot.brief() + " of " + agent.name() + " is ended for memory";
   if (memory.used_mib * 1000 <= memory.limit_mib * 950) {
-    return world_.violation("memory", what + " with " + std::to_string(memory.used_mib) + " MiB in use");
+    return world_.violation("memory",
+                            what + " with " + std::to_string(memory.used_mib) + " MiB in use");
   }
   const bool late = memory.last_end && world_.now() - *memory.last_end >= gone_within;
   if (!memory.ending.empty() && !late) {
@@ -78,7 +83,8 @@ void Checkers::ended_for_memory(Agent& agent, const worker::KillExecutor& kill) 
     const bool it = executor->slot() == kill.slot && executor->generation() == kill.generation;
     if (it) ended = executor;
     const auto* call = runs_in(*executor);
-    others_may |= !it && call != nullptr && call->endless && executor->memory_mib(world_.now()) >= least_mib &&
+    others_may |= !it && call != nullptr && call->endless &&
+                  executor->memory_mib(world_.now()) >= least_mib &&
                   world_.now() - call->since > known_after;
   }
   memory.last_end = world_.now();

@@ -9,8 +9,10 @@ namespace mobula::internal::sim {
 
 // Considers only the first recall of a slot: the beneficiary of a later one may differ.
 void Checkers::preemption_asked(const RecallSlot& recall) {
-  if (recall.running == RunningTask::finishes || !preempted_slots_.insert(recall.slot).second) return;
-  if (preemptions_.empty() || world_.now() - preemptions_.back() > 1s) preemptions_.push_back(world_.now());
+  if (recall.running == RunningTask::finishes || !preempted_slots_.insert(recall.slot).second)
+    return;
+  if (preemptions_.empty() || world_.now() - preemptions_.back() > 1s)
+    preemptions_.push_back(world_.now());
   const std::string what = "slot " + recall.slot.brief() + " is to be preempted";
   if (!world_.plan().preempt_after) {
     return world_.violation("preemption", what + ", where nobody asked for preemption");
@@ -57,8 +59,9 @@ void Checkers::run_was_ended(const Process& process, const CallReply& reply) {
   const auto own = static_cast<std::int32_t>(mark.runs.size() - mark.ended_for_others.size());
   if (mark.max_retries == 0 || (own >= mark.max_retries && !lossy_)) {
     world_.violation("preemption", "task " + reply.task.brief() + ", which may run again " +
-                                       std::to_string(mark.max_retries) + " times and has done so " +
-                                       std::to_string(own) + " times, is ended for others");
+                                       std::to_string(mark.max_retries) +
+                                       " times and has done so " + std::to_string(own) +
+                                       " times, is ended for others");
   }
 }
 

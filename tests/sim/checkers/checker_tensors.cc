@@ -12,15 +12,16 @@ void Checkers::tensor_freed(Process& holder, ObjectId tensor) {
   if (lossy_) return;
   // The job and all its holds end with its driver, which has released all its refs by then.
   const bool job_goes_on = std::ranges::any_of(world_.processes(), [&](const Process* each) {
-    return each->is_driver() && each->alive() && each->job() == holder.job() && !each->client().empty();
+    return each->is_driver() && each->alive() && each->job() == holder.job() &&
+           !each->client().empty();
   });
   if (!job_goes_on) return;
   for (const Process* each : world_.processes()) {
     if (!each->alive() || each == &holder) continue;
     const auto* row = each->client().object(tensor);
     if (row == nullptr || (row->refs == 0 && row->pins == 0)) continue;
-    return world_.violation("tensors", holder.name() + " frees elements " + tensor.brief() + " that " + each->name() +
-                                           " refers to");
+    return world_.violation("tensors", holder.name() + " frees elements " + tensor.brief() +
+                                           " that " + each->name() + " refers to");
   }
 }
 
@@ -28,14 +29,17 @@ void Checkers::elements_there(Process& executor, const executor::RunCall& run, b
   // Real executors do not borrow these tensors: the caller refers to them while it waits.
   const Process* caller = world_.process_of(run.caller);
   const auto is_referred_to = [&](ObjectId tensor) {
-    const auto* row = caller != nullptr && caller->alive() ? caller->client().object(tensor) : nullptr;
+    const auto* row =
+        caller != nullptr && caller->alive() ? caller->client().object(tensor) : nullptr;
     return row != nullptr && (row->refs > 0 || row->pins > 0);
   };
   for (const auto& argument : *run.call.arguments) {
     for (const auto& ref : argument.value.contained) {
-      if (ref.tensor.is_empty() || ref.owner != executor.id() || !is_referred_to(ref.object)) continue;
+      if (ref.tensor.is_empty() || ref.owner != executor.id() || !is_referred_to(ref.object))
+        continue;
       if (std::ranges::find(executor.held(), ref.object) != executor.held().end()) continue;
-      return world_.violation("tensors", executor.name() + " starts " + run.call.form->name + " and has freed its own elements " +
+      return world_.violation("tensors", executor.name() + " starts " + run.call.form->name +
+                                             " and has freed its own elements " +
                                              ref.object.brief() + " in its argument");
     }
   }
@@ -44,8 +48,9 @@ void Checkers::elements_there(Process& executor, const executor::RunCall& run, b
     if (argument.is_ref) continue;
     for (const auto& ref : argument.value.contained) {
       if (ref.tensor.is_empty()) continue;
-      return world_.violation("tensors", executor.name() + " starts " + run.call.form->name + " without the elements " +
-                                             ref.object.brief() + " of its argument");
+      return world_.violation("tensors", executor.name() + " starts " + run.call.form->name +
+                                             " without the elements " + ref.object.brief() +
+                                             " of its argument");
     }
   }
 }
@@ -64,8 +69,8 @@ void Checkers::leaves_with(Process& holder, const std::vector<ObjectId>& tensors
       if (!each->alive() || each == &holder) continue;
       const auto* row = each->client().object(tensor);
       if (row == nullptr || (row->refs == 0 && row->pins == 0)) continue;
-      return world_.violation("tensors", holder.name() + " ends with elements " + tensor.brief() + " that " + each->name() +
-                                             " refers to");
+      return world_.violation("tensors", holder.name() + " ends with elements " + tensor.brief() +
+                                             " that " + each->name() + " refers to");
     }
   }
 }
@@ -93,9 +98,13 @@ void Checkers::reply_comes(Process& caller, const ExecutorFrame& frame) {
     std::uint32_t attempts = 0;
     for (const auto& [process, attempt] : mark.runs) attempts = std::max(attempts, attempt);
     const auto* row = caller.client().object(mark.result);
-    const bool is_here = row != nullptr && row->owned && row->ready && !row->value->in_store && !row->storing && !row->lineage_given_up &&
-                         std::ranges::any_of(row->value->contained, [&](const RefRecord& ref) { return ref.object == elements; });
-    const bool may_run = mark.max_retries < 0 || attempts < static_cast<std::uint32_t>(mark.max_retries);
+    const bool is_here = row != nullptr && row->owned && row->ready && !row->value->in_store &&
+                         !row->storing && !row->lineage_given_up &&
+                         std::ranges::any_of(row->value->contained, [&](const RefRecord& ref) {
+                           return ref.object == elements;
+                         });
+    const bool may_run =
+        mark.max_retries < 0 || attempts < static_cast<std::uint32_t>(mark.max_retries);
     if (!is_here || !may_run) return makers.clear();
     makers.emplace_back(at->second.task, mark.runs.size());
   }
@@ -106,8 +115,9 @@ void Checkers::reads_that_elements_are_lost(const Process& process, ObjectId obj
   if (at == could_be_remade_.end() || streams_lose_) return;
   for (const auto& [task, runs] : at->second) {
     if (tasks_.at(task).runs.size() > runs) continue;
-    return world_.violation("tensors", process.name() + " reads of " + object.brief() + " that elements are lost, and task " +
-                                           task.brief() + " could have made them again");
+    return world_.violation("tensors", process.name() + " reads of " + object.brief() +
+                                           " that elements are lost, and task " + task.brief() +
+                                           " could have made them again");
   }
 }
 
@@ -118,7 +128,9 @@ void Checkers::slot_stops(Agent& agent, const HeadMessage& message) {
   if (recall != nullptr) wanted_slots_.insert(recall->slot);
   if (const auto* start = std::get_if<StartSlot>(&message)) lessees_[start->slot] = start->lessee;
   const auto* stop = std::get_if<StopSlot>(&message);
-  if (stop == nullptr || lossy_ || stop->why != "returned by its lessee" || wanted_slots_.contains(stop->slot)) return;
+  if (stop == nullptr || lossy_ || stop->why != "returned by its lessee" ||
+      wanted_slots_.contains(stop->slot))
+    return;
   const auto lessee = lessees_.find(stop->slot);
   const Process* holder = lessee == lessees_.end() ? nullptr : world_.process_of(lessee->second);
   if (holder == nullptr || !holder->alive() || holder->exits()) return;

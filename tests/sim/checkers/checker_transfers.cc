@@ -13,7 +13,8 @@ void Checkers::chunk_asked(Agent& agent, const worker::FetchBulk& asked,
   for (const auto& [chunk, other] : under_way) {
     bytes += other.size_bytes;
     if (other.from.node == asked.from.node) ++of_source;
-    const bool twice = chunk == asked.chunk || (other.pull == asked.pull && other.offset == asked.offset);
+    const bool twice =
+        chunk == asked.chunk || (other.pull == asked.pull && other.offset == asked.offset);
     if (!twice) continue;
     world_.violation("transfers", agent.name() + " asks for bytes that are on their way already");
   }
@@ -22,11 +23,13 @@ void Checkers::chunk_asked(Agent& agent, const worker::FetchBulk& asked,
                                       " bytes, more than may be under way");
   }
   if (of_source > limits.bulk_chunks_per_source) {
-    world_.violation("transfers", agent.name() + " asks one node for more chunks at once than it may");
+    world_.violation("transfers",
+                     agent.name() + " asks one node for more chunks at once than it may");
   }
 }
 
-void Checkers::chunk_read(Agent& agent, Agent& source, const worker::FetchBulk& asked, const Content* content) {
+void Checkers::chunk_read(Agent& agent, Agent& source, const worker::FetchBulk& asked,
+                          const Content* content) {
   if (content != nullptr) return;
   world_.violation("transfers", agent.name() + " reads from " + source.name() + " at " +
                                     std::to_string(asked.offset) + " where there is nothing yet");
@@ -35,11 +38,13 @@ void Checkers::chunk_read(Agent& agent, Agent& source, const worker::FetchBulk& 
 void Checkers::chunk_written(Agent& agent, const worker::FetchBulk& asked, const Arriving& here,
                              const Content& content) {
   if (here.parts.contains(asked.offset)) {
-    world_.violation("transfers", agent.name() + " gets the bytes at " + std::to_string(asked.offset) + " twice");
+    world_.violation("transfers", agent.name() + " gets the bytes at " +
+                                      std::to_string(asked.offset) + " twice");
   }
   if (here.content.object != content.object) {
-    world_.violation("transfers", agent.name() + " mixes bytes of object " + here.content.object.brief() +
-                                      " with those of object " + content.object.brief());
+    world_.violation("transfers", agent.name() + " mixes bytes of object " +
+                                      here.content.object.brief() + " with those of object " +
+                                      content.object.brief());
   }
 }
 
@@ -47,9 +52,11 @@ void Checkers::is_whole(Agent& agent) {
   if (agent.arriving().empty()) return;
   for (const auto& [object, row] : agent.core().objects().objects()) {
     if (row.state != ObjectState::sealed) continue;
-    const auto at = agent.arriving().find({row.place.slab.bits().low, static_cast<std::int64_t>(row.place.offset)});
+    const auto at = agent.arriving().find(
+        {row.place.slab.bits().low, static_cast<std::int64_t>(row.place.offset)});
     if (at == agent.arriving().end() || at->second.content.object != object) continue;
-    world_.violation("transfers", agent.name() + " takes object " + object.brief() + " for whole, of which a part is missing");
+    world_.violation("transfers", agent.name() + " takes object " + object.brief() +
+                                      " for whole, of which a part is missing");
   }
 }
 

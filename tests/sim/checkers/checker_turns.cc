@@ -24,9 +24,8 @@ ResourceSet amounts_of(const Allocation& allocation) {
 }
 
 bool is_within(const ResourceSet& amounts, const ResourceSet& others) {
-  return std::ranges::all_of(amounts.amounts(), [&](const auto& each) {
-    return each.second <= others.get(each.first);
-  });
+  return std::ranges::all_of(
+      amounts.amounts(), [&](const auto& each) { return each.second <= others.get(each.first); });
 }
 
 }  // namespace
@@ -44,7 +43,8 @@ void Checkers::terms_heard(const FromProcess& message) {
     if (demand->version >= known.version) known = *demand;
   } else if (const auto* group = std::get_if<CreateGroup>(&message.message)) {
     group_wanted(group->spec);
-  } else if (const auto* end = std::get_if<EndActor>(&message.message); end != nullptr && !end->kill) {
+  } else if (const auto* end = std::get_if<EndActor>(&message.message);
+             end != nullptr && !end->kill) {
     handle_gone_.emplace(end->actor, world_.now());
   }
 }
@@ -90,8 +90,8 @@ void Checkers::within_quota(const StartSlot& start) {
   const auto taken = amounts_of(start.allocation);
   for (const auto& [name, quota] : terms->quota) {
     if (taken.get(name) == Quantity() || held.get(name) <= quota) continue;
-    world_.violation("quotas", "job " + job.brief() + " is granted " + held.get(name).to_string() + " " +
-                                   name + " of its quota of " + quota.to_string());
+    world_.violation("quotas", "job " + job.brief() + " is granted " + held.get(name).to_string() +
+                                   " " + name + " of its quota of " + quota.to_string());
   }
 }
 
@@ -121,8 +121,9 @@ void Checkers::in_its_turn(const StartSlot& start, const NodePlan& node) {
     if (has_some) continue;
     world_.violation("turns", "a slot with " + taken.to_string() + " goes to job " +
                                   start.demand_class.job.brief() + " of priority " +
-                                  std::to_string(mine->priority) + ", and job " + wanted.job.brief() +
-                                  " of priority " + std::to_string(theirs->priority) + " waits for " +
+                                  std::to_string(mine->priority) + ", and job " +
+                                  wanted.job.brief() + " of priority " +
+                                  std::to_string(theirs->priority) + " waits for " +
                                   wanted.request.resources.to_string());
   }
 }
@@ -138,16 +139,17 @@ void Checkers::whole_submitted(const CallRecord& call, JobId job) {
 bool Checkers::comes_first(JobId job) const {
   const auto* mine = terms_of(job);
   return mine != nullptr && mine->quota.empty() &&
-         std::ranges::all_of(terms_, [&](const auto& each) { return each.second.priority <= mine->priority; });
+         std::ranges::all_of(
+             terms_, [&](const auto& each) { return each.second.priority <= mine->priority; });
 }
 
 // Long tasks are preempted only for a higher priority, and only if they may run again.
 bool Checkers::has_to_wait(JobId job) const {
   const auto* mine = terms_of(job);
   return some_run_once_ || std::ranges::any_of(lengthy_jobs_, [&](JobId other) {
-    const auto* theirs = terms_of(other);
-    return mine == nullptr || theirs == nullptr || theirs->priority >= mine->priority;
-  });
+           const auto* theirs = terms_of(other);
+           return mine == nullptr || theirs == nullptr || theirs->priority >= mine->priority;
+         });
 }
 
 void Checkers::group_wanted(const GroupSpec& spec) {
@@ -177,14 +179,16 @@ void Checkers::group_is_there(const GroupChanged& news) {
   if (world_.plan().uniform) return;  // groups keep their nodes for long in these histories
   if (news.state != GroupState::created || lossy_ || !comes_first(job) || has_to_wait(job)) return;
   if (waited <= whole_bound * turns) return;
-  world_.violation("turns", "group " + news.group.brief() + ", of the highest priority, has its places after " +
+  world_.violation("turns", "group " + news.group.brief() +
+                                ", of the highest priority, has its places after " +
                                 std::to_string(waited / 1s) + " s");
 }
 
 // The head frees capacity for one purpose at a time. Small requests of the same priority also take
 // turns.
 std::int64_t Checkers::turns_of_others(Time since) const {
-  return std::max<std::int64_t>(0, std::ranges::count_if(preemptions_, [&](Time when) { return when > since; }) - 1);
+  return std::max<std::int64_t>(
+      0, std::ranges::count_if(preemptions_, [&](Time when) { return when > since; }) - 1);
 }
 
 // Equal demands wait in order: each that received a slot since then counts as one turn.

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "client/executor/core/executor_core.h"
 #include "base/model/error_record.h"
+#include "client/executor/core/executor_core.h"
 #include "protocol/messages/agent_control.h"
 #include "sim/workload/plan.h"
 #include "sim/workload/scenario.h"
@@ -72,7 +72,9 @@ class Checkers {
   void head_stepped(const Head& head, std::uint64_t steps);
   void head_crashed();
   // The row was on the disk and is erased now.
-  void row_erased(const std::string& table, const std::string& key) { erased_.insert({table, key}); }
+  void row_erased(const std::string& table, const std::string& key) {
+    erased_.insert({table, key});
+  }
   // The head receives an order to drain, or to undrain, this incarnation of a node. Until its
   // reply, both states are allowed.
   void drain_ordered(ProcessId incarnation) {
@@ -80,7 +82,9 @@ class Checkers {
     taken_back_.erase(incarnation);
   }
   // The head has replied that this incarnation is drained, or that it gets work again (`back`).
-  void drain_answered(ProcessId incarnation, bool back) { (back ? taken_back_ : drained_).insert(incarnation); }
+  void drain_answered(ProcessId incarnation, bool back) {
+    (back ? taken_back_ : drained_).insert(incarnation);
+  }
   bool taken_back(ProcessId incarnation) const { return taken_back_.contains(incarnation); }
   void agent_says(Agent& agent, const AgentToHead& message);
   void agent_hears(Agent& agent, const HeadToAgent& message);
@@ -90,8 +94,10 @@ class Checkers {
   void ended_for_memory(Agent& agent, const worker::KillExecutor& kill);
   void chunk_asked(Agent& agent, const worker::FetchBulk& asked,
                    const std::map<std::uint64_t, worker::FetchBulk>& under_way);
-  void chunk_read(Agent& agent, Agent& source, const worker::FetchBulk& asked, const Content* content);
-  void chunk_written(Agent& agent, const worker::FetchBulk& asked, const Arriving& here, const Content& content);
+  void chunk_read(Agent& agent, Agent& source, const worker::FetchBulk& asked,
+                  const Content* content);
+  void chunk_written(Agent& agent, const worker::FetchBulk& asked, const Arriving& here,
+                     const Content& content);
   void tensor_freed(Process& holder, ObjectId tensor);
   // A call with tensors in its arguments starts. `fetched`: their elements have arrived.
   void elements_there(Process& executor, const executor::RunCall& run, bool fetched);
@@ -107,7 +113,9 @@ class Checkers {
 
   // ---- user code -------------------------------------------------------------------------------
   void submitted(Process& process, const CallRecord& call, Expected expected);
-  void made(ObjectId object, Expected expected) { expected_.insert_or_assign(object, std::move(expected)); }
+  void made(ObjectId object, Expected expected) {
+    expected_.insert_or_assign(object, std::move(expected));
+  }
   Expected expected(ObjectId object) const;
   void call_started(Process& process, const executor::RunCall& run);
   void call_ended(Process& process, const executor::RunCall& run);
@@ -133,8 +141,8 @@ class Checkers {
     Allocation allocation;
     JobId job;
     bool actor = false;
-    bool heard = false;     // its agent has received the order
-    bool lent = false;      // the head knows that the CPU is released
+    bool heard = false;  // its agent has received the order
+    bool lent = false;   // the head knows that the CPU is released
   };
   struct Running {
     std::size_t now = 0;
@@ -148,11 +156,11 @@ class Checkers {
     std::map<ProcessId, Submission> submitted;  // by caller: a retried task submits its calls again
     std::int32_t max_retries = 0;
     ObjectId result;
-    bool answered = false;             // a reply left on a connection that has lost nothing
-    ProcessId answered_to;             // recipient of the value in such a reply
-    std::set<std::pair<ProcessId, std::uint32_t>> runs;  // process and attempt
+    bool answered = false;  // a reply left on a connection that has lost nothing
+    ProcessId answered_to;  // recipient of the value in such a reply
+    std::set<std::pair<ProcessId, std::uint32_t>> runs;              // process and attempt
     std::set<std::pair<ProcessId, std::uint32_t>> ended_for_others;  // the runs that were preempted
-    std::set<std::pair<ProcessId, std::uint32_t>> lost;  // sent to a dead executor
+    std::set<std::pair<ProcessId, std::uint32_t>> lost;              // sent to a dead executor
   };
 
   // checker_turns.cc
@@ -216,7 +224,7 @@ class Checkers {
   std::map<SlotId, Granted> granted_;
   std::map<std::pair<std::uint64_t, ProcessId>, std::uint64_t> heard_;  // sequence number by
                                                                         // conversation
-  std::set<std::pair<std::string, std::string>> erased_;  // erased rows
+  std::set<std::pair<std::string, std::string>> erased_;                // erased rows
   std::set<SlotId> ever_granted_;
   std::set<ProcessId> drained_;  // drained incarnations of agents
   std::set<ProcessId> taken_back_;
@@ -232,16 +240,16 @@ class Checkers {
   std::map<GroupId, GroupWait> group_waits_;
   std::map<GroupId, GroupSpec> groups_wanted_;
   std::set<GroupId> groups_served_;  // by the head's last message: placed completely, or removed
-  std::vector<Time> groups_there_;  // when each was placed completely
-  std::vector<Time> preemptions_;   // when slots were preempted for one purpose
-  std::set<JobId> lengthy_jobs_;  // jobs that have submitted tasks of many seconds
-  bool some_run_once_ = false;    // a task of many seconds that may not be preempted exists
+  std::vector<Time> groups_there_;   // when each was placed completely
+  std::vector<Time> preemptions_;    // when slots were preempted for one purpose
+  std::set<JobId> lengthy_jobs_;     // jobs that have submitted tasks of many seconds
+  bool some_run_once_ = false;       // a task of many seconds that may not be preempted exists
   std::set<SlotId> preempted_slots_;
   std::set<SlotId> wanted_slots_;  // recalled slots
   std::map<SlotId, ProcessId> lessees_;
   struct InMemory {
     TaskId task;
-    bool once = false;  // may not run again in any case
+    bool once = false;     // may not run again in any case
     bool endless = false;  // may run again without limit
     Time since;
   };
@@ -254,7 +262,7 @@ class Checkers {
     std::optional<Time> gone_at;
   };
   std::map<NodeId, NodeMemory> memory_;
-  std::map<TaskId, Time> ended_for_memory_;  // end of the last attempt
+  std::map<TaskId, Time> ended_for_memory_;             // end of the last attempt
   std::map<std::string, std::vector<Time>> grants_of_;  // grant times by requested resources
   std::set<GroupId> complete_groups_;  // groups of which every bundle was placed at some time
   std::set<std::pair<SlotId, std::uint32_t>> generations_;  // started, by slot and number
@@ -278,7 +286,7 @@ class Checkers {
   std::map<ActorId, Time> handle_gone_;  // the owner's order to end an actor without handles
   std::map<ActorId, Time> last_used_;    // start of the actor's process, or end of its last call
   struct Placed {
-    ActorId actor;   // empty for a named actor
+    ActorId actor;  // empty for a named actor
     GroupId group;
     std::int32_t bundle = -1;
     Allocation allocation;

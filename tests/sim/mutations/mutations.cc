@@ -73,7 +73,8 @@ Hooks unread_arguments_are_not_named() {
   hooks.executor.out = [](std::vector<executor::Command>& commands) {
     for (auto& each : commands) {
       auto* sent = std::get_if<executor::SendToCaller>(&each);
-      auto* reply = sent && sent->frame.message ? std::get_if<CallReply>(&*sent->frame.message) : nullptr;
+      auto* reply =
+          sent && sent->frame.message ? std::get_if<CallReply>(&*sent->frame.message) : nullptr;
       if (reply == nullptr || reply->unread.empty()) continue;
       reply->outcome = CallOutcome::exception;
       reply->unread.clear();
@@ -156,7 +157,8 @@ Hooks hold_is_not_asked_for() {
     std::vector<client::Event> events;
     for (const auto& each : commands) {
       const auto* hold = to_agent<HoldObjectRequest>(each);
-      if (hold != nullptr) events.push_back(client::ReceivedFromAgent{HoldObjectReply{hold->ref.object}});
+      if (hold != nullptr)
+        events.push_back(client::ReceivedFromAgent{HoldObjectReply{hold->ref.object}});
     }
     return events;
   };
@@ -171,7 +173,8 @@ Hooks exports_are_believed_unheld() {
     std::vector<client::Event> events;
     for (const auto& each : commands) {
       const auto* released = to_agent<ReleaseObject>(each);
-      if (released != nullptr) events.push_back(client::ReceivedFromAgent{ExportReleased{released->object}});
+      if (released != nullptr)
+        events.push_back(client::ReceivedFromAgent{ExportReleased{released->object}});
     }
     return events;
   };
@@ -248,9 +251,11 @@ Hooks calls_change_places() {
     ProcessId executor;
     for (auto& each : commands) {
       auto* stream = std::get_if<client::SendToExecutor>(&each);
-      auto* push = stream && stream->frame.message ? std::get_if<PushCall>(&*stream->frame.message) : nullptr;
+      auto* push = stream && stream->frame.message ? std::get_if<PushCall>(&*stream->frame.message)
+                                                   : nullptr;
       if (push == nullptr || push->call.form->kind != CallKind::actor_call) continue;
-      if (first != nullptr && executor == stream->executor) return std::swap(first->call, push->call);
+      if (first != nullptr && executor == stream->executor)
+        return std::swap(first->call, push->call);
       first = push;
       executor = stream->executor;
     }
@@ -266,7 +271,9 @@ Hooks head_starts(Change change) {
     for (auto& each : commands) {
       auto* send = std::get_if<head::SendToAgent>(&each);
       auto* frame = send ? std::get_if<HeadFrame>(&send->message) : nullptr;
-      auto* start = frame && frame->frame.message ? std::get_if<StartSlot>(&frame->frame.message->edit()) : nullptr;
+      auto* start = frame && frame->frame.message
+                        ? std::get_if<StartSlot>(&frame->frame.message->edit())
+                        : nullptr;
       if (start != nullptr) change(start->allocation);
     }
   };
@@ -408,7 +415,8 @@ Hooks recalls_are_not_heard_for(const std::string& words) {
     std::erase_if(events, [&](const auto& each) {
       const auto* agent = std::get_if<client::ReceivedFromAgent>(&each);
       const auto* relayed = agent == nullptr ? nullptr : std::get_if<FromHead>(&agent->message);
-      const auto* recall = relayed == nullptr ? nullptr : std::get_if<RecallSlot>(&relayed->message);
+      const auto* recall =
+          relayed == nullptr ? nullptr : std::get_if<RecallSlot>(&relayed->message);
       return recall != nullptr && recall->why.find(words) != std::string::npos;
     });
   };
@@ -443,7 +451,9 @@ Hooks recalls_preempt() {
     for (auto& each : commands) {
       auto* send = std::get_if<head::SendToAgent>(&each);
       auto* frame = send ? std::get_if<HeadFrame>(&send->message) : nullptr;
-      auto* relay = frame && frame->frame.message ? std::get_if<ToProcess>(&frame->frame.message->edit()) : nullptr;
+      auto* relay = frame && frame->frame.message
+                        ? std::get_if<ToProcess>(&frame->frame.message->edit())
+                        : nullptr;
       auto* recall = relay ? std::get_if<RecallSlot>(&relay->message) : nullptr;
       if (recall != nullptr) recall->running = RunningTask::ends;
     }
@@ -469,12 +479,15 @@ Hooks submitted_calls_are_not_awaited() {
   hooks.executor.echo = [](const std::vector<executor::Command>& commands) {
     std::vector<executor::Event> events;
     for (const auto& each : commands) {
-      if (std::holds_alternative<executor::AwaitSubmitted>(each)) events.emplace_back(executor::SubmittedDone{});
+      if (std::holds_alternative<executor::AwaitSubmitted>(each))
+        events.emplace_back(executor::SubmittedDone{});
     }
     return events;
   };
   hooks.executor.out = [](std::vector<executor::Command>& commands) {
-    std::erase_if(commands, [](const auto& each) { return std::holds_alternative<executor::AwaitSubmitted>(each); });
+    std::erase_if(commands, [](const auto& each) {
+      return std::holds_alternative<executor::AwaitSubmitted>(each);
+    });
   };
   return hooks;
 }
@@ -495,7 +508,9 @@ Hooks results_belong_to_others() {
   hooks.executor.in = [last](std::vector<executor::Event>& events) {
     for (auto& each : events) {
       auto* finished = std::get_if<executor::CallFinished>(&each);
-      if (finished == nullptr || finished->outcome != CallOutcome::value || finished->results.empty()) continue;
+      if (finished == nullptr || finished->outcome != CallOutcome::value ||
+          finished->results.empty())
+        continue;
       auto& result = finished->results.front();
       if (!result.in_store && !last->empty()) std::swap(result.bytes, *last);
       if (!result.in_store && last->empty()) *last = result.bytes;

@@ -25,7 +25,8 @@ Hooks pulls_land_elsewhere() {
 Hooks broken_chunks_count_as_whole() {
   return agent_hears([](worker::Event& event) {
     auto* fetched = std::get_if<worker::ChunkFetched>(&event);
-    if (fetched != nullptr && fetched->failure && fetched->failure->code == ErrorCode::corrupt) fetched->failure.reset();
+    if (fetched != nullptr && fetched->failure && fetched->failure->code == ErrorCode::corrupt)
+      fetched->failure.reset();
   });
 }
 
@@ -84,13 +85,15 @@ Hooks readers_do_not_say_that_they_are_done() {
 Hooks cut_chunks_are_not_cut() {
   Hooks hooks;
   hooks.agent.out = [](std::vector<worker::Command>& commands) {
-    std::erase_if(commands, [](auto& each) { return std::holds_alternative<worker::CancelBulk>(each); });
+    std::erase_if(commands,
+                  [](auto& each) { return std::holds_alternative<worker::CancelBulk>(each); });
   };
   hooks.agent.echo = [](const std::vector<worker::Command>& commands) {
     std::vector<worker::Event> events;
     for (const auto& each : commands) {
       const auto* cut = std::get_if<worker::CancelBulk>(&each);
-      if (cut != nullptr) events.push_back(worker::ChunkFetched{cut->chunk, failure(ErrorCode::cancelled, "cut")});
+      if (cut != nullptr)
+        events.push_back(worker::ChunkFetched{cut->chunk, failure(ErrorCode::cancelled, "cut")});
     }
     return events;
   };
@@ -101,13 +104,13 @@ Hooks cut_chunks_are_not_cut() {
 
 std::vector<Mutation> bulk_mutations() {
   return {
-    {"agent pulls to the wrong place", {"objects", "quiet"}, pulls_land_elsewhere},
-    {"agent takes broken chunks for whole", {"broadcast_faults"}, broken_chunks_count_as_whole},
-    {"agent believes chunks at once", {"broadcast", "objects"}, chunks_are_believed_at_once},
-    {"agent asks for chunks twice", {"broadcast", "objects"}, chunks_are_asked_twice},
-    {"agent offers parts as wholes", {"broadcast"}, parts_are_offered_as_wholes},
-    {"agent does not say that it has read", {"broadcast"}, readers_do_not_say_that_they_are_done},
-    {"agent does not cut chunks", {"broadcast_faults"}, cut_chunks_are_not_cut},
+      {"agent pulls to the wrong place", {"objects", "quiet"}, pulls_land_elsewhere},
+      {"agent takes broken chunks for whole", {"broadcast_faults"}, broken_chunks_count_as_whole},
+      {"agent believes chunks at once", {"broadcast", "objects"}, chunks_are_believed_at_once},
+      {"agent asks for chunks twice", {"broadcast", "objects"}, chunks_are_asked_twice},
+      {"agent offers parts as wholes", {"broadcast"}, parts_are_offered_as_wholes},
+      {"agent does not say that it has read", {"broadcast"}, readers_do_not_say_that_they_are_done},
+      {"agent does not cut chunks", {"broadcast_faults"}, cut_chunks_are_not_cut},
   };
 }
 

@@ -40,7 +40,8 @@ Hooks closed_callers_are_awaited() {
   hooks.executor.in = [](std::vector<executor::Event>& events) {
     for (auto& each : events) {
       auto* said = std::get_if<executor::ReceivedFromCaller>(&each);
-      auto* held = said && said->frame.message ? std::get_if<ReplyClaimed>(&*said->frame.message) : nullptr;
+      auto* held =
+          said && said->frame.message ? std::get_if<ReplyClaimed>(&*said->frame.message) : nullptr;
       if (held != nullptr) held->closes = false;
     }
   };
@@ -50,7 +51,9 @@ Hooks closed_callers_are_awaited() {
 Hooks cancellations_are_not_carried_out() {
   Hooks hooks;
   hooks.executor.out = [](std::vector<executor::Command>& commands) {
-    std::erase_if(commands, [](const auto& each) { return std::holds_alternative<executor::CancelRunning>(each); });
+    std::erase_if(commands, [](const auto& each) {
+      return std::holds_alternative<executor::CancelRunning>(each);
+    });
   };
   return hooks;
 }
@@ -61,7 +64,8 @@ Hooks failures_are_dropped() {
   hooks.client.in = [](std::vector<client::Event>& events) {
     for (auto& each : events) {
       auto* said = std::get_if<client::ReceivedFromExecutor>(&each);
-      auto* reply = said && said->frame.message ? std::get_if<CallReply>(&*said->frame.message) : nullptr;
+      auto* reply =
+          said && said->frame.message ? std::get_if<CallReply>(&*said->frame.message) : nullptr;
       if (reply == nullptr || reply->outcome != CallOutcome::exception) continue;
       said->frame.message = ExecutorMessage(ResidentStateChanged{false});
     }
@@ -101,7 +105,9 @@ Hooks bundles_are_swapped() {
     for (auto& each : commands) {
       auto* send = std::get_if<head::SendToAgent>(&each);
       auto* frame = send ? std::get_if<HeadFrame>(&send->message) : nullptr;
-      auto* start = frame && frame->frame.message ? std::get_if<StartSlot>(&frame->frame.message->edit()) : nullptr;
+      auto* start = frame && frame->frame.message
+                        ? std::get_if<StartSlot>(&frame->frame.message->edit())
+                        : nullptr;
       if (start != nullptr && !start->allocation.group.empty()) start->allocation.bundle ^= 1;
     }
   };
@@ -114,7 +120,9 @@ std::vector<Mutation> end_mutations() {
   return {
       {"head forgets who has found an actor", {"shared_names"}, found_actors_are_not_held},
       {"client lets calls after a kill run", {"shared_names"}, kills_are_not_noted},
-      {"executor awaits callers without a handle", {"actors", "shared_names"}, closed_callers_are_awaited},
+      {"executor awaits callers without a handle",
+       {"actors", "shared_names"},
+       closed_callers_are_awaited},
       {"executor does not cancel what waits", {"cancellation"}, cancellations_are_not_carried_out},
       {"client does not hear failures", {"deep_chains"}, failures_are_dropped},
       {"client keeps slots in broken groups", {"broken_groups"}, slots_are_kept},

@@ -23,7 +23,9 @@ Hooks client_does_not_report() {
 
 std::vector<Mutation> link_mutations() {
   return {
-      {"client does not report unreachable actors", {"cut_links"}, client_does_not_report<WatchActor>},
+      {"client does not report unreachable actors",
+       {"cut_links"},
+       client_does_not_report<WatchActor>},
   };
 }
 

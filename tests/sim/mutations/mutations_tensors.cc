@@ -19,7 +19,8 @@ Hooks tensor_is_not_held() {
     std::vector<client::Event> events;
     for (const auto& each : commands) {
       const auto* hold = to_agent<HoldObjectRequest>(each);
-      if (hold != nullptr && !hold->ref.tensor.is_empty()) events.push_back(client::ReceivedFromAgent{HoldObjectReply{hold->ref.object}});
+      if (hold != nullptr && !hold->ref.tensor.is_empty())
+        events.push_back(client::ReceivedFromAgent{HoldObjectReply{hold->ref.object}});
     }
     return events;
   };
@@ -43,7 +44,8 @@ Hooks held_replies_are_called_unheld() {
 Hooks loans_end_without_holds() {
   Hooks hooks;
   hooks.client.in = [](std::vector<client::Event>& events) {
-    std::erase_if(events, [](const auto& each) { return std::holds_alternative<client::EndBorrow>(each); });
+    std::erase_if(events,
+                  [](const auto& each) { return std::holds_alternative<client::EndBorrow>(each); });
   };
   return hooks;
 }
@@ -65,7 +67,9 @@ Hooks results_are_hidden() {
   hooks.executor.out = [](std::vector<executor::Command>& commands) {
     for (auto& each : commands) {
       auto* tell = std::get_if<executor::SendToCaller>(&each);
-      auto* holds = tell && tell->frame.message ? std::get_if<ResidentStateChanged>(&*tell->frame.message) : nullptr;
+      auto* holds = tell && tell->frame.message
+                        ? std::get_if<ResidentStateChanged>(&*tell->frame.message)
+                        : nullptr;
       if (holds != nullptr) holds->on = false;
     }
   };
@@ -89,7 +93,8 @@ Hooks lost_elements_are_not_named() {
   hooks.client.in = [](std::vector<client::Event>& events) {
     for (auto& each : events) {
       auto* said = std::get_if<client::ReceivedFromExecutor>(&each);
-      auto* reply = said && said->frame.message ? std::get_if<CallReply>(&*said->frame.message) : nullptr;
+      auto* reply =
+          said && said->frame.message ? std::get_if<CallReply>(&*said->frame.message) : nullptr;
       if (reply != nullptr) reply->lost.clear();
     }
   };
@@ -102,7 +107,8 @@ Hooks rounds_are_skipped() {
   hooks.client.out = [](std::vector<client::Command>& commands) {
     for (auto& each : commands) {
       auto* told = std::get_if<client::SendToExecutor>(&each);
-      auto* push = told && told->frame.message ? std::get_if<PushCall>(&*told->frame.message) : nullptr;
+      auto* push =
+          told && told->frame.message ? std::get_if<PushCall>(&*told->frame.message) : nullptr;
       if (push != nullptr) push->round = 1000;
     }
   };
@@ -118,7 +124,9 @@ std::vector<Mutation> tensor_mutations() {
       {"executor stores nothing before it ends", {"resident"}, results_are_not_stored},
       {"client calls held replies unheld", {"passed_tensors"}, held_replies_are_called_unheld},
       {"client ends loans without holds", {"passed_tensors"}, loans_end_without_holds},
-      {"client does not hear which elements are lost", {"lost_elements"}, lost_elements_are_not_named},
+      {"client does not hear which elements are lost",
+       {"lost_elements"},
+       lost_elements_are_not_named},
       {"client claims rounds of its calls that never were", {"lost_in_calls"}, rounds_are_skipped},
       {"executor does not name what it keeps", {"passed_tensors"}, kept_refs_are_not_named},
   };

@@ -30,10 +30,13 @@ class Author {
     Plan plan;
     plan.name = "leaf";
     plan.shape = pick({"cpu", "cpu", "cpu", "half_cpu", "two_cpu", "zero", "spread"});
-    plan.run_time = random_.chance(300) ? Duration(0) : random_.between(Duration(10us), Duration(60ms));
+    plan.run_time =
+        random_.chance(300) ? Duration(0) : random_.between(Duration(10us), Duration(60ms));
     return plan;
   }
-  std::string pick(std::vector<std::string> choices) { return choices.at(random_.below(choices.size())); }
+  std::string pick(std::vector<std::string> choices) {
+    return choices.at(random_.below(choices.size()));
+  }
 
   static Step submit(int plan, std::vector<Given> given = {}) {
     Step step;
@@ -158,7 +161,8 @@ class Author {
   int method(Act act = Act::sleep) {
     Plan plan;
     plan.name = "method";
-    plan.run_time = random_.chance(500) ? Duration(0) : random_.between(Duration(10us), Duration(10ms));
+    plan.run_time =
+        random_.chance(500) ? Duration(0) : random_.between(Duration(10us), Duration(10ms));
     plan.large = random_.chance(100);
     if (act != Act::sleep) plan.steps.push_back(on(act, -1));
     return add(std::move(plan));

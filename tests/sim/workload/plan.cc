@@ -18,12 +18,12 @@ class Evaluation {
     for (const auto& step : plan_.steps) take(step);
     Expected result;
     result.number = mixed(static_cast<std::uint64_t>(plan_.id) + 1, read_);
-    const bool out_of_retries = plan_.max_retries >= 0 &&
-                                plan_.crashes > static_cast<std::uint32_t>(plan_.max_retries);
-    const bool thrown = plan_.throws > 0 &&
-                        (!plan_.retry_exceptions ||
-                         (plan_.max_retries >= 0 &&
-                          plan_.throws > static_cast<std::uint32_t>(plan_.max_retries)));
+    const bool out_of_retries =
+        plan_.max_retries >= 0 && plan_.crashes > static_cast<std::uint32_t>(plan_.max_retries);
+    const bool thrown =
+        plan_.throws > 0 &&
+        (!plan_.retry_exceptions ||
+         (plan_.max_retries >= 0 && plan_.throws > static_cast<std::uint32_t>(plan_.max_retries)));
     result.must_fail = must_fail_ || out_of_retries || thrown;
     result.may_fail = may_fail_ || plan_.may_fail;
     for (const int var : plan_.returned) {
@@ -59,7 +59,8 @@ class Evaluation {
       case Act::put: {
         Expected value;
         value.number = step.number;
-        for (const int var : step.vars) value.contained.push_back(vars_.at(static_cast<std::size_t>(var)));
+        for (const int var : step.vars)
+          value.contained.push_back(vars_.at(static_cast<std::size_t>(var)));
         vars_.push_back(std::move(value));
         break;
       }
@@ -116,7 +117,8 @@ Expected evaluate_given(const Given& given, const std::vector<Expected>& vars,
   if (given.by_ref) return vars.at(static_cast<std::size_t>(given.var));
   Expected value;
   value.number = given.number;
-  for (const int var : given.contained) value.contained.push_back(vars.at(static_cast<std::size_t>(var)));
+  for (const int var : given.contained)
+    value.contained.push_back(vars.at(static_cast<std::size_t>(var)));
   if (given.pass_refs) value.contained.insert(value.contained.end(), refs.begin(), refs.end());
   return value;
 }

@@ -13,21 +13,21 @@
 namespace mobula::internal::sim {
 
 enum class Act : std::uint8_t {
-  submit,      // a task of `plan`; makes a var
-  put,         // a value with `vars` inside; makes a var
-  get,         // the value of `var`
-  get_refs,    // the values of all refs inside the arguments
-  call_refs,   // the value of a call of `plan` on every handle inside the arguments
-  keep_refs,   // the actor keeps the refs inside the arguments
-  read_kept,   // the actor reads the refs that it keeps
-  wait_any,    // until one of `vars` is ready
-  release,     // one ref of `var`
-  cancel,      // `var`, with `force`
-  make_actor,  // actor of class `plan`; makes a var
-  get_or_make, // the actor with the name in `plan`, created if it does not exist; makes a var
-  find_actor,  // waits for the actor with the name in `plan`; makes a var
-  call_actor,  // `plan` on the handle `var`; makes a var
-  kill_actor,  // `var`
+  submit,       // a task of `plan`; makes a var
+  put,          // a value with `vars` inside; makes a var
+  get,          // the value of `var`
+  get_refs,     // the values of all refs inside the arguments
+  call_refs,    // the value of a call of `plan` on every handle inside the arguments
+  keep_refs,    // the actor keeps the refs inside the arguments
+  read_kept,    // the actor reads the refs that it keeps
+  wait_any,     // until one of `vars` is ready
+  release,      // one ref of `var`
+  cancel,       // `var`, with `force`
+  make_actor,   // actor of class `plan`; makes a var
+  get_or_make,  // the actor with the name in `plan`, created if it does not exist; makes a var
+  find_actor,   // waits for the actor with the name in `plan`; makes a var
+  call_actor,   // `plan` on the handle `var`; makes a var
+  kill_actor,   // `var`
   make_group,  // a placement group of `bundles`; makes a var that is ready when the group is placed
   end_group,   // `var`
   sleep,       // for `span`
@@ -37,10 +37,10 @@ enum class Act : std::uint8_t {
 // An argument: the ref itself, or a new value with refs inside.
 struct Given {
   bool by_ref = false;
-  int var = -1;                 // if by_ref
-  std::uint64_t number = 0;     // otherwise
-  std::vector<int> contained;   // vars inside the value
-  bool pass_refs = false;       // adds all refs inside the caller's arguments
+  int var = -1;                // if by_ref
+  std::uint64_t number = 0;    // otherwise
+  std::vector<int> contained;  // vars inside the value
+  bool pass_refs = false;      // adds all refs inside the caller's arguments
 };
 
 struct Step {
@@ -54,10 +54,10 @@ struct Step {
   bool force = false;
   bool tolerant = false;  // get: an error is allowed, and the value is not mixed into the result
   Duration span{};
-  int group = -1;               // submit: var of the group to run in
-  std::vector<int> bundles{};   // make_group: CPUs per bundle; a negative count adds a GPU
-  int strategy = 0;             // make_group: a GroupStrategy
-  bool must_fail = false;       // call_actor: the actor was killed before
+  int group = -1;              // submit: var of the group to run in
+  std::vector<int> bundles{};  // make_group: CPUs per bundle; a negative count adds a GPU
+  int strategy = 0;            // make_group: a GroupStrategy
+  bool must_fail = false;      // call_actor: the actor was killed before
   // Call_refs: makes two vars per handle, the handle and an unread value.
   bool unawaited = false;
 };
@@ -66,7 +66,7 @@ struct Step {
 struct Plan {
   int id = 0;
   std::string name;
-  std::string shape = "cpu";    // name of its request, see `request_of`
+  std::string shape = "cpu";  // name of its request, see `request_of`
   std::int32_t max_calls = 0;
   std::vector<Step> steps{};
   Duration run_time{};
@@ -75,11 +75,11 @@ struct Plan {
   bool return_refs = false;     // adds the refs inside the arguments
   int tensors = 0;              // adds tensors whose elements stay in the executor
   std::int32_t max_retries = -1;
-  std::uint32_t crashes = 0;    // attempts that crash their executor
-  std::uint32_t throws = 0;     // attempts that throw; all attempts unless exceptions are retried
-  bool parts = false;           // the executor dies shortly after its reply
-  bool parts_once = false;      // the same, for the first attempt only
-  bool hangs = false;           // the executor must be killed to exit
+  std::uint32_t crashes = 0;  // attempts that crash their executor
+  std::uint32_t throws = 0;   // attempts that throw; all attempts unless exceptions are retried
+  bool parts = false;         // the executor dies shortly after its reply
+  bool parts_once = false;    // the same, for the first attempt only
+  bool hangs = false;         // the executor must be killed to exit
   bool retry_exceptions = false;
   bool may_fail = false;        // an error is not a fault of the runtime
   std::int64_t memory_mib = 0;  // memory taken by the end of the call, in steps

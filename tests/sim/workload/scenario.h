@@ -10,19 +10,45 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
 #include "base/model/job_terms.h"
 #include "base/model/node_shape.h"
 #include "base/model/request.h"
+#include "base/random.h"
 #include "sim/workload/plan.h"
 
 namespace mobula::internal::sim {
 
 enum class FaultKind : std::uint8_t {
-  head_crash, head_pause, agent_crash, agent_pause, executor_crash, executor_pause, driver_pause,
-  driver_crash, head_link_break, head_link_cut, peer_cut, stream_break, slow_network, repeats, disk_slow,
-  disk_fails, fork_fails, slab_fails, bulk_fails, news_lost, node_drained, spill_slow, spill_fails,
-  spill_corrupts, bulk_slow, bulk_breaks, bulk_corrupts, peer_lost, home_crash, node_away,
+  head_crash,
+  head_pause,
+  agent_crash,
+  agent_pause,
+  executor_crash,
+  executor_pause,
+  driver_pause,
+  driver_crash,
+  head_link_break,
+  head_link_cut,
+  peer_cut,
+  stream_break,
+  slow_network,
+  repeats,
+  disk_slow,
+  disk_fails,
+  fork_fails,
+  slab_fails,
+  bulk_fails,
+  news_lost,
+  node_drained,
+  spill_slow,
+  spill_fails,
+  spill_corrupts,
+  bulk_slow,
+  bulk_breaks,
+  bulk_corrupts,
+  peer_lost,
+  home_crash,
+  node_away,
 };
 std::string_view to_string(FaultKind kind);
 
@@ -41,12 +67,59 @@ struct Item {
 };
 
 enum class Work : std::uint8_t {
-  task, chain, crash, raise, gpu, gpu_child, nested, large, put_ref, return_ref, wait, cancel,
-  actor, restart, keep, handle, named, infeasible, late, keep_late, part, part_actor, hang, group,
-  stream, whole, labelled, lengthy, once, whole_group, burst,
-  family, whole_gpu, resident, hungry, too_hungry, frugal_once, hoard, broadcast,
-  pass_tensors, lose_tensors, lose_calls, unawaited, return_call, factory, waves, streams_of_readers,
-  shared_name, killed_call, blocked, deep_chain, pair_group, device_group,
+  task,
+  chain,
+  crash,
+  raise,
+  gpu,
+  gpu_child,
+  nested,
+  large,
+  put_ref,
+  return_ref,
+  wait,
+  cancel,
+  actor,
+  restart,
+  keep,
+  handle,
+  named,
+  infeasible,
+  late,
+  keep_late,
+  part,
+  part_actor,
+  hang,
+  group,
+  stream,
+  whole,
+  labelled,
+  lengthy,
+  once,
+  whole_group,
+  burst,
+  family,
+  whole_gpu,
+  resident,
+  hungry,
+  too_hungry,
+  frugal_once,
+  hoard,
+  broadcast,
+  pass_tensors,
+  lose_tensors,
+  lose_calls,
+  unawaited,
+  return_call,
+  factory,
+  waves,
+  streams_of_readers,
+  shared_name,
+  killed_call,
+  blocked,
+  deep_chain,
+  pair_group,
+  device_group,
 };
 
 struct Scenario {
@@ -60,11 +133,11 @@ struct Scenario {
   std::vector<FaultKind> kinds{};
   bool terms = false;  // jobs differ in priority, weight, and quota
   bool preempts = false;
-  bool memory = false;  // memory of nodes is limited and sampled
+  bool memory = false;            // memory of nodes is limited and sampled
   std::uint64_t store_bytes = 0;  // store size per node; 0: no limit
   bool keeps_quotas = false;      // jobs stay within quotas despite preemption
-  bool tensors = false;  // results contain tensors
-  bool uniform = false;  // exactly `max_nodes` nodes with one CPU each
+  bool tensors = false;           // results contain tensors
+  bool uniform = false;           // exactly `max_nodes` nodes with one CPU each
 };
 const std::vector<Scenario>& scenarios();
 // Returns null if no scenario has this name.
@@ -72,9 +145,9 @@ const Scenario* find_scenario(const std::string& name);
 
 struct NodePlan {
   NodeShape shape;
-  bool has_program = false;      // from the start
-  bool cannot_start = false;     // no program can start here
-  std::int64_t memory_mib = 0;   // 0: no limit
+  bool has_program = false;     // from the start
+  bool cannot_start = false;    // no program can start here
+  std::int64_t memory_mib = 0;  // 0: no limit
 };
 
 struct HistoryPlan {
@@ -88,7 +161,7 @@ struct HistoryPlan {
   Plans plans;
   std::vector<Item> items;
   std::vector<Fault> faults;
-  Time heal;                      // no faults after this time
+  Time heal;  // no faults after this time
 };
 HistoryPlan draw(const Scenario& scenario, const Random& random);
 

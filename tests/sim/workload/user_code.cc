@@ -20,12 +20,21 @@ void append(RefRecords& to, const RefRecords& refs) {
 }  // namespace
 
 Thread::Thread(Process& process, std::uint64_t key, const Plan& plan, TaskId task)
-    : process_(process), key_(key), plan_(plan), task_(task), steps_(plan.steps), stage_(Stage::working) {
+    : process_(process),
+      key_(key),
+      plan_(plan),
+      task_(task),
+      steps_(plan.steps),
+      stage_(Stage::working) {
   run_.token = 0;
 }
 
 Thread::Thread(Process& process, executor::RunCall run, const Plan& plan)
-    : process_(process), key_(run.token), plan_(plan), task_(run.call.task), run_(std::move(run)),
+    : process_(process),
+      key_(run.token),
+      plan_(plan),
+      task_(run.call.task),
+      run_(std::move(run)),
       steps_(plan.steps) {
   finished_.token = run_.token;
   finished_.pid = process.pid();
@@ -54,7 +63,8 @@ void Thread::wake() {
   if (waiting_ && !woken_ && !waiting_()) return;  // another thread took it first
   waiting_ = nullptr;
   woken_ = false;
-  if (std::exchange(told_blocked_, false)) process_.step_executor(executor::CallBlocked{key_, false});
+  if (std::exchange(told_blocked_, false))
+    process_.step_executor(executor::CallBlocked{key_, false});
   advance();
 }
 
@@ -79,7 +89,8 @@ std::string Thread::waits_for() const {
 std::int64_t Thread::memory_mib(Time now) const {
   if (!is_call() || plan_.memory_mib == 0 || done()) return 0;
   const auto whole = std::max<std::int64_t>(plan_.run_time.count(), 1);
-  return plan_.memory_mib * std::min((now - began_at_).count() / 1000, whole / 1000) / (whole / 1000);
+  return plan_.memory_mib * std::min((now - began_at_).count() / 1000, whole / 1000) /
+         (whole / 1000);
 }
 
 // ---- steps -------------------------------------------------------------------------------------
@@ -126,7 +137,8 @@ void Thread::read_arguments() {
       process_.outside().checkers().value_read(process_, argument.ref.object, reading);
       looked_at_.emplace_back(argument.ref.object, reading.number);
     }
-    for (const auto& ref : reading.contained) (ref.tensor.is_empty() ? refs_ : given_tensors_).push_back(ref);
+    for (const auto& ref : reading.contained)
+      (ref.tensor.is_empty() ? refs_ : given_tensors_).push_back(ref);
     read_ = mixed(read_, reading.number);
   }
   if (plan_.run_time > Duration(0)) sleep(plan_.run_time);
@@ -231,7 +243,8 @@ RefRecords Thread::records_of(const std::vector<int>& vars) const {
   RefRecords records;
   for (const int var : vars) {
     const ObjectId object = vars_.at(static_cast<std::size_t>(var)).object;
-    if (process_.client().object(object) != nullptr) records.push_back(process_.client().ref_of(object));
+    if (process_.client().object(object) != nullptr)
+      records.push_back(process_.client().ref_of(object));
   }
   return records;
 }
@@ -254,7 +267,8 @@ Arguments Thread::arguments_of(const Step& step, std::vector<Expected>& expected
     if (given.by_ref) {
       const ObjectId object = vars_.at(static_cast<std::size_t>(given.var)).object;
       argument.is_ref = true;
-      if (process_.client().object(object) != nullptr) argument.ref = process_.client().ref_of(object);
+      if (process_.client().object(object) != nullptr)
+        argument.ref = process_.client().ref_of(object);
       expected.push_back(expected_of(object));
     } else {
       argument.value.bytes = payload_of(given.number);
@@ -344,7 +358,8 @@ bool Thread::find_actor(const Step& step) {
     return false;
   }
   const auto at = process_.answers().find(std::exchange(request_, 0));
-  const auto* found = at == process_.answers().end() ? nullptr : std::get_if<FindActorReply>(&at->second);
+  const auto* found =
+      at == process_.answers().end() ? nullptr : std::get_if<FindActorReply>(&at->second);
   if (found == nullptr || !found->found) {
     if (++tries_ < 60) return false;
     fail(ErrorKind::not_found, "no actor has the name");
@@ -447,7 +462,8 @@ bool Thread::put(const Step& step) {
     return true;
   }
   if (!std::exchange(began_, true)) {
-    process_.step_client(client::ReserveRoom{object, large_bytes, process_.id(), process_.client().node()});
+    process_.step_client(
+        client::ReserveRoom{object, large_bytes, process_.id(), process_.client().node()});
   }
   const auto room = process_.rooms().find(object);
   if (room == process_.rooms().end()) {
@@ -481,7 +497,8 @@ void Thread::store_result() {
     finished_.results.assign(1, std::move(value));
     return let_go();
   }
-  if (run_.call.form->kind == CallKind::construct_actor || run_.call.form->num_returns == 0) return let_go();
+  if (run_.call.form->kind == CallKind::construct_actor || run_.call.form->num_returns == 0)
+    return let_go();
   const std::uint64_t number = mixed(static_cast<std::uint64_t>(plan_.id) + 1, read_);
   ValueRecord value;
   value.contained = records_of(plan_.returned);
@@ -498,7 +515,8 @@ void Thread::store_result() {
   }
   const ObjectId object = result_id(run_.call.task, 0);
   if (!std::exchange(began_, true)) {
-    process_.step_client(client::ReserveRoom{object, large_bytes, run_.caller, run_.call.caller_node});
+    process_.step_client(
+        client::ReserveRoom{object, large_bytes, run_.caller, run_.call.caller_node});
   }
   if (inner_ == 0) {
     const auto room = process_.rooms().find(object);
@@ -550,7 +568,8 @@ void Thread::let_go() {
   vars_.clear();
   for (const ObjectId object : leases_) process_.step_client(client::ReleaseRef{object});
   leases_.clear();
-  for (const auto& tensor : std::exchange(tensors_, {})) process_.step_client(client::ReleaseRef{tensor.object});
+  for (const auto& tensor : std::exchange(tensors_, {}))
+    process_.step_client(client::ReleaseRef{tensor.object});
   if (!is_call()) return;
   RefRecords contents;
   for (const auto& result : finished_.results) {

@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "client/executor/core/executor_core.h"
 #include "base/model/error_record.h"
+#include "client/executor/core/executor_core.h"
 #include "sim/workload/plan.h"
 
 namespace mobula::internal::sim {
@@ -94,23 +94,23 @@ class Thread {
   executor::RunCall run_;
   std::vector<Step> steps_;
   Stage stage_ = Stage::reading;
-  std::size_t next_ = 0;         // index of the step
-  std::size_t inner_ = 0;        // index within a step that reads several values
-  bool began_ = false;           // the one-time part of the step is done
+  std::size_t next_ = 0;   // index of the step
+  std::size_t inner_ = 0;  // index within a step that reads several values
+  bool began_ = false;     // the one-time part of the step is done
   std::vector<Var> vars_;
-  RefRecords refs_;  // refs inside the arguments
-  RefRecords tensors_;  // made here, inside the result
-  RefRecords given_tensors_;  // from the arguments
-  bool dropped_ = false;         // the call's arguments are released
-  std::vector<ObjectId> leases_; // adopted: refs and contents of read values
-  std::vector<ObjectId> wanted_; // awaited or mapped objects
+  RefRecords refs_;               // refs inside the arguments
+  RefRecords tensors_;            // made here, inside the result
+  RefRecords given_tensors_;      // from the arguments
+  bool dropped_ = false;          // the call's arguments are released
+  std::vector<ObjectId> leases_;  // adopted: refs and contents of read values
+  std::vector<ObjectId> wanted_;  // awaited or mapped objects
   std::vector<std::pair<ObjectId, std::uint64_t>> looked_at_;  // mapped objects and their values
   std::uint64_t read_ = 0;
   std::uint64_t children_ = 0, puts_ = 0, actors_ = 0, groups_ = 0;
   std::optional<ErrorRecord> error_;
   bool cancelled_ = false;
   bool leave_ = false;
-  std::uint64_t request_ = 0;    // request to the head
+  std::uint64_t request_ = 0;  // request to the head
   int tries_ = 0;
   Time began_at_;
 

@@ -66,7 +66,8 @@ bool Thread::get_or_make(const Step& step) {
   const ActorId actor = var.actor;
   const auto answered = [this, actor] {
     const auto* row = process_.client().actor(actor);
-    return cancelled_ || row == nullptr || row->version > 0 || process_.found_instead().contains(actor);
+    return cancelled_ || row == nullptr || row->version > 0 ||
+           process_.found_instead().contains(actor);
   };
   if (!answered()) {
     block(answered, true);
@@ -76,7 +77,8 @@ bool Thread::get_or_make(const Step& step) {
   if (at == process_.found_instead().end()) return true;
   const FindActorReply found = at->second;
   process_.found_instead().erase(at);
-  const RefRecord handle{handle_id(found.actor), found.detached ? NodeId() : found.owner_node, found.owner, found.actor};
+  const RefRecord handle{handle_id(found.actor), found.detached ? NodeId() : found.owner_node,
+                         found.owner, found.actor};
   var = {handle.object, found.actor, {}};
   process_.step_client(client::AdoptRef{handle});
   process_.step_client(client::ReleaseRef{handle_id(actor)});
@@ -90,7 +92,9 @@ bool Thread::wait_any(const Step& step) {
     for (const ObjectId object : objects) want(object);
   }
   const auto ready = [this, objects] {
-    return cancelled_ || std::ranges::any_of(objects, [&](ObjectId each) { return process_.client().settled(each); });
+    return cancelled_ || std::ranges::any_of(objects, [&](ObjectId each) {
+             return process_.client().settled(each);
+           });
   };
   if (ready()) {
     for (const ObjectId object : objects) unwant(object);

@@ -21,7 +21,9 @@ int Author::chain_of_tasks(bool large) {
   main.steps.push_back(submit(f));
   const int length = static_cast<int>(random_.between(1, 5));
   for (int i = 0; i < length; ++i) {
-    main.steps.push_back(submit(i % 2 == 0 ? g : f, {ref(i), ref(static_cast<int>(random_.below(static_cast<std::uint64_t>(i) + 1)))}));
+    main.steps.push_back(
+        submit(i % 2 == 0 ? g : f,
+               {ref(i), ref(static_cast<int>(random_.below(static_cast<std::uint64_t>(i) + 1)))}));
   }
   for (int i = 0; i < length; ++i) {
     if (random_.chance(500)) main.steps.push_back(on(Act::release, i));
@@ -260,7 +262,8 @@ int Author::passed_tensors() {
       main.steps.push_back(on(Act::get, vars++));
     }
     if (random_.chance(500)) main.steps.push_back(on(Act::release, used));
-    if (random_.chance(400)) main.steps.push_back(sleep(random_.between(Duration(0), Duration(60ms))));
+    if (random_.chance(400))
+      main.steps.push_back(sleep(random_.between(Duration(0), Duration(60ms))));
   }
   return add(std::move(main));
 }
@@ -439,10 +442,12 @@ int Author::calls_with_lost_tensors() {
       main.steps.push_back(submit(g, {value({0})}));
     } else {
       reads.push_back(vars);
-      main.steps.push_back(random_.chance(500) ? call(0, look, {ref(from)}) : call(0, look, {value()}));
+      main.steps.push_back(random_.chance(500) ? call(0, look, {ref(from)})
+                                               : call(0, look, {value()}));
     }
     ++vars;
-    if (random_.chance(200)) main.steps.push_back(sleep(random_.between(Duration(0), Duration(5ms))));
+    if (random_.chance(200))
+      main.steps.push_back(sleep(random_.between(Duration(0), Duration(5ms))));
   }
   for (const int each : vains) {
     if (random_.chance(500)) main.steps.push_back(on(Act::cancel, each));
@@ -486,7 +491,8 @@ int Author::parting_actor() {
     Step get = on(Act::get, i);
     get.tolerant = true;
     main.steps.push_back(get);
-    if (random_.chance(500)) main.steps.push_back(sleep(random_.between(Duration(0), Duration(200ms))));
+    if (random_.chance(500))
+      main.steps.push_back(sleep(random_.between(Duration(0), Duration(200ms))));
   }
   return add(std::move(main));
 }
@@ -523,7 +529,6 @@ int Author::hanging_tasks() {
   }
   return add(std::move(main));
 }
-
 
 int draw_item(Work work, Random& random, Plans& plans) {
   Author author(random, plans);

@@ -66,7 +66,8 @@ int Author::returned_calls() {
   main.steps.push_back(make(type));
   main.steps.push_back(submit(f, {value({0})}));
   main.steps.push_back(on(Act::get, 1));
-  if (random_.chance(500)) main.steps.push_back(sleep(random_.between(Duration(0), Duration(800ms))));
+  if (random_.chance(500))
+    main.steps.push_back(sleep(random_.between(Duration(0), Duration(800ms))));
   main.steps.push_back(submit(g, {ref(1)}));
   main.steps.push_back(on(Act::get, 2));
   return add(std::move(main));
@@ -128,7 +129,8 @@ int Author::shared_name() {
     main.steps.push_back(on(Act::get, vars + 1));
     main.steps.push_back(on(Act::release, vars));
     vars += 2;
-    if (random_.chance(300)) main.steps.push_back(sleep(random_.between(Duration(0), Duration(20ms))));
+    if (random_.chance(300))
+      main.steps.push_back(sleep(random_.between(Duration(0), Duration(20ms))));
   }
   return add(std::move(main));
 }
@@ -207,7 +209,8 @@ int Author::deep_chain() {
   link.name = "link";
   const int g = add(std::move(link));
   Plan main = item("deep_chain");
-  const int length = static_cast<int>(kind == 0 ? random_.between(20, 100) : random_.between(100, 600));
+  const int length =
+      static_cast<int>(kind == 0 ? random_.between(20, 100) : random_.between(100, 600));
   const bool releases = random_.chance(700);
   main.steps.push_back(submit(f, {value()}));
   for (int i = 1; i < length; ++i) {
@@ -274,7 +277,8 @@ int Author::device_group() {
     Step task = submit(random_.chance(600) ? f : g, {value()});
     task.group = 0;
     main.steps.push_back(std::move(task));
-    if (random_.chance(300)) main.steps.push_back(sleep(random_.between(Duration(0), Duration(200ms))));
+    if (random_.chance(300))
+      main.steps.push_back(sleep(random_.between(Duration(0), Duration(200ms))));
   }
   for (int i = 1; i <= count; ++i) main.steps.push_back(on(Act::get, i));
   main.steps.push_back(on(Act::end_group, 0));

@@ -62,7 +62,8 @@ int Author::burst_of_tasks() {
   Plan brief;
   brief.name = "brief";
   brief.shape = "cpu";
-  brief.run_time = random_.chance(500) ? Duration(0) : random_.between(Duration(1us), Duration(400us));
+  brief.run_time =
+      random_.chance(500) ? Duration(0) : random_.between(Duration(1us), Duration(400us));
   const int f = add(brief);
   std::vector<int> others;
   brief.name = "long";
@@ -111,7 +112,8 @@ int Author::labelled_tasks() {
     some.shape = pick({"zone_a", "zone_not_b", "zone_b_or_a", "zone_c_or_any"});
     const int f = add(std::move(some));
     const auto calls = random_.between(1, 6);
-    for (std::int64_t call = 0; call < calls; ++call, ++count) main.steps.push_back(submit(f, {value()}));
+    for (std::int64_t call = 0; call < calls; ++call, ++count)
+      main.steps.push_back(submit(f, {value()}));
   }
   get_all(main, count);
   return add(std::move(main));
@@ -212,7 +214,8 @@ int Author::resident_results() {
   for (int i = 0; i < length; ++i) {
     const int maker = makers.at(static_cast<std::size_t>(random_.below(makers.size())));
     main.steps.push_back(i == 0 ? submit(maker, {value()}) : submit(maker, {ref(i - 1)}));
-    if (random_.chance(300)) main.steps.push_back(sleep(random_.between(Duration(0), Duration(900ms))));
+    if (random_.chance(300))
+      main.steps.push_back(sleep(random_.between(Duration(0), Duration(900ms))));
     if (i > 0 && random_.chance(400)) {
       main.steps.push_back(on(Act::release, i - 1));
       gone.push_back(i - 1);
@@ -365,7 +368,8 @@ int Author::broadcast() {
     for (int i = 0; i < count; ++i) main.steps.push_back(submit(g, {ref(0)}));
     vars += count;
     if (random_.chance(300)) main.steps.push_back(on(Act::get, 0));
-    if (random_.chance(500)) main.steps.push_back(sleep(random_.between(Duration(0), Duration(300ms))));
+    if (random_.chance(500))
+      main.steps.push_back(sleep(random_.between(Duration(0), Duration(300ms))));
   }
   if (random_.chance(300)) main.steps.push_back(on(Act::release, 0));
   for (int i = 1; i < vars; ++i) main.steps.push_back(on(Act::get, i));
@@ -395,9 +399,8 @@ int Author::hoarding() {
   bool looks = false;
   for (int reads = static_cast<int>(random_.between(3, count)); reads > 0; --reads) {
     const int var = static_cast<int>(random_.below(static_cast<std::uint64_t>(count)));
-    const bool released = std::ranges::any_of(main.steps, [&](const Step& step) {
-      return step.act == Act::release && step.var == var;
-    });
+    const bool released = std::ranges::any_of(
+        main.steps, [&](const Step& step) { return step.act == Act::release && step.var == var; });
     if (released) continue;
     if (random_.chance(300)) {
       main.steps.push_back(submit(g, {ref(var)}));

@@ -29,7 +29,8 @@ Membership carried_group(std::uint32_t rank, std::uint32_t size, std::uint8_t ke
   return group;
 }
 
-std::shared_ptr<Carrier> open_carrier(std::uint32_t rank, std::uint32_t size, std::uint8_t key = 9) {
+std::shared_ptr<Carrier> open_carrier(std::uint32_t rank, std::uint32_t size,
+                                      std::uint8_t key = 9) {
   auto opened = Carrier::open(carried_plugin(), "127.0.0.1", carried_group(rank, size, key), [] {});
   EXPECT_TRUE(opened.ok()) << opened.error().text;
   return opened.ok() ? *opened : nullptr;
@@ -120,7 +121,8 @@ TEST(Carriers, InvalidEndpoint_HasReason) {
 // Every send is in the same group of calls as its receive at the other member, for any group size.
 TEST(NcclCalls, IssuesMatchingCallsTogether) {
   for (const std::uint32_t members : {1u, 2u, 5u, 256u, 300u}) {
-    for (const auto kind : {OperationKind::gather, OperationKind::scatter, OperationKind::all_to_all}) {
+    for (const auto kind :
+         {OperationKind::gather, OperationKind::scatter, OperationKind::all_to_all}) {
       Operation operation{.kind = kind, .root = members - 1, .dtype = DType::float32, .shape = {3}};
       // By sender and receiver: number of sends and of receives.
       std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<int, int>> pairs;
@@ -138,12 +140,14 @@ TEST(NcclCalls, IssuesMatchingCallsTogether) {
             // Both halves of a transfer to the member itself.
             EXPECT_EQ(i / 2, 0u);
           } else if (kind == OperationKind::all_to_all) {
-            const std::uint32_t distance = sends ? (peer + members - rank) % members : (rank + members - peer) % members;
+            const std::uint32_t distance =
+                sends ? (peer + members - rank) % members : (rank + members - peer) % members;
             EXPECT_EQ(i / 2, distance);
           }
         }
       }
-      const std::size_t expected = kind == OperationKind::all_to_all ? std::size_t{members} * members : members;
+      const std::size_t expected =
+          kind == OperationKind::all_to_all ? std::size_t{members} * members : members;
       EXPECT_EQ(pairs.size(), expected);
       for (const auto& [ends, counts] : pairs) EXPECT_EQ(counts, (std::pair{1, 1}));
     }
@@ -152,7 +156,9 @@ TEST(NcclCalls, IssuesMatchingCallsTogether) {
 
 TEST(NcclCalls, DistinguishesReductionsOfLibrary) {
   const auto reduced = [](DType dtype, ReduceKind reduce) {
-    return check_for_library({.kind = OperationKind::all_reduce, .reduce = reduce, .dtype = dtype, .shape = {4}}).ok();
+    return check_for_library(
+               {.kind = OperationKind::all_reduce, .reduce = reduce, .dtype = dtype, .shape = {4}})
+        .ok();
   };
   EXPECT_TRUE(reduced(DType::float16, ReduceKind::average));
   EXPECT_TRUE(reduced(DType::boolean, ReduceKind::product));
@@ -161,8 +167,11 @@ TEST(NcclCalls, DistinguishesReductionsOfLibrary) {
   EXPECT_FALSE(reduced(DType::int16, ReduceKind::sum));
   EXPECT_FALSE(reduced(DType::uint16, ReduceKind::max));
   // Operations without reduction accept any type.
-  EXPECT_TRUE(check_for_library({.kind = OperationKind::all_gather, .dtype = DType::int16, .shape = {4}}).ok());
-  const Operation complex{.kind = OperationKind::reduce_scatter, .dtype = DType::complex64, .shape = {6, 2}};
+  EXPECT_TRUE(
+      check_for_library({.kind = OperationKind::all_gather, .dtype = DType::int16, .shape = {4}})
+          .ok());
+  const Operation complex{
+      .kind = OperationKind::reduce_scatter, .dtype = DType::complex64, .shape = {6, 2}};
   std::vector<std::byte> in(96), out(32);
   const auto calls = calls_for(complex, 1, 3, {in, out, {}});
   ASSERT_EQ(calls.size(), 1u);

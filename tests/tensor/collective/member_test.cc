@@ -28,7 +28,8 @@ Operation sum_of(std::int64_t count) {
 
 std::vector<std::int32_t> numbers(std::int64_t count, std::uint32_t rank) {
   std::vector<std::int32_t> all(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int32_t>(i * 7 + rank * 13);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i] = static_cast<std::int32_t>(i * 7 + rank * 13);
   return all;
 }
 
@@ -53,7 +54,8 @@ class Members : public testing::Test {
     return *desks_[rank];
   }
 
-  static Membership membership(std::uint32_t rank, std::uint32_t size, Reach reach, std::uint8_t number = 1) {
+  static Membership membership(std::uint32_t rank, std::uint32_t size, Reach reach,
+                               std::uint8_t number = 1) {
     Membership group;
     group.id[0] = static_cast<std::byte>(number);
     group.name = "group " + std::to_string(number);
@@ -94,23 +96,25 @@ class Members : public testing::Test {
     for (auto& each : threads) each.join();
   }
 
-  static std::optional<Refusal> reduce(Member& member, std::uint32_t rank, std::int64_t count, std::vector<std::int32_t>& to,
-                                       const Limits& limits) {
+  static std::optional<Refusal> reduce(Member& member, std::uint32_t rank, std::int64_t count,
+                                       std::vector<std::int32_t>& to, const Limits& limits) {
     const auto mine = numbers(count, rank);
     const auto bytes = std::as_bytes(std::span(mine));
-    return member.run(sum_of(count), {.operand = bytes},
-                      [&](const Operation& agreed, bool) -> Result<Memory> {
-                        to.assign(static_cast<std::size_t>(agreed.elements()), 0);
-                        return Memory{bytes, std::as_writable_bytes(std::span(to)), {}};
-                      },
-                      limits);
+    return member.run(
+        sum_of(count), {.operand = bytes},
+        [&](const Operation& agreed, bool) -> Result<Memory> {
+          to.assign(static_cast<std::size_t>(agreed.elements()), 0);
+          return Memory{bytes, std::as_writable_bytes(std::span(to)), {}};
+        },
+        limits);
   }
 
   void expect_sums(std::int64_t count) {
     std::vector<std::vector<std::int32_t>> got(members_.size());
     std::vector<std::string> refused(members_.size());
     all([&](Member& member, std::uint32_t rank) {
-      if (auto why = reduce(member, rank, count, got[rank], within(patience))) refused[rank] = why->text;
+      if (auto why = reduce(member, rank, count, got[rank], within(patience)))
+        refused[rank] = why->text;
     });
     std::vector<std::int32_t> sum(static_cast<std::size_t>(count), 0);
     for (std::uint32_t rank = 0; rank < members_.size(); ++rank) {
@@ -153,11 +157,12 @@ TEST_F(Members, ReportsTransferredBytes) {
         const auto mine = numbers(count, rank);
         std::vector<std::int32_t> to(mine.size());
         const auto bytes = std::as_bytes(std::span(mine));
-        const auto refused = member.run(sum_of(count), {.operand = bytes},
-                                        [&](const Operation&, bool) -> Result<Memory> {
-                                          return Memory{bytes, std::as_writable_bytes(std::span(to)), {}};
-                                        },
-                                        within(patience), &journeys[rank]);
+        const auto refused = member.run(
+            sum_of(count), {.operand = bytes},
+            [&](const Operation&, bool) -> Result<Memory> {
+              return Memory{bytes, std::as_writable_bytes(std::span(to)), {}};
+            },
+            within(patience), &journeys[rank]);
         EXPECT_EQ(refused, std::nullopt);
       });
     };
@@ -217,7 +222,8 @@ TEST_F(Members, AbsentMember_NamedToAllOthers) {
   std::vector<std::optional<Refusal>> refused(3);
   all([&](Member& member, std::uint32_t rank) {
     std::vector<std::int32_t> to;
-    if (rank != 1) refused[rank] = reduce(member, rank, 10, to, within(rank == 0 ? Duration(50ms) : patience));
+    if (rank != 1)
+      refused[rank] = reduce(member, rank, 10, to, within(rank == 0 ? Duration(50ms) : patience));
   });
   ASSERT_TRUE(refused[0] && refused[2]);
   EXPECT_EQ(refused[0]->kind, Refusal::Kind::timed_out);
@@ -269,7 +275,8 @@ TEST_F(Members, CancelledCall_BreaksGroupWithReason) {
     } else {
       Operation other = sum_of(10);
       while (!member.over()) std::this_thread::yield();
-      refused[rank] = member.run(other, {}, [](const Operation&, bool) -> Result<Memory> { return Memory{}; }, limits);
+      refused[rank] = member.run(
+          other, {}, [](const Operation&, bool) -> Result<Memory> { return Memory{}; }, limits);
     }
   });
   EXPECT_EQ(refused[0]->kind, Refusal::Kind::cancelled);
@@ -288,7 +295,10 @@ TEST_F(Members, MemberOutOfMemory_EndsOther) {
       const auto mine = numbers(100'000, 1);
       refused[rank] = member.run(
           sum_of(100'000), {.operand = std::as_bytes(std::span(mine))},
-          [](const Operation&, bool) -> Result<Memory> { return failure(ErrorCode::resource_exhausted, "none is left"); }, within(patience));
+          [](const Operation&, bool) -> Result<Memory> {
+            return failure(ErrorCode::resource_exhausted, "none is left");
+          },
+          within(patience));
     }
   });
   EXPECT_THAT(refused[0]->text, testing::HasSubstr("none is left"));
@@ -331,7 +341,8 @@ TEST_F(Members, RejectsForeignPeers) {
   auto silence = begin_connect(*address);
   ASSERT_TRUE(nonsense.ok() && silence.ok());
   const std::string text(200, 'x');
-  while (::send(nonsense->get(), text.data(), text.size(), MSG_NOSIGNAL) < 0 && (errno == EAGAIN || errno == ENOTCONN)) {
+  while (::send(nonsense->get(), text.data(), text.size(), MSG_NOSIGNAL) < 0 &&
+         (errno == EAGAIN || errno == ENOTCONN)) {
   }
   desk(1).leave(other.id);
   auto anew = desk(1).join(membership(1, 2, Reach::tcp));
@@ -351,12 +362,13 @@ TEST_F(Members, RandomFaults_AreConsistent) {
     Random random(seed);
     // requests another operation in one round
     const auto odd = static_cast<std::uint32_t>(random.below(size));
-    const auto leaver = static_cast<std::uint32_t>(random.below(size));    // leaves before a round
-    const auto slow = static_cast<std::uint32_t>(random.below(size));      // is late
+    const auto leaver = static_cast<std::uint32_t>(random.below(size));  // leaves before a round
+    const auto slow = static_cast<std::uint32_t>(random.below(size));    // is late
     const int odd_round = static_cast<int>(random.below(rounds));
     const int last_round = static_cast<int>(random.below(rounds + 4));
     std::vector<std::int64_t> counts;
-    for (int i = 0; i < rounds; ++i) counts.push_back(static_cast<std::int64_t>(random.below(i % 3 == 0 ? 200'000 : 500) + 1));
+    for (int i = 0; i < rounds; ++i)
+      counts.push_back(static_cast<std::int64_t>(random.below(i % 3 == 0 ? 200'000 : 500) + 1));
     std::vector<std::vector<std::optional<Refusal>>> seen(size);
     std::vector<std::vector<std::int32_t>> last(size);
     all([&](Member& member, std::uint32_t rank) {
@@ -365,7 +377,8 @@ TEST_F(Members, RandomFaults_AreConsistent) {
         for (int i = 0; rank == slow && i < 50; ++i) std::this_thread::yield();
         const std::int64_t more = rank == odd && round == odd_round ? 1 : 0;
         std::vector<std::int32_t> to;
-        seen[rank].push_back(reduce(member, rank, counts[static_cast<std::size_t>(round)] + more, to, within(patience)));
+        seen[rank].push_back(reduce(member, rank, counts[static_cast<std::size_t>(round)] + more,
+                                    to, within(patience)));
         if (!seen[rank].back()) last[rank] = std::move(to);
       }
     });
@@ -374,7 +387,8 @@ TEST_F(Members, RandomFaults_AreConsistent) {
         const auto& one = seen[rank][static_cast<std::size_t>(round)];
         if (round >= last_round) {
           ASSERT_TRUE(one.has_value());
-          EXPECT_EQ(one->kind, rank == leaver ? Refusal::Kind::destroyed : Refusal::Kind::broken) << one->text;
+          EXPECT_EQ(one->kind, rank == leaver ? Refusal::Kind::destroyed : Refusal::Kind::broken)
+              << one->text;
           EXPECT_THAT(one->ranks, testing::ElementsAre(leaver)) << one->text;
         } else if (round == odd_round) {
           ASSERT_TRUE(one.has_value());

@@ -63,13 +63,15 @@ std::vector<Bytes> played(const Story& story, const std::vector<Bytes>& inputs) 
     if (random.below(2) == 0) {
       const auto bytes = all[one]->to_send(other);
       const std::size_t room = story.pipe_bytes - pipe.size();
-      const std::size_t some = std::min({bytes.size(), room, std::size_t{1} + random.below(story.pipe_bytes)});
+      const std::size_t some =
+          std::min({bytes.size(), room, std::size_t{1} + random.below(story.pipe_bytes)});
       if (some == 0) continue;
       pipe.insert(pipe.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(some));
       all[one]->sent(other, some);
     } else {
       const auto room = all[other]->to_receive(one);
-      const std::size_t some = std::min({room.size(), pipe.size(), std::size_t{1} + random.below(story.pipe_bytes)});
+      const std::size_t some =
+          std::min({room.size(), pipe.size(), std::size_t{1} + random.below(story.pipe_bytes)});
       if (some == 0) continue;
       std::copy_n(pipe.begin(), some, room.begin());
       pipe.erase(pipe.begin(), pipe.begin() + static_cast<std::ptrdiff_t>(some));
@@ -110,7 +112,8 @@ Bytes reduced_plainly(const Operation& operation, const std::vector<Bytes>& inpu
   std::vector<const std::byte*> operands;
   for (const auto& each : inputs) operands.push_back(each.data());
   Bytes whole(inputs[0].size());
-  const double by = operation.reduce == ReduceKind::average ? 1.0 / static_cast<double>(inputs.size()) : 1;
+  const double by =
+      operation.reduce == ReduceKind::average ? 1.0 / static_cast<double>(inputs.size()) : 1;
   fold(operation.dtype, operation.reduce, whole.size(), operands, by, whole.data());
   return whole;
 }
@@ -132,7 +135,8 @@ Bytes expected(const Story& story, const std::vector<Bytes>& inputs, std::uint32
   switch (operation.kind) {
     case OperationKind::broadcast: return inputs[operation.root];
     case OperationKind::all_reduce: return reduced_plainly(operation, inputs);
-    case OperationKind::reduce: return rank == operation.root ? reduced_plainly(operation, inputs) : Bytes();
+    case OperationKind::reduce:
+      return rank == operation.root ? reduced_plainly(operation, inputs) : Bytes();
     case OperationKind::reduce_scatter:
       return part(reduced_plainly(operation, inputs), rank, length / story.members);
     case OperationKind::all_gather: return joined(inputs);
@@ -161,12 +165,15 @@ void play(const Story& story) {
   }
 }
 
-const OperationKind all_kinds[] = {OperationKind::broadcast,      OperationKind::all_reduce, OperationKind::reduce,
-                                   OperationKind::all_gather,     OperationKind::gather,     OperationKind::scatter,
+const OperationKind all_kinds[] = {OperationKind::broadcast,      OperationKind::all_reduce,
+                                   OperationKind::reduce,         OperationKind::all_gather,
+                                   OperationKind::gather,         OperationKind::scatter,
                                    OperationKind::reduce_scatter, OperationKind::all_to_all};
 
 // Small thresholds and chunks select the algorithms for large operands with few bytes.
-PlanOptions small_chunks() { return {.ring_from = 256, .chain_from = 512, .chunk_bytes = 96, .most_scratch = 2048}; }
+PlanOptions small_chunks() {
+  return {.ring_from = 256, .chain_from = 512, .chunk_bytes = 96, .most_scratch = 2048};
+}
 
 TEST(CollectivePlan, MatchesReferenceForEveryOperation) {
   for (const auto kind : all_kinds) {
@@ -174,7 +181,8 @@ TEST(CollectivePlan, MatchesReferenceForEveryOperation) {
       for (const std::int64_t elements : {0, 1, 7, 40, 960}) {
         for (const DType dtype : {DType::int32, DType::uint8, DType::float32, DType::float16}) {
           Story story;
-          story.operation = {.kind = kind, .root = static_cast<std::uint32_t>(elements) % members, .dtype = dtype};
+          story.operation = {
+              .kind = kind, .root = static_cast<std::uint32_t>(elements) % members, .dtype = dtype};
           story.operation.shape = {elements};
           if (kind == OperationKind::reduce_scatter) story.operation.shape = {elements * members};
           story.members = members;
@@ -208,7 +216,9 @@ TEST(CollectivePlan, ScalesAveragesOnce) {
   for (const std::uint32_t members : {2u, 3u, 4u}) {
     for (const std::int64_t elements : {12, 1200}) {
       Story story;
-      story.operation = {.kind = OperationKind::all_reduce, .reduce = ReduceKind::average, .dtype = DType::float32,
+      story.operation = {.kind = OperationKind::all_reduce,
+                         .reduce = ReduceKind::average,
+                         .dtype = DType::float32,
                          .shape = {elements}};
       story.members = members;
       story.options = small_chunks();
@@ -264,7 +274,10 @@ TEST(CollectivePlan, LimitsScratchMemory) {
         Operation operation{.kind = kind, .dtype = dtype, .shape = {1 << 22}};
         const auto plan = make_plan(operation, members - 1, members);
         // Only reduce keeps a part of the reduced tensor.
-        const std::size_t part = kind == OperationKind::reduce ? 3 * (static_cast<std::size_t>(operation.bytes()) / members + 64) : 0;
+        const std::size_t part =
+            kind == OperationKind::reduce
+                ? 3 * (static_cast<std::size_t>(operation.bytes()) / members + 64)
+                : 0;
         EXPECT_LE(plan.scratch_bytes, (8u << 20) + (1u << 20) + part) << members;
       }
     }
@@ -311,7 +324,8 @@ TEST(Reduction, RoundsSixteenBitFloatsOnce) {
   EXPECT_EQ(from_float16(sum), 2052);
   // A sum beyond the range of 16 bits can have an average within it.
   numbers.assign(2, to_float16(60000));
-  operands = {reinterpret_cast<const std::byte*>(&numbers[0]), reinterpret_cast<const std::byte*>(&numbers[1])};
+  operands = {reinterpret_cast<const std::byte*>(&numbers[0]),
+              reinterpret_cast<const std::byte*>(&numbers[1])};
   fold(DType::float16, ReduceKind::average, 2, operands, 0.5, reinterpret_cast<std::byte*>(&sum));
   EXPECT_EQ(from_float16(sum), 60000);
 }
@@ -319,13 +333,14 @@ TEST(Reduction, RoundsSixteenBitFloatsOnce) {
 template <class T>
 T reduced_one(DType dtype, ReduceKind kind, T left, T right) {
   T to{};
-  combine(dtype, kind, sizeof(T), reinterpret_cast<const std::byte*>(&left), reinterpret_cast<const std::byte*>(&right),
-          reinterpret_cast<std::byte*>(&to));
+  combine(dtype, kind, sizeof(T), reinterpret_cast<const std::byte*>(&left),
+          reinterpret_cast<const std::byte*>(&right), reinterpret_cast<std::byte*>(&to));
   return to;
 }
 
 TEST(Reduction, WrapsIntegersAndKeepsNans) {
-  EXPECT_EQ(reduced_one<std::int32_t>(DType::int32, ReduceKind::sum, std::numeric_limits<std::int32_t>::max(), 1),
+  EXPECT_EQ(reduced_one<std::int32_t>(DType::int32, ReduceKind::sum,
+                                      std::numeric_limits<std::int32_t>::max(), 1),
             std::numeric_limits<std::int32_t>::min());
   EXPECT_EQ(reduced_one<std::uint16_t>(DType::uint16, ReduceKind::product, 65535, 65535), 1);
   EXPECT_EQ(reduced_one<std::int8_t>(DType::int8, ReduceKind::sum, 127, 127), -2);
@@ -337,8 +352,9 @@ TEST(Reduction, WrapsIntegersAndKeepsNans) {
   }
   EXPECT_EQ(reduced_one<std::uint8_t>(DType::boolean, ReduceKind::sum, 1, 1), 1);
   EXPECT_EQ(reduced_one<std::uint8_t>(DType::boolean, ReduceKind::product, 1, 0), 0);
-  EXPECT_EQ((reduced_one<std::complex<double>>(DType::complex128, ReduceKind::product, {0, 1}, {0, 1})),
-            (std::complex<double>{-1, 0}));
+  EXPECT_EQ(
+      (reduced_one<std::complex<double>>(DType::complex128, ReduceKind::product, {0, 1}, {0, 1})),
+      (std::complex<double>{-1, 0}));
 }
 
 // ---- agreement ----------------------------------------------------------------------------------
@@ -351,15 +367,19 @@ TEST(Agreement, NamesDifferingRanksAtAllMembers) {
   const auto found = difference({one, other, one});
   ASSERT_TRUE(found.has_value());
   EXPECT_THAT(found->ranks, testing::ElementsAre(1));
-  EXPECT_EQ(found->text, "ranks 0, 2 are at all_reduce(sum), float32 [4], rank 1 is at all_reduce(sum), float32 [5]");
-  EXPECT_THAT(difference({other, one})->ranks, testing::ElementsAre(1)) << "among equals the lowest is right";
+  EXPECT_EQ(
+      found->text,
+      "ranks 0, 2 are at all_reduce(sum), float32 [4], rank 1 is at all_reduce(sum), float32 [5]");
+  EXPECT_THAT(difference({other, one})->ranks, testing::ElementsAre(1))
+      << "among equals the lowest is right";
   other = one;
   other.reduce = ReduceKind::max;
   EXPECT_THAT(difference({one, other, other, Operation{}})->ranks, testing::ElementsAre(0, 3));
 }
 
 TEST(Agreement, TakesOpenShapeFromRoot) {
-  const Operation root{.kind = OperationKind::broadcast, .root = 1, .dtype = DType::int8, .shape = {2, 3}};
+  const Operation root{
+      .kind = OperationKind::broadcast, .root = 1, .dtype = DType::int8, .shape = {2, 3}};
   Operation open{.kind = OperationKind::broadcast, .root = 1, .open = true};
   EXPECT_FALSE(difference({open, root, open}).has_value());
   EXPECT_EQ(agreed({open, root, open}), root);
@@ -368,8 +388,12 @@ TEST(Agreement, TakesOpenShapeFromRoot) {
 }
 
 TEST(Agreement, DecodesWhatItEncodes) {
-  const Operation operation{.kind = OperationKind::scatter, .reduce = ReduceKind::max, .root = 7, .open = false,
-                            .dtype = DType::complex64, .shape = {3, 0, 5}};
+  const Operation operation{.kind = OperationKind::scatter,
+                            .reduce = ReduceKind::max,
+                            .root = 7,
+                            .open = false,
+                            .dtype = DType::complex64,
+                            .shape = {3, 0, 5}};
   auto bytes = encode(operation);
   ASSERT_LE(bytes.size(), max_operation_bytes);
   const auto read = decode_operation(bytes);
@@ -388,13 +412,20 @@ TEST(Agreement, RejectsInvalidOperationWithReason) {
     return checked ? std::string() : checked.error().text;
   };
   EXPECT_EQ(why({.kind = OperationKind::all_reduce, .shape = {4}}), "");
-  EXPECT_THAT(why({.kind = OperationKind::broadcast, .root = 4, .shape = {4}}), testing::HasSubstr("no rank 4"));
-  EXPECT_THAT(why({.kind = OperationKind::reduce_scatter, .shape = {6}}), testing::HasSubstr("divided"));
-  EXPECT_THAT(why({.kind = OperationKind::all_reduce, .reduce = ReduceKind::min, .dtype = DType::complex64}),
+  EXPECT_THAT(why({.kind = OperationKind::broadcast, .root = 4, .shape = {4}}),
+              testing::HasSubstr("no rank 4"));
+  EXPECT_THAT(why({.kind = OperationKind::reduce_scatter, .shape = {6}}),
+              testing::HasSubstr("divided"));
+  EXPECT_THAT(why({.kind = OperationKind::all_reduce,
+                   .reduce = ReduceKind::min,
+                   .dtype = DType::complex64}),
               testing::HasSubstr("no order"));
-  EXPECT_THAT(why({.kind = OperationKind::all_reduce, .reduce = ReduceKind::average, .dtype = DType::int32}),
+  EXPECT_THAT(why({.kind = OperationKind::all_reduce,
+                   .reduce = ReduceKind::average,
+                   .dtype = DType::int32}),
               testing::HasSubstr("take the sum"));
-  EXPECT_THAT(why({.kind = OperationKind::reduce, .dtype = DType::float8_e5m2}), testing::HasSubstr("8-bit"));
+  EXPECT_THAT(why({.kind = OperationKind::reduce, .dtype = DType::float8_e5m2}),
+              testing::HasSubstr("8-bit"));
 }
 
 }  // namespace

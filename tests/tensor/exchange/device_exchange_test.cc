@@ -1,8 +1,8 @@
 // Tensor exchanges with simulated GPUs and with plugins, between simulated processes of one machine
 // or of two.
-#include "tensor/exchange/exchange_process.h"
 #include "simulated_gpu/calls.h"
 #include "simulated_gpu/machine.h"
+#include "tensor/exchange/exchange_process.h"
 
 namespace mobula::internal::exchange {
 namespace {
@@ -23,14 +23,15 @@ std::shared_ptr<GpuDevices> gpu_number(std::size_t which, std::set<std::string> 
   MOBULA_CHECK(driver.ok(), "driver");
   const auto visible = GpuContext::visible(**driver);
   MOBULA_CHECK(visible.ok() && which < visible->size(), "devices");
-  GpuTerms terms{.uuid = to_string((*visible)[which]), .memory_bytes = 256u << 20, .peers = std::move(peers)};
+  GpuTerms terms{
+      .uuid = to_string((*visible)[which]), .memory_bytes = 256u << 20, .peers = std::move(peers)};
   auto made = std::make_shared<GpuDevices>(std::vector{terms}, [](const std::string&) {});
   EXPECT_TRUE(made->open().ok()) << made->why_none();
   return made;
 }
 
-Member with_gpu(std::uint64_t number, std::size_t which, const std::string& host = {}, bool trusts = false,
-                std::set<std::string> peers = {}) {
+Member with_gpu(std::uint64_t number, std::size_t which, const std::string& host = {},
+                bool trusts = false, std::set<std::string> peers = {}) {
   Member member;
   member.number = number;
   member.node = host.empty() ? 1 : number;
@@ -73,8 +74,10 @@ TEST(DeviceExchange, ExchangesChunksInBothDirections) {
     one.exchange().want(1000, from_two, false);
     const auto to_two = two.pull_all(from_one);
     const auto to_one = one.wait_for(3);
-    for (const PullResult& each : to_two) EXPECT_TRUE(two.is_numbered_here(each, each.object.bits().low, bytes_of_one));
-    for (const PullResult& each : to_one) EXPECT_TRUE(one.is_numbered_here(each, each.object.bits().low, bytes_of_one));
+    for (const PullResult& each : to_two)
+      EXPECT_TRUE(two.is_numbered_here(each, each.object.bits().low, bytes_of_one));
+    for (const PullResult& each : to_one)
+      EXPECT_TRUE(one.is_numbered_here(each, each.object.bits().low, bytes_of_one));
   });
 }
 
@@ -117,7 +120,8 @@ TEST(DeviceExchange, UntrustedFabric_StagesEncrypted) {
     EXPECT_EQ(arrival.path, DirectPath::staged);
     EXPECT_TRUE(std::get<Elements>(arrival.outcome).encrypted);
     EXPECT_THAT(arrival.refusals, Contains("nccl: fabric not trusted"));
-    const auto strict = two.pull(one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::nccl}));
+    const auto strict =
+        two.pull(one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::nccl}));
     EXPECT_TRUE(std::holds_alternative<Failure>(strict.outcome));
   });
 }
@@ -132,7 +136,8 @@ TEST(DeviceExchange, SameGpu_MapsInPlace) {
     EXPECT_TRUE(two.is_numbered_here(arrival, 7, bytes_of_one));
     EXPECT_EQ(arrival.path, DirectPath::cuda_ipc);
     EXPECT_TRUE(std::get<Elements>(arrival.outcome).in_place);
-    const auto strict = two.pull(one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::nccl}));
+    const auto strict =
+        two.pull(one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::nccl}));
     EXPECT_TRUE(std::holds_alternative<Failure>(strict.outcome));
     EXPECT_THAT(strict.refusals, Contains(HasSubstr("both ends are on one device")));
   });
@@ -152,7 +157,8 @@ TEST(DeviceExchange, UsesDeviceMemoryIfReachableElseHost) {
       EXPECT_EQ(arrival.path, DirectPath::cuda_ipc);
     }
     Process three(folder.path(), with_gpu(3, 1));
-    const auto arrival = three.pull(one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::cuda_ipc}));
+    const auto arrival = three.pull(
+        one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::cuda_ipc}));
     ASSERT_TRUE(std::holds_alternative<Failure>(arrival.outcome)) << "what is named is strict";
     EXPECT_THAT(arrival.refusals, Contains(HasSubstr("cannot reach each other")));
   });
@@ -164,8 +170,10 @@ TEST(DeviceExchange, TransfersEmptyTensorOnEveryPath) {
     const Folder folder;
     Process one(folder.path(), with_gpu(1, 0)), two(folder.path(), with_gpu(2, 1));
     std::uint64_t object = 7;
-    for (const auto path : {DirectPath::nccl, DirectPath::shm, DirectPath::tcp, DirectPath::staged}) {
-      const auto arrival = two.pull(one.publish_on_gpu(++object, 0, {.direct = true, .named = path}));
+    for (const auto path :
+         {DirectPath::nccl, DirectPath::shm, DirectPath::tcp, DirectPath::staged}) {
+      const auto arrival =
+          two.pull(one.publish_on_gpu(++object, 0, {.direct = true, .named = path}));
       const auto* elements = std::get_if<Elements>(&arrival.outcome);
       ASSERT_NE(elements, nullptr) << to_string(path);
       EXPECT_TRUE(elements->bytes.empty() && elements->device != on_host);
@@ -176,12 +184,14 @@ TEST(DeviceExchange, TransfersEmptyTensorOnEveryPath) {
 
 // A graph capture of a user thread stays intact, and pulls complete.
 TEST(DeviceExchange, HolderCapturesGraph_TransfersOnEveryPath) {
-  for (const Column each : {Column::staged, Column::cuda_ipc, Column::nccl}) belongs_to(Part::capturing_holder, each, Proof::simulated);
+  for (const Column each : {Column::staged, Column::cuda_ipc, Column::nccl})
+    belongs_to(Part::capturing_holder, each, Proof::simulated);
   const SimulatedMachine machine("count=2 late_us=100");
   EXPECT_RUNS(machine, [] {
     const Folder folder;
     const auto holds = with_gpu(1, 0, "a", true);
-    Process one(folder.path(), holds), two(folder.path(), with_gpu(2, 1, "b", true)), three(folder.path(), with_gpu(3, 0, "a", true));
+    Process one(folder.path(), holds), two(folder.path(), with_gpu(2, 1, "b", true)),
+        three(folder.path(), with_gpu(3, 0, "a", true));
     RefRecords refs;
     for (std::uint64_t object = 7; object < 13; ++object) {
       const auto path = object % 2 == 0 ? DirectPath::tcp : DirectPath::nccl;
@@ -194,17 +204,20 @@ TEST(DeviceExchange, HolderCapturesGraph_TransfersOnEveryPath) {
     {
       const GpuContext::Current current(*context);
       ASSERT_EQ(context->call().stream_create(&stream, cuda_abi::stream_non_blocking, 0), 0);
-      ASSERT_EQ((simulated_call<int(cuda_abi::Stream, int)>("cuStreamBeginCapture_v2")(stream, 0)), 0);
+      ASSERT_EQ((simulated_call<int(cuda_abi::Stream, int)>("cuStreamBeginCapture_v2")(stream, 0)),
+                0);
     }
     for (const RefRecord& ref : refs) {
       const auto arrival = two.pull(ref);
       const auto* elements = std::get_if<Elements>(&arrival.outcome);
-      EXPECT_TRUE(elements != nullptr && elements->device != on_host) << ref.tensor->wish.named.has_value();
+      EXPECT_TRUE(elements != nullptr && elements->device != on_host)
+          << ref.tensor->wish.named.has_value();
     }
     EXPECT_EQ(three.pull(near).path, DirectPath::cuda_ipc);
     const GpuContext::Current current(*context);
     void* graph = nullptr;
-    EXPECT_EQ((simulated_call<int(cuda_abi::Stream, void**)>("cuStreamEndCapture")(stream, &graph)), 0);
+    EXPECT_EQ((simulated_call<int(cuda_abi::Stream, void**)>("cuStreamEndCapture")(stream, &graph)),
+              0);
     EXPECT_NE(graph, nullptr);
   });
 }
@@ -232,10 +245,12 @@ TEST(DeviceExchange, OutOfMemory_FailsWithNumbers) {
     const auto lane = two.first_lane();
     const auto kept = small.gpus->take(lane, 250u << 20);
     ASSERT_TRUE(kept.ok());
-    const auto arrival = two.pull(one.publish_on_gpu(7, 16u << 20, {.direct = true, .named = DirectPath::nccl}));
+    const auto arrival =
+        two.pull(one.publish_on_gpu(7, 16u << 20, {.direct = true, .named = DirectPath::nccl}));
     ASSERT_TRUE(std::holds_alternative<Failure>(arrival.outcome));
     EXPECT_THAT(arrival.refusals, Contains(HasSubstr("bytes of device memory")));
-    const auto after = two.pull(one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::nccl}));
+    const auto after =
+        two.pull(one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::nccl}));
     EXPECT_TRUE(two.is_numbered_here(after, 8, bytes_of_one)) << "it cost a channel, no more";
   });
 }
@@ -249,11 +264,13 @@ TEST(DeviceExchange, NcclMissing_UsesAnotherPathWithReason) {
     const Folder folder;
     Process one(folder.path(), with_gpu(1, 0));
     Process two(folder.path(), with_gpu(2, 1));
-    const auto arrival = two.pull(one.publish_on_gpu(7, bytes_of_one, {.direct = true, .named = DirectPath::nccl, .allow_fallback = true}));
+    const auto arrival = two.pull(one.publish_on_gpu(
+        7, bytes_of_one, {.direct = true, .named = DirectPath::nccl, .allow_fallback = true}));
     EXPECT_TRUE(two.is_numbered_here(arrival, 7, bytes_of_one));
     EXPECT_EQ(arrival.path, DirectPath::staged);
     EXPECT_THAT(arrival.refusals, Contains(HasSubstr("libno-such-nccl.so")));
-    const auto strict = two.pull(one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::nccl}));
+    const auto strict =
+        two.pull(one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::nccl}));
     EXPECT_TRUE(std::holds_alternative<Failure>(strict.outcome));
     EXPECT_THAT(strict.refusals, Contains(HasSubstr("libno-such-nccl.so")));
   });
@@ -264,9 +281,11 @@ class PluginExchange : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const std::string file = std::string(PLUGIN_FOLDER) + "/mobula_transport_" + GetParam() + ".so";
-    if (::access(file.c_str(), R_OK) != 0) GTEST_SKIP() << GetParam() << " was not installed where this was built";
+    if (::access(file.c_str(), R_OK) != 0)
+      GTEST_SKIP() << GetParam() << " was not installed where this was built";
     plugin_ = file;
-    wish_ = {.direct = true, .named = std::string(GetParam()) == "gloo" ? DirectPath::gloo : DirectPath::ucx};
+    wish_ = {.direct = true,
+             .named = std::string(GetParam()) == "gloo" ? DirectPath::gloo : DirectPath::ucx};
   }
   Member member(std::uint64_t number, bool trusts) {
     Member made;
@@ -336,7 +355,8 @@ TEST_P(PluginExchange, NamesPackageWhenPluginIsMissing) {
   Process two(folder_.path(), member(2, true));
   const auto strict = two.pull(one.publish(7, bytes_of_one, true, wish_));
   EXPECT_TRUE(std::holds_alternative<Failure>(strict.outcome));
-  EXPECT_THAT(strict.refusals, Contains(HasSubstr(folder_.path() + "; install the package lib" + GetParam() + "0")));
+  EXPECT_THAT(strict.refusals,
+              Contains(HasSubstr(folder_.path() + "; install the package lib" + GetParam() + "0")));
   ::unsetenv("MOBULA_PLUGIN_FOLDER");
 }
 
@@ -344,13 +364,15 @@ TEST_P(PluginExchange, NamesPackageWhenPluginIsMissing) {
 TEST(NixlExchange, CarriesByNameAndIsNeverAutomatic) {
   Folder folder;
   const auto member = [](std::uint64_t number) {
-    Member made{.number = number, .node = number, .own_host = std::to_string(number), .fabric = "rack"};
+    Member made{
+        .number = number, .node = number, .own_host = std::to_string(number), .fabric = "rack"};
     made.plugins = std::string(PLUGIN_FOLDER) + "/mobula_transport_nixl_stub.so";
     return made;
   };
   Process one(folder.path(), member(1));
   Process two(folder.path(), member(2));
-  const auto named = two.pull(one.publish(7, bytes_of_one, true, {.direct = true, .named = DirectPath::nixl}));
+  const auto named =
+      two.pull(one.publish(7, bytes_of_one, true, {.direct = true, .named = DirectPath::nixl}));
   EXPECT_TRUE(is_numbered(named, 7, bytes_of_one));
   EXPECT_EQ(named.path, DirectPath::nixl);
   EXPECT_EQ(two.pull(one.publish(8, bytes_of_one, true)).path, DirectPath::tcp);
@@ -363,7 +385,8 @@ TEST_P(PluginExchange, MoreThanReceiveBudget_StillArrives) {
   small.receive_bytes = 1'000'000;
   Process two(folder_.path(), small);
   RefRecords refs;
-  for (std::uint64_t object = 7; object < 10; ++object) refs.push_back(one.publish(object, bytes_of_one, true, wish_));
+  for (std::uint64_t object = 7; object < 10; ++object)
+    refs.push_back(one.publish(object, bytes_of_one, true, wish_));
   for (const PullResult& each : two.pull_all(refs)) {
     EXPECT_TRUE(is_numbered(each, each.object.bits().low, bytes_of_one));
     EXPECT_EQ(each.path, wish_.named);

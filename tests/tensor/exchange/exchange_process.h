@@ -17,9 +17,9 @@
 
 #include "base/check.h"
 #include "matrix/cells.h"
-#include "transport/tensor/gpu/cuda_ipc_transport.h"
 #include "protocol/codec/messages.h"
 #include "protocol/tickets/ticket.h"
+#include "transport/tensor/gpu/cuda_ipc_transport.h"
 
 namespace mobula::internal::exchange {
 
@@ -59,9 +59,9 @@ struct Member {
   // limit on bytes in transit to this process
   std::uint64_t receive_bytes = std::uint64_t{1} << 30;
   std::shared_ptr<GpuDevices> gpus = nullptr;
-  std::string admitted_as = {};            // key of the ticket
+  std::string admitted_as = {};                // key of the ticket
   std::vector<std::string> revoked_keys = {};  // revoked keys
-  Duration idle_timeout = 60s;  // without a transfer
+  Duration idle_timeout = 60s;                 // without a transfer
   std::size_t many_ties = 256;
   std::uint64_t part_bytes = std::uint64_t{8} << 20;  // 0: whole tensors only, as in older releases
 };
@@ -123,7 +123,8 @@ class Process {
   void end() { exchange_.reset(); }
 
   // Registers elements in shared memory, or in private memory.
-  RefRecord publish(std::uint64_t object, std::size_t size, bool shared, TransportPreference wish = {.direct = true}) {
+  RefRecord publish(std::uint64_t object, std::size_t size, bool shared,
+                    TransportPreference wish = {.direct = true}) {
     SourceRegion region;
     std::shared_ptr<const void> owner;
     std::span<std::byte> bytes;
@@ -148,7 +149,8 @@ class Process {
     return ref;
   }
   // Registers elements on the first GPU of the process.
-  RefRecord publish_on_gpu(std::uint64_t object, std::size_t size, TransportPreference wish = {.direct = true}) {
+  RefRecord publish_on_gpu(std::uint64_t object, std::size_t size,
+                           TransportPreference wish = {.direct = true}) {
     std::vector<std::byte> bytes(size);
     for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 + object);
     const auto lane = first_lane();
@@ -162,17 +164,21 @@ class Process {
     const auto& device = gpus_->devices().at(static_cast<std::size_t>(lane));
     const std::span<const std::byte> there(taken->bytes, size);
     alive_[object] = taken->owner;
-    exchange_->publish(ObjectId::of(object), region_of(device.context->uuid(), there, *device.arena->file_of(taken->bytes)),
-                       taken->owner);
+    exchange_->publish(
+        ObjectId::of(object),
+        region_of(device.context->uuid(), there, *device.arena->file_of(taken->bytes)),
+        taken->owner);
     RefRecord ref{ObjectId::of(object), NodeId::of(1), id_, {}};
-    ref.tensor = TensorRecord{static_cast<std::int64_t>(size), true, wish, exchange_->self(), 0, 0, device.uuid};
+    ref.tensor = TensorRecord{
+        static_cast<std::int64_t>(size), true, wish, exchange_->self(), 0, 0, device.uuid};
     return ref;
   }
   int first_lane() const { return gpus_->landing({}); }
   // Copies the completed elements to the host and compares them.
   bool is_numbered_here(const PullResult& arrival, std::uint64_t object, std::size_t size) {
     const auto* elements = std::get_if<Elements>(&arrival.outcome);
-    if (elements == nullptr || elements->bytes.size() != size || elements->device == on_host) return false;
+    if (elements == nullptr || elements->bytes.size() != size || elements->device == on_host)
+      return false;
     std::vector<std::byte> here(size);
     DeviceCopy copy;
     copy.from = elements->device;
@@ -197,7 +203,8 @@ class Process {
   }
   std::vector<PullResult> wait_for(std::size_t count) {
     std::unique_lock lock(mutex_);
-    MOBULA_CHECK(changed_.wait_for(lock, 20s, [&] { return arrivals_.size() >= count; }), "nothing arrived");
+    MOBULA_CHECK(changed_.wait_for(lock, 20s, [&] { return arrivals_.size() >= count; }),
+                 "nothing arrived");
     return std::exchange(arrivals_, {});
   }
   std::size_t stored() {

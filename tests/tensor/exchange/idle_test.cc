@@ -1,10 +1,10 @@
 // Idle connections between exchanges: closed after a while, and opened again on demand.
 #include <dirent.h>
 
-#include "tensor/exchange/exchange_process.h"
 #include "device/host_identity.h"
 #include "simulated_gpu/calls.h"
 #include "simulated_gpu/machine.h"
+#include "tensor/exchange/exchange_process.h"
 
 namespace mobula::internal::exchange {
 namespace {
@@ -25,8 +25,8 @@ std::size_t threads() { return entries("/proc/self/task"); }
 struct Way {
   const char* name;
   DirectPath path;
-  bool apart;   // simulates two machines
-  bool shared;  // elements are mapped in place
+  bool apart;                      // simulates two machines
+  bool shared;                     // elements are mapped in place
   std::size_t of_both_directions;  // smallest number of descriptors at both ends
 };
 
@@ -58,13 +58,16 @@ TEST_P(Idle, ClosesAndReopensConnections) {
     expect_arrives(one, two, 10 + round);
     expect_arrives(two, one, 20 + round);
     if (round == 0) open = descriptors();
-    EXPECT_TRUE(soon([&] { return descriptors() <= open - GetParam().of_both_directions; })) << descriptors() << " of " << open;
+    EXPECT_TRUE(soon([&] { return descriptors() <= open - GetParam().of_both_directions; }))
+        << descriptors() << " of " << open;
     if (round == 0) {
       closed = descriptors();
       running = threads();
     }
-    EXPECT_TRUE(soon([&] { return descriptors() <= closed; })) << descriptors() << " descriptors, not " << closed;
-    EXPECT_TRUE(soon([&] { return threads() <= running; })) << threads() << " threads, not " << running;
+    EXPECT_TRUE(soon([&] { return descriptors() <= closed; }))
+        << descriptors() << " descriptors, not " << closed;
+    EXPECT_TRUE(soon([&] { return threads() <= running; }))
+        << threads() << " threads, not " << running;
   }
 }
 
@@ -74,7 +77,8 @@ TEST_P(Idle, ClosesOneDirectionOnly) {
   Process two(folder_.path(), member(2, 30ms));
   expect_arrives(two, one, 1);
   const Time began = monotonic_now();
-  for (std::uint64_t object = 100; monotonic_now() - began < 300ms; ++object) expect_arrives(one, two, object);
+  for (std::uint64_t object = 100; monotonic_now() - began < 300ms; ++object)
+    expect_arrives(one, two, object);
   expect_arrives(two, one, 2);
 }
 
@@ -93,7 +97,8 @@ TEST_P(Idle, RequestDuringClose_Arrives) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, Idle,
-                         testing::Values(Way{"in_place", DirectPath::shm, false, true, 8}, Way{"shm", DirectPath::shm, false, false, 8},
+                         testing::Values(Way{"in_place", DirectPath::shm, false, true, 8},
+                                         Way{"shm", DirectPath::shm, false, false, 8},
                                          Way{"tcp", DirectPath::tcp, true, false, 8}),
                          [](const auto& each) { return std::string(each.param.name); });
 
@@ -115,15 +120,18 @@ TEST(IdleConnections, ManyHolders_CloseSooner) {
   const Folder folder;
   Process reader(folder.path(), {.number = 1, .many_ties = 4});
   std::vector<std::unique_ptr<Process>> holders;
-  for (std::uint64_t i = 2; i < 10; ++i) holders.push_back(std::make_unique<Process>(folder.path(), Member{.number = i}));
+  for (std::uint64_t i = 2; i < 10; ++i)
+    holders.push_back(std::make_unique<Process>(folder.path(), Member{.number = i}));
   const std::size_t before = descriptors();
   std::uint64_t object = 100;
   for (const auto& each : holders) {
     ++object;
-    EXPECT_TRUE(is_numbered(reader.pull(each->publish(object, idle_size, false)), object, idle_size));
+    EXPECT_TRUE(
+        is_numbered(reader.pull(each->publish(object, idle_size, false)), object, idle_size));
   }
   const std::size_t all = descriptors() - before;
-  EXPECT_TRUE(soon([&] { return descriptors() <= before + (all * 5) / 8; })) << descriptors() - before << " of " << all;
+  EXPECT_TRUE(soon([&] { return descriptors() <= before + (all * 5) / 8; }))
+      << descriptors() - before << " of " << all;
 }
 
 // A communicator serves both directions.
@@ -150,7 +158,8 @@ TEST(IdleConnections, ClosesAndReopensCommunicators) {
       const auto back = one.pull(two.publish_on_gpu(object + 10, idle_size, by_nccl));
       EXPECT_TRUE(one.is_numbered_here(back, object + 10, idle_size));
       EXPECT_TRUE(back.failed_tries.empty());
-      EXPECT_TRUE(soon([&] { return descriptors() <= before + 8; })) << descriptors() << " descriptors, not " << before;
+      EXPECT_TRUE(soon([&] { return descriptors() <= before + 8; }))
+          << descriptors() << " descriptors, not " << before;
     }
   });
 }

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "device/host.h"
-#include "tensor/exchange/exchange_process.h"
 #include "device/host_identity.h"
 #include "simulated_gpu/machine.h"
+#include "tensor/exchange/exchange_process.h"
 
 namespace mobula::internal::exchange::near {
 namespace {
@@ -22,27 +22,39 @@ std::string machine_with(const CpuList& all, const CpuList& near) {
     std::vector<std::uint32_t> words(cpus.empty() ? 1 : cpus.back() / 32 + 1);
     for (const unsigned cpu : cpus) words[cpu / 32] |= 1U << (cpu % 32);
     std::string text;
-    for (std::size_t i = words.size(); i-- > 0;) text += fmt::format("{}{:#010x}", text.empty() ? "" : ",", words[i]);
+    for (std::size_t i = words.size(); i-- > 0;)
+      text += fmt::format("{}{:#010x}", text.empty() ? "" : ",", words[i]);
     return text;
   };
   const auto sets = [&](const CpuList& cpus, const std::string& nodes) {
-    return fmt::format("cpuset=\"{0}\" complete_cpuset=\"{0}\" nodeset=\"{1}\" complete_nodeset=\"{1}\" gp_index=\"{2}\"", set(cpus), nodes, index++);
+    return fmt::format(
+        "cpuset=\"{0}\" complete_cpuset=\"{0}\" nodeset=\"{1}\" complete_nodeset=\"{1}\" "
+        "gp_index=\"{2}\"",
+        set(cpus), nodes, index++);
   };
   CpuList far;
   std::ranges::set_difference(all, near, std::back_inserter(far));
-  std::string text = "<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\"><object type=\"Machine\" os_index=\"0\" ";
-  text += sets(all, "0x00000003") + fmt::format(" allowed_cpuset=\"{}\" allowed_nodeset=\"0x00000003\">", set(all));
+  std::string text =
+      "<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology "
+      "version=\"2.0\"><object type=\"Machine\" os_index=\"0\" ";
+  text += sets(all, "0x00000003") +
+          fmt::format(" allowed_cpuset=\"{}\" allowed_nodeset=\"0x00000003\">", set(all));
   for (int which = 0; which < 2; ++which) {
     const CpuList& cpus = which == 0 ? near : far;
     if (cpus.empty()) continue;
     const std::string node = which == 0 ? "0x00000001" : "0x00000002";
-    text += fmt::format("<object type=\"Package\" os_index=\"{0}\" {1}><object type=\"NUMANode\" os_index=\"{0}\" {2} local_memory=\"1000000\"/>", which,
-                        sets(cpus, node), sets(cpus, node));
-    for (const unsigned cpu : cpus) text += fmt::format("<object type=\"PU\" os_index=\"{}\" {}/>", cpu, sets({cpu}, node));
+    text += fmt::format(
+        "<object type=\"Package\" os_index=\"{0}\" {1}><object type=\"NUMANode\" os_index=\"{0}\" "
+        "{2} local_memory=\"1000000\"/>",
+        which, sets(cpus, node), sets(cpus, node));
+    for (const unsigned cpu : cpus)
+      text += fmt::format("<object type=\"PU\" os_index=\"{}\" {}/>", cpu, sets({cpu}, node));
     if (which == 0) {
       text += fmt::format(
-          "<object type=\"Bridge\" gp_index=\"{}\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[01-02]\"><object type=\"PCIDev\" gp_index=\"{}\" "
-          "pci_busid=\"0000:01:00.0\" pci_type=\"0302 [10de:2330] [0000:0000] 00\" pci_link_speed=\"0.0\"/></object>",
+          "<object type=\"Bridge\" gp_index=\"{}\" bridge_type=\"0-1\" depth=\"0\" "
+          "bridge_pci=\"0000:[01-02]\"><object type=\"PCIDev\" gp_index=\"{}\" "
+          "pci_busid=\"0000:01:00.0\" pci_type=\"0302 [10de:2330] [0000:0000] 00\" "
+          "pci_link_speed=\"0.0\"/></object>",
           index, index + 1);
       index += 2;
     }
@@ -60,7 +72,8 @@ void be_on(const std::string& folder, const std::string& xml) {
 Member with_first_gpu() {
   Member member;
   member.number = 1;
-  member.gpus = std::make_shared<GpuDevices>(std::vector{GpuTerms{.memory_bytes = 64u << 20}}, [](const std::string&) {});
+  member.gpus = std::make_shared<GpuDevices>(std::vector{GpuTerms{.memory_bytes = 64u << 20}},
+                                             [](const std::string&) {});
   EXPECT_TRUE(member.gpus->open().ok()) << member.gpus->why_none();
   return member;
 }
@@ -93,7 +106,8 @@ TEST(SimulatedNearGpu, BindsItsThreadsToNearbyCpus) {
     // Threads bind themselves shortly after their start.
     EXPECT_TRUE(soon([&] {
       const auto seen = cpus_of_threads("mobula-device");
-      return !seen.empty() && std::ranges::all_of(seen, [&](const CpuList& each) { return each == expected; });
+      return !seen.empty() &&
+             std::ranges::all_of(seen, [&](const CpuList& each) { return each == expected; });
     }));
     EXPECT_EQ(allowed_cpus(), all) << "of the user's threads nothing changes";
   });
@@ -111,7 +125,8 @@ TEST(SimulatedNearGpu, NoAllowedCpuNearby_BindsNothing) {
     Process one(folder.path(), with_first_gpu());
     EXPECT_TRUE(soon([&] {
       const auto seen = cpus_of_threads("mobula-device");
-      return !seen.empty() && std::ranges::all_of(seen, [&](const CpuList& each) { return each == all; });
+      return !seen.empty() &&
+             std::ranges::all_of(seen, [&](const CpuList& each) { return each == all; });
     }));
   });
 }

@@ -4,7 +4,6 @@
 namespace mobula::internal::exchange {
 namespace {
 
-
 constexpr std::uint64_t part_bytes = 64 << 10;
 constexpr std::size_t whole = 32 * part_bytes - 17;
 
@@ -12,15 +11,21 @@ class Parts : public ::testing::Test {
  protected:
   // On a separate node and machine.
   static Member member(std::uint64_t number, std::uint64_t cuts_by = part_bytes) {
-    return {.number = number, .node = number, .own_host = "host" + std::to_string(number), .part_bytes = cuts_by};
+    return {.number = number,
+            .node = number,
+            .own_host = "host" + std::to_string(number),
+            .part_bytes = cuts_by};
   }
-  Process process(std::uint64_t number, std::uint64_t cuts_by = part_bytes) { return {folder_.path(), member(number, cuts_by)}; }
+  Process process(std::uint64_t number, std::uint64_t cuts_by = part_bytes) {
+    return {folder_.path(), member(number, cuts_by)};
+  }
   static RefRecord by_tcp(Process& maker, std::uint64_t object) {
     return maker.publish(object, whole, true, {.direct = true, .named = DirectPath::tcp});
   }
   static std::uint64_t bytes_from(const PullResult& arrival, std::uint64_t process) {
     std::uint64_t bytes = 0;
-    for (const Share& each : arrival.shares) bytes += each.holder == ProcessId::of(process) ? each.bytes : 0;
+    for (const Share& each : arrival.shares)
+      bytes += each.holder == ProcessId::of(process) ? each.bytes : 0;
     return bytes;
   }
   static std::uint64_t all_bytes(const PullResult& arrival) {
@@ -76,7 +81,8 @@ TEST_F(Parts, ReportsEncryptionPerSender) {
 TEST_F(Parts, ConcurrentReaders_RelayChunks) {
   Process maker = process(1);
   std::vector<std::unique_ptr<Process>> readers;
-  for (std::uint64_t i = 2; i <= 5; ++i) readers.push_back(std::make_unique<Process>(folder_.path(), member(i)));
+  for (std::uint64_t i = 2; i <= 5; ++i)
+    readers.push_back(std::make_unique<Process>(folder_.path(), member(i)));
   const auto ref = by_tcp(maker, 7);
   for (const auto& each : readers) each->exchange().want(1000, {ref}, true);
   std::uint64_t by_maker = 0;
@@ -143,7 +149,8 @@ TEST_F(Parts, OtherChunkSize_TransfersWhole) {
 
 TEST_F(Parts, SmallTensor_TransfersWhole) {
   Process maker = process(1), first = process(2);
-  const auto ref = maker.publish(7, 2 * part_bytes - 1, true, {.direct = true, .named = DirectPath::tcp});
+  const auto ref =
+      maker.publish(7, 2 * part_bytes - 1, true, {.direct = true, .named = DirectPath::tcp});
   EXPECT_TRUE(first.pull(ref).shares.empty());
 }
 
@@ -190,7 +197,8 @@ TEST_F(Parts, CancelledPulls_KeepNoReplica) {
 
 TEST_F(Parts, StoredTensor_UsesNoChunks) {
   Process maker = process(1), first = process(2), second = process(3);
-  const auto ref = maker.publish(7, whole, true, {.direct = true, .named = DirectPath::tcp, .allow_fallback = true});
+  const auto ref = maker.publish(
+      7, whole, true, {.direct = true, .named = DirectPath::tcp, .allow_fallback = true});
   const auto kept = first.pull(ref);
   ASSERT_TRUE(is_numbered(kept, 7, whole));
   maker.exchange().evacuate();

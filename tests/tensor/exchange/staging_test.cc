@@ -4,10 +4,10 @@
 #include <atomic>
 #include <future>
 
-#include "tensor/exchange/exchange_process.h"
 #include "simulated_gpu/machine.h"
-#include "transport/tensor/gpu/device_stage.h"
+#include "tensor/exchange/exchange_process.h"
 #include "transport/loop/loop_thread.h"
+#include "transport/tensor/gpu/device_stage.h"
 
 namespace mobula::internal::exchange::staging {
 namespace {
@@ -34,8 +34,9 @@ Member with_few_slices(std::uint64_t number, std::size_t which, bool few = true)
   const auto uuid = to_string(context_number(which)->uuid());
   PinnedSliceOptions staging;
   if (few) staging.slices = staging.kept_back + 1;
-  member.gpus = std::make_shared<GpuDevices>(std::vector{GpuTerms{.uuid = uuid, .memory_bytes = 512 * mib}},
-                                             [](const std::string&) {}, staging);
+  member.gpus = std::make_shared<GpuDevices>(
+      std::vector{GpuTerms{.uuid = uuid, .memory_bytes = 512 * mib}}, [](const std::string&) {},
+      staging);
   EXPECT_TRUE(member.gpus->open().ok()) << member.gpus->why_none();
   return member;
 }
@@ -46,13 +47,15 @@ TEST(SimulatedStaging, TransfersAnySizeWithoutHolderCopy) {
     const Folder folder;
     Process one(folder.path(), with_few_slices(1, 0)), two(folder.path(), with_few_slices(2, 1));
     std::uint64_t object = 7;
-    for (const std::uint64_t size : {std::uint64_t{1}, 65'537 + std::uint64_t{0}, 4 * mib - 1, 4 * mib + 1, 70 * mib + 13}) {
+    for (const std::uint64_t size :
+         {std::uint64_t{1}, 65'537 + std::uint64_t{0}, 4 * mib - 1, 4 * mib + 1, 70 * mib + 13}) {
       const auto arrival = two.pull(one.publish_on_gpu(++object, size));
       EXPECT_TRUE(two.is_numbered_here(arrival, object, size)) << size;
       EXPECT_EQ(arrival.path, DirectPath::staged);
     }
     EXPECT_EQ(one.exchange().arena()->used_bytes(), 0u);
-    EXPECT_EQ(one.exchange().arena()->block_bytes(), 0u) << "no copy was made, not even for a while";
+    EXPECT_EQ(one.exchange().arena()->block_bytes(), 0u)
+        << "no copy was made, not even for a while";
   });
 }
 
@@ -70,8 +73,10 @@ TEST(SimulatedStaging, BothDirectionsWithOneSlice_NoDeadlock) {
     one.exchange().want(1000, from_two, false);
     const auto to_two = two.pull_all(from_one);
     const auto to_one = one.wait_for(4);
-    for (const PullResult& each : to_two) EXPECT_TRUE(two.is_numbered_here(each, each.object.bits().low, size));
-    for (const PullResult& each : to_one) EXPECT_TRUE(one.is_numbered_here(each, each.object.bits().low, size));
+    for (const PullResult& each : to_two)
+      EXPECT_TRUE(two.is_numbered_here(each, each.object.bits().low, size));
+    for (const PullResult& each : to_one)
+      EXPECT_TRUE(one.is_numbered_here(each, each.object.bits().low, size));
   });
 }
 
@@ -96,10 +101,12 @@ TEST(SimulatedStaging, SameHost_CopiesFromSharedMemory) {
     first.node = second.node = 1;
     Process one(folder.path(), first), two(folder.path(), second);
     for (std::uint64_t object = 7; object < 10; ++object) {
-      const auto arrival = two.pull(one.publish_on_gpu(object, 9 * mib + 1, {.direct = true, .named = DirectPath::shm}));
+      const auto arrival = two.pull(
+          one.publish_on_gpu(object, 9 * mib + 1, {.direct = true, .named = DirectPath::shm}));
       EXPECT_TRUE(two.is_numbered_here(arrival, object, 9 * mib + 1));
     }
-    EXPECT_TRUE(soon([&] { return one.exchange().arena()->used_bytes() == 0; })) << "copies are let go of";
+    EXPECT_TRUE(soon([&] { return one.exchange().arena()->used_bytes() == 0; }))
+        << "copies are let go of";
   });
 }
 
@@ -126,7 +133,8 @@ TEST(SimulatedStaging, CancelledMidway_ReturnsSlices) {
       two.exchange().unwant(wish);
     }
     // A transfer that still ran would leave no slice for this one.
-    EXPECT_TRUE(two.is_numbered_here(two.pull(one.publish_on_gpu(9, 40 * mib, by_tcp)), 9, 40 * mib));
+    EXPECT_TRUE(
+        two.is_numbered_here(two.pull(one.publish_on_gpu(9, 40 * mib, by_tcp)), 9, 40 * mib));
     one.exchange().retire(ObjectId::of(7));
     EXPECT_TRUE(soon([&] { return !one.is_alive(7); })) << "nobody reads it any more";
   });
@@ -155,7 +163,8 @@ TEST(SimulatedStaging, ProcessExitsMidway_OtherContinues) {
       // in transit or not yet started: both cases must end cleanly
       std::this_thread::sleep_for(20ms);
     }
-    EXPECT_TRUE(three.is_numbered_here(three.pull(one.publish_on_gpu(8, 30 * mib, by_tcp)), 8, 30 * mib));
+    EXPECT_TRUE(
+        three.is_numbered_here(three.pull(one.publish_on_gpu(8, 30 * mib, by_tcp)), 8, 30 * mib));
     one.exchange().retire(ObjectId::of(7));
     EXPECT_TRUE(soon([&] { return !one.is_alive(7); }));
   });
@@ -168,9 +177,12 @@ TEST(SimulatedStage, SilentHolder_UsesAtMostHalfTheSlices) {
     auto loop = LoopThread::start();
     ASSERT_TRUE(loop.ok());
     std::unique_ptr<DeviceCopies> copies;
-    ASSERT_TRUE((*loop)->run([&] {
-      copies = std::move(*DeviceCopies::create((*loop)->loop(), gpu, {.pinned = {.slices = 6, .kept_back = 2}}));
-    }).ok());
+    ASSERT_TRUE((*loop)
+                    ->run([&] {
+                      copies = std::move(*DeviceCopies::create(
+                          (*loop)->loop(), gpu, {.pinned = {.slices = 6, .kept_back = 2}}));
+                    })
+                    .ok());
     const auto owner = std::make_unique<DeviceStage>(gpu, *copies);
     const auto stage = owner->stage();
     const ProcessId silent = ProcessId::of(1), other = ProcessId::of(2);
@@ -208,24 +220,29 @@ TEST(SimulatedStage, LimitsChunksToSlicesAndServesInOrder) {
     auto loop = LoopThread::start();
     ASSERT_TRUE(loop.ok());
     std::unique_ptr<DeviceCopies> copies;
-    ASSERT_TRUE((*loop)->run([&] {
-      copies = std::move(*DeviceCopies::create((*loop)->loop(), gpu, {.pinned = {.slices = 5, .kept_back = 2}}));
-    }).ok());
+    ASSERT_TRUE((*loop)
+                    ->run([&] {
+                      copies = std::move(*DeviceCopies::create(
+                          (*loop)->loop(), gpu, {.pinned = {.slices = 5, .kept_back = 2}}));
+                    })
+                    .ok());
     auto stage = std::make_unique<DeviceStage>(gpu, *copies, DeviceStageOptions{.max_reads = 8});
     std::mutex mutex;
     std::condition_variable changed;
     std::vector<std::pair<int, StagedChunk>> there;
     std::vector<int> cancelled, refused;
     for (int i = 0; i < 12; ++i) {
-      stage->stage()->read(source->bytes().subspan(static_cast<std::size_t>(i) * mib, mib), [i] { return i != 4; }, [&, i](Result<StagedChunk> read) {
-        const std::scoped_lock lock(mutex);
-        if (read) {
-          there.emplace_back(i, *read);
-        } else {
-          (read.error().code == ErrorCode::cancelled ? cancelled : refused).push_back(i);
-        }
-        changed.notify_all();
-      });
+      stage->stage()->read(
+          source->bytes().subspan(static_cast<std::size_t>(i) * mib, mib), [i] { return i != 4; },
+          [&, i](Result<StagedChunk> read) {
+            const std::scoped_lock lock(mutex);
+            if (read) {
+              there.emplace_back(i, *read);
+            } else {
+              (read.error().code == ErrorCode::cancelled ? cancelled : refused).push_back(i);
+            }
+            changed.notify_all();
+          });
     }
     const auto wait_for = [&](std::size_t count) {
       std::unique_lock lock(mutex);
@@ -253,7 +270,9 @@ TEST(SimulatedStage, LimitsChunksToSlicesAndServesInOrder) {
     }
     // A waiter is notified of the end; chunks that were handed out stay valid.
     std::promise<void> ended;
-    stage->stage()->read(source->bytes().first(mib), [] { return true; }, [&](const Result<StagedChunk>&) { ended.set_value(); });
+    stage->stage()->read(
+        source->bytes().first(mib), [] { return true; },
+        [&](const Result<StagedChunk>&) { ended.set_value(); });
     stage.reset();
     EXPECT_EQ(ended.get_future().wait_for(20s), std::future_status::ready);
     (void)(*loop)->run([&] { copies.reset(); });

@@ -10,7 +10,8 @@ using ::testing::HasSubstr;
 class TensorExchangeTest : public ::testing::Test {
  protected:
   TensorExchangeTest() {
-    std::string folder = std::filesystem::temp_directory_path().string() + "/mobula-exchange-XXXXXX";
+    std::string folder =
+        std::filesystem::temp_directory_path().string() + "/mobula-exchange-XXXXXX";
     MOBULA_CHECK(::mkdtemp(folder.data()) != nullptr, "mkdtemp");
     folder_ = folder;
   }
@@ -43,7 +44,8 @@ TEST_F(TensorExchangeTest, CopiesOtherMemory) {
 TEST_F(TensorExchangeTest, Tcp_IsEncrypted) {
   Process one = process({1});
   Process two = process({2, 2});
-  const auto arrival = two.pull(one.publish(7, size, true, {.direct = true, .named = DirectPath::tcp}));
+  const auto arrival =
+      two.pull(one.publish(7, size, true, {.direct = true, .named = DirectPath::tcp}));
   EXPECT_TRUE(is_numbered(arrival, 7, size));
   EXPECT_EQ(arrival.path, DirectPath::tcp);
   EXPECT_TRUE(std::get<Elements>(arrival.outcome).encrypted);
@@ -115,7 +117,8 @@ TEST_F(TensorExchangeTest, MoreThanReceiveBudget_StillArrives) {
       Process two = process({.number = 2, .receive_bytes = budget});
       const TransportPreference wish{.direct = true, .named = way};
       RefRecords refs;
-      for (std::uint64_t object = 7; object < 10; ++object) refs.push_back(one.publish(object, size, false, wish));
+      for (std::uint64_t object = 7; object < 10; ++object)
+        refs.push_back(one.publish(object, size, false, wish));
       two.exchange().want(1000, {one.publish(20, size, false, wish)}, false);
       two.exchange().want(1001, refs, true);
       for (const PullResult& each : two.wait_for(4)) {
@@ -130,10 +133,12 @@ TEST_F(TensorExchangeTest, NamedPath_IsStrict) {
   belongs_to(Part::strict, Column::nccl, Proof::real);
   Process one = process({1});
   Process two = process({2});
-  const auto arrival = two.pull(one.publish(7, size, true, {.direct = true, .named = DirectPath::nccl}));
+  const auto arrival =
+      two.pull(one.publish(7, size, true, {.direct = true, .named = DirectPath::nccl}));
   ASSERT_TRUE(std::holds_alternative<Failure>(arrival.outcome));
   EXPECT_THAT(arrival.refusals, ::testing::Contains(HasSubstr("nccl: ")));
-  const TransportPreference with_others{.direct = true, .named = DirectPath::nccl, .allow_fallback = true};
+  const TransportPreference with_others{
+      .direct = true, .named = DirectPath::nccl, .allow_fallback = true};
   EXPECT_TRUE(is_numbered(two.pull(one.publish(8, size, true, with_others)), 8, size));
 }
 
@@ -160,7 +165,8 @@ TEST_F(TensorExchangeTest, Evacuation_StoresAllTensors) {
   EXPECT_TRUE(soon([&] { return one.stored() == 2; }));
   EXPECT_TRUE(std::holds_alternative<InStore>(two.pull(first).outcome));
   one.end();
-  EXPECT_TRUE(std::holds_alternative<InStore>(two.pull(second).outcome)) << "nobody can be asked any more";
+  EXPECT_TRUE(std::holds_alternative<InStore>(two.pull(second).outcome))
+      << "nobody can be asked any more";
 }
 
 TEST_F(TensorExchangeTest, HolderExits_TensorIsInStore) {
@@ -202,7 +208,8 @@ TEST_F(TensorExchangeTest, RejectsOtherJobsAndExpiredTickets) {
     Process stranger = process(member);
     const auto arrival = stranger.pull(ref);
     EXPECT_FALSE(std::holds_alternative<Elements>(arrival.outcome));
-    EXPECT_THAT(arrival.refusals, ::testing::Contains(HasSubstr("it refuses this process"))) << "not by silence";
+    EXPECT_THAT(arrival.refusals, ::testing::Contains(HasSubstr("it refuses this process")))
+        << "not by silence";
   }
   Process two = process({2});
   EXPECT_TRUE(is_numbered(two.pull(ref), 7, size)) << "it goes on";
@@ -224,7 +231,8 @@ TEST_F(TensorExchangeTest, RejectsReplyFromImpostor) {
 TEST_F(TensorExchangeTest, EvictedFromStore_PullsFromHolder) {
   Process one = process({1});
   Process two = process({2});
-  const auto ref = one.publish(7, size, true, {.direct = true, .named = DirectPath::store, .allow_fallback = true});
+  const auto ref = one.publish(
+      7, size, true, {.direct = true, .named = DirectPath::store, .allow_fallback = true});
   EXPECT_TRUE(std::holds_alternative<InStore>(two.pull(ref).outcome));
   EXPECT_EQ(one.stored(), 1u);
   one.exchange().publish_again(ref.object);
@@ -234,7 +242,8 @@ TEST_F(TensorExchangeTest, EvictedFromStore_PullsFromHolder) {
 }
 
 TEST_F(TensorExchangeTest, SameFabric_IsNotEncrypted) {
-  for (const auto& [fabric, sealed] : {std::pair("a", false), std::pair("b", true), std::pair("", true)}) {
+  for (const auto& [fabric, sealed] :
+       {std::pair("a", false), std::pair("b", true), std::pair("", true)}) {
     Process one = process({.number = 1, .node = 1, .fabric = "a"});
     Process two = process({.number = 2, .node = 2, .fabric = fabric});
     const auto ref = one.publish(7, size, false, {.direct = true, .named = DirectPath::tcp});
@@ -253,11 +262,17 @@ TEST_F(TensorExchangeTest, Garbage_EndsOnlyItsConnection) {
   ASSERT_TRUE(thread.ok());
   bool closed = false;
   std::unique_ptr<LocalLink> link;
-  ASSERT_TRUE((*thread)->run([&] {
-    auto opened = LocalLink::open((*thread)->loop(), std::move(*socket), {.on_frame = [](LocalFrame) {}, .on_closed = [&](const Failure&) { closed = true; }});
-    link = std::move(*opened);
-    (void)link->send(encode(RegionLinkMessage(TensorFrame{PullTensorRequest{1, ObjectId::of(7), DirectPath::shm, size}})));
-  }).ok());
+  ASSERT_TRUE((*thread)
+                  ->run([&] {
+                    auto opened =
+                        LocalLink::open((*thread)->loop(), std::move(*socket),
+                                        {.on_frame = [](LocalFrame) {},
+                                         .on_closed = [&](const Failure&) { closed = true; }});
+                    link = std::move(*opened);
+                    (void)link->send(encode(RegionLinkMessage(TensorFrame{
+                        PullTensorRequest{1, ObjectId::of(7), DirectPath::shm, size}})));
+                  })
+                  .ok());
   EXPECT_TRUE(soon([&] {
     bool seen = false;
     (void)(*thread)->run([&] { seen = closed; });

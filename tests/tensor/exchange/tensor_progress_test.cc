@@ -51,7 +51,10 @@ TEST(TensorProgress, ListsPullFromRequestToEnd) {
 TEST(TensorProgress, ReportsArrivedChunks) {
   const Folder folder;
   const auto member = [](std::uint64_t number) {
-    return Member{.number = number, .node = number, .own_host = "host" + std::to_string(number), .part_bytes = 64 << 10};
+    return Member{.number = number,
+                  .node = number,
+                  .own_host = "host" + std::to_string(number),
+                  .part_bytes = 64 << 10};
   };
   constexpr std::size_t all = 128 * (64 << 10);
   Process maker(folder.path(), member(1)), reader(folder.path(), member(2));
@@ -60,12 +63,14 @@ TEST(TensorProgress, ReportsArrivedChunks) {
     const auto ref = maker.publish(object, all, true, {.direct = true, .named = DirectPath::tcp});
     reader.exchange().want(object, {ref}, false);
     std::uint64_t before = 0;
-    for (auto rows = reader.exchange().under_way(); !rows.empty(); rows = reader.exchange().under_way()) {
+    for (auto rows = reader.exchange().under_way(); !rows.empty();
+         rows = reader.exchange().under_way()) {
       ASSERT_EQ(rows.size(), 1u);
       EXPECT_EQ(rows[0].size_bytes, all);
       ASSERT_GE(rows[0].there_bytes, before);
       before = rows[0].there_bytes;
-      half_way = half_way || (before > 0 && before < all && rows[0].began && rows[0].path == DirectPath::tcp);
+      half_way = half_way ||
+                 (before > 0 && before < all && rows[0].began && rows[0].path == DirectPath::tcp);
     }
     ASSERT_TRUE(is_numbered(reader.wait_for(1).front(), object, all));
     maker.exchange().retire(ObjectId::of(object));

@@ -49,7 +49,8 @@ extern "C" {
 const char* mobula_shim_error() { return last_error.c_str(); }
 
 // Makes a tensor with three extents from these bytes and swaps its first and last dimension.
-void* mobula_shim_make(const char* dtype, const std::int64_t* extents, const void* bytes, int versioned) {
+void* mobula_shim_make(const char* dtype, const std::int64_t* extents, const void* bytes,
+                       int versioned) {
   return guarded(
       [&] {
         Tensor made = Tensor::empty({extents[0], extents[1], extents[2]}, named(dtype));
@@ -62,11 +63,13 @@ void* mobula_shim_make(const char* dtype, const std::int64_t* extents, const voi
 
 // Imports a DLPack tensor and writes its elements, extents, and dtype name if they fit. Returns the
 // number of dimensions, or -1 with an error.
-int mobula_shim_take(void* managed, int versioned, void* bytes, std::size_t room, std::int64_t* extents, char* dtype) {
+int mobula_shim_take(void* managed, int versioned, void* bytes, std::size_t room,
+                     std::int64_t* extents, char* dtype) {
   return guarded(
       [&] {
-        const Tensor there = versioned != 0 ? Tensor::from_dlpack(static_cast<DLManagedTensorVersioned*>(managed))
-                                            : Tensor::from_dlpack(static_cast<DLManagedTensor*>(managed));
+        const Tensor there =
+            versioned != 0 ? Tensor::from_dlpack(static_cast<DLManagedTensorVersioned*>(managed))
+                           : Tensor::from_dlpack(static_cast<DLManagedTensor*>(managed));
         const Tensor whole = there.contiguous();
         const auto all = whole.view<std::byte>();
         if (all.size() > room) throw std::runtime_error("there is no room for so many elements");
@@ -90,5 +93,4 @@ void mobula_shim_delete(void* managed, int versioned) {
   auto* const whole = static_cast<Managed*>(managed);
   whole->deleter(reinterpret_cast<DLManagedTensor*>(whole));
 }
-
 }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t max_words = 20;
 constexpr std::size_t max_threads = 4;
-constexpr std::size_t max_messages = 20;     // per word, still readable by some thread
+constexpr std::size_t max_messages = 20;  // per word, still readable by some thread
 constexpr std::size_t max_plain = 8;
 constexpr std::size_t max_operations = 600;  // per thread
 
@@ -36,7 +36,7 @@ struct Message {
 struct Plain {
   Word value = 0;
   std::uint8_t writer = 0;
-  std::uint16_t written = 0;                       // clock of the writer; 0: never written
+  std::uint16_t written = 0;                      // clock of the writer; 0: never written
   std::array<std::uint16_t, max_threads> read{};  // clock of each thread at its last read
 };
 
@@ -114,13 +114,15 @@ struct Run {
 Run* current = nullptr;
 
 std::string name_of(const Program& program, const Operation& operation) {
-  static constexpr const char* names[] = {"load",      "store",      "exchange",    "fetch_or",   "wait_word",
-                                          "wake_word", "wait_event", "wake_event", "clear_event", "nothing"};
+  static constexpr const char* names[] = {"load",        "store",     "exchange",   "fetch_or",
+                                          "wait_word",   "wake_word", "wait_event", "wake_event",
+                                          "clear_event", "nothing"};
   const bool of_event = operation.act >= Act::wait_event && operation.act <= Act::clear_event;
   const auto& places = of_event ? program.events : program.words;
   std::string text = names[static_cast<std::size_t>(operation.act)];
   if (operation.act != Act::nothing) text += " " + places.at(operation.place);
-  if (operation.act == Act::store || operation.act == Act::exchange || operation.act == Act::fetch_or) {
+  if (operation.act == Act::store || operation.act == Act::exchange ||
+      operation.act == Act::fetch_or) {
     text += " " + std::to_string(operation.value);
   }
   return text;
@@ -171,7 +173,8 @@ class Explorer {
     } catch (const Violation& violation) {
       outcome_.violation = violation.text;
       for (const Level& level : levels) {
-        if (level.next > 0) outcome_.trace.push_back(text_of(level.state, level.choices[level.next - 1]));
+        if (level.next > 0)
+          outcome_.trace.push_back(text_of(level.state, level.choices[level.next - 1]));
       }
     } catch (const TooLarge& large) {
       outcome_.complete = false;
@@ -201,7 +204,8 @@ class Explorer {
   void go_ahead(State& state, std::size_t thread, std::size_t operations) {
     for (std::size_t done = 0; done < operations; ++done) {
       const Operation& next = state.threads[thread].next;
-      apply(state, {thread, false, next.act <= Act::fetch_or ? state.words[next.place].size() - 1 : 0});
+      apply(state,
+            {thread, false, next.act <= Act::fetch_or ? state.words[next.place].size() - 1 : 0});
     }
   }
 
@@ -237,7 +241,8 @@ class Explorer {
     return operation;
   }
 
-  std::size_t oldest_readable(const State& state, const Thread& self, const Operation& operation) const {
+  std::size_t oldest_readable(const State& state, const Thread& self,
+                              const Operation& operation) const {
     std::size_t oldest = self.view.stores[operation.place];
     if (operation.order == std::memory_order_seq_cst) {
       oldest = std::max<std::size_t>(oldest, state.seen_in_order[operation.place]);
@@ -255,7 +260,8 @@ class Explorer {
     for (std::size_t i = 0; i < state.threads.size(); ++i) {
       const Thread& self = state.threads[i];
       if (self.status == Status::over || self.status == Status::killed) continue;
-      if (self.status == Status::ready && is_of_one(self.next)) return {{i, false, oldest_readable(state, self, self.next)}};
+      if (self.status == Status::ready && is_of_one(self.next))
+        return {{i, false, oldest_readable(state, self, self.next)}};
       if (!state.died && program_.mortal.contains(i)) choices.push_back({i, true, 0});
       if (self.status == Status::asleep) {
         if (state.died) choices.push_back({i, false, 0});
@@ -273,8 +279,10 @@ class Explorer {
         case Act::exchange:
         case Act::fetch_or: {
           const auto& messages = state.words[operation.place];
-          for (std::size_t at = oldest_readable(state, self, operation); at < messages.size(); ++at) {
-            if (at + 1 == messages.size() || !messages[at + 1].glued) choices.push_back({i, false, at});
+          for (std::size_t at = oldest_readable(state, self, operation); at < messages.size();
+               ++at) {
+            if (at + 1 == messages.size() || !messages[at + 1].glued)
+              choices.push_back({i, false, at});
           }
           break;
         }
@@ -304,7 +312,8 @@ class Explorer {
   }
 
   // Returns the value that the operation reads.
-  Word carry_out(State& state, std::size_t thread, const Operation& operation, std::size_t at) const {
+  Word carry_out(State& state, std::size_t thread, const Operation& operation,
+                 std::size_t at) const {
     Thread& self = state.threads[thread];
     const std::size_t word = operation.place;
     const bool in_order = operation.order == std::memory_order_seq_cst;
@@ -312,7 +321,9 @@ class Explorer {
       const Message message = state.words[word][at];
       self.view.stores[word] = std::max(self.view.stores[word], static_cast<std::uint8_t>(at));
       if (acquires(operation.order)) self.view.join(message.view);
-      if (in_order) state.seen_in_order[word] = std::max(state.seen_in_order[word], static_cast<std::uint8_t>(at));
+      if (in_order)
+        state.seen_in_order[word] =
+            std::max(state.seen_in_order[word], static_cast<std::uint8_t>(at));
       return message.value;
     }
     const bool reads = operation.act != Act::store;

@@ -24,7 +24,10 @@ namespace mobula::internal::model {
 using Word = std::uint64_t;
 
 enum class Act : std::uint8_t {
-  load, store, exchange, fetch_or,
+  load,
+  store,
+  exchange,
+  fetch_or,
   wait_word,    // blocks while the word has this value; 1: another thread died
   wake_word,    // wakes all threads blocked on the word
   wait_event,   // blocks until the counter is not 0; 1: another thread died
@@ -53,12 +56,12 @@ struct Fault {
 inline void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }
 
 struct Program {
-  std::vector<std::string> words;   // names; all are 0 at first
+  std::vector<std::string> words;  // names; all are 0 at first
   std::vector<std::string> events;
-  std::size_t bytes = 0;            // plain memory, in whole words of 8 bytes
+  std::size_t bytes = 0;  // plain memory, in whole words of 8 bytes
   std::vector<std::pair<std::string, std::function<void()>>> threads;
   std::set<std::uint8_t> of_one_thread;  // words used by only one thread
-  std::set<std::size_t> mortal;     // one of these may be killed at any time
+  std::set<std::size_t> mortal;          // one of these may be killed at any time
   // Prefix of the history: these threads alone, in sequence, each with a number of operations.
   std::vector<std::pair<std::size_t, std::size_t>> begins;
   std::optional<Fault> fault;

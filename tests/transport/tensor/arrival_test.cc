@@ -129,7 +129,8 @@ TEST_P(DataInPlace, MapsDataInPlace) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, Data, every_way, way_name);
 INSTANTIATE_TEST_SUITE_P(Ways, ClosedData, testing::Values(Way::shm), way_name);
-INSTANTIATE_TEST_SUITE_P(Ways, DataInPlace, testing::Values(Way::inproc, Way::shm, Way::cuda_ipc), way_name);
+INSTANTIATE_TEST_SUITE_P(Ways, DataInPlace, testing::Values(Way::inproc, Way::shm, Way::cuda_ipc),
+                         way_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LargeData);
 INSTANTIATE_TEST_SUITE_P(Ways, LargeData, large_ways(Way::inproc), way_name);
 

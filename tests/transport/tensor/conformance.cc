@@ -9,7 +9,8 @@ namespace mobula::internal::direct_test {
 
 std::vector<Way> ways_from(Way first) {
   std::vector<Way> found;
-  for (const Way way : {Way::inproc, Way::shm, Way::tcp, Way::carried, Way::gloo, Way::ucx, Way::nixl}) {
+  for (const Way way :
+       {Way::inproc, Way::shm, Way::tcp, Way::carried, Way::gloo, Way::ucx, Way::nixl}) {
     const bool there = !is_plugged(way) || std::filesystem::exists(plugin_of(way));
     if (way >= first && there) found.push_back(way);
   }

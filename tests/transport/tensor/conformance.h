@@ -30,7 +30,8 @@ inline const auto by_plugins = testing::ValuesIn(ways_from(Way::carried));
 // Transports for tests of one gibibyte; empty unless requested. They take a minute and gigabytes of
 // memory.
 inline auto large_ways(Way first) {
-  return testing::ValuesIn(std::getenv("MOBULA_TEST_LARGE") == nullptr ? std::vector<Way>() : ways_from(first));
+  return testing::ValuesIn(std::getenv("MOBULA_TEST_LARGE") == nullptr ? std::vector<Way>()
+                                                                       : ways_from(first));
 }
 inline std::string way_name(const testing::TestParamInfo<Way>& each) { return name_of(each.param); }
 
@@ -40,7 +41,8 @@ matrix::Column column_of(Way way);
 class Conformance : public testing::TestWithParam<Way> {
  protected:
   void belongs_to(Part part) const {
-    matrix::belongs_to(part, column_of(GetParam()), on_device() ? matrix::Proof::simulated : matrix::Proof::real);
+    matrix::belongs_to(part, column_of(GetParam()),
+                       on_device() ? matrix::Proof::simulated : matrix::Proof::real);
   }
   bool within() const { return GetParam() == Way::inproc; }
   // True if a channel talks to the holder from its start.

@@ -112,7 +112,8 @@ TEST_P(DeviceBytesBetween, UsesMeantDeviceUnderMasks) {
     return masked;
   };
   // Each process has a different first device; then both use the same slice.
-  for (const auto& [one, other] : {std::pair(uuids[1] + "," + uuids[0], uuids[0] + "," + uuids[1]), std::pair(uuids[3], uuids[3] + "," + uuids[0])}) {
+  for (const auto& [one, other] : {std::pair(uuids[1] + "," + uuids[0], uuids[0] + "," + uuids[1]),
+                                   std::pair(uuids[3], uuids[3] + "," + uuids[0])}) {
     SCOPED_TRACE(one + " and " + other);
     make(under(one), under(other));
     open();

@@ -348,7 +348,8 @@ TEST_P(Bounds, ThousandTransfers_LeaveNothing) {
     after_holder = holder().figures();
     after = receiver().figures();
   } while (monotonic_now() < deadline &&
-           (after_holder.descriptors > before_holder.descriptors || after.descriptors > before.descriptors ||
+           (after_holder.descriptors > before_holder.descriptors ||
+            after.descriptors > before.descriptors ||
             after_holder.threads != before_holder.threads || after.threads != before.threads));
   EXPECT_LE(after_holder.descriptors, before_holder.descriptors);
   EXPECT_LE(after.descriptors, before.descriptors);

@@ -219,7 +219,6 @@ class Hosts : public Conformance {
 
   LossyNetwork network_;
   std::unique_ptr<Node> holder_, receiver_;
-
 };
 
 TEST_P(Hosts, PacketLossAndDelay_TransfersComplete) {
@@ -248,7 +247,8 @@ TEST_P(Hosts, LinkCut_EndsTransferAndRecovers) {
   network_.set({.lost_per_mille = 0, .delay_us = 0, .cut = true});
   const Seen seen = receiver_->seen(id);
   EXPECT_FALSE(seen.ok);
-  EXPECT_TRUE(seen.code == ErrorCode::timed_out || seen.code == ErrorCode::unavailable) << seen.text;
+  EXPECT_TRUE(seen.code == ErrorCode::timed_out || seen.code == ErrorCode::unavailable)
+      << seen.text;
   const Seen quiet = receiver_->cancel(id);
   network_.set({});
   open(2);

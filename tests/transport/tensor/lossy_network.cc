@@ -52,7 +52,8 @@ class Direction {
     for (std::vector<char> bytes(max_packet);;) {
       const ssize_t size = ::read(from_, bytes.data(), bytes.size());
       if (size <= 0) return;
-      const bool is_lost = control_.cut || waiting_.size() >= max_waiting || random_.chance(control_.lost_per_mille);
+      const bool is_lost =
+          control_.cut || waiting_.size() >= max_waiting || random_.chance(control_.lost_per_mille);
       ++(is_lost ? control_.lost : control_.passed);
       if (is_lost) continue;
       waiting_.push_back({monotonic_now() + std::chrono::microseconds(control_.delay_us),
@@ -111,7 +112,8 @@ LossyNetwork::LossyNetwork() : before_(::open("/proc/self/ns/net", O_RDONLY | O_
   const bool both = before_ && make_host(0) && make_host(1);
   leave();
   if (!both) return;
-  void* const page = ::mmap(nullptr, sizeof(NetworkControl), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* const page = ::mmap(nullptr, sizeof(NetworkControl), PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   MOBULA_CHECK(page != MAP_FAILED, "a page");
   control_ = new (page) NetworkControl;
   pid_ = ::fork();
@@ -136,13 +138,15 @@ bool LossyNetwork::make_host(std::size_t host) {
 }
 
 void LossyNetwork::enter(int host) {
-  MOBULA_CHECK(::setns(hosts_.at(static_cast<std::size_t>(host)).get(), CLONE_NEWNET) == 0, "to a host");
+  MOBULA_CHECK(::setns(hosts_.at(static_cast<std::size_t>(host)).get(), CLONE_NEWNET) == 0,
+               "to a host");
 }
 
 void LossyNetwork::see_own_devices() {
   // Otherwise libraries use shared memory, because both hosts are one machine.
   ::setenv("UCX_TLS", "tcp", 1);
-  MOBULA_CHECK(::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+  MOBULA_CHECK(::unshare(CLONE_NEWNS) == 0 &&
+                   ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
                    ::mount("sysfs", "/sys", "sysfs", 0, nullptr) == 0,
                "the devices of a host");
 }

@@ -39,7 +39,7 @@ class LossyNetwork {
   static std::string address(int host) { return host == 0 ? "10.77.0.1" : "10.77.0.2"; }
 
   void set(const Weather& weather);
-  std::uint64_t lost() const;    // packets so far
+  std::uint64_t lost() const;  // packets so far
   std::uint64_t passed() const;
 
  private:

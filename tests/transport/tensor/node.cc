@@ -5,10 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "transport/tensor/lossy_network.h"
-#include "transport/tensor/node_process.h"
 #include "transport/local/local_frame.h"
 #include "transport/local/local_link.h"
+#include "transport/tensor/lossy_network.h"
+#include "transport/tensor/node_process.h"
 
 namespace mobula::internal::direct_test {
 namespace {

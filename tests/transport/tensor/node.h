@@ -18,7 +18,17 @@ namespace mobula::internal::direct_test {
 
 // `carried`, gloo, ucx, and nixl are plugins; the tests provide `carried`. cuda_ipc and nccl use
 // simulated GPUs.
-enum class Way : std::uint8_t { inproc = 1, shm = 2, tcp = 3, carried = 4, gloo = 5, ucx = 6, nixl = 7, cuda_ipc = 8, nccl = 9 };
+enum class Way : std::uint8_t {
+  inproc = 1,
+  shm = 2,
+  tcp = 3,
+  carried = 4,
+  gloo = 5,
+  ucx = 6,
+  nixl = 7,
+  cuda_ipc = 8,
+  nccl = 9
+};
 inline bool is_plugged(Way way) { return way >= Way::carried && way <= Way::nixl; }
 const char* name_of(Way way);
 // Path of a plugin, which may not exist.
@@ -26,11 +36,11 @@ std::string plugin_of(Way way);
 
 struct NodeOptions {
   Way way = Way::shm;
-  std::string folder;     // directory of sockets
-  std::string machine;    // simulated GPUs; empty: none
-  int device = 0;         // ordinal in the machine
+  std::string folder;                // directory of sockets
+  std::string machine;               // simulated GPUs; empty: none
+  int device = 0;                    // ordinal in the machine
   std::vector<std::string> reached;  // cuda_ipc: devices of the machine whose memory is accessible
-  bool to_host = false;   // targets are in host memory, sources on the device
+  bool to_host = false;              // targets are in host memory, sources on the device
   std::string mask;       // as CUDA_VISIBLE_DEVICES; its first device is used; empty: `device` only
   std::string nccl_host;  // host name for NCCL; empty: the machine
   std::uint64_t patience_ms = 10'000;  // nccl

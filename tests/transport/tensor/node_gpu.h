@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "device/gpu/device_arena.h"
+#include "transport/loop/event_loop.h"
 #include "transport/tensor/node.h"
 #include "transport/tensor/region.h"
 #include "transport/tensor/tensor_transport.h"
-#include "transport/loop/event_loop.h"
 
 namespace mobula::internal::direct_test {
 

@@ -15,13 +15,13 @@
 #include <optional>
 #include <utility>
 
+#include "transport/local/local_link.h"
+#include "transport/loop/loop_thread.h"
 #include "transport/tensor/inproc_transport.h"
 #include "transport/tensor/node_gpu.h"
 #include "transport/tensor/plugin/plugin_transport.h"
 #include "transport/tensor/shm/shm_transport.h"
 #include "transport/tensor/tcp/tcp_transport.h"
-#include "transport/local/local_link.h"
-#include "transport/loop/loop_thread.h"
 
 namespace mobula::internal::direct_test {
 namespace {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "transport/bytes_fixture.h"
+#include "transport/loop_fixture.h"
 #include "transport/tensor/arena.h"
 #include "transport/tensor/blob.h"
 #include "transport/tensor/copy_threads.h"
@@ -14,7 +15,6 @@
 #include "transport/tensor/receive_pool.h"
 #include "transport/tensor/shm/shm_wire.h"
 #include "transport/tensor/tcp/tcp_wire.h"
-#include "transport/loop_fixture.h"
 
 namespace mobula::internal {
 namespace {

@@ -11,14 +11,16 @@ class DeviceBytesElsewhere : public PairConformance {
   // Each test creates its nodes itself.
   void SetUp() override {}
 
-  NodeOptions on_device(int which, const SimulatedMachine& machine, const std::string& words = {}) const {
+  NodeOptions on_device(int which, const SimulatedMachine& machine,
+                        const std::string& words = {}) const {
     NodeOptions made = options();
     made.machine = machine.environment(words);
     made.device = which;
     return made;
   }
   static std::string uuid_of(const SimulatedMachine& machine, std::size_t which) {
-    const auto end = machine.run([which] { std::fprintf(stderr, "%s", to_string(open_gpu(which)->uuid()).c_str()); });
+    const auto end = machine.run(
+        [which] { std::fprintf(stderr, "%s", to_string(open_gpu(which)->uuid()).c_str()); });
     EXPECT_TRUE(end.ok) << end.said;
     return end.said;
   }
@@ -30,10 +32,12 @@ TEST_P(DeviceBytesElsewhere, CopiesToHostMemoryWithinBounds) {
   receiving.to_host = true;
   make(options(), receiving);
   open();
-  for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{1}, 64 * kib + 1, 4 * mib - 1, 4 * mib + 1, 37 * mib + 3}) {
+  for (const std::uint64_t size :
+       {std::uint64_t{0}, std::uint64_t{1}, 64 * kib + 1, 4 * mib - 1, 4 * mib + 1, 37 * mib + 3}) {
     transfer(holder(), receiver(), 1, {{size, size + 1, size % 7}});
   }
-  transfer(holder(), receiver(), 1, {{5, 1, 3}, {9 * mib, 2, 1}, {0, 3}, {4 * mib, 4}, {100, 5, 5}});
+  transfer(holder(), receiver(), 1,
+           {{5, 1, 3}, {9 * mib, 2, 1}, {0, 3}, {4 * mib, 4}, {100, 5, 5}});
 }
 
 TEST_P(DeviceBytesElsewhere, Cancelled_HostMemoryIsNotWritten) {

@@ -1,9 +1,9 @@
 // An invalid plugin is rejected with a reason. A later failure of a plugin affects only its
 // transfers.
 #include "transport/bytes_fixture.h"
+#include "transport/loop_fixture.h"
 #include "transport/tensor/node.h"
 #include "transport/tensor/plugin/plugin_transport.h"
-#include "transport/loop_fixture.h"
 
 namespace mobula::internal {
 namespace {

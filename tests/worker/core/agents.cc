@@ -1,7 +1,6 @@
 #include "worker/core/agents.h"
 #include "protocol/messages/core_records.h"
 
-
 namespace mobula::internal::worker {
 
 Agent::Agent(Agents& world, NodeId node, std::uint64_t number, WorkerOptions options)
@@ -41,7 +40,8 @@ void Agent::head_says(HeadMessage message) {
 
 void Agent::send_head_frames(std::vector<Frame<HeadMessage>> frames) {
   for (auto& frame : frames) {
-    world_.post(*this, ReceivedFromHead{HeadFrame{world_.epoch, address_.incarnation, std::move(frame)}});
+    world_.post(*this,
+                ReceivedFromHead{HeadFrame{world_.epoch, address_.incarnation, std::move(frame)}});
   }
 }
 
@@ -73,10 +73,12 @@ void Agent::carry_out_head(AgentToHead message) {
 }
 
 void Agent::carry_out(Command command) {
-  if (auto* head = std::get_if<SendToHead>(&command)) return carry_out_head(std::move(head->message));
+  if (auto* head = std::get_if<SendToHead>(&command))
+    return carry_out_head(std::move(head->message));
   if (auto* peer = std::get_if<SendToPeer>(&command)) {
     Agent* to = world_.by_incarnation(peer->to.incarnation);
-    if (to != nullptr && world_.reachable(*this, peer->to.incarnation)) world_.post(*to, ReceivedFromPeer{std::move(peer->frame)});
+    if (to != nullptr && world_.reachable(*this, peer->to.incarnation))
+      world_.post(*to, ReceivedFromPeer{std::move(peer->frame)});
     return;
   }
   if (auto* process = std::get_if<SendToProcess>(&command)) {
@@ -84,9 +86,9 @@ void Agent::carry_out(Command command) {
     return;
   }
   if (auto* offer = std::get_if<OfferObject>(&command)) {
-    world_.post(*this, BulkOffered{offer->offer, static_cast<std::int64_t>(offer->size_bytes),
-                                   "token", offer->plain || world_.plain_against_orders ? "" : "key",
-                                   std::nullopt});
+    world_.post(
+        *this, BulkOffered{offer->offer, static_cast<std::int64_t>(offer->size_bytes), "token",
+                           offer->plain || world_.plain_against_orders ? "" : "key", std::nullopt});
   } else if (auto* file = std::get_if<OfferFile>(&command)) {
     world_.post(*this, BulkOffered{file->offer, 10, "token", "key", std::nullopt});
   } else if (auto* fetch = std::get_if<FetchBulk>(&command)) {
@@ -148,7 +150,8 @@ void Agent::disk_goes_on() {
 
 void Agent::end_serving() {
   serves_slowly = false;
-  for (const std::uint64_t offer : std::exchange(withdrawn_, {})) world_.post(*this, BulkServed{offer});
+  for (const std::uint64_t offer : std::exchange(withdrawn_, {}))
+    world_.post(*this, BulkServed{offer});
   world_.settle();
 }
 

@@ -16,8 +16,8 @@
 
 #include "protocol/codec/codec.h"
 #include "protocol/recording/scrub.h"
-#include "protocol/version.h"
 #include "protocol/session/session.h"
+#include "protocol/version.h"
 #include "worker/core/worker_core.h"
 
 namespace mobula::internal::worker {
@@ -36,7 +36,9 @@ class Agent {
   void step(Event event);
   // Attaches a driver on the link with this number and returns its process id.
   ProcessId driver(LinkId link, JobId job);
-  void say(LinkId link, ProcessToAgent message) { step(ReceivedFromProcess{link, std::move(message)}); }
+  void say(LinkId link, ProcessToAgent message) {
+    step(ReceivedFromProcess{link, std::move(message)});
+  }
   void head_says(HeadMessage message);
 
   // Messages sent to a process over its link since the last call.
@@ -76,7 +78,7 @@ class Agent {
   std::optional<AgentFrame> heartbeat;           // last frame without a message at the head
   std::vector<std::pair<Time, Bytes>> recorded;  // encoded events, as in recordings
   const Scrubber scrubber{Hash128{1, 2}};
-  std::vector<Command> all;                      // commands, in order
+  std::vector<Command> all;  // commands, in order
 
  private:
   friend class Agents;

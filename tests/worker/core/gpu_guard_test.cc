@@ -17,7 +17,8 @@ GpuHolder holder(std::uint64_t slot, std::int64_t share_mib, std::uint32_t devic
   return {SlotId::of(slot), 0, device, share_mib * mib, "f" + std::to_string(slot)};
 }
 
-GpuMemorySampled sampled(std::vector<std::pair<std::uint64_t, std::int64_t>> uses, bool per_process = true) {
+GpuMemorySampled sampled(std::vector<std::pair<std::uint64_t, std::int64_t>> uses,
+                         bool per_process = true) {
   GpuUse use;
   use.per_process = per_process;
   for (const auto& [slot, size_mib] : uses) {
@@ -31,7 +32,8 @@ TEST(GpuGuardTest, ReportsExceededShareOnceUntilItEnds) {
   const WorkerOptions options;
   GpuGuard guard(options);
   const std::vector<GpuHolder> holders{holder(1, 500), holder(2, 500)};
-  EXPECT_TRUE(guard.look(sampled({{1, 500}, {2, 532}}), holders).empty()) << "drivers keep a little themselves";
+  EXPECT_TRUE(guard.look(sampled({{1, 500}, {2, 532}}), holders).empty())
+      << "drivers keep a little themselves";
   const auto over = guard.look(sampled({{1, 500}, {2, 533}}), holders);
   ASSERT_EQ(over.size(), 1u);
   EXPECT_EQ(over[0].slot, SlotId::of(2));
@@ -45,7 +47,8 @@ TEST(GpuGuardTest, ReportsExceededShareOnceUntilItEnds) {
   EXPECT_FALSE(back[0].on);
   EXPECT_EQ(guard.look(sampled({{2, 600}}), holders).size(), 1u);
   guard.gone(SlotId::of(2));
-  EXPECT_EQ(guard.look(sampled({{2, 600}}), holders).size(), 1u) << "of the next generation nothing was told";
+  EXPECT_EQ(guard.look(sampled({{2, 600}}), holders).size(), 1u)
+      << "of the next generation nothing was told";
 }
 
 TEST(GpuGuardTest, SharedDevice_KillsNothing) {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "protocol/messages/slot_digest.h"
 #include "protocol/messages/core_records.h"
+#include "protocol/messages/slot_digest.h"
 #include "worker/core/agents.h"
 
 namespace mobula::internal::worker {
@@ -22,8 +22,8 @@ class HeadTest : public ::testing::Test {
   HeadTest() : agent_(world_.add()) {}
   void restart_head() {
     ++world_.epoch;
-    agent_.step(ReceivedFromHead{
-        RegisterRejected{world_.epoch, agent_.address().incarnation, RefusalCode::unknown, "a new head"}});
+    agent_.step(ReceivedFromHead{RegisterRejected{world_.epoch, agent_.address().incarnation,
+                                                  RefusalCode::unknown, "a new head"}});
     world_.settle();
   }
 
@@ -84,8 +84,8 @@ TEST_F(HeadTest, EventsBeforeRegisterReply_AreSentAfterwards) {
   agent_.run_executor(2);
   agent_.forget();
   ++world_.epoch;
-  agent_.step(ReceivedFromHead{
-      RegisterRejected{world_.epoch, agent_.address().incarnation, RefusalCode::unknown, "a new head"}});
+  agent_.step(ReceivedFromHead{RegisterRejected{world_.epoch, agent_.address().incarnation,
+                                                RefusalCode::unknown, "a new head"}});
   const auto facts = registrations(agent_).at(0).facts;
   ASSERT_EQ(facts.slots.size(), 1u);
   EXPECT_FALSE(facts.slots[0].lent);
@@ -129,7 +129,8 @@ TEST_F(HeadTest, IgnoresOlderEpochs) {
   old.head_epoch = 1;
   old.incarnation = agent_.address().incarnation;
   agent_.step(ReceivedFromHead{old});
-  HeadFrame frame{1, agent_.address().incarnation, {1, 0, HeadMessage{slot_of(1, job, ProcessId::of(1))}}};
+  HeadFrame frame{
+      1, agent_.address().incarnation, {1, 0, HeadMessage{slot_of(1, job, ProcessId::of(1))}}};
   agent_.step(ReceivedFromHead{frame});
   EXPECT_EQ(agent_.core().head_epoch(), 2u);
   EXPECT_EQ(agent_.core().census().slots, 0u);
@@ -183,7 +184,8 @@ TEST_F(HeadTest, SendsRenewedTicketToProcesses) {
   agent_.forget();
   agent_.step(ReceivedFromHead{TicketRenewed{world_.epoch, agent_.address().incarnation, "newer"}});
   agent_.step(ReceivedFromHead{TicketRenewed{world_.epoch, ProcessId::of(4711), "another's"}});
-  agent_.step(ReceivedFromHead{TicketRenewed{world_.epoch + 1, agent_.address().incarnation, "another head's"}});
+  agent_.step(ReceivedFromHead{
+      TicketRenewed{world_.epoch + 1, agent_.address().incarnation, "another head's"}});
   world_.settle();
   const auto used = agent_.did<UseIdentity>();
   ASSERT_EQ(used.size(), 1u);
@@ -305,8 +307,8 @@ TEST_F(HeadTest, Fenced_KillsExecutorsAndRequestsRestart) {
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
   agent_.run_executor(2);
-  agent_.step(
-      ReceivedFromHead{RegisterRejected{1, agent_.address().incarnation, RefusalCode::fenced, "declared dead"}});
+  agent_.step(ReceivedFromHead{
+      RegisterRejected{1, agent_.address().incarnation, RefusalCode::fenced, "declared dead"}});
   EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u);
   EXPECT_EQ(agent_.did<CloseProcess>().size(), 2u);
   EXPECT_EQ(agent_.did<Fence>().size(), 1u);
@@ -314,8 +316,8 @@ TEST_F(HeadTest, Fenced_KillsExecutorsAndRequestsRestart) {
 }
 
 TEST_F(HeadTest, FinalRejection_EndsAgent) {
-  agent_.step(
-      ReceivedFromHead{RegisterRejected{1, agent_.address().incarnation, RefusalCode::duplicate, "another agent"}});
+  agent_.step(ReceivedFromHead{
+      RegisterRejected{1, agent_.address().incarnation, RefusalCode::duplicate, "another agent"}});
   EXPECT_EQ(agent_.did<Exit>().at(0).code, 1);
 }
 
@@ -327,7 +329,8 @@ TEST_F(HeadTest, Stop_DrainsThenNotifiesHead) {
   agent_.forget();
   agent_.step(Stop{true});
   world_.settle();
-  EXPECT_EQ(agent_.told<AgentDraining>(), (std::vector<AgentDraining>{{Agents::small().drain_timeout}}));
+  EXPECT_EQ(agent_.told<AgentDraining>(),
+            (std::vector<AgentDraining>{{Agents::small().drain_timeout}}));
   EXPECT_TRUE(agent_.heard<EndExecutor>(2).empty()) << "that is the head's to say";
   agent_.head_says(actor_slot(2, job));
   world_.settle();
@@ -411,8 +414,8 @@ TEST_F(HeadTest, HeadUnreachable_DropsAndCountsOutput) {
   const auto told = agent_.told<JobOutputLines>();
   ASSERT_EQ(told.size(), 257u);
   EXPECT_EQ(told.back().lines,
-            (std::vector<std::string>{
-                "... 744 lines of executors of this node were left out here", "last"}));
+            (std::vector<std::string>{"... 744 lines of executors of this node were left out here",
+                                      "last"}));
 }
 
 TEST_F(HeadTest, OutputHidden_IsNotSent) {

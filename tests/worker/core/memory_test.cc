@@ -15,8 +15,8 @@ constexpr std::int64_t mib = std::int64_t{1} << 20;
 const JobId one = JobId::of(1);
 const JobId two = JobId::of(2);
 
-MemoryCandidate candidate(JobId job, std::uint64_t order, std::int64_t size_mib, bool may_run_again = true,
-                          bool actor = false) {
+MemoryCandidate candidate(JobId job, std::uint64_t order, std::int64_t size_mib,
+                          bool may_run_again = true, bool actor = false) {
   MemoryCandidate made;
   made.slot = SlotId::of(order);
   made.job = job;
@@ -39,7 +39,8 @@ TEST(OomVictimChoice, ChoosesNewestOfLargestJob) {
 }
 
 TEST(OomVictimChoice, SparesNonRetryableButCountsItForJob) {
-  EXPECT_EQ(chosen({candidate(one, 1, 50), candidate(one, 2, 900, false), candidate(two, 3, 250)}), 1u);
+  EXPECT_EQ(chosen({candidate(one, 1, 50), candidate(one, 2, 900, false), candidate(two, 3, 250)}),
+            1u);
   EXPECT_EQ(chosen({candidate(one, 2, 900, false)}), 0u);
 }
 
@@ -50,7 +51,8 @@ TEST(OomVictimChoice, PrefersTasksToActors) {
 }
 
 TEST(OomVictimChoice, LastResort_ChoosesNonRetryable) {
-  const std::vector<MemoryCandidate> all{candidate(one, 1, 50, false), candidate(two, 2, 900, false, true),
+  const std::vector<MemoryCandidate> all{candidate(one, 1, 50, false),
+                                         candidate(two, 2, 900, false, true),
                                          candidate(two, 3, 20, true, true)};
   EXPECT_EQ(chosen(all, true), 3u) << "still what may first";
   EXPECT_EQ(chosen({all[0], all[1]}, true), 1u);
@@ -115,7 +117,8 @@ TEST(WhyEnded, StatesNumbers) {
   const WorkerOptions options;
   const std::vector<MemoryCandidate> all{candidate(one, 1, 300), candidate(one, 2, 600)};
   const std::string why = why_ended_for_memory(sampled(960), all, 0, 40 * mib, options);
-  EXPECT_THAT(why, HasSubstr("memory of the node: 960 MiB of 1000 MiB in use (96.0 %, at most 95 %)"));
+  EXPECT_THAT(why,
+              HasSubstr("memory of the node: 960 MiB of 1000 MiB in use (96.0 %, at most 95 %)"));
   EXPECT_THAT(why, HasSubstr("this process: 300 MiB, f2: 600 MiB, the object store: 40 MiB"));
 }
 

@@ -77,7 +77,8 @@ TEST_F(ObjectDeathsTest, TensorElementsNotStored_FailsAtOnce) {
     const auto heard = fetch(*agent);
     ASSERT_EQ(heard.size(), 1u);
     ASSERT_TRUE(heard[0].failure);
-    EXPECT_NE(heard[0].failure->text.find("not in the store"), std::string::npos) << heard[0].failure->text;
+    EXPECT_NE(heard[0].failure->text.find("not in the store"), std::string::npos)
+        << heard[0].failure->text;
     agent->forget();
   }
   store(world_, home_, 1, value, 1000, owner_, home_.node());
@@ -305,7 +306,8 @@ TEST_F(ObjectDeathsTest, ReplicaReportedDuringSearch_ReadersRead) {
   EXPECT_TRUE(fetch(fourth).empty());
   // The pull of `other_` completes nevertheless.
   world_.bytes_flow = true;
-  for (const auto& each : std::exchange(world_.moving, {})) world_.post(*each.reader, ChunkFetched{each.chunk, {}});
+  for (const auto& each : std::exchange(world_.moving, {}))
+    world_.post(*each.reader, ChunkFetched{each.chunk, {}});
   settle();
   ASSERT_EQ(other_.heard<FetchObjectReply>(1).size(), 1u);
   const auto heard = fourth.heard<FetchObjectReply>(1);
@@ -336,7 +338,8 @@ TEST_F(ObjectDeathsTest, HolderSilent_OwnerRecomputes) {
   EXPECT_TRUE(fetch(home_).empty());
   world_.advance(60s);
   EXPECT_EQ(home_.heard<ObjectGone>(1).size(), 1u);
-  EXPECT_TRUE(home_.heard<FetchObjectReply>(1).empty()) << "a failure that is not the reader's timeout";
+  EXPECT_TRUE(home_.heard<FetchObjectReply>(1).empty())
+      << "a failure that is not the reader's timeout";
   EXPECT_TRUE(other_.heard<FetchObjectReply>(1).empty());
 }
 
@@ -487,8 +490,8 @@ TEST_F(ObjectDeathsTest, ReportsReplicasAndQueriesToNewHead) {
   world_.advance(20ms);
   other_.forget();
   ++world_.epoch;
-  other_.step(ReceivedFromHead{
-      RegisterRejected{world_.epoch, other_.address().incarnation, RefusalCode::unknown, "a new head"}});
+  other_.step(ReceivedFromHead{RegisterRejected{world_.epoch, other_.address().incarnation,
+                                                RefusalCode::unknown, "a new head"}});
   settle();
   EXPECT_EQ(other_.told<ObjectCopies>().at(0).added, (std::vector<ObjectId>{value}));
 }

@@ -50,7 +50,8 @@ class SpillTest : public ::testing::Test {
       settle();
     }
   }
-  std::vector<ReserveObjectReply> reserve(std::uint64_t number, Agent& agent, std::int64_t size = big) {
+  std::vector<ReserveObjectReply> reserve(std::uint64_t number, Agent& agent,
+                                          std::int64_t size = big) {
     agent.say(1, ReserveObjectRequest{ObjectId::of(number), size});
     settle();
     return_places(agent);
@@ -79,14 +80,16 @@ class SpillTest : public ::testing::Test {
   }
   // The driver maps these objects, and returns none before return_places().
   void map_all(std::uint64_t from, std::uint64_t to) {
-    for (std::uint64_t i = from; i <= to; ++i) home_.say(1, FetchObjectRequest{ref(i), NodeId{}, i});
+    for (std::uint64_t i = from; i <= to; ++i)
+      home_.say(1, FetchObjectRequest{ref(i), NodeId{}, i});
     settle();
     home_.heard<FetchObjectReply>(1);
   }
   void release_all(Agent& agent) {
     for (std::uint64_t i = 1; i <= 40; ++i) agent.say(1, ReleaseObject{ObjectId::of(i)});
     settle();
-    for (const auto& retired : agent.heard<UnmapSlabRequest>(1)) agent.say(1, UnmapSlabReply{retired.slab});
+    for (const auto& retired : agent.heard<UnmapSlabRequest>(1))
+      agent.say(1, UnmapSlabReply{retired.slab});
     settle();
   }
 
@@ -136,7 +139,8 @@ TEST_F(SpillTest, ProcessReturnsMemoryLate_WriterGetsIt) {
     home_.step(Tick{});
     settle();
   }
-  EXPECT_TRUE(home_.heard<ReserveObjectReply>(1).empty()) << "everything in the store can be spilled";
+  EXPECT_TRUE(home_.heard<ReserveObjectReply>(1).empty())
+      << "everything in the store can be spilled";
   return_places(home_);
   world_.advance(5ms);
   return_places(home_);
@@ -223,7 +227,8 @@ TEST_F(SpillTest, ObjectMapped_StaysAndUnpinRequestedOnce) {
           home_.say(1, UnpinReply{each.object, each.fetch});
         }
       }
-      for (const auto& gone : home_.heard<UnmapSlabRequest>(1)) home_.say(1, UnmapSlabReply{gone.slab});
+      for (const auto& gone : home_.heard<UnmapSlabRequest>(1))
+        home_.say(1, UnmapSlabReply{gone.slab});
       world_.advance(300ms);
     }
     ASSERT_EQ(home_.heard<ReserveObjectReply>(1).size(), 1u);

@@ -48,7 +48,8 @@ TEST_F(SilentPeers, ContactReturns_ReportEnds) {
 
 TEST_F(SilentPeers, ActorCannotBeReached_LinkIsChecked) {
   world_.cut_between(one_, other_);
-  one_.say(1, ForHead{WatchActor{ActorId::of(3), true, "could not be reached", ProcessId::of(14), other_.node()}});
+  one_.say(1, ForHead{WatchActor{ActorId::of(3), true, "could not be reached", ProcessId::of(14),
+                                 other_.node()}});
   EXPECT_THAT(reported(Duration(12s)), ElementsAre(other_.node()));
 }
 

@@ -100,7 +100,8 @@ TEST_F(PlannedEndTest, ReportsUnfinishedCalls) {
   const auto ended = agent_.told<SlotGenerationEnded>();
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].cut_calls, 2u);
-  EXPECT_NE(ended[0].cause.text.find("not finished: 2, one of them log"), std::string::npos) << ended[0].cause.text;
+  EXPECT_NE(ended[0].cause.text.find("not finished: 2, one of them log"), std::string::npos)
+      << ended[0].cause.text;
 }
 
 TEST_F(PlannedEndTest, JobEnded_ActorsAreDestroyed) {

@@ -24,11 +24,14 @@ class PullQueueTest : public ::testing::Test {
   // Requests a pull and places it when it is admitted.
   PullId want(std::uint64_t number, std::uint64_t size, std::vector<NodeId> sources,
               bool argument = false) {
-    const PullId pull =
-        queue_
-            .want(now_, {.key = object(number), .size_bytes = size, .sources = std::move(sources), .argument = argument},
-                  out_)
-            .value();
+    const PullId pull = queue_
+                            .want(now_,
+                                  {.key = object(number),
+                                   .size_bytes = size,
+                                   .sources = std::move(sources),
+                                   .argument = argument},
+                                  out_)
+                            .value();
     place();
     return pull;
   }
@@ -54,7 +57,9 @@ class PullQueueTest : public ::testing::Test {
     answer.chunk_bytes = 100;
     return answer;
   }
-  void ready(NodeId from, std::int64_t size) { queue_.answered(now_, from, answer_of(from, size), out_); }
+  void ready(NodeId from, std::int64_t size) {
+    queue_.answered(now_, from, answer_of(from, size), out_);
+  }
   void partly_ready(NodeId from, std::int64_t size, std::vector<std::uint32_t> chunks) {
     PullReply answer = answer_of(from, size);
     answer.partial = true;
@@ -108,12 +113,13 @@ class PullQueueTest : public ::testing::Test {
   PullQueue queue_;
   Time now_ = Time::from_ns(1);
   std::vector<PullCommand> out_;
-  std::vector<AskSource> asks_;       // most recent first
+  std::vector<AskSource> asks_;  // most recent first
   std::vector<FetchChunk> flying_;
 };
 
 TEST_F(PullQueueTest, AllocatesRequestsAndReadsEachChunkOnce) {
-  const PullId pull = queue_.want(now_, {.key = object(7), .size_bytes = 250, .sources = {node_a}}, out_).value();
+  const PullId pull =
+      queue_.want(now_, {.key = object(7), .size_bytes = 250, .sources = {node_a}}, out_).value();
   EXPECT_EQ(take<BeginPull>().at(0), (BeginPull{pull, object(7), 250}));
   EXPECT_TRUE(take<AskSource>().empty()) << "nothing is asked for before there is room";
   queue_.placed(now_, pull, out_);
@@ -123,7 +129,8 @@ TEST_F(PullQueueTest, AllocatesRequestsAndReadsEachChunkOnce) {
   EXPECT_EQ(chunks[0].right, (ReadRight{"token", "key", 0}));
   std::set<std::pair<std::uint64_t, std::uint64_t>> parts;
   for (const FetchChunk& each : chunks) parts.insert({each.offset, each.size_bytes});
-  EXPECT_EQ(parts, (std::set<std::pair<std::uint64_t, std::uint64_t>>{{0, 100}, {100, 100}, {200, 50}}));
+  EXPECT_EQ(parts,
+            (std::set<std::pair<std::uint64_t, std::uint64_t>>{{0, 100}, {100, 100}, {200, 50}}));
   for (const FetchChunk& each : chunks) arrived(each);
   EXPECT_EQ(take<ChunkThere>().size(), 3u);
   EXPECT_EQ(take<ReleaseSource>().at(0).from, node_a);
@@ -176,7 +183,9 @@ TEST_F(PullQueueTest, EmptyObject_IsOneEmptyChunk) {
 }
 
 TEST_F(PullQueueTest, ChecksFileBeforeCompletion) {
-  const PullId pull = queue_.want(now_, {.key = {{}, Hash128{1, 2}}, .size_bytes = 10, .sources = {node_a}}, out_).value();
+  const PullId pull =
+      queue_.want(now_, {.key = {{}, Hash128{1, 2}}, .size_bytes = 10, .sources = {node_a}}, out_)
+          .value();
   place();
   ready(node_a, 10);
   arrived(fetches().at(0));
@@ -264,7 +273,8 @@ TEST_F(PullQueueTest, ReportsPendingPullsWithProgress) {
   queue_.want(now_, {.key = object(8), .size_bytes = 40, .sources = {node_a}}, out_).value();
   queue_.waits_for_room(now_, take<BeginPull>().at(0).pull, out_);
   queue_.want(now_, {.key = object(9), .size_bytes = 50, .sources = {node_a}}, out_).value();
-  EXPECT_EQ(under_way().at(1).wait, PullProgress::Wait::placing) << "its owner has not found room yet";
+  EXPECT_EQ(under_way().at(1).wait, PullProgress::Wait::placing)
+      << "its owner has not found room yet";
   queue_.want(now_, {.key = object(10), .size_bytes = 60, .sources = {node_a}}, out_).value();
   const auto all = under_way();
   ASSERT_EQ(all.size(), 4u);
@@ -329,7 +339,8 @@ TEST_F(PullQueueTest, LimitsBytesInFlightAndPerNode) {
 TEST_F(PullQueueTest, OversizedChunk_TransfersAlone) {
   matrix::belongs_to(matrix::Part::budget, matrix::Column::staged, matrix::Proof::real);
   PullQueue small({.chunk_bytes = 1000, .max_bytes = 10});
-  const PullId pull = small.want(now_, {.key = object(1), .size_bytes = 3000, .sources = {node_a}}, out_).value();
+  const PullId pull =
+      small.want(now_, {.key = object(1), .size_bytes = 3000, .sources = {node_a}}, out_).value();
   small.placed(now_, pull, out_);
   PullReply answer = answer_of(node_a, 3000);
   small.answered(now_, node_a, answer, out_);
@@ -342,11 +353,14 @@ TEST_F(PullQueueTest, GivesEachPullOneChunkBeforeSecond) {
   ready(node_a, 10'000);
   const auto first = fetches();
   ASSERT_EQ(first.size(), 4u) << "of the pull whose node answered first";
-  queue_.answered(now_, node_a, [&] {
-    PullReply answer = answer_of(node_a, 10'000);
-    answer.pull = asks_.back().ask == answer.pull ? asks_.front().ask : asks_.back().ask;
-    return answer;
-  }(), out_);
+  queue_.answered(
+      now_, node_a,
+      [&] {
+        PullReply answer = answer_of(node_a, 10'000);
+        answer.pull = asks_.back().ask == answer.pull ? asks_.front().ask : asks_.back().ask;
+        return answer;
+      }(),
+      out_);
   arrived(first[0]);
   const auto next = fetches();
   ASSERT_EQ(next.size(), 1u);
@@ -369,7 +383,8 @@ TEST_F(PullQueueTest, ArgumentsPrecedeOtherPulls) {
 TEST_F(PullQueueTest, ServesOldestPullAtTimes) {
   PullQueue one({.max_pulls = 1});
   for (std::uint64_t i = 1; i <= 10; ++i) {
-    std::ignore = one.want(now_, {.key = object(i), .size_bytes = 1, .sources = {node_a}, .argument = i != 2}, out_);
+    std::ignore = one.want(
+        now_, {.key = object(i), .size_bytes = 1, .sources = {node_a}, .argument = i != 2}, out_);
   }
   std::vector<PullId> order;
   for (auto begun = take<BeginPull>(); !begun.empty(); begun = take<BeginPull>()) {
@@ -381,7 +396,8 @@ TEST_F(PullQueueTest, ServesOldestPullAtTimes) {
 }
 
 TEST_F(PullQueueTest, WaitingForMemory_GivesTurnToOthers) {
-  const PullId waits = queue_.want(now_, {.key = object(1), .size_bytes = 10, .sources = {node_a}}, out_).value();
+  const PullId waits =
+      queue_.want(now_, {.key = object(1), .size_bytes = 10, .sources = {node_a}}, out_).value();
   take<BeginPull>();
   queue_.waits_for_room(now_, waits, out_);
   EXPECT_EQ(queue_.running(), 0u);
@@ -554,7 +570,8 @@ TEST_F(PullQueueTest, CancelledPull_EndsAfterLastWrite) {
 }
 
 TEST_F(PullQueueTest, RejectsPullWithoutSource) {
-  EXPECT_EQ(queue_.want(now_, {.key = object(1), .size_bytes = 1}, out_).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(queue_.want(now_, {.key = object(1), .size_bytes = 1}, out_).error().code,
+            ErrorCode::invalid_argument);
 }
 
 TEST_F(PullQueueTest, Readers_StartWithDifferentChunks) {
@@ -562,7 +579,11 @@ TEST_F(PullQueueTest, Readers_StartWithDifferentChunks) {
   for (const std::uint64_t spread : {0u, 1u, 2u}) {
     PullQueue queue({.chunk_bytes = 100, .chunks_per_source = 1});
     const PullId pull =
-        queue.want(now_, {.key = object(1), .size_bytes = 300, .sources = {node_c}, .spread = spread}, out_).value();
+        queue
+            .want(now_,
+                  {.key = object(1), .size_bytes = 300, .sources = {node_c}, .spread = spread},
+                  out_)
+            .value();
     queue.placed(now_, pull, out_);
     asks_.clear();
     queue.answered(now_, node_c, answer_of(node_c, 300), out_);

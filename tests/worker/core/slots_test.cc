@@ -60,7 +60,8 @@ TEST_F(SlotsTest, ProgramReady_FirstGenerationStarts) {
 // The cost of a step does not depend on the number of slots and connections that it does not change.
 TEST_F(SlotsTest, StepVisitsFewRowsWhenManySlotsStart) {
   constexpr std::uint64_t slots = 1'000;
-  for (std::uint64_t number = 1; number <= slots; ++number) agent_.head_says(slot_of(number, job, driver_));
+  for (std::uint64_t number = 1; number <= slots; ++number)
+    agent_.head_says(slot_of(number, job, driver_));
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
   ASSERT_EQ(agent_.core().census().slots, slots);
@@ -302,7 +303,8 @@ TEST_F(SlotsTest, FilesUnavailable_RetriesWithGrowingBackoff) {
   ASSERT_EQ(starts(1), 1u);
   auto gone = fails();
   ASSERT_EQ(gone.size(), 1u);
-  EXPECT_NE(gone[0].cause.text.find("it is tried again in 0.5 s"), std::string::npos) << gone[0].cause.text;
+  EXPECT_NE(gone[0].cause.text.find("it is tried again in 0.5 s"), std::string::npos)
+      << gone[0].cause.text;
   EXPECT_EQ(starts(2), 0u);
   world_.advance(400ms);
   EXPECT_TRUE(agent_.did<PrepareProgram>().empty());

@@ -113,7 +113,8 @@ TEST_F(TransfersTest, ListsCompletedTransfersWithSources) {
   home_.head_says(TransfersRequest{.request = 4, .paths = {}, .limit = 10, .job = {}});
   reader.head_says(TransfersRequest{.request = 5, .paths = {}, .limit = 10, .job = JobId::of(6)});
   reader.head_says(TransfersRequest{.request = 6, .paths = {}, .limit = 1, .job = {}});
-  reader.head_says(TransfersRequest{.request = 7, .paths = {DirectPath::tcp}, .limit = 10, .job = {}});
+  reader.head_says(
+      TransfersRequest{.request = 7, .paths = {DirectPath::tcp}, .limit = 10, .job = {}});
   world_.settle();
   EXPECT_TRUE(home_.told<TransfersReply>().at(0).transfers.empty()) << "nothing came to it";
   const auto narrowed = reader.told<TransfersReply>();
@@ -142,8 +143,13 @@ TEST_F(TransfersTest, ListsPendingTransfersOnRequest) {
     EXPECT_TRUE(answers.at(0).knows_under_way);
     return answers.at(0).transfers;
   };
-  EXPECT_TRUE(told({.request = 1, .paths = {}, .job = {}}).empty()) << "a head of an earlier release asks so";
-  const auto all = told({.request = 2, .paths = {}, .job = job, .under_way = {TransferState::running, TransferState::pending}, .object = {}});
+  EXPECT_TRUE(told({.request = 1, .paths = {}, .job = {}}).empty())
+      << "a head of an earlier release asks so";
+  const auto all = told({.request = 2,
+                         .paths = {},
+                         .job = job,
+                         .under_way = {TransferState::running, TransferState::pending},
+                         .object = {}});
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].object, value);
   EXPECT_EQ(all[0].state, TransferState::running);
@@ -154,17 +160,48 @@ TEST_F(TransfersTest, ListsPendingTransfersOnRequest) {
   EXPECT_EQ(all[0].job, job);
   EXPECT_EQ(all[0].moved, Duration(2s));
   EXPECT_TRUE(all[0].encrypted);
-  EXPECT_TRUE(told({.request = 3, .paths = {}, .job = {}, .under_way = {TransferState::pending}, .object = {}}).empty());
-  EXPECT_TRUE(told({.request = 4, .paths = {DirectPath::tcp}, .job = {}, .under_way = {TransferState::running}, .object = {}}).empty());
-  EXPECT_TRUE(told({.request = 5, .paths = {}, .job = JobId::of(6), .under_way = {TransferState::running}, .object = {}}).empty());
-  EXPECT_TRUE(told({.request = 6, .paths = {}, .job = {}, .under_way = {TransferState::running}, .object = ObjectId::of(78)}).empty());
+  EXPECT_TRUE(told({.request = 3,
+                    .paths = {},
+                    .job = {},
+                    .under_way = {TransferState::pending},
+                    .object = {}})
+                  .empty());
+  EXPECT_TRUE(told({.request = 4,
+                    .paths = {DirectPath::tcp},
+                    .job = {},
+                    .under_way = {TransferState::running},
+                    .object = {}})
+                  .empty());
+  EXPECT_TRUE(told({.request = 5,
+                    .paths = {},
+                    .job = JobId::of(6),
+                    .under_way = {TransferState::running},
+                    .object = {}})
+                  .empty());
+  EXPECT_TRUE(told({.request = 6,
+                    .paths = {},
+                    .job = {},
+                    .under_way = {TransferState::running},
+                    .object = ObjectId::of(78)})
+                  .empty());
   world_.bytes_flow = true;
   world_.settle();
-  const auto then = told({.request = 7, .paths = {}, .job = {}, .under_way = {TransferState::running}, .object = value});
+  const auto then = told({.request = 7,
+                          .paths = {},
+                          .job = {},
+                          .under_way = {TransferState::running},
+                          .object = value});
   ASSERT_EQ(then.size(), 1u);
   EXPECT_EQ(then[0].state, TransferState::ended);
   EXPECT_EQ(then[0].size_bytes, size);
-  EXPECT_TRUE(told({.request = 8, .paths = {}, .failed_only = true, .arrived_only = true, .job = {}, .under_way = {TransferState::running}, .object = {}}).empty())
+  EXPECT_TRUE(told({.request = 8,
+                    .paths = {},
+                    .failed_only = true,
+                    .arrived_only = true,
+                    .job = {},
+                    .under_way = {TransferState::running},
+                    .object = {}})
+                  .empty())
       << "of what has ended nothing is asked for";
   release_all();
 }
@@ -205,7 +242,8 @@ TEST_F(TransfersTest, CountsTransfersInHeartbeatsAndFinalMessage) {
   world_.settle();
   std::vector<AgentStopped> farewells;
   for (const SendToHead& each : reader.did<SendToHead>()) {
-    if (const auto* farewell = std::get_if<AgentStopped>(&each.message)) farewells.push_back(*farewell);
+    if (const auto* farewell = std::get_if<AgentStopped>(&each.message))
+      farewells.push_back(*farewell);
   }
   ASSERT_EQ(farewells.size(), 1u);
   EXPECT_EQ(farewells[0].stored, reader.heartbeat->stored);
@@ -216,9 +254,11 @@ TEST_F(TransfersTest, ReportsReasonWhenTransferFails) {
   Agent& reader = world_.at(1);
   want(reader);
   one_arrives(reader);
-  reader.step(SlabFailed{reader.core().objects().find(value)->place.slab, failure(ErrorCode::resource_exhausted, "no memory")});
+  reader.step(SlabFailed{reader.core().objects().find(value)->place.slab,
+                         failure(ErrorCode::resource_exhausted, "no memory")});
   world_.settle();
-  reader.head_says(TransfersRequest{.request = 3, .paths = {}, .failed_only = true, .limit = 10, .job = {}});
+  reader.head_says(
+      TransfersRequest{.request = 3, .paths = {}, .failed_only = true, .limit = 10, .job = {}});
   world_.settle();
   const auto told = reader.told<TransfersReply>();
   ASSERT_EQ(told.size(), 1u);

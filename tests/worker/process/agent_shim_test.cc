@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "base/time.h"
-#include "worker/process/pool/executor_pool.h"
 #include "worker/process/agent_shim.h"
+#include "worker/process/pool/executor_pool.h"
 #include "worker/process/watch/process_tree.h"
 
 namespace mobula::internal::worker {

@@ -18,13 +18,17 @@ class CommandTest : public PoolTest {
   CommandTest() {
     options_.warden = {WARDEN_PROGRAM};
     // Unsplit output: a command's output is not divided into lines.
-    options_.on_output = [this](ProcessId process, std::string_view bytes) { output_[process] += bytes; };
+    options_.on_output = [this](ProcessId process, std::string_view bytes) {
+      output_[process] += bytes;
+    };
   }
 
-  ProcessId start_shell(const std::string& text, Duration grace = {}, std::vector<EnvironmentVariable> environment = {}) {
+  ProcessId start_shell(const std::string& text, Duration grace = {},
+                        std::vector<EnvironmentVariable> environment = {}) {
     return start_command({"/bin/sh", "-c", text}, grace, std::move(environment));
   }
-  ProcessId start_command(std::vector<std::string> argv, Duration grace = {}, std::vector<EnvironmentVariable> environment = {}) {
+  ProcessId start_command(std::vector<std::string> argv, Duration grace = {},
+                          std::vector<EnvironmentVariable> environment = {}) {
     const ProcessId process = ProcessId::of(++last_process_);
     ExecutorStart what;
     what.process = process;
@@ -38,10 +42,11 @@ class CommandTest : public PoolTest {
   // Leaves a process behind with its own session, an empty environment, and another parent, and
   // writes its pid to a file. `first`: its commands before it sleeps.
   std::string detaches(const std::string& name, const std::string& first = "") const {
-    std::ofstream(path(name + ".sh")) << first << "\necho $$ > " << path(name) << ".pid && /bin/mv " << path(name) << ".pid "
-                                      << path(name) << "\nwhile :; do /bin/sleep 0.05; done\n";
-    return "/usr/bin/setsid /usr/bin/env -i /bin/sh -c '/usr/bin/setsid /usr/bin/env -i /bin/sh " + path(name + ".sh") +
-           " </dev/null >/dev/null 2>&1 & exit 0'; ";
+    std::ofstream(path(name + ".sh"))
+        << first << "\necho $$ > " << path(name) << ".pid && /bin/mv " << path(name) << ".pid "
+        << path(name) << "\nwhile :; do /bin/sleep 0.05; done\n";
+    return "/usr/bin/setsid /usr/bin/env -i /bin/sh -c '/usr/bin/setsid /usr/bin/env -i /bin/sh " +
+           path(name + ".sh") + " </dev/null >/dev/null 2>&1 & exit 0'; ";
   }
   ProcessStamp detached(const std::string& name) {
     pid_t pid = 0;
@@ -70,17 +75,24 @@ TEST_F(CommandTest, ReportsExitCodeSignalAndOutput) {
 
 TEST_F(CommandTest, SeesEnvironmentOfDirectStart) {
   const ProcessId process = start_shell(
-      "echo $COLOUR $MOBULA_SLOT; pwd; readlink /proc/self/fd/0; ls /proc/$$/fd | tr '\\n' ' '; grep -E 'Sig(Blk|Ign)' /proc/self/status",
-      {}, {{"COLOUR", "blue"}, {"LONG", std::string(100'000, 'x')}, {"LONGER", std::string(120'000, 'y')}});
+      "echo $COLOUR $MOBULA_SLOT; pwd; readlink /proc/self/fd/0; ls /proc/$$/fd | tr '\\n' ' '; "
+      "grep -E 'Sig(Blk|Ign)' /proc/self/status",
+      {},
+      {{"COLOUR", "blue"},
+       {"LONG", std::string(100'000, 'x')},
+       {"LONGER", std::string(120'000, 'y')}});
   EXPECT_EQ(end_of(process).exit_code, 0) << "an environment larger than a packet";
-  EXPECT_THAT(output_[process], HasSubstr("blue " + SlotId::of(77).hex() + "\n" + folder_.string() + "\n/dev/null\n0 1 2 "));
-  EXPECT_THAT(output_[process], HasSubstr("SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"));
+  EXPECT_THAT(output_[process], HasSubstr("blue " + SlotId::of(77).hex() + "\n" + folder_.string() +
+                                          "\n/dev/null\n0 1 2 "));
+  EXPECT_THAT(output_[process],
+              HasSubstr("SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"));
 }
 
 TEST_F(CommandTest, KillsDetachedProcessesOfThatCommandOnly) {
   const ProcessId goes_on = start_shell(detaches("kept") + "while :; do sleep 0.05; done");
   const ProcessStamp kept = detached("kept");
-  const ProcessId ends = start_shell(detaches("left") + "while ! test -e " + path("go") + "; do sleep 0.02; done; exit 4");
+  const ProcessId ends = start_shell(detaches("left") + "while ! test -e " + path("go") +
+                                     "; do sleep 0.02; done; exit 4");
   const ProcessStamp left = detached("left");
   EXPECT_TRUE(is_running(left));
   std::ofstream(path("go")) << "x";
@@ -106,10 +118,12 @@ TEST_F(CommandTest, DetachedProcesses_GetSigtermAndGrace) {
     std::ifstream file(path("told"));
     return std::string(std::istreambuf_iterator<char>(file), {});
   };
-  const ProcessId left = start_shell(detaches("one", notes) + "while ! test -e " + path("one") + "; do sleep 0.02; done", 30s);
+  const ProcessId left = start_shell(
+      detaches("one", notes) + "while ! test -e " + path("one") + "; do sleep 0.02; done", 30s);
   end_of(left);
   EXPECT_EQ(told(), "told\n") << "left behind by a command that ended by itself";
-  const ProcessId stopped = start_shell(detaches("two", notes) + "trap 'exit 0' TERM; while :; do sleep 0.05; done", 30s);
+  const ProcessId stopped =
+      start_shell(detaches("two", notes) + "trap 'exit 0' TERM; while :; do sleep 0.05; done", 30s);
   detached("two");
   pool().kill(stopped, 30s);
   end_of(stopped);
@@ -123,7 +137,8 @@ TEST_F(CommandTest, DetachedProcesses_GetSigtermAndGrace) {
 
 // A command can signal its parent, which has the same user.
 TEST_F(CommandTest, ShimKilledByCommand_CommandEnds) {
-  const ProcessId process = start_shell("kill -TERM $PPID; echo still here; kill -KILL $PPID; while :; do sleep 0.05; done");
+  const ProcessId process = start_shell(
+      "kill -TERM $PPID; echo still here; kill -KILL $PPID; while :; do sleep 0.05; done");
   EXPECT_EQ(end_of(process).signal, SIGKILL);
   EXPECT_EQ(output_[process], "still here\n") << "a request to end is not for the warden";
   EXPECT_FALSE(is_running(started_.at(process)));
@@ -137,7 +152,8 @@ TEST_F(CommandTest, StoppedBeforeShimReports_CommandEnds) {
 
 TEST_F(CommandTest, ShimCannotRun_ReportsItsOutput) {
   options_.warden = {"/no/such/warden"};
-  EXPECT_THAT(failure_of(start_shell("true")), HasSubstr("cannot run /no/such/warden: No such file"));
+  EXPECT_THAT(failure_of(start_shell("true")),
+              HasSubstr("cannot run /no/such/warden: No such file"));
 }
 
 // Agent and agent shim may be killed at once; then only the job shim is left.

@@ -15,14 +15,18 @@ GpuLibraries ask(const std::string& text, Duration within = 60s) {
 }
 
 TEST(GpuLibrariesTest, ReadsVersionsAmongOtherOutput) {
-  const auto found = ask("echo NCCL INFO says; echo 'mobula-gpu-library cuda 12.4'; echo more >&2; echo 'mobula-gpu-library nccl 2.21.5'");
+  const auto found =
+      ask("echo NCCL INFO says; echo 'mobula-gpu-library cuda 12.4'; echo more >&2; echo "
+          "'mobula-gpu-library nccl 2.21.5'");
   EXPECT_EQ(found.cuda, "12.4");
   EXPECT_EQ(found.nccl, "2.21.5");
   EXPECT_TRUE(found.notes.empty());
 }
 
 TEST(GpuLibrariesTest, RecordsUnusableLibraries) {
-  const auto found = ask("echo 'mobula-gpu-library cuda 12.4'; echo 'mobula-gpu-library nccl - libnccl.so.2: not found'; exit 3");
+  const auto found =
+      ask("echo 'mobula-gpu-library cuda 12.4'; echo 'mobula-gpu-library nccl - libnccl.so.2: not "
+          "found'; exit 3");
   EXPECT_EQ(found.cuda, "12.4");
   EXPECT_EQ(found.nccl, "");
   EXPECT_THAT(found.notes, ElementsAre("NCCL cannot be used: libnccl.so.2: not found"));

@@ -18,7 +18,9 @@ class JobLogs : public testing::Test {
   }
   ~JobLogs() override { std::filesystem::remove_all(folder); }
 
-  ReadJobLogReply read(std::int64_t from, std::uint64_t limit = 1000) { return read_job_log(folder, {9, job, from, limit}); }
+  ReadJobLogReply read(std::int64_t from, std::uint64_t limit = 1000) {
+    return read_job_log(folder, {9, job, from, limit});
+  }
   static std::string text(const ReadJobLogReply& part) {
     return {reinterpret_cast<const char*>(part.bytes.bytes().data()), part.bytes.size()};
   }
@@ -65,7 +67,8 @@ TEST_F(JobLogs, KeepsLatestPartOfEndlessOutput) {
   EXPECT_GE(oldest.from, 6970u);
   EXPECT_EQ(oldest.from % 10, 0u);
   std::string kept;
-  for (auto at = oldest.from; at < oldest.end; at += 10) kept += text(read(static_cast<std::int64_t>(at)));
+  for (auto at = oldest.from; at < oldest.end; at += 10)
+    kept += text(read(static_cast<std::int64_t>(at)));
   std::string printed;
   for (int i = 0; i < 1000; ++i) printed += "0123456";
   EXPECT_EQ(kept, printed.substr(oldest.from));

@@ -35,7 +35,8 @@ class JobLogRooms : public testing::Test {
   }
 
   std::string folder;
-  JobLogRoomLimits limits{.bytes = 100, .ended_jobs = 4, .each = {.segment_bytes = 10, .segments = 4}};
+  JobLogRoomLimits limits{
+      .bytes = 100, .ended_jobs = 4, .each = {.segment_bytes = 10, .segments = 4}};
 };
 
 TEST_F(JobLogRooms, RemovesLogThatEndedFirst) {

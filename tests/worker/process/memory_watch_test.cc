@@ -60,14 +60,14 @@ TEST_F(MemoryWatchTest, UsesNearestCgroupV2WithoutReclaimable) {
   files.write("proc/self/cgroup", "0::/slice/job\n");
   files.write("cgroup/slice/memory.max", std::to_string(1000 * mib) + "\n");
   files.write("cgroup/slice/memory.current", std::to_string(990 * mib) + "\n");
-  files.write("cgroup/slice/memory.stat",
-              "anon 5\ninactive_file " + std::to_string(60 * mib) + "\nactive_file " +
-                  std::to_string(40 * mib) + "\n");
+  files.write("cgroup/slice/memory.stat", "anon 5\ninactive_file " + std::to_string(60 * mib) +
+                                              "\nactive_file " + std::to_string(40 * mib) + "\n");
   files.write("cgroup/slice/job/memory.max", "max\n");
   files.write("cgroup/slice/job/memory.current", "1\n");
   MemoryWatch watched = watch();
   EXPECT_FALSE(watched.look(nobody)) << "890 MiB cannot be dropped";
-  files.write("cgroup/slice/memory.stat", "anon 5\ninactive_file " + std::to_string(10 * mib) + "\n");
+  files.write("cgroup/slice/memory.stat",
+              "anon 5\ninactive_file " + std::to_string(10 * mib) + "\n");
   const auto sample = watched.look(nobody);
   ASSERT_TRUE(sample);
   EXPECT_EQ(sample->of, "memory of control group /slice");

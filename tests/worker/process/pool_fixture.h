@@ -151,7 +151,8 @@ class PoolTest : public ::testing::Test {
       failed_[failed->process] = failed->reason;
       cannot_run_[failed->process] = failed->cannot_run;
     }
-    if (const auto* exited = std::get_if<PoolExited>(&event)) exited_[exited->process] = exited->cause;
+    if (const auto* exited = std::get_if<PoolExited>(&event))
+      exited_[exited->process] = exited->cause;
   }
 };
 

@@ -50,7 +50,8 @@ TEST_F(SlotLogTest, UnknownLogNames_FindNothing) {
   std::ofstream(folder + "/secret.log") << "secret";
   std::ofstream(folder + "/agent.log") << "of the agent";
   const SlotLogs logs(folder);
-  for (const char* word : {"secret", "../secret", "slot-00000009", "", ".", "agent.log", "/etc/passwd"}) {
+  for (const char* word :
+       {"secret", "../secret", "slot-00000009", "", ".", "agent.log", "/etc/passwd"}) {
     const ReadLogReply part = logs.read(all_of(word));
     EXPECT_FALSE(part.fault.empty()) << word;
     EXPECT_TRUE(part.bytes.empty()) << word;
@@ -71,7 +72,8 @@ TEST_F(SlotLogTest, ListsLogsLatestFirst) {
   EXPECT_EQ(of_job.logs[0].size_bytes, 9u);
   EXPECT_TRUE(of_job.logs[0].open);
   EXPECT_EQ(logs.list({3, {}, 1}).left_out, 2u);
-  EXPECT_EQ(SlotLogs(folder).list({3, JobId::of(8), 100}).logs.size(), 1u) << "the file's name says so";
+  EXPECT_EQ(SlotLogs(folder).list({3, JobId::of(8), 100}).logs.size(), 1u)
+      << "the file's name says so";
 }
 
 TEST_F(SlotLogTest, RemovesOldestEndedLogsAndKeepsOpenOnes) {
@@ -83,7 +85,8 @@ TEST_F(SlotLogTest, RemovesOldestEndedLogsAndKeepsOpenOnes) {
     logs.close(slot(i));
   }
   EXPECT_FALSE(logs.read(all_of(log_of_slot(slot(1)))).fault.empty());
-  EXPECT_FALSE(logs.read(all_of(log_of_slot(slot(2)))).fault.empty()) << "30 bytes are more than 25";
+  EXPECT_FALSE(logs.read(all_of(log_of_slot(slot(2)))).fault.empty())
+      << "30 bytes are more than 25";
   EXPECT_EQ(text(logs.read(all_of(log_of_slot(slot(4))))), "1234567890");
   EXPECT_EQ(logs.read(all_of(log_of_slot(slot(9)))).bytes.size(), 100u);
   for (unsigned i = 11; i <= 20; ++i) {

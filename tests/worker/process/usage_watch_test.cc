@@ -28,13 +28,16 @@ class UsageWatchTest : public testing::Test {
     std::ofstream(folder + "/" + name) << text;
   }
   void process(int pid, const std::string& name, int user, int system) const {
-    write(std::to_string(pid) + "/stat", std::to_string(pid) + " (" + name + ") S 1 1 1 0 -1 4194304 9 9 0 0 " + std::to_string(user) + " " +
-                                             std::to_string(system) + " 7 7 20 0 5 0 100 1000 200 18446744073709551615\n");
+    write(std::to_string(pid) + "/stat", std::to_string(pid) + " (" + name +
+                                             ") S 1 1 1 0 -1 4194304 9 9 0 0 " +
+                                             std::to_string(user) + " " + std::to_string(system) +
+                                             " 7 7 20 0 5 0 100 1000 200 18446744073709551615\n");
     write(std::to_string(pid) + "/statm", "1000 300 100 1 0 50 0\n");
   }
   static UsageWatch::Executors executors(std::initializer_list<int> pids) {
     UsageWatch::Executors all;
-    for (const int pid : pids) all.push_back({{SlotId::of(static_cast<unsigned>(pid)), 0, pid}, "f"});
+    for (const int pid : pids)
+      all.push_back({{SlotId::of(static_cast<unsigned>(pid)), 0, pid}, "f"});
     return all;
   }
 
@@ -47,7 +50,9 @@ class UsageWatchTest : public testing::Test {
 TEST_F(UsageWatchTest, ReadsKernelNumbersDespiteProcessName) {
   process(7, "a) R 1 2 (b", 30, 12);
   UsageWatch watch(paths);
-  const UsageReply told = watch.look(Time::from_ns(10'000'000'000), [] { return executors({7, 8}); });
+  const UsageReply told = watch.look(Time::from_ns(10'000'000'000), [] {
+    return executors({7, 8});
+  });
   EXPECT_EQ(told.cpu.count(), 170 * tick_ns) << "but for idle and waiting for disks";
   EXPECT_EQ(told.memory_bytes, 1000 * 1024);
   EXPECT_EQ(told.memory_used_bytes, 600 * 1024);
@@ -66,7 +71,8 @@ TEST_F(UsageWatchTest, RepeatedQuery_ReturnsCachedSample) {
     ++looks;
     return executors({7});
   };
-  for (int i = 0; i < 100; ++i) (void)watch.look(Time::from_ns(10'000'000'000 + i * 1'000'000), look);
+  for (int i = 0; i < 100; ++i)
+    (void)watch.look(Time::from_ns(10'000'000'000 + i * 1'000'000), look);
   EXPECT_EQ(looks, 1);
   (void)watch.look(Time::from_ns(11'000'000'000), look);
   EXPECT_EQ(looks, 2);
@@ -121,7 +127,8 @@ TEST_F(UsageWatchTest, LimitsCountedDescendantsAndMarksPartial) {
 
 TEST_F(UsageWatchTest, LimitsSampledExecutors) {
   UsageWatch::Executors many;
-  for (unsigned i = 0; i < UsageWatch::max_executors + 5; ++i) many.push_back({{SlotId::of(i + 1), 0, 7}, "f"});
+  for (unsigned i = 0; i < UsageWatch::max_executors + 5; ++i)
+    many.push_back({{SlotId::of(i + 1), 0, 7}, "f"});
   process(7, "f", 1, 1);
   UsageWatch watch(paths);
   const UsageReply told = watch.look(Time::from_ns(1'000'000'000), [&] { return many; });

@@ -16,7 +16,9 @@ class AgentFolderTest : public testing::Test {
     folder_ = ::mkdtemp(name.data());
   }
   ~AgentFolderTest() override { std::filesystem::remove_all(folder_); }
-  Result<NodeId> id(const std::string& key) { return AgentStateDir::take(folder_ + "/agent")->node_id(key); }
+  Result<NodeId> id(const std::string& key) {
+    return AgentStateDir::take(folder_ + "/agent")->node_id(key);
+  }
 
   std::string folder_;
 };

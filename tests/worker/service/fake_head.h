@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "protocol/program/cluster_files.h"
 #include "protocol/codec/messages.h"
-#include "protocol/tickets/ticket.h"
+#include "protocol/program/cluster_files.h"
 #include "protocol/session/session.h"
+#include "protocol/tickets/ticket.h"
 #include "transport/bus/bus.h"
 
 namespace mobula::internal::worker {

@@ -46,7 +46,8 @@ class Lessee {
  public:
   using RingLinks = client::RingLinks;
 
-  Lessee(EventLoop& loop, const std::string& path, JobId job) : process_(ProcessId::random()), job_(job) {
+  Lessee(EventLoop& loop, const std::string& path, JobId job)
+      : process_(ProcessId::random()), job_(job) {
     LocalLink::Callbacks callbacks;
     callbacks.on_frame = [this](LocalFrame frame) { heard(std::move(frame)); };
     callbacks.on_closed = [this](const Failure&) { closed_ = true; };
@@ -108,12 +109,15 @@ class Lessee {
     hearer.executor_said = [this](ProcessId executor, std::span<const std::byte> bytes) {
       Stream& stream = streams_[executor];
       std::vector<CallerFrame> frames;
-      auto message = stream.session.receive(monotonic_now(), decode<ExecutorFrame>(bytes).value(), frames);
+      auto message =
+          stream.session.receive(monotonic_now(), decode<ExecutorFrame>(bytes).value(), frames);
       frames.push_back(stream.session.acknowledgement());
       for (const auto& frame : frames) (void)rings_.call(executor, encode(frame));
       if (!message) return;
-      if (auto* reply = std::get_if<CallReply>(&*message)) stream.replies.push_back(std::move(*reply));
-      if (auto* back = std::get_if<CallReturned>(&*message)) stream.handed_back.insert(back->number);
+      if (auto* reply = std::get_if<CallReply>(&*message))
+        stream.replies.push_back(std::move(*reply));
+      if (auto* back = std::get_if<CallReturned>(&*message))
+        stream.handed_back.insert(back->number);
     };
     EXPECT_TRUE(rings_.collect_all(hearer).empty()) << "a ring is broken";
   }
@@ -157,7 +161,8 @@ class Lessee {
     if (const auto* ended = std::get_if<RingEnded>(&message)) {
       look();
       ended_.insert(ended->ring);
-      std::erase_if(offers_, [&](const auto& each) { return each.second.first.ring == ended->ring; });
+      std::erase_if(offers_,
+                    [&](const auto& each) { return each.second.first.ring == ended->ring; });
       (void)rings_.close(ended->ring);
       say(RingClosed{ended->ring});
     }
@@ -198,8 +203,9 @@ enum class Step {
   answered,      // the call has its reply
   returned,      // the head has taken the slot back
 };
-constexpr Step all_steps[] = {Step::granted, Step::forked, Step::started,    Step::ring_offered, Step::called,
-                              Step::runs,    Step::taken_back, Step::answered, Step::returned};
+constexpr Step all_steps[] = {Step::granted,      Step::forked,   Step::started,
+                              Step::ring_offered, Step::called,   Step::runs,
+                              Step::taken_back,   Step::answered, Step::returned};
 
 std::string name_of(Step step) {
   constexpr const char* names[] = {"Granted", "Forked",    "Started",  "RingOffered", "Called",
@@ -241,7 +247,8 @@ class LeaseTest : public AgentProcessTest {
     start.program = program_;
     lessee_->say(ForHead{start});
     ASSERT_TRUE(until([&] {
-      return head_->heard<FromProcess>([&](const auto& each) { return each.process == lessee_->process(); });
+      return head_->heard<FromProcess>(
+          [&](const auto& each) { return each.process == lessee_->process(); });
     }));
     std::filesystem::remove(lease() / "runs");
     std::filesystem::remove(lease() / "go");
@@ -286,7 +293,8 @@ class LeaseTest : public AgentProcessTest {
     for (const pid_t child : children_of(agent_)) {
       const auto mark = environment_of(child, process_variable);
       const auto stat = read_stat(child);
-      if (mark && *mark != ProcessId().hex() && stat && is_running(stat->stamp)) found.push_back(stat->stamp);
+      if (mark && *mark != ProcessId().hex() && stat && is_running(stat->stamp))
+        found.push_back(stat->stamp);
     }
     return found;
   }
@@ -388,7 +396,8 @@ class LeaseTest : public AgentProcessTest {
         << descriptors() << " descriptors are open, and were " << descriptors_before_
         << "; new are:" << new_descriptors();
     // The last socket is removed a moment after its process has exited.
-    EXPECT_TRUE(until([&] { return sockets_left().empty(); })) << "sockets are left: " << sockets_left();
+    EXPECT_TRUE(until([&] { return sockets_left().empty(); }))
+        << "sockets are left: " << sockets_left();
   }
   std::string sockets_left() const {
     std::string out;
@@ -410,7 +419,8 @@ class LeaseTest : public AgentProcessTest {
   }
   std::size_t descriptors() const {
     std::error_code code;
-    const std::filesystem::directory_iterator files("/proc/" + std::to_string(agent_) + "/fd", code);
+    const std::filesystem::directory_iterator files("/proc/" + std::to_string(agent_) + "/fd",
+                                                    code);
     return static_cast<std::size_t>(std::distance(begin(files), end(files)));
   }
 
@@ -543,7 +553,8 @@ TEST_P(LeaseKill, LesseeDied_LeavesNothing) {
   const ProcessId lessee = lessee_->process();
   lessee_.reset();  // closes its link and its rings, as after a kill
   ASSERT_TRUE(until([&] {
-    return head_->heard<ProcessEnded>([&](const ProcessEnded& each) { return each.process == lessee; });
+    return head_->heard<ProcessEnded>(
+        [&](const ProcessEnded& each) { return each.process == lessee; });
   }));
   // As the head does.
   for (const StartSlot& each : {start_, beside_.value_or(start_)}) {
@@ -561,7 +572,8 @@ TEST_P(LeaseKill, AgentKilled_ExecutorsDieAndNextAgentWorks) {
   const auto all = descendants_of(agent_);
   ::kill(agent_, SIGKILL);
   EXPECT_EQ(end_of(agent_), 128 + SIGKILL);
-  EXPECT_TRUE(until([&] { return std::ranges::none_of(all, is_running); })) << "a process has outlived its agent";
+  EXPECT_TRUE(until([&] { return std::ranges::none_of(all, is_running); }))
+      << "a process has outlived its agent";
   EXPECT_TRUE(until([&] { return lessee_->closed(); }));
   if (ring_ != 0) expect_calls_were_run_once(GetParam() >= Step::answered);
 

@@ -114,13 +114,16 @@ class ReserveTest : public ServiceTest {
  protected:
   // Socket of the n-th executor of this agent.
   std::string socket(int number) const {
-    return std::filesystem::path(service_->socket_path()).parent_path() / (std::to_string(number) + ".ipc");
+    return std::filesystem::path(service_->socket_path()).parent_path() /
+           (std::to_string(number) + ".ipc");
   }
   // The prestarted executor: marked as an executor, and not `other`.
   std::optional<pid_t> reserve_beside(std::int64_t other) const {
     for (const pid_t child : children_of(::getpid())) {
       const auto mark = environment_of(child, process_variable);
-      if (child != other && mark && *mark != ProcessId().hex() && is_running(read_stat(child)->stamp)) return child;
+      if (child != other && mark && *mark != ProcessId().hex() &&
+          is_running(read_stat(child)->stamp))
+        return child;
     }
     return std::nullopt;
   }
@@ -130,7 +133,8 @@ TEST_F(ReserveTest, NextSlot_UsesPrestartedExecutor) {
   FakeDriver& driver = start_with_program();
   const StartSlot first = slot(1, "real", driver);
   head_->say(first);
-  ASSERT_TRUE(until([&] { return std::filesystem::exists(socket(2)); })) << "nothing stands in reserve";
+  ASSERT_TRUE(until([&] { return std::filesystem::exists(socket(2)); }))
+      << "nothing stands in reserve";
   const StartSlot second = slot(2, "real", driver);
   head_->say(second);
   ASSERT_TRUE(until([&] { return started(second) != nullptr; }));
@@ -143,7 +147,8 @@ TEST_F(ReserveTest, NextSlot_UsesPrestartedExecutor) {
   head_->say(StopSlot{second.slot, true, "done"});
   head_->say(JobEnded{job_, {}, false});
   // Two if both slots were started at once.
-  EXPECT_TRUE(until([&] { return !std::filesystem::exists(socket(3)) && !std::filesystem::exists(socket(4)); }));
+  EXPECT_TRUE(until(
+      [&] { return !std::filesystem::exists(socket(3)) && !std::filesystem::exists(socket(4)); }));
   EXPECT_FALSE(std::filesystem::exists(socket(5)));
 }
 
@@ -191,7 +196,8 @@ TEST_F(ReserveTest, EvictsLongestUnusedPrestartedExecutor) {
   other.job_env["OF_THE_JOB"] = "another";
   head_->say(other);
   ASSERT_TRUE(until([&] { return started(other) && std::filesystem::exists(socket(4)); }));
-  EXPECT_EQ(started(other)->endpoint.local, socket(3)) << "its variables are read at the start of a program";
+  EXPECT_EQ(started(other)->endpoint.local, socket(3))
+      << "its variables are read at the start of a program";
   EXPECT_TRUE(until([&] { return !std::filesystem::exists(socket(2)); }));
   EXPECT_TRUE(std::filesystem::exists(socket(1))) << "the one in use is left alone";
   EXPECT_EQ(gone(first), nullptr);
@@ -204,7 +210,8 @@ TEST_F(ReserveTest, PrestartsAsManyAsWereStartedTogether) {
   for (const auto& each : first) head_->say(each);
   for (const auto& each : first) ASSERT_TRUE(until([&] { return started(each) != nullptr; }));
   // Sockets 1 to 3 belong to them, or to a prestarted executor that one of them has taken.
-  ASSERT_TRUE(until([&] { return std::filesystem::exists(socket(6)); })) << "fewer than three stand ready";
+  ASSERT_TRUE(until([&] { return std::filesystem::exists(socket(6)); }))
+      << "fewer than three stand ready";
   std::vector<StartSlot> second;
   for (std::uint64_t i = 4; i <= 6; ++i) second.push_back(slot(i, "real", driver));
   for (const auto& each : second) head_->say(each);
@@ -246,7 +253,8 @@ TEST_F(ServiceTest, DeliversLastOutputBeforeEnd) {
   head_->say(StopSlot{start.slot, true, "done"});
   ASSERT_TRUE(until([&] { return gone(start) != nullptr; }));
   EXPECT_EQ(gone(start)->cause.kind, EndKind::retired);
-  std::ifstream log(folder_ / "agent" / "logs" / ("slot-" + start.slot.brief() + "." + start.demand_class.job.hex() + ".log"));
+  std::ifstream log(folder_ / "agent" / "logs" /
+                    ("slot-" + start.slot.brief() + "." + start.demand_class.job.hex() + ".log"));
   const std::string text((std::istreambuf_iterator<char>(log)), {});
   EXPECT_NE(text.find("OF_THE_JOB=yes"), std::string::npos);
 }

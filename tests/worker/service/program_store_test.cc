@@ -50,7 +50,8 @@ TEST_F(ProgramStoreTest, LinksLibraryUnderItsSoname) {
   ASSERT_NE(store_->find(program.id), nullptr);
   const fs::path layout = fs::path(store_->find(program.id)->path).parent_path();
   EXPECT_TRUE(fs::exists(layout / "libmobula_versioned_library.so.1"));
-  EXPECT_TRUE(fs::exists(layout / "libmobula_versioned_library.so.1.2.3")) << "for whoever opens it by that";
+  EXPECT_TRUE(fs::exists(layout / "libmobula_versioned_library.so.1.2.3"))
+      << "for whoever opens it by that";
 }
 
 }  // namespace

@@ -58,9 +58,7 @@ class RingTableTest : public ::testing::Test {
     table_.joined(members_.back()->link, members_.back()->id, job);
     return *members_.back();
   }
-  bool until(const std::function<bool()>& condition) {
-    return turn_until(*loop_, condition, 20s);
-  }
+  bool until(const std::function<bool()>& condition) { return turn_until(*loop_, condition, 20s); }
   // Requests a ring and waits for the reply.
   void open(Member& from, const Member& to) {
     const std::size_t before = from.rings.size();
@@ -99,7 +97,8 @@ TEST_F(RingTableTest, CarriesCallsAndRepliesWithRightDoorbell) {
   EXPECT_TRUE(RingReader(reads.data(), 1000).read(got).value());
   EXPECT_EQ(got, sent);
 
-  auto bell = Doorbell::open({std::move(executor.bell_files[0]), std::move(executor.bell_files[1])});
+  auto bell =
+      Doorbell::open({std::move(executor.bell_files[0]), std::move(executor.bell_files[1])});
   DoorbellRinger::open({std::move(calls.fds[1]), std::move(calls.fds[2])})
       .value()
       .ring(calls.message.peer_index);
@@ -220,7 +219,8 @@ TEST_F(RingTableTest, DisconnectedByRingMessage_IsNoPeer) {
     }
     return member;
   };
-  for (const std::size_t bytes : {std::size_t{1} << 20, std::size_t{1} << 14, std::size_t{1} << 8, std::size_t{0}}) {
+  for (const std::size_t bytes :
+       {std::size_t{1} << 20, std::size_t{1} << 14, std::size_t{1} << 8, std::size_t{0}}) {
     Member& tried = filled();
     int count = 0;
     while (send(tried, bytes)) ++count;

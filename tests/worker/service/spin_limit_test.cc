@@ -27,7 +27,8 @@ TEST(SpinRoomTest, LeavesOneProcessorForAwaitedThread) {
 TEST(SpinRoomTest, CountsRunningButNotSpinningThreads) {
   EXPECT_EQ(room_after(IdleCpuEstimate(8, 8), 40, 5, 0), 3u);
   EXPECT_EQ(room_after(IdleCpuEstimate(8, 8), 40, 5, 3), 6u);
-  EXPECT_EQ(room_after(IdleCpuEstimate(2, 2), 40, 2, 1), 1u);  // a spinning caller and a running executor
+  EXPECT_EQ(room_after(IdleCpuEstimate(2, 2), 40, 2, 1),
+            1u);  // a spinning caller and a running executor
 }
 
 TEST(SpinRoomTest, TooManyRunnable_AllowsNoSpinners) {
@@ -85,7 +86,8 @@ TEST_F(SpinLimitTest, UnreadableLoad_AllowsNoSpinners) {
   for (const auto* text : {"", "0.1 0.1 0.1", "0.1 0.1 0.1 x/80 1", "0.1 0.1 0.1 3"}) {
     EXPECT_EQ(SpinGovernor::create(*loop_, running(text)).value()->room(), 0u);
   }
-  EXPECT_EQ(SpinGovernor::create(*loop_, {.longest = 50us, .load_file = "/nowhere"}).value()->room(), 0u);
+  EXPECT_EQ(
+      SpinGovernor::create(*loop_, {.longest = 50us, .load_file = "/nowhere"}).value()->room(), 0u);
 }
 
 TEST_F(SpinLimitTest, FollowsLoadOfMachine) {

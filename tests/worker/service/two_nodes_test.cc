@@ -82,7 +82,8 @@ TEST_F(TwoNodesTest, ProgramPartlyMissing_LeavesNoFiles) {
   ASSERT_NE(gone(start), nullptr) << "it cannot be whole";
   const auto left = [&] {
     std::vector<std::string> names;
-    for (const auto& each : std::filesystem::directory_iterator(folder_ / "other" / "programs" / "files")) {
+    for (const auto& each :
+         std::filesystem::directory_iterator(folder_ / "other" / "programs" / "files")) {
       const std::string name = each.path().filename().string();
       if (name.find(".new-") != std::string::npos) names.push_back(name);
     }
@@ -108,7 +109,8 @@ TEST_F(TwoNodesTest, PeerDiedDuringPull_FailsObjectNotAgent) {
   news.dead_agents = {incarnation};
   head_->say(other_->incarnation(), news);
   ASSERT_TRUE(until([&] {
-    return reader.heard<FetchObjectReply>() != nullptr || head_->heard<LocateObjectRequest>() != nullptr;
+    return reader.heard<FetchObjectReply>() != nullptr ||
+           head_->heard<LocateObjectRequest>() != nullptr;
   }));
   if (head_->heard<LocateObjectRequest>() != nullptr) {
     head_->say(other_->incarnation(), LocateObjectReply{object, {}});

@@ -22,7 +22,7 @@ class ImportedChunk final : public ReadMapping {
   }
 
  private:
-  std::shared_ptr<DeviceMapping> mapping_;  // shared, because posted tasks are copied
+  std::shared_ptr<DeviceMapping> mapping_;        // shared, because posted tasks are copied
   std::shared_ptr<DeviceCopies::Poster> poster_;  // shared with DeviceCopies
 };
 

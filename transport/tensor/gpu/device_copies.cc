@@ -12,10 +12,10 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/thread_start.h"
 #include "device/host.h"
 #include "transport/tensor/chunk_stage.h"
 #include "transport/tensor/transport_mailbox.h"
-#include "base/thread_start.h"
 
 namespace mobula::internal {
 namespace {
@@ -94,7 +94,7 @@ class DeviceCopies::Impl : public Poster, public std::enable_shared_from_this<Im
   const DeviceCopyOptions options_;
   const std::shared_ptr<const GpuContext> context_;  // shared with all memory of the device
   const std::shared_ptr<DeviceSlices> slices_;       // shared with the copies in progress
-  const std::shared_ptr<TransportMailbox> box_;               // shared with tasks posted to the loop
+  const std::shared_ptr<TransportMailbox> box_;      // shared with tasks posted to the loop
 
   // Loop's thread.
   std::uint64_t next_ = 1;
@@ -209,7 +209,8 @@ void DeviceCopies::Impl::serve() {
     if (advance() || is_idle()) continue;
     const auto until = std::chrono::steady_clock::now() + look_every;
     MutexLock lock(mutex_);
-    while (work_.empty() && fresh_.empty() && changed_.wait_until(lock, until)) {}
+    while (work_.empty() && fresh_.empty() && changed_.wait_until(lock, until)) {
+    }
   }
 }
 
@@ -243,7 +244,8 @@ bool DeviceCopies::Impl::look(Job& job) {
     if (over && !*over) return moved;
     // Nothing more is written after the context is lost.
     if (!over && job.end.result) job.end.result = over.error();
-    if (over && slice.to != nullptr && !job.stopped) std::memcpy(slice.to, slice.by.bytes().data(), slice.size);
+    if (over && slice.to != nullptr && !job.stopped)
+      std::memcpy(slice.to, slice.by.bytes().data(), slice.size);
     job.slices.pop_front();
     moved = true;
   }
@@ -264,9 +266,11 @@ void DeviceCopies::Impl::look_at_piece(Job& job) const {
   job.by_host = job.to_host || (piece.size > 0 && is_of_host(piece.from));
 }
 
-Result<void> DeviceCopies::Impl::copy_async(std::byte* to, const std::byte* from, std::size_t size) {
+Result<void> DeviceCopies::Impl::copy_async(std::byte* to, const std::byte* from,
+                                            std::size_t size) {
   return context_->driver().check(
-      "cuMemcpyAsync", context_->call().copy_async(address_of(to), address_of(from), size, stream_->get()));
+      "cuMemcpyAsync",
+      context_->call().copy_async(address_of(to), address_of(from), size, stream_->get()));
 }
 
 // Returns false while no pinned slice is free.

@@ -10,11 +10,11 @@
 #include <functional>
 #include <memory>
 
-#include "device/near_gpu.h"
 #include "device/gpu/gpu_context.h"
 #include "device/gpu/pinned_slices.h"
-#include "transport/tensor/copy_threads.h"
+#include "device/near_gpu.h"
 #include "transport/loop/event_loop.h"
+#include "transport/tensor/copy_threads.h"
 
 namespace mobula::internal {
 

@@ -14,7 +14,8 @@ namespace mobula::internal {
 
 class DeviceStage::Impl final : public ChunkStage, public std::enable_shared_from_this<Impl> {
  public:
-  Impl(std::shared_ptr<const GpuContext> context, const DeviceCopies& copies, DeviceStageOptions options)
+  Impl(std::shared_ptr<const GpuContext> context, const DeviceCopies& copies,
+       DeviceStageOptions options)
       : options_(options),
         context_(std::move(context)),
         thread_(copies.poster()),
@@ -22,7 +23,8 @@ class DeviceStage::Impl final : public ChunkStage, public std::enable_shared_fro
 
   void read(std::span<const std::byte> from, std::function<bool()> wanted,
             std::function<void(Result<StagedChunk>)> done) override;
-  std::optional<StagedChunk> room(ProcessId holder, std::uint64_t size, std::function<void()> freed) override;
+  std::optional<StagedChunk> room(ProcessId holder, std::uint64_t size,
+                                  std::function<void()> freed) override;
   void write(std::byte* to, StagedChunk chunk, std::function<void(Result<void>)> done) override;
   void close();
 
@@ -40,12 +42,13 @@ class DeviceStage::Impl final : public ChunkStage, public std::enable_shared_fro
   void begin(Read read, PinnedSlice slice);
   Result<void> ready();
   // Copies, and calls `ended` when the copy is complete.
-  void copy(std::byte* to, const std::byte* from, std::size_t size, std::function<void(Result<void>)> ended);
+  void copy(std::byte* to, const std::byte* from, std::size_t size,
+            std::function<void(Result<void>)> ended);
 
   const DeviceStageOptions options_;
-  const std::shared_ptr<const GpuContext> context_;  // shared with all memory of the device
+  const std::shared_ptr<const GpuContext> context_;     // shared with all memory of the device
   const std::shared_ptr<DeviceCopies::Poster> thread_;  // shared with DeviceCopies
-  const std::shared_ptr<DeviceSlices> slices_;  // shared with the copies of the device
+  const std::shared_ptr<DeviceSlices> slices_;          // shared with the copies of the device
   std::atomic<bool> closed_ = false;
   std::atomic<bool> wants_room_ = false;  // an allocation of the slices is requested
   std::atomic<std::size_t> waiting_reads_ = 0;
@@ -76,8 +79,9 @@ void DeviceStage::Impl::copy(std::byte* to, const std::byte* from, std::size_t s
   const GpuContext::Current current(*context_);
   if (!current.made()) return ended(current.made());
   auto issued = context_->driver().check(
-      "cuMemcpyAsync", context_->call().copy_async(reinterpret_cast<std::uintptr_t>(to),
-                                                   reinterpret_cast<std::uintptr_t>(from), size, stream_->get()));
+      "cuMemcpyAsync",
+      context_->call().copy_async(reinterpret_cast<std::uintptr_t>(to),
+                                  reinterpret_cast<std::uintptr_t>(from), size, stream_->get()));
   auto made = issued ? GpuEvent::create(context_) : Result<GpuEvent>(issued.error());
   auto marked = made ? made->record(stream_->get()) : Result<void>(made.error());
   if (!marked) {
@@ -99,18 +103,21 @@ void DeviceStage::Impl::copy(std::byte* to, const std::byte* from, std::size_t s
 void DeviceStage::Impl::read(std::span<const std::byte> from, std::function<bool()> wanted,
                              std::function<void(Result<StagedChunk>)> done) {
   if (from.size() > slices_->out.slice_bytes()) {
-    return done(failure(ErrorCode::invalid_argument, fmt::format("a chunk of {} bytes of a device; at most {} go at once",
-                                                                 from.size(), slices_->out.slice_bytes())));
+    return done(failure(ErrorCode::invalid_argument,
+                        fmt::format("a chunk of {} bytes of a device; at most {} go at once",
+                                    from.size(), slices_->out.slice_bytes())));
   }
   if (waiting_reads_.fetch_add(1) >= options_.max_reads) {
     --waiting_reads_;
     return done(failure(ErrorCode::resource_exhausted,
-                        fmt::format("{} chunks of the device are waited for, which is the limit", options_.max_reads)));
+                        fmt::format("{} chunks of the device are waited for, which is the limit",
+                                    options_.max_reads)));
   }
-  thread_->post([self = shared_from_this(), read = Read{from, std::move(wanted), std::move(done)}]() mutable {
-    self->reads_.push_back(std::move(read));
-    self->pump();
-  });
+  thread_->post(
+      [self = shared_from_this(), read = Read{from, std::move(wanted), std::move(done)}]() mutable {
+        self->reads_.push_back(std::move(read));
+        self->pump();
+      });
 }
 
 // Starts as many reads as slices are free.
@@ -156,14 +163,17 @@ std::function<void()> DeviceStage::Impl::told_of_slice() {
 void DeviceStage::Impl::begin(Read read, PinnedSlice slice) {
   const auto kept = std::make_shared<const PinnedSlice>(std::move(slice));
   const auto bytes = kept->bytes().first(read.from.size());
-  copy(bytes.data(), read.from.data(), bytes.size(), [kept, bytes, done = std::move(read.done)](const Result<void>& copied) {
-    done(copied ? Result<StagedChunk>(StagedChunk{bytes, kept}) : Result<StagedChunk>(copied.error()));
-  });
+  copy(bytes.data(), read.from.data(), bytes.size(),
+       [kept, bytes, done = std::move(read.done)](const Result<void>& copied) {
+         done(copied ? Result<StagedChunk>(StagedChunk{bytes, kept})
+                     : Result<StagedChunk>(copied.error()));
+       });
 }
 
 // ---- into the device ---------------------------------------------------------------------------
 
-std::optional<StagedChunk> DeviceStage::Impl::room(ProcessId holder, std::uint64_t size, std::function<void()> freed) {
+std::optional<StagedChunk> DeviceStage::Impl::room(ProcessId holder, std::uint64_t size,
+                                                   std::function<void()> freed) {
   if (size > slices_->in.slice_bytes()) return std::nullopt;
   {
     const MutexLock lock(mutex_);
@@ -181,7 +191,8 @@ std::optional<StagedChunk> DeviceStage::Impl::room(ProcessId holder, std::uint64
     const auto bytes = slice.bytes().first(size);
     auto kept = std::make_shared<PinnedSlice>(std::move(slice));
     const void* const at = bytes.data();
-    return StagedChunk{bytes, std::shared_ptr<const void>(at, [self = shared_from_this(), holder, kept](const void*) mutable {
+    return StagedChunk{bytes, std::shared_ptr<const void>(at, [self = shared_from_this(), holder,
+                                                               kept](const void*) mutable {
                          *kept = PinnedSlice();
                          self->one_less(holder);
                        })};
@@ -207,9 +218,11 @@ void DeviceStage::Impl::one_less(ProcessId holder) {
   for (const auto& each : told) each();
 }
 
-void DeviceStage::Impl::write(std::byte* to, StagedChunk chunk, std::function<void(Result<void>)> done) {
+void DeviceStage::Impl::write(std::byte* to, StagedChunk chunk,
+                              std::function<void(Result<void>)> done) {
   thread_->post([self = shared_from_this(), to, chunk = std::move(chunk), done = std::move(done)] {
-    self->copy(to, chunk.bytes.data(), chunk.bytes.size(), [chunk, done](const Result<void>& copied) { done(copied); });
+    self->copy(to, chunk.bytes.data(), chunk.bytes.size(),
+               [chunk, done](const Result<void>& copied) { done(copied); });
   });
 }
 
@@ -220,7 +233,8 @@ void DeviceStage::Impl::close() {
   thread_->post([self = shared_from_this()] { self->pump(); });
 }
 
-DeviceStage::DeviceStage(std::shared_ptr<const GpuContext> context, DeviceCopies& copies, DeviceStageOptions options)
+DeviceStage::DeviceStage(std::shared_ptr<const GpuContext> context, DeviceCopies& copies,
+                         DeviceStageOptions options)
     : impl_(std::make_shared<Impl>(std::move(context), copies, options)) {}
 DeviceStage::~DeviceStage() { impl_->close(); }
 std::shared_ptr<ChunkStage> DeviceStage::stage() const { return impl_; }

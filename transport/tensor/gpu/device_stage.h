@@ -18,7 +18,8 @@ struct DeviceStageOptions {
 class DeviceStage {
  public:
   // Allocates nothing on the device before the first chunk.
-  DeviceStage(std::shared_ptr<const GpuContext> context, DeviceCopies& copies, DeviceStageOptions options = {});
+  DeviceStage(std::shared_ptr<const GpuContext> context, DeviceCopies& copies,
+              DeviceStageOptions options = {});
   // Queued reads end with cancelled. Running copies end on the device's thread.
   ~DeviceStage();
   DeviceStage(const DeviceStage&) = delete;

@@ -99,18 +99,24 @@ nccl_abi::Status NcclChannel::add(const NcclCall& each) const {
   const NcclFunctions& call = terms_.nccl->call();
   const auto stream = stream_->get();
   switch (each.kind) {
-    case NcclCall::Kind::send: return call.send(each.from, each.count, each.type, each.peer, communicator_, stream);
-    case NcclCall::Kind::receive: return call.receive(each.to, each.count, each.type, each.peer, communicator_, stream);
+    case NcclCall::Kind::send:
+      return call.send(each.from, each.count, each.type, each.peer, communicator_, stream);
+    case NcclCall::Kind::receive:
+      return call.receive(each.to, each.count, each.type, each.peer, communicator_, stream);
     case NcclCall::Kind::broadcast:
-      return call.broadcast(each.from, each.to, each.count, each.type, each.peer, communicator_, stream);
+      return call.broadcast(each.from, each.to, each.count, each.type, each.peer, communicator_,
+                            stream);
     case NcclCall::Kind::all_reduce:
-      return call.all_reduce(each.from, each.to, each.count, each.type, each.reduction, communicator_, stream);
+      return call.all_reduce(each.from, each.to, each.count, each.type, each.reduction,
+                             communicator_, stream);
     case NcclCall::Kind::reduce:
-      return call.reduce(each.from, each.to, each.count, each.type, each.reduction, each.peer, communicator_, stream);
+      return call.reduce(each.from, each.to, each.count, each.type, each.reduction, each.peer,
+                         communicator_, stream);
     case NcclCall::Kind::all_gather:
       return call.all_gather(each.from, each.to, each.count, each.type, communicator_, stream);
     case NcclCall::Kind::reduce_scatter:
-      return call.reduce_scatter(each.from, each.to, each.count, each.type, each.reduction, communicator_, stream);
+      return call.reduce_scatter(each.from, each.to, each.count, each.type, each.reduction,
+                                 communicator_, stream);
   }
   return nccl_abi::invalid_argument;
 }

@@ -25,7 +25,15 @@ namespace mobula::internal {
 
 // One call of the library, with its arguments.
 struct NcclCall {
-  enum class Kind : std::uint8_t { send, receive, broadcast, all_reduce, reduce, all_gather, reduce_scatter };
+  enum class Kind : std::uint8_t {
+    send,
+    receive,
+    broadcast,
+    all_reduce,
+    reduce,
+    all_gather,
+    reduce_scatter
+  };
   Kind kind = Kind::send;
   const std::byte* from = nullptr;
   std::byte* to = nullptr;

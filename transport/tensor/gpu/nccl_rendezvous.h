@@ -13,9 +13,9 @@
 
 #include "base/fd.h"
 #include "device/gpu/nccl_abi.h"
+#include "transport/loop/event_loop.h"
 #include "transport/tensor/blob.h"
 #include "transport/tensor/tensor_transport.h"
-#include "transport/loop/event_loop.h"
 
 namespace mobula::internal {
 

@@ -253,13 +253,21 @@ void NcclTransport::meet(const ChannelPtr& channel, const Endpoint& there) {
                    });
 }
 
-int NcclTransport::peer_rank(const Channel& channel) const { return process_ < channel.key.peer ? 1 : 0; }
+int NcclTransport::peer_rank(const Channel& channel) const {
+  return process_ < channel.key.peer ? 1 : 0;
+}
 
 void NcclTransport::begin(const ChannelPtr& channel, const nccl_abi::UniqueId& id) {
   const auto poster = thread_->poster();
-  NcclChannel::Terms terms{
-      .nccl = library_, .context = context_, .id = id, .rank = 1 - peer_rank(*channel), .ranks = 2,
-      .deadline = channel->deadline, .patience = options_.patience, .opened = nullptr, .lost = nullptr};
+  NcclChannel::Terms terms{.nccl = library_,
+                           .context = context_,
+                           .id = id,
+                           .rank = 1 - peer_rank(*channel),
+                           .ranks = 2,
+                           .deadline = channel->deadline,
+                           .patience = options_.patience,
+                           .opened = nullptr,
+                           .lost = nullptr};
   // The channel owns these functions, so they hold it weakly.
   terms.opened = [this, weak = std::weak_ptr(channel),
                   raw = poster.get()](const Result<void>& result) {
@@ -378,7 +386,9 @@ Result<NcclTransport::ChannelPtr> NcclTransport::ready_channel(const ChannelKey&
 }
 
 // If serve() cannot start, the step of the receiver ends by its limit and costs the channel.
-void NcclTransport::serve(const ChannelKey& key, TransferId transfer) { serve(key, transfer, nullptr); }
+void NcclTransport::serve(const ChannelKey& key, TransferId transfer) {
+  serve(key, transfer, nullptr);
+}
 
 void NcclTransport::serve(const ChannelKey& key, TransferId transfer, Ended ended) {
   const auto refuse = [&](const Failure& why) {
@@ -396,17 +406,22 @@ void NcclTransport::serve(const ChannelKey& key, TransferId transfer, Ended ende
   NcclMove move;
   for (const SourceRegion& each : at->second.regions) {
     if (!each.bytes.empty()) {
-      move.calls.push_back({.kind = NcclCall::Kind::send, .from = each.bytes.data(), .count = each.bytes.size(),
+      move.calls.push_back({.kind = NcclCall::Kind::send,
+                            .from = each.bytes.data(),
+                            .count = each.bytes.size(),
                             .peer = peer_rank(**channel)});
     }
   }
   start_step(*channel, transfer, std::move(step), std::move(move));
 }
 
-Blob NcclTransport::ticket_for(ProcessId holder, ProcessId receiver, TransferId transfer, std::uint64_t epoch,
-                               std::uint64_t size_bytes) {
-  const Offer offer{.transfer = transfer, .to = {receiver, epoch},
-                    .regions = {SourceRegion{.bytes = {static_cast<const std::byte*>(nullptr), size_bytes}}}, .peer = {}};
+Blob NcclTransport::ticket_for(ProcessId holder, ProcessId receiver, TransferId transfer,
+                               std::uint64_t epoch, std::uint64_t size_bytes) {
+  const Offer offer{
+      .transfer = transfer,
+      .to = {receiver, epoch},
+      .regions = {SourceRegion{.bytes = {static_cast<const std::byte*>(nullptr), size_bytes}}},
+      .peer = {}};
   return ticket_of(holder, offer);
 }
 
@@ -468,7 +483,10 @@ void NcclTransport::pull(Pull pull, Ended ended) {
   step.ended = std::move(ended);
   NcclMove move;
   for (const auto& each : *targets) {
-    move.calls.push_back({.kind = NcclCall::Kind::receive, .to = each.data(), .count = each.size(), .peer = peer_rank(**channel)});
+    move.calls.push_back({.kind = NcclCall::Kind::receive,
+                          .to = each.data(),
+                          .count = each.size(),
+                          .peer = peer_rank(**channel)});
     step.bytes += each.size();
   }
   move.limit = pull.silence_limit;

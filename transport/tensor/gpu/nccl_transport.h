@@ -15,11 +15,11 @@
 
 #include "device/gpu/gpu_context.h"
 #include "device/gpu/nccl_library.h"
-#include "transport/tensor/gpu/device_copies.h"
 #include "transport/tensor/deferred_calls.h"
-#include "transport/tensor/limits.h"
+#include "transport/tensor/gpu/device_copies.h"
 #include "transport/tensor/gpu/nccl_channel.h"
 #include "transport/tensor/gpu/nccl_rendezvous.h"
+#include "transport/tensor/limits.h"
 #include "transport/tensor/tensor_transport.h"
 
 namespace mobula::internal {
@@ -64,8 +64,8 @@ class NcclTransport final : public TensorTransport {
   void serve(const ChannelKey& channel, TransferId transfer, Ended ended);
   // Encodes the offer handle of one region, for a receiver that already agreed with its holder on
   // all values.
-  static Blob ticket_for(ProcessId holder, ProcessId receiver, TransferId transfer, std::uint64_t epoch,
-                         std::uint64_t size_bytes);
+  static Blob ticket_for(ProcessId holder, ProcessId receiver, TransferId transfer,
+                         std::uint64_t epoch, std::uint64_t size_bytes);
   void pull(Pull pull, Ended ended) override;
   void map(TransferId transfer, const ChannelKey& from, std::span<const std::byte> ticket,
            Mapped mapped) override;

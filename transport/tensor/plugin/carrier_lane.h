@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "mobula/transport_plugin.h"
-#include "transport/tensor/lane.h"
-#include "transport/tensor/transport_mailbox.h"
-#include "transport/tensor/tcp/tcp_offers.h"
 #include "transport/loop/loop_thread.h"
+#include "transport/tensor/lane.h"
+#include "transport/tensor/tcp/tcp_offers.h"
+#include "transport/tensor/transport_mailbox.h"
 
 namespace mobula::internal {
 

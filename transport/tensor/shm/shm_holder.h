@@ -9,16 +9,16 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "transport/local/local_link.h"
+#include "transport/local/local_listener.h"
 #include "transport/tensor/arena.h"
 #include "transport/tensor/copy_threads.h"
 #include "transport/tensor/deferred_calls.h"
 #include "transport/tensor/limits.h"
-#include "transport/tensor/shm/mapped_medium.h"
 #include "transport/tensor/offer_versions.h"
+#include "transport/tensor/shm/mapped_medium.h"
 #include "transport/tensor/shm/shm_wire.h"
 #include "transport/tensor/tensor_transport.h"
-#include "transport/local/local_link.h"
-#include "transport/local/local_listener.h"
 
 namespace mobula::internal {
 

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "transport/local/local_link.h"
 #include "transport/tensor/copy_threads.h"
 #include "transport/tensor/deferred_calls.h"
 #include "transport/tensor/shm/shm_holder.h"
 #include "transport/tensor/shm/shm_wire.h"
 #include "transport/tensor/tensor_transport.h"
-#include "transport/local/local_link.h"
 
 namespace mobula::internal {
 

@@ -25,7 +25,8 @@ TcpLane::TcpLane(TcpOffers& offers, std::unique_ptr<LoopThread> thread)
       thread_(std::move(thread)),
       box_(std::make_shared<TransportMailbox>(thread_->loop())) {}
 
-Result<std::unique_ptr<TcpLane>> TcpLane::start(TcpOffers& offers, std::function<bool(Fd&)> hand_over,
+Result<std::unique_ptr<TcpLane>> TcpLane::start(TcpOffers& offers,
+                                                std::function<bool(Fd&)> hand_over,
                                                 const CpuList& cpus) {
   auto thread = LoopThread::start();
   if (!thread) return thread.error();
@@ -53,7 +54,8 @@ void TcpLane::open(std::function<bool(Fd&)> hand_over) {
 }
 
 // Replies with a chunk. A chunk of a device is first copied to the host.
-void TcpLane::on_request(BulkExchange exchange, const std::string& principal, std::span<const std::byte> request) {
+void TcpLane::on_request(BulkExchange exchange, const std::string& principal,
+                         std::span<const std::byte> request) {
   auto chunk = offers_.find(principal, request);
   if (!chunk) return (void)server_->refuse(exchange, chunk.error());
   if (!chunk->stage) {
@@ -61,16 +63,17 @@ void TcpLane::on_request(BulkExchange exchange, const std::string& principal, st
     return (void)server_->reply(exchange, {}, std::move(body));
   }
   const auto stage = chunk->stage;
-  stage->read(chunk->bytes, chunk->wanted, [this, box = box_, exchange, hold = chunk->hold](Result<StagedChunk> read) {
-    box->push([this, exchange, hold, read = std::move(read)] {
-      if (!read) return (void)server_->refuse(exchange, read.error());
-      BulkBody body{read->bytes, [hold, keeps = read->keeps]() mutable {
-                      keeps.reset();
-                      hold.reset();
-                    }};
-      (void)server_->reply(exchange, {}, std::move(body));
-    });
-  });
+  stage->read(chunk->bytes, chunk->wanted,
+              [this, box = box_, exchange, hold = chunk->hold](Result<StagedChunk> read) {
+                box->push([this, exchange, hold, read = std::move(read)] {
+                  if (!read) return (void)server_->refuse(exchange, read.error());
+                  BulkBody body{read->bytes, [hold, keeps = read->keeps]() mutable {
+                                  keeps.reset();
+                                  hold.reset();
+                                }};
+                  (void)server_->reply(exchange, {}, std::move(body));
+                });
+              });
 }
 
 TcpLane::~TcpLane() {
@@ -158,7 +161,8 @@ void TcpLane::fill(const StreamKey& key) {
   while (without_room < stream.turns.size() && stream.chunks < max_chunks_asked &&
          (stream.chunks == 0 || stream.bytes < max_bytes_asked)) {
     const auto row = rows_.find(stream.turns.front());
-    if (row == rows_.end() || row->second.over || row->second.next == row->second.share.chunks.size()) {
+    if (row == rows_.end() || row->second.over ||
+        row->second.next == row->second.share.chunks.size()) {
       stream.turns.pop_front();
       continue;
     }
@@ -207,9 +211,8 @@ TcpLane::Asking TcpLane::ask(Stream& stream, Row& row) {
   }
   BulkFetch fetch;
   fetch.request = TcpRequest{transfer, row.share.token, chunk}.encode();
-  fetch.on_header = [room = there](
-                        std::span<const std::byte>,
-                        std::uint64_t length) -> Result<std::span<std::byte>> {
+  fetch.on_header = [room = there](std::span<const std::byte>,
+                                   std::uint64_t length) -> Result<std::span<std::byte>> {
     if (length == room.size()) return room;
     return failure(
         ErrorCode::corrupt,
@@ -250,7 +253,8 @@ void TcpLane::on_done(TransferId transfer, std::size_t chunk, const Result<void>
 void TcpLane::write(Row& row, std::size_t chunk, StagedChunk room) {
   ++row.writing;
   row.share.stage->write(row.share.chunks[chunk].second, std::move(room),
-                         [this, box = box_, transfer = row.share.transfer, use = offers_.begin_stage()](const Result<void>& written) {
+                         [this, box = box_, transfer = row.share.transfer,
+                          use = offers_.begin_stage()](const Result<void>& written) {
                            box->push([this, transfer, written] { on_written(transfer, written); });
                          });
 }

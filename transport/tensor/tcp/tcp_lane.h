@@ -19,10 +19,10 @@
 #include "device/near_gpu.h"
 #include "transport/bulk/bulk_client.h"
 #include "transport/bulk/bulk_server.h"
-#include "transport/tensor/lane.h"
-#include "transport/tensor/transport_mailbox.h"
-#include "transport/tensor/tcp/tcp_offers.h"
 #include "transport/loop/loop_thread.h"
+#include "transport/tensor/lane.h"
+#include "transport/tensor/tcp/tcp_offers.h"
+#include "transport/tensor/transport_mailbox.h"
 
 namespace mobula::internal {
 
@@ -30,7 +30,8 @@ class TcpLane final : public Lane {
  public:
   // `hand_over` may move a new connection to another lane, see BulkServerCallbacks. `cpus`: as in
   // TcpOptions.
-  static Result<std::unique_ptr<TcpLane>> start(TcpOffers& offers, std::function<bool(Fd&)> hand_over,
+  static Result<std::unique_ptr<TcpLane>> start(TcpOffers& offers,
+                                                std::function<bool(Fd&)> hand_over,
                                                 const CpuList& cpus = {});
   ~TcpLane() override;
   TcpLane(const TcpLane&) = delete;
@@ -80,7 +81,8 @@ class TcpLane final : public Lane {
   void add(LaneShare share);
   Stream& stream_of(const LaneShare& share);
   void fill(const StreamKey& key);
-  void on_request(BulkExchange exchange, const std::string& principal, std::span<const std::byte> request);
+  void on_request(BulkExchange exchange, const std::string& principal,
+                  std::span<const std::byte> request);
   Asking ask(Stream& stream, Row& row);
   std::optional<StagedChunk> room_for(const Row& row, std::uint64_t size);
   void fill_all();

@@ -122,7 +122,8 @@ Result<OfferedChunk> TcpOffers::find(const std::string& principal,
   const bool current = right != rights_.end() && right->second.number == row->right &&
                        fmt::format("{}", row->right) == principal;
   if (!current || !row->token.matches(asked->token)) {
-    return failure(ErrorCode::permission_denied, "the offer is to somebody else, or of an old epoch");
+    return failure(ErrorCode::permission_denied,
+                   "the offer is to somebody else, or of an old epoch");
   }
   OfferedChunk made{};
   if (chunk.size > 0) {

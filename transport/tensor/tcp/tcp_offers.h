@@ -63,7 +63,7 @@ class TcpOffers {
     DirectToken token;
     std::vector<SourceRegion> regions;
     std::shared_ptr<ChunkStage> stage;  // Shared with the chunks being sent.
-    std::atomic<bool> ended = false;  // also read without the lock
+    std::atomic<bool> ended = false;    // also read without the lock
     std::size_t readers = 0;
     std::function<void()> quiet;  // waits for the readers
   };

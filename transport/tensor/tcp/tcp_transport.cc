@@ -38,7 +38,8 @@ Result<void> TcpTransport::open_lanes(const TcpOptions& options) {
     return true;
   };
   for (std::size_t i = 0; i < count; ++i) {
-    auto lane = TcpLane::start(offers_, i == 0 ? std::function<bool(Fd&)>(hand_over) : nullptr, options.cpus);
+    auto lane = TcpLane::start(offers_, i == 0 ? std::function<bool(Fd&)>(hand_over) : nullptr,
+                               options.cpus);
     if (!lane) return lane.error();
     turns->second.push_back(lane->get());
     lanes_.push_back(std::move(lane).value());

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/model/task.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "base/model/task.h"
 #include "store/core/slab_space.h"
 #include "worker/core/transfers/pull_queue.h"
 

@@ -148,7 +148,8 @@ void Objects::gone(ObjectId object) {
     }
     if (entry.exported) processes_.send(entry.owner, ExportReleased{object});
     const auto entrusted = entrusted_.find(entry.entrusted);
-    if (entrusted != entrusted_.end()) tell_entrusted({entry.entrusted, entrusted->second.job, false});
+    if (entrusted != entrusted_.end())
+      tell_entrusted({entry.entrusted, entrusted->second.job, false});
   } else if (entry.node_hold != NodeHoldState::none) {
     peers_.send(entry.home, NodeRelease{object});
   }
@@ -165,7 +166,8 @@ void Objects::settle(ObjectId object) {
     peers_.send(entry->home, NodeRelease{object});
   }
   const bool only_pulled = entry->pull != 0 && entry->pins == 1 && row->processes.size() == 1;
-  if (only_pulled && entry->askers.empty() && row->processes.contains(agent_)) transfers_.unwant(entry->pull);
+  if (only_pulled && entry->askers.empty() && row->processes.contains(agent_))
+    transfers_.unwant(entry->pull);
 }
 
 void Objects::retire(const std::vector<RetiredSlab>& slabs) {
@@ -346,7 +348,8 @@ void Objects::tick() {
   if (!report_copies_at_ || *report_copies_at_ > now) return;
   report_copies_at_.reset();
   if (copies_added_.empty() && copies_removed_.empty()) return;
-  head_.tell(ObjectCopies{{copies_added_.begin(), copies_added_.end()}, {copies_removed_.begin(), copies_removed_.end()}});
+  head_.tell(ObjectCopies{{copies_added_.begin(), copies_added_.end()},
+                          {copies_removed_.begin(), copies_removed_.end()}});
   copies_added_.clear();
   copies_removed_.clear();
 }

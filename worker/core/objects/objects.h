@@ -58,7 +58,9 @@ class Objects {
   void from_peer(NodeId node, const ObjectStatusReply& message);
   void from_peer(NodeId node, const PullRequest& message);
   void from_peer(NodeId node, const PullReply& message) { transfers_.answered(node, message); }
-  void from_peer(NodeId node, const ChunksAvailable& message) { transfers_.more_there(node, message); }
+  void from_peer(NodeId node, const ChunksAvailable& message) {
+    transfers_.more_there(node, message);
+  }
   void from_peer(NodeId node, const PullComplete& message);
   void from_peer(NodeId node, const ReplicaAdded& message);
   void from_peer(NodeId node, const ReplicaLost& message);
@@ -237,7 +239,8 @@ class Objects {
   ObjectEntry& placeholder(ObjectId object);
   void answer_askers(ObjectId object);
   // The reply to `asker`, which is recorded as a fetching node.
-  ObjectStatusReply status_for(NodeId asker, ObjectId object, ObjectEntry& entry, const std::vector<NodeId>& unread = {}) const;
+  ObjectStatusReply status_for(NodeId asker, ObjectId object, ObjectEntry& entry,
+                               const std::vector<NodeId>& unread = {}) const;
   void fetches_no_more(ObjectEntry& entry, NodeId node) const { std::erase(entry.fetchers, node); }
   // The only function with which the home removes a location from its list: after a release, a
   // loss, a death, a failed pull or a drain. Removing the last location notifies the owner.

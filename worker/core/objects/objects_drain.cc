@@ -37,7 +37,9 @@ void Objects::forget_drains() {
 
 // True if its bytes may be lost with drained nodes, and this node must pull them.
 bool Objects::saves(ObjectId object, const ObjectEntry& entry) const {
-  if (drained_.empty() || drained_.contains(self_) || entry.failure || entry.is_tensor || here(object)) return false;
+  if (drained_.empty() || drained_.contains(self_) || entry.failure || entry.is_tensor ||
+      here(object))
+    return false;
   const auto goes = [&](NodeId node) { return drained_.contains(node); };
   if (!at_home(entry)) return goes(entry.home) && entry.node_hold == NodeHoldState::confirmed;
   const auto& where = entry.keepers.empty() ? entry.copies : entry.keepers;
@@ -64,7 +66,9 @@ void Objects::release_drained_keepers(ObjectId object) {
   }
 }
 
-bool Objects::under_way(const ObjectEntry& entry) const { return entry.pull != 0 || entry.waits_for_room; }
+bool Objects::under_way(const ObjectEntry& entry) const {
+  return entry.pull != 0 || entry.waits_for_room;
+}
 
 void Objects::save_some() {
   for (auto at = saving_.begin(); at != saving_.end();) {
@@ -98,11 +102,14 @@ void Objects::save_some() {
 Objects::Left Objects::left_to_others() const {
   Left left;
   if (!drained_.contains(self_)) return left;
-  const auto stays = [&](NodeId node) { return node != self_ && !drained_.contains(node) && !peers_.is_dead(node); };
+  const auto stays = [&](NodeId node) {
+    return node != self_ && !drained_.contains(node) && !peers_.is_dead(node);
+  };
   for (const auto& [object, row] : table_.objects()) {
     if (!row.here()) continue;
     const ObjectEntry& entry = entries_.at(object);
-    const bool wanted = at_home(entry) ? std::ranges::any_of(row.nodes, stays) && std::ranges::none_of(entry.copies, stays)
+    const bool wanted = at_home(entry) ? std::ranges::any_of(row.nodes, stays) &&
+                                             std::ranges::none_of(entry.copies, stays)
                                        : row.nodes.contains(entry.home) && stays(entry.home);
     if (!wanted) continue;
     ++left.objects;

@@ -89,21 +89,24 @@ void Objects::from_peer(NodeId node, const NodeRelease& message) {
   apply(table_.release_node(node, message.object));
   settle(message.object);
   // Other holders may remain, and the node that released the object may have had the last bytes.
-  if (had_bytes) location_removed(message.object, fmt::format("node {} released the last copy", node.brief()));
+  if (had_bytes)
+    location_removed(message.object, fmt::format("node {} released the last copy", node.brief()));
 }
 
 void Objects::from_peer(NodeId node, const ObjectStatusRequest& message) {
   const ObjectId object = message.object;
   // A node that asks for the bytes does not have them, whatever the list of locations states.
   if (const ObjectEntry* known = find(object); known != nullptr && at_home(*known)) {
-    remove_location(object, node, Location::any, fmt::format("node {} does not have its copy any more", node.brief()));
+    remove_location(object, node, Location::any,
+                    fmt::format("node {} does not have its copy any more", node.brief()));
   }
   ObjectEntry& entry = placeholder(object);
   const bool ready =
       here(object) || (at_home(entry) && (entry.failure || has_bytes_somewhere(object, entry)));
   if (ready) {
     ObjectStatusReply status = status_for(node, object, entry, message.unread);
-    if (!status.locations.empty() || status.failure || !at_home(entry)) return peers_.send(node, std::move(status));
+    if (!status.locations.empty() || status.failure || !at_home(entry))
+      return peers_.send(node, std::move(status));
     // The asker reads from none of the locations. This node reads from them instead, or finds out
     // that the bytes are lost.
     mark_relayed.hit();
@@ -117,16 +120,18 @@ void Objects::from_peer(NodeId node, const ObjectStatusRequest& message) {
   }
   ObjectStatusReply status;
   status.object = object;
-  status.failure = entry.is_tensor ? tensor_not_here()
-                                   : failure(ErrorCode::not_found, fmt::format("node {} has no copy of object {}",
-                                                                               self_.brief(), object.brief()));
+  status.failure =
+      entry.is_tensor
+          ? tensor_not_here()
+          : failure(ErrorCode::not_found,
+                    fmt::format("node {} has no copy of object {}", self_.brief(), object.brief()));
   peers_.send(node, std::move(status));
 }
 
 // Each asker gets another order of the locations, so that not all begin with the same node.
 // Nodes in `unread` are left out: the asker failed to read from them.
 ObjectStatusReply Objects::status_for(NodeId asker, ObjectId object, ObjectEntry& entry,
-                                 const std::vector<NodeId>& unread) const {
+                                      const std::vector<NodeId>& unread) const {
   ObjectStatusReply status;
   status.object = object;
   status.size_bytes = static_cast<std::int64_t>(entry.size_bytes);
@@ -210,9 +215,11 @@ void Objects::from_peer(NodeId node, const ReplicaLost& message) {
   remove_location(message.object, node, Location::any, message.cause);
 }
 
-void Objects::remove_location(ObjectId object, NodeId node, Location which, const std::string& cause) {
+void Objects::remove_location(ObjectId object, NodeId node, Location which,
+                              const std::string& cause) {
   ObjectEntry* entry = find(object);
-  if (entry != nullptr && erase_location(object, *entry, node, which)) location_removed(object, cause);
+  if (entry != nullptr && erase_location(object, *entry, node, which))
+    location_removed(object, cause);
 }
 
 // True if the node was a location.
@@ -249,7 +256,8 @@ std::vector<std::pair<ObjectId, ProcessId>> Objects::awaited_without_bytes() con
   std::vector<std::pair<ObjectId, ProcessId>> awaited;
   for (const auto& [object, entry] : entries_) {
     const bool waits = at_home(entry) && (!entry.readers.empty() || !entry.askers.empty());
-    const bool hopeless = entry.claimed && !entry.failure && !entry.locate_by && !has_bytes_somewhere(object, entry);
+    const bool hopeless =
+        entry.claimed && !entry.failure && !entry.locate_by && !has_bytes_somewhere(object, entry);
     if (waits && hopeless) awaited.emplace_back(object, entry.owner);
   }
   return awaited;

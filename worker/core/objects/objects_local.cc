@@ -8,9 +8,9 @@ namespace mobula::internal::worker {
 namespace {
 
 Failure being_written(ObjectId object) {
-  return failure(ErrorCode::unavailable,
-                 fmt::format("object {} is being written by another process of this node",
-                             object.brief()));
+  return failure(
+      ErrorCode::unavailable,
+      fmt::format("object {} is being written by another process of this node", object.brief()));
 }
 
 }  // namespace
@@ -297,7 +297,8 @@ void Objects::answer_readable(ProcessId process, ObjectId object, std::uint64_t 
   const Place place = table_.find(object)->place;
   ObjectEntry& entry = entries_.at(object);
   entry.last_use = outbox_.now();
-  if (processes_.attached(process)) entry.in_place.insert_or_assign(process, ObjectEntry::InPlace{fetch, {}});
+  if (processes_.attached(process))
+    entry.in_place.insert_or_assign(process, ObjectEntry::InPlace{fetch, {}});
   const auto slab_bytes =
       static_cast<std::int64_t>(table_.space().owner_of(place.slab)->size_bytes);
   processes_.send_with_slab(process, place.slab, [&](bool given) {

@@ -324,7 +324,8 @@ ObjectsReply Objects::list_these(const std::vector<ObjectId>& objects) {
   ObjectsReply listed;
   for (const ObjectId object : objects) {
     const ObjectRow* row = table_.find(object);
-    if (row != nullptr && entries_.find(object) != nullptr) listed.objects.push_back(fact_of(object, *row));
+    if (row != nullptr && entries_.find(object) != nullptr)
+      listed.objects.push_back(fact_of(object, *row));
   }
   listed.store = store();
   return listed;

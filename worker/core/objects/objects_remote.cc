@@ -81,7 +81,8 @@ void Objects::seek(ObjectId object) {
 
 // Bytes in this store were written before any reader was notified.
 Failure Objects::tensor_not_here() const {
-  return failure(ErrorCode::not_found, fmt::format("they are not in the store of node {} either", self_.brief()));
+  return failure(ErrorCode::not_found,
+                 fmt::format("they are not in the store of node {} either", self_.brief()));
 }
 
 void Objects::ask(ObjectId object, NodeId node) {
@@ -138,8 +139,7 @@ void Objects::begin_pull(ObjectId object) {
   std::vector<NodeId> sources = std::exchange(entry.sources, {});
   std::erase_if(sources, [&](NodeId node) { return peers_.is_dead(node); });
   entry.unread = sources;
-  const auto pull =
-      transfers_.pull_object(object, entry.size_bytes, sources, entry.argument);
+  const auto pull = transfers_.pull_object(object, entry.size_bytes, sources, entry.argument);
   if (!pull) return abandon(object, pull.error());
   entry.pull = *pull;
 }
@@ -257,8 +257,9 @@ bool Objects::offer_partial(NodeId reader, std::uint64_t ask, ObjectId object) {
   transfers_.add_source(entry->pull, reader);
   entry = find(object);
   if (!transfers_.is_placed(entry->pull)) {
-    transfers_.refuse(reader, ask, failure(ErrorCode::resource_exhausted,
-                                           "the object waits for its turn to come here"));
+    transfers_.refuse(
+        reader, ask,
+        failure(ErrorCode::resource_exhausted, "the object waits for its turn to come here"));
     return true;
   }
   if (!pin(object)) return false;

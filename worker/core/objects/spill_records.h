@@ -54,12 +54,11 @@ struct StartRestore {
   std::uint64_t offset = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("restore", &StartRestore::restore), field("object", &StartRestore::object),
-                 field("file", &StartRestore::file),
-                 field("file_offset", &StartRestore::file_offset),
-                 field("size_bytes", &StartRestore::size_bytes),
-                 field("checksum", &StartRestore::checksum), field("slab", &StartRestore::slab),
-                 field("offset", &StartRestore::offset));
+    return visit(
+        field("restore", &StartRestore::restore), field("object", &StartRestore::object),
+        field("file", &StartRestore::file), field("file_offset", &StartRestore::file_offset),
+        field("size_bytes", &StartRestore::size_bytes), field("checksum", &StartRestore::checksum),
+        field("slab", &StartRestore::slab), field("offset", &StartRestore::offset));
   }
   friend bool operator==(const StartRestore&, const StartRestore&) = default;
 };

@@ -21,19 +21,21 @@ constexpr const char* what_to_do =
     "ask for more (num_gpus, gpu_memory), or keep allocations smaller";
 
 std::string own_text(const GpuUse& use, const GpuHolder& holder, std::int64_t bytes) {
-  return fmt::format("{} has {} of {}, with the processes that it started and their contexts; its share is {}: {}",
-                     holder.name, gpu_bytes_text(bytes), device_text(use), gpu_bytes_text(holder.share_bytes),
-                     what_to_do);
+  return fmt::format(
+      "{} has {} of {}, with the processes that it started and their contexts; its share is {}: {}",
+      holder.name, gpu_bytes_text(bytes), device_text(use), gpu_bytes_text(holder.share_bytes),
+      what_to_do);
 }
 
-std::string shared_text(const GpuUse& use, std::span<const GpuHolder> holders, std::int64_t shares) {
+std::string shared_text(const GpuUse& use, std::span<const GpuHolder> holders,
+                        std::int64_t shares) {
   std::string names;
   for (const GpuHolder& each : holders) {
     if (each.device == use.device) names += (names.empty() ? "" : ", ") + each.name;
   }
-  return fmt::format("{} of {} are in use, and {} share {} of it; the driver does not say by which process: {}",
-                     gpu_bytes_text(use.used_bytes), device_text(use), names, gpu_bytes_text(shares),
-                     what_to_do);
+  return fmt::format(
+      "{} of {} are in use, and {} share {} of it; the driver does not say by which process: {}",
+      gpu_bytes_text(use.used_bytes), device_text(use), names, gpu_bytes_text(shares), what_to_do);
 }
 
 }  // namespace
@@ -72,8 +74,10 @@ std::vector<GpuVerdict> GpuGuard::look(const GpuMemorySampled& sample,
     }
     over_[key] = holder.generation;
     // Without numbers per process, no executor is killed: another one may have used the memory.
-    verdict.reacts = use->per_process ? options_.gpu_reacts : std::min(options_.gpu_reacts, Reacts::log);
-    verdict.text = use->per_process ? own_text(*use, holder, bytes) : shared_text(*use, holders, allowed);
+    verdict.reacts =
+        use->per_process ? options_.gpu_reacts : std::min(options_.gpu_reacts, Reacts::log);
+    verdict.text =
+        use->per_process ? own_text(*use, holder, bytes) : shared_text(*use, holders, allowed);
   }
   return verdicts;
 }

@@ -21,10 +21,9 @@ struct ExecutorMemory {
   bool has_ended = false;  // the process has exited, even if ExecutorExited has not arrived yet
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &ExecutorMemory::slot),
-                 field("generation", &ExecutorMemory::generation),
-                 field("bytes", &ExecutorMemory::bytes),
-                 field("has_ended", &ExecutorMemory::has_ended));
+    return visit(
+        field("slot", &ExecutorMemory::slot), field("generation", &ExecutorMemory::generation),
+        field("bytes", &ExecutorMemory::bytes), field("has_ended", &ExecutorMemory::has_ended));
   }
   friend bool operator==(const ExecutorMemory&, const ExecutorMemory&) = default;
 };
@@ -39,7 +38,8 @@ struct MemorySampled {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("of", &MemorySampled::of), field("used_bytes", &MemorySampled::used_bytes),
-                 field("limit_bytes", &MemorySampled::limit_bytes), field("executors", &MemorySampled::executors));
+                 field("limit_bytes", &MemorySampled::limit_bytes),
+                 field("executors", &MemorySampled::executors));
   }
   friend bool operator==(const MemorySampled&, const MemorySampled&) = default;
 };

@@ -23,7 +23,8 @@ std::string size_text(std::int64_t bytes) {
 
 bool above(const MemorySampled& sample, std::int64_t permille) {
   return sample.limit_bytes > 0 &&
-         sample.used_bytes > sample.limit_bytes / 1000 * permille + sample.limit_bytes % 1000 * permille / 1000;
+         sample.used_bytes >
+             sample.limit_bytes / 1000 * permille + sample.limit_bytes % 1000 * permille / 1000;
 }
 
 // Rank 0 is terminated first. Empty: must not be terminated.

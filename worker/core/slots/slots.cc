@@ -123,9 +123,8 @@ void Slots::begin_generation(SlotId slot, SlotRow& row) {
   assign.head_signing_key = head_.signing_key();
   assign.fabric = head_.fabric();
   assign.cpu_release_delay = head_.settings().cpu_release_delay;
-  outbox_.emit(
-      StartExecutor{slot, row.generation, start.program.id, start.program.arguments,
-                    start.program.working_folder, start.job_env, std::move(assign)});
+  outbox_.emit(StartExecutor{slot, row.generation, start.program.id, start.program.arguments,
+                             start.program.working_folder, start.job_env, std::move(assign)});
 }
 
 SlotRow* Slots::current(SlotId slot, std::uint32_t generation) {

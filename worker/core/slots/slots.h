@@ -16,11 +16,11 @@
 
 #include "base/deadline_heap.h"
 #include "base/table.h"
-#include "worker/core/slots/gpu_guard.h"
 #include "worker/core/head_session.h"
-#include "worker/core/slots/memory_guard.h"
 #include "worker/core/processes.h"
 #include "worker/core/programs.h"
+#include "worker/core/slots/gpu_guard.h"
+#include "worker/core/slots/memory_guard.h"
 
 namespace mobula::internal::worker {
 
@@ -35,7 +35,7 @@ struct SlotRow {
   Endpoint endpoint{};  // set when ready
   EndCause previous{};  // end of the previous generation
   bool lent = false;
-  ResidentResults residence{};                     // last report of the executor
+  ResidentResults residence{};               // last report of the executor
   std::string running{};                     // human-readable name of the running call
   bool may_run_again = true;                 // the running call can be retried
   std::uint64_t order = 0;                   // start order within this agent
@@ -139,7 +139,8 @@ class Slots {
   void next_generation(SlotId slot, SlotRow& row, bool was_ready, const EndCause& cause);
   EndCause explained(const SlotRow& row, EndCause raw) const;
   EndCause explained_end(const SlotRow& row, EndCause cause) const;
-  void end(SlotId slot, bool graceful, const std::string& why, bool stores = false, bool orderly = false);
+  void end(SlotId slot, bool graceful, const std::string& why, bool stores = false,
+           bool orderly = false);
   void ask_to_end(SlotRow& row);
   void departs(SlotId slot, SlotRow& row, const ExecutorBlocked& message);
   void kill(SlotId slot, SlotRow& row, const std::string& why);

@@ -44,7 +44,8 @@ EndCause Slots::explained(const SlotRow& row, EndCause raw) const {
   const bool planned = cause.kind == EndKind::retired || cause.kind == EndKind::intended;
   if (planned || row.submitted == 0) return cause;
   if (!cause.text.empty()) cause.text += "; ";
-  cause.text += "calls that it had submitted and that were not finished: " + std::to_string(row.submitted);
+  cause.text +=
+      "calls that it had submitted and that were not finished: " + std::to_string(row.submitted);
   if (!row.awaited.empty()) cause.text += ", one of them " + row.awaited;
   return cause;
 }
@@ -86,7 +87,8 @@ void Slots::generation_over(SlotId slot, EndCause raw) {
   row.may_run_again = true;
   // An out-of-memory kill by the kernel counts, too: its memory also returns, and one kill is
   // enough.
-  const bool for_memory = std::exchange(row.for_memory, false) || cause.kind == EndKind::out_of_memory;
+  const bool for_memory =
+      std::exchange(row.for_memory, false) || cause.kind == EndKind::out_of_memory;
   const bool for_share = std::exchange(row.for_share, false);
   if (for_memory && !for_share) memory_.gone(outbox_.now());
   if (row.is_entry()) {
@@ -95,7 +97,8 @@ void Slots::generation_over(SlotId slot, EndCause raw) {
     // The lessee receives the cause before other processes are notified, because its reaction to
     // the calls depends on the cause.
     const bool cut = cause.kind != EndKind::retired && cause.kind != EndKind::intended;
-    head_.tell(SlotGenerationEnded{slot, row.generation, row.process, cause, cut ? row.submitted : 0});
+    head_.tell(
+        SlotGenerationEnded{slot, row.generation, row.process, cause, cut ? row.submitted : 0});
     processes_.send(row.start.lessee,
                     FromHead{GenerationEnded{slot, row.generation, row.process, cause}});
     hooks_.gone(row.process, cause);
@@ -135,8 +138,8 @@ void Slots::next_generation(SlotId slot, SlotRow& row, bool was_ready, const End
   }
   row.phase = SlotPhase::pausing;
   row.deadline =
-      outbox_.now() +
-      std::min(options_.restart_backoff_initial * (1 << std::min(in_a_row - 1, 10)), options_.restart_backoff_max);
+      outbox_.now() + std::min(options_.restart_backoff_initial * (1 << std::min(in_a_row - 1, 10)),
+                               options_.restart_backoff_max);
   watch(row);
 }
 
@@ -162,13 +165,15 @@ void Slots::end(SlotId slot, bool graceful, const std::string& why, bool stores,
 
 void Slots::ask_to_end(SlotRow& row) {
   if (row.phase == SlotPhase::starting) return;  // sent after the start
-  if (row.is_entry()) return end_entry(row, row.graceful ? row.start.actor.entry.grace : options_.end_timeout);
-  processes_.send(row.process, EndExecutor{row.graceful, row.stop_why, row.store_by.has_value(), row.orderly});
+  if (row.is_entry())
+    return end_entry(row, row.graceful ? row.start.actor.entry.grace : options_.end_timeout);
+  processes_.send(row.process,
+                  EndExecutor{row.graceful, row.stop_why, row.store_by.has_value(), row.orderly});
   if (!row.graceful && row.store_by && row.submitted > 0) {
     row.deadline = kill_at_;  // it awaits calls, as it reported
   } else if (!row.graceful) {
-    row.deadline = row.store_by && row.residence.any() ? *row.store_by
-                                                       : outbox_.now() + options_.end_timeout;
+    row.deadline =
+        row.store_by && row.residence.any() ? *row.store_by : outbox_.now() + options_.end_timeout;
   } else if (row.phase == SlotPhase::ready) {
     row.deadline.reset();
   }
@@ -257,7 +262,8 @@ bool Slots::has_exclusive() const {
 
 void Slots::tick() {
   std::vector<SlotId> due;
-  deadlines_.take_due(outbox_.now(), [this](SlotId slot) { return rows_.find(slot); }, due);
+  deadlines_.take_due(
+      outbox_.now(), [this](SlotId slot) { return rows_.find(slot); }, due);
   std::sort(due.begin(), due.end());
   for (const SlotId slot : due) {
     SlotRow* const found = rows_.find(slot);

@@ -20,8 +20,9 @@ std::vector<GpuHolder> Slots::gpu_holders() const {
     if (gpus == nullptr) continue;
     const std::string& running = row.running.empty() ? row.start.actor.class_name : row.running;
     for (const InstanceShare& each : gpus->shares) {
-      holders.push_back({slot, row.generation, each.index, each.memory_bytes,
-                         fmt::format("{} (pid {})", running.empty() ? "an executor" : running, row.pid)});
+      holders.push_back(
+          {slot, row.generation, each.index, each.memory_bytes,
+           fmt::format("{} (pid {})", running.empty() ? "an executor" : running, row.pid)});
     }
   }
   return holders;

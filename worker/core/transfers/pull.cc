@@ -38,8 +38,8 @@ std::optional<std::uint32_t> Pull::pick(const Source& source) {
     const std::uint32_t number = at(i);
     if (chunks[number] != Chunk::missing || !has(source, number)) continue;
     ++candidates;
-    const auto copies = static_cast<std::size_t>(std::ranges::count_if(
-        others, [&](const Source* other) { return has(*other, number); }));
+    const auto copies = static_cast<std::size_t>(
+        std::ranges::count_if(others, [&](const Source* other) { return has(*other, number); }));
     if (best && copies >= best_copies) continue;
     best = number;
     best_copies = copies;
@@ -83,7 +83,8 @@ PullProgress Pull::progress() const {
   if (chunks[last] == Chunk::there) progress.there_bytes -= chunk_bytes - length_of(last);
   std::vector<const Source*> open;
   for (const Source& each : sources) {
-    if (each.began && (!progress.began || *each.began < *progress.began)) progress.began = each.began;
+    if (each.began && (!progress.began || *each.began < *progress.began))
+      progress.began = each.began;
     progress.sealed = progress.sealed || !each.right.secret.empty();
     if (each.state == Source::State::open) open.push_back(&each);
   }
@@ -93,7 +94,9 @@ PullProgress Pull::progress() const {
     case Stage::waiting: progress.wait = PullProgress::Wait::turn; break;
     case Stage::placing: progress.wait = PullProgress::Wait::placing; break;
     case Stage::parked: progress.wait = PullProgress::Wait::room; break;
-    case Stage::running: progress.wait = open.empty() ? PullProgress::Wait::sources : PullProgress::Wait::none; break;
+    case Stage::running:
+      progress.wait = open.empty() ? PullProgress::Wait::sources : PullProgress::Wait::none;
+      break;
     case Stage::finishing:
     case Stage::ending: break;
   }

@@ -26,10 +26,10 @@ struct Source {
   AskId ask = 0;
   ReadRight right{};
   bool partial = false;
-  std::vector<bool> there{};    // partial source: chunks that it has
-  std::size_t under_way = 0;    // chunks of this pull in transit
-  int failures = 0;             // consecutive
-  Time failed_at;               // most recent failure; earlier requests fail with it
+  std::vector<bool> there{};  // partial source: chunks that it has
+  std::size_t under_way = 0;  // chunks of this pull in transit
+  int failures = 0;           // consecutive
+  Time failed_at;             // most recent failure; earlier requests fail with it
   int busy_rounds = 0;
   // asked: deadline of the reply; busy, or open after a failure: earliest next request
   std::optional<Time> due{};
@@ -42,9 +42,9 @@ struct Source {
 
 struct Pull {
   enum class Stage : unsigned char {
-    waiting,    // not admitted yet
-    placing,    // the owner allocates memory
-    parked,     // waits for memory, without counting as admitted
+    waiting,  // not admitted yet
+    placing,  // the owner allocates memory
+    parked,   // waits for memory, without counting as admitted
     running,
     finishing,  // complete, being verified
     ending,     // waits until no chunk is being written
@@ -79,7 +79,7 @@ struct Pull {
   std::vector<Source> sources{};
   std::vector<Chunk> chunks;
   std::size_t chunks_there = 0;
-  std::size_t under_way = 0;  // chunks in transit, aborted ones included
+  std::size_t under_way = 0;         // chunks in transit, aborted ones included
   std::optional<Failure> failure{};  // most recent failure of a source
   std::optional<Failure> outcome{};  // result of an ending pull
   std::optional<Time> stalled_by{};

@@ -52,9 +52,9 @@ Result<PullId> PullQueue::want(Time now, ObjectRequest wish, std::vector<PullCom
   }
   const std::size_t waiting = waiting_arguments_.size() + waiting_others_.size();
   if (waiting >= options_.max_waiting) {
-    return failure(ErrorCode::resource_exhausted,
-                   fmt::format("pull of {}: {} pulls wait already on this node", name_of(wish.key),
-                               waiting));
+    return failure(
+        ErrorCode::resource_exhausted,
+        fmt::format("pull of {}: {} pulls wait already on this node", name_of(wish.key), waiting));
   }
   const PullId id = ++last_pull_;
   (wish.argument ? waiting_arguments_ : waiting_others_).insert(id);
@@ -289,9 +289,9 @@ void PullQueue::late(Time now, PullId id, std::vector<PullCommand>& out) {
   if (pull.stalled_by && *pull.stalled_by <= now) {
     mark_stalled.hit();
     return end(id,
-               pull.failure.value_or(failure(ErrorCode::unavailable,
-                                             fmt::format("pull of {}: no node has all of it",
-                                                         name_of(pull.key)))),
+               pull.failure.value_or(
+                   failure(ErrorCode::unavailable,
+                           fmt::format("pull of {}: no node has all of it", name_of(pull.key)))),
                out);
   }
   settle(now, id, out);
@@ -340,8 +340,9 @@ void PullQueue::settle(Time now, PullId id, std::vector<PullCommand>& out) {
 
 void PullQueue::ask_sources(Time now, Pull& pull, PullId id, std::vector<PullCommand>& out) {
   if (pull.complete()) return;
-  auto used = static_cast<std::size_t>(std::ranges::count_if(
-      pull.sources, [](const Source& each) { return each.state != State::known && each.state != State::over; }));
+  auto used = static_cast<std::size_t>(std::ranges::count_if(pull.sources, [](const Source& each) {
+    return each.state != State::known && each.state != State::over;
+  }));
   for (Source& source : pull.sources) {
     if (used >= options_.max_sources) return;
     if (source.state != State::known) continue;
@@ -392,13 +393,13 @@ void PullQueue::assign(Time now, std::vector<PullCommand>& out) {
       std::vector<PullId> order(active_.upper_bound(last_served_), active_.end());
       order.insert(order.end(), active_.begin(), active_.upper_bound(last_served_));
       if (turn == Turn::first) {
-        std::stable_partition(order.begin(), order.end(), [&](PullId id) { return pulls_.at(id).argument; });
+        std::stable_partition(order.begin(), order.end(),
+                              [&](PullId id) { return pulls_.at(id).argument; });
       }
       for (const PullId id : order) {
         const Pull& pull = pulls_.at(id);
-        const bool its_turn = turn == Turn::first
-                                  ? pull.under_way == 0
-                                  : pull.argument == (turn == Turn::argument);
+        const bool its_turn =
+            turn == Turn::first ? pull.under_way == 0 : pull.argument == (turn == Turn::argument);
         if (pull.stage != Stage::running || !its_turn) continue;
         if (!assign_one(now, id, out)) continue;
         last_served_ = id;
@@ -426,8 +427,8 @@ bool PullQueue::assign_one(Time now, PullId id, std::vector<PullCommand>& out) {
   const std::size_t before_it = under_way_[source->node]++;
   bytes_in_flight_ += length;
   const std::uint64_t queued = before_it * options_.chunk_bytes + length;
-  const auto slow = Duration(1ms) * static_cast<std::int64_t>(
-                                        queued * 1000 / options_.least_bytes_per_second);
+  const auto slow =
+      Duration(1ms) * static_cast<std::int64_t>(queued * 1000 / options_.least_bytes_per_second);
   const ChunkId chunk = ++last_chunk_;
   flights_.emplace(chunk, Flight{.pull = id,
                                  .node = source->node,

@@ -44,7 +44,8 @@ class PullQueue {
 
   // A reply of a node that is no longer a source changes nothing.
   void answered(Time now, NodeId from, const PullReply& ready, std::vector<PullCommand>& out);
-  void more_there(Time now, NodeId from, const ChunksAvailable& news, std::vector<PullCommand>& out);
+  void more_there(Time now, NodeId from, const ChunksAvailable& news,
+                  std::vector<PullCommand>& out);
   void fetched(Time now, ChunkId chunk, std::optional<Failure> failure,
                std::vector<PullCommand>& out);
   void completed(Time now, PullId pull, std::optional<Failure> failure,

@@ -29,9 +29,9 @@ struct PullKey {
 
 struct PullOptions {
   std::uint64_t chunk_bytes = std::uint64_t{4} << 20;
-  std::size_t max_pulls = 16;                       // admitted pulls, with or without memory
+  std::size_t max_pulls = 16;                          // admitted pulls, with or without memory
   std::uint64_t max_bytes = std::uint64_t{256} << 20;  // requested and not yet received
-  std::size_t chunks_per_source = 8;                // in transit from one node, over all pulls
+  std::size_t chunks_per_source = 8;                   // in transit from one node, over all pulls
   std::size_t max_sources = 4;  // nodes that one pull reads from at the same time
   std::size_t max_waiting = 65536;
   Duration answer_timeout = 10s;  // for the reply to a `PullRequest`
@@ -41,7 +41,7 @@ struct PullOptions {
   std::uint64_t least_bytes_per_second = std::uint64_t{4} << 20;
   // while the missing chunks exist only at nodes that still pull them
   Duration stalled_timeout = 10s;
-  Duration retry_backoff = 50ms;    // after the first failure of a source; doubles with each failure
+  Duration retry_backoff = 50ms;  // after the first failure of a source; doubles with each failure
   int source_failures = 5;        // consecutive failures before a source is given up
   Duration busy_backoff = 100ms;
   int busy_rounds = 100;
@@ -124,10 +124,10 @@ struct PullShare {
 struct PullProgress {
   enum class Wait : unsigned char {
     none,
-    turn,    // waits for admission
-    placing, // memory is being allocated
-    room,    // no memory; waits until some is released
-    sources, // no source has granted access yet
+    turn,     // waits for admission
+    placing,  // memory is being allocated
+    room,     // no memory; waits until some is released
+    sources,  // no source has granted access yet
   };
   PullKey key;
   Wait wait = Wait::none;
@@ -136,7 +136,7 @@ struct PullProgress {
   std::vector<NodeId> sources{};  // readable sources, the largest contributor first
   bool sealed = false;            // encrypted on the wire
   Time wanted{};
-  std::optional<Time> began{};    // time of the first chunk request
+  std::optional<Time> began{};       // time of the first chunk request
   std::optional<Failure> failure{};  // most recent failure of a source
 };
 // The pull has ended, no chunk is being written, and its id is no longer valid.

@@ -32,10 +32,10 @@ Result<transfer::PullId> Transfers::pull_object(ObjectId object, std::uint64_t s
                                                 const std::vector<NodeId>& sources, bool argument) {
   std::vector<transfer::PullCommand> commands;
   transfer::ObjectRequest wish{.key = {object, {}},
-                          .size_bytes = size_bytes,
-                          .sources = sources,
-                          .argument = argument,
-                          .spread = peers_.self().bits().low};
+                               .size_bytes = size_bytes,
+                               .sources = sources,
+                               .argument = argument,
+                               .spread = peers_.self().bits().low};
   auto pull = queue_.want(outbox_.now(), std::move(wish), commands);
   carry_out(std::move(commands));
   return pull;
@@ -45,9 +45,9 @@ Result<transfer::PullId> Transfers::pull_file(const ProgramFile& file, NodeId so
   std::vector<transfer::PullCommand> commands;
   // All calls of the program wait for it.
   transfer::ObjectRequest wish{.key = {{}, file.hash},
-                          .size_bytes = static_cast<std::uint64_t>(file.size_bytes),
-                          .sources = {source},
-                          .argument = true};
+                               .size_bytes = static_cast<std::uint64_t>(file.size_bytes),
+                               .sources = {source},
+                               .argument = true};
   auto pull = queue_.want(outbox_.now(), std::move(wish), commands);
   carry_out(std::move(commands));
   return pull;
@@ -164,7 +164,8 @@ void Transfers::carry_out(transfer::CutChunk& cut) { outbox_.emit(CancelBulk{cut
 void Transfers::carry_out(transfer::ChunkThere& there) {
   if (there.key.object.empty()) return;
   for (const auto& [id, offer] : offers_) {
-    const bool reads = offer.pull == there.pull && offer.answered && !offer.recalled && !offer.withdrawn;
+    const bool reads =
+        offer.pull == there.pull && offer.answered && !offer.recalled && !offer.withdrawn;
     if (reads) peers_.send(offer.reader, ChunksAvailable{offer.ask, {there.number}});
   }
 }

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "base/table.h"
-#include "store/core/slab_space.h"
-#include "worker/core/transfers/pull_queue.h"
 #include "protocol/transfer_log.h"
+#include "store/core/slab_space.h"
 #include "worker/core/outbox.h"
 #include "worker/core/peers.h"
+#include "worker/core/transfers/pull_queue.h"
 
 namespace mobula::internal::worker {
 

@@ -10,10 +10,12 @@ namespace {
 std::string why_it_waits(transfer::PullProgress::Wait wait) {
   switch (wait) {
     case transfer::PullProgress::Wait::none: break;
-    case transfer::PullProgress::Wait::turn: return "it waits for its turn: others are fetched before it";
+    case transfer::PullProgress::Wait::turn:
+      return "it waits for its turn: others are fetched before it";
     case transfer::PullProgress::Wait::placing:
     case transfer::PullProgress::Wait::room: return "it waits for room in the store of this node";
-    case transfer::PullProgress::Wait::sources: return "no node that has it has given leave to read it yet";
+    case transfer::PullProgress::Wait::sources:
+      return "no node that has it has given leave to read it yet";
   }
   return {};
 }
@@ -23,7 +25,8 @@ TransferFact fact_of(const transfer::PullProgress& progress, Time now) {
   TransferFact fact;
   fact.object = progress.key.object;
   fact.path = DirectPath::store;
-  fact.state = progress.wait == transfer::PullProgress::Wait::none ? TransferState::running : TransferState::pending;
+  fact.state = progress.wait == transfer::PullProgress::Wait::none ? TransferState::running
+                                                                   : TransferState::pending;
   fact.size_bytes = static_cast<std::int64_t>(progress.there_bytes);
   fact.whole_bytes = static_cast<std::int64_t>(progress.size_bytes);
   fact.ago = now - progress.wanted;

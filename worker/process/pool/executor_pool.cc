@@ -239,8 +239,10 @@ void ExecutorPool::report_started(Serial serial) {
 void ExecutorPool::fail_start(Serial serial, const std::string& reason, bool cannot_run) {
   Executor& executor = executors_.at(serial);
   if (executor.output.fd() >= 0) poll_.remove(executor.output.fd());
-  const std::string& program = executor.command ? executor.command->argv.front() : executor.key.program;
-  events_.push_back(PoolStartFailed{executor.process, fmt::format("start of {}: {}", program, reason), cannot_run});
+  const std::string& program =
+      executor.command ? executor.command->argv.front() : executor.key.program;
+  events_.push_back(PoolStartFailed{executor.process,
+                                    fmt::format("start of {}: {}", program, reason), cannot_run});
   serials_.erase(executor.process);
   executors_.erase(serial);
 }

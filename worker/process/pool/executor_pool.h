@@ -24,13 +24,13 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "protocol/messages/fork_server_wire.h"
-#include "worker/process/watch/cgroup.h"
-#include "worker/process/pool/exit_cause.h"
 #include "worker/process/orphans.h"
 #include "worker/process/output.h"
 #include "worker/process/poll_set.h"
-#include "worker/process/watch/process_table.h"
+#include "worker/process/pool/exit_cause.h"
 #include "worker/process/pool/program_start.h"
+#include "worker/process/watch/cgroup.h"
+#include "worker/process/watch/process_table.h"
 
 namespace mobula::internal::worker {
 
@@ -197,7 +197,9 @@ class ExecutorPool {
   // Ending.
   void executor_ended(Serial serial);
   void over(Executor& executor, const ExitCause& cause);
-  static ProcessStamp child_of(const Executor& executor) { return executor.warden.value_or(executor.stamp); }
+  static ProcessStamp child_of(const Executor& executor) {
+    return executor.warden.value_or(executor.stamp);
+  }
   static std::vector<ProcessStamp> tree_of(const Executor& executor);
   static void signal_all(const Executor& executor, int signal);
   bool look_at_left(Executor& executor, const std::vector<Orphan>& orphans, bool spared);

@@ -4,9 +4,9 @@
 #include <csignal>
 #include <string_view>
 
+#include "worker/process/job_shim.h"
 #include "worker/process/pool/executor_pool.h"
 #include "worker/process/watch/process_tree.h"
-#include "worker/process/job_shim.h"
 
 namespace mobula::internal::worker {
 namespace {
@@ -42,7 +42,8 @@ std::string found_in_path(const std::string& name, std::string_view path) {
 // code.
 void ExecutorPool::start_command(Serial serial) {
   Executor& executor = executors_.at(serial);
-  if (options_.warden.empty()) return fail_start(serial, "this agent was not told how to run commands");
+  if (options_.warden.empty())
+    return fail_start(serial, "this agent was not told how to run commands");
   std::vector<EnvironmentVariable> settings = marks_of(executor.slot, executor.process);
   auto of_warden = with_variables(options_.environment, settings);
   settings.insert(settings.end(), executor.environment.begin(), executor.environment.end());
@@ -53,7 +54,8 @@ void ExecutorPool::start_command(Serial serial) {
   order.working_directory = executor.command->working_directory;
   order.needs_working_directory = executor.command->needs_working_directory;
   order.scratch_directory = executor.command->scratch_directory;
-  auto warden = start_warden(options_.warden, std::move(of_warden), order, executor.output_end.get());
+  auto warden =
+      start_warden(options_.warden, std::move(of_warden), order, executor.output_end.get());
   if (!warden) return fail_start(serial, warden.error().text);
   executor.stage = Stage::starting;
   executor.warden = warden->stamp;
@@ -108,7 +110,9 @@ void ExecutorPool::warden_ended(Serial serial) {
 
 std::string ExecutorPool::describe_failed_warden(const Executor& executor) {
   const std::string printed = executor.output.tail().text();
-  const std::string text = executor.overdue ? "it did not start in time" : "its warden ended (" + executor.cause.to_string() + ")";
+  const std::string text = executor.overdue
+                               ? "it did not start in time"
+                               : "its warden ended (" + executor.cause.to_string() + ")";
   return printed.empty() ? text : text + ". It printed:\n" + printed;
 }
 

@@ -96,7 +96,8 @@ void ExecutorPool::signal_all(const Executor& executor, int signal) {
 // A process with its own session whose parent exited is no descendant of the executor.
 void ExecutorPool::tell_escaped(Executor& executor) {
   for (const Orphan& orphan : find_orphans(known_processes(), false)) {
-    if (belongs(orphan, executor) && executor.told.insert(orphan.stamp).second) signal_tree(orphan.stamp, SIGTERM);
+    if (belongs(orphan, executor) && executor.told.insert(orphan.stamp).second)
+      signal_tree(orphan.stamp, SIGTERM);
   }
 }
 
@@ -115,12 +116,14 @@ bool ExecutorPool::belongs(const Orphan& orphan, const Executor& executor) const
   if (orphan.stamp.start_time < executor.stamp.start_time) return false;
   return std::none_of(executors_.begin(), executors_.end(), [&](const auto& entry) {
     const Executor& other = entry.second;
-    return &other != &executor && other.pidfd && !other.warden && other.stamp.start_time <= orphan.stamp.start_time;
+    return &other != &executor && other.pidfd && !other.warden &&
+           other.stamp.start_time <= orphan.stamp.start_time;
   });
 }
 
 // Signals the remaining processes of an ended executor. True if any remain.
-bool ExecutorPool::look_at_left(Executor& executor, const std::vector<Orphan>& orphans, bool spared) {
+bool ExecutorPool::look_at_left(Executor& executor, const std::vector<Orphan>& orphans,
+                                bool spared) {
   const auto tell = [&](const ProcessStamp& one) {
     if (!spared) {
       signal_process(one, SIGKILL);
@@ -188,8 +191,7 @@ void ExecutorPool::conclude(Serial serial) {
   executor.output.finish(sink_of(executor));
   if (!executor.reported) {
     if (executor.command) return fail_start(serial, describe_failed_warden(executor));
-    return fail_start(serial,
-                      describe_early_end(executor.cause, executor.overdue, executor.output),
+    return fail_start(serial, describe_early_end(executor.cause, executor.overdue, executor.output),
                       executor.cause.cannot_run());
   }
   if (options_.table != nullptr) {

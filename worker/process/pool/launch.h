@@ -27,8 +27,8 @@ struct Launch {
   std::string working_directory;
   std::string scratch_directory;         // used if the working directory is missing; empty: /
   bool needs_working_directory = false;  // a missing working directory is a failure
-  int output_fd = -1;             // stdout and stderr
-  int control_fd = -1;            // stays open under its number
+  int output_fd = -1;                    // stdout and stderr
+  int control_fd = -1;                   // stays open under its number
 };
 
 struct Launched {

@@ -10,8 +10,8 @@
 #include <csignal>
 #include <sstream>
 
-#include "worker/process/pool/launch.h"
 #include "worker/process/pipe.h"
+#include "worker/process/pool/launch.h"
 
 extern "C" char** environ;
 
@@ -25,7 +25,8 @@ constexpr std::size_t most_bytes = 1u << 20;  // NCCL prints, too, if configured
 bool read_until(int fd, Time until, std::string& text) {
   std::array<char, 4096> part;
   while (text.size() < most_bytes) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - monotonic_now()).count();
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(until - monotonic_now()).count();
     if (left <= 0) return false;
     pollfd readable{fd, POLLIN, 0};
     const int found = ::poll(&readable, 1, static_cast<int>(left));
@@ -67,7 +68,8 @@ GpuLibraries ask_gpu_libraries(const std::vector<std::string>& program, Duration
   }
   GpuLibraries found = read_gpu_libraries(printed);
   if (!all) {
-    found.notes.push_back(fmt::format("libraries of GPUs: they were not opened within {} s", within / 1s));
+    found.notes.push_back(
+        fmt::format("libraries of GPUs: they were not opened within {} s", within / 1s));
   }
   return found;
 }
@@ -84,7 +86,8 @@ GpuLibraries read_gpu_libraries(std::string_view printed) {
     if (version == "-") {
       std::string why;
       std::getline(words >> std::ws, why);
-      found.notes.push_back(fmt::format("{} cannot be used: {}", name == "nccl" ? "NCCL" : "the CUDA driver", why));
+      found.notes.push_back(
+          fmt::format("{} cannot be used: {}", name == "nccl" ? "NCCL" : "the CUDA driver", why));
     } else if (name == "cuda") {
       found.cuda = version;
     } else if (name == "nccl") {

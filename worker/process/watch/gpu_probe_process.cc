@@ -35,10 +35,12 @@ class Holder {
     if (::pipe2(from, O_CLOEXEC) != 0) return;
     out_ = Fd(from[0]);
     Fd child_out(from[1]);
-    std::vector<std::string> variables{"CUDA_VISIBLE_DEVICES=" + uuid, "CUDA_DEVICE_ORDER=PCI_BUS_ID"};
+    std::vector<std::string> variables{"CUDA_VISIBLE_DEVICES=" + uuid,
+                                       "CUDA_DEVICE_ORDER=PCI_BUS_ID"};
     for (char** each = environ; *each != nullptr; ++each) {
       const std::string_view variable = *each;
-      if (!variable.starts_with("CUDA_VISIBLE_DEVICES=") && !variable.starts_with("CUDA_DEVICE_ORDER=")) {
+      if (!variable.starts_with("CUDA_VISIBLE_DEVICES=") &&
+          !variable.starts_with("CUDA_DEVICE_ORDER=")) {
         variables.emplace_back(variable);
       }
     }
@@ -58,12 +60,15 @@ class Holder {
     for (auto& each : variables) envp.push_back(each.data());
     argv.push_back(nullptr);
     envp.push_back(nullptr);
-    if (::posix_spawn(&pid_, argv[0], &actions, &attributes, argv.data(), envp.data()) != 0) pid_ = -1;
+    if (::posix_spawn(&pid_, argv[0], &actions, &attributes, argv.data(), envp.data()) != 0)
+      pid_ = -1;
     ::posix_spawnattr_destroy(&attributes);
     ::posix_spawn_file_actions_destroy(&actions);
   }
   Holder(Holder&& other) noexcept
-      : pid_(std::exchange(other.pid_, -1)), in_(std::move(other.in_)), out_(std::move(other.out_)) {}
+      : pid_(std::exchange(other.pid_, -1)),
+        in_(std::move(other.in_)),
+        out_(std::move(other.out_)) {}
   Holder& operator=(Holder&&) = delete;
   ~Holder() {
     if (pid_ <= 0) return;
@@ -77,7 +82,8 @@ class Holder {
   bool ready(Time until) const {
     char byte = 0;
     while (pid_ > 0) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - monotonic_now()).count();
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(until - monotonic_now()).count();
       pollfd readable{out_.get(), POLLIN, 0};
       const int found = ::poll(&readable, 1, static_cast<int>(std::max<std::int64_t>(left, 0)));
       if (found < 0 && errno == EINTR) continue;
@@ -128,7 +134,9 @@ void try_one(const Nvml& nvml, const GpuTrialOptions& options, Time until, GpuPr
     trial.context_bytes = *bytes;
     return;
   }
-  trial.note = "the driver does not tell of this machine's processes by their ids here, as in most containers";
+  trial.note =
+      "the driver does not tell of this machine's processes by their ids here, as in most "
+      "containers";
   const auto after = nvml.used_bytes(trial.nvml_index);
   if (after && *after > *before) trial.context_bytes = static_cast<std::int64_t>(*after - *before);
 }
@@ -139,7 +147,8 @@ std::vector<GpuProbeResult> probe_gpus(const NodeShape& shape, const GpuTrialOpt
   std::vector<GpuProbeResult> trials;
   const ResourceShape* gpus = shape.find(resource::gpu);
   if (gpus == nullptr) return trials;
-  const bool any = std::ranges::any_of(gpus->instances, [](const auto& each) { return !each.uuid.empty(); });
+  const bool any =
+      std::ranges::any_of(gpus->instances, [](const auto& each) { return !each.uuid.empty(); });
   if (!any || (!gpus->vendor.empty() && gpus->vendor != "nvidia")) return trials;
   const auto nvml = Nvml::open(options.nvml_library);
   if (!nvml) return trials;

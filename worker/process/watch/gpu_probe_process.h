@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "base/time.h"
 #include "base/model/isolation.h"
 #include "base/model/node_shape.h"
+#include "base/time.h"
 
 namespace mobula::internal::worker {
 

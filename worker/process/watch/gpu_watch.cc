@@ -37,7 +37,8 @@ Result<std::unique_ptr<GpuWatch>> GpuWatch::start(EventLoop& loop, const std::st
                                                   std::function<void(GpuMemorySampled)> tell) {
   auto nvml = Nvml::open(nvml_library);
   if (!nvml) return nvml.error();
-  std::unique_ptr<GpuWatch> watch(new GpuWatch(loop, std::move(*nvml), std::move(gpus), std::move(tell)));
+  std::unique_ptr<GpuWatch> watch(
+      new GpuWatch(loop, std::move(*nvml), std::move(gpus), std::move(tell)));
   watch->thread_ = std::thread([at = watch.get()] { at->serve(); });
   return watch;
 }

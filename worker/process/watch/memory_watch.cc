@@ -21,7 +21,8 @@ using Text = std::array<char, 8192>;
 std::string_view read_again(const Fd& file, Text& buffer) {
   if (!file) return {};
   const ssize_t size = ::pread(file.get(), buffer.data(), buffer.size(), 0);
-  return size <= 0 ? std::string_view() : std::string_view(buffer.data(), static_cast<std::size_t>(size));
+  return size <= 0 ? std::string_view()
+                   : std::string_view(buffer.data(), static_cast<std::size_t>(size));
 }
 
 Fd open_to_read(const std::string& path) { return Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)); }
@@ -51,11 +52,12 @@ MemoryWatch::MemoryWatch(MemoryWatchOptions options)
   const CgroupLimits limits(options_.paths.proc + "/self/cgroup", options_.paths.cgroup);
   for (MemoryGroup& group : limits.memory_groups()) {
     std::string used_lately = group.droppable;
-    if (const auto at = used_lately.find("inactive"); at != used_lately.npos) used_lately.erase(at, 2);
+    if (const auto at = used_lately.find("inactive"); at != used_lately.npos)
+      used_lately.erase(at, 2);
     Group& added = groups_.emplace_back(
         Group{std::move(group.path), open_to_read(group.limit_file), open_to_read(group.use_file),
-              open_to_read(group.stat_file), open_to_read(group.failures_file), group.droppable + " ",
-              used_lately + " ", std::move(group.failures_key)});
+              open_to_read(group.stat_file), open_to_read(group.failures_file),
+              group.droppable + " ", used_lately + " ", std::move(group.failures_key)});
     added.failures_last = added.failures_before = failures_of(added);
   }
 }
@@ -63,7 +65,8 @@ MemoryWatch::MemoryWatch(MemoryWatchOptions options)
 std::int64_t MemoryWatch::failures_of(const Group& group) {
   Text buffer;
   const std::string_view text = read_again(group.failures, buffer);
-  const auto number = group.failures_key.empty() ? number_at(text) : field_of(text, group.failures_key);
+  const auto number =
+      group.failures_key.empty() ? number_at(text) : field_of(text, group.failures_key);
   return number.value_or(0);
 }
 
@@ -77,9 +80,9 @@ MemorySampled MemoryWatch::lately() const {
     return {"memory of control group " + group.path, bytes, bytes, {}};
   }
   const auto part = [](const MemorySampled& sample) {
-    return sample.limit_bytes == 0 ? 0.0
-                                   : static_cast<double>(sample.used_bytes) /
-                                         static_cast<double>(sample.limit_bytes);
+    return sample.limit_bytes == 0
+               ? 0.0
+               : static_cast<double>(sample.used_bytes) / static_cast<double>(sample.limit_bytes);
   };
   return part(before_) > part(last_) ? before_ : last_;
 }
@@ -118,8 +121,8 @@ void MemoryWatch::look_at(const Group& group, MemorySampled& nearest) const {
   const auto most = static_cast<std::int64_t>(*limit);
   if (*used > most / 1000 * options_.threshold_permille) {
     const std::string_view text = read_again(group.stat, buffer);
-    const auto droppable =
-        field_of(text, group.droppable).value_or(0) + field_of(text, group.also_droppable).value_or(0);
+    const auto droppable = field_of(text, group.droppable).value_or(0) +
+                           field_of(text, group.also_droppable).value_or(0);
     *used -= std::min(*used, droppable);
   }
   consider(nearest, "memory of control group " + group.path, *used, most);
@@ -164,9 +167,8 @@ std::optional<MemorySampled> MemoryWatch::look(
   for (Group& group : groups_) {
     group.failures_before = std::exchange(group.failures_last, failures_of(group));
   }
-  const bool is_short =
-      sample.limit_bytes > 0 &&
-      sample.used_bytes > sample.limit_bytes / 1000 * options_.threshold_permille;
+  const bool is_short = sample.limit_bytes > 0 &&
+                        sample.used_bytes > sample.limit_bytes / 1000 * options_.threshold_permille;
   if (!is_short && !std::exchange(told_, false)) return std::nullopt;
   told_ = is_short;
   if (is_short && sample.executors.empty()) weigh(sample, executors());

@@ -56,7 +56,8 @@ class MemoryWatch {
     std::int64_t failures_last = 0, failures_before = 0;  // at the last two samples
   };
 
-  void consider(MemorySampled& nearest, std::string of, std::int64_t used, std::int64_t limit) const;
+  void consider(MemorySampled& nearest, std::string of, std::int64_t used,
+                std::int64_t limit) const;
   void look_at_machine(MemorySampled& nearest) const;
   void look_at(const Group& group, MemorySampled& nearest) const;
   static std::int64_t failures_of(const Group& group);

@@ -20,7 +20,8 @@ using Text = std::array<char, 4096>;  // larger than the needed lines
 std::string_view read_small(const std::string& path, Text& buffer) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   const ssize_t size = file ? ::read(file.get(), buffer.data(), buffer.size()) : -1;
-  return size <= 0 ? std::string_view() : std::string_view(buffer.data(), static_cast<std::size_t>(size));
+  return size <= 0 ? std::string_view()
+                   : std::string_view(buffer.data(), static_cast<std::size_t>(size));
 }
 
 // Numbers separated by spaces, up to the first other character.
@@ -40,7 +41,9 @@ std::vector<std::int64_t> numbers_of(std::string_view text, std::size_t most) {
 }  // namespace
 
 UsageWatch::UsageWatch(HostPaths paths)
-    : paths_(std::move(paths)), page_bytes_(::sysconf(_SC_PAGESIZE)), ticks_per_second_(::sysconf(_SC_CLK_TCK)) {}
+    : paths_(std::move(paths)),
+      page_bytes_(::sysconf(_SC_PAGESIZE)),
+      ticks_per_second_(::sysconf(_SC_CLK_TCK)) {}
 
 // Ticks of user, nice, system, idle, iowait, irq, softirq, steal.
 void UsageWatch::look_at_machine(UsageReply& told) const {
@@ -55,7 +58,8 @@ void UsageWatch::look_at_machine(UsageReply& told) const {
   told.cpus = probe_cpus(paths_).online;
   if (const auto memory = probe_memory(paths_)) {
     told.memory_bytes = static_cast<std::int64_t>(memory->total_bytes);
-    told.memory_used_bytes = static_cast<std::int64_t>(memory->total_bytes - std::min(memory->available_bytes, memory->total_bytes));
+    told.memory_used_bytes = static_cast<std::int64_t>(
+        memory->total_bytes - std::min(memory->available_bytes, memory->total_bytes));
   }
 }
 
@@ -83,14 +87,17 @@ bool UsageWatch::add(pid_t pid, ExecutorUsage& usage) const {
 }
 
 // The children of all threads of the process.
-bool UsageWatch::append_children(pid_t pid, std::vector<pid_t>& processes, std::size_t& reads_left) const {
+bool UsageWatch::append_children(pid_t pid, std::vector<pid_t>& processes,
+                                 std::size_t& reads_left) const {
   std::error_code code;
   std::filesystem::directory_iterator threads(fmt::format("{}/{}/task", paths_.proc, pid), code);
-  for (const std::filesystem::directory_iterator end; !code && threads != end; threads.increment(code)) {
+  for (const std::filesystem::directory_iterator end; !code && threads != end;
+       threads.increment(code)) {
     if (reads_left == 0) return false;
     --reads_left;
     Text buffer;  // large enough for that count of numbers
-    const auto children = numbers_of(read_small(threads->path().string() + "/children", buffer), max_below + 1);
+    const auto children =
+        numbers_of(read_small(threads->path().string() + "/children", buffer), max_below + 1);
     for (const auto child : children) {
       if (processes.size() > max_below) return false;
       processes.push_back(static_cast<pid_t>(child));

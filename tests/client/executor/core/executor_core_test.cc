@@ -122,7 +122,7 @@ TEST_F(Executor, KeepsCallOrderOfEachCaller) {
   running_.clear();
   push(1, 1, true);  // waits for its argument
   push(1, 2);
-  push(2, 1);        // calls of other callers need not wait
+  push(2, 1);  // calls of other callers need not wait
   EXPECT_EQ(order(), std::vector{TaskId::of(201)});
   finish(running_[0].token);
   EXPECT_EQ(core_.running(), 0u);

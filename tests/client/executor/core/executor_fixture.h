@@ -8,8 +8,8 @@
 #include <map>
 #include <vector>
 
-#include "client/executor/core/executor_core.h"
 #include "base/model/error_record.h"
+#include "client/executor/core/executor_core.h"
 #include "protocol/codec/codec.h"
 
 namespace mobula::internal::executor {
@@ -69,7 +69,8 @@ class Executor : public testing::Test {
     said.frame.acknowledged = through;
     step(said);
   }
-  void push(std::uint64_t caller, std::uint64_t number, bool with_ref = false, bool beside = false) {
+  void push(std::uint64_t caller, std::uint64_t number, bool with_ref = false,
+            bool beside = false) {
     PushCall push;
     push.number = number;
     push.round = round_;
@@ -111,7 +112,8 @@ class Executor : public testing::Test {
     std::vector<M> found;
     for (const auto& each : out_) {
       const auto* frame = std::get_if<SendToCaller>(&each);
-      if (frame == nullptr || frame->caller != ProcessId::of(caller) || !frame->frame.message) continue;
+      if (frame == nullptr || frame->caller != ProcessId::of(caller) || !frame->frame.message)
+        continue;
       if (const auto* message = std::get_if<M>(&*frame->frame.message)) found.push_back(*message);
     }
     return found;
@@ -140,11 +142,11 @@ class Executor : public testing::Test {
   ExecutorCore core_{ExecutorOptions{}};
   Time now_ = Time::from_ns(1);
   std::vector<Command> out_;
-  std::vector<RunCall> running_;  // in order of start
-  std::uint64_t round_ = 0;       // round of calls
+  std::vector<RunCall> running_;   // in order of start
+  std::uint64_t round_ = 0;        // round of calls
   bool has_submitted_ = false;     // submitted calls are unfinished when it exits
   bool destructor_hangs_ = false;  // the destructor of the actor never returns
-  bool keeps_tensors_ = false;    // its tensors still exist when it exits
+  bool keeps_tensors_ = false;     // its tensors still exist when it exits
   std::map<std::uint64_t, std::uint64_t> sent_;
 };
 

@@ -111,7 +111,8 @@ TEST_F(PlannedEnd, DestroysActorWhenJobEnds) {
   EXPECT_EQ(commanded<CancelRunning>().size(), 1u);
   EXPECT_TRUE(commanded<Leave>().empty());
   finish(running_.at(1).token);
-  EXPECT_TRUE(commanded<SendToCaller>().empty()) << "the caller learns of the end from the head, not of a cancellation";
+  EXPECT_TRUE(commanded<SendToCaller>().empty())
+      << "the caller learns of the end from the head, not of a cancellation";
   EXPECT_EQ(commanded<DestroyActor>().size(), 1u);
   EXPECT_TRUE(commanded<AwaitSubmitted>().empty());
   ASSERT_EQ(commanded<Leave>().size(), 1u);

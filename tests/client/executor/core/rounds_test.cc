@@ -15,7 +15,8 @@ class Rounds : public Executor {
     return with_ref ? commanded<FetchArguments>().at(0).token : 0;
   }
   void elements_are_lost(std::uint64_t token) {
-    step(ArgumentsFetched{token, failure(ErrorCode::not_found, "elements are lost"), {ObjectId::of(9)}});
+    step(ArgumentsFetched{
+        token, failure(ErrorCode::not_found, "elements are lost"), {ObjectId::of(9)}});
   }
   std::vector<std::uint64_t> handed_back() const {
     std::vector<std::uint64_t> numbers;
@@ -40,7 +41,8 @@ TEST_F(Rounds, ReturnsCallsBehindRejectedCallUnstarted) {
   for (std::uint64_t number = 6; number <= 8; ++number) call(number, 2);
   EXPECT_EQ(core_.queued(), 3u);
   for (std::size_t i = 1; i <= 4; ++i) finish(running_.at(i).token);
-  EXPECT_EQ(order(), (std::vector{TaskId(), TaskId::of(701), TaskId::of(706), TaskId::of(707), TaskId::of(708)}));
+  EXPECT_EQ(order(), (std::vector{TaskId(), TaskId::of(701), TaskId::of(706), TaskId::of(707),
+                                  TaskId::of(708)}));
 }
 
 TEST_F(Rounds, CallsOfOtherCallers_Continue) {
@@ -70,7 +72,8 @@ TEST_F(Rounds, LaterRejectionOfEarlierCall_StartsRound) {
   elements_are_lost(first);
   EXPECT_EQ(handed_back(), std::vector<std::uint64_t>{3});
   call(4, 2);
-  EXPECT_EQ(handed_back(), std::vector<std::uint64_t>{4}) << "its caller had not heard of the first";
+  EXPECT_EQ(handed_back(), std::vector<std::uint64_t>{4})
+      << "its caller had not heard of the first";
   call(5, 3);
   EXPECT_EQ(order().back(), TaskId::of(705));
 }

@@ -7,16 +7,16 @@
 #include <mutex>
 #include <utility>
 
-#include "tensor/exchange/tensor_exchange.h"
 #include "protocol/codec/codec.h"
 #include "protocol/tickets/ticket.h"
+#include "tensor/exchange/tensor_exchange.h"
 #include "transport/tensor/gpu/cuda_ipc_transport.h"
 
 namespace mobula::internal::gpu_check {
 namespace {
 
-using exchange::PullResult;
 using exchange::Elements;
+using exchange::PullResult;
 
 std::string hex_of(std::string_view bytes) {
   std::string hex;
@@ -26,14 +26,18 @@ std::string hex_of(std::string_view bytes) {
 
 std::string from_hex(std::string_view hex) {
   std::string bytes;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) bytes += static_cast<char>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16));
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16));
   return bytes;
 }
 
-std::byte element(std::uint64_t object, std::size_t at) { return static_cast<std::byte>(at * 7 + at / 251 + object); }
+std::byte element(std::uint64_t object, std::size_t at) {
+  return static_cast<std::byte>(at * 7 + at / 251 + object);
+}
 
 Result<DirectPath> path_named(const std::string& name) {
-  for (const auto path : {DirectPath::cuda_ipc, DirectPath::nccl, DirectPath::staged, DirectPath::tcp, DirectPath::shm}) {
+  for (const auto path : {DirectPath::cuda_ipc, DirectPath::nccl, DirectPath::staged,
+                          DirectPath::tcp, DirectPath::shm}) {
     if (to_string(path) == name) return path;
   }
   return failure(ErrorCode::invalid_argument, "no way is called " + name);
@@ -62,7 +66,7 @@ class ExchangeWork::Impl {
   std::uint64_t wishes_ = 0;
   std::mutex mutex_;  // guards the following members
   std::condition_variable changed_;
-  std::map<std::uint64_t, PullResult> arrivals_;  // by request
+  std::map<std::uint64_t, PullResult> arrivals_;        // by request
   std::unique_ptr<exchange::TensorExchange> exchange_;  // last: it reports completions
 };
 
@@ -104,7 +108,10 @@ Result<void> ExchangeWork::Impl::start(const Json& order) {
     arrivals_.insert_or_assign(wish, std::move(arrival));
     changed_.notify_all();
   };
-  auto started = exchange::TensorExchange::start(std::move(options), {.arrived = arrived, .store = [](ObjectId, const SourceRegion&, const std::shared_ptr<const void>&) {}});
+  auto started = exchange::TensorExchange::start(
+      std::move(options),
+      {.arrived = arrived,
+       .store = [](ObjectId, const SourceRegion&, const std::shared_ptr<const void>&) {}});
   if (!started) return started.error();
   exchange_ = std::move(*started);
   return {};
@@ -127,16 +134,22 @@ Result<Json> ExchangeWork::Impl::publish(const Json& order) {
   }
   const auto& device = gpus_->devices().at(static_cast<std::size_t>(lane));
   const std::span<const std::byte> there(taken->bytes, size);
-  exchange_->publish(ObjectId::of(object), region_of(device.context->uuid(), there, *device.arena->file_of(taken->bytes)), taken->owner);
+  exchange_->publish(ObjectId::of(object),
+                     region_of(device.context->uuid(), there, *device.arena->file_of(taken->bytes)),
+                     taken->owner);
   RefRecord ref{ObjectId::of(object), node_, process_, {}};
   const TransportPreference wish{.direct = true};
-  ref.tensor = TensorRecord{static_cast<std::int64_t>(size), true, wish, exchange_->self(), 0, 0, device.uuid};
+  ref.tensor = TensorRecord{
+      static_cast<std::int64_t>(size), true, wish, exchange_->self(), 0, 0, device.uuid};
   const auto encoded = encode(ref);
   return Json{{"ref", hex_of({reinterpret_cast<const char*>(encoded.data()), encoded.size()})}};
 }
 
-Result<std::uint64_t> ExchangeWork::Impl::wrong_bytes(const Elements& elements, std::uint64_t object) {
-  std::vector<std::byte> here(elements.bytes.begin(), elements.device == on_host ? elements.bytes.end() : elements.bytes.begin());
+Result<std::uint64_t> ExchangeWork::Impl::wrong_bytes(const Elements& elements,
+                                                      std::uint64_t object) {
+  std::vector<std::byte> here(elements.bytes.begin(), elements.device == on_host
+                                                          ? elements.bytes.end()
+                                                          : elements.bytes.begin());
   if (elements.device != on_host && !elements.bytes.empty()) {
     here.resize(elements.bytes.size());
     DeviceCopy copy;
@@ -164,7 +177,8 @@ Result<Json> ExchangeWork::Impl::pull(const Json& order) {
   const auto within = std::chrono::milliseconds(order.value("within_ms", 60'000));
   if (!changed_.wait_for(lock, within, [&] { return arrivals_.contains(wish); })) {
     exchange_->unwant(wish);
-    return failure(ErrorCode::timed_out, fmt::format("nothing arrived within {} ms", within.count()));
+    return failure(ErrorCode::timed_out,
+                   fmt::format("nothing arrived within {} ms", within.count()));
   }
   const PullResult arrival = std::move(arrivals_.extract(wish).mapped());
   lock.unlock();
@@ -174,7 +188,8 @@ Result<Json> ExchangeWork::Impl::pull(const Json& order) {
     std::string why;
     for (const auto& each : arrival.refusals) why += (why.empty() ? "" : "; ") + each;
     const auto* failed = std::get_if<Failure>(&arrival.outcome);
-    return failure(failed == nullptr ? ErrorCode::not_found : failed->code, why.empty() && failed != nullptr ? failed->text : why);
+    return failure(failed == nullptr ? ErrorCode::not_found : failed->code,
+                   why.empty() && failed != nullptr ? failed->text : why);
   }
   const auto wrong = wrong_bytes(*elements, ref->object.bits().low);
   if (!wrong) return wrong.error();

@@ -43,7 +43,8 @@ class Work {
     if (what == "copies") return copies(order);
     if (what == "by host") return by_host(order);
     if (what == "share") return share(order);
-    if (what == "spin" || what == "spin repeatedly" || what == "launch rate" || what == "fault") return kernel(what, order);
+    if (what == "spin" || what == "spin repeatedly" || what == "launch rate" || what == "fault")
+      return kernel(what, order);
     if (what == "allocation rate" || what == "allocate") return direct(what, order);
     if (what == "memory") return memory();
     if (what == "library path") return library_path();
@@ -84,7 +85,12 @@ class Work {
   Result<void> fill(std::span<std::byte> bytes, int value) {
     const GpuContext::Current current(*context_);
     const auto& call = context_->call();
-    if (auto done = context_->driver().check("cuMemsetD8Async", call.fill_async(address_of(bytes.data()), static_cast<unsigned char>(value), bytes.size(), stream_->get())); !done) return done;
+    if (auto done = context_->driver().check(
+            "cuMemsetD8Async",
+            call.fill_async(address_of(bytes.data()), static_cast<unsigned char>(value),
+                            bytes.size(), stream_->get()));
+        !done)
+      return done;
     return stream_->synchronize();
   }
 
@@ -95,10 +101,12 @@ class Work {
     std::uint64_t count = 0;
     for (std::uint64_t at = 0; at < size; at += host.size()) {
       const std::uint64_t now = std::min<std::uint64_t>(host.size(), size - at);
-      const auto status = context_->call().copy_async(address_of(host.data()), address_of(bytes.data() + at), now, stream_->get());
+      const auto status = context_->call().copy_async(
+          address_of(host.data()), address_of(bytes.data() + at), now, stream_->get());
       if (auto done = context_->driver().check("cuMemcpyAsync", status); !done) return done.error();
       if (auto done = stream_->synchronize(); !done) return done.error();
-      for (std::uint64_t i = 0; i < now; ++i) count += host[i] == static_cast<std::byte>(value) ? 0 : 1;
+      for (std::uint64_t i = 0; i < now; ++i)
+        count += host[i] == static_cast<std::byte>(value) ? 0 : 1;
     }
     return count;
   }
@@ -142,8 +150,10 @@ class Work {
       const GpuContext::Current current(*context_);
       const auto begin = std::chrono::steady_clock::now();
       for (int i = 0; i < rounds; ++i) {
-        const auto status = context_->call().copy_async(address_of(target->bytes().data()), address_of(from), size, stream_->get());
-        if (auto done = context_->driver().check("cuMemcpyAsync", status); !done) return done.error();
+        const auto status = context_->call().copy_async(address_of(target->bytes().data()),
+                                                        address_of(from), size, stream_->get());
+        if (auto done = context_->driver().check("cuMemcpyAsync", status); !done)
+          return done.error();
       }
       if (auto done = stream_->synchronize(); !done) return done.error();
       return seconds_since(begin) / rounds;
@@ -166,11 +176,16 @@ class Work {
     const GpuContext::Current current(*context_);
     const auto begin = std::chrono::steady_clock::now();
     const auto copy = [&](cuda_abi::Address to, cuda_abi::Address from) -> Result<void> {
-      if (auto done = context_->driver().check("cuMemcpyAsync", context_->call().copy_async(to, from, size, stream_->get())); !done) return done;
+      if (auto done = context_->driver().check(
+              "cuMemcpyAsync", context_->call().copy_async(to, from, size, stream_->get()));
+          !done)
+        return done;
       return stream_->synchronize();
     };
-    if (auto done = copy(address_of(host.data()), address_of(imported_->bytes().data())); !done) return done.error();
-    if (auto done = copy(address_of(target->bytes().data()), address_of(host.data())); !done) return done.error();
+    if (auto done = copy(address_of(host.data()), address_of(imported_->bytes().data())); !done)
+      return done.error();
+    if (auto done = copy(address_of(target->bytes().data()), address_of(host.data())); !done)
+      return done.error();
     return Json{{"seconds", seconds_since(begin)}};
   }
 
@@ -209,12 +224,16 @@ class Work {
   }
   Result<Json> direct(const std::string& what, const Json& order) {
     if (!context_) return failure(ErrorCode::invalid_argument, what + ": the peer has no context");
-    return what == "allocation rate" ? allocation_rate(*context_, order) : allocate_directly(*context_, order);
+    return what == "allocation rate" ? allocation_rate(*context_, order)
+                                     : allocate_directly(*context_, order);
   }
   Result<Json> memory() {
     const GpuContext::Current current(*context_);
     std::size_t free = 0, total = 0;
-    if (auto done = context_->driver().check("cuMemGetInfo", context_->call().memory_left(&free, &total)); !done) return done.error();
+    if (auto done =
+            context_->driver().check("cuMemGetInfo", context_->call().memory_left(&free, &total));
+        !done)
+      return done.error();
     return Json{{"free_bytes", free}, {"total_bytes", total}};
   }
 
@@ -226,7 +245,9 @@ class Work {
   }
   Result<Json> exchange(const std::string& what, const Json& order) {
     if (!exchange_) return failure(ErrorCode::invalid_argument, "no exchange was started");
-    return what == "publish" ? exchange_->publish(order) : what == "pull" ? exchange_->pull(order) : exchange_->retire(order);
+    return what == "publish" ? exchange_->publish(order)
+           : what == "pull"  ? exchange_->pull(order)
+                             : exchange_->retire(order);
   }
 
   // As user code does: in CUDA's default mode, through calls that Mobula itself does not use.
@@ -250,26 +271,33 @@ class Work {
     capturing_.emplace(std::move(*stream));
     const GpuContext::Current current(*context_);
     constexpr int global_mode = 0;
-    if (const int status = begin(capturing_->get(), global_mode); status != 0) return context_->driver().error("cuStreamBeginCapture", status);
-    const auto status = context_->call().fill_async(address_of(captured_->bytes().data()), 9, captured_->bytes().size(), capturing_->get());
+    if (const int status = begin(capturing_->get(), global_mode); status != 0)
+      return context_->driver().error("cuStreamBeginCapture", status);
+    const auto status = context_->call().fill_async(address_of(captured_->bytes().data()), 9,
+                                                    captured_->bytes().size(), capturing_->get());
     if (status != 0) return context_->driver().error("cuMemsetD8Async", status);
     return Json{{"captures", true}};
   }
   Result<Json> end_capture() {
     auto* const end = call_of_driver<int(cuda_abi::Stream, void**)>("cuStreamEndCapture");
-    auto* const instantiate = call_of_driver<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags");
+    auto* const instantiate =
+        call_of_driver<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags");
     auto* const launch = call_of_driver<int(void*, cuda_abi::Stream)>("cuGraphLaunch");
     if (!capturing_ || end == nullptr || instantiate == nullptr || launch == nullptr) {
-      return failure(ErrorCode::not_found, "nothing is captured, or this driver launches no graphs");
+      return failure(ErrorCode::not_found,
+                     "nothing is captured, or this driver launches no graphs");
     }
     const GpuContext::Current current(*context_);
     const auto& driver = context_->driver();
     void *graph = nullptr, *executable = nullptr;
-    if (const int status = end(capturing_->get(), &graph); status != 0) return driver.error("cuStreamEndCapture", status);
+    if (const int status = end(capturing_->get(), &graph); status != 0)
+      return driver.error("cuStreamEndCapture", status);
     const auto before = others(captured_->bytes(), captured_->bytes().size(), 1);
     if (!before) return before.error();
-    if (const int status = instantiate(&executable, graph, 0); status != 0) return driver.error("cuGraphInstantiateWithFlags", status);
-    if (const int status = launch(executable, capturing_->get()); status != 0) return driver.error("cuGraphLaunch", status);
+    if (const int status = instantiate(&executable, graph, 0); status != 0)
+      return driver.error("cuGraphInstantiateWithFlags", status);
+    if (const int status = launch(executable, capturing_->get()); status != 0)
+      return driver.error("cuGraphLaunch", status);
     if (auto done = capturing_->synchronize(); !done) return done.error();
     const auto after = others(captured_->bytes(), captured_->bytes().size(), 9);
     if (!after) return after.error();
@@ -293,7 +321,8 @@ class Work {
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    if (WIFSIGNALED(status)) return Json{{"child", fmt::format("it was ended by signal {}", WTERMSIG(status))}};
+    if (WIFSIGNALED(status))
+      return Json{{"child", fmt::format("it was ended by signal {}", WTERMSIG(status))}};
     return Json{{"child", WEXITSTATUS(status) == 0 ? "success" : "an error"}};
   }
 
@@ -308,7 +337,8 @@ class Work {
   Result<Json> nccl_id() {
     if (auto opened = open_nccl(); !opened) return opened.error();
     nccl_abi::UniqueId id{};
-    if (const auto status = nccl_->call().unique_id(&id); status != 0) return nccl_->error("ncclGetUniqueId", status);
+    if (const auto status = nccl_->call().unique_id(&id); status != 0)
+      return nccl_->error("ncclGetUniqueId", status);
     std::string hex;
     for (const char each : id.bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(each));
     return Json{{"id", hex}, {"version", nccl_version_text(nccl_->version())}};
@@ -319,7 +349,8 @@ class Work {
     const auto& call = nccl_->call();
     nccl_abi::Status state = nccl_abi::in_progress;
     for (const Time until = monotonic_now() + within; monotonic_now() < until;) {
-      if (const auto status = call.async_error(communicator_, &state); status != 0) return nccl_->error("ncclCommGetAsyncError", status);
+      if (const auto status = call.async_error(communicator_, &state); status != 0)
+        return nccl_->error("ncclCommGetAsyncError", status);
       if (state == nccl_abi::success) return {};
       if (state != nccl_abi::in_progress) return nccl_->error(what, state);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -342,15 +373,18 @@ class Work {
     const GpuContext::Current current(*context_);
     const auto begin = std::chrono::steady_clock::now();
     const auto status = nccl_->call().init_rank(&communicator_, ranks_, id, rank_, &config);
-    if (status != 0 && status != nccl_abi::in_progress) return nccl_->error("ncclCommInitRankConfig", status);
-    if (auto joined = settled("ncclCommInitRankConfig", Duration(30s)); !joined) return joined.error();
+    if (status != 0 && status != nccl_abi::in_progress)
+      return nccl_->error("ncclCommInitRankConfig", status);
+    if (auto joined = settled("ncclCommInitRankConfig", Duration(30s)); !joined)
+      return joined.error();
     return Json{{"seconds", seconds_since(begin)}};
   }
 
   // Sends to the next rank and receives from the previous one, in one group, and checks the bytes
   // that arrived. A transfer that fails is aborted, so that its memory can be freed.
   Result<Json> nccl_ring(const Json& order) {
-    if (communicator_ == nullptr) return failure(ErrorCode::invalid_argument, "nccl ring: this rank has no communicator");
+    if (communicator_ == nullptr)
+      return failure(ErrorCode::invalid_argument, "nccl ring: this rank has no communicator");
     const std::uint64_t size = order.at("bytes");
     auto from = DeviceMapping::create(context_, std::max<std::uint64_t>(size, 1));
     auto to = DeviceMapping::create(context_, std::max<std::uint64_t>(size, 1));
@@ -361,7 +395,8 @@ class Work {
     const GpuContext::Current current(*context_);
     const auto begin = std::chrono::steady_clock::now();
     if (size > 0) {
-      const auto moved = send_and_receive(from->bytes().data(), to->bytes().data(), size, before, std::chrono::seconds(order.value("limit_s", 20)));
+      const auto moved = send_and_receive(from->bytes().data(), to->bytes().data(), size, before,
+                                          std::chrono::seconds(order.value("limit_s", 20)));
       if (!moved) {
         (void)nccl_->call().abort(std::exchange(communicator_, nullptr));
         (void)stream_->synchronize();
@@ -373,11 +408,15 @@ class Work {
     if (!wrong) return wrong.error();
     return Json{{"seconds", seconds}, {"wrong_bytes", *wrong}};
   }
-  Result<void> send_and_receive(const void* from, void* to, std::uint64_t size, int before, Duration limit) {
+  Result<void> send_and_receive(const void* from, void* to, std::uint64_t size, int before,
+                                Duration limit) {
     const auto& call = nccl_->call();
     nccl_abi::Status status = call.group_start();
-    if (status == 0) status = call.send(from, size, nccl_abi::type_bytes, (rank_ + 1) % ranks_, communicator_, stream_->get());
-    if (status == 0) status = call.receive(to, size, nccl_abi::type_bytes, before, communicator_, stream_->get());
+    if (status == 0)
+      status = call.send(from, size, nccl_abi::type_bytes, (rank_ + 1) % ranks_, communicator_,
+                         stream_->get());
+    if (status == 0)
+      status = call.receive(to, size, nccl_abi::type_bytes, before, communicator_, stream_->get());
     const auto ended = call.group_end();
     if (status != 0) return nccl_->error("ncclSend or ncclRecv", status);
     if (ended != 0 && ended != nccl_abi::in_progress) return nccl_->error("ncclGroupEnd", ended);
@@ -386,8 +425,12 @@ class Work {
       const auto state = call_stream();
       if (state == cuda_abi::success) return {};
       if (state != cuda_abi::not_ready) return context_->driver().error("cuStreamQuery", state);
-      if (monotonic_now() > until) return failure(ErrorCode::timed_out, fmt::format("transfer: no end within {} s", limit / 1s));
-      if (auto fine = settled("a transfer", Duration(1s)); !fine && fine.error().code != ErrorCode::timed_out) return fine;
+      if (monotonic_now() > until)
+        return failure(ErrorCode::timed_out,
+                       fmt::format("transfer: no end within {} s", limit / 1s));
+      if (auto fine = settled("a transfer", Duration(1s));
+          !fine && fine.error().code != ErrorCode::timed_out)
+        return fine;
     }
   }
   cuda_abi::Status call_stream() { return context_->call().stream_query(stream_->get()); }

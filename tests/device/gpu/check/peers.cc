@@ -31,20 +31,22 @@ Result<Message> receive(const Fd& socket, Duration within) {
   if (!frame) return frame.error();
   const auto* const text = reinterpret_cast<const char*>(frame->bytes.data());
   auto json = Json::parse(text, text + frame->bytes.size(), nullptr, false);
-  if (!json.is_object()) return failure(ErrorCode::corrupt, "a peer said something that is no JSON");
+  if (!json.is_object())
+    return failure(ErrorCode::corrupt, "a peer said something that is no JSON");
   return Message{std::move(json), std::move(frame->fds)};
 }
 
 std::map<std::string, std::string> as_on_host(const std::string& host) {
-  return {{"NCCL_HOSTID", host},      {"NCCL_NET", "Socket"},          {"NCCL_SOCKET_IFNAME", "=lo"},
-          {"NCCL_IB_DISABLE", "1"},   {"NCCL_MNNVL_ENABLE", "0"},      {"NCCL_NVLS_ENABLE", "0"},
-          {"NCCL_RAS_ENABLE", "0"},   {"NCCL_CUMEM_HOST_ENABLE", "0"}, {"NCCL_MAX_CTAS", "1"},
+  return {{"NCCL_HOSTID", host},    {"NCCL_NET", "Socket"},          {"NCCL_SOCKET_IFNAME", "=lo"},
+          {"NCCL_IB_DISABLE", "1"}, {"NCCL_MNNVL_ENABLE", "0"},      {"NCCL_NVLS_ENABLE", "0"},
+          {"NCCL_RAS_ENABLE", "0"}, {"NCCL_CUMEM_HOST_ENABLE", "0"}, {"NCCL_MAX_CTAS", "1"},
           {"NCCL_DEBUG", "WARN"}};
 }
 
 std::string error_of(const Message& message) { return message.json.value("error", std::string()); }
 
-std::optional<Peer> opened(Findings& findings, const std::map<std::string, std::string>& variables) {
+std::optional<Peer> opened(Findings& findings,
+                           const std::map<std::string, std::string>& variables) {
   Peer peer(variables);
   const Message answer = peer.ask({{"do", "open"}}, {}, Duration(30s));
   if (const auto error = error_of(answer); !error.empty()) {
@@ -79,7 +81,8 @@ Peer::Peer(const std::map<std::string, std::string>& variables) {
   ::posix_spawn_file_actions_destroy(&actions);
 }
 
-Peer::Peer(Peer&& other) noexcept : pid_(std::exchange(other.pid_, -1)), socket_(std::move(other.socket_)) {}
+Peer::Peer(Peer&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)), socket_(std::move(other.socket_)) {}
 
 Peer::~Peer() { kill(); }
 

@@ -52,7 +52,8 @@ class Peer {
 };
 
 // A peer with a context. Empty if it gets none; the reason is then recorded with cannot().
-std::optional<Peer> opened(Findings& findings, const std::map<std::string, std::string>& variables = {});
+std::optional<Peer> opened(Findings& findings,
+                           const std::map<std::string, std::string>& variables = {});
 
 // Runs the peer (`--peer`); returns its exit code.
 int be_peer();

@@ -12,7 +12,8 @@ namespace mobula::internal::gpu_check {
 namespace {
 
 const Json* record_of(const std::vector<Json>& records, const std::string& key) {
-  const auto at = std::ranges::find_if(records, [&](const Json& each) { return each.contains(key); });
+  const auto at =
+      std::ranges::find_if(records, [&](const Json& each) { return each.contains(key); });
   return at == records.end() ? nullptr : &*at;
 }
 
@@ -26,7 +27,8 @@ std::string text_of(const Json& value) {
 // Text for one line of a table.
 std::string cell(std::string text) {
   std::ranges::replace(text, '\n', ' ');
-  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2)
+    text.insert(at, "\\");
   constexpr std::size_t most = 200;
   if (text.size() > most) text = text.substr(0, most) + " …";
   return text;
@@ -34,14 +36,17 @@ std::string cell(std::string text) {
 
 std::string fact(const std::vector<Json>& records, const std::string& what) {
   for (const Json& each : records) {
-    if (each.value("stage", "") == "facts" && each.value("what", "") == what) return text_of(each["value"]);
+    if (each.value("stage", "") == "facts" && each.value("what", "") == what)
+      return text_of(each["value"]);
   }
   return "unknown";
 }
 
 // The verdict of a stage in one run; null if the run has none.
 const Json* verdict_of(const std::vector<Json>& records, std::string_view stage) {
-  const auto at = std::ranges::find_if(records, [&](const Json& each) { return each.value("stage", "") == stage && each.contains("status"); });
+  const auto at = std::ranges::find_if(records, [&](const Json& each) {
+    return each.value("stage", "") == stage && each.contains("status");
+  });
   return at == records.end() ? nullptr : &*at;
 }
 
@@ -51,19 +56,24 @@ void add_stage(std::string& page, const std::vector<Json>& records, const Stage&
   if (verdict != nullptr) {
     reason = cell(verdict->value("reason", ""));
     state = verdict->at("status").get<std::string>();
-    if (state != "skipped") state += fmt::format(", {:.1f} s of {}", verdict->value("seconds", 0.0), stage.limit_s);
+    if (state != "skipped")
+      state += fmt::format(", {:.1f} s of {}", verdict->value("seconds", 0.0), stage.limit_s);
   }
-  page += fmt::format("\n## {}\n\n{}: **{}**{}.\n", stage.name, stage.shows, state, reason.empty() ? "" : " (" + reason + ")");
+  page += fmt::format("\n## {}\n\n{}: **{}**{}.\n", stage.name, stage.shows, state,
+                      reason.empty() ? "" : " (" + reason + ")");
   std::string rows;
   for (const Json& each : records) {
     if (each.value("stage", "") != stage.name) continue;
-    if (each.contains("cannot")) rows += fmt::format("| not tried | {} |\n", cell(text_of(each["cannot"])));
+    if (each.contains("cannot"))
+      rows += fmt::format("| not tried | {} |\n", cell(text_of(each["cannot"])));
     if (!each.contains("what") || each["what"] == "probe") continue;
     std::string seen;
     if (each.contains("holds")) {
-      seen = std::string(each["holds"].get<bool>() ? "holds" : "**does not hold**") + (each.contains("seen") ? ": " + each["seen"].get<std::string>() : "");
+      seen = std::string(each["holds"].get<bool>() ? "holds" : "**does not hold**") +
+             (each.contains("seen") ? ": " + each["seen"].get<std::string>() : "");
     } else {
-      seen = text_of(each["value"]) + (each.contains("unit") ? " " + each["unit"].get<std::string>() : "");
+      seen = text_of(each["value"]) +
+             (each.contains("unit") ? " " + each["unit"].get<std::string>() : "");
     }
     rows += fmt::format("| {} | {} |\n", cell(each["what"].get<std::string>()), cell(seen));
   }
@@ -71,7 +81,8 @@ void add_stage(std::string& page, const std::vector<Json>& records, const Stage&
 }
 
 constexpr const char* beyond_one_gpu =
-    "\nOne GPU cannot show NVLink copies between devices, the bandwidth of NCCL between GPUs, InfiniBand, GPUDirect, fabric handles, or MIG.\n";
+    "\nOne GPU cannot show NVLink copies between devices, the bandwidth of NCCL between GPUs, "
+    "InfiniBand, GPUDirect, fabric handles, or MIG.\n";
 
 Json about(const std::vector<Json>& records) {
   const Json* const run = record_of(records, "run");
@@ -97,8 +108,10 @@ std::vector<Answer> answers_of(const std::vector<Json>& records) {
       answers.push_back({fmt::format("{} ({})", call, ++times[call]), line["status"].dump()});
     }
     // Facts that belong to a machine, such as its name and sizes, are expected to differ.
-    for (const char* const fact : {"bytes came", "closed on exec", "kind of descriptor", "the same bytes", "attributes", "reaches itself"}) {
-      if (line.value("fact", "") == fact) answers.push_back({fmt::format("{} ({})", fact, ++times[fact]), line["value"].dump()});
+    for (const char* const fact : {"bytes came", "closed on exec", "kind of descriptor",
+                                   "the same bytes", "attributes", "reaches itself"}) {
+      if (line.value("fact", "") == fact)
+        answers.push_back({fmt::format("{} ({})", fact, ++times[fact]), line["value"].dump()});
     }
   }
   return answers;
@@ -120,17 +133,20 @@ Result<std::vector<Json>> read_records(const std::string& path) {
 std::string page_of(const std::vector<Json>& records) {
   const Json run = about(records);
   const bool simulated = run.value("simulated", false);
-  std::string page = fmt::format("# {}, {}\n\nThe record of one run of [deploy/gpu-check](../../deploy/gpu-check/README.md). ", or_unknown(run.value("device", "")),
-                                 or_unknown(run.value("date", "")).substr(0, 10));
-  if (simulated) page += "**These are simulated devices**: the figures show that the run works, and nothing else. ";
-  page += fmt::format("Run of {}{}.\n\n| | |\n| --- | --- |\n", or_unknown(run.value("date", "")), run.value("brief", false) ? ", in its short form" : "");
-  const std::vector<std::pair<const char*, std::string>> rows{{"device", run.value("device", "")},
-                                                              {"driver", run.value("driver", "")},
-                                                              {"CUDA driver", fact(records, "cuda driver")},
-                                                              {"NCCL", fact(records, "nccl")},
-                                                              {"kernel", fact(records, "kernel")},
-                                                              {"commit", run.value("commit", "")}};
-  for (const auto& [name, text] : rows) page += fmt::format("| {} | {} |\n", name, or_unknown(text));
+  std::string page = fmt::format(
+      "# {}, {}\n\nThe record of one run of [deploy/gpu-check](../../deploy/gpu-check/README.md). ",
+      or_unknown(run.value("device", "")), or_unknown(run.value("date", "")).substr(0, 10));
+  if (simulated)
+    page +=
+        "**These are simulated devices**: the figures show that the run works, and nothing else. ";
+  page += fmt::format("Run of {}{}.\n\n| | |\n| --- | --- |\n", or_unknown(run.value("date", "")),
+                      run.value("brief", false) ? ", in its short form" : "");
+  const std::vector<std::pair<const char*, std::string>> rows{
+      {"device", run.value("device", "")},           {"driver", run.value("driver", "")},
+      {"CUDA driver", fact(records, "cuda driver")}, {"NCCL", fact(records, "nccl")},
+      {"kernel", fact(records, "kernel")},           {"commit", run.value("commit", "")}};
+  for (const auto& [name, text] : rows)
+    page += fmt::format("| {} | {} |\n", name, or_unknown(text));
   for (const Stage& stage : stages()) add_stage(page, records, stage);
   return page + beyond_one_gpu;
 }
@@ -138,21 +154,29 @@ std::string page_of(const std::vector<Json>& records) {
 std::vector<RunRecord> read_runs(const std::string& directory) {
   std::vector<RunRecord> runs;
   std::error_code failed;
-  for (std::filesystem::directory_iterator at(directory, failed), end; !failed && at != end; at.increment(failed)) {
+  for (std::filesystem::directory_iterator at(directory, failed), end; !failed && at != end;
+       at.increment(failed)) {
     if (at->path().extension() != ".jsonl") continue;
-    if (auto records = read_records(at->path())) runs.push_back({at->path().stem(), std::move(*records)});
+    if (auto records = read_records(at->path()))
+      runs.push_back({at->path().stem(), std::move(*records)});
   }
   std::ranges::sort(runs, {}, &RunRecord::name);
   return runs;
 }
 
 std::string index_of(const std::vector<RunRecord>& runs) {
-  std::string page = "# On a GPU\n\nResults of the runs of [deploy/gpu-check](../../deploy/gpu-check/README.md), one page and one record per device and date.\n";
+  std::string page =
+      "# On a GPU\n\nResults of the runs of [deploy/gpu-check](../../deploy/gpu-check/README.md), "
+      "one page and one record per device and date.\n";
   if (runs.empty()) {
-    page += "\n**No run has taken place yet**: nothing of Mobula that uses CUDA or NCCL has been measured on hardware.\n"
-            "In the tests this code runs on simulated libraries, which are no evidence about CUDA.\n";
+    page +=
+        "\n**No run has taken place yet**: nothing of Mobula that uses CUDA or NCCL has been "
+        "measured on hardware.\n"
+        "In the tests this code runs on simulated libraries, which are no evidence about CUDA.\n";
   } else {
-    page += "\n| run | device | driver | commit | passed | failed | skipped |\n| --- | --- | --- | --- | --- | --- | --- |\n";
+    page +=
+        "\n| run | device | driver | commit | passed | failed | skipped |\n| --- | --- | --- | --- "
+        "| --- | --- | --- |\n";
     for (const RunRecord& each : runs) {
       const Json run = about(each.records);
       std::map<std::string, int> counts;
@@ -160,8 +184,11 @@ std::string index_of(const std::vector<RunRecord>& runs) {
         const Json* const verdict = verdict_of(each.records, stage.name);
         if (verdict != nullptr) ++counts[verdict->at("status")];
       }
-      page += fmt::format("| [{}]({}.md) | {} | {} | {} | {} | {} | {} |\n", or_unknown(run.value("date", "")), each.name, or_unknown(run.value("device", "")),
-                          or_unknown(run.value("driver", "")), or_unknown(run.value("commit", "")).substr(0, 12), counts["passed"], counts["failed"], counts["skipped"]);
+      page += fmt::format("| [{}]({}.md) | {} | {} | {} | {} | {} | {} |\n",
+                          or_unknown(run.value("date", "")), each.name,
+                          or_unknown(run.value("device", "")), or_unknown(run.value("driver", "")),
+                          or_unknown(run.value("commit", "")).substr(0, 12), counts["passed"],
+                          counts["failed"], counts["skipped"]);
     }
   }
   page += "\n| stage | shows | passed in |\n| --- | --- | --- |\n";
@@ -169,9 +196,11 @@ std::string index_of(const std::vector<RunRecord>& runs) {
     std::string passed;
     for (const RunRecord& each : runs) {
       const Json* const verdict = verdict_of(each.records, stage.name);
-      if (verdict != nullptr && verdict->at("status") == "passed") passed += fmt::format("{}[{}]({}.md)", passed.empty() ? "" : ", ", each.name, each.name);
+      if (verdict != nullptr && verdict->at("status") == "passed")
+        passed += fmt::format("{}[{}]({}.md)", passed.empty() ? "" : ", ", each.name, each.name);
     }
-    page += fmt::format("| {} | {} | {} |\n", stage.name, stage.shows, passed.empty() ? "not measured" : passed);
+    page += fmt::format("| {} | {} | {} |\n", stage.name, stage.shows,
+                        passed.empty() ? "not measured" : passed);
   }
   return page + beyond_one_gpu;
 }
@@ -201,7 +230,8 @@ bool write_page(const std::string& path, const std::string& page) {
   return !failed;
 }
 
-std::vector<std::string> differences(const std::vector<Json>& first, const std::vector<Json>& second) {
+std::vector<std::string> differences(const std::vector<Json>& first,
+                                     const std::vector<Json>& second) {
   const auto ours = answers_of(first), theirs = answers_of(second);
   std::map<std::string, std::string> there;
   for (const auto& each : theirs) there.emplace(each.call, each.status);
@@ -216,7 +246,8 @@ std::vector<std::string> differences(const std::vector<Json>& first, const std::
     if (at != there.end()) there.erase(at);
   }
   for (const auto& each : theirs) {
-    if (there.contains(each.call)) lines.push_back(fmt::format("{}: not called and {}", each.call, each.status));
+    if (there.contains(each.call))
+      lines.push_back(fmt::format("{}: not called and {}", each.call, each.status));
   }
   return lines;
 }

@@ -35,6 +35,7 @@ bool write_page(const std::string& path, const std::string& page);
 
 // Calls that the probes of two runs answered differently, one line each, and facts that a
 // simulation has to match. Empty: no difference.
-std::vector<std::string> differences(const std::vector<Json>& first, const std::vector<Json>& second);
+std::vector<std::string> differences(const std::vector<Json>& first,
+                                     const std::vector<Json>& second);
 
 }  // namespace mobula::internal::gpu_check

@@ -103,11 +103,13 @@ class Cluster {
     }
     const CommandEnd end = run_command({(programs_ / name).string()}, variables, limit());
     // An example that finds too few GPUs prints "skipped" and exits
-      // with 0 or 77: it counts as not tried.
-    const bool tried = end.code != Findings::skipped && end.out.find("skipped, ") == std::string::npos;
+    // with 0 or 77: it counts as not tried.
+    const bool tried =
+        end.code != Findings::skipped && end.out.find("skipped, ") == std::string::npos;
     if (!tried) return findings_.cannot(name + ": " + tail_of(end.out));
-    findings_.holds(name + (own ? " on its own logical devices" : " on the device"), end.code == 0,
-                    end.code == 0 ? "" : fmt::format("exit code {}: {}", end.code, tail_of(end.out)));
+    findings_.holds(
+        name + (own ? " on its own logical devices" : " on the device"), end.code == 0,
+        end.code == 0 ? "" : fmt::format("exit code {}: {}", end.code, tail_of(end.out)));
   }
   const fs::path& programs() const { return programs_; }
 
@@ -212,8 +214,8 @@ void examples(Cluster& cluster) {
   std::ranges::sort(cuda);
   for (const auto& name : cuda) cluster.example(name, false);
   // These examples ask for devices that the machine does not have and name them themselves.
-  for (const char* const name :
-       {"example_gpu_ids", "example_fractions", "example_device_memory", "example_accelerator_types"}) {
+  for (const char* const name : {"example_gpu_ids", "example_fractions", "example_device_memory",
+                                 "example_accelerator_types"}) {
     cluster.example(name, true);
   }
   cluster.example("example_direct_nccl", false);

@@ -26,7 +26,12 @@ class Group {
     for (int i = 0; i < count && why.empty(); ++i) {
       const std::string host = fmt::format("host{}", i);
       peers_.emplace_back(as_on_host(host));
-      const Message started = peers_.back().ask({{"do", "exchange"}, {"cluster", cluster}, {"number", i + 1}, {"host", host}, {"folder", folder_}, {"fabric", fabric}});
+      const Message started = peers_.back().ask({{"do", "exchange"},
+                                                 {"cluster", cluster},
+                                                 {"number", i + 1},
+                                                 {"host", host},
+                                                 {"folder", folder_},
+                                                 {"fabric", fabric}});
       why = error_of(started);
     }
     if (!why.empty()) peers_.clear();
@@ -44,8 +49,10 @@ class Group {
   Peer& at(std::size_t which) { return peers_[which % peers_.size()]; }
 
   // Registers elements in peer `which`; returns their ref.
-  std::string publish(std::size_t which, std::uint64_t object, std::uint64_t bytes, std::string& why) {
-    const Message made = at(which).ask({{"do", "publish"}, {"object", object}, {"bytes", bytes}}, {}, Duration(60s));
+  std::string publish(std::size_t which, std::uint64_t object, std::uint64_t bytes,
+                      std::string& why) {
+    const Message made =
+        at(which).ask({{"do", "publish"}, {"object", object}, {"bytes", bytes}}, {}, Duration(60s));
     why = error_of(made);
     return made.json.value("ref", std::string());
   }
@@ -61,13 +68,16 @@ std::string seen_of(const Message& answer) {
 }
 
 bool is_right(const Message& answer, const std::string& path) {
-  return error_of(answer).empty() && answer.json.value("wrong_bytes", 1) == 0 && answer.json.value("path", "") == path;
+  return error_of(answer).empty() && answer.json.value("wrong_bytes", 1) == 0 &&
+         answer.json.value("path", "") == path;
 }
 
 // Each peer pulls from the previous one at the same time: two peers transfer in both directions,
 // three form a ring.
-void round(Findings& findings, Group& group, const std::string& path, std::uint64_t bytes, std::uint64_t& objects) {
-  const std::string name = fmt::format("{} processes, {} bytes by {}, each from the one before at once", group.size(), bytes, path);
+void round(Findings& findings, Group& group, const std::string& path, std::uint64_t bytes,
+           std::uint64_t& objects) {
+  const std::string name = fmt::format(
+      "{} processes, {} bytes by {}, each from the one before at once", group.size(), bytes, path);
   std::vector<std::string> refs;
   const std::uint64_t first = objects + 1;
   for (std::size_t i = 0; i < group.size(); ++i) {
@@ -87,13 +97,16 @@ void round(Findings& findings, Group& group, const std::string& path, std::uint6
     if (!is_right(answer, path)) seen = seen_of(answer);
   }
   findings.holds(name, right, seen);
-  for (std::size_t i = 0; i < group.size(); ++i) (void)group.at(i).ask({{"do", "retire"}, {"object", first + i}});
+  for (std::size_t i = 0; i < group.size(); ++i)
+    (void)group.at(i).ask({{"do", "retire"}, {"object", first + i}});
 }
 
 }  // namespace
 
 void tensors_between_hosts(Findings& findings) {
-  findings.scope("Mobula's exchange of tensors between processes of one GPU, as if on hosts of their own; without agents and head. No figure here says anything about NCCL's speed");
+  findings.scope(
+      "Mobula's exchange of tensors between processes of one GPU, as if on hosts of their own; "
+      "without agents and head. No figure here says anything about NCCL's speed");
   std::uint64_t objects = 0;
   for (const int count : {2, 3}) {
     std::string why;
@@ -116,11 +129,16 @@ void tensors_by_the_host(Findings& findings) {
   for (const auto size : sizes) {
     const auto ref = group.publish(0, ++objects, size, why);
     if (!why.empty()) return findings.holds(fmt::format("{} bytes", size), false, why);
-    const Message answer = group.at(1).ask({{"do", "pull"}, {"ref", ref}, {"path", "staged"}}, {}, Duration(90s));
+    const Message answer =
+        group.at(1).ask({{"do", "pull"}, {"ref", ref}, {"path", "staged"}}, {}, Duration(90s));
     findings.holds(fmt::format("{} bytes arrive sealed, whole and on the device", size),
-                   is_right(answer, "staged") && answer.json.value("on_device", false) && answer.json.value("encrypted", false), seen_of(answer));
+                   is_right(answer, "staged") && answer.json.value("on_device", false) &&
+                       answer.json.value("encrypted", false),
+                   seen_of(answer));
     const double seconds = answer.json.value("seconds", 0.0);
-    if (size >= (20u << 20) && seconds > 0) findings.value(fmt::format("{} bytes", size), static_cast<double>(size) / seconds / 1e9, "GB/s");
+    if (size >= (20u << 20) && seconds > 0)
+      findings.value(fmt::format("{} bytes", size), static_cast<double>(size) / seconds / 1e9,
+                     "GB/s");
     (void)group.at(0).ask({{"do", "retire"}, {"object", objects}});
   }
 }
@@ -134,7 +152,8 @@ void serve_undisturbed(Findings& findings) {
   const auto pulls = [&](const std::string& when, const std::string& path) {
     const auto ref = group.publish(0, ++objects, bytes, why);
     if (!why.empty()) return findings.holds(when + ", by " + path, false, why);
-    const Message answer = group.at(1).ask({{"do", "pull"}, {"ref", ref}, {"path", path}}, {}, Duration(60s));
+    const Message answer =
+        group.at(1).ask({{"do", "pull"}, {"ref", ref}, {"path", path}}, {}, Duration(60s));
     findings.holds(when + ", by " + path, is_right(answer, path), seen_of(answer));
   };
   const Message began = group.at(0).ask({{"do", "begin capture"}});
@@ -145,14 +164,16 @@ void serve_undisturbed(Findings& findings) {
     pulls("a holder gives while it captures a graph", "staged");
     pulls("a holder gives while it captures a graph", "nccl");
     const Message ended = group.at(0).ask({{"do", "end capture"}});
-    findings.holds("and the graph is whole, and runs", error_of(ended).empty() && ended.json.value("right", false), seen_of(ended));
+    findings.holds("and the graph is whole, and runs",
+                   error_of(ended).empty() && ended.json.value("right", false), seen_of(ended));
   }
   const Message forked = group.at(0).ask({{"do", "fork"}}, {}, Duration(30s));
   if (const auto error = error_of(forked); !error.empty()) {
     findings.holds("a process that uses CUDA forks", false, error);
   } else {
     findings.value("what CUDA says in a child of a process that uses it", forked.json["child"]);
-    findings.holds("a child is not given CUDA that works", forked.json.value("child", "") != "success", forked.json.dump());
+    findings.holds("a child is not given CUDA that works",
+                   forked.json.value("child", "") != "success", forked.json.dump());
   }
   pulls("its parent gives as before", "staged");
 }

@@ -149,7 +149,8 @@ void torch_under_limit(Findings& findings, const Preload& preload) {
     }
     auto variables = preload.variables(limit);
     // The second name is the one of PyTorch 2.9 and newer.
-    if (!allocator.empty()) variables["PYTORCH_CUDA_ALLOC_CONF"] = variables["PYTORCH_ALLOC_CONF"] = allocator;
+    if (!allocator.empty())
+      variables["PYTORCH_CUDA_ALLOC_CONF"] = variables["PYTORCH_ALLOC_CONF"] = allocator;
     if (run_python(findings, {"intercept_check.py", part}, variables) == PythonEnd::cannot) return;
     if (const Json report = preload.last_report(); part == "memory" && report.is_object()) {
       findings.holds("no function escapes the preloaded library in PyTorch",

@@ -25,22 +25,30 @@ std::string size_text(std::uint64_t bytes) {
   return fmt::format("{} B", bytes);
 }
 
-double rate(std::uint64_t bytes, double seconds) { return seconds <= 0 ? 0 : static_cast<double>(bytes) / seconds / 1e9; }
+double rate(std::uint64_t bytes, double seconds) {
+  return seconds <= 0 ? 0 : static_cast<double>(bytes) / seconds / 1e9;
+}
 
 // One peer allocates, another reads.
 void one_size(Findings& findings, Peer& from, Peer& to, std::uint64_t bytes) {
   const auto name = size_text(bytes);
   const Message made = from.ask({{"do", "make"}, {"bytes", bytes}, {"value", 7}});
-  if (const auto error = error_of(made); !error.empty()) return findings.holds(name + ": made", false, error);
+  if (const auto error = error_of(made); !error.empty())
+    return findings.holds(name + ": made", false, error);
   const Json mapped = made.json["mapped_bytes"];
   const Message got = to.ask({{"do", "import"}, {"mapped_bytes", mapped}}, made.fds);
-  if (const auto error = error_of(got); !error.empty()) return findings.holds(name + ": imported", false, error);
-  const Message seen = to.ask({{"do", "check"}, {"bytes", bytes}, {"value", 7}}, {}, Duration(120s));
-  findings.holds(name + ": the same bytes in the other process", error_of(seen).empty() && seen.json["wrong_bytes"] == 0, seen.json.dump());
+  if (const auto error = error_of(got); !error.empty())
+    return findings.holds(name + ": imported", false, error);
+  const Message seen =
+      to.ask({{"do", "check"}, {"bytes", bytes}, {"value", 7}}, {}, Duration(120s));
+  findings.holds(name + ": the same bytes in the other process",
+                 error_of(seen).empty() && seen.json["wrong_bytes"] == 0, seen.json.dump());
   if (bytes < (1u << 20)) return;
   const int rounds = bytes >= (1ull << 30) ? 3 : 20;
-  const Message copied = to.ask({{"do", "copies"}, {"bytes", bytes}, {"rounds", rounds}, {"value", 7}}, {}, Duration(120s));
-  if (const auto error = error_of(copied); !error.empty()) return findings.holds(name + ": copied", false, error);
+  const Message copied = to.ask(
+      {{"do", "copies"}, {"bytes", bytes}, {"rounds", rounds}, {"value", 7}}, {}, Duration(120s));
+  if (const auto error = error_of(copied); !error.empty())
+    return findings.holds(name + ": copied", false, error);
   findings.holds(name + ": copied right", copied.json["wrong_bytes"] == 0);
   const double between = copied.json["between_s"], within = copied.json["within_s"];
   findings.value(name + ": out of the other process's memory", rate(bytes, between), "GB/s");
@@ -52,11 +60,13 @@ void one_size(Findings& findings, Peer& from, Peer& to, std::uint64_t bytes) {
 void outlives(Findings& findings, std::uint64_t bytes, bool holds_device) {
   const std::string what = holds_device ? "with the device node held" : "without the device node";
   const Fd device(holds_device ? ::open("/dev/nvidia0", O_RDWR | O_CLOEXEC) : -1);
-  if (holds_device && !device) return findings.value("parked, " + what, "not tried: /dev/nvidia0 cannot be opened");
+  if (holds_device && !device)
+    return findings.value("parked, " + what, "not tried: /dev/nvidia0 cannot be opened");
   auto from = opened(findings);
   if (!from) return;
   Message made = from->ask({{"do", "make"}, {"bytes", bytes}, {"value", 9}});
-  if (const auto error = error_of(made); !error.empty()) return findings.holds("parked, " + what, false, error);
+  if (const auto error = error_of(made); !error.empty())
+    return findings.holds("parked, " + what, false, error);
   from->kill();
   // No context exists now: the driver may shut the device down if nothing holds it.
   std::this_thread::sleep_for(std::chrono::milliseconds(findings.brief() ? 50 : 1500));
@@ -65,16 +75,22 @@ void outlives(Findings& findings, std::uint64_t bytes, bool holds_device) {
   Message seen = to->ask({{"do", "import"}, {"mapped_bytes", made.json["mapped_bytes"]}}, made.fds);
   if (error_of(seen).empty()) seen = to->ask({{"do", "check"}, {"bytes", bytes}, {"value", 9}});
   const bool same = error_of(seen).empty() && seen.json.value("wrong_bytes", 1) == 0;
-  findings.value("a parked descriptor outlives its maker, " + what, same ? "yes" : "no: " + seen.json.dump());
+  findings.value("a parked descriptor outlives its maker, " + what,
+                 same ? "yes" : "no: " + seen.json.dump());
 }
 
 void killed_while_read(Findings& findings, std::uint64_t bytes) {
   auto from = opened(findings), to = opened(findings);
   if (!from || !to) return;
   const Message made = from->ask({{"do", "make"}, {"bytes", bytes}, {"value", 5}});
-  const Message got = error_of(made).empty() ? to->ask({{"do", "import"}, {"mapped_bytes", made.json["mapped_bytes"]}}, made.fds) : Message{made.json};
-  if (const auto error = error_of(got); !error.empty()) return findings.holds("killed while it is read", false, error);
-  to->tell({{"do", "copies"}, {"bytes", bytes}, {"rounds", findings.brief() ? 20 : 400}, {"value", 5}});
+  const Message got =
+      error_of(made).empty()
+          ? to->ask({{"do", "import"}, {"mapped_bytes", made.json["mapped_bytes"]}}, made.fds)
+          : Message{made.json};
+  if (const auto error = error_of(got); !error.empty())
+    return findings.holds("killed while it is read", false, error);
+  to->tell(
+      {{"do", "copies"}, {"bytes", bytes}, {"rounds", findings.brief() ? 20 : 400}, {"value", 5}});
   from->kill();
   const Message copied = to->answer(Duration(60s));
   findings.holds("an exporter that is killed while it is read: the reader has the right bytes",
@@ -92,8 +108,14 @@ void inspect_machine(Findings& findings) {
   std::error_code failed;
   const auto shared = std::filesystem::space("/dev/shm", failed);
   if (!failed) findings.value("free in /dev/shm", shared.available >> 20, "MiB");
-  const auto settings = run_command({"/usr/bin/env", "nvidia-smi", "--query-gpu=compute_mode,persistence_mode,mig.mode.current,pcie.link.gen.max", "--format=csv,noheader"}, {}, 5s);
-  if (settings.code == 0) findings.value("compute mode, persistence, MIG, PCIe generation", settings.out.substr(0, settings.out.find('\n')));
+  const auto settings =
+      run_command({"/usr/bin/env", "nvidia-smi",
+                   "--query-gpu=compute_mode,persistence_mode,mig.mode.current,pcie.link.gen.max",
+                   "--format=csv,noheader"},
+                  {}, 5s);
+  if (settings.code == 0)
+    findings.value("compute mode, persistence, MIG, PCIe generation",
+                   settings.out.substr(0, settings.out.find('\n')));
   const auto nvml = Nvml::open(Nvml::library_name());
   if (!nvml) {
     findings.value("nvml", nvml.error().text);
@@ -102,31 +124,39 @@ void inspect_machine(Findings& findings) {
     findings.value("driver", version ? *version : version.error().text);
     const auto devices = nvml->devices();
     for (const NvmlDevice& each : devices ? *devices : std::vector<NvmlDevice>()) {
-      findings.value(fmt::format("GPU {}", each.index), Json{{"name", each.name}, {"memory_bytes", each.memory_bytes}, {"mig", each.mig_mode}});
+      findings.value(
+          fmt::format("GPU {}", each.index),
+          Json{{"name", each.name}, {"memory_bytes", each.memory_bytes}, {"mig", each.mig_mode}});
     }
   }
   const auto nccl = NcclLibrary::open();
   findings.value("nccl", nccl ? nccl_version_text((*nccl)->version()) : nccl.error().text);
   Peer peer;
-  const auto before = nvml ? nvml->used_bytes(0) : Result<std::uint64_t>(failure(ErrorCode::not_found, ""));
+  const auto before =
+      nvml ? nvml->used_bytes(0) : Result<std::uint64_t>(failure(ErrorCode::not_found, ""));
   const Message opened = peer.ask({{"do", "open"}});
-  if (const auto error = error_of(opened); !error.empty()) return findings.cannot("no context: " + error);
+  if (const auto error = error_of(opened); !error.empty())
+    return findings.cannot("no context: " + error);
   findings.value("device", opened.json["name"]);
   findings.value("cuda driver", opened.json["driver"]);
   if (!nvml) return;
   // NVML may list a process a moment after its context exists.
   bool found = false;
-  for (const Time until = monotonic_now() + 1s; !found && monotonic_now() < until; std::this_thread::sleep_for(std::chrono::milliseconds(10))) {
+  for (const Time until = monotonic_now() + 1s; !found && monotonic_now() < until;
+       std::this_thread::sleep_for(std::chrono::milliseconds(10))) {
     const auto users = nvml->users(0);
     for (const DeviceUser& user : users ? *users : std::vector<DeviceUser>()) {
       if (user.process != static_cast<unsigned>(peer.pid())) continue;
       found = true;
-      if (user.used_bytes) findings.value("a context by NVML's list of processes", *user.used_bytes, "bytes");
+      if (user.used_bytes)
+        findings.value("a context by NVML's list of processes", *user.used_bytes, "bytes");
     }
   }
   findings.value("NVML lists processes of this machine by their ids", found);
   const auto after = nvml->used_bytes(0);
-  if (before && after) findings.value("a context by the device's total", static_cast<std::int64_t>(*after) - static_cast<std::int64_t>(*before), "bytes");
+  if (before && after)
+    findings.value("a context by the device's total",
+                   static_cast<std::int64_t>(*after) - static_cast<std::int64_t>(*before), "bytes");
 }
 
 void share_memory(Findings& findings) {
@@ -152,12 +182,16 @@ void compare_copy_paths(Findings& findings) {
   for (const std::uint64_t size : sizes) {
     const auto name = size_text(size);
     const Message made = from->ask({{"do", "make"}, {"bytes", size}, {"value", 3}});
-    const Message got = error_of(made).empty() ? to->ask({{"do", "import"}, {"mapped_bytes", made.json["mapped_bytes"]}}, made.fds) : Message{made.json};
+    const Message got =
+        error_of(made).empty()
+            ? to->ask({{"do", "import"}, {"mapped_bytes", made.json["mapped_bytes"]}}, made.fds)
+            : Message{made.json};
     if (const auto error = error_of(got); !error.empty()) {
       findings.value(name, "not measured: " + error);
       continue;
     }
-    const Message direct = to->ask({{"do", "copies"}, {"bytes", size}, {"rounds", 5}, {"value", 3}}, {}, Duration(60s));
+    const Message direct = to->ask({{"do", "copies"}, {"bytes", size}, {"rounds", 5}, {"value", 3}},
+                                   {}, Duration(60s));
     const Message host = to->ask({{"do", "by host"}, {"bytes", size}}, {}, Duration(60s));
     if (!error_of(direct).empty() || !error_of(host).empty()) {
       findings.holds(name, false, direct.json.dump() + host.json.dump());
@@ -181,11 +215,19 @@ std::uint64_t bytes_of(const Nvml& nvml, pid_t process) {
 }
 
 // Reaction of an agent to an executor with this use (worker/core/gpu_guard.h).
-std::vector<worker::GpuVerdict> judged(worker::GpuGuard& guard, std::uint64_t bytes, std::uint64_t share) {
+std::vector<worker::GpuVerdict> judged(worker::GpuGuard& guard, std::uint64_t bytes,
+                                       std::uint64_t share) {
   const SlotId slot = SlotId::derived(JobId(), "holder", 1);
-  const worker::GpuUse use{.device = 0, .uuid = "the GPU of this run", .per_process = true, .used_bytes = static_cast<std::int64_t>(bytes),
+  const worker::GpuUse use{.device = 0,
+                           .uuid = "the GPU of this run",
+                           .per_process = true,
+                           .used_bytes = static_cast<std::int64_t>(bytes),
                            .executors = {{slot, 1, static_cast<std::int64_t>(bytes)}}};
-  const worker::GpuHolder holder{.slot = slot, .generation = 1, .device = 0, .share_bytes = static_cast<std::int64_t>(share), .name = "the holder"};
+  const worker::GpuHolder holder{.slot = slot,
+                                 .generation = 1,
+                                 .device = 0,
+                                 .share_bytes = static_cast<std::int64_t>(share),
+                                 .name = "the holder"};
   return guard.look({{use}}, {&holder, 1});
 }
 
@@ -195,10 +237,16 @@ void keep_to_shares(Findings& findings) {
   if (!holder) return;
   const auto nvml = Nvml::open(Nvml::library_name());
   const std::uint64_t context = nvml ? bytes_of(*nvml, holder->pid()) : 0;
-  const Message answer = holder->ask({{"do", "share"}, {"share", 64 * mib}, {"fits", 48 * mib}, {"beyond", 32 * mib}, {"rogue", 128 * mib}});
-  if (const auto error = error_of(answer); !error.empty()) return findings.holds("shares", false, error);
+  const Message answer = holder->ask({{"do", "share"},
+                                      {"share", 64 * mib},
+                                      {"fits", 48 * mib},
+                                      {"beyond", 32 * mib},
+                                      {"rogue", 128 * mib}});
+  if (const auto error = error_of(answer); !error.empty())
+    return findings.holds("shares", false, error);
   findings.holds("what fits the share is given", answer.json["fits"] == true);
-  findings.holds("what does not is refused", answer.json["refused"] == true, answer.json.value("refusal", ""));
+  findings.holds("what does not is refused", answer.json["refused"] == true,
+                 answer.json.value("refusal", ""));
   findings.holds("what goes round the allocator is not prevented", answer.json["rogue"] == true);
   if (!nvml) return findings.value("by process", "not measured: " + nvml.error().text);
   const std::uint64_t seen = bytes_of(*nvml, holder->pid());
@@ -208,10 +256,13 @@ void keep_to_shares(Findings& findings) {
     const worker::WorkerOptions options;
     worker::GpuGuard guard(options);
     const std::uint64_t share = context + 64 * mib;
-    findings.holds("the guard finds nothing in a process that keeps to its share", judged(guard, context + 48 * mib, share).empty());
+    findings.holds("the guard finds nothing in a process that keeps to its share",
+                   judged(guard, context + 48 * mib, share).empty());
     const auto verdicts = judged(guard, seen, share);
-    const bool caught = verdicts.size() == 1 && verdicts[0].on && verdicts[0].reacts == Reacts::error;
-    findings.holds("the guard catches it", caught, caught ? verdicts[0].text : fmt::format("{} bytes of {}", seen, share));
+    const bool caught =
+        verdicts.size() == 1 && verdicts[0].on && verdicts[0].reacts == Reacts::error;
+    findings.holds("the guard catches it", caught,
+                   caught ? verdicts[0].text : fmt::format("{} bytes of {}", seen, share));
   } else {
     findings.value("by process", "not to be seen here: NVML lists no such id");
   }
@@ -226,7 +277,8 @@ void keep_to_shares(Findings& findings) {
     back = *full >= left + 170 * mib;
     if (!back) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  findings.holds("its bytes come back after it is killed", back, fmt::format("{} bytes are left", left));
+  findings.holds("its bytes come back after it is killed", back,
+                 fmt::format("{} bytes are left", left));
   findings.value("after", std::chrono::duration<double>(monotonic_now() - begin).count(), "s");
 }
 

@@ -13,7 +13,8 @@ namespace {
 
 // `ranks` joined ranks, or none and the reason in `why`. `variables` are set on top of those of the
 // host.
-std::vector<Peer> joined(Findings& findings, int ranks, bool same_host, std::string& why, const std::map<std::string, std::string>& variables = {}) {
+std::vector<Peer> joined(Findings& findings, int ranks, bool same_host, std::string& why,
+                         const std::map<std::string, std::string>& variables = {}) {
   std::vector<Peer> all;
   for (int i = 0; i < ranks; ++i) {
     auto environment = as_on_host(same_host ? "one" : fmt::format("host{}", i));
@@ -30,11 +31,14 @@ std::vector<Peer> joined(Findings& findings, int ranks, bool same_host, std::str
     why = "no NCCL: " + why;
     return {};
   }
-  for (int i = 0; i < ranks; ++i) all[static_cast<std::size_t>(i)].tell({{"do", "nccl join"}, {"id", id.json["id"]}, {"rank", i}, {"ranks", ranks}});
+  for (int i = 0; i < ranks; ++i)
+    all[static_cast<std::size_t>(i)].tell(
+        {{"do", "nccl join"}, {"id", id.json["id"]}, {"rank", i}, {"ranks", ranks}});
   for (auto& each : all) {
     const Message answer = each.answer(Duration(40s));
     if (why = error_of(answer); !why.empty()) return {};
-    if (&each == &all.front()) findings.value(fmt::format("{} ranks: joined after", ranks), answer.json["seconds"], "s");
+    if (&each == &all.front())
+      findings.value(fmt::format("{} ranks: joined after", ranks), answer.json["seconds"], "s");
   }
   return all;
 }
@@ -58,7 +62,8 @@ void ring(Findings& findings, std::vector<Peer>& ranks, std::uint64_t bytes) {
 }  // namespace
 
 void nccl_between_hosts(Findings& findings) {
-  findings.scope("NCCL itself, two and three ranks on one GPU: no figure here says anything about its speed");
+  findings.scope(
+      "NCCL itself, two and three ranks on one GPU: no figure here says anything about its speed");
   for (const int count : {2, 3}) {
     std::string why;
     auto ranks = joined(findings, count, false, why);
@@ -80,10 +85,14 @@ void nccl_faults(Findings& findings) {
     auto ranks = joined(findings, 2, false, why);
     if (ranks.empty()) return findings.cannot(why);
     ranks[1].kill();
-    const Message answer = ranks[0].ask({{"do", "nccl ring"}, {"bytes", 1u << 20}, {"limit_s", findings.brief() ? 2 : 20}}, {}, Duration(45s));
+    const Message answer = ranks[0].ask(
+        {{"do", "nccl ring"}, {"bytes", 1u << 20}, {"limit_s", findings.brief() ? 2 : 20}}, {},
+        Duration(45s));
     const Message alive = ranks[0].ask({{"do", "memory"}}, {}, Duration(10s));
-    findings.holds("with the other rank killed, a transfer ends with a failure and its process continues", !error_of(answer).empty() && error_of(alive).empty(),
-                   error_of(answer) + (error_of(alive).empty() ? "" : "; after that: " + error_of(alive)));
+    findings.holds(
+        "with the other rank killed, a transfer ends with a failure and its process continues",
+        !error_of(answer).empty() && error_of(alive).empty(),
+        error_of(answer) + (error_of(alive).empty() ? "" : "; after that: " + error_of(alive)));
   }
   {
     auto ranks = joined(findings, 2, false, why);
@@ -91,11 +100,14 @@ void nccl_faults(Findings& findings) {
     ranks[1].signal(SIGSTOP);
     ranks[0].tell({{"do", "nccl ring"}, {"bytes", 1u << 20}});
     const Message early = ranks[0].answer(Duration(findings.brief() ? 500ms : 15s));
-    findings.value("with the other rank stopped", early.json.contains("wrong_bytes") ? "it came all the same" : "nothing has come");
+    findings.value("with the other rank stopped", early.json.contains("wrong_bytes")
+                                                      ? "it came all the same"
+                                                      : "nothing has come");
     ranks[1].tell({{"do", "nccl ring"}, {"bytes", 1u << 20}});
     ranks[1].signal(SIGCONT);
     const Message late = ranks[0].answer(Duration(40s));
-    findings.value("and once it goes on", error_of(late).empty() ? "the bytes came" : error_of(late));
+    findings.value("and once it goes on",
+                   error_of(late).empty() ? "the bytes came" : error_of(late));
   }
   {
     auto ranks = joined(findings, 2, false, why);
@@ -110,7 +122,8 @@ void nccl_faults(Findings& findings) {
     }
   }
   auto refused = joined(findings, 2, true, why);
-  findings.holds("two ranks of one GPU on one host are refused, with a reason", refused.empty() && !why.empty(), why);
+  findings.holds("two ranks of one GPU on one host are refused, with a reason",
+                 refused.empty() && !why.empty(), why);
 }
 
 void nccl_on_one_host(Findings& findings) {
@@ -119,13 +132,15 @@ void nccl_on_one_host(Findings& findings) {
   const auto library = NcclLibrary::open();
   if (!library) return findings.cannot("no NCCL: " + library.error().text);
   const std::string version = nccl_version_text((*library)->version());
-  if ((*library)->version() < first_with_switch) return findings.cannot("NCCL " + version + " has no switch for it; 2.30 or newer has");
+  if ((*library)->version() < first_with_switch)
+    return findings.cannot("NCCL " + version + " has no switch for it; 2.30 or newer has");
   std::string why;
   auto ranks = joined(findings, 2, true, why, {{"NCCL_MULTI_RANK_GPU_ENABLE", "1"}});
   if (why.starts_with("no context") || why.starts_with("no NCCL")) return findings.cannot(why);
   findings.holds("two ranks of one GPU on one host join", !ranks.empty(), why);
   if (ranks.empty()) return;
-  for (const std::uint64_t size : {std::uint64_t{1}, std::uint64_t{65'537}, std::uint64_t{2} << 20}) ring(findings, ranks, size);
+  for (const std::uint64_t size : {std::uint64_t{1}, std::uint64_t{65'537}, std::uint64_t{2} << 20})
+    ring(findings, ranks, size);
 }
 
 }  // namespace mobula::internal::gpu_check

@@ -54,7 +54,8 @@ int mobula_shim_open() {
         if (!visible || visible->empty()) throw std::runtime_error("no GPU is visible");
         auto context = GpuContext::open(*driver, visible->front());
         if (!context) throw std::runtime_error(context.error().text);
-        std::vector<std::shared_ptr<DeviceArena>> arenas{std::make_shared<DeviceArena>(std::move(*context), DeviceArenaOptions{.max_bytes = 256u << 20})};
+        std::vector<std::shared_ptr<DeviceArena>> arenas{std::make_shared<DeviceArena>(
+            std::move(*context), DeviceArenaOptions{.max_bytes = 256u << 20})};
         set_device_memory(std::make_shared<CudaMemory>(std::move(arenas)));
         return 0;
       },
@@ -64,7 +65,11 @@ int mobula_shim_open() {
 // Returns a DLManagedTensor with 0, 1, … in two rows, transposed so that its strides are not the
 // default.
 void* mobula_shim_make(int count, int on_device) {
-  return guarded([&]() -> void* { return counted(count, on_device != 0).transpose(0, 1).to_dlpack_unversioned(); }, nullptr);
+  return guarded(
+      [&]() -> void* {
+        return counted(count, on_device != 0).transpose(0, 1).to_dlpack_unversioned();
+      },
+      nullptr);
 }
 
 // Imports a DLManagedTensor and returns the sum of its elements; -1 with an error.
@@ -79,5 +84,4 @@ long long mobula_shim_sum(void* managed) {
       },
       -1LL);
 }
-
 }

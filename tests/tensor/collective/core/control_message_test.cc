@@ -13,8 +13,14 @@ namespace mobula::internal::collective {
 namespace {
 
 std::map<std::string, ControlMessage> words() {
-  const Operation operation{.kind = OperationKind::broadcast, .reduce = ReduceKind::max, .root = 2, .open = true,
-                            .dtype = DType::bfloat16, .shape = {3, 5}, .device = "GPU-7", .library = "2.28.9"};
+  const Operation operation{.kind = OperationKind::broadcast,
+                            .reduce = ReduceKind::max,
+                            .root = 2,
+                            .open = true,
+                            .dtype = DType::bfloat16,
+                            .shape = {3, 5},
+                            .device = "GPU-7",
+                            .library = "2.28.9"};
   const std::vector<std::byte> three{std::byte{1}, std::byte{2}, std::byte{3}};
   const auto word = [&](ControlKind kind) {
     ControlMessage made;
@@ -22,8 +28,12 @@ std::map<std::string, ControlMessage> words() {
     made.number = 258;
     return made;
   };
-  std::map<std::string, ControlMessage> all{{"accept", word(ControlKind::accept)}, {"turn", word(ControlKind::turn)}, {"opened", word(ControlKind::opened)}, {"came", word(ControlKind::came)}};
-  for (const auto& [name, kind] : {std::pair("meeting", ControlKind::meeting), std::pair("offer", ControlKind::offer)}) {
+  std::map<std::string, ControlMessage> all{{"accept", word(ControlKind::accept)},
+                                            {"turn", word(ControlKind::turn)},
+                                            {"opened", word(ControlKind::opened)},
+                                            {"came", word(ControlKind::came)}};
+  for (const auto& [name, kind] :
+       {std::pair("meeting", ControlKind::meeting), std::pair("offer", ControlKind::offer)}) {
     all[name] = word(kind);
     all[name].operation = operation;
     all[name].operand = three;
@@ -59,7 +69,8 @@ TEST(GroupWords, MatchesGoldenBytes) {
   std::ifstream file(path);
   for (std::string name, digits; file >> name >> digits;) golden[name] = digits;
   ASSERT_EQ(golden.size(), words().size());
-  for (const auto& [name, word] : words()) EXPECT_EQ(golden[name], hex(encode(word))) << name << ": members of other builds misread it";
+  for (const auto& [name, word] : words())
+    EXPECT_EQ(golden[name], hex(encode(word))) << name << ": members of other builds misread it";
 }
 
 TEST(GroupWords, DecodesWhatItEncodes) {
@@ -76,7 +87,8 @@ TEST(GroupWords, RejectsInvalidMessages) {
   EXPECT_TRUE(refused({}));
   for (const auto& [name, word] : words()) {
     auto bytes = encode(word);
-    for (std::size_t length = 0; length < 9; ++length) EXPECT_TRUE(refused({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length)}));
+    for (std::size_t length = 0; length < 9; ++length)
+      EXPECT_TRUE(refused({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length)}));
     bytes[0] = std::byte{10};
     EXPECT_TRUE(refused(bytes)) << name;
     bytes = encode(word);

@@ -12,7 +12,8 @@
 namespace mobula::internal::collective {
 namespace {
 
-constexpr PlanOptions small_plans{.ring_from = 5000, .chain_from = 6000, .chunk_bytes = 512, .most_scratch = 1 << 16};
+constexpr PlanOptions small_plans{
+    .ring_from = 5000, .chain_from = 6000, .chunk_bytes = 512, .most_scratch = 1 << 16};
 constexpr std::size_t pipe_bytes = 2048;
 
 }  // namespace
@@ -35,7 +36,9 @@ GroupWorld::~GroupWorld() = default;
 
 // ---- history ------------------------------------------------------------------------------------
 
-void GroupWorld::at(Time when, std::function<void()> what) { events_.push({when, ++numbers_, std::move(what)}); }
+void GroupWorld::at(Time when, std::function<void()> what) {
+  events_.push({when, ++numbers_, std::move(what)});
+}
 
 // Runs later while the process is stopped, and never when it is dead.
 void GroupWorld::at_process(int index, Duration low, Duration high, std::function<void()> what) {
@@ -49,7 +52,8 @@ void GroupWorld::at_process(int index, Duration low, Duration high, std::functio
 }
 
 void GroupWorld::tell(int process, const std::string& what) {
-  told_.push_back(fmt::format("{} us  process {}  {}", (now_ - Time::from_ns(1'000'000'000)).count() / 1000, process, what));
+  told_.push_back(fmt::format("{} us  process {}  {}",
+                              (now_ - Time::from_ns(1'000'000'000)).count() / 1000, process, what));
   if (told_.size() > 600) told_.pop_front();
 }
 
@@ -79,7 +83,8 @@ std::string GroupWorld::run() {
 void GroupWorld::make_groups() {
   Random script = random_.fork("script");
   const auto some_of = [&](unsigned per_mille, std::uint32_t n) {
-    return script.chance(per_mille) ? std::optional(static_cast<std::uint32_t>(script.below(n))) : std::nullopt;
+    return script.chance(per_mille) ? std::optional(static_cast<std::uint32_t>(script.below(n)))
+                                    : std::nullopt;
   };
   for (int index = 0; index < plan_.groups; ++index) {
     auto group = std::make_unique<Group>();
@@ -130,7 +135,9 @@ void GroupWorld::make_groups() {
       round.operation.dtype = DType::int32;
       round.operation.kind = static_cast<OperationKind>(script.below(9));
       round.operation.root = static_cast<std::uint32_t>(script.below(n));
-      const auto count = static_cast<std::int64_t>(script.chance(100) ? 0 : script.chance(400) ? script.between(1200, 3000) : script.between(1, 300));
+      const auto count = static_cast<std::int64_t>(script.chance(100)   ? 0
+                                                   : script.chance(400) ? script.between(1200, 3000)
+                                                                        : script.between(1, 300));
       round.operation.shape = {(count + n - 1) / n * n};
       // A member that waits for a late one is late itself, so these histories have no pair
       // operations.
@@ -140,7 +147,8 @@ void GroupWorld::make_groups() {
         round.operation.kind = OperationKind::send;
       }
       if (round.operation.kind == OperationKind::barrier) round.operation.shape = {};
-      round.on_devices = plan_.communication == Communication::always || (plan_.communication == Communication::useful && script.chance(800));
+      round.on_devices = plan_.communication == Communication::always ||
+                         (plan_.communication == Communication::useful && script.chance(800));
       if (plan_.mismatches && !round.pair) round.odd = some_of(250, n);
       if (plan_.absences && !round.odd) round.absent = some_of(100, n);
       if (plan_.cancels) round.cancelled = some_of(60, n);
@@ -173,7 +181,8 @@ void GroupWorld::add_faults() {
     for (auto& group : groups_) {
       Seat* const seat = group->seats[faults.below(group->size())].get();
       at(soon(), [this, seat] {
-        if (!processes_[static_cast<std::size_t>(seat->process)]->alive || seat->core->over()) return;
+        if (!processes_[static_cast<std::size_t>(seat->process)]->alive || seat->core->over())
+          return;
         blame(seat->group->index, seat->rank, "left");
         seat->left = true;
         step(*seat, [this](MemberCore& core, Commands& out) { core.left(now_, out); });
@@ -224,7 +233,8 @@ void GroupWorld::die(int index) {
 void GroupWorld::begin_round(Seat& seat) {
   Group& group = *seat.group;
   while (seat.round < group.rounds.size() && group.rounds[seat.round].pair &&
-         group.rounds[seat.round].pair->first != seat.rank && group.rounds[seat.round].pair->second != seat.rank) {
+         group.rounds[seat.round].pair->first != seat.rank &&
+         group.rounds[seat.round].pair->second != seat.rank) {
     ++seat.round;
   }
   if (seat.round >= group.rounds.size() || seat.left || seat.running) return;
@@ -236,7 +246,8 @@ void GroupWorld::begin_round(Seat& seat) {
   seat.went_by_device = false;
   const bool hasty = plan_.absences || plan_.stops;
   const Time deadline = now_ + (hasty ? Duration(1s) : Duration(60s));
-  tell(seat.process, fmt::format("group {} rank {} begins {}: {}", group.index, seat.rank, seat.round, round.opens ? "opening" : round.operation.text()));
+  tell(seat.process, fmt::format("group {} rank {} begins {}: {}", group.index, seat.rank,
+                                 seat.round, round.opens ? "opening" : round.operation.text()));
   if (round.cancelled == seat.rank) {
     at_process(seat.process, 0ms, 10ms, [this, &seat, number = seat.round] {
       if (!seat.running || seat.round != number) return;
@@ -244,7 +255,8 @@ void GroupWorld::begin_round(Seat& seat) {
       step(seat, [this](MemberCore& core, Commands& out) { core.cancelled(now_, out); });
     });
   }
-  if (round.opens) return step(seat, [&](MemberCore& core, Commands& out) { core.open(now_, deadline, out); });
+  if (round.opens)
+    return step(seat, [&](MemberCore& core, Commands& out) { core.open(now_, deadline, out); });
   Operation own = round.operation;
   if (round.odd == seat.rank) {
     own.kind = own.kind == OperationKind::barrier ? OperationKind::all_gather : own.kind;
@@ -252,23 +264,31 @@ void GroupWorld::begin_round(Seat& seat) {
   }
   const bool rooted = own.kind == OperationKind::broadcast || own.kind == OperationKind::scatter;
   own.open = rooted && own.root != seat.rank && !round.odd && round.number % 2 == 0;
-  if (plan_.communication != Communication::never && (own.open ? !seat.core->devices().empty() : round.on_devices)) {
-    own.device = own.open ? seat.core->devices()[seat.rank] : fmt::format("gpu of {}", seat.process);
+  if (plan_.communication != Communication::never &&
+      (own.open ? !seat.core->devices().empty() : round.on_devices)) {
+    own.device =
+        own.open ? seat.core->devices()[seat.rank] : fmt::format("gpu of {}", seat.process);
     own.library = group.without_library == seat.rank ? "" : "2.28.9";
   }
   seat.input = input_of(group, round, own, seat.rank);
   if (round.pair && round.pair->first == seat.rank) {
-    return step(seat, [&](MemberCore& core, Commands& out) { core.send(now_, round.pair->second, own, deadline, out); });
+    return step(seat, [&](MemberCore& core, Commands& out) {
+      core.send(now_, round.pair->second, own, deadline, out);
+    });
   }
   if (round.pair) {
-    return step(seat, [&](MemberCore& core, Commands& out) { core.receive(now_, round.pair->first, deadline, out); });
+    return step(seat, [&](MemberCore& core, Commands& out) {
+      core.receive(now_, round.pair->first, deadline, out);
+    });
   }
-  step(seat, [&](MemberCore& core, Commands& out) { core.meet(now_, own, seat.input, deadline, out); });
+  step(seat,
+       [&](MemberCore& core, Commands& out) { core.meet(now_, own, seat.input, deadline, out); });
   if (!mutation_.believes_that_all_have_come) return;
   for (std::uint32_t rank = 0; rank < group.size(); ++rank) {
     ControlMessage word;
-    word.number = static_cast<std::uint64_t>(std::count_if(group.rounds.begin(), group.rounds.begin() + static_cast<std::ptrdiff_t>(seat.round) + 1,
-                                                           [](const Round& each) { return !each.pair && !each.opens; }));
+    word.number = static_cast<std::uint64_t>(std::count_if(
+        group.rounds.begin(), group.rounds.begin() + static_cast<std::ptrdiff_t>(seat.round) + 1,
+        [](const Round& each) { return !each.pair && !each.opens; }));
     word.operation = own;
     word.operand = goes_with_words(own, group.size()) ? seat.input : std::vector<std::byte>{};
     step(seat, [&](MemberCore& core, Commands& out) { core.heard(now_, rank, word, out); });
@@ -282,19 +302,25 @@ void GroupWorld::round_ended(Seat& seat) {
   outcome.refused = seat.core->refused();
   seat.running = false;
   seat.progress.reset();
-  static const char* const kinds[] = {"invalid", "mismatch", "broken", "timed out", "cancelled", "destroyed"};
+  static const char* const kinds[] = {"invalid",   "mismatch",  "broken",
+                                      "timed out", "cancelled", "destroyed"};
   static const char* const ways[] = {"done by words", "done by plan", "done by device"};
   const bool opens = seat.group->rounds[seat.round].opens;
-  outcome.way = outcome.refused ? kinds[static_cast<int>(outcome.refused->kind)] : opens ? "opened" : ways[static_cast<int>(seat.core->way())];
+  outcome.way = outcome.refused ? kinds[static_cast<int>(outcome.refused->kind)]
+                : opens         ? "opened"
+                                : ways[static_cast<int>(seat.core->way())];
   ++counts_[outcome.way];
-  if (!outcome.refused && seat.went_by_device && seat.core->way() != MemberCore::Way::device) ++counts_["done by plan at last"];
-  tell(seat.process, fmt::format("group {} rank {} ends {}: {}", seat.group->index, seat.rank, seat.round,
-                                 outcome.refused ? outcome.refused->text : outcome.way));
+  if (!outcome.refused && seat.went_by_device && seat.core->way() != MemberCore::Way::device)
+    ++counts_["done by plan at last"];
+  tell(seat.process,
+       fmt::format("group {} rank {} ends {}: {}", seat.group->index, seat.rank, seat.round,
+                   outcome.refused ? outcome.refused->text : outcome.way));
   check_outcome(seat);
   ++seat.round;
   if (seat.core->over()) return;
   const auto begin = [this, &seat] { begin_round(seat); };
-  const auto next = seat.round < seat.group->rounds.size() ? seat.group->rounds[seat.round].absent : std::nullopt;
+  const auto next =
+      seat.round < seat.group->rounds.size() ? seat.group->rounds[seat.round].absent : std::nullopt;
   if (next != seat.rank) return at_process(seat.process, 0ms, 3ms, begin);
   blame(seat.group->index, seat.rank, "comes late");
   at_process(seat.process, 10s, 10s, begin);
@@ -334,7 +360,9 @@ void GroupWorld::deliver(Seat& from, Seat& to, std::function<void(Seat&)> what) 
 void GroupWorld::say(Seat& seat, std::uint32_t rank, const ControlMessage& word) {
   ControlMessage said = word;
   if (mutation_.word && !mutation_.word(seat.rank, said)) return;
-  if (mutation_.tells_nobody_else && said.kind == ControlKind::let_go && seat.core->other() && *seat.core->other() != rank) return;
+  if (mutation_.tells_nobody_else && said.kind == ControlKind::let_go && seat.core->other() &&
+      *seat.core->other() != rank)
+    return;
   const auto bytes = encode(said);
   if (bytes.size() > max_word_bytes) return violation("a word is longer than words are");
   deliver(seat, *seat.group->seats[rank], [this, from = seat.rank, bytes](Seat& to) {
@@ -344,7 +372,8 @@ void GroupWorld::say(Seat& seat, std::uint32_t rank, const ControlMessage& word)
       Operation own = to.group->rounds[to.round].operation;
       mutation_.heard(own, *heard);
     }
-    step(to, [&](MemberCore& core, Commands& out) { core.heard(now_, from, std::move(*heard), out); });
+    step(to,
+         [&](MemberCore& core, Commands& out) { core.heard(now_, from, std::move(*heard), out); });
   });
 }
 
@@ -362,7 +391,9 @@ void GroupWorld::close(Seat& seat) {
   for (auto& other : seat.group->seats) {
     if (other.get() == &seat) continue;
     deliver(seat, *other, [this, from = seat.rank](Seat& to) {
-      step(to, [&](MemberCore& core, Commands& out) { core.cut_off(now_, from, "its process has ended, or left the group", out); });
+      step(to, [&](MemberCore& core, Commands& out) {
+        core.cut_off(now_, from, "its process has ended, or left the group", out);
+      });
     });
     if (!seat.group->ends_are_seen_on_wires) continue;
     at_process(other->process, 0ms, 4ms, [this, to = other.get(), from = seat.rank] {
@@ -387,12 +418,15 @@ void GroupWorld::follow(Seat& seat) {
     case MemberCore::Stage::idle:
     case MemberCore::Stage::hearing:
     case MemberCore::Stage::explaining: return;
-    case MemberCore::Stage::preparing: return at_process(seat.process, 0ms, 2ms, [this, &seat] { prepare(seat); });
+    case MemberCore::Stage::preparing:
+      return at_process(seat.process, 0ms, 2ms, [this, &seat] { prepare(seat); });
     case MemberCore::Stage::beginning:
       return at_process(seat.process, 0ms, 5ms, [this, &seat] {
         step(seat, [&](MemberCore& again, Commands& out) {
-          if (!seat.group->cannot_begin) return again.begun(now_, std::vector<std::byte>(128, std::byte{7}), out);
-          if (plan_.communication == Communication::always) blame(seat.group->index, seat.rank, "cannot begin");
+          if (!seat.group->cannot_begin)
+            return again.begun(now_, std::vector<std::byte>(128, std::byte{7}), out);
+          if (plan_.communication == Communication::always)
+            blame(seat.group->index, seat.rank, "cannot begin");
           again.begun(now_, failure(ErrorCode::unavailable, "the library cannot begin"), out);
         });
       });
@@ -400,7 +434,8 @@ void GroupWorld::follow(Seat& seat) {
     case MemberCore::Stage::opening: return issue(seat, true);
     case MemberCore::Stage::closing:
       return be_quiet(seat, [this, &seat] {
-        step(seat, [&](MemberCore& again, Commands& out) { again.closed(now_, std::nullopt, out); });
+        step(seat,
+             [&](MemberCore& again, Commands& out) { again.closed(now_, std::nullopt, out); });
       });
     case MemberCore::Stage::moving: return begin_moving(seat);
   }
@@ -439,12 +474,16 @@ void GroupWorld::prepare(Seat& seat) {
 void GroupWorld::expect_all_there(const Seat& seat, const char* what) {
   const Round& round = seat.group->rounds[seat.round];
   for (const auto& other : seat.group->seats) {
-    if (round.pair && other->rank != round.pair->first && other->rank != round.pair->second) continue;
+    if (round.pair && other->rank != round.pair->first && other->rank != round.pair->second)
+      continue;
     if (!other->outcomes[seat.round].begun) {
-      return violation(fmt::format("group {} rank {} {} for operation {}, and rank {} has not come", seat.group->index, seat.rank, what, seat.round, other->rank));
+      return violation(fmt::format("group {} rank {} {} for operation {}, and rank {} has not come",
+                                   seat.group->index, seat.rank, what, seat.round, other->rank));
     }
   }
-  if (round.odd) violation(fmt::format("group {} rank {} {} for operation {}, of which rank {} wants another", seat.group->index, seat.rank, what, seat.round, *round.odd));
+  if (round.odd)
+    violation(fmt::format("group {} rank {} {} for operation {}, of which rank {} wants another",
+                          seat.group->index, seat.rank, what, seat.round, *round.odd));
 }
 
 void GroupWorld::begin_moving(Seat& seat) {
@@ -454,7 +493,9 @@ void GroupWorld::begin_moving(Seat& seat) {
   const auto n = seat.group->size();
   const auto& pair = seat.group->rounds[seat.round].pair;
   const auto bytes = static_cast<std::size_t>(agreed.bytes());
-  seat.output.assign(pair ? (pair->second == seat.rank ? bytes : 0) : output_bytes(agreed, seat.rank, n), std::byte{0xee});
+  seat.output.assign(
+      pair ? (pair->second == seat.rank ? bytes : 0) : output_bytes(agreed, seat.rank, n),
+      std::byte{0xee});
   if (seat.core->way() == MemberCore::Way::device) {
     seat.went_by_device = true;
     if (bytes > 0) return issue(seat, false);
@@ -468,12 +509,15 @@ void GroupWorld::begin_moving(Seat& seat) {
     });
   }
   seat.plan = pair ? Plan{} : make_plan(agreed, seat.rank, n, small_plans);
-  if (pair && bytes > 0 && pair->first == seat.rank) seat.plan.steps.push_back({.kind = StepKind::send, .peer = pair->second, .length = bytes});
+  if (pair && bytes > 0 && pair->first == seat.rank)
+    seat.plan.steps.push_back({.kind = StepKind::send, .peer = pair->second, .length = bytes});
   if (pair && bytes > 0 && pair->second == seat.rank) {
-    seat.plan.steps.push_back({.kind = StepKind::receive, .peer = pair->first, .to = {Area::output, 0}, .length = bytes});
+    seat.plan.steps.push_back(
+        {.kind = StepKind::receive, .peer = pair->first, .to = {Area::output, 0}, .length = bytes});
   }
   seat.scratch.assign(seat.plan.scratch_bytes, std::byte{0xdd});
-  seat.progress.emplace(agreed, seat.plan, seat.rank, n, Memory{seat.input, seat.output, seat.scratch});
+  seat.progress.emplace(agreed, seat.plan, seat.rank, n,
+                        Memory{seat.input, seat.output, seat.scratch});
   pump_soon(seat);
 }
 
@@ -495,15 +539,19 @@ void GroupWorld::pump(Seat& seat) {
     auto& coming = other.pipes[seat.rank];
     auto& going = seat.pipes[rank];
     bool some = false;
-    for (auto room = progress.to_receive(rank); !room.empty() && !coming.empty(); room = progress.to_receive(rank)) {
-      const std::size_t count = std::min({room.size(), coming.size(), std::size_t{1} + times_.below(1500)});
+    for (auto room = progress.to_receive(rank); !room.empty() && !coming.empty();
+         room = progress.to_receive(rank)) {
+      const std::size_t count =
+          std::min({room.size(), coming.size(), std::size_t{1} + times_.below(1500)});
       std::copy_n(coming.begin(), count, room.begin());
       coming.erase(coming.begin(), coming.begin() + static_cast<std::ptrdiff_t>(count));
       progress.received(rank, count);
       some = true;
     }
-    for (auto bytes = progress.to_send(rank); !bytes.empty() && going.size() < pipe_bytes; bytes = progress.to_send(rank)) {
-      const std::size_t count = std::min({bytes.size(), pipe_bytes - going.size(), std::size_t{1} + times_.below(1500)});
+    for (auto bytes = progress.to_send(rank); !bytes.empty() && going.size() < pipe_bytes;
+         bytes = progress.to_send(rank)) {
+      const std::size_t count =
+          std::min({bytes.size(), pipe_bytes - going.size(), std::size_t{1} + times_.below(1500)});
       going.insert(going.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count));
       progress.sent(rank, count);
       some = true;
@@ -514,7 +562,8 @@ void GroupWorld::pump(Seat& seat) {
     const bool to_receive = !progress.to_receive(rank).empty();
     if (!to_receive && progress.to_send(rank).empty()) continue;
     return step(seat, [&](MemberCore& core, Commands& out) {
-      if (mutation_.wires_end_like_words) return core.cut_off(now_, rank, "its wire has ended", out);
+      if (mutation_.wires_end_like_words)
+        return core.cut_off(now_, rank, "its wire has ended", out);
       core.wire_failed(now_, rank, "its wire has ended");
     });
   }

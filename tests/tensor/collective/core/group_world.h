@@ -32,7 +32,7 @@ struct GroupPlan {
   Communication communication = Communication::never;
   bool transfers = false;  // between the processes' devices, in parallel
   bool mismatches = false;
-  bool absences = false;   // members that arrive after the timeouts of the others
+  bool absences = false;  // members that arrive after the timeouts of the others
   bool cancels = false;
   bool leaves = false;
   bool deaths = false;
@@ -44,7 +44,8 @@ struct GroupPlan {
 
 // Deliberate fault, to prove that the checks detect it.
 struct GroupMutation {
-  std::function<bool(std::uint32_t from, ControlMessage&)> word{};  // false: the message is not sent
+  std::function<bool(std::uint32_t from, ControlMessage&)>
+      word{};  // false: the message is not sent
   std::function<void(const Operation& own, ControlMessage&)> heard{};
   std::function<std::string(const std::string& process, int group)> order{};
   bool nothing_is_closed = false;
@@ -122,9 +123,10 @@ class GroupWorld {
   void die(int process);
 
   // ---- checks
-  std::vector<std::byte> input_of(const Group& group, const Round& round, const Operation& operation,
-                                  std::uint32_t rank) const;
-  std::vector<std::byte> output_of(const Group& group, const Round& round, std::uint32_t rank) const;
+  std::vector<std::byte> input_of(const Group& group, const Round& round,
+                                  const Operation& operation, std::uint32_t rank) const;
+  std::vector<std::byte> output_of(const Group& group, const Round& round,
+                                   std::uint32_t rank) const;
   void check_outcome(Seat& seat);
   std::string at_the_end() const;
   std::string check_round(const Group& group, std::size_t round) const;

@@ -32,7 +32,9 @@ void GroupWorld::give_turn_back(Seat& seat) {
 
 void GroupWorld::occupy(int index, const std::string& by) {
   auto& process = *processes_[static_cast<std::size_t>(index)];
-  if (!process.on_device.empty()) violation(fmt::format("on the device of process {} goes {}, and then {}", index, process.on_device, by));
+  if (!process.on_device.empty())
+    violation(fmt::format("on the device of process {} goes {}, and then {}", index,
+                          process.on_device, by));
   process.on_device = by;
 }
 
@@ -48,16 +50,21 @@ void GroupWorld::issue(Seat& seat, bool opens) {
   Group& group = *seat.group;
   const Round& round = group.rounds[seat.round];
   // A communicator of the group begins while members are still arriving.
-  if (!round.opens) expect_all_there(seat, opens ? "opens its communicator" : "issues its operation");
-  seat.issued = opens ? fmt::format("group {} opens", group.index) : fmt::format("group {} operation {}", group.index, seat.round);
-  tell(seat.process, fmt::format("group {} rank {} issues {}", group.index, seat.rank, seat.issued));
+  if (!round.opens)
+    expect_all_there(seat, opens ? "opens its communicator" : "issues its operation");
+  seat.issued = opens ? fmt::format("group {} opens", group.index)
+                      : fmt::format("group {} operation {}", group.index, seat.round);
+  tell(seat.process,
+       fmt::format("group {} rank {} issues {}", group.index, seat.rank, seat.issued));
   occupy(seat.process, seat.issued);
-  if (opens && seat.core->beginning().size() != 128) violation("a communicator is begun with nothing");
+  if (opens && seat.core->beginning().size() != 128)
+    violation("a communicator is begun with nothing");
   const bool fails = opens ? group.cannot_open == seat.rank : round.kernel_fails == seat.rank;
   if (fails && (opens || !round.fails_at_its_end)) {
     return at_process(seat.process, 0ms, 20ms, [this, &seat, opens] {
       if (seat.issued.empty()) return;
-      if (!opens || plan_.communication == Communication::always) blame(seat.group->index, seat.rank, "library fails");
+      if (!opens || plan_.communication == Communication::always)
+        blame(seat.group->index, seat.rank, "library fails");
       step(seat, [&](MemberCore& core, Commands& out) {
         const Failure why = failure(ErrorCode::unavailable, "the library fails");
         if (opens) core.opened(now_, why, out);
@@ -77,8 +84,10 @@ void GroupWorld::issue(Seat& seat, bool opens) {
       leave_device(each->process, what);
       step(*each, [&](MemberCore& core, Commands& out) {
         if (opens) return core.opened(now_, std::nullopt, out);
-        if (each->group->rounds[each->round].kernel_fails != each->rank) return core.moved(now_, std::nullopt, out);
-        if (plan_.communication == Communication::always) blame(each->group->index, each->rank, "library fails");
+        if (each->group->rounds[each->round].kernel_fails != each->rank)
+          return core.moved(now_, std::nullopt, out);
+        if (plan_.communication == Communication::always)
+          blame(each->group->index, each->rank, "library fails");
         core.moved(now_, failure(ErrorCode::unavailable, "the library fails at last"), out);
       });
       if (mutation_.believes_that_all_came && !opens && each->running) believe_that_all_came(*each);
@@ -103,7 +112,8 @@ void GroupWorld::add_transfers() {
   for (int i = 0; i < 3 * plan_.processes; ++i) {
     const auto object = ObjectId::of(static_cast<unsigned>(100 + i));
     const auto from = static_cast<int>(work.below(processes_.size()));
-    const auto to = (from + 1 + static_cast<int>(work.below(processes_.size() - 1))) % plan_.processes;
+    const auto to =
+        (from + 1 + static_cast<int>(work.below(processes_.size() - 1))) % plan_.processes;
     const std::uint64_t bytes = work.below(200'000'000);  // several steps
     at_process(from, 0ms, 0ms, [this, from, object, bytes] {
       std::vector<RegionCommand> out;
@@ -135,10 +145,12 @@ void GroupWorld::act(int index, std::vector<RegionCommand> commands) {
   };
   for (auto& command : commands) {
     if (const auto* turn = std::get_if<transfer::TurnTaken>(&command)) {
-      Seat* const seat = process.claims.contains(turn->claim) ? process.claims.at(turn->claim) : nullptr;
+      Seat* const seat =
+          process.claims.contains(turn->claim) ? process.claims.at(turn->claim) : nullptr;
       at_process(index, 0ms, 1ms, [this, seat, claim = turn->claim] {
         if (seat == nullptr || seat->claim != claim) return;
-        step(*seat, [&](MemberCore& core, Commands& out) { core.turn_taken(now_, std::nullopt, out); });
+        step(*seat,
+             [&](MemberCore& core, Commands& out) { core.turn_taken(now_, std::nullopt, out); });
       });
     } else if (const auto* send = std::get_if<transfer::SendRegions>(&command)) {
       const int to = static_cast<int>(send->to.bits().low) - 1;
@@ -152,9 +164,13 @@ void GroupWorld::act(int index, std::vector<RegionCommand> commands) {
         });
       });
     } else if (const auto* made = std::get_if<transfer::OfferTensor>(&command)) {
-      tell_exchange(1ms, [this, operation = made->operation](auto& exchange, auto& out) { exchange.exported(now_, operation, std::string("here"), out); });
+      tell_exchange(1ms, [this, operation = made->operation](auto& exchange, auto& out) {
+        exchange.exported(now_, operation, std::string("here"), out);
+      });
     } else if (const auto* back = std::get_if<transfer::WithdrawOffer>(&command)) {
-      tell_exchange(1ms, [this, operation = back->operation](auto& exchange, auto& out) { exchange.ended(now_, operation, std::nullopt, out); });
+      tell_exchange(1ms, [this, operation = back->operation](auto& exchange, auto& out) {
+        exchange.ended(now_, operation, std::nullopt, out);
+      });
     } else if (const auto* half = std::get_if<transfer::IssueStep>(&command)) {
       issue_transfer(index, *half);
     } else if (const auto* stop = std::get_if<transfer::Cancel>(&command)) {
@@ -171,13 +187,17 @@ void GroupWorld::act(int index, std::vector<RegionCommand> commands) {
       });
     } else if (const auto* look = std::get_if<transfer::LookUp>(&command)) {
       tell_exchange(1ms, [this, object = look->object](auto& exchange, auto& out) {
-        exchange.located(now_, object, transfer::RegionsLocated{.holders = {}, .in_store = false, .lost = true}, out);
+        exchange.located(now_, object,
+                         transfer::RegionsLocated{.holders = {}, .in_store = false, .lost = true},
+                         out);
       });
     } else if (const auto* ended = std::get_if<transfer::PullEnded>(&command)) {
       --process.pulls;
       const bool came = std::holds_alternative<transfer::RegionsHere>(ended->outcome);
       ++counts_[came ? "transfers" : "transfers that failed"];
-      if (!came && !plan_.deaths && !plan_.stops) violation("a transfer fails where nothing is wrong: " + std::get<Failure>(ended->outcome).text);
+      if (!came && !plan_.deaths && !plan_.stops)
+        violation("a transfer fails where nothing is wrong: " +
+                  std::get<Failure>(ended->outcome).text);
     }
   }
   tick_exchange(index);
@@ -190,8 +210,12 @@ void GroupWorld::issue_transfer(int index, const transfer::IssueStep& issue) {
   auto& peer = *processes_[static_cast<std::size_t>(issue.peer.bits().low) - 1];
   if (!peer.alive) return;
   for (auto& [number, theirs] : peer.halves) {
-    if (theirs.matched || theirs.cancelled || theirs.issue.peer != process.id || (theirs.issue.pull == 0) == (issue.pull == 0)) continue;
-    if (theirs.issue.epoch != issue.epoch || theirs.issue.opens != issue.opens || theirs.issue.object != issue.object) continue;
+    if (theirs.matched || theirs.cancelled || theirs.issue.peer != process.id ||
+        (theirs.issue.pull == 0) == (issue.pull == 0))
+      continue;
+    if (theirs.issue.epoch != issue.epoch || theirs.issue.opens != issue.opens ||
+        theirs.issue.object != issue.object)
+      continue;
     theirs.matched = process.halves[issue.operation].matched = true;
     const auto end = [this](int which, transfer::OperationId operation) {
       at_process(which, 0ms, 5ms, [this, which, operation] {

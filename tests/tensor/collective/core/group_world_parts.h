@@ -11,7 +11,7 @@ struct GroupWorld::Round {
   std::size_t number = 0;
   Operation operation;  // without fields of a single member
   std::optional<std::pair<std::uint32_t, std::uint32_t>> pair{};  // sender and receiver
-  bool opens = false;      // opens the communicator of a group that has one from the start
+  bool opens = false;       // opens the communicator of a group that has one from the start
   bool on_devices = false;  // operands are in device memory
   std::optional<std::uint32_t> odd{}, absent{}, cancelled{}, without_memory{}, kernel_fails{};
   bool fails_at_its_end = false;  // after its part is complete at the other members

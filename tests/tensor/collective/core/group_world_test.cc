@@ -27,23 +27,45 @@ std::vector<Case> cases() {
   add("Mismatches", [](GroupPlan& p) { p.mismatches = true; });
   add("Absences", [](GroupPlan& p) { p.absences = p.mismatches = true; });
   add("Cancels", [](GroupPlan& p) { p.cancels = true; });
-  add("Leaves", [](GroupPlan& p) { p.leaves = p.mismatches = true; p.processes = 5; });
-  add("Deaths", [](GroupPlan& p) { p.deaths = true; p.processes = 5; });
+  add("Leaves", [](GroupPlan& p) {
+    p.leaves = p.mismatches = true;
+    p.processes = 5;
+  });
+  add("Deaths", [](GroupPlan& p) {
+    p.deaths = true;
+    p.processes = 5;
+  });
   add("NoMemory", [](GroupPlan& p) { p.no_memory = true; });
   add("Stops", [](GroupPlan& p) { p.stops = true; });
-  add("Everything", [](GroupPlan& p) { p.mismatches = p.cancels = p.leaves = p.deaths = p.no_memory = true; p.groups = 2; });
-  add("Devices", [](GroupPlan& p) { p.communication = Communication::always; p.groups = 3; p.transfers = true; });
+  add("Everything", [](GroupPlan& p) {
+    p.mismatches = p.cancels = p.leaves = p.deaths = p.no_memory = true;
+    p.groups = 2;
+  });
+  add("Devices", [](GroupPlan& p) {
+    p.communication = Communication::always;
+    p.groups = 3;
+    p.transfers = true;
+  });
   add("DevicesFaults", [](GroupPlan& p) {
     p.communication = Communication::always;
     p.groups = 3;
     p.transfers = p.mismatches = p.cancels = p.leaves = p.deaths = p.library_faults = true;
   });
-  add("Begun", [](GroupPlan& p) { p.communication = Communication::useful; p.groups = 3; p.transfers = true; });
-  add("BegunLibraries", [](GroupPlan& p) { p.communication = Communication::useful; p.groups = 3; p.transfers = p.library_faults = true; });
+  add("Begun", [](GroupPlan& p) {
+    p.communication = Communication::useful;
+    p.groups = 3;
+    p.transfers = true;
+  });
+  add("BegunLibraries", [](GroupPlan& p) {
+    p.communication = Communication::useful;
+    p.groups = 3;
+    p.transfers = p.library_faults = true;
+  });
   add("BegunFaults", [](GroupPlan& p) {
     p.communication = Communication::useful;
     p.groups = 3;
-    p.transfers = p.mismatches = p.cancels = p.leaves = p.deaths = p.no_memory = p.library_faults = true;
+    p.transfers = p.mismatches = p.cancels = p.leaves = p.deaths = p.no_memory = p.library_faults =
+        true;
   });
   add("BegunPairs", [](GroupPlan& p) {
     p.communication = Communication::useful;
@@ -58,7 +80,11 @@ std::vector<Case> cases() {
     p.groups = 3;
     p.library_faults = p.deaths = p.cancels = p.no_memory = p.transfers = true;
   });
-  add("BegunStops", [](GroupPlan& p) { p.communication = Communication::useful; p.groups = 2; p.stops = p.transfers = true; });
+  add("BegunStops", [](GroupPlan& p) {
+    p.communication = Communication::useful;
+    p.groups = 2;
+    p.stops = p.transfers = true;
+  });
   return all;
 }
 
@@ -82,7 +108,9 @@ TEST_P(Groups, EndsAlikeAtAllMembers) {
   if (GetParam().plan.communication != Communication::always) some("done by plan");
   if (GetParam().plan.communication == Communication::never) some("done by words");
   if (GetParam().plan.communication != Communication::never) some("done by device");
-  if (GetParam().plan.communication == Communication::useful && GetParam().plan.library_faults && !GetParam().plan.leaves) some("done by plan at last");
+  if (GetParam().plan.communication == Communication::useful && GetParam().plan.library_faults &&
+      !GetParam().plan.leaves)
+    some("done by plan at last");
   if (GetParam().plan.mismatches) some("mismatch");
   if (GetParam().plan.absences) some("timed out");
   if (GetParam().plan.cancels) some("cancelled");
@@ -123,7 +151,8 @@ std::vector<Mutated> mutations() {
     };
   });
   add("NothingIsClosed", {"Leaves"}, [](GroupMutation& m) { m.nothing_is_closed = true; });
-  add("NobodyIsWaitedFor", {"Quiet"}, [](GroupMutation& m) { m.believes_that_all_have_come = true; });
+  add("NobodyIsWaitedFor", {"Quiet"},
+      [](GroupMutation& m) { m.believes_that_all_have_come = true; });
   add("WantsAreNotCompared", {"Mismatches"}, [](GroupMutation& m) {
     m.heard = [](const Operation& own, ControlMessage& word) {
       if (word.kind != ControlKind::meeting) return;
@@ -140,12 +169,15 @@ std::vector<Mutated> mutations() {
     };
   });
   add("TurnsAreKept", {"Devices"}, [](GroupMutation& m) { m.keeps_turns = true; });
-  add("TurnsGoBackBeforeItIsQuiet", {"DevicesFaults"}, [](GroupMutation& m) { m.turns_back_before_quiet = true; });
+  add("TurnsGoBackBeforeItIsQuiet", {"DevicesFaults"},
+      [](GroupMutation& m) { m.turns_back_before_quiet = true; });
   add("TurnsAreNotPassedOn", {"Devices"}, [](GroupMutation& m) {
     m.word = [](std::uint32_t, ControlMessage& word) { return word.kind != ControlKind::turn; };
   });
   add("FailedOpeningsAreNotSaid", {"BegunLibraries"}, [](GroupMutation& m) {
-    m.word = [](std::uint32_t, ControlMessage& word) { return word.kind != ControlKind::opened || word.text.empty(); };
+    m.word = [](std::uint32_t, ControlMessage& word) {
+      return word.kind != ControlKind::opened || word.text.empty();
+    };
   });
   add("FailedOpeningsAreSaidToBeOpen", {"BegunLibraries"}, [](GroupMutation& m) {
     m.word = [](std::uint32_t, ControlMessage& word) {
@@ -162,8 +194,10 @@ std::vector<Mutated> mutations() {
       return true;
     };
   });
-  add("NobodyIsAskedWhatCame", {"BegunLibraries"}, [](GroupMutation& m) { m.believes_that_all_came = true; });
-  add("LettingGoIsHeardByThoseWhoTakePart", {"BegunPairs"}, [](GroupMutation& m) { m.tells_nobody_else = true; });
+  add("NobodyIsAskedWhatCame", {"BegunLibraries"},
+      [](GroupMutation& m) { m.believes_that_all_came = true; });
+  add("LettingGoIsHeardByThoseWhoTakePart", {"BegunPairs"},
+      [](GroupMutation& m) { m.tells_nobody_else = true; });
   return all;
 }
 
@@ -177,7 +211,8 @@ TEST_P(GroupMutations, DetectsMutation) {
       const auto wrong = world.run();
       if (wrong.empty()) continue;
       RecordProperty("seen", wrong);
-      std::printf("  %s: %s, seed %d: %s\n", GetParam().name, each.name, static_cast<int>(seed), wrong.c_str());
+      std::printf("  %s: %s, seed %d: %s\n", GetParam().name, each.name, static_cast<int>(seed),
+                  wrong.c_str());
       return;
     }
   }

@@ -13,7 +13,8 @@ const Time start = Time::from_ns(1'000'000'000);
 
 // Rank 0 of two; the test plays the other member.
 struct Pair {
-  Pair() : core({.rank = 0, .names = {"rank 0", "rank 1"}, .communication = Communication::useful}) {
+  Pair()
+      : core({.rank = 0, .names = {"rank 0", "rank 1"}, .communication = Communication::useful}) {
     core.connected({.processes = {"a", "b"}, .hosts = {"host", "host"}, .no_communicator = {}});
   }
   void hear(ControlKind kind, const std::string& text = "") {
@@ -74,7 +75,8 @@ TEST(GroupMember, BeginsNoCommunicatorWithEarlierReleases) {
   pair.meet("2.28.9");
   EXPECT_EQ(pair.core.stage(), MemberCore::Stage::preparing);
   EXPECT_EQ(pair.core.way(), MemberCore::Way::plan);
-  EXPECT_EQ(pair.core.no_communicator(), "nccl: the library of rank 1 is 2.28.9, that of rank 0 2.28.9 (agreed)");
+  EXPECT_EQ(pair.core.no_communicator(),
+            "nccl: the library of rank 1 is 2.28.9, that of rank 0 2.28.9 (agreed)");
 }
 
 TEST(GroupMember, OthersReportCompletion_IsDone) {
@@ -119,7 +121,8 @@ TEST(GroupMember, LibraryNeverReleases_MemberIsBroken) {
   pair.begin();
   pair.core.moved(start, failure(ErrorCode::unavailable, "it fails"), pair.out);
   ASSERT_EQ(pair.core.stage(), MemberCore::Stage::closing);
-  pair.core.closed(start, failure(ErrorCode::unavailable, "its communicator cannot be ended"), pair.out);
+  pair.core.closed(start, failure(ErrorCode::unavailable, "its communicator cannot be ended"),
+                   pair.out);
   ASSERT_TRUE(pair.core.refused());
   EXPECT_EQ(pair.core.refused()->kind, Refusal::Kind::broken);
   EXPECT_EQ(pair.core.refused()->ranks, MemberCore::Ranks{0});

@@ -11,8 +11,8 @@
 #include <memory>
 #include <queue>
 
-#include "tensor/exchange/core/tensor_exchange_core.h"
 #include "tensor/exchange/core/tensor_chunks.h"
+#include "tensor/exchange/core/tensor_exchange_core.h"
 
 namespace mobula::internal::transfer {
 namespace {
@@ -27,7 +27,7 @@ struct Broadcast {
   std::uint64_t chunk_bytes = mib;
   double bytes_per_second = 3.125e9;
   Duration message{50us};
-  std::uint64_t seed = 1;          // seed for the process ids
+  std::uint64_t seed = 1;  // seed for the process ids
 };
 
 class Links {
@@ -45,17 +45,26 @@ class Links {
   double copies() {
     const bool in_parts = plan_.part_bytes > 0;
     const std::uint32_t parts = in_parts ? parts_of(plan_.size_bytes, plan_.part_bytes) : 1;
-    tell(0, [&](TensorExchangeCore& each, auto& out) { each.publish(now_, object, plan_.size_bytes, 0, out); });
+    tell(0, [&](TensorExchangeCore& each, auto& out) {
+      each.publish(now_, object, plan_.size_bytes, 0, out);
+    });
     for (int reader = 1; reader <= plan_.readers; ++reader) {
       std::vector<TensorRequest> together;
-      for (const auto part : in_parts ? order_of_parts(parts, id(reader)) : std::vector<std::uint32_t>{0}) {
-        together.push_back({.object = object, .size_bytes = plan_.size_bytes, .holders = {id(0)}, .paths = {DirectPath::tcp}, .part = part, .keeps = in_parts});
+      for (const auto part :
+           in_parts ? order_of_parts(parts, id(reader)) : std::vector<std::uint32_t>{0}) {
+        together.push_back({.object = object,
+                            .size_bytes = plan_.size_bytes,
+                            .holders = {id(0)},
+                            .paths = {DirectPath::tcp},
+                            .part = part,
+                            .keeps = in_parts});
       }
       tell(reader, [&](TensorExchangeCore& each, auto& out) {
         const auto order = together;
         const auto pulls = each.want(now_, std::move(together), true, out);
         ASSERT_TRUE(pulls.ok());
-        for (std::size_t i = 0; i < order.size(); ++i) nodes_[static_cast<std::size_t>(reader)]->parts[(*pulls)[i]] = order[i].part;
+        for (std::size_t i = 0; i < order.size(); ++i)
+          nodes_[static_cast<std::size_t>(reader)]->parts[(*pulls)[i]] = order[i].part;
       });
     }
     while (!events_.empty()) {
@@ -65,9 +74,12 @@ class Links {
       event.what();
     }
     EXPECT_EQ(arrived_, static_cast<int>(parts) * plan_.readers);
-    return seconds(last_arrival_ - Time()) / (static_cast<double>(plan_.size_bytes) / plan_.bytes_per_second);
+    return seconds(last_arrival_ - Time()) /
+           (static_cast<double>(plan_.size_bytes) / plan_.bytes_per_second);
   }
-  double sent_by_maker() const { return static_cast<double>(sent_.at(0)) / static_cast<double>(plan_.size_bytes); }
+  double sent_by_maker() const {
+    return static_cast<double>(sent_.at(0)) / static_cast<double>(plan_.size_bytes);
+  }
 
  private:
   struct Node {
@@ -84,12 +96,16 @@ class Links {
     Time at;
     std::uint64_t number = 0;
     std::function<void()> what;
-    friend bool operator<(const Event& a, const Event& b) { return std::pair(b.at, b.number) < std::pair(a.at, a.number); }
+    friend bool operator<(const Event& a, const Event& b) {
+      return std::pair(b.at, b.number) < std::pair(a.at, a.number);
+    }
   };
 
   static inline const ObjectId object = ObjectId::of(7);
   // Random ids, as in production.
-  ProcessId id(int node) const { return ProcessId::derived(ProcessId(), "node", plan_.seed * 1000 + static_cast<unsigned>(node)); }
+  ProcessId id(int node) const {
+    return ProcessId::derived(ProcessId(), "node", plan_.seed * 1000 + static_cast<unsigned>(node));
+  }
   int node_of(ProcessId process) const {
     int node = 0;
     while (id(node) != process) ++node;
@@ -97,9 +113,12 @@ class Links {
   }
   static double seconds(Duration span) { return std::chrono::duration<double>(span).count(); }
 
-  void after(Duration span, std::function<void()> what) { events_.push({now_ + span, ++numbers_, std::move(what)}); }
+  void after(Duration span, std::function<void()> what) {
+    events_.push({now_ + span, ++numbers_, std::move(what)});
+  }
 
-  void tell(int node, const std::function<void(TensorExchangeCore&, std::vector<RegionCommand>&)>& what) {
+  void tell(int node,
+            const std::function<void(TensorExchangeCore&, std::vector<RegionCommand>&)>& what) {
     std::vector<RegionCommand> out;
     what(*nodes_[static_cast<std::size_t>(node)]->exchange, out);
     for (auto& command : out) act(node, command);
@@ -108,15 +127,21 @@ class Links {
   void act(int node, RegionCommand& command) {
     if (const auto* said = std::get_if<SendRegions>(&command)) {
       after(plan_.message, [this, from = id(node), said = *said] {
-        tell(node_of(said.to), [&](TensorExchangeCore& each, auto& out) { each.heard(now_, from, said.message, out); });
+        tell(node_of(said.to), [&](TensorExchangeCore& each, auto& out) {
+          each.heard(now_, from, said.message, out);
+        });
       });
     } else if (const auto* made = std::get_if<OfferTensor>(&command)) {
       after(Duration(0), [this, node, made = *made] {
-        tell(node, [&](TensorExchangeCore& each, auto& out) { each.exported(now_, made.operation, std::to_string(node), out); });
+        tell(node, [&](TensorExchangeCore& each, auto& out) {
+          each.exported(now_, made.operation, std::to_string(node), out);
+        });
       });
     } else if (const auto* back = std::get_if<WithdrawOffer>(&command)) {
       after(Duration(0), [this, node, operation = back->operation] {
-        tell(node, [&](TensorExchangeCore& each, auto& out) { each.ended(now_, operation, std::nullopt, out); });
+        tell(node, [&](TensorExchangeCore& each, auto& out) {
+          each.ended(now_, operation, std::nullopt, out);
+        });
       });
     } else if (const auto* reads = std::get_if<PullChunk>(&command)) {
       const auto part = nodes_[static_cast<std::size_t>(node)]->parts.at(reads->pull);
@@ -125,7 +150,9 @@ class Links {
       go_on();
     } else if (const auto* keeper = std::get_if<Reach>(&command)) {
       after(2 * plan_.message, [this, node, keeper = *keeper] {
-        tell(node, [&](TensorExchangeCore& each, auto& out) { each.reached(now_, keeper.pull, keeper.keeper, {DirectPath::tcp}, out); });
+        tell(node, [&](TensorExchangeCore& each, auto& out) {
+          each.reached(now_, keeper.pull, keeper.keeper, {DirectPath::tcp}, out);
+        });
       });
     } else if (const auto* ended = std::get_if<PullEnded>(&command)) {
       EXPECT_TRUE(std::holds_alternative<RegionsHere>(ended->outcome));
@@ -147,15 +174,19 @@ class Links {
       }
       from.sends = to.receives = true;
       const std::uint64_t chunk = std::min(flow.left, plan_.chunk_bytes);
-      const auto span = Duration(static_cast<std::int64_t>(static_cast<double>(chunk) / plan_.bytes_per_second * 1e9));
+      const auto span = Duration(
+          static_cast<std::int64_t>(static_cast<double>(chunk) / plan_.bytes_per_second * 1e9));
       after(span, [this, flow, chunk]() mutable {
-        nodes_[static_cast<std::size_t>(flow.from)]->sends = nodes_[static_cast<std::size_t>(flow.to)]->receives = false;
+        nodes_[static_cast<std::size_t>(flow.from)]->sends =
+            nodes_[static_cast<std::size_t>(flow.to)]->receives = false;
         sent_[flow.from] += chunk;
         flow.left -= chunk;
         if (flow.left > 0) {
           flows_.push_back(flow);
         } else {
-          tell(flow.to, [&](TensorExchangeCore& each, auto& out) { each.ended(now_, flow.operation, std::nullopt, out); });
+          tell(flow.to, [&](TensorExchangeCore& each, auto& out) {
+            each.ended(now_, flow.operation, std::nullopt, out);
+          });
         }
         go_on();
       });
@@ -184,8 +215,9 @@ double copies_of(const char* what, Broadcast plan) {
     most = std::max(most, copies);
     sent = std::max(sent, links.sent_by_maker());
   }
-  std::printf("  %s: %d readers have it after %.2f copies, %.2f at most; its maker has sent at most %.2f\n", what, plan.readers,
-              sum / histories, most, sent);
+  std::printf(
+      "  %s: %d readers have it after %.2f copies, %.2f at most; its maker has sent at most %.2f\n",
+      what, plan.readers, sum / histories, most, sent);
   return most;
 }
 
@@ -197,7 +229,8 @@ TEST(TensorBroadcast, ChunkedTensor_NeedsLittleMoreThanOneCopy) {
   EXPECT_LT(copies_of("parts of 8 MiB", {.part_bytes = 8 * mib}), 1.3);
   EXPECT_LT(copies_of("parts of 8 MiB", {.readers = 15, .part_bytes = 8 * mib}), 2.3);
   EXPECT_LT(copies_of("a GiB", {.size_bytes = 1024 * mib, .part_bytes = 8 * mib}), 1.3);
-  EXPECT_LT(copies_of("parts of 8 MiB, messages of 5 ms", {.part_bytes = 8 * mib, .message = 5ms}), 2.5);
+  EXPECT_LT(copies_of("parts of 8 MiB, messages of 5 ms", {.part_bytes = 8 * mib, .message = 5ms}),
+            2.5);
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ ProcessReach process(std::uint64_t number, const char* machine) {
   return reach;
 }
 
-PathQuestion between(const char* from, const char* to, const BytePlace& source, const BytePlace& destination) {
+PathQuestion between(const char* from, const char* to, const BytePlace& source,
+                     const BytePlace& destination) {
   PathQuestion question;
   question.from = process(1, from);
   question.to = process(2, to);
@@ -92,7 +93,8 @@ TEST(PathChoice, ChoosesPathsForDevicesOfOneHost) {
   question.peer_access = true;
   EXPECT_THAT(choose_paths(question).paths, ElementsAre(cuda_ipc, nccl, staged, store));
   question.source.exportable = false;
-  EXPECT_EQ(refusal_of(choose_paths(question), cuda_ipc), "the memory is not of the runtime's device arena");
+  EXPECT_EQ(refusal_of(choose_paths(question), cuda_ipc),
+            "the memory is not of the runtime's device arena");
 }
 
 TEST(PathChoice, ChoosesPathsForDevicesOfTwoHosts) {
@@ -121,7 +123,8 @@ TEST(PathChoice, NamedPath_IsUsedAloneUnlessFallbackAllowed) {
   question.allow_fallback = true;
   EXPECT_THAT(choose_paths(question).paths, ElementsAre(shm, store));
   question.named = tcp;
-  EXPECT_THAT(choose_paths(question).paths, ElementsAre(tcp, shm, store)) << "named, it is taken within a machine, too";
+  EXPECT_THAT(choose_paths(question).paths, ElementsAre(tcp, shm, store))
+      << "named, it is taken within a machine, too";
   question.allow_fallback = false;
   EXPECT_THAT(choose_paths(question).paths, ElementsAre(tcp));
   question = between("a", "a", gpu0, gpu0);
@@ -129,7 +132,8 @@ TEST(PathChoice, NamedPath_IsUsedAloneUnlessFallbackAllowed) {
   EXPECT_THAT(choose_paths(question).paths, ElementsAre(cuda_ipc));
   question.to.paths[cuda_ipc] = {"libcuda.so.1 is not there", {}};
   EXPECT_THAT(choose_paths(question).paths, IsEmpty());
-  EXPECT_THAT(choose_paths(question).refusals, ElementsAre(PathRefusal{cuda_ipc, "the receiver: libcuda.so.1 is not there"}));
+  EXPECT_THAT(choose_paths(question).refusals,
+              ElementsAre(PathRefusal{cuda_ipc, "the receiver: libcuda.so.1 is not there"}));
 }
 
 TEST(PathChoice, Gloo_IsUsedOnlyByName) {
@@ -148,7 +152,8 @@ TEST(PathChoice, KeepsRulesForEveryQuery) {
   Random random(7);
   const BytePlace places[] = {host, gpu0, gpu1, {"GPU-0", true, false}};
   for (int i = 0; i < 20'000; ++i) {
-    auto question = between("a", random.chance(500) ? "a" : "b", places[random.below(4)], places[random.below(4)]);
+    auto question = between("a", random.chance(500) ? "a" : "b", places[random.below(4)],
+                            places[random.below(4)]);
     if (random.chance(100)) question.to.process = question.from.process;
     if (question.to.process == question.from.process) question.to.machine = question.from.machine;
     for (auto* side : {&question.from, &question.to}) {
@@ -161,7 +166,8 @@ TEST(PathChoice, KeepsRulesForEveryQuery) {
     }
     question.trusted = random.chance(500);
     question.peer_access = random.chance(500);
-    if (random.chance(300)) question.named = static_cast<DirectPath>(1 + random.below(direct_paths));
+    if (random.chance(300))
+      question.named = static_cast<DirectPath>(1 + random.below(direct_paths));
     question.allow_fallback = random.chance(500);
     const auto choice = choose_paths(question);
     for (const auto path : choice.paths) {
@@ -174,7 +180,8 @@ TEST(PathChoice, KeepsRulesForEveryQuery) {
     if (question.named && !question.allow_fallback) {
       EXPECT_EQ(choice.paths.size() + choice.refusals.size(), 1u);
     } else {
-      EXPECT_THAT(choice.paths, testing::Contains(question.from.process == question.to.process ? inproc : store));
+      EXPECT_THAT(choice.paths,
+                  testing::Contains(question.from.process == question.to.process ? inproc : store));
     }
   }
 }

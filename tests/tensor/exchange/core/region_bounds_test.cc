@@ -16,7 +16,8 @@ constexpr std::uint64_t large = 4 << 20;
 class RegionBounds : public testing::Test {
  protected:
   RegionBounds() {
-    for (std::uint64_t object = 1; object <= 100; ++object) step([&] { core.publish(now, ObjectId::of(object), large, 0, out); });
+    for (std::uint64_t object = 1; object <= 100; ++object)
+      step([&] { core.publish(now, ObjectId::of(object), large, 0, out); });
   }
 
   // Exports complete at once; returns the number of readers that were notified.
@@ -26,23 +27,30 @@ class RegionBounds : public testing::Test {
     std::size_t ready = 0;
     for (std::size_t i = 0; i < out.size(); ++i) {
       const RegionCommand command = out[i];
-      if (const auto* exports = std::get_if<OfferTensor>(&command)) core.exported(now, exports->operation, std::string("ticket"), out);
-      if (const auto* unexport = std::get_if<WithdrawOffer>(&command)) core.ended(now, unexport->operation, std::nullopt, out);
+      if (const auto* exports = std::get_if<OfferTensor>(&command))
+        core.exported(now, exports->operation, std::string("ticket"), out);
+      if (const auto* unexport = std::get_if<WithdrawOffer>(&command))
+        core.ended(now, unexport->operation, std::nullopt, out);
       const auto* send = std::get_if<SendRegions>(&command);
       if (send != nullptr && std::holds_alternative<PullTensorReply>(send->message)) ++ready;
-      if (send != nullptr && std::holds_alternative<PullTensorRejected>(send->message)) refused.push_back(send->to);
+      if (send != nullptr && std::holds_alternative<PullTensorRejected>(send->message))
+        refused.push_back(send->to);
     }
     out.clear();
     return ready;
   }
   std::size_t pulls(std::uint64_t reader, std::uint64_t object) {
     return step([&] {
-      core.heard(now, ProcessId::of(reader),
-                 PullTensorRequest{++transfer, ObjectId::of(object), DirectPath::shm, large, 0, false}, out);
+      core.heard(
+          now, ProcessId::of(reader),
+          PullTensorRequest{++transfer, ObjectId::of(object), DirectPath::shm, large, 0, false},
+          out);
     });
   }
   std::size_t takes(std::uint64_t reader, TransferId of) {
-    return step([&] { core.heard(now, ProcessId::of(reader), PullTensorComplete{of, false}, out); });
+    return step([&] {
+      core.heard(now, ProcessId::of(reader), PullTensorComplete{of, false}, out);
+    });
   }
   std::size_t pass(Duration span) {
     return step([&] { core.tick(now = now + span, out); });
@@ -85,7 +93,10 @@ TEST_F(RegionBounds, LimitsReadersPerChunkAndChunksPerReader) {
   step([&] { core.publish(now, ObjectId::of(500), size, 0, out); });
   const auto asks = [&](std::uint64_t reader, std::uint32_t part) {
     return step([&] {
-      core.heard(now, ProcessId::of(reader), PullTensorRequest{++transfer, ObjectId::of(500), DirectPath::tcp, size, 0, true, part}, out);
+      core.heard(
+          now, ProcessId::of(reader),
+          PullTensorRequest{++transfer, ObjectId::of(500), DirectPath::tcp, size, 0, true, part},
+          out);
     });
   };
   std::size_t ready = 0;
@@ -97,7 +108,11 @@ TEST_F(RegionBounds, LimitsReadersPerChunkAndChunksPerReader) {
   EXPECT_EQ(refused, std::vector{ProcessId::of(2)}) << "there are ten";
   refused.clear();
   EXPECT_GE(pass(options.chunk_offer_quantum), 1u) << "one that is stopped gives its place";
-  EXPECT_EQ(step([&] { core.heard(now, ProcessId::of(1), PullTensorComplete{2, true}, out); }), 1u) << "its next one";
+  EXPECT_EQ(step([&] {
+              core.heard(now, ProcessId::of(1), PullTensorComplete{2, true}, out);
+            }),
+            1u)
+      << "its next one";
   EXPECT_EQ(asks(3, 2), 0u);
   EXPECT_EQ(refused, std::vector{ProcessId::of(3)}) << "is sent to who has it";
 }
@@ -105,7 +120,8 @@ TEST_F(RegionBounds, LimitsReadersPerChunkAndChunksPerReader) {
 TEST_F(RegionBounds, StoppedReaders_DoNotBlockOthers) {
   std::size_t ready = 0;
   for (std::uint64_t reader = 1; reader <= 8; ++reader) {
-    for (std::uint64_t each = 0; each < 8; ++each) ready += pulls(reader, 1 + (reader - 1) * 8 + each);
+    for (std::uint64_t each = 0; each < 8; ++each)
+      ready += pulls(reader, 1 + (reader - 1) * 8 + each);
   }
   EXPECT_EQ(ready, RegionOptions().max_serves);
   EXPECT_EQ(pulls(20, 90), 0u);
@@ -135,8 +151,12 @@ class RegionParts : public testing::Test {
     std::vector<TensorRequest> together;
     const std::uint64_t size = 200 * RegionOptions().part_bytes;
     for (std::uint32_t part = 1; part <= 200; ++part) {
-      together.push_back({.object = ObjectId::of(object), .size_bytes = size, .holders = {ProcessId::of(holder)},
-                          .paths = {DirectPath::tcp}, .part = part, .keeps = true});
+      together.push_back({.object = ObjectId::of(object),
+                          .size_bytes = size,
+                          .holders = {ProcessId::of(holder)},
+                          .paths = {DirectPath::tcp},
+                          .part = part,
+                          .keeps = true});
     }
     const auto made = core.want(now, together, false, out);
     ASSERT_TRUE(made.ok());
@@ -155,7 +175,8 @@ class RegionParts : public testing::Test {
   }
   template <class Command>
   std::size_t count() const {
-    return static_cast<std::size_t>(std::ranges::count_if(out, [](const auto& each) { return std::holds_alternative<Command>(each); }));
+    return static_cast<std::size_t>(std::ranges::count_if(
+        out, [](const auto& each) { return std::holds_alternative<Command>(each); }));
   }
   PullTensorRejected sends_to(const PullTensorRequest& pull, std::vector<std::uint64_t> keepers) {
     PullTensorRejected refused{pull.transfer, RegionRefusal::redirected, {}, 0, {}, {}};
@@ -213,7 +234,8 @@ TEST_F(RegionParts, CircularRedirects_ReturnToProducer) {
   auto pull = asked(1)[0];
   core.heard(now, ProcessId::of(1), sends_to(pull, {5, 99, 1}), out);
   ASSERT_EQ(count<Reach>(), 1u) << "neither to itself nor to who sends it";
-  core.reached(now, pulls[0], ProcessId::of(5), {DirectPath::nccl, DirectPath::store, DirectPath::tcp}, out);
+  core.reached(now, pulls[0], ProcessId::of(5),
+               {DirectPath::nccl, DirectPath::store, DirectPath::tcp}, out);
   pull = asked(5)[0];
   EXPECT_EQ(pull.path, DirectPath::tcp) << "a part goes by one side's doing";
   core.heard(now, ProcessId::of(5), sends_to(pull, {1, 5, 6}), out);
@@ -224,10 +246,12 @@ TEST_F(RegionParts, CircularRedirects_ReturnToProducer) {
   EXPECT_EQ(count<Reach>(), 0u);
   pull = asked(6)[0];
   EXPECT_FALSE(pull.may_redirect);
-  core.heard(now, ProcessId::of(6), PullTensorRejected{pull.transfer, RegionRefusal::stored, {}, 0, {}, {}}, out);
+  core.heard(now, ProcessId::of(6),
+             PullTensorRejected{pull.transfer, RegionRefusal::stored, {}, 0, {}, {}}, out);
   EXPECT_EQ(count<PullEnded>(), 0u) << "of that it knows nothing";
   pull = asked(5)[0];
-  core.heard(now, ProcessId::of(5), PullTensorRejected{pull.transfer, RegionRefusal::gone, {}, 0, {}, {}}, out);
+  core.heard(now, ProcessId::of(5),
+             PullTensorRejected{pull.transfer, RegionRefusal::gone, {}, 0, {}, {}}, out);
   pull = asked(1)[0];
   EXPECT_FALSE(pull.may_redirect);
 }

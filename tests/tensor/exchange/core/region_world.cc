@@ -21,13 +21,16 @@ RegionWorld::RegionWorld(std::uint64_t seed, const RegionPlan& plan, RegionMutat
   if (faulty()) add_faults();
 }
 
-void RegionWorld::at(Time when, std::function<void()> what) { events_.push({when, ++numbers_, std::move(what)}); }
+void RegionWorld::at(Time when, std::function<void()> what) {
+  events_.push({when, ++numbers_, std::move(what)});
+}
 
 void RegionWorld::after(Duration low, Duration high, std::function<void()> what) {
   at(now_ + times_.between(low, high), std::move(what));
 }
 
-void RegionWorld::at_process(ProcessId id, Duration low, Duration high, std::function<void(Process&)> what) {
+void RegionWorld::at_process(ProcessId id, Duration low, Duration high,
+                             std::function<void(Process&)> what) {
   after(low, high, [this, id, what = std::move(what)] {
     auto& process = this->process(id);
     if (!process.alive) return;
@@ -46,8 +49,10 @@ void RegionWorld::start(ProcessId id) {
   if (mutation_.options) mutation_.options(options);
   Process process;
   process.id = id;
-  process.exchange = std::make_unique<TensorExchangeCore>(mutation_.self ? mutation_.self(id) : id, options);
-  for (int i = 1; i <= plan_.processes; ++i) process.exchange->supports_close(ProcessId::of(static_cast<unsigned>(i)));
+  process.exchange =
+      std::make_unique<TensorExchangeCore>(mutation_.self ? mutation_.self(id) : id, options);
+  for (int i = 1; i <= plan_.processes; ++i)
+    process.exchange->supports_close(ProcessId::of(static_cast<unsigned>(i)));
   processes_.emplace(id, std::move(process));
 }
 
@@ -62,8 +67,8 @@ void RegionWorld::carry_out(Process& process, std::vector<RegionCommand> command
 }
 
 void RegionWorld::tell(ProcessId who, std::string what) {
-  told_.push_back(std::to_string((now_ - Time::from_ns(1'000'000'000)).count() / 1000) + " us  " + who.brief() + "  " +
-                  std::move(what));
+  told_.push_back(std::to_string((now_ - Time::from_ns(1'000'000'000)).count() / 1000) + " us  " +
+                  who.brief() + "  " + std::move(what));
   if (told_.size() > 400) told_.pop_front();
 }
 
@@ -100,7 +105,8 @@ void RegionWorld::act(Process& process, RegionCommand& command) {
     at_process(id, 0ms, 2ms, [this, operation = wanted->operation, fails](Process& again) {
       std::vector<RegionCommand> out;
       if (fails) {
-        again.exchange->exported(now_, operation, failure(ErrorCode::unavailable, "an export failed"), out);
+        again.exchange->exported(now_, operation,
+                                 failure(ErrorCode::unavailable, "an export failed"), out);
       } else {
         again.exchange->exported(now_, operation, std::to_string(operation), out);
       }
@@ -119,7 +125,8 @@ void RegionWorld::act(Process& process, RegionCommand& command) {
   } else if (const auto* store = std::get_if<StoreRegions>(&command)) {
     at_process(id, 1ms, 20ms, [this, object = store->object](Process& again) {
       std::optional<Failure> failed;
-      if (plan_.transport_faults && !quiet_ && random_.chance(300)) failed = Failure{ErrorCode::resource_exhausted, "no room"};
+      if (plan_.transport_faults && !quiet_ && random_.chance(300))
+        failed = Failure{ErrorCode::resource_exhausted, "no room"};
       if (!failed) this->object(object).in_store = true;
       std::vector<RegionCommand> out;
       again.exchange->stored(now_, object, failed, out);
@@ -130,7 +137,8 @@ void RegionWorld::act(Process& process, RegionCommand& command) {
       RegionsLocated answer;
       answer.in_store = object(which).in_store;
       for (const auto& [other, row] : processes_) {
-        if (row.alive && row.published.contains(which) && other != again.id) answer.holders.push_back(other);
+        if (row.alive && row.published.contains(which) && other != again.id)
+          answer.holders.push_back(other);
       }
       answer.lost = !answer.in_store && answer.holders.empty();
       std::vector<RegionCommand> out;
@@ -174,15 +182,19 @@ void RegionWorld::send(Process& from, ProcessId to, const RegionMessage& message
 // the holder's reply. The next connection starts after that reply.
 void RegionWorld::check_way(const Process& from, ProcessId to, const RegionMessage& message) {
   const auto* step = std::get_if<TwoSidedStep>(&message);
-  const bool of_receiver = step != nullptr ? step->from_receiver
-                                           : std::holds_alternative<PullTensorRequest>(message) || std::holds_alternative<PullTensorComplete>(message) ||
-                                                 std::holds_alternative<PullTensorCancelled>(message) || std::holds_alternative<ReplicaEvicted>(message) ||
-                                                 std::holds_alternative<CloseConnectionRequest>(message);
+  const bool of_receiver = step != nullptr
+                               ? step->from_receiver
+                               : std::holds_alternative<PullTensorRequest>(message) ||
+                                     std::holds_alternative<PullTensorComplete>(message) ||
+                                     std::holds_alternative<PullTensorCancelled>(message) ||
+                                     std::holds_alternative<ReplicaEvicted>(message) ||
+                                     std::holds_alternative<CloseConnectionRequest>(message);
   Way& way = ways_[of_receiver ? std::pair(from.id, to) : std::pair(to, from.id)];
   if (const auto* closing = std::get_if<CloseConnectionRequest>(&message)) {
     if (std::exchange(way, Way::closing) != Way::open) violation("a connection is closed twice");
     for (const auto& [number, each] : from.operations) {
-      if (each.pull != 0 && each.peer == to) violation("a connection is closed by which something comes");
+      if (each.pull != 0 && each.peer == to)
+        violation("a connection is closed by which something comes");
     }
     if (!mutation_.parts_without_an_answer) return;
     at_process(from.id, 0ms, 0ms, [this, to, round = closing->round](Process& process) {
@@ -194,13 +206,15 @@ void RegionWorld::check_way(const Process& from, ProcessId to, const RegionMessa
     // Also the last message of a link that broke before.
     if (way == Way::closing) way = Way::parted;
   } else if (of_receiver ? way != Way::open : way == Way::parted) {
-    violation("something is said over a connection that is closed: " + describe(RegionCommand(SendRegions{to, message})));
+    violation("something is said over a connection that is closed: " +
+              describe(RegionCommand(SendRegions{to, message})));
   }
 }
 
 void RegionWorld::part(Process& process, const Part& command) {
   Way& way = ways_[{process.id, command.holder}];
-  if (std::exchange(way, Way::open) != Way::parted) violation("a connection is closed that its holder has not let go of");
+  if (std::exchange(way, Way::open) != Way::parted)
+    violation("a connection is closed that its holder has not let go of");
   ++partings_;
   if (command.again) ++again_;
 }
@@ -221,7 +235,9 @@ void RegionWorld::fetch(Process& process, const PullChunk& command) {
   reads.link = link_[{command.holder, process.id}];
   process.operations[command.operation] = reads;
   if (plan_.transport_faults && !quiet_ && random_.chance(100)) return;  // no progress
-  at_process(process.id, 0ms, 30ms, [this, operation = command.operation](Process& again) { fetch_done(again, operation); });
+  at_process(process.id, 0ms, 30ms, [this, operation = command.operation](Process& again) {
+    fetch_done(again, operation);
+  });
 }
 
 void RegionWorld::fetch_done(Process& process, OperationId operation) {
@@ -231,24 +247,29 @@ void RegionWorld::fetch_done(Process& process, OperationId operation) {
   if (reads.cancelled) return;
   auto& holder = this->process(reads.peer);
   const auto source = holder.operations.find(reads.source);
-  const bool there = holder.alive && source != holder.operations.end() && source->second.object == reads.object &&
-                     !holder.freed.contains(reads.object);
-  if (there && source->second.part != reads.part) return violation("another part is given than was wanted");
+  const bool there = holder.alive && source != holder.operations.end() &&
+                     source->second.object == reads.object && !holder.freed.contains(reads.object);
+  if (there && source->second.part != reads.part)
+    return violation("another part is given than was wanted");
   const bool fails = !there || (plan_.transport_faults && !quiet_ && random_.chance(100));
   process.operations.erase(at);
   if (!fails) served_[reads.peer] += span(object(reads.object), reads.part).size_bytes;
   std::vector<RegionCommand> out;
-  process.exchange->ended(now_, operation, fails ? std::optional(failure(ErrorCode::unavailable, "it broke")) : std::nullopt, out);
+  process.exchange->ended(
+      now_, operation,
+      fails ? std::optional(failure(ErrorCode::unavailable, "it broke")) : std::nullopt, out);
   carry_out(process, std::move(out));
 }
 
 void RegionWorld::issue(Process& process, const IssueStep& command) {
-  const auto device = command.pull == 0 ? process.device_of.at(command.object) : process.wanted.at(command.pull).device;
+  const auto device = command.pull == 0 ? process.device_of.at(command.object)
+                                        : process.wanted.at(command.pull).device;
   for (const auto& [number, other] : process.operations) {
     const bool here = other.kind == Operation::Kind::issue && other.device == device;
     if (here) return violation("two operations at once on one device");
   }
-  if (command.pull == 0 && process.freed.contains(command.object)) return violation("freed bytes are sent");
+  if (command.pull == 0 && process.freed.contains(command.object))
+    return violation("freed bytes are sent");
   Operation half;
   half.kind = Operation::Kind::issue;
   half.object = command.object;
@@ -272,13 +293,15 @@ void RegionWorld::match(Process& process, OperationId operation) {
     }
     const auto& a = mine.issue;
     const auto& b = theirs.issue;
-    if (a.opens != b.opens || a.offset != b.offset || a.size_bytes != b.size_bytes || a.object != b.object ||
-        (a.pull == 0) == (b.pull == 0)) {
+    if (a.opens != b.opens || a.offset != b.offset || a.size_bytes != b.size_bytes ||
+        a.object != b.object || (a.pull == 0) == (b.pull == 0)) {
       return violation("two sides of one channel do different things");
     }
     if (broken_.contains(channel(process, a))) return violation("a broken channel goes on");
-    if (!a.opens && !opened_.contains(channel(process, a))) return violation("a channel is used that was never opened");
-    if (a.opens && !opened_.insert(channel(process, a)).second) return violation("a channel is opened twice");
+    if (!a.opens && !opened_.contains(channel(process, a)))
+      return violation("a channel is used that was never opened");
+    if (a.opens && !opened_.insert(channel(process, a)).second)
+      return violation("a channel is opened twice");
     mine.matched = theirs.matched = true;
     const bool fails = plan_.transport_faults && !quiet_ && random_.chance(80);
     if (fails && random_.chance(500)) return;  // no progress
@@ -294,8 +317,10 @@ void RegionWorld::match(Process& process, OperationId operation) {
       });
       return;
     }
-    at_process(process.id, 0ms, 5ms, [this, operation](Process& again) { issue_done(again.id, operation); });
-    at_process(peer.id, 0ms, 5ms, [this, id = peer.id, number = number](Process&) { issue_done(id, number); });
+    at_process(process.id, 0ms, 5ms,
+               [this, operation](Process& again) { issue_done(again.id, operation); });
+    at_process(peer.id, 0ms, 5ms,
+               [this, id = peer.id, number = number](Process&) { issue_done(id, number); });
     return;
   }
 }
@@ -337,7 +362,8 @@ void RegionWorld::unexport(Process& process, OperationId operation) {
   auto& made = at->second;
   const auto& reader = this->process(made.peer);
   for (const auto& [number, other] : reader.operations) {
-    const bool reads = other.kind == Operation::Kind::fetch && other.peer == process.id && other.source == operation;
+    const bool reads = other.kind == Operation::Kind::fetch && other.peer == process.id &&
+                       other.source == operation;
     if (!reads || other.link != link_[{process.id, reader.id}]) continue;
     return violation("bytes are withdrawn while they are read");
   }
@@ -367,7 +393,8 @@ void RegionWorld::pull_ended(Process& process, const PullEnded& ended) {
   for (const auto& [number, each] : process.operations) {
     if (each.pull == ended.pull) violation("a pull has ended, and something still writes for it");
   }
-  if (wanted.copy != 0 && !std::holds_alternative<RegionsHere>(ended.outcome)) forget(process, wanted.object, wanted.copy);
+  if (wanted.copy != 0 && !std::holds_alternative<RegionsHere>(ended.outcome))
+    forget(process, wanted.object, wanted.copy);
   if (std::holds_alternative<RegionsHere>(ended.outcome)) {
     ++copies_;
     if (wanted.copy != 0 && process.exchange->has_copy(wanted.object)) {
@@ -375,7 +402,8 @@ void RegionWorld::pull_ended(Process& process, const PullEnded& ended) {
       process.published.insert(wanted.object);
       process.freed.erase(wanted.object);
       if (plan_.impatient && random_.chance(50)) {
-        at_process(process.id, 0ms, 60ms, [this, wanted](Process& again) { forget(again, wanted.object, wanted.copy); });
+        at_process(process.id, 0ms, 60ms,
+                   [this, wanted](Process& again) { forget(again, wanted.object, wanted.copy); });
       }
     }
   } else if (const auto* failed = std::get_if<Failure>(&ended.outcome)) {
@@ -423,7 +451,9 @@ bool RegionWorld::is_given(const Process& process, ObjectId which) const {
 // The program releases a replica: its memory is freed at once, or when no offer uses it.
 void RegionWorld::forget(Process& process, ObjectId which, std::uint64_t copy) {
   const auto at = process.copies.find(which);
-  if (at == process.copies.end() || at->second.number != copy || std::exchange(at->second.forgotten, true)) return;
+  if (at == process.copies.end() || at->second.number != copy ||
+      std::exchange(at->second.forgotten, true))
+    return;
   tell(process.id, "lets go of its copy of " + which.brief());
   std::vector<RegionCommand> commands;
   for (auto& [pull, wanted] : process.wanted) {
@@ -431,7 +461,8 @@ void RegionWorld::forget(Process& process, ObjectId which, std::uint64_t copy) {
     process.exchange->unwant(now_, pull, commands);
   }
   carry_out(process, std::move(commands));
-  if (mutation_.copies_go_while_given && is_given(process, which)) return violation("a copy is freed while it can be reached");
+  if (mutation_.copies_go_while_given && is_given(process, which))
+    return violation("a copy is freed while it can be reached");
   if (mutation_.copies_are_not_retired) return;
   at_process(process.id, 0ms, 5ms, [this, which](Process& again) {
     std::vector<RegionCommand> out;
@@ -448,7 +479,8 @@ void RegionWorld::reach(Process& process, const Reach& command) {
   at_process(process.id, 0ms, 5ms, [this, command, fails](Process& again) {
     const bool there = this->process(command.keeper).alive && !again.gone.contains(command.keeper);
     std::vector<RegionCommand> out;
-    again.exchange->reached(now_, command.pull, command.keeper, there && !fails ? plan_.paths : std::vector<DirectPath>{}, out);
+    again.exchange->reached(now_, command.pull, command.keeper,
+                            there && !fails ? plan_.paths : std::vector<DirectPath>{}, out);
     carry_out(again, std::move(out));
   });
 }
@@ -534,16 +566,19 @@ std::string RegionWorld::at_the_end() const {
     if (!process.alive) continue;
     if (!process.wanted.empty()) return "a pull of " + id.brief() + " never ends";
     if (!process.exchange->is_idle()) {
-      return id.brief() + " is not idle: " + std::to_string(process.exchange->pulls()) + " pulls, " +
-             std::to_string(process.exchange->serves()) + " serves";
+      return id.brief() + " is not idle: " + std::to_string(process.exchange->pulls()) +
+             " pulls, " + std::to_string(process.exchange->serves()) + " serves";
     }
     if (!process.operations.empty()) return "an operation of " + id.brief() + " never ends";
     const bool parts = plan_.idles && !faulty();
-    if (parts && process.exchange->ties() != 0) return "a connection of " + id.brief() + " that idles stays open";
-    if (parts && process.exchange->open_channels() != 0) return "a channel of " + id.brief() + " that idles stays open";
+    if (parts && process.exchange->ties() != 0)
+      return "a connection of " + id.brief() + " that idles stays open";
+    if (parts && process.exchange->open_channels() != 0)
+      return "a channel of " + id.brief() + " that idles stays open";
     if (process.exchange->bytes_reserved() != 0) return id.brief() + " keeps room";
     for (const auto& [object, row] : objects_) {
-      if (row.dropped && process.exchange->has(object)) return "what nobody wants is kept by " + id.brief();
+      if (row.dropped && process.exchange->has(object))
+        return "what nobody wants is kept by " + id.brief();
     }
   }
   return {};

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "tensor/exchange/core/tensor_exchange_core.h"
 #include "tensor/exchange/core/tensor_chunks.h"
+#include "tensor/exchange/core/tensor_exchange_core.h"
 
 namespace mobula::internal::transfer {
 
@@ -34,10 +34,10 @@ struct RegionPlan {
   bool stops = false;
   bool link_breaks = false;
   bool transport_faults = false;
-  bool impatient = false;  // requests are cancelled, refs dropped, objects evacuated
+  bool impatient = false;               // requests are cancelled, refs dropped, objects evacuated
   std::uint64_t max_receive_bytes = 0;  // 0: random
   std::uint32_t devices = 1;            // per process
-  bool idles = false;  // idle connections and channels close soon
+  bool idles = false;                   // idle connections and channels close soon
   bool parts = false;  // large objects are pulled in chunks if their paths allow it
 };
 
@@ -63,11 +63,11 @@ class RegionWorld {
   // Most recent events, human-readable.
   std::string story() const;
   std::size_t steps() const { return steps_; }
-  std::uint64_t copies() const { return copies_; }          // successful pulls
-  std::uint64_t partings() const { return partings_; }      // closed connections
+  std::uint64_t copies() const { return copies_; }      // successful pulls
+  std::uint64_t partings() const { return partings_; }  // closed connections
   // closed connections with a new request in between
   std::uint64_t partings_again() const { return again_; }
-  std::uint64_t failures() const { return failures_; }      // failed pulls
+  std::uint64_t failures() const { return failures_; }  // failed pulls
   // bytes sent, by process
   const std::map<ProcessId, std::uint64_t>& served() const { return served_; }
 
@@ -83,7 +83,7 @@ class RegionWorld {
     std::uint32_t device = 0;
     std::uint64_t link = 0;  // fetch: generation of the link to the holder
     bool cancelled = false;
-    bool matched = false;    // issue: the peer has issued its half
+    bool matched = false;  // issue: the peer has issued its half
   };
   struct Wanted {
     ObjectId object;
@@ -181,7 +181,8 @@ class RegionWorld {
   Process& process(ProcessId id) { return processes_.at(id); }
   Object& object(ObjectId id) { return objects_.at(id); }
   bool faulty() const {
-    return plan_.crashes || plan_.stops || plan_.link_breaks || plan_.transport_faults || plan_.impatient;
+    return plan_.crashes || plan_.stops || plan_.link_breaks || plan_.transport_faults ||
+           plan_.impatient;
   }
 
   RegionPlan plan_;
@@ -196,7 +197,8 @@ class RegionWorld {
   std::map<std::pair<ProcessId, ProcessId>, Time> last_arrival_;
   std::map<std::pair<ProcessId, ProcessId>, std::uint64_t> link_;  // generations of links
   // each with its generation
-  std::map<std::pair<ProcessId, ProcessId>, std::deque<std::pair<RegionMessage, std::uint64_t>>> said_;
+  std::map<std::pair<ProcessId, ProcessId>, std::deque<std::pair<RegionMessage, std::uint64_t>>>
+      said_;
   enum class Way { open, closing, parted };
   // state of the connection from a holder to a receiver (first)
   std::map<std::pair<ProcessId, ProcessId>, Way> ways_;

@@ -15,7 +15,9 @@ void RegionWorld::add_work() {
     object.id = ObjectId::of(static_cast<unsigned>(1000 + i));
     const int maker = plan_.pattern == Pattern::broadcast ? 1 : 1 + i % plan_.processes;
     object.maker = ProcessId::of(static_cast<unsigned>(maker));
-    object.size_bytes = work.chance(100) ? 0 : work.chance(500) ? work.below(1000) : work.below(600 << 10);
+    object.size_bytes = work.chance(100)   ? 0
+                        : work.chance(500) ? work.below(1000)
+                                           : work.below(600 << 10);
     if (plan_.pattern == Pattern::broadcast) object.size_bytes = 300 << 10;
     object.device = static_cast<std::uint32_t>(work.below(plan_.devices));
     ids.push_back(object.id);
@@ -32,20 +34,22 @@ void RegionWorld::add_work() {
   const auto plan_read = [&](int reader, std::vector<std::size_t> which, Duration when) {
     for (const auto each : which) ++objects_.at(ids[each]).refs;
     const bool arguments = work.chance(500);
-    at_process(ProcessId::of(static_cast<unsigned>(reader)), when, when, [this, which, arguments](Process& process) {
-      want(process.id, which, arguments);
-    });
+    at_process(ProcessId::of(static_cast<unsigned>(reader)), when, when,
+               [this, which, arguments](Process& process) { want(process.id, which, arguments); });
   };
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const int maker = static_cast<int>(objects_.at(ids[i]).maker.bits().low);
     const auto when = work.between(2ms, plan_.idles ? 300ms : 40ms);
     switch (plan_.pattern) {
       case Pattern::ring: plan_read(1 + maker % plan_.processes, {i}, when); break;
-      case Pattern::opposite: plan_read(maker % 2 == 1 ? std::min(maker + 1, plan_.processes) : maker - 1, {i}, when); break;
+      case Pattern::opposite:
+        plan_read(maker % 2 == 1 ? std::min(maker + 1, plan_.processes) : maker - 1, {i}, when);
+        break;
       case Pattern::all_to_all:
       case Pattern::broadcast:
         for (int reader = 1; reader <= plan_.processes; ++reader) {
-          if (reader != maker) plan_read(reader, {i}, work.between(2ms, plan_.idles ? 300ms : 40ms));
+          if (reader != maker)
+            plan_read(reader, {i}, work.between(2ms, plan_.idles ? 300ms : 40ms));
         }
         break;
       case Pattern::random: {
@@ -53,7 +57,8 @@ void RegionWorld::add_work() {
         for (std::int64_t k = 0; k < reads; ++k) {
           std::vector<std::size_t> which{i};
           while (work.chance(400)) which.push_back(work.below(ids.size()));
-          const auto reader = 1 + static_cast<int>(work.below(static_cast<std::uint64_t>(plan_.processes)));
+          const auto reader =
+              1 + static_cast<int>(work.below(static_cast<std::uint64_t>(plan_.processes)));
           plan_read(reader, which, work.between(2ms, 200ms));
         }
       }
@@ -101,8 +106,9 @@ void RegionWorld::want(ProcessId reader, const std::vector<std::size_t>& which, 
   const auto pulls = process.exchange->want(now_, std::move(together), arguments, out);
   if (!pulls) return violation("a wish is refused: " + pulls.error().text);
   for (std::size_t i = 0; i < pulls->size(); ++i) {
-    process.wanted[(*pulls)[i]] = {wishes[i].object, wishes[i].lane % plan_.devices, false, wishes[i].part,
-                                   wishes[i].keeps ? process.copies.at(wishes[i].object).number : 0};
+    process.wanted[(*pulls)[i]] = {
+        wishes[i].object, wishes[i].lane % plan_.devices, false, wishes[i].part,
+        wishes[i].keeps ? process.copies.at(wishes[i].object).number : 0};
     if (!plan_.impatient || !random_.chance(200)) continue;
     at_process(reader, 0ms, 60ms, [this, pull = (*pulls)[i]](Process& again) {
       const auto known = again.wanted.find(pull);
@@ -119,7 +125,8 @@ void RegionWorld::want(ProcessId reader, const std::vector<std::size_t>& which, 
 void RegionWorld::add_faults() {
   Random faults = random_.fork("faults");
   const auto some_process = [&] {
-    return ProcessId::of(static_cast<unsigned>(1 + faults.below(static_cast<std::uint64_t>(plan_.processes))));
+    return ProcessId::of(
+        static_cast<unsigned>(1 + faults.below(static_cast<std::uint64_t>(plan_.processes))));
   };
   const auto soon = [&] { return now_ + faults.between(2ms, 300ms); };
   if (plan_.crashes) {

@@ -23,7 +23,9 @@ class Claims : public testing::Test {
     out_.clear();
     return claims;
   }
-  void claim(std::uint32_t lane, std::uint64_t claim) { exchange_.claim_turn(Time(), lane, claim, out_); }
+  void claim(std::uint32_t lane, std::uint64_t claim) {
+    exchange_.claim_turn(Time(), lane, claim, out_);
+  }
   void give_back(std::uint64_t claim) { exchange_.return_turn(Time(), claim, out_); }
 
   using Numbers = std::vector<std::uint64_t>;
@@ -103,19 +105,24 @@ std::vector<Case> cases() {
   for (const auto& shape : shapes) {
     for (const bool two : {false, true}) {
       const std::string name = std::string(shape.name) + (two ? "_two_sided" : "_one_sided");
-      const auto plan = plan_of(shape.pattern, shape.processes, shape.objects, two ? two_sided : one_sided);
+      const auto plan =
+          plan_of(shape.pattern, shape.processes, shape.objects, two ? two_sided : one_sided);
       add(name, plan);
       auto worse = plan;
-      worse.paths = two ? several : std::vector{DirectPath::shm, DirectPath::tcp, DirectPath::store};
-      worse.crashes = worse.stops = worse.link_breaks = worse.transport_faults = worse.impatient = true;
+      worse.paths =
+          two ? several : std::vector{DirectPath::shm, DirectPath::tcp, DirectPath::store};
+      worse.crashes = worse.stops = worse.link_breaks = worse.transport_faults = worse.impatient =
+          true;
       add(name + "_faults", worse);
     }
   }
   for (const auto& shape : shapes) {
-    auto parts = plan_of(shape.pattern, shape.processes, shape.objects, {DirectPath::tcp, DirectPath::store});
+    auto parts = plan_of(shape.pattern, shape.processes, shape.objects,
+                         {DirectPath::tcp, DirectPath::store});
     parts.parts = true;
     add(std::string(shape.name) + "_parts", parts);
-    parts.crashes = parts.stops = parts.link_breaks = parts.transport_faults = parts.impatient = true;
+    parts.crashes = parts.stops = parts.link_breaks = parts.transport_faults = parts.impatient =
+        true;
     add(std::string(shape.name) + "_parts_faults", parts);
     parts.max_receive_bytes = 200 << 10;
     add(std::string(shape.name) + "_parts_little_room_faults", parts);
@@ -129,7 +136,8 @@ std::vector<Case> cases() {
     add(std::string(shape.name) + "_idles", idles);
     idles.paths = several;
     idles.parts = false;
-    idles.crashes = idles.stops = idles.link_breaks = idles.transport_faults = idles.impatient = true;
+    idles.crashes = idles.stops = idles.link_breaks = idles.transport_faults = idles.impatient =
+        true;
     add(std::string(shape.name) + "_idles_faults", idles);
   }
   auto tight = plan_of(Pattern::random, 6, 16, several);
@@ -218,30 +226,43 @@ std::vector<Mutated> mutations() {
   };
   add("LeavesBeforeItIsQuiet", [](RegionMutation& m) { m.leaves_before_quiet = true; });
   add("TurnsAreOfPullsNotOfDevices", [](RegionMutation& m) { m.lanes_by_pull = true; });
-  add("EverybodyIsTheLower", [](RegionMutation& m) { m.self = [](ProcessId) { return ProcessId(); }; });
+  add("EverybodyIsTheLower",
+      [](RegionMutation& m) { m.self = [](ProcessId) { return ProcessId(); }; });
   add("DeathsAreNotHeardOf", [](RegionMutation& m) { m.peers_do_not_hear_of_deaths = true; });
   add("RoomWithoutBound", [](RegionMutation& m) {
     m.options = [](RegionOptions& options) { options.max_receive_bytes = std::uint64_t{1} << 40; };
   });
   add("CancelsAreForgotten", [](RegionMutation& m) {
-    m.command = [](ProcessId, RegionCommand& command) { return !std::holds_alternative<Cancel>(command); };
+    m.command = [](ProcessId, RegionCommand& command) {
+      return !std::holds_alternative<Cancel>(command);
+    };
   });
   add("TakenIsNotSaid", [](RegionMutation& m) { m.command = swallow<PullTensorComplete>; });
   add("LeftIsNotSaid", [](RegionMutation& m) { m.command = swallow<PullTensorCancelled>; });
-  add("CopiesGoWhileTheyAreGiven", [](RegionMutation& m) { m.copies_go_while_given = true; }, true);
-  add("CopiesAreNotRetired", [](RegionMutation& m) { m.copies_are_not_retired = true; }, true);
-  add("AnotherPartIsGiven", [](RegionMutation& m) {
-    m.command = [](ProcessId, RegionCommand& command) {
-      if (auto* made = std::get_if<OfferTensor>(&command); made != nullptr && made->part > 1) made->part = 1;
-      return true;
-    };
-  }, true);
-  add("WhatIsNotThereIsOffered", [](RegionMutation& m) {
-    m.command = [](ProcessId, RegionCommand& command) {
-      if (auto* made = std::get_if<OfferTensor>(&command); made != nullptr && made->part > 0) made->part += 1;
-      return true;
-    };
-  }, true);
+  add(
+      "CopiesGoWhileTheyAreGiven", [](RegionMutation& m) { m.copies_go_while_given = true; }, true);
+  add(
+      "CopiesAreNotRetired", [](RegionMutation& m) { m.copies_are_not_retired = true; }, true);
+  add(
+      "AnotherPartIsGiven",
+      [](RegionMutation& m) {
+        m.command = [](ProcessId, RegionCommand& command) {
+          if (auto* made = std::get_if<OfferTensor>(&command); made != nullptr && made->part > 1)
+            made->part = 1;
+          return true;
+        };
+      },
+      true);
+  add(
+      "WhatIsNotThereIsOffered",
+      [](RegionMutation& m) {
+        m.command = [](ProcessId, RegionCommand& command) {
+          if (auto* made = std::get_if<OfferTensor>(&command); made != nullptr && made->part > 0)
+            made->part += 1;
+          return true;
+        };
+      },
+      true);
   add("EpochsAreNotSaid", [](RegionMutation& m) {
     m.command = [](ProcessId, RegionCommand& command) {
       if (auto* half = std::get_if<IssueStep>(&command)) half->epoch = 0;
