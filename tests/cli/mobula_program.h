@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -13,10 +14,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "base/time.h"
 
 extern "C" char** environ;
 
@@ -38,6 +42,13 @@ struct Outcome {
 inline std::string text_of(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Polls the condition for at most 20 s. Returns its last value.
+inline bool until(const std::function<bool()>& condition) {
+  const Time deadline = monotonic_now() + 20s;
+  while (!condition() && monotonic_now() < deadline) ::poll(nullptr, 0, 10);
+  return condition();
 }
 
 class ProgramTest : public ::testing::Test {

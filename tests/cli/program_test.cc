@@ -2,10 +2,8 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <spawn.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -14,11 +12,9 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
-#include "base/time.h"
 #include "cli/mobula_program.h"
 #include "protocol/program/cluster_files.h"
 #include "transport/bus/curve.h"
@@ -26,69 +22,6 @@
 
 namespace mobula::internal {
 namespace {
-
-// A program that exits when its pipe closes, as mobula::init starts it.
-class OwnedProgram {
- public:
-  explicit OwnedProgram(std::vector<std::string> words) {
-    int ready[2];
-    int life[2];
-    EXPECT_EQ(::pipe2(ready, O_CLOEXEC), 0);
-    EXPECT_EQ(::pipe2(life, O_CLOEXEC), 0);
-    ready_ = Fd(ready[0]);
-    life_ = Fd(life[1]);
-    const Fd ready_write(ready[1]);
-    const Fd life_read(life[0]);
-    words.insert(words.begin(), program);
-    if (words[2] == "--head" || words.back() == "--driver-agent") {
-      words.insert(words.end(), {"--ready-fd", "200", "--life-fd", "201"});
-    }
-    std::vector<char*> argv;
-    for (auto& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, ready_write.get(), 200);
-    ::posix_spawn_file_actions_adddup2(&actions, life_read.get(), 201);
-    EXPECT_EQ(::posix_spawn(&pid_, program.c_str(), &actions, nullptr, argv.data(), environ), 0);
-    ::posix_spawn_file_actions_destroy(&actions);
-  }
-  OwnedProgram(const OwnedProgram&) = delete;
-  OwnedProgram& operator=(const OwnedProgram&) = delete;
-  ~OwnedProgram() {
-    if (pid_ != 0) end();
-  }
-
-  // Reads the line that reports readiness or failure.
-  Json ready() {
-    char line[4096] = {};
-    EXPECT_GT(::read(ready_.get(), line, sizeof line - 1), 0);
-    return Json::parse(line, nullptr, false);
-  }
-  void signal(int number) const { ::kill(pid_, number); }
-  int end() {
-    life_.reset();
-    int status = 0;
-    ::waitpid(std::exchange(pid_, 0), &status, 0);
-    return WEXITSTATUS(status);
-  }
-
- private:
-  Fd ready_;
-  Fd life_;
-  pid_t pid_ = 0;
-};
-
-bool until(const std::function<bool()>& condition) {
-  const Time deadline = monotonic_now() + 20s;
-  while (!condition() && monotonic_now() < deadline) ::poll(nullptr, 0, 10);
-  return condition();
-}
-
-bool is_locked(const std::string& path) {
-  const Fd lock(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  return lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0;
-}
 
 bool runs(std::int64_t pid) { return ::kill(static_cast<pid_t>(pid), 0) == 0; }
 
@@ -275,38 +208,6 @@ TEST_F(ProgramTest, KeyOfAnotherCluster_ExitsWithFour) {
   expect_one_line(joined, key);
 }
 
-// Starts it as mobula::init does on a machine without an agent.
-TEST_F(ProgramTest, DriverWithoutAgent_StartsItsOwn) {
-  const auto started = start_head();
-  ASSERT_EQ(started.code, 0) << started.err;
-  OwnedProgram agent({"start", "--address", started.json()["address"], "--key",
-                      started.json()["key_file"], "--driver-agent"});
-  const Json told = agent.ready();
-  ASSERT_TRUE(told.is_object());
-  EXPECT_EQ(told.value("address", ""), started.json()["address"]);
-  EXPECT_TRUE(fs::exists(told.value("socket", "")));
-  // The agent offers no resources.
-  EXPECT_EQ(mobula({"list", "nodes", "-o", "json"}).json()["items"].size(), 1u);
-  EXPECT_EQ(agent.end(), 0);
-  EXPECT_FALSE(fs::exists(told.value("socket", "")));
-}
-
-TEST_F(ProgramTest, StarterExited_StartIsAbandoned) {
-  const auto started = mobula({"start", "--head", "--no-worker", "-o", "json"});
-  ASSERT_EQ(started.code, 0) << started.err;
-  const std::string key = folder_ + "/copy.key";
-  ASSERT_TRUE(save(load_key_file(started.json()["key_file"]).value(), key).ok());
-  ASSERT_EQ(mobula({"stop"}).code, 0);
-  const std::string joining = folder_ + "/joining";
-  OwnedProgram start(
-      {"start", "--address", started.json()["address"], "--key", key, "--state-dir", joining});
-  // The agent holds its lock once it runs in the background.
-  const std::string lock = joining + "/default/agent/lock";
-  ASSERT_TRUE(until([&] { return fs::exists(lock) && is_locked(lock); }));
-  start.signal(SIGKILL);
-  EXPECT_TRUE(until([&] { return !is_locked(lock); }));
-}
-
 TEST_F(ProgramTest, NamesPortInUse) {
   const auto listener = listen_at("127.0.0.1:0").value();
   const auto port = local_address_of(listener.get()).value().port();
@@ -405,14 +306,6 @@ TEST_F(ProgramTest, TokensAreShownOnceAndRevocationRepeats) {
   ::unsetenv("MOBULA_TOKEN_FILE");
   EXPECT_EQ(denied.code, 4);
   expect_one_line(denied, "MOBULA_TOKEN_FILE is rejected; it was revoked");
-}
-
-TEST_F(ProgramTest, OperatorKey_DoesNotAdmitDriver) {
-  const auto started = start_head();
-  ASSERT_EQ(started.code, 0) << started.err;
-  OwnedProgram agent({"start", "--address", started.json()["address"], "--key",
-                      cluster_folder() + "/head/operator.key", "--expect-head", "--driver-agent"});
-  EXPECT_THAT(agent.ready().value("error", ""), HasSubstr("token create --role driver"));
 }
 
 TEST_F(ProgramTest, ExplainsPendingJobByName) {
@@ -584,26 +477,6 @@ TEST_F(ProgramTest, PrintsAddressOfHttpPages) {
       mobula({"start", "--head", "--no-worker", "--http", "127.0.0.1:0", "-o", "json"});
   ASSERT_EQ(json.code, 0) << json.err;
   EXPECT_TRUE(json.json()["http"].value("url", "").starts_with("http://127.0.0.1:")) << json.out;
-}
-
-// Starts it as mobula::init does.
-TEST_F(ProgramTest, LocalCluster_EndsWithItsDriver) {
-  OwnedProgram local({"start", "--head", "--local", "--num-cpus", "1"});
-  const Json told = local.ready();
-  ASSERT_TRUE(told.is_object());
-  EXPECT_THAT(told.value("address", ""), HasSubstr("127.0.0.1:"));
-  EXPECT_TRUE(fs::exists(told.value("socket", "")));
-  EXPECT_EQ(local.end(), 0);
-  EXPECT_FALSE(fs::exists(told.value("socket", "")));
-}
-
-TEST_F(ProgramTest, LocalStartFailed_ReportsReason) {
-  ::setenv("CUDA_VISIBLE_DEVICES", "0", 1);
-  OwnedProgram local({"start", "--head", "--local", "--num-cpus", "1", "--num-gpus", "4"});
-  ::unsetenv("CUDA_VISIBLE_DEVICES");
-  const Json told = local.ready();
-  ASSERT_TRUE(told.is_object());
-  EXPECT_THAT(told.value("error", ""), HasSubstr("CUDA_VISIBLE_DEVICES"));
 }
 
 }  // namespace
