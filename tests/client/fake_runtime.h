@@ -209,6 +209,7 @@ class FakeRuntime final : public WithoutGroups {
       std::make_shared<const detail::ContextRecord>();
   bool is_cancelled = false;
   bool in_actor = false;
+  bool refuse_results = false;
 
  private:
   struct alignas(64) Line {
@@ -231,10 +232,6 @@ class FakeRuntime final : public WithoutGroups {
     FakeRuntime& runtime_;
   };
 
- public:
-  bool refuse_results = false;
-
- private:
   RawId next_id() { return {0xfa4e, ++last_id_}; }
 
   static std::optional<StoredValue> stored(const detail::Outgoing& value) {
