@@ -157,10 +157,10 @@ class Checkers {
     std::int32_t max_retries = 0;
     ObjectId result;
     bool answered = false;  // a reply left on a connection that has lost nothing
-    ProcessId answered_to;  // recipient of the value in such a reply
-    std::set<std::pair<ProcessId, std::uint32_t>> runs;              // process and attempt
-    std::set<std::pair<ProcessId, std::uint32_t>> ended_for_others;  // the runs that were preempted
-    std::set<std::pair<ProcessId, std::uint32_t>> lost;              // sent to a dead executor
+    ProcessId answered_to;  // who got the value itself in such a reply
+    std::set<std::pair<ProcessId, std::uint32_t>> runs;              // where, and which attempt
+    std::set<std::pair<ProcessId, std::uint32_t>> ended_for_others;  // of those
+    std::set<std::pair<ProcessId, std::uint32_t>> lost;  // sent to a dead process; may have run
   };
 
   // checker_turns.cc
@@ -239,11 +239,11 @@ class Checkers {
   };
   std::map<GroupId, GroupWait> group_waits_;
   std::map<GroupId, GroupSpec> groups_wanted_;
-  std::set<GroupId> groups_served_;  // by the head's last message: placed completely, or removed
-  std::vector<Time> groups_there_;   // when each was placed completely
-  std::vector<Time> preemptions_;    // when slots were preempted for one purpose
-  std::set<JobId> lengthy_jobs_;     // jobs that have submitted tasks of many seconds
-  bool some_run_once_ = false;       // a task of many seconds that may not be preempted exists
+  std::set<GroupId> groups_served_;  // last reported by the head as placed or removed
+  std::vector<Time> groups_there_;   // when each had all its places
+  std::vector<Time> preemptions_;    // when slots were ended for one purpose
+  std::set<JobId> lengthy_jobs_;     // that have submitted tasks of many seconds
+  bool some_run_once_ = false;       // for many seconds, and nobody may end them
   std::set<SlotId> preempted_slots_;
   std::set<SlotId> wanted_slots_;  // recalled slots
   std::map<SlotId, ProcessId> lessees_;
@@ -279,8 +279,9 @@ class Checkers {
   // By the result of a call that never ran because elements were missing: the tasks that could
   // recompute them, and the number of runs of each.
   std::map<ObjectId, std::vector<std::pair<TaskId, std::size_t>>> could_be_remade_;
-  std::map<ObjectId, std::uint64_t> seen_;  // values by object: a value once read never changes
-  std::map<std::uint64_t, std::map<ObjectId, Time>> stranded_;  // by agent: start of the wait
+  std::map<ObjectId, std::uint64_t> seen_;  // a value once read never changes
+  // By agent: first time without a cause to wait.
+  std::map<std::uint64_t, std::map<ObjectId, Time>> stranded_;
   std::set<ObjectId> recomputable_;  // results that their submitter can always recompute
   bool any_fault_ = false;
   std::map<ActorId, Time> handle_gone_;  // the owner's order to end an actor without handles
