@@ -1,5 +1,6 @@
-// Messages about a slot between its start and its end: results that its executor holds, and use of
-// device memory above its share. Alternatives of AgentMessage and AgentToProcess.
+// Messages about a slot: the start and end of its generations, its end, its CPU, results that its
+// executor holds, and use of device memory above its share. Alternatives of AgentMessage and
+// AgentToProcess.
 // Thread: owner (plain values).
 #pragma once
 
@@ -8,9 +9,74 @@
 
 #include "base/fields.h"
 #include "base/id.h"
+#include "base/model/principal.h"
 #include "base/model/resident_results.h"
 
 namespace mobula::internal {
+
+// The executor of the slot's generation accepts calls.
+struct SlotStarted {
+  SlotId slot;
+  std::uint32_t generation = 0;
+  Endpoint endpoint;
+  EndCause previous;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &SlotStarted::slot), field("generation", &SlotStarted::generation),
+                 field("endpoint", &SlotStarted::endpoint),
+                 field("previous", &SlotStarted::previous));
+  }
+  friend bool operator==(const SlotStarted&, const SlotStarted&) = default;
+};
+
+// The process of a generation has exited. SlotStarted of the next generation or SlotGone follows.
+struct SlotGenerationEnded {
+  SlotId slot;
+  std::uint32_t generation = 0;
+  ProcessId process;
+  EndCause cause;
+  std::uint64_t cut_calls = 0;  // unfinished calls that a departing executor had submitted
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &SlotGenerationEnded::slot),
+                 field("generation", &SlotGenerationEnded::generation),
+                 field("process", &SlotGenerationEnded::process),
+                 field("cause", &SlotGenerationEnded::cause),
+                 field("cut_calls", &SlotGenerationEnded::cut_calls));
+  }
+  friend bool operator==(const SlotGenerationEnded&, const SlotGenerationEnded&) = default;
+};
+
+// Nothing of the slot is left on the node, so the head may allocate its resources again.
+struct SlotGone {
+  SlotId slot;
+  EndCause cause;
+  bool program_cannot_start = false;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &SlotGone::slot), field("cause", &SlotGone::cause),
+                 field("program_cannot_start", &SlotGone::program_cannot_start));
+  }
+  friend bool operator==(const SlotGone&, const SlotGone&) = default;
+};
+
+// The executor of the slot is in a blocking call and releases its CPU (on), or it continues and
+// needs the CPU (off).
+struct SlotCpuReleased {
+  SlotId slot;
+  bool on = false;
+  // The executor exits as planned and awaits only calls that it has submitted. It needs no resource
+  // of the slot, and the slot ends with it.
+  bool departed = false;
+  EndCause cause{};  // set if `departed`
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &SlotCpuReleased::slot), field("on", &SlotCpuReleased::on),
+                 field("departed", &SlotCpuReleased::departed),
+                 field("cause", &SlotCpuReleased::cause));
+  }
+  friend bool operator==(const SlotCpuReleased&, const SlotCpuReleased&) = default;
+};
 
 // The executor of the slot becomes idle while it holds results, or that state ends.
 struct SlotResident {
