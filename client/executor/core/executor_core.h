@@ -20,6 +20,7 @@
 #include "base/table.h"
 #include "base/time.h"
 #include "client/executor/core/executor_events.h"
+#include "client/executor/core/executor_options.h"
 #include "protocol/session/session.h"
 
 namespace mobula::internal::executor {

@@ -1,6 +1,6 @@
-// Events, commands, and options of the executor core. Every struct has a field list, so that inputs
-// can be recorded and replays compared.
-// Thread: any (values).
+// Events and commands of the executor core. Every struct has a field list, so that inputs can be
+// recorded and a replay compared.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -277,26 +277,5 @@ struct Leave {
 using Command =
     std::variant<SendToCaller, SendToAgent, FetchArguments, RunCall, DropCall, CancelRunning,
                  ReleasePins, Leave, Evacuate, AwaitSubmitted, DestroyActor>;
-
-struct ExecutorOptions {
-  Duration leave_timeout = 1s;         // longest wait for acknowledgements before a planned exit
-  Duration orphans_bound = 1s;         // time for which refs given to dead callers stay pinned
-  Duration evacuation_timeout = 30s;   // longest wait for the evacuation of results
-  std::size_t max_queue = 100'000;     // limit of queued calls; further calls are returned
-  Duration tell_started_after = 50ms;  // run time after which the caller is notified
-  Duration tell_residence_after = 1s;  // minimum interval between reports of fewer results
-  Duration release_delay = 200ms;      // time until a process that awaits calls frees its resources
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("leave_timeout", &ExecutorOptions::leave_timeout),
-                 field("orphans_bound", &ExecutorOptions::orphans_bound),
-                 field("evacuation_timeout", &ExecutorOptions::evacuation_timeout),
-                 field("max_queue", &ExecutorOptions::max_queue),
-                 field("tell_started_after", &ExecutorOptions::tell_started_after),
-                 field("tell_residence_after", &ExecutorOptions::tell_residence_after),
-                 field("release_delay", &ExecutorOptions::release_delay));
-  }
-  friend bool operator==(const ExecutorOptions&, const ExecutorOptions&) = default;
-};
 
 }  // namespace mobula::internal::executor
