@@ -1,5 +1,4 @@
-// Compile-time facts of a call: the signature of the callee, the passing of arguments, and the refs
-// of results.
+// Compile-time facts of a call: the passing of arguments, and the refs of results.
 // Thread: any; no state.
 #pragma once
 
@@ -16,44 +15,10 @@
 #include <vector>
 
 #include <mobula/detail/registry.h>
+#include <mobula/detail/signature.h>
 #include <mobula/object_ref.h>
 
 namespace mobula::detail {
-
-template <class... T>
-struct TypeList {
-  static constexpr std::size_t size = sizeof...(T);
-};
-
-// The result and parameter types of a function, and the class of a method.
-template <class F>
-struct Signature {
-  static constexpr bool known = false;
-};
-
-template <class R, class C, class... A>
-struct SignatureOf {
-  static constexpr bool known = true;
-  using Result = R;
-  using Class = C;
-  using Parameters = TypeList<A...>;
-};
-
-template <class R, class... A, bool N>
-struct Signature<R (*)(A...) noexcept(N)> : SignatureOf<R, void, A...> {};
-template <class R, class C, class... A, bool N>
-struct Signature<R (C::*)(A...) noexcept(N)> : SignatureOf<R, C, A...> {};
-template <class R, class C, class... A, bool N>
-struct Signature<R (C::*)(A...) const noexcept(N)> : SignatureOf<R, C, A...> {};
-template <class R, class C, class... A, bool N>
-struct Signature<R (C::*)(A...)& noexcept(N)> : SignatureOf<R, C, A...> {};
-template <class R, class C, class... A, bool N>
-struct Signature<R (C::*)(A...) const& noexcept(N)> : SignatureOf<R, C, A...> {};
-
-// A captureless lambda has the signature of its operator().
-template <class Lambda>
-requires requires { &Lambda::operator(); }
-struct Signature<Lambda> : Signature<decltype(&Lambda::operator())> {};
 
 // Converts a stored value of type Stored to a parameter of type P.
 template <class P, class Bare = std::remove_cvref_t<P>>
