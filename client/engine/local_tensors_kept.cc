@@ -1,0 +1,139 @@
+// Tensors that this process made and keeps for others: their registration, and its end.
+#include <algorithm>
+#include <utility>
+
+#include "client/engine/local_tensors.h"
+#include "transport/tensor/gpu/cuda_ipc_transport.h"
+
+namespace mobula::internal::client {
+namespace {
+
+// What is published: the memory, and the right of its readers to find it unchanged.
+struct Publication {
+  std::shared_ptr<detail::TensorStorage> storage;
+  detail::TensorStorage::Hold hold;
+  std::shared_ptr<const std::function<void()>> gone;
+
+  Publication(std::shared_ptr<detail::TensorStorage> of, detail::TensorStorage::Hold by,
+              std::shared_ptr<const std::function<void()>> then)
+      : storage(std::move(of)), hold(std::move(by)), gone(std::move(then)) {}
+  Publication(const Publication&) = delete;
+  Publication& operator=(const Publication&) = delete;
+  ~Publication() { end(); }
+  void end() {
+    if (!gone) return;
+    hold = {};
+    (*std::exchange(gone, nullptr))();
+  }
+};
+
+}  // namespace
+
+Result<RefRecord> LocalTensors::keep(const detail::TensorParts& parts,
+                                     const TransportPreference& wish) {
+  if (auto prepared = prepare(); !prepared) return prepared.error();
+  const ProcessId process = engine_.core().options().process;
+  const auto object = ObjectId::derived(process, "tensor", made_++);
+  const auto range = detail::range_of(parts);
+  const std::span<const std::byte> bytes(parts.storage->bytes() + range.begin,
+                                         static_cast<std::size_t>(range.end - range.begin));
+  const Device device = parts.storage->device();
+  SourceRegion elements{.bytes = bytes};
+  std::string uuid;
+  if (device.kind != Device::cpu) {
+    const auto index = static_cast<std::size_t>(device.index);
+    if (!options_.gpus || index >= options_.gpus->devices().size() ||
+        !options_.gpus->devices()[index].arena) {
+      return failure(ErrorCode::invalid_argument,
+                     "a tensor of a device that this process has no lease on");
+    }
+    const auto& own = options_.gpus->devices()[index];
+    uuid = own.uuid;
+    if (const auto file = own.arena->file_of(bytes.data()))
+      elements = region_of(own.context->uuid(), bytes, *file);
+    elements.place = {MemoryKind::device, own.context->uuid()};
+  } else if (exchange_->arena()) {
+    elements.file = exchange_->arena()->file_of(bytes);
+  }
+  RefRecord ref{object, engine_.core().node(), process, {}};
+  TensorRecord& record = ref.tensor.edit();
+  record.size_bytes = static_cast<std::int64_t>(bytes.size());
+  record.in_shared_memory = elements.file.has_value();
+  record.wish = wish;
+  record.holder = exchange_->self();
+  if (elements.file && uuid.empty()) {
+    record.block = elements.file->block;
+    record.block_offset = elements.file->offset;
+  }
+  record.device = std::move(uuid);
+  const auto reader = [object] {
+    return "others may read it: it was returned or put by reference, and that value is still "
+           "referred to (tensor " +
+           object.brief() + ")";
+  };
+  auto hold = wish.sharing == ElementSharing::alias ? parts.storage->look_on(range, reader)
+                                                    : parts.storage->hold(range, reader);
+  const std::uint64_t order = made_;
+  kept_[object] = {parts.storage, range.begin, false, ref.tensor->size_bytes, order};
+  kept_by_age_[order] = object;
+  kept_bytes_ += ref.tensor->size_bytes;
+  exchange_->publish(object, elements,
+                     make_pooled<Publication>(parts.storage, std::move(hold), freed_));
+  engine_.step(KeepTensor{ref});
+  return ref;
+}
+
+// What was in the store of an agent that has died is here as well.
+void LocalTensors::publish_again() {
+  for (auto& [object, kept] : kept_) {
+    if (std::exchange(kept.stored, false) && exchange_) exchange_->publish_again(object);
+  }
+}
+
+ResidentResults LocalTensors::residence() const {
+  if (kept_.empty()) return {};
+  return {static_cast<std::int64_t>(kept_.size()), kept_bytes_, kept_by_age_.begin()->second};
+}
+
+bool LocalTensors::can_be_seen(const detail::TensorParts& parts) const {
+  if (!exchange_ || !exchange_->arena()) return false;
+  return exchange_->arena()
+      ->file_of({parts.storage->bytes(), parts.storage->size_bytes()})
+      .has_value();
+}
+
+// With the engine's lock held: what may be the last share of the program's memory goes without it.
+void LocalTensors::unneeded(ObjectId object) {
+  auto kept = kept_.extract(object);
+  if (!kept) return;
+  kept_bytes_ -= kept.mapped().size_bytes;
+  kept_by_age_.erase(kept.mapped().order);
+  auto never_read = exchange_ ? exchange_->retire(object) : nullptr;
+  if (never_read) {
+    std::const_pointer_cast<Publication>(std::static_pointer_cast<const Publication>(never_read))
+        ->end();
+    constexpr long ours = 2;  // what was kept, and what was published
+    if (kept.mapped().storage.use_count() <= ours) {
+      (void)engine_.loop().post([storage = std::move(kept.mapped().storage), never_read] {});
+    }
+  }
+  callbacks_.changed();
+}
+
+std::vector<ObjectId> LocalTensors::kept_in(const detail::TensorStorage& storage) const {
+  std::vector<ObjectId> objects;
+  for (const auto& [object, kept] : kept_) {
+    if (kept.storage.get() == &storage) objects.push_back(object);
+  }
+  return objects;
+}
+
+void LocalTensors::evacuate() {
+  if (exchange_) exchange_->evacuate();
+}
+
+bool LocalTensors::evacuated() const {
+  return std::ranges::all_of(kept_, [](const auto& each) { return each.second.stored; });
+}
+
+}  // namespace mobula::internal::client
