@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "tensor/exchange/core/tensor_chunks.h"
 
 namespace mobula::internal::exchange {
 namespace {
@@ -180,102 +179,6 @@ void TensorExchange::wake(Duration after) {
   post([this, after] {
     if (alarm_ && !alarm_->armed()) alarm_->arm(monotonic_now() + after);
   });
-}
-
-// ---- register -----------------------------------------------------------------------------------
-
-void TensorExchange::publish(ObjectId object, SourceRegion elements,
-                             std::shared_ptr<const void> owner) {
-  const MutexLock lock(mutex_);
-  fresh_[object] = {elements, std::move(owner)};
-}
-
-void TensorExchange::publish_again(ObjectId object) {
-  post([this, object] {
-    const auto at = published_.find(object);
-    if (at == published_.end() || !at->second.let_go || at->second.retired) return;
-    at->second.let_go = false;
-    publish_to_core(object, at->second);
-  });
-}
-
-std::shared_ptr<const void> TensorExchange::retire(ObjectId object) {
-  {
-    const MutexLock lock(mutex_);
-    if (auto fresh = fresh_.extract(object)) return std::move(fresh.mapped().owner);
-  }
-  post([this, object] {
-    const auto at = published_.find(object);
-    if (at == published_.end()) return;
-    at->second.retired = true;
-    if (at->second.let_go) published_.erase(at);
-    step([&](Time now, auto& out) { core_.retire(now, object, out); });
-  });
-  return nullptr;
-}
-
-void TensorExchange::evacuate() {
-  post([this] {
-    std::vector<ObjectId> all;
-    for (const auto& [object, each] : published_) all.push_back(object);
-    for (const ObjectId object : all) {
-      step([&](Time now, auto& out) { core_.evacuate(now, object, out); });
-    }
-  });
-}
-
-void TensorExchange::stored(ObjectId object, std::optional<Failure> failure) {
-  post([this, object, failure = std::move(failure)] {
-    step([&](Time now, auto& out) { core_.stored(now, object, failure, out); });
-  });
-}
-
-void TensorExchange::carry_out(const transfer::OfferTensor& command) {
-  open_plugin_of(command.path);
-  const auto operation = command.operation;
-  const auto told = [this, operation](const Result<std::string>& ticket) {
-    if (!ticket) operations_.erase(operation);
-    step([&](Time now, auto& out) { core_.exported(now, operation, ticket, out); });
-  };
-  const auto at = published_.find(command.object);
-  const auto memory = at == published_.end() ? nullptr : at->second.memory.lock();
-  if (at == published_.end() || (at->second.copy != 0 && !memory)) {
-    return told(failure(ErrorCode::not_found, "it is not here any more"));
-  }
-  SourceRegion elements = at->second.elements;
-  if (command.part != 0) {
-    const auto span =
-        transfer::span_of(elements.bytes.size(), options_.regions.part_bytes, command.part);
-    elements.bytes = elements.bytes.subspan(span.offset, span.size_bytes);
-    elements.file.reset();  // copied, not mapped
-  }
-  auto transfer = paths_->offer({command.path, command.peer, command.peer_lane}, elements, told);
-  if (!transfer) return told(transfer.error());
-  operations_[operation] = {command.path, *transfer, 0, {}, memory};
-}
-
-void TensorExchange::carry_out(const transfer::WithdrawOffer& command) {
-  const auto at = operations_.find(command.operation);
-  const auto ended = [this, operation = command.operation] {
-    operations_.erase(operation);
-    step([&](Time now, auto& out) { core_.ended(now, operation, std::nullopt, out); });
-  };
-  if (at == operations_.end()) return ended();
-  paths_->release(at->second.transfer, ended);
-}
-
-// Elements that readers mapped in place stay until the last reference ends, even if the store has a
-// copy.
-void TensorExchange::carry_out(const transfer::FreeRegions& command) {
-  const auto at = published_.find(command.object);
-  if (at == published_.end()) return;
-  at->second.let_go = true;
-  if (at->second.retired) published_.erase(at);
-}
-
-void TensorExchange::carry_out(const transfer::StoreRegions& command) {
-  const Published& what = published_.at(command.object);
-  callbacks_.store(command.object, what.elements, what.owner);
 }
 
 // ---- pull ---------------------------------------------------------------------------------------
