@@ -1,9 +1,11 @@
-// Runtime of one process that submits work, driver or executor. User threads and the loop thread
-// meet only here (docs/concurrency.md). The holder of the lock steps the core and carries out
-// commands without sockets; other commands enter the outbox, which the loop thread empties. One
-// thread at a time is the leader: it polls the rings.
-// Thread: any with the lock; "loop thread" below includes a thread that has borrowed the loop.
-// Not: types, functions, execution of calls.
+// The runtime of one process that submits work, driver or executor. Its lock guards the client core,
+// and its loop thread owns the sockets: a user thread with the lock steps the core, and leaves work
+// that needs a socket in the outbox (docs/concurrency.md).
+// Calls on this node go through rings. One thread at a time is the leader: it polls the rings and
+// sleeps at the doorbell. A waiting thread leads; the loop thread leads if no thread has waited for a
+// while. If calls go by sockets, the leader borrows the loop and counts as the loop thread.
+// Thread: any; the sections of the class state which functions need the lock.
+// Not: types, functions, and the execution of calls.
 #pragma once
 
 #include <functional>
@@ -23,8 +25,8 @@
 #include "base/result.h"
 #include "client/core/client_core.h"
 #include "client/engine/armed_deadline.h"
+#include "client/engine/engine_hooks.h"
 #include "client/engine/ring_links.h"
-#include "client/engine/span_answer.h"
 #include "client/engine/spin_then_park.h"
 #include "protocol/codec/encoder.h"
 #include "protocol/messages/local_control.h"
@@ -37,46 +39,6 @@
 #include "transport/local/local_link.h"
 
 namespace mobula::internal::client {
-
-struct EngineOptions {
-  ClientOptions core;
-  std::string ticket;    // presented to executors
-  RecordOptions record;  // recording of the core's inputs
-  std::string record_role = "driver";
-  Duration ring_idle = 30s;      // idle time after which rings to executors are closed
-  Duration longest_spin = 50us;  // longest spin of a leader, unless the agent sets it
-};
-
-// Callbacks for the owner of registered tensors. All run with the lock held.
-struct TensorHooks {
-  std::function<void(ObjectId)> unneeded;
-  std::function<void(const std::vector<ProcessId>&)> dead;  // processes whose death was published
-  std::function<TransfersReply(const TransfersRequest&)> asked;  // request of the head
-  std::function<void()> head_back;                               // the head may be a new one
-  // lost with the agent of the node; the store of its successor is empty
-  std::function<void()> store_lost;
-  // Ticket that this process presents, and newly revoked keys.
-  std::function<void(const std::string& ticket, const std::vector<std::string>& revoked_keys)>
-      trust;
-};
-
-// Callbacks of an executor. Unless stated otherwise they run with the lock held on the loop thread.
-// `next_deadline` also runs on the thread that calls rearm().
-struct EngineHooks {
-  std::function<void(const AgentToProcess&)> agent_said;
-  std::function<void()> object_changed;
-  std::function<void()> tick;
-  std::function<std::optional<Time>()> next_deadline;
-  // A message on an accepted connection, not inspected by the engine.
-  std::function<void(PeerHandle, const PeerOrigin&, std::span<const std::byte>)> peer_said;
-  std::function<void(PeerHandle)> peer_gone;
-  std::function<void(SpanAnswer&)> add_spans;  // adds spans of calls that ran in this process
-  std::function<void()> submitted_done;        // follows AwaitSubmitted
-  // call by ring, on the leader's thread
-  std::function<void(ProcessId, std::span<const std::byte>)> caller_said;
-  // Called without the lock on the loop thread: the agent closed the link.
-  std::function<void(const Failure&)> agent_lost;
-};
 
 class ProcessEngine {
  public:
@@ -247,7 +209,7 @@ class ProcessEngine {
   // Guarded by mutex_.
   mutable Mutex mutex_;
   TensorHooks tensor_hooks_;
-  CondVar changed_;
+  CondVar changed_;  // followers wait for an object, an answer, or room
   ClientCore core_;
   std::unique_ptr<Recorder> recorder_;
   BatchClock clock_;
