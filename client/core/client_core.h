@@ -1,6 +1,5 @@
-// Decides about the work that a process submits: the slot that takes a task, the consequences of an
-// executor's end, and which processes may still read an object. Owns the tasks and objects of its
-// process.
+// Decides about the work that a process submits: slots for tasks, ends of executors, and readers of
+// objects. Owns the tasks and objects of its process.
 // Thread: owner; drivers and executors step it under the lock of ProcessEngine.
 // Not: running tasks (ExecutorCore), placement (head), bytes (shell).
 #pragma once
@@ -43,14 +42,12 @@ class ClientCore : ClientTables {
   const ObjectRow* object(ObjectId object) const;
   // The object as other processes refer to it. The object must be known here.
   RefRecord ref_of(ObjectId object) const;
-  // True if a thread that waits for the object can continue: its value is available, or it never
-  // will be.
+  // True if a thread need not wait for the value: it is available, or it never will be.
   bool settled(ObjectId object) const;
   bool is_actor_call(ObjectId result) const;  // an unfinished one
   // True if user code of this process has a ref to a value that contains this object.
   bool refers_to(ObjectId object) const;
   const ActorRow* actor(ActorId actor) const { return actors_.find(actor); }
-  // True if a task of the class may be submitted with the id of the class alone.
   bool knows_class(ClassId demand_class) const { return classes_.contains(demand_class); }
   const OwnedCalls& owned_calls() const { return owned_calls_; }
   std::int64_t pending_bytes() const { return pending_bytes_; }
@@ -61,10 +58,8 @@ class ClientCore : ClientTables {
   // True while a value among `refs` that other processes may request is not stored yet.
   bool storing(const RefRecords& refs) const;
   std::vector<ObjectId> held(const RefRecords& refs) const;
-  // Borrowed refs among `refs` that this process may have passed to other processes.
-  std::vector<ObjectId> passed_on(const RefRecords& refs) const;
-  // Human-readable reason why the task that makes this object is not done.
-  std::string why_pending(Time now, ObjectId object) const;
+  std::vector<ObjectId> passed_on(const RefRecords& refs) const;  // borrowed, and sent from here
+  std::string why_pending(Time now, ObjectId object) const;  // human-readable
   bool is_unread(ObjectId object) const;  // true for an error that no code has read yet
   std::string unread_errors() const { return unread_.report(); }
   // The latest failures that the head does not know, for a process that ends. `request` is 0.
@@ -162,8 +157,6 @@ class ClientCore : ClientTables {
   void escape(ObjectId object);
   void export_own(ObjectId object);
   void escape_contained(const ValueRecord& value);
-  void store_inline(ObjectId object, ObjectRow& row);
-  void store_again(ObjectId object, ObjectRow& row);
   void complete(ObjectId object, ValueRecord value);
   void fail_object(ObjectId object, ErrorRecord error);
   void pin(const RefRecord& ref);
@@ -179,6 +172,9 @@ class ClientCore : ClientTables {
   void content_settled(ObjectId object, bool held);
   void hold_contents(ProcessId executor, std::uint64_t number, const RefRecords& refs);
   void reconstruct(ObjectId object, const std::string& cause);
+
+  void store_inline(ObjectId object, ObjectRow& row);  // store_writes.cc
+  void store_again(ObjectId object, ObjectRow& row);
 
   void lenders_died();  // loans.cc
   void forget_loan(ObjectId object, const ObjectRow& row);
@@ -239,7 +235,6 @@ class ClientCore : ClientTables {
   void expand(CompactQueue::Expanded small);
   void make_children_whole(TaskId parent);
   ObjectRow* find_object(ObjectId object);  // expands the row if needed; null if unknown
-  // Fails all queued tasks of the class with this error.
   void fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why,
                    const std::string& resource = {});
 
@@ -280,8 +275,7 @@ class ClientCore : ClientTables {
   bool asks_again(const FindActorReply& message);
   void advance_actor(ActorId actor);
   void end_wait_for_returns(ProcessId executor);
-  // reason why a live actor gets no calls; empty if it may get some
-  std::string why_nothing_leaves(const ActorRow& actor) const;
+  std::string why_nothing_leaves(const ActorRow& actor) const;  // empty if calls may leave
   void actor_died(ActorId actor);
   void constructor_over(ActorRow& actor);
   void fail_actor_calls(ActorId actor);

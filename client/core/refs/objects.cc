@@ -1,6 +1,5 @@
-// References and values: the processes that may still read an object, and the location of its
-// bytes.
-#include <algorithm>
+// References and values: who may still read what, and where it lies.
+#include <utility>
 
 #include "base/coverage_mark.h"
 #include "client/core/client_core.h"
@@ -12,11 +11,7 @@ const CoverageMark mark_discarded("client.result_nobody_wants");
 const CoverageMark mark_reconstructed("client.object_reconstructed");
 const CoverageMark mark_lost("client.object_lost");
 const CoverageMark mark_escaped_pending("client.pending_object_escaped");
-const CoverageMark mark_stored_again("client.value_stored_again_for_a_new_agent");
-const CoverageMark mark_stored_before("client.value_stored_by_an_earlier_attempt");
 const CoverageMark mark_returned("client.place_returned");
-const CoverageMark mark_abandoned("client.write_abandoned_before_it_had_a_place");
-const CoverageMark mark_store_retry("client.escaped_value_found_store_full");
 
 void forget_failure(ObjectRow& row) {
   if (row.reading->failure) row.reading.edit().failure.reset();
@@ -90,34 +85,6 @@ void ClientCore::export_own(ObjectId object) {
 
 void ClientCore::escape_contained(const ValueRecord& value) {
   for (const auto& ref : value.contained) export_own(ref.object);
-}
-
-void ClientCore::store_inline(ObjectId object, ObjectRow& row) {
-  if (row.storing) return;
-  row.storing = true;
-  writes_[object] = WriteRow{.size_bytes = row.value->size_bytes,
-                             .owner = options_.process,
-                             .home = node_,
-                             .escaping = true,
-                             .retry_at = {}};
-  tell_agent(ReserveObjectRequest{object, row.value->size_bytes});
-}
-
-// The store that held the value is lost, but its bytes are still mapped here. Only that store may
-// have held the contents of the value.
-void ClientCore::store_again(ObjectId object, ObjectRow& row) {
-  if (row.storing) return;
-  mark_stored_again.hit();
-  row.storing = true;
-  writes_[object] = WriteRow{.size_bytes = row.value->size_bytes,
-                             .owner = options_.process,
-                             .home = node_,
-                             .escaping = true,
-                             .copy_of = row.reading->place,
-                             .retry_at = {}};
-  tell_agent(ReserveObjectRequest{object, row.value->size_bytes});
-  const auto contained = row.value->contained;
-  for (const auto& ref : contained) pin(ref);
 }
 
 void ClientCore::complete(ObjectId object, ValueRecord value) {
@@ -247,51 +214,7 @@ void ClientCore::on(const KeepTensor& event) {
   row.ready = true;
 }
 
-void ClientCore::on(const ReserveRoom& event) {
-  writes_[event.object] = WriteRow{.size_bytes = event.size_bytes,
-                                   .owner = event.owner,
-                                   .home = event.home,
-                                   .escaping = false,
-                                   .retry_at = {}};
-  tell_agent(ReserveObjectRequest{event.object, event.size_bytes});
-}
-
-// A reply on its way finds no write row. The agent has released the memory by then.
-void ClientCore::on(const AbandonWrite& event) {
-  const auto* write = writes_.find(event.object);
-  if (write == nullptr || write->escaping) return;
-  mark_abandoned.hit();
-  writes_.erase(event.object);
-  tell_agent(ReleaseObject{event.object, true});
-}
-
-void ClientCore::heard(const ReserveObjectReply& message) {
-  auto* write = writes_.find(message.object);
-  if (write == nullptr) return;
-  write->place = message.failure ? SlabRange{} : message.place;
-  if (message.failure && message.failure->code == ErrorCode::already_exists) {
-    // An earlier attempt stored the value, perhaps for a home that died since. The present home
-    // must accept it before its existence is reported.
-    mark_stored_before.hit();
-    write->there = message.failure;
-    return tell_agent(SealObjectRequest{message.object, write->owner, write->home, false, {}});
-  }
-  if (!write->escaping) {
-    emit(RoomMade{message.object, message.place, {}, {}, false, message.failure, {}});
-    if (message.failure) writes_.erase(message.object);
-    return;
-  }
-  if (message.failure) {
-    mark_store_retry.hit();
-    write->retry_at = now_ + 100ms;
-    return write_retries_.add(*write->retry_at, message.object);
-  }
-  const ObjectRow& row = objects_.at(message.object);
-  emit(RoomMade{message.object, message.place, row.value->bytes, row.value->contained,
-                row.value->is_error, std::nullopt, write->copy_of});
-}
-
-// The job ended: no process can request its objects, and no store accepts bytes for it.
+// The job is over: nobody can ask for anything of it, and no store takes anything for it.
 void ClientCore::unshare() {
   job_over_ = true;
   std::vector<ObjectId> shared;
@@ -308,67 +231,6 @@ void ClientCore::unshare() {
     drop_if_unused(object);
     for (const auto& ref : contained) unpin(ref.object);
   }
-}
-
-void ClientCore::on(const ValueWritten& event) {
-  const auto* found = writes_.find(event.object);
-  if (found == nullptr) return;
-  const WriteRow write = *found;
-  for (const auto& ref : event.contained) escape(ref.object);
-  if (!write.lost) {
-    tell_agent(
-        SealObjectRequest{event.object, write.owner, write.home, event.is_error, event.contained});
-  } else {
-    writes_.erase(event.object);
-  }
-  if (write.owner != options_.process || write.escaping) return;
-  ValueRecord value;
-  value.in_store = true;
-  value.is_error = event.is_error;
-  value.size_bytes = write.size_bytes;
-  value.location = node_;
-  value.contained = event.contained;
-  ObjectRow& row = own_object(event.object, TaskId());
-  row.written = true;
-  row.reading.edit().place = write.place;
-  complete(event.object, std::move(value));
-  if (write.lost && !row.is_kept_tensor()) store_again(event.object, objects_.at(event.object));
-  if (write.lost) emit(ValueSealed{event.object});  // stored nowhere: the agent for it died
-}
-
-void ClientCore::on(const ValueUnreadable& event) {
-  auto* row = objects_.find(event.object);
-  const auto* write = writes_.find(event.object);
-  if (row == nullptr || write == nullptr || !write->escaping) return;
-  writes_.erase(event.object);
-  row->storing = row->readable = row->written = false;
-  const auto contained = row->value->contained;
-  tell_agent(ReleaseObject{event.object});
-  reconstruct(event.object, "the agent of its node died, and its memory cannot be read any more");
-  for (const auto& ref : contained) unpin(ref.object);
-}
-
-void ClientCore::heard(const SealObjectReply& message) {
-  const auto* write = writes_.find(message.object);
-  if (write == nullptr) return;
-  const WriteRow done = *write;
-  writes_.erase(message.object);
-  if (!done.escaping) {
-    if (done.there) emit(RoomMade{message.object, {}, {}, {}, false, done.there, {}});
-    return emit(ValueSealed{message.object});
-  }
-  auto* row = objects_.find(message.object);
-  if (row == nullptr) return;
-  row->storing = false;
-  row->value.edit().in_store = true;
-  row->value.edit().location = node_;
-  changed(message.object);  // a call may wait until it is stored
-  const bool copied = done.copy_of.slab != 0;
-  if (copied && !row->readable) row->reading.edit().place = done.place;
-  const auto contained = copied ? row->value->contained : RefRecords{};
-  if (copied && row->wants > 0 && !row->readable) fetch(message.object, *row);
-  drop_if_unused(message.object);
-  for (const auto& ref : contained) unpin(ref.object);
 }
 
 bool ClientCore::retain_quietly(ObjectId object) {

@@ -1,6 +1,5 @@
 // Invariants of every history. The checkers share no code with the cores: they observe messages,
-// commands, and processes of all machines and keep their own accounting. A failed check ends the
-// history.
+// commands, and processes, and keep their own accounting. A failed check ends the history.
 // Thread: the simulator's only thread. Errors: World::violation.
 #pragma once
 
@@ -34,8 +33,7 @@ struct Content;
 //   results    Every task ends once, with the oracle's value or an error that the faults justify.
 //   submitted  Before a process exits as planned, its calls that cannot fail have started.
 //   order      Calls of one caller start in order and within the actor's concurrency limit.
-//   objects    A read returns the object's own bytes. A referenced object is readable or reported
-//              lost.
+//   objects    A read returns the object's own bytes. A referenced object is readable or lost.
 //   leftovers  No state is left after all work has ended (World::leftovers).
 //   waiting    All work ends within a time limit after the last fault (World::run).
 //   facts      The head requests full facts from an agent only if messages were lost.
@@ -47,19 +45,16 @@ struct Content;
 //              large request of the highest priority is served in time, despite small requests.
 //   preemption A task is preempted only if preemption is enabled, the task may run again, and work
 //              of a higher priority may run there within its quota. No retry is charged.
-//   memory     An executor is killed for memory only if the node is short of it. Tasks that may
-//              run again are killed first, one at a time, and run again after a pause. No shortage
-//              lasts.
+//   memory     An executor is killed only on a node short of memory. Tasks that may run again are
+//              killed first, one at a time, and run again after a pause. No shortage lasts.
 //   transfers  A chunk is requested once at a time and arrives once, from an agent that has it.
 //              Bytes in flight stay within their limits. An incomplete object is not readable.
 //   tensors    Elements in their producer are not freed while a process refers to them.
 //   frees      An actor without handles releases its resources within a time limit.
 //   cancelled  A waiting call ends within a time limit after it is cancelled.
 //   devices    A request without devices gets a bundle with devices only if no other bundle fits.
-//   regroups   No group waits for long if idle bundles of waiting groups are the only other use of
-//              its nodes.
-//   homes      A reader at the home of an object waits only while bytes, a failure, or a
-//              recomputation of the bytes is due.
+//   regroups   No group waits for long for idle bundles of groups that wait, too.
+//   homes      A reader at a home waits only while bytes, a failure, or a recomputation is due.
 //   spilling   A mapped object stays in place. An object that is only on disk is complete there.
 class Checkers {
  public:
@@ -75,8 +70,7 @@ class Checkers {
   void row_erased(const std::string& table, const std::string& key) {
     erased_.insert({table, key});
   }
-  // The head receives an order to drain, or to undrain, this incarnation of a node. Until its
-  // reply, both states are allowed.
+  // The head receives an order to drain or undrain a node; until its reply, both are allowed.
   void drain_ordered(ProcessId incarnation) {
     drained_.erase(incarnation);
     taken_back_.erase(incarnation);

@@ -3,8 +3,7 @@
 // replicas. A node that borrows an object takes one hold at the home for all its processes. The
 // store of an object that contains refs holds these refs, too. Memory is freed by dropping replicas
 // first, then by spilling objects that no process reads.
-// Thread: owner (WorkerCore). Errors: every wait ends with the bytes or with a failure that names
-// its cause.
+// Thread: owner (WorkerCore). Errors: every wait ends with bytes or with a failure and its cause.
 #pragma once
 
 #include <deque>
