@@ -15,6 +15,7 @@
 
 #include "client/console/call_options.h"
 #include "client/console/program_table.h"
+#include "client/console/type_text.h"
 #include "mobula/detail/submit.h"
 #include "mobula/errors.h"
 #include "mobula/get.h"

@@ -18,14 +18,8 @@ namespace mobula::internal::runtime::console {
 
 using Json = nlohmann::ordered_json;
 
-// Such as "int32", "[float64]", "{string: int32}", "Point[float64, float64]".
-std::string type_text(const detail::TypeDescription& type);
-
-// Reason why values of the type have no JSON form; empty if they have one.
-std::string why_no_json(const detail::TypeDescription& type);
-
-// The value, ready to be passed to a call. `json` and `type` must outlive it.
-// Errors: invalid_argument with the position in `json` and the expected value.
+// The value, ready to be passed to a call. invalid_argument names the place within `json` and what belongs
+// there. `json` and `type` are borrowed for as long as the value lives.
 Result<std::shared_ptr<const detail::Outgoing>> value_of(const Json& json,
                                                          const detail::TypeDescription& type);
 

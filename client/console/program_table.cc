@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/edit_distance.h"
+#include "client/console/type_text.h"
 
 namespace mobula::internal::runtime::console {
 namespace {

@@ -16,6 +16,7 @@
 #include <set>
 #include <variant>
 
+#include "client/console/type_text.h"
 #include "mobula/mobula.h"
 #include "mobula/msgpack.h"
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "client/console/call_options.h"
+#include "client/console/type_text.h"
 #include "mobula/mobula.h"
 
 namespace table_test {

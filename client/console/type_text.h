@@ -1,0 +1,27 @@
+// Texts about types of a program, by their descriptions alone: the notation that a console shows,
+// and the reason why values of a type have no JSON form.
+// Thread: any (pure).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mobula/detail/describe.h"
+
+namespace mobula::internal::runtime::console {
+
+using Parts = std::vector<const detail::TypeDescription*>;
+
+// The types that a type consists of, such as the elements of a container.
+Parts parts_of(const detail::TypeDescription& type);
+
+// "int32", "[float64]", "{string: int32}", "Point[float64, float64]".
+std::string type_text(const detail::TypeDescription& type);
+
+// The texts of the types, separated by commas.
+std::string joined(const Parts& parts);
+
+// Why values of the type have no JSON form; empty if they have one.
+std::string why_no_json(const detail::TypeDescription& type);
+
+}  // namespace mobula::internal::runtime::console
