@@ -13,7 +13,9 @@
 #include "cli/build_kind.h"
 #include "cli/commands/fleet_commands.h"
 #include "cli/commands/node_types.h"
+#include "cli/commands/start_flags.h"
 #include "cli/exit_code.h"
+#include "cli/flag_texts.h"
 #include "cli/flag_values.h"
 #include "cli/output/help_renderer.h"
 #include "cli/output/log_lines.h"
@@ -40,16 +42,7 @@ std::string kind_of(std::string text) {
   return text;
 }
 
-// The flags as text. Each is read after the parse, so that one place words the errors.
-struct Texts {
-  std::string num_cpus, num_gpus, gpu_memory, gpu_context, memory, object_store;
-  std::string resources, labels, labels_file, format, port, preemption, preempt_after,
-      memory_threshold, executor_memory, spill_above, colour;
-  std::vector<std::string> filters;
-  bool json = false;
-};
-
-void read_texts(const Texts& texts, CommandLine& line) {
+void read_texts(const FlagTexts& texts, CommandLine& line) {
   NodeFlags& node = line.start.node;
   const auto amount = [](const char* flag, const std::string& text, std::optional<Quantity>& to) {
     if (!text.empty()) to = taken(flag, Quantity::parse(text));
@@ -229,109 +222,7 @@ class Grammar {
     CLI::App& start = *app_.add_subcommand("start", "Start a cluster, or add this machine to one");
     add_state_folder(start);
     add_output(start);
-    StartOptions& options = line_.start;
-    start.add_flag("--head", options.head, "Start a head and a worker agent");
-    start.add_option("--address", line_.address, "Address of the head to join");
-    start.add_option("--key", line_.key_file, "Key file of the cluster to join");
-    start.add_option("--join", options.join,
-                     "Join token of `mobula token create --role agent`, or @FILE with it");
-    start.add_option("--http", options.http,
-                     "Address or port of the head's HTTP pages, or off (default: off)");
-    start.add_flag("--http-unencrypted", options.http_unencrypted,
-                   "Allow --http beyond loopback, for a TLS proxy or a private network");
-    start.add_option("--bind", options.bind, "Address to listen on (default: loopback)");
-    start.add_option("--port", texts_.port,
-                     "Port of the head (default: the previous port, else any)");
-    start.add_option("--advertise", options.advertise,
-                     "Host name or address that other machines use");
-    start.add_flag("!--no-worker", options.worker, "Start the head without a worker agent");
-    start.add_flag("--expose-head-keys", options.expose_head_keys,
-                   "Join although jobs here can read keys of the head");
-    start.add_flag("--insecure", options.insecure, "Use no keys; loopback only");
-    start.add_option("--preemption", texts_.preemption,
-                     "off, or lower-priority: end retryable tasks of jobs of lower priority for "
-                     "requests that wait (default: off)");
-    start.add_option("--preempt-after", texts_.preempt_after,
-                     "Waiting time before a preemption (default: 5)");
-    start
-        .add_option("--driver-absence", options.driver_absence_s,
-                    "Time that a job outlives the loss of its driver's node (default: 120)")
-        ->check(CLI::Range(1, 86'400));
-    trusted_fabric_ =
-        start
-            .add_option(
-                "--trusted-fabric", options.fabric,
-                "Network that needs no encryption, by NAME or as 10.0.0.0/24; without a value, "
-                "with --head: the whole cluster, objects included")
-            ->expected(0, 1);
-    start
-        .add_option("--bulk-connections", options.node.bulk_connections,
-                    "Data connections and threads per peer node (default: by cores)")
-        ->check(CLI::Range(1, 16));
-    start
-        .add_option(
-            "--spin-us", options.node.spin_us,
-            "Spin time before a thread sleeps while it waits for a local call (default: 50)")
-        ->check(CLI::Range(0, 1000));
-    start.add_flag("--block", options.block, "Stay in the foreground");
-    start.add_flag("--repl", options.repl, "Open a console when the head runs");
-    takes_seconds(
-        start.add_option("--grace", options.grace,
-                         "Time for running calls when the agent gets SIGTERM (default: 30)"),
-        0, 86'400);
-    start.add_option("--num-cpus", texts_.num_cpus, "CPUs of the node (default: all)");
-    start.add_option("--num-gpus", texts_.num_gpus, "GPUs of the node (default: all)");
-    start.add_option("--gpu-memory", texts_.gpu_memory, "Memory per GPU, such as 16GiB");
-    start.add_option("--gpu-context-memory", texts_.gpu_context,
-                     "GPU memory reserved per process for its context (default: 640MiB; logical "
-                     "GPUs: 0)");
-    start
-        .add_option("--gpu-over-share", options.gpu_over_share,
-                    "Reaction to an executor above its share of GPU memory: off, log, error, "
-                    "kill (default: error)")
-        ->check(CLI::IsMember({"off", "log", "error", "kill"}))
-        ->envname("MOBULA_GPU_OVER_SHARE");
-    start
-        .add_option("--gpu-watch-period", options.gpu_watch_ms,
-                    "Period of the check of GPU shares (default: 1000)")
-        ->check(CLI::Range(50, 60'000))
-        ->envname("MOBULA_GPU_WATCH_PERIOD");
-    start.add_option("--memory", texts_.memory, "Memory of the node (default: all)");
-    start.add_option("--object-store-memory", texts_.object_store, "Memory of the object store");
-    start.add_option("--memory-threshold", texts_.memory_threshold,
-                     "Fraction of the node's memory above which executors are ended, or off "
-                     "(default: 0.95)");
-    start.add_option("--executor-memory", texts_.executor_memory,
-                     "Memory limit of all executors together (default: that of the node)");
-    start
-        .add_option("--object-spilling-directory", options.node.spill_folder,
-                    "Directory for spilled objects, or none (default: a directory of the agent)")
-        ->envname("MOBULA_OBJECT_SPILLING_DIRECTORY");
-    start
-        .add_option("--object-spilling-threshold", texts_.spill_above,
-                    "Fill level of the store at which it spills (default: 0.8)")
-        ->envname("MOBULA_OBJECT_SPILLING_THRESHOLD");
-    start.add_option(
-        "--resources", texts_.resources,
-        "Custom resources, such as '{\"shuttle\": 2}', or '{\"fpga\": {\"total\": 4, \"unit\": "
-        "true}}' for numbered units");
-    start.add_option("--accelerator-type", options.node.accelerator_type,
-                     "Type of the GPUs, such as H100 (default: as detected)");
-    start.add_option("--labels", texts_.labels, "Labels of the node, such as zone=a,disk=ssd");
-    start.add_option("--labels-file", texts_.labels_file,
-                     "YAML file with labels of the node; --labels overrides it");
-    start.add_option("--record", options.record.folder, "Directory for recordings of core inputs");
-    start.add_flag("--no-reuse-flags,--as-given", options.as_given,
-                   "Reuse no flags of the previous start of this head");
-    // For mobula up.
-    start.add_option("--made-by", options.made_by)->group("");
-    start.add_flag("--check-only", options.check_only)->group("");
-    // For mobula::init.
-    start.add_flag("--local", options.local)->group("");
-    start.add_flag("--driver-agent", options.driver_agent)->group("");
-    start.add_flag("--expect-head", options.expect_head)->group("");
-    start.add_option("--ready-fd", options.ready_fd)->group("");
-    start.add_option("--life-fd", options.life_fd)->group("");
+    trusted_fabric_ = add_start_options(start, line_, texts_);
   }
 
   void add_cluster_commands() {
@@ -528,40 +419,11 @@ class Grammar {
   }
 
   void check() {
-    StartOptions& start = line_.start;
     if (line_.command == "timeline" && line_.output_file == "-" &&
         output_format_of(texts_.format)) {
       wrong("--format", "cannot be combined with --output -: the trace takes stdout");
     }
-    if (line_.command == "start") {
-      const int ways =
-          (start.head ? 1 : 0) + (line_.address.empty() ? 0 : 1) + (start.join.empty() ? 0 : 1);
-      if (ways != 1) {
-        wrong("start", "give exactly one of --head, --address, and --join");
-      }
-      if (!start.http.empty() && !start.head) wrong("--http", "needs --head");
-      start.http_given = !start.http.empty();
-      start.preemption_given = !texts_.preemption.empty();
-      start.http = taken("--http", http_address(start.http));
-      if (start.as_given && !start.head) wrong("--no-reuse-flags", "needs --head");
-      if (start.driver_absence_s > 0 && !start.head) wrong("--driver-absence", "needs --head");
-      if (!start.head && !start.worker) wrong("--no-worker", "needs --head");
-      if (start.expose_head_keys && start.head)
-        wrong("--expose-head-keys", "needs --address or --join");
-      if (start.repl && !start.head) wrong("--repl", "needs --head");
-      if (start.repl && start.block) wrong("--repl", "cannot be combined with --block");
-      if (!start.head && !texts_.port.empty())
-        wrong("--port", "needs --head; an agent takes a free port");
-      start.trusted_fabric = trusted_fabric_->count() > 0 && start.fabric.empty();
-      if (start.trusted_fabric && !start.head) {
-        wrong("--trusted-fabric",
-              "needs a value without --head; give the name of the node's fabric");
-      }
-      if (start.local && !start.head) wrong("--local", "needs --head");
-      if (!texts_.port.empty()) start.port = port_of(texts_.port);
-      start.preempt_after = preemption_of(start.head);
-      start.memory_threshold = memory_threshold();
-    }
+    if (line_.command == "start") check_start(*trusted_fabric_, texts_, line_);
     line_.watch = watch_->count() > 0 || list_watch_->count() > 0 || job_list_watch_->count() > 0;
     if (line_.command == "list" || line_.command == "get" || line_.command == "describe") {
       const std::string asked = kind_of(line_.kind);
@@ -581,44 +443,6 @@ class Grammar {
         printable(line_.cluster) != line_.cluster) {
       wrong("--name", "'" + line_.cluster + "' contains control characters");
     }
-  }
-
-  std::optional<Duration> preemption_of(bool head) const {
-    const std::string& policy = texts_.preemption;
-    const std::string& after = texts_.preempt_after;
-    const bool on = policy == "lower-priority";
-    if (!policy.empty() && !head) wrong("--preemption", "needs --head");
-    if (!policy.empty() && policy != "off" && !on) {
-      wrong("--preemption", "'" + policy + "' is not a policy; give off or lower-priority");
-    }
-    if (!after.empty() && !on) wrong("--preempt-after", "needs --preemption lower-priority");
-    if (!on) return std::nullopt;
-    if (after.empty()) return Duration(5s);
-    const double seconds = taken("--preempt-after", parse_seconds(after));
-    if (seconds > 86'400)
-      wrong("--preempt-after", "'" + after + "' is above the limit of 86400 seconds");
-    return Duration(static_cast<std::int64_t>(seconds * 1e9));
-  }
-
-  double memory_threshold() const {
-    const std::string& text = texts_.memory_threshold;
-    if (text.empty()) return StartOptions().memory_threshold;
-    if (text == "off") return 0;
-    char* end = nullptr;
-    const double part = std::strtod(text.c_str(), &end);
-    if (end == text.c_str() || *end != '\0' || !(part >= 0.01 && part <= 1)) {
-      wrong("--memory-threshold", "'" + text + "' is neither off nor from 0.01 to 1");
-    }
-    return part;
-  }
-
-  static std::uint16_t port_of(const std::string& text) {
-    char* end = nullptr;
-    const long port = std::strtol(text.c_str(), &end, 10);
-    if (end == text.c_str() || *end != '\0' || port < 0 || port > 65'535) {
-      wrong("--port", "'" + text + "' is not a port; give 0 to 65535");
-    }
-    return static_cast<std::uint16_t>(port);
   }
 
   void choose_colours() {
@@ -663,7 +487,7 @@ class Grammar {
 
   CLI::App app_;
   CommandLine line_;
-  Texts texts_;
+  FlagTexts texts_;
   CLI::Option* trusted_fabric_ = nullptr;  // owned by app_
   CLI::Option* watch_ = nullptr;           // owned by app_
   CLI::Option* list_watch_ = nullptr;      // owned by app_
