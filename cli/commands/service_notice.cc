@@ -16,7 +16,7 @@
 namespace mobula::internal::cli {
 namespace {
 
-std::string taken(const char* variable) {
+std::string take_variable(const char* variable) {
   const char* value = std::getenv(variable);
   std::string out = value == nullptr ? "" : value;
   ::unsetenv(variable);
@@ -34,9 +34,9 @@ std::optional<std::int64_t> number_in(const std::string& text) {
 
 ServiceNotice ServiceNotice::of_environment() {
   ServiceNotice notice;
-  notice.socket_ = taken("NOTIFY_SOCKET");
-  const auto patience_us = number_in(taken("WATCHDOG_USEC"));
-  const std::string meant = taken("WATCHDOG_PID");
+  notice.socket_ = take_variable("NOTIFY_SOCKET");
+  const auto patience_us = number_in(take_variable("WATCHDOG_USEC"));
+  const std::string meant = take_variable("WATCHDOG_PID");
   const bool for_us = meant.empty() || number_in(meant) == std::int64_t{::getpid()};
   if (patience_us && for_us && !notice.socket_.empty()) {
     notice.alive_every_ = std::chrono::microseconds(*patience_us) / 2;

@@ -21,7 +21,7 @@ using detail::TypeDescription;
 
 constexpr std::size_t longest_shown = 60;  // length of JSON in a message
 
-// What is wrong with JSON at some place. Never leaves this file.
+// A mismatch at a position of the JSON. Thrown and caught in this file alone.
 struct Misfit : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

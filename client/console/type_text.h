@@ -15,13 +15,13 @@ using Parts = std::vector<const detail::TypeDescription*>;
 // The types that a type consists of, such as the elements of a container.
 Parts parts_of(const detail::TypeDescription& type);
 
-// "int32", "[float64]", "{string: int32}", "Point[float64, float64]".
+// Such as "int32", "[float64]", "{string: int32}", "Point[float64, float64]".
 std::string type_text(const detail::TypeDescription& type);
 
 // The texts of the types, separated by commas.
 std::string joined(const Parts& parts);
 
-// Why values of the type have no JSON form; empty if they have one.
+// Reason why values of the type have no JSON form; empty if they have one.
 std::string why_no_json(const detail::TypeDescription& type);
 
 }  // namespace mobula::internal::runtime::console

@@ -59,7 +59,7 @@ class ClientCore : ClientTables {
   bool storing(const RefRecords& refs) const;
   std::vector<ObjectId> held(const RefRecords& refs) const;
   std::vector<ObjectId> passed_on(const RefRecords& refs) const;  // borrowed, and sent from here
-  std::string why_pending(Time now, ObjectId object) const;  // human-readable
+  std::string why_pending(Time now, ObjectId object) const;       // human-readable
   bool is_unread(ObjectId object) const;  // true for an error that no code has read yet
   std::string unread_errors() const { return unread_.report(); }
   // The latest failures that the head does not know, for a process that ends. `request` is 0.

@@ -24,43 +24,42 @@ namespace mobula::internal::client {
 
 struct EngineOptions {
   ClientOptions core;
-  std::string ticket;    // shown to executors
-  RecordOptions record;  // of what the core is told
+  std::string ticket;    // presented to executors
+  RecordOptions record;  // recording of the core's inputs
   std::string record_role = "driver";
-  Duration ring_idle =
-      30s;  // rings that this process calls by and that carried nothing for so long are closed
-  Duration longest_spin =
-      50us;  // a leader looks for so long before it sleeps, where the node's agent says nothing
+  Duration ring_idle = 30s;      // idle time after which rings to executors are closed
+  Duration longest_spin = 50us;  // longest spin of a leader, unless the agent sets it
 };
 
-// What the owner of kept tensors hears. Called with the lock held.
+// Callbacks for the owner of registered tensors. All run with the lock held.
 struct TensorHooks {
   std::function<void(ObjectId)> unneeded;
   std::function<void(const std::vector<ProcessId>&)>
       dead;  // these processes will never speak again
-  std::function<TransfersReply(const TransfersRequest&)> asked;  // by the head
-  std::function<void()> head_back;                               // it may be another one
-  std::function<void()> store_lost;  // with the node's agent; the next one's is empty
-  // What this process shows to others, and the keys that vouch for nobody: those that are new.
+  std::function<TransfersReply(const TransfersRequest&)> asked;  // request of the head
+  std::function<void()> head_back;                               // the head may be a new one
+  // lost with the agent of the node; the store of its successor is empty
+  std::function<void()> store_lost;
+  // Ticket that this process presents, and newly revoked keys.
   std::function<void(const std::string& ticket, const std::vector<std::string>& revoked_keys)>
       trust;
 };
 
-// What an executor adds. All are called with the lock held, on the loop thread if nothing else is said;
-// `next_deadline` also on the thread that calls rearm().
+// Callbacks of an executor. Unless stated otherwise they run with the lock held on the loop thread.
+// `next_deadline` also runs on the thread that calls rearm().
 struct EngineHooks {
   std::function<void(const AgentToProcess&)> agent_said;
   std::function<void()> object_changed;
   std::function<void()> tick;
   std::function<std::optional<Time>()> next_deadline;
-  // A message of an accepted connection; the engine has not looked at it.
+  // A message on an accepted connection, not inspected by the engine.
   std::function<void(PeerHandle, const PeerOrigin&, std::span<const std::byte>)> peer_said;
   std::function<void(PeerHandle)> peer_gone;
-  std::function<void(SpanAnswer&)> add_spans;  // of calls that ran here
-  std::function<void()> submitted_done;        // after AwaitSubmitted
+  std::function<void(SpanAnswer&)> add_spans;  // adds spans of calls that ran in this process
+  std::function<void()> submitted_done;        // follows AwaitSubmitted
   std::function<void(ProcessId, std::span<const std::byte>)>
       caller_said;  // by ring; on the thread that leads
-  // Called without the lock, on the loop thread: the agent has closed the link.
+  // Called without the lock on the loop thread: the agent closed the link.
   std::function<void(const Failure&)> agent_lost;
 };
 

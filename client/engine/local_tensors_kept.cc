@@ -8,7 +8,7 @@
 namespace mobula::internal::client {
 namespace {
 
-// What is published: the memory, and the right of its readers to find it unchanged.
+// Registered memory, with the hold that keeps it unchanged for its readers.
 struct Publication {
   std::shared_ptr<detail::TensorStorage> storage;
   detail::TensorStorage::Hold hold;
@@ -83,7 +83,8 @@ Result<RefRecord> LocalTensors::keep(const detail::TensorParts& parts,
   return ref;
 }
 
-// What was in the store of an agent that has died is here as well.
+// Tensors that were moved to the store of a dead agent are registered again, because they are still
+// here.
 void LocalTensors::publish_again() {
   for (auto& [object, kept] : kept_) {
     if (std::exchange(kept.stored, false) && exchange_) exchange_->publish_again(object);
@@ -102,7 +103,8 @@ bool LocalTensors::can_be_seen(const detail::TensorParts& parts) const {
       .has_value();
 }
 
-// With the engine's lock held: what may be the last share of the program's memory goes without it.
+// With the engine's lock held. The last share of the program's memory may be freed here, so that
+// happens later and without the lock.
 void LocalTensors::unneeded(ObjectId object) {
   auto kept = kept_.extract(object);
   if (!kept) return;
@@ -112,7 +114,7 @@ void LocalTensors::unneeded(ObjectId object) {
   if (never_read) {
     std::const_pointer_cast<Publication>(std::static_pointer_cast<const Publication>(never_read))
         ->end();
-    constexpr long ours = 2;  // what was kept, and what was published
+    constexpr long ours = 2;  // the registered share and the offered share
     if (kept.mapped().storage.use_count() <= ours) {
       (void)engine_.loop().post([storage = std::move(kept.mapped().storage), never_read] {});
     }

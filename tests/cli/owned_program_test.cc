@@ -21,7 +21,7 @@
 namespace mobula::internal {
 namespace {
 
-// A program that ends with the pipe it was given, as init starts it.
+// A program that exits when its pipe closes, as mobula::init starts it.
 class OwnedProgram {
  public:
   explicit OwnedProgram(std::vector<std::string> words) {
@@ -53,7 +53,7 @@ class OwnedProgram {
     if (pid_ != 0) end();
   }
 
-  // The line it tells when it is ready, or cannot be.
+  // Reads the line that reports readiness or failure.
   Json ready() {
     char line[4096] = {};
     EXPECT_GT(::read(ready_.get(), line, sizeof line - 1), 0);
@@ -78,7 +78,7 @@ bool is_locked(const std::string& path) {
   return lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0;
 }
 
-// As mobula::init starts it on a machine without an agent.
+// Starts it as mobula::init does on a machine without an agent.
 TEST_F(ProgramTest, DriverWithoutAgent_StartsItsOwn) {
   const auto started = start_head();
   ASSERT_EQ(started.code, 0) << started.err;
@@ -88,7 +88,7 @@ TEST_F(ProgramTest, DriverWithoutAgent_StartsItsOwn) {
   ASSERT_TRUE(told.is_object());
   EXPECT_EQ(told.value("address", ""), started.json()["address"]);
   EXPECT_TRUE(fs::exists(told.value("socket", "")));
-  // It offers nothing.
+  // The agent offers no resources.
   EXPECT_EQ(mobula({"list", "nodes", "-o", "json"}).json()["items"].size(), 1u);
   EXPECT_EQ(agent.end(), 0);
   EXPECT_FALSE(fs::exists(told.value("socket", "")));
@@ -103,7 +103,7 @@ TEST_F(ProgramTest, StarterExited_StartIsAbandoned) {
   const std::string joining = folder_ + "/joining";
   OwnedProgram start(
       {"start", "--address", started.json()["address"], "--key", key, "--state-dir", joining});
-  // It has its lock once it runs in the background.
+  // The agent holds its lock once it runs in the background.
   const std::string lock = joining + "/default/agent/lock";
   ASSERT_TRUE(until([&] { return fs::exists(lock) && is_locked(lock); }));
   start.signal(SIGKILL);
@@ -118,7 +118,7 @@ TEST_F(ProgramTest, OperatorKey_DoesNotAdmitDriver) {
   EXPECT_THAT(agent.ready().value("error", ""), HasSubstr("token create --role driver"));
 }
 
-// As mobula::init starts it.
+// Starts it as mobula::init does.
 TEST_F(ProgramTest, LocalCluster_EndsWithItsDriver) {
   OwnedProgram local({"start", "--head", "--local", "--num-cpus", "1"});
   const Json told = local.ready();

@@ -24,7 +24,7 @@ void Process::tell_executor(const client::SendToExecutor& command) {
     wire->executor = executor;
     wire->up = world().open_pipe(host(), executor->host(), true);
     wire->down = world().open_pipe(executor->host(), host(), true);
-    if (!executor->alive()) {  // refused
+    if (!executor->alive()) {  // rejected
       world().checkers().sent_to_the_dead(*executor, command.frame);
       world().transmit(wire->down, [wire = wire] { wire->caller->wire_over(wire); });
       return;
@@ -59,7 +59,7 @@ void Process::executor_said(const CallWirePointer& wire, const Bytes& bytes) {
   });
 }
 
-// The other end, or the connection, is gone, and everything that was in it has been delivered.
+// The other end or the connection is gone, and all its messages have been delivered.
 void Process::wire_over(const CallWirePointer& wire) {
   receive([this, wire] {
     if (wire->caller == this) {
@@ -74,7 +74,7 @@ void Process::wire_over(const CallWirePointer& wire) {
   });
 }
 
-// The transport notices some time later that the other machine does not answer.
+// The transport detects only some time later that the other machine does not respond.
 void Process::break_lost_stream(const CallWirePointer& wire) {
   if (std::exchange(wire->breaks, true)) return;
   world().kernel().after(lost_stream_delay, [this, wire] {

@@ -1,4 +1,4 @@
-// References and values: who may still read what, and where it lies.
+// References and values: processes that may read an object, and the location of its bytes.
 #include <utility>
 
 #include "base/coverage_mark.h"
@@ -214,7 +214,7 @@ void ClientCore::on(const KeepTensor& event) {
   row.ready = true;
 }
 
-// The job is over: nobody can ask for anything of it, and no store takes anything for it.
+// The job ended: no process can request its objects, and no store accepts bytes for it.
 void ClientCore::unshare() {
   job_over_ = true;
   std::vector<ObjectId> shared;

@@ -23,8 +23,8 @@ void ClientCore::store_inline(ObjectId object, ObjectRow& row) {
   tell_agent(ReserveObjectRequest{object, row.value->size_bytes});
 }
 
-// The store that held the value is lost; this process has the bytes mapped still. What the value
-// contains was held by the store alone, perhaps.
+// The store that held the value is lost, but its bytes are still mapped here. Only that store may
+// have held the contents of the value.
 void ClientCore::store_again(ObjectId object, ObjectRow& row) {
   if (row.storing) return;
   mark_stored_again.hit();
@@ -49,7 +49,7 @@ void ClientCore::on(const ReserveRoom& event) {
   tell_agent(ReserveObjectRequest{event.object, event.size_bytes});
 }
 
-// An answer that is on its way finds no write. The agent has released the place by then.
+// A reply on its way finds no write row. The agent has released the memory by then.
 void ClientCore::on(const AbandonWrite& event) {
   const auto* write = writes_.find(event.object);
   if (write == nullptr || write->escaping) return;
@@ -63,8 +63,8 @@ void ClientCore::heard(const ReserveObjectReply& message) {
   if (write == nullptr) return;
   write->place = message.failure ? SlabRange{} : message.place;
   if (message.failure && message.failure->code == ErrorCode::already_exists) {
-    // An earlier attempt made it, perhaps for a home that has died since: the home of today has to
-    // take it before anybody is told that it is there.
+    // An earlier attempt stored the value, perhaps for a home that died since. The present home
+    // must accept it before its existence is reported.
     mark_stored_before.hit();
     write->there = message.failure;
     return tell_agent(SealObjectRequest{message.object, write->owner, write->home, false, {}});

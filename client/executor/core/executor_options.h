@@ -10,13 +10,12 @@
 namespace mobula::internal::executor {
 
 struct ExecutorOptions {
-  Duration leave_timeout = 1s;  // callers have this long to acknowledge before a planned exit
-  Duration orphans_bound =
-      1s;  // what callers that died were given stays held for so long, for those they gave it
-  Duration evacuation_timeout = 30s;   // and what others refer to, to be elsewhere
-  std::size_t max_queue = 100'000;     // calls waiting here; more are handed back
-  Duration tell_started_after = 50ms;  // callers are told of calls that run so long
-  Duration tell_residence_after = 1s;  // the agent is told of fewer results so seldom
+  Duration leave_timeout = 1s;         // longest wait for acknowledgements before a planned exit
+  Duration orphans_bound = 1s;         // time for which refs given to dead callers stay pinned
+  Duration evacuation_timeout = 30s;   // longest wait for the evacuation of results
+  std::size_t max_queue = 100'000;     // limit of queued calls; further calls are returned
+  Duration tell_started_after = 50ms;  // run time after which the caller is notified
+  Duration tell_residence_after = 1s;  // minimum interval between reports of fewer results
   Duration release_delay =
       200ms;  // a process that awaits submitted calls keeps the resources of its slot until then
   template <class Visit>

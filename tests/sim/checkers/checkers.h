@@ -151,9 +151,9 @@ class Checkers {
     std::int32_t max_retries = 0;
     ObjectId result;
     bool answered = false;  // a reply left on a connection that has lost nothing
-    ProcessId answered_to;  // who got the value itself in such a reply
+    ProcessId answered_to;  // recipient of the value in such a reply
     std::set<std::pair<ProcessId, std::uint32_t>> runs;              // where, and which attempt
-    std::set<std::pair<ProcessId, std::uint32_t>> ended_for_others;  // of those
+    std::set<std::pair<ProcessId, std::uint32_t>> ended_for_others;  // preempted runs
     std::set<std::pair<ProcessId, std::uint32_t>> lost;  // sent to a dead process; may have run
   };
 
@@ -237,7 +237,7 @@ class Checkers {
   std::vector<Time> groups_there_;   // when each had all its places
   std::vector<Time> preemptions_;    // when slots were ended for one purpose
   std::set<JobId> lengthy_jobs_;     // that have submitted tasks of many seconds
-  bool some_run_once_ = false;       // for many seconds, and nobody may end them
+  bool some_run_once_ = false;       // for many seconds, and no component may end them
   std::set<SlotId> preempted_slots_;
   std::set<SlotId> wanted_slots_;  // recalled slots
   std::map<SlotId, ProcessId> lessees_;

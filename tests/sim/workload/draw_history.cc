@@ -27,7 +27,7 @@ NodeShape draw_shape(Random& random, bool first, bool gpus) {
   return shape;
 }
 
-// Whatever its quota is, each single thing that a job asks for is within it.
+// Draws terms whose quota covers every single request of the job.
 JobTerms draw_terms(Random& random, bool gpus) {
   JobTerms terms;
   terms.priority = static_cast<std::int32_t>(random.between(-1, 1));

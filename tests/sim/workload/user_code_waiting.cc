@@ -22,11 +22,11 @@ void Thread::block(std::function<bool()> until, bool tell) {
 void Thread::sleep(Duration span) {
   waiting_ = [] { return false; };
   process_.resume_later(key_, std::max(span, Duration(1us)));
-  woken_ = true;  // by the timer alone
+  woken_ = true;  // only the timer wakes it
 }
 
 void Thread::wake() {
-  if (waiting_ && !woken_ && !waiting_()) return;  // something else took it meanwhile
+  if (waiting_ && !woken_ && !waiting_()) return;  // another thread took it first
   waiting_ = nullptr;
   woken_ = false;
   if (std::exchange(told_blocked_, false))

@@ -49,7 +49,7 @@ class Lessee {
   bool closed() const { return closed_; }
   ProcessId process() const { return process_; }
   NodeId node() const { return node_; }
-  // The last executor of the slot, if it is another than this one.
+  // The last executor of the slot, if it is not `executor`.
   std::optional<SlotReady> ready_after(SlotId slot, ProcessId executor) const {
     const auto at = ready_.find(slot);
     if (at == ready_.end() || at->second.endpoint.process == executor) return std::nullopt;
@@ -87,7 +87,7 @@ class Lessee {
   }
   void take_back(ProcessId executor) { send(executor, ReturnCallsRequest{}); }
 
-  // Reads what rings have brought, and acknowledges it.
+  // Reads and acknowledges pending messages of the rings.
   void look() {
     RingLinks::Hearer hearer;
     hearer.executor_said = [this](ProcessId executor, std::span<const std::byte> bytes) {
@@ -106,7 +106,7 @@ class Lessee {
     EXPECT_TRUE(rings_.collect_all(hearer).empty()) << "a ring is broken";
   }
 
-  // What the executor has said of this call.
+  // Replies of the executor to this call.
   std::vector<CallReply> replies(ProcessId executor, std::uint64_t number) const {
     std::vector<CallReply> found;
     const auto stream = streams_.find(executor);
