@@ -391,14 +391,14 @@ TEST_P(BesideAWholeOne, MatchesExpandedQueue) {
 INSTANTIATE_TEST_SUITE_P(Seeds, BesideAWholeOne, testing::Range<std::uint64_t>(1, 41));
 
 // Memory of a queued task in its owner, without the ref of the user: a million of them may wait.
-TEST(Backlog, UsesFewBytesPerTask) {
+TEST(CompactQueue, UsesFewBytesPerTask) {
   static_assert(sizeof(TaskRow) + sizeof(ObjectRow) > 280, "or else they need not be kept small");
-  Backlog backlog;
+  CompactQueue backlog;
   BacklogLine line;
   TaskRow row;
   row.call.form = form("far");
   row.live_results = 1;
-  ASSERT_TRUE(Backlog::fits(row));
+  ASSERT_TRUE(CompactQueue::fits(row));
   for (std::uint64_t i = 1; i <= 5000; ++i) backlog.add(line, TaskId::of(i), row, 1, 0);
   EXPECT_EQ(backlog.tasks(), 5000u);
   for (std::uint64_t i = 1; i <= 5000; ++i) {
