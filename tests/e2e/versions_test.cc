@@ -92,7 +92,7 @@ TEST_F(BadInput, RejectsToolAndAgentOfAnotherVersion) {
   registration.address.incarnation = ProcessId::random();
   const auto answer = ask_head<HeadToAgent>(address(), *key, AgentToHead(registration));
   ASSERT_TRUE(answer);
-  const auto* refused = std::get_if<Refused>(&*answer);
+  const auto* refused = std::get_if<RegisterRejected>(&*answer);
   ASSERT_NE(refused, nullptr);
   EXPECT_EQ(refused->code, RefusalCode::version);
   EXPECT_NE(refused->why.find("ProtocolMismatchError"), std::string::npos) << refused->why;
