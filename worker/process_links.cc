@@ -16,7 +16,7 @@ constexpr std::size_t max_bytes_before_lines = 4u << 20;
 // Delay in which the loop reads frames that a process sent before its exit.
 constexpr Duration exit_settle_delay = 20ms;
 // The socket of a process that exits is closed shortly before its exit status is known.
-constexpr Duration exit_status_timeout = 200ms;
+constexpr Duration exit_status_timeout = 2s;
 
 std::string name_of(uid_t uid) {
   passwd entry{};

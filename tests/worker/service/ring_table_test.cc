@@ -67,10 +67,11 @@ class RingTableTest : public ::testing::Test {
   }
 
   std::unique_ptr<EventLoop> loop_ = make_loop();
-  ProcessLinks links_{*loop_,
-                      {.connected = [](LinkId, std::string, std::int64_t) {},
-                       .said = [](LinkId, ProcessToAgent) {},
-                       .lost = [this](LinkId link) { table_.left(link); }}};
+  ProcessLinks links_{
+      *loop_,
+      {.connected = [](LinkId, std::string, std::int64_t) {},
+       .said = [](LinkId, ProcessToAgent) {},
+       .lost = [this](LinkId link, const std::optional<EndCause>&) { table_.left(link); }}};
   RingTable table_{links_, 3};
   std::vector<std::unique_ptr<Member>> members_;
 };
