@@ -21,6 +21,9 @@ class Trainer {
         mobula::wait_tensor_freed(weights_, mobula::Duration(patience_s));
       } catch (const mobula::GetTimeoutError&) {
         return "rejected: other holders may read them";
+      } catch (const mobula::TensorSharedError&) {
+        // The only holder waits for this call, so the wait would never end.
+        return "rejected: the caller may read them";
       }
     }
     for (float& each : weights_.mutable_view<float>()) each += 1;
