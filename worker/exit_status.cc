@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
 
@@ -36,7 +35,9 @@ std::optional<int> status_of_reaped(int pidfd) {
 // Field 52 of /proc/PID/stat. The pid is not reused while the pidfd can be signalled.
 std::optional<int> status_of_zombie(pid_t process, int pidfd) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  // A read fails if the process is reaped meanwhile: getline reports that, stream iterators throw.
+  std::string text;
+  std::getline(file, text, '\0');
   const auto name_end = text.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
   std::istringstream fields(text.substr(name_end + 1));
