@@ -1,4 +1,4 @@
-// Bytes between nodes: pulls of this node (transfer/core decides; this class sends to peers and to
+// Bytes between nodes: pulls of this node (PullQueue decides; this class sends to peers and to
 // the shell), and offers to peers. Begun and finished pulls are collected until the end of the
 // step. At most `max_offers` peers read at once; others receive resource_exhausted and retry. A
 // peer may read the available chunks of an object that is still being pulled, and is notified of
