@@ -68,8 +68,8 @@ class Session:
 
 
 def shape(lines):
-    """Lines of output without what differs between runs: numbers with units, ids, paths, and the width of columns."""
-    text = "\n".join(line.strip() for line in lines if line.strip())
+    """Lines of output without parts that differ between runs: numbers with units, ids, paths, column widths, slow waits."""
+    text = "\n".join(line.strip() for line in lines if line.strip() and " has blocked for " not in line)
     for program, name in ((program, Path(name).name) for name, program in reversed(PROGRAMS.items())):
         text = text.replace(program, name)
     text = re.sub(r"(?<![\w.])/[\w./-]+", "PATH", text)
