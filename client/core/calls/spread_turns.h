@@ -18,8 +18,8 @@ namespace mobula::internal::client {
 class SpreadTurns {
  public:
   // Longest wait of tasks for the reply of the head, and for a slot that starts.
-  static constexpr Duration report_timeout = 2s;
-  static constexpr Duration start_timeout = 20s;
+  static constexpr Duration report_timeout = 500ms;
+  static constexpr Duration start_timeout = 5s;
   // Shortest pause between growing demands.
   static constexpr Duration demand_interval = 2ms;
 
