@@ -143,7 +143,7 @@ void ClientCore::restate() {
       tell_head(WatchActor{id, true});
     }
   }
-  for (const auto& [actor, ending] : endings_) tell_head(ending.message);
+  for (const auto& [actor, ending] : endings_) tell_head(ending);
   restate_groups();
   for (const auto& [slot, row] : slots_) tell_head(HoldSlot{slot, row.demand_class});
   for (auto& [id, row] : classes_) {

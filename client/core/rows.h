@@ -213,7 +213,7 @@ struct ActorRow {
   bool owned = false;
   bool detached = false;
   bool asked = false;             // CreateActor was sent
-  std::uint64_t asked_after = 0;  // count of EndActor messages sent before CreateActor
+  std::uint64_t asked_after = 0;  // count of releases sent before CreateActor
   bool watched = false;
   bool fail_if_infeasible = false;
   std::size_t missing = 0;  // count of constructor arguments that are not ready

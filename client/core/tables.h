@@ -59,18 +59,15 @@ struct ClientTables {
   FifoCache<SlotId, bool> returned_;        // returned slots, for late messages
   FifoCache<ProcessId, StreamRow> closed_;  // streams to actors, with numbers to continue
   FifoCache<ProcessId, bool> dead_;         // processes whose death the head published
-  struct Ending {
-    EndActor message;
-    std::uint64_t number = 0;
-  };
   struct Find {
     FindActor question;
-    std::uint64_t asked_after = 0;  // count of EndActor messages sent before it
+    std::uint64_t asked_after = 0;  // count of releases sent before it
   };
-  FifoCache<ActorId, Ending> endings_;    // EndActor messages whose death report is due
-  FifoCache<std::uint64_t, Find> finds_;  // pending requests, by number
-  std::uint64_t ends_sent_ = 0;           // count of EndActor messages
-  std::vector<CallerFrame> frames_;       // outgoing frames; member only to reuse its memory
+  FifoCache<ActorId, EndActor> endings_;        // EndActor messages whose death report is due
+  FifoCache<std::uint64_t, Find> finds_;        // pending requests, by number
+  FifoCache<ActorId, std::uint64_t> released_;  // number of the latest release of each actor
+  std::uint64_t releases_sent_ = 0;             // count of EndActor and of WatchActor{on: false}
+  std::vector<CallerFrame> frames_;             // outgoing frames; member only to reuse its memory
   std::uint64_t head_epoch_ = 0;
   std::uint64_t demand_version_ = 0;
   std::uint64_t submissions_ = 0;

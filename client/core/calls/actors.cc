@@ -100,7 +100,7 @@ void ClientCore::ask_for_actor(ActorId actor) {
     }
   }
   row.asked = true;
-  row.asked_after = ends_sent_;
+  row.asked_after = releases_sent_;
   CreateActor create{row.spec, row.fail_if_infeasible};
   create.spec.constructor = resolved(row.spec.constructor);
   create.spec.owner = options_.process;
@@ -121,15 +121,15 @@ void ClientCore::watch_actor(ActorId actor) {
 }
 
 // True if the head found an actor whose last handle in this process was released after the request.
-// The request is then repeated, behind the order to end the actor.
+// The head may then end the actor, so the request is repeated behind the release.
 bool ClientCore::asks_again(const FindActorReply& message) {
   const auto* find = finds_.find(message.request);
   auto* wanted = message.wanted.empty() ? nullptr : actors_.find(message.wanted);
   const std::uint64_t asked_after = wanted != nullptr ? wanted->asked_after
                                     : find != nullptr ? find->asked_after
-                                                      : ends_sent_;
-  const auto* ending = endings_.find(message.actor);
-  const bool is_stale = message.found && ending != nullptr && ending->number > asked_after;
+                                                      : releases_sent_;
+  const auto* released = released_.find(message.actor);
+  const bool is_stale = message.found && released != nullptr && *released > asked_after;
   if (is_stale && wanted != nullptr) {
     mark_found_ended.hit();
     wanted->asked = false;
@@ -145,7 +145,7 @@ bool ClientCore::asks_again(const FindActorReply& message) {
 
 void ClientCore::on(const AskHead& event) {
   if (const auto* find = std::get_if<FindActor>(&event.question))
-    finds_.remember(find->request, {*find, ends_sent_});
+    finds_.remember(find->request, {*find, releases_sent_});
   tell_head(event.question);
 }
 
@@ -346,7 +346,8 @@ void ClientCore::on(const KillActor& event) {
 // A failing head may not have received the order, so it is repeated to the next one until the actor
 // is dead.
 void ClientCore::end_actor(EndActor end) {
-  endings_.remember(end.actor, {end, ++ends_sent_});
+  released_.remember(end.actor, ++releases_sent_);
+  endings_.remember(end.actor, end);
   tell_head(std::move(end));
 }
 
@@ -358,7 +359,10 @@ void ClientCore::forget_actor(ActorId actor) {
     mark_handle_gone.hit();
     end_actor(EndActor{actor, false, true, "its last handle is gone"});
   }
-  if (row->watched) tell_head(WatchActor{actor, false});
+  if (row->watched) {
+    released_.remember(actor, ++releases_sent_);
+    tell_head(WatchActor{actor, false});
+  }
   constructor_over(*row);
   const ProcessId executor = row->executor;
   const CallRecord constructor = std::move(row->spec.constructor);

@@ -53,6 +53,48 @@ class ActorsOfAClient : public testing::Test {
     return step(ReceivedFromAgent{HeadStatus{true, epoch}});
   }
 
+  // Releases `actor` while a query for its name is pending.
+  void expect_query_again(ActorId actor) {
+    const auto answers = [](const std::vector<Command>& commands) {
+      return std::ranges::count_if(
+          commands, [](const auto& each) { return std::holds_alternative<HeadAnswered>(each); });
+    };
+    const auto questions = [](const std::vector<Command>& commands) {
+      return std::ranges::count_if(commands, [](const auto& each) {
+        const auto* agent = std::get_if<SendToAgent>(&each);
+        const auto* relay = agent ? std::get_if<ForHead>(&agent->message) : nullptr;
+        return relay && (std::holds_alternative<CreateActor>(relay->message) ||
+                         std::holds_alternative<FindActor>(relay->message));
+      });
+    };
+    SubmitActor submit;
+    submit.spec.actor = ActorId::of(8);
+    submit.spec.name = "shared";
+    submit.spec.get_if_exists = true;
+    submit.spec.constructor.form.edit().num_returns = 0;
+    EXPECT_EQ(questions(step(submit)), 1);
+    EXPECT_EQ(questions(step(AskHead{FindActor{5, "shared", ""}})), 1);
+    step(ReleaseRef{handle_id(actor)});
+    // The head replied before it received the release of the last handle.
+    FindActorReply found;
+    found.found = true;
+    found.actor = actor;
+    found.wanted = submit.spec.actor;
+    const auto created = step(ReceivedFromAgent{FromHead{found}});
+    EXPECT_EQ(questions(created), 1);
+    EXPECT_EQ(answers(created), 0);
+    found.wanted = {};
+    found.request = 5;
+    const auto asked = step(ReceivedFromAgent{FromHead{found}});
+    EXPECT_EQ(questions(asked), 1);
+    EXPECT_EQ(answers(asked), 0);
+    // Other processes hold the actor: the next reply left the head after the release.
+    EXPECT_EQ(answers(step(ReceivedFromAgent{FromHead{found}})), 1);
+    found.request = 0;
+    found.wanted = submit.spec.actor;
+    EXPECT_EQ(answers(step(ReceivedFromAgent{FromHead{found}})), 1);
+  }
+
   const ActorId actor_ = ActorId::of(7);
   ClientCore core_{ClientOptions{}};
   Time now_ = Time::from_ns(1);
@@ -68,45 +110,13 @@ TEST_F(ActorsOfAClient, ResendsLastHandleReleaseUntilActorIsDead) {
   EXPECT_TRUE(core_.empty());
 }
 
-TEST_F(ActorsOfAClient, ActorFoundAgainAfterEnd_ResendsQuery) {
-  const auto answers = [](const std::vector<Command>& commands) {
-    return std::ranges::count_if(
-        commands, [](const auto& each) { return std::holds_alternative<HeadAnswered>(each); });
-  };
-  const auto questions = [](const std::vector<Command>& commands) {
-    return std::ranges::count_if(commands, [](const auto& each) {
-      const auto* agent = std::get_if<SendToAgent>(&each);
-      const auto* relay = agent ? std::get_if<ForHead>(&agent->message) : nullptr;
-      return relay && (std::holds_alternative<CreateActor>(relay->message) ||
-                       std::holds_alternative<FindActor>(relay->message));
-    });
-  };
-  SubmitActor submit;
-  submit.spec.actor = ActorId::of(8);
-  submit.spec.name = "shared";
-  submit.spec.get_if_exists = true;
-  submit.spec.constructor.form.edit().num_returns = 0;
-  EXPECT_EQ(questions(step(submit)), 1);
-  EXPECT_EQ(questions(step(AskHead{FindActor{5, "shared", ""}})), 1);
-  EXPECT_EQ(ends(step(ReleaseRef{handle_id(actor_)})).size(), 1u);
-  // The head replied before it received the release of the last handle.
-  FindActorReply found;
-  found.found = true;
-  found.actor = actor_;
-  found.wanted = submit.spec.actor;
-  const auto created = step(ReceivedFromAgent{FromHead{found}});
-  EXPECT_EQ(questions(created), 1);
-  EXPECT_EQ(answers(created), 0);
-  found.wanted = {};
-  found.request = 5;
-  const auto asked = step(ReceivedFromAgent{FromHead{found}});
-  EXPECT_EQ(questions(asked), 1);
-  EXPECT_EQ(answers(asked), 0);
-  // Other processes hold the actor: the next reply left the head after the release.
-  EXPECT_EQ(answers(step(ReceivedFromAgent{FromHead{found}})), 1);
-  found.request = 0;
-  found.wanted = submit.spec.actor;
-  EXPECT_EQ(answers(step(ReceivedFromAgent{FromHead{found}})), 1);
+TEST_F(ActorsOfAClient, ActorFoundAgainAfterEnd_ResendsQuery) { expect_query_again(actor_); }
+
+// The head ends an actor without an owner when the last process that watches it releases it.
+TEST_F(ActorsOfAClient, ForeignActorFoundAgainAfterRelease_ResendsQuery) {
+  const ActorId foreign = ActorId::of(9);
+  step(AdoptRef{RefRecord{handle_id(foreign), NodeId::of(7), ProcessId::of(8), foreign}});
+  expect_query_again(foreign);
 }
 
 TEST_F(ActorsOfAClient, ResendsKillButNotKillWithRestart) {

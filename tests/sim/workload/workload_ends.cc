@@ -274,7 +274,8 @@ int Author::device_group() {
   main.steps.push_back(make);
   const int count = static_cast<int>(random_.between(2, 8));
   for (int i = 0; i < count; ++i) {
-    Step task = submit(random_.chance(600) ? f : g, {value()});
+    const int called = random_.chance(600) ? f : g;
+    Step task = submit(called, {value()});
     task.group = 0;
     main.steps.push_back(std::move(task));
     if (random_.chance(300))
