@@ -90,6 +90,8 @@ struct ValueSealed {
   }
   friend bool operator==(const ValueSealed&, const ValueSealed&) = default;
 };
+// A FindActorReply with an actor other than `wanted` includes one reference to its handle, which
+// the receiver releases.
 struct HeadAnswered {
   HeadToProcess
       answer;  // FindActorReply, ReadStateReply, StartJobReply, RequestRejected, TransfersRequest,

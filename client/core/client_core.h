@@ -269,10 +269,10 @@ class ClientCore : ClientTables {
   void watch(StreamRow& stream) {
     stream_deadlines_.watch(stream.endpoint.process, stream.deadline(), stream.armed);
   }
-
   void ask_for_actor(ActorId actor);  // actors.cc
   void watch_actor(ActorId actor);
   bool asks_again(const FindActorReply& message);
+  void hold_found(const FindActorReply& message);
   void advance_actor(ActorId actor);
   void end_wait_for_returns(ProcessId executor);
   std::string why_nothing_leaves(const ActorRow& actor) const;  // empty if calls may leave

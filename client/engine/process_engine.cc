@@ -448,7 +448,12 @@ void ProcessEngine::answered(HeadToProcess answer) {
   std::uint64_t request = 0;
   if (const auto* found = std::get_if<FindActorReply>(&answer)) {
     request = found->request;
-    if (!found->wanted.empty()) found_.insert_or_assign(found->wanted, *found);
+    const auto at = found_.find(found->wanted);
+    const bool is_expected =
+        found->wanted.empty() ? answers_.contains(request) : at != found_.end() && !at->second;
+    if (found->found && found->actor != found->wanted && !is_expected)
+      return step(ReleaseRef{handle_id(found->actor)});
+    if (is_expected && !found->wanted.empty()) at->second = *found;
   }
   if (const auto* read = std::get_if<ReadStateReply>(&answer)) request = read->request;
   if (auto* started = std::get_if<StartJobReply>(&answer)) job_answer_ = std::move(*started);
@@ -461,12 +466,9 @@ void ProcessEngine::answered(HeadToProcess answer) {
   notify();
 }
 
-std::optional<FindActorReply> ProcessEngine::found_instead(ActorId wanted) {
-  const auto at = found_.find(wanted);
-  if (at == found_.end()) return std::nullopt;
-  const FindActorReply found = at->second;
-  found_.erase(at);
-  return found;
+std::optional<FindActorReply> ProcessEngine::take_found(ActorId wanted) {
+  const auto found = found_.extract(wanted);
+  return found ? found.mapped() : std::nullopt;
 }
 
 Result<HeadToProcess> ProcessEngine::ask(Lock& lock, ProcessToHead question,

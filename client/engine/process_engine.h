@@ -114,8 +114,11 @@ class ProcessEngine {
 
   // Sends a request to the head, with a number, and blocks until the reply or the deadline.
   Result<HeadToProcess> ask(Lock& lock, ProcessToHead question, std::optional<Time> deadline);
-  // With get_if_exists: the actor that has the name of `wanted`, once the head has reported it.
-  std::optional<FindActorReply> found_instead(ActorId wanted);
+  // With get_if_exists: expects a report of the actor that has the name of `wanted`.
+  void expect_found(ActorId wanted) { found_.try_emplace(wanted); }
+  bool found_instead(ActorId wanted) const { return found_.at(wanted).has_value(); }
+  // Ends the expectation. The caller owns one reference to the handle of the actor in the report.
+  std::optional<FindActorReply> take_found(ActorId wanted);
   // Updates the timer after `next_deadline` moved earlier without a message being sent.
   void rearm();
   // The job's admission by the head, or its rejection. Empty until the head replies.
@@ -256,7 +259,7 @@ class ProcessEngine {
   std::map<ObjectId, SlabView> readable_;
   std::uint64_t next_request_ = 1;
   std::map<std::uint64_t, std::optional<HeadToProcess>> answers_;
-  std::map<ActorId, FindActorReply> found_;
+  std::map<ActorId, std::optional<FindActorReply>> found_;  // reports that a caller expects
   HandedOver handed_over_;
   std::optional<Result<StartJobReply>> job_answer_;
 };

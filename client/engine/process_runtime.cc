@@ -245,30 +245,29 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
   event.fail_if_infeasible = request.resources.fail_if_infeasible;
   event.stored_bytes = puts.bytes;
   const ActorId actor = spec.actor;
+  if (request.get_if_exists) engine_->expect_found(actor);
   engine_->step(std::move(event));
   submitted(puts);
   if (!request.get_if_exists) return raw(actor.bits());
 
   // The name decides which actor this is, so the reply of the head is awaited.
-  std::optional<FindActorReply> found;
   const auto waited = blocking_wait(
       lock,
       {"actor creation",
        [&] { return "the head has not said which actor has the name " + request.name; },
        {}},
       std::nullopt, [&] {
-        if (!found) found = engine_->found_instead(actor);
         const auto* row = engine_->core().actor(actor);
-        return found.has_value() || row == nullptr || row->version > 0;
+        return engine_->found_instead(actor) || row == nullptr || row->version > 0;
       });
+  const auto found = engine_->take_found(actor);
+  const bool is_other = found && found->found && found->actor != actor;
   if (waited == Waited::cancelled) {
+    if (is_other) engine_->step(ReleaseRef{handle_id(found->actor)});
     engine_->step(ReleaseRef{handle_id(actor)});
     return cancelled_error("actor creation");
   }
-  if (!found || !found->found || found->actor == actor) return raw(actor.bits());
-  RefRecord handle{handle_id(found->actor), found->detached ? NodeId() : found->owner_node,
-                   found->owner, found->actor};
-  engine_->step(AdoptRef{handle});
+  if (!is_other) return raw(actor.bits());
   engine_->step(ReleaseRef{handle_id(actor)});
   return raw(found->actor.bits());
 }

@@ -105,8 +105,6 @@ Answer<detail::NamedActor> ProcessRuntime::get_actor(std::string_view name,
     return make_error(detail::ErrorKind::not_found, "no actor is named '" + std::string(name) +
                                                         "' in namespace '" + searched + "'");
   }
-  engine_->step(AdoptRef{{handle_id(found->actor), found->detached ? NodeId() : found->owner_node,
-                          found->owner, found->actor}});
   return detail::NamedActor{raw(found->actor.bits()), found->class_name};
 }
 

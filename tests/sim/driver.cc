@@ -65,8 +65,15 @@ void Process::head_answered(const HeadToProcess& answer) {
   }
   const auto* found = std::get_if<FindActorReply>(&answer);
   if (found == nullptr) return;
-  if (found->request != 0) answers_.insert_or_assign(found->request, answer);
-  if (!found->wanted.empty()) found_instead_.insert_or_assign(found->wanted, *found);
+  const auto by_request = answers_.find(found->request);
+  const auto by_actor = found_instead_.find(found->wanted);
+  if (by_request != answers_.end()) {
+    by_request->second = *found;
+  } else if (by_actor != found_instead_.end() && !by_actor->second) {
+    by_actor->second = *found;
+  } else if (found->found && found->actor != found->wanted) {
+    client_events_.emplace_back(client::ReleaseRef{handle_id(found->actor)});
+  }
 }
 
 void Process::start_items() {

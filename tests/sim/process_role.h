@@ -65,9 +65,10 @@ class Process final : public Role {
   void resume_later(std::uint64_t thread, Duration after);
   std::map<ObjectId, client::RoomMade>& rooms() { return rooms_; }
   std::set<ObjectId>& sealed() { return sealed_; }
-  std::map<std::uint64_t, HeadToProcess>& answers() { return answers_; }
+  std::map<std::uint64_t, std::optional<FindActorReply>>& answers() { return answers_; }
   // The existing actor with the requested name, by the actor of the request.
-  std::map<ActorId, FindActorReply>& found_instead() { return found_instead_; }
+  // Replies that user code awaits. Empty until they arrive.
+  std::map<ActorId, std::optional<FindActorReply>>& found_instead() { return found_instead_; }
   std::uint64_t next_request() { return ++requests_made_; }
   client::HandedOver take_handed_over() { return std::exchange(handed_over_, {}); }
   void write(const SlabRange& place, ObjectId object, Payload bytes);
@@ -160,8 +161,8 @@ class Process final : public Role {
   RefRecords kept_;
   std::map<ObjectId, client::RoomMade> rooms_;
   std::set<ObjectId> sealed_;
-  std::map<std::uint64_t, HeadToProcess> answers_;
-  std::map<ActorId, FindActorReply> found_instead_;
+  std::map<std::uint64_t, std::optional<FindActorReply>> answers_;
+  std::map<ActorId, std::optional<FindActorReply>> found_instead_;
   std::uint64_t requests_made_ = 0;
   client::HandedOver handed_over_;
   std::deque<client::Event> client_events_;

@@ -151,15 +151,25 @@ void ClientCore::on(const AskHead& event) {
 
 void ClientCore::head_says(const FindActorReply& message) {
   if (asks_again(message)) return;
-  if (message.found && !message.actor.empty()) {
-    auto [row, fresh] = actors_.ensure(message.actor);
-    if (fresh) {
-      row->detached = message.detached;
-      row->max_task_retries = message.max_task_retries;
-    }
-    if (!row->max_pending_calls) row->max_pending_calls = message.max_pending_calls;
-  }
+  const bool is_abandoned = !message.wanted.empty() && !actors_.contains(message.wanted);
+  if (!message.found || message.actor.empty() || message.actor == message.wanted)
+    return emit(HeadAnswered{message});
+  hold_found(message);
+  if (is_abandoned) return on(ReleaseRef{handle_id(message.actor)});
   emit(HeadAnswered{message});
+}
+
+// The reply counts as a handle. Without it, the release of the last other handle of this process
+// could reach the head before the receiver of the reply holds the actor.
+void ClientCore::hold_found(const FindActorReply& message) {
+  auto [row, fresh] = actors_.ensure(message.actor);
+  if (fresh) {
+    row->detached = message.detached;
+    row->max_task_retries = message.max_task_retries;
+  }
+  if (!row->max_pending_calls) row->max_pending_calls = message.max_pending_calls;
+  on(AdoptRef{{handle_id(message.actor), message.detached ? NodeId() : message.owner_node,
+               message.owner, message.actor}});
 }
 
 void ClientCore::head_says(const ActorChanged& message) {

@@ -119,6 +119,31 @@ TEST_F(ActorsOfAClient, ForeignActorFoundAgainAfterRelease_ResendsQuery) {
   expect_query_again(foreign);
 }
 
+TEST_F(ActorsOfAClient, FoundActor_HeldUntilReceiverReleases) {
+  const auto unwatched = [](const std::vector<Command>& commands) {
+    return std::ranges::count_if(commands, [](const auto& each) {
+      const auto* agent = std::get_if<SendToAgent>(&each);
+      const auto* relay = agent ? std::get_if<ForHead>(&agent->message) : nullptr;
+      const auto* watch = relay ? std::get_if<WatchActor>(&relay->message) : nullptr;
+      return watch != nullptr && !watch->on;
+    });
+  };
+  const ActorId foreign = ActorId::of(9);
+  step(AdoptRef{RefRecord{handle_id(foreign), NodeId::of(7), ProcessId::of(8), foreign}});
+  step(AskHead{FindActor{5, "shared", ""}});
+  FindActorReply found;
+  found.found = true;
+  found.actor = foreign;
+  found.request = 5;
+  step(ReceivedFromAgent{FromHead{found}});
+  EXPECT_EQ(unwatched(step(ReleaseRef{handle_id(foreign)})), 0);
+  EXPECT_EQ(unwatched(step(ReleaseRef{handle_id(foreign)})), 1);
+  // The creator of `wanted` has released its handle before the reply.
+  found.request = 0;
+  found.wanted = ActorId::of(10);
+  EXPECT_EQ(unwatched(step(ReceivedFromAgent{FromHead{found}})), 1);
+}
+
 TEST_F(ActorsOfAClient, ResendsKillButNotKillWithRestart) {
   EXPECT_EQ(ends(step(KillActor{actor_, false})).size(), 1u);
   EXPECT_TRUE(ends(new_head(2)).empty());

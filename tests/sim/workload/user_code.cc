@@ -289,6 +289,7 @@ void Thread::make_actor(const Step& step) {
   spec.constructor.form.edit().num_returns = 0;
   spec.constructor.arguments = arguments_of(step, expected);
   const ActorId actor = spec.actor;
+  if (spec.get_if_exists) process_.found_instead().try_emplace(actor);
   process_.step_client(std::move(event));
   vars_.push_back({handle_id(actor), actor, {}});
 }
@@ -297,6 +298,7 @@ bool Thread::find_actor(const Step& step) {
   const Plan& plan = process_.outside().plan().plans.at(static_cast<std::size_t>(step.plan));
   if (request_ == 0) {
     request_ = process_.next_request();
+    process_.answers().try_emplace(request_);
     FindActor question;
     question.request = request_;
     question.name = plan.actor_name;
@@ -305,19 +307,14 @@ bool Thread::find_actor(const Step& step) {
     sleep(tries_ < 10 ? Duration(20ms) : Duration(500ms));
     return false;
   }
-  const auto at = process_.answers().find(std::exchange(request_, 0));
-  const auto* found =
-      at == process_.answers().end() ? nullptr : std::get_if<FindActorReply>(&at->second);
-  if (found == nullptr || !found->found) {
+  const auto found = process_.answers().extract(std::exchange(request_, 0)).mapped();
+  if (!found || !found->found) {
     if (++tries_ < 60) return false;
     fail(ErrorKind::not_found, "no actor has the name");
     process_.outside().checkers().lost_name(process_, plan);
     return true;
   }
-  const RefRecord handle{handle_id(found->actor), found->detached ? NodeId() : found->owner_node,
-                         found->owner, found->actor};
-  process_.step_client(client::AdoptRef{handle});
-  vars_.push_back({handle.object, found->actor, {}});
+  vars_.push_back({handle_id(found->actor), found->actor, {}});
   return true;
 }
 
@@ -510,7 +507,13 @@ void Thread::keep_tensors() {
 void Thread::let_go() {
   look_again();
   while (!wanted_.empty()) unwant(wanted_.back());
+  const auto release_found = [this](const std::optional<FindActorReply>& unread) {
+    if (unread && unread->found) process_.step_client(client::ReleaseRef{handle_id(unread->actor)});
+  };
+  if (const auto reply = process_.answers().extract(request_)) release_found(reply.mapped());
   for (const auto& var : vars_) {
+    if (const auto reply = process_.found_instead().extract(var.actor); reply)
+      release_found(reply.mapped());
     if (!var.object.empty()) process_.step_client(client::ReleaseRef{var.object});
   }
   vars_.clear();

@@ -67,20 +67,15 @@ bool Thread::get_or_make(const Step& step) {
   const auto answered = [this, actor] {
     const auto* row = process_.client().actor(actor);
     return cancelled_ || row == nullptr || row->version > 0 ||
-           process_.found_instead().contains(actor);
+           process_.found_instead().at(actor).has_value();
   };
   if (!answered()) {
     block(answered, true);
     return false;
   }
-  const auto at = process_.found_instead().find(actor);
-  if (at == process_.found_instead().end()) return true;
-  const FindActorReply found = at->second;
-  process_.found_instead().erase(at);
-  const RefRecord handle{handle_id(found.actor), found.detached ? NodeId() : found.owner_node,
-                         found.owner, found.actor};
-  var = {handle.object, found.actor, {}};
-  process_.step_client(client::AdoptRef{handle});
+  const auto found = process_.found_instead().extract(actor).mapped();
+  if (!found || !found->found || found->actor == actor) return true;
+  var = {handle_id(found->actor), found->actor, {}};
   process_.step_client(client::ReleaseRef{handle_id(actor)});
   return true;
 }
