@@ -63,10 +63,9 @@ PlacementGroupInfo info_of(const Json& item) {
 }  // namespace
 
 Answer<RawId> ProcessRuntime::create_group(const detail::GroupRequest& request) {
-  const auto context = task();
   auto lock = engine_->lock();
   GroupSpec spec;
-  spec.id = GroupId::derived(context->task, "group", context->groups.fetch_add(1));
+  spec.id = new_id<GroupId>("group");
   spec.job = options_.job;
   spec.name = request.name;
   spec.name_space = options_.name_space;

@@ -212,7 +212,6 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
   Puts puts;
   if (auto failed = put_large(creation.arguments, creation.request->block_on_limit, puts))
     return *failed;
-  const auto context = task();
   const auto& request = *creation.request;
   auto lock = engine_->lock();
   if (puts.bytes == 0) {
@@ -220,7 +219,7 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
   }
   SubmitActor event;
   ActorSpec& spec = event.spec;
-  spec.actor = ActorId::derived(context->task, "actor", context->actors.fetch_add(1));
+  spec.actor = new_id<ActorId>("actor");
   spec.job = options_.job;
   spec.owner = engine_->core().options().process;
   spec.class_name = creation.class_name;

@@ -193,12 +193,20 @@ class ProcessRuntime final : public detail::Runtime,
   collective::DeskOptions desk_options();
   detail::ErrorRecord timeout_error(std::span<const detail::RawId> objects);
 
+  // An id of an actor or a group. A repeated run of a task makes new ones: the earlier ones have
+  // died with their owner.
+  template <class Id>
+  Id new_id(std::string_view kind) {
+    return Id::derived(engine_->core().options().process, kind, ids_made_++);
+  }
+
   const std::shared_ptr<ProcessEngine> engine_;  // shared with the loop that runs calls
   const RuntimeOptions options_;
   // Guarded by the engine's lock.
   Table<Calls, Prepared> prepared_;
   // rows of `prepared_` for any request, latest first
   Table<Calls, std::array<const Prepared*, 4>> last_prepared_;
+  std::uint64_t ids_made_ = 0;
   std::int64_t submitting_bytes_ = 0;  // bytes of large arguments of calls being submitted
   // Count of threads that wait until no process reads a tensor. Shared with the readers' leases.
   const std::shared_ptr<std::atomic<int>> waits_for_freed_ = std::make_shared<std::atomic<int>>(0);

@@ -1,5 +1,5 @@
 // State of the task that a thread runs. One exists per running task, and one for the driver's main
-// program. Ids of children and puts are derived from it, so a repeated run of the task makes the
+// program. Ids of child tasks and puts are derived from it, so a repeated run of the task makes the
 // same ids.
 // Thread: any thread of the task (counters are atomic).
 #pragma once
@@ -25,8 +25,6 @@ struct TaskContext {
   std::shared_ptr<const detail::ContextRecord> record() const;
   std::atomic<std::uint64_t> children{0};
   std::atomic<std::uint64_t> puts{0};
-  std::atomic<std::uint64_t> actors{0};
-  std::atomic<std::uint64_t> groups{0};
   std::atomic<bool> cancelled{false};
   std::atomic<bool> leave{false};  // exit_actor() was called
 

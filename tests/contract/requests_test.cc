@@ -63,6 +63,23 @@ TEST(ContractRequests, RetriesMayBeUnlimited) {
                WorkerCrashedError);
 }
 
+int uses_an_actor_and_dies(bool by_exception) {
+  const auto group = mobula::placement_group({{{"CPU", 1}}});
+  got(group.ready());
+  const int value = got(mobula::actor<Worker>.remote().call<&Worker::value>());
+  if (mobula::current().attempt > 0) return value;
+  mobula::remove_placement_group(group);
+  if (by_exception) throw std::runtime_error("first attempt");
+  ::kill(::getpid(), SIGKILL);
+  return 0;
+}
+TEST(ContractRequests, RetriedTaskCreatesActorsAndGroupsAgain) {
+  EXPECT_EQ(got(mobula::task<uses_an_actor_and_dies>.remote(false)), 1);
+  EXPECT_EQ(
+      got(mobula::task<uses_an_actor_and_dies>.options({.retry_exceptions = true}).remote(true)),
+      1);
+}
+
 TEST(ContractRequests, ActorsHoldNoCpuUnlessAsked) {
   const auto plain = mobula::actor<Worker>.remote();
   EXPECT_EQ(got(plain.call<&Worker::resources>()).count("CPU"), 0u);

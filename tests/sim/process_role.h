@@ -70,6 +70,10 @@ class Process final : public Role {
   // Replies that user code awaits. Empty until they arrive.
   std::map<ActorId, std::optional<FindActorReply>>& found_instead() { return found_instead_; }
   std::uint64_t next_request() { return ++requests_made_; }
+  template <class Id>
+  Id new_id(std::string_view kind) {
+    return Id::derived(id(), kind, ids_made_++);
+  }
   client::HandedOver take_handed_over() { return std::exchange(handed_over_, {}); }
   void write(const SlabRange& place, ObjectId object, Payload bytes);
   Reading read(ObjectId object);
@@ -164,6 +168,7 @@ class Process final : public Role {
   std::map<std::uint64_t, std::optional<FindActorReply>> answers_;
   std::map<ActorId, std::optional<FindActorReply>> found_instead_;
   std::uint64_t requests_made_ = 0;
+  std::uint64_t ids_made_ = 0;
   client::HandedOver handed_over_;
   std::deque<client::Event> client_events_;
   std::deque<executor::Event> executor_events_;

@@ -268,7 +268,7 @@ void Thread::make_actor(const Step& step) {
   std::vector<Expected> expected;
   client::SubmitActor event;
   ActorSpec& spec = event.spec;
-  spec.actor = ActorId::derived(task_, "actor", actors_++);
+  spec.actor = process_.new_id<ActorId>("actor");
   spec.job = process_.job();
   spec.owner = process_.id();
   spec.class_name = plan.name;
@@ -342,7 +342,7 @@ void Thread::call_actor(const Step& step) {
 void Thread::make_group(const Step& step) {
   client::SubmitGroup event;
   GroupSpec& spec = event.spec;
-  spec.id = GroupId::derived(task_, "group", groups_++);
+  spec.id = process_.new_id<GroupId>("group");
   spec.job = process_.job();
   spec.strategy = static_cast<GroupStrategy>(step.strategy);
   for (const int cpus : step.bundles) {

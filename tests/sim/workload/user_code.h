@@ -106,7 +106,7 @@ class Thread {
   std::vector<ObjectId> wanted_;  // awaited or mapped objects
   std::vector<std::pair<ObjectId, std::uint64_t>> looked_at_;  // mapped objects and their values
   std::uint64_t read_ = 0;
-  std::uint64_t children_ = 0, puts_ = 0, actors_ = 0, groups_ = 0;
+  std::uint64_t children_ = 0, puts_ = 0;
   std::optional<ErrorRecord> error_;
   bool cancelled_ = false;
   bool leave_ = false;
