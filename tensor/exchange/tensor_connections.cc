@@ -255,6 +255,9 @@ bool TensorConnections::greeted(LinkId id, Link& link, const PeerHello& hello,
   link.proven = true;
   link.peer = hello.process;
   peers_[hello.process].in = id;
+  // The bus closes connections that its owner does not confirm in time.
+  if (!link.bus) return true;  // a unix socket
+  if (const auto bus = sockets_.bus()) (*bus)->trust(link.bus);
   return true;
 }
 

@@ -47,6 +47,7 @@ Result<std::unique_ptr<TensorExchange>> TensorExchange::start(ExchangeOptions op
   SocketOptions sockets;
   sockets.keys = self->options_.keys;
   sockets.host_bind = self->options_.host_bind;
+  sockets.handshake_timeout = self->options_.handshake_timeout;
   auto opened = ProcessSockets::open(sockets);
   if (!opened) return opened.error();
   self->sockets_ = std::move(*opened);

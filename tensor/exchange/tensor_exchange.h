@@ -43,6 +43,7 @@ struct ExchangeOptions {
   // Called once, on the exchange's thread, with the reason, when this process must be replaced.
   std::function<void(const std::string&)> lost;
   transfer::RegionOptions regions = {};
+  Duration handshake_timeout = 5s;  // of connections over a network
 };
 
 // Part of a large tensor that one process sent in chunks.

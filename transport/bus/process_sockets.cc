@@ -13,7 +13,7 @@ constexpr Duration pause_after_failure = 100ms;
 }  // namespace
 
 Result<std::unique_ptr<ProcessSockets>> ProcessSockets::open(const SocketOptions& options) {
-  std::unique_ptr<ProcessSockets> self(new ProcessSockets(options.keys));
+  std::unique_ptr<ProcessSockets> self(new ProcessSockets(options));
   if (auto listening = self->listen(options.local_bind, self->endpoint_.local); !listening) {
     return listening.error();
   }
@@ -71,6 +71,7 @@ Result<Bus*> ProcessSockets::bus() {
   BusOptions options;
   options.keys = keys_;
   options.allow = &allow_;
+  options.handshake_limit = handshake_timeout_;
   BusCallbacks callbacks;
   callbacks.on_message = [this](PeerHandle from, const PeerOrigin& origin,
                                 std::span<const std::byte> bytes) {

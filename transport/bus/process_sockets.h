@@ -20,6 +20,7 @@ struct SocketOptions {
   CurveKeys keys;
   std::string local_bind;  // executors: ipc path for peers of this node
   std::string host_bind;   // executors: HOST:0 for peers of other nodes; empty: no listener
+  Duration handshake_timeout = 5s;  // of connections of the bus
 };
 
 class ProcessSockets {
@@ -43,8 +44,9 @@ class ProcessSockets {
   void close();
 
  private:
-  explicit ProcessSockets(const CurveKeys& keys) : keys_(keys) {
-    endpoint_.public_key = keys.public_key;
+  explicit ProcessSockets(const SocketOptions& options)
+      : keys_(options.keys), handshake_timeout_(options.handshake_timeout) {
+    endpoint_.public_key = keys_.public_key;
   }
   Result<void> listen(const std::string& where, std::string& address);
   void watch_places();
@@ -52,6 +54,7 @@ class ProcessSockets {
   void take_up_later(const Failure& why);
 
   const CurveKeys keys_;
+  const Duration handshake_timeout_;
   Endpoint endpoint_;
 
   // Loop's thread.

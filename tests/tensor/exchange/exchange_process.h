@@ -64,6 +64,7 @@ struct Member {
   Duration idle_timeout = 60s;                 // without a transfer
   std::size_t many_ties = 256;
   std::uint64_t part_bytes = std::uint64_t{8} << 20;  // 0: whole tensors only, as in older releases
+  Duration handshake_timeout = 5s;
 };
 
 // One process with its exchange. Elements are numbered bytes.
@@ -100,6 +101,7 @@ class Process {
     options.regions.idle_timeout = member.idle_timeout;
     options.regions.many_ties = member.many_ties;
     options.regions.part_after_of_many = 300ms;
+    options.handshake_timeout = member.handshake_timeout;
     gpus_ = member.gpus;
     auto started = TensorExchange::start(
         std::move(options),
