@@ -378,7 +378,11 @@ void ClientCore::heard(const ExportReleased& message) {
   if (!actor.empty()) forget_actor(actor);
 }
 
-void ClientCore::heard(const ObjectGone& message) { reconstruct(message.object, message.cause); }
+void ClientCore::heard(const ObjectGone& message) {
+  // Other processes may wait for the object at its home, whatever form its next value has.
+  export_own(message.object);
+  reconstruct(message.object, message.cause);
+}
 
 // The stored bytes are lost. Private bytes are stored again, and a result is recomputed by its
 // task. Any other object is lost.

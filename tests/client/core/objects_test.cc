@@ -149,6 +149,16 @@ TEST_F(Lineage, RecomputesLostResult) {
   EXPECT_EQ(calls_at(20)[0].call.attempt, 1u);
 }
 
+// Readers of other processes wait at the home, and the second value is not in the store.
+TEST_F(Lineage, RecomputedInline_StoredForReadersAtHome) {
+  const TaskId id = stored_result(NodeId::of(2));
+  step(ReceivedFromAgent{ObjectGone{result(id), "node 2 died"}});
+  reply_value(20, "again");
+  const auto reserved = to_agent<ReserveObjectRequest>();
+  ASSERT_EQ(reserved.size(), 1u);
+  EXPECT_EQ(reserved[0].object, result(id));
+}
+
 TEST_F(Lineage, NoRetries_ResultIsLostWithCause) {
   const TaskId id = stored_result(NodeId::of(2), 0);
   step(ReceivedFromAgent{ObjectGone{result(id), "node 2 died"}});

@@ -328,6 +328,45 @@ TEST_F(ObjectDeathsTest, HolderUnreachable_HomeRelays) {
   EXPECT_TRUE(home_.core().objects().find(value)->here());
 }
 
+// The object is recomputed on the node whose pull still waits for an unreachable holder.
+TEST_F(ObjectDeathsTest, PullWaits_RecomputedBytesReplaceIt) {
+  home_.say(1, ExportObject{value});
+  store(world_, third_, 1, value, 1000, owner_, home_.node());
+  world_.cut_between(other_, third_);
+  world_.cut_between(home_, third_);
+  EXPECT_TRUE(fetch(other_).empty());
+  other_.say(1, ReserveObjectRequest{value, 1000});
+  settle();
+  const auto reserved = other_.heard<ReserveObjectReply>(1);
+  ASSERT_EQ(reserved.size(), 1u);
+  EXPECT_FALSE(reserved[0].failure) << reserved[0].failure->text;
+  other_.say(1, SealObjectRequest{value, owner_, home_.node(), false, {}});
+  settle();
+  const auto read = other_.heard<FetchObjectReply>(1);
+  ASSERT_EQ(read.size(), 1u);
+  EXPECT_FALSE(read[0].failure);
+}
+
+// Two attempts of one task write its result on one node.
+TEST_F(ObjectDeathsTest, SecondWriter_WaitsForFirst) {
+  third_.driver(2, job);
+  third_.driver(3, job);
+  settle();
+  third_.say(1, ReserveObjectRequest{value, 1000});
+  third_.say(2, ReserveObjectRequest{value, 1000});
+  third_.say(3, ReserveObjectRequest{value, 1000});
+  settle();
+  EXPECT_TRUE(third_.heard<ReserveObjectReply>(2).empty());
+  third_.step(ProcessLinkLost{1});
+  settle();
+  const auto second = third_.heard<ReserveObjectReply>(2);
+  ASSERT_EQ(second.size(), 1u);
+  EXPECT_FALSE(second[0].failure);
+  third_.say(2, SealObjectRequest{value, owner_, home_.node(), false, {}});
+  settle();
+  EXPECT_EQ(third_.heard<ReserveObjectReply>(3).at(0).failure->code, ErrorCode::already_exists);
+}
+
 // No node reads from the holder: its bytes count as lost, and the owner recomputes them.
 TEST_F(ObjectDeathsTest, HolderSilent_OwnerRecomputes) {
   home_.say(1, ExportObject{value});

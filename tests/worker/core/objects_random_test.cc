@@ -51,8 +51,8 @@ class RandomHistory {
     for (int i = 0; i < 60; ++i) {
       world_.advance(1s);
       head_works();
+      listen();
     }
-    listen();
     for (const auto& [who, what] : waiting_) {
       const bool pending = owner_may_still_make(what);
       EXPECT_TRUE(pending || !processes_[who].alive) << "process " << who << " object " << what;
@@ -72,6 +72,13 @@ class RandomHistory {
     ProcessId id;
     bool alive;
   };
+
+  struct Write {
+    bool seals = true;
+    RefRecords contained;
+  };
+  using Writes = std::map<std::pair<std::size_t, std::uint64_t>, Write>;
+  using WriteNode = Writes::node_type;
 
   static ObjectId object(std::uint64_t number) { return ObjectId::of(500 + number); }
   RefRecord ref(std::uint64_t number) {
@@ -115,18 +122,34 @@ class RandomHistory {
 
   void make(std::size_t who, std::uint64_t what) {
     Process& process = processes_[who];
-    const Process& owner = processes_[owners_[what]];
     const std::uint64_t inner = random_.below(object_count);
     RefRecords contained;
     // References point in one direction, so that no cycle keeps objects alive.
     if (inner > what) contained.push_back(ref(inner));
+    const bool seals = !random_.chance(100);
+    if (!process.alive) return;
+    writes_[{who, what}] = {seals, contained};
     say(process, ReserveObjectRequest{object(what), 1000});
-    if (random_.chance(100)) {
-      unsealed_.insert({who, what});
-      return;
+    write_reserved(who);
+  }
+
+  // The reply may be late: another process of the node writes the object.
+  void write_reserved(std::size_t who) {
+    const Process& process = processes_[who];
+    for (const auto& reply : world_.at(process.node).heard<ReserveObjectReply>(process.link)) {
+      for (std::uint64_t what = 0; what < object_count; ++what) {
+        const auto write =
+            object(what) == reply.object ? writes_.extract({who, what}) : WriteNode();
+        if (!write) continue;
+        if (!write.mapped().seals) {
+          if (!reply.failure) unsealed_.insert({who, what});
+          continue;
+        }
+        const Process& owner = processes_[owners_[what]];
+        say(process, SealObjectRequest{object(what), owner.id, world_.at(owner.node).node(), false,
+                                       write.mapped().contained});
+      }
     }
-    say(process,
-        SealObjectRequest{object(what), owner.id, world_.at(owner.node).node(), false, contained});
   }
 
   void leave(Process& process) {
@@ -167,6 +190,7 @@ class RandomHistory {
     for (std::size_t who = 0; who < processes_.size(); ++who) {
       const Process& process = processes_[who];
       Agent& agent = world_.at(process.node);
+      write_reserved(who);
       for (const FetchObjectReply& read : agent.heard<FetchObjectReply>(process.link)) {
         for (std::uint64_t i = 0; i < object_count; ++i) {
           if (object(i) == read.object) waiting_.erase({who, i});
@@ -184,6 +208,7 @@ class RandomHistory {
   std::vector<std::size_t> owners_;
   std::set<std::pair<std::size_t, std::uint64_t>> waiting_;
   std::set<std::pair<std::size_t, std::uint64_t>> unsealed_;
+  Writes writes_;  // requested reservations
   int deaths_ = 0;
 };
 

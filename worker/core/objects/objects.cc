@@ -253,7 +253,8 @@ void Objects::process_gone(ProcessId process, bool sudden) {
     const bool its_own = at_home(entry) && entry.owner == process && entry.entrusted.empty();
     if (its_own && !has_bytes_somewhere(object, entry)) owned.push_back(object);
   }
-  std::erase_if(waiting_, [&](const Waiting& each) { return each.request.writer == process; });
+  for (auto* requests : {&waiting_, &blocked_writers_})
+    std::erase_if(*requests, [&](const Waiting& each) { return each.request.writer == process; });
   for (const ObjectId object : owned) {
     give_up(object, failure(ErrorCode::unavailable,
                             fmt::format("object {} is lost: its owner, process {}, died before it "
@@ -301,6 +302,7 @@ void Objects::job_ended(JobId job, const std::set<ProcessId>& kept, bool lingers
 }
 
 void Objects::finish_step() {
+  if (!blocked_writers_.empty()) retry_blocked_writers();
   do {
     if (std::exchange(retry_due_, false)) retry_waiting();
     make_room();
@@ -386,6 +388,8 @@ std::optional<Time> Objects::next_deadline() const {
     if (!std::exchange(seen, true)) take_earlier(first, patience_ends(each));
     if (reads && writes) break;
   }
+  if (!blocked_writers_.empty())
+    take_earlier(first, blocked_writers_.front().since + options_.read_capacity_timeout);
   take_earlier(first, look_at_);
   take_earlier(first, idle_look_at_);
   if (room_due_) take_earlier(first, look_not_before());

@@ -127,7 +127,8 @@ class Objects {
     ObjectId object;
     friend auto operator<=>(const Timer&, const Timer&) = default;
   };
-  // A reservation that waits for free memory, or for a process to unmap an empty slab.
+  // A reservation that waits for free memory, for a process to unmap an empty slab, or for another
+  // writer of the object.
   struct Waiting {
     ReserveRequest request;
     Time since;
@@ -151,7 +152,6 @@ class Objects {
   static constexpr Duration look_again_after = 1ms;
   static constexpr Duration look_again_idly_after = 100ms;
 
-  // Everywhere.
   bool at_home(const ObjectEntry& entry) const { return entry.home == self_; }
   bool sealed(ObjectId object) const;
   bool here(ObjectId object) const;
@@ -180,9 +180,10 @@ class Objects {
   std::uint64_t kept_bytes() const;
   bool room_may_come() const;
   void retry_waiting();
+  void retry_blocked_writers();
+  void reserve(const ReserveRequest& request);
   void refuse_overdue();
   Time patience_ends(const Waiting& waiting) const;
-  // Human-readable reason for a full store.
   std::string why_no_room();
   void answer_reserved(ProcessId process, ObjectId object);
   void refuse_place(const ReserveRequest& request, const Failure& why);
@@ -208,7 +209,6 @@ class Objects {
   void refuse_pullers(ObjectId object, const Failure& why);
   ObjectFact fact_of(ObjectId object, const ObjectRow& row);
 
-  // Reading.
   void answer_readable(ProcessId process, ObjectId object, std::uint64_t fetch);
   void fail_readers(ObjectId object, const Failure& why);
   Failure tensor_not_here() const;
@@ -237,7 +237,7 @@ class Objects {
   void wait_for_claim(ObjectId object);
   ObjectEntry& placeholder(ObjectId object);
   void answer_askers(ObjectId object);
-  // The reply to `asker`, which is recorded as a fetching node.
+  // Records `asker` as a fetching node.
   ObjectStatusReply status_for(NodeId asker, ObjectId object, ObjectEntry& entry,
                                const std::vector<NodeId>& unread = {}) const;
   void fetches_no_more(ObjectEntry& entry, NodeId node) const { std::erase(entry.fetchers, node); }
@@ -272,8 +272,8 @@ class Objects {
   Table<ObjectId, ObjectEntry> entries_;
   std::map<ObjectId, HoldsAsked> holds_asked_;  // includes objects whose entries are erased
   std::set<Timer> timers_;
-  std::deque<Waiting> waiting_;
-  Time progress_at_, asked_at_;  // last freed memory; last request to return some
+  std::deque<Waiting> waiting_, blocked_writers_;  // for memory; for another writer
+  Time progress_at_, asked_at_;                    // last freed memory; last request to return some
   SpillFiles files_;
   Spill spill_;
   std::map<std::uint64_t, Restore> restores_;

@@ -1,11 +1,15 @@
 // Requests of local processes: reservations, seals, holds, reads.
 #include <fmt/format.h>
 
+#include "base/coverage_mark.h"
 #include "worker/core/objects/objects.h"
 
 namespace mobula::internal::worker {
 
 namespace {
+
+const CoverageMark mark_pull_superseded("worker.pull_gave_way_to_a_writer");
+const CoverageMark mark_second_writer("worker.writer_waited_for_another");
 
 Failure being_written(ObjectId object) {
   return failure(
@@ -28,16 +32,31 @@ void Objects::reserve(ProcessId process, const ReserveObjectRequest& message) {
     return refuse_place(request, failure(ErrorCode::invalid_argument, "a size below zero"));
   }
   request.size_bytes = static_cast<std::uint64_t>(message.size_bytes);
-  const ObjectRow* row = table_.find(message.object);
+  reserve(request);
+}
+
+// A process that writes an object again, after a loss, waits for an earlier attempt that writes it
+// now. A pull gives way to it: the nodes that the pull reads from may be gone.
+void Objects::reserve(const ReserveRequest& request) {
+  const ObjectEntry* entry = find(request.object);
+  if (entry != nullptr && entry->pull != 0) {
+    mark_pull_superseded.hit();
+    transfers_.cancel(entry->pull);
+  }
+  const ObjectRow* row = table_.find(request.object);
   if (row != nullptr && row->state == ObjectState::reserved) {
-    const bool again = row->writer == process && row->place.size_bytes == request.size_bytes;
-    if (again) return answer_reserved(process, message.object);
+    const bool again = row->writer == request.writer && row->place.size_bytes == request.size_bytes;
+    if (again) return answer_reserved(request.writer, request.object);
     if (row->on_disk) {
       return refuse_place(request, failure(ErrorCode::already_exists,
                                            fmt::format("object {} is on this node already",
-                                                       message.object.brief())));
+                                                       request.object.brief())));
     }
-    return refuse_place(request, being_written(message.object));
+    mark_second_writer.hit();
+    if (blocked_writers_.size() >= max_waiting_for_room)
+      return refuse_place(request, being_written(request.object));
+    blocked_writers_.push_back({request, outbox_.now()});
+    return;
   }
   const auto found = place(request);
   if (!found) return refuse_place(request, found.error());
@@ -45,6 +64,22 @@ void Objects::reserve(ProcessId process, const ReserveObjectRequest& message) {
   if (!wait_for_room(request)) {
     refuse_place(request, failure(ErrorCode::resource_exhausted,
                                   "too many writers wait for room in this node's store"));
+  }
+}
+
+// The rows of the objects may have changed. Replies leave in the order of the requests.
+void Objects::retry_blocked_writers() {
+  const Time now = outbox_.now();
+  for (const Waiting& each : std::exchange(blocked_writers_, {})) {
+    const ObjectRow* row = table_.find(each.request.object);
+    const bool is_blocked = row != nullptr && row->state == ObjectState::reserved;
+    if (!is_blocked) {
+      reserve(each.request);
+    } else if (each.since + options_.read_capacity_timeout <= now) {
+      refuse_place(each.request, being_written(each.request.object));
+    } else {
+      blocked_writers_.push_back(each);
+    }
   }
 }
 

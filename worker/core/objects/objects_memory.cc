@@ -65,9 +65,10 @@ bool Objects::wait_for_room(const ReserveRequest& request) {
 }
 
 void Objects::abandon_write(ProcessId process, ObjectId object) {
-  std::erase_if(waiting_, [&](const Waiting& each) {
-    return each.request.writer == process && each.request.object == object;
-  });
+  for (auto* requests : {&waiting_, &blocked_writers_})
+    std::erase_if(*requests, [&](const Waiting& each) {
+      return each.request.writer == process && each.request.object == object;
+    });
 }
 
 void Objects::retry_waiting() {
@@ -108,6 +109,7 @@ Time Objects::patience_ends(const Waiting& waiting) const {
 void Objects::shift_deadlines(Duration gap) {
   const auto shift = [&](Time& time) { time = std::min(time + gap, outbox_.now()); };
   for (Waiting& each : waiting_) shift(each.since);
+  for (Waiting& each : blocked_writers_) shift(each.since);
   shift(progress_at_);
   shift(asked_at_);
   if (spill_.file != 0) shift(spill_.started);

@@ -149,7 +149,7 @@ void Objects::pull_begins(const transfer::BeginPull& begin) {
   ObjectEntry* entry = find(object);
   if (entry == nullptr || entry->pull != begin.pull) {
     return transfers_.refused(begin.pull,
-                              failure(ErrorCode::cancelled, "nobody wants it any more"));
+                              failure(ErrorCode::cancelled, "no process needs it any more"));
   }
   ReserveRequest request;
   request.object = object;

@@ -67,7 +67,13 @@ Result<PullId> PullQueue::want(Time now, ObjectRequest wish, std::vector<PullCom
 void PullQueue::unwant(Time now, PullId id, std::vector<PullCommand>& out) {
   Pull* pull = pulls_.find(id);
   if (pull == nullptr || pull->stage == Stage::ending || --pull->wishes > 0) return;
-  end(id, failure(ErrorCode::cancelled, "nobody wants it any more"), out);
+  cancel(now, id, out);
+}
+
+void PullQueue::cancel(Time now, PullId id, std::vector<PullCommand>& out) {
+  const Pull* pull = pulls_.find(id);
+  if (pull == nullptr || pull->stage == Stage::ending) return;
+  end(id, failure(ErrorCode::cancelled, "no process needs it any more"), out);
   assign(now, out);
 }
 

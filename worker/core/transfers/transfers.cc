@@ -78,6 +78,12 @@ void Transfers::unwant(transfer::PullId pull) {
   carry_out(std::move(commands));
 }
 
+void Transfers::cancel(transfer::PullId pull) {
+  std::vector<transfer::PullCommand> commands;
+  queue_.cancel(outbox_.now(), pull, commands);
+  carry_out(std::move(commands));
+}
+
 void Transfers::add_source(transfer::PullId pull, NodeId node) {
   std::vector<transfer::PullCommand> commands;
   queue_.add_source(outbox_.now(), pull, node, commands);
