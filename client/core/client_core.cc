@@ -38,6 +38,7 @@ void ClientCore::step(Time now, Event event, std::vector<Command>& out) {
   }
   forget_settled_loans();
   if (awaits_submitted_ && !has_unfinished()) conclude_submitted();
+  class_clocks_.settle(classes_, [this](const ClassRow& row) { return read_clock(row); });
   stream_deadlines_.settle([this](ProcessId id) { return streams_.find(id); },
                            [](const StreamRow& stream) { return stream.deadline(); });
   out_ = nullptr;
@@ -48,20 +49,7 @@ std::optional<Time> ClientCore::next_deadline() const {
   const auto consider = [&](std::optional<Time> at) {
     if (at && (!earliest || *at < *earliest)) earliest = at;
   };
-  for (const auto& [id, row] : classes_) {
-    if (row.dirty) consider(row.demand_due(options_.demand_report_interval));
-    if (row.spread) consider(row.spread->next_deadline());
-    for (const SlotId slot : row.slots) {
-      const auto* held = slots_.find(slot);
-      const auto* stream = held ? streams_.find(held->executor) : nullptr;
-      if (stream && stream->in_flight.empty() && row.queue.empty()) {
-        consider(held->idle_since + options_.idle_return);
-      }
-      if (stream && stream->in_flight.size() > 1 && !stream->taking_back) {
-        consider(stream->last_reply + options_.rebalance_delay);
-      }
-    }
-  }
+  consider(class_clocks_.earliest());
   consider(stream_deadlines_.earliest());
   consider(write_retries_.next());
   if (!retries_.empty()) consider(retries_.begin()->first);
@@ -79,7 +67,8 @@ bool ClientCore::deadlines_are_exact() const {
   };
   for (const auto& [id, stream] : streams_) consider(streams, stream.deadline());
   for (const auto& [id, write] : writes_) consider(writes, write.retry_at);
-  return streams == stream_deadlines_.earliest() && writes == write_retries_.next();
+  return streams == stream_deadlines_.earliest() && writes == write_retries_.next() &&
+         class_clocks_.is_exact(classes_, [this](const ClassRow& row) { return read_clock(row); });
 }
 
 void ClientCore::on(const Tick&) {

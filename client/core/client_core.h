@@ -37,6 +37,8 @@ class ClientCore : ClientTables {
   bool unwant_quietly(ObjectId object);
   std::optional<Time> next_deadline() const;
   bool deadlines_are_exact() const;  // for tests; walks over all rows
+  // Count of rows of classes and slots that steps have visited, for tests of the cost of a step.
+  std::uint64_t visited_rows() const { return visited_rows_; }
 
   // ---- queries; pointers are valid until the next step ------------------------------------------
   const ObjectRow* object(ObjectId object) const;
@@ -256,6 +258,7 @@ class ClientCore : ClientTables {
   void requeue(TaskId task);
   void call_left_stream(StreamRow& stream, std::uint64_t number);
   void tick_slots();
+  ClassClocks::Reading read_clock(const ClassRow& row) const;
   void tick_streams();
   void tick_writes();
   void give_up_executor(ProcessId executor);

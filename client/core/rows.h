@@ -182,6 +182,15 @@ struct BacklogLine {
 // Pooled, because every call enters and leaves it.
 using TaskQueue = std::deque<TaskId, Recycled<TaskId>>;
 
+// Part of a class row that ClassClocks keeps.
+struct ClassClock {
+  std::uint64_t order = 0;       // number of the class in order of creation
+  std::optional<Time> deadline;  // earliest work that is due without another event
+  std::optional<Time> armed;     // see DeadlineHeap
+  bool changed = false;          // `deadline` is computed at the end of the step
+  bool waits = false;            // the class has queued tasks with rows
+};
+
 struct ClassRow {
   DemandClass spec;
   TaskQueue queue;   // tasks with rows; between steps empty only if `line` is
@@ -199,6 +208,7 @@ struct ClassRow {
   bool warned = false;
   std::string waiting_reason;         // reported by the head while nothing fits
   std::optional<SpreadTurns> spread;  // strategy Spread, outside placement groups
+  ClassClock clock;
   std::size_t waiting() const { return queue.size() + line.tasks; }
   // Time at which a changed demand may be sent.
   Time demand_due(Duration demand_report_interval) const {

@@ -9,6 +9,7 @@
 #include "base/deadline_heap.h"
 #include "base/table.h"
 #include "base/work_list.h"
+#include "client/core/calls/class_clocks.h"
 #include "client/core/calls/compact_queue.h"
 #include "client/core/calls/fifo_cache.h"
 #include "client/core/calls/finished_tasks.h"
@@ -35,6 +36,8 @@ struct ClientTables {
   DeadlineHeap<ProcessId> stream_deadlines_;
   Table<SlotId, SlotRow> slots_;
   Table<ClassId, ClassRow> classes_;
+  ClassClocks class_clocks_;
+  mutable std::uint64_t visited_rows_ = 0;
   Table<ActorId, ActorRow> actors_;
   Table<GroupId, GroupRow> groups_;
   Table<ObjectId, WriteRow> writes_;

@@ -45,6 +45,7 @@ void ClientCore::join_queue(TaskId task, const TaskRow& row) {
   stale_.push_back(demand_class);
   if (demand.line.first == BacklogLine::none && demand.queue.size() < options_.near_tasks) {
     demand.queue.push_back(task);
+    class_clocks_.queue_changed(demand);
     return;
   }
   const ObjectId result = row.first_result;
@@ -64,6 +65,7 @@ void ClientCore::leave_queue(TaskId task, ClassId demand_class) {
     mark_left_line.hit();
     --demand.line.tasks;  // its position is removed when it reaches the front
   }
+  class_clocks_.queue_changed(demand);
   stale_.push_back(demand_class);
 }
 
@@ -80,6 +82,7 @@ void ClientCore::refill(ClassRow& demand) {
     --demand.line.tasks;
     demand.queue.push_back(next->task);
   }
+  class_clocks_.queue_changed(demand);
 }
 
 void ClientCore::expand(CompactQueue::Expanded small) {
@@ -121,6 +124,7 @@ void ClientCore::fail_queued(ClassId demand_class, ErrorKind kind, const std::st
   for (refill(demand); !demand.queue.empty(); refill(demand)) {
     const TaskId task = demand.queue.front();
     demand.queue.pop_front();
+    class_clocks_.queue_changed(demand);
     ErrorRecord error;
     error.kind = kind;
     error.text = "task " + tasks_.at(task).call.form->name + why;

@@ -48,6 +48,7 @@ EndCause end_unheard_of() {
 // ---- demand ------------------------------------------------------------------------------------
 
 void ClientCore::tell_demand(ClassRow& row) {
+  class_clocks_.changed(row.spec.id, row);
   const auto wanted = static_cast<std::int64_t>(row.waiting());
   row.dirty = wanted != row.told || (row.dirty && wanted > 0);
   if (!row.dirty) return;
@@ -141,6 +142,7 @@ void ClientCore::head_says(const SlotReady& message) {
   if (fresh) {
     if (demand->spread) demand->spread->settled(message.slot);
     demand->slots.push_back(message.slot);
+    class_clocks_.slot_added(message.demand_class, *demand);
     demand->heard.push_back(message.slot);
     // The head counts this slot against the demand, so the remaining demand is sent again even if
     // its size is equal.
@@ -171,6 +173,7 @@ void ClientCore::head_says(const GenerationEnded& message) {
   auto* slot = slots_.find(message.slot);
   if (slot != nullptr && !slot->executor.empty() && slot->generation <= message.generation) {
     const ProcessId known = std::exchange(slot->executor, {});
+    class_clocks_.changed(slot->demand_class, classes_.at(slot->demand_class));
     if (known != message.process) {
       mark_unheard_end.hit();
       end_stream(known, end_unheard_of());
@@ -248,8 +251,10 @@ void ClientCore::return_slot(SlotId slot) {
 // Otherwise these slots decide which devices the new request gets.
 void ClientCore::return_idle_devices(ClassId except) {
   std::vector<SlotId> idle;
-  for (const auto& [id, row] : classes_) {
+  for (const auto& [order, id] : class_clocks_.with_slots()) {
+    const ClassRow& row = classes_.at(id);
     if (id == except || !row.queue.empty() || !wants_devices(row.spec.request)) continue;
+    visited_rows_ += 1 + row.slots.size();
     for (const SlotId slot : row.slots) {
       const SlotRow& held = slots_.at(slot);
       const auto* stream = streams_.find(held.executor);
@@ -267,6 +272,7 @@ void ClientCore::forget_slot(SlotId slot) {
   if (auto* demand = classes_.find(row->demand_class)) {
     std::erase(demand->slots, slot);
     std::erase(demand->heard, slot);
+    class_clocks_.changed(row->demand_class, *demand);
   }
   slots_.erase(slot);
 }
@@ -333,6 +339,7 @@ std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const TaskRow& 
 void ClientCore::dispatch(ClassId demand_class) {
   auto* row = classes_.find(demand_class);
   if (row == nullptr) return;
+  visited_rows_ += 1 + row->slots.size();
   if (row->spread) {
     row->spread->expire(now_);
     tell_demand(*row);  // before the first slot takes tasks meant for the others
@@ -343,6 +350,7 @@ void ClientCore::dispatch(ClassId demand_class) {
     const auto slot = best_slot(*row, tasks_.at(task));
     if (!slot) break;
     row->queue.pop_front();
+    class_clocks_.queue_changed(*row);
     if (waits_again(task) || fail_on_argument_errors(task)) continue;
     const ProcessId executor = slots_.at(*slot).executor;
     if (row->spread) {
@@ -358,7 +366,9 @@ void ClientCore::dispatch(ClassId demand_class) {
   }
   take_back_stuck(*row);
   tell_demand(*row);
-  if (row->tasks == 0 && row->slots.empty() && row->told == 0) classes_.erase(demand_class);
+  if (row->tasks > 0 || !row->slots.empty() || row->told != 0) return;
+  class_clocks_.remove(*row);
+  classes_.erase(demand_class);
 }
 
 void ClientCore::push(TaskId task, StreamRow& stream, ProcessId executor) {
@@ -386,14 +396,12 @@ void ClientCore::slot_idle(SlotId id) {
   // Resident: its results stay available until the head recalls the slot.
   if (slot.holds_results && !slot.recalled) return;
   const ClassRow& own = classes_.at(slot.demand_class);
-  const bool others_wait = std::ranges::any_of(classes_, [&](const auto& each) {
-    return each.first != slot.demand_class && !each.second.queue.empty();
-  });
   const bool between_generations = stream == nullptr && !slot.recalled && !own.queue.empty();
   if (between_generations) return;
   const bool unused = own.queue.empty() || slot.recalled;
   if (!unused) return;
-  if (slot.recalled || others_wait || now_ - slot.idle_since >= options_.idle_return)
+  if (slot.recalled || class_clocks_.others_wait(own) ||
+      now_ - slot.idle_since >= options_.idle_return)
     return_slot(id);
 }
 
@@ -411,7 +419,34 @@ void ClientCore::take_back_stuck(const ClassRow& row) {
 }
 
 void ClientCore::tick_slots() {
-  for (const auto& [id, row] : classes_) stale_.push_back(id);
+  const bool may_wait = !retries_.empty() && retries_.begin()->first <= now_;
+  for (const ClassId id : class_clocks_.take_due(classes_, now_, may_wait)) stale_.push_back(id);
+}
+
+ClassClocks::Reading ClientCore::read_clock(const ClassRow& row) const {
+  ClassClocks::Reading reading;
+  const auto consider = [&](std::optional<Time> at) {
+    if (at && (!reading.deadline || *at < *reading.deadline)) reading.deadline = at;
+  };
+  const bool waits = !row.queue.empty();
+  const bool is_over = row.tasks == 0 && row.slots.empty() && row.told == 0;
+  reading.has_slots = !row.slots.empty();
+  reading.unsettled = waits || is_over;
+  if (row.dirty) consider(row.demand_due(options_.demand_report_interval));
+  if (row.spread) consider(row.spread->next_deadline());
+  visited_rows_ += 1 + row.slots.size();
+  for (const SlotId id : row.slots) {
+    const SlotRow& slot = slots_.at(id);
+    const auto* stream = streams_.find(slot.executor);
+    if (stream == nullptr) {
+      reading.unsettled = true;
+    } else if (stream->in_flight.empty() && !waits) {
+      consider(slot.idle_since + options_.idle_return);
+    } else if (stream->in_flight.size() > 1 && !stream->taking_back) {
+      consider(stream->last_reply + options_.rebalance_delay);
+    }
+  }
+  return reading;
 }
 
 }  // namespace mobula::internal::client

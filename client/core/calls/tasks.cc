@@ -71,6 +71,7 @@ void ClientCore::on(SubmitTask& event) {
   }
   auto [demand, fresh] = classes_.ensure(event.demand_class.id);
   if (fresh) {
+    class_clocks_.add(*demand);
     demand->spec = std::move(event.demand_class);
     const Request& request = demand->spec.request;
     if (std::holds_alternative<SpreadStrategy>(request.strategy) &&
@@ -387,8 +388,9 @@ void ClientCore::requeue(TaskId task) {
     queue.insert(std::ranges::upper_bound(queue, row.order, {}, order_of), task);
     return;
   }
-  auto& queue = classes_.at(row.demand_class).queue;
-  queue.push_front(task);
+  ClassRow& demand = classes_.at(row.demand_class);
+  demand.queue.push_front(task);
+  class_clocks_.queue_changed(demand);
   stale_.push_back(row.demand_class);
 }
 
