@@ -27,8 +27,7 @@ std::optional<Failure> why_unread(const ObjectRow& row) {
 }
 
 void ClientCore::step(Time now, Event event, std::vector<Command>& out) {
-  now_ = now;
-  out_ = &out;
+  step_.begin(now, out);
   std::visit([&](auto& each) { on(each); }, event);
   // An event may change slots and queues of a class many times, but the class is dispatched once.
   while (!stale_.empty()) {
@@ -41,7 +40,7 @@ void ClientCore::step(Time now, Event event, std::vector<Command>& out) {
   class_clocks_.settle(classes_, [this](const ClassRow& row) { return read_clock(row); });
   stream_deadlines_.settle([this](ProcessId id) { return streams_.find(id); },
                            [](const StreamRow& stream) { return stream.deadline(); });
-  out_ = nullptr;
+  step_.end();
 }
 
 std::optional<Time> ClientCore::next_deadline() const {
@@ -56,7 +55,7 @@ std::optional<Time> ClientCore::next_deadline() const {
   consider(holds_due_.next());
   consider(exports_due_.next());
   consider(orphans_due_.next());
-  consider(failures_due_);
+  consider(ends_.next_deadline());
   return earliest;
 }
 
@@ -77,23 +76,23 @@ void ClientCore::on(const Tick&) {
   tick_writes();
   tick_retries();
   tick_loans();
-  if (failures_due_ && *failures_due_ <= now_) report_failures();
+  ends_.tick();
 }
 
 void ClientCore::tick_writes() {
-  while (const auto object = write_retries_.take_due(now_)) {
+  while (const auto object = write_retries_.take_due(step_.now())) {
     auto* write = writes_.find(*object);
-    if (write == nullptr || !write->retry_at || *write->retry_at > now_) continue;
+    if (write == nullptr || !write->retry_at || *write->retry_at > step_.now()) continue;
     write->retry_at.reset();
-    tell_agent(ReserveObjectRequest{*object, write->size_bytes});
+    step_.send_to_agent(ReserveObjectRequest{*object, write->size_bytes});
   }
 }
 
 // ---- agent and head ----------------------------------------------------------------------------
 
 void ClientCore::on(const Attached& event) {
-  const bool again = attached_ || !node_.empty();
-  node_ = event.node;
+  const bool again = attached_ || !step_.node().empty();
+  step_.set_node(event.node);
   attached_ = true;
   job_ = event.job;
   if (again) lose_store();
@@ -122,19 +121,19 @@ void ClientCore::heard(const HeadStatus& message) {
 
 // Sends all state that the head lacks after its restart, or after a restart of this node's agent.
 void ClientCore::restate() {
-  if (!job_.job.empty()) tell_head(job_);
+  if (!job_.job.empty()) step_.send_to_head(job_);
   for (auto& [id, row] : actors_) {
     row.version = 0;
     if (row.owned && row.asked && row.state != ActorState::dead) {
       row.asked = false;
       ask_for_actor(id);
     } else if (row.watched) {
-      tell_head(WatchActor{id, true});
+      step_.send_to_head(WatchActor{id, true});
     }
   }
-  for (const auto& [actor, ending] : endings_) tell_head(ending);
-  restate_groups();
-  for (const auto& [slot, row] : slots_) tell_head(HoldSlot{slot, row.demand_class});
+  for (const auto& [actor, ending] : endings_) step_.send_to_head(ending);
+  groups_.restate();
+  for (const auto& [slot, row] : slots_) step_.send_to_head(HoldSlot{slot, row.demand_class});
   for (auto& [id, row] : classes_) {
     row.told = -1;
     if (row.spread) row.spread->forget();
@@ -160,13 +159,13 @@ void ClientCore::heard(const PeersDead& message) {
 
 void ClientCore::head_says(const StartJobReply& message) {
   job_started_ = true;
-  emit(HeadAnswered{message});
+  step_.emit(HeadAnswered{message});
 }
 
 // Once the job has run, a rejection means that the head ended it, because its node counted as dead
 // for a while. Waiting tasks never get a slot, and retries are rejected again.
 void ClientCore::head_says(const RequestRejected& message) {
-  emit(HeadAnswered{message});
+  step_.emit(HeadAnswered{message});
   if (!job_started_ || job_.job.empty() || message.job != job_.job) return;
   mark_job_over.hit();
   EndCause cause;
@@ -194,7 +193,7 @@ void ClientCore::head_says(const RequestRejected& message) {
   for (const ClassId demand_class : classes) {
     fail_queued(demand_class, ErrorKind::connection, " cannot run: " + message.why);
   }
-  end_groups(message.why);
+  groups_.end_all(message.why);
   unshare();
 }
 
@@ -210,6 +209,11 @@ bool ClientCore::is_actor_call(ObjectId result) const {
   const auto* row = objects_.find(result);
   const auto* task = row != nullptr && !row->ready ? tasks_.find(row->creator) : nullptr;
   return task != nullptr && task->call.form->kind == CallKind::actor_call;
+}
+
+bool ClientCore::is_unread(ObjectId object) const {
+  const auto* row = objects_.find(object);
+  return row != nullptr && row->ready && row->value->is_error && ends_.is_unread(row->creator);
 }
 
 bool ClientCore::refers_to(ObjectId object) const {
@@ -254,7 +258,7 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
   if (row == nullptr) return "this process has no ref on the object";
   if (row->ready && !row->fetching) return "it is ready";
   if (row->fetching) {
-    const bool is_here = row->ready && row->value->location == node_;
+    const bool is_here = row->ready && row->value->location == step_.node();
     return is_here ? "it waits for memory in the object store of this node; views of other "
                      "objects, and values that tasks "
                      "read, keep their memory"
@@ -264,7 +268,7 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
   const auto looked_at = small ? std::optional(backlog_.look(*small)) : std::nullopt;
   const auto* task = looked_at ? &*looked_at : tasks_.find(row->creator);
   if (task == nullptr && !row->owned) return "its owner has not finished it";
-  if (task == nullptr) return why_group_pending(id);
+  if (task == nullptr) return groups_.why_pending(id);
   const auto ms = std::to_string((now - task->since).count() / 1'000'000) + " ms";
   const auto name = "task " + task->call.form->name;
   switch (task->state) {

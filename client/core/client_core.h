@@ -12,6 +12,7 @@
 
 #include "base/model/error_record.h"
 #include "base/time.h"
+#include "client/core/calls/placement_groups.h"
 #include "client/core/client_commands.h"
 #include "client/core/client_events.h"
 #include "client/core/client_options.h"
@@ -20,13 +21,16 @@
 
 namespace mobula::internal::client {
 
-class ClientCore : ClientTables {
+class ClientCore final : ClientTables, PlacementGroups::Port {
  public:
   using Options = ClientOptions;
   using Event = client::Event;
   using Command = client::Command;
 
   explicit ClientCore(ClientOptions options) : ClientTables(std::move(options)) {}
+
+  ClientCore(const ClientCore&) = delete;  // its components refer to each other
+  ClientCore& operator=(const ClientCore&) = delete;
 
   void step(Time now, Event event, std::vector<Command>& out);
   // Fast paths of RetainRef, ReleaseRef, WantObject and UnwantObject: they only count.
@@ -51,7 +55,7 @@ class ClientCore : ClientTables {
   bool refers_to(ObjectId object) const;
   const ActorRow* actor(ActorId actor) const { return actors_.find(actor); }
   bool knows_class(ClassId demand_class) const { return classes_.contains(demand_class); }
-  const OwnedCalls& owned_calls() const { return owned_calls_; }
+  const OwnedCalls& owned_calls() const { return ends_.calls(); }
   std::int64_t pending_bytes() const { return pending_bytes_; }
   std::int64_t lineage_bytes() const { return lineage_.bytes(); }
   std::int64_t pending_calls(ActorId actor) const;
@@ -63,9 +67,9 @@ class ClientCore : ClientTables {
   std::vector<ObjectId> passed_on(const RefRecords& refs) const;  // borrowed, and sent from here
   std::string why_pending(Time now, ObjectId object) const;       // human-readable
   bool is_unread(ObjectId object) const;  // true for an error that no code has read yet
-  std::string unread_errors() const { return unread_.report(); }
+  std::string unread_errors() const { return ends_.unread_errors(); }
   // The latest failures that the head does not know, for a process that ends. `request` is 0.
-  FailureReport unreported_failures() const;
+  FailureReport unreported_failures() const { return ends_.unreported_failures(); }
   bool writing() const { return !writes_.empty(); }
   bool is_quiet(ProcessId executor) const;  // no call, reply, or acknowledgement is pending
   using Unfinished = UnfinishedWork;
@@ -73,8 +77,8 @@ class ClientCore : ClientTables {
   bool empty() const;
   using Sizes = TableSizes;
   Sizes sizes() const;
-  const ClientOptions& options() const { return options_; }
-  NodeId node() const { return node_; }
+  const ClientOptions& options() const { return step_.options(); }
+  NodeId node() const { return step_.node(); }
 
  private:
   friend class TaskReader;
@@ -100,9 +104,9 @@ class ClientCore : ClientTables {
   void on(const BlockedOn& event) { blocked_on_ = event.objects; }
   void on(const KillActor& event);
   void on(const AskHead& event);
-  void on(const SubmitGroup& event);
-  void on(const AwaitGroup& event);
-  void on(const EndGroup& event);
+  void on(const SubmitGroup& event) { groups_.on(event); }
+  void on(const AwaitGroup& event) { groups_.on(event); }
+  void on(const EndGroup& event) { groups_.on(event); }
   void on(const PinRefs& event);
   void on(const UnpinRefs& event);
   void on(const BorrowRefs& event);
@@ -140,10 +144,10 @@ class ClientCore : ClientTables {
   void head_says(const FindActorReply& message);
   template <class ForShell>
   void head_says(const ForShell& message) {
-    emit(HeadAnswered{message});
+    step_.emit(HeadAnswered{message});
   }
   void head_says(const RequestRejected& message);
-  void head_says(const GroupChanged& message);
+  void head_says(const GroupChanged& message) { groups_.on(message); }
   void head_says(const TasksRequest& message);
   // messages of executors
   void executor_says(ProcessId executor, CallReply message);
@@ -159,8 +163,9 @@ class ClientCore : ClientTables {
   void escape(ObjectId object);
   void export_own(ObjectId object);
   void escape_contained(const ValueRecord& value);
-  void complete(ObjectId object, ValueRecord value);
-  void fail_object(ObjectId object, ErrorRecord error);
+  void own_result(ObjectId object) override { own_object(object, TaskId()); }
+  void complete(ObjectId object, ValueRecord value) override;
+  void fail_object(ObjectId object, ErrorRecord error) override;
   void pin(const RefRecord& ref);
   void unpin(ObjectId object);
   void drop_if_unused(ObjectId object);
@@ -170,7 +175,7 @@ class ClientCore : ClientTables {
   void unshare();
   void fetch(ObjectId object, ObjectRow& row, bool argument = false);
   void return_place(ObjectId object, ObjectRow& row);
-  void changed(ObjectId object) { emit(ObjectChanged{object}); }
+  void changed(ObjectId object) { step_.emit(ObjectChanged{object}); }
   void content_settled(ObjectId object, bool held);
   void hold_contents(ProcessId executor, std::uint64_t number, const RefRecords& refs);
   void reconstruct(ObjectId object, const std::string& cause);
@@ -196,9 +201,6 @@ class ClientCore : ClientTables {
   bool fail_on_argument_errors(TaskId task);
   CallRecord resolved(const CallRecord& call);
   void finish(TaskId task, Results results);
-  void note_error(TaskId task, const TaskRow& row, const Results& results);
-  void report_failures();
-  void remember_end(TaskId task, const TaskRow& row, const Results& results);
   void finish_with_error(TaskId task, ErrorRecord error);
   void finish_cancelled(TaskId task);
   void attempt_failed(TaskId task, const EndCause& cause);
@@ -291,13 +293,9 @@ class ClientCore : ClientTables {
   void conclude_submitted();
   void entrust_actors();
 
-  void restate_groups();  // groups.cc
-  std::string why_group_pending(ObjectId object) const;
-  void end_groups(const std::string& why);
   void restate();
-  void emit(Command command) { out_->push_back(std::move(command)); }
-  void tell_agent(ProcessToAgent message) { emit(SendToAgent{std::move(message)}); }
-  void tell_head(ProcessToHead message) { tell_agent(ForHead{std::move(message)}); }
+
+  PlacementGroups groups_{step_, *this};
 };
 
 }  // namespace mobula::internal::client

@@ -245,21 +245,6 @@ struct ActorRow {
   std::string waiting_reason;    // reported by the head while no node can ever fit it
 };
 
-// A placement group that this process created, awaits, or removed.
-struct GroupRow {
-  GroupSpec spec;  // set if owned
-  bool owned = false;
-  bool removing = false;  // this process requested the removal
-  GroupState state = GroupState::pending;
-  std::uint64_t version = 0;
-  std::string shortage;  // reason why the present nodes can never fit it; logged once
-  struct Waiting {
-    ObjectId object;
-    ValueRecord value;  // value that the object gets when the group is created
-  };
-  std::vector<Waiting> waiting;
-};
-
 struct TableSizes {
   std::size_t objects, tasks, streams, slots, classes, actors, writes;
 };

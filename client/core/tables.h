@@ -12,23 +12,21 @@
 #include "client/core/calls/class_clocks.h"
 #include "client/core/calls/compact_queue.h"
 #include "client/core/calls/fifo_cache.h"
-#include "client/core/calls/finished_tasks.h"
-#include "client/core/client_commands.h"
-#include "client/core/client_options.h"
-#include "client/core/owned_spans.h"
+#include "client/core/calls/task_end_log.h"
 #include "client/core/refs/deferred_holds.h"
 #include "client/core/refs/lineage.h"
 #include "client/core/refs/unclaimed_replies.h"
-#include "client/core/refs/unread_errors.h"
 #include "client/core/rows.h"
+#include "client/core/step_context.h"
 
 namespace mobula::internal::client {
 
 struct ClientTables {
   explicit ClientTables(ClientOptions options)
-      : options_(std::move(options)), lineage_(options_.max_lineage_bytes) {}
+      : step_(std::move(options)), lineage_(step_.options().max_lineage_bytes) {}
 
-  ClientOptions options_;
+  StepContext step_;
+  TaskEndLog ends_{step_};
   Table<ObjectId, ObjectRow> objects_;
   Table<TaskId, TaskRow> tasks_;
   CompactQueue backlog_;  // tasks and results without rows
@@ -39,13 +37,7 @@ struct ClientTables {
   ClassClocks class_clocks_;
   mutable std::uint64_t visited_rows_ = 0;
   Table<ActorId, ActorRow> actors_;
-  Table<GroupId, GroupRow> groups_;
   Table<ObjectId, WriteRow> writes_;
-  FinishedTasks ended_;
-  OwnedCalls owned_calls_;
-  UnreadErrors unread_;
-  std::uint64_t reported_failures_ = 0;  // count of ended_.failures() that the head knows
-  std::optional<Time> failures_due_;     // time of the next report
   Table<ObjectId, PooledVector<TaskId>> waiting_tasks_;   // object -> tasks that lack it
   Table<ObjectId, std::vector<ActorId>> waiting_actors_;  // object -> constructors that lack it
   std::set<std::pair<Time, TaskId>> retries_;             // tasks that wait for `retry_at`
@@ -54,7 +46,6 @@ struct ClientTables {
   DeferredHolds holds_due_, exports_due_;
   DeferredHolds write_retries_;
   DeferredHolds orphans_due_;               // pins on refs that dead executors had borrowed
-  Answered answered_;                       // taken from the latest reply
   ProcessId replies_;                       // actor whose reply the running step processes
   WorkList<ObjectId> drops_;                // objects that may be unused
   WorkList<ObjectId> served_;               // objects with waiters
@@ -76,17 +67,13 @@ struct ClientTables {
   std::uint64_t submissions_ = 0;
   std::uint64_t fetches_ = 0;
   std::int64_t pending_bytes_ = 0;
-  NodeId node_;
   bool attached_ = false;
   StartJob job_;
   bool job_started_ = false;
-  bool job_over_ = false;          // the head ended the job while its driver runs
   bool awaits_submitted_ = false;  // the process exits as planned
   PooledVector<ObjectId>
       blocked_on_;  // objects that the only thread of user code waits for without a timeout
   Lineage lineage_;
-  Time now_;                             // time of the running step
-  std::vector<Command>* out_ = nullptr;  // commands of the running step
 };
 
 }  // namespace mobula::internal::client

@@ -68,8 +68,8 @@ void ClientCore::on(const SubmitActor& event) {
   actors_.insert(actor, std::move(row));
   ObjectRow& handle = own_object(handle_id(actor), TaskId());
   // Nothing counts the handles of a detached actor.
-  handle.ref =
-      RefRecord{handle_id(actor), event.spec.detached ? NodeId() : node_, options_.process, actor};
+  handle.ref = RefRecord{handle_id(actor), event.spec.detached ? NodeId() : step_.node(),
+                         step_.process(), actor};
   for (const auto& argument : *event.spec.constructor.arguments) {
     if (argument.is_ref) {
       pin(argument.ref);
@@ -103,21 +103,21 @@ void ClientCore::ask_for_actor(ActorId actor) {
   row.asked_after = releases_sent_;
   CreateActor create{row.spec, row.fail_if_infeasible};
   create.spec.constructor = resolved(row.spec.constructor);
-  create.spec.owner = options_.process;
+  create.spec.owner = step_.process();
   // Each incarnation fetches arguments that stay refs, so the home must know them.
   for (const auto& argument : *create.spec.constructor.arguments) {
     if (argument.is_ref) escape(argument.ref.object);
     for (const auto& ref : argument.value.contained) hold_now(ref.object);
   }
   if (wants_devices(create.spec.demand.request)) return_idle_devices({});
-  tell_head(std::move(create));
+  step_.send_to_head(std::move(create));
 }
 
 void ClientCore::watch_actor(ActorId actor) {
   auto [row, fresh] = actors_.ensure(actor);
   if (row->owned || row->watched) return;
   row->watched = true;
-  tell_head(WatchActor{actor, true});
+  step_.send_to_head(WatchActor{actor, true});
 }
 
 // True if the head found an actor whose last handle in this process was released after the request.
@@ -146,7 +146,7 @@ bool ClientCore::asks_again(const FindActorReply& message) {
 void ClientCore::on(const AskHead& event) {
   if (const auto* find = std::get_if<FindActor>(&event.question))
     finds_.remember(find->request, {*find, releases_sent_});
-  tell_head(event.question);
+  step_.send_to_head(event.question);
 }
 
 void ClientCore::head_says(const FindActorReply& message) {
@@ -159,7 +159,7 @@ void ClientCore::head_says(const FindActorReply& message) {
     }
     if (!row->max_pending_calls) row->max_pending_calls = message.max_pending_calls;
   }
-  emit(HeadAnswered{message});
+  step_.emit(HeadAnswered{message});
 }
 
 void ClientCore::head_says(const ActorChanged& message) {
@@ -278,7 +278,7 @@ void ClientCore::end_wait_for_returns(ProcessId executor) {
       return tasks_.at(each.second).call.form->beside;
     });
     stream->room = stream->in_flight.size() + (none ? 1 : 0);
-    if (none) stream->try_at = now_ + options_.queue_full_backoff;
+    if (none) stream->try_at = step_.now() + step_.options().queue_full_backoff;
     watch(*stream);
   }
   advance_actor(stream->actor);
@@ -332,7 +332,7 @@ void ClientCore::call_over(ActorId actor) {
 void ClientCore::on(const KillActor& event) {
   if (!actors_.contains(event.actor)) return;
   EndActor end{event.actor, true, event.no_restart, "killed by kill()"};
-  if (!event.no_restart) return tell_head(std::move(end));
+  if (!event.no_restart) return step_.send_to_head(std::move(end));
   end_actor(std::move(end));
   // Calls that this process makes from now on fail, whatever the head does first.
   ActorRow& row = actors_.at(event.actor);
@@ -348,7 +348,7 @@ void ClientCore::on(const KillActor& event) {
 void ClientCore::end_actor(EndActor end) {
   released_.remember(end.actor, ++releases_sent_);
   endings_.remember(end.actor, end);
-  tell_head(std::move(end));
+  step_.send_to_head(std::move(end));
 }
 
 // No handle is left in this process; for the owner, no handle is left in any process.
@@ -361,7 +361,7 @@ void ClientCore::forget_actor(ActorId actor) {
   }
   if (row->watched) {
     released_.remember(actor, ++releases_sent_);
-    tell_head(WatchActor{actor, false});
+    step_.send_to_head(WatchActor{actor, false});
   }
   constructor_over(*row);
   const ProcessId executor = row->executor;

@@ -51,7 +51,7 @@ void ClientCore::conclude_submitted() {
   for (const auto& [slot, row] : slots_) slots.push_back(slot);
   for (const SlotId slot : slots) return_slot(slot);
   entrust_actors();
-  emit(SubmittedDone{});
+  step_.emit(SubmittedDone{});
 }
 
 // Handles in other processes keep an actor alive, even without its owner.
@@ -61,7 +61,7 @@ void ClientCore::entrust_actors() {
     const auto* handle = objects_.find(handle_id(actor));
     if (handle != nullptr && handle->exported) {
       mark_entrusted.hit();
-      tell_agent(ExportObject{handle_id(actor), false, actor});
+      step_.send_to_agent(ExportObject{handle_id(actor), false, actor});
     } else {
       end_actor(EndActor{actor, false, true, "its last handle is gone"});
     }

@@ -43,7 +43,7 @@ void ClientCore::join_queue(TaskId task, const TaskRow& row) {
   const ClassId demand_class = row.demand_class;
   ClassRow& demand = classes_.at(demand_class);
   stale_.push_back(demand_class);
-  if (demand.line.first == BacklogLine::none && demand.queue.size() < options_.near_tasks) {
+  if (demand.line.first == BacklogLine::none && demand.queue.size() < step_.options().near_tasks) {
     demand.queue.push_back(task);
     class_clocks_.queue_changed(demand);
     return;
@@ -70,7 +70,7 @@ void ClientCore::leave_queue(TaskId task, ClassId demand_class) {
 }
 
 void ClientCore::refill(ClassRow& demand) {
-  const std::size_t least = std::max<std::size_t>(1, options_.near_tasks / refilled_part);
+  const std::size_t least = std::max<std::size_t>(1, step_.options().near_tasks / refilled_part);
   while (demand.queue.size() < least && demand.line.first != BacklogLine::none) {
     auto next = backlog_.take_front(demand.line);
     if (next->whole) {

@@ -53,7 +53,7 @@ void ClientCore::tell_demand(ClassRow& row) {
   row.dirty = wanted != row.told || (row.dirty && wanted > 0);
   if (!row.dirty) return;
   const bool edge = wanted == 0 || row.told <= 0;
-  if (!edge && now_ < row.demand_due(options_.demand_report_interval)) return;
+  if (!edge && step_.now() < row.demand_due(step_.options().demand_report_interval)) return;
   if (wanted > 0 && row.told <= 0 && wants_devices(row.spec.request))
     return_idle_devices(row.spec.id);
   Demand demand;
@@ -64,7 +64,7 @@ void ClientCore::tell_demand(ClassRow& row) {
   demand.fail_if_infeasible = row.fail_if_infeasible;
   if (!row.queue.empty()) {
     const TaskRow& oldest = tasks_.at(row.queue.front());
-    demand.oldest_wait = now_ - oldest.since;
+    demand.oldest_wait = step_.now() - oldest.since;
     demand.example_name = oldest.call.form->name;
   }
   std::map<NodeId, std::int64_t> preferences;
@@ -78,11 +78,11 @@ void ClientCore::tell_demand(ClassRow& row) {
   for (const auto& [node, tasks] : preferences) demand.locality.push_back({node, tasks});
   demand.heard = std::exchange(row.heard, {});
   demand.report_plan = row.spread && wanted > std::max<std::int64_t>(row.told, 0);
-  if (demand.report_plan) row.spread->demanded(demand.version, now_);
+  if (demand.report_plan) row.spread->demanded(demand.version, step_.now());
   row.told = wanted;
   row.dirty = false;
-  row.tell_after = now_ + options_.demand_report_interval;
-  tell_head(std::move(demand));
+  row.tell_after = step_.now() + step_.options().demand_report_interval;
+  step_.send_to_head(std::move(demand));
 }
 
 void ClientCore::head_says(const DemandInfeasible& message) {
@@ -91,7 +91,7 @@ void ClientCore::head_says(const DemandInfeasible& message) {
     if (actor == nullptr) return;
     if (!message.fatal) {
       actor->waiting_reason = "Infeasible: " + message.summary;
-      return emit(Warn{"actor " + actor->spec.class_name + " waits: " + message.summary});
+      return step_.emit(Warn{"actor " + actor->spec.class_name + " waits: " + message.summary});
     }
     actor->refusal = message.summary;
     actor->missing_resource = missing_resource(message.reasons);
@@ -103,7 +103,8 @@ void ClientCore::head_says(const DemandInfeasible& message) {
   mark_infeasible.hit();
   row->waiting_reason = "Infeasible: " + message.summary;
   if (!message.fatal) {
-    if (!row->warned) emit(Warn{"tasks wait that no present node can run: " + message.summary});
+    if (!row->warned)
+      step_.emit(Warn{"tasks wait that no present node can run: " + message.summary});
     row->warned = true;
     return;
   }
@@ -119,7 +120,7 @@ void ClientCore::head_says(const DemandPlanned& message) {
   for (const SlotId slot : message.starting) {
     if (!slots_.contains(slot) && !returned_.contains(slot)) starting.push_back(slot);
   }
-  row->spread->planned(message.version, starting, now_);
+  row->spread->planned(message.version, starting, step_.now());
   stale_.push_back(message.demand_class);
 }
 
@@ -134,7 +135,7 @@ void ClientCore::head_says(const SlotReady& message) {
       demand->dirty = true;
       stale_.push_back(message.demand_class);
     }
-    return tell_head(ReturnSlot{message.slot});
+    return step_.send_to_head(ReturnSlot{message.slot});
   }
   auto [slot, fresh] = slots_.ensure(message.slot);
   if (!fresh && slot->executor == message.endpoint.process) return;
@@ -157,7 +158,7 @@ void ClientCore::head_says(const SlotReady& message) {
   slot->node = message.node;
   slot->generation = message.generation;
   slot->executor = message.endpoint.process;
-  slot->idle_since = now_;
+  slot->idle_since = step_.now();
   slot->holds_results = false;
   demand = &classes_.at(message.demand_class);
   demand->waiting_reason.clear();
@@ -209,7 +210,7 @@ void ClientCore::head_says(const RecallSlot& message) {
   if (slot == nullptr) {
     settle_spread(classes_, message.slot, stale_);
     returned_.remember(message.slot, true);  // SlotReady may be on its way
-    return tell_head(ReturnSlot{message.slot});
+    return step_.send_to_head(ReturnSlot{message.slot});
   }
   slot->recalled = true;
   auto* stream = streams_.find(slot->executor);
@@ -229,7 +230,7 @@ void ClientCore::preempt(const RecallSlot& message, StreamRow& stream) {
   const bool may_end = row.retries_left != 0 && !row.cancelled;
   if (!may_end) mark_preemption_refused.hit();
   if (!may_end || message.running == RunningTask::is_asked_about) {
-    return tell_head(PreemptionAnswer{message.slot, may_end, row.call.form->name});
+    return step_.send_to_head(PreemptionAnswer{message.slot, may_end, row.call.form->name});
   }
   if (row.preempted) return;
   row.preempted = true;
@@ -238,12 +239,12 @@ void ClientCore::preempt(const RecallSlot& message, StreamRow& stream) {
 
 void ClientCore::return_slot(SlotId slot) {
   const ProcessId executor = slots_.at(slot).executor;
-  tell_head(ReturnSlot{slot});
+  step_.send_to_head(ReturnSlot{slot});
   returned_.remember(slot, true);
   forget_slot(slot);
   if (!executor.empty() && streams_.contains(executor)) {
     streams_.erase(executor);
-    emit(CloseStream{executor});
+    step_.emit(CloseStream{executor});
   }
 }
 
@@ -284,8 +285,8 @@ void ClientCore::forget_slot(SlotId slot) {
 std::size_t ClientCore::pipeline_depth(const ClassRow& row) const {
   if (!row.measured) return 1;
   const auto run_ns = std::max<std::int64_t>(row.run_time.count(), 1000);
-  const auto fits = static_cast<std::size_t>(options_.pipeline_work.count() / run_ns) + 1;
-  std::size_t depth = std::min(fits, options_.max_pipeline);
+  const auto fits = static_cast<std::size_t>(step_.options().pipeline_work.count() / run_ns) + 1;
+  std::size_t depth = std::min(fits, step_.options().max_pipeline);
   if (row.spec.max_calls > 0) depth = std::min(depth, static_cast<std::size_t>(row.spec.max_calls));
   return depth;
 }
@@ -341,7 +342,7 @@ void ClientCore::dispatch(ClassId demand_class) {
   if (row == nullptr) return;
   visited_rows_ += 1 + row->slots.size();
   if (row->spread) {
-    row->spread->expire(now_);
+    row->spread->expire(step_.now());
     tell_demand(*row);  // before the first slot takes tasks meant for the others
   }
   for (refill(*row); !row->queue.empty(); refill(*row)) {
@@ -374,12 +375,12 @@ void ClientCore::dispatch(ClassId demand_class) {
 void ClientCore::push(TaskId task, StreamRow& stream, ProcessId executor) {
   TaskRow& row = tasks_.at(task);
   row.state = TaskState::sent;
-  row.since_now(now_);
+  row.since_now(step_.now());
   row.started.reset();
   row.preempted = false;
   row.executor = executor;
   row.number = stream.next_number++;
-  if (stream.in_flight.empty()) stream.last_reply = now_;
+  if (stream.in_flight.empty()) stream.last_reply = step_.now();
   if (!stream.in_flight.empty() && !stream.slot.empty()) mark_waits_there.hit();
   stream.in_flight.insert(row.number, task);
   PushCall push{row.number, resolved(row.call), stream.round};
@@ -401,7 +402,7 @@ void ClientCore::slot_idle(SlotId id) {
   const bool unused = own.queue.empty() || slot.recalled;
   if (!unused) return;
   if (slot.recalled || class_clocks_.others_wait(own) ||
-      now_ - slot.idle_since >= options_.idle_return)
+      step_.now() - slot.idle_since >= step_.options().idle_return)
     return_slot(id);
 }
 
@@ -411,7 +412,7 @@ void ClientCore::take_back_stuck(const ClassRow& row) {
   for (const SlotId id : row.slots) {
     auto* stream = streams_.find(slots_.at(id).executor);
     if (stream == nullptr || stream->in_flight.size() < 2 || stream->taking_back) continue;
-    if (now_ - stream->last_reply < options_.rebalance_delay) continue;
+    if (step_.now() - stream->last_reply < step_.options().rebalance_delay) continue;
     mark_stolen.hit();
     stream->taking_back = true;
     say(*stream, ReturnCallsRequest{});
@@ -419,8 +420,9 @@ void ClientCore::take_back_stuck(const ClassRow& row) {
 }
 
 void ClientCore::tick_slots() {
-  const bool may_wait = !retries_.empty() && retries_.begin()->first <= now_;
-  for (const ClassId id : class_clocks_.take_due(classes_, now_, may_wait)) stale_.push_back(id);
+  const bool may_wait = !retries_.empty() && retries_.begin()->first <= step_.now();
+  for (const ClassId id : class_clocks_.take_due(classes_, step_.now(), may_wait))
+    stale_.push_back(id);
 }
 
 ClassClocks::Reading ClientCore::read_clock(const ClassRow& row) const {
@@ -432,7 +434,7 @@ ClassClocks::Reading ClientCore::read_clock(const ClassRow& row) const {
   const bool is_over = row.tasks == 0 && row.slots.empty() && row.told == 0;
   reading.has_slots = !row.slots.empty();
   reading.unsettled = waits || is_over;
-  if (row.dirty) consider(row.demand_due(options_.demand_report_interval));
+  if (row.dirty) consider(row.demand_due(step_.options().demand_report_interval));
   if (row.spread) consider(row.spread->next_deadline());
   visited_rows_ += 1 + row.slots.size();
   for (const SlotId id : row.slots) {
@@ -441,9 +443,9 @@ ClassClocks::Reading ClientCore::read_clock(const ClassRow& row) const {
     if (stream == nullptr) {
       reading.unsettled = true;
     } else if (stream->in_flight.empty() && !waits) {
-      consider(slot.idle_since + options_.idle_return);
+      consider(slot.idle_since + step_.options().idle_return);
     } else if (stream->in_flight.size() > 1 && !stream->taking_back) {
-      consider(stream->last_reply + options_.rebalance_delay);
+      consider(stream->last_reply + step_.options().rebalance_delay);
     }
   }
   return reading;

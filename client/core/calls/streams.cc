@@ -28,10 +28,10 @@ StreamRow& ClientCore::open_stream(const Endpoint& endpoint) {
   }
   if (fresh) {
     stream->endpoint = endpoint;
-    stream->last_reply = now_;
+    stream->last_reply = step_.now();
     stream->armed.reset();
     watch(*stream);
-    emit(OpenStream{endpoint});
+    step_.emit(OpenStream{endpoint});
   }
   return *stream;
 }
@@ -55,22 +55,22 @@ void ClientCore::close_stream(ProcessId executor) {
   unheld_.forget(executor);
   closed_.remember(executor, std::move(*stream));
   streams_.erase(executor);
-  emit(CloseStream{executor});
+  step_.emit(CloseStream{executor});
 }
 
 void ClientCore::say(StreamRow& stream, CallerMessage message) {
   frames_.clear();
-  stream.session.send(now_, std::move(message), frames_);
+  stream.session.send(step_.now(), std::move(message), frames_);
   send_frames(stream, frames_);
   watch(stream);
 }
 
 void ClientCore::send_frames(StreamRow& stream, std::span<CallerFrame> frames) {
-  for (auto& frame : frames) emit(SendToExecutor{stream.endpoint.process, std::move(frame)});
+  for (auto& frame : frames) step_.emit(SendToExecutor{stream.endpoint.process, std::move(frame)});
 }
 
 void ClientCore::send_acknowledgement(StreamRow& stream) {
-  emit(SendToExecutor{stream.endpoint.process, stream.session.acknowledgement()});
+  step_.emit(SendToExecutor{stream.endpoint.process, stream.session.acknowledgement()});
 }
 
 void ClientCore::on(ReceivedFromExecutor& event) {
@@ -82,7 +82,7 @@ void ClientCore::on(ReceivedFromExecutor& event) {
   stream->rejection.clear();
   stream->reconnect_wait = StreamRow{}.reconnect_wait;
   frames_.clear();
-  auto message = stream->session.receive(now_, std::move(event.frame), frames_);
+  auto message = stream->session.receive(step_.now(), std::move(event.frame), frames_);
   send_frames(*stream, frames_);
   watch(*stream);
   if (!message) return;
@@ -102,10 +102,10 @@ void ClientCore::on(ReceivedFromExecutor& event) {
 void ClientCore::call_left_stream(StreamRow& stream, std::uint64_t number) {
   const TaskId task = stream.in_flight.at(number);
   stream.in_flight.erase(number);
-  stream.last_reply = now_;
+  stream.last_reply = step_.now();
   if (stream.in_flight.size() < 2) stream.taking_back = false;
   if (stream.slot.empty()) return;
-  if (auto* slot = slots_.find(stream.slot)) slot->idle_since = now_;
+  if (auto* slot = slots_.find(stream.slot)) slot->idle_since = step_.now();
   stale_.push_back(tasks_.at(task).demand_class);
 }
 
@@ -117,7 +117,7 @@ void ClientCore::executor_says(ProcessId executor, ResidentStateChanged message)
   auto* slot = slots_.find(streams_.at(executor).slot);
   if (slot == nullptr || slot->executor != executor) return;
   slot->holds_results = message.on;
-  slot->idle_since = now_;
+  slot->idle_since = step_.now();
   stale_.push_back(slot->demand_class);
 }
 
@@ -132,10 +132,10 @@ void ClientCore::on(const StreamEnded& event) {
   const auto* slot = slots_.find(stream->slot);
   const bool resides = slot != nullptr && slot->executor == event.executor && slot->holds_results;
   if (stream->in_flight.empty() && !resides) return;
-  stream->reconnect_at = now_ + stream->reconnect_wait;
+  stream->reconnect_at = step_.now() + stream->reconnect_wait;
   stream->reconnect_wait = std::min<Duration>(stream->reconnect_wait * 2, 2s);
   if (!stream->give_up_at && !stream->in_flight.empty())
-    stream->give_up_at = now_ + options_.unreachable_after;
+    stream->give_up_at = step_.now() + step_.options().unreachable_after;
   watch(*stream);
 }
 
@@ -144,7 +144,7 @@ void ClientCore::end_stream(ProcessId executor, EndCause cause) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr || stream->ending) return;
   stream->ending = std::move(cause);
-  stream->drain_until = now_ + options_.drain_bound;
+  stream->drain_until = step_.now() + step_.options().drain_bound;
   watch(*stream);
   if (stream->ended || stream->in_flight.empty()) conclude_stream(executor);
 }
@@ -156,24 +156,24 @@ void ClientCore::give_up_executor(ProcessId executor) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr || stream->ending || stream->in_flight.empty()) return;
   const auto waited =
-      std::chrono::duration_cast<std::chrono::seconds>(options_.unreachable_after).count();
+      std::chrono::duration_cast<std::chrono::seconds>(step_.options().unreachable_after).count();
   const NodeId node = stream->endpoint.node;
   EndCause cause;
   // An executor that never sent a frame may not have received a call.
   cause.kind = stream->session.received() > 0 ? EndKind::killed : EndKind::retired;
   const bool rejects = !stream->rejection.empty();
   cause.text = (rejects ? "rejected connections from node " : "could not be reached from node ") +
-               node_.brief() + " for " + std::to_string(waited) + " s" +
+               step_.node().brief() + " for " + std::to_string(waited) + " s" +
                (rejects ? ": " + stream->rejection : "");
   const std::string reason =
       "executor " + executor.brief() + " on node " + node.brief() + " " + cause.text;
   const char* const calls =
       rejects ? ": calls of its actor fail" : ": its actor is reported to the head";
-  emit(Warn{reason + (stream->slot.empty() ? calls : ": its tasks run elsewhere")});
+  step_.emit(Warn{reason + (stream->slot.empty() ? calls : ": its tasks run elsewhere")});
   if (stream->slot.empty()) {
     if (rejects) return fail_rejected_calls(executor, cause.text);
     mark_actor_unreachable.hit();
-    tell_head(WatchActor{stream->actor, true, reason, executor, node});
+    step_.send_to_head(WatchActor{stream->actor, true, reason, executor, node});
     return;
   }
   mark_unreachable.hit();
@@ -181,7 +181,7 @@ void ClientCore::give_up_executor(ProcessId executor) {
   const auto* row = slots_.find(slot);
   if (row == nullptr || row->executor != executor) return end_stream(executor, cause);
   stale_.push_back(row->demand_class);
-  tell_head(ReturnSlot{slot, reason, node});
+  step_.send_to_head(ReturnSlot{slot, reason, node});
   returned_.remember(slot, true);
   forget_slot(slot);
   stream->ended = true;
@@ -210,7 +210,7 @@ void ClientCore::fail_rejected_calls(ProcessId executor, const std::string& why)
 void ClientCore::conclude_stream(ProcessId executor) {
   StreamRow stream = std::move(streams_.at(executor));
   streams_.erase(executor);
-  emit(CloseStream{executor});
+  step_.emit(CloseStream{executor});
   unheld_.forget(executor);
   keep_lent(stream);
   if (stream.slot.empty()) {
@@ -241,29 +241,29 @@ void ClientCore::tick_streams() {
   std::vector<ActorId> tried;
   std::vector<ProcessId> due, unreachable;
   const auto find = [this](ProcessId id) { return streams_.find(id); };
-  stream_deadlines_.take_due(now_, find, due);
+  stream_deadlines_.take_due(step_.now(), find, due);
   for (const ProcessId executor : due) {
     StreamRow& stream = streams_.at(executor);
-    if (stream.try_at && *stream.try_at <= now_) {
+    if (stream.try_at && *stream.try_at <= step_.now()) {
       stream.try_at.reset();
       tried.push_back(stream.actor);
     }
-    if (stream.ending && stream.drain_until <= now_) {
+    if (stream.ending && stream.drain_until <= step_.now()) {
       mark_drained_late.hit();
       over.push_back(executor);
       continue;
     }
-    if (stream.give_up_at && *stream.give_up_at <= now_) {
+    if (stream.give_up_at && *stream.give_up_at <= step_.now()) {
       stream.give_up_at.reset();
       unreachable.push_back(executor);
     }
     frames_.clear();
-    if (stream.reconnect_at && *stream.reconnect_at <= now_) {
+    if (stream.reconnect_at && *stream.reconnect_at <= step_.now()) {
       mark_reconnected.hit();
       stream.reconnect_at.reset();
-      stream.session.reconnected(now_, frames_);
+      stream.session.reconnected(step_.now(), frames_);
     }
-    stream.session.tick(now_, frames_);
+    stream.session.tick(step_.now(), frames_);
     send_frames(stream, frames_);
     watch(stream);
   }

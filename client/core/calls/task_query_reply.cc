@@ -6,7 +6,6 @@
 
 #include "base/coverage_mark.h"
 #include "client/core/client_core.h"
-#include "protocol/codec/codec.h"
 
 namespace mobula::internal::client {
 
@@ -18,10 +17,6 @@ constexpr std::size_t max_named_arguments = 8;
 constexpr std::size_t max_named_tensors = 256;
 constexpr std::uint64_t max_limit = 10'000;  // limit for one reply, for any request
 constexpr std::int64_t max_answer_error_bytes = 1 << 20;
-// Failures are reported to the head, which lists them after this process has ended.
-constexpr Duration failure_report_delay = 1s;
-constexpr std::size_t max_failures_reported = 100;
-constexpr std::int64_t max_report_error_bytes = 64 << 10;
 
 TaskPhase phase_of(const TaskRow& row) {
   const bool actor_call = row.call.form->kind == CallKind::actor_call;
@@ -55,8 +50,6 @@ class TaskReader {
   TaskReader(const ClientCore& core, const TasksRequest& asked)
       : core_(core), asked_(asked), limit_(std::min(asked.limit, max_limit)) {}
 
-  TaskFact failure_of(const EndedTask& ended) const { return fact_of(ended); }
-
   auto answer() {
     for (const auto& [id, row] : core_.tasks_) {
       if (row.state == TaskState::finished) continue;
@@ -66,8 +59,8 @@ class TaskReader {
       count(*row.call.form, phase);
     }
     for (const auto& [id, row] : core_.classes_) collect_line(row);
-    collect(core_.ended_.failed(), failed_);
-    collect(core_.ended_.finished(), finished_);
+    collect(core_.ends_.finished().failed(), failed_);
+    collect(core_.ends_.finished().finished(), finished_);
     count_ended();
     choose();
     told_.request = asked_.request;
@@ -136,7 +129,7 @@ class TaskReader {
 
   void count_ended() {
     if (!asked_.id.empty()) return;
-    for (const auto& [name, counts] : core_.ended_.counts()) {
+    for (const auto& [name, counts] : core_.ends_.finished().counts()) {
       if (counts.finished > 0 && wanted(TaskPhase::finished, name)) {
         counts_[{name, TaskPhase::finished}] += counts.finished;
       }
@@ -163,7 +156,7 @@ class TaskReader {
   void take(const Ended& from, std::size_t room) {
     for (const EndedTask* each : from) {
       if (told_.tasks.size() >= room) return;
-      TaskFact fact = fact_of(*each);
+      TaskFact fact = TaskEndLog::fact_of(*each, core_.step_.now());
       error_bytes_ += each->error_bytes;
       if (error_bytes_ > max_answer_error_bytes) fact.error = {};
       told_.tasks.push_back(std::move(fact));
@@ -182,26 +175,6 @@ class TaskReader {
     told_.left_out = all - told_.tasks.size();
   }
 
-  TaskFact fact_of(const EndedTask& ended) const {
-    TaskFact fact;
-    fact.task = ended.task;
-    fact.kind = ended.form->kind;
-    fact.actor = ended.form->actor;
-    fact.name = ended.form->name;
-    fact.phase = ended.failed ? TaskPhase::failed : TaskPhase::finished;
-    fact.since = core_.now_ - ended.at;
-    fact.attempt = ended.attempt;
-    fact.retries_left = ended.retries_left;
-    fact.cancelled = ended.cancelled;
-    fact.preemptions = ended.preemptions;
-    fact.demand_class = ended.demand_class;
-    fact.error = *ended.error;
-    fact.run_time = ended.run_time;
-    fact.executor = ended.executor;
-    fact.node = ended.node;
-    return fact;
-  }
-
   TaskFact fact_of(TaskId id, const TaskRow& row) {
     TaskFact fact;
     fact.task = id;
@@ -210,7 +183,7 @@ class TaskReader {
     fact.name = row.call.form->name;
     fact.phase = phase_of(row);
     const bool sent = row.state == TaskState::sent;
-    fact.since = core_.now_ - (sent ? row.started.value_or(row.since) : row.since);
+    fact.since = core_.step_.now() - (sent ? row.started.value_or(row.since) : row.since);
     fact.attempt = row.call.attempt;
     fact.retries_left = row.retries_left;
     fact.cancelled = row.cancelled;
@@ -357,75 +330,14 @@ class TaskReader {
 
 void ClientCore::head_says(const TasksRequest& message) {
   mark_asked.hit();
-  tell_head(TaskReader(*this, message).answer());
-}
-
-FailureReport ClientCore::unreported_failures() const {
-  const auto& failed = ended_.failed();
-  const std::uint64_t fresh = ended_.failures() - reported_failures_;
-  FailureReport report;
-  std::int64_t bytes = 0;
-  const TasksRequest none;
-  const TaskReader reader(*this, none);
-  for (std::size_t i = failed.size(); i-- > 0 && failed.size() - i <= fresh;) {
-    if (report.tasks.size() >= max_failures_reported) break;
-    TaskFact fact = reader.failure_of(failed[i]);
-    bytes += failed[i].error_bytes;
-    if (bytes > max_report_error_bytes) fact.error = {};
-    report.tasks.push_back(std::move(fact));
-  }
-  report.left_out = fresh - report.tasks.size();
-  return report;
-}
-
-void ClientCore::report_failures() {
-  failures_due_.reset();
-  auto report = unreported_failures();
-  reported_failures_ = ended_.failures();
-  if (!report.tasks.empty()) tell_head(std::move(report));
-}
-
-// For queries alone. The new owner reports the end of a task that was handed over.
-void ClientCore::remember_end(TaskId task, const TaskRow& row, const Results& results) {
-  const bool is_sent = row.state == TaskState::sent;
-  const bool is_error = !results.empty() && results.front().is_error;
-  // A reply clears the executor of the row; otherwise the executor died.
-  const Answered by = !is_sent               ? Answered()
-                      : row.executor.empty() ? answered_
-                                             : Answered{row.executor, {}, {}, 0};
-  owned_calls_.add(
-      {task, row.call.form, row.submitted(), is_sent ? row.since : now_, now_, is_error, by});
-  if (row.call.form->num_returns == 0) return;
-  EndedTask ended;
-  ended.task = task;
-  ended.form = row.call.form;
-  if (row.call.form->kind == CallKind::task) ended.demand_class = row.demand_class;
-  ended.attempt = row.call.attempt;
-  ended.retries_left = row.retries_left;
-  ended.preemptions = row.preemptions;
-  ended.cancelled = row.cancelled;
-  ended.at = now_;
-  if (is_sent && row.executor.empty()) ended.run_time = answered_.run_time;
-  ended.executor = by.executor;
-  ended.node = by.node;
-  if (is_error) {
-    if (!failures_due_) failures_due_ = now_ + failure_report_delay;
-    ended.failed = true;
-    if (ended.node.empty() && !results.front().bytes.empty()) {
-      const auto error = decode<ErrorRecord>(results.front().bytes.bytes());
-      if (error) ended.node = error->node;
-    }
-    ended.error = results.front().bytes;
-    ended.error_bytes = results.front().size_bytes;
-  }
-  ended_.add(std::move(ended));
+  step_.send_to_head(TaskReader(*this, message).answer());
 }
 
 // A call that ended in between needs no report.
 void ClientCore::executor_says(ProcessId executor, CallStarted message) {
   const auto& stream = streams_.at(executor);
   const TaskId* task = stream.in_flight.find(message.number);
-  if (task != nullptr) tasks_.at(*task).started = now_ - message.run_time;
+  if (task != nullptr) tasks_.at(*task).started = step_.now() - message.run_time;
 }
 
 }  // namespace mobula::internal::client

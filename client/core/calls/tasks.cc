@@ -37,7 +37,7 @@ TaskRow& ClientCore::add_task(CallRecord call_given, TaskId parent, std::int64_t
   const CallRecord& call = row.call;
   row.parent = parent;
   row.order = ++submissions_;
-  row.since = now_;
+  row.since = step_.now();
   row.live_results = call.form->num_returns;
   row.first_result = result_id(task, 0);
   row.argument_bytes = stored_bytes;
@@ -127,12 +127,12 @@ void ClientCore::task_ready(TaskId task) {
   TaskRow& row = tasks_.at(task);
   if (row.call.form->kind == CallKind::actor_call) {
     row.state = TaskState::queued;
-    row.since_now(now_);
+    row.since_now(step_.now());
     return advance_actor(row.call.form->actor);
   }
   if (fail_on_argument_errors(task)) return;
   row.state = TaskState::queued;
-  row.since_now(now_);
+  row.since_now(step_.now());
   join_queue(task, row);
 }
 
@@ -145,7 +145,7 @@ bool ClientCore::fail_on_argument_errors(TaskId task) {
       continue;
     if (await_owner(task, argument.ref.object)) return true;
     mark_argument_error.hit();
-    unread_.read(row->creator);  // the failure of this call replaces it
+    ends_.mark_read(row->creator);  // the failure of this call replaces it
     ValueRecord error = *row->value;
     error.in_store = false;
     finish(task, Results(tasks_.at(task).call.form->num_returns, error));
@@ -157,12 +157,12 @@ bool ClientCore::fail_on_argument_errors(TaskId task) {
 // The call as it is sent: small values replace their refs.
 CallRecord ClientCore::resolved(const CallRecord& call) {
   CallRecord result = call;
-  result.caller_node = node_;
+  result.caller_node = step_.node();
   if (std::ranges::none_of(*call.arguments, &Argument::is_ref)) return result;
   for (auto& argument : result.arguments.edit()) {
     if (!argument.is_ref) continue;
     const ObjectRow& row = objects_.at(argument.ref.object);
-    if (row.owned && argument.ref.home != node_) argument.ref = ref_of(argument.ref.object);
+    if (row.owned && argument.ref.home != step_.node()) argument.ref = ref_of(argument.ref.object);
     if (row.value->in_store && row.value->bytes.empty()) {
       argument.value.in_store = true;
       argument.value.location = row.value->location;
@@ -182,10 +182,9 @@ CallRecord ClientCore::resolved(const CallRecord& call) {
 void ClientCore::finish(TaskId task, Results results) {
   {
     TaskRow& row = tasks_.at(task);
-    remember_end(task, row, results);
-    note_error(task, row, results);
+    ends_.record(task, row, results);
     row.state = TaskState::finished;
-    row.since = now_;
+    row.since = step_.now();
     row.executor = {};
     pending_bytes_ -= row.argument_bytes;
     row.argument_bytes = 0;
@@ -294,7 +293,7 @@ void ClientCore::run_again_uncharged(TaskId task) {
   row.executor = {};
   ++row.preemptions;
   ++row.call.attempt;
-  row.since_now(now_);
+  row.since_now(step_.now());
   if (!waits_again(task)) requeue(task);
 }
 
@@ -302,7 +301,7 @@ void ClientCore::resubmit(TaskId task) {
   TaskRow& row = tasks_.at(task);
   row.executor = {};
   row.state = TaskState::waiting;
-  row.since_now(now_);
+  row.since_now(step_.now());
   MOBULA_CHECK(row.call.form->kind != CallKind::task || classes_.contains(row.demand_class),
                "a resubmitted task has lost its class");
   if (!waits_again(task)) task_ready(task);
@@ -335,9 +334,9 @@ void ClientCore::run_again(TaskId task) {
 void ClientCore::resubmit_later(TaskId task) {
   mark_memory.hit();
   TaskRow& row = tasks_.at(task);
-  const Duration pause = std::min(options_.memory_retry_backoff_initial *
+  const Duration pause = std::min(step_.options().memory_retry_backoff_initial *
                                       (1 << std::min<std::uint32_t>(row.memory_deaths++, 16)),
-                                  options_.memory_retry_backoff_max);
+                                  step_.options().memory_retry_backoff_max);
   row.awaits_owner = false;
   pause_task(task, pause);
 }
@@ -347,13 +346,13 @@ void ClientCore::pause_task(TaskId task, Duration pause) {
   row.executor = {};
   row.state = TaskState::waiting;
   row.missing = 0;
-  row.since_now(now_);
-  row.retry_at = now_ + pause;
+  row.since_now(step_.now());
+  row.retry_at = step_.now() + pause;
   retries_.insert({*row.retry_at, task});
 }
 
 void ClientCore::tick_retries() {
-  while (!retries_.empty() && retries_.begin()->first <= now_) {
+  while (!retries_.empty() && retries_.begin()->first <= step_.now()) {
     const auto [at, task] = *retries_.begin();
     retries_.erase(retries_.begin());
     TaskRow* row = tasks_.find(task);
@@ -381,7 +380,7 @@ void ClientCore::requeue(TaskId task) {
   row.executor = {};
   if (row.cancelled) return finish_cancelled(task);
   row.state = TaskState::queued;
-  row.since_now(now_);
+  row.since_now(step_.now());
   if (row.call.form->kind == CallKind::actor_call) {
     auto& queue = actors_.at(row.call.form->actor).queue;
     const auto order_of = [&](TaskId other) { return tasks_.at(other).order; };
@@ -440,7 +439,7 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   const TaskId* found = stream.in_flight.find(message.number);
   if (found == nullptr || *found != message.task) return;
   const TaskId task = *found;
-  answered_ = {executor, stream.endpoint.node, message.run_time, message.pid};
+  ends_.replied({executor, stream.endpoint.node, message.run_time, message.pid});
   call_left_stream(stream, message.number);
   stream.one_at_a_time = false;
   if (stream.room != StreamRow::unlimited) ++stream.room;
@@ -484,7 +483,7 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
     if (row.retries_left > 0) --row.retries_left;
     ++row.call.attempt;
     for (std::uint32_t i = 0; i < message.results.size(); ++i) {
-      if (message.results[i].in_store) tell_agent(ReleaseObject{result_id(task, i)});
+      if (message.results[i].in_store) step_.send_to_agent(ReleaseObject{result_id(task, i)});
     }
     if (row.call.form->kind == CallKind::actor_call) {
       requeue(task);

@@ -88,7 +88,7 @@ void ClientCore::keep_lent(const StreamRow& stream) {
         if (ref.tensor.is_empty() || !objects_.contains(ref.object)) continue;
         hold_now(ref.object);
         pin(ref);
-        orphans_due_.add(now_ + options_.orphans_after, ref.object);
+        orphans_due_.add(step_.now() + step_.options().orphans_after, ref.object);
       }
     }
   }
@@ -96,7 +96,7 @@ void ClientCore::keep_lent(const StreamRow& stream) {
 
 void ClientCore::put_off_hold(ObjectId object, ObjectRow& row) {
   row.hold = HoldState::put_off;
-  holds_due_.add(now_ + options_.hold_after, object);
+  holds_due_.add(step_.now() + step_.options().hold_after, object);
 }
 
 // Other processes will rely on the hold, or its delay has passed.
@@ -104,18 +104,18 @@ void ClientCore::hold_now(ObjectId object) {
   auto* row = objects_.find(object);
   if (row == nullptr || row->hold != HoldState::put_off) return;
   row->hold = HoldState::asked;
-  tell_agent(HoldObjectRequest{ref_of(object)});
+  step_.send_to_agent(HoldObjectRequest{ref_of(object)});
 }
 
 void ClientCore::put_off_export(ObjectId object, ObjectRow& row) {
   row.unsaid = true;
   ++loans_[object].replies;
-  exports_due_.add(now_ + options_.export_after, object);
+  exports_due_.add(step_.now() + step_.options().export_after, object);
 }
 
 void ClientCore::export_now(ObjectId object, ObjectRow& row) {
   row.exported = true;
-  tell_agent(ExportObject{object, true});
+  step_.send_to_agent(ExportObject{object, true});
 }
 
 // The receiver of one reply has reported whether it holds the contents.
@@ -126,7 +126,7 @@ void ClientCore::reply_settled(ObjectId object, bool unheld) {
     row->unsaid = false;
     forget_loan(object, *row);
   }
-  if (!unheld && !row->exported && !job_over_) export_now(object, *row);
+  if (!unheld && !row->exported && !step_.job_ended()) export_now(object, *row);
 }
 
 // ---- refs in replies ----------------------------------------------------------------------------
@@ -182,14 +182,14 @@ void ClientCore::hold_contents(ProcessId executor, std::uint64_t number, const R
 // ---- time --------------------------------------------------------------------------------------
 
 void ClientCore::tick_loans() {
-  while (const auto object = holds_due_.take_due(now_)) {
+  while (const auto object = holds_due_.take_due(step_.now())) {
     mark_hold_due.hit();
     hold_now(*object);
   }
-  while (const auto object = orphans_due_.take_due(now_)) unpin(*object);
-  while (const auto object = exports_due_.take_due(now_)) {
+  while (const auto object = orphans_due_.take_due(step_.now())) unpin(*object);
+  while (const auto object = exports_due_.take_due(step_.now())) {
     auto* row = objects_.find(*object);
-    if (row == nullptr || !row->unsaid || row->exported || job_over_) continue;
+    if (row == nullptr || !row->unsaid || row->exported || step_.job_ended()) continue;
     mark_export_due.hit();
     export_now(*object, *row);
   }

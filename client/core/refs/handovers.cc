@@ -56,7 +56,7 @@ void ClientCore::on(const HandOver& event) {
     const auto* row = objects_.find(ref.object);
     if (row == nullptr || !row->unsaid) escape(ref.object);
   }
-  emit(std::move(given));
+  step_.emit(std::move(given));
 }
 
 // A task that was already sent is cancelled. The new owner runs it again, as after the death of an
@@ -83,7 +83,7 @@ Handover ClientCore::give_away(TaskId task, const HandOver& to, HandedOver& give
     given.objects.push_back(object);
     auto* result = objects_.find(object);
     if (result == nullptr) continue;
-    if (result->exported) tell_agent(ReleaseObject{object});
+    if (result->exported) step_.send_to_agent(ReleaseObject{object});
     result->owned = result->exported = result->released = false;
     result->creator = {};
     result->ref = RefRecord{object, to.home, to.owner, {}};

@@ -52,9 +52,9 @@ void ClientCore::keep_as_lineage(TaskId task) {
 void ClientCore::give_up_lineage(TaskId task) {
   mark_given_up.hit();
   if (lineage_.warn_now()) {
-    emit(Warn{
+    step_.emit(Warn{
         "finished tasks whose results are still in use take more than " +
-        std::to_string(options_.max_lineage_bytes >> 20) +
+        std::to_string(step_.options().max_lineage_bytes >> 20) +
         " MiB of this process: the results of the oldest cannot be made again if they are lost"});
   }
   for (std::uint32_t i = 0; i < tasks_.at(task).call.form->num_returns; ++i) {

@@ -40,12 +40,12 @@ ObjectRow& ClientCore::borrow(const RefRecord& ref) {
 RefRecord ClientCore::ref_of(ObjectId id) const {
   const auto* row = object(id);
   MOBULA_CHECK(row != nullptr, "no such object");
-  return row->ref.is_empty() ? RefRecord{id, node_, options_.process, {}} : *row->ref;
+  return row->ref.is_empty() ? RefRecord{id, step_.node(), step_.process(), {}} : *row->ref;
 }
 
 // False for a detached actor, whose holders nothing counts.
 bool ClientCore::has_home(const ObjectRow& row) const {
-  return row.ref.is_empty() ? !node_.empty() : !row.ref->home.empty();
+  return row.ref.is_empty() ? !step_.node().empty() : !row.ref->home.empty();
 }
 
 void ClientCore::ensure_hold(ObjectId object, ObjectRow& row) {
@@ -54,7 +54,7 @@ void ClientCore::ensure_hold(ObjectId object, ObjectRow& row) {
     // A released object is used here again: the home must count this process again.
     if (row.released) {
       row.released = false;
-      tell_agent(HoldObjectRequest{ref_of(object)});
+      step_.send_to_agent(HoldObjectRequest{ref_of(object)});
     }
     return;
   }
@@ -62,7 +62,7 @@ void ClientCore::ensure_hold(ObjectId object, ObjectRow& row) {
   const bool lent = !replies_.empty() && row.ref->owner == replies_ && !row.ref->tensor.is_empty();
   if (lent) return put_off_hold(object, row);
   row.hold = HoldState::asked;
-  tell_agent(HoldObjectRequest{ref_of(object)});
+  step_.send_to_agent(HoldObjectRequest{ref_of(object)});
 }
 
 // A ref leaves for another process, which relies on the home from now on.
@@ -75,11 +75,12 @@ void ClientCore::escape(ObjectId object) {
 void ClientCore::export_own(ObjectId object) {
   auto* row = find_object(object);
   if (row != nullptr && row->lent) row->passed_on = true;
-  if (row == nullptr || !row->owned || row->exported || !has_home(*row) || job_over_) return;
+  if (row == nullptr || !row->owned || row->exported || !has_home(*row) || step_.job_ended())
+    return;
   row->exported = true;
-  unread_.read(row->creator);  // other processes may read it
+  ends_.mark_read(row->creator);  // other processes may read it
   if (!row->ready) mark_escaped_pending.hit();
-  tell_agent(ExportObject{object, row->is_kept_tensor()});
+  step_.send_to_agent(ExportObject{object, row->is_kept_tensor()});
   if (row->ready && !row->value->in_store && !row->is_kept_tensor()) store_inline(object, *row);
 }
 
@@ -91,13 +92,13 @@ void ClientCore::complete(ObjectId object, ValueRecord value) {
   auto* row = objects_.find(object);
   if (row == nullptr) {
     mark_discarded.hit();
-    if (value.in_store) tell_agent(ReleaseObject{object});  // it was held for this process
+    if (value.in_store) step_.send_to_agent(ReleaseObject{object});  // it was held for this process
     return;
   }
   if (row->ready) return;  // a superseded attempt made the same value
   row->ready = true;
   row->value = std::move(value);
-  if (row->exported && row->value->is_error) unread_.read(row->creator);
+  if (row->exported && row->value->is_error) ends_.mark_read(row->creator);
   forget_failure(*row);
   if (is_inline(*row->value)) {
     // The store holds the contents of a stored value, and this process holds those of an inline
@@ -144,7 +145,7 @@ void ClientCore::drop_one(ObjectId object) {
   if (!row->owned) {
     const bool put_off = row->hold == HoldState::put_off;
     const bool unconfirmed = row->hold == HoldState::asked || put_off;
-    if (row->hold != HoldState::none && !put_off) tell_agent(ReleaseObject{object});
+    if (row->hold != HoldState::none && !put_off) step_.send_to_agent(ReleaseObject{object});
     const ActorId actor = row->actor();
     erase_object(object);
     // not needed here any more: no acknowledgement is due
@@ -156,10 +157,10 @@ void ClientCore::drop_one(ObjectId object) {
     const bool unfinished = row->actor().empty() && !row->ready;
     if (unfinished || row->released) return;  // other processes may wait for it
     row->released = true;
-    tell_agent(ReleaseObject{object});
+    step_.send_to_agent(ReleaseObject{object});
     return;
   }
-  if (row->ready && row->value->in_store) tell_agent(ReleaseObject{object});
+  if (row->ready && row->value->in_store) step_.send_to_agent(ReleaseObject{object});
   const ActorId actor = row->actor();
   erase_object(object);
   if (!actor.empty()) forget_actor(actor);
@@ -169,8 +170,8 @@ void ClientCore::erase_object(ObjectId object) {
   ObjectRow row = std::move(objects_.at(object));
   objects_.erase(object);
   if (row.lent || row.unsaid) loans_.erase(object);
-  if (row.readable) emit(DropPlace{object, row.reading->place});
-  if (row.is_kept_tensor()) emit(TensorUnneeded{object});
+  if (row.readable) step_.emit(DropPlace{object, row.reading->place});
+  if (row.is_kept_tensor()) step_.emit(TensorUnneeded{object});
   if (row.ready && is_inline(*row.value)) {
     for (const auto& ref : row.value->contained) unpin(ref.object);
   }
@@ -187,8 +188,8 @@ void ClientCore::fetch(ObjectId object, ObjectRow& row, bool argument) {
   forget_failure(row);
   if (!row.owned && row.hold != HoldState::confirmed) row.hold = HoldState::asked;
   const std::uint64_t number = row.reading.edit().fetch = ++fetches_;
-  tell_agent(FetchObjectRequest{ref_of(object), row.ready ? row.value->location : NodeId(), number,
-                                argument});
+  step_.send_to_agent(FetchObjectRequest{ref_of(object), row.ready ? row.value->location : NodeId(),
+                                         number, argument});
 }
 
 // No thread of this process reads the bytes, so they may leave memory. A later reader fetches them
@@ -196,8 +197,8 @@ void ClientCore::fetch(ObjectId object, ObjectRow& row, bool argument) {
 void ClientCore::return_place(ObjectId object, ObjectRow& row) {
   mark_returned.hit();
   row.readable = row.written = row.return_asked = false;
-  emit(DropPlace{object, row.reading->place});
-  tell_agent(UnpinReply{object, row.reading->place_fetch});
+  step_.emit(DropPlace{object, row.reading->place});
+  step_.send_to_agent(UnpinReply{object, row.reading->place_fetch});
 }
 
 // ---- events ------------------------------------------------------------------------------------
@@ -208,6 +209,10 @@ void ClientCore::on(PutInline& event) {
   complete(event.object, std::move(event.value));
 }
 
+void ClientCore::on(const ErrorRead& event) {
+  if (const auto* row = objects_.find(event.object)) ends_.mark_read(row->creator);
+}
+
 void ClientCore::on(const KeepTensor& event) {
   ObjectRow& row = own_object(event.ref.object, TaskId());
   row.ref = event.ref;
@@ -216,7 +221,7 @@ void ClientCore::on(const KeepTensor& event) {
 
 // The job ended: no process can request its objects, and no store accepts bytes for it.
 void ClientCore::unshare() {
-  job_over_ = true;
+  step_.end_job();
   std::vector<ObjectId> shared;
   for (auto& [object, row] : objects_) {
     if (!row.owned || (!row.exported && !row.storing)) continue;
@@ -344,7 +349,7 @@ void ClientCore::heard(const FetchObjectReply& message) {
   value.in_store = true;
   value.is_error = message.is_error;
   value.size_bytes = message.place.size_bytes;
-  value.location = node_;
+  value.location = step_.node();
   value.contained = message.contained;
   changed(message.object);
   if (first) argument_ready(message.object);
@@ -363,7 +368,7 @@ void ClientCore::heard(const UnpinRequest& message) {
   // This process may keep reading a value that it wrote through another fetch, but cannot find it
   // there again.
   if (row != nullptr && message.fetch == 0) row->written = false;
-  tell_agent(UnpinReply{message.object, message.fetch});
+  step_.send_to_agent(UnpinReply{message.object, message.fetch});
 }
 
 void ClientCore::heard(const ExportReleased& message) {
@@ -438,16 +443,16 @@ void ClientCore::lose_store() {
     }
     row.released = false;
     if (row.doubted) doubted.push_back(object);
-    if (!row.ref.is_empty() && has_home(row)) row.ref.edit().home = node_;
-    if (row.exported) tell_agent(ExportObject{object, row.is_kept_tensor()});
+    if (!row.ref.is_empty() && has_home(row)) row.ref.edit().home = step_.node();
+    if (row.exported) step_.send_to_agent(ExportObject{object, row.is_kept_tensor()});
     if (row.ready && row.value->in_store && !row.storing) lost.push_back(object);
   }
   // A thread continues its write in the old memory. A write of the shell starts again.
   for (auto& [object, write] : writes_) {
-    if (write.owner == options_.process) write.home = node_;
+    if (write.owner == step_.process()) write.home = step_.node();
     write.there.reset();
     write.lost = !write.escaping && write.place.slab != 0;
-    if (!write.lost) tell_agent(ReserveObjectRequest{object, write.size_bytes});
+    if (!write.lost) step_.send_to_agent(ReserveObjectRequest{object, write.size_bytes});
   }
   for (const ObjectId object : lost) {
     auto* row = objects_.find(object);

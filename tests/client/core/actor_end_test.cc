@@ -11,10 +11,6 @@ namespace {
 class ActorsOfAClient : public testing::Test {
  protected:
   ActorsOfAClient() {
-    ClientOptions options;
-    options.process = ProcessId::of(1);
-    options.job = JobId::of(1);
-    core_ = ClientCore(options);
     StartJob job;
     job.job = JobId::of(1);
     step(Attached{NodeId::of(1), ProcessId::of(9), job});
@@ -96,7 +92,14 @@ class ActorsOfAClient : public testing::Test {
   }
 
   const ActorId actor_ = ActorId::of(7);
-  ClientCore core_{ClientOptions{}};
+  static ClientOptions ids() {
+    ClientOptions options;
+    options.process = ProcessId::of(1);
+    options.job = JobId::of(1);
+    return options;
+  }
+
+  ClientCore core_{ids()};
   Time now_ = Time::from_ns(1);
 };
 
