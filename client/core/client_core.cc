@@ -38,8 +38,7 @@ void ClientCore::step(Time now, Event event, std::vector<Command>& out) {
   forget_settled_loans();
   if (awaits_submitted_ && !has_unfinished()) conclude_submitted();
   class_clocks_.settle(classes_, [this](const ClassRow& row) { return read_clock(row); });
-  stream_deadlines_.settle([this](ProcessId id) { return streams_.find(id); },
-                           [](const StreamRow& stream) { return stream.deadline(); });
+  streams_.settle();
   step_.end();
 }
 
@@ -49,7 +48,7 @@ std::optional<Time> ClientCore::next_deadline() const {
     if (at && (!earliest || *at < *earliest)) earliest = at;
   };
   consider(class_clocks_.earliest());
-  consider(stream_deadlines_.earliest());
+  consider(streams_.next_deadline());
   consider(write_retries_.next());
   if (!retries_.empty()) consider(retries_.begin()->first);
   consider(holds_due_.next());
@@ -60,18 +59,17 @@ std::optional<Time> ClientCore::next_deadline() const {
 }
 
 bool ClientCore::deadlines_are_exact() const {
-  std::optional<Time> streams, writes;
-  const auto consider = [](std::optional<Time>& first, std::optional<Time> at) {
-    if (at && (!first || *at < *first)) first = at;
-  };
-  for (const auto& [id, stream] : streams_) consider(streams, stream.deadline());
-  for (const auto& [id, write] : writes_) consider(writes, write.retry_at);
-  return streams == stream_deadlines_.earliest() && writes == write_retries_.next() &&
+  std::optional<Time> writes;
+  for (const auto& [id, write] : writes_) {
+    if (write.retry_at && (!writes || *write.retry_at < *writes)) writes = write.retry_at;
+  }
+  return streams_.earliest_of_all() == streams_.next_deadline() &&
+         writes == write_retries_.next() &&
          class_clocks_.is_exact(classes_, [this](const ClassRow& row) { return read_clock(row); });
 }
 
 void ClientCore::on(const Tick&) {
-  tick_streams();
+  streams_.tick();
   tick_slots();
   tick_writes();
   tick_retries();
@@ -144,15 +142,15 @@ void ClientCore::restate() {
 void ClientCore::heard(const PeersDead& message) {
   if (!message.processes.empty()) lenders_died();
   for (const ProcessId process : message.processes) {
-    closed_.forget(process);
+    streams_.forget_numbers(process);
     dead_.remember(process, true);
-    if (streams_.contains(process)) {
-      end_stream(process, EndCause{.kind = EndKind::node_died,
-                                   .exit_code = 0,
-                                   .signal = 0,
-                                   .pid = 0,
-                                   .text = "its death was published by the head",
-                                   .last_lines = {}});
+    if (streams_.find(process) != nullptr) {
+      streams_.executor_ended(process, EndCause{.kind = EndKind::node_died,
+                                                .exit_code = 0,
+                                                .signal = 0,
+                                                .pid = 0,
+                                                .text = "its death was published by the head",
+                                                .last_lines = {}});
     }
   }
 }
@@ -172,8 +170,8 @@ void ClientCore::head_says(const RequestRejected& message) {
   cause.kind = EndKind::killed;
   cause.text = message.why;
   std::vector<ProcessId> executors;
-  for (const auto& [executor, stream] : streams_) executors.push_back(executor);
-  for (const ProcessId executor : executors) end_stream(executor, cause);
+  for (const auto& [executor, stream] : streams_.all()) executors.push_back(executor);
+  for (const ProcessId executor : executors) streams_.executor_ended(executor, cause);
   // The head reclaims them with the job, and does not always report each.
   while (!slots_.empty()) {
     const SlotId slot = slots_.begin()->first;
@@ -325,14 +323,13 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
 
 bool ClientCore::empty() const {
   return objects_.empty() && tasks_.empty() && backlog_.tasks() == 0 && streams_.empty() &&
-         slots_.empty() && classes_.empty() && actors_.empty() && writes_.empty() &&
-         unheld_.empty();
+         slots_.empty() && classes_.empty() && actors_.empty() && writes_.empty();
 }
 
 ClientCore::Sizes ClientCore::sizes() const {
   return {objects_.size() + backlog_.results(),
           tasks_.size() + backlog_.tasks(),
-          streams_.size(),
+          streams_.all().size(),
           slots_.size(),
           classes_.size(),
           actors_.size(),

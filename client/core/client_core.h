@@ -6,12 +6,12 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "base/model/error_record.h"
 #include "base/time.h"
+#include "client/core/calls/call_streams.h"
 #include "client/core/calls/placement_groups.h"
 #include "client/core/client_commands.h"
 #include "client/core/client_events.h"
@@ -21,7 +21,7 @@
 
 namespace mobula::internal::client {
 
-class ClientCore final : ClientTables, PlacementGroups::Port {
+class ClientCore final : ClientTables, PlacementGroups::Port, CallStreams::Port {
  public:
   using Options = ClientOptions;
   using Event = client::Event;
@@ -71,7 +71,7 @@ class ClientCore final : ClientTables, PlacementGroups::Port {
   // The latest failures that the head does not know, for a process that ends. `request` is 0.
   FailureReport unreported_failures() const { return ends_.unreported_failures(); }
   bool writing() const { return !writes_.empty(); }
-  bool is_quiet(ProcessId executor) const;  // no call, reply, or acknowledgement is pending
+  bool is_quiet(ProcessId executor) const { return streams_.is_quiet(executor); }
   using Unfinished = UnfinishedWork;
   Unfinished unfinished() const;
   bool empty() const;
@@ -116,8 +116,8 @@ class ClientCore final : ClientTables, PlacementGroups::Port {
   void on(const Attached& event);
   void on(const AgentLost& event);
   void on(const ReceivedFromAgent& event);
-  void on(ReceivedFromExecutor& event);
-  void on(const StreamEnded& event);
+  void on(ReceivedFromExecutor& event) { streams_.receive(event); }
+  void on(const StreamEnded& event) { streams_.on(event); }
   void on(const Tick& event);
   // messages of the agent
   void heard(const FromHead& message);
@@ -176,7 +176,6 @@ class ClientCore final : ClientTables, PlacementGroups::Port {
   void fetch(ObjectId object, ObjectRow& row, bool argument = false);
   void return_place(ObjectId object, ObjectRow& row);
   void changed(ObjectId object) { step_.emit(ObjectChanged{object}); }
-  void content_settled(ObjectId object, bool held);
   void hold_contents(ProcessId executor, std::uint64_t number, const RefRecords& refs);
   void reconstruct(ObjectId object, const std::string& cause);
 
@@ -254,27 +253,21 @@ class ClientCore final : ClientTables, PlacementGroups::Port {
   void forget_slot(SlotId slot);
   void slot_idle(SlotId slot);
   void take_back_stuck(const ClassRow& row);
-  StreamRow& open_stream(const Endpoint& endpoint);
-  void close_stream(ProcessId executor);
-  void end_stream(ProcessId executor, EndCause cause);
   void requeue(TaskId task);
-  void call_left_stream(StreamRow& stream, std::uint64_t number);
   void tick_slots();
   ClassClocks::Reading read_clock(const ClassRow& row) const;
-  void tick_streams();
   void tick_writes();
-  void give_up_executor(ProcessId executor);
   void fail_rejected_calls(ProcessId executor, const std::string& why);
-  void conclude_stream(ProcessId executor);
+  // CallStreams::Port
+  void received(ProcessId executor, ExecutorMessage message) override;
+  void call_left(const StreamRow& stream, TaskId task) override;
+  void concluded(StreamRow& stream) override;
+  void unreachable(ProcessId executor) override;
+  void may_send(ActorId actor) override { advance_actor(actor); }
+  void reply_claimed(const StreamRow& stream) override;
+  bool awaits_report(const StreamRow& stream) const override;
   void conclude_task_stream(StreamRow& stream, const EndCause& cause);
   void conclude_actor_stream(StreamRow& stream, const EndCause& cause);
-  void send_frames(StreamRow& stream, std::span<CallerFrame> frames);
-  void send_acknowledgement(StreamRow& stream);
-  void say(StreamRow& stream, CallerMessage message);
-  void watch(StreamRow& stream) {
-    stream_deadlines_.watch(stream.endpoint.process, stream.deadline(), stream.armed);
-  }
-
   void ask_for_actor(ActorId actor);  // actors.cc
   void watch_actor(ActorId actor);
   bool asks_again(const FindActorReply& message);
@@ -292,9 +285,9 @@ class ClientCore final : ClientTables, PlacementGroups::Port {
   static bool is_acknowledged(const ActorRow& actor);
   void conclude_submitted();
   void entrust_actors();
-
   void restate();
 
+  CallStreams streams_{step_, *this};
   PlacementGroups groups_{step_, *this};
 };
 

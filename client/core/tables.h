@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/deadline_heap.h"
 #include "base/table.h"
 #include "base/work_list.h"
 #include "client/core/calls/class_clocks.h"
@@ -15,7 +14,6 @@
 #include "client/core/calls/task_end_log.h"
 #include "client/core/refs/deferred_holds.h"
 #include "client/core/refs/lineage.h"
-#include "client/core/refs/unclaimed_replies.h"
 #include "client/core/rows.h"
 #include "client/core/step_context.h"
 
@@ -30,8 +28,6 @@ struct ClientTables {
   Table<ObjectId, ObjectRow> objects_;
   Table<TaskId, TaskRow> tasks_;
   CompactQueue backlog_;  // tasks and results without rows
-  Table<ProcessId, StreamRow> streams_;
-  DeadlineHeap<ProcessId> stream_deadlines_;
   Table<SlotId, SlotRow> slots_;
   Table<ClassId, ClassRow> classes_;
   ClassClocks class_clocks_;
@@ -41,18 +37,16 @@ struct ClientTables {
   Table<ObjectId, PooledVector<TaskId>> waiting_tasks_;   // object -> tasks that lack it
   Table<ObjectId, std::vector<ActorId>> waiting_actors_;  // object -> constructors that lack it
   std::set<std::pair<Time, TaskId>> retries_;             // tasks that wait for `retry_at`
-  UnclaimedReplies unheld_;
   Table<ObjectId, BorrowRow> loans_;
   DeferredHolds holds_due_, exports_due_;
   DeferredHolds write_retries_;
-  DeferredHolds orphans_due_;               // pins on refs that dead executors had borrowed
-  ProcessId replies_;                       // actor whose reply the running step processes
-  WorkList<ObjectId> drops_;                // objects that may be unused
-  WorkList<ObjectId> served_;               // objects with waiters
-  std::vector<ClassId> stale_;              // classes to dispatch at the end of the step
-  FifoCache<SlotId, bool> returned_;        // returned slots, for late messages
-  FifoCache<ProcessId, StreamRow> closed_;  // streams to actors, with numbers to continue
-  FifoCache<ProcessId, bool> dead_;         // processes whose death the head published
+  DeferredHolds orphans_due_;         // pins on refs that dead executors had borrowed
+  ProcessId replies_;                 // actor whose reply the running step processes
+  WorkList<ObjectId> drops_;          // objects that may be unused
+  WorkList<ObjectId> served_;         // objects with waiters
+  std::vector<ClassId> stale_;        // classes to dispatch at the end of the step
+  FifoCache<SlotId, bool> returned_;  // returned slots, for late messages
+  FifoCache<ProcessId, bool> dead_;   // processes whose death the head published
   struct Find {
     FindActor question;
     std::uint64_t asked_after = 0;  // count of releases sent before it
@@ -61,7 +55,6 @@ struct ClientTables {
   FifoCache<std::uint64_t, Find> finds_;        // pending requests, by number
   FifoCache<ActorId, std::uint64_t> released_;  // number of the latest release of each actor
   std::uint64_t releases_sent_ = 0;             // count of EndActor and of WatchActor{on: false}
-  std::vector<CallerFrame> frames_;             // outgoing frames; member only to reuse its memory
   std::uint64_t head_epoch_ = 0;
   std::uint64_t demand_version_ = 0;
   std::uint64_t submissions_ = 0;

@@ -179,10 +179,10 @@ void ClientCore::head_says(const ActorChanged& message) {
   if (message.state == ActorState::alive) {
     constructor_over(*row);
     if (!previous.empty() && previous != message.endpoint.process)
-      end_stream(previous, message.cause);
+      streams_.executor_ended(previous, message.cause);
     row = &actors_.at(message.actor);
     row->executor = message.endpoint.process;
-    StreamRow& stream = open_stream(message.endpoint);
+    StreamRow& stream = streams_.open(message.endpoint);
     stream.actor = message.actor;
     changed(handle_id(message.actor));
     return advance_actor(message.actor);
@@ -193,7 +193,7 @@ void ClientCore::head_says(const ActorChanged& message) {
     return actor_died(message.actor);
   }
   if (!previous.empty() && message.state == ActorState::restarting)
-    end_stream(previous, message.cause);
+    streams_.executor_ended(previous, message.cause);
   changed(handle_id(message.actor));
 }
 
@@ -205,8 +205,8 @@ void ClientCore::actor_died(ActorId actor) {
   ActorRow& row = actors_.at(actor);
   row.state = ActorState::dead;
   constructor_over(row);
-  if (!row.executor.empty() && streams_.contains(row.executor)) {
-    end_stream(row.executor, row.cause);
+  if (!row.executor.empty() && streams_.find(row.executor)) {
+    streams_.executor_ended(row.executor, row.cause);
   } else {
     row.executor = {};
   }
@@ -279,7 +279,7 @@ void ClientCore::end_wait_for_returns(ProcessId executor) {
     });
     stream->room = stream->in_flight.size() + (none ? 1 : 0);
     if (none) stream->try_at = step_.now() + step_.options().queue_full_backoff;
-    watch(*stream);
+    streams_.watch(*stream);
   }
   advance_actor(stream->actor);
 }
@@ -369,7 +369,7 @@ void ClientCore::forget_actor(ActorId actor) {
   const bool pinned = row->owned;
   actors_.erase(actor);
   if (pinned) release_arguments(constructor);
-  if (!executor.empty()) close_stream(executor);
+  if (!executor.empty()) streams_.close(executor);
 }
 
 }  // namespace mobula::internal::client

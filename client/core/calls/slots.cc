@@ -11,7 +11,6 @@ namespace {
 const CoverageMark mark_unwanted_slot("client.slot_came_when_nothing_waited");
 const CoverageMark mark_recalled_busy("client.recalled_while_busy");
 const CoverageMark mark_preemption_refused("client.preemption_refused");
-const CoverageMark mark_waits_there("client.call_waits_at_an_executor");
 const CoverageMark mark_stolen("client.calls_taken_back_from_behind_another");
 const CoverageMark mark_infeasible("client.class_infeasible");
 const CoverageMark mark_unheard_end("client.later_executor_of_a_slot_ended");
@@ -151,7 +150,7 @@ void ClientCore::head_says(const SlotReady& message) {
   }
   if (!slot->executor.empty()) {
     const bool next = message.generation == slot->generation + 1;
-    end_stream(slot->executor, next ? message.previous : end_unheard_of());
+    streams_.executor_ended(slot->executor, next ? message.previous : end_unheard_of());
   }
   slot = &slots_.at(message.slot);
   slot->demand_class = message.demand_class;
@@ -163,10 +162,10 @@ void ClientCore::head_says(const SlotReady& message) {
   demand = &classes_.at(message.demand_class);
   demand->waiting_reason.clear();
   demand->warned = false;
-  StreamRow& stream = open_stream(message.endpoint);
+  StreamRow& stream = streams_.open(message.endpoint);
   stream.slot = message.slot;
   // Without a call, this message opens the connection, so that the next call does not wait for one.
-  if (demand->queue.empty()) send_acknowledgement(stream);
+  if (demand->queue.empty()) streams_.acknowledge(stream);
   stale_.push_back(message.demand_class);
 }
 
@@ -177,10 +176,10 @@ void ClientCore::head_says(const GenerationEnded& message) {
     class_clocks_.changed(slot->demand_class, classes_.at(slot->demand_class));
     if (known != message.process) {
       mark_unheard_end.hit();
-      end_stream(known, end_unheard_of());
+      streams_.executor_ended(known, end_unheard_of());
     }
   }
-  end_stream(message.process, message.cause);
+  streams_.executor_ended(message.process, message.cause);
 }
 
 void ClientCore::head_says(const SlotLost& message) {
@@ -199,7 +198,7 @@ void ClientCore::head_says(const SlotLost& message) {
     }
   }
   for (const ProcessId executor : lost) {
-    if (!executor.empty()) end_stream(executor, message.cause);
+    if (!executor.empty()) streams_.executor_ended(executor, message.cause);
   }
   forget_slot(message.slot);
   stale_.push_back(demand_class);
@@ -216,7 +215,7 @@ void ClientCore::head_says(const RecallSlot& message) {
   auto* stream = streams_.find(slot->executor);
   if (stream && !stream->in_flight.empty()) {
     mark_recalled_busy.hit();
-    if (stream->in_flight.size() > 1) say(*stream, ReturnCallsRequest{});
+    if (stream->in_flight.size() > 1) streams_.say(*stream, ReturnCallsRequest{});
     if (message.running != RunningTask::finishes) preempt(message, *stream);
   }
   stale_.push_back(slot->demand_class);
@@ -234,7 +233,7 @@ void ClientCore::preempt(const RecallSlot& message, StreamRow& stream) {
   }
   if (row.preempted) return;
   row.preempted = true;
-  say(stream, CancelCall{number, false, true});  // its children are cancelled with it
+  streams_.say(stream, CancelCall{number, false, true});  // its children are cancelled with it
 }
 
 void ClientCore::return_slot(SlotId slot) {
@@ -242,10 +241,7 @@ void ClientCore::return_slot(SlotId slot) {
   step_.send_to_head(ReturnSlot{slot});
   returned_.remember(slot, true);
   forget_slot(slot);
-  if (!executor.empty() && streams_.contains(executor)) {
-    streams_.erase(executor);
-    step_.emit(CloseStream{executor});
-  }
+  streams_.drop(executor);
 }
 
 // Returns idle slots of other classes that hold devices, before more devices are requested.
@@ -259,8 +255,8 @@ void ClientCore::return_idle_devices(ClassId except) {
     for (const SlotId slot : row.slots) {
       const SlotRow& held = slots_.at(slot);
       const auto* stream = streams_.find(held.executor);
-      const bool busy =
-          (stream != nullptr && !stream->in_flight.empty()) || unheld_.any_of(held.executor);
+      const bool busy = (stream != nullptr && !stream->in_flight.empty()) ||
+                        streams_.has_unclaimed(held.executor);
       if (!busy && !held.holds_results) idle.push_back(slot);
     }
   }
@@ -379,13 +375,10 @@ void ClientCore::push(TaskId task, StreamRow& stream, ProcessId executor) {
   row.started.reset();
   row.preempted = false;
   row.executor = executor;
-  row.number = stream.next_number++;
-  if (stream.in_flight.empty()) stream.last_reply = step_.now();
-  if (!stream.in_flight.empty() && !stream.slot.empty()) mark_waits_there.hit();
-  stream.in_flight.insert(row.number, task);
+  row.number = streams_.add_call(stream, task);
   PushCall push{row.number, resolved(row.call), stream.round};
   push.call.may_run_again = row.retries_left != 0 && !row.cancelled;
-  say(stream, std::move(push));
+  streams_.say(stream, std::move(push));
 }
 
 // Keeps or returns a slot whose executor has no call of this process.
@@ -393,7 +386,7 @@ void ClientCore::slot_idle(SlotId id) {
   SlotRow& slot = slots_.at(id);
   const auto* stream = streams_.find(slot.executor);
   if (stream != nullptr && !stream->in_flight.empty()) return;
-  if (unheld_.any_of(slot.executor)) return;
+  if (streams_.has_unclaimed(slot.executor)) return;
   // Resident: its results stay available until the head recalls the slot.
   if (slot.holds_results && !slot.recalled) return;
   const ClassRow& own = classes_.at(slot.demand_class);
@@ -415,7 +408,7 @@ void ClientCore::take_back_stuck(const ClassRow& row) {
     if (step_.now() - stream->last_reply < step_.options().rebalance_delay) continue;
     mark_stolen.hit();
     stream->taking_back = true;
-    say(*stream, ReturnCallsRequest{});
+    streams_.say(*stream, ReturnCallsRequest{});
   }
 }
 

@@ -417,7 +417,7 @@ void ClientCore::cancel_task(TaskId task, bool force, bool recursive) {
   row->cancelled = true;
   if (row->state == TaskState::sent) {
     if (auto* stream = streams_.find(row->executor)) {
-      say(*stream, CancelCall{row->number, recursive, force});
+      streams_.say(*stream, CancelCall{row->number, recursive, force});
     }
     return;
   }
@@ -440,7 +440,7 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   if (found == nullptr || *found != message.task) return;
   const TaskId task = *found;
   ends_.replied({executor, stream.endpoint.node, message.run_time, message.pid});
-  call_left_stream(stream, message.number);
+  streams_.remove_call(stream, message.number);
   stream.one_at_a_time = false;
   if (stream.room != StreamRow::unlimited) ++stream.room;
   const bool is_beside = tasks_.at(task).call.form->beside;
@@ -508,7 +508,7 @@ void ClientCore::executor_says(ProcessId executor, CallReturned message) {
   const TaskId* found = stream.in_flight.find(message.number);
   if (found == nullptr) return;
   const TaskId task = *found;
-  call_left_stream(stream, message.number);
+  streams_.remove_call(stream, message.number);
   stream.one_at_a_time = true;
   if (message.no_room && !stream.actor.empty()) {
     mark_no_room.hit();

@@ -151,16 +151,6 @@ void ClientCore::on(const UnpinRefs& event) {
   }
 }
 
-// Acknowledges replies that waited for this hold alone.
-void ClientCore::content_settled(ObjectId object, bool held) {
-  for (const auto& reply : unheld_.settle(object, held)) {
-    auto* stream = streams_.find(reply.executor);
-    if (stream == nullptr) continue;
-    say(*stream, ReplyClaimed{reply.number, !reply.held});
-    if (const auto* slot = slots_.find(stream->slot)) stale_.push_back(slot->demand_class);
-  }
-}
-
 void ClientCore::hold_contents(ProcessId executor, std::uint64_t number, const RefRecords& refs) {
   if (refs.empty()) return;
   PooledVector<ObjectId> missing;
@@ -172,11 +162,7 @@ void ClientCore::hold_contents(ProcessId executor, std::uint64_t number, const R
     held = held || !put_off;
     if (put_off || asked) missing.push_back(ref.object);
   }
-  if (!missing.empty()) {
-    unheld_.add({executor, number, held}, std::move(missing));
-  } else if (auto* stream = streams_.find(executor)) {
-    say(*stream, ReplyClaimed{number});
-  }
+  streams_.claim(executor, number, held, std::move(missing));
 }
 
 // ---- time --------------------------------------------------------------------------------------

@@ -149,7 +149,7 @@ void ClientCore::drop_one(ObjectId object) {
     const ActorId actor = row->actor();
     erase_object(object);
     // not needed here any more: no acknowledgement is due
-    if (unconfirmed) content_settled(object, !put_off);
+    if (unconfirmed) streams_.ref_settled(object, !put_off);
     if (!actor.empty()) forget_actor(actor);
     return;
   }
@@ -322,7 +322,7 @@ void ClientCore::heard(const HoldObjectReply& message) {
   auto* row = objects_.find(message.object);
   if (row && !row->owned && row->hold == HoldState::asked) row->hold = HoldState::confirmed;
   changed(message.object);
-  content_settled(message.object, true);
+  streams_.ref_settled(message.object, true);
 }
 
 void ClientCore::heard(const FetchObjectReply& message) {
