@@ -120,16 +120,7 @@ void ClientCore::heard(const HeadStatus& message) {
 // Sends all state that the head lacks after its restart, or after a restart of this node's agent.
 void ClientCore::restate() {
   if (!job_.job.empty()) step_.send_to_head(job_);
-  for (auto& [id, row] : actors_) {
-    row.version = 0;
-    if (row.owned && row.asked && row.state != ActorState::dead) {
-      row.asked = false;
-      ask_for_actor(id);
-    } else if (row.watched) {
-      step_.send_to_head(WatchActor{id, true});
-    }
-  }
-  for (const auto& [actor, ending] : endings_) step_.send_to_head(ending);
+  actors_.restate();
   groups_.restate();
   for (const auto& [slot, row] : slots_) step_.send_to_head(HoldSlot{slot, row.demand_class});
   for (auto& [id, row] : classes_) {
@@ -178,14 +169,7 @@ void ClientCore::head_says(const RequestRejected& message) {
     returned_.remember(slot, true);
     forget_slot(slot);
   }
-  std::vector<ActorId> actors;
-  for (const auto& [actor, row] : actors_) {
-    if (row.owned && row.state != ActorState::dead) actors.push_back(actor);
-  }
-  for (const ActorId actor : actors) {
-    actors_.at(actor).cause = cause;
-    actor_died(actor);
-  }
+  actors_.end_all(cause);
   std::vector<ClassId> classes;
   for (const auto& [demand_class, row] : classes_) classes.push_back(demand_class);
   for (const ClassId demand_class : classes) {
@@ -284,7 +268,7 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
       if (task->call.form->kind == CallKind::actor_call) {
         const auto* actor = actors_.find(task->call.form->actor);
         if (actor == nullptr || actor->state == ActorState::alive) {
-          const std::string held = actor == nullptr ? "" : why_nothing_leaves(*actor);
+          const std::string held = actor == nullptr ? "" : actors_.why_nothing_leaves(*actor);
           return name + " waits for its turn at the actor, since " + ms +
                  (held.empty() ? "" : "; " + held);
         }
@@ -323,7 +307,7 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
 
 bool ClientCore::empty() const {
   return objects_.empty() && tasks_.empty() && backlog_.tasks() == 0 && streams_.empty() &&
-         slots_.empty() && classes_.empty() && actors_.empty() && writes_.empty();
+         slots_.empty() && classes_.empty() && actors_.all().empty() && writes_.empty();
 }
 
 ClientCore::Sizes ClientCore::sizes() const {
@@ -332,7 +316,7 @@ ClientCore::Sizes ClientCore::sizes() const {
           streams_.all().size(),
           slots_.size(),
           classes_.size(),
-          actors_.size(),
+          actors_.all().size(),
           writes_.size()};
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/model/error_record.h"
 #include "base/time.h"
+#include "client/core/calls/actors.h"
 #include "client/core/calls/call_streams.h"
 #include "client/core/calls/placement_groups.h"
 #include "client/core/client_commands.h"
@@ -21,7 +22,7 @@
 
 namespace mobula::internal::client {
 
-class ClientCore final : ClientTables, PlacementGroups::Port, CallStreams::Port {
+class ClientCore final : ClientTables, PlacementGroups::Port, CallStreams::Port, Actors::Port {
  public:
   using Options = ClientOptions;
   using Event = client::Event;
@@ -84,7 +85,7 @@ class ClientCore final : ClientTables, PlacementGroups::Port, CallStreams::Port 
   friend class TaskReader;
   // events
   void on(SubmitTask& event);
-  void on(const SubmitActor& event);
+  void on(const SubmitActor& event) { actors_.on(event); }
   void on(SubmitActorCall& event);
   void on(PutInline& event);
   void on(const KeepTensor& event);
@@ -102,8 +103,8 @@ class ClientCore final : ClientTables, PlacementGroups::Port, CallStreams::Port 
   void on(const CancelChildren& event);
   void on(const ErrorRead& event);
   void on(const BlockedOn& event) { blocked_on_ = event.objects; }
-  void on(const KillActor& event);
-  void on(const AskHead& event);
+  void on(const KillActor& event) { actors_.on(event); }
+  void on(const AskHead& event) { actors_.on(event); }
   void on(const SubmitGroup& event) { groups_.on(event); }
   void on(const AwaitGroup& event) { groups_.on(event); }
   void on(const EndGroup& event) { groups_.on(event); }
@@ -140,8 +141,8 @@ class ClientCore final : ClientTables, PlacementGroups::Port, CallStreams::Port 
   void head_says(const RecallSlot& message);
   void head_says(const DemandPlanned& message);
   void head_says(const DemandInfeasible& message);
-  void head_says(const ActorChanged& message);
-  void head_says(const FindActorReply& message);
+  void head_says(const ActorChanged& message) { actors_.on(message); }
+  void head_says(const FindActorReply& message) { actors_.on(message); }
   template <class ForShell>
   void head_says(const ForShell& message) {
     step_.emit(HeadAnswered{message});
@@ -167,7 +168,7 @@ class ClientCore final : ClientTables, PlacementGroups::Port, CallStreams::Port 
   void complete(ObjectId object, ValueRecord value) override;
   void fail_object(ObjectId object, ErrorRecord error) override;
   void pin(const RefRecord& ref);
-  void unpin(ObjectId object);
+  void unpin(ObjectId object) override;
   void drop_if_unused(ObjectId object);
   void drop_one(ObjectId object);
   void erase_object(ObjectId object);
@@ -194,14 +195,23 @@ class ClientCore final : ClientTables, PlacementGroups::Port, CallStreams::Port 
   void forget_settled_loans();
 
   std::size_t count_missing(const Arguments& arguments);  // tasks.cc
+  // Actors::Port
+  void own_handle(ActorId actor, bool is_detached) override;
+  bool is_exported(ObjectId object) const override;
+  void pin_arguments(const CallRecord& constructor) override;
+  std::vector<ObjectId> missing_arguments(const Arguments& arguments) override;
+  const ValueRecord* argument_error(const CallRecord& constructor) const override;
+  CallRecord sendable_constructor(const CallRecord& constructor) override;
+  void count_pending_bytes(std::int64_t change) override { pending_bytes_ += change; }
+  TaskRow& task_row(TaskId task) override { return tasks_.at(task); }
   void argument_ready(ObjectId object);
   void serve_waiters(ObjectId object);
   void task_ready(TaskId task);
-  bool fail_on_argument_errors(TaskId task);
+  bool fail_on_argument_errors(TaskId task) override;
   CallRecord resolved(const CallRecord& call);
   void finish(TaskId task, Results results);
-  void finish_with_error(TaskId task, ErrorRecord error);
-  void finish_cancelled(TaskId task);
+  void finish_with_error(TaskId task, ErrorRecord error) override;
+  void finish_cancelled(TaskId task) override;
   void attempt_failed(TaskId task, const EndCause& cause);
   void run_again_uncharged(TaskId task);
   void resubmit(TaskId task);
@@ -210,9 +220,10 @@ class ClientCore final : ClientTables, PlacementGroups::Port, CallStreams::Port 
   bool can_run_again(const TaskRow& finished) const;
   void run_again(TaskId finished);
   void tick_retries();
-  bool waits_again(TaskId task);  // an argument may have been lost while the task was queued
+  bool waits_again(
+      TaskId task) override;  // an argument may have been lost while the task was queued
   TaskRow& add_task(CallRecord call, TaskId parent, std::int64_t stored_bytes);
-  void release_arguments(const CallRecord& call);
+  void release_arguments(const CallRecord& call) override;
   void forget_task(TaskId task);
   void cancel_task(TaskId task, bool force, bool recursive);
   void take_over(const Handover& handover);
@@ -246,14 +257,14 @@ class ClientCore final : ClientTables, PlacementGroups::Port, CallStreams::Port 
   void dispatch(ClassId demand_class);
   std::size_t pipeline_depth(const ClassRow& row) const;
   std::optional<SlotId> best_slot(const ClassRow& row, const TaskRow& task) const;
-  void push(TaskId task, StreamRow& stream, ProcessId executor);
+  void push(TaskId task, StreamRow& stream, ProcessId executor) override;
   void preempt(const RecallSlot& message, StreamRow& stream);
   void return_slot(SlotId slot);
-  void return_idle_devices(ClassId except);
+  void return_idle_devices(ClassId except) override;
   void forget_slot(SlotId slot);
   void slot_idle(SlotId slot);
   void take_back_stuck(const ClassRow& row);
-  void requeue(TaskId task);
+  void requeue(TaskId task) override;
   void tick_slots();
   ClassClocks::Reading read_clock(const ClassRow& row) const;
   void tick_writes();
@@ -263,31 +274,16 @@ class ClientCore final : ClientTables, PlacementGroups::Port, CallStreams::Port 
   void call_left(const StreamRow& stream, TaskId task) override;
   void concluded(StreamRow& stream) override;
   void unreachable(ProcessId executor) override;
-  void may_send(ActorId actor) override { advance_actor(actor); }
+  void may_send(ActorId actor) override { actors_.advance(actor); }
   void reply_claimed(const StreamRow& stream) override;
   bool awaits_report(const StreamRow& stream) const override;
   void conclude_task_stream(StreamRow& stream, const EndCause& cause);
-  void conclude_actor_stream(StreamRow& stream, const EndCause& cause);
-  void ask_for_actor(ActorId actor);  // actors.cc
-  void watch_actor(ActorId actor);
-  bool asks_again(const FindActorReply& message);
-  void advance_actor(ActorId actor);
-  void end_wait_for_returns(ProcessId executor);
-  std::string why_nothing_leaves(const ActorRow& actor) const;  // empty if calls may leave
-  void actor_died(ActorId actor);
-  void constructor_over(ActorRow& actor);
-  void fail_actor_calls(ActorId actor);
-  void call_over(ActorId actor);
-  void end_actor(EndActor end);
-  void forget_actor(ActorId actor);
-
   bool has_unfinished() const;  // planned_end.cc
-  static bool is_acknowledged(const ActorRow& actor);
   void conclude_submitted();
-  void entrust_actors();
   void restate();
 
   CallStreams streams_{step_, *this};
+  Actors actors_{step_, streams_, *this};
   PlacementGroups groups_{step_, *this};
 };
 

@@ -175,33 +175,6 @@ struct ClassRow {
   }
 };
 
-struct ActorRow {
-  ActorSpec spec;  // set if owned
-  bool owned = false;
-  bool detached = false;
-  bool asked = false;             // CreateActor was sent
-  std::uint64_t asked_after = 0;  // count of releases sent before CreateActor
-  bool watched = false;
-  bool fail_if_infeasible = false;
-  std::size_t missing = 0;  // count of constructor arguments that are not ready
-  ActorState state = ActorState::placing;
-  std::uint64_t version = 0;
-  std::uint32_t incarnation = 0;
-  ProcessId executor;               // executor of the open stream
-  TaskQueue queue;                  // unsent calls in submission order
-  std::int64_t calls = 0;           // count of unfinished calls
-  std::int64_t argument_bytes = 0;  // bytes of constructor arguments by value, pending until it ran
-  std::int32_t max_task_retries = 0;
-  // Largest number of unfinished calls of this process, -1 for unlimited. Empty until the head has
-  // reported the actor of another process.
-  std::optional<std::int32_t> max_pending_calls;
-  EndCause cause;
-  ValueRecord construction_error;
-  std::string refusal;
-  std::string missing_resource;  // refusal: resource that no node has; may be empty
-  std::string waiting_reason;    // reported by the head while no node can ever fit it
-};
-
 struct TableSizes {
   std::size_t objects, tasks, streams, slots, classes, actors, writes;
 };

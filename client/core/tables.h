@@ -32,11 +32,9 @@ struct ClientTables {
   Table<ClassId, ClassRow> classes_;
   ClassClocks class_clocks_;
   mutable std::uint64_t visited_rows_ = 0;
-  Table<ActorId, ActorRow> actors_;
   Table<ObjectId, WriteRow> writes_;
-  Table<ObjectId, PooledVector<TaskId>> waiting_tasks_;   // object -> tasks that lack it
-  Table<ObjectId, std::vector<ActorId>> waiting_actors_;  // object -> constructors that lack it
-  std::set<std::pair<Time, TaskId>> retries_;             // tasks that wait for `retry_at`
+  Table<ObjectId, PooledVector<TaskId>> waiting_tasks_;  // object -> tasks that lack it
+  std::set<std::pair<Time, TaskId>> retries_;            // tasks that wait for `retry_at`
   Table<ObjectId, BorrowRow> loans_;
   DeferredHolds holds_due_, exports_due_;
   DeferredHolds write_retries_;
@@ -47,14 +45,6 @@ struct ClientTables {
   std::vector<ClassId> stale_;        // classes to dispatch at the end of the step
   FifoCache<SlotId, bool> returned_;  // returned slots, for late messages
   FifoCache<ProcessId, bool> dead_;   // processes whose death the head published
-  struct Find {
-    FindActor question;
-    std::uint64_t asked_after = 0;  // count of releases sent before it
-  };
-  FifoCache<ActorId, EndActor> endings_;        // EndActor messages whose death report is due
-  FifoCache<std::uint64_t, Find> finds_;        // pending requests, by number
-  FifoCache<ActorId, std::uint64_t> released_;  // number of the latest release of each actor
-  std::uint64_t releases_sent_ = 0;             // count of EndActor and of WatchActor{on: false}
   std::uint64_t head_epoch_ = 0;
   std::uint64_t demand_version_ = 0;
   std::uint64_t submissions_ = 0;

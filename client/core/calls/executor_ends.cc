@@ -26,7 +26,7 @@ void ClientCore::call_left(const StreamRow& stream, TaskId task) {
 void ClientCore::concluded(StreamRow& stream) {
   keep_lent(stream);
   if (stream.slot.empty()) {
-    conclude_actor_stream(stream, *stream.ending);
+    actors_.conclude(stream, *stream.ending);
   } else {
     conclude_task_stream(stream, *stream.ending);
   }
@@ -88,15 +88,13 @@ void ClientCore::fail_rejected_calls(ProcessId executor, const std::string& why)
   std::vector<TaskId> calls;
   for (const auto& [number, task] : stream.in_flight) calls.push_back(task);
   stream.in_flight.clear();
-  if (auto* row = actors_.find(actor)) {
-    for (const TaskId task : std::exchange(row->queue, {})) calls.push_back(task);
-  }
+  for (const TaskId task : actors_.take_calls(actor)) calls.push_back(task);
   ErrorRecord error;
   error.kind = ErrorKind::actor_unavailable;
   error.text = "actor " + actor.brief() + ": its executor " + why +
                "; compare the clocks with 'mobula doctor'";
   for (const TaskId task : calls) finish_with_error(task, error);
-  end_wait_for_returns(executor);
+  actors_.end_wait_for_returns(executor);
 }
 
 // The oldest call without a reply was running, because calls run in order. The others never

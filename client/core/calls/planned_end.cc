@@ -9,21 +9,15 @@ namespace mobula::internal::client {
 namespace {
 
 const CoverageMark mark_awaited("client.exits_after_what_it_has_submitted");
-const CoverageMark mark_entrusted("client.actor_entrusted_to_its_job");
 
 }  // namespace
-
-// Until the head acknowledges an actor, the request for it may be lost with a connection.
-bool ClientCore::is_acknowledged(const ActorRow& actor) {
-  return !actor.owned || actor.state == ActorState::dead || actor.version > 0;
-}
 
 bool ClientCore::has_unfinished() const {
   if (backlog_.tasks() > 0 || !writes_.empty()) return true;
   const auto unfinished = [](const auto& each) { return each.second.state != TaskState::finished; };
   if (std::ranges::any_of(tasks_, unfinished)) return true;
-  return !std::ranges::all_of(actors_,
-                              [](const auto& each) { return is_acknowledged(each.second); });
+  return !std::ranges::all_of(
+      actors_.all(), [](const auto& each) { return Actors::is_acknowledged(each.second); });
 }
 
 ClientCore::Unfinished ClientCore::unfinished() const {
@@ -36,8 +30,8 @@ ClientCore::Unfinished ClientCore::unfinished() const {
   for (const auto& [id, task] : tasks_) {
     if (task.state != TaskState::finished) add(task.call.form->name);
   }
-  for (const auto& [id, actor] : actors_) {
-    if (!is_acknowledged(actor)) add(actor.spec.class_name);
+  for (const auto& [id, actor] : actors_.all()) {
+    if (!Actors::is_acknowledged(actor)) add(actor.spec.class_name);
   }
   return work;
 }
@@ -50,22 +44,8 @@ void ClientCore::conclude_submitted() {
   std::vector<SlotId> slots;
   for (const auto& [slot, row] : slots_) slots.push_back(slot);
   for (const SlotId slot : slots) return_slot(slot);
-  entrust_actors();
+  actors_.entrust();
   step_.emit(SubmittedDone{});
-}
-
-// Handles in other processes keep an actor alive, even without its owner.
-void ClientCore::entrust_actors() {
-  for (const auto& [actor, row] : actors_) {
-    if (!row.owned || row.detached || row.state == ActorState::dead) continue;
-    const auto* handle = objects_.find(handle_id(actor));
-    if (handle != nullptr && handle->exported) {
-      mark_entrusted.hit();
-      step_.send_to_agent(ExportObject{handle_id(actor), false, actor});
-    } else {
-      end_actor(EndActor{actor, false, true, "its last handle is gone"});
-    }
-  }
 }
 
 }  // namespace mobula::internal::client

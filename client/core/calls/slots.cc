@@ -85,18 +85,7 @@ void ClientCore::tell_demand(ClassRow& row) {
 }
 
 void ClientCore::head_says(const DemandInfeasible& message) {
-  if (!message.actor.empty()) {
-    auto* actor = actors_.find(message.actor);
-    if (actor == nullptr) return;
-    if (!message.fatal) {
-      actor->waiting_reason = "Infeasible: " + message.summary;
-      return step_.emit(Warn{"actor " + actor->spec.class_name + " waits: " + message.summary});
-    }
-    actor->refusal = message.summary;
-    actor->missing_resource = missing_resource(message.reasons);
-    actor->cause = EndCause{EndKind::start_failed, 0, 0, 0, message.summary, {}};
-    return actor_died(message.actor);
-  }
+  if (!message.actor.empty()) return actors_.on(message);
   auto* row = classes_.find(message.demand_class);
   if (row == nullptr) return;
   mark_infeasible.hit();

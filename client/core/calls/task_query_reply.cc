@@ -263,7 +263,7 @@ class TaskReader {
         fact.reason = "the actor is " + std::string(to_string(actor->state));
         if (!actor->waiting_reason.empty()) fact.reason += "; " + actor->waiting_reason;
       } else {
-        fact.reason = core_.why_nothing_leaves(*actor);
+        fact.reason = core_.actors_.why_nothing_leaves(*actor);
       }
       return;
     }
@@ -301,7 +301,7 @@ class TaskReader {
         for (const TaskId each : queue) places_.insert(each, ahead++);
       };
       for (const auto& [key, row] : core_.classes_) place(row.queue);
-      for (const auto& [key, row] : core_.actors_) place(row.queue);
+      for (const auto& [key, row] : core_.actors_.all()) place(row.queue);
     }
     const auto* place = places_.find(id);
     return place == nullptr ? 0 : *place;

@@ -84,6 +84,17 @@ void ClientCore::on(SubmitTask& event) {
   if (row.missing == 0) task_ready(task);
 }
 
+void ClientCore::on(SubmitActorCall& event) {
+  const ActorId actor = event.call.form->actor;
+  const TaskId task = event.call.task;
+  TaskRow& row = add_task(std::move(event.call), event.parent, event.stored_bytes);
+  if (auto* handle = objects_.find(handle_id(actor))) ++handle->pins;
+  const ActorRow& target = actors_.add_call(actor, task);
+  row.retries_left = event.max_task_retries.value_or(target.max_task_retries);
+  if (row.missing == 0) row.state = TaskState::queued;
+  actors_.start_calls(actor);
+}
+
 // A borrowed argument that was not read here yet is fetched, because only then is it known to
 // exist.
 std::size_t ClientCore::count_missing(const Arguments& arguments) {
@@ -98,8 +109,62 @@ std::size_t ClientCore::count_missing(const Arguments& arguments) {
   return missing;
 }
 
+// ---- constructors of actors ---------------------------------------------------------------------
+
+void ClientCore::own_handle(ActorId actor, bool is_detached) {
+  ObjectRow& handle = own_object(handle_id(actor), TaskId());
+  // Nothing counts the handles of a detached actor.
+  handle.ref =
+      RefRecord{handle_id(actor), is_detached ? NodeId() : step_.node(), step_.process(), actor};
+}
+
+bool ClientCore::is_exported(ObjectId object) const {
+  const auto* row = objects_.find(object);
+  return row != nullptr && row->exported;
+}
+
+void ClientCore::pin_arguments(const CallRecord& call) {
+  for (const auto& argument : *call.arguments) {
+    if (argument.is_ref) {
+      pin(argument.ref);
+    } else {
+      escape_contained(argument.value);
+      for (const auto& ref : argument.value.contained) pin(ref);
+    }
+  }
+}
+
+std::vector<ObjectId> ClientCore::missing_arguments(const Arguments& arguments) {
+  std::vector<ObjectId> missing;
+  count_missing(arguments);
+  for (const auto& argument : arguments) {
+    const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
+    if (object != nullptr && object->is_missing()) missing.push_back(argument.ref.object);
+  }
+  return missing;
+}
+
+const ValueRecord* ClientCore::argument_error(const CallRecord& call) const {
+  for (const auto& argument : *call.arguments) {
+    const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
+    if (object && object->value->is_error && !object->value->bytes.empty()) return &*object->value;
+  }
+  return nullptr;
+}
+
+CallRecord ClientCore::sendable_constructor(const CallRecord& constructor) {
+  CallRecord call = resolved(constructor);
+  for (const auto& argument : *call.arguments) {
+    if (argument.is_ref) escape(argument.ref.object);
+    for (const auto& ref : argument.value.contained) hold_now(ref.object);
+  }
+  return call;
+}
+
+// ---- arguments ----------------------------------------------------------------------------------
+
 void ClientCore::argument_ready(ObjectId object) {
-  if (!waiting_tasks_.contains(object) && !waiting_actors_.contains(object)) return;
+  if (!waiting_tasks_.contains(object) && !actors_.awaits(object)) return;
   served_.run(object, [this](ObjectId each) { serve_waiters(each); });
 }
 
@@ -113,14 +178,7 @@ void ClientCore::serve_waiters(ObjectId object) {
       if (--row->missing == 0) task_ready(task);
     }
   }
-  if (auto* waiting = waiting_actors_.find(object)) {
-    const auto actors = std::move(*waiting);
-    waiting_actors_.erase(object);
-    for (const ActorId actor : actors) {
-      auto* row = actors_.find(actor);
-      if (row != nullptr && row->missing > 0 && --row->missing == 0) ask_for_actor(actor);
-    }
-  }
+  actors_.argument_ready(object);
 }
 
 void ClientCore::task_ready(TaskId task) {
@@ -128,7 +186,7 @@ void ClientCore::task_ready(TaskId task) {
   if (row.call.form->kind == CallKind::actor_call) {
     row.state = TaskState::queued;
     row.since_now(step_.now());
-    return advance_actor(row.call.form->actor);
+    return actors_.advance(row.call.form->actor);
   }
   if (fail_on_argument_errors(task)) return;
   row.state = TaskState::queued;
@@ -205,7 +263,7 @@ void ClientCore::finish(TaskId task, Results results) {
     stored |= apart || (value.in_store && kind == CallKind::task);
     complete(i == 0 ? first_result : result_id(task, i), std::move(value));
   }
-  if (kind == CallKind::actor_call) call_over(actor);
+  if (kind == CallKind::actor_call) actors_.call_over(actor);
   auto* row = tasks_.find(task);
   if (row == nullptr) return;  // no result was in use
   const bool lineage = stored && row->retries_left != 0 && !row->cancelled;
@@ -323,11 +381,10 @@ void ClientCore::run_again(TaskId task) {
   lineage_.remove(task);
   const ActorId id = row.call.form->actor;
   if (row.call.form->kind != CallKind::actor_call) return resubmit(task);
-  auto& actor = actors_.at(id);
-  ++actor.calls;
+  actors_.count_call(id);
   ++objects_.at(handle_id(id)).pins;
   requeue(task);
-  advance_actor(id);
+  actors_.advance(id);
 }
 
 // The backoff limits repeated out-of-memory terminations, which would also hit other tasks.
@@ -382,10 +439,7 @@ void ClientCore::requeue(TaskId task) {
   row.state = TaskState::queued;
   row.since_now(step_.now());
   if (row.call.form->kind == CallKind::actor_call) {
-    auto& queue = actors_.at(row.call.form->actor).queue;
-    const auto order_of = [&](TaskId other) { return tasks_.at(other).order; };
-    queue.insert(std::ranges::upper_bound(queue, row.order, {}, order_of), task);
-    return;
+    return actors_.requeue(row.call.form->actor, task);
   }
   ClassRow& demand = classes_.at(row.demand_class);
   demand.queue.push_front(task);
@@ -423,13 +477,13 @@ void ClientCore::cancel_task(TaskId task, bool force, bool recursive) {
   }
   mark_cancelled_unsent.hit();
   if (row->call.form->kind == CallKind::actor_call) {
-    std::erase(actors_.at(row->call.form->actor).queue, task);
+    actors_.remove_call(row->call.form->actor, task);
   } else if (row->state == TaskState::queued) {
     leave_queue(task, row->demand_class);
   }
   const ActorId actor = row->call.form->actor;
   finish_cancelled(task);
-  if (!actor.empty()) advance_actor(actor);
+  if (!actor.empty()) actors_.advance(actor);
 }
 
 // ---- replies -----------------------------------------------------------------------------------
@@ -487,7 +541,7 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
     }
     if (row.call.form->kind == CallKind::actor_call) {
       requeue(task);
-      advance_actor(tasks_.at(task).call.form->actor);
+      actors_.advance(tasks_.at(task).call.form->actor);
     } else {
       resubmit(task);
     }
@@ -498,9 +552,9 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   }
   replies_ = {};
   hold_contents(executor, message.number, contents);
-  end_wait_for_returns(executor);
+  actors_.end_wait_for_returns(executor);
   const auto* now = streams_.find(executor);
-  if (now != nullptr && now->room != StreamRow::unlimited) advance_actor(now->actor);
+  if (now != nullptr && now->room != StreamRow::unlimited) actors_.advance(now->actor);
 }
 
 void ClientCore::executor_says(ProcessId executor, CallReturned message) {
@@ -516,7 +570,7 @@ void ClientCore::executor_says(ProcessId executor, CallReturned message) {
     stream.begin_round(message.number);
   }
   requeue(task);
-  end_wait_for_returns(executor);
+  actors_.end_wait_for_returns(executor);
 }
 
 }  // namespace mobula::internal::client

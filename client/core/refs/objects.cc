@@ -33,7 +33,7 @@ ObjectRow& ClientCore::borrow(const RefRecord& ref) {
   if (auto* known = find_object(ref.object)) return *known;
   ObjectRow& row = objects_[ref.object];
   row.ref = ref;
-  if (!ref.actor.empty()) watch_actor(ref.actor);
+  if (!ref.actor.empty()) actors_.watch(ref.actor);
   return row;
 }
 
@@ -150,7 +150,7 @@ void ClientCore::drop_one(ObjectId object) {
     erase_object(object);
     // not needed here any more: no acknowledgement is due
     if (unconfirmed) streams_.ref_settled(object, !put_off);
-    if (!actor.empty()) forget_actor(actor);
+    if (!actor.empty()) actors_.forget(actor);
     return;
   }
   if (row->exported) {
@@ -163,7 +163,7 @@ void ClientCore::drop_one(ObjectId object) {
   if (row->ready && row->value->in_store) step_.send_to_agent(ReleaseObject{object});
   const ActorId actor = row->actor();
   erase_object(object);
-  if (!actor.empty()) forget_actor(actor);
+  if (!actor.empty()) actors_.forget(actor);
 }
 
 void ClientCore::erase_object(ObjectId object) {
@@ -380,7 +380,7 @@ void ClientCore::heard(const ExportReleased& message) {
   if (row->refs > 0 || row->pins > 0) return;
   const ActorId actor = row->actor();
   erase_object(message.object);
-  if (!actor.empty()) forget_actor(actor);
+  if (!actor.empty()) actors_.forget(actor);
 }
 
 void ClientCore::heard(const ObjectGone& message) { reconstruct(message.object, message.cause); }

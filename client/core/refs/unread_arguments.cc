@@ -55,7 +55,7 @@ void ClientCore::return_to_waiting(TaskId task) {
   if (row.call.form->kind != CallKind::actor_call) return resubmit(task);
   const ActorId actor = row.call.form->actor;
   requeue(task);
-  advance_actor(actor);
+  actors_.advance(actor);
 }
 
 // False if the owner of one of them is dead, or if executors repeatedly fail to read arguments that
