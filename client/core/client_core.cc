@@ -29,15 +29,10 @@ std::optional<Failure> why_unread(const ObjectRow& row) {
 void ClientCore::step(Time now, Event event, std::vector<Command>& out) {
   step_.begin(now, out);
   std::visit([&](auto& each) { on(each); }, event);
-  // An event may change slots and queues of a class many times, but the class is dispatched once.
-  while (!stale_.empty()) {
-    const ClassId demand_class = stale_.back();
-    stale_.pop_back();
-    dispatch(demand_class);
-  }
+  dispatcher_.dispatch_changed();
   forget_settled_loans();
   if (awaits_submitted_ && !has_unfinished()) conclude_submitted();
-  class_clocks_.settle(classes_, [this](const ClassRow& row) { return read_clock(row); });
+  dispatcher_.settle();
   streams_.settle();
   step_.end();
 }
@@ -47,7 +42,7 @@ std::optional<Time> ClientCore::next_deadline() const {
   const auto consider = [&](std::optional<Time> at) {
     if (at && (!earliest || *at < *earliest)) earliest = at;
   };
-  consider(class_clocks_.earliest());
+  consider(dispatcher_.next_deadline());
   consider(streams_.next_deadline());
   consider(write_retries_.next());
   if (!retries_.empty()) consider(retries_.begin()->first);
@@ -64,13 +59,12 @@ bool ClientCore::deadlines_are_exact() const {
     if (write.retry_at && (!writes || *write.retry_at < *writes)) writes = write.retry_at;
   }
   return streams_.earliest_of_all() == streams_.next_deadline() &&
-         writes == write_retries_.next() &&
-         class_clocks_.is_exact(classes_, [this](const ClassRow& row) { return read_clock(row); });
+         writes == write_retries_.next() && dispatcher_.deadlines_are_exact();
 }
 
 void ClientCore::on(const Tick&) {
   streams_.tick();
-  tick_slots();
+  dispatcher_.tick();
   tick_writes();
   tick_retries();
   tick_loans();
@@ -122,12 +116,7 @@ void ClientCore::restate() {
   if (!job_.job.empty()) step_.send_to_head(job_);
   actors_.restate();
   groups_.restate();
-  for (const auto& [slot, row] : slots_) step_.send_to_head(HoldSlot{slot, row.demand_class});
-  for (auto& [id, row] : classes_) {
-    row.told = -1;
-    if (row.spread) row.spread->forget();
-    tell_demand(row);
-  }
+  dispatcher_.restate();
 }
 
 void ClientCore::heard(const PeersDead& message) {
@@ -163,18 +152,9 @@ void ClientCore::head_says(const RequestRejected& message) {
   std::vector<ProcessId> executors;
   for (const auto& [executor, stream] : streams_.all()) executors.push_back(executor);
   for (const ProcessId executor : executors) streams_.executor_ended(executor, cause);
-  // The head reclaims them with the job, and does not always report each.
-  while (!slots_.empty()) {
-    const SlotId slot = slots_.begin()->first;
-    returned_.remember(slot, true);
-    forget_slot(slot);
-  }
+  dispatcher_.forget_all_slots();
   actors_.end_all(cause);
-  std::vector<ClassId> classes;
-  for (const auto& [demand_class, row] : classes_) classes.push_back(demand_class);
-  for (const ClassId demand_class : classes) {
-    fail_queued(demand_class, ErrorKind::connection, " cannot run: " + message.why);
-  }
+  dispatcher_.fail_all(ErrorKind::connection, " cannot run: " + message.why);
   groups_.end_all(message.why);
   unshare();
 }
@@ -246,8 +226,8 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
                      "read, keep their memory"
                    : "its bytes are on their way from another node";
   }
-  const auto small = backlog_.find(id);
-  const auto looked_at = small ? std::optional(backlog_.look(*small)) : std::nullopt;
+  const auto small = dispatcher_.compact().find(id);
+  const auto looked_at = small ? std::optional(dispatcher_.compact().look(*small)) : std::nullopt;
   const auto* task = looked_at ? &*looked_at : tasks_.find(row->creator);
   if (task == nullptr && !row->owned) return "its owner has not finished it";
   if (task == nullptr) return groups_.why_pending(id);
@@ -276,7 +256,7 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
                                  std::string(to_string(actor->state)) + ", since " + ms;
         return actor->waiting_reason.empty() ? text : text + "; " + actor->waiting_reason;
       }
-      const auto* demand = classes_.find(task->demand_class);
+      const auto* demand = dispatcher_.find(task->demand_class);
       std::string text = name + " is queued for a slot with " +
                          demand->spec.request.resources.to_string() + ", since " + ms + ", " +
                          std::to_string(demand->waiting()) + " waiting, " +
@@ -306,16 +286,17 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
 }
 
 bool ClientCore::empty() const {
-  return objects_.empty() && tasks_.empty() && backlog_.tasks() == 0 && streams_.empty() &&
-         slots_.empty() && classes_.empty() && actors_.all().empty() && writes_.empty();
+  return objects_.empty() && tasks_.empty() && dispatcher_.compact().tasks() == 0 &&
+         streams_.empty() && dispatcher_.slots().empty() && dispatcher_.classes().empty() &&
+         actors_.all().empty() && writes_.empty();
 }
 
 ClientCore::Sizes ClientCore::sizes() const {
-  return {objects_.size() + backlog_.results(),
-          tasks_.size() + backlog_.tasks(),
+  return {objects_.size() + dispatcher_.compact().results(),
+          tasks_.size() + dispatcher_.compact().tasks(),
           streams_.all().size(),
-          slots_.size(),
-          classes_.size(),
+          dispatcher_.slots().size(),
+          dispatcher_.classes().size(),
           actors_.all().size(),
           writes_.size()};
 }

@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "client/core/calls/actors.h"
 #include "client/core/calls/call_streams.h"
+#include "client/core/calls/dispatcher.h"
 #include "client/core/calls/placement_groups.h"
 #include "client/core/client_commands.h"
 #include "client/core/client_events.h"
@@ -22,7 +23,11 @@
 
 namespace mobula::internal::client {
 
-class ClientCore final : ClientTables, PlacementGroups::Port, CallStreams::Port, Actors::Port {
+class ClientCore final : ClientTables,
+                         PlacementGroups::Port,
+                         CallStreams::Port,
+                         Actors::Port,
+                         Dispatcher::Port {
  public:
   using Options = ClientOptions;
   using Event = client::Event;
@@ -43,7 +48,7 @@ class ClientCore final : ClientTables, PlacementGroups::Port, CallStreams::Port,
   std::optional<Time> next_deadline() const;
   bool deadlines_are_exact() const;  // for tests; walks over all rows
   // Count of rows of classes and slots that steps have visited, for tests of the cost of a step.
-  std::uint64_t visited_rows() const { return visited_rows_; }
+  std::uint64_t visited_rows() const { return dispatcher_.visited_rows(); }
 
   // ---- queries; pointers are valid until the next step ------------------------------------------
   const ObjectRow* object(ObjectId object) const;
@@ -55,7 +60,7 @@ class ClientCore final : ClientTables, PlacementGroups::Port, CallStreams::Port,
   // True if user code of this process has a ref to a value that contains this object.
   bool refers_to(ObjectId object) const;
   const ActorRow* actor(ActorId actor) const { return actors_.find(actor); }
-  bool knows_class(ClassId demand_class) const { return classes_.contains(demand_class); }
+  bool knows_class(ClassId demand_class) const { return dispatcher_.find(demand_class) != nullptr; }
   const OwnedCalls& owned_calls() const { return ends_.calls(); }
   std::int64_t pending_bytes() const { return pending_bytes_; }
   std::int64_t lineage_bytes() const { return lineage_.bytes(); }
@@ -135,12 +140,14 @@ class ClientCore final : ClientTables, PlacementGroups::Port, CallStreams::Port,
   void heard(const Other&) {}
   // messages of the head
   void head_says(const StartJobReply& message);
-  void head_says(const SlotReady& message);
-  void head_says(const GenerationEnded& message);
-  void head_says(const SlotLost& message);
-  void head_says(const RecallSlot& message);
-  void head_says(const DemandPlanned& message);
-  void head_says(const DemandInfeasible& message);
+  void head_says(const SlotReady& message) { dispatcher_.on(message); }
+  void head_says(const GenerationEnded& message) { dispatcher_.on(message); }
+  void head_says(const SlotLost& message) { dispatcher_.on(message); }
+  void head_says(const RecallSlot& message) { dispatcher_.on(message); }
+  void head_says(const DemandPlanned& message) { dispatcher_.on(message); }
+  void head_says(const DemandInfeasible& message) {
+    message.actor.empty() ? dispatcher_.on(message) : actors_.on(message);
+  }
   void head_says(const ActorChanged& message) { actors_.on(message); }
   void head_says(const FindActorReply& message) { actors_.on(message); }
   template <class ForShell>
@@ -203,6 +210,7 @@ class ClientCore final : ClientTables, PlacementGroups::Port, CallStreams::Port,
   const ValueRecord* argument_error(const CallRecord& constructor) const override;
   CallRecord sendable_constructor(const CallRecord& constructor) override;
   void count_pending_bytes(std::int64_t change) override { pending_bytes_ += change; }
+  void return_idle_devices(ClassId except) override { dispatcher_.return_idle_devices(except); }
   TaskRow& task_row(TaskId task) override { return tasks_.at(task); }
   void argument_ready(ObjectId object);
   void serve_waiters(ObjectId object);
@@ -243,30 +251,18 @@ class ClientCore final : ClientTables, PlacementGroups::Port, CallStreams::Port,
   void remake_elements(ObjectId elements);
   bool refers_to_any(const CallRecord& call, const std::vector<ObjectId>& elements) const;
 
-  void join_queue(TaskId task, const TaskRow& row);  // queues.cc
-  void leave_queue(TaskId task, ClassId demand_class);
-  void refill(ClassRow& demand);
-  void expand(CompactQueue::Expanded small);
-  void make_children_whole(TaskId parent);
   ObjectRow* find_object(ObjectId object);  // expands the row if needed; null if unknown
-  void fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why,
-                   const std::string& resource = {});
-
-  void want(ClassId demand_class);  // slots.cc
-  void tell_demand(ClassRow& row);
-  void dispatch(ClassId demand_class);
-  std::size_t pipeline_depth(const ClassRow& row) const;
-  std::optional<SlotId> best_slot(const ClassRow& row, const TaskRow& task) const;
+  // Dispatcher::Port
+  const TaskRow* find_task(TaskId task) const override { return tasks_.find(task); }
+  const ObjectRow* object_row(ObjectId object) const override { return objects_.find(object); }
   void push(TaskId task, StreamRow& stream, ProcessId executor) override;
-  void preempt(const RecallSlot& message, StreamRow& stream);
-  void return_slot(SlotId slot);
-  void return_idle_devices(ClassId except) override;
-  void forget_slot(SlotId slot);
-  void slot_idle(SlotId slot);
-  void take_back_stuck(const ClassRow& row);
+  bool retries_due() const override {
+    return !retries_.empty() && retries_.begin()->first <= step_.now();
+  }
+  std::optional<ResultCounts> plain_result(ObjectId result) const override;
+  void erase_rows(TaskId task, ObjectId result) override;
+  void add_rows(CompactQueue::Expanded task) override;
   void requeue(TaskId task) override;
-  void tick_slots();
-  ClassClocks::Reading read_clock(const ClassRow& row) const;
   void tick_writes();
   void fail_rejected_calls(ProcessId executor, const std::string& why);
   // CallStreams::Port
@@ -275,14 +271,17 @@ class ClientCore final : ClientTables, PlacementGroups::Port, CallStreams::Port,
   void concluded(StreamRow& stream) override;
   void unreachable(ProcessId executor) override;
   void may_send(ActorId actor) override { actors_.advance(actor); }
-  void reply_claimed(const StreamRow& stream) override;
-  bool awaits_report(const StreamRow& stream) const override;
+  void reply_claimed(const StreamRow& stream) override { dispatcher_.slot_changed(stream.slot); }
+  bool awaits_report(const StreamRow& stream) const override {
+    return dispatcher_.holds_results(stream);
+  }
   void conclude_task_stream(StreamRow& stream, const EndCause& cause);
   bool has_unfinished() const;  // planned_end.cc
   void conclude_submitted();
   void restate();
 
   CallStreams streams_{step_, *this};
+  Dispatcher dispatcher_{step_, streams_, *this};
   Actors actors_{step_, streams_, *this};
   PlacementGroups groups_{step_, *this};
 };

@@ -8,8 +8,6 @@
 
 #include "base/table.h"
 #include "base/work_list.h"
-#include "client/core/calls/class_clocks.h"
-#include "client/core/calls/compact_queue.h"
 #include "client/core/calls/fifo_cache.h"
 #include "client/core/calls/task_end_log.h"
 #include "client/core/refs/deferred_holds.h"
@@ -27,26 +25,18 @@ struct ClientTables {
   TaskEndLog ends_{step_};
   Table<ObjectId, ObjectRow> objects_;
   Table<TaskId, TaskRow> tasks_;
-  CompactQueue backlog_;  // tasks and results without rows
-  Table<SlotId, SlotRow> slots_;
-  Table<ClassId, ClassRow> classes_;
-  ClassClocks class_clocks_;
-  mutable std::uint64_t visited_rows_ = 0;
   Table<ObjectId, WriteRow> writes_;
   Table<ObjectId, PooledVector<TaskId>> waiting_tasks_;  // object -> tasks that lack it
   std::set<std::pair<Time, TaskId>> retries_;            // tasks that wait for `retry_at`
   Table<ObjectId, BorrowRow> loans_;
   DeferredHolds holds_due_, exports_due_;
   DeferredHolds write_retries_;
-  DeferredHolds orphans_due_;         // pins on refs that dead executors had borrowed
-  ProcessId replies_;                 // actor whose reply the running step processes
-  WorkList<ObjectId> drops_;          // objects that may be unused
-  WorkList<ObjectId> served_;         // objects with waiters
-  std::vector<ClassId> stale_;        // classes to dispatch at the end of the step
-  FifoCache<SlotId, bool> returned_;  // returned slots, for late messages
-  FifoCache<ProcessId, bool> dead_;   // processes whose death the head published
+  DeferredHolds orphans_due_;        // pins on refs that dead executors had borrowed
+  ProcessId replies_;                // actor whose reply the running step processes
+  WorkList<ObjectId> drops_;         // objects that may be unused
+  WorkList<ObjectId> served_;        // objects with waiters
+  FifoCache<ProcessId, bool> dead_;  // processes whose death the head published
   std::uint64_t head_epoch_ = 0;
-  std::uint64_t demand_version_ = 0;
   std::uint64_t submissions_ = 0;
   std::uint64_t fetches_ = 0;
   std::int64_t pending_bytes_ = 0;

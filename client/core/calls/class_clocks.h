@@ -1,6 +1,6 @@
 // Deadlines of demand classes, and the classes that a Tick must dispatch. The cost of a step depends
 // on the classes that it changes, not on the number of idle classes.
-// Thread: owner (one ClientCore). Owner: the class rows, which keep a ClassClock each.
+// Thread: owner (one Dispatcher). Owner: the class rows, which keep a ClassClock each.
 // Not: the deadline of one class, which the caller computes.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 #include "base/deadline_heap.h"
 #include "base/table.h"
-#include "client/core/rows.h"
+#include "client/core/calls/class_rows.h"
 
 namespace mobula::internal::client {
 

@@ -19,8 +19,7 @@ void ClientCore::received(ProcessId executor, ExecutorMessage message) {
 
 void ClientCore::call_left(const StreamRow& stream, TaskId task) {
   if (stream.slot.empty()) return;
-  if (auto* slot = slots_.find(stream.slot)) slot->idle_since = step_.now();
-  stale_.push_back(tasks_.at(task).demand_class);
+  dispatcher_.call_left(stream, tasks_.at(task).demand_class);
 }
 
 void ClientCore::concluded(StreamRow& stream) {
@@ -30,15 +29,6 @@ void ClientCore::concluded(StreamRow& stream) {
   } else {
     conclude_task_stream(stream, *stream.ending);
   }
-}
-
-void ClientCore::reply_claimed(const StreamRow& stream) {
-  if (const auto* slot = slots_.find(stream.slot)) stale_.push_back(slot->demand_class);
-}
-
-bool ClientCore::awaits_report(const StreamRow& stream) const {
-  const auto* slot = slots_.find(stream.slot);
-  return slot != nullptr && slot->executor == stream.endpoint.process && slot->holds_results;
 }
 
 // The head may still reach the executor's node and never report an end. A task slot is returned,
@@ -69,13 +59,7 @@ void ClientCore::unreachable(ProcessId executor) {
     return;
   }
   mark_unreachable.hit();
-  const SlotId slot = stream->slot;
-  const auto* row = slots_.find(slot);
-  if (row == nullptr || row->executor != executor) return streams_.executor_ended(executor, cause);
-  stale_.push_back(row->demand_class);
-  step_.send_to_head(ReturnSlot{slot, reason, node});
-  returned_.remember(slot, true);
-  forget_slot(slot);
+  if (!dispatcher_.give_up(*stream, reason)) return streams_.executor_ended(executor, cause);
   stream->ended = true;
   streams_.executor_ended(executor, std::move(cause));
 }
@@ -110,7 +94,7 @@ void ClientCore::conclude_task_stream(StreamRow& stream, const EndCause& cause) 
       requeue(*task);
     }
   }
-  if (const auto* slot = slots_.find(stream.slot)) stale_.push_back(slot->demand_class);
+  dispatcher_.slot_changed(stream.slot);
 }
 
 void ClientCore::executor_says(ProcessId executor, StreamClosing) {
@@ -118,11 +102,7 @@ void ClientCore::executor_says(ProcessId executor, StreamClosing) {
 }
 
 void ClientCore::executor_says(ProcessId executor, ResidentStateChanged message) {
-  auto* slot = slots_.find(streams_.at(executor).slot);
-  if (slot == nullptr || slot->executor != executor) return;
-  slot->holds_results = message.on;
-  slot->idle_since = step_.now();
-  stale_.push_back(slot->demand_class);
+  dispatcher_.set_holds_results(streams_.at(executor), message.on);
 }
 
 }  // namespace mobula::internal::client

@@ -58,7 +58,7 @@ class TaskReader {
       (row.state == TaskState::sent ? sent_ : waiting_).emplace_back(id, &row);
       count(*row.call.form, phase);
     }
-    for (const auto& [id, row] : core_.classes_) collect_line(row);
+    for (const auto& [id, row] : core_.dispatcher_.classes()) collect_line(row);
     collect(core_.ends_.finished().failed(), failed_);
     collect(core_.ends_.finished().finished(), finished_);
     count_ended();
@@ -107,24 +107,27 @@ class TaskReader {
   // Compact tasks follow all tasks with rows. At most as many are read as the reply can hold.
   void collect_line(const ClassRow& demand) {
     std::uint64_t ahead = demand.queue.size();
-    core_.backlog_.for_each(demand.line, [&](TaskId task, CompactQueue::Place place, bool small) {
-      const auto* row = small ? nullptr : core_.tasks_.find(task);
-      if (!small && (row == nullptr || row->state != TaskState::queued)) return;
-      const std::uint64_t before = ahead++;
-      if (!small) {
-        places_.insert(task, before);
-        return;
-      }
-      const CallForm& form = core_.backlog_.form(place);
-      if (!wanted(TaskPhase::waits_for_slot, form.name) || !meant(task, form.num_returns)) return;
-      count(form, TaskPhase::waits_for_slot);
-      if (waiting_.size() < limit_) {
-        waiting_.emplace_back(task, &looked_at_.emplace_back(core_.backlog_.look(place)));
-        places_.insert(task, before);
-      } else {
-        ++not_looked_at_;
-      }
-    });
+    core_.dispatcher_.compact().for_each(
+        demand.line, [&](TaskId task, CompactQueue::Place place, bool small) {
+          const auto* row = small ? nullptr : core_.tasks_.find(task);
+          if (!small && (row == nullptr || row->state != TaskState::queued)) return;
+          const std::uint64_t before = ahead++;
+          if (!small) {
+            places_.insert(task, before);
+            return;
+          }
+          const CallForm& form = core_.dispatcher_.compact().form(place);
+          if (!wanted(TaskPhase::waits_for_slot, form.name) || !meant(task, form.num_returns))
+            return;
+          count(form, TaskPhase::waits_for_slot);
+          if (waiting_.size() < limit_) {
+            waiting_.emplace_back(
+                task, &looked_at_.emplace_back(core_.dispatcher_.compact().look(place)));
+            places_.insert(task, before);
+          } else {
+            ++not_looked_at_;
+          }
+        });
   }
 
   void count_ended() {
@@ -267,7 +270,7 @@ class TaskReader {
       }
       return;
     }
-    const auto* demand = core_.classes_.find(row.demand_class);
+    const auto* demand = core_.dispatcher_.find(row.demand_class);
     if (demand == nullptr) return;
     fact.waiting = demand->waiting();
     fact.slots = demand->slots.size();
@@ -278,7 +281,7 @@ class TaskReader {
     fact.executor = row.executor;
     const auto* stream = core_.streams_.find(row.executor);
     if (stream == nullptr) return;
-    const auto* slot = core_.slots_.find(stream->slot);
+    const auto* slot = core_.dispatcher_.find(stream->slot);
     fact.node = slot != nullptr ? slot->node : stream->endpoint.node;
     fact.waiting = stream->in_flight.size();
     if (gone_through_.insert(row.executor, true).second) {
@@ -300,7 +303,7 @@ class TaskReader {
         std::uint64_t ahead = 0;
         for (const TaskId each : queue) places_.insert(each, ahead++);
       };
-      for (const auto& [key, row] : core_.classes_) place(row.queue);
+      for (const auto& [key, row] : core_.dispatcher_.classes()) place(row.queue);
       for (const auto& [key, row] : core_.actors_.all()) place(row.queue);
     }
     const auto* place = places_.find(id);

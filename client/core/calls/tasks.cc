@@ -17,15 +17,10 @@ const CoverageMark mark_cancelled_unsent("client.cancelled_before_it_left");
 const CoverageMark mark_no_room("client.an_actor_had_no_room_for_a_call");
 const CoverageMark mark_preempted("client.task_preempted");
 
-// Asymmetric moving average: fast attack, slow decay.
-void measure(ClassRow& row, Duration run_time) {
-  if (!std::exchange(row.measured, true)) {
-    row.run_time = run_time;
-  } else if (run_time > row.run_time) {
-    row.run_time = (row.run_time + run_time) / 2;
-  } else {
-    row.run_time = (7 * row.run_time + run_time) / 8;
-  }
+// True if the row differs from that of a new result in its counts of refs and wants alone.
+bool is_plain(const ObjectRow& row) {
+  return row.owned && row.refs > 0 && row.pins == 0 && !row.ready && !row.exported &&
+         !row.released && !row.storing && row.ref.is_empty() && row.reading.is_empty();
 }
 
 }  // namespace
@@ -69,18 +64,7 @@ void ClientCore::on(SubmitTask& event) {
   if (row.call.form->retry_exceptions != event.retry_exceptions) {
     row.call.form.edit().retry_exceptions = event.retry_exceptions;
   }
-  auto [demand, fresh] = classes_.ensure(event.demand_class.id);
-  if (fresh) {
-    class_clocks_.add(*demand);
-    demand->spec = std::move(event.demand_class);
-    const Request& request = demand->spec.request;
-    if (std::holds_alternative<SpreadStrategy>(request.strategy) &&
-        request.placement.group.empty()) {
-      demand->spread.emplace();
-    }
-  }
-  ++demand->tasks;
-  demand->fail_if_infeasible |= event.fail_if_infeasible;
+  dispatcher_.add_task(std::move(event.demand_class), event.fail_if_infeasible);
   if (row.missing == 0) task_ready(task);
 }
 
@@ -107,58 +91,6 @@ std::size_t ClientCore::count_missing(const Arguments& arguments) {
     if (!row.owned) fetch(argument.ref.object, row);
   }
   return missing;
-}
-
-// ---- constructors of actors ---------------------------------------------------------------------
-
-void ClientCore::own_handle(ActorId actor, bool is_detached) {
-  ObjectRow& handle = own_object(handle_id(actor), TaskId());
-  // Nothing counts the handles of a detached actor.
-  handle.ref =
-      RefRecord{handle_id(actor), is_detached ? NodeId() : step_.node(), step_.process(), actor};
-}
-
-bool ClientCore::is_exported(ObjectId object) const {
-  const auto* row = objects_.find(object);
-  return row != nullptr && row->exported;
-}
-
-void ClientCore::pin_arguments(const CallRecord& call) {
-  for (const auto& argument : *call.arguments) {
-    if (argument.is_ref) {
-      pin(argument.ref);
-    } else {
-      escape_contained(argument.value);
-      for (const auto& ref : argument.value.contained) pin(ref);
-    }
-  }
-}
-
-std::vector<ObjectId> ClientCore::missing_arguments(const Arguments& arguments) {
-  std::vector<ObjectId> missing;
-  count_missing(arguments);
-  for (const auto& argument : arguments) {
-    const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-    if (object != nullptr && object->is_missing()) missing.push_back(argument.ref.object);
-  }
-  return missing;
-}
-
-const ValueRecord* ClientCore::argument_error(const CallRecord& call) const {
-  for (const auto& argument : *call.arguments) {
-    const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-    if (object && object->value->is_error && !object->value->bytes.empty()) return &*object->value;
-  }
-  return nullptr;
-}
-
-CallRecord ClientCore::sendable_constructor(const CallRecord& constructor) {
-  CallRecord call = resolved(constructor);
-  for (const auto& argument : *call.arguments) {
-    if (argument.is_ref) escape(argument.ref.object);
-    for (const auto& ref : argument.value.contained) hold_now(ref.object);
-  }
-  return call;
 }
 
 // ---- arguments ----------------------------------------------------------------------------------
@@ -191,7 +123,7 @@ void ClientCore::task_ready(TaskId task) {
   if (fail_on_argument_errors(task)) return;
   row.state = TaskState::queued;
   row.since_now(step_.now());
-  join_queue(task, row);
+  dispatcher_.join(task, row);
 }
 
 // A call with an error as an argument ends with that error and never runs.
@@ -235,6 +167,41 @@ CallRecord ClientCore::resolved(const CallRecord& call) {
   return result;
 }
 
+// ---- queues of demand classes ------------------------------------------------------------------
+
+void ClientCore::push(TaskId task, StreamRow& stream, ProcessId executor) {
+  TaskRow& row = tasks_.at(task);
+  row.state = TaskState::sent;
+  row.since_now(step_.now());
+  row.started.reset();
+  row.preempted = false;
+  row.executor = executor;
+  row.number = streams_.add_call(stream, task);
+  PushCall push{row.number, resolved(row.call), stream.round};
+  push.call.may_run_again = row.retries_left != 0 && !row.cancelled;
+  streams_.say(stream, std::move(push));
+}
+
+std::optional<Dispatcher::Port::ResultCounts> ClientCore::plain_result(ObjectId result) const {
+  const auto* row = objects_.find(result);
+  if (row == nullptr || !is_plain(*row)) return std::nullopt;
+  return ResultCounts{row->refs, row->wants};
+}
+
+void ClientCore::erase_rows(TaskId task, ObjectId result) {
+  objects_.erase(result);
+  tasks_.erase(task);
+}
+
+void ClientCore::add_rows(CompactQueue::Expanded small) {
+  if (small.refs > 0) {
+    ObjectRow& result = own_object(small.result, small.task);
+    result.refs = small.refs;
+    result.wants = small.wants;
+  }
+  tasks_.insert(small.task, std::move(small.row));
+}
+
 // ---- ends --------------------------------------------------------------------------------------
 
 void ClientCore::finish(TaskId task, Results results) {
@@ -275,11 +242,7 @@ void ClientCore::forget_task(TaskId task) {
   lineage_.remove(task);
   const TaskRow row = std::move(tasks_.at(task));
   tasks_.erase(task);
-  if (auto* demand = classes_.find(row.demand_class);
-      demand && row.call.form->kind == CallKind::task) {
-    --demand->tasks;
-    stale_.push_back(row.demand_class);
-  }
+  if (row.call.form->kind == CallKind::task) dispatcher_.remove_task(row.demand_class);
   release_arguments(row.call);
 }
 
@@ -360,8 +323,9 @@ void ClientCore::resubmit(TaskId task) {
   row.executor = {};
   row.state = TaskState::waiting;
   row.since_now(step_.now());
-  MOBULA_CHECK(row.call.form->kind != CallKind::task || classes_.contains(row.demand_class),
-               "a resubmitted task has lost its class");
+  MOBULA_CHECK(
+      row.call.form->kind != CallKind::task || dispatcher_.find(row.demand_class) != nullptr,
+      "a resubmitted task has lost its class");
   if (!waits_again(task)) task_ready(task);
 }
 
@@ -441,10 +405,7 @@ void ClientCore::requeue(TaskId task) {
   if (row.call.form->kind == CallKind::actor_call) {
     return actors_.requeue(row.call.form->actor, task);
   }
-  ClassRow& demand = classes_.at(row.demand_class);
-  demand.queue.push_front(task);
-  class_clocks_.queue_changed(demand);
-  stale_.push_back(row.demand_class);
+  dispatcher_.requeue(task, row.demand_class);
 }
 
 // ---- cancelling --------------------------------------------------------------------------------
@@ -457,7 +418,7 @@ void ClientCore::on(const CancelObject& event) {
 
 void ClientCore::on(const CancelChildren& event) {
   std::vector<TaskId> children;
-  make_children_whole(event.parent);
+  dispatcher_.expand_children(event.parent);
   for (const auto& [id, row] : tasks_) {
     if (row.parent == event.parent && row.state != TaskState::finished) children.push_back(id);
   }
@@ -479,7 +440,7 @@ void ClientCore::cancel_task(TaskId task, bool force, bool recursive) {
   if (row->call.form->kind == CallKind::actor_call) {
     actors_.remove_call(row->call.form->actor, task);
   } else if (row->state == TaskState::queued) {
-    leave_queue(task, row->demand_class);
+    dispatcher_.leave(task, row->demand_class);
   }
   const ActorId actor = row->call.form->actor;
   finish_cancelled(task);
@@ -500,10 +461,8 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   const bool is_beside = tasks_.at(task).call.form->beside;
   if (!stream.actor.empty() && !message.lost.empty() && !is_beside)
     stream.begin_round(message.number);
-  if (auto* of = classes_.find(tasks_.at(task).demand_class);
-      of && message.outcome != CallOutcome::cancelled) {
-    measure(*of, message.run_time);
-  }
+  if (message.outcome != CallOutcome::cancelled)
+    dispatcher_.measure(tasks_.at(task).demand_class, message.run_time);
 
   for (const ObjectId kept : message.kept) hold_now(kept);
   if (tasks_.at(task).call.form->kind == CallKind::actor_call) replies_ = executor;

@@ -64,7 +64,7 @@ void ClientCore::on(const HandOver& event) {
 Handover ClientCore::give_away(TaskId task, const HandOver& to, HandedOver& given) {
   mark_given_away.hit();
   TaskRow& row = tasks_.at(task);
-  Handover handover{row.call, classes_.at(row.demand_class).spec, row.retries_left};
+  Handover handover{row.call, dispatcher_.find(row.demand_class)->spec, row.retries_left};
   for (auto& argument : handover.call.arguments.edit()) {
     if (argument.is_ref && objects_.at(argument.ref.object).ready) {
       CallRecord single;

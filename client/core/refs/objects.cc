@@ -19,6 +19,17 @@ void forget_failure(ObjectRow& row) {
 
 bool is_inline(const ValueRecord& value) { return !value.in_store || !value.bytes.empty(); }
 
+// Row shown for a result that has no row.
+const ObjectRow& pending_result() {
+  static const ObjectRow row = [] {
+    ObjectRow pending;
+    pending.owned = true;
+    pending.refs = 1;
+    return pending;
+  }();
+  return row;
+}
+
 }  // namespace
 
 ObjectRow& ClientCore::own_object(ObjectId object, TaskId creator) {
@@ -35,6 +46,16 @@ ObjectRow& ClientCore::borrow(const RefRecord& ref) {
   row.ref = ref;
   if (!ref.actor.empty()) actors_.watch(ref.actor);
   return row;
+}
+
+ObjectRow* ClientCore::find_object(ObjectId object) {
+  dispatcher_.expand_result(object);
+  return objects_.find(object);
+}
+
+const ObjectRow* ClientCore::object(ObjectId object) const {
+  const auto* row = objects_.find(object);
+  return row == nullptr && dispatcher_.compact().contains(object) ? &pending_result() : row;
 }
 
 RefRecord ClientCore::ref_of(ObjectId id) const {
@@ -240,7 +261,7 @@ void ClientCore::unshare() {
 
 bool ClientCore::retain_quietly(ObjectId object) {
   auto* row = objects_.find(object);
-  if (row == nullptr) return backlog_.retain(object);
+  if (row == nullptr) return dispatcher_.compact().retain(object);
   const bool is_held =
       row->lent || (row->owned ? !row->released : row->hold != HoldState::none || !has_home(*row));
   if (is_held) ++row->refs;
@@ -249,7 +270,7 @@ bool ClientCore::retain_quietly(ObjectId object) {
 
 bool ClientCore::release_quietly(ObjectId object) {
   auto* row = objects_.find(object);
-  if (row == nullptr) return backlog_.release(object);
+  if (row == nullptr) return dispatcher_.compact().release(object);
   if (row->refs < 2) return false;
   --row->refs;
   return true;
@@ -258,7 +279,7 @@ bool ClientCore::release_quietly(ObjectId object) {
 // No action is needed for an inline value, or for a value that is being made or fetched.
 bool ClientCore::want_quietly(ObjectId object) {
   auto* row = objects_.find(object);
-  if (row == nullptr) return backlog_.want(object);
+  if (row == nullptr) return dispatcher_.compact().want(object);
   if (row->reading->failure || row->lost) return false;
   const bool nothing_to_do = row->ready ? is_inline(*row->value) || row->readable || row->fetching
                                         : row->owned || row->fetching;
@@ -268,7 +289,7 @@ bool ClientCore::want_quietly(ObjectId object) {
 
 bool ClientCore::unwant_quietly(ObjectId object) {
   auto* row = objects_.find(object);
-  if (row == nullptr) return backlog_.unwant(object);
+  if (row == nullptr) return dispatcher_.compact().unwant(object);
   if (row->wants == 0 || (row->wants == 1 && row->return_asked)) return false;
   --row->wants;
   return true;
@@ -276,14 +297,14 @@ bool ClientCore::unwant_quietly(ObjectId object) {
 
 void ClientCore::on(const RetainRef& event) {
   auto* row = objects_.find(event.object);
-  if (row == nullptr) return void(backlog_.retain(event.object));
+  if (row == nullptr) return void(dispatcher_.compact().retain(event.object));
   ++row->refs;
   ensure_hold(event.object, *row);
 }
 
 void ClientCore::on(const ReleaseRef& event) {
   auto* row = objects_.find(event.object);
-  if (row == nullptr) return void(backlog_.release(event.object));
+  if (row == nullptr) return void(dispatcher_.compact().release(event.object));
   MOBULA_CHECK(row->refs > 0, "released more refs than were taken");
   --row->refs;
   drop_if_unused(event.object);
@@ -297,7 +318,7 @@ void ClientCore::on(const AdoptRef& event) {
 
 void ClientCore::on(const WantObject& event) {
   auto* row = objects_.find(event.object);
-  if (row == nullptr) return void(backlog_.want(event.object));
+  if (row == nullptr) return void(dispatcher_.compact().want(event.object));
   ++row->wants;
   // Its home may have the bytes again.
   if (row->lost) {
@@ -311,7 +332,7 @@ void ClientCore::on(const WantObject& event) {
 
 void ClientCore::on(const UnwantObject& event) {
   auto* row = objects_.find(event.object);
-  if (row == nullptr) return void(backlog_.unwant(event.object));
+  if (row == nullptr) return void(dispatcher_.compact().unwant(event.object));
   if (row->wants == 0) return;
   if (--row->wants == 0 && row->return_asked) return_place(event.object, *row);
 }

@@ -1,19 +1,17 @@
-// Demand, slots, and dispatch: the way of a queued task to an executor.
+#include "client/core/calls/dispatcher.h"
+
 #include <algorithm>
 #include <array>
+#include <map>
+#include <utility>
 
 #include "base/coverage_mark.h"
-#include "client/core/client_core.h"
 
 namespace mobula::internal::client {
 namespace {
 
-const CoverageMark mark_unwanted_slot("client.slot_came_when_nothing_waited");
-const CoverageMark mark_recalled_busy("client.recalled_while_busy");
-const CoverageMark mark_preemption_refused("client.preemption_refused");
 const CoverageMark mark_stolen("client.calls_taken_back_from_behind_another");
 const CoverageMark mark_infeasible("client.class_infeasible");
-const CoverageMark mark_unheard_end("client.later_executor_of_a_slot_ended");
 
 // Bytes of tensor elements in the value that are stored in this process.
 std::int64_t tensor_bytes_of(const ValueRecord& value, ProcessId process) {
@@ -24,29 +22,11 @@ std::int64_t tensor_bytes_of(const ValueRecord& value, ProcessId process) {
   return bytes;
 }
 
-// No task is kept for the slot any more.
-template <class Classes>
-void settle_spread(Classes& classes, SlotId slot, std::vector<ClassId>& stale) {
-  for (auto& [id, row] : classes) {
-    if (!row.spread) continue;
-    row.spread->settled(slot);
-    stale.push_back(id);
-  }
-}
-
-// End of an executor whose slot has already started another one. Its running call may have run.
-EndCause end_unheard_of() {
-  EndCause cause;
-  cause.kind = EndKind::killed;
-  cause.text = "the message that said why was lost with an agent or the head";
-  return cause;
-}
-
 }  // namespace
 
 // ---- demand ------------------------------------------------------------------------------------
 
-void ClientCore::tell_demand(ClassRow& row) {
+void Dispatcher::report_demand(ClassRow& row) {
   class_clocks_.changed(row.spec.id, row);
   const auto wanted = static_cast<std::int64_t>(row.waiting());
   row.dirty = wanted != row.told || (row.dirty && wanted > 0);
@@ -62,14 +42,14 @@ void ClientCore::tell_demand(ClassRow& row) {
   demand.waiting_tasks = wanted;
   demand.fail_if_infeasible = row.fail_if_infeasible;
   if (!row.queue.empty()) {
-    const TaskRow& oldest = tasks_.at(row.queue.front());
+    const TaskRow& oldest = port_.task_row(row.queue.front());
     demand.oldest_wait = step_.now() - oldest.since;
     demand.example_name = oldest.call.form->name;
   }
   std::map<NodeId, std::int64_t> preferences;
   for (std::size_t i = 0; i < std::min<std::size_t>(row.queue.size(), 64); ++i) {
-    for (const auto& argument : *tasks_.at(row.queue[i]).call.arguments) {
-      const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
+    for (const auto& argument : *port_.task_row(row.queue[i]).call.arguments) {
+      const auto* object = argument.is_ref ? port_.object_row(argument.ref.object) : nullptr;
       if (object && object->ready && object->value->in_store)
         ++preferences[object->value->location];
     }
@@ -84,8 +64,7 @@ void ClientCore::tell_demand(ClassRow& row) {
   step_.send_to_head(std::move(demand));
 }
 
-void ClientCore::head_says(const DemandInfeasible& message) {
-  if (!message.actor.empty()) return actors_.on(message);
+void Dispatcher::on(const DemandInfeasible& message) {
   auto* row = classes_.find(message.demand_class);
   if (row == nullptr) return;
   mark_infeasible.hit();
@@ -101,7 +80,7 @@ void ClientCore::head_says(const DemandInfeasible& message) {
               " can never be scheduled: " + message.summary, missing_resource(message.reasons));
 }
 
-void ClientCore::head_says(const DemandPlanned& message) {
+void Dispatcher::on(const DemandPlanned& message) {
   auto* row = classes_.find(message.demand_class);
   if (row == nullptr || !row->spread) return;
   std::vector<SlotId> starting;
@@ -112,162 +91,11 @@ void ClientCore::head_says(const DemandPlanned& message) {
   stale_.push_back(message.demand_class);
 }
 
-// ---- slots -------------------------------------------------------------------------------------
-
-void ClientCore::head_says(const SlotReady& message) {
-  auto* demand = classes_.find(message.demand_class);
-  if (demand == nullptr || returned_.contains(message.slot)) {
-    mark_unwanted_slot.hit();
-    if (demand != nullptr) {
-      // The head counted the slot as wanted and granted, so the present demand is sent again.
-      demand->dirty = true;
-      stale_.push_back(message.demand_class);
-    }
-    return step_.send_to_head(ReturnSlot{message.slot});
-  }
-  auto [slot, fresh] = slots_.ensure(message.slot);
-  if (!fresh && slot->executor == message.endpoint.process) return;
-  if (!fresh && message.generation <= slot->generation && !slot->executor.empty()) return;
-  if (fresh) {
-    if (demand->spread) demand->spread->settled(message.slot);
-    demand->slots.push_back(message.slot);
-    class_clocks_.slot_added(message.demand_class, *demand);
-    demand->heard.push_back(message.slot);
-    // The head counts this slot against the demand, so the remaining demand is sent again even if
-    // its size is equal.
-    demand->dirty = true;
-  }
-  if (!slot->executor.empty()) {
-    const bool next = message.generation == slot->generation + 1;
-    streams_.executor_ended(slot->executor, next ? message.previous : end_unheard_of());
-  }
-  slot = &slots_.at(message.slot);
-  slot->demand_class = message.demand_class;
-  slot->node = message.node;
-  slot->generation = message.generation;
-  slot->executor = message.endpoint.process;
-  slot->idle_since = step_.now();
-  slot->holds_results = false;
-  demand = &classes_.at(message.demand_class);
-  demand->waiting_reason.clear();
-  demand->warned = false;
-  StreamRow& stream = streams_.open(message.endpoint);
-  stream.slot = message.slot;
-  // Without a call, this message opens the connection, so that the next call does not wait for one.
-  if (demand->queue.empty()) streams_.acknowledge(stream);
-  stale_.push_back(message.demand_class);
-}
-
-void ClientCore::head_says(const GenerationEnded& message) {
-  auto* slot = slots_.find(message.slot);
-  if (slot != nullptr && !slot->executor.empty() && slot->generation <= message.generation) {
-    const ProcessId known = std::exchange(slot->executor, {});
-    class_clocks_.changed(slot->demand_class, classes_.at(slot->demand_class));
-    if (known != message.process) {
-      mark_unheard_end.hit();
-      streams_.executor_ended(known, end_unheard_of());
-    }
-  }
-  streams_.executor_ended(message.process, message.cause);
-}
-
-void ClientCore::head_says(const SlotLost& message) {
-  const auto* slot = slots_.find(message.slot);
-  if (slot == nullptr) {
-    settle_spread(classes_, message.slot, stale_);
-    return returned_.remember(message.slot, true);  // SlotReady may be on its way
-  }
-  const ClassId demand_class = slot->demand_class;
-  // The other slots of the node are lost too, and are reported one by one. No call must be sent to
-  // them until then.
-  std::vector<ProcessId> lost{slot->executor};
-  if (message.cause.kind == EndKind::node_died) {
-    for (const auto& [id, each] : slots_) {
-      if (each.node == slot->node && id != message.slot) lost.push_back(each.executor);
-    }
-  }
-  for (const ProcessId executor : lost) {
-    if (!executor.empty()) streams_.executor_ended(executor, message.cause);
-  }
-  forget_slot(message.slot);
-  stale_.push_back(demand_class);
-}
-
-void ClientCore::head_says(const RecallSlot& message) {
-  auto* slot = slots_.find(message.slot);
-  if (slot == nullptr) {
-    settle_spread(classes_, message.slot, stale_);
-    returned_.remember(message.slot, true);  // SlotReady may be on its way
-    return step_.send_to_head(ReturnSlot{message.slot});
-  }
-  slot->recalled = true;
-  auto* stream = streams_.find(slot->executor);
-  if (stream && !stream->in_flight.empty()) {
-    mark_recalled_busy.hit();
-    if (stream->in_flight.size() > 1) streams_.say(*stream, ReturnCallsRequest{});
-    if (message.running != RunningTask::finishes) preempt(message, *stream);
-  }
-  stale_.push_back(slot->demand_class);
-}
-
-// The oldest call without a reply is the running one. The reply, or the end of its executor,
-// returns it.
-void ClientCore::preempt(const RecallSlot& message, StreamRow& stream) {
-  const auto& [number, task] = *stream.in_flight.begin();
-  TaskRow& row = tasks_.at(task);
-  const bool may_end = row.retries_left != 0 && !row.cancelled;
-  if (!may_end) mark_preemption_refused.hit();
-  if (!may_end || message.running == RunningTask::is_asked_about) {
-    return step_.send_to_head(PreemptionAnswer{message.slot, may_end, row.call.form->name});
-  }
-  if (row.preempted) return;
-  row.preempted = true;
-  streams_.say(stream, CancelCall{number, false, true});  // its children are cancelled with it
-}
-
-void ClientCore::return_slot(SlotId slot) {
-  const ProcessId executor = slots_.at(slot).executor;
-  step_.send_to_head(ReturnSlot{slot});
-  returned_.remember(slot, true);
-  forget_slot(slot);
-  streams_.drop(executor);
-}
-
-// Returns idle slots of other classes that hold devices, before more devices are requested.
-// Otherwise these slots decide which devices the new request gets.
-void ClientCore::return_idle_devices(ClassId except) {
-  std::vector<SlotId> idle;
-  for (const auto& [order, id] : class_clocks_.with_slots()) {
-    const ClassRow& row = classes_.at(id);
-    if (id == except || !row.queue.empty() || !wants_devices(row.spec.request)) continue;
-    visited_rows_ += 1 + row.slots.size();
-    for (const SlotId slot : row.slots) {
-      const SlotRow& held = slots_.at(slot);
-      const auto* stream = streams_.find(held.executor);
-      const bool busy = (stream != nullptr && !stream->in_flight.empty()) ||
-                        streams_.has_unclaimed(held.executor);
-      if (!busy && !held.holds_results) idle.push_back(slot);
-    }
-  }
-  for (const SlotId slot : idle) return_slot(slot);
-}
-
-void ClientCore::forget_slot(SlotId slot) {
-  const auto* row = slots_.find(slot);
-  if (row == nullptr) return;
-  if (auto* demand = classes_.find(row->demand_class)) {
-    std::erase(demand->slots, slot);
-    std::erase(demand->heard, slot);
-    class_clocks_.changed(row->demand_class, *demand);
-  }
-  slots_.erase(slot);
-}
-
 // ---- dispatch ----------------------------------------------------------------------------------
 
 // Number of calls that may be at one executor of the class. It exceeds 1 only while the work that
 // waits there is short (docs/decisions/0012-queue-several-short-calls-at-one-executor.md).
-std::size_t ClientCore::pipeline_depth(const ClassRow& row) const {
+std::size_t Dispatcher::pipeline_depth(const ClassRow& row) const {
   if (!row.measured) return 1;
   const auto run_ns = std::max<std::int64_t>(row.run_time.count(), 1000);
   const auto fits = static_cast<std::size_t>(step_.options().pipeline_work.count() / run_ns) + 1;
@@ -279,7 +107,7 @@ std::size_t ClientCore::pipeline_depth(const ClassRow& row) const {
 // Order among slots that take another call: bytes of argument tensors in the executor, bytes of
 // arguments on its node, then fewest calls in flight. With the strategy Spread: fewest calls in
 // flight, then fewest calls on the node.
-std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const TaskRow& task) const {
+std::optional<SlotId> Dispatcher::best_slot(const ClassRow& row, const TaskRow& task) const {
   const std::size_t depth = pipeline_depth(row);
   const bool unsent = static_cast<std::int64_t>(row.waiting()) > row.told;
   std::optional<SlotId> best;
@@ -305,7 +133,7 @@ std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const TaskRow& 
     }
     std::pair<std::int64_t, std::int64_t> bytes{};  // in the process, on its node
     for (const auto& argument : *task.call.arguments) {
-      const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
+      const auto* object = argument.is_ref ? port_.object_row(argument.ref.object) : nullptr;
       if (object && object->value->in_store && object->value->location == slot.node) {
         bytes.second += object->value->size_bytes;
       }
@@ -322,28 +150,28 @@ std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const TaskRow& 
   return best;
 }
 
-void ClientCore::dispatch(ClassId demand_class) {
+void Dispatcher::dispatch(ClassId demand_class) {
   auto* row = classes_.find(demand_class);
   if (row == nullptr) return;
   visited_rows_ += 1 + row->slots.size();
   if (row->spread) {
     row->spread->expire(step_.now());
-    tell_demand(*row);  // before the first slot takes tasks meant for the others
+    report_demand(*row);  // before the first slot takes tasks meant for the others
   }
   for (refill(*row); !row->queue.empty(); refill(*row)) {
     if (row->spread && row->spread->keeps(row->waiting())) break;
     const TaskId task = row->queue.front();
-    const auto slot = best_slot(*row, tasks_.at(task));
+    const auto slot = best_slot(*row, port_.task_row(task));
     if (!slot) break;
     row->queue.pop_front();
     class_clocks_.queue_changed(*row);
-    if (waits_again(task) || fail_on_argument_errors(task)) continue;
+    if (port_.waits_again(task) || port_.fail_on_argument_errors(task)) continue;
     const ProcessId executor = slots_.at(*slot).executor;
     if (row->spread) {
       row->spread->took(slots_.at(*slot).node);
       slots_.at(*slot).spread_round = row->spread->round();
     }
-    push(task, streams_.at(executor), executor);
+    port_.push(task, streams_.at(executor), executor);
   }
   for (std::size_t i = 0; i < row->slots.size();) {
     const SlotId slot = row->slots[i];
@@ -351,27 +179,14 @@ void ClientCore::dispatch(ClassId demand_class) {
     if (i < row->slots.size() && row->slots[i] == slot) ++i;  // else it was returned
   }
   take_back_stuck(*row);
-  tell_demand(*row);
+  report_demand(*row);
   if (row->tasks > 0 || !row->slots.empty() || row->told != 0) return;
   class_clocks_.remove(*row);
   classes_.erase(demand_class);
 }
 
-void ClientCore::push(TaskId task, StreamRow& stream, ProcessId executor) {
-  TaskRow& row = tasks_.at(task);
-  row.state = TaskState::sent;
-  row.since_now(step_.now());
-  row.started.reset();
-  row.preempted = false;
-  row.executor = executor;
-  row.number = streams_.add_call(stream, task);
-  PushCall push{row.number, resolved(row.call), stream.round};
-  push.call.may_run_again = row.retries_left != 0 && !row.cancelled;
-  streams_.say(stream, std::move(push));
-}
-
 // Keeps or returns a slot whose executor has no call of this process.
-void ClientCore::slot_idle(SlotId id) {
+void Dispatcher::slot_idle(SlotId id) {
   SlotRow& slot = slots_.at(id);
   const auto* stream = streams_.find(slot.executor);
   if (stream != nullptr && !stream->in_flight.empty()) return;
@@ -390,7 +205,7 @@ void ClientCore::slot_idle(SlotId id) {
 
 // Reclaims calls queued behind a long one, so that other slots can run them and the demand counts
 // them.
-void ClientCore::take_back_stuck(const ClassRow& row) {
+void Dispatcher::take_back_stuck(const ClassRow& row) {
   for (const SlotId id : row.slots) {
     auto* stream = streams_.find(slots_.at(id).executor);
     if (stream == nullptr || stream->in_flight.size() < 2 || stream->taking_back) continue;
@@ -401,13 +216,13 @@ void ClientCore::take_back_stuck(const ClassRow& row) {
   }
 }
 
-void ClientCore::tick_slots() {
-  const bool may_wait = !retries_.empty() && retries_.begin()->first <= step_.now();
+void Dispatcher::tick() {
+  const bool may_wait = port_.retries_due();
   for (const ClassId id : class_clocks_.take_due(classes_, step_.now(), may_wait))
     stale_.push_back(id);
 }
 
-ClassClocks::Reading ClientCore::read_clock(const ClassRow& row) const {
+ClassClocks::Reading Dispatcher::read_clock(const ClassRow& row) const {
   ClassClocks::Reading reading;
   const auto consider = [&](std::optional<Time> at) {
     if (at && (!reading.deadline || *at < *reading.deadline)) reading.deadline = at;
@@ -431,6 +246,35 @@ ClassClocks::Reading ClientCore::read_clock(const ClassRow& row) const {
     }
   }
   return reading;
+}
+
+void Dispatcher::dispatch_changed() {
+  while (!stale_.empty()) {
+    const ClassId demand_class = stale_.back();
+    stale_.pop_back();
+    dispatch(demand_class);
+  }
+}
+
+void Dispatcher::settle() {
+  class_clocks_.settle(classes_, [this](const ClassRow& row) { return read_clock(row); });
+}
+
+bool Dispatcher::deadlines_are_exact() const {
+  return class_clocks_.is_exact(classes_, [this](const ClassRow& row) { return read_clock(row); });
+}
+
+// Asymmetric moving average: fast attack, slow decay.
+void Dispatcher::measure(ClassId demand_class, Duration run_time) {
+  auto* row = classes_.find(demand_class);
+  if (row == nullptr) return;
+  if (!std::exchange(row->measured, true)) {
+    row->run_time = run_time;
+  } else if (run_time > row->run_time) {
+    row->run_time = (row->run_time + run_time) / 2;
+  } else {
+    row->run_time = (7 * row->run_time + run_time) / 8;
+  }
 }
 
 }  // namespace mobula::internal::client

@@ -1,9 +1,10 @@
 // Queues of demand classes: tasks near their turn have rows, and later ones are compact
 // (backlog.h).
 #include <algorithm>
+#include <utility>
 
 #include "base/coverage_mark.h"
-#include "client/core/client_core.h"
+#include "client/core/calls/dispatcher.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -20,26 +21,9 @@ static_assert(sizeof(TaskRow) <= 224);
 // Divisor of `near_tasks`: a refill ends when that quotient of tasks have rows.
 constexpr std::size_t refilled_part = 8;
 
-// True if the row differs from that of a new result in its counts of refs and wants alone.
-bool is_plain(const ObjectRow& row) {
-  return row.owned && row.refs > 0 && row.pins == 0 && !row.ready && !row.exported &&
-         !row.released && !row.storing && row.ref.is_empty() && row.reading.is_empty();
-}
-
-// Row shown for a result that has no row.
-const ObjectRow& pending_result() {
-  static const ObjectRow row = [] {
-    ObjectRow pending;
-    pending.owned = true;
-    pending.refs = 1;
-    return pending;
-  }();
-  return row;
-}
-
 }  // namespace
 
-void ClientCore::join_queue(TaskId task, const TaskRow& row) {
+void Dispatcher::join(TaskId task, const TaskRow& row) {
   const ClassId demand_class = row.demand_class;
   ClassRow& demand = classes_.at(demand_class);
   stale_.push_back(demand_class);
@@ -48,18 +32,14 @@ void ClientCore::join_queue(TaskId task, const TaskRow& row) {
     class_clocks_.queue_changed(demand);
     return;
   }
-  const ObjectId result = row.first_result;
-  const auto* object = objects_.find(result);
-  if (object == nullptr || !is_plain(*object) || !CompactQueue::fits(row)) {
-    return backlog_.add_whole(demand.line, task);
-  }
+  const auto counts = CompactQueue::fits(row) ? port_.plain_result(row.first_result) : std::nullopt;
+  if (!counts) return backlog_.add_whole(demand.line, task);
   mark_kept_small.hit();
-  backlog_.add(demand.line, task, row, object->refs, object->wants);
-  objects_.erase(result);
-  tasks_.erase(task);
+  backlog_.add(demand.line, task, row, counts->refs, counts->wants);
+  port_.erase_rows(task, row.first_result);
 }
 
-void ClientCore::leave_queue(TaskId task, ClassId demand_class) {
+void Dispatcher::leave(TaskId task, ClassId demand_class) {
   ClassRow& demand = classes_.at(demand_class);
   if (std::erase(demand.queue, task) == 0) {
     mark_left_line.hit();
@@ -69,13 +49,13 @@ void ClientCore::leave_queue(TaskId task, ClassId demand_class) {
   stale_.push_back(demand_class);
 }
 
-void ClientCore::refill(ClassRow& demand) {
+void Dispatcher::refill(ClassRow& demand) {
   const std::size_t least = std::max<std::size_t>(1, step_.options().near_tasks / refilled_part);
   while (demand.queue.size() < least && demand.line.first != BacklogLine::none) {
     auto next = backlog_.take_front(demand.line);
     if (next->whole) {
-      expand(std::move(*next->whole));
-    } else if (const auto* row = tasks_.find(next->task);
+      port_.add_rows(std::move(*next->whole));
+    } else if (const auto* row = port_.find_task(next->task);
                row == nullptr || row->state != TaskState::queued) {
       continue;  // it was cancelled or expanded and finished
     }
@@ -85,16 +65,7 @@ void ClientCore::refill(ClassRow& demand) {
   class_clocks_.queue_changed(demand);
 }
 
-void ClientCore::expand(CompactQueue::Expanded small) {
-  if (small.refs > 0) {
-    ObjectRow& result = own_object(small.result, small.task);
-    result.refs = small.refs;
-    result.wants = small.wants;
-  }
-  tasks_.insert(small.task, std::move(small.row));
-}
-
-void ClientCore::make_children_whole(TaskId parent) {
+void Dispatcher::expand_children(TaskId parent) {
   if (!backlog_.may_have_children(parent)) return;
   std::vector<CompactQueue::Place> children;
   for (const auto& [id, demand] : classes_) {
@@ -102,23 +73,47 @@ void ClientCore::make_children_whole(TaskId parent) {
       if (small && backlog_.parent(place) == parent) children.push_back(place);
     });
   }
-  for (const auto place : children) expand(backlog_.take(place));
+  for (const auto place : children) port_.add_rows(backlog_.take(place));
 }
 
-ObjectRow* ClientCore::find_object(ObjectId object) {
-  if (const auto place = backlog_.find(object)) {
-    mark_whole_early.hit();
-    expand(backlog_.take(*place));
+void Dispatcher::expand_result(ObjectId result) {
+  const auto place = backlog_.find(result);
+  if (!place) return;
+  mark_whole_early.hit();
+  port_.add_rows(backlog_.take(*place));
+}
+
+void Dispatcher::requeue(TaskId task, ClassId demand_class) {
+  ClassRow& demand = classes_.at(demand_class);
+  demand.queue.push_front(task);
+  class_clocks_.queue_changed(demand);
+  stale_.push_back(demand_class);
+}
+
+void Dispatcher::add_task(DemandClass spec, bool fail_if_infeasible) {
+  const ClassId id = spec.id;
+  auto [demand, fresh] = classes_.ensure(id);
+  if (fresh) {
+    class_clocks_.add(*demand);
+    demand->spec = std::move(spec);
+    const Request& request = demand->spec.request;
+    if (std::holds_alternative<SpreadStrategy>(request.strategy) &&
+        request.placement.group.empty()) {
+      demand->spread.emplace();
+    }
   }
-  return objects_.find(object);
+  ++demand->tasks;
+  demand->fail_if_infeasible |= fail_if_infeasible;
 }
 
-const ObjectRow* ClientCore::object(ObjectId object) const {
-  const auto* row = objects_.find(object);
-  return row == nullptr && backlog_.contains(object) ? &pending_result() : row;
+void Dispatcher::remove_task(ClassId demand_class) {
+  auto* demand = classes_.find(demand_class);
+  if (demand == nullptr) return;
+  --demand->tasks;
+  stale_.push_back(demand_class);
 }
 
-void ClientCore::fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why,
+void Dispatcher::fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why,
                              const std::string& resource) {
   ClassRow& demand = classes_.at(demand_class);
   for (refill(demand); !demand.queue.empty(); refill(demand)) {
@@ -127,9 +122,9 @@ void ClientCore::fail_queued(ClassId demand_class, ErrorKind kind, const std::st
     class_clocks_.queue_changed(demand);
     ErrorRecord error;
     error.kind = kind;
-    error.text = "task " + tasks_.at(task).call.form->name + why;
+    error.text = "task " + port_.task_row(task).call.form->name + why;
     error.resource = resource;
-    finish_with_error(task, std::move(error));
+    port_.finish_with_error(task, std::move(error));
   }
   stale_.push_back(demand_class);
 }
