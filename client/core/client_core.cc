@@ -12,25 +12,11 @@ const CoverageMark mark_job_over("client.job_ended_by_the_head");
 
 }  // namespace
 
-ValueRecord error_value(const ErrorRecord& error) {
-  ValueRecord value;
-  value.is_error = true;
-  value.bytes = Payload(encode(error));
-  value.size_bytes = static_cast<std::int64_t>(value.bytes.size());
-  return value;
-}
-
-std::optional<Failure> why_unread(const ObjectRow& row) {
-  if (!row.lost) return row.reading->failure;
-  const auto error = decode<ErrorRecord>(row.value->bytes.bytes());
-  return failure(ErrorCode::unavailable, error ? error->text : "it is lost");
-}
-
 void ClientCore::step(Time now, Event event, std::vector<Command>& out) {
   step_.begin(now, out);
   std::visit([&](auto& each) { on(each); }, event);
   dispatcher_.dispatch_changed();
-  forget_settled_loans();
+  objects_.settle();
   if (awaits_submitted_ && !has_unfinished()) conclude_submitted();
   dispatcher_.settle();
   streams_.settle();
@@ -44,40 +30,24 @@ std::optional<Time> ClientCore::next_deadline() const {
   };
   consider(dispatcher_.next_deadline());
   consider(streams_.next_deadline());
-  consider(write_retries_.next());
   if (!retries_.empty()) consider(retries_.begin()->first);
-  consider(holds_due_.next());
-  consider(exports_due_.next());
-  consider(orphans_due_.next());
+  consider(objects_.next_deadline());
   consider(ends_.next_deadline());
   return earliest;
 }
 
 bool ClientCore::deadlines_are_exact() const {
-  std::optional<Time> writes;
-  for (const auto& [id, write] : writes_) {
-    if (write.retry_at && (!writes || *write.retry_at < *writes)) writes = write.retry_at;
-  }
-  return streams_.earliest_of_all() == streams_.next_deadline() &&
-         writes == write_retries_.next() && dispatcher_.deadlines_are_exact();
+  return streams_.earliest_of_all() == streams_.next_deadline() && objects_.deadlines_are_exact() &&
+         dispatcher_.deadlines_are_exact();
 }
 
 void ClientCore::on(const Tick&) {
   streams_.tick();
   dispatcher_.tick();
-  tick_writes();
+  objects_.tick_writes();
   tick_retries();
-  tick_loans();
+  objects_.tick_holds();
   ends_.tick();
-}
-
-void ClientCore::tick_writes() {
-  while (const auto object = write_retries_.take_due(step_.now())) {
-    auto* write = writes_.find(*object);
-    if (write == nullptr || !write->retry_at || *write->retry_at > step_.now()) continue;
-    write->retry_at.reset();
-    step_.send_to_agent(ReserveObjectRequest{*object, write->size_bytes});
-  }
 }
 
 // ---- agent and head ----------------------------------------------------------------------------
@@ -87,7 +57,7 @@ void ClientCore::on(const Attached& event) {
   step_.set_node(event.node);
   attached_ = true;
   job_ = event.job;
-  if (again) lose_store();
+  if (again) objects_.lose_store();
   restate();
 }
 
@@ -120,7 +90,7 @@ void ClientCore::restate() {
 }
 
 void ClientCore::heard(const PeersDead& message) {
-  if (!message.processes.empty()) lenders_died();
+  if (!message.processes.empty()) objects_.lenders_died();
   for (const ProcessId process : message.processes) {
     streams_.forget_numbers(process);
     dead_.remember(process, true);
@@ -156,16 +126,10 @@ void ClientCore::head_says(const RequestRejected& message) {
   actors_.end_all(cause);
   dispatcher_.fail_all(ErrorKind::connection, " cannot run: " + message.why);
   groups_.end_all(message.why);
-  unshare();
+  objects_.unshare();
 }
 
 // ---- queries -----------------------------------------------------------------------------------
-
-bool ClientCore::settled(ObjectId id) const {
-  const auto* row = object(id);
-  if (row == nullptr || row->readable || row->reading->failure) return true;
-  return row->ready && !(row->value->in_store && row->value->bytes.empty());
-}
 
 bool ClientCore::is_actor_call(ObjectId result) const {
   const auto* row = objects_.find(result);
@@ -173,50 +137,13 @@ bool ClientCore::is_actor_call(ObjectId result) const {
   return task != nullptr && task->call.form->kind == CallKind::actor_call;
 }
 
-bool ClientCore::is_unread(ObjectId object) const {
-  const auto* row = objects_.find(object);
-  return row != nullptr && row->ready && row->value->is_error && ends_.is_unread(row->creator);
-}
-
-bool ClientCore::refers_to(ObjectId object) const {
-  return std::ranges::any_of(objects_, [&](const auto& each) {
-    const ObjectRow& row = each.second;
-    return row.refs > 0 && row.ready &&
-           std::ranges::any_of(row.value->contained,
-                               [&](const RefRecord& ref) { return ref.object == object; });
-  });
-}
-
 std::int64_t ClientCore::pending_calls(ActorId actor) const {
   const auto* row = actors_.find(actor);
   return row ? row->calls : 0;
 }
 
-bool ClientCore::holds_unconfirmed(const RefRecords& refs) const {
-  return std::ranges::any_of(refs, [&](const RefRecord& ref) {
-    const auto* row = objects_.find(ref.object);
-    return row && !row->owned && (row->refs > 0 || row->pins > 0) && row->hold == HoldState::asked;
-  });
-}
-
-bool ClientCore::storing(const RefRecords& refs) const {
-  return std::ranges::any_of(refs, [&](const RefRecord& ref) {
-    const auto* row = objects_.find(ref.object);
-    return row && row->storing;
-  });
-}
-
-std::vector<ObjectId> ClientCore::held(const RefRecords& refs) const {
-  std::vector<ObjectId> result;
-  for (const auto& ref : refs) {
-    const auto* row = object(ref.object);
-    if (row && !row->owned && (row->refs > 0 || row->pins > 0)) result.push_back(ref.object);
-  }
-  return result;
-}
-
 std::string ClientCore::why_pending(Time now, ObjectId id) const {
-  const auto* row = object(id);
+  const auto* row = objects_.object(id);
   if (row == nullptr) return "this process has no ref on the object";
   if (row->ready && !row->fetching) return "it is ready";
   if (row->fetching) {
@@ -286,19 +213,19 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
 }
 
 bool ClientCore::empty() const {
-  return objects_.empty() && tasks_.empty() && dispatcher_.compact().tasks() == 0 &&
+  return objects_.all().empty() && tasks_.empty() && dispatcher_.compact().tasks() == 0 &&
          streams_.empty() && dispatcher_.slots().empty() && dispatcher_.classes().empty() &&
-         actors_.all().empty() && writes_.empty();
+         actors_.all().empty() && objects_.writes() == 0;
 }
 
 ClientCore::Sizes ClientCore::sizes() const {
-  return {objects_.size() + dispatcher_.compact().results(),
+  return {objects_.all().size() + dispatcher_.compact().results(),
           tasks_.size() + dispatcher_.compact().tasks(),
           streams_.all().size(),
           dispatcher_.slots().size(),
           dispatcher_.classes().size(),
           actors_.all().size(),
-          writes_.size()};
+          objects_.writes()};
 }
 
 }  // namespace mobula::internal::client

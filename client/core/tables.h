@@ -10,7 +10,6 @@
 #include "base/work_list.h"
 #include "client/core/calls/fifo_cache.h"
 #include "client/core/calls/task_end_log.h"
-#include "client/core/refs/deferred_holds.h"
 #include "client/core/refs/lineage.h"
 #include "client/core/rows.h"
 #include "client/core/step_context.h"
@@ -23,22 +22,13 @@ struct ClientTables {
 
   StepContext step_;
   TaskEndLog ends_{step_};
-  Table<ObjectId, ObjectRow> objects_;
   Table<TaskId, TaskRow> tasks_;
-  Table<ObjectId, WriteRow> writes_;
   Table<ObjectId, PooledVector<TaskId>> waiting_tasks_;  // object -> tasks that lack it
   std::set<std::pair<Time, TaskId>> retries_;            // tasks that wait for `retry_at`
-  Table<ObjectId, BorrowRow> loans_;
-  DeferredHolds holds_due_, exports_due_;
-  DeferredHolds write_retries_;
-  DeferredHolds orphans_due_;        // pins on refs that dead executors had borrowed
-  ProcessId replies_;                // actor whose reply the running step processes
-  WorkList<ObjectId> drops_;         // objects that may be unused
-  WorkList<ObjectId> served_;        // objects with waiters
-  FifoCache<ProcessId, bool> dead_;  // processes whose death the head published
+  WorkList<ObjectId> served_;                            // objects with waiters
+  FifoCache<ProcessId, bool> dead_;                      // processes whose death the head published
   std::uint64_t head_epoch_ = 0;
   std::uint64_t submissions_ = 0;
-  std::uint64_t fetches_ = 0;
   std::int64_t pending_bytes_ = 0;
   bool attached_ = false;
   StartJob job_;

@@ -4,7 +4,7 @@
 namespace mobula::internal::client {
 
 void ClientCore::own_handle(ActorId actor, bool is_detached) {
-  ObjectRow& handle = own_object(handle_id(actor), TaskId());
+  ObjectRow& handle = objects_.own(handle_id(actor), TaskId());
   // Nothing counts the handles of a detached actor.
   handle.ref =
       RefRecord{handle_id(actor), is_detached ? NodeId() : step_.node(), step_.process(), actor};
@@ -18,10 +18,10 @@ bool ClientCore::is_exported(ObjectId object) const {
 void ClientCore::pin_arguments(const CallRecord& call) {
   for (const auto& argument : *call.arguments) {
     if (argument.is_ref) {
-      pin(argument.ref);
+      objects_.pin(argument.ref);
     } else {
-      escape_contained(argument.value);
-      for (const auto& ref : argument.value.contained) pin(ref);
+      objects_.escape_contained(argument.value);
+      for (const auto& ref : argument.value.contained) objects_.pin(ref);
     }
   }
 }
@@ -47,8 +47,8 @@ const ValueRecord* ClientCore::argument_error(const CallRecord& call) const {
 CallRecord ClientCore::sendable_constructor(const CallRecord& constructor) {
   CallRecord call = resolved(constructor);
   for (const auto& argument : *call.arguments) {
-    if (argument.is_ref) escape(argument.ref.object);
-    for (const auto& ref : argument.value.contained) hold_now(ref.object);
+    if (argument.is_ref) objects_.escape(argument.ref.object);
+    for (const auto& ref : argument.value.contained) objects_.hold_now(ref.object);
   }
   return call;
 }

@@ -23,7 +23,8 @@ void ClientCore::call_left(const StreamRow& stream, TaskId task) {
 }
 
 void ClientCore::concluded(StreamRow& stream) {
-  keep_lent(stream);
+  for (const auto& [number, task] : stream.in_flight)
+    objects_.keep_lent(*tasks_.at(task).call.arguments);
   if (stream.slot.empty()) {
     actors_.conclude(stream, *stream.ending);
   } else {

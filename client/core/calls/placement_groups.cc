@@ -32,12 +32,12 @@ void PlacementGroups::on(const SubmitGroup& event) {
 }
 
 void PlacementGroups::on(const AwaitGroup& event) {
-  port_.own_result(event.object);
+  objects_.own(event.object, TaskId());
   auto [row, fresh] = groups_.ensure(event.group);
   // If this process requested the removal, the reply of the head settles the object.
   if (!row->removing &&
       (row->state == GroupState::created || row->state == GroupState::rescheduling)) {
-    return port_.complete(event.object, event.value);
+    return objects_.complete(event.object, event.value);
   }
   row->waiting.push_back({event.object, event.value});
   if (fresh) step_.send_to_head(WatchGroup{event.group});
@@ -67,12 +67,11 @@ void PlacementGroups::on(const GroupChanged& message) {
   row->shortage.clear();
   const auto waiting = std::exchange(row->waiting, {});
   if (message.state != GroupState::removed) {
-    for (const auto& each : waiting) port_.complete(each.object, each.value);
+    for (const auto& each : waiting) objects_.complete(each.object, each.value);
     return;
   }
   groups_.erase(message.group);
-  for (const auto& each : waiting)
-    port_.fail_object(each.object, group_error(message.group, message));
+  for (const auto& each : waiting) objects_.fail(each.object, group_error(message.group, message));
 }
 
 std::string PlacementGroups::why_pending(ObjectId object) const {
@@ -91,7 +90,7 @@ void PlacementGroups::end_all(const std::string& why) {
   for (auto& [id, row] : groups) {
     GroupChanged gone;
     gone.why = why;
-    for (const auto& each : row.waiting) port_.fail_object(each.object, group_error(id, gone));
+    for (const auto& each : row.waiting) objects_.fail(each.object, group_error(id, gone));
   }
 }
 

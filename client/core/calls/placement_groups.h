@@ -8,29 +8,17 @@
 #include <string>
 #include <vector>
 
-#include "base/model/error_record.h"
 #include "base/model/group.h"
 #include "base/table.h"
 #include "client/core/calls/group_events.h"
+#include "client/core/refs/object_refs.h"
 #include "client/core/step_context.h"
 
 namespace mobula::internal::client {
 
 class PlacementGroups {
  public:
-  // Effects on the objects of this process.
-  class Port {
-   public:
-    // Makes an object that this process owns, with one ref.
-    virtual void own_result(ObjectId object) = 0;
-    virtual void complete(ObjectId object, ValueRecord value) = 0;
-    virtual void fail_object(ObjectId object, ErrorRecord error) = 0;
-
-   protected:
-    ~Port() = default;
-  };
-
-  PlacementGroups(StepContext& step, Port& port) : step_(step), port_(port) {}
+  PlacementGroups(StepContext& step, ObjectRefs& objects) : step_(step), objects_(objects) {}
 
   void on(const SubmitGroup& event);
   void on(const AwaitGroup& event);
@@ -60,7 +48,7 @@ class PlacementGroups {
   };
 
   StepContext& step_;
-  Port& port_;
+  ObjectRefs& objects_;
   Table<GroupId, Group> groups_;  // a row exists while changes can still follow
 };
 

@@ -13,7 +13,7 @@ const CoverageMark mark_awaited("client.exits_after_what_it_has_submitted");
 }  // namespace
 
 bool ClientCore::has_unfinished() const {
-  if (dispatcher_.compact().tasks() > 0 || !writes_.empty()) return true;
+  if (dispatcher_.compact().tasks() > 0 || objects_.writes() > 0) return true;
   const auto unfinished = [](const auto& each) { return each.second.state != TaskState::finished; };
   if (std::ranges::any_of(tasks_, unfinished)) return true;
   return !std::ranges::all_of(
@@ -22,7 +22,7 @@ bool ClientCore::has_unfinished() const {
 
 ClientCore::Unfinished ClientCore::unfinished() const {
   Unfinished work;
-  work.calls = dispatcher_.compact().tasks() + writes_.size();
+  work.calls = dispatcher_.compact().tasks() + objects_.writes();
   const auto add = [&](const std::string& name) {
     ++work.calls;
     if (work.example.empty()) work.example = name;

@@ -246,7 +246,7 @@ class TaskReader {
       if (fact.arguments.size() >= max_named_arguments) continue;
       MissingArgument missing;
       missing.object = argument.ref.object;
-      const RefRecord ref = core_.ref_of(argument.ref.object);
+      const RefRecord ref = core_.objects_.ref_of(argument.ref.object);
       missing.owner = ref.owner;
       missing.home = ref.home;
       if (object->owned) missing.task = object->creator;

@@ -38,16 +38,16 @@ TaskRow& ClientCore::add_task(CallRecord call_given, TaskId parent, std::int64_t
   row.argument_bytes = stored_bytes;
   for (const auto& argument : *call.arguments) {
     if (argument.is_ref) {
-      pin(argument.ref);
+      objects_.pin(argument.ref);
     } else {
-      escape_contained(argument.value);
-      for (const auto& ref : argument.value.contained) pin(ref);
+      objects_.escape_contained(argument.value);
+      for (const auto& ref : argument.value.contained) objects_.pin(ref);
       row.argument_bytes += argument.value.size_bytes;
     }
   }
   pending_bytes_ += row.argument_bytes;
-  if (call.form->num_returns > 0) own_object(row.first_result, task);
-  for (std::uint32_t i = 1; i < call.form->num_returns; ++i) own_object(result_id(task, i), task);
+  if (call.form->num_returns > 0) objects_.own(row.first_result, task);
+  for (std::uint32_t i = 1; i < call.form->num_returns; ++i) objects_.own(result_id(task, i), task);
   row.missing = count_missing(*call.arguments);
   for (const auto& argument : *call.arguments) {
     const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
@@ -88,7 +88,7 @@ std::size_t ClientCore::count_missing(const Arguments& arguments) {
     auto& row = objects_.at(argument.ref.object);
     if (!row.is_missing()) continue;
     ++missing;
-    if (!row.owned) fetch(argument.ref.object, row);
+    if (!row.owned) objects_.fetch(argument.ref.object, row);
   }
   return missing;
 }
@@ -152,7 +152,8 @@ CallRecord ClientCore::resolved(const CallRecord& call) {
   for (auto& argument : result.arguments.edit()) {
     if (!argument.is_ref) continue;
     const ObjectRow& row = objects_.at(argument.ref.object);
-    if (row.owned && argument.ref.home != step_.node()) argument.ref = ref_of(argument.ref.object);
+    if (row.owned && argument.ref.home != step_.node())
+      argument.ref = objects_.ref_of(argument.ref.object);
     if (row.value->in_store && row.value->bytes.empty()) {
       argument.value.in_store = true;
       argument.value.location = row.value->location;
@@ -162,7 +163,7 @@ CallRecord ClientCore::resolved(const CallRecord& call) {
     argument = Argument{};
     argument.value = *row.value;
     argument.value.in_store = false;
-    escape_contained(argument.value);
+    objects_.escape_contained(argument.value);
   }
   return result;
 }
@@ -189,13 +190,13 @@ std::optional<Dispatcher::Port::ResultCounts> ClientCore::plain_result(ObjectId 
 }
 
 void ClientCore::erase_rows(TaskId task, ObjectId result) {
-  objects_.erase(result);
+  objects_.erase_row(result);
   tasks_.erase(task);
 }
 
 void ClientCore::add_rows(CompactQueue::Expanded small) {
   if (small.refs > 0) {
-    ObjectRow& result = own_object(small.result, small.task);
+    ObjectRow& result = objects_.own(small.result, small.task);
     result.refs = small.refs;
     result.wants = small.wants;
   }
@@ -228,7 +229,7 @@ void ClientCore::finish(TaskId task, Results results) {
     const auto is_tensor = [](const RefRecord& ref) { return !ref.tensor.is_empty(); };
     const bool apart = !value.is_error && std::ranges::any_of(value.contained, is_tensor);
     stored |= apart || (value.in_store && kind == CallKind::task);
-    complete(i == 0 ? first_result : result_id(task, i), std::move(value));
+    objects_.complete(i == 0 ? first_result : result_id(task, i), std::move(value));
   }
   if (kind == CallKind::actor_call) actors_.call_over(actor);
   auto* row = tasks_.find(task);
@@ -246,12 +247,19 @@ void ClientCore::forget_task(TaskId task) {
   release_arguments(row.call);
 }
 
+void ClientCore::result_dropped(TaskId creator) {
+  auto* task = tasks_.find(creator);
+  if (task == nullptr) return;
+  if (task->live_results > 0) --task->live_results;
+  if (task->live_results == 0 && task->state == TaskState::finished) forget_task(creator);
+}
+
 void ClientCore::release_arguments(const CallRecord& call) {
   for (const auto& argument : *call.arguments) {
     if (argument.is_ref) {
-      unpin(argument.ref.object);
+      objects_.unpin(argument.ref.object);
     } else {
-      for (const auto& ref : argument.value.contained) unpin(ref.object);
+      for (const auto& ref : argument.value.contained) objects_.unpin(ref.object);
     }
   }
 }
@@ -411,7 +419,7 @@ void ClientCore::requeue(TaskId task) {
 // ---- cancelling --------------------------------------------------------------------------------
 
 void ClientCore::on(const CancelObject& event) {
-  const auto* row = find_object(event.object);
+  const auto* row = objects_.find_expanded(event.object);
   if (row == nullptr || row->ready) return;
   cancel_task(row->creator, event.force, event.recursive);
 }
@@ -464,8 +472,8 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   if (message.outcome != CallOutcome::cancelled)
     dispatcher_.measure(tasks_.at(task).demand_class, message.run_time);
 
-  for (const ObjectId kept : message.kept) hold_now(kept);
-  if (tasks_.at(task).call.form->kind == CallKind::actor_call) replies_ = executor;
+  for (const ObjectId kept : message.kept) objects_.hold_now(kept);
+  if (tasks_.at(task).call.form->kind == CallKind::actor_call) objects_.begin_reply(executor);
   RefRecords contents;
   for (const auto& result : message.results) {
     if (!result.in_store)
@@ -509,8 +517,8 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   } else {
     finish(task, std::move(message.results));
   }
-  replies_ = {};
-  hold_contents(executor, message.number, contents);
+  objects_.end_reply();
+  objects_.hold_contents(executor, message.number, contents);
   actors_.end_wait_for_returns(executor);
   const auto* now = streams_.find(executor);
   if (now != nullptr && now->room != StreamRow::unlimited) actors_.advance(now->actor);

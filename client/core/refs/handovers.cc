@@ -31,7 +31,7 @@ std::vector<TaskId> ClientCore::unfinished_tasks_of(const RefRecords& refs) {
     if (seen.insert(row->creator).second) open.push_back({row->creator});
   };
   for (const auto& ref : refs) {
-    if (find_object(ref.object) == nullptr) continue;
+    if (objects_.find_expanded(ref.object) == nullptr) continue;
     enter(ref.object);
     while (!open.empty()) {
       const TaskId task = open.back().task;
@@ -54,7 +54,7 @@ void ClientCore::on(const HandOver& event) {
   for (const TaskId task : tasks) given.tasks.push_back(give_away(task, event, given));
   for (const auto& ref : event.refs) {
     const auto* row = objects_.find(ref.object);
-    if (row == nullptr || !row->unsaid) escape(ref.object);
+    if (row == nullptr || !row->unsaid) objects_.escape(ref.object);
   }
   step_.emit(std::move(given));
 }
@@ -73,8 +73,8 @@ Handover ClientCore::give_away(TaskId task, const HandOver& to, HandedOver& give
     }
     const auto refs = argument.is_ref ? RefRecords{argument.ref} : argument.value.contained;
     for (const auto& ref : refs) {
-      escape(ref.object);
-      pin(ref);
+      objects_.escape(ref.object);
+      objects_.pin(ref);
       given.pinned.push_back(ref);
     }
   }
@@ -107,7 +107,7 @@ void ClientCore::take_over(const Handover& handover) {
   on(submit);
   for (std::uint32_t i = 0; i < handover.call.form->num_returns; ++i) {
     const ObjectId object = result_id(handover.call.task, i);
-    escape(object);
+    objects_.escape(object);
     --objects_.at(object).refs;  // the value that contains it takes its own ref
   }
 }

@@ -72,7 +72,7 @@ void ClientCore::on(const ElementsLost& event) { remake_elements(event.object); 
 // there.
 void ClientCore::remake_elements(ObjectId elements) {
   std::vector<ObjectId> values;
-  for (const auto& [object, row] : objects_) {
+  for (const auto& [object, row] : objects_.all()) {
     if (!row.owned || !row.ready || row.creator.empty() || row.value->in_store || row.storing)
       continue;
     const bool has = std::ranges::any_of(
@@ -89,8 +89,8 @@ void ClientCore::remake_elements(ObjectId elements) {
     row->value = CopyOnWrite<ValueRecord>();
     mark_remade.hit();
     run_again(creator);
-    for (const auto& ref : contained) unpin(ref.object);
-    changed(object);
+    for (const auto& ref : contained) objects_.unpin(ref.object);
+    objects_.changed(object);
   }
 }
 
@@ -101,7 +101,7 @@ bool ClientCore::refers_to_any(const CallRecord& call,
     return std::ranges::find(elements, ref.object) != elements.end();
   };
   return std::ranges::any_of(*call.arguments, [&](const Argument& argument) {
-    const auto* row = argument.is_ref ? object(argument.ref.object) : nullptr;
+    const auto* row = argument.is_ref ? objects_.object(argument.ref.object) : nullptr;
     const auto& contained = row != nullptr ? row->value->contained : argument.value.contained;
     return std::ranges::any_of(contained, among);
   });

@@ -1,6 +1,6 @@
 // Values on their way into the store of the node: reservation, write, and seal.
 #include "base/coverage_mark.h"
-#include "client/core/client_core.h"
+#include "client/core/refs/object_refs.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -12,7 +12,7 @@ const CoverageMark mark_store_retry("client.escaped_value_found_store_full");
 
 }  // namespace
 
-void ClientCore::store_inline(ObjectId object, ObjectRow& row) {
+void ObjectRefs::store_inline(ObjectId object, ObjectRow& row) {
   if (row.storing) return;
   row.storing = true;
   writes_[object] = WriteRow{.size_bytes = row.value->size_bytes,
@@ -25,7 +25,7 @@ void ClientCore::store_inline(ObjectId object, ObjectRow& row) {
 
 // The store that held the value is lost, but its bytes are still mapped here. Only that store may
 // have held the contents of the value.
-void ClientCore::store_again(ObjectId object, ObjectRow& row) {
+void ObjectRefs::store_again(ObjectId object, ObjectRow& row) {
   if (row.storing) return;
   mark_stored_again.hit();
   row.storing = true;
@@ -40,7 +40,7 @@ void ClientCore::store_again(ObjectId object, ObjectRow& row) {
   for (const auto& ref : contained) pin(ref);
 }
 
-void ClientCore::on(const ReserveRoom& event) {
+void ObjectRefs::on(const ReserveRoom& event) {
   writes_[event.object] = WriteRow{.size_bytes = event.size_bytes,
                                    .owner = event.owner,
                                    .home = event.home,
@@ -50,7 +50,7 @@ void ClientCore::on(const ReserveRoom& event) {
 }
 
 // A reply on its way finds no write row. The agent has released the memory by then.
-void ClientCore::on(const AbandonWrite& event) {
+void ObjectRefs::on(const AbandonWrite& event) {
   const auto* write = writes_.find(event.object);
   if (write == nullptr || write->escaping) return;
   mark_abandoned.hit();
@@ -58,7 +58,7 @@ void ClientCore::on(const AbandonWrite& event) {
   step_.send_to_agent(ReleaseObject{event.object, true});
 }
 
-void ClientCore::heard(const ReserveObjectReply& message) {
+void ObjectRefs::on(const ReserveObjectReply& message) {
   auto* write = writes_.find(message.object);
   if (write == nullptr) return;
   write->place = message.failure ? SlabRange{} : message.place;
@@ -80,12 +80,12 @@ void ClientCore::heard(const ReserveObjectReply& message) {
     write->retry_at = step_.now() + 100ms;
     return write_retries_.add(*write->retry_at, message.object);
   }
-  const ObjectRow& row = objects_.at(message.object);
+  const ObjectRow& row = rows_.at(message.object);
   step_.emit(RoomMade{message.object, message.place, row.value->bytes, row.value->contained,
                       row.value->is_error, std::nullopt, write->copy_of});
 }
 
-void ClientCore::on(const ValueWritten& event) {
+void ObjectRefs::on(const ValueWritten& event) {
   const auto* found = writes_.find(event.object);
   if (found == nullptr) return;
   const WriteRow write = *found;
@@ -103,17 +103,17 @@ void ClientCore::on(const ValueWritten& event) {
   value.size_bytes = write.size_bytes;
   value.location = step_.node();
   value.contained = event.contained;
-  ObjectRow& row = own_object(event.object, TaskId());
+  ObjectRow& row = own(event.object, TaskId());
   row.written = true;
   row.reading.edit().place = write.place;
   complete(event.object, std::move(value));
-  if (write.lost && !row.is_kept_tensor()) store_again(event.object, objects_.at(event.object));
+  if (write.lost && !row.is_kept_tensor()) store_again(event.object, rows_.at(event.object));
   if (write.lost)
     step_.emit(ValueSealed{event.object});  // nowhere: the agent that was to hold it is gone
 }
 
-void ClientCore::on(const ValueUnreadable& event) {
-  auto* row = objects_.find(event.object);
+void ObjectRefs::on(const ValueUnreadable& event) {
+  auto* row = rows_.find(event.object);
   const auto* write = writes_.find(event.object);
   if (row == nullptr || write == nullptr || !write->escaping) return;
   writes_.erase(event.object);
@@ -124,7 +124,7 @@ void ClientCore::on(const ValueUnreadable& event) {
   for (const auto& ref : contained) unpin(ref.object);
 }
 
-void ClientCore::heard(const SealObjectReply& message) {
+void ObjectRefs::on(const SealObjectReply& message) {
   const auto* write = writes_.find(message.object);
   if (write == nullptr) return;
   const WriteRow done = *write;
@@ -133,7 +133,7 @@ void ClientCore::heard(const SealObjectReply& message) {
     if (done.there) step_.emit(RoomMade{message.object, {}, {}, {}, false, done.there, {}});
     return step_.emit(ValueSealed{message.object});
   }
-  auto* row = objects_.find(message.object);
+  auto* row = rows_.find(message.object);
   if (row == nullptr) return;
   row->storing = false;
   row->value.edit().in_store = true;
@@ -145,6 +145,15 @@ void ClientCore::heard(const SealObjectReply& message) {
   if (copied && row->wants > 0 && !row->readable) fetch(message.object, *row);
   drop_if_unused(message.object);
   for (const auto& ref : contained) unpin(ref.object);
+}
+
+void ObjectRefs::tick_writes() {
+  while (const auto object = write_retries_.take_due(step_.now())) {
+    auto* write = writes_.find(*object);
+    if (write == nullptr || !write->retry_at || *write->retry_at > step_.now()) continue;
+    write->retry_at.reset();
+    step_.send_to_agent(ReserveObjectRequest{*object, write->size_bytes});
+  }
 }
 
 }  // namespace mobula::internal::client

@@ -80,17 +80,9 @@ bool ClientCore::verify_arguments(TaskRow& row, const std::vector<ObjectId>& unr
     if (!stored || known.readable || known.storing || known.doubted) continue;
     mark_doubted.hit();
     known.doubted = true;
-    fetch(object, known, true);
+    objects_.fetch(object, known, true);
   }
   return true;
-}
-
-// The bytes are readable here, or this node cannot decide.
-void ClientCore::end_doubt(ObjectId object) {
-  auto* row = objects_.find(object);
-  if (row == nullptr || !row->doubted) return;
-  row->doubted = false;
-  if (row->ready) argument_ready(object);
 }
 
 // True: the task waits, and then reads the argument again.
@@ -103,7 +95,7 @@ bool ClientCore::await_owner(TaskId task, ObjectId object) {
   mark_owner_awaited.hit();
   known.lost = known.ready = false;
   known.value = CopyOnWrite<ValueRecord>();
-  if (known.wants > 0) fetch(object, known);
+  if (known.wants > 0) objects_.fetch(object, known);
   row.awaits_owner = true;
   pause_task(task, std::min(owner_wait_initial * (1 << row.owner_waits++), owner_wait_max));
   return true;
