@@ -30,7 +30,7 @@ std::optional<Time> ClientCore::next_deadline() const {
   };
   consider(dispatcher_.next_deadline());
   consider(streams_.next_deadline());
-  if (!retries_.empty()) consider(retries_.begin()->first);
+  consider(tasks_.next_deadline());
   consider(objects_.next_deadline());
   consider(ends_.next_deadline());
   return earliest;
@@ -45,7 +45,7 @@ void ClientCore::on(const Tick&) {
   streams_.tick();
   dispatcher_.tick();
   objects_.tick_writes();
-  tick_retries();
+  tasks_.tick();
   objects_.tick_holds();
   ends_.tick();
 }
@@ -93,7 +93,7 @@ void ClientCore::heard(const PeersDead& message) {
   if (!message.processes.empty()) objects_.lenders_died();
   for (const ProcessId process : message.processes) {
     streams_.forget_numbers(process);
-    dead_.remember(process, true);
+    tasks_.remember_death(process);
     if (streams_.find(process) != nullptr) {
       streams_.executor_ended(process, EndCause{.kind = EndKind::node_died,
                                                 .exit_code = 0,
@@ -130,6 +130,14 @@ void ClientCore::head_says(const RequestRejected& message) {
 }
 
 // ---- queries -----------------------------------------------------------------------------------
+
+TaskSources ClientCore::sources(Time now) const {
+  return {now, tasks_, dispatcher_, actors_, streams_, objects_, ends_, blocked_on_};
+}
+
+void ClientCore::head_says(const TasksRequest& message) {
+  step_.send_to_head(tasks_reply(message, sources(step_.now())));
+}
 
 bool ClientCore::is_actor_call(ObjectId result) const {
   const auto* row = objects_.find(result);
@@ -213,14 +221,14 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
 }
 
 bool ClientCore::empty() const {
-  return objects_.all().empty() && tasks_.empty() && dispatcher_.compact().tasks() == 0 &&
+  return objects_.all().empty() && tasks_.all().empty() && dispatcher_.compact().tasks() == 0 &&
          streams_.empty() && dispatcher_.slots().empty() && dispatcher_.classes().empty() &&
          actors_.all().empty() && objects_.writes() == 0;
 }
 
 ClientCore::Sizes ClientCore::sizes() const {
   return {objects_.all().size() + dispatcher_.compact().results(),
-          tasks_.size() + dispatcher_.compact().tasks(),
+          tasks_.all().size() + dispatcher_.compact().tasks(),
           streams_.all().size(),
           dispatcher_.slots().size(),
           dispatcher_.classes().size(),

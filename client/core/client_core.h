@@ -1,5 +1,5 @@
 // Decides about the work that a process submits: slots for tasks, ends of executors, and readers of
-// objects. Owns the tasks and objects of its process.
+// objects. Owns the components that decide, and routes each event to one of them.
 // Thread: owner; drivers and executors step it under the lock of ProcessEngine.
 // Not: running tasks (ExecutorCore), placement (head), bytes (shell).
 #pragma once
@@ -15,26 +15,23 @@
 #include "client/core/calls/call_streams.h"
 #include "client/core/calls/dispatcher.h"
 #include "client/core/calls/placement_groups.h"
+#include "client/core/calls/task_end_log.h"
+#include "client/core/calls/task_query_reply.h"
+#include "client/core/calls/tasks.h"
 #include "client/core/client_commands.h"
 #include "client/core/client_events.h"
 #include "client/core/client_options.h"
-#include "client/core/refs/lineage.h"
 #include "client/core/refs/object_refs.h"
-#include "client/core/tables.h"
 
 namespace mobula::internal::client {
 
-class ClientCore final : ClientTables,
-                         CallStreams::Port,
-                         ObjectRefs::Port,
-                         Actors::Port,
-                         Dispatcher::Port {
+class ClientCore final {
  public:
   using Options = ClientOptions;
   using Event = client::Event;
   using Command = client::Command;
 
-  explicit ClientCore(ClientOptions options) : ClientTables(std::move(options)) {}
+  explicit ClientCore(ClientOptions options) : step_(std::move(options)) {}
 
   ClientCore(const ClientCore&) = delete;  // its components refer to each other
   ClientCore& operator=(const ClientCore&) = delete;
@@ -63,8 +60,8 @@ class ClientCore final : ClientTables,
   const ActorRow* actor(ActorId actor) const { return actors_.find(actor); }
   bool knows_class(ClassId demand_class) const { return dispatcher_.find(demand_class) != nullptr; }
   const OwnedCalls& owned_calls() const { return ends_.calls(); }
-  std::int64_t pending_bytes() const { return pending_bytes_; }
-  std::int64_t lineage_bytes() const { return lineage_.bytes(); }
+  std::int64_t pending_bytes() const { return tasks_.pending_bytes(); }
+  std::int64_t lineage_bytes() const { return tasks_.lineage_bytes(); }
   std::int64_t pending_calls(ActorId actor) const;
   // True while the home has not confirmed the hold on one of `refs` that is still in use here.
   bool holds_unconfirmed(const RefRecords& refs) const { return objects_.holds_unconfirmed(refs); }
@@ -90,14 +87,13 @@ class ClientCore final : ClientTables,
   NodeId node() const { return step_.node(); }
 
  private:
-  friend class TaskReader;
   // events
-  void on(SubmitTask& event);
+  void on(SubmitTask& event) { tasks_.on(event); }
   void on(const SubmitActor& event) { actors_.on(event); }
-  void on(SubmitActorCall& event);
+  void on(SubmitActorCall& event) { tasks_.on(event); }
   void on(PutInline& event) { objects_.on(event); }
   void on(const KeepTensor& event) { objects_.on(event); }
-  void on(const ElementsLost& event);
+  void on(const ElementsLost& event) { tasks_.on(event); }
   void on(const ReserveRoom& event) { objects_.on(event); }
   void on(const AbandonWrite& event) { objects_.on(event); }
   void on(const ValueWritten& event) { objects_.on(event); }
@@ -107,8 +103,8 @@ class ClientCore final : ClientTables,
   void on(const AdoptRef& event) { objects_.on(event); }
   void on(const WantObject& event) { objects_.on(event); }
   void on(const UnwantObject& event) { objects_.on(event); }
-  void on(const CancelObject& event);
-  void on(const CancelChildren& event);
+  void on(const CancelObject& event) { tasks_.on(event); }
+  void on(const CancelChildren& event) { tasks_.on(event); }
   void on(const ErrorRead& event) { objects_.on(event); }
   void on(const BlockedOn& event) { blocked_on_ = event.objects; }
   void on(const KillActor& event) { actors_.on(event); }
@@ -120,7 +116,7 @@ class ClientCore final : ClientTables,
   void on(const UnpinRefs& event) { objects_.on(event); }
   void on(const BorrowRefs& event) { objects_.on(event); }
   void on(const EndBorrow& event) { objects_.on(event); }
-  void on(const HandOver& event);
+  void on(const HandOver& event) { tasks_.on(event); }
   void on(const AwaitSubmitted&) { awaits_submitted_ = true; }
   void on(const Attached& event);
   void on(const AgentLost& event);
@@ -160,102 +156,27 @@ class ClientCore final : ClientTables,
   void head_says(const RequestRejected& message);
   void head_says(const GroupChanged& message) { groups_.on(message); }
   void head_says(const TasksRequest& message);
-  // messages of executors
-  void executor_says(ProcessId executor, CallReply message);
-  void executor_says(ProcessId executor, CallReturned message);
-  void executor_says(ProcessId executor, CallStarted message);
-  void executor_says(ProcessId executor, StreamClosing message);
-  void executor_says(ProcessId executor, ResidentStateChanged message);
-
-  // ObjectRefs::Port
-  bool can_run_again(const TaskRow& finished) const override;
-  void run_again(TaskId finished) override;
-  void result_dropped(TaskId creator) override;
-  void watch_actor(ActorId actor) override { actors_.watch(actor); }
-  void forget_actor(ActorId actor) override { actors_.forget(actor); }
-  CompactQueue& compact() override { return dispatcher_.compact(); }
-  const CompactQueue& compact() const override { return dispatcher_.compact(); }
-  void expand_result(ObjectId object) override { dispatcher_.expand_result(object); }
-  void argument_ready(ObjectId object) override;
-  std::size_t count_missing(const Arguments& arguments);  // tasks.cc
-  // Actors::Port
-  void own_handle(ActorId actor, bool is_detached) override;
-  void unpin(ObjectId object) override { objects_.unpin(object); }
-  bool is_exported(ObjectId object) const override;
-  void pin_arguments(const CallRecord& constructor) override;
-  std::vector<ObjectId> missing_arguments(const Arguments& arguments) override;
-  const ValueRecord* argument_error(const CallRecord& constructor) const override;
-  CallRecord sendable_constructor(const CallRecord& constructor) override;
-  void count_pending_bytes(std::int64_t change) override { pending_bytes_ += change; }
-  void return_idle_devices(ClassId except) override { dispatcher_.return_idle_devices(except); }
-  TaskRow& task_row(TaskId task) override { return tasks_.at(task); }
-  void serve_waiters(ObjectId object);
-  void task_ready(TaskId task);
-  bool fail_on_argument_errors(TaskId task) override;
-  CallRecord resolved(const CallRecord& call);
-  void finish(TaskId task, Results results);
-  void finish_with_error(TaskId task, ErrorRecord error) override;
-  void finish_cancelled(TaskId task) override;
-  void attempt_failed(TaskId task, const EndCause& cause);
-  void run_again_uncharged(TaskId task);
-  void resubmit(TaskId task);
-  void resubmit_later(TaskId task);
-  void pause_task(TaskId task, Duration pause);
-  void tick_retries();
-  bool waits_again(
-      TaskId task) override;  // an argument may have been lost while the task was queued
-  TaskRow& add_task(CallRecord call, TaskId parent, std::int64_t stored_bytes);
-  void release_arguments(const CallRecord& call) override;
-  void forget_task(TaskId task);
-  void cancel_task(TaskId task, bool force, bool recursive);
-  void take_over(const Handover& handover);
-  std::vector<TaskId> unfinished_tasks_of(const RefRecords& refs);
-  Handover give_away(TaskId task, const HandOver& to, HandedOver& given);
-
-  // unread_arguments.cc
-  void call_did_not_run(TaskId task, CallReply& message);
-  bool verify_arguments(TaskRow& row, const std::vector<ObjectId>& unread);
-  bool await_owner(TaskId task, ObjectId object);
-  void return_to_waiting(TaskId task);
-
-  std::int64_t lineage_bytes_of(const CallRecord& call) const;
-  void keep_as_lineage(TaskId task);
-  void give_up_lineage(TaskId task);
-  void remake_elements(ObjectId elements);
-  bool refers_to_any(const CallRecord& call, const std::vector<ObjectId>& elements) const;
-
-  // Dispatcher::Port
-  const TaskRow* find_task(TaskId task) const override { return tasks_.find(task); }
-  const ObjectRow* object_row(ObjectId object) const override { return objects_.find(object); }
-  void push(TaskId task, StreamRow& stream, ProcessId executor) override;
-  bool retries_due() const override {
-    return !retries_.empty() && retries_.begin()->first <= step_.now();
-  }
-  std::optional<ResultCounts> plain_result(ObjectId result) const override;
-  void erase_rows(TaskId task, ObjectId result) override;
-  void add_rows(CompactQueue::Expanded task) override;
-  void requeue(TaskId task) override;
-  void fail_rejected_calls(ProcessId executor, const std::string& why);
-  // CallStreams::Port
-  void received(ProcessId executor, ExecutorMessage message) override;
-  void call_left(const StreamRow& stream, TaskId task) override;
-  void concluded(StreamRow& stream) override;
-  void unreachable(ProcessId executor) override;
-  void may_send(ActorId actor) override { actors_.advance(actor); }
-  void reply_claimed(const StreamRow& stream) override { dispatcher_.slot_changed(stream.slot); }
-  bool awaits_report(const StreamRow& stream) const override {
-    return dispatcher_.holds_results(stream);
-  }
-  void conclude_task_stream(StreamRow& stream, const EndCause& cause);
+  TaskSources sources(Time now) const;
   bool has_unfinished() const;  // planned_end.cc
   void conclude_submitted();
   void restate();
 
-  CallStreams streams_{step_, *this};
-  ObjectRefs objects_{step_, ends_, streams_, *this};
-  Dispatcher dispatcher_{step_, streams_, *this};
-  Actors actors_{step_, streams_, *this};
+  StepContext step_;
+  TaskEndLog ends_{step_};
+  Tasks tasks_{step_, ends_, streams_, objects_, dispatcher_, actors_};
+  CallStreams streams_{step_, tasks_};
+  ObjectRefs objects_{step_, ends_, streams_, tasks_};
+  Dispatcher dispatcher_{step_, streams_, tasks_};
+  Actors actors_{step_, streams_, tasks_};
   PlacementGroups groups_{step_, objects_};
+
+  bool attached_ = false;
+  std::uint64_t head_epoch_ = 0;
+  StartJob job_;
+  bool job_started_ = false;
+  bool awaits_submitted_ = false;  // the process exits as planned
+  // Objects that the only thread of user code waits for without a timeout.
+  PooledVector<ObjectId> blocked_on_;
 };
 
 }  // namespace mobula::internal::client

@@ -1,21 +1,21 @@
 // Arguments and handles of the actors that this process owns.
-#include "client/core/client_core.h"
+#include "client/core/calls/tasks.h"
 
 namespace mobula::internal::client {
 
-void ClientCore::own_handle(ActorId actor, bool is_detached) {
+void Tasks::own_handle(ActorId actor, bool is_detached) {
   ObjectRow& handle = objects_.own(handle_id(actor), TaskId());
   // Nothing counts the handles of a detached actor.
   handle.ref =
       RefRecord{handle_id(actor), is_detached ? NodeId() : step_.node(), step_.process(), actor};
 }
 
-bool ClientCore::is_exported(ObjectId object) const {
+bool Tasks::is_exported(ObjectId object) const {
   const auto* row = objects_.find(object);
   return row != nullptr && row->exported;
 }
 
-void ClientCore::pin_arguments(const CallRecord& call) {
+void Tasks::pin_arguments(const CallRecord& call) {
   for (const auto& argument : *call.arguments) {
     if (argument.is_ref) {
       objects_.pin(argument.ref);
@@ -26,7 +26,7 @@ void ClientCore::pin_arguments(const CallRecord& call) {
   }
 }
 
-std::vector<ObjectId> ClientCore::missing_arguments(const Arguments& arguments) {
+std::vector<ObjectId> Tasks::missing_arguments(const Arguments& arguments) {
   std::vector<ObjectId> missing;
   count_missing(arguments);
   for (const auto& argument : arguments) {
@@ -36,7 +36,7 @@ std::vector<ObjectId> ClientCore::missing_arguments(const Arguments& arguments) 
   return missing;
 }
 
-const ValueRecord* ClientCore::argument_error(const CallRecord& call) const {
+const ValueRecord* Tasks::argument_error(const CallRecord& call) const {
   for (const auto& argument : *call.arguments) {
     const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
     if (object && object->value->is_error && !object->value->bytes.empty()) return &*object->value;
@@ -44,7 +44,7 @@ const ValueRecord* ClientCore::argument_error(const CallRecord& call) const {
   return nullptr;
 }
 
-CallRecord ClientCore::sendable_constructor(const CallRecord& constructor) {
+CallRecord Tasks::sendable_constructor(const CallRecord& constructor) {
   CallRecord call = resolved(constructor);
   for (const auto& argument : *call.arguments) {
     if (argument.is_ref) objects_.escape(argument.ref.object);

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "base/coverage_mark.h"
-#include "client/core/client_core.h"
+#include "client/core/calls/tasks.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -13,18 +13,18 @@ const CoverageMark mark_unreachable("client.slot_of_an_unreachable_executor_give
 
 }  // namespace
 
-void ClientCore::received(ProcessId executor, ExecutorMessage message) {
+void Tasks::received(ProcessId executor, ExecutorMessage message) {
   std::visit([&](auto& each) { executor_says(executor, std::move(each)); }, message);
 }
 
-void ClientCore::call_left(const StreamRow& stream, TaskId task) {
+void Tasks::call_left(const StreamRow& stream, TaskId task) {
   if (stream.slot.empty()) return;
-  dispatcher_.call_left(stream, tasks_.at(task).demand_class);
+  dispatcher_.call_left(stream, rows_.at(task).demand_class);
 }
 
-void ClientCore::concluded(StreamRow& stream) {
+void Tasks::concluded(StreamRow& stream) {
   for (const auto& [number, task] : stream.in_flight)
-    objects_.keep_lent(*tasks_.at(task).call.arguments);
+    objects_.keep_lent(*rows_.at(task).call.arguments);
   if (stream.slot.empty()) {
     actors_.conclude(stream, *stream.ending);
   } else {
@@ -35,7 +35,7 @@ void ClientCore::concluded(StreamRow& stream) {
 // The head may still reach the executor's node and never report an end. A task slot is returned,
 // and its executor is terminated before the slot serves again. For an actor the head decides: it
 // ends this incarnation, or this handle. If the executor rejects this process, its calls fail.
-void ClientCore::unreachable(ProcessId executor) {
+void Tasks::unreachable(ProcessId executor) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr || stream->ending || stream->in_flight.empty()) return;
   const auto waited =
@@ -66,7 +66,7 @@ void ClientCore::unreachable(ProcessId executor) {
 }
 
 // The numbers of the stream stay: the executor may admit this process later. Replies to failed calls are dropped.
-void ClientCore::fail_rejected_calls(ProcessId executor, const std::string& why) {
+void Tasks::fail_rejected_calls(ProcessId executor, const std::string& why) {
   mark_rejected.hit();
   StreamRow& stream = streams_.at(executor);
   const ActorId actor = stream.actor;
@@ -84,7 +84,7 @@ void ClientCore::fail_rejected_calls(ProcessId executor, const std::string& why)
 
 // The oldest call without a reply was running, because calls run in order. The others never
 // started.
-void ClientCore::conclude_task_stream(StreamRow& stream, const EndCause& cause) {
+void Tasks::conclude_task_stream(StreamRow& stream, const EndCause& cause) {
   std::vector<TaskId> calls;
   for (const auto& [number, task] : stream.in_flight) calls.push_back(task);
   for (auto task = calls.rbegin(); task != calls.rend(); ++task) {
@@ -98,11 +98,11 @@ void ClientCore::conclude_task_stream(StreamRow& stream, const EndCause& cause) 
   dispatcher_.slot_changed(stream.slot);
 }
 
-void ClientCore::executor_says(ProcessId executor, StreamClosing) {
+void Tasks::executor_says(ProcessId executor, StreamClosing) {
   streams_.at(executor).retires = true;
 }
 
-void ClientCore::executor_says(ProcessId executor, ResidentStateChanged message) {
+void Tasks::executor_says(ProcessId executor, ResidentStateChanged message) {
   dispatcher_.set_holds_results(streams_.at(executor), message.on);
 }
 

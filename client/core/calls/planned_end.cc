@@ -15,7 +15,7 @@ const CoverageMark mark_awaited("client.exits_after_what_it_has_submitted");
 bool ClientCore::has_unfinished() const {
   if (dispatcher_.compact().tasks() > 0 || objects_.writes() > 0) return true;
   const auto unfinished = [](const auto& each) { return each.second.state != TaskState::finished; };
-  if (std::ranges::any_of(tasks_, unfinished)) return true;
+  if (std::ranges::any_of(tasks_.all(), unfinished)) return true;
   return !std::ranges::all_of(
       actors_.all(), [](const auto& each) { return Actors::is_acknowledged(each.second); });
 }
@@ -27,7 +27,7 @@ ClientCore::Unfinished ClientCore::unfinished() const {
     ++work.calls;
     if (work.example.empty()) work.example = name;
   };
-  for (const auto& [id, task] : tasks_) {
+  for (const auto& [id, task] : tasks_.all()) {
     if (task.state != TaskState::finished) add(task.call.form->name);
   }
   for (const auto& [id, actor] : actors_.all()) {

@@ -1,11 +1,10 @@
-// Answers queries about single tasks: their state, the reason why they wait, and how they ended.
-// Reads the tables and changes nothing.
+#include "client/core/calls/task_query_reply.h"
+
 #include <algorithm>
 #include <iterator>
 #include <map>
 
 #include "base/coverage_mark.h"
-#include "client/core/client_core.h"
 
 namespace mobula::internal::client {
 
@@ -47,20 +46,20 @@ bool is_meant(const std::string& digits, TaskId task, std::uint32_t num_returns)
 
 class TaskReader {
  public:
-  TaskReader(const ClientCore& core, const TasksRequest& asked)
-      : core_(core), asked_(asked), limit_(std::min(asked.limit, max_limit)) {}
+  TaskReader(const TaskSources& from, const TasksRequest& asked)
+      : from_(from), asked_(asked), limit_(std::min(asked.limit, max_limit)) {}
 
   auto answer() {
-    for (const auto& [id, row] : core_.tasks_) {
+    for (const auto& [id, row] : from_.tasks.all()) {
       if (row.state == TaskState::finished) continue;
       const TaskPhase phase = phase_of(row);
       if (!wanted(phase, row.call.form->name) || !meant(id, row.call.form->num_returns)) continue;
       (row.state == TaskState::sent ? sent_ : waiting_).emplace_back(id, &row);
       count(*row.call.form, phase);
     }
-    for (const auto& [id, row] : core_.dispatcher_.classes()) collect_line(row);
-    collect(core_.ends_.finished().failed(), failed_);
-    collect(core_.ends_.finished().finished(), finished_);
+    for (const auto& [id, row] : from_.dispatcher.classes()) collect_line(row);
+    collect(from_.ends.finished().failed(), failed_);
+    collect(from_.ends.finished().finished(), finished_);
     count_ended();
     choose();
     told_.request = asked_.request;
@@ -98,7 +97,7 @@ class TaskReader {
       const EndedTask& each = from[i];
       if (!wanted(each.failed ? TaskPhase::failed : TaskPhase::finished, each.form->name)) continue;
       if (!meant(each.task, each.form->num_returns)) continue;
-      const auto* row = core_.tasks_.find(each.task);
+      const auto* row = from_.tasks.find(each.task);
       if (row != nullptr && row->state != TaskState::finished) continue;
       if (seen_.insert(each.task, true).second) to.push_back(&each);
     }
@@ -107,22 +106,22 @@ class TaskReader {
   // Compact tasks follow all tasks with rows. At most as many are read as the reply can hold.
   void collect_line(const ClassRow& demand) {
     std::uint64_t ahead = demand.queue.size();
-    core_.dispatcher_.compact().for_each(
+    from_.dispatcher.compact().for_each(
         demand.line, [&](TaskId task, CompactQueue::Place place, bool small) {
-          const auto* row = small ? nullptr : core_.tasks_.find(task);
+          const auto* row = small ? nullptr : from_.tasks.find(task);
           if (!small && (row == nullptr || row->state != TaskState::queued)) return;
           const std::uint64_t before = ahead++;
           if (!small) {
             places_.insert(task, before);
             return;
           }
-          const CallForm& form = core_.dispatcher_.compact().form(place);
+          const CallForm& form = from_.dispatcher.compact().form(place);
           if (!wanted(TaskPhase::waits_for_slot, form.name) || !meant(task, form.num_returns))
             return;
           count(form, TaskPhase::waits_for_slot);
           if (waiting_.size() < limit_) {
-            waiting_.emplace_back(
-                task, &looked_at_.emplace_back(core_.dispatcher_.compact().look(place)));
+            waiting_.emplace_back(task,
+                                  &looked_at_.emplace_back(from_.dispatcher.compact().look(place)));
             places_.insert(task, before);
           } else {
             ++not_looked_at_;
@@ -132,7 +131,7 @@ class TaskReader {
 
   void count_ended() {
     if (!asked_.id.empty()) return;
-    for (const auto& [name, counts] : core_.ends_.finished().counts()) {
+    for (const auto& [name, counts] : from_.ends.finished().counts()) {
       if (counts.finished > 0 && wanted(TaskPhase::finished, name)) {
         counts_[{name, TaskPhase::finished}] += counts.finished;
       }
@@ -159,7 +158,7 @@ class TaskReader {
   void take(const Ended& from, std::size_t room) {
     for (const EndedTask* each : from) {
       if (told_.tasks.size() >= room) return;
-      TaskFact fact = TaskEndLog::fact_of(*each, core_.step_.now());
+      TaskFact fact = TaskEndLog::fact_of(*each, from_.now);
       error_bytes_ += each->error_bytes;
       if (error_bytes_ > max_answer_error_bytes) fact.error = {};
       told_.tasks.push_back(std::move(fact));
@@ -186,14 +185,14 @@ class TaskReader {
     fact.name = row.call.form->name;
     fact.phase = phase_of(row);
     const bool sent = row.state == TaskState::sent;
-    fact.since = core_.step_.now() - (sent ? row.started.value_or(row.since) : row.since);
+    fact.since = from_.now - (sent ? row.started.value_or(row.since) : row.since);
     fact.attempt = row.call.attempt;
     fact.retries_left = row.retries_left;
     fact.cancelled = row.cancelled;
     fact.preemptions = row.preemptions;
     if (row.call.form->kind == CallKind::task) fact.demand_class = row.demand_class;
-    for (std::uint32_t i = 0; i < row.call.form->num_returns && !core_.blocked_on_.empty(); ++i) {
-      if (std::ranges::find(core_.blocked_on_, result_id(id, i)) != core_.blocked_on_.end())
+    for (std::uint32_t i = 0; i < row.call.form->num_returns && !from_.blocked_on.empty(); ++i) {
+      if (std::ranges::find(from_.blocked_on, result_id(id, i)) != from_.blocked_on.end())
         fact.awaited = true;
     }
     if (!asked_.id.empty()) add_tensors(row, fact);
@@ -208,7 +207,7 @@ class TaskReader {
 
   void add_tensors(const TaskRow& row, TaskFact& fact) const {
     for (const Argument& argument : *row.call.arguments) {
-      const auto* object = argument.is_ref ? core_.objects_.find(argument.ref.object) : nullptr;
+      const auto* object = argument.is_ref ? from_.objects.find(argument.ref.object) : nullptr;
       const RefRecords& contained =
           object != nullptr ? object->value->contained : argument.value.contained;
       for (const RefRecord& ref : contained) {
@@ -221,7 +220,7 @@ class TaskReader {
   // Adds the tensors of values that an argument refers to, one level deep.
   void add_tensors_inside(const RefRecords& contained, TaskFact& fact) const {
     for (const RefRecord& outer : contained) {
-      const auto* object = outer.tensor.is_empty() ? core_.objects_.find(outer.object) : nullptr;
+      const auto* object = outer.tensor.is_empty() ? from_.objects.find(outer.object) : nullptr;
       if (object == nullptr) continue;
       for (const RefRecord& ref : object->value->contained) {
         if (!ref.tensor.is_empty() && fact.tensors.size() < max_named_tensors)
@@ -240,17 +239,17 @@ class TaskReader {
                     " times, and is tried again after a pause";
     }
     for (const auto& argument : *row.call.arguments) {
-      const auto* object = argument.is_ref ? core_.objects_.find(argument.ref.object) : nullptr;
+      const auto* object = argument.is_ref ? from_.objects.find(argument.ref.object) : nullptr;
       if (object == nullptr || object->ready) continue;
       ++fact.missing;
       if (fact.arguments.size() >= max_named_arguments) continue;
       MissingArgument missing;
       missing.object = argument.ref.object;
-      const RefRecord ref = core_.objects_.ref_of(argument.ref.object);
+      const RefRecord ref = from_.objects.ref_of(argument.ref.object);
       missing.owner = ref.owner;
       missing.home = ref.home;
       if (object->owned) missing.task = object->creator;
-      if (const auto* maker = core_.tasks_.find(missing.task))
+      if (const auto* maker = from_.tasks.find(missing.task))
         missing.task_name = maker->call.form->name;
       fact.arguments.push_back(std::move(missing));
     }
@@ -259,18 +258,18 @@ class TaskReader {
   void tell_queue(TaskId id, const TaskRow& row, TaskFact& fact) {
     fact.ahead = place_of(id);
     if (row.call.form->kind == CallKind::actor_call) {
-      const auto* actor = core_.actors_.find(row.call.form->actor);
+      const auto* actor = from_.actors.find(row.call.form->actor);
       if (actor == nullptr) return;
       fact.waiting = actor->queue.size();
       if (actor->state != ActorState::alive) {
         fact.reason = "the actor is " + std::string(to_string(actor->state));
         if (!actor->waiting_reason.empty()) fact.reason += "; " + actor->waiting_reason;
       } else {
-        fact.reason = core_.actors_.why_nothing_leaves(*actor);
+        fact.reason = from_.actors.why_nothing_leaves(*actor);
       }
       return;
     }
-    const auto* demand = core_.dispatcher_.find(row.demand_class);
+    const auto* demand = from_.dispatcher.find(row.demand_class);
     if (demand == nullptr) return;
     fact.waiting = demand->waiting();
     fact.slots = demand->slots.size();
@@ -279,9 +278,9 @@ class TaskReader {
 
   void tell_executor(TaskId id, const TaskRow& row, TaskFact& fact) {
     fact.executor = row.executor;
-    const auto* stream = core_.streams_.find(row.executor);
+    const auto* stream = from_.streams.find(row.executor);
     if (stream == nullptr) return;
-    const auto* slot = core_.dispatcher_.find(stream->slot);
+    const auto* slot = from_.dispatcher.find(stream->slot);
     fact.node = slot != nullptr ? slot->node : stream->endpoint.node;
     fact.waiting = stream->in_flight.size();
     if (gone_through_.insert(row.executor, true).second) {
@@ -303,14 +302,14 @@ class TaskReader {
         std::uint64_t ahead = 0;
         for (const TaskId each : queue) places_.insert(each, ahead++);
       };
-      for (const auto& [key, row] : core_.dispatcher_.classes()) place(row.queue);
-      for (const auto& [key, row] : core_.actors_.all()) place(row.queue);
+      for (const auto& [key, row] : from_.dispatcher.classes()) place(row.queue);
+      for (const auto& [key, row] : from_.actors.all()) place(row.queue);
     }
     const auto* place = places_.find(id);
     return place == nullptr ? 0 : *place;
   }
 
-  const ClientCore& core_;
+  const TaskSources& from_;
   const TasksRequest& asked_;
   const std::uint64_t limit_;
   Unfinished sent_;
@@ -331,16 +330,9 @@ class TaskReader {
   TasksReply told_;
 };
 
-void ClientCore::head_says(const TasksRequest& message) {
+TasksReply tasks_reply(const TasksRequest& request, const TaskSources& from) {
   mark_asked.hit();
-  step_.send_to_head(TaskReader(*this, message).answer());
-}
-
-// A call that ended in between needs no report.
-void ClientCore::executor_says(ProcessId executor, CallStarted message) {
-  const auto& stream = streams_.at(executor);
-  const TaskId* task = stream.in_flight.find(message.number);
-  if (task != nullptr) tasks_.at(*task).started = step_.now() - message.run_time;
+  return TaskReader(from, request).answer();
 }
 
 }  // namespace mobula::internal::client

@@ -1,9 +1,9 @@
-// Tasks from their submission, through their arguments, to exactly one end: value, error, or
-// cancelled.
+#include "client/core/calls/tasks.h"
+
 #include <algorithm>
+#include <utility>
 
 #include "base/coverage_mark.h"
-#include "client/core/client_core.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -25,9 +25,9 @@ bool is_plain(const ObjectRow& row) {
 
 }  // namespace
 
-TaskRow& ClientCore::add_task(CallRecord call_given, TaskId parent, std::int64_t stored_bytes) {
+TaskRow& Tasks::add_task(CallRecord call_given, TaskId parent, std::int64_t stored_bytes) {
   const TaskId task = call_given.task;
-  TaskRow& row = tasks_[task];
+  TaskRow& row = rows_[task];
   row.call = std::move(call_given);
   const CallRecord& call = row.call;
   row.parent = parent;
@@ -51,12 +51,12 @@ TaskRow& ClientCore::add_task(CallRecord call_given, TaskId parent, std::int64_t
   row.missing = count_missing(*call.arguments);
   for (const auto& argument : *call.arguments) {
     const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-    if (object && object->is_missing()) waiting_tasks_[argument.ref.object].push_back(task);
+    if (object && object->is_missing()) waiting_[argument.ref.object].push_back(task);
   }
   return row;
 }
 
-void ClientCore::on(SubmitTask& event) {
+void Tasks::on(SubmitTask& event) {
   const TaskId task = event.call.task;
   TaskRow& row = add_task(std::move(event.call), event.parent, event.stored_bytes);
   row.demand_class = event.demand_class.id;
@@ -68,7 +68,7 @@ void ClientCore::on(SubmitTask& event) {
   if (row.missing == 0) task_ready(task);
 }
 
-void ClientCore::on(SubmitActorCall& event) {
+void Tasks::on(SubmitActorCall& event) {
   const ActorId actor = event.call.form->actor;
   const TaskId task = event.call.task;
   TaskRow& row = add_task(std::move(event.call), event.parent, event.stored_bytes);
@@ -81,7 +81,7 @@ void ClientCore::on(SubmitActorCall& event) {
 
 // A borrowed argument that was not read here yet is fetched, because only then is it known to
 // exist.
-std::size_t ClientCore::count_missing(const Arguments& arguments) {
+std::size_t Tasks::count_missing(const Arguments& arguments) {
   std::size_t missing = 0;
   for (const auto& argument : arguments) {
     if (!argument.is_ref) continue;
@@ -95,17 +95,17 @@ std::size_t ClientCore::count_missing(const Arguments& arguments) {
 
 // ---- arguments ----------------------------------------------------------------------------------
 
-void ClientCore::argument_ready(ObjectId object) {
-  if (!waiting_tasks_.contains(object) && !actors_.awaits(object)) return;
+void Tasks::argument_ready(ObjectId object) {
+  if (!waiting_.contains(object) && !actors_.awaits(object)) return;
   served_.run(object, [this](ObjectId each) { serve_waiters(each); });
 }
 
-void ClientCore::serve_waiters(ObjectId object) {
-  if (auto* waiting = waiting_tasks_.find(object)) {
+void Tasks::serve_waiters(ObjectId object) {
+  if (auto* waiting = waiting_.find(object)) {
     const auto tasks = std::move(*waiting);
-    waiting_tasks_.erase(object);
+    waiting_.erase(object);
     for (const TaskId task : tasks) {
-      auto* row = tasks_.find(task);
+      auto* row = rows_.find(task);
       if (row == nullptr || row->state == TaskState::finished || row->missing == 0) continue;
       if (--row->missing == 0) task_ready(task);
     }
@@ -113,8 +113,8 @@ void ClientCore::serve_waiters(ObjectId object) {
   actors_.argument_ready(object);
 }
 
-void ClientCore::task_ready(TaskId task) {
-  TaskRow& row = tasks_.at(task);
+void Tasks::task_ready(TaskId task) {
+  TaskRow& row = rows_.at(task);
   if (row.call.form->kind == CallKind::actor_call) {
     row.state = TaskState::queued;
     row.since_now(step_.now());
@@ -127,8 +127,8 @@ void ClientCore::task_ready(TaskId task) {
 }
 
 // A call with an error as an argument ends with that error and never runs.
-bool ClientCore::fail_on_argument_errors(TaskId task) {
-  for (const auto& argument : *tasks_.at(task).call.arguments) {
+bool Tasks::fail_on_argument_errors(TaskId task) {
+  for (const auto& argument : *rows_.at(task).call.arguments) {
     if (!argument.is_ref) continue;
     const auto* row = objects_.find(argument.ref.object);
     if (row == nullptr || !row->ready || !row->value->is_error || row->value->bytes.empty())
@@ -138,14 +138,14 @@ bool ClientCore::fail_on_argument_errors(TaskId task) {
     ends_.mark_read(row->creator);  // the failure of this call replaces it
     ValueRecord error = *row->value;
     error.in_store = false;
-    finish(task, Results(tasks_.at(task).call.form->num_returns, error));
+    finish(task, Results(rows_.at(task).call.form->num_returns, error));
     return true;
   }
   return false;
 }
 
 // The call as it is sent: small values replace their refs.
-CallRecord ClientCore::resolved(const CallRecord& call) {
+CallRecord Tasks::resolved(const CallRecord& call) {
   CallRecord result = call;
   result.caller_node = step_.node();
   if (std::ranges::none_of(*call.arguments, &Argument::is_ref)) return result;
@@ -170,8 +170,8 @@ CallRecord ClientCore::resolved(const CallRecord& call) {
 
 // ---- queues of demand classes ------------------------------------------------------------------
 
-void ClientCore::push(TaskId task, StreamRow& stream, ProcessId executor) {
-  TaskRow& row = tasks_.at(task);
+void Tasks::push(TaskId task, StreamRow& stream, ProcessId executor) {
+  TaskRow& row = rows_.at(task);
   row.state = TaskState::sent;
   row.since_now(step_.now());
   row.started.reset();
@@ -183,31 +183,31 @@ void ClientCore::push(TaskId task, StreamRow& stream, ProcessId executor) {
   streams_.say(stream, std::move(push));
 }
 
-std::optional<Dispatcher::Port::ResultCounts> ClientCore::plain_result(ObjectId result) const {
+std::optional<Dispatcher::Port::ResultCounts> Tasks::plain_result(ObjectId result) const {
   const auto* row = objects_.find(result);
   if (row == nullptr || !is_plain(*row)) return std::nullopt;
   return ResultCounts{row->refs, row->wants};
 }
 
-void ClientCore::erase_rows(TaskId task, ObjectId result) {
+void Tasks::erase_rows(TaskId task, ObjectId result) {
   objects_.erase_row(result);
-  tasks_.erase(task);
+  rows_.erase(task);
 }
 
-void ClientCore::add_rows(CompactQueue::Expanded small) {
+void Tasks::add_rows(CompactQueue::Expanded small) {
   if (small.refs > 0) {
     ObjectRow& result = objects_.own(small.result, small.task);
     result.refs = small.refs;
     result.wants = small.wants;
   }
-  tasks_.insert(small.task, std::move(small.row));
+  rows_.insert(small.task, std::move(small.row));
 }
 
 // ---- ends --------------------------------------------------------------------------------------
 
-void ClientCore::finish(TaskId task, Results results) {
+void Tasks::finish(TaskId task, Results results) {
   {
-    TaskRow& row = tasks_.at(task);
+    TaskRow& row = rows_.at(task);
     ends_.record(task, row, results);
     row.state = TaskState::finished;
     row.since = step_.now();
@@ -215,10 +215,10 @@ void ClientCore::finish(TaskId task, Results results) {
     pending_bytes_ -= row.argument_bytes;
     row.argument_bytes = 0;
   }
-  const auto kind = tasks_.at(task).call.form->kind;
-  const ActorId actor = tasks_.at(task).call.form->actor;
-  const auto num_returns = tasks_.at(task).call.form->num_returns;
-  const ObjectId first_result = tasks_.at(task).first_result;
+  const auto kind = rows_.at(task).call.form->kind;
+  const ActorId actor = rows_.at(task).call.form->actor;
+  const auto num_returns = rows_.at(task).call.form->num_returns;
+  const ObjectId first_result = rows_.at(task).first_result;
   bool stored = false;  // true also if tensor elements of a result stay in another process
   for (std::uint32_t i = 0; i < num_returns; ++i) {
     // One error replaces all results.
@@ -232,29 +232,29 @@ void ClientCore::finish(TaskId task, Results results) {
     objects_.complete(i == 0 ? first_result : result_id(task, i), std::move(value));
   }
   if (kind == CallKind::actor_call) actors_.call_over(actor);
-  auto* row = tasks_.find(task);
+  auto* row = rows_.find(task);
   if (row == nullptr) return;  // no result was in use
   const bool lineage = stored && row->retries_left != 0 && !row->cancelled;
   if (!lineage || row->live_results == 0) return forget_task(task);
   keep_as_lineage(task);
 }
 
-void ClientCore::forget_task(TaskId task) {
+void Tasks::forget_task(TaskId task) {
   lineage_.remove(task);
-  const TaskRow row = std::move(tasks_.at(task));
-  tasks_.erase(task);
+  const TaskRow row = std::move(rows_.at(task));
+  rows_.erase(task);
   if (row.call.form->kind == CallKind::task) dispatcher_.remove_task(row.demand_class);
   release_arguments(row.call);
 }
 
-void ClientCore::result_dropped(TaskId creator) {
-  auto* task = tasks_.find(creator);
+void Tasks::result_dropped(TaskId creator) {
+  auto* task = rows_.find(creator);
   if (task == nullptr) return;
   if (task->live_results > 0) --task->live_results;
   if (task->live_results == 0 && task->state == TaskState::finished) forget_task(creator);
 }
 
-void ClientCore::release_arguments(const CallRecord& call) {
+void Tasks::release_arguments(const CallRecord& call) {
   for (const auto& argument : *call.arguments) {
     if (argument.is_ref) {
       objects_.unpin(argument.ref.object);
@@ -264,23 +264,23 @@ void ClientCore::release_arguments(const CallRecord& call) {
   }
 }
 
-void ClientCore::finish_with_error(TaskId task, ErrorRecord error) {
-  const TaskRow& row = tasks_.at(task);
+void Tasks::finish_with_error(TaskId task, ErrorRecord error) {
+  const TaskRow& row = rows_.at(task);
   error.task = task;
   error.task_name = row.call.form->name;
   finish(task, Results(std::max<std::uint32_t>(1, row.call.form->num_returns), error_value(error)));
 }
 
-void ClientCore::finish_cancelled(TaskId task) {
+void Tasks::finish_cancelled(TaskId task) {
   ErrorRecord error;
   error.kind = ErrorKind::cancelled;
-  error.text = "task " + tasks_.at(task).call.form->name + " was cancelled";
+  error.text = "task " + rows_.at(task).call.form->name + " was cancelled";
   finish_with_error(task, std::move(error));
 }
 
 // The executor that ran the task ended before it replied.
-void ClientCore::attempt_failed(TaskId task, const EndCause& cause) {
-  TaskRow& row = tasks_.at(task);
+void Tasks::attempt_failed(TaskId task, const EndCause& cause) {
+  TaskRow& row = rows_.at(task);
   if (row.cancelled) return finish_cancelled(task);
   if (cause.kind == EndKind::group_removed) {
     ErrorRecord error;
@@ -316,9 +316,9 @@ void ClientCore::attempt_failed(TaskId task, const EndCause& cause) {
 }
 
 // A preempted task precedes the tasks of its class that have not run.
-void ClientCore::run_again_uncharged(TaskId task) {
+void Tasks::run_again_uncharged(TaskId task) {
   mark_preempted.hit();
-  TaskRow& row = tasks_.at(task);
+  TaskRow& row = rows_.at(task);
   row.executor = {};
   ++row.preemptions;
   ++row.call.attempt;
@@ -326,8 +326,8 @@ void ClientCore::run_again_uncharged(TaskId task) {
   if (!waits_again(task)) requeue(task);
 }
 
-void ClientCore::resubmit(TaskId task) {
-  TaskRow& row = tasks_.at(task);
+void Tasks::resubmit(TaskId task) {
+  TaskRow& row = rows_.at(task);
   row.executor = {};
   row.state = TaskState::waiting;
   row.since_now(step_.now());
@@ -337,7 +337,7 @@ void ClientCore::resubmit(TaskId task) {
   if (!waits_again(task)) task_ready(task);
 }
 
-bool ClientCore::can_run_again(const TaskRow& finished) const {
+bool Tasks::can_run_again(const TaskRow& finished) const {
   if (finished.state != TaskState::finished || finished.retries_left == 0) return false;
   if (finished.call.form->kind != CallKind::actor_call) return true;
   const auto* actor = actors_.find(finished.call.form->actor);
@@ -346,8 +346,8 @@ bool ClientCore::can_run_again(const TaskRow& finished) const {
 
 // Recomputes from lineage. An actor task becomes a call of its actor again, ahead of later
 // submissions.
-void ClientCore::run_again(TaskId task) {
-  TaskRow& row = tasks_.at(task);
+void Tasks::run_again(TaskId task) {
+  TaskRow& row = rows_.at(task);
   if (row.retries_left > 0) --row.retries_left;
   ++row.call.attempt;
   lineage_.remove(task);
@@ -360,9 +360,9 @@ void ClientCore::run_again(TaskId task) {
 }
 
 // The backoff limits repeated out-of-memory terminations, which would also hit other tasks.
-void ClientCore::resubmit_later(TaskId task) {
+void Tasks::resubmit_later(TaskId task) {
   mark_memory.hit();
-  TaskRow& row = tasks_.at(task);
+  TaskRow& row = rows_.at(task);
   const Duration pause = std::min(step_.options().memory_retry_backoff_initial *
                                       (1 << std::min<std::uint32_t>(row.memory_deaths++, 16)),
                                   step_.options().memory_retry_backoff_max);
@@ -370,8 +370,8 @@ void ClientCore::resubmit_later(TaskId task) {
   pause_task(task, pause);
 }
 
-void ClientCore::pause_task(TaskId task, Duration pause) {
-  TaskRow& row = tasks_.at(task);
+void Tasks::pause_task(TaskId task, Duration pause) {
+  TaskRow& row = rows_.at(task);
   row.executor = {};
   row.state = TaskState::waiting;
   row.missing = 0;
@@ -380,32 +380,32 @@ void ClientCore::pause_task(TaskId task, Duration pause) {
   retries_.insert({*row.retry_at, task});
 }
 
-void ClientCore::tick_retries() {
+void Tasks::tick() {
   while (!retries_.empty() && retries_.begin()->first <= step_.now()) {
     const auto [at, task] = *retries_.begin();
     retries_.erase(retries_.begin());
-    TaskRow* row = tasks_.find(task);
+    TaskRow* row = rows_.find(task);
     if (row == nullptr || row->retry_at != at) continue;  // it was cancelled
     row->retry_at.reset();
     resubmit(task);
   }
 }
 
-bool ClientCore::waits_again(TaskId task) {
-  TaskRow& row = tasks_.at(task);
+bool Tasks::waits_again(TaskId task) {
+  TaskRow& row = rows_.at(task);
   row.missing = count_missing(*row.call.arguments);
   if (row.missing == 0) return false;
   row.state = TaskState::waiting;
   for (const auto& argument : *row.call.arguments) {
     const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-    if (object && object->is_missing()) waiting_tasks_[argument.ref.object].push_back(task);
+    if (object && object->is_missing()) waiting_[argument.ref.object].push_back(task);
   }
   return true;
 }
 
 // Returns the task to the queue. It did not run, so no retry is charged.
-void ClientCore::requeue(TaskId task) {
-  TaskRow& row = tasks_.at(task);
+void Tasks::requeue(TaskId task) {
+  TaskRow& row = rows_.at(task);
   row.executor = {};
   if (row.cancelled) return finish_cancelled(task);
   row.state = TaskState::queued;
@@ -418,24 +418,24 @@ void ClientCore::requeue(TaskId task) {
 
 // ---- cancelling --------------------------------------------------------------------------------
 
-void ClientCore::on(const CancelObject& event) {
+void Tasks::on(const CancelObject& event) {
   const auto* row = objects_.find_expanded(event.object);
   if (row == nullptr || row->ready) return;
   cancel_task(row->creator, event.force, event.recursive);
 }
 
-void ClientCore::on(const CancelChildren& event) {
+void Tasks::on(const CancelChildren& event) {
   std::vector<TaskId> children;
   dispatcher_.expand_children(event.parent);
-  for (const auto& [id, row] : tasks_) {
+  for (const auto& [id, row] : rows_) {
     if (row.parent == event.parent && row.state != TaskState::finished) children.push_back(id);
   }
   std::ranges::sort(children);  // independent of which of them had rows
   for (const TaskId child : children) cancel_task(child, false, true);
 }
 
-void ClientCore::cancel_task(TaskId task, bool force, bool recursive) {
-  auto* row = tasks_.find(task);
+void Tasks::cancel_task(TaskId task, bool force, bool recursive) {
+  auto* row = rows_.find(task);
   if (row == nullptr || row->state == TaskState::finished) return;
   row->cancelled = true;
   if (row->state == TaskState::sent) {
@@ -457,7 +457,7 @@ void ClientCore::cancel_task(TaskId task, bool force, bool recursive) {
 
 // ---- replies -----------------------------------------------------------------------------------
 
-void ClientCore::executor_says(ProcessId executor, CallReply message) {
+void Tasks::executor_says(ProcessId executor, CallReply message) {
   auto& stream = streams_.at(executor);
   const TaskId* found = stream.in_flight.find(message.number);
   if (found == nullptr || *found != message.task) return;
@@ -466,14 +466,14 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   streams_.remove_call(stream, message.number);
   stream.one_at_a_time = false;
   if (stream.room != StreamRow::unlimited) ++stream.room;
-  const bool is_beside = tasks_.at(task).call.form->beside;
+  const bool is_beside = rows_.at(task).call.form->beside;
   if (!stream.actor.empty() && !message.lost.empty() && !is_beside)
     stream.begin_round(message.number);
   if (message.outcome != CallOutcome::cancelled)
-    dispatcher_.measure(tasks_.at(task).demand_class, message.run_time);
+    dispatcher_.measure(rows_.at(task).demand_class, message.run_time);
 
   for (const ObjectId kept : message.kept) objects_.hold_now(kept);
-  if (tasks_.at(task).call.form->kind == CallKind::actor_call) objects_.begin_reply(executor);
+  if (rows_.at(task).call.form->kind == CallKind::actor_call) objects_.begin_reply(executor);
   RefRecords contents;
   for (const auto& result : message.results) {
     if (!result.in_store)
@@ -491,7 +491,7 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
     }
   }
 
-  TaskRow& row = tasks_.at(task);
+  TaskRow& row = rows_.at(task);
   row.executor = {};
   const bool retry = message.outcome == CallOutcome::exception && row.call.form->retry_exceptions &&
                      row.retries_left != 0 && !row.cancelled;
@@ -508,7 +508,7 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
     }
     if (row.call.form->kind == CallKind::actor_call) {
       requeue(task);
-      actors_.advance(tasks_.at(task).call.form->actor);
+      actors_.advance(rows_.at(task).call.form->actor);
     } else {
       resubmit(task);
     }
@@ -524,7 +524,7 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   if (now != nullptr && now->room != StreamRow::unlimited) actors_.advance(now->actor);
 }
 
-void ClientCore::executor_says(ProcessId executor, CallReturned message) {
+void Tasks::executor_says(ProcessId executor, CallReturned message) {
   auto& stream = streams_.at(executor);
   const TaskId* found = stream.in_flight.find(message.number);
   if (found == nullptr) return;
@@ -538,6 +538,13 @@ void ClientCore::executor_says(ProcessId executor, CallReturned message) {
   }
   requeue(task);
   actors_.end_wait_for_returns(executor);
+}
+
+// A call that ended in between needs no report.
+void Tasks::executor_says(ProcessId executor, CallStarted message) {
+  const auto& stream = streams_.at(executor);
+  const TaskId* task = stream.in_flight.find(message.number);
+  if (task != nullptr) rows_.at(*task).started = step_.now() - message.run_time;
 }
 
 }  // namespace mobula::internal::client

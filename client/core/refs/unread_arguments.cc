@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/coverage_mark.h"
-#include "client/core/client_core.h"
+#include "client/core/calls/tasks.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -26,8 +26,8 @@ constexpr Duration owner_wait_max = 8s;
 
 }  // namespace
 
-void ClientCore::call_did_not_run(TaskId task, CallReply& message) {
-  TaskRow& row = tasks_.at(task);
+void Tasks::call_did_not_run(TaskId task, CallReply& message) {
+  TaskRow& row = rows_.at(task);
   if (row.cancelled && !(message.lost.empty() && message.unread.empty()))
     return finish_cancelled(task);
   std::vector<ObjectId> elements = std::move(message.lost);
@@ -50,8 +50,8 @@ void ClientCore::call_did_not_run(TaskId task, CallReply& message) {
   resubmit(task);
 }
 
-void ClientCore::return_to_waiting(TaskId task) {
-  TaskRow& row = tasks_.at(task);
+void Tasks::return_to_waiting(TaskId task) {
+  TaskRow& row = rows_.at(task);
   if (row.call.form->kind != CallKind::actor_call) return resubmit(task);
   const ActorId actor = row.call.form->actor;
   requeue(task);
@@ -60,7 +60,7 @@ void ClientCore::return_to_waiting(TaskId task) {
 
 // False if the owner of one of them is dead, or if executors repeatedly fail to read arguments that
 // are readable here.
-bool ClientCore::verify_arguments(TaskRow& row, const std::vector<ObjectId>& unread) {
+bool Tasks::verify_arguments(TaskRow& row, const std::vector<ObjectId>& unread) {
   if (unread.empty()) return false;
   bool readable_here = true;
   for (const ObjectId object : unread) {
@@ -86,8 +86,8 @@ bool ClientCore::verify_arguments(TaskRow& row, const std::vector<ObjectId>& unr
 }
 
 // True: the task waits, and then reads the argument again.
-bool ClientCore::await_owner(TaskId task, ObjectId object) {
-  TaskRow& row = tasks_.at(task);
+bool Tasks::await_owner(TaskId task, ObjectId object) {
+  TaskRow& row = rows_.at(task);
   ObjectRow& known = objects_.at(object);
   if (known.owned || !known.lost || row.cancelled || row.call.form->kind != CallKind::task)
     return false;
