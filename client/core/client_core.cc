@@ -12,35 +12,15 @@ const CoverageMark mark_job_over("client.job_ended_by_the_head");
 
 }  // namespace
 
-ValueRecord error_value(const ErrorRecord& error) {
-  ValueRecord value;
-  value.is_error = true;
-  value.bytes = Payload(encode(error));
-  value.size_bytes = static_cast<std::int64_t>(value.bytes.size());
-  return value;
-}
-
-std::optional<Failure> why_unread(const ObjectRow& row) {
-  if (!row.lost) return row.reading->failure;
-  const auto error = decode<ErrorRecord>(row.value->bytes.bytes());
-  return failure(ErrorCode::unavailable, error ? error->text : "it is lost");
-}
-
 void ClientCore::step(Time now, Event event, std::vector<Command>& out) {
-  now_ = now;
-  out_ = &out;
+  step_.begin(now, out);
   std::visit([&](auto& each) { on(each); }, event);
-  // An event may change slots and queues of a class many times, but the class is dispatched once.
-  while (!stale_.empty()) {
-    const ClassId demand_class = stale_.back();
-    stale_.pop_back();
-    dispatch(demand_class);
-  }
-  forget_settled_loans();
+  dispatcher_.dispatch_changed();
+  objects_.settle();
   if (awaits_submitted_ && !has_unfinished()) conclude_submitted();
-  stream_deadlines_.settle([this](ProcessId id) { return streams_.find(id); },
-                           [](const StreamRow& stream) { return stream.deadline(); });
-  out_ = nullptr;
+  dispatcher_.settle();
+  streams_.settle();
+  step_.end();
 }
 
 std::optional<Time> ClientCore::next_deadline() const {
@@ -48,66 +28,36 @@ std::optional<Time> ClientCore::next_deadline() const {
   const auto consider = [&](std::optional<Time> at) {
     if (at && (!earliest || *at < *earliest)) earliest = at;
   };
-  for (const auto& [id, row] : classes_) {
-    if (row.dirty) consider(row.demand_due(options_.demand_report_interval));
-    if (row.spread) consider(row.spread->next_deadline());
-    for (const SlotId slot : row.slots) {
-      const auto* held = slots_.find(slot);
-      const auto* stream = held ? streams_.find(held->executor) : nullptr;
-      if (stream && stream->in_flight.empty() && row.queue.empty()) {
-        consider(held->idle_since + options_.idle_return);
-      }
-      if (stream && stream->in_flight.size() > 1 && !stream->taking_back) {
-        consider(stream->last_reply + options_.rebalance_delay);
-      }
-    }
-  }
-  consider(stream_deadlines_.earliest());
-  consider(write_retries_.next());
-  if (!retries_.empty()) consider(retries_.begin()->first);
-  consider(holds_due_.next());
-  consider(exports_due_.next());
-  consider(orphans_due_.next());
-  consider(failures_due_);
+  consider(dispatcher_.next_deadline());
+  consider(streams_.next_deadline());
+  consider(tasks_.next_deadline());
+  consider(objects_.next_deadline());
+  consider(ends_.next_deadline());
   return earliest;
 }
 
 bool ClientCore::deadlines_are_exact() const {
-  std::optional<Time> streams, writes;
-  const auto consider = [](std::optional<Time>& first, std::optional<Time> at) {
-    if (at && (!first || *at < *first)) first = at;
-  };
-  for (const auto& [id, stream] : streams_) consider(streams, stream.deadline());
-  for (const auto& [id, write] : writes_) consider(writes, write.retry_at);
-  return streams == stream_deadlines_.earliest() && writes == write_retries_.next();
+  return streams_.earliest_of_all() == streams_.next_deadline() && objects_.deadlines_are_exact() &&
+         dispatcher_.deadlines_are_exact();
 }
 
 void ClientCore::on(const Tick&) {
-  tick_streams();
-  tick_slots();
-  tick_writes();
-  tick_retries();
-  tick_loans();
-  if (failures_due_ && *failures_due_ <= now_) report_failures();
-}
-
-void ClientCore::tick_writes() {
-  while (const auto object = write_retries_.take_due(now_)) {
-    auto* write = writes_.find(*object);
-    if (write == nullptr || !write->retry_at || *write->retry_at > now_) continue;
-    write->retry_at.reset();
-    tell_agent(ReserveObjectRequest{*object, write->size_bytes});
-  }
+  streams_.tick();
+  dispatcher_.tick();
+  objects_.tick_writes();
+  tasks_.tick();
+  objects_.tick_holds();
+  ends_.tick();
 }
 
 // ---- agent and head ----------------------------------------------------------------------------
 
 void ClientCore::on(const Attached& event) {
-  const bool again = attached_ || !node_.empty();
-  node_ = event.node;
+  const bool again = attached_ || !step_.node().empty();
+  step_.set_node(event.node);
   attached_ = true;
   job_ = event.job;
-  if (again) lose_store();
+  if (again) objects_.lose_store();
   restate();
 }
 
@@ -133,88 +83,60 @@ void ClientCore::heard(const HeadStatus& message) {
 
 // Sends all state that the head lacks after its restart, or after a restart of this node's agent.
 void ClientCore::restate() {
-  if (!job_.job.empty()) tell_head(job_);
-  for (auto& [id, row] : actors_) {
-    row.version = 0;
-    if (row.owned && row.asked && row.state != ActorState::dead) {
-      row.asked = false;
-      ask_for_actor(id);
-    } else if (row.watched) {
-      tell_head(WatchActor{id, true});
-    }
-  }
-  for (const auto& [actor, ending] : endings_) tell_head(ending);
-  restate_groups();
-  for (const auto& [slot, row] : slots_) tell_head(HoldSlot{slot, row.demand_class});
-  for (auto& [id, row] : classes_) {
-    row.told = -1;
-    if (row.spread) row.spread->forget();
-    tell_demand(row);
-  }
+  if (!job_.job.empty()) step_.send_to_head(job_);
+  actors_.restate();
+  groups_.restate();
+  dispatcher_.restate();
 }
 
 void ClientCore::heard(const PeersDead& message) {
-  if (!message.processes.empty()) lenders_died();
+  if (!message.processes.empty()) objects_.lenders_died();
   for (const ProcessId process : message.processes) {
-    closed_.forget(process);
-    dead_.remember(process, true);
-    if (streams_.contains(process)) {
-      end_stream(process, EndCause{.kind = EndKind::node_died,
-                                   .exit_code = 0,
-                                   .signal = 0,
-                                   .pid = 0,
-                                   .text = "its death was published by the head",
-                                   .last_lines = {}});
+    streams_.forget_numbers(process);
+    tasks_.remember_death(process);
+    if (streams_.find(process) != nullptr) {
+      streams_.executor_ended(process, EndCause{.kind = EndKind::node_died,
+                                                .exit_code = 0,
+                                                .signal = 0,
+                                                .pid = 0,
+                                                .text = "its death was published by the head",
+                                                .last_lines = {}});
     }
   }
 }
 
 void ClientCore::head_says(const StartJobReply& message) {
   job_started_ = true;
-  emit(HeadAnswered{message});
+  step_.emit(HeadAnswered{message});
 }
 
 // Once the job has run, a rejection means that the head ended it, because its node counted as dead
 // for a while. Waiting tasks never get a slot, and retries are rejected again.
 void ClientCore::head_says(const RequestRejected& message) {
-  emit(HeadAnswered{message});
+  step_.emit(HeadAnswered{message});
   if (!job_started_ || job_.job.empty() || message.job != job_.job) return;
   mark_job_over.hit();
   EndCause cause;
   cause.kind = EndKind::killed;
   cause.text = message.why;
   std::vector<ProcessId> executors;
-  for (const auto& [executor, stream] : streams_) executors.push_back(executor);
-  for (const ProcessId executor : executors) end_stream(executor, cause);
-  // The head reclaims them with the job, and does not always report each.
-  while (!slots_.empty()) {
-    const SlotId slot = slots_.begin()->first;
-    returned_.remember(slot, true);
-    forget_slot(slot);
-  }
-  std::vector<ActorId> actors;
-  for (const auto& [actor, row] : actors_) {
-    if (row.owned && row.state != ActorState::dead) actors.push_back(actor);
-  }
-  for (const ActorId actor : actors) {
-    actors_.at(actor).cause = cause;
-    actor_died(actor);
-  }
-  std::vector<ClassId> classes;
-  for (const auto& [demand_class, row] : classes_) classes.push_back(demand_class);
-  for (const ClassId demand_class : classes) {
-    fail_queued(demand_class, ErrorKind::connection, " cannot run: " + message.why);
-  }
-  end_groups(message.why);
-  unshare();
+  for (const auto& [executor, stream] : streams_.all()) executors.push_back(executor);
+  for (const ProcessId executor : executors) streams_.executor_ended(executor, cause);
+  dispatcher_.forget_all_slots();
+  actors_.end_all(cause);
+  dispatcher_.fail_all(ErrorKind::connection, " cannot run: " + message.why);
+  groups_.end_all(message.why);
+  objects_.unshare();
 }
 
 // ---- queries -----------------------------------------------------------------------------------
 
-bool ClientCore::settled(ObjectId id) const {
-  const auto* row = object(id);
-  if (row == nullptr || row->readable || row->reading->failure) return true;
-  return row->ready && !(row->value->in_store && row->value->bytes.empty());
+TaskSources ClientCore::sources(Time now) const {
+  return {now, tasks_, dispatcher_, actors_, streams_, objects_, ends_, blocked_on_};
+}
+
+void ClientCore::head_says(const TasksRequest& message) {
+  step_.send_to_head(tasks_reply(message, sources(step_.now())));
 }
 
 bool ClientCore::is_actor_call(ObjectId result) const {
@@ -223,59 +145,27 @@ bool ClientCore::is_actor_call(ObjectId result) const {
   return task != nullptr && task->call.form->kind == CallKind::actor_call;
 }
 
-bool ClientCore::refers_to(ObjectId object) const {
-  return std::ranges::any_of(objects_, [&](const auto& each) {
-    const ObjectRow& row = each.second;
-    return row.refs > 0 && row.ready &&
-           std::ranges::any_of(row.value->contained,
-                               [&](const RefRecord& ref) { return ref.object == object; });
-  });
-}
-
 std::int64_t ClientCore::pending_calls(ActorId actor) const {
   const auto* row = actors_.find(actor);
   return row ? row->calls : 0;
 }
 
-bool ClientCore::holds_unconfirmed(const RefRecords& refs) const {
-  return std::ranges::any_of(refs, [&](const RefRecord& ref) {
-    const auto* row = objects_.find(ref.object);
-    return row && !row->owned && (row->refs > 0 || row->pins > 0) && row->hold == HoldState::asked;
-  });
-}
-
-bool ClientCore::storing(const RefRecords& refs) const {
-  return std::ranges::any_of(refs, [&](const RefRecord& ref) {
-    const auto* row = objects_.find(ref.object);
-    return row && row->storing;
-  });
-}
-
-std::vector<ObjectId> ClientCore::held(const RefRecords& refs) const {
-  std::vector<ObjectId> result;
-  for (const auto& ref : refs) {
-    const auto* row = object(ref.object);
-    if (row && !row->owned && (row->refs > 0 || row->pins > 0)) result.push_back(ref.object);
-  }
-  return result;
-}
-
 std::string ClientCore::why_pending(Time now, ObjectId id) const {
-  const auto* row = object(id);
+  const auto* row = objects_.object(id);
   if (row == nullptr) return "this process has no ref on the object";
   if (row->ready && !row->fetching) return "it is ready";
   if (row->fetching) {
-    const bool is_here = row->ready && row->value->location == node_;
+    const bool is_here = row->ready && row->value->location == step_.node();
     return is_here ? "it waits for memory in the object store of this node; views of other "
                      "objects, and values that tasks "
                      "read, keep their memory"
                    : "its bytes are on their way from another node";
   }
-  const auto small = backlog_.find(id);
-  const auto looked_at = small ? std::optional(backlog_.look(*small)) : std::nullopt;
+  const auto small = dispatcher_.compact().find(id);
+  const auto looked_at = small ? std::optional(dispatcher_.compact().look(*small)) : std::nullopt;
   const auto* task = looked_at ? &*looked_at : tasks_.find(row->creator);
   if (task == nullptr && !row->owned) return "its owner has not finished it";
-  if (task == nullptr) return why_group_pending(id);
+  if (task == nullptr) return groups_.why_pending(id);
   const auto ms = std::to_string((now - task->since).count() / 1'000'000) + " ms";
   const auto name = "task " + task->call.form->name;
   switch (task->state) {
@@ -293,7 +183,7 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
       if (task->call.form->kind == CallKind::actor_call) {
         const auto* actor = actors_.find(task->call.form->actor);
         if (actor == nullptr || actor->state == ActorState::alive) {
-          const std::string held = actor == nullptr ? "" : why_nothing_leaves(*actor);
+          const std::string held = actor == nullptr ? "" : actors_.why_nothing_leaves(*actor);
           return name + " waits for its turn at the actor, since " + ms +
                  (held.empty() ? "" : "; " + held);
         }
@@ -301,7 +191,7 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
                                  std::string(to_string(actor->state)) + ", since " + ms;
         return actor->waiting_reason.empty() ? text : text + "; " + actor->waiting_reason;
       }
-      const auto* demand = classes_.find(task->demand_class);
+      const auto* demand = dispatcher_.find(task->demand_class);
       std::string text = name + " is queued for a slot with " +
                          demand->spec.request.resources.to_string() + ", since " + ms + ", " +
                          std::to_string(demand->waiting()) + " waiting, " +
@@ -331,19 +221,19 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
 }
 
 bool ClientCore::empty() const {
-  return objects_.empty() && tasks_.empty() && backlog_.tasks() == 0 && streams_.empty() &&
-         slots_.empty() && classes_.empty() && actors_.empty() && writes_.empty() &&
-         unheld_.empty();
+  return objects_.all().empty() && tasks_.all().empty() && dispatcher_.compact().tasks() == 0 &&
+         streams_.empty() && dispatcher_.slots().empty() && dispatcher_.classes().empty() &&
+         actors_.all().empty() && objects_.writes() == 0;
 }
 
 ClientCore::Sizes ClientCore::sizes() const {
-  return {objects_.size() + backlog_.results(),
-          tasks_.size() + backlog_.tasks(),
-          streams_.size(),
-          slots_.size(),
-          classes_.size(),
-          actors_.size(),
-          writes_.size()};
+  return {objects_.all().size() + dispatcher_.compact().results(),
+          tasks_.all().size() + dispatcher_.compact().tasks(),
+          streams_.all().size(),
+          dispatcher_.slots().size(),
+          dispatcher_.classes().size(),
+          actors_.all().size(),
+          objects_.writes()};
 }
 
 }  // namespace mobula::internal::client

@@ -1,8 +1,9 @@
-// Actors in their owner and their callers: placement, restarts, and the order of calls.
+#include "client/core/calls/actors.h"
+
 #include <algorithm>
+#include <utility>
 
 #include "base/coverage_mark.h"
-#include "client/core/client_core.h"
 #include "protocol/codec/codec.h"
 
 namespace mobula::internal::client {
@@ -13,6 +14,7 @@ const CoverageMark mark_call_failed("client.actor_call_failed_by_its_executor");
 const CoverageMark mark_sent_again("client.actor_calls_sent_again_behind_a_refused_one");
 const CoverageMark mark_constructor_argument("client.constructor_argument_was_an_error");
 const CoverageMark mark_found_ended("client.found_an_actor_that_it_has_ended");
+const CoverageMark mark_entrusted("client.actor_entrusted_to_its_job");
 const CoverageMark mark_handle_gone("client.last_handle_gone");
 
 ErrorRecord actor_error(const ActorRow& row, ActorId actor) {
@@ -54,7 +56,7 @@ ErrorRecord actor_error(const ActorRow& row, ActorId actor) {
 
 }  // namespace
 
-void ClientCore::on(const SubmitActor& event) {
+void Actors::on(const SubmitActor& event) {
   const ActorId actor = event.spec.actor;
   ActorRow row;
   row.spec = event.spec;
@@ -64,67 +66,57 @@ void ClientCore::on(const SubmitActor& event) {
   row.max_task_retries = event.spec.max_task_retries;
   row.max_pending_calls = event.spec.max_pending_calls;
   row.argument_bytes = event.stored_bytes;
-  pending_bytes_ += row.argument_bytes;
-  actors_.insert(actor, std::move(row));
-  ObjectRow& handle = own_object(handle_id(actor), TaskId());
-  // Nothing counts the handles of a detached actor.
-  handle.ref =
-      RefRecord{handle_id(actor), event.spec.detached ? NodeId() : node_, options_.process, actor};
-  for (const auto& argument : *event.spec.constructor.arguments) {
-    if (argument.is_ref) {
-      pin(argument.ref);
-    } else {
-      escape_contained(argument.value);
-      for (const auto& ref : argument.value.contained) pin(ref);
-    }
-  }
-  ActorRow& added = actors_.at(actor);
-  added.missing = count_missing(*event.spec.constructor.arguments);
-  for (const auto& argument : *event.spec.constructor.arguments) {
-    const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-    if (object && !object->ready) waiting_actors_[argument.ref.object].push_back(actor);
-  }
-  if (added.missing == 0) ask_for_actor(actor);
+  port_.count_pending_bytes(row.argument_bytes);
+  rows_.insert(actor, std::move(row));
+  port_.own_handle(actor, event.spec.detached);
+  port_.pin_arguments(event.spec.constructor);
+  const auto missing = port_.missing_arguments(*event.spec.constructor.arguments);
+  rows_.at(actor).missing = missing.size();
+  for (const ObjectId object : missing) waiting_[object].push_back(actor);
+  if (missing.empty()) create(actor);
 }
 
-void ClientCore::ask_for_actor(ActorId actor) {
-  ActorRow& row = actors_.at(actor);
+void Actors::argument_ready(ObjectId object) {
+  auto* waiting = waiting_.find(object);
+  if (waiting == nullptr) return;
+  const auto actors = std::move(*waiting);
+  waiting_.erase(object);
+  for (const ActorId actor : actors) {
+    auto* row = rows_.find(actor);
+    if (row != nullptr && row->missing > 0 && --row->missing == 0) create(actor);
+  }
+}
+
+void Actors::create(ActorId actor) {
+  ActorRow& row = rows_.at(actor);
   if (row.asked || row.state == ActorState::dead) return;
-  for (const auto& argument : *row.spec.constructor.arguments) {
-    const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-    if (object && object->value->is_error && !object->value->bytes.empty()) {
-      mark_constructor_argument.hit();
-      row.construction_error = *object->value;
-      row.construction_error.in_store = false;
-      return actor_died(actor);
-    }
+  if (const ValueRecord* error = port_.argument_error(row.spec.constructor)) {
+    mark_constructor_argument.hit();
+    row.construction_error = *error;
+    row.construction_error.in_store = false;
+    return died(actor);
   }
   row.asked = true;
   row.asked_after = releases_sent_;
-  CreateActor create{row.spec, row.fail_if_infeasible};
-  create.spec.constructor = resolved(row.spec.constructor);
-  create.spec.owner = options_.process;
-  // Each incarnation fetches arguments that stay refs, so the home must know them.
-  for (const auto& argument : *create.spec.constructor.arguments) {
-    if (argument.is_ref) escape(argument.ref.object);
-    for (const auto& ref : argument.value.contained) hold_now(ref.object);
-  }
-  if (wants_devices(create.spec.demand.request)) return_idle_devices({});
-  tell_head(std::move(create));
+  CreateActor request{row.spec, row.fail_if_infeasible};
+  request.spec.constructor = port_.sendable_constructor(row.spec.constructor);
+  request.spec.owner = step_.process();
+  if (wants_devices(request.spec.demand.request)) port_.return_idle_devices({});
+  step_.send_to_head(std::move(request));
 }
 
-void ClientCore::watch_actor(ActorId actor) {
-  auto [row, fresh] = actors_.ensure(actor);
+void Actors::watch(ActorId actor) {
+  auto [row, fresh] = rows_.ensure(actor);
   if (row->owned || row->watched) return;
   row->watched = true;
-  tell_head(WatchActor{actor, true});
+  step_.send_to_head(WatchActor{actor, true});
 }
 
 // True if the head found an actor whose last handle in this process was released after the request.
 // The head may then end the actor, so the request is repeated behind the release.
-bool ClientCore::asks_again(const FindActorReply& message) {
+bool Actors::asks_again(const FindActorReply& message) {
   const auto* find = finds_.find(message.request);
-  auto* wanted = message.wanted.empty() ? nullptr : actors_.find(message.wanted);
+  auto* wanted = message.wanted.empty() ? nullptr : rows_.find(message.wanted);
   const std::uint64_t asked_after = wanted != nullptr ? wanted->asked_after
                                     : find != nullptr ? find->asked_after
                                                       : releases_sent_;
@@ -133,7 +125,7 @@ bool ClientCore::asks_again(const FindActorReply& message) {
   if (is_stale && wanted != nullptr) {
     mark_found_ended.hit();
     wanted->asked = false;
-    ask_for_actor(message.wanted);
+    create(message.wanted);
   } else if (is_stale) {
     mark_found_ended.hit();
     on(AskHead{FindActor(find->question)});
@@ -143,38 +135,51 @@ bool ClientCore::asks_again(const FindActorReply& message) {
   return is_stale;
 }
 
-void ClientCore::on(const AskHead& event) {
+void Actors::on(const AskHead& event) {
   if (const auto* find = std::get_if<FindActor>(&event.question))
     finds_.remember(find->request, {*find, releases_sent_});
-  tell_head(event.question);
+  step_.send_to_head(event.question);
 }
 
-void ClientCore::head_says(const FindActorReply& message) {
+void Actors::on(const FindActorReply& message) {
   if (asks_again(message)) return;
-  const bool is_abandoned = !message.wanted.empty() && !actors_.contains(message.wanted);
+  const bool is_abandoned = !message.wanted.empty() && !rows_.contains(message.wanted);
   if (!message.found || message.actor.empty() || message.actor == message.wanted)
-    return emit(HeadAnswered{message});
+    return step_.emit(HeadAnswered{message});
   hold_found(message);
-  if (is_abandoned) return on(ReleaseRef{handle_id(message.actor)});
-  emit(HeadAnswered{message});
+  if (is_abandoned) return port_.release_handle(message.actor);
+  step_.emit(HeadAnswered{message});
 }
 
 // The reply counts as a handle. Without it, the release of the last other handle of this process
 // could reach the head before the receiver of the reply holds the actor.
-void ClientCore::hold_found(const FindActorReply& message) {
-  auto [row, fresh] = actors_.ensure(message.actor);
+void Actors::hold_found(const FindActorReply& message) {
+  auto [row, fresh] = rows_.ensure(message.actor);
   if (fresh) {
     row->detached = message.detached;
     row->max_task_retries = message.max_task_retries;
   }
   if (!row->max_pending_calls) row->max_pending_calls = message.max_pending_calls;
-  on(AdoptRef{{handle_id(message.actor), message.detached ? NodeId() : message.owner_node,
-               message.owner, message.actor}});
+  port_.adopt_handle({handle_id(message.actor), message.detached ? NodeId() : message.owner_node,
+                      message.owner, message.actor});
 }
 
-void ClientCore::head_says(const ActorChanged& message) {
+void Actors::on(const DemandInfeasible& message) {
+  auto* actor = rows_.find(message.actor);
+  if (actor == nullptr) return;
+  if (!message.fatal) {
+    actor->waiting_reason = "Infeasible: " + message.summary;
+    return step_.emit(Warn{"actor " + actor->spec.class_name + " waits: " + message.summary});
+  }
+  actor->refusal = message.summary;
+  actor->missing_resource = missing_resource(message.reasons);
+  actor->cause = EndCause{EndKind::start_failed, 0, 0, 0, message.summary, {}};
+  died(message.actor);
+}
+
+void Actors::on(const ActorChanged& message) {
   if (message.state == ActorState::dead) endings_.forget(message.actor);
-  auto* row = actors_.find(message.actor);
+  auto* row = rows_.find(message.actor);
   if (row == nullptr || message.version <= row->version || row->state == ActorState::dead) return;
   row->version = message.version;
   if (!row->owned) {
@@ -187,114 +192,127 @@ void ClientCore::head_says(const ActorChanged& message) {
   row->cause = message.cause;
   if (message.state != ActorState::placing) row->waiting_reason.clear();
   if (message.state == ActorState::alive) {
-    constructor_over(*row);
+    constructed(*row);
     if (!previous.empty() && previous != message.endpoint.process)
-      end_stream(previous, message.cause);
-    row = &actors_.at(message.actor);
+      streams_.executor_ended(previous, message.cause);
+    row = &rows_.at(message.actor);
     row->executor = message.endpoint.process;
-    StreamRow& stream = open_stream(message.endpoint);
+    StreamRow& stream = streams_.open(message.endpoint);
     stream.actor = message.actor;
-    changed(handle_id(message.actor));
-    return advance_actor(message.actor);
+    step_.emit(ObjectChanged{handle_id(message.actor)});
+    return advance(message.actor);
   }
   if (message.state == ActorState::dead) {
     if (message.construction_error.is_error) row->construction_error = message.construction_error;
     if (message.refused) row->refusal = message.cause.text;
-    return actor_died(message.actor);
+    return died(message.actor);
   }
   if (!previous.empty() && message.state == ActorState::restarting)
-    end_stream(previous, message.cause);
-  changed(handle_id(message.actor));
+    streams_.executor_ended(previous, message.cause);
+  step_.emit(ObjectChanged{handle_id(message.actor)});
 }
 
-void ClientCore::constructor_over(ActorRow& actor) {
-  pending_bytes_ -= std::exchange(actor.argument_bytes, 0);
+void Actors::constructed(ActorRow& actor) {
+  port_.count_pending_bytes(-std::exchange(actor.argument_bytes, 0));
 }
 
-void ClientCore::actor_died(ActorId actor) {
-  ActorRow& row = actors_.at(actor);
+void Actors::died(ActorId actor) {
+  ActorRow& row = rows_.at(actor);
   row.state = ActorState::dead;
-  constructor_over(row);
-  if (!row.executor.empty() && streams_.contains(row.executor)) {
-    end_stream(row.executor, row.cause);
+  constructed(row);
+  if (!row.executor.empty() && streams_.find(row.executor)) {
+    streams_.executor_ended(row.executor, row.cause);
   } else {
     row.executor = {};
   }
-  fail_actor_calls(actor);
-  if (auto* dead = actors_.find(actor); dead != nullptr && dead->owned) {
+  fail_calls(actor);
+  if (auto* dead = rows_.find(actor); dead != nullptr && dead->owned) {
     const CallRecord constructor = std::exchange(dead->spec.constructor, CallRecord{});
-    release_arguments(constructor);
+    port_.release_arguments(constructor);
   }
-  changed(handle_id(actor));
+  step_.emit(ObjectChanged{handle_id(actor)});
 }
 
-void ClientCore::fail_actor_calls(ActorId actor) {
-  const auto* row = actors_.find(actor);
+void Actors::fail_calls(ActorId actor) {
+  const auto* row = rows_.find(actor);
   if (row == nullptr) return;
   const ErrorRecord error = actor_error(*row, actor);
-  const auto calls = std::exchange(actors_.at(actor).queue, {});
-  for (const TaskId task : calls) finish_with_error(task, error);
+  const auto calls = std::exchange(rows_.at(actor).queue, {});
+  for (const TaskId task : calls) port_.finish_with_error(task, error);
 }
 
 // ---- calls -------------------------------------------------------------------------------------
 
-void ClientCore::on(SubmitActorCall& event) {
-  const ActorId actor = event.call.form->actor;
-  const TaskId task = event.call.task;
-  TaskRow& row = add_task(std::move(event.call), event.parent, event.stored_bytes);
-  if (auto* handle = objects_.find(handle_id(actor))) ++handle->pins;
-  auto [target, fresh] = actors_.ensure(actor);
-  ++target->calls;
-  row.retries_left = event.max_task_retries.value_or(target->max_task_retries);
-  target->queue.push_back(task);
-  if (row.missing == 0) row.state = TaskState::queued;
-  if (target->state == ActorState::dead) return fail_actor_calls(actor);
-  advance_actor(actor);
+const ActorRow& Actors::add_call(ActorId actor, TaskId task) {
+  ActorRow& row = *rows_.ensure(actor).first;
+  ++row.calls;
+  row.queue.push_back(task);
+  return row;
+}
+
+void Actors::start_calls(ActorId actor) {
+  if (rows_.at(actor).state == ActorState::dead) return fail_calls(actor);
+  advance(actor);
+}
+
+void Actors::count_call(ActorId actor) { ++rows_.at(actor).calls; }
+
+void Actors::requeue(ActorId actor, TaskId task) {
+  auto& queue = rows_.at(actor).queue;
+  const auto order_of = [&](TaskId other) { return port_.task_row(other).order; };
+  queue.insert(std::ranges::upper_bound(queue, order_of(task), {}, order_of), task);
+}
+
+void Actors::remove_call(ActorId actor, TaskId task) { std::erase(rows_.at(actor).queue, task); }
+
+TaskQueue Actors::take_calls(ActorId actor) {
+  auto* row = rows_.find(actor);
+  return row == nullptr ? TaskQueue() : std::exchange(row->queue, {});
 }
 
 // Sends calls in submission order, each once its arguments are ready.
-void ClientCore::advance_actor(ActorId actor) {
+void Actors::advance(ActorId actor) {
   while (true) {
-    auto* row = actors_.find(actor);
+    auto* row = rows_.find(actor);
     if (row == nullptr || row->queue.empty()) return;
     const TaskId task = row->queue.front();
-    if (tasks_.at(task).missing > 0) return;
+    if (port_.task_row(task).missing > 0) return;
     auto* stream = streams_.find(row->executor);
     const bool open = row->state == ActorState::alive && stream && !stream->ending &&
                       !stream->retires && !stream->comes_back && !stream->try_at &&
                       stream->in_flight.size() < stream->room;
-    if (row->state == ActorState::dead) return fail_actor_calls(actor);
-    if (!open || waits_again(task)) return;
+    if (row->state == ActorState::dead) return fail_calls(actor);
+    if (!open || port_.waits_again(task)) return;
     row->queue.pop_front();
-    if (fail_on_argument_errors(task)) continue;
-    push(task, *stream, row->executor);
+    if (port_.fail_on_argument_errors(task)) continue;
+    port_.push(task, *stream, row->executor);
   }
 }
 
 // When all of them are back, they leave again behind the refused call, in submission order. Calls
 // that run outside the order are not returned.
-void ClientCore::end_wait_for_returns(ProcessId executor) {
+void Actors::end_wait_for_returns(ProcessId executor) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr || !stream->comes_back) return;
   for (auto at = stream->in_flight.end(); at != stream->in_flight.begin();) {
     const auto& [number, task] = *--at;
     if (number < *stream->comes_back) break;
-    if (!tasks_.at(task).call.form->beside) return;
+    if (!port_.task_row(task).call.form->beside) return;
   }
   mark_sent_again.hit();
   stream->comes_back.reset();
   if (std::exchange(stream->measure_room, false)) {
     const bool none = std::ranges::all_of(stream->in_flight, [&](const auto& each) {
-      return tasks_.at(each.second).call.form->beside;
+      return port_.task_row(each.second).call.form->beside;
     });
     stream->room = stream->in_flight.size() + (none ? 1 : 0);
-    if (none) stream->try_at = now_ + options_.queue_full_backoff;
-    watch(*stream);
+    if (none) stream->try_at = step_.now() + step_.options().queue_full_backoff;
+    streams_.watch(*stream);
   }
-  advance_actor(stream->actor);
+  advance(stream->actor);
 }
 
-std::string ClientCore::why_nothing_leaves(const ActorRow& actor) const {
+std::string Actors::why_nothing_leaves(const ActorRow& actor) const {
   const auto* stream = streams_.find(actor.executor);
   if (stream == nullptr) return "";
   if (stream->try_at || stream->in_flight.size() >= stream->room) {
@@ -307,79 +325,123 @@ std::string ClientCore::why_nothing_leaves(const ActorRow& actor) const {
 
 // Calls that were sent and got no reply may or may not have run. Calls with retries left are queued
 // again first, in order, and the others fail. A planned exit leaves no such calls.
-void ClientCore::conclude_actor_stream(StreamRow& stream, const EndCause& cause) {
+void Actors::conclude(StreamRow& stream, const EndCause& cause) {
   std::vector<TaskId> calls;
   for (const auto& [number, task] : stream.in_flight) calls.push_back(task);
   const ActorId actor = stream.actor;
-  if (auto* row = actors_.find(actor)) {
+  if (auto* row = rows_.find(actor)) {
     row->executor = row->executor == stream.endpoint.process ? ProcessId() : row->executor;
     if (row->cause.text.empty() && row->cause.kind == EndKind::exited) row->cause = cause;
   }
   for (const TaskId task : calls) {
-    TaskRow& row = tasks_.at(task);
+    TaskRow& row = port_.task_row(task);
     if (row.cancelled) {
-      finish_cancelled(task);
+      port_.finish_cancelled(task);
     } else if (row.retries_left != 0) {
       mark_call_retried.hit();
       if (row.retries_left > 0) --row.retries_left;
       ++row.call.attempt;
-      requeue(task);
+      port_.requeue(task);
     } else {
       mark_call_failed.hit();
-      auto error = actor_error(actors_.at(actor), actor);
+      auto error = actor_error(rows_.at(actor), actor);
       error.text += "; the call was sent and not answered, so it may have run";
-      finish_with_error(task, std::move(error));
+      port_.finish_with_error(task, std::move(error));
     }
   }
-  advance_actor(actor);
+  advance(actor);
 }
 
-void ClientCore::call_over(ActorId actor) {
-  if (auto* row = actors_.find(actor)) --row->calls;
-  unpin(handle_id(actor));
+void Actors::call_over(ActorId actor) {
+  if (auto* row = rows_.find(actor)) --row->calls;
+  port_.unpin(handle_id(actor));
 }
 
-void ClientCore::on(const KillActor& event) {
-  if (!actors_.contains(event.actor)) return;
+void Actors::on(const KillActor& event) {
+  if (!rows_.contains(event.actor)) return;
   EndActor end{event.actor, true, event.no_restart, "killed by kill()"};
-  if (!event.no_restart) return tell_head(std::move(end));
-  end_actor(std::move(end));
+  if (!event.no_restart) return step_.send_to_head(std::move(end));
+  request_end(std::move(end));
   // Calls that this process makes from now on fail, whatever the head does first.
-  ActorRow& row = actors_.at(event.actor);
+  ActorRow& row = rows_.at(event.actor);
   if (row.state == ActorState::dead) return;
   row.cause = EndCause{};
   row.cause.kind = EndKind::killed;
   row.cause.text = "killed by kill()";
-  actor_died(event.actor);
+  died(event.actor);
 }
 
 // A failing head may not have received the order, so it is repeated to the next one until the actor
 // is dead.
-void ClientCore::end_actor(EndActor end) {
+void Actors::request_end(EndActor end) {
   released_.remember(end.actor, ++releases_sent_);
   endings_.remember(end.actor, end);
-  tell_head(std::move(end));
+  step_.send_to_head(std::move(end));
 }
 
 // No handle is left in this process; for the owner, no handle is left in any process.
-void ClientCore::forget_actor(ActorId actor) {
-  auto* row = actors_.find(actor);
+void Actors::forget(ActorId actor) {
+  auto* row = rows_.find(actor);
   if (row == nullptr) return;
   if (row->owned && !row->detached && row->state != ActorState::dead) {
     mark_handle_gone.hit();
-    end_actor(EndActor{actor, false, true, "its last handle is gone"});
+    request_end(EndActor{actor, false, true, "its last handle is gone"});
   }
   if (row->watched) {
     released_.remember(actor, ++releases_sent_);
-    tell_head(WatchActor{actor, false});
+    step_.send_to_head(WatchActor{actor, false});
   }
-  constructor_over(*row);
+  constructed(*row);
   const ProcessId executor = row->executor;
   const CallRecord constructor = std::move(row->spec.constructor);
   const bool pinned = row->owned;
-  actors_.erase(actor);
-  if (pinned) release_arguments(constructor);
-  if (!executor.empty()) close_stream(executor);
+  rows_.erase(actor);
+  if (pinned) port_.release_arguments(constructor);
+  if (!executor.empty()) streams_.close(executor);
+}
+
+// ---- the head, the job, and the end of the process ----------------------------------------------
+
+void Actors::restate() {
+  for (auto& [id, row] : rows_) {
+    row.version = 0;
+    if (row.owned && row.asked && row.state != ActorState::dead) {
+      row.asked = false;
+      create(id);
+    } else if (row.watched) {
+      step_.send_to_head(WatchActor{id, true});
+    }
+  }
+  for (const auto& [actor, ending] : endings_) step_.send_to_head(ending);
+}
+
+void Actors::end_all(const EndCause& cause) {
+  std::vector<ActorId> actors;
+  for (const auto& [actor, row] : rows_) {
+    if (row.owned && row.state != ActorState::dead) actors.push_back(actor);
+  }
+  for (const ActorId actor : actors) {
+    rows_.at(actor).cause = cause;
+    died(actor);
+  }
+}
+
+// Until the head acknowledges an actor, the request for it may be lost with a connection.
+bool Actors::is_acknowledged(const ActorRow& actor) {
+  return !actor.owned || actor.state == ActorState::dead || actor.version > 0;
+}
+
+// Handles in other processes keep an actor alive, even without its owner.
+void Actors::entrust() {
+  for (const auto& [actor, row] : rows_) {
+    if (!row.owned || row.detached || row.state == ActorState::dead) continue;
+    if (port_.is_exported(handle_id(actor))) {
+      mark_entrusted.hit();
+      step_.send_to_agent(ExportObject{handle_id(actor), false, actor});
+    } else {
+      request_end(EndActor{actor, false, true, "its last handle is gone"});
+    }
+  }
 }
 
 }  // namespace mobula::internal::client

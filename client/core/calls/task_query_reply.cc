@@ -1,12 +1,10 @@
-// Answers queries about single tasks: their state, the reason why they wait, and how they ended.
-// Reads the tables and changes nothing.
+#include "client/core/calls/task_query_reply.h"
+
 #include <algorithm>
 #include <iterator>
 #include <map>
 
 #include "base/coverage_mark.h"
-#include "client/core/client_core.h"
-#include "protocol/codec/codec.h"
 
 namespace mobula::internal::client {
 
@@ -18,10 +16,6 @@ constexpr std::size_t max_named_arguments = 8;
 constexpr std::size_t max_named_tensors = 256;
 constexpr std::uint64_t max_limit = 10'000;  // limit for one reply, for any request
 constexpr std::int64_t max_answer_error_bytes = 1 << 20;
-// Failures are reported to the head, which lists them after this process has ended.
-constexpr Duration failure_report_delay = 1s;
-constexpr std::size_t max_failures_reported = 100;
-constexpr std::int64_t max_report_error_bytes = 64 << 10;
 
 TaskPhase phase_of(const TaskRow& row) {
   const bool actor_call = row.call.form->kind == CallKind::actor_call;
@@ -52,22 +46,20 @@ bool is_meant(const std::string& digits, TaskId task, std::uint32_t num_returns)
 
 class TaskReader {
  public:
-  TaskReader(const ClientCore& core, const TasksRequest& asked)
-      : core_(core), asked_(asked), limit_(std::min(asked.limit, max_limit)) {}
-
-  TaskFact failure_of(const EndedTask& ended) const { return fact_of(ended); }
+  TaskReader(const TaskSources& from, const TasksRequest& asked)
+      : from_(from), asked_(asked), limit_(std::min(asked.limit, max_limit)) {}
 
   auto answer() {
-    for (const auto& [id, row] : core_.tasks_) {
+    for (const auto& [id, row] : from_.tasks.all()) {
       if (row.state == TaskState::finished) continue;
       const TaskPhase phase = phase_of(row);
       if (!wanted(phase, row.call.form->name) || !meant(id, row.call.form->num_returns)) continue;
       (row.state == TaskState::sent ? sent_ : waiting_).emplace_back(id, &row);
       count(*row.call.form, phase);
     }
-    for (const auto& [id, row] : core_.classes_) collect_line(row);
-    collect(core_.ended_.failed(), failed_);
-    collect(core_.ended_.finished(), finished_);
+    for (const auto& [id, row] : from_.dispatcher.classes()) collect_line(row);
+    collect(from_.ends.finished().failed(), failed_);
+    collect(from_.ends.finished().finished(), finished_);
     count_ended();
     choose();
     told_.request = asked_.request;
@@ -105,7 +97,7 @@ class TaskReader {
       const EndedTask& each = from[i];
       if (!wanted(each.failed ? TaskPhase::failed : TaskPhase::finished, each.form->name)) continue;
       if (!meant(each.task, each.form->num_returns)) continue;
-      const auto* row = core_.tasks_.find(each.task);
+      const auto* row = from_.tasks.find(each.task);
       if (row != nullptr && row->state != TaskState::finished) continue;
       if (seen_.insert(each.task, true).second) to.push_back(&each);
     }
@@ -114,29 +106,32 @@ class TaskReader {
   // Compact tasks follow all tasks with rows. At most as many are read as the reply can hold.
   void collect_line(const ClassRow& demand) {
     std::uint64_t ahead = demand.queue.size();
-    core_.backlog_.for_each(demand.line, [&](TaskId task, CompactQueue::Place place, bool small) {
-      const auto* row = small ? nullptr : core_.tasks_.find(task);
-      if (!small && (row == nullptr || row->state != TaskState::queued)) return;
-      const std::uint64_t before = ahead++;
-      if (!small) {
-        places_.insert(task, before);
-        return;
-      }
-      const CallForm& form = core_.backlog_.form(place);
-      if (!wanted(TaskPhase::waits_for_slot, form.name) || !meant(task, form.num_returns)) return;
-      count(form, TaskPhase::waits_for_slot);
-      if (waiting_.size() < limit_) {
-        waiting_.emplace_back(task, &looked_at_.emplace_back(core_.backlog_.look(place)));
-        places_.insert(task, before);
-      } else {
-        ++not_looked_at_;
-      }
-    });
+    from_.dispatcher.compact().for_each(
+        demand.line, [&](TaskId task, CompactQueue::Place place, bool small) {
+          const auto* row = small ? nullptr : from_.tasks.find(task);
+          if (!small && (row == nullptr || row->state != TaskState::queued)) return;
+          const std::uint64_t before = ahead++;
+          if (!small) {
+            places_.insert(task, before);
+            return;
+          }
+          const CallForm& form = from_.dispatcher.compact().form(place);
+          if (!wanted(TaskPhase::waits_for_slot, form.name) || !meant(task, form.num_returns))
+            return;
+          count(form, TaskPhase::waits_for_slot);
+          if (waiting_.size() < limit_) {
+            waiting_.emplace_back(task,
+                                  &looked_at_.emplace_back(from_.dispatcher.compact().look(place)));
+            places_.insert(task, before);
+          } else {
+            ++not_looked_at_;
+          }
+        });
   }
 
   void count_ended() {
     if (!asked_.id.empty()) return;
-    for (const auto& [name, counts] : core_.ended_.counts()) {
+    for (const auto& [name, counts] : from_.ends.finished().counts()) {
       if (counts.finished > 0 && wanted(TaskPhase::finished, name)) {
         counts_[{name, TaskPhase::finished}] += counts.finished;
       }
@@ -163,7 +158,7 @@ class TaskReader {
   void take(const Ended& from, std::size_t room) {
     for (const EndedTask* each : from) {
       if (told_.tasks.size() >= room) return;
-      TaskFact fact = fact_of(*each);
+      TaskFact fact = TaskEndLog::fact_of(*each, from_.now);
       error_bytes_ += each->error_bytes;
       if (error_bytes_ > max_answer_error_bytes) fact.error = {};
       told_.tasks.push_back(std::move(fact));
@@ -182,26 +177,6 @@ class TaskReader {
     told_.left_out = all - told_.tasks.size();
   }
 
-  TaskFact fact_of(const EndedTask& ended) const {
-    TaskFact fact;
-    fact.task = ended.task;
-    fact.kind = ended.form->kind;
-    fact.actor = ended.form->actor;
-    fact.name = ended.form->name;
-    fact.phase = ended.failed ? TaskPhase::failed : TaskPhase::finished;
-    fact.since = core_.now_ - ended.at;
-    fact.attempt = ended.attempt;
-    fact.retries_left = ended.retries_left;
-    fact.cancelled = ended.cancelled;
-    fact.preemptions = ended.preemptions;
-    fact.demand_class = ended.demand_class;
-    fact.error = *ended.error;
-    fact.run_time = ended.run_time;
-    fact.executor = ended.executor;
-    fact.node = ended.node;
-    return fact;
-  }
-
   TaskFact fact_of(TaskId id, const TaskRow& row) {
     TaskFact fact;
     fact.task = id;
@@ -210,14 +185,14 @@ class TaskReader {
     fact.name = row.call.form->name;
     fact.phase = phase_of(row);
     const bool sent = row.state == TaskState::sent;
-    fact.since = core_.now_ - (sent ? row.started.value_or(row.since) : row.since);
+    fact.since = from_.now - (sent ? row.started.value_or(row.since) : row.since);
     fact.attempt = row.call.attempt;
     fact.retries_left = row.retries_left;
     fact.cancelled = row.cancelled;
     fact.preemptions = row.preemptions;
     if (row.call.form->kind == CallKind::task) fact.demand_class = row.demand_class;
-    for (std::uint32_t i = 0; i < row.call.form->num_returns && !core_.blocked_on_.empty(); ++i) {
-      if (std::ranges::find(core_.blocked_on_, result_id(id, i)) != core_.blocked_on_.end())
+    for (std::uint32_t i = 0; i < row.call.form->num_returns && !from_.blocked_on.empty(); ++i) {
+      if (std::ranges::find(from_.blocked_on, result_id(id, i)) != from_.blocked_on.end())
         fact.awaited = true;
     }
     if (!asked_.id.empty()) add_tensors(row, fact);
@@ -232,7 +207,7 @@ class TaskReader {
 
   void add_tensors(const TaskRow& row, TaskFact& fact) const {
     for (const Argument& argument : *row.call.arguments) {
-      const auto* object = argument.is_ref ? core_.objects_.find(argument.ref.object) : nullptr;
+      const auto* object = argument.is_ref ? from_.objects.find(argument.ref.object) : nullptr;
       const RefRecords& contained =
           object != nullptr ? object->value->contained : argument.value.contained;
       for (const RefRecord& ref : contained) {
@@ -245,7 +220,7 @@ class TaskReader {
   // Adds the tensors of values that an argument refers to, one level deep.
   void add_tensors_inside(const RefRecords& contained, TaskFact& fact) const {
     for (const RefRecord& outer : contained) {
-      const auto* object = outer.tensor.is_empty() ? core_.objects_.find(outer.object) : nullptr;
+      const auto* object = outer.tensor.is_empty() ? from_.objects.find(outer.object) : nullptr;
       if (object == nullptr) continue;
       for (const RefRecord& ref : object->value->contained) {
         if (!ref.tensor.is_empty() && fact.tensors.size() < max_named_tensors)
@@ -264,17 +239,17 @@ class TaskReader {
                     " times, and is tried again after a pause";
     }
     for (const auto& argument : *row.call.arguments) {
-      const auto* object = argument.is_ref ? core_.objects_.find(argument.ref.object) : nullptr;
+      const auto* object = argument.is_ref ? from_.objects.find(argument.ref.object) : nullptr;
       if (object == nullptr || object->ready) continue;
       ++fact.missing;
       if (fact.arguments.size() >= max_named_arguments) continue;
       MissingArgument missing;
       missing.object = argument.ref.object;
-      const RefRecord ref = core_.ref_of(argument.ref.object);
+      const RefRecord ref = from_.objects.ref_of(argument.ref.object);
       missing.owner = ref.owner;
       missing.home = ref.home;
       if (object->owned) missing.task = object->creator;
-      if (const auto* maker = core_.tasks_.find(missing.task))
+      if (const auto* maker = from_.tasks.find(missing.task))
         missing.task_name = maker->call.form->name;
       fact.arguments.push_back(std::move(missing));
     }
@@ -283,18 +258,18 @@ class TaskReader {
   void tell_queue(TaskId id, const TaskRow& row, TaskFact& fact) {
     fact.ahead = place_of(id);
     if (row.call.form->kind == CallKind::actor_call) {
-      const auto* actor = core_.actors_.find(row.call.form->actor);
+      const auto* actor = from_.actors.find(row.call.form->actor);
       if (actor == nullptr) return;
       fact.waiting = actor->queue.size();
       if (actor->state != ActorState::alive) {
         fact.reason = "the actor is " + std::string(to_string(actor->state));
         if (!actor->waiting_reason.empty()) fact.reason += "; " + actor->waiting_reason;
       } else {
-        fact.reason = core_.why_nothing_leaves(*actor);
+        fact.reason = from_.actors.why_nothing_leaves(*actor);
       }
       return;
     }
-    const auto* demand = core_.classes_.find(row.demand_class);
+    const auto* demand = from_.dispatcher.find(row.demand_class);
     if (demand == nullptr) return;
     fact.waiting = demand->waiting();
     fact.slots = demand->slots.size();
@@ -303,9 +278,9 @@ class TaskReader {
 
   void tell_executor(TaskId id, const TaskRow& row, TaskFact& fact) {
     fact.executor = row.executor;
-    const auto* stream = core_.streams_.find(row.executor);
+    const auto* stream = from_.streams.find(row.executor);
     if (stream == nullptr) return;
-    const auto* slot = core_.slots_.find(stream->slot);
+    const auto* slot = from_.dispatcher.find(stream->slot);
     fact.node = slot != nullptr ? slot->node : stream->endpoint.node;
     fact.waiting = stream->in_flight.size();
     if (gone_through_.insert(row.executor, true).second) {
@@ -327,14 +302,14 @@ class TaskReader {
         std::uint64_t ahead = 0;
         for (const TaskId each : queue) places_.insert(each, ahead++);
       };
-      for (const auto& [key, row] : core_.classes_) place(row.queue);
-      for (const auto& [key, row] : core_.actors_) place(row.queue);
+      for (const auto& [key, row] : from_.dispatcher.classes()) place(row.queue);
+      for (const auto& [key, row] : from_.actors.all()) place(row.queue);
     }
     const auto* place = places_.find(id);
     return place == nullptr ? 0 : *place;
   }
 
-  const ClientCore& core_;
+  const TaskSources& from_;
   const TasksRequest& asked_;
   const std::uint64_t limit_;
   Unfinished sent_;
@@ -355,77 +330,9 @@ class TaskReader {
   TasksReply told_;
 };
 
-void ClientCore::head_says(const TasksRequest& message) {
+TasksReply tasks_reply(const TasksRequest& request, const TaskSources& from) {
   mark_asked.hit();
-  tell_head(TaskReader(*this, message).answer());
-}
-
-FailureReport ClientCore::unreported_failures() const {
-  const auto& failed = ended_.failed();
-  const std::uint64_t fresh = ended_.failures() - reported_failures_;
-  FailureReport report;
-  std::int64_t bytes = 0;
-  const TasksRequest none;
-  const TaskReader reader(*this, none);
-  for (std::size_t i = failed.size(); i-- > 0 && failed.size() - i <= fresh;) {
-    if (report.tasks.size() >= max_failures_reported) break;
-    TaskFact fact = reader.failure_of(failed[i]);
-    bytes += failed[i].error_bytes;
-    if (bytes > max_report_error_bytes) fact.error = {};
-    report.tasks.push_back(std::move(fact));
-  }
-  report.left_out = fresh - report.tasks.size();
-  return report;
-}
-
-void ClientCore::report_failures() {
-  failures_due_.reset();
-  auto report = unreported_failures();
-  reported_failures_ = ended_.failures();
-  if (!report.tasks.empty()) tell_head(std::move(report));
-}
-
-// For queries alone. The new owner reports the end of a task that was handed over.
-void ClientCore::remember_end(TaskId task, const TaskRow& row, const Results& results) {
-  const bool is_sent = row.state == TaskState::sent;
-  const bool is_error = !results.empty() && results.front().is_error;
-  // A reply clears the executor of the row; otherwise the executor died.
-  const Answered by = !is_sent               ? Answered()
-                      : row.executor.empty() ? answered_
-                                             : Answered{row.executor, {}, {}, 0};
-  owned_calls_.add(
-      {task, row.call.form, row.submitted(), is_sent ? row.since : now_, now_, is_error, by});
-  if (row.call.form->num_returns == 0) return;
-  EndedTask ended;
-  ended.task = task;
-  ended.form = row.call.form;
-  if (row.call.form->kind == CallKind::task) ended.demand_class = row.demand_class;
-  ended.attempt = row.call.attempt;
-  ended.retries_left = row.retries_left;
-  ended.preemptions = row.preemptions;
-  ended.cancelled = row.cancelled;
-  ended.at = now_;
-  if (is_sent && row.executor.empty()) ended.run_time = answered_.run_time;
-  ended.executor = by.executor;
-  ended.node = by.node;
-  if (is_error) {
-    if (!failures_due_) failures_due_ = now_ + failure_report_delay;
-    ended.failed = true;
-    if (ended.node.empty() && !results.front().bytes.empty()) {
-      const auto error = decode<ErrorRecord>(results.front().bytes.bytes());
-      if (error) ended.node = error->node;
-    }
-    ended.error = results.front().bytes;
-    ended.error_bytes = results.front().size_bytes;
-  }
-  ended_.add(std::move(ended));
-}
-
-// A call that ended in between needs no report.
-void ClientCore::executor_says(ProcessId executor, CallStarted message) {
-  const auto& stream = streams_.at(executor);
-  const TaskId* task = stream.in_flight.find(message.number);
-  if (task != nullptr) tasks_.at(*task).started = now_ - message.run_time;
+  return TaskReader(from, request).answer();
 }
 
 }  // namespace mobula::internal::client

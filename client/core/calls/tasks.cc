@@ -1,9 +1,9 @@
-// Tasks from their submission, through their arguments, to exactly one end: value, error, or
-// cancelled.
+#include "client/core/calls/tasks.h"
+
 #include <algorithm>
+#include <utility>
 
 #include "base/coverage_mark.h"
-#include "client/core/client_core.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -17,51 +17,46 @@ const CoverageMark mark_cancelled_unsent("client.cancelled_before_it_left");
 const CoverageMark mark_no_room("client.an_actor_had_no_room_for_a_call");
 const CoverageMark mark_preempted("client.task_preempted");
 
-// Asymmetric moving average: fast attack, slow decay.
-void measure(ClassRow& row, Duration run_time) {
-  if (!std::exchange(row.measured, true)) {
-    row.run_time = run_time;
-  } else if (run_time > row.run_time) {
-    row.run_time = (row.run_time + run_time) / 2;
-  } else {
-    row.run_time = (7 * row.run_time + run_time) / 8;
-  }
+// True if the row differs from that of a new result in its counts of refs and wants alone.
+bool is_plain(const ObjectRow& row) {
+  return row.owned && row.refs > 0 && row.pins == 0 && !row.ready && !row.exported &&
+         !row.released && !row.storing && row.ref.is_empty() && row.reading.is_empty();
 }
 
 }  // namespace
 
-TaskRow& ClientCore::add_task(CallRecord call_given, TaskId parent, std::int64_t stored_bytes) {
+TaskRow& Tasks::add_task(CallRecord call_given, TaskId parent, std::int64_t stored_bytes) {
   const TaskId task = call_given.task;
-  TaskRow& row = tasks_[task];
+  TaskRow& row = rows_[task];
   row.call = std::move(call_given);
   const CallRecord& call = row.call;
   row.parent = parent;
   row.order = ++submissions_;
-  row.since = now_;
+  row.since = step_.now();
   row.live_results = call.form->num_returns;
   row.first_result = result_id(task, 0);
   row.argument_bytes = stored_bytes;
   for (const auto& argument : *call.arguments) {
     if (argument.is_ref) {
-      pin(argument.ref);
+      objects_.pin(argument.ref);
     } else {
-      escape_contained(argument.value);
-      for (const auto& ref : argument.value.contained) pin(ref);
+      objects_.escape_contained(argument.value);
+      for (const auto& ref : argument.value.contained) objects_.pin(ref);
       row.argument_bytes += argument.value.size_bytes;
     }
   }
   pending_bytes_ += row.argument_bytes;
-  if (call.form->num_returns > 0) own_object(row.first_result, task);
-  for (std::uint32_t i = 1; i < call.form->num_returns; ++i) own_object(result_id(task, i), task);
+  if (call.form->num_returns > 0) objects_.own(row.first_result, task);
+  for (std::uint32_t i = 1; i < call.form->num_returns; ++i) objects_.own(result_id(task, i), task);
   row.missing = count_missing(*call.arguments);
   for (const auto& argument : *call.arguments) {
     const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-    if (object && object->is_missing()) waiting_tasks_[argument.ref.object].push_back(task);
+    if (object && object->is_missing()) waiting_[argument.ref.object].push_back(task);
   }
   return row;
 }
 
-void ClientCore::on(SubmitTask& event) {
+void Tasks::on(SubmitTask& event) {
   const TaskId task = event.call.task;
   TaskRow& row = add_task(std::move(event.call), event.parent, event.stored_bytes);
   row.demand_class = event.demand_class.id;
@@ -69,99 +64,96 @@ void ClientCore::on(SubmitTask& event) {
   if (row.call.form->retry_exceptions != event.retry_exceptions) {
     row.call.form.edit().retry_exceptions = event.retry_exceptions;
   }
-  auto [demand, fresh] = classes_.ensure(event.demand_class.id);
-  if (fresh) {
-    demand->spec = std::move(event.demand_class);
-    const Request& request = demand->spec.request;
-    if (std::holds_alternative<SpreadStrategy>(request.strategy) &&
-        request.placement.group.empty()) {
-      demand->spread.emplace();
-    }
-  }
-  ++demand->tasks;
-  demand->fail_if_infeasible |= event.fail_if_infeasible;
+  dispatcher_.add_task(std::move(event.demand_class), event.fail_if_infeasible);
   if (row.missing == 0) task_ready(task);
+}
+
+void Tasks::on(SubmitActorCall& event) {
+  const ActorId actor = event.call.form->actor;
+  const TaskId task = event.call.task;
+  TaskRow& row = add_task(std::move(event.call), event.parent, event.stored_bytes);
+  if (auto* handle = objects_.find(handle_id(actor))) ++handle->pins;
+  const ActorRow& target = actors_.add_call(actor, task);
+  row.retries_left = event.max_task_retries.value_or(target.max_task_retries);
+  if (row.missing == 0) row.state = TaskState::queued;
+  actors_.start_calls(actor);
 }
 
 // A borrowed argument that was not read here yet is fetched, because only then is it known to
 // exist.
-std::size_t ClientCore::count_missing(const Arguments& arguments) {
+std::size_t Tasks::count_missing(const Arguments& arguments) {
   std::size_t missing = 0;
   for (const auto& argument : arguments) {
     if (!argument.is_ref) continue;
     auto& row = objects_.at(argument.ref.object);
     if (!row.is_missing()) continue;
     ++missing;
-    if (!row.owned) fetch(argument.ref.object, row);
+    if (!row.owned) objects_.fetch(argument.ref.object, row);
   }
   return missing;
 }
 
-void ClientCore::argument_ready(ObjectId object) {
-  if (!waiting_tasks_.contains(object) && !waiting_actors_.contains(object)) return;
+// ---- arguments ----------------------------------------------------------------------------------
+
+void Tasks::argument_ready(ObjectId object) {
+  if (!waiting_.contains(object) && !actors_.awaits(object)) return;
   served_.run(object, [this](ObjectId each) { serve_waiters(each); });
 }
 
-void ClientCore::serve_waiters(ObjectId object) {
-  if (auto* waiting = waiting_tasks_.find(object)) {
+void Tasks::serve_waiters(ObjectId object) {
+  if (auto* waiting = waiting_.find(object)) {
     const auto tasks = std::move(*waiting);
-    waiting_tasks_.erase(object);
+    waiting_.erase(object);
     for (const TaskId task : tasks) {
-      auto* row = tasks_.find(task);
+      auto* row = rows_.find(task);
       if (row == nullptr || row->state == TaskState::finished || row->missing == 0) continue;
       if (--row->missing == 0) task_ready(task);
     }
   }
-  if (auto* waiting = waiting_actors_.find(object)) {
-    const auto actors = std::move(*waiting);
-    waiting_actors_.erase(object);
-    for (const ActorId actor : actors) {
-      auto* row = actors_.find(actor);
-      if (row != nullptr && row->missing > 0 && --row->missing == 0) ask_for_actor(actor);
-    }
-  }
+  actors_.argument_ready(object);
 }
 
-void ClientCore::task_ready(TaskId task) {
-  TaskRow& row = tasks_.at(task);
+void Tasks::task_ready(TaskId task) {
+  TaskRow& row = rows_.at(task);
   if (row.call.form->kind == CallKind::actor_call) {
     row.state = TaskState::queued;
-    row.since_now(now_);
-    return advance_actor(row.call.form->actor);
+    row.since_now(step_.now());
+    return actors_.advance(row.call.form->actor);
   }
   if (fail_on_argument_errors(task)) return;
   row.state = TaskState::queued;
-  row.since_now(now_);
-  join_queue(task, row);
+  row.since_now(step_.now());
+  dispatcher_.join(task, row);
 }
 
 // A call with an error as an argument ends with that error and never runs.
-bool ClientCore::fail_on_argument_errors(TaskId task) {
-  for (const auto& argument : *tasks_.at(task).call.arguments) {
+bool Tasks::fail_on_argument_errors(TaskId task) {
+  for (const auto& argument : *rows_.at(task).call.arguments) {
     if (!argument.is_ref) continue;
     const auto* row = objects_.find(argument.ref.object);
     if (row == nullptr || !row->ready || !row->value->is_error || row->value->bytes.empty())
       continue;
     if (await_owner(task, argument.ref.object)) return true;
     mark_argument_error.hit();
-    unread_.read(row->creator);  // the failure of this call replaces it
+    ends_.mark_read(row->creator);  // the failure of this call replaces it
     ValueRecord error = *row->value;
     error.in_store = false;
-    finish(task, Results(tasks_.at(task).call.form->num_returns, error));
+    finish(task, Results(rows_.at(task).call.form->num_returns, error));
     return true;
   }
   return false;
 }
 
 // The call as it is sent: small values replace their refs.
-CallRecord ClientCore::resolved(const CallRecord& call) {
+CallRecord Tasks::resolved(const CallRecord& call) {
   CallRecord result = call;
-  result.caller_node = node_;
+  result.caller_node = step_.node();
   if (std::ranges::none_of(*call.arguments, &Argument::is_ref)) return result;
   for (auto& argument : result.arguments.edit()) {
     if (!argument.is_ref) continue;
     const ObjectRow& row = objects_.at(argument.ref.object);
-    if (row.owned && argument.ref.home != node_) argument.ref = ref_of(argument.ref.object);
+    if (row.owned && argument.ref.home != step_.node())
+      argument.ref = objects_.ref_of(argument.ref.object);
     if (row.value->in_store && row.value->bytes.empty()) {
       argument.value.in_store = true;
       argument.value.location = row.value->location;
@@ -171,28 +163,62 @@ CallRecord ClientCore::resolved(const CallRecord& call) {
     argument = Argument{};
     argument.value = *row.value;
     argument.value.in_store = false;
-    escape_contained(argument.value);
+    objects_.escape_contained(argument.value);
   }
   return result;
 }
 
+// ---- queues of demand classes ------------------------------------------------------------------
+
+void Tasks::push(TaskId task, StreamRow& stream, ProcessId executor) {
+  TaskRow& row = rows_.at(task);
+  row.state = TaskState::sent;
+  row.since_now(step_.now());
+  row.started.reset();
+  row.preempted = false;
+  row.executor = executor;
+  row.number = streams_.add_call(stream, task);
+  PushCall push{row.number, resolved(row.call), stream.round};
+  push.call.may_run_again = row.retries_left != 0 && !row.cancelled;
+  streams_.say(stream, std::move(push));
+}
+
+std::optional<Dispatcher::Port::ResultCounts> Tasks::plain_result(ObjectId result) const {
+  const auto* row = objects_.find(result);
+  if (row == nullptr || !is_plain(*row)) return std::nullopt;
+  return ResultCounts{row->refs, row->wants};
+}
+
+void Tasks::erase_rows(TaskId task, ObjectId result) {
+  objects_.erase_row(result);
+  rows_.erase(task);
+}
+
+void Tasks::add_rows(CompactQueue::Expanded small) {
+  if (small.refs > 0) {
+    ObjectRow& result = objects_.own(small.result, small.task);
+    result.refs = small.refs;
+    result.wants = small.wants;
+  }
+  rows_.insert(small.task, std::move(small.row));
+}
+
 // ---- ends --------------------------------------------------------------------------------------
 
-void ClientCore::finish(TaskId task, Results results) {
+void Tasks::finish(TaskId task, Results results) {
   {
-    TaskRow& row = tasks_.at(task);
-    remember_end(task, row, results);
-    note_error(task, row, results);
+    TaskRow& row = rows_.at(task);
+    ends_.record(task, row, results);
     row.state = TaskState::finished;
-    row.since = now_;
+    row.since = step_.now();
     row.executor = {};
     pending_bytes_ -= row.argument_bytes;
     row.argument_bytes = 0;
   }
-  const auto kind = tasks_.at(task).call.form->kind;
-  const ActorId actor = tasks_.at(task).call.form->actor;
-  const auto num_returns = tasks_.at(task).call.form->num_returns;
-  const ObjectId first_result = tasks_.at(task).first_result;
+  const auto kind = rows_.at(task).call.form->kind;
+  const ActorId actor = rows_.at(task).call.form->actor;
+  const auto num_returns = rows_.at(task).call.form->num_returns;
+  const ObjectId first_result = rows_.at(task).first_result;
   bool stored = false;  // true also if tensor elements of a result stay in another process
   for (std::uint32_t i = 0; i < num_returns; ++i) {
     // One error replaces all results.
@@ -203,55 +229,58 @@ void ClientCore::finish(TaskId task, Results results) {
     const auto is_tensor = [](const RefRecord& ref) { return !ref.tensor.is_empty(); };
     const bool apart = !value.is_error && std::ranges::any_of(value.contained, is_tensor);
     stored |= apart || (value.in_store && kind == CallKind::task);
-    complete(i == 0 ? first_result : result_id(task, i), std::move(value));
+    objects_.complete(i == 0 ? first_result : result_id(task, i), std::move(value));
   }
-  if (kind == CallKind::actor_call) call_over(actor);
-  auto* row = tasks_.find(task);
+  if (kind == CallKind::actor_call) actors_.call_over(actor);
+  auto* row = rows_.find(task);
   if (row == nullptr) return;  // no result was in use
   const bool lineage = stored && row->retries_left != 0 && !row->cancelled;
   if (!lineage || row->live_results == 0) return forget_task(task);
   keep_as_lineage(task);
 }
 
-void ClientCore::forget_task(TaskId task) {
+void Tasks::forget_task(TaskId task) {
   lineage_.remove(task);
-  const TaskRow row = std::move(tasks_.at(task));
-  tasks_.erase(task);
-  if (auto* demand = classes_.find(row.demand_class);
-      demand && row.call.form->kind == CallKind::task) {
-    --demand->tasks;
-    stale_.push_back(row.demand_class);
-  }
+  const TaskRow row = std::move(rows_.at(task));
+  rows_.erase(task);
+  if (row.call.form->kind == CallKind::task) dispatcher_.remove_task(row.demand_class);
   release_arguments(row.call);
 }
 
-void ClientCore::release_arguments(const CallRecord& call) {
+void Tasks::result_dropped(TaskId creator) {
+  auto* task = rows_.find(creator);
+  if (task == nullptr) return;
+  if (task->live_results > 0) --task->live_results;
+  if (task->live_results == 0 && task->state == TaskState::finished) forget_task(creator);
+}
+
+void Tasks::release_arguments(const CallRecord& call) {
   for (const auto& argument : *call.arguments) {
     if (argument.is_ref) {
-      unpin(argument.ref.object);
+      objects_.unpin(argument.ref.object);
     } else {
-      for (const auto& ref : argument.value.contained) unpin(ref.object);
+      for (const auto& ref : argument.value.contained) objects_.unpin(ref.object);
     }
   }
 }
 
-void ClientCore::finish_with_error(TaskId task, ErrorRecord error) {
-  const TaskRow& row = tasks_.at(task);
+void Tasks::finish_with_error(TaskId task, ErrorRecord error) {
+  const TaskRow& row = rows_.at(task);
   error.task = task;
   error.task_name = row.call.form->name;
   finish(task, Results(std::max<std::uint32_t>(1, row.call.form->num_returns), error_value(error)));
 }
 
-void ClientCore::finish_cancelled(TaskId task) {
+void Tasks::finish_cancelled(TaskId task) {
   ErrorRecord error;
   error.kind = ErrorKind::cancelled;
-  error.text = "task " + tasks_.at(task).call.form->name + " was cancelled";
+  error.text = "task " + rows_.at(task).call.form->name + " was cancelled";
   finish_with_error(task, std::move(error));
 }
 
 // The executor that ran the task ended before it replied.
-void ClientCore::attempt_failed(TaskId task, const EndCause& cause) {
-  TaskRow& row = tasks_.at(task);
+void Tasks::attempt_failed(TaskId task, const EndCause& cause) {
+  TaskRow& row = rows_.at(task);
   if (row.cancelled) return finish_cancelled(task);
   if (cause.kind == EndKind::group_removed) {
     ErrorRecord error;
@@ -287,27 +316,28 @@ void ClientCore::attempt_failed(TaskId task, const EndCause& cause) {
 }
 
 // A preempted task precedes the tasks of its class that have not run.
-void ClientCore::run_again_uncharged(TaskId task) {
+void Tasks::run_again_uncharged(TaskId task) {
   mark_preempted.hit();
-  TaskRow& row = tasks_.at(task);
+  TaskRow& row = rows_.at(task);
   row.executor = {};
   ++row.preemptions;
   ++row.call.attempt;
-  row.since_now(now_);
+  row.since_now(step_.now());
   if (!waits_again(task)) requeue(task);
 }
 
-void ClientCore::resubmit(TaskId task) {
-  TaskRow& row = tasks_.at(task);
+void Tasks::resubmit(TaskId task) {
+  TaskRow& row = rows_.at(task);
   row.executor = {};
   row.state = TaskState::waiting;
-  row.since_now(now_);
-  MOBULA_CHECK(row.call.form->kind != CallKind::task || classes_.contains(row.demand_class),
-               "a resubmitted task has lost its class");
+  row.since_now(step_.now());
+  MOBULA_CHECK(
+      row.call.form->kind != CallKind::task || dispatcher_.find(row.demand_class) != nullptr,
+      "a resubmitted task has lost its class");
   if (!waits_again(task)) task_ready(task);
 }
 
-bool ClientCore::can_run_again(const TaskRow& finished) const {
+bool Tasks::can_run_again(const TaskRow& finished) const {
   if (finished.state != TaskState::finished || finished.retries_left == 0) return false;
   if (finished.call.form->kind != CallKind::actor_call) return true;
   const auto* actor = actors_.find(finished.call.form->actor);
@@ -316,142 +346,134 @@ bool ClientCore::can_run_again(const TaskRow& finished) const {
 
 // Recomputes from lineage. An actor task becomes a call of its actor again, ahead of later
 // submissions.
-void ClientCore::run_again(TaskId task) {
-  TaskRow& row = tasks_.at(task);
+void Tasks::run_again(TaskId task) {
+  TaskRow& row = rows_.at(task);
   if (row.retries_left > 0) --row.retries_left;
   ++row.call.attempt;
   lineage_.remove(task);
   const ActorId id = row.call.form->actor;
   if (row.call.form->kind != CallKind::actor_call) return resubmit(task);
-  auto& actor = actors_.at(id);
-  ++actor.calls;
+  actors_.count_call(id);
   ++objects_.at(handle_id(id)).pins;
   requeue(task);
-  advance_actor(id);
+  actors_.advance(id);
 }
 
 // The backoff limits repeated out-of-memory terminations, which would also hit other tasks.
-void ClientCore::resubmit_later(TaskId task) {
+void Tasks::resubmit_later(TaskId task) {
   mark_memory.hit();
-  TaskRow& row = tasks_.at(task);
-  const Duration pause = std::min(options_.memory_retry_backoff_initial *
+  TaskRow& row = rows_.at(task);
+  const Duration pause = std::min(step_.options().memory_retry_backoff_initial *
                                       (1 << std::min<std::uint32_t>(row.memory_deaths++, 16)),
-                                  options_.memory_retry_backoff_max);
+                                  step_.options().memory_retry_backoff_max);
   row.awaits_owner = false;
   pause_task(task, pause);
 }
 
-void ClientCore::pause_task(TaskId task, Duration pause) {
-  TaskRow& row = tasks_.at(task);
+void Tasks::pause_task(TaskId task, Duration pause) {
+  TaskRow& row = rows_.at(task);
   row.executor = {};
   row.state = TaskState::waiting;
   row.missing = 0;
-  row.since_now(now_);
-  row.retry_at = now_ + pause;
+  row.since_now(step_.now());
+  row.retry_at = step_.now() + pause;
   retries_.insert({*row.retry_at, task});
 }
 
-void ClientCore::tick_retries() {
-  while (!retries_.empty() && retries_.begin()->first <= now_) {
+void Tasks::tick() {
+  while (!retries_.empty() && retries_.begin()->first <= step_.now()) {
     const auto [at, task] = *retries_.begin();
     retries_.erase(retries_.begin());
-    TaskRow* row = tasks_.find(task);
+    TaskRow* row = rows_.find(task);
     if (row == nullptr || row->retry_at != at) continue;  // it was cancelled
     row->retry_at.reset();
     resubmit(task);
   }
 }
 
-bool ClientCore::waits_again(TaskId task) {
-  TaskRow& row = tasks_.at(task);
+bool Tasks::waits_again(TaskId task) {
+  TaskRow& row = rows_.at(task);
   row.missing = count_missing(*row.call.arguments);
   if (row.missing == 0) return false;
   row.state = TaskState::waiting;
   for (const auto& argument : *row.call.arguments) {
     const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-    if (object && object->is_missing()) waiting_tasks_[argument.ref.object].push_back(task);
+    if (object && object->is_missing()) waiting_[argument.ref.object].push_back(task);
   }
   return true;
 }
 
 // Returns the task to the queue. It did not run, so no retry is charged.
-void ClientCore::requeue(TaskId task) {
-  TaskRow& row = tasks_.at(task);
+void Tasks::requeue(TaskId task) {
+  TaskRow& row = rows_.at(task);
   row.executor = {};
   if (row.cancelled) return finish_cancelled(task);
   row.state = TaskState::queued;
-  row.since_now(now_);
+  row.since_now(step_.now());
   if (row.call.form->kind == CallKind::actor_call) {
-    auto& queue = actors_.at(row.call.form->actor).queue;
-    const auto order_of = [&](TaskId other) { return tasks_.at(other).order; };
-    queue.insert(std::ranges::upper_bound(queue, row.order, {}, order_of), task);
-    return;
+    return actors_.requeue(row.call.form->actor, task);
   }
-  auto& queue = classes_.at(row.demand_class).queue;
-  queue.push_front(task);
-  stale_.push_back(row.demand_class);
+  dispatcher_.requeue(task, row.demand_class);
 }
 
 // ---- cancelling --------------------------------------------------------------------------------
 
-void ClientCore::on(const CancelObject& event) {
-  const auto* row = find_object(event.object);
+void Tasks::on(const CancelObject& event) {
+  const auto* row = objects_.find_expanded(event.object);
   if (row == nullptr || row->ready) return;
   cancel_task(row->creator, event.force, event.recursive);
 }
 
-void ClientCore::on(const CancelChildren& event) {
+void Tasks::on(const CancelChildren& event) {
   std::vector<TaskId> children;
-  make_children_whole(event.parent);
-  for (const auto& [id, row] : tasks_) {
+  dispatcher_.expand_children(event.parent);
+  for (const auto& [id, row] : rows_) {
     if (row.parent == event.parent && row.state != TaskState::finished) children.push_back(id);
   }
   std::ranges::sort(children);  // independent of which of them had rows
   for (const TaskId child : children) cancel_task(child, false, true);
 }
 
-void ClientCore::cancel_task(TaskId task, bool force, bool recursive) {
-  auto* row = tasks_.find(task);
+void Tasks::cancel_task(TaskId task, bool force, bool recursive) {
+  auto* row = rows_.find(task);
   if (row == nullptr || row->state == TaskState::finished) return;
   row->cancelled = true;
   if (row->state == TaskState::sent) {
     if (auto* stream = streams_.find(row->executor)) {
-      say(*stream, CancelCall{row->number, recursive, force});
+      streams_.say(*stream, CancelCall{row->number, recursive, force});
     }
     return;
   }
   mark_cancelled_unsent.hit();
   if (row->call.form->kind == CallKind::actor_call) {
-    std::erase(actors_.at(row->call.form->actor).queue, task);
+    actors_.remove_call(row->call.form->actor, task);
   } else if (row->state == TaskState::queued) {
-    leave_queue(task, row->demand_class);
+    dispatcher_.leave(task, row->demand_class);
   }
   const ActorId actor = row->call.form->actor;
   finish_cancelled(task);
-  if (!actor.empty()) advance_actor(actor);
+  if (!actor.empty()) actors_.advance(actor);
 }
 
 // ---- replies -----------------------------------------------------------------------------------
 
-void ClientCore::executor_says(ProcessId executor, CallReply message) {
+void Tasks::executor_says(ProcessId executor, CallReply message) {
   auto& stream = streams_.at(executor);
   const TaskId* found = stream.in_flight.find(message.number);
   if (found == nullptr || *found != message.task) return;
   const TaskId task = *found;
-  answered_ = {executor, stream.endpoint.node, message.run_time, message.pid};
-  call_left_stream(stream, message.number);
+  ends_.replied({executor, stream.endpoint.node, message.run_time, message.pid});
+  streams_.remove_call(stream, message.number);
   stream.one_at_a_time = false;
   if (stream.room != StreamRow::unlimited) ++stream.room;
-  const bool is_beside = tasks_.at(task).call.form->beside;
+  const bool is_beside = rows_.at(task).call.form->beside;
   if (!stream.actor.empty() && !message.lost.empty() && !is_beside)
     stream.begin_round(message.number);
-  if (auto* of = classes_.find(tasks_.at(task).demand_class);
-      of && message.outcome != CallOutcome::cancelled) {
-    measure(*of, message.run_time);
-  }
+  if (message.outcome != CallOutcome::cancelled)
+    dispatcher_.measure(rows_.at(task).demand_class, message.run_time);
 
-  for (const ObjectId kept : message.kept) hold_now(kept);
-  if (tasks_.at(task).call.form->kind == CallKind::actor_call) replies_ = executor;
+  for (const ObjectId kept : message.kept) objects_.hold_now(kept);
+  if (rows_.at(task).call.form->kind == CallKind::actor_call) objects_.begin_reply(executor);
   RefRecords contents;
   for (const auto& result : message.results) {
     if (!result.in_store)
@@ -469,7 +491,7 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
     }
   }
 
-  TaskRow& row = tasks_.at(task);
+  TaskRow& row = rows_.at(task);
   row.executor = {};
   const bool retry = message.outcome == CallOutcome::exception && row.call.form->retry_exceptions &&
                      row.retries_left != 0 && !row.cancelled;
@@ -482,11 +504,11 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
     if (row.retries_left > 0) --row.retries_left;
     ++row.call.attempt;
     for (std::uint32_t i = 0; i < message.results.size(); ++i) {
-      if (message.results[i].in_store) tell_agent(ReleaseObject{result_id(task, i)});
+      if (message.results[i].in_store) step_.send_to_agent(ReleaseObject{result_id(task, i)});
     }
     if (row.call.form->kind == CallKind::actor_call) {
       requeue(task);
-      advance_actor(tasks_.at(task).call.form->actor);
+      actors_.advance(rows_.at(task).call.form->actor);
     } else {
       resubmit(task);
     }
@@ -495,19 +517,19 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   } else {
     finish(task, std::move(message.results));
   }
-  replies_ = {};
-  hold_contents(executor, message.number, contents);
-  end_wait_for_returns(executor);
+  objects_.end_reply();
+  objects_.hold_contents(executor, message.number, contents);
+  actors_.end_wait_for_returns(executor);
   const auto* now = streams_.find(executor);
-  if (now != nullptr && now->room != StreamRow::unlimited) advance_actor(now->actor);
+  if (now != nullptr && now->room != StreamRow::unlimited) actors_.advance(now->actor);
 }
 
-void ClientCore::executor_says(ProcessId executor, CallReturned message) {
+void Tasks::executor_says(ProcessId executor, CallReturned message) {
   auto& stream = streams_.at(executor);
   const TaskId* found = stream.in_flight.find(message.number);
   if (found == nullptr) return;
   const TaskId task = *found;
-  call_left_stream(stream, message.number);
+  streams_.remove_call(stream, message.number);
   stream.one_at_a_time = true;
   if (message.no_room && !stream.actor.empty()) {
     mark_no_room.hit();
@@ -515,7 +537,14 @@ void ClientCore::executor_says(ProcessId executor, CallReturned message) {
     stream.begin_round(message.number);
   }
   requeue(task);
-  end_wait_for_returns(executor);
+  actors_.end_wait_for_returns(executor);
+}
+
+// A call that ended in between needs no report.
+void Tasks::executor_says(ProcessId executor, CallStarted message) {
+  const auto& stream = streams_.at(executor);
+  const TaskId* task = stream.in_flight.find(message.number);
+  if (task != nullptr) rows_.at(*task).started = step_.now() - message.run_time;
 }
 
 }  // namespace mobula::internal::client

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/coverage_mark.h"
-#include "client/core/client_core.h"
+#include "client/core/refs/object_refs.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -19,7 +19,7 @@ bool in_use(const ObjectRow& row) { return row.refs > 0 || row.pins > 0; }
 
 }  // namespace
 
-void ClientCore::on(const BorrowRefs& event) {
+void ObjectRefs::on(const BorrowRefs& event) {
   for (const auto& ref : event.refs) {
     ObjectRow& row = borrow(ref);
     ++row.refs;
@@ -28,9 +28,9 @@ void ClientCore::on(const BorrowRefs& event) {
   }
 }
 
-void ClientCore::on(const EndBorrow& event) {
+void ObjectRefs::on(const EndBorrow& event) {
   for (const ObjectId object : event.objects) {
-    auto* row = objects_.find(object);
+    auto* row = rows_.find(object);
     if (row == nullptr || !row->lent || --loans_.at(object).calls > 0) continue;
     row->lent = row->passed_on = false;
     forget_loan(object, *row);
@@ -43,14 +43,14 @@ void ClientCore::on(const EndBorrow& event) {
   }
 }
 
-void ClientCore::forget_loan(ObjectId object, const ObjectRow& row) {
+void ObjectRefs::forget_loan(ObjectId object, const ObjectRow& row) {
   if (!row.lent && !row.unsaid) loans_.erase(object);
 }
 
-std::vector<ObjectId> ClientCore::passed_on(const RefRecords& refs) const {
+std::vector<ObjectId> ObjectRefs::passed_on(const RefRecords& refs) const {
   std::vector<ObjectId> result;
   for (const auto& ref : refs) {
-    const auto* row = objects_.find(ref.object);
+    const auto* row = rows_.find(ref.object);
     if (row && row->passed_on) result.push_back(ref.object);
   }
   return result;
@@ -58,15 +58,15 @@ std::vector<ObjectId> ClientCore::passed_on(const RefRecords& refs) const {
 
 // Any caller may have died: this process now holds all borrowed refs itself. Until then the homes
 // keep the holds of the dead for a while, as do processes that replied to them.
-void ClientCore::lenders_died() {
+void ObjectRefs::lenders_died() {
   std::vector<ObjectId> lent;
-  for (auto& [object, row] : objects_) {
+  for (auto& [object, row] : rows_) {
     if (row.lent) lent.push_back(object);
     row.lent = row.passed_on = false;
   }
   for (const ObjectId object : lent) {
     mark_lender_died.hit();
-    ObjectRow& row = objects_.at(object);
+    ObjectRow& row = rows_.at(object);
     loans_.at(object).calls = 0;
     forget_loan(object, row);
     if (in_use(row)) {
@@ -79,62 +79,60 @@ void ClientCore::lenders_died() {
 
 // Refs borrowed by a dead executor stay held for a while. Processes that got them from it relied on
 // the same hold, and now take their own.
-void ClientCore::keep_lent(const StreamRow& stream) {
-  for (const auto& [number, task] : stream.in_flight) {
-    for (const auto& argument : *tasks_.at(task).call.arguments) {
-      const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-      const auto contained = object ? object->value->contained : argument.value.contained;
-      for (const auto& ref : contained) {
-        if (ref.tensor.is_empty() || !objects_.contains(ref.object)) continue;
-        hold_now(ref.object);
-        pin(ref);
-        orphans_due_.add(now_ + options_.orphans_after, ref.object);
-      }
+void ObjectRefs::keep_lent(const Arguments& arguments) {
+  for (const auto& argument : arguments) {
+    const auto* object = argument.is_ref ? rows_.find(argument.ref.object) : nullptr;
+    const auto contained = object ? object->value->contained : argument.value.contained;
+    for (const auto& ref : contained) {
+      if (ref.tensor.is_empty() || !rows_.contains(ref.object)) continue;
+      hold_now(ref.object);
+      pin(ref);
+      orphans_due_.add(step_.now() + step_.options().orphans_after, ref.object);
     }
   }
 }
 
-void ClientCore::put_off_hold(ObjectId object, ObjectRow& row) {
+void ObjectRefs::put_off_hold(ObjectId object, ObjectRow& row) {
   row.hold = HoldState::put_off;
-  holds_due_.add(now_ + options_.hold_after, object);
+  holds_due_.add(step_.now() + step_.options().hold_after, object);
 }
 
 // Other processes will rely on the hold, or its delay has passed.
-void ClientCore::hold_now(ObjectId object) {
-  auto* row = objects_.find(object);
+void ObjectRefs::hold_now(ObjectId object) {
+  auto* row = rows_.find(object);
   if (row == nullptr || row->hold != HoldState::put_off) return;
   row->hold = HoldState::asked;
-  tell_agent(HoldObjectRequest{ref_of(object)});
+  step_.send_to_agent(HoldObjectRequest{ref_of(object)});
 }
 
-void ClientCore::put_off_export(ObjectId object, ObjectRow& row) {
+void ObjectRefs::put_off_export(ObjectId object, ObjectRow& row) {
   row.unsaid = true;
   ++loans_[object].replies;
-  exports_due_.add(now_ + options_.export_after, object);
+  exports_due_.add(step_.now() + step_.options().export_after, object);
 }
 
-void ClientCore::export_now(ObjectId object, ObjectRow& row) {
+void ObjectRefs::export_now(ObjectId object, ObjectRow& row) {
   row.exported = true;
-  tell_agent(ExportObject{object, true});
+  step_.send_to_agent(ExportObject{object, true});
 }
 
 // The receiver of one reply has reported whether it holds the contents.
-void ClientCore::reply_settled(ObjectId object, bool unheld) {
-  auto* row = objects_.find(object);
+void ObjectRefs::reply_settled(ObjectId object, bool unheld) {
+  auto* row = rows_.find(object);
   if (row == nullptr || !row->unsaid) return;
   if (--loans_.at(object).replies == 0) {
     row->unsaid = false;
     forget_loan(object, *row);
   }
-  if (!unheld && !row->exported && !job_over_) export_now(object, *row);
+  if (!unheld && !row->exported && !step_.job_ended()) export_now(object, *row);
 }
 
 // ---- refs in replies ----------------------------------------------------------------------------
 
-void ClientCore::on(const PinRefs& event) {
+void ObjectRefs::on(const PinRefs& event) {
   for (const auto& ref : event.refs) {
     // An unfinished object may be handed over (HandOver), and its new owner then exports it.
-    auto* row = find_object(ref.object);
+    auto* row = find_expanded(ref.object);
     if (row != nullptr && row->is_kept_tensor() && !row->exported) {
       put_off_export(ref.object, *row);
     } else if (row != nullptr && (row->ready || row->creator.empty())) {
@@ -144,68 +142,54 @@ void ClientCore::on(const PinRefs& event) {
   }
 }
 
-void ClientCore::on(const UnpinRefs& event) {
+void ObjectRefs::on(const UnpinRefs& event) {
   for (const auto& ref : event.refs) {
     reply_settled(ref.object, event.unheld);
     unpin(ref.object);
   }
 }
 
-// Acknowledges replies that waited for this hold alone.
-void ClientCore::content_settled(ObjectId object, bool held) {
-  for (const auto& reply : unheld_.settle(object, held)) {
-    auto* stream = streams_.find(reply.executor);
-    if (stream == nullptr) continue;
-    say(*stream, ReplyClaimed{reply.number, !reply.held});
-    if (const auto* slot = slots_.find(stream->slot)) stale_.push_back(slot->demand_class);
-  }
-}
-
-void ClientCore::hold_contents(ProcessId executor, std::uint64_t number, const RefRecords& refs) {
+void ObjectRefs::hold_contents(ProcessId executor, std::uint64_t number, const RefRecords& refs) {
   if (refs.empty()) return;
   PooledVector<ObjectId> missing;
   bool held = false;
   for (const auto& ref : refs) {
-    const auto* row = objects_.find(ref.object);
+    const auto* row = rows_.find(ref.object);
     const bool put_off = row && !row->owned && row->hold == HoldState::put_off;
     const bool asked = row && !row->owned && row->hold == HoldState::asked;
     held = held || !put_off;
     if (put_off || asked) missing.push_back(ref.object);
   }
-  if (!missing.empty()) {
-    unheld_.add({executor, number, held}, std::move(missing));
-  } else if (auto* stream = streams_.find(executor)) {
-    say(*stream, ReplyClaimed{number});
-  }
+  streams_.claim(executor, number, held, std::move(missing));
 }
 
 // ---- time --------------------------------------------------------------------------------------
 
-void ClientCore::tick_loans() {
-  while (const auto object = holds_due_.take_due(now_)) {
+void ObjectRefs::tick_holds() {
+  while (const auto object = holds_due_.take_due(step_.now())) {
     mark_hold_due.hit();
     hold_now(*object);
   }
-  while (const auto object = orphans_due_.take_due(now_)) unpin(*object);
-  while (const auto object = exports_due_.take_due(now_)) {
-    auto* row = objects_.find(*object);
-    if (row == nullptr || !row->unsaid || row->exported || job_over_) continue;
+  while (const auto object = orphans_due_.take_due(step_.now())) unpin(*object);
+  while (const auto object = exports_due_.take_due(step_.now())) {
+    auto* row = rows_.find(*object);
+    if (row == nullptr || !row->unsaid || row->exported || step_.job_ended()) continue;
     mark_export_due.hit();
     export_now(*object, *row);
   }
 }
 
-void ClientCore::forget_settled_loans() {
+void ObjectRefs::settle() {
   write_retries_.forget_over([&](ObjectId object) {
     const auto* write = writes_.find(object);
     return write == nullptr || !write->retry_at;
   });
   holds_due_.forget_over([&](ObjectId object) {
-    const auto* row = objects_.find(object);
+    const auto* row = rows_.find(object);
     return row == nullptr || row->hold != HoldState::put_off;
   });
   exports_due_.forget_over([&](ObjectId object) {
-    const auto* row = objects_.find(object);
+    const auto* row = rows_.find(object);
     return row == nullptr || !row->unsaid || row->exported;
   });
 }

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/coverage_mark.h"
-#include "client/core/client_core.h"
+#include "client/core/calls/tasks.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -13,7 +13,7 @@ const CoverageMark mark_handover("client.task_taken_over");
 }  // namespace
 
 // The unfinished tasks that make these objects, preceded by the tasks whose results they need.
-std::vector<TaskId> ClientCore::unfinished_tasks_of(const RefRecords& refs) {
+std::vector<TaskId> Tasks::unfinished_tasks_of(const RefRecords& refs) {
   std::vector<TaskId> tasks;
   std::set<TaskId> seen;
   struct Visit {
@@ -24,18 +24,18 @@ std::vector<TaskId> ClientCore::unfinished_tasks_of(const RefRecords& refs) {
   const auto enter = [&](ObjectId object) {
     const auto* row = objects_.find(object);
     if (row == nullptr || !row->owned || row->ready) return;
-    const auto* task = tasks_.find(row->creator);
+    const auto* task = rows_.find(row->creator);
     if (task == nullptr || task->call.form->kind != CallKind::task || task->cancelled) return;
     // A new owner would run it again. This process finishes it.
     if (task->state == TaskState::sent && task->retries_left == 0) return;
     if (seen.insert(row->creator).second) open.push_back({row->creator});
   };
   for (const auto& ref : refs) {
-    if (find_object(ref.object) == nullptr) continue;
+    if (objects_.find_expanded(ref.object) == nullptr) continue;
     enter(ref.object);
     while (!open.empty()) {
       const TaskId task = open.back().task;
-      const auto& arguments = *tasks_.at(task).call.arguments;
+      const auto& arguments = *rows_.at(task).call.arguments;
       const std::size_t next = open.back().next_argument++;
       if (next == arguments.size()) {
         tasks.push_back(task);
@@ -48,23 +48,23 @@ std::vector<TaskId> ClientCore::unfinished_tasks_of(const RefRecords& refs) {
   return tasks;
 }
 
-void ClientCore::on(const HandOver& event) {
+void Tasks::on(const HandOver& event) {
   const std::vector<TaskId> tasks = unfinished_tasks_of(event.refs);
   HandedOver given;
   for (const TaskId task : tasks) given.tasks.push_back(give_away(task, event, given));
   for (const auto& ref : event.refs) {
     const auto* row = objects_.find(ref.object);
-    if (row == nullptr || !row->unsaid) escape(ref.object);
+    if (row == nullptr || !row->unsaid) objects_.escape(ref.object);
   }
-  emit(std::move(given));
+  step_.emit(std::move(given));
 }
 
 // A task that was already sent is cancelled. The new owner runs it again, as after the death of an
 // executor.
-Handover ClientCore::give_away(TaskId task, const HandOver& to, HandedOver& given) {
+Handover Tasks::give_away(TaskId task, const HandOver& to, HandedOver& given) {
   mark_given_away.hit();
-  TaskRow& row = tasks_.at(task);
-  Handover handover{row.call, classes_.at(row.demand_class).spec, row.retries_left};
+  TaskRow& row = rows_.at(task);
+  Handover handover{row.call, dispatcher_.find(row.demand_class)->spec, row.retries_left};
   for (auto& argument : handover.call.arguments.edit()) {
     if (argument.is_ref && objects_.at(argument.ref.object).ready) {
       CallRecord single;
@@ -73,8 +73,8 @@ Handover ClientCore::give_away(TaskId task, const HandOver& to, HandedOver& give
     }
     const auto refs = argument.is_ref ? RefRecords{argument.ref} : argument.value.contained;
     for (const auto& ref : refs) {
-      escape(ref.object);
-      pin(ref);
+      objects_.escape(ref.object);
+      objects_.pin(ref);
       given.pinned.push_back(ref);
     }
   }
@@ -83,7 +83,7 @@ Handover ClientCore::give_away(TaskId task, const HandOver& to, HandedOver& give
     given.objects.push_back(object);
     auto* result = objects_.find(object);
     if (result == nullptr) continue;
-    if (result->exported) tell_agent(ReleaseObject{object});
+    if (result->exported) step_.send_to_agent(ReleaseObject{object});
     result->owned = result->exported = result->released = false;
     result->creator = {};
     result->ref = RefRecord{object, to.home, to.owner, {}};
@@ -96,8 +96,8 @@ Handover ClientCore::give_away(TaskId task, const HandOver& to, HandedOver& give
 
 // This process becomes the owner of a task of an exiting executor, because its reply contains the
 // results.
-void ClientCore::take_over(const Handover& handover) {
-  if (tasks_.contains(handover.call.task)) return;
+void Tasks::take_over(const Handover& handover) {
+  if (rows_.contains(handover.call.task)) return;
   mark_handover.hit();
   SubmitTask submit;
   submit.call = handover.call;
@@ -107,7 +107,7 @@ void ClientCore::take_over(const Handover& handover) {
   on(submit);
   for (std::uint32_t i = 0; i < handover.call.form->num_returns; ++i) {
     const ObjectId object = result_id(handover.call.task, i);
-    escape(object);
+    objects_.escape(object);
     --objects_.at(object).refs;  // the value that contains it takes its own ref
   }
 }

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/coverage_mark.h"
-#include "client/core/client_core.h"
+#include "client/core/calls/tasks.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -29,11 +29,11 @@ std::optional<TaskId> Lineage::beyond_bound() const {
   return bytes_ > max_bytes_ ? std::optional(tasks_.begin()->first) : std::nullopt;
 }
 
-// ---- lineage in the core ------------------------------------------------------------------------
+// ---- lineage of tasks ---------------------------------------------------------------------------
 
 // A finished task keeps its own row, the rows of its results, and the values that its arguments
 // hold here.
-std::int64_t ClientCore::lineage_bytes_of(const CallRecord& call) const {
+std::int64_t Tasks::lineage_bytes_of(const CallRecord& call) const {
   std::size_t bytes = sizeof(TaskRow) + call.form->num_returns * sizeof(ObjectRow);
   for (const auto& argument : *call.arguments) {
     bytes += sizeof(Argument);
@@ -44,20 +44,20 @@ std::int64_t ClientCore::lineage_bytes_of(const CallRecord& call) const {
   return static_cast<std::int64_t>(bytes);
 }
 
-void ClientCore::keep_as_lineage(TaskId task) {
-  lineage_.add(task, lineage_bytes_of(tasks_.at(task).call));
+void Tasks::keep_as_lineage(TaskId task) {
+  lineage_.add(task, lineage_bytes_of(rows_.at(task).call));
   while (const auto oldest = lineage_.beyond_bound()) give_up_lineage(*oldest);
 }
 
-void ClientCore::give_up_lineage(TaskId task) {
+void Tasks::give_up_lineage(TaskId task) {
   mark_given_up.hit();
   if (lineage_.warn_now()) {
-    emit(Warn{
+    step_.emit(Warn{
         "finished tasks whose results are still in use take more than " +
-        std::to_string(options_.max_lineage_bytes >> 20) +
+        std::to_string(step_.options().max_lineage_bytes >> 20) +
         " MiB of this process: the results of the oldest cannot be made again if they are lost"});
   }
-  for (std::uint32_t i = 0; i < tasks_.at(task).call.form->num_returns; ++i) {
+  for (std::uint32_t i = 0; i < rows_.at(task).call.form->num_returns; ++i) {
     if (auto* result = objects_.find(result_id(task, i))) result->lineage_given_up = true;
   }
   forget_task(task);
@@ -65,14 +65,14 @@ void ClientCore::give_up_lineage(TaskId task) {
 
 // ---- tensor elements that were lost with their process ------------------------------------------
 
-void ClientCore::on(const ElementsLost& event) { remake_elements(event.object); }
+void Tasks::on(const ElementsLost& event) { remake_elements(event.object); }
 
 // A value whose task can run again is recomputed with its elements, and is not ready until then.
 // Stored values stay: other processes may read them in the store, and a retry would find them
 // there.
-void ClientCore::remake_elements(ObjectId elements) {
+void Tasks::remake_elements(ObjectId elements) {
   std::vector<ObjectId> values;
-  for (const auto& [object, row] : objects_) {
+  for (const auto& [object, row] : objects_.all()) {
     if (!row.owned || !row.ready || row.creator.empty() || row.value->in_store || row.storing)
       continue;
     const bool has = std::ranges::any_of(
@@ -81,7 +81,7 @@ void ClientCore::remake_elements(ObjectId elements) {
   }
   for (const ObjectId object : values) {
     auto* row = objects_.find(object);
-    auto* task = row != nullptr ? tasks_.find(row->creator) : nullptr;
+    auto* task = row != nullptr ? rows_.find(row->creator) : nullptr;
     if (task == nullptr || !can_run_again(*task)) continue;
     const TaskId creator = row->creator;
     const auto contained = row->value->contained;
@@ -89,19 +89,18 @@ void ClientCore::remake_elements(ObjectId elements) {
     row->value = CopyOnWrite<ValueRecord>();
     mark_remade.hit();
     run_again(creator);
-    for (const auto& ref : contained) unpin(ref.object);
-    changed(object);
+    for (const auto& ref : contained) objects_.unpin(ref.object);
+    objects_.changed(object);
   }
 }
 
 // True if its arguments, by value or by ref, now refer to one of the elements.
-bool ClientCore::refers_to_any(const CallRecord& call,
-                               const std::vector<ObjectId>& elements) const {
+bool Tasks::refers_to_any(const CallRecord& call, const std::vector<ObjectId>& elements) const {
   const auto among = [&](const RefRecord& ref) {
     return std::ranges::find(elements, ref.object) != elements.end();
   };
   return std::ranges::any_of(*call.arguments, [&](const Argument& argument) {
-    const auto* row = argument.is_ref ? object(argument.ref.object) : nullptr;
+    const auto* row = argument.is_ref ? objects_.object(argument.ref.object) : nullptr;
     const auto& contained = row != nullptr ? row->value->contained : argument.value.contained;
     return std::ranges::any_of(contained, among);
   });

@@ -1,6 +1,6 @@
 // Values on their way into the store of the node: reservation, write, and seal.
 #include "base/coverage_mark.h"
-#include "client/core/client_core.h"
+#include "client/core/refs/object_refs.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -12,53 +12,53 @@ const CoverageMark mark_store_retry("client.escaped_value_found_store_full");
 
 }  // namespace
 
-void ClientCore::store_inline(ObjectId object, ObjectRow& row) {
+void ObjectRefs::store_inline(ObjectId object, ObjectRow& row) {
   if (row.storing) return;
   row.storing = true;
   writes_[object] = WriteRow{.size_bytes = row.value->size_bytes,
-                             .owner = options_.process,
-                             .home = node_,
+                             .owner = step_.process(),
+                             .home = step_.node(),
                              .escaping = true,
                              .retry_at = {}};
-  tell_agent(ReserveObjectRequest{object, row.value->size_bytes});
+  step_.send_to_agent(ReserveObjectRequest{object, row.value->size_bytes});
 }
 
 // The store that held the value is lost, but its bytes are still mapped here. Only that store may
 // have held the contents of the value.
-void ClientCore::store_again(ObjectId object, ObjectRow& row) {
+void ObjectRefs::store_again(ObjectId object, ObjectRow& row) {
   if (row.storing) return;
   mark_stored_again.hit();
   row.storing = true;
   writes_[object] = WriteRow{.size_bytes = row.value->size_bytes,
-                             .owner = options_.process,
-                             .home = node_,
+                             .owner = step_.process(),
+                             .home = step_.node(),
                              .escaping = true,
                              .copy_of = row.reading->place,
                              .retry_at = {}};
-  tell_agent(ReserveObjectRequest{object, row.value->size_bytes});
+  step_.send_to_agent(ReserveObjectRequest{object, row.value->size_bytes});
   const auto contained = row.value->contained;
   for (const auto& ref : contained) pin(ref);
 }
 
-void ClientCore::on(const ReserveRoom& event) {
+void ObjectRefs::on(const ReserveRoom& event) {
   writes_[event.object] = WriteRow{.size_bytes = event.size_bytes,
                                    .owner = event.owner,
                                    .home = event.home,
                                    .escaping = false,
                                    .retry_at = {}};
-  tell_agent(ReserveObjectRequest{event.object, event.size_bytes});
+  step_.send_to_agent(ReserveObjectRequest{event.object, event.size_bytes});
 }
 
 // A reply on its way finds no write row. The agent has released the memory by then.
-void ClientCore::on(const AbandonWrite& event) {
+void ObjectRefs::on(const AbandonWrite& event) {
   const auto* write = writes_.find(event.object);
   if (write == nullptr || write->escaping) return;
   mark_abandoned.hit();
   writes_.erase(event.object);
-  tell_agent(ReleaseObject{event.object, true});
+  step_.send_to_agent(ReleaseObject{event.object, true});
 }
 
-void ClientCore::heard(const ReserveObjectReply& message) {
+void ObjectRefs::on(const ReserveObjectReply& message) {
   auto* write = writes_.find(message.object);
   if (write == nullptr) return;
   write->place = message.failure ? SlabRange{} : message.place;
@@ -67,76 +67,77 @@ void ClientCore::heard(const ReserveObjectReply& message) {
     // must accept it before its existence is reported.
     mark_stored_before.hit();
     write->there = message.failure;
-    return tell_agent(SealObjectRequest{message.object, write->owner, write->home, false, {}});
+    return step_.send_to_agent(
+        SealObjectRequest{message.object, write->owner, write->home, false, {}});
   }
   if (!write->escaping) {
-    emit(RoomMade{message.object, message.place, {}, {}, false, message.failure, {}});
+    step_.emit(RoomMade{message.object, message.place, {}, {}, false, message.failure, {}});
     if (message.failure) writes_.erase(message.object);
     return;
   }
   if (message.failure) {
     mark_store_retry.hit();
-    write->retry_at = now_ + 100ms;
+    write->retry_at = step_.now() + 100ms;
     return write_retries_.add(*write->retry_at, message.object);
   }
-  const ObjectRow& row = objects_.at(message.object);
-  emit(RoomMade{message.object, message.place, row.value->bytes, row.value->contained,
-                row.value->is_error, std::nullopt, write->copy_of});
+  const ObjectRow& row = rows_.at(message.object);
+  step_.emit(RoomMade{message.object, message.place, row.value->bytes, row.value->contained,
+                      row.value->is_error, std::nullopt, write->copy_of});
 }
 
-void ClientCore::on(const ValueWritten& event) {
+void ObjectRefs::on(const ValueWritten& event) {
   const auto* found = writes_.find(event.object);
   if (found == nullptr) return;
   const WriteRow write = *found;
   for (const auto& ref : event.contained) escape(ref.object);
   if (!write.lost) {
-    tell_agent(
+    step_.send_to_agent(
         SealObjectRequest{event.object, write.owner, write.home, event.is_error, event.contained});
   } else {
     writes_.erase(event.object);
   }
-  if (write.owner != options_.process || write.escaping) return;
+  if (write.owner != step_.process() || write.escaping) return;
   ValueRecord value;
   value.in_store = true;
   value.is_error = event.is_error;
   value.size_bytes = write.size_bytes;
-  value.location = node_;
+  value.location = step_.node();
   value.contained = event.contained;
-  ObjectRow& row = own_object(event.object, TaskId());
+  ObjectRow& row = own(event.object, TaskId());
   row.written = true;
   row.reading.edit().place = write.place;
   complete(event.object, std::move(value));
-  if (write.lost && !row.is_kept_tensor()) store_again(event.object, objects_.at(event.object));
+  if (write.lost && !row.is_kept_tensor()) store_again(event.object, rows_.at(event.object));
   if (write.lost)
-    emit(ValueSealed{event.object});  // nowhere: the agent that was to hold it is gone
+    step_.emit(ValueSealed{event.object});  // nowhere: the agent that was to hold it is gone
 }
 
-void ClientCore::on(const ValueUnreadable& event) {
-  auto* row = objects_.find(event.object);
+void ObjectRefs::on(const ValueUnreadable& event) {
+  auto* row = rows_.find(event.object);
   const auto* write = writes_.find(event.object);
   if (row == nullptr || write == nullptr || !write->escaping) return;
   writes_.erase(event.object);
   row->storing = row->readable = row->written = false;
   const auto contained = row->value->contained;
-  tell_agent(ReleaseObject{event.object});
+  step_.send_to_agent(ReleaseObject{event.object});
   reconstruct(event.object, "the agent of its node died, and its memory cannot be read any more");
   for (const auto& ref : contained) unpin(ref.object);
 }
 
-void ClientCore::heard(const SealObjectReply& message) {
+void ObjectRefs::on(const SealObjectReply& message) {
   const auto* write = writes_.find(message.object);
   if (write == nullptr) return;
   const WriteRow done = *write;
   writes_.erase(message.object);
   if (!done.escaping) {
-    if (done.there) emit(RoomMade{message.object, {}, {}, {}, false, done.there, {}});
-    return emit(ValueSealed{message.object});
+    if (done.there) step_.emit(RoomMade{message.object, {}, {}, {}, false, done.there, {}});
+    return step_.emit(ValueSealed{message.object});
   }
-  auto* row = objects_.find(message.object);
+  auto* row = rows_.find(message.object);
   if (row == nullptr) return;
   row->storing = false;
   row->value.edit().in_store = true;
-  row->value.edit().location = node_;
+  row->value.edit().location = step_.node();
   changed(message.object);  // a call may wait to leave until it is stored
   const bool copied = done.copy_of.slab != 0;
   if (copied && !row->readable) row->reading.edit().place = done.place;
@@ -144,6 +145,15 @@ void ClientCore::heard(const SealObjectReply& message) {
   if (copied && row->wants > 0 && !row->readable) fetch(message.object, *row);
   drop_if_unused(message.object);
   for (const auto& ref : contained) unpin(ref.object);
+}
+
+void ObjectRefs::tick_writes() {
+  while (const auto object = write_retries_.take_due(step_.now())) {
+    auto* write = writes_.find(*object);
+    if (write == nullptr || !write->retry_at || *write->retry_at > step_.now()) continue;
+    write->retry_at.reset();
+    step_.send_to_agent(ReserveObjectRequest{*object, write->size_bytes});
+  }
 }
 
 }  // namespace mobula::internal::client

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/coverage_mark.h"
-#include "client/core/client_core.h"
+#include "client/core/calls/tasks.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -26,8 +26,8 @@ constexpr Duration owner_wait_max = 8s;
 
 }  // namespace
 
-void ClientCore::call_did_not_run(TaskId task, CallReply& message) {
-  TaskRow& row = tasks_.at(task);
+void Tasks::call_did_not_run(TaskId task, CallReply& message) {
+  TaskRow& row = rows_.at(task);
   if (row.cancelled && !(message.lost.empty() && message.unread.empty()))
     return finish_cancelled(task);
   std::vector<ObjectId> elements = std::move(message.lost);
@@ -50,17 +50,17 @@ void ClientCore::call_did_not_run(TaskId task, CallReply& message) {
   resubmit(task);
 }
 
-void ClientCore::return_to_waiting(TaskId task) {
-  TaskRow& row = tasks_.at(task);
+void Tasks::return_to_waiting(TaskId task) {
+  TaskRow& row = rows_.at(task);
   if (row.call.form->kind != CallKind::actor_call) return resubmit(task);
   const ActorId actor = row.call.form->actor;
   requeue(task);
-  advance_actor(actor);
+  actors_.advance(actor);
 }
 
 // False if the owner of one of them is dead, or if executors repeatedly fail to read arguments that
 // are readable here.
-bool ClientCore::verify_arguments(TaskRow& row, const std::vector<ObjectId>& unread) {
+bool Tasks::verify_arguments(TaskRow& row, const std::vector<ObjectId>& unread) {
   if (unread.empty()) return false;
   bool readable_here = true;
   for (const ObjectId object : unread) {
@@ -80,22 +80,14 @@ bool ClientCore::verify_arguments(TaskRow& row, const std::vector<ObjectId>& unr
     if (!stored || known.readable || known.storing || known.doubted) continue;
     mark_doubted.hit();
     known.doubted = true;
-    fetch(object, known, true);
+    objects_.fetch(object, known, true);
   }
   return true;
 }
 
-// The bytes are readable here, or this node cannot decide.
-void ClientCore::end_doubt(ObjectId object) {
-  auto* row = objects_.find(object);
-  if (row == nullptr || !row->doubted) return;
-  row->doubted = false;
-  if (row->ready) argument_ready(object);
-}
-
 // True: the task waits, and then reads the argument again.
-bool ClientCore::await_owner(TaskId task, ObjectId object) {
-  TaskRow& row = tasks_.at(task);
+bool Tasks::await_owner(TaskId task, ObjectId object) {
+  TaskRow& row = rows_.at(task);
   ObjectRow& known = objects_.at(object);
   if (known.owned || !known.lost || row.cancelled || row.call.form->kind != CallKind::task)
     return false;
@@ -103,7 +95,7 @@ bool ClientCore::await_owner(TaskId task, ObjectId object) {
   mark_owner_awaited.hit();
   known.lost = known.ready = false;
   known.value = CopyOnWrite<ValueRecord>();
-  if (known.wants > 0) fetch(object, known);
+  if (known.wants > 0) objects_.fetch(object, known);
   row.awaits_owner = true;
   pause_task(task, std::min(owner_wait_initial * (1 << row.owner_waits++), owner_wait_max));
   return true;

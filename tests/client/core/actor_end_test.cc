@@ -11,10 +11,6 @@ namespace {
 class ActorsOfAClient : public testing::Test {
  protected:
   ActorsOfAClient() {
-    ClientOptions options;
-    options.process = ProcessId::of(1);
-    options.job = JobId::of(1);
-    core_ = ClientCore(options);
     StartJob job;
     job.job = JobId::of(1);
     step(Attached{NodeId::of(1), ProcessId::of(9), job});
@@ -96,7 +92,14 @@ class ActorsOfAClient : public testing::Test {
   }
 
   const ActorId actor_ = ActorId::of(7);
-  ClientCore core_{ClientOptions{}};
+  static ClientOptions ids() {
+    ClientOptions options;
+    options.process = ProcessId::of(1);
+    options.job = JobId::of(1);
+    return options;
+  }
+
+  ClientCore core_{ids()};
   Time now_ = Time::from_ns(1);
 };
 
@@ -113,7 +116,7 @@ TEST_F(ActorsOfAClient, ResendsLastHandleReleaseUntilActorIsDead) {
 TEST_F(ActorsOfAClient, ActorFoundAgainAfterEnd_ResendsQuery) { expect_query_again(actor_); }
 
 // The head ends an actor without an owner when the last process that watches it releases it.
-TEST_F(ActorsOfAClient, ForeignActorFoundAgainAfterRelease_ResendsQuery) {
+TEST_F(ActorsOfAClient, ForeignActorFoundAgain_ResendsQuery) {
   const ActorId foreign = ActorId::of(9);
   step(AdoptRef{RefRecord{handle_id(foreign), NodeId::of(7), ProcessId::of(8), foreign}});
   expect_query_again(foreign);

@@ -45,5 +45,50 @@ TEST_F(Scale, RetriedWrites_HaveExactDeadlines) {
   pass(Duration(200ms));
 }
 
+// Rows that one call visits, next to idle classes with an idle slot each.
+class ScaleOfIdleClasses : public Scale {
+ protected:
+  void add_idle_class(std::uint64_t number) {
+    SubmitTask waits = task(1'000'000 + number);
+    waits.demand_class.id = ClassId::of(1'000 + number);
+    waits.call.arguments.edit().push_back(by_ref({result(first_), node(), ProcessId::of(1), {}}));
+    step(waits);
+    SlotReady ready;
+    ready.slot = SlotId::of(1'000 + number);
+    ready.demand_class = waits.demand_class.id;
+    ready.node = node();
+    ready.endpoint.process = ProcessId::of(1'000'000 + number);
+    head(ready);
+  }
+  std::uint64_t visits_of_one_call() {
+    const std::uint64_t before = core_.visited_rows();
+    const TaskId task = submit();
+    reply_value(20, "x");
+    release(result(task));
+    pass(Duration(1us));
+    EXPECT_TRUE(core_.next_deadline().has_value());
+    return core_.visited_rows() - before;
+  }
+  // `rows`: count of classes and slots together.
+  std::uint64_t visits_next_to(std::uint64_t rows) {
+    while (2 * idle_ < rows) add_idle_class(++idle_);
+    return visits_of_one_call();
+  }
+
+  const TaskId first_ = submit();  // its result is the argument of the waiting tasks
+  std::uint64_t idle_ = 0;
+};
+
+TEST_F(ScaleOfIdleClasses, CallVisitsItsOwnClassAlone) {
+  slot(1, 10);  // runs `first_`
+  submit();
+  slot(2, 20);
+  reply_value(20, "x");
+  visits_of_one_call();
+  const std::uint64_t few = visits_next_to(100);
+  EXPECT_EQ(visits_next_to(100'000), few);
+  EXPECT_LT(few, 40U);
+}
+
 }  // namespace
 }  // namespace mobula::internal::client

@@ -6,10 +6,17 @@
 
 namespace mobula::internal::client {
 
-SmallClient::SmallClient(ClientOptions options) {
+namespace {
+
+ClientOptions with_ids(ClientOptions options) {
   options.process = ProcessId::of(1);
   options.job = JobId::of(1);
-  core_ = ClientCore(options);
+  return options;
+}
+
+}  // namespace
+
+SmallClient::SmallClient(ClientOptions options) : core_(with_ids(std::move(options))) {
   StartJob job;
   job.job = JobId::of(1);
   step(Attached{node(), ProcessId::of(9), job});

@@ -86,7 +86,7 @@ class SmallClient : public testing::Test {
     return found;
   }
 
-  ClientCore core_{ClientOptions{}};
+  ClientCore core_;
   Time now_ = Time::from_ns(1);
   bool checks_deadlines = true;  // checks after each step by a walk over all rows
   std::vector<Command> out;

@@ -11,10 +11,6 @@ namespace {
 class Streams : public testing::Test {
  protected:
   Streams() {
-    ClientOptions options;
-    options.process = ProcessId::of(1);
-    options.job = JobId::of(1);
-    core_ = ClientCore(options);
     StartJob job;
     job.job = JobId::of(1);
     step(Attached{NodeId::of(1), ProcessId::of(9), job});
@@ -84,7 +80,14 @@ class Streams : public testing::Test {
     return wanted;
   }
 
-  ClientCore core_{ClientOptions{}};
+  static ClientOptions ids() {
+    ClientOptions options;
+    options.process = ProcessId::of(1);
+    options.job = JobId::of(1);
+    return options;
+  }
+
+  ClientCore core_{ids()};
   Time now_ = Time::from_ns(1);
   std::uint64_t tasks_ = 100;
   std::uint64_t said_ = 0;

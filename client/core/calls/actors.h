@@ -1,0 +1,163 @@
+// Actors in their owners and their callers: creation, restarts, the end, and the order of calls.
+// Thread: owner (one ClientCore).
+// Not: placement and restarts themselves (head); task rows; the streams, which CallStreams owns.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/table.h"
+#include "client/core/calls/call_streams.h"
+#include "client/core/calls/fifo_cache.h"
+#include "client/core/client_events.h"
+#include "client/core/rows.h"
+#include "client/core/step_context.h"
+
+namespace mobula::internal::client {
+
+// An actor that this process owns or calls.
+struct ActorRow {
+  ActorSpec spec;  // set if owned
+  bool owned = false;
+  bool detached = false;
+  bool asked = false;             // CreateActor was sent
+  std::uint64_t asked_after = 0;  // count of releases sent before CreateActor
+  bool watched = false;
+  bool fail_if_infeasible = false;
+  std::size_t missing = 0;  // count of constructor arguments that are not ready
+  ActorState state = ActorState::placing;
+  std::uint64_t version = 0;
+  std::uint32_t incarnation = 0;
+  ProcessId executor;               // executor of the open stream
+  TaskQueue queue;                  // unsent calls in submission order
+  std::int64_t calls = 0;           // count of unfinished calls
+  std::int64_t argument_bytes = 0;  // bytes of constructor arguments by value, pending until it ran
+  std::int32_t max_task_retries = 0;
+  // Largest number of unfinished calls of this process, -1 for unlimited. Empty until the head has
+  // reported the actor of another process.
+  std::optional<std::int32_t> max_pending_calls;
+  EndCause cause;
+  ValueRecord construction_error;
+  std::string refusal;
+  std::string missing_resource;  // refusal: resource that no node has; may be empty
+  std::string waiting_reason;    // reported by the head while no node can ever fit it
+};
+
+class Actors {
+ public:
+  // Effects on the objects, the tasks, and the slots of this process.
+  class Port {
+   public:
+    // Makes the object that stands for the handles of an own actor.
+    virtual void own_handle(ActorId actor, bool is_detached) = 0;
+    // A handle on the actor of another process.
+    virtual void adopt_handle(const RefRecord& handle) = 0;
+    virtual void release_handle(ActorId actor) = 0;
+    virtual void unpin(ObjectId object) = 0;
+    virtual bool is_exported(ObjectId object) const = 0;
+    virtual void pin_arguments(const CallRecord& constructor) = 0;
+    virtual void release_arguments(const CallRecord& constructor) = 0;
+    // One entry per argument that is not ready. Actors::argument_ready follows for each.
+    virtual std::vector<ObjectId> missing_arguments(const Arguments& arguments) = 0;
+    // The first argument that is an error, or null. No argument is missing.
+    virtual const ValueRecord* argument_error(const CallRecord& constructor) const = 0;
+    // The call as the head gets it. Each incarnation fetches arguments that stay refs, so their
+    // homes know them.
+    virtual CallRecord sendable_constructor(const CallRecord& constructor) = 0;
+    virtual void count_pending_bytes(std::int64_t change) = 0;
+
+    virtual TaskRow& task_row(TaskId task) = 0;
+    // True: the task waits for an argument again.
+    virtual bool waits_again(TaskId task) = 0;
+    // True: an argument is an error, with which the task failed.
+    virtual bool fail_on_argument_errors(TaskId task) = 0;
+    virtual void push(TaskId task, StreamRow& stream, ProcessId executor) = 0;
+    virtual void requeue(TaskId task) = 0;
+    virtual void finish_with_error(TaskId task, ErrorRecord error) = 0;
+    virtual void finish_cancelled(TaskId task) = 0;
+
+    virtual void return_idle_devices(ClassId except) = 0;
+
+   protected:
+    ~Port() = default;
+  };
+  using Rows = Table<ActorId, ActorRow>;
+
+  Actors(StepContext& step, CallStreams& streams, Port& port)
+      : step_(step), streams_(streams), port_(port) {}
+
+  // ---- user code --------------------------------------------------------------------------------
+  void on(const SubmitActor& event);
+  void on(const KillActor& event);
+  void on(const AskHead& event);
+  // This process got its first handle on the actor of another process.
+  void watch(ActorId actor);
+  // No handle is left in this process; for the owner, no handle is left in any process.
+  void forget(ActorId actor);
+
+  // ---- calls ------------------------------------------------------------------------------------
+  // Appends a new call. `start_calls` follows.
+  const ActorRow& add_call(ActorId actor, TaskId task);
+  void start_calls(ActorId actor);
+  // A finished call runs again. `requeue` follows.
+  void count_call(ActorId actor);
+  // Inserts a call that was sent or finished before, in submission order.
+  void requeue(ActorId actor, TaskId task);
+  void remove_call(ActorId actor, TaskId task);
+  TaskQueue take_calls(ActorId actor);
+  // Sends the calls that may leave now.
+  void advance(ActorId actor);
+  // A call is finished.
+  void call_over(ActorId actor);
+
+  // ---- arguments, streams, and the head ---------------------------------------------------------
+  void argument_ready(ObjectId object);
+  bool awaits(ObjectId object) const { return waiting_.contains(object); }
+  // A call on the stream left it.
+  void end_wait_for_returns(ProcessId executor);
+  // The executor is dead. Calls in flight got no reply.
+  void conclude(StreamRow& stream, const EndCause& cause);
+  void on(const FindActorReply& message);
+  void on(const ActorChanged& message);
+  void on(const DemandInfeasible& message);
+  // Sends all state that a new head lacks.
+  void restate();
+  // The job ended, and its actors with it.
+  void end_all(const EndCause& cause);
+  // The process exits as planned: the job owns its actors from now on.
+  void entrust();
+
+  // ---- queries ----------------------------------------------------------------------------------
+  const ActorRow* find(ActorId actor) const { return rows_.find(actor); }
+  const Rows& all() const { return rows_; }
+  std::string why_nothing_leaves(const ActorRow& actor) const;  // empty if calls may leave
+  static bool is_acknowledged(const ActorRow& actor);
+
+ private:
+  void create(ActorId actor);
+  bool asks_again(const FindActorReply& message);
+  void hold_found(const FindActorReply& message);
+  void died(ActorId actor);
+  void constructed(ActorRow& actor);
+  void fail_calls(ActorId actor);
+  void request_end(EndActor end);
+
+  struct Find {
+    FindActor question;
+    std::uint64_t asked_after = 0;  // count of releases sent before it
+  };
+
+  StepContext& step_;
+  CallStreams& streams_;
+  Port& port_;
+  Rows rows_;
+  Table<ObjectId, std::vector<ActorId>> waiting_;  // object -> constructors that lack it
+  FifoCache<ActorId, EndActor> endings_;           // EndActor messages whose death report is due
+  FifoCache<std::uint64_t, Find> finds_;           // pending requests, by number
+  FifoCache<ActorId, std::uint64_t> released_;     // number of the latest release of each actor
+  std::uint64_t releases_sent_ = 0;                // count of EndActor and of WatchActor{on: false}
+};
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,62 @@
+// Rows of demand classes and of the slots that serve them.
+// Thread: owner. Owner: Dispatcher.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/core/calls/spread_turns.h"
+#include "client/core/rows.h"
+
+namespace mobula::internal::client {
+
+struct SlotRow {
+  ClassId demand_class;
+  NodeId node;
+  std::uint32_t generation = 0;
+  ProcessId executor;  // empty: between generations
+  bool recalled = false;
+  bool holds_results = false;  // the executor holds tensor results of finished calls
+  Time idle_since;
+  std::uint64_t spread_round = 0;  // SpreadTurns::round of its last call
+};
+
+// Part of a class row that ClassClocks keeps.
+struct ClassClock {
+  std::uint64_t order = 0;       // number of the class in order of creation
+  std::optional<Time> deadline;  // earliest work that is due without another event
+  std::optional<Time> armed;     // see DeadlineHeap
+  bool changed = false;          // `deadline` is computed at the end of the step
+  bool waits = false;            // the class has queued tasks with rows
+};
+
+struct ClassRow {
+  DemandClass spec;
+  TaskQueue queue;   // tasks with rows; between steps empty only if `line` is
+  BacklogLine line;  // tasks behind them
+  std::vector<SlotId> slots;
+  std::vector<SlotId> heard;  // slots that no Demand has counted yet
+  std::uint64_t version = 0;
+  std::size_t tasks = 0;  // tasks of this class, lineage included
+  std::int64_t told = 0;  // slot count of the last demand sent to the head
+  bool dirty = false;
+  Time tell_after;
+  Duration run_time{};  // moving average
+  bool measured = false;
+  bool fail_if_infeasible = false;
+  bool warned = false;
+  std::string waiting_reason;         // reported by the head while nothing fits
+  std::optional<SpreadTurns> spread;  // strategy Spread, outside placement groups
+  ClassClock clock;
+  std::size_t waiting() const { return queue.size() + line.tasks; }
+  // Time at which a changed demand may be sent.
+  Time demand_due(Duration demand_report_interval) const {
+    const bool grows = static_cast<std::int64_t>(waiting()) > told;
+    return spread && grows ? tell_after - demand_report_interval + SpreadTurns::demand_interval
+                           : tell_after;
+  }
+};
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,62 @@
+// State of one call stream at its caller: calls in flight, order, and broken connections.
+// Thread: owner. Owner: CallStreams.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/model/task.h"
+#include "base/table.h"
+#include "base/time.h"
+#include "protocol/messages/call_stream.h"
+#include "protocol/session/session.h"
+
+namespace mobula::internal::client {
+
+// The caller's end of one call stream.
+struct StreamRow {
+  Endpoint endpoint;
+  SlotId slot;    // set for a stream of tasks
+  ActorId actor;  // set for a stream of an actor
+  Session<CallerMessage, ExecutorMessage> session;
+  std::uint64_t next_number = 1;
+  Table<std::uint64_t, TaskId> in_flight;  // calls by number, oldest first
+  std::optional<EndCause> ending;  // end of the executor, accepted once the stream is drained
+  Time drain_until;
+  bool retires = false;
+  bool ended = false;                // the connection is drained and closed
+  std::optional<Time> reconnect_at;  // the connection broke while replies were due
+  Duration reconnect_wait = 50ms;
+  bool taking_back = false;
+  bool one_at_a_time = false;  // queued calls returned: none queues there until a reply
+  std::uint64_t round = 1;     // see PushCall
+  std::optional<std::uint64_t> comes_back;  // later calls return; none is sent until all have
+  std::size_t room = unlimited;             // limit of calls in flight, set after a rejection
+  bool measure_room = false;                // sets `room` when all have returned
+  std::optional<Time> try_at;      // the executor rejected a single call: none is sent until then
+  std::optional<Time> give_up_at;  // deadline for a broken connection while replies are due
+  std::string rejection;           // why the executor rejected the last connection
+  std::optional<Time> armed;       // see DeadlineHeap
+  static constexpr std::size_t unlimited = ~std::size_t{0};
+  Time last_reply;
+
+  std::optional<Time> deadline() const {
+    std::optional<Time> first = session.next_deadline();
+    for (const auto& at :
+         {ending ? std::optional(drain_until) : std::nullopt, reconnect_at, try_at, give_up_at}) {
+      if (at && (!first || *at < *first)) first = at;
+    }
+    return first;
+  }
+  // Starts a new round: the executor returns the calls that it received after the refused one, and
+  // those still on their way.
+  void begin_round(std::uint64_t refused) {
+    ++round;
+    comes_back = std::min(comes_back.value_or(refused), refused);
+  }
+};
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,177 @@
+// Tasks of this process, including calls of actors: arguments, results, retries, and exactly one end,
+// which is a value, an error, or a cancellation.
+// Thread: owner (one ClientCore).
+// Not: queues (Dispatcher, Actors), streams (CallStreams), objects (ObjectRefs). It connects them,
+// so it implements their ports.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/table.h"
+#include "base/work_list.h"
+#include "client/core/calls/actors.h"
+#include "client/core/calls/call_streams.h"
+#include "client/core/calls/dispatcher.h"
+#include "client/core/calls/fifo_cache.h"
+#include "client/core/calls/task_end_log.h"
+#include "client/core/refs/lineage.h"
+#include "client/core/refs/object_refs.h"
+#include "client/core/step_context.h"
+
+namespace mobula::internal::client {
+
+class Tasks final : public CallStreams::Port,
+                    public ObjectRefs::Port,
+                    public Actors::Port,
+                    public Dispatcher::Port {
+ public:
+  using Rows = Table<TaskId, TaskRow>;
+
+  // The components may be constructed later than this one.
+  Tasks(StepContext& step, TaskEndLog& ends, CallStreams& streams, ObjectRefs& objects,
+        Dispatcher& dispatcher, Actors& actors)
+      : step_(step),
+        ends_(ends),
+        streams_(streams),
+        objects_(objects),
+        dispatcher_(dispatcher),
+        actors_(actors),
+        lineage_(step.options().max_lineage_bytes) {}
+  Tasks(const Tasks&) = delete;
+  Tasks& operator=(const Tasks&) = delete;
+
+  void on(SubmitTask& event);
+  void on(SubmitActorCall& event);
+  void on(const CancelObject& event);
+  void on(const CancelChildren& event);
+  void on(const ElementsLost& event);
+  void on(const HandOver& event);
+  // The head published the death of the process.
+  void remember_death(ProcessId process) { dead_.remember(process, true); }
+  // Queues the tasks whose backoff is over.
+  void tick();
+  std::optional<Time> next_deadline() const {
+    return retries_.empty() ? std::nullopt : std::optional(retries_.begin()->first);
+  }
+
+  const TaskRow* find(TaskId task) const { return rows_.find(task); }
+  const Rows& all() const { return rows_; }
+  // Bytes of arguments by value of unfinished calls and of constructors that have not run.
+  std::int64_t pending_bytes() const { return pending_bytes_; }
+  std::int64_t lineage_bytes() const { return lineage_.bytes(); }
+
+ private:
+  // ---- CallStreams::Port --------------------------------------------------------------------------
+  void received(ProcessId executor, ExecutorMessage message) override;
+  void call_left(const StreamRow& stream, TaskId task) override;
+  void concluded(StreamRow& stream) override;
+  void unreachable(ProcessId executor) override;
+  void may_send(ActorId actor) override { actors_.advance(actor); }
+  void reply_claimed(const StreamRow& stream) override { dispatcher_.slot_changed(stream.slot); }
+  bool awaits_report(const StreamRow& stream) const override {
+    return dispatcher_.holds_results(stream);
+  }
+  // ---- ObjectRefs::Port ---------------------------------------------------------------------------
+  void argument_ready(ObjectId object) override;
+  bool can_run_again(const TaskRow& finished) const override;
+  void run_again(TaskId finished) override;
+  void result_dropped(TaskId creator) override;
+  void watch_actor(ActorId actor) override { actors_.watch(actor); }
+  void forget_actor(ActorId actor) override { actors_.forget(actor); }
+  CompactQueue& compact() override { return dispatcher_.compact(); }
+  const CompactQueue& compact() const override { return dispatcher_.compact(); }
+  void expand_result(ObjectId object) override { dispatcher_.expand_result(object); }
+  // ---- Actors::Port -------------------------------------------------------------------------------
+  void own_handle(ActorId actor, bool is_detached) override;
+  void adopt_handle(const RefRecord& handle) override { objects_.on(AdoptRef{handle}); }
+  void release_handle(ActorId actor) override { objects_.on(ReleaseRef{handle_id(actor)}); }
+  void unpin(ObjectId object) override { objects_.unpin(object); }
+  bool is_exported(ObjectId object) const override;
+  void pin_arguments(const CallRecord& constructor) override;
+  void release_arguments(const CallRecord& call) override;
+  std::vector<ObjectId> missing_arguments(const Arguments& arguments) override;
+  const ValueRecord* argument_error(const CallRecord& constructor) const override;
+  CallRecord sendable_constructor(const CallRecord& constructor) override;
+  void count_pending_bytes(std::int64_t change) override { pending_bytes_ += change; }
+  void requeue(TaskId task) override;
+  void finish_cancelled(TaskId task) override;
+  void return_idle_devices(ClassId except) override { dispatcher_.return_idle_devices(except); }
+  // ---- Dispatcher::Port, and Actors::Port ---------------------------------------------------------
+  TaskRow& task_row(TaskId task) override { return rows_.at(task); }
+  const TaskRow* find_task(TaskId task) const override { return rows_.find(task); }
+  const ObjectRow* object_row(ObjectId object) const override { return objects_.find(object); }
+  bool waits_again(TaskId task) override;
+  bool fail_on_argument_errors(TaskId task) override;
+  void push(TaskId task, StreamRow& stream, ProcessId executor) override;
+  void finish_with_error(TaskId task, ErrorRecord error) override;
+  bool retries_due() const override {
+    return !retries_.empty() && retries_.begin()->first <= step_.now();
+  }
+  std::optional<ResultCounts> plain_result(ObjectId result) const override;
+  void erase_rows(TaskId task, ObjectId result) override;
+  void add_rows(CompactQueue::Expanded task) override;
+
+  // ---- messages of executors ----------------------------------------------------------------------
+  void executor_says(ProcessId executor, CallReply message);
+  void executor_says(ProcessId executor, CallReturned message);
+  void executor_says(ProcessId executor, CallStarted message);
+  void executor_says(ProcessId executor, StreamClosing message);
+  void executor_says(ProcessId executor, ResidentStateChanged message);
+  void conclude_task_stream(StreamRow& stream, const EndCause& cause);
+  void fail_rejected_calls(ProcessId executor, const std::string& why);
+
+  // ---- one task -----------------------------------------------------------------------------------
+  TaskRow& add_task(CallRecord call, TaskId parent, std::int64_t stored_bytes);
+  std::size_t count_missing(const Arguments& arguments);
+  void serve_waiters(ObjectId object);
+  void task_ready(TaskId task);
+  CallRecord resolved(const CallRecord& call);
+  void finish(TaskId task, Results results);
+  void attempt_failed(TaskId task, const EndCause& cause);
+  void run_again_uncharged(TaskId task);
+  void resubmit(TaskId task);
+  void resubmit_later(TaskId task);
+  void pause_task(TaskId task, Duration pause);
+  void forget_task(TaskId task);
+  void cancel_task(TaskId task, bool force, bool recursive);
+
+  // unread_arguments.cc
+  void call_did_not_run(TaskId task, CallReply& message);
+  bool verify_arguments(TaskRow& row, const std::vector<ObjectId>& unread);
+  bool await_owner(TaskId task, ObjectId object);
+  void return_to_waiting(TaskId task);
+
+  // lineage.cc
+  std::int64_t lineage_bytes_of(const CallRecord& call) const;
+  void keep_as_lineage(TaskId task);
+  void give_up_lineage(TaskId task);
+  void remake_elements(ObjectId elements);
+  bool refers_to_any(const CallRecord& call, const std::vector<ObjectId>& elements) const;
+
+  // handovers.cc
+  void take_over(const Handover& handover);
+  std::vector<TaskId> unfinished_tasks_of(const RefRecords& refs);
+  Handover give_away(TaskId task, const HandOver& to, HandedOver& given);
+
+  StepContext& step_;
+  TaskEndLog& ends_;
+  CallStreams& streams_;
+  ObjectRefs& objects_;
+  Dispatcher& dispatcher_;
+  Actors& actors_;
+  Rows rows_;
+  Table<ObjectId, PooledVector<TaskId>> waiting_;  // object -> tasks that lack it
+  std::set<std::pair<Time, TaskId>> retries_;      // tasks that wait for `retry_at`
+  WorkList<ObjectId> served_;                      // objects with waiters
+  FifoCache<ProcessId, bool> dead_;                // processes whose death the head published
+  std::uint64_t submissions_ = 0;
+  std::int64_t pending_bytes_ = 0;
+  Lineage lineage_;
+};
+
+}  // namespace mobula::internal::client
