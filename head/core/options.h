@@ -97,7 +97,8 @@ struct HeadOptions {
         field("ticket_life", &HeadOptions::ticket_life),
         field("clock_skew", &HeadOptions::clock_skew),
         field("questions_at_once", &HeadOptions::questions_at_once),
-        field("questions_per_second", &HeadOptions::questions_per_second));
+        field("questions_per_second", &HeadOptions::questions_per_second),
+        field("lasting_ticket_life", &HeadOptions::lasting_ticket_life));
   }
   friend bool operator==(const HeadOptions&, const HeadOptions&) = default;
 };
