@@ -37,13 +37,7 @@ struct TransportPreference {
   std::optional<DirectPath> named{};  // empty: the best available path
   bool allow_fallback = false;        // permits other paths if the named one fails
   ElementSharing sharing = ElementSharing::frozen;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("direct", &TransportPreference::direct),
-                 field("named", &TransportPreference::named),
-                 field("allow_fallback", &TransportPreference::allow_fallback),
-                 field("sharing", &TransportPreference::sharing));
-  }
+  MOBULA_FIELDS(direct, named, allow_fallback, sharing);
   friend bool operator==(const TransportPreference&, const TransportPreference&) = default;
 };
 

@@ -17,13 +17,7 @@ struct EntryPoint {
   Duration time_limit{};              // limit of one attempt; 0: none
   Duration grace = std::chrono::seconds(10);  // grace between SIGTERM and SIGKILL
   bool given() const { return !argv.empty(); }
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("argv", &EntryPoint::argv),
-                 field("working_folder", &EntryPoint::working_folder),
-                 field("needs_working_folder", &EntryPoint::needs_working_folder),
-                 field("time_limit", &EntryPoint::time_limit), field("grace", &EntryPoint::grace));
-  }
+  MOBULA_FIELDS(argv, working_folder, needs_working_folder, time_limit, grace);
   friend bool operator==(const EntryPoint&, const EntryPoint&) = default;
 };
 

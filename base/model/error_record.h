@@ -47,17 +47,8 @@ struct ErrorRecord {
   ActorId actor;           // actor_died, actor_unavailable
   Payload cause;           // encoded ErrorRecord of the cause; may be empty
   std::string resource{};  // unschedulable: the resource that no node has; may be empty
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("kind", &ErrorRecord::kind), field("text", &ErrorRecord::text),
-                 field("remote_type", &ErrorRecord::remote_type),
-                 field("task_name", &ErrorRecord::task_name), field("task", &ErrorRecord::task),
-                 field("node", &ErrorRecord::node), field("pid", &ErrorRecord::pid),
-                 field("signal", &ErrorRecord::signal), field("exit_code", &ErrorRecord::exit_code),
-                 field("last_lines", &ErrorRecord::last_lines),
-                 field("exception", &ErrorRecord::exception), field("actor", &ErrorRecord::actor),
-                 field("cause", &ErrorRecord::cause), field("resource", &ErrorRecord::resource));
-  }
+  MOBULA_FIELDS(kind, text, remote_type, task_name, task, node, pid, signal, exit_code, last_lines,
+                exception, actor, cause, resource);
   friend bool operator==(const ErrorRecord&, const ErrorRecord&) = default;
 };
 

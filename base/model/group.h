@@ -37,15 +37,7 @@ struct GroupSpec {
   std::vector<Request> bundles;
   std::int32_t priority = 0;
   ProgramId program;  // program of the users: bundles avoid nodes on which it cannot start
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("id", &GroupSpec::id), field("job", &GroupSpec::job),
-                 field("creator", &GroupSpec::creator), field("name", &GroupSpec::name),
-                 field("name_space", &GroupSpec::name_space),
-                 field("detached", &GroupSpec::detached), field("strategy", &GroupSpec::strategy),
-                 field("bundles", &GroupSpec::bundles), field("priority", &GroupSpec::priority),
-                 field("program", &GroupSpec::program));
-  }
+  MOBULA_FIELDS(id, job, creator, name, name_space, detached, strategy, bundles, priority, program);
   friend bool operator==(const GroupSpec&, const GroupSpec&) = default;
 };
 
@@ -53,10 +45,7 @@ struct GroupSpec {
 struct BundlePlace {
   NodeId node;
   Allocation allocation;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("node", &BundlePlace::node), field("allocation", &BundlePlace::allocation));
-  }
+  MOBULA_FIELDS(node, allocation);
   friend bool operator==(const BundlePlace&, const BundlePlace&) = default;
 };
 

@@ -33,12 +33,7 @@ struct Isolation {
   Detects detects = Detects::none;
   std::int32_t detect_period_ms = 0;  // sampling interval; 0: no sampling
   Reacts reacts = Reacts::none;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("prevents", &Isolation::prevents), field("detects", &Isolation::detects),
-                 field("detect_period_ms", &Isolation::detect_period_ms),
-                 field("reacts", &Isolation::reacts));
-  }
+  MOBULA_FIELDS(prevents, detects, detect_period_ms, reacts);
   friend bool operator==(const Isolation&, const Isolation&) = default;
 
   bool promise_only() const { return prevents == Prevents::nothing && detects == Detects::none; }

@@ -24,11 +24,7 @@ struct JobTerms {
   std::int32_t weight = 1;  // fair-share weight among jobs of equal priority
   // largest amount of each resource that the job may hold at one time
   std::map<std::string, Quantity> quota{};
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("priority", &JobTerms::priority), field("weight", &JobTerms::weight),
-                 field("quota", &JobTerms::quota));
-  }
+  MOBULA_FIELDS(priority, weight, quota);
   friend bool operator==(const JobTerms&, const JobTerms&) = default;
 };
 

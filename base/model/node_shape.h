@@ -29,15 +29,7 @@ struct InstanceShape {
   // Memory of the context of one process, accounted in addition to the requested bytes. 0: none, as
   // on a logical device.
   std::int64_t context_bytes = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("total", &InstanceShape::total), field("visible_id", &InstanceShape::visible_id),
-        field("types", &InstanceShape::types), field("memory_bytes", &InstanceShape::memory_bytes),
-        field("island", &InstanceShape::island), field("uuid", &InstanceShape::uuid),
-        field("isolation", &InstanceShape::isolation),
-        field("context_bytes", &InstanceShape::context_bytes));
-  }
+  MOBULA_FIELDS(total, visible_id, types, memory_bytes, island, uuid, isolation, context_bytes);
   friend bool operator==(const InstanceShape&, const InstanceShape&) = default;
 
   // Isolation of a holder of `amount`: MIG limits the whole slice, not a fraction of it.
@@ -54,11 +46,7 @@ struct ResourceShape {
   std::vector<InstanceShape> instances;  // one entry, or one per unit
   bool unit = false;                     // counted in numbered instances, whatever the name
   std::string vendor{};                  // VendorRow::name; empty: derived from the resource
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("name", &ResourceShape::name), field("instances", &ResourceShape::instances),
-                 field("unit", &ResourceShape::unit), field("vendor", &ResourceShape::vendor));
-  }
+  MOBULA_FIELDS(name, instances, unit, vendor);
   friend bool operator==(const ResourceShape&, const ResourceShape&) = default;
 
   bool in_instances() const { return unit || is_unit_instance(name); }
@@ -68,11 +56,7 @@ struct ResourceShape {
 struct DevicePolicy {
   bool hide_unasked = true;  // false: a slot without devices sees the devices of the agent
   std::vector<std::string> left_alone{};  // mask variables that are never set on this node
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("hide_unasked", &DevicePolicy::hide_unasked),
-                 field("left_alone", &DevicePolicy::left_alone));
-  }
+  MOBULA_FIELDS(hide_unasked, left_alone);
   friend bool operator==(const DevicePolicy&, const DevicePolicy&) = default;
 };
 
@@ -89,15 +73,8 @@ struct NodeShape {
   DevicePolicy device_policy{};
   // trusted network that the node declares; bytes to nodes on the same fabric are plain
   std::string fabric{};
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("resources", &NodeShape::resources),
-        field("accelerator_types", &NodeShape::accelerator_types),
-        field("labels", &NodeShape::labels), field("task_executors", &NodeShape::task_executors),
-        field("actor_executors", &NodeShape::actor_executors),
-        field("device_policy", &NodeShape::device_policy), field("fabric", &NodeShape::fabric));
-  }
+  MOBULA_FIELDS(resources, accelerator_types, labels, task_executors, actor_executors,
+                device_policy, fabric);
   friend bool operator==(const NodeShape&, const NodeShape&) = default;
 
   const ResourceShape* find(std::string_view name) const {
@@ -119,21 +96,14 @@ struct InstanceShare {
   std::uint32_t index = 0;
   Quantity amount;
   std::int64_t memory_bytes = 0;  // device memory accounted on this instance
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("index", &InstanceShare::index), field("amount", &InstanceShare::amount),
-                 field("memory_bytes", &InstanceShare::memory_bytes));
-  }
+  MOBULA_FIELDS(index, amount, memory_bytes);
   friend bool operator==(const InstanceShare&, const InstanceShare&) = default;
 };
 
 struct ResourceShare {
   std::string name;
   std::vector<InstanceShare> shares;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("name", &ResourceShare::name), field("shares", &ResourceShare::shares));
-  }
+  MOBULA_FIELDS(name, shares);
   friend bool operator==(const ResourceShare&, const ResourceShare&) = default;
 };
 
@@ -142,11 +112,7 @@ struct Allocation {
   std::vector<ResourceShare> resources;
   GroupId group;  // group of the bundle; empty: allocated from the node
   std::int32_t bundle = -1;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("resources", &Allocation::resources), field("group", &Allocation::group),
-                 field("bundle", &Allocation::bundle));
-  }
+  MOBULA_FIELDS(resources, group, bundle);
   friend bool operator==(const Allocation&, const Allocation&) = default;
 
   const ResourceShare* find(std::string_view name) const {

@@ -28,11 +28,7 @@ struct Principal {
   Role role = Role::unproven;
   std::string name;  // name of the key or user
   JobId job;         // drivers and executors
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("role", &Principal::role), field("name", &Principal::name),
-                 field("job", &Principal::job));
-  }
+  MOBULA_FIELDS(role, name, job);
   friend bool operator==(const Principal&, const Principal&) = default;
 };
 
@@ -42,12 +38,7 @@ struct Endpoint {
   std::string local;       // ipc path, for peers on the same node
   std::string address;     // NAME:PORT, for peers on other nodes
   std::string public_key;  // CURVE, Z85
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("process", &Endpoint::process), field("node", &Endpoint::node),
-                 field("local", &Endpoint::local), field("address", &Endpoint::address),
-                 field("public_key", &Endpoint::public_key));
-  }
+  MOBULA_FIELDS(process, node, local, address, public_key);
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
@@ -71,12 +62,7 @@ struct EndCause {
   std::int64_t pid = 0;
   std::string text;        // human-readable cause
   std::string last_lines;  // last lines of its log
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("kind", &EndCause::kind), field("exit_code", &EndCause::exit_code),
-                 field("signal", &EndCause::signal), field("pid", &EndCause::pid),
-                 field("text", &EndCause::text), field("last_lines", &EndCause::last_lines));
-  }
+  MOBULA_FIELDS(kind, exit_code, signal, pid, text, last_lines);
   friend bool operator==(const EndCause&, const EndCause&) = default;
 };
 inline EndCause killed(std::string why) {

@@ -47,12 +47,7 @@ struct Reason {
   Quantity needed;
   Quantity available;  // free or total amount, by the code
   std::string detail;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("code", &Reason::code), field("what", &Reason::what),
-                 field("needed", &Reason::needed), field("available", &Reason::available),
-                 field("detail", &Reason::detail));
-  }
+  MOBULA_FIELDS(code, what, needed, available, detail);
   friend bool operator==(const Reason&, const Reason&) = default;
 
   // True if the end of other work can never make the request fit on this node.
@@ -62,10 +57,7 @@ struct Reason {
 struct NodeReason {
   NodeId node;
   Reason reason;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("node", &NodeReason::node), field("reason", &NodeReason::reason));
-  }
+  MOBULA_FIELDS(node, reason);
   friend bool operator==(const NodeReason&, const NodeReason&) = default;
 };
 

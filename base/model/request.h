@@ -19,27 +19,17 @@ using Labels = std::map<std::string, std::string>;
 using Environment = std::map<std::string, std::string>;
 
 struct DefaultStrategy {
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit();
-  }
+  MOBULA_FIELDS();
   friend bool operator==(const DefaultStrategy&, const DefaultStrategy&) = default;
 };
 struct SpreadStrategy {
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit();
-  }
+  MOBULA_FIELDS();
   friend bool operator==(const SpreadStrategy&, const SpreadStrategy&) = default;
 };
 struct NodeAffinityStrategy {
   NodeId node;
   bool soft = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("node", &NodeAffinityStrategy::node),
-                 field("soft", &NodeAffinityStrategy::soft));
-  }
+  MOBULA_FIELDS(node, soft);
   friend bool operator==(const NodeAffinityStrategy&, const NodeAffinityStrategy&) = default;
 };
 using Strategy = std::variant<DefaultStrategy, SpreadStrategy, NodeAffinityStrategy>;
@@ -48,12 +38,7 @@ struct GroupPlacement {
   GroupId group;  // empty: none
   std::int32_t bundle_index = -1;
   bool capture_children = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("group", &GroupPlacement::group),
-                 field("bundle_index", &GroupPlacement::bundle_index),
-                 field("capture_children", &GroupPlacement::capture_children));
-  }
+  MOBULA_FIELDS(group, bundle_index, capture_children);
   friend bool operator==(const GroupPlacement&, const GroupPlacement&) = default;
 };
 
@@ -68,17 +53,8 @@ struct Request {
   std::int32_t priority = 0;
   std::vector<Labels> fallback_selectors;  // alternatives to label_selector, in order of preference
 
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("resources", &Request::resources),
-                 field("required_totals", &Request::required_totals),
-                 field("gpu_memory", &Request::gpu_memory),
-                 field("accelerator_type", &Request::accelerator_type),
-                 field("label_selector", &Request::label_selector),
-                 field("strategy", &Request::strategy), field("placement", &Request::placement),
-                 field("priority", &Request::priority),
-                 field("fallback_selectors", &Request::fallback_selectors));
-  }
+  MOBULA_FIELDS(resources, required_totals, gpu_memory, accelerator_type, label_selector, strategy,
+                placement, priority, fallback_selectors);
   friend bool operator==(const Request&, const Request&) = default;
 };
 
@@ -90,12 +66,7 @@ struct DemandClass {
   ProgramId program;
   Environment env;
   std::int32_t max_calls = 0;  // calls per executor process; 0: unlimited
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("id", &DemandClass::id), field("job", &DemandClass::job),
-                 field("request", &DemandClass::request), field("program", &DemandClass::program),
-                 field("env", &DemandClass::env), field("max_calls", &DemandClass::max_calls));
-  }
+  MOBULA_FIELDS(id, job, request, program, env, max_calls);
   friend bool operator==(const DemandClass&, const DemandClass&) = default;
 };
 

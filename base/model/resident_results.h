@@ -15,12 +15,7 @@ struct ResidentResults {
   std::int64_t results = 0;  // number of results; 0: the slot is not resident
   std::int64_t bytes = 0;    // total size
   ObjectId oldest;           // the longest-held one
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("results", &ResidentResults::results),
-                 field("bytes", &ResidentResults::bytes),
-                 field("oldest", &ResidentResults::oldest));
-  }
+  MOBULA_FIELDS(results, bytes, oldest);
   friend bool operator==(const ResidentResults&, const ResidentResults&) = default;
 
   bool any() const { return results > 0; }

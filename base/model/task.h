@@ -27,10 +27,7 @@ inline constexpr std::size_t inline_value_limit = 64 * 1024 + 256;
 struct FunctionKey {
   ProgramId program;
   std::uint64_t offset = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("program", &FunctionKey::program), field("offset", &FunctionKey::offset));
-  }
+  MOBULA_FIELDS(program, offset);
   friend bool operator==(const FunctionKey&, const FunctionKey&) = default;
 };
 
@@ -45,15 +42,7 @@ struct TensorRecord {
   std::uint64_t block = 0;
   std::uint64_t block_offset = 0;
   std::string device = {};  // UUID of the device with the elements; empty: host memory
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("size_bytes", &TensorRecord::size_bytes),
-                 field("in_shared_memory", &TensorRecord::in_shared_memory),
-                 field("wish", &TensorRecord::wish), field("holder", &TensorRecord::holder),
-                 field("block", &TensorRecord::block),
-                 field("block_offset", &TensorRecord::block_offset),
-                 field("device", &TensorRecord::device));
-  }
+  MOBULA_FIELDS(size_bytes, in_shared_memory, wish, holder, block, block_offset, device);
   friend bool operator==(const TensorRecord&, const TensorRecord&) = default;
 };
 
@@ -64,12 +53,7 @@ struct RefRecord {
   ProcessId owner;
   ActorId actor;  // not empty: a handle of this actor; `object` is handle_id(actor)
   CopyOnWrite<TensorRecord> tensor = {};  // not empty: tensor elements in the owner
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &RefRecord::object), field("home", &RefRecord::home),
-                 field("owner", &RefRecord::owner), field("actor", &RefRecord::actor),
-                 field("tensor", &RefRecord::tensor));
-  }
+  MOBULA_FIELDS(object, home, owner, actor, tensor);
   friend bool operator==(const RefRecord&, const RefRecord&) = default;
 };
 
@@ -83,13 +67,7 @@ struct ValueRecord {
   std::int64_t size_bytes = 0;  // size of the encoded value
   NodeId location;              // in_store: a node whose store has it
   RefRecords contained;         // refs inside the value
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("is_error", &ValueRecord::is_error), field("in_store", &ValueRecord::in_store),
-        field("bytes", &ValueRecord::bytes), field("size_bytes", &ValueRecord::size_bytes),
-        field("location", &ValueRecord::location), field("contained", &ValueRecord::contained));
-  }
+  MOBULA_FIELDS(is_error, in_store, bytes, size_bytes, location, contained);
   friend bool operator==(const ValueRecord&, const ValueRecord&) = default;
 };
 
@@ -98,11 +76,7 @@ struct Argument {
   bool is_ref = false;
   RefRecord ref;      // is_ref, and the value was too large to send
   ValueRecord value;  // otherwise
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("is_ref", &Argument::is_ref), field("ref", &Argument::ref),
-                 field("value", &Argument::value));
-  }
+  MOBULA_FIELDS(is_ref, ref, value);
   friend bool operator==(const Argument&, const Argument&) = default;
 };
 
@@ -123,15 +97,8 @@ struct CallForm {
   std::string name_space;
   TransportPreference tensors;  // results: location of tensor elements, and transport preference
   bool beside = false;  // actors: runs on arrival, concurrently with other calls of the actor
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("kind", &CallForm::kind), field("job", &CallForm::job),
-                 field("actor", &CallForm::actor), field("function", &CallForm::function),
-                 field("name", &CallForm::name), field("num_returns", &CallForm::num_returns),
-                 field("retry_exceptions", &CallForm::retry_exceptions),
-                 field("name_space", &CallForm::name_space), field("tensors", &CallForm::tensors),
-                 field("beside", &CallForm::beside));
-  }
+  MOBULA_FIELDS(kind, job, actor, function, name, num_returns, retry_exceptions, name_space,
+                tensors, beside);
   friend bool operator==(const CallForm&, const CallForm&) = default;
 };
 
@@ -143,13 +110,7 @@ struct CallRecord {
   bool may_run_again = false;  // another attempt follows if the executor is terminated
   CopyOnWrite<Arguments> arguments;
   NodeId caller_node;  // home of the results
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("task", &CallRecord::task), field("form", &CallRecord::form),
-        field("attempt", &CallRecord::attempt), field("may_run_again", &CallRecord::may_run_again),
-        field("arguments", &CallRecord::arguments), field("caller_node", &CallRecord::caller_node));
-  }
+  MOBULA_FIELDS(task, form, attempt, may_run_again, arguments, caller_node);
   friend bool operator==(const CallRecord&, const CallRecord&) = default;
 };
 
@@ -175,21 +136,9 @@ struct ActorSpec {
   EntryPoint entry;
   // limit on unfinished calls of one calling process; -1: unlimited
   std::int32_t max_pending_calls = -1;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("actor", &ActorSpec::actor), field("job", &ActorSpec::job),
-                 field("owner", &ActorSpec::owner), field("class_name", &ActorSpec::class_name),
-                 field("name", &ActorSpec::name), field("name_space", &ActorSpec::name_space),
-                 field("detached", &ActorSpec::detached),
-                 field("get_if_exists", &ActorSpec::get_if_exists),
-                 field("exclusive", &ActorSpec::exclusive), field("demand", &ActorSpec::demand),
-                 field("constructor", &ActorSpec::constructor),
-                 field("max_restarts", &ActorSpec::max_restarts),
-                 field("max_task_retries", &ActorSpec::max_task_retries),
-                 field("max_concurrency", &ActorSpec::max_concurrency),
-                 field("class_offset", &ActorSpec::class_offset), field("entry", &ActorSpec::entry),
-                 field("max_pending_calls", &ActorSpec::max_pending_calls));
-  }
+  MOBULA_FIELDS(actor, job, owner, class_name, name, name_space, detached, get_if_exists, exclusive,
+                demand, constructor, max_restarts, max_task_retries, max_concurrency, class_offset,
+                entry, max_pending_calls);
   friend bool operator==(const ActorSpec&, const ActorSpec&) = default;
 };
 

@@ -18,19 +18,13 @@ namespace mobula::internal::client {
 
 struct SendToAgent {
   ProcessToAgent message;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("message", &SendToAgent::message));
-  }
+  MOBULA_FIELDS(message);
   friend bool operator==(const SendToAgent&, const SendToAgent&) = default;
 };
 // Opens the stream that carries SendToExecutor frames to this process until CloseStream.
 struct OpenStream {
   Endpoint executor;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("executor", &OpenStream::executor));
-  }
+  MOBULA_FIELDS(executor);
   friend bool operator==(const OpenStream&, const OpenStream&) = default;
 };
 // Sends a frame on the open stream to this executor. The shell connects and sends its hello on
@@ -38,28 +32,18 @@ struct OpenStream {
 struct SendToExecutor {
   ProcessId executor;
   CallerFrame frame;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("executor", &SendToExecutor::executor),
-                 field("frame", &SendToExecutor::frame));
-  }
+  MOBULA_FIELDS(executor, frame);
   friend bool operator==(const SendToExecutor&, const SendToExecutor&) = default;
 };
 struct CloseStream {
   ProcessId executor;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("executor", &CloseStream::executor));
-  }
+  MOBULA_FIELDS(executor);
   friend bool operator==(const CloseStream&, const CloseStream&) = default;
 };
 // The state of the object changed: threads that wait for it check it again.
 struct ObjectChanged {
   ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ObjectChanged::object));
-  }
+  MOBULA_FIELDS(object);
   friend bool operator==(const ObjectChanged&, const ObjectChanged&) = default;
 };
 // Reply to ReserveRoom. With a payload, or with the location of a mapped value, the shell writes
@@ -72,22 +56,13 @@ struct RoomMade {
   bool is_error = false;
   std::optional<Failure> failure;
   SlabRange copy_of;  // location of the value in the store of a dead agent
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &RoomMade::object), field("place", &RoomMade::place),
-                 field("payload", &RoomMade::payload), field("contained", &RoomMade::contained),
-                 field("is_error", &RoomMade::is_error), field("failure", &RoomMade::failure),
-                 field("copy_of", &RoomMade::copy_of));
-  }
+  MOBULA_FIELDS(object, place, payload, contained, is_error, failure, copy_of);
   friend bool operator==(const RoomMade&, const RoomMade&) = default;
 };
 // The owner holds a value that was written after ReserveRoom. Other processes may learn of it now.
 struct ValueSealed {
   ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ValueSealed::object));
-  }
+  MOBULA_FIELDS(object);
   friend bool operator==(const ValueSealed&, const ValueSealed&) = default;
 };
 // A FindActorReply with an actor other than `wanted` includes one reference to its handle, which
@@ -96,29 +71,20 @@ struct HeadAnswered {
   HeadToProcess
       answer;  // FindActorReply, ReadStateReply, StartJobReply, RequestRejected, TransfersRequest,
                // SpansRequest
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("answer", &HeadAnswered::answer));
-  }
+  MOBULA_FIELDS(answer);
   friend bool operator==(const HeadAnswered&, const HeadAnswered&) = default;
 };
 // The process no longer reads at this location. The mapping is released with its last view.
 struct DropPlace {
   ObjectId object;
   SlabRange place;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &DropPlace::object), field("place", &DropPlace::place));
-  }
+  MOBULA_FIELDS(object, place);
   friend bool operator==(const DropPlace&, const DropPlace&) = default;
 };
 // One warning line for the user of the driver.
 struct Warn {
   std::string text;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("text", &Warn::text));
-  }
+  MOBULA_FIELDS(text);
   friend bool operator==(const Warn&, const Warn&) = default;
 };
 
@@ -126,20 +92,13 @@ struct HandedOver {
   std::vector<Handover> tasks;    // in dependency order
   std::vector<ObjectId> objects;  // results of the tasks, which the new owner owns from now on
   RefRecords pinned;              // refs in the arguments, pinned until the new owner holds them
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("tasks", &HandedOver::tasks), field("objects", &HandedOver::objects),
-                 field("pinned", &HandedOver::pinned));
-  }
+  MOBULA_FIELDS(tasks, objects, pinned);
   friend bool operator==(const HandedOver&, const HandedOver&) = default;
 };
 
 // Reply to AwaitSubmitted.
 struct SubmittedDone {
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit();
-  }
+  MOBULA_FIELDS();
   friend bool operator==(const SubmittedDone&, const SubmittedDone&) = default;
 };
 

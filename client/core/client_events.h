@@ -29,15 +29,8 @@ struct SubmitTask {
   bool retry_exceptions = false;
   bool fail_if_infeasible = false;
   std::int64_t stored_bytes = 0;  // bytes of arguments by value that were stored for this call
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("call", &SubmitTask::call), field("demand_class", &SubmitTask::demand_class),
-                 field("parent", &SubmitTask::parent),
-                 field("max_retries", &SubmitTask::max_retries),
-                 field("retry_exceptions", &SubmitTask::retry_exceptions),
-                 field("fail_if_infeasible", &SubmitTask::fail_if_infeasible),
-                 field("stored_bytes", &SubmitTask::stored_bytes));
-  }
+  MOBULA_FIELDS(call, demand_class, parent, max_retries, retry_exceptions, fail_if_infeasible,
+                stored_bytes);
   friend bool operator==(const SubmitTask&, const SubmitTask&) = default;
 };
 
@@ -46,12 +39,7 @@ struct SubmitActor {
   ActorSpec spec;
   bool fail_if_infeasible = false;
   std::int64_t stored_bytes = 0;  // bytes of constructor arguments by value that were stored
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("spec", &SubmitActor::spec),
-                 field("fail_if_infeasible", &SubmitActor::fail_if_infeasible),
-                 field("stored_bytes", &SubmitActor::stored_bytes));
-  }
+  MOBULA_FIELDS(spec, fail_if_infeasible, stored_bytes);
   friend bool operator==(const SubmitActor&, const SubmitActor&) = default;
 };
 
@@ -60,12 +48,7 @@ struct SubmitActorCall {
   TaskId parent;
   std::optional<std::int32_t> max_task_retries;  // unset: the default of the actor
   std::int64_t stored_bytes = 0;  // bytes of arguments by value that were stored for this call
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("call", &SubmitActorCall::call), field("parent", &SubmitActorCall::parent),
-                 field("max_task_retries", &SubmitActorCall::max_task_retries),
-                 field("stored_bytes", &SubmitActorCall::stored_bytes));
-  }
+  MOBULA_FIELDS(call, parent, max_task_retries, stored_bytes);
   friend bool operator==(const SubmitActorCall&, const SubmitActorCall&) = default;
 };
 
@@ -73,61 +56,42 @@ struct CancelObject {
   ObjectId object;
   bool force = false;
   bool recursive = true;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &CancelObject::object), field("force", &CancelObject::force),
-                 field("recursive", &CancelObject::recursive));
-  }
+  MOBULA_FIELDS(object, force, recursive);
   friend bool operator==(const CancelObject&, const CancelObject&) = default;
 };
 
 // Code of this process has read the error that replaces the object.
 struct ErrorRead {
   ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ErrorRead::object));
-  }
+  MOBULA_FIELDS(object);
   friend bool operator==(const ErrorRead&, const ErrorRead&) = default;
 };
 
 // The only thread of user code is blocked in a get without a timeout until these are ready. Empty: it continues.
 struct BlockedOn {
   PooledVector<ObjectId> objects;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("objects", &BlockedOn::objects));
-  }
+  MOBULA_FIELDS(objects);
   friend bool operator==(const BlockedOn&, const BlockedOn&) = default;
 };
 
 // Cancels all unfinished tasks that `parent` submitted, and their children.
 struct CancelChildren {
   TaskId parent;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("parent", &CancelChildren::parent));
-  }
+  MOBULA_FIELDS(parent);
   friend bool operator==(const CancelChildren&, const CancelChildren&) = default;
 };
 
 struct KillActor {
   ActorId actor;
   bool no_restart = true;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("actor", &KillActor::actor), field("no_restart", &KillActor::no_restart));
-  }
+  MOBULA_FIELDS(actor, no_restart);
   friend bool operator==(const KillActor&, const KillActor&) = default;
 };
 
 // A request to the head (FindActor, ReadState). HeadAnswered is the reply.
 struct AskHead {
   ProcessToHead question;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("question", &AskHead::question));
-  }
+  MOBULA_FIELDS(question);
   friend bool operator==(const AskHead&, const AskHead&) = default;
 };
 
@@ -138,21 +102,14 @@ struct HandOver {
   RefRecords refs;
   ProcessId owner;
   NodeId home;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("refs", &HandOver::refs), field("owner", &HandOver::owner),
-                 field("home", &HandOver::home));
-  }
+  MOBULA_FIELDS(refs, owner, home);
   friend bool operator==(const HandOver&, const HandOver&) = default;
 };
 
 // The process exits as planned. SubmittedDone follows when all calls and actors that it submitted
 // are finished, or owned by another process. Nothing may be submitted after that.
 struct AwaitSubmitted {
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit();
-  }
+  MOBULA_FIELDS();
   friend bool operator==(const AwaitSubmitted&, const AwaitSubmitted&) = default;
 };
 
@@ -163,55 +120,34 @@ struct Attached {
   NodeId node;
   ProcessId agent;
   StartJob job;  // set in drivers; executors have an empty job id
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("node", &Attached::node), field("agent", &Attached::agent),
-                 field("job", &Attached::job));
-  }
+  MOBULA_FIELDS(node, agent, job);
   friend bool operator==(const Attached&, const Attached&) = default;
 };
 struct AgentLost {
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit();
-  }
+  MOBULA_FIELDS();
   friend bool operator==(const AgentLost&, const AgentLost&) = default;
 };
 struct ReceivedFromAgent {
   AgentToProcess message;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("message", &ReceivedFromAgent::message));
-  }
+  MOBULA_FIELDS(message);
   friend bool operator==(const ReceivedFromAgent&, const ReceivedFromAgent&) = default;
 };
 struct ReceivedFromExecutor {
   ProcessId executor;
   ExecutorFrame frame;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("executor", &ReceivedFromExecutor::executor),
-                 field("frame", &ReceivedFromExecutor::frame));
-  }
+  MOBULA_FIELDS(executor, frame);
   friend bool operator==(const ReceivedFromExecutor&, const ReceivedFromExecutor&) = default;
 };
 // The connection to the executor ended, and all of its data was delivered.
 struct StreamEnded {
   ProcessId executor;
   std::string rejection{};  // why the executor rejected this process; empty if it did not
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("executor", &StreamEnded::executor),
-                 field("rejection", &StreamEnded::rejection));
-  }
+  MOBULA_FIELDS(executor, rejection);
   friend bool operator==(const StreamEnded&, const StreamEnded&) = default;
 };
 // Only time has passed.
 struct Tick {
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit();
-  }
+  MOBULA_FIELDS();
   friend bool operator==(const Tick&, const Tick&) = default;
 };
 

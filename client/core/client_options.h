@@ -36,27 +36,10 @@ struct ClientOptions {
   Duration queue_full_backoff = 20ms;  // pause after an actor rejected a single call
   Duration unreachable_after = 60s;    // limit for a broken connection while replies are due
   Duration orphans_after = 1s;         // time for which refs borrowed by a dead executor stay held
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("process", &ClientOptions::process), field("job", &ClientOptions::job),
-        field("name_space", &ClientOptions::name_space),
-        field("idle_return", &ClientOptions::idle_return),
-        field("demand_report_interval", &ClientOptions::demand_report_interval),
-        field("rebalance_delay", &ClientOptions::rebalance_delay),
-        field("drain_bound", &ClientOptions::drain_bound),
-        field("pipeline_work", &ClientOptions::pipeline_work),
-        field("max_pipeline", &ClientOptions::max_pipeline),
-        field("memory_retry_backoff_initial", &ClientOptions::memory_retry_backoff_initial),
-        field("memory_retry_backoff_max", &ClientOptions::memory_retry_backoff_max),
-        field("max_lineage_bytes", &ClientOptions::max_lineage_bytes),
-        field("near_tasks", &ClientOptions::near_tasks),
-        field("hold_after", &ClientOptions::hold_after),
-        field("export_after", &ClientOptions::export_after),
-        field("queue_full_backoff", &ClientOptions::queue_full_backoff),
-        field("orphans_after", &ClientOptions::orphans_after),
-        field("unreachable_after", &ClientOptions::unreachable_after));
-  }
+  MOBULA_FIELDS(process, job, name_space, idle_return, demand_report_interval, rebalance_delay,
+                drain_bound, pipeline_work, max_pipeline, memory_retry_backoff_initial,
+                memory_retry_backoff_max, max_lineage_bytes, near_tasks, hold_after, export_after,
+                queue_full_backoff, orphans_after, unreachable_after);
   friend bool operator==(const ClientOptions&, const ClientOptions&) = default;
 };
 

@@ -104,12 +104,7 @@ struct EventSubjects {
   GroupId group{};
   ProcessId process{};
   SlotId slot{};
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("node", &EventSubjects::node), field("job", &EventSubjects::job),
-                 field("actor", &EventSubjects::actor), field("group", &EventSubjects::group),
-                 field("process", &EventSubjects::process), field("slot", &EventSubjects::slot));
-  }
+  MOBULA_FIELDS(node, job, actor, group, process, slot);
   friend bool operator==(const EventSubjects&, const EventSubjects&) = default;
 };
 
@@ -125,14 +120,7 @@ struct EventRow {
   std::string text;
   std::uint64_t count = 1;   // number of occurrences
   std::int64_t last_ms = 0;  // time of the last occurrence, wall clock
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("number", &EventRow::number), field("at_ms", &EventRow::at_ms),
-                 field("severity", &EventRow::severity), field("kind", &EventRow::kind),
-                 field("source", &EventRow::source), field("principal", &EventRow::principal),
-                 field("about", &EventRow::about), field("text", &EventRow::text),
-                 field("count", &EventRow::count), field("last_ms", &EventRow::last_ms));
-  }
+  MOBULA_FIELDS(number, at_ms, severity, kind, source, principal, about, text, count, last_ms);
 };
 
 // Names the principal whose request is being handled, for the lifetime of this object.

@@ -15,10 +15,7 @@ namespace mobula::internal::head {
 struct SendToAgent {
   LinkId link = 0;
   HeadToAgent message;  // any message except Registered, which is sent by Admit
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("link", &SendToAgent::link), field("message", &SendToAgent::message));
-  }
+  MOBULA_FIELDS(link, message);
   friend bool operator==(const SendToAgent&, const SendToAgent&) = default;
 };
 
@@ -32,14 +29,7 @@ struct Admit {
   std::string delegated_key;
   std::string admitted_as;      // for the ticket
   std::int64_t expires_ms = 0;  // for the ticket; milliseconds since 1970
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("link", &Admit::link), field("registered", &Admit::registered),
-                 field("principal", &Admit::principal), field("address", &Admit::address),
-                 field("delegated_key", &Admit::delegated_key),
-                 field("admitted_as", &Admit::admitted_as),
-                 field("expires_ms", &Admit::expires_ms));
-  }
+  MOBULA_FIELDS(link, registered, principal, address, delegated_key, admitted_as, expires_ms);
   friend bool operator==(const Admit&, const Admit&) = default;
 };
 
@@ -52,25 +42,14 @@ struct RenewTicket {
   std::string delegated_key;
   std::string admitted_as;
   std::int64_t expires_ms = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("link", &RenewTicket::link), field("epoch", &RenewTicket::epoch),
-                 field("principal", &RenewTicket::principal),
-                 field("address", &RenewTicket::address),
-                 field("delegated_key", &RenewTicket::delegated_key),
-                 field("admitted_as", &RenewTicket::admitted_as),
-                 field("expires_ms", &RenewTicket::expires_ms));
-  }
+  MOBULA_FIELDS(link, epoch, principal, address, delegated_key, admitted_as, expires_ms);
   friend bool operator==(const RenewTicket&, const RenewTicket&) = default;
 };
 
 struct ReplyToTool {
   LinkId link = 0;
   ToolReply reply;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("link", &ReplyToTool::link), field("reply", &ReplyToTool::reply));
-  }
+  MOBULA_FIELDS(link, reply);
   friend bool operator==(const ReplyToTool&, const ReplyToTool&) = default;
 };
 
@@ -79,11 +58,7 @@ struct JournalChange {
   std::string key;
   Bytes value;
   bool erase = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("table", &JournalChange::table), field("key", &JournalChange::key),
-                 field("value", &JournalChange::value), field("erase", &JournalChange::erase));
-  }
+  MOBULA_FIELDS(table, key, value, erase);
   friend bool operator==(const JournalChange&, const JournalChange&) = default;
 };
 
@@ -92,10 +67,7 @@ struct JournalChange {
 struct Persist {
   std::uint64_t n = 0;
   std::vector<JournalChange> changes;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("n", &Persist::n), field("changes", &Persist::changes));
-  }
+  MOBULA_FIELDS(n, changes);
   friend bool operator==(const Persist&, const Persist&) = default;
 };
 
@@ -104,21 +76,14 @@ struct Persist {
 struct ProbeNode {
   ProcessId incarnation;
   std::string address;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("incarnation", &ProbeNode::incarnation),
-                 field("address", &ProbeNode::address));
-  }
+  MOBULA_FIELDS(incarnation, address);
   friend bool operator==(const ProbeNode&, const ProbeNode&) = default;
 };
 
 // The core sends nothing more on this link. The shell may close it after sending.
 struct CloseLink {
   LinkId link = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("link", &CloseLink::link));
-  }
+  MOBULA_FIELDS(link);
   friend bool operator==(const CloseLink&, const CloseLink&) = default;
 };
 
@@ -126,20 +91,14 @@ struct CloseLink {
 struct AdmitKey {
   std::string public_key;
   std::string user_id;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("public_key", &AdmitKey::public_key), field("user_id", &AdmitKey::user_id));
-  }
+  MOBULA_FIELDS(public_key, user_id);
   friend bool operator==(const AdmitKey&, const AdmitKey&) = default;
 };
 
 // Writes a line to the head's log.
 struct WriteLog {
   std::string text;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("text", &WriteLog::text));
-  }
+  MOBULA_FIELDS(text);
   friend bool operator==(const WriteLog&, const WriteLog&) = default;
 };
 

@@ -27,11 +27,7 @@ struct JournalRow {
   std::string table;
   std::string key;
   Bytes value;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("table", &JournalRow::table), field("key", &JournalRow::key),
-                 field("value", &JournalRow::value));
-  }
+  MOBULA_FIELDS(table, key, value);
   friend bool operator==(const JournalRow&, const JournalRow&) = default;
 };
 
@@ -41,11 +37,7 @@ struct Started {
   std::vector<JournalRow> rows;
   Hash128 epoch_id;
   std::int64_t wall_ms = 0;  // milliseconds since 1970
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("rows", &Started::rows), field("epoch_id", &Started::epoch_id),
-                 field("wall_ms", &Started::wall_ms));
-  }
+  MOBULA_FIELDS(rows, epoch_id, wall_ms);
   friend bool operator==(const Started&, const Started&) = default;
 };
 
@@ -54,22 +46,13 @@ struct ReceivedFromAgent {
   Principal principal;  // derived from the key of the connection
   AgentToHead message;
   std::string user_id{};  // user id of that key in the AllowTable: "agent:CLUSTER", "token:ID"
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("link", &ReceivedFromAgent::link),
-                 field("principal", &ReceivedFromAgent::principal),
-                 field("message", &ReceivedFromAgent::message),
-                 field("user_id", &ReceivedFromAgent::user_id));
-  }
+  MOBULA_FIELDS(link, principal, message, user_id);
   friend bool operator==(const ReceivedFromAgent&, const ReceivedFromAgent&) = default;
 };
 
 struct AgentLinkLost {
   LinkId link = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("link", &AgentLinkLost::link));
-  }
+  MOBULA_FIELDS(link);
   friend bool operator==(const AgentLinkLost&, const AgentLinkLost&) = default;
 };
 
@@ -78,11 +61,7 @@ struct AgentLinkLost {
 struct NodeProbed {
   ProcessId incarnation;
   bool refused = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("incarnation", &NodeProbed::incarnation),
-                 field("refused", &NodeProbed::refused));
-  }
+  MOBULA_FIELDS(incarnation, refused);
   friend bool operator==(const NodeProbed&, const NodeProbed&) = default;
 };
 
@@ -91,22 +70,14 @@ struct ReceivedFromTool {
   Principal principal;
   ToolRequest request;
   std::string user_id{};  // as in ReceivedFromAgent
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("link", &ReceivedFromTool::link), field("principal", &ReceivedFromTool::principal),
-        field("request", &ReceivedFromTool::request), field("user_id", &ReceivedFromTool::user_id));
-  }
+  MOBULA_FIELDS(link, principal, request, user_id);
   friend bool operator==(const ReceivedFromTool&, const ReceivedFromTool&) = default;
 };
 
 // All batches through `upto` are durable.
 struct Persisted {
   std::uint64_t upto = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("upto", &Persisted::upto));
-  }
+  MOBULA_FIELDS(upto);
   friend bool operator==(const Persisted&, const Persisted&) = default;
 };
 
@@ -115,10 +86,7 @@ struct Persisted {
 struct PersistFailed {
   std::uint64_t upto = 0;
   std::string text;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("upto", &PersistFailed::upto), field("text", &PersistFailed::text));
-  }
+  MOBULA_FIELDS(upto, text);
   friend bool operator==(const PersistFailed&, const PersistFailed&) = default;
 };
 
@@ -126,20 +94,14 @@ struct PersistFailed {
 // not count.
 struct Paused {
   Duration gap{};
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("gap", &Paused::gap));
-  }
+  MOBULA_FIELDS(gap);
   friend bool operator==(const Paused&, const Paused&) = default;
 };
 
 // The wall clock differs from the time that the core computes: it was set, or the machine slept.
 struct ClockMoved {
   std::int64_t wall_ms = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("wall_ms", &ClockMoved::wall_ms));
-  }
+  MOBULA_FIELDS(wall_ms);
   friend bool operator==(const ClockMoved&, const ClockMoved&) = default;
 };
 
@@ -148,21 +110,14 @@ struct Noticed {
   std::string kind;       // as in EventRow
   std::string principal;  // principal that caused it, if known
   std::string text;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("kind", &Noticed::kind), field("principal", &Noticed::principal),
-                 field("text", &Noticed::text));
-  }
+  MOBULA_FIELDS(kind, principal, text);
   friend bool operator==(const Noticed&, const Noticed&) = default;
 };
 
 // All pending input was delivered, and a deadline may have passed. Only this event judges silence,
 // so that a peer with unread messages is never declared silent.
 struct Tick {
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit();
-  }
+  MOBULA_FIELDS();
   friend bool operator==(const Tick&, const Tick&) = default;
 };
 

@@ -64,41 +64,14 @@ struct HeadOptions {
   std::string version;
   std::string http_url;
   std::string http_token_file;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("settings", &HeadOptions::settings), field("recovery", &HeadOptions::recovery),
-        field("exclusive_margin", &HeadOptions::exclusive_margin),
-        field("publish_after", &HeadOptions::publish_after),
-        field("persist_again", &HeadOptions::persist_again),
-        field("driver_absence", &HeadOptions::driver_absence),
-        field("orphan_watch", &HeadOptions::orphan_watch),
-        field("list_timeout", &HeadOptions::list_timeout),
-        field("max_nodes", &HeadOptions::max_nodes), field("max_jobs", &HeadOptions::max_jobs),
-        field("max_actors", &HeadOptions::max_actors),
-        field("max_groups", &HeadOptions::max_groups),
-        field("max_classes_per_lessee", &HeadOptions::max_classes_per_lessee),
-        field("max_ended_kept", &HeadOptions::max_ended_kept),
-        field("max_copies_per_node", &HeadOptions::max_copies_per_node),
-        field("max_backlog", &HeadOptions::max_backlog),
-        field("max_listed", &HeadOptions::max_listed),
-        field("max_tasks_per_owner", &HeadOptions::max_tasks_per_owner),
-        field("address", &HeadOptions::address), field("version", &HeadOptions::version),
-        field("http_url", &HeadOptions::http_url),
-        field("http_token_file", &HeadOptions::http_token_file),
-        field("max_planner_bytes", &HeadOptions::max_planner_bytes),
-        field("preempt_after", &HeadOptions::preempt_after),
-        field("memory_restart_backoff_initial", &HeadOptions::memory_restart_backoff_initial),
-        field("memory_restart_backoff_max", &HeadOptions::memory_restart_backoff_max),
-        field("start_again_backoff_initial", &HeadOptions::start_again_backoff_initial),
-        field("start_again_backoff_max", &HeadOptions::start_again_backoff_max),
-        field("store_results_timeout", &HeadOptions::store_results_timeout),
-        field("max_tokens", &HeadOptions::max_tokens),
-        field("ticket_life", &HeadOptions::ticket_life),
-        field("clock_skew", &HeadOptions::clock_skew),
-        field("questions_at_once", &HeadOptions::questions_at_once),
-        field("questions_per_second", &HeadOptions::questions_per_second));
-  }
+  MOBULA_FIELDS(settings, recovery, exclusive_margin, publish_after, persist_again, driver_absence,
+                orphan_watch, list_timeout, max_nodes, max_jobs, max_actors, max_groups,
+                max_classes_per_lessee, max_ended_kept, max_copies_per_node, max_backlog,
+                max_listed, max_tasks_per_owner, address, version, http_url, http_token_file,
+                max_planner_bytes, preempt_after, memory_restart_backoff_initial,
+                memory_restart_backoff_max, start_again_backoff_initial, start_again_backoff_max,
+                store_results_timeout, max_tokens, ticket_life, clock_skew, questions_at_once,
+                questions_per_second, lasting_ticket_life);
   friend bool operator==(const HeadOptions&, const HeadOptions&) = default;
 };
 

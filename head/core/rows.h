@@ -15,10 +15,7 @@ namespace mobula::internal::head {
 // Table "meta", key "epoch".
 struct EpochRow {
   std::uint64_t epoch = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("epoch", &EpochRow::epoch));
-  }
+  MOBULA_FIELDS(epoch);
 };
 
 // Table "nodes". The row of a dead node stays as long as its incarnations must be rejected.
@@ -32,15 +29,7 @@ struct NodeRow {
   Duration drain_timeout{};       // time until remaining work is terminated; 0: never
   std::string drain_why;
   std::string admitted_as;  // user id of the key that owns the node
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("address", &NodeRow::address), field("host", &NodeRow::host),
-                 field("role", &NodeRow::role), field("dead", &NodeRow::dead),
-                 field("fenced", &NodeRow::fenced), field("draining", &NodeRow::draining),
-                 field("drain_timeout", &NodeRow::drain_timeout),
-                 field("drain_why", &NodeRow::drain_why),
-                 field("admitted_as", &NodeRow::admitted_as));
-  }
+  MOBULA_FIELDS(address, host, role, dead, fenced, draining, drain_timeout, drain_why, admitted_as);
 };
 
 // Table "jobs".
@@ -49,12 +38,7 @@ struct JobRow {
   NodeId node;                       // node of the driver
   bool ended = false;                // only its detached actors continue
   std::int64_t absent_since_ms = 0;  // wall clock of the start of the driver's absence; 0: present
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("start", &JobRow::start), field("node", &JobRow::node),
-                 field("ended", &JobRow::ended),
-                 field("absent_since_ms", &JobRow::absent_since_ms));
-  }
+  MOBULA_FIELDS(start, node, ended, absent_since_ms);
 };
 
 // Table "groups".
@@ -62,11 +46,7 @@ struct GroupRow {
   GroupSpec spec;
   std::vector<BundlePlace> places;  // by bundle
   bool created = false;             // all bundles were placed once; some may be lost
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("spec", &GroupRow::spec), field("places", &GroupRow::places),
-                 field("created", &GroupRow::created));
-  }
+  MOBULA_FIELDS(spec, places, created);
 };
 
 // Order to start a command, written before it is sent. An attempt that only this row shows may have
@@ -76,11 +56,7 @@ struct StartOrder {
   std::uint32_t attempt = 0;
   NodeId node;
   ProcessId agent;  // agent of the node, which receives the order
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("attempt", &StartOrder::attempt), field("node", &StartOrder::node),
-                 field("agent", &StartOrder::agent));
-  }
+  MOBULA_FIELDS(attempt, node, agent);
 };
 
 // Table "actors": detached and named actors. A detached actor outlives its job, so the row contains
@@ -92,13 +68,7 @@ struct ActorRow {
   std::int64_t restarts_used = 0;
   std::uint32_t incarnation = 0;
   StartOrder order{};  // order of a command
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("spec", &ActorRow::spec), field("program", &ActorRow::program),
-                 field("job_env", &ActorRow::job_env),
-                 field("restarts_used", &ActorRow::restarts_used),
-                 field("incarnation", &ActorRow::incarnation), field("order", &ActorRow::order));
-  }
+  MOBULA_FIELDS(spec, program, job_env, restarts_used, incarnation, order);
 };
 
 // Table "tokens": the public half of a token and its state. A token with role agent is a join
@@ -114,15 +84,8 @@ struct TokenRow {
   std::int64_t used_ms = 0;     // time of use of a join token; 0: not used
   std::string used_by;          // host name that the joined machine reports
   std::string member_key;       // key of that machine
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("id", &TokenRow::id), field("name", &TokenRow::name),
-                 field("role", &TokenRow::role), field("public_key", &TokenRow::public_key),
-                 field("created_ms", &TokenRow::created_ms),
-                 field("expires_ms", &TokenRow::expires_ms),
-                 field("revoked_ms", &TokenRow::revoked_ms), field("used_ms", &TokenRow::used_ms),
-                 field("used_by", &TokenRow::used_by), field("member_key", &TokenRow::member_key));
-  }
+  MOBULA_FIELDS(id, name, role, public_key, created_ms, expires_ms, revoked_ms, used_ms, used_by,
+                member_key);
 };
 
 // States in the order of a submitted job's life. Those after `running` are final.
@@ -156,21 +119,8 @@ struct SubmissionRow {
   std::int64_t started_ms = 0;    // start of the last attempt
   std::int64_t ended_ms = 0;
   std::string owner;  // user id of the submitting key
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("job", &SubmissionRow::job), field("entry", &SubmissionRow::entry),
-        field("name", &SubmissionRow::name), field("labels", &SubmissionRow::labels),
-        field("env", &SubmissionRow::env), field("request", &SubmissionRow::request),
-        field("terms", &SubmissionRow::terms), field("retries", &SubmissionRow::retries),
-        field("state", &SubmissionRow::state), field("exit_code", &SubmissionRow::exit_code),
-        field("signal", &SubmissionRow::signal), field("reason", &SubmissionRow::reason),
-        field("stop_why", &SubmissionRow::stop_why), field("node", &SubmissionRow::node),
-        field("attempts", &SubmissionRow::attempts),
-        field("submitted_ms", &SubmissionRow::submitted_ms),
-        field("started_ms", &SubmissionRow::started_ms),
-        field("ended_ms", &SubmissionRow::ended_ms), field("owner", &SubmissionRow::owner));
-  }
+  MOBULA_FIELDS(job, entry, name, labels, env, request, terms, retries, state, exit_code, signal,
+                reason, stop_why, node, attempts, submitted_ms, started_ms, ended_ms, owner);
 };
 
 }  // namespace mobula::internal::head

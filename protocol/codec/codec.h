@@ -85,7 +85,7 @@ void write(Writer& out, const CopyOnWrite<T>& value) {
 template <HasFields T>
 void write(Writer& out, const T& value) {
   out.array(field_count<T>);
-  for_each_field(value, [&](std::string_view, const auto& member) { write(out, member); });
+  visit_fields(value, [&](const auto&... member) { (write(out, member), ...); });
 }
 template <class T, class Allocator>
 void write(Writer& out, const std::vector<T, Allocator>& values) {
@@ -186,12 +186,13 @@ template <HasFields T>
 void read(Reader& in, T& value) {
   const std::size_t given = in.array();
   std::size_t taken = 0;
-  for_each_field(value, [&](std::string_view, auto& member) {
+  const auto take = [&](auto& member) {
     if (taken < given && !in.failed()) {
       read(in, member);
       ++taken;
     }
-  });
+  };
+  visit_fields(value, [&](auto&... member) { (take(member), ...); });
   for (; taken < given && !in.failed(); ++taken) in.skip();
 }
 template <class T, class Allocator>

@@ -50,13 +50,15 @@ void describe(std::string& out, const T& value) {
   const T standard{};
   bool first = true;
   out += '{';
-  T::fields([&](const auto&... each) {
-    ((value.*(each.member) == standard.*(each.member)
-          ? void()
-          : (void(out += first ? "" : " "), void(first = false), void(out += each.name),
-             void(out += ':'), describe(out, value.*(each.member)))),
-     ...);
-  });
+  for_each_field_pair(value, standard,
+                      [&](std::string_view name, const auto& member, const auto& standard_member) {
+                        if (member == standard_member) return;
+                        if (!first) out += ' ';
+                        first = false;
+                        out += name;
+                        out += ':';
+                        describe(out, member);
+                      });
   out += '}';
 }
 template <class T, class Allocator>

@@ -27,11 +27,7 @@ struct Frame {
   std::uint64_t sequence = 0;      // number of `message`, from 1
   std::uint64_t acknowledged = 0;  // all messages of the peer up to this number were received
   std::optional<Kept<Message>> message;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("sequence", &Frame::sequence), field("acknowledged", &Frame::acknowledged),
-                 field("message", &Frame::message));
-  }
+  MOBULA_FIELDS(sequence, acknowledged, message);
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 
@@ -41,11 +37,7 @@ struct PeerHello {
   ProcessId process;   // process of the sender
   std::string ticket;  // encoded SignedTicket
   std::uint32_t oldest = own_protocol.oldest;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("version", &PeerHello::version), field("process", &PeerHello::process),
-                 field("ticket", &PeerHello::ticket), field("oldest", &PeerHello::oldest));
-  }
+  MOBULA_FIELDS(version, process, ticket, oldest);
   friend bool operator==(const PeerHello&, const PeerHello&) = default;
 };
 
@@ -53,10 +45,7 @@ struct PeerHello {
 // later ticket. Releases that do not know it drop it as an unreadable frame.
 struct CallerRejected {
   std::string why;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("why", &CallerRejected::why));
-  }
+  MOBULA_FIELDS(why);
   friend bool operator==(const CallerRejected&, const CallerRejected&) = default;
 };
 

@@ -36,16 +36,8 @@ struct RegisterRequest {
   std::uint32_t oldest = own_protocol.oldest;
   std::string release;           // human-readable release of Mobula
   std::uint64_t head_epoch = 0;  // latest epoch that has admitted this incarnation
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("version", &RegisterRequest::version),
-                 field("address", &RegisterRequest::address), field("host", &RegisterRequest::host),
-                 field("role", &RegisterRequest::role), field("shape", &RegisterRequest::shape),
-                 field("delegated_key", &RegisterRequest::delegated_key),
-                 field("facts", &RegisterRequest::facts), field("oldest", &RegisterRequest::oldest),
-                 field("release", &RegisterRequest::release),
-                 field("head_epoch", &RegisterRequest::head_epoch));
-  }
+  MOBULA_FIELDS(version, address, host, role, shape, delegated_key, facts, oldest, release,
+                head_epoch);
   friend bool operator==(const RegisterRequest&, const RegisterRequest&) = default;
 };
 
@@ -55,12 +47,7 @@ struct ActorConstructed {
   SlotId slot;
   std::uint32_t generation = 0;
   ValueRecord error;  // `is_error` if it threw
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("actor", &ActorConstructed::actor), field("slot", &ActorConstructed::slot),
-                 field("generation", &ActorConstructed::generation),
-                 field("error", &ActorConstructed::error));
-  }
+  MOBULA_FIELDS(actor, slot, generation, error);
   friend bool operator==(const ActorConstructed&, const ActorConstructed&) = default;
 };
 
@@ -68,31 +55,20 @@ struct FromProcess {
   ProcessId process;
   Principal principal;
   ProcessToHead message;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("process", &FromProcess::process),
-                 field("principal", &FromProcess::principal),
-                 field("message", &FromProcess::message));
-  }
+  MOBULA_FIELDS(process, principal, message);
   friend bool operator==(const FromProcess&, const FromProcess&) = default;
 };
 
 struct ProcessAttached {
   ProcessFact process;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("process", &ProcessAttached::process));
-  }
+  MOBULA_FIELDS(process);
   friend bool operator==(const ProcessAttached&, const ProcessAttached&) = default;
 };
 
 struct ProcessEnded {
   ProcessId process;
   EndCause cause;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("process", &ProcessEnded::process), field("cause", &ProcessEnded::cause));
-  }
+  MOBULA_FIELDS(process, cause);
   friend bool operator==(const ProcessEnded&, const ProcessEnded&) = default;
 };
 
@@ -102,20 +78,13 @@ struct ObjectCopies {
   std::vector<ObjectId> added;
   std::vector<ObjectId> removed;
   std::vector<EntrustedActor> entrusted{};  // changes of these actors
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("added", &ObjectCopies::added), field("removed", &ObjectCopies::removed),
-                 field("entrusted", &ObjectCopies::entrusted));
-  }
+  MOBULA_FIELDS(added, removed, entrusted);
   friend bool operator==(const ObjectCopies&, const ObjectCopies&) = default;
 };
 
 struct LocateObjectRequest {
   ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &LocateObjectRequest::object));
-  }
+  MOBULA_FIELDS(object);
   friend bool operator==(const LocateObjectRequest&, const LocateObjectRequest&) = default;
 };
 
@@ -124,11 +93,7 @@ struct LocateObjectRequest {
 struct FactsReply {
   Facts facts;
   std::uint64_t applied_through = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("facts", &FactsReply::facts),
-                 field("applied_through", &FactsReply::applied_through));
-  }
+  MOBULA_FIELDS(facts, applied_through);
   friend bool operator==(const FactsReply&, const FactsReply&) = default;
 };
 
@@ -138,11 +103,7 @@ struct JobOutputLines {
   JobId job;
   std::string source;  // as in LogLines
   std::vector<std::string> lines;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("job", &JobOutputLines::job), field("source", &JobOutputLines::source),
-                 field("lines", &JobOutputLines::lines));
-  }
+  MOBULA_FIELDS(job, source, lines);
   friend bool operator==(const JobOutputLines&, const JobOutputLines&) = default;
 };
 
@@ -150,10 +111,7 @@ struct JobOutputLines {
 // work away.
 struct AgentDraining {
   Duration within{};
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("within", &AgentDraining::within));
-  }
+  MOBULA_FIELDS(within);
   friend bool operator==(const AgentDraining&, const AgentDraining&) = default;
 };
 
@@ -163,11 +121,7 @@ struct ObjectsReply {
   std::vector<ObjectFact> objects;
   std::uint64_t left_out = 0;
   StoreFact store{};
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &ObjectsReply::request), field("objects", &ObjectsReply::objects),
-                 field("left_out", &ObjectsReply::left_out), field("store", &ObjectsReply::store));
-  }
+  MOBULA_FIELDS(request, objects, left_out, store);
   friend bool operator==(const ObjectsReply&, const ObjectsReply&) = default;
 };
 
@@ -177,12 +131,7 @@ struct MemoryPressure {
   std::string text;  // human-readable amounts
   std::int64_t used_bytes = 0;
   std::int64_t limit_bytes = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("on", &MemoryPressure::on), field("text", &MemoryPressure::text),
-                 field("used_bytes", &MemoryPressure::used_bytes),
-                 field("limit_bytes", &MemoryPressure::limit_bytes));
-  }
+  MOBULA_FIELDS(on, text, used_bytes, limit_bytes);
   friend bool operator==(const MemoryPressure&, const MemoryPressure&) = default;
 };
 
@@ -210,16 +159,8 @@ struct AgentFrame {
   std::vector<TransferCount> stored{};
   // Frames without a message: nodes that have acknowledged nothing for `peer_silent_after`. Full state.
   std::vector<NodeId> silent_peers{};
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("head_epoch", &AgentFrame::head_epoch),
-        field("incarnation", &AgentFrame::incarnation),
-        field("applied_through", &AgentFrame::applied_through),
-        field("slots_digest", &AgentFrame::slots_digest), field("frame", &AgentFrame::frame),
-        field("told_through", &AgentFrame::told_through), field("stored", &AgentFrame::stored),
-        field("silent_peers", &AgentFrame::silent_peers));
-  }
+  MOBULA_FIELDS(head_epoch, incarnation, applied_through, slots_digest, frame, told_through, stored,
+                silent_peers);
   friend bool operator==(const AgentFrame&, const AgentFrame&) = default;
 };
 
@@ -227,11 +168,7 @@ struct AgentFrame {
 struct AgentStopped {
   ProcessId incarnation;
   std::vector<TransferCount> stored{};  // as in AgentFrame
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("incarnation", &AgentStopped::incarnation),
-                 field("stored", &AgentStopped::stored));
-  }
+  MOBULA_FIELDS(incarnation, stored);
   friend bool operator==(const AgentStopped&, const AgentStopped&) = default;
 };
 

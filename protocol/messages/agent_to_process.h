@@ -34,15 +34,7 @@ struct DriverAttached {
   // host on which the bus of the process listens for peers on other nodes; empty: no listener
   std::string bind_host;
   std::string fabric;  // trusted network of the node; empty: none
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("node", &DriverAttached::node), field("agent", &DriverAttached::agent),
-                 field("ticket", &DriverAttached::ticket),
-                 field("head_signing_key", &DriverAttached::head_signing_key),
-                 field("cluster_name", &DriverAttached::cluster_name),
-                 field("bind_host", &DriverAttached::bind_host),
-                 field("fabric", &DriverAttached::fabric));
-  }
+  MOBULA_FIELDS(node, agent, ticket, head_signing_key, cluster_name, bind_host, fabric);
   friend bool operator==(const DriverAttached&, const DriverAttached&) = default;
 };
 
@@ -54,13 +46,7 @@ struct PrepareExecutor {
   std::string curve_secret_key;
   std::string local_endpoint;  // ipc path of the listener for peers on this node
   std::string bind_host;       // as in DriverAttached
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("curve_public_key", &PrepareExecutor::curve_public_key),
-                 field("curve_secret_key", &PrepareExecutor::curve_secret_key),
-                 field("local_endpoint", &PrepareExecutor::local_endpoint),
-                 field("bind_host", &PrepareExecutor::bind_host));
-  }
+  MOBULA_FIELDS(curve_public_key, curve_secret_key, local_endpoint, bind_host);
   friend bool operator==(const PrepareExecutor&, const PrepareExecutor&) = default;
 };
 
@@ -86,32 +72,15 @@ struct AssignExecutor {
   Environment accelerator_env;
   std::string fabric;           // as in DriverAttached
   std::vector<LeasedGpu> gpus;  // in the order in which the process sees them
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("process", &AssignExecutor::process), field("node", &AssignExecutor::node),
-        field("slot", &AssignExecutor::slot), field("generation", &AssignExecutor::generation),
-        field("demand_class", &AssignExecutor::demand_class),
-        field("allocation", &AssignExecutor::allocation),
-        field("resource_ids", &AssignExecutor::resource_ids),
-        field("lessee", &AssignExecutor::lessee), field("actor", &AssignExecutor::actor),
-        field("incarnation", &AssignExecutor::incarnation),
-        field("name_space", &AssignExecutor::name_space), field("ticket", &AssignExecutor::ticket),
-        field("head_signing_key", &AssignExecutor::head_signing_key),
-        field("cpu_release_delay", &AssignExecutor::cpu_release_delay),
-        field("seed", &AssignExecutor::seed),
-        field("accelerator_env", &AssignExecutor::accelerator_env),
-        field("fabric", &AssignExecutor::fabric), field("gpus", &AssignExecutor::gpus));
-  }
+  MOBULA_FIELDS(process, node, slot, generation, demand_class, allocation, resource_ids, lessee,
+                actor, incarnation, name_space, ticket, head_signing_key, cpu_release_delay, seed,
+                accelerator_env, fabric, gpus);
   friend bool operator==(const AssignExecutor&, const AssignExecutor&) = default;
 };
 
 struct FromHead {
   HeadToProcess message;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("message", &FromHead::message));
-  }
+  MOBULA_FIELDS(message);
   friend bool operator==(const FromHead&, const FromHead&) = default;
 };
 
@@ -124,32 +93,19 @@ struct ReserveObjectReply {
   std::int64_t slab_bytes = 0;
   // resource_exhausted: the store is full; already_exists: the object is sealed
   std::optional<Failure> failure;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ReserveObjectReply::object),
-                 field("place", &ReserveObjectReply::place),
-                 field("new_slab", &ReserveObjectReply::new_slab),
-                 field("slab_bytes", &ReserveObjectReply::slab_bytes),
-                 field("failure", &ReserveObjectReply::failure));
-  }
+  MOBULA_FIELDS(object, place, new_slab, slab_bytes, failure);
   friend bool operator==(const ReserveObjectReply&, const ReserveObjectReply&) = default;
 };
 
 struct SealObjectReply {
   ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &SealObjectReply::object));
-  }
+  MOBULA_FIELDS(object);
   friend bool operator==(const SealObjectReply&, const SealObjectReply&) = default;
 };
 
 struct HoldObjectReply {
   ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &HoldObjectReply::object));
-  }
+  MOBULA_FIELDS(object);
   friend bool operator==(const HoldObjectReply&, const HoldObjectReply&) = default;
 };
 
@@ -166,16 +122,7 @@ struct FetchObjectReply {
   // unavailable: lost, with its cause; resource_exhausted: no space in the store
   std::optional<Failure> failure;
   std::uint64_t fetch = 0;  // number of the FetchObjectRequest that this answers
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("object", &FetchObjectReply::object), field("place", &FetchObjectReply::place),
-        field("new_slab", &FetchObjectReply::new_slab),
-        field("slab_bytes", &FetchObjectReply::slab_bytes),
-        field("is_error", &FetchObjectReply::is_error),
-        field("contained", &FetchObjectReply::contained),
-        field("failure", &FetchObjectReply::failure), field("fetch", &FetchObjectReply::fetch));
-  }
+  MOBULA_FIELDS(object, place, new_slab, slab_bytes, is_error, contained, failure, fetch);
   friend bool operator==(const FetchObjectReply&, const FetchObjectReply&) = default;
 };
 
@@ -184,10 +131,7 @@ struct FetchObjectReply {
 // owner holds the object again first, the message waits for its next release.
 struct ExportReleased {
   ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ExportReleased::object));
-  }
+  MOBULA_FIELDS(object);
   friend bool operator==(const ExportReleased&, const ExportReleased&) = default;
 };
 
@@ -195,10 +139,7 @@ struct ExportReleased {
 struct ObjectGone {
   ObjectId object;
   std::string cause;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ObjectGone::object), field("cause", &ObjectGone::cause));
-  }
+  MOBULA_FIELDS(object, cause);
   friend bool operator==(const ObjectGone&, const ObjectGone&) = default;
 };
 
@@ -206,10 +147,7 @@ struct ObjectGone {
 struct HeadStatus {
   bool connected = false;
   std::uint64_t epoch = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("connected", &HeadStatus::connected), field("epoch", &HeadStatus::epoch));
-  }
+  MOBULA_FIELDS(connected, epoch);
   friend bool operator==(const HeadStatus&, const HeadStatus&) = default;
 };
 
@@ -217,10 +155,7 @@ struct HeadStatus {
 struct PeersDead {
   std::vector<ProcessId> processes;
   std::vector<NodeId> nodes;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("processes", &PeersDead::processes), field("nodes", &PeersDead::nodes));
-  }
+  MOBULA_FIELDS(processes, nodes);
   friend bool operator==(const PeersDead&, const PeersDead&) = default;
 };
 
@@ -232,11 +167,7 @@ struct EndExecutor {
   bool stores = false;
   // not graceful: the actor is destroyed and exit handlers run, within a limited time
   bool orderly = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("graceful", &EndExecutor::graceful), field("why", &EndExecutor::why),
-                 field("stores", &EndExecutor::stores), field("orderly", &EndExecutor::orderly));
-  }
+  MOBULA_FIELDS(graceful, why, stores, orderly);
   friend bool operator==(const EndExecutor&, const EndExecutor&) = default;
 };
 
@@ -244,20 +175,14 @@ struct EndExecutor {
 struct LogLines {
   std::string source;  // for example "square pid=12 node=ab12"
   std::vector<std::string> lines;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("source", &LogLines::source), field("lines", &LogLines::lines));
-  }
+  MOBULA_FIELDS(source, lines);
   friend bool operator==(const LogLines&, const LogLines&) = default;
 };
 
 struct AttachRefused {
   ErrorCode code = ErrorCode::permission_denied;
   std::string why;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("code", &AttachRefused::code), field("why", &AttachRefused::why));
-  }
+  MOBULA_FIELDS(code, why);
   friend bool operator==(const AttachRefused&, const AttachRefused&) = default;
 };
 
@@ -265,10 +190,7 @@ struct AttachRefused {
 // slab is used again, its file descriptor is sent again.
 struct UnmapSlabRequest {
   std::uint64_t slab = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slab", &UnmapSlabRequest::slab));
-  }
+  MOBULA_FIELDS(slab);
   friend bool operator==(const UnmapSlabRequest&, const UnmapSlabRequest&) = default;
 };
 
@@ -277,11 +199,7 @@ struct TrustChanged {
   // renewed ticket of the agent, which the process must show from now on; empty: unchanged
   std::string agent_ticket;
   std::vector<std::string> revoked_keys;  // further revoked keys, see RevocationList
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("agent_ticket", &TrustChanged::agent_ticket),
-                 field("revoked_keys", &TrustChanged::revoked_keys));
-  }
+  MOBULA_FIELDS(agent_ticket, revoked_keys);
   friend bool operator==(const TrustChanged&, const TrustChanged&) = default;
 };
 

@@ -25,11 +25,7 @@ struct PushCall {
   CallRecord call;
   // latest round that the caller knows, from 1; 0: the release of the caller has no rounds
   std::uint64_t round = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("number", &PushCall::number), field("call", &PushCall::call),
-                 field("round", &PushCall::round));
-  }
+  MOBULA_FIELDS(number, call, round);
   friend bool operator==(const PushCall&, const PushCall&) = default;
 };
 
@@ -40,20 +36,13 @@ struct CancelCall {
   bool recursive = true;
   // a running call ends with its executor; other calls of the executor are returned
   bool force = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("number", &CancelCall::number), field("recursive", &CancelCall::recursive),
-                 field("force", &CancelCall::force));
-  }
+  MOBULA_FIELDS(number, recursive, force);
   friend bool operator==(const CancelCall&, const CancelCall&) = default;
 };
 
 // Requests the return of every unstarted call. Each one is answered by CallReturned.
 struct ReturnCallsRequest {
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit();
-  }
+  MOBULA_FIELDS();
   friend bool operator==(const ReturnCallsRequest&, const ReturnCallsRequest&) = default;
 };
 
@@ -64,11 +53,7 @@ struct ReplyClaimed {
   bool unheld = false;
   // number 0: the caller has no handle left and sends no further acknowledgement
   bool closes = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("number", &ReplyClaimed::number), field("unheld", &ReplyClaimed::unheld),
-                 field("closes", &ReplyClaimed::closes));
-  }
+  MOBULA_FIELDS(number, unheld, closes);
   friend bool operator==(const ReplyClaimed&, const ReplyClaimed&) = default;
 };
 
@@ -89,11 +74,7 @@ struct Handover {
   CallRecord call;
   DemandClass demand_class;
   std::int32_t retries_left = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("call", &Handover::call), field("demand_class", &Handover::demand_class),
-                 field("retries_left", &Handover::retries_left));
-  }
+  MOBULA_FIELDS(call, demand_class, retries_left);
   friend bool operator==(const Handover&, const Handover&) = default;
 };
 
@@ -111,15 +92,8 @@ struct CallReply {
   std::vector<ObjectId> lost;
   // failed: arguments by reference that the executor could not read
   std::vector<ObjectId> unread{};
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("number", &CallReply::number), field("task", &CallReply::task),
-                 field("attempt", &CallReply::attempt), field("outcome", &CallReply::outcome),
-                 field("results", &CallReply::results), field("kept", &CallReply::kept),
-                 field("handovers", &CallReply::handovers), field("run_time", &CallReply::run_time),
-                 field("pid", &CallReply::pid), field("lost", &CallReply::lost),
-                 field("unread", &CallReply::unread));
-  }
+  MOBULA_FIELDS(number, task, attempt, outcome, results, kept, handovers, run_time, pid, lost,
+                unread);
   friend bool operator==(const CallReply&, const CallReply&) = default;
 };
 
@@ -130,11 +104,7 @@ struct CallReturned {
   // empty: returned on request, because its round is over, or because the executor retires
   std::string why;
   bool no_room = false;  // actor call: too many calls wait at the actor
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("number", &CallReturned::number), field("task", &CallReturned::task),
-                 field("why", &CallReturned::why), field("no_room", &CallReturned::no_room));
-  }
+  MOBULA_FIELDS(number, task, why, no_room);
   friend bool operator==(const CallReturned&, const CallReturned&) = default;
 };
 
@@ -144,20 +114,14 @@ struct CallReturned {
 struct CallStarted {
   std::uint64_t number = 0;
   Duration run_time{};  // duration until this message
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("number", &CallStarted::number), field("run_time", &CallStarted::run_time));
-  }
+  MOBULA_FIELDS(number, run_time);
   friend bool operator==(const CallStarted&, const CallStarted&) = default;
 };
 
 // The executor retires. It has answered every call up to `last` and returns later calls.
 struct StreamClosing {
   std::uint64_t last = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("last", &StreamClosing::last));
-  }
+  MOBULA_FIELDS(last);
   friend bool operator==(const StreamClosing&, const StreamClosing&) = default;
 };
 
@@ -165,10 +129,7 @@ struct StreamClosing {
 // Sent before the reply that causes the change.
 struct ResidentStateChanged {
   bool on = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("on", &ResidentStateChanged::on));
-  }
+  MOBULA_FIELDS(on);
   friend bool operator==(const ResidentStateChanged&, const ResidentStateChanged&) = default;
 };
 

@@ -29,16 +29,8 @@ struct ClusterSettings {
   Duration cpu_release_delay = Duration(5ms);
   std::string cluster_name;
   bool trusted_fabric = false;  // bytes between nodes are plain, with checksums
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("suspect_after", &ClusterSettings::suspect_after),
-                 field("dead_after", &ClusterSettings::dead_after),
-                 field("heartbeat", &ClusterSettings::heartbeat),
-                 field("fence_after", &ClusterSettings::fence_after),
-                 field("cpu_release_delay", &ClusterSettings::cpu_release_delay),
-                 field("cluster_name", &ClusterSettings::cluster_name),
-                 field("trusted_fabric", &ClusterSettings::trusted_fabric));
-  }
+  MOBULA_FIELDS(suspect_after, dead_after, heartbeat, fence_after, cpu_release_delay, cluster_name,
+                trusted_fabric);
   friend bool operator==(const ClusterSettings&, const ClusterSettings&) = default;
 };
 
@@ -57,17 +49,8 @@ struct RegisterReply {
   // version that both sides use from now on; 0: the head is older than this field
   std::uint32_t protocol = 0;
   std::vector<std::string> revoked_keys;  // see RevocationList; KeysRevoked adds further ones
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("head_epoch", &RegisterReply::head_epoch),
-        field("incarnation", &RegisterReply::incarnation), field("ticket", &RegisterReply::ticket),
-        field("head_signing_key", &RegisterReply::head_signing_key),
-        field("settings", &RegisterReply::settings), field("peers", &RegisterReply::peers),
-        field("unknown_slots", &RegisterReply::unknown_slots),
-        field("warnings", &RegisterReply::warnings), field("protocol", &RegisterReply::protocol),
-        field("revoked_keys", &RegisterReply::revoked_keys));
-  }
+  MOBULA_FIELDS(head_epoch, incarnation, ticket, head_signing_key, settings, peers, unknown_slots,
+                warnings, protocol, revoked_keys);
   friend bool operator==(const RegisterReply&, const RegisterReply&) = default;
 };
 
@@ -84,12 +67,7 @@ struct RegisterRejected {
   ProcessId incarnation;
   RefusalCode code = RefusalCode::unknown;
   std::string why;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("head_epoch", &RegisterRejected::head_epoch),
-                 field("incarnation", &RegisterRejected::incarnation),
-                 field("code", &RegisterRejected::code), field("why", &RegisterRejected::why));
-  }
+  MOBULA_FIELDS(head_epoch, incarnation, code, why);
   friend bool operator==(const RegisterRejected&, const RegisterRejected&) = default;
 };
 
@@ -105,15 +83,8 @@ struct StartSlot {
   Environment job_env;
   std::string name_space;
   bool show_output = true;  // its output also goes to the driver of the job
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("slot", &StartSlot::slot), field("demand_class", &StartSlot::demand_class),
-        field("allocation", &StartSlot::allocation), field("lessee", &StartSlot::lessee),
-        field("actor", &StartSlot::actor), field("first_generation", &StartSlot::first_generation),
-        field("program", &StartSlot::program), field("job_env", &StartSlot::job_env),
-        field("name_space", &StartSlot::name_space), field("show_output", &StartSlot::show_output));
-  }
+  MOBULA_FIELDS(slot, demand_class, allocation, lessee, actor, first_generation, program, job_env,
+                name_space, show_output);
   friend bool operator==(const StartSlot&, const StartSlot&) = default;
 };
 
@@ -127,22 +98,14 @@ struct StopSlot {
   Duration store_timeout{};
   // not graceful: the actor is destroyed and exit handlers run, within a limited time
   bool orderly = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &StopSlot::slot), field("graceful", &StopSlot::graceful),
-                 field("why", &StopSlot::why), field("store_timeout", &StopSlot::store_timeout),
-                 field("orderly", &StopSlot::orderly));
-  }
+  MOBULA_FIELDS(slot, graceful, why, store_timeout, orderly);
   friend bool operator==(const StopSlot&, const StopSlot&) = default;
 };
 
 struct ToProcess {
   ProcessId process;
   HeadToProcess message;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("process", &ToProcess::process), field("message", &ToProcess::message));
-  }
+  MOBULA_FIELDS(process, message);
   friend bool operator==(const ToProcess&, const ToProcess&) = default;
 };
 
@@ -153,11 +116,7 @@ struct JobEnded {
   JobId job;
   std::vector<SlotId> kept_slots;
   bool lingers = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("job", &JobEnded::job), field("kept_slots", &JobEnded::kept_slots),
-                 field("lingers", &JobEnded::lingers));
-  }
+  MOBULA_FIELDS(job, kept_slots, lingers);
   friend bool operator==(const JobEnded&, const JobEnded&) = default;
 };
 
@@ -168,43 +127,27 @@ struct PeersChanged {
   // newly drained nodes: objects that are only there must be copied to other nodes
   std::vector<NodeId> drained;
   std::vector<NodeId> undrained;  // nodes that are no longer drained
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("present", &PeersChanged::present), field("dead_agents", &PeersChanged::dead_agents),
-        field("dead_processes", &PeersChanged::dead_processes),
-        field("drained", &PeersChanged::drained), field("undrained", &PeersChanged::undrained));
-  }
+  MOBULA_FIELDS(present, dead_agents, dead_processes, drained, undrained);
   friend bool operator==(const PeersChanged&, const PeersChanged&) = default;
 };
 
 // The head rejects these keys, and all tickets that they vouch for, from now on.
 struct KeysRevoked {
   std::vector<std::string> keys;  // see RevocationList
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("keys", &KeysRevoked::keys));
-  }
+  MOBULA_FIELDS(keys);
   friend bool operator==(const KeysRevoked&, const KeysRevoked&) = default;
 };
 
 struct LocateObjectReply {
   ObjectId object;
   std::vector<NodeId> nodes;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &LocateObjectReply::object),
-                 field("nodes", &LocateObjectReply::nodes));
-  }
+  MOBULA_FIELDS(object, nodes);
   friend bool operator==(const LocateObjectReply&, const LocateObjectReply&) = default;
 };
 
 // The head lacks or doubts facts. The agent reports all of them in FactsReply.
 struct FactsRequest {
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit();
-  }
+  MOBULA_FIELDS();
   friend bool operator==(const FactsRequest&, const FactsRequest&) = default;
 };
 
@@ -215,12 +158,7 @@ struct ObjectsRequest {
   bool largest_first = false;  // false: by id
   // not empty: lists only these objects, with and without bytes on this node
   std::vector<ObjectId> only{};
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &ObjectsRequest::request), field("limit", &ObjectsRequest::limit),
-                 field("largest_first", &ObjectsRequest::largest_first),
-                 field("only", &ObjectsRequest::only));
-  }
+  MOBULA_FIELDS(request, limit, largest_first, only);
   friend bool operator==(const ObjectsRequest&, const ObjectsRequest&) = default;
 };
 
@@ -238,11 +176,7 @@ struct HeadFrame {
   std::uint64_t head_epoch = 0;
   ProcessId incarnation;  // incarnation of the receiving agent
   Frame<HeadMessage> frame;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("head_epoch", &HeadFrame::head_epoch),
-                 field("incarnation", &HeadFrame::incarnation), field("frame", &HeadFrame::frame));
-  }
+  MOBULA_FIELDS(head_epoch, incarnation, frame);
   friend bool operator==(const HeadFrame&, const HeadFrame&) = default;
 };
 
@@ -251,12 +185,7 @@ struct TicketRenewed {
   std::uint64_t head_epoch = 0;
   ProcessId incarnation;
   std::string ticket;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("head_epoch", &TicketRenewed::head_epoch),
-                 field("incarnation", &TicketRenewed::incarnation),
-                 field("ticket", &TicketRenewed::ticket));
-  }
+  MOBULA_FIELDS(head_epoch, incarnation, ticket);
   friend bool operator==(const TicketRenewed&, const TicketRenewed&) = default;
 };
 

@@ -22,11 +22,7 @@ namespace mobula::internal {
 struct StartJobReply {
   JobId job;
   std::string name_space;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("job", &StartJobReply::job),
-                 field("name_space", &StartJobReply::name_space));
-  }
+  MOBULA_FIELDS(job, name_space);
   friend bool operator==(const StartJobReply&, const StartJobReply&) = default;
 };
 
@@ -38,12 +34,7 @@ struct SlotReady {
   std::uint32_t generation = 0;
   Endpoint endpoint;
   EndCause previous;  // generation > 0: end of the previous generation
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &SlotReady::slot), field("demand_class", &SlotReady::demand_class),
-                 field("node", &SlotReady::node), field("generation", &SlotReady::generation),
-                 field("endpoint", &SlotReady::endpoint), field("previous", &SlotReady::previous));
-  }
+  MOBULA_FIELDS(slot, demand_class, node, generation, endpoint, previous);
   friend bool operator==(const SlotReady&, const SlotReady&) = default;
 };
 
@@ -54,22 +45,14 @@ struct GenerationEnded {
   std::uint32_t generation = 0;
   ProcessId process;
   EndCause cause;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("slot", &GenerationEnded::slot), field("generation", &GenerationEnded::generation),
-        field("process", &GenerationEnded::process), field("cause", &GenerationEnded::cause));
-  }
+  MOBULA_FIELDS(slot, generation, process, cause);
   friend bool operator==(const GenerationEnded&, const GenerationEnded&) = default;
 };
 
 struct SlotLost {
   SlotId slot;
   EndCause cause;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &SlotLost::slot), field("cause", &SlotLost::cause));
-  }
+  MOBULA_FIELDS(slot, cause);
   friend bool operator==(const SlotLost&, const SlotLost&) = default;
 };
 
@@ -85,11 +68,7 @@ struct RecallSlot {
   SlotId slot;
   std::string why;
   RunningTask running = RunningTask::finishes;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &RecallSlot::slot), field("why", &RecallSlot::why),
-                 field("running", &RecallSlot::running));
-  }
+  MOBULA_FIELDS(slot, why, running);
   friend bool operator==(const RecallSlot&, const RecallSlot&) = default;
 };
 
@@ -102,14 +81,7 @@ struct DemandInfeasible {
   std::string summary;
   bool fatal = false;
   bool group_removed = false;  // cause: its placement group was removed
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("demand_class", &DemandInfeasible::demand_class),
-        field("actor", &DemandInfeasible::actor), field("reasons", &DemandInfeasible::reasons),
-        field("summary", &DemandInfeasible::summary), field("fatal", &DemandInfeasible::fatal),
-        field("group_removed", &DemandInfeasible::group_removed));
-  }
+  MOBULA_FIELDS(demand_class, actor, reasons, summary, fatal, group_removed);
   friend bool operator==(const DemandInfeasible&, const DemandInfeasible&) = default;
 };
 
@@ -119,12 +91,7 @@ struct DemandPlanned {
   std::uint64_t version = 0;  // version of the latest Demand that the plan includes
   // slots granted to the process for this class and not ready yet; at most 1024
   std::vector<SlotId> starting;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("demand_class", &DemandPlanned::demand_class),
-                 field("version", &DemandPlanned::version),
-                 field("starting", &DemandPlanned::starting));
-  }
+  MOBULA_FIELDS(demand_class, version, starting);
   friend bool operator==(const DemandPlanned&, const DemandPlanned&) = default;
 };
 
@@ -149,17 +116,8 @@ struct ActorChanged {
   std::int32_t max_task_retries = 0;
   // limit on unfinished calls of one calling process; -1: unlimited
   std::int32_t max_pending_calls = -1;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("actor", &ActorChanged::actor), field("version", &ActorChanged::version),
-                 field("state", &ActorChanged::state),
-                 field("incarnation", &ActorChanged::incarnation),
-                 field("endpoint", &ActorChanged::endpoint), field("cause", &ActorChanged::cause),
-                 field("refused", &ActorChanged::refused),
-                 field("construction_error", &ActorChanged::construction_error),
-                 field("max_task_retries", &ActorChanged::max_task_retries),
-                 field("max_pending_calls", &ActorChanged::max_pending_calls));
-  }
+  MOBULA_FIELDS(actor, version, state, incarnation, endpoint, cause, refused, construction_error,
+                max_task_retries, max_pending_calls);
   friend bool operator==(const ActorChanged&, const ActorChanged&) = default;
 };
 
@@ -174,13 +132,7 @@ struct GroupChanged {
   bool infeasible = false;  // the present nodes can never hold the group
   std::string why;          // reason for removal or infeasibility
   std::string missing{};    // infeasible: resource that no node has for it; may be empty
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("group", &GroupChanged::group), field("version", &GroupChanged::version),
-                 field("state", &GroupChanged::state), field("refused", &GroupChanged::refused),
-                 field("infeasible", &GroupChanged::infeasible), field("why", &GroupChanged::why),
-                 field("missing", &GroupChanged::missing));
-  }
+  MOBULA_FIELDS(group, version, state, refused, infeasible, why, missing);
   friend bool operator==(const GroupChanged&, const GroupChanged&) = default;
 };
 
@@ -198,18 +150,8 @@ struct FindActorReply {
   bool detached = false;
   std::int32_t max_task_retries = 0;
   std::int32_t max_pending_calls = -1;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &FindActorReply::request), field("found", &FindActorReply::found),
-                 field("wanted", &FindActorReply::wanted), field("actor", &FindActorReply::actor),
-                 field("class_name", &FindActorReply::class_name),
-                 field("class_key", &FindActorReply::class_key),
-                 field("owner_node", &FindActorReply::owner_node),
-                 field("owner", &FindActorReply::owner),
-                 field("detached", &FindActorReply::detached),
-                 field("max_task_retries", &FindActorReply::max_task_retries),
-                 field("max_pending_calls", &FindActorReply::max_pending_calls));
-  }
+  MOBULA_FIELDS(request, found, wanted, actor, class_name, class_key, owner_node, owner, detached,
+                max_task_retries, max_pending_calls);
   friend bool operator==(const FindActorReply&, const FindActorReply&) = default;
 };
 
@@ -217,11 +159,7 @@ struct ReadStateReply {
   std::uint64_t request = 0;
   std::string json;   // one document in the format of `mobula list -o json`
   std::string error;  // not empty: the read was rejected
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &ReadStateReply::request), field("json", &ReadStateReply::json),
-                 field("error", &ReadStateReply::error));
-  }
+  MOBULA_FIELDS(request, json, error);
   friend bool operator==(const ReadStateReply&, const ReadStateReply&) = default;
 };
 
@@ -229,20 +167,14 @@ struct ReadStateReply {
 // executors was delivered.
 struct JobFinished {
   JobId job;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("job", &JobFinished::job));
-  }
+  MOBULA_FIELDS(job);
   friend bool operator==(const JobFinished&, const JobFinished&) = default;
 };
 
 struct RequestRejected {
   JobId job;
   std::string why;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("job", &RequestRejected::job), field("why", &RequestRejected::why));
-  }
+  MOBULA_FIELDS(job, why);
   friend bool operator==(const RequestRejected&, const RequestRejected&) = default;
 };
 

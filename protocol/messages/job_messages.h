@@ -20,11 +20,7 @@ struct EntryEnded {
   SlotId slot;
   std::uint32_t generation = 0;
   EndCause cause;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("actor", &EntryEnded::actor), field("slot", &EntryEnded::slot),
-                 field("generation", &EntryEnded::generation), field("cause", &EntryEnded::cause));
-  }
+  MOBULA_FIELDS(actor, slot, generation, cause);
   friend bool operator==(const EntryEnded&, const EntryEnded&) = default;
 };
 
@@ -35,12 +31,7 @@ struct ReadJobLogRequest {
   JobId job;
   std::int64_t from = 0;
   std::uint64_t limit = 0;  // bytes
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &ReadJobLogRequest::request),
-                 field("job", &ReadJobLogRequest::job), field("from", &ReadJobLogRequest::from),
-                 field("limit", &ReadJobLogRequest::limit));
-  }
+  MOBULA_FIELDS(request, job, from, limit);
   friend bool operator==(const ReadJobLogRequest&, const ReadJobLogRequest&) = default;
 };
 
@@ -51,12 +42,7 @@ struct ReadJobLogReply {
   std::uint64_t end = 0;  // size of all output until now
   Payload bytes;
   std::string fault;  // reason that no bytes were returned
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &ReadJobLogReply::request), field("from", &ReadJobLogReply::from),
-                 field("end", &ReadJobLogReply::end), field("bytes", &ReadJobLogReply::bytes),
-                 field("fault", &ReadJobLogReply::fault));
-  }
+  MOBULA_FIELDS(request, from, end, bytes, fault);
   friend bool operator==(const ReadJobLogReply&, const ReadJobLogReply&) = default;
 };
 

@@ -18,13 +18,7 @@ struct LeasedGpu {
   std::int64_t memory_bytes = 0;   // bytes that the program may use; 0: its fraction of all memory
   std::int64_t context_bytes = 0;  // bytes accounted for the context of its process
   std::vector<std::string> peers;  // UUIDs of devices of the node whose memory it can access
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("uuid", &LeasedGpu::uuid), field("amount", &LeasedGpu::amount),
-                 field("memory_bytes", &LeasedGpu::memory_bytes),
-                 field("context_bytes", &LeasedGpu::context_bytes),
-                 field("peers", &LeasedGpu::peers));
-  }
+  MOBULA_FIELDS(uuid, amount, memory_bytes, context_bytes, peers);
   friend bool operator==(const LeasedGpu&, const LeasedGpu&) = default;
 };
 

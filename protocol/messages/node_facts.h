@@ -30,15 +30,8 @@ struct SlotFact {
   Endpoint endpoint;
   ResidentResults residence;
   bool departed = false;  // stopping: it holds no resources, see SlotCpuReleased
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &SlotFact::slot), field("demand_class", &SlotFact::demand_class),
-                 field("allocation", &SlotFact::allocation), field("lessee", &SlotFact::lessee),
-                 field("actor", &SlotFact::actor), field("generation", &SlotFact::generation),
-                 field("ready", &SlotFact::ready), field("lent", &SlotFact::lent),
-                 field("stopping", &SlotFact::stopping), field("endpoint", &SlotFact::endpoint),
-                 field("residence", &SlotFact::residence), field("departed", &SlotFact::departed));
-  }
+  MOBULA_FIELDS(slot, demand_class, allocation, lessee, actor, generation, ready, lent, stopping,
+                endpoint, residence, departed);
   friend bool operator==(const SlotFact&, const SlotFact&) = default;
 };
 
@@ -53,11 +46,7 @@ struct ProcessFact {
   ProcessId process;
   Principal principal;
   std::int64_t pid = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("process", &ProcessFact::process),
-                 field("principal", &ProcessFact::principal), field("pid", &ProcessFact::pid));
-  }
+  MOBULA_FIELDS(process, principal, pid);
   friend bool operator==(const ProcessFact&, const ProcessFact&) = default;
 };
 
@@ -70,11 +59,7 @@ struct EntrustedActor {
   ActorId actor;
   JobId job;
   bool held = true;  // at least one handle exists; the head ends an actor that has none
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("actor", &EntrustedActor::actor), field("job", &EntrustedActor::job),
-                 field("held", &EntrustedActor::held));
-  }
+  MOBULA_FIELDS(actor, job, held);
   friend bool operator==(const EntrustedActor&, const EntrustedActor&) = default;
 };
 
@@ -85,12 +70,7 @@ struct Facts {
   std::vector<JobId> jobs;                // jobs that have objects or processes on the node
   std::vector<EntryEnded> ended_entries;  // the latest, in order
   std::vector<EntrustedActor> entrusted{};
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slots", &Facts::slots), field("processes", &Facts::processes),
-                 field("jobs", &Facts::jobs), field("ended_entries", &Facts::ended_entries),
-                 field("entrusted", &Facts::entrusted));
-  }
+  MOBULA_FIELDS(slots, processes, jobs, ended_entries, entrusted);
   friend bool operator==(const Facts&, const Facts&) = default;
 };
 
@@ -101,13 +81,7 @@ struct AgentAddress {
   std::string control;     // NAME:PORT of its bus
   std::string bulk;        // NAME:PORT of its bulk server
   std::string public_key;  // CURVE, Z85
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("node", &AgentAddress::node),
-                 field("incarnation", &AgentAddress::incarnation),
-                 field("control", &AgentAddress::control), field("bulk", &AgentAddress::bulk),
-                 field("public_key", &AgentAddress::public_key));
-  }
+  MOBULA_FIELDS(node, incarnation, control, bulk, public_key);
   friend bool operator==(const AgentAddress&, const AgentAddress&) = default;
 };
 
@@ -119,12 +93,7 @@ struct HolderFact {
   bool reads = false;         // it has the bytes mapped and has not returned them
   std::string actor_class{};  // set for an executor of an actor
   std::string task{};         // name of the call that runs in an executor
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("process", &HolderFact::process), field("role", &HolderFact::role),
-                 field("pid", &HolderFact::pid), field("reads", &HolderFact::reads),
-                 field("actor_class", &HolderFact::actor_class), field("task", &HolderFact::task));
-  }
+  MOBULA_FIELDS(process, role, pid, reads, actor_class, task);
   friend bool operator==(const HolderFact&, const HolderFact&) = default;
 };
 
@@ -139,17 +108,8 @@ struct StoreFact {
   // drained node: objects with holders on other nodes and no replica there yet
   std::int64_t leaving_objects = 0;
   std::int64_t leaving_bytes = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("capacity_bytes", &StoreFact::capacity_bytes),
-                 field("committed_bytes", &StoreFact::committed_bytes),
-                 field("used_bytes", &StoreFact::used_bytes),
-                 field("spilled_bytes", &StoreFact::spilled_bytes),
-                 field("file_bytes", &StoreFact::file_bytes),
-                 field("spilling", &StoreFact::spilling),
-                 field("leaving_objects", &StoreFact::leaving_objects),
-                 field("leaving_bytes", &StoreFact::leaving_bytes));
-  }
+  MOBULA_FIELDS(capacity_bytes, committed_bytes, used_bytes, spilled_bytes, file_bytes, spilling,
+                leaving_objects, leaving_bytes);
   friend bool operator==(const StoreFact&, const StoreFact&) = default;
 };
 
@@ -167,15 +127,8 @@ struct ObjectFact {
   std::vector<HolderFact> holders;    // at most `max_holders` entries
   std::vector<NodeId> holding_nodes;  // at most `max_holders` entries
   static constexpr std::size_t max_holders = 16;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ObjectFact::object), field("job", &ObjectFact::job),
-                 field("size_bytes", &ObjectFact::size_bytes), field("sealed", &ObjectFact::sealed),
-                 field("home", &ObjectFact::home), field("processes", &ObjectFact::processes),
-                 field("nodes", &ObjectFact::nodes), field("spilled", &ObjectFact::spilled),
-                 field("secondary", &ObjectFact::secondary), field("holders", &ObjectFact::holders),
-                 field("holding_nodes", &ObjectFact::holding_nodes));
-  }
+  MOBULA_FIELDS(object, job, size_bytes, sealed, home, processes, nodes, spilled, secondary,
+                holders, holding_nodes);
   friend bool operator==(const ObjectFact&, const ObjectFact&) = default;
 };
 

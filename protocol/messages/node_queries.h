@@ -26,11 +26,7 @@ struct LogsRequest {
   std::uint64_t request = 0;
   JobId job;                // not empty: only logs of its executors
   std::uint64_t limit = 0;  // limit on the number of logs, the latest first
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &LogsRequest::request), field("job", &LogsRequest::job),
-                 field("limit", &LogsRequest::limit));
-  }
+  MOBULA_FIELDS(request, job, limit);
   friend bool operator==(const LogsRequest&, const LogsRequest&) = default;
 };
 
@@ -40,12 +36,7 @@ struct LogFact {
   std::uint64_t size_bytes = 0;
   std::int64_t changed_ms = 0;  // wall clock
   bool open = false;            // a process may still write to it
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("log", &LogFact::log), field("job", &LogFact::job),
-                 field("size_bytes", &LogFact::size_bytes),
-                 field("changed_ms", &LogFact::changed_ms), field("open", &LogFact::open));
-  }
+  MOBULA_FIELDS(log, job, size_bytes, changed_ms, open);
   friend bool operator==(const LogFact&, const LogFact&) = default;
 };
 
@@ -53,11 +44,7 @@ struct LogsReply {
   std::uint64_t request = 0;
   std::vector<LogFact> logs;
   std::uint64_t left_out = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &LogsReply::request), field("logs", &LogsReply::logs),
-                 field("left_out", &LogsReply::left_out));
-  }
+  MOBULA_FIELDS(request, logs, left_out);
   friend bool operator==(const LogsReply&, const LogsReply&) = default;
 };
 
@@ -70,12 +57,7 @@ struct ReadLogRequest {
   std::uint64_t file = 0;
   std::int64_t from = 0;
   std::uint64_t limit = 0;  // bytes
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &ReadLogRequest::request), field("log", &ReadLogRequest::log),
-                 field("file", &ReadLogRequest::file), field("from", &ReadLogRequest::from),
-                 field("limit", &ReadLogRequest::limit));
-  }
+  MOBULA_FIELDS(request, log, file, from, limit);
   friend bool operator==(const ReadLogRequest&, const ReadLogRequest&) = default;
 };
 
@@ -88,24 +70,14 @@ struct ReadLogReply {
   bool lost = false;       // the requested position is no longer kept
   bool open = false;       // a process may still write to it
   std::string fault;       // reason that no bytes were returned
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &ReadLogReply::request), field("bytes", &ReadLogReply::bytes),
-                 field("next_file", &ReadLogReply::next_file),
-                 field("next_from", &ReadLogReply::next_from), field("left", &ReadLogReply::left),
-                 field("lost", &ReadLogReply::lost), field("open", &ReadLogReply::open),
-                 field("fault", &ReadLogReply::fault));
-  }
+  MOBULA_FIELDS(request, bytes, next_file, next_from, left, lost, open, fault);
   friend bool operator==(const ReadLogReply&, const ReadLogReply&) = default;
 };
 
 // Requests the load of a node. Answered by UsageReply.
 struct UsageRequest {
   std::uint64_t request = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &UsageRequest::request));
-  }
+  MOBULA_FIELDS(request);
   friend bool operator==(const UsageRequest&, const UsageRequest&) = default;
 };
 
@@ -113,11 +85,7 @@ struct UsageRequest {
 struct DeviceTaken {
   std::uint32_t device = 0;
   std::int64_t used_bytes = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("device", &DeviceTaken::device),
-                 field("used_bytes", &DeviceTaken::used_bytes));
-  }
+  MOBULA_FIELDS(device, used_bytes);
   friend bool operator==(const DeviceTaken&, const DeviceTaken&) = default;
 };
 
@@ -134,15 +102,7 @@ struct ExecutorUsage {
   std::uint32_t threads = 0;
   std::vector<DeviceTaken> devices;
   bool partial = false;  // some child processes were not inspected
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("slot", &ExecutorUsage::slot), field("pid", &ExecutorUsage::pid),
-        field("running", &ExecutorUsage::running), field("cpu", &ExecutorUsage::cpu),
-        field("resident_bytes", &ExecutorUsage::resident_bytes),
-        field("own_bytes", &ExecutorUsage::own_bytes), field("threads", &ExecutorUsage::threads),
-        field("devices", &ExecutorUsage::devices), field("partial", &ExecutorUsage::partial));
-  }
+  MOBULA_FIELDS(slot, pid, running, cpu, resident_bytes, own_bytes, threads, devices, partial);
   friend bool operator==(const ExecutorUsage&, const ExecutorUsage&) = default;
 };
 
@@ -160,16 +120,8 @@ struct UsageReply {
   std::vector<ExecutorUsage> executors;
   std::uint64_t left_out = 0;  // executors that were not inspected
   std::int64_t wall_ms = 0;    // wall clock of the node; 0: an earlier release
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &UsageReply::request), field("at", &UsageReply::at),
-                 field("cpu", &UsageReply::cpu), field("cpus", &UsageReply::cpus),
-                 field("memory_used_bytes", &UsageReply::memory_used_bytes),
-                 field("memory_bytes", &UsageReply::memory_bytes),
-                 field("store", &UsageReply::store), field("devices", &UsageReply::devices),
-                 field("executors", &UsageReply::executors),
-                 field("left_out", &UsageReply::left_out), field("wall_ms", &UsageReply::wall_ms));
-  }
+  MOBULA_FIELDS(request, at, cpu, cpus, memory_used_bytes, memory_bytes, store, devices, executors,
+                left_out, wall_ms);
   friend bool operator==(const UsageReply&, const UsageReply&) = default;
 };
 

@@ -25,14 +25,7 @@ struct StoreResultRequest {
   std::int64_t size_bytes = 0;
   bool is_error = false;
   RefRecords contained;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &StoreResultRequest::object),
-                 field("job", &StoreResultRequest::job), field("owner", &StoreResultRequest::owner),
-                 field("size_bytes", &StoreResultRequest::size_bytes),
-                 field("is_error", &StoreResultRequest::is_error),
-                 field("contained", &StoreResultRequest::contained));
-  }
+  MOBULA_FIELDS(object, job, owner, size_bytes, is_error, contained);
   friend bool operator==(const StoreResultRequest&, const StoreResultRequest&) = default;
 };
 
@@ -40,11 +33,7 @@ struct StoreResultRequest {
 struct StoreResultReply {
   ObjectId object;
   bool wanted = true;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &StoreResultReply::object),
-                 field("wanted", &StoreResultReply::wanted));
-  }
+  MOBULA_FIELDS(object, wanted);
   friend bool operator==(const StoreResultReply&, const StoreResultReply&) = default;
 };
 
@@ -52,29 +41,20 @@ struct StoreResultReply {
 struct NodeHoldRequest {
   ObjectId object;
   JobId job;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &NodeHoldRequest::object), field("job", &NodeHoldRequest::job));
-  }
+  MOBULA_FIELDS(object, job);
   friend bool operator==(const NodeHoldRequest&, const NodeHoldRequest&) = default;
 };
 
 struct NodeHoldReply {
   ObjectId object;
   bool known = true;  // false: the home does not know the object, or no longer knows it
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &NodeHoldReply::object), field("known", &NodeHoldReply::known));
-  }
+  MOBULA_FIELDS(object, known);
   friend bool operator==(const NodeHoldReply&, const NodeHoldReply&) = default;
 };
 
 struct NodeRelease {
   ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &NodeRelease::object));
-  }
+  MOBULA_FIELDS(object);
   friend bool operator==(const NodeRelease&, const NodeRelease&) = default;
 };
 
@@ -84,11 +64,7 @@ struct NodeRelease {
 struct ObjectStatusRequest {
   ObjectId object;
   std::vector<NodeId> unread{};
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ObjectStatusRequest::object),
-                 field("unread", &ObjectStatusRequest::unread));
-  }
+  MOBULA_FIELDS(object, unread);
   friend bool operator==(const ObjectStatusRequest&, const ObjectStatusRequest&) = default;
 };
 
@@ -100,16 +76,7 @@ struct ObjectStatusReply {
   std::vector<NodeId> locations;  // nodes that have the bytes; empty with `failure`
   std::optional<Failure> failure;
   std::vector<NodeId> fetching;  // nodes that are still pulling the bytes, the latest first
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ObjectStatusReply::object),
-                 field("size_bytes", &ObjectStatusReply::size_bytes),
-                 field("is_error", &ObjectStatusReply::is_error),
-                 field("contained", &ObjectStatusReply::contained),
-                 field("locations", &ObjectStatusReply::locations),
-                 field("failure", &ObjectStatusReply::failure),
-                 field("fetching", &ObjectStatusReply::fetching));
-  }
+  MOBULA_FIELDS(object, size_bytes, is_error, contained, locations, failure, fetching);
   friend bool operator==(const ObjectStatusReply&, const ObjectStatusReply&) = default;
 };
 
@@ -119,11 +86,7 @@ struct PullRequest {
   std::uint64_t pull = 0;  // chosen by the sender, unique to this request
   ObjectId object;         // empty: `file` names a program file
   Hash128 file;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("pull", &PullRequest::pull), field("object", &PullRequest::object),
-                 field("file", &PullRequest::file));
-  }
+  MOBULA_FIELDS(pull, object, file);
   friend bool operator==(const PullRequest&, const PullRequest&) = default;
 };
 
@@ -140,14 +103,7 @@ struct PullReply {
   bool partial = false;
   std::vector<std::uint32_t> chunks;  // partial: indices of the available chunks
   std::uint64_t chunk_bytes = 0;      // partial: length of every chunk except the last
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("pull", &PullReply::pull), field("size_bytes", &PullReply::size_bytes),
-                 field("token", &PullReply::token), field("key", &PullReply::key),
-                 field("failure", &PullReply::failure), field("offer", &PullReply::offer),
-                 field("partial", &PullReply::partial), field("chunks", &PullReply::chunks),
-                 field("chunk_bytes", &PullReply::chunk_bytes));
-  }
+  MOBULA_FIELDS(pull, size_bytes, token, key, failure, offer, partial, chunks, chunk_bytes);
   friend bool operator==(const PullReply&, const PullReply&) = default;
 };
 
@@ -155,10 +111,7 @@ struct PullReply {
 struct ReplicaLost {
   ObjectId object;
   std::string cause;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ReplicaLost::object), field("cause", &ReplicaLost::cause));
-  }
+  MOBULA_FIELDS(object, cause);
   friend bool operator==(const ReplicaLost&, const ReplicaLost&) = default;
 };
 
@@ -166,10 +119,7 @@ struct ReplicaLost {
 struct ChunksAvailable {
   std::uint64_t pull = 0;
   std::vector<std::uint32_t> chunks;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("pull", &ChunksAvailable::pull), field("chunks", &ChunksAvailable::chunks));
-  }
+  MOBULA_FIELDS(pull, chunks);
   friend bool operator==(const ChunksAvailable&, const ChunksAvailable&) = default;
 };
 
@@ -177,20 +127,14 @@ struct ChunksAvailable {
 struct PullComplete {
   std::uint64_t pull = 0;
   ObjectId object;  // object of the request
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("pull", &PullComplete::pull), field("object", &PullComplete::object));
-  }
+  MOBULA_FIELDS(pull, object);
   friend bool operator==(const PullComplete&, const PullComplete&) = default;
 };
 
 // To the home: the sender has a replica with its own hold, until ReplicaLost or NodeRelease.
 struct ReplicaAdded {
   ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ReplicaAdded::object));
-  }
+  MOBULA_FIELDS(object);
   friend bool operator==(const ReplicaAdded&, const ReplicaAdded&) = default;
 };
 
@@ -203,11 +147,7 @@ struct PeerFrame {
   ProcessId from;  // agent incarnation; a frame for another incarnation is rejected
   ProcessId to;
   Frame<PeerMessage> frame;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("from", &PeerFrame::from), field("to", &PeerFrame::to),
-                 field("frame", &PeerFrame::frame));
-  }
+  MOBULA_FIELDS(from, to, frame);
   friend bool operator==(const PeerFrame&, const PeerFrame&) = default;
 };
 

@@ -27,11 +27,7 @@ struct SlabRange {
   std::uint64_t slab = 0;  // low 64 bits of the SlabId; 0: no location
   std::int64_t offset = 0;
   std::int64_t size_bytes = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slab", &SlabRange::slab), field("offset", &SlabRange::offset),
-                 field("size_bytes", &SlabRange::size_bytes));
-  }
+  MOBULA_FIELDS(slab, offset, size_bytes);
   friend bool operator==(const SlabRange&, const SlabRange&) = default;
 };
 
@@ -45,12 +41,7 @@ struct AttachDriver {
   std::string curve_key;  // CURVE key of the process's bus, written into its ticket
   std::int64_t pid = 0;
   std::uint32_t oldest = own_protocol.oldest;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("version", &AttachDriver::version), field("process", &AttachDriver::process),
-                 field("job", &AttachDriver::job), field("curve_key", &AttachDriver::curve_key),
-                 field("pid", &AttachDriver::pid), field("oldest", &AttachDriver::oldest));
-  }
+  MOBULA_FIELDS(version, process, job, curve_key, pid, oldest);
   friend bool operator==(const AttachDriver&, const AttachDriver&) = default;
 };
 
@@ -58,20 +49,13 @@ struct AttachDriver {
 struct ExecutorReady {
   ProcessId process;
   Endpoint endpoint;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("process", &ExecutorReady::process),
-                 field("endpoint", &ExecutorReady::endpoint));
-  }
+  MOBULA_FIELDS(process, endpoint);
   friend bool operator==(const ExecutorReady&, const ExecutorReady&) = default;
 };
 
 struct ForHead {
   ProcessToHead message;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("message", &ForHead::message));
-  }
+  MOBULA_FIELDS(message);
   friend bool operator==(const ForHead&, const ForHead&) = default;
 };
 
@@ -80,11 +64,7 @@ struct ForHead {
 struct ReserveObjectRequest {
   ObjectId object;
   std::int64_t size_bytes = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ReserveObjectRequest::object),
-                 field("size_bytes", &ReserveObjectRequest::size_bytes));
-  }
+  MOBULA_FIELDS(object, size_bytes);
   friend bool operator==(const ReserveObjectRequest&, const ReserveObjectRequest&) = default;
 };
 
@@ -96,13 +76,7 @@ struct SealObjectRequest {
   NodeId home;
   bool is_error = false;
   RefRecords contained;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &SealObjectRequest::object),
-                 field("owner", &SealObjectRequest::owner), field("home", &SealObjectRequest::home),
-                 field("is_error", &SealObjectRequest::is_error),
-                 field("contained", &SealObjectRequest::contained));
-  }
+  MOBULA_FIELDS(object, owner, home, is_error, contained);
   friend bool operator==(const SealObjectRequest&, const SealObjectRequest&) = default;
 };
 
@@ -115,12 +89,7 @@ struct ExportObject {
   // Set if the owner exits as planned: `object` counts the handles of this actor, and the job owns
   // the actor from now on. The agent ends the actor when the object has no holder.
   ActorId entrusted{};
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ExportObject::object),
-                 field("is_tensor", &ExportObject::is_tensor),
-                 field("entrusted", &ExportObject::entrusted));
-  }
+  MOBULA_FIELDS(object, is_tensor, entrusted);
   friend bool operator==(const ExportObject&, const ExportObject&) = default;
 };
 
@@ -128,21 +97,14 @@ struct ExportObject {
 // once the home counts this node among the holders.
 struct HoldObjectRequest {
   RefRecord ref;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("ref", &HoldObjectRequest::ref));
-  }
+  MOBULA_FIELDS(ref);
   friend bool operator==(const HoldObjectRequest&, const HoldObjectRequest&) = default;
 };
 
 struct ReleaseObject {
   ObjectId object;
   bool abandons_write = false;  // the process does not write the object that it asked memory for
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ReleaseObject::object),
-                 field("abandons_write", &ReleaseObject::abandons_write));
-  }
+  MOBULA_FIELDS(object, abandons_write);
   friend bool operator==(const ReleaseObject&, const ReleaseObject&) = default;
 };
 
@@ -154,22 +116,13 @@ struct FetchObjectRequest {
   NodeId location;
   std::uint64_t fetch = 0;
   bool argument = false;  // a call needs it to start: it precedes objects that a process only reads
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("ref", &FetchObjectRequest::ref),
-                 field("location", &FetchObjectRequest::location),
-                 field("fetch", &FetchObjectRequest::fetch),
-                 field("argument", &FetchObjectRequest::argument));
-  }
+  MOBULA_FIELDS(ref, location, fetch, argument);
   friend bool operator==(const FetchObjectRequest&, const FetchObjectRequest&) = default;
 };
 
 struct CancelFetch {
   ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &CancelFetch::object));
-  }
+  MOBULA_FIELDS(object);
   friend bool operator==(const CancelFetch&, const CancelFetch&) = default;
 };
 
@@ -182,13 +135,7 @@ struct ExecutorBlocked {
   EndKind kind = EndKind::retired;  // reason, set if `departing`
   std::uint64_t submitted = 0;
   std::string example{};  // name of one of these calls
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("on", &ExecutorBlocked::on), field("departing", &ExecutorBlocked::departing),
-                 field("kind", &ExecutorBlocked::kind),
-                 field("submitted", &ExecutorBlocked::submitted),
-                 field("example", &ExecutorBlocked::example));
-  }
+  MOBULA_FIELDS(on, departing, kind, submitted, example);
   friend bool operator==(const ExecutorBlocked&, const ExecutorBlocked&) = default;
 };
 
@@ -196,19 +143,13 @@ struct ExecutorBlocked {
 // are drained.
 struct ExecutorRetires {
   EndKind kind = EndKind::retired;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("kind", &ExecutorRetires::kind));
-  }
+  MOBULA_FIELDS(kind);
   friend bool operator==(const ExecutorRetires&, const ExecutorRetires&) = default;
 };
 
 struct ConstructorFinished {
   ValueRecord error;  // `is_error` if it threw
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("error", &ConstructorFinished::error));
-  }
+  MOBULA_FIELDS(error);
   friend bool operator==(const ConstructorFinished&, const ConstructorFinished&) = default;
 };
 
@@ -218,31 +159,21 @@ struct RunningNow {
   std::string name;
   TaskId task;
   bool may_run_again = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("name", &RunningNow::name), field("task", &RunningNow::task),
-                 field("may_run_again", &RunningNow::may_run_again));
-  }
+  MOBULA_FIELDS(name, task, may_run_again);
   friend bool operator==(const RunningNow&, const RunningNow&) = default;
 };
 
 // The executor has been idle for a while and holds results, or no longer does.
 struct ExecutorResident {
   ResidentResults residence;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("residence", &ExecutorResident::residence));
-  }
+  MOBULA_FIELDS(residence);
   friend bool operator==(const ExecutorResident&, const ExecutorResident&) = default;
 };
 
 // Answers UnmapSlabRequest: this process no longer maps the slab.
 struct UnmapSlabReply {
   std::uint64_t slab = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slab", &UnmapSlabReply::slab));
-  }
+  MOBULA_FIELDS(slab);
   friend bool operator==(const UnmapSlabReply&, const UnmapSlabReply&) = default;
 };
 
@@ -250,20 +181,14 @@ struct UnmapSlabReply {
 // OpenRingReply.
 struct OpenRingRequest {
   ProcessId executor;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("executor", &OpenRingRequest::executor));
-  }
+  MOBULA_FIELDS(executor);
   friend bool operator==(const OpenRingRequest&, const OpenRingRequest&) = default;
 };
 
 // This process has released the pair of rings: its index in the doorbell is free.
 struct RingClosed {
   std::uint64_t ring = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("ring", &RingClosed::ring));
-  }
+  MOBULA_FIELDS(ring);
   friend bool operator==(const RingClosed&, const RingClosed&) = default;
 };
 

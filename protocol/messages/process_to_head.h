@@ -36,34 +36,21 @@ struct StartJob {
   bool local_cluster = false;   // started by init: an infeasible request fails immediately
   bool show_output = true;      // the driver prints the output of executors
   JobTerms terms{};
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("job", &StartJob::job), field("driver", &StartJob::driver),
-                 field("name", &StartJob::name), field("name_space", &StartJob::name_space),
-                 field("program", &StartJob::program), field("env", &StartJob::env),
-                 field("started_ms", &StartJob::started_ms),
-                 field("local_cluster", &StartJob::local_cluster),
-                 field("show_output", &StartJob::show_output), field("terms", &StartJob::terms));
-  }
+  MOBULA_FIELDS(job, driver, name, name_space, program, env, started_ms, local_cluster, show_output,
+                terms);
   friend bool operator==(const StartJob&, const StartJob&) = default;
 };
 
 struct EndJob {
   JobId job;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("job", &EndJob::job));
-  }
+  MOBULA_FIELDS(job);
   friend bool operator==(const EndJob&, const EndJob&) = default;
 };
 
 struct NodeCount {
   NodeId node;
   std::int64_t tasks = 0;  // tasks that prefer this node for their arguments
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("node", &NodeCount::node), field("tasks", &NodeCount::tasks));
-  }
+  MOBULA_FIELDS(node, tasks);
   friend bool operator==(const NodeCount&, const NodeCount&) = default;
 };
 
@@ -81,16 +68,8 @@ struct Demand {
   // slots of the class that the lessee has and had not learned of at the previous Demand
   std::vector<SlotId> heard;
   bool report_plan = false;  // the head answers with DemandPlanned
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("demand_class", &Demand::demand_class), field("version", &Demand::version),
-                 field("wanted_slots", &Demand::wanted_slots),
-                 field("waiting_tasks", &Demand::waiting_tasks),
-                 field("oldest_wait", &Demand::oldest_wait), field("locality", &Demand::locality),
-                 field("example_name", &Demand::example_name),
-                 field("fail_if_infeasible", &Demand::fail_if_infeasible),
-                 field("heard", &Demand::heard), field("report_plan", &Demand::report_plan));
-  }
+  MOBULA_FIELDS(demand_class, version, wanted_slots, waiting_tasks, oldest_wait, locality,
+                example_name, fail_if_infeasible, heard, report_plan);
   friend bool operator==(const Demand&, const Demand&) = default;
 };
 
@@ -100,11 +79,7 @@ struct ReturnSlot {
   // reason that the lessee cannot use the slot: its executor is unreachable
   std::string unreachable{};
   NodeId node{};  // unreachable: node of the executor, which the agent of the lessee then checks
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &ReturnSlot::slot), field("unreachable", &ReturnSlot::unreachable),
-                 field("node", &ReturnSlot::node));
-  }
+  MOBULA_FIELDS(slot, unreachable, node);
   friend bool operator==(const ReturnSlot&, const ReturnSlot&) = default;
 };
 
@@ -114,12 +89,7 @@ struct PreemptionAnswer {
   SlotId slot;
   bool may_end = false;
   std::string task_name;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &PreemptionAnswer::slot),
-                 field("may_end", &PreemptionAnswer::may_end),
-                 field("task_name", &PreemptionAnswer::task_name));
-  }
+  MOBULA_FIELDS(slot, may_end, task_name);
   friend bool operator==(const PreemptionAnswer&, const PreemptionAnswer&) = default;
 };
 
@@ -127,10 +97,7 @@ struct PreemptionAnswer {
 struct HoldSlot {
   SlotId slot;
   ClassId demand_class;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &HoldSlot::slot), field("demand_class", &HoldSlot::demand_class));
-  }
+  MOBULA_FIELDS(slot, demand_class);
   friend bool operator==(const HoldSlot&, const HoldSlot&) = default;
 };
 
@@ -138,11 +105,7 @@ struct HoldSlot {
 struct CreateActor {
   ActorSpec spec;
   bool fail_if_infeasible = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("spec", &CreateActor::spec),
-                 field("fail_if_infeasible", &CreateActor::fail_if_infeasible));
-  }
+  MOBULA_FIELDS(spec, fail_if_infeasible);
   friend bool operator==(const CreateActor&, const CreateActor&) = default;
 };
 
@@ -153,11 +116,7 @@ struct EndActor {
   bool kill = false;  // immediately
   bool no_restart = true;
   std::string why;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("actor", &EndActor::actor), field("kill", &EndActor::kill),
-                 field("no_restart", &EndActor::no_restart), field("why", &EndActor::why));
-  }
+  MOBULA_FIELDS(actor, kill, no_restart, why);
   friend bool operator==(const EndActor&, const EndActor&) = default;
 };
 
@@ -168,12 +127,7 @@ struct WatchActor {
   std::string unreachable{};  // reason that calls do not reach `executor`; empty: no report
   ProcessId executor{};       // unreachable: executor of the incarnation
   NodeId node{};  // unreachable: node of the executor, which the agent of the caller then checks
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("actor", &WatchActor::actor), field("on", &WatchActor::on),
-                 field("unreachable", &WatchActor::unreachable),
-                 field("executor", &WatchActor::executor), field("node", &WatchActor::node));
-  }
+  MOBULA_FIELDS(actor, on, unreachable, executor, node);
   friend bool operator==(const WatchActor&, const WatchActor&) = default;
 };
 
@@ -181,11 +135,7 @@ struct FindActor {
   std::uint64_t request = 0;
   std::string name;
   std::string name_space;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &FindActor::request), field("name", &FindActor::name),
-                 field("name_space", &FindActor::name_space));
-  }
+  MOBULA_FIELDS(request, name, name_space);
   friend bool operator==(const FindActor&, const FindActor&) = default;
 };
 
@@ -193,29 +143,20 @@ struct FindActor {
 // GroupChanged.
 struct CreateGroup {
   GroupSpec spec;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("spec", &CreateGroup::spec));
-  }
+  MOBULA_FIELDS(spec);
   friend bool operator==(const CreateGroup&, const CreateGroup&) = default;
 };
 
 struct RemoveGroup {
   GroupId group;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("group", &RemoveGroup::group));
-  }
+  MOBULA_FIELDS(group);
   friend bool operator==(const RemoveGroup&, const RemoveGroup&) = default;
 };
 
 // Requests the state of a placement group, now and after each change.
 struct WatchGroup {
   GroupId group;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("group", &WatchGroup::group));
-  }
+  MOBULA_FIELDS(group);
   friend bool operator==(const WatchGroup&, const WatchGroup&) = default;
 };
 
@@ -224,11 +165,7 @@ struct ReadState {
   std::uint64_t request = 0;
   std::string kind;
   std::string argument;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &ReadState::request), field("kind", &ReadState::kind),
-                 field("argument", &ReadState::argument));
-  }
+  MOBULA_FIELDS(request, kind, argument);
   friend bool operator==(const ReadState&, const ReadState&) = default;
 };
 

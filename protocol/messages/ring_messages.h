@@ -12,10 +12,7 @@ namespace mobula::internal {
 
 // The doorbell of the process for all of its rings. The frame carries its page and its eventfd.
 struct UseDoorbell {
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit();
-  }
+  MOBULA_FIELDS();
   friend bool operator==(const UseDoorbell&, const UseDoorbell&) = default;
 };
 
@@ -28,13 +25,7 @@ struct OpenRingReply {
   std::uint32_t index = 0;       // index in the doorbell of this process
   std::uint32_t peer_index = 0;  // index in the doorbell of the peer
   std::uint64_t ring = 0;        // id for the agent; 0: no ring is available, calls use a socket
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("peer", &OpenRingReply::peer), field("calls", &OpenRingReply::calls),
-                 field("index", &OpenRingReply::index),
-                 field("peer_index", &OpenRingReply::peer_index),
-                 field("ring", &OpenRingReply::ring));
-  }
+  MOBULA_FIELDS(peer, calls, index, peer_index, ring);
   friend bool operator==(const OpenRingReply&, const OpenRingReply&) = default;
 };
 
@@ -42,10 +33,7 @@ struct OpenRingReply {
 // RingClosed.
 struct RingEnded {
   std::uint64_t ring = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("ring", &RingEnded::ring));
-  }
+  MOBULA_FIELDS(ring);
   friend bool operator==(const RingEnded&, const RingEnded&) = default;
 };
 

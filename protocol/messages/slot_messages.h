@@ -20,12 +20,7 @@ struct SlotStarted {
   std::uint32_t generation = 0;
   Endpoint endpoint;
   EndCause previous;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &SlotStarted::slot), field("generation", &SlotStarted::generation),
-                 field("endpoint", &SlotStarted::endpoint),
-                 field("previous", &SlotStarted::previous));
-  }
+  MOBULA_FIELDS(slot, generation, endpoint, previous);
   friend bool operator==(const SlotStarted&, const SlotStarted&) = default;
 };
 
@@ -36,14 +31,7 @@ struct SlotGenerationEnded {
   ProcessId process;
   EndCause cause;
   std::uint64_t cut_calls = 0;  // unfinished calls that a departing executor had submitted
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &SlotGenerationEnded::slot),
-                 field("generation", &SlotGenerationEnded::generation),
-                 field("process", &SlotGenerationEnded::process),
-                 field("cause", &SlotGenerationEnded::cause),
-                 field("cut_calls", &SlotGenerationEnded::cut_calls));
-  }
+  MOBULA_FIELDS(slot, generation, process, cause, cut_calls);
   friend bool operator==(const SlotGenerationEnded&, const SlotGenerationEnded&) = default;
 };
 
@@ -52,11 +40,7 @@ struct SlotGone {
   SlotId slot;
   EndCause cause;
   bool program_cannot_start = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &SlotGone::slot), field("cause", &SlotGone::cause),
-                 field("program_cannot_start", &SlotGone::program_cannot_start));
-  }
+  MOBULA_FIELDS(slot, cause, program_cannot_start);
   friend bool operator==(const SlotGone&, const SlotGone&) = default;
 };
 
@@ -69,12 +53,7 @@ struct SlotCpuReleased {
   // of the slot, and the slot ends with it.
   bool departed = false;
   EndCause cause{};  // set if `departed`
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &SlotCpuReleased::slot), field("on", &SlotCpuReleased::on),
-                 field("departed", &SlotCpuReleased::departed),
-                 field("cause", &SlotCpuReleased::cause));
-  }
+  MOBULA_FIELDS(slot, on, departed, cause);
   friend bool operator==(const SlotCpuReleased&, const SlotCpuReleased&) = default;
 };
 
@@ -82,10 +61,7 @@ struct SlotCpuReleased {
 struct SlotResident {
   SlotId slot;
   ResidentResults residence;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &SlotResident::slot), field("residence", &SlotResident::residence));
-  }
+  MOBULA_FIELDS(slot, residence);
   friend bool operator==(const SlotResident&, const SlotResident&) = default;
 };
 
@@ -96,12 +72,7 @@ struct SlotShareExceeded {
   std::uint32_t generation = 0;
   bool on = false;
   std::string text;  // human-readable amounts and the reaction
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &SlotShareExceeded::slot),
-                 field("generation", &SlotShareExceeded::generation),
-                 field("on", &SlotShareExceeded::on), field("text", &SlotShareExceeded::text));
-  }
+  MOBULA_FIELDS(slot, generation, on, text);
   friend bool operator==(const SlotShareExceeded&, const SlotShareExceeded&) = default;
 };
 
@@ -109,10 +80,7 @@ struct SlotShareExceeded {
 // ends with this error.
 struct OverShare {
   std::string text;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("text", &OverShare::text));
-  }
+  MOBULA_FIELDS(text);
   friend bool operator==(const OverShare&, const OverShare&) = default;
 };
 

@@ -22,12 +22,7 @@ struct RanSpan {
   Duration began{};
   Duration ended{};
   bool failed = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("task", &RanSpan::task), field("name", &RanSpan::name),
-                 field("began", &RanSpan::began), field("ended", &RanSpan::ended),
-                 field("failed", &RanSpan::failed));
-  }
+  MOBULA_FIELDS(task, name, began, ended, failed);
   friend bool operator==(const RanSpan&, const RanSpan&) = default;
 };
 
@@ -43,14 +38,7 @@ struct OwnedSpan {
   Duration ran{};        // run time of the user code; 0 without a reply
   NodeId node;           // node of the executor
   std::int64_t pid = 0;  // pid of the executor
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("task", &OwnedSpan::task), field("name", &OwnedSpan::name),
-                 field("submitted", &OwnedSpan::submitted), field("sent", &OwnedSpan::sent),
-                 field("ended", &OwnedSpan::ended), field("executor", &OwnedSpan::executor),
-                 field("failed", &OwnedSpan::failed), field("ran", &OwnedSpan::ran),
-                 field("node", &OwnedSpan::node), field("pid", &OwnedSpan::pid));
-  }
+  MOBULA_FIELDS(task, name, submitted, sent, ended, executor, failed, ran, node, pid);
   friend bool operator==(const OwnedSpan&, const OwnedSpan&) = default;
 };
 
@@ -61,11 +49,7 @@ struct SpansRequest {
   std::uint64_t limit = 0;  // maximum number of each kind
   TaskId task;              // not empty: only this task and the calls that overlapped it
   JobId job;                // not empty, to agents: only this job
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &SpansRequest::request), field("limit", &SpansRequest::limit),
-                 field("task", &SpansRequest::task), field("job", &SpansRequest::job));
-  }
+  MOBULA_FIELDS(request, limit, task, job);
   friend bool operator==(const SpansRequest&, const SpansRequest&) = default;
 };
 
@@ -81,15 +65,8 @@ struct SpansReply {
   std::uint64_t ran_forgotten = 0;      // forgotten spans, including those beyond the limit
   std::uint64_t owned_forgotten = 0;
   std::uint64_t transfers_forgotten = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &SpansReply::request), field("wall_us", &SpansReply::wall_us),
-                 field("names", &SpansReply::names), field("ran", &SpansReply::ran),
-                 field("owned", &SpansReply::owned), field("transfers", &SpansReply::transfers),
-                 field("ran_forgotten", &SpansReply::ran_forgotten),
-                 field("owned_forgotten", &SpansReply::owned_forgotten),
-                 field("transfers_forgotten", &SpansReply::transfers_forgotten));
-  }
+  MOBULA_FIELDS(request, wall_us, names, ran, owned, transfers, ran_forgotten, owned_forgotten,
+                transfers_forgotten);
   friend bool operator==(const SpansReply&, const SpansReply&) = default;
 };
 
@@ -97,10 +74,7 @@ struct SpansReply {
 struct ProcessSpans {
   ProcessId process;
   SpansReply spans;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("process", &ProcessSpans::process), field("spans", &ProcessSpans::spans));
-  }
+  MOBULA_FIELDS(process, spans);
   friend bool operator==(const ProcessSpans&, const ProcessSpans&) = default;
 };
 

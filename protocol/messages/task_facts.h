@@ -33,12 +33,7 @@ struct MissingArgument {
   std::string task_name;
   ProcessId owner;  // owner of the object
   NodeId home;      // node of the owner's agent
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &MissingArgument::object), field("task", &MissingArgument::task),
-                 field("task_name", &MissingArgument::task_name),
-                 field("owner", &MissingArgument::owner), field("home", &MissingArgument::home));
-  }
+  MOBULA_FIELDS(object, task, task_name, owner, home);
   friend bool operator==(const MissingArgument&, const MissingArgument&) = default;
 };
 
@@ -70,22 +65,9 @@ struct TaskFact {
   bool awaited = false;
   // tensors of its arguments; a bounded number, only in replies about one id
   std::vector<ObjectId> tensors{};
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("task", &TaskFact::task), field("kind", &TaskFact::kind),
-        field("actor", &TaskFact::actor), field("name", &TaskFact::name),
-        field("phase", &TaskFact::phase), field("since", &TaskFact::since),
-        field("attempt", &TaskFact::attempt), field("retries_left", &TaskFact::retries_left),
-        field("cancelled", &TaskFact::cancelled), field("missing", &TaskFact::missing),
-        field("arguments", &TaskFact::arguments), field("demand_class", &TaskFact::demand_class),
-        field("ahead", &TaskFact::ahead), field("waiting", &TaskFact::waiting),
-        field("slots", &TaskFact::slots), field("executor", &TaskFact::executor),
-        field("node", &TaskFact::node), field("reason", &TaskFact::reason),
-        field("error", &TaskFact::error), field("preemptions", &TaskFact::preemptions),
-        field("run_time", &TaskFact::run_time), field("awaited", &TaskFact::awaited),
-        field("tensors", &TaskFact::tensors));
-  }
+  MOBULA_FIELDS(task, kind, actor, name, phase, since, attempt, retries_left, cancelled, missing,
+                arguments, demand_class, ahead, waiting, slots, executor, node, reason, error,
+                preemptions, run_time, awaited, tensors);
   friend bool operator==(const TaskFact&, const TaskFact&) = default;
 };
 
@@ -94,11 +76,7 @@ struct TaskCount {
   std::string name;
   TaskPhase phase = TaskPhase::waits_for_arguments;
   std::uint64_t count = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("name", &TaskCount::name), field("phase", &TaskCount::phase),
-                 field("count", &TaskCount::count));
-  }
+  MOBULA_FIELDS(name, phase, count);
   friend bool operator==(const TaskCount&, const TaskCount&) = default;
 };
 
@@ -110,12 +88,7 @@ struct TasksRequest {
   std::string name;               // not empty: only this name
   std::vector<TaskPhase> phases;  // not empty: only these phases
   std::uint64_t limit = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &TasksRequest::request), field("id", &TasksRequest::id),
-                 field("name", &TasksRequest::name), field("phases", &TasksRequest::phases),
-                 field("limit", &TasksRequest::limit));
-  }
+  MOBULA_FIELDS(request, id, name, phases, limit);
   friend bool operator==(const TasksRequest&, const TasksRequest&) = default;
 };
 
@@ -125,11 +98,7 @@ struct TasksReply {
   std::vector<TaskFact> tasks;
   std::uint64_t left_out = 0;     // further matches; ended tasks may be forgotten
   std::vector<TaskCount> counts;  // counts over all matches; empty if the request has an id
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &TasksReply::request), field("tasks", &TasksReply::tasks),
-                 field("left_out", &TasksReply::left_out), field("counts", &TasksReply::counts));
-  }
+  MOBULA_FIELDS(request, tasks, left_out, counts);
   friend bool operator==(const TasksReply&, const TasksReply&) = default;
 };
 
@@ -140,10 +109,7 @@ using FailureReport = TasksReply;
 struct TaskError {
   TaskId task;
   Payload error;  // an encoded ErrorRecord
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("task", &TaskError::task), field("error", &TaskError::error));
-  }
+  MOBULA_FIELDS(task, error);
   friend bool operator==(const TaskError&, const TaskError&) = default;
 };
 

@@ -31,16 +31,7 @@ struct PullTensorRequest {
   bool may_redirect = true;      // the holder may redirect to peers with a replica; for chunks only
   // number of the chunk in the division of the holder, from 1; 0: the whole tensor
   std::uint32_t part = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("transfer", &PullTensorRequest::transfer),
-                 field("object", &PullTensorRequest::object),
-                 field("path", &PullTensorRequest::path),
-                 field("size_bytes", &PullTensorRequest::size_bytes),
-                 field("lane", &PullTensorRequest::lane),
-                 field("may_redirect", &PullTensorRequest::may_redirect),
-                 field("part", &PullTensorRequest::part));
-  }
+  MOBULA_FIELDS(transfer, object, path, size_bytes, lane, may_redirect, part);
   friend bool operator==(const PullTensorRequest&, const PullTensorRequest&) = default;
 };
 
@@ -51,22 +42,14 @@ struct PullTensorReply {
   std::string ticket;
   std::uint32_t lane = 0;   // two-sided: device ordinal of the holder
   std::uint64_t epoch = 0;  // two-sided: epoch of the channel between the two devices at the holder
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("transfer", &PullTensorReply::transfer),
-                 field("ticket", &PullTensorReply::ticket), field("lane", &PullTensorReply::lane),
-                 field("epoch", &PullTensorReply::epoch));
-  }
+  MOBULA_FIELDS(transfer, ticket, lane, epoch);
   friend bool operator==(const PullTensorReply&, const PullTensorReply&) = default;
 };
 
 // The transfer is queued, or waits for its producer.
 struct PullTensorQueued {
   std::uint64_t transfer = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("transfer", &PullTensorQueued::transfer));
-  }
+  MOBULA_FIELDS(transfer);
   friend bool operator==(const PullTensorQueued&, const PullTensorQueued&) = default;
 };
 
@@ -90,13 +73,7 @@ struct PullTensorRejected {
   std::uint64_t epoch = 0;  // two-sided, after PullTensorReply: new epoch of the channel
   std::vector<ProcessId> others;
   std::vector<Endpoint> where;  // endpoints of `others`
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("transfer", &PullTensorRejected::transfer), field("why", &PullTensorRejected::why),
-        field("text", &PullTensorRejected::text), field("epoch", &PullTensorRejected::epoch),
-        field("others", &PullTensorRejected::others), field("where", &PullTensorRejected::where));
-  }
+  MOBULA_FIELDS(transfer, why, text, epoch, others, where);
   friend bool operator==(const PullTensorRejected&, const PullTensorRejected&) = default;
 };
 
@@ -105,11 +82,7 @@ struct PullTensorRejected {
 struct PullTensorComplete {
   std::uint64_t transfer = 0;
   bool keeps = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("transfer", &PullTensorComplete::transfer),
-                 field("keeps", &PullTensorComplete::keeps));
-  }
+  MOBULA_FIELDS(transfer, keeps);
   friend bool operator==(const PullTensorComplete&, const PullTensorComplete&) = default;
 };
 
@@ -117,11 +90,7 @@ struct PullTensorComplete {
 struct PullTensorCancelled {
   std::uint64_t transfer = 0;
   std::uint64_t epoch = 0;  // two-sided: new epoch of the channel; older operations are invalid
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("transfer", &PullTensorCancelled::transfer),
-                 field("epoch", &PullTensorCancelled::epoch));
-  }
+  MOBULA_FIELDS(transfer, epoch);
   friend bool operator==(const PullTensorCancelled&, const PullTensorCancelled&) = default;
 };
 
@@ -139,23 +108,14 @@ struct TwoSidedStep {
   bool opens = false;  // decision of the receiver: the step opens the channel
   bool from_receiver = false;
   std::uint64_t epoch = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("transfer", &TwoSidedStep::transfer), field("step", &TwoSidedStep::step),
-                 field("phase", &TwoSidedStep::phase), field("opens", &TwoSidedStep::opens),
-                 field("from_receiver", &TwoSidedStep::from_receiver),
-                 field("epoch", &TwoSidedStep::epoch));
-  }
+  MOBULA_FIELDS(transfer, step, phase, opens, from_receiver, epoch);
   friend bool operator==(const TwoSidedStep&, const TwoSidedStep&) = default;
 };
 
 // The sender evicted its replica and keeps no chunk of it.
 struct ReplicaEvicted {
   ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ReplicaEvicted::object));
-  }
+  MOBULA_FIELDS(object);
   friend bool operator==(const ReplicaEvicted&, const ReplicaEvicted&) = default;
 };
 
@@ -163,20 +123,14 @@ struct ReplicaEvicted {
 // more over it until CloseConnectionReply.
 struct CloseConnectionRequest {
   std::uint64_t round = 0;  // number of the close request of this receiver
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("round", &CloseConnectionRequest::round));
-  }
+  MOBULA_FIELDS(round);
   friend bool operator==(const CloseConnectionRequest&, const CloseConnectionRequest&) = default;
 };
 
 // The last message on the connection. The receiver closes it and opens a new one for its next pull.
 struct CloseConnectionReply {
   std::uint64_t round = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("round", &CloseConnectionReply::round));
-  }
+  MOBULA_FIELDS(round);
   friend bool operator==(const CloseConnectionReply&, const CloseConnectionReply&) = default;
 };
 
@@ -187,12 +141,7 @@ struct RegionPath {
   std::string version;              // must be equal on both sides; empty: any
   std::uint32_t lane = 0;           // device ordinal of the process, for device memory
   std::vector<std::byte> endpoint;  // endpoint of the transport of the path, opaque to others
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("path", &RegionPath::path), field("why_not", &RegionPath::why_not),
-                 field("version", &RegionPath::version), field("lane", &RegionPath::lane),
-                 field("endpoint", &RegionPath::endpoint));
-  }
+  MOBULA_FIELDS(path, why_not, version, lane, endpoint);
   friend bool operator==(const RegionPath&, const RegionPath&) = default;
 };
 // First message of the accepting side of a connection, before any RegionMessage.
@@ -208,16 +157,7 @@ struct TransportCapabilities {
   std::uint64_t part_bytes = 0;
   Endpoint self;                // endpoint for pulls of retained replicas; empty: none
   bool supports_close = false;  // it answers CloseConnectionRequest
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("machine", &TransportCapabilities::machine),
-                 field("fabric", &TransportCapabilities::fabric),
-                 field("devices", &TransportCapabilities::devices),
-                 field("paths", &TransportCapabilities::paths),
-                 field("part_bytes", &TransportCapabilities::part_bytes),
-                 field("self", &TransportCapabilities::self),
-                 field("supports_close", &TransportCapabilities::supports_close));
-  }
+  MOBULA_FIELDS(machine, fabric, devices, paths, part_bytes, self, supports_close);
   friend bool operator==(const TransportCapabilities&, const TransportCapabilities&) = default;
 };
 
@@ -230,10 +170,7 @@ using RegionMessage =
 // no reply arrives.
 struct ConnectionRejected {
   std::string why;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("why", &ConnectionRejected::why));
-  }
+  MOBULA_FIELDS(why);
   friend bool operator==(const ConnectionRejected&, const ConnectionRejected&) = default;
 };
 
@@ -241,10 +178,7 @@ struct ConnectionRejected {
 // connecting side first. The connecting side is the receiver of every transfer on the connection.
 struct TensorFrame {
   RegionMessage message;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("message", &TensorFrame::message));
-  }
+  MOBULA_FIELDS(message);
   friend bool operator==(const TensorFrame&, const TensorFrame&) = default;
 };
 using RegionLinkMessage =

@@ -26,12 +26,7 @@ struct ToolRequest {
   std::string kind;
   std::string argument;  // id, JSON request, filters of `list tasks` as a JSON object
   std::uint32_t oldest = own_protocol.oldest;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("version", &ToolRequest::version), field("request", &ToolRequest::request),
-                 field("verb", &ToolRequest::verb), field("kind", &ToolRequest::kind),
-                 field("argument", &ToolRequest::argument), field("oldest", &ToolRequest::oldest));
-  }
+  MOBULA_FIELDS(version, request, verb, kind, argument, oldest);
   friend bool operator==(const ToolRequest&, const ToolRequest&) = default;
 };
 
@@ -44,13 +39,7 @@ struct ToolReply {
   std::vector<TaskError> errors;  // errors of tasks that the document names
   Payload bytes;  // job_log, log, head_log: bytes of the log; timeline: a list of ProcessSpans
   Duration retry_after{};  // delay before a retry of a rejected request; 0: unknown
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &ToolReply::request), field("ok", &ToolReply::ok),
-                 field("json", &ToolReply::json), field("code", &ToolReply::code),
-                 field("text", &ToolReply::text), field("errors", &ToolReply::errors),
-                 field("bytes", &ToolReply::bytes), field("retry_after", &ToolReply::retry_after));
-  }
+  MOBULA_FIELDS(request, ok, json, code, text, errors, bytes, retry_after);
   friend bool operator==(const ToolReply&, const ToolReply&) = default;
 };
 

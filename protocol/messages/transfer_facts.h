@@ -50,21 +50,9 @@ struct TransferFact {
   // in progress, object in a store: nodes that are read; at most `max_sources`
   std::vector<NodeId> sources;
   static constexpr std::size_t max_sources = 16;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("object", &TransferFact::object), field("holder", &TransferFact::holder),
-        field("path", &TransferFact::path), field("failed", &TransferFact::failed),
-        field("size_bytes", &TransferFact::size_bytes), field("queued", &TransferFact::queued),
-        field("moved", &TransferFact::moved), field("ago", &TransferFact::ago),
-        field("in_place", &TransferFact::in_place), field("encrypted", &TransferFact::encrypted),
-        field("refusals", &TransferFact::refusals), field("group", &TransferFact::group),
-        field("operation", &TransferFact::operation),
-        field("sent_bytes", &TransferFact::sent_bytes),
-        field("holder_node", &TransferFact::holder_node), field("job", &TransferFact::job),
-        field("state", &TransferFact::state), field("whole_bytes", &TransferFact::whole_bytes),
-        field("sources", &TransferFact::sources));
-  }
+  MOBULA_FIELDS(object, holder, path, failed, size_bytes, queued, moved, ago, in_place, encrypted,
+                refusals, group, operation, sent_bytes, holder_node, job, state, whole_bytes,
+                sources);
   friend bool operator==(const TransferFact&, const TransferFact&) = default;
 };
 
@@ -77,14 +65,7 @@ struct TransferCount {
   std::uint64_t fallbacks = 0;  // completed transfers that had tried another path first
   std::uint64_t encrypted = 0;  // encrypted transfers
   std::uint64_t in_place = 0;   // transfers without a copy
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("path", &TransferCount::path), field("transfers", &TransferCount::transfers),
-                 field("bytes", &TransferCount::bytes), field("failures", &TransferCount::failures),
-                 field("fallbacks", &TransferCount::fallbacks),
-                 field("encrypted", &TransferCount::encrypted),
-                 field("in_place", &TransferCount::in_place));
-  }
+  MOBULA_FIELDS(path, transfers, bytes, failures, fallbacks, encrypted, in_place);
   friend bool operator==(const TransferCount&, const TransferCount&) = default;
 };
 
@@ -99,16 +80,7 @@ struct TransfersRequest {
   JobId job;                             // not empty, to agents: only this job
   std::vector<TransferState> under_way;  // states of transfers in progress to report; empty: none
   ObjectId object;                       // not empty: only this object
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &TransfersRequest::request),
-                 field("paths", &TransfersRequest::paths),
-                 field("failed_only", &TransfersRequest::failed_only),
-                 field("arrived_only", &TransfersRequest::arrived_only),
-                 field("limit", &TransfersRequest::limit), field("job", &TransfersRequest::job),
-                 field("under_way", &TransfersRequest::under_way),
-                 field("object", &TransfersRequest::object));
-  }
+  MOBULA_FIELDS(request, paths, failed_only, arrived_only, limit, job, under_way, object);
   friend bool operator==(const TransfersRequest&, const TransfersRequest&) = default;
 };
 
@@ -118,13 +90,7 @@ struct TransfersReply {
   std::vector<TransferFact> transfers;  // transfers in progress, then ended ones, the latest first
   std::uint64_t left_out = 0;           // further matches, including forgotten ones
   bool knows_under_way = false;         // the sender reports transfers in progress
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("request", &TransfersReply::request),
-                 field("transfers", &TransfersReply::transfers),
-                 field("left_out", &TransfersReply::left_out),
-                 field("knows_under_way", &TransfersReply::knows_under_way));
-  }
+  MOBULA_FIELDS(request, transfers, left_out, knows_under_way);
   friend bool operator==(const TransfersReply&, const TransfersReply&) = default;
 };
 
@@ -132,10 +98,7 @@ struct TransfersReply {
 // restart. Absolute counts, so repetition is harmless.
 struct TransferCounters {
   std::vector<TransferCount> counts;  // each path at most once
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("counts", &TransferCounters::counts));
-  }
+  MOBULA_FIELDS(counts);
   friend bool operator==(const TransferCounters&, const TransferCounters&) = default;
 };
 

@@ -16,10 +16,7 @@ struct UnpinRequest {
   ObjectId object;
   // FetchObjectRequest that returned the location; 0: the process wrote the bytes
   std::uint64_t fetch = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &UnpinRequest::object), field("fetch", &UnpinRequest::fetch));
-  }
+  MOBULA_FIELDS(object, fetch);
   friend bool operator==(const UnpinRequest&, const UnpinRequest&) = default;
 };
 
@@ -28,10 +25,7 @@ struct UnpinRequest {
 struct UnpinReply {
   ObjectId object;
   std::uint64_t fetch = 0;  // as in UnpinRequest
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &UnpinReply::object), field("fetch", &UnpinReply::fetch));
-  }
+  MOBULA_FIELDS(object, fetch);
   friend bool operator==(const UnpinReply&, const UnpinReply&) = default;
 };
 

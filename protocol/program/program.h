@@ -20,11 +20,7 @@ struct ProgramFile {
   std::string name;  // file name without directories
   Hash128 hash;      // first 128 bits of the SHA-256 of the bytes
   std::int64_t size_bytes = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("name", &ProgramFile::name), field("hash", &ProgramFile::hash),
-                 field("size_bytes", &ProgramFile::size_bytes));
-  }
+  MOBULA_FIELDS(name, hash, size_bytes);
   friend bool operator==(const ProgramFile&, const ProgramFile&) = default;
 };
 
@@ -34,13 +30,7 @@ struct ProgramRecord {
   std::vector<std::string> arguments;  // argv of the driver
   std::string working_folder;
   NodeId source;  // node that has the bytes
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("id", &ProgramRecord::id), field("files", &ProgramRecord::files),
-                 field("arguments", &ProgramRecord::arguments),
-                 field("working_folder", &ProgramRecord::working_folder),
-                 field("source", &ProgramRecord::source));
-  }
+  MOBULA_FIELDS(id, files, arguments, working_folder, source);
   friend bool operator==(const ProgramRecord&, const ProgramRecord&) = default;
 };
 

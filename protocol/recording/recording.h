@@ -44,15 +44,7 @@ struct RecordingHeader {
   Hash128 incarnation;          // incarnation of the core
   std::int64_t started_ms = 0;  // wall clock
   Bytes options;                // encoded constructor options of the core
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("format", &RecordingHeader::format), field("protocol", &RecordingHeader::protocol),
-        field("core", &RecordingHeader::core), field("role", &RecordingHeader::role),
-        field("pid", &RecordingHeader::pid), field("incarnation", &RecordingHeader::incarnation),
-        field("started_ms", &RecordingHeader::started_ms),
-        field("options", &RecordingHeader::options));
-  }
+  MOBULA_FIELDS(format, protocol, core, role, pid, incarnation, started_ms, options);
   friend bool operator==(const RecordingHeader&, const RecordingHeader&) = default;
 };
 

@@ -33,14 +33,7 @@ struct Ticket {
   // Agents: name under which the head's key table admitted this one ("token:ID", "agent:CLUSTER").
   // If check_ticket() returns a process's ticket, the name of the agent that vouches for it.
   std::string admitted_as{};
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("principal", &Ticket::principal), field("process", &Ticket::process),
-                 field("node", &Ticket::node), field("curve_key", &Ticket::curve_key),
-                 field("delegated_key", &Ticket::delegated_key),
-                 field("expires_ms", &Ticket::expires_ms),
-                 field("admitted_as", &Ticket::admitted_as));
-  }
+  MOBULA_FIELDS(principal, process, node, curve_key, delegated_key, expires_ms, admitted_as);
   friend bool operator==(const Ticket&, const Ticket&) = default;
 };
 
@@ -49,12 +42,7 @@ struct SignedTicket {
   std::string ticket;     // encoded Ticket
   std::string signature;  // 64 bytes
   std::string signer;     // encoded SignedTicket of the agent; empty: the head signed
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("ticket", &SignedTicket::ticket),
-                 field("signature", &SignedTicket::signature),
-                 field("signer", &SignedTicket::signer));
-  }
+  MOBULA_FIELDS(ticket, signature, signer);
   friend bool operator==(const SignedTicket&, const SignedTicket&) = default;
 };
 

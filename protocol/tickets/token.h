@@ -24,13 +24,7 @@ struct Token {
   std::string role{};  // "agent", "driver", "observer"; the role that the head stores is decisive
   std::string public_key{};  // CURVE pair, Z85
   std::string secret_key{};
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("cluster", &Token::cluster), field("address", &Token::address),
-                 field("head_curve_key", &Token::head_curve_key),
-                 field("head_signing_key", &Token::head_signing_key), field("role", &Token::role),
-                 field("public_key", &Token::public_key), field("secret_key", &Token::secret_key));
-  }
+  MOBULA_FIELDS(cluster, address, head_curve_key, head_signing_key, role, public_key, secret_key);
   friend bool operator==(const Token&, const Token&) = default;
 };
 

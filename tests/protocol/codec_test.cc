@@ -31,12 +31,10 @@ TEST(Codec, RestoresEveryMessage) {
 TEST(Codec, FilledMessages_HoldNoDefault) {
   for_each_struct([](const auto& value) {
     using T = std::decay_t<decltype(value)>;
-    [[maybe_unused]] const T standard{};
-    [[maybe_unused]] const auto check = [&](const auto& each) {
-      EXPECT_FALSE(value.*(each.member) == standard.*(each.member))
-          << type_name<T>() << "." << each.name;
-    };
-    T::fields([&](const auto&... each) { (check(each), ...); });
+    for_each_field_pair(value, T{},
+                        [](std::string_view name, const auto& member, const auto& standard) {
+                          EXPECT_FALSE(member == standard) << type_name<T>() << "." << name;
+                        });
   });
 }
 
@@ -52,14 +50,17 @@ TEST(Codec, DefaultsMissingFields) {
       });
       const auto back = decode<T>(out.take());
       ASSERT_TRUE(back.ok()) << type_name<T>() << ": " << back.error().text;
-      [[maybe_unused]] const T standard{};
       std::size_t at = 0;
-      [[maybe_unused]] const auto check = [&](const auto& each) {
-        const auto& expected = at++ < given ? value : standard;
-        EXPECT_TRUE((*back).*(each.member) == expected.*(each.member))
-            << type_name<T>() << "." << each.name << " of " << given;
+      const auto check_given = [&](std::string_view name, const auto& read, const auto& sent) {
+        if (at++ < given) EXPECT_TRUE(read == sent) << type_name<T>() << "." << name;
       };
-      T::fields([&](const auto&... each) { (check(each), ...); });
+      for_each_field_pair(*back, value, check_given);
+      at = 0;
+      const auto check_missing = [&](std::string_view name, const auto& read,
+                                     const auto& standard) {
+        if (at++ >= given) EXPECT_TRUE(read == standard) << type_name<T>() << "." << name;
+      };
+      for_each_field_pair(*back, T{}, check_missing);
     }
   });
 }

@@ -16,12 +16,7 @@ struct Report {
   std::string text;
   std::uint64_t hash = 0;
   std::uint64_t steps = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("ok", &Report::ok), field("checker", &Report::checker),
-                 field("text", &Report::text), field("hash", &Report::hash),
-                 field("steps", &Report::steps));
-  }
+  MOBULA_FIELDS(ok, checker, text, hash, steps);
 };
 
 [[noreturn]] void run_child(const HistoryOptions& options, int out) {

@@ -19,20 +19,14 @@ namespace mobula::internal::worker {
 
 struct SendToHead {
   AgentToHead message;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("message", &SendToHead::message));
-  }
+  MOBULA_FIELDS(message);
   friend bool operator==(const SendToHead&, const SendToHead&) = default;
 };
 
 struct SendToPeer {
   AgentAddress to;
   PeerFrame frame;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("to", &SendToPeer::to), field("frame", &SendToPeer::frame));
-  }
+  MOBULA_FIELDS(to, frame);
   friend bool operator==(const SendToPeer&, const SendToPeer&) = default;
 };
 
@@ -43,11 +37,7 @@ struct SendToProcess {
   LinkId link = 0;
   AgentToProcess message;
   SlabId slab;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("link", &SendToProcess::link), field("message", &SendToProcess::message),
-                 field("slab", &SendToProcess::slab));
-  }
+  MOBULA_FIELDS(link, message, slab);
   friend bool operator==(const SendToProcess&, const SendToProcess&) = default;
 };
 
@@ -58,22 +48,13 @@ struct WelcomeDriver {
   ProcessId process;
   std::string curve_key;
   DriverAttached reply;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("link", &WelcomeDriver::link), field("principal", &WelcomeDriver::principal),
-                 field("process", &WelcomeDriver::process),
-                 field("curve_key", &WelcomeDriver::curve_key),
-                 field("reply", &WelcomeDriver::reply));
-  }
+  MOBULA_FIELDS(link, principal, process, curve_key, reply);
   friend bool operator==(const WelcomeDriver&, const WelcomeDriver&) = default;
 };
 
 struct CloseProcess {
   LinkId link = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("link", &CloseProcess::link));
-  }
+  MOBULA_FIELDS(link);
   friend bool operator==(const CloseProcess&, const CloseProcess&) = default;
 };
 
@@ -82,22 +63,14 @@ struct UseIdentity {
   std::string ticket;
   std::string head_signing_key;
   std::vector<std::string> warnings;  // warnings of the head, for the log
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("ticket", &UseIdentity::ticket),
-                 field("head_signing_key", &UseIdentity::head_signing_key),
-                 field("warnings", &UseIdentity::warnings));
-  }
+  MOBULA_FIELDS(ticket, head_signing_key, warnings);
   friend bool operator==(const UseIdentity&, const UseIdentity&) = default;
 };
 
 // Rejects agents that were admitted with these keys.
 struct CutKeys {
   std::vector<std::string> keys;  // newly revoked keys; see RevocationList
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("keys", &CutKeys::keys));
-  }
+  MOBULA_FIELDS(keys);
   friend bool operator==(const CutKeys&, const CutKeys&) = default;
 };
 
@@ -105,40 +78,28 @@ struct CutKeys {
 struct AddProgram {
   std::int64_t pid = 0;  // process id of the driver
   ProgramRecord program;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("pid", &AddProgram::pid), field("program", &AddProgram::program));
-  }
+  MOBULA_FIELDS(pid, program);
   friend bool operator==(const AddProgram&, const AddProgram&) = default;
 };
 
 // Prepares the program: its fork server, or the files for exec. ProgramPrepared is the reply.
 struct PrepareProgram {
   ProgramRecord program;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("program", &PrepareProgram::program));
-  }
+  MOBULA_FIELDS(program);
   friend bool operator==(const PrepareProgram&, const PrepareProgram&) = default;
 };
 
 // No slot and no driver of this node uses the program.
 struct ForgetProgram {
   ProgramId program;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("program", &ForgetProgram::program));
-  }
+  MOBULA_FIELDS(program);
   friend bool operator==(const ForgetProgram&, const ForgetProgram&) = default;
 };
 
 // No process of the job starts here unless a later command names it: its fork servers may exit.
 struct ForgetJob {
   JobId job;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("job", &ForgetJob::job));
-  }
+  MOBULA_FIELDS(job);
   friend bool operator==(const ForgetJob&, const ForgetJob&) = default;
 };
 
@@ -156,14 +117,7 @@ struct StartExecutor {
   std::string working_folder;
   Environment job_env;
   AssignExecutor assign;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("slot", &StartExecutor::slot), field("generation", &StartExecutor::generation),
-        field("program", &StartExecutor::program), field("arguments", &StartExecutor::arguments),
-        field("working_folder", &StartExecutor::working_folder),
-        field("job_env", &StartExecutor::job_env), field("assign", &StartExecutor::assign));
-  }
+  MOBULA_FIELDS(slot, generation, program, arguments, working_folder, job_env, assign);
   friend bool operator==(const StartExecutor&, const StartExecutor&) = default;
 };
 
@@ -173,11 +127,7 @@ struct KillExecutor {
   std::uint32_t generation = 0;
   std::string why;
   Duration grace{};  // time after SIGTERM; 0: SIGKILL at once
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &KillExecutor::slot), field("generation", &KillExecutor::generation),
-                 field("why", &KillExecutor::why), field("grace", &KillExecutor::grace));
-  }
+  MOBULA_FIELDS(slot, generation, why, grace);
   friend bool operator==(const KillExecutor&, const KillExecutor&) = default;
 };
 
@@ -185,10 +135,7 @@ struct KillExecutor {
 // incarnation with a new core.
 struct Fence {
   std::string why;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("why", &Fence::why));
-  }
+  MOBULA_FIELDS(why);
   friend bool operator==(const Fence&, const Fence&) = default;
 };
 
@@ -196,20 +143,14 @@ struct Fence {
 struct Exit {
   int code = 0;
   std::string why;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("code", &Exit::code), field("why", &Exit::why));
-  }
+  MOBULA_FIELDS(code, why);
   friend bool operator==(const Exit&, const Exit&) = default;
 };
 
 // A warning in the agent's log.
 struct LogWarning {
   std::string text;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("text", &LogWarning::text));
-  }
+  MOBULA_FIELDS(text);
   friend bool operator==(const LogWarning&, const LogWarning&) = default;
 };
 

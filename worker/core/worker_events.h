@@ -32,32 +32,20 @@ struct Started {
   std::string delegated_key;  // public half; signs tickets of processes of this node
   std::string bind_host;      // address that processes bind for peers on other nodes; empty: none
   std::string release;        // release of Mobula, human-readable
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("address", &Started::address), field("host", &Started::host),
-                 field("role", &Started::role), field("shape", &Started::shape),
-                 field("delegated_key", &Started::delegated_key),
-                 field("bind_host", &Started::bind_host), field("release", &Started::release));
-  }
+  MOBULA_FIELDS(address, host, role, shape, delegated_key, bind_host, release);
   friend bool operator==(const Started&, const Started&) = default;
 };
 
 // The link to the head is up or down, according to the bus.
 struct HeadLink {
   bool connected = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("connected", &HeadLink::connected));
-  }
+  MOBULA_FIELDS(connected);
   friend bool operator==(const HeadLink&, const HeadLink&) = default;
 };
 
 struct ReceivedFromHead {
   HeadToAgent message;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("message", &ReceivedFromHead::message));
-  }
+  MOBULA_FIELDS(message);
   friend bool operator==(const ReceivedFromHead&, const ReceivedFromHead&) = default;
 };
 
@@ -66,22 +54,14 @@ struct ProcessConnected {
   LinkId link = 0;
   std::string user;
   std::int64_t pid = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("link", &ProcessConnected::link), field("user", &ProcessConnected::user),
-                 field("pid", &ProcessConnected::pid));
-  }
+  MOBULA_FIELDS(link, user, pid);
   friend bool operator==(const ProcessConnected&, const ProcessConnected&) = default;
 };
 
 struct ReceivedFromProcess {
   LinkId link = 0;
   ProcessToAgent message;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("link", &ReceivedFromProcess::link),
-                 field("message", &ReceivedFromProcess::message));
-  }
+  MOBULA_FIELDS(link, message);
   friend bool operator==(const ReceivedFromProcess&, const ReceivedFromProcess&) = default;
 };
 
@@ -90,20 +70,13 @@ struct ProcessLinkLost {
   LinkId link = 0;
   bool exited = false;  // `cause` is its exit status
   EndCause cause{};
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("link", &ProcessLinkLost::link), field("exited", &ProcessLinkLost::exited),
-                 field("cause", &ProcessLinkLost::cause));
-  }
+  MOBULA_FIELDS(link, exited, cause);
   friend bool operator==(const ProcessLinkLost&, const ProcessLinkLost&) = default;
 };
 
 struct ReceivedFromPeer {
   PeerFrame frame;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("frame", &ReceivedFromPeer::frame));
-  }
+  MOBULA_FIELDS(frame);
   friend bool operator==(const ReceivedFromPeer&, const ReceivedFromPeer&) = default;
 };
 
@@ -111,11 +84,7 @@ struct ReceivedFromPeer {
 struct PeerLink {
   ProcessId incarnation;
   bool connected = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("incarnation", &PeerLink::incarnation),
-                 field("connected", &PeerLink::connected));
-  }
+  MOBULA_FIELDS(incarnation, connected);
   friend bool operator==(const PeerLink&, const PeerLink&) = default;
 };
 
@@ -126,12 +95,7 @@ struct ExecutorStarted {
   std::uint32_t generation = 0;
   std::int64_t pid = 0;
   LinkId link = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &ExecutorStarted::slot),
-                 field("generation", &ExecutorStarted::generation),
-                 field("pid", &ExecutorStarted::pid), field("link", &ExecutorStarted::link));
-  }
+  MOBULA_FIELDS(slot, generation, pid, link);
   friend bool operator==(const ExecutorStarted&, const ExecutorStarted&) = default;
 };
 
@@ -141,13 +105,7 @@ struct ExecutorStartFailed {
   std::uint32_t generation = 0;
   std::string text;
   bool program_fault = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &ExecutorStartFailed::slot),
-                 field("generation", &ExecutorStartFailed::generation),
-                 field("text", &ExecutorStartFailed::text),
-                 field("program_fault", &ExecutorStartFailed::program_fault));
-  }
+  MOBULA_FIELDS(slot, generation, text, program_fault);
   friend bool operator==(const ExecutorStartFailed&, const ExecutorStartFailed&) = default;
 };
 
@@ -156,12 +114,7 @@ struct ExecutorExited {
   SlotId slot;
   std::uint32_t generation = 0;
   EndCause cause;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &ExecutorExited::slot),
-                 field("generation", &ExecutorExited::generation),
-                 field("cause", &ExecutorExited::cause));
-  }
+  MOBULA_FIELDS(slot, generation, cause);
   friend bool operator==(const ExecutorExited&, const ExecutorExited&) = default;
 };
 
@@ -170,12 +123,7 @@ struct ExecutorPrinted {
   std::uint32_t generation = 0;
   std::vector<std::string> lines;
   std::string label{};  // name of the task or actor class that printed; empty: unknown
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &ExecutorPrinted::slot),
-                 field("generation", &ExecutorPrinted::generation),
-                 field("lines", &ExecutorPrinted::lines), field("label", &ExecutorPrinted::label));
-  }
+  MOBULA_FIELDS(slot, generation, lines, label);
   friend bool operator==(const ExecutorPrinted&, const ExecutorPrinted&) = default;
 };
 
@@ -186,12 +134,7 @@ struct ProgramPrepared {
   ProgramId program;
   std::vector<ProgramFile> missing;
   std::optional<Failure> failure;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("program", &ProgramPrepared::program),
-                 field("missing", &ProgramPrepared::missing),
-                 field("failure", &ProgramPrepared::failure));
-  }
+  MOBULA_FIELDS(program, missing, failure);
   friend bool operator==(const ProgramPrepared&, const ProgramPrepared&) = default;
 };
 
@@ -199,39 +142,27 @@ struct ProgramPrepared {
 struct SlabFailed {
   SlabId slab;
   Failure failure;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slab", &SlabFailed::slab), field("failure", &SlabFailed::failure));
-  }
+  MOBULA_FIELDS(slab, failure);
   friend bool operator==(const SlabFailed&, const SlabFailed&) = default;
 };
 
 // The agent did not run for `gap`: silence of peers in that time is no sign of a failure.
 struct Paused {
   Duration gap{};
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("gap", &Paused::gap));
-  }
+  MOBULA_FIELDS(gap);
   friend bool operator==(const Paused&, const Paused&) = default;
 };
 
 // SIGTERM. With `drain`, running calls finish within WorkerOptions::drain_timeout.
 struct Stop {
   bool drain = true;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("drain", &Stop::drain));
-  }
+  MOBULA_FIELDS(drain);
   friend bool operator==(const Stop&, const Stop&) = default;
 };
 
 // A deadline has passed.
 struct Tick {
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit();
-  }
+  MOBULA_FIELDS();
   friend bool operator==(const Tick&, const Tick&) = default;
 };
 

@@ -26,14 +26,8 @@ struct JobShimRequest {
   std::string working_directory;
   std::string scratch_directory;
   bool needs_working_directory = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("program", &JobShimRequest::program), field("argv", &JobShimRequest::argv),
-                 field("environment", &JobShimRequest::environment),
-                 field("working_directory", &JobShimRequest::working_directory),
-                 field("scratch_directory", &JobShimRequest::scratch_directory),
-                 field("needs_working_directory", &JobShimRequest::needs_working_directory));
-  }
+  MOBULA_FIELDS(program, argv, environment, working_directory, scratch_directory,
+                needs_working_directory);
 };
 
 // Reports the command: once after its start, once after its end.
@@ -42,12 +36,7 @@ struct JobShimEvent {
   std::int32_t pid = 0;
   std::uint64_t start_time = 0;  // as in ProcessStamp
   std::int32_t status = 0;       // status of waitpid
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("ended", &JobShimEvent::ended), field("pid", &JobShimEvent::pid),
-                 field("start_time", &JobShimEvent::start_time),
-                 field("status", &JobShimEvent::status));
-  }
+  MOBULA_FIELDS(ended, pid, start_time, status);
 };
 
 struct StartedJobShim {

@@ -11,10 +11,7 @@ namespace mobula::internal::client {
 
 struct SubmitGroup {
   GroupSpec spec;  // without its creator, which is this process
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("spec", &SubmitGroup::spec));
-  }
+  MOBULA_FIELDS(spec);
   friend bool operator==(const SubmitGroup&, const SubmitGroup&) = default;
 };
 
@@ -24,20 +21,13 @@ struct AwaitGroup {
   GroupId group;
   ObjectId object;
   ValueRecord value;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("group", &AwaitGroup::group), field("object", &AwaitGroup::object),
-                 field("value", &AwaitGroup::value));
-  }
+  MOBULA_FIELDS(group, object, value);
   friend bool operator==(const AwaitGroup&, const AwaitGroup&) = default;
 };
 
 struct EndGroup {
   GroupId group;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("group", &EndGroup::group));
-  }
+  MOBULA_FIELDS(group);
   friend bool operator==(const EndGroup&, const EndGroup&) = default;
 };
 

@@ -18,10 +18,7 @@ namespace mobula::internal::client {
 struct PutInline {
   ObjectId object;
   ValueRecord value;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &PutInline::object), field("value", &PutInline::value));
-  }
+  MOBULA_FIELDS(object, value);
   friend bool operator==(const PutInline&, const PutInline&) = default;
 };
 
@@ -33,22 +30,14 @@ struct ReserveRoom {
   std::int64_t size_bytes = 0;
   ProcessId owner;
   NodeId home;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ReserveRoom::object),
-                 field("size_bytes", &ReserveRoom::size_bytes), field("owner", &ReserveRoom::owner),
-                 field("home", &ReserveRoom::home));
-  }
+  MOBULA_FIELDS(object, size_bytes, owner, home);
   friend bool operator==(const ReserveRoom&, const ReserveRoom&) = default;
 };
 
 // The thread does not write the value: its task was cancelled before the reply to ReserveRoom.
 struct AbandonWrite {
   ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &AbandonWrite::object));
-  }
+  MOBULA_FIELDS(object);
   friend bool operator==(const AbandonWrite&, const AbandonWrite&) = default;
 };
 
@@ -56,39 +45,26 @@ struct ValueWritten {
   ObjectId object;
   bool is_error = false;
   RefRecords contained;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ValueWritten::object), field("is_error", &ValueWritten::is_error),
-                 field("contained", &ValueWritten::contained));
-  }
+  MOBULA_FIELDS(object, is_error, contained);
   friend bool operator==(const ValueWritten&, const ValueWritten&) = default;
 };
 
 // This process cannot read the value that RoomMade requires it to copy.
 struct ValueUnreadable {
   ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ValueUnreadable::object));
-  }
+  MOBULA_FIELDS(object);
   friend bool operator==(const ValueUnreadable&, const ValueUnreadable&) = default;
 };
 
 // User code of this process gets one more ref, or releases one.
 struct RetainRef {
   ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &RetainRef::object));
-  }
+  MOBULA_FIELDS(object);
   friend bool operator==(const RetainRef&, const RetainRef&) = default;
 };
 struct ReleaseRef {
   ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ReleaseRef::object));
-  }
+  MOBULA_FIELDS(object);
   friend bool operator==(const ReleaseRef&, const ReleaseRef&) = default;
 };
 
@@ -96,10 +72,7 @@ struct ReleaseRef {
 // here.
 struct AdoptRef {
   RefRecord ref;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("ref", &AdoptRef::ref));
-  }
+  MOBULA_FIELDS(ref);
   friend bool operator==(const AdoptRef&, const AdoptRef&) = default;
 };
 
@@ -107,20 +80,14 @@ struct AdoptRef {
 struct WantObject {
   ObjectId object;
   bool argument = false;  // a call waits for it as an argument
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &WantObject::object), field("argument", &WantObject::argument));
-  }
+  MOBULA_FIELDS(object, argument);
   friend bool operator==(const WantObject&, const WantObject&) = default;
 };
 
 // One such use less. Without uses the bytes may move.
 struct UnwantObject {
   ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &UnwantObject::object));
-  }
+  MOBULA_FIELDS(object);
   friend bool operator==(const UnwantObject&, const UnwantObject&) = default;
 };
 

@@ -13,10 +13,7 @@ namespace mobula::internal::client {
 // Tensor elements that stay in this process, which owns them. The caller gets one ref.
 struct KeepTensor {
   RefRecord ref;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("ref", &KeepTensor::ref));
-  }
+  MOBULA_FIELDS(ref);
   friend bool operator==(const KeepTensor&, const KeepTensor&) = default;
 };
 
@@ -24,10 +21,7 @@ struct KeepTensor {
 // process owns are recomputed if a task can do so, and are not ready until then.
 struct ElementsLost {
   ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ElementsLost::object));
-  }
+  MOBULA_FIELDS(object);
   friend bool operator==(const ElementsLost&, const ElementsLost&) = default;
 };
 
@@ -35,10 +29,7 @@ struct ElementsLost {
 // holds them for this process until EndBorrow.
 struct BorrowRefs {
   RefRecords refs;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("refs", &BorrowRefs::refs));
-  }
+  MOBULA_FIELDS(refs);
   friend bool operator==(const BorrowRefs&, const BorrowRefs&) = default;
 };
 
@@ -46,10 +37,7 @@ struct BorrowRefs {
 // referenced, and the home confirms that before the reply is sent.
 struct EndBorrow {
   PooledVector<ObjectId> objects;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("objects", &EndBorrow::objects));
-  }
+  MOBULA_FIELDS(objects);
   friend bool operator==(const EndBorrow&, const EndBorrow&) = default;
 };
 
@@ -57,29 +45,20 @@ struct EndBorrow {
 // them.
 struct PinRefs {
   RefRecords refs;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("refs", &PinRefs::refs));
-  }
+  MOBULA_FIELDS(refs);
   friend bool operator==(const PinRefs&, const PinRefs&) = default;
 };
 struct UnpinRefs {
   RefRecords refs;
   bool unheld = false;  // no process uses the refs of that result, or will
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("refs", &UnpinRefs::refs), field("unheld", &UnpinRefs::unheld));
-  }
+  MOBULA_FIELDS(refs, unheld);
   friend bool operator==(const UnpinRefs&, const UnpinRefs&) = default;
 };
 
 // No ref to these tensor elements is left.
 struct TensorUnneeded {
   ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &TensorUnneeded::object));
-  }
+  MOBULA_FIELDS(object);
   friend bool operator==(const TensorUnneeded&, const TensorUnneeded&) = default;
 };
 

@@ -21,29 +21,19 @@ namespace mobula::internal::executor {
 
 struct Assigned {
   AssignExecutor assignment;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("assignment", &Assigned::assignment));
-  }
+  MOBULA_FIELDS(assignment);
   friend bool operator==(const Assigned&, const Assigned&) = default;
 };
 // A frame of an authenticated caller.
 struct ReceivedFromCaller {
   ProcessId caller;
   CallerFrame frame;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("caller", &ReceivedFromCaller::caller),
-                 field("frame", &ReceivedFromCaller::frame));
-  }
+  MOBULA_FIELDS(caller, frame);
   friend bool operator==(const ReceivedFromCaller&, const ReceivedFromCaller&) = default;
 };
 struct CallerGone {
   ProcessId caller;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("caller", &CallerGone::caller));
-  }
+  MOBULA_FIELDS(caller);
   friend bool operator==(const CallerGone&, const CallerGone&) = default;
 };
 // The refs of FetchArguments can be read, or one of them never will be.
@@ -52,12 +42,7 @@ struct ArgumentsFetched {
   std::optional<Failure> failure;
   std::vector<ObjectId> lost{};    // set with a failure: tensor elements that no longer exist
   std::vector<ObjectId> unread{};  // set with a failure: objects that could not be read
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("token", &ArgumentsFetched::token), field("failure", &ArgumentsFetched::failure),
-        field("lost", &ArgumentsFetched::lost), field("unread", &ArgumentsFetched::unread));
-  }
+  MOBULA_FIELDS(token, failure, lost, unread);
   friend bool operator==(const ArgumentsFetched&, const ArgumentsFetched&) = default;
 };
 // User code returned. Its results are stored, and the holds on refs that it keeps are confirmed.
@@ -71,95 +56,59 @@ struct CallFinished {
   Duration run_time{};
   std::int64_t pid = 0;
   bool leave = false;  // exit_actor was called
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("token", &CallFinished::token), field("outcome", &CallFinished::outcome),
-                 field("results", &CallFinished::results), field("kept", &CallFinished::kept),
-                 field("handovers", &CallFinished::handovers),
-                 field("pinned", &CallFinished::pinned), field("run_time", &CallFinished::run_time),
-                 field("pid", &CallFinished::pid), field("leave", &CallFinished::leave));
-  }
+  MOBULA_FIELDS(token, outcome, results, kept, handovers, pinned, run_time, pid, leave);
   friend bool operator==(const CallFinished&, const CallFinished&) = default;
 };
 // The thread of a running call begins (`on`) or ends a wait in a blocking operation.
 struct CallBlocked {
   std::uint64_t token = 0;
   bool on = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("token", &CallBlocked::token), field("on", &CallBlocked::on));
-  }
+  MOBULA_FIELDS(token, on);
   friend bool operator==(const CallBlocked&, const CallBlocked&) = default;
 };
 struct EndAsked {
   bool graceful = true;
   bool stores = false;   // held results are moved elsewhere first, even if not graceful
   bool orderly = false;  // if not graceful: the actor is destroyed and exit handlers run
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("graceful", &EndAsked::graceful), field("stores", &EndAsked::stores),
-                 field("orderly", &EndAsked::orderly));
-  }
+  MOBULA_FIELDS(graceful, stores, orderly);
   friend bool operator==(const EndAsked&, const EndAsked&) = default;
 };
 struct Tick {
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit();
-  }
+  MOBULA_FIELDS();
   friend bool operator==(const Tick&, const Tick&) = default;
 };
 // Reply to Evacuate.
 struct Evacuated {
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit();
-  }
+  MOBULA_FIELDS();
   friend bool operator==(const Evacuated&, const Evacuated&) = default;
 };
 // Replies to AwaitSubmitted: some calls are unfinished, or with SubmittedDone, all are finished.
 struct SubmittedPending {
   std::uint64_t calls = 0;
   std::string example;  // name of one of them
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("calls", &SubmittedPending::calls),
-                 field("example", &SubmittedPending::example));
-  }
+  MOBULA_FIELDS(calls, example);
   friend bool operator==(const SubmittedPending&, const SubmittedPending&) = default;
 };
 // Reply to DestroyActor.
 struct ActorDestroyed {
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit();
-  }
+  MOBULA_FIELDS();
   friend bool operator==(const ActorDestroyed&, const ActorDestroyed&) = default;
 };
 struct SubmittedDone {
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit();
-  }
+  MOBULA_FIELDS();
   friend bool operator==(const SubmittedDone&, const SubmittedDone&) = default;
 };
 // The results of calls that this process holds changed. The event has all of them, and precedes the
 // end of the call that caused the change.
 struct ResultsHeld {
   ResidentResults residence;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("residence", &ResultsHeld::residence));
-  }
+  MOBULA_FIELDS(residence);
   friend bool operator==(const ResultsHeld&, const ResultsHeld&) = default;
 };
 // The agent reports that this process exceeds its share of a device.
 struct ShareExceeded {
   std::string text;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("text", &ShareExceeded::text));
-  }
+  MOBULA_FIELDS(text);
   friend bool operator==(const ShareExceeded&, const ShareExceeded&) = default;
 };
 using Event = std::variant<Assigned, ReceivedFromCaller, CallerGone, ArgumentsFetched, CallFinished,
@@ -171,18 +120,12 @@ using Event = std::variant<Assigned, ReceivedFromCaller, CallerGone, ArgumentsFe
 struct SendToCaller {
   ProcessId caller;
   ExecutorFrame frame;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("caller", &SendToCaller::caller), field("frame", &SendToCaller::frame));
-  }
+  MOBULA_FIELDS(caller, frame);
   friend bool operator==(const SendToCaller&, const SendToCaller&) = default;
 };
 struct SendToAgent {
   ProcessToAgent message;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("message", &SendToAgent::message));
-  }
+  MOBULA_FIELDS(message);
   friend bool operator==(const SendToAgent&, const SendToAgent&) = default;
 };
 struct FetchArguments {
@@ -190,88 +133,57 @@ struct FetchArguments {
   std::vector<Argument> refs;  // arguments with is_ref
   RefRecords tensors;          // separately stored elements of tensors in the other arguments
   ProcessId caller;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("token", &FetchArguments::token), field("refs", &FetchArguments::refs),
-                 field("tensors", &FetchArguments::tensors),
-                 field("caller", &FetchArguments::caller));
-  }
+  MOBULA_FIELDS(token, refs, tensors, caller);
   friend bool operator==(const FetchArguments&, const FetchArguments&) = default;
 };
 // Results that other processes refer to must leave this process before it exits. Evacuated is the
 // reply.
 struct Evacuate {
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit();
-  }
+  MOBULA_FIELDS();
   friend bool operator==(const Evacuate&, const Evacuate&) = default;
 };
 struct RunCall {
   std::uint64_t token = 0;
   ProcessId caller;
   CallRecord call;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("token", &RunCall::token), field("caller", &RunCall::caller),
-                 field("call", &RunCall::call));
-  }
+  MOBULA_FIELDS(token, caller, call);
   friend bool operator==(const RunCall&, const RunCall&) = default;
 };
 // The call never runs here, so its fetched arguments can be dropped.
 struct DropCall {
   std::uint64_t token = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("token", &DropCall::token));
-  }
+  MOBULA_FIELDS(token);
   friend bool operator==(const DropCall&, const DropCall&) = default;
 };
 // current().cancelled() becomes true; with `recursive`, its children are cancelled.
 struct CancelRunning {
   std::uint64_t token = 0;
   bool recursive = true;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("token", &CancelRunning::token),
-                 field("recursive", &CancelRunning::recursive));
-  }
+  MOBULA_FIELDS(token, recursive);
   friend bool operator==(const CancelRunning&, const CancelRunning&) = default;
 };
 struct ReleasePins {
   RefRecords refs;
   bool unheld = false;  // no process has held them, or will
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("refs", &ReleasePins::refs), field("unheld", &ReleasePins::unheld));
-  }
+  MOBULA_FIELDS(refs, unheld);
   friend bool operator==(const ReleasePins&, const ReleasePins&) = default;
 };
 // The process exits as planned. SubmittedDone follows when all calls that it submitted are
 // finished, and SubmittedPending at once if some are not.
 struct AwaitSubmitted {
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit();
-  }
+  MOBULA_FIELDS();
   friend bool operator==(const AwaitSubmitted&, const AwaitSubmitted&) = default;
 };
 // No call runs any more: a thread that runs calls destroys the actor.
 struct DestroyActor {
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit();
-  }
+  MOBULA_FIELDS();
   friend bool operator==(const DestroyActor&, const DestroyActor&) = default;
 };
 // All replies are sent, and the process exits now.
 struct Leave {
   EndKind kind = EndKind::retired;
   bool exit_handlers = false;  // exit handlers run first
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("kind", &Leave::kind), field("exit_handlers", &Leave::exit_handlers));
-  }
+  MOBULA_FIELDS(kind, exit_handlers);
   friend bool operator==(const Leave&, const Leave&) = default;
 };
 using Command =

@@ -18,16 +18,8 @@ struct ExecutorOptions {
   Duration tell_residence_after = 1s;  // minimum interval between reports of fewer results
   Duration release_delay =
       200ms;  // a process that awaits submitted calls keeps the resources of its slot until then
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("leave_timeout", &ExecutorOptions::leave_timeout),
-                 field("orphans_bound", &ExecutorOptions::orphans_bound),
-                 field("evacuation_timeout", &ExecutorOptions::evacuation_timeout),
-                 field("max_queue", &ExecutorOptions::max_queue),
-                 field("tell_started_after", &ExecutorOptions::tell_started_after),
-                 field("tell_residence_after", &ExecutorOptions::tell_residence_after),
-                 field("release_delay", &ExecutorOptions::release_delay));
-  }
+  MOBULA_FIELDS(leave_timeout, orphans_bound, evacuation_timeout, max_queue, tell_started_after,
+                tell_residence_after, release_delay);
   friend bool operator==(const ExecutorOptions&, const ExecutorOptions&) = default;
 };
 

@@ -47,8 +47,7 @@ void JobLogQuery::ask(LinkId link, const ToolRequest& request) {
                   fmt::format("job_log: '{}' is no offset", request.kind));
   }
   const SubmissionRow& row = *parts_.submissions.find(*job);
-  Question question{link, request.request, *job, row.node,
-                    parts_.now + parts_.options.list_timeout};
+  Question question{link, request.request, *job, row.node};
   ReadJobLogReply nothing;
   nothing.from = nothing.end = static_cast<std::uint64_t>(std::max<std::int64_t>(from, 0));
   if (row.node.empty()) return answer(question, std::move(nothing));  // never run
@@ -58,51 +57,37 @@ void JobLogQuery::ask(LinkId link, const ToolRequest& request) {
         "node {}, where it ran, is not there: what it printed cannot be read", row.node.hex());
     return answer(question, std::move(nothing));
   }
-  if (questions_.size() >= max_open) {
+  if (queries_.is_full()) {
     return refuse(link, request.request, ErrorCode::resource_exhausted,
                   fmt::format("job_log: {} such questions are open; try again", max_open));
   }
-  questions_.emplace(++last_, question);
-  parts_.nodes.send(row.node, ReadJobLogRequest{last_, *job, from, part_bytes});
+  const std::uint64_t number = queries_.next_number();
+  const ReadJobLogRequest asked{number, *job, from, part_bytes};
+  (void)queries_.add(number, std::move(question), {{row.node, row.node.hex()}},
+                     parts_.now + parts_.options.list_timeout,
+                     [&](NodeId each) { parts_.nodes.send(each, asked); });
 }
 
 void JobLogQuery::told(NodeId node, ReadJobLogReply&& part) {
-  const auto at = questions_.find(part.request);
-  if (at == questions_.end() || at->second.node != node) return;
-  const Question question = at->second;
-  questions_.erase(at);
-  answer(question, std::move(part));
+  if (queries_.accept_reply(part.request, node) == nullptr) return;
+  const auto finished = queries_.finish_if_complete(part.request);
+  answer(finished->query, std::move(part));
 }
 
 void JobLogQuery::node_died(NodeId node) {
-  for (auto at = questions_.begin(); at != questions_.end();) {
-    if (at->second.node != node) {
-      ++at;
-      continue;
-    }
-    refuse(at->second.link, at->second.request, ErrorCode::timed_out,
+  for (const auto& [question, silent] : queries_.remove_target(node)) {
+    refuse(question.link, question.request, ErrorCode::timed_out,
            "job_log: the node has died; ask again");
-    at = questions_.erase(at);
   }
 }
 
 void JobLogQuery::tick() {
-  for (auto at = questions_.begin(); at != questions_.end();) {
-    if (at->second.until > parts_.now) {
-      ++at;
-      continue;
-    }
-    refuse(
-        at->second.link, at->second.request, ErrorCode::timed_out,
-        fmt::format("job_log: node {} did not answer in time; ask again", at->second.node.hex()));
-    at = questions_.erase(at);
+  for (const auto& [question, silent] : queries_.expire(parts_.now)) {
+    refuse(question.link, question.request, ErrorCode::timed_out,
+           fmt::format("job_log: node {} did not answer in time; ask again", question.node.hex()));
   }
 }
 
-std::optional<Time> JobLogQuery::next_deadline() const {
-  std::optional<Time> due;
-  for (const auto& [number, question] : questions_) due = earlier(due, question.until);
-  return due;
-}
+std::optional<Time> JobLogQuery::next_deadline() const { return queries_.next_deadline(); }
 
 }  // namespace mobula::internal::head

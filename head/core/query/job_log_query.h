@@ -5,12 +5,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 
 #include "base/time.h"
 #include "head/core/head_events.h"
+#include "head/core/query/fan_out.h"
 
 namespace mobula::internal::head {
 
@@ -35,14 +35,12 @@ class JobLogQuery {
     std::uint64_t request = 0;
     JobId job;
     NodeId node;
-    Time until;
   };
   void refuse(LinkId link, std::uint64_t request, ErrorCode code, std::string why);
   void answer(const Question& question, ReadJobLogReply&& part);
 
   HeadTables& parts_;
-  std::uint64_t last_ = 0;
-  std::map<std::uint64_t, Question> questions_;
+  FanOut<NodeId, Question> queries_{max_open};
 };
 
 }  // namespace mobula::internal::head

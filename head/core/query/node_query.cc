@@ -120,7 +120,7 @@ void NodeQuery::ask_logs(LinkId link, const ToolRequest& request) {
   question.request = request.request;
   question.subject = subject;
   if (subject == "head") return settle_logs(question);
-  LogsRequest asked{++last_, {}, max_logs};
+  LogsRequest asked{queries_.next_number(), {}, max_logs};
   if (!subject.empty()) {
     question.sources = sources_of(subject);
     const bool of_nodes = !question.sources.empty() && question.sources.front().log == log_of_agent;
@@ -141,35 +141,34 @@ void NodeQuery::ask_usage(LinkId link, const ToolRequest& request) {
   question.link = link;
   question.request = request.request;
   question.subject = request.argument;
-  const UsageRequest asked{++last_};
+  const UsageRequest asked{queries_.next_number()};
   ask_nodes(asked.request, std::move(question), HeadMessage(asked));
 }
 
 void NodeQuery::ask_nodes(std::uint64_t number, Question question, const HeadMessage& message) {
-  if (questions_.size() >= max_gathering) {
+  if (queries_.is_full()) {
     return refuse(
         question.link, question.request, ErrorCode::resource_exhausted,
-        fmt::format("{} such questions are open; ask again in a moment", questions_.size()));
+        fmt::format("{} such questions are open; ask again in a moment", queries_.size()));
   }
-  question.until = parts_.now + parts_.options.list_timeout;
+  Queries::Targets nodes;
   const bool of_one = question.about == Question::About::usage && !question.subject.empty();
   for (const auto& [id, node] : parts_.nodes.rows()) {
     if (!node.slots_allowed() || (of_one && !is_meant(id, question.subject))) continue;
     if (node.state == NodeState::dead) continue;
     if (std::string why = why_silent(parts_, id); why.empty()) {
-      question.missing.insert(id);
+      nodes.emplace(id, id.hex());
     } else {
       question.warnings.push_back(std::move(why));
     }
   }
-  if (of_one && question.missing.empty()) {
+  if (of_one && nodes.empty()) {
     return refuse(question.link, question.request, ErrorCode::not_found,
                   fmt::format("usage: no node that is connected is called '{}'", question.subject));
   }
-  const std::set<NodeId> nodes = question.missing;
-  questions_.emplace(number, std::move(question));
-  for (const auto node : nodes) parts_.nodes.send(node, message);
-  if (nodes.empty()) settle(number);
+  settle(queries_.add(number, std::move(question), std::move(nodes),
+                      parts_.now + parts_.options.list_timeout,
+                      [&](NodeId node) { parts_.nodes.send(node, message); }));
 }
 
 void NodeQuery::ask_log(LinkId link, const ToolRequest& request) {
@@ -194,43 +193,38 @@ void NodeQuery::ask_log(LinkId link, const ToolRequest& request) {
     const bool gone = row == nullptr || row->state == NodeState::dead;
     return refuse(link, request.request, gone ? ErrorCode::not_found : ErrorCode::unavailable, why);
   }
-  if (readings_.size() >= max_reading) {
+  if (readings_.is_full()) {
     return refuse(
         link, request.request, ErrorCode::resource_exhausted,
         fmt::format("log: {} parts are being read; ask again in a moment", readings_.size()));
   }
-  readings_.emplace(
-      ++last_, Reading{link, request.request, *node, parts_.now + parts_.options.list_timeout});
-  parts_.nodes.send(*node, ReadLogRequest{last_, log, place->file, place->from, part_bytes});
+  const ReadLogRequest part{queries_.next_number(), log, place->file, place->from, part_bytes};
+  (void)readings_.add(part.request, {link, request.request, *node}, {{*node, node->hex()}},
+                      parts_.now + parts_.options.list_timeout,
+                      [&](NodeId each) { parts_.nodes.send(each, part); });
 }
 
 // ---- replies of agents --------------------------------------------------------------------------
 
-NodeQuery::Question* NodeQuery::awaited(std::uint64_t number, NodeId node) {
-  const auto at = questions_.find(number);
-  return at == questions_.end() || at->second.missing.erase(node) == 0 ? nullptr : &at->second;
-}
-
 void NodeQuery::told(NodeId node, LogsReply&& listed) {
   const std::uint64_t number = listed.request;
-  Question* question = awaited(number, node);
+  Question* question = queries_.accept_reply(number, node);
   if (question == nullptr) return;
   question->logs.emplace(node, std::move(listed));
-  if (question->missing.empty()) settle(number);
+  settle(queries_.finish_if_complete(number));
 }
 
 void NodeQuery::told(NodeId node, const UsageReply& usage) {
-  Question* question = awaited(usage.request, node);
+  Question* question = queries_.accept_reply(usage.request, node);
   if (question == nullptr) return;
   question->usages.emplace(node, NodeUsage{usage, wall_ms(parts_, parts_.now)});
-  if (question->missing.empty()) settle(usage.request);
+  settle(queries_.finish_if_complete(usage.request));
 }
 
 void NodeQuery::told(NodeId node, ReadLogReply&& part) {
-  const auto at = readings_.find(part.request);
-  if (at == readings_.end() || at->second.node != node) return;
-  const Reading reading = at->second;
-  readings_.erase(at);
+  if (readings_.accept_reply(part.request, node) == nullptr) return;
+  const auto finished = readings_.finish_if_complete(part.request);
+  const Reading& reading = finished->query;
   if (!part.fault.empty())
     return refuse(reading.link, reading.request, ErrorCode::not_found, "log: " + part.fault);
   Json json = document("ReadLogReply");
@@ -244,53 +238,35 @@ void NodeQuery::told(NodeId node, ReadLogReply&& part) {
 }
 
 void NodeQuery::node_died(NodeId node) {
-  std::vector<std::uint64_t> answered;
-  for (auto& [number, question] : questions_) {
-    if (question.missing.erase(node) != 0 && question.missing.empty()) answered.push_back(number);
+  for (auto& finished : queries_.remove_target(node)) settle(std::move(finished));
+  for (const auto& [reading, silent] : readings_.remove_target(node)) {
+    refuse(reading.link, reading.request, ErrorCode::not_found, "log: " + why_silent(parts_, node));
   }
-  for (const auto number : answered) settle(number);
-  std::erase_if(readings_, [&](const auto& each) {
-    if (each.second.node != node) return false;
-    refuse(each.second.link, each.second.request, ErrorCode::not_found,
-           "log: " + why_silent(parts_, node));
-    return true;
-  });
 }
 
 void NodeQuery::tick() {
-  std::vector<std::uint64_t> late;
-  for (const auto& [number, question] : questions_) {
-    if (question.until <= parts_.now) late.push_back(number);
-  }
-  for (const auto number : late) {
+  for (auto& late : queries_.expire(parts_.now)) {
     mark_node_silent.hit();
-    Question& question = questions_.at(number);
-    for (const auto node : question.missing) {
-      question.warnings.push_back(fmt::format("node {} has not answered in time", node.hex()));
-    }
-    settle(number);
+    settle(std::move(late));
   }
-  std::erase_if(readings_, [&](const auto& each) {
-    if (each.second.until > parts_.now) return false;
-    refuse(each.second.link, each.second.request, ErrorCode::timed_out,
-           fmt::format("log: node {} did not answer in time; ask again", each.second.node.hex()));
-    return true;
-  });
+  for (const auto& [reading, silent] : readings_.expire(parts_.now)) {
+    refuse(reading.link, reading.request, ErrorCode::timed_out,
+           fmt::format("log: node {} did not answer in time; ask again", reading.node.hex()));
+  }
 }
 
 std::optional<Time> NodeQuery::next_deadline() const {
-  std::optional<Time> due;
-  for (const auto& [number, question] : questions_) due = earlier(due, question.until);
-  for (const auto& [number, reading] : readings_) due = earlier(due, reading.until);
-  return due;
+  return earlier(queries_.next_deadline(), readings_.next_deadline());
 }
 
 // ---- replies to tools ---------------------------------------------------------------------------
 
-void NodeQuery::settle(std::uint64_t number) {
-  const auto at = questions_.find(number);
-  Question question = std::move(at->second);
-  questions_.erase(at);
+void NodeQuery::settle(std::optional<Queries::Finished>&& finished) {
+  if (!finished) return;
+  Question& question = finished->query;
+  for (const auto& [node, name] : finished->silent) {
+    question.warnings.push_back(fmt::format("node {} has not answered in time", name));
+  }
   question.about == Question::About::usage ? settle_usage(question) : settle_logs(question);
 }
 

@@ -9,12 +9,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "base/time.h"
 #include "head/core/head_events.h"
+#include "head/core/query/fan_out.h"
 
 namespace mobula::internal::head {
 
@@ -70,34 +70,30 @@ class NodeQuery {
     std::string subject;          // subject of a list of logs; empty: all
     bool by_job = false;          // the agents received a query for the logs of this job only
     std::vector<Source> sources;  // known before the query
-    std::set<NodeId> missing;
     std::map<NodeId, LogsReply> logs;
     std::map<NodeId, NodeUsage> usages;
     std::vector<std::string> warnings;
-    Time until;
   };
   struct Reading {
     LinkId link = 0;
     std::uint64_t request = 0;
     NodeId node;
-    Time until;
   };
+  using Queries = FanOut<NodeId, Question>;
 
   void refuse(LinkId link, std::uint64_t request, ErrorCode code, std::string why);
   std::vector<Source> sources_of(const std::string& subject) const;
   void add_source(std::vector<Source>& sources, Source source) const;
   void add_past(std::vector<Source>& sources, const std::string& subject) const;
   void ask_nodes(std::uint64_t number, Question question, const HeadMessage& message);
-  Question* awaited(std::uint64_t number, NodeId node);
-  void settle(std::uint64_t number);
+  void settle(std::optional<Queries::Finished>&& finished);
   void settle_logs(Question& question);
   bool is_live(const Question& question, const nlohmann::ordered_json& items) const;
   void settle_usage(Question& question);
 
   HeadTables& parts_;
-  std::uint64_t last_ = 0;
-  std::map<std::uint64_t, Question> questions_;
-  std::map<std::uint64_t, Reading> readings_;
+  Queries queries_{max_gathering};
+  FanOut<NodeId, Reading> readings_{max_reading};  // numbered by `queries_`
 };
 
 }  // namespace mobula::internal::head

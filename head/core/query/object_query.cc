@@ -17,10 +17,10 @@ const CoverageMark mark_late("head.object_list_without_a_node");
 }  // namespace
 
 Result<void> ObjectQuery::ask(QuerySource asker, About about, std::string id) {
-  if (questions_.size() >= max_open) {
-    return failure(ErrorCode::resource_exhausted,
-                   fmt::format("{} questions about objects are open; ask again in a moment",
-                               questions_.size()));
+  if (queries_.is_full()) {
+    return failure(
+        ErrorCode::resource_exhausted,
+        fmt::format("{} questions about objects are open; ask again in a moment", queries_.size()));
   }
   std::vector<ObjectId> only;
   for (std::size_t at = 0; about == About::holders && at <= id.size();) {
@@ -35,66 +35,47 @@ Result<void> ObjectQuery::ask(QuerySource asker, About about, std::string id) {
     only.push_back(*object);
     at = end + 1;
   }
-  const std::uint64_t number = ++last_;
-  Question question{
-      asker, about, std::move(id), {}, {}, {}, 0, parts_.now + parts_.options.list_timeout};
+  const std::uint64_t number = queries_.next_number();
+  Queries::Targets nodes;
   for (const auto& [node, row] : parts_.nodes.rows()) {
-    if (row.registered()) question.missing.insert(node);
+    if (row.registered()) nodes.emplace(node, node.brief());
   }
-  const auto& kept = questions_.emplace(number, std::move(question)).first->second;
-  if (kept.missing.empty()) {
-    settle(number);
-    return {};
-  }
-  const std::set<NodeId> nodes = kept.missing;
-  for (const auto node : nodes) {
-    parts_.nodes.send(
-        node, ObjectsRequest{number, parts_.options.max_listed, about == About::memory, only});
-  }
+  const ObjectsRequest request{number, parts_.options.max_listed, about == About::memory, only};
+  auto finished = queries_.add(number, {asker, about, std::move(id), {}, {}, 0}, std::move(nodes),
+                               parts_.now + parts_.options.list_timeout,
+                               [&](NodeId node) { parts_.nodes.send(node, request); });
+  if (finished) settle(std::move(*finished));
   return {};
 }
 
 void ObjectQuery::listed(NodeId node, const ObjectsReply& message) {
-  const auto at = questions_.find(message.request);
-  if (at == questions_.end() || at->second.missing.erase(node) == 0) return;
-  for (const auto& object : message.objects) at->second.items.push_back({node, object});
-  at->second.stores.push_back({node, message.store});
-  at->second.left_out += message.left_out;
-  if (at->second.missing.empty()) settle(message.request);
+  Question* question = queries_.accept_reply(message.request, node);
+  if (question == nullptr) return;
+  for (const auto& object : message.objects) question->items.push_back({node, object});
+  question->stores.push_back({node, message.store});
+  question->left_out += message.left_out;
+  auto finished = queries_.finish_if_complete(message.request);
+  if (finished) settle(std::move(*finished));
 }
 
 void ObjectQuery::node_died(NodeId node) {
-  std::vector<std::uint64_t> answered;
-  for (auto& [number, question] : questions_) {
-    if (question.missing.erase(node) != 0 && question.missing.empty()) answered.push_back(number);
-  }
-  for (const auto number : answered) settle(number);
+  for (auto& finished : queries_.remove_target(node)) settle(std::move(finished));
 }
 
 void ObjectQuery::tick() {
-  std::vector<std::uint64_t> late;
-  for (const auto& [number, question] : questions_) {
-    if (question.until <= parts_.now) late.push_back(number);
-  }
-  for (const auto number : late) {
+  for (auto& late : queries_.expire(parts_.now)) {
     mark_late.hit();
-    settle(number);
+    settle(std::move(late));
   }
 }
 
-std::optional<Time> ObjectQuery::next_deadline() const {
-  std::optional<Time> due;
-  for (const auto& [number, question] : questions_) due = earlier(due, question.until);
-  return due;
-}
+std::optional<Time> ObjectQuery::next_deadline() const { return queries_.next_deadline(); }
 
-void ObjectQuery::settle(std::uint64_t number) {
-  const auto at = questions_.find(number);
-  Question question = std::move(at->second);
-  questions_.erase(at);
+void ObjectQuery::settle(Queries::Finished&& finished) {
+  Question& question = finished.query;
   std::vector<std::string> warnings;
-  for (const auto node : question.missing) {
-    warnings.push_back(fmt::format("node {} has not answered in time", node.brief()));
+  for (const auto& [node, name] : finished.silent) {
+    warnings.push_back(fmt::format("node {} has not answered in time", name));
   }
   if (question.left_out > 0) {
     warnings.push_back(fmt::format("{} objects are left out", question.left_out));

@@ -4,14 +4,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "head/core/head_events.h"
+#include "head/core/query/fan_out.h"
 #include "head/core/query/query_source.h"
 
 namespace mobula::internal::head {
@@ -50,17 +48,15 @@ class ObjectQuery {
     QuerySource asker;
     About about = About::objects;
     std::string id;
-    std::set<NodeId> missing;
     std::vector<Item> items;
     std::vector<Store> stores;
     std::uint64_t left_out = 0;
-    Time until;
   };
-  void settle(std::uint64_t number);
+  using Queries = FanOut<NodeId, Question>;
+  void settle(Queries::Finished&& finished);
 
   HeadTables& parts_;
-  std::uint64_t last_ = 0;
-  std::map<std::uint64_t, Question> questions_;
+  Queries queries_{max_open};
 };
 
 }  // namespace mobula::internal::head

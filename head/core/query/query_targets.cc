@@ -69,18 +69,16 @@ void add_agents(const HeadTables& parts, QueryTargets& asked, std::vector<std::s
   }
 }
 
-template <class Question>
-void ask_each(HeadTables& parts, const std::vector<ProcessId>& asked, const Question& question) {
-  for (const auto each : asked) {
-    if (const auto node = parts.nodes.of_incarnation(each); !node.empty()) {
-      parts.nodes.send(node, question);
-    } else {
-      parts.processes.tell(each, question);
-    }
+template <class Request>
+void send_to(HeadTables& parts, ProcessId target, const Request& request) {
+  if (const auto node = parts.nodes.of_incarnation(target); !node.empty()) {
+    parts.nodes.send(node, request);
+  } else {
+    parts.processes.tell(target, request);
   }
 }
-template void ask_each(HeadTables&, const std::vector<ProcessId>&, const TransfersRequest&);
-template void ask_each(HeadTables&, const std::vector<ProcessId>&, const SpansRequest&);
+template void send_to(HeadTables&, ProcessId, const TransfersRequest&);
+template void send_to(HeadTables&, ProcessId, const SpansRequest&);
 
 void warn_of_silent(const HeadTables& parts, const QueryTargets& silent, const std::string& unknown,
                     std::vector<std::string>& warnings) {

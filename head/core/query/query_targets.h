@@ -22,9 +22,9 @@ QueryTargets processes_to_ask(const HeadTables& parts, JobId job,
 // Adds the agents that know the transfers into the stores of their nodes, by their incarnations.
 void add_agents(const HeadTables& parts, QueryTargets& asked, std::vector<std::string>& warnings,
                 NodeId only = {});
-// Sends `question` to each process or agent.
-template <class Question>
-void ask_each(HeadTables& parts, const std::vector<ProcessId>& asked, const Question& question);
+// Sends the request to a process or an agent.
+template <class Request>
+void send_to(HeadTables& parts, ProcessId target, const Request& request);
 // Warns that these did not reply in time, so that `unknown` ("what it owns") is not known.
 void warn_of_silent(const HeadTables& parts, const QueryTargets& silent, const std::string& unknown,
                     std::vector<std::string>& warnings);

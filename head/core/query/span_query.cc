@@ -21,10 +21,10 @@ void SpanQuery::ask(LinkId link, const ToolRequest& request) {
     parts_.commands.push_back(
         ReplyToTool{link, tool_reply(request.request, failure(code, std::move(why)))});
   };
-  if (questions_.size() >= max_open) {
+  if (queries_.is_full()) {
     return refuse(
         ErrorCode::resource_exhausted,
-        fmt::format("{} timelines are being gathered; ask again in a moment", questions_.size()));
+        fmt::format("{} timelines are being gathered; ask again in a moment", queries_.size()));
   }
   JobId job;
   if (!request.argument.empty()) {
@@ -42,27 +42,24 @@ void SpanQuery::ask(LinkId link, const ToolRequest& request) {
                     fmt::format("timeline: '{}' is no task's id", request.kind));
     task = *given;
   }
-  const std::uint64_t number = ++last_;
   Question question;
   question.link = link;
   question.request = request.request;
-  question.until = parts_.now + parts_.options.list_timeout;
   question.job = job;
   question.task = task;
-  question.missing = processes_to_ask(parts_, job, question.warnings);
+  QueryTargets targets = processes_to_ask(parts_, job, question.warnings);
   // A query for one task concerns the lines that it printed, not its transfers.
-  if (task.empty()) add_agents(parts_, question.missing, question.warnings);
-  std::vector<ProcessId> processes;
-  for (const auto& [process, name] : question.missing) processes.push_back(process);
+  if (task.empty()) add_agents(parts_, targets, question.warnings);
   SpansRequest asked;
-  asked.request = number;
+  asked.request = queries_.next_number();
   asked.limit =
-      std::clamp(max_spans / std::max<std::uint64_t>(processes.size(), 1), min_limit, max_limit);
+      std::clamp(max_spans / std::max<std::uint64_t>(targets.size(), 1), min_limit, max_limit);
   asked.task = task;
   asked.job = job;
-  questions_.emplace(number, std::move(question));
-  ask_each(parts_, processes, asked);
-  if (processes.empty()) settle(number);
+  auto finished = queries_.add(asked.request, std::move(question), std::move(targets),
+                               parts_.now + parts_.options.list_timeout,
+                               [&](ProcessId each) { send_to(parts_, each, asked); });
+  if (finished) settle(std::move(*finished));
 }
 
 SpanQuery::Teller SpanQuery::teller_of(ProcessId teller, NodeId id) const {
@@ -99,51 +96,35 @@ void SpanQuery::keep(ProcessId process, NodeId node, const SpansReply& message) 
 
 void SpanQuery::told(ProcessId teller, NodeId node, const SpansReply& message) {
   if (message.request == 0) return keep(teller, node, message);
-  const auto at = questions_.find(message.request);
-  if (at == questions_.end() || at->second.missing.erase(teller) == 0) return;
-  Question& question = at->second;
+  Question* question = queries_.accept_reply(message.request, teller);
+  if (question == nullptr) return;
   const std::size_t bytes = encode(message).size() + 64;
-  if (question.bytes + bytes > max_bytes) {
-    ++question.left_out;
+  if (question->bytes + bytes > max_bytes) {
+    ++question->left_out;
   } else {
-    question.bytes += bytes;
-    question.told.emplace(teller, std::pair(teller_of(teller, node), message));
+    question->bytes += bytes;
+    question->told.emplace(teller, std::pair(teller_of(teller, node), message));
   }
-  if (question.missing.empty()) settle(message.request);
+  auto finished = queries_.finish_if_complete(message.request);
+  if (finished) settle(std::move(*finished));
 }
 
 void SpanQuery::process_ended(ProcessId process) {
-  std::vector<std::uint64_t> answered;
-  for (auto& [number, question] : questions_) {
-    const bool awaited = question.missing.erase(process) != 0;
-    if (awaited && question.missing.empty()) answered.push_back(number);
-  }
-  for (const auto number : answered) settle(number);
+  for (auto& finished : queries_.remove_target(process)) settle(std::move(finished));
 }
 
 void SpanQuery::tick() {
-  std::vector<std::uint64_t> late;
-  for (const auto& [number, question] : questions_) {
-    if (question.until <= parts_.now) late.push_back(number);
-  }
-  for (const auto number : late) {
+  for (auto& late : queries_.expire(parts_.now)) {
     mark_late_spans.hit();
-    Question& question = questions_.at(number);
-    warn_of_silent(parts_, question.missing, "when its calls were", question.warnings);
-    settle(number);
+    settle(std::move(late));
   }
 }
 
-std::optional<Time> SpanQuery::next_deadline() const {
-  std::optional<Time> due;
-  for (const auto& [number, question] : questions_) due = earlier(due, question.until);
-  return due;
-}
+std::optional<Time> SpanQuery::next_deadline() const { return queries_.next_deadline(); }
 
-void SpanQuery::settle(std::uint64_t number) {
-  const auto at = questions_.find(number);
-  Question question = std::move(at->second);
-  questions_.erase(at);
+void SpanQuery::settle(Queries::Finished&& finished) {
+  Question& question = finished.query;
+  warn_of_silent(parts_, finished.silent, "when its calls were", question.warnings);
   Json json = document("Timeline");
   json["processes"] = Json::array();
   std::vector<ProcessSpans> all;

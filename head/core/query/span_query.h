@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "head/core/head_events.h"
+#include "head/core/query/fan_out.h"
 #include "head/core/query/query_targets.h"
 #include "protocol/messages/span_facts.h"
 
@@ -62,22 +63,20 @@ class SpanQuery {
   struct Question {
     LinkId link = 0;
     std::uint64_t request = 0;
-    QueryTargets missing;
     JobId job;    // empty: all jobs
     TaskId task;  // empty: all tasks
     std::map<ProcessId, std::pair<Teller, SpansReply>> told;
     std::size_t bytes = 0;       // approximate
     std::uint64_t left_out = 0;  // processes, because of the size limit of a reply
     std::vector<std::string> warnings;
-    Time until;
   };
-  void settle(std::uint64_t number);
+  using Queries = FanOut<ProcessId, Question>;
+  void settle(Queries::Finished&& finished);
   void keep(ProcessId process, NodeId node, const SpansReply& message);
   Teller teller_of(ProcessId process, NodeId node) const;
 
   HeadTables& parts_;
-  std::uint64_t last_ = 0;
-  std::map<std::uint64_t, Question> questions_;
+  Queries queries_{max_open};
   std::deque<Ended> ended_;  // oldest first
   std::size_t ended_bytes_ = 0;
   std::uint64_t ended_forgotten_ = 0;  // removed processes

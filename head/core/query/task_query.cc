@@ -20,10 +20,10 @@ constexpr std::size_t id_digits = 32;
 }  // namespace
 
 Result<void> TaskQuery::ask(QuerySource asker, TaskPurpose purpose, const std::string& argument) {
-  if (questions_.size() >= max_open) {
+  if (queries_.is_full()) {
     return failure(
         ErrorCode::resource_exhausted,
-        fmt::format("{} questions about tasks are open; ask again in a moment", questions_.size()));
+        fmt::format("{} questions about tasks are open; ask again in a moment", queries_.size()));
   }
   TasksRequest asked;
   asked.limit = purpose == TaskPurpose::count ? 0 : parts_.options.max_tasks_per_owner;
@@ -46,21 +46,18 @@ Result<void> TaskQuery::ask(QuerySource asker, TaskPurpose purpose, const std::s
                                argument));
   }
   mark_asked.hit();
-  const std::uint64_t number = ++last_;
-  asked.request = number;
+  asked.request = queries_.next_number();
   Question question;
   question.asker = asker;
   question.purpose = purpose;
   question.asked = asked;
   question.job = job;
   question.answers.limit = most;
-  question.until = parts_.now + parts_.options.list_timeout;
-  question.missing = processes_to_ask(parts_, job, question.answers.warnings);
-  std::vector<ProcessId> owners;
-  for (const auto& [process, name] : question.missing) owners.push_back(process);
-  questions_.emplace(number, std::move(question));
-  for (const auto owner : owners) parts_.processes.tell(owner, asked);
-  if (owners.empty()) settle(number);
+  QueryTargets owners = processes_to_ask(parts_, job, question.answers.warnings);
+  auto finished = queries_.add(asked.request, std::move(question), std::move(owners),
+                               parts_.now + parts_.options.list_timeout,
+                               [&](ProcessId owner) { parts_.processes.tell(owner, asked); });
+  if (finished) settle(std::move(*finished));
   return {};
 }
 
@@ -70,9 +67,9 @@ void TaskQuery::told(ProcessId owner, const TasksReply& message) {
     if (row != nullptr) parts_.failed_tasks.reported(owner, row->principal.job, message.tasks);
     return;
   }
-  const auto at = questions_.find(message.request);
-  if (at == questions_.end() || at->second.missing.erase(owner) == 0) return;
-  TaskAnswers& answers = at->second.answers;
+  Question* question = queries_.accept_reply(message.request, owner);
+  if (question == nullptr) return;
+  TaskAnswers& answers = question->answers;
   const JobId job = parts_.processes.find(owner)->principal.job;
   answers.left_out += message.left_out;
   for (const auto& fact : message.tasks) {
@@ -87,47 +84,28 @@ void TaskQuery::told(ProcessId owner, const TasksReply& message) {
     const bool room = answers.counts.size() < parts_.options.max_listed;
     if (room || answers.counts.contains(key)) answers.counts[key] += each.count;
   }
-  if (complete(at->second)) settle(message.request);
-}
-
-// A full id has one owner, so its reply completes the query.
-bool TaskQuery::complete(const Question& question) const {
-  if (question.missing.empty()) return true;
-  return question.asked.id.size() == id_digits && !question.answers.items.empty();
+  // A full id has one owner, so its reply completes the query.
+  const bool enough = question->asked.id.size() == id_digits && !answers.items.empty();
+  auto finished = queries_.finish_if_complete(message.request, enough);
+  if (finished) settle(std::move(*finished));
 }
 
 void TaskQuery::process_ended(ProcessId process) {
-  std::vector<std::uint64_t> answered;
-  for (auto& [number, question] : questions_) {
-    const bool awaited = question.missing.erase(process) != 0;
-    if (awaited && question.missing.empty()) answered.push_back(number);
-  }
-  for (const auto number : answered) settle(number);
+  for (auto& finished : queries_.remove_target(process)) settle(std::move(finished));
 }
 
 void TaskQuery::tick() {
-  std::vector<std::uint64_t> late;
-  for (const auto& [number, question] : questions_) {
-    if (question.until <= parts_.now) late.push_back(number);
-  }
-  for (const auto number : late) {
+  for (auto& late : queries_.expire(parts_.now)) {
     mark_late.hit();
-    Question& question = questions_.at(number);
-    warn_of_silent(parts_, question.missing, "what it owns", question.answers.warnings);
-    settle(number);
+    settle(std::move(late));
   }
 }
 
-std::optional<Time> TaskQuery::next_deadline() const {
-  std::optional<Time> due;
-  for (const auto& [number, question] : questions_) due = earlier(due, question.until);
-  return due;
-}
+std::optional<Time> TaskQuery::next_deadline() const { return queries_.next_deadline(); }
 
-void TaskQuery::settle(std::uint64_t number) {
-  const auto at = questions_.find(number);
-  Question question = std::move(at->second);
-  questions_.erase(at);
+void TaskQuery::settle(Queries::Finished&& finished) {
+  Question& question = finished.query;
+  warn_of_silent(parts_, finished.silent, "what it owns", question.answers.warnings);
   parts_.failed_tasks.add_to(question.answers, question.asked, question.job);
   std::vector<TaskError> errors;
   for (const auto& item : question.answers.items) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "head/core/head_events.h"
+#include "head/core/query/fan_out.h"
 #include "head/core/query/query_source.h"
 #include "head/core/query/query_targets.h"
 
@@ -57,17 +58,14 @@ class TaskQuery {
     TaskPurpose purpose = TaskPurpose::list;
     TasksRequest asked;
     JobId job;  // filter; empty: all jobs
-    QueryTargets missing;
     TaskAnswers answers;
-    Time until;
   };
-  bool complete(const Question& question) const;
-  void settle(std::uint64_t number);
+  using Queries = FanOut<ProcessId, Question>;
+  void settle(Queries::Finished&& finished);
   Result<std::string> document(const Question& question) const;
 
   HeadTables& parts_;
-  std::uint64_t last_ = 0;
-  std::map<std::uint64_t, Question> questions_;
+  Queries queries_{max_open};
 };
 
 }  // namespace mobula::internal::head

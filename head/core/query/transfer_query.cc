@@ -39,44 +39,41 @@ TransferFact bounded(TransferFact fact) {
 }  // namespace
 
 Result<void> TransferQuery::ask(QuerySource asker, const std::string& text) {
-  if (questions_.size() >= max_open) {
+  if (queries_.is_full()) {
     return failure(ErrorCode::resource_exhausted,
                    fmt::format("{} questions about transfers are open; ask again in a moment",
-                               questions_.size()));
+                               queries_.size()));
   }
   auto filters = transfer_filters(text);
   if (!filters) return filters.error();
   TransfersRequest& asked = filters->asked;
-  asked.request = ++last_;
+  asked.request = queries_.next_number();
   asked.limit = parts_.options.max_tasks_per_owner;
   Question question;
   question.asker = asker;
-  question.until = parts_.now + parts_.options.list_timeout;
   asked.job = filters->job;
   question.asked = asked;
-  question.missing =
+  QueryTargets receivers =
       processes_to_ask(parts_, filters->job, question.answers.warnings, filters->node);
-  add_agents(parts_, question.missing, question.answers.warnings, filters->node);
-  std::vector<ProcessId> processes;
-  for (const auto& [process, name] : question.missing) processes.push_back(process);
-  questions_.emplace(asked.request, std::move(question));
-  ask_each(parts_, processes, asked);
-  if (processes.empty()) settle(asked.request);
+  add_agents(parts_, receivers, question.answers.warnings, filters->node);
+  auto finished = queries_.add(asked.request, std::move(question), std::move(receivers),
+                               parts_.now + parts_.options.list_timeout,
+                               [&](ProcessId each) { send_to(parts_, each, asked); });
+  if (finished) settle(std::move(*finished));
   return {};
 }
 
 void TransferQuery::told(ProcessId teller, NodeId node, const TransfersReply& message) {
-  const auto at = questions_.find(message.request);
-  if (at == questions_.end() || at->second.missing.erase(teller) == 0) return;
-  Question& question = at->second;
-  TransferAnswers& answers = question.answers;
-  if (!question.asked.under_way.empty() && !message.knows_under_way) ++question.older;
+  Question* question = queries_.accept_reply(message.request, teller);
+  if (question == nullptr) return;
+  TransferAnswers& answers = question->answers;
+  if (!question->asked.under_way.empty() && !message.knows_under_way) ++question->older;
   const Process* row = parts_.processes.find(teller);
   answers.left_out += message.left_out;
   std::uint64_t taken = 0;
   for (const auto& fact : message.transfers) {
-    if (!is_asked_for(question.asked, fact)) continue;
-    if (taken++ < question.asked.limit) {
+    if (!is_asked_for(question->asked, fact)) continue;
+    if (taken++ < question->asked.limit) {
       answers.items.push_back(
           {teller, node, row == nullptr ? fact.job : row->principal.job, bounded(fact)});
     } else {
@@ -84,7 +81,8 @@ void TransferQuery::told(ProcessId teller, NodeId node, const TransfersReply& me
     }
   }
   if (answers.items.size() > 2 * parts_.options.max_listed) keep_latest(answers);
-  if (question.missing.empty()) settle(message.request);
+  auto finished = queries_.finish_if_complete(message.request);
+  if (finished) settle(std::move(*finished));
 }
 
 // Keeps the latest transfers of all processes together. Running ones come first, then pending ones.
@@ -102,37 +100,21 @@ void TransferQuery::keep_latest(TransferAnswers& answers) const {
 }
 
 void TransferQuery::process_ended(ProcessId process) {
-  std::vector<std::uint64_t> answered;
-  for (auto& [number, question] : questions_) {
-    const bool awaited = question.missing.erase(process) != 0;
-    if (awaited && question.missing.empty()) answered.push_back(number);
-  }
-  for (const auto number : answered) settle(number);
+  for (auto& finished : queries_.remove_target(process)) settle(std::move(finished));
 }
 
 void TransferQuery::tick() {
-  std::vector<std::uint64_t> late;
-  for (const auto& [number, question] : questions_) {
-    if (question.until <= parts_.now) late.push_back(number);
-  }
-  for (const auto number : late) {
+  for (auto& late : queries_.expire(parts_.now)) {
     mark_silent_process.hit();
-    Question& question = questions_.at(number);
-    warn_of_silent(parts_, question.missing, "what came to it", question.answers.warnings);
-    settle(number);
+    settle(std::move(late));
   }
 }
 
-std::optional<Time> TransferQuery::next_deadline() const {
-  std::optional<Time> due;
-  for (const auto& [number, question] : questions_) due = earlier(due, question.until);
-  return due;
-}
+std::optional<Time> TransferQuery::next_deadline() const { return queries_.next_deadline(); }
 
-void TransferQuery::settle(std::uint64_t number) {
-  const auto at = questions_.find(number);
-  Question question = std::move(at->second);
-  questions_.erase(at);
+void TransferQuery::settle(Queries::Finished&& finished) {
+  Question& question = finished.query;
+  warn_of_silent(parts_, finished.silent, "what came to it", question.answers.warnings);
   keep_latest(question.answers);
   if (question.older > 0) {
     question.answers.warnings.push_back(fmt::format(

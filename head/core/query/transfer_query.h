@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "head/core/query/fan_out.h"
 #include "head/core/query/query_source.h"
 #include "head/core/query/query_targets.h"
 
@@ -48,18 +49,16 @@ class TransferQuery {
 
   struct Question {
     QuerySource asker;
-    QueryTargets missing;
     TransferAnswers answers;
     TransfersRequest asked;
     std::uint64_t older = 0;  // replies of older releases, which do not report running transfers
-    Time until;
   };
+  using Queries = FanOut<ProcessId, Question>;
   void keep_latest(TransferAnswers& answers) const;
-  void settle(std::uint64_t number);
+  void settle(Queries::Finished&& finished);
 
   HeadTables& parts_;
-  std::uint64_t last_ = 0;
-  std::map<std::uint64_t, Question> questions_;
+  Queries queries_{max_open};
 };
 
 }  // namespace mobula::internal::head

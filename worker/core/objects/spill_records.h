@@ -22,11 +22,7 @@ struct SpillItem {
   SlabId slab;
   std::uint64_t offset = 0;
   std::uint64_t size_bytes = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &SpillItem::object), field("slab", &SpillItem::slab),
-                 field("offset", &SpillItem::offset), field("size_bytes", &SpillItem::size_bytes));
-  }
+  MOBULA_FIELDS(object, slab, offset, size_bytes);
   friend bool operator==(const SpillItem&, const SpillItem&) = default;
 };
 
@@ -34,10 +30,7 @@ struct SpillItem {
 struct StartSpill {
   std::uint64_t file = 0;
   std::vector<SpillItem> items;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("file", &StartSpill::file), field("items", &StartSpill::items));
-  }
+  MOBULA_FIELDS(file, items);
   friend bool operator==(const StartSpill&, const StartSpill&) = default;
 };
 
@@ -52,23 +45,13 @@ struct StartRestore {
   Hash128 checksum;
   SlabId slab;
   std::uint64_t offset = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("restore", &StartRestore::restore), field("object", &StartRestore::object),
-        field("file", &StartRestore::file), field("file_offset", &StartRestore::file_offset),
-        field("size_bytes", &StartRestore::size_bytes), field("checksum", &StartRestore::checksum),
-        field("slab", &StartRestore::slab), field("offset", &StartRestore::offset));
-  }
+  MOBULA_FIELDS(restore, object, file, file_offset, size_bytes, checksum, slab, offset);
   friend bool operator==(const StartRestore&, const StartRestore&) = default;
 };
 
 struct DropSpillFile {
   std::uint64_t file = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("file", &DropSpillFile::file));
-  }
+  MOBULA_FIELDS(file);
   friend bool operator==(const DropSpillFile&, const DropSpillFile&) = default;
 };
 
@@ -77,11 +60,7 @@ struct DropSpillFile {
 struct SpilledItem {
   std::uint64_t file_offset = 0;
   Hash128 checksum;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("file_offset", &SpilledItem::file_offset),
-                 field("checksum", &SpilledItem::checksum));
-  }
+  MOBULA_FIELDS(file_offset, checksum);
   friend bool operator==(const SpilledItem&, const SpilledItem&) = default;
 };
 
@@ -90,11 +69,7 @@ struct SpillFinished {
   std::uint64_t file = 0;
   std::vector<SpilledItem> items;
   std::optional<Failure> failure;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("file", &SpillFinished::file), field("items", &SpillFinished::items),
-                 field("failure", &SpillFinished::failure));
-  }
+  MOBULA_FIELDS(file, items, failure);
   friend bool operator==(const SpillFinished&, const SpillFinished&) = default;
 };
 
@@ -102,11 +77,7 @@ struct SpillFinished {
 struct RestoreFinished {
   std::uint64_t restore = 0;
   std::optional<Failure> failure;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("restore", &RestoreFinished::restore),
-                 field("failure", &RestoreFinished::failure));
-  }
+  MOBULA_FIELDS(restore, failure);
   friend bool operator==(const RestoreFinished&, const RestoreFinished&) = default;
 };
 

@@ -19,12 +19,7 @@ struct ExecutorMemory {
   std::uint32_t generation = 0;
   std::int64_t bytes = 0;
   bool has_ended = false;  // the process has exited, even if ExecutorExited has not arrived yet
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(
-        field("slot", &ExecutorMemory::slot), field("generation", &ExecutorMemory::generation),
-        field("bytes", &ExecutorMemory::bytes), field("has_ended", &ExecutorMemory::has_ended));
-  }
+  MOBULA_FIELDS(slot, generation, bytes, has_ended);
   friend bool operator==(const ExecutorMemory&, const ExecutorMemory&) = default;
 };
 
@@ -35,12 +30,7 @@ struct MemorySampled {
   std::int64_t used_bytes = 0;
   std::int64_t limit_bytes = 0;
   std::vector<ExecutorMemory> executors;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("of", &MemorySampled::of), field("used_bytes", &MemorySampled::used_bytes),
-                 field("limit_bytes", &MemorySampled::limit_bytes),
-                 field("executors", &MemorySampled::executors));
-  }
+  MOBULA_FIELDS(of, used_bytes, limit_bytes, executors);
   friend bool operator==(const MemorySampled&, const MemorySampled&) = default;
 };
 
@@ -49,12 +39,7 @@ struct ExecutorGpuMemory {
   SlotId slot;
   std::uint32_t generation = 0;
   std::int64_t bytes = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &ExecutorGpuMemory::slot),
-                 field("generation", &ExecutorGpuMemory::generation),
-                 field("bytes", &ExecutorGpuMemory::bytes));
-  }
+  MOBULA_FIELDS(slot, generation, bytes);
   friend bool operator==(const ExecutorGpuMemory&, const ExecutorGpuMemory&) = default;
 };
 
@@ -64,22 +49,14 @@ struct GpuUse {
   bool per_process = false;     // false: the driver reports no memory per process
   std::int64_t used_bytes = 0;  // sum over all processes of the device
   std::vector<ExecutorGpuMemory> executors;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("device", &GpuUse::device), field("uuid", &GpuUse::uuid),
-                 field("per_process", &GpuUse::per_process),
-                 field("used_bytes", &GpuUse::used_bytes), field("executors", &GpuUse::executors));
-  }
+  MOBULA_FIELDS(device, uuid, per_process, used_bytes, executors);
   friend bool operator==(const GpuUse&, const GpuUse&) = default;
 };
 
 // Memory use of the node's GPUs, sent each period while executors have shares of them.
 struct GpuMemorySampled {
   std::vector<GpuUse> devices;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("devices", &GpuMemorySampled::devices));
-  }
+  MOBULA_FIELDS(devices);
   friend bool operator==(const GpuMemorySampled&, const GpuMemorySampled&) = default;
 };
 

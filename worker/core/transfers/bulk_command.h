@@ -16,21 +16,14 @@ struct CreateSlab {
   SlabId slab;
   std::uint64_t size_bytes = 0;
   ProcessId writer;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slab", &CreateSlab::slab), field("size_bytes", &CreateSlab::size_bytes),
-                 field("writer", &CreateSlab::writer));
-  }
+  MOBULA_FIELDS(slab, size_bytes, writer);
   friend bool operator==(const CreateSlab&, const CreateSlab&) = default;
 };
 
 // Closes the slab, and unmaps it if the agent has mapped it.
 struct DropSlab {
   SlabId slab;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("slab", &DropSlab::slab));
-  }
+  MOBULA_FIELDS(slab);
   friend bool operator==(const DropSlab&, const DropSlab&) = default;
 };
 
@@ -47,24 +40,14 @@ struct FetchBulk {
   std::uint64_t size_bytes = 0;
   SlabId slab;  // empty: the destination is the file of the pull
   std::uint64_t slab_offset = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("chunk", &FetchBulk::chunk), field("from", &FetchBulk::from),
-                 field("token", &FetchBulk::token), field("key", &FetchBulk::key),
-                 field("offer", &FetchBulk::offer), field("pull", &FetchBulk::pull),
-                 field("offset", &FetchBulk::offset), field("size_bytes", &FetchBulk::size_bytes),
-                 field("slab", &FetchBulk::slab), field("slab_offset", &FetchBulk::slab_offset));
-  }
+  MOBULA_FIELDS(chunk, from, token, key, offer, pull, offset, size_bytes, slab, slab_offset);
   friend bool operator==(const FetchBulk&, const FetchBulk&) = default;
 };
 
 // Cancels a FetchBulk. ChunkFetched still follows, and no byte is written after it.
 struct CancelBulk {
   std::uint64_t chunk = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("chunk", &CancelBulk::chunk));
-  }
+  MOBULA_FIELDS(chunk);
   friend bool operator==(const CancelBulk&, const CancelBulk&) = default;
 };
 
@@ -73,11 +56,7 @@ struct StartFilePull {
   std::uint64_t pull = 0;
   Hash128 file;
   std::uint64_t size_bytes = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("pull", &StartFilePull::pull), field("file", &StartFilePull::file),
-                 field("size_bytes", &StartFilePull::size_bytes));
-  }
+  MOBULA_FIELDS(pull, file, size_bytes);
   friend bool operator==(const StartFilePull&, const StartFilePull&) = default;
 };
 
@@ -85,20 +64,14 @@ struct StartFilePull {
 // reports the result.
 struct FinishFilePull {
   std::uint64_t pull = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("pull", &FinishFilePull::pull));
-  }
+  MOBULA_FIELDS(pull);
   friend bool operator==(const FinishFilePull&, const FinishFilePull&) = default;
 };
 
 // Removes the file of a pull that no slot needs any longer. The pull may have finished.
 struct DropFilePull {
   std::uint64_t pull = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("pull", &DropFilePull::pull));
-  }
+  MOBULA_FIELDS(pull);
   friend bool operator==(const DropFilePull&, const DropFilePull&) = default;
 };
 
@@ -111,13 +84,7 @@ struct OfferObject {
   std::uint64_t offset = 0;
   std::uint64_t size_bytes = 0;
   bool plain = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("offer", &OfferObject::offer), field("reader", &OfferObject::reader),
-                 field("slab", &OfferObject::slab), field("offset", &OfferObject::offset),
-                 field("size_bytes", &OfferObject::size_bytes),
-                 field("plain", &OfferObject::plain));
-  }
+  MOBULA_FIELDS(offer, reader, slab, offset, size_bytes, plain);
   friend bool operator==(const OfferObject&, const OfferObject&) = default;
 };
 
@@ -126,21 +93,14 @@ struct OfferFile {
   ProcessId reader;
   Hash128 file;
   bool plain = false;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("offer", &OfferFile::offer), field("reader", &OfferFile::reader),
-                 field("file", &OfferFile::file), field("plain", &OfferFile::plain));
-  }
+  MOBULA_FIELDS(offer, reader, file, plain);
   friend bool operator==(const OfferFile&, const OfferFile&) = default;
 };
 
 // Rejects further reads of the offer. BulkServed follows when no read is in progress.
 struct WithdrawBulk {
   std::uint64_t offer = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("offer", &WithdrawBulk::offer));
-  }
+  MOBULA_FIELDS(offer);
   friend bool operator==(const WithdrawBulk&, const WithdrawBulk&) = default;
 };
 

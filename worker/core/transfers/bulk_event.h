@@ -16,10 +16,7 @@ namespace mobula::internal::worker {
 struct ChunkFetched {
   std::uint64_t chunk = 0;
   std::optional<Failure> failure;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("chunk", &ChunkFetched::chunk), field("failure", &ChunkFetched::failure));
-  }
+  MOBULA_FIELDS(chunk, failure);
   friend bool operator==(const ChunkFetched&, const ChunkFetched&) = default;
 };
 
@@ -27,10 +24,7 @@ struct ChunkFetched {
 struct PullFinished {
   std::uint64_t pull = 0;
   std::optional<Failure> failure;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("pull", &PullFinished::pull), field("failure", &PullFinished::failure));
-  }
+  MOBULA_FIELDS(pull, failure);
   friend bool operator==(const PullFinished&, const PullFinished&) = default;
 };
 
@@ -41,22 +35,14 @@ struct BulkOffered {
   std::string token;
   std::string key;  // empty: unencrypted, on a trusted fabric
   std::optional<Failure> failure;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("offer", &BulkOffered::offer), field("size_bytes", &BulkOffered::size_bytes),
-                 field("token", &BulkOffered::token), field("key", &BulkOffered::key),
-                 field("failure", &BulkOffered::failure));
-  }
+  MOBULA_FIELDS(offer, size_bytes, token, key, failure);
   friend bool operator==(const BulkOffered&, const BulkOffered&) = default;
 };
 
 // Reply to WithdrawBulk: no peer reads the offer, now or later.
 struct BulkServed {
   std::uint64_t offer = 0;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("offer", &BulkServed::offer));
-  }
+  MOBULA_FIELDS(offer);
   friend bool operator==(const BulkServed&, const BulkServed&) = default;
 };
 
