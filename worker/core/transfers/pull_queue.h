@@ -31,7 +31,7 @@ class PullQueue {
   Result<PullId> want(Time now, ObjectRequest wish, std::vector<PullCommand>& out);
   // Withdraws one request. The last one ends the pull as cancelled, when no chunk is being written.
   void unwant(Time now, PullId pull, std::vector<PullCommand>& out);
-  void cancel(Time now, PullId pull, std::vector<PullCommand>& out);  // for all who want it
+  void cancel(Time now, PullId pull, std::vector<PullCommand>& out);  // with any count of readers
   // A call waits for the pull now.
   void hurry(PullId pull);
   // Adds a node that has the bytes or is pulling them.

@@ -37,7 +37,7 @@ class Transfers {
   void refused(transfer::PullId pull, Failure why);
   Result<transfer::PullId> pull_file(const ProgramFile& file, NodeId source);
   void unwant(transfer::PullId pull);
-  void cancel(transfer::PullId pull);  // for all who want it
+  void cancel(transfer::PullId pull);  // with any count of readers
   void hurry(transfer::PullId pull) { queue_.hurry(pull); }
   // Adds a node that is pulling the same object.
   void add_source(transfer::PullId pull, NodeId node);
