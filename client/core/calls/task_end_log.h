@@ -46,7 +46,7 @@ class TaskEndLog {
   FinishedTasks finished_;
   OwnedCalls calls_;
   UnreadErrors unread_;
-  Answered answered_;                    // of the latest reply
+  Answered answered_;                    // reply that was processed last
   std::uint64_t reported_failures_ = 0;  // count of finished_.failures() that the head knows
   std::optional<Time> failures_due_;     // time of the next report
 };
