@@ -167,7 +167,7 @@ class ClientCore final {
   CallStreams streams_{step_, tasks_};
   ObjectRefs objects_{step_, ends_, streams_, tasks_};
   Dispatcher dispatcher_{step_, streams_, tasks_};
-  Actors actors_{step_, streams_, tasks_};
+  Actors actors_{step_, streams_, objects_, tasks_};
   PlacementGroups groups_{step_, objects_};
 
   bool attached_ = false;

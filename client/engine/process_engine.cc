@@ -24,10 +24,10 @@ Place place_of(const SlabRange& record) {
 
 }  // namespace
 
-ProcessEngine::ProcessEngine(EngineOptions options, EngineHooks hooks,
+ProcessEngine::ProcessEngine(EngineOptions options, EngineOwner& owner,
                              std::unique_ptr<ProcessSockets> sockets)
     : options_(std::move(options)),
-      hooks_(std::move(hooks)),
+      owner_(owner),
       sockets_(std::move(sockets)),
       endpoint_(sockets_->endpoint()),
       core_(options_.core),
@@ -38,11 +38,11 @@ ProcessEngine::ProcessEngine(EngineOptions options, EngineHooks hooks,
 }
 
 Result<std::unique_ptr<ProcessEngine>> ProcessEngine::start(EngineOptions options,
-                                                            EngineHooks hooks,
+                                                            EngineOwner& owner,
                                                             std::unique_ptr<ProcessSockets> sockets,
                                                             Fd agent, Attached attached) {
   std::unique_ptr<ProcessEngine> engine(
-      new ProcessEngine(std::move(options), std::move(hooks), std::move(sockets)));
+      new ProcessEngine(std::move(options), owner, std::move(sockets)));
   RecordingHeader header;
   header.core = "client";
   header.role = engine->options_.record_role;
@@ -95,7 +95,7 @@ Result<void> ProcessEngine::open(Fd agent) {
     const auto held = lock();
     ring_time_.rang();
     step(Tick{});
-    if (hooks_.tick) hooks_.tick();
+    owner_.tick();
     schedule_flush();
   });
   guard_timer_ = std::make_unique<Timer>(loop(), [this] { guard_doorbell(); });
@@ -128,7 +128,7 @@ Result<void> ProcessEngine::open_link(Fd agent) {
       without_ring_.clear();
       step(AgentLost{});
     }
-    if (hooks_.agent_lost) hooks_.agent_lost(why);
+    owner_.agent_lost(why);
   };
   auto link = LocalLink::open(loop(), std::move(agent), std::move(callbacks));
   if (!link) return link.error();
@@ -202,7 +202,7 @@ void ProcessEngine::carry_out(std::vector<Command>& commands) {
     } else if (auto* close = std::get_if<CloseStream>(&command)) {
       close_stream(*close);
     } else if (std::holds_alternative<ObjectChanged>(command)) {
-      if (hooks_.object_changed) hooks_.object_changed();
+      owner_.object_changed();
       notify();
     } else if (auto* room = std::get_if<RoomMade>(&command)) {
       carry_out(*room);
@@ -218,7 +218,7 @@ void ProcessEngine::carry_out(std::vector<Command>& commands) {
     } else if (auto* given = std::get_if<HandedOver>(&command)) {
       handed_over_ = std::move(*given);
     } else if (std::holds_alternative<SubmittedDone>(command)) {
-      if (hooks_.submitted_done) hooks_.submitted_done();
+      owner_.submitted_done();
     } else if (auto* warning = std::get_if<Warn>(&command)) {
       warn(warning->text);
     }
@@ -271,7 +271,7 @@ void ProcessEngine::drop_lost_slabs() {
 
 std::optional<Time> ProcessEngine::next_deadline() const {
   const auto mine = core_.next_deadline();
-  const auto other = hooks_.next_deadline ? hooks_.next_deadline() : std::nullopt;
+  const auto other = owner_.next_deadline();
   return mine && other ? std::min(*mine, *other) : mine ? mine : other;
 }
 
@@ -305,7 +305,7 @@ void ProcessEngine::agent_frame(LocalFrame frame) {
     return;
   }
   if (const auto* trust = std::get_if<TrustChanged>(&*message)) change_trust(*trust);
-  if (hooks_.agent_said) hooks_.agent_said(*message);
+  owner_.received_from_agent(*message);
   if (const auto* dead = std::get_if<PeersDead>(&*message); dead != nullptr && tensor_hooks_.dead) {
     tensor_hooks_.dead(dead->processes);
   }
@@ -427,7 +427,7 @@ void ProcessEngine::tell_spans(const SpansRequest& asked) {
   SpanAnswer answer(monotonic_now(),
                     std::chrono::duration_cast<std::chrono::microseconds>(wall).count(), asked);
   answer.add(core_.owned_calls());
-  if (hooks_.add_spans) hooks_.add_spans(answer);
+  owner_.add_spans(answer);
   TransfersRequest transfers;
   transfers.limit = asked.limit;
   if (tensor_hooks_.asked) answer.add(tensor_hooks_.asked(transfers));

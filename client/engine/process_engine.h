@@ -26,6 +26,7 @@
 #include "client/core/client_core.h"
 #include "client/engine/armed_deadline.h"
 #include "client/engine/engine_hooks.h"
+#include "client/engine/engine_owner.h"
 #include "client/engine/ring_links.h"
 #include "client/engine/spin_then_park.h"
 #include "protocol/codec/encoder.h"
@@ -43,7 +44,7 @@ namespace mobula::internal::client {
 class ProcessEngine {
  public:
   // `agent` is a connected link after the handshake. AgentToProcess frames follow on it.
-  static Result<std::unique_ptr<ProcessEngine>> start(EngineOptions options, EngineHooks hooks,
+  static Result<std::unique_ptr<ProcessEngine>> start(EngineOptions options, EngineOwner& owner,
                                                       std::unique_ptr<ProcessSockets> sockets,
                                                       Fd agent, Attached attached);
   // Closes the engine and joins the loop thread.
@@ -69,8 +70,10 @@ class ProcessEngine {
   void tell_agent(ProcessToAgent message);
   // Sends to an accepted connection (executors).
   void tell_peer(PeerHandle peer, const Bytes& frame);
-  void trust_peer(PeerHandle peer);  // called in `peer_said` alone, after its ticket was verified
-  void reject_peer(PeerHandle peer, const std::string& why);  // called in `peer_said` alone
+  void trust_peer(
+      PeerHandle peer);  // called in `received_from_peer` alone, after its ticket was verified
+  void reject_peer(PeerHandle peer,
+                   const std::string& why);  // called in `received_from_peer` alone
   // Sends to a caller by ring. False: no ring from it exists.
   bool tell_caller(ProcessId caller, std::span<const std::byte> bytes) {
     return rings_.reply(caller, bytes);
@@ -148,7 +151,7 @@ class ProcessEngine {
   };
   using Outgoing = std::variant<ProcessToAgent, StreamFrames, CloseStream, PeerFrames>;
 
-  ProcessEngine(EngineOptions options, EngineHooks hooks, std::unique_ptr<ProcessSockets> sockets);
+  ProcessEngine(EngineOptions options, EngineOwner& owner, std::unique_ptr<ProcessSockets> sockets);
   Result<void> open(Fd agent);
   Result<void> open_link(Fd agent);
   template <class Counted>
@@ -196,7 +199,7 @@ class ProcessEngine {
   void drop_lost_slabs();
 
   const EngineOptions options_;
-  const EngineHooks hooks_;
+  EngineOwner& owner_;
   std::unique_ptr<ProcessSockets> sockets_;
   Endpoint endpoint_;
 

@@ -147,10 +147,10 @@ RingLinks::Hearer ProcessEngine::make_hearer() {
     auto frame = decode<ExecutorFrame>(bytes);
     if (frame) step(ReceivedFromExecutor{executor, std::move(*frame)});
   };
-  if (hooks_.caller_said) {
+  if (owner_.takes_calls()) {
     hearer.caller_said = [this](ProcessId caller, std::span<const std::byte> bytes) {
       ++calls_heard_;
-      hooks_.caller_said(caller, bytes);
+      owner_.received_from_caller(caller, bytes);
     };
   }
   return hearer;

@@ -172,7 +172,7 @@ void ProcessEngine::bus_message(PeerHandle from, const PeerOrigin& origin,
   if (at == executors_.end()) {
     const auto held = lock();
     over_sockets_ = true;
-    if (origin.accepted && hooks_.peer_said) hooks_.peer_said(from, origin, bytes);
+    if (origin.accepted) owner_.received_from_peer(from, origin, bytes);
     return;
   }
   auto frames = decode_all<ExecutorFrame>(bytes);
@@ -206,7 +206,7 @@ void ProcessEngine::stream_over(PeerHandle peer, std::string rejection) {
   const auto at = executors_.find(peer);
   if (at == executors_.end()) {
     const auto held = lock();
-    if (hooks_.peer_gone) hooks_.peer_gone(peer);
+    owner_.peer_closed(peer);
     return;
   }
   const ProcessId executor = at->second;

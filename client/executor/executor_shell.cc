@@ -23,6 +23,7 @@
 #include "client/executor/core/running_reports.h"
 #include "client/executor/crash_trace.h"
 #include "client/executor/executor_start.h"
+#include "client/executor/fork_server.h"
 #include "client/executor/gpu_start.h"
 #include "client/executor/output_label.h"
 #include "client/executor/thread_limits.h"
@@ -63,7 +64,7 @@ Result<void> ExecutorShell::start() {
   ticket_clock_.received(assignment_.ticket, wall_clock_ms(), monotonic_now());
   options.record = open_recording();
   options.record_role = "executor_client";
-  auto engine = client::ProcessEngine::start(std::move(options), hooks(), std::move(sockets_),
+  auto engine = client::ProcessEngine::start(std::move(options), *this, std::move(sockets_),
                                              std::move(link_), {assignment_.node, {}, {}});
   if (!engine) return engine.error();
   engine_ = std::move(*engine);
@@ -106,7 +107,7 @@ Result<void> ExecutorShell::start() {
   ready_ = true;
   engine_->tell_agent(ExecutorReady{assignment_.process, endpoint});
   step(Assigned{assignment_});
-  for (const auto& message : std::exchange(said_early_, {})) agent_said(message);
+  for (const auto& message : std::exchange(said_early_, {})) received_from_agent(message);
   for (const auto& [caller, bytes] : std::exchange(called_early_, {})) called(caller, bytes);
   return {};
 }
@@ -135,33 +136,24 @@ void ExecutorShell::flush_recordings() {
   if (recorder_) recorder_->flush();
 }
 
-client::EngineHooks ExecutorShell::hooks() {
-  client::EngineHooks hooks;
-  hooks.agent_said = [this](const AgentToProcess& message) { agent_said(message); };
-  hooks.object_changed = [this] {
-    if (ready_) check_fetches();
-  };
-  hooks.tick = [this] {
-    if (ready_) step(Tick{});
-  };
-  hooks.next_deadline = [this] { return core_.next_deadline(); };
-  hooks.peer_said = [this](PeerHandle peer, const PeerOrigin& origin,
-                           std::span<const std::byte> bytes) { peer_said(peer, origin, bytes); };
-  hooks.submitted_done = [this] { step(SubmittedDone{}); };
-  hooks.add_spans = [this](client::SpanAnswer& answer) { answer.add_ran(core_.ran()); };
-  hooks.caller_said = [this](ProcessId caller, std::span<const std::byte> bytes) {
-    detail::stages().pass(detail::Stage::arrived);
-    if (ready_) return called(caller, bytes);
-    called_early_.emplace_back(caller, std::vector(bytes.begin(), bytes.end()));
-  };
-  hooks.peer_gone = [this](PeerHandle peer) {
-    // A connection may be reopened. The agent reports the death of a caller.
-    callers_.gone(peer);
-  };
-  // The agent died, so this executor exits at once with its running work.
-  hooks.agent_lost = [](const Failure&) { leave_executor(1); };
-  return hooks;
+// ---- inputs of the engine -----------------------------------------------------------------------
+
+void ExecutorShell::object_changed() {
+  if (ready_) check_fetches();
 }
+
+void ExecutorShell::tick() {
+  if (ready_) step(Tick{});
+}
+
+void ExecutorShell::received_from_caller(ProcessId caller, std::span<const std::byte> bytes) {
+  detail::stages().pass(detail::Stage::arrived);
+  if (ready_) return called(caller, bytes);
+  called_early_.emplace_back(caller, std::vector(bytes.begin(), bytes.end()));
+}
+
+// The agent died, so this executor exits at once with its running work.
+void ExecutorShell::agent_lost(const Failure&) { leave_executor(1); }
 
 // ---- core -------------------------------------------------------------------------------------
 
@@ -411,7 +403,7 @@ void ExecutorShell::be_replaced(const std::string& why) {
 }
 
 // ---- agent and callers -------------------------------------------------------------------------
-void ExecutorShell::agent_said(const AgentToProcess& message) {
+void ExecutorShell::received_from_agent(const AgentToProcess& message) {
   if (!ready_) return said_early_.push_back(message);
   if (const auto* end = std::get_if<EndExecutor>(&message))
     return step(EndAsked{end->graceful, end->stores, end->orderly});
@@ -437,8 +429,8 @@ void ExecutorShell::change_trust(const TrustChanged& trust) {
   }
 }
 
-void ExecutorShell::peer_said(PeerHandle peer, const PeerOrigin& origin,
-                              std::span<const std::byte> bytes) {
+void ExecutorShell::received_from_peer(PeerHandle peer, const PeerOrigin& origin,
+                                       std::span<const std::byte> bytes) {
   if (!ready_) return;
   const ProcessId* known = callers_.find(peer);
   if (known == nullptr) return hello(peer, origin, bytes);

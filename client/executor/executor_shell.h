@@ -32,7 +32,7 @@
 
 namespace mobula::internal::executor {
 
-class ExecutorShell {
+class ExecutorShell : client::EngineOwner {
  public:
   ExecutorShell(PrepareExecutor prepare, AssignExecutor assignment,
                 std::unique_ptr<ProcessSockets> sockets, Fd link)
@@ -55,7 +55,21 @@ class ExecutorShell {
 
   RecordOptions open_recording();
   void flush_recordings();
-  client::EngineHooks hooks();
+  // client::EngineOwner
+  void received_from_agent(const AgentToProcess& message) override;
+  void agent_lost(const Failure& why) override;
+  void object_changed() override;
+  bool takes_calls() const override { return true; }
+  void tick() override;
+  std::optional<Time> next_deadline() const override { return core_.next_deadline(); }
+  void received_from_peer(PeerHandle peer, const PeerOrigin& origin,
+                          std::span<const std::byte> bytes) override;
+  // A connection may be reopened. The agent reports the death of a caller.
+  void peer_closed(PeerHandle peer) override { callers_.gone(peer); }
+  void received_from_caller(ProcessId caller, std::span<const std::byte> bytes) override;
+  void add_spans(client::SpanAnswer& answer) const override { answer.add_ran(core_.ran()); }
+  void submitted_done() override { step(SubmittedDone{}); }
+
   void step(Event event);
   void step_one(Event&& event);
   void carry_out(std::vector<Command>& commands);
@@ -67,9 +81,7 @@ class ExecutorShell {
   void tell_held();
   void find_tensors(Fetch& fetch) const;
   std::uint64_t bytes_to_hold(const RefRecords& tensors) const;
-  void agent_said(const AgentToProcess& message);
   void change_trust(const TrustChanged& trust);
-  void peer_said(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void called(ProcessId caller, std::span<const std::byte> bytes);
   void hello(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void starts(const RunCall& run);

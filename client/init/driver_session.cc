@@ -156,15 +156,8 @@ Result<void> DriverSession::open_engine(Greeting greeting) {
   if (!greeting.attached.bind_host.empty())
     exchange_.host_bind = greeting.attached.bind_host + ":0";
   exchange_.fabric = greeting.attached.fabric;
-  client::EngineHooks hooks;
-  hooks.agent_lost = [this](const Failure&) { agent_lost(); };
-  hooks.agent_said = [this](const AgentToProcess& message) {
-    if (!std::holds_alternative<JobFinished>(message)) return;
-    job_over_ = true;
-    engine_->notify();
-  };
   auto engine =
-      client::ProcessEngine::start(std::move(options), std::move(hooks), std::move(*sockets),
+      client::ProcessEngine::start(std::move(options), *this, std::move(*sockets),
                                    std::move(greeting.socket), attached_of(greeting.attached));
   if (!engine) return engine.error();
   const MutexLock held(loss_mutex_);
@@ -213,7 +206,13 @@ Result<void> DriverSession::wait_for_job() {
 // ---- loss of the agent ------------------------------------------------------------------------
 
 // On the engine's loop thread.
-void DriverSession::agent_lost() {
+void DriverSession::received_from_agent(const AgentToProcess& message) {
+  if (!std::holds_alternative<JobFinished>(message)) return;
+  job_over_ = true;
+  engine_->notify();
+}
+
+void DriverSession::agent_lost(const Failure&) {
   const MutexLock held(loss_mutex_);
   agent_gone_ = true;
   if (engine_) {

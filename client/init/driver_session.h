@@ -32,7 +32,7 @@ struct DriverOptions {
   RecordOptions record;                // recording of the core's inputs
 };
 
-class DriverSession final : public detail::ClusterSession {
+class DriverSession final : public detail::ClusterSession, client::EngineOwner {
  public:
   // Returns when the head has admitted the job.
   static Result<std::unique_ptr<DriverSession>> start(DriverOptions options);
@@ -54,7 +54,9 @@ class DriverSession final : public detail::ClusterSession {
   Result<Greeting> greet(const std::string& socket, Duration patience);
   Result<void> open_engine(Greeting greeting);
   Result<void> wait_for_job();
-  void agent_lost();
+  // client::EngineOwner
+  void received_from_agent(const AgentToProcess& message) override;
+  void agent_lost(const Failure& why) override;
   void watch_agents();
   bool reattach_until(Time deadline);
   // The socket of an agent that can replace the lost one. Starts an agent after `start_own_at` if

@@ -68,9 +68,11 @@ void Actors::on(const SubmitActor& event) {
   row.argument_bytes = event.stored_bytes;
   port_.count_pending_bytes(row.argument_bytes);
   rows_.insert(actor, std::move(row));
-  port_.own_handle(actor, event.spec.detached);
-  port_.pin_arguments(event.spec.constructor);
-  const auto missing = port_.missing_arguments(*event.spec.constructor.arguments);
+  // Nothing counts the handles of a detached actor.
+  objects_.own(handle_id(actor), TaskId()).ref = RefRecord{
+      handle_id(actor), event.spec.detached ? NodeId() : step_.node(), step_.process(), actor};
+  arguments_.pin(event.spec.constructor);
+  const auto missing = arguments_.missing(*event.spec.constructor.arguments);
   rows_.at(actor).missing = missing.size();
   for (const ObjectId object : missing) waiting_[object].push_back(actor);
   if (missing.empty()) create(actor);
@@ -90,7 +92,7 @@ void Actors::argument_ready(ObjectId object) {
 void Actors::create(ActorId actor) {
   ActorRow& row = rows_.at(actor);
   if (row.asked || row.state == ActorState::dead) return;
-  if (const ValueRecord* error = port_.argument_error(row.spec.constructor)) {
+  if (const ValueRecord* error = arguments_.error(row.spec.constructor)) {
     mark_constructor_argument.hit();
     row.construction_error = *error;
     row.construction_error.in_store = false;
@@ -99,7 +101,7 @@ void Actors::create(ActorId actor) {
   row.asked = true;
   row.asked_after = releases_sent_;
   CreateActor request{row.spec, row.fail_if_infeasible};
-  request.spec.constructor = port_.sendable_constructor(row.spec.constructor);
+  request.spec.constructor = arguments_.sendable_constructor(row.spec.constructor);
   request.spec.owner = step_.process();
   if (wants_devices(request.spec.demand.request)) port_.return_idle_devices({});
   step_.send_to_head(std::move(request));
@@ -147,7 +149,7 @@ void Actors::on(const FindActorReply& message) {
   if (!message.found || message.actor.empty() || message.actor == message.wanted)
     return step_.emit(HeadAnswered{message});
   hold_found(message);
-  if (is_abandoned) return port_.release_handle(message.actor);
+  if (is_abandoned) return objects_.on(ReleaseRef{handle_id(message.actor)});
   step_.emit(HeadAnswered{message});
 }
 
@@ -160,8 +162,8 @@ void Actors::hold_found(const FindActorReply& message) {
     row->max_task_retries = message.max_task_retries;
   }
   if (!row->max_pending_calls) row->max_pending_calls = message.max_pending_calls;
-  port_.adopt_handle({handle_id(message.actor), message.detached ? NodeId() : message.owner_node,
-                      message.owner, message.actor});
+  objects_.on(AdoptRef{{handle_id(message.actor), message.detached ? NodeId() : message.owner_node,
+                        message.owner, message.actor}});
 }
 
 void Actors::on(const DemandInfeasible& message) {
@@ -228,7 +230,7 @@ void Actors::died(ActorId actor) {
   fail_calls(actor);
   if (auto* dead = rows_.find(actor); dead != nullptr && dead->owned) {
     const CallRecord constructor = std::exchange(dead->spec.constructor, CallRecord{});
-    port_.release_arguments(constructor);
+    arguments_.release(constructor);
   }
   step_.emit(ObjectChanged{handle_id(actor)});
 }
@@ -354,7 +356,7 @@ void Actors::conclude(StreamRow& stream, const EndCause& cause) {
 
 void Actors::call_over(ActorId actor) {
   if (auto* row = rows_.find(actor)) --row->calls;
-  port_.unpin(handle_id(actor));
+  objects_.unpin(handle_id(actor));
 }
 
 void Actors::on(const KillActor& event) {
@@ -396,7 +398,7 @@ void Actors::forget(ActorId actor) {
   const CallRecord constructor = std::move(row->spec.constructor);
   const bool pinned = row->owned;
   rows_.erase(actor);
-  if (pinned) port_.release_arguments(constructor);
+  if (pinned) arguments_.release(constructor);
   if (!executor.empty()) streams_.close(executor);
 }
 
@@ -435,7 +437,8 @@ bool Actors::is_acknowledged(const ActorRow& actor) {
 void Actors::entrust() {
   for (const auto& [actor, row] : rows_) {
     if (!row.owned || row.detached || row.state == ActorState::dead) continue;
-    if (port_.is_exported(handle_id(actor))) {
+    const auto* handle = objects_.find(handle_id(actor));
+    if (handle != nullptr && handle->exported) {
       mark_entrusted.hit();
       step_.send_to_agent(ExportObject{handle_id(actor), false, actor});
     } else {

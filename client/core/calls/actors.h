@@ -12,6 +12,7 @@
 #include "client/core/calls/call_streams.h"
 #include "client/core/calls/fifo_cache.h"
 #include "client/core/client_events.h"
+#include "client/core/refs/call_arguments.h"
 #include "client/core/rows.h"
 #include "client/core/step_context.h"
 
@@ -47,25 +48,9 @@ struct ActorRow {
 
 class Actors {
  public:
-  // Effects on the objects, the tasks, and the slots of this process.
+  // Effects on the tasks and the slots of this process.
   class Port {
    public:
-    // Makes the object that stands for the handles of an own actor.
-    virtual void own_handle(ActorId actor, bool is_detached) = 0;
-    // A handle on the actor of another process.
-    virtual void adopt_handle(const RefRecord& handle) = 0;
-    virtual void release_handle(ActorId actor) = 0;
-    virtual void unpin(ObjectId object) = 0;
-    virtual bool is_exported(ObjectId object) const = 0;
-    virtual void pin_arguments(const CallRecord& constructor) = 0;
-    virtual void release_arguments(const CallRecord& constructor) = 0;
-    // One entry per argument that is not ready. Actors::argument_ready follows for each.
-    virtual std::vector<ObjectId> missing_arguments(const Arguments& arguments) = 0;
-    // The first argument that is an error, or null. No argument is missing.
-    virtual const ValueRecord* argument_error(const CallRecord& constructor) const = 0;
-    // The call as the head gets it. Each incarnation fetches arguments that stay refs, so their
-    // homes know them.
-    virtual CallRecord sendable_constructor(const CallRecord& constructor) = 0;
     virtual void count_pending_bytes(std::int64_t change) = 0;
 
     virtual TaskRow& task_row(TaskId task) = 0;
@@ -85,8 +70,8 @@ class Actors {
   };
   using Rows = Table<ActorId, ActorRow>;
 
-  Actors(StepContext& step, CallStreams& streams, Port& port)
-      : step_(step), streams_(streams), port_(port) {}
+  Actors(StepContext& step, CallStreams& streams, ObjectRefs& objects, Port& port)
+      : step_(step), streams_(streams), objects_(objects), arguments_(step, objects), port_(port) {}
 
   // ---- user code --------------------------------------------------------------------------------
   void on(const SubmitActor& event);
@@ -151,6 +136,8 @@ class Actors {
 
   StepContext& step_;
   CallStreams& streams_;
+  ObjectRefs& objects_;
+  CallArguments arguments_;
   Port& port_;
   Rows rows_;
   Table<ObjectId, std::vector<ActorId>> waiting_;  // object -> constructors that lack it

@@ -36,19 +36,14 @@ TaskRow& Tasks::add_task(CallRecord call_given, TaskId parent, std::int64_t stor
   row.live_results = call.form->num_returns;
   row.first_result = result_id(task, 0);
   row.argument_bytes = stored_bytes;
+  arguments_.pin(call);
   for (const auto& argument : *call.arguments) {
-    if (argument.is_ref) {
-      objects_.pin(argument.ref);
-    } else {
-      objects_.escape_contained(argument.value);
-      for (const auto& ref : argument.value.contained) objects_.pin(ref);
-      row.argument_bytes += argument.value.size_bytes;
-    }
+    if (!argument.is_ref) row.argument_bytes += argument.value.size_bytes;
   }
   pending_bytes_ += row.argument_bytes;
   if (call.form->num_returns > 0) objects_.own(row.first_result, task);
   for (std::uint32_t i = 1; i < call.form->num_returns; ++i) objects_.own(result_id(task, i), task);
-  row.missing = count_missing(*call.arguments);
+  row.missing = arguments_.count_missing(*call.arguments);
   for (const auto& argument : *call.arguments) {
     const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
     if (object && object->is_missing()) waiting_[argument.ref.object].push_back(task);
@@ -77,20 +72,6 @@ void Tasks::on(SubmitActorCall& event) {
   row.retries_left = event.max_task_retries.value_or(target.max_task_retries);
   if (row.missing == 0) row.state = TaskState::queued;
   actors_.start_calls(actor);
-}
-
-// A borrowed argument that was not read here yet is fetched, because only then is it known to
-// exist.
-std::size_t Tasks::count_missing(const Arguments& arguments) {
-  std::size_t missing = 0;
-  for (const auto& argument : arguments) {
-    if (!argument.is_ref) continue;
-    auto& row = objects_.at(argument.ref.object);
-    if (!row.is_missing()) continue;
-    ++missing;
-    if (!row.owned) objects_.fetch(argument.ref.object, row);
-  }
-  return missing;
 }
 
 // ---- arguments ----------------------------------------------------------------------------------
@@ -144,30 +125,6 @@ bool Tasks::fail_on_argument_errors(TaskId task) {
   return false;
 }
 
-// The call as it is sent: small values replace their refs.
-CallRecord Tasks::resolved(const CallRecord& call) {
-  CallRecord result = call;
-  result.caller_node = step_.node();
-  if (std::ranges::none_of(*call.arguments, &Argument::is_ref)) return result;
-  for (auto& argument : result.arguments.edit()) {
-    if (!argument.is_ref) continue;
-    const ObjectRow& row = objects_.at(argument.ref.object);
-    if (row.owned && argument.ref.home != step_.node())
-      argument.ref = objects_.ref_of(argument.ref.object);
-    if (row.value->in_store && row.value->bytes.empty()) {
-      argument.value.in_store = true;
-      argument.value.location = row.value->location;
-      argument.value.size_bytes = row.value->size_bytes;
-      continue;
-    }
-    argument = Argument{};
-    argument.value = *row.value;
-    argument.value.in_store = false;
-    objects_.escape_contained(argument.value);
-  }
-  return result;
-}
-
 // ---- queues of demand classes ------------------------------------------------------------------
 
 void Tasks::push(TaskId task, StreamRow& stream, ProcessId executor) {
@@ -178,7 +135,7 @@ void Tasks::push(TaskId task, StreamRow& stream, ProcessId executor) {
   row.preempted = false;
   row.executor = executor;
   row.number = streams_.add_call(stream, task);
-  PushCall push{row.number, resolved(row.call), stream.round};
+  PushCall push{row.number, arguments_.resolved(row.call), stream.round};
   push.call.may_run_again = row.retries_left != 0 && !row.cancelled;
   streams_.say(stream, std::move(push));
 }
@@ -244,7 +201,7 @@ void Tasks::forget_task(TaskId task) {
   const TaskRow row = std::move(rows_.at(task));
   rows_.erase(task);
   if (row.call.form->kind == CallKind::task) dispatcher_.remove_task(row.demand_class);
-  release_arguments(row.call);
+  arguments_.release(row.call);
 }
 
 void Tasks::result_dropped(TaskId creator) {
@@ -252,16 +209,6 @@ void Tasks::result_dropped(TaskId creator) {
   if (task == nullptr) return;
   if (task->live_results > 0) --task->live_results;
   if (task->live_results == 0 && task->state == TaskState::finished) forget_task(creator);
-}
-
-void Tasks::release_arguments(const CallRecord& call) {
-  for (const auto& argument : *call.arguments) {
-    if (argument.is_ref) {
-      objects_.unpin(argument.ref.object);
-    } else {
-      for (const auto& ref : argument.value.contained) objects_.unpin(ref.object);
-    }
-  }
 }
 
 void Tasks::finish_with_error(TaskId task, ErrorRecord error) {
@@ -393,7 +340,7 @@ void Tasks::tick() {
 
 bool Tasks::waits_again(TaskId task) {
   TaskRow& row = rows_.at(task);
-  row.missing = count_missing(*row.call.arguments);
+  row.missing = arguments_.count_missing(*row.call.arguments);
   if (row.missing == 0) return false;
   row.state = TaskState::waiting;
   for (const auto& argument : *row.call.arguments) {

@@ -19,6 +19,7 @@
 #include "client/core/calls/dispatcher.h"
 #include "client/core/calls/fifo_cache.h"
 #include "client/core/calls/task_end_log.h"
+#include "client/core/refs/call_arguments.h"
 #include "client/core/refs/lineage.h"
 #include "client/core/refs/object_refs.h"
 #include "client/core/step_context.h"
@@ -41,6 +42,7 @@ class Tasks final : public CallStreams::Port,
         objects_(objects),
         dispatcher_(dispatcher),
         actors_(actors),
+        arguments_(step, objects),
         lineage_(step.options().max_lineage_bytes) {}
   Tasks(const Tasks&) = delete;
   Tasks& operator=(const Tasks&) = delete;
@@ -87,16 +89,6 @@ class Tasks final : public CallStreams::Port,
   const CompactQueue& compact() const override { return dispatcher_.compact(); }
   void expand_result(ObjectId object) override { dispatcher_.expand_result(object); }
   // ---- Actors::Port -------------------------------------------------------------------------------
-  void own_handle(ActorId actor, bool is_detached) override;
-  void adopt_handle(const RefRecord& handle) override { objects_.on(AdoptRef{handle}); }
-  void release_handle(ActorId actor) override { objects_.on(ReleaseRef{handle_id(actor)}); }
-  void unpin(ObjectId object) override { objects_.unpin(object); }
-  bool is_exported(ObjectId object) const override;
-  void pin_arguments(const CallRecord& constructor) override;
-  void release_arguments(const CallRecord& call) override;
-  std::vector<ObjectId> missing_arguments(const Arguments& arguments) override;
-  const ValueRecord* argument_error(const CallRecord& constructor) const override;
-  CallRecord sendable_constructor(const CallRecord& constructor) override;
   void count_pending_bytes(std::int64_t change) override { pending_bytes_ += change; }
   void requeue(TaskId task) override;
   void finish_cancelled(TaskId task) override;
@@ -127,10 +119,8 @@ class Tasks final : public CallStreams::Port,
 
   // ---- one task -----------------------------------------------------------------------------------
   TaskRow& add_task(CallRecord call, TaskId parent, std::int64_t stored_bytes);
-  std::size_t count_missing(const Arguments& arguments);
   void serve_waiters(ObjectId object);
   void task_ready(TaskId task);
-  CallRecord resolved(const CallRecord& call);
   void finish(TaskId task, Results results);
   void attempt_failed(TaskId task, const EndCause& cause);
   void run_again_uncharged(TaskId task);
@@ -164,6 +154,7 @@ class Tasks final : public CallStreams::Port,
   ObjectRefs& objects_;
   Dispatcher& dispatcher_;
   Actors& actors_;
+  CallArguments arguments_;
   Rows rows_;
   Table<ObjectId, PooledVector<TaskId>> waiting_;  // object -> tasks that lack it
   std::set<std::pair<Time, TaskId>> retries_;      // tasks that wait for `retry_at`

@@ -69,7 +69,7 @@ Handover Tasks::give_away(TaskId task, const HandOver& to, HandedOver& given) {
     if (argument.is_ref && objects_.at(argument.ref.object).ready) {
       CallRecord single;
       single.arguments.edit().push_back(argument);
-      argument = resolved(single).arguments->front();
+      argument = arguments_.resolved(single).arguments->front();
     }
     const auto refs = argument.is_ref ? RefRecords{argument.ref} : argument.value.contained;
     for (const auto& ref : refs) {

@@ -25,7 +25,8 @@ class Engine : public testing::TestWithParam<std::tuple<int, Way>> {
  protected:
   ~Engine() override { detail::install_runtime(nullptr); }
 
-  void start(EngineHooks hooks = {}) {
+  void start(std::unique_ptr<EngineOwner> owner = std::make_unique<EngineOwner>()) {
+    owner_ = std::move(owner);
     EngineOptions options;
     options.core.process = ProcessId::of(1);
     options.core.job = JobId::of(1);
@@ -36,8 +37,8 @@ class Engine : public testing::TestWithParam<std::tuple<int, Way>> {
     job.driver = ProcessId::of(1);
     auto sockets = ProcessSockets::open({CurveKeys::generate().value(), {}, {}}).value();
     engine_ =
-        ProcessEngine::start(std::move(options), std::move(hooks), std::move(sockets),
-                             agent_->take_link(), Attached{NodeId::of(1), ProcessId::of(9), job})
+        ProcessEngine::start(std::move(options), *owner_, std::move(sockets), agent_->take_link(),
+                             Attached{NodeId::of(1), ProcessId::of(9), job})
             .value();
     RuntimeOptions runtime;
     runtime.job = JobId::of(1);
@@ -61,6 +62,7 @@ class Engine : public testing::TestWithParam<std::tuple<int, Way>> {
   Duration idle_return_ = ClientOptions().idle_return;
   Duration ring_idle_ = EngineOptions().ring_idle;
   std::unique_ptr<FakeAgent> agent_ = std::make_unique<FakeAgent>();
+  std::unique_ptr<EngineOwner> owner_;
   std::shared_ptr<ProcessEngine> engine_;
 };
 
@@ -203,12 +205,15 @@ TEST_F(EngineRings, CoalescesWakeupsOnlyWhenWaitingForCalls) {
 TEST_F(EngineRings, ReadsWithoutWaitingThread) {
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
   std::atomic<int> changes{0};
-  EngineHooks hooks;
-  hooks.object_changed = [&] {
-    ++changes;
-    changes.notify_all();
+  struct Counter : EngineOwner {
+    explicit Counter(std::atomic<int>& changes) : count(changes) {}
+    void object_changed() override {
+      ++count;
+      count.notify_all();
+    }
+    std::atomic<int>& count;
   };
-  start(std::move(hooks));
+  start(std::make_unique<Counter>(changes));
   for (int round = 0; round < 20; ++round) {
     const int before = changes;
     const auto call = mobula::task<same>.remote(round);
@@ -406,9 +411,12 @@ TEST_F(EngineEnds, ClosesWhileInputArrives) {
 
 TEST_F(EngineEnds, ClosesBeforeLastRefs) {
   std::atomic<int> losses{0};
-  EngineHooks hooks;
-  hooks.agent_lost = [&](const Failure&) { ++losses; };
-  start(std::move(hooks));
+  struct Counter : EngineOwner {
+    explicit Counter(std::atomic<int>& losses_seen) : count(losses_seen) {}
+    void agent_lost(const Failure&) override { ++count; }
+    std::atomic<int>& count;
+  };
+  start(std::make_unique<Counter>(losses));
   auto ref = std::make_unique<mobula::ObjectRef<int>>(mobula::put(7));
   auto block = std::make_unique<mobula::ObjectRef<std::vector<int>>>(
       mobula::put(std::vector<int>(30'000, 7)));
