@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/output/output.h"
+#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -27,14 +28,14 @@ bool plain(const std::string& text) {
 
 std::string scalar(const Json& value) {
   if (value.is_string() && plain(value.get<std::string>())) return value.get<std::string>();
-  return escaped_controls(value.dump());
+  return escaped_controls(json_text(value));
 }
 
 void write(const Json& value, std::size_t indent, std::string& out) {
   const std::string margin(indent, ' ');
   if (value.is_object()) {
     for (const auto& [name, each] : value.items()) {
-      out += margin + (plain(name) ? name : escaped_controls(Json(name).dump())) + ":";
+      out += margin + (plain(name) ? name : escaped_controls(json_text(Json(name)))) + ":";
       if (each.is_structured() && !each.empty()) {
         out += "\n";
         write(each, indent + 2, out);

@@ -15,6 +15,7 @@
 
 #include "base/quantity.h"
 #include "deploy/launch_place.h"
+#include "protocol/codec/json_writer.h"
 #include "protocol/program/cluster_files.h"
 
 namespace mobula::internal::deploy {
@@ -109,7 +110,7 @@ std::string resources_of(const Value& value) {
                  {{"total", [&](const Value& total) { json[name]["total"] = total.amount(); }},
                   {"unit", [&](const Value& unit) { json[name]["unit"] = unit.truth(); }}});
   });
-  return json.dump();
+  return json_text(json);
 }
 
 std::string labels_of(const Value& value) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "protocol/codec/json_writer.h"
 #include "protocol/program/cluster_files.h"
 
 namespace mobula::internal::deploy {
@@ -21,14 +22,13 @@ constexpr const char* rank_prefix = "rank-";
 
 std::string place_file(int rank) { return fmt::format("place-{}.json", rank); }
 std::string text_of(const PlaceNote& note) {
-  return Json{{"schema", 1},
-              {"self", note.self},
-              {"beat", note.beat},
-              {"pid", note.process.pid},
-              {"start_time", note.process.start_time},
-              {"boot_id", note.process.boot_id},
-              {"processes_of", note.processes_of}}
-             .dump() +
+  return json_text(Json{{"schema", 1},
+                        {"self", note.self},
+                        {"beat", note.beat},
+                        {"pid", note.process.pid},
+                        {"start_time", note.process.start_time},
+                        {"boot_id", note.process.boot_id},
+                        {"processes_of", note.processes_of}}) +
          "\n";
 }
 
@@ -119,7 +119,7 @@ Result<void> RankRendezvous::say(const RunNote& note) const {
                      {"address", note.address},
                      {"over", note.over},
                      {"code", note.code}};
-  return write_file(path(run_file), json.dump() + "\n", 0600);
+  return write_file(path(run_file), json_text(json) + "\n", 0600);
 }
 
 Result<void> RankRendezvous::leave_key(const std::string& text) const {
@@ -163,7 +163,8 @@ Result<std::string> RankRendezvous::key() const { return read_file(path(key_file
 Result<void> RankRendezvous::say(int rank, const RankNote& note) const {
   const Json json = {{"schema", 1},         {"token", note.token}, {"host", note.host},
                      {"state", note.state}, {"why", note.why},     {"gone", note.gone}};
-  return write_file(path(fmt::format("{}{}.json", rank_prefix, rank)), json.dump() + "\n", 0600);
+  return write_file(path(fmt::format("{}{}.json", rank_prefix, rank)), json_text(json) + "\n",
+                    0600);
 }
 
 }  // namespace mobula::internal::deploy

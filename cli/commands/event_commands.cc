@@ -14,6 +14,7 @@
 #include "cli/output/output.h"
 #include "cli/output/pager.h"
 #include "cli/output/text_table.h"
+#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -113,7 +114,7 @@ int follow(HeadQuery& asker, const CommandLine& line, Json filters, Json last) {
     pollfd out{STDOUT_FILENO, POLLERR, 0};
     ::poll(&out, 1, static_cast<int>(follow_interval / 1ms));
     if ((out.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) return exit_done;
-    auto more = asker.ask_patiently("list", "events", filters.dump());
+    auto more = asker.ask_patiently("list", "events", json_text(filters));
     if (!more) return complain(more.error());
     last = std::move(*more);
     const auto lost = last.value("lost", std::uint64_t{0});
@@ -210,7 +211,7 @@ int describe(const CommandLine& line) {
   Json events = Json::array();
   if (!id.empty()) {
     const Json filters = {{"id", id}, {"severity", "DEBUG"}, {"limit", events_described}};
-    auto list = asker.ask("list", "events", filters.dump());
+    auto list = asker.ask("list", "events", json_text(filters));
     if (list) events = (*list)["items"];
     if (!list) warnings.push_back("events: " + list.error().text);
   }

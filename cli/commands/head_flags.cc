@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/find_cluster.h"
+#include "protocol/codec/json_writer.h"
 #include "protocol/process_identity.h"
 #include "protocol/program/cluster_files.h"
 
@@ -84,7 +85,7 @@ Result<void> save_head_flags(const StartOptions& start, const std::string& folde
        start.preempt_after ? Json(*start.preempt_after / std::chrono::milliseconds(1)) : Json()},
       {"driver_absence_s", start.driver_absence_s},
       {"made_by", start.made_by}};
-  return write_file(path_in(folder), json.dump(2) + "\n", 0600);
+  return write_file(path_in(folder), json_text(json, 2) + "\n", 0600);
 }
 
 Result<std::string> add_head_flags_of_before(CommandLine& line) {

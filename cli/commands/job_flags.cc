@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "cli/command_line.h"
 #include "cli/seconds_option.h"
+#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -164,7 +165,7 @@ Result<std::string> submission_text(const JobFlags& flags, const std::string& jo
     json["argv"][0] = std::filesystem::path(flags.argv.front()).filename().string();
   }
   try {
-    return json.dump();
+    return json_text(json);
   } catch (const Json::type_error&) {
     return failure(
         ErrorCode::invalid_argument,

@@ -1,4 +1,5 @@
 #include "cli/commands/log_source.h"
+#include "protocol/codec/json_writer.h"
 
 #include <fmt/format.h>
 
@@ -57,7 +58,7 @@ LogSource LogSource::of_head(HeadQuery& asker) {
 
 LogSource LogSource::of_node(HeadQuery& asker, std::string node, std::string log) {
   const Json argument = {{"node_id", std::move(node)}, {"log", std::move(log)}};
-  return LogSource([&asker, text = argument.dump()](LogPlace& place) {
+  return LogSource([&asker, text = json_text(argument)](LogPlace& place) {
     return ask_for_log(asker, "log", text, place);
   });
 }

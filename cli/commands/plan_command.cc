@@ -10,6 +10,7 @@
 #include "cli/output/output.h"
 #include "cli/output/pager.h"
 #include "cli/tool_client.h"
+#include "protocol/codec/json_writer.h"
 #include "scheduler/planner/planner.h"
 
 namespace mobula::internal::cli {
@@ -64,7 +65,7 @@ std::string line_of(const char* verb, const Json& each) {
   std::string what = kind == "placement-group" ? "placement group " + each["id"].get<std::string>()
                      : kind == "slots" ? fmt::format("{} x", each.value("count", std::int64_t{1}))
                                        : fmt::format("{} x standing", each.value("count", 1));
-  if (each.contains("resources")) what += " " + each["resources"].dump();
+  if (each.contains("resources")) what += " " + json_text(each["resources"]);
   if (!name.empty()) what += " (" + name + ")";
   return fmt::format("{}: {}: {}\n", verb, what, each.value("reason", std::string()));
 }

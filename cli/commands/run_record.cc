@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "protocol/codec/json_writer.h"
 #include "protocol/process_identity.h"
 #include "protocol/program/cluster_files.h"
 
@@ -47,7 +48,7 @@ Result<void> save(const RunRecord& record, const std::string& folder) {
                                        {"keeper", record.keeper},
                                        {"head", record.head},
                                        {"folder_inode", inode_of(folder + "/running")}};
-  return write_file(fmt::format("{}/running/{}.json", folder, record.pid), json.dump() + "\n",
+  return write_file(fmt::format("{}/running/{}.json", folder, record.pid), json_text(json) + "\n",
                     0600);
 }
 

@@ -14,6 +14,7 @@
 #include "cli/commands/supervisor.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
+#include "protocol/codec/json_writer.h"
 #include "protocol/tickets/token.h"
 
 namespace mobula::internal::cli {
@@ -79,7 +80,7 @@ int start_for_driver(const Programs& programs, const CommandLine& line) {
   int code = exit_done;
   const auto refuse = [&](int with, const std::string& why) {
     code = with;
-    if (ready) return write_line(ready.get(), Json{{"error", why}}.dump());
+    if (ready) return write_line(ready.get(), json_text(Json{{"error", why}}));
     complain(failure(ErrorCode::unavailable, why));
   };
   auto folder = OwnFolder::make();

@@ -18,6 +18,7 @@
 #include "cli/commands/run_record.h"
 #include "cli/commands/service_notice.h"
 #include "cli/exit_code.h"
+#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -103,13 +104,13 @@ class Supervisor {
       return programs_.head(
           *plan_.head,
           [&](const HeadFile& file) {
-            tell(Json{{"address", file.address}}.dump(), false);
+            tell(json_text(Json{{"address", file.address}}), false);
           },
           [&](const HeadFile& file, const std::vector<std::string>& warnings) {
             Json told{{"address", file.address}, {"warnings", warnings}};
             if (!file.http_url.empty())
               told["http"] = {{"url", file.http_url}, {"token_file", file.http_token_file}};
-            tell(told.dump(), true);
+            tell(json_text(told), true);
           });
     };
     auto child = Child::start(body);
@@ -151,14 +152,13 @@ class Supervisor {
   std::optional<StartFault> start_agent(const AgentPlan& plan) {
     const auto body = [this, &plan](const Child::Tell& tell) {
       const auto ready = [&](const AgentFile& file) {
-        tell(Json{{"address", plan.head_address},
-                  {"socket", file.socket},
-                  {"node_id", file.node.hex()}}
-                 .dump(),
+        tell(json_text(Json{{"address", plan.head_address},
+                            {"socket", file.socket},
+                            {"node_id", file.node.hex()}}),
              true);
       };
       return programs_.agent(plan, ready, [&](const std::string& why) {
-        tell(Json{{"waiting", why}}.dump(), false);
+        tell(json_text(Json{{"waiting", why}}), false);
       });
     };
     auto child = Child::start(body, programs_.under_keeper);
@@ -326,19 +326,19 @@ int supervise(const Programs& programs, const SupervisorPlan& plan, const Report
   Supervisor supervisor(programs, plan, report);
   if (const auto fault = supervisor.start()) {
     supervisor.abandon();
-    report.failed(Json{{"exit", fault->exit}, {"error", fault->why}}.dump());
+    report.failed(json_text(Json{{"exit", fault->exit}, {"error", fault->why}}));
     return fault->exit;
   }
   std::string record_path;
   if (plan.recorded) {
     const auto record = RunRecord::of_this_process(plan.head.has_value(), plan.has_keeper);
     if (auto saved = save(record, plan.folder); !saved) {
-      report.failed(Json{{"exit", exit_failed}, {"error", saved.error().text}}.dump());
+      report.failed(json_text(Json{{"exit", exit_failed}, {"error", saved.error().text}}));
       return exit_failed;
     }
     record_path = fmt::format("{}/running/{}.json", plan.folder, record.pid);
   }
-  report.ready(supervisor.message().dump());
+  report.ready(json_text(supervisor.message()));
   const int code = supervisor.run();
   if (!record_path.empty()) ::unlink(record_path.c_str());
   return code;

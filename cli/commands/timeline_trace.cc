@@ -10,6 +10,7 @@
 
 #include "base/model/direct_path.h"
 #include "base/model/task.h"
+#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -78,7 +79,7 @@ class Writer {
                              std::make_move_iterator(events_.end()));
     std::ranges::stable_sort(sorted, {}, [](const Json& event) { return event.value("ts", -1.0); });
     trace["traceEvents"] = std::move(sorted);
-    return {trace.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n", counts_};
+    return {json_text(trace) + "\n", counts_};
   }
 
  private:

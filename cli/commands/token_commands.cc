@@ -15,6 +15,7 @@
 #include "cli/head_query.h"
 #include "cli/output/output.h"
 #include "cli/tool_client.h"
+#include "protocol/codec/json_writer.h"
 #include "protocol/tickets/token.h"
 #include "transport/bus/curve.h"
 
@@ -82,8 +83,7 @@ int create_token(const CommandLine& line, const ClusterAddress& cluster) {
                         {"role", flags.role},
                         {"public_key", keys->public_key},
                         {"expires_ms", life_ms}};
-  auto made = ask_head(cluster, "token_create",
-                       request.dump(-1, ' ', false, Json::error_handler_t::replace));
+  auto made = ask_head(cluster, "token_create", json_text(request));
   if (!made) return complain(made.error());
   const Token token{.cluster = made->value("cluster_name", cluster.key->cluster),
                     .address = made->value("address", cluster.address),
@@ -141,8 +141,8 @@ int join_with(const Token& token, const std::string& path, const Child::Tell& te
   (void)::gethostname(host, sizeof host - 1);
   const Json request = {{"public_key", own->public_key}, {"host", host}};
   for (bool said = false;; said = true) {
-    const auto joined = ask_head({token.address, key_file_of(token), "this ticket"}, "join",
-                                 request.dump(-1, ' ', false, Json::error_handler_t::replace));
+    const auto joined =
+        ask_head({token.address, key_file_of(token), "this ticket"}, "join", json_text(request));
     if (joined) return exit_done;
     const bool may_come = joined.error().code == ErrorCode::unavailable ||
                           joined.error().code == ErrorCode::timed_out;

@@ -27,6 +27,7 @@
 #include "cli/tool_client.h"
 #include "device/detection/pci.h"
 #include "device/detection/probe.h"
+#include "protocol/codec/json_writer.h"
 #include "protocol/process_identity.h"
 
 namespace mobula::internal::cli::doctor {
@@ -88,7 +89,7 @@ Document look_at_devices() {
 
 Findings check_devices() {
   auto child = Child::start([](const Child::Tell& tell) {
-    tell(look_at_devices().dump(), true);
+    tell(json_text(look_at_devices()), true);
     return exit_done;
   });
   if (!child) return {note("devices", child.error().text)};

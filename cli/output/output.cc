@@ -10,6 +10,7 @@
 #include "cli/output/table_columns.h"
 #include "cli/output/text_table.h"
 #include "cli/output/watch_page.h"
+#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -38,7 +39,7 @@ std::string use_text(const std::string& name, const Json& use) {
 }
 
 std::string number_text(const Json& value) {
-  return value.is_number_float() ? amount_text(value.get<double>()) : value.dump();
+  return value.is_number_float() ? amount_text(value.get<double>()) : json_text(value);
 }
 
 // Empty, or the null id.
@@ -197,7 +198,7 @@ std::string names_of(const Json& items) {
 
 std::string lines_of(const Json& items) {
   std::string text;
-  for (const auto& item : items) text += escaped_controls(item.dump()) + "\n";
+  for (const auto& item : items) text += escaped_controls(json_text(item)) + "\n";
   return text;
 }
 
@@ -222,7 +223,7 @@ std::string gpus_text(const Json& gpus, bool coloured) {
 std::string counts_text(const Json& counts, bool coloured) {
   std::string text;
   for (const auto& [state, count] : counts.items()) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count.dump(),
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", json_text(count),
                         painted_state(state, coloured));
   }
   return text.empty() ? "none" : text;
@@ -275,7 +276,7 @@ Result<std::string> format_document(Json document, OutputFormat format, const st
   switch (format) {
     case OutputFormat::table:
     case OutputFormat::wide: return table_of(document, items, *columns, style, width);
-    case OutputFormat::json: return escaped_controls(document.dump(2)) + "\n";
+    case OutputFormat::json: return escaped_controls(json_text(document, 2)) + "\n";
     case OutputFormat::jsonl: return lines_of(items);
     case OutputFormat::yaml: return to_yaml(document);
     case OutputFormat::csv: return csv_of(items, *columns, style.headers);

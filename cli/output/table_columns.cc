@@ -1,4 +1,5 @@
 #include "cli/output/table_columns.h"
+#include "protocol/codec/json_writer.h"
 
 #include <fmt/format.h>
 
@@ -297,12 +298,13 @@ Result<void> sort_items(Json& items, const std::string& kind, const TableFlags& 
     if (x.is_null() || y.is_null()) return !x.is_null();
     const bool less = x.is_number() && y.is_number()
                           ? x.get<double>() < y.get<double>()
-                          : (x.is_string() ? x.get<std::string>() : x.dump()) <
-                                (y.is_string() ? y.get<std::string>() : y.dump());
+                          : (x.is_string() ? x.get<std::string>() : json_text(x)) <
+                                (y.is_string() ? y.get<std::string>() : json_text(y));
     if (!backwards) return less;
-    return x.is_number() && y.is_number() ? x.get<double>() > y.get<double>()
-                                          : (x.is_string() ? x.get<std::string>() : x.dump()) >
-                                                (y.is_string() ? y.get<std::string>() : y.dump());
+    return x.is_number() && y.is_number()
+               ? x.get<double>() > y.get<double>()
+               : (x.is_string() ? x.get<std::string>() : json_text(x)) >
+                     (y.is_string() ? y.get<std::string>() : json_text(y));
   };
   const auto strictly = [&](const Json& a, const Json& b) {
     return value_of(a).is_null() && value_of(b).is_null() ? false : earlier(a, b);

@@ -1,4 +1,5 @@
 #include "cli/repl/line.h"
+#include "protocol/codec/json_writer.h"
 
 #include <fmt/format.h>
 
@@ -169,10 +170,7 @@ std::vector<Option> read_options(Cursor& in) {
     }
     const std::string value = in.json_text("");
     if (value.empty()) in.refuse(fmt::format("{} has no value", option.name));
-    option.json =
-        nlohmann::json::accept(value)
-            ? value
-            : nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    option.json = nlohmann::json::accept(value) ? value : json_text(nlohmann::json(value));
     options.push_back(std::move(option));
     in.skip_blanks();
   } while (!in.done());

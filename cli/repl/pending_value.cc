@@ -6,6 +6,7 @@
 
 #include "cli/find_cluster.h"
 #include "cli/tool_client.h"
+#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::cli::repl {
 namespace {
@@ -69,7 +70,7 @@ std::string filters_of_transfers(const Json& pending) {
   for (const char* member : {"object_id", "job_id", "node_id"}) {
     if (auto text = text_in(pending, member); !text.empty()) filters[member] = std::move(text);
   }
-  return filters.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(filters);
 }
 
 void PendingValue::tell(Progress& progress, const Json& pending, Duration waited) {

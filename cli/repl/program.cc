@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "base/time.h"
+#include "protocol/codec/json_writer.h"
 
 extern "C" char** environ;
 
@@ -215,7 +216,7 @@ Result<Json> UserProgram::ask(const Json& request, const WaitReady& wait) {
         fmt::format("send to {}: an earlier request is still not accepted; `use` restarts it",
                     name_));
   }
-  unsent_ += request.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  unsent_ += json_text(request) + "\n";
   ++owed_;
   Time progress = monotonic_now();
   for (;;) {

@@ -20,6 +20,7 @@
 #include "cli/repl/live_names.h"
 #include "cli/repl/pending_value.h"
 #include "cli/repl/shell.h"
+#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::cli::repl {
 namespace {
@@ -263,10 +264,9 @@ int Shell::kill(const std::string& name) {
 }
 
 int Shell::print(const Json& value) const {
-  std::string text =
-      output_format_ == OutputFormat::yaml
-          ? to_yaml(value)
-          : escaped_controls(value.dump(-1, ' ', false, Json::error_handler_t::replace)) + "\n";
+  std::string text = output_format_ == OutputFormat::yaml
+                         ? to_yaml(value)
+                         : escaped_controls(json_text(value)) + "\n";
   if (interactive_ && output_format_ == OutputFormat::table && text.size() > longest_value) {
     const std::size_t all = text.size() - 1;
     std::size_t cut = longest_value;

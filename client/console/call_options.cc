@@ -1,4 +1,5 @@
 #include "client/console/call_options.h"
+#include "protocol/codec/json_writer.h"
 
 #include <fmt/format.h>
 
@@ -97,7 +98,7 @@ Result<void> take(const Json& json, const Setters& setters) {
     if (!setter->second(value)) {
       return failure(
           ErrorCode::invalid_argument,
-          fmt::format("with {}={}: the value does not fit the option", name, value.dump()));
+          fmt::format("with {}={}: the value does not fit the option", name, json_text(value)));
     }
   }
   return {};

@@ -19,6 +19,7 @@
 #include "mobula/detail/submit.h"
 #include "mobula/errors.h"
 #include "mobula/get.h"
+#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::runtime::console {
 namespace {
@@ -373,9 +374,7 @@ class Lines {
   std::size_t looked_ = 0;  // count of leading bytes without a line end
 };
 
-std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string text_of(const Json& json) { return json_text(json) + "\n"; }
 
 }  // namespace
 

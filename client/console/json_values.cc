@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "client/console/type_text.h"
+#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::runtime::console {
 namespace {
@@ -42,7 +43,7 @@ Json outline(const Json& json, int levels = 6) {
 }
 
 std::string shown(const Json& json) {
-  std::string text = outline(json).dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text = json_text(outline(json));
   if (text.size() > longest_shown) text = text.substr(0, longest_shown) + "…";
   return text;
 }

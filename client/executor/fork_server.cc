@@ -189,7 +189,7 @@ ForkOutcome fork_executor(const ForkRequest& request) {
 
 // The first ZeroMQ context makes libc load its name services. Loading them here saves each executor
 // the work. A context without sockets has no threads, and it is destroyed at once.
-void load_libraries_for_executors() { const ZmqContext first(1); }
+void load_libraries_for_executors() { const zmq::context_t first(1); }
 
 }  // namespace
 

@@ -18,6 +18,7 @@
 
 #include "base/quantity.h"
 #include "base/time.h"
+#include "protocol/codec/json_writer.h"
 
 extern "C" char** environ;
 
@@ -175,7 +176,7 @@ std::vector<std::string> resource_flags(const detail::NodeRequest& node) {
     for (const auto& [name, units] : node.custom_units) {
       resources[name] = Quantity::from_units(units).to_double();
     }
-    add("--resources", resources.dump());
+    add("--resources", json_text(resources));
   }
   if (!node.labels.empty()) {
     std::string labels;

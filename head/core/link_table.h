@@ -31,7 +31,6 @@ class LinkTable {
   void node_died(NodeId node);
   void tick();
 
-  bool is_cut(NodeId one, NodeId other) const { return rows_.contains(link_of(one, other)); }
   std::vector<std::string> warnings() const;
   std::optional<Time> next_deadline() const;
 

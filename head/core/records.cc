@@ -2,6 +2,7 @@
 
 #include "head/core/head_core.h"
 #include "head/core/rows.h"
+#include "protocol/codec/json_writer.h"
 #include "protocol/messages/core_records_defined.h"
 
 namespace mobula::internal::head {
@@ -37,7 +38,7 @@ void scrub_submission(std::string& text, const Scrubber& scrubber) {
     scrubber.hide(hidden);
     value = std::move(hidden);
   }
-  text = json.dump();
+  text = json_text(json);
 }
 
 }  // namespace

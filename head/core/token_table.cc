@@ -199,7 +199,7 @@ std::string TokenTable::document_of(const TokenRow& row,
   json["cluster_name"] = parts_.options.settings.cluster_name;
   json["address"] = parts_.options.address;
   json["warnings"] = warnings;
-  return text_of(json);
+  return json_text(json);
 }
 
 // Removes revoked and expired tokens, the oldest first. Tokens with possible valid tickets stay, so
@@ -352,7 +352,7 @@ Result<std::string> TokenTable::list() const {
   for (const TokenRow* row : order)
     json["items"].push_back(token_json(*row, state_of(*row, now_ms)));
   json["warnings"] = Json::array();
-  return text_of(json);
+  return json_text(json);
 }
 
 Result<std::string> TokenTable::join(const Principal& ticket, const std::string& argument) {

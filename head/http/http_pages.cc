@@ -9,6 +9,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "protocol/codec/json_writer.h"
 #include "protocol/messages/tool_documents.h"
 #include "protocol/tickets/token.h"
 #include "transport/bus/curve.h"
@@ -160,7 +161,7 @@ int status_of(ErrorCode code) {
 HttpAnswer http_error(int status, const std::string& code, const std::string& message) {
   const Json json = {
       {"apiVersion", "mobula/v1"}, {"kind", "Error"}, {"code", code}, {"message", message}};
-  return {status, json.dump(-1, ' ', false, Json::error_handler_t::replace), 0};
+  return {status, json_text(json), 0};
 }
 
 HttpAnswer http_error(const Failure& why) {
@@ -311,7 +312,7 @@ class HttpPages::Server : public httplib::Server {
     Json json = Json::parse(answer.json, nullptr, false);
     if (!json.is_object() || !json.contains("items")) return answer;
     keep_matching(json, filters_of(request, words_of(request.path).back()));
-    return {200, json.dump(-1, ' ', false, Json::error_handler_t::replace), 0};
+    return {200, json_text(json), 0};
   }
 
   std::vector<std::string> names_;
@@ -357,7 +358,7 @@ HttpAnswer HttpPages::answer_of(const HttpQuestion& question,
       lists.emplace_back(question.requests[at].kind, std::move(json));
     }
   }
-  return {200, summary_of(lists, status).dump(-1, ' ', false, Json::error_handler_t::replace), 0};
+  return {200, json_text(summary_of(lists, status)), 0};
 }
 
 }  // namespace mobula::internal::head

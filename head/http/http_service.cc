@@ -9,6 +9,7 @@
 #include "base/thread_start.h"
 #include "head/core/rejection_log.h"
 #include "head/http/http_pages.h"
+#include "protocol/codec/json_writer.h"
 #include "protocol/messages/tool_documents.h"
 #include "transport/net/address.h"
 #include "transport/net/tcp.h"
@@ -110,7 +111,7 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
       auto json = DocumentJson::parse(reply.json, nullptr, false);
       if (json.is_object()) {
         add_errors(json, reply.errors);
-        reply.json = json.dump(-1, ' ', false, DocumentJson::error_handler_t::replace);
+        reply.json = json_text(json);
       }
     }
     open.documents.push_back(std::move(reply.json));

@@ -6,6 +6,7 @@
 
 #include "base/model/error_record.h"
 #include "protocol/codec/codec.h"
+#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal {
 namespace {
@@ -51,7 +52,7 @@ std::string member_text(const Json& item, const std::string& path) {
       // Names of labels contain dots, so the rest of the path may be one name.
       if (at->is_object() && at->contains(path.substr(from))) {
         const Json& rest = (*at)[path.substr(from)];
-        return rest.is_string() ? rest.get<std::string>() : rest.dump();
+        return rest.is_string() ? rest.get<std::string>() : json_text(rest);
       }
       return {};
     }
@@ -111,7 +112,7 @@ std::string filters_for_owners(const std::string& kind, const Filters& filters,
     if (owners_apply(kind, member, wanted)) json[member] = wanted;
   }
   if (kind == "tasks" && !limit.empty()) json["limit"] = limit;
-  return json.empty() ? "" : json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.empty() ? "" : json_text(json);
 }
 
 void keep_matching(Json& document, const Filters& filters) {

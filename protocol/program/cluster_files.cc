@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
+#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal {
 namespace {
@@ -180,7 +181,7 @@ Result<void> save(const KeyFile& file, const std::string& path) {
                      {"head_signing_key", file.head_signing_key},
                      {"public_key", file.public_key},
                      {"secret_key", file.secret_key}};
-  return write_file(path, json.dump(2) + "\n", 0600);
+  return write_file(path, json_text(json, 2) + "\n", 0600);
 }
 
 Result<KeyFile> load_key_file(const std::string& path) {
@@ -219,7 +220,7 @@ Result<void> save(const HeadFile& file, const std::string& path) {
                      {"address", file.address},       {"pid", file.pid},
                      {"start_time", file.start_time}, {"boot_id", file.boot_id},
                      {"http_url", file.http_url},     {"http_token_file", file.http_token_file}};
-  return write_file(path, json.dump(2) + "\n", 0600);
+  return write_file(path, json_text(json, 2) + "\n", 0600);
 }
 
 Result<HeadFile> load_head_file(const std::string& path) {
@@ -245,7 +246,7 @@ Result<void> save(const AgentFile& file, const std::string& path) {
                      {"driver_agent", file.driver_agent},
                      {"start_time", file.start_time},
                      {"boot_id", file.boot_id}};
-  return write_file(path, json.dump(2) + "\n", 0600);
+  return write_file(path, json_text(json, 2) + "\n", 0600);
 }
 
 Result<AgentFile> load_agent_file(const std::string& path) {

@@ -277,12 +277,6 @@ bool ObjectTable::export_object(ObjectId object) {
   return row != nullptr;
 }
 
-bool ObjectTable::set_home(ObjectId object, NodeId home) {
-  ObjectRow* row = objects_.find(object);
-  if (row != nullptr) row->home = home;
-  return row != nullptr;
-}
-
 Result<const ObjectRow*> ObjectTable::lookup(ProcessId process, ObjectId object) const {
   const ProcessRow* reader = processes_.find(process);
   const ObjectRow* row = objects_.find(object);

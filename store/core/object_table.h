@@ -179,8 +179,6 @@ class ObjectTable {
 
   // Permits other jobs to hold the object. Returns false if it is unknown.
   bool export_object(ObjectId object);
-  // Sets a home that was unknown at the reservation. Returns false if the object is unknown.
-  bool set_home(ObjectId object, NodeId home);
   // Takes over the whole slab or, on a failure, nothing. The process holds the objects; wanted
   // objects become sealed. Errors: not_found (unknown process), already_exists (the slab, or an
   // object in another slab), permission_denied, invalid_argument (locations that overlap or are

@@ -151,7 +151,7 @@ transfer::PathChoice TensorPaths::choose(ProcessId holder, const TensorRecord& r
   question.from = reach_of(holder, there, static_cast<std::uint32_t>(source_lane));
   question.to = reach_of(options_.process, reach_,
                          device == on_host ? 0 : static_cast<std::uint32_t>(device));
-  question.source = {record.device, record.in_shared_memory, record.in_shared_memory};
+  question.source = {record.device, record.in_shared_memory};
   if (device != on_host) {
     const auto& own = options_.gpus->devices().at(static_cast<std::size_t>(device));
     question.destination.device = own.uuid;

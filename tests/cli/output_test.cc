@@ -241,6 +241,14 @@ TEST(Output, PrintsDocumentAsJsonAndItemsAsJsonl) {
   EXPECT_EQ(Json::parse(lines.substr(0, lines.find('\n'))), nodes["items"][0]);
 }
 
+TEST(Output, ReplacesInvalidUtf8InEveryFormat) {
+  const Json list = {{"kind", "NodeList"}, {"items", {{{"host", "a\xff"}}}}};
+  for (const auto format : {OutputFormat::json, OutputFormat::jsonl, OutputFormat::yaml}) {
+    const std::string text = format_document(list, format, "nodes");
+    EXPECT_NE(text.find("a\xef\xbf\xbd"), std::string::npos) << text;
+  }
+}
+
 TEST(Output, PrintsIdsAsNames) {
   EXPECT_EQ(format_document(nodes, OutputFormat::name, "nodes"), "aa01\nbb\n");
 }

@@ -54,10 +54,15 @@ Result<void> Bus::Hub::open() {
     watches_.push_back(std::move(made).value());
     return {};
   };
-  if (auto on = watch(sockets_->bound().router.fd(), look_bound_); !on) return on;
-  if (auto on = watch(sockets_->connecting().router.fd(), look_connecting_); !on) return on;
-  if (auto on = watch(sockets_->bound().monitor.fd(), look_all_); !on) return on;
-  if (auto on = watch(sockets_->connecting().monitor.fd(), look_all_); !on) return on;
+  if (auto on = watch(option_of(sockets_->bound().router, zmq::sockopt::fd), look_bound_); !on)
+    return on;
+  if (auto on = watch(option_of(sockets_->connecting().router, zmq::sockopt::fd), look_connecting_);
+      !on)
+    return on;
+  if (auto on = watch(option_of(sockets_->bound().monitor, zmq::sockopt::fd), look_all_); !on)
+    return on;
+  if (auto on = watch(option_of(sockets_->connecting().monitor, zmq::sockopt::fd), look_all_); !on)
+    return on;
   touch();
   return {};
 }
@@ -131,8 +136,8 @@ void Bus::Hub::pump() {
 void Bus::Hub::collect_events() {
   if (events_.empty()) events_since_ = monotonic_now();
   for (const bool bound : {true, false}) {
-    ZmqSocket& monitor = bound ? sockets_->bound().monitor : sockets_->connecting().monitor;
-    while (auto event = monitor.receive_event()) {
+    zmq::socket_t& monitor = bound ? sockets_->bound().monitor : sockets_->connecting().monitor;
+    while (auto event = receive_event(monitor)) {
       note_opened(*event);
       if (event->event == ZMQ_EVENT_ACCEPTED) continue;
       events_.push_back({bound, *std::move(event)});
@@ -143,14 +148,14 @@ void Bus::Hub::collect_events() {
 // Returns true if all available input was read.
 bool Bus::Hub::drain(BusSocket& socket, bool bound) {
   for (int i = 0; i < max_messages_at_once; ++i) {
-    ZmqMessage route;
-    if (!socket.router.receive(route)) return true;
-    ZmqMessage body;
-    bool whole = route.more() && socket.router.receive(body);
+    zmq::message_t route;
+    if (!receive(socket.router, route)) return true;
+    zmq::message_t body;
+    bool whole = route.more() && receive(socket.router, body);
     for (bool more = whole && body.more(); more;) {
-      ZmqMessage rest;
+      zmq::message_t rest;
       whole = false;
-      more = socket.router.receive(rest) && rest.more();
+      more = receive(socket.router, rest) && rest.more();
     }
     if (!whole || body.size() > options_.max_message_bytes) {
       ++counters_.malformed;
@@ -162,13 +167,13 @@ bool Bus::Hub::drain(BusSocket& socket, bool bound) {
   return false;
 }
 
-void Bus::Hub::deliver(ZmqMessage& route, ZmqMessage& body, bool bound) {
+void Bus::Hub::deliver(zmq::message_t& route, zmq::message_t& body, bool bound) {
   const auto& routes = bound ? bound_routes_ : connected_routes_;
-  const int fd = body.source_fd();
-  const auto at = routes.find(std::string(route.text()));
+  const int fd = source_fd_of(body);
+  const auto at = routes.find(route.to_string());
   Peer* peer = at == routes.end() ? nullptr : find(at->second);
   if (bound) {
-    if (route.size() != own_route_size || route.text().front() != '\0') {
+    if (route.size() != own_route_size || route.to_string_view().front() != '\0') {
       ++counters_.malformed;  // the peer chose its own routing id
       return;
     }
@@ -179,7 +184,7 @@ void Bus::Hub::deliver(ZmqMessage& route, ZmqMessage& body, bool bound) {
       if (closed_) return;
       peer = nullptr;
     }
-    if (peer == nullptr) peer = admit(route.text(), body, fd);
+    if (peer == nullptr) peer = admit(route.to_string_view(), body, fd);
   } else if (peer != nullptr && peer->fd < 0) {
     peer->fd = fd;
     connected_of_fd_[fd] = peer->handle;
@@ -199,19 +204,19 @@ void Bus::Hub::deliver(ZmqMessage& route, ZmqMessage& body, bool bound) {
   if (body.size() == 0) return;  // a heartbeat, or a probe of the route
   peer->announced = true;
   ++counters_.received;
-  if (callbacks_.on_message) callbacks_.on_message(handle, *origin, body.bytes());
+  if (callbacks_.on_message) callbacks_.on_message(handle, *origin, bytes_of(body));
 }
 
-Bus::Hub::Peer* Bus::Hub::admit(std::string_view route, ZmqMessage& body, int fd) {
+Bus::Hub::Peer* Bus::Hub::admit(std::string_view route, zmq::message_t& body, int fd) {
   // The kernel reuses a descriptor only after it was closed.
   suspect_all_of(fd);
   const PeerHandle handle{next_handle_++};
   Peer& peer = peers_[handle];
   peer.handle = handle;
   // With keys, every message over TCP is authenticated by CURVE.
-  const std::string key(body.property(ZapServer::public_key_property));
+  const std::string key(property_of(body, ZapServer::public_key_property));
   peer.origin = std::make_shared<const PeerOrigin>(PeerOrigin{
-      true, options_.keys && key.empty(), std::string(body.property(user_id_property)), key});
+      true, options_.keys && key.empty(), std::string(property_of(body, user_id_property)), key});
   peer.route = route;
   peer.fd = fd;
   peer.stage = Stage::up;
@@ -234,7 +239,7 @@ Result<void> Bus::Hub::send(PeerHandle handle, std::span<const std::byte> bytes)
                                options_.max_message_bytes, bytes.size()));
   }
   const bool has_route = peer->stage == Stage::connecting || peer->stage == Stage::up;
-  ZmqMessage message(bytes);
+  zmq::message_t message(bytes.data(), bytes.size());
   if (!has_route || !peer->outbox.empty()) return queue(*peer, std::move(message));
   switch (try_send(*peer, message)) {
     case Sent::yes: return {};
@@ -244,7 +249,7 @@ Result<void> Bus::Hub::send(PeerHandle handle, std::span<const std::byte> bytes)
   return failure(ErrorCode::not_found, "send on the bus: the peer's connection has ended");
 }
 
-Result<void> Bus::Hub::queue(Peer& peer, ZmqMessage body) {
+Result<void> Bus::Hub::queue(Peer& peer, zmq::message_t body) {
   if (peer.outbox_bytes + body.size() > options_.max_outbox_bytes) {
     return failure(ErrorCode::resource_exhausted,
                    fmt::format("send on the bus: {} bytes in {} messages wait for the peer, which "
@@ -257,16 +262,16 @@ Result<void> Bus::Hub::queue(Peer& peer, ZmqMessage body) {
   return {};
 }
 
-Bus::Hub::Sent Bus::Hub::try_send(Peer& peer, ZmqMessage& body) {
+Bus::Hub::Sent Bus::Hub::try_send(Peer& peer, zmq::message_t& body) {
   const bool bound = peer.origin->accepted;
   touch(bound);
-  ZmqSocket& router = bound ? sockets_->bound().router : sockets_->connecting().router;
-  if (!router.send(peer.route, ZMQ_SNDMORE)) {
+  zmq::socket_t& router = bound ? sockets_->bound().router : sockets_->connecting().router;
+  if (!mobula::internal::send(router, peer.route, ZMQ_SNDMORE)) {
     return zmq_errno() == EAGAIN ? Sent::full : Sent::unroutable;
   }
   // After the route frame is accepted, the pipe accepts the whole message.
   if (body.size() > 0) ++counters_.sent;
-  if (!router.send(body)) return Sent::unroutable;
+  if (!mobula::internal::send(router, body)) return Sent::unroutable;
   return Sent::yes;
 }
 

@@ -44,7 +44,7 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
     std::shared_ptr<const PeerOrigin> origin;
     std::string route;
     int fd = -1;
-    std::deque<ZmqMessage> outbox;
+    std::deque<zmq::message_t> outbox;
     std::size_t outbox_bytes = 0;
 
     // Heartbeats, counted in ticks of the bus.
@@ -86,11 +86,11 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
   void pump();
   void collect_events();
   bool drain(BusSocket& socket, bool bound);
-  void deliver(ZmqMessage& route, ZmqMessage& body, bool bound);
-  Peer* admit(std::string_view route, ZmqMessage& body, int fd);
+  void deliver(zmq::message_t& route, zmq::message_t& body, bool bound);
+  Peer* admit(std::string_view route, zmq::message_t& body, int fd);
   void flush_blocked();
-  Sent try_send(Peer& peer, ZmqMessage& body);
-  Result<void> queue(Peer& peer, ZmqMessage body);
+  Sent try_send(Peer& peer, zmq::message_t& body);
+  Result<void> queue(Peer& peer, zmq::message_t body);
   void touch();
   void touch(bool bound);
 

@@ -89,7 +89,7 @@ void Bus::Hub::send_heartbeats() {
     any = true;
     if (!on_time) peer.last_tick = std::max(peer.last_tick, tick_ - 1);
     if (peer.sends_heartbeats && tick_ - peer.last_tick > limit) silent.push_back(handle);
-    ZmqMessage empty;
+    zmq::message_t empty;
     if (peer.outbox.empty()) (void)try_send(peer, empty);
   }
   for (const PeerHandle handle : silent) {

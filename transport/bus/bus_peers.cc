@@ -273,7 +273,7 @@ bool Bus::Hub::seems_gone(Peer& peer) {
   if (peer.unroutable) return true;
   if (peer.next_trial > monotonic_now()) return false;
   peer.next_trial = monotonic_now() + judge_interval;
-  ZmqMessage empty;
+  zmq::message_t empty;
   if (try_send(peer, empty) == Sent::unroutable) {
     peer.unroutable = true;  // ends after one more read
   } else if (doubted > longest_suspicion) {

@@ -34,8 +34,7 @@ Result<void> check_free(const Address& address) {
                  fmt::format("bind the bus to {}: another process listens there", address.path()));
 }
 
-Failure bind_failure(const Address& address) {
-  const int error = zmq_errno();
+Failure bind_failure(const Address& address, int error) {
   if (error == EADDRINUSE) {
     return failure(
         ErrorCode::already_exists,
@@ -49,7 +48,7 @@ Failure bind_failure(const Address& address) {
                                "address",
                                address.text()));
   }
-  return zmq_failure(fmt::format("bind the bus to {}", address.text()));
+  return zmq_failure(fmt::format("bind the bus to {}", address.text()), error);
 }
 
 }  // namespace
@@ -66,7 +65,7 @@ Result<std::unique_ptr<BusSockets>> BusSockets::create(const BusOptions& options
       return failure(ErrorCode::invalid_argument,
                      "make an encrypted bus: keys need a table of who is admitted");
     }
-    auto zap = ZapServer::start(made->context_.get(), *options.allow);
+    auto zap = ZapServer::start(made->context_, *options.allow);
     if (!zap) return zap.error();
     made->zap_ = std::move(zap).value();
   }
@@ -74,7 +73,8 @@ Result<std::unique_ptr<BusSockets>> BusSockets::create(const BusOptions& options
   if (!bound) return bound.error();
   made->bound_ = std::move(bound).value();
   // The bus closes a late handshake first, and reports it.
-  made->bound_.router.set(ZMQ_HANDSHAKE_IVL, ms_of(options.handshake_limit + handshake_slack));
+  set_option(made->bound_.router, zmq::sockopt::handshake_ivl,
+             ms_of(options.handshake_limit + handshake_slack));
   auto connecting = made->make("connecting");
   if (!connecting) return connecting.error();
   made->connecting_ = std::move(connecting).value();
@@ -83,7 +83,7 @@ Result<std::unique_ptr<BusSockets>> BusSockets::create(const BusOptions& options
 
 BusSockets::~BusSockets() {
   for (BusSocket* const socket : {&bound_, &connecting_}) {
-    if (socket->router) zmq_socket_monitor(socket->router.get(), nullptr, 0);
+    close_monitor(socket->router);
     socket->monitor.close();
     socket->router.close();
   }
@@ -91,48 +91,49 @@ BusSockets::~BusSockets() {
 
 Result<BusSocket> BusSockets::make(const std::string& monitor_name) {
   BusSocket made;
-  auto router = context_.socket(ZMQ_ROUTER);
+  auto router = open_socket(context_, zmq::socket_type::router);
   if (!router) return router.error();
   made.router = std::move(router).value();
   set_limits(made.router);
   if (options_.keys) {
-    made.router.set(ZMQ_CURVE_PUBLICKEY, options_.keys->public_key);
-    made.router.set(ZMQ_CURVE_SECRETKEY, options_.keys->secret_key);
+    set_option(made.router, zmq::sockopt::curve_publickey, options_.keys->public_key);
+    set_option(made.router, zmq::sockopt::curve_secretkey, options_.keys->secret_key);
   }
-  auto monitor = context_.monitor(made.router, monitor_name, watched_events);
+  auto monitor = open_monitor(context_, made.router, monitor_name, watched_events);
   if (!monitor) return monitor.error();
   made.monitor = std::move(monitor).value();
   return made;
 }
 
-void BusSockets::set_limits(ZmqSocket& router) {
+void BusSockets::set_limits(zmq::socket_t& router) {
   // An unroutable message is an error, not a silent loss. At the high-water mark, send() fails with
   // EAGAIN.
-  router.set(ZMQ_ROUTER_MANDATORY, 1);
+  set_option(router, zmq::sockopt::router_mandatory, 1);
   // libzmq ignores a second connection with a routing id in use, so a peer cannot take over a
   // route. This loses nothing, because each connection of the bus has its own id.
-  router.set(ZMQ_ROUTER_HANDOVER, 0);
-  router.set(ZMQ_MAXMSGSIZE,
+  set_option(router, zmq::sockopt::router_handover, 0);
+  set_option(router, zmq::sockopt::maxmsgsize,
              static_cast<std::int64_t>(options_.max_message_bytes) + encryption_overhead);
-  router.set(ZMQ_SNDHWM, options_.send_high_water);
+  set_option(router, zmq::sockopt::sndhwm, options_.send_high_water);
   // No receive limit and no heartbeats of libzmq: version 4.3.4 aborts if a limit has stopped the
   // input of a connection that breaks, and a heartbeat is sent. The bus bounds both itself
   // (decision 86).
-  router.set(ZMQ_RCVHWM, 0);
-  router.set(ZMQ_HEARTBEAT_IVL, 0);
-  router.set(ZMQ_HANDSHAKE_IVL, ms_of(options_.handshake_limit));
-  router.set(ZMQ_RECONNECT_IVL, ms_of(options_.reconnect_first));
-  router.set(ZMQ_RECONNECT_IVL_MAX, ms_of(options_.reconnect_longest));
-  router.set(ZMQ_CONNECT_TIMEOUT, ms_of(options_.connect_limit));
-  router.set(ZMQ_IMMEDIATE, 0);  // the pipe and its routing id exist from connect on
-  router.set(ZMQ_BACKLOG, backlog);
+  set_option(router, zmq::sockopt::rcvhwm, 0);
+  set_option(router, zmq::sockopt::heartbeat_ivl, 0);
+  set_option(router, zmq::sockopt::handshake_ivl, ms_of(options_.handshake_limit));
+  set_option(router, zmq::sockopt::reconnect_ivl, ms_of(options_.reconnect_first));
+  set_option(router, zmq::sockopt::reconnect_ivl_max, ms_of(options_.reconnect_longest));
+  set_option(router, zmq::sockopt::connect_timeout, ms_of(options_.connect_limit));
+  // The pipe and its routing id exist from connect on.
+  set_option(router, zmq::sockopt::immediate, 0);
+  set_option(router, zmq::sockopt::backlog, backlog);
   // For peers that send no heartbeats, and for connections without a message.
-  router.set(ZMQ_TCP_KEEPALIVE, 1);
-  router.set(ZMQ_TCP_KEEPALIVE_IDLE, keepalive_idle_s);
-  router.set(ZMQ_TCP_KEEPALIVE_INTVL, keepalive_interval_s);
-  router.set(ZMQ_TCP_KEEPALIVE_CNT, keepalive_probes);
-  router.set(ZMQ_TCP_MAXRT, ms_of(options_.heartbeat_limit));
-  router.set(ZMQ_LINGER, 0);
+  set_option(router, zmq::sockopt::tcp_keepalive, 1);
+  set_option(router, zmq::sockopt::tcp_keepalive_idle, keepalive_idle_s);
+  set_option(router, zmq::sockopt::tcp_keepalive_intvl, keepalive_interval_s);
+  set_option(router, zmq::sockopt::tcp_keepalive_cnt, keepalive_probes);
+  set_option(router, zmq::sockopt::tcp_maxrt, ms_of(options_.heartbeat_limit));
+  set_option(router, zmq::sockopt::linger, 0);
 }
 
 std::string BusSockets::endpoint_of(const SocketAddress& address) {
@@ -149,7 +150,7 @@ Result<SocketAddress> BusSockets::prepare_bound(const Address& where) {
                                where.text()));
   }
   encrypt_bound(!where.is_path());
-  bound_.router.set(ZMQ_IPV6, numeric->family() == AF_INET6 ? 1 : 0);
+  set_option(bound_.router, zmq::sockopt::ipv6, numeric->family() == AF_INET6 ? 1 : 0);
   return numeric;
 }
 
@@ -161,8 +162,10 @@ Result<std::string> BusSockets::bind(const std::string& address) {
   if (where->is_path()) {
     if (auto free = check_free(*where); !free) return free.error();
   }
-  if (zmq_bind(bound_.router.get(), endpoint_of(*numeric).c_str()) != 0) {
-    return bind_failure(*where);
+  try {
+    bound_.router.bind(endpoint_of(*numeric));
+  } catch (const zmq::error_t& error) {
+    return bind_failure(*where, error.num());
   }
   if (where->is_path()) {
     if (::chmod(where->path().c_str(), 0600) != 0) {
@@ -170,7 +173,8 @@ Result<std::string> BusSockets::bind(const std::string& address) {
     }
     return where->path();
   }
-  return bound_.router.last_endpoint().substr(std::string_view("tcp://").size());
+  const std::string endpoint = option_of(bound_.router, zmq::sockopt::last_endpoint);
+  return endpoint.substr(std::string_view("tcp://").size());
 }
 
 Result<void> BusSockets::adopt(ListeningSocket listening) {
@@ -178,10 +182,15 @@ Result<void> BusSockets::adopt(ListeningSocket listening) {
   if (!where) return where.error();
   const auto numeric = prepare_bound(*where);
   if (!numeric) return numeric.error();
-  bound_.router.set(ZMQ_USE_FD, listening.socket.get());
-  const int bound = zmq_bind(bound_.router.get(), endpoint_of(*numeric).c_str());
-  bound_.router.set(ZMQ_USE_FD, -1);
-  if (bound != 0) return bind_failure(*where);
+  set_option(bound_.router, zmq::sockopt::use_fd, listening.socket.get());
+  int error = 0;
+  try {
+    bound_.router.bind(endpoint_of(*numeric));
+  } catch (const zmq::error_t& thrown) {
+    error = thrown.num();
+  }
+  set_option(bound_.router, zmq::sockopt::use_fd, -1);
+  if (error != 0) return bind_failure(*where, error);
   std::ignore = listening.socket.release();  // libzmq closes it
   return {};
 }
@@ -189,35 +198,40 @@ Result<void> BusSockets::adopt(ListeningSocket listening) {
 // libzmq applies the options that a socket has at the time of the next bind or connect.
 void BusSockets::encrypt_bound(bool encrypted) {
   if (!options_.keys) return;
-  bound_.router.set(ZMQ_CURVE_SERVER, encrypted ? 1 : 0);
+  set_option(bound_.router, zmq::sockopt::curve_server, encrypted ? 1 : 0);
 }
 
 void BusSockets::encrypt_connecting(const std::string* server_public_key) {
   if (!options_.keys) return;
   if (server_public_key == nullptr) {
-    connecting_.router.set(ZMQ_CURVE_SERVER, 0);  // no mechanism
+    set_option(connecting_.router, zmq::sockopt::curve_server, 0);  // no mechanism
   } else {
-    connecting_.router.set(ZMQ_CURVE_SERVERKEY, *server_public_key);
+    set_option(connecting_.router, zmq::sockopt::curve_serverkey, *server_public_key);
   }
 }
 
 Result<void> BusSockets::connect(const SocketAddress& address, const std::string& server_public_key,
                                  const std::string& routing_id) {
-  ZmqSocket& router = connecting_.router;
+  zmq::socket_t& router = connecting_.router;
   encrypt_connecting(address.family() == AF_UNIX ? nullptr : &server_public_key);
-  router.set(ZMQ_IPV6, address.family() == AF_INET6 ? 1 : 0);
-  router.set(ZMQ_CONNECT_ROUTING_ID, routing_id);
-  if (zmq_connect(router.get(), endpoint_of(address).c_str()) == 0) return {};
-  return zmq_failure(fmt::format("connect the bus to {}", address.text()));
+  set_option(router, zmq::sockopt::ipv6, address.family() == AF_INET6 ? 1 : 0);
+  set_option(router, zmq::sockopt::connect_routing_id, routing_id);
+  try {
+    router.connect(endpoint_of(address));
+    return {};
+  } catch (const zmq::error_t& error) {
+    return zmq_failure(fmt::format("connect the bus to {}", address.text()), error.num());
+  }
 }
 
 void BusSockets::disconnect(const SocketAddress& address) {
-  zmq_disconnect(connecting_.router.get(), endpoint_of(address).c_str());
+  // Fails only if libzmq has closed the connection.
+  zmq_disconnect(connecting_.router.handle(), endpoint_of(address).c_str());
 }
 
 void BusSockets::set_linger(Duration linger) {
-  bound_.router.set(ZMQ_LINGER, ms_of(linger));
-  connecting_.router.set(ZMQ_LINGER, ms_of(linger));
+  set_option(bound_.router, zmq::sockopt::linger, ms_of(linger));
+  set_option(connecting_.router, zmq::sockopt::linger, ms_of(linger));
 }
 
 }  // namespace mobula::internal

@@ -15,8 +15,8 @@ namespace mobula::internal {
 
 // A ROUTER, and the monitor that reports its connections.
 struct BusSocket {
-  ZmqSocket router;
-  ZmqSocket monitor;
+  zmq::socket_t router;
+  zmq::socket_t monitor;
 };
 
 // Members are in the order of construction. Destruction order: sockets, ZAP server, context.
@@ -44,17 +44,18 @@ class BusSockets {
   static std::string endpoint_of(const SocketAddress& address);
 
  private:
-  explicit BusSockets(const BusOptions& options)
+  // A context fails only for lack of memory, which ends the process.
+  explicit BusSockets(const BusOptions& options) noexcept
       : options_(options), context_(options.io_threads) {}
   // Resolves `where` and sets the options of the bound socket for the next bind.
   Result<SocketAddress> prepare_bound(const Address& where);
   Result<BusSocket> make(const std::string& monitor_name);
-  void set_limits(ZmqSocket& router);
+  void set_limits(zmq::socket_t& router);
   void encrypt_bound(bool encrypted);
   void encrypt_connecting(const std::string* server_public_key);  // null: no encryption
 
   const BusOptions options_;
-  ZmqContext context_;
+  zmq::context_t context_;
   std::unique_ptr<ZapServer> zap_;
   BusSocket bound_;
   BusSocket connecting_;

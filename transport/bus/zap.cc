@@ -33,9 +33,9 @@ std::string metadata_of(std::string_view name, std::string_view value) {
 }
 
 // Waits until `socket` has input or `deadline` passed.
-bool wait_for_input(const ZmqSocket& socket, Time deadline) {
+bool wait_for_input(zmq::socket_t& socket, Time deadline) {
   const Duration left = std::max(deadline - monotonic_now(), Duration(0));
-  zmq_pollitem_t item{socket.get(), 0, ZMQ_POLLIN, 0};
+  zmq_pollitem_t item{socket.handle(), 0, ZMQ_POLLIN, 0};
   return zmq_poll(&item, 1, static_cast<long>(left / 1ms)) > 0;
 }
 
@@ -45,34 +45,34 @@ class Intruder {
   static Result<std::unique_ptr<Intruder>> open(const CurveKeys& keys, const Address& address,
                                                 const std::string& server_key) {
     auto made = std::make_unique<Intruder>();
-    auto socket = made->context_.socket(ZMQ_DEALER);
+    auto socket = open_socket(made->context_, zmq::socket_type::dealer);
     if (!socket) return socket.error();
     made->socket_ = std::move(socket).value();
-    made->socket_.set(ZMQ_CURVE_SERVERKEY, server_key);
-    made->socket_.set(ZMQ_CURVE_PUBLICKEY, keys.public_key);
-    made->socket_.set(ZMQ_CURVE_SECRETKEY, keys.secret_key);
-    made->socket_.set(ZMQ_MAXMSGSIZE, std::int64_t{1 << 20});
-    auto monitor = made->context_.monitor(made->socket_, "self-test", ZMQ_EVENT_ALL);
+    set_option(made->socket_, zmq::sockopt::curve_serverkey, server_key);
+    set_option(made->socket_, zmq::sockopt::curve_publickey, keys.public_key);
+    set_option(made->socket_, zmq::sockopt::curve_secretkey, keys.secret_key);
+    set_option(made->socket_, zmq::sockopt::maxmsgsize, std::int64_t{1 << 20});
+    auto monitor = open_monitor(made->context_, made->socket_, "self-test", ZMQ_EVENT_ALL);
     if (!monitor) return monitor.error();
     made->monitor_ = std::move(monitor).value();
     const auto where = address.resolve();
     if (!where) return where.error();
-    made->socket_.set(ZMQ_IPV6, where->family() == AF_INET6 ? 1 : 0);
+    set_option(made->socket_, zmq::sockopt::ipv6, where->family() == AF_INET6 ? 1 : 0);
     const std::string endpoint = (address.is_path() ? "ipc://" : "tcp://") + where->text();
-    if (zmq_connect(made->socket_.get(), endpoint.c_str()) != 0) {
-      return zmq_failure(fmt::format("connect to {}", endpoint));
+    try {
+      made->socket_.connect(endpoint);
+    } catch (const zmq::error_t& error) {
+      return zmq_failure(fmt::format("connect to {}", endpoint), error.num());
     }
     return made;
   }
 
-  ~Intruder() {
-    if (socket_) zmq_socket_monitor(socket_.get(), nullptr, 0);
-  }
+  ~Intruder() { close_monitor(socket_); }
 
   // Outcome of the handshake: true if completed, false if rejected, nullopt at the deadline.
   std::optional<bool> handshake(Time deadline) {
     while (wait_for_input(monitor_, deadline)) {
-      while (const auto event = monitor_.receive_event()) {
+      while (const auto event = receive_event(monitor_)) {
         if (event->event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) return true;
         if (event->event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) return false;
       }
@@ -81,14 +81,14 @@ class Intruder {
   }
 
   bool gets_reply(Time deadline) {
-    socket_.send("who are you?");
+    (void)send(socket_, "who are you?");
     return wait_for_input(socket_, deadline);
   }
 
  private:
-  ZmqContext context_{1};
-  ZmqSocket socket_;
-  ZmqSocket monitor_;
+  zmq::context_t context_{1};
+  zmq::socket_t socket_;
+  zmq::socket_t monitor_;
 };
 
 }  // namespace
@@ -151,20 +151,21 @@ std::string AllowTable::judge(std::string_view public_key, std::string_view addr
   return {};
 }
 
-Result<std::unique_ptr<ZapServer>> ZapServer::start(void* context, AllowTable& table) {
+Result<std::unique_ptr<ZapServer>> ZapServer::start(zmq::context_t& context, AllowTable& table) {
   std::unique_ptr<ZapServer> server(new ZapServer(table));
   server->stop_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!server->stop_) return errno_failure("make the stop descriptor of a ZAP server", errno);
-  ZmqSocket socket(zmq_socket(context, ZMQ_REP));
-  if (!socket) return zmq_failure("make the socket of a ZAP server");
-  socket.set(ZMQ_LINGER, 0);
-  if (zmq_bind(socket.get(), "inproc://zeromq.zap.01") != 0) {
-    return zmq_failure("start the ZAP server of a ZeroMQ context");
+  auto socket = open_socket(context, zmq::socket_type::rep);
+  if (!socket) return socket.error();
+  try {
+    socket->bind("inproc://zeromq.zap.01");
+  } catch (const zmq::error_t& error) {
+    return zmq_failure("start the ZAP server of a ZeroMQ context", error.num());
   }
   // Shared with the thread, because a std::function must be copyable.
-  const auto shared = std::make_shared<ZmqSocket>(std::move(socket));
+  const auto shared = std::make_shared<zmq::socket_t>(std::move(socket).value());
   auto thread = start_thread("mobula-zap", [self = server.get(), shared] {
-    self->serve(shared->get());
+    self->serve(*shared);
     shared->close();
   });
   if (!thread) return thread.error();
@@ -179,10 +180,10 @@ ZapServer::~ZapServer() {
   thread_.join();
 }
 
-void ZapServer::serve(void* socket) {
+void ZapServer::serve(zmq::socket_t& socket) {
   for (;;) {
     std::array<zmq_pollitem_t, 2> items{
-        {{socket, 0, ZMQ_POLLIN, 0}, {nullptr, stop_.get(), ZMQ_POLLIN, 0}}};
+        {{socket.handle(), 0, ZMQ_POLLIN, 0}, {nullptr, stop_.get(), ZMQ_POLLIN, 0}}};
     if (zmq_poll(items.data(), static_cast<int>(items.size()), -1) < 0) {
       if (zmq_errno() == EINTR) continue;
       return;  // the context ends
@@ -193,31 +194,32 @@ void ZapServer::serve(void* socket) {
 }
 
 // Frames of a request: version, request id, domain, address, identity, mechanism, credentials.
-void ZapServer::answer(void* socket) {
-  std::vector<ZmqMessage> frames;
+void ZapServer::answer(zmq::socket_t& socket) {
+  std::vector<zmq::message_t> frames;
   do {
     frames.emplace_back();
-    if (zmq_msg_recv(frames.back().get(), socket, 0) < 0) return;
+    if (zmq_msg_recv(frames.back().handle(), socket.handle(), 0) < 0) return;
   } while (frames.back().more());
 
-  const bool understood = frames.size() == 7 && frames[0].text() == "1.0" &&
-                          frames[5].text() == "CURVE" && frames[6].size() == binary_key_size;
+  const bool understood = frames.size() == 7 && frames[0].to_string_view() == "1.0" &&
+                          frames[5].to_string_view() == "CURVE" &&
+                          frames[6].size() == binary_key_size;
   std::array<char, curve_key_size + 1> key{};
   if (understood) {
-    zmq_z85_encode(key.data(), reinterpret_cast<const std::uint8_t*>(frames[6].bytes().data()),
-                   binary_key_size);
+    zmq_z85_encode(key.data(), frames[6].data<std::uint8_t>(), binary_key_size);
   }
-  const std::string address = frames.size() > 3 ? std::string(frames[3].text()) : std::string();
+  const std::string address = frames.size() > 3 ? frames[3].to_string() : std::string();
   // An invalid request counts as the empty key, which is never admitted.
   const std::string user = table_.judge(key.data(), address);
-  const std::string request_id = frames.size() > 1 ? std::string(frames[1].text()) : std::string();
+  const std::string request_id = frames.size() > 1 ? frames[1].to_string() : std::string();
   const std::string metadata =
       user.empty() ? std::string() : metadata_of(public_key_property, key.data());
   const std::array<std::string_view, 6> reply{
       "1.0", request_id, user.empty() ? "400" : "200", user.empty() ? "not admitted" : "OK",
       user,  metadata};
   for (std::size_t i = 0; i < reply.size(); ++i) {
-    zmq_send(socket, reply[i].data(), reply[i].size(), i + 1 < reply.size() ? ZMQ_SNDMORE : 0);
+    zmq_send(socket.handle(), reply[i].data(), reply[i].size(),
+             i + 1 < reply.size() ? ZMQ_SNDMORE : 0);
   }
 }
 

@@ -18,6 +18,11 @@
 #include "base/time.h"
 #include "transport/bus/curve.h"
 
+namespace zmq {
+class context_t;
+class socket_t;
+}  // namespace zmq
+
 namespace mobula::internal {
 
 // Treatment of keys that are not in the table.
@@ -72,15 +77,15 @@ class ZapServer {
   static constexpr const char* public_key_property = "X-Public-Key";
 
   // `context` is a ZeroMQ context without another ZAP server. `table` outlives the server.
-  static Result<std::unique_ptr<ZapServer>> start(void* context, AllowTable& table);
+  static Result<std::unique_ptr<ZapServer>> start(zmq::context_t& context, AllowTable& table);
   ~ZapServer();
   ZapServer(const ZapServer&) = delete;
   ZapServer& operator=(const ZapServer&) = delete;
 
  private:
   explicit ZapServer(AllowTable& table) : table_(table) {}
-  void serve(void* socket);
-  void answer(void* socket);
+  void serve(zmq::socket_t& socket);
+  void answer(zmq::socket_t& socket);
 
   AllowTable& table_;
   Fd stop_;

@@ -17,7 +17,6 @@ struct DirectLimits {
   std::size_t max_offers = 16'384;       // at one time
   std::size_t max_pulls = 4'096;         // at one time, including maps
   std::size_t max_channels = 1'024;      // at one time, in each direction
-  std::size_t max_endpoint_bytes = 4'096;
   std::size_t max_ticket_bytes = 256u << 10;
 };
 

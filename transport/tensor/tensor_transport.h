@@ -40,8 +40,6 @@ struct TransportCaps {
   bool needs_holder_progress = false;  // the loop of the holder must run while bytes move
   bool maps = false;                   // map() gives bytes in place
   bool stages = false;                 // accepts regions of a device with a ChunkStage
-  bool cancels_midway = true;
-  std::uint64_t max_inflight_bytes = 0;  // limit for concurrent pulls; 0: no limit
 };
 
 // A model for the choice of a path, not a guarantee.
@@ -135,9 +133,6 @@ struct TransportStats {
   std::uint64_t open_ns = 0;       // total setup time
   std::uint64_t mapped_bytes = 0;  // mappings of peers, current
 };
-
-// Returns true if a retry on a channel of the next epoch may succeed.
-bool may_succeed_again(const Failure& why);
 
 // The holder *offers* its regions for one transfer and gets an offer handle. The handle travels
 // over an authenticated channel. The receiver *opens* a channel to the holder and *pulls* (or

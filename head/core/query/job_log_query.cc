@@ -31,7 +31,7 @@ void JobLogQuery::answer(const Question& question, ReadJobLogReply&& part) {
   json["from"] = part.from;
   json["end"] = part.end;
   json["fault"] = part.fault;
-  ToolReply reply = tool_reply(question.request, text_of(json));
+  ToolReply reply = tool_reply(question.request, json_text(json));
   reply.bytes = std::move(part.bytes);
   parts_.commands.push_back(ReplyToTool{question.link, std::move(reply)});
 }

@@ -232,7 +232,7 @@ void NodeQuery::told(NodeId node, ReadLogReply&& part) {
   json["left"] = part.left;
   json["lost"] = part.lost;
   json["open"] = part.open;
-  ToolReply reply = tool_reply(reading.request, text_of(json));
+  ToolReply reply = tool_reply(reading.request, json_text(json));
   reply.bytes = std::move(part.bytes);
   parts_.commands.push_back(ReplyToTool{reading.link, std::move(reply)});
 }
@@ -273,7 +273,7 @@ void NodeQuery::settle(std::optional<Queries::Finished>&& finished) {
 void NodeQuery::settle_usage(Question& question) {
   Json json = usage_json(parts_, question.usages, max_usages, question.warnings);
   parts_.commands.push_back(
-      ReplyToTool{question.link, tool_reply(question.request, text_of(json))});
+      ReplyToTool{question.link, tool_reply(question.request, json_text(json))});
 }
 
 // Whether the subject may produce more output, in its present slots or in future ones.
@@ -346,7 +346,7 @@ void NodeQuery::settle_logs(Question& question) {
   json["live"] = is_live(question, json["items"]);
   json["warnings"] = question.warnings;
   parts_.commands.push_back(
-      ReplyToTool{question.link, tool_reply(question.request, text_of(json))});
+      ReplyToTool{question.link, tool_reply(question.request, json_text(json))});
 }
 
 }  // namespace mobula::internal::head

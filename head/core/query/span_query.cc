@@ -177,7 +177,7 @@ void SpanQuery::settle(Queries::Finished&& finished) {
                     question.left_out, max_bytes));
   }
   json["warnings"] = question.warnings;
-  ToolReply reply = tool_reply(question.request, text_of(json));
+  ToolReply reply = tool_reply(question.request, json_text(json));
   reply.bytes = Payload(encode(all));
   parts_.commands.push_back(ReplyToTool{question.link, std::move(reply)});
 }

@@ -84,7 +84,7 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
     Json json = document("Changes");
     json["epoch"] = parts_.epoch;
     json["number"] = parts_.changes;
-    return text_of(json);
+    return json_text(json);
   }
   if (verb == "token_list") return parts_.tokens.list();
   if (verb == "status") return status_json(parts_);
@@ -98,7 +98,7 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
     if (!id) return id.error();
     Json json = document("Job");
     json.update(submission_json(*parts_.submissions.find(*id)));
-    return text_of(json);
+    return json_text(json);
   }
   if (verb == "get") return get_json(parts_, kind, argument);
   if (verb == "explain") return explain_json(parts_, argument);
@@ -273,7 +273,7 @@ Result<std::string> StateReader::order(const ReceivedFromTool& event, bool& wait
     if (!id) return id.error();
     Json json = document("Submitted");
     json["job_id"] = id->hex();
-    return text_of(json);
+    return json_text(json);
   }
   if (request.verb == "job_stop") {
     waits = true;

@@ -7,6 +7,7 @@
 
 #include "base/model/request.h"
 #include "head/core/head_tables.h"
+#include "protocol/codec/json_writer.h"
 #include "scheduler/queues/need.h"
 
 namespace mobula::internal::head {
@@ -20,11 +21,6 @@ inline Json document(const std::string& kind) {
 inline Json number(Quantity amount) {
   if (amount.is_whole()) return amount.units() / Quantity::units_per_one;
   return amount.to_double();
-}
-
-// Text from other processes may be invalid UTF-8, which is replaced.
-inline std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 template <class Tag>

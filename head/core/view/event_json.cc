@@ -194,7 +194,7 @@ Result<std::string> events_json(const HeadTables& parts, const std::string& text
         fmt::format("{} events of this head are forgotten, the last of them event {}",
                     events.forgotten(), events.forgotten_through()));
   }
-  return text_of(json);
+  return json_text(json);
 }
 
 }  // namespace mobula::internal::head

@@ -418,7 +418,7 @@ bool is_name(const std::string& argument) {
 
 Result<std::string> explain_json(const HeadTables& parts, const std::string& argument) {
   if (const auto job = parts.submissions.resolve(argument)) {
-    return text_of(submission_explanation(parts, *parts.submissions.find(*job)));
+    return json_text(submission_explanation(parts, *parts.submissions.find(*job)));
   } else if (job.error().code == ErrorCode::invalid_argument) {
     return job.error();
   }
@@ -434,17 +434,19 @@ Result<std::string> explain_json(const HeadTables& parts, const std::string& arg
   }
   if (const auto bits = bits_from_hex(id)) {
     if (const Actor* actor = parts.actors.find(ActorId(*bits))) {
-      if (!actor->waits) return text_of(settled_actor_json(parts, *actor));
-      return text_of(explanation_of(parts, actor->spec().demand, scheduler::Tenant::actor,
-                                    actor_json(*actor), parts.actors.callers_of(*actor)));
+      if (!actor->waits) return json_text(settled_actor_json(parts, *actor));
+      return json_text(explanation_of(parts, actor->spec().demand, scheduler::Tenant::actor,
+                                      actor_json(*actor), parts.actors.callers_of(*actor)));
     }
     if (const Group* group = parts.groups.find(GroupId(*bits))) {
-      return text_of(group_explanation_of(parts, group->spec, group_json(*group, parts.scheduler)));
+      return json_text(
+          group_explanation_of(parts, group->spec, group_json(*group, parts.scheduler)));
     }
     for (const auto& [key, row] : parts.slots.demands()) {
       if (key.second != ClassId(*bits)) continue;
-      return text_of(explanation_of(parts, row.demand.demand_class, scheduler::Tenant::task,
-                                    demand_json(parts, row), {parts.processes.node_of(key.first)}));
+      return json_text(explanation_of(parts, row.demand.demand_class, scheduler::Tenant::task,
+                                      demand_json(parts, row),
+                                      {parts.processes.node_of(key.first)}));
     }
     if (parts.jobs.find(JobId(*bits)) != nullptr) {
       return failure(
@@ -473,7 +475,7 @@ Result<std::string> explain_json(const HeadTables& parts, const std::string& arg
   if (!asked) return asked.error();
   if (const auto* group = std::get_if<GroupSpec>(&*asked)) {
     if (auto checked = check_job(parts, group->job); !checked) return checked.error();
-    return text_of(group_explanation_of(parts, *group, nullptr));
+    return json_text(group_explanation_of(parts, *group, nullptr));
   }
   auto& about = std::get<AskedRequest>(*asked);
   if (auto checked = check_job(parts, about.job); !checked) return checked.error();
@@ -484,7 +486,7 @@ Result<std::string> explain_json(const HeadTables& parts, const std::string& arg
   Json json = explanation_of(parts, demand, scheduler::Tenant::task, nullptr,
                              job == nullptr ? std::vector<NodeId>() : std::vector{job->node});
   json["asks"] = asks_text(demand.request, argument);
-  return text_of(json);
+  return json_text(json);
 }
 
 }  // namespace mobula::internal::head

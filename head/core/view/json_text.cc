@@ -1,4 +1,5 @@
 #include "head/core/view/json_text.h"
+#include "protocol/codec/json_writer.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -43,7 +44,7 @@ JsonText& JsonText::value(std::string_view text) {
   if (as_it_is) {
     text_.append(1, '"').append(text).append(1, '"');
   } else {
-    text_ += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    text_ += json_text(nlohmann::json(text));
   }
   return *this;
 }

@@ -77,7 +77,7 @@ std::string memory_json(std::vector<ObjectQuery::Item> items,
   json["items"] = Json::array();
   for (const auto& [node, object] : items) json["items"].push_back(object_json(node, object));
   json["warnings"] = std::move(warnings);
-  return text_of(json);
+  return json_text(json);
 }
 
 }  // namespace mobula::internal::head

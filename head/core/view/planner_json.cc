@@ -111,7 +111,7 @@ void add_use(const HeadTables& parts, const scheduler::Node& node, Json& json) {
 class Writer {
  public:
   explicit Writer(std::uint64_t most_bytes) : most_bytes_(most_bytes) {
-    text_ = text_of(document("PlannerState"));
+    text_ = json_text(document("PlannerState"));
     text_.pop_back();
   }
 
@@ -122,7 +122,7 @@ class Writer {
   }
   void add(const Json& item) {
     if (++count_ > 1) text_ += ',';
-    text_ += text_of(item);
+    text_ += json_text(item);
   }
   void end() { text_ += ']'; }
   // Whether no more items may be added.

@@ -12,6 +12,7 @@
 #include "base/model/label_syntax.h"
 #include "base/model/request_rules.h"
 #include "head/core/view/documents.h"
+#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -71,7 +72,7 @@ Result<void> read(const std::string& name, const Json& value, std::int32_t& prio
           ? std::int64_t{greatest_priority} + 1
           : value.get<std::int64_t>();
   if (auto checked = check_priority(name, number); !checked) {
-    return wrong(name, fmt::format("is {}; it is from {} to {}", value.dump(), least_priority,
+    return wrong(name, fmt::format("is {}; it is from {} to {}", json_text(value), least_priority,
                                    greatest_priority));
   }
   priority = static_cast<std::int32_t>(number);

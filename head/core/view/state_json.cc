@@ -328,7 +328,7 @@ std::string list_text(const HeadTables& parts, Listing list) {
   }
   json["items"] = std::move(items);
   json["warnings"] = list.warnings;
-  return text_of(json);
+  return json_text(json);
 }
 
 std::string plural(const std::string& kind) {
@@ -368,7 +368,7 @@ Result<std::string> get_json(const HeadTables& parts, const std::string& kind,
   Json json = document(list->kind.substr(0, list->kind.size() - std::string("List").size()));
   json.update(*found);
   json["warnings"] = list->warnings;
-  return text_of(json);
+  return json_text(json);
 }
 
 Result<std::string> objects_json(const HeadTables& parts,
@@ -460,7 +460,7 @@ std::string status_json(const HeadTables& parts) {
         "actors and tokens are refused: " +
         parts.journal.fault());
   }
-  return text_of(json);
+  return json_text(json);
 }
 
 std::string named_actors_json(const HeadTables& parts, const std::string& name_space) {
@@ -486,13 +486,13 @@ std::string pong_json(const HeadTables& parts) {
   json["time"] = utc_text(now_ms);
   json["time_ms"] = now_ms;
   json["warnings"] = Json::array();
-  return text_of(json);
+  return json_text(json);
 }
 
 std::string done_json(const std::string& kind, const std::vector<std::string>& warnings) {
   Json json = document(kind);
   json["warnings"] = warnings;
-  return text_of(json);
+  return json_text(json);
 }
 
 }  // namespace mobula::internal::head

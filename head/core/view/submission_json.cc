@@ -12,6 +12,7 @@
 #include "head/core/view/documents.h"
 #include "head/core/view/event_json.h"
 #include "head/core/view/request_json.h"
+#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -107,7 +108,7 @@ Result<void> read_span(const std::string& member, const Json& value, Duration& t
 // resource.
 Result<void> read_request(const Json& value, Request& to) {
   if (!value.is_object()) return wrong_in_job("request", "is an object");
-  const auto asked = asked_from_json(value.dump());
+  const auto asked = asked_from_json(json_text(value));
   if (!asked) return asked.error();
   const auto* request = std::get_if<AskedRequest>(&*asked);
   if (request == nullptr)

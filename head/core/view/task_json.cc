@@ -331,7 +331,7 @@ Result<std::string> task_json(const HeadTables& parts, const std::string& id,
   Json json = document("Task");
   json.update(item_json(parts, **found));
   json["warnings"] = answers.warnings;
-  return text_of(json);
+  return json_text(json);
 }
 
 Result<std::string> explain_task_json(const HeadTables& parts, const std::string& id,
@@ -358,7 +358,7 @@ Result<std::string> explain_task_json(const HeadTables& parts, const std::string
     json["warnings"] = Json::array();
   }
   for (const auto& warning : answers.warnings) json["warnings"].push_back(warning);
-  return text_of(json);
+  return json_text(json);
 }
 
 }  // namespace mobula::internal::head

@@ -139,7 +139,7 @@ std::string transfers_json(const HeadTables& parts, const TransferAnswers& answe
     json["warnings"].push_back(
         fmt::format("the head is recovering and waits for {} nodes", parts.nodes.expected()));
   }
-  return text_of(json);
+  return json_text(json);
 }
 
 Json counts_json(const PathCounts& counts) {

@@ -32,7 +32,6 @@ struct ProcessReach {
 // Location of bytes, present or wanted.
 struct BytePlace {
   std::string device;      // UUID; empty: host memory
-  bool in_arena = true;    // host: in memory that others can map
   bool exportable = true;  // device: other processes can open a handle of the memory
   bool is_device() const { return !device.empty(); }
 };

@@ -105,13 +105,6 @@ TEST_F(ObjectTableTest, RepeatedReservation_ReturnsSameLocation) {
   EXPECT_EQ(first->place->slab.bits().high, 0u) << "messages name slabs by 64 bits";
 }
 
-TEST_F(ObjectTableTest, SetsHomeLater) {
-  put(one, kib);
-  EXPECT_TRUE(table.set_home(one, peer));
-  EXPECT_FALSE(table.set_home(two, peer));
-  EXPECT_EQ(table.release(writer, one).gone[0].home, peer);
-}
-
 TEST_F(ObjectTableTest, SealedObject_IsReadable) {
   ASSERT_TRUE(table.reserve(request(one, 70 * kib)).ok());
   EXPECT_EQ(table.seal(one, reader).error().code, ErrorCode::permission_denied);

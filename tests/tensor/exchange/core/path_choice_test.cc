@@ -150,7 +150,7 @@ TEST(PathChoice, Gloo_IsUsedOnlyByName) {
 // path is both chosen and rejected. No unencrypted path crosses machines over an untrusted fabric.
 TEST(PathChoice, KeepsRulesForEveryQuery) {
   Random random(7);
-  const BytePlace places[] = {host, gpu0, gpu1, {"GPU-0", true, false}};
+  const BytePlace places[] = {host, gpu0, gpu1, {"GPU-0", false}};
   for (int i = 0; i < 20'000; ++i) {
     auto question = between("a", random.chance(500) ? "a" : "b", places[random.below(4)],
                             places[random.below(4)]);
