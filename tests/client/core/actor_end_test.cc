@@ -113,7 +113,7 @@ TEST_F(ActorsOfAClient, ResendsLastHandleReleaseUntilActorIsDead) {
 TEST_F(ActorsOfAClient, ActorFoundAgainAfterEnd_ResendsQuery) { expect_query_again(actor_); }
 
 // The head ends an actor without an owner when the last process that watches it releases it.
-TEST_F(ActorsOfAClient, ForeignActorFoundAgainAfterRelease_ResendsQuery) {
+TEST_F(ActorsOfAClient, ForeignActorFoundAfterRelease_ResendsQuery) {
   const ActorId foreign = ActorId::of(9);
   step(AdoptRef{RefRecord{handle_id(foreign), NodeId::of(7), ProcessId::of(8), foreign}});
   expect_query_again(foreign);
