@@ -1,5 +1,6 @@
 """Runs ./dev lint in small repositories, each with one fault. Exits 77 if clang-format 14 is not installed."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -85,6 +86,13 @@ class Lint(unittest.TestCase):
         self.commit("Adds y.", "base/a.cc", "int y = 1;\n")
         self.commit("base: add z", "base/a.cc", "int z = 1;\n")
         self.expect("subjects", "reject 'Adds y.'")
+
+    def test_workflow_calls_commands_that_exist(self):
+        usage = subprocess.run([self.root / "dev", "help"], capture_output=True, text=True).stdout
+        for file in (".github/workflows/ci.yml", ".ci/run"):
+            calls = re.findall(r'/dev"? (\w+(?: --\w+)*)$', (ROOT / file).read_text(), re.M)
+            self.assertEqual(calls, ["test --all"], file)
+            self.assertIn(f"./dev {calls[0]} ", usage)
 
     def test_unknown_check(self):
         status, output = self.lint("fromat")
