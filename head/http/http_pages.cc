@@ -145,11 +145,11 @@ int status_of(ErrorCode code) {
     case ErrorCode::not_found: return 404;
     case ErrorCode::invalid_argument: return 400;
     case ErrorCode::already_exists: return 409;
-    case ErrorCode::resource_exhausted:
-    case ErrorCode::unavailable:
-    case ErrorCode::cancelled: return 503;
+    case ErrorCode::resource_exhausted: return 503;
+    case ErrorCode::unavailable: return 503;
     case ErrorCode::timed_out: return 504;
     case ErrorCode::corrupt: return 502;
+    case ErrorCode::cancelled: return 503;
     case ErrorCode::permission_denied: return 403;
   }
   return 500;
