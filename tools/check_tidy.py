@@ -138,6 +138,8 @@ def main():
             found = [match for match in FINDING.finditer(output)]
             for match in found:
                 path = os.path.relpath(match["path"], root)
+                if Path(match["path"]).is_relative_to(build):
+                    continue  # a generated source, for example one that includes a header twice
                 findings[path, int(match["line"]), match["check"].split(",")[0]] = match["text"]
             if status != 0 and not found:
                 failures.append(f"check_tidy: {os.path.relpath(unit.file, root)}: clang-tidy ended with status {status}: "

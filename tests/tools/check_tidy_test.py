@@ -76,17 +76,18 @@ class CheckTidy(unittest.TestCase):
         self.write("base/b.cc", FAULT)
         self.write("base/c.h", SOUND)
         self.build({"base/Unity/unity_0_cxx.cxx": ["base/a.cc"], "base/Unity/unity_1_cxx.cxx": ["base/b.cc"],
-                    "alone/base/c.h.cc": ["base/c.h"]})
+                    "alone/base/c.h.cc": ["base/c.h", "base/c.h"]})
         self.git("add", "-A")
         self.git("commit", "-qm", "base: add all")
         self.write("base/a.cc", SOUND + "int x;\n")
         self.git("commit", "-qam", "base: add x")
         self.assertEqual(self.run_tool()[0], 0)
-        self.write("base/c.h", FAULT)
+        self.write("base/c.h", "#pragma once\n" + FAULT)
         status, output = self.run_tool()
         self.assertEqual(status, 1, output)
-        self.assertIn("base/c.h:5: modernize-use-override", output)
+        self.assertIn("base/c.h:6: modernize-use-override", output)
         self.assertNotIn("base/b.cc", output)
+        self.assertNotIn("build/dev", output)
         self.assertIn("2 compilations", output)
 
     def test_tests_are_left_out_unless_they_change(self):
