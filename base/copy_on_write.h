@@ -17,8 +17,8 @@ class CopyOnWrite {
   CopyOnWrite() = default;
   template <class U = T>
   requires(std::is_convertible_v<U&&, T> && !std::is_same_v<std::remove_cvref_t<U>, CopyOnWrite>)
-      CopyOnWrite(U&& value)
-      : value_(make_pooled<T>(std::forward<U>(value))) {}  // NOLINT: implicit
+      CopyOnWrite(U&& value)  // NOLINT: implicit, and `requires` excludes copies
+      : value_(make_pooled<T>(std::forward<U>(value))) {}
 
   const T& operator*() const { return value_ ? *value_ : standard(); }
   const T* operator->() const { return &**this; }

@@ -39,6 +39,7 @@ std::vector<LabelRule> label_rules(const std::string& field, const Labels& selec
 std::vector<std::vector<LabelRule>> fallback_rules(const std::vector<Labels>& selectors) {
   keep(check_fallback_selectors(selectors));
   std::vector<std::vector<LabelRule>> fallbacks;
+  fallbacks.reserve(selectors.size());
   for (const auto& selector : selectors)
     fallbacks.push_back(label_rules("fallback_selectors", selector));
   return fallbacks;

@@ -43,7 +43,7 @@ void NodeTable::restore(const NodeRow& row) {
   node.due_at = place_for_due();
   for (const auto incarnation : row.fenced) fenced_.insert(incarnation, node.id);
   if (row.dead) dead_.push_back(node.id);
-  nodes_.insert(node.id, std::move(node));
+  nodes_.insert(row.address.node, std::move(node));
 }
 
 void NodeTable::serve() {

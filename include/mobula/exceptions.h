@@ -87,9 +87,9 @@ std::vector<std::byte> to_bytes(const T& value) {
 template <class E>
 [[noreturn]] void throw_nested(E&& thrown) {
   if constexpr (std::is_final_v<E> || std::is_base_of_v<std::nested_exception, E>) {
-    throw std::move(thrown);
+    throw std::forward<E>(thrown);
   } else {
-    throw WithNested<E>(std::move(thrown));
+    throw WithNested<E>(std::forward<E>(thrown));
   }
 }
 

@@ -22,7 +22,7 @@ constexpr std::size_t looked_at_for_reservation = 64;
 // The request of a bundle as shown in reasons.
 std::string text_of(const Request& bundle) {
   if (bundle.gpu_memory == 0) return bundle.resources.to_string();
-  const std::string memory = fmt::format("gpu_memory {}", bundle.gpu_memory);
+  std::string memory = fmt::format("gpu_memory {}", bundle.gpu_memory);
   if (bundle.resources.amounts().empty()) return memory;
   return bundle.resources.to_string() + ", " + memory;
 }

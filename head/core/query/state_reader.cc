@@ -234,7 +234,7 @@ void StateReader::said(const ReceivedFromTool& event) {
   }
   bool waits = false;
   auto done = order(event, waits);
-  if (!done || !waits) return reply(event, std::move(done));
+  if (!done || !waits) return reply(event, done);
   ToolReply held;
   held.request = request.request;
   held.json = *done;

@@ -73,6 +73,7 @@ std::string rules_text(const std::vector<NodeReason>& nodes) {
   std::map<std::string, std::size_t> counts;
   for (const auto& each : nodes) ++counts[to_string(each.reason)];
   std::vector<std::pair<std::size_t, std::string>> rules;
+  rules.reserve(counts.size());
   for (const auto& [rule, count] : counts) rules.emplace_back(count, rule);
   std::ranges::stable_sort(rules, std::greater<>(), &std::pair<std::size_t, std::string>::first);
   std::string text;

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Runs clang-tidy (.clang-tidy) over the sources of a build directory, in as few compilations as cover them.
+
+The compile commands of build/dev must use clang++, and its precompiled headers must be built (./dev build). A unity
+source stands for the sources that it includes. A header is checked with the sources that include it. A changed header
+without a source of its name is compiled alone.
+
+--all leaves out tests/, half of the compilations. Tests are checked when they change, without the checks of performance.
+
+usage: check_tidy.py [--build DIR] [--jobs N] [--all | --changed | FILE...]
+  --changed  sources that differ from the merge base with origin/main, or from HEAD~1 without that branch (default)
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import resource
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+FINDING = re.compile(r'^(?P<path>/[^:\n]+):(?P<line>\d+):\d+: (?:error|warning): (?P<text>.*) \[(?P<check>[^\]]+)\]$', re.M)
+SOURCES = {".cc", ".cpp"}
+
+
+def git(root, *arguments):
+    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True)
+    return done.stdout.splitlines() if done.returncode == 0 else None
+
+
+def changed(root):
+    """Names of the changed, new, and untracked C++ files; None if there is no commit to compare with."""
+    base = git(root, "merge-base", "HEAD", "origin/main")
+    head = git(root, "rev-parse", "HEAD")
+    if not base or base == head:
+        base = git(root, "rev-parse", "--verify", "--quiet", "HEAD~1")
+    if not base:
+        return None
+    names = git(root, "diff", "--name-only", "--diff-filter=d", base[0]) + git(root, "ls-files", "--others", "--exclude-standard")
+    return sorted(name for name in set(names) if Path(name).suffix in SOURCES | {".h"})
+
+
+class Unit:
+    """One compilation: a unity source, a source alone, or a header alone."""
+
+    def __init__(self, root, entry):
+        self.file = Path(entry["directory"], entry["file"])
+        self.compiler = shlex.split(entry["command"])[0]
+        self.sources = {self.file}
+        if "/Unity/" in entry["file"]:
+            text = self.file.read_text() if self.file.is_file() else ""
+            self.sources = {Path(name) for name in re.findall(r'^#include "([^"]+)"', text, re.M)}
+        self.names = {os.path.relpath(source, root) for source in self.sources}
+        self.alone = "/alone/" in entry["file"]
+        self.is_test = all(name.startswith("tests/") for name in self.names)
+
+    def alone_name(self):
+        """The header that this unit compiles alone, as its path in the tree."""
+        name = str(self.file).split("/alone/", 1)[1].removesuffix(".cc")
+        return "include/" + name if name.startswith("mobula/") else name
+
+
+def units_of(root, build):
+    """(units that cover all sources, units of headers alone by name)"""
+    units, alone, covered = [], {}, set()
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        if Path(entry["file"]).suffix not in SOURCES | {".cxx"} or "cmake_pch" in entry["file"]:
+            continue
+        unit = Unit(root, entry)
+        if unit.alone:
+            alone[unit.alone_name()] = unit
+        else:
+            units.append(unit)
+    chosen = []
+    for unit in sorted(units, key=lambda unit: -len(unit.names)):
+        if not unit.names <= covered:
+            covered |= unit.names
+            chosen.append(unit)
+    return chosen, alone
+
+
+def select(names, units, alone):
+    """The units that cover the named files, and the names that no unit covers."""
+    chosen, uncovered = [], []
+    for name in names:
+        source = str(Path(name).with_suffix(".cc"))
+        found = [unit for unit in units if source in unit.names][:1]
+        if not found and name in alone:
+            found = [alone[name]]
+        chosen.extend(unit for unit in found if unit not in chosen)
+        if not found:
+            uncovered.append(name)
+    return chosen, uncovered
+
+
+def run(root, build, unit):
+    command = ["clang-tidy", "-p", str(build), "--quiet", f"--config-file={root / '.clang-tidy'}", str(unit.file)]
+    if unit.is_test:
+        command.insert(1, "--checks=-performance-*")
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    return unit, done.returncode, done.stdout, done.stderr
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
+    parser.add_argument("--build", type=Path)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--changed", action="store_true")
+    parser.add_argument("files", nargs="*")
+    arguments = parser.parse_args()
+    root = arguments.root.resolve()
+    build = (arguments.build or root / "build" / "dev").resolve()
+    if not (build / "compile_commands.json").is_file():
+        raise SystemExit(f"check_tidy: {build} has no compile_commands.json; run ./dev build")
+    units, alone = units_of(root, build)
+    foreign = sorted({unit.compiler for unit in units if "clang" not in Path(unit.compiler).name})
+    if foreign:
+        raise SystemExit(f"check_tidy: {build} compiles with {foreign[0]}, clang-tidy needs the options of clang++; "
+                         "install clang, remove the directory, and run ./dev build")
+    if arguments.all:
+        units = [unit for unit in units if not unit.is_test]
+    else:
+        names = arguments.files or changed(root)
+        if names is None:
+            names = []
+            print("check_tidy: no earlier commit to compare with, nothing is checked; use --all")
+        units, uncovered = select(names, units, alone)
+        for name in uncovered:
+            print(f"check_tidy: no target of {build.name} compiles {name}, not checked")
+    findings, failures = {}, []
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        for unit, status, output, errors in pool.map(lambda unit: run(root, build, unit), units):
+            found = [match for match in FINDING.finditer(output)]
+            for match in found:
+                path = os.path.relpath(match["path"], root)
+                if Path(match["path"]).is_relative_to(build):
+                    continue  # a generated source, for example one that includes a header twice
+                findings[path, int(match["line"]), match["check"].split(",")[0]] = match["text"]
+            if status != 0 and not found:
+                failures.append(f"check_tidy: {os.path.relpath(unit.file, root)}: clang-tidy ended with status {status}: "
+                                f"{(output + errors).strip()[-2000:]}")
+    for (path, line, check), text in sorted(findings.items()):
+        print(f"{path}:{line}: {check}: {text}")
+    for failure in failures:
+        print(failure)
+    if findings:
+        print("check_tidy: fix the code, or, if it is right, add '// NOLINT(check): reason' to the line")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"check_tidy: {len(units)} compilations, {used.ru_utime + used.ru_stime:.0f} s of processor time, "
+          f"{len(findings)} findings, {len(failures)} failures")
+    return 1 if findings or failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
