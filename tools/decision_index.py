@@ -21,7 +21,7 @@ SECTIONS = ["Context", "Decision", "Consequences", "Revisit when"]
 MAX_LINES = 400
 HEADER = """# Decisions
 
-This index, which `tools/decision_index.py` generates, lists one page per decision of lasting effect, for contributors. Each page has the reason, the price, and the condition that reopens it.
+This index, which `tools/decision_index.py` generates, lists for contributors the decisions of lasting effect, with their reasons, their price, and the condition that reopens each.
 
 """
 
