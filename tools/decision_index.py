@@ -21,10 +21,8 @@ SECTIONS = ["Context", "Decision", "Consequences", "Revisit when"]
 MAX_LINES = 400
 HEADER = """# Decisions
 
-One page per decision of lasting effect, with its reason, its price, and the condition that reopens it. `tools/decision_index.py` generates this index.
+This index, which `tools/decision_index.py` generates, lists for contributors the decisions of lasting effect, with their reasons, their price, and the condition that reopens each.
 
-| number | decision | status | date |
-| --- | --- | --- | --- |
 """
 
 
@@ -78,8 +76,12 @@ def read_pages(directory):
 
 
 def index_of(rows):
-    return HEADER + "".join(
-        f"| {row['number']} | [{row['title']}]({row['file']}) | {row['status']} | {row['date']} |\n" for row in rows)
+    return HEADER + "".join(line_of(row) for row in rows)
+
+
+def line_of(row):
+    status = "" if row["status"] == "accepted" else f", {row['status']}"
+    return f"- [{row['number']} {row['title']}]({row['file']}){status}\n"
 
 
 def main():

@@ -51,13 +51,13 @@ def sources(root):
 
 
 def table(root):
-    rows = ["| type | lock | guarded members |", "| --- | --- | --- |"]
+    rows = []
     for path in sources(root):
         if path.suffix not in (".h", ".cc") or path.name == "mutex.h":
             continue
         for name, lock, members in locks_of(path.read_text()):
             link = f"[`{name or path.stem}`](../{path.relative_to(root).as_posix()})"
-            rows.append(f"| {link} | `{lock}` | {', '.join(f'`{member}`' for member in members) or 'not annotated'} |")
+            rows.append(f"- {link} `{lock}`: {', '.join(f'`{member}`' for member in members) or 'not annotated'}")
     return "\n".join(rows)
 
 

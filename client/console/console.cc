@@ -37,7 +37,7 @@ constexpr std::size_t most_names = 10'000;
 // longest wait of one request for a value
 constexpr auto patience = std::chrono::milliseconds(200);
 
-// Exit codes of the commands (docs/operations.md).
+// Exit codes of the commands (docs/api.md).
 struct Kind {
   const char* name;
   int exit;

@@ -1,6 +1,6 @@
 // Compares Ray's answers to recorded request sequences with the answers of Mobula: instances of
 // each request, and waiting requests. A row of the resource model must explain each difference. An
-// unexplained difference fails, and so does an unused row. docs/ray-parity.md lists the rows.
+// unexplained difference fails, and so does an unused row. tests/ray/parity.md lists the rows.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -137,7 +137,7 @@ TEST(RayDifferential, EveryDifferenceHasItsRow) {
     }
   }
   EXPECT_GT(steps, least_steps);
-  std::ifstream in(MOBULA_SOURCE_DIR "/docs/ray-parity.md");
+  std::ifstream in(MOBULA_SOURCE_DIR "/tests/ray/parity.md");
   const std::string page{std::istreambuf_iterator<char>(in), {}};
   for (const auto& row : rows) {
     EXPECT_GT(row.used, 0) << "nothing is explained by the row '" << row.name << "'";

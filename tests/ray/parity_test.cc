@@ -1,4 +1,4 @@
-// Tests named in docs/ray-parity.md exist, and the page lists every test here that has the name of
+// Tests named in tests/ray/parity.md exist, and the page lists every test here that has the name of
 // a test of Ray.
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ Names tests_of_the_tree() {
 // Names in backquotes in the second column of the tables of the page.
 Names tests_of_the_page() {
   static const std::regex quoted(R"(`(\w+\.\w+)`)");
-  std::istringstream page(text_of(MOBULA_SOURCE_DIR "/docs/ray-parity.md"));
+  std::istringstream page(text_of(MOBULA_SOURCE_DIR "/tests/ray/parity.md"));
   Names names;
   for (std::string line; std::getline(page, line);) {
     const auto first = line.find('|', 1), second = line.find('|', first + 1);

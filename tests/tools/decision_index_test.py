@@ -63,10 +63,10 @@ class DecisionIndex(unittest.TestCase):
         result = self.run_tool("--check")
         self.assertEqual((result.returncode, result.stdout), (0, ""))
         index = (self.root / "docs" / "decisions" / "README.md").read_text()
-        self.assertIn(f"| 0001 | [Count the user's holds]({NAME}) | accepted | 2026-01-02 |\n", index)
+        self.assertIn(f"- [0001 Count the user's holds]({NAME})\n", index)
 
     def test_rejects_an_outdated_index(self):
-        self.write(NAME, PAGE.replace("2026-01-02", "2026-01-03"))
+        self.write(NAME, PAGE.replace("accepted", "superseded by 0001"))
         result = self.run_tool("--check")
         self.assertEqual(result.returncode, 1)
         self.assertIn("README.md: out of date", result.stdout)

@@ -1,5 +1,5 @@
 // Ray's cpp/src/ray/test: api_test, ray_remote_test, and slow_function_test. Each test has Ray's
-// file as its suite and Ray's name; docs/ray-parity.md has the table.
+// file as its suite and Ray's name; tests/ray/parity.md has the table.
 #include <gtest/gtest.h>
 
 #include <future>
