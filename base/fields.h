@@ -115,10 +115,10 @@ constexpr void for_each_field(T& object, Visit&& visit) {
 // Calls visit(name, left member, right member) for each field in order.
 template <HasFields T, class Visit>
 constexpr void for_each_field_pair(const T& left, const T& right, Visit&& visit) {
-  visit_fields(left, [&](const auto&... first) {
-    visit_fields(right, [&](const auto&... second) {
+  visit_fields(left, [&](const auto&... left_member) {
+    visit_fields(right, [&](const auto&... right_member) {
       [[maybe_unused]] std::size_t at = 0;
-      (visit(field_names<T>[at++], first, second), ...);
+      (visit(field_names<T>[at++], left_member, right_member), ...);
     });
   });
 }
