@@ -55,7 +55,7 @@ class Unit:
             self.sources = {Path(name) for name in re.findall(r'^#include "([^"]+)"', text, re.M)}
         self.names = {os.path.relpath(source, root) for source in self.sources}
         self.alone = "/alone/" in entry["file"]
-        self.is_test = all(name.startswith("tests/") or Path(root, name).is_relative_to(build) for name in self.names)
+        self.is_test = not self.alone and all(name.startswith("tests/") or Path(root, name).is_relative_to(build) for name in self.names)
 
     def alone_name(self):
         """The header that this unit compiles alone, as its path in the tree."""
