@@ -51,8 +51,7 @@ Figure timed(const Pace& pace, const std::vector<ActorHandle<Player>>& players,
   std::vector<double> values;
   for (int i = 0; i < pace.runs; ++i) {
     const double seconds = played(players, group, kind, floats, rounds);
-    values.push_back(bytes == 0 || bytes <= 4096 ? seconds * 1e6
-                                                 : static_cast<double>(bytes) / seconds / 1e9);
+    values.push_back(bytes <= 4096 ? seconds * 1e6 : static_cast<double>(bytes) / seconds / 1e9);
   }
   const bool small = bytes <= 4096;
   std::string name =

@@ -46,7 +46,7 @@ def changed(root):
 class Unit:
     """One compilation: a unity source, a source alone, or a header alone."""
 
-    def __init__(self, root, entry):
+    def __init__(self, root, build, entry):
         self.file = Path(entry["directory"], entry["file"])
         self.compiler = shlex.split(entry["command"])[0]
         self.sources = {self.file}
@@ -55,7 +55,7 @@ class Unit:
             self.sources = {Path(name) for name in re.findall(r'^#include "([^"]+)"', text, re.M)}
         self.names = {os.path.relpath(source, root) for source in self.sources}
         self.alone = "/alone/" in entry["file"]
-        self.is_test = all(name.startswith("tests/") for name in self.names)
+        self.is_test = not self.alone and all(name.startswith("tests/") or Path(root, name).is_relative_to(build) for name in self.names)
 
     def alone_name(self):
         """The header that this unit compiles alone, as its path in the tree."""
@@ -69,7 +69,7 @@ def units_of(root, build):
     for entry in json.loads((build / "compile_commands.json").read_text()):
         if Path(entry["file"]).suffix not in SOURCES | {".cxx"} or "cmake_pch" in entry["file"]:
             continue
-        unit = Unit(root, entry)
+        unit = Unit(root, build, entry)
         if unit.alone:
             alone[unit.alone_name()] = unit
         else:

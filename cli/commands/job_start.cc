@@ -152,7 +152,7 @@ class FilesCache {
         heard = monotonic_now();
         continue;
       }
-      const Failure why = answer.error();
+      const Failure& why = answer.error();
       // A slow head cannot be distinguished from a head with another key.
       const bool passes = why.code == ErrorCode::unavailable || why.code == ErrorCode::timed_out ||
                           why.code == ErrorCode::permission_denied;

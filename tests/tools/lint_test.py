@@ -51,9 +51,9 @@ class Lint(unittest.TestCase):
         self.assertIn(f"lint: 1 of 1 checks failed: {check}\n", output)
 
     def test_sound_tree(self):
-        status, output = self.lint("format", "sizes", "locks", "subjects")
+        status, output = self.lint("format", "sizes", "names", "locks", "subjects")
         self.assertEqual(status, 0, output)
-        self.assertIn("lint: 4 checks passed", output)
+        self.assertIn("lint: 5 checks passed", output)
 
     def test_format(self):
         self.commit("base: add y", "base/a.cc", "int x = 1;\nint  y  =  2;\n")

@@ -1,0 +1,57 @@
+"""Feeds small trees to tools/check_names.py, each with one wrong name, and expects exactly that finding."""
+
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "check_names.py"
+SOUND = """#define MOBULA_LIMIT 3
+#ifndef MADV_POPULATE
+#define MADV_POPULATE 23
+#endif
+namespace mobula {
+struct Row {
+  explicit Row(int value) : value_(value) {}
+  ~Row() {}
+  bool operator==(const Row& other) const { return true; }
+  struct iterator {
+    int at;
+  };
+};
+struct mobula_carrier {
+  int link;
+};
+int Table::rows_of(int x) { return x; }
+Table::Table() : rows_{} {}
+}
+template <>
+struct std::hash<mobula::Row> {
+  int operator()(int x) { return x; }
+};
+"""
+
+
+class CheckNames(unittest.TestCase):
+    def output(self, text):
+        with tempfile.TemporaryDirectory() as directory:
+            (Path(directory) / "base").mkdir()
+            (Path(directory) / "base/a.cc").write_text(text)
+            result = subprocess.run([sys.executable, TOOL, "--root", directory], capture_output=True, text=True, timeout=30)
+            self.assertEqual(result.returncode, 1 if result.stdout else 0, result.stderr)
+            return result.stdout
+
+    def test_sound_names(self):
+        self.assertEqual(self.output(SOUND), "")
+
+    def test_wrong_names(self):
+        for fault, text in (("base/a.cc:1: type row_table is not PascalCase; rename it\n", "class row_table {\n  int x;\n};\n"),
+                            ("base/a.cc:2: function FindRow is not snake_case; rename it\n", "\nint FindRow(int x) { return x; }\n"),
+                            ("base/a.cc:1: macro LIMIT does not begin with MOBULA_; rename it\n", "#define LIMIT 3\n")):
+            with self.subTest(fault):
+                self.assertEqual(self.output(text), fault)
+
+
+if __name__ == "__main__":
+    unittest.main()

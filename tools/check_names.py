@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Checks the case of names in the library, the programs, the examples, and the benchmarks.
+
+Types are PascalCase, functions snake_case, and macros begin with MOBULA_. Not checked: names of the C interface of
+plugins (mobula_…), iterators as in the standard library, and macros of the system that a source defines if they are
+missing (#ifndef).
+
+usage: check_names.py [--root DIR]
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from check_sizes import TREES, scan
+
+TYPE = re.compile(r'[A-Z][A-Za-z0-9]*|mobula_\w+|(?:const_)?iterator')
+FUNCTION = re.compile(r'[a-z][a-z0-9_]*|operator.*|~.*')
+MACRO = re.compile(r'^[ \t]*#[ \t]*define[ \t]+(\w+)', re.M)
+
+
+def faults(path, text):
+    classes, functions, _ = scan(path, text)
+    types = {each.name.rsplit("::", 1)[-1] for each in classes}
+    for each in classes:
+        name = each.name.rsplit("::", 1)[-1]
+        if not each.name.startswith("std::") and not TYPE.fullmatch(name):
+            yield each.line, f"type {name} is not PascalCase"
+    for each in functions:
+        scope, _, name = each.name.rpartition("::")
+        constructor = name in types or name == scope.rsplit("::", 1)[-1]
+        if not constructor and not FUNCTION.fullmatch(name):
+            yield each.line, f"function {name} is not snake_case"
+    for match in MACRO.finditer(text):
+        name = match[1]
+        if not name.startswith("MOBULA_") and not re.search(rf'^[ \t]*#[ \t]*ifndef[ \t]+{name}\b', text, re.M):
+            yield text.count("\n", 0, match.start(1)) + 1, f"macro {name} does not begin with MOBULA_"
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
+    root = parser.parse_args().root
+    count = 0
+    for tree in TREES:
+        for file in sorted((root / tree).rglob("*")):
+            if file.suffix in (".h", ".cc") and file.is_file():
+                path = file.relative_to(root).as_posix()
+                for line, text in faults(path, file.read_text()):
+                    print(f"{path}:{line}: {text}; rename it")
+                    count += 1
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
