@@ -94,28 +94,13 @@ Result<void> DriverSession::find_cluster() {
   return {};
 }
 
-Result<DriverSession::Greeting> DriverSession::greet(const std::string& path, Duration patience) {
-  auto socket = connect_local(path);
-  if (!socket) return socket.error();
-  const Time deadline = monotonic_now() + patience;
+Result<AgentGreeting> DriverSession::greet(const std::string& path, Duration timeout) const {
   AttachDriver attach;
   attach.process = process_;
   attach.job = job_;
   attach.curve_key = keys_.public_key;
   attach.pid = ::getpid();
-  if (auto sent = send_frame(*socket, encode(ProcessToAgent(attach)), {}, deadline); !sent.ok()) {
-    return sent.error();
-  }
-  auto frame = receive_frame(*socket, deadline);
-  if (!frame) return frame.error();
-  auto message = decode<AgentToProcess>(frame->bytes);
-  if (!message) return message.error();
-  if (const auto* refused = std::get_if<AttachRefused>(&*message)) {
-    return failure(refused->code, "the agent refused this driver: " + refused->why);
-  }
-  auto* attached = std::get_if<DriverAttached>(&*message);
-  if (attached == nullptr) return failure(ErrorCode::corrupt, "the agent answered something else");
-  return Greeting{std::move(*socket), std::move(*attached)};
+  return greet_agent(path, attach, timeout);
 }
 
 client::Attached DriverSession::attached_of(const DriverAttached& attached) const {
@@ -137,7 +122,7 @@ client::Attached DriverSession::attached_of(const DriverAttached& attached) cons
   return event;
 }
 
-Result<void> DriverSession::open_engine(Greeting greeting) {
+Result<void> DriverSession::open_engine(AgentGreeting greeting) {
   client::EngineOptions options;
   options.core.process = process_;
   options.core.job = job_;
@@ -165,21 +150,30 @@ Result<void> DriverSession::open_engine(Greeting greeting) {
   return {};
 }
 
+std::string DriverSession::agent_exited() const {
+  return "the agent of this machine exited during init, before the head at " + address_ +
+         " had admitted the job, and no new agent has attached this driver; see the agent's log";
+}
+
+std::string DriverSession::head_silent() const {
+  return fmt::format("the head at {} does not answer; mobula status shows whether it runs",
+                     address_);
+}
+
 Result<void> DriverSession::wait_for_job() {
   auto lock = engine_->lock();
   const auto answered = [&] { return engine_->job_answer().has_value(); };
   const Time began = monotonic_now();
   if (!engine_->wait(lock, began + slow_init_delay, answered)) {
-    engine_->warn(fmt::format(
-        "init has blocked for {} s: the head at {} does not answer; mobula status shows whether it "
-        "runs",
-        slow_init_delay / 1s, address_));
+    engine_->warn(fmt::format("init has blocked for {} s: {}", slow_init_delay / 1s,
+                              agent_gone_ ? agent_exited() : head_silent()));
     engine_->wait(lock, began + job_timeout, answered);
   }
   const auto answer = engine_->job_answer();
   if (!answer) {
     return failure(ErrorCode::timed_out,
-                   "the head at " + address_ + " did not admit the job within 30 s");
+                   fmt::format("init: the job was not admitted within {} s: {}", job_timeout / 1s,
+                               agent_gone_ ? agent_exited() : head_silent()));
   }
   if (!answer->ok()) return answer->error();
 
@@ -271,7 +265,7 @@ bool DriverSession::attach_to(const std::string& socket) {
   if (!greeting) return false;
   // Shared with the loop, which may use it after the wait here has ended.
   struct Handing {
-    Greeting greeting;
+    AgentGreeting greeting;
     client::Attached event;
     std::optional<Result<void>> done;  // guarded by the engine's lock
   };

@@ -11,6 +11,7 @@
 
 #include "base/mutex.h"
 #include "client/engine/process_runtime.h"
+#include "client/init/agent_greeting.h"
 #include "client/init/local_cluster.h"
 #include "mobula/cluster.h"
 #include "protocol/recording/recorder.h"
@@ -44,15 +45,12 @@ class DriverSession final : public detail::ClusterSession, client::EngineOwner {
   void shutdown() override;
 
  private:
-  struct Greeting {
-    Fd socket;
-    DriverAttached attached;
-  };
-
   explicit DriverSession(DriverOptions options);
   Result<void> find_cluster();
-  Result<Greeting> greet(const std::string& socket, Duration patience);
-  Result<void> open_engine(Greeting greeting);
+  Result<AgentGreeting> greet(const std::string& socket, Duration timeout) const;
+  Result<void> open_engine(AgentGreeting greeting);
+  std::string agent_exited() const;
+  std::string head_silent() const;
   Result<void> wait_for_job();
   // client::EngineOwner
   void received_from_agent(const AgentToProcess& message) override;

@@ -113,6 +113,31 @@ TEST_F(BusAttacks, ClosesOldestSilentConnection) {
   EXPECT_FALSE(is_closed(silent.back())) << "only the oldest ones";
 }
 
+// Counts wake-ups of the loop while silent connections stay open, half of them with a greeting.
+TEST_F(BusAttacks, SilentConnections_WakeLoopSeldom) {
+  ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
+  BusOptions options = server_options();
+  options.handshake_limit = 60s;  // so that no connection ends by itself
+  server_.open(*loop_, options);
+  address_ = server_.bus->bind("127.0.0.1:0").value();
+  const std::string start("\xff\0\0\0\0\0\0\0\1\x7f\3\0", 12);
+  std::vector<Fd> silent;
+  for (int i = 0; i < 1'000; ++i) {
+    silent.push_back(connect_raw(address_, fmt::format("127.0.0.{}", 2 + i % 10)));
+    if (i % 2 == 0) (void)::send(silent.back().get(), start.data(), start.size(), MSG_NOSIGNAL);
+  }
+  ASSERT_TRUE(until([&] { return server_.bus->counters().closed == 1'000 - 512; }, 20s));
+  int wake_ups = 0;
+  const Time end = monotonic_now() + 1s;
+  for (Time now = monotonic_now(); now < end; now = monotonic_now(), ++wake_ups)
+    loop_->turn(end - now);
+  EXPECT_LT(wake_ups, 100);
+  client_.open(*loop_, client_options());
+  peer_ = client_.bus->connect(address_, server_keys_.public_key).value();
+  ASSERT_TRUE(client_.bus->send(peer_, bytes_of("hello")));
+  EXPECT_TRUE(until([&] { return server_.messages.size() == 1; }));
+}
+
 // The signature and version with which each ZMTP peer begins.
 const std::string greeting("\xff\0\0\0\0\0\0\0\1\x7f\3\0", 12);
 
