@@ -50,7 +50,7 @@ void ActorTable::place(Actor& actor) {
     return die(actor, cause);
   }
   if (actor.not_before) {
-    delayed_.insert(actor.spec().actor);
+    delayed_.set(actor.spec().actor, *actor.not_before);
     return;
   }
   actor.waits = true;
@@ -103,8 +103,9 @@ void ActorTable::unreachable(ProcessId caller, JobId asking, const WatchActor& m
 }
 
 void ActorTable::demand_again(JobId job) {
-  for (const auto& [id, actor] : rows_) {
-    if (actor.waits && actor.spec().demand.job == job) {
+  for (const auto id : by_job_.of(job)) {
+    const Actor& actor = rows_.at(id);
+    if (actor.waits) {
       parts_.scheduler.add_actor_demand(id, parts_.jobs.with_job_env(actor.spec().demand),
                                         actor.waiting_since, callers_of(actor));
     }
@@ -373,6 +374,9 @@ void ActorTable::die(Actor& actor, const EndCause& cause, bool refused, Manner m
   actor.refused = refused;
   actor.not_before.reset();
   entrusted_.erase(id);
+  delayed_.erase(id);
+  by_job_.remove(actor.spec().job, id);
+  by_group_.remove(actor.spec().demand.request.placement.group, id);
   become(actor, ActorState::dead);
   for (const auto watcher : actor.watchers) {
     if (watcher != actor.spec().owner) unlink(watcher, id);

@@ -48,10 +48,15 @@ Actor& ActorTable::add(ActorRow row, std::string name_space) {
   if (entrusted_.contains(id)) actor.row.spec.owner = ProcessId();
   if (!actor.spec().name.empty()) names_[{actor.name_space, actor.spec().name}] = id;
   by_process_[actor.spec().owner].insert(id);
-  if (const auto early = orphans_.find(id); early != orphans_.end()) {
-    actor.watchers = std::move(early->second.watchers);
-    for (const auto watcher : actor.watchers) by_process_[watcher].insert(id);
-    orphans_.erase(early);
+  by_job_.add(actor.spec().job, id);
+  const GroupId group = actor.spec().demand.request.placement.group;
+  if (!group.empty()) by_group_.add(group, id);
+  if (orphans_.erase(id)) {
+    actor.watchers = orphan_watchers_.take(id);
+    for (const auto watcher : actor.watchers) {
+      by_process_[watcher].insert(id);
+      orphans_of_.remove(watcher, id);
+    }
   }
   return *rows_.insert(id, std::move(actor)).first;
 }
@@ -269,18 +274,20 @@ void ActorTable::watch(ProcessId process, JobId asking, const WatchActor& messag
     }
     return tell(*actor, process);
   }
-  const auto at = orphans_.find(message.actor);
+  const bool is_known = orphans_.contains(message.actor);
   if (!message.on) {
-    if (at != orphans_.end()) at->second.watchers.erase(process);
+    orphan_watchers_.remove(message.actor, process);
+    orphans_of_.remove(process, message.actor);
     return;
   }
-  if (at == orphans_.end() && orphans_.size() >= parts_.options.max_actors) {
+  if (!is_known && orphans_.size() >= parts_.options.max_actors) {
     return tell_unknown(message.actor, process);
   }
   mark_early_watch.hit();
-  auto& orphans = orphans_[message.actor];
-  if (orphans.watchers.empty()) orphans.until = parts_.now + parts_.options.orphan_watch;
-  orphans.watchers.insert(process);
+  if (orphan_watchers_.of(message.actor).empty())
+    orphans_.set(message.actor, parts_.now + parts_.options.orphan_watch);
+  orphan_watchers_.add(message.actor, process);
+  orphans_of_.add(process, message.actor);
 }
 
 // A process that has found an actor holds a handle of it, and the actor does not end before its
@@ -308,7 +315,7 @@ void ActorTable::find_by_name(ProcessId process, JobId job, const FindActor& mes
 }
 
 void ActorTable::process_ended(ProcessId process, const EndCause& cause) {
-  for (auto& [id, orphans] : orphans_) orphans.watchers.erase(process);
+  for (const auto id : orphans_of_.take(process)) orphan_watchers_.remove(id, process);
   const auto at = by_process_.find(process);
   if (at == by_process_.end()) return;
   const std::string why = "its owner " + to_string(cause);
@@ -370,30 +377,32 @@ bool ActorTable::is_kept(const Actor& actor, const std::set<ProcessId>& processe
 }
 
 void ActorTable::job_ended(JobId job, const Survivors& kept) {
-  for (auto& [id, actor] : rows_) {
-    const bool ends =
-        actor.spec().job == job && !actor.spec().detached && !is_kept(actor, kept.processes);
-    if (ends && actor.state != ActorState::dead) die(actor, killed("its job has ended"));
+  std::set<ActorId> ending;
+  for (const auto id : by_job_.of(job)) {
+    const Actor& actor = rows_.at(id);
+    if (!actor.spec().detached && !is_kept(actor, kept.processes)) ending.insert(id);
+  }
+  end_all_of(ending, killed("its job has ended"));
+}
+
+void ActorTable::end_all_of(const std::set<ActorId>& actors, const EndCause& cause) {
+  for (const auto id : actors) {
+    Actor& actor = rows_.at(id);
+    if (actor.state != ActorState::dead) die(actor, cause);
   }
   forget_oldest();
 }
 
 bool ActorTable::has_detached(JobId job) const {
-  return std::ranges::any_of(rows_, [job](const auto& each) {
-    const Actor& actor = each.second;
-    return actor.spec().job == job && actor.spec().detached && actor.state != ActorState::dead;
-  });
+  return std::ranges::any_of(by_job_.of(job),
+                             [this](ActorId id) { return rows_.at(id).spec().detached; });
 }
 
 void ActorTable::group_removed(GroupId group, const std::string& why) {
   EndCause cause;
   cause.kind = EndKind::group_removed;
   cause.text = why;
-  for (auto& [id, actor] : rows_) {
-    const bool inside = actor.spec().demand.request.placement.group == group;
-    if (inside && actor.state != ActorState::dead) die(actor, cause);
-  }
-  forget_oldest();
+  end_all_of(by_group_.take(group), cause);
 }
 
 void ActorTable::end_all(const std::string& why) {
@@ -462,37 +471,24 @@ void ActorTable::release_name(const Actor& actor) {
 }
 
 void ActorTable::tick() {
-  for (auto at = delayed_.begin(); at != delayed_.end();) {
-    Actor* actor = rows_.find(*at);
-    if (actor == nullptr || !actor->not_before) {
-      at = delayed_.erase(at);
-    } else if (*actor->not_before <= parts_.now) {
-      actor->not_before.reset();
-      at = delayed_.erase(at);
-      place(*actor);
-    } else {
-      ++at;
-    }
+  for (const auto id : delayed_.take_due(parts_.now)) {
+    Actor* actor = rows_.find(id);
+    if (actor == nullptr || !actor->not_before) continue;
+    if (*actor->not_before <= parts_.now) actor->not_before.reset();
+    place(*actor);
   }
   if (parts_.nodes.recovering()) return;
-  for (auto at = orphans_.begin(); at != orphans_.end();) {
-    if (at->second.until > parts_.now) {
-      ++at;
-      continue;
+  for (const auto id : orphans_.take_due(parts_.now)) {
+    for (const auto watcher : orphan_watchers_.take(id)) {
+      orphans_of_.remove(watcher, id);
+      tell_unknown(id, watcher);
     }
-    for (const auto watcher : at->second.watchers) tell_unknown(at->first, watcher);
-    at = orphans_.erase(at);
   }
 }
 
 std::optional<Time> ActorTable::next_deadline() const {
-  std::optional<Time> due;
-  for (const auto id : delayed_) {
-    if (const Actor* actor = rows_.find(id)) due = earlier(due, actor->not_before);
-  }
-  if (parts_.nodes.recovering()) return due;
-  for (const auto& [id, orphans] : orphans_) due = earlier(due, orphans.until);
-  return due;
+  if (parts_.nodes.recovering()) return delayed_.earliest();
+  return earlier(delayed_.earliest(), orphans_.earliest());
 }
 
 }  // namespace mobula::internal::head

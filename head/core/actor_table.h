@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/deadline_map.h"
+#include "base/grouped_ids.h"
 #include "base/table.h"
 #include "base/time.h"
 #include "head/core/rows.h"
@@ -145,10 +147,6 @@ class ActorTable {
 
  private:
   using Name = std::pair<std::string, std::string>;  // name space and name
-  struct Orphans {
-    std::set<ProcessId> watchers;
-    Time until;
-  };
 
   Actor& add(ActorRow row, std::string name_space);
   void entrust(Actor& actor);
@@ -174,6 +172,7 @@ class ActorTable {
   void tell_unknown(ActorId id, ProcessId process) const;
   void write_row(const Actor& actor, bool gated = false);
   void forget_oldest();
+  void end_all_of(const std::set<ActorId>& actors, const EndCause& cause);
   void unlink(ProcessId process, ActorId id);
   std::string name_space_of(JobId job, const std::string& stated) const;
 
@@ -183,8 +182,14 @@ class ActorTable {
   std::deque<ActorId> dead_;  // oldest first; beyond the limit the oldest are removed
   // Actors that their jobs own: alive, or still expected after a restart of the head.
   std::set<ActorId> entrusted_;
-  std::map<ActorId, Orphans> orphans_;  // watched before their creation
-  std::set<ActorId> delayed_;           // actors with not_before
+  // Actors that processes watch before their creation, with the end of the wait.
+  DeadlineMap<ActorId> orphans_;
+  GroupedIds<ActorId, ProcessId> orphan_watchers_;
+  GroupedIds<ProcessId, ActorId> orphans_of_;
+  DeadlineMap<ActorId> delayed_;  // actors with not_before that wait for it
+  // Actors that are not dead, by job and by the placement group that they need.
+  GroupedIds<JobId, ActorId> by_job_;
+  GroupedIds<GroupId, ActorId> by_group_;
   // Actors that a process of the job wants to end and that no node has reported yet.
   std::map<std::pair<JobId, ActorId>, ProcessId> ended_early_;
   std::map<ProcessId, std::set<ActorId>> by_process_;  // owned and watched actors

@@ -96,6 +96,7 @@ void GroupTable::restore(const GroupRow& row) {
   Group group;
   group.spec = row.spec;
   group.watchers.insert(row.spec.creator);
+  watched_by_.add(row.spec.creator, row.spec.id);
   if (!row.spec.name.empty()) names_[{row.spec.name_space, row.spec.name}] = row.spec.id;
   parts_.scheduler.add_group(row.spec, row.places);
   if (row.created) {
@@ -104,6 +105,7 @@ void GroupTable::restore(const GroupRow& row) {
                       ? GroupState::created
                       : GroupState::rescheduling;
   }
+  by_job_.add(row.spec.job, row.spec.id);
   rows_.insert(row.spec.id, std::move(group));
 }
 
@@ -138,7 +140,7 @@ void GroupTable::create(const CreateGroup& message) {
   if (Group* group = rows_.find(spec.id)) {
     mark_group_restated.hit();
     if (group->spec.creator != spec.creator) return;
-    if (may_change(*group)) group->watchers.insert(spec.creator);
+    if (may_change(*group)) add_watcher(*group, spec.creator);
     if (!is_told(*group)) return;
     return parts_.processes.tell(spec.creator, news_of(*group));
   }
@@ -147,9 +149,9 @@ void GroupTable::create(const CreateGroup& message) {
   if (refuse_create(spec)) return;
   Group group;
   group.spec = spec;
-  group.watchers.insert(spec.creator);
-  if (auto early = early_.extract(spec.id)) group.watchers.merge(early.mapped().watchers);
+  adopt_watchers(group);
   if (!spec.name.empty()) names_[{spec.name_space, spec.name}] = spec.id;
+  by_job_.add(spec.job, spec.id);
   const Group& row = *rows_.insert(spec.id, std::move(group)).first;
   parts_.scheduler.add_group(spec, {});
   write_row(row, false);
@@ -180,10 +182,9 @@ bool GroupTable::refuse_create(const GroupSpec& spec) {
   group.state = GroupState::removed;
   group.refused = true;
   group.why = std::move(why);
-  group.watchers.insert(spec.creator);
-  if (auto early = early_.extract(spec.id)) group.watchers.merge(early.mapped().watchers);
-  for (const auto process : std::exchange(group.watchers, {}))
-    parts_.processes.tell(process, news_of(group));
+  adopt_watchers(group);
+  for (const auto process : group.watchers) parts_.processes.tell(process, news_of(group));
+  drop_watchers(group);
   if (spec.id.empty()) return true;
   // Kept like a removed group, for later watchers and requests for its bundles.
   rows_.insert(spec.id, std::move(group));
@@ -202,12 +203,15 @@ void GroupTable::remove(ProcessId process, JobId asking, const RemoveGroup& mess
 
 void GroupTable::watch(ProcessId process, const WatchGroup& message) {
   if (Group* group = rows_.find(message.group)) {
-    if (may_change(*group)) group->watchers.insert(process);
+    if (may_change(*group)) add_watcher(*group, process);
     if (!is_told(*group)) return;
     return parts_.processes.tell(process, news_of(*group));
   }
   mark_group_early_watch.hit();
-  if (Early* row = early(message.group)) row->watchers.insert(process);
+  if (Early* row = early(message.group)) {
+    row->watchers.insert(process);
+    watched_by_.add(process, message.group);
+  }
 }
 
 // Its creation may still be on its way from another node.
@@ -215,24 +219,43 @@ GroupTable::Early* GroupTable::early(GroupId id) {
   const auto known = early_.find(id);
   if (known != early_.end()) return &known->second;
   if (early_.size() >= parts_.options.max_groups) return nullptr;
-  return &early_.emplace(id, Early{{}, false, parts_.now + parts_.options.orphan_watch})
-              .first->second;
+  early_until_.set(id, parts_.now + parts_.options.orphan_watch);
+  return &early_[id];
 }
 
 void GroupTable::process_ended(ProcessId process) {
-  for (auto& [id, group] : rows_) group.watchers.erase(process);
-  for (auto& [id, early] : early_) early.watchers.erase(process);
-  std::erase_if(early_, [](const auto& each) {
-    return each.second.watchers.empty() && !each.second.has_users;
-  });
+  for (const auto id : watched_by_.take(process)) {
+    if (Group* group = rows_.find(id)) group->watchers.erase(process);
+    const auto early = early_.find(id);
+    if (early == early_.end()) continue;
+    early->second.watchers.erase(process);
+    if (!early->second.watchers.empty() || early->second.has_users) continue;
+    early_.erase(early);
+    early_until_.erase(id);
+  }
+}
+
+void GroupTable::add_watcher(Group& group, ProcessId process) {
+  group.watchers.insert(process);
+  watched_by_.add(process, group.spec.id);
+}
+
+void GroupTable::adopt_watchers(Group& group) {
+  add_watcher(group, group.spec.creator);
+  if (auto early = early_.extract(group.spec.id)) group.watchers.merge(early.mapped().watchers);
+  early_until_.erase(group.spec.id);
+}
+
+void GroupTable::drop_watchers(Group& group) {
+  for (const auto process : std::exchange(group.watchers, {}))
+    watched_by_.remove(process, group.spec.id);
 }
 
 void GroupTable::job_ended(JobId job, const Survivors& kept) {
   std::vector<GroupId> ending;
-  for (const auto& [id, group] : rows_) {
-    const bool ends = group.spec.job == job && !group.spec.detached &&
-                      group.state != GroupState::removed &&
-                      !kept.processes.contains(group.spec.creator);
+  for (const auto id : by_job_.of(job)) {
+    const Group& group = rows_.at(id);
+    const bool ends = !group.spec.detached && !kept.processes.contains(group.spec.creator);
     if (ends) ending.push_back(id);
   }
   for (const auto id : ending) end(id, "its job has ended");
@@ -244,6 +267,7 @@ void GroupTable::end(GroupId id, const std::string& why, bool infeasible) {
   Group& group = rows_.at(id);
   const auto users = parts_.scheduler.remove_group(id);
   group.state = GroupState::removed;
+  by_job_.remove(group.spec.job, id);
   group.why = why;
   group.infeasible = infeasible;
   held_back_.erase(id);
@@ -261,7 +285,7 @@ void GroupTable::removal_durable(Group& group) {
   }
   parts_.scheduler.forget_group(group.spec.id);
   become(group, GroupState::removed);
-  group.watchers.clear();
+  drop_watchers(group);
   removed_.push_back(group.spec.id);
   forget_oldest();
 }
@@ -344,30 +368,19 @@ void GroupTable::not_durable(GroupId id, std::uint64_t placed, const std::string
   if (group->state != GroupState::removed)
     group->why = "its places cannot be made durable yet: " + why;
   group->again_at = parts_.now + parts_.options.persist_again;
-  delayed_.insert(id);
+  delayed_.set(id, *group->again_at);
 }
 
 void GroupTable::tick() {
-  std::vector<Group*> due;
-  for (auto at = delayed_.begin(); at != delayed_.end();) {
-    Group* group = rows_.find(*at);
-    if (group != nullptr && group->again_at && *group->again_at > parts_.now) {
-      ++at;
-      continue;
-    }
-    at = delayed_.erase(at);
-    if (group != nullptr && group->again_at) due.push_back(group);
+  for (const auto id : delayed_.take_due(parts_.now)) {
+    Group* group = rows_.find(id);
+    if (group != nullptr && group->again_at) save(*group);
   }
-  for (Group* group : due) save(*group);
   if (parts_.nodes.recovering()) return;
-  std::map<GroupId, Early> unknown;
-  for (auto at = early_.begin(); at != early_.end();) {
-    const auto next = std::next(at);
-    if (at->second.until <= parts_.now) unknown.insert(early_.extract(at));
-    at = next;
-  }
-  for (const auto& [id, row] : unknown) {
+  for (const auto id : early_until_.take_due(parts_.now)) {
+    const Early row = early_.extract(id).mapped();
     for (const auto process : row.watchers) {
+      watched_by_.remove(process, id);
       parts_.processes.tell(process,
                             GroupChanged{id, 1, GroupState::removed, false, false, never_heard_of});
     }
@@ -379,13 +392,8 @@ void GroupTable::tick() {
 }
 
 std::optional<Time> GroupTable::next_deadline() const {
-  std::optional<Time> due;
-  for (const auto id : delayed_) {
-    if (const Group* group = rows_.find(id)) due = earlier(due, group->again_at);
-  }
-  if (parts_.nodes.recovering()) return due;
-  for (const auto& [id, early] : early_) due = earlier(due, early.until);
-  return due;
+  if (parts_.nodes.recovering()) return delayed_.earliest();
+  return earlier(delayed_.earliest(), early_until_.earliest());
 }
 
 }  // namespace mobula::internal::head

@@ -12,6 +12,8 @@
 #include <string>
 #include <utility>
 
+#include "base/deadline_map.h"
+#include "base/grouped_ids.h"
 #include "base/table.h"
 #include "head/core/rows.h"
 #include "scheduler/scheduler.h"
@@ -83,21 +85,27 @@ class GroupTable {
   static bool is_told(const Group& group);
   static bool may_change(const Group& group);
   void forget_oldest();
+  void add_watcher(Group& group, ProcessId process);
+  // Passes the watchers that preceded the creation to the group.
+  void adopt_watchers(Group& group);
+  void drop_watchers(Group& group);
 
   HeadTables& parts_;
   Table<GroupId, Group> rows_;
   std::map<Name, GroupId> names_;
-  std::deque<GroupId> removed_;  // oldest first; beyond the limit the oldest are removed
-  std::set<GroupId> delayed_;    // groups with again_at
-  std::set<GroupId> held_back_;  // reported infeasible before all nodes had returned
+  std::deque<GroupId> removed_;   // oldest first; beyond the limit the oldest are removed
+  DeadlineMap<GroupId> delayed_;  // groups with again_at
+  std::set<GroupId> held_back_;   // reported infeasible before all nodes had returned
   struct Early {
     std::set<ProcessId> watchers;
     bool has_users = false;  // tasks or actors wait for a bundle of it
-    Time until;
   };
   // Groups that were requested before their creation. early() returns null at the limit.
   Early* early(GroupId id);
   std::map<GroupId, Early> early_;
+  DeadlineMap<GroupId> early_until_;           // end of the wait for the creation
+  GroupedIds<JobId, GroupId> by_job_;          // groups that are not removed
+  GroupedIds<ProcessId, GroupId> watched_by_;  // groups with this watcher, created or not
 };
 
 }  // namespace mobula::internal::head

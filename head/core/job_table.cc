@@ -36,6 +36,7 @@ void JobTable::restore(const JobRow& row) {
   job.absent_since_ms = row.absent_since_ms;
   if (row.absent_since_ms != 0) absent_[row.start.driver] = row.start.job;
   parts_.scheduler.set_job_terms(row.start.job, row.start.terms);
+  of_driver_.add(row.start.driver, row.start.job);
   rows_.insert(row.start.job, std::move(job));
 }
 
@@ -77,6 +78,7 @@ void JobTable::start(NodeId node, const StartJob& message) {
     return refuse(message, checked.error().text);
   }
   parts_.scheduler.set_job_terms(message.job, message.terms);
+  of_driver_.add(message.driver, message.job);
   rows_.insert(message.job, job_of(node, message));
   parts_.journal.put("jobs", message.job.hex(), encode(JobRow{message, node}), true);
   parts_.journal.wait(JobGate{message.job});
@@ -120,6 +122,7 @@ void JobTable::not_durable(JobId id, const std::string& why) {
   if (job == nullptr || job->end != JobEnd::runs) return;
   refuse(job->start, fmt::format("job {} cannot be made durable: {}", id.hex(), why));
   parts_.scheduler.drop_job(id);
+  of_driver_.remove(job->start.driver, id);
   rows_.erase(id);
 }
 
@@ -128,6 +131,7 @@ bool JobTable::end(JobId id, JobEnd how, const std::string& why) {
   if (job == nullptr || job->end != JobEnd::runs) return false;
   job->end = how;
   job->why = why;
+  of_driver_.remove(job->start.driver, id);
   parts_.events.note(how == JobEnd::failed    ? Severity::error
                      : how == JobEnd::stopped ? Severity::warning
                                               : Severity::info,
@@ -183,12 +187,17 @@ void JobTable::slot_gone(JobId id) {
   parts_.nodes.send(job->node, JobFinished{id});
 }
 
-void JobTable::driver_ended(ProcessId process, const EndCause& cause) {
-  for (const auto& [id, job] : rows_) {
-    if (job.start.driver != process || job.end != JobEnd::runs) continue;
-    end(id, JobEnd::failed, "its driver " + to_string(cause));
-    return;
+Job* JobTable::job_of_driver(ProcessId driver) {
+  for (const auto id : of_driver_.of(driver)) {
+    Job& job = rows_.at(id);
+    if (job.end == JobEnd::runs) return &job;
   }
+  return nullptr;
+}
+
+void JobTable::driver_ended(ProcessId process, const EndCause& cause) {
+  const Job* job = job_of_driver(process);
+  if (job != nullptr) end(job->start.job, JobEnd::failed, "its driver " + to_string(cause));
 }
 
 // A job that the head does not know has ended, unless its driver is present to start it.
@@ -227,18 +236,17 @@ DemandClass JobTable::with_job_env(DemandClass demand) const {
 
 Time JobTable::driver_absent(ProcessId driver) {
   const std::int64_t wall = wall_ms(parts_, parts_.now);
-  for (auto& [id, job] : rows_) {
-    if (job.start.driver != driver || !job.runs()) continue;
-    if (job.absent_since_ms == 0) {
-      job.absent_since_ms = wall;
-      absent_[driver] = id;
-      parts_.journal.put("jobs", id.hex(), encode(JobRow{job.start, job.node, false, wall}));
-    }
-    const auto passed =
-        std::chrono::milliseconds(std::max<std::int64_t>(0, wall - job.absent_since_ms));
-    return parts_.now + std::max(Duration(0), parts_.options.driver_absence - passed);
+  Job* job = job_of_driver(driver);
+  if (job == nullptr || !job->runs()) return parts_.now + parts_.options.driver_absence;
+  if (job->absent_since_ms == 0) {
+    const JobId id = job->start.job;
+    job->absent_since_ms = wall;
+    absent_[driver] = id;
+    parts_.journal.put("jobs", id.hex(), encode(JobRow{job->start, job->node, false, wall}));
   }
-  return parts_.now + parts_.options.driver_absence;
+  const auto passed =
+      std::chrono::milliseconds(std::max<std::int64_t>(0, wall - job->absent_since_ms));
+  return parts_.now + std::max(Duration(0), parts_.options.driver_absence - passed);
 }
 
 void JobTable::driver_present(ProcessId driver) {
@@ -253,14 +261,13 @@ void JobTable::driver_present(ProcessId driver) {
 }
 
 void JobTable::driver_missing(ProcessId driver) {
-  for (const auto& [id, job] : rows_) {
-    if (job.start.driver != driver || !job.runs()) continue;
-    mark_driver_missing.hit();
-    const auto waited =
-        std::chrono::duration_cast<std::chrono::seconds>(parts_.options.driver_absence);
-    end(id, JobEnd::failed, fmt::format("its driver did not return within {} s", waited.count()));
-    return;
-  }
+  const Job* job = job_of_driver(driver);
+  if (job == nullptr || !job->runs()) return;
+  mark_driver_missing.hit();
+  const auto waited =
+      std::chrono::duration_cast<std::chrono::seconds>(parts_.options.driver_absence);
+  end(job->start.job, JobEnd::failed,
+      fmt::format("its driver did not return within {} s", waited.count()));
 }
 
 }  // namespace mobula::internal::head

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "base/grouped_ids.h"
 #include "base/result.h"
 #include "base/table.h"
 #include "base/time.h"
@@ -76,6 +77,8 @@ class JobTable {
   const Table<JobId, Job>& rows() const { return rows_; }
 
  private:
+  // The running job of the driver, or null.
+  Job* job_of_driver(ProcessId driver);
   void refuse(const StartJob& message, const std::string& why);
   void end_the_rest(JobId id);
 
@@ -83,7 +86,8 @@ class JobTable {
   Table<JobId, Job> rows_;
   std::deque<JobId> ended_;  // oldest first; beyond the limit the oldest are removed
   std::set<JobId> bereaved_;
-  std::map<ProcessId, JobId> absent_;  // absent drivers
+  std::map<ProcessId, JobId> absent_;       // absent drivers
+  GroupedIds<ProcessId, JobId> of_driver_;  // jobs that have not ended
 };
 
 }  // namespace mobula::internal::head

@@ -54,6 +54,7 @@ void LinkTable::stated(NodeId from, const std::vector<NodeId>& silent) {
       if (at == rows_.end() || at->second.reported.erase(from) == 0 || !at->second.reported.empty())
         continue;
       at->second.given_up.reset();
+      given_up_until_.erase(link);
       parts_.events.note(
           Severity::info, "LINK_RESTORED", {.node = node},
           fmt::format("node {} and node {} have contact again", from.brief(), node.brief()));
@@ -92,6 +93,7 @@ void LinkTable::given_up(NodeId from, NodeId to, const EventSubjects& about,
   if (row == nullptr) return;
   row->from = from;
   row->given_up = parts_.now;
+  given_up_until_.set(link_of(from, to), parts_.now + report_kept);
 }
 
 void LinkTable::node_died(NodeId node) {
@@ -102,6 +104,7 @@ void LinkTable::node_died(NodeId node) {
       ++at;
       continue;
     }
+    given_up_until_.erase(at->first);
     at = rows_.erase(at);
     parts_.scheduler.set_link(one, other, false);
   }
@@ -110,21 +113,10 @@ void LinkTable::node_died(NodeId node) {
 }
 
 void LinkTable::tick() {
-  std::vector<Link> over;
-  for (auto& [link, row] : rows_) {
-    if (!row.given_up || parts_.now - *row.given_up < report_kept) continue;
-    row.given_up.reset();
-    over.push_back(link);
+  for (const Link& link : given_up_until_.take_due(parts_.now)) {
+    rows_.at(link).given_up.reset();
+    end_if_works(link);
   }
-  for (const Link& link : over) end_if_works(link);
-}
-
-std::optional<Time> LinkTable::next_deadline() const {
-  std::optional<Time> due;
-  for (const auto& [link, row] : rows_) {
-    if (row.given_up) due = earlier(due, *row.given_up + report_kept);
-  }
-  return due;
 }
 
 std::vector<std::string> LinkTable::warnings() const {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/deadline_map.h"
 #include "base/id.h"
 #include "base/time.h"
 #include "head/core/event_log.h"
@@ -32,7 +33,7 @@ class LinkTable {
   void tick();
 
   std::vector<std::string> warnings() const;
-  std::optional<Time> next_deadline() const;
+  std::optional<Time> next_deadline() const { return given_up_until_.earliest(); }
 
  private:
   using Link = std::pair<NodeId, NodeId>;  // smaller id first
@@ -54,6 +55,7 @@ class LinkTable {
 
   HeadTables& parts_;
   std::map<Link, Row> rows_;
+  DeadlineMap<Link> given_up_until_;              // end of the reports of callers
   std::map<NodeId, std::vector<NodeId>> stated_;  // last report of each agent that sent one
 };
 

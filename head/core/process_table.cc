@@ -16,8 +16,11 @@ const CoverageMark mark_stayed_away("head.driver_ended_with_its_node");
 
 void ProcessTable::attached(NodeId node, const ProcessFact& fact) {
   if (fact.process.empty()) return;
-  if (lost_.erase(fact.process) > 0) mark_back.hit();
-  if (expected_.erase(fact.process) > 0) mark_expected_back.hit();
+  if (lost_.erase(fact.process) > 0) {
+    lost_until_.erase(fact.process);
+    mark_back.hit();
+  }
+  if (expected_.erase(fact.process)) mark_expected_back.hit();
   parts_.jobs.driver_present(fact.process);
   const Process* known = rows_.find(fact.process);
   enter(fact.process, {node, fact.principal, fact.pid, known == nullptr ? SlotId() : known->slot});
@@ -96,8 +99,8 @@ std::vector<ProcessId> ProcessTable::node_died(NodeId node, const EndCause& caus
   std::vector<ProcessId> gone, drivers;
   for (const auto process : on_node(node)) {
     if (drivers_return && rows_.at(process).principal.role == Role::driver) {
-      if (!lost_.contains(process))
-        lost_.emplace(process, Lost{parts_.jobs.driver_absent(process), cause});
+      if (lost_.try_emplace(process, cause).second)
+        lost_until_.set(process, parts_.jobs.driver_absent(process));
       drivers.push_back(process);
     } else {
       gone.push_back(process);
@@ -124,6 +127,7 @@ void ProcessTable::bury(ProcessId process, const EndCause& cause) {
   leave(row.node, process);
   rows_.erase(process);
   lost_.erase(process);
+  lost_until_.erase(process);
   if (driver) parts_.jobs.driver_ended(process, cause);
   parts_.slots.lessee_ended(process, cause);
   parts_.actors.process_ended(process, cause);
@@ -146,38 +150,22 @@ NodeId ProcessTable::node_of(ProcessId process) const {
 }
 
 void ProcessTable::expect(ProcessId driver) {
-  if (!expected_.contains(driver)) expected_.emplace(driver, parts_.jobs.driver_absent(driver));
+  if (!expected_.contains(driver)) expected_.set(driver, parts_.jobs.driver_absent(driver));
 }
 
 void ProcessTable::tick() {
-  std::vector<ProcessId> missing;
-  for (const auto& [driver, until] : expected_) {
-    if (until <= parts_.now) missing.push_back(driver);
-  }
-  for (const auto driver : missing) {
-    expected_.erase(driver);
-    parts_.jobs.driver_missing(driver);
-  }
-  std::vector<std::pair<ProcessId, EndCause>> gone;
-  for (const auto& [process, lost] : lost_) {
-    if (lost.until <= parts_.now) gone.emplace_back(process, lost.cause);
-  }
-  for (const auto& [process, cause] : gone) {
+  for (const auto driver : expected_.take_due(parts_.now)) parts_.jobs.driver_missing(driver);
+  for (const auto process : lost_until_.take_due(parts_.now)) {
+    const auto lost = lost_.extract(process);
+    if (lost.empty()) continue;
     mark_stayed_away.hit();
-    ended(process, cause);
+    ended(process, lost.mapped());
   }
   publish();
 }
 
 std::optional<Time> ProcessTable::next_deadline() const {
-  auto due = publish_at_;
-  for (const auto& [process, lost] : lost_) {
-    if (!due || lost.until < *due) due = lost.until;
-  }
-  for (const auto& [driver, until] : expected_) {
-    if (!due || until < *due) due = until;
-  }
-  return due;
+  return earlier(publish_at_, earlier(lost_until_.earliest(), expected_.earliest()));
 }
 
 void ProcessTable::publish() {

@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "base/deadline_map.h"
 #include "base/table.h"
 #include "protocol/messages/agent_control.h"
 
@@ -60,11 +61,6 @@ class ProcessTable {
   std::optional<Time> next_deadline() const;
 
  private:
-  struct Lost {
-    Time until;
-    EndCause cause;
-  };
-
   void enter(ProcessId process, Process row);
   void leave(NodeId node, ProcessId process);
   std::vector<ProcessId> on_node(NodeId node) const;
@@ -75,8 +71,9 @@ class ProcessTable {
   HeadTables& parts_;
   Table<ProcessId, Process> rows_;
   std::map<NodeId, std::vector<ProcessId>> by_node_;  // in the order of arrival
-  std::map<ProcessId, Lost> lost_;                    // drivers of dead nodes
-  std::map<ProcessId, Time> expected_;                // drivers and their deadlines
+  std::map<ProcessId, EndCause> lost_;                // drivers of dead nodes
+  DeadlineMap<ProcessId> lost_until_;                 // time by which each must return
+  DeadlineMap<ProcessId> expected_;                   // drivers
   std::vector<ProcessId> news_;
   std::optional<Time> publish_at_;
 };

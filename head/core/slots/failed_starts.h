@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/deadline_map.h"
 #include "base/id.h"
 #include "base/time.h"
 
@@ -27,15 +28,15 @@ class FailedStarts {
   void add(Time now, const Key& key);
   // Entries that have expired: another attempt is due.
   std::vector<Key> take_expired(Time now);
-  std::optional<Time> next_deadline() const;
+  std::optional<Time> next_deadline() const { return deadlines_.earliest(); }
 
  private:
   struct Entry {
-    Time until;
     Duration backoff{0};
     bool in_force = false;  // false: kept only for its backoff
   };
   std::map<Key, Entry> entries_;
+  DeadlineMap<Key> deadlines_;  // end of each entry
 };
 
 }  // namespace mobula::internal::head

@@ -29,6 +29,7 @@ constexpr Duration longest_wait = std::chrono::hours(24 * 365);
 void SlotTable::add(Slot slot) {
   if (!slot.lessee.empty()) by_lessee_[slot.lessee].insert(slot.id);
   by_node_[slot.node].insert(slot.id);
+  by_job_.add(slot.job, slot.id);
   const SlotId id = slot.id;
   rows_.insert(id, std::move(slot));
 }
@@ -70,6 +71,7 @@ void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
   rows_.erase(id);
   unannounced_.erase(id);
   if (held_orders_.erase(id) > 0) parts_.actors.order_withdrawn(slot.actor);
+  by_job_.remove(slot.job, id);
   auto& on_its_node = by_node_[slot.node];
   on_its_node.erase(id);
   if (on_its_node.empty()) by_node_.erase(slot.node);
@@ -248,8 +250,9 @@ Survivors SlotTable::survivors(JobId job) const {
   Survivors kept;
   for (bool more = true; more;) {
     more = false;
-    for (const auto& [id, slot] : rows_) {
-      if (slot.job != job || kept.slots.contains(id)) continue;
+    for (const auto id : by_job_.of(job)) {
+      const Slot& slot = rows_.at(id);
+      if (kept.slots.contains(id)) continue;
       const Actor* actor = slot.lessee.empty() ? parts_.actors.find(slot.actor) : nullptr;
       const bool detached = actor != nullptr && actor->spec().detached;
       const bool asked = actor != nullptr ? ActorTable::is_kept(*actor, kept.processes)
@@ -276,16 +279,16 @@ void SlotTable::job_ended(JobId job, const Survivors& kept) {
     if (row.demand.demand_class.job == job) set_demand(key.first, row);
   }
   std::vector<SlotId> slots;
-  for (const auto& [id, slot] : rows_) {
-    const bool ends = slot.job == job && !slot.lessee.empty() && !slot.stopping;
+  for (const auto id : by_job_.of(job)) {
+    const Slot& slot = rows_.at(id);
+    const bool ends = !slot.lessee.empty() && !slot.stopping;
     if (ends && !kept.slots.contains(id)) slots.push_back(id);
   }
   for (const auto id : slots) stop(id, false, "its job has ended", {}, true);
 }
 
 bool SlotTable::ends_in(JobId job) const {
-  return std::ranges::any_of(
-      rows_, [job](const auto& each) { return each.second.job == job && each.second.stopping; });
+  return std::ranges::any_of(by_job_.of(job), [this](SlotId id) { return rows_.at(id).stopping; });
 }
 
 // ---- reports of agents --------------------------------------------------------------------------

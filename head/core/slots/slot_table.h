@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/grouped_ids.h"
 #include "base/table.h"
 #include "head/core/node_table.h"
 #include "head/core/slots/failed_starts.h"
@@ -188,6 +189,7 @@ class SlotTable {
   Table<SlotId, Slot> rows_;
   std::map<ProcessId, std::set<SlotId>> by_lessee_;
   std::map<NodeId, std::set<SlotId>> by_node_;
+  GroupedIds<JobId, SlotId> by_job_;
   std::map<DemandKey, DemandRow> demands_;
   std::set<DemandKey> plan_reports_;  // demands that DemandPlanned must answer
   // Slots that lessees claim while their nodes are expected.

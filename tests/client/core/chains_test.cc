@@ -11,6 +11,8 @@ constexpr std::uint64_t links = 20'000;
 constexpr std::uint64_t links = 100'000;
 #endif
 
+constexpr std::uint64_t actor_links = links / 5;  // enough for any frame on the small stack
+
 class Chains : public SmallClient {
  protected:
   Chains() { checks_deadlines = false; }
@@ -46,6 +48,24 @@ class Chains : public SmallClient {
       reply(20, std::move(answer));
     }
   }
+  void make_actors() {
+    for (std::uint64_t number = 0; number < 2; ++number)
+      actor_alive(make_actor(1 + number), 30 + number, 2);
+  }
+  void submit_call(std::uint64_t number, ActorId actor, std::optional<RefRecord> argument) {
+    SubmitActorCall event;
+    event.call.form.edit().kind = CallKind::actor_call;
+    event.call.form.edit().actor = actor;
+    event.call.form.edit().name = "call";
+    event.call.task = id(number);
+    if (argument) event.call.arguments.edit().push_back(by_ref(*argument));
+    step(event);
+  }
+  void call_link(std::uint64_t number) {
+    std::optional<RefRecord> argument;
+    if (number > 1) argument = own_ref(result(id(number - 1)));
+    submit_call(number, ActorId::of(1 + number % 2), argument);
+  }
   void expect_all(ErrorKind kind) {
     EXPECT_EQ(error(result(id(1))).kind, kind);
     EXPECT_EQ(error(result(id(links))).kind, kind);
@@ -60,6 +80,77 @@ TEST_F(Chains, FirstFails_AllFail) {
     submit_chain();
     reply_exception(20);
     expect_all(ErrorKind::task);
+  });
+}
+
+TEST_F(Chains, AllSucceed_AllRunInOrder) {
+  test::run_on_small_stack([&] {
+    submit_chain();
+    for (std::uint64_t number = 1; number <= links; ++number) {
+      const auto calls = calls_at(20);
+      ASSERT_EQ(calls.size(), 1u);
+      ASSERT_EQ(calls[0].call.task, id(number));
+      reply_value(20, "x");
+    }
+    EXPECT_EQ(text(result(id(1))), "x");
+    EXPECT_EQ(text(result(id(links))), "x");
+    for (std::uint64_t number = 1; number <= links; ++number) release(result(id(number)));
+    EXPECT_EQ(core_.sizes().objects, 0u);
+    EXPECT_EQ(core_.sizes().tasks, 0u);
+  });
+}
+
+// Each link is a call of one of two actors, in turn, with the result of the other one.
+TEST_F(Chains, ActorCallsSucceed_AllRunInOrder) {
+  test::run_on_small_stack([&] {
+    make_actors();
+    for (std::uint64_t number = 1; number <= actor_links; ++number) call_link(number);
+    for (std::uint64_t number = 1; number <= actor_links; ++number) {
+      const std::uint64_t executor = 30 + number % 2;
+      const auto calls = calls_at(executor);
+      ASSERT_EQ(calls.size(), 1u);
+      ASSERT_EQ(calls[0].call.task, id(number));
+      reply_value(executor, "x");
+    }
+    EXPECT_EQ(text(result(id(actor_links))), "x");
+    for (std::uint64_t number = 1; number <= actor_links; ++number) release(result(id(number)));
+    EXPECT_EQ(core_.sizes().tasks, 0u);
+  });
+}
+
+TEST_F(Chains, FirstActorCallFails_AllFail) {
+  test::run_on_small_stack([&] {
+    make_actors();
+    for (std::uint64_t number = 1; number <= actor_links; ++number) call_link(number);
+    reply_exception(31);
+    EXPECT_EQ(error(result(id(actor_links))).kind, ErrorKind::task);
+    for (std::uint64_t number = 1; number <= actor_links; ++number) release(result(id(number)));
+    EXPECT_EQ(core_.sizes().tasks, 0u);
+  });
+}
+
+// Each actor has the result of a call of the previous one as the argument of its constructor.
+TEST_F(Chains, FirstConstructorFails_AllActorsDie) {
+  constexpr std::uint64_t actors = 2'000;  // each step of a test client visits all actors
+  test::run_on_small_stack([&] {
+    for (std::uint64_t number = 1; number <= actors; ++number) {
+      SubmitActor event;
+      event.spec.actor = ActorId::of(number);
+      event.spec.job = JobId::of(1);
+      event.spec.class_name = "Link";
+      if (number > 1) {
+        event.spec.constructor.arguments.edit().push_back(by_ref(own_ref(result(id(number - 1)))));
+      }
+      step(event);
+      submit_call(number, ActorId::of(number), {});
+    }
+    ActorChanged dead;
+    dead.actor = ActorId::of(1);
+    dead.version = 1;
+    dead.state = ActorState::dead;
+    head(dead);
+    EXPECT_EQ(error(result(id(1))).kind, ErrorKind::actor_died);
+    EXPECT_EQ(error(result(id(actors))).kind, ErrorKind::actor_died);
   });
 }
 

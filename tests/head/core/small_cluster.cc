@@ -48,7 +48,10 @@ void SmallCluster::step(Event event) {
     inbox_.pop_front();
     std::vector<Command> commands;
     told_.emplace_back(now, encode(next));
+    const std::uint64_t walked = core_->rows_walked();
     core_->step(now, std::move(next), commands);
+    (void)core_->next_deadline();
+    rows_walked += core_->rows_walked() - walked;
     answered_.insert(answered_.end(), commands.begin(), commands.end());
     const auto books = core_->verify();
     ASSERT_TRUE(books.ok()) << books.error().text;

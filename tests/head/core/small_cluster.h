@@ -107,6 +107,9 @@ class SmallCluster {
     return out;
   }
   void driver_says(TestAgent& agent, int job, ProcessToHead message);
+  void driver_sends(TestAgent& agent, int job, ProcessToHead message) {
+    driver_says(agent, job, std::move(message));
+  }
   void process_says(TestAgent& agent, ProcessId process, Role role, int job, ProcessToHead message);
   StartJob job_of(int job) const;
   void driver_starts_job(TestAgent& agent, int job);
@@ -135,6 +138,7 @@ class SmallCluster {
   // ---- tools -----------------------------------------------------------------------------------
   ToolReply tool(const std::string& verb, const std::string& kind = "",
                  const std::string& argument = "", Role role = Role::operator_);
+  std::uint64_t rows_walked = 0;  // by the steps and deadlines of the core
   std::deque<ToolReply> replies;
   std::vector<ProbeNode> probes;
   std::vector<Admit> admitted;

@@ -1,0 +1,64 @@
+// Cost of events with many idle rows, and the limits of rows that are kept after their end. Counts
+// walks over tables, not time.
+#include "head/core/small_cluster.h"
+
+namespace mobula::internal::head {
+namespace {
+
+ResourceSet of(const char* resource) {
+  ResourceSet set;
+  set.set(resource, Quantity::whole(1));
+  return set;
+}
+
+// Rows that walks have visited during typical events of one job, with `idle` rows of others.
+std::uint64_t walked_beside(int idle) {
+  SmallCluster cluster;
+  TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
+  TestAgent& home = cluster.node_joins(2, {}, Role::driver_agent);
+  cluster.driver_starts_job(home, 1);
+  for (int i = 0; i < idle; ++i) {
+    ActorSpec spec = cluster.actor(1, 1'000 + i);
+    spec.demand.request.resources = of("absent");
+    cluster.creates(home, spec);
+    GroupSpec group;
+    group.id = GroupId::of(static_cast<unsigned>(1 + i));
+    group.job = spec.job;
+    group.creator = SmallCluster::driver(1);
+    group.bundles.emplace_back().resources = of("absent");
+    cluster.driver_sends(home, 1, CreateGroup{group});
+    cluster.driver_sends(home, 1,
+                         WatchActor{ActorId::of(100'000u + static_cast<unsigned>(i)), true});
+    cluster.driver_sends(home, 1, WatchGroup{GroupId::of(100'000u + static_cast<unsigned>(i))});
+    cluster.driver_starts_job(home, 10 + i);
+  }
+  const std::uint64_t before = cluster.rows_walked;
+  cluster.driver_starts_job(home, 2);
+  cluster.creates(home, cluster.actor(2, 1));
+  const StartSlot first = cluster.actor_comes_alive(agent);
+  EndCause cause;
+  cause.kind = EndKind::signalled;
+  cluster.actor_executor_dies(agent, first, cause);
+  GroupSpec group;
+  group.id = GroupId::of(99'999);
+  group.job = JobId::of(2);
+  group.creator = SmallCluster::driver(2);
+  group.bundles.emplace_back().resources = of("CPU");
+  cluster.driver_sends(home, 2, CreateGroup{group});
+  cluster.driver_sends(home, 2, RemoveGroup{group.id});
+  cluster.creates(home, cluster.actor(2, 2));
+  const StartSlot second = cluster.actor_comes_alive(agent);
+  cluster.wants(home, cluster.demand_class(2, 3, of("CPU")), 1);
+  cluster.driver_dies(home, 2);
+  cluster.slot_gone(agent, second.slot);
+  cluster.pass(300ms);
+  return cluster.rows_walked - before;
+}
+
+TEST(HeadScale, EventsVisitNoIdleRows) {
+  const std::uint64_t beside_few = walked_beside(3);
+  EXPECT_EQ(walked_beside(300), beside_few);
+}
+
+}  // namespace
+}  // namespace mobula::internal::head
