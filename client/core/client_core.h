@@ -25,6 +25,16 @@
 
 namespace mobula::internal::client {
 
+struct TableSizes {
+  std::size_t objects, tasks, streams, slots, classes, actors, writes;
+};
+
+// Unfinished work that a process has submitted.
+struct UnfinishedWork {
+  std::uint64_t calls = 0;  // includes unacknowledged actors and unstored values
+  std::string example;      // name of one of them
+};
+
 class ClientCore final {
  public:
   using Options = ClientOptions;

@@ -11,9 +11,9 @@
 #include "base/table.h"
 #include "client/core/calls/call_streams.h"
 #include "client/core/calls/fifo_cache.h"
+#include "client/core/calls/task_row.h"
 #include "client/core/client_events.h"
 #include "client/core/refs/call_arguments.h"
-#include "client/core/rows.h"
 #include "client/core/step_context.h"
 
 namespace mobula::internal::client {

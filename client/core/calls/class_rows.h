@@ -2,13 +2,14 @@
 // Thread: owner. Owner: Dispatcher.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "client/core/calls/spread_turns.h"
-#include "client/core/rows.h"
+#include "client/core/calls/task_row.h"
 
 namespace mobula::internal::client {
 
@@ -58,5 +59,11 @@ struct ClassRow {
                            : tell_after;
   }
 };
+
+// True if tasks with this request get numbered devices.
+inline bool wants_devices(const Request& request) {
+  const auto is_device = [](const auto& each) { return is_unit_instance(each.first); };
+  return request.gpu_memory > 0 || std::ranges::any_of(request.resources.amounts(), is_device);
+}
 
 }  // namespace mobula::internal::client

@@ -1,6 +1,6 @@
 // Compact storage for queued tasks that are far from their turn: an owner may queue a million of
 // them. Common parts are stored once per kind, and one small row per task also stands for its
-// result. A task is expanded into full rows (rows.h) before its turn, or earlier if an event needs
+// result. A task is expanded into full rows (task_row.h) before its turn, or earlier if an event needs
 // them.
 // Thread: owner (one ClientCore).
 // Not: tasks with several results, large arguments, refs, or earlier attempts. Behind compact
@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/core/rows.h"
+#include "client/core/calls/task_row.h"
 
 namespace mobula::internal::client {
 

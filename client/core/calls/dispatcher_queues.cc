@@ -1,5 +1,5 @@
 // Queues of demand classes: tasks near their turn have rows, and later ones are compact
-// (backlog.h).
+// (compact_queue.h).
 #include <algorithm>
 #include <utility>
 

@@ -1,6 +1,6 @@
 // Keeps waiting tasks with the strategy Spread for slots that start on other nodes, so that the
 // first ready slot does not run a whole burst. One exists per demand class.
-// Thread: owner (ClientCore).
+// Thread: owner (Dispatcher).
 // Not: the choice of nodes, which the head makes.
 #pragma once
 

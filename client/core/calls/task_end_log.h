@@ -8,9 +8,9 @@
 #include <string>
 
 #include "client/core/calls/finished_tasks.h"
+#include "client/core/calls/task_row.h"
 #include "client/core/owned_spans.h"
 #include "client/core/refs/unread_errors.h"
-#include "client/core/rows.h"
 #include "client/core/step_context.h"
 
 namespace mobula::internal::client {

@@ -1,6 +1,6 @@
 // Accounts the finished tasks that are kept because their stored results may have to be recomputed.
 // Beyond a byte limit the oldest are given up, because they are the least likely to be needed.
-// Thread: owner (one ClientCore). Not: task rows, which ClientCore owns and erases.
+// Thread: owner (one ClientCore). Not: task rows, which Tasks owns and erases.
 #pragma once
 
 #include <cstdint>

@@ -1,25 +1,16 @@
-// Rows of the tables of the client core. They refer to each other by id.
-// Thread: owner. Owner: ClientCore.
+// Rows of the tasks of a process, and their queues.
+// Thread: owner. Owner: Tasks; a queue belongs to its class or actor.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "base/block_pool.h"
-#include "base/copy_on_write.h"
-#include "base/model/error_record.h"
 #include "base/model/task.h"
-#include "base/table.h"
 #include "base/time.h"
-#include "client/core/calls/stream_row.h"
-#include "client/core/refs/object_row.h"
-#include "protocol/messages/call_stream.h"
-#include "protocol/messages/local_control.h"
 
 namespace mobula::internal::client {
 
@@ -64,7 +55,7 @@ struct TaskRow {
   Time submitted() const { return since - std::chrono::microseconds(waited_us); }
 };
 
-// Compact tasks of one class, behind the queued tasks that have rows (backlog.h).
+// Compact tasks of one class, behind the queued tasks that have rows (compact_queue.h).
 struct BacklogLine {
   static constexpr std::uint32_t none = 0xffff'ffff;
   std::uint32_t first = none;
@@ -74,21 +65,5 @@ struct BacklogLine {
 
 // Pooled, because every call enters and leaves it.
 using TaskQueue = std::deque<TaskId, Recycled<TaskId>>;
-
-struct TableSizes {
-  std::size_t objects, tasks, streams, slots, classes, actors, writes;
-};
-
-// True if tasks with this request get numbered devices.
-inline bool wants_devices(const Request& request) {
-  const auto is_device = [](const auto& each) { return is_unit_instance(each.first); };
-  return request.gpu_memory > 0 || std::ranges::any_of(request.resources.amounts(), is_device);
-}
-
-// Unfinished work that a process has submitted.
-struct UnfinishedWork {
-  std::uint64_t calls = 0;  // includes unacknowledged actors and unstored values
-  std::string example;      // name of one of them
-};
 
 }  // namespace mobula::internal::client
