@@ -16,6 +16,7 @@
 #include "client/core/calls/class_clocks.h"
 #include "client/core/calls/compact_queue.h"
 #include "client/core/calls/fifo_cache.h"
+#include "client/core/refs/object_row.h"
 #include "client/core/step_context.h"
 
 namespace mobula::internal::client {
