@@ -222,7 +222,6 @@ class ClientCore : ClientTables {
   void end_doubt(ObjectId object);
   bool await_owner(TaskId task, ObjectId object);
   void return_to_waiting(TaskId task);
-
   std::int64_t lineage_bytes_of(const CallRecord& call) const;
   void keep_as_lineage(TaskId task);
   void give_up_lineage(TaskId task);
@@ -241,8 +240,9 @@ class ClientCore : ClientTables {
   void want(ClassId demand_class);  // slots.cc
   void tell_demand(ClassRow& row);
   void dispatch(ClassId demand_class);
+  bool dispatch_next(ClassRow& row, bool idle_only);
   std::size_t pipeline_depth(const ClassRow& row) const;
-  std::optional<SlotId> best_slot(const ClassRow& row, const TaskRow& task) const;
+  std::optional<SlotId> best_slot(const ClassRow& row, const TaskRow& task, bool idle_only) const;
   void push(TaskId task, StreamRow& stream, ProcessId executor);
   void preempt(const RecallSlot& message, StreamRow& stream);
   void return_slot(SlotId slot);
