@@ -124,6 +124,46 @@ TEST_F(LocalLinkFrames, QueueFull_RejectsWholeFrames) {
   EXPECT_TRUE(a_.link->send(frame).ok()) << "room again";
 }
 
+// A peer that always has more small frames to send does not delay the frame of another peer.
+TEST_F(LocalLinkPeers, ManySmallFrames_OthersAreServed) {
+  auto flooded = make_local_pair().value();
+  auto quiet = make_local_pair().value();
+  std::string frames;
+  for (int i = 0; i < 1'000; ++i) {
+    std::array<std::byte, LocalFrameHeader::size> header{};
+    LocalFrameHeader{1, 0}.write(header);
+    frames += text_of(header) + "x";
+  }
+  std::size_t received = 0;
+  std::size_t sent = 0;
+  const auto top_up = [&] {
+    for (;;) {
+      const auto rest = std::string_view(frames).substr(sent % frames.size());
+      const auto count =
+          ::send(flooded.first.get(), rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (count <= 0) return;
+      sent += static_cast<std::size_t>(count);
+    }
+  };
+  const auto link = LocalLink::open(*loop_, std::move(flooded.second),
+                                    {.on_frame =
+                                         [&](LocalFrame) {
+                                           if (++received % 1'000 == 0) top_up();
+                                         },
+                                     .on_closed = nullptr})
+                        .value();
+  std::optional<std::size_t> received_before;
+  const auto other = LocalLink::open(*loop_, std::move(quiet.second),
+                                     {.on_frame = [&](LocalFrame) { received_before = received; },
+                                      .on_closed = nullptr})
+                         .value();
+  a_.open(*loop_, std::move(quiet.first));
+  top_up();
+  ASSERT_TRUE(a_.link->send(bytes_of("word")));
+  ASSERT_TRUE(turn_until(*loop_, [&] { return received_before.has_value(); }));
+  EXPECT_LT(*received_before, 20'000u);
+}
+
 TEST_F(LocalLinkPeers, End_FollowsAllFrames) {
   open_both();
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(a_.link->send(bytes_of("x")));

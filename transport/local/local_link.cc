@@ -13,8 +13,11 @@ namespace mobula::internal {
 namespace {
 
 constexpr std::size_t read_bytes = 64 * 1024;
-// Limit of reads per call. The loop continues the read after it has served its other sources.
+// Limits of reads per call, and of frames after which a call reads no more. The loop continues the
+// read after it has served its other sources: one peer that sends many small frames must not block
+// the others, or the timers.
 constexpr int max_reads = 64;
+constexpr int max_frames = 64;
 
 }  // namespace
 
@@ -69,6 +72,7 @@ class LocalLink::Stream : public std::enable_shared_from_this<Stream> {
   LocalFrameHeader header_;
   std::vector<std::byte> body_;
   std::vector<Fd> fds_;  // received, but not yet delivered with their frame
+  int frames_read_ = 0;  // by the latest call of read()
 
   std::deque<Outgoing> queue_;
   std::size_t queued_bytes_ = 0;
@@ -82,7 +86,8 @@ void LocalLink::Stream::on_ready(Readiness readiness) {
 
 void LocalLink::Stream::read() {
   std::array<std::byte, read_bytes> buffer;
-  for (int i = 0; i < max_reads; ++i) {
+  frames_read_ = 0;
+  for (int i = 0; i < max_reads && frames_read_ < max_frames; ++i) {
     const auto got = receive_some(socket_.get(), buffer, fds_, options_.limits.max_fds);
     if (!got) return end(got.error());
     if (got->blocked) return;
@@ -135,6 +140,7 @@ bool LocalLink::Stream::deliver() {
   frame.fds.assign(std::make_move_iterator(fds_.begin()), std::make_move_iterator(last));
   fds_.erase(fds_.begin(), last);
   header_size_ = 0;
+  ++frames_read_;
   if (callbacks_.on_frame) callbacks_.on_frame(std::move(frame));
   return !closed_;
 }

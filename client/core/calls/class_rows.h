@@ -21,7 +21,7 @@ struct SlotRow {
   bool recalled = false;
   bool holds_results = false;  // the executor holds tensor results of finished calls
   Time idle_since;
-  std::uint64_t spread_round = 0;  // SpreadTurns::round of its last call
+  bool used = false;  // this generation has taken a call
 };
 
 // Part of a class row that ClassClocks keeps.
@@ -44,7 +44,8 @@ struct ClassRow {
   std::int64_t told = 0;  // slot count of the last demand sent to the head
   bool dirty = false;
   Time tell_after;
-  Duration run_time{};  // moving average
+  std::size_t early_reports = 0;  // demands sent before `tell_after` since the last one after it
+  Duration run_time{};            // moving average
   bool measured = false;
   bool fail_if_infeasible = false;
   bool warned = false;

@@ -22,6 +22,10 @@ std::int64_t tensor_bytes_of(const ValueRecord& value, ProcessId process) {
   return bytes;
 }
 
+// Limit of demands from or to zero tasks that do not await the report interval. A class that
+// changes between zero and one task with each call would flood the agent and the head.
+constexpr std::size_t max_early_reports = 16;
+
 }  // namespace
 
 // ---- demand ------------------------------------------------------------------------------------
@@ -32,7 +36,11 @@ void Dispatcher::report_demand(ClassRow& row) {
   row.dirty = wanted != row.told || (row.dirty && wanted > 0);
   if (!row.dirty) return;
   const bool edge = wanted == 0 || row.told <= 0;
-  if (!edge && step_.now() < row.demand_due(step_.options().demand_report_interval)) return;
+  if (step_.now() >= row.demand_due(step_.options().demand_report_interval)) {
+    row.early_reports = 0;
+  } else if (!edge || row.early_reports++ >= max_early_reports) {
+    return;
+  }
   if (wanted > 0 && row.told <= 0 && wants_devices(row.spec.request))
     return_idle_devices(row.spec.id);
   Demand demand;
@@ -107,7 +115,8 @@ std::size_t Dispatcher::pipeline_depth(const ClassRow& row) const {
 // Order among slots that take another call: bytes of argument tensors in the executor, bytes of
 // arguments on its node, then fewest calls in flight. With the strategy Spread: fewest calls in
 // flight, then fewest calls on the node.
-std::optional<SlotId> Dispatcher::best_slot(const ClassRow& row, const TaskRow& task) const {
+std::optional<SlotId> Dispatcher::best_slot(const ClassRow& row, const TaskRow& task,
+                                            bool idle_only) const {
   const std::size_t depth = pipeline_depth(row);
   const bool unsent = static_cast<std::int64_t>(row.waiting()) > row.told;
   std::optional<SlotId> best;
@@ -123,7 +132,8 @@ std::optional<SlotId> Dispatcher::best_slot(const ClassRow& row, const TaskRow& 
     // show which call was running, and the last reply may be lost.
     if (load > 0 && task.retries_left == 0) continue;
     if (row.spread) {
-      if (!row.spread->may_take(slot.spread_round, unsent)) continue;
+      const bool was_idle = load == 0 && (!slot.used || slot.idle_since < task.since);
+      if (!was_idle && (idle_only || !row.spread->is_planned(task.since, unsent))) continue;
       const Preference preference{-static_cast<std::int64_t>(load),
                                   -static_cast<std::int64_t>(row.spread->calls_on(slot.node)), 0};
       if (best && preference <= best_preference) continue;
@@ -156,22 +166,12 @@ void Dispatcher::dispatch(ClassId demand_class) {
   visited_rows_ += 1 + row->slots.size();
   if (row->spread) {
     row->spread->expire(step_.now());
-    report_demand(*row);  // before the first slot takes tasks meant for the others
-  }
-  for (refill(*row); !row->queue.empty(); refill(*row)) {
-    if (row->spread && row->spread->keeps(row->waiting())) break;
-    const TaskId task = row->queue.front();
-    const auto slot = best_slot(*row, port_.task_row(task));
-    if (!slot) break;
-    row->queue.pop_front();
-    class_clocks_.queue_changed(*row);
-    if (port_.waits_again(task) || port_.fail_on_argument_errors(task)) continue;
-    const ProcessId executor = slots_.at(*slot).executor;
-    if (row->spread) {
-      row->spread->took(slots_.at(*slot).node);
-      slots_.at(*slot).spread_round = row->spread->round();
+    while (dispatch_next(*row, true)) {
     }
-    port_.push(task, streams_.at(executor), executor);
+    // Before a slot takes a second task, the head learns of all that wait.
+    if (static_cast<std::int64_t>(row->waiting()) > row->told) report_demand(*row);
+  }
+  while (!(row->spread && row->spread->keeps(row->waiting())) && dispatch_next(*row, false)) {
   }
   for (std::size_t i = 0; i < row->slots.size();) {
     const SlotId slot = row->slots[i];
@@ -183,6 +183,23 @@ void Dispatcher::dispatch(ClassId demand_class) {
   if (row->tasks > 0 || !row->slots.empty() || row->told != 0) return;
   class_clocks_.remove(*row);
   classes_.erase(demand_class);
+}
+
+// Sends the next task to a slot. Returns false if no task waits or no slot takes it.
+bool Dispatcher::dispatch_next(ClassRow& row, bool idle_only) {
+  refill(row);
+  if (row.queue.empty()) return false;
+  const TaskId task = row.queue.front();
+  const auto best = best_slot(row, port_.task_row(task), idle_only);
+  if (!best) return false;
+  row.queue.pop_front();
+  class_clocks_.queue_changed(row);
+  if (port_.waits_again(task) || port_.fail_on_argument_errors(task)) return true;
+  SlotRow& slot = slots_.at(*best);
+  slot.used = true;
+  if (row.spread) row.spread->took(slot.node);
+  port_.push(task, streams_.at(slot.executor), slot.executor);
+  return true;
 }
 
 // Keeps or returns a slot whose executor has no call of this process.

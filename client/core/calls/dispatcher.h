@@ -120,7 +120,8 @@ class Dispatcher {
   void report_demand(ClassRow& row);
   void dispatch(ClassId demand_class);
   std::size_t pipeline_depth(const ClassRow& row) const;
-  std::optional<SlotId> best_slot(const ClassRow& row, const TaskRow& task) const;
+  bool dispatch_next(ClassRow& row, bool idle_only);
+  std::optional<SlotId> best_slot(const ClassRow& row, const TaskRow& task, bool idle_only) const;
   void slot_idle(SlotId slot);
   void take_back_stuck(const ClassRow& row);
   ClassClocks::Reading read_clock(const ClassRow& row) const;

@@ -65,6 +65,7 @@ void Dispatcher::on(const SlotReady& message) {
   slot->generation = message.generation;
   slot->executor = message.endpoint.process;
   slot->idle_since = step_.now();
+  slot->used = false;
   slot->holds_results = false;
   demand = &classes_.at(message.demand_class);
   demand->waiting_reason.clear();

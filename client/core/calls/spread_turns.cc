@@ -5,7 +5,9 @@
 namespace mobula::internal::client {
 
 void SpreadTurns::planned(std::uint64_t version, const std::vector<SlotId>& starting, Time now) {
-  if (version >= awaited_) awaited_ = 0;
+  for (; !awaited_.empty() && awaited_.front().version <= version; awaited_.pop_front()) {
+    planned_ = awaited_.front().sent;
+  }
   std::map<SlotId, Time> next;
   for (const SlotId slot : starting) {
     const auto known = starting_.find(slot);
@@ -15,13 +17,15 @@ void SpreadTurns::planned(std::uint64_t version, const std::vector<SlotId>& star
 }
 
 void SpreadTurns::expire(Time now) {
-  if (awaited_ != 0 && report_deadline_ <= now) awaited_ = 0;
+  for (; !awaited_.empty() && awaited_.front().sent + report_timeout <= now; awaited_.pop_front()) {
+    planned_ = awaited_.front().sent;
+  }
   std::erase_if(starting_, [now](const auto& each) { return each.second <= now; });
 }
 
 std::optional<Time> SpreadTurns::next_deadline() const {
   std::optional<Time> earliest;
-  if (awaited_ != 0) earliest = report_deadline_;
+  if (!awaited_.empty()) earliest = awaited_.front().sent + report_timeout;
   for (const auto& [slot, deadline] : starting_) {
     if (!earliest || deadline < *earliest) earliest = deadline;
   }

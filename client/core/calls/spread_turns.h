@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <vector>
@@ -24,18 +25,14 @@ class SpreadTurns {
   static constexpr Duration demand_interval = 2ms;
 
   // A demand with more tasks than the previous one was sent. The head replies with DemandPlanned.
-  void demanded(std::uint64_t version, Time now) {
-    awaited_ = version;
-    report_deadline_ = now + report_timeout;
-    ++round_;
-  }
+  void demanded(std::uint64_t version, Time now) { awaited_.push_back({version, now}); }
   // The reply. `starting`: slots that the head granted and that this process does not know yet.
   void planned(std::uint64_t version, const std::vector<SlotId>& starting, Time now);
   // The slot is ready, or lost.
   void settled(SlotId slot) { starting_.erase(slot); }
   // Invalidates earlier state, because the agent or the head changed.
   void forget() {
-    awaited_ = 0;
+    awaited_.clear();
     starting_.clear();
   }
   // Drops state that timed out.
@@ -43,10 +40,11 @@ class SpreadTurns {
 
   // True if all of `waiting` tasks are kept for slots that start.
   bool keeps(std::size_t waiting) const { return waiting <= starting_.size(); }
-  // True if a slot that got its last call in `round` gets another one. `unsent`: tasks wait that no
-  // demand has counted.
-  bool may_take(std::uint64_t round, bool unsent) const {
-    return round != round_ || (awaited_ == 0 && !unsent);
+  // True if the head has replied to a demand that counts a task queued at `since`. Until then, only
+  // new slots and slots that were idle at `since` run it. `unsent`: tasks wait that no demand has
+  // counted.
+  bool is_planned(Time since, bool unsent) const {
+    return since < planned_ || (awaited_.empty() && !unsent);
   }
   void took(NodeId node) { ++calls_[node]; }
   std::uint64_t calls_on(NodeId node) const {
@@ -54,13 +52,15 @@ class SpreadTurns {
     return at == calls_.end() ? 0 : at->second;
   }
 
-  std::uint64_t round() const { return round_; }
   std::optional<Time> next_deadline() const;
 
  private:
-  std::uint64_t round_ = 1;    // counts growing demands
-  std::uint64_t awaited_ = 0;  // version of the demand without a reply; 0: none
-  Time report_deadline_;
+  struct Awaited {
+    std::uint64_t version = 0;
+    Time sent;
+  };
+  std::deque<Awaited> awaited_;            // growing demands without a reply
+  Time planned_;                           // time of the latest demand with a reply
   std::map<SlotId, Time> starting_;        // deadline after which no task is kept for the slot
   std::map<NodeId, std::uint64_t> calls_;  // calls sent to slots of each node
 };

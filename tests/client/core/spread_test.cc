@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <deque>
+
 #include "client/core/small_client.h"
 
 namespace mobula::internal::client {
@@ -38,6 +40,14 @@ class Spreading : public SmallClient {
     }
     return 0;
   }
+  // Idle slots on nodes of equal numbers.
+  void slots_after_one_task(const std::vector<std::uint64_t>& numbers) {
+    submit_spread(static_cast<int>(numbers.size()));
+    for (const auto each : numbers) slot_on(each, each);
+    planned(100, {});
+    for (const auto each : numbers) answer_all(each);
+    pass(1ms);
+  }
   std::size_t answer_all(std::uint64_t executor) {
     std::size_t answered = 0;
     for (; !calls_at(executor).empty(); ++answered) reply_value(executor, "done");
@@ -65,6 +75,69 @@ TEST_F(Spreading, KeepsTasksForSlotsThatStart) {
   EXPECT_EQ(answer_all(22), 1u);
   slot_on(23, 3);
   EXPECT_EQ(answer_all(23), 1u);
+}
+
+// Each task of the burst is a growing demand, and the head has replied to none of them.
+TEST_F(Spreading, UnplannedTask_WaitsWhenSlotBecomesIdle) {
+  slots_after_one_task({21, 22});
+  submit_spread(1);
+  pass(10us);
+  submit_spread(1);
+  pass(10us);
+  submit_spread(1);
+  const auto last = reported_demand();
+  ASSERT_NE(last, 0u);
+  ASSERT_EQ(calls_at(21).size() + calls_at(22).size(), 2u) << "idle slots take the first tasks";
+  pass(1ms);
+  EXPECT_EQ(answer_all(21), 1u);
+  EXPECT_EQ(answer_all(22), 1u);
+  planned(last, {SlotId::of(23)});
+  EXPECT_THAT(calls_at(21), IsEmpty());
+  EXPECT_THAT(calls_at(22), IsEmpty());
+  slot_on(23, 3);
+  EXPECT_EQ(answer_all(23), 1u);
+}
+
+// A loop of calls sends nothing to the head.
+TEST_F(Spreading, IdleSlot_TakesLaterTaskWithoutDemand) {
+  slots_after_one_task({21});
+  pass(100us);
+  for (int i = 0; i < 3; ++i) {
+    submit_spread(1);
+    EXPECT_THAT(to_head<Demand>(), IsEmpty());
+    EXPECT_EQ(answer_all(21), 1u);
+    pass(20us);
+    EXPECT_THAT(to_head<Demand>(), IsEmpty());
+  }
+}
+
+// A demand is sent every 2 ms, and each reply is later than the next two demands.
+TEST_F(Spreading, RepliesLate_GrowingQueueRuns) {
+  slots_after_one_task({21});
+  submit_spread(1);
+  std::deque<std::uint64_t> sent;
+  std::size_t answered = 0;
+  for (int i = 0; i < 20; ++i) {
+    submit_spread(2);
+    pass(2ms);
+    if (const auto version = reported_demand()) sent.push_back(version);
+    if (sent.size() < 4) continue;
+    planned(sent.front(), {});
+    sent.pop_front();
+    answered += answer_all(21);
+  }
+  EXPECT_GE(answered, 20u);
+}
+
+TEST_F(Spreading, SlotReady_DemandDoesNotCountItsTask) {
+  submit_spread(3);
+  pass(2ms);
+  planned(reported_demand(), {SlotId::of(21), SlotId::of(22), SlotId::of(23)});
+  pass(100ms);
+  slot_on(21, 1);
+  const auto demands = to_head<Demand>();
+  ASSERT_THAT(demands, SizeIs(1));
+  EXPECT_EQ(demands.front().wanted_slots, 2);
 }
 
 TEST_F(Spreading, ReusesSlotWhenNoOtherSlotStarts) {
@@ -143,6 +216,30 @@ TEST_F(SmallClient, ReturnsIdleDeviceSlotsBeforeActor) {
     return relayed != nullptr && std::holds_alternative<CreateActor>(relayed->message);
   };
   EXPECT_LT(std::ranges::find_if(out, is_return), std::ranges::find_if(out, is_create));
+}
+
+// A task that must not queue at an executor waits while the slot is busy, again and again.
+TEST_F(SmallClient, DemandsFromAndToZeroAreLimited) {
+  SubmitTask given = task(1);
+  given.max_retries = 0;
+  submit(given);
+  slot(3, 20);
+  std::size_t demands = 0;
+  const auto count = [&] { demands += to_head<Demand>().size(); };
+  for (std::uint64_t number = 2; number < 1'002; ++number) {
+    given = task(number);
+    given.max_retries = 0;
+    submit(given);
+    count();
+    pass(5us);
+    count();
+    reply_value(20, "done");
+    count();
+    pass(5us);
+    count();
+  }
+  EXPECT_THAT(calls_at(20), SizeIs(1));
+  EXPECT_LE(demands, 40u) << "in 10 ms";
 }
 
 TEST_F(Spreading, IgnoresOtherStrategies) {
