@@ -15,7 +15,7 @@
 
 namespace mobula::internal {
 
-inline constexpr Duration slow_step_limit = std::chrono::milliseconds(100);
+inline constexpr Duration slow_step_threshold = std::chrono::milliseconds(100);
 
 // The name of a type without its namespaces.
 template <class T>

@@ -113,15 +113,15 @@ void StderrQueue::write_later() {
   }
 }
 
-void StderrQueue::flush(Duration patience) {
-  Time until = monotonic_now() + patience;
+void StderrQueue::flush(Duration timeout) {
+  Time until = monotonic_now() + timeout;
   std::size_t before = 0;
   for (;;) {
     {
       const MutexLock lock(mutex_);
       write_some();
       if (waiting_.empty()) return;
-      if (waiting_.size() != before) until = monotonic_now() + patience;
+      if (waiting_.size() != before) until = monotonic_now() + timeout;
       before = waiting_.size();
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - monotonic_now()).count();

@@ -30,8 +30,8 @@ class StderrQueue {
   StderrQueue& operator=(const StderrQueue&) = delete;
 
   void print(std::string_view line);  // appends a newline
-  // Waits until all lines are written, or until `patience` passes without progress.
-  void flush(Duration patience);
+  // Waits until all lines are written, or until `timeout` passes without progress.
+  void flush(Duration timeout);
   std::uint64_t dropped() const;
 
  private:

@@ -76,11 +76,11 @@ struct End {
   std::unique_ptr<TensorTransport> inproc, tcp;
   std::unique_ptr<ShmTransport> shm;
 
-  End(EventLoop& on, const std::string& folder) : loop(on) {
+  End(EventLoop& on, const std::string& directory) : loop(on) {
     inproc = InprocTransport::create(loop, process).value();
     tcp = TcpTransport::create(loop, process).value();
     ShmOptions options;
-    options.socket = folder + "/" + process.brief();
+    options.socket = directory + "/" + process.brief();
     options.arena.block_bytes = largest;
     shm = ShmTransport::create(loop, process, options).value();
   }
@@ -95,8 +95,8 @@ struct End {
 // release.
 class HolderProcess {
  public:
-  HolderProcess(EventLoop& loop, const std::string& folder, Fd socket)
-      : end_(loop, folder),
+  HolderProcess(EventLoop& loop, const std::string& directory, Fd socket)
+      : end_(loop, directory),
         own_(touched_memory(largest)),
         file_(end_.shm->arena()->take(largest).value()) {
     std::memset(file_.bytes().data(), 1, largest);
@@ -144,8 +144,8 @@ class HolderProcess {
 
 class Receiver {
  public:
-  Receiver(EventLoop& loop, const std::string& folder, Fd socket)
-      : end_(loop, folder), socket_(std::move(socket)), target_(touched_memory(largest)) {
+  Receiver(EventLoop& loop, const std::string& directory, Fd socket)
+      : end_(loop, directory), socket_(std::move(socket)), target_(touched_memory(largest)) {
     const auto hello = receive_frame(socket_, monotonic_now() + 20s).value();
     BlobReader from(hello.bytes);
     holder_ = from.id<ProcessId>();
@@ -405,24 +405,25 @@ void table(Receiver& receiver) {
 }  // namespace
 
 int run(bool bars_alone) {
-  std::string folder = (std::filesystem::temp_directory_path() / "mobula-direct-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) refused("mkdtemp");
+  std::string directory =
+      (std::filesystem::temp_directory_path() / "mobula-direct-XXXXXX").string();
+  if (::mkdtemp(directory.data()) == nullptr) refused("mkdtemp");
   {
     auto pair = make_local_pair().value();
     const EndlessChild holder([&] {
       pair.second.reset();
       const auto loop = EventLoop::create().value().release();
       // Lives until the process exits, like the loop.
-      new HolderProcess(*loop, folder, std::move(pair.first));
+      new HolderProcess(*loop, directory, std::move(pair.first));
       loop->run();
     });
     pair.first.reset();
     const auto loop = EventLoop::create().value();
-    Receiver receiver(*loop, folder, std::move(pair.second));
+    Receiver receiver(*loop, directory, std::move(pair.second));
     if (!bars_alone) table(receiver);
     bars(receiver);
   }
-  std::filesystem::remove_all(folder);
+  std::filesystem::remove_all(directory);
   return 0;
 }
 

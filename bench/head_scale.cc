@@ -207,7 +207,7 @@ class Bench {
     }
   }
 
-  void says(const std::string& kind, Agent& agent, AgentMessage message) {
+  void from_agent(const std::string& kind, Agent& agent, AgentMessage message) {
     std::vector<Frame<AgentMessage>> frames;
     agent.session.send(now_, std::move(message), frames);
     for (auto& frame : frames) {
@@ -248,7 +248,7 @@ class Bench {
       message.endpoint.process = ProcessId::of(1'000'000 + ++executors_);
       message.endpoint.node = agent.node;
       started_.push_back(out);
-      says("a slot has started", agent, std::move(message));
+      from_agent("a slot has started", agent, std::move(message));
     }
   }
 
@@ -282,21 +282,22 @@ class Bench {
   }
   Agent& home(int driver) { return *agents_[static_cast<std::size_t>(driver) % agents_.size()]; }
 
-  void driver_says(const std::string& kind, int driver, ProcessToHead message) {
-    says(kind, home(driver),
-         FromProcess{process(driver), Principal{Role::driver, "user", job(driver)},
-                     std::move(message)});
+  void from_driver(const std::string& kind, int driver, ProcessToHead message) {
+    from_agent(kind, home(driver),
+               FromProcess{process(driver), Principal{Role::driver, "user", job(driver)},
+                           std::move(message)});
   }
 
   void start_job(int driver) {
-    says("a driver attaches", home(driver),
-         ProcessAttached{{process(driver), Principal{Role::driver, "user", job(driver)}, 4711}});
+    from_agent(
+        "a driver attaches", home(driver),
+        ProcessAttached{{process(driver), Principal{Role::driver, "user", job(driver)}, 4711}});
     StartJob start;
     start.job = job(driver);
     start.driver = process(driver);
     start.name = fmt::format("job {}", driver);
     start.program.id = ProgramId::of(1);
-    driver_says("a job starts", driver, std::move(start));
+    from_driver("a job starts", driver, std::move(start));
   }
 
   DemandClass class_of(int number) const {
@@ -317,7 +318,7 @@ class Bench {
     message.wanted_slots = wanted;
     message.waiting_tasks = message.wanted_slots;
     message.example_name = "step";
-    driver_says(kind, number / classes_per_driver, std::move(message));
+    from_driver(kind, number / classes_per_driver, std::move(message));
   }
 
   // The oldest slot is returned, and its resources are granted again.
@@ -325,13 +326,13 @@ class Bench {
     const Out out = started_.front();
     started_.pop_front();
     const int driver = static_cast<int>(out.start.demand_class.job.bits().low) - 1;
-    driver_says("a slot is returned", driver, ReturnSlot{out.start.slot});
+    from_driver("a slot is returned", driver, ReturnSlot{out.start.slot});
     while (!to_stop_.empty()) {
       const auto [agent, slot] = to_stop_.front();
       to_stop_.pop_front();
       SlotGone gone;
       gone.slot = slot;
-      says("a slot is gone, and grants", *agents_.at(agent), std::move(gone));
+      from_agent("a slot is gone, and grants", *agents_.at(agent), std::move(gone));
     }
   }
 

@@ -49,8 +49,8 @@ LocalNodes::LocalNodes(int count, const Words& options) {
   std::string pattern = (fs::temp_directory_path() / "mobula-nodes-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr)
     throw std::runtime_error("no folder can be made like " + pattern);
-  folder_ = pattern;
-  const fs::path output = folder_ / "output";
+  directory_ = pattern;
+  const fs::path output = directory_ / "output";
   Words join{"--head"};
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
     Words words{"start"};
@@ -75,11 +75,11 @@ LocalNodes::LocalNodes(int count, const Words& options) {
 
 LocalNodes::~LocalNodes() {
   for (std::size_t i = started_; i-- > 0;)
-    run({"stop", "--grace", "2", "--state-dir", state_of(i)}, folder_ / "output");
+    run({"stop", "--grace", "2", "--state-dir", state_of(i)}, directory_ / "output");
   ::setenv("MOBULA_ADDRESS", "local", 1);
   ::unsetenv("MOBULA_STATE_DIR");
   std::error_code ignored;
-  fs::remove_all(folder_, ignored);
+  fs::remove_all(directory_, ignored);
 }
 
 }  // namespace mobula::bench

@@ -20,9 +20,11 @@ class LocalNodes {
   LocalNodes& operator=(const LocalNodes&) = delete;
 
  private:
-  std::string state_of(std::size_t node) const { return (folder_ / std::to_string(node)).string(); }
+  std::string state_of(std::size_t node) const {
+    return (directory_ / std::to_string(node)).string();
+  }
 
-  std::filesystem::path folder_;
+  std::filesystem::path directory_;
   std::size_t started_ = 0;
 };
 

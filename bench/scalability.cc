@@ -48,17 +48,17 @@ std::array<List, returns> many_lists() {
 }
 
 // A directory that is removed with its owner.
-class Folder {
+class Directory {
  public:
-  Folder() {
+  Directory() {
     std::string pattern = (std::filesystem::temp_directory_path() / "mobula-bench-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr)
       throw std::runtime_error("no folder can be made in " + pattern);
     path_ = pattern;
   }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
+  ~Directory() { std::filesystem::remove_all(path_); }
+  Directory(const Directory&) = delete;
+  Directory& operator=(const Directory&) = delete;
   std::filesystem::path path() const { return path_; }
 
  private:
@@ -67,8 +67,8 @@ class Folder {
 
 std::vector<Figure> queued_tasks(const Pace& pace) {
   const int count = pace.batch(1'000'000);
-  const Folder folder;
-  const std::string go_on = (folder.path() / "go-on").string();
+  const Directory directory;
+  const std::string go_on = (directory.path() / "go-on").string();
   const auto cluster = init();
   const auto cpus = static_cast<int>(cluster_resources().at("CPU"));
   std::vector<ObjectRef<void>> blockers;

@@ -88,7 +88,7 @@ Result<Child> Child::start(const std::function<int(const Tell&)>& body, const Wr
 
 Child::Child(Child&& other) noexcept
     : pid_(std::exchange(other.pid_, 0)),
-      told_(std::move(other.told_)),
+      report_(std::move(other.report_)),
       words_(std::move(other.words_)),
       code_(other.code_) {}
 
@@ -104,7 +104,7 @@ std::optional<std::string> Child::next_message() {
   std::string line;
   char byte = 0;
   for (;;) {
-    const ssize_t count = ::read(told_.get(), &byte, 1);
+    const ssize_t count = ::read(report_.get(), &byte, 1);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return std::nullopt;
     if (byte == '\n') return line;

@@ -34,7 +34,7 @@ class Child {
 
   pid_t pid() const { return pid_; }
   // Readable when the child has sent a line or has exited.
-  int told_fd() const { return told_.get(); }
+  int report_fd() const { return report_.get(); }
   // Blocks for the child's next line; nothing if it exited without one.
   std::optional<std::string> next_message();
 
@@ -47,11 +47,11 @@ class Child {
   std::string last_words() const;
 
  private:
-  Child(pid_t pid, Fd told, Fd words)
-      : pid_(pid), told_(std::move(told)), words_(std::move(words)) {}
+  Child(pid_t pid, Fd report, Fd words)
+      : pid_(pid), report_(std::move(report)), words_(std::move(words)) {}
 
   pid_t pid_ = 0;
-  Fd told_;
+  Fd report_;
   Fd words_;
   std::optional<int> code_;
 };

@@ -101,7 +101,7 @@ class Grammar {
     });
     add_local_commands();
     add_console();
-    add_global_options(app_, texts_.colour, line_.pager);
+    add_global_options(app_, texts_.color, line_.pager);
   }
 
   CommandNode tree() const { return tree_of(app_); }
@@ -122,7 +122,7 @@ class Grammar {
       read_texts(texts_, line_);
       check();
       from_environment();
-      choose_colours();
+      choose_colors();
     } catch (const CLI::CallForHelp&) {
       std::vector<std::string> words;
       for (auto below = app_.get_subcommands(); !below.empty();
@@ -173,8 +173,8 @@ class Grammar {
     return program;
   }
 
-  void add_state_folder(CLI::App& command) {
-    command.add_option("--state-dir", line_.state_folder,
+  void add_state_dir(CLI::App& command) {
+    command.add_option("--state-dir", line_.state_dir,
                        "Directory for the files of this machine's clusters");
     command.add_option("--name", line_.cluster, "Name of the cluster");
   }
@@ -211,7 +211,7 @@ class Grammar {
   }
   CLI::App& add_asking(const std::string& name, const std::string& what, bool has_formats = true) {
     CLI::App& command = *app_.add_subcommand(name, what);
-    add_state_folder(command);
+    add_state_dir(command);
     if (has_formats) add_output(command);
     command.add_option("--address", line_.address, "HOST:PORT of the head");
     command.add_option("--key", line_.key_file, "Key file of the cluster");
@@ -220,7 +220,7 @@ class Grammar {
 
   void add_start() {
     CLI::App& start = *app_.add_subcommand("start", "Start a cluster, or add this machine to one");
-    add_state_folder(start);
+    add_state_dir(start);
     add_output(start);
     trusted_fabric_ = add_start_options(start, line_, texts_);
   }
@@ -317,7 +317,7 @@ class Grammar {
 
   // In these commands, --name is the name of the job.
   void add_address(CLI::App& command) {
-    command.add_option("--state-dir", line_.state_folder,
+    command.add_option("--state-dir", line_.state_dir,
                        "Directory for the files of this machine's clusters");
     command.add_option("--cluster", line_.cluster, "Name of the cluster");
     command.add_option("--address", line_.address, "HOST:PORT of the head");
@@ -375,7 +375,7 @@ class Grammar {
   void add_local_commands() {
     CLI::App& stop =
         *app_.add_subcommand("stop", "Stop what this machine started from its state directory");
-    add_state_folder(stop);
+    add_state_dir(stop);
     takes_seconds(
         stop.add_option("--grace", line_.seconds, "Time for running calls to end (default: 5)"), 0,
         86'400);
@@ -410,7 +410,7 @@ class Grammar {
   void add_console() {
     CLI::App& repl = *app_.add_subcommand(
         "repl", "Open a console for commands and calls of a program's functions");
-    add_state_folder(repl);
+    add_state_dir(repl);
     add_output(repl);
     repl.add_option("--address", line_.address, "HOST:PORT of the head");
     repl.add_option("--key", line_.key_file, "Key file of the cluster");
@@ -445,16 +445,16 @@ class Grammar {
     }
   }
 
-  void choose_colours() {
+  void choose_colors() {
     const char* usual = std::getenv("MOBULA_COLOR");
-    const bool given = !texts_.colour.empty();
-    if (!given && usual != nullptr && *usual != '\0') texts_.colour = usual;
-    if (texts_.colour.empty()) return;
-    const auto choice = colour_choice_of(texts_.colour);
+    const bool given = !texts_.color.empty();
+    if (!given && usual != nullptr && *usual != '\0') texts_.color = usual;
+    if (texts_.color.empty()) return;
+    const auto choice = color_choice_of(texts_.color);
     if (!choice)
       wrong(given ? "--color" : "MOBULA_COLOR",
-            "'" + texts_.colour + "' is not a choice; give auto, always, or never");
-    line_.colour = *choice;
+            "'" + texts_.color + "' is not a choice; give auto, always, or never");
+    line_.color = *choice;
   }
 
   void from_environment() {
@@ -462,7 +462,7 @@ class Grammar {
       const char* given = std::getenv(name);
       if (value.empty() && given != nullptr) value = given;
     };
-    if (line_.state_folder.empty()) line_.state_folder = default_state_folder();
+    if (line_.state_dir.empty()) line_.state_dir = default_state_dir();
     fall_back(line_.cluster, "MOBULA_CLUSTER");
     if (const char* level = std::getenv("MOBULA_LOG_LEVEL"); level != nullptr && *level != '\0') {
       line_.log_level = taken("MOBULA_LOG_LEVEL", parse_log_level(level));
@@ -481,7 +481,7 @@ class Grammar {
   // The flag overrides MOBULA_RECORD. The limit has only a variable.
   static void record_from_environment(RecordOptions& record) {
     auto said = taken("MOBULA_RECORD_LIMIT", record_options_from_environment());
-    if (!record.folder.empty()) said.folder = absolute_path(record.folder);
+    if (!record.directory.empty()) said.directory = absolute_path(record.directory);
     record = std::move(said);
   }
 

@@ -34,7 +34,7 @@ struct NodeFlags {
   std::optional<std::int64_t> gpu_context_bytes{};
   std::optional<std::int64_t> memory_bytes{};
   std::optional<std::int64_t> object_store_bytes{};
-  std::string spill_folder{};  // "none": no spilling; empty: a directory of the agent
+  std::string spill_dir{};  // "none": no spilling; empty: a directory of the agent
   int spill_above_percent = 80;
   std::size_t bulk_connections = 0;  // per peer node; 0: by the number of cores
   int spin_us = 50;                  // spin time before a waiting thread sleeps
@@ -55,7 +55,7 @@ struct StartOptions {
   bool block = false;
   bool insecure = false;
   bool expose_head_keys = false;  // jobs may run as a user that can read the keys of the head
-  std::optional<Duration> preempt_after{};  // head: waiting time before a preemption; absent: off
+  std::optional<Duration> preempt_delay{};  // head: waiting time before a preemption; absent: off
   std::int64_t driver_absence_s = 0;        // head; 0: default
   bool trusted_fabric = false;              // head: bytes between nodes are not encrypted
   std::string http{};                       // head: HOST:PORT of the HTTP pages; empty: off
@@ -100,14 +100,14 @@ struct TableFlags {
   std::string sort_by{};               // header or member; "-NAME": descending
   bool headers = true;
   bool cut = true;  // cut lines to the terminal's width
-  bool coloured = false;
+  bool colored = false;
 };
 
 class KeptLink;
 
 struct CommandLine {
   std::string command;  // "start", "status", …
-  std::string state_folder;
+  std::string state_dir;
   std::string cluster;  // empty: not given
   std::string address;
   std::string key_file;
@@ -130,7 +130,7 @@ struct CommandLine {
   std::string output_file;  // `timeline`
   TokenFlags tokens{};
   TableFlags table{};
-  ColorChoice colour = ColorChoice::automatic;
+  ColorChoice color = ColorChoice::automatic;
   bool pager = true;  // long pages may use a pager
   bool watch = false;
   double watch_seconds = 2;

@@ -28,27 +28,27 @@ Result<KeyFile> key_of(const std::string& path) {
 bool readable(const std::string& path) { return ::access(path.c_str(), R_OK) == 0; }
 
 // Returns the cluster of one directory; not_found if it has neither a head nor an agent.
-Result<ClusterAddress> from_folder(const std::string& state_folder, const std::string& name) {
-  const std::string folder = state_folder + "/" + name;
+Result<ClusterAddress> from_dir(const std::string& state_dir, const std::string& name) {
+  const std::string directory = state_dir + "/" + name;
   ClusterAddress found;
-  const auto head = load_head_file(folder + "/head/head.json");
-  const auto agent = load_agent_file(folder + "/agent/agent.json");
+  const auto head = load_head_file(directory + "/head/head.json");
+  const auto agent = load_agent_file(directory + "/agent/agent.json");
   // A head that died leaves its file.
   const bool own_died = head && !runs(*head);
   if (head && !own_died) {
     found.address = head->address;
-    found.key_path = folder + "/head/operator.key";
+    found.key_path = directory + "/head/operator.key";
   } else if (agent && !(own_died && agent->head_address == head->address)) {
     found.address = agent->head_address;
-    found.key_path = fmt::format("{}/{}.key", folder, name);
-  } else if (const auto closed = why_closed(folder)) {
+    found.key_path = fmt::format("{}/{}.key", directory, name);
+  } else if (const auto closed = why_closed(directory)) {
     return *closed;
-  } else if (head || path_exists(folder + "/head/journal.sqlite")) {
+  } else if (head || path_exists(directory + "/head/journal.sqlite")) {
     return failure(ErrorCode::unavailable,
                    fmt::format("find cluster '{}': its head is not running; restart it with: {}",
-                               name, restart_command(state_folder, name)));
+                               name, restart_command(state_dir, name)));
   } else {
-    return failure(ErrorCode::not_found, "find cluster: none in " + folder);
+    return failure(ErrorCode::not_found, "find cluster: none in " + directory);
   }
   if (!readable(found.key_path)) {
     found.key_path.clear();
@@ -64,9 +64,9 @@ Result<ClusterAddress> known_cluster(const CommandLine& line) {
   std::optional<ClusterAddress> found;
   std::string names;
   std::optional<Failure> fault;
-  for (const auto& name : clusters_of(line.state_folder)) {
+  for (const auto& name : clusters_of(line.state_dir)) {
     if (!line.cluster.empty() && name != line.cluster) continue;
-    auto each = from_folder(line.state_folder, name);
+    auto each = from_dir(line.state_dir, name);
     if (!each) {
       if (each.error().code != ErrorCode::not_found) fault = each.error();
       continue;
@@ -76,18 +76,18 @@ Result<ClusterAddress> known_cluster(const CommandLine& line) {
       return failure(
           ErrorCode::invalid_argument,
           fmt::format("find cluster: several run from {} ({}, …); choose one with --name",
-                      line.state_folder, names));
+                      line.state_dir, names));
     }
     found = std::move(each).value();
   }
   if (found) return *found;
   if (fault) return *fault;
-  if (const auto closed = why_closed(line.state_folder)) return *closed;
+  if (const auto closed = why_closed(line.state_dir)) return *closed;
   return failure(
       ErrorCode::unavailable,
       fmt::format("find cluster{}: none is known in {}; start one with 'mobula start --head', or "
                   "give --address and --key",
-                  line.cluster.empty() ? "" : " '" + line.cluster + "'", line.state_folder));
+                  line.cluster.empty() ? "" : " '" + line.cluster + "'", line.state_dir));
 }
 
 }  // namespace
@@ -96,10 +96,10 @@ bool process_exists(std::int64_t pid) {
   return pid > 0 && (::kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM);
 }
 
-std::vector<std::string> clusters_of(const std::string& state_folder) {
+std::vector<std::string> clusters_of(const std::string& state_dir) {
   std::vector<std::string> names;
   std::error_code code;
-  for (fs::directory_iterator at(state_folder, code), end; !code && at != end; at.increment(code)) {
+  for (fs::directory_iterator at(state_dir, code), end; !code && at != end; at.increment(code)) {
     std::error_code ignored;
     if (at->is_directory(ignored)) names.push_back(at->path().filename().string());
   }
@@ -107,11 +107,11 @@ std::vector<std::string> clusters_of(const std::string& state_folder) {
   return names;
 }
 
-std::optional<std::string> keys_readable_by_jobs(const std::string& folder) {
-  const auto head = load_head_file(folder + "/head/head.json");
-  const auto agent = load_agent_file(folder + "/agent/agent.json");
+std::optional<std::string> keys_readable_by_jobs(const std::string& directory) {
+  const auto head = load_head_file(directory + "/head/head.json");
+  const auto agent = load_agent_file(directory + "/agent/agent.json");
   if (!head || !agent || !runs(*head) || !runs(*agent) || agent->driver_agent) return std::nullopt;
-  const std::string key = folder + "/head/operator.key";
+  const std::string key = directory + "/head/operator.key";
   if (::access(key.c_str(), F_OK) != 0) return std::nullopt;
   return fmt::format(
       "jobs on this machine run as the user of the head and can read {}, which gives "
@@ -120,27 +120,27 @@ std::optional<std::string> keys_readable_by_jobs(const std::string& folder) {
       key);
 }
 
-std::optional<Failure> why_closed(const std::string& state_folder) {
-  if (::access(state_folder.c_str(), R_OK | X_OK) == 0 || errno != EACCES) return std::nullopt;
+std::optional<Failure> why_closed(const std::string& state_dir) {
+  if (::access(state_dir.c_str(), R_OK | X_OK) == 0 || errno != EACCES) return std::nullopt;
   struct stat status {};
-  const bool has_owner = ::stat(state_folder.c_str(), &status) == 0;
+  const bool has_owner = ::stat(state_dir.c_str(), &status) == 0;
   return failure(
       ErrorCode::permission_denied,
       fmt::format("read the state directory {1}{2}: user {0} has no permission; run this as the "
                   "user who started the "
                   "cluster, or give `mobula status` --address with --key FILE, or MOBULA_TOKEN",
-                  ::getuid(), state_folder,
+                  ::getuid(), state_dir,
                   has_owner ? fmt::format(" of user {}", status.st_uid) : std::string()));
 }
 
-std::string known_key_for(const std::string& state_folder, const std::string& address) {
-  for (const auto& name : clusters_of(state_folder)) {
-    const std::string folder = state_folder + "/" + name;
-    const auto head = load_head_file(folder + "/head/head.json");
-    const auto agent = load_agent_file(folder + "/agent/agent.json");
+std::string known_key_for(const std::string& state_dir, const std::string& address) {
+  for (const auto& name : clusters_of(state_dir)) {
+    const std::string directory = state_dir + "/" + name;
+    const auto head = load_head_file(directory + "/head/head.json");
+    const auto agent = load_agent_file(directory + "/agent/agent.json");
     const bool known =
         (head && head->address == address) || (agent && agent->head_address == address);
-    const std::string path = fmt::format("{}/{}.key", folder, name);
+    const std::string path = fmt::format("{}/{}.key", directory, name);
     if (known && readable(path)) return path;
   }
   return {};
@@ -171,8 +171,8 @@ Result<ClusterAddress> chosen_cluster(const CommandLine& line) {
   given.address = line.address;
   given.key_path = line.key_file;
   if (given.key_path.empty()) {
-    for (const auto& name : clusters_of(line.state_folder)) {
-      const auto known = from_folder(line.state_folder, name);
+    for (const auto& name : clusters_of(line.state_dir)) {
+      const auto known = from_dir(line.state_dir, name);
       if (known && known->address == line.address) return *known;
     }
     return given;

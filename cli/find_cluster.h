@@ -25,17 +25,17 @@ struct ClusterAddress {
 Result<ClusterAddress> find_cluster(const CommandLine& line);
 
 // Returns a known key file of this machine for the head at `address`, or an empty string.
-std::string known_key_for(const std::string& state_folder, const std::string& address);
+std::string known_key_for(const std::string& state_dir, const std::string& address);
 
 // Returns a warning if jobs on this machine can read the keys of the head because an agent runs
 // next to it as the same user.
 std::optional<std::string> keys_readable_by_jobs(const std::string& cluster_directory);
 
 // Returns the names of clusters with files in the state directory, in order.
-std::vector<std::string> clusters_of(const std::string& state_folder);
+std::vector<std::string> clusters_of(const std::string& state_dir);
 
 // Returns a failure if the state directory belongs to another user and cannot be read.
-std::optional<Failure> why_closed(const std::string& state_folder);
+std::optional<Failure> why_closed(const std::string& state_dir);
 
 bool process_exists(std::int64_t pid);
 

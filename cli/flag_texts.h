@@ -10,8 +10,8 @@ namespace mobula::internal::cli {
 
 struct FlagTexts {
   std::string num_cpus, num_gpus, gpu_memory, gpu_context, memory, object_store;
-  std::string resources, labels, labels_file, format, port, preemption, preempt_after,
-      memory_threshold, executor_memory, spill_above, colour;
+  std::string resources, labels, labels_file, format, port, preemption, preempt_delay,
+      memory_threshold, executor_memory, spill_above, color;
   std::vector<std::string> filters;
   bool json = false;
 };

@@ -85,13 +85,13 @@ int print(Json document, const CommandLine& line, const std::string& kind) {
   return text ? print_page(*text, line) : complain(text.error());
 }
 
-bool coloured(const CommandLine& line) {
-  return for_people(line) && wants_colours(line.colour, STDOUT_FILENO);
+bool colored(const CommandLine& line) {
+  return for_people(line) && wants_colors(line.color, STDOUT_FILENO);
 }
 
 TableFlags style_of(const CommandLine& line) {
   TableFlags style = line.table;
-  style.coloured = coloured(line);
+  style.colored = colored(line);
   return style;
 }
 

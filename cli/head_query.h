@@ -49,7 +49,7 @@ int print(nlohmann::ordered_json document, const CommandLine& line, const std::s
 std::size_t terminal_width();
 bool for_people(const CommandLine& line);
 // Reports whether stdout gets colors. `style_of` adds this to the table flags.
-bool coloured(const CommandLine& line);
+bool colored(const CommandLine& line);
 TableFlags style_of(const CommandLine& line);
 // Reports whether a table of this list has no rows; note_empty then prints "no actors" to stderr
 // after the table.

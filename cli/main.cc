@@ -69,13 +69,13 @@ void name_process(const char* name) { ::prctl(PR_SET_NAME, name); }
 
 head::HeadMainOptions head_options(const HeadPlan& plan) {
   head::HeadMainOptions options;
-  options.folder = plan.folder;
+  options.directory = plan.directory;
   options.cluster = plan.cluster;
   if (!plan.bind.empty()) options.bind_host = plan.bind;
   options.port = plan.port;
   options.advertise_host = plan.advertise;
   options.insecure = plan.insecure;
-  options.preempt_after = plan.preempt_after;
+  options.preempt_delay = plan.preempt_delay;
   options.driver_absence_s = plan.driver_absence_s;
   options.trusted_fabric = plan.trusted_fabric;
   options.http = plan.http;
@@ -103,7 +103,7 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   worker::WorkerMainOptions options;
   options.head_address = plan.head_address;
   options.key_file = plan.key_file;
-  options.folder = plan.folder;
+  options.directory = plan.directory;
   options.cluster = plan.cluster;
   NodeRequest& node = options.node;
   node.num_cpus = plan.node.num_cpus;
@@ -121,13 +121,13 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   options.executor_memory_bytes = plan.executor_memory_bytes;
   options.gpu_reacts = reaction_of(plan.gpu_over_share);
   options.gpu_watch_period = plan.gpu_watch_period;
-  options.warden = {"/proc/self/exe", "job-shim"};
+  options.job_shim = {"/proc/self/exe", "job-shim"};
   options.job_starter = {"/proc/self/exe", "job-start"};
   options.gpu_libraries = {"/proc/self/exe", "gpu-libraries"};
   options.gpu_trial = {"/proc/self/exe", "gpu-probe"};
-  options.spill_folder = plan.node.spill_folder;
-  if (!options.spill_folder.empty() && options.spill_folder != "none") {
-    options.spill_folder = absolute_path(options.spill_folder);
+  options.spill_dir = plan.node.spill_dir;
+  if (!options.spill_dir.empty() && options.spill_dir != "none") {
+    options.spill_dir = absolute_path(options.spill_dir);
   }
   options.spill_above_percent = plan.node.spill_above_percent;
   options.bulk_connections = plan.node.bulk_connections;
@@ -195,14 +195,14 @@ int start_and_talk(const CommandLine& given) {
   if (code != exit_done || !line.start.repl) return code;
   CommandLine console;
   console.command = "repl";
-  console.state_folder = line.state_folder;
+  console.state_dir = line.state_dir;
   console.cluster = line.cluster.empty() ? "default" : line.cluster;
   console.output = line.output;
   return repl::run_repl(console, run_command);
 }
 
 int run_command(const CommandLine& line) {
-  choose_message_colours(line.colour);
+  choose_message_colors(line.color);
   const std::string& command = line.command;
   if (command == "start") return start_and_talk(line);
   if (command == "repl") return repl::run_repl(line, run_command);

@@ -16,7 +16,7 @@
 namespace mobula::internal::cli {
 namespace {
 
-constexpr Duration connect_patience = 5s;
+constexpr Duration connect_timeout = 5s;
 constexpr Duration look_interval = 50ms;  // between two checks for an interruption
 constexpr Duration greeting_wait = 2s;
 
@@ -227,11 +227,11 @@ Result<ToolClient> ToolClient::open(const ClusterAddress& cluster) {
 }
 
 Result<std::string> ToolClient::ask(const std::string& verb, const std::string& kind,
-                                    const std::string& argument, Duration patience) {
+                                    const std::string& argument, Duration timeout) {
   Link& link = *link_;
   const Time begun = monotonic_now();
   if (!link.connected) {
-    link.turn_until(begun + std::min(patience, connect_patience), [&] { return link.connected; });
+    link.turn_until(begun + std::min(timeout, connect_timeout), [&] { return link.connected; });
     if (link.interrupted()) return failure(ErrorCode::cancelled, "interrupted");
     // An unresolved address is not probed, because that would wait for the name server again.
     if (!link.connected && link.looking_up && !link.fault)
@@ -250,24 +250,24 @@ Result<std::string> ToolClient::ask(const std::string& verb, const std::string& 
   request.argument = argument;
   link.reply.reset();
   if (auto sent = link.bus->send(link.head, encode(request)); !sent) return sent.error();
-  link.turn_until(begun + patience, [&] { return link.reply.has_value(); });
+  link.turn_until(begun + timeout, [&] { return link.reply.has_value(); });
   if (link.fault) return *link.fault;
   if (!link.reply && link.interrupted()) return failure(ErrorCode::cancelled, "interrupted");
   if (!link.reply) {
     return failure(ErrorCode::timed_out,
                    fmt::format("query '{1}' to the head at {0}: no answer within {2} s",
-                               link.cluster.address, verb, patience / 1s));
+                               link.cluster.address, verb, timeout / 1s));
   }
   if (link.reply->ok) return link.reply->json;
   // The query rate is limited and shared by all users of the key; the query is repeated after the
   // pause.
   const Duration pause = link.reply->retry_after;
-  const Duration left = begun + patience - monotonic_now();
+  const Duration left = begun + timeout - monotonic_now();
   if (pause <= Duration(0) || pause >= left) return failure(link.reply->code, link.reply->text);
   link.turn_until(monotonic_now() + pause, [] { return false; });
   if (link.fault) return *link.fault;
   if (link.interrupted()) return failure(ErrorCode::cancelled, "interrupted");
-  return ask(verb, kind, argument, begun + patience - monotonic_now());
+  return ask(verb, kind, argument, begun + timeout - monotonic_now());
 }
 
 bool ToolClient::has_asked() const { return link_->asked > 0; }

@@ -32,7 +32,7 @@ class ToolClient {
 
   // Returns the head's answer, a JSON document, or its refusal.
   Result<std::string> ask(const std::string& verb, const std::string& kind = {},
-                          const std::string& argument = {}, Duration patience = 10s);
+                          const std::string& argument = {}, Duration timeout = 10s);
 
   // Reports whether a query was sent.
   bool has_asked() const;

@@ -60,12 +60,12 @@ std::vector<std::pair<std::string, std::string>> libraries_in(const std::string&
   return found;
 }
 
-struct Folder {
+struct Directory {
   std::string path;
-  Folder() = default;
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
+  Directory() = default;
+  Directory(const Directory&) = delete;
+  Directory& operator=(const Directory&) = delete;
+  ~Directory() {
     std::error_code ignored;
     if (!path.empty()) fs::remove_all(path, ignored);
   }
@@ -83,8 +83,8 @@ Result<Bundle> Bundle::of_program(const std::string& path) {
   bundle.files_.emplace_back("bin/mobula", path);
   std::vector<std::string> words{"ldd", path};
   const auto beside = fs::path(path).parent_path().parent_path();
-  for (const char* folder : {"lib", "lib64", "lib/x86_64-linux-gnu"}) {
-    const auto library = beside / folder / runtime_library;
+  for (const char* directory : {"lib", "lib64", "lib/x86_64-linux-gnu"}) {
+    const auto library = beside / directory / runtime_library;
     std::error_code code;
     if (!fs::exists(library, code)) continue;
     bundle.files_.emplace_back(std::string("lib/") + runtime_library, library.string());
@@ -121,11 +121,11 @@ Result<Bundle> Bundle::of_program(const std::string& path) {
 }
 
 Result<std::string> Bundle::archive() const {
-  Folder folder;
+  Directory directory;
   std::error_code code;
   std::string name = (fs::temp_directory_path(code) / "mobula-bundle-XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr) return errno_failure("make a folder " + name, errno);
-  folder.path = name;
+  directory.path = name;
   for (const char* each : {"/bin", "/lib"}) fs::create_directory(name + each, code);
   for (const auto& [in_archive, path] : files_) {
     const auto copy = name + "/" + in_archive;

@@ -126,7 +126,7 @@ std::string labels_of(const Value& value) {
 
 class Reader {
  public:
-  explicit Reader(std::string folder) : folder_(std::move(folder)) {}
+  explicit Reader(std::string directory) : directory_(std::move(directory)) {}
 
   Inventory read(const Value& root) {
     bool has_head = false;
@@ -159,8 +159,8 @@ class Reader {
            }
          }},
         {"auth", [this](const Value& value) { read_members(value, readers_of(access_)); }},
-        {"install_dir", [this](const Value& value) { inventory_.install_folder = value.text(); }},
-        {"state_dir", [this](const Value& value) { inventory_.state_folder = value.text(); }},
+        {"install_dir", [this](const Value& value) { inventory_.install_dir = value.text(); }},
+        {"state_dir", [this](const Value& value) { inventory_.state_dir = value.text(); }},
         {"connect_timeout_seconds",
          [this](const Value& value) {
            inventory_.connect_timeout = std::chrono::seconds(value.number(1, 600));
@@ -276,10 +276,10 @@ class Reader {
     const auto text = value.text();
     const char* home = std::getenv("HOME");
     if (text.starts_with("~/") && home != nullptr) return home + text.substr(1);
-    return fs::path(text).is_absolute() ? text : (fs::path(folder_) / text).string();
+    return fs::path(text).is_absolute() ? text : (fs::path(directory_) / text).string();
   }
 
-  std::string folder_;
+  std::string directory_;
   Inventory inventory_;
   Access access_;
   std::vector<std::string> defaults_;
@@ -289,13 +289,13 @@ class Reader {
 }  // namespace
 
 Result<Inventory> parse_inventory(const std::string& text, const std::string& file,
-                                  const std::string& folder) {
+                                  const std::string& directory) {
   const auto refuse = [&](int line, const std::string& why) {
     return failure(ErrorCode::invalid_argument,
                    fmt::format("{}:{}: {}", file, std::max(line, 1), why));
   };
   try {
-    return Reader(folder).read({YAML::Load(text), {}});
+    return Reader(directory).read({YAML::Load(text), {}});
   } catch (const Wrong& why) {
     return refuse(why.line, why.text);
   } catch (const YAML::Exception& why) {

@@ -49,8 +49,8 @@ struct Host {
 
 struct Inventory {
   std::string cluster = "default";
-  std::string install_folder = ".mobula";
-  std::string state_folder{};
+  std::string install_dir = ".mobula";
+  std::string state_dir{};
   Duration connect_timeout = std::chrono::seconds(10);
   Duration grace = std::chrono::seconds(30);
   std::vector<Host> hosts{};  // the head first; names are unique
@@ -58,9 +58,9 @@ struct Inventory {
 };
 
 // Errors: invalid_argument with `file`, the line, the key, and the rule. Paths of keys are relative
-// to `folder`.
+// to `directory`.
 Result<Inventory> parse_inventory(const std::string& text, const std::string& file,
-                                  const std::string& folder);
+                                  const std::string& directory);
 // Errors: not_found, invalid_argument.
 Result<Inventory> read_inventory(const std::string& file);
 

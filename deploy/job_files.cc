@@ -30,7 +30,7 @@ constexpr std::size_t largest_named = 5;
 constexpr const char* ignore_file = ".mobulaignore";
 
 // Kinds of entries, as stored in the file.
-constexpr char is_folder = 'd';
+constexpr char is_dir = 'd';
 constexpr char is_file = 'f';
 constexpr char is_executable = 'x';
 constexpr char is_link = 'l';
@@ -92,10 +92,10 @@ class Packer {
   explicit Packer(std::uint64_t max_bytes) : max_bytes_(max_bytes) {}
 
   Result<JobFiles> pack(const JobFilesSource& source) {
-    if (!source.folder.empty()) {
-      if (auto read = read_ignored(source.folder); !read) return read.error();
-      entries_.push_back({is_folder, "work"});
-      if (auto walked = walk(source.folder, "work"); !walked) return walked.error();
+    if (!source.directory.empty()) {
+      if (auto read = read_ignored(source.directory); !read) return read.error();
+      entries_.push_back({is_dir, "work"});
+      if (auto walked = walk(source.directory, "work"); !walked) return walked.error();
     }
     // Explicit libraries precede others of equal name.
     for (const auto& library : source.libraries) {
@@ -115,10 +115,10 @@ class Packer {
   }
 
  private:
-  Result<void> read_ignored(const std::string& folder) {
+  Result<void> read_ignored(const std::string& directory) {
     ignored_ = {".git", ignore_file};
     std::error_code code;
-    const std::string path = folder + "/" + ignore_file;
+    const std::string path = directory + "/" + ignore_file;
     if (!fs::exists(path, code)) return {};
     const auto text = read_file(path);
     if (!text) return text.error();
@@ -138,11 +138,11 @@ class Packer {
   }
 
   // `name` is relative to the directory.
-  bool is_ignored(const std::string& name, bool folder) const {
+  bool is_ignored(const std::string& name, bool directory) const {
     return std::ranges::any_of(ignored_, [&](std::string pattern) {
-      const bool folders_alone = pattern.ends_with('/');
-      if (folders_alone) pattern.pop_back();
-      if (folders_alone && !folder) return false;
+      const bool directories_alone = pattern.ends_with('/');
+      if (directories_alone) pattern.pop_back();
+      if (directories_alone && !directory) return false;
       const bool by_path = pattern.find('/') != std::string::npos;
       if (pattern.starts_with('/')) pattern.erase(0, 1);
       const std::string& matched = by_path ? name : name.substr(name.rfind('/') + 1);
@@ -150,9 +150,9 @@ class Packer {
     });
   }
 
-  Result<void> walk(const std::string& folder, const std::string& name) {
+  Result<void> walk(const std::string& directory, const std::string& name) {
     std::error_code code;
-    fs::directory_iterator at(folder, code);
+    fs::directory_iterator at(directory, code);
     for (; !code && at != fs::directory_iterator(); at.increment(code)) {
       const std::string path = at->path().string();
       const std::string in_package = name + "/" + at->path().filename().string();
@@ -163,19 +163,19 @@ class Packer {
                                    name, max_job_files_entries, ignore_file));
       }
     }
-    if (code) return refused(shown(folder), "cannot be read: " + code.message());
+    if (code) return refused(shown(directory), "cannot be read: " + code.message());
     return {};
   }
 
   Result<void> add(const std::string& path, const std::string& name) {
     struct stat seen {};
     if (::lstat(path.c_str(), &seen) != 0) return errno_failure("look at " + shown(path), errno);
-    const std::string from_folder = name.substr(name.find('/') + 1);
-    if (is_ignored(from_folder, S_ISDIR(seen.st_mode))) return {};
+    const std::string from_dir = name.substr(name.find('/') + 1);
+    if (is_ignored(from_dir, S_ISDIR(seen.st_mode))) return {};
     if (!is_plain_path(name))
       return refused(shown(path), "its name has control characters or is too long");
     if (S_ISDIR(seen.st_mode)) {
-      entries_.push_back({is_folder, name, path});
+      entries_.push_back({is_dir, name, path});
       return walk(path, name);
     }
     if (S_ISLNK(seen.st_mode)) return add_link(path, name);
@@ -213,7 +213,7 @@ class Packer {
       return refused(shown(path), "its name has control characters or is too long");
     if (!names_.insert(name).second)
       return refused(shown(path), "another program that travels has the same name");
-    if (names_.size() == 1) entries_.push_back({is_folder, "bin"});
+    if (names_.size() == 1) entries_.push_back({is_dir, "bin"});
     add_file(path, name, seen);
     entries_.back().kind = is_executable;
     return add_needed(path);
@@ -229,7 +229,7 @@ class Packer {
       return refused(shown(path), "its name has control characters or is too long");
     if (libraries_.contains(library))
       return refused(shown(path), "another library that travels has the same name");
-    if (libraries_.empty()) entries_.push_back({is_folder, "lib"});
+    if (libraries_.empty()) entries_.push_back({is_dir, "lib"});
     libraries_.insert(library);
     add_file(path, "lib/" + library, seen);
     return add_needed(path);
@@ -238,7 +238,7 @@ class Packer {
   Result<void> add_needed(const std::string& path) {
     struct stat seen {};
     for (const auto& [library, file] : libraries_of(path)) {
-      if (libraries_.empty()) entries_.push_back({is_folder, "lib"});
+      if (libraries_.empty()) entries_.push_back({is_dir, "lib"});
       if (!libraries_.insert(library).second) continue;
       if (::stat(file.c_str(), &seen) != 0) return refused(shown(file), std::strerror(errno));
       add_file(file, "lib/" + library, seen);
@@ -338,13 +338,13 @@ class Packer {
 
 class Unpacker {
  public:
-  Unpacker(int file, std::string folder) : file_(file), folder_(std::move(folder)) {}
+  Unpacker(int file, std::string directory) : file_(file), directory_(std::move(directory)) {}
 
   Result<void> unpack() {
     if (::lseek(file_, 0, SEEK_SET) < 0) return errno_failure("read a job's files", errno);
     std::string begin(magic.size(), '\0');
     if (!take(begin.data(), begin.size()) || begin != magic) return corrupt("begin otherwise");
-    if (::mkdir(folder_.c_str(), 0700) != 0) return errno_failure("make " + folder_, errno);
+    if (::mkdir(directory_.c_str(), 0700) != 0) return errno_failure("make " + directory_, errno);
     for (std::size_t count = 0; count <= max_job_files_entries; ++count) {
       Entry entry;
       if (!take_head(entry)) return corrupt("are cut short");
@@ -387,15 +387,15 @@ class Unpacker {
   }
 
   Result<void> make(const Entry& entry) {
-    const std::string path = folder_ + "/" + entry.name;
+    const std::string path = directory_ + "/" + entry.name;
     // The directory must have been created here, so that nothing is created through a link.
     const auto slash = entry.name.rfind('/');
-    if (slash != std::string::npos && !folders_.contains(entry.name.substr(0, slash)))
+    if (slash != std::string::npos && !directories_.contains(entry.name.substr(0, slash)))
       return corrupt("leave out a folder");
     switch (entry.kind) {
-      case is_folder:
+      case is_dir:
         if (::mkdir(path.c_str(), 0700) != 0) return errno_failure("make " + path, errno);
-        folders_.insert(entry.name);
+        directories_.insert(entry.name);
         return {};
       case is_link: return make_link(entry, path);
       case is_file:
@@ -434,8 +434,8 @@ class Unpacker {
   }
 
   const int file_;
-  const std::string folder_;
-  std::set<std::string> folders_;
+  const std::string directory_;
+  std::set<std::string> directories_;
 };
 
 }  // namespace
@@ -444,8 +444,8 @@ Result<JobFiles> pack_job_files(const JobFilesSource& source, std::uint64_t max_
   return Packer(max_bytes).pack(source);
 }
 
-Result<void> unpack_job_files(int file, const std::string& folder) {
-  return Unpacker(file, folder).unpack();
+Result<void> unpack_job_files(int file, const std::string& directory) {
+  return Unpacker(file, directory).unpack();
 }
 
 }  // namespace mobula::internal::deploy

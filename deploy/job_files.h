@@ -24,7 +24,7 @@ constexpr std::uint64_t max_job_files_bytes = std::uint64_t{256} << 20;
 constexpr std::size_t max_job_files_entries = 100'000;
 
 struct JobFilesSource {
-  std::string folder{};                 // empty: none
+  std::string directory{};              // empty: none
   std::vector<std::string> programs{};  // paths of files
   // libraries that programs open by name; they keep their names
   std::vector<std::string> libraries{};
@@ -45,8 +45,8 @@ struct JobFiles {
 Result<JobFiles> pack_job_files(const JobFilesSource& source,
                                 std::uint64_t max_bytes = max_job_files_bytes);
 
-// Creates `folder`, which must not exist, and its contents, for this user only. Rejects other files
-// as corrupt, and never writes outside of the directory.
-Result<void> unpack_job_files(int file, const std::string& folder);
+// Creates `directory`, which must not exist, and its contents, for this user only. Rejects other
+// files as corrupt, and never writes outside of the directory.
+Result<void> unpack_job_files(int file, const std::string& directory);
 
 }  // namespace mobula::internal::deploy

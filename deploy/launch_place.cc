@@ -56,7 +56,7 @@ Result<int> number_of(const std::string& name, const std::string& text) {
 }
 
 // Letters, digits, dots, and dashes, within the length limit of a directory name.
-std::string as_folder_name(const std::string& text) {
+std::string as_directory_name(const std::string& text) {
   std::string name;
   for (const char c : text.substr(0, 100)) {
     const bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -84,7 +84,7 @@ Result<void> read_launcher(const Environment& environment, const Launcher& launc
   if (auto done = read(launcher.size, place.size, true); !done) return done;
   if (auto done = read(launcher.local_rank, place.local_rank, false); !done) return done;
   if (const auto run = first_of(environment, launcher.run)) {
-    place.run = as_folder_name(run->second);
+    place.run = as_directory_name(run->second);
     place.unique = true;
   }
   return {};
@@ -102,11 +102,11 @@ Result<void> read_job(const Environment& environment, Place& place) {
                     place.size));
   }
   if (place.run.empty() && place.launcher == "Slurm") {
-    place.run = as_folder_name(fmt::format("{}.{}.{}", *job, step.value_or("batch"),
-                                           environment("SLURM_RESTART_COUNT").value_or("0")));
+    place.run = as_directory_name(fmt::format("{}.{}.{}", *job, step.value_or("batch"),
+                                              environment("SLURM_RESTART_COUNT").value_or("0")));
     place.unique = true;
   } else if (place.run.empty()) {
-    place.run = as_folder_name(*job);
+    place.run = as_directory_name(*job);
   }
   const auto nodes = first_of(environment, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"});
   if (!nodes) return {};
@@ -146,7 +146,7 @@ Result<Place> place_of(const Environment& environment, const PlaceFlags& flags) 
     return wrong(fmt::format("rank 0 has the local rank {}; it has 0, for the head runs there",
                              place.local_rank));
   }
-  if (!flags.run.empty()) place.run = as_folder_name(flags.run), place.unique = false;
+  if (!flags.run.empty()) place.run = as_directory_name(flags.run), place.unique = false;
   if (place.run.empty() || place.run == "." || place.run == "..") place.run = "run";
   return place;
 }

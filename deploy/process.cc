@@ -192,8 +192,8 @@ std::optional<int> Process::ended() {
   return code_;
 }
 
-std::optional<int> Process::wait(Duration patience) {
-  const Time until = monotonic_now() + patience;
+std::optional<int> Process::wait(Duration timeout) {
+  const Time until = monotonic_now() + timeout;
   while (!ended()) {
     const Duration left = until - monotonic_now();
     if (left <= Duration(0)) break;
@@ -211,7 +211,7 @@ int Process::end(int first, Duration grace) {
   return 128 + SIGKILL;  // the destructor waits for the kernel
 }
 
-Result<Outcome> run(Command command, const std::string& input, Duration patience) {
+Result<Outcome> run(Command command, const std::string& input, Duration timeout) {
   command.pipes_input = command.pipes_output = command.pipes_errors = true;
   auto started = Process::start(command);
   if (!started) return started.error();
@@ -223,7 +223,7 @@ Result<Outcome> run(Command command, const std::string& input, Duration patience
   };
   std::size_t written = 0;
   if (input.empty()) process.close_input();
-  const Time until = monotonic_now() + patience;
+  const Time until = monotonic_now() + timeout;
   while (process.input() >= 0 || process.output() >= 0 || process.errors() >= 0) {
     const Duration left = until - monotonic_now();
     if (left <= Duration(0)) break;

@@ -48,8 +48,8 @@ class Process {
   void signal(int number) const;
   // The exit code (128 + signal) once it has exited; reaps it.
   std::optional<int> ended();
-  // Waits for the exit, at most `patience`.
-  std::optional<int> wait(Duration patience);
+  // Waits for the exit, at most `timeout`.
+  std::optional<int> wait(Duration timeout);
   // Sends `first`, after `grace` SIGINT, and after another `grace` SIGKILL. Returns the exit code.
   int end(int first, Duration grace);
 
@@ -72,9 +72,9 @@ struct Outcome {
   std::string err{};
 };
 
-// Runs the command with `input` on its standard input until it exits, for at most `patience`. Keeps
+// Runs the command with `input` on its standard input until it exits, for at most `timeout`. Keeps
 // at most 4 MiB of output. Errors as for Process::start.
-Result<Outcome> run(Command command, const std::string& input, Duration patience);
+Result<Outcome> run(Command command, const std::string& input, Duration timeout);
 
 // Quotes a word for a POSIX shell.
 std::string quoted(const std::string& word);

@@ -39,18 +39,18 @@ Json read_json(const std::string& path) {
 
 }  // namespace
 
-Result<RankRendezvous> RankRendezvous::at(std::string folder) {
-  if (auto made = make_private_folder(folder); !made) return made.error();
+Result<RankRendezvous> RankRendezvous::at(std::string directory) {
+  if (auto made = make_private_dir(directory); !made) return made.error();
   struct stat found {};
-  if (::stat(folder.c_str(), &found) != 0) return errno_failure("look at " + folder, errno);
+  if (::stat(directory.c_str(), &found) != 0) return errno_failure("look at " + directory, errno);
   if (found.st_uid != ::geteuid() || (found.st_mode & 077U) != 0) {
     return failure(
         ErrorCode::permission_denied,
         fmt::format("{} holds the cluster's key, and is not of user {} alone: remove it, or "
                     "give another --shared-folder",
-                    folder, ::geteuid()));
+                    directory, ::geteuid()));
   }
-  return RankRendezvous(std::move(folder));
+  return RankRendezvous(std::move(directory));
 }
 
 std::string own_processes() {
@@ -105,7 +105,7 @@ void RankRendezvous::leave_place(int rank, const std::string& self) const {
 
 void RankRendezvous::clear() const {
   std::error_code code;
-  for (fs::directory_iterator at(folder_, code), end; !code && at != end; at.increment(code)) {
+  for (fs::directory_iterator at(directory_, code), end; !code && at != end; at.increment(code)) {
     const auto name = at->path().filename().string();
     std::error_code ignored;
     // Notes of ranks that arrived before the first one may belong to this launch, so they stay.
@@ -141,7 +141,7 @@ std::optional<RankNote> RankRendezvous::of_rank(int rank) const {
 void RankRendezvous::close(bool all_have_left) const {
   std::error_code code;
   if (all_have_left) {
-    fs::remove_all(folder_, code);
+    fs::remove_all(directory_, code);
     return;
   }
   fs::remove(path(key_file), code);

@@ -54,9 +54,9 @@ bool is_gone(const PlaceNote& note);
 class RankRendezvous {
  public:
   // Creates the directory unless it exists. permission_denied if other users could write to it.
-  static Result<RankRendezvous> at(std::string folder);
+  static Result<RankRendezvous> at(std::string directory);
 
-  const std::string& folder() const { return folder_; }
+  const std::string& directory() const { return directory_; }
 
   // Claims `rank` until leave_place(), for launches that might share a directory. Returns false
   // while another process, possibly a killed one, has the claim. A claim may be removed with
@@ -82,9 +82,9 @@ class RankRendezvous {
   Result<void> say(int rank, const RankNote& note) const;
 
  private:
-  explicit RankRendezvous(std::string folder) : folder_(std::move(folder)) {}
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
-  std::string folder_;
+  explicit RankRendezvous(std::string directory) : directory_(std::move(directory)) {}
+  std::string path(const std::string& name) const { return directory_ + "/" + name; }
+  std::string directory_;
 };
 
 }  // namespace mobula::internal::deploy

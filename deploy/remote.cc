@@ -239,8 +239,8 @@ std::vector<std::string> Remote::ssh(bool terminal) const {
 std::string Remote::script(const std::string& action,
                            std::map<std::string, std::string> variables) const {
   variables["action"] = action;
-  variables["install"] = inventory_.install_folder;
-  variables["state"] = inventory_.state_folder;
+  variables["install"] = inventory_.install_dir;
+  variables["state"] = inventory_.state_dir;
   variables["name"] = inventory_.cluster;
   variables["grace"] = std::to_string(inventory_.grace / 1s);
   std::string text;
@@ -251,15 +251,15 @@ std::string Remote::script(const std::string& action,
 
 Result<std::string> Remote::act(const std::string& action,
                                 std::map<std::string, std::string> variables,
-                                const std::string& input, Duration patience) const {
+                                const std::string& input, Duration timeout) const {
   Command command;
   command.words = ssh(false);
   command.words.push_back(script(action, std::move(variables)));
-  const auto outcome = run(command, input, patience);
+  const auto outcome = run(command, input, timeout);
   if (!outcome) return outcome.error();
   if (outcome->timed_out) {
     return failure(ErrorCode::timed_out,
-                   fmt::format("'{}' was not done within {} s", action, patience / 1s));
+                   fmt::format("'{}' was not done within {} s", action, timeout / 1s));
   }
   if (outcome->code == ssh_failed) return failure_of_ssh(outcome->err);
   if (outcome->code == 0) return outcome->out;
@@ -269,7 +269,7 @@ Result<std::string> Remote::act(const std::string& action,
       why.empty() ? fmt::format("'{}' ended there with code {}", action, outcome->code) : why);
 }
 
-Result<Process> Remote::hold(const std::string& who, Duration patience) const {
+Result<Process> Remote::hold(const std::string& who, Duration timeout) const {
   Command command;
   command.words = ssh(false);
   command.words.push_back(script("hold", {{"who", who}, {"taken", std::to_string(taken)}}));
@@ -277,7 +277,7 @@ Result<Process> Remote::hold(const std::string& who, Duration patience) const {
   command.own_group = true;  // Ctrl-C first ends the action in progress
   auto process = Process::start(command);
   if (!process) return process.error();
-  const Time until = monotonic_now() + patience;
+  const Time until = monotonic_now() + timeout;
   std::string said, why;
   for (;;) {
     said += process->take_output();
@@ -288,11 +288,11 @@ Result<Process> Remote::hold(const std::string& who, Duration patience) const {
     const Duration left = until - monotonic_now();
     if (left <= Duration(0) || said.size() + why.size() > max_said) {
       return failure(ErrorCode::timed_out,
-                     fmt::format("'hold' was not done within {} s", patience / 1s));
+                     fmt::format("'hold' was not done within {} s", timeout / 1s));
     }
     ::poll(items.data(), items.size(), static_cast<int>(left / 1ms) + 1);
   }
-  const auto code = process->wait(patience);
+  const auto code = process->wait(timeout);
   if (code == taken) return failure(ErrorCode::already_exists, last_line(why));
   if (code == ssh_failed) return failure_of_ssh(why);
   return failure(ErrorCode::resource_exhausted,

@@ -25,13 +25,13 @@ class Remote {
   // its host key has changed; timed_out; not_found without an ssh program; resource_exhausted if
   // the action failed, with its last line as text.
   Result<std::string> act(const std::string& action, std::map<std::string, std::string> variables,
-                          const std::string& input, Duration patience) const;
+                          const std::string& input, Duration timeout) const;
 
   // Takes the lock for changes of this cluster, on the host with its directory. Others see `who` as
   // the holder. The lock ends with the returned process or this process, and at most an hour later
   // if that end is not noticed.
   // Errors: already_exists with the holder; others as for act().
-  Result<Process> hold(const std::string& who, Duration patience) const;
+  Result<Process> hold(const std::string& who, Duration timeout) const;
 
   // The command line of an ssh that runs `line` there with the environment of this cluster, with or
   // without a terminal.

@@ -22,7 +22,7 @@ constexpr std::size_t max_at_once = 32;
 // limit of short actions, in addition to the connect timeout
 constexpr Duration short_timeout = 30s;
 constexpr Duration start_margin = 20s;  // transfer time, in addition to the start timeout
-constexpr Duration copy_patience = 900s;
+constexpr Duration copy_timeout = 900s;
 
 std::string words_of(const std::vector<std::string>& flags) {
   std::string words;
@@ -74,7 +74,7 @@ void Rollout::for_each(const Step& step, const std::function<bool(const Machine&
 }
 
 void Rollout::tell(const Machine& machine, const std::string& step, bool final) const {
-  if (options_.told) options_.told(machine.report.host, step, final);
+  if (options_.on_step) options_.on_step(machine.report.host, step, final);
 }
 
 void Rollout::settle(Machine& machine, const std::string& result, const std::string& detail) {
@@ -99,13 +99,13 @@ void Rollout::leave_head_out() {
 
 void Rollout::probe(const std::string& hash) {
   leave_head_out();
-  const auto patience = inventory_.connect_timeout + short_timeout;
+  const auto timeout = inventory_.connect_timeout + short_timeout;
   for_each(
       [&](Machine& machine) {
         tell(machine, "is looked at");
         const auto said = machine.remote.act(
             "probe", {{"hash", hash}, {"mark", mark_of(machine)}, {"host", machine.report.host}},
-            "", patience);
+            "", timeout);
         if (!said) return give_up(machine, said.error());
         std::istringstream lines(*said);
         for (std::string line; std::getline(lines, line);) {
@@ -241,7 +241,7 @@ std::vector<HostReport> Rollout::bring_up(const Bundle& bundle) {
           tell(machine, fmt::format("gets the program, {:.1f} MiB",
                                     static_cast<double>(archive->size()) / 0x1p20));
           const auto said =
-              machine.remote.act("receive", {{"hash", bundle.hash()}}, *archive, copy_patience);
+              machine.remote.act("receive", {{"hash", bundle.hash()}}, *archive, copy_timeout);
           if (!said) give_up(machine, said.error());
         },
         lacks_it, max_at_once);
@@ -338,10 +338,10 @@ std::vector<HostReport> Rollout::take_down() {
     return reports();
   }
   leave_head_out();
-  const auto patience = inventory_.grace + inventory_.connect_timeout + short_timeout;
+  const auto timeout = inventory_.grace + inventory_.connect_timeout + short_timeout;
   const auto step = [&](Machine& machine) {
     tell(machine, "stops");
-    const auto said = machine.remote.act("stop", {}, "", patience);
+    const auto said = machine.remote.act("stop", {}, "", timeout);
     if (!said) return give_up(machine, said.error());
     settle(machine, said->starts_with("nothing") ? "down" : "stopped");
   };

@@ -36,7 +36,7 @@ struct RolloutOptions {
   std::function<Result<void>(const std::vector<std::string>&)> check_flags{};
   Duration start_timeout_ = 100s;  // limit of a start, after which it is abandoned on that machine
   // Progress of a host, for example "starts", or its final result. Called from several threads.
-  std::function<void(const std::string& host, const std::string& step, bool final)> told{};
+  std::function<void(const std::string& host, const std::string& step, bool final)> on_step{};
   // Known reason that the head's host is unreachable; empty: unknown. If set, no further connection
   // is tried.
   std::optional<Failure> head_away{};

@@ -79,7 +79,7 @@ CgroupLimits::CgroupLimits(const std::string& self, std::string root) : root_(st
   }
 }
 
-std::vector<std::string> CgroupLimits::folders(const std::string& controller) const {
+std::vector<std::string> CgroupLimits::directories(const std::string& controller) const {
   std::vector<std::string> found;
   for (const auto& membership : memberships_) {
     if (!names_controller(membership.controllers, controller)) continue;
@@ -98,8 +98,8 @@ std::vector<std::string> CgroupLimits::folders(const std::string& controller) co
 
 std::optional<double> CgroupLimits::cpu_quota() const {
   std::optional<double> quota;
-  for (const std::string& folder : folders("")) {
-    std::istringstream text(small_file(folder + "/cpu.max").value_or(""));
+  for (const std::string& directory : directories("")) {
+    std::istringstream text(small_file(directory + "/cpu.max").value_or(""));
     std::string granted;
     double period = 0;
     if (!(text >> granted >> period) || period <= 0) continue;
@@ -107,9 +107,9 @@ std::optional<double> CgroupLimits::cpu_quota() const {
       keep_smaller(quota, static_cast<double>(*number) / period);
     }
   }
-  for (const std::string& folder : folders("cpu")) {
-    const auto granted = number_in_file(folder + "/cpu.cfs_quota_us");  // "-1": no quota
-    const auto period = number_in_file(folder + "/cpu.cfs_period_us");
+  for (const std::string& directory : directories("cpu")) {
+    const auto granted = number_in_file(directory + "/cpu.cfs_quota_us");  // "-1": no quota
+    const auto period = number_in_file(directory + "/cpu.cfs_period_us");
     if (granted && period && *period > 0) {
       keep_smaller(quota, static_cast<double>(*granted) / static_cast<double>(*period));
     }
@@ -121,13 +121,13 @@ std::vector<MemoryGroup> CgroupLimits::memory_groups() const {
   std::vector<MemoryGroup> groups;
   const auto add = [&](const char* controller, const char* limit, const char* use,
                        const char* droppable, const char* failures, const char* failures_key) {
-    for (const std::string& folder : folders(controller)) {
-      MemoryGroup group{folder.substr(root_.size()),
-                        folder + "/" + limit,
-                        folder + "/" + use,
-                        folder + "/memory.stat",
+    for (const std::string& directory : directories(controller)) {
+      MemoryGroup group{directory.substr(root_.size()),
+                        directory + "/" + limit,
+                        directory + "/" + use,
+                        directory + "/memory.stat",
                         droppable,
-                        folder + "/" + failures,
+                        directory + "/" + failures,
                         failures_key};
       if (group.path.empty()) group.path = "/";
       if (small_file(group.limit_file) && small_file(group.use_file)) groups.push_back(group);

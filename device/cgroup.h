@@ -40,7 +40,7 @@ class CgroupLimits {
 
  private:
   // Directories from the group of `controller` to the root; "" means version 2.
-  std::vector<std::string> folders(const std::string& controller) const;
+  std::vector<std::string> directories(const std::string& controller) const;
 
   struct Membership {
     std::string controllers;  // "cpu,cpuacct"; empty: version 2

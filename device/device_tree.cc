@@ -29,27 +29,27 @@ std::vector<PciFunction> pci_functions_of(const std::string& sys, std::uint32_t 
   std::error_code error;
   fs::directory_iterator at(sys + "/bus/pci/devices", error);
   for (const fs::directory_iterator end; !error && at != end; at.increment(error)) {
-    const fs::path folder = at->path();
-    if (hex_file(folder / "vendor") != vendor) continue;
-    found.push_back({.bus_id = folder.filename(),
+    const fs::path directory = at->path();
+    if (hex_file(directory / "vendor") != vendor) continue;
+    found.push_back({.bus_id = directory.filename(),
                      .vendor = vendor,
-                     .device = hex_file(folder / "device"),
-                     .device_class = hex_file(folder / "class") >> 8});
+                     .device = hex_file(directory / "device"),
+                     .device_class = hex_file(directory / "class") >> 8});
   }
   std::ranges::sort(found, {}, &PciFunction::bus_id);
   return found;
 }
 
-std::vector<std::uint32_t> numbered_entries(const std::string& folder, std::string_view prefix,
-                                            bool folders_too) {
+std::vector<std::uint32_t> numbered_entries(const std::string& directory, std::string_view prefix,
+                                            bool directories_too) {
   std::vector<std::uint32_t> numbers;
   std::error_code error;
-  fs::directory_iterator at(folder, error);
+  fs::directory_iterator at(directory, error);
   for (const fs::directory_iterator end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename();
     if (!name.starts_with(prefix) || name.size() == prefix.size()) continue;
     std::error_code unreadable;
-    if (!folders_too && at->is_directory(unreadable)) continue;
+    if (!directories_too && at->is_directory(unreadable)) continue;
     std::uint32_t number = 0;
     const char* end_of_name = name.data() + name.size();
     const auto read = std::from_chars(name.data() + prefix.size(), end_of_name, number);

@@ -22,10 +22,10 @@ struct PciFunction {
 // All functions of `vendor` in `sys`/bus/pci/devices, in the order of their bus ids.
 std::vector<PciFunction> pci_functions_of(const std::string& sys, std::uint32_t vendor);
 
-// Numbers N of the entries `prefix`N directly in `folder`, ascending. A prefix may be empty.
-// Directories count only with `folders_too`.
-std::vector<std::uint32_t> numbered_entries(const std::string& folder, std::string_view prefix,
-                                            bool folders_too = false);
+// Numbers N of the entries `prefix`N directly in `directory`, ascending. A prefix may be empty.
+// Directories count only with `directories_too`.
+std::vector<std::uint32_t> numbered_entries(const std::string& directory, std::string_view prefix,
+                                            bool directories_too = false);
 
 // Value of the line "`name` value" in a file of such lines, as the kernel's KFD writes them.
 std::uint64_t property_in(std::string_view text, std::string_view name);

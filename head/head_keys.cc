@@ -97,12 +97,12 @@ std::string hex_of_key(const std::string& bytes) {
   return hex;
 }
 
-Result<HeadKeys> HeadKeys::load_or_make(const std::string& folder, const std::string& cluster) {
+Result<HeadKeys> HeadKeys::load_or_make(const std::string& directory, const std::string& cluster) {
   HeadKeys keys;
-  auto curve = curve_keys_at(folder + "/head/curve.key");
+  auto curve = curve_keys_at(directory + "/head/curve.key");
   if (!curve) return curve.error();
   keys.curve = std::move(curve).value();
-  auto signing = signing_keys_at(folder + "/head/signing.key");
+  auto signing = signing_keys_at(directory + "/head/signing.key");
   if (!signing) return signing.error();
   keys.signing = std::move(signing).value();
 
@@ -111,15 +111,15 @@ Result<HeadKeys> HeadKeys::load_or_make(const std::string& folder, const std::st
   file.head_curve_key = keys.curve.public_key;
   file.head_signing_key = hex_of_key(keys.signing.public_key);
   file.role = to_string(Role::agent);
-  auto join = key_file_at(fmt::format("{}/{}.key", folder, cluster), file);
+  auto join = key_file_at(fmt::format("{}/{}.key", directory, cluster), file);
   if (!join) return join.error();
   keys.join = std::move(join).value();
   file.role = to_string(Role::operator_);
-  auto operator_key = key_file_at(folder + "/head/operator.key", file);
+  auto operator_key = key_file_at(directory + "/head/operator.key", file);
   if (!operator_key) return operator_key.error();
   keys.operator_key = std::move(operator_key).value();
   file.role = to_string(Role::observer);
-  auto observer_key = key_file_at(folder + "/head/observer.key", file);
+  auto observer_key = key_file_at(directory + "/head/observer.key", file);
   if (!observer_key) return observer_key.error();
   keys.observer_key = std::move(observer_key).value();
   return keys;

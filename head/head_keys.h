@@ -16,13 +16,13 @@ namespace mobula::internal::head {
 struct HeadKeys {
   CurveKeys curve;
   SigningKeys signing;
-  KeyFile join;          // `<folder>/<cluster>.key`, role agent
-  KeyFile operator_key;  // `<folder>/head/operator.key`, role operator
-  KeyFile observer_key;  // `<folder>/head/observer.key`, role observer: for the HTTP pages
+  KeyFile join;          // `<directory>/<cluster>.key`, role agent
+  KeyFile operator_key;  // `<directory>/head/operator.key`, role operator
+  KeyFile observer_key;  // `<directory>/head/observer.key`, role observer: for the HTTP pages
 
   // Reads existing keys and creates missing ones. Errors name the file. Replaces a key file that
   // was created for the keys of another head.
-  static Result<HeadKeys> load_or_make(const std::string& folder, const std::string& cluster);
+  static Result<HeadKeys> load_or_make(const std::string& directory, const std::string& cluster);
 
   // Admits the public keys of the key files, each with its role.
   Result<void> admit(AllowTable& table) const;

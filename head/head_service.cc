@@ -18,8 +18,8 @@ namespace mobula::internal::head {
 namespace {
 
 constexpr std::int64_t clock_tolerance_ms = 1000;
-constexpr Duration probe_limit = 1s;
-constexpr Duration farewell_limit = 100ms;  // for replies in flight when the head stops
+constexpr Duration probe_timeout = 1s;
+constexpr Duration farewell_timeout = 100ms;  // for replies in flight when the head stops
 
 constexpr std::size_t max_asked = 1024;
 constexpr std::string_view token_prefix_of_users = "token:";
@@ -59,7 +59,7 @@ HeadService::HeadService(EventLoop& loop, HeadServiceOptions options,
       callbacks_(std::move(callbacks)),
       deadline_(loop, [this] { step(Tick{}); }),
       resolver_(loop),
-      packages_(options_.packages_folder,
+      packages_(options_.packages_dir,
                 [this](const std::string& name) { return !core_ || core_->needs_files(name); }),
       self_(std::make_shared<HeadService*>(this)) {}
 
@@ -113,7 +113,7 @@ Result<void> HeadService::open() {
 
 HeadService::~HeadService() {
   loop_.set_turn_observer({});
-  if (bus_) bus_->close(farewell_limit);
+  if (bus_) bus_->close(farewell_timeout);
   journal_.reset();
   *self_ = nullptr;
 }
@@ -147,7 +147,7 @@ void HeadService::step(Event event) {
   const EventKind kind(event);
   const Time began = monotonic_now();
   step_recorded(*core_, recorder_.get(), began, std::move(event), commands);
-  if (const Duration took = monotonic_now() - began; took > slow_step_limit) {
+  if (const Duration took = monotonic_now() - began; took > slow_step_threshold) {
     log_warn("head: slow step event={} took_ms={}", kind.text(), took / 1ms);
   }
   carry_out(commands);
@@ -179,7 +179,7 @@ void HeadService::set_deadline() {
 }
 
 void HeadService::take_turn(const Turn& turn) {
-  if (turn.gap > peer_gap_limit) step(Paused{turn.gap});
+  if (turn.gap > peer_gap_threshold) step(Paused{turn.gap});
   if (core_) follow_clock();
   if (options_.allow == nullptr) return;
   // A connection that its handshake rejects never reaches this class.
@@ -293,7 +293,7 @@ void HeadService::note_refusal(const std::string& source, const std::string& wha
 }
 
 void HeadService::ask(const std::string& user_id, const std::string& public_key,
-                      ToolRequest request, Told told) {
+                      ToolRequest request, ReplyCallback callback) {
   ToolReply refusal;
   refusal.ok = false;
   if (core_) follow_clock();
@@ -304,12 +304,12 @@ void HeadService::ask(const std::string& user_id, const std::string& public_key,
     refusal.code = principal ? ErrorCode::resource_exhausted : principal.error().code;
     refusal.text = principal ? fmt::format("{} questions are open; try again", max_asked)
                              : principal.error().text;
-    return told(refusal);
+    return callback(refusal);
   }
   const LinkId link = ++last_asked_;
   request.version = own_protocol.newest;
   request.oldest = own_protocol.oldest;
-  asked_.emplace(link, std::move(told));
+  asked_.emplace(link, std::move(callback));
   step(ReceivedFromTool{link, *principal, std::move(request), user_id});
 }
 
@@ -400,9 +400,9 @@ void HeadService::carry_out(RenewTicket& command) {
 void HeadService::carry_out(ReplyToTool& command) {
   const auto asked = asked_.find(command.link);
   if (asked == asked_.end()) return send(command.link, encode(command.reply));
-  const Told told = std::move(asked->second);
+  const ReplyCallback callback = std::move(asked->second);
   asked_.erase(asked);
-  told(command.reply);
+  callback(command.reply);
 }
 
 void HeadService::carry_out(AdmitKey& command) {
@@ -437,7 +437,7 @@ void HeadService::carry_out(WriteLog& command) { log_info("{}", command.text); }
 
 void HeadService::begin_probe(ProcessId incarnation, const SocketAddress& address) {
   probes_[incarnation] =
-      std::make_unique<PortProbe>(loop_, address, probe_limit, [this, incarnation](auto outcome) {
+      std::make_unique<PortProbe>(loop_, address, probe_timeout, [this, incarnation](auto outcome) {
         probes_.erase(incarnation);
         probed(incarnation, outcome == ProbeOutcome::refused);
       });

@@ -44,7 +44,7 @@ struct HeadServiceOptions {
   SigningKeys signing;
   std::string journal_path;
   // Directory for the files of submitted jobs; created by the first upload.
-  std::string packages_folder;
+  std::string packages_dir;
   RecordOptions record;                                      // recording of the core's inputs
   std::function<std::int64_t()> wall_clock = wall_clock_ms;  // milliseconds since 1970
   std::string log_file{};  // log file of this process, for tools; empty: none
@@ -81,11 +81,11 @@ class HeadService {
   Result<void> start();
 
   // Handles a query that arrived by another path than the bus, for example an HTTP page. `user_id`
-  // is the user id of its key in the AllowTable. `told` is called once, immediately or later,
+  // is the user id of its key in the AllowTable. `callback` is called once, immediately or later,
   // unless the service ends first.
-  using Told = std::function<void(const ToolReply&)>;
+  using ReplyCallback = std::function<void(const ToolReply&)>;
   void ask(const std::string& user_id, const std::string& public_key, ToolRequest request,
-           Told told);
+           ReplyCallback callback);
   // The epoch is durable: agents and tools receive replies.
   bool serving() const { return serving_; }
 
@@ -140,9 +140,9 @@ class HeadService {
   std::vector<ReceivedFromAgent> early_;
   HeadCounters counters_;
   RejectionLog refusals_;
-  std::uint64_t keys_refused_ = 0;       // number of rejected keys at the last log line
-  std::map<LinkId, Told> asked_;         // open queries by their synthetic links
-  LinkId last_asked_ = LinkId{1} << 63;  // above all links of the bus
+  std::uint64_t keys_refused_ = 0;         // number of rejected keys at the last log line
+  std::map<LinkId, ReplyCallback> asked_;  // open queries by their synthetic links
+  LinkId last_asked_ = LinkId{1} << 63;    // above all links of the bus
   Timer deadline_;
   NameResolver resolver_;
   std::map<ProcessId, std::unique_ptr<PortProbe>> probes_;

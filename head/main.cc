@@ -38,28 +38,28 @@ constexpr int wrong_use = 2;
 constexpr std::size_t few_descriptors = 4096;
 
 // Held for the life of the head. Two heads of one directory would overwrite each other's journal.
-Result<Fd> lock_folder(const std::string& folder) {
-  const std::string path = folder + "/head/lock";
+Result<Fd> lock_dir(const std::string& directory) {
+  const std::string path = directory + "/head/lock";
   Fd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock) return errno_failure("open the lock " + path, errno);
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
   if (errno != EWOULDBLOCK) return errno_failure("lock " + path, errno);
-  const auto running = load_head_file(folder + "/head/head.json");
+  const auto running = load_head_file(directory + "/head/head.json");
   const std::string who = running ? fmt::format("pid {} at {}", running->pid, running->address)
                                   : std::string("another process");
   return failure(
       ErrorCode::already_exists,
       fmt::format("a head of this cluster runs already from {} ({}); use it{}, end it with "
                   "'mobula stop', or give this one another --name or --state-dir",
-                  folder, who,
+                  directory, who,
                   running ? fmt::format(" (an agent comes to it by 'mobula start --address {}')",
                                         running->address)
                           : ""));
 }
 
 // Returns the port of the previous head, so that agents find this head.
-std::uint16_t recorded_port(const std::string& folder) {
-  const auto text = read_file(folder + "/head/port");
+std::uint16_t recorded_port(const std::string& directory) {
+  const auto text = read_file(directory + "/head/port");
   const long port = text ? std::strtol(text->c_str(), nullptr, 10) : 0;
   return port > 0 && port <= 65'535 ? static_cast<std::uint16_t>(port) : 0;
 }
@@ -84,10 +84,10 @@ class HeadRun {
   Result<void> prepare() {
     raise_descriptor_limit();
     (void)::mallopt(M_MMAP_THRESHOLD, 1 << 20);  // returns freed message buffers to the system
-    for (const auto& folder : {options_.folder, options_.folder + "/head"}) {
-      if (auto made = make_private_folder(folder); !made) return made;
+    for (const auto& directory : {options_.directory, options_.directory + "/head"}) {
+      if (auto made = make_private_dir(directory); !made) return made;
     }
-    auto lock = lock_folder(options_.folder);
+    auto lock = lock_dir(options_.directory);
     if (!lock) return lock.error();
     lock_ = std::move(lock).value();
     auto loop = EventLoop::create();
@@ -100,12 +100,12 @@ class HeadRun {
   // does not run.
   Result<void> open() {
     HeadServiceOptions service;
-    service.journal_path = options_.folder + "/head/journal.sqlite";
-    service.packages_folder = options_.folder + "/head/job-files";
+    service.journal_path = options_.directory + "/head/journal.sqlite";
+    service.packages_dir = options_.directory + "/head/job-files";
     service.log_file = options_.log_file;
     service.core.settings.cluster_name = options_.cluster;
     service.core.version = options_.version;
-    service.core.preempt_after = options_.preempt_after;
+    service.core.preempt_delay = options_.preempt_delay;
     if (options_.driver_absence_s > 0)
       service.core.driver_absence = std::chrono::seconds(options_.driver_absence_s);
     service.core.settings.trusted_fabric = options_.trusted_fabric;
@@ -124,15 +124,15 @@ class HeadRun {
     service_ = std::move(made).value();
     const auto bound = bind();
     if (!bound) return bound.error();
-    if (auto told = announce(*bound); !told) return told;
+    if (auto done = announce(*bound); !done) return done;
     if (options_.on_listening) options_.on_listening(file_);
     if (auto tested = test_doors(*bound); !tested) return tested;
-    if (auto told = write_http_token(); !told) return told;
+    if (auto done = write_http_token(); !done) return done;
     if (auto started = service_->start(); !started) return started;
     if (auto found = check_expected(); !found) return found;
     if (auto kept = write_file(place_path(), to_text(place_), 0600); !kept) return kept;
     const auto address = Address::parse(*bound);
-    return write_file(options_.folder + "/head/port",
+    return write_file(options_.directory + "/head/port",
                       fmt::format("{}\n", address ? address->port() : 0), 0600);
   }
 
@@ -147,7 +147,7 @@ class HeadRun {
   }
 
  private:
-  std::string head_file_path() const { return options_.folder + "/head/head.json"; }
+  std::string head_file_path() const { return options_.directory + "/head/head.json"; }
 
   Result<void> watch_for_the_end() {
     sigset_t signals;
@@ -177,7 +177,7 @@ class HeadRun {
       service.signing = SigningKeys::generate();
       return make_reader(service.signing);
     }
-    auto keys = HeadKeys::load_or_make(options_.folder, options_.cluster);
+    auto keys = HeadKeys::load_or_make(options_.directory, options_.cluster);
     if (!keys) return keys.error();
     reader_ = keys->observer_key;
     keys_ = std::move(keys).value();
@@ -203,7 +203,7 @@ class HeadRun {
     return allow_.allow(pair->public_key, user_id_of(Role::observer, options_.cluster));
   }
 
-  std::string http_token_path() const { return options_.folder + "/head/http.token"; }
+  std::string http_token_path() const { return options_.directory + "/head/http.token"; }
 
   // Listens before the core is created, because the core needs the address of the pages.
   Result<void> open_pages(HeadServiceOptions& service) {
@@ -220,8 +220,8 @@ class HeadRun {
     HttpAsks asks;
     asks.serving = [this] { return service_ && service_->serving(); };
     asks.state = [this](const std::string& user, const std::string& key, ToolRequest request,
-                        const HttpAsks::Told& told) {
-      service_->ask(user, key, std::move(request), told);
+                        const HttpAsks::ReplyCallback& callback) {
+      service_->ask(user, key, std::move(request), callback);
     };
     auto started = HttpService::start(*loop_, std::move(http), std::move(asks));
     if (!started) return started.error();
@@ -249,7 +249,7 @@ class HeadRun {
   }
 
   Result<std::string> bind() {
-    const std::uint16_t before = recorded_port(options_.folder);
+    const std::uint16_t before = recorded_port(options_.directory);
     const std::uint16_t port = options_.port != 0 ? options_.port : before;
     const std::string host = options_.bind_host == "*" ? "0.0.0.0" : options_.bind_host;
     auto bound = service_->bind(with_port(host, port));
@@ -278,11 +278,11 @@ class HeadRun {
     const auto address = Address::parse(bound);
     if (!address) return address.error();
     file_.cluster = options_.cluster;
-    const std::string& told = options_.advertise_host;
-    file_.address =
-        with_port(told.empty() ? reachable_host(options_.bind_host) : told, address->port());
+    const std::string& advertised = options_.advertise_host;
+    file_.address = with_port(advertised.empty() ? reachable_host(options_.bind_host) : advertised,
+                              address->port());
     place_ = {with_port(address->host(), address->port()), file_.address};
-    if (!told.empty()) check_advertised();
+    if (!advertised.empty()) check_advertised();
     const auto self = ProcessIdentity::of_this_process();
     file_.pid = self.pid;
     file_.start_time = self.start_time;
@@ -344,7 +344,7 @@ class HeadRun {
   // The agent on the machine of the head does not count if it has ended: it is restarted with the
   // address of the head.
   std::int64_t nodes_that_look_elsewhere() const {
-    const auto beside = load_agent_file(options_.folder + "/agent/agent.json");
+    const auto beside = load_agent_file(options_.directory + "/agent/agent.json");
     std::int64_t count = 0;
     for (const auto& node : service_->core().view().nodes) {
       const bool restarts = beside && beside->node == node.node && !runs(*beside);
@@ -353,7 +353,7 @@ class HeadRun {
     return count;
   }
 
-  std::string place_path() const { return options_.folder + "/head/place"; }
+  std::string place_path() const { return options_.directory + "/head/place"; }
 
   void warn(const std::string& text) {
     log_warn("{}", text);
@@ -455,10 +455,10 @@ Result<void> check_options(const HeadMainOptions& options) {
 
 Result<void> could_listen(const HeadMainOptions& options) {
   if (auto fine = check_options(options); !fine) return fine;
-  const Fd lock(::open((options.folder + "/head/lock").c_str(), O_RDWR | O_CLOEXEC));
+  const Fd lock(::open((options.directory + "/head/lock").c_str(), O_RDWR | O_CLOEXEC));
   const bool own_runs = lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0;
   const std::string host = options.bind_host == "*" ? "0.0.0.0" : options.bind_host;
-  if (options.port != 0 && !(own_runs && recorded_port(options.folder) == options.port)) {
+  if (options.port != 0 && !(own_runs && recorded_port(options.directory) == options.port)) {
     const auto tried = listen_at(with_port(host, options.port));
     if (!tried)
       return tried.error().code == ErrorCode::already_exists ? port_taken(host, options.port)

@@ -19,8 +19,8 @@
 namespace mobula::internal::head {
 
 struct HeadMainOptions {
-  std::string folder;   // `<state>/<cluster>`; the head's own files are in `<folder>/head`
-  std::string cluster;  // name of the cluster
+  std::string directory;  // `<state>/<cluster>`; the head's own files are in `<directory>/head`
+  std::string cluster;    // name of the cluster
 
   std::string bind_host = "127.0.0.1";
   std::uint16_t port = 0;        // 0: the port of the previous head, otherwise any free port
@@ -29,7 +29,7 @@ struct HeadMainOptions {
   bool insecure = false;         // no keys; this machine only
   // Waiting time after which a request preempts retryable tasks of jobs with a lower priority.
   // None: never.
-  std::optional<Duration> preempt_after{};
+  std::optional<Duration> preempt_delay{};
   std::int64_t driver_absence_s = 0;  // 0: default of the core
   bool trusted_fabric = false;        // object bytes travel between nodes unencrypted
   std::string http{};                 // HOST:PORT of the HTTP pages; empty: no pages

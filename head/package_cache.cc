@@ -45,11 +45,11 @@ Failure wrong(const std::string& kind) {
 
 }  // namespace
 
-PackageCache::PackageCache(std::string folder, std::function<bool(const std::string&)> needed,
+PackageCache::PackageCache(std::string directory, std::function<bool(const std::string&)> needed,
                            PackageLimits limits)
-    : folder_(std::move(folder)), needed_(std::move(needed)), limits_(limits) {
+    : directory_(std::move(directory)), needed_(std::move(needed)), limits_(limits) {
   std::error_code code;
-  for (const auto& each : fs::directory_iterator(folder_, code)) {
+  for (const auto& each : fs::directory_iterator(directory_, code)) {
     if (each.path().extension() == ".new") fs::remove(each.path(), code);
   }
 }
@@ -69,7 +69,8 @@ ToolReply PackageCache::answer(const ToolRequest& request) {
 }
 
 Result<std::string> PackageCache::put(const ToolRequest& request) {
-  if (folder_.empty()) return failure(ErrorCode::unavailable, "this head keeps no files of jobs");
+  if (directory_.empty())
+    return failure(ErrorCode::unavailable, "this head keeps no files of jobs");
   std::istringstream words(request.kind);
   std::string name;
   std::uint64_t size = 0;
@@ -100,7 +101,7 @@ Result<std::string> PackageCache::put(const ToolRequest& request) {
     const int why = written < 0 ? errno : ENOSPC;
     drop(name);
     return failure(ErrorCode::resource_exhausted,
-                   errno_failure("keep a job's files in " + folder_, why).text +
+                   errno_failure("keep a job's files in " + directory_, why).text +
                        "; make room on the head's disk");
   }
   // Starts the writeback now, so that the last chunk does not wait for all bytes.
@@ -121,7 +122,7 @@ Result<PackageCache::Arriving*> PackageCache::arriving(const std::string& name,
   }
   std::vector<std::string> stuck;
   for (const auto& [each, package] : arriving_) {
-    if (monotonic_now() - package.last > limits_.arrives_within) stuck.push_back(each);
+    if (monotonic_now() - package.last > limits_.chunk_timeout) stuck.push_back(each);
   }
   for (const auto& each : stuck) drop(each);
   if (arriving_.size() >= limits_.arriving) {
@@ -129,7 +130,7 @@ Result<PackageCache::Arriving*> PackageCache::arriving(const std::string& name,
                    fmt::format("the files of {} jobs arrive at the head already; try again",
                                limits_.arriving));
   }
-  if (auto made = make_private_folder(folder_); !made) return made.error();
+  if (auto made = make_private_dir(directory_); !made) return made.error();
   if (auto room = make_room(size); !room) return room.error();
   Arriving package;
   package.file =
@@ -150,7 +151,7 @@ Result<void> PackageCache::make_room(std::uint64_t bytes) {
   std::vector<Kept> kept;
   std::uint64_t sum = bytes;
   std::error_code code;
-  for (const auto& each : fs::directory_iterator(folder_, code)) {
+  for (const auto& each : fs::directory_iterator(directory_, code)) {
     const std::string name = each.path().filename().string();
     std::error_code gone;
     if (!is_name(name)) continue;
@@ -166,7 +167,7 @@ Result<void> PackageCache::make_room(std::uint64_t bytes) {
   struct statvfs disk {};
   // The limit is half of the available space, in which the stored files count. The journal and the
   // logs need the rest.
-  if (::statvfs(folder_.c_str(), &disk) == 0) {
+  if (::statvfs(directory_.c_str(), &disk) == 0) {
     most = std::min(most, (std::uint64_t{disk.f_bavail} * disk.f_frsize + (sum - bytes)) / 2);
   }
   for (const auto& each : kept) {

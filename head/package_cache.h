@@ -25,7 +25,7 @@ struct PackageLimits {
   std::uint64_t bytes_each = (std::uint64_t{256} << 20) + (std::uint64_t{64} << 20);
   std::uint64_t bytes = std::uint64_t{4} << 30;
   std::size_t arriving = 16;
-  Duration arrives_within = std::chrono::minutes(5);  // between two chunks
+  Duration chunk_timeout = std::chrono::minutes(5);  // between two chunks
 };
 
 class PackageCache {
@@ -33,7 +33,7 @@ class PackageCache {
   static constexpr std::uint64_t part_bytes = 512u << 10;
 
   // `needed` returns whether an unfinished job needs the package `name`.
-  PackageCache(std::string folder, std::function<bool(const std::string& name)> needed,
+  PackageCache(std::string directory, std::function<bool(const std::string& name)> needed,
                PackageLimits limits = {});
 
   static bool is_about_packages(const std::string& verb) {
@@ -62,10 +62,10 @@ class PackageCache {
   Result<void> make_room(std::uint64_t bytes);
   Result<void> keep(const std::string& name, Arriving& package);
   void drop(const std::string& name);
-  std::string path_of(const std::string& name) const { return folder_ + "/" + name; }
+  std::string path_of(const std::string& name) const { return directory_ + "/" + name; }
   std::string new_path_of(const std::string& name) const { return path_of(name) + ".new"; }
 
-  const std::string folder_;
+  const std::string directory_;
   const std::function<bool(const std::string&)> needed_;
   const PackageLimits limits_;
   std::map<std::string, Arriving> arriving_;

@@ -73,8 +73,8 @@ void TransferLog::add(TransferRecord record) {
 // ---- replies ------------------------------------------------------------------------------------
 
 bool TransferReplyBuilder::has_room() {
-  if (told_.transfers.size() < asked_.limit) return true;
-  ++told_.left_out;
+  if (reply_.transfers.size() < asked_.limit) return true;
+  ++reply_.left_out;
   return false;
 }
 
@@ -84,21 +84,21 @@ void TransferReplyBuilder::add(TransferFact under_way) {
   if (!of_state || !has_path(asked_, under_way.path) ||
       !is_about(asked_, under_way.object, under_way.job))
     return;
-  if (has_room()) told_.transfers.push_back(std::move(under_way));
+  if (has_room()) reply_.transfers.push_back(std::move(under_way));
 }
 
 void TransferReplyBuilder::add(const TransferLog& ended, Time now) {
   for (auto at = ended.latest_.rbegin(); at != ended.latest_.rend(); ++at) {
     if (!is_asked_for(asked_, at->path, at->failed) || !is_about(asked_, at->object, at->job))
       continue;
-    if (has_room()) told_.transfers.push_back(fact_of(*at, now));
+    if (has_room()) reply_.transfers.push_back(fact_of(*at, now));
   }
   for (const auto& [kind, count] : ended.forgotten_) {
-    if (is_asked_for(asked_, kind.first, kind.second)) told_.left_out += count;
+    if (is_asked_for(asked_, kind.first, kind.second)) reply_.left_out += count;
   }
 }
 
-TransfersReply TransferLog::told(Time now, const TransfersRequest& asked) const {
+TransfersReply TransferLog::reply_to(Time now, const TransfersRequest& asked) const {
   TransferReplyBuilder answer(asked);
   answer.add(*this, now);
   return answer.take();

@@ -45,21 +45,21 @@ class TransferLog;
 class TransferReplyBuilder {
  public:
   explicit TransferReplyBuilder(const TransfersRequest& asked) : asked_(asked) {
-    told_.request = asked.request;
-    told_.knows_under_way = true;
+    reply_.request = asked.request;
+    reply_.knows_under_way = true;
   }
   // If false, no active transfers need to be added.
   bool asks_for_under_way() const { return !asked_.under_way.empty(); }
   void add(TransferFact under_way);
   // Must be the last call before `take`.
   void add(const TransferLog& ended, Time now);
-  TransfersReply take() { return std::move(told_); }
+  TransfersReply take() { return std::move(reply_); }
 
  private:
   bool has_room();
 
   const TransfersRequest& asked_;
-  TransfersReply told_;
+  TransfersReply reply_;
 };
 
 class TransferLog {
@@ -70,7 +70,7 @@ class TransferLog {
   // Most recent transfers, oldest first.
   const std::deque<TransferRecord>& latest() const { return latest_; }
   // Reply with the completed transfers.
-  TransfersReply told(Time now, const TransfersRequest& asked) const;
+  TransfersReply reply_to(Time now, const TransfersRequest& asked) const;
   TransferCounters counted() const;
   bool empty() const { return ended_ == 0; }
 

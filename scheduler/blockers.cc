@@ -33,14 +33,15 @@ bool is_taken(ReasonCode code) {
 
 class Comparison {
  public:
-  Comparison(const SlotAccounting& books, const RequestShape& ask) : books_(books), ask_(ask) {}
+  Comparison(const SlotAccounting& accounting, const RequestShape& ask)
+      : accounting_(accounting), ask_(ask) {}
 
   // `trial` is the ledger of the node or of a bundle there; `slots` are the slots in it.
   void look_at(const Node& node, std::int32_t bundle, InstanceLedger trial,
                const std::vector<SlotId>& slots) {
     std::vector<const HeldSlot*> candidates;
     for (const auto id : slots) {
-      const auto* held = books_.find(id);
+      const auto* held = accounting_.find(id);
       if (held != nullptr && held->slot.allocation.bundle == bundle) {
         candidates.push_back(held);
       }
@@ -59,23 +60,23 @@ class Comparison {
   std::optional<Blockers> best() && { return std::move(best_); }
 
  private:
-  const SlotAccounting& books_;
+  const SlotAccounting& accounting_;
   const RequestShape& ask_;
   std::optional<Blockers> best_;
   std::pair<std::ptrdiff_t, std::size_t> best_cost_;
 };
 
-std::optional<Blockers> least_in_rooms(const ClusterView& cluster, const SlotAccounting& books,
+std::optional<Blockers> least_in_rooms(const ClusterView& cluster, const SlotAccounting& accounting,
                                        const RequestShape& ask) {
   const auto* group = cluster.rooms(ask.group);
   if (group == nullptr) return std::nullopt;
-  Comparison comparison(books, ask);
+  Comparison comparison(accounting, ask);
   for (const auto& [bundle, room] : group->rooms) {
     const auto* node = cluster.nodes().find(room.node);
     const bool meant = ask.bundle < 0 || ask.bundle == bundle;
     if (!meant || !room.open || node == nullptr || !is_taken(room.ledger.why_not(ask.need).code))
       continue;
-    const auto inside = books.slots_in(ask.group);
+    const auto inside = accounting.slots_in(ask.group);
     comparison.look_at(*node, bundle, room.ledger, {inside.begin(), inside.end()});
   }
   return std::move(comparison).best();
@@ -83,10 +84,10 @@ std::optional<Blockers> least_in_rooms(const ClusterView& cluster, const SlotAcc
 
 }  // namespace
 
-std::optional<Blockers> least_obstacle(const ClusterView& cluster, const SlotAccounting& books,
+std::optional<Blockers> least_obstacle(const ClusterView& cluster, const SlotAccounting& accounting,
                                        const RequestShape& ask, std::size_t limit) {
-  if (!ask.group.empty()) return least_in_rooms(cluster, books, ask);
-  Comparison comparison(books, ask);
+  if (!ask.group.empty()) return least_in_rooms(cluster, accounting, ask);
+  Comparison comparison(accounting, ask);
   for (const auto& [id, node] : cluster.nodes()) {
     const auto code = cluster.why_not(node, ask).code;
     if (code == ReasonCode::fits) return std::nullopt;

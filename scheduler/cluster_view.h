@@ -155,7 +155,7 @@ class ClusterView {
   std::set<GroupId> take_freed_groups() { return std::exchange(freed_groups_, {}); }
 
   // Allocates `ask`, which must fit there.
-  Allocation book(PlacementTarget spot, const RequestShape& ask);
+  Allocation book(PlacementTarget target, const RequestShape& ask);
   // Change the ledger of a node, or of a bundle there together with the executor places of the
   // node. False if the bundle is unknown.
   bool restore(Node& node, const Allocation& allocation, Occupancy occupancy);

@@ -11,10 +11,11 @@ constexpr std::size_t nodes_compared = 4;
 
 }  // namespace
 
-PlacementRound::PlacementRound(ClusterView& cluster, SlotAccounting& books, PendingDemands& pending,
-                               const PlacementSettings& settings, const Terms& terms)
+PlacementRound::PlacementRound(ClusterView& cluster, SlotAccounting& accounting,
+                               PendingDemands& pending, const PlacementSettings& settings,
+                               const Terms& terms)
     : cluster_(cluster),
-      books_(books),
+      accounting_(accounting),
       pending_(pending),
       settings_(settings),
       terms_(terms),
@@ -105,7 +106,7 @@ PlacementTarget PlacementRound::place(PendingClass& of) {
   if (row.choices.empty()) return choose({&row, &ask, 0}, preference);
   // Uses the first selector with capacity now.
   for (std::size_t i = 0; i < row.choices.size(); ++i) {
-    if (const auto spot = choose({&row, &row.choices[i], i}, preference)) return spot;
+    if (const auto target = choose({&row, &row.choices[i], i}, preference)) return target;
   }
   return {};
 }
@@ -120,23 +121,23 @@ PlacementTarget PlacementRound::choose(const Choice& choice, const Preference* p
   return {preference == nullptr ? best : prefer_home(cluster_, ask, *preference, best)};
 }
 
-void PlacementRound::grant(PlacementTarget spot, PendingClass& of) {
+void PlacementRound::grant(PlacementTarget target, PendingClass& of) {
   auto& demand = of.first();
   const auto& key = *demand.key;
   Slot slot;
   slot.id = terms_.next_slot();
-  slot.node = spot.node->id;
+  slot.node = target.node->id;
   slot.job = key.job;
   slot.class_id = key.class_id;
   slot.lessee = key.lessee;
   slot.actor = key.actor;
   slot.spread = of.ask->ask.spread;
-  const bool was_freed = spot.node->freed_at > sweep_.from;
-  if (was_freed) sweep_.count(*spot.node, -1);
-  slot.allocation = cluster_.book(spot, of.ask->ask);
-  if (was_freed) sweep_.count(*spot.node, 1);
-  auto& holder = books_.granted(slot, terms_.now, demand.holder);
-  note_passing(slot, *spot.node, of);
+  const bool was_freed = target.node->freed_at > sweep_.from;
+  if (was_freed) sweep_.count(*target.node, -1);
+  slot.allocation = cluster_.book(target, of.ask->ask);
+  if (was_freed) sweep_.count(*target.node, 1);
+  auto& holder = accounting_.granted(slot, terms_.now, demand.holder);
+  note_passing(slot, *target.node, of);
   pending_.got(demand, holder, terms_.now);
   granted_->push_back(std::move(slot));
 }
@@ -146,19 +147,19 @@ void PlacementRound::note_passing(const Slot& slot, Node& node, const PendingCla
   const auto pass = [&](ReservationGate& withheld, const ClassKey& owner) {
     if (!withheld.is_open() || owner == of.key) return;
     withheld.passed(terms_.now);
-    books_.mark_passed(slot.id, true);
+    accounting_.mark_passed(slot.id, true);
   };
   if (node.reservation) pass(node.reservation->withheld, node.reservation->owner);
-  if (auto& quota = books_.job_row(of.key.first).withheld) pass(quota->withheld, quota->owner);
+  if (auto& quota = accounting_.job_row(of.key.first).withheld) pass(quota->withheld, quota->owner);
 }
 
 bool PlacementRound::is_allowed(const PendingClass& of) const {
   const auto job = of.key.first;
-  const auto& quota = books_.terms(job).quota;
+  const auto& quota = accounting_.terms(job).quota;
   if (quota.empty()) return true;
-  if (books_.over_quota(job, of.ask->most_held)) return false;
+  if (accounting_.over_quota(job, of.ask->most_held)) return false;
   const auto* first = pending_.quota_withheld_for(job, of.ask->most_held, terms_.now,
-                                                  settings_.quota_reserve_after);
+                                                  settings_.quota_reserve_delay);
   return first == nullptr || first == &of || of.rank < first->rank;
 }
 
@@ -181,12 +182,12 @@ PlacementRound::Outcome PlacementRound::examine(PendingClass& of) {
   // Another class of the shape may have found that nothing fits, apart from the reservation of this
   // class.
   if (!pending_.may_fit(*of.ask) && !terms_.reserved.contains(of.key)) return Outcome::passed;
-  if (const auto spot = place(of)) {
-    if (awaits_devices(*spot.node, of)) {
+  if (const auto target = place(of)) {
+    if (awaits_devices(*target.node, of)) {
       pending_.examined(*of.ask, stamp_);
       return Outcome::passed;
     }
-    grant(spot, of);
+    grant(target, of);
     return Outcome::granted;
   }
   const bool known_before = of.ask->examined_through > 0;
@@ -208,13 +209,13 @@ bool PlacementRound::is_spent() const {
          granted_->size() >= settings_.grants_per_plan;
 }
 
-PlacementRound::Outcome PlacementRound::go_along(WaitQueues::Line& line) {
-  if (!WaitQueues::may_serve(line, sweep_)) {
-    pending_.lines().end(line, sweep_);
+PlacementRound::Outcome PlacementRound::go_along(WaitQueues::JobQueue& queue) {
+  if (!WaitQueues::may_serve(queue, sweep_)) {
+    pending_.queues().end(queue, sweep_);
     return Outcome::passed;
   }
   heads_.clear();
-  WaitQueues::for_each_served(line, sweep_, [&](WaitQueues::Bucket& bucket) {
+  WaitQueues::for_each_served(queue, sweep_, [&](WaitQueues::Bucket& bucket) {
     if (std::exchange(bucket.sweep, sweep_.number) != sweep_.number) bucket.passed.reset();
     push_next(bucket);
   });
@@ -230,24 +231,25 @@ PlacementRound::Outcome PlacementRound::go_along(WaitQueues::Line& line) {
     if (is_spent()) return Outcome::in_vain;
     push_next(*next.bucket);
   }
-  pending_.lines().end(line, sweep_);
+  pending_.queues().end(queue, sweep_);
   return Outcome::passed;
 }
 
 bool PlacementRound::run(std::vector<Slot>& granted, std::optional<std::int32_t> above) {
   granted_ = &granted;
-  auto& lines = pending_.lines();
-  const bool nothing = !lines.may_serve_any(sweep_) || (sweep_.empty() && !lines.has_more_to_try());
-  WaitQueues::Walk walk(lines);
-  auto* line = nothing ? nullptr : walk.at_or_after(JobTurn::first());
-  while (line != nullptr) {
-    const auto turn = line->turn;
+  auto& queues = pending_.queues();
+  const bool nothing =
+      !queues.may_serve_any(sweep_) || (sweep_.empty() && !queues.has_more_to_try());
+  WaitQueues::Walk walk(queues);
+  auto* queue = nothing ? nullptr : walk.at_or_after(JobTurn::first());
+  while (queue != nullptr) {
+    const auto turn = queue->turn;
     if (above && turn.minus_priority >= -std::int64_t{*above}) return false;
-    const auto outcome = line->ended_in == sweep_.number ? Outcome::passed : go_along(*line);
+    const auto outcome = queue->ended_in == sweep_.number ? Outcome::passed : go_along(*queue);
     if (is_spent()) return true;
     // Its turn moved back, or its queue ended: queues before it have passed.
-    if (outcome == Outcome::granted && !lines.may_serve_any(sweep_)) break;
-    line = outcome == Outcome::granted ? walk.at_or_after(turn) : walk.after(turn);
+    if (outcome == Outcome::granted && !queues.may_serve_any(sweep_)) break;
+    queue = outcome == Outcome::granted ? walk.at_or_after(turn) : walk.after(turn);
   }
   return !above && pending_.end_sweep();
 }

@@ -26,7 +26,7 @@ struct PlacementSettings {
   std::int64_t visits_per_plan = 20'000;    // classes visited, examined or not
   std::int64_t node_checks_per_plan = 200'000;
   std::size_t grants_per_plan = 16;
-  Duration quota_reserve_after = 2s;  // wait after which the rest of a quota is reserved
+  Duration quota_reserve_delay = 2s;  // wait after which the rest of a quota is reserved
   // longest wait of a request for a fraction of a device for slots that end
   Duration settle_delay = 500ms;
 };
@@ -39,7 +39,7 @@ class PlacementRound {
     const std::map<ClassKey, NodeId>& reserved;  // node reserved for a class, tried first
     const EndingDevices& ending;
   };
-  PlacementRound(ClusterView& cluster, SlotAccounting& books, PendingDemands& pending,
+  PlacementRound(ClusterView& cluster, SlotAccounting& accounting, PendingDemands& pending,
                  const PlacementSettings& settings, const Terms& terms);
 
   // Serves jobs of a priority above `above`, or all jobs. Returns true if work for them is left.
@@ -48,7 +48,7 @@ class PlacementRound {
  private:
   // The next class of each bucket of a queue.
   struct Next {
-    LineRank rank;
+    JobQueueRank rank;
     WaitQueues::Bucket* bucket = nullptr;
     PendingClass* of = nullptr;
     friend bool operator<(const Next& a, const Next& b) { return b.rank < a.rank; }
@@ -57,7 +57,7 @@ class PlacementRound {
 
   bool is_spent() const;
   // Walks a queue until a slot is granted, the queue ends, or the budget is spent.
-  Outcome go_along(WaitQueues::Line& line);
+  Outcome go_along(WaitQueues::JobQueue& queue);
   void push_next(WaitQueues::Bucket& bucket);
   Outcome examine(PendingClass& of);
   void note_passing(const Slot& slot, Node& node, const PendingClass& of);
@@ -74,7 +74,7 @@ class PlacementRound {
   // Returns true if it waits for ending slots of the node, to get the best fitting device.
   bool awaits_devices(const Node& node, const PendingClass& of) const;
   PlacementTarget choose(const Choice& choice, const Preference* preference);
-  void grant(PlacementTarget spot, PendingClass& of);
+  void grant(PlacementTarget target, PendingClass& of);
   // The best node for a shape that no earlier freed node fits.
   Node* best_freed(const Choice& choice);
   // The best of all nodes.
@@ -83,7 +83,7 @@ class PlacementRound {
   std::optional<Node*> best_of_tightest(const Choice& choice);
 
   ClusterView& cluster_;
-  SlotAccounting& books_;
+  SlotAccounting& accounting_;
   PendingDemands& pending_;
   const PlacementSettings& settings_;
   const Terms terms_;

@@ -47,22 +47,22 @@ std::optional<Time> earlier(std::optional<Time> a, std::optional<Time> b) {
 Scheduler::Scheduler(const SchedulerSettings& settings)
     : settings_(settings),
       cluster_(settings.max_task_slots_per_node, settings.placement.spread_threshold),
-      books_(cluster_),
-      pending_(cluster_, books_),
-      groups_(cluster_, books_, settings_.groups),
-      reclaimer_(cluster_, books_, pending_, groups_, settings_.reclaim),
-      overdrafts_(cluster_, books_, settings_.reclaim.recall_after),
-      preemptor_(cluster_, books_, pending_, groups_, settings_.preemption) {}
+      accounting_(cluster_),
+      pending_(cluster_, accounting_),
+      groups_(cluster_, accounting_, settings_.groups),
+      reclaimer_(cluster_, accounting_, pending_, groups_, settings_.reclaim),
+      oversubscription_(cluster_, accounting_, settings_.reclaim.recall_delay),
+      preemptor_(cluster_, accounting_, pending_, groups_, settings_.preemption) {}
 
 void Scheduler::add_node(NodeId id, const NodeShape& shape, NodeState state) {
-  books_.rebook(cluster_.put_node(id, shape, state));
+  accounting_.rebook(cluster_.put_node(id, shape, state));
   dirty_ = true;
 }
 
 std::vector<Slot> Scheduler::remove_node(NodeId id) {
   std::vector<Slot> lost;
-  for (const auto slot : books_.slots_on(id)) {
-    const auto& held = books_.find(slot)->slot;
+  for (const auto slot : accounting_.slots_on(id)) {
+    const auto& held = accounting_.find(slot)->slot;
     if (held.bundle_of.empty()) lost.push_back(held);
     release(slot);
   }
@@ -109,33 +109,33 @@ void Scheduler::drop_actor_demand(ActorId actor, const DemandClass& demand) {
 std::vector<SlotId> Scheduler::drop_lessee(ProcessId lessee) {
   pending_.erase_lessee(lessee);
   dirty_ = true;
-  return books_.slots_of(lessee);
+  return accounting_.slots_of(lessee);
 }
 
 std::vector<SlotId> Scheduler::drop_job(JobId job) {
   pending_.erase_job(job);
   dirty_ = true;
-  auto slots = books_.slots_of(job);
-  books_.end_job(job);
+  auto slots = accounting_.slots_of(job);
+  accounting_.end_job(job);
   return slots;
 }
 
 void Scheduler::set_job_terms(JobId job, const JobTerms& terms) {
-  books_.set_terms(job, terms);
+  accounting_.set_terms(job, terms);
   dirty_ = true;
 }
 
 void Scheduler::set_all_known(bool known) {
-  books_.set_all_known(known);
+  accounting_.set_all_known(known);
   dirty_ = true;
 }
 
 bool Scheduler::release(SlotId id) {
-  const auto* held = books_.find(id);
+  const auto* held = accounting_.find(id);
   if (held == nullptr) return false;
   const auto group = held->slot.allocation.group;
   pending_.gave_back(held->slot.job, held->holder->demand);
-  books_.release(id);
+  accounting_.release(id);
   ending_.released(id);
   preemptor_.answered(id);
   if (!group.empty()) groups_.slot_gone(group, group_news_);
@@ -143,7 +143,7 @@ bool Scheduler::release(SlotId id) {
 }
 
 bool Scheduler::ends(SlotId id, Time now) {
-  const auto* held = books_.find(id);
+  const auto* held = accounting_.find(id);
   if (held == nullptr) return false;
   const auto& ledger = held->node->ledger;
   for (const auto& each : held->slot.allocation.resources) {
@@ -188,39 +188,39 @@ GroupExplanation Scheduler::explain(const GroupSpec& spec) const {
   return explanation;
 }
 
-bool Scheduler::release_cpu(SlotId id) { return books_.release_cpu(id) && (dirty_ = true); }
+bool Scheduler::release_cpu(SlotId id) { return accounting_.release_cpu(id) && (dirty_ = true); }
 
 bool Scheduler::reacquire_cpu(SlotId id) {
-  if (!books_.reacquire_cpu(id)) return false;
-  overdrafts_.resumed(books_.find(id)->slot);
+  if (!accounting_.reacquire_cpu(id)) return false;
+  oversubscription_.resumed(accounting_.find(id)->slot);
   return true;
 }
 
-bool Scheduler::started(SlotId slot) { return books_.mark_passed(slot, false); }
+bool Scheduler::started(SlotId slot) { return accounting_.mark_passed(slot, false); }
 
 bool Scheduler::set_resident(SlotId slot, bool resident) {
-  return books_.mark_resident(slot, resident) && (dirty_ = true);
+  return accounting_.mark_resident(slot, resident) && (dirty_ = true);
 }
 
 bool Scheduler::answer_preemption(SlotId id, bool may_end) {
-  if (!books_.mark_answer(id, may_end ? Ending::allowed : Ending::refused)) return false;
+  if (!accounting_.mark_answer(id, may_end ? Ending::allowed : Ending::refused)) return false;
   preemptor_.answered(id);
   return true;
 }
 
 bool Scheduler::restore(const Slot& slot) {
-  if (!books_.restore(slot)) return false;
+  if (!accounting_.restore(slot)) return false;
   pending_.refresh(holder_of(slot));
   return dirty_ = true;
 }
 
 bool Scheduler::restore_leaving(const Slot& slot) {
-  return restore(slot) && books_.mark_recalled(slot.id, last_plan_);
+  return restore(slot) && accounting_.mark_recalled(slot.id, last_plan_);
 }
 
 Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
   Plan plan;
-  overdrafts_.run(now, plan.recalls);
+  oversubscription_.run(now, plan.recalls);
   for (const NodeId id : ending_.expire(now)) {
     if (auto* node = cluster_.nodes().find(id)) cluster_.withheld_changed(*node);
     dirty_ = true;
@@ -254,7 +254,7 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
 // Groups precede other work of equal job priority. Returns true if work is left.
 bool Scheduler::place(Time now, const std::function<SlotId()>& next_slot, Plan& plan) {
   bool groups_left = false;
-  PlacementRound round(cluster_, books_, pending_, settings_.placement,
+  PlacementRound round(cluster_, accounting_, pending_, settings_.placement,
                        {now, next_slot, reclaimer_.reserved(), ending_});
   for (const auto priority : groups_.priorities()) {
     if (round.run(plan.grants, priority)) return true;
@@ -266,8 +266,9 @@ bool Scheduler::place(Time now, const std::function<SlotId()>& next_slot, Plan& 
 
 std::optional<Time> Scheduler::next_deadline() const {
   if (dirty_) return last_plan_;
-  return earlier(earlier(earlier(overdrafts_.due(), ending_.next_deadline()), groups_.next_yield()),
-                 earlier(reclaimer_.due(), preemptor_.due()));
+  return earlier(
+      earlier(earlier(oversubscription_.due(), ending_.next_deadline()), groups_.next_yield()),
+      earlier(reclaimer_.due(), preemptor_.due()));
 }
 
 void Scheduler::report_infeasible(Plan& plan) {
@@ -299,7 +300,7 @@ Explanation Scheduler::explain(const Request& request, ProgramId program, Tenant
     explanation.feasible = explanation.feasible || cluster_.can_ever(node, ask);
   }
   if (!ask.group.empty()) explanation.feasible = cluster_.room_can_ever(ask);
-  if (explanation.feasible) explanation.obstacle = least_obstacle(cluster_, books_, ask);
+  if (explanation.feasible) explanation.obstacle = least_obstacle(cluster_, accounting_, ask);
   return explanation;
 }
 
@@ -310,7 +311,8 @@ Explanation Scheduler::explain(const DemandClass& demand, Tenant tenant,
   const auto most = most_held_by(Need(demand.request, tenant));
   const bool in_bundle = !demand.request.placement.group.empty();
   explanation.held_back = held_back(demand, tenant);
-  explanation.never_allowed = !in_bundle && books_.over_quota(demand.job, most, true).has_value();
+  explanation.never_allowed =
+      !in_bundle && accounting_.over_quota(demand.job, most, true).has_value();
   explanation.feasible = explanation.feasible && !explanation.never_allowed;
   return explanation;
 }
@@ -345,9 +347,9 @@ std::optional<Reason> Scheduler::held_back(const DemandClass& demand, Tenant ten
   // A slot in a bundle counts as part of the bundle.
   if (!demand.request.placement.group.empty()) return std::nullopt;
   const auto most = most_held_by(Need(demand.request, tenant));
-  if (auto refusal = books_.over_quota(demand.job, most)) return refusal;
+  if (auto refusal = accounting_.over_quota(demand.job, most)) return refusal;
   const auto* first = pending_.quota_withheld_for(demand.job, most, last_plan_,
-                                                  settings_.placement.quota_reserve_after);
+                                                  settings_.placement.quota_reserve_delay);
   if (first != nullptr && first->demand.id != demand.id) {
     return Reason{
         ReasonCode::reserved_for_older,
@@ -357,7 +359,7 @@ std::optional<Reason> Scheduler::held_back(const DemandClass& demand, Tenant ten
         fmt::format("the job's quota is kept for one for {}", to_string(first->ask->ask.need))};
   }
   std::int64_t before = 0;
-  pending_.lines().any_of_higher(books_.terms(demand.job).priority, [&](const PendingClass&) {
+  pending_.queues().any_of_higher(accounting_.terms(demand.job).priority, [&](const PendingClass&) {
     ++before;
     return false;
   });
@@ -371,15 +373,15 @@ std::optional<Reason> Scheduler::held_back(const DemandClass& demand, Tenant ten
 }
 
 QueuePosition Scheduler::place_in_queue(const DemandClass& demand, Tenant tenant) const {
-  return place_of(key_of(demand, tenant), demand.request.priority, pending_, groups_, books_);
+  return place_of(key_of(demand, tenant), demand.request.priority, pending_, groups_, accounting_);
 }
 
 QueuePosition Scheduler::place_in_queue(const GroupSpec& spec) const {
-  return place_of(spec, pending_, groups_, books_);
+  return place_of(spec, pending_, groups_, accounting_);
 }
 
 ResourceSet Scheduler::held_by(JobId job) const {
-  const auto* row = books_.jobs().find(job);
+  const auto* row = accounting_.jobs().find(job);
   return row == nullptr ? ResourceSet() : row->held.amounts();
 }
 
@@ -403,10 +405,10 @@ Use Scheduler::cluster_use() const {
 }
 
 const Slot* Scheduler::find_slot(SlotId slot) const {
-  const auto* held = books_.find(slot);
+  const auto* held = accounting_.find(slot);
   return held == nullptr ? nullptr : &held->slot;
 }
 
-std::string Scheduler::verify_books() const { return books_.verify(); }
+std::string Scheduler::verify_books() const { return accounting_.verify(); }
 
 }  // namespace mobula::internal::scheduler

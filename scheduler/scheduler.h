@@ -187,7 +187,7 @@ class Scheduler {
   // Sums over nodes that are not dead.
   Use cluster_use() const;
   const Slot* find_slot(SlotId slot) const;
-  std::vector<SlotId> slots_on(NodeId node) const { return books_.slots_on(node); }
+  std::vector<SlotId> slots_on(NodeId node) const { return accounting_.slots_on(node); }
   const ClusterView& cluster() const { return cluster_; }
 
   // Recomputes the ledgers from the slots. Empty, or the first difference.
@@ -199,11 +199,11 @@ class Scheduler {
 
   SchedulerSettings settings_;
   ClusterView cluster_;
-  SlotAccounting books_;
+  SlotAccounting accounting_;
   PendingDemands pending_;
   Groups groups_;
   Reclaimer reclaimer_;
-  Oversubscription overdrafts_;
+  Oversubscription oversubscription_;
   EndingDevices ending_;
   Preemptor preemptor_;
   std::vector<GroupNews> group_news_;  // since the last plan

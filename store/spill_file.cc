@@ -72,9 +72,9 @@ Hash128 spill_checksum(std::span<const std::byte> bytes) {
   return {high ^ std::rotl(low, 7), low ^ std::rotl(high, 19)};
 }
 
-Result<void> check_disk_room(const std::string& folder, std::uint64_t bytes, int cap_percent) {
+Result<void> check_disk_room(const std::string& directory, std::uint64_t bytes, int cap_percent) {
   struct statvfs disk {};
-  if (::statvfs(folder.c_str(), &disk) != 0) return disk_failure("statvfs " + folder, errno);
+  if (::statvfs(directory.c_str(), &disk) != 0) return disk_failure("statvfs " + directory, errno);
   const auto total = static_cast<std::uint64_t>(disk.f_blocks) * disk.f_frsize;
   const auto free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
   const std::uint64_t kept = total / 100 * static_cast<std::uint64_t>(100 - cap_percent);
@@ -82,7 +82,7 @@ Result<void> check_disk_room(const std::string& folder, std::uint64_t bytes, int
   return failure(ErrorCode::resource_exhausted,
                  fmt::format("the disk of {} has {} bytes left of {}: {} more would fill it beyond "
                              "{} %",
-                             folder, free, total, bytes, cap_percent));
+                             directory, free, total, bytes, cap_percent));
 }
 
 Result<std::vector<SpilledRun>> write_spill_file(

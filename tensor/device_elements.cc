@@ -15,14 +15,15 @@ namespace {
 using internal::ErrorCode;
 using internal::Result;
 
-struct LandingsTold {
+struct LandingCallback {
   internal::Mutex mutex;
-  std::shared_ptr<const std::function<void(const Landing&)>> told MOBULA_GUARDED_BY(mutex);
+  std::shared_ptr<const std::function<void(const Landing&)>> callback MOBULA_GUARDED_BY(mutex);
 };
 
-LandingsTold& landings_told() {
-  static auto* told = new LandingsTold;  // never destroyed: tensors are read until the process ends
-  return *told;
+LandingCallback& landing_callback() {
+  static auto* callback =
+      new LandingCallback;  // never destroyed: tensors are read until the process ends
+  return *callback;
 }
 
 Result<std::shared_ptr<internal::DeviceMemory>> leased_memory() {
@@ -53,21 +54,22 @@ Result<TensorParts> copied_on_device(internal::DeviceMemory& memory, const Tenso
 
 }  // namespace
 
-void on_landing(std::function<void(const Landing&)> told) {
-  LandingsTold& all = landings_told();
+void on_landing(std::function<void(const Landing&)> callback) {
+  LandingCallback& all = landing_callback();
   const internal::MutexLock lock(all.mutex);
-  all.told =
-      told ? std::make_shared<const std::function<void(const Landing&)>>(std::move(told)) : nullptr;
+  all.callback =
+      callback ? std::make_shared<const std::function<void(const Landing&)>>(std::move(callback))
+               : nullptr;
 }
 
 void tell_landing(const Landing& landing) {
-  LandingsTold& all = landings_told();
-  std::shared_ptr<const std::function<void(const Landing&)>> told;
+  LandingCallback& all = landing_callback();
+  std::shared_ptr<const std::function<void(const Landing&)>> callback;
   {
     const internal::MutexLock lock(all.mutex);
-    told = all.told;
+    callback = all.callback;
   }
-  if (told) (*told)(landing);
+  if (callback) (*callback)(landing);
 }
 
 Result<void> finish_elements(const TensorParts& parts) {

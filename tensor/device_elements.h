@@ -25,7 +25,7 @@ struct Landing {
   internal::Duration took{};
 };
 // Sets the callback for these reports; null removes it. Called without a lock.
-void on_landing(std::function<void(const Landing&)> told);
+void on_landing(std::function<void(const Landing&)> callback);
 void tell_landing(const Landing& landing);
 
 // Waits for the elements: for the streams of `produced_on` if any are named, otherwise for the

@@ -69,17 +69,17 @@ class Loans {
   // Returns false if the deleter is already pending.
   bool begin(const void* what) {
     const internal::MutexLock lock(mutex_);
-    return on_loan_.insert(what).second;
+    return exported_.insert(what).second;
   }
   // Returns false if no deleter is pending.
   bool end(const void* what) {
     const internal::MutexLock lock(mutex_);
-    return on_loan_.erase(what) != 0;
+    return exported_.erase(what) != 0;
   }
 
  private:
   internal::Mutex mutex_;
-  std::unordered_set<const void*> on_loan_ MOBULA_GUARDED_BY(mutex_);
+  std::unordered_set<const void*> exported_ MOBULA_GUARDED_BY(mutex_);
 };
 
 Loans& imports() {

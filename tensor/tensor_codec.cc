@@ -220,12 +220,13 @@ void OwnCodec<Tensor>::write(Writer& out, const Tensor& tensor) {
   const auto size_bytes = static_cast<std::size_t>(tensor.bytes());
   const bool apart = out.stand_apart(size_bytes);
   const bool checked = size_bytes != 0 && checks();
-  const bool told = out.origins() != Origins::untold && !apart && size_bytes != 0 && order.dense;
-  const bool aliased = told && out.origins() == Origins::aliased;
+  const bool recorded =
+      out.origins() != Origins::unrecorded && !apart && size_bytes != 0 && order.dense;
+  const bool aliased = recorded && out.origins() == Origins::aliased;
   const auto bits =
       static_cast<std::uint8_t>((order.permuted ? has_strides : 0) | (checked ? has_checksum : 0) |
                                 (apart ? is_apart : 0) | (of_device.empty() ? 0 : is_of_device) |
-                                (told ? has_origin : 0) | (aliased ? is_aliased : 0));
+                                (recorded ? has_origin : 0) | (aliased ? is_aliased : 0));
   const Head head{bits, static_cast<std::uint8_t>(parts.dtype),
                   static_cast<std::uint8_t>(parts.shape.size())};
   out.write_bytes(&head, sizeof head);
@@ -234,7 +235,7 @@ void OwnCodec<Tensor>::write(Writer& out, const Tensor& tensor) {
     out.write_bytes(parts.strides.data(), parts.strides.size() * sizeof(std::int64_t));
   }
   write_device(out, of_device);
-  if (told) {
+  if (recorded) {
     const Origin origin = out.is_counting() ? Origin() : origin_of(parts, aliased);
     out.write_bytes(&origin, sizeof origin);
   }

@@ -23,7 +23,7 @@ constexpr std::uintmax_t max_log_bytes = std::uintmax_t{1} << 30;
 }  // namespace
 
 Result<AgentStateDir> AgentStateDir::take(std::string path) {
-  if (auto made = make_private_folder(path); !made) return made.error();
+  if (auto made = make_private_dir(path); !made) return made.error();
   const std::string lock_path = path + "/lock";
   Fd lock(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock) return errno_failure("open " + lock_path, errno);
@@ -94,10 +94,10 @@ std::size_t AgentStateDir::remove_old_logs() const {
   return removed;
 }
 
-void remove_dead_sockets(const std::string& runtime_folder) {
+void remove_dead_sockets(const std::string& runtime_dir) {
   std::error_code code;
   std::vector<fs::path> dead;
-  for (const std::string& entry : entries_of(runtime_folder)) {
+  for (const std::string& entry : entries_of(runtime_dir)) {
     const fs::path socket = fs::path(entry) / "agent.sock";
     std::error_code at;
     if (!fs::exists(fs::symlink_status(socket, at))) continue;  // may be starting

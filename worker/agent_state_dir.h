@@ -41,7 +41,7 @@ class AgentStateDir {
   Fd lock_;
 };
 
-// Removes the socket directories below `runtime_folder` whose agents have exited.
-void remove_dead_sockets(const std::string& runtime_folder);
+// Removes the socket directories below `runtime_dir` whose agents have exited.
+void remove_dead_sockets(const std::string& runtime_dir);
 
 }  // namespace mobula::internal::worker

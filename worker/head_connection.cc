@@ -20,7 +20,7 @@ Result<std::unique_ptr<HeadConnection>> HeadConnection::open(EventLoop& loop, st
                                      std::span<const std::byte> bytes) {
     if (from != at->head_) return;
     auto message = decode<HeadToAgent>(bytes);
-    if (message) return at->callbacks_.said(std::move(*message));
+    if (message) return at->callbacks_.on_message(std::move(*message));
     ++at->unreadable_;
     log_warn("a message of the head was dropped: {}", message.error().text);
   };

@@ -18,7 +18,7 @@ class HeadConnection {
  public:
   struct Callbacks {
     std::function<void(bool connected)> link;
-    std::function<void(HeadToAgent)> said;
+    std::function<void(HeadToAgent)> on_message;
     // The head is unreachable; the failure states the remedy. permission_denied: the head does not
     // admit this machine's key. unavailable: no process listens at the address, or the listener
     // completes no handshake. Attempts continue.

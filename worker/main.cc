@@ -34,7 +34,7 @@ extern "C" char** environ;
 namespace mobula::internal::worker {
 namespace {
 
-constexpr Duration leftovers_limit = 30s;
+constexpr Duration leftovers_timeout = 30s;
 constexpr Duration longest_turn = 60s;
 constexpr Duration gpu_libraries_timeout = 20s;
 
@@ -113,14 +113,14 @@ std::vector<std::string> environment_for_executors(const RecordOptions& record,
       return variable.starts_with(name) &&
              variable.substr(std::string_view(name).size()).starts_with('=');
     };
-    if (is(nursery_fd_variable) || is(executor_fd_variable) || is(slot_variable) ||
+    if (is(fork_server_fd_variable) || is(executor_fd_variable) || is(slot_variable) ||
         is(process_variable) || is(record_variable) || is(record_limit_variable)) {
       continue;
     }
     kept.emplace_back(variable);
   }
-  if (!record.folder.empty()) {
-    kept.push_back(std::string(record_variable) + "=" + record.folder);
+  if (!record.directory.empty()) {
+    kept.push_back(std::string(record_variable) + "=" + record.directory);
     kept.push_back(std::string(record_limit_variable) + "=" + std::to_string(record.limit_bytes));
   }
   if (may_choose_interface && std::getenv(near_interface_variable) == nullptr) {
@@ -130,7 +130,7 @@ std::vector<std::string> environment_for_executors(const RecordOptions& record,
 }
 
 struct Stage {
-  AgentStateDir folder;
+  AgentStateDir directory;
   ServiceOptions service;
 };
 
@@ -230,40 +230,41 @@ Result<void> describe_node(const WorkerMainOptions& options, ServiceOptions& ser
 
 // A directory in memory is no target for spilling, unless the user names it.
 void choose_spilling(const WorkerMainOptions& options, ServiceOptions& service) {
-  service.core.spill = options.spill_folder != "none";
+  service.core.spill = options.spill_dir != "none";
   service.core.spill_above_percent = options.spill_above_percent;
   service.bulk_connections = options.bulk_connections;
   if (!service.core.spill) return;
-  service.spill_folder = options.spill_folder;
+  service.spill_dir = options.spill_dir;
   struct statfs system {};
-  const bool known = ::statfs(service.folder.c_str(), &system) == 0;
+  const bool known = ::statfs(service.directory.c_str(), &system) == 0;
   const bool memory =
       known && (system.f_type == TMPFS_MAGIC || static_cast<long>(system.f_type) == RAMFS_MAGIC);
-  if (!options.spill_folder.empty() || !memory) return;
+  if (!options.spill_dir.empty() || !memory) return;
   service.core.spill = false;
   log_info("objects are not spilled: {} is in memory (--object-spilling-directory names another)",
-           service.folder);
+           service.directory);
 }
 
 Result<Stage> prepare(const WorkerMainOptions& options) {
-  auto folder = AgentStateDir::take(options.folder + "/agent");
-  if (!folder) return folder.error();
-  Stage stage{std::move(*folder), {}};
+  auto directory = AgentStateDir::take(options.directory + "/agent");
+  if (!directory) return directory.error();
+  Stage stage{std::move(*directory), {}};
   ServiceOptions& service = stage.service;
-  service.folder = stage.folder.path();
-  const auto killed = reap_leftovers(service.folder + "/executors", leftovers_limit);
+  service.directory = stage.directory.path();
+  const auto killed = reap_leftovers(service.directory + "/executors", leftovers_timeout);
   if (!killed) return killed.error();
   if (*killed > 0) log_warn("{} processes of an earlier agent were ended", *killed);
-  const std::size_t old_logs = stage.folder.remove_old_logs();
+  const std::size_t old_logs = stage.directory.remove_old_logs();
   if (old_logs > 0) log_info("{} log files of earlier runs were removed", old_logs);
-  stage.folder.withdraw();
+  stage.directory.withdraw();
 
   if (!options.key_file.empty()) {
     auto keys = load_key_file(options.key_file);
     if (!keys) return keys.error();
     service.keys = std::move(*keys);
   }
-  const auto node = stage.folder.node_id(service.keys ? service.keys->public_key : std::string());
+  const auto node =
+      stage.directory.node_id(service.keys ? service.keys->public_key : std::string());
   if (!node) return node.error();
   service.node = *node;
   service.head_address = options.head_address;
@@ -271,9 +272,8 @@ Result<Stage> prepare(const WorkerMainOptions& options) {
   service.host = host_name();
   service.release = options.release;
   service.advertise_host = bracketed(options.advertise_host);
-  service.runtime_folder =
-      options.runtime_folder.empty() ? default_runtime_folder() : options.runtime_folder;
-  remove_dead_sockets(service.runtime_folder);
+  service.runtime_dir = options.runtime_dir.empty() ? default_runtime_dir() : options.runtime_dir;
+  remove_dead_sockets(service.runtime_dir);
   const bool at_all =
       options.bind_host == "0.0.0.0" || options.bind_host == "::" || options.bind_host == "*";
   const bool needs_route = options.bind_host.empty() || (at_all && options.advertise_host.empty());
@@ -287,9 +287,9 @@ Result<Stage> prepare(const WorkerMainOptions& options) {
                           : bracketed(options.bind_host == "*" ? "0.0.0.0" : options.bind_host);
   // No peer can connect to the wildcard address.
   if (at_all && service.advertise_host.empty()) service.advertise_host = *route;
-  const bool spills_elsewhere = !options.spill_folder.empty() && options.spill_folder != "none";
+  const bool spills_elsewhere = !options.spill_dir.empty() && options.spill_dir != "none";
   if (spills_elsewhere && !options.driver_agent) {
-    auto made = make_private_folder(options.spill_folder);
+    auto made = make_private_dir(options.spill_dir);
     if (!made)
       return failure(made.error().code, "--object-spilling-directory: " + made.error().text);
   }
@@ -301,7 +301,7 @@ Result<Stage> prepare(const WorkerMainOptions& options) {
   service.shape.fabric = std::move(*fabric);
   choose_spilling(options, service);
   const bool may_choose = options.bind_host.empty() && options.advertise_host.empty();
-  service.pool.warden = options.warden;
+  service.pool.job_shim = options.job_shim;
   service.pool.environment = environment_for_executors(options.record, may_choose);
   service.record = options.record;
   return stage;
@@ -358,18 +358,18 @@ Result<ServiceEnd> run(const WorkerMainOptions& options) {
   auto loop = EventLoop::create();
   if (!loop) return loop.error();
 
-  bool told = false;
+  bool reported = false;
   stage->service.on_registered = [&](const AgentFile& file) {
-    if (auto published = stage->folder.publish(file); !published) {
+    if (auto published = stage->directory.publish(file); !published) {
       log_error("drivers will not find this agent: {}", published.error().text);
     }
     stage->service.waits_for_head = true;  // the head was reachable once
-    if (!std::exchange(told, true) && options.on_ready) options.on_ready(file);
+    if (!std::exchange(reported, true) && options.on_ready) options.on_ready(file);
   };
   stage->service.on_waiting = options.on_waiting;
   while (true) {
     auto end = run_incarnation(**loop, stage->service, *signals, options.life_fd);
-    stage->folder.withdraw();
+    stage->directory.withdraw();
     if (!end || !end->fenced) return end;
     log_info("coming back as a new incarnation of node {}", stage->service.node.brief());
   }
@@ -392,6 +392,6 @@ int run_worker(const WorkerMainOptions& options) {
   return code;
 }
 
-void remove_remains_of_dead_agents() { remove_dead_sockets(default_runtime_folder()); }
+void remove_remains_of_dead_agents() { remove_dead_sockets(default_runtime_dir()); }
 
 }  // namespace mobula::internal::worker

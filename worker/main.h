@@ -23,7 +23,7 @@ namespace mobula::internal::worker {
 struct WorkerMainOptions {
   std::string head_address;  // NAME:PORT, V4:PORT or [V6]:PORT
   std::string key_file;      // path of a KeyFile; empty: no keys, this machine only
-  std::string folder;        // <state>/<cluster>; the agent's own files are in `agent` below it
+  std::string directory;     // <state>/<cluster>; the agent's own files are in `agent` below it
   std::string cluster;       // human-readable name of the cluster
   std::string release{};     // release of Mobula, human-readable
 
@@ -35,11 +35,11 @@ struct WorkerMainOptions {
   // Reaction to executors that exceed their share of a GPU; none: no monitoring.
   Reacts gpu_reacts = Reacts::error;
   Duration gpu_watch_period = 1s;
-  std::vector<std::string> warden{};         // program and first arguments of the job shim
+  std::vector<std::string> job_shim{};       // program and first arguments of the job shim
   std::vector<std::string> job_starter{};    // stages a job's files, then runs it (cli/job_start.h)
   std::vector<std::string> gpu_libraries{};  // prints library versions (gpu/library_versions.h)
   std::vector<std::string> gpu_trial{};      // holds a context (gpu/context_trial.h); may be empty
-  std::string spill_folder{};  // for spilled objects; "none": no spilling; empty: the agent's own
+  std::string spill_dir{};  // for spilled objects; "none": no spilling; empty: the agent's own
   int spill_above_percent = 80;
   std::size_t bulk_connections = 0;  // to each other node, a thread each; 0: by the number of cores
   Duration longest_spin = 50us;      // longest spin of a thread that waits for a local call
@@ -47,7 +47,7 @@ struct WorkerMainOptions {
   std::string bind_host{};       // empty: the local address of the route to the head
   std::string advertise_host{};  // address that other nodes receive; empty: `bind_host`
   std::string fabric{};          // trusted fabric of the node, a name or a network; empty: none
-  std::string runtime_folder{};  // short path, for sockets; empty: default_runtime_folder()
+  std::string runtime_dir{};     // short path, for sockets; empty: default_runtime_dir()
   bool driver_agent = false;     // stores objects of its driver, offers no resources
   bool waits_for_head = true;    // false: exits with the reason if the head is unreachable
 

@@ -104,7 +104,7 @@ void ProcessLinks::take(LinkId link, const LocalFrame& frame) {
         std::holds_alternative<EndJob>(to_head->message)) {
       exit->second.ends_job = true;
     }
-    return callbacks_.said(link, std::move(*message));
+    return callbacks_.on_message(link, std::move(*message));
   }
   ++counters_.unreadable;
   log_debug("a local message was dropped: {}", message.error().text);

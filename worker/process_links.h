@@ -25,7 +25,7 @@ class ProcessLinks {
  public:
   struct Callbacks {
     std::function<void(LinkId, std::string user, std::int64_t pid)> connected;
-    std::function<void(LinkId, ProcessToAgent)> said;
+    std::function<void(LinkId, ProcessToAgent)> on_message;
     // Follows the last message of the link, which is closed then. The cause is given if the process is
     // known to have exited.
     std::function<void(LinkId, std::optional<EndCause>)> lost;

@@ -42,25 +42,25 @@ Result<void> copy_file(const Fd& from, std::uint64_t size_bytes, const std::stri
 
 }  // namespace
 
-Result<std::unique_ptr<ProgramStore>> ProgramStore::open(std::string folder) {
+Result<std::unique_ptr<ProgramStore>> ProgramStore::open(std::string directory) {
   std::error_code code;
-  fs::remove_all(folder, code);
-  for (const auto& each : {folder, folder + "/files"}) {
-    if (auto made = make_private_folder(each); !made) return made.error();
+  fs::remove_all(directory, code);
+  for (const auto& each : {directory, directory + "/files"}) {
+    if (auto made = make_private_dir(each); !made) return made.error();
   }
-  return std::unique_ptr<ProgramStore>(new ProgramStore(std::move(folder)));
+  return std::unique_ptr<ProgramStore>(new ProgramStore(std::move(directory)));
 }
 
 ProgramStore::~ProgramStore() {
   std::error_code code;
-  fs::remove_all(folder_, code);
+  fs::remove_all(directory_, code);
 }
 
 std::string ProgramStore::file_path(Hash128 hash) const {
-  return folder_ + "/files/" + hex_of(hash);
+  return directory_ + "/files/" + hex_of(hash);
 }
 std::string ProgramStore::layout_path(ProgramId program) const {
-  return folder_ + "/" + program.hex();
+  return directory_ + "/" + program.hex();
 }
 std::string ProgramStore::incoming_path(Hash128 hash, std::string_view purpose) const {
   return file_path(hash) + ".new-" + std::string(purpose);
@@ -128,7 +128,7 @@ ProgramPrepared ProgramStore::prepare(const ProgramRecord& program) {
   Row& row = rows_[program.id];
   if (row.program.id.empty()) row.program = program;
   RunnableProgram runnable;
-  runnable.scratch_directory = folder_ + "/scratch";
+  runnable.scratch_directory = directory_ + "/scratch";
   if (runs_in_place(row)) {
     runnable.path = row.originals.at(program.files.front().hash).path;
     row.runnable = std::move(runnable);
@@ -144,20 +144,20 @@ ProgramPrepared ProgramStore::prepare(const ProgramRecord& program) {
     answer.failure = done.error();
     return answer;
   }
-  const std::string folder = layout_path(program.id);
+  const std::string directory = layout_path(program.id);
   const char* inherited = std::getenv("LD_LIBRARY_PATH");
   const bool more = inherited != nullptr && *inherited != '\0';
-  runnable.environment = {{"LD_LIBRARY_PATH", more ? folder + ":" + inherited : folder}};
+  runnable.environment = {{"LD_LIBRARY_PATH", more ? directory + ":" + inherited : directory}};
   if (std::string plugins = plugins_beside("/proc/self/exe"); !plugins.empty())
-    runnable.environment.emplace_back(plugin_folder_variable, std::move(plugins));
-  runnable.path = folder + "/" + program.files.front().name;
+    runnable.environment.emplace_back(plugin_dir_variable, std::move(plugins));
+  runnable.path = directory + "/" + program.files.front().name;
   row.runnable = std::move(runnable);
   return answer;
 }
 
 Result<void> ProgramStore::lay_out(Row& row) const {
-  const std::string folder = layout_path(row.program.id);
-  if (auto made = make_private_folder(folder); !made) return made;
+  const std::string directory = layout_path(row.program.id);
+  if (auto made = make_private_dir(directory); !made) return made;
   for (const ProgramFile& file : row.program.files) {
     if (!is_plain_name(file.name)) {
       return failure(ErrorCode::invalid_argument,
@@ -166,7 +166,7 @@ Result<void> ProgramStore::lay_out(Row& row) const {
     const auto source = source_of(file.hash, "layout");
     if (!source) return source.error();
     if (auto kept = open_kept(*source); !kept) return kept.error();
-    const std::string path = folder + "/" + file.name;
+    const std::string path = directory + "/" + file.name;
     ::unlink(path.c_str());
     if (::link(file_path(file.hash).c_str(), path.c_str()) != 0) {
       return errno_failure("lay out " + path, errno);
@@ -176,7 +176,7 @@ Result<void> ProgramStore::lay_out(Row& row) const {
   // libone.so.1.2.3.
   for (const ProgramFile& file : row.program.files) {
     const std::string name = library_name(file_path(file.hash));
-    const std::string path = folder + "/" + name;
+    const std::string path = directory + "/" + name;
     if (!is_plain_name(name) || ::access(path.c_str(), F_OK) == 0) continue;
     if (::link(file_path(file.hash).c_str(), path.c_str()) != 0)
       return errno_failure("lay out " + path, errno);

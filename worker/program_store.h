@@ -28,8 +28,8 @@ struct RunnableProgram {
 
 class ProgramStore {
  public:
-  // The store owns `folder` and removes the files of earlier stores in it.
-  static Result<std::unique_ptr<ProgramStore>> open(std::string folder);
+  // The store owns `directory` and removes the files of earlier stores in it.
+  static Result<std::unique_ptr<ProgramStore>> open(std::string directory);
   ~ProgramStore();
   ProgramStore(const ProgramStore&) = delete;
   ProgramStore& operator=(const ProgramStore&) = delete;
@@ -79,7 +79,7 @@ class ProgramStore {
     std::optional<RunnableProgram> runnable;
   };
 
-  explicit ProgramStore(std::string folder) : folder_(std::move(folder)) {}
+  explicit ProgramStore(std::string directory) : directory_(std::move(directory)) {}
   static std::optional<Original> look_at(const std::string& path);
   static bool unchanged(const Original& original);
   bool runs_in_place(const Row& row) const;
@@ -88,7 +88,7 @@ class ProgramStore {
   std::string file_path(Hash128 hash) const;
   std::string layout_path(ProgramId program) const;
 
-  const std::string folder_;
+  const std::string directory_;
   std::map<ProgramId, Row> rows_;
 };
 

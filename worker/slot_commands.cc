@@ -18,16 +18,16 @@ void SlotProcesses::start_command(CommandSlot slot) {
   executor.slot = slot.slot;
   executor.generation = slot.generation;
   executor.log = job_logs_.open(slot.job);
-  executor.own_folder = std::move(slot.own_folder);
+  executor.own_dir = std::move(slot.own_dir);
   executor.running = std::move(slot.name);
   executors_.emplace(what.process, std::move(executor));
   pool_->start(std::move(what));
 }
 
-void SlotProcesses::command_started(Executor& executor, const ProcessStamp& stamp) {
-  executor.stamp = stamp;
+void SlotProcesses::command_started(Executor& executor, const PidIdentity& identity) {
+  executor.identity = identity;
   executor.started = true;
-  tell_(ExecutorStarted{executor.slot, executor.generation, stamp.pid, 0});
+  tell_(ExecutorStarted{executor.slot, executor.generation, identity.pid, 0});
 }
 
 void SlotProcesses::command_over(const Executor& executor) {
@@ -35,20 +35,21 @@ void SlotProcesses::command_over(const Executor& executor) {
   if (lost > 0)
     log_warn("{} bytes that job {} has printed are lost", lost, executor.log->job().hex());
   job_logs_.ended(*executor.log);
-  if (executor.own_folder.empty()) return;
+  if (executor.own_dir.empty()) return;
   if (!remover_) remover_ = std::make_unique<DirRemover>();
-  remover_->remove(executor.own_folder);
+  remover_->remove(executor.own_dir);
 }
 
 // Directories of a killed agent. They are renamed first, because new ones have the same path.
-void SlotProcesses::remove_left_folders() {
+void SlotProcesses::remove_left_dirs() {
   std::error_code code;
-  const std::filesystem::path folder = options_.job_files_folder;
-  if (folder.empty() || !std::filesystem::exists(folder, code)) return;
-  if (std::filesystem::exists(folder / "run", code)) {
-    std::filesystem::rename(folder / "run", folder / ("left-" + ProcessId::random().hex()), code);
+  const std::filesystem::path directory = options_.job_files_dir;
+  if (directory.empty() || !std::filesystem::exists(directory, code)) return;
+  if (std::filesystem::exists(directory / "run", code)) {
+    std::filesystem::rename(directory / "run", directory / ("left-" + ProcessId::random().hex()),
+                            code);
   }
-  for (const auto& each : std::filesystem::directory_iterator(folder, code)) {
+  for (const auto& each : std::filesystem::directory_iterator(directory, code)) {
     if (!each.path().filename().string().starts_with("left-")) continue;
     if (!remover_) remover_ = std::make_unique<DirRemover>();
     remover_->remove(each.path().string());
@@ -64,7 +65,7 @@ void SlotProcesses::command_printed(Executor& executor, std::string_view bytes) 
     log_error(
         "what job {} prints is lost: {} is full, or the jobs that run have all the room for logs; "
         "make room there",
-        executor.log->job().hex(), options_.logs_folder);
+        executor.log->job().hex(), options_.logs_dir);
   }
 }
 

@@ -71,14 +71,14 @@ SlotProcesses::SlotProcesses(EventLoop& loop, ProcessLinks& links, SlotProcessOp
     : links_(links),
       options_(std::move(options)),
       tell_(std::move(tell)),
-      logs_(options_.logs_folder),
-      job_logs_(options_.logs_folder),
+      logs_(options_.logs_dir),
+      job_logs_(options_.logs_dir),
       taken_up_(loop,
                 [this] {
                   for (const ProcessId process : std::exchange(taken_, {})) take_up(process);
                 }),
       reserves_(loop, [this] { end_idle_reserves(); }) {
-  remove_left_folders();
+  remove_left_dirs();
 }
 
 Result<std::unique_ptr<SlotProcesses>> SlotProcesses::create(EventLoop& loop, ProcessLinks& links,
@@ -110,7 +110,7 @@ SlotProcesses::~SlotProcesses() {
   for (const auto& [process, executor] : executors_) remove_sockets(executor.prepare);
 }
 
-Result<ProcessId> SlotProcesses::make(const NurseryKey& key,
+Result<ProcessId> SlotProcesses::make(const ForkServerKey& key,
                                       std::vector<EnvironmentVariable> environment) {
   auto pair = make_local_pair();
   if (!pair) return pair.error();
@@ -119,14 +119,14 @@ Result<ProcessId> SlotProcesses::make(const NurseryKey& key,
   ExecutorStart what;
   what.process = ProcessId::random();
   what.slot = SlotId::random();  // a random mark, because the slot may not be known yet
-  what.nursery = key;
+  what.fork_server = key;
   what.seed = random_bits().low;
   what.environment = std::move(environment);
   what.link = std::move(pair->second);
   Executor executor;
-  executor.nursery = key;
+  executor.fork_server = key;
   executor.prepare = {keys->public_key, keys->secret_key,
-                      fmt::format("{}/{}.ipc", options_.sockets_folder, ++endpoints_made_),
+                      fmt::format("{}/{}.ipc", options_.sockets_dir, ++endpoints_made_),
                       options_.bind_host};
   executor.own_end = std::move(pair->first);
   const ProcessId process = what.process;
@@ -137,8 +137,8 @@ Result<ProcessId> SlotProcesses::make(const NurseryKey& key,
 }
 
 Result<void> SlotProcesses::start(SlotStart start) {
-  nurseries_[start.program].insert(start.nursery);
-  Stock& stock = stocks_[start.nursery];
+  fork_servers_[start.program].insert(start.fork_server);
+  Stock& stock = stocks_[start.fork_server];
   stock.count_start(monotonic_now(), options_.max_reserves);
   std::optional<ProcessId> process;
   if (!stock.reserve.empty()) {
@@ -146,7 +146,7 @@ Result<void> SlotProcesses::start(SlotStart start) {
     stock.reserve.erase(stock.reserve.begin());
   } else {
     const auto& masks = start.assign.accelerator_env;
-    auto made = make(start.nursery, {masks.begin(), masks.end()});
+    auto made = make(start.fork_server, {masks.begin(), masks.end()});
     if (!made) return made.error();
     process = *made;
   }
@@ -169,8 +169,8 @@ void SlotProcesses::take_up(ProcessId process) {
   const auto at = executors_.find(process);
   if (at == executors_.end() || !at->second.assign) return;
   Executor& executor = at->second;
-  const NurseryKey key = executor.nursery;
-  ExecutorStarted started{executor.slot, executor.generation, executor.stamp.pid, executor.link};
+  const ForkServerKey key = executor.fork_server;
+  ExecutorStarted started{executor.slot, executor.generation, executor.identity.pid, executor.link};
   const auto assign = std::exchange(executor.assign, std::nullopt);
   links_.send(started.link, *assign);
   if (options_.on_assigned) options_.on_assigned(started.link, *assign);
@@ -193,7 +193,7 @@ void SlotProcesses::Stock::count_start(Time now, std::size_t most_wanted) {
 
 // None is prestarted while other executors of the program start, because it would delay them. A
 // second one never replaces the first one of another program.
-void SlotProcesses::keep_reserve(const NurseryKey& key) {
+void SlotProcesses::keep_reserve(const ForkServerKey& key) {
   const auto at = stocks_.find(key);
   if (at == stocks_.end() || at->second.starting > 0) return;
   if (options_.max_reserves == 0 || !pool_->forks(key)) return;
@@ -263,7 +263,7 @@ std::vector<WatchedExecutor> SlotProcesses::watched() const {
   std::vector<WatchedExecutor> out;
   for (const auto& [process, executor] : executors_) {
     if (!executor.assigned || !executor.started || executor.exit) continue;
-    out.push_back({executor.slot, executor.generation, executor.stamp.pid});
+    out.push_back({executor.slot, executor.generation, executor.identity.pid});
   }
   return out;
 }
@@ -272,21 +272,21 @@ std::vector<std::pair<WatchedExecutor, std::string>> SlotProcesses::watched_by_n
   std::vector<std::pair<WatchedExecutor, std::string>> out;
   for (const auto& [process, executor] : executors_) {
     if (!executor.assigned || !executor.started || executor.exit) continue;
-    out.push_back({{executor.slot, executor.generation, executor.stamp.pid}, executor.running});
+    out.push_back({{executor.slot, executor.generation, executor.identity.pid}, executor.running});
   }
   return out;
 }
 
 void SlotProcesses::retire(ProgramId program) {
-  const auto at = nurseries_.find(program);
-  if (at == nurseries_.end()) return;
-  for (const NurseryKey& key : at->second) retire(key);
-  nurseries_.erase(at);
+  const auto at = fork_servers_.find(program);
+  if (at == fork_servers_.end()) return;
+  for (const ForkServerKey& key : at->second) retire(key);
+  fork_servers_.erase(at);
 }
 
 void SlotProcesses::retire(JobId job) {
-  for (auto& [program, keys] : nurseries_) {
-    std::erase_if(keys, [&](const NurseryKey& key) {
+  for (auto& [program, keys] : fork_servers_) {
+    std::erase_if(keys, [&](const ForkServerKey& key) {
       if (key.job != job) return false;
       retire(key);
       return true;
@@ -294,7 +294,7 @@ void SlotProcesses::retire(JobId job) {
   }
 }
 
-void SlotProcesses::retire(const NurseryKey& key) {
+void SlotProcesses::retire(const ForkServerKey& key) {
   pool_->retire(key);
   if (const auto stock = stocks_.find(key); stock != stocks_.end()) {
     end_reserves(stock->second);
@@ -314,7 +314,7 @@ void SlotProcesses::pump() {
   }
 }
 
-void SlotProcesses::no_longer_starting(const NurseryKey& key) {
+void SlotProcesses::no_longer_starting(const ForkServerKey& key) {
   const auto stock = stocks_.find(key);
   if (stock != stocks_.end() && stock->second.starting > 0) --stock->second.starting;
 }
@@ -323,14 +323,14 @@ void SlotProcesses::on(const PoolStarted& event) {
   const auto at = executors_.find(event.process);
   if (at == executors_.end()) return;
   Executor& executor = at->second;
-  if (executor.log) return command_started(executor, event.stamp);
-  no_longer_starting(executor.nursery);
-  executor.stamp = event.stamp;
+  if (executor.log) return command_started(executor, event.identity);
+  no_longer_starting(executor.fork_server);
+  executor.identity = event.identity;
   const auto link = links_.adopt(std::move(executor.own_end));
   if (!link) {
     // Without a link it is useless. Its end is reported like that of a process that sent no
     // message.
-    log_error("executor {} has no link: {}", event.stamp.pid, link.error().text);
+    log_error("executor {} has no link: {}", event.identity.pid, link.error().text);
     return pool_->kill(event.process, Duration(0));
   }
   executor.link = *link;
@@ -346,13 +346,13 @@ void SlotProcesses::on(const PoolStartFailed& event) {
   if (at == executors_.end()) return;
   const Executor executor = std::move(at->second);
   executors_.erase(at);
-  no_longer_starting(executor.nursery);
-  if (!executor.assigned) return forget_reserve(executor.nursery, event.process);
+  no_longer_starting(executor.fork_server);
+  if (!executor.assigned) return forget_reserve(executor.fork_server, event.process);
   if (executor.log) command_over(executor);
   tell_(ExecutorStartFailed{executor.slot, executor.generation, event.reason, event.cannot_run});
 }
 
-void SlotProcesses::forget_reserve(const NurseryKey& key, ProcessId process) {
+void SlotProcesses::forget_reserve(const ForkServerKey& key, ProcessId process) {
   const auto stock = stocks_.find(key);
   if (stock != stocks_.end()) std::erase(stock->second.reserve, process);
 }
@@ -361,7 +361,7 @@ void SlotProcesses::on(const PoolExited& event) {
   const auto at = executors_.find(event.process);
   if (at == executors_.end()) return;
   at->second.exit = event.cause;
-  if (!at->second.assigned) forget_reserve(at->second.nursery, event.process);
+  if (!at->second.assigned) forget_reserve(at->second.fork_server, event.process);
   // All holders of the link's other end have exited, so its end follows its unread messages.
   if (!links_.is_open(at->second.link)) conclude(event.process);
 }
@@ -377,7 +377,7 @@ void SlotProcesses::link_lost(LinkId link) {
   if (executor->second.assigned) return;
   // A slot must not get a process that has exited or is unreachable. A process exits a moment after
   // its link.
-  forget_reserve(executor->second.nursery, process);
+  forget_reserve(executor->second.fork_server, process);
   pool_->kill(process, Duration(0));
 }
 
@@ -394,7 +394,7 @@ void SlotProcesses::conclude(ProcessId process) {
   });
   if (!slot_has_others) logs_.close(executor.slot);
   tell_(ExecutorExited{executor.slot, executor.generation,
-                       end_cause(*executor.exit, executor.tail, executor.stamp.pid)});
+                       end_cause(*executor.exit, executor.tail, executor.identity.pid)});
 }
 
 // ---- output -------------------------------------------------------------------------------------
@@ -436,7 +436,7 @@ void SlotProcesses::tell_printed(Executor& executor, std::vector<std::string> li
     const std::string& name = executor.label.empty() ? executor.running : executor.label;
     const std::string head =
         fmt::format("{} [{} pid={}] ", stamp_of(std::chrono::system_clock::now()),
-                    name.empty() ? "executor" : name, executor.stamp.pid);
+                    name.empty() ? "executor" : name, executor.identity.pid);
     std::string named;
     for (const std::string& line : event.lines) named += head + line + "\n";
     log->append(named);

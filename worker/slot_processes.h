@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "transport/loop/event_loop.h"
-#include "worker/core/worker_commands_out.h"
+#include "worker/core/worker_commands.h"
 #include "worker/process/dir_remover.h"
 #include "worker/process/log_disk_quota.h"
 #include "worker/process/output.h"
@@ -26,22 +26,22 @@
 namespace mobula::internal::worker {
 
 struct SlotProcessOptions {
-  std::string logs_folder;
-  std::string sockets_folder;
+  std::string logs_dir;
+  std::string sockets_dir;
   std::string bind_host;  // address for peers on other nodes; empty: none
   Duration prestart_idle_timeout{};
   std::size_t max_reserves = 0;
   // Called after the assignment was sent to an executor, before the core is notified.
   std::function<void(LinkId, const AssignExecutor&)> on_assigned;
-  PoolOptions pool;              // without on_output and table
-  std::string table_path;        // path of the ProcessTable
-  std::string job_files_folder;  // emptied at the start, except for `cache`
+  PoolOptions pool;           // without on_output and table
+  std::string table_path;     // path of the ProcessTable
+  std::string job_files_dir;  // emptied at the start, except for `cache`
 };
 
 struct SlotStart {
   AssignExecutor assign;  // without its ticket
   ProgramId program;
-  NurseryKey nursery;
+  ForkServerKey fork_server;
   // Returns a ticket for a process with this public key.
   std::function<std::string(const std::string& public_key)> sign;
 };
@@ -54,7 +54,7 @@ struct CommandSlot {
   std::string name;  // name of its program
   CommandStart command;
   std::vector<EnvironmentVariable> environment;  // added to the agent's environment
-  std::string own_folder;  // created by the command below `job_files_folder`; empty: none
+  std::string own_dir;  // created by the command below `job_files_dir`; empty: none
 };
 
 class SlotProcesses {
@@ -89,11 +89,11 @@ class SlotProcesses {
   std::vector<std::pair<WatchedExecutor, std::string>> watched_by_name() const;
   const SlotLogs& logs() const { return logs_; }
   std::size_t size() const { return executors_.size(); }  // includes prestarted executors
-  std::vector<NurseryView> nurseries() const { return pool_->nurseries(); }
+  std::vector<ForkServerView> fork_servers() const { return pool_->fork_servers(); }
 
  private:
   struct Executor {
-    NurseryKey nursery;
+    ForkServerKey fork_server;
     bool assigned = false;  // false: prestarted
     SlotId slot{};
     JobId job{};
@@ -103,12 +103,12 @@ class SlotProcesses {
     Fd own_end{};  // present until it has started
     bool started = false;
     LinkId link = 0;
-    ProcessStamp stamp{};
+    PidIdentity identity{};
     std::string running{};
     std::string label{};  // label of its output: class of its actor, or the task that printed last
     LineTail tail{};
     std::optional<JobLog> log{};      // commands only
-    std::string own_folder{};         // commands only
+    std::string own_dir{};            // commands only
     std::optional<ExitCause> exit{};  // cause of its exit, while its link still has unread messages
   };
   // Executors of one fork server.
@@ -124,23 +124,23 @@ class SlotProcesses {
   SlotProcesses(EventLoop& loop, ProcessLinks& links, SlotProcessOptions options,
                 std::function<void(Event)> tell);
   // Creates a process that waits for an assignment; the pool knows it by the returned id.
-  Result<ProcessId> make(const NurseryKey& key, std::vector<EnvironmentVariable> environment);
-  void keep_reserve(const NurseryKey& key);
+  Result<ProcessId> make(const ForkServerKey& key, std::vector<EnvironmentVariable> environment);
+  void keep_reserve(const ForkServerKey& key);
   void end_reserves(Stock& stock);
   std::size_t reserves() const;
   void make_room_for_reserve();
   void end_idle_reserves();
-  void no_longer_starting(const NurseryKey& key);
-  void forget_reserve(const NurseryKey& key, ProcessId process);
-  void retire(const NurseryKey& key);
+  void no_longer_starting(const ForkServerKey& key);
+  void forget_reserve(const ForkServerKey& key, ProcessId process);
+  void retire(const ForkServerKey& key);
   void take_up(ProcessId process);
   void pump();
   void printed(ProcessId process, std::string_view lines);
   void tell_printed(Executor& executor, std::vector<std::string> lines);
-  void command_started(Executor& executor, const ProcessStamp& stamp);
+  void command_started(Executor& executor, const PidIdentity& identity);
   void command_printed(Executor& executor, std::string_view bytes);
   void command_over(const Executor& executor);
-  void remove_left_folders();
+  void remove_left_dirs();
   void on(const PoolStarted& event);
   void on(const PoolStartFailed& event);
   void on(const PoolExited& event);
@@ -151,13 +151,13 @@ class SlotProcesses {
   const std::function<void(Event)> tell_;
   std::optional<ProcessTable> table_;
   std::map<ProcessId, Executor> executors_;  // by the id in the pool
-  std::map<NurseryKey, Stock> stocks_;
+  std::map<ForkServerKey, Stock> stocks_;
   std::uint64_t endpoints_made_ = 0;
   std::map<LinkId, ProcessId> of_link_;
   SlotLogs logs_;
   LogDiskQuota job_logs_;
   std::unique_ptr<DirRemover> remover_;  // created with the first directory to remove
-  std::map<ProgramId, std::set<NurseryKey>> nurseries_;
+  std::map<ProgramId, std::set<ForkServerKey>> fork_servers_;
   std::vector<ExecutorPrinted> printed_;  // collected while the pool is read
   Timer taken_up_;                        // for executors that left the prestarted state
   std::vector<ProcessId> taken_;

@@ -32,19 +32,20 @@ WorkerService::WorkerService(EventLoop& loop, ServiceOptions options)
       incarnation_(ProcessId::random()),
       core_(options_.core),
       signer_(options_.node),
-      links_(loop, {.connected =
-                        [this](LinkId link, std::string user, std::int64_t pid) {
-                          step(ProcessConnected{link, std::move(user), pid});
-                        },
-                    .said = [this](LinkId link,
+      links_(loop,
+             {.connected =
+                  [this](LinkId link, std::string user, std::int64_t pid) {
+                    step(ProcessConnected{link, std::move(user), pid});
+                  },
+              .on_message = [this](LinkId link,
                                    ProcessToAgent message) { take(link, std::move(message)); },
-                    .lost =
-                        [this](LinkId link, std::optional<EndCause> end) {
-                          readable_.erase(link);
-                          rings_.left(link);
-                          step(ProcessLinkLost{link, end.has_value(), end.value_or(EndCause{})});
-                          if (slots_) slots_->link_lost(link);
-                        }}),
+              .lost =
+                  [this](LinkId link, std::optional<EndCause> end) {
+                    readable_.erase(link);
+                    rings_.left(link);
+                    step(ProcessLinkLost{link, end.has_value(), end.value_or(EndCause{})});
+                    if (slots_) slots_->link_lost(link);
+                  }}),
       rings_(links_, options_.max_rings),
       timer_(loop,
              [this] {
@@ -70,30 +71,30 @@ WorkerService::~WorkerService() {
   slots_.reset();
   if (head_) head_->close(farewell_linger);
   std::error_code code;
-  if (!sockets_folder_.empty()) std::filesystem::remove_all(sockets_folder_, code);
+  if (!sockets_dir_.empty()) std::filesystem::remove_all(sockets_dir_, code);
 }
 
 Result<void> WorkerService::open() {
-  auto programs = ProgramStore::open(options_.folder + "/programs");
+  auto programs = ProgramStore::open(options_.directory + "/programs");
   if (!programs) return programs.error();
   programs_ = std::move(*programs);
 
-  sockets_folder_ = options_.runtime_folder + "/" + incarnation_.hex().substr(0, 8);
+  sockets_dir_ = options_.runtime_dir + "/" + incarnation_.hex().substr(0, 8);
   SlotProcessOptions slots;
-  slots.logs_folder = options_.folder + "/logs";
-  slots.sockets_folder = sockets_folder_;
+  slots.logs_dir = options_.directory + "/logs";
+  slots.sockets_dir = sockets_dir_;
   slots.bind_host = options_.bind_host;
   slots.prestart_idle_timeout = options_.prestart_idle_timeout;
   slots.max_reserves = options_.max_reserves;
-  slots.table_path = options_.folder + "/executors";
-  slots.job_files_folder = options_.folder + "/job-files";
+  slots.table_path = options_.directory + "/executors";
+  slots.job_files_dir = options_.directory + "/job-files";
   slots.pool = options_.pool;
   // Joined before the lessee learns about the executor, so that its first call uses the ring.
   slots.on_assigned = [this](LinkId link, const AssignExecutor& assign) {
     rings_.joined(link, assign.process, assign.demand_class.job);
     if (!assign.lessee.empty()) rings_.open_for(assign.lessee, assign.process);
   };
-  if (auto made = make_private_folder(slots.logs_folder); !made) return made;
+  if (auto made = make_private_dir(slots.logs_dir); !made) return made;
   auto spin_limit = SpinGovernor::create(loop_, {.longest = options_.longest_spin});
   if (!spin_limit) return spin_limit.error();
   spin_limit_ = std::move(*spin_limit);
@@ -104,9 +105,9 @@ Result<void> WorkerService::open() {
   slots_ = std::move(*processes);
 
   SpillDiskOptions spill;
-  const std::string& given = options_.spill_folder;
-  spill.folder =
-      (given.empty() ? options_.folder + "/spill" : given) + "/mobula-" + options_.node.hex();
+  const std::string& given = options_.spill_dir;
+  spill.directory =
+      (given.empty() ? options_.directory + "/spill" : given) + "/mobula-" + options_.node.hex();
   spill.incarnation = incarnation_;
   spill.cap_percent = options_.spill_disk_cap_percent;
   auto disk =
@@ -117,7 +118,7 @@ Result<void> WorkerService::open() {
   if (auto opened = open_sockets(); !opened) return opened;
   if (auto opened = open_recording(); !opened) return opened;
   loop_.set_turn_observer([this](const Turn& turn) {
-    if (turn.gap > peer_gap_limit) step(Paused{turn.gap});
+    if (turn.gap > peer_gap_threshold) step(Paused{turn.gap});
     arm();
   });
   Started started;
@@ -156,7 +157,7 @@ Result<void> WorkerService::open_sockets() {
              vain_attempts_ = 0;
              step(HeadLink{connected});
            },
-       .said = [this](HeadToAgent message) { step(ReceivedFromHead{std::move(message)}); },
+       .on_message = [this](HeadToAgent message) { step(ReceivedFromHead{std::move(message)}); },
        .no_way = [this](const Failure& why) { no_way_to_head(why); },
        .silent = [this](const Failure& why) { waits_since(why.text); }});
   if (!head) return head.error();
@@ -164,7 +165,7 @@ Result<void> WorkerService::open_sockets() {
 
   auto peers = PeerConnections::open(
       loop_, incarnation_, signer_,
-      {.said = [this](PeerFrame frame) { step(ReceivedFromPeer{std::move(frame)}); },
+      {.on_message = [this](PeerFrame frame) { step(ReceivedFromPeer{std::move(frame)}); },
        .link =
            [this](ProcessId peer, bool connected) {
              step(PeerLink{peer, connected});
@@ -184,8 +185,8 @@ Result<void> WorkerService::open_sockets() {
 
   address_ = {options_.node, incarnation_, advertised(*control), advertised(*bytes),
               peers_->public_key()};
-  if (auto made = make_runtime_directory(options_.runtime_folder); !made) return made;
-  socket_path_ = sockets_folder_ + "/agent.sock";
+  if (auto made = make_runtime_directory(options_.runtime_dir); !made) return made;
+  socket_path_ = sockets_dir_ + "/agent.sock";
   return links_.listen(socket_path_);
 }
 
@@ -275,7 +276,7 @@ void WorkerService::step(Event event) {
     const EventKind kind(next);
     const Time began = monotonic_now();
     step_recorded(core_, recorder_.get(), began, std::move(next), commands);
-    if (const Duration took = monotonic_now() - began; took > slow_step_limit) {
+    if (const Duration took = monotonic_now() - began; took > slow_step_threshold) {
       log_warn("agent: slow step event={} took_ms={}", kind.text(), took / 1ms);
     }
     for (Command& command : commands) {

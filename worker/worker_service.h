@@ -35,8 +35,8 @@ namespace mobula::internal::worker {
 struct ServiceOptions {
   std::string head_address;
   std::optional<KeyFile> keys;  // empty: a local head without keys
-  std::string folder;           // directory of the agent, locked by the caller
-  std::string runtime_folder;   // short path; sockets are created in a directory below it
+  std::string directory;        // directory of the agent, locked by the caller
+  std::string runtime_dir;      // short path; sockets are created in a directory below it
   std::string cluster;
   NodeId node;
   std::string host;       // human-readable host name
@@ -58,8 +58,8 @@ struct ServiceOptions {
   std::vector<WatchedGpu> watched_gpus;         // monitored GPUs; empty: none
   std::string nvml_library;
   Duration gpu_watch_period = 1s;
-  HostPaths host_paths;      // files with the machine's memory use
-  std::string spill_folder;  // directory of spilled objects; empty: in `folder`
+  HostPaths host_paths;   // files with the machine's memory use
+  std::string spill_dir;  // directory of spilled objects; empty: in `directory`
   int spill_disk_cap_percent = 95;
   std::vector<std::string> job_starter;  // program that stages a job's files; empty: none
   bool waits_for_head =
@@ -164,7 +164,7 @@ class WorkerService {
   // Device masks of a slot with `allocation`.
   Environment masks_of(const Allocation& allocation, const Environment& call_env,
                        const Environment& job_env) const;
-  NurseryKey nursery_key(const RunnableProgram& program, const StartExecutor& command) const;
+  ForkServerKey fork_server_key(const RunnableProgram& program, const StartExecutor& command) const;
   Result<BulkSource> bytes_at(SlabId id, std::uint64_t offset, std::uint64_t size);
   Result<BulkRoom> room_for(const FetchBulk& command);
   bool speaks_of_no_slab(const AgentToProcess& message) const;
@@ -177,7 +177,7 @@ class WorkerService {
   std::unique_ptr<Recorder> recorder_;
   Signer signer_;
   AgentAddress address_;
-  std::string sockets_folder_;
+  std::string sockets_dir_;
   std::string socket_path_;
 
   ProcessLinks links_;

@@ -35,14 +35,14 @@ struct FunctionKey {
 struct TensorRecord {
   std::int64_t size_bytes = 0;
   bool in_shared_memory = false;  // readable in place while a reference exists
-  TransportPreference wish;
+  TransportPreference preference;
   CopyOnWrite<Endpoint> holder;  // endpoint of the process that holds the elements
   // Shared memory: number of the holder's block, which is never reused, and the offset in it. 0:
   // unknown. A process that has mapped the block reads the elements without a request.
   std::uint64_t block = 0;
   std::uint64_t block_offset = 0;
   std::string device = {};  // UUID of the device with the elements; empty: host memory
-  MOBULA_FIELDS(size_bytes, in_shared_memory, wish, holder, block, block_offset, device);
+  MOBULA_FIELDS(size_bytes, in_shared_memory, preference, holder, block, block_offset, device);
   friend bool operator==(const TensorRecord&, const TensorRecord&) = default;
 };
 

@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr Duration ends_within = 5s;  // time for work that was ended at the deadline
+constexpr Duration end_timeout = 5s;  // time for work that was ended at the deadline
 constexpr Duration look_interval = 200ms;
 constexpr Duration say_interval = 10s;  // if nothing changes
 // Latency of an answer after which the head may have restarted and counts the deadline again.
@@ -33,8 +33,8 @@ void on_interrupt(int) {
 }
 
 // Returns the complete id of a node from a prefix.
-Result<std::string> node_id_of(HeadQuery& asker, const std::string& given) {
-  auto node = asker.ask("get", "node", given);
+Result<std::string> node_id_of(HeadQuery& query, const std::string& given) {
+  auto node = query.ask("get", "node", given);
   if (!node) return node.error();
   return node->value("node_id", given);
 }
@@ -43,10 +43,10 @@ struct Lists {
   Json submissions, actors;
 };
 
-Result<Lists> lists_of(HeadQuery& asker) {
-  auto submissions = asker.ask_patiently("list", "submissions");
+Result<Lists> lists_of(HeadQuery& query) {
+  auto submissions = query.ask_patiently("list", "submissions");
   if (!submissions) return submissions.error();
-  auto actors = asker.ask_patiently("list", "actors");
+  auto actors = query.ask_patiently("list", "actors");
   if (!actors) return actors.error();
   return Lists{std::move(*submissions), std::move(*actors)};
 }
@@ -99,23 +99,23 @@ class News {
 
 // Waits until the node is empty, or until the deadline has passed and the work that it ended is
 // gone. Returns the remaining work.
-Result<LeaseCount> wait_until_empty(HeadQuery& asker, const std::string& node,
-                                    const CommandLine& line, Duration within,
+Result<LeaseCount> wait_until_empty(HeadQuery& query, const std::string& node,
+                                    const CommandLine& line, Duration timeout,
                                     ObjectsMoved& objects) {
-  Time deadline = monotonic_now() + within;
+  Time deadline = monotonic_now() + timeout;
   News news(line);
   for (bool first = true;; first = false) {
     const Time asked = monotonic_now();
-    const auto leases = asker.ask_patiently("list", "leases");
+    const auto leases = query.ask_patiently("list", "leases");
     if (!leases) return leases.error();
     const LeaseCount left = leases_on(node, *leases);
     if (left.all == 0 || first) {
-      const auto memory = asker.ask_patiently("list", "memory");
+      const auto memory = query.ask_patiently("list", "memory");
       if (!memory) return memory.error();
       objects.seen(node, *memory);
     }
     const Time now = monotonic_now();
-    if (now - asked > head_was_away) deadline = now + within;
+    if (now - asked > head_was_away) deadline = now + timeout;
     if (line.seconds < 0 || (left.all == 0 && (objects.left() == 0 || now >= deadline)))
       return left;
     if (left.all == 0) {
@@ -123,7 +123,7 @@ Result<LeaseCount> wait_until_empty(HeadQuery& asker, const std::string& node,
       pause(look_interval);
       continue;
     }
-    if (now >= deadline + ends_within) {
+    if (now >= deadline + end_timeout) {
       return failure(
           ErrorCode::timed_out,
           fmt::format("drain node {}: {} leases remain after the end of their grace of {} s; check "
@@ -138,30 +138,30 @@ Result<LeaseCount> wait_until_empty(HeadQuery& asker, const std::string& node,
 }  // namespace
 
 int drain(const CommandLine& line) {
-  HeadQuery asker(line);
-  const auto node = node_id_of(asker, line.subject);
+  HeadQuery query(line);
+  const auto node = node_id_of(query, line.subject);
   if (!node) return complain(node.error());
   // Work that starts between the two reads is in the second, work that ends is in the first.
   NodeLoad before;
-  const auto first = lists_of(asker);
+  const auto first = lists_of(query);
   if (!first) return complain(first.error());
   before.add(*node, first->submissions, first->actors);
-  const auto within = Duration(static_cast<std::int64_t>(line.seconds * 1e9));
-  const auto within_ms = std::chrono::duration_cast<std::chrono::milliseconds>(within).count();
+  const auto timeout = Duration(static_cast<std::int64_t>(line.seconds * 1e9));
+  const auto within_ms = std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count();
   const auto drained =
-      asker.ask("drain", line.seconds < 0 ? "" : fmt::format("{}", within_ms), *node);
+      query.ask("drain", line.seconds < 0 ? "" : fmt::format("{}", within_ms), *node);
   if (!drained) return complain(drained.error());
   if (line.kept == nullptr) std::signal(SIGINT, on_interrupt);
   if (for_people(line)) pass_warnings_on(*drained);
-  const auto second = lists_of(asker);
+  const auto second = lists_of(query);
   if (!second) return complain(second.error());
   before.add(*node, second->submissions, second->actors);
 
   ObjectsMoved objects;
-  const auto left = wait_until_empty(asker, *node, line, within, objects);
+  const auto left = wait_until_empty(query, *node, line, timeout, objects);
   if (!left && left.error().code != ErrorCode::timed_out) return complain(left.error());
-  const auto now = lists_of(asker);
-  const auto item = asker.ask_patiently("get", "node", *node);
+  const auto now = lists_of(query);
+  const auto item = query.ask_patiently("get", "node", *node);
   const auto drain = item ? item->value("drain", Json::object()) : Json::object();
   if (!now) return complain(now.error());
   const DrainReport report(*node, before, now->submissions, now->actors,
@@ -182,10 +182,10 @@ int drain(const CommandLine& line) {
 }
 
 int undrain(const CommandLine& line) {
-  HeadQuery asker(line);
-  const auto node = node_id_of(asker, line.subject);
+  HeadQuery query(line);
+  const auto node = node_id_of(query, line.subject);
   if (!node) return complain(node.error());
-  const auto done = asker.ask("undrain", {}, *node);
+  const auto done = query.ask("undrain", {}, *node);
   if (!done) return complain(done.error());
   if (!for_people(line)) return print(*done, line);
   const bool was_draining = done->value("warnings", Json::array()).empty();

@@ -75,7 +75,7 @@ Result<std::string> item_text(const Json& item, const CommandLine& line) {
                          line.table.cut ? terminal_width() : 0);
 }
 
-std::string events_text(const Json& items, bool headers, bool coloured) {
+std::string events_text(const Json& items, bool headers, bool colored) {
   TextTable table;
   table.add({"TIME", "SEVERITY", "KIND", "ABOUT", "BY", "TEXT"});
   for (const auto& each : items) {
@@ -85,14 +85,14 @@ std::string events_text(const Json& items, bool headers, bool coloured) {
          each.value("kind", std::string()), subject_of(each), by_of(each),
          each.value("text", std::string()) + (count > 1 ? fmt::format(" ({} times)", count) : "")});
   }
-  const std::string text = table.text(coloured);
+  const std::string text = table.text(colored);
   return headers ? text : text.substr(text.find('\n') + 1);
 }
 
 int print_events(const Json& list, const CommandLine& line, bool first) {
   if (for_people(line)) {
     std::string text =
-        list["items"].empty() && !first ? "" : events_text(list["items"], first, coloured(line));
+        list["items"].empty() && !first ? "" : events_text(list["items"], first, colored(line));
     for (const auto& warning : list.value("warnings", Json::array())) {
       if (first) text += "note: " + warning.get<std::string>() + "\n";
     }
@@ -102,7 +102,7 @@ int print_events(const Json& list, const CommandLine& line, bool first) {
 }
 
 // Follows until interrupted, or until stdout has no reader.
-int follow(HeadQuery& asker, const CommandLine& line, Json filters, Json last) {
+int follow(HeadQuery& query, const CommandLine& line, Json filters, Json last) {
   CommandLine lines = line;
   if (!for_people(line))
     lines.output = OutputFormat::jsonl;  // a document has an end, this has none
@@ -114,7 +114,7 @@ int follow(HeadQuery& asker, const CommandLine& line, Json filters, Json last) {
     pollfd out{STDOUT_FILENO, POLLERR, 0};
     ::poll(&out, 1, static_cast<int>(follow_interval / 1ms));
     if ((out.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) return exit_done;
-    auto more = asker.ask_patiently("list", "events", json_text(filters));
+    auto more = query.ask_patiently("list", "events", json_text(filters));
     if (!more) return complain(more.error());
     last = std::move(*more);
     const auto lost = last.value("lost", std::uint64_t{0});
@@ -148,10 +148,10 @@ bool waits(const Json& item) {
 }
 
 // Submitted jobs may be named, and have more members.
-Result<Json> find_item(HeadQuery& asker, const CommandLine& line) {
-  auto item = asker.ask("get", line.kind == "jobs" ? "submission" : line.kind, line.subject);
+Result<Json> find_item(HeadQuery& query, const CommandLine& line) {
+  auto item = query.ask("get", line.kind == "jobs" ? "submission" : line.kind, line.subject);
   if (line.kind != "jobs" || item || item.error().code != ErrorCode::not_found) return item;
-  return asker.ask("get", line.kind, line.subject);
+  return query.ask("get", line.kind, line.subject);
 }
 
 }  // namespace
@@ -190,20 +190,20 @@ Result<std::int64_t> moment_of(const std::string& text, std::int64_t now_ms) {
 }
 
 int show_events(const CommandLine& line) {
-  HeadQuery asker(line);
+  HeadQuery query(line);
   const auto filters = filters_of(line);
   if (!filters) return complain(filters.error());
-  auto list = asker.ask("list", "events", filters->empty() ? "" : filters->dump());
+  auto list = query.ask("list", "events", filters->empty() ? "" : filters->dump());
   if (!list) return complain(list.error());
-  if (line.follow) return follow(asker, line, *filters, std::move(*list));
+  if (line.follow) return follow(query, line, *filters, std::move(*list));
   const int code = print_events(*list, line, true);
   if (code == exit_done && is_empty_table(*list, line)) note_empty("events", line);
   return code;
 }
 
 int describe(const CommandLine& line) {
-  HeadQuery asker(line);
-  auto item = find_item(asker, line);
+  HeadQuery query(line);
+  auto item = find_item(query, line);
   if (!item) return complain(item.error());
   const std::string id = id_of(*item, line.kind);
   std::vector<std::string> warnings;
@@ -211,7 +211,7 @@ int describe(const CommandLine& line) {
   Json events = Json::array();
   if (!id.empty()) {
     const Json filters = {{"id", id}, {"severity", "DEBUG"}, {"limit", events_described}};
-    auto list = asker.ask("list", "events", json_text(filters));
+    auto list = query.ask("list", "events", json_text(filters));
     if (list) events = (*list)["items"];
     if (!list) warnings.push_back("events: " + list.error().text);
   }
@@ -219,7 +219,7 @@ int describe(const CommandLine& line) {
   const bool explained =
       line.kind == "tasks" || line.kind == "actors" || line.kind == "placement-groups";
   if (explained && waits(*item)) {
-    auto explanation = asker.ask("explain", "", id);
+    auto explanation = query.ask("explain", "", id);
     if (explanation) why = std::move(*explanation);
     if (!explanation) warnings.push_back("explanation: " + explanation.error().text);
   }
@@ -233,9 +233,9 @@ int describe(const CommandLine& line) {
   const auto item_said = item_text(described, line);
   if (!item_said) return complain(item_said.error());
   std::string text = *item_said;
-  if (!why.is_null()) text += "\nReason for waiting: " + format_explanation(why, coloured(line));
+  if (!why.is_null()) text += "\nReason for waiting: " + format_explanation(why, colored(line));
   text += events.empty() ? "\nEvents: none\n"
-                         : "\nEvents:\n" + events_text(events, line.table.headers, coloured(line));
+                         : "\nEvents:\n" + events_text(events, line.table.headers, colored(line));
   return print_page(text, line);
 }
 

@@ -51,7 +51,7 @@ struct FleetLine {
   std::string format{};
   OutputFormat output = OutputFormat::table;
   std::string host;
-  std::string colour{};
+  std::string color{};
   std::vector<std::string> words;
   deploy::RolloutOptions options{};
   bool progress = true;
@@ -70,7 +70,7 @@ void add_options(CLI::App& app, FleetLine& line) {
   } else {
     app.add_option("-o,--output,--format", line.format,
                    std::string("Output format: ") + output_formats_text);
-    app.add_option("--color", line.colour, "Colors: auto, always, never (default: auto)")
+    app.add_option("--color", line.color, "Colors: auto, always, never (default: auto)")
         ->check(CLI::IsMember({"auto", "always", "never"}))
         ->envname("MOBULA_COLOR");
   }
@@ -162,8 +162,8 @@ void show(const FleetLine& line, const std::string& cluster,
                fmt::format("{:.1f}", each.seconds), each.detail.empty() ? "-" : each.detail});
   }
   std::fputs(table
-                 .text(wants_colours(colour_choice_of(line.colour).value_or(ColorChoice::automatic),
-                                     STDOUT_FILENO))
+                 .text(wants_colors(color_choice_of(line.color).value_or(ColorChoice::automatic),
+                                    STDOUT_FILENO))
                  .c_str(),
              stdout);
 }
@@ -220,10 +220,10 @@ std::string own_program() {
 // Two concurrent changes of the same machines would undo each other's steps. Held until this
 // process exits.
 Result<Fd> lock_of(const deploy::Inventory& inventory) {
-  const std::string folder = default_runtime_folder();
-  if (auto made = make_runtime_directory(folder); !made) return made.error();
+  const std::string directory = default_runtime_dir();
+  if (auto made = make_runtime_directory(directory); !made) return made.error();
   const std::string path =
-      fmt::format("{}/fleet-{:016x}.lock", folder,
+      fmt::format("{}/fleet-{:016x}.lock", directory,
                   fnv1a(inventory.cluster + "@" + inventory.hosts.front().name));
   Fd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock) return errno_failure("open the lock " + path, errno);
@@ -334,7 +334,7 @@ int run_fleet_command(int argc, char** argv) {
     if (*at_head) place.emplace(std::move(**at_head));
   }
   options.check_flags = check_start_flags;
-  options.told = [&](const std::string& host, const std::string& step, bool final) {
+  options.on_step = [&](const std::string& host, const std::string& step, bool final) {
     progress.tell(host, step, final);
   };
   deploy::Rollout rollout(*inventory, std::move(options));

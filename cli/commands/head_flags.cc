@@ -18,18 +18,18 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* default_cluster = "default";
 
-std::string path_in(const std::string& folder) { return folder + "/head/flags.json"; }
+std::string path_in(const std::string& directory) { return directory + "/head/flags.json"; }
 
-Result<Json> load(const std::string& folder) {
-  if (::access(path_in(folder).c_str(), F_OK) != 0) return Json::object();  // no saved flags
-  const auto text = read_file(path_in(folder));
+Result<Json> load(const std::string& directory) {
+  if (::access(path_in(directory).c_str(), F_OK) != 0) return Json::object();  // no saved flags
+  const auto text = read_file(path_in(directory));
   if (!text) return text.error();
   Json json = Json::parse(*text, nullptr, false);
   if (json.is_object()) return json;
   return failure(ErrorCode::corrupt, fmt::format("{}: not a JSON object, so the previous flags of "
                                                  "the head are unknown; remove it, and start "
                                                  "the head with all its flags",
-                                                 path_in(folder)));
+                                                 path_in(directory)));
 }
 
 std::string text_in(const Json& json, const char* name) {
@@ -41,18 +41,18 @@ bool is_set(const Json& json, const char* name) {
   return at != json.end() && at->is_boolean() && at->get<bool>();
 }
 
-bool has_died(const std::string& folder) {
-  const auto head = load_head_file(folder + "/head/head.json");
+bool has_died(const std::string& directory) {
+  const auto head = load_head_file(directory + "/head/head.json");
   return head && !runs(*head);
 }
 
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 // Returns the one cluster whose head has died; empty if no head or more than one has died.
-std::string only_dead_one(const std::string& state_folder) {
+std::string only_dead_one(const std::string& state_dir) {
   std::string found;
-  for (const auto& name : clusters_of(state_folder)) {
-    if (!has_died(state_folder + "/" + name)) continue;
+  for (const auto& name : clusters_of(state_dir)) {
+    if (!has_died(state_dir + "/" + name)) continue;
     if (!found.empty()) return {};
     found = name;
   }
@@ -73,7 +73,7 @@ std::string shell_word(const std::string& text) {
   return quoted + "'";
 }
 
-Result<void> save_head_flags(const StartOptions& start, const std::string& folder) {
+Result<void> save_head_flags(const StartOptions& start, const std::string& directory) {
   Json json = {
       {"schema", 1},
       {"bind", start.bind},
@@ -82,10 +82,10 @@ Result<void> save_head_flags(const StartOptions& start, const std::string& folde
       {"insecure", start.insecure},
       {"trusted_fabric", start.trusted_fabric},
       {"preempt_after_ms",
-       start.preempt_after ? Json(*start.preempt_after / std::chrono::milliseconds(1)) : Json()},
+       start.preempt_delay ? Json(*start.preempt_delay / std::chrono::milliseconds(1)) : Json()},
       {"driver_absence_s", start.driver_absence_s},
       {"made_by", start.made_by}};
-  return write_file(path_in(folder), json_text(json, 2) + "\n", 0600);
+  return write_file(path_in(directory), json_text(json, 2) + "\n", 0600);
 }
 
 Result<std::string> add_head_flags_of_before(CommandLine& line) {
@@ -96,12 +96,12 @@ Result<std::string> add_head_flags_of_before(CommandLine& line) {
                          value.empty() ? "" : " " + shell_word(value));
   };
   if (line.cluster.empty() &&
-      !exists(fmt::format("{}/{}/head/journal.sqlite", line.state_folder, default_cluster))) {
-    line.cluster = only_dead_one(line.state_folder);
+      !exists(fmt::format("{}/{}/head/journal.sqlite", line.state_dir, default_cluster))) {
+    line.cluster = only_dead_one(line.state_dir);
     if (!line.cluster.empty()) add("--name", line.cluster);
   }
   const auto json =
-      load(line.state_folder + "/" + (line.cluster.empty() ? default_cluster : line.cluster));
+      load(line.state_dir + "/" + (line.cluster.empty() ? default_cluster : line.cluster));
   if (!json) return json.error();
   const bool bind_given = !start.bind.empty();
   const auto take = [&](const char* flag, const char* name, std::string& to) {
@@ -126,7 +126,7 @@ Result<std::string> add_head_flags_of_before(CommandLine& line) {
   const auto after = json->find("preempt_after_ms");
   if (!start.preemption_given && after != json->end() && after->is_number_integer() &&
       after->get<std::int64_t>() >= 0) {
-    start.preempt_after = std::chrono::milliseconds(after->get<std::int64_t>());
+    start.preempt_delay = std::chrono::milliseconds(after->get<std::int64_t>());
     add("--preemption", "lower-priority");
     add("--preempt-after",
         fmt::format("{}", static_cast<double>(after->get<std::int64_t>()) / 1000));
@@ -141,23 +141,23 @@ Result<std::string> add_head_flags_of_before(CommandLine& line) {
   return added;
 }
 
-std::string flags_of_place(const std::string& state_folder, const std::string& cluster) {
+std::string flags_of_place(const std::string& state_dir, const std::string& cluster) {
   std::string flags;
   if (cluster != default_cluster) flags += " --name " + shell_word(cluster);
   std::error_code code;
-  const auto absolute = std::filesystem::absolute(state_folder, code).string();
-  if (state_folder != default_state_folder())
-    flags += " --state-dir " + shell_word(code ? state_folder : absolute);
+  const auto absolute = std::filesystem::absolute(state_dir, code).string();
+  if (state_dir != default_state_dir())
+    flags += " --state-dir " + shell_word(code ? state_dir : absolute);
   return flags;
 }
 
-std::string restart_command(const std::string& state_folder, const std::string& cluster) {
-  const std::string folder = state_folder + "/" + cluster;
-  const auto json = load(folder);
+std::string restart_command(const std::string& state_dir, const std::string& cluster) {
+  const std::string directory = state_dir + "/" + cluster;
+  const auto json = load(directory);
   const std::string made_by = json ? text_in(*json, "made_by") : std::string();
   if (!made_by.empty()) return made_by + ", in the directory of that file";
-  return fmt::format("mobula start --head{}{}", exists(folder + "/agent") ? "" : " --no-worker",
-                     flags_of_place(state_folder, cluster));
+  return fmt::format("mobula start --head{}{}", exists(directory + "/agent") ? "" : " --no-worker",
+                     flags_of_place(state_dir, cluster));
 }
 
 }  // namespace mobula::internal::cli

@@ -10,7 +10,7 @@
 namespace mobula::internal::cli {
 
 // Saves the flags after the head serves. Flags of the agent on its machine are not saved.
-Result<void> save_head_flags(const StartOptions& start, const std::string& folder);
+Result<void> save_head_flags(const StartOptions& start, const std::string& directory);
 
 // Completes the flags of a head's start from its previous start, and its name if exactly one
 // cluster's head has died here and none is called "default". Returns the added flags as typed;
@@ -18,10 +18,10 @@ Result<void> save_head_flags(const StartOptions& start, const std::string& folde
 Result<std::string> add_head_flags_of_before(CommandLine& line);
 
 // Returns the command that restarts the head of this cluster.
-std::string restart_command(const std::string& state_folder, const std::string& cluster);
+std::string restart_command(const std::string& state_dir, const std::string& cluster);
 // Quotes the text as one word of a shell.
 std::string shell_word(const std::string& text);
 // Returns " --name NAME --state-dir DIR", as far as needed to identify this cluster.
-std::string flags_of_place(const std::string& state_folder, const std::string& cluster);
+std::string flags_of_place(const std::string& state_dir, const std::string& cluster);
 
 }  // namespace mobula::internal::cli

@@ -33,8 +33,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Output = std::vector<std::byte>;
 
-constexpr Duration shortest_pause = 2ms;
-constexpr Duration longest_pause = 200ms;
+constexpr Duration shortest_interval = 2ms;
+constexpr Duration longest_interval = 200ms;
 constexpr Duration stdout_poll = 50ms;
 constexpr Duration last_output_timeout = 1s;  // for output after an interruption, and at the end
 constexpr Duration head_timeout = 60s;        // for a head that restarts
@@ -116,14 +116,14 @@ class JobOutput {
     waiting_ += guarded_ ? guard_.pass(text) : std::string(text);
   }
   // `interrupted`: the remaining bytes wait, and the next call continues with them. With
-  // `patience`, output that makes no progress for that time is dropped.
-  Written write(std::optional<Duration> patience) {
-    Time until = monotonic_now() + patience.value_or(Duration(0));
+  // `timeout`, output that makes no progress for that time is dropped.
+  Written write(std::optional<Duration> timeout) {
+    Time until = monotonic_now() + timeout.value_or(Duration(0));
     while (!waiting_.empty()) {
-      if (!patience && interruptions != 0) return Written::interrupted;
+      if (!timeout && interruptions != 0) return Written::interrupted;
       pollfd item{STDOUT_FILENO, POLLOUT, 0};
       if (::poll(&item, 1, static_cast<int>(stdout_poll / 1ms)) <= 0) {
-        if (!patience || monotonic_now() < until) continue;
+        if (!timeout || monotonic_now() < until) continue;
         discards_ = true;
         dropped_ += waiting_.size();
         waiting_.clear();
@@ -135,7 +135,7 @@ class JobOutput {
       if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
       if (count <= 0) return Written::closed;
       waiting_.erase(0, static_cast<std::size_t>(count));
-      if (patience) until = monotonic_now() + *patience;
+      if (timeout) until = monotonic_now() + *timeout;
     }
     return Written::all;
   }
@@ -173,7 +173,7 @@ class JobClient {
       client_.emplace(std::move(*opened));
     }
     const auto text = client_->ask(verb, kind, argument);
-    heard_ = heard_ || client_->has_asked();
+    request_sent_ = request_sent_ || client_->has_asked();
     if (!text) return text.error();
     Json json = Json::parse(*text, nullptr, false);
     if (!json.is_object())
@@ -185,17 +185,17 @@ class JobClient {
   Result<Json> ask_patiently(const std::string& verb, const std::string& kind,
                              const std::string& argument) {
     const Time until = monotonic_now() + head_timeout;
-    for (bool told = false;;) {
+    for (bool report = false;;) {
       auto answer = ask(verb, kind, argument);
       if (answer) return answer;
       const ErrorCode code = answer.error().code;
       const bool passes = code == ErrorCode::unavailable || code == ErrorCode::timed_out;
       if (!passes || !addressed_ || monotonic_now() >= until || interruptions != 0) return answer;
-      if (!std::exchange(told, true)) {
+      if (!std::exchange(report, true)) {
         warn(fmt::format("{}; retrying for {} s", answer.error().text, head_timeout / 1s));
       }
       client_.reset();
-      pause(longest_pause);
+      pause(longest_interval);
     }
   }
 
@@ -212,7 +212,7 @@ class JobClient {
   }
 
   // Reports whether a head may have received a request that it did not answer.
-  bool may_be_heard() const { return heard_; }
+  bool request_sent() const { return request_sent_; }
 
   static void pause(Duration span) { ::poll(nullptr, 0, static_cast<int>(span / 1ms)); }
 
@@ -220,7 +220,7 @@ class JobClient {
   const CommandLine& line_;
   std::optional<ToolClient> client_;
   bool addressed_ = false;  // a known cluster is worth waiting for
-  bool heard_ = false;
+  bool request_sent_ = false;
 };
 
 enum class OnInterrupt { leaves_it, stops_it };
@@ -247,7 +247,7 @@ class Follower {
   int follow_to_the_end() {
     leave_behind(job_);
     take_interruptions();
-    Duration pause = shortest_pause;
+    Duration pause = shortest_interval;
     for (;;) {
       if (interruptions != 0 && !interrupted()) return exit_interrupted;
       auto part = client_.read(job_, static_cast<std::int64_t>(at_));
@@ -261,7 +261,7 @@ class Follower {
       output_.add(part->bytes);
       const auto written =
           output_.write(stopping_ ? std::optional(last_output_timeout) : std::nullopt);
-      if (written == JobOutput::Written::closed) return unheard();
+      if (written == JobOutput::Written::closed) return stdout_closed();
       if (written == JobOutput::Written::interrupted) continue;
       if (output_.discards()) at_ = std::max(at_, part->end);
       if (!part->fault.empty() && has_ended(part->job)) {
@@ -270,13 +270,13 @@ class Follower {
       }
       if (at_ < part->end) continue;
       if (has_ended(part->job)) return ended(part->job);
-      pause = part->bytes.empty() ? std::min(pause * 3 / 2, longest_pause) : shortest_pause;
+      pause = part->bytes.empty() ? std::min(pause * 3 / 2, longest_interval) : shortest_interval;
       JobClient::pause(pause);
     }
   }
 
   // Handles a stdout without a reader.
-  int unheard() {
+  int stdout_closed() {
     const bool stops = policy_ == OnInterrupt::stops_it && client_.ask("job_stop", "", job_).ok();
     std::fprintf(stderr, "mobula: stdout is closed; job %s %s\n", job_.c_str(),
                  stops ? "is being stopped" : "continues");
@@ -329,9 +329,9 @@ class Follower {
 void tell_console(const std::string& id) {
   const char* given = std::getenv(console_id_variable);
   if (given == nullptr) return;
-  const Fd told(std::atoi(given));
+  const Fd report(std::atoi(given));
   ::unsetenv(console_id_variable);
-  (void)!::write(told.get(), id.data(), id.size());
+  (void)!::write(report.get(), id.data(), id.size());
 }
 
 Result<std::string> submit(JobClient& client, const CommandLine& line) {
@@ -357,7 +357,7 @@ Result<std::string> submit(JobClient& client, const CommandLine& line) {
     return id;
   }
   Failure why = answer.error();
-  const bool unsure = client.may_be_heard() &&
+  const bool unsure = client.request_sent() &&
                       (why.code == ErrorCode::unavailable || why.code == ErrorCode::timed_out);
   if (interruptions != 0)
     why = failure(

@@ -37,15 +37,15 @@ namespace fs = std::filesystem;
 constexpr int start_failed_code = 127;
 constexpr Duration files_timeout = 60s;  // for a head that restarts
 constexpr Duration files_backoff = 500ms;
-constexpr auto coming_within = std::chrono::hours(1);
+constexpr auto upload_timeout = std::chrono::hours(1);
 constexpr std::uint64_t cache_bytes = std::uint64_t{1} << 30;
 
 struct JobStart {
   std::string head;
   std::string key_path;
   std::string hash;
-  std::string cache;   // directory of archives, shared by the node's jobs
-  std::string folder;  // directory of this job alone
+  std::string cache;      // directory of archives, shared by the node's jobs
+  std::string directory;  // directory of this job alone
   std::vector<char*> program;
 };
 
@@ -56,7 +56,7 @@ class FilesCache {
       : start_(start), path_(start.cache + "/" + start.hash) {}
 
   Result<Fd> open() {
-    if (auto made = make_private_folder(start_.cache); !made) return made.error();
+    if (auto made = make_private_dir(start_.cache); !made) return made.error();
     // Files are renamed when complete, and an open file survives its name.
     if (Fd there = known(); there) return there;
     // One lock per archive, so that a slow transfer blocks only its users.
@@ -131,7 +131,7 @@ class FilesCache {
       cluster.key = std::move(key).value();
     }
     std::optional<ToolClient> client;
-    Time heard = monotonic_now();
+    Time last_received = monotonic_now();
     for (std::uint64_t at = 0;;) {
       if (!client) {
         auto opened = ToolClient::open(cluster);
@@ -149,14 +149,14 @@ class FilesCache {
         if (at >= size) return {};
         if (bytes.empty())
           return failure(ErrorCode::corrupt, "read the job's files: truncated at the head");
-        heard = monotonic_now();
+        last_received = monotonic_now();
         continue;
       }
       const Failure& why = answer.error();
       // A slow head cannot be distinguished from a head with another key.
       const bool passes = why.code == ErrorCode::unavailable || why.code == ErrorCode::timed_out ||
                           why.code == ErrorCode::permission_denied;
-      if (!passes || monotonic_now() - heard >= files_timeout) return why;
+      if (!passes || monotonic_now() - last_received >= files_timeout) return why;
       client.reset();
       ::poll(nullptr, 0, static_cast<int>(files_backoff / 1ms));
     }
@@ -179,7 +179,7 @@ class FilesCache {
       const auto extension = each.path().extension();
       // In progress, or left by a killed process.
       const bool comes = extension == ".lock" || extension == ".new";
-      if (comes && fs::file_time_type::clock::now() - each.last_write_time(gone) < coming_within)
+      if (comes && fs::file_time_type::clock::now() - each.last_write_time(gone) < upload_timeout)
         continue;
       Kept row{each.last_write_time(gone), each.path(), each.file_size(gone)};
       if (gone) continue;
@@ -204,9 +204,9 @@ std::string value_of(const char* name) {
 }
 
 // Prepends to the variable.
-void put_before(const char* name, const std::string& folder) {
+void put_before(const char* name, const std::string& directory) {
   const std::string there = value_of(name);
-  ::setenv(name, (there.empty() ? folder : folder + ":" + there).c_str(), 1);
+  ::setenv(name, (there.empty() ? directory : directory + ":" + there).c_str(), 1);
 }
 
 void set_later_variables() {
@@ -229,10 +229,10 @@ std::string found_in_path(const std::string& name) {
   const std::string path = value_of("PATH");
   for (std::size_t at = 0; at < path.size();) {
     const std::size_t end = std::min(path.find(':', at), path.size());
-    const std::string folder = path.substr(at, end - at);
+    const std::string directory = path.substr(at, end - at);
     at = end + 1;
-    if (folder.empty()) continue;
-    const std::string candidate = folder + "/" + name;
+    if (directory.empty()) continue;
+    const std::string candidate = directory + "/" + name;
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   return {};
@@ -256,24 +256,24 @@ int start_job_program(int argc, char** argv) {
     FilesCache cache(start);
     const auto file = cache.open();
     if (!file) return complain_of_files(file.error().text);
-    if (auto made = make_private_folder(fs::path(start.folder).parent_path().string()); !made) {
+    if (auto made = make_private_dir(fs::path(start.directory).parent_path().string()); !made) {
       return complain_of_files(made.error().text);
     }
-    if (auto unpacked = deploy::unpack_job_files(file->get(), start.folder); !unpacked) {
+    if (auto unpacked = deploy::unpack_job_files(file->get(), start.directory); !unpacked) {
       if (unpacked.error().code == ErrorCode::corrupt) cache.forget();
       return complain_of_files(unpacked.error().text);
     }
   }
   set_later_variables();
   const auto has = [&](const char* name) {
-    return ::access((start.folder + name).c_str(), F_OK) == 0;
+    return ::access((start.directory + name).c_str(), F_OK) == 0;
   };
-  if (has("/bin")) put_before("PATH", start.folder + "/bin");
-  if (has("/lib")) put_before("LD_LIBRARY_PATH", start.folder + "/lib");
+  if (has("/bin")) put_before("PATH", start.directory + "/bin");
+  if (has("/lib")) put_before("LD_LIBRARY_PATH", start.directory + "/lib");
   if (has("/work")) {
-    if (::chdir((start.folder + "/work").c_str()) != 0)
+    if (::chdir((start.directory + "/work").c_str()) != 0)
       return complain_of_files(std::strerror(errno));
-    ::setenv("PWD", (start.folder + "/work").c_str(), 1);
+    ::setenv("PWD", (start.directory + "/work").c_str(), 1);
   }
   const std::string program = found_in_path(start.program.front());
   errno = ENOENT;

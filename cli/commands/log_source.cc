@@ -16,24 +16,24 @@ constexpr Duration busy_backoff = 100ms;
 constexpr int most_tries = 100;
 
 // Retries for a while if the reader is too busy.
-Result<Json> ask_for_part(HeadQuery& asker, const std::string& verb, const std::string& kind,
+Result<Json> ask_for_part(HeadQuery& query, const std::string& verb, const std::string& kind,
                           const std::string& argument) {
   for (int tries = 1;; ++tries) {
-    auto answer = asker.ask_patiently(verb, kind, argument);
+    auto answer = query.ask_patiently(verb, kind, argument);
     if (answer || answer.error().code != ErrorCode::resource_exhausted || tries == most_tries)
       return answer;
     pause(busy_backoff);
   }
 }
 
-Result<LogChunk> ask_for_log(HeadQuery& asker, const std::string& verb, const std::string& argument,
+Result<LogChunk> ask_for_log(HeadQuery& query, const std::string& verb, const std::string& argument,
                              LogPlace& place) {
-  const auto part = ask_for_part(asker, verb, to_string(place), argument);
+  const auto part = ask_for_part(query, verb, to_string(place), argument);
   if (!part) return part.error();
   const auto next = parse_log_place(part->value("next", std::string()));
   if (!next) return next.error();
   place = *next;
-  return LogChunk{asker.bytes(), part->value("left", std::uint64_t{0}),
+  return LogChunk{query.bytes(), part->value("left", std::uint64_t{0}),
                   part->value("lost", false) ? 1u : 0u, part->value("open", false)};
 }
 
@@ -52,25 +52,25 @@ LogSource LogSource::of_files(std::vector<std::string> paths) {
   });
 }
 
-LogSource LogSource::of_head(HeadQuery& asker) {
-  return LogSource([&asker](LogPlace& place) { return ask_for_log(asker, "head_log", {}, place); });
+LogSource LogSource::of_head(HeadQuery& query) {
+  return LogSource([&query](LogPlace& place) { return ask_for_log(query, "head_log", {}, place); });
 }
 
-LogSource LogSource::of_node(HeadQuery& asker, std::string node, std::string log) {
+LogSource LogSource::of_node(HeadQuery& query, std::string node, std::string log) {
   const Json argument = {{"node_id", std::move(node)}, {"log", std::move(log)}};
-  return LogSource([&asker, text = json_text(argument)](LogPlace& place) {
-    return ask_for_log(asker, "log", text, place);
+  return LogSource([&query, text = json_text(argument)](LogPlace& place) {
+    return ask_for_log(query, "log", text, place);
   });
 }
 
-LogSource LogSource::of_job(HeadQuery& asker, std::string job) {
-  return LogSource([&asker, job = std::move(job)](LogPlace& place) -> Result<LogChunk> {
-    const auto part = ask_for_part(asker, "job_log", fmt::format("{}", place.from), job);
+LogSource LogSource::of_job(HeadQuery& query, std::string job) {
+  return LogSource([&query, job = std::move(job)](LogPlace& place) -> Result<LogChunk> {
+    const auto part = ask_for_part(query, "job_log", fmt::format("{}", place.from), job);
     if (!part) return part.error();
     const std::string fault = part->value("fault", std::string());
     if (!fault.empty()) return failure(ErrorCode::not_found, fault);
     LogChunk chunk;
-    chunk.bytes = asker.bytes();
+    chunk.bytes = query.bytes();
     const auto begin = part->value("from", std::uint64_t{0});
     const auto asked = static_cast<std::uint64_t>(place.from);
     chunk.lost_bytes = begin > asked ? begin - asked : 0;

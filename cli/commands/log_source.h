@@ -25,10 +25,10 @@ class LogSource {
  public:
   // A log of this machine: possible names of its files, the newest first.
   static LogSource of_files(std::vector<std::string> paths);
-  static LogSource of_head(HeadQuery& asker);
-  static LogSource of_node(HeadQuery& asker, std::string node, std::string log);
+  static LogSource of_head(HeadQuery& query);
+  static LogSource of_node(HeadQuery& query, std::string node, std::string log);
   // The output of a submitted job.
-  static LogSource of_job(HeadQuery& asker, std::string job);
+  static LogSource of_job(HeadQuery& query, std::string job);
 
   // Begins `bytes` before the end. Call before the first chunk; not for jobs.
   void begin_near_end(std::uint64_t bytes) { place_.from = -static_cast<std::int64_t>(bytes); }

@@ -44,15 +44,15 @@ struct LogFile {
   std::vector<std::string> paths;  // the newest first
 };
 
-std::vector<LogFile> files_below(const std::string& folder) {
+std::vector<LogFile> files_below(const std::string& directory) {
   std::vector<LogFile> files;
   for (const char* name : {"head/head", "mobula", "agent/logs/agent"}) {
-    const std::string path = folder + "/" + name;
+    const std::string path = directory + "/" + name;
     if (path_exists(path + ".log"))
       files.push_back({fs::path(path).filename().string(), {path + ".log", path + ".1.log"}});
   }
   std::error_code code;
-  for (fs::directory_iterator at(folder + "/agent/logs", code), end; !code && at != end;
+  for (fs::directory_iterator at(directory + "/agent/logs", code), end; !code && at != end;
        at.increment(code)) {
     const std::string name = at->path().filename().string();
     if (!name.starts_with("slot-") || !name.ends_with(".log")) continue;
@@ -78,9 +78,9 @@ std::vector<LogFile> matching(const std::vector<LogFile>& files, const std::stri
   return found;
 }
 
-bool runs_here(const std::string& folder) {
-  const auto head = load_head_file(folder + "/head/head.json");
-  const auto agent = load_agent_file(folder + "/agent/agent.json");
+bool runs_here(const std::string& directory) {
+  const auto head = load_head_file(directory + "/head/head.json");
+  const auto agent = load_agent_file(directory + "/agent/agent.json");
   return (head && runs(*head)) || (agent && runs(*agent));
 }
 
@@ -88,20 +88,20 @@ bool runs_here(const std::string& folder) {
 Result<std::vector<LogFile>> files_here(const CommandLine& line) {
   std::vector<std::string> names;
   std::vector<std::string> running;
-  for (const auto& name : clusters_of(line.state_folder)) {
+  for (const auto& name : clusters_of(line.state_dir)) {
     if (!line.cluster.empty() && name != line.cluster) continue;
-    const std::string folder = line.state_folder + "/" + name;
-    if (files_below(folder).empty()) continue;
+    const std::string directory = line.state_dir + "/" + name;
+    if (files_below(directory).empty()) continue;
     names.push_back(name);
-    if (runs_here(folder)) running.push_back(name);
+    if (runs_here(directory)) running.push_back(name);
   }
   if (running.size() == 1) names = running;
   if (names.empty()) return std::vector<LogFile>();
-  if (names.size() == 1) return files_below(line.state_folder + "/" + names.front());
+  if (names.size() == 1) return files_below(line.state_dir + "/" + names.front());
   return failure(
       ErrorCode::invalid_argument,
       fmt::format("logs: {} has logs of several clusters ({}, {}, …); choose one with --name",
-                  line.state_folder, names[0], names[1]));
+                  line.state_dir, names[0], names[1]));
 }
 
 // ---- following ---------------------------------------------------------------------------------
@@ -147,13 +147,13 @@ std::string name_of(const Json& item) {
                       : node.substr(0, name_digits) + "/" + text_at(item, "log");
 }
 
-LogSource source_of(HeadQuery& asker, const Json& item) {
-  if (text_at(item, "log") == "head") return LogSource::of_head(asker);
-  return LogSource::of_node(asker, text_at(item, "node_id"), text_at(item, "log"));
+LogSource source_of(HeadQuery& query, const Json& item) {
+  if (text_at(item, "log") == "head") return LogSource::of_head(query);
+  return LogSource::of_node(query, text_at(item, "node_id"), text_at(item, "log"));
 }
 
 // Reports unavailable logs and the number of omitted ones; the latest logs have priority.
-std::size_t add_sources(HeadQuery& asker, const Json& list, LogStream& stream, bool tells) {
+std::size_t add_sources(HeadQuery& query, const Json& list, LogStream& stream, bool tells) {
   std::vector<const Json*> items;
   for (const auto& item : list["items"]) {
     const std::string fault = text_at(item, "reason");
@@ -172,7 +172,7 @@ std::size_t add_sources(HeadQuery& asker, const Json& list, LogStream& stream, b
     if (stream.size() >= max_sources) {
       ++left_out;
     } else {
-      stream.add(name_of(*item), source_of(asker, *item));
+      stream.add(name_of(*item), source_of(query, *item));
     }
   }
   if (left_out > 0 && tells) {
@@ -185,13 +185,13 @@ std::size_t add_sources(HeadQuery& asker, const Json& list, LogStream& stream, b
 }
 
 // Merges several logs by the times that agents write before each line.
-int print_list(HeadQuery& asker, const Json& list, const CommandLine& line,
+int print_list(HeadQuery& query, const Json& list, const CommandLine& line,
                std::optional<LinesWanted> wanted = std::nullopt) {
   auto stream = LogStream::create(line, wanted);
   if (!stream) return complain(stream.error());
   const auto warnings = list.value("warnings", Json::array());
   for (const auto& warning : warnings) warn(warning.get<std::string>());
-  add_sources(asker, list, *stream, true);
+  add_sources(query, list, *stream, true);
   const bool may_grow = line.follow && list.value("live", false) && !wanted;
   if (stream->size() == 0 && !may_grow) {
     const bool known = !list["items"].empty();
@@ -203,9 +203,9 @@ int print_list(HeadQuery& asker, const Json& list, const CommandLine& line,
   }
   if (stream->size() > 1 || may_grow) stream->name_lines();
   return show(*stream, line, [&] {
-    const auto again = asker.ask_patiently("logs", "", line.subject);
+    const auto again = query.ask_patiently("logs", "", line.subject);
     if (!again) return true;
-    add_sources(asker, *again, *stream, false);
+    add_sources(query, *again, *stream, false);
     return again->value("live", false);
   });
 }
@@ -221,7 +221,7 @@ std::int64_t pid_of(const Json& timeline, ProcessId wanted) {
 }
 
 // Prints the lines that the task's process printed while it ran, by the clock of its node.
-int print_task(HeadQuery& asker, const Json& task, const CommandLine& line) {
+int print_task(HeadQuery& query, const Json& task, const CommandLine& line) {
   const auto id = TaskId::from_hex(text_at(task, "task_id"));
   const std::string state = text_at(task, "state");
   std::string executor = text_at(task, "executor");
@@ -235,7 +235,7 @@ int print_task(HeadQuery& asker, const Json& task, const CommandLine& line) {
   std::optional<LinesWanted> wanted;
   if (!ended) {
     const std::int64_t now_us = wall_clock_ms() * 1000;
-    const auto process = asker.ask("get", "executors", executor);
+    const auto process = query.ask("get", "executors", executor);
     if (!process) return complain(process.error());
     wanted = LinesWanted{now_us - task.value("since_ms", std::int64_t{0}) * 1000 - 1000,
                          std::numeric_limits<std::int64_t>::max(),
@@ -245,9 +245,9 @@ int print_task(HeadQuery& asker, const Json& task, const CommandLine& line) {
         "mobula: output of process %jd since it received the task; other calls may be included\n",
         static_cast<std::intmax_t>(wanted->pid));
   } else {
-    const auto timeline = asker.ask("timeline", id->hex());
+    const auto timeline = query.ask("timeline", id->hex());
     if (!timeline) return complain(timeline.error());
-    const std::string bytes = asker.bytes();
+    const std::string bytes = query.bytes();
     const auto spans = decode<std::vector<ProcessSpans>>(std::as_bytes(std::span(bytes)));
     const auto run = spans ? run_of(*spans, *id) : std::nullopt;
     if (!run) {
@@ -268,34 +268,34 @@ int print_task(HeadQuery& asker, const Json& task, const CommandLine& line) {
     }
   }
   of.subject = executor;
-  const auto list = asker.ask("logs", "", executor);
+  const auto list = query.ask("logs", "", executor);
   if (!list) return complain(list.error());
-  return print_list(asker, *list, of, wanted);
+  return print_list(query, *list, of, wanted);
 }
 
 // Prints logs of subjects that no local file is named after, or all logs.
 int print_known(const CommandLine& line) {
-  HeadQuery asker(line);
-  if (const auto job = asker.ask("get", "submission", line.subject)) {
+  HeadQuery query(line);
+  if (const auto job = query.ask("get", "submission", line.subject)) {
     auto stream = LogStream::create(line);
     if (!stream) return complain(stream.error());
-    stream->add("job", LogSource::of_job(asker, job->value("job_id", line.subject)));
+    stream->add("job", LogSource::of_job(query, job->value("job_id", line.subject)));
     return show(*stream, line, [] { return false; });
   } else if (job.error().code != ErrorCode::not_found) {
     return complain(job.error());
   }
-  const auto list = asker.ask("logs", "", line.subject);
+  const auto list = query.ask("logs", "", line.subject);
   if (!list) return complain(list.error());
   if (!(*list)["items"].empty() || list->value("live", false))
-    return print_list(asker, *list, line);
-  if (const auto task = asker.ask("get", "tasks", line.subject))
-    return print_task(asker, *task, line);
-  return print_list(asker, *list, line);
+    return print_list(query, *list, line);
+  if (const auto task = query.ask("get", "tasks", line.subject))
+    return print_task(query, *task, line);
+  return print_list(query, *list, line);
 }
 
 int list_logs(const CommandLine& line) {
-  HeadQuery asker(line);
-  const auto list = asker.ask("logs");
+  HeadQuery query(line);
+  const auto list = query.ask("logs");
   if (list) {
     CommandLine as_list = line;
     as_list.kind = "logs";

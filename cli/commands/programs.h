@@ -17,13 +17,13 @@
 namespace mobula::internal::cli {
 
 struct HeadPlan {
-  std::string folder;  // <state>/<cluster>
+  std::string directory;  // <state>/<cluster>
   std::string cluster;
   std::string bind;
   std::string advertise;
   std::uint16_t port = 0;
   bool insecure = false;
-  std::optional<Duration> preempt_after;
+  std::optional<Duration> preempt_delay;
   std::int64_t driver_absence_s = 0;  // 0: default of the head
   bool trusted_fabric = false;
   std::string http;  // HOST:PORT; empty: none
@@ -37,7 +37,7 @@ struct HeadPlan {
 struct AgentPlan {
   std::string head_address;
   std::string key_file;  // empty: without keys
-  std::string folder;
+  std::string directory;
   std::string cluster;
   std::string bind;
   std::string advertise;

@@ -17,9 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // Returns the inode of the directory, whatever its name; 0: it does not exist.
-std::uint64_t inode_of(const std::string& folder) {
+std::uint64_t inode_of(const std::string& directory) {
   struct stat found {};
-  return ::stat(folder.c_str(), &found) == 0 ? found.st_ino : 0;
+  return ::stat(directory.c_str(), &found) == 0 ? found.st_ino : 0;
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ RunRecord RunRecord::of_this_process(bool head, bool has_keeper) {
   record.pid = static_cast<pid_t>(self.pid);
   record.start_time = self.start_time;
   record.boot_id = self.boot_id;
-  record.keeper = has_keeper ? ::getppid() : 0;
+  record.shim = has_keeper ? ::getppid() : 0;
   record.head = head;
   return record;
 }
@@ -39,24 +39,24 @@ bool RunRecord::alive() const {
   return start_time != 0 && ProcessIdentity{pid, start_time, boot_id}.alive();
 }
 
-Result<void> save(const RunRecord& record, const std::string& folder) {
-  if (auto made = make_private_folder(folder + "/running"); !made) return made;
+Result<void> save(const RunRecord& record, const std::string& directory) {
+  if (auto made = make_private_dir(directory + "/running"); !made) return made;
   const nlohmann::ordered_json json = {{"schema", 1},
                                        {"pid", record.pid},
                                        {"start_time", record.start_time},
                                        {"boot_id", record.boot_id},
-                                       {"keeper", record.keeper},
+                                       {"keeper", record.shim},
                                        {"head", record.head},
-                                       {"folder_inode", inode_of(folder + "/running")}};
-  return write_file(fmt::format("{}/running/{}.json", folder, record.pid), json_text(json) + "\n",
-                    0600);
+                                       {"folder_inode", inode_of(directory + "/running")}};
+  return write_file(fmt::format("{}/running/{}.json", directory, record.pid),
+                    json_text(json) + "\n", 0600);
 }
 
-std::vector<RunRecord> records_of(const std::string& folder) {
+std::vector<RunRecord> records_of(const std::string& directory) {
   std::vector<RunRecord> records;
-  const std::uint64_t inode = inode_of(folder + "/running");
+  const std::uint64_t inode = inode_of(directory + "/running");
   std::error_code code;
-  for (fs::directory_iterator at(folder + "/running", code), end; !code && at != end;
+  for (fs::directory_iterator at(directory + "/running", code), end; !code && at != end;
        at.increment(code)) {
     const std::string path = at->path().string();
     if (at->path().extension() != ".json") continue;
@@ -69,7 +69,7 @@ std::vector<RunRecord> records_of(const std::string& folder) {
       record.pid = json.value("pid", 0);
       record.start_time = json.value("start_time", std::uint64_t{0});
       record.boot_id = json.value("boot_id", std::string());
-      record.keeper = json.value("keeper", 0);
+      record.shim = json.value("keeper", 0);
       record.head = json.value("head", false);
       record.path = path;
       records.push_back(std::move(record));

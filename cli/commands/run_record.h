@@ -18,7 +18,7 @@ struct RunRecord {
   pid_t pid = 0;                 // forwards signals to its children and exits after them
   std::uint64_t start_time = 0;  // start of the process, in the kernel's ticks since boot
   std::string boot_id;
-  pid_t keeper = 0;   // shim above it; 0: none
+  pid_t shim = 0;     // shim above it; 0: none
   bool head = false;  // a head is among its children
   std::string path;   // path of the record; not stored in it
 
@@ -28,9 +28,9 @@ struct RunRecord {
   bool alive() const;
 };
 
-Result<void> save(const RunRecord& record, const std::string& folder);
+Result<void> save(const RunRecord& record, const std::string& directory);
 // Returns all records of a cluster's directory, including exited processes. Records that were
 // copied from another directory are skipped.
-std::vector<RunRecord> records_of(const std::string& folder);
+std::vector<RunRecord> records_of(const std::string& directory);
 
 }  // namespace mobula::internal::cli

@@ -35,11 +35,11 @@ std::optional<std::int64_t> number_in(const std::string& text) {
 ServiceNotice ServiceNotice::of_environment() {
   ServiceNotice notice;
   notice.socket_ = take_variable("NOTIFY_SOCKET");
-  const auto patience_us = number_in(take_variable("WATCHDOG_USEC"));
+  const auto watchdog_timeout_us = number_in(take_variable("WATCHDOG_USEC"));
   const std::string meant = take_variable("WATCHDOG_PID");
   const bool for_us = meant.empty() || number_in(meant) == std::int64_t{::getpid()};
-  if (patience_us && for_us && !notice.socket_.empty()) {
-    notice.alive_every_ = std::chrono::microseconds(*patience_us) / 2;
+  if (watchdog_timeout_us && for_us && !notice.socket_.empty()) {
+    notice.alive_every_ = std::chrono::microseconds(*watchdog_timeout_us) / 2;
   }
   return notice;
 }

@@ -71,7 +71,7 @@ void add_described_commands(CLI::App& app) {
   symmetric.add_option("command", "PROGRAM and its arguments, after --");
 }
 
-void add_global_options(CLI::App& app, std::string& colour, bool& pager) {
+void add_global_options(CLI::App& app, std::string& color, bool& pager) {
   // Separate parsers read these.
   constexpr std::array<const char*, 7> elsewhere{"bench", "symmetric", "batch", "up",
                                                  "down",  "attach",    "exec"};
@@ -86,7 +86,7 @@ void add_global_options(CLI::App& app, std::string& colour, bool& pager) {
       continue;
     }
     commands[i]->add_option(
-        "--color", colour,
+        "--color", color,
         "Colors: auto, always, never (default: auto, on a terminal unless NO_COLOR is set)");
     const std::string& name = commands[i]->get_name();
     const bool answers = commands[i]->get_option_no_throw("--output") != nullptr &&
@@ -109,7 +109,7 @@ void add_text_commands(CLI::App& app, ShellFlags& flags) {
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   CLI::App& man = *app.add_subcommand("man", "Print the manual page of a command");
   man.add_option("topic", flags.topic, "Command (default: mobula itself)");
-  man.add_option("--folder", flags.man_folder, "Write the pages of all commands to this directory");
+  man.add_option("--folder", flags.man_dir, "Write the pages of all commands to this directory");
 }
 
 }  // namespace mobula::internal::cli

@@ -19,7 +19,7 @@ struct ShellFlags {
   bool echo = false;                    // `repl`: prints each line before it runs
   std::vector<std::string> topic{};     // `help`
   std::string shell{};                  // `completion`
-  std::string man_folder{};             // `man`; empty: standard output
+  std::string man_dir{};                // `man`; empty: standard output
 };
 
 void add_repl_options(CLI::App& repl, ShellFlags& flags);
@@ -27,7 +27,7 @@ void add_repl_options(CLI::App& repl, ShellFlags& flags);
 // `start`, whose node flags `symmetric` takes.
 void add_described_commands(CLI::App& app);
 // Adds --color and --no-pager to every command that this grammar reads. Call last.
-void add_global_options(CLI::App& app, std::string& colour, bool& pager);
+void add_global_options(CLI::App& app, std::string& color, bool& pager);
 void add_text_commands(CLI::App& app, ShellFlags& flags);
 
 }  // namespace mobula::internal::cli

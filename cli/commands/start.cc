@@ -37,10 +37,10 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* default_cluster = "default";
 
-// `told` is the report of a failed start: {"exit", "error"}, or plain text from a deeper layer.
-int complain_of_start(const std::string& told) {
-  const auto json = Json::parse(told, nullptr, false);
-  if (!json.is_object()) return complain(failure(ErrorCode::unavailable, told), exit_failed);
+// `reported` is the report of a failed start: {"exit", "error"}, or plain text from a deeper layer.
+int complain_of_start(const std::string& reported) {
+  const auto json = Json::parse(reported, nullptr, false);
+  if (!json.is_object()) return complain(failure(ErrorCode::unavailable, reported), exit_failed);
   return complain(failure(ErrorCode::unavailable, json.value("error", std::string())),
                   json.value("exit", static_cast<int>(exit_failed)));
 }
@@ -120,7 +120,7 @@ class Start {
     plan_.starter_fd = self.get();
     const Interruptions noted;
     const auto started = programs_.in_background(
-        plan_.folder + "/mobula.log",
+        plan_.directory + "/mobula.log",
         [this](const Report& report) { return supervise(programs_, plan_, report); }, say_waiting,
         [] { return interrupted != 0; });
     if (!started) return complain_of_start(started.error().text);
@@ -132,7 +132,7 @@ class Start {
   int check() {
     if (!line_.start.head) return exit_done;
     cluster_ = line_.cluster.empty() ? default_cluster : line_.cluster;
-    plan_.folder = line_.state_folder + "/" + cluster_;
+    plan_.directory = line_.state_dir + "/" + cluster_;
     const auto free = programs_.head_could_listen(head_plan());
     return free ? static_cast<int>(exit_done) : complain(free.error(), exit_failed);
   }
@@ -141,16 +141,16 @@ class Start {
   Result<void> prepare() {
     const StartOptions& options = line_.start;
     if (cluster_.empty()) cluster_ = line_.cluster.empty() ? default_cluster : line_.cluster;
-    plan_.folder = line_.state_folder + "/" + cluster_;
-    for (const auto& folder : {line_.state_folder, plan_.folder}) {
-      if (auto made = make_private_folder(folder); !made) return made;
+    plan_.directory = line_.state_dir + "/" + cluster_;
+    for (const auto& directory : {line_.state_dir, plan_.directory}) {
+      if (auto made = make_private_dir(directory); !made) return made;
     }
     for (const char* below : {"/agent", "/agent/logs"}) {
       if (!options.worker) break;
-      if (auto made = make_private_folder(plan_.folder + below); !made) return made;
+      if (auto made = make_private_dir(plan_.directory + below); !made) return made;
     }
     if (options.head) plan_.head = head_plan();
-    agent_runs_ = options.head && holds_lock(plan_.folder + "/agent/lock");
+    agent_runs_ = options.head && holds_lock(plan_.directory + "/agent/lock");
     if (options.worker && !agent_runs_) plan_.agent = agent_plan();
     return keep_key();
   }
@@ -168,7 +168,7 @@ class Start {
       return refuse_readable_keys();
     });
     if (!child) return exit_done;
-    pollfd ended{child->told_fd(), POLLIN, 0};
+    pollfd ended{child->report_fd(), POLLIN, 0};
     if (::poll(&ended, 1, unsaid_ms) == 0) {
       say_waiting(line_.address +
                   ": no answer from the head, or from the name server about its address");
@@ -205,10 +205,10 @@ class Start {
 
   std::optional<std::string> readable_operator_key() const {
     if (!key_) return std::nullopt;
-    for (const auto& folder :
-         {line_.state_folder + "/" + cluster_, default_state_folder() + "/" + cluster_,
+    for (const auto& directory :
+         {line_.state_dir + "/" + cluster_, default_state_dir() + "/" + cluster_,
           fs::path(key_path_).parent_path().string()}) {
-      const std::string path = folder + "/head/operator.key";
+      const std::string path = directory + "/head/operator.key";
       if (::access(path.c_str(), R_OK) != 0) continue;
       const auto key = load_key_file(path);
       if (key && key->head_curve_key == key_->head_curve_key) return path;
@@ -219,20 +219,20 @@ class Start {
   HeadPlan head_plan() const {
     const StartOptions& options = line_.start;
     HeadPlan head;
-    head.folder = plan_.folder;
+    head.directory = plan_.directory;
     head.cluster = cluster_;
     head.bind = options.bind;
     head.advertise = options.advertise;
     head.port = options.port;
     head.insecure = options.insecure;
-    head.preempt_after = options.preempt_after;
+    head.preempt_delay = options.preempt_delay;
     head.driver_absence_s = options.driver_absence_s;
     head.trusted_fabric = options.trusted_fabric;
     head.http = options.http;
     head.http_unencrypted = options.http_unencrypted;
     head.moves = options.as_given;
     head.log_level = line_.log_level.value_or(LogLevel::info);
-    head.log_file = plan_.folder + "/head/head.log";
+    head.log_file = plan_.directory + "/head/head.log";
     head.record = options.record;
     return head;
   }
@@ -240,7 +240,7 @@ class Start {
   AgentPlan agent_plan() const {
     const StartOptions& options = line_.start;
     AgentPlan agent;
-    agent.folder = plan_.folder;
+    agent.directory = plan_.directory;
     agent.cluster = cluster_;
     agent.head_address = line_.address;
     agent.key_file = key_path_;
@@ -255,7 +255,7 @@ class Start {
     agent.gpu_watch_period = std::chrono::milliseconds(options.gpu_watch_ms);
     agent.beside_head = options.head;
     agent.log_level = line_.log_level.value_or(LogLevel::info);
-    agent.log_file = plan_.folder + "/agent/logs/agent.log";
+    agent.log_file = plan_.directory + "/agent/logs/agent.log";
     agent.record = options.record;
     return agent;
   }
@@ -269,7 +269,7 @@ class Start {
                      "with a token of `mobula token create --role agent`");
     }
     key_path_ =
-        line_.key_file.empty() ? known_key_for(line_.state_folder, line_.address) : line_.key_file;
+        line_.key_file.empty() ? known_key_for(line_.state_dir, line_.address) : line_.key_file;
     if (key_path_.empty()) {
       return failure(ErrorCode::invalid_argument,
                      fmt::format("join {}: no key file of the cluster; give it with --key (it is "
@@ -288,21 +288,23 @@ class Start {
   // Copies the key for tools and drivers of this machine.
   Result<void> keep_key() const {
     if (!key_) return {};
-    const std::string own = fmt::format("{}/{}.key", plan_.folder, cluster_);
+    const std::string own = fmt::format("{}/{}.key", plan_.directory, cluster_);
     return own == key_path_ ? Result<void>() : save(*key_, own);
   }
 
   void tell(const std::string& message) const {
-    const auto told = Json::parse(message, nullptr, false);
-    Json warnings = told.is_object() ? told.value("warnings", Json::array()) : Json::array();
+    const auto reported = Json::parse(message, nullptr, false);
+    Json warnings =
+        reported.is_object() ? reported.value("warnings", Json::array()) : Json::array();
     for (const std::string& each : beyond_memory()) warnings.push_back(each);
     for (const auto& each : warnings) warn(each.get<std::string>());
     if (plan_.head) {
       // The head runs without the saved flags; only its next start cannot reuse them.
-      if (auto kept = save_head_flags(line_.start, plan_.folder); !kept) complain(kept.error());
+      if (auto kept = save_head_flags(line_.start, plan_.directory); !kept) complain(kept.error());
     }
-    const std::string address = told.is_object() ? told.value("address", std::string()) : "";
-    const std::string key = fmt::format("{}/{}.key", plan_.folder, cluster_);
+    const std::string address =
+        reported.is_object() ? reported.value("address", std::string()) : "";
+    const std::string key = fmt::format("{}/{}.key", plan_.directory, cluster_);
     const bool keyless = line_.start.insecure;
     const std::string join = fmt::format("mobula start --address {}{}", address,
                                          keyless ? " --insecure" : " --key " + shell_word(key));
@@ -314,8 +316,8 @@ class Start {
                    {"key_file", keyless ? "" : key},
                    {"join", join},
                    {"warnings", warnings}};
-      if (told.contains("node_id")) json["node_id"] = told["node_id"];
-      if (told.contains("http")) json["http"] = told["http"];
+      if (reported.contains("node_id")) json["node_id"] = reported["node_id"];
+      if (reported.contains("http")) json["http"] = reported["http"];
       std::fputs(format_document(json, line_.output, {}).c_str(), stdout);
     } else if (plan_.head) {
       std::printf("Cluster '%s' is up. Head: %s\n", cluster_.c_str(), address.c_str());
@@ -324,11 +326,11 @@ class Start {
                   only_here(address) ? " (if the head listens on a network, see --bind)"
                                      : " with a copy of the key file",
                   join.c_str());
-      if (told.contains("http")) say_pages(told["http"]);
+      if (reported.contains("http")) say_pages(reported["http"]);
       if (agent_runs_) std::printf("The agent of this machine is already running.\n");
     } else {
       std::printf("Node %s joined cluster '%s'. Head: %s\n",
-                  told.value("node_id", std::string()).c_str(), printable(cluster_).c_str(),
+                  reported.value("node_id", std::string()).c_str(), printable(cluster_).c_str(),
                   address.c_str());
     }
     std::fflush(stdout);
@@ -357,13 +359,12 @@ class Start {
   // one runs.
   std::string program_command(const std::string& address) const {
     std::size_t running = 0;
-    for (const auto& name : clusters_of(line_.state_folder)) {
-      const auto head = load_head_file(line_.state_folder + "/" + name + "/head/head.json");
+    for (const auto& name : clusters_of(line_.state_dir)) {
+      const auto head = load_head_file(line_.state_dir + "/" + name + "/head/head.json");
       running += head && runs(*head) ? 1 : 0;
     }
-    const bool usual = line_.state_folder == default_state_folder();
-    const std::string from =
-        usual ? "" : "MOBULA_STATE_DIR=" + shell_word(line_.state_folder) + " ";
+    const bool usual = line_.state_dir == default_state_dir();
+    const std::string from = usual ? "" : "MOBULA_STATE_DIR=" + shell_word(line_.state_dir) + " ";
     return from + (usual && running == 1 ? "" : "MOBULA_ADDRESS=" + address + " ") + "./app";
   }
 

@@ -17,7 +17,7 @@ namespace {
 
 std::optional<Duration> preemption_of(bool head, const FlagTexts& texts) {
   const std::string& policy = texts.preemption;
-  const std::string& after = texts.preempt_after;
+  const std::string& after = texts.preempt_delay;
   const bool on = policy == "lower-priority";
   if (!policy.empty() && !head) wrong("--preemption", "needs --head");
   if (!policy.empty() && policy != "off" && !on) {
@@ -76,7 +76,7 @@ CLI::Option* add_start_options(CLI::App& start, CommandLine& line, FlagTexts& te
   start.add_option("--preemption", texts.preemption,
                    "off, or lower-priority: end retryable tasks of jobs of lower priority for "
                    "requests that wait (default: off)");
-  start.add_option("--preempt-after", texts.preempt_after,
+  start.add_option("--preempt-after", texts.preempt_delay,
                    "Waiting time before a preemption (default: 5)");
   start
       .add_option("--driver-absence", options.driver_absence_s,
@@ -128,7 +128,7 @@ CLI::Option* add_start_options(CLI::App& start, CommandLine& line, FlagTexts& te
   start.add_option("--executor-memory", texts.executor_memory,
                    "Memory limit of all executors together (default: that of the node)");
   start
-      .add_option("--object-spilling-directory", options.node.spill_folder,
+      .add_option("--object-spilling-directory", options.node.spill_dir,
                   "Directory for spilled objects, or none (default: a directory of the agent)")
       ->envname("MOBULA_OBJECT_SPILLING_DIRECTORY");
   start
@@ -144,7 +144,7 @@ CLI::Option* add_start_options(CLI::App& start, CommandLine& line, FlagTexts& te
   start.add_option("--labels", texts.labels, "Labels of the node, such as zone=a,disk=ssd");
   start.add_option("--labels-file", texts.labels_file,
                    "YAML file with labels of the node; --labels overrides it");
-  start.add_option("--record", options.record.folder, "Directory for recordings of core inputs");
+  start.add_option("--record", options.record.directory, "Directory for recordings of core inputs");
   start.add_flag("--no-reuse-flags,--as-given", options.as_given,
                  "Reuse no flags of the previous start of this head");
   // For mobula up.
@@ -185,7 +185,7 @@ void check_start(const CLI::Option& trusted_fabric, const FlagTexts& texts, Comm
   }
   if (start.local && !start.head) wrong("--local", "needs --head");
   if (!texts.port.empty()) start.port = listening_port_of(texts.port);
-  start.preempt_after = preemption_of(start.head, texts);
+  start.preempt_delay = preemption_of(start.head, texts);
   start.memory_threshold = memory_threshold_of(texts.memory_threshold);
 }
 

@@ -25,21 +25,21 @@ using Json = nlohmann::ordered_json;
 
 // A directory of this process, removed with it. The next process removes directories of killed
 // ones.
-class OwnFolder {
+class OwnDirectory {
  public:
-  static Result<OwnFolder> make() {
-    const std::string runtime = default_runtime_folder();
+  static Result<OwnDirectory> make() {
+    const std::string runtime = default_runtime_dir();
     if (auto made = make_runtime_directory(runtime); !made) return made.error();
     remove_leftovers(runtime);
     const std::string path =
         fmt::format("{}/{}{}-{}", runtime, prefix, ::getpid(), hex_of(random_bits()).substr(0, 8));
-    if (auto made = make_private_folder(path); !made) return made.error();
-    return OwnFolder(path);
+    if (auto made = make_private_dir(path); !made) return made.error();
+    return OwnDirectory(path);
   }
-  OwnFolder(OwnFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  OwnFolder& operator=(OwnFolder&&) = delete;
-  OwnFolder(const OwnFolder&) = delete;
-  ~OwnFolder() {
+  OwnDirectory(OwnDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  OwnDirectory& operator=(OwnDirectory&&) = delete;
+  OwnDirectory(const OwnDirectory&) = delete;
+  ~OwnDirectory() {
     std::error_code ignored;
     if (!path_.empty()) fs::remove_all(path_, ignored);
   }
@@ -47,7 +47,7 @@ class OwnFolder {
 
  private:
   static constexpr std::string_view prefix = "local-";
-  explicit OwnFolder(std::string path) : path_(std::move(path)) {}
+  explicit OwnDirectory(std::string path) : path_(std::move(path)) {}
 
   static void remove_leftovers(const std::string& runtime) {
     std::error_code code;
@@ -83,19 +83,19 @@ int start_for_driver(const Programs& programs, const CommandLine& line) {
     if (ready) return write_line(ready.get(), json_text(Json{{"error", why}}));
     complain(failure(ErrorCode::unavailable, why));
   };
-  auto folder = OwnFolder::make();
-  if (!folder) {
-    refuse(exit_failed, folder.error().text);
+  auto directory = OwnDirectory::make();
+  if (!directory) {
+    refuse(exit_failed, directory.error().text);
     return code;
   }
 
   SupervisorPlan plan;
-  plan.folder = folder->path() + "/local";
+  plan.directory = directory->path() + "/local";
   plan.together = true;
   plan.recorded = false;
   plan.life_fd = options.life_fd;
   AgentPlan agent;
-  agent.folder = plan.folder;
+  agent.directory = plan.directory;
   agent.cluster = "local";
   agent.node = options.node;
   agent.drain_timeout = Duration(0);
@@ -104,7 +104,7 @@ int start_for_driver(const Programs& programs, const CommandLine& line) {
   agent.log_level = line.log_level.value_or(LogLevel::error);
   if (options.local) {
     HeadPlan head;
-    head.folder = plan.folder;
+    head.directory = plan.directory;
     head.cluster = agent.cluster;
     head.log_level = agent.log_level;
     head.record = options.record;
@@ -115,11 +115,11 @@ int start_for_driver(const Programs& programs, const CommandLine& line) {
     agent.waits_for_head = !options.expect_head;
     agent.head_address = line.address;
     agent.key_file =
-        line.key_file.empty() ? known_key_for(line.state_folder, line.address) : line.key_file;
+        line.key_file.empty() ? known_key_for(line.state_dir, line.address) : line.key_file;
     if (line.key_file.empty() && !line.token.empty()) {
       // The key is for the agent alone and is removed with it.
       auto token = token_of(line.token);
-      const std::string path = folder->path() + "/token.key";
+      const std::string path = directory->path() + "/token.key";
       const auto saved = token ? save(key_file_of(*token), path) : Result<void>(token.error());
       if (!saved) {
         refuse(exit_code_of(saved.error()), saved.error().text);

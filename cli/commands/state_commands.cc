@@ -23,25 +23,25 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Returns the page or the fault; a restarting head returns later.
-std::string page_of(HeadQuery& asker, std::size_t rows, bool coloured) {
-  auto status = asker.ask("status");
+std::string page_of(HeadQuery& query, std::size_t rows, bool colored) {
+  auto status = query.ask("status");
   if (!status) return "mobula: " + status.error().text + "\n";
   Json nodes, leases;
   if (status->contains("gpus") && !(*status)["gpus"].empty()) {
-    if (auto list = asker.ask("list", "nodes")) nodes = std::move(*list);
-    if (auto list = asker.ask("list", "leases")) leases = std::move(*list);
+    if (auto list = query.ask("list", "nodes")) nodes = std::move(*list);
+    if (auto list = query.ask("list", "leases")) leases = std::move(*list);
   }
-  return format_watch(*status, nodes, leases, rows / 3, coloured);
+  return format_watch(*status, nodes, leases, rows / 3, colored);
 }
 
-int watch_status(HeadQuery& asker, const CommandLine& line) {
+int watch_status(HeadQuery& query, const CommandLine& line) {
   std::string shown;
   std::size_t rows = 0;
   return watch_on_screen(line.watch_seconds, [&](const Screen& screen, char) {
     const bool resized = std::exchange(rows, screen.rows()) != screen.rows();
-    if (!shown.empty() && !asker.changed() && !resized) return shown;
-    shown = page_of(asker, rows, coloured(line));
-    if (shown.starts_with("mobula: ")) asker.forget();
+    if (!shown.empty() && !query.changed() && !resized) return shown;
+    shown = page_of(query, rows, colored(line));
+    if (shown.starts_with("mobula: ")) query.forget();
     return shown;
   });
 }
@@ -49,20 +49,20 @@ int watch_status(HeadQuery& asker, const CommandLine& line) {
 }  // namespace
 
 int show_status(const CommandLine& line) {
-  HeadQuery asker(line);
+  HeadQuery query(line);
   for (bool first = true;; first = false) {
-    const auto status = asker.ask("status");
+    const auto status = query.ask("status");
     if (!status && first) return complain(status.error());
-    if (line.watch && for_people(line) && output_is_screen()) return watch_status(asker, line);
+    if (line.watch && for_people(line) && output_is_screen()) return watch_status(query, line);
     int code = exit_done;
     if (status) {
       code =
           for_people(line)
-              ? print_page(format_status(*status, coloured(line)) + (line.watch ? "\n" : ""), line)
+              ? print_page(format_status(*status, colored(line)) + (line.watch ? "\n" : ""), line)
               : print(*status, line);
     } else {
       complain(status.error());
-      asker.forget();
+      query.forget();
     }
     if (!line.watch || code != exit_done) return code;
     pause(Duration(static_cast<std::int64_t>(line.watch_seconds * 1e9)));
@@ -103,18 +103,18 @@ std::optional<std::int64_t> rows_wanted(const CommandLine& line, const Filters& 
   return usual_rows;
 }
 
-Result<Json> list_of(HeadQuery& asker, const CommandLine& line) {
+Result<Json> list_of(HeadQuery& query, const CommandLine& line) {
   const Filters filters = named_as_fields(line.kind, line.filters);
   if (line.limit >= 0 && line.kind != "tasks") {
     return failure(ErrorCode::invalid_argument,
                    "--limit: only for tasks; " + line.kind + " are listed completely");
   }
   const auto rows = line.kind == "tasks" ? rows_wanted(line, filters) : std::nullopt;
-  auto list = asker.ask("list", line.kind,
+  auto list = query.ask("list", line.kind,
                         filters_for_owners(line.kind, filters, rows ? std::to_string(*rows) : ""));
   // Heads of earlier releases have no limit.
   if (!list && rows && line.limit < 0 && list.error().code == ErrorCode::invalid_argument) {
-    list = asker.ask("list", line.kind, filters_for_owners(line.kind, filters));
+    list = query.ask("list", line.kind, filters_for_owners(line.kind, filters));
   }
   // They also lack some member names; this program then filters their list.
   const auto is_newer = [](const auto& filter) {
@@ -124,7 +124,7 @@ Result<Json> list_of(HeadQuery& asker, const CommandLine& line) {
       std::ranges::any_of(filters, is_newer)) {
     Filters older = filters;
     std::erase_if(older, is_newer);
-    if (auto again = asker.ask("list", line.kind, filters_for_owners(line.kind, older)))
+    if (auto again = query.ask("list", line.kind, filters_for_owners(line.kind, older)))
       list = std::move(again);
   }
   if (!list) return list.error();
@@ -139,17 +139,17 @@ Result<Json> list_of(HeadQuery& asker, const CommandLine& line) {
 }  // namespace
 
 int list_items(const CommandLine& line) {
-  HeadQuery asker(line);
+  HeadQuery query(line);
   const auto on_screen = [&](const Screen&, char) {
-    auto list = list_of(asker, line);
-    if (!list) asker.forget();
+    auto list = list_of(query, line);
+    if (!list) query.forget();
     const auto text =
         list ? format_document(std::move(*list), line.output, line.kind, style_of(line), 0)
              : list.error();
     return text ? *text : "mobula: " + text.error().text + "\n";
   };
   for (;;) {
-    auto list = list_of(asker, line);
+    auto list = list_of(query, line);
     if (!list) return complain(list.error());
     if (line.watch && for_people(line) && output_is_screen())
       return watch_on_screen(line.watch_seconds, on_screen);
@@ -163,20 +163,20 @@ int list_items(const CommandLine& line) {
 }
 
 int show_memory(const CommandLine& line) {
-  HeadQuery asker(line);
-  auto report = asker.ask("list", "memory");
+  HeadQuery query(line);
+  auto report = query.ask("list", "memory");
   if (!report) return complain(report.error());
   const bool page = for_people(line) && line.table.columns.empty() && line.table.sort_by.empty();
-  return page ? print_page(format_memory(*report, coloured(line)), line)
+  return page ? print_page(format_memory(*report, colored(line)), line)
               : print(std::move(*report), line, "memory");
 }
 
 int get_item(const CommandLine& line) {
-  HeadQuery asker(line);
-  auto item = asker.ask("get", line.kind, line.subject);
+  HeadQuery query(line);
+  auto item = query.ask("get", line.kind, line.subject);
   // Submitted jobs are also found by name, and after their end.
   if (!item && line.kind == "jobs" && item.error().code == ErrorCode::not_found) {
-    item = asker.ask("get", "submission", line.subject);
+    item = query.ask("get", "submission", line.subject);
   }
   if (!item) return complain(item.error());
   // A one-row table shows too little of a single item, unless the user names columns.
@@ -186,31 +186,31 @@ int get_item(const CommandLine& line) {
 }
 
 int summarise(const CommandLine& line) {
-  HeadQuery asker(line);
+  HeadQuery query(line);
   std::vector<std::pair<std::string, Json>> lists;
   for (const char* kind :
        {"nodes", "jobs", "actors", "leases", "executors", "placement-groups", "task-counts"}) {
-    auto list = asker.ask("list", kind);
+    auto list = query.ask("list", kind);
     // Heads of earlier releases do not count tasks; this program counts them.
     if (!list && list.error().code == ErrorCode::invalid_argument &&
         kind == std::string("task-counts")) {
       kind = "tasks";
-      list = asker.ask("list", kind);
+      list = query.ask("list", kind);
     }
     if (!list) return complain(list.error());
     lists.emplace_back(kind, std::move(list).value());
   }
-  const auto status = asker.ask("status");
+  const auto status = query.ask("status");
   if (!status) return complain(status.error());
   return print(summary_of(lists, *status), line, "summary");
 }
 
 int explain(const CommandLine& line) {
-  HeadQuery asker(line);
-  const auto explanation = asker.ask("explain", "", line.subject);
+  HeadQuery query(line);
+  const auto explanation = query.ask("explain", "", line.subject);
   if (!explanation) return complain(explanation.error());
   const int code = for_people(line)
-                       ? print_page(format_explanation(*explanation, coloured(line)), line)
+                       ? print_page(format_explanation(*explanation, colored(line)), line)
                        : print(*explanation, line);
   if (code != exit_done) return code;
   return explanation->value("feasible", true) ? exit_done : exit_never_scheduled;

@@ -51,12 +51,13 @@ class Ending {
 };
 
 // Ends jobs and detached actors for good and records it in the journal. A crash would keep them.
-void end_jobs(const std::string& folder) {
-  const auto head = load_head_file(folder + "/head/head.json");
+void end_jobs(const std::string& directory) {
+  const auto head = load_head_file(directory + "/head/head.json");
   if (!head || !runs(*head)) return;
   ClusterAddress cluster;
   cluster.address = head->address;
-  if (auto key = load_key_file(folder + "/head/operator.key")) cluster.key = std::move(key).value();
+  if (auto key = load_key_file(directory + "/head/operator.key"))
+    cluster.key = std::move(key).value();
   auto client = ToolClient::open(cluster);
   const auto done = client ? client->ask("stop", {}, {}, head_timeout) : client.error();
   if (!done) {
@@ -66,23 +67,23 @@ void end_jobs(const std::string& folder) {
 
 bool end(const RunRecord& record, Duration grace) {
   const Ending process(record.pid);
-  const Ending keeper(record.keeper);
+  const Ending shim(record.shim);
   if (!record.alive()) return true;  // checked again: the descriptor refers to the recorded process
   process.signal(SIGTERM);
   if (!process.wait(grace)) process.signal(SIGINT);
   if (!process.wait(after_interrupt)) process.signal(SIGKILL);  // the shim kills the rest
-  return process.wait(after_kill) && keeper.wait(after_kill);
+  return process.wait(after_kill) && shim.wait(after_kill);
 }
 
 // Removes the file and the socket directory of a killed agent.
-void sweep_after_killed_agent(const std::string& folder) {
-  const std::string path = folder + "/agent/agent.json";
+void sweep_after_killed_agent(const std::string& directory) {
+  const std::string path = directory + "/agent/agent.json";
   const auto agent = load_agent_file(path);
   if (!agent || runs(*agent)) return;
   const auto sockets = std::filesystem::path(agent->socket).parent_path();
   std::error_code ignored;  // files that cannot be removed do no harm
   // Removes only directories that Mobula created; a file may have been edited.
-  if (sockets.parent_path() == default_runtime_folder()) {
+  if (sockets.parent_path() == default_runtime_dir()) {
     std::filesystem::remove_all(sockets, ignored);
   }
   std::filesystem::remove(path, ignored);
@@ -95,26 +96,26 @@ int stop(const CommandLine& line) {
   const Duration grace(static_cast<std::int64_t>(std::min(seconds, 1e6) * 1e9));
   int ended = 0;
   std::optional<Failure> first_closed;
-  for (const auto& name : clusters_of(line.state_folder)) {
+  for (const auto& name : clusters_of(line.state_dir)) {
     if (!line.cluster.empty() && name != line.cluster) continue;
-    const std::string folder = line.state_folder + "/" + name;
-    if (const auto closed = why_closed(folder)) {
+    const std::string directory = line.state_dir + "/" + name;
+    if (const auto closed = why_closed(directory)) {
       if (!first_closed) first_closed = closed;
       continue;
     }
-    auto records = records_of(folder);
+    auto records = records_of(directory);
     const auto gone = std::partition(records.begin(), records.end(),
                                      [](const RunRecord& each) { return each.alive(); });
     for (auto at = gone; at != records.end(); ++at) ::unlink(at->path.c_str());
     records.erase(gone, records.end());
     if (records.empty()) {
-      sweep_after_killed_agent(folder);
+      sweep_after_killed_agent(directory);
       continue;
     }
     // Agents stop before the head, because they sign off from it.
     std::stable_sort(records.begin(), records.end(),
                      [](const RunRecord& a, const RunRecord& b) { return a.head < b.head; });
-    if (records.back().head) end_jobs(folder);
+    if (records.back().head) end_jobs(directory);
     for (const auto& record : records) {
       if (!end(record, grace)) {
         return complain(
@@ -125,20 +126,20 @@ int stop(const CommandLine& line) {
       }
       ::unlink(record.path.c_str());
     }
-    sweep_after_killed_agent(folder);
+    sweep_after_killed_agent(directory);
     std::printf("Cluster '%s' is stopped on this machine.\n", name.c_str());
     ++ended;
   }
   if (first_closed) return complain(*first_closed);
   if (ended > 0) return exit_done;
-  if (const auto closed = why_closed(line.state_folder)) return complain(*closed);
+  if (const auto closed = why_closed(line.state_dir)) return complain(*closed);
   if (line.cluster.empty()) {
-    std::printf("No cluster runs from %s.\n", line.state_folder.c_str());
+    std::printf("No cluster runs from %s.\n", line.state_dir.c_str());
     return exit_done;
   }
   return complain(
       failure(ErrorCode::not_found, fmt::format("stop cluster '{}': no process of it runs from {}",
-                                                line.cluster, line.state_folder)));
+                                                line.cluster, line.state_dir)));
 }
 
 }  // namespace mobula::internal::cli

@@ -49,7 +49,7 @@ class Supervisor {
       if (auto fault = start_head()) return fault;
       agent.head_address = message_.value("address", std::string());
       const auto& head = *plan_.head;
-      agent.key_file = head.insecure ? "" : fmt::format("{}/{}.key", head.folder, head.cluster);
+      agent.key_file = head.insecure ? "" : fmt::format("{}/{}.key", head.directory, head.cluster);
     }
     if (plan_.agent) {
       if (auto fault = start_agent(agent)) return fault;
@@ -107,10 +107,10 @@ class Supervisor {
             tell(json_text(Json{{"address", file.address}}), false);
           },
           [&](const HeadFile& file, const std::vector<std::string>& warnings) {
-            Json told{{"address", file.address}, {"warnings", warnings}};
+            Json notice{{"address", file.address}, {"warnings", warnings}};
             if (!file.http_url.empty())
-              told["http"] = {{"url", file.http_url}, {"token_file", file.http_token_file}};
-            tell(json_text(told), true);
+              notice["http"] = {{"url", file.http_url}, {"token_file", file.http_token_file}};
+            tell(json_text(notice), true);
           });
     };
     auto child = Child::start(body);
@@ -175,24 +175,24 @@ class Supervisor {
     for (;;) {
       const auto quiet_ms =
           std::chrono::ceil<std::chrono::milliseconds>(quiet_until - monotonic_now()).count();
-      const bool is_told = wait_for_news(
-          child.told_fd(), quiet ? static_cast<int>(std::max<std::int64_t>(0, quiet_ms)) : -1);
+      const bool has_report = wait_for_news(
+          child.report_fd(), quiet ? static_cast<int>(std::max<std::int64_t>(0, quiet_ms)) : -1);
       if (asked_ != 0) {
         return StartFault{exit_interrupted,
                           "start: interrupted; all started processes have ended, no agent runs"};
       }
-      if (!is_told && head_ && head_->ended()) return fault_of(*head_, "the head");
-      if (!is_told && quiet && monotonic_now() >= quiet_until) {
+      if (!has_report && head_ && head_->ended()) return fault_of(*head_, "the head");
+      if (!has_report && quiet && monotonic_now() >= quiet_until) {
         quiet = false;
         // The cause may be a name server or a device that does not respond.
         if (report_.waiting)
           report_.waiting("agent: no report yet; its log is " + plan_.agent->log_file);
       }
-      if (!is_told) continue;
+      if (!has_report) continue;
       quiet = false;
-      const auto told = child.next_message();
-      if (!told) break;
-      const auto json = Json::parse(*told, nullptr, false);
+      const auto notice = child.next_message();
+      if (!notice) break;
+      const auto json = Json::parse(*notice, nullptr, false);
       if (json.contains("waiting")) {
         if (report_.waiting) report_.waiting(json.value("waiting", std::string()));
         continue;
@@ -332,11 +332,11 @@ int supervise(const Programs& programs, const SupervisorPlan& plan, const Report
   std::string record_path;
   if (plan.recorded) {
     const auto record = RunRecord::of_this_process(plan.head.has_value(), plan.has_keeper);
-    if (auto saved = save(record, plan.folder); !saved) {
+    if (auto saved = save(record, plan.directory); !saved) {
       report.failed(json_text(Json{{"exit", exit_failed}, {"error", saved.error().text}}));
       return exit_failed;
     }
-    record_path = fmt::format("{}/running/{}.json", plan.folder, record.pid);
+    record_path = fmt::format("{}/running/{}.json", plan.directory, record.pid);
   }
   report.ready(json_text(supervisor.message()));
   const int code = supervisor.run();

@@ -14,7 +14,7 @@
 namespace mobula::internal::cli {
 
 struct SupervisorPlan {
-  std::string folder;  // directory of the cluster
+  std::string directory;  // directory of the cluster
   std::optional<HeadPlan> head;
   std::optional<AgentPlan> agent;  // next to a head, its address and key are filled in
   bool together = false;           // the end of one ends the other immediately

@@ -130,13 +130,13 @@ class Rank {
       end_with(exit_failed, fmt::format("symmetric: another launch uses the directory {}; separate "
                                         "them with --run NAME, or give "
                                         "another `--shared-folder`",
-                                        folder_));
+                                        directory_));
     }
     meeting_->clear();
   }
 
   void wait_for_ranks() {
-    const Time until = monotonic_now() + options_.patience;
+    const Time until = monotonic_now() + options_.join_timeout;
     int next = 1;  // all ranks before it have joined
     for (;; watch(glance)) {
       for (; next < place_.size; ++next) {
@@ -175,7 +175,7 @@ class Rank {
         "symmetric: {} of {} ranks did not join in time: {}; check that all of them share the "
         "directory {}, and reach "
         "{}?",
-        count, place_.size, names, folder_, note_.address);
+        count, place_.size, names, directory_, note_.address);
   }
 
   int run_program() {
@@ -183,7 +183,7 @@ class Rank {
     command.words = options_.program;
     command.environment = {{"MOBULA_ADDRESS", started_.value("address", std::string())},
                            {"MOBULA_KEY_FILE", key_path()},
-                           {"MOBULA_STATE_DIR", state_folder()}};
+                           {"MOBULA_STATE_DIR", state_dir()}};
     auto started = Process::start(command);
     if (!started) {
       const bool missing = started.error().code == ErrorCode::not_found;
@@ -229,14 +229,14 @@ class Rank {
 
   // Waits for the note of this launch and for its head.
   void wait_for_note() {
-    const Time until = monotonic_now() + options_.patience;
+    const Time until = monotonic_now() + options_.join_timeout;
     Time said;
     for (;; watch(glance)) {
       end_if_asked();
       if (monotonic_now() >= until) {
         end_with(exit_timed_out, fmt::format("symmetric: no note of rank 0 in {} in time; check "
                                              "that all ranks share that directory",
-                                             folder_));
+                                             directory_));
       }
       if (said == Time() || monotonic_now() - said >= sign_of_life) {
         say("waiting");
@@ -244,7 +244,7 @@ class Rank {
       }
       const auto note = meeting_->look();
       if (!note) {
-        if (!path_exists(folder_)) come_again();
+        if (!path_exists(directory_)) come_again();
         continue;
       }
       if (note->over && place_.unique)
@@ -263,7 +263,7 @@ class Rank {
       end_with(exit_failed,
                fmt::format(
                    "symmetric: rank 0 exited and removed the directory {} before all ranks joined",
-                   folder_));
+                   directory_));
     open_meeting();
     holds_place_ = false;
     take_place();
@@ -305,14 +305,14 @@ class Rank {
 
   void open_meeting() {
     if (place_.size == 1) return;
-    auto shared = options_.shared_folder;
+    auto shared = options_.shared_dir;
     for (const char* name : {"MOBULA_SHARED_FOLDER", "SLURM_SUBMIT_DIR"}) {
       if (shared.empty()) shared = variable(name).value_or("");
     }
     std::error_code code;
     if (shared.empty()) shared = fs::current_path(code).string();
-    folder_ = shared + "/.mobula-" + place_.run;
-    auto meeting = RankRendezvous::at(folder_);
+    directory_ = shared + "/.mobula-" + place_.run;
+    auto meeting = RankRendezvous::at(directory_);
     if (!meeting) end_with(exit_failed, meeting.error().text);
     meeting_ = std::move(meeting).value();
   }
@@ -348,7 +348,7 @@ class Rank {
         fmt::format(
             "symmetric: another launch uses the directory {} and has a rank {}; separate them with "
             "--run NAME, or give another `--shared-folder`",
-            folder_, place_.rank));
+            directory_, place_.rank));
   }
 
   // Refreshes the note once per second while this rank waits.
@@ -360,21 +360,21 @@ class Rank {
   }
 
   void say(const std::string& state, const std::string& why = {}, bool gone = false) {
-    if (!meeting_ || !path_exists(folder_)) return;
+    if (!meeting_ || !path_exists(directory_)) return;
     const auto said = meeting_->say(place_.rank, {note_.token, host_name(), state, why, gone});
     if (!said && !gone)
       std::fprintf(stderr, "mobula: rank %d: %s\n", place_.rank, said.error().text.c_str());
   }
 
-  std::string state_folder() const { return own_.path() + "/state"; }
+  std::string state_dir() const { return own_.path() + "/state"; }
   std::string key_path() const {
-    return fmt::format("{}/{}/{}.key", state_folder(), cluster_name, cluster_name);
+    return fmt::format("{}/{}/{}.key", state_dir(), cluster_name, cluster_name);
   }
 
   void start_service(std::vector<std::string> flags) {
     Command command;
-    command.words = {"/proc/self/exe", "start",      "--block",     "-o",          "jsonl",
-                     "--name",         cluster_name, "--state-dir", state_folder()};
+    command.words = {"/proc/self/exe", "start",      "--block",     "-o",       "jsonl",
+                     "--name",         cluster_name, "--state-dir", state_dir()};
     for (auto* const each : {&flags, &options_.node_flags})
       command.words.insert(command.words.end(), each->begin(), each->end());
     for (const auto& each : processors()) command.words.push_back(each);
@@ -386,15 +386,15 @@ class Rank {
     auto started = Process::start(command);
     if (!started) end_with(exit_failed, started.error().text);
     service_.emplace(std::move(started).value());
-    const Time until = monotonic_now() + options_.patience;
+    const Time until = monotonic_now() + options_.join_timeout;
     for (;;) {
       watch(1s);
-      const auto line = told_.find('\n');
+      const auto line = service_output_.find('\n');
       if (line != std::string::npos) {
-        started_ = Json::parse(told_.substr(0, line), nullptr, false);
+        started_ = Json::parse(service_output_.substr(0, line), nullptr, false);
         if (started_.is_object()) return;
-        end_with(exit_failed,
-                 "symmetric: unexpected output of mobula start: " + told_.substr(0, line));
+        end_with(exit_failed, "symmetric: unexpected output of mobula start: " +
+                                  service_output_.substr(0, line));
       }
       end_if_asked();
       if (const auto code = service_->ended()) {
@@ -443,8 +443,9 @@ class Rank {
       from_terminal_ = signal.ssi_code > 0;
     }
     if (!service_) return;
-    told_ += service_->take_output();
-    if (told_.size() > max_line && told_.find('\n') == std::string::npos) told_.clear();
+    service_output_ += service_->take_output();
+    if (service_output_.size() > max_line && service_output_.find('\n') == std::string::npos)
+      service_output_.clear();
     pass_on_errors(service_->take_errors());
   }
 
@@ -507,14 +508,14 @@ class Rank {
   SymmetricOptions options_;
   Place place_;
   LaunchDir own_;
-  std::string folder_;
+  std::string directory_;
   std::optional<RankRendezvous> meeting_;  // absent: this rank is alone
   RunNote note_;
   Fd signals_;
   std::optional<Process> service_;  // `mobula start --block`
   Json started_ = Json::object();
-  std::string told_;   // output of the service
-  std::string words_;  // its stderr: an incomplete line
+  std::string service_output_;  // output of the service
+  std::string words_;           // its stderr: an incomplete line
   std::string last_words_;
   std::string why_;  // reason for the end of this rank
   int asked_ = 0;    // signal that this process received

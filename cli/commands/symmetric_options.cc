@@ -43,11 +43,11 @@ Result<void> take(SymmetricOptions& options, const std::string& flag, const std:
   if (flag == "--rank") return put(options.place.rank, whole(flag, value));
   if (flag == "--size") return put(options.place.size, whole(flag, value));
   if (flag == "--local-rank") return put(options.place.local_rank, whole(flag, value));
-  if (flag == "--wait") return put(options.patience, seconds(flag, value));
+  if (flag == "--wait") return put(options.join_timeout, seconds(flag, value));
   if (flag == "--grace") return put(options.grace, seconds(flag, value));
   (flag == "--run"         ? options.place.run
    : flag == "--head-host" ? options.head_host
-                           : options.shared_folder) = value;
+                           : options.shared_dir) = value;
   return {};
 }
 

@@ -16,9 +16,9 @@ struct SymmetricOptions {
   deploy::PlaceFlags place{};
   std::string head_host{};  // address of rank 0's machine; empty: detected
   std::string
-      shared_folder{};  // shared by all ranks; empty: $SLURM_SUBMIT_DIR, else the current directory
-  Duration patience = std::chrono::seconds(300);  // until all ranks have joined
-  Duration grace = std::chrono::seconds(5);       // for running calls when a signal ends the launch
+      shared_dir{};  // shared by all ranks; empty: $SLURM_SUBMIT_DIR, else the current directory
+  Duration join_timeout = std::chrono::seconds(300);  // until all ranks have joined
+  Duration grace = std::chrono::seconds(5);  // for running calls when a signal ends the launch
   std::vector<std::string> node_flags{};
   std::vector<std::string> program{};
   bool help = false;

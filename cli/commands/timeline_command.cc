@@ -49,9 +49,9 @@ Json report_of(const std::string& path, const TraceCounts& counts, const Json& w
 }
 
 // Returns the complete id of a job, also by its name.
-Result<std::string> job_id_of(HeadQuery& asker, const std::string& given) {
-  auto job = asker.ask("get", "jobs", given);
-  if (!job) job = asker.ask("get", "submission", given);
+Result<std::string> job_id_of(HeadQuery& query, const std::string& given) {
+  auto job = query.ask("get", "jobs", given);
+  if (!job) job = query.ask("get", "submission", given);
   if (!job) return job.error();
   return job->value("job_id", given);
 }
@@ -59,16 +59,16 @@ Result<std::string> job_id_of(HeadQuery& asker, const std::string& given) {
 }  // namespace
 
 int write_timeline(const CommandLine& line) {
-  HeadQuery asker(line);
+  HeadQuery query(line);
   std::string job;
   if (!line.subject.empty()) {
-    const auto whole = job_id_of(asker, line.subject);
+    const auto whole = job_id_of(query, line.subject);
     if (!whole) return complain(whole.error());
     job = *whole;
   }
-  const auto timeline = asker.ask("timeline", "", job);
+  const auto timeline = query.ask("timeline", "", job);
   if (!timeline) return complain(timeline.error());
-  const std::string bytes = asker.bytes();
+  const std::string bytes = query.bytes();
   const auto spans = decode<std::vector<ProcessSpans>>(std::as_bytes(std::span(bytes)));
   if (!spans) return complain(spans.error());
   const Trace trace = trace_of(*timeline, *spans);

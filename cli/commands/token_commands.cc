@@ -51,8 +51,8 @@ Result<Json> ask_head(const ClusterAddress& cluster, const std::string& verb,
 // A driver token submits jobs, which run as the user of the agent.
 void warn_of_readable_keys(const CommandLine& line, const std::string& role) {
   if (role != "driver") return;
-  for (const auto& name : clusters_of(line.state_folder)) {
-    if (const auto risk = keys_readable_by_jobs(line.state_folder + "/" + name)) warn(*risk);
+  for (const auto& name : clusters_of(line.state_dir)) {
+    if (const auto risk = keys_readable_by_jobs(line.state_dir + "/" + name)) warn(*risk);
   }
 }
 
@@ -117,9 +117,9 @@ int create_token(const CommandLine& line, const ClusterAddress& cluster) {
 
 // The key pair that this machine joins with by this token. It is stored before the request, so that
 // a lost answer does not consume the token.
-Result<std::string> member_key(const Token& token, const std::string& folder) {
+Result<std::string> member_key(const Token& token, const std::string& directory) {
   const std::string path =
-      fmt::format("{}/member-{:08x}.key", folder, fnv1a(token.public_key) >> 32);
+      fmt::format("{}/member-{:08x}.key", directory, fnv1a(token.public_key) >> 32);
   if (::access(path.c_str(), F_OK) == 0) {
     const auto known = load_key_file(path);
     if (!known) return known.error();
@@ -188,18 +188,18 @@ int join_by_ticket(CommandLine& line) {
                                         "create --role agent`",
                                         token->role)));
   }
-  const std::string folder =
-      fmt::format("{}/{}", line.state_folder, line.cluster.empty() ? token->cluster : line.cluster);
-  if (::access((folder + "/head/journal.sqlite").c_str(), F_OK) == 0) {
+  const std::string directory =
+      fmt::format("{}/{}", line.state_dir, line.cluster.empty() ? token->cluster : line.cluster);
+  if (::access((directory + "/head/journal.sqlite").c_str(), F_OK) == 0) {
     return complain(failure(ErrorCode::invalid_argument,
                             fmt::format("--join: {} is the directory of a head, which starts its "
                                         "own agent; give another --state-dir",
-                                        folder)));
+                                        directory)));
   }
-  for (const auto& each : {line.state_folder, folder}) {
-    if (auto made = make_private_folder(each); !made) return complain(made.error(), exit_failed);
+  for (const auto& each : {line.state_dir, directory}) {
+    if (auto made = make_private_dir(each); !made) return complain(made.error(), exit_failed);
   }
-  const auto path = member_key(*token, folder);
+  const auto path = member_key(*token, directory);
   if (!path) return complain(path.error());
   // The request needs threads, which must not exist when the agent starts.
   auto child =

@@ -20,20 +20,20 @@ constexpr std::size_t rows_beside = 8;  // headers and notes
 constexpr const char* running_tasks = R"({"state": "RUNNING"})";
 
 // Returns the second of two samples, with the differences.
-Result<Json> look(HeadQuery& asker, Json& before) {
-  auto usage = asker.ask("usage");
+Result<Json> look(HeadQuery& query, Json& before) {
+  auto usage = query.ask("usage");
   if (!usage) return usage.error();
-  const auto tasks = asker.ask("list", "tasks", running_tasks);
+  const auto tasks = query.ask("list", "tasks", running_tasks);
   Json top = top_of(before, *usage, tasks ? *tasks : Json());
   before = std::move(*usage);
   return top;
 }
 
-int show_once(HeadQuery& asker, const CommandLine& line) {
+int show_once(HeadQuery& query, const CommandLine& line) {
   Json before;
-  if (const auto first = look(asker, before); !first) return complain(first.error());
+  if (const auto first = look(query, before); !first) return complain(first.error());
   pause(between_looks);
-  const auto top = look(asker, before);
+  const auto top = look(query, before);
   if (!top) return complain(top.error());
   if (!for_people(line)) {
     CommandLine as_list = line;
@@ -48,17 +48,17 @@ int show_once(HeadQuery& asker, const CommandLine& line) {
 }  // namespace
 
 int show_top(const CommandLine& line) {
-  HeadQuery asker(line);
+  HeadQuery query(line);
   const bool on_screen = !line.once && for_people(line) && output_is_screen();
-  if (!on_screen) return show_once(asker, line);
+  if (!on_screen) return show_once(query, line);
   Json before;
-  if (const auto first = look(asker, before); !first) return complain(first.error());
+  if (const auto first = look(query, before); !first) return complain(first.error());
   pause(between_looks);
   TableFlags style = style_of(line);
   return watch_on_screen(line.watch_seconds, [&](const Screen& screen, char key) {
     if (const auto order = order_of_key(key); !order.empty()) style.sort_by = order;
-    const auto top = look(asker, before);
-    if (!top) asker.forget();
+    const auto top = look(query, before);
+    if (!top) query.forget();
     if (!top) return "mobula: " + top.error().text + "\n";
     const std::size_t nodes = top->value("nodes", Json::array()).size();
     const std::size_t taken = std::min(screen.rows(), nodes + rows_beside);

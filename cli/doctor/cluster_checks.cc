@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr Duration port_limit = 3s;
+constexpr Duration port_timeout = 3s;
 constexpr std::size_t most_ports = 512;  // limit of tried ports
 constexpr std::size_t most_named = 8;    // names per fault
 constexpr std::int64_t tolerable_skew_ms = 2'000;
@@ -109,7 +109,7 @@ class Look {
 
   void no_cluster(const Failure& why) {
     const bool several =
-        line_.key_file.empty() && line_.token.empty() && clusters_of(line_.state_folder).size() > 1;
+        line_.key_file.empty() && line_.token.empty() && clusters_of(line_.state_dir).size() > 1;
     if (exit_code_of(why) == exit_refused ||
         (why.code == ErrorCode::invalid_argument && !several)) {
       return add(mend("key", why.text,
@@ -120,7 +120,7 @@ class Look {
   }
 
   bool head_port() {
-    const auto seen = try_ports({{.what = "head", .address = cluster_.address}}, port_limit);
+    const auto seen = try_ports({{.what = "head", .address = cluster_.address}}, port_timeout);
     auto found = check_ports("head port", seen);
     const bool open = found.front().verdict == Verdict::ok;
     for (auto& each : found) add(open ? std::move(each) : unreachable(std::move(each)));
@@ -200,7 +200,7 @@ class Look {
     // Addresses that only their own machine can use cannot be tried from another one.
     if (!here)
       std::erase_if(ports, [](const PortSeen& each) { return leads_to_itself(each.address); });
-    for (auto& each : check_ports("node ports", try_ports(std::move(ports), port_limit)))
+    for (auto& each : check_ports("node ports", try_ports(std::move(ports), port_timeout)))
       add(std::move(each));
     for (auto& each : check_nodes(alive, own_host())) add(std::move(each));
     const auto usage = client.ask("usage");
@@ -282,7 +282,7 @@ Findings check_ports(const std::string& name, const std::vector<PortSeen>& seen)
         name,
         fmt::format("no answer within {} s from {}: a firewall drops packets, or the machine is "
                     "off or has no route",
-                    port_limit / 1s, some_of(silent->second)),
+                    port_timeout / 1s, some_of(silent->second)),
         fmt::format(
             "allow TCP to port {} at {}: nft add rule inet filter input tcp dport {} accept, or "
             "the cloud's rules; ping {}",
@@ -370,7 +370,7 @@ Findings check_nodes(const Json& items, const std::string& own_host) {
     if (elsewhere && leads_to_itself(item.value("address", std::string())))
       hidden.push_back(node_name(item));
   }
-  const auto told = [](const auto& rows) {
+  const auto described = [](const auto& rows) {
     std::string text;
     for (const auto& [version, names] : rows)
       text += fmt::format("{}{} on {}", text.empty() ? "" : "; ", version, some_of(names));
@@ -378,26 +378,26 @@ Findings check_nodes(const Json& items, const std::string& own_host) {
   };
   Findings found;
   if (drivers.size() > 1) {
-    found.push_back(mend("GPU drivers of nodes", told(drivers),
+    found.push_back(mend("GPU drivers of nodes", described(drivers),
                          "install one driver version on all nodes: NCCL between nodes, and CUDA "
                          "programs for the newer "
                          "driver, fail on the older one"));
   }
   // Another driver has another CUDA version, which the finding above reports.
   if (cudas.size() > 1 && drivers.size() < 2) {
-    found.push_back(note("CUDA drivers of nodes", told(cudas),
+    found.push_back(note("CUDA drivers of nodes", described(cudas),
                          "install one version on all nodes (with the driver, or as cuda-compat): "
                          "programs for the newer "
                          "version fail on the older one"));
   }
   if (nccls.size() > 1) {
-    found.push_back(mend("NCCL of nodes", told(nccls),
+    found.push_back(mend("NCCL of nodes", described(nccls),
                          "install one version on all nodes (libnccl2), or set "
                          "MOBULA_NCCL_LIBRARY=PATH for each agent "
                          "and restart it; NCCL groups between such nodes fail or hang"));
   }
   if (releases.size() > 1) {
-    found.push_back(note("releases of nodes", told(releases),
+    found.push_back(note("releases of nodes", described(releases),
                          "mobula up CLUSTER.yaml installs one release on all machines"));
   }
   if (!hidden.empty()) {

@@ -68,8 +68,8 @@ Findings beside_gpus(const MachineFacts& machine) {
 // Probes the GPUs and the node's shape: vendor code runs, which may hang or crash with a broken
 // driver.
 Document look_at_devices() {
-  Document told = Document::array();
-  const auto keep = [&](const Finding& finding) { told.push_back(to_json(finding)); };
+  Document report = Document::array();
+  const auto keep = [&](const Finding& finding) { report.push_back(to_json(finding)); };
   for (const auto& each : check_gpus()) keep(each);
   const auto machine = probe_machine();
   keep(note("CPUs", fmt::format("{} usable", machine.cpus.usable())));
@@ -84,7 +84,7 @@ Document look_at_devices() {
   }
   for (const auto& each : beside_gpus(machine)) keep(each);
   for (const auto& each : machine.notes) keep(note("machine", each));
-  return told;
+  return report;
 }
 
 Findings check_devices() {
@@ -93,10 +93,10 @@ Findings check_devices() {
     return exit_done;
   });
   if (!child) return {note("devices", child.error().text)};
-  pollfd item{child->told_fd(), POLLIN, 0};
+  pollfd item{child->report_fd(), POLLIN, 0};
   const int count = ::poll(&item, 1, vendor_patience_ms);
-  const auto told = count > 0 ? child->next_message() : std::nullopt;
-  const auto json = told ? Document::parse(*told, nullptr, false) : Document();
+  const auto report = count > 0 ? child->next_message() : std::nullopt;
+  const auto json = report ? Document::parse(*report, nullptr, false) : Document();
   if (json.is_array()) {
     Findings found;
     for (const auto& each : json) found.push_back(finding_of(each));
@@ -141,10 +141,10 @@ Finding debug_build_finding() {
 }
 
 // Checks the agent's lock, which is released with its process, whatever happened to its files.
-bool agent_lives(const std::string& folder) {
-  const Fd lock(::open((folder + "/agent/lock").c_str(), O_RDWR | O_CLOEXEC));
+bool agent_lives(const std::string& directory) {
+  const Fd lock(::open((directory + "/agent/lock").c_str(), O_RDWR | O_CLOEXEC));
   return lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK &&
-         load_agent_file(folder + "/agent/agent.json").ok();
+         load_agent_file(directory + "/agent/agent.json").ok();
 }
 
 }  // namespace
@@ -156,10 +156,10 @@ int examine(const CommandLine& line) {
   if (is_debug_build) found.push_back(debug_build_finding());
   append(found, check_limits(seen));
   append(found, check_memory(seen));
-  append(found, check_names(seen, advertised_host(line.state_folder, line.cluster)));
+  append(found, check_names(seen, advertised_host(line.state_dir, line.cluster)));
   append(found, check_kernel(seen));
-  append(found, check_state(line.state_folder, line.cluster));
-  append(found, check_runtime_folder(default_runtime_folder()));
+  append(found, check_state(line.state_dir, line.cluster));
+  append(found, check_runtime_dir(default_runtime_dir()));
   if (!line.key_file.empty()) append(found, check_key_file(line.key_file));
   const char* const path = std::getenv("PATH");
   for (const auto& way : line.doctor.ways)
@@ -177,26 +177,26 @@ int examine(const CommandLine& line) {
 
 int probe(const CommandLine& line) {
   bool any = false;
-  for (const auto& name : clusters_of(line.state_folder)) {
+  for (const auto& name : clusters_of(line.state_dir)) {
     if (!line.cluster.empty() && name != line.cluster) continue;
-    const std::string folder = line.state_folder + "/" + name;
-    if (const auto head = load_head_file(folder + "/head/head.json")) {
+    const std::string directory = line.state_dir + "/" + name;
+    if (const auto head = load_head_file(directory + "/head/head.json")) {
       any = true;
       if (!runs(*head))
         return complain(failure(ErrorCode::unavailable,
                                 fmt::format("probe cluster '{}': the head, process {}, has died",
                                             name, head->pid)),
                         exit_failed);
-      ClusterAddress cluster{head->address, std::nullopt, folder + "/head/operator.key"};
+      ClusterAddress cluster{head->address, std::nullopt, directory + "/head/operator.key"};
       if (auto key = load_key_file(cluster.key_path)) cluster.key = std::move(key).value();
       auto client = ToolClient::open(cluster);
       const auto pong = client ? client->ask("ping", {}, {}, probe_timeout) : client.error();
       if (!pong) return complain(pong.error(), exit_failed);
     }
-    if (load_agent_file(folder + "/agent/agent.json")) {
+    if (load_agent_file(directory + "/agent/agent.json")) {
       any = true;
       // The head is not queried, because an agent waits for an absent head.
-      if (!agent_lives(folder))
+      if (!agent_lives(directory))
         return complain(failure(ErrorCode::unavailable,
                                 fmt::format("probe cluster '{}': the agent has died", name)),
                         exit_failed);
@@ -204,7 +204,7 @@ int probe(const CommandLine& line) {
   }
   if (any) return exit_done;
   return complain(failure(ErrorCode::unavailable,
-                          "probe: neither a head nor an agent runs from " + line.state_folder),
+                          "probe: neither a head nor an agent runs from " + line.state_dir),
                   exit_unreachable);
 }
 

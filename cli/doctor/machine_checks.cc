@@ -75,11 +75,12 @@ std::optional<std::uint64_t> processes_left(const MachinePaths& paths) {
       root += "/pids";
     }
     for (fs::path at = line.substr(second + 1);; at = at.parent_path()) {
-      const std::string folder = root + (at == "/" ? "" : at.string());
-      const auto limit = text_of_file(folder + "/pids.max");
+      const std::string directory = root + (at == "/" ? "" : at.string());
+      const auto limit = text_of_file(directory + "/pids.max");
       if (!limit.empty() && !limit.starts_with("max")) {
         const auto most = std::strtoull(limit.c_str(), nullptr, 10);
-        const auto now = std::strtoull(text_of_file(folder + "/pids.current").c_str(), nullptr, 10);
+        const auto now =
+            std::strtoull(text_of_file(directory + "/pids.current").c_str(), nullptr, 10);
         const std::uint64_t left = most > now ? most - now : 0;
         least = std::min<std::uint64_t>(least.value_or(left), left);
       }
@@ -138,11 +139,11 @@ Measures measure(const MachinePaths& paths) {
   seen.group_memory_left =
       CgroupLimits(paths.proc + "/self/cgroup", paths.cgroup).memory_headroom();
   struct statvfs shared {};
-  const std::string folder = paths.dev + "/shm";
-  if (::statvfs(folder.c_str(), &shared) == 0) {
+  const std::string directory = paths.dev + "/shm";
+  if (::statvfs(directory.c_str(), &shared) == 0) {
     seen.shared_bytes = std::uint64_t{shared.f_blocks} * shared.f_frsize;
     seen.shared_free_bytes = std::uint64_t{shared.f_bavail} * shared.f_frsize;
-    seen.shared_writable = ::access(folder.c_str(), W_OK | X_OK) == 0;
+    seen.shared_writable = ::access(directory.c_str(), W_OK | X_OK) == 0;
   }
   const std::string memory = text_of_file(paths.proc + "/meminfo");
   seen.memory_bytes = bytes_of(memory, "MemTotal");
@@ -335,9 +336,10 @@ Findings check_programs(const std::string& way, const std::string& path_variable
   std::vector<std::string> missing;
   for (const auto& name : wanted) {
     bool there = false;
-    std::istringstream folders(path_variable);
-    for (std::string folder; std::getline(folders, folder, ':');) {
-      there = there || (!folder.empty() && ::access((folder + "/" + name).c_str(), X_OK) == 0);
+    std::istringstream directories(path_variable);
+    for (std::string directory; std::getline(directories, directory, ':');) {
+      there =
+          there || (!directory.empty() && ::access((directory + "/" + name).c_str(), X_OK) == 0);
     }
     if (!there) missing.push_back(name);
   }

@@ -43,11 +43,11 @@ Fault fault_of(const std::string& path, unsigned closed_bits) {
             fmt::format("chown {} {}, or become that user", ::geteuid(), path)};
   }
   if ((status.st_mode & closed_bits) != 0) {
-    const bool folder = S_ISDIR(status.st_mode);
+    const bool directory = S_ISDIR(status.st_mode);
     return {
         fmt::format("{} has mode {:04o}: other users have access", path, status.st_mode & 07777U),
         fmt::format("chmod {} {}",
-                    !folder              ? "600"
+                    !directory           ? "600"
                     : closed_bits == 077 ? "700"
                                          : "go-w",
                     path)};
@@ -64,16 +64,16 @@ void check_private(const char* name, const std::string& path, unsigned closed_bi
 
 // Checks the keys. One may belong to another cluster: copied to the wrong place, or from a replaced
 // head.
-void check_keys(const std::string& folder, const std::string& name, Findings& found) {
+void check_keys(const std::string& directory, const std::string& name, Findings& found) {
   std::error_code code;
-  for (const auto& below : {folder, folder + "/head"}) {
+  for (const auto& below : {directory, directory + "/head"}) {
     for (fs::directory_iterator at(below, code), end; !code && at != end; at.increment(code)) {
       if (at->path().extension() == ".key")
         check_private("key file", at->path().string(), 077, found);
     }
   }
-  check_private("token file", folder + "/head/http.token", 077, found);
-  const std::string path = fmt::format("{}/{}.key", folder, name);
+  check_private("token file", directory + "/head/http.token", 077, found);
+  const std::string path = fmt::format("{}/{}.key", directory, name);
   if (::access(path.c_str(), F_OK) != 0) return;
   const auto key = load_key_file(path);
   if (!key) {
@@ -83,8 +83,8 @@ void check_keys(const std::string& folder, const std::string& name, Findings& fo
     }
     return;
   }
-  const auto own = load_key_file(folder + "/head/operator.key");
-  const auto agent = load_agent_file(folder + "/agent/agent.json");
+  const auto own = load_key_file(directory + "/head/operator.key");
+  const auto agent = load_agent_file(directory + "/agent/agent.json");
   const bool of_another_head = own && own->head_curve_key != key->head_curve_key;
   const bool of_another_agent = agent && !agent->head_curve_key.empty() && runs(*agent) &&
                                 agent->head_curve_key != key->head_curve_key;
@@ -103,10 +103,10 @@ void check_keys(const std::string& folder, const std::string& name, Findings& fo
 }
 
 // Checks the files that the head and the agent wrote about themselves.
-void check_processes(const std::string& folder, const std::string& name, Findings& found) {
-  const std::string parent = fs::path(folder).parent_path().string();
+void check_processes(const std::string& directory, const std::string& name, Findings& found) {
+  const std::string parent = fs::path(directory).parent_path().string();
   const std::string place = flags_of_place(parent, name);
-  if (const auto head = load_head_file(folder + "/head/head.json")) {
+  if (const auto head = load_head_file(directory + "/head/head.json")) {
     found.push_back(
         runs(*head) ? ok("head process", fmt::format("cluster '{}': process {} at {}", name,
                                                      head->pid, head->address))
@@ -118,9 +118,9 @@ void check_processes(const std::string& folder, const std::string& name, Finding
                                        restart_command(parent, name), place)));
   } else if (head.error().code != ErrorCode::not_found) {
     found.push_back(mend("head process", head.error().text,
-                         fmt::format("rm {}/head/head.json if no head runs", folder)));
+                         fmt::format("rm {}/head/head.json if no head runs", directory)));
   }
-  if (const auto agent = load_agent_file(folder + "/agent/agent.json")) {
+  if (const auto agent = load_agent_file(directory + "/agent/agent.json")) {
     if (!runs(*agent)) {
       found.push_back(
           mend("agent process",
@@ -146,50 +146,50 @@ void check_processes(const std::string& folder, const std::string& name, Finding
     }
   } else if (agent.error().code != ErrorCode::not_found) {
     found.push_back(mend("agent process", agent.error().text,
-                         fmt::format("rm {}/agent/agent.json if no agent runs", folder)));
+                         fmt::format("rm {}/agent/agent.json if no agent runs", directory)));
   }
   std::size_t stale = 0;
-  for (const auto& each : records_of(folder)) stale += each.alive() ? 0 : 1;
+  for (const auto& each : records_of(directory)) stale += each.alive() ? 0 : 1;
   if (stale > 0) {
     found.push_back(
         note("state directory",
              fmt::format("cluster '{}': {} of its records in {}/running are of exited processes "
                          "or of an earlier boot",
-                         name, stale, folder),
+                         name, stale, directory),
              fmt::format("mobula stop --name {} removes them and ends running processes", name)));
   }
 }
 
 }  // namespace
 
-Findings check_runtime_folder(const std::string& folder) {
-  if (folder.size() > longest_runtime_path) {
+Findings check_runtime_dir(const std::string& directory) {
+  if (directory.size() > longest_runtime_path) {
     return {mend("runtime directory",
                  fmt::format("the path {} has {} bytes; a socket path has at most 107, which "
                              "leaves {} for the directory",
-                             folder, folder.size(), longest_runtime_path),
+                             directory, directory.size(), longest_runtime_path),
                  fmt::format("export XDG_RUNTIME_DIR=/run/user/{}", ::geteuid()))};
   }
   Findings found;
-  check_private("runtime directory", folder, 077, found);
-  if (found.empty()) found.push_back(ok("runtime directory", folder));
+  check_private("runtime directory", directory, 077, found);
+  if (found.empty()) found.push_back(ok("runtime directory", directory));
   return found;
 }
 
-Findings check_state(const std::string& state_folder, const std::string& cluster) {
+Findings check_state(const std::string& state_dir, const std::string& cluster) {
   Findings found;
   // The first existing parent directory must be writable for this user.
-  fs::path at = state_folder;
+  fs::path at = state_dir;
   std::error_code code;
   while (at.has_parent_path() && at != at.parent_path() && !fs::exists(at, code))
     at = at.parent_path();
   if (::access(at.c_str(), W_OK | X_OK) != 0) {
     found.push_back(mend(
         "state directory", fmt::format("user {} cannot write to {}", ::geteuid(), at.string()),
-        fmt::format("chown -R {} {}, or export MOBULA_STATE_DIR=DIR", ::geteuid(), state_folder)));
+        fmt::format("chown -R {} {}, or export MOBULA_STATE_DIR=DIR", ::geteuid(), state_dir)));
     return found;
   }
-  if (at == state_folder) check_private("state directory", state_folder, 022, found);
+  if (at == state_dir) check_private("state directory", state_dir, 022, found);
   struct statvfs disk {};
   if (::statvfs(at.c_str(), &disk) == 0) {
     const auto free_bytes = std::uint64_t{disk.f_bavail} * disk.f_frsize;
@@ -197,18 +197,18 @@ Findings check_state(const std::string& state_folder, const std::string& cluster
       found.push_back(
           mend("disk",
                fmt::format("{} MiB are free for {}; a head exits if it cannot write its journal",
-                           free_bytes >> 20, state_folder),
+                           free_bytes >> 20, state_dir),
                "free space there, or export MOBULA_STATE_DIR=DIR on another disk"));
     }
   }
-  if (found.empty()) found.push_back(ok("state directory", state_folder));
-  for (const auto& name : clusters_of(state_folder)) {
+  if (found.empty()) found.push_back(ok("state directory", state_dir));
+  for (const auto& name : clusters_of(state_dir)) {
     if (!cluster.empty() && name != cluster) continue;
-    const std::string folder = state_folder + "/" + name;
-    check_private("cluster directory", folder, 022, found);
-    check_keys(folder, name, found);
-    check_processes(folder, name, found);
-    if (const auto risk = keys_readable_by_jobs(folder)) {
+    const std::string directory = state_dir + "/" + name;
+    check_private("cluster directory", directory, 022, found);
+    check_keys(directory, name, found);
+    check_processes(directory, name, found);
+    if (const auto risk = keys_readable_by_jobs(directory)) {
       found.push_back(note("keys", *risk, "only if you give driver tokens to other users"));
     }
   }
@@ -227,10 +227,10 @@ Findings check_key_file(const std::string& path) {
                "copy it again from the head's machine: <state>/<cluster>/<cluster>.key")};
 }
 
-std::string advertised_host(const std::string& state_folder, const std::string& cluster) {
-  for (const auto& name : clusters_of(state_folder)) {
+std::string advertised_host(const std::string& state_dir, const std::string& cluster) {
+  for (const auto& name : clusters_of(state_dir)) {
     if (!cluster.empty() && name != cluster) continue;
-    const auto head = load_head_file(state_folder + "/" + name + "/head/head.json");
+    const auto head = load_head_file(state_dir + "/" + name + "/head/head.json");
     if (head && runs(*head)) return head->address.substr(0, head->address.rfind(':'));
   }
   return {};

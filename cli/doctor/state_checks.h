@@ -10,14 +10,14 @@
 namespace mobula::internal::cli::doctor {
 
 // Checks the state directory, and in it the files of `cluster`, or of all clusters if it is empty.
-Findings check_state(const std::string& state_folder, const std::string& cluster);
+Findings check_state(const std::string& state_dir, const std::string& cluster);
 // Checks the directory of sockets.
-Findings check_runtime_folder(const std::string& folder);
+Findings check_runtime_dir(const std::string& directory);
 // Checks a key file that the user names.
 Findings check_key_file(const std::string& path);
 
 // Returns the host part of the address that the head and the agent of this machine advertise; empty
 // if none runs.
-std::string advertised_host(const std::string& state_folder, const std::string& cluster);
+std::string advertised_host(const std::string& state_dir, const std::string& cluster);
 
 }  // namespace mobula::internal::cli::doctor

@@ -10,38 +10,38 @@
 namespace mobula::internal::cli {
 namespace {
 
-constexpr std::string_view end_of_colours = "\x1b[0m";
+constexpr std::string_view end_of_colors = "\x1b[0m";
 constexpr const char* who_speaks = "mobula:";
 
-ColorChoice message_colours = ColorChoice::automatic;
+ColorChoice message_colors = ColorChoice::automatic;
 
 std::string label(Paint paint) {
-  return wants_colours(message_colours, STDERR_FILENO) ? painted(who_speaks, paint) : who_speaks;
+  return wants_colors(message_colors, STDERR_FILENO) ? painted(who_speaks, paint) : who_speaks;
 }
 
 }  // namespace
 
-std::optional<ColorChoice> colour_choice_of(std::string_view text) {
+std::optional<ColorChoice> color_choice_of(std::string_view text) {
   if (text == "auto") return ColorChoice::automatic;
   if (text == "always") return ColorChoice::always;
   if (text == "never") return ColorChoice::never;
   return std::nullopt;
 }
 
-bool wants_colours(ColorChoice choice, const ColourPlace& place) {
+bool wants_colors(ColorChoice choice, const ColorPlace& place) {
   if (choice != ColorChoice::automatic) return choice == ColorChoice::always;
   const bool refused = place.no_color != nullptr && *place.no_color != '\0';
   const bool dumb = place.term != nullptr && std::string_view(place.term) == "dumb";
   return place.terminal && !refused && !dumb;
 }
 
-bool wants_colours(ColorChoice choice, int fd) {
-  return wants_colours(choice, {::isatty(fd) == 1, std::getenv("NO_COLOR"), std::getenv("TERM")});
+bool wants_colors(ColorChoice choice, int fd) {
+  return wants_colors(choice, {::isatty(fd) == 1, std::getenv("NO_COLOR"), std::getenv("TERM")});
 }
 
 std::string painted(std::string_view text, Paint paint) {
   constexpr std::array<std::string_view, 4> begin{"\x1b[1m", "\x1b[32m", "\x1b[33m", "\x1b[31m"};
-  return std::string(begin[static_cast<std::size_t>(paint)]).append(text).append(end_of_colours);
+  return std::string(begin[static_cast<std::size_t>(paint)]).append(text).append(end_of_colors);
 }
 
 std::optional<Paint> paint_of(std::string_view state) {
@@ -63,12 +63,12 @@ std::optional<Paint> paint_of(std::string_view state) {
   return std::nullopt;
 }
 
-std::string painted_state(std::string_view state, bool coloured) {
-  const auto paint = coloured ? paint_of(state) : std::nullopt;
+std::string painted_state(std::string_view state, bool colored) {
+  const auto paint = colored ? paint_of(state) : std::nullopt;
   return paint ? painted(state, *paint) : std::string(state);
 }
 
-std::size_t colour_at(std::string_view text) {
+std::size_t color_at(std::string_view text) {
   if (!text.starts_with("\x1b[")) return 0;
   const auto end = text.find_first_not_of("0123456789;", 2);
   return end == std::string_view::npos || text[end] != 'm' ? 0 : end + 1;
@@ -76,23 +76,23 @@ std::size_t colour_at(std::string_view text) {
 
 std::string cut_to_width(std::string_view line, std::size_t columns) {
   std::size_t seen = 0;
-  bool coloured = false;
+  bool colored = false;
   for (std::size_t at = 0; at < line.size();) {
-    if (const auto size = colour_at(line.substr(at)); size > 0) {
-      coloured = line.substr(at, size) != end_of_colours;
+    if (const auto size = color_at(line.substr(at)); size > 0) {
+      colored = line.substr(at, size) != end_of_colors;
       at += size;
       continue;
     }
     // First byte of a UTF-8 character.
     const bool begins = (static_cast<unsigned char>(line[at]) & 0xc0) != 0x80;
     if (begins && seen++ == columns)
-      return std::string(line.substr(0, at)).append(coloured ? end_of_colours : "");
+      return std::string(line.substr(0, at)).append(colored ? end_of_colors : "");
     ++at;
   }
   return std::string(line);
 }
 
-void choose_message_colours(ColorChoice choice) { message_colours = choice; }
+void choose_message_colors(ColorChoice choice) { message_colors = choice; }
 std::string error_label() { return label(Paint::bad); }
 std::string warning_label() { return label(Paint::waiting); }
 

@@ -189,15 +189,16 @@ std::string section_of(const Topic& topic) {
 }
 
 Result<void> write_pages(const CommandNode& node, const std::string& path,
-                         const std::filesystem::path& folder) {
-  const auto file = folder / (page_name(path) + ".1");
+                         const std::filesystem::path& directory) {
+  const auto file = directory / (page_name(path) + ".1");
   std::ofstream out(file, std::ios::binary);
   out << manual_page(node, path, version_text);
   out.close();
   if (!out)
     return failure(ErrorCode::unavailable, "write " + file.string() + ": " + std::strerror(errno));
   for (const auto& each : node.commands) {
-    if (auto written = write_pages(each, path + " " + each.name, folder); !written) return written;
+    if (auto written = write_pages(each, path + " " + each.name, directory); !written)
+      return written;
   }
   return {};
 }
@@ -316,10 +317,10 @@ int show_help(const CommandLine& line) {
 
 int show_manual(const CommandLine& line) {
   const CommandNode tree = command_tree();
-  if (!line.shell.man_folder.empty()) {
+  if (!line.shell.man_dir.empty()) {
     std::error_code code;
-    std::filesystem::create_directories(line.shell.man_folder, code);
-    const auto written = write_pages(tree, "mobula", line.shell.man_folder);
+    std::filesystem::create_directories(line.shell.man_dir, code);
+    const auto written = write_pages(tree, "mobula", line.shell.man_dir);
     return written ? static_cast<int>(exit_done) : complain(written.error(), exit_failed);
   }
   const auto node = command_of(tree, line.shell.topic);

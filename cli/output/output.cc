@@ -119,8 +119,8 @@ std::string cell_at(const Json& item, const Column& column) {
   return cell_at(item, column.member);
 }
 
-std::string note_label(bool coloured) {
-  return (coloured ? painted("note:", Paint::waiting) : "note:") + std::string(" ");
+std::string note_label(bool colored) {
+  return (colored ? painted("note:", Paint::waiting) : "note:") + std::string(" ");
 }
 
 // Cuts lines to `width`, unless it is 0.
@@ -135,12 +135,12 @@ std::string table_of(const Json& document, const Json& items, const std::vector<
     for (const auto& column : columns) row.push_back(cell_at(item, column));
     table.add(row);
   }
-  std::string text = columns.empty() ? "" : table.text(style.coloured);
+  std::string text = columns.empty() ? "" : table.text(style.colored);
   if (!style.headers) text.erase(0, text.find('\n') + 1);
   if (width > 0) text = cut_to_screen(text, 0, width);
   if (const auto warnings = document.find("warnings"); warnings != document.end()) {
     for (const auto& warning : *warnings)
-      text += note_label(style.coloured) + printable(cell_of(warning)) + "\n";
+      text += note_label(style.colored) + printable(cell_of(warning)) + "\n";
   }
   return text;
 }
@@ -153,9 +153,9 @@ std::string csv_field(const std::string& text) {
   return quoted + "\"";
 }
 
-std::string table_of(const Json& items, const std::string& kind, bool coloured) {
+std::string table_of(const Json& items, const std::string& kind, bool colored) {
   TableFlags style;
-  style.coloured = coloured;
+  style.colored = colored;
   return table_of(Json::object(), items, columns_for(items, kind, false), style);
 }
 
@@ -208,7 +208,7 @@ std::string gib_text(std::int64_t bytes) {
 }
 
 // The isolation of processes that hold parts of GPUs.
-std::string gpus_text(const Json& gpus, bool coloured) {
+std::string gpus_text(const Json& gpus, bool colored) {
   TextTable table;
   table.add({"GPUS", "MEMORY", "ENFORCEMENT", "MONITORING", "ON_VIOLATION", "SUMMARY"});
   for (const auto& row : gpus) {
@@ -217,14 +217,14 @@ std::string gpus_text(const Json& gpus, bool coloured) {
                cell_at(row, "prevents"), cell_at(row, "detects"), cell_at(row, "reacts"),
                cell_at(row, "summary")});
   }
-  return table.text(coloured);
+  return table.text(colored);
 }
 
-std::string counts_text(const Json& counts, bool coloured) {
+std::string counts_text(const Json& counts, bool colored) {
   std::string text;
   for (const auto& [state, count] : counts.items()) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", json_text(count),
-                        painted_state(state, coloured));
+                        painted_state(state, colored));
   }
   return text.empty() ? "none" : text;
 }
@@ -285,14 +285,14 @@ Result<std::string> format_document(Json document, OutputFormat format, const st
   return std::string();
 }
 
-std::string format_status(const Json& status, bool coloured) {
+std::string format_status(const Json& status, bool colored) {
   std::string text = fmt::format(
       "cluster {} is {} at {} (epoch {}, version {})\n", printable(cell_at(status, "cluster_name")),
-      painted_state(cell_at(status, "state"), coloured), printable(cell_at(status, "address")),
+      painted_state(cell_at(status, "state"), colored), printable(cell_at(status, "address")),
       cell_at(status, "epoch"), printable(cell_at(status, "version")));
   for (const char* kind : {"nodes", "jobs", "actors"}) {
     if (status.contains(kind))
-      text += fmt::format("{}: {}\n", kind, counts_text(status[kind], coloured));
+      text += fmt::format("{}: {}\n", kind, counts_text(status[kind], colored));
   }
   text += fmt::format("leases: {}\n", cell_at(status, "leases"));
   const Json preemption = status.value("preemption", Json::object());
@@ -311,23 +311,23 @@ std::string format_status(const Json& status, bool coloured) {
                      resource_text(name, total)});
     }
   }
-  text += "\n" + resources.text(coloured);
+  text += "\n" + resources.text(colored);
   if (status.contains("gpus") && !status["gpus"].empty())
-    text += "\n" + gpus_text(status["gpus"], coloured);
+    text += "\n" + gpus_text(status["gpus"], colored);
   if (status.contains("transfers") && !status["transfers"].empty()) {
-    text += "\n" + table_of(status["transfers"], "counts", coloured);
+    text += "\n" + table_of(status["transfers"], "counts", colored);
   }
   if (status.contains("waiting") && !status["waiting"].empty()) {
-    text += "\n" + table_of(status["waiting"], "waiting", coloured);
+    text += "\n" + table_of(status["waiting"], "waiting", colored);
   }
   if (status.contains("warnings")) {
     for (const auto& warning : status["warnings"])
-      text += note_label(coloured) + printable(cell_of(warning)) + "\n";
+      text += note_label(colored) + printable(cell_of(warning)) + "\n";
   }
   return text;
 }
 
-std::string format_memory(const Json& report, bool coloured) {
+std::string format_memory(const Json& report, bool colored) {
   TextTable stores;
   stores.add({"NODE_ID", "CAPACITY", "COMMITTED", "USED", "SPILLED", "FILES", "SPILLING"});
   for (const auto& node : report.value("nodes", Json::array())) {
@@ -360,14 +360,14 @@ std::string format_memory(const Json& report, bool coloured) {
                  cell_at(item, "node_id"), cell_at(item, "job_id"), cell_at(item, "readers"),
                  holders});
   }
-  std::string text = stores.text(coloured) + "\n" + objects.text(coloured);
+  std::string text = stores.text(colored) + "\n" + objects.text(colored);
   for (const auto& warning : report.value("warnings", Json::array())) {
-    text += note_label(coloured) + printable(cell_of(warning)) + "\n";
+    text += note_label(colored) + printable(cell_of(warning)) + "\n";
   }
   return text;
 }
 
-std::string format_explanation(const Json& explanation, bool coloured) {
+std::string format_explanation(const Json& explanation, bool colored) {
   std::string text = cell_at(explanation, "reason") + "\n";
   if (explanation.contains("asks")) text += "request: " + cell_at(explanation, "asks") + "\n";
   const Json items = explanation.value("items", Json::array());
@@ -386,7 +386,7 @@ std::string format_explanation(const Json& explanation, bool coloured) {
     }
     table.add(cells);
   }
-  if (!items.empty()) text += table.text(coloured);
+  if (!items.empty()) text += table.text(colored);
   const Json holders = explanation.value("holders", Json::array());
   TextTable held;
   held.add({"SLOT_ID", "JOB_ID", "HELD_BY", "NAME", "ID", "RESOURCES"});
@@ -394,7 +394,7 @@ std::string format_explanation(const Json& explanation, bool coloured) {
     held.add({cell_at(each, "slot_id"), cell_at(each, "job_id"), cell_at(each, "held_by"),
               cell_at(each, "name"), cell_at(each, "id"), cell_at(each, "resources")});
   }
-  if (!holders.empty()) text += "\nblocked by:\n" + held.text(coloured);
+  if (!holders.empty()) text += "\nblocked by:\n" + held.text(colored);
   if (const auto node = explanation.find("would_start_on"); node != explanation.end()) {
     text += "fits on node " + cell_of(*node) + "\n";
   }
@@ -428,7 +428,7 @@ std::string format_explanation(const Json& explanation, bool coloured) {
   }
   const Json warnings = explanation.value("warnings", Json::array());
   for (const auto& warning : warnings)
-    text += note_label(coloured) + printable(cell_of(warning)) + "\n";
+    text += note_label(colored) + printable(cell_of(warning)) + "\n";
   return text;
 }
 

@@ -21,12 +21,12 @@ std::string format_document(nlohmann::ordered_json document, OutputFormat format
 Result<std::string> format_document(nlohmann::ordered_json document, OutputFormat format,
                                     const std::string& kind, const TableFlags& style,
                                     std::size_t width);
-// Formats `mobula status` as a human-readable page, with colors if `coloured`.
-std::string format_status(const nlohmann::ordered_json& status, bool coloured = false);
+// Formats `mobula status` as a human-readable page, with colors if `colored`.
+std::string format_status(const nlohmann::ordered_json& status, bool colored = false);
 // Formats `mobula memory` as a human-readable page.
-std::string format_memory(const nlohmann::ordered_json& report, bool coloured = false);
+std::string format_memory(const nlohmann::ordered_json& report, bool colored = false);
 // Formats `mobula explain` as a human-readable page.
-std::string format_explanation(const nlohmann::ordered_json& explanation, bool coloured = false);
+std::string format_explanation(const nlohmann::ordered_json& explanation, bool colored = false);
 
 std::string to_yaml(const nlohmann::ordered_json& document);
 

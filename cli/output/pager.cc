@@ -109,9 +109,9 @@ bool is_longer_than(std::string_view text, std::size_t rows, std::size_t columns
     const auto end = std::min(text.find('\n'), text.size());
     std::size_t width = 0;
     for (std::string_view line = text.substr(0, end); !line.empty();) {
-      const auto colour = colour_at(line);
-      if (colour == 0 && (static_cast<unsigned char>(line.front()) & 0xc0) != 0x80) ++width;
-      line.remove_prefix(colour == 0 ? 1 : colour);
+      const auto color = color_at(line);
+      if (color == 0 && (static_cast<unsigned char>(line.front()) & 0xc0) != 0x80) ++width;
+      line.remove_prefix(color == 0 ? 1 : color);
     }
     taken += width <= columns || columns == 0 ? 1 : (width + columns - 1) / columns;
     if (taken > rows) return true;

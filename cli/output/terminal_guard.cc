@@ -46,7 +46,7 @@ std::string TerminalGuard::pass(std::string_view bytes) {
         break;
       }
       if (kind == Sequence::harmless) {
-        coloured_ = coloured_ || text[at + size - 1] == 'm';
+        colored_ = colored_ || text[at + size - 1] == 'm';
         shown += text.substr(at, size);
       } else {
         shown += "\\x1b";
@@ -81,7 +81,7 @@ std::string TerminalGuard::end() {
   std::string shown;
   for (const char c : std::exchange(held_, {}))
     shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-  if (std::exchange(coloured_, false)) shown += "\x1b[0m";
+  if (std::exchange(colored_, false)) shown += "\x1b[0m";
   return shown;
 }
 

@@ -24,7 +24,7 @@ class TerminalGuard {
  private:
   std::string held_;
   int follow_ = 0;  // continuation bytes that are still missing
-  bool coloured_ = false;
+  bool colored_ = false;
 };
 
 }  // namespace mobula::internal::cli

@@ -40,7 +40,7 @@ void TextTable::add(std::vector<std::string> row) {
   rows_.push_back(std::move(row));
 }
 
-std::string TextTable::text(bool coloured) const {
+std::string TextTable::text(bool colored) const {
   if (rows_.empty()) return {};
   const std::size_t columns = rows_.front().size();
   std::vector<std::size_t> widths(columns, 0);
@@ -57,7 +57,7 @@ std::string TextTable::text(bool coloured) const {
     std::string line;
     for (std::size_t at = 0; at < columns; ++at) {
       const std::string room(widths[at] - width_of(row[at]), ' ');
-      const std::string shown = !coloured                       ? row[at]
+      const std::string shown = !colored                        ? row[at]
                                 : is_header                     ? painted(row[at], Paint::bold)
                                 : has_states(rows_.front()[at]) ? painted_state(row[at], true)
                                                                 : row[at];

@@ -11,8 +11,8 @@ class TextTable {
  public:
   // Adds a row; the first row is the header. Control characters become '?'.
   void add(std::vector<std::string> row);
-  // `coloured`: headers are bold and states are colored. Widths ignore color sequences.
-  std::string text(bool coloured = false) const;
+  // `colored`: headers are bold and states are colored. Widths ignore color sequences.
+  std::string text(bool colored = false) const;
 
  private:
   std::vector<std::vector<std::string>> rows_;

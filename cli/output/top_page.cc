@@ -113,7 +113,7 @@ Result<std::string> format_top(const Json& top, const TableFlags& style, bool wi
   if (more > 0) items.erase(items.begin() + static_cast<std::ptrdiff_t>(rows), items.end());
   sorted.sort_by.clear();
   TableFlags of_nodes;
-  of_nodes.coloured = style.coloured;
+  of_nodes.colored = style.colored;
   const auto table = format_document(Json{{"items", items}}, format, "top", sorted, 0);
   if (!table) return table.error();
   std::string text =

@@ -70,7 +70,7 @@ std::string device_text(std::size_t index, const Json& device, const Held& held)
   return text;
 }
 
-std::string map_of(const Json& nodes, const Json& leases, std::size_t rows, bool coloured) {
+std::string map_of(const Json& nodes, const Json& leases, std::size_t rows, bool colored) {
   const Holdings held = holdings_of(leases);
   std::string text;
   std::size_t shown = 0;
@@ -98,19 +98,19 @@ std::string map_of(const Json& nodes, const Json& leases, std::size_t rows, bool
   if (left_out > 0) text += fmt::format("and {} more nodes with GPUs\n", left_out);
   return text.empty()
              ? text
-             : "\n" + (coloured ? painted(map_title, Paint::bold) : map_title) + "\n" + text;
+             : "\n" + (colored ? painted(map_title, Paint::bold) : map_title) + "\n" + text;
 }
 
 }  // namespace
 
 std::string format_watch(const Json& status, const Json& nodes, const Json& leases,
-                         std::size_t rows, bool coloured) {
-  std::string text = format_status(status, coloured);
+                         std::size_t rows, bool colored) {
+  std::string text = format_status(status, colored);
   if (!nodes.is_object() || !leases.is_object()) return text;
-  const std::string map = map_of(nodes, leases, rows, coloured);
+  const std::string map = map_of(nodes, leases, rows, colored);
   // Waiting requests come last, because their number grows.
   const std::size_t at =
-      text.find("\n" + (coloured ? painted(waiting_header, Paint::bold) : waiting_header));
+      text.find("\n" + (colored ? painted(waiting_header, Paint::bold) : waiting_header));
   return at == std::string::npos ? text + map : text.substr(0, at) + map + text.substr(at);
 }
 

@@ -13,7 +13,7 @@ namespace mobula::internal::cli {
 // most `rows` lines.
 std::string format_watch(const nlohmann::ordered_json& status, const nlohmann::ordered_json& nodes,
                          const nlohmann::ordered_json& leases, std::size_t rows,
-                         bool coloured = false);
+                         bool colored = false);
 
 // Returns the first `rows` lines of `text`, each cut to `columns` characters without color
 // sequences. The last line counts the missing ones.

@@ -77,12 +77,12 @@ std::vector<std::string> ids_of(const CommandLine& line, const std::string& kind
 
 std::vector<std::string> files_beginning(const std::string& begun) {
   const auto slash = begun.rfind('/');
-  const std::string folder = slash == std::string::npos ? "" : begun.substr(0, slash + 1);
+  const std::string directory = slash == std::string::npos ? "" : begun.substr(0, slash + 1);
   std::vector<std::string> paths;
   std::error_code code;
-  for (fs::directory_iterator at(folder.empty() ? "." : folder, code), end; !code && at != end;
-       at.increment(code)) {
-    std::string path = folder + at->path().filename().string();
+  for (fs::directory_iterator at(directory.empty() ? "." : directory, code), end;
+       !code && at != end; at.increment(code)) {
+    std::string path = directory + at->path().filename().string();
     // Names with terminal controls are not offered.
     if (!path.starts_with(begun) || paths.size() >= most_completions || printable(path) != path)
       continue;

@@ -33,7 +33,7 @@ constexpr std::size_t most_unsent = std::size_t{8} << 20;
 // The environment of this process, except for the variables that select the cluster and the
 // console.
 std::vector<std::string> environment_for(const ClusterAddress& cluster,
-                                         const std::string& state_folder) {
+                                         const std::string& state_dir) {
   // A token is in the environment of this process, which the program inherits.
   const bool by_file = !cluster.by_token && !cluster.key_path.empty();
   std::vector<std::string> variables;
@@ -47,7 +47,7 @@ std::vector<std::string> environment_for(const ClusterAddress& cluster,
     variables.emplace_back(variable);
   }
   variables.push_back("MOBULA_ADDRESS=" + cluster.address);
-  variables.push_back("MOBULA_STATE_DIR=" + state_folder);
+  variables.push_back("MOBULA_STATE_DIR=" + state_dir);
   if (by_file) variables.push_back("MOBULA_KEY_FILE=" + cluster.key_path);
   variables.push_back(fmt::format("MOBULA_CONSOLE_FD={}", socket_number));
   return variables;
@@ -91,16 +91,15 @@ int spawn(pid_t& pid, std::vector<std::string> words, std::vector<std::string> v
 }  // namespace
 
 Result<UserProgram> UserProgram::start(const std::vector<std::string>& words,
-                                       const ClusterAddress& cluster,
-                                       const std::string& state_folder, int output) {
+                                       const ClusterAddress& cluster, const std::string& state_dir,
+                                       int output) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
     return errno_failure("create a socket", errno);
   Fd own(ends[0]);
   const Fd theirs(ends[1]);
   pid_t pid = 0;
-  if (const int code =
-          spawn(pid, words, environment_for(cluster, state_folder), theirs.get(), output);
+  if (const int code = spawn(pid, words, environment_for(cluster, state_dir), theirs.get(), output);
       code != 0) {
     return failure(ErrorCode::not_found,
                    fmt::format("run {}: {}; give the path of a program that uses Mobula",
@@ -122,7 +121,7 @@ UserProgram::UserProgram(UserProgram&& other) noexcept
 namespace {
 
 // Reports whether the process exits within `ms`.
-bool ends_within(pid_t pid, int ms) {
+bool end_timeout(pid_t pid, int ms) {
   const Fd ending(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)));
   pollfd item{ending.get(), POLLIN, 0};
   const Time deadline = monotonic_now() + std::chrono::milliseconds(ms);
@@ -139,8 +138,8 @@ UserProgram::~UserProgram() {
   // It ends its job by itself when its socket closes, unless it cannot any more.
   const bool was_open = static_cast<bool>(socket_);
   socket_.reset();
-  if (!ends_within(pid_, was_open ? ending_ms : 0)) ::kill(pid_, SIGTERM);
-  if (!ends_within(pid_, ended_ms)) ::kill(pid_, SIGKILL);
+  if (!end_timeout(pid_, was_open ? ending_ms : 0)) ::kill(pid_, SIGTERM);
+  if (!end_timeout(pid_, ended_ms)) ::kill(pid_, SIGKILL);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
@@ -148,7 +147,7 @@ UserProgram::~UserProgram() {
 // Its socket has closed; the process may still run.
 Failure UserProgram::why_ended() {
   socket_.reset();
-  if (!ends_within(pid_, ended_ms)) {
+  if (!end_timeout(pid_, ended_ms)) {
     return failure(
         ErrorCode::unavailable,
         fmt::format("use: {} closed its connection and still runs as process {}; `use` ends it and "
@@ -241,9 +240,9 @@ Result<Json> UserProgram::ask(const Json& request, const WaitReady& wait) {
     if (!wait(socket_.get(), static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT)))) {
       return failure(ErrorCode::cancelled, "interrupted");
     }
-    const std::size_t heard = text_.size();
+    const std::size_t received = text_.size();
     if (!receive_some()) return why_ended();
-    if (text_.size() > heard) progress = monotonic_now();
+    if (text_.size() > received) progress = monotonic_now();
   }
 }
 

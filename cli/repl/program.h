@@ -28,7 +28,7 @@ class UserProgram {
   // `words` are the program, searched like in a shell, and its arguments. Its output goes to
   // `output`, or with -1 to the output of this process. Returns when the process exists.
   static Result<UserProgram> start(const std::vector<std::string>& words,
-                                   const ClusterAddress& cluster, const std::string& state_folder,
+                                   const ClusterAddress& cluster, const std::string& state_dir,
                                    int output);
   UserProgram(UserProgram&& other) noexcept;
   UserProgram& operator=(UserProgram&&) = delete;

@@ -19,20 +19,20 @@ void set_environment(const CommandLine& line) {
   const auto set = [](const char* name, const std::string& value) {
     if (!value.empty()) ::setenv(name, value.c_str(), 1);
   };
-  set("MOBULA_STATE_DIR", line.state_folder);
+  set("MOBULA_STATE_DIR", line.state_dir);
   set("MOBULA_CLUSTER", line.cluster);
   set("MOBULA_ADDRESS", line.address);
   set("MOBULA_KEY_FILE", line.key_file);
-  if (line.colour != ColorChoice::automatic)
-    ::setenv("MOBULA_COLOR", line.colour == ColorChoice::always ? "always" : "never", 1);
+  if (line.color != ColorChoice::automatic)
+    ::setenv("MOBULA_COLOR", line.color == ColorChoice::always ? "always" : "never", 1);
   ::setenv("MOBULA_PAGER", "", 1);  // no pager: a console's answers stay above the next line
 }
 
 int talk(const CommandLine& line, Shell& shell, Interrupts& interrupts) {
-  if (const auto made = make_private_folder(line.state_folder); !made) {
+  if (const auto made = make_private_dir(line.state_dir); !made) {
     std::fprintf(stderr, "mobula: %s; the history is not saved\n", made.error().text.c_str());
   }
-  auto terminal = Terminal::open(interrupts, line.state_folder + "/history");
+  auto terminal = Terminal::open(interrupts, line.state_dir + "/history");
   if (!terminal) return complain(terminal.error());
   auto watch = ClusterWatch::start(line);
   if (!watch) return complain(watch.error());

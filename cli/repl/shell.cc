@@ -286,7 +286,7 @@ int Shell::run_apart(std::vector<std::string> words) {
   std::array<int, 2> ends{-1, -1};
   if (submits && ::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
     return complain(errno_failure("create a pipe", errno), exit_failed);
-  const Fd told(ends[0]);
+  const Fd report(ends[0]);
   Fd tells(ends[1]);
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -312,7 +312,7 @@ int Shell::run_apart(std::vector<std::string> words) {
   tells.reset();
   const int code = code_of(pid);
   std::array<char, 64> id;
-  const ssize_t size = submits ? ::read(told.get(), id.data(), id.size()) : 0;
+  const ssize_t size = submits ? ::read(report.get(), id.data(), id.size()) : 0;
   if (size > 0) last_id_.assign(id.data(), static_cast<std::size_t>(size));
   return code;
 }

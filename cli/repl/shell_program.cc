@@ -104,7 +104,7 @@ int Shell::start_program(const std::vector<std::string>& words, const ClusterAdd
     output = Fd(ends[1]);
     ::fcntl(output.get(), F_SETFL, 0);
   }
-  auto started = UserProgram::start(words, cluster, line_.state_folder, output.get());
+  auto started = UserProgram::start(words, cluster, line_.state_dir, output.get());
   if (!started) return complain(started.error());
   program_.emplace(std::move(*started));
   const auto described = ask_program({{"do", "describe"}});

@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr Duration interval = 1s;
-constexpr Duration patience = 2s;
+constexpr Duration timeout = 2s;
 constexpr std::size_t most_news = 200;
 constexpr std::size_t short_id = 8;
 constexpr Duration first_probe_timeout = 500ms;
@@ -156,7 +156,7 @@ void ClusterWatch::look() {
   auto client = cluster ? ToolClient::open(*cluster) : cluster.error();
   const auto ask = [&](const std::string& verb, const std::string& kind) -> Result<Json> {
     if (!client) return client.error();
-    const auto text = client->ask(verb, kind, {}, patience);
+    const auto text = client->ask(verb, kind, {}, timeout);
     if (!text) return text.error();
     return Json::parse(*text, nullptr, false);
   };

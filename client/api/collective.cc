@@ -38,9 +38,9 @@ class Operating {
       id[i] = static_cast<std::byte>(record.id.high >> (8 * i));
       id[8 + i] = static_cast<std::byte>(record.id.low >> (8 * i));
     }
-    const auto desk = runtime_->collectives();
-    if (desk) member_ = desk->find(id);
-    if (!member_ && desk && desk->has_left(id)) {
+    const auto groups = runtime_->collectives();
+    if (groups) member_ = groups->find(id);
+    if (!member_ && groups && groups->has_left(id)) {
       fail({Refusal::Kind::destroyed, {}, "the group was destroyed"});
     }
     if (!member_) {
@@ -355,7 +355,7 @@ class Operating {
     if (!waits_) count_staged();
     collective::Member::Given given;
     if (!waits_) given.operand = input_;
-    if (place_.kind != Device::cpu) given.lane = static_cast<std::uint32_t>(place_.index);
+    if (place_.kind != Device::cpu) given.device_ordinal = static_cast<std::uint32_t>(place_.index);
     end(member_->run(operation_, given, prepared(std::move(take)), limits_, &journey_));
   }
   void end(std::optional<Refusal> refused) {

@@ -71,8 +71,8 @@ auto ask(const std::shared_ptr<const Anchor>& actor, const Argument& argument) {
 
 CollectiveJoined collective_join(const CollectiveJoin& request) {
   CollectiveJoined joined;
-  const auto desk = runtime()->collectives();
-  if (!desk) {
+  const auto groups = runtime()->collectives();
+  if (!groups) {
     joined.refusal = "its process has no part in collective groups";
     return joined;
   }
@@ -87,48 +87,48 @@ CollectiveJoined collective_join(const CollectiveJoin& request) {
   for (std::size_t i = 0; i < std::min(request.key.size(), group.key.size()); ++i) {
     group.key[i] = static_cast<std::byte>(request.key[i]);
   }
-  const auto meeting = desk->join(std::move(group));
-  if (!meeting) {
-    joined.refusal = meeting.error().text;
-    joined.transport_refused = meeting.error().code == internal::ErrorCode::invalid_argument;
+  const auto endpoint = groups->join(std::move(group));
+  if (!endpoint) {
+    joined.refusal = endpoint.error().text;
+    joined.transport_refused = endpoint.error().code == internal::ErrorCode::invalid_argument;
     return joined;
   }
-  joined.machine = meeting->machine;
-  joined.local = meeting->local;
-  joined.address = meeting->address;
-  joined.fabric = meeting->fabric;
-  joined.carrier = meeting->carrier;
-  joined.process = meeting->process;
-  joined.device = meeting->device;
-  joined.nccl_host = meeting->nccl_host;
-  joined.nccl_version = meeting->nccl_version;
+  joined.machine = endpoint->machine;
+  joined.local = endpoint->local;
+  joined.address = endpoint->address;
+  joined.fabric = endpoint->fabric;
+  joined.carrier = endpoint->carrier;
+  joined.process = endpoint->process;
+  joined.device = endpoint->device;
+  joined.nccl_host = endpoint->nccl_host;
+  joined.nccl_version = endpoint->nccl_version;
   return joined;
 }
 
 std::string collective_connect(const CollectiveConnect& request) {
-  const auto desk = runtime()->collectives();
-  if (!desk) return "its process has no part in collective groups";
-  std::vector<collective::MemberEndpoint> meetings;
+  const auto groups = runtime()->collectives();
+  if (!groups) return "its process has no part in collective groups";
+  std::vector<collective::MemberEndpoint> endpoints;
   for (const auto& each : request.members) {
-    meetings.push_back({each.machine, each.local, each.address, each.fabric, each.carrier,
-                        each.process, each.device, each.nccl_host, each.nccl_version});
+    endpoints.push_back({each.machine, each.local, each.address, each.fabric, each.carrier,
+                         each.process, each.device, each.nccl_host, each.nccl_version});
   }
   const auto deadline = internal::monotonic_now() + std::chrono::nanoseconds(request.timeout_ns);
   const auto done =
-      desk->connect(group_id(request.id_high, request.id_low), std::move(meetings), deadline);
+      groups->connect(group_id(request.id_high, request.id_low), std::move(endpoints), deadline);
   return done ? std::string() : done.error().text;
 }
 
 std::string collective_open(const CollectiveConnect& request) {
-  const auto desk = runtime()->collectives();
-  if (!desk) return "its process has no part in collective groups";
+  const auto groups = runtime()->collectives();
+  if (!groups) return "its process has no part in collective groups";
   const auto deadline = internal::monotonic_now() + std::chrono::nanoseconds(request.timeout_ns);
-  const auto done = desk->open(group_id(request.id_high, request.id_low), deadline);
+  const auto done = groups->open(group_id(request.id_high, request.id_low), deadline);
   return done ? std::string() : done.error().text;
 }
 
 void collective_leave(const CollectiveId& group) {
-  if (const auto desk = runtime()->collectives()) desk->leave(group_id(group.high, group.low));
+  if (const auto groups = runtime()->collectives()) groups->leave(group_id(group.high, group.low));
 }
 
 }  // namespace detail
@@ -141,12 +141,12 @@ namespace rules = internal::client;
 class Creation {
  public:
   Creation(std::shared_ptr<CollectiveGroup::Record> record, const std::vector<AnyActor>& actors,
-           Duration within, int device)
+           Duration timeout, int device)
       : record_(std::move(record)),
         actors_(actors),
         device_(static_cast<std::uint32_t>(device)),
         end_(std::chrono::steady_clock::now() +
-             std::chrono::duration_cast<std::chrono::steady_clock::duration>(within)) {}
+             std::chrono::duration_cast<std::chrono::steady_clock::duration>(timeout)) {}
 
   void carry_out() {
     try {
@@ -332,10 +332,10 @@ class Creation {
       refs.push_back(detail::ask<&detail::collective_leave>(
           actor.anchor(), detail::CollectiveId{record_->id.high, record_->id.low}));
     }
-    const Duration patience = std::min(left(), Duration(std::chrono::seconds(5)));
+    const Duration wait_timeout = std::min(left(), Duration(std::chrono::seconds(5)));
     for (std::size_t rank = 0; rank < refs.size(); ++rank) {
       try {
-        get(refs[rank], patience);
+        get(refs[rank], wait_timeout);
       } catch (const ActorDiedError& died) {
         fail_dead(rank, died);
       } catch (const Error&) {
@@ -487,11 +487,11 @@ CollectiveGroup create_collective_group(const std::vector<AnyActor>& actors, Tra
 
 void destroy_collective_group(const CollectiveGroup& group) {
   const auto& record = record_of(group);
-  const auto desk = detail::runtime()->collectives();
+  const auto groups = detail::runtime()->collectives();
   const detail::CollectiveId id{record.id.high, record.id.low};
-  const bool member = desk && desk->find(detail::group_id(id.high, id.low)) != nullptr;
+  const bool member = groups && groups->find(detail::group_id(id.high, id.low)) != nullptr;
   if (record.handles.empty() && !member &&
-      !(desk && desk->has_left(detail::group_id(id.high, id.low)))) {
+      !(groups && groups->has_left(detail::group_id(id.high, id.low)))) {
     throw InvalidRequestError(
         "destroy_collective_group: this process has neither created the group nor is it in it; "
         "destroy it where it was created, or in a method of one of its actors");
@@ -518,8 +518,8 @@ void destroy_collective_group(const CollectiveGroup& group) {
 
 CollectiveGroup collective_group(const std::string& name) {
   if (name.empty()) rules::refuse("name", "a collective group to look up has one", "none");
-  const auto desk = detail::runtime()->collectives();
-  const auto member = desk ? desk->find(std::string_view(name)) : nullptr;
+  const auto groups = detail::runtime()->collectives();
+  const auto member = groups ? groups->find(std::string_view(name)) : nullptr;
   if (!member) {
     throw NotFoundError("collective_group \"" + name +
                         "\": the actor of this process is in no group of this name; it may "

@@ -35,7 +35,7 @@ constexpr std::size_t longest_answer = std::size_t{64} << 20;
 constexpr std::size_t most_bytes_shown = std::size_t{16} << 20;
 constexpr std::size_t most_names = 10'000;
 // longest wait of one request for a value
-constexpr auto patience = std::chrono::milliseconds(200);
+constexpr auto timeout = std::chrono::milliseconds(200);
 
 // Exit codes of the commands (docs/api.md).
 struct Kind {
@@ -294,7 +294,7 @@ class Console {
       const auto target = detail::runtime();
       const detail::RawId id = detail::require_id(found->second.anchor.get(), target);
       const auto ready =
-          target->wait({&id, 1}, 1, std::chrono::steady_clock::now() + patience, true);
+          target->wait({&id, 1}, 1, std::chrono::steady_clock::now() + timeout, true);
       if (!ready.ok()) return refusal(ready.error());
       if (!ready.value().front()) {
         const auto where = target->context();

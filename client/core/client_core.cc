@@ -67,14 +67,14 @@ void ClientCore::on(const AgentLost&) {
 }
 
 void ClientCore::on(const ReceivedFromAgent& event) {
-  std::visit([&](const auto& each) { heard(each); }, event.message);
+  std::visit([&](const auto& each) { from_agent(each); }, event.message);
 }
 
-void ClientCore::heard(const FromHead& message) {
-  std::visit([&](const auto& each) { head_says(each); }, message.message);
+void ClientCore::from_agent(const FromHead& message) {
+  std::visit([&](const auto& each) { from_head(each); }, message.message);
 }
 
-void ClientCore::heard(const HeadStatus& message) {
+void ClientCore::from_agent(const HeadStatus& message) {
   if (!message.connected || message.epoch == head_epoch_) return;
   const bool first = head_epoch_ == 0;
   head_epoch_ = message.epoch;
@@ -89,7 +89,7 @@ void ClientCore::restate() {
   dispatcher_.restate();
 }
 
-void ClientCore::heard(const PeersDead& message) {
+void ClientCore::from_agent(const PeersDead& message) {
   if (!message.processes.empty()) objects_.lenders_died();
   for (const ProcessId process : message.processes) {
     streams_.forget_numbers(process);
@@ -105,14 +105,14 @@ void ClientCore::heard(const PeersDead& message) {
   }
 }
 
-void ClientCore::head_says(const StartJobReply& message) {
+void ClientCore::from_head(const StartJobReply& message) {
   job_started_ = true;
   step_.emit(HeadAnswered{message});
 }
 
 // Once the job has run, a rejection means that the head ended it, because its node counted as dead
 // for a while. Waiting tasks never get a slot, and retries are rejected again.
-void ClientCore::head_says(const RequestRejected& message) {
+void ClientCore::from_head(const RequestRejected& message) {
   step_.emit(HeadAnswered{message});
   if (!job_started_ || job_.job.empty() || message.job != job_.job) return;
   mark_job_over.hit();
@@ -135,7 +135,7 @@ TaskSources ClientCore::sources(Time now) const {
   return {now, tasks_, dispatcher_, actors_, streams_, objects_, ends_, blocked_on_};
 }
 
-void ClientCore::head_says(const TasksRequest& message) {
+void ClientCore::from_head(const TasksRequest& message) {
   step_.send_to_head(tasks_reply(message, sources(step_.now())));
 }
 

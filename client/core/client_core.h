@@ -135,37 +135,37 @@ class ClientCore final {
   void on(const StreamEnded& event) { streams_.on(event); }
   void on(const Tick& event);
   // messages of the agent
-  void heard(const FromHead& message);
-  void heard(const ReserveObjectReply& message) { objects_.on(message); }
-  void heard(const SealObjectReply& message) { objects_.on(message); }
-  void heard(const HoldObjectReply& message) { objects_.on(message); }
-  void heard(const FetchObjectReply& message) { objects_.on(message); }
-  void heard(const UnpinRequest& message) { objects_.on(message); }
-  void heard(const ExportReleased& message) { objects_.on(message); }
-  void heard(const ObjectGone& message) { objects_.on(message); }
-  void heard(const HeadStatus& message);
-  void heard(const PeersDead& message);
+  void from_agent(const FromHead& message);
+  void from_agent(const ReserveObjectReply& message) { objects_.on(message); }
+  void from_agent(const SealObjectReply& message) { objects_.on(message); }
+  void from_agent(const HoldObjectReply& message) { objects_.on(message); }
+  void from_agent(const FetchObjectReply& message) { objects_.on(message); }
+  void from_agent(const UnpinRequest& message) { objects_.on(message); }
+  void from_agent(const ExportReleased& message) { objects_.on(message); }
+  void from_agent(const ObjectGone& message) { objects_.on(message); }
+  void from_agent(const HeadStatus& message);
+  void from_agent(const PeersDead& message);
   template <class Other>
-  void heard(const Other&) {}
+  void from_agent(const Other&) {}
   // messages of the head
-  void head_says(const StartJobReply& message);
-  void head_says(const SlotReady& message) { dispatcher_.on(message); }
-  void head_says(const GenerationEnded& message) { dispatcher_.on(message); }
-  void head_says(const SlotLost& message) { dispatcher_.on(message); }
-  void head_says(const RecallSlot& message) { dispatcher_.on(message); }
-  void head_says(const DemandPlanned& message) { dispatcher_.on(message); }
-  void head_says(const DemandInfeasible& message) {
+  void from_head(const StartJobReply& message);
+  void from_head(const SlotReady& message) { dispatcher_.on(message); }
+  void from_head(const GenerationEnded& message) { dispatcher_.on(message); }
+  void from_head(const SlotLost& message) { dispatcher_.on(message); }
+  void from_head(const RecallSlot& message) { dispatcher_.on(message); }
+  void from_head(const DemandPlanned& message) { dispatcher_.on(message); }
+  void from_head(const DemandInfeasible& message) {
     message.actor.empty() ? dispatcher_.on(message) : actors_.on(message);
   }
-  void head_says(const ActorChanged& message) { actors_.on(message); }
-  void head_says(const FindActorReply& message) { actors_.on(message); }
+  void from_head(const ActorChanged& message) { actors_.on(message); }
+  void from_head(const FindActorReply& message) { actors_.on(message); }
   template <class ForShell>
-  void head_says(const ForShell& message) {
+  void from_head(const ForShell& message) {
     step_.emit(HeadAnswered{message});
   }
-  void head_says(const RequestRejected& message);
-  void head_says(const GroupChanged& message) { groups_.on(message); }
-  void head_says(const TasksRequest& message);
+  void from_head(const RequestRejected& message);
+  void from_head(const GroupChanged& message) { groups_.on(message); }
+  void from_head(const TasksRequest& message);
   TaskSources sources(Time now) const;
   bool has_unfinished() const;  // planned_end.cc
   void conclude_submitted();

@@ -20,8 +20,8 @@ struct ClientOptions {
   Duration demand_report_interval =
       20ms;                         // minimum interval of demand reports, except from or to zero
   Duration rebalance_delay = 20ms;  // wait behind another call after which calls are reclaimed
-  Duration drain_bound = 500ms;     // longest wait for the remaining data of a dead executor
-  Duration pipeline_work = 1ms;     // longest queued work at one executor
+  Duration stream_drain_timeout = 500ms;  // longest wait for the remaining data of a dead executor
+  Duration pipeline_work = 1ms;           // longest queued work at one executor
   std::size_t max_pipeline = 64;
   Duration memory_retry_backoff_initial =
       500ms;  // backoff after an out-of-memory termination, doubled up to
@@ -31,15 +31,15 @@ struct ClientOptions {
   std::size_t near_tasks = 2048;  // queued tasks per class that have rows; later ones are compact
   // Tensor refs in replies of actors are held, and exported, if they still exist after these
   // delays. Both are shorter than the time that homes wait for the export of an object.
-  Duration hold_after = 5ms;
-  Duration export_after = 20ms;
+  Duration hold_delay = 5ms;
+  Duration export_delay = 20ms;
   Duration queue_full_backoff = 20ms;  // pause after an actor rejected a single call
-  Duration unreachable_after = 60s;    // limit for a broken connection while replies are due
-  Duration orphans_after = 1s;         // time for which refs borrowed by a dead executor stay held
+  Duration unreachable_timeout = 60s;  // limit for a broken connection while replies are due
+  Duration orphans_delay = 1s;         // time for which refs borrowed by a dead executor stay held
   MOBULA_FIELDS(process, job, name_space, idle_return, demand_report_interval, rebalance_delay,
-                drain_bound, pipeline_work, max_pipeline, memory_retry_backoff_initial,
-                memory_retry_backoff_max, max_lineage_bytes, near_tasks, hold_after, export_after,
-                queue_full_backoff, orphans_after, unreachable_after);
+                stream_drain_timeout, pipeline_work, max_pipeline, memory_retry_backoff_initial,
+                memory_retry_backoff_max, max_lineage_bytes, near_tasks, hold_delay, export_delay,
+                queue_full_backoff, orphans_delay, unreachable_timeout);
   friend bool operator==(const ClientOptions&, const ClientOptions&) = default;
 };
 

@@ -227,11 +227,11 @@ Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects,
 detail::Done ProcessRuntime::pull_tensors(ProcessEngine::Lock& lock, std::span<const RawId> objects,
                                           const detail::GetRequest& request, Pulls& pulls,
                                           const std::function<detail::Done()>& values_settled) {
-  std::optional<TransportPreference> wish;
+  std::optional<TransportPreference> preference;
   if (request.tensor_transport == Transport::object_store) {
-    wish = TransportPreference{true, DirectPath::store, request.allow_fallback};
+    preference = TransportPreference{true, DirectPath::store, request.allow_fallback};
   } else if (request.tensor_transport != Transport::automatic) {
-    wish = wish_of(request.tensor_transport, request.allow_fallback);
+    preference = preference_of(request.tensor_transport, request.allow_fallback);
   }
   std::optional<int> device;
   if (request.device)
@@ -241,7 +241,7 @@ detail::Done ProcessRuntime::pull_tensors(ProcessEngine::Lock& lock, std::span<c
     return why;
   };
   for (auto tensors = tensors_of(objects); !tensors.empty(); tensors = tensors_of(objects)) {
-    pulls.push_back(tensors_.pull(tensors, false, wish, device));
+    pulls.push_back(tensors_.pull(tensors, false, preference, device));
     const auto late = [&] {
       return "the elements of a tensor are not there yet; process " +
              tensors.front().owner.brief() + " has the first of them";

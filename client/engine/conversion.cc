@@ -113,19 +113,19 @@ DemandClass demand_class_of(const detail::ResourceRequest& request, JobId job, P
   return result;
 }
 
-TransportPreference wish_of(Transport transport, bool allow_fallback, TensorPolicy policy) {
-  TransportPreference wish{.direct = true, .named = {}, .allow_fallback = allow_fallback};
-  if (policy == TensorPolicy::snapshot) wish.sharing = ElementSharing::snapshot;
-  if (policy == TensorPolicy::alias) wish.sharing = ElementSharing::alias;
+TransportPreference preference_of(Transport transport, bool allow_fallback, TensorPolicy policy) {
+  TransportPreference preference{.direct = true, .named = {}, .allow_fallback = allow_fallback};
+  if (policy == TensorPolicy::snapshot) preference.sharing = ElementSharing::snapshot;
+  if (policy == TensorPolicy::alias) preference.sharing = ElementSharing::alias;
   switch (transport) {
-    case Transport::automatic: return wish;
-    case Transport::shm: wish.named = DirectPath::shm; return wish;
-    case Transport::tcp: wish.named = DirectPath::tcp; return wish;
-    case Transport::gloo: wish.named = DirectPath::gloo; return wish;
-    case Transport::ucx: wish.named = DirectPath::ucx; return wish;
-    case Transport::cuda_ipc: wish.named = DirectPath::cuda_ipc; return wish;
-    case Transport::nccl: wish.named = DirectPath::nccl; return wish;
-    case Transport::nixl: wish.named = DirectPath::nixl; return wish;
+    case Transport::automatic: return preference;
+    case Transport::shm: preference.named = DirectPath::shm; return preference;
+    case Transport::tcp: preference.named = DirectPath::tcp; return preference;
+    case Transport::gloo: preference.named = DirectPath::gloo; return preference;
+    case Transport::ucx: preference.named = DirectPath::ucx; return preference;
+    case Transport::cuda_ipc: preference.named = DirectPath::cuda_ipc; return preference;
+    case Transport::nccl: preference.named = DirectPath::nccl; return preference;
+    case Transport::nixl: preference.named = DirectPath::nixl; return preference;
     case Transport::object_store: return {};
   }
   return {};

@@ -25,8 +25,8 @@ inline ObjectId counted_object(detail::ContainedRef ref) {
 }
 
 // The transport preference of tensors for options that name a transport.
-TransportPreference wish_of(Transport transport, bool allow_fallback,
-                            TensorPolicy policy = TensorPolicy::freeze);
+TransportPreference preference_of(Transport transport, bool allow_fallback,
+                                  TensorPolicy policy = TensorPolicy::freeze);
 
 // The placement request of validated options.
 Request request_of(const detail::ResourceRequest& request);

@@ -37,8 +37,8 @@ class ArenaMemory final : public detail::TensorMemory {
 };
 
 // True if the requested transport allows readers to map the memory.
-bool may_be_mapped(const TransportPreference& wish) {
-  return !wish.named || *wish.named == DirectPath::shm;
+bool may_be_mapped(const TransportPreference& preference) {
+  return !preference.named || *preference.named == DirectPath::shm;
 }
 
 void set_share(TransferRecord& record, const exchange::Share& share) {
@@ -126,13 +126,13 @@ LocalTensors::LocalTensors(std::shared_ptr<ProcessEngine> engine, exchange::Exch
              });
              if (exchange_) exchange_->dead(processes);
            },
-       .asked = [this](const TransfersRequest& asked) { return told(asked); },
+       .asked = [this](const TransfersRequest& asked) { return reply_to(asked); },
        .head_back =
            [this] {
-             counts_due_ = !books_.empty();
+             counts_due_ = !log_.empty();
              hand_on_counts();
            },
-       .store_lost = [this] { publish_again(); },
+       .store_lost = [this] { register_again(); },
        .trust =
            [this](const std::string& ticket, const std::vector<std::string>& revoked_keys) {
              options_.ticket = ticket;
@@ -176,16 +176,18 @@ Result<void> LocalTensors::prepare() {
   options.may_choose = exchange::may_choose_interface();
   auto started = exchange::TensorExchange::start(
       std::move(options),
-      {.arrived = [this](exchange::PullResult arrival) { arrived(std::move(arrival)); },
+      {.completed = [this](exchange::PullResult arrival) { completed(std::move(arrival)); },
        .store =
            [this](ObjectId object, const SourceRegion& elements,
                   std::shared_ptr<const void> owner) {
              const auto held = engine_.lock();
              if (ending_) return;
-             const auto lane = elements.place.on_host()
-                                   ? std::nullopt
-                                   : options_.gpus->lane_of(to_string(elements.place.device));
-             to_store_.push_back({object, elements.bytes, lane ? static_cast<int>(*lane) : on_host,
+             const auto device_ordinal =
+                 elements.place.on_host()
+                     ? std::nullopt
+                     : options_.gpus->ordinal_of(to_string(elements.place.device));
+             to_store_.push_back({object, elements.bytes,
+                                  device_ordinal ? static_cast<int>(*device_ordinal) : on_host,
                                   std::move(owner)});
              if (!storing_.joinable()) storing_ = std::thread([this] { write_to_store(); });
              engine_.notify();
@@ -202,10 +204,11 @@ Result<void> LocalTensors::prepare() {
   return {};
 }
 
-Result<std::uint64_t> LocalTensors::claim_turn(std::uint32_t lane, std::function<void()> taken) {
+Result<std::uint64_t> LocalTensors::claim_turn(std::uint32_t device_ordinal,
+                                               std::function<void()> taken) {
   if (ending_) return failure(ErrorCode::unavailable, "this process leaves its cluster");
   if (auto prepared = prepare(); !prepared) return prepared.error();
-  exchange_->claim_turn(lane, ++claims_, std::move(taken));
+  exchange_->claim_turn(device_ordinal, ++claims_, std::move(taken));
   return claims_;
 }
 
@@ -231,7 +234,7 @@ bool LocalTensors::has_made(const RefRecords& tensors) const {
 }
 
 LocalTensors::PullPtr LocalTensors::pull(const RefRecords& tensors, bool arguments,
-                                         const std::optional<TransportPreference>& wish,
+                                         const std::optional<TransportPreference>& preference,
                                          std::optional<int> device) {
   const auto pull = make_pooled<Pull>();
   RefRecords wanted;
@@ -255,9 +258,9 @@ LocalTensors::PullPtr LocalTensors::pull(const RefRecords& tensors, bool argumen
     const bool twice = std::ranges::any_of(
         wanted, [&](const RefRecord& each) { return each.object == ref.object; });
     if (twice) continue;
-    if (wish) {
+    if (preference) {
       TensorRecord wished = *ref.tensor;  // the record is shared, also with other threads
-      wished.wish = *wish;
+      wished.preference = *preference;
       ref.tensor = std::move(wished);
     }
     if (see_in_place(*pull, ref)) continue;
@@ -271,15 +274,15 @@ LocalTensors::PullPtr LocalTensors::pull(const RefRecords& tensors, bool argumen
       return pull;
     }
   }
-  pull->wish = ++wishes_;
+  pull->request = ++requests_;
   pull->due = wanted.size();
   pull->wanted = wanted;
-  pulls_[pull->wish] = pull;
+  pulls_[pull->request] = pull;
   if (!must_open) {
-    exchange_->want(pull->wish, std::move(wanted), arguments, device);
+    exchange_->pull(pull->request, std::move(wanted), arguments, device);
     return pull;
   }
-  early_.push_back({pull->wish, std::move(wanted), arguments, device});
+  early_.push_back({pull->request, std::move(wanted), arguments, device});
   if (!opening_.joinable()) opening_ = std::thread([this] { want_early(); });
   return pull;
 }
@@ -287,7 +290,8 @@ LocalTensors::PullPtr LocalTensors::pull(const RefRecords& tensors, bool argumen
 // Elements in a block that is mapped here need no pull. Their holder keeps them while refs exist.
 bool LocalTensors::see_in_place(Pull& pull, const RefRecord& ref) {
   const TensorRecord& record = *ref.tensor;
-  if (record.block == 0 || record.size_bytes <= 0 || !may_be_mapped(record.wish)) return false;
+  if (record.block == 0 || record.size_bytes <= 0 || !may_be_mapped(record.preference))
+    return false;
   const auto at = blocks_.find({ref.owner, record.block});
   if (at == blocks_.end()) return false;
   auto mapping = at->second.mapping.lock();
@@ -352,10 +356,10 @@ void LocalTensors::want_early() {
   if (ending_) return;
   const auto prepared = prepare();
   for (Early& each : std::exchange(early_, {})) {
-    const auto at = pulls_.find(each.wish);
+    const auto at = pulls_.find(each.request);
     if (at == pulls_.end()) continue;  // dropped
     if (prepared) {
-      exchange_->want(each.wish, std::move(each.tensors), each.arguments, each.device);
+      exchange_->pull(each.request, std::move(each.tensors), each.arguments, each.device);
       continue;
     }
     for (const RefRecord& ref : each.tensors) fail(ref.object, tensor_error_of(prepared.error()));
@@ -365,9 +369,9 @@ void LocalTensors::want_early() {
   engine_.notify();
 }
 
-void LocalTensors::arrived(exchange::PullResult arrival) {
+void LocalTensors::completed(exchange::PullResult arrival) {
   const auto held = engine_.lock();
-  const auto at = pulls_.find(arrival.wish);
+  const auto at = pulls_.find(arrival.request);
   if (at == pulls_.end()) return;
   Pull& pull = *at->second;
   --pull.due;
@@ -465,14 +469,14 @@ bool LocalTensors::ready(Pull& pull) {
       pull.in_store, [&](const RefRecord& each) { return engine_.core().settled(each.object); });
   if (!settled) return false;
   for (const RefRecord& each : std::exchange(pull.in_store, {})) take_from_store(pull, each);
-  pulls_.erase(pull.wish);
+  pulls_.erase(pull.request);
   return true;
 }
 
 void LocalTensors::drop(const PullPtr& pull) {
   for (const ObjectId each : std::exchange(pull->held, {})) engine_.release(each);
-  if (pull->wish == 0 || pulls_.erase(pull->wish) == 0) return;
-  if (pull->due > 0 && exchange_) exchange_->unwant(pull->wish);
+  if (pull->request == 0 || pulls_.erase(pull->request) == 0) return;
+  if (pull->due > 0 && exchange_) exchange_->cancel(pull->request);
   for (const RefRecord& each : std::exchange(pull->in_store, {})) engine_.unwant(each.object);
 }
 

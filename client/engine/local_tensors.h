@@ -55,13 +55,13 @@ class LocalTensors {
   Result<void> prepare();
 
   // ---- exclusive turns on its devices for other operations (exchange/tensor_exchange.h) ----
-  Result<std::uint64_t> claim_turn(std::uint32_t lane, std::function<void()> taken);
+  Result<std::uint64_t> claim_turn(std::uint32_t device_ordinal, std::function<void()> taken);
   void return_turn(std::uint64_t claim);
 
   // ---- tensors of this process ----
   // Registers the elements of `parts`, which fill their memory, for all holders of a ref. The
   // caller gets one ref.
-  Result<RefRecord> keep(const detail::TensorParts& parts, const TransportPreference& wish);
+  Result<RefRecord> keep(const detail::TensorParts& parts, const TransportPreference& preference);
   // True if other processes of this machine can map them.
   bool can_be_seen(const detail::TensorParts& parts) const;
   // Registered objects in this memory.
@@ -80,7 +80,7 @@ class LocalTensors {
   // Tensors that are pulled together. Shared by the waiting thread and the registry, which drops it
   // when all have arrived.
   struct Pull {
-    std::uint64_t wish = 0;
+    std::uint64_t request = 0;
     std::size_t due = 0;                         // count of incomplete pulls at the exchange
     RefRecords in_store;                         // refs whose elements are read from the store
     std::map<ObjectId, TransferRecord> records;  // transfer records of refs in `in_store`
@@ -96,7 +96,8 @@ class LocalTensors {
   // Device tensors are placed on `device` (an index of DeviceMemory); if unset, the default
   // destination of `get` applies.
   PullPtr pull(const RefRecords& tensors, bool arguments,
-               const std::optional<TransportPreference>& wish = {}, std::optional<int> device = {});
+               const std::optional<TransportPreference>& preference = {},
+               std::optional<int> device = {});
   // True if all pulls have completed or failed. Completed tensors are then available.
   bool ready(Pull& pull);
   // Ends the wait, or follows the read of the values.
@@ -112,7 +113,7 @@ class LocalTensors {
   const detail::ErrorRecord* why_missing(ObjectId object) const;
 
   // The latest transfers, oldest first.
-  const std::deque<TransferRecord>& transfers() const { return books_.latest(); }
+  const std::deque<TransferRecord>& transfers() const { return log_.latest(); }
   // Logs a transfer of a collective group to this process.
   void note_of_group(TransferRecord record);
   // Sends the transfer counters to the head before a planned exit.
@@ -134,7 +135,7 @@ class LocalTensors {
   };
   // A pull that waits until the devices are open.
   struct Early {
-    std::uint64_t wish = 0;
+    std::uint64_t request = 0;
     RefRecords tensors;
     bool arguments = false;
     std::optional<int> device;
@@ -147,14 +148,14 @@ class LocalTensors {
   struct Lease;
 
   void unneeded(ObjectId object);
-  void publish_again();
+  void register_again();
   bool see_in_place(Pull& pull, const RefRecord& ref);
   void remember_block(const RefRecord& ref, const exchange::Elements& elements);
   std::shared_ptr<const void> lease(ObjectId object, std::shared_ptr<const void> elements,
                                     bool viewed);
-  void arrived(exchange::PullResult arrival);
+  void completed(exchange::PullResult arrival);
   void note(TransferRecord record);
-  TransfersReply told(const TransfersRequest& asked) const;
+  TransfersReply reply_to(const TransfersRequest& asked) const;
   void write_to_store();
   std::optional<Failure> write_one(ProcessEngine::Lock& lock, const ToStore& what);
   std::optional<Failure> write_held(ProcessEngine::Lock& lock, const ToStore& what,
@@ -175,14 +176,14 @@ class LocalTensors {
   const std::shared_ptr<const std::function<void()>> freed_;
   std::uint64_t made_ = 0;
   std::uint64_t claims_ = 0;
-  std::uint64_t wishes_ = 0;
+  std::uint64_t requests_ = 0;
   PooledMap<ObjectId, Kept> kept_;
   PooledMap<std::uint64_t, ObjectId> kept_by_age_;
   std::int64_t kept_bytes_ = 0;
   std::map<std::uint64_t, PullPtr> pulls_;
   std::map<ObjectId, std::weak_ptr<detail::TensorStorage>> here_;  // pulled tensors
   std::map<ObjectId, detail::ErrorRecord> failed_;                 // errors of recent pulls
-  TransferLog books_;
+  TransferLog log_;
   bool counts_due_ = false;  // the head lacks the latest counters
   // blocks in which further tensors can be mapped
   std::map<BlockOf, MappedFile> blocks_;

@@ -30,7 +30,7 @@ struct Publication {
 }  // namespace
 
 Result<RefRecord> LocalTensors::keep(const detail::TensorParts& parts,
-                                     const TransportPreference& wish) {
+                                     const TransportPreference& preference) {
   if (auto prepared = prepare(); !prepared) return prepared.error();
   const ProcessId process = engine_.core().options().process;
   const auto object = ObjectId::derived(process, "tensor", made_++);
@@ -59,7 +59,7 @@ Result<RefRecord> LocalTensors::keep(const detail::TensorParts& parts,
   TensorRecord& record = ref.tensor.edit();
   record.size_bytes = static_cast<std::int64_t>(bytes.size());
   record.in_shared_memory = elements.file.has_value();
-  record.wish = wish;
+  record.preference = preference;
   record.holder = exchange_->self();
   if (elements.file && uuid.empty()) {
     record.block = elements.file->block;
@@ -71,23 +71,23 @@ Result<RefRecord> LocalTensors::keep(const detail::TensorParts& parts,
            "referred to (tensor " +
            object.brief() + ")";
   };
-  auto hold = wish.sharing == ElementSharing::alias ? parts.storage->look_on(range, reader)
-                                                    : parts.storage->hold(range, reader);
+  auto hold = preference.sharing == ElementSharing::alias ? parts.storage->look_on(range, reader)
+                                                          : parts.storage->hold(range, reader);
   const std::uint64_t order = made_;
   kept_[object] = {parts.storage, range.begin, false, ref.tensor->size_bytes, order};
   kept_by_age_[order] = object;
   kept_bytes_ += ref.tensor->size_bytes;
-  exchange_->publish(object, elements,
-                     make_pooled<Publication>(parts.storage, std::move(hold), freed_));
+  exchange_->register_tensor(object, elements,
+                             make_pooled<Publication>(parts.storage, std::move(hold), freed_));
   engine_.step(KeepTensor{ref});
   return ref;
 }
 
 // Tensors that were moved to the store of a dead agent are registered again, because they are still
 // here.
-void LocalTensors::publish_again() {
+void LocalTensors::register_again() {
   for (auto& [object, kept] : kept_) {
-    if (std::exchange(kept.stored, false) && exchange_) exchange_->publish_again(object);
+    if (std::exchange(kept.stored, false) && exchange_) exchange_->register_again(object);
   }
 }
 
@@ -110,7 +110,7 @@ void LocalTensors::unneeded(ObjectId object) {
   if (!kept) return;
   kept_bytes_ -= kept.mapped().size_bytes;
   kept_by_age_.erase(kept.mapped().order);
-  auto never_read = exchange_ ? exchange_->retire(object) : nullptr;
+  auto never_read = exchange_ ? exchange_->unregister(object) : nullptr;
   if (never_read) {
     std::const_pointer_cast<Publication>(std::static_pointer_cast<const Publication>(never_read))
         ->end();

@@ -7,12 +7,12 @@
 namespace mobula::internal::client {
 namespace {
 
-constexpr Duration counts_told_within = 1s;
+constexpr Duration counts_report_delay = 1s;
 
 }  // namespace
 
 // Tensors in the store are on their way to the node, and its agent reports them.
-TransfersReply LocalTensors::told(const TransfersRequest& asked) const {
+TransfersReply LocalTensors::reply_to(const TransfersRequest& asked) const {
   const Time now = monotonic_now();
   transfer::TransferReplyBuilder answer(asked);
   if (answer.asks_for_under_way()) {
@@ -33,13 +33,13 @@ TransfersReply LocalTensors::told(const TransfersRequest& asked) const {
       answer.add(std::move(fact));
     }
   }
-  answer.add(books_, now);
+  answer.add(log_, now);
   return answer.take();
 }
 
 void LocalTensors::note(TransferRecord record) {
-  books_.add(std::move(record));
-  if (!std::exchange(counts_due_, true) && exchange_) exchange_->wake(counts_told_within);
+  log_.add(std::move(record));
+  if (!std::exchange(counts_due_, true) && exchange_) exchange_->wake(counts_report_delay);
 }
 
 void LocalTensors::note_of_group(TransferRecord record) {
@@ -50,7 +50,7 @@ void LocalTensors::note_of_group(TransferRecord record) {
 }
 
 void LocalTensors::hand_on_counts() {
-  if (!ending_ && std::exchange(counts_due_, false)) engine_.step(AskHead{books_.counted()});
+  if (!ending_ && std::exchange(counts_due_, false)) engine_.step(AskHead{log_.counted()});
 }
 
 // Logs a value from the store that was made on a device.

@@ -14,7 +14,7 @@ namespace {
 
 // A full store may get free memory within this time.
 constexpr Duration capacity_timeout = 10s;
-constexpr Duration room_again_after = 100ms;
+constexpr Duration capacity_retry_backoff = 100ms;
 
 }  // namespace
 
@@ -56,7 +56,7 @@ std::optional<Failure> LocalTensors::write_held(ProcessEngine::Lock& lock, const
   auto room = engine_.reserve(lock, what.object, size, core.options().process, core.node());
   while (!room && room.error().code == ErrorCode::resource_exhausted && monotonic_now() < until &&
          !ending_) {
-    engine_.wait(lock, monotonic_now() + room_again_after, [this] { return ending_; });
+    engine_.wait(lock, monotonic_now() + capacity_retry_backoff, [this] { return ending_; });
     room = engine_.reserve(lock, what.object, size, core.options().process, core.node());
   }
   if (!room)

@@ -110,7 +110,7 @@ Result<void> ProcessEngine::open(Fd agent) {
     if (seen == ProbeOutcome::refused) stream_over(peer);
   };
   sockets_->serve(std::move(callbacks));
-  sockets_->thread().lend(
+  sockets_->thread().allow_borrowing(
       {.let_go = [this] { loop_let_go(); }, .back = [this] { loop_is_back(); }});
   return open_link(std::move(agent));
 }
@@ -431,10 +431,10 @@ void ProcessEngine::tell_spans(const SpansRequest& asked) {
   TransfersRequest transfers;
   transfers.limit = asked.limit;
   if (tensor_hooks_.asked) answer.add(tensor_hooks_.asked(transfers));
-  SpansReply told = answer.take();
-  const bool nothing = told.ran.empty() && told.owned.empty() && told.transfers.empty();
+  SpansReply reply = answer.take();
+  const bool nothing = reply.ran.empty() && reply.owned.empty() && reply.transfers.empty();
   if (asked.request == 0 && nothing) return;
-  step(AskHead{std::move(told)});
+  step(AskHead{std::move(reply)});
 }
 
 void ProcessEngine::answered(HeadToProcess answer) {

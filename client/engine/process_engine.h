@@ -210,7 +210,7 @@ class ProcessEngine {
   std::map<PeerHandle, ProcessId> executors_;
   Watch doorbell_watch_;
   bool closed_ = false;
-  bool told_of_bus_ = false;  // the missing bus was reported
+  bool bus_failure_reported_ = false;  // the missing bus was reported
 
   // Guarded by mutex_.
   mutable Mutex mutex_;
@@ -241,7 +241,7 @@ class ProcessEngine {
   int followers_ = 0;                            // count of waiting threads that do not lead
   std::shared_ptr<const SpinBudget> spin_page_;  // shared with spinning threads when replaced
   SpinThenPark leader_sleep_;
-  std::uint64_t calls_heard_ = 0;
+  std::uint64_t calls_received_ = 0;
   // Calls to executors whose ring was requested, and executors without a ring.
   std::map<ProcessId, Endpoint> endpoints_;  // by executor of an open stream
   std::map<ProcessId, std::vector<CallerFrame>> awaiting_ring_;

@@ -142,14 +142,14 @@ void ProcessEngine::broken(const std::vector<OpenRingReply>& rings) {
 
 RingLinks::Hearer ProcessEngine::make_hearer() {
   RingLinks::Hearer hearer;
-  hearer.executor_said = [this](ProcessId executor, std::span<const std::byte> bytes) {
-    detail::stages().pass(detail::Stage::heard);
+  hearer.on_executor_message = [this](ProcessId executor, std::span<const std::byte> bytes) {
+    detail::stages().pass(detail::Stage::received);
     auto frame = decode<ExecutorFrame>(bytes);
     if (frame) step(ReceivedFromExecutor{executor, std::move(*frame)});
   };
   if (owner_.takes_calls()) {
-    hearer.caller_said = [this](ProcessId caller, std::span<const std::byte> bytes) {
-      ++calls_heard_;
+    hearer.on_caller_message = [this](ProcessId caller, std::span<const std::byte> bytes) {
+      ++calls_received_;
       owner_.received_from_caller(caller, bytes);
     };
   }
@@ -229,9 +229,9 @@ void ProcessEngine::sleep(Lock& lock, Doorbell& bell, const SpinBudget* page,
   lock.lock();
   if (!napped) return;
   bell.announce(Doorbell::Sleep::awake);
-  const std::uint64_t before = calls_heard_;
+  const std::uint64_t before = calls_received_;
   drain_rings();
-  leader_sleep_.napped(calls_heard_ - before);
+  leader_sleep_.napped(calls_received_ - before);
 }
 
 void ProcessEngine::attend(Lock& lock, bool at_once) {

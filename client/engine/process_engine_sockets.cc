@@ -137,7 +137,7 @@ void ProcessEngine::move_gathered(std::vector<Outgoing>& outbox) {
 void ProcessEngine::send_stream(const Endpoint& executor, const Bytes& frames) {
   auto bus = sockets_->bus();
   if (!bus) {
-    if (std::exchange(told_of_bus_, true)) return;  // the session retries later
+    if (std::exchange(bus_failure_reported_, true)) return;  // the session retries later
     print_stderr("mobula: no way to other processes: {}", bus.error().text);
     return;
   }

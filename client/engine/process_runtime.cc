@@ -24,25 +24,25 @@ constexpr std::size_t most_prepared = 4096;
 ProcessRuntime::ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options)
     : engine_(std::move(engine)),
       options_(std::move(options)),
-      tensors_(engine_, options_.exchange, desk_callbacks()),
-      collectives_(std::make_shared<detail::CollectiveGroups>(desk_options())) {}
+      tensors_(engine_, options_.exchange, tensor_callbacks()),
+      collectives_(std::make_shared<detail::CollectiveGroups>(registry_options())) {}
 
 // Called by operations, which keep this runtime alive.
-collective::DeskOptions ProcessRuntime::desk_options() {
-  collective::DeskOptions options;
-  options.door.socket =
+collective::GroupRegistryOptions ProcessRuntime::registry_options() {
+  collective::GroupRegistryOptions options;
+  options.acceptor.socket =
       options_.exchange.sockets.empty() ? std::string() : options_.exchange.sockets + ".c";
-  options.door.host_bind = options_.exchange.host_bind;
-  options.door.fabric = options_.exchange.fabric;
-  options.door.own_host = [this] {
+  options.acceptor.host_bind = options_.exchange.host_bind;
+  options.acceptor.fabric = options_.exchange.fabric;
+  options.acceptor.own_host = [this] {
     const auto held = engine_->lock();
     return exchange::separate_host(engine_->core().node());
   };
   options.gpus = options_.exchange.gpus;
   options.process = options_.exchange.self.process.hex();
-  options.turns.claim = [this](std::uint32_t lane, std::function<void()> taken) {
+  options.turns.claim = [this](std::uint32_t device_ordinal, std::function<void()> taken) {
     const auto held = engine_->lock();
-    return tensors_.claim_turn(lane, std::move(taken));
+    return tensors_.claim_turn(device_ordinal, std::move(taken));
   };
   options.turns.give_back = [this](std::uint64_t claim) {
     const auto held = engine_->lock();
@@ -182,7 +182,8 @@ detail::Done ProcessRuntime::submit_task(const detail::TaskSubmission& submissio
     CallForm form = form_of(CallKind::task, submission.function, submission.results.size());
     form.name = request.name.empty() ? std::string(submission.function_name) : request.name;
     form.retry_exceptions = request.retry_exceptions;
-    form.tensors = wish_of(request.tensor_transport, request.allow_fallback, request.tensor_policy);
+    form.tensors =
+        preference_of(request.tensor_transport, request.allow_fallback, request.tensor_policy);
     return Prepared{nullptr, std::move(form), class_of(request.resources, request.max_calls)};
   });
   SubmitTask event;
@@ -314,7 +315,8 @@ detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
     CallForm form = form_of(CallKind::actor_call, call.method, call.results.size());
     form.actor = actor;
     form.name = request.name.empty() ? std::string(call.method_name) : request.name;
-    form.tensors = wish_of(request.tensor_transport, request.allow_fallback, request.tensor_policy);
+    form.tensors =
+        preference_of(request.tensor_transport, request.allow_fallback, request.tensor_policy);
     form.beside = request.beside;
     return Prepared{nullptr, std::move(form), {}};
   });

@@ -20,7 +20,7 @@
 #include "mobula/detail/runtime.h"
 
 namespace mobula::internal::collective {
-struct DeskOptions;
+struct GroupRegistryOptions;
 }  // namespace mobula::internal::collective
 
 namespace mobula::internal::client {
@@ -96,7 +96,7 @@ class ProcessRuntime final : public detail::Runtime,
   // The bytes of a result for the caller `owner`: in the record, or written to the store. Tasks
   // behind refs in stored bytes are handed over to the owner and appended to `given`.
   detail::Answer<ValueRecord> store_result(const detail::Outgoing& value,
-                                           const TransportPreference& wish, ObjectId object,
+                                           const TransportPreference& preference, ObjectId object,
                                            ProcessId owner, NodeId home, HandedOver& given);
   // Requires the engine's lock.
   LocalTensors& tensors() { return tensors_; }
@@ -118,13 +118,14 @@ class ProcessRuntime final : public detail::Runtime,
                                       std::span<const detail::Argument> given, const Puts& puts);
   RefRecords tensors_of(std::span<const detail::RawId> objects);
   bool has_tensors(std::span<const detail::RawId> objects) const;
-  LocalTensors::Callbacks desk_callbacks();
-  Result<RefRecords> keep_tensors(const detail::Outgoing& value, const TransportPreference& wish);
+  LocalTensors::Callbacks tensor_callbacks();
+  Result<RefRecords> keep_tensors(const detail::Outgoing& value,
+                                  const TransportPreference& preference);
   void release_kept(const RefRecords& kept);
   RefRecords records_of(ProcessEngine::Lock& lock, const std::vector<detail::ContainedRef>& refs,
                         std::span<const RefRecord> tensors = {});
   detail::Answer<ObjectId> put_value(const detail::Outgoing& value, ObjectId object,
-                                     const TransportPreference& wish = {});
+                                     const TransportPreference& preference = {});
   detail::Answer<ObjectId> put_written(const detail::Outgoing& value, ObjectId object,
                                        std::span<const RefRecord> tensors);
   detail::Answer<ValueRecord> store_written(const detail::Outgoing& value,
@@ -190,7 +191,7 @@ class ProcessRuntime final : public detail::Runtime,
                            const detail::FunctionKey& function, ActorId actor, Prepare prepare);
 
   detail::Answer<std::string> read_state(const std::string& kind, const std::string& argument);
-  collective::DeskOptions desk_options();
+  collective::GroupRegistryOptions registry_options();
   detail::ErrorRecord timeout_error(std::span<const detail::RawId> objects);
 
   // An id of an actor or a group. A repeated run of a task makes new ones: the earlier ones have

@@ -40,8 +40,8 @@ struct ValueLease {
 
 // A snapshot is not the memory that it was made from.
 Origins origins_of(ElementSharing sharing) {
-  if (sharing == ElementSharing::snapshot) return Origins::untold;
-  return sharing == ElementSharing::alias ? Origins::aliased : Origins::told;
+  if (sharing == ElementSharing::snapshot) return Origins::unrecorded;
+  return sharing == ElementSharing::alias ? Origins::aliased : Origins::recorded;
 }
 
 bool is_tensor(const RefRecord& record) { return !record.tensor.is_empty(); }
@@ -71,7 +71,7 @@ std::vector<ContainedRef> held_of(std::vector<ContainedRef> refs) {
 
 // ---- values ------------------------------------------------------------------------------------
 
-LocalTensors::Callbacks ProcessRuntime::desk_callbacks() {
+LocalTensors::Callbacks ProcessRuntime::tensor_callbacks() {
   return {.changed =
               [this] {
                 if (options_.tensors_changed) options_.tensors_changed();
@@ -95,13 +95,13 @@ LocalTensors::Callbacks ProcessRuntime::desk_callbacks() {
 // its own. Tensors that are written carry their origin, so that readers in this process find the
 // same memory.
 Result<RefRecords> ProcessRuntime::keep_tensors(const detail::Outgoing& value,
-                                                const TransportPreference& wish) {
+                                                const TransportPreference& preference) {
   RefRecords kept;
-  if (!wish.direct) return kept;
-  const Origins origins = origins_of(wish.sharing);
+  if (!preference.direct) return kept;
+  const Origins origins = origins_of(preference.sharing);
   const bool small = value.size_bytes() <= inline_value_limit;
   if (value.size_bytes() < least_apart_of_small) {
-    if (origins != Origins::untold) value.set_apart(mobula::Writer::all_inside, origins);
+    if (origins != Origins::unrecorded) value.set_apart(mobula::Writer::all_inside, origins);
     return kept;
   }
   if (!small) tensors_.open_devices();
@@ -117,7 +117,7 @@ Result<RefRecords> ProcessRuntime::keep_tensors(const detail::Outgoing& value,
     return kept;
   }
   std::vector<detail::TensorParts> copies;
-  if (wish.sharing == ElementSharing::snapshot) {
+  if (preference.sharing == ElementSharing::snapshot) {
     lock.unlock();
     for (const auto& each : value.apart()) {
       auto copy = detail::copied(*std::static_pointer_cast<const detail::TensorParts>(each));
@@ -128,7 +128,7 @@ Result<RefRecords> ProcessRuntime::keep_tensors(const detail::Outgoing& value,
   }
   for (std::size_t i = 0; i < value.apart().size(); ++i) {
     const auto* written = static_cast<const detail::TensorParts*>(value.apart()[i].get());
-    auto ref = tensors_.keep(copies.empty() ? *written : copies[i], wish);
+    auto ref = tensors_.keep(copies.empty() ? *written : copies[i], preference);
     if (!ref) {
       for (const RefRecord& made : kept) engine_->release(made.object);
       return ref.error();
@@ -164,8 +164,8 @@ RefRecords ProcessRuntime::records_of(ProcessEngine::Lock&, const std::vector<Co
 }
 
 Answer<ObjectId> ProcessRuntime::put_value(const detail::Outgoing& value, ObjectId object,
-                                           const TransportPreference& wish) {
-  const auto kept = keep_tensors(value, wish);
+                                           const TransportPreference& preference) {
+  const auto kept = keep_tensors(value, preference);
   if (!kept) return tensor_error_of(kept.error());
   auto stored = put_written(value, object, *kept);
   release_kept(*kept);
@@ -207,9 +207,9 @@ Answer<ObjectId> ProcessRuntime::put_written(const detail::Outgoing& value, Obje
 Answer<RawId> ProcessRuntime::put(const detail::Outgoing& value,
                                   const detail::PutRequest& request) {
   const auto context = task();
-  const auto stored =
-      put_value(value, put_id(context->task, context->puts.fetch_add(1)),
-                wish_of(request.tensor_transport, request.allow_fallback, request.tensor_policy));
+  const auto stored = put_value(
+      value, put_id(context->task, context->puts.fetch_add(1)),
+      preference_of(request.tensor_transport, request.allow_fallback, request.tensor_policy));
   if (!stored.ok()) return stored.error();
   return raw(stored.value().bits());
 }
@@ -223,9 +223,10 @@ void redirect(RefRecords& refs, const HandedOver& given, ProcessId owner, NodeId
 }
 
 Answer<ValueRecord> ProcessRuntime::store_result(const detail::Outgoing& value,
-                                                 const TransportPreference& wish, ObjectId object,
-                                                 ProcessId owner, NodeId home, HandedOver& given) {
-  const auto kept = keep_tensors(value, wish);
+                                                 const TransportPreference& preference,
+                                                 ObjectId object, ProcessId owner, NodeId home,
+                                                 HandedOver& given) {
+  const auto kept = keep_tensors(value, preference);
   if (!kept) return tensor_error_of(kept.error());
   auto stored = store_written(value, *kept, object, owner, home, given);
   release_kept(*kept);

@@ -72,7 +72,7 @@ std::vector<OpenRingReply> RingLinks::collect_all(const Hearer& hearer) {
 
 bool RingLinks::read(Link& link, const Hearer& hearer) {
   const ProcessId peer = link.opened.peer;
-  const auto& said = link.opened.calls ? hearer.executor_said : hearer.caller_said;
+  const auto& said = link.opened.calls ? hearer.on_executor_message : hearer.on_caller_message;
   if (!link.waiting.empty()) send_waiting(link);
   for (;;) {
     // A hearer may call this function again.

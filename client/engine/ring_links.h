@@ -30,8 +30,8 @@ class RingLinks {
   static constexpr std::size_t max_waiting_bytes = 64u << 20;
 
   struct Hearer {
-    std::function<void(ProcessId executor, std::span<const std::byte>)> executor_said;
-    std::function<void(ProcessId caller, std::span<const std::byte>)> caller_said;
+    std::function<void(ProcessId executor, std::span<const std::byte>)> on_executor_message;
+    std::function<void(ProcessId caller, std::span<const std::byte>)> on_caller_message;
   };
 
   // Installs the process's doorbell, and replaces one of an earlier agent. Without a doorbell no

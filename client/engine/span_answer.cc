@@ -6,32 +6,32 @@ namespace mobula::internal::client {
 
 SpanAnswer::SpanAnswer(Time now, std::int64_t wall_us, const SpansRequest& asked)
     : now_(now), limit_(static_cast<std::size_t>(asked.limit)), task_(asked.task) {
-  told_.request = asked.request;
-  told_.wall_us = wall_us;
+  reply_.request = asked.request;
+  reply_.wall_us = wall_us;
 }
 
 std::uint32_t SpanAnswer::name_of(const std::string& name) {
   const auto [at, fresh] =
-      numbers_.try_emplace(name, static_cast<std::uint32_t>(told_.names.size()));
-  if (fresh) told_.names.push_back(name);
+      numbers_.try_emplace(name, static_cast<std::uint32_t>(reply_.names.size()));
+  if (fresh) reply_.names.push_back(name);
   return at->second;
 }
 
 void SpanAnswer::add(const OwnedCalls& calls) {
   const std::size_t first = first_of(calls.size());
-  told_.owned_forgotten += calls.forgotten() + first;
+  reply_.owned_forgotten += calls.forgotten() + first;
   for (std::size_t i = task_.empty() ? first : 0; i < calls.size(); ++i) {
     const OwnedCall& each = calls[i];
     if (!task_.empty() && each.task != task_) continue;
-    told_.owned.push_back({each.task, name_of(each.form->name), now_ - each.submitted,
-                           now_ - each.sent, now_ - each.ended, each.by.executor, each.failed,
-                           each.by.run_time, each.by.node, each.by.pid});
+    reply_.owned.push_back({each.task, name_of(each.form->name), now_ - each.submitted,
+                            now_ - each.sent, now_ - each.ended, each.by.executor, each.failed,
+                            each.by.run_time, each.by.node, each.by.pid});
   }
 }
 
 void SpanAnswer::add(TransfersReply transfers) {
-  told_.transfers = std::move(transfers.transfers);
-  told_.transfers_forgotten = transfers.left_out;
+  reply_.transfers = std::move(transfers.transfers);
+  reply_.transfers_forgotten = transfers.left_out;
 }
 
 }  // namespace mobula::internal::client

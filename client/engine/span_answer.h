@@ -25,21 +25,21 @@ class SpanAnswer {
   template <class Ran>
   void add_ran(const Ran& calls) {
     const std::size_t first = first_of(calls.size());
-    told_.ran_forgotten += calls.forgotten() + first;
+    reply_.ran_forgotten += calls.forgotten() + first;
     const auto beside = task_.empty() ? std::optional<std::pair<Time, Time>>() : span_of(calls);
     if (!task_.empty() && !beside) return;
-    for (std::size_t i = beside ? 0 : first; i < calls.size() && told_.ran.size() < limit_; ++i) {
+    for (std::size_t i = beside ? 0 : first; i < calls.size() && reply_.ran.size() < limit_; ++i) {
       const auto& each = calls[i];
       const bool apart = beside && (each.ended < beside->first || each.began > beside->second) &&
                          each.task != task_;
       if (apart) continue;
-      told_.ran.push_back(
+      reply_.ran.push_back(
           {each.task, name_of(each.form->name), now_ - each.began, now_ - each.ended, each.failed});
     }
   }
   void add(TransfersReply transfers);
 
-  SpansReply take() { return std::move(told_); }
+  SpansReply take() { return std::move(reply_); }
 
  private:
   static constexpr Duration beside_task = std::chrono::milliseconds(50);
@@ -60,7 +60,7 @@ class SpanAnswer {
   std::size_t limit_;
   TaskId task_;  // empty: all tasks
   std::map<std::string, std::uint32_t> numbers_;
-  SpansReply told_;
+  SpansReply reply_;
 };
 
 }  // namespace mobula::internal::client

@@ -107,7 +107,7 @@ Result<void> ExecutorShell::start() {
   ready_ = true;
   engine_->tell_agent(ExecutorReady{assignment_.process, endpoint});
   step(Assigned{assignment_});
-  for (const auto& message : std::exchange(said_early_, {})) received_from_agent(message);
+  for (const auto& message : std::exchange(early_messages_, {})) received_from_agent(message);
   for (const auto& [caller, bytes] : std::exchange(called_early_, {})) called(caller, bytes);
   return {};
 }
@@ -404,7 +404,7 @@ void ExecutorShell::be_replaced(const std::string& why) {
 
 // ---- agent and callers -------------------------------------------------------------------------
 void ExecutorShell::received_from_agent(const AgentToProcess& message) {
-  if (!ready_) return said_early_.push_back(message);
+  if (!ready_) return early_messages_.push_back(message);
   if (const auto* end = std::get_if<EndExecutor>(&message))
     return step(EndAsked{end->graceful, end->stores, end->orderly});
   if (const auto* over = std::get_if<OverShare>(&message)) return step(ShareExceeded{over->text});

@@ -105,7 +105,7 @@ class ExecutorShell : client::EngineOwner {
 
   // Guarded by the engine's lock.
   bool ready_ = false;  // start() is complete; before that the loop thread only queues input
-  std::vector<AgentToProcess> said_early_;
+  std::vector<AgentToProcess> early_messages_;
   std::vector<std::pair<ProcessId, std::vector<std::byte>>> called_early_;
   bool stepping_ = false;
   std::vector<Event> events_;      // events caused by the running step

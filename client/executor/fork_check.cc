@@ -90,7 +90,7 @@ OwnProcess look_at_own_process() {
                     touched_private_bytes()};
 }
 
-Result<void> judge_fork(const OwnProcess& seen, const NurseryLimits& limits) {
+Result<void> judge_fork(const OwnProcess& seen, const ForkServerLimits& limits) {
   const auto refuse = [](std::string why) {
     return failure(ErrorCode::invalid_argument,
                    std::move(why) + "; executors of this program are started by exec");

@@ -22,6 +22,6 @@ struct OwnProcess {
 OwnProcess look_at_own_process();
 
 // Errors: invalid_argument with the first rule that is violated.
-Result<void> judge_fork(const OwnProcess& seen, const NurseryLimits& limits);
+Result<void> judge_fork(const OwnProcess& seen, const ForkServerLimits& limits);
 
 }  // namespace mobula::internal::executor

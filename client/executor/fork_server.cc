@@ -104,7 +104,7 @@ std::optional<Request> receive_request(int socket) {
   if (!packet) refuse_to_run(packet.error().text);
   if (packet->bytes.empty()) return std::nullopt;
   auto message = decode_fork_request(packet->bytes);
-  if (!message || packet->fds.size() != nursery_fd_limit) {
+  if (!message || packet->fds.size() != fork_server_fd_limit) {
     refuse_to_run("the agent sent a fork request that cannot be read: is it of another version?");
   }
   return Request{std::move(*message), std::move(packet->fds[0]), std::move(packet->fds[1])};
@@ -123,9 +123,9 @@ std::optional<Pipe> make_pipe() {
 
 // Runs in the process between fork server and executor. It leaves the executor to the agent, the
 // nearest subreaper, which becomes its parent.
-[[noreturn]] void leave_child_behind(pid_t child, int error, const Fd& to_nursery) {
+[[noreturn]] void leave_child_behind(pid_t child, int error, const Fd& to_fork_server) {
   const std::array<std::int32_t, 2> outcome{static_cast<std::int32_t>(child), error};
-  (void)!::write(to_nursery.get(), outcome.data(), sizeof outcome);
+  (void)!::write(to_fork_server.get(), outcome.data(), sizeof outcome);
   ::_exit(0);
 }
 
@@ -172,15 +172,15 @@ ForkOutcome fork_executor(const ForkRequest& request) {
     outcome.in_executor = true;
     return outcome;
   }
-  std::array<std::int32_t, 2> told{-1, ECHILD};
+  std::array<std::int32_t, 2> report{-1, ECHILD};
   pid_pipe->write.reset();
-  (void)!::read(pid_pipe->read.get(), told.data(), sizeof told);
+  (void)!::read(pid_pipe->read.get(), report.data(), sizeof report);
   while (::waitpid(between, nullptr, 0) < 0 && errno == EINTR) {
   }
-  outcome.reply.pid = told[0];
-  if (told[0] <= 0) {
+  outcome.reply.pid = report[0];
+  if (report[0] <= 0) {
     outcome.reply.pid = 0;
-    outcome.reply.error = fmt::format("fork of an executor: {}", std::strerror(told[1]));
+    outcome.reply.error = fmt::format("fork of an executor: {}", std::strerror(report[1]));
     return outcome;  // no process waits for the byte
   }
   outcome.release = std::move(go_pipe->write);
@@ -194,21 +194,22 @@ void load_libraries_for_executors() { const zmq::context_t first(1); }
 }  // namespace
 
 StartedAs started_as() {
-  if (fd_from_environment(nursery_fd_variable)) return StartedAs::nursery;
+  if (fd_from_environment(fork_server_fd_variable)) return StartedAs::fork_server;
   if (fd_from_environment(executor_fd_variable)) return StartedAs::executor;
   return StartedAs::driver;
 }
 
-Result<void> nursery_check(const NurseryLimits& limits) {
+Result<void> check_fork_server_start(const ForkServerLimits& limits) {
   return judge_fork(look_at_own_process(), limits);
 }
 
-ForkedExecutor run_fork_server(const NurseryLimits& limits) {
-  auto socket = take_socket(nursery_fd_variable);
+ForkedExecutor run_fork_server(const ForkServerLimits& limits) {
+  auto socket = take_socket(fork_server_fd_variable);
   if (!socket) refuse_to_run("this process was not started as a nursery");
   ForkServerHello hello;
   load_libraries_for_executors();
-  if (const auto checked = nursery_check(limits); !checked) hello.refusal = checked.error().text;
+  if (const auto checked = check_fork_server_start(limits); !checked)
+    hello.refusal = checked.error().text;
   const auto said = send_packet(socket->get(), encode(hello), {}, 0);
   if (!said || !hello.refusal.empty()) ::_exit(0);
 

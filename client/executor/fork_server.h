@@ -16,20 +16,20 @@
 
 namespace mobula::internal::executor {
 
-enum class StartedAs { driver, nursery, executor };
+enum class StartedAs { driver, fork_server, executor };
 
 // Read from the environment alone; may be called before `init` and in static initializers. Returns
 // `executor` until the executor starts its work, and `driver` in programs that an executor starts.
 StartedAs started_as();
 
-struct NurseryLimits {
+struct ForkServerLimits {
   // Forking copies the page tables of touched private memory: about 0.5 ms for 64 MiB, twice.
   std::size_t max_touched_bytes = 256u << 20;
 };
 
 // Checks whether this process may be forked: one thread, no mapped CUDA library, no open
 // accelerator device, little touched memory. The error names the violated rule and the remedy.
-Result<void> nursery_check(const NurseryLimits& limits = {});
+Result<void> check_fork_server_start(const ForkServerLimits& limits = {});
 
 // Inputs of an executor. Environment, stdin (/dev/null), stdout and stderr (the log pipe,
 // line-buffered), session, and parent-death signal are set already.
@@ -41,9 +41,9 @@ struct ForkedExecutor {
 };
 
 // Serves fork requests of the agent, and returns only in a forked executor. The fork server itself
-// exits by _exit when the agent closes its end, or when `nursery_check` rejects, which it reports
-// first.
-ForkedExecutor run_fork_server(const NurseryLimits& limits = {});
+// exits by _exit when the agent closes its end, or when `check_fork_server_start` rejects, which it
+// reports first.
+ForkedExecutor run_fork_server(const ForkServerLimits& limits = {});
 
 // The same for a program that was started directly. Fails if no agent started the process, or if
 // the agent exited.

@@ -51,7 +51,7 @@ Result<std::unique_ptr<DriverSession>> DriverSession::start(DriverOptions option
   session->program_ = std::move(*program);
   session->program_.arguments = session->options_.arguments;
   std::error_code code;
-  session->program_.working_folder = std::filesystem::current_path(code).string();
+  session->program_.working_dir = std::filesystem::current_path(code).string();
   for (const auto& image : detail::Registry::instance().images()) {
     if (image.path.empty()) {
       detail::Registry::instance().name_image(image.base, client::raw(session->program_.id.bits()));
@@ -78,7 +78,7 @@ Result<void> DriverSession::find_cluster() {
     return {};
   }
   address_ = options_.address;
-  for (const auto& agent : agents_of_machine(default_state_folder())) {
+  for (const auto& agent : agents_of_machine(default_state_dir())) {
     if (agent.head_address != address_ || agent.driver_agent) continue;
     if (connect_local(agent.socket).ok()) {
       socket_ = agent.socket;
@@ -127,7 +127,7 @@ Result<void> DriverSession::open_engine(AgentGreeting greeting) {
   options.core.process = process_;
   options.core.job = job_;
   options.core.name_space = options_.name_space;
-  options.core.unreachable_after = options_.unreachable_timeout;
+  options.core.unreachable_timeout = options_.unreachable_timeout;
   options.ticket = greeting.attached.ticket;
   options.record = options_.record;
   auto sockets = ProcessSockets::open({keys_, {}, {}});
@@ -244,7 +244,7 @@ bool DriverSession::pause(Duration span) {
 
 // The next agent of the node has another socket, which is listed in the same state directory.
 std::string DriverSession::next_agent(Time start_own_at) {
-  for (const auto& agent : agents_of_machine(default_state_folder())) {
+  for (const auto& agent : agents_of_machine(default_state_dir())) {
     const bool others =
         agent.driver_agent || agent.head_address != address_ || agent.socket == socket_;
     if (!others && connect_local(agent.socket).ok()) return agent.socket;

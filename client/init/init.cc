@@ -43,7 +43,7 @@ std::atomic<bool> is_executor{false};
         "init: this process is an executor, where the runtime is ready: call tasks and actors "
         "without init, or ask in_executor() before");
   }
-  if (started_as() == StartedAs::nursery) run_executor(run_fork_server());
+  if (started_as() == StartedAs::fork_server) run_executor(run_fork_server());
   auto adopted = adopt_executor_from_environment();
   if (!adopted) {
     internal::print_stderr("mobula: this executor cannot start: {}", adopted.error().text);
@@ -106,7 +106,7 @@ std::string given_address(const InitOptions& options) {
 // cluster.
 std::optional<internal::runtime::RunningCluster> cluster_to_join(const InitOptions& options) {
   if (!detail::prepare(options, true).ok()) return std::nullopt;
-  auto found = internal::runtime::running_cluster(internal::default_state_folder(),
+  auto found = internal::runtime::running_cluster(internal::default_state_dir(),
                                                   from_environment("MOBULA_CLUSTER"));
   if (!found) refuse(found.error());
   return std::move(*found);

@@ -48,7 +48,7 @@ bool all_digits(std::string_view text) { return std::ranges::all_of(text, is_dig
 
 // True for words about marketing or form factor, which do not identify the product. Some occur in
 // capitals.
-bool says_nothing(std::string_view word) {
+bool is_placeholder(std::string_view word) {
   const std::string plain = lower(word);
   for (const std::string_view empty : {"nvidia", "tesla", "geforce", "generation", "pcie", "gpu"}) {
     if (plain == empty) return true;
@@ -98,7 +98,7 @@ std::string precise_accelerator_name(std::string_view product) {
   std::string name;
   std::string gigabytes;
   for (const std::string& word : words_of(product)) {
-    if (says_nothing(word)) continue;
+    if (is_placeholder(word)) continue;
     if (const std::string found = gigabytes_in(word); !found.empty()) {
       gigabytes = found;
       continue;

@@ -60,14 +60,15 @@ std::string value_of(const std::string& text, std::string_view key) {
 std::vector<AcceleratorDevice> read_driver_files(const std::string& proc) {
   std::vector<AcceleratorDevice> devices;
   std::error_code error;
-  std::filesystem::directory_iterator folder(proc + "/driver/nvidia/gpus", error);
+  std::filesystem::directory_iterator directory(proc + "/driver/nvidia/gpus", error);
   if (error) return devices;
-  for (const std::filesystem::directory_iterator end; folder != end; folder.increment(error)) {
+  for (const std::filesystem::directory_iterator end; directory != end;
+       directory.increment(error)) {
     if (error) break;
-    const std::string text = small_file(folder->path() / "information").value_or("");
+    const std::string text = small_file(directory->path() / "information").value_or("");
     devices.push_back({.product = value_of(text, "Model"),
                        .uuid = value_of(text, "GPU UUID"),
-                       .pci_bus_id = folder->path().filename()});
+                       .pci_bus_id = directory->path().filename()});
   }
   std::ranges::sort(devices, {}, &AcceleratorDevice::pci_bus_id);
   return devices;

@@ -86,12 +86,12 @@ Failure CudaDriver::error(std::string_view what, cuda_abi::Status status) const 
   Failure why =
       failure(code, fmt::format("{}: {} ({}){}", what, name, status,
                                 sticky ? "; the CUDA context of this process is lost" : ""));
-  if (sticky && !lost_.exchange(true) && told_lost_) told_lost_(why.text);
+  if (sticky && !lost_.exchange(true) && on_lost_) on_lost_(why.text);
   return why;
 }
 
-void CudaDriver::on_lost(std::function<void(const std::string&)> told) const {
-  told_lost_ = std::move(told);
+void CudaDriver::on_lost(std::function<void(const std::string&)> callback) const {
+  on_lost_ = std::move(callback);
 }
 
 Result<void> CudaDriver::check(std::string_view what, cuda_abi::Status status) const {

@@ -43,7 +43,7 @@ class CudaDriver {
   Failure error(std::string_view what, cuda_abi::Status status) const;
   // Sets the callback for the first error that makes the context of this process unusable. It runs
   // once, on the thread that sees the error. Must be set before other calls.
-  void on_lost(std::function<void(const std::string&)> told) const;
+  void on_lost(std::function<void(const std::string&)> callback) const;
   bool lost() const { return lost_.load(); }
   // Success, or `error` of the status.
   Result<void> check(std::string_view what, cuda_abi::Status status) const;
@@ -53,7 +53,7 @@ class CudaDriver {
   CudaFunctions functions_;
   int version_ = 0;
   std::string library_;
-  mutable std::function<void(const std::string&)> told_lost_;
+  mutable std::function<void(const std::string&)> on_lost_;
   mutable std::atomic<bool> lost_ = false;
 };
 

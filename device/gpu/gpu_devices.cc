@@ -160,7 +160,7 @@ Result<GpuDevices::Device> GpuDevices::open_one(const std::shared_ptr<const Cuda
   made.arena = std::make_shared<DeviceArena>(made.context, share,
                                              [closed = closed_[index]](std::uint64_t chunk) {
                                                const MutexLock lock(closed->mutex);
-                                               if (closed->told) closed->told(chunk);
+                                               if (closed->callback) closed->callback(chunk);
                                              });
   return made;
 }
@@ -188,7 +188,7 @@ void GpuDevices::look_around() {
 
 // ---- queries ------------------------------------------------------------------------------------
 
-std::optional<std::uint32_t> GpuDevices::lane_of(const std::string& uuid) const {
+std::optional<std::uint32_t> GpuDevices::ordinal_of(const std::string& uuid) const {
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     if (devices_[i].context && devices_[i].uuid == uuid) return static_cast<std::uint32_t>(i);
   }
@@ -199,10 +199,11 @@ int GpuDevices::landing(const std::string& uuid) const {
   return cuda_ ? cuda_->landing(uuid) : on_host;
 }
 
-void GpuDevices::on_closed(std::uint32_t lane, std::function<void(std::uint64_t)> told) {
-  Closed& closed = *closed_.at(lane);
+void GpuDevices::on_closed(std::uint32_t device_ordinal,
+                           std::function<void(std::uint64_t)> callback) {
+  Closed& closed = *closed_.at(device_ordinal);
   const MutexLock lock(closed.mutex);
-  closed.told = std::move(told);
+  closed.callback = std::move(callback);
 }
 
 // ---- memory ------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
   // The NCCL library, or the reason why it cannot be used.
   const Result<std::shared_ptr<const NcclLibrary>>& nccl() const { return nccl_; }
   // Ordinal of the device with this UUID.
-  std::optional<std::uint32_t> lane_of(const std::string& uuid) const;
+  std::optional<std::uint32_t> ordinal_of(const std::string& uuid) const;
   // Ordinal of the device that receives a tensor of device `uuid`: the same device if leased,
   // otherwise the first one; `on_host` without a device.
   int landing(const std::string& uuid) const;
@@ -86,7 +86,7 @@ class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
   // frees it. If the share is exhausted, the call first waits for pending frees.
   Result<DeviceAllocation> take(int device, std::uint64_t size_bytes);
   // Sets the callback for each chunk that the arena of a device closes; null removes it.
-  void on_closed(std::uint32_t lane, std::function<void(std::uint64_t chunk)> told);
+  void on_closed(std::uint32_t device_ordinal, std::function<void(std::uint64_t chunk)> callback);
 
   // Device memory for tensors; its first use opens the devices.
   std::shared_ptr<DeviceMemory> memory();
@@ -95,7 +95,7 @@ class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
   friend class LeasedMemory;
   struct Closed {
     Mutex mutex;
-    std::function<void(std::uint64_t)> told MOBULA_GUARDED_BY(mutex);
+    std::function<void(std::uint64_t)> callback MOBULA_GUARDED_BY(mutex);
   };
 
   Result<void> open_all();

@@ -67,16 +67,16 @@ Result<void> PinnedSlice::Pool::open() {
                     options.slices, options.slice_bytes, context->name()));
   }
   block = made;
-  std::vector<std::function<void()>> told;
+  std::vector<std::function<void()>> callbacks;
   {
     const MutexLock lock(mutex);
     pinned = is_pinned;
     for (std::size_t i = options.slices; i-- > 0;) {
       free.push_back(static_cast<std::byte*>(made) + i * options.slice_bytes);
     }
-    told.swap(waiting);
+    callbacks.swap(waiting);
   }
-  for (const auto& each : told) each();
+  for (const auto& each : callbacks) each();
   return {};
 }
 
@@ -92,13 +92,13 @@ std::span<std::byte> PinnedSlice::Pool::take(std::size_t leave, std::function<vo
 }
 
 void PinnedSlice::Pool::give_back(std::span<std::byte> bytes) {
-  std::vector<std::function<void()>> told;
+  std::vector<std::function<void()>> callbacks;
   {
     const MutexLock lock(mutex);
     free.push_back(bytes.data());
-    if (free.size() > options.kept_back) told.swap(waiting);
+    if (free.size() > options.kept_back) callbacks.swap(waiting);
   }
-  for (const auto& each : told) each();
+  for (const auto& each : callbacks) each();
 }
 
 PinnedSlice::~PinnedSlice() {

@@ -292,7 +292,7 @@ void ActorTable::lose(Actor& actor, const EndCause& cause) {
   place(actor);
 }
 
-// The silent agent ends exclusive actors `fence_after` after the last message from the head. The
+// The silent agent ends exclusive actors `fence_timeout` after the last message from the head. The
 // head sends it no messages from now on.
 void ActorTable::node_died(NodeId node, bool silently) {
   if (!silently) return;
@@ -300,7 +300,7 @@ void ActorTable::node_died(NodeId node, bool silently) {
     if (actor.node != node || !actor.spec().exclusive || actor.state == ActorState::dead) continue;
     mark_exclusive.hit();
     actor.not_before =
-        parts_.now + parts_.options.settings.fence_after + parts_.options.exclusive_margin;
+        parts_.now + parts_.options.settings.fence_timeout + parts_.options.exclusive_margin;
   }
 }
 

@@ -44,7 +44,6 @@ std::int64_t EventLog::wall_ms() const {
 
 void EventLog::note(Severity severity, std::string_view kind, EventSubjects about,
                     std::string text) {
-  kind = present_kind(kind);
   const std::int64_t now_ms = wall_ms();
   ++noted_;
   text = cut(std::move(text), max_text_bytes);

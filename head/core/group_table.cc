@@ -18,7 +18,7 @@ const CoverageMark mark_group_early_watch("head.group_watched_before_created");
 const CoverageMark mark_group_unknown("head.group_of_users_is_unknown");
 const CoverageMark mark_superseded("head.group_durable_after_it_changed");
 
-const std::string never_heard_of =
+const std::string unknown_group_text =
     "the head does not know it: it was never created, or removed long ago";
 const std::string too_many_unknown =
     "the head does not know it, and too many others that it does not know are asked for";
@@ -28,12 +28,12 @@ const std::string too_many_unknown =
 // ---- rows and news -----------------------------------------------------------------------------
 
 // Watchers are notified of a removal only after it is durable.
-bool GroupTable::is_told(const Group& group) {
+bool GroupTable::is_announced(const Group& group) {
   return group.state != GroupState::removed || group.durable == group.placed;
 }
 
 bool GroupTable::may_change(const Group& group) {
-  return group.state != GroupState::removed || !is_told(group);
+  return group.state != GroupState::removed || !is_announced(group);
 }
 
 GroupChanged GroupTable::news_of(const Group& group) {
@@ -141,7 +141,7 @@ void GroupTable::create(const CreateGroup& message) {
     mark_group_restated.hit();
     if (group->spec.creator != spec.creator) return;
     if (may_change(*group)) add_watcher(*group, spec.creator);
-    if (!is_told(*group)) return;
+    if (!is_announced(*group)) return;
     return parts_.processes.tell(spec.creator, news_of(*group));
   }
   spec.program = parts_.jobs.find(spec.job)->start.program.id;
@@ -204,7 +204,7 @@ void GroupTable::remove(ProcessId process, JobId asking, const RemoveGroup& mess
 void GroupTable::watch(ProcessId process, const WatchGroup& message) {
   if (Group* group = rows_.find(message.group)) {
     if (may_change(*group)) add_watcher(*group, process);
-    if (!is_told(*group)) return;
+    if (!is_announced(*group)) return;
     return parts_.processes.tell(process, news_of(*group));
   }
   mark_group_early_watch.hit();
@@ -381,13 +381,13 @@ void GroupTable::tick() {
     const Early row = early_.extract(id).mapped();
     for (const auto process : row.watchers) {
       watched_by_.remove(process, id);
-      parts_.processes.tell(process,
-                            GroupChanged{id, 1, GroupState::removed, false, false, never_heard_of});
+      parts_.processes.tell(
+          process, GroupChanged{id, 1, GroupState::removed, false, false, unknown_group_text});
     }
     if (!row.has_users) continue;
     mark_group_unknown.hit();
-    parts_.slots.group_removed(id, {}, never_heard_of);
-    parts_.actors.group_removed(id, never_heard_of);
+    parts_.slots.group_removed(id, {}, unknown_group_text);
+    parts_.actors.group_removed(id, unknown_group_text);
   }
 }
 

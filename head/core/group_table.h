@@ -82,7 +82,7 @@ class GroupTable {
   void write_row(const Group& group, bool gated);
   void save(Group& group);
   void removal_durable(Group& group);
-  static bool is_told(const Group& group);
+  static bool is_announced(const Group& group);
   static bool may_change(const Group& group);
   void forget_oldest();
   void add_watcher(Group& group, ProcessId process);

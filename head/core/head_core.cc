@@ -87,16 +87,16 @@ struct Dispatch {
     parts.events.begin();
     write_epoch();
   }
-  void operator()(ReceivedFromAgent& event) const { parts.nodes.said(std::move(event)); }
+  void operator()(ReceivedFromAgent& event) const { parts.nodes.on(std::move(event)); }
   void operator()(const AgentLinkLost& event) const { parts.nodes.link_lost(event.link); }
   void operator()(const NodeProbed& event) const { parts.nodes.probed(event); }
-  void operator()(const ReceivedFromTool& event) const { parts.reader.said(event); }
+  void operator()(const ReceivedFromTool& event) const { parts.reader.on(event); }
   void operator()(const Persisted& event) const {
     for (const auto& gate : parts.journal.persisted(event.upto)) std::visit(Passed{parts}, gate);
   }
   void operator()(const PersistFailed& event) const {
     mark_persist_failed.hit();
-    parts.events.note(Severity::error, "JOURNAL_NOT_WRITTEN", {}, event.text);
+    parts.events.note(Severity::error, "JOURNAL_WRITE_FAILED", {}, event.text);
     for (const auto& gate : parts.journal.failed(parts.now, event)) {
       std::visit(Refusal{parts, *this, event.text}, gate);
     }

@@ -37,7 +37,7 @@ namespace mobula::internal::head {
 
 inline scheduler::SchedulerSettings settings_of(const HeadOptions& options) {
   scheduler::SchedulerSettings settings;
-  settings.preemption.after = options.preempt_after;
+  settings.preemption.after = options.preempt_delay;
   return settings;
 }
 

@@ -323,7 +323,7 @@ void NodeTable::answer_registered(Node& node, std::vector<SlotId> unknown_slots)
   answer.protocol = node.protocol;
   for (const auto& device : node.refused_devices) answer.warnings.push_back(describe(device));
   answer.revoked_keys = parts_.tokens.revoked_keys();
-  node.told = parts_.now;
+  node.last_sent = parts_.now;
   if (hears_of_trust(node)) node.ticket_due = parts_.now + parts_.options.ticket_life / 3;
   due_changed(node);
   parts_.commands.push_back(Admit{node.link, std::move(answer), node.principal, node.address,

@@ -114,14 +114,14 @@ struct ProcessVoice {
     auto answer = parts.reader.read(message, principal.job, process);
     if (answer) parts.processes.tell(process, std::move(*answer));
   }
-  void operator()(const TasksReply& message) const { parts.tasks.told(process, message); }
+  void operator()(const TasksReply& message) const { parts.tasks.on(process, message); }
   void operator()(const TransfersReply& message) const {
-    parts.transfers.told(process, node, message);
+    parts.transfers.on(process, node, message);
   }
-  void operator()(const SpansReply& message) const { parts.spans.told(process, node, message); }
+  void operator()(const SpansReply& message) const { parts.spans.on(process, node, message); }
   void operator()(const TransferCounters& message) const {
     if (parts.processes.find(process) != nullptr)
-      parts.transfer_counts.told(process, node, message.counts);
+      parts.transfer_counts.update(process, node, message.counts);
   }
 };
 
@@ -193,21 +193,19 @@ struct AgentVoice {
     const Job* job = parts.jobs.find(message.job);
     if (job != nullptr && !job->node.empty()) parts.nodes.pass_output(job->node, message);
   }
-  void operator()(const AgentDraining& message) const { parts.nodes.leaves(node, message.within); }
+  void operator()(const AgentDraining& message) const { parts.nodes.leaves(node, message.timeout); }
   void operator()(const MemoryPressure& message) const { parts.nodes.pressed(node, message); }
   void operator()(const ObjectsReply& message) const { parts.objects.listed(node, message); }
-  void operator()(ReadJobLogReply& message) const { parts.job_logs.told(node, std::move(message)); }
-  void operator()(LogsReply& message) const { parts.node_questions.told(node, std::move(message)); }
+  void operator()(ReadJobLogReply& message) const { parts.job_logs.on(node, std::move(message)); }
+  void operator()(LogsReply& message) const { parts.node_questions.on(node, std::move(message)); }
   void operator()(ReadLogReply& message) const {
-    parts.node_questions.told(node, std::move(message));
+    parts.node_questions.on(node, std::move(message));
   }
-  void operator()(const UsageReply& message) const { parts.node_questions.told(node, message); }
+  void operator()(const UsageReply& message) const { parts.node_questions.on(node, message); }
   void operator()(const TransfersReply& message) const {
-    parts.transfers.told(incarnation(), node, message);
+    parts.transfers.on(incarnation(), node, message);
   }
-  void operator()(const SpansReply& message) const {
-    parts.spans.told(incarnation(), node, message);
-  }
+  void operator()(const SpansReply& message) const { parts.spans.on(incarnation(), node, message); }
   void operator()(const FactsReply& message) const { parts.nodes.stated(node, message); }
 };
 

@@ -38,7 +38,7 @@ std::string_view to_string(NodeState state) {
 
 // ---- messages of agents -------------------------------------------------------------------------
 
-void NodeTable::said(ReceivedFromAgent event) {
+void NodeTable::on(ReceivedFromAgent event) {
   if (!parts_.serving) return;  // the agent resends
   const Speaker speaker(parts_, event.principal);
   if (const auto* message = std::get_if<RegisterRequest>(&event.message)) {
@@ -77,14 +77,15 @@ void NodeTable::take_frame(LinkId link, const Principal& principal, AgentFrame f
   auto message = node.session->receive(parts_.now, std::move(frame.frame), frames);
   send_frames(node, std::move(frames));
   if (message) take_agent_message(parts_, node.id, std::move(*message));
-  const bool told_all = node.registered() && frame.told_through == node.session->received();
+  const bool received_all = node.registered() && frame.sent_through == node.session->received();
   const bool counts = only_acknowledges && node.registered();
-  if (counts && parts_.transfer_counts.told(frame.incarnation, node.id, frame.stored))
+  if (counts && parts_.transfer_counts.update(frame.incarnation, node.id, frame.stored))
     ++parts_.changes;
   if (counts) parts_.links.stated(node.id, frame.silent_peers);
-  if (only_acknowledges && told_all) compare_slots(node, frame.applied_through, frame.slots_digest);
+  if (only_acknowledges && received_all)
+    compare_slots(node, frame.applied_through, frame.slots_digest);
   // The head sends to an agent as often as it receives from it.
-  if (node.registered() && node.told + parts_.options.settings.heartbeat <= parts_.now) {
+  if (node.registered() && node.last_sent + parts_.options.settings.heartbeat <= parts_.now) {
     send_frames(node, {node.session->acknowledgement()});
   }
 }
@@ -93,13 +94,13 @@ void NodeTable::take_frame(LinkId link, const Principal& principal, AgentFrame f
 // head has received all messages that the agent has sent, and only through the last command that
 // the agent has executed. A difference is therefore never a mere delay, and the agent is queried
 // for its full facts. One query is open at a time, and the next one follows only after
-// `suspect_after`, because an answer that fixes nothing will not fix it later.
+// `suspect_timeout`, because an answer that fixes nothing will not fix it later.
 void NodeTable::compare_slots(Node& node, std::uint64_t applied_through, std::uint64_t digest) {
   const auto expected = parts_.slots.digest(node.id, applied_through);
   if (!expected || digest == *expected) return;
   if (node.facts_asked &&
       (node.applied < node.facts_asked_by ||
-       parts_.now - *node.facts_asked < parts_.options.settings.suspect_after)) {
+       parts_.now - *node.facts_asked < parts_.options.settings.suspect_timeout)) {
     return;
   }
   mark_digest.hit();
@@ -117,7 +118,7 @@ void NodeTable::stated(NodeId id, const FactsReply& message) {
 void NodeTable::farewell(LinkId link, const Principal& principal, const AgentStopped& message) {
   const NodeId* id = incarnations_.find(message.incarnation);
   if (id == nullptr || nodes_.at(*id).principal != principal) return;
-  parts_.transfer_counts.told(message.incarnation, *id, message.stored);
+  parts_.transfer_counts.update(message.incarnation, *id, message.stored);
   declare_dead(nodes_.at(*id), DeathKind::left, "its agent left in good order");
   parts_.commands.push_back(CloseLink{link});
 }
@@ -134,11 +135,11 @@ void NodeTable::sign_of_life(Node& node, LinkId link) {
     }
   }
   due_changed(node);
-  node.heard = parts_.now;
+  node.last_received = parts_.now;
   node.refused = false;
   if (node.state != NodeState::suspect) return;
   mark_suspect_back.hit();
-  parts_.events.note(Severity::info, "NODE_HEARD_AGAIN", {.node = node.id}, "it is heard again");
+  parts_.events.note(Severity::info, "NODE_RECOVERED", {.node = node.id}, "it is heard again");
   node.state = NodeState::alive;
   parts_.slots.node_changed(node);
 }
@@ -180,7 +181,7 @@ void NodeTable::probed(const NodeProbed& event) {
 
 void NodeTable::shift(Duration gap) {
   for (auto& [id, node] : nodes_) {
-    if (node.registered()) node.heard = std::min(parts_.now, node.heard + gap);
+    if (node.registered()) node.last_received = std::min(parts_.now, node.last_received + gap);
   }
   all_due_changed();
   if (recovering_until_) recovering_until_ = *recovering_until_ + gap;
@@ -189,14 +190,14 @@ void NodeTable::shift(Duration gap) {
 void NodeTable::judge(Node& node) {
   if (!node.registered()) return;
   const auto& settings = parts_.options.settings;
-  const Duration silence = parts_.now - node.heard;
+  const Duration silence = parts_.now - node.last_received;
   if (!recovering()) {
     if (node.refused) {
       return declare_dead(
           node, DeathKind::refused,
           fmt::format("its agent is gone: {} refuses connections", node.address.control));
     }
-    if (silence >= settings.dead_after) {
+    if (silence >= settings.dead_timeout) {
       return declare_dead(
           node, DeathKind::silent,
           fmt::format("nothing was heard from it for {} ms",
@@ -207,9 +208,9 @@ void NodeTable::judge(Node& node) {
                           fmt::format("it has not taken {} messages", node.session->backlog()));
     }
   }
-  if (silence >= settings.suspect_after && node.state == NodeState::alive) {
+  if (silence >= settings.suspect_timeout && node.state == NodeState::alive) {
     node.state = NodeState::suspect;
-    parts_.events.note(Severity::warning, "NODE_SILENT", {.node = node.id},
+    parts_.events.note(Severity::warning, "NODE_SUSPECT", {.node = node.id},
                        fmt::format("nothing was heard from it for {} ms; it gets no more work",
                                    silence / std::chrono::milliseconds(1)));
     due_changed(node);
@@ -238,8 +239,9 @@ Time NodeTable::due_of(const Node& node) const {
   const auto& settings = parts_.options.settings;
   auto due = earlier(earlier(node.session->next_deadline(), node.drained_by), node.entries_due);
   due = earlier(due, node.ticket_due);
-  if (node.state == NodeState::alive) due = earlier(due, node.heard + settings.suspect_after);
-  if (!recovering()) due = earlier(due, node.heard + settings.dead_after);
+  if (node.state == NodeState::alive)
+    due = earlier(due, node.last_received + settings.suspect_timeout);
+  if (!recovering()) due = earlier(due, node.last_received + settings.dead_timeout);
   return due.value_or(never);
 }
 
@@ -304,8 +306,8 @@ void NodeTable::pressed(NodeId id, const MemoryPressure& message) {
   if (node == nullptr) return;
   if (message.on != node->pressure.on) {
     parts_.events.note(message.on ? Severity::warning : Severity::info,
-                       message.on ? "NODE_SHORT_OF_MEMORY" : "NODE_HAS_MEMORY_AGAIN", {.node = id},
-                       message.on ? message.text : "it is no longer short of memory");
+                       message.on ? "NODE_MEMORY_PRESSURE" : "NODE_MEMORY_PRESSURE_CLEARED",
+                       {.node = id}, message.on ? message.text : "it is no longer short of memory");
   }
   node->pressure = message;
 }
@@ -329,7 +331,7 @@ void NodeTable::pass_output(NodeId id, const JobOutputLines& output) {
 
 void NodeTable::send_frames(Node& node, std::vector<Frame<HeadMessage>> frames) {
   if (node.link == 0 || frames.empty()) return;  // the session resends
-  node.told = parts_.now;
+  node.last_sent = parts_.now;
   for (auto& frame : frames) {
     parts_.commands.push_back(SendToAgent{
         node.link, HeadFrame{parts_.epoch, node.address.incarnation, std::move(frame)}});
@@ -432,7 +434,7 @@ void NodeTable::write_row(const Node& node) {
   parts_.journal.put("nodes", node.id.hex(), encode(row));
 }
 
-Result<void> NodeTable::drain(NodeId id, Duration within, const std::string& why) {
+Result<void> NodeTable::drain(NodeId id, Duration timeout, const std::string& why) {
   Node* node = nodes_.find(id);
   if (node == nullptr || !node->registered() || !node->slots_allowed()) {
     return failure(ErrorCode::not_found,
@@ -440,12 +442,12 @@ Result<void> NodeTable::drain(NodeId id, Duration within, const std::string& why
   }
   node->draining = true;
   node->drain_why = why;
-  node->drain_timeout = std::max(within, Duration(0));
+  node->drain_timeout = std::max(timeout, Duration(0));
   parts_.events.note(
       Severity::info, "NODE_DRAINING", {.node = id},
-      within > Duration(0)
+      timeout > Duration(0)
           ? fmt::format("{}; what is left after {} s is ended", why,
-                        static_cast<double>(within / std::chrono::milliseconds(1)) / 1000)
+                        static_cast<double>(timeout / std::chrono::milliseconds(1)) / 1000)
           : why);
   write_row(*node);
   parts_.slots.node_changed(*node);
@@ -456,8 +458,8 @@ Result<void> NodeTable::drain(NodeId id, Duration within, const std::string& why
   return {};
 }
 
-void NodeTable::leaves(NodeId id, Duration within) {
-  if (drain(id, within, "its agent is being stopped")) nodes_.at(id).leaving = true;
+void NodeTable::leaves(NodeId id, Duration timeout) {
+  if (drain(id, timeout, "its agent is being stopped")) nodes_.at(id).leaving = true;
 }
 
 Result<bool> NodeTable::undrain(NodeId id) {

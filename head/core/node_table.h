@@ -66,8 +66,8 @@ struct Node {
   MemoryPressure pressure;  // last report of its agent
 
   LinkId link = 0;
-  Time heard;  // time of the last sign of life
-  Time told;   // time of the last frame to it
+  Time last_received;  // time of the last sign of life
+  Time last_sent;      // time of the last frame to it
   std::optional<AgentSession> session;
   std::uint64_t queued = 0;   // number of the last message sent to it
   std::uint64_t applied = 0;  // number of the last message that it has executed
@@ -86,8 +86,8 @@ struct Node {
 };
 
 // A node is *expected* (in the journal, not registered yet), *alive*, *suspect* after
-// `suspect_after` of silence, or *dead* after `dead_after` or when its port refuses a connection. A
-// dead incarnation never returns: all its messages are answered with Refused{fenced}.
+// `suspect_timeout` of silence, or *dead* after `dead_timeout` or when its port refuses a
+// connection. A dead incarnation never returns: all its messages are answered with Refused{fenced}.
 class NodeTable {
  public:
   explicit NodeTable(HeadTables& parts) : parts_(parts) {}
@@ -96,7 +96,7 @@ class NodeTable {
   // The epoch is durable: registrations are answered from now on.
   void serve();
 
-  void said(ReceivedFromAgent event);
+  void on(ReceivedFromAgent event);
   // Renews the tickets of all agents after a jump of the wall clock.
   void renew_tickets();
   // Adopts the raised epoch, which is durable now.
@@ -118,13 +118,13 @@ class NodeTable {
   // the node is too large.
   void pass_output(NodeId node, const JobOutputLines& output);
   void pressed(NodeId node, const MemoryPressure& message);
-  // Drains the node: it gets no more work, slots are recalled, and actors move. If `within` is
+  // Drains the node: it gets no more work, slots are recalled, and actors move. If `timeout` is
   // positive, remaining work is terminated after it. The drain lasts as long as this incarnation of
   // the node and is in the journal. After a restart of the head the deadline counts from the end of
   // recovery. Errors: not_found.
-  Result<void> drain(NodeId node, Duration within, const std::string& why);
+  Result<void> drain(NodeId node, Duration timeout, const std::string& why);
   // The agent announced that it stops: a drain that cannot be cancelled.
-  void leaves(NodeId node, Duration within);
+  void leaves(NodeId node, Duration timeout);
   // Ends a drain, before or after its deadline, also in the journal. Work that was moved or
   // terminated stays so. Returns whether the node was draining. Errors: not_found without an agent;
   // unavailable before it has registered; invalid_argument if the agent is stopping.

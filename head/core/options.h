@@ -15,9 +15,9 @@ struct HeadOptions {
   ClusterSettings settings;
   // Wait for known nodes after a restart. Must exceed the agents' maximum backoff.
   Duration recovery = Duration(30s);
-  // Added to fence_after before an exclusive actor restarts.
+  // Added to fence_timeout before an exclusive actor restarts.
   Duration exclusive_margin = Duration(2s);
-  Duration publish_after = Duration(10ms);  // deaths of processes are collected for this time
+  Duration publish_delay = Duration(10ms);  // deaths of processes are collected for this time
   Duration persist_again = Duration(1s);    // retry of a failed write that no reply waits for
   // Time for a driver to attach again after its node died or was cut off.
   Duration driver_absence = Duration(120s);
@@ -58,17 +58,17 @@ struct HeadOptions {
   std::uint64_t questions_per_second = 200;
   // Waiting time after which a request preempts retryable tasks of jobs with a lower priority.
   // None: never.
-  std::optional<Duration> preempt_after{};
+  std::optional<Duration> preempt_delay{};
   // Shown by `status`.
   std::string address;
   std::string version;
   std::string http_url;
   std::string http_token_file;
-  MOBULA_FIELDS(settings, recovery, exclusive_margin, publish_after, persist_again, driver_absence,
+  MOBULA_FIELDS(settings, recovery, exclusive_margin, publish_delay, persist_again, driver_absence,
                 orphan_watch, list_timeout, max_nodes, max_jobs, max_actors, max_groups,
                 max_classes_per_lessee, max_ended_kept, max_copies_per_node, max_backlog,
                 max_listed, max_tasks_per_owner, address, version, http_url, http_token_file,
-                max_planner_bytes, preempt_after, memory_restart_backoff_initial,
+                max_planner_bytes, preempt_delay, memory_restart_backoff_initial,
                 memory_restart_backoff_max, start_again_backoff_initial, start_again_backoff_max,
                 store_results_timeout, max_tokens, ticket_life, clock_skew, questions_at_once,
                 questions_per_second, lasting_ticket_life);

@@ -9,7 +9,7 @@ namespace {
 const CoverageMark mark_back("head.driver_came_back_without_its_agent");
 const CoverageMark mark_expected_back(
     "head.driver_came_back_after_its_agent_and_the_head_had_died");
-const CoverageMark mark_told_again("head.death_of_a_process_told_by_an_earlier_head_perhaps");
+const CoverageMark mark_reported_again("head.death_of_a_process_told_by_an_earlier_head_perhaps");
 const CoverageMark mark_stayed_away("head.driver_ended_with_its_node");
 
 }  // namespace
@@ -56,8 +56,8 @@ std::vector<ProcessId> ProcessTable::on_node(NodeId node) const {
 
 void ProcessTable::ended(ProcessId process, const EndCause& cause) {
   news_.push_back(process);
-  if (!publish_at_) publish_at_ = parts_.now + parts_.options.publish_after;
-  if (!rows_.contains(process)) return mark_told_again.hit();
+  if (!publish_at_) publish_at_ = parts_.now + parts_.options.publish_delay;
+  if (!rows_.contains(process)) return mark_reported_again.hit();
   note_end(process, rows_.at(process), cause);
   bury(process, cause);
 }
@@ -71,7 +71,7 @@ void ProcessTable::note_end(ProcessId process, const Process& row, const EndCaus
                       (cause.kind == EndKind::exited && cause.exit_code != 0);
   parts_.events.note(
       failed ? Severity::warning : Severity::debug,
-      cause.kind == EndKind::out_of_memory ? "EXECUTOR_ENDED_FOR_MEMORY"
+      cause.kind == EndKind::out_of_memory ? "EXECUTOR_OOM_KILLED"
       : failed                             ? "EXECUTOR_DIED"
                                            : "EXECUTOR_ENDED",
       {.node = row.node, .job = row.principal.job, .process = process, .slot = row.slot},

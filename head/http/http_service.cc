@@ -67,7 +67,7 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
     const auto answer = [self = weak_from_this(), loop = loop_, id](ToolReply reply) {
       // If the queue is full, the timeout answers the connection.
       (void)loop->post([self, id, reply = std::move(reply)]() mutable {
-        if (const auto pages = self.lock()) pages->told(id, std::move(reply));
+        if (const auto pages = self.lock()) pages->on_reply(id, std::move(reply));
       });
     };
     // The service ends on the head's thread, so a locked `pages` stays valid during the call.
@@ -91,7 +91,7 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
     if (!posted) finish(id, http_error(posted.error()));
   }
 
-  void told(ConnectionId id, ToolReply reply) {
+  void on_reply(ConnectionId id, ToolReply reply) {
     const auto at = open_.find(id);
     if (at == open_.end()) return;
     Open& open = at->second;

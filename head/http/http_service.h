@@ -31,12 +31,12 @@ struct HttpOptions {
 // Queries of the pages, called on the thread of the head's loop. Each calls its callback once,
 // immediately or later.
 struct HttpAsks {
-  using Told = std::function<void(const ToolReply&)>;
+  using ReplyCallback = std::function<void(const ToolReply&)>;
   // Whether agents and tools are served.
   std::function<bool()> serving;
   // `user_id` is the user id of `public_key` in the AllowTable.
   std::function<void(const std::string& user_id, const std::string& public_key, ToolRequest request,
-                     Told told)>
+                     ReplyCallback callback)>
       state;
 };
 

@@ -82,8 +82,8 @@ std::string advice_for(int code) {
 bool is_full(const std::string& path) {
   constexpr std::uint64_t too_little = 128 << 10;
   struct statvfs room {};
-  const std::string folder = path.substr(0, path.rfind('/') + 1);
-  return ::statvfs(folder.empty() ? "." : folder.c_str(), &room) == 0 &&
+  const std::string directory = path.substr(0, path.rfind('/') + 1);
+  return ::statvfs(directory.empty() ? "." : directory.c_str(), &room) == 0 &&
          std::uint64_t{room.f_bavail} * room.f_frsize < too_little;
 }
 

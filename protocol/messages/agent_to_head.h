@@ -110,8 +110,8 @@ struct JobOutputLines {
 // The agent exits within the given time. The head places no more work on the node and moves movable
 // work away.
 struct AgentDraining {
-  Duration within{};
-  MOBULA_FIELDS(within);
+  Duration timeout{};
+  MOBULA_FIELDS(timeout);
   friend bool operator==(const AgentDraining&, const AgentDraining&) = default;
 };
 
@@ -145,7 +145,7 @@ using AgentMessage =
 // Carries every sequenced message and the heartbeat, at least once a second. A frame without a
 // message carries a digest of the slots of the node.
 // The digest is valid after the head's command `applied_through` and the agent's message
-// `told_through`. A head that has applied exactly these compares digests, so a difference is a loss
+// `sent_through`. A head that has applied exactly these compares digests, so a difference is a loss
 // and never a delay.
 struct AgentFrame {
   std::uint64_t head_epoch = 0;
@@ -153,13 +153,14 @@ struct AgentFrame {
   std::uint64_t applied_through = 0;  // last head command that the agent has applied
   std::uint64_t slots_digest = 0;     // sum of slot_digest(); 0 in frames with a message
   Frame<AgentMessage> frame;
-  std::uint64_t told_through = 0;  // number of the agent's last message, sent or queued
+  std::uint64_t sent_through = 0;  // number of the agent's last message, sent or queued
   // In frames without a message: objects that the store received from other nodes since the agent
   // started. Absolute counts, so repetition is harmless.
   std::vector<TransferCount> stored{};
-  // Frames without a message: nodes that have acknowledged nothing for `peer_silent_after`. Full state.
+  // Frames without a message: nodes that have acknowledged nothing for `peer_silence_timeout`. Full
+  // state.
   std::vector<NodeId> silent_peers{};
-  MOBULA_FIELDS(head_epoch, incarnation, applied_through, slots_digest, frame, told_through, stored,
+  MOBULA_FIELDS(head_epoch, incarnation, applied_through, slots_digest, frame, sent_through, stored,
                 silent_peers);
   friend bool operator==(const AgentFrame&, const AgentFrame&) = default;
 };

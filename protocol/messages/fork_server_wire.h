@@ -29,16 +29,16 @@ namespace mobula::internal {
 
 // Environment variables of a started program: the kind of start, and the file descriptor of the
 // socket.
-inline constexpr const char* nursery_fd_variable = "MOBULA_NURSERY_FD";
+inline constexpr const char* fork_server_fd_variable = "MOBULA_NURSERY_FD";
 inline constexpr const char* executor_fd_variable = "MOBULA_EXECUTOR_FD";
 // Identify an executor and all processes that it starts, in hex. A fork server has zeros in them,
 // so that a forked executor can overwrite the value that /proc/PID/environ shows.
 inline constexpr const char* slot_variable = "MOBULA_SLOT";
 inline constexpr const char* process_variable = "MOBULA_PROCESS";
 
-inline constexpr std::uint32_t nursery_wire_version = 2;
-inline constexpr std::size_t nursery_packet_limit = 64 * 1024;
-inline constexpr std::size_t nursery_fd_limit = 2;
+inline constexpr std::uint32_t fork_server_wire_version = 2;
+inline constexpr std::size_t fork_server_packet_limit = 64 * 1024;
+inline constexpr std::size_t fork_server_fd_limit = 2;
 
 // Agent to fork server or executor, with the file descriptors {link, log}: become this executor.
 struct ForkRequest {
@@ -60,12 +60,12 @@ struct ForkReply {
 
 // The first packet of a fork server: it is ready, or this program cannot be forked.
 struct ForkServerHello {
-  std::uint32_t version = nursery_wire_version;
+  std::uint32_t version = fork_server_wire_version;
   std::string refusal;
   friend bool operator==(const ForkServerHello&, const ForkServerHello&) = default;
 };
 
-namespace nursery_wire {
+namespace fork_server_wire {
 
 enum class Kind : unsigned char { hello = 'H', request = 'Q', reply = 'R' };
 
@@ -127,10 +127,10 @@ class Reader {
   bool failed_ = false;
 };
 
-}  // namespace nursery_wire
+}  // namespace fork_server_wire
 
 inline std::string encode(const ForkRequest& message) {
-  nursery_wire::Writer out(nursery_wire::Kind::request);
+  fork_server_wire::Writer out(fork_server_wire::Kind::request);
   out.bits(message.process.bits());
   out.bits(message.slot.bits());
   out.number(message.seed, 8);
@@ -144,7 +144,7 @@ inline std::string encode(const ForkRequest& message) {
 }
 
 inline std::optional<ForkRequest> decode_fork_request(std::string_view packet) {
-  nursery_wire::Reader in(packet, nursery_wire::Kind::request);
+  fork_server_wire::Reader in(packet, fork_server_wire::Kind::request);
   ForkRequest message;
   message.process = ProcessId(in.bits());
   message.slot = SlotId(in.bits());
@@ -160,7 +160,7 @@ inline std::optional<ForkRequest> decode_fork_request(std::string_view packet) {
 }
 
 inline std::string encode(const ForkReply& message) {
-  nursery_wire::Writer out(nursery_wire::Kind::reply);
+  fork_server_wire::Writer out(fork_server_wire::Kind::reply);
   out.bits(message.process.bits());
   out.number(static_cast<std::uint32_t>(message.pid), 4);
   out.text(message.error);
@@ -168,7 +168,7 @@ inline std::string encode(const ForkReply& message) {
 }
 
 inline std::optional<ForkReply> decode_fork_reply(std::string_view packet) {
-  nursery_wire::Reader in(packet, nursery_wire::Kind::reply);
+  fork_server_wire::Reader in(packet, fork_server_wire::Kind::reply);
   ForkReply message;
   message.process = ProcessId(in.bits());
   message.pid = static_cast<std::int32_t>(in.number(4));
@@ -178,14 +178,14 @@ inline std::optional<ForkReply> decode_fork_reply(std::string_view packet) {
 }
 
 inline std::string encode(const ForkServerHello& message) {
-  nursery_wire::Writer out(nursery_wire::Kind::hello);
+  fork_server_wire::Writer out(fork_server_wire::Kind::hello);
   out.number(message.version, 4);
   out.text(message.refusal);
   return out.take();
 }
 
-inline std::optional<ForkServerHello> decode_nursery_hello(std::string_view packet) {
-  nursery_wire::Reader in(packet, nursery_wire::Kind::hello);
+inline std::optional<ForkServerHello> decode_fork_server_hello(std::string_view packet) {
+  fork_server_wire::Reader in(packet, fork_server_wire::Kind::hello);
   ForkServerHello message;
   message.version = static_cast<std::uint32_t>(in.number(4));
   message.refusal = in.text();
@@ -198,20 +198,19 @@ struct ForkServerPacket {
   std::vector<Fd> fds;
 };
 
-// Sends one packet with at most nursery_fd_limit file descriptors. `flags` are those of sendmsg,
-// such as MSG_DONTWAIT.
-// Errors: resource_exhausted for EAGAIN and for too many file descriptors in flight (nothing is
-// sent); unavailable if the other end is closed.
+// Sends one packet with at most fork_server_fd_limit file descriptors. `flags` are those of
+// sendmsg, such as MSG_DONTWAIT. Errors: resource_exhausted for EAGAIN and for too many file
+// descriptors in flight (nothing is sent); unavailable if the other end is closed.
 inline Result<void> send_packet(int socket, std::string_view bytes, std::span<const int> fds,
                                 int flags) {
-  if (bytes.size() > nursery_packet_limit || fds.size() > nursery_fd_limit) {
+  if (bytes.size() > fork_server_packet_limit || fds.size() > fork_server_fd_limit) {
     return failure(ErrorCode::invalid_argument,
-                   "a packet to a nursery may have " + std::to_string(nursery_packet_limit) +
+                   "a packet to a nursery may have " + std::to_string(fork_server_packet_limit) +
                        " bytes, this one has " + std::to_string(bytes.size()) +
                        " (is the environment too large?)");
   }
   iovec part{const_cast<char*>(bytes.data()), bytes.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * nursery_fd_limit)> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * fork_server_fd_limit)> control{};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -235,9 +234,9 @@ inline Result<void> send_packet(int socket, std::string_view bytes, std::span<co
 // Receives one packet. Its file descriptors are close-on-exec. EAGAIN is resource_exhausted.
 inline Result<ForkServerPacket> receive_packet(int socket, int flags) {
   ForkServerPacket packet;
-  packet.bytes.resize(nursery_packet_limit);
+  packet.bytes.resize(fork_server_packet_limit);
   iovec part{packet.bytes.data(), packet.bytes.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * nursery_fd_limit)> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * fork_server_fd_limit)> control{};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;

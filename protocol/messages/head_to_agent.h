@@ -22,15 +22,15 @@
 namespace mobula::internal {
 
 struct ClusterSettings {
-  Duration suspect_after = Duration(3s);
-  Duration dead_after = Duration(10s);
+  Duration suspect_timeout = Duration(3s);
+  Duration dead_timeout = Duration(10s);
   Duration heartbeat = Duration(500ms);
-  Duration fence_after = Duration(8s);  // exclusive actors end after this time without the head
+  Duration fence_timeout = Duration(8s);  // exclusive actors end after this time without the head
   Duration cpu_release_delay = Duration(5ms);
   std::string cluster_name;
   bool trusted_fabric = false;  // bytes between nodes are plain, with checksums
-  MOBULA_FIELDS(suspect_after, dead_after, heartbeat, fence_after, cpu_release_delay, cluster_name,
-                trusted_fabric);
+  MOBULA_FIELDS(suspect_timeout, dead_timeout, heartbeat, fence_timeout, cpu_release_delay,
+                cluster_name, trusted_fabric);
   friend bool operator==(const ClusterSettings&, const ClusterSettings&) = default;
 };
 

@@ -66,10 +66,10 @@ struct Demand {
   std::string example_name;  // name of a waiting task, for display
   bool fail_if_infeasible = false;
   // slots of the class that the lessee has and had not learned of at the previous Demand
-  std::vector<SlotId> heard;
+  std::vector<SlotId> received;
   bool report_plan = false;  // the head answers with DemandPlanned
   MOBULA_FIELDS(demand_class, version, wanted_slots, waiting_tasks, oldest_wait, locality,
-                example_name, fail_if_infeasible, heard, report_plan);
+                example_name, fail_if_infeasible, received, report_plan);
   friend bool operator==(const Demand&, const Demand&) = default;
 };
 

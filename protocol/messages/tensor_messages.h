@@ -26,12 +26,12 @@ struct PullTensorRequest {
   std::uint64_t transfer = 0;
   ObjectId object;
   DirectPath path = DirectPath::shm;
-  std::uint64_t size_bytes = 0;  // size of all regions in total
-  std::uint32_t lane = 0;        // two-sided: device ordinal of the receiver
-  bool may_redirect = true;      // the holder may redirect to peers with a replica; for chunks only
+  std::uint64_t size_bytes = 0;      // size of all regions in total
+  std::uint32_t device_ordinal = 0;  // two-sided: device ordinal of the receiver
+  bool may_redirect = true;  // the holder may redirect to peers with a replica; for chunks only
   // number of the chunk in the division of the holder, from 1; 0: the whole tensor
   std::uint32_t part = 0;
-  MOBULA_FIELDS(transfer, object, path, size_bytes, lane, may_redirect, part);
+  MOBULA_FIELDS(transfer, object, path, size_bytes, device_ordinal, may_redirect, part);
   friend bool operator==(const PullTensorRequest&, const PullTensorRequest&) = default;
 };
 
@@ -40,9 +40,9 @@ struct PullTensorRequest {
 struct PullTensorReply {
   std::uint64_t transfer = 0;
   std::string ticket;
-  std::uint32_t lane = 0;   // two-sided: device ordinal of the holder
+  std::uint32_t device_ordinal = 0;  // two-sided: device ordinal of the holder
   std::uint64_t epoch = 0;  // two-sided: epoch of the channel between the two devices at the holder
-  MOBULA_FIELDS(transfer, ticket, lane, epoch);
+  MOBULA_FIELDS(transfer, ticket, device_ordinal, epoch);
   friend bool operator==(const PullTensorReply&, const PullTensorReply&) = default;
 };
 
@@ -137,11 +137,11 @@ struct CloseConnectionReply {
 // Availability of one path in a process, for its peers in the exchange of tensors.
 struct RegionPath {
   DirectPath path = DirectPath::shm;
-  std::string why_not;              // reason that the path is unavailable; empty: available
-  std::string version;              // must be equal on both sides; empty: any
-  std::uint32_t lane = 0;           // device ordinal of the process, for device memory
-  std::vector<std::byte> endpoint;  // endpoint of the transport of the path, opaque to others
-  MOBULA_FIELDS(path, why_not, version, lane, endpoint);
+  std::string why_not;               // reason that the path is unavailable; empty: available
+  std::string version;               // must be equal on both sides; empty: any
+  std::uint32_t device_ordinal = 0;  // device ordinal of the process, for device memory
+  std::vector<std::byte> endpoint;   // endpoint of the transport of the path, opaque to others
+  MOBULA_FIELDS(path, why_not, version, device_ordinal, endpoint);
   friend bool operator==(const RegionPath&, const RegionPath&) = default;
 };
 // First message of the accepting side of a connection, before any RegionMessage.
@@ -154,10 +154,10 @@ struct TransportCapabilities {
   std::vector<RegionPath> paths;
   // Chunk size for large tensors. The process serves chunks of tensors that it has or received to
   // peers with the same chunk size. 0: it serves no chunks.
-  std::uint64_t part_bytes = 0;
+  std::uint64_t chunk_bytes = 0;
   Endpoint self;                // endpoint for pulls of retained replicas; empty: none
   bool supports_close = false;  // it answers CloseConnectionRequest
-  MOBULA_FIELDS(machine, fabric, devices, paths, part_bytes, self, supports_close);
+  MOBULA_FIELDS(machine, fabric, devices, paths, chunk_bytes, self, supports_close);
   friend bool operator==(const TransportCapabilities&, const TransportCapabilities&) = default;
 };
 

@@ -56,7 +56,7 @@ Failure no_key_file(const std::string& path) {
 
 }  // namespace
 
-std::string default_state_folder() {
+std::string default_state_dir() {
   if (const auto given = from_environment("MOBULA_STATE_DIR"); !given.empty()) return given;
   if (::geteuid() == 0) return "/var/lib/mobula";
   if (const auto given = from_environment("XDG_STATE_HOME"); !given.empty())
@@ -66,7 +66,7 @@ std::string default_state_folder() {
                        : home + "/.local/state/mobula");
 }
 
-std::string default_runtime_folder() {
+std::string default_runtime_dir() {
   const auto given = from_environment("XDG_RUNTIME_DIR");
   // A longer path would leave too few bytes for the name of a socket (at most 107 in total).
   if (!given.empty() && given.size() < 40 && ::access(given.c_str(), W_OK) == 0)
@@ -74,16 +74,16 @@ std::string default_runtime_folder() {
   return "/tmp/mobula-" + std::to_string(::geteuid());
 }
 
-Result<void> make_private_folder(const std::string& path) {
+Result<void> make_private_dir(const std::string& path) {
   std::error_code code;
-  const fs::path folder(path);
-  if (fs::is_directory(folder, code)) {
+  const fs::path directory(path);
+  if (fs::is_directory(directory, code)) {
     if (::access(path.c_str(), W_OK | X_OK) == 0) return {};
     return errno_failure(
         "cannot write to the folder " + path + " as user " + std::to_string(::geteuid()), errno);
   }
-  if (folder.has_parent_path() && folder.parent_path() != folder) {
-    fs::create_directories(folder.parent_path(), code);
+  if (directory.has_parent_path() && directory.parent_path() != directory) {
+    fs::create_directories(directory.parent_path(), code);
   }
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
     return errno_failure("make the folder " + path + " as user " + std::to_string(::geteuid()),
@@ -93,7 +93,7 @@ Result<void> make_private_folder(const std::string& path) {
 }
 
 Result<void> make_runtime_directory(const std::string& path) {
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return make_private_folder(path);
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return make_private_dir(path);
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0)
     return errno_failure("inspect the directory " + path, errno);
@@ -121,10 +121,10 @@ std::string absolute_path(const std::string& path) {
   return code ? path : absolute.string();
 }
 
-std::vector<std::string> entries_of(const std::string& folder) {
+std::vector<std::string> entries_of(const std::string& directory) {
   std::vector<std::string> paths;
   std::error_code code;
-  for (fs::directory_iterator at(folder, code), end; !code && at != end; at.increment(code)) {
+  for (fs::directory_iterator at(directory, code), end; !code && at != end; at.increment(code)) {
     paths.push_back(at->path().string());
   }
   return paths;
@@ -265,10 +265,10 @@ Result<AgentFile> load_agent_file(const std::string& path) {
                    .boot_id = value_of<std::string>(*json, "boot_id", "")};
 }
 
-std::vector<AgentFile> agents_of_machine(const std::string& state_folder) {
+std::vector<AgentFile> agents_of_machine(const std::string& state_dir) {
   std::vector<AgentFile> agents;
   std::error_code code;
-  for (fs::directory_iterator at(state_folder, code), end; !code && at != end; at.increment(code)) {
+  for (fs::directory_iterator at(state_dir, code), end; !code && at != end; at.increment(code)) {
     if (auto file = load_agent_file(at->path().string() + "/agent/agent.json")) {
       agents.push_back(std::move(*file));
     }

@@ -23,11 +23,11 @@ namespace mobula::internal {
 //  <runtime>/<8 digits>/agent.sock        socket of the agent, under a short path.
 
 // $MOBULA_STATE_DIR, else /var/lib/mobula for root, else ~/.local/state/mobula.
-std::string default_state_folder();
+std::string default_state_dir();
 // A short directory for sockets of this user: $XDG_RUNTIME_DIR/mobula, else /tmp/mobula-<uid>.
-std::string default_runtime_folder();
+std::string default_runtime_dir();
 // Makes the directory and its parents with mode 0700. Errors name the directory and the user.
-Result<void> make_private_folder(const std::string& path);
+Result<void> make_private_dir(const std::string& path);
 // Makes a directory below one that other users may write to, such as /tmp. Rejects a symbolic link,
 // and a directory of another user or with access for others.
 Result<void> make_runtime_directory(const std::string& path);
@@ -84,6 +84,6 @@ Result<void> save(const AgentFile& file, const std::string& path);
 Result<AgentFile> load_agent_file(const std::string& path);
 
 // Agents that have a file below this state directory, running or not.
-std::vector<AgentFile> agents_of_machine(const std::string& state_folder);
+std::vector<AgentFile> agents_of_machine(const std::string& state_dir);
 
 }  // namespace mobula::internal

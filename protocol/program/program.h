@@ -14,7 +14,7 @@ namespace mobula::internal {
 
 // Variable of executors: directory of the transport plugins of their node. Shipped programs include
 // no plugins.
-inline constexpr const char* plugin_folder_variable = "MOBULA_PLUGIN_FOLDER";
+inline constexpr const char* plugin_dir_variable = "MOBULA_PLUGIN_FOLDER";
 
 struct ProgramFile {
   std::string name;  // file name without directories
@@ -28,9 +28,9 @@ struct ProgramRecord {
   ProgramId id;                        // hash over the files
   std::vector<ProgramFile> files;      // the executable first
   std::vector<std::string> arguments;  // argv of the driver
-  std::string working_folder;
+  std::string working_dir;
   NodeId source;  // node that has the bytes
-  MOBULA_FIELDS(id, files, arguments, working_folder, source);
+  MOBULA_FIELDS(id, files, arguments, working_dir, source);
   friend bool operator==(const ProgramRecord&, const ProgramRecord&) = default;
 };
 

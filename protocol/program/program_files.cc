@@ -18,8 +18,9 @@ namespace mobula::internal {
 namespace {
 
 bool is_system(const std::string& path) {
-  for (const char* folder : {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/local/cuda"}) {
-    if (path.starts_with(folder)) return true;
+  for (const char* directory :
+       {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/local/cuda"}) {
+    if (path.starts_with(directory)) return true;
   }
   return false;
 }
@@ -27,12 +28,12 @@ bool is_system(const std::string& path) {
 }  // namespace
 
 Result<std::vector<std::string>> program_paths(std::int64_t pid) {
-  const std::string folder = "/proc/" + (pid == 0 ? std::string("self") : std::to_string(pid));
+  const std::string directory = "/proc/" + (pid == 0 ? std::string("self") : std::to_string(pid));
   std::error_code code;
-  const auto executable = std::filesystem::read_symlink(folder + "/exe", code);
-  if (code) return errno_failure("read " + folder + "/exe", code.value());
+  const auto executable = std::filesystem::read_symlink(directory + "/exe", code);
+  if (code) return errno_failure("read " + directory + "/exe", code.value());
   std::vector<std::string> paths{executable.string()};
-  std::ifstream maps(folder + "/maps");
+  std::ifstream maps(directory + "/maps");
   for (std::string line; std::getline(maps, line);) {
     const auto slash = line.find('/');
     if (slash == std::string::npos) continue;
@@ -47,9 +48,9 @@ Result<std::vector<std::string>> program_paths(std::int64_t pid) {
 
 std::string plugins_beside(const std::string& file) {
   std::error_code code;
-  const auto folder = std::filesystem::canonical(file, code).parent_path();
+  const auto directory = std::filesystem::canonical(file, code).parent_path();
   if (code) return {};
-  for (const auto& each : {folder / "mobula", folder.parent_path() / "lib" / "mobula"}) {
+  for (const auto& each : {directory / "mobula", directory.parent_path() / "lib" / "mobula"}) {
     if (std::filesystem::is_directory(each, code)) return each.string();
   }
   return {};

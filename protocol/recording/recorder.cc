@@ -23,11 +23,11 @@ constexpr std::uint64_t last_words_bytes = 256;
 
 Result<RecordOptions> record_options_from_environment() {
   RecordOptions options;
-  const char* folder = std::getenv(record_variable);
-  if (folder != nullptr && *folder != '\0') {
+  const char* directory = std::getenv(record_variable);
+  if (directory != nullptr && *directory != '\0') {
     std::error_code code;
-    options.folder = std::filesystem::absolute(folder, code).string();
-    if (code) return errno_failure(fmt::format("find the folder {}", folder), code.value());
+    options.directory = std::filesystem::absolute(directory, code).string();
+    if (code) return errno_failure(fmt::format("find the folder {}", directory), code.value());
   }
   const char* given = std::getenv(record_limit_variable);
   if (given == nullptr || *given == '\0') return options;
@@ -43,11 +43,11 @@ Result<RecordOptions> record_options_from_environment() {
 
 Result<std::unique_ptr<Recorder>> Recorder::start(const RecordOptions& options,
                                                   RecordingHeader header) {
-  if (options.folder.empty()) return std::unique_ptr<Recorder>();
-  if (auto made = make_private_folder(options.folder); !made) return made.error();
+  if (options.directory.empty()) return std::unique_ptr<Recorder>();
+  if (auto made = make_private_dir(options.directory); !made) return made.error();
   header.pid = ::getpid();
   header.started_ms = wall_clock_ms();
-  const std::string path = fmt::format("{}/{}-{}-{}.mobrec", options.folder, header.role,
+  const std::string path = fmt::format("{}/{}-{}-{}.mobrec", options.directory, header.role,
                                        header.pid, hex_of(header.incarnation));
   // The file is renamed once its header is written, because the process may be killed at any time.
   const std::string unfinished = path + ".new";

@@ -22,7 +22,7 @@ inline constexpr const char* record_variable = "MOBULA_RECORD";
 inline constexpr const char* record_limit_variable = "MOBULA_RECORD_LIMIT";
 
 struct RecordOptions {
-  std::string folder;                                  // empty: no recording
+  std::string directory;                               // empty: no recording
   std::uint64_t limit_bytes = std::uint64_t{1} << 30;  // limit of each file, in bytes
 };
 
@@ -33,8 +33,8 @@ Result<RecordOptions> record_options_from_environment();
 
 class Recorder {
  public:
-  // Creates `<folder>/<role>-<pid>-<incarnation>.mobrec` with mode 0600, and fills in pid and time
-  // of `header`. Returns null if the options name no directory.
+  // Creates `<directory>/<role>-<pid>-<incarnation>.mobrec` with mode 0600, and fills in pid and
+  // time of `header`. Returns null if the options name no directory.
   static Result<std::unique_ptr<Recorder>> start(const RecordOptions& options,
                                                  RecordingHeader header);
   // Writes buffered data.

@@ -26,7 +26,7 @@ struct SessionOptions {
   std::size_t window = 1024;
   Duration resend_backoff_initial = 1s;
   Duration resend_backoff_max = 8s;
-  Duration acknowledge_after = 20ms;  // delay of a pure acknowledgement, if no message carries one
+  Duration acknowledge_delay = 20ms;  // delay of a pure acknowledgement, if no message carries one
 };
 
 template <class Out, class In>
@@ -47,7 +47,7 @@ class Session {
     take_acknowledgement(now, frame.acknowledged);
     std::optional<In> message;
     if (frame.message) {
-      acknowledge_due_ = acknowledge_due_ ? acknowledge_due_ : now + options_.acknowledge_after;
+      acknowledge_due_ = acknowledge_due_ ? acknowledge_due_ : now + options_.acknowledge_delay;
       if (frame.sequence == received_ + 1) {
         received_ = frame.sequence;
         if constexpr (is_shared_message<In>) {

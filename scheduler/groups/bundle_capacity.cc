@@ -64,15 +64,15 @@ BundleCapacity* ClusterView::room_of(const Allocation& allocation) {
   return const_cast<BundleCapacity*>(room(allocation.group, allocation.bundle));
 }
 
-Allocation ClusterView::book(PlacementTarget spot, const RequestShape& ask) {
+Allocation ClusterView::book(PlacementTarget target, const RequestShape& ask) {
   if (ask.group.empty()) {
-    return spot.node->ledger.take(ask.need);
+    return target.node->ledger.take(ask.need);
   }
   auto* group = groups_.find(ask.group);
-  auto allocation = group->rooms.at(spot.bundle).ledger.take(ask.need);
+  auto allocation = group->rooms.at(target.bundle).ledger.take(ask.need);
   allocation.group = ask.group;
-  allocation.bundle = spot.bundle;
-  spot.node->ledger.restore({}, {ask.need.tenant, false});
+  allocation.bundle = target.bundle;
+  target.node->ledger.restore({}, {ask.need.tenant, false});
   return allocation;
 }
 

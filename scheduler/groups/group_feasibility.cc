@@ -20,11 +20,11 @@ bool is_own(const HeldSlot& held, GroupId group) {
 }
 
 // Slots whose return frees capacity of the node, the next to return first.
-std::vector<const HeldSlot*> returns_on(const SlotAccounting& books, const Node& node,
+std::vector<const HeldSlot*> returns_on(const SlotAccounting& accounting, const Node& node,
                                         GroupId own) {
   std::vector<const HeldSlot*> slots;
   for (const auto id : node.slots) {
-    const auto* held = books.find(id);
+    const auto* held = accounting.find(id);
     if (!is_in_bundle(*held) && !is_own(*held, own)) slots.push_back(held);
   }
   std::ranges::sort(slots, {}, [](const HeldSlot* held) {
@@ -35,13 +35,13 @@ std::vector<const HeldSlot*> returns_on(const SlotAccounting& books, const Node&
 
 }  // namespace
 
-ClusterView view_without(const ClusterView& cluster, const SlotAccounting& books,
+ClusterView view_without(const ClusterView& cluster, const SlotAccounting& accounting,
                          const std::function<bool(const HeldSlot&)>& is_gone) {
   auto view = cluster.emptied();
   for (const auto& [id, node] : cluster.nodes()) {
     auto& like = view.nodes().at(id);
     for (const auto slot_id : node.slots) {
-      const auto& held = *books.find(slot_id);
+      const auto& held = *accounting.find(slot_id);
       if (is_gone(held)) continue;
       const auto& slot = held.slot;
       like.ledger.restore(is_in_bundle(held) ? Allocation() : slot.allocation, occupancy_of(slot));
@@ -67,8 +67,8 @@ bool fit_together(InstanceLedger ledger, const Groups::Row& row,
   });
 }
 
-std::optional<GroupBlockers> obstacle_of(const ClusterView& cluster, const SlotAccounting& books,
-                                         const Groups::Row& row) {
+std::optional<GroupBlockers> obstacle_of(const ClusterView& cluster,
+                                         const SlotAccounting& accounting, const Groups::Row& row) {
   const auto own = row.spec.id;
   const auto is_task = [&](const HeldSlot& held) {
     return !is_lasting(held) && !is_own(held, own);
@@ -78,7 +78,7 @@ std::optional<GroupBlockers> obstacle_of(const ClusterView& cluster, const SlotA
   std::optional<BundleChoice> choice;
   for (const auto& is_gone : {std::function<bool(const HeldSlot&)>(is_task),
                               std::function<bool(const HeldSlot&)>(is_others)}) {
-    auto view = view_without(cluster, books, is_gone);
+    auto view = view_without(cluster, accounting, is_gone);
     choice = choice_on(view, row);
     if (choice) break;
   }
@@ -90,7 +90,7 @@ std::optional<GroupBlockers> obstacle_of(const ClusterView& cluster, const SlotA
     const auto fits = [&, &on_node = bundles](const InstanceLedger& ledger) {
       return fit_together(ledger, row, on_node);
     };
-    for (const auto* held : fewest_slots(trial, returns_on(books, node, own), fits)) {
+    for (const auto* held : fewest_slots(trial, returns_on(accounting, node, own), fits)) {
       obstacle.slots.push_back(held->slot.id);
     }
   }

@@ -20,7 +20,7 @@ namespace mobula::internal::scheduler {
 using BundleChoice = std::map<NodeId, std::vector<std::int32_t>>;
 
 // A copy of the nodes without the slots that `is_gone` selects. Reservations exclude no request.
-ClusterView view_without(const ClusterView& cluster, const SlotAccounting& books,
+ClusterView view_without(const ClusterView& cluster, const SlotAccounting& accounting,
                          const std::function<bool(const HeldSlot&)>& is_gone);
 // The nodes for unplaced bundles, which are then allocated on `view`. Empty if no choice exists.
 std::optional<BundleChoice> choice_on(ClusterView& view, const Groups::Row& row);
@@ -35,7 +35,7 @@ struct GroupBlockers {
   BundleChoice bundles;
   std::vector<SlotId> slots;
 };
-std::optional<GroupBlockers> obstacle_of(const ClusterView& cluster, const SlotAccounting& books,
-                                         const Groups::Row& row);
+std::optional<GroupBlockers> obstacle_of(const ClusterView& cluster,
+                                         const SlotAccounting& accounting, const Groups::Row& row);
 
 }  // namespace mobula::internal::scheduler

@@ -81,7 +81,7 @@ void GroupReservation::reserve_for(const Groups::Row& row, const std::set<NodeId
       const auto& slot = held->slot;
       out.push_back(
           {slot.id, slot.node, slot.lessee, RecallCause::reservation, owner.first, owner.second});
-      books_.mark_recalled(slot.id, now);
+      accounting_.mark_recalled(slot.id, now);
     }
   }
 }
@@ -101,7 +101,7 @@ void GroupReservation::move_to(const Groups::Row& row, BundleChoice choice, Time
 bool GroupReservation::may_recall(const HeldSlot& held, const Groups::Row& row) const {
   const auto& slot = held.slot;
   return tenant_of(slot) == Tenant::task && slot.allocation.group.empty() &&
-         (held.resident || books_.terms(slot.job).priority <= row.job_priority);
+         (held.resident || accounting_.terms(slot.job).priority <= row.job_priority);
 }
 
 bool GroupReservation::is_overdue(const HeldSlot& held) const {
@@ -111,7 +111,7 @@ bool GroupReservation::is_overdue(const HeldSlot& held) const {
 
 std::optional<GroupReservation::Choice> GroupReservation::choose(
     const Groups::Row& row, const std::set<NodeId>& kept_for_others, bool patient) const {
-  auto view = view_without(cluster_, books_, [&](const HeldSlot& held) {
+  auto view = view_without(cluster_, accounting_, [&](const HeldSlot& held) {
     return may_recall(held, row) && (patient || !is_overdue(held));
   });
   for (const auto id : kept_for_others) view.set_state(id, NodeState::draining);
@@ -144,13 +144,13 @@ void GroupReservation::take(const Groups::Row& row, Choice choice,
 GroupReservation::Returns GroupReservation::returns_on(
     const Groups::Row& row, NodeId id, const std::vector<std::int32_t>& bundles) const {
   std::vector<const HeldSlot*> victims;
-  for (const auto slot : books_.slots_on(id)) {
-    const auto* held = books_.find(slot);
+  for (const auto slot : accounting_.slots_on(id)) {
+    const auto* held = accounting_.find(slot);
     if (may_recall(*held, row)) victims.push_back(held);
   }
   std::ranges::sort(victims, {}, [&](const HeldSlot* held) {
-    return std::tuple(is_overdue(*held), !held->recalled, books_.terms(held->slot.job).priority,
-                      held->sequence);
+    return std::tuple(is_overdue(*held), !held->recalled,
+                      accounting_.terms(held->slot.job).priority, held->sequence);
   });
   auto trial = cluster_.nodes().at(id).ledger;
   Returns returns;

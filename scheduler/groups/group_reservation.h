@@ -24,9 +24,9 @@ namespace mobula::internal::scheduler {
 
 class GroupReservation {
  public:
-  GroupReservation(ClusterView& cluster, SlotAccounting& books, const Groups& groups,
+  GroupReservation(ClusterView& cluster, SlotAccounting& accounting, const Groups& groups,
                    const ReclaimSettings& settings)
-      : cluster_(cluster), books_(books), groups_(groups), settings_(settings) {}
+      : cluster_(cluster), accounting_(accounting), groups_(groups), settings_(settings) {}
 
   struct Held {
     GroupId group;
@@ -69,7 +69,7 @@ class GroupReservation {
                      const std::vector<std::int32_t>& bundles) const;
 
   ClusterView& cluster_;
-  SlotAccounting& books_;
+  SlotAccounting& accounting_;
   const Groups& groups_;
   const ReclaimSettings& settings_;
   std::optional<Held> held_;

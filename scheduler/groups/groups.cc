@@ -99,14 +99,14 @@ void Groups::book(Row& row, std::int32_t bundle) {
   slot.allocation = row.places[at].allocation;
   slot.bundle_of = row.spec.id;
   slot.bundle = bundle;
-  row.booked[at] = books_.restore(slot);
+  row.booked[at] = accounting_.restore(slot);
 }
 
 void Groups::add(const GroupSpec& spec, const std::vector<BundlePlace>& places) {
   if (rows_.contains(spec.id)) return;
   Row made = make_row(spec);
   made.sequence = ++sequence_;
-  made.job_priority = books_.terms(spec.job).priority;
+  made.job_priority = accounting_.terms(spec.job).priority;
   for (std::size_t i = 0; i < std::min(places.size(), made.places.size()); ++i) {
     made.places[i] = places[i];
     made.lost = made.lost || !places[i].node.empty();
@@ -125,7 +125,7 @@ std::vector<SlotId> Groups::remove(GroupId id) {
   queue_.erase(turn_of(*row));
   row->removing = true;
   cluster_.close_group(id);
-  const auto users = books_.slots_in(id);
+  const auto users = accounting_.slots_in(id);
   return {users.begin(), users.end()};
 }
 
@@ -145,8 +145,8 @@ void Groups::slot_gone(GroupId id, std::vector<GroupNews>& news) {
 
 std::set<std::int32_t> Groups::in_use(GroupId id) const {
   std::set<std::int32_t> bundles;
-  for (const auto slot : books_.slots_in(id))
-    bundles.insert(books_.find(slot)->slot.allocation.bundle);
+  for (const auto slot : accounting_.slots_in(id))
+    bundles.insert(accounting_.find(slot)->slot.allocation.bundle);
   return bundles;
 }
 
@@ -157,7 +157,7 @@ void Groups::erase_if_over(GroupId id) {
   for (std::size_t i = 0; i < row.places.size(); ++i) {
     const auto bundle = static_cast<std::int32_t>(i);
     if (used.contains(bundle) || !row.booked[i]) continue;
-    books_.release(slot_of(id, bundle));
+    accounting_.release(slot_of(id, bundle));
     row.booked[i] = false;
     row.places[i] = {};
   }
@@ -220,7 +220,7 @@ void Groups::leave_unusable(Row& row, std::vector<GroupNews>& news) {
     const auto* node = cluster_.nodes().find(row.places[i].node);
     const bool unusable = node != nullptr && node->cannot_start.contains(row.spec.program);
     if (!unusable || !row.booked[i] || used.contains(bundle)) continue;
-    books_.release(slot_of(id, bundle));
+    accounting_.release(slot_of(id, bundle));
     lose(row, i, news);
   }
 }
@@ -242,13 +242,13 @@ bool Groups::is_worth_a_try(const Row& row) const {
 }
 
 std::optional<Reason> Groups::over_quota(const Row& row, bool ever) const {
-  if (books_.terms(row.spec.job).quota.empty()) return std::nullopt;
+  if (accounting_.terms(row.spec.job).quota.empty()) return std::nullopt;
   ResourceSet wanted;
   for (std::size_t i = 0; i < row.sites.size(); ++i) {
     if (ever || row.places[i].node.empty())
       add_at_most(wanted, most_held_by(row.sites[i].ask.need));
   }
-  return books_.over_quota(row.spec.job, wanted, ever);
+  return accounting_.over_quota(row.spec.job, wanted, ever);
 }
 
 bool Groups::is_never_to_be(const Row& row) const {
@@ -378,7 +378,7 @@ std::int64_t Groups::waiting_before(const GroupSpec& spec) const {
   if (const auto* known = rows_.find(spec.id)) return waiting_before(turn_of(*known));
   Row asked;
   asked.spec.priority = spec.priority;
-  asked.job_priority = books_.terms(spec.job).priority;
+  asked.job_priority = accounting_.terms(spec.job).priority;
   asked.sequence = sequence_ + 1;
   return waiting_before(turn_of(asked));
 }
@@ -468,7 +468,7 @@ std::vector<std::int32_t> Groups::idle_bundles(const Row& row) const {
 std::vector<GroupId> Groups::donors_for(const Row& row) const {
   std::set<SlotId> released;
   const auto fits = [&] {
-    auto view = view_without(cluster_, books_,
+    auto view = view_without(cluster_, accounting_,
                              [&](const HeldSlot& held) { return released.contains(held.slot.id); });
     return choice_on(view, row).has_value();
   };
@@ -509,7 +509,7 @@ bool Groups::yield_bundles(Time now, std::vector<GroupNews>& news) {
       mark_yielded.hit();
       Row& giving = rows_.at(donor);
       for (const auto bundle : idle_bundles(giving)) {
-        books_.release(slot_of(donor, bundle));
+        accounting_.release(slot_of(donor, bundle));
         lose(giving, static_cast<std::size_t>(bundle), news);
       }
       news.back().text = fmt::format(
@@ -549,7 +549,7 @@ std::string Groups::why_waiting(GroupId id) const {
 // Includes capacity that is reserved for others.
 bool Groups::fits_now(const Row& row) const {
   if (row.complete()) return true;
-  auto view = view_without(cluster_, books_, [](const HeldSlot&) { return false; });
+  auto view = view_without(cluster_, accounting_, [](const HeldSlot&) { return false; });
   for (const auto& [id, node] : cluster_.nodes()) {
     if (node.reservation) view.reserve(view.nodes().at(id), Reservation(*node.reservation));
   }
@@ -573,7 +573,7 @@ GroupExplanation Groups::explain(const GroupSpec& spec, std::size_t reasons_per_
   if (!row.complete()) explanation.held_back = over_quota(row, false);
   explanation.fits_now = !explanation.held_back && fits_now(row);
   if (explanation.feasible && !explanation.fits_now && !explanation.held_back) {
-    if (auto found = obstacle_of(cluster_, books_, row)) {
+    if (auto found = obstacle_of(cluster_, accounting_, row)) {
       explanation.obstacle = std::move(found->slots);
       for (const auto& [id, bundles] : found->bundles) explanation.obstacle_nodes.insert(id);
     }

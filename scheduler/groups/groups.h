@@ -80,8 +80,8 @@ class Groups {
     bool complete() const;
   };
 
-  Groups(ClusterView& cluster, SlotAccounting& books, const GroupSettings& settings)
-      : cluster_(cluster), books_(books), settings_(settings) {}
+  Groups(ClusterView& cluster, SlotAccounting& accounting, const GroupSettings& settings)
+      : cluster_(cluster), accounting_(accounting), settings_(settings) {}
 
   // `places` is the content of a durable record; empty for a new group.
   void add(const GroupSpec& spec, const std::vector<BundlePlace>& places);
@@ -169,7 +169,7 @@ class Groups {
   ClusterView& empty_cluster() const;
 
   ClusterView& cluster_;
-  SlotAccounting& books_;
+  SlotAccounting& accounting_;
   const GroupSettings& settings_;
   Table<GroupId, Row> rows_;
   std::map<Turn, GroupId> queue_;

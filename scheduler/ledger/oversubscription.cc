@@ -8,7 +8,7 @@
 namespace mobula::internal::scheduler {
 namespace {
 
-const CoverageMark mark_overdraft("scheduler.recall_for_overdraft");
+const CoverageMark mark_oversubscribed("scheduler.recall_for_overdraft");
 
 bool is_over(std::optional<Quantity> free) { return free && *free < Quantity(); }
 
@@ -63,8 +63,8 @@ void Oversubscription::run(Time now, std::vector<Recall>& out) {
 void Oversubscription::recall_in(const Place& place, Time now, std::vector<Recall>& out) {
   std::vector<const HeldSlot*> candidates;
   auto lacking = -*free_cpus(place);
-  for (const auto id : books_.slots_on(place.node)) {
-    const auto* held = books_.find(id);
+  for (const auto id : accounting_.slots_on(place.node)) {
+    const auto* held = accounting_.find(id);
     const auto& allocation = held->slot.allocation;
     if (allocation.group != place.group ||
         (!place.group.empty() && allocation.bundle != place.bundle))
@@ -82,9 +82,9 @@ void Oversubscription::recall_in(const Place& place, Time now, std::vector<Recal
     if (lacking <= Quantity()) return;
     const auto& slot = held->slot;
     lacking = lacking - cpu_of(slot);
-    books_.mark_recalled(slot.id, now);
-    out.push_back({slot.id, slot.node, slot.lessee, RecallCause::overdraft, {}, {}});
-    mark_overdraft.hit();
+    accounting_.mark_recalled(slot.id, now);
+    out.push_back({slot.id, slot.node, slot.lessee, RecallCause::oversubscription, {}, {}});
+    mark_oversubscribed.hit();
   }
 }
 

@@ -16,10 +16,10 @@ namespace mobula::internal::scheduler {
 
 class Oversubscription {
  public:
-  // `recall_after` is the duration of oversubscription before slots are recalled; idle ones return
+  // `recall_delay` is the duration of oversubscription before slots are recalled; idle ones return
   // without a recall.
-  Oversubscription(const ClusterView& cluster, SlotAccounting& books, Duration recall_after)
-      : cluster_(cluster), books_(books), recall_after_(recall_after) {}
+  Oversubscription(const ClusterView& cluster, SlotAccounting& accounting, Duration recall_delay)
+      : cluster_(cluster), accounting_(accounting), recall_after_(recall_delay) {}
 
   // The slot has reacquired its CPU.
   void resumed(const Slot& slot);
@@ -40,7 +40,7 @@ class Oversubscription {
   void recall_in(const Place& place, Time now, std::vector<Recall>& out);
 
   const ClusterView& cluster_;
-  SlotAccounting& books_;
+  SlotAccounting& accounting_;
   Duration recall_after_;
   std::map<Place, std::optional<Time>> over_;  // start of the oversubscription; empty: the next run
 };

@@ -77,7 +77,7 @@ enum class Ending : std::uint8_t {
   unasked,
   asked,    // its lessee was queried
   allowed,  // the lessee permits it
-  told,     // the lessee was ordered to end it
+  ordered,  // the lessee was ordered to end it
   refused,  // the lessee does not permit it
 };
 

@@ -69,17 +69,18 @@ std::vector<Unit> GroupServer::beyond_room(const WantedGroup& group,
                                            const std::vector<Unit>& units) const {
   const bool apart = group.spec.strategy == GroupStrategy::strict_spread;
   auto taken = stage_.nodes_of(group.spec.id);
-  std::map<NodeId, scheduler::InstanceLedger> books;  // ledgers of nodes that got a bundle here
+  std::map<NodeId, scheduler::InstanceLedger>
+      accounting;  // ledgers of nodes that got a bundle here
   std::vector<Unit> rest;
   for (const auto& unit : units) {
     const auto fits = [&](const auto& row) {
       const auto& [id, node] = row;
       if (apart && taken.contains(id)) return false;
       if (!stage_.cluster().fits(node, unit.asks.front())) return false;
-      const auto known = books.find(id);
-      auto ledger = known != books.end() ? known->second : node.ledger;
+      const auto known = accounting.find(id);
+      auto ledger = known != accounting.end() ? known->second : node.ledger;
       if (!take(ledger, node.labels, unit)) return false;
-      books.insert_or_assign(id, std::move(ledger));
+      accounting.insert_or_assign(id, std::move(ledger));
       taken.insert(id);
       return true;
     };

@@ -22,7 +22,8 @@ std::size_t row_of(JobId job) { return static_cast<std::size_t>(job.bits().low -
 
 }  // namespace
 
-Rehearsal::Rehearsal(const std::vector<ClusterNode>& nodes, Books books) : scheduler_(settings()) {
+Rehearsal::Rehearsal(const std::vector<ClusterNode>& nodes, Books accounting)
+    : scheduler_(settings()) {
   for (const auto& node : nodes) {
     const bool usable = node.phase != NodePhase::leaving;
     scheduler_.add_node(node.id, node.shape,
@@ -30,7 +31,7 @@ Rehearsal::Rehearsal(const std::vector<ClusterNode>& nodes, Books books) : sched
     for (const auto program : node.cannot_start) {
       scheduler_.set_program_state(node.id, program, "it cannot start there");
     }
-    if (books == Books::as_they_are) restore(node);
+    if (accounting == Books::as_they_are) restore(node);
   }
 }
 

@@ -20,7 +20,7 @@ namespace mobula::internal::planner {
 class Rehearsal {
  public:
   enum class Books : std::uint8_t { as_they_are, empty };
-  Rehearsal(const std::vector<ClusterNode>& nodes, Books books);
+  Rehearsal(const std::vector<ClusterNode>& nodes, Books accounting);
 
   // Adds a fresh node of this shape. `number` is unique over all rehearsals of a plan.
   NodeId add(const NodeShape& shape, std::uint64_t number);

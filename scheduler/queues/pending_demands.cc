@@ -75,7 +75,7 @@ void PendingDemands::set(const HolderKey& key, const DemandClass& demand_class, 
   if (added) {
     row.key = &at->first;
     row.of = &class_for(key, demand_class, cluster_.cut_off(preference.callers));
-    row.holder = books_.link(key, row);
+    row.holder = accounting_.link(key, row);
     ++row.of->holders;
     row.rank.sequence = ++sequence_;
   }
@@ -93,7 +93,7 @@ void PendingDemands::erase(const HolderKey& key) {
   if (at == demands_.end()) return;
   auto& of = *at->second.of;
   if (at->second.waiting) stop_waiting(at->second);
-  if (at->second.holder != nullptr) books_.unlink(key);
+  if (at->second.holder != nullptr) accounting_.unlink(key);
   if (at->second.gave_back) std::erase(gave_back_, &at->second);
   demands_.erase(at);
   leave_class(of);
@@ -119,7 +119,7 @@ void PendingDemands::erase_job(JobId job) {
 void PendingDemands::refresh(const HolderKey& key) {
   const auto at = demands_.find(key);
   if (at == demands_.end()) return;
-  if (at->second.holder == nullptr) at->second.holder = books_.link(key, at->second);
+  if (at->second.holder == nullptr) at->second.holder = accounting_.link(key, at->second);
   refresh(at->second);
 }
 
@@ -162,17 +162,17 @@ void PendingDemands::line_up(PendingClass& of) {
     asks_.waits_no_more(*of.ask, of.key);
     return;
   }
-  const LineRank rank{-std::int64_t{of.demand.request.priority}, of.waiting.begin()->first};
+  const JobQueueRank rank{-std::int64_t{of.demand.request.priority}, of.waiting.begin()->first};
   const auto since = rank.rank.since;
   if (waited && rank == of.rank) return;
   if (waited) {
-    lines_.move(*of.bucket, of.rank, rank);
+    queues_.move(*of.bucket, of.rank, rank);
     if (since < of.age_key) set_age(of, since);
   } else {
     asks_.waits(*of.ask, of.key);
     asks_.enters_line(*of.ask);
     of.rank = rank;
-    enter_lane(of, Lane::of(*of.ask));
+    enter_bucket(of, BucketKey::of(*of.ask));
     of.age_key = since;
     by_age_.emplace(std::pair(since, of.sequence), &of);
     oldest_new_ = std::min(oldest_new_.value_or(since), since);
@@ -186,40 +186,40 @@ PendingDemands::ByAge::iterator PendingDemands::set_age(PendingClass& of, Time s
   return by_age_.insert(std::move(moved)).position;
 }
 
-void PendingDemands::enter_lane(PendingClass& of, const Lane& lane) {
-  of.bucket = &lines_.enter(of.key.first, lane, of.rank, of);
+void PendingDemands::enter_bucket(PendingClass& of, const BucketKey& bucket_key) {
+  of.bucket = &queues_.enter(of.key.first, bucket_key, of.rank, of);
 }
 
 void PendingDemands::leave_lane(PendingClass& of) {
   if (!of.is_parked()) asks_.leaves_line(*of.ask);
-  lines_.leave(*std::exchange(of.bucket, nullptr), of.rank);
+  queues_.leave(*std::exchange(of.bucket, nullptr), of.rank);
 }
 
 void PendingDemands::move_to_lane(AskRow& row) {
-  const auto lane = Lane::of(row);
+  const auto bucket_key = BucketKey::of(row);
   for (const auto& key : row.waiting) {
     auto& of = classes_.at(key);
     if (of.is_parked()) continue;
-    lines_.leave(*of.bucket, of.rank);
-    enter_lane(of, lane);
+    queues_.leave(*of.bucket, of.rank);
+    enter_bucket(of, bucket_key);
   }
 }
 
 void PendingDemands::park(PendingClass& of) {
   if (of.is_parked()) return;
   leave_lane(of);
-  enter_lane(of, {.kind = Lane::Kind::quota});
+  enter_bucket(of, {.kind = BucketKey::Kind::quota});
 }
 
 void PendingDemands::heed_quota(PendingClass& of) {
-  if (!of.is_parked() && books_.over_quota(of.key.first, of.ask->most_held)) park(of);
+  if (!of.is_parked() && accounting_.over_quota(of.key.first, of.ask->most_held)) park(of);
 }
 
 void PendingDemands::unpark(PendingClass& of) {
   if (!of.is_parked()) return;
   leave_lane(of);
   asks_.enters_line(*of.ask);
-  enter_lane(of, Lane::of(*of.ask));
+  enter_bucket(of, BucketKey::of(*of.ask));
 }
 
 void PendingDemands::got(Demand& demand, Holder& holder, Time now) {
@@ -228,7 +228,7 @@ void PendingDemands::got(Demand& demand, Holder& holder, Time now) {
   demand.last_served = now;
   demand.recall_from = now;
   refresh(demand);
-  lines_.served(demand.key->job, now);
+  queues_.served(demand.key->job, now);
 }
 
 void PendingDemands::gave_back(JobId job, Demand* demand) {
@@ -243,7 +243,7 @@ void PendingDemands::note_returns(Time now) {
     demand->last_served = now;
     refresh(*demand);
   }
-  for (const auto job : std::exchange(jobs_gave_back_, {})) lines_.served(job, now);
+  for (const auto job : std::exchange(jobs_gave_back_, {})) queues_.served(job, now);
 }
 
 const PendingClass* PendingDemands::waiting_class(const ClassKey& key) const {
@@ -257,7 +257,7 @@ PendingClass* PendingDemands::waiting_class(const ClassKey& key) {
 
 Sweep& PendingDemands::continue_sweep() {
   const bool changed = std::exchange(lines_version_, cluster_.version()) != cluster_.version();
-  lines_.update_turns(changed);
+  queues_.update_turns(changed);
   // The node of a soft affinity may have left; then every other node counts.
   if (changed) {
     asks_.for_each_soft([&](AskRow& row) {
@@ -265,7 +265,7 @@ Sweep& PendingDemands::continue_sweep() {
       move_to_lane(row);
     });
   }
-  lines_.prune();
+  queues_.prune();
   if (!sweeping_) {
     sweeping_ = true;
     ++sweep_.number;
@@ -277,9 +277,9 @@ Sweep& PendingDemands::continue_sweep() {
     }
   }
   sweep_.nodes.clear();
-  sweep_.shares.resize(lines_.resources().size());  // keeps its allocations
+  sweep_.shares.resize(queues_.resources().size());  // keeps its allocations
   auto shares = sweep_.shares.begin();
-  for (const auto& [number, lanes] : lines_.resources()) {
+  for (const auto& [number, lanes] : queues_.resources()) {
     shares->number = number;
     shares->resource = asks_.resource_name(number);
     shares->nodes.clear();
@@ -316,9 +316,9 @@ void PendingDemands::examined(AskRow& row, std::uint64_t stamp) {
 
 const PendingClass* PendingDemands::quota_withheld_for(JobId id, const ResourceSet& most, Time now,
                                                        Duration after) const {
-  const auto* first = lines_.first_for_quota(id);
+  const auto* first = queues_.first_for_quota(id);
   if (first == nullptr || now - first->rank.rank.since < after) return nullptr;
-  const auto& job = books_.jobs().at(id);
+  const auto& job = accounting_.jobs().at(id);
   if (job.withheld && job.withheld->owner == first->key && job.withheld->withheld.is_open())
     return nullptr;
   const bool rivals = std::ranges::any_of(job.terms.quota, [&](const auto& each) {

@@ -47,18 +47,20 @@ struct PendingClass {
   std::size_t holders = 0;
   OrderedRuns<DemandRank, Demand*> waiting{};
   WaitQueues::Bucket* bucket = nullptr;  // null unless a demand waits; under `rank`
-  LineRank rank{};
+  JobQueueRank rank{};
   Time age_key{};  // key in the order of ages: not after the age of its first demand
 
   Demand& first() const { return *waiting.begin()->second; }
   // It waits for resources that its own job holds.
-  bool is_parked() const { return bucket != nullptr && bucket->lane->kind == Lane::Kind::quota; }
+  bool is_parked() const {
+    return bucket != nullptr && bucket->bucket_key->kind == BucketKey::Kind::quota;
+  }
 };
 
 class PendingDemands {
  public:
-  PendingDemands(ClusterView& cluster, SlotAccounting& books)
-      : cluster_(cluster), books_(books), asks_(cluster), lines_(books) {}
+  PendingDemands(ClusterView& cluster, SlotAccounting& accounting)
+      : cluster_(cluster), accounting_(accounting), asks_(cluster), queues_(accounting) {}
   PendingDemands(const PendingDemands&) = delete;
   PendingDemands& operator=(const PendingDemands&) = delete;
 
@@ -104,8 +106,8 @@ class PendingDemands {
   Sweep& continue_sweep();
   // The sweep was offered to all. Returns true if more was freed in between.
   bool end_sweep();
-  WaitQueues& lines() { return lines_; }
-  const WaitQueues& lines() const { return lines_; }
+  WaitQueues& queues() { return queues_; }
+  const WaitQueues& queues() const { return queues_; }
   // Returns true if the sweep may have capacity for it.
   bool may_fit(const AskRow& row) const;
   // Stamp from which freed nodes are unexamined for a row: earlier sweeps would have found a fit.
@@ -125,7 +127,7 @@ class PendingDemands {
   bool feasible(AskRow& row) const { return asks_.feasible(row); }
   // Why its job may never have a slot for it, independent of the nodes.
   std::optional<Reason> never_allowed(const PendingClass& of) const {
-    return books_.over_quota(of.key.first, of.ask->most_held, true);
+    return accounting_.over_quota(of.key.first, of.ask->most_held, true);
   }
   // The first class that waits for the quota of the job, if the rest of the quota must be reserved
   // for it. That requires a wait of at least `after`, no open reservation, and a limited resource
@@ -152,16 +154,16 @@ class PendingDemands {
   void line_up(PendingClass& of);
   // Moves all classes with this shape, after its cached state changed.
   void move_to_lane(AskRow& row);
-  void enter_lane(PendingClass& of, const Lane& lane);
+  void enter_bucket(PendingClass& of, const BucketKey& bucket_key);
   void leave_lane(PendingClass& of);
   void leave_class(PendingClass& of);
   using ByAge = std::map<std::pair<Time, std::uint64_t>, PendingClass*>;
   ByAge::iterator set_age(PendingClass& of, Time since);
 
   ClusterView& cluster_;
-  SlotAccounting& books_;
+  SlotAccounting& accounting_;
   RequestShapes asks_;
-  WaitQueues lines_;
+  WaitQueues queues_;
   std::map<HolderKey, Demand> demands_;
   std::map<ClassKey, PendingClass> classes_;
   ByAge by_age_;

@@ -31,7 +31,7 @@ void Preemptor::run(Time now, Reclaimer& reclaimer, std::vector<Recall>& out) {
   const auto* group = group_due();
   std::size_t served = 0;
   for (auto* of : waiting) {
-    if (group != nullptr && group->job_priority >= books_.terms(of->key.first).priority) {
+    if (group != nullptr && group->job_priority >= accounting_.terms(of->key.first).priority) {
       preempt_for(*std::exchange(group, nullptr), reclaimer, out);
     }
     for (const auto& [rank, demand] : of->waiting) {
@@ -52,7 +52,7 @@ void Preemptor::begin_round(Time now) {
   std::erase_if(asked_for_, [&](const auto& each) { return now - each.second >= settings_.again; });
   std::erase_if(questions_, [&](const auto& each) { return !asked_for_.contains(each.second); });
   lowest_ = std::numeric_limits<std::int32_t>::max();
-  for (const auto& [id, job] : books_.jobs()) {
+  for (const auto& [id, job] : accounting_.jobs()) {
     if (!job.task_slots.empty()) lowest_ = std::min(lowest_, job.terms.priority);
   }
 }
@@ -79,14 +79,14 @@ std::vector<PendingClass*> Preemptor::waiting_longest() {
       return false;
     }
     pending_.heed_quota(of);
-    const bool in_turn = books_.terms(of.key.first).priority > lowest_ &&
+    const bool in_turn = accounting_.terms(of.key.first).priority > lowest_ &&
                          of.ask->ask.group.empty() && !of.is_parked();
     if (in_turn && pending_.feasible(*of.ask) && !pending_.never_allowed(of))
       waiting.push_back(&of);
     return waiting.size() < settings_.demands_per_round;
   });
   std::ranges::stable_sort(waiting, std::greater<>(), [&](const PendingClass* of) {
-    return books_.terms(of->key.first).priority;
+    return accounting_.terms(of->key.first).priority;
   });
   return waiting;
 }
@@ -105,8 +105,8 @@ const Groups::Row* Preemptor::group_due() {
 void Preemptor::preempt_for(Demand& demand, Reclaimer& reclaimer, std::vector<Recall>& out) {
   const auto reserved = reclaimer.reserved().find(demand.of->key);
   const bool has_node = reserved != reclaimer.reserved().end() && &demand == &demand.of->first();
-  const auto priority = books_.terms(demand.key->job).priority;
-  const auto allowed = books_.slots_within_quota(demand.key->job, demand.of->ask->most_held);
+  const auto priority = accounting_.terms(demand.key->job).priority;
+  const auto allowed = accounting_.slots_within_quota(demand.key->job, demand.of->ask->most_held);
   auto lacking = std::min(demand.wanted - demand.rank.held, allowed);
   if (has_node && lacking > 0) {
     if (const auto room = capacity_for(demand.of->ask->ask, reserved->second, priority)) {
@@ -151,7 +151,7 @@ void Preemptor::end(const Victims& together, const HolderKey& for_whom, std::vec
     if (!may && held->ending == Ending::allowed) continue;
     out.push_back({slot.id, slot.node, slot.lessee, RecallCause::preemption, for_whom.job,
                    for_whom.class_id, !may});
-    books_.mark_ending(slot.id, may ? Ending::told : Ending::asked, now_);
+    accounting_.mark_ending(slot.id, may ? Ending::ordered : Ending::asked, now_);
     if (may) {
       mark_preempt.hit();
     } else {
@@ -164,7 +164,7 @@ void Preemptor::end(const Victims& together, const HolderKey& for_whom, std::vec
 bool Preemptor::may_end(const HeldSlot& held, std::int32_t priority) const {
   const auto& slot = held.slot;
   if (tenant_of(slot) != Tenant::task || !slot.allocation.group.empty() || held.passed ||
-      books_.terms(slot.job).priority >= priority || chosen_.contains(slot.id)) {
+      accounting_.terms(slot.job).priority >= priority || chosen_.contains(slot.id)) {
     return false;
   }
   return held.ending == Ending::unasked || held.ending == Ending::allowed ||
@@ -172,21 +172,21 @@ bool Preemptor::may_end(const HeldSlot& held, std::int32_t priority) const {
 }
 
 bool Preemptor::comes_back(const HeldSlot& held) const {
-  return held.ending == Ending::told && now_ - held.recalled_at < settings_.spared_for &&
+  return held.ending == Ending::ordered && now_ - held.recalled_at < settings_.spared_for &&
          !chosen_.contains(held.slot.id);
 }
 
 auto Preemptor::order() const {
   return [this](const HeldSlot* held) {
-    return std::pair(books_.terms(held->slot.job).priority,
+    return std::pair(accounting_.terms(held->slot.job).priority,
                      -static_cast<std::int64_t>(held->sequence));
   };
 }
 
 Preemptor::Victims Preemptor::victims_on(NodeId node, std::int32_t priority) const {
   Victims victims;
-  for (const auto id : books_.slots_on(node)) {
-    const auto* held = books_.find(id);
+  for (const auto id : accounting_.slots_on(node)) {
+    const auto* held = accounting_.find(id);
     if (may_end(*held, priority)) victims.push_back(held);
   }
   std::ranges::sort(victims, {}, order());
@@ -195,10 +195,10 @@ Preemptor::Victims Preemptor::victims_on(NodeId node, std::int32_t priority) con
 
 Preemptor::Victims Preemptor::victims_below(std::int32_t priority) const {
   Victims victims;
-  for (const auto& [id, job] : books_.jobs()) {
+  for (const auto& [id, job] : accounting_.jobs()) {
     if (job.terms.priority >= priority) continue;
     for (const auto& [sequence, slot] : job.task_slots) {
-      const auto* held = books_.find(slot);
+      const auto* held = accounting_.find(slot);
       if (may_end(*held, priority)) victims.push_back(held);
     }
   }
@@ -219,8 +219,8 @@ template <class Fits>
 std::optional<Preemptor::Victims> Preemptor::room_on(NodeId id, std::int32_t priority,
                                                      InstanceLedger& trial,
                                                      const Fits& fits) const {
-  for (const auto slot : books_.slots_on(id)) {
-    const auto& held = *books_.find(slot);
+  for (const auto slot : accounting_.slots_on(id)) {
+    const auto& held = *accounting_.find(slot);
     if (comes_back(held)) trial.free(held.slot.allocation, occupancy_of(held.slot));
   }
   auto needed = fewest_slots(trial, victims_on(id, priority), fits);
@@ -267,7 +267,7 @@ std::optional<Preemptor::Victims> Preemptor::capacity_for(const Groups::Row& gro
 }
 
 std::optional<BundleChoice> Preemptor::choice_for(const Groups::Row& group) const {
-  auto view = view_without(cluster_, books_, [&](const HeldSlot& held) {
+  auto view = view_without(cluster_, accounting_, [&](const HeldSlot& held) {
     return may_end(held, group.job_priority) || comes_back(held);
   });
   for (const auto& [id, node] : cluster_.nodes()) {

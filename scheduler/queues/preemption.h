@@ -38,9 +38,13 @@ struct PreemptionSettings {
 
 class Preemptor {
  public:
-  Preemptor(ClusterView& cluster, SlotAccounting& books, PendingDemands& pending,
+  Preemptor(ClusterView& cluster, SlotAccounting& accounting, PendingDemands& pending,
             const Groups& groups, const PreemptionSettings& settings)
-      : cluster_(cluster), books_(books), pending_(pending), groups_(groups), settings_(settings) {}
+      : cluster_(cluster),
+        accounting_(accounting),
+        pending_(pending),
+        groups_(groups),
+        settings_(settings) {}
 
   // Runs after recalls. Costs nothing before it is due.
   void run(Time now, Reclaimer& reclaimer, std::vector<Recall>& out);
@@ -83,7 +87,7 @@ class Preemptor {
   InstanceLedger& trial_of(NodeId node);
 
   ClusterView& cluster_;
-  SlotAccounting& books_;
+  SlotAccounting& accounting_;
   PendingDemands& pending_;
   const Groups& groups_;
   const PreemptionSettings& settings_;

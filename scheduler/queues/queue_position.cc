@@ -26,10 +26,10 @@ class Count {
     return slots;
   }
   // Slots that the job of the queue may get; for the requester's job, only those before `rank`.
-  std::int64_t of(const WaitQueues::Line& line, const LineRank* before = nullptr) {
+  std::int64_t of(const WaitQueues::JobQueue& queue, const JobQueueRank* before = nullptr) {
     std::int64_t slots = 0;
-    for (const auto& [lane, bucket] : line.buckets) {
-      if (before == nullptr && lane.kind == Lane::Kind::quota) continue;
+    for (const auto& [bucket_key, bucket] : queue.buckets) {
+      if (before == nullptr && bucket_key.kind == BucketKey::Kind::quota) continue;
       for (const auto& [rank, each] : bucket.classes) {
         if (is_spent() || (before != nullptr && rank >= *before)) break;
         ++looked_at_;
@@ -46,16 +46,16 @@ class Count {
 };
 
 // Counts requests of jobs whose turn is before `turn`.
-QueuePosition place_before(const JobTurn& turn, JobId job, const LineRank* rank,
+QueuePosition place_before(const JobTurn& turn, JobId job, const JobQueueRank* rank,
                            const PendingDemands& pending) {
   QueuePosition place;
   Count count(pending);
-  pending.lines().for_each([&](const WaitQueues::Line& line) {
-    if (line.job == job) {
-      if (rank != nullptr) place.own_job += count.of(line, rank);
-    } else if (line.turn < turn) {
-      const bool higher = line.turn.minus_priority < turn.minus_priority;
-      (higher ? place.higher_priority : place.smaller_share) += count.of(line);
+  pending.queues().for_each([&](const WaitQueues::JobQueue& queue) {
+    if (queue.job == job) {
+      if (rank != nullptr) place.own_job += count.of(queue, rank);
+    } else if (queue.turn < turn) {
+      const bool higher = queue.turn.minus_priority < turn.minus_priority;
+      (higher ? place.higher_priority : place.smaller_share) += count.of(queue);
     }
     return !count.is_spent();
   });
@@ -66,24 +66,24 @@ QueuePosition place_before(const JobTurn& turn, JobId job, const LineRank* rank,
 }  // namespace
 
 QueuePosition place_of(const ClassKey& key, std::int32_t priority, const PendingDemands& pending,
-                       const Groups& groups, const SlotAccounting& books) {
+                       const Groups& groups, const SlotAccounting& accounting) {
   const JobId job = key.first;
-  const auto* line = pending.lines().find(job);
+  const auto* queue = pending.queues().find(job);
   const auto* waiting = pending.waiting_class(key);
-  JobTurn turn{-std::int64_t{books.terms(job).priority}, books.present_share(job), last_time,
-               last_sequence};
-  if (line != nullptr && line->in_turn) turn = line->turn;
-  LineRank rank{-std::int64_t{priority}, {0, last_time, last_sequence}};
+  JobTurn turn{-std::int64_t{accounting.terms(job).priority}, accounting.present_share(job),
+               last_time, last_sequence};
+  if (queue != nullptr && queue->in_turn) turn = queue->turn;
+  JobQueueRank rank{-std::int64_t{priority}, {0, last_time, last_sequence}};
   if (waiting != nullptr) rank = waiting->rank;
   auto place = place_before(turn, job, &rank, pending);
-  place.groups = groups.waiting_before(books.terms(job).priority);
+  place.groups = groups.waiting_before(accounting.terms(job).priority);
   return place;
 }
 
 QueuePosition place_of(const GroupSpec& spec, const PendingDemands& pending, const Groups& groups,
-                       const SlotAccounting& books) {
+                       const SlotAccounting& accounting) {
   // Groups precede other work of equal job priority.
-  const JobTurn turn{-std::int64_t{books.terms(spec.job).priority},
+  const JobTurn turn{-std::int64_t{accounting.terms(spec.job).priority},
                      std::numeric_limits<std::int64_t>::min(),
                      {},
                      0};

@@ -27,9 +27,9 @@ struct QueuePosition {
 
 // Position of a class. A class that does not wait is last among its equals.
 QueuePosition place_of(const ClassKey& key, std::int32_t priority, const PendingDemands& pending,
-                       const Groups& groups, const SlotAccounting& books);
+                       const Groups& groups, const SlotAccounting& accounting);
 // Position of a group, existing or hypothetical.
 QueuePosition place_of(const GroupSpec& spec, const PendingDemands& pending, const Groups& groups,
-                       const SlotAccounting& books);
+                       const SlotAccounting& accounting);
 
 }  // namespace mobula::internal::scheduler

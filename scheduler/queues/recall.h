@@ -16,7 +16,7 @@ enum class RecallCause : std::uint8_t {
   fair_share,
   reservation,
   quota,
-  overdraft,
+  oversubscription,
   preemption,
   residence
 };
@@ -35,12 +35,12 @@ struct Recall {
 };
 
 struct ReclaimSettings {
-  Duration recall_after = 200ms;
+  Duration recall_delay = 200ms;
   // recalled slots that have not returned by then no longer count as returning
   Duration recall_again = 2s;
   Duration reserve_after = 2s;
   Duration pause = 100ms;  // interval between two rounds
-  WithholdingSettings withholding;
+  ReservationGateSettings reservation_gate;
   // Limits of one round, so that no round takes long. The next round continues with the rest.
   std::size_t demands_per_round = 32;
   std::size_t nodes_per_demand = 16;  // for each search of one slot

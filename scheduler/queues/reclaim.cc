@@ -25,7 +25,7 @@ std::string_view to_string(RecallCause cause) {
   switch (cause) {
     case RecallCause::fair_share: return "another demand waits for its share";
     case RecallCause::reservation: return "the node is reserved for an older demand";
-    case RecallCause::overdraft:
+    case RecallCause::oversubscription:
       return "a blocked task has gone on and needs the CPU that it had lent";
     case RecallCause::quota: return "another demand of the job waits for its quota";
     case RecallCause::preemption: return "work of a higher priority waits";
@@ -56,13 +56,13 @@ bool Reclaimer::is_outranked(JobId job, const Need& need) const {
                                [&](const auto& held) { return held.name == each.name; });
   };
   const auto* group = groups_.first_waiting();
-  if (group != nullptr && group->job_priority > books_.terms(job).priority) {
+  if (group != nullptr && group->job_priority > accounting_.terms(job).priority) {
     const bool rivals = std::ranges::any_of(group->sites, [&](const BundleSite& site) {
       return std::ranges::any_of(site.ask.need.amounts, wants_some);
     });
     if (rivals) return true;
   }
-  return pending_.lines().any_of_higher(books_.terms(job).priority, [&](PendingClass& of) {
+  return pending_.queues().any_of_higher(accounting_.terms(job).priority, [&](PendingClass& of) {
     return std::ranges::any_of(of.ask->ask.need.amounts, wants_some) && of.ask->ask.group.empty() &&
            pending_.feasible(*of.ask);
   });
@@ -88,12 +88,12 @@ Reclaimer::Search Reclaimer::search_for(const Demand& demand, Time now, bool pat
   search.demand = &demand;
   search.ask = &demand.of->ask->ask;
   search.patient = patient;
-  search.priority = books_.terms(demand.key->job).priority;
-  search.slots = books_.holder(*demand.key).slots;
-  const auto* job = books_.jobs().find(demand.key->job);
+  search.priority = accounting_.terms(demand.key->job).priority;
+  search.slots = accounting_.holder(*demand.key).slots;
+  const auto* job = accounting_.jobs().find(demand.key->job);
   search.job_has_none = job == nullptr || job->slots == 0;
   search.promised = amounts_of(search.ask->need);
-  search.share = books_.lasting_share(demand.key->job, search.promised);
+  search.share = accounting_.lasting_share(demand.key->job, search.promised);
   return search;
 }
 
@@ -101,7 +101,7 @@ void Reclaimer::look_further(Search& search) const {
   ++search.slots;
   search.job_has_none = false;
   search.promised.add(amounts_of(search.ask->need));
-  search.share = books_.lasting_share(search.demand->key->job, search.promised);
+  search.share = accounting_.lasting_share(search.demand->key->job, search.promised);
 }
 
 // `taken` is what this search would already take from the job of the victim.
@@ -116,16 +116,16 @@ bool Reclaimer::may_take(const Search& search, const HeldSlot& victim,
   // A resident slot runs nothing, and its results are kept: shares and priorities protect only
   // running work.
   if (victim.resident) return true;
-  if (!search.patient && search.now - victim.granted_at < settings_.recall_after) return false;
+  if (!search.patient && search.now - victim.granted_at < settings_.recall_delay) return false;
   if (slot.job == mine.job) {
-    const auto holder = books_.holder(theirs);
+    const auto holder = accounting_.holder(theirs);
     return search.slots == 0 || holder.slots - holder.recalled - 1 >= search.slots + 1;
   }
   // Priority precedes shares; nothing is taken from a higher priority.
-  const auto their_priority = books_.terms(slot.job).priority;
+  const auto their_priority = accounting_.terms(slot.job).priority;
   if (their_priority != search.priority) return their_priority < search.priority;
   if ((search.patient && search.slots == 0) || search.job_has_none) return true;
-  return books_.share_without(slot.job, taken, slot.allocation) >= search.share;
+  return accounting_.share_without(slot.job, taken, slot.allocation) >= search.share;
 }
 
 // Slots of a node in the order of their expected return. A recalled slot returns anyway, but only a
@@ -133,8 +133,8 @@ bool Reclaimer::may_take(const Search& search, const HeldSlot& victim,
 std::vector<Reclaimer::Victim> Reclaimer::victims_on(const Search& search, NodeId node) const {
   std::vector<Victim> victims;
   std::map<JobId, std::int64_t> shares;
-  for (const auto id : books_.slots_on(node)) {
-    const auto* held = books_.find(id);
+  for (const auto id : accounting_.slots_on(node)) {
+    const auto* held = accounting_.find(id);
     const auto job = held->slot.job;
     if ((held->recalled && !search.patient) || !may_take(search, *held, {})) continue;
     const bool overdue = held->recalled && search.now - held->recalled_at >= settings_.recall_again;
@@ -142,8 +142,8 @@ std::vector<Reclaimer::Victim> Reclaimer::victims_on(const Search& search, NodeI
                          : overdue                       ? Outlook::overdue
                                                          : Outlook::good;
     const auto [share, added] = shares.try_emplace(job, 0);
-    if (added) share->second = books_.lasting_share(job);
-    victims.push_back({outlook, !held->recalled, !held->resident, books_.terms(job).priority,
+    if (added) share->second = accounting_.lasting_share(job);
+    victims.push_back({outlook, !held->recalled, !held->resident, accounting_.terms(job).priority,
                        -share->second, held->sequence, held});
   }
   std::ranges::sort(victims, {}, [](const Victim& each) {
@@ -194,7 +194,7 @@ std::optional<Reclaimer::Returns> Reclaimer::cheapest(const Search& search) {
   std::set<NodeId> tried;
   for (const auto* job : victims_) {
     for (const auto& [sequence, slot_id] : job->task_slots) {
-      const auto& held = *books_.find(slot_id);
+      const auto& held = *accounting_.find(slot_id);
       if (held.recalled && !search.patient) continue;
       if (tried.size() >= settings_.nodes_per_demand || nodes_left_ == 0) return best;
       if (!tried.insert(held.slot.node).second) continue;
@@ -210,9 +210,9 @@ std::optional<Reclaimer::Returns> Reclaimer::cheapest(const Search& search) {
 void Reclaimer::recall(const Search& search, const Returns& returns, RecallCause cause,
                        std::vector<Recall>& out) {
   for (const auto id : returns.recall) {
-    const auto slot = books_.find(id)->slot;
-    const auto why = books_.find(id)->resident ? RecallCause::residence : cause;
-    books_.mark_recalled(id, search.now);
+    const auto slot = accounting_.find(id)->slot;
+    const auto why = accounting_.find(id)->resident ? RecallCause::residence : cause;
+    accounting_.mark_recalled(id, search.now);
     out.push_back(
         {id, slot.node, slot.lessee, why, search.demand->key->job, search.demand->key->class_id});
     mark_recall.hit();
@@ -221,8 +221,8 @@ void Reclaimer::recall(const Search& search, const Returns& returns, RecallCause
 
 void Reclaimer::recall_for(Demand& demand, Time now, std::vector<Recall>& out) {
   auto search = search_for(demand, now, false);
-  demand.recall_from = now + settings_.recall_after;
-  const auto allowed = books_.slots_within_quota(demand.key->job, demand.of->ask->most_held);
+  demand.recall_from = now + settings_.recall_delay;
+  const auto allowed = accounting_.slots_within_quota(demand.key->job, demand.of->ask->most_held);
   for (auto lacking = std::min(demand.wanted - demand.rank.held, allowed); lacking > 0; --lacking) {
     const auto returns = cheapest(search);
     if (!returns) break;
@@ -272,9 +272,9 @@ std::vector<const SlotAccounting::Job*> Reclaimer::jobs_by_share() const {
     const SlotAccounting::Job* job;
   };
   std::vector<Row> rows;
-  for (const auto& [id, job] : books_.jobs()) {
+  for (const auto& [id, job] : accounting_.jobs()) {
     if (job.task_slots.empty()) continue;
-    rows.push_back({{job.terms.priority, -books_.lasting_share(id), job.sequence}, &job});
+    rows.push_back({{job.terms.priority, -accounting_.lasting_share(id), job.sequence}, &job});
   }
   std::ranges::sort(rows, {}, &Row::order);
   std::vector<const SlotAccounting::Job*> sorted;
@@ -286,8 +286,8 @@ void Reclaimer::recall_for_quota(Demand& demand, Time now, std::vector<Recall>& 
   const auto job_id = demand.key->job;
   const auto& most = demand.of->ask->most_held;
   const auto search = search_for(demand, now, true);
-  demand.recall_from = now + settings_.recall_after;
-  const auto& job = books_.job_row(job_id);
+  demand.recall_from = now + settings_.recall_delay;
+  const auto& job = accounting_.job_row(job_id);
   AmountSums back = job.returning;
   Returns returns;
   const auto suffices = [&] {
@@ -300,12 +300,12 @@ void Reclaimer::recall_for_quota(Demand& demand, Time now, std::vector<Recall>& 
   };
   for (const auto& [sequence, id] : job.task_slots) {
     if (suffices()) break;
-    const auto& held = *books_.find(id);
+    const auto& held = *accounting_.find(id);
     const auto amounts = amounts_of(held.slot.allocation);
     const bool helps = std::ranges::any_of(job.terms.quota, [&](const auto& each) {
       return amounts.get(each.first) > Quantity() && most.get(each.first) > Quantity();
     });
-    const bool fresh = now - held.granted_at < settings_.recall_after;
+    const bool fresh = now - held.granted_at < settings_.recall_delay;
     if (!helps || fresh || held.recalled || held.slot.lent || !may_take(search, held, {})) continue;
     back.add(amounts);
     if (!held.passed) returns.recall.push_back(id);
@@ -317,15 +317,15 @@ void Reclaimer::recall_for_quota(Demand& demand, Time now, std::vector<Recall>& 
 
 void Reclaimer::look_again(Time now, const ReservationGate::Look& look) {
   // Tasks may block in between.
-  wake_at(std::min(look.again, now + settings_.withholding.open_after_blocked));
+  wake_at(std::min(look.again, now + settings_.reservation_gate.open_delay_blocked));
 }
 
 void Reclaimer::look_at_withheld(NodeId id, Time now) {
   auto* node = cluster_.nodes().find(id);
   if (node == nullptr || !node->reservation) return;
-  const bool blocked =
-      std::ranges::any_of(node->slots, [&](SlotId slot) { return books_.find(slot)->slot.lent; });
-  const auto look = node->reservation->withheld.look(now, blocked, settings_.withholding);
+  const bool blocked = std::ranges::any_of(
+      node->slots, [&](SlotId slot) { return accounting_.find(slot)->slot.lent; });
+  const auto look = node->reservation->withheld.look(now, blocked, settings_.reservation_gate);
   look_again(now, look);
   if (!look.opened) return;
   mark_open.hit();
@@ -333,24 +333,25 @@ void Reclaimer::look_at_withheld(NodeId id, Time now) {
 }
 
 void Reclaimer::look_at_withheld_quota(const PendingClass& of, Time now) {
-  auto& job = books_.job_row(of.key.first);
+  auto& job = accounting_.job_row(of.key.first);
   const auto since = of.rank.rank.since;
   if (!job.withheld || job.withheld->owner != of.key || job.withheld->waiting_since != since) {
     job.withheld = WithheldQuota{of.key, since, of.ask->most_held, {}};
   }
-  const auto look = job.withheld->withheld.look(now, job.lent_slots > 0, settings_.withholding);
+  const auto look =
+      job.withheld->withheld.look(now, job.lent_slots > 0, settings_.reservation_gate);
   look_again(now, look);
   if (!look.opened) return;
   mark_open.hit();
-  books_.quota_opened(of.key.first);
+  accounting_.quota_opened(of.key.first);
 }
 
 std::size_t Reclaimer::recall_for_class(PendingClass& of, Time now, std::size_t limit,
                                         std::vector<Recall>& out) {
   std::size_t examined = 0;
   for (const auto& [rank, demand] : of.waiting) {
-    if (now - rank.since < settings_.recall_after) {
-      wake_at(std::max(rank.since + settings_.recall_after, now + settings_.pause));
+    if (now - rank.since < settings_.recall_delay) {
+      wake_at(std::max(rank.since + settings_.recall_delay, now + settings_.pause));
       continue;
     }
     if (now >= demand->recall_from) {
@@ -364,7 +365,7 @@ std::size_t Reclaimer::recall_for_class(PendingClass& of, Time now, std::size_t 
 }
 
 void Reclaimer::run(Time now, std::vector<Recall>& out) {
-  if (const auto oldest = pending_.take_oldest_new()) wake_at(*oldest + settings_.recall_after);
+  if (const auto oldest = pending_.take_oldest_new()) wake_at(*oldest + settings_.recall_delay);
   // Infeasible demands may be feasible now.
   if (std::exchange(seen_version_, cluster_.version()) != cluster_.version()) wake_at(now);
   if (const auto at = for_group_.next_due()) wake_at(*at);
@@ -399,8 +400,8 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
   pending_.for_each_by_age([&](Time since, PendingClass& of) {
     if (group != nullptr && group->waits_since <= since) serve_group();
     if (begin && std::pair(since, of.sequence) < *begin) return true;
-    if (now - since < settings_.recall_after) {
-      wake_at(std::max(since + settings_.recall_after, next_round));
+    if (now - since < settings_.recall_delay) {
+      wake_at(std::max(since + settings_.recall_delay, next_round));
       return false;
     }
     if (!std::exchange(knows_victims, true)) victims_ = jobs_by_share();
@@ -416,10 +417,10 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
     pending_.heed_quota(of);
     if (of.is_parked()) {
       if (now - since >= settings_.reserve_after &&
-          pending_.lines().first_for_quota(of.key.first) == &of) {
+          pending_.queues().first_for_quota(of.key.first) == &of) {
         look_at_withheld_quota(of, now);
       }
-      if (now >= first.recall_from && pending_.lines().first_for_quota(of.key.first) == &of) {
+      if (now >= first.recall_from && pending_.queues().first_for_quota(of.key.first) == &of) {
         ++examined;
         recall_for_quota(first, now, out);
       }

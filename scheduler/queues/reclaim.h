@@ -1,4 +1,4 @@
-// Recalls and reservations for waiting demands. A demand that got nothing for `recall_after` has as
+// Recalls and reservations for waiting demands. A demand that got nothing for `recall_delay` has as
 // many slots recalled as it lacks. After `reserve_after`, a node is reserved for it, the one with
 // the fewest slots to return; capacity freed there is kept for it. A placement group follows
 // demands with a longer wait (group_reservation.h).
@@ -24,19 +24,19 @@ namespace mobula::internal::scheduler {
 
 // Recalls choose the longest-held slots of the job with the lowest priority, then of the job with
 // the largest dominant share. That job must not become smaller than the waiting one, but a job or
-// holder without slots may always take one. A slot must have been held for `recall_after`. Resident
+// holder without slots may always take one. A slot must have been held for `recall_delay`. Resident
 // slots are recalled first, from any job.
 
 class Reclaimer {
  public:
-  Reclaimer(ClusterView& cluster, SlotAccounting& books, PendingDemands& pending,
+  Reclaimer(ClusterView& cluster, SlotAccounting& accounting, PendingDemands& pending,
             const Groups& groups, const ReclaimSettings& settings)
       : cluster_(cluster),
-        books_(books),
+        accounting_(accounting),
         pending_(pending),
         groups_(groups),
         settings_(settings),
-        for_group_(cluster, books, groups, settings) {}
+        for_group_(cluster, accounting, groups, settings) {}
 
   // Lifts reservations whose class or group no longer waits, or is behind others of a higher
   // priority that may need the capacity, or whose node has left.
@@ -114,7 +114,7 @@ class Reclaimer {
   std::vector<const SlotAccounting::Job*> jobs_by_share() const;
 
   ClusterView& cluster_;
-  SlotAccounting& books_;
+  SlotAccounting& accounting_;
   PendingDemands& pending_;
   const Groups& groups_;
   const ReclaimSettings& settings_;

@@ -144,12 +144,12 @@ bool RequestShapes::feasible(AskRow& row) const {
   };
   if (row.feasible) return serves(row.feasible_on) || (row.feasible = find_server(row));
   // If no node could serve it, only a node that changed since then can.
-  const bool told = known > 0 && cluster_.for_each_changed_since(known, [&](NodeId id) {
+  const bool known_changes = known > 0 && cluster_.for_each_changed_since(known, [&](NodeId id) {
     if (row.feasible || !serves(id)) return;
     row.feasible = true;
     row.feasible_on = id;
   });
-  if (!told) row.feasible = find_server(row);
+  if (!known_changes) row.feasible = find_server(row);
   return row.feasible;
 }
 

@@ -17,7 +17,7 @@ void ReservationGate::passed(Time now) {
 }
 
 ReservationGate::Look ReservationGate::look(Time now, bool blocked,
-                                            const WithholdingSettings& settings) {
+                                            const ReservationGateSettings& settings) {
   if (!begun_at_) begun_at_ = quiet_since_ = now;
   if (std::exchange(any_came_back_, false)) {
     quiet_since_ = now;
@@ -33,9 +33,9 @@ ReservationGate::Look ReservationGate::look(Time now, bool blocked,
     quiet_since_ = now;
     ++in_vain_;
   }
-  const auto first = blocked ? settings.open_after_blocked : settings.open_after;
-  const auto patience = std::min<Duration>(first * (1 << std::min(in_vain_, 16)), settings.longest);
-  const auto opens_at = quiet_since_ + std::max<Duration>(patience, 2 * stay_);
+  const auto first = blocked ? settings.open_delay_blocked : settings.open_delay;
+  const auto delay = std::min<Duration>(first * (1 << std::min(in_vain_, 16)), settings.longest);
+  const auto opens_at = quiet_since_ + std::max<Duration>(delay, 2 * stay_);
   if (now < opens_at) return {opens_at};
   open_ = true;
   passed_at_.reset();

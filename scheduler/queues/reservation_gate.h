@@ -12,10 +12,10 @@
 
 namespace mobula::internal::scheduler {
 
-struct WithholdingSettings {
-  Duration open_after = std::chrono::seconds(10);  // time without a return
+struct ReservationGateSettings {
+  Duration open_delay = std::chrono::seconds(10);  // time without a return
   // time without a return if a task is known to be blocked
-  Duration open_after_blocked = std::chrono::seconds(2);
+  Duration open_delay_blocked = std::chrono::seconds(2);
   Duration longest = std::chrono::minutes(10);  // upper limit of the growing interval
   // duration of the opening after the first pass
   Duration open_for = std::chrono::milliseconds(100);
@@ -35,7 +35,7 @@ class ReservationGate {
     bool opened = false;  // opened by this check
   };
   // `blocked`: some work on the reserved capacity is known to be blocked.
-  Look look(Time now, bool blocked, const WithholdingSettings& settings);
+  Look look(Time now, bool blocked, const ReservationGateSettings& settings);
 
  private:
   std::optional<Time> begun_at_;   // first check

@@ -4,7 +4,7 @@
 
 namespace mobula::internal::scheduler {
 
-Lane Lane::of(const AskRow& row) {
+BucketKey BucketKey::of(const AskRow& row) {
   if (row.examined_through == 0) return {};
   if (!row.ask.group.empty()) return {.kind = Kind::group, .group = row.ask.group};
   if (row.is_pinned()) return {.kind = Kind::node, .node = *row.ask.wanted_node};
@@ -22,70 +22,71 @@ void Sweep::count(const Node& node, std::int64_t change) {
   }
 }
 
-WaitQueues::Bucket& WaitQueues::enter(JobId job, const Lane& lane, const LineRank& rank,
-                                      PendingClass& of) {
-  auto& line = lines_.try_emplace(job, Line{.job = job}).first->second;
-  const auto [at, added] = line.buckets.try_emplace(lane, Bucket{.line = &line});
+WaitQueues::Bucket& WaitQueues::enter(JobId job, const BucketKey& bucket_key,
+                                      const JobQueueRank& rank, PendingClass& of) {
+  auto& queue = queues_.try_emplace(job, JobQueue{.job = job}).first->second;
+  const auto [at, added] = queue.buckets.try_emplace(bucket_key, Bucket{.queue = &queue});
   auto& bucket = at->second;
   if (added) {
-    bucket.lane = &at->first;
-    lane_added(line, lane);
+    bucket.bucket_key = &at->first;
+    bucket_added(queue, bucket_key);
   }
   bucket.classes.insert(rank, &of);
-  if (lane.kind == Lane::Kind::unknown) ++unknown_;
+  if (bucket_key.kind == BucketKey::Kind::unknown) ++unknown_;
   if (bucket.passed && rank <= *bucket.passed) bucket.passed.reset();
-  line.ended_in = 0;
-  ++line.classes;
+  queue.ended_in = 0;
+  ++queue.classes;
   const auto since = rank.rank.since;
-  update_turn(line, std::max(line.served, line.in_turn ? std::min(line.turn.since, since) : since));
+  update_turn(queue,
+              std::max(queue.served, queue.in_turn ? std::min(queue.turn.since, since) : since));
   return bucket;
 }
 
-void WaitQueues::lane_added(Line& line, const Lane& lane) {
-  if (lane.kind != Lane::Kind::amount) {
-    ++line.other_lanes;
+void WaitQueues::bucket_added(JobQueue& queue, const BucketKey& bucket_key) {
+  if (bucket_key.kind != BucketKey::Kind::amount) {
+    ++queue.other_lanes;
     ++other_lanes_;
     return;
   }
-  ++resources_[lane.resource][lane.amount];
-  const auto at = std::ranges::lower_bound(line.least, lane.resource, {},
+  ++resources_[bucket_key.resource][bucket_key.amount];
+  const auto at = std::ranges::lower_bound(queue.least, bucket_key.resource, {},
                                            &std::pair<std::uint32_t, Quantity>::first);
-  if (at == line.least.end() || at->first != lane.resource) {
-    line.least.insert(at, {lane.resource, lane.amount});
+  if (at == queue.least.end() || at->first != bucket_key.resource) {
+    queue.least.insert(at, {bucket_key.resource, bucket_key.amount});
   } else {
-    at->second = std::min(at->second, lane.amount);
+    at->second = std::min(at->second, bucket_key.amount);
   }
 }
 
-void WaitQueues::lane_removed(Line& line, const Lane& lane) {
-  if (lane.kind != Lane::Kind::amount) {
-    --line.other_lanes;
+void WaitQueues::bucket_removed(JobQueue& queue, const BucketKey& bucket_key) {
+  if (bucket_key.kind != BucketKey::Kind::amount) {
+    --queue.other_lanes;
     --other_lanes_;
     return;
   }
-  const auto amounts = resources_.find(lane.resource);
-  const auto count = amounts->second.find(lane.amount);
+  const auto amounts = resources_.find(bucket_key.resource);
+  const auto count = amounts->second.find(bucket_key.amount);
   if (--count->second == 0) amounts->second.erase(count);
   if (amounts->second.empty()) resources_.erase(amounts);
-  const auto least =
-      std::ranges::find(line.least, lane.resource, &std::pair<std::uint32_t, Quantity>::first);
+  const auto least = std::ranges::find(queue.least, bucket_key.resource,
+                                       &std::pair<std::uint32_t, Quantity>::first);
   const auto first =
-      line.buckets.lower_bound({.kind = Lane::Kind::amount, .resource = lane.resource});
-  const bool left = first != line.buckets.end() && first->first.kind == Lane::Kind::amount &&
-                    first->first.resource == lane.resource;
+      queue.buckets.lower_bound({.kind = BucketKey::Kind::amount, .resource = bucket_key.resource});
+  const bool left = first != queue.buckets.end() && first->first.kind == BucketKey::Kind::amount &&
+                    first->first.resource == bucket_key.resource;
   if (left) {
     least->second = first->first.amount;
   } else {
-    line.least.erase(least);
+    queue.least.erase(least);
   }
 }
 
-bool WaitQueues::may_serve(const Line& line, const Sweep& sweep) {
-  if (line.other_lanes > 0) return true;
+bool WaitQueues::may_serve(const JobQueue& queue, const Sweep& sweep) {
+  if (queue.other_lanes > 0) return true;
   return std::ranges::any_of(sweep.shares, [&](const Sweep::Shares& shares) {
     if (shares.nodes.empty()) return false;
     const auto most = shares.nodes.back().first;
-    return std::ranges::any_of(line.least, [&](const auto& each) {
+    return std::ranges::any_of(queue.least, [&](const auto& each) {
       return each.first == shares.number && each.second <= most;
     });
   });
@@ -100,112 +101,113 @@ bool WaitQueues::may_serve_any(const Sweep& sweep) const {
   });
 }
 
-void WaitQueues::leave(Bucket& bucket, const LineRank& rank) {
-  auto& line = *bucket.line;
+void WaitQueues::leave(Bucket& bucket, const JobQueueRank& rank) {
+  auto& queue = *bucket.queue;
   bucket.classes.erase(rank);
-  if (bucket.lane->kind == Lane::Kind::unknown) --unknown_;
-  if (bucket.classes.empty()) emptied_.emplace_back(line.job, *bucket.lane);
-  if (--line.classes == 0) update_turn(line, line.turn.since);
+  if (bucket.bucket_key->kind == BucketKey::Kind::unknown) --unknown_;
+  if (bucket.classes.empty()) emptied_.emplace_back(queue.job, *bucket.bucket_key);
+  if (--queue.classes == 0) update_turn(queue, queue.turn.since);
 }
 
-void WaitQueues::move(Bucket& bucket, const LineRank& from, const LineRank& to) {
+void WaitQueues::move(Bucket& bucket, const JobQueueRank& from, const JobQueueRank& to) {
   bucket.classes.move(from, to);
-  auto& line = *bucket.line;
+  auto& queue = *bucket.queue;
   if (to > from) return;
   if (bucket.passed && to <= *bucket.passed) bucket.passed.reset();
-  line.ended_in = 0;
-  if (to.rank.since < line.turn.since) {
-    update_turn(line, std::max(line.served, to.rank.since));
+  queue.ended_in = 0;
+  if (to.rank.since < queue.turn.since) {
+    update_turn(queue, std::max(queue.served, to.rank.since));
   }
 }
 
 void WaitQueues::served(JobId job, Time now) {
-  const auto at = lines_.find(job);
-  if (at == lines_.end()) return;
+  const auto at = queues_.find(job);
+  if (at == queues_.end()) return;
   at->second.served = now;
   update_turn(at->second, now);
 }
 
-void WaitQueues::update_turn(Line& line, Time since) {
-  const auto& job = books_.job_row(line.job);
-  const JobTurn turn{-std::int64_t{job.terms.priority}, books_.share(line.job), since,
+void WaitQueues::update_turn(JobQueue& queue, Time since) {
+  const auto& job = accounting_.job_row(queue.job);
+  const JobTurn turn{-std::int64_t{job.terms.priority}, accounting_.share(queue.job), since,
                      job.sequence};
-  const bool waits = line.classes > 0;
-  if (line.in_turn && waits && turn == line.turn) return;
+  const bool waits = queue.classes > 0;
+  if (queue.in_turn && waits && turn == queue.turn) return;
   ++turn_changes_;
-  if (line.in_turn && waits) {
-    turns_.move(line.turn, turn);
-  } else if (line.in_turn) {
-    turns_.erase(line.turn);
+  if (queue.in_turn && waits) {
+    turns_.move(queue.turn, turn);
+  } else if (queue.in_turn) {
+    turns_.erase(queue.turn);
   } else if (waits) {
-    turns_.insert(turn, &line);
+    turns_.insert(turn, &queue);
   }
-  line.turn = turn;
-  line.in_turn = waits;
+  queue.turn = turn;
+  queue.in_turn = waits;
 }
 
 void WaitQueues::update_turns(bool all) {
-  for (auto& [job, line] : lines_) {
+  for (auto& [job, queue] : queues_) {
     if (!all) break;
-    update_turn(line, line.turn.since);
+    update_turn(queue, queue.turn.since);
   }
-  const auto changed = books_.take_changed_jobs();
+  const auto changed = accounting_.take_changed_jobs();
   for (const auto job : changed) {
-    const auto at = lines_.find(job);
-    if (at == lines_.end()) continue;
+    const auto at = queues_.find(job);
+    if (at == queues_.end()) continue;
     update_turn(at->second, at->second.turn.since);
-    if (books_.take_quota_freed(job)) open_quota(at->second);
+    if (accounting_.take_quota_freed(job)) open_quota(at->second);
   }
 }
 
-void WaitQueues::open_quota(Line& line) {
-  const auto lane = line.buckets.find({.kind = Lane::Kind::quota});
-  if (lane == line.buckets.end()) return;
-  lane->second.passed.reset();
-  line.ended_in = 0;
-  if (!std::exchange(line.quota_open, true)) ++quotas_open_;
+void WaitQueues::open_quota(JobQueue& queue) {
+  const auto bucket_key = queue.buckets.find({.kind = BucketKey::Kind::quota});
+  if (bucket_key == queue.buckets.end()) return;
+  bucket_key->second.passed.reset();
+  queue.ended_in = 0;
+  if (!std::exchange(queue.quota_open, true)) ++quotas_open_;
 }
 
 PendingClass* WaitQueues::first_for_quota(JobId job) const {
-  const auto line = lines_.find(job);
-  if (line == lines_.end()) return nullptr;
-  const auto lane = line->second.buckets.find({.kind = Lane::Kind::quota});
-  if (lane == line->second.buckets.end() || lane->second.classes.empty()) return nullptr;
-  return lane->second.classes.begin()->second;
+  const auto queue = queues_.find(job);
+  if (queue == queues_.end()) return nullptr;
+  const auto bucket_key = queue->second.buckets.find({.kind = BucketKey::Kind::quota});
+  if (bucket_key == queue->second.buckets.end() || bucket_key->second.classes.empty())
+    return nullptr;
+  return bucket_key->second.classes.begin()->second;
 }
 
-void WaitQueues::end(Line& line, const Sweep& sweep) {
-  line.ended_in = sweep.number;
-  if (std::exchange(line.quota_open, false)) --quotas_open_;
+void WaitQueues::end(JobQueue& queue, const Sweep& sweep) {
+  queue.ended_in = sweep.number;
+  if (std::exchange(queue.quota_open, false)) --quotas_open_;
 }
 
 void WaitQueues::prune() {
-  for (const auto& [job, lane] : std::exchange(emptied_, {})) {
-    const auto line = lines_.find(job);
-    if (line == lines_.end()) continue;
-    auto& buckets = line->second.buckets;
-    const auto bucket = buckets.find(lane);
+  for (const auto& [job, bucket_key] : std::exchange(emptied_, {})) {
+    const auto queue = queues_.find(job);
+    if (queue == queues_.end()) continue;
+    auto& buckets = queue->second.buckets;
+    const auto bucket = buckets.find(bucket_key);
     if (bucket != buckets.end() && bucket->second.classes.empty()) {
       buckets.erase(bucket);
-      lane_removed(line->second, lane);
+      bucket_removed(queue->second, bucket_key);
     }
     if (!buckets.empty()) continue;
-    if (line->second.quota_open) --quotas_open_;
-    lines_.erase(line);
+    if (queue->second.quota_open) --quotas_open_;
+    queues_.erase(queue);
   }
 }
 
-WaitQueues::Line* WaitQueues::Walk::at_or_after(const JobTurn& turn) {
-  at_ = lines_.turns_.lower_bound(turn);
-  seen_changes_ = lines_.turn_changes_;
+WaitQueues::JobQueue* WaitQueues::Walk::at_or_after(const JobTurn& turn) {
+  at_ = queues_.turns_.lower_bound(turn);
+  seen_changes_ = queues_.turn_changes_;
   return found();
 }
 
-WaitQueues::Line* WaitQueues::Walk::after(const JobTurn& turn) {
-  if (std::exchange(seen_changes_, lines_.turn_changes_) == lines_.turn_changes_) {
+WaitQueues::JobQueue* WaitQueues::Walk::after(const JobTurn& turn) {
+  if (std::exchange(seen_changes_, queues_.turn_changes_) == queues_.turn_changes_) {
     ++at_;
   } else {
-    at_ = lines_.turns_.upper_bound(turn);
+    at_ = queues_.turns_.upper_bound(turn);
   }
   return found();
 }

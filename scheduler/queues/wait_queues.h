@@ -37,14 +37,14 @@ struct DemandRank {
 };
 
 // Order within a job, by the first demand of each class.
-struct LineRank {
+struct JobQueueRank {
   std::int64_t minus_priority = 0;
   DemandRank rank;
-  friend auto operator<=>(const LineRank&, const LineRank&) = default;
+  friend auto operator<=>(const JobQueueRank&, const JobQueueRank&) = default;
 };
 
 // The blocking condition of a bucket: the change that its classes wait for.
-struct Lane {
+struct BucketKey {
   enum class Kind : std::uint8_t {
     unknown,  // none: the fit of its classes is unknown
     amount,   // an amount of its scarcest resource on one node
@@ -57,9 +57,9 @@ struct Lane {
   Quantity amount{};
   NodeId node{};
   GroupId group{};
-  friend auto operator<=>(const Lane&, const Lane&) = default;
+  friend auto operator<=>(const BucketKey&, const BucketKey&) = default;
 
-  static Lane of(const AskRow& row);
+  static BucketKey of(const AskRow& row);
 };
 
 // Freed capacity that is being offered to all classes that may use it.
@@ -94,16 +94,16 @@ struct JobTurn {
 
 class WaitQueues {
  public:
-  struct Line;
+  struct JobQueue;
   // The classes of one job with one blocking condition.
   struct Bucket {
-    Line* line = nullptr;
-    const Lane* lane = nullptr;
-    OrderedRuns<LineRank, PendingClass*> classes{};
+    JobQueue* queue = nullptr;
+    const BucketKey* bucket_key = nullptr;
+    OrderedRuns<JobQueueRank, PendingClass*> classes{};
     std::uint64_t sweep = 0;
-    std::optional<LineRank> passed{};  // position in that sweep
+    std::optional<JobQueueRank> passed{};  // position in that sweep
   };
-  struct Line {
+  struct JobQueue {
     JobId job;
     JobTurn turn{};
     bool in_turn = false;
@@ -111,19 +111,19 @@ class WaitQueues {
     bool quota_open = false;  // classes that wait for the quota of the job may be served
     std::size_t classes = 0;
     std::uint64_t ended_in = 0;  // last sweep that passed all of them
-    std::map<Lane, Bucket> buckets{};
+    std::map<BucketKey, Bucket> buckets{};
     // The least amount by resource over the `amount` buckets, ordered by number; then the number of
     // other buckets.
     std::vector<std::pair<std::uint32_t, Quantity>> least{};
     std::size_t other_lanes = 0;
   };
 
-  explicit WaitQueues(SlotAccounting& books) : books_(books) {}
+  explicit WaitQueues(SlotAccounting& accounting) : accounting_(accounting) {}
 
-  Bucket& enter(JobId job, const Lane& lane, const LineRank& rank, PendingClass& of);
-  void leave(Bucket& bucket, const LineRank& rank);
+  Bucket& enter(JobId job, const BucketKey& bucket_key, const JobQueueRank& rank, PendingClass& of);
+  void leave(Bucket& bucket, const JobQueueRank& rank);
   // Changes the rank within the bucket.
-  void move(Bucket& bucket, const LineRank& from, const LineRank& to);
+  void move(Bucket& bucket, const JobQueueRank& from, const JobQueueRank& to);
   // The job received or returned a slot: it moves behind jobs that waited in between.
   void served(JobId job, Time now);
   // Updates the turns from shares that changed since the last call. `all`: any may have changed.
@@ -134,16 +134,16 @@ class WaitQueues {
   // Walks the queues in the order of their turns, which may change during the walk.
   class Walk {
    public:
-    explicit Walk(const WaitQueues& lines) : lines_(lines) {}
+    explicit Walk(const WaitQueues& queues) : queues_(queues) {}
     // The first queue whose turn is not before `turn`, or null.
-    Line* at_or_after(const JobTurn& turn);
+    JobQueue* at_or_after(const JobTurn& turn);
     // The queue after the last one found, which had that turn.
-    Line* after(const JobTurn& turn);
+    JobQueue* after(const JobTurn& turn);
 
    private:
-    Line* found() const { return at_ == lines_.turns_.end() ? nullptr : at_->second; }
-    const WaitQueues& lines_;
-    OrderedRuns<JobTurn, Line*>::const_iterator at_;
+    JobQueue* found() const { return at_ == queues_.turns_.end() ? nullptr : at_->second; }
+    const WaitQueues& queues_;
+    OrderedRuns<JobTurn, JobQueue*>::const_iterator at_;
     std::uint64_t seen_changes_ = 0;
   };
   // The next class of a job that waits for its quota, or null.
@@ -153,18 +153,18 @@ class WaitQueues {
   bool has_more_to_try() const { return unknown_ > 0 || quotas_open_ > 0; }
   // Returns true if the freed capacity may serve a class of the queue, or of any queue. Otherwise a
   // walk is useless.
-  static bool may_serve(const Line& line, const Sweep& sweep);
+  static bool may_serve(const JobQueue& queue, const Sweep& sweep);
   bool may_serve_any(const Sweep& sweep) const;
   // All classes of a queue were passed in a sweep.
-  void end(Line& line, const Sweep& sweep);
+  void end(JobQueue& queue, const Sweep& sweep);
   // Calls visit(PendingClass&) for classes of jobs of a higher priority, except those that wait for
   // their quota, until it returns true; returns whether it did.
   template <class Visit>
   bool any_of_higher(std::int32_t priority, Visit&& visit) const {
-    for (const auto& [turn, line] : turns_) {
+    for (const auto& [turn, queue] : turns_) {
       if (turn.minus_priority >= -std::int64_t{priority}) return false;
-      for (const auto& [lane, bucket] : line->buckets) {
-        if (lane.kind == Lane::Kind::quota) continue;
+      for (const auto& [bucket_key, bucket] : queue->buckets) {
+        if (bucket_key.kind == BucketKey::Kind::quota) continue;
         for (const auto& [rank, of] : bucket.classes) {
           if (visit(*of)) return true;
         }
@@ -176,14 +176,14 @@ class WaitQueues {
   // returns false.
   template <class Visit>
   void for_each(Visit&& visit) const {
-    for (const auto& [turn, line] : turns_) {
-      if (!visit(*line)) return;
+    for (const auto& [turn, queue] : turns_) {
+      if (!visit(*queue)) return;
     }
   }
   // Null if the job has no waiting class.
-  const Line* find(JobId job) const {
-    const auto at = lines_.find(job);
-    return at == lines_.end() ? nullptr : &at->second;
+  const JobQueue* find(JobId job) const {
+    const auto at = queues_.find(job);
+    return at == queues_.end() ? nullptr : &at->second;
   }
   // Number of buckets of all queues by resource and amount.
   using Amounts = std::map<Quantity, std::size_t>;
@@ -191,56 +191,56 @@ class WaitQueues {
 
   // Calls visit(Bucket&) for the buckets of a queue that the freed capacity may serve.
   template <class Visit>
-  static void for_each_served(Line& line, const Sweep& sweep, Visit&& visit);
+  static void for_each_served(JobQueue& queue, const Sweep& sweep, Visit&& visit);
 
  private:
-  void update_turn(Line& line, Time since);
-  void open_quota(Line& line);
-  void lane_added(Line& line, const Lane& lane);
-  void lane_removed(Line& line, const Lane& lane);
+  void update_turn(JobQueue& queue, Time since);
+  void open_quota(JobQueue& queue);
+  void bucket_added(JobQueue& queue, const BucketKey& bucket_key);
+  void bucket_removed(JobQueue& queue, const BucketKey& bucket_key);
 
-  SlotAccounting& books_;
-  std::map<JobId, Line> lines_;
-  OrderedRuns<JobTurn, Line*> turns_;  // queues with classes
+  SlotAccounting& accounting_;
+  std::map<JobId, JobQueue> queues_;
+  OrderedRuns<JobTurn, JobQueue*> turns_;  // queues with classes
   std::uint64_t turn_changes_ = 1;
   std::map<std::uint32_t, Amounts> resources_;
   std::size_t other_lanes_ = 0;
   std::size_t unknown_ = 0;
   std::size_t quotas_open_ = 0;
-  std::vector<std::pair<JobId, Lane>> emptied_;
+  std::vector<std::pair<JobId, BucketKey>> emptied_;
 };
 
 template <class Visit>
-void WaitQueues::for_each_served(Line& line, const Sweep& sweep, Visit&& visit) {
-  auto& buckets = line.buckets;
+void WaitQueues::for_each_served(JobQueue& queue, const Sweep& sweep, Visit&& visit) {
+  auto& buckets = queue.buckets;
   auto at = buckets.begin();
-  if (at != buckets.end() && at->first.kind == Lane::Kind::unknown) visit(at->second);
+  if (at != buckets.end() && at->first.kind == BucketKey::Kind::unknown) visit(at->second);
   for (const auto& shares : sweep.shares) {
     if (shares.nodes.empty()) continue;
     const auto most = shares.nodes.back().first;
-    at = buckets.lower_bound({.kind = Lane::Kind::amount, .resource = shares.number});
-    for (; at != buckets.end() && at->first.kind == Lane::Kind::amount &&
+    at = buckets.lower_bound({.kind = BucketKey::Kind::amount, .resource = shares.number});
+    for (; at != buckets.end() && at->first.kind == BucketKey::Kind::amount &&
            at->first.resource == shares.number && at->first.amount <= most;
          ++at) {
       visit(at->second);
     }
   }
   // Most queues have no other buckets.
-  if (buckets.empty() || buckets.rbegin()->first.kind == Lane::Kind::amount) return;
-  const auto each_of = [&](Lane::Kind kind, const auto& freed, auto lane_of) {
-    auto lane = buckets.lower_bound({.kind = kind});
-    if (lane == buckets.end() || lane->first.kind != kind) return;
+  if (buckets.empty() || buckets.rbegin()->first.kind == BucketKey::Kind::amount) return;
+  const auto each_of = [&](BucketKey::Kind kind, const auto& freed, auto lane_of) {
+    auto bucket_key = buckets.lower_bound({.kind = kind});
+    if (bucket_key == buckets.end() || bucket_key->first.kind != kind) return;
     for (const auto& each : freed) {
       const auto found = buckets.find(lane_of(each));
       if (found != buckets.end()) visit(found->second);
     }
   };
-  each_of(Lane::Kind::node, sweep.nodes,
-          [](NodeId node) { return Lane{.kind = Lane::Kind::node, .node = node}; });
-  each_of(Lane::Kind::group, sweep.groups,
-          [](GroupId group) { return Lane{.kind = Lane::Kind::group, .group = group}; });
-  if (!line.quota_open) return;
-  at = buckets.find({.kind = Lane::Kind::quota});
+  each_of(BucketKey::Kind::node, sweep.nodes,
+          [](NodeId node) { return BucketKey{.kind = BucketKey::Kind::node, .node = node}; });
+  each_of(BucketKey::Kind::group, sweep.groups,
+          [](GroupId group) { return BucketKey{.kind = BucketKey::Kind::group, .group = group}; });
+  if (!queue.quota_open) return;
+  at = buckets.find({.kind = BucketKey::Kind::quota});
   if (at != buckets.end()) visit(at->second);
 }
 

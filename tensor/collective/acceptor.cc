@@ -155,8 +155,8 @@ Result<void> receive_all(const Fd& socket, std::span<std::byte> room, Time deadl
 }
 
 bool trusted(const Membership& group, std::uint32_t other) {
-  const std::string& mine = group.meetings[group.rank].fabric;
-  return !mine.empty() && mine == group.meetings[other].fabric;
+  const std::string& mine = group.endpoints[group.rank].fabric;
+  return !mine.empty() && mine == group.endpoints[other].fabric;
 }
 
 }  // namespace
@@ -177,10 +177,10 @@ std::string Membership::member(std::uint32_t which) const {
                                : fmt::format("rank {}", which);
 }
 
-Acceptor::Acceptor(DoorOptions options, std::unique_ptr<LoopThread> thread)
+Acceptor::Acceptor(AcceptorOptions options, std::unique_ptr<LoopThread> thread)
     : options_(std::move(options)), thread_(std::move(thread)) {}
 
-Result<std::unique_ptr<Acceptor>> Acceptor::open(DoorOptions options) {
+Result<std::unique_ptr<Acceptor>> Acceptor::open(AcceptorOptions options) {
   auto thread = LoopThread::start();
   if (!thread) return thread.error();
   std::unique_ptr<Acceptor> made(new Acceptor(std::move(options), std::move(*thread)));
@@ -193,14 +193,14 @@ Result<std::unique_ptr<Acceptor>> Acceptor::open(DoorOptions options) {
 
 Result<void> Acceptor::listen() {
   timer_ = std::make_unique<Timer>(thread_->loop(), [this] { look(); });
-  meeting_.fabric = options_.fabric;
+  endpoint_.fabric = options_.fabric;
   if (!options_.socket.empty()) {
     auto local = LocalListener::open(thread_->loop(), options_.socket,
                                      [this](Fd socket) { admit(std::move(socket), true); });
     if (!local) return local.error();
     local_ = std::move(*local);
-    meeting_.local = options_.socket;
-    meeting_.machine =
+    endpoint_.local = options_.socket;
+    endpoint_.machine =
         exchange::host_identity() + (options_.own_host ? options_.own_host() : std::string());
   }
   auto listener = listen_at(options_.host_bind.empty() ? "127.0.0.1:0" : options_.host_bind);
@@ -217,13 +217,13 @@ Result<void> Acceptor::listen() {
   watch_ = std::move(*watch);
   auto address = local_address_of(listener_.get());
   if (!address) return address.error();
-  meeting_.address = address->text();
+  endpoint_.address = address->text();
   return {};
 }
 
 Acceptor::~Acceptor() {
   while (!thread_->run([this] {
-    guests_.clear();
+    pending_.clear();
     halves_.clear();
     watch_.reset();
     local_.reset();
@@ -253,40 +253,40 @@ void Acceptor::close(const GroupId& group) {
 // ---- accept -------------------------------------------------------------------------------------
 
 void Acceptor::admit(Fd socket, bool local) {
-  if (guests_.size() >= options_.max_greeting) return;
+  if (pending_.size() >= options_.max_greeting) return;
   const auto id = ++last_guest_;
-  auto guest = std::make_unique<PendingPeer>();
-  guest->socket = std::move(socket);
-  guest->local = local;
-  guest->since = monotonic_now();
-  auto watch = thread_->loop().watch(guest->socket.get(), Interest::read,
-                                     [this, id](Readiness) { heard(id); });
+  auto peer = std::make_unique<PendingPeer>();
+  peer->socket = std::move(socket);
+  peer->local = local;
+  peer->since = monotonic_now();
+  auto watch = thread_->loop().watch(peer->socket.get(), Interest::read,
+                                     [this, id](Readiness) { on_readable(id); });
   if (!watch) return;
-  guest->watch = std::move(*watch);
-  guests_.emplace(id, std::move(guest));
+  peer->watch = std::move(*watch);
+  pending_.emplace(id, std::move(peer));
   if (!timer_->armed()) timer_->arm(monotonic_now() + options_.greeting_timeout);
 }
 
-void Acceptor::heard(std::uint64_t id) {
-  const auto at = guests_.find(id);
-  if (at == guests_.end()) return;
-  PendingPeer& guest = *at->second;
+void Acceptor::on_readable(std::uint64_t id) {
+  const auto at = pending_.find(id);
+  if (at == pending_.end()) return;
+  PendingPeer& peer = *at->second;
   const auto some =
-      receive_some(guest.socket.get(), std::span(guest.bytes).subspan(guest.filled), guest.fds, 4);
+      receive_some(peer.socket.get(), std::span(peer.bytes).subspan(peer.filled), peer.fds, 4);
   if (!some || some->end) {
-    guests_.erase(at);
+    pending_.erase(at);
     return;
   }
-  guest.filled += some->count;
-  if (guest.filled < guest.bytes.size()) return;
+  peer.filled += some->count;
+  if (peer.filled < peer.bytes.size()) return;
   const auto whole = std::move(at->second);
-  guests_.erase(at);
+  pending_.erase(at);
   whole->watch.reset();
   greet(*whole);
 }
 
-void Acceptor::greet(PendingPeer& guest) {
-  const auto hello = Hello::decode(guest.bytes);
+void Acceptor::greet(PendingPeer& peer) {
+  const auto hello = Hello::decode(peer.bytes);
   if (!hello) return;
   std::shared_ptr<const Expected> group;
   {
@@ -296,37 +296,37 @@ void Acceptor::greet(PendingPeer& guest) {
     group = at->second;
   }
   const auto proved = hello->encode(group->key);
-  if (!equal(proved, guest.bytes) || hello->from >= group->size || hello->to != group->rank) {
+  if (!equal(proved, peer.bytes) || hello->from >= group->size || hello->to != group->rank) {
     return log_warn("somebody who does not belong to it has tried to join a collective group");
   }
   const SealSalt salt = random_secret();
   const auto welcome = welcome_of(group->key, hello->salt, salt);
   const bool shares = hello->channel == Channel::shared;
-  if (shares != guest.local || (hello->plain && options_.fabric.empty())) return;
+  if (shares != peer.local || (hello->plain && options_.fabric.empty())) return;
   if (shares) {
-    if (guest.fds.size() != 2) return;
-    auto memory = SharedMemory::map(guest.fds[0].get(), pair_memory_bytes());
+    if (peer.fds.size() != 2) return;
+    auto memory = SharedMemory::map(peer.fds[0].get(), pair_memory_bytes());
     Fd wakes(::fcntl(group->wakes, F_DUPFD_CLOEXEC, 0));
     if (!memory || !wakes) return;
     std::vector<Fd> fds;
     fds.push_back(std::move(wakes));
     return group->arrived(hello->from, [&]() -> std::optional<Link> {
-      const auto sent = send_some(guest.socket.get(), welcome, {}, fds);
+      const auto sent = send_some(peer.socket.get(), welcome, {}, fds);
       if (!sent || *sent != welcome.size()) return std::nullopt;
       Link link;
-      link.words = std::make_unique<ControlChannel>(std::move(guest.socket), WireKeys{});
-      link.wire = std::make_unique<ShmStream>(std::move(*memory), false, std::move(guest.fds[1]));
+      link.words = std::make_unique<ControlChannel>(std::move(peer.socket), WireKeys{});
+      link.wire = std::make_unique<ShmStream>(std::move(*memory), false, std::move(peer.fds[1]));
       link.shares_memory = true;
       return link;
     });
   }
-  watch_over(guest.socket);
+  watch_over(peer.socket);
   const auto welcomed = [&](const Fd& socket) {
     const auto sent = send_some(socket.get(), welcome, {}, {});
     return sent && *sent == welcome.size();
   };
   const bool plain = hello->plain;
-  HalfOpen half{std::move(guest.socket),
+  HalfOpen half{std::move(peer.socket),
                 plain ? WireKeys{} : keys_of(group->key, hello->salt, salt, false),
                 hello->channel == Channel::wire, monotonic_now()};
   const HalfKey key{hello->group, hello->from};
@@ -354,9 +354,9 @@ void Acceptor::greet(PendingPeer& guest) {
 // Drops unauthenticated and half-open connections after the handshake timeout.
 void Acceptor::look() {
   const Time limit = monotonic_now() - options_.greeting_timeout;
-  std::erase_if(guests_, [&](const auto& each) { return each.second->since <= limit; });
+  std::erase_if(pending_, [&](const auto& each) { return each.second->since <= limit; });
   std::erase_if(halves_, [&](const auto& each) { return each.second.since <= limit; });
-  if (!guests_.empty() || !halves_.empty())
+  if (!pending_.empty() || !halves_.empty())
     timer_->arm(monotonic_now() + options_.greeting_timeout / 4);
 }
 
@@ -413,7 +413,7 @@ Result<Greeted> greet(Fd socket, const Membership& group, std::uint32_t rank, Ch
 
 Result<Link> connect_near(const Membership& group, std::uint32_t rank, int wakes, Time deadline) {
   for (;;) {
-    auto socket = connect_local(group.meetings[rank].local);
+    auto socket = connect_local(group.endpoints[rank].local);
     if (!socket && socket.error().code == ErrorCode::timed_out && monotonic_now() < deadline) {
       std::this_thread::yield();  // its accept queue is full; retry
       continue;
@@ -442,7 +442,7 @@ Result<Link> connect_near(const Membership& group, std::uint32_t rank, int wakes
 
 Result<Greeted> connect_far(const Membership& group, std::uint32_t rank, Channel channel,
                             Time deadline) {
-  const auto address = Address::parse(group.meetings[rank].address);
+  const auto address = Address::parse(group.endpoints[rank].address);
   if (!address) return address.error();
   const auto numeric = address->resolve();
   if (!numeric) return numeric.error();
@@ -450,7 +450,7 @@ Result<Greeted> connect_far(const Membership& group, std::uint32_t rank, Channel
   if (!socket) return socket.error();
   if (auto ready = wait_for(*socket, POLLOUT, deadline); !ready) return ready.error();
   if (const int error = connect_error(*socket); error != 0) {
-    return errno_failure(fmt::format("connect to {}", group.meetings[rank].address), error);
+    return errno_failure(fmt::format("connect to {}", group.endpoints[rank].address), error);
   }
   watch_over(*socket);
   return greet(std::move(*socket), group, rank, channel, {}, deadline);
@@ -460,9 +460,9 @@ Result<Greeted> connect_far(const Membership& group, std::uint32_t rank, Channel
 
 Result<Link> Acceptor::connect(const Membership& group, std::uint32_t rank, int wakes,
                                Time deadline) const {
-  const MemberEndpoint& there = group.meetings[rank];
+  const MemberEndpoint& there = group.endpoints[rank];
   const bool near = !there.local.empty() && !there.machine.empty() &&
-                    there.machine == meeting_.machine && !meeting_.local.empty();
+                    there.machine == endpoint_.machine && !endpoint_.local.empty();
   if (near && group.reach != Reach::tcp) return connect_near(group, rank, wakes, deadline);
   if (group.reach == Reach::shm) {
     return failure(ErrorCode::invalid_argument,

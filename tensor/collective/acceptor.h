@@ -30,7 +30,7 @@ struct Link {
   bool sealed = false;
 };
 
-struct DoorOptions {
+struct AcceptorOptions {
   std::string socket = {};     // path for processes of this machine; empty: none
   std::string host_bind = {};  // HOST:0, listen address for other machines; empty: loopback
   std::string fabric{};        // trusted network of the node; empty: none
@@ -43,12 +43,12 @@ struct DoorOptions {
 
 class Acceptor {
  public:
-  static Result<std::unique_ptr<Acceptor>> open(DoorOptions options);
+  static Result<std::unique_ptr<Acceptor>> open(AcceptorOptions options);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  const MemberEndpoint& meeting() const { return meeting_; }
+  const MemberEndpoint& endpoint() const { return endpoint_; }
 
   // Sends the welcome and creates the link; empty if the peer has disconnected.
   using LetIn = std::function<std::optional<Link>()>;
@@ -79,15 +79,15 @@ class Acceptor {
   };
   using HalfKey = std::pair<GroupId, std::uint32_t>;
 
-  Acceptor(DoorOptions options, std::unique_ptr<LoopThread> thread);
+  Acceptor(AcceptorOptions options, std::unique_ptr<LoopThread> thread);
   Result<void> listen();
   void admit(Fd socket, bool local);
-  void heard(std::uint64_t guest);
-  void greet(PendingPeer& guest);
+  void on_readable(std::uint64_t peer);
+  void greet(PendingPeer& peer);
   void look();
 
-  const DoorOptions options_;
-  MemberEndpoint meeting_;
+  const AcceptorOptions options_;
+  MemberEndpoint endpoint_;
   Mutex mutex_;
   // shared with calls in progress
   std::map<GroupId, std::shared_ptr<const Expected>> expected_ MOBULA_GUARDED_BY(mutex_);
@@ -97,7 +97,7 @@ class Acceptor {
   std::unique_ptr<LocalListener> local_;
   Fd listener_;
   Watch watch_;
-  std::map<std::uint64_t, std::unique_ptr<PendingPeer>> guests_;
+  std::map<std::uint64_t, std::unique_ptr<PendingPeer>> pending_;
   std::map<HalfKey, HalfOpen> halves_;
   std::uint64_t last_guest_ = 0;
   std::unique_ptr<Timer> timer_;

@@ -155,7 +155,7 @@ void Communicator::begin(const nccl_abi::UniqueId& id, Time deadline) {
         .rank = static_cast<int>(self->terms_.rank),
         .ranks = static_cast<int>(self->terms_.ranks),
         .deadline = deadline,
-        .patience = self->terms_.patience,
+        .shutdown_timeout = self->terms_.shutdown_timeout,
         .opened = [self = self.get()](const Result<void>& result) { self->ended(result); },
         .lost =
             [self = self.get()](const std::string& why) {

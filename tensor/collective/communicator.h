@@ -36,7 +36,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
     std::shared_ptr<const GpuContext> context;  // shared with all allocations on the device
     std::uint32_t rank = 0;
     std::uint32_t ranks = 0;
-    Duration patience = 10s;  // time to shut down
+    Duration shutdown_timeout = 10s;  // time to shut down
     // the communicator cannot be ended; runs on any thread
     std::function<void(const std::string&)> lost;
     std::function<void()> wake;  // wakes the thread that waits for `done` or `quiet`

@@ -31,10 +31,10 @@ ControlChannel::ControlChannel(Fd socket, const WireKeys& keys) : socket_(std::m
   if (keys.receive) opener_ = std::make_unique<Opener>(*keys.receive);
 }
 
-Result<void> ControlChannel::say(const ControlMessage& word) {
+Result<void> ControlChannel::say(const ControlMessage& message) {
   if (out_.size() >= max_waiting)
     return failure(ErrorCode::resource_exhausted, "it does not take what is said to it");
-  const auto plain = encode(word);
+  const auto plain = encode(message);
   std::vector<std::byte> frame;
   put_length(frame, plain.size() + (sealer_ ? seal_tag_size : 0));
   if (sealer_) {
@@ -92,9 +92,9 @@ Result<std::optional<ControlMessage>> ControlChannel::hear() {
     if (auto good = opener_->open(all.first(header_bytes), body, opened); !good)
       return good.error();
   }
-  auto word = decode_word(opener_ ? std::span<const std::byte>(opened) : body);
-  if (!word) return word.error();
-  return std::optional<ControlMessage>(std::move(*word));
+  auto message = decode_message(opener_ ? std::span<const std::byte>(opened) : body);
+  if (!message) return message.error();
+  return std::optional<ControlMessage>(std::move(*message));
 }
 
 void ControlChannel::finish() {

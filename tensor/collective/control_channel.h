@@ -23,7 +23,7 @@ class ControlChannel {
   ControlChannel(Fd socket, const WireKeys& keys);
 
   // Queues the message and sends as much as possible now.
-  Result<void> say(const ControlMessage& word);
+  Result<void> say(const ControlMessage& message);
   Result<void> flush();
   bool flushed() const { return out_.empty(); }
   // Returns the next complete message, if any. Fails with unavailable at the end of the stream, and

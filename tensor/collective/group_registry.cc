@@ -30,7 +30,7 @@ namespace {
 Result<TransportPlugin> plugin_of(Reach reach) {
   const DirectPath path = reach == Reach::gloo ? DirectPath::gloo : DirectPath::ucx;
   const std::string name(to_string(path));
-  auto opened = open_transport_plugins(exchange::plugin_paths(name), exchange::plugin_folder());
+  auto opened = open_transport_plugins(exchange::plugin_paths(name), exchange::plugin_dir());
   if (!opened.front().plugin) {
     return failure(ErrorCode::invalid_argument,
                    fmt::format("{}: {}; {}", name, opened.front().plugin.error().text,
@@ -41,16 +41,16 @@ Result<TransportPlugin> plugin_of(Reach reach) {
 
 }  // namespace
 
-Result<Acceptor*> GroupRegistry::door() {
-  if (!door_) {
-    auto opened = Acceptor::open(options_.door);
+Result<Acceptor*> GroupRegistry::acceptor() {
+  if (!acceptor_) {
+    auto opened = Acceptor::open(options_.acceptor);
     if (!opened) return opened.error();
-    door_ = std::move(*opened);
+    acceptor_ = std::move(*opened);
   }
-  return door_.get();
+  return acceptor_.get();
 }
 
-Result<DeviceSide> GroupRegistry::device_side(std::uint32_t lane) {
+Result<DeviceSide> GroupRegistry::device_side(std::uint32_t device_ordinal) {
   const auto refused = [](std::string why) {
     return failure(ErrorCode::invalid_argument, std::move(why));
   };
@@ -59,12 +59,12 @@ Result<DeviceSide> GroupRegistry::device_side(std::uint32_t lane) {
   }
   if (!options_.gpus->why_none().empty()) return refused(options_.gpus->why_none());
   const auto& devices = options_.gpus->devices();
-  if (lane >= devices.size() || !devices[lane].context) {
-    return refused(fmt::format("it has no lease on a GPU of index {}", lane));
+  if (device_ordinal >= devices.size() || !devices[device_ordinal].context) {
+    return refused(fmt::format("it has no lease on a GPU of index {}", device_ordinal));
   }
   const auto& library = options_.gpus->nccl();
   if (!library) return refused(library.error().text);
-  auto& thread = threads_[lane];
+  auto& thread = threads_[device_ordinal];
   if (!thread) {
     auto started = DeviceThread::start();
     if (!started) return started.error();
@@ -72,8 +72,8 @@ Result<DeviceSide> GroupRegistry::device_side(std::uint32_t lane) {
   }
   return DeviceSide{.thread = thread,
                     .nccl = *library,
-                    .context = devices[lane].context,
-                    .lane = lane,
+                    .context = devices[device_ordinal].context,
+                    .device_ordinal = device_ordinal,
                     .turns = options_.turns,
                     .lost = options_.lost};
 }
@@ -110,45 +110,45 @@ Result<MemberEndpoint> GroupRegistry::join(Membership group) {
     return failure(ErrorCode::resource_exhausted,
                    fmt::format("it is in {} groups, and may be in no more", most_groups));
   }
-  auto door = this->door();
-  if (!door) return door.error();
-  MemberEndpoint meeting = (*door)->meeting();
-  if (group.reach == Reach::shm && (meeting.local.empty() || meeting.machine.empty())) {
+  auto acceptor = this->acceptor();
+  if (!acceptor) return acceptor.error();
+  MemberEndpoint endpoint = (*acceptor)->endpoint();
+  if (group.reach == Reach::shm && (endpoint.local.empty() || endpoint.machine.empty())) {
     return failure(ErrorCode::invalid_argument, "it cannot share memory with other processes");
   }
   const GroupId id = group.id;
   const char* const host = std::getenv("NCCL_HOSTID");
-  meeting.process = options_.process;
-  meeting.nccl_host = host != nullptr ? host : exchange::host_identity();
+  endpoint.process = options_.process;
+  endpoint.nccl_host = host != nullptr ? host : exchange::host_identity();
   DeviceTerms devices;
   if (group.reach == Reach::nccl) {
     auto side = device_side(group.device);
     if (!side) return side.error();
-    meeting.device = to_string(side->context->uuid());
-    meeting.nccl_version = nccl_version_text(side->nccl->version());
+    endpoint.device = to_string(side->context->uuid());
+    endpoint.nccl_version = nccl_version_text(side->nccl->version());
     devices.communication = Communication::always;
     devices.side = std::move(*side);
   } else if (group.reach == Reach::any) {
     devices.communication = Communication::useful;
-    devices.find = [this](std::uint32_t lane) {
+    devices.find = [this](std::uint32_t device_ordinal) {
       const MutexLock again(mutex_);
-      return device_side(lane);
+      return device_side(device_ordinal);
     };
   }
   const Reach reach = group.reach;
   const auto member =
-      std::make_shared<Member>(**door, std::move(group), PlanOptions{}, std::move(devices));
+      std::make_shared<Member>(**acceptor, std::move(group), PlanOptions{}, std::move(devices));
   if (reach == Reach::gloo || reach == Reach::ucx) {
     const auto plugin = plugin_of(reach);
     if (!plugin) return plugin.error();
-    const std::string& bind = options_.door.host_bind;
+    const std::string& bind = options_.acceptor.host_bind;
     auto carried = member->carry_by(plugin->table(),
                                     bind.empty() ? "127.0.0.1" : bind.substr(0, bind.rfind(':')));
     if (!carried) return failure(ErrorCode::invalid_argument, carried.error().text);
-    meeting.carrier = std::move(*carried);
+    endpoint.carrier = std::move(*carried);
   }
   members_.emplace(id, member);
-  return meeting;
+  return endpoint;
 }
 
 Result<std::shared_ptr<Member>> GroupRegistry::joined(const GroupId& group) const {
@@ -159,10 +159,10 @@ Result<std::shared_ptr<Member>> GroupRegistry::joined(const GroupId& group) cons
   return at->second;
 }
 
-Result<void> GroupRegistry::connect(const GroupId& group, std::vector<MemberEndpoint> meetings,
+Result<void> GroupRegistry::connect(const GroupId& group, std::vector<MemberEndpoint> endpoints,
                                     Time deadline) {
   const auto member = joined(group);
-  return member ? (*member)->connect(std::move(meetings), deadline) : Result<void>(member.error());
+  return member ? (*member)->connect(std::move(endpoints), deadline) : Result<void>(member.error());
 }
 
 Result<void> GroupRegistry::open(const GroupId& group, Time deadline) {

@@ -18,8 +18,8 @@
 
 namespace mobula::internal::collective {
 
-struct DeskOptions {
-  DoorOptions door = {};
+struct GroupRegistryOptions {
+  AcceptorOptions acceptor = {};
   // For communicators; null without GPUs.
   std::shared_ptr<exchange::GpuDevices> gpus = nullptr;
   std::string process = {};  // hexadecimal
@@ -30,7 +30,7 @@ struct DeskOptions {
 
 class GroupRegistry {
  public:
-  explicit GroupRegistry(DeskOptions options) : options_(std::move(options)) {}
+  explicit GroupRegistry(GroupRegistryOptions options) : options_(std::move(options)) {}
   // Leaves all groups.
   ~GroupRegistry();
   GroupRegistry(const GroupRegistry&) = delete;
@@ -41,7 +41,7 @@ class GroupRegistry {
   // process lacks, and resource_exhausted above the limit on groups.
   Result<MemberEndpoint> join(Membership group);
   // Fails with not_found if the group was left in the meantime.
-  Result<void> connect(const GroupId& group, std::vector<MemberEndpoint> meetings, Time deadline);
+  Result<void> connect(const GroupId& group, std::vector<MemberEndpoint> endpoints, Time deadline);
   // Begins the communicator together with all members, after all have connected.
   Result<void> open(const GroupId& group, Time deadline);
   // Leaves a group; no effect if this process has not joined it.
@@ -58,14 +58,14 @@ class GroupRegistry {
  private:
   static constexpr std::size_t most_groups = 256;
   static constexpr std::size_t most_left = 64;
-  Result<Acceptor*> door() MOBULA_REQUIRES(mutex_);
+  Result<Acceptor*> acceptor() MOBULA_REQUIRES(mutex_);
   // Requires open devices.
-  Result<DeviceSide> device_side(std::uint32_t lane) MOBULA_REQUIRES(mutex_);
+  Result<DeviceSide> device_side(std::uint32_t device_ordinal) MOBULA_REQUIRES(mutex_);
   Result<std::shared_ptr<Member>> joined(const GroupId& group) const;
 
-  const DeskOptions options_;
+  const GroupRegistryOptions options_;
   mutable Mutex mutex_;
-  std::unique_ptr<Acceptor> door_ MOBULA_GUARDED_BY(mutex_);
+  std::unique_ptr<Acceptor> acceptor_ MOBULA_GUARDED_BY(mutex_);
   // by device; shared with the members
   std::map<std::uint32_t, std::shared_ptr<DeviceThread>> threads_ MOBULA_GUARDED_BY(mutex_);
   // Shared with operations in progress, which end when their group is left.

@@ -36,9 +36,9 @@ MemberTerms core_terms(const Membership& group, const DeviceTerms& devices) {
 
 MemberPlaces places_of(const Membership& group) {
   MemberPlaces places;
-  const MemberEndpoint& first = group.meetings[0];
+  const MemberEndpoint& first = group.endpoints[0];
   for (std::uint32_t rank = 0; rank < group.size(); ++rank) {
-    const MemberEndpoint& each = group.meetings[rank];
+    const MemberEndpoint& each = group.endpoints[rank];
     places.processes.push_back(each.process);
     places.hosts.push_back(each.nccl_host);
     const bool near = !each.machine.empty() && each.machine == first.machine;
@@ -52,8 +52,8 @@ MemberPlaces places_of(const Membership& group) {
 
 }  // namespace
 
-Member::Member(Acceptor& door, Membership group, PlanOptions plans, DeviceTerms devices)
-    : door_(door),
+Member::Member(Acceptor& acceptor, Membership group, PlanOptions plans, DeviceTerms devices)
+    : acceptor_(acceptor),
       group_(std::move(group)),
       plans_(plans),
       devices_(std::move(devices)),
@@ -61,8 +61,8 @@ Member::Member(Acceptor& door, Membership group, PlanOptions plans, DeviceTerms 
       peers_(group_.size()),
       open_(devices_.communication != Communication::always),
       core_(core_terms(group_, devices_)) {
-  if (devices_.side) device_ = devices_.side->lane;
-  door_.expect(group_, wakes_.get(), [this](std::uint32_t rank, const Acceptor::LetIn& let_in) {
+  if (devices_.side) device_ = devices_.side->device_ordinal;
+  acceptor_.expect(group_, wakes_.get(), [this](std::uint32_t rank, const Acceptor::LetIn& let_in) {
     // The last member to connect must find the group complete.
     const MutexLock lock(mutex_);
     // Each member connects once, and only members of lower rank connect.
@@ -77,23 +77,23 @@ Member::Member(Acceptor& door, Membership group, PlanOptions plans, DeviceTerms 
 
 Member::~Member() {
   leave();
-  door_.close(group_.id);
+  acceptor_.close(group_.id);
   MutexLock lock(mutex_);
   while (busy_) changed_.wait(lock);
 }
 
-Result<void> Member::connect(std::vector<MemberEndpoint> meetings, Time deadline) {
-  if (meetings.size() != size())
+Result<void> Member::connect(std::vector<MemberEndpoint> endpoints, Time deadline) {
+  if (endpoints.size() != size())
     return failure(ErrorCode::invalid_argument, "not every member says where it is");
   if (!wakes_) return failure(ErrorCode::resource_exhausted, "no descriptor is left");
-  group_.meetings = std::move(meetings);
+  group_.endpoints = std::move(endpoints);
   core_.connected(places_of(group_));
   {
     const MutexLock lock(mutex_);
     met_ = true;
   }
   for (std::uint32_t rank = group_.rank + 1; rank < size(); ++rank) {
-    auto link = door_.connect(group_, rank, wakes_.get(), deadline);
+    auto link = acceptor_.connect(group_, rank, wakes_.get(), deadline);
     if (!link) {
       return failure(link.error().code, fmt::format("{} cannot be reached: {}", group_.member(rank),
                                                     link.error().text));
@@ -194,7 +194,7 @@ void Member::say(const MemberCore::Commands& commands) {
          ++rank) {
       Peer& peer = peers_[rank];
       if (!peer.link.words || peer.deaf) continue;
-      if (auto done = peer.link.words->say(said.word); !done) peer.deaf = done.error().text;
+      if (auto done = peer.link.words->say(said.message); !done) peer.deaf = done.error().text;
     }
   }
 }
@@ -203,13 +203,13 @@ void Member::say(const MemberCore::Commands& commands) {
 void Member::hear(std::uint32_t rank, bool& something) {
   Peer& peer = peers_[rank];
   while (peer.talks) {
-    auto word = peer.link.words->hear();
-    if (!word) return cut_off(rank, word.error().text);
-    if (!word->has_value()) break;
+    auto message = peer.link.words->hear();
+    if (!message) return cut_off(rank, message.error().text);
+    if (!message->has_value()) break;
     something = true;
-    if ((*word)->kind == ControlKind::broken) peer.talks = false;
+    if ((*message)->kind == ControlKind::broken) peer.talks = false;
     MemberCore::Commands out;
-    core_.heard(monotonic_now(), rank, std::move(**word), out);
+    core_.on(monotonic_now(), rank, std::move(**message), out);
     say(out);
   }
   if (!peer.talks) return;
@@ -222,7 +222,7 @@ void Member::hear(std::uint32_t rank, bool& something) {
     something = true;
     peer.talks = false;
     MemberCore::Commands out;
-    core_.heard(monotonic_now(), rank, **last, out);
+    core_.on(monotonic_now(), rank, **last, out);
     return say(out);
   }
   cut_off(rank, *peer.deaf);
@@ -378,13 +378,13 @@ std::optional<Refusal> Member::alone(const Limits& limits, const std::string& wh
   if (task.journey != nullptr) tell(task, began);
   limits_ = {};
   if (scratch_.size() > kept_scratch) scratch_ = {};
-  if (core_.communicator_failed() && !std::exchange(says_why_staged_, true)) {
+  if (core_.communicator_failed() && !std::exchange(staging_reported_, true)) {
     log_warn("collective group {}: tensors on GPUs go by way of host memory from now on: {}",
              group_.name, core_.no_communicator());
   }
   const MutexLock lock(mutex_);
   if (core_.has_communicator() && !core_.devices().empty()) {
-    device_ = side_->lane;
+    device_ = side_->device_ordinal;
     device_name_ = core_.devices()[group_.rank];
   } else if (core_.communicator_failed()) {
     device_.reset();
@@ -403,14 +403,14 @@ std::optional<Refusal> Member::alone(const Limits& limits, const std::string& wh
 }
 
 void Member::tell(const Task& task, Time began) const {
-  Journey& told = *task.journey;
+  Journey& report = *task.journey;
   const Passage after = passage();
-  told.way = core_.way();
-  told.bytes_sent = after.bytes_sent - task.before.bytes_sent;
-  told.bytes_received = after.bytes_received - task.before.bytes_received;
-  told.queued = task.moves_since - began;
-  told.moved = monotonic_now() - task.moves_since;
-  told.no_communicator = core_.no_communicator();
+  report.way = core_.way();
+  report.bytes_sent = after.bytes_sent - task.before.bytes_sent;
+  report.bytes_received = after.bytes_received - task.before.bytes_received;
+  report.queued = task.moves_since - began;
+  report.moved = monotonic_now() - task.moves_since;
+  report.no_communicator = core_.no_communicator();
   std::vector<std::uint32_t> ranks;
   bool near = true, sealed = true;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
@@ -421,15 +421,15 @@ void Member::tell(const Task& task, Time began) const {
     sealed = sealed && (link.shares_memory || link.sealed);
   }
   if (carrier_) {
-    told.path = carrier_->name() == "gloo" ? DirectPath::gloo : DirectPath::ucx;
+    report.path = carrier_->name() == "gloo" ? DirectPath::gloo : DirectPath::ucx;
   } else {
-    told.path = near ? DirectPath::shm : DirectPath::tcp;
+    report.path = near ? DirectPath::shm : DirectPath::tcp;
   }
-  told.encrypted = !carrier_ && !near && sealed && told.way != MemberCore::Way::device;
+  report.encrypted = !carrier_ && !near && sealed && report.way != MemberCore::Way::device;
   constexpr std::size_t most_named = 8;
-  told.others = ranks.size() > most_named ? fmt::format("{} members", ranks.size())
-                                          : fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s",
-                                                        fmt::join(ranks, ", "));
+  report.others = ranks.size() > most_named ? fmt::format("{} members", ranks.size())
+                                            : fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s",
+                                                          fmt::join(ranks, ", "));
 }
 
 bool Member::prepare(Task& task) {
@@ -540,7 +540,7 @@ std::optional<Refusal> Member::run(const Operation& own, const Given& given, con
   return alone(
       limits, own.text(),
       [&](Time now, MemberCore::Commands& out) {
-        lane_ = given.lane;
+        device_ordinal_ = given.device_ordinal;
         core_.meet(now, own, given.operand, limits.deadline, out);
       },
       task);

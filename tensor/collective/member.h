@@ -34,8 +34,8 @@ struct Limits {
 // Turns of the devices of this process, which serialize the work of several processes on their
 // devices. `taken` is called later on any thread, unless the claim is returned first.
 struct TurnsOfDevices {
-  std::function<Result<std::uint64_t>(std::uint32_t lane, std::function<void()> taken)> claim =
-      nullptr;
+  std::function<Result<std::uint64_t>(std::uint32_t device_ordinal, std::function<void()> taken)>
+      claim = nullptr;
   std::function<void(std::uint64_t claim)> give_back = nullptr;
 };
 
@@ -44,9 +44,9 @@ struct DeviceSide {
   std::shared_ptr<DeviceThread> thread;       // shared by all groups on the device
   std::shared_ptr<const NcclLibrary> nccl;    // shared by the process
   std::shared_ptr<const GpuContext> context;  // shared with all allocations on the device
-  std::uint32_t lane = 0;
+  std::uint32_t device_ordinal = 0;
   TurnsOfDevices turns = {};
-  Duration patience = 10s;                                 // time for the communicator to shut down
+  Duration shutdown_timeout = 10s;                         // time for the communicator to shut down
   std::function<void(const std::string&)> lost = nullptr;  // the communicator cannot be ended
 };
 
@@ -56,7 +56,7 @@ struct DeviceTerms {
   Communication communication = Communication::never;
   std::optional<DeviceSide> side = {};  // set with `always`
   // with `useful`: called when the communicator is begun
-  std::function<Result<DeviceSide>(std::uint32_t lane)> find = nullptr;
+  std::function<Result<DeviceSide>(std::uint32_t device_ordinal)> find = nullptr;
   std::size_t communicated_from = 256 * 1024;
 };
 
@@ -87,14 +87,14 @@ struct Journey {
 
 class Member {
  public:
-  Member(Acceptor& door, Membership group, PlanOptions plans = {}, DeviceTerms devices = {});
+  Member(Acceptor& acceptor, Membership group, PlanOptions plans = {}, DeviceTerms devices = {});
   ~Member();
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
-  // Connects to the members of higher rank, using `meetings` by rank. Members of lower rank connect
-  // to this process as soon as this object exists.
-  Result<void> connect(std::vector<MemberEndpoint> meetings, Time deadline);
+  // Connects to the members of higher rank, using `endpoints` by rank. Members of lower rank
+  // connect to this process as soon as this object exists.
+  Result<void> connect(std::vector<MemberEndpoint> endpoints, Time deadline);
   // Moves payload through this plugin. Must be called before the other members learn this member's
   // endpoint. Returns the endpoint in the plugin.
   Result<std::string> carry_by(const mobula_transport_plugin& plugin, const std::string& listen);
@@ -122,10 +122,10 @@ class Member {
   void staged(std::uint64_t bytes) { staged_ += bytes; }
 
   // `operand`: input of this member if it is small enough for the control message; read within the
-  // call. `lane`: device ordinal for a communicator that the operation may begin.
+  // call. `device_ordinal`: device ordinal for a communicator that the operation may begin.
   struct Given {
     std::span<const std::byte> operand = {};
-    std::uint32_t lane = 0;
+    std::uint32_t device_ordinal = 0;
   };
   std::optional<Refusal> run(const Operation& own, const Given& given, const Prepare& prepare,
                              const Limits& limits, Journey* journey = nullptr);
@@ -176,7 +176,7 @@ class Member {
   Result<DeviceSide*> side();
   void wait_until_quiet();
 
-  Acceptor& door_;
+  Acceptor& acceptor_;
   Membership group_;  // endpoints are set by `connect`
   const PlanOptions plans_;
   const DeviceTerms devices_;
@@ -201,12 +201,12 @@ class Member {
   // State of the thread with the current operation:
   MemberCore core_;
   Limits limits_;
-  std::uint32_t lane_ = 0;
+  std::uint32_t device_ordinal_ = 0;
   std::optional<DeviceSide> side_;
   // shared with the device thread; null without a communicator
   std::shared_ptr<Communicator> communicator_;
   std::uint64_t claim_ = 0;
-  bool says_why_staged_ = false;    // the fallback was logged
+  bool staging_reported_ = false;   // the fallback was logged
   std::vector<std::byte> scratch_;  // reused allocation
   std::atomic<std::uint64_t> sent_{0};
   std::atomic<std::uint64_t> received_{0};

@@ -16,7 +16,7 @@ namespace mobula::internal::collective {
 namespace {
 
 // Time limit to begin a communicator within an operation; after it, the operation uses the host.
-constexpr Duration begin_within = 30s;
+constexpr Duration begin_timeout = 30s;
 
 }  // namespace
 
@@ -34,20 +34,20 @@ Result<DeviceSide*> Member::side() {
   if (!side_) {
     side_ = devices_.side;
     if (!side_) {
-      auto found = devices_.find(lane_);
+      auto found = devices_.find(device_ordinal_);
       if (!found) return found.error();
       side_ = std::move(*found);
     }
   }
   if (!communicator_) {
-    communicator_ = std::make_shared<Communicator>(*side_->thread,
-                                                   Communicator::Terms{.nccl = side_->nccl,
-                                                                       .context = side_->context,
-                                                                       .rank = group_.rank,
-                                                                       .ranks = group_.size(),
-                                                                       .patience = side_->patience,
-                                                                       .lost = side_->lost,
-                                                                       .wake = waker()});
+    communicator_ = std::make_shared<Communicator>(
+        *side_->thread, Communicator::Terms{.nccl = side_->nccl,
+                                            .context = side_->context,
+                                            .rank = group_.rank,
+                                            .ranks = group_.size(),
+                                            .shutdown_timeout = side_->shutdown_timeout,
+                                            .lost = side_->lost,
+                                            .wake = waker()});
   }
   return &*side_;
 }
@@ -72,7 +72,7 @@ bool Member::claim(Task& task) {
     const auto found = side();
     task.turn = std::make_shared<Task::Turn>();
     Result<std::uint64_t> claimed = found
-                                        ? (*found)->turns.claim((*found)->lane,
+                                        ? (*found)->turns.claim((*found)->device_ordinal,
                                                                 [turn = task.turn, wake = waker()] {
                                                                   turn->taken = true;
                                                                   wake();
@@ -103,7 +103,7 @@ bool Member::begin_communicator(Task& task) {
     if (core_.beginning().size() == sizeof id.bytes) {
       std::memcpy(id.bytes, core_.beginning().data(), sizeof id.bytes);
       const Time now = monotonic_now();
-      Time deadline = now + begin_within;
+      Time deadline = now + begin_timeout;
       if (limits_.deadline)
         deadline = task.opens ? *limits_.deadline
                               : std::min(deadline, now + (*limits_.deadline - now) / 2);
@@ -130,7 +130,7 @@ bool Member::close_communicator(Task& task) {
                                                                  : core_.no_communicator()));
     task.closes_since = now;
   }
-  const bool late = now > task.closes_since + 3 * side_->patience;
+  const bool late = now > task.closes_since + 3 * side_->shutdown_timeout;
   if (!communicator_->quiet() && !late) return false;
   const bool lost = communicator_->lost() || late;
   MemberCore::Commands out;
@@ -179,7 +179,7 @@ bool Member::move_by_device(Task& task) {
 
 // Bounded wait: if the library never releases the memory, the process is replaced.
 void Member::wait_until_quiet() {
-  const Time limit = monotonic_now() + 3 * side_->patience;
+  const Time limit = monotonic_now() + 3 * side_->shutdown_timeout;
   while (!communicator_->quiet() && monotonic_now() < limit) {
     pollfd one{wakes_.get(), POLLIN, 0};
     (void)::poll(&one, 1, 20);
@@ -204,7 +204,7 @@ Result<std::string> Member::carry_by(const mobula_transport_plugin& plugin,
 bool Member::meet_in_carrier(Task& task) {
   if (!std::exchange(task.begun, true)) {
     for (std::uint32_t rank = group_.rank + 1; rank < size(); ++rank)
-      carrier_->connect(rank, group_.meetings[rank].carrier);
+      carrier_->connect(rank, group_.endpoints[rank].carrier);
   }
   task.absent.clear();
   for (std::uint32_t rank = 0; rank < size(); ++rank) {

@@ -44,11 +44,11 @@ struct Membership {
   std::string name;
   std::uint32_t rank = 0;
   Reach reach = Reach::any;
-  std::uint32_t device = 0;              // device ordinal of this member's part in a communicator
-  SealKey key{};                         // known to members only
-  Duration timeout{};                    // of operations, as the creator of the group chose it
-  std::vector<std::string> actors;       // human-readable, by rank
-  std::vector<MemberEndpoint> meetings;  // by rank
+  std::uint32_t device = 0;               // device ordinal of this member's part in a communicator
+  SealKey key{};                          // known to members only
+  Duration timeout{};                     // of operations, as the creator of the group chose it
+  std::vector<std::string> actors;        // human-readable, by rank
+  std::vector<MemberEndpoint> endpoints;  // by rank
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(actors.size()); }
   // Text such as "rank 2 (actor 0123…)".

@@ -10,8 +10,8 @@
 
 namespace mobula::internal::exchange {
 
-inline ProcessId device_endpoint_id(ProcessId process, std::uint32_t lane) {
-  return lane == 0 ? process : ProcessId::derived(process, "device", lane);
+inline ProcessId device_endpoint_id(ProcessId process, std::uint32_t device_ordinal) {
+  return device_ordinal == 0 ? process : ProcessId::derived(process, "device", device_ordinal);
 }
 
 inline bool is_of_devices(DirectPath path) {

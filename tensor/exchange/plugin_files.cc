@@ -39,13 +39,13 @@ std::string plugin_paths(std::string_view words) {
 // Searches next to the shared library, or next to the program if Mobula is linked statically:
 // `lib/mobula`. A library that was shipped with a program has no such directory; the agent then
 // names its own one in the environment.
-std::string plugin_folder() {
+std::string plugin_dir() {
   Dl_info here{};
   if (::dladdr(reinterpret_cast<const void*>(&plugin_paths), &here) == 0 ||
       here.dli_fname == nullptr)
     return ".";
   if (std::string beside = plugins_beside(here.dli_fname); !beside.empty()) return beside;
-  if (const char* const of_node = std::getenv(plugin_folder_variable)) return of_node;
+  if (const char* const of_node = std::getenv(plugin_dir_variable)) return of_node;
   // expected location
   return (std::filesystem::path(here.dli_fname).parent_path() / "mobula").string();
 }

@@ -18,7 +18,7 @@ std::string plugins_of_environment();
 // Returns the list with each bare name replaced by a file name; `gloo:/path/x.so` keeps its path.
 std::string plugin_paths(std::string_view words);
 // Directory of installed plugins.
-std::string plugin_folder();
+std::string plugin_dir();
 // File name of the plugin of a transport path.
 std::string plugin_file(DirectPath path);
 // Last part of an error message: the package that installs the plugin of a transport path.

@@ -79,7 +79,7 @@ Result<void> TensorConnections::listen() {
 LocalLink::Callbacks TensorConnections::callbacks_of(LinkId id) {
   LocalLink::Callbacks callbacks;
   callbacks.on_frame = [this, id](LocalFrame frame) {
-    said(id, frame.bytes, PeerOrigin{.local = true});
+    on_frame(id, frame.bytes, PeerOrigin{.local = true});
   };
   callbacks.on_closed = [this, id](const Failure& why) { ended(id, why); };
   return callbacks;
@@ -164,7 +164,7 @@ void TensorConnections::look() {
 void TensorConnections::bus_said(PeerHandle from, const PeerOrigin& origin,
                                  std::span<const std::byte> bytes) {
   const auto at = by_handle_.find(from);
-  if (at != by_handle_.end()) return said(at->second, bytes, origin);
+  if (at != by_handle_.end()) return on_frame(at->second, bytes, origin);
   if (!origin.accepted || links_.size() >= options_.max_links) return;
   const LinkId id = ++last_;
   Link& link = links_[id];
@@ -173,11 +173,11 @@ void TensorConnections::bus_said(PeerHandle from, const PeerOrigin& origin,
   link.bus = from;
   by_handle_[from] = id;
   look();
-  said(id, bytes, origin);
+  on_frame(id, bytes, origin);
 }
 
-void TensorConnections::said(LinkId id, std::span<const std::byte> bytes,
-                             const PeerOrigin& origin) {
+void TensorConnections::on_frame(LinkId id, std::span<const std::byte> bytes,
+                                 const PeerOrigin& origin) {
   const auto at = links_.find(id);
   if (at == links_.end()) return;
   Link& link = at->second;
@@ -216,7 +216,7 @@ void TensorConnections::said(LinkId id, std::span<const std::byte> bytes,
   if (!link.met || is_of_receiver(word) != link.accepted) {
     return ended(id, failure(ErrorCode::corrupt, "it says what is not for it to say"));
   }
-  callbacks_.heard(peer, word);
+  callbacks_.on_message(peer, word);
 }
 
 // A ticket authenticates the peer; over a network it must name the key of the connection.

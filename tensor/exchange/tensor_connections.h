@@ -43,7 +43,7 @@ class TensorConnections {
   struct Callbacks {
     // Capabilities of the peer: precedes its other messages, and is repeated for each connection.
     std::function<void(ProcessId, const TransportCapabilities&)> met;
-    std::function<void(ProcessId, const RegionMessage&)> heard;
+    std::function<void(ProcessId, const RegionMessage&)> on_message;
     // After `met`, or instead of it.
     std::function<void(ProcessId, const Failure&)> gone;
     // The last connection was closed for idleness; nothing failed, and the next pull connects
@@ -106,7 +106,7 @@ class TensorConnections {
   Result<void> connect_far(LinkId id, Link& link, const Endpoint& holder);
   LocalLink::Callbacks callbacks_of(LinkId id);
   void bus_said(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
-  void said(LinkId id, std::span<const std::byte> bytes, const PeerOrigin& origin);
+  void on_frame(LinkId id, std::span<const std::byte> bytes, const PeerOrigin& origin);
   bool greeted(LinkId id, Link& link, const PeerHello& hello, const PeerOrigin& origin);
   // Returns the ticket of a peer if it admits that peer to the exchange of tensors.
   std::optional<Ticket> admitted(const PeerHello& hello, const PeerOrigin& origin) const;

@@ -79,19 +79,19 @@ Result<void> TensorExchange::open() {
                     .revoked_keys = options_.revoked_keys,
                     .head_signing_key = options_.head_signing_key,
                     .socket = options_.sockets.empty() ? std::string() : options_.sockets + ".t"};
-  TransportCapabilities says = paths_->reach();
-  says.part_bytes = options_.regions.part_bytes;
-  says.supports_close = true;
+  TransportCapabilities capabilities = paths_->reach();
+  capabilities.chunk_bytes = options_.regions.chunk_bytes;
+  capabilities.supports_close = true;
   auto made = TensorConnections::open(
-      *sockets_, std::move(links), std::move(says),
+      *sockets_, std::move(links), std::move(capabilities),
       {.met = [this](ProcessId peer, const TransportCapabilities& reach) { met(peer, reach); },
-       .heard =
+       .on_message =
            [this](ProcessId peer, const RegionMessage& message) {
              take_up();
              // reported dead by the preceding `take_up`
              if (!paths_->knows(peer)) return;
              learn_places(message);
-             step([&](Time now, auto& out) { core_.heard(now, peer, message, out); });
+             step([&](Time now, auto& out) { core_.on(now, peer, message, out); });
            },
        .gone = [this](ProcessId peer, const Failure& why) { gone(peer, why); },
        .parted = [this](ProcessId peer) { paths_->parted(peer); }});
@@ -128,7 +128,7 @@ void TensorExchange::post(std::function<void()> task) {
 // messages of this process.
 void TensorExchange::take_up() {
   std::vector<std::function<void()>> tasks;
-  std::map<ObjectId, Published> fresh;
+  std::map<ObjectId, RegisteredTensor> fresh;
   {
     const MutexLock lock(mutex_);
     tasks.swap(inbox_);
@@ -136,8 +136,8 @@ void TensorExchange::take_up() {
     notified_ = false;
   }
   for (auto& each : fresh) {
-    const auto at = published_.insert_or_assign(each.first, std::move(each.second)).first;
-    publish_to_core(at->first, at->second);
+    const auto at = registered_.insert_or_assign(each.first, std::move(each.second)).first;
+    register_in_core(at->first, at->second);
   }
   for (const auto& task : tasks) task();
 }
@@ -160,12 +160,14 @@ void TensorExchange::carry_out_all() {
   }
 }
 
-void TensorExchange::publish_to_core(ObjectId object, const Published& published) {
+void TensorExchange::register_in_core(ObjectId object, const RegisteredTensor& published) {
   const SourceRegion& elements = published.elements;
-  std::uint32_t lane = 0;
+  std::uint32_t device_ordinal = 0;
   if (!elements.place.on_host() && options_.gpus)
-    lane = options_.gpus->lane_of(to_string(elements.place.device)).value_or(0);
-  step([&](Time now, auto& out) { core_.publish(now, object, elements.bytes.size(), lane, out); });
+    device_ordinal = options_.gpus->ordinal_of(to_string(elements.place.device)).value_or(0);
+  step([&](Time now, auto& out) {
+    core_.register_tensor(now, object, elements.bytes.size(), device_ordinal, out);
+  });
 }
 
 void TensorExchange::carry_out(transfer::RegionCommand& command) {
@@ -184,38 +186,38 @@ void TensorExchange::wake(Duration after) {
 
 // ---- pull ---------------------------------------------------------------------------------------
 
-void TensorExchange::want(std::uint64_t number, RefRecords tensors, bool arguments,
+void TensorExchange::pull(std::uint64_t number, RefRecords tensors, bool arguments,
                           std::optional<int> device) {
-  progress_.want(monotonic_now(), number, tensors);
+  progress_.pull(monotonic_now(), number, tensors);
   post([this, number, tensors = std::move(tensors), arguments, device]() mutable {
     if (!paths_) return;
-    Wish& wish = wishes_[number];
-    wish.due = tensors.size();
-    wish.tensors = std::move(tensors);
-    wish.arguments = arguments;
-    wish.device = device;
+    PullRequest& request = requests_[number];
+    request.due = tensors.size();
+    request.tensors = std::move(tensors);
+    request.arguments = arguments;
+    request.device = device;
     waiting_.push_back(number);
     // Also for known peers: a connection from a peer does not serve as a connection to it.
-    for (const RefRecord& each : wish.tensors) {
+    for (const RefRecord& each : request.tensors) {
       if (!is_sound(each)) continue;
       unreachable_.erase(each.owner);
       links_->meet(*each.tensor->holder);
     }
-    begin_wishes();
+    begin_requests();
   });
 }
 
-void TensorExchange::unwant(std::uint64_t number) {
+void TensorExchange::cancel(std::uint64_t number) {
   progress_.over(number);
   post([this, number] {
-    const auto at = wishes_.find(number);
-    if (at == wishes_.end()) return;
+    const auto at = requests_.find(number);
+    if (at == requests_.end()) return;
     const auto pulls = std::move(at->second.pulls);
-    wishes_.erase(at);
+    requests_.erase(at);
     std::erase(waiting_, number);
     for (const auto& each : pulls) {
       if (!pulls_.contains(each.first)) continue;  // a completed chunk
-      step([&](Time now, auto& out) { core_.unwant(now, each.first, out); });
+      step([&](Time now, auto& out) { core_.cancel(now, each.first, out); });
     }
   });
 }
@@ -237,7 +239,7 @@ void TensorExchange::met(ProcessId peer, const TransportCapabilities& reach) {
   paths_->met(peer, reach);
   if (reach.supports_close) core_.supports_close(peer);
   reached_or_not(peer);
-  begin_wishes();
+  begin_requests();
 }
 
 void TensorExchange::gone(ProcessId peer, const Failure& why) {
@@ -245,7 +247,7 @@ void TensorExchange::gone(ProcessId peer, const Failure& why) {
   if (!waiting_.empty()) unreachable_[peer] = why.text;
   reached_or_not(peer);
   step([&](Time now, auto& out) { core_.peer_gone(now, peer, out); });
-  begin_wishes();
+  begin_requests();
 }
 
 // Connects again at once if anything needs the holder: pulls in progress, and requests that still
@@ -253,29 +255,30 @@ void TensorExchange::gone(ProcessId peer, const Failure& why) {
 void TensorExchange::carry_out(const transfer::Part& command) {
   paths_->close_ways(command.holder);
   links_->part(command.holder);
-  for (const auto& [number, wish] : wishes_) {
+  for (const auto& [number, request] : requests_) {
     const bool waits = std::ranges::find(waiting_, number) != waiting_.end();
     if (!waits && !command.again) continue;
-    for (const RefRecord& each : wish.tensors) {
+    for (const RefRecord& each : request.tensors) {
       if (is_sound(each) && each.owner == command.holder) return links_->meet(*each.tensor->holder);
     }
   }
-  if (const auto keeper = where_.find(command.holder); keeper != where_.end() && command.again)
-    links_->meet(keeper->second, true);
+  if (const auto replica_holder = where_.find(command.holder);
+      replica_holder != where_.end() && command.again)
+    links_->meet(replica_holder->second, true);
 }
 
 // Starts the requests whose holders are all connected or known to be unreachable.
-void TensorExchange::begin_wishes() {
+void TensorExchange::begin_requests() {
   std::vector<std::uint64_t> ready;
   std::erase_if(waiting_, [&](std::uint64_t number) {
-    const bool all = std::ranges::all_of(wishes_.at(number).tensors, [&](const RefRecord& each) {
+    const bool all = std::ranges::all_of(requests_.at(number).tensors, [&](const RefRecord& each) {
       return !is_sound(each) || paths_->knows(each.owner) || unreachable_.contains(each.owner);
     });
     if (all) ready.push_back(number);
     return all;
   });
   for (const std::uint64_t number : ready) {
-    if (const auto at = wishes_.find(number); at != wishes_.end()) begin(number, at->second);
+    if (const auto at = requests_.find(number); at != requests_.end()) begin(number, at->second);
   }
   if (waiting_.empty()) unreachable_.clear();
 }
@@ -285,13 +288,13 @@ void TensorExchange::open_plugin_of(std::optional<DirectPath> path) {
     links_->announce(paths_->reach());
 }
 
-void TensorExchange::begin(std::uint64_t number, Wish& wish) {
+void TensorExchange::begin(std::uint64_t number, PullRequest& request) {
   std::vector<PullResult> at_once;
   std::vector<transfer::TensorRequest> together;
   std::vector<Wanted> wanted;
   std::vector<std::map<std::uint64_t, Gathering>::node_type> never_began;
-  for (const RefRecord& each : wish.tensors) {
-    PullResult none{.wish = number,
+  for (const RefRecord& each : request.tensors) {
+    PullResult none{.request = number,
                     .object = each.object,
                     .outcome = InStore{},
                     .path = {},
@@ -310,10 +313,10 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
       at_once.push_back(std::move(none));
       continue;
     }
-    open_plugin_of(each.tensor->wish.named);
+    open_plugin_of(each.tensor->preference.named);
     // host tensors are copied to `device`
-    const bool moves = !each.tensor->device.empty() && wish.device;
-    const int device = moves ? *wish.device : paths_->landing(*each.tensor);
+    const bool moves = !each.tensor->device.empty() && request.device;
+    const int device = moves ? *request.device : paths_->landing(*each.tensor);
     const auto choice = paths_->choose(each.owner, *each.tensor, device);
     if (choice.paths.empty()) {
       for (const auto& refusal : choice.refusals)
@@ -326,7 +329,7 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
                                 .size_bytes = static_cast<std::uint64_t>(each.tensor->size_bytes),
                                 .holders = {each.owner},
                                 .paths = choice.paths,
-                                .lane = static_cast<std::uint32_t>(std::max(device, 0))};
+                                .device_ordinal = static_cast<std::uint32_t>(std::max(device, 0))};
     Wanted whole{.ref = each, .device = device, .refusals = choice.refusals};
     if (comes_in_parts(whole, choice.paths) && add_parts(number, whole, one, together, wanted))
       continue;
@@ -335,7 +338,7 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
   }
   if (!together.empty()) {
     step([&](Time now, auto& out) {
-      const auto pulls = core_.want(now, std::move(together), wish.arguments, out);
+      const auto pulls = core_.pull(now, std::move(together), request.arguments, out);
       for (std::size_t i = 0; i < wanted.size(); ++i) {
         if (!pulls && wanted[i].gathering != 0) {
           const auto gathering = gatherings_.find(wanted[i].gathering);
@@ -345,7 +348,7 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
           continue;
         }
         if (!pulls) {
-          at_once.push_back({.wish = number,
+          at_once.push_back({.request = number,
                              .object = wanted[i].ref.object,
                              .outcome = pulls.error(),
                              .path = {},
@@ -355,7 +358,7 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
                              .fell_back = false});
           continue;
         }
-        wish.pulls.emplace((*pulls)[i], wanted[i]);
+        request.pulls.emplace((*pulls)[i], wanted[i]);
         pulls_[(*pulls)[i]] = {number, wanted[i].gathering};
         if (wanted[i].gathering != 0)
           gatherings_.at(wanted[i].gathering).parts[(*pulls)[i]] = wanted[i].part;
@@ -367,16 +370,16 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
 }
 
 void TensorExchange::arrive(PullResult arrival) {
-  const auto at = wishes_.find(arrival.wish);
-  if (at == wishes_.end()) return;
-  if (--at->second.due == 0) wishes_.erase(at);
-  progress_.over(arrival.wish, arrival.object);
-  callbacks_.arrived(std::move(arrival));
+  const auto at = requests_.find(arrival.request);
+  if (at == requests_.end()) return;
+  if (--at->second.due == 0) requests_.erase(at);
+  progress_.over(arrival.request, arrival.object);
+  callbacks_.completed(std::move(arrival));
 }
 
 void TensorExchange::carry_out(const transfer::PullChunk& command) {
   const auto operation = command.operation;
-  const auto told = [this, operation, pull = command.pull](Result<Elements> elements) {
+  const auto report = [this, operation, pull = command.pull](Result<Elements> elements) {
     operations_.erase(operation);
     std::optional<Failure> failed;
     const auto place = pulls_.find(pull);
@@ -391,20 +394,20 @@ void TensorExchange::carry_out(const transfer::PullChunk& command) {
     }
     step([&](Time now, auto& out) { core_.ended(now, operation, failed, out); });
   };
-  const auto wish = wishes_.find(pulls_.at(command.pull).wish);
+  const auto request = requests_.find(pulls_.at(command.pull).request);
   Result<TransferId> transfer = failure(ErrorCode::cancelled, "nobody wants it any more");
-  if (wish != wishes_.end()) {
-    const Wanted& wanted = wish->second.pulls.at(command.pull);
+  if (request != requests_.end()) {
+    const Wanted& wanted = request->second.pulls.at(command.pull);
     const TensorRecord& record = *wanted.ref.tensor;
-    progress_.moves(monotonic_now(), wish->first, wanted.ref.object, command.path);
-    if (record.size_bytes == 0) return told(nothing_on(wanted.device));
+    progress_.moves(monotonic_now(), request->first, wanted.ref.object, command.path);
+    if (record.size_bytes == 0) return report(nothing_on(wanted.device));
     const bool stays =
         wanted.device == on_host
             ? record.device.empty()
             : paths_->reach().devices.at(static_cast<std::size_t>(wanted.device)) == record.device;
     TensorPaths::PullChunk fetch{.path = command.path,
                                  .holder = command.holder,
-                                 .peer_lane = command.peer_lane,
+                                 .peer_ordinal = command.peer_ordinal,
                                  .ticket = command.ticket,
                                  .size_bytes = static_cast<std::uint64_t>(record.size_bytes),
                                  .in_place = record.in_shared_memory && stays,
@@ -412,15 +415,15 @@ void TensorExchange::carry_out(const transfer::PullChunk& command) {
                                  .device = wanted.device};
     if (wanted.gathering != 0) {
       const auto target = place_of(wanted);
-      if (!target) return told(target.error());
+      if (!target) return report(target.error());
       fetch.in_place = false;
       fetch.size_bytes = target->size();
       fetch.target = *target;
       fetch.target_owner = gatherings_.at(wanted.gathering).memory;
     }
-    transfer = paths_->fetch(fetch, told);
+    transfer = paths_->fetch(fetch, report);
   }
-  if (!transfer) return told(transfer.error());
+  if (!transfer) return report(transfer.error());
   operations_[operation] = {command.path, *transfer, command.pull};
 }
 
@@ -435,8 +438,8 @@ void TensorExchange::carry_out(const transfer::Cancel& command) {
 // store or lost.
 void TensorExchange::carry_out(const transfer::LookUp& command) {
   bool reachable = false;
-  for (const auto& [number, wish] : wishes_) {
-    for (const auto& [pull, ref] : wish.pulls) {
+  for (const auto& [number, request] : requests_) {
+    for (const auto& [pull, ref] : request.pulls) {
       if (ref.ref.object == command.object) reachable = reachable || paths_->knows(ref.ref.owner);
     }
   }
@@ -448,7 +451,7 @@ void TensorExchange::carry_out(const transfer::LookUp& command) {
 
 void TensorExchange::tell_refusals(const Wanted& wanted, PullResult& arrival) {
   const RefRecord& ref = wanted.ref;
-  const auto named = ref.tensor->wish.named;
+  const auto named = ref.tensor->preference.named;
   arrival.fell_back =
       !arrival.failed_tries.empty() || (named && arrival.path && *named != *arrival.path);
   for (const auto& each : wanted.refusals) {
@@ -462,17 +465,17 @@ void TensorExchange::tell_refusals(const Wanted& wanted, PullResult& arrival) {
 
 void TensorExchange::carry_out(PullEnded& command) {
   const auto at = pulls_.find(command.pull);
-  const std::uint64_t number = at->second.wish;
+  const std::uint64_t number = at->second.request;
   const std::uint64_t gathering = at->second.gathering;
   pulls_.erase(at);
   arriving_.erase(command.pull);
   auto elements = fetched_.extract(command.pull);
   if (gathering != 0) return part_ended(command, gathering);
-  const auto wish = wishes_.find(number);
-  if (wish == wishes_.end()) return;  // cancelled
-  const Wanted wanted = wish->second.pulls.at(command.pull);
+  const auto request = requests_.find(number);
+  if (request == requests_.end()) return;  // cancelled
+  const Wanted wanted = request->second.pulls.at(command.pull);
   const RefRecord& ref = wanted.ref;
-  PullResult arrival{.wish = number,
+  PullResult arrival{.request = number,
                      .object = ref.object,
                      .outcome = InStore{},
                      .path = {},
@@ -492,7 +495,7 @@ void TensorExchange::carry_out(PullEnded& command) {
   }
   tell_refusals(wanted, arrival);
   const bool here = std::holds_alternative<RegionsHere>(command.outcome);
-  if (here && !ref.tensor->device.empty() && !wish->second.device && wanted.device == on_host) {
+  if (here && !ref.tensor->device.empty() && !request->second.device && wanted.device == on_host) {
     arrival.refusals.push_back(
         "cuda: it was made on " + ref.tensor->device +
         ", and this process has no GPU to put it on: it lies in host memory");

@@ -58,7 +58,7 @@ struct Share {
 // read the tensor from the store: the holder has no elements, or cannot be reached
 struct InStore {};
 struct PullResult {
-  std::uint64_t wish = 0;
+  std::uint64_t request = 0;
   ObjectId object;
   std::variant<Elements, InStore, Failure> outcome;
   std::optional<DirectPath> path;  // set with `Elements`
@@ -74,7 +74,7 @@ struct PullResult {
 class TensorExchange {
  public:
   struct Callbacks {
-    std::function<void(PullResult)> arrived;
+    std::function<void(PullResult)> completed;
     // Requests a copy of these elements in the node's store. The owner keeps `owner` alive and
     // calls `stored` at the end.
     std::function<void(ObjectId, const SourceRegion&, std::shared_ptr<const void> owner)> store;
@@ -94,18 +94,19 @@ class TensorExchange {
 
   // Registers elements that other processes may pull until `retire`; `owner` keeps them alive. Does
   // not wake the thread, which picks them up with the first message of a peer.
-  void publish(ObjectId object, SourceRegion elements, std::shared_ptr<const void> owner);
+  void register_tensor(ObjectId object, SourceRegion elements, std::shared_ptr<const void> owner);
   // Registers elements again after their copy was removed from the store.
-  void publish_again(ObjectId object);
+  void register_again(ObjectId object);
   // Ends the registration. Returns the owner if the thread never saw the registration. Otherwise
   // returns null, and the exchange drops the owner when no offer uses it.
-  std::shared_ptr<const void> retire(ObjectId object);
+  std::shared_ptr<const void> unregister(ObjectId object);
   // Requests tensors; space for all of them is reserved together, and each one completes
-  // separately. `wish` is a number of the caller that is never reused. Device tensors go to
+  // separately. `preference` is a number of the caller that is never reused. Device tensors go to
   // `device` or `on_host`, or to their default device if `device` is empty.
-  void want(std::uint64_t wish, RefRecords tensors, bool arguments, std::optional<int> device = {});
+  void pull(std::uint64_t request, RefRecords tensors, bool arguments,
+            std::optional<int> device = {});
   // Cancels a request; no further completion follows.
-  void unwant(std::uint64_t wish);
+  void cancel(std::uint64_t request);
   // Requested tensors that have neither completed nor failed.
   std::vector<TensorProgress::Row> under_way() const { return progress_.rows(); }
   // Copies all registered tensors to the store.
@@ -117,7 +118,7 @@ class TensorExchange {
   // Processes take turns in the order of their ids, which prevents deadlock. `taken` runs on the
   // exchange's thread, unless the claim is returned first. `claim` is a number of the caller that
   // is never reused.
-  void claim_turn(std::uint32_t lane, std::uint64_t claim, std::function<void()> taken);
+  void claim_turn(std::uint32_t device_ordinal, std::uint64_t claim, std::function<void()> taken);
   void return_turn(std::uint64_t claim);
   // Reports processes that have exited.
   void dead(std::vector<ProcessId> processes);
@@ -126,7 +127,7 @@ class TensorExchange {
   void trust(std::string ticket, std::vector<std::string> revoked_keys);
 
  private:
-  struct Published {
+  struct RegisteredTensor {
     SourceRegion elements;
     std::shared_ptr<const void> owner;  // shared with local readers
     bool retired = false;
@@ -144,7 +145,7 @@ class TensorExchange {
   };
   // A tensor whose chunks are in transit.
   struct Gathering {
-    std::uint64_t wish = 0;
+    std::uint64_t request = 0;
     Wanted whole;
     std::map<transfer::RegionPullId, std::uint32_t> parts = {};  // outstanding chunks
     bool keeps = false;
@@ -154,17 +155,17 @@ class TensorExchange {
     std::map<std::pair<ProcessId, DirectPath>, Share> shares = {};
     std::map<transfer::RegionPullId, bool> encrypted = {};  // fetched chunks
     // failed attempts
-    std::vector<std::pair<DirectPath, std::string>> tries = {}, keepers_tried = {};
+    std::vector<std::pair<DirectPath, std::string>> tries = {}, replica_holders_tried = {};
     Time began{};
     std::optional<Duration> queued = {};
   };
-  static constexpr std::size_t max_tries_told = 16;
+  static constexpr std::size_t max_tries_reported = 16;
   // Purpose of a pull.
   struct Place {
-    std::uint64_t wish = 0;
+    std::uint64_t request = 0;
     std::uint64_t gathering = 0;
   };
-  struct Wish {
+  struct PullRequest {
     RefRecords tensors;
     bool arguments = false;
     std::optional<int> device;
@@ -191,7 +192,7 @@ class TensorExchange {
   template <class Step>
   void step(Step step);
   void carry_out_all();
-  void publish_to_core(ObjectId object, const Published& published);
+  void register_in_core(ObjectId object, const RegisteredTensor& published);
   void carry_out(transfer::RegionCommand& command);
   void carry_out(const transfer::SendRegions& command);
   void carry_out(const transfer::OfferTensor& command);
@@ -214,8 +215,8 @@ class TensorExchange {
   void carry_out(const transfer::TurnTaken& command);
   void met(ProcessId peer, const TransportCapabilities& reach);
   void gone(ProcessId peer, const Failure& why);
-  void begin_wishes();
-  void begin(std::uint64_t number, Wish& wish);
+  void begin_requests();
+  void begin(std::uint64_t number, PullRequest& request);
   // Opens the plugin of a path that a transfer names.
   void open_plugin_of(std::optional<DirectPath> path);
   void arrive(PullResult arrival);
@@ -226,7 +227,7 @@ class TensorExchange {
   // ---- tensor_exchange_parts.cc ----
   bool comes_in_parts(const Wanted& wanted, const std::vector<DirectPath>& paths) const;
   // Returns false if the request would exceed the limit on chunks.
-  bool add_parts(std::uint64_t wish, const Wanted& whole, const transfer::TensorRequest& one,
+  bool add_parts(std::uint64_t request, const Wanted& whole, const transfer::TensorRequest& one,
                  std::vector<transfer::TensorRequest>& together, std::vector<Wanted>& wanted);
   Result<std::span<std::byte>> place_of(const Wanted& wanted);
   void part_ended(const transfer::PullEnded& command, std::uint64_t gathering);
@@ -235,7 +236,7 @@ class TensorExchange {
   RegionMessage with_places(RegionMessage message) const;
   void learn_places(const RegionMessage& message);
   void answer_reach(const transfer::Reach& command);
-  void reached_or_not(ProcessId keeper);
+  void reached_or_not(ProcessId replica_holder);
 
   const ExchangeOptions options_;
   const Callbacks callbacks_;
@@ -247,14 +248,14 @@ class TensorExchange {
   std::vector<std::function<void()>> inbox_ MOBULA_GUARDED_BY(mutex_);  // requests for the thread
   bool notified_ MOBULA_GUARDED_BY(mutex_) = false;                     // a wake-up is pending
   // registered since the last `take_up`
-  std::map<ObjectId, Published> fresh_ MOBULA_GUARDED_BY(mutex_);
+  std::map<ObjectId, RegisteredTensor> fresh_ MOBULA_GUARDED_BY(mutex_);
 
   // State of the exchange's thread:
   transfer::TensorExchangeCore core_;
   std::vector<transfer::RegionCommand> commands_;  // to be carried out in order
   bool carrying_out_ = false;
-  PooledMap<ObjectId, Published> published_;
-  std::map<std::uint64_t, Wish> wishes_;
+  PooledMap<ObjectId, RegisteredTensor> registered_;
+  std::map<std::uint64_t, PullRequest> requests_;
   std::vector<std::uint64_t> waiting_;  // requests that wait for the capabilities of holders
   std::map<ProcessId, std::string> unreachable_;  // by holder: the reason
   std::map<transfer::RegionPullId, Place> pulls_;

@@ -9,8 +9,8 @@
 namespace mobula::internal::exchange {
 namespace {
 
-constexpr std::size_t max_parts_of_wish = 4096;  // beyond it tensors are pulled whole
-constexpr std::size_t max_where = 4096;          // remembered endpoints of replica holders
+constexpr std::size_t max_chunks_of_request = 4096;  // beyond it tensors are pulled whole
+constexpr std::size_t max_where = 4096;              // remembered endpoints of replica holders
 
 bool is_by_network(DirectPath path) { return path == DirectPath::tcp || is_of_plugin(path); }
 
@@ -21,27 +21,27 @@ bool is_by_network(DirectPath path) { return path == DirectPath::tcp || is_of_pl
 bool TensorExchange::comes_in_parts(const Wanted& wanted,
                                     const std::vector<DirectPath>& paths) const {
   const TensorRecord& record = *wanted.ref.tensor;
-  const std::uint64_t part_bytes = options_.regions.part_bytes;
+  const std::uint64_t chunk_bytes = options_.regions.chunk_bytes;
   const bool on_hosts = record.device.empty() && wanted.device == on_host;
-  return part_bytes > 0 && on_hosts &&
-         static_cast<std::uint64_t>(record.size_bytes) >= 2 * part_bytes &&
+  return chunk_bytes > 0 && on_hosts &&
+         static_cast<std::uint64_t>(record.size_bytes) >= 2 * chunk_bytes &&
          is_by_network(paths.front()) && std::ranges::none_of(paths, is_two_sided) &&
-         paths_->said(wanted.ref.owner)->part_bytes == part_bytes;
+         paths_->capabilities_of(wanted.ref.owner)->chunk_bytes == chunk_bytes;
 }
 
-bool TensorExchange::add_parts(std::uint64_t wish, const Wanted& whole,
+bool TensorExchange::add_parts(std::uint64_t request, const Wanted& whole,
                                const transfer::TensorRequest& one,
                                std::vector<transfer::TensorRequest>& together,
                                std::vector<Wanted>& wanted) {
-  const auto parts = transfer::parts_of(one.size_bytes, options_.regions.part_bytes);
-  if (together.size() + parts > max_parts_of_wish) return false;
+  const auto parts = transfer::parts_of(one.size_bytes, options_.regions.chunk_bytes);
+  if (together.size() + parts > max_chunks_of_request) return false;
   const std::uint64_t number = ++last_gathering_;
   Gathering& gathering = gatherings_[number];
-  gathering.wish = wish;
+  gathering.request = request;
   gathering.whole = whole;
   gathering.began = monotonic_now();
-  gathering.keeps = !self_->address.empty() && !published_.contains(one.object);
-  if (gathering.keeps) published_[one.object].copy = number;
+  gathering.keeps = !self_->address.empty() && !registered_.contains(one.object);
+  if (gathering.keeps) registered_[one.object].copy = number;
   Wanted part = whole;
   part.refusals.clear();
   part.gathering = number;
@@ -62,13 +62,13 @@ Result<std::span<std::byte>> TensorExchange::place_of(const Wanted& wanted) {
     auto taken = paths_->room(size);
     if (!taken) return taken.error();
     gathering.memory = std::make_shared<const ReceiveBuffer>(std::move(*taken));
-    const auto at = published_.find(wanted.ref.object);
-    if (at != published_.end() && at->second.copy == wanted.gathering) {
+    const auto at = registered_.find(wanted.ref.object);
+    if (at != registered_.end() && at->second.copy == wanted.gathering) {
       at->second.elements.bytes = gathering.memory->bytes();
       at->second.memory = gathering.memory;
     }
   }
-  const auto span = transfer::span_of(size, options_.regions.part_bytes, wanted.part);
+  const auto span = transfer::span_of(size, options_.regions.chunk_bytes, wanted.part);
   return gathering.memory->bytes().subspan(span.offset, span.size_bytes);
 }
 
@@ -83,18 +83,18 @@ void TensorExchange::part_ended(const transfer::PullEnded& command, std::uint64_
       share.holder = attempt.holder;
       share.path = attempt.path;
       share.encrypted = share.encrypted && gathering.encrypted[command.pull];
-      const auto came = transfer::span_of(size, options_.regions.part_bytes, part).size_bytes;
+      const auto came = transfer::span_of(size, options_.regions.chunk_bytes, part).size_bytes;
       share.bytes += came;
-      progress_.more(gathering.wish, ref.object, came);
+      progress_.more(gathering.request, ref.object, came);
       continue;
     }
     // A replica holder that evicted its chunks or never replied is no failure of the path.
     const bool of_owner = attempt.holder == ref.owner;
-    auto& tried = of_owner ? gathering.tries : gathering.keepers_tried;
+    auto& tried = of_owner ? gathering.tries : gathering.replica_holders_tried;
     const std::pair text(
         attempt.path,
         of_owner ? attempt.refusal : "from " + attempt.holder.brief() + ": " + attempt.refusal);
-    if (tried.size() < max_tries_told && std::ranges::find(tried, text) == tried.end())
+    if (tried.size() < max_tries_reported && std::ranges::find(tried, text) == tried.end())
       tried.push_back(text);
   }
   gathering.queued = std::min(gathering.queued.value_or(command.queued), command.queued);
@@ -103,7 +103,7 @@ void TensorExchange::part_ended(const transfer::PullEnded& command, std::uint64_
     gathering.failed = command.outcome;
     // The other chunks are useless now; each of them ends after this one.
     for (const auto& other : std::map(gathering.parts)) {
-      step([&](Time now, auto& out) { core_.unwant(now, other.first, out); });
+      step([&](Time now, auto& out) { core_.cancel(now, other.first, out); });
     }
   }
   if (!gathering.parts.empty()) return;
@@ -114,10 +114,10 @@ void TensorExchange::part_ended(const transfer::PullEnded& command, std::uint64_
 void TensorExchange::gathered(std::uint64_t number, const Gathering& gathering) {
   const Wanted& whole = gathering.whole;
   const bool came = !gathering.failed;
-  const auto wish = wishes_.find(gathering.wish);
-  if (!came || wish == wishes_.end()) withdraw(whole.ref.object, number);
-  if (wish == wishes_.end()) return;  // cancelled
-  PullResult arrival{.wish = gathering.wish,
+  const auto request = requests_.find(gathering.request);
+  if (!came || request == requests_.end()) withdraw(whole.ref.object, number);
+  if (request == requests_.end()) return;  // cancelled
+  PullResult arrival{.request = gathering.request,
                      .object = whole.ref.object,
                      .outcome = InStore{},
                      .path = {},
@@ -137,7 +137,7 @@ void TensorExchange::gathered(std::uint64_t number, const Gathering& gathering) 
     encrypted = encrypted && share.encrypted;
   }
   if (!came) arrival.path.reset();
-  for (const auto& [path, why] : gathering.keepers_tried)
+  for (const auto& [path, why] : gathering.replica_holders_tried)
     arrival.refusals.push_back(text_of(path, why));
   for (const auto& [path, why] : gathering.tries) {
     arrival.refusals.push_back(text_of(path, why));
@@ -158,14 +158,14 @@ void TensorExchange::gathered(std::uint64_t number, const Gathering& gathering) 
 // ---- relay --------------------------------------------------------------------------------------
 
 void TensorExchange::withdraw(ObjectId object, std::uint64_t copy) {
-  const auto at = published_.find(object);
-  if (at == published_.end() || at->second.copy != copy) return;  // not relayed
+  const auto at = registered_.find(object);
+  if (at == registered_.end() || at->second.copy != copy) return;  // not relayed
   at->second.retired = true;
-  step([&](Time now, auto& out) { core_.retire(now, object, out); });
+  step([&](Time now, auto& out) { core_.unregister(now, object, out); });
   // Active offers keep the memory until they end.
-  const auto still = published_.find(object);
-  if (still != published_.end() && still->second.copy == copy && !core_.has(object))
-    published_.erase(still);
+  const auto still = registered_.find(object);
+  if (still != registered_.end() && still->second.copy == copy && !core_.has(object))
+    registered_.erase(still);
 }
 
 // ---- replica holders ----------------------------------------------------------------------------
@@ -176,7 +176,7 @@ RegionMessage TensorExchange::with_places(RegionMessage message) const {
   auto* refused = std::get_if<PullTensorRejected>(&message);
   if (refused == nullptr || refused->others.empty()) return message;
   std::erase_if(refused->others, [&](ProcessId each) {
-    const TransportCapabilities* reach = paths_->said(each);
+    const TransportCapabilities* reach = paths_->capabilities_of(each);
     if (reach == nullptr || reach->self.process != each) return true;
     refused->where.push_back(reach->self);
     return false;
@@ -195,10 +195,10 @@ void TensorExchange::learn_places(const RegionMessage& message) {
 }
 
 void TensorExchange::carry_out(const transfer::Reach& command) {
-  const auto where = where_.find(command.keeper);
+  const auto where = where_.find(command.replica_holder);
   if (where == where_.end() || where->second.public_key.empty()) return answer_reach(command);
   links_->meet(where->second, true);
-  if (paths_->knows(command.keeper)) return answer_reach(command);
+  if (paths_->knows(command.replica_holder)) return answer_reach(command);
   reaching_.push_back(command);  // at most one per pull
 }
 
@@ -209,20 +209,20 @@ void TensorExchange::answer_reach(const transfer::Reach& command) {
   const auto pull = pulls_.find(command.pull);
   const auto gathering =
       pull == pulls_.end() ? gatherings_.end() : gatherings_.find(pull->second.gathering);
-  if (gathering != gatherings_.end() && paths_->knows(command.keeper)) {
+  if (gathering != gatherings_.end() && paths_->knows(command.replica_holder)) {
     TensorRecord record = *gathering->second.whole.ref.tensor;
     record.in_shared_memory = false;  // a replica is in a receive buffer
-    paths = paths_->choose(command.keeper, record, on_host).paths;
+    paths = paths_->choose(command.replica_holder, record, on_host).paths;
   }
   step([&](Time now, auto& out) {
-    core_.reached(now, command.pull, command.keeper, std::move(paths), out);
+    core_.reached(now, command.pull, command.replica_holder, std::move(paths), out);
   });
 }
 
-void TensorExchange::reached_or_not(ProcessId keeper) {
+void TensorExchange::reached_or_not(ProcessId replica_holder) {
   std::vector<transfer::Reach> answered;
   std::erase_if(reaching_, [&](const transfer::Reach& each) {
-    const bool is_of = each.keeper == keeper;
+    const bool is_of = each.replica_holder == replica_holder;
     if (is_of) answered.push_back(each);
     return is_of;
   });

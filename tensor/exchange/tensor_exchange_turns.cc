@@ -8,11 +8,11 @@ namespace mobula::internal::exchange {
 
 // ---- turns for other work -----------------------------------------------------------------------
 
-void TensorExchange::claim_turn(std::uint32_t lane, std::uint64_t claim,
+void TensorExchange::claim_turn(std::uint32_t device_ordinal, std::uint64_t claim,
                                 std::function<void()> taken) {
-  post([this, lane, claim, taken = std::move(taken)] {
+  post([this, device_ordinal, claim, taken = std::move(taken)] {
     claims_[claim] = taken;
-    step([&](Time now, auto& out) { core_.claim_turn(now, lane, claim, out); });
+    step([&](Time now, auto& out) { core_.claim_turn(now, device_ordinal, claim, out); });
   });
 }
 
@@ -50,15 +50,16 @@ void TensorExchange::issue(const transfer::IssueStep& command, const TensorPaths
 }
 
 void TensorExchange::carry_out(const transfer::IssueStep& command) {
-  const TensorPaths::Pairing pair{command.peer, command.lane, command.peer_lane, command.epoch};
+  const TensorPaths::Pairing pair{command.peer, command.device_ordinal, command.peer_ordinal,
+                                  command.epoch};
   operations_[command.operation] = {command.path, {}, command.pull, pair};
   const auto ends = [this, operation = command.operation](const Result<void>& result) {
     issued(operation, result);
   };
   if (command.opens) return paths_->open_pair(pair, ends);
   if (command.pull == 0) {
-    const auto at = published_.find(command.object);
-    if (at == published_.end())
+    const auto at = registered_.find(command.object);
+    if (at == registered_.end())
       return ends(failure(ErrorCode::not_found, "it is not here any more"));
     const auto all = at->second.elements.bytes;
     auto* const first = const_cast<std::byte*>(all.data());  // only read
@@ -69,11 +70,11 @@ void TensorExchange::carry_out(const transfer::IssueStep& command) {
     auto* const first = arriving_[command.pull].memory->bytes;
     return issue_next(command, pair, first);
   }
-  const auto wish = pulls_.find(command.pull);
-  if (wish == pulls_.end() || !wishes_.contains(wish->second.wish)) {
+  const auto request = pulls_.find(command.pull);
+  if (request == pulls_.end() || !requests_.contains(request->second.request)) {
     return ends(failure(ErrorCode::cancelled, "nobody wants it any more"));
   }
-  const Wanted& wanted = wishes_.at(wish->second.wish).pulls.at(command.pull);
+  const Wanted& wanted = requests_.at(request->second.request).pulls.at(command.pull);
   const auto size = static_cast<std::uint64_t>(wanted.ref.tensor->size_bytes);
   // A failed attempt may still write to its memory, so each attempt has its own.
   paths_->take(wanted.device, size, [this, command, pair, ends](Result<DeviceAllocation> taken) {
@@ -87,12 +88,12 @@ void TensorExchange::carry_out(const transfer::IssueStep& command) {
 // Issues the next step of the receiving side.
 void TensorExchange::issue_next(const transfer::IssueStep& command,
                                 const TensorPaths::Pairing& pair, std::byte* first) {
-  const auto wish = pulls_.find(command.pull);
-  if (wish != pulls_.end() && wishes_.contains(wish->second.wish)) {
-    const Wanted& wanted = wishes_.at(wish->second.wish).pulls.at(command.pull);
+  const auto request = pulls_.find(command.pull);
+  if (request != pulls_.end() && requests_.contains(request->second.request)) {
+    const Wanted& wanted = requests_.at(request->second.request).pulls.at(command.pull);
     const auto size = static_cast<std::uint64_t>(wanted.ref.tensor->size_bytes);
-    progress_.moves(monotonic_now(), wish->second.wish, wanted.ref.object, command.path);
-    progress_.there(wish->second.wish, wanted.ref.object, command.offset);
+    progress_.moves(monotonic_now(), request->second.request, wanted.ref.object, command.path);
+    progress_.there(request->second.request, wanted.ref.object, command.offset);
     if (command.offset + command.size_bytes == size) {
       fetched_[command.pull] = {.bytes = {first, size},
                                 .owner = arriving_.at(command.pull).memory->owner,
@@ -103,7 +104,7 @@ void TensorExchange::issue_next(const transfer::IssueStep& command,
 }
 
 void TensorExchange::carry_out(const transfer::DropChannel& command) {
-  paths_->drop_pair({command.peer, command.lane, command.peer_lane, command.epoch});
+  paths_->drop_pair({command.peer, command.device_ordinal, command.peer_ordinal, command.epoch});
 }
 
 }  // namespace mobula::internal::exchange

@@ -81,14 +81,15 @@ TensorPaths::TensorPaths(EventLoop& loop, PathOptions options)
 
 TensorPaths::~TensorPaths() {
   if (!options_.gpus) return;
-  for (std::uint32_t lane = 0; lane < options_.gpus->devices().size(); ++lane)
-    options_.gpus->on_closed(lane, nullptr);
+  for (std::uint32_t device_ordinal = 0; device_ordinal < options_.gpus->devices().size();
+       ++device_ordinal)
+    options_.gpus->on_closed(device_ordinal, nullptr);
 }
 
 void TensorPaths::add(Key key, Result<std::unique_ptr<TensorTransport>> made, std::string version) {
   RegionPath& said = reach_.paths.emplace_back();
   said.path = key.first;
-  said.lane = key.second;
+  said.device_ordinal = key.second;
   if (!made) {
     said.why_not = made.error().text;
     return;
@@ -106,13 +107,13 @@ void TensorPaths::add_devices() {
   if (!options_.gpus) return none("it has no lease on a GPU");
   if (!options_.gpus->why_none().empty()) return none(options_.gpus->why_none());
   const auto& devices = options_.gpus->devices();
-  for (std::uint32_t lane = 0; lane < devices.size(); ++lane) {
-    const auto& device = devices[lane];
+  for (std::uint32_t device_ordinal = 0; device_ordinal < devices.size(); ++device_ordinal) {
+    const auto& device = devices[device_ordinal];
     reach_.devices.push_back(device.uuid);
     if (!device.context) continue;
-    const ProcessId party = device_endpoint_id(options_.process, lane);
+    const ProcessId party = device_endpoint_id(options_.process, device_ordinal);
     CudaIpcOptions ipc;
-    ipc.socket = options_.socket + ".g" + std::to_string(lane);
+    ipc.socket = options_.socket + ".g" + std::to_string(device_ordinal);
     ipc.peers = device.peers;
     ipc.copying.pinned = options_.gpus->staging();
     ipc.copying.cpus = device.cpus;
@@ -121,17 +122,18 @@ void TensorPaths::add_devices() {
                           ErrorCode::unavailable, "this process has no place for its sockets"))
                     : CudaIpcTransport::create(loop_, party, device.context, std::move(ipc));
     if (made) {
-      copies_[static_cast<int>(lane)] = &(*made)->copies();
-      stages_[static_cast<int>(lane)] =
+      copies_[static_cast<int>(device_ordinal)] = &(*made)->copies();
+      stages_[static_cast<int>(device_ordinal)] =
           std::make_unique<DeviceStage>(device.context, (*made)->copies());
-      options_.gpus->on_closed(lane, (*made)->closed());
-      add({DirectPath::cuda_ipc, lane}, std::unique_ptr<TensorTransport>(std::move(*made)));
+      options_.gpus->on_closed(device_ordinal, (*made)->closed());
+      add({DirectPath::cuda_ipc, device_ordinal},
+          std::unique_ptr<TensorTransport>(std::move(*made)));
     } else {
-      add({DirectPath::cuda_ipc, lane}, made.error());
+      add({DirectPath::cuda_ipc, device_ordinal}, made.error());
     }
     const auto& library = options_.gpus->nccl();
     if (!library) {
-      add({DirectPath::nccl, lane}, library.error());
+      add({DirectPath::nccl, device_ordinal}, library.error());
       continue;
     }
     NcclOptions nccl;
@@ -142,10 +144,11 @@ void TensorPaths::add_devices() {
     nccl.cpus = device.cpus;
     auto two_sided = NcclTransport::create(loop_, party, device.context, *library, std::move(nccl));
     if (two_sided) {
-      add({DirectPath::nccl, lane}, std::unique_ptr<TensorTransport>(std::move(*two_sided)),
+      add({DirectPath::nccl, device_ordinal},
+          std::unique_ptr<TensorTransport>(std::move(*two_sided)),
           nccl_version_text((*library)->version()));
     } else {
-      add({DirectPath::nccl, lane}, two_sided.error());
+      add({DirectPath::nccl, device_ordinal}, two_sided.error());
     }
   }
 }
@@ -156,7 +159,7 @@ void TensorPaths::add_plugins() {
   if (!options_.host_bind.empty())
     options.listen = options_.host_bind.substr(0, options_.host_bind.rfind(':'));
   for (const OpenedPlugin& each :
-       open_transport_plugins(plugin_paths(options_.plugins), plugin_folder())) {
+       open_transport_plugins(plugin_paths(options_.plugins), plugin_dir())) {
     if (!each.plugin) {
       log_warn("a transport plug-in is not used: {}", each.plugin.error().text);
       if (const auto path = path_of_plugin(each.path)) refused.emplace(*path, each.plugin.error());
@@ -182,14 +185,13 @@ void TensorPaths::add_plugins() {
     if (said) continue;
     if (const auto why = refused.find(path); why != refused.end()) {
       add({path, 0}, why->second);
-    } else if (::access((plugin_folder() + "/" + plugin_file(path)).c_str(), R_OK) == 0) {
+    } else if (::access((plugin_dir() + "/" + plugin_file(path)).c_str(), R_OK) == 0) {
       // Advertised without an address; the first transfer that names it opens the plugin.
       reach_.paths.emplace_back().path = path;
       installed_.insert(path);
     } else {
-      add({path, 0},
-          failure(ErrorCode::not_found, plugin_file(path) + " is not in " + plugin_folder() + "; " +
-                                            plugin_remedy(path)));
+      add({path, 0}, failure(ErrorCode::not_found, plugin_file(path) + " is not in " +
+                                                       plugin_dir() + "; " + plugin_remedy(path)));
     }
   }
 }
@@ -198,7 +200,7 @@ bool TensorPaths::open_installed(DirectPath path) {
   if (installed_.erase(path) == 0) return false;
   std::erase_if(reach_.paths, [&](const RegionPath& each) { return each.path == path; });
   const std::string name(to_string(path));
-  const auto opened = open_transport_plugins(plugin_paths(name), plugin_folder());
+  const auto opened = open_transport_plugins(plugin_paths(name), plugin_dir());
   if (!opened.front().plugin) {
     add({path, 0}, failure(opened.front().plugin.error().code,
                            opened.front().plugin.error().text + "; " + plugin_remedy(path)));

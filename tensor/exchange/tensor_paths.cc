@@ -50,7 +50,7 @@ struct TensorPaths::Fetching {
   // copied to the device directly from the holder's mapped host memory
   bool passes_through = false;
   std::shared_ptr<ChunkStage> stage = nullptr;  // used by the transport to write to the device
-  Duration silence_limit = Pull().silence_limit;
+  Duration silence_timeout = Pull().silence_timeout;
   Fetched fetched;
   std::shared_ptr<ReceiveBuffer> buffer;  // shared with the tensors in it
   std::span<std::byte> target;            // replaces `buffer`
@@ -62,13 +62,13 @@ struct TensorPaths::Fetching {
   bool cancelled = false;
 };
 
-TensorTransport* TensorPaths::transport(DirectPath path, std::uint32_t lane) const {
-  const auto at = transports_.find({path, lane});
+TensorTransport* TensorPaths::transport(DirectPath path, std::uint32_t device_ordinal) const {
+  const auto at = transports_.find({path, device_ordinal});
   return at == transports_.end() ? nullptr : at->second.get();
 }
 
-NcclTransport* TensorPaths::nccl(std::uint32_t lane) const {
-  return static_cast<NcclTransport*>(transport(DirectPath::nccl, lane));
+NcclTransport* TensorPaths::nccl(std::uint32_t device_ordinal) const {
+  return static_cast<NcclTransport*>(transport(DirectPath::nccl, device_ordinal));
 }
 
 std::shared_ptr<ChunkStage> TensorPaths::stage_of(int device) const {
@@ -95,8 +95,8 @@ void TensorPaths::end_ways(ProcessId peer, bool with_communicators) {
     if (key.first == DirectPath::nccl && !with_communicators) continue;
     way->peer_down(peer, [] {});
     if (!is_of_devices(key.first)) continue;
-    for (std::uint32_t lane = 1; lane < lanes; ++lane)
-      way->peer_down(device_endpoint_id(peer, lane), [] {});
+    for (std::uint32_t device_ordinal = 1; device_ordinal < lanes; ++device_ordinal)
+      way->peer_down(device_endpoint_id(peer, device_ordinal), [] {});
   }
 }
 
@@ -107,8 +107,10 @@ void TensorPaths::close_ways(ProcessId holder) {
       static_cast<std::uint32_t>(std::max<std::size_t>(1, known->second.devices.size()));
   for (const auto& [key, way] : transports_) {
     if (key.first == DirectPath::nccl) continue;
-    for (std::uint32_t lane = 0; lane < (is_of_devices(key.first) ? lanes : 1); ++lane) {
-      way->close(channel_to(is_of_devices(key.first) ? device_endpoint_id(holder, lane) : holder));
+    for (std::uint32_t device_ordinal = 0; device_ordinal < (is_of_devices(key.first) ? lanes : 1);
+         ++device_ordinal) {
+      way->close(channel_to(is_of_devices(key.first) ? device_endpoint_id(holder, device_ordinal)
+                                                     : holder));
     }
   }
 }
@@ -116,12 +118,13 @@ void TensorPaths::close_ways(ProcessId holder) {
 // ---- choice -------------------------------------------------------------------------------------
 
 transfer::ProcessReach TensorPaths::reach_of(ProcessId process, const TransportCapabilities& reach,
-                                             std::uint32_t lane) const {
+                                             std::uint32_t device_ordinal) const {
   transfer::ProcessReach out;
   out.process = process;
   out.machine = reach.machine;
   for (const auto& each : reach.paths) {
-    if (is_of_devices(each.path) && each.lane != lane && !(each.lane == 0 && reach.devices.empty()))
+    if (is_of_devices(each.path) && each.device_ordinal != device_ordinal &&
+        !(each.device_ordinal == 0 && reach.devices.empty()))
       continue;
     out.paths[each.path] = {each.why_not, each.version};
   }
@@ -159,8 +162,8 @@ transfer::PathChoice TensorPaths::choose(ProcessId holder, const TensorRecord& r
     question.peer_access = uuid && own.peers.contains(*uuid);
   }
   question.trusted = is_trusted(there);
-  question.named = record.wish.named;
-  question.allow_fallback = record.wish.allow_fallback;
+  question.named = record.preference.named;
+  question.allow_fallback = record.preference.allow_fallback;
   return transfer::choose_paths(question);
 }
 
@@ -175,7 +178,7 @@ Peer TensorPaths::peer_of(ProcessId process, Key key) const {
   const bool stays = is_near(known->second) && key.first != DirectPath::tcp;
   peer.trusted_fabric = stays || is_trusted(known->second);
   for (const auto& each : known->second.paths) {
-    if (each.path == key.first && each.lane == key.second) peer.endpoint = each.endpoint;
+    if (each.path == key.first && each.device_ordinal == key.second) peer.endpoint = each.endpoint;
   }
   return peer;
 }
@@ -199,14 +202,14 @@ Result<DirectPath> TensorPaths::carrier_to(ProcessId peer) const {
 Result<TransferId> TensorPaths::offer(const Give& give, const SourceRegion& region,
                                       Offered offered) {
   const auto transfer = TransferId::random();
-  std::optional<std::uint32_t> lane;
+  std::optional<std::uint32_t> device_ordinal;
   if (!region.place.on_host()) {
-    if (options_.gpus) lane = options_.gpus->lane_of(to_string(region.place.device));
-    if (!lane) return not_here();
+    if (options_.gpus) device_ordinal = options_.gpus->ordinal_of(to_string(region.place.device));
+    if (!device_ordinal) return not_here();
     if (!is_of_devices(give.path))
-      return offer_staged(give, region, static_cast<int>(*lane), std::move(offered));
+      return offer_staged(give, region, static_cast<int>(*device_ordinal), std::move(offered));
   }
-  TensorTransport* way = transport(give.path, lane.value_or(0));
+  TensorTransport* way = transport(give.path, device_ordinal.value_or(0));
   if (way == nullptr) return not_here();
   const bool of_devices = is_of_devices(give.path);
   if (is_two_sided(give.path)) {
@@ -214,11 +217,11 @@ Result<TransferId> TensorPaths::offer(const Give& give, const SourceRegion& regi
     offered(text_of(transfer, {}));
     return transfer;
   }
-  const ProcessId to = of_devices ? device_endpoint_id(give.peer, give.peer_lane) : give.peer;
+  const ProcessId to = of_devices ? device_endpoint_id(give.peer, give.peer_ordinal) : give.peer;
   Offer offer{.transfer = transfer,
               .to = channel_to(to),
               .regions = {region},
-              .peer = peer_of(give.peer, {give.path, of_devices ? give.peer_lane : 0})};
+              .peer = peer_of(give.peer, {give.path, of_devices ? give.peer_ordinal : 0})};
   giving_[transfer].way = way;
   way->offer(std::move(offer),
              [this, transfer, offered = std::move(offered)](const Result<Blob>& ticket) {
@@ -348,8 +351,8 @@ Result<TransferId> TensorPaths::fetch(const PullChunk& wanted, Fetched fetched) 
   const auto fetching = std::make_shared<Fetching>();
   fetching->way = way;
   fetching->transfer = TransferId(bits);
-  fetching->from =
-      channel_to(of_devices ? device_endpoint_id(wanted.holder, wanted.peer_lane) : wanted.holder);
+  fetching->from = channel_to(of_devices ? device_endpoint_id(wanted.holder, wanted.peer_ordinal)
+                                         : wanted.holder);
   fetching->size_bytes = wanted.size_bytes;
   fetching->device = wanted.device;
   fetching->target = wanted.target;
@@ -359,14 +362,14 @@ Result<TransferId> TensorPaths::fetch(const PullChunk& wanted, Fetched fetched) 
   // The holder frees its staging copy when the offer ends, so the mapping serves only until then.
   fetching->in_place = wanted.in_place && !is_staged && way->caps().maps;
   fetching->passes_through = !fetching->lands_directly && way->caps().maps;
-  if (is_staged || fetching->stage) fetching->silence_limit = staged_silence;
+  if (is_staged || fetching->stage) fetching->silence_timeout = staged_silence;
   fetching->fetched = std::move(fetched);
   const auto blob = std::as_bytes(std::span(text.substr(id_bytes)));
   fetching->ticket.assign(blob.begin(), blob.end());
   if (!fetching_.emplace(fetching->transfer, fetching).second) {
     return failure(ErrorCode::corrupt, "its holder gave the ticket of another transfer");
   }
-  way->open(fetching->from, peer_of(wanted.holder, {path, of_devices ? wanted.peer_lane : 0}),
+  way->open(fetching->from, peer_of(wanted.holder, {path, of_devices ? wanted.peer_ordinal : 0}),
             monotonic_now() + open_timeout, [this, fetching](const Result<void>& opened) {
               if (!opened) return answer(fetching, opened.error());
               begin(fetching);
@@ -408,7 +411,7 @@ void TensorPaths::pull(const std::shared_ptr<Fetching>& fetching) {
             .from = fetching->from,
             .ticket = fetching->ticket,
             .targets = {TargetRegion{fetching->target}},
-            .silence_limit = fetching->silence_limit};
+            .silence_timeout = fetching->silence_timeout};
   fetching->way->pull(std::move(pull), [this, fetching](const TransferEnd& end) {
     if (!end.result) return answer(fetching, end.result.error());
     if (fetching->device != on_host)
@@ -433,7 +436,7 @@ void TensorPaths::pull_to_device(const std::shared_ptr<Fetching>& fetching) {
               .from = fetching->from,
               .ticket = fetching->ticket,
               .targets = {TargetRegion{bytes, {MemoryKind::device, context->uuid()}}},
-              .silence_limit = fetching->silence_limit,
+              .silence_timeout = fetching->silence_timeout,
               .stage = fetching->stage};
     fetching->way->pull(std::move(pull), [this, fetching, bytes](const TransferEnd& end) {
       if (!end.result) return answer(fetching, end.result.error());
@@ -507,22 +510,22 @@ void TensorPaths::take(int device, std::uint64_t size_bytes, Taken taken) {
 
 // Epochs of the transport start at 1.
 void TensorPaths::open_pair(const Pairing& pair, Done done) {
-  NcclTransport* const way = nccl(pair.lane);
+  NcclTransport* const way = nccl(pair.device_ordinal);
   if (way == nullptr) return done(not_here());
-  way->open({device_endpoint_id(pair.peer, pair.peer_lane), pair.epoch + 1},
-            peer_of(pair.peer, {DirectPath::nccl, pair.peer_lane}), monotonic_now() + pair_timeout,
-            std::move(done));
+  way->open({device_endpoint_id(pair.peer, pair.peer_ordinal), pair.epoch + 1},
+            peer_of(pair.peer, {DirectPath::nccl, pair.peer_ordinal}),
+            monotonic_now() + pair_timeout, std::move(done));
 }
 
 void TensorPaths::move_pair(const Pairing& pair, TransferId transfer, std::span<std::byte> bytes,
                             bool sends, Done done) {
-  NcclTransport* const way = nccl(pair.lane);
+  NcclTransport* const way = nccl(pair.device_ordinal);
   if (way == nullptr) return done(not_here());
-  const ProcessId self = device_endpoint_id(options_.process, pair.lane),
-                  other = device_endpoint_id(pair.peer, pair.peer_lane);
+  const ProcessId self = device_endpoint_id(options_.process, pair.device_ordinal),
+                  other = device_endpoint_id(pair.peer, pair.peer_ordinal);
   const ChannelKey channel{other, pair.epoch + 1};
   const MemoryPlace place{MemoryKind::device,
-                          options_.gpus->devices().at(pair.lane).context->uuid()};
+                          options_.gpus->devices().at(pair.device_ordinal).context->uuid()};
   if (!sends) {
     const Blob ticket =
         NcclTransport::ticket_for(other, self, transfer, channel.epoch, bytes.size());
@@ -547,16 +550,16 @@ void TensorPaths::move_pair(const Pairing& pair, TransferId transfer, std::span<
 }
 
 void TensorPaths::break_pair(const Pairing& pair, TransferId transfer) {
-  NcclTransport* const way = nccl(pair.lane);
+  NcclTransport* const way = nccl(pair.device_ordinal);
   if (way == nullptr) return;
   way->cancel(transfer, nullptr);
-  way->close({device_endpoint_id(pair.peer, pair.peer_lane), pair.epoch + 1});
+  way->close({device_endpoint_id(pair.peer, pair.peer_ordinal), pair.epoch + 1});
 }
 
 void TensorPaths::drop_pair(const Pairing& pair) {
-  NcclTransport* const way = nccl(pair.lane);
+  NcclTransport* const way = nccl(pair.device_ordinal);
   if (way == nullptr) return;
-  way->close_below({device_endpoint_id(pair.peer, pair.peer_lane), pair.epoch + 1});
+  way->close_below({device_endpoint_id(pair.peer, pair.peer_ordinal), pair.epoch + 1});
 }
 
 }  // namespace mobula::internal::exchange

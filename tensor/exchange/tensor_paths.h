@@ -78,7 +78,7 @@ class TensorPaths {
   void parted(ProcessId peer);
   bool knows(ProcessId peer) const { return peers_.contains(peer); }
   // Capabilities that a known peer has sent; otherwise null.
-  const TransportCapabilities* said(ProcessId peer) const {
+  const TransportCapabilities* capabilities_of(ProcessId peer) const {
     const auto at = peers_.find(peer);
     return at == peers_.end() ? nullptr : &at->second;
   }
@@ -92,7 +92,7 @@ class TensorPaths {
   struct Give {
     DirectPath path = DirectPath::shm;
     ProcessId peer;
-    std::uint32_t peer_lane = 0;
+    std::uint32_t peer_ordinal = 0;
   };
   // Fails immediately, without calling `offered`, if the path is not available.
   Result<TransferId> offer(const Give& give, const SourceRegion& region, Offered offered);
@@ -103,7 +103,7 @@ class TensorPaths {
   struct PullChunk {
     DirectPath path = DirectPath::shm;
     ProcessId holder;
-    std::uint32_t peer_lane = 0;
+    std::uint32_t peer_ordinal = 0;
     std::string_view ticket;  // valid only during the call
     std::uint64_t size_bytes = 0;
     bool in_place = false;   // map instead of copy if the path can
@@ -127,7 +127,7 @@ class TensorPaths {
   using Taken = std::function<void(Result<DeviceAllocation>)>;
   struct Pairing {
     ProcessId peer;
-    std::uint32_t lane = 0, peer_lane = 0;
+    std::uint32_t device_ordinal = 0, peer_ordinal = 0;
     std::uint64_t epoch = 0;
   };
   void open_pair(const Pairing& pair, Done done);
@@ -154,15 +154,15 @@ class TensorPaths {
   void add_devices();
   void add_plugins();
   void end_ways(ProcessId peer, bool with_communicators);
-  TensorTransport* transport(DirectPath path, std::uint32_t lane) const;
-  NcclTransport* nccl(std::uint32_t lane) const;
+  TensorTransport* transport(DirectPath path, std::uint32_t device_ordinal) const;
+  NcclTransport* nccl(std::uint32_t device_ordinal) const;
   DeviceCopies* copies_of(int device) const;
   std::shared_ptr<ChunkStage> stage_of(int device) const;
   bool is_trusted(const TransportCapabilities& peer) const;
   bool is_near(const TransportCapabilities& there) const;
   Peer peer_of(ProcessId process, Key key) const;
   transfer::ProcessReach reach_of(ProcessId process, const TransportCapabilities& reach,
-                                  std::uint32_t lane) const;
+                                  std::uint32_t device_ordinal) const;
   Result<TransferId> offer_staged(const Give& give, const SourceRegion& region, int device,
                                   Offered offered);
   Result<TransferId> offer_chunks(const Give& give, DirectPath path, const SourceRegion& region,

@@ -29,14 +29,14 @@ class TensorProgress {
     std::optional<Time> began{};  // time of the first request for bytes
   };
 
-  void want(Time now, std::uint64_t wish, const RefRecords& tensors);
+  void pull(Time now, std::uint64_t request, const RefRecords& tensors);
   // The next four functions ignore a tensor that is not in progress.
-  void moves(Time now, std::uint64_t wish, ObjectId object, DirectPath path);
+  void moves(Time now, std::uint64_t request, ObjectId object, DirectPath path);
   // total since the start of the attempt
-  void there(std::uint64_t wish, ObjectId object, std::uint64_t bytes);
-  void more(std::uint64_t wish, ObjectId object, std::uint64_t bytes);
-  void over(std::uint64_t wish, ObjectId object);
-  void over(std::uint64_t wish);
+  void there(std::uint64_t request, ObjectId object, std::uint64_t bytes);
+  void more(std::uint64_t request, ObjectId object, std::uint64_t bytes);
+  void over(std::uint64_t request, ObjectId object);
+  void over(std::uint64_t request);
 
   // Rows in the order of their requests.
   std::vector<Row> rows() const;

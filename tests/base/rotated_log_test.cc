@@ -16,10 +16,10 @@ class RotatedLog : public testing::Test {
  protected:
   RotatedLog() {
     std::string pattern = (fs::temp_directory_path() / "rotated-log-XXXXXX").string();
-    folder = ::mkdtemp(pattern.data());
-    paths = {folder + "/a.log", folder + "/a.log.1"};
+    directory = ::mkdtemp(pattern.data());
+    paths = {directory + "/a.log", directory + "/a.log.1"};
   }
-  ~RotatedLog() override { fs::remove_all(folder); }
+  ~RotatedLog() override { fs::remove_all(directory); }
 
   void append(const std::string& text) const { std::ofstream(paths[0], std::ios::app) << text; }
   void rotate() const { fs::rename(paths[0], paths[1]); }
@@ -38,7 +38,7 @@ class RotatedLog : public testing::Test {
     }
   }
 
-  std::string folder;
+  std::string directory;
   std::vector<std::string> paths;
 };
 
@@ -76,7 +76,7 @@ TEST_F(RotatedLog, NegativePosition_CountsFromEnd) {
   EXPECT_EQ(rest(place), "89abc");
   LogPlace before{0, -1000};
   EXPECT_EQ(rest(before), "0123456789abc");
-  EXPECT_EQ(read_log({folder + "/none"}, {}, 10).error().code, ErrorCode::not_found);
+  EXPECT_EQ(read_log({directory + "/none"}, {}, 10).error().code, ErrorCode::not_found);
 }
 
 TEST_F(RotatedLog, RejectsSymbolicLink) {

@@ -147,10 +147,10 @@ TEST(CommandLine, ParsesSpillingOptions) {
   const auto parsed = parse({"start", "--head", "--object-spilling-directory", "/disk",
                              "--object-spilling-threshold", "0.55"});
   ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
-  EXPECT_EQ(parsed.line->start.node.spill_folder, "/disk");
+  EXPECT_EQ(parsed.line->start.node.spill_dir, "/disk");
   EXPECT_EQ(parsed.line->start.node.spill_above_percent, 55);
   const auto defaults = parse({"start", "--head"});
-  EXPECT_EQ(defaults.line->start.node.spill_folder, "");
+  EXPECT_EQ(defaults.line->start.node.spill_dir, "");
   EXPECT_EQ(defaults.line->start.node.spill_above_percent, 80);
   for (const char* wrong : {"1.5", "-1", "much"}) {
     const auto refused = parse({"start", "--head", "--object-spilling-threshold", wrong});
@@ -223,15 +223,15 @@ TEST(CommandLine, PrefersRecordFlagToVariable) {
   ::unsetenv("MOBULA_RECORD");
   ::unsetenv("MOBULA_RECORD_LIMIT");
   ASSERT_TRUE(given.line.has_value()) << given.text;
-  EXPECT_THAT(given.line->start.record.folder, ::testing::MatchesRegex("/.*/relative"));
+  EXPECT_THAT(given.line->start.record.directory, ::testing::MatchesRegex("/.*/relative"));
   EXPECT_EQ(given.line->start.record.limit_bytes, 5000u);
   ASSERT_TRUE(fallen_back.line.has_value()) << fallen_back.text;
-  EXPECT_EQ(fallen_back.line->start.record.folder, "/from/environment");
+  EXPECT_EQ(fallen_back.line->start.record.directory, "/from/environment");
   EXPECT_EQ(wrong.exit, 2);
   EXPECT_THAT(wrong.text, HasSubstr("MOBULA_RECORD_LIMIT"));
   const auto without = parse({"start", "--head"});
   ASSERT_TRUE(without.line.has_value()) << without.text;
-  EXPECT_EQ(without.line->start.record.folder, "");
+  EXPECT_EQ(without.line->start.record.directory, "");
 }
 
 TEST(CommandLine, WrongUse_ExitsWithTwoAndNamesProblem) {
@@ -276,7 +276,7 @@ TEST(CommandLine, Preemption_DefaultsToOff) {
     words.insert(words.end(), more.begin(), more.end());
     const auto parsed = parse(words);
     EXPECT_TRUE(parsed.line.has_value()) << parsed.text;
-    return parsed.line ? parsed.line->start.preempt_after : std::nullopt;
+    return parsed.line ? parsed.line->start.preempt_delay : std::nullopt;
   };
   EXPECT_EQ(after({}), std::nullopt);
   EXPECT_EQ(after({"--preemption", "off"}), std::nullopt);
@@ -339,7 +339,7 @@ TEST(CommandLine, ParsesTimesWithUnits) {
   EXPECT_DOUBLE_EQ(job.line->job.time_limit, 7200);
   EXPECT_DOUBLE_EQ(job.line->job.grace, 60);
   EXPECT_EQ(parse({"start", "--head", "--preemption", "lower-priority", "--preempt-after", "1m"})
-                .line->start.preempt_after,
+                .line->start.preempt_delay,
             Duration(std::chrono::minutes(1)));
   for (const char* bad : {"soon", "-1", "2d", "1 m"}) {
     const auto parsed = parse({"stop", "--grace", bad});

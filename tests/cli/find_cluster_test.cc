@@ -21,21 +21,21 @@ class FindCluster : public ::testing::Test {
  protected:
   FindCluster() {
     std::string pattern = (fs::temp_directory_path() / "mobula-find-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
+    directory_ = ::mkdtemp(pattern.data());
   }
   ~FindCluster() override {
-    ::chmod(folder_.c_str(), 0700);
-    fs::remove_all(folder_);
+    ::chmod(directory_.c_str(), 0700);
+    fs::remove_all(directory_);
   }
 
-  std::string folder_;
+  std::string directory_;
 };
 
 TEST_F(FindCluster, InvalidKeyFile_IsUsageError) {
-  ASSERT_TRUE(write_file(folder_ + "/text", "no key\n", 0644).ok());
-  for (const std::string& path : {folder_, folder_ + "/text", folder_ + "/none"}) {
+  ASSERT_TRUE(write_file(directory_ + "/text", "no key\n", 0644).ok());
+  for (const std::string& path : {directory_, directory_ + "/text", directory_ + "/none"}) {
     CommandLine line;
-    line.state_folder = folder_;
+    line.state_dir = directory_;
     line.address = "127.0.0.1:1";
     line.key_file = path;
     const auto found = find_cluster(line);
@@ -45,29 +45,30 @@ TEST_F(FindCluster, InvalidKeyFile_IsUsageError) {
 }
 
 TEST_F(FindCluster, UnreadableStateDirectory_IsReported) {
-  ASSERT_EQ(::chmod(folder_.c_str(), 0), 0);
+  ASSERT_EQ(::chmod(directory_.c_str(), 0), 0);
   const pid_t child = ::fork();
   if (child == 0) {
     constexpr uid_t nobody = 65'534;  // root may read every file
     if (::geteuid() == 0 && ::setresuid(nobody, nobody, nobody) != 0) ::_exit(1);
     CommandLine line;
-    line.state_folder = folder_;
+    line.state_dir = directory_;
     const auto found = find_cluster(line);
-    const bool told = !found && found.error().code == ErrorCode::permission_denied &&
-                      found.error().text.find(folder_) != std::string::npos && why_closed(folder_);
-    ::_exit(told ? 0 : 2);
+    const bool report = !found && found.error().code == ErrorCode::permission_denied &&
+                        found.error().text.find(directory_) != std::string::npos &&
+                        why_closed(directory_);
+    ::_exit(report ? 0 : 2);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
-  EXPECT_FALSE(why_closed(folder_ + "/none"));
+  EXPECT_FALSE(why_closed(directory_ + "/none"));
 }
 
 // The state directory is accessible, and the cluster's directory in it is not.
-TEST_F(FindCluster, NamesClusterFolderOfAnotherUser) {
-  const std::string cluster = folder_ + "/default";
-  ASSERT_EQ(::chmod(folder_.c_str(), 0755), 0);
+TEST_F(FindCluster, NamesClusterDirectoryOfAnotherUser) {
+  const std::string cluster = directory_ + "/default";
+  ASSERT_EQ(::chmod(directory_.c_str(), 0755), 0);
   ASSERT_EQ(::mkdir(cluster.c_str(), 0700), 0);
   ASSERT_EQ(::mkdir((cluster + "/head").c_str(), 0700), 0);
   if (::geteuid() != 0) ASSERT_EQ(::chmod(cluster.c_str(), 0), 0);
@@ -76,7 +77,7 @@ TEST_F(FindCluster, NamesClusterFolderOfAnotherUser) {
     constexpr uid_t nobody = 65'534;
     if (::geteuid() == 0 && ::setresuid(nobody, nobody, nobody) != 0) ::_exit(1);
     CommandLine line;
-    line.state_folder = folder_;
+    line.state_dir = directory_;
     const auto found = find_cluster(line);
     const bool named = !found && found.error().code == ErrorCode::permission_denied &&
                        found.error().text.find(cluster) != std::string::npos;

@@ -27,7 +27,7 @@ class HeadFlags : public ::testing::Test {
   CommandLine line(const std::string& cluster = "default") const {
     CommandLine line;
     line.command = "start";
-    line.state_folder = state_;
+    line.state_dir = state_;
     line.cluster = cluster;
     line.start.head = true;
     return line;
@@ -52,7 +52,7 @@ TEST_F(HeadFlags, UnsetFlags_KeepEarlierValues) {
   was.advertise = "head.example";
   was.http = "127.0.0.1:8265";
   was.trusted_fabric = true;
-  was.preempt_after = Duration(std::chrono::milliseconds(2500));
+  was.preempt_delay = Duration(std::chrono::milliseconds(2500));
   head_was(was);
   auto now = line();
   const auto added = add_head_flags_of_before(now);
@@ -65,7 +65,7 @@ TEST_F(HeadFlags, UnsetFlags_KeepEarlierValues) {
   EXPECT_EQ(now.start.advertise, was.advertise);
   EXPECT_EQ(now.start.http, was.http);
   EXPECT_TRUE(now.start.trusted_fabric);
-  EXPECT_EQ(now.start.preempt_after, was.preempt_after);
+  EXPECT_EQ(now.start.preempt_delay, was.preempt_delay);
 }
 
 TEST_F(HeadFlags, GivenFlags_OverrideEarlierValues) {
@@ -73,7 +73,7 @@ TEST_F(HeadFlags, GivenFlags_OverrideEarlierValues) {
   was.bind = "10.78.0.1";
   was.advertise = "head.example";
   was.http = "127.0.0.1:8265";
-  was.preempt_after = Duration(std::chrono::seconds(5));
+  was.preempt_delay = Duration(std::chrono::seconds(5));
   head_was(was);
   auto now = line();
   now.start.bind = "10.78.0.2";
@@ -84,7 +84,7 @@ TEST_F(HeadFlags, GivenFlags_OverrideEarlierValues) {
   EXPECT_EQ(*added, "") << "what others were told goes with where it listened";
   EXPECT_EQ(now.start.bind, "10.78.0.2");
   EXPECT_TRUE(now.start.http.empty());
-  EXPECT_FALSE(now.start.preempt_after);
+  EXPECT_FALSE(now.start.preempt_delay);
 }
 
 TEST_F(HeadFlags, InsecureHead_StaysSoOnlyOnThisHost) {
@@ -144,7 +144,7 @@ TEST_F(HeadFlags, PrintsFullRestartCommand) {
   auto by_hand = line("blue");
   ASSERT_TRUE(add_head_flags_of_before(by_hand));
   EXPECT_EQ(by_hand.start.made_by, of_file.made_by) << "it is still the file's";
-  EXPECT_EQ(flags_of_place(default_state_folder(), "default"), "");
+  EXPECT_EQ(flags_of_place(default_state_dir(), "default"), "");
 }
 
 }  // namespace

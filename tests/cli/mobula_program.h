@@ -55,7 +55,7 @@ class ProgramTest : public ::testing::Test {
  protected:
   ProgramTest() {
     char name[] = "/tmp/mobula-cli-test-XXXXXX";
-    folder_ = ::mkdtemp(name);
+    directory_ = ::mkdtemp(name);
     ::setenv("MOBULA_STATE_DIR", state().c_str(), 1);
     ::unsetenv("MOBULA_ADDRESS");
     ::unsetenv("MOBULA_KEY_FILE");
@@ -63,19 +63,19 @@ class ProgramTest : public ::testing::Test {
   ~ProgramTest() override {
     mobula({"stop", "--grace", "0"});
     std::error_code ignored;
-    fs::remove_all(folder_, ignored);
+    fs::remove_all(directory_, ignored);
   }
 
-  std::string state() const { return folder_ + "/state"; }
-  std::string cluster_folder() const { return state() + "/default"; }
+  std::string state() const { return directory_ + "/state"; }
+  std::string cluster_dir() const { return state() + "/default"; }
 
   Outcome mobula(std::vector<std::string> words) {
     words.insert(words.begin(), program);
     std::vector<char*> argv;
     for (auto& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
-    const std::string out = folder_ + "/out";
-    const std::string err = folder_ + "/err";
+    const std::string out = directory_ + "/out";
+    const std::string err = directory_ + "/err";
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
     const int flags = O_WRONLY | O_CREAT | O_TRUNC;
@@ -91,7 +91,7 @@ class ProgramTest : public ::testing::Test {
   }
   Outcome start_head() { return mobula({"start", "--head", "--num-cpus", "2", "-o", "json"}); }
 
-  std::string folder_;
+  std::string directory_;
 };
 
 // Expects one line that names the program and no position in the source.

@@ -17,14 +17,14 @@ TEST_F(FirstUse, InvalidAddress_IsUsageErrorWithoutRetry) {
 
 TEST_F(FirstUse, CopiedStateDirectory_StopsNothing) {
   ASSERT_EQ(start_head().code, 0);
-  const std::string copy = folder_ + "/copy";
+  const std::string copy = directory_ + "/copy";
   fs::copy(state(), copy, fs::copy_options::recursive);
   const auto stopped = mobula({"stop", "--state-dir", copy});
   EXPECT_EQ(stopped.code, 0) << stopped.err;
   EXPECT_THAT(stopped.out, HasSubstr("No cluster runs from " + copy));
   EXPECT_EQ(mobula({"status"}).code, 0) << "it goes on";
-  fs::rename(state(), folder_ + "/moved");
-  const auto moved = mobula({"stop", "--state-dir", folder_ + "/moved"});
+  fs::rename(state(), directory_ + "/moved");
+  const auto moved = mobula({"stop", "--state-dir", directory_ + "/moved"});
   EXPECT_THAT(moved.out, HasSubstr("Cluster 'default' is stopped on this machine"))
       << "it is the same folder";
 }
@@ -40,8 +40,8 @@ TEST_F(FirstUse, PrintsCommandsThatWork) {
 TEST_F(FirstUse, OutputFails_ReportsWhatIsLost) {
   const auto full = [&](const std::string& words) {
     const int status =
-        std::system((program + " " + words + " >/dev/full 2>" + folder_ + "/full").c_str());
-    return Outcome{WEXITSTATUS(status), "", text_of(folder_ + "/full")};
+        std::system((program + " " + words + " >/dev/full 2>" + directory_ + "/full").c_str());
+    return Outcome{WEXITSTATUS(status), "", text_of(directory_ + "/full")};
   };
   ASSERT_EQ(start_head().code, 0);
   for (const std::string words : {"status", "list nodes -o json", "help", "token list"}) {
@@ -59,10 +59,10 @@ TEST_F(FirstUse, OutputFails_ReportsWhatIsLost) {
 
 TEST_F(FirstUse, RemoteCluster_ShowsNoLocalLogs) {
   ASSERT_EQ(start_head().code, 0);
-  const std::string eyes = folder_ + "/eyes.token";
+  const std::string eyes = directory_ + "/eyes.token";
   ASSERT_EQ(mobula({"token", "create", "--role", "observer", "--file", eyes}).code, 0);
   // Another cluster has left its log here under the same name, and one under another name.
-  const std::string elsewhere = folder_ + "/elsewhere";
+  const std::string elsewhere = directory_ + "/elsewhere";
   for (const std::string name : {"default", "second"}) {
     fs::create_directories(elsewhere + "/" + name + "/head");
     std::ofstream(elsewhere + "/" + name + "/head/head.log") << "of another\n";

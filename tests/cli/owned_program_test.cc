@@ -84,23 +84,23 @@ TEST_F(ProgramTest, DriverWithoutAgent_StartsItsOwn) {
   ASSERT_EQ(started.code, 0) << started.err;
   OwnedProgram agent({"start", "--address", started.json()["address"], "--key",
                       started.json()["key_file"], "--driver-agent"});
-  const Json told = agent.ready();
-  ASSERT_TRUE(told.is_object());
-  EXPECT_EQ(told.value("address", ""), started.json()["address"]);
-  EXPECT_TRUE(fs::exists(told.value("socket", "")));
+  const Json report = agent.ready();
+  ASSERT_TRUE(report.is_object());
+  EXPECT_EQ(report.value("address", ""), started.json()["address"]);
+  EXPECT_TRUE(fs::exists(report.value("socket", "")));
   // The agent offers no resources.
   EXPECT_EQ(mobula({"list", "nodes", "-o", "json"}).json()["items"].size(), 1u);
   EXPECT_EQ(agent.end(), 0);
-  EXPECT_FALSE(fs::exists(told.value("socket", "")));
+  EXPECT_FALSE(fs::exists(report.value("socket", "")));
 }
 
 TEST_F(ProgramTest, StarterExited_StartIsAbandoned) {
   const auto started = mobula({"start", "--head", "--no-worker", "-o", "json"});
   ASSERT_EQ(started.code, 0) << started.err;
-  const std::string key = folder_ + "/copy.key";
+  const std::string key = directory_ + "/copy.key";
   ASSERT_TRUE(save(load_key_file(started.json()["key_file"]).value(), key).ok());
   ASSERT_EQ(mobula({"stop"}).code, 0);
-  const std::string joining = folder_ + "/joining";
+  const std::string joining = directory_ + "/joining";
   OwnedProgram start(
       {"start", "--address", started.json()["address"], "--key", key, "--state-dir", joining});
   // The agent holds its lock once it runs in the background.
@@ -114,28 +114,28 @@ TEST_F(ProgramTest, OperatorKey_DoesNotAdmitDriver) {
   const auto started = start_head();
   ASSERT_EQ(started.code, 0) << started.err;
   OwnedProgram agent({"start", "--address", started.json()["address"], "--key",
-                      cluster_folder() + "/head/operator.key", "--expect-head", "--driver-agent"});
+                      cluster_dir() + "/head/operator.key", "--expect-head", "--driver-agent"});
   EXPECT_THAT(agent.ready().value("error", ""), HasSubstr("token create --role driver"));
 }
 
 // Starts it as mobula::init does.
 TEST_F(ProgramTest, LocalCluster_EndsWithItsDriver) {
   OwnedProgram local({"start", "--head", "--local", "--num-cpus", "1"});
-  const Json told = local.ready();
-  ASSERT_TRUE(told.is_object());
-  EXPECT_THAT(told.value("address", ""), HasSubstr("127.0.0.1:"));
-  EXPECT_TRUE(fs::exists(told.value("socket", "")));
+  const Json report = local.ready();
+  ASSERT_TRUE(report.is_object());
+  EXPECT_THAT(report.value("address", ""), HasSubstr("127.0.0.1:"));
+  EXPECT_TRUE(fs::exists(report.value("socket", "")));
   EXPECT_EQ(local.end(), 0);
-  EXPECT_FALSE(fs::exists(told.value("socket", "")));
+  EXPECT_FALSE(fs::exists(report.value("socket", "")));
 }
 
 TEST_F(ProgramTest, LocalStartFailed_ReportsReason) {
   ::setenv("CUDA_VISIBLE_DEVICES", "0", 1);
   OwnedProgram local({"start", "--head", "--local", "--num-cpus", "1", "--num-gpus", "4"});
   ::unsetenv("CUDA_VISIBLE_DEVICES");
-  const Json told = local.ready();
-  ASSERT_TRUE(told.is_object());
-  EXPECT_THAT(told.value("error", ""), HasSubstr("CUDA_VISIBLE_DEVICES"));
+  const Json report = local.ready();
+  ASSERT_TRUE(report.is_object());
+  EXPECT_THAT(report.value("error", ""), HasSubstr("CUDA_VISIBLE_DEVICES"));
 }
 
 }  // namespace

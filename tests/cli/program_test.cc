@@ -48,8 +48,8 @@ TEST_F(ProgramTest, StartsShowsStatusAndStopsWithoutTrace) {
   EXPECT_EQ(mobula({"get", "node", node["node_id"].get<std::string>().substr(0, 8)}).code, 0);
   EXPECT_EQ(mobula({"get", "node", "00000000"}).code, 7);
 
-  const auto agent = load_agent_file(cluster_folder() + "/agent/agent.json").value();
-  const auto head = load_head_file(cluster_folder() + "/head/head.json").value();
+  const auto agent = load_agent_file(cluster_dir() + "/agent/agent.json").value();
+  const auto head = load_head_file(cluster_dir() + "/head/head.json").value();
   EXPECT_TRUE(runs(agent.pid));
   EXPECT_TRUE(fs::exists(agent.socket));
   const auto stopped = mobula({"stop"});
@@ -57,7 +57,7 @@ TEST_F(ProgramTest, StartsShowsStatusAndStopsWithoutTrace) {
   EXPECT_FALSE(runs(agent.pid));
   EXPECT_FALSE(runs(head.pid));
   EXPECT_FALSE(fs::exists(agent.socket));
-  EXPECT_TRUE(fs::is_empty(cluster_folder() + "/running"));
+  EXPECT_TRUE(fs::is_empty(cluster_dir() + "/running"));
   const auto after = mobula({"status"});
   EXPECT_EQ(after.code, 3);
   expect_one_line(after, "restart it with: mobula start --head");
@@ -75,10 +75,10 @@ TEST_F(ProgramTest, StartToken_DoesNotReachJobs) {
   EXPECT_THAT(seen.out, HasSubstr("PATH="));
   EXPECT_EQ(seen.out.find("MOBULA_TOKEN"), std::string::npos) << seen.out;
   // The environments of running processes do not contain the token either.
-  const auto agent = load_agent_file(cluster_folder() + "/agent/agent.json").value();
-  const auto head = load_head_file(cluster_folder() + "/head/head.json").value();
+  const auto agent = load_agent_file(cluster_dir() + "/agent/agent.json").value();
+  const auto head = load_head_file(cluster_dir() + "/head/head.json").value();
   std::vector<std::string> processes{std::to_string(agent.pid), std::to_string(head.pid)};
-  for (const auto& each : fs::directory_iterator(cluster_folder() + "/running"))
+  for (const auto& each : fs::directory_iterator(cluster_dir() + "/running"))
     processes.push_back(each.path().stem());
   EXPECT_EQ(processes.size(), 3u);
   for (const auto& each : processes) {
@@ -123,7 +123,7 @@ TEST_F(ProgramTest, SecondMachine_JoinsWithKeyFile) {
   const auto started = start_head();
   ASSERT_EQ(started.code, 0) << started.err;
   const std::string address = started.json()["address"];
-  const std::string other = folder_ + "/other";
+  const std::string other = directory_ + "/other";
   const auto joined = mobula({"start", "--address", address, "--key", started.json()["key_file"],
                               "--state-dir", other, "--num-cpus", "3", "-o", "json"});
   ASSERT_EQ(joined.code, 0) << joined.err;
@@ -186,7 +186,7 @@ TEST_F(ProgramTest, KeyNotAdmitted_ExitsWithFour) {
   const auto pair = CurveKeys::generate().value();
   key.public_key = pair.public_key;
   key.secret_key = pair.secret_key;
-  const std::string path = folder_ + "/wrong.key";
+  const std::string path = directory_ + "/wrong.key";
   ASSERT_TRUE(save(key, path).ok());
   const auto outcome = mobula({"status", "--address", started.json()["address"], "--key", path});
   EXPECT_EQ(outcome.code, 4);
@@ -203,7 +203,7 @@ TEST_F(ProgramTest, KeyOfAnotherCluster_ExitsWithFour) {
   EXPECT_EQ(status.code, 4);
   expect_one_line(status, key);
   const auto joined =
-      mobula({"start", "--address", address, "--key", key, "--state-dir", folder_ + "/third"});
+      mobula({"start", "--address", address, "--key", key, "--state-dir", directory_ + "/third"});
   EXPECT_EQ(joined.code, 4);
   expect_one_line(joined, key);
 }
@@ -219,10 +219,10 @@ TEST_F(ProgramTest, NamesPortInUse) {
 }
 
 TEST_F(ProgramTest, NamesUnwritableStateDirectory) {
-  std::ofstream(folder_ + "/file") << "not a folder";
-  const auto outcome = mobula({"start", "--head", "--state-dir", folder_ + "/file/state"});
+  std::ofstream(directory_ + "/file") << "not a folder";
+  const auto outcome = mobula({"start", "--head", "--state-dir", directory_ + "/file/state"});
   EXPECT_EQ(outcome.code, 1);
-  expect_one_line(outcome, folder_ + "/file/state");
+  expect_one_line(outcome, directory_ + "/file/state");
 }
 
 TEST_F(ProgramTest, Insecure_RejectsBindBeyondLoopback) {
@@ -283,7 +283,7 @@ TEST_F(ProgramTest, ListenerIsNoHead_ExitsWithFive) {
 
 TEST_F(ProgramTest, TokensAreShownOnceAndRevocationRepeats) {
   ASSERT_EQ(start_head().code, 0);
-  const std::string file = folder_ + "/hands.token";
+  const std::string file = directory_ + "/hands.token";
   const auto made = mobula({"token", "create", "--role", "agent", "--file", file});
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.err, HasSubstr("--join @" + file));
@@ -294,7 +294,7 @@ TEST_F(ProgramTest, TokensAreShownOnceAndRevocationRepeats) {
   expect_one_line(again, file);
   EXPECT_EQ(text_of(file), kept);
 
-  const std::string eyes = folder_ + "/eyes.token";
+  const std::string eyes = directory_ + "/eyes.token";
   ASSERT_EQ(
       mobula({"token", "create", "--role", "observer", "--name", "eyes", "--file", eyes}).code, 0);
   ASSERT_EQ(mobula({"token", "revoke", "eyes"}).code, 0);
@@ -396,7 +396,7 @@ TEST_F(ProgramTest, WorkerNextToHeadKeys_IsRefused) {
   const auto started = mobula({"start", "--head", "--no-worker", "-o", "json"});
   ASSERT_EQ(started.code, 0) << started.err;
   const std::vector<std::string> join{"start", "--address", started.json()["address"], "--key",
-                                      cluster_folder() + "/default.key"};
+                                      cluster_dir() + "/default.key"};
   ASSERT_EQ(mobula({"token", "create", "--role", "driver", "--name", "wheel"}).code, 0);
   const auto refused = mobula(join);
   EXPECT_EQ(refused.code, 4) << refused.err;
@@ -411,29 +411,30 @@ TEST_F(ProgramTest, WorkerNextToHeadKeys_IsRefused) {
 // The ssh of the first command blocks until the test releases it and all later ones.
 TEST_F(ProgramTest, RejectsConcurrentUp) {
   const std::string path = std::string(::getenv("PATH"));
-  const std::string go = folder_ + "/go";
+  const std::string go = directory_ + "/go";
   ASSERT_EQ(::mkfifo(go.c_str(), 0600), 0);
-  fs::create_directory(folder_ + "/bin");
-  std::ofstream(folder_ + "/bin/ssh") << "#!/bin/sh\ntouch " + folder_ + "/asked\n[ -e " + folder_ +
-                                             "/free ] || read word < " + go + "\nexit 255\n";
-  fs::permissions(folder_ + "/bin/ssh", fs::perms::owner_all);
-  std::ofstream(folder_ + "/c.yaml")
+  fs::create_directory(directory_ + "/bin");
+  std::ofstream(directory_ + "/bin/ssh") << "#!/bin/sh\ntouch " + directory_ + "/asked\n[ -e " +
+                                                directory_ + "/free ] || read word < " + go +
+                                                "\nexit 255\n";
+  fs::permissions(directory_ + "/bin/ssh", fs::perms::owner_all);
+  std::ofstream(directory_ + "/c.yaml")
       << "cluster_name: one-at-a-time\nhead: {host: nowhere.invalid}\n";
-  ::setenv("PATH", (folder_ + "/bin:" + path).c_str(), 1);
-  ::setenv("XDG_RUNTIME_DIR", folder_.c_str(), 1);
+  ::setenv("PATH", (directory_ + "/bin:" + path).c_str(), 1);
+  ::setenv("XDG_RUNTIME_DIR", directory_.c_str(), 1);
   const pid_t first = ::fork();
   if (first == 0) {
-    const std::string file = folder_ + "/c.yaml";
+    const std::string file = directory_ + "/c.yaml";
     ::close(STDOUT_FILENO);
     ::close(STDERR_FILENO);
     ::execl(program.c_str(), program.c_str(), "down", file.c_str(), nullptr);
     ::_exit(127);
   }
-  ASSERT_TRUE(until([&] { return fs::exists(folder_ + "/asked"); }));
-  const auto second = mobula({"down", folder_ + "/c.yaml"});
+  ASSERT_TRUE(until([&] { return fs::exists(directory_ + "/asked"); }));
+  const auto second = mobula({"down", directory_ + "/c.yaml"});
   EXPECT_EQ(second.code, 1);
   EXPECT_THAT(second.err, HasSubstr("another `mobula up` or `down`"));
-  std::ofstream(folder_ + "/free") << "";
+  std::ofstream(directory_ + "/free") << "";
   std::ofstream(go) << "on\n";
   int status = 0;
   ::waitpid(first, &status, 0);
@@ -444,34 +445,35 @@ TEST_F(ProgramTest, RejectsConcurrentUp) {
 
 TEST_F(ProgramTest, HeadHostUnreachable_IsTriedOnce) {
   const std::string path = std::string(::getenv("PATH"));
-  fs::create_directory(folder_ + "/bin");
-  std::ofstream(folder_ + "/bin/ssh") << "#!/bin/sh\necho asked >> " + folder_ +
-                                             "/asked\necho 'ssh: connect to host nowhere.invalid "
-                                             "port 22: No route to host' >&2\nexit 255\n";
-  fs::permissions(folder_ + "/bin/ssh", fs::perms::owner_all);
-  std::ofstream(folder_ + "/c.yaml") << "cluster_name: away\nhead: {host: nowhere.invalid}\n";
-  ::setenv("PATH", (folder_ + "/bin:" + path).c_str(), 1);
-  ::setenv("XDG_RUNTIME_DIR", folder_.c_str(), 1);
-  const auto down = mobula({"down", folder_ + "/c.yaml"});
+  fs::create_directory(directory_ + "/bin");
+  std::ofstream(directory_ + "/bin/ssh")
+      << "#!/bin/sh\necho asked >> " + directory_ +
+             "/asked\necho 'ssh: connect to host nowhere.invalid "
+             "port 22: No route to host' >&2\nexit 255\n";
+  fs::permissions(directory_ + "/bin/ssh", fs::perms::owner_all);
+  std::ofstream(directory_ + "/c.yaml") << "cluster_name: away\nhead: {host: nowhere.invalid}\n";
+  ::setenv("PATH", (directory_ + "/bin:" + path).c_str(), 1);
+  ::setenv("XDG_RUNTIME_DIR", directory_.c_str(), 1);
+  const auto down = mobula({"down", directory_ + "/c.yaml"});
   ::setenv("PATH", path.c_str(), 1);
   ::unsetenv("XDG_RUNTIME_DIR");
   EXPECT_EQ(down.code, 3);
   EXPECT_THAT(down.out, HasSubstr("unreachable"));
   EXPECT_THAT(down.out, HasSubstr("No route to host"));
-  EXPECT_EQ(text_of(folder_ + "/asked"), "asked\n");
+  EXPECT_EQ(text_of(directory_ + "/asked"), "asked\n");
 }
 
 TEST_F(ProgramTest, PrintsAddressOfHttpPages) {
   const auto plain = mobula({"start", "--head", "--no-worker", "--http", "127.0.0.1:0"});
   ASSERT_EQ(plain.code, 0) << plain.err;
-  const auto head = load_head_file(cluster_folder() + "/head/head.json").value();
+  const auto head = load_head_file(cluster_dir() + "/head/head.json").value();
   ASSERT_EQ(mobula({"stop"}).code, 0);
   const std::string begin = "HTTP pages: http://127.0.0.1:";
   const auto at = plain.out.find(begin);
   ASSERT_NE(at, std::string::npos) << plain.out;
   const std::string url = plain.out.substr(at + 12, plain.out.find(". Example", at) - at - 12);
   EXPECT_EQ(url, head.http_url) << "where it listens, and not where it was told to";
-  EXPECT_THAT(plain.out, HasSubstr("curl -H \"Authorization: Bearer $(cat " + cluster_folder()));
+  EXPECT_THAT(plain.out, HasSubstr("curl -H \"Authorization: Bearer $(cat " + cluster_dir()));
   EXPECT_THAT(plain.out, HasSubstr(")\" " + url + "/api/v1/status\n"));
   const auto json =
       mobula({"start", "--head", "--no-worker", "--http", "127.0.0.1:0", "-o", "json"});

@@ -25,30 +25,30 @@ class UserProgramTest : public testing::Test {
  protected:
   UserProgramTest() {
     std::string name = std::filesystem::temp_directory_path() / "mobula-repl-XXXXXX";
-    folder_ = ::mkdtemp(name.data());
+    directory_ = ::mkdtemp(name.data());
   }
-  ~UserProgramTest() override { std::filesystem::remove_all(folder_); }
+  ~UserProgramTest() override { std::filesystem::remove_all(directory_); }
 
   UserProgram run(const std::string& script, const ClusterAddress& cluster = {}) {
-    auto started = UserProgram::start({"bash", "-c", script}, cluster, folder_, -1);
+    auto started = UserProgram::start({"bash", "-c", script}, cluster, directory_, -1);
     EXPECT_TRUE(started.ok());
     return std::move(*started);
   }
   static Json large() { return {{"do", "call"}, {"argument", std::string(600'000, 'x')}}; }
 
-  std::string folder_;
+  std::string directory_;
 };
 
 constexpr const char* answers =
     "n=0; while read -r line; do n=$((n+1)); echo \"{\\\"n\\\": $n}\"; done <&198 >&198";
 
 TEST_F(UserProgramTest, InterruptsLargeRequestAndResumesLater) {
-  auto program = run("while [ ! -e " + folder_ + "/go ]; do sleep 0.05; done; " + answers);
+  auto program = run("while [ ! -e " + directory_ + "/go ]; do sleep 0.05; done; " + answers);
   int waits = 0;
   const auto interrupted = program.ask(large(), [&](int, short) { return ++waits < 3; });
   ASSERT_FALSE(interrupted.ok());
   EXPECT_EQ(interrupted.error().code, ErrorCode::cancelled);
-  std::ofstream(folder_ + "/go") << "go";
+  std::ofstream(directory_ + "/go") << "go";
   // The rest of the interrupted request is sent first, and its reply is discarded.
   const auto next = program.ask({{"do", "describe"}}, ready);
   ASSERT_TRUE(next.ok()) << next.error().text;

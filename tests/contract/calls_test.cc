@@ -20,9 +20,9 @@ using mobula::testing::Gate;
 using mobula::testing::got;
 using mobula::testing::is_pending;
 using mobula::testing::make_gate;
-using mobula::testing::patience;
 using mobula::testing::process_exists;
 using mobula::testing::runs_until_cancelled;
+using mobula::testing::wait_timeout;
 
 int square(int x) { return x * x; }
 struct Functions {
@@ -149,12 +149,12 @@ TEST(ContractCalls, GetReturnsValuesOrThrows) {
   const auto ref = mobula::put(5);
   EXPECT_EQ(mobula::get(ref), 5);
   EXPECT_EQ(ref.get(), 5);
-  EXPECT_EQ(mobula::get(ref, patience), 5);
-  EXPECT_EQ(mobula::get(ref, {.timeout = patience}), 5);
+  EXPECT_EQ(mobula::get(ref, wait_timeout), 5);
+  EXPECT_EQ(mobula::get(ref, {.timeout = wait_timeout}), 5);
   const std::vector refs{ref, mobula::put(6)};
   EXPECT_EQ(mobula::get(refs), (std::vector{5, 6}));
-  EXPECT_EQ(mobula::get(refs, patience), (std::vector{5, 6}));
-  EXPECT_EQ(mobula::get(refs, GetOptions{.timeout = patience}), (std::vector{5, 6}));
+  EXPECT_EQ(mobula::get(refs, wait_timeout), (std::vector{5, 6}));
+  EXPECT_EQ(mobula::get(refs, GetOptions{.timeout = wait_timeout}), (std::vector{5, 6}));
   EXPECT_THROW(got(mobula::task<fails>.remote()), std::out_of_range);
   const std::vector failing{mobula::task<fails_with>.remote("first"),
                             mobula::task<fails_with>.remote("second")};
@@ -170,13 +170,13 @@ TEST(ContractCalls, TryGetReturnsResults) {
   const auto good = mobula::try_get(mobula::put(5));
   ASSERT_TRUE(good.has_value());
   EXPECT_EQ(good.value(), 5);
-  EXPECT_EQ(mobula::try_get(mobula::put(5), patience).value(), 5);
-  EXPECT_EQ(mobula::try_get(mobula::put(5), GetOptions{.timeout = patience}).value(), 5);
-  const auto bad = mobula::try_get(mobula::task<fails_with>.remote("no"), patience);
+  EXPECT_EQ(mobula::try_get(mobula::put(5), wait_timeout).value(), 5);
+  EXPECT_EQ(mobula::try_get(mobula::put(5), GetOptions{.timeout = wait_timeout}).value(), 5);
+  const auto bad = mobula::try_get(mobula::task<fails_with>.remote("no"), wait_timeout);
   ASSERT_FALSE(bad.has_value());
   EXPECT_NE(dynamic_cast<const TaskError*>(&bad.error()), nullptr);
   EXPECT_THROW((void)bad.value(), std::runtime_error);
-  EXPECT_TRUE(mobula::try_get(mobula::task<[] {}>.remote(), patience).has_value());
+  EXPECT_TRUE(mobula::try_get(mobula::task<[] {}>.remote(), wait_timeout).has_value());
 }
 
 using Floats = std::vector<float>;
@@ -209,17 +209,17 @@ TEST(ContractCalls, WaitKeepsOrderAndCount) {
   const auto slow = gate.call<&Gate::wait>();
   const auto a = mobula::put(true);
   const auto b = mobula::put(false);
-  const auto first = mobula::wait({a, slow, b}, {.num_returns = 1, .timeout = patience});
+  const auto first = mobula::wait({a, slow, b}, {.num_returns = 1, .timeout = wait_timeout});
   EXPECT_EQ(first.ready, std::vector{a});
   EXPECT_EQ(first.pending, (std::vector{slow, b})) << "at most num_returns are in ready";
-  const auto both = mobula::wait({b, slow, a}, {.num_returns = 2, .timeout = patience});
+  const auto both = mobula::wait({b, slow, a}, {.num_returns = 2, .timeout = wait_timeout});
   EXPECT_EQ(both.ready, (std::vector{b, a}));
   std::vector<ObjectRef<bool>> moved{a, b};
   EXPECT_EQ(mobula::wait(std::move(moved), {.num_returns = 2}).ready.size(), 2u);
   EXPECT_TRUE(moved.empty());
   EXPECT_THROW((void)mobula::wait({a}, {.num_returns = 0}), InvalidRequestError);
   EXPECT_THROW((void)mobula::wait({a}, {.num_returns = 2}), InvalidRequestError);
-  EXPECT_EQ(mobula::wait({a}, {.timeout = patience, .fetch_local = false}).ready.size(), 1u);
+  EXPECT_EQ(mobula::wait({a}, {.timeout = wait_timeout, .fetch_local = false}).ready.size(), 1u);
   gate.call<&Gate::open>();
 }
 
@@ -269,7 +269,7 @@ TEST(ContractCalls, ForcedCancelLeavesActorsAlive) {
     } catch (const InvalidRequestError&) {
       mobula::cancel(call);  // rejected instead of ignored
     }
-    const bool ended = !mobula::try_get(call, patience).has_value();
+    const bool ended = !mobula::try_get(call, wait_timeout).has_value();
     return ended && got(counter.call<&Counter::value>()) == 3;
   });
 }
@@ -292,7 +292,7 @@ TEST(ContractCalls, CallsAfterKillFail) {
       const auto counter = mobula::actor<Counter>.remote();
       got(counter.call<&Counter::pid>());
       mobula::kill(counter);
-      if (mobula::try_get(counter.call<&Counter::value>(), patience).has_value()) return false;
+      if (mobula::try_get(counter.call<&Counter::value>(), wait_timeout).has_value()) return false;
     }
     return true;
   });

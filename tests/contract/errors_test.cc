@@ -72,7 +72,7 @@ int fails(int x) { throw std::invalid_argument("x is " + std::to_string(x)); }
 int calls_failing() { return got(mobula::task<fails>.remote(3)); }
 
 TEST(ContractErrors, TaskErrorsCarryTheirFacts) {
-  const auto result = mobula::try_get(mobula::task<fails>.remote(2), mobula::testing::patience);
+  const auto result = mobula::try_get(mobula::task<fails>.remote(2), mobula::testing::wait_timeout);
   ASSERT_FALSE(result.has_value());
   const auto* error = dynamic_cast<const TaskError*>(&result.error());
   ASSERT_NE(error, nullptr);
@@ -86,7 +86,7 @@ TEST(ContractErrors, TaskErrorsCarryTheirFacts) {
 
 TEST(ContractErrors, TaskErrorsNestTheirCause) {
   const auto result =
-      mobula::try_get(mobula::task<calls_failing>.remote(), mobula::testing::patience);
+      mobula::try_get(mobula::task<calls_failing>.remote(), mobula::testing::wait_timeout);
   ASSERT_FALSE(result.has_value());
   const auto* error = dynamic_cast<const TaskError*>(&result.error());
   ASSERT_NE(error, nullptr) << result.error().what();

@@ -17,11 +17,11 @@ namespace mobula::testing {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-inline constexpr seconds patience{30};
+inline constexpr seconds wait_timeout{30};
 
 template <class Refs>
 auto got(const Refs& refs) {
-  return mobula::get(refs, patience);
+  return mobula::get(refs, wait_timeout);
 }
 
 // True as soon as `condition` is, false after 20 s.

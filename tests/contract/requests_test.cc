@@ -21,8 +21,8 @@ using mobula::testing::Gate;
 using mobula::testing::got;
 using mobula::testing::is_pending;
 using mobula::testing::make_gate;
-using mobula::testing::patience;
 using mobula::testing::runs_until_cancelled;
+using mobula::testing::wait_timeout;
 
 int one() { return 1; }
 std::int64_t own_pid() { return ::getpid(); }
@@ -194,13 +194,15 @@ TEST(ContractRequests, MaxPendingBytesThrowsOrBlocks) {
 TEST(ContractRequests, SelectorsChooseNodes) {
   const auto runs_with = [](const std::string& value) {
     return mobula::try_get(
-               mobula::task<one>.options({.label_selector = {{"zone", value}}}).remote(), patience)
+               mobula::task<one>.options({.label_selector = {{"zone", value}}}).remote(),
+               wait_timeout)
         .has_value();
   };
   EXPECT_TRUE(runs_with("a") && runs_with("!b") && runs_with("in(a,b)") && runs_with("!in(b,c)"));
   EXPECT_FALSE(runs_with("b") || runs_with("!a") || runs_with("in(b,c)") || runs_with("!in(a,b)"));
   const auto both = [](const Labels& labels) {
-    return mobula::try_get(mobula::task<one>.options({.label_selector = labels}).remote(), patience)
+    return mobula::try_get(mobula::task<one>.options({.label_selector = labels}).remote(),
+                           wait_timeout)
         .has_value();
   };
   EXPECT_TRUE(both({{"zone", "a"}, {"rack", "!7"}}))
@@ -247,17 +249,18 @@ TEST(ContractRequests, MoreThanTheQuotaIsUnschedulable) {
 }
 
 bool child_is_in_group() {
-  return mobula::try_get(mobula::task<one>.options({.num_cpus = 2}).remote(), patience).has_value();
+  return mobula::try_get(mobula::task<one>.options({.num_cpus = 2}).remote(), wait_timeout)
+      .has_value();
 }
 bool child_without_placement() {
   return mobula::try_get(
              mobula::task<one>.options({.num_cpus = 2, .placement = Placement{}}).remote(),
-             patience)
+             wait_timeout)
       .has_value();
 }
 TEST(ContractRequests, EmptyPlacementOptsOutOfCapture) {
   const auto group = mobula::placement_group({{{"CPU", 1}}});
-  ASSERT_TRUE(group.wait(patience));
+  ASSERT_TRUE(group.wait(wait_timeout));
   const TaskOptions captures{.placement = Placement{group, 0, true}};
   EXPECT_FALSE(got(mobula::task<child_is_in_group>.options(captures).remote()));
   EXPECT_TRUE(got(mobula::task<child_without_placement>.options(captures).remote()));
@@ -439,7 +442,7 @@ TEST(ContractGroups, OffersItsBundles) {
       mobula::placement_group({{{"CPU", 1}, {"GPU", 1}}, {{"CPU", 1}}}, Strategy::strict_pack,
                               {.name = "offers", .priority = 2});
   EXPECT_TRUE(got(group.ready()));
-  EXPECT_TRUE(group.wait(patience));
+  EXPECT_TRUE(group.wait(wait_timeout));
   EXPECT_EQ(group.id().size(), 32u);
   EXPECT_EQ(group.bundles().size(), 2u);
   EXPECT_EQ(group.bundles().at(0).at("GPU").value(), 1);
@@ -459,12 +462,12 @@ TEST(ContractGroups, OffersItsBundles) {
   EXPECT_EQ(mobula::get_placement_group("offers"), group);
   EXPECT_THROW((void)mobula::get_placement_group("offers", "elsewhere"), NotFoundError);
   mobula::remove_placement_group(group);
-  EXPECT_THROW((void)group.wait(patience), PlacementGroupRemovedError);
+  EXPECT_THROW((void)group.wait(wait_timeout), PlacementGroupRemovedError);
 }
 
 TEST(ContractGroups, RemovalEndsTasksAndActors) {
   const auto group = mobula::placement_group({{{"CPU", 2}}});
-  ASSERT_TRUE(group.wait(patience));
+  ASSERT_TRUE(group.wait(wait_timeout));
   const auto running =
       mobula::task<runs_until_cancelled>.options({.placement = Placement{group}}).remote();
   const auto worker =
@@ -493,7 +496,7 @@ TEST(ContractGroups, RejectsRequestsLargerThanBundles) {
                InvalidRequestError);
   const auto typed =
       mobula::placement_group({{{"GPU", 1}, {"accelerator_type:H100", 0.001}, {"shuttle", 1}}});
-  EXPECT_TRUE(typed.wait(patience));
+  EXPECT_TRUE(typed.wait(wait_timeout));
   mobula::remove_placement_group(typed);
 }
 

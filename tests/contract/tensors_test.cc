@@ -51,7 +51,7 @@ namespace {
 
 using mobula::testing::becomes_true;
 using mobula::testing::got;
-using mobula::testing::patience;
+using mobula::testing::wait_timeout;
 
 template <class T>
 T echo(const T& value) {
@@ -276,7 +276,7 @@ TEST(ContractTransports, ServeTasksStructsAndPuts) {
   const auto put = mobula::put(ramp(many), {.tensor_transport = Transport::automatic});
   EXPECT_EQ(got(mobula::task<sum_by_task>.remote(put)), ramp_sum(many));
   const GetOptions chosen{
-      .tensor_transport = Transport::object_store, .device = Device{}, .timeout = patience};
+      .tensor_transport = Transport::object_store, .device = Device{}, .timeout = wait_timeout};
   EXPECT_EQ(sum_of(mobula::get(by_task, chosen)), ramp_sum(many));
 }
 
@@ -293,7 +293,7 @@ TEST(ContractTransports, PoliciesDecideOnWrites) {
   const auto write_under = [&](TensorPolicy policy) {
     const CallOptions direct{.tensor_transport = Transport::automatic, .tensor_policy = policy};
     const auto made = maker.method<&Holder::make>().options(direct).remote(many);
-    (void)mobula::wait({made}, {.timeout = patience, .fetch_local = false});
+    (void)mobula::wait({made}, {.timeout = wait_timeout, .fetch_local = false});
     return got(maker.call<&Holder::write>());
   };
   EXPECT_EQ(write_under(TensorPolicy::freeze), "shared");
@@ -315,7 +315,7 @@ TEST(ContractTransports, WaitTensorFreedEnds) {
   EXPECT_EQ(got(maker.call<&Holder::wait_freed>(20.0)), "freed");
   const auto own = mobula::put(ramp(many), {.tensor_transport = Transport::automatic});
   const Tensor seen = mobula::get(own);
-  EXPECT_THROW(mobula::wait_tensor_freed(seen, patience), TensorSharedError);
+  EXPECT_THROW(mobula::wait_tensor_freed(seen, wait_timeout), TensorSharedError);
 }
 
 ObjectRef<Tensor> made_by(const ActorHandle<Holder>& maker, int count = many) {
@@ -362,7 +362,7 @@ TEST(ContractTransports, WaitTensorFreedRefusesItsArgument) {
 TEST(ContractTransports, WaitTensorFreedRefusesABlockedCaller) {
   const auto maker = mobula::actor<Holder>.remote();
   const auto made = made_by(maker);
-  (void)mobula::wait({made}, {.timeout = patience, .fetch_local = false});
+  (void)mobula::wait({made}, {.timeout = wait_timeout, .fetch_local = false});
   const auto text = mobula::get(maker.call<&Holder::wait_freed>(20.0));
   EXPECT_EQ(text.substr(0, 8), "refused:") << text;
   EXPECT_TRUE(names_driver(text)) << text;

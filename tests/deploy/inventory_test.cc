@@ -61,11 +61,11 @@ TEST(Inventory, AcceptsHeadOnly) {
 
 struct Fault {
   const char* text;
-  const char* says;
+  const char* expected;
 };
 
 // The name of the test, equal in every run.
-void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.says; }
+void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.expected; }
 
 class InventoryFault : public ::testing::TestWithParam<Fault> {};
 
@@ -73,7 +73,7 @@ TEST_P(InventoryFault, NamesLineAndKey) {
   const auto inventory = parsed(GetParam().text);
   ASSERT_FALSE(inventory);
   EXPECT_EQ(inventory.error().code, ErrorCode::invalid_argument);
-  EXPECT_THAT(inventory.error().text, HasSubstr(GetParam().says));
+  EXPECT_THAT(inventory.error().text, HasSubstr(GetParam().expected));
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -19,13 +19,13 @@ namespace fs = std::filesystem;
 TEST(LaunchDir, KeepsPrivateAndRemovesContents) {
   std::string path;
   {
-    auto folder = LaunchDir::make();
-    ASSERT_TRUE(folder.ok());
-    path = folder->path();
+    auto directory = LaunchDir::make();
+    ASSERT_TRUE(directory.ok());
+    path = directory->path();
     EXPECT_EQ(fs::status(path).permissions() & fs::perms::mask, fs::perms::owner_all);
     fs::create_directories(path + "/a/b");
     std::ofstream(path + "/a/b/file") << "x";
-    const LaunchDir moved = std::move(*folder);
+    const LaunchDir moved = std::move(*directory);
     EXPECT_TRUE(fs::exists(path));
   }
   EXPECT_FALSE(fs::exists(path));
@@ -36,9 +36,9 @@ TEST(LaunchDir, RemovesDirectoryDespiteWriter) {
   std::thread writer;
   std::atomic<bool> writes{false};
   {
-    auto folder = LaunchDir::make();
-    ASSERT_TRUE(folder.ok());
-    path = folder->path();
+    auto directory = LaunchDir::make();
+    ASSERT_TRUE(directory.ok());
+    path = directory->path();
     fs::create_directories(path + "/state");
     writer = std::thread([&, at = path + "/state/"] {
       const Time until = monotonic_now() + 300ms;

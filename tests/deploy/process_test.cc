@@ -52,9 +52,9 @@ TEST(RunProcess, NamesMissingProgram) {
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().code, ErrorCode::not_found);
   EXPECT_THAT(outcome.error().text, HasSubstr("no-such-program"));
-  const auto folder = run(command_of({"/tmp"}), "", 30s);
-  ASSERT_FALSE(folder);
-  EXPECT_EQ(folder.error().code, ErrorCode::permission_denied);
+  const auto directory = run(command_of({"/tmp"}), "", 30s);
+  ASSERT_FALSE(directory);
+  EXPECT_EQ(directory.error().code, ErrorCode::permission_denied);
 }
 
 TEST(RunProcess, RestoresSignals) {

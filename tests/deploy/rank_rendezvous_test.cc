@@ -17,11 +17,11 @@ class MeetingTest : public ::testing::Test {
  protected:
   MeetingTest() {
     char name[] = "/tmp/mobula-meeting-test-XXXXXX";
-    folder_ = ::mkdtemp(name);
+    directory_ = ::mkdtemp(name);
   }
-  ~MeetingTest() override { fs::remove_all(folder_); }
-  std::string at(const std::string& name) const { return folder_ + "/" + name; }
-  std::string folder_;
+  ~MeetingTest() override { fs::remove_all(directory_); }
+  std::string at(const std::string& name) const { return directory_ + "/" + name; }
+  std::string directory_;
 };
 
 TEST_F(MeetingTest, OneRankWrites_OtherReads) {

@@ -25,9 +25,9 @@ class RolloutTest : public ::testing::Test {
  protected:
   RolloutTest() {
     char name[] = "/tmp/mobula-rollout-XXXXXX";
-    folder_ = ::mkdtemp(name);
+    directory_ = ::mkdtemp(name);
     path_ = std::getenv("PATH");
-    ::setenv("PATH", (folder_ + "/bin:" + path_).c_str(), 1);
+    ::setenv("PATH", (directory_ + "/bin:" + path_).c_str(), 1);
     ::unsetenv("MOBULA_STATE_DIR");
     ::unsetenv("XDG_STATE_HOME");
     script(
@@ -35,30 +35,30 @@ class RolloutTest : public ::testing::Test {
         R"sh(
 for word; do host=$script script=$word; done
 [ ! -e )sh" +
-            folder_ +
+            directory_ +
             R"sh(/$host.away ] || { echo "ssh: connect to host $host port 22: No route to host" >&2; exit 255; }
-HOME=)sh" + folder_ +
+HOME=)sh" + directory_ +
             R"sh(/hosts/$host; export HOME; mkdir -p "$HOME"
 exec sh -c "$script")sh");
-    fs::create_directories(folder_ + "/parts");
+    fs::create_directories(directory_ + "/parts");
     for (const char* part : {"mobula", "mobula-head", "mobula-agent"})
-      fs::copy(sleep_program(), folder_ + "/parts/" + part);
-    program_ = folder_ + "/program/mobula";
+      fs::copy(sleep_program(), directory_ + "/parts/" + part);
+    program_ = directory_ + "/program/mobula";
     write_program("");
   }
   ~RolloutTest() override {
-    for (const auto& each : fs::recursive_directory_iterator(folder_ + "/hosts")) {
+    for (const auto& each : fs::recursive_directory_iterator(directory_ + "/hosts")) {
       if (each.path().filename() == "pids") end_all(each.path());
     }
     ::setenv("PATH", path_.c_str(), 1);
     std::error_code ignored;
-    fs::remove_all(folder_, ignored);
+    fs::remove_all(directory_, ignored);
   }
 
   static std::string sleep_program() { return fs::canonical("/bin/sleep").string(); }
 
   void script(const std::string& name, const std::string& text) const {
-    const auto path = fs::path(folder_) / name;
+    const auto path = fs::path(directory_) / name;
     fs::create_directories(path.parent_path());
     std::ofstream(path) << "#!/bin/sh\n" << text << "\n";
     fs::permissions(path, fs::perms::owner_all);
@@ -81,7 +81,7 @@ mkdir -p "$folder/running" "$folder/head" "$folder/agent"
             R"sh(
 ticks() { sed 's/^.*) //' /proc/$1/stat | cut -d ' ' -f 20; }
 part() { )sh" +
-            folder_ +
+            directory_ +
             R"sh(/parts/$1 1000 </dev/null >/dev/null 2>&1 & pid=$!; echo $pid >>"$folder/pids"; until [ "$(cat /proc/$pid/comm)" = $1 ]; do :; done; }
 part mobula
 printf '{"pid": %s, "start_time": %s, "boot_id": "%s", "head": %s}\n' $pid $(ticks $pid) $(cat /proc/sys/kernel/random/boot_id) ${head:-false} >"$folder/running/$pid.json"
@@ -103,7 +103,7 @@ printf '{"address": "%s"}\n' $at)sh");
   // A head "h" and workers.
   Inventory inventory(const std::vector<std::string>& workers,
                       const std::string& more = "state_dir: state\n") const {
-    const std::string path = folder_ + "/cluster.yaml";
+    const std::string path = directory_ + "/cluster.yaml";
     std::ofstream file(path);
     file << "cluster_name: blue\n"
          << more << "head: {host: h, port: 4711}\n"
@@ -125,7 +125,7 @@ printf '{"address": "%s"}\n' $at)sh");
     return by_host;
   }
 
-  std::string folder_;
+  std::string directory_;
   std::string path_;
   std::string program_;
 };
@@ -138,31 +138,31 @@ TEST_F(RolloutTest, HeadKnownUnreachable_IsNotTriedAgain) {
   EXPECT_EQ(reports.at("h").result, "unreachable");
   EXPECT_EQ(reports.at("h").detail, "no way to h");
   EXPECT_NE(reports.at("a").result, "started") << "it has no head to join";
-  EXPECT_FALSE(fs::exists(folder_ + "/hosts/h")) << "nobody has gone there";
+  EXPECT_FALSE(fs::exists(directory_ + "/hosts/h")) << "nobody has gone there";
   for (const auto& each : Rollout(hosts, options).take_down()) {
     if (each.head) EXPECT_EQ(each.result, "unreachable");
   }
-  EXPECT_FALSE(fs::exists(folder_ + "/hosts/h"));
+  EXPECT_FALSE(fs::exists(directory_ + "/hosts/h"));
 }
 
 TEST_F(RolloutTest, RunningHosts_StayUnchanged) {
   const auto hosts = inventory({"a", "b"});
   std::mutex mutex;
-  std::map<std::string, std::vector<std::string>> told;
+  std::map<std::string, std::vector<std::string>> steps;
   RolloutOptions options;
-  options.told = [&](const std::string& host, const std::string& step, bool) {
+  options.on_step = [&](const std::string& host, const std::string& step, bool) {
     const std::scoped_lock lock(mutex);
-    told[host].push_back(step);
+    steps[host].push_back(step);
   };
   auto first = up(hosts, options);
   EXPECT_EQ(first["h"].result, "started") << first["h"].detail;
   EXPECT_EQ(first["a"].result, "started") << first["a"].detail;
   EXPECT_EQ(first["b"].detail, "node 0123");
-  ASSERT_EQ(told["b"].size(), 4u);
-  EXPECT_EQ(told["b"].front(), "is looked at");
-  EXPECT_THAT(told["b"][1], HasSubstr("gets the program"));
-  EXPECT_EQ(told["b"][2], "starts");
-  EXPECT_EQ(told["b"].back(), "started");
+  ASSERT_EQ(steps["b"].size(), 4u);
+  EXPECT_EQ(steps["b"].front(), "is looked at");
+  EXPECT_THAT(steps["b"][1], HasSubstr("gets the program"));
+  EXPECT_EQ(steps["b"][2], "starts");
+  EXPECT_EQ(steps["b"].back(), "started");
   auto second = up(hosts);
   for (const char* host : {"h", "a", "b"})
     EXPECT_EQ(second[host].result, "unchanged") << second[host].detail;
@@ -171,7 +171,7 @@ TEST_F(RolloutTest, RunningHosts_StayUnchanged) {
 TEST_F(RolloutTest, HeadUnreachable_WorkerIsSkipped) {
   const auto hosts = inventory({"a"});
   ASSERT_EQ(up(hosts)["a"].result, "started");
-  std::ofstream(folder_ + "/h.away");
+  std::ofstream(directory_ + "/h.away");
   auto seen = up(hosts);
   EXPECT_EQ(seen["h"].result, "unreachable");
   EXPECT_EQ(seen["a"].result, "skipped");
@@ -179,12 +179,12 @@ TEST_F(RolloutTest, HeadUnreachable_WorkerIsSkipped) {
       seen["a"].detail,
       HasSubstr(
           "has joined 10.0.0.1:4711; whether that is this cluster's head, h could not be asked"));
-  fs::remove(folder_ + "/h.away");
+  fs::remove(directory_ + "/h.away");
   EXPECT_EQ(up(hosts)["a"].result, "unchanged");
 }
 
 TEST_F(RolloutTest, RejectsSharedStateDirectory) {
-  const std::string shared = folder_ + "/hosts/shared";
+  const std::string shared = directory_ + "/hosts/shared";
   fs::create_directories(shared);
   auto seen = up(inventory({"a", "b"}, "state_dir: " + shared + "\n"));
   for (const char* host : {"h", "a", "b"}) {
@@ -205,7 +205,7 @@ TEST_F(RolloutTest, AllowsOneChangeAtATime) {
   const auto second = head.hold("bob@den since one", 10s);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::already_exists);
-  EXPECT_THAT(second.error().text, HasSubstr("by ada@desk since noon; see " + folder_ +
+  EXPECT_THAT(second.error().text, HasSubstr("by ada@desk since noon; see " + directory_ +
                                              "/hosts/h/state/blue/.changed-by"));
   first->close_input();
   EXPECT_EQ(first->wait(10s), 0);
@@ -215,21 +215,21 @@ TEST_F(RolloutTest, AllowsOneChangeAtATime) {
   bool held = false;
   while (!held && monotonic_now() < until) held = head.hold("eve@desk since two", 10s).ok();
   EXPECT_TRUE(held);
-  std::ofstream(folder_ + "/h.away");
+  std::ofstream(directory_ + "/h.away");
   const auto unreached = head.hold("ada@desk since three", 10s);
   ASSERT_FALSE(unreached);
   EXPECT_EQ(unreached.error().code, ErrorCode::unavailable);
 }
 
 TEST_F(RolloutTest, StartTooSlow_IsAbandonedAndKilled) {
-  write_program("echo $$ >" + folder_ + "/starter; exec " + folder_ + "/parts/mobula 1000");
+  write_program("echo $$ >" + directory_ + "/starter; exec " + directory_ + "/parts/mobula 1000");
   RolloutOptions options;
   options.start_timeout_ = 1s;
   auto seen = up(inventory({}), options);
   EXPECT_EQ(seen["h"].result, "failed");
   EXPECT_THAT(seen["h"].detail, HasSubstr("was not ready within 1 s, and was given up"));
   pid_t starter = 0;
-  std::ifstream(folder_ + "/starter") >> starter;
+  std::ifstream(directory_ + "/starter") >> starter;
   ASSERT_GT(starter, 0);
   EXPECT_TRUE(::kill(starter, 0) != 0 && errno == ESRCH) << "what was begun there has ended";
 }

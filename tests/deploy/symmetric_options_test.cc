@@ -15,7 +15,7 @@ TEST(SymmetricOptions, SeparatesOwnFlagsFromOthers) {
   ASSERT_TRUE(options) << options.error().text;
   EXPECT_EQ(options->place.rank, 1);
   EXPECT_EQ(options->place.size, 3);
-  EXPECT_EQ(options->patience, 1500ms);
+  EXPECT_EQ(options->join_timeout, 1500ms);
   EXPECT_THAT(options->node_flags, ElementsAre("--num-cpus", "2", "--labels", "a=b"));
   EXPECT_THAT(options->program, ElementsAre("program", "--rank", "--"));
 }

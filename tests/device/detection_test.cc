@@ -30,16 +30,16 @@ class DetectionSimulated : public testing::Test {
   }
 
   void pci(const std::string& bus_id, const char* vendor, const char* device, const char* kind) {
-    const std::string folder = "sys/bus/pci/devices/" + bus_id;
-    files.write(folder + "/vendor", std::string(vendor) + "\n");
-    files.write(folder + "/device", std::string(device) + "\n");
-    files.write(folder + "/class", std::string(kind) + "\n");
+    const std::string directory = "sys/bus/pci/devices/" + bus_id;
+    files.write(directory + "/vendor", std::string(vendor) + "\n");
+    files.write(directory + "/device", std::string(device) + "\n");
+    files.write(directory + "/class", std::string(kind) + "\n");
   }
   void kfd(int node, const std::string& properties, std::uint64_t bytes = 0) {
-    const std::string folder = "sys/class/kfd/kfd/topology/nodes/" + std::to_string(node);
-    files.write(folder + "/properties", properties);
+    const std::string directory = "sys/class/kfd/kfd/topology/nodes/" + std::to_string(node);
+    files.write(directory + "/properties", properties);
     if (bytes == 0) return;
-    files.write(folder + "/mem_banks/0/properties",
+    files.write(directory + "/mem_banks/0/properties",
                 "heap_type 2\nsize_in_bytes " + std::to_string(bytes) + "\nflags 0\n");
   }
   void script(const std::string& path, const std::string& body) {

@@ -23,7 +23,7 @@ TEST_F(Chaos, TensorsArriveOrFailures_LeaveNothing) {
   start_head({"--num-cpus", "2", "--resources", R"({"even": 8})"});
   start_node("b", {"--num-cpus", "2", "--resources", R"({"odd": 8})"});
   const std::size_t agent_before = descriptors(agent_pid("a")) + descriptors(agent_pid("b"));
-  Process driver = start_driver({"direct_chaos", folder(), std::to_string(seconds()), seed()});
+  Process driver = start_driver({"direct_chaos", directory(), std::to_string(seconds()), seed()});
   ASSERT_TRUE(driver.prints("quiet", Milliseconds((seconds() + 240) * 1000)))
       << driver.out() << driver.err();
   std::printf("%s", driver.out().c_str());

@@ -57,9 +57,9 @@ std::size_t descriptors(pid_t pid) {
 
 ClusterTest::ClusterTest() {
   std::string pattern = "/tmp/mobula-e2e-XXXXXX";
-  folder_ = ::mkdtemp(pattern.data());
-  fs::create_directory(folder_ + "/log");
-  fs::create_directory(folder_ + "/run");
+  directory_ = ::mkdtemp(pattern.data());
+  fs::create_directory(directory_ + "/log");
+  fs::create_directory(directory_ + "/run");
 }
 
 void ClusterTest::TearDown() {
@@ -74,22 +74,22 @@ void ClusterTest::TearDown() {
 ClusterTest::~ClusterTest() {
   for (const pid_t pid : processes()) ::kill(pid, SIGKILL);
   if (HasFailure()) {
-    std::cout << "logs and state of this test: " << folder_ << "\n";
+    std::cout << "logs and state of this test: " << directory_ << "\n";
   } else {
     std::error_code ignored;
-    fs::remove_all(folder_, ignored);
+    fs::remove_all(directory_, ignored);
   }
 }
 
 std::string ClusterTest::next_log(const std::string& of) {
-  return folder_ + "/log/" + std::to_string(++logs_) + "-" + of;
+  return directory_ + "/log/" + std::to_string(++logs_) + "-" + of;
 }
 
 std::map<std::string, std::string> ClusterTest::environment_of(const std::string& name) const {
   std::map<std::string, std::string> environment = more_environment;
   environment["MOBULA_STATE_DIR"] = state_of(name);
-  environment["XDG_RUNTIME_DIR"] = folder_ + "/run";
-  environment.try_emplace("MOBULA_RECORD", folder_ + "/record");
+  environment["XDG_RUNTIME_DIR"] = directory_ + "/run";
+  environment.try_emplace("MOBULA_RECORD", directory_ + "/record");
   environment["MOBULA_RECORD_LIMIT"] = std::to_string(recorded_bytes);
   return environment;
 }
@@ -183,7 +183,7 @@ std::set<pid_t> ClusterTest::processes() const {
     if (!std::isdigit(static_cast<unsigned char>(name[0]))) continue;
     const pid_t pid = static_cast<pid_t>(std::stol(name));
     if (pid == ::getpid() || !runs(pid)) continue;
-    if (read_text(at->path().string() + "/environ").find(folder_) != std::string::npos) {
+    if (read_text(at->path().string() + "/environ").find(directory_) != std::string::npos) {
       found.insert(pid);
     }
   }
@@ -198,18 +198,18 @@ void ClusterTest::expect_nothing_left() {
     ADD_FAILURE() << "still runs: " << pid << " " << command;
   }
   std::error_code code;
-  for (fs::recursive_directory_iterator at(folder_, code), end; !code && at != end;
+  for (fs::recursive_directory_iterator at(directory_, code), end; !code && at != end;
        at.increment(code)) {
     EXPECT_FALSE(at->is_socket(code)) << "a socket is left: " << at->path();
   }
   // Memory files and abstract sockets end with the last process that has them open.
-  EXPECT_EQ(read_text("/proc/net/unix").find(folder_), std::string::npos);
+  EXPECT_EQ(read_text("/proc/net/unix").find(directory_), std::string::npos);
 }
 
 void ClusterTest::expect_same_in_replay() {
   std::vector<std::pair<std::uintmax_t, std::string>> files;
   std::error_code code;
-  for (fs::directory_iterator at(folder_ + "/record", code), end; !code && at != end;
+  for (fs::directory_iterator at(directory_ + "/record", code), end; !code && at != end;
        at.increment(code)) {
     // A process killed while it began its recording leaves another suffix.
     if (at->path().extension() == ".mobrec")

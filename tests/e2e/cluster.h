@@ -52,8 +52,8 @@ class ClusterTest : public ::testing::Test {
   pid_t agent_pid(const std::string& name) const;
   std::string node_id(const std::string& name) const;
   const std::string& address() const { return address_; }
-  std::string state_of(const std::string& name) const { return folder_ + "/" + name; }
-  const std::string& folder() const { return folder_; }
+  std::string state_of(const std::string& name) const { return directory_ + "/" + name; }
+  const std::string& directory() const { return directory_; }
   std::map<std::string, std::string> environment_of(const std::string& name) const;
   std::map<std::string, std::string> more_environment;  // for every started process
 
@@ -66,7 +66,7 @@ class ClusterTest : public ::testing::Test {
  private:
   std::string next_log(const std::string& of);
 
-  std::string folder_;
+  std::string directory_;
   std::string address_;
   std::vector<std::string> nodes_;
   int logs_ = 0;

@@ -9,7 +9,7 @@ namespace {
 class Collectives : public ClusterTest {
  protected:
   std::string pipe() {
-    const std::string path = folder() + "/pipe";
+    const std::string path = directory() + "/pipe";
     EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0);
     return path;
   }

@@ -34,7 +34,7 @@ class DeviceRows : public ClusterTest, public testing::WithParamInterface<Device
   }
 
   // Returns the driver's report on the actor of a step, after the prefix `of_it`.
-  std::string told(const Process& driver, std::size_t step, const std::string& of_it) {
+  std::string reported(const Process& driver, std::size_t step, const std::string& of_it) {
     const std::string begin = "\n" + std::to_string(step) + " " + of_it;
     if (!driver.prints(begin)) return "nothing but:" + driver.out() + driver.err();
     const std::string all = driver.out();
@@ -47,9 +47,9 @@ class DeviceRows : public ClusterTest, public testing::WithParamInterface<Device
     std::string ids;
     for (const auto each : devices) ids += (ids.empty() ? "" : ",") + std::to_string(each);
     driver.say("look " + std::to_string(step));
-    EXPECT_EQ(told(driver, step, "sees "), "gpu_ids=" + ids + " resource_ids=" + ids +
-                                               " CUDA_VISIBLE_DEVICES=" + ids +
-                                               " assigned GPU:" + plain(gpus));
+    EXPECT_EQ(reported(driver, step, "sees "), "gpu_ids=" + ids + " resource_ids=" + ids +
+                                                   " CUDA_VISIBLE_DEVICES=" + ids +
+                                                   " assigned GPU:" + plain(gpus));
   }
 
   // Expects that the actor has no slot and that GPUs are the only reason.
@@ -97,10 +97,12 @@ TEST_P(DeviceRows, ShowsAllocatedDevicesToProcesses) {
         EXPECT_EQ(free_units(), free);
         break;
       case What::waits:
-        expect_waiting(told(driver, actor, "has the id "), gpus);
+        expect_waiting(reported(driver, actor, "has the id "), gpus);
         EXPECT_EQ(free_units(), free);
         break;
-      case What::refused: EXPECT_EQ(told(driver, actor, "is refused for its "), "num_gpus"); break;
+      case What::refused:
+        EXPECT_EQ(reported(driver, actor, "is refused for its "), "num_gpus");
+        break;
       case What::ended:
         driver.say("end " + std::to_string(actor));
         free += units(gpus);
@@ -137,16 +139,16 @@ class BlockedGet : public ClusterTest {
     return eventually(Milliseconds(20'000), [&] { return refusal(name) == why; });
   }
   void write(const std::string& pipe, const std::string& line) {
-    std::ofstream(folder() + "/pipe-" + pipe) << line << "\n";
+    std::ofstream(directory() + "/pipe-" + pipe) << line << "\n";
   }
 };
 
 TEST_F(BlockedGet, CpuReleased_NothingStartsUntilReacquired) {
   start_head({"--num-cpus", "1"});
   for (const std::string pipe : {"gate", "a", "b"}) {
-    ASSERT_EQ(::mkfifo((folder() + "/pipe-" + pipe).c_str(), 0600), 0);
+    ASSERT_EQ(::mkfifo((directory() + "/pipe-" + pipe).c_str(), 0600), 0);
   }
-  Process driver = start_driver({"lends_its_cpu", folder() + "/pipe-"});
+  Process driver = start_driver({"lends_its_cpu", directory() + "/pipe-"});
   ASSERT_TRUE(comes_to_run("gate"));
   ASSERT_TRUE(comes_to_run("a"));
   driver.say("b");

@@ -78,11 +78,11 @@ TEST_F(Devices, ShowsUnallocatedDevicesWhenRequested) {
 class SimulatedNvml : public Devices {
  protected:
   void start_head_with(const std::string& lines, Words flags = {"--num-cpus", "4"}) {
-    std::filesystem::create_directory(folder() + "/lib");
-    std::filesystem::create_symlink(FAKE_NVML, folder() + "/lib/libnvidia-ml.so.1");
-    std::ofstream(folder() + "/nvml") << lines;
-    more_environment = {{"LD_LIBRARY_PATH", folder() + "/lib"},
-                        {"FAKE_NVML_FILE", folder() + "/nvml"}};
+    std::filesystem::create_directory(directory() + "/lib");
+    std::filesystem::create_symlink(FAKE_NVML, directory() + "/lib/libnvidia-ml.so.1");
+    std::ofstream(directory() + "/nvml") << lines;
+    more_environment = {{"LD_LIBRARY_PATH", directory() + "/lib"},
+                        {"FAKE_NVML_FILE", directory() + "/nvml"}};
     start_head(std::move(flags));
   }
 };

@@ -26,7 +26,7 @@ TEST_F(Direct, AllowsSnapshotsAndWritesByPolicy) {
   start_head({"--num-cpus", "2"});
   drive({"direct_policies"});
   std::map<std::string, int> warnings;  // by file
-  for (const auto& each : std::filesystem::recursive_directory_iterator(folder())) {
+  for (const auto& each : std::filesystem::recursive_directory_iterator(directory())) {
     if (!each.is_regular_file() || each.path().string().find("log") == std::string::npos) continue;
     std::ifstream file(each.path());
     for (std::string line; std::getline(file, line);) {

@@ -52,7 +52,7 @@ TEST_F(PlannedEnds, TaskEnded_ItsActorSurvives) {
 TEST_F(PlannedEnds, DrainDeadline_LimitsWaitAndReportsIt) {
   start_head();
   start_node("b");
-  const std::string pipe = folder() + "/pipe";
+  const std::string pipe = directory() + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   Process driver = start_driver({"stuck_call", node_id("a"), node_id("b"), pipe});
   ASSERT_TRUE(driver.prints("submitted")) << driver.err();
@@ -81,9 +81,9 @@ TEST_F(PlannedEnds, ActorsDropped_ResourcesReturnAtOnce) {
 
 TEST_F(PlannedEnds, DestroysActorsAndRunsExitHandlers) {
   start_head();
-  drive({"destructors", folder()});
+  drive({"destructors", directory()});
   const auto text_of = [&](const std::string& name) {
-    std::ifstream in(folder() + "/" + name);
+    std::ifstream in(directory() + "/" + name);
     return std::string(std::istreambuf_iterator<char>(in), {});
   };
   // The job has ended.

@@ -40,8 +40,10 @@ class Jobs : public ClusterTest {
   bool becomes(const std::string& id, const std::string& wanted) {
     return eventually(Milliseconds(30'000), [&] { return state(id) == wanted; });
   }
-  bool exists(const std::string& name) const { return !read_text(folder() + "/" + name).empty(); }
-  std::string file(const std::string& name) const { return folder() + "/" + name; }
+  bool exists(const std::string& name) const {
+    return !read_text(directory() + "/" + name).empty();
+  }
+  std::string file(const std::string& name) const { return directory() + "/" + name; }
 };
 
 TEST_F(Jobs, Run_StreamsOutputAndReturnsExitCode) {
@@ -64,9 +66,9 @@ TEST_F(Jobs, ReportsUnusableCommandsAndOptions) {
   EXPECT_NE(missing.out.find("/no/such/program: No such file"), std::string::npos) << missing.out;
   EXPECT_EQ(run({"--", "no-such-name-in-path"}).code, 127);
   EXPECT_EQ(run({"--", "/etc/passwd"}).code, 127) << "not executable";
-  const Ended folder = run({"--cwd", "/no/such/folder", "--", "pwd"});
-  EXPECT_EQ(folder.code, 127);
-  EXPECT_NE(folder.out.find("/no/such/folder"), std::string::npos) << folder.out;
+  const Ended directory = run({"--cwd", "/no/such/folder", "--", "pwd"});
+  EXPECT_EQ(directory.code, 127);
+  EXPECT_NE(directory.out.find("/no/such/folder"), std::string::npos) << directory.out;
   EXPECT_EQ(run({}).code, 2);
   EXPECT_EQ(run({"--name", "a\nb", "--", "true"}).code, 2);
   EXPECT_EQ(run({"--num-cpus", "-1", "--", "true"}).code, 2);
@@ -77,12 +79,12 @@ TEST_F(Jobs, ReportsUnusableCommandsAndOptions) {
 
 TEST_F(Jobs, SetsEnvironmentAndDirectory) {
   start_head();
-  const Ended ended = run({"--env", "COLOUR=blue", "--env", "EMPTY=", "--cwd", folder(),
+  const Ended ended = run({"--env", "COLOUR=blue", "--env", "EMPTY=", "--cwd", directory(),
                            "--num-cpus", "2", "--", "sh", "-c",
                            "echo $COLOUR-$EMPTY-$PWD-$MOBULA_SUBMISSION_ATTEMPT-$OMP_NUM_THREADS; "
                            "test -n \"$MOBULA_ADDRESS\""});
   EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_EQ(ended.out, "blue--" + folder() + "-1-2\n");
+  EXPECT_EQ(ended.out, "blue--" + directory() + "-1-2\n");
 }
 
 TEST_F(Jobs, JobProgram_JoinsClusterAsDriver) {
@@ -248,12 +250,13 @@ TEST_F(Jobs, ShipsWorkdirAndRemovesItAfterwards) {
     EXPECT_EQ(ended.out.rfind("from here\nnew\n", 0), 0u) << ended.out;
     EXPECT_EQ(ended.out.find(file("project")), std::string::npos) << "it is a copy: " << ended.out;
     EXPECT_FALSE(std::filesystem::exists(file("project/data/out.txt")));
-    std::string folder_there = ended.out.substr(14);
-    while (!folder_there.empty() && folder_there.back() == '\n') folder_there.pop_back();
-    EXPECT_TRUE(folder_there.starts_with("/")) << folder_there;
+    std::string directory_exists = ended.out.substr(14);
+    while (!directory_exists.empty() && directory_exists.back() == '\n')
+      directory_exists.pop_back();
+    EXPECT_TRUE(directory_exists.starts_with("/")) << directory_exists;
     EXPECT_TRUE(eventually(Milliseconds(30'000), [&] {
-      return !std::filesystem::exists(folder_there);
-    })) << folder_there;
+      return !std::filesystem::exists(directory_exists);
+    })) << directory_exists;
   }
   std::filesystem::create_symlink("/etc/passwd", file("project/out"));
   const Ended refused = run({"--workdir", file("project"), "--", "true"});
@@ -341,7 +344,7 @@ TEST_F(Jobs, RetriesOnlyWhenRequested) {
   const std::string fails_twice =
       "n=$(cat N 2>/dev/null || echo 0); echo $((n+1)) > N; echo attempt "
       "$MOBULA_SUBMISSION_ATTEMPT; test $n -ge 2";
-  const Ended again = run({"--retries", "5", "--cwd", folder(), "--", "sh", "-c", fails_twice});
+  const Ended again = run({"--retries", "5", "--cwd", directory(), "--", "sh", "-c", fails_twice});
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(again.out, "attempt 1\nattempt 2\nattempt 3\n");
   EXPECT_EQ(run({"--retries", "1", "--", "sh", "-c", "echo once more; exit 3"}).out,
@@ -355,7 +358,7 @@ TEST_F(Jobs, Interrupt_StopsRunButNotSubmission) {
   for (const bool ends : {true, false}) {
     Process follower({binary, ends ? "run" : "submit", "--name", ends ? "ended" : "left", "--",
                       "sh", "-c", "echo up; exec sleep 600"},
-                     environment_of("a"), folder() + (ends ? "/ended" : "/left"));
+                     environment_of("a"), directory() + (ends ? "/ended" : "/left"));
     ASSERT_TRUE(follower.prints("up"));
     follower.signal(SIGINT);
     EXPECT_EQ(follower.wait().code, 130);
@@ -400,7 +403,7 @@ TEST_F(Jobs, HeadAndNodeKilledDuringStart_StartsOnce) {
     words.insert(words.end(), flags.begin(), flags.end());
     words.insert(words.end(), {"--", "/bin/sh", "-c",
                                "echo $MOBULA_SUBMISSION_ATTEMPT >> " + file(name) + "; " + then});
-    return Process(words, environment_of("a"), folder() + "/log/submits-" + name);
+    return Process(words, environment_of("a"), directory() + "/log/submits-" + name);
   };
   relay.hold_what_goes_to_target();
   // Submits both at once: a node that is silent for 3 s gets no more work.

@@ -13,7 +13,7 @@ namespace {
 class Limits : public ClusterTest {
  protected:
   // Returns the number after `what` in the driver's output, or -1.
-  static int told(const std::string& out, const std::string& what) {
+  static int number_after(const std::string& out, const std::string& what) {
     const auto at = out.find(what);
     return at == std::string::npos ? -1 : std::stoi(out.substr(at + what.size()));
   }
@@ -27,7 +27,7 @@ class ManyActors : public ClusterTest {
 
 TEST_F(ManyActors, RunsCallsBeyondQueueInOrder) {
   start_head({"--num-cpus", "2"});
-  Process driver = start_driver({"calls_without_room", folder() + "/go"});
+  Process driver = start_driver({"calls_without_room", directory() + "/go"});
   ASSERT_TRUE(driver.prints("submitted", Milliseconds(60'000))) << driver.err();
   EXPECT_TRUE(eventually(Milliseconds(60'000), [&] {
     const Words words{"list",     "tasks",
@@ -90,7 +90,7 @@ TEST_F(Limits, NoDescriptors_CallsUseSocketsAndActorsWait) {
   start_head({"--num-cpus", "4"});
   const Ended ended = drive({"makes_actors", "300"}, Milliseconds(150'000));
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
-  EXPECT_GT(told(ended.out, "answered at first: "), 50) << ended.out;
+  EXPECT_GT(number_after(ended.out, "answered at first: "), 50) << ended.out;
   std::cout << ended.out;
   EXPECT_EQ(alive_nodes(), 1u);
   const std::string said = "no descriptors are left for rings";
@@ -175,7 +175,7 @@ TEST_F(LimitsOfAGroup, ForkFails_RetriesLater) {
   ASSERT_TRUE(group_.set("max"));
   const Ended ended = driver.wait();
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
-  EXPECT_EQ(told(ended.out, "answered: "), 24);
+  EXPECT_EQ(number_after(ended.out, "answered: "), 24);
   EXPECT_EQ(alive_nodes(), 1u);
   EXPECT_EQ(mobula({"logs", "agent"}).out.find("Broken pipe"), std::string::npos)
       << "of the nursery";

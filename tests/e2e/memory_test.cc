@@ -27,7 +27,7 @@ TEST_F(Memory, MemoryExceeded_RetriesThenFailsWithNumbers) {
 
 TEST_F(Memory, SparesNonRetryableTaskAndShowsPressure) {
   start_head({"--num-cpus", "4", "--executor-memory", "400MiB"});
-  const std::string pipe = folder() + "/holds.pipe";
+  const std::string pipe = directory() + "/holds.pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   Process driver = start_driver({"holds_memory", "384", pipe});
   ASSERT_TRUE(driver.prints("ready")) << driver.err();
@@ -47,7 +47,7 @@ TEST_F(Memory, SparesNonRetryableTaskAndShowsPressure) {
 
 TEST_F(Memory, ThresholdOff_KillsNothing) {
   start_head({"--num-cpus", "4", "--executor-memory", "100MiB", "--memory-threshold", "off"});
-  const std::string pipe = folder() + "/holds.pipe";
+  const std::string pipe = directory() + "/holds.pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   Process driver = start_driver({"holds_memory", "200", pipe});
   ASSERT_TRUE(driver.prints("ready")) << driver.err();
@@ -89,8 +89,8 @@ class MemoryGroup {
   }
 
  private:
-  static bool enter(const std::string& folder) {
-    std::ofstream file(folder + "/cgroup.procs");
+  static bool enter(const std::string& directory) {
+    std::ofstream file(directory + "/cgroup.procs");
     file << ::getpid() << std::flush;
     return file.good();
   }

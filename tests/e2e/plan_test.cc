@@ -9,7 +9,7 @@ namespace {
 class Planning : public ClusterTest {
  protected:
   std::string types(const std::string& idle_minutes) {
-    const std::string file = folder() + "/types.yaml";
+    const std::string file = directory() + "/types.yaml";
     std::ofstream(file) << "max_workers: 12\nidle_timeout_minutes: " << idle_minutes << R"(
 available_node_types:
   cpu:
@@ -68,14 +68,14 @@ TEST_F(Planning, LaunchesForPendingAndTerminatesIdleNodes) {
 
 TEST_F(Planning, RejectsInvalidFileWithLineNumber) {
   start_head();
-  std::ofstream(folder() + "/bad.yaml") << "max_workers: 3\navailable_node_types:\n  a: 7\n";
-  const auto ended = mobula({"plan", "--types", folder() + "/bad.yaml"});
+  std::ofstream(directory() + "/bad.yaml") << "max_workers: 3\navailable_node_types:\n  a: 7\n";
+  const auto ended = mobula({"plan", "--types", directory() + "/bad.yaml"});
   EXPECT_EQ(ended.code, 2);
   EXPECT_NE(ended.err.find("bad.yaml:3: available_node_types.a: is not a mapping"),
             std::string::npos)
       << ended.err;
   EXPECT_EQ(mobula({"plan"}).code, 2);
-  EXPECT_EQ(mobula({"plan", "--types", folder() + "/none.yaml"}).code, 7);
+  EXPECT_EQ(mobula({"plan", "--types", directory() + "/none.yaml"}).code, 7);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ class Preemption : public ClusterTest {
     high_.emplace(start_driver({"wants_a_cpu", pipe_of("urgent"), "--mobula-job-priority", "1"}));
     ASSERT_TRUE(high_->prints("ready")) << high_->err();
   }
-  std::string pipe_of(const std::string& task) const { return folder() + "/" + task + ".pipe"; }
+  std::string pipe_of(const std::string& task) const { return directory() + "/" + task + ".pipe"; }
   // Releases a running task, which reads the pipe.
   void release(const std::string& task) const { std::ofstream(pipe_of(task)) << "go\n"; }
   Json task(const std::string& name) {

@@ -39,7 +39,7 @@ class Questions : public ClusterTest {
 
 TEST_F(Questions, QueriesOwnersOfTasks) {
   start_head({"--num-cpus", "2"});
-  const std::string pipe = folder() + "/pipe";
+  const std::string pipe = directory() + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   Process driver = start_driver({"each_state", pipe});
   ASSERT_TRUE(driver.prints("ready")) << driver.err();

@@ -62,10 +62,10 @@ class SimulatedGpuBytes : public ClusterTest {
  protected:
   std::map<std::string, std::string> more_machine;
   void start_with(const Words& more, const std::string& machine = {}) {
-    std::filesystem::create_directory(folder() + "/gpus");
+    std::filesystem::create_directory(directory() + "/gpus");
     more_environment = {
         {"MOBULA_SIMULATED_GPU",
-         "folder=" + folder() + "/gpus count=1 memory=1073741824 context=104857600 " + machine},
+         "folder=" + directory() + "/gpus count=1 memory=1073741824 context=104857600 " + machine},
         {"MOBULA_CUDA_LIBRARY", SIMULATED_CUDA},
         {"MOBULA_NVML_LIBRARY", SIMULATED_NVML}};
     more_environment.insert(more_machine.begin(), more_machine.end());
@@ -105,11 +105,11 @@ TEST_F(SimulatedGpuBytes, NamesDifferentNcclVersionsInDoctor) {
   machine.replace(machine.find("nccl=22105"), 10, "nccl=22809");
   start_node("b", {"--num-cpus", "1", "--num-gpus", "1"});
   EXPECT_EQ(label("b", "mobula.io/nvidia-nccl"), "2.28.9");
-  const Ended told = mobula({"doctor"});
-  EXPECT_EQ(told.code, 1) << told.out;
-  EXPECT_THAT(told.out, HasSubstr("NCCL of nodes"));
-  EXPECT_THAT(told.out, HasSubstr("2.21.5 on " + node_id("a").substr(0, 8)));
-  EXPECT_THAT(told.out, HasSubstr("2.28.9 on " + node_id("b").substr(0, 8)));
+  const Ended outcome = mobula({"doctor"});
+  EXPECT_EQ(outcome.code, 1) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("NCCL of nodes"));
+  EXPECT_THAT(outcome.out, HasSubstr("2.21.5 on " + node_id("a").substr(0, 8)));
+  EXPECT_THAT(outcome.out, HasSubstr("2.28.9 on " + node_id("b").substr(0, 8)));
 }
 
 TEST_F(SimulatedGpuBytes, ProcessUsageHidden_LogsAndKillsNothing) {

@@ -15,22 +15,22 @@ namespace fs = std::filesystem;
 
 class Spilling : public ClusterTest {
  protected:
-  std::string default_folder(const std::string& node = "a") const {
+  std::string default_dir(const std::string& node = "a") const {
     return state_of(node) + "/default/agent/spill";
   }
-  static std::vector<fs::path> files_in(const std::string& folder) {
+  static std::vector<fs::path> files_in(const std::string& directory) {
     std::vector<fs::path> files;
     std::error_code code;
-    for (fs::recursive_directory_iterator at(folder, code), end; !code && at != end;
+    for (fs::recursive_directory_iterator at(directory, code), end; !code && at != end;
          at.increment(code)) {
       if (at->is_regular_file(code)) files.push_back(at->path());
     }
     return files;
   }
-  static std::uintmax_t bytes_in(const std::string& folder) {
+  static std::uintmax_t bytes_in(const std::string& directory) {
     std::uintmax_t bytes = 0;
     std::error_code code;
-    for (const auto& path : files_in(folder)) bytes += fs::file_size(path, code);
+    for (const auto& path : files_in(directory)) bytes += fs::file_size(path, code);
     return bytes;
   }
 };
@@ -39,7 +39,7 @@ TEST_F(Spilling, ReadsSpilledObjectsBackAndRemovesFiles) {
   start_head({"--num-cpus", "2", "--object-store-memory", "24MiB"});
   Process driver = start_driver({"hoards", "48"});
   ASSERT_TRUE(driver.prints("ready", Milliseconds(60'000))) << driver.err();
-  EXPECT_GE(bytes_in(default_folder()), 20u << 20);
+  EXPECT_GE(bytes_in(default_dir()), 20u << 20);
 
   const Ended report = mobula({"memory", "-o", "json"});
   ASSERT_EQ(report.code, 0) << report.err;
@@ -58,7 +58,7 @@ TEST_F(Spilling, ReadsSpilledObjectsBackAndRemovesFiles) {
   driver.say("go");
   const Ended ended = driver.wait(Milliseconds(120'000));
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
-  EXPECT_TRUE(eventually(Milliseconds(10'000), [&] { return files_in(default_folder()).empty(); }));
+  EXPECT_TRUE(eventually(Milliseconds(10'000), [&] { return files_in(default_dir()).empty(); }));
 }
 
 TEST_F(Spilling, TasksReadResultsLargerThanStore) {
@@ -78,7 +78,7 @@ TEST_F(Spilling, PinsMappedObjects) {
 }
 
 TEST_F(Spilling, UsesGivenDirectory) {
-  const std::string given = folder() + "/elsewhere";
+  const std::string given = directory() + "/elsewhere";
   start_head(
       {"--num-cpus", "1", "--object-store-memory", "16MiB", "--object-spilling-directory", given});
   Process driver = start_driver({"hoards", "24"});
@@ -93,21 +93,21 @@ TEST_F(Spilling, AgentKilled_NextAgentRemovesFiles) {
   start_node("a", {"--num-cpus", "1", "--object-store-memory", "16MiB"});
   Process driver = start_driver({"hoards", "32"});
   ASSERT_TRUE(driver.prints("ready", Milliseconds(60'000))) << driver.err();
-  const auto old = files_in(default_folder());
+  const auto old = files_in(default_dir());
   ASSERT_FALSE(old.empty());
   ASSERT_EQ(::kill(agent_pid("a"), SIGKILL), 0);
   driver.signal(SIGKILL);
   driver.wait();
-  ASSERT_FALSE(files_in(default_folder()).empty());
+  ASSERT_FALSE(files_in(default_dir()).empty());
   start_node("a", {"--num-cpus", "1", "--object-store-memory", "16MiB"});
-  EXPECT_TRUE(eventually(Milliseconds(10'000), [&] { return files_in(default_folder()).empty(); }));
+  EXPECT_TRUE(eventually(Milliseconds(10'000), [&] { return files_in(default_dir()).empty(); }));
 }
 
 TEST_F(Spilling, FilesDamaged_RecomputesResultsOrReportsLoss) {
   start_head({"--num-cpus", "1", "--object-store-memory", "16MiB"});
   Process driver = start_driver({"loses", "16"});
   ASSERT_TRUE(driver.prints("ready", Milliseconds(60'000))) << driver.err();
-  const auto files = files_in(default_folder());
+  const auto files = files_in(default_dir());
   ASSERT_FALSE(files.empty());
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (i % 2 == 0) {
@@ -132,7 +132,7 @@ TEST_F(Spilling, NamesUnwritableDirectoryInError) {
   EXPECT_NE(refused.err.find("--object-spilling-directory"), std::string::npos) << refused.err;
   EXPECT_NE(refused.err.find("/proc/version/none"), std::string::npos) << refused.err;
   // The directory exists at the start and is replaced by a file later.
-  const std::string given = folder() + "/made/spill";
+  const std::string given = directory() + "/made/spill";
   start_head(
       {"--num-cpus", "1", "--object-store-memory", "16MiB", "--object-spilling-directory", given});
   EXPECT_TRUE(fs::is_directory(given));
@@ -159,7 +159,7 @@ TEST_F(Spilling, SpillingDisabled_StoreFillsAtCapacity) {
 }
 
 TEST_F(Spilling, DiskFull_LosesNoObject) {
-  const std::string disk = folder() + "/disk";
+  const std::string disk = directory() + "/disk";
   fs::create_directory(disk);
   // Mounts in a namespace of this process and its children.
   const bool mounted = ::unshare(CLONE_NEWNS) == 0 &&

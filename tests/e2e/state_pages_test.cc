@@ -52,11 +52,11 @@ TEST_F(StatePages, FailedJob_AppearsInEventsAndLogs) {
 
 TEST_F(StatePages, ShowsRunsAndSubmissionsInTimeline) {
   start_head({"--num-cpus", "2"});
-  const std::string pipe = folder() + "/pipe";
+  const std::string pipe = directory() + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   Process driver = start_driver({"each_state", pipe});
   ASSERT_TRUE(driver.prints("ready")) << driver.err();
-  const std::string file = folder() + "/trace.json";
+  const std::string file = directory() + "/trace.json";
   Json trace;
   std::map<std::string, std::string> flows;  // phases by call
   const bool there = eventually(Milliseconds(30'000), [&] {
@@ -195,7 +195,7 @@ TEST_F(StatePages, ReadsLogsOfAnyNodeAndOfEndedProcesses) {
 
   // A follower continues until the job ends.
   Process follower({programs + "/mobula", "logs", job, "--follow"}, environment_of("a"),
-                   folder() + "/follower");
+                   directory() + "/follower");
   ASSERT_TRUE(follower.prints("first " + node_id("a")));
   driver.say("end");
   EXPECT_EQ(driver.wait().code, 0);
@@ -243,7 +243,7 @@ TEST_F(StatePages, TimelineOfEndedProgram_KeepsFormat) {
 
 TEST_F(StatePages, ListsBusyProcessesWithTheirTasks) {
   start_head({"--num-cpus", "2"});
-  const std::string pipe = folder() + "/pipe";
+  const std::string pipe = directory() + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   Process driver = start_driver({"each_state", pipe});
   ASSERT_TRUE(driver.prints("ready")) << driver.err();

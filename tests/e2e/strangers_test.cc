@@ -144,7 +144,7 @@ TEST_F(RejectsForeignPeers, UnreadFloods_HeadContinues) {
 TEST_F(RejectsForeignPeers, RejectsKeyOfAnotherCluster) {
   start_head();
   auto key = Json::parse(read_text(state_of("a") + "/default/default.key"));
-  const std::string other = folder() + "/other.key";
+  const std::string other = directory() + "/other.key";
   // A well-formed key pair that the head does not know.
   key["public_key"] = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID";
   key["secret_key"] = "D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs";
@@ -164,7 +164,7 @@ class LostDrivers : public ClusterTest {
     auto environment = environment_of("b");
     environment["MOBULA_ADDRESS"] = address;
     if (!key_file.empty()) environment["MOBULA_KEY_FILE"] = key_file;
-    const auto log = folder() + "/log/lost-driver-" + std::to_string(++drivers_);
+    const auto log = directory() + "/log/lost-driver-" + std::to_string(++drivers_);
     const Ended ended = Process({programs + "/e2e_driver", "hello"}, environment, log).wait();
     EXPECT_NE(ended.code, 0);
     return ended.out + ended.err;
@@ -175,17 +175,17 @@ class LostDrivers : public ClusterTest {
 };
 
 TEST_F(LostDrivers, ReportsThatNoProcessListens) {
-  const auto told = fails_to_join("127.0.0.1:1");
-  EXPECT_NE(told.find("nobody listens at 127.0.0.1:1"), std::string::npos) << told;
-  EXPECT_EQ(told.find("within 30 s"), std::string::npos) << told;
+  const auto error = fails_to_join("127.0.0.1:1");
+  EXPECT_NE(error.find("nobody listens at 127.0.0.1:1"), std::string::npos) << error;
+  EXPECT_EQ(error.find("within 30 s"), std::string::npos) << error;
 }
 
 TEST_F(LostDrivers, ReportsProblemWithKey) {
   start_head();
-  auto told = fails_to_join(address());
-  EXPECT_NE(told.find("may want a key"), std::string::npos) << told;
+  auto error = fails_to_join(address());
+  EXPECT_NE(error.find("may want a key"), std::string::npos) << error;
   auto key = Json::parse(read_text(state_of("a") + "/default/default.key"));
-  const std::string other = folder() + "/other.key";
+  const std::string other = directory() + "/other.key";
   const auto save = [&] {
     std::ofstream(other) << key.dump();
     std::filesystem::permissions(other, std::filesystem::perms(0600));
@@ -193,13 +193,13 @@ TEST_F(LostDrivers, ReportsProblemWithKey) {
   key["public_key"] = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID";
   key["secret_key"] = "D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs";
   save();
-  told = fails_to_join(address(), other);
-  EXPECT_NE(told.find("refuses this machine's key"), std::string::npos) << told;
+  error = fails_to_join(address(), other);
+  EXPECT_NE(error.find("refuses this machine's key"), std::string::npos) << error;
   key["head_curve_key"] = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID";
   save();
-  told = fails_to_join(address(), other);
-  EXPECT_NE(told.find("the key file is of another cluster"), std::string::npos) << told;
-  EXPECT_EQ(told.find("within 30 s"), std::string::npos) << told;
+  error = fails_to_join(address(), other);
+  EXPECT_NE(error.find("the key file is of another cluster"), std::string::npos) << error;
+  EXPECT_EQ(error.find("within 30 s"), std::string::npos) << error;
 }
 
 TEST_F(RejectsForeignPeers, ExplainsInfeasibleRequest) {

@@ -65,7 +65,7 @@ TEST_P(TensorWays, FollowsSharedMemoryAndLeavingHolderRules) {
   proves(Part::holder_leaves);
   if (name() != "inproc") proves(Part::busy_holder);
   start();
-  drive({"way_life", name(), folder()}, Milliseconds(120'000));
+  drive({"way_life", name(), directory()}, Milliseconds(120'000));
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, TensorWays, ::testing::ValuesIn(all_ways()), way_name);

@@ -125,7 +125,7 @@ TEST_F(TokenCluster, TokenRevoked_DriverDisconnectedAndJobEnds) {
   const std::string wheel = create("driver", "wheel");
   auto environment = environment_of("elsewhere");
   environment["MOBULA_TOKEN"] = wheel;
-  Process driver({programs + "/e2e_driver", "steady"}, environment, folder() + "/log/revoked");
+  Process driver({programs + "/e2e_driver", "steady"}, environment, directory() + "/log/revoked");
   EXPECT_TRUE(eventually(Milliseconds(60'000), [&] {
     const Json list = Json::parse(mobula({"list", "leases", "-o", "json"}).out, nullptr, false);
     return list.is_object() && !list["items"].empty();
@@ -202,7 +202,7 @@ TEST_F(TokenCluster, LimitsDriversAndObserversToTheirRoles) {
   auto environment = environment_of("elsewhere");
   environment["MOBULA_TOKEN"] = wheel;
   Process driver({programs + "/e2e_driver", "nested", "6"}, environment,
-                 folder() + "/log/by-token");
+                 directory() + "/log/by-token");
   const Ended ran = driver.wait();
   EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
   EXPECT_EQ(mobula({"token", "revoke", "wheel"}).code, 0);

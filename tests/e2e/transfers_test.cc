@@ -33,7 +33,7 @@ class Transfers : public ClusterTest {
 TEST_F(Transfers, ListsAndCountsTransfersByPath) {
   start_head({"--num-cpus", "3", "--resources", R"({"here": 1})"});
   start_node("b", {"--num-cpus", "2", "--resources", R"({"there": 1})"});
-  Process driver = start_driver({"transfers_told", "there"});
+  Process driver = start_driver({"report_transfers", "there"});
   ASSERT_TRUE(driver.prints("moved tcp encrypted", Milliseconds(60'000))) << driver.err();
 
   const Json all = listed();
@@ -84,7 +84,7 @@ TEST_F(Transfers, ListsAndCountsTransfersByPath) {
 
 TEST_F(Transfers, ProcessStopped_ItsTransfersShownAsUnknown) {
   start_head({"--num-cpus", "3"});
-  Process driver = start_driver({"transfers_told"});
+  Process driver = start_driver({"report_transfers"});
   ASSERT_TRUE(driver.prints("moved", Milliseconds(60'000))) << driver.err();
   ASSERT_EQ(::kill(driver.pid(), SIGSTOP), 0);
   const Json all = listed();
@@ -139,7 +139,7 @@ TEST_F(Transfers, EncryptsUnlessBothNodesShareFabric) {
        std::map<std::string, std::string>{{"same", "moved tcp plain"},
                                           {"other", "moved tcp encrypted"},
                                           {"silent", "moved tcp encrypted"}}) {
-    Process driver = start_driver({"transfers_told", resource});
+    Process driver = start_driver({"report_transfers", resource});
     EXPECT_TRUE(driver.prints(way, Milliseconds(60'000))) << resource << ": " << driver.err();
     const Json items = listed({"path=tcp"})["items"];
     for (const auto& each : items) EXPECT_EQ(each["encrypted"], resource != "same") << each;
@@ -195,13 +195,13 @@ TEST_F(Transfers, RejectsNodeOutsideItsFabric) {
 
 TEST_F(Transfers, LostElements_AreRecomputedByTheirTasks) {
   start_head({"--num-cpus", "4", "--resources", R"({"one": 1})"});
-  const Ended ended = drive({"lost_elements", folder()}, Milliseconds(120'000));
+  const Ended ended = drive({"lost_elements", directory()}, Milliseconds(120'000));
   EXPECT_EQ(ended.code, 0) << ended.err;
 }
 
 TEST_F(Transfers, ElementsLost_ActorCallsStayInOrder) {
   start_head({"--num-cpus", "4", "--resources", R"({"one": 1})"});
-  const Ended ended = drive({"calls_behind_lost_elements", folder()}, Milliseconds(120'000));
+  const Ended ended = drive({"calls_behind_lost_elements", directory()}, Milliseconds(120'000));
   EXPECT_EQ(ended.code, 0) << ended.err;
 }
 

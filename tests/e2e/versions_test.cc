@@ -102,11 +102,11 @@ TEST_F(BadInput, RejectsToolAndAgentOfAnotherVersion) {
 
 TEST_F(BadInput, NamesStateDirectoryThatCannotBeCreated) {
   // No user can make a directory below a file, not even root.
-  std::ofstream(folder() + "/x") << "a file";
-  std::filesystem::create_symlink(folder() + "/x", folder() + "/b");
+  std::ofstream(directory() + "/x") << "a file";
+  std::filesystem::create_symlink(directory() + "/x", directory() + "/b");
   const Ended ended = mobula({"start", "--head"}, "b");
   EXPECT_NE(ended.code, 0);
-  EXPECT_NE(ended.err.find(folder() + "/b"), std::string::npos) << ended.err;
+  EXPECT_NE(ended.err.find(directory() + "/b"), std::string::npos) << ended.err;
 }
 
 TEST_F(BadInput, RejectsInvalidJsonAndUnknownAccelerators) {

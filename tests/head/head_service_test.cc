@@ -26,7 +26,7 @@ struct Caller {
     options.allow = &nobody;
     BusCallbacks callbacks;
     callbacks.on_message = [this](PeerHandle, const PeerOrigin&, std::span<const std::byte> bytes) {
-      heard.emplace_back(bytes.begin(), bytes.end());
+      received.emplace_back(bytes.begin(), bytes.end());
     };
     callbacks.on_gone = [this](PeerHandle, const Failure& why) { gone = why; };
     bus = Bus::create(loop, std::move(options), std::move(callbacks)).value();
@@ -35,7 +35,7 @@ struct Caller {
   void say(const Bytes& bytes) { EXPECT_TRUE(bus->send(head, bytes).ok()); }
   template <class Message>
   std::optional<Message> answer() const {
-    for (const auto& bytes : heard) {
+    for (const auto& bytes : received) {
       if (auto message = decode<Message>(bytes)) return *message;
     }
     return std::nullopt;
@@ -45,7 +45,7 @@ struct Caller {
   AllowTable nobody;
   std::unique_ptr<Bus> bus;
   PeerHandle head;
-  std::vector<Bytes> heard;
+  std::vector<Bytes> received;
   std::optional<Failure> gone;
 };
 
@@ -72,8 +72,8 @@ ToolRequest request(const std::string& verb, const std::string& kind = {}) {
 class HeadServiceTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(make_private_folder(folder_ / "head").ok());
-    keys_ = HeadKeys::load_or_make(folder_.path(), "test").value();
+    ASSERT_TRUE(make_private_dir(directory_ / "head").ok());
+    keys_ = HeadKeys::load_or_make(directory_.path(), "test").value();
     ASSERT_TRUE(keys_.admit(table_).ok());
     open();
   }
@@ -83,8 +83,8 @@ class HeadServiceTest : public ::testing::Test {
     options.keys = keys_.curve;
     options.allow = &table_;
     options.signing = keys_.signing;
-    options.journal_path = folder_ / "head/journal.sqlite";
-    options.packages_folder = folder_ / "head/job-files";
+    options.journal_path = directory_ / "head/journal.sqlite";
+    options.packages_dir = directory_ / "head/job-files";
     options.core.settings.cluster_name = "test";
     HeadServiceCallbacks callbacks;
     callbacks.on_serving = [this] { serving_ = true; };
@@ -104,7 +104,7 @@ class HeadServiceTest : public ::testing::Test {
     return condition();
   }
 
-  const ScratchFolder folder_;
+  const ScratchDirectory directory_;
   AllowTable table_;
   HeadKeys keys_;
   std::unique_ptr<EventLoop> loop_ = EventLoop::create().value();
@@ -117,7 +117,7 @@ TEST_F(HeadServiceTest, AdmitsAgentWithSignedTicket) {
   Caller agent = caller(keys_.join);
   const RegisterRequest message = registration();
   agent.say(encode(AgentToHead(message)));
-  ASSERT_TRUE(until([&] { return !agent.heard.empty(); }));
+  ASSERT_TRUE(until([&] { return !agent.received.empty(); }));
   const auto answer = agent.answer<HeadToAgent>();
   ASSERT_TRUE(answer.has_value());
   const auto* registered = std::get_if<RegisterReply>(&*answer);
@@ -137,32 +137,32 @@ TEST_F(HeadServiceTest, RejectsUnknownKey) {
   stranger.say(encode(request("status")));
   ASSERT_TRUE(until([&] { return stranger.gone.has_value(); }));
   EXPECT_EQ(stranger.gone->code, ErrorCode::permission_denied);
-  EXPECT_TRUE(stranger.heard.empty());
+  EXPECT_TRUE(stranger.received.empty());
 }
 
 TEST_F(HeadServiceTest, AcceptsOperatorReadsAndOrders) {
   Caller tool = caller(keys_.operator_key);
   tool.say(encode(request("status")));
-  ASSERT_TRUE(until([&] { return !tool.heard.empty(); }));
+  ASSERT_TRUE(until([&] { return !tool.received.empty(); }));
   const auto status = tool.answer<ToolReply>();
   ASSERT_TRUE(status.has_value());
   EXPECT_TRUE(status->ok);
   EXPECT_EQ(status->request, 5u);
   EXPECT_THAT(status->json, HasSubstr("\"cluster_name\":\"test\""));
-  tool.heard.clear();
+  tool.received.clear();
   tool.say(encode(request("stop")));
-  ASSERT_TRUE(until([&] { return !tool.heard.empty(); }));
+  ASSERT_TRUE(until([&] { return !tool.received.empty(); }));
   EXPECT_TRUE(tool.answer<ToolReply>()->ok);
 }
 
 TEST_F(HeadServiceTest, JoinKey_ReadsButMayNotOrder) {
   Caller tool = caller(keys_.join);
   tool.say(encode(request("list", "nodes")));
-  ASSERT_TRUE(until([&] { return !tool.heard.empty(); }));
+  ASSERT_TRUE(until([&] { return !tool.received.empty(); }));
   EXPECT_TRUE(tool.answer<ToolReply>()->ok);
-  tool.heard.clear();
+  tool.received.clear();
   tool.say(encode(request("stop")));
-  ASSERT_TRUE(until([&] { return !tool.heard.empty(); }));
+  ASSERT_TRUE(until([&] { return !tool.received.empty(); }));
   EXPECT_EQ(tool.answer<ToolReply>()->code, ErrorCode::permission_denied);
 }
 
@@ -179,7 +179,7 @@ TEST_F(HeadServiceTest, DropsGarbageAndKeepsConnection) {
   agent.say(Bytes(1, std::byte{0x92}));
   ASSERT_TRUE(until([&] { return service_->counters().undecodable == 2; }));
   agent.say(encode(AgentToHead(registration())));
-  ASSERT_TRUE(until([&] { return !agent.heard.empty(); }));
+  ASSERT_TRUE(until([&] { return !agent.received.empty(); }));
   EXPECT_TRUE(agent.answer<HeadToAgent>().has_value());
 }
 
@@ -188,7 +188,7 @@ TEST_F(HeadServiceTest, ExplainsRejectionOfOtherVersion) {
   RegisterRequest message = registration();
   message.version = message.oldest = protocol_version + 41;
   agent.say(encode(AgentToHead(message)));
-  ASSERT_TRUE(until([&] { return !agent.heard.empty(); }));
+  ASSERT_TRUE(until([&] { return !agent.received.empty(); }));
   const auto answer = agent.answer<HeadToAgent>();
   ASSERT_TRUE(answer.has_value());
   const auto* refused = std::get_if<RegisterRejected>(&*answer);
@@ -201,7 +201,7 @@ TEST_F(HeadServiceTest, NextHead_AdvancesEpochAndKeepsKeys) {
   const std::string key = keys_.join.public_key;
   service_.reset();
   serving_ = false;
-  keys_ = HeadKeys::load_or_make(folder_.path(), "test").value();
+  keys_ = HeadKeys::load_or_make(directory_.path(), "test").value();
   EXPECT_EQ(keys_.join.public_key, key);
   open();
   EXPECT_EQ(service_->core().epoch(), 2u);
@@ -212,9 +212,9 @@ class HeadMainTest : public ::testing::Test {
  protected:
   HeadMainOptions options() {
     HeadMainOptions options;
-    options.folder = folder_ / "test";
+    options.directory = directory_ / "test";
     options.cluster = "test";
-    options.log_file = folder_ / "head.log";
+    options.log_file = directory_ / "head.log";
     return options;
   }
   // Returns the exit code.
@@ -226,7 +226,7 @@ class HeadMainTest : public ::testing::Test {
     return WEXITSTATUS(status);
   }
 
-  const ScratchFolder folder_;
+  const ScratchDirectory directory_;
 };
 
 TEST_F(HeadMainTest, Insecure_ListensOnlyLocally) {
@@ -256,14 +256,14 @@ TEST_F(HeadMainTest, RejectsSecondHeadOfSameDirectory) {
   ::close(life[0]);
   char address[64] = {};
   ASSERT_GT(::read(ready[0], address, sizeof address - 1), 0);
-  EXPECT_EQ(load_head_file(folder_ / "test/head/head.json").value().address, address);
+  EXPECT_EQ(load_head_file(directory_ / "test/head/head.json").value().address, address);
   EXPECT_EQ(run(options()), 1);
 
   ::close(life[1]);  // ends the life descriptor
   int status = 0;
   ::waitpid(first, &status, 0);
   EXPECT_EQ(WEXITSTATUS(status), 0);
-  EXPECT_FALSE(load_head_file(folder_ / "test/head/head.json").ok());
+  EXPECT_FALSE(load_head_file(directory_ / "test/head/head.json").ok());
   ::close(ready[0]);
 }
 

@@ -91,7 +91,7 @@ class HttpTest : public ::testing::Test {
     HttpAsks asks;
     asks.serving = [this] { return serving_.load(); };
     asks.state = [](const std::string& user, const std::string&, ToolRequest request,
-                    const HttpAsks::Told& told) {
+                    const HttpAsks::ReplyCallback& callback) {
       if (request.verb == "get" && request.argument == "silent") return;
       ToolReply reply;
       if (request.kind == "strange") {
@@ -112,7 +112,7 @@ class HttpTest : public ::testing::Test {
                         {"argument", request.argument},
                         {"items", {{{"state", "A"}, {"n", 1}}, {{"state", "B"}, {"n", 2}}}}}
                        .dump();
-      told(reply);
+      callback(reply);
     };
     http_ = HttpService::start(*loop_, std::move(options), std::move(asks)).value();
     thread_ = std::thread([this] { loop_->run(); });

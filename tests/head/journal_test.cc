@@ -77,8 +77,8 @@ class JournalTest : public ::testing::Test {
     return journal.ok() ? (*journal)->rows().value() : std::vector<JournalRow>{};
   }
 
-  const ScratchFolder folder_;
-  const std::string path_ = folder_ / "journal.sqlite";
+  const ScratchDirectory directory_;
+  const std::string path_ = directory_ / "journal.sqlite";
   Answers answers_;
 };
 

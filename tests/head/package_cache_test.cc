@@ -23,37 +23,37 @@ class PackageShelfTest : public testing::Test {
     hash.add(std::as_bytes(std::span(bytes)));
     return hex_of(hash.end());
   }
-  PackageCache shelf(PackageLimits limits = {}) {
-    return {folder / "files", [this](const std::string& name) { return needed.contains(name); },
+  PackageCache cache(PackageLimits limits = {}) {
+    return {directory / "files", [this](const std::string& name) { return needed.contains(name); },
             limits};
   }
-  static ToolReply put(PackageCache& shelf, const std::string& name, std::uint64_t size,
+  static ToolReply put(PackageCache& cache, const std::string& name, std::uint64_t size,
                        std::uint64_t offset, const std::string& bytes) {
     ToolRequest request;
     request.request = 5;
     request.verb = "package_put";
     request.kind = fmt::format("{} {} {}", name, size, offset);
     request.argument = bytes;
-    return shelf.answer(request);
+    return cache.answer(request);
   }
-  static ToolReply put_all(PackageCache& shelf, const std::string& bytes) {
-    return put(shelf, name_of(bytes), bytes.size(), 0, bytes);
+  static ToolReply put_all(PackageCache& cache, const std::string& bytes) {
+    return put(cache, name_of(bytes), bytes.size(), 0, bytes);
   }
   static std::uint64_t have(const ToolReply& reply) {
     EXPECT_TRUE(reply.ok) << reply.text;
     return nlohmann::json::parse(reply.json).value("have", std::uint64_t{999});
   }
-  static ToolReply get(PackageCache& shelf, const std::string& name, std::uint64_t offset = 0) {
+  static ToolReply get(PackageCache& cache, const std::string& name, std::uint64_t offset = 0) {
     ToolRequest request;
     request.verb = "package_get";
     request.kind = fmt::format("{} {}", name, offset);
-    return shelf.answer(request);
+    return cache.answer(request);
   }
   static std::string text(const ToolReply& reply) {
     return {reinterpret_cast<const char*>(reply.bytes.bytes().data()), reply.bytes.size()};
   }
 
-  ScratchFolder folder;
+  ScratchDirectory directory;
   std::set<std::string> needed;
 };
 
@@ -61,7 +61,7 @@ TEST_F(PackageShelfTest, AssemblesChunksAndKeepsFileOverRestart) {
   const std::string bytes = "0123456789";
   const auto name = name_of(bytes);
   {
-    auto first = shelf();
+    auto first = cache();
     EXPECT_EQ(have(put(first, name, 10, 0, "")), 0u);
     EXPECT_EQ(have(put(first, name, 10, 0, "0123")), 4u);
     EXPECT_EQ(have(put(first, name, 10, 0, "0123")), 4u) << "said twice";
@@ -70,7 +70,7 @@ TEST_F(PackageShelfTest, AssemblesChunksAndKeepsFileOverRestart) {
     EXPECT_EQ(have(put(first, name, 10, 4, "456789")), 10u);
     EXPECT_EQ(text(get(first, name)), bytes);
   }
-  auto second = shelf();
+  auto second = cache();
   EXPECT_EQ(have(put(second, name, 10, 0, "")), 10u) << "nothing need travel";
   EXPECT_EQ(text(get(second, name, 6)), "6789");
   EXPECT_EQ(text(get(second, name, 10)), "");
@@ -80,16 +80,16 @@ TEST_F(PackageShelfTest, AssemblesChunksAndKeepsFileOverRestart) {
 TEST_F(PackageShelfTest, HeadKilled_PartialUploadIsForgotten) {
   const auto name = name_of("0123456789");
   {
-    auto first = shelf();
+    auto first = cache();
     put(first, name, 10, 0, "0123");
   }
-  auto second = shelf();
+  auto second = cache();
   EXPECT_EQ(have(put(second, name, 10, 4, "456789")), 0u);
   EXPECT_EQ(have(put_all(second, "0123456789")), 10u);
 }
 
 TEST_F(PackageShelfTest, RejectsBytesThatDoNotMatchName) {
-  auto all = shelf();
+  auto all = cache();
   const auto name = name_of("good");
   EXPECT_EQ(put(all, name, 4, 0, "evil").code, ErrorCode::corrupt);
   EXPECT_EQ(get(all, name).code, ErrorCode::not_found);
@@ -110,14 +110,14 @@ TEST_F(PackageShelfTest, RejectsBytesThatDoNotMatchName) {
 TEST_F(PackageShelfTest, EvictsLeastRecentlyUsedAndKeepsNeeded) {
   PackageLimits limits;
   limits.bytes = 30;
-  auto all = shelf(limits);
+  auto all = cache(limits);
   const std::string a(10, 'a');
   const std::string b(10, 'b');
   const std::string c(10, 'c');
   for (const auto& each : {a, b, c}) EXPECT_EQ(have(put_all(all, each)), 10u);
   const auto age = [&](const std::string& bytes, int hours) {
     std::filesystem::last_write_time(
-        std::filesystem::path(folder / "files") / name_of(bytes),
+        std::filesystem::path(directory / "files") / name_of(bytes),
         std::filesystem::file_time_type::clock::now() - std::chrono::hours(hours));
   };
   age(a, 9);
@@ -138,12 +138,12 @@ TEST_F(PackageShelfTest, EvictsLeastRecentlyUsedAndKeepsNeeded) {
 TEST_F(PackageShelfTest, LimitsUploadsAndReplacesStalled) {
   PackageLimits limits;
   limits.arriving = 2;
-  limits.arrives_within = Duration(0);
-  auto all = shelf(limits);
+  limits.chunk_timeout = Duration(0);
+  auto all = cache(limits);
   EXPECT_EQ(have(put(all, name_of("one"), 3, 0, "o")), 1u);
   EXPECT_EQ(have(put(all, name_of("two"), 3, 0, "t")), 1u) << "the first one was stuck";
-  limits.arrives_within = std::chrono::minutes(5);
-  auto strict = shelf(limits);
+  limits.chunk_timeout = std::chrono::minutes(5);
+  auto strict = cache(limits);
   put(strict, name_of("one"), 3, 0, "o");
   put(strict, name_of("two"), 3, 0, "t");
   EXPECT_EQ(put(strict, name_of("six"), 3, 0, "s").code, ErrorCode::unavailable);

@@ -27,8 +27,8 @@ class TokensTest : public ::testing::Test {
   };
 
   void SetUp() override {
-    ASSERT_TRUE(make_private_folder(folder_ / "head").ok());
-    keys_ = HeadKeys::load_or_make(folder_.path(), "test").value();
+    ASSERT_TRUE(make_private_dir(directory_ / "head").ok());
+    keys_ = HeadKeys::load_or_make(directory_.path(), "test").value();
     ASSERT_TRUE(keys_.admit(table_).ok());
     open();
   }
@@ -42,7 +42,7 @@ class TokensTest : public ::testing::Test {
     options.allow = &table_;
     options.signing = keys_.signing;
     options.own_keys = {keys_.join.public_key, keys_.operator_key.public_key};
-    options.journal_path = folder_ / "head/journal.sqlite";
+    options.journal_path = directory_ / "head/journal.sqlite";
     options.core.settings.cluster_name = "test";
     options.wall_clock = [this] { return wall_clock_ms() + slept_ms_; };
     HeadServiceCallbacks callbacks;
@@ -110,7 +110,7 @@ class TokensTest : public ::testing::Test {
     return pair;
   }
 
-  const ScratchFolder folder_;
+  const ScratchDirectory directory_;
   AllowTable table_;
   AllowTable nobody_;
   HeadKeys keys_;
@@ -159,10 +159,10 @@ TEST_F(TokensTest, TokenRevoked_ExistingConnectionsRejected) {
 TEST_F(TokensTest, JoinToken_MachineStaysAgentAfterRestart) {
   const auto ticket = token("agent", "hands");
   const auto own = CurveKeys::generate().value();
-  const std::string wish = nlohmann::json{{"public_key", own.public_key}, {"host", "h"}}.dump();
+  const std::string details = nlohmann::json{{"public_key", own.public_key}, {"host", "h"}}.dump();
   EXPECT_EQ(ask(*connect(ticket), "status").code, ErrorCode::permission_denied);
   EXPECT_FALSE(ask(*connect(own), "status").ok);  // not admitted yet
-  ASSERT_TRUE(ask(*connect(ticket), "join", wish).ok);
+  ASSERT_TRUE(ask(*connect(ticket), "join", details).ok);
   EXPECT_TRUE(ask(*connect(own), "status").ok);
   open();
   EXPECT_TRUE(ask(*connect(own), "status").ok);
@@ -174,9 +174,9 @@ TEST_F(TokensTest, JoinToken_MachineStaysAgentAfterRestart) {
 
 TEST_F(TokensTest, JoinWithClusterKey_KeepsClusterRole) {
   const auto ticket = token("agent", "hands");
-  const auto wish =
+  const auto details =
       nlohmann::json{{"public_key", keys_.operator_key.public_key}, {"host", "h"}}.dump();
-  ask(*connect(ticket), "join", wish);
+  ask(*connect(ticket), "join", details);
   const auto owner = connect({keys_.operator_key.public_key, keys_.operator_key.secret_key});
   EXPECT_TRUE(ask(*owner, "token_list").ok);
   EXPECT_TRUE(ask(*owner, "token_revoke", "hands").ok);

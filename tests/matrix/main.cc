@@ -45,11 +45,11 @@ void read_file(const fs::path& path, Seen& to) {
   }
 }
 
-Seen read_folders(const std::vector<std::string>& folders) {
+Seen read_dirs(const std::vector<std::string>& directories) {
   Seen seen;
-  for (const std::string& folder : folders) {
+  for (const std::string& directory : directories) {
     std::error_code none;
-    for (const auto& each : fs::recursive_directory_iterator(folder, none)) {
+    for (const auto& each : fs::recursive_directory_iterator(directory, none)) {
       if (each.is_regular_file()) read_file(each.path(), seen);
     }
   }
@@ -87,8 +87,8 @@ Cell cell_of(const Seen& seen, std::size_t row, std::size_t column, const std::s
     }
     const std::string lacks = lacking(seen, part, column);
     if (lacks.empty()) continue;
-    auto& told = asked.contains(part.asked) ? cell.missing : cell.left_out;
-    told.push_back(fmt::format("{} with {} ({})", part.name, column_names[column], lacks));
+    auto& names = asked.contains(part.asked) ? cell.missing : cell.left_out;
+    names.push_back(fmt::format("{} with {} ({})", part.name, column_names[column], lacks));
   }
   for (const char each : letters)
     cell.text += cell.text.empty() ? std::string(1, each) : std::string(" ") + each;
@@ -105,7 +105,7 @@ void tell(const char* what, const std::vector<std::string>& all) {
 
 int run(const std::vector<std::string>& words) {
   std::set<Asked> asked{Asked::always};
-  std::vector<std::string> folders;
+  std::vector<std::string> directories;
   std::set<std::string_view> without;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] == "--large")
@@ -115,9 +115,9 @@ int run(const std::vector<std::string>& words) {
     else if (words[i] == "--without" && i + 1 < words.size())
       without.insert(words[++i]);
     else
-      folders.push_back(words[i]);
+      directories.push_back(words[i]);
   }
-  const Seen seen = read_folders(folders);
+  const Seen seen = read_dirs(directories);
   std::vector<std::size_t> columns;
   for (std::size_t i = 0; i < column_names.size(); ++i) {
     bool used = i < asked_columns && !without.contains(column_names[i]);

@@ -18,9 +18,9 @@ class ClusterFiles : public ::testing::Test {
  protected:
   ClusterFiles() {
     std::string pattern = (fs::temp_directory_path() / "mobula-files-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
+    directory_ = ::mkdtemp(pattern.data());
   }
-  ~ClusterFiles() override { fs::remove_all(folder_); }
+  ~ClusterFiles() override { fs::remove_all(directory_); }
 
   static KeyFile key_file() {
     return {.cluster = "blue",
@@ -30,14 +30,14 @@ class ClusterFiles : public ::testing::Test {
             .public_key = std::string(40, 'p'),
             .secret_key = std::string(40, 's')};
   }
-  std::string at(const std::string& name) const { return folder_ + "/" + name; }
+  std::string at(const std::string& name) const { return directory_ + "/" + name; }
   static unsigned mode_of(const std::string& path) {
     struct stat status {};
     EXPECT_EQ(::stat(path.c_str(), &status), 0) << path;
     return status.st_mode & 0777;
   }
 
-  std::string folder_;
+  std::string directory_;
 };
 
 TEST_F(ClusterFiles, RestoresKeyFileAndKeepsItPrivate) {
@@ -74,14 +74,14 @@ TEST_F(ClusterFiles, NamesCorruptKeyFile) {
 
 TEST_F(ClusterFiles, NotAKeyFile_NoPermissionAdvice) {
   ASSERT_TRUE(write_file(at("passwd"), "root:x:0:0:root:/root:/bin/bash\n", 0644).ok());
-  for (const std::string& path : {folder_, at("passwd"), std::string("/dev/null")}) {
+  for (const std::string& path : {directory_, at("passwd"), std::string("/dev/null")}) {
     const auto back = load_key_file(path);
     ASSERT_FALSE(back.ok()) << path;
     EXPECT_EQ(back.error().code, ErrorCode::corrupt);
     EXPECT_EQ(back.error().text.find("chmod"), std::string::npos) << back.error().text;
     EXPECT_NE(back.error().text.find(path), std::string::npos);
   }
-  EXPECT_NE(load_key_file(folder_).error().text.find("is a directory"), std::string::npos);
+  EXPECT_NE(load_key_file(directory_).error().text.find("is a directory"), std::string::npos);
   EXPECT_NE(load_key_file(at("passwd")).error().text.find("is no key file of Mobula"),
             std::string::npos);
 }
@@ -154,19 +154,19 @@ TEST_F(ClusterFiles, FindsAgentsUnderStateDirectory) {
   fs::create_directories(at("broken/agent"));
   std::ofstream(at("broken/agent/agent.json")) << "{";
   fs::create_directories(at("empty"));
-  EXPECT_EQ(agents_of_machine(folder_).size(), 2u);
+  EXPECT_EQ(agents_of_machine(directory_).size(), 2u);
   EXPECT_TRUE(agents_of_machine(at("nowhere")).empty());
 }
 
 TEST_F(ClusterFiles, CreatesPrivateDirectory) {
-  ASSERT_TRUE(make_private_folder(at("a/b/c")).ok());
+  ASSERT_TRUE(make_private_dir(at("a/b/c")).ok());
   EXPECT_EQ(mode_of(at("a/b/c")), 0700u);
-  EXPECT_TRUE(make_private_folder(at("a/b/c")).ok());
+  EXPECT_TRUE(make_private_dir(at("a/b/c")).ok());
 }
 
 TEST_F(ClusterFiles, NamesDirectoryThatCannotBeCreated) {
   std::ofstream(at("file")) << "x";
-  const auto made = make_private_folder(at("file/folder"));
+  const auto made = make_private_dir(at("file/folder"));
   ASSERT_FALSE(made.ok());
   EXPECT_NE(made.error().text.find(at("file/folder")), std::string::npos);
 }
@@ -175,7 +175,7 @@ TEST_F(ClusterFiles, WritesLeaveOnlyTheFile) {
   ASSERT_TRUE(write_file(at("x"), "first", 0644).ok());
   ASSERT_TRUE(write_file(at("x"), "second", 0644).ok());
   EXPECT_EQ(*read_file(at("x")), "second");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory_), fs::directory_iterator()), 1);
 }
 
 TEST_F(ClusterFiles, RejectsRuntimeDirectoryOfOthers) {

@@ -25,11 +25,11 @@ class Recording : public ::testing::Test {
  protected:
   Recording() {
     std::string pattern = "/tmp/mobula-recording-XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
+    directory_ = ::mkdtemp(pattern.data());
   }
   ~Recording() override {
     std::error_code ignored;
-    fs::remove_all(folder_, ignored);
+    fs::remove_all(directory_, ignored);
   }
 
   static RecordingHeader header() {
@@ -41,7 +41,7 @@ class Recording : public ::testing::Test {
     return header;
   }
   std::unique_ptr<Recorder> start(std::uint64_t limit_bytes = 1u << 20) {
-    auto recorder = Recorder::start({folder_, limit_bytes}, header());
+    auto recorder = Recorder::start({directory_, limit_bytes}, header());
     EXPECT_TRUE(recorder.ok());
     path_ = (*recorder)->path();
     return std::move(*recorder);
@@ -52,7 +52,7 @@ class Recording : public ::testing::Test {
   }
   // Reads the steps of a file with these bytes; stores the reader's ending in `ending_`.
   Result<std::vector<RecordedStep>> read(const std::string& bytes) {
-    path_ = folder_ + "/copy";
+    path_ = directory_ + "/copy";
     std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
     return read();
   }
@@ -75,7 +75,7 @@ class Recording : public ::testing::Test {
     recorder.gave(commands);
   }
 
-  std::string folder_;
+  std::string directory_;
   std::string path_;
   std::string ending_;
 };
@@ -118,7 +118,7 @@ TEST_F(Recording, File_IsReadableFromTheBeginning) {
   ASSERT_TRUE(steps.ok());
   EXPECT_TRUE(steps->empty());
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder_))
+  for (const auto& entry : fs::directory_iterator(directory_))
     names.push_back(entry.path().filename());
   EXPECT_EQ(names, std::vector<std::string>{fs::path(path_).filename()});
 }
@@ -233,11 +233,11 @@ TEST_F(Recording, ReadsDirectoryAndLimitFromEnvironment) {
   ::unsetenv(record_variable);
   ::unsetenv(record_limit_variable);
   ASSERT_TRUE(options.ok());
-  EXPECT_TRUE(fs::path(options->folder).is_absolute());
+  EXPECT_TRUE(fs::path(options->directory).is_absolute());
   EXPECT_EQ(options->limit_bytes, 4096u);
   ASSERT_FALSE(wrong.ok());
   EXPECT_EQ(wrong.error().code, ErrorCode::invalid_argument);
-  EXPECT_TRUE(record_options_from_environment()->folder.empty());
+  EXPECT_TRUE(record_options_from_environment()->directory.empty());
 }
 
 }  // namespace

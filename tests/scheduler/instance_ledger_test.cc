@@ -80,7 +80,7 @@ TEST_P(DeviceRows, MatchesLedger) {
   if (row.gpus > static_cast<double>(devices.size())) {
     devices.push_back({.total = row.gpus - static_cast<double>(devices.size())});
   }
-  Books books(node_shape(8, devices));
+  Books accounting(node_shape(8, devices));
   Quantity free = amount(row.gpus);
   std::map<std::size_t, Allocation> held;
   for (std::size_t number = 0; number < row.steps.size(); ++number) {
@@ -91,25 +91,25 @@ TEST_P(DeviceRows, MatchesLedger) {
     switch (step.what) {
       case DeviceStep::What::given:
       case DeviceStep::What::served:
-        EXPECT_EQ(books.book(gpus(wanted)), step.devices);
-        ASSERT_TRUE(books.last);
-        held.emplace(asked, *books.last);
+        EXPECT_EQ(accounting.book(gpus(wanted)), step.devices);
+        ASSERT_TRUE(accounting.last);
+        held.emplace(asked, *accounting.last);
         free = free - amount(wanted);
         break;
       case DeviceStep::What::waits:
-        EXPECT_THAT(books.book(gpus(wanted)), ElementsAre());
-        EXPECT_EQ(books.refusal(gpus(wanted)), ReasonCode::resource_busy);
+        EXPECT_THAT(accounting.book(gpus(wanted)), ElementsAre());
+        EXPECT_EQ(accounting.refusal(gpus(wanted)), ReasonCode::resource_busy);
         break;
       case DeviceStep::What::refused:
-        EXPECT_THAT(books.book(gpus(wanted)), ElementsAre());
-        EXPECT_EQ(books.refusal(gpus(wanted)), ReasonCode::instance_too_small);
+        EXPECT_THAT(accounting.book(gpus(wanted)), ElementsAre());
+        EXPECT_EQ(accounting.refusal(gpus(wanted)), ReasonCode::instance_too_small);
         break;
       case DeviceStep::What::ended:
-        books.ledger.free(held.at(step.of), {});
+        accounting.ledger.free(held.at(step.of), {});
         free = free + amount(row.steps[step.of].gpus);
         break;
     }
-    EXPECT_EQ(books.ledger.available("GPU"), free);
+    EXPECT_EQ(accounting.ledger.available("GPU"), free);
   }
 }
 
@@ -129,106 +129,106 @@ NodeShape node_with_units() {
 }
 
 TEST(InstanceLedger, AllocatesCustomUnitsLikeDevices) {
-  Books books(node_with_units());
+  Books accounting(node_with_units());
   const auto indices = [&](double count) {
-    books.book(request({{"fpga", count}}));
+    accounting.book(request({{"fpga", count}}));
     Indices given;
-    if (!books.last) return given;
-    for (const auto& share : books.last->find("fpga")->shares) given.push_back(share.index);
+    if (!accounting.last) return given;
+    for (const auto& share : accounting.last->find("fpga")->shares) given.push_back(share.index);
     return given;
   };
   EXPECT_EQ(indices(0.5), (Indices{2}));
   EXPECT_EQ(indices(2), (Indices{0, 1}));
   EXPECT_EQ(indices(0.1), Indices{});
-  EXPECT_EQ(books.refusal(request({{"fpga", 1}})), ReasonCode::resource_busy);
-  EXPECT_EQ(books.refusal(request({{"fpga", 1.5}})), ReasonCode::instance_too_small);
-  EXPECT_EQ(books.refusal(request({{"fpga", 3}})), ReasonCode::resource_too_small);
-  EXPECT_TRUE(books.ledger.in_instances("fpga"));
-  EXPECT_FALSE(books.ledger.in_instances("shuttle"));
+  EXPECT_EQ(accounting.refusal(request({{"fpga", 1}})), ReasonCode::resource_busy);
+  EXPECT_EQ(accounting.refusal(request({{"fpga", 1.5}})), ReasonCode::instance_too_small);
+  EXPECT_EQ(accounting.refusal(request({{"fpga", 3}})), ReasonCode::resource_too_small);
+  EXPECT_TRUE(accounting.ledger.in_instances("fpga"));
+  EXPECT_FALSE(accounting.ledger.in_instances("shuttle"));
 }
 
 TEST(InstanceLedger, UnitlessResource_AllowsAnyFraction) {
-  Books books(node_with_units());
-  EXPECT_EQ(books.refusal(request({{"shuttle", 1.5}})), ReasonCode::fits);
-  EXPECT_FALSE(books.ledger.has_devices())
+  Books accounting(node_with_units());
+  EXPECT_EQ(accounting.refusal(request({{"shuttle", 1.5}})), ReasonCode::fits);
+  EXPECT_FALSE(accounting.ledger.has_devices())
       << "units that are no accelerators do not back_off CPU work";
 }
 
 TEST(InstanceLedger, AcceleratorTypes_IgnoreCustomUnits) {
   auto shape = node_shape(8, {{.types = {"H100"}}});
   shape.resources.push_back(node_with_units().resources[1]);
-  Books books(shape);
+  Books accounting(shape);
   auto wanted = request({{"GPU", 1}, {"fpga", 1}});
   wanted.accelerator_type = "H100";
-  EXPECT_EQ(books.refusal(wanted), ReasonCode::fits);
+  EXPECT_EQ(accounting.refusal(wanted), ReasonCode::fits);
   wanted.accelerator_type = "T4";
-  EXPECT_EQ(books.refusal(wanted), ReasonCode::accelerator_type_absent);
+  EXPECT_EQ(accounting.refusal(wanted), ReasonCode::accelerator_type_absent);
 }
 
 TEST(InstanceLedger, AllowsAnyFractionOfCpu) {
-  Books books(node_with(2, 0));
-  books.book(cpus(1.5));
-  ASSERT_TRUE(books.last);
-  EXPECT_EQ(books.last->find("CPU")->shares.front().amount, amount(1.5));
-  books.book(cpus(1));
-  EXPECT_FALSE(books.last);
-  EXPECT_EQ(books.refusal(cpus(1)), ReasonCode::resource_busy);
-  EXPECT_EQ(books.refusal(cpus(3)), ReasonCode::resource_too_small);
+  Books accounting(node_with(2, 0));
+  accounting.book(cpus(1.5));
+  ASSERT_TRUE(accounting.last);
+  EXPECT_EQ(accounting.last->find("CPU")->shares.front().amount, amount(1.5));
+  accounting.book(cpus(1));
+  EXPECT_FALSE(accounting.last);
+  EXPECT_EQ(accounting.refusal(cpus(1)), ReasonCode::resource_busy);
+  EXPECT_EQ(accounting.refusal(cpus(3)), ReasonCode::resource_too_small);
 }
 
 TEST(InstanceLedger, AllocatesWholeRequestOrNothing) {
-  Books books(node_with(1, 2));
-  books.book(cpus(1));
-  const auto before = books.ledger;
-  EXPECT_THAT(books.book(request({{"GPU", 1}, {"CPU", 1}})), ElementsAre());
-  EXPECT_EQ(books.ledger, before);
+  Books accounting(node_with(1, 2));
+  accounting.book(cpus(1));
+  const auto before = accounting.ledger;
+  EXPECT_THAT(accounting.book(request({{"GPU", 1}, {"CPU", 1}})), ElementsAre());
+  EXPECT_EQ(accounting.ledger, before);
 }
 
 TEST(InstanceLedger, Free_RestoresLedgerExactly) {
-  Books books(node_shape(8, {{1, 80 * gib, {"H100"}}, {1, 80 * gib, {"H100"}}}));
-  const auto before = books.ledger;
+  Books accounting(node_shape(8, {{1, 80 * gib, {"H100"}}, {1, 80 * gib, {"H100"}}}));
+  const auto before = accounting.ledger;
   auto wanted = request({{"GPU", 0.3333}, {"CPU", 1}});
   wanted.accelerator_type = "H100";
-  books.book(wanted);
-  ASSERT_TRUE(books.last);
-  EXPECT_NE(books.ledger, before);
-  books.ledger.free(*books.last, {});
-  EXPECT_EQ(books.ledger, before);
+  accounting.book(wanted);
+  ASSERT_TRUE(accounting.last);
+  EXPECT_NE(accounting.ledger, before);
+  accounting.ledger.free(*accounting.last, {});
+  EXPECT_EQ(accounting.ledger, before);
 }
 
 TEST(InstanceLedger, Fraction_AllocatesItsShareOfMemory) {
-  Books books(node_shape(8, {{1, 80 * gib}}));
-  books.book(gpus(0.5));
-  EXPECT_EQ(books.last->find("GPU")->shares.front().memory_bytes, 40 * gib);
+  Books accounting(node_shape(8, {{1, 80 * gib}}));
+  accounting.book(gpus(0.5));
+  EXPECT_EQ(accounting.last->find("GPU")->shares.front().memory_bytes, 40 * gib);
 }
 
 TEST(InstanceLedger, RequiresFractionAndBytesOnOneDevice) {
-  Books books(node_shape(8, {{1, 16 * gib}, {1, 16 * gib}}));
-  EXPECT_THAT(books.book(gpu_memory(0.1, 12 * gib)), ElementsAre(0));
-  EXPECT_THAT(books.book(gpu_memory(0.8, 4 * gib)), ElementsAre(0));
-  EXPECT_THAT(books.book(gpu_memory(0.5, 12 * gib)), ElementsAre(1));
+  Books accounting(node_shape(8, {{1, 16 * gib}, {1, 16 * gib}}));
+  EXPECT_THAT(accounting.book(gpu_memory(0.1, 12 * gib)), ElementsAre(0));
+  EXPECT_THAT(accounting.book(gpu_memory(0.8, 4 * gib)), ElementsAre(0));
+  EXPECT_THAT(accounting.book(gpu_memory(0.5, 12 * gib)), ElementsAre(1));
   // Device 0 has 0.1 and no bytes left, device 1 has 0.5 and 4 GiB.
-  EXPECT_THAT(books.book(gpu_memory(0.1, 5 * gib)), ElementsAre());
-  EXPECT_EQ(books.refusal(gpu_memory(0.1, 5 * gib)), ReasonCode::gpu_memory_busy);
-  EXPECT_EQ(books.refusal(gpu_memory(0.1, 17 * gib)), ReasonCode::gpu_memory_too_small);
+  EXPECT_THAT(accounting.book(gpu_memory(0.1, 5 * gib)), ElementsAre());
+  EXPECT_EQ(accounting.refusal(gpu_memory(0.1, 5 * gib)), ReasonCode::gpu_memory_busy);
+  EXPECT_EQ(accounting.refusal(gpu_memory(0.1, 17 * gib)), ReasonCode::gpu_memory_too_small);
 }
 
 TEST(InstanceLedger, BytesAlone_AllocateFractionRoundedUp) {
-  Books books(node_shape(8, {{1, 80 * gib}}));
-  EXPECT_THAT(books.book(gpu_memory(0, 12 * gib)), ElementsAre(0));
-  const auto share = books.last->find("GPU")->shares.front();
+  Books accounting(node_shape(8, {{1, 80 * gib}}));
+  EXPECT_THAT(accounting.book(gpu_memory(0, 12 * gib)), ElementsAre(0));
+  const auto share = accounting.last->find("GPU")->shares.front();
   EXPECT_EQ(share.memory_bytes, 12 * gib);
   EXPECT_EQ(share.amount, Quantity::from_units(1500));
-  books.book(gpu_memory(0, 1));
-  EXPECT_EQ(books.last->find("GPU")->shares.front().amount, Quantity::from_units(1));
+  accounting.book(gpu_memory(0, 1));
+  EXPECT_EQ(accounting.last->find("GPU")->shares.front().amount, Quantity::from_units(1));
 }
 
 TEST(InstanceLedger, WholeDevices_NeedTheirBytesEach) {
-  Books books(node_shape(8, {{1, 24 * gib}, {1, 80 * gib}, {1, 80 * gib}}));
-  EXPECT_EQ(books.refusal(gpu_memory(3, 40 * gib)), ReasonCode::gpu_memory_too_small);
-  EXPECT_THAT(books.book(gpu_memory(2, 40 * gib)), ElementsAre(1, 2));
-  EXPECT_EQ(books.last->find("GPU")->shares.front().memory_bytes, 80 * gib);
-  EXPECT_EQ(books.refusal(gpu_memory(1, 40 * gib)), ReasonCode::gpu_memory_busy);
+  Books accounting(node_shape(8, {{1, 24 * gib}, {1, 80 * gib}, {1, 80 * gib}}));
+  EXPECT_EQ(accounting.refusal(gpu_memory(3, 40 * gib)), ReasonCode::gpu_memory_too_small);
+  EXPECT_THAT(accounting.book(gpu_memory(2, 40 * gib)), ElementsAre(1, 2));
+  EXPECT_EQ(accounting.last->find("GPU")->shares.front().memory_bytes, 80 * gib);
+  EXPECT_EQ(accounting.refusal(gpu_memory(1, 40 * gib)), ReasonCode::gpu_memory_busy);
 }
 
 // Consecutive requests on a device of 80 GiB, on which a context takes 1 GiB.
@@ -249,11 +249,11 @@ TEST(InstanceLedger, AllocatesContextInAdditionToUsableBytes) {
       {{1, 0, 1, 80}},
   };
   for (const auto& rows : cases) {
-    Books books(node_shape(8, {{.memory = 80 * gib, .context = gib}}));
+    Books accounting(node_shape(8, {{.memory = 80 * gib, .context = gib}}));
     for (const auto& row : rows) {
       SCOPED_TRACE(testing::Message() << row.gpus << " GPUs, " << row.gib_asked << " GiB");
-      ASSERT_THAT(books.book(gpu_memory(row.gpus, row.gib_asked * gib)), ElementsAre(0));
-      const auto share = books.last->find("GPU")->shares.front();
+      ASSERT_THAT(accounting.book(gpu_memory(row.gpus, row.gib_asked * gib)), ElementsAre(0));
+      const auto share = accounting.last->find("GPU")->shares.front();
       EXPECT_EQ(share.amount, amount(row.gpus_booked));
       EXPECT_EQ(share.memory_bytes, row.gib_booked * gib);
     }
@@ -261,18 +261,18 @@ TEST(InstanceLedger, AllocatesContextInAdditionToUsableBytes) {
 }
 
 TEST(InstanceLedger, ContextDoesNotFit_NamesUsableBytes) {
-  Books books(node_shape(8, {{.memory = 80 * gib, .context = gib}}));
+  Books accounting(node_shape(8, {{.memory = 80 * gib, .context = gib}}));
   for (const double gpus : {0.0, 0.5, 1.0}) {
-    const auto never = books.ledger.why_not(Need(gpu_memory(gpus, 80 * gib), Tenant::task));
+    const auto never = accounting.ledger.why_not(Need(gpu_memory(gpus, 80 * gib), Tenant::task));
     EXPECT_EQ(never.code, ReasonCode::gpu_memory_too_small);
     EXPECT_EQ(never.available, Quantity::whole(79 * gib));
   }
-  ASSERT_THAT(books.book(gpu_memory(0.1, 69 * gib)), ElementsAre(0));
-  const auto busy = books.ledger.why_not(Need(gpu_memory(0.1, 10 * gib), Tenant::task));
+  ASSERT_THAT(accounting.book(gpu_memory(0.1, 69 * gib)), ElementsAre(0));
+  const auto busy = accounting.ledger.why_not(Need(gpu_memory(0.1, 10 * gib), Tenant::task));
   EXPECT_EQ(busy.code, ReasonCode::gpu_memory_busy);
   EXPECT_EQ(busy.needed, Quantity::whole(10 * gib));
   EXPECT_EQ(busy.available, Quantity::whole(9 * gib));
-  EXPECT_THAT(books.book(gpu_memory(0.1, 9 * gib)), ElementsAre(0));
+  EXPECT_THAT(accounting.book(gpu_memory(0.1, 9 * gib)), ElementsAre(0));
 }
 
 TEST(InstanceLedger, BundleMemory_IsUsableByOneProcess) {
@@ -290,47 +290,47 @@ TEST(InstanceLedger, BundleMemory_IsUsableByOneProcess) {
 }
 
 TEST(InstanceLedger, OrdersEqualRemaindersByBytes) {
-  Books books(node_shape(8, {{1, 80 * gib}, {1, 40 * gib}}));
-  EXPECT_THAT(books.book(gpu_memory(0.5, 10 * gib)), ElementsAre(1));
+  Books accounting(node_shape(8, {{1, 80 * gib}, {1, 40 * gib}}));
+  EXPECT_THAT(accounting.book(gpu_memory(0.5, 10 * gib)), ElementsAre(1));
 }
 
 TEST(InstanceLedger, AcceleratorType_RestrictsMixedNodes) {
-  Books books(node_shape(8, {{1, 0, {"A100", "A100-40G"}}, {1, 0, {"H100"}}}));
-  EXPECT_THAT(books.book(typed(1, "H100")), ElementsAre(1));
-  EXPECT_EQ(books.refusal(typed(1, "H100")), ReasonCode::accelerator_type_busy);
-  EXPECT_EQ(books.refusal(typed(1, "L4")), ReasonCode::accelerator_type_absent);
-  EXPECT_EQ(books.refusal(typed(2, "H100")), ReasonCode::resource_too_small);
-  EXPECT_THAT(books.book(typed(0.5, "A100-40G")), ElementsAre(0));
+  Books accounting(node_shape(8, {{1, 0, {"A100", "A100-40G"}}, {1, 0, {"H100"}}}));
+  EXPECT_THAT(accounting.book(typed(1, "H100")), ElementsAre(1));
+  EXPECT_EQ(accounting.refusal(typed(1, "H100")), ReasonCode::accelerator_type_busy);
+  EXPECT_EQ(accounting.refusal(typed(1, "L4")), ReasonCode::accelerator_type_absent);
+  EXPECT_EQ(accounting.refusal(typed(2, "H100")), ReasonCode::resource_too_small);
+  EXPECT_THAT(accounting.book(typed(0.5, "A100-40G")), ElementsAre(0));
 }
 
 TEST(InstanceLedger, TypeWithoutDevices_RestrictsOnlyNode) {
   auto shape = node_with(8, 0);
   shape.accelerator_types = {"H100"};
-  Books books(shape);
+  Books accounting(shape);
   Request any;
   any.accelerator_type = "H100";
   for (int i = 0; i < 900; ++i) {
-    books.book(any);
-    ASSERT_TRUE(books.last) << i;
+    accounting.book(any);
+    ASSERT_TRUE(accounting.last) << i;
   }
-  EXPECT_EQ(books.ledger.types_in_use().at("H100"), amount(0.9));
+  EXPECT_EQ(accounting.ledger.types_in_use().at("H100"), amount(0.9));
   any.accelerator_type = "L4";
-  EXPECT_EQ(books.refusal(any), ReasonCode::accelerator_type_absent);
+  EXPECT_EQ(accounting.refusal(any), ReasonCode::accelerator_type_absent);
 }
 
 TEST(InstanceLedger, TypeAmongResources_IsSameConstraint) {
-  Books books(node_shape(8, {{1, 0, {"A100"}}, {1, 0, {"H100"}}}));
-  EXPECT_THAT(books.book(request({{"GPU", 1}, {"accelerator_type:H100", 1}})), ElementsAre(1));
-  EXPECT_EQ(books.ledger.types_in_use().at("H100"), amount(0.001));
+  Books accounting(node_shape(8, {{1, 0, {"A100"}}, {1, 0, {"H100"}}}));
+  EXPECT_THAT(accounting.book(request({{"GPU", 1}, {"accelerator_type:H100", 1}})), ElementsAre(1));
+  EXPECT_EQ(accounting.ledger.types_in_use().at("H100"), amount(0.001));
 }
 
 TEST(InstanceLedger, RequiredTotals_AreNotAllocated) {
-  Books books(node_with(1, 0));
+  Books accounting(node_with(1, 0));
   Request actor;
   actor.required_totals = ResourceSet{{"CPU", amount(1)}};
   const Need need(actor, Tenant::actor);
-  for (int i = 0; i < 100; ++i) ASSERT_TRUE(books.ledger.book(need));
-  EXPECT_EQ(books.ledger.available("CPU"), amount(1));
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(accounting.ledger.book(need));
+  EXPECT_EQ(accounting.ledger.available("CPU"), amount(1));
   InstanceLedger no_cpu(node_with(0, 0), 1000);
   EXPECT_EQ(no_cpu.why_not(need).code, ReasonCode::resource_absent);
 }
@@ -339,32 +339,32 @@ TEST(InstanceLedger, SeparatesTaskAndActorExecutors) {
   auto shape = node_with(8, 0);
   shape.task_executors = 1;
   shape.actor_executors = 0;
-  Books books(shape);
-  books.book(cpus(1));
-  EXPECT_EQ(books.refusal(cpus(1)), ReasonCode::executors_full);
-  const auto never = books.ledger.why_not(Need(cpus(1), Tenant::actor));
+  Books accounting(shape);
+  accounting.book(cpus(1));
+  EXPECT_EQ(accounting.refusal(cpus(1)), ReasonCode::executors_full);
+  const auto never = accounting.ledger.why_not(Need(cpus(1), Tenant::actor));
   EXPECT_EQ(never.code, ReasonCode::resource_absent);
   EXPECT_EQ(never.what, "executors");
 }
 
 TEST(InstanceLedger, RestoredBeyondTotal_StartsNothing) {
-  Books books(node_with(1, 1));
+  Books accounting(node_with(1, 1));
   Allocation held;
   held.resources = {{"CPU", {{0, amount(2), 0}}}, {"GPU", {{0, amount(1), 0}, {7, amount(1), 0}}}};
-  books.ledger.restore(held, {});
-  EXPECT_EQ(books.ledger.available("CPU"), amount(0) - amount(1));
-  EXPECT_EQ(books.refusal(Request()), ReasonCode::oversubscribed);
+  accounting.ledger.restore(held, {});
+  EXPECT_EQ(accounting.ledger.available("CPU"), amount(0) - amount(1));
+  EXPECT_EQ(accounting.refusal(Request()), ReasonCode::oversubscribed);
   const Books untouched(node_with(1, 1));
-  books.ledger.free(held, {});
-  EXPECT_EQ(books.ledger, untouched.ledger);
+  accounting.ledger.free(held, {});
+  EXPECT_EQ(accounting.ledger, untouched.ledger);
 }
 
 TEST(InstanceLedger, RejectsForgedNegativeAmounts) {
-  Books books(node_with(8, 1));
+  Books accounting(node_with(8, 1));
   Request forged;
   forged.resources.set("CPU", -amount(1));
-  EXPECT_EQ(books.refusal(forged), ReasonCode::resource_too_small);
-  EXPECT_EQ(books.refusal(gpu_memory(0.5, -1)), ReasonCode::gpu_memory_too_small);
+  EXPECT_EQ(accounting.refusal(forged), ReasonCode::resource_too_small);
+  EXPECT_EQ(accounting.refusal(gpu_memory(0.5, -1)), ReasonCode::gpu_memory_too_small);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ class Oversubscription : public testing::Test {
   std::vector<SlotId> recalled_after(Duration span) {
     std::vector<SlotId> slots;
     for (const auto& each : bench.plan_after(span).recalls) {
-      EXPECT_EQ(each.cause, RecallCause::overdraft);
+      EXPECT_EQ(each.cause, RecallCause::oversubscription);
       slots.push_back(each.slot);
     }
     return slots;
@@ -132,7 +132,7 @@ TEST(Lending, BundleOversubscribed_RecallsItsLatest) {
   const auto recalls = bench.plan_after(1ms).recalls;
   ASSERT_THAT(recalls, SizeIs(1));
   EXPECT_EQ(recalls[0].slot, second);
-  EXPECT_EQ(recalls[0].cause, RecallCause::overdraft);
+  EXPECT_EQ(recalls[0].cause, RecallCause::oversubscription);
   bench.scheduler.release(second);
   EXPECT_THAT(bench.plan_after(10s).recalls, SizeIs(0));
 }

@@ -332,19 +332,19 @@ TEST_F(Preemption, PreemptionRejected_QueriesAnother) {
   fill({1, 1});
   priority(2, 1);
   bench.want(2, 2, cpus(1), 1);
-  std::vector<std::uint64_t> told;
+  std::vector<std::uint64_t> ordered;
   const auto refuse_for = [&](Duration span) {
     for (auto left = span; left > Duration(0); left -= 100ms) {
       for (const auto id : preempted_timeout(100ms)) {
-        told.push_back(id);
+        ordered.push_back(id);
         EXPECT_TRUE(bench.scheduler.answer_preemption(SlotId::of(id), false));
       }
     }
   };
   refuse_for(10s);
-  EXPECT_THAT(told, ElementsAre(2, 1)) << "and then left alone for a while";
+  EXPECT_THAT(ordered, ElementsAre(2, 1)) << "and then left alone for a while";
   refuse_for(10s);
-  EXPECT_THAT(told, ElementsAre(2, 1, 2, 1));
+  EXPECT_THAT(ordered, ElementsAre(2, 1, 2, 1));
 }
 
 // Two slots are needed on one node: the reservation moves to a node without a refusal.

@@ -180,7 +180,7 @@ TEST_F(Reclaim, SmallTasks_DoNotStarveLargeRequest) {
 
 TEST_F(Reclaim, ReservedInstances_AreWithheldWithReason) {
   SchedulerSettings settings;
-  settings.reclaim.recall_after = 3s;
+  settings.reclaim.recall_delay = 3s;
   Bench patient(settings);
   patient.add_node(1, node_with(64, 2));
   patient.want(1, 1, gpus(1), 2);

@@ -18,7 +18,7 @@ class WithholdingTest : public testing::Test {
     return std::nullopt;
   }
   Time now_{Time() + 1h};
-  WithholdingSettings settings_;
+  ReservationGateSettings settings_;
   ReservationGate withheld_;
 };
 

@@ -41,7 +41,7 @@ void Agent::fork_executor(const worker::StartExecutor& start) {
     assignment.seed = 1;
     // The shell sends the assignment before any message of the core.
     world().transmit(connection->down, [connection, bytes = encode(AgentToProcess(assignment))] {
-      if (connection->open) connection->process->agent_said(connection, bytes);
+      if (connection->open) connection->process->on_agent_message(connection, bytes);
     });
     take(worker::ExecutorStarted{start.slot, start.generation, process.pid(), connection->link});
   });
@@ -76,8 +76,8 @@ void Agent::look_at_memory() {
   sample.used_bytes = used << 20;
   world().checkers().memory_looked_at(*this, used, limit);
   const bool is_short = used * 1000 > limit * 950;
-  if (!is_short && !told_of_memory_) return;
-  told_of_memory_ = is_short;
+  if (!is_short && !memory_reported_) return;
+  memory_reported_ = is_short;
   world().trace().fold(world().now(), number(), "memory", static_cast<std::uint64_t>(used));
   step(std::move(sample));
 }

@@ -13,7 +13,7 @@ worker::WorkerOptions agent_options(const World& world) {
   if (world.plan().store_bytes == 0) return options;
   options.store_bytes = world.plan().store_bytes;
   options.idle_store_bytes = options.store_bytes / 8;
-  options.idle_store_after = 100ms;
+  options.idle_store_delay = 100ms;
   options.first_slab_bytes = options.max_slab_bytes = std::uint64_t{512} << 10;
   options.spill_file_objects = 4;
   return options;
@@ -140,7 +140,7 @@ bool Agent::news_is_lost(const AgentToHead& message) {
 }
 
 void Agent::send_head(const AgentToHead& message) {
-  world().checkers().agent_says(*this, message);  // counts even if the message is lost
+  world().checkers().from_agent(*this, message);  // counts even if the message is lost
   if (news_is_lost(message)) {
     AgentToHead other = message;
     std::get<AgentFrame>(other).frame.message = ObjectCopies{};
@@ -151,7 +151,7 @@ void Agent::send_head(const AgentToHead& message) {
   world().log(*this, [&] { return "-> head " + describe(message); });
   world().transmit(connection->up, [&world = world(), connection, bytes = encode(message)] {
     if (Head* head = world.head(); head != nullptr && connection->open)
-      head->heard(connection, bytes);
+      head->receive(connection, bytes);
   });
 }
 
@@ -210,7 +210,7 @@ void Agent::send_process(worker::LinkId link, const AgentToProcess& message) {
   const auto connection = at->second;
   world().log(*this, [&] { return "-> " + connection->process->name() + " " + describe(message); });
   world().transmit(connection->down, [connection, bytes = encode(message)] {
-    if (connection->open) connection->process->agent_said(connection, bytes);
+    if (connection->open) connection->process->on_agent_message(connection, bytes);
   });
 }
 
@@ -223,11 +223,11 @@ void Agent::send_peer(const worker::SendToPeer& command) {
   if (!pipe) pipe = world().open_pipe(host(), peer->host(), true);
   world().log(*this, [&] { return "-> " + peer->name() + " " + describe(command.frame); });
   world().transmit(pipe, [peer, bytes = encode(command.frame), from = address_.incarnation] {
-    peer->peer_said(from, bytes);
+    peer->on_peer_message(from, bytes);
   });
 }
 
-void Agent::peer_said(ProcessId, const Bytes& bytes) {
+void Agent::on_peer_message(ProcessId, const Bytes& bytes) {
   receive([this, bytes] {
     auto frame = decode<PeerFrame>(bytes);
     if (!frame) return world().violation("codec", name() + ": " + frame.error().text);
@@ -351,7 +351,7 @@ void Agent::carry_out(worker::Command& command) {
     node_.spilled.erase(unneeded->file);
   } else if (auto* spans = std::get_if<SpansReply>(&command)) {
     spans->wall_us = world().now().ns() / 1000;
-    world().kernel().after(Duration(0), [this, told = *spans] { take(told); });
+    world().kernel().after(Duration(0), [this, report = *spans] { take(report); });
   } else if (auto* fence = std::get_if<Fence>(&command)) {
     crash("fenced: " + fence->why);
   } else if (auto* exit = std::get_if<Exit>(&command)) {

@@ -68,7 +68,7 @@ class Agent final : public Role {
   void executor_exited(SlotId slot, std::uint32_t generation, const EndCause& cause);
 
   // ---- other agents ----------------------------------------------------------------------------
-  void peer_said(ProcessId from, const Bytes& bytes);
+  void on_peer_message(ProcessId from, const Bytes& bytes);
   void peer_link(ProcessId incarnation, bool connected);
 
   void take(worker::Event event);  // an outcome of the machine's work
@@ -130,7 +130,7 @@ class Agent final : public Role {
   std::map<std::uint64_t, worker::FetchBulk> flights_;  // by chunk
   std::map<PlaceKey, Arriving> arriving_;
   std::map<std::uint64_t, Arriving> files_;  // by pull
-  bool told_of_memory_ = false;
+  bool memory_reported_ = false;
 };
 
 }  // namespace mobula::internal::sim

@@ -24,7 +24,7 @@ namespace {
 
 head::HeadOptions options_of(const World& world) {
   head::HeadOptions options;
-  options.preempt_after = world.plan().preempt_after;
+  options.preempt_delay = world.plan().preempt_delay;
   options.driver_absence = 15s;  // histories end within limits of virtual time
   options.settings.trusted_fabric = world.plan().trusted_fabric;
   return options;
@@ -67,7 +67,7 @@ void Head::accepted(const std::shared_ptr<HeadConnection>& connection) {
   links_.emplace(connection->link, connection);
 }
 
-void Head::heard(const std::shared_ptr<HeadConnection>& connection, const Bytes& bytes) {
+void Head::receive(const std::shared_ptr<HeadConnection>& connection, const Bytes& bytes) {
   receive([this, connection, bytes] {
     if (!links_.contains(connection->link)) return;
     auto message = decode<AgentToHead>(bytes);
@@ -183,7 +183,7 @@ void Head::carry_out(head::Command& command) {
 
 void Head::send(head::LinkId link, const HeadToAgent& message) {
   const auto at = links_.find(link);
-  world().checkers().head_says(message, at == links_.end() ? nullptr : at->second->agent);
+  world().checkers().from_head(message, at == links_.end() ? nullptr : at->second->agent);
   if (at == links_.end()) return;
   const auto connection = at->second;
   world().log(*this, [&] { return "-> " + connection->agent->name() + " " + describe(message); });

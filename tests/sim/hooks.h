@@ -9,7 +9,7 @@
 #include "client/core/client_core.h"
 #include "client/executor/core/executor_core.h"
 #include "head/core/head_commands.h"
-#include "worker/core/worker_commands_out.h"
+#include "worker/core/worker_commands.h"
 
 namespace mobula::internal::sim {
 

@@ -75,7 +75,8 @@ void Process::tell_agent(const ProcessToAgent& message) {
   if (agent_ && agent_->open && greeted_) agent_->agent->process_said(agent_, message);
 }
 
-void Process::agent_said(const std::shared_ptr<LocalConnection>& connection, const Bytes& bytes) {
+void Process::on_agent_message(const std::shared_ptr<LocalConnection>& connection,
+                               const Bytes& bytes) {
   receive([this, connection, bytes] {
     if (agent_ != connection) return;
     auto message = decode<AgentToProcess>(bytes);
@@ -256,7 +257,7 @@ void Process::carry_out(executor::Command& command) {
     world().log(*this,
                 [&] { return "-> " + at->second->caller->name() + " " + describe(frame->frame); });
     world().transmit(at->second->down, [wire = at->second, bytes = encode(frame->frame)] {
-      wire->caller->executor_said(wire, bytes);
+      wire->caller->on_executor_message(wire, bytes);
     });
   } else if (auto* agent = std::get_if<executor::SendToAgent>(&command)) {
     tell_agent(agent->message);
@@ -325,7 +326,7 @@ void Process::fetch_arguments(const executor::FetchArguments& command) {
 void Process::check_fetches() {
   std::vector<executor::ArgumentsFetched> ready;
   for (auto& [token, fetch] : fetches_) {
-    if (fetch.told) continue;
+    if (fetch.reported) continue;
     bool all = true;
     std::optional<Failure> failure;
     std::vector<ObjectId> unread;
@@ -338,7 +339,7 @@ void Process::check_fetches() {
       if (!failure) failure = why;
     }
     if (!all) continue;
-    fetch.told = true;
+    fetch.reported = true;
     executor::ArgumentsFetched news{token, failure, lost_elements(fetch), std::move(unread)};
     if (!news.lost.empty() && !news.failure)
       news.failure = Failure{ErrorCode::not_found, "elements are lost"};
@@ -394,7 +395,7 @@ void Process::tell_held() {
   ResidentResults held{
       static_cast<std::int64_t>(here_.size()), static_cast<std::int64_t>(here_.size()) << 20, {}};
   if (!here_.empty()) held.oldest = here_.front();
-  if (executor_ && std::exchange(told_held_, held) != held)
+  if (executor_ && std::exchange(reported_held_, held) != held)
     step_executor(executor::ResultsHeld{held});
 }
 

@@ -44,10 +44,10 @@ class Process final : public Role {
   bool finished() const { return ended_ || !alive(); }
 
   // ---- inputs ----------------------------------------------------------------------------------
-  void agent_said(const std::shared_ptr<LocalConnection>& connection, const Bytes& bytes);
+  void on_agent_message(const std::shared_ptr<LocalConnection>& connection, const Bytes& bytes);
   void agent_lost(const std::shared_ptr<LocalConnection>& connection);
-  void executor_said(const CallWirePointer& wire, const Bytes& bytes);
-  void caller_said(const CallWirePointer& wire, const Bytes& bytes);
+  void on_executor_message(const CallWirePointer& wire, const Bytes& bytes);
+  void on_caller_message(const CallWirePointer& wire, const Bytes& bytes);
   void break_lost_stream(const CallWirePointer& wire);
   void wire_over(const CallWirePointer& wire);
   // Breaks the connection of one outgoing stream.
@@ -119,7 +119,7 @@ class Process final : public Role {
   struct Fetch {
     std::vector<ObjectId> objects;
     RefRecords tensors;
-    bool told = false;
+    bool reported = false;
   };
 
   void assigned(const AssignExecutor& message);
@@ -138,7 +138,7 @@ class Process final : public Role {
   // Tokens of calls whose tensor arguments have all arrived.
   std::set<std::uint64_t> with_elements_;
   std::vector<ObjectId> here_;  // tensors whose elements are here, oldest first
-  ResidentResults told_held_;
+  ResidentResults reported_held_;
   bool stored_ = false;  // elements with outside refs are in the store
   Node& node_;
   const int driver_ = -1;

@@ -34,11 +34,11 @@ void Process::tell_executor(const client::SendToExecutor& command) {
   if (world().has_no_contact(host(), executor->host())) break_lost_stream(wire);
   world().log(*this, [&] { return "-> " + executor->name() + " " + describe(command.frame); });
   world().transmit(wire->up, [wire = wire, bytes = encode(command.frame)] {
-    wire->executor->caller_said(wire, bytes);
+    wire->executor->on_caller_message(wire, bytes);
   });
 }
 
-void Process::caller_said(const CallWirePointer& wire, const Bytes& bytes) {
+void Process::on_caller_message(const CallWirePointer& wire, const Bytes& bytes) {
   receive([this, wire, bytes] {
     auto frame = decode<CallerFrame>(bytes);
     if (!frame) return world().violation("codec", name() + ": " + frame.error().text);
@@ -48,7 +48,7 @@ void Process::caller_said(const CallWirePointer& wire, const Bytes& bytes) {
   });
 }
 
-void Process::executor_said(const CallWirePointer& wire, const Bytes& bytes) {
+void Process::on_executor_message(const CallWirePointer& wire, const Bytes& bytes) {
   receive([this, wire, bytes] {
     auto frame = decode<ExecutorFrame>(bytes);
     if (!frame) return world().violation("codec", name() + ": " + frame.error().text);

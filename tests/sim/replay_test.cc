@@ -30,11 +30,11 @@ class Replaying : public ::testing::Test {
  protected:
   Replaying() {
     std::string pattern = "/tmp/mobula-replay-XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
+    directory_ = ::mkdtemp(pattern.data());
   }
   ~Replaying() override {
     std::error_code ignored;
-    fs::remove_all(folder_, ignored);
+    fs::remove_all(directory_, ignored);
   }
 
   std::unique_ptr<Recorder> start(const std::string& core, Bytes options) {
@@ -42,7 +42,7 @@ class Replaying : public ::testing::Test {
     header.core = header.role = core;
     header.incarnation = {0, ++files_};
     header.options = std::move(options);
-    auto recorder = Recorder::start({folder_, 1u << 20}, std::move(header));
+    auto recorder = Recorder::start({directory_, 1u << 20}, std::move(header));
     EXPECT_TRUE(recorder.ok());
     path_ = (*recorder)->path();
     return std::move(*recorder);
@@ -121,7 +121,7 @@ class Replaying : public ::testing::Test {
     return record;
   }
 
-  std::string folder_;
+  std::string directory_;
   std::string path_;
   std::uint64_t files_ = 0;
   Time now_ = Time::from_ns(77'000'000'000);
@@ -236,9 +236,9 @@ TEST_F(Replaying, ShowsChangedCommand) {
     for (auto& each : *step.commands) {
       auto command = CoreRecords<client::ClientCore>::decode_command(each);
       ASSERT_TRUE(command.ok());
-      auto* told = std::get_if<client::SendToExecutor>(&*command);
-      if (told == nullptr) continue;
-      told->frame.sequence = 99;
+      auto* sent = std::get_if<client::SendToExecutor>(&*command);
+      if (sent == nullptr) continue;
+      sent->frame.sequence = 99;
       each = CoreRecords<client::ClientCore>::recorded({&*command, 1}, Scrubber(Hash128{})).front();
     }
   });

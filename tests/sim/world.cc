@@ -9,16 +9,17 @@
 namespace mobula::internal::sim {
 namespace {
 
-constexpr Duration liveness_bound = 240s;  // from the last fault until all work is done
-constexpr Duration hanging_end_bound =
+constexpr Duration liveness_timeout = 240s;  // from the last fault until all work is done
+constexpr Duration hanging_end_timeout =
     worker::WorkerOptions{}.drain_timeout;  // added for each executor that must be killed
-constexpr Duration teardown_bound = 120s;  // from the end of the last driver until no state is left
+constexpr Duration teardown_timeout =
+    120s;  // from the end of the last driver until no state is left
 constexpr std::uint64_t max_steps = 3'000'000;
 
 Duration work_bound(const Plans& plans) {
   const auto hanging =
       std::count_if(plans.begin(), plans.end(), [](const Plan& plan) { return plan.hangs; });
-  return liveness_bound + hanging * hanging_end_bound;
+  return liveness_timeout + hanging * hanging_end_timeout;
 }
 
 }  // namespace
@@ -59,7 +60,7 @@ Outcome World::run() {
   if (!over()) {
     const Time began = now();
     Time next_look = began;
-    const bool clean = run_until(began + teardown_bound, [&] {
+    const bool clean = run_until(began + teardown_timeout, [&] {
       if (now() < next_look) return false;
       next_look = now() + 200ms;
       left = leftovers();

@@ -20,7 +20,7 @@ inline std::array<unsigned char, 16> uuid_of(int machine_index, int slice) {
   std::array<unsigned char, 16> uuid{};
   std::memcpy(uuid.data(), "SIMULATED", 9);
   std::uint32_t machine = 2'166'136'261U;
-  for (const char each : settings().folder)
+  for (const char each : settings().directory)
     machine = (machine ^ static_cast<unsigned char>(each)) * 16'777'619U;
   std::memcpy(uuid.data() + 9, &machine, 4);
   uuid[14] = static_cast<unsigned char>(machine_index);

@@ -32,21 +32,22 @@ class SimulatedMachine {
     struct statvfs room {};
     const bool memory = ::statvfs("/dev/shm", &room) == 0 &&
                         room.f_bavail * room.f_frsize > (std::uint64_t{2} << 30);
-    folder_ = (memory ? std::string("/dev/shm") : std::filesystem::temp_directory_path().string()) +
-              "/simulated-XXXXXX";
-    EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
+    directory_ =
+        (memory ? std::string("/dev/shm") : std::filesystem::temp_directory_path().string()) +
+        "/simulated-XXXXXX";
+    EXPECT_NE(::mkdtemp(directory_.data()), nullptr);
   }
   ~SimulatedMachine() {
     std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
+    std::filesystem::remove_all(directory_, ignored);
   }
   SimulatedMachine(const SimulatedMachine&) = delete;
   SimulatedMachine& operator=(const SimulatedMachine&) = delete;
 
-  const std::string& folder() const { return folder_; }
+  const std::string& directory() const { return directory_; }
   // Value of MOBULA_SIMULATED_GPU with the additional settings `more`.
   std::string environment(const std::string& more = {}) const {
-    return "folder=" + folder_ + " " + words_ + " " + more;
+    return "folder=" + directory_ + " " + words_ + " " + more;
   }
   // Makes the calling process a process of this machine.
   void enter(const std::string& more = {}) const {
@@ -100,7 +101,7 @@ class SimulatedMachine {
 
  private:
   std::string words_;
-  std::string folder_;
+  std::string directory_;
 };
 
 // Expects that a test process runs to its end without a failed expectation.

@@ -27,7 +27,7 @@ Communicator::~Communicator() {
   }
   if (listener >= 0) {
     ::close(listener);
-    ::unlink((settings().folder + "/" + self.listens).c_str());
+    ::unlink((settings().directory + "/" + self.listens).c_str());
   }
   if (taken >= 0) ::close(taken);
 }
@@ -120,7 +120,7 @@ std::string random_name(const char* kind) {
 
 std::uint64_t host_of_process() {
   const char* const named = std::getenv("NCCL_HOSTID");
-  const std::string text = named != nullptr ? named : settings().folder;
+  const std::string text = named != nullptr ? named : settings().directory;
   std::uint64_t host = 14'695'981'039'346'656'037ULL;
   for (const char each : text)
     host = (host ^ static_cast<unsigned char>(each)) * 1'099'511'628'211ULL;

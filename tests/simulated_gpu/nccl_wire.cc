@@ -17,7 +17,7 @@ namespace {
 sockaddr_un address_of(const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", settings().folder.c_str(),
+  std::snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", settings().directory.c_str(),
                 name.c_str());
   return address;
 }

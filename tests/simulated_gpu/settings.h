@@ -12,7 +12,7 @@
 namespace simulated_gpu {
 
 struct Settings {
-  std::string folder;
+  std::string directory;
   int count = 1;
   std::uint64_t memory = std::uint64_t{1} << 30;
   std::uint64_t context = std::uint64_t{32} << 20;

@@ -52,7 +52,7 @@ std::optional<Name> name_from(const char* text) {
 class MachineLock {
  public:
   MachineLock()
-      : fd_(::open((settings().folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+      : fd_(::open((settings().directory + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
     if (fd_ < 0) misuse("the folder of MOBULA_SIMULATED_GPU cannot be written");
     while (::flock(fd_, LOCK_EX) != 0) {
     }
@@ -68,12 +68,12 @@ class MachineLock {
 // Entries that are in use; others are removed.
 std::vector<Name> held() {
   std::vector<Name> all;
-  DIR* const folder = ::opendir(settings().folder.c_str());
-  if (folder == nullptr) return all;
-  while (const dirent* const each = ::readdir(folder)) {
+  DIR* const directory = ::opendir(settings().directory.c_str());
+  if (directory == nullptr) return all;
+  while (const dirent* const each = ::readdir(directory)) {
     const auto name = name_from(each->d_name);
     if (!name) continue;
-    const std::string path = settings().folder + "/" + each->d_name;
+    const std::string path = settings().directory + "/" + each->d_name;
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) continue;
     if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
@@ -83,7 +83,7 @@ std::vector<Name> held() {
     }
     ::close(fd);
   }
-  ::closedir(folder);
+  ::closedir(directory);
   return all;
 }
 
@@ -126,7 +126,7 @@ Taken take(int place, Taking what, std::uint64_t size, std::uint64_t id) {
   static std::atomic<std::uint64_t> last{0};
   const auto own = (static_cast<std::uint64_t>(::getpid()) << 32) + ++last;
   const Name name{place, what, ::getpid(), size, id == 0 ? own : id};
-  const std::string path = settings().folder + "/" + text_of(name);
+  const std::string path = settings().directory + "/" + text_of(name);
   Taken made{::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600), name.id};
   if (made.fd < 0) return {};
   if (::flock(made.fd, what == Taking::import ? LOCK_SH : LOCK_EX) != 0 ||
@@ -173,9 +173,9 @@ TakenFile file_of(int fd) {
   std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
   if (::readlink(link, path, sizeof path - 1) < 0) return {};
   const char* const last = std::strrchr(path, '/');
-  const std::string folder(path, last == nullptr ? 0 : static_cast<std::size_t>(last - path));
+  const std::string directory(path, last == nullptr ? 0 : static_cast<std::size_t>(last - path));
   char real[4096];
-  if (::realpath(settings().folder.c_str(), real) == nullptr || folder != real) return {};
+  if (::realpath(settings().directory.c_str(), real) == nullptr || directory != real) return {};
   const auto name = name_from(last + 1);
   if (!name || name->what != Taking::memory) return {};
   return {name->id, name->place, name->size};

@@ -32,9 +32,9 @@ std::string reopen_path(const Fd& fd) { return "/proc/self/fd/" + std::to_string
 
 int open_descriptors() {
   int count = 0;
-  DIR* folder = ::opendir("/proc/self/fd");
-  while (::readdir(folder) != nullptr) ++count;
-  ::closedir(folder);
+  DIR* directory = ::opendir("/proc/self/fd");
+  while (::readdir(directory) != nullptr) ++count;
+  ::closedir(directory);
   return count;
 }
 

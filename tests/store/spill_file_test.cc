@@ -28,10 +28,10 @@ class SpillFileTest : public ::testing::Test {
  protected:
   SpillFileTest() {
     std::string pattern = "/tmp/mobula-spill-XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
-    path_ = folder_ + "/1";
+    directory_ = ::mkdtemp(pattern.data());
+    path_ = directory_ + "/1";
   }
-  ~SpillFileTest() override { fs::remove_all(folder_); }
+  ~SpillFileTest() override { fs::remove_all(directory_); }
 
   std::vector<SpilledRun> write() {
     auto runs = write_spill_file(path_, {first_, empty_, second_}, stop_);
@@ -46,7 +46,7 @@ class SpillFileTest : public ::testing::Test {
     EXPECT_THAT(read.error().text, HasSubstr(why));
   }
 
-  std::string folder_, path_;
+  std::string directory_, path_;
   std::atomic<bool> stop_{false};
   const Bytes first_ = bytes_of(100'003, 1), empty_, second_ = bytes_of(77, 2);
 };
@@ -102,17 +102,17 @@ TEST_F(SpillFileTest, WriteFailed_LeavesNoFile) {
   EXPECT_FALSE(write_spill_file(path_, {first_}, stop_));
   EXPECT_FALSE(fs::exists(path_));
   stop_ = false;
-  EXPECT_FALSE(write_spill_file(folder_ + "/none/1", {first_}, stop_));
+  EXPECT_FALSE(write_spill_file(directory_ + "/none/1", {first_}, stop_));
   write();
   EXPECT_FALSE(write_spill_file(path_, {second_}, stop_)) << "it is there already";
 }
 
 TEST_F(SpillFileTest, FillsDiskOnlyUpToLimit) {
-  EXPECT_TRUE(check_disk_room(folder_, 1, 100));
-  const auto room = check_disk_room(folder_, std::uint64_t{1} << 60, 95);
+  EXPECT_TRUE(check_disk_room(directory_, 1, 100));
+  const auto room = check_disk_room(directory_, std::uint64_t{1} << 60, 95);
   ASSERT_FALSE(room);
   EXPECT_EQ(room.error().code, ErrorCode::resource_exhausted);
-  EXPECT_FALSE(check_disk_room(folder_ + "/none", 1, 95));
+  EXPECT_FALSE(check_disk_room(directory_ + "/none", 1, 95));
 }
 
 }  // namespace

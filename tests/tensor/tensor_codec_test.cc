@@ -90,26 +90,26 @@ Tensor read_again(const Tensor& tensor, detail::Origins origins,
 TEST(TensorOrigin, FindsOriginalAndFreezesItWhileRead) {
   Tensor tensor = counted({4, 5}).transpose(0, 1);
   {
-    const Tensor seen = read_again(tensor, detail::Origins::told);
+    const Tensor seen = read_again(tensor, detail::Origins::recorded);
     EXPECT_EQ(seen.data(), tensor.data());
     EXPECT_EQ(seen.strides(), tensor.strides());
     EXPECT_THROW((void)Tensor(seen).mutable_data(), TensorSharedError);
     EXPECT_THROW((void)tensor.mutable_data(), TensorSharedError);
   }
   EXPECT_NO_THROW((void)tensor.mutable_data());
-  const Tensor part = read_again(tensor.transpose(0, 1).reshape({20}), detail::Origins::told);
+  const Tensor part = read_again(tensor.transpose(0, 1).reshape({20}), detail::Origins::recorded);
   EXPECT_EQ(part.data(), tensor.data());
-  EXPECT_NE(read_again(tensor, detail::Origins::untold).data(), tensor.data());
+  EXPECT_NE(read_again(tensor, detail::Origins::unrecorded).data(), tensor.data());
 }
 
 TEST(TensorOrigin, OriginalChanged_ReadsWrittenBytes) {
   Tensor tensor = counted({20});
   const auto change = [&] { tensor.mutable_view<int>()[19] = -1; };
-  const Tensor seen = read_again(tensor, detail::Origins::told, change);
+  const Tensor seen = read_again(tensor, detail::Origins::recorded, change);
   EXPECT_NE(seen.data(), tensor.data());
   EXPECT_EQ(ints(seen).back(), 19);
   EXPECT_NO_THROW((void)tensor.mutable_view<int>()) << "nobody looks at it";
-  EXPECT_EQ(ints(read_again(counted({20}), detail::Origins::told)), ints(counted({20})));
+  EXPECT_EQ(ints(read_again(counted({20}), detail::Origins::recorded)), ints(counted({20})));
 }
 
 TEST(TensorOrigin, Aliased_ReturnsOriginalDespiteChanges) {
@@ -125,7 +125,7 @@ TEST(TensorOrigin, Aliased_ReturnsOriginalDespiteChanges) {
 TEST(TensorOrigin, IgnoresAliasFlagInBytes) {
   const Tensor tensor = counted({20});
   const detail::OutgoingValue<Tensor> outgoing(tensor);
-  outgoing.set_apart(Writer::all_inside, detail::Origins::told);
+  outgoing.set_apart(Writer::all_inside, detail::Origins::recorded);
   const auto bytes = detail::TensorStorage::allocate(outgoing.size_bytes(), false);
   ASSERT_TRUE(outgoing.write({bytes->bytes(), bytes->size_bytes()}));
   // Sets the flag bit in each byte before the elements, one at a time.
@@ -150,7 +150,7 @@ TEST(TensorOrigin, IgnoresAliasFlagInBytes) {
 TEST(TensorOrigin, ForeignOrForgedOrigin_ReadsWrittenBytes) {
   const Tensor tensor = counted({20});
   const detail::OutgoingValue<Tensor> outgoing(tensor);
-  outgoing.set_apart(Writer::all_inside, detail::Origins::told);
+  outgoing.set_apart(Writer::all_inside, detail::Origins::recorded);
   const auto bytes = detail::TensorStorage::allocate(outgoing.size_bytes(), false);
   ASSERT_TRUE(outgoing.write({bytes->bytes(), bytes->size_bytes()}));
   const auto read = [&] {

@@ -273,7 +273,7 @@ TEST_F(BulkFaults, TamperedByte_FailsFetch) {
     Relay relay(*loop_, address_, [&](std::uint64_t offset, std::span<std::byte> bytes) {
       if (where >= offset && where < offset + bytes.size()) bytes[where - offset] ^= std::byte{4};
     });
-    BulkClient client(*loop_, {relay.address(), token_, key_}, {.silence_limit = 1s});
+    BulkClient client(*loop_, {relay.address(), token_, key_}, {.silence_timeout = 1s});
     Fetched got;
     ASSERT_TRUE(client.fetch(got.fetch("3000000")));
     ASSERT_TRUE(until([&] { return got.done.has_value(); })) << where;
@@ -328,7 +328,7 @@ TEST_F(BulkFaults, ClientKilled_ReleasesBodies) {
 }
 
 TEST_F(BulkFaults, EitherSideSilent_TimesOut) {
-  open_server({.hello_limit = 300ms, .silence_limit = 500ms});
+  open_server({.hello_timeout = 300ms, .silence_timeout = 500ms});
   const Fd mute = connect_raw();
   ASSERT_TRUE(until([&] { return closed_.size() == 1; }));
   EXPECT_EQ(closed_[0].code, ErrorCode::timed_out);
@@ -337,7 +337,7 @@ TEST_F(BulkFaults, EitherSideSilent_TimesOut) {
   ASSERT_TRUE(until([&] { return closed_.size() == 2; }));
   EXPECT_EQ(closed_[1].code, ErrorCode::timed_out);
 
-  const auto client = make_client({.silence_limit = 300ms});
+  const auto client = make_client({.silence_timeout = 300ms});
   Fetched got;
   ASSERT_TRUE(client->fetch(got.fetch("wait")));
   ASSERT_TRUE(until([&] { return got.done.has_value(); }));
@@ -345,7 +345,7 @@ TEST_F(BulkFaults, EitherSideSilent_TimesOut) {
 
   const Fd listener = listen_at("127.0.0.1:0").value();
   address_ = local_address_of(listener.get())->text();
-  const auto unanswered = make_client({.connect_limit = 300ms});
+  const auto unanswered = make_client({.connect_timeout = 300ms});
   Fetched never;
   ASSERT_TRUE(unanswered->fetch(never.fetch("x")));
   ASSERT_TRUE(until([&] { return never.done.has_value(); }));
@@ -354,7 +354,7 @@ TEST_F(BulkFaults, EitherSideSilent_TimesOut) {
 
 TEST_F(BulkPlainFaults, ServesSlowReaderAndCutsStoppedOne) {
   matrix::belongs_to(matrix::Part::link_slow, matrix::Column::staged, matrix::Proof::real);
-  open_server({.silence_limit = 500ms});
+  open_server({.silence_timeout = 500ms});
   const Fd socket = connect_raw();
   send(socket, BulkHello{token_, {}}.encode());
   std::vector<std::byte> request(8, std::byte{1});
@@ -439,7 +439,7 @@ TEST_F(BulkPlainFaults, CorruptByte_FailsFetch) {
     Relay relay(*loop_, address_, [&](std::uint64_t offset, std::span<std::byte> bytes) {
       if (where >= offset && where < offset + bytes.size()) bytes[where - offset] ^= std::byte{4};
     });
-    BulkClient client(*loop_, {relay.address(), token_, std::nullopt}, {.silence_limit = 1s});
+    BulkClient client(*loop_, {relay.address(), token_, std::nullopt}, {.silence_timeout = 1s});
     Fetched got;
     ASSERT_TRUE(client.fetch(got.fetch("3000000")));
     ASSERT_TRUE(until([&] { return got.done.has_value(); })) << where;

@@ -142,7 +142,7 @@ TEST_P(BulkFetches, LimitsNumberAndSize) {
 
 TEST_P(BulkFetches, ReopensClosedIdleConnection) {
   open_server();
-  const auto client = make_client({.idle_limit = 100ms});
+  const auto client = make_client({.idle_timeout = 100ms});
   Fetched one;
   ASSERT_TRUE(client->fetch(one.fetch("10")));
   ASSERT_TRUE(until([&] { return one.done.has_value(); }));

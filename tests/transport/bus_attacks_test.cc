@@ -117,7 +117,7 @@ TEST_F(BusAttacks, ClosesOldestSilentConnection) {
 TEST_F(BusAttacks, SilentConnections_WakeLoopSeldom) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
   BusOptions options = server_options();
-  options.handshake_limit = 60s;  // so that no connection ends by itself
+  options.handshake_timeout = 60s;  // so that no connection ends by itself
   server_.open(*loop_, options);
   address_ = server_.bus->bind("127.0.0.1:0").value();
   const std::string start("\xff\0\0\0\0\0\0\0\1\x7f\3\0", 12);
@@ -149,7 +149,7 @@ bool closed_with(const BusEnd& server, std::string_view reason) {
 TEST_F(BusAttacks, ClosesHalfOpenConnections) {
   table_.set_unknown(UnknownKeys::unproven);
   BusOptions options = server_options();
-  options.handshake_limit = 200ms;
+  options.handshake_timeout = 200ms;
   server_.open(*loop_, options);
   address_ = server_.bus->bind("127.0.0.1:0").value();
   const Fd silent = connect_raw(address_);
@@ -174,7 +174,7 @@ class BusDescriptors : public BusTest {
       const rlimit limit{descriptors, descriptors};
       ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
       BusOptions options = server_options();
-      options.handshake_limit = 60s;  // so that no connection ends by itself
+      options.handshake_timeout = 60s;  // so that no connection ends by itself
       server_.open(*loop_, options);
       const std::string address = server_.bus->bind("127.0.0.1:0").value();
       server_.on_each = [&](PeerHandle from) {

@@ -87,9 +87,9 @@ TEST_F(BusDeaths, ServerKilled_ClientIsNotifiedAndRetries) {
 // libzmq 4.3.4 hung once at the end of its context, after the peer of a loaded ipc socket was
 // killed.
 TEST_F(BusDeaths, PeerKilledUnderLoad_ClosesWithoutHang) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   for (int round = 0; round < 5; ++round) {
-    const std::string path = folder.file(fmt::format("bus-{}.sock", round));
+    const std::string path = directory.file(fmt::format("bus-{}.sock", round));
     Child child([&] {
       leave_loop_to_parent();
       server_.open(*loop_);
@@ -122,7 +122,7 @@ TEST_F(BusDeaths, PeerStopped_CutAfterHeartbeatTimeout) {
     address_ = received(pipe.second);
     BusOptions options = client_options();
     options.heartbeat_interval = 100ms;
-    options.heartbeat_limit = 1s;
+    options.heartbeat_timeout = 1s;
     client_.open(*loop_, options);
     peer_ = client_.bus->connect(address_, server_keys_.public_key).value();
     ASSERT_TRUE(client_.bus->send(peer_, bytes_of("here")));
@@ -130,7 +130,7 @@ TEST_F(BusDeaths, PeerStopped_CutAfterHeartbeatTimeout) {
   });
   BusOptions options = server_options();
   options.heartbeat_interval = 100ms;
-  options.heartbeat_limit = 1s;
+  options.heartbeat_timeout = 1s;
   server_.open(*loop_, options);
   address_ = server_.bus->bind("127.0.0.1:0").value();
   ASSERT_TRUE(send_frame(pipe.first, bytes_of(address_), {}, monotonic_now() + 5s));

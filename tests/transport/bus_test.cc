@@ -139,15 +139,15 @@ TEST_F(BusAddresses, NoKeys_AllowsOnlyLoopback) {
 
 TEST_F(BusAddresses, AcceptsIpv6NamesAndPaths) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   server_.open(*loop_, server_options());
   client_.open(*loop_, client_options());
-  std::vector<std::string> addresses{server_.bus->bind(folder.file("bus.sock")).value()};
+  std::vector<std::string> addresses{server_.bus->bind(directory.file("bus.sock")).value()};
   const std::string v4 = server_.bus->bind("127.0.0.1:0").value();
   addresses.push_back("localhost" + v4.substr(v4.rfind(':')));
   if (const auto v6 = server_.bus->bind("[::1]:0")) addresses.push_back(*v6);
   struct stat status {};
-  ASSERT_EQ(::stat(folder.file("bus.sock").c_str(), &status), 0);
+  ASSERT_EQ(::stat(directory.file("bus.sock").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
   for (const std::string& address : addresses) {
     const PeerHandle peer = client_.bus->connect(address, server_keys_.public_key).value();
@@ -168,11 +168,11 @@ TEST_F(BusAddresses, DistinguishesUsedForeignAndMalformed) {
   EXPECT_NE(used.text.find(address_), std::string::npos);
   EXPECT_EQ(other.bus->bind("192.0.2.1:0").error().code, ErrorCode::not_found);
   EXPECT_EQ(other.bus->bind("nonsense").error().code, ErrorCode::invalid_argument);
-  const TemporaryFolder folder;
-  const std::string path = folder.file("bus.sock");
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("bus.sock");
   ASSERT_TRUE(server_.bus->bind(path).ok());
   EXPECT_EQ(other.bus->bind(path).error().code, ErrorCode::already_exists);
-  EXPECT_EQ(other.bus->bind(folder.file(std::string(120, 'x'))).error().code,
+  EXPECT_EQ(other.bus->bind(directory.file(std::string(120, 'x'))).error().code,
             ErrorCode::invalid_argument);
   EXPECT_EQ(other.bus->connect("127.0.0.1:0", server_keys_.public_key).error().code,
             ErrorCode::invalid_argument);
@@ -181,8 +181,8 @@ TEST_F(BusAddresses, DistinguishesUsedForeignAndMalformed) {
 
 // One bus with keys accepts both kinds of connections, regardless of the last bind.
 TEST_F(BusConnections, UnixSocket_NeedsNoKeyButTcpDoes) {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("bus.sock");
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("bus.sock");
   open_server();
   ASSERT_TRUE(server_.bus->bind(path).ok());
   const std::string second = server_.bus->bind("127.0.0.1:0").value();
@@ -211,9 +211,9 @@ TEST_F(BusConnections, UnixSocket_NeedsNoKeyButTcpDoes) {
 }
 
 TEST_F(BusConnections, RejectsPlainTcpOnBusWithPaths) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   open_server();
-  ASSERT_TRUE(server_.bus->bind(folder.file("bus.sock")).ok());
+  ASSERT_TRUE(server_.bus->bind(directory.file("bus.sock")).ok());
   BusEnd plain;
   plain.open(*loop_, BusOptions{});
   const PeerHandle peer = plain.bus->connect(address_, "").value();
@@ -263,9 +263,9 @@ TEST_F(BusConnections, Ended_NotifiesBothSidesAndReconnectsFresh) {
 // Both kinds of listeners exist before the bus.
 TEST_F(BusConnections, AdoptsListenersMadeBeforeBus) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   auto port = listen_early("127.0.0.1:0").value();
-  auto path = listen_early(folder.file("early")).value();
+  auto path = listen_early(directory.file("early")).value();
   struct stat status {};
   ASSERT_EQ(::stat(path.address.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
@@ -293,8 +293,8 @@ TEST_F(BusConnections, AdoptsListenersMadeBeforeBus) {
 
 // A killed process leaves its socket file behind.
 TEST_F(BusConnections, ReusesSocketFileOfEndedProcess) {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("left");
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("left");
   ASSERT_TRUE(listen_early(path));  // closed at once
   EXPECT_TRUE(listen_early(path));
 }

@@ -29,8 +29,8 @@ TEST(Curve, MakesDistinctKeys) {
 }
 
 TEST(CurveFile, WritesKeysWithMode0600WithoutReplacing) {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("head.key");
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("head.key");
   const CurveKeys keys = CurveKeys::generate().value();
   ASSERT_TRUE(keys.save(path));
   struct stat status {};
@@ -40,13 +40,13 @@ TEST(CurveFile, WritesKeysWithMode0600WithoutReplacing) {
   EXPECT_EQ(CurveKeys::load(path)->public_key, keys.public_key);
   EXPECT_EQ(CurveKeys::generate()->save(path).error().code, ErrorCode::already_exists);
   EXPECT_EQ(CurveKeys::load(path)->secret_key, keys.secret_key);
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1)
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.path()), {}), 1)
       << "no partial file stays";
 }
 
 TEST(CurveFile, RejectsLooserModes) {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("head.key");
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("head.key");
   ASSERT_TRUE(CurveKeys::generate()->save(path));
   for (const mode_t mode : {0640, 0604, 0620, 0610, 0644, 0777}) {
     ASSERT_EQ(::chmod(path.c_str(), mode), 0);
@@ -57,8 +57,8 @@ TEST(CurveFile, RejectsLooserModes) {
 }
 
 TEST(CurveFile, RejectsFileWithoutKeyPair) {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("head.key");
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("head.key");
   EXPECT_EQ(CurveKeys::load(path).error().code, ErrorCode::not_found);
   const CurveKeys one = CurveKeys::generate().value();
   const CurveKeys two = CurveKeys::generate().value();
@@ -76,7 +76,7 @@ TEST(CurveFile, RejectsFileWithoutKeyPair) {
     EXPECT_EQ(loaded.error().code, ErrorCode::corrupt);
     EXPECT_EQ(loaded.error().text.find(one.secret_key), std::string::npos);
   }
-  EXPECT_EQ(CurveKeys::load(folder.path()).error().code, ErrorCode::permission_denied)
+  EXPECT_EQ(CurveKeys::load(directory.path()).error().code, ErrorCode::permission_denied)
       << "a folder";
 }
 

@@ -31,7 +31,7 @@ class LocalListenerTest : public ::testing::Test {
                                [this](Fd socket) { accepted_.push_back(std::move(socket)); });
   }
 
-  const TemporaryFolder folder_;
+  const TemporaryDirectory directory_;
   const std::unique_ptr<EventLoop> loop_ = make_loop();
   std::vector<Fd> accepted_;
 };
@@ -39,10 +39,10 @@ class LocalListenerTest : public ::testing::Test {
 using LocalListenerPlaces = LocalListenerTest;
 
 TEST_F(LocalListenerPlaces, AcceptsInPrivateDirectory) {
-  const std::string path = folder_.file("run/agent.sock");
+  const std::string path = directory_.file("run/agent.sock");
   auto listener = listen(path).value();
   EXPECT_EQ(mode_of(path), 0600u);
-  EXPECT_EQ(mode_of(folder_.file("run")), 0700u);
+  EXPECT_EQ(mode_of(directory_.file("run")), 0700u);
   const Fd client = connect_local(path).value();
   ASSERT_TRUE(turn_until(*loop_, [&] { return accepted_.size() == 1; }));
   EXPECT_EQ(credentials_of(accepted_[0])->pid, ::getpid());
@@ -52,34 +52,34 @@ TEST_F(LocalListenerPlaces, AcceptsInPrivateDirectory) {
 }
 
 TEST_F(LocalListenerPlaces, RejectsOverlongPathWithItsLength) {
-  const std::string path = folder_.file(std::string(120, 'x'));
+  const std::string path = directory_.file(std::string(120, 'x'));
   const Failure why = listen(path).error();
   EXPECT_EQ(why.code, ErrorCode::invalid_argument);
   EXPECT_NE(why.text.find(std::to_string(path.size())), std::string::npos);
   EXPECT_NE(why.text.find("107"), std::string::npos);
   EXPECT_EQ(connect_local(path).error().code, ErrorCode::invalid_argument);
-  const std::string longest = folder_.file(std::string(107 - folder_.path().size() - 1, 'x'));
+  const std::string longest = directory_.file(std::string(107 - directory_.path().size() - 1, 'x'));
   EXPECT_TRUE(listen(longest).ok());
 }
 
 TEST_F(LocalListenerPlaces, RejectsDirectoryOpenToOthers) {
-  ASSERT_EQ(::mkdir(folder_.file("open").c_str(), 0755), 0);
-  const Failure why = listen(folder_.file("open/agent.sock")).error();
+  ASSERT_EQ(::mkdir(directory_.file("open").c_str(), 0755), 0);
+  const Failure why = listen(directory_.file("open/agent.sock")).error();
   EXPECT_EQ(why.code, ErrorCode::permission_denied);
   EXPECT_NE(why.text.find("chmod 700"), std::string::npos);
 }
 
 TEST_F(LocalListenerPlaces, SparesLiveSocketAndOtherFiles) {
-  const std::string path = folder_.file("agent.sock");
+  const std::string path = directory_.file("agent.sock");
   const auto first = listen(path).value();
   EXPECT_EQ(listen(path).error().code, ErrorCode::already_exists);
   EXPECT_TRUE(connect_local(path).ok());
-  std::ofstream(folder_.file("file")) << "text";
-  EXPECT_EQ(listen(folder_.file("file")).error().code, ErrorCode::already_exists);
+  std::ofstream(directory_.file("file")) << "text";
+  EXPECT_EQ(listen(directory_.file("file")).error().code, ErrorCode::already_exists);
 }
 
 TEST_F(LocalListenerPlaces, ReplacesSocketOfKilledProcess) {
-  const std::string path = folder_.file("agent.sock");
+  const std::string path = directory_.file("agent.sock");
   Child child([&] {
     const auto loop = make_loop();
     const auto listener = LocalListener::open(*loop, path, [](Fd) {}).value();
@@ -95,7 +95,7 @@ TEST_F(LocalListenerPlaces, ReplacesSocketOfKilledProcess) {
 TEST_F(LocalListenerPlaces, Owner_MayDestroyListenerInCallback) {
   std::unique_ptr<LocalListener> listener;
   int calls = 0;
-  listener = LocalListener::open(*loop_, folder_.file("agent.sock"), [&](Fd) {
+  listener = LocalListener::open(*loop_, directory_.file("agent.sock"), [&](Fd) {
                ++calls;
                listener.reset();
              }).value();
@@ -107,8 +107,8 @@ TEST_F(LocalListenerPlaces, Owner_MayDestroyListenerInCallback) {
 
 TEST_F(LocalListenerPlaces, RejectsListenerOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to listen as another user";
-  const std::string path = folder_.file("taken.sock");
-  ASSERT_EQ(::chmod(folder_.path().c_str(), 0777), 0);
+  const std::string path = directory_.file("taken.sock");
+  ASSERT_EQ(::chmod(directory_.path().c_str(), 0777), 0);
   const auto pipe = make_local_pair().value();
   Child child([&] {
     if (::setresuid(12'345, 12'345, 12'345) != 0) return;

@@ -62,9 +62,11 @@ TEST_F(LoopBorrowing, RunsPostedWorkWhileUnowned) {
 
 TEST_F(LoopBorrowing, ReportsReleaseAndReturn) {
   std::atomic<int> gone{0}, back{0};
-  ASSERT_TRUE(
-      thread_->run([&] { thread_->lend({.let_go = [&] { ++gone; }, .back = [&] { ++back; }}); })
-          .ok());
+  ASSERT_TRUE(thread_
+                  ->run([&] {
+                    thread_->allow_borrowing({.let_go = [&] { ++gone; }, .back = [&] { ++back; }});
+                  })
+                  .ok());
   const auto soon = [](const std::function<bool()>& holds) {
     for (const Time until = monotonic_now() + 20s; !holds(); std::this_thread::yield()) {
       if (monotonic_now() > until) return false;

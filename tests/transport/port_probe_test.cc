@@ -34,8 +34,8 @@ TEST(PortProbe, DistinguishesListenerFromRefusal) {
 }
 
 TEST(PortProbe, MissingLocalSocket_IsRefused) {
-  const TemporaryFolder folder;
-  EXPECT_EQ(outcome_at(*Address::parse(folder.file("none"))->numeric()), ProbeOutcome::refused);
+  const TemporaryDirectory directory;
+  EXPECT_EQ(outcome_at(*Address::parse(directory.file("none"))->numeric()), ProbeOutcome::refused);
 }
 
 TEST(PortProbe, Probe_MayBeDestroyedBeforeReply) {

@@ -55,7 +55,7 @@ struct Side {
   bool ring_deferred(std::size_t index) {
     return internal::ring_deferred(page, index, Kernel{event});
   }
-  void wake_up() { end_nap(page, Kernel{event}); }
+  void wake_up() { end_timed_sleep(page, Kernel{event}); }
   void ring_self() {
     self.store(true, std::memory_order_seq_cst);
     wake_sleeper(page, Kernel{event});
@@ -97,7 +97,7 @@ class World {
   RingModel rings[2];
   bool looks_again = true;  // checks again after it announced its wait
   bool rings_softly = false;
-  bool takes_sleep_for_nap = false;  // a deliberate fault
+  bool takes_park_for_timed_sleep = false;  // a deliberate fault
   std::set<std::uint8_t> written, taken, hungry, sleep, groups;
 
  private:
@@ -176,7 +176,7 @@ class Sender {
  private:
   // An incomplete record always wakes the reader.
   void tell_reader() {
-    if (world_.takes_sleep_for_nap) {
+    if (world_.takes_park_for_timed_sleep) {
       mark_rung(ring_.to->page, ring_.index_at_to);
     } else if (world_.rings_softly && sent_ == record_.size()) {
       napping_ = ring_.to->ring_deferred(ring_.index_at_to) || napping_;
@@ -221,9 +221,9 @@ class Taker {
     Side& own = world_.reads;
     for (;;) {
       announce_sleep(own.page, DoorbellSleep::awake);
-      if (own.self.exchange(false, std::memory_order_seq_cst)) told_ = true;
+      if (own.self.exchange(false, std::memory_order_seq_cst)) notified_ = true;
       collect_rung(own.page, [this](std::size_t index) { take(index == 3 ? 0 : 1); });
-      if (over() && (told_ || !until_self)) return;
+      if (over() && (notified_ || !until_self)) return;
       if (!sleeps()) {  // records of the dead process are read before its death is reported
         for (std::size_t i = 0; i < readers_.size(); ++i) take(i);
         return;
@@ -279,7 +279,7 @@ class Taker {
   const std::vector<Lengths> due_;
   std::vector<Reader> readers_;
   std::vector<std::size_t> came_;
-  bool told_ = false;  // by its own process
+  bool notified_ = false;  // by its own process
   bool has_napped_ = false;
 };
 
@@ -453,7 +453,7 @@ INSTANTIATE_TEST_SUITE_P(Ring, RingModelFaultTest, testing::ValuesIn(faults()),
 
 TEST(RingModelFault, DetectsSleeperTakenForCoalescing) {
   World world;
-  world.takes_sleep_for_nap = true;
+  world.takes_park_for_timed_sleep = true;
   const std::vector<Lengths> due = {{1}};
   world.program.of_one_thread.insert(world.reads.self.place);
   world.program.threads.emplace_back("reader", [&] { Taker(world, Lead::naps, due).run(false); });

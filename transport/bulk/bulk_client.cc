@@ -303,9 +303,9 @@ Result<void> BulkClient::Impl::on_failed(FetchRow row, std::span<const std::byte
 
 void BulkClient::Impl::finish(FetchRow row, const Result<void>& result) {
   const auto on_done = std::move(row->second.what.on_done);
-  const bool told = !row->second.abandoned;
+  const bool notifies = !row->second.abandoned;
   fetches_.erase(row);
-  if (told && on_done) on_done(result);
+  if (notifies && on_done) on_done(result);
 }
 
 // The connection still receives the rest of the reply and its end.
@@ -344,13 +344,13 @@ void BulkClient::Impl::look() {
   const Time now = monotonic_now();
   const std::uint64_t moved = reader_ ? reader_->received() + writer_->sent() : 0;
   const bool open = stage_ == Stage::open;
-  const bool stopped = loop_.last_turn().gap > peer_gap_limit;
+  const bool stopped = loop_.last_turn().gap > peer_gap_threshold;
   if (stopped || (open && moved != moved_)) since_ = now;
   moved_ = moved;
   const Duration silent = now - since_;
   if (fetches_.empty()) {
-    if (silent > options_.idle_limit || !open) return drop_connection();
-  } else if (silent > (open ? options_.silence_limit : options_.connect_limit)) {
+    if (silent > options_.idle_timeout || !open) return drop_connection();
+  } else if (silent > (open ? options_.silence_timeout : options_.connect_timeout)) {
     return end_all(failure(ErrorCode::timed_out,
                            fmt::format("fetch from {}: the server {} for {} ms", target_.address,
                                        open ? "was silent" : "did not answer", silent / 1ms)));

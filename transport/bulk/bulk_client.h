@@ -45,10 +45,10 @@ struct BulkFetchId {
 };
 
 struct BulkClientOptions {
-  std::size_t max_fetches = 256;  // at most max_exchanges of the server
-  Duration connect_limit = 5s;    // from the first fetch to the hello of the server
-  Duration silence_limit = 30s;   // without a byte during a fetch
-  Duration idle_limit = 30s;      // less than the idle limit of the server
+  std::size_t max_fetches = 256;   // at most max_exchanges of the server
+  Duration connect_timeout = 5s;   // from the first fetch to the hello of the server
+  Duration silence_timeout = 30s;  // without a byte during a fetch
+  Duration idle_timeout = 30s;     // less than the idle limit of the server
 };
 
 class BulkClient {

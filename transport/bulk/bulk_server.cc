@@ -384,19 +384,21 @@ void BulkServer::Impl::look() {
         each.reader.received() + each.writer.sent() - unacknowledged_bytes(each.socket);
     if (!each.proved) {
       // Single bytes do not prove the client, so the time runs from the accept.
-      if (gap > peer_gap_limit) each.since = each.since + gap;
-      if (now - each.since > options_.hello_limit) late.emplace_back(connection, "said no request");
+      if (gap > peer_gap_threshold) each.since = each.since + gap;
+      if (now - each.since > options_.hello_timeout)
+        late.emplace_back(connection, "said no request");
       continue;
     }
-    if (each.moved != moved || gap > peer_gap_limit) {
+    if (each.moved != moved || gap > peer_gap_threshold) {
       each.moved = moved;
       each.since = now;
     }
     const Duration silent = now - each.since;
     const bool sends = !each.writer.idle() || !each.answers.empty();
-    if (sends && silent > options_.silence_limit) late.emplace_back(connection, "stopped reading");
+    if (sends && silent > options_.silence_timeout)
+      late.emplace_back(connection, "stopped reading");
     const bool idle = !sends && each.unanswered.empty();
-    if (idle && silent > options_.idle_limit)
+    if (idle && silent > options_.idle_timeout)
       late.emplace_back(connection, "was idle for too long");
   }
   for (const auto& [connection, what] : late) {

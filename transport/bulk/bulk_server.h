@@ -63,9 +63,9 @@ struct BulkServerOptions {
   // without a request; if no such connection exists, the new one is closed.
   std::size_t max_connections = 1'024;
   std::size_t max_exchanges = 256;  // pending or unsent per connection; an excess closes it
-  Duration hello_limit = 5s;        // from accept to the first verified request
-  Duration silence_limit = 15s;     // without progress while a reply is unsent
-  Duration idle_limit = 120s;       // without any exchange
+  Duration hello_timeout = 5s;      // from accept to the first verified request
+  Duration silence_timeout = 15s;   // without progress while a reply is unsent
+  Duration idle_timeout = 120s;     // without any exchange
 };
 
 struct BulkServerCounters {

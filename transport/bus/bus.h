@@ -65,12 +65,12 @@ struct BusOptions {
   int send_high_water = 256;
   std::size_t max_outbox_bytes = 64u << 20;
   ConnectionLimits connections;
-  Duration handshake_limit = 5s;  // also that of an accepted peer until its key is proven
+  Duration handshake_timeout = 5s;  // also that of an accepted peer until its key is proven
   Duration heartbeat_interval = 2s;
-  Duration heartbeat_limit = 10s;  // silence after which a connection is ended
+  Duration heartbeat_timeout = 10s;  // silence after which a connection is ended
   Duration reconnect_first = 100ms;
   Duration reconnect_longest = 2s;
-  Duration connect_limit = 5s;  // one attempt
+  Duration connect_timeout = 5s;  // one attempt
   int io_threads = 1;
 };
 

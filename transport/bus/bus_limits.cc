@@ -17,7 +17,7 @@ constexpr Duration limits_interval = 25ms;
 
 ConnectionLimits Bus::Hub::limits_of(const BusOptions& options) {
   ConnectionLimits limits = within_descriptors(options.connections, descriptor_limit());
-  limits.handshake_timeout = options.handshake_limit;
+  limits.handshake_timeout = options.handshake_timeout;
   return limits;
 }
 
@@ -81,7 +81,7 @@ void Bus::Hub::send_heartbeats() {
   const bool on_time = now - ticked_at_ < 2 * options_.heartbeat_interval;
   ++tick_;
   const auto limit =
-      static_cast<std::uint64_t>(options_.heartbeat_limit / options_.heartbeat_interval);
+      static_cast<std::uint64_t>(options_.heartbeat_timeout / options_.heartbeat_interval);
   std::vector<PeerHandle> silent;
   bool any = false;
   for (auto& [handle, peer] : peers_) {
@@ -102,7 +102,7 @@ void Bus::Hub::send_heartbeats() {
 void Bus::Hub::end_silent(Peer& peer) {
   const Failure why =
       failure(ErrorCode::unavailable,
-              fmt::format("the peer has sent nothing for {} ms", options_.heartbeat_limit / 1ms));
+              fmt::format("the peer has sent nothing for {} ms", options_.heartbeat_timeout / 1ms));
   if (!peer.origin->accepted) return end(peer, why);
   // Messages that libzmq still holds for this peer must not be taken for those of a new peer.
   const PeerHandle handle = peer.handle;

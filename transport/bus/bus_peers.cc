@@ -10,7 +10,7 @@
 namespace mobula::internal {
 namespace {
 
-constexpr Duration probe_limit = 1s;
+constexpr Duration probe_timeout = 1s;
 constexpr Duration judge_interval = 1ms;
 // If the route of an accepted connection still exists after this time, the event belonged to
 // another connection.
@@ -250,7 +250,7 @@ void Bus::Hub::probe(Peer& peer) {
     if (Peer* const probed = find(handle)) probed->probe.reset();
     if (outcome != ProbeOutcome::open) callbacks_.on_unreached(handle, outcome);
   };
-  peer.probe = std::make_unique<PortProbe>(loop_, *peer.numeric, probe_limit, seen);
+  peer.probe = std::make_unique<PortProbe>(loop_, *peer.numeric, probe_timeout, seen);
 }
 
 // The caller has read all input.
@@ -300,10 +300,10 @@ void Bus::Hub::lengthen_pause(const Peer& peer) {
 void Bus::Hub::end(Peer& peer, const Failure& why) {
   const PeerHandle handle = peer.handle;
   const Failure reason = why;
-  const bool heard = !peer.cut && (peer.announced || !peer.origin->accepted);
+  const bool notifies = !peer.cut && (peer.announced || !peer.origin->accepted);
   if (!peer.origin->accepted) lengthen_pause(peer);
   forget(peer);
-  if (heard && callbacks_.on_gone) callbacks_.on_gone(handle, reason);
+  if (notifies && callbacks_.on_gone) callbacks_.on_gone(handle, reason);
 }
 
 void Bus::Hub::forget(Peer& peer) {

@@ -74,7 +74,7 @@ Result<std::unique_ptr<BusSockets>> BusSockets::create(const BusOptions& options
   made->bound_ = std::move(bound).value();
   // The bus closes a late handshake first, and reports it.
   set_option(made->bound_.router, zmq::sockopt::handshake_ivl,
-             ms_of(options.handshake_limit + handshake_slack));
+             ms_of(options.handshake_timeout + handshake_slack));
   auto connecting = made->make("connecting");
   if (!connecting) return connecting.error();
   made->connecting_ = std::move(connecting).value();
@@ -120,10 +120,10 @@ void BusSockets::set_limits(zmq::socket_t& router) {
   // (decision 86).
   set_option(router, zmq::sockopt::rcvhwm, 0);
   set_option(router, zmq::sockopt::heartbeat_ivl, 0);
-  set_option(router, zmq::sockopt::handshake_ivl, ms_of(options_.handshake_limit));
+  set_option(router, zmq::sockopt::handshake_ivl, ms_of(options_.handshake_timeout));
   set_option(router, zmq::sockopt::reconnect_ivl, ms_of(options_.reconnect_first));
   set_option(router, zmq::sockopt::reconnect_ivl_max, ms_of(options_.reconnect_longest));
-  set_option(router, zmq::sockopt::connect_timeout, ms_of(options_.connect_limit));
+  set_option(router, zmq::sockopt::connect_timeout, ms_of(options_.connect_timeout));
   // The pipe and its routing id exist from connect on.
   set_option(router, zmq::sockopt::immediate, 0);
   set_option(router, zmq::sockopt::backlog, backlog);
@@ -132,7 +132,7 @@ void BusSockets::set_limits(zmq::socket_t& router) {
   set_option(router, zmq::sockopt::tcp_keepalive_idle, keepalive_idle_s);
   set_option(router, zmq::sockopt::tcp_keepalive_intvl, keepalive_interval_s);
   set_option(router, zmq::sockopt::tcp_keepalive_cnt, keepalive_probes);
-  set_option(router, zmq::sockopt::tcp_maxrt, ms_of(options_.heartbeat_limit));
+  set_option(router, zmq::sockopt::tcp_maxrt, ms_of(options_.heartbeat_timeout));
   set_option(router, zmq::sockopt::linger, 0);
 }
 

@@ -22,7 +22,7 @@ struct ConnectionLimits {
   std::size_t max_unproven_per_source = 64;    // connections; an excess closes the oldest
   std::size_t max_unproven = 512;
   std::size_t max_connections = 0;  // proven ones included; 0: from the descriptor limit
-  Duration handshake_timeout = 5s;  // for a key's proof; the bus sets its handshake_limit
+  Duration handshake_timeout = 5s;  // for a key's proof; the bus sets its handshake_timeout
 };
 
 // The limits of a process that may open `descriptors` descriptors: a quarter of them, and 64 more,

@@ -58,7 +58,7 @@ void ProcessSockets::somebody_connects() {
 }
 
 void ProcessSockets::take_up_later(const Failure& why) {
-  if (!std::exchange(told_, true)) {
+  if (!std::exchange(failure_reported_, true)) {
     print_stderr("mobula: other processes cannot connect yet: {}", why.text);
   }
   watches_.clear();
@@ -71,7 +71,7 @@ Result<Bus*> ProcessSockets::bus() {
   BusOptions options;
   options.keys = keys_;
   options.allow = &allow_;
-  options.handshake_limit = handshake_timeout_;
+  options.handshake_timeout = handshake_timeout_;
   BusCallbacks callbacks;
   callbacks.on_message = [this](PeerHandle from, const PeerOrigin& origin,
                                 std::span<const std::byte> bytes) {

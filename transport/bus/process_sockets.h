@@ -65,7 +65,7 @@ class ProcessSockets {
   std::unique_ptr<Timer> retry_;
   std::unique_ptr<Bus> bus_;
   bool closed_ = false;
-  bool told_ = false;  // a failure to create the bus was printed
+  bool failure_reported_ = false;  // a failure to create the bus was printed
 
   std::unique_ptr<LoopThread> thread_;  // destroyed before the members that it uses
 };

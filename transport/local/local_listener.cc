@@ -27,26 +27,28 @@ sockaddr_un address_of(const std::string& path) {
 
 // Opens the private directory of the socket and creates it if needed. The holder of its lock may
 // replace the socket.
-Result<Fd> private_folder(const std::string& path) {
-  std::string folder = std::filesystem::path(path).parent_path().string();
-  if (folder.empty()) folder = ".";
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    return errno_failure(fmt::format("make the folder {} of a socket", folder), errno);
+Result<Fd> private_dir(const std::string& path) {
+  std::string directory = std::filesystem::path(path).parent_path().string();
+  if (directory.empty()) directory = ".";
+  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+    return errno_failure(fmt::format("make the folder {} of a socket", directory), errno);
   }
-  Fd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!opened) return errno_failure(fmt::format("open the folder {} of a socket", folder), errno);
+  Fd opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!opened)
+    return errno_failure(fmt::format("open the folder {} of a socket", directory), errno);
   struct stat status {};
   if (::fstat(opened.get(), &status) != 0) {
-    return errno_failure(fmt::format("look at the folder {} of a socket", folder), errno);
+    return errno_failure(fmt::format("look at the folder {} of a socket", directory), errno);
   }
   if (status.st_uid != ::geteuid() || (status.st_mode & 077) != 0) {
-    return failure(ErrorCode::permission_denied,
-                   fmt::format("listen at {}: its folder must belong to uid {} with mode 0700, and "
-                               "belongs to uid {} with mode {:04o}; run chmod 700 {}",
-                               path, ::geteuid(), status.st_uid, status.st_mode & 07777, folder));
+    return failure(
+        ErrorCode::permission_denied,
+        fmt::format("listen at {}: its folder must belong to uid {} with mode 0700, and "
+                    "belongs to uid {} with mode {:04o}; run chmod 700 {}",
+                    path, ::geteuid(), status.st_uid, status.st_mode & 07777, directory));
   }
   if (::flock(opened.get(), LOCK_EX) != 0) {
-    return errno_failure(fmt::format("lock the folder {} of a socket", folder), errno);
+    return errno_failure(fmt::format("lock the folder {} of a socket", directory), errno);
   }
   return opened;
 }
@@ -139,7 +141,7 @@ LocalListener::~LocalListener() {
 Result<std::unique_ptr<LocalListener>> LocalListener::open(EventLoop& loop, std::string path,
                                                            Accepted accepted) {
   if (auto good = check_socket_path(path); !good) return good.error();
-  const auto lock = private_folder(path);
+  const auto lock = private_dir(path);
   if (!lock) return lock.error();
   if (auto removed = remove_stale(path); !removed) return removed.error();
 

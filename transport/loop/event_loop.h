@@ -35,14 +35,14 @@ struct Readiness {
   bool writable = false;
 };
 
-// State of one iteration, after its input and before its timers. A gap above `peer_gap_limit` means
-// that this process was stopped or blocked. Deadlines for peers must then be shifted by the gap,
-// because the peers were not silent.
+// State of one iteration, after its input and before its timers. A gap above `peer_gap_threshold`
+// means that this process was stopped or blocked. Deadlines for peers must then be shifted by the
+// gap, because the peers were not silent.
 struct Turn {
   Time now;
   Duration gap{0};
 };
-inline constexpr Duration peer_gap_limit = 500ms;
+inline constexpr Duration peer_gap_threshold = 500ms;
 
 // A registered descriptor; the destructor unregisters it. Must not outlive the loop.
 class Watch {

@@ -55,11 +55,11 @@ void LoopThread::serve() {
     holder_ = Holder::nobody;
     called_back_ = false;
     lock.unlock();
-    if (lending_.let_go) lending_.let_go();
+    if (borrowing_.let_go) borrowing_.let_go();
     lock.lock();
     if (!stand_by(lock)) return;
     lock.unlock();
-    if (lending_.back) lending_.back();
+    if (borrowing_.back) borrowing_.back();
     lock.lock();
   }
 }

@@ -37,11 +37,11 @@ class LoopThread {
   // ---- borrowing -------------------------------------------------------------------------------
   // Hooks of the loop's own thread: after it released the loop for a borrower, and after it took
   // the loop again. Set by that thread, inside run().
-  struct Lending {
+  struct Borrowing {
     std::function<void()> let_go;
     std::function<void()> back;
   };
-  void lend(Lending lending) { lending_ = std::move(lending); }
+  void allow_borrowing(Borrowing borrowing) { borrowing_ = std::move(borrowing); }
 
   // Thread: any. Returns true if the caller owns the loop until give_back(): it may call turn().
   // Otherwise requests the loop from its own thread, unless another thread borrowed it. Takes no
@@ -62,7 +62,7 @@ class LoopThread {
   bool stand_by(MutexLock& lock) MOBULA_REQUIRES(mutex_);
 
   std::unique_ptr<EventLoop> loop_;
-  Lending lending_;  // own thread only
+  Borrowing borrowing_;  // own thread only
 
   Mutex mutex_;  // guards the following members and changes of holder_
   CondVar changed_;

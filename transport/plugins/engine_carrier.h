@@ -128,7 +128,7 @@ class EngineCarrier {
   }
   ~EngineCarrier() {
     orders_->stop();
-    if (orders_->ends_by(std::chrono::steady_clock::now() + end_limit)) {
+    if (orders_->ends_by(std::chrono::steady_clock::now() + end_timeout)) {
       thread_.join();
       return;
     }
@@ -173,7 +173,7 @@ class EngineCarrier {
   }
 
  private:
-  static constexpr std::chrono::seconds end_limit{8};
+  static constexpr std::chrono::seconds end_timeout{8};
 
   const mobula_carrier_host host_;
   // Shared with the engine, as the next two members.

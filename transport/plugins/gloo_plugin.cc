@@ -48,12 +48,12 @@ constexpr std::uint64_t max_message = (1u << 20) + 4096;
 constexpr std::size_t max_waiting = 64;  // messages per link, in each direction
 constexpr std::size_t max_links = 128;
 constexpr std::size_t max_address = 512;
-constexpr std::chrono::milliseconds send_limit{10'000};
+constexpr std::chrono::milliseconds send_timeout{10'000};
 constexpr std::chrono::milliseconds for_ever{std::chrono::hours(50)};
 // Gloo multiplies this by five for a connection.
 constexpr std::chrono::milliseconds connect_fifth{1'000};
 constexpr int meet_limit_ms = 3'000;
-constexpr auto end_limit = std::chrono::seconds(8);
+constexpr auto end_timeout = std::chrono::seconds(8);
 
 [[noreturn]] void fail(const std::string& what) {
   throw std::runtime_error(what + ": " + std::strerror(errno));
@@ -263,9 +263,9 @@ class Link {
       lock.unlock();
       out_length_ = out_message_.size();
       out_length_buffer_->send(other_, slot);
-      if (!out_length_buffer_->waitSend(nullptr, send_limit)) return;
+      if (!out_length_buffer_->waitSend(nullptr, send_timeout)) return;
       body.send(other_, slot + 1);
-      if (!body.waitSend(nullptr, send_limit)) return;
+      if (!body.waitSend(nullptr, send_timeout)) return;
     }
   }
 
@@ -367,7 +367,7 @@ mobula_carrier::~mobula_carrier() {
   door_.join();
   for (auto& [number, link] : arrived_) ending_.push_back(std::move(link));
   for (auto& [number, link] : links_) ending_.push_back(std::move(link));
-  const auto deadline = Clock::now() + end_limit;
+  const auto deadline = Clock::now() + end_timeout;
   for (reap(); !ending_.empty() && Clock::now() < deadline; reap()) {
     pollfd news{inbox_->descriptor(), POLLIN, 0};
     ::poll(&news, 1, 20);

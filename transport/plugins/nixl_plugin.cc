@@ -35,9 +35,9 @@ using Clock = std::chrono::steady_clock;
 // Limit of messages not taken by the host. Above it, no more are polled.
 constexpr std::size_t max_untaken = 512;
 constexpr std::size_t max_links = 1'024;
-constexpr auto send_limit = std::chrono::seconds(10);
+constexpr auto send_timeout = std::chrono::seconds(10);
 constexpr auto ask_every = std::chrono::milliseconds(500);
-constexpr auto bye_limit = std::chrono::seconds(1);
+constexpr auto bye_timeout = std::chrono::seconds(1);
 constexpr auto eager_for = std::chrono::milliseconds(2);  // after any traffic
 
 enum class Kind : std::uint64_t {
@@ -199,7 +199,7 @@ void Engine::let_go(const std::string& agent) {
   const auto at = agents_.find(agent);
   if (at == agents_.end() || --at->second > 0) return;
   agents_.erase(at);
-  leaving_[agent] = Clock::now() + bye_limit;
+  leaving_[agent] = Clock::now() + bye_timeout;
 }
 
 void Engine::connect(std::uint64_t number, const Bytes& endpoint) {
@@ -337,9 +337,9 @@ void Engine::end_what_broke() {
 void Engine::watch_time() {
   const auto now = Clock::now();
   for (auto& [number, link] : links_) {
-    if (link.peer == 0 && now - link.moved > send_limit) {
+    if (link.peer == 0 && now - link.moved > send_timeout) {
       broken_.emplace_back(number, "the other process does not answer");
-    } else if (link.on_the_way > 0 && now - link.moved > send_limit) {
+    } else if (link.on_the_way > 0 && now - link.moved > send_timeout) {
       broken_.emplace_back(number, "nothing could be sent for ten seconds");
     } else if (link.peer != 0 && now - link.asked > ask_every) {
       post(number, {Kind::ask, link.peer, 0}, nullptr, 0);

@@ -17,12 +17,12 @@ namespace {
 // Limit of messages not taken by the host. Above it, no more are read.
 constexpr std::size_t max_untaken = 512;
 constexpr std::size_t max_links = 1'024;
-constexpr auto send_limit = std::chrono::seconds(10);
-constexpr auto hello_limit = std::chrono::seconds(2);  // then the hello is repeated
-constexpr auto forget_after = std::chrono::minutes(10);
-constexpr auto keep_for = std::chrono::seconds(3);     // an endpoint without links
-constexpr auto close_limit = std::chrono::seconds(3);  // for pending messages at the end
-constexpr int max_turns = 256;                         // limit before orders are processed
+constexpr auto send_timeout = std::chrono::seconds(10);
+constexpr auto hello_timeout = std::chrono::seconds(2);  // then the hello is repeated
+constexpr auto forget_delay = std::chrono::minutes(10);
+constexpr auto keep_for = std::chrono::seconds(3);       // an endpoint without links
+constexpr auto close_timeout = std::chrono::seconds(3);  // for pending messages at the end
+constexpr int max_turns = 256;                           // limit before orders are processed
 constexpr int look_every_ms = 50;
 constexpr unsigned message_id = 1;
 
@@ -50,7 +50,7 @@ void Engine::run() {
     wait();
   }
   while (!links_.empty()) drop(links_.begin()->first);
-  const auto deadline = Clock::now() + close_limit;
+  const auto deadline = Clock::now() + close_timeout;
   while (Clock::now() < deadline && !sendings_.empty()) {
     ucp_worker_progress(worker_);
     clear_sendings();
@@ -213,9 +213,9 @@ void Engine::post(std::uint64_t number, Link& link, Header header, Bytes bytes) 
   params.flags = UCP_AM_SEND_FLAG_EAGER;
   params.user_data = &sending;
   params.cb.send = [](void* request, ucs_status_t status, void* which) {
-    auto* const told = static_cast<Sending*>(which);
-    told->done = true;
-    told->failed = status != UCS_OK;
+    auto* const completed = static_cast<Sending*>(which);
+    completed->done = true;
+    completed->failed = status != UCS_OK;
     ucp_request_free(request);
   };
   void* const request =
@@ -236,7 +236,7 @@ void Engine::clear_sendings() {
   const auto now = Clock::now();
   for (auto at = sendings_.begin(); at != sendings_.end();) {
     const auto link = links_.find(at->link);
-    const bool late = !at->done && now - at->since > send_limit;
+    const bool late = !at->done && now - at->since > send_timeout;
     if (link != links_.end() && (at->failed || late)) {
       broken_.emplace_back(at->link,
                            late ? "nothing could be sent for ten seconds" : "sending failed");
@@ -264,7 +264,7 @@ void Engine::close_the_idle(Clock::duration after) {
     Other& other = at->second;
     const bool idle = other.links == 0 && now - other.idle_since >= after;
     if (idle && other.endpoint != nullptr) close_endpoint(std::exchange(other.endpoint, nullptr));
-    at = idle && now - other.idle_since > forget_after ? others_.erase(at) : std::next(at);
+    at = idle && now - other.idle_since > forget_delay ? others_.erase(at) : std::next(at);
   }
 }
 
@@ -382,9 +382,9 @@ void Engine::turn() {
   std::set<std::string> silent;
   for (const auto& [number, link] : links_) {
     if (link.peer != 0) continue;
-    if (now - link.since > send_limit)
+    if (now - link.since > send_timeout)
       broken_.emplace_back(number, "the other process does not answer");
-    if (now - link.since > hello_limit && !link.said_again) silent.insert(link.other);
+    if (now - link.since > hello_timeout && !link.said_again) silent.insert(link.other);
   }
   for (const std::string& address : silent) greet_again(address);
   for (const auto& [number, why] : std::exchange(broken_, {})) break_link(number, why);

@@ -108,6 +108,6 @@ bool DoorbellRinger::ring_deferred(std::size_t index) const {
   return internal::ring_deferred(page(), index, Kernel{event_.get()});
 }
 
-void DoorbellRinger::wake_up() const { end_nap(page(), Kernel{event_.get()}); }
+void DoorbellRinger::wake_up() const { end_timed_sleep(page(), Kernel{event_.get()}); }
 
 }  // namespace mobula::internal

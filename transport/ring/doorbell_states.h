@@ -98,7 +98,7 @@ bool ring_deferred(Page& page, std::size_t index, const Kernel& kernel) {
 
 // Ends a timed wait; another kind of wait continues.
 template <class Page, class Kernel>
-void end_nap(Page& page, const Kernel& kernel) {
+void end_timed_sleep(Page& page, const Kernel& kernel) {
   if (naps(page)) wake_sleeper(page, kernel);
 }
 

@@ -21,7 +21,7 @@ struct LaneShare {
   TcpRight right;
   DirectToken token;
   std::vector<std::pair<TcpChunk, std::byte*>> chunks;
-  Duration silence_limit{0};
+  Duration silence_timeout{0};
   // Shared with the transfer. Copies chunks to a device.
   std::shared_ptr<ChunkStage> stage = nullptr;
   // Called once, on the lane's thread. Nothing is written afterwards.

@@ -24,7 +24,7 @@ LaneTransport::LaneTransport(EventLoop& loop, ProcessId process, LaneTransportOp
       later_(loop),
       look_timer_(loop, [this] { look(); }),
       shutdown_timer_(loop, [this] { finish_shutdown(); }),
-      box_(std::make_shared<TransportMailbox>(loop)) {
+      box_(std::make_shared<Mailbox>(loop)) {
   caps_.scope = TransportScope::network;
   caps_.source_kinds = caps_.target_kinds = host_kinds;
   caps_.needs_holder_progress = true;
@@ -174,7 +174,7 @@ void LaneTransport::pull(Pull pull, Ended ended) {
   row.from = pull.from;
   row.ended = std::move(ended);
   row.since = monotonic_now();
-  row.told.encrypted = ticket->right.key.has_value();
+  row.report.encrypted = ticket->right.key.has_value();
   if (!look_timer_.armed()) look_timer_.arm(row.since + transport_look_every);
   share_out(pull, *ticket, row);
 }
@@ -183,7 +183,7 @@ void LaneTransport::pull(Pull pull, Ended ended) {
 void LaneTransport::share_out(const Pull& pull, const TcpTicket& ticket, Row& row) {
   std::uint64_t all = 0;
   for (const std::uint64_t size : ticket.sizes) all += size;
-  row.told.bytes = all;
+  row.report.bytes = all;
   const std::uint64_t even = all / (4 * lanes_.size()) / least_chunk * least_chunk;
   // The stage of the other side is unknown here, so the size is one that every stage accepts.
   const std::uint64_t largest = std::clamp(options_.chunk_bytes, least_chunk, staged_chunk_bytes);
@@ -209,7 +209,7 @@ void LaneTransport::share_out(const Pull& pull, const TcpTicket& ticket, Row& ro
     share.address = channel.address;
     share.right = ticket.right;
     share.token = ticket.token;
-    share.silence_limit = pull.silence_limit;
+    share.silence_timeout = pull.silence_timeout;
     share.stage = pull.stage;
     share.ended = [this, box = box_, transfer = pull.transfer](const Result<void>& result,
                                                                Time began) {
@@ -226,8 +226,8 @@ void LaneTransport::on_share(TransferId transfer, const Result<void>& result, Ti
                              Time ended) {
   const auto at = rows_.find(transfer);
   Row& row = at->second;
-  row.told.queued = began - row.since;
-  row.told.moving = ended - began;
+  row.report.queued = began - row.since;
+  row.report.moving = ended - began;
   if (!result && row.result) {
     row.result = result;
     if (!row.why) {
@@ -238,18 +238,18 @@ void LaneTransport::on_share(TransferId transfer, const Result<void>& result, Ti
   if (--row.shares > 0) return;
   auto node = rows_.extract(at);
   Row& over = node.mapped();
-  over.told.result = over.result;
+  over.report.result = over.result;
   if (over.result) {
     ++stats_.pulled;
-    stats_.pulled_bytes += over.told.bytes;
+    stats_.pulled_bytes += over.report.bytes;
   } else {
-    if (over.why) over.told.result = *over.why;
-    over.told.bytes = 0;
-    over.told.peer_lost = over.lost;
-    const bool was_cancelled = over.told.result.error().code == ErrorCode::cancelled;
+    if (over.why) over.report.result = *over.why;
+    over.report.bytes = 0;
+    over.report.peer_lost = over.lost;
+    const bool was_cancelled = over.report.result.error().code == ErrorCode::cancelled;
     ++(was_cancelled ? stats_.cancelled : stats_.failed);
   }
-  later_.call([answer = std::move(over.ended), told = over.told] { answer(told); });
+  later_.call([answer = std::move(over.ended), report = over.report] { answer(report); });
   for (Quiet& quiet : over.quiet) later_.call(std::move(quiet));
 }
 

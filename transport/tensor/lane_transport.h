@@ -12,9 +12,9 @@
 #include "transport/tensor/deferred_calls.h"
 #include "transport/tensor/lane.h"
 #include "transport/tensor/limits.h"
+#include "transport/tensor/mailbox.h"
 #include "transport/tensor/tcp/tcp_offers.h"
 #include "transport/tensor/tensor_transport.h"
-#include "transport/tensor/transport_mailbox.h"
 
 namespace mobula::internal {
 
@@ -76,7 +76,7 @@ class LaneTransport : public TensorTransport {
     Result<void> result;
     std::optional<Failure> why;  // reason if it was stopped
     bool lost = false;
-    TransferEnd told;
+    TransferEnd report;
     Time since;
     std::vector<Quiet> quiet;
   };
@@ -102,7 +102,7 @@ class LaneTransport : public TensorTransport {
   Timer look_timer_;
   Timer shutdown_timer_;
   std::function<void(std::vector<TransferId>)> shut_down_;
-  std::shared_ptr<TransportMailbox> box_;  // mailbox of the lanes; shared with posted tasks
+  std::shared_ptr<Mailbox> box_;  // mailbox of the lanes; shared with posted tasks
 };
 
 }  // namespace mobula::internal

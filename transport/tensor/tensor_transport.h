@@ -89,7 +89,7 @@ struct Pull {
   // content is undefined unless it succeeds.
   std::vector<TargetRegion> targets;
   // Silence of the holder after which the pull fails with timed_out.
-  Duration silence_limit = 10s;
+  Duration silence_timeout = 10s;
   // For device targets, shared as in Offer.
   std::shared_ptr<ChunkStage> stage = nullptr;
 };

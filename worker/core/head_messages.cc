@@ -9,19 +9,19 @@
 namespace mobula::internal::worker {
 
 void WorkerCore::Parts::on(ReceivedFromHead& event) {
-  HeadSession::Heard heard = head.heard(std::move(event.message));
-  if (heard.facts_due) head.tell(FactsReply{facts(), head.applied()});
-  if (heard.admitted) {
-    admitted(*heard.admitted);
-  } else if (heard.facts_due) {
+  HeadSession::Received received = head.on(std::move(event.message));
+  if (received.facts_due) head.tell(FactsReply{facts(), head.applied()});
+  if (received.admitted) {
+    admitted(*received.admitted);
+  } else if (received.facts_due) {
     restate();
   }
-  if (heard.refused) return refused(*heard.refused);
-  if (heard.renewed) {
-    outbox.emit(UseIdentity{heard.renewed->ticket, head.signing_key(), {}});
-    return trust(heard.renewed->ticket, {});
+  if (received.refused) return refused(*received.refused);
+  if (received.renewed) {
+    outbox.emit(UseIdentity{received.renewed->ticket, head.signing_key(), {}});
+    return trust(received.renewed->ticket, {});
   }
-  if (heard.message) std::visit([this](auto& each) { said(each); }, *heard.message);
+  if (received.message) std::visit([this](auto& each) { on(each); }, *received.message);
   head.carried_out();
 }
 
@@ -45,13 +45,13 @@ void WorkerCore::Parts::admitted(RegisterReply& registered) {
     objects->drains(head.node().address.node, true);
   PeersChanged news;
   news.present = std::move(registered.peers);
-  said(news);
+  on(news);
   slots.end_unknown(registered.unknown_slots);
   restate();
   // An earlier head may not have reported these ends to all nodes.
   for (const ProcessEnded& ended : processes.ended_lately()) head.tell(ended);
   if (drain_until) head.tell(AgentDraining{std::max(*drain_until - outbox.now(), Duration(1))});
-  if (told_epoch == registered.head_epoch) {
+  if (reported_epoch == registered.head_epoch) {
     // The same head lost the session, and with it messages of processes.
     for (auto& [link, row] : processes.rows()) row.restates = true;
   }
@@ -83,11 +83,11 @@ void WorkerCore::Parts::refused(const RegisterRejected& refused) {
   phase = Phase::ended;
 }
 
-void WorkerCore::Parts::said(ToProcess& message) {
+void WorkerCore::Parts::on(ToProcess& message) {
   processes.send(message.process, FromHead{std::move(message.message)});
 }
 
-void WorkerCore::Parts::said(JobEnded& message) {
+void WorkerCore::Parts::on(JobEnded& message) {
   std::set<ProcessId> kept;
   for (const SlotId slot : message.kept_slots) {
     const SlotRow* row = slots.find(slot);
@@ -107,11 +107,11 @@ void WorkerCore::Parts::tell_drivers(JobId job, const AgentToProcess& message) {
   }
 }
 
-void WorkerCore::Parts::said(JobOutputLines& message) {
+void WorkerCore::Parts::on(JobOutputLines& message) {
   tell_drivers(message.job, LogLines{std::move(message.source), std::move(message.lines)});
 }
 
-void WorkerCore::Parts::said(JobFinished& message) { tell_drivers(message.job, message); }
+void WorkerCore::Parts::on(JobFinished& message) { tell_drivers(message.job, message); }
 
 // Output never blocks: lines that a slow head does not take are dropped and counted.
 void WorkerCore::Parts::on(ExecutorPrinted& event) {
@@ -139,7 +139,7 @@ void WorkerCore::Parts::on(ExecutorPrinted& event) {
   head.tell(JobOutputLines{job, std::move(source), std::move(event.lines)});
 }
 
-void WorkerCore::Parts::said(PeersChanged& message) {
+void WorkerCore::Parts::on(PeersChanged& message) {
   PeersDead dead;
   dead.processes = std::move(message.dead_processes);
   const auto lose = [&](ProcessId incarnation) {
@@ -154,7 +154,7 @@ void WorkerCore::Parts::said(PeersChanged& message) {
     peers.present(address);
   }
   for (const NodeId node : message.drained) {
-    if (node == head.node().address.node) others_told_by.reset();
+    if (node == head.node().address.node) others_notified_by.reset();
     objects->drains(node, true);
   }
   for (const NodeId node : message.undrained) objects->drains(node, false);
@@ -166,7 +166,7 @@ void WorkerCore::Parts::node_died(NodeId node) {
   objects->node_dead(node, fmt::format("node {}, died", node.brief()));
 }
 
-void WorkerCore::Parts::said(ObjectsRequest& message) {
+void WorkerCore::Parts::on(ObjectsRequest& message) {
   ObjectsReply listed = message.only.empty() ? objects->list(message.limit, message.largest_first)
                                              : objects->list_these(message.only);
   listed.request = message.request;
@@ -192,10 +192,10 @@ void WorkerCore::Parts::on(UsageReply& event) {
 void WorkerCore::Parts::tell_head_status() {
   const bool connected = head.reachable();
   const std::uint64_t epoch = head.epoch();
-  if (connected != told_connected || (connected && epoch != told_epoch)) {
-    told_connected = connected;
-    if (connected) told_epoch = epoch;
-    processes.broadcast(HeadStatus{connected, told_epoch});
+  if (connected != reported_connected || (connected && epoch != reported_epoch)) {
+    reported_connected = connected;
+    if (connected) reported_epoch = epoch;
+    processes.broadcast(HeadStatus{connected, reported_epoch});
   }
   if (!connected || !head.takes_relays()) return;
   for (auto& [link, row] : processes.rows()) {
@@ -209,8 +209,8 @@ void WorkerCore::Parts::tell_head_status() {
 
 // Sends the first epoch to a process; only a later epoch makes it restate.
 void WorkerCore::Parts::greet(ProcessId process) {
-  processes.send(process, HeadStatus{true, told_epoch});
-  if (!told_connected) processes.send(process, HeadStatus{false, told_epoch});
+  processes.send(process, HeadStatus{true, reported_epoch});
+  if (!reported_connected) processes.send(process, HeadStatus{false, reported_epoch});
   if (!revoked_keys.empty()) processes.send(process, TrustChanged{{}, revoked_keys.list()});
 }
 

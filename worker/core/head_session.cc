@@ -34,7 +34,7 @@ void HeadSession::link(bool connected) {
 
 void HeadSession::begin_registering() {
   session_.reset();
-  told_meanwhile_.clear();
+  sent_meanwhile_.clear();
   facts_due_ = false;
   heartbeat_at_.reset();
   register_wait_ = options_.register_backoff_initial;
@@ -58,14 +58,14 @@ void HeadSession::send_register() {
 
 void HeadSession::tell(AgentMessage message) {
   if (!started_) return;
-  const std::size_t backlog = session_ ? session_->backlog() : told_meanwhile_.size();
+  const std::size_t backlog = session_ ? session_->backlog() : sent_meanwhile_.size();
   if (backlog >= 2 * options_.max_head_backlog) {
     facts_due_ = true;
     return;
   }
-  if (!session_) return told_meanwhile_.push_back(std::move(message));
+  if (!session_) return sent_meanwhile_.push_back(std::move(message));
   std::vector<Frame<AgentMessage>> frames;
-  ++told_;
+  ++sent_;
   session_->send(outbox_.now(), std::move(message), frames);
   send(std::move(frames));
 }
@@ -81,7 +81,7 @@ void HeadSession::farewell() {
 }
 
 // A frame without a message is sent only if nothing has happened yet in the step, so that its
-// digest, `applied_` and `told_` are consistent.
+// digest, `applied_` and `sent_` are consistent.
 void HeadSession::send(std::vector<Frame<AgentMessage>> frames) {
   if (frames.empty()) return;
   for (auto& frame : frames) {
@@ -90,19 +90,19 @@ void HeadSession::send(std::vector<Frame<AgentMessage>> frames) {
     auto silent = frame.message ? std::vector<NodeId>{} : state_.silent_peers();
     outbox_.emit(
         SendToHead{AgentFrame{epoch_, started_->address.incarnation, applied_, digest,
-                              std::move(frame), told_, std::move(stored), std::move(silent)}});
+                              std::move(frame), sent_, std::move(stored), std::move(silent)}});
   }
   if (!ended_) heartbeat_at_ = outbox_.now() + settings_.heartbeat;
 }
 
 // ---- receiving ----------------------------------------------------------------------------------
 
-HeadSession::Heard HeadSession::heard(HeadToAgent message) {
+HeadSession::Received HeadSession::on(HeadToAgent message) {
   if (!started_) return {};
-  return std::visit([this](auto& each) { return heard(std::move(each)); }, message);
+  return std::visit([this](auto& each) { return on(std::move(each)); }, message);
 }
 
-HeadSession::Heard HeadSession::heard(RegisterReply registered) {
+HeadSession::Received HeadSession::on(RegisterReply registered) {
   if (registered.incarnation != started_->address.incarnation || registered.head_epoch < epoch_) {
     return {};
   }
@@ -111,19 +111,19 @@ HeadSession::Heard HeadSession::heard(RegisterReply registered) {
   epoch_ = registered.head_epoch;
   session_.emplace();
   applied_ = 0;
-  told_ = 0;
+  sent_ = 0;
   settings_ = registered.settings;
   protocol_ = registered.protocol;
   head_signing_key_ = registered.head_signing_key;
-  heard_at_ = outbox_.now();
+  last_received_at_ = outbox_.now();
   link_up_ = true;
   register_at_.reset();
   if (!ended_) heartbeat_at_ = outbox_.now() + settings_.heartbeat;
-  for (AgentMessage& message : std::exchange(told_meanwhile_, {})) tell(std::move(message));
+  for (AgentMessage& message : std::exchange(sent_meanwhile_, {})) tell(std::move(message));
   return {.admitted = std::move(registered)};
 }
 
-HeadSession::Heard HeadSession::heard(RegisterRejected refused) {
+HeadSession::Received HeadSession::on(RegisterRejected refused) {
   if (refused.incarnation != started_->address.incarnation || refused.head_epoch < epoch_) {
     return {};
   }
@@ -134,12 +134,12 @@ HeadSession::Heard HeadSession::heard(RegisterRejected refused) {
   return {.refused = std::move(refused)};
 }
 
-HeadSession::Heard HeadSession::heard(HeadFrame frame) {
+HeadSession::Received HeadSession::on(HeadFrame frame) {
   if (!session_ || frame.head_epoch != epoch_ ||
       frame.incarnation != started_->address.incarnation) {
     return {};
   }
-  heard_at_ = outbox_.now();
+  last_received_at_ = outbox_.now();
   std::vector<Frame<AgentMessage>> frames;
   auto message = session_->receive(outbox_.now(), std::move(frame.frame), frames);
   send(std::move(frames));
@@ -147,7 +147,7 @@ HeadSession::Heard HeadSession::heard(HeadFrame frame) {
   return {.message = std::move(message), .facts_due = room && std::exchange(facts_due_, false)};
 }
 
-HeadSession::Heard HeadSession::heard(TicketRenewed renewed) {
+HeadSession::Received HeadSession::on(TicketRenewed renewed) {
   if (!session_ || renewed.head_epoch != epoch_ ||
       renewed.incarnation != started_->address.incarnation)
     return {};
@@ -155,14 +155,14 @@ HeadSession::Heard HeadSession::heard(TicketRenewed renewed) {
 }
 
 bool HeadSession::reachable() const {
-  return session_ && link_up_ && heard_at_ &&
-         outbox_.now() - *heard_at_ < options_.head_silent_after;
+  return session_ && link_up_ && last_received_at_ &&
+         outbox_.now() - *last_received_at_ < options_.head_silence_timeout;
 }
 
 // ---- time ---------------------------------------------------------------------------------------
 
 void HeadSession::shift_deadlines(Duration gap) {
-  if (heard_at_) heard_at_ = std::min(*heard_at_ + gap, outbox_.now());
+  if (last_received_at_) last_received_at_ = std::min(*last_received_at_ + gap, outbox_.now());
 }
 
 void HeadSession::tick() {
@@ -174,7 +174,7 @@ void HeadSession::tick() {
   send(std::move(frames));
   if (!heartbeat_at_ || *heartbeat_at_ > now) return;
   // Requests a sign of life from an idle head: an empty message, which it acknowledges.
-  if (session_->drained() && now - *heard_at_ >= options_.head_silent_after / 3) {
+  if (session_->drained() && now - *last_received_at_ >= options_.head_silence_timeout / 3) {
     tell(ObjectCopies{});
   } else {
     send({session_->acknowledgement()});
@@ -185,7 +185,8 @@ std::optional<Time> HeadSession::next_deadline() const {
   std::optional<Time> first = register_at_;
   take_earlier(first, heartbeat_at_);
   if (session_) take_earlier(first, session_->next_deadline());
-  if (session_ && reachable()) take_earlier(first, *heard_at_ + options_.head_silent_after);
+  if (session_ && reachable())
+    take_earlier(first, *last_received_at_ + options_.head_silence_timeout);
   return first;
 }
 

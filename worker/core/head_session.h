@@ -31,7 +31,7 @@ class HeadSession {
   };
 
   // Results of a received message that the rest of the core must apply.
-  struct Heard {
+  struct Received {
     std::optional<RegisterReply> admitted{};    // a session has begun
     std::optional<RegisterRejected> refused{};  // fenced, or rejected permanently
     std::optional<HeadMessage> message{};
@@ -46,7 +46,7 @@ class HeadSession {
   void end();
 
   void link(bool connected);
-  Heard heard(HeadToAgent message);
+  Received on(HeadToAgent message);
   // The last received message has been applied.
   void carried_out() { applied_ = session_ ? session_->received() : 0; }
   // Sends a fact to the head.
@@ -73,7 +73,7 @@ class HeadSession {
   // Number of the last command of the head that was applied in this session.
   std::uint64_t applied() const { return applied_; }
   // Time of the last message from the head; empty before the first registration.
-  std::optional<Time> heard_at() const { return heard_at_; }
+  std::optional<Time> last_received_at() const { return last_received_at_; }
   const ClusterSettings& settings() const { return settings_; }
   // Protocol version of the last agreement with the head; 0: no agreement yet.
   std::uint32_t protocol() const { return protocol_; }
@@ -91,10 +91,10 @@ class HeadSession {
   void send_register();
   void begin_registering();
   void send(std::vector<Frame<AgentMessage>> frames);
-  Heard heard(RegisterReply registered);
-  Heard heard(RegisterRejected refused);
-  Heard heard(HeadFrame frame);
-  Heard heard(TicketRenewed renewed);
+  Received on(RegisterReply registered);
+  Received on(RegisterRejected refused);
+  Received on(HeadFrame frame);
+  Received on(TicketRenewed renewed);
 
   static constexpr std::size_t max_backlog_for_output = 256;
 
@@ -107,12 +107,12 @@ class HeadSession {
   std::uint64_t epoch_ = 0;
   std::optional<HeadConversation> session_;
   std::uint64_t applied_ = 0;
-  std::uint64_t told_ = 0;                    // messages passed to the session
-  std::vector<AgentMessage> told_meanwhile_;  // since the first unanswered registration
+  std::uint64_t sent_ = 0;                    // messages passed to the session
+  std::vector<AgentMessage> sent_meanwhile_;  // since the first unanswered registration
   ClusterSettings settings_;
   std::uint32_t protocol_ = 0;
   std::string head_signing_key_;
-  std::optional<Time> heard_at_;
+  std::optional<Time> last_received_at_;
   std::optional<Time> register_at_;
   Duration register_wait_{};
   std::optional<Time> heartbeat_at_;

@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/time.h"
-#include "worker/core/worker_commands_out.h"
+#include "worker/core/worker_commands.h"
 
 namespace mobula::internal::worker {
 

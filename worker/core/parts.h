@@ -69,26 +69,26 @@ struct WorkerCore::Parts {
   void state_facts();
   void restate();
   void refused(const RegisterRejected& refused);
-  void said(StartSlot& message) { slots.start(std::move(message)); }
-  void said(StopSlot& message) { slots.stop(message); }
-  void said(ToProcess& message);
-  void said(JobEnded& message);
-  void said(PeersChanged& message);
-  void said(KeysRevoked& message) { trust({}, message.keys); }
+  void on(StartSlot& message) { slots.start(std::move(message)); }
+  void on(StopSlot& message) { slots.stop(message); }
+  void on(ToProcess& message);
+  void on(JobEnded& message);
+  void on(PeersChanged& message);
+  void on(KeysRevoked& message) { trust({}, message.keys); }
   // Adopts the agent's new ticket, if not empty, and adds `revoked_keys` to the revocation list.
   void trust(const std::string& own_ticket, const std::vector<std::string>& revoked_keys);
-  void said(LocateObjectReply& message) { objects->located(message); }
-  void said(JobOutputLines& message);
-  void said(JobFinished& message);
-  void said(ObjectsRequest& message);
-  void said(FactsRequest&) { state_facts(); }
-  void said(ReadJobLogRequest& message) { outbox.emit(std::move(message)); }
-  void said(LogsRequest& message) { outbox.emit(std::move(message)); }
-  void said(ReadLogRequest& message) { outbox.emit(std::move(message)); }
-  void said(UsageRequest& message) { outbox.emit(std::move(message)); }
-  void said(TransfersRequest& message);
-  TransfersReply transfers_told(const TransfersRequest& asked) const;
-  void said(SpansRequest& message);
+  void on(LocateObjectReply& message) { objects->located(message); }
+  void on(JobOutputLines& message);
+  void on(JobFinished& message);
+  void on(ObjectsRequest& message);
+  void on(FactsRequest&) { state_facts(); }
+  void on(ReadJobLogRequest& message) { outbox.emit(std::move(message)); }
+  void on(LogsRequest& message) { outbox.emit(std::move(message)); }
+  void on(ReadLogRequest& message) { outbox.emit(std::move(message)); }
+  void on(UsageRequest& message) { outbox.emit(std::move(message)); }
+  void on(TransfersRequest& message);
+  TransfersReply transfers_reply(const TransfersRequest& asked) const;
+  void on(SpansRequest& message);
   void tell_spans(const SpansRequest& asked);
   void node_died(NodeId node);
   // Sends to the attached drivers of the job.
@@ -96,26 +96,26 @@ struct WorkerCore::Parts {
 
   // ---- messages of processes --------------------------------------------------------------------
   void attach(ProcessRow& row, AttachDriver& message);
-  void said(ProcessRow& row, AttachDriver& message);
-  void said(ProcessRow& row, ExecutorReady& message);
-  void said(ProcessRow& row, ForHead& message);
-  void said(ProcessRow& row, ReserveObjectRequest& message);
-  void said(ProcessRow& row, SealObjectRequest& message);
-  void said(ProcessRow& row, ExportObject& message);
-  void said(ProcessRow& row, HoldObjectRequest& message);
-  void said(ProcessRow& row, ReleaseObject& message);
-  void said(ProcessRow& row, FetchObjectRequest& message);
-  void said(ProcessRow& row, CancelFetch& message);
-  void said(ProcessRow& row, UnpinReply& message) { objects->place_returned(row.process, message); }
-  void said(ProcessRow& row, ExecutorBlocked& message);
-  void said(ProcessRow& row, ExecutorRetires& message);
-  void said(ProcessRow& row, ExecutorResident& message);
-  void said(ProcessRow& row, ConstructorFinished& message);
-  void said(ProcessRow& row, RunningNow& message);
-  void said(ProcessRow& row, UnmapSlabReply& message);
+  void on(ProcessRow& row, AttachDriver& message);
+  void on(ProcessRow& row, ExecutorReady& message);
+  void on(ProcessRow& row, ForHead& message);
+  void on(ProcessRow& row, ReserveObjectRequest& message);
+  void on(ProcessRow& row, SealObjectRequest& message);
+  void on(ProcessRow& row, ExportObject& message);
+  void on(ProcessRow& row, HoldObjectRequest& message);
+  void on(ProcessRow& row, ReleaseObject& message);
+  void on(ProcessRow& row, FetchObjectRequest& message);
+  void on(ProcessRow& row, CancelFetch& message);
+  void on(ProcessRow& row, UnpinReply& message) { objects->place_returned(row.process, message); }
+  void on(ProcessRow& row, ExecutorBlocked& message);
+  void on(ProcessRow& row, ExecutorRetires& message);
+  void on(ProcessRow& row, ExecutorResident& message);
+  void on(ProcessRow& row, ConstructorFinished& message);
+  void on(ProcessRow& row, RunningNow& message);
+  void on(ProcessRow& row, UnmapSlabReply& message);
   // Rings belong to the shell and carry the same messages as sockets.
-  void said(ProcessRow&, OpenRingRequest&) {}
-  void said(ProcessRow&, RingClosed&) {}
+  void on(ProcessRow&, OpenRingRequest&) {}
+  void on(ProcessRow&, RingClosed&) {}
 
   // ---- parts of a step --------------------------------------------------------------------------
   void process_began(ProcessId process, const Principal& principal);
@@ -145,13 +145,13 @@ struct WorkerCore::Parts {
   std::vector<std::pair<LinkId, AttachDriver>> waiting_drivers;  // wait for the first registration
   RevocationList revoked_keys;
   std::size_t visited = 0;  // rows, by the last step, to find the next deadline
-  bool told_connected = false;
-  std::uint64_t told_epoch = 0;
+  bool reported_connected = false;
+  std::uint64_t reported_epoch = 0;
   std::optional<Time> farewell_by;
   LastWords last_words = LastWords::none;
-  std::optional<Time> drain_until;     // stopping: deadline for the head to move the work away
-  std::optional<Time> others_told_by;  // stopping: deadline for the head to notify all nodes
-  bool others_copy = false;            // stopping: other nodes copy objects off this node
+  std::optional<Time> drain_until;         // stopping: deadline for the head to move the work away
+  std::optional<Time> others_notified_by;  // stopping: deadline for the head to notify all nodes
+  bool others_copy = false;                // stopping: other nodes copy objects off this node
   Time look_for_others_at;
   std::uint64_t output_dropped = 0;  // output lines dropped since the last report
 };

@@ -39,7 +39,7 @@ void Peers::send(NodeId node, PeerMessage message) {
   if (is_dead(node)) return;
   Row& row = rows_[node];
   if (row.address.incarnation.empty()) {
-    if (!row.known_by) row.known_by = outbox_.now() + options_.peer_unknown_after;
+    if (!row.known_by) row.known_by = outbox_.now() + options_.peer_unknown_timeout;
     row.waiting.push_back(std::move(message));
     watch(node, row);
     return;
@@ -65,7 +65,8 @@ void Peers::check(NodeId node) {
 std::vector<NodeId> Peers::silent() const {
   std::vector<NodeId> nodes;
   for (const auto& [node, row] : rows_) {
-    if (row.unanswered_since && outbox_.now() - *row.unanswered_since >= options_.peer_silent_after)
+    if (row.unanswered_since &&
+        outbox_.now() - *row.unanswered_since >= options_.peer_silence_timeout)
       nodes.push_back(node);
   }
   return nodes;

@@ -1,8 +1,7 @@
 // The other agents: their addresses, and one sequenced session per pair of incarnations. Messages
-// to a node that the head has not named yet are queued; after `peer_unknown_after` that node counts
-// as dead. The latest 4096 dead nodes and incarnations are remembered: messages to and from them
-// are dropped.
-// Thread: owner (WorkerCore). Not: the meaning of messages.
+// to a node that the head has not named yet are queued; after `peer_unknown_timeout` that node
+// counts as dead. The latest 4096 dead nodes and incarnations are remembered: messages to and from
+// them are dropped. Thread: owner (WorkerCore). Not: the meaning of messages.
 #pragma once
 
 #include <deque>
@@ -43,12 +42,13 @@ class Peers {
   std::size_t backlog(NodeId node) const;
   // Sends a message that only requests an acknowledgement, unless one is due.
   void check(NodeId node);
-  // Present nodes that have acknowledged nothing for `peer_silent_after` although messages are due.
+  // Present nodes that have acknowledged nothing for `peer_silence_timeout` although messages are
+  // due.
   std::vector<NodeId> silent() const;
   // The agent did not run for `gap`.
   void shift_deadlines(Duration gap);
 
-  // Returns nodes whose `peer_unknown_after` has expired; the caller treats them as dead.
+  // Returns nodes whose `peer_unknown_timeout` has expired; the caller treats them as dead.
   std::vector<NodeId> tick();
   std::optional<Time> next_deadline() const { return deadlines_.earliest(); }
   // At the end of a step: next_deadline() is exact then. Returns the number of rows that it visited.

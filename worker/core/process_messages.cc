@@ -35,7 +35,7 @@ void WorkerCore::Parts::on(ReceivedFromProcess& event) {
     return processes.close(event.link);
   }
   if (!within_role(*row, event.message)) return mark_out_of_role.hit();
-  std::visit([&](auto& each) { said(*row, each); }, event.message);
+  std::visit([&](auto& each) { on(*row, each); }, event.message);
 }
 
 void WorkerCore::Parts::on(ProcessLinkLost& event) {
@@ -79,7 +79,7 @@ void WorkerCore::Parts::tell_end(ProcessEnded ended) {
 
 // ---- drivers ------------------------------------------------------------------------------------
 
-void WorkerCore::Parts::said(ProcessRow& row, AttachDriver& message) {
+void WorkerCore::Parts::on(ProcessRow& row, AttachDriver& message) {
   if (!row.process.empty()) return;  // already attached
   if (head.was_admitted()) return attach(row, message);
   // Before its own admission by the head, the agent cannot vouch for drivers.
@@ -122,7 +122,7 @@ void WorkerCore::Parts::attach(ProcessRow& row, AttachDriver& message) {
 
 // ---- relays and executors -----------------------------------------------------------------------
 
-void WorkerCore::Parts::said(ProcessRow& row, ForHead& message) {
+void WorkerCore::Parts::on(ProcessRow& row, ForHead& message) {
   if (const auto* job = std::get_if<StartJob>(&message.message)) {
     if (row.slot.empty()) programs.brought(row.pid, job->program, row.process);
   }
@@ -136,62 +136,62 @@ void WorkerCore::Parts::said(ProcessRow& row, ForHead& message) {
   if (!head.relay(std::move(relayed))) row.restates = true;
 }
 
-void WorkerCore::Parts::said(ProcessRow& row, ExecutorReady& message) {
+void WorkerCore::Parts::on(ProcessRow& row, ExecutorReady& message) {
   slots.said_ready(row.slot, std::move(message));
 }
-void WorkerCore::Parts::said(ProcessRow& row, ExecutorBlocked& message) {
+void WorkerCore::Parts::on(ProcessRow& row, ExecutorBlocked& message) {
   slots.said_blocked(row.slot, message);
 }
-void WorkerCore::Parts::said(ProcessRow& row, ExecutorResident& message) {
+void WorkerCore::Parts::on(ProcessRow& row, ExecutorResident& message) {
   slots.said_resides(row.slot, message.residence);
 }
-void WorkerCore::Parts::said(ProcessRow& row, ExecutorRetires& message) {
+void WorkerCore::Parts::on(ProcessRow& row, ExecutorRetires& message) {
   slots.said_retires(row.slot, message.kind);
 }
-void WorkerCore::Parts::said(ProcessRow& row, ConstructorFinished& message) {
+void WorkerCore::Parts::on(ProcessRow& row, ConstructorFinished& message) {
   slots.said_constructed(row.slot, std::move(message.error));
 }
-void WorkerCore::Parts::said(ProcessRow& row, RunningNow& message) {
+void WorkerCore::Parts::on(ProcessRow& row, RunningNow& message) {
   slots.said_running(row.slot, std::move(message.name), message.may_run_again);
 }
 
 // ---- objects ------------------------------------------------------------------------------------
 
-void WorkerCore::Parts::said(ProcessRow& row, ReserveObjectRequest& message) {
+void WorkerCore::Parts::on(ProcessRow& row, ReserveObjectRequest& message) {
   objects->reserve(row.process, message);
 }
-void WorkerCore::Parts::said(ProcessRow& row, SealObjectRequest& message) {
+void WorkerCore::Parts::on(ProcessRow& row, SealObjectRequest& message) {
   objects->seal(row.process, message);
 }
-void WorkerCore::Parts::said(ProcessRow& row, ExportObject& message) {
+void WorkerCore::Parts::on(ProcessRow& row, ExportObject& message) {
   objects->export_object(row.process, message);
 }
-void WorkerCore::Parts::said(ProcessRow& row, HoldObjectRequest& message) {
+void WorkerCore::Parts::on(ProcessRow& row, HoldObjectRequest& message) {
   objects->hold(row.process, message);
 }
-void WorkerCore::Parts::said(ProcessRow& row, ReleaseObject& message) {
+void WorkerCore::Parts::on(ProcessRow& row, ReleaseObject& message) {
   if (message.abandons_write) objects->abandon_write(row.process, message.object);
   objects->release(row.process, message.object);
 }
-void WorkerCore::Parts::said(ProcessRow& row, FetchObjectRequest& message) {
+void WorkerCore::Parts::on(ProcessRow& row, FetchObjectRequest& message) {
   objects->fetch(row.process, message);
 }
-void WorkerCore::Parts::said(ProcessRow& row, CancelFetch& message) {
+void WorkerCore::Parts::on(ProcessRow& row, CancelFetch& message) {
   objects->cancel_fetch(row.process, message.object);
 }
-void WorkerCore::Parts::said(ProcessRow& row, UnmapSlabReply& message) {
+void WorkerCore::Parts::on(ProcessRow& row, UnmapSlabReply& message) {
   objects->unmapped(row.process, message.slab);
 }
 
 // ---- other agents, programs ---------------------------------------------------------------------
 
 void WorkerCore::Parts::on(ReceivedFromPeer& event) {
-  auto heard = peers.receive(std::move(event.frame));
-  if (!heard) return;
-  const NodeId node = heard->first;
+  auto received = peers.receive(std::move(event.frame));
+  if (!received) return;
+  const NodeId node = received->first;
   // Each sender on this bus has proved its identity with an agent's ticket.
-  if (!may_send(Role::agent, heard->second)) return mark_peer_out_of_role.hit();
-  std::visit([&](const auto& each) { objects->from_peer(node, each); }, heard->second);
+  if (!may_send(Role::agent, received->second)) return mark_peer_out_of_role.hit();
+  std::visit([&](const auto& each) { objects->from_peer(node, each); }, received->second);
 }
 
 void WorkerCore::Parts::on(PeerLink& event) {

@@ -38,9 +38,9 @@ void Programs::tick() {
     row.pauses = false;
     prepare(row);
   }
-  // A backoff that expired `longest_pause` ago is reset.
+  // A backoff that expired `pull_backoff_max` ago is reset.
   for (auto at = pauses_.begin(); at != pauses_.end();) {
-    at = outbox_.now() >= at->second.until + longest_pause ? pauses_.erase(at) : std::next(at);
+    at = outbox_.now() >= at->second.until + pull_backoff_max ? pauses_.erase(at) : std::next(at);
   }
 }
 
@@ -127,7 +127,7 @@ std::optional<Programs::Outcome> Programs::fail(ProgramId id, Row& row, Failure 
     pause.until = outbox_.now() + pause.next;
     why.text += fmt::format("; it is tried again in {:.3g} s",
                             std::chrono::duration<double>(pause.next).count());
-    pause.next = std::min(2 * pause.next, longest_pause);
+    pause.next = std::min(2 * pause.next, pull_backoff_max);
   }
   return Outcome{id, std::move(why), cannot_start};
 }

@@ -38,10 +38,10 @@ class Programs {
   // Returns the outcomes for all programs that waited for this file.
   std::vector<Outcome> pulled(const transfer::PullDone& done);
 
-  // Backoff before failed file pulls are retried, doubled up to `longest_pause`. Slots that need
+  // Backoff before failed file pulls are retried, doubled up to `pull_backoff_max`. Slots that need
   // the program wait.
-  static constexpr Duration first_pause = 500ms;
-  static constexpr Duration longest_pause = 30s;
+  static constexpr Duration pull_backoff_initial = 500ms;
+  static constexpr Duration pull_backoff_max = 30s;
   void tick();
   std::optional<Time> next_deadline() const;
 
@@ -59,7 +59,7 @@ class Programs {
   };
   struct Pause {
     Time until;
-    Duration next = first_pause;
+    Duration next = pull_backoff_initial;
   };
 
   std::optional<Outcome> fail(ProgramId id, Row& row, Failure why, bool cannot_start);

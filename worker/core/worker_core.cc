@@ -46,7 +46,7 @@ std::optional<Time> WorkerCore::next_deadline() const {
 
 namespace {
 
-constexpr Duration others_told_within = 1s;
+constexpr Duration others_notified_timeout = 1s;
 constexpr Duration look_for_others_every = 20ms;
 constexpr const char* why_stopping = "the agent of its node is being stopped";
 
@@ -110,19 +110,19 @@ void WorkerCore::Parts::on(Started& event) {
 void WorkerCore::Parts::on(Stop& event) {
   if (phase != Phase::running) return;
   phase = Phase::stopping;
-  const Duration within = event.drain ? options.drain_timeout : options.end_timeout;
-  if (event.drain && within > Duration(0) && head.reachable()) {
+  const Duration timeout = event.drain ? options.drain_timeout : options.end_timeout;
+  if (event.drain && timeout > Duration(0) && head.reachable()) {
     // Tasks finish and actors move on commands of the head, which knows the free capacity.
     slots.close(why_stopping);
-    drain_until = outbox.now() + within;
+    drain_until = outbox.now() + timeout;
     if (head.node().role == Role::agent) {
-      others_told_by = outbox.now() + others_told_within;
+      others_notified_by = outbox.now() + others_notified_timeout;
       objects->drains(head.node().address.node, true);
     }
-    head.tell(AgentDraining{within});
+    head.tell(AgentDraining{timeout});
     return;
   }
-  slots.end_all(event.drain, why_stopping, outbox.now() + within);
+  slots.end_all(event.drain, why_stopping, outbox.now() + timeout);
 }
 
 void WorkerCore::Parts::end_drain_if_due() {
@@ -141,7 +141,8 @@ bool WorkerCore::Parts::gives_time_to_others() {
   const Time now = outbox.now();
   others_copy = others_copy && !farewell_by;
   if (farewell_by || !drain_until || *drain_until <= now || !head.reachable()) return false;
-  if (others_told_by && *others_told_by <= now) return false;  // the head requests no copies
+  if (others_notified_by && *others_notified_by <= now)
+    return false;  // the head requests no copies
   if (look_for_others_at <= now) {
     others_copy = objects->left_to_others().objects > 0;
     look_for_others_at = now + look_for_others_every;
@@ -188,8 +189,8 @@ void WorkerCore::Parts::on(MemorySampled& event) {
 }
 
 std::optional<Time> WorkerCore::Parts::fence_at() const {
-  if (!head.heard_at() || !slots.has_exclusive()) return std::nullopt;
-  return *head.heard_at() + head.settings().fence_after;
+  if (!head.last_received_at() || !slots.has_exclusive()) return std::nullopt;
+  return *head.last_received_at() + head.settings().fence_timeout;
 }
 
 std::optional<Time> WorkerCore::Parts::next_deadline() const {
@@ -205,7 +206,7 @@ std::optional<Time> WorkerCore::Parts::next_deadline() const {
   if (!slots.empty() || others_copy) take_earlier(first, drain_until);
   if (others_copy) {
     take_earlier(first, look_for_others_at);
-    take_earlier(first, others_told_by);
+    take_earlier(first, others_notified_by);
   }
   return first;
 }

@@ -12,7 +12,7 @@
 
 #include "base/time.h"
 #include "store/core/object_table.h"
-#include "worker/core/worker_commands_out.h"
+#include "worker/core/worker_commands.h"
 #include "worker/core/worker_events.h"
 #include "worker/core/worker_options.h"
 

@@ -63,13 +63,13 @@ int wait_for_agent(pid_t agent) {
   }
 }
 
-[[noreturn]] void become_agent(pid_t keeper, const BlockedSignals& blocked, const Fd& go,
+[[noreturn]] void become_agent(pid_t shim, const BlockedSignals& blocked, const Fd& go,
                                const std::function<int()>& agent_main) {
   blocked.restore();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   char byte = 0;
   // No process may start before the control group contains this one.
-  if (::read(go.get(), &byte, 1) != 1 || ::getppid() != keeper) ::_exit(keeper_did_not_start);
+  if (::read(go.get(), &byte, 1) != 1 || ::getppid() != shim) ::_exit(keeper_did_not_start);
   const int code = agent_main();
   std::fflush(nullptr);
   ::_exit(code);

@@ -49,9 +49,10 @@ constexpr char kind_failed = '-';
 constexpr char kind_waiting = '~';
 
 // Reads the messages of the shim and then of the agent.
-class Told {
+class StartReports {
  public:
-  Told(const Fd& pipe, const std::function<bool()>& given_up) : pipe_(pipe), given_up_(given_up) {}
+  StartReports(const Fd& pipe, const std::function<bool()>& given_up)
+      : pipe_(pipe), given_up_(given_up) {}
 
   // Pid of the shim, which is its first message; empty if it exited without one.
   std::optional<std::int32_t> pid() {
@@ -61,7 +62,7 @@ class Told {
     std::int32_t pid = 0;
     std::memcpy(&pid, text_.data(), sizeof pid);
     text_.erase(0, sizeof pid);
-    keeper_ = pid;
+    shim_ = pid;
     return pid;
   }
   // The next message; empty: the agent exited without one.
@@ -81,8 +82,7 @@ class Told {
     std::array<char, 4096> part;
     for (;;) {
       // No other process has this pid: the shim exits after its agent, which holds the pipe.
-      if (keeper_ > 0 && !ended_ && given_up_ && given_up_())
-        ended_ = ::kill(keeper_, SIGTERM) == 0;
+      if (shim_ > 0 && !ended_ && given_up_ && given_up_()) ended_ = ::kill(shim_, SIGTERM) == 0;
       pollfd item{pipe_.get(), POLLIN, 0};
       if (::poll(&item, 1, look_interval_ms) <= 0) continue;  // timeout or signal
       const ssize_t size = ::read(pipe_.get(), part.data(), part.size());
@@ -96,7 +96,7 @@ class Told {
   const Fd& pipe_;
   const std::function<bool()>& given_up_;
   std::string text_;
-  std::int32_t keeper_ = 0;
+  std::int32_t shim_ = 0;
   bool ended_ = false;
 };
 
@@ -158,25 +158,25 @@ Result<Daemon> start_daemon(const std::string& log_path,
   if (between < 0) return errno_failure("fork a keeper", errno);
   if (between == 0) {
     // Forked twice, so that the caller need not reap the shim.
-    const pid_t keeper = ::fork();
-    if (keeper != 0) ::_exit(keeper < 0 ? could_not_start : 0);
+    const pid_t shim = ::fork();
+    if (shim != 0) ::_exit(shim < 0 ? could_not_start : 0);
     keep_in_background(log_path, std::move(*report), agent_main);
   }
   report->write.reset();
   int status = 0;
   while (::waitpid(between, &status, 0) < 0 && errno == EINTR) {
   }
-  Told told(report->read, given_up);
-  const auto keeper = told.pid();
-  if (!keeper) {
+  StartReports reports(report->read, given_up);
+  const auto shim = reports.pid();
+  if (!shim) {
     return failure(ErrorCode::unavailable,
                    "the keeper could not be started: it " + describe(status));
   }
-  std::string said = told.message();
-  for (; said.starts_with(kind_waiting); said = told.message()) {
+  std::string said = reports.message();
+  for (; said.starts_with(kind_waiting); said = reports.message()) {
     if (waiting) waiting(said.substr(1));
   }
-  if (said.starts_with(kind_ready)) return Daemon{*keeper, said.substr(1)};
+  if (said.starts_with(kind_ready)) return Daemon{*shim, said.substr(1)};
   if (said.starts_with(kind_failed)) return failure(ErrorCode::unavailable, said.substr(1));
   return failure(ErrorCode::unavailable,
                  fmt::format("the agent ended before it was ready. The end of its log {}:\n{}",

@@ -30,7 +30,7 @@ class Readiness {
 };
 
 struct Daemon {
-  pid_t keeper = 0;
+  pid_t shim = 0;
   std::string message;  // text that the agent passed to `ready`
 };
 

@@ -14,14 +14,14 @@ namespace fs = std::filesystem;
 
 // Files in directories without write permission cannot be removed, not even by the owner: adds the
 // permission.
-void let_owner_in(const fs::path& folder) {
+void let_owner_in(const fs::path& directory) {
   std::error_code skipped;
   const auto open_up = [&](const fs::path& path) {
     fs::permissions(path, fs::perms::owner_all, fs::perm_options::add | fs::perm_options::nofollow,
                     skipped);
   };
-  open_up(folder);
-  fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied,
+  open_up(directory);
+  fs::recursive_directory_iterator at(directory, fs::directory_options::skip_permission_denied,
                                       skipped);
   for (const fs::recursive_directory_iterator end; at != end; at.increment(skipped)) {
     std::error_code unknown;
@@ -30,7 +30,7 @@ void let_owner_in(const fs::path& folder) {
   }
 }
 
-void remove_folder(const std::string& path) {
+void remove_dir(const std::string& path) {
   std::error_code why;
   fs::remove_all(path, why);
   if (why == std::errc::permission_denied) {
@@ -71,7 +71,7 @@ void DirRemover::run() {
     const std::string path = std::move(waiting_.front());
     waiting_.pop_front();
     lock.unlock();
-    remove_folder(path);
+    remove_dir(path);
     lock.lock();
   }
 }

@@ -28,16 +28,16 @@ struct Segment {
 
 std::string prefix_of(JobId job) { return "job-" + job.hex() + "."; }
 
-std::string segment_path(const std::string& folder, JobId job, std::uint64_t begin) {
-  return fmt::format("{}/{}{:016}.log", folder, prefix_of(job), begin);
+std::string segment_path(const std::string& directory, JobId job, std::uint64_t begin) {
+  return fmt::format("{}/{}{:016}.log", directory, prefix_of(job), begin);
 }
 
 // Segments in ascending order of their offsets.
-std::vector<Segment> segments_of(const std::string& folder, JobId job) {
+std::vector<Segment> segments_of(const std::string& directory, JobId job) {
   std::vector<Segment> found;
   const std::string prefix = prefix_of(job);
   std::error_code code;
-  for (fs::directory_iterator at(folder, code), end; !code && at != end; at.increment(code)) {
+  for (fs::directory_iterator at(directory, code), end; !code && at != end; at.increment(code)) {
     const std::string name = at->path().filename().string();
     if (!name.starts_with(prefix) || !name.ends_with(".log")) continue;
     Segment segment;
@@ -57,9 +57,9 @@ std::vector<Segment> segments_of(const std::string& folder, JobId job) {
 
 }  // namespace
 
-JobLog JobLog::open(std::string folder, JobId job, JobLogLimits limits) {
-  JobLog log(std::move(folder), job, limits);
-  const auto segments = segments_of(log.folder_, job);
+JobLog JobLog::open(std::string directory, JobId job, JobLogLimits limits) {
+  JobLog log(std::move(directory), job, limits);
+  const auto segments = segments_of(log.directory_, job);
   if (!segments.empty()) {
     log.begin_ = segments.back().begin;
     log.end_ = segments.back().end();
@@ -69,13 +69,13 @@ JobLog JobLog::open(std::string folder, JobId job, JobLogLimits limits) {
 }
 
 bool JobLog::open_segment() {
-  const std::string path = segment_path(folder_, job_, begin_);
+  const std::string path = segment_path(directory_, job_, begin_);
   file_ = Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   return static_cast<bool>(file_);
 }
 
 void JobLog::drop_oldest() {
-  auto segments = segments_of(folder_, job_);
+  auto segments = segments_of(directory_, job_);
   while (segments.size() > segments_) {
     std::error_code ignored;
     fs::remove(segments.front().path, ignored);
@@ -97,9 +97,9 @@ bool JobLog::skip_gap() {
   if (gap_ == 0) return true;
   const std::uint64_t next = end_ + gap_;
   const bool empty = file_ && end_ == begin_;
-  const std::string path = segment_path(folder_, job_, next);
+  const std::string path = segment_path(directory_, job_, next);
   if (empty) {
-    if (::rename(segment_path(folder_, job_, begin_).c_str(), path.c_str()) != 0) return false;
+    if (::rename(segment_path(directory_, job_, begin_).c_str(), path.c_str()) != 0) return false;
   } else {
     Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
     if (!file) return false;
@@ -116,10 +116,10 @@ void JobLog::keep(std::size_t segments) {
   if (std::exchange(segments_, segments) > segments) drop_oldest();
 }
 
-void remove_job_log(const std::string& folder, JobId job, bool mark) {
-  const auto segments = segments_of(folder, job);
+void remove_job_log(const std::string& directory, JobId job, bool mark) {
+  const auto segments = segments_of(directory, job);
   if (segments.empty()) return;
-  const std::string last = segment_path(folder, job, segments.back().end());
+  const std::string last = segment_path(directory, job, segments.back().end());
   // Created first, so that the offset is never lost.
   if (mark) Fd(::open(last.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).reset();
   for (const auto& each : segments) {
@@ -153,10 +153,10 @@ void JobLog::append(std::string_view bytes) {
   }
 }
 
-ReadJobLogReply read_job_log(const std::string& folder, const ReadJobLogRequest& question) {
+ReadJobLogReply read_job_log(const std::string& directory, const ReadJobLogRequest& question) {
   ReadJobLogReply part;
   part.request = question.request;
-  const auto segments = segments_of(folder, question.job);
+  const auto segments = segments_of(directory, question.job);
   if (segments.empty()) return part;
   part.end = segments.back().end();
   std::uint64_t from = 0;

@@ -25,7 +25,7 @@ struct JobLogLimits {
 class JobLog {
  public:
   // Continues after the end of an earlier attempt.
-  static JobLog open(std::string folder, JobId job, JobLogLimits limits = {});
+  static JobLog open(std::string directory, JobId job, JobLogLimits limits = {});
 
   void append(std::string_view bytes);
   // Limits the segments from now on; the limits of `open` still apply.
@@ -38,13 +38,13 @@ class JobLog {
   std::uint64_t lost_bytes() const { return lost_bytes_; }
 
  private:
-  JobLog(std::string folder, JobId job, JobLogLimits limits)
-      : folder_(std::move(folder)), job_(job), limits_(limits) {}
+  JobLog(std::string directory, JobId job, JobLogLimits limits)
+      : directory_(std::move(directory)), job_(job), limits_(limits) {}
   bool open_segment();
   void drop_oldest();
   bool skip_gap();
 
-  std::string folder_;
+  std::string directory_;
   JobId job_;
   JobLogLimits limits_;
   std::size_t segments_ = limits_.segments;
@@ -57,9 +57,9 @@ class JobLog {
 };
 
 // Removes a log. With `mark`, an empty file remains, whose name gives readers the total size.
-void remove_job_log(const std::string& folder, JobId job, bool mark);
+void remove_job_log(const std::string& directory, JobId job, bool mark);
 
 // Reads at most `limit` bytes of one segment. Dropped bytes are skipped. Empty if no output exists.
-ReadJobLogReply read_job_log(const std::string& folder, const ReadJobLogRequest& question);
+ReadJobLogReply read_job_log(const std::string& directory, const ReadJobLogRequest& question);
 
 }  // namespace mobula::internal::worker

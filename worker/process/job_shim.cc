@@ -23,7 +23,7 @@
 namespace mobula::internal::worker {
 namespace {
 
-constexpr int warden_failed = 70;                             // EX_SOFTWARE of sysexits.h
+constexpr int job_shim_failed = 70;                           // EX_SOFTWARE of sysexits.h
 constexpr DecodeLimits order_limits{.max_bytes = 64u << 20};  // more than exec accepts
 
 std::string as_text(const Bytes& bytes) {
@@ -69,7 +69,7 @@ void say(int control, const JobShimEvent& word) {
   (void)send_packet(control, as_text(encode(word)), {}, 0);
 }
 
-Result<ProcessStamp> start_under_this(JobShimRequest order) {
+Result<PidIdentity> start_under_this(JobShimRequest order) {
   const Fd output(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   if (!output) return errno_failure("hand on the output", errno);
   Launch what;
@@ -85,7 +85,7 @@ Result<ProcessStamp> start_under_this(JobShimRequest order) {
   // An unreaped child has an entry in /proc, at least as a zombie.
   const auto stat = read_stat(launched->pid);
   MOBULA_CHECK(stat.has_value(), "a child of ours is listed in /proc");
-  return stat->stamp;
+  return stat->identity;
 }
 
 // True if any child remains.
@@ -100,14 +100,14 @@ bool reap_children(pid_t command, int control) {
 
 int complain(const std::string& why) {
   std::fprintf(stderr, "mobula: the command cannot be started: %s\n", why.c_str());
-  return warden_failed;
+  return job_shim_failed;
 }
 
 }  // namespace
 
-Result<StartedJobShim> start_warden(const std::vector<std::string>& warden,
-                                    std::vector<std::string> environment,
-                                    const JobShimRequest& order, int output_fd) {
+Result<StartedJobShim> start_job_shim(const std::vector<std::string>& job_shim,
+                                      std::vector<std::string> environment,
+                                      const JobShimRequest& order, int output_fd) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return errno_failure("make a socket pair for the warden of a command", errno);
@@ -122,8 +122,8 @@ Result<StartedJobShim> start_warden(const std::vector<std::string>& warden,
   const int fds[] = {file->get()};
   if (auto sent = send_packet(own.get(), "order", fds, MSG_DONTWAIT); !sent) return sent.error();
   Launch what;
-  what.program = warden.front();
-  what.argv = warden;
+  what.program = job_shim.front();
+  what.argv = job_shim;
   what.argv.front() = "mobula";  // name in process lists; the next argument names the role
   what.argv.push_back(std::to_string(theirs.get()));
   what.environment = std::move(environment);
@@ -135,10 +135,10 @@ Result<StartedJobShim> start_warden(const std::vector<std::string>& warden,
   // An unreaped child has an entry in /proc, at least as a zombie.
   const auto stat = read_stat(launched->pid);
   MOBULA_CHECK(stat.has_value(), "a child of ours is listed in /proc");
-  return StartedJobShim{stat->stamp, std::move(launched->pidfd), std::move(own)};
+  return StartedJobShim{stat->identity, std::move(launched->pidfd), std::move(own)};
 }
 
-Result<std::vector<JobShimEvent>> read_warden(int control) {
+Result<std::vector<JobShimEvent>> read_job_shim(int control) {
   std::vector<JobShimEvent> words;
   for (;;) {
     const auto packet = receive_packet(control, MSG_DONTWAIT);

@@ -1,7 +1,7 @@
 // The job shim: the process above the command of one submitted job. It is a subreaper, so all
 // processes that the command starts remain below it, whatever they do. It exits when none is left,
 // and reports the start and the end of the command over its socket. If its agent exits, it kills
-// all descendants. It ignores signals that request an end. `mobula job-warden FD` runs one; an
+// all descendants. It ignores signals that request an end. `mobula job-job_shim FD` runs one; an
 // agent starts its own program for it, so both ends are of one build.
 // Thread: owner.
 #pragma once
@@ -34,24 +34,24 @@ struct JobShimRequest {
 struct JobShimEvent {
   bool ended = false;
   std::int32_t pid = 0;
-  std::uint64_t start_time = 0;  // as in ProcessStamp
+  std::uint64_t start_time = 0;  // as in PidIdentity
   std::int32_t status = 0;       // status of waitpid
   MOBULA_FIELDS(ended, pid, start_time, status);
 };
 
 struct StartedJobShim {
-  ProcessStamp stamp;
+  PidIdentity identity;
   Fd pidfd;
   Fd control;  // non-blocking
 };
 
-// `warden`: program and first arguments of the shim. `environment`: of the shim, not of the
+// `job_shim`: program and first arguments of the shim. `environment`: of the shim, not of the
 // command. `output_fd`: stdout and stderr of both.
-Result<StartedJobShim> start_warden(const std::vector<std::string>& warden,
-                                    std::vector<std::string> environment,
-                                    const JobShimRequest& order, int output_fd);
+Result<StartedJobShim> start_job_shim(const std::vector<std::string>& job_shim,
+                                      std::vector<std::string> environment,
+                                      const JobShimRequest& order, int output_fd);
 // Received reports; empty if none are available. not_found: no more will follow.
-Result<std::vector<JobShimEvent>> read_warden(int control);
+Result<std::vector<JobShimEvent>> read_job_shim(int control);
 
 // Runs the shim until its end and returns its exit code. `control_fd`: the last argument of the
 // shim. Call before any thread starts.

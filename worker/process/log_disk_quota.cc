@@ -14,11 +14,11 @@ constexpr std::size_t id_digits = 32;
 
 }  // namespace
 
-LogDiskQuota::LogDiskQuota(std::string folder, JobLogRoomLimits limits)
-    : folder_(std::move(folder)), limits_(limits) {
+LogDiskQuota::LogDiskQuota(std::string directory, JobLogRoomLimits limits)
+    : directory_(std::move(directory)), limits_(limits) {
   std::map<JobId, fs::file_time_type> changed;
   std::error_code code;
-  for (fs::directory_iterator at(folder_, code), end; !code && at != end; at.increment(code)) {
+  for (fs::directory_iterator at(directory_, code), end; !code && at != end; at.increment(code)) {
     const std::string name = at->path().filename().string();
     if (!name.starts_with(log_prefix) || !name.ends_with(".log")) continue;
     const auto bits = bits_from_hex(name.substr(log_prefix.size(), id_digits));
@@ -52,7 +52,7 @@ JobLog LogDiskQuota::open(JobId job) {
   if (row.running++ == 0) ++running_;
   std::erase(ended_, job);
   std::erase(empty_, job);
-  JobLog log = JobLog::open(folder_, job, limits_.each);
+  JobLog log = JobLog::open(directory_, job, limits_.each);
   count(job, log.kept_bytes());
   return log;
 }
@@ -88,7 +88,7 @@ void LogDiskQuota::make_room(std::uint64_t wanted) {
   while (!ended_.empty() && bytes_ + wanted > limits_.bytes) remove_oldest();
   while (ended_.size() + empty_.size() > limits_.ended_jobs) {
     if (empty_.empty()) remove_oldest();
-    remove_job_log(folder_, empty_.front(), false);
+    remove_job_log(directory_, empty_.front(), false);
     rows_.erase(empty_.front());
     empty_.pop_front();
   }
@@ -97,7 +97,7 @@ void LogDiskQuota::make_room(std::uint64_t wanted) {
 void LogDiskQuota::remove_oldest() {
   const JobId job = ended_.front();
   ended_.pop_front();
-  remove_job_log(folder_, job, true);
+  remove_job_log(directory_, job, true);
   count(job, 0);
   empty_.push_back(job);
 }

@@ -22,7 +22,7 @@ struct JobLogRoomLimits {
 class LogDiskQuota {
  public:
   // Jobs with existing logs have ended, in the order of the times of their files.
-  explicit LogDiskQuota(std::string folder, JobLogRoomLimits limits = {});
+  explicit LogDiskQuota(std::string directory, JobLogRoomLimits limits = {});
 
   // Opens the log of a running job, also of a repeated attempt.
   JobLog open(JobId job);
@@ -43,7 +43,7 @@ class LogDiskQuota {
   void make_room(std::uint64_t wanted);
   void remove_oldest();
 
-  const std::string folder_;
+  const std::string directory_;
   const JobLogRoomLimits limits_;
   std::map<JobId, Row> rows_;
   std::deque<JobId> ended_;  // jobs with bytes, in order of their end

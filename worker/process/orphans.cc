@@ -16,7 +16,7 @@
 namespace mobula::internal::worker {
 namespace {
 
-constexpr Duration complain_after = 5s;
+constexpr Duration complain_delay = 5s;
 
 void complain_about_remaining(const char* who) {
   for (const pid_t child : children_of(::getpid())) {
@@ -35,7 +35,7 @@ std::vector<Orphan> find_orphans(const std::set<pid_t>& known, bool reap_ended) 
     const auto stat = read_stat(child);
     if (!stat || stat->session == own_session) continue;
     if (!stat->ended) {
-      orphans.push_back({stat->stamp, stat->session, environment_of(child, process_variable)});
+      orphans.push_back({stat->identity, stat->session, environment_of(child, process_variable)});
     } else if (reap_ended) {
       reap_child(child);
     }
@@ -43,11 +43,11 @@ std::vector<Orphan> find_orphans(const std::set<pid_t>& known, bool reap_ended) 
   return orphans;
 }
 
-void signal_tree(ProcessStamp root, int signal) {
+void signal_tree(PidIdentity root, int signal) {
   // Listed before the signal: descendants of an exited process have another parent.
-  const std::vector<ProcessStamp> below = descendants_of(root.pid);
+  const std::vector<PidIdentity> below = descendants_of(root.pid);
   signal_process(root, signal);
-  for (const ProcessStamp process : below) signal_process(process, signal);
+  for (const PidIdentity process : below) signal_process(process, signal);
 }
 
 void end_all_children(const char* who, KillGroup* group) {
@@ -66,7 +66,7 @@ void end_all_children(const char* who, KillGroup* group) {
     if (reaped < 0 && errno == ECHILD) return;
     const timespec pause{0, 20'000'000};
     ::sigtimedwait(&child_ended, nullptr, &pause);
-    if (!complained && monotonic_now() - begun > complain_after) {
+    if (!complained && monotonic_now() - begun > complain_delay) {
       complain_about_remaining(who);
       complained = true;
     }

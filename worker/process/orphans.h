@@ -13,7 +13,7 @@
 namespace mobula::internal::worker {
 
 struct Orphan {
-  ProcessStamp stamp;
+  PidIdentity identity;
   pid_t session = 0;
   std::optional<std::string> process_mark;  // hex id of its executor, if still set
 };
@@ -23,7 +23,7 @@ struct Orphan {
 std::vector<Orphan> find_orphans(const std::set<pid_t>& known, bool reap_ended);
 
 // Signals the process and all its descendants.
-void signal_tree(ProcessStamp root, int signal);
+void signal_tree(PidIdentity root, int signal);
 
 class KillGroup;
 

@@ -15,7 +15,7 @@ namespace mobula::internal::worker {
 
 class PollSet {
  public:
-  enum class Source : std::uint8_t { deadline, nursery_socket, exit, output, control };
+  enum class Source : std::uint8_t { deadline, fork_server_socket, exit, output, control };
   struct Ready {
     std::uint64_t owner = 0;
     Source source = Source::deadline;

@@ -43,11 +43,11 @@ Sizes sizes_of(const std::vector<std::string>& paths) {
 
 }  // namespace
 
-SlotLogs::SlotLogs(std::string folder, SlotLogLimits limits)
-    : folder_(std::move(folder)), limits_(limits) {
+SlotLogs::SlotLogs(std::string directory, SlotLogLimits limits)
+    : directory_(std::move(directory)), limits_(limits) {
   std::map<std::string, std::int64_t> changed;
   std::error_code code;
-  for (fs::directory_iterator at(folder_, code), end; !code && at != end; at.increment(code)) {
+  for (fs::directory_iterator at(directory_, code), end; !code && at != end; at.increment(code)) {
     const std::string name = at->path().filename().string();
     if (!name.starts_with(slot_prefix) || !name.ends_with(log_ending)) continue;
     const std::string log = name.substr(0, name.find('.'));
@@ -71,7 +71,7 @@ SlotLogs::SlotLogs(std::string folder, SlotLogLimits limits)
 CappedLog* SlotLogs::open(SlotId slot, JobId job) {
   if (const auto at = open_.find(slot); at != open_.end()) return &at->second;
   const std::string log = log_of_slot(slot);
-  std::string path = fmt::format("{}/{}.{}{}", folder_, log, job.hex(), log_ending);
+  std::string path = fmt::format("{}/{}.{}{}", directory_, log, job.hex(), log_ending);
   auto file = CappedLog::open(path);
   if (!file) {
     log_warn("a slot has no log: {}", file.error().text);
@@ -119,7 +119,7 @@ LogsReply SlotLogs::list(const LogsRequest& question) const {
       listed.logs.push_back({log, job, sizes.bytes, sizes.changed_ms, open});
   };
   if (question.job.empty())
-    add(log_of_agent, {}, {folder_ + "/agent.log", folder_ + "/agent.1.log"}, true);
+    add(log_of_agent, {}, {directory_ + "/agent.log", directory_ + "/agent.1.log"}, true);
   for (const auto& [log, row] : rows_) {
     if (question.job.empty() || row.job == question.job)
       add(log, row.job, paths_of(row.path), row.open);
@@ -142,7 +142,7 @@ ReadLogReply SlotLogs::read(const ReadLogRequest& question) const {
   part.next_from = question.from;
   std::vector<std::string> paths;
   if (question.log == log_of_agent) {
-    paths = {folder_ + "/agent.log", folder_ + "/agent.1.log"};
+    paths = {directory_ + "/agent.log", directory_ + "/agent.1.log"};
     part.open = true;
   } else if (const auto row = rows_.find(question.log); row != rows_.end()) {
     paths = paths_of(row->second.path);

@@ -23,7 +23,7 @@ struct SlotLogLimits {
 class SlotLogs {
  public:
   // Slots with existing logs have ended.
-  explicit SlotLogs(std::string folder, SlotLogLimits limits = {});
+  explicit SlotLogs(std::string directory, SlotLogLimits limits = {});
 
   // Null after a failed open, which is logged.
   CappedLog* open(SlotId slot, JobId job);
@@ -44,7 +44,7 @@ class SlotLogs {
 
   void make_room();
 
-  const std::string folder_;
+  const std::string directory_;
   const SlotLogLimits limits_;
   std::map<std::string, Row> rows_;  // by word
   std::map<SlotId, CappedLog> open_;

@@ -14,7 +14,7 @@ constexpr std::size_t request_bytes = 24;
 // same peer must not wait behind bytes that it has not sent.
 BulkClientOptions client_options() {
   BulkClientOptions options;
-  options.silence_limit = 5s;
+  options.silence_timeout = 5s;
   return options;
 }
 
@@ -120,12 +120,12 @@ void BulkLane::forget_idle() {
 }
 
 void BulkLane::tell(Event event) {
-  untold_.push_back(std::move(event));
+  undelivered_.push_back(std::move(event));
   flush();
 }
 
 void BulkLane::flush() {
-  if (!untold_.empty() && !deliver_(untold_)) again_.arm(monotonic_now() + tell_again);
+  if (!undelivered_.empty() && !deliver_(undelivered_)) again_.arm(monotonic_now() + tell_again);
 }
 
 }  // namespace mobula::internal::worker

@@ -72,7 +72,7 @@ class BulkLane {
   const DeliverEvents deliver_;
   std::map<PeerKey, Peer> peers_;
   std::map<std::uint64_t, Flight> flights_;
-  std::vector<Event> untold_;  // not delivered yet, because the agent's mailbox is full
+  std::vector<Event> undelivered_;  // not delivered yet, because the agent's mailbox is full
   Timer again_;
   Timer idle_;
   BulkServer server_;

@@ -26,7 +26,7 @@ Result<std::unique_ptr<PeerConnections>> PeerConnections::open(EventLoop& loop, 
   BusCallbacks bus;
   bus.on_message = [at = peers.get()](PeerHandle from, const PeerOrigin& origin,
                                       std::span<const std::byte> bytes) {
-    at->heard(from, origin, bytes);
+    at->on_frame(from, origin, bytes);
   };
   bus.on_connected = [at = peers.get()](PeerHandle peer) {
     const auto known = at->outgoing_of_.find(peer);
@@ -82,8 +82,8 @@ void PeerConnections::forget(PeerHandle peer) {
   callbacks_.link(incarnation, false);
 }
 
-void PeerConnections::heard(PeerHandle from, const PeerOrigin& origin,
-                            std::span<const std::byte> bytes) {
+void PeerConnections::on_frame(PeerHandle from, const PeerOrigin& origin,
+                               std::span<const std::byte> bytes) {
   if (!origin.accepted) return;  // replies arrive over connections that the peer opened
   const auto proven = proven_.find(from);
   if (proven == proven_.end()) return greeted(from, origin, bytes);
@@ -92,7 +92,7 @@ void PeerConnections::heard(PeerHandle from, const PeerOrigin& origin,
     ++counters_.unreadable;
     return;
   }
-  callbacks_.said(std::move(*frame));
+  callbacks_.on_message(std::move(*frame));
 }
 
 void PeerConnections::greeted(PeerHandle from, const PeerOrigin& origin,

@@ -20,7 +20,7 @@ namespace mobula::internal::worker {
 class PeerConnections {
  public:
   struct Callbacks {
-    std::function<void(PeerFrame)> said;
+    std::function<void(PeerFrame)> on_message;
     std::function<void(ProcessId incarnation, bool connected)> link;
   };
   struct Counters {
@@ -44,7 +44,7 @@ class PeerConnections {
  private:
   PeerConnections(ProcessId self, const Signer& signer, CurveKeys keys, Callbacks callbacks)
       : self_(self), signer_(signer), keys_(std::move(keys)), callbacks_(std::move(callbacks)) {}
-  void heard(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
+  void on_frame(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void greeted(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void log_closed(const std::string& source, const std::string& why);
   void forget(PeerHandle peer);

@@ -17,40 +17,40 @@ namespace fs = std::filesystem;
 
 constexpr Duration tell_again = 10ms;
 
-std::string path_in(const std::string& folder, std::uint64_t file) {
-  return folder + "/" + std::to_string(file);
+std::string path_in(const std::string& directory, std::uint64_t file) {
+  return directory + "/" + std::to_string(file);
 }
 
 }  // namespace
 
 // Events of one thread, kept while the agent's mailbox is full.
-class SpillDisk::Desk {
+class SpillDisk::IoThread {
  public:
-  Desk(EventLoop& own, DeliverEvents deliver)
+  IoThread(EventLoop& own, DeliverEvents deliver)
       : deliver_(std::move(deliver)), again_(own, [this] { flush(); }) {}
 
   void tell(Event event) {
-    untold_.push_back(std::move(event));
+    undelivered_.push_back(std::move(event));
     flush();
   }
 
  private:
   void flush() {
-    if (!untold_.empty() && !deliver_(untold_)) again_.arm(monotonic_now() + tell_again);
+    if (!undelivered_.empty() && !deliver_(undelivered_)) again_.arm(monotonic_now() + tell_again);
   }
 
   const DeliverEvents deliver_;
-  std::vector<Event> untold_;
+  std::vector<Event> undelivered_;
   Timer again_;
 };
 
 Result<std::unique_ptr<LoopThread>> SpillDisk::start_thread(
-    EventLoop& loop, std::unique_ptr<Desk>& desk, const std::function<void(Event)>& tell) {
+    EventLoop& loop, std::unique_ptr<IoThread>& io, const std::function<void(Event)>& tell) {
   auto thread = LoopThread::start();
   if (!thread) return thread.error();
   auto deliver = deliver_on(loop, tell, alive_);
-  const auto made =
-      (*thread)->run([&] { desk = std::make_unique<Desk>((*thread)->loop(), std::move(deliver)); });
+  const auto made = (*thread)->run(
+      [&] { io = std::make_unique<IoThread>((*thread)->loop(), std::move(deliver)); });
   if (!made) return made.error();
   return thread;
 }
@@ -58,8 +58,8 @@ Result<std::unique_ptr<LoopThread>> SpillDisk::start_thread(
 Result<std::unique_ptr<SpillDisk>> SpillDisk::start(EventLoop& loop, SpillDiskOptions options,
                                                     std::function<void(Event)> tell) {
   std::unique_ptr<SpillDisk> self(new SpillDisk());
-  self->root_ = options.folder;
-  self->folder_ = options.folder + "/" + options.incarnation.hex();
+  self->root_ = options.directory;
+  self->directory_ = options.directory + "/" + options.incarnation.hex();
   self->cap_percent_ = options.cap_percent;
   auto writer = self->start_thread(loop, self->writing_, tell);
   if (!writer) return writer.error();
@@ -101,9 +101,9 @@ void SpillDisk::write(std::uint64_t file, std::vector<BulkSource> sources) {
       bytes += source.bytes.size();
     }
     const auto write_file = [&]() -> Result<std::vector<SpilledRun>> {
-      if (auto made = make_private_folder(folder_); !made) return made.error();
-      if (auto room = check_disk_room(folder_, bytes, cap_percent_); !room) return room.error();
-      return write_spill_file(path_in(folder_, file), values, stop_);
+      if (auto made = make_private_dir(directory_); !made) return made.error();
+      if (auto room = check_disk_room(directory_, bytes, cap_percent_); !room) return room.error();
+      return write_spill_file(path_in(directory_, file), values, stop_);
     };
     const auto runs = write_file();
     if (runs) {
@@ -126,7 +126,7 @@ void SpillDisk::read(const StartRestore& restore, BulkRoom room) {
     if (!reading_) return;
     RestoreFinished finished;
     finished.restore = restore.restore;
-    const auto read = read_spilled(path_in(folder_, restore.file),
+    const auto read = read_spilled(path_in(directory_, restore.file),
                                    {restore.file_offset, restore.checksum}, room.bytes);
     if (!read) {
       finished.failure = read.error();
@@ -139,7 +139,7 @@ void SpillDisk::read(const StartRestore& restore, BulkRoom room) {
 
 void SpillDisk::remove(std::uint64_t file) {
   // On the reader thread, so that pending reads of the file come first.
-  const auto posted = reader_->loop().post([path = path_in(folder_, file)] {
+  const auto posted = reader_->loop().post([path = path_in(directory_, file)] {
     std::error_code code;
     fs::remove(path, code);
   });

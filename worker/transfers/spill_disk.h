@@ -21,7 +21,7 @@
 namespace mobula::internal::worker {
 
 struct SpillDiskOptions {
-  std::string folder;  // for this node alone; created with the first write
+  std::string directory;  // for this node alone; created with the first write
   ProcessId incarnation{};
   int cap_percent = 95;  // fill limit of the file system, in percent
 };
@@ -41,18 +41,18 @@ class SpillDisk {
   void remove(std::uint64_t file);
 
  private:
-  class Desk;
+  class IoThread;
   SpillDisk() = default;
-  Result<std::unique_ptr<LoopThread>> start_thread(EventLoop& loop, std::unique_ptr<Desk>& desk,
+  Result<std::unique_ptr<LoopThread>> start_thread(EventLoop& loop, std::unique_ptr<IoThread>& io,
                                                    const std::function<void(Event)>& tell);
 
-  std::string root_;    // parent directory of all incarnations
-  std::string folder_;  // directory of this incarnation
+  std::string root_;       // parent directory of all incarnations
+  std::string directory_;  // directory of this incarnation
   int cap_percent_ = 95;
   std::atomic<bool> stop_{false};
   std::unique_ptr<LoopThread> writer_, reader_;
-  std::unique_ptr<Desk> writing_, reading_;  // each used on its own thread only
-  bool complained_ = false;                  // used by the writer only
+  std::unique_ptr<IoThread> writing_, reading_;  // each used on its own thread only
+  bool complained_ = false;                      // used by the writer only
   // True while this object exists. Shared with the events that are posted to the loop.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -130,7 +130,7 @@ void CallStreams::on(const StreamEnded& event) {
   stream->reconnect_at = step_.now() + stream->reconnect_wait;
   stream->reconnect_wait = std::min<Duration>(stream->reconnect_wait * 2, 2s);
   if (!stream->give_up_at && !stream->in_flight.empty())
-    stream->give_up_at = step_.now() + step_.options().unreachable_after;
+    stream->give_up_at = step_.now() + step_.options().unreachable_timeout;
   watch(*stream);
 }
 
@@ -139,7 +139,7 @@ void CallStreams::executor_ended(ProcessId executor, EndCause cause) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr || stream->ending) return;
   stream->ending = std::move(cause);
-  stream->drain_until = step_.now() + step_.options().drain_bound;
+  stream->drain_until = step_.now() + step_.options().stream_drain_timeout;
   watch(*stream);
   if (stream->ended || stream->in_flight.empty()) conclude(executor);
 }

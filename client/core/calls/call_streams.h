@@ -30,7 +30,7 @@ class CallStreams {
     virtual void call_left(const StreamRow& stream, TaskId task) = 0;
     // The executor is dead, and its last data was received. Its calls in flight got no reply.
     virtual void concluded(StreamRow& stream) = 0;
-    // Replies are due, and no connection has brought a frame for `unreachable_after`.
+    // Replies are due, and no connection has brought a frame for `unreachable_timeout`.
     virtual void unreachable(ProcessId executor) = 0;
     // The pause after a rejected call is over.
     virtual void may_send(ActorId actor) = 0;

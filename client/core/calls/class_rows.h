@@ -38,10 +38,10 @@ struct ClassRow {
   TaskQueue queue;   // tasks with rows; between steps empty only if `line` is
   BacklogLine line;  // tasks behind them
   std::vector<SlotId> slots;
-  std::vector<SlotId> heard;  // slots that no Demand has counted yet
+  std::vector<SlotId> received;  // slots that no Demand has counted yet
   std::uint64_t version = 0;
-  std::size_t tasks = 0;  // tasks of this class, lineage included
-  std::int64_t told = 0;  // slot count of the last demand sent to the head
+  std::size_t tasks = 0;      // tasks of this class, lineage included
+  std::int64_t reported = 0;  // slot count of the last demand sent to the head
   bool dirty = false;
   Time tell_after;
   std::size_t early_reports = 0;  // demands sent before `tell_after` since the last one after it
@@ -55,7 +55,7 @@ struct ClassRow {
   std::size_t waiting() const { return queue.size() + line.tasks; }
   // Time at which a changed demand may be sent.
   Time demand_due(Duration demand_report_interval) const {
-    const bool grows = static_cast<std::int64_t>(waiting()) > told;
+    const bool grows = static_cast<std::int64_t>(waiting()) > reported;
     return spread && grows ? tell_after - demand_report_interval + SpreadTurns::demand_interval
                            : tell_after;
   }

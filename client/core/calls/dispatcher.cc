@@ -33,15 +33,15 @@ constexpr std::size_t max_early_reports = 16;
 void Dispatcher::report_demand(ClassRow& row) {
   class_clocks_.changed(row.spec.id, row);
   const auto wanted = static_cast<std::int64_t>(row.waiting());
-  row.dirty = wanted != row.told || (row.dirty && wanted > 0);
+  row.dirty = wanted != row.reported || (row.dirty && wanted > 0);
   if (!row.dirty) return;
-  const bool edge = wanted == 0 || row.told <= 0;
+  const bool edge = wanted == 0 || row.reported <= 0;
   if (step_.now() >= row.demand_due(step_.options().demand_report_interval)) {
     row.early_reports = 0;
   } else if (!edge || row.early_reports++ >= max_early_reports) {
     return;
   }
-  if (wanted > 0 && row.told <= 0 && wants_devices(row.spec.request))
+  if (wanted > 0 && row.reported <= 0 && wants_devices(row.spec.request))
     return_idle_devices(row.spec.id);
   Demand demand;
   demand.demand_class = row.spec;
@@ -63,10 +63,10 @@ void Dispatcher::report_demand(ClassRow& row) {
     }
   }
   for (const auto& [node, tasks] : preferences) demand.locality.push_back({node, tasks});
-  demand.heard = std::exchange(row.heard, {});
-  demand.report_plan = row.spread && wanted > std::max<std::int64_t>(row.told, 0);
+  demand.received = std::exchange(row.received, {});
+  demand.report_plan = row.spread && wanted > std::max<std::int64_t>(row.reported, 0);
   if (demand.report_plan) row.spread->demanded(demand.version, step_.now());
-  row.told = wanted;
+  row.reported = wanted;
   row.dirty = false;
   row.tell_after = step_.now() + step_.options().demand_report_interval;
   step_.send_to_head(std::move(demand));
@@ -118,7 +118,7 @@ std::size_t Dispatcher::pipeline_depth(const ClassRow& row) const {
 std::optional<SlotId> Dispatcher::best_slot(const ClassRow& row, const TaskRow& task,
                                             bool idle_only) const {
   const std::size_t depth = pipeline_depth(row);
-  const bool unsent = static_cast<std::int64_t>(row.waiting()) > row.told;
+  const bool unsent = static_cast<std::int64_t>(row.waiting()) > row.reported;
   std::optional<SlotId> best;
   using Preference = std::array<std::int64_t, 3>;
   Preference best_preference{};
@@ -169,7 +169,7 @@ void Dispatcher::dispatch(ClassId demand_class) {
     while (dispatch_next(*row, true)) {
     }
     // Before a slot takes a second task, the head learns of all that wait.
-    if (static_cast<std::int64_t>(row->waiting()) > row->told) report_demand(*row);
+    if (static_cast<std::int64_t>(row->waiting()) > row->reported) report_demand(*row);
   }
   while (!(row->spread && row->spread->keeps(row->waiting())) && dispatch_next(*row, false)) {
   }
@@ -180,7 +180,7 @@ void Dispatcher::dispatch(ClassId demand_class) {
   }
   take_back_stuck(*row);
   report_demand(*row);
-  if (row->tasks > 0 || !row->slots.empty() || row->told != 0) return;
+  if (row->tasks > 0 || !row->slots.empty() || row->reported != 0) return;
   class_clocks_.remove(*row);
   classes_.erase(demand_class);
 }
@@ -245,7 +245,7 @@ ClassClocks::Reading Dispatcher::read_clock(const ClassRow& row) const {
     if (at && (!reading.deadline || *at < *reading.deadline)) reading.deadline = at;
   };
   const bool waits = !row.queue.empty();
-  const bool is_over = row.tasks == 0 && row.slots.empty() && row.told == 0;
+  const bool is_over = row.tasks == 0 && row.slots.empty() && row.reported == 0;
   reading.has_slots = !row.slots.empty();
   reading.unsettled = waits || is_over;
   if (row.dirty) consider(row.demand_due(step_.options().demand_report_interval));

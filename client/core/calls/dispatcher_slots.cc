@@ -50,7 +50,7 @@ void Dispatcher::on(const SlotReady& message) {
     if (demand->spread) demand->spread->settled(message.slot);
     demand->slots.push_back(message.slot);
     class_clocks_.slot_added(message.demand_class, *demand);
-    demand->heard.push_back(message.slot);
+    demand->received.push_back(message.slot);
     // The head counts this slot against the demand, so the remaining demand is sent again even if
     // its size is equal.
     demand->dirty = true;
@@ -176,7 +176,7 @@ void Dispatcher::forget(SlotId slot) {
   if (row == nullptr) return;
   if (auto* demand = classes_.find(row->demand_class)) {
     std::erase(demand->slots, slot);
-    std::erase(demand->heard, slot);
+    std::erase(demand->received, slot);
     class_clocks_.changed(row->demand_class, *demand);
   }
   slots_.erase(slot);
@@ -217,7 +217,7 @@ bool Dispatcher::give_up(const StreamRow& stream, const std::string& reason) {
 void Dispatcher::restate() {
   for (const auto& [slot, row] : slots_) step_.send_to_head(HoldSlot{slot, row.demand_class});
   for (auto& [id, row] : classes_) {
-    row.told = -1;
+    row.reported = -1;
     if (row.spread) row.spread->forget();
     report_demand(row);
   }

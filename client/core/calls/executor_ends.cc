@@ -14,7 +14,7 @@ const CoverageMark mark_unreachable("client.slot_of_an_unreachable_executor_give
 }  // namespace
 
 void Tasks::received(ProcessId executor, ExecutorMessage message) {
-  std::visit([&](auto& each) { executor_says(executor, std::move(each)); }, message);
+  std::visit([&](auto& each) { on(executor, std::move(each)); }, message);
 }
 
 void Tasks::call_left(const StreamRow& stream, TaskId task) {
@@ -39,7 +39,7 @@ void Tasks::unreachable(ProcessId executor) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr || stream->ending || stream->in_flight.empty()) return;
   const auto waited =
-      std::chrono::duration_cast<std::chrono::seconds>(step_.options().unreachable_after).count();
+      std::chrono::duration_cast<std::chrono::seconds>(step_.options().unreachable_timeout).count();
   const NodeId node = stream->endpoint.node;
   EndCause cause;
   // An executor that never sent a frame may not have received a call.
@@ -98,11 +98,9 @@ void Tasks::conclude_task_stream(StreamRow& stream, const EndCause& cause) {
   dispatcher_.slot_changed(stream.slot);
 }
 
-void Tasks::executor_says(ProcessId executor, StreamClosing) {
-  streams_.at(executor).retires = true;
-}
+void Tasks::on(ProcessId executor, StreamClosing) { streams_.at(executor).retires = true; }
 
-void Tasks::executor_says(ProcessId executor, ResidentStateChanged message) {
+void Tasks::on(ProcessId executor, ResidentStateChanged message) {
   dispatcher_.set_holds_results(streams_.at(executor), message.on);
 }
 

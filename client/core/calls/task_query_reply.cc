@@ -62,9 +62,9 @@ class TaskReader {
     collect(from_.ends.finished().finished(), finished_);
     count_ended();
     choose();
-    told_.request = asked_.request;
+    reply_.request = asked_.request;
     count_left_out();
-    return std::move(told_);
+    return std::move(reply_);
   }
 
  private:
@@ -151,17 +151,17 @@ class TaskReader {
   }
   void take(const Unfinished& from, std::size_t room) {
     for (const auto& [id, row] : from) {
-      if (told_.tasks.size() >= room) return;
-      told_.tasks.push_back(fact_of(id, *row));
+      if (reply_.tasks.size() >= room) return;
+      reply_.tasks.push_back(fact_of(id, *row));
     }
   }
   void take(const Ended& from, std::size_t room) {
     for (const EndedTask* each : from) {
-      if (told_.tasks.size() >= room) return;
+      if (reply_.tasks.size() >= room) return;
       TaskFact fact = TaskEndLog::fact_of(*each, from_.now);
       error_bytes_ += each->error_bytes;
       if (error_bytes_ > max_answer_error_bytes) fact.error = {};
-      told_.tasks.push_back(std::move(fact));
+      reply_.tasks.push_back(std::move(fact));
     }
   }
 
@@ -170,11 +170,11 @@ class TaskReader {
         sent_.size() + waiting_.size() + not_looked_at_ + failed_.size() + finished_.size();
     std::uint64_t counted = 0;
     for (const auto& [key, count] : counts_) {
-      told_.counts.push_back({key.first, key.second, count});
+      reply_.counts.push_back({key.first, key.second, count});
       counted += count;
     }
     all = std::max(all, counted);
-    told_.left_out = all - told_.tasks.size();
+    reply_.left_out = all - reply_.tasks.size();
   }
 
   TaskFact fact_of(TaskId id, const TaskRow& row) {
@@ -327,7 +327,7 @@ class TaskReader {
   Table<ProcessId, bool> gone_through_;  // executors whose streams have positions already
   Table<TaskId, std::uint64_t> places_;
   std::int64_t error_bytes_ = 0;
-  TasksReply told_;
+  TasksReply reply_;
 };
 
 TasksReply tasks_reply(const TasksRequest& request, const TaskSources& from) {

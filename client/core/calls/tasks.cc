@@ -404,7 +404,7 @@ void Tasks::cancel_task(TaskId task, bool force, bool recursive) {
 
 // ---- replies -----------------------------------------------------------------------------------
 
-void Tasks::executor_says(ProcessId executor, CallReply message) {
+void Tasks::on(ProcessId executor, CallReply message) {
   auto& stream = streams_.at(executor);
   const TaskId* found = stream.in_flight.find(message.number);
   if (found == nullptr || *found != message.task) return;
@@ -471,7 +471,7 @@ void Tasks::executor_says(ProcessId executor, CallReply message) {
   if (now != nullptr && now->room != StreamRow::unlimited) actors_.advance(now->actor);
 }
 
-void Tasks::executor_says(ProcessId executor, CallReturned message) {
+void Tasks::on(ProcessId executor, CallReturned message) {
   auto& stream = streams_.at(executor);
   const TaskId* found = stream.in_flight.find(message.number);
   if (found == nullptr) return;
@@ -488,7 +488,7 @@ void Tasks::executor_says(ProcessId executor, CallReturned message) {
 }
 
 // A call that ended in between needs no report.
-void Tasks::executor_says(ProcessId executor, CallStarted message) {
+void Tasks::on(ProcessId executor, CallStarted message) {
   const auto& stream = streams_.at(executor);
   const TaskId* task = stream.in_flight.find(message.number);
   if (task != nullptr) rows_.at(*task).started = step_.now() - message.run_time;

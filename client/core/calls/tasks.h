@@ -109,11 +109,11 @@ class Tasks final : public CallStreams::Port,
   void add_rows(CompactQueue::Expanded task) override;
 
   // ---- messages of executors ----------------------------------------------------------------------
-  void executor_says(ProcessId executor, CallReply message);
-  void executor_says(ProcessId executor, CallReturned message);
-  void executor_says(ProcessId executor, CallStarted message);
-  void executor_says(ProcessId executor, StreamClosing message);
-  void executor_says(ProcessId executor, ResidentStateChanged message);
+  void on(ProcessId executor, CallReply message);
+  void on(ProcessId executor, CallReturned message);
+  void on(ProcessId executor, CallStarted message);
+  void on(ProcessId executor, StreamClosing message);
+  void on(ProcessId executor, ResidentStateChanged message);
   void conclude_task_stream(StreamRow& stream, const EndCause& cause);
   void fail_rejected_calls(ProcessId executor, const std::string& why);
 

@@ -24,16 +24,16 @@ void ObjectRefs::on(const BorrowRefs& event) {
     ObjectRow& row = borrow(ref);
     ++row.refs;
     row.lent = true;
-    ++loans_[ref.object].calls;
+    ++borrows_[ref.object].calls;
   }
 }
 
 void ObjectRefs::on(const EndBorrow& event) {
   for (const ObjectId object : event.objects) {
     auto* row = rows_.find(object);
-    if (row == nullptr || !row->lent || --loans_.at(object).calls > 0) continue;
+    if (row == nullptr || !row->lent || --borrows_.at(object).calls > 0) continue;
     row->lent = row->passed_on = false;
-    forget_loan(object, *row);
+    forget_borrow(object, *row);
     if (!in_use(*row)) {
       drop_if_unused(object);
       continue;
@@ -43,8 +43,8 @@ void ObjectRefs::on(const EndBorrow& event) {
   }
 }
 
-void ObjectRefs::forget_loan(ObjectId object, const ObjectRow& row) {
-  if (!row.lent && !row.unsaid) loans_.erase(object);
+void ObjectRefs::forget_borrow(ObjectId object, const ObjectRow& row) {
+  if (!row.lent && !row.unsaid) borrows_.erase(object);
 }
 
 std::vector<ObjectId> ObjectRefs::passed_on(const RefRecords& refs) const {
@@ -67,8 +67,8 @@ void ObjectRefs::lenders_died() {
   for (const ObjectId object : lent) {
     mark_lender_died.hit();
     ObjectRow& row = rows_.at(object);
-    loans_.at(object).calls = 0;
-    forget_loan(object, row);
+    borrows_.at(object).calls = 0;
+    forget_borrow(object, row);
     if (in_use(row)) {
       ensure_hold(object, row);
     } else {
@@ -87,14 +87,14 @@ void ObjectRefs::keep_lent(const Arguments& arguments) {
       if (ref.tensor.is_empty() || !rows_.contains(ref.object)) continue;
       hold_now(ref.object);
       pin(ref);
-      orphans_due_.add(step_.now() + step_.options().orphans_after, ref.object);
+      orphans_due_.add(step_.now() + step_.options().orphans_delay, ref.object);
     }
   }
 }
 
 void ObjectRefs::put_off_hold(ObjectId object, ObjectRow& row) {
   row.hold = HoldState::put_off;
-  holds_due_.add(step_.now() + step_.options().hold_after, object);
+  holds_due_.add(step_.now() + step_.options().hold_delay, object);
 }
 
 // Other processes will rely on the hold, or its delay has passed.
@@ -107,8 +107,8 @@ void ObjectRefs::hold_now(ObjectId object) {
 
 void ObjectRefs::put_off_export(ObjectId object, ObjectRow& row) {
   row.unsaid = true;
-  ++loans_[object].replies;
-  exports_due_.add(step_.now() + step_.options().export_after, object);
+  ++borrows_[object].replies;
+  exports_due_.add(step_.now() + step_.options().export_delay, object);
 }
 
 void ObjectRefs::export_now(ObjectId object, ObjectRow& row) {
@@ -120,9 +120,9 @@ void ObjectRefs::export_now(ObjectId object, ObjectRow& row) {
 void ObjectRefs::reply_settled(ObjectId object, bool unheld) {
   auto* row = rows_.find(object);
   if (row == nullptr || !row->unsaid) return;
-  if (--loans_.at(object).replies == 0) {
+  if (--borrows_.at(object).replies == 0) {
     row->unsaid = false;
-    forget_loan(object, *row);
+    forget_borrow(object, *row);
   }
   if (!unheld && !row->exported && !step_.job_ended()) export_now(object, *row);
 }

@@ -181,7 +181,7 @@ void ObjectRefs::drop_one(ObjectId object) {
 void ObjectRefs::erase_object(ObjectId object) {
   ObjectRow row = std::move(rows_.at(object));
   rows_.erase(object);
-  if (row.lent || row.unsaid) loans_.erase(object);
+  if (row.lent || row.unsaid) borrows_.erase(object);
   if (row.readable) step_.emit(DropPlace{object, row.reading->place});
   if (row.is_kept_tensor()) step_.emit(TensorUnneeded{object});
   if (row.ready && row.is_inline()) {

@@ -150,7 +150,7 @@ class ObjectRefs {
   void store_inline(ObjectId object, ObjectRow& row);
   void store_again(ObjectId object, ObjectRow& row);
 
-  void forget_loan(ObjectId object, const ObjectRow& row);
+  void forget_borrow(ObjectId object, const ObjectRow& row);
   void put_off_hold(ObjectId object, ObjectRow& row);
   void put_off_export(ObjectId object, ObjectRow& row);
   void export_now(ObjectId object, ObjectRow& row);
@@ -161,7 +161,7 @@ class ObjectRefs {
   CallStreams& streams_;
   Port& port_;
   Rows rows_;
-  Table<ObjectId, BorrowRow> loans_;
+  Table<ObjectId, BorrowRow> borrows_;
   Table<ObjectId, WriteRow> writes_;
   DeferredHolds write_retries_;
   DeferredHolds holds_due_, exports_due_;

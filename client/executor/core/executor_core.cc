@@ -75,7 +75,7 @@ std::optional<Time> ExecutorCore::next_deadline() const {
   };
   consider(caller_deadlines_.earliest());
   for (const auto& [token, row] : running_) {
-    if (!row.told_started) consider(row.started + options_.tell_started_after);
+    if (!row.start_reported) consider(row.started + options_.started_report_delay);
   }
   if (!orphans_.empty()) consider(orphans_.front().first);
   if (blocked_since_ && !lent_) consider(*blocked_since_ + assignment_.cpu_release_delay);
@@ -105,10 +105,10 @@ void ExecutorCore::on(ReceivedFromCaller& event) {
   auto message = caller.session.receive(now_, std::move(event.frame), frames_);
   caller_deadlines_.watch(event.caller, caller.session.next_deadline(), caller.armed);
   for (auto& frame : frames_) emit(SendToCaller{event.caller, std::move(frame)});
-  if (message) std::visit([&](auto& each) { caller_says(event.caller, each); }, *message);
+  if (message) std::visit([&](auto& each) { on(event.caller, each); }, *message);
 }
 
-void ExecutorCore::caller_says(ProcessId caller, PushCall& message) {
+void ExecutorCore::on(ProcessId caller, PushCall& message) {
   CallerRow& from = callers_.at(caller);
   from.last_number = std::max(from.last_number, message.number);
   from.knows_rounds = message.round != 0;
@@ -221,7 +221,7 @@ void ExecutorCore::start(CallRow row) {
   run.call.arguments = std::move(arguments);
   emit(std::move(run));
   row.started = now_;
-  row.told_started = row.call.form->kind == CallKind::construct_actor;
+  row.start_reported = row.call.form->kind == CallKind::construct_actor;
   const auto token = row.token;
   running_.insert(token, std::move(row));
 }
@@ -253,8 +253,8 @@ void ExecutorCore::start_ready() {
 
 void ExecutorCore::tell_started() {
   for (auto& [token, row] : running_) {
-    if (row.told_started || now_ - row.started < options_.tell_started_after) continue;
-    row.told_started = true;
+    if (row.start_reported || now_ - row.started < options_.started_report_delay) continue;
+    row.start_reported = true;
     say(row.caller, CallStarted{row.number, now_ - row.started});
   }
 }
@@ -343,11 +343,11 @@ void ExecutorCore::say(ProcessId caller, ExecutorMessage message) {
   for (auto& frame : frames_) emit(SendToCaller{caller, std::move(frame)});
 }
 
-void ExecutorCore::caller_says(ProcessId, ReturnCallsRequest&) {
+void ExecutorCore::on(ProcessId, ReturnCallsRequest&) {
   if (!is_actor()) hand_back_queue();
 }
 
-void ExecutorCore::caller_says(ProcessId caller, ReplyClaimed& message) {
+void ExecutorCore::on(ProcessId caller, ReplyClaimed& message) {
   callers_.at(caller).closed |= message.closes;
   auto& pinned = callers_.at(caller).pinned;
   const auto at = pinned.find(message.number);
@@ -356,7 +356,7 @@ void ExecutorCore::caller_says(ProcessId caller, ReplyClaimed& message) {
   pinned.erase(at);
 }
 
-void ExecutorCore::caller_says(ProcessId caller, CancelCall& message) {
+void ExecutorCore::on(ProcessId caller, CancelCall& message) {
   const auto is_it = [&](const CallRow& row) {
     return row.caller == caller && row.number == message.number;
   };
@@ -393,7 +393,7 @@ void ExecutorCore::on(const CallerGone& event) {
   if (caller == nullptr) return;
   // A process that got a ref from it relied on its hold, and now takes its own hold.
   for (auto& [number, refs] : caller->pinned)
-    orphans_.emplace_back(now_ + options_.orphans_bound, std::move(refs));
+    orphans_.emplace_back(now_ + options_.orphans_delay, std::move(refs));
   callers_.erase(event.caller);
   for (auto at = queue_.begin(); at != queue_.end();) {
     const CallRow& row = at->second;
@@ -498,14 +498,14 @@ void ExecutorCore::update_residence() {
   if (residence_said_ == held_) return;
   const bool first = !residence_said_.any();
   const Time due = first ? *idle_since_ + assignment_.cpu_release_delay
-                         : residence_told_ + options_.tell_residence_after;
+                         : residence_reported_at_ + options_.residence_report_interval;
   if (now_ < due) {
     tell_residence_at_ = due;
     return;
   }
   mark_resident.hit();
   residence_said_ = held_;
-  residence_told_ = now_;
+  residence_reported_at_ = now_;
   emit(SendToAgent{ExecutorResident{held_}});
 }
 

@@ -19,6 +19,7 @@
 #include "base/ring_buffer.h"
 #include "base/table.h"
 #include "base/time.h"
+#include "client/executor/core/executor_commands.h"
 #include "client/executor/core/executor_events.h"
 #include "client/executor/core/executor_options.h"
 #include "protocol/session/session.h"
@@ -71,9 +72,9 @@ class ExecutorCore {
     bool ready = false;  // the arguments are available
     bool blocked = false;
     bool cancelled = false;
-    std::string over_share{};   // message of the error that ends it
-    Time started;               // set when running
-    bool told_started = false;  // the caller was notified, or none exists
+    std::string over_share{};     // message of the error that ends it
+    Time started;                 // set when running
+    bool start_reported = false;  // the caller was notified, or none exists
   };
 
   void on(const Assigned& event);
@@ -90,10 +91,10 @@ class ExecutorCore {
   void on(const SubmittedPending& event);
   void on(const ActorDestroyed&) { object_ = Object::destroyed; }
   void on(const SubmittedDone&) { submitted_ = Submitted::done; }
-  void caller_says(ProcessId caller, PushCall& message);
-  void caller_says(ProcessId caller, CancelCall& message);
-  void caller_says(ProcessId caller, ReturnCallsRequest& message);
-  void caller_says(ProcessId caller, ReplyClaimed& message);
+  void on(ProcessId caller, PushCall& message);
+  void on(ProcessId caller, CancelCall& message);
+  void on(ProcessId caller, ReturnCallsRequest& message);
+  void on(ProcessId caller, ReplyClaimed& message);
 
   void admit(CallRow row);
   void start_ready();
@@ -141,7 +142,7 @@ class ExecutorCore {
   bool holds_said_ = false;         // state reported to the lessee
   ResidentResults residence_said_;  // state reported to the agent
   std::optional<Time> idle_since_;  // set while no call runs or waits here, and results are held
-  Time residence_told_;
+  Time residence_reported_at_;
   std::optional<Time> tell_residence_at_;
   std::optional<EndKind> leaving_;  // set: no further call starts
   bool farewell_said_ = false;      // StreamClosing was sent

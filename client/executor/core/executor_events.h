@@ -1,5 +1,4 @@
-// Events and commands of the executor core. Every struct has a field list, so that inputs can be
-// recorded and a replay compared.
+// Events of the executor core. Every struct has a field list, so that inputs can be recorded.
 // Thread: owner (plain values).
 #pragma once
 
@@ -16,8 +15,6 @@
 #include "protocol/messages/local_control.h"
 
 namespace mobula::internal::executor {
-
-// ---- events ------------------------------------------------------------------------------------
 
 struct Assigned {
   AssignExecutor assignment;
@@ -114,80 +111,5 @@ struct ShareExceeded {
 using Event = std::variant<Assigned, ReceivedFromCaller, CallerGone, ArgumentsFetched, CallFinished,
                            CallBlocked, EndAsked, Tick, Evacuated, ResultsHeld, ShareExceeded,
                            SubmittedPending, SubmittedDone, ActorDestroyed>;
-
-// ---- commands ----------------------------------------------------------------------------------
-
-struct SendToCaller {
-  ProcessId caller;
-  ExecutorFrame frame;
-  MOBULA_FIELDS(caller, frame);
-  friend bool operator==(const SendToCaller&, const SendToCaller&) = default;
-};
-struct SendToAgent {
-  ProcessToAgent message;
-  MOBULA_FIELDS(message);
-  friend bool operator==(const SendToAgent&, const SendToAgent&) = default;
-};
-struct FetchArguments {
-  std::uint64_t token = 0;
-  std::vector<Argument> refs;  // arguments with is_ref
-  RefRecords tensors;          // separately stored elements of tensors in the other arguments
-  ProcessId caller;
-  MOBULA_FIELDS(token, refs, tensors, caller);
-  friend bool operator==(const FetchArguments&, const FetchArguments&) = default;
-};
-// Results that other processes refer to must leave this process before it exits. Evacuated is the
-// reply.
-struct Evacuate {
-  MOBULA_FIELDS();
-  friend bool operator==(const Evacuate&, const Evacuate&) = default;
-};
-struct RunCall {
-  std::uint64_t token = 0;
-  ProcessId caller;
-  CallRecord call;
-  MOBULA_FIELDS(token, caller, call);
-  friend bool operator==(const RunCall&, const RunCall&) = default;
-};
-// The call never runs here, so its fetched arguments can be dropped.
-struct DropCall {
-  std::uint64_t token = 0;
-  MOBULA_FIELDS(token);
-  friend bool operator==(const DropCall&, const DropCall&) = default;
-};
-// current().cancelled() becomes true; with `recursive`, its children are cancelled.
-struct CancelRunning {
-  std::uint64_t token = 0;
-  bool recursive = true;
-  MOBULA_FIELDS(token, recursive);
-  friend bool operator==(const CancelRunning&, const CancelRunning&) = default;
-};
-struct ReleasePins {
-  RefRecords refs;
-  bool unheld = false;  // no process has held them, or will
-  MOBULA_FIELDS(refs, unheld);
-  friend bool operator==(const ReleasePins&, const ReleasePins&) = default;
-};
-// The process exits as planned. SubmittedDone follows when all calls that it submitted are
-// finished, and SubmittedPending at once if some are not.
-struct AwaitSubmitted {
-  MOBULA_FIELDS();
-  friend bool operator==(const AwaitSubmitted&, const AwaitSubmitted&) = default;
-};
-// No call runs any more: a thread that runs calls destroys the actor.
-struct DestroyActor {
-  MOBULA_FIELDS();
-  friend bool operator==(const DestroyActor&, const DestroyActor&) = default;
-};
-// All replies are sent, and the process exits now.
-struct Leave {
-  EndKind kind = EndKind::retired;
-  bool exit_handlers = false;  // exit handlers run first
-  MOBULA_FIELDS(kind, exit_handlers);
-  friend bool operator==(const Leave&, const Leave&) = default;
-};
-using Command =
-    std::variant<SendToCaller, SendToAgent, FetchArguments, RunCall, DropCall, CancelRunning,
-                 ReleasePins, Leave, Evacuate, AwaitSubmitted, DestroyActor>;
 
 }  // namespace mobula::internal::executor

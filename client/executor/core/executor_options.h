@@ -10,16 +10,16 @@
 namespace mobula::internal::executor {
 
 struct ExecutorOptions {
-  Duration leave_timeout = 1s;         // longest wait for acknowledgements before a planned exit
-  Duration orphans_bound = 1s;         // time for which refs given to dead callers stay pinned
-  Duration evacuation_timeout = 30s;   // longest wait for the evacuation of results
-  std::size_t max_queue = 100'000;     // limit of queued calls; further calls are returned
-  Duration tell_started_after = 50ms;  // run time after which the caller is notified
-  Duration tell_residence_after = 1s;  // minimum interval between reports of fewer results
+  Duration leave_timeout = 1s;           // longest wait for acknowledgements before a planned exit
+  Duration orphans_delay = 1s;           // time for which refs given to dead callers stay pinned
+  Duration evacuation_timeout = 30s;     // longest wait for the evacuation of results
+  std::size_t max_queue = 100'000;       // limit of queued calls; further calls are returned
+  Duration started_report_delay = 50ms;  // run time after which the caller is notified
+  Duration residence_report_interval = 1s;  // minimum interval between reports of fewer results
   Duration release_delay =
       200ms;  // a process that awaits submitted calls keeps the resources of its slot until then
-  MOBULA_FIELDS(leave_timeout, orphans_bound, evacuation_timeout, max_queue, tell_started_after,
-                tell_residence_after, release_delay);
+  MOBULA_FIELDS(leave_timeout, orphans_delay, evacuation_timeout, max_queue, started_report_delay,
+                residence_report_interval, release_delay);
   friend bool operator==(const ExecutorOptions&, const ExecutorOptions&) = default;
 };
 

@@ -68,7 +68,7 @@ void JobLogQuery::ask(LinkId link, const ToolRequest& request) {
                      [&](NodeId each) { parts_.nodes.send(each, asked); });
 }
 
-void JobLogQuery::told(NodeId node, ReadJobLogReply&& part) {
+void JobLogQuery::on(NodeId node, ReadJobLogReply&& part) {
   if (queries_.accept_reply(part.request, node) == nullptr) return;
   const auto finished = queries_.finish_if_complete(part.request);
   answer(finished->query, std::move(part));

@@ -22,7 +22,7 @@ class JobLogQuery {
 
   // `kind` of the request is the offset of the first byte.
   void ask(LinkId link, const ToolRequest& request);
-  void told(NodeId node, ReadJobLogReply&& part);
+  void on(NodeId node, ReadJobLogReply&& part);
   void node_died(NodeId node);
   void tick();
   std::optional<Time> next_deadline() const;

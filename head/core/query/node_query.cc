@@ -206,7 +206,7 @@ void NodeQuery::ask_log(LinkId link, const ToolRequest& request) {
 
 // ---- replies of agents --------------------------------------------------------------------------
 
-void NodeQuery::told(NodeId node, LogsReply&& listed) {
+void NodeQuery::on(NodeId node, LogsReply&& listed) {
   const std::uint64_t number = listed.request;
   Question* question = queries_.accept_reply(number, node);
   if (question == nullptr) return;
@@ -214,14 +214,14 @@ void NodeQuery::told(NodeId node, LogsReply&& listed) {
   settle(queries_.finish_if_complete(number));
 }
 
-void NodeQuery::told(NodeId node, const UsageReply& usage) {
+void NodeQuery::on(NodeId node, const UsageReply& usage) {
   Question* question = queries_.accept_reply(usage.request, node);
   if (question == nullptr) return;
   question->usages.emplace(node, NodeUsage{usage, wall_ms(parts_, parts_.now)});
   settle(queries_.finish_if_complete(usage.request));
 }
 
-void NodeQuery::told(NodeId node, ReadLogReply&& part) {
+void NodeQuery::on(NodeId node, ReadLogReply&& part) {
   if (readings_.accept_reply(part.request, node) == nullptr) return;
   const auto finished = readings_.finish_if_complete(part.request);
   const Reading& reading = finished->query;

@@ -38,9 +38,9 @@ class NodeQuery {
   // Returns the usage of nodes and executors. `argument` is the id of a node or empty.
   void ask_usage(LinkId link, const ToolRequest& request);
 
-  void told(NodeId node, LogsReply&& listed);
-  void told(NodeId node, ReadLogReply&& part);
-  void told(NodeId node, const UsageReply& usage);
+  void on(NodeId node, LogsReply&& listed);
+  void on(NodeId node, ReadLogReply&& part);
+  void on(NodeId node, const UsageReply& usage);
   void node_died(NodeId node);
   void tick();
   std::optional<Time> next_deadline() const;

@@ -16,7 +16,7 @@ const CoverageMark mark_late("head.object_list_without_a_node");
 
 }  // namespace
 
-Result<void> ObjectQuery::ask(QuerySource asker, About about, std::string id) {
+Result<void> ObjectQuery::ask(QuerySource source, About about, std::string id) {
   if (queries_.is_full()) {
     return failure(
         ErrorCode::resource_exhausted,
@@ -41,7 +41,7 @@ Result<void> ObjectQuery::ask(QuerySource asker, About about, std::string id) {
     if (row.registered()) nodes.emplace(node, node.brief());
   }
   const ObjectsRequest request{number, parts_.options.max_listed, about == About::memory, only};
-  auto finished = queries_.add(number, {asker, about, std::move(id), {}, {}, 0}, std::move(nodes),
+  auto finished = queries_.add(number, {source, about, std::move(id), {}, {}, 0}, std::move(nodes),
                                parts_.now + parts_.options.list_timeout,
                                [&](NodeId node) { parts_.nodes.send(node, request); });
   if (finished) settle(std::move(*finished));
@@ -89,10 +89,10 @@ void ObjectQuery::settle(Queries::Finished&& finished) {
   if (question.about == About::memory || question.about == About::holders) {
     const Result<std::string> memory =
         memory_json(question.items, question.stores, warnings, parts_.options.max_listed);
-    return answer(parts_, question.asker, memory);
+    return answer(parts_, question.source, memory);
   }
   const auto json = objects_json(parts_, question.items, question.id, warnings);
-  answer(parts_, question.asker, json);
+  answer(parts_, question.source, json);
 }
 
 }  // namespace mobula::internal::head

@@ -34,7 +34,7 @@ class ObjectQuery {
 
   // `id` is the id of one object or its prefix; for holders, whole ids with commas between them.
   // Fails if too many queries are open.
-  Result<void> ask(QuerySource asker, About about, std::string id);
+  Result<void> ask(QuerySource source, About about, std::string id);
   void listed(NodeId node, const ObjectsReply& message);
   void node_died(NodeId node);
   void tick();
@@ -45,7 +45,7 @@ class ObjectQuery {
   static constexpr std::size_t max_ids = 64;  // object ids in one question about holders
 
   struct Question {
-    QuerySource asker;
+    QuerySource source;
     About about = About::objects;
     std::string id;
     std::vector<Item> items;

@@ -24,14 +24,14 @@ ReadStateReply state_read(std::uint64_t request, const Result<std::string>& docu
   return read;
 }
 
-void answer(HeadTables& parts, const QuerySource& asker, const Result<std::string>& document,
+void answer(HeadTables& parts, const QuerySource& source, const Result<std::string>& document,
             std::vector<TaskError> errors) {
-  if (const auto* process = std::get_if<ProcessId>(&asker.who)) {
-    return parts.processes.tell(*process, state_read(asker.request, document));
+  if (const auto* process = std::get_if<ProcessId>(&source.who)) {
+    return parts.processes.tell(*process, state_read(source.request, document));
   }
-  ToolReply reply = tool_reply(asker.request, document);
+  ToolReply reply = tool_reply(source.request, document);
   if (document) reply.errors = std::move(errors);
-  parts.commands.push_back(ReplyToTool{std::get<LinkId>(asker.who), std::move(reply)});
+  parts.commands.push_back(ReplyToTool{std::get<LinkId>(source.who), std::move(reply)});
 }
 
 }  // namespace mobula::internal::head

@@ -62,10 +62,10 @@ void SpanQuery::ask(LinkId link, const ToolRequest& request) {
   if (finished) settle(std::move(*finished));
 }
 
-SpanQuery::Teller SpanQuery::teller_of(ProcessId teller, NodeId id) const {
+SpanQuery::Sender SpanQuery::sender_of(ProcessId sender, NodeId id) const {
   const Node* node = parts_.nodes.find(id);
   const std::string host = node == nullptr ? std::string() : node->host;
-  if (const Process* row = parts_.processes.find(teller))
+  if (const Process* row = parts_.processes.find(sender))
     return {row->principal.role, row->pid, row->principal.job, id, host, false};
   return {node == nullptr ? Role::unproven : node->role, 0, {}, id, host, false};
 }
@@ -84,8 +84,8 @@ void SpanQuery::keep(ProcessId process, NodeId node, const SpansReply& message) 
     forget(*before);
     ended_.erase(before);
   }
-  ended_.push_back({process, teller_of(process, node), message, bytes});
-  ended_.back().teller.ended = true;
+  ended_.push_back({process, sender_of(process, node), message, bytes});
+  ended_.back().sender.ended = true;
   ended_bytes_ += bytes;
   while (ended_.size() > max_ended || ended_bytes_ > max_ended_bytes) {
     forget(ended_.front());
@@ -94,16 +94,16 @@ void SpanQuery::keep(ProcessId process, NodeId node, const SpansReply& message) 
   }
 }
 
-void SpanQuery::told(ProcessId teller, NodeId node, const SpansReply& message) {
-  if (message.request == 0) return keep(teller, node, message);
-  Question* question = queries_.accept_reply(message.request, teller);
+void SpanQuery::on(ProcessId sender, NodeId node, const SpansReply& message) {
+  if (message.request == 0) return keep(sender, node, message);
+  Question* question = queries_.accept_reply(message.request, sender);
   if (question == nullptr) return;
   const std::size_t bytes = encode(message).size() + 64;
   if (question->bytes + bytes > max_bytes) {
     ++question->left_out;
   } else {
     question->bytes += bytes;
-    question->told.emplace(teller, std::pair(teller_of(teller, node), message));
+    question->reply.emplace(sender, std::pair(sender_of(sender, node), message));
   }
   auto finished = queries_.finish_if_complete(message.request);
   if (finished) settle(std::move(*finished));
@@ -128,32 +128,33 @@ void SpanQuery::settle(Queries::Finished&& finished) {
   Json json = document("Timeline");
   json["processes"] = Json::array();
   std::vector<ProcessSpans> all;
-  const auto add = [&](ProcessId process, const Teller& teller, SpansReply spans) {
-    const bool known = teller.role != Role::unproven;
+  const auto add = [&](ProcessId process, const Sender& sender, SpansReply spans) {
+    const bool known = sender.role != Role::unproven;
     json["processes"].push_back({{"process_id", process.hex()},
-                                 {"role", known ? std::string(to_string(teller.role)) : "process"},
-                                 {"pid", teller.pid},
-                                 {"job_id", id_json(teller.job)},
-                                 {"node_id", id_json(teller.node)},
-                                 {"host", teller.host},
-                                 {"ended", teller.ended}});
+                                 {"role", known ? std::string(to_string(sender.role)) : "process"},
+                                 {"pid", sender.pid},
+                                 {"job_id", id_json(sender.job)},
+                                 {"node_id", id_json(sender.node)},
+                                 {"host", sender.host},
+                                 {"ended", sender.ended}});
     all.push_back({process, std::move(spans)});
   };
-  for (auto& [process, told] : question.told) {
-    const bool of_agent = told.first.role == Role::agent || told.first.role == Role::driver_agent;
-    if (of_agent && told.second.transfers.empty() && told.second.transfers_forgotten == 0) continue;
-    add(process, told.first, std::move(told.second));
+  for (auto& [process, reply] : question.replies) {
+    const bool of_agent = reply.first.role == Role::agent || reply.first.role == Role::driver_agent;
+    if (of_agent && reply.second.transfers.empty() && reply.second.transfers_forgotten == 0)
+      continue;
+    add(process, reply.first, std::move(reply.second));
   }
   // The latest processes come first, within the size limit.
   for (auto each = ended_.rbegin(); each != ended_.rend(); ++each) {
     const bool of_job =
-        question.job.empty() || each->teller.job.empty() || each->teller.job == question.job;
+        question.job.empty() || each->sender.job.empty() || each->sender.job == question.job;
     const bool has = question.task.empty() ||
                      std::ranges::find(each->spans.ran, question.task, &RanSpan::task) !=
                          each->spans.ran.end() ||
                      std::ranges::find(each->spans.owned, question.task, &OwnedSpan::task) !=
                          each->spans.owned.end();
-    if (!of_job || !has || question.told.contains(each->process)) continue;
+    if (!of_job || !has || question.replies.contains(each->process)) continue;
     if (question.bytes + each->bytes > max_bytes) {
       ++question.left_out;
       continue;
@@ -163,7 +164,7 @@ void SpanQuery::settle(Queries::Finished&& finished) {
     std::erase_if(spans.transfers, [&](const TransferFact& fact) {
       return !question.job.empty() && !fact.job.empty() && fact.job != question.job;
     });
-    add(each->process, each->teller, std::move(spans));
+    add(each->process, each->sender, std::move(spans));
   }
   if (ended_forgotten_ > 0 && question.task.empty()) {
     question.warnings.push_back(fmt::format(

@@ -29,8 +29,8 @@ class SpanQuery {
   // `argument` of the request is the id of a job in hexadecimal or empty. `kind` is the id of a
   // task or empty.
   void ask(LinkId link, const ToolRequest& request);
-  // `teller` is a process of the node or the incarnation of its agent.
-  void told(ProcessId teller, NodeId node, const SpansReply& message);
+  // `sender` is a process of the node or the incarnation of its agent.
+  void on(ProcessId sender, NodeId node, const SpansReply& message);
   // The spans of the process ended with it, so queries no longer wait for it.
   void process_ended(ProcessId process);
   void tick();
@@ -46,7 +46,7 @@ class SpanQuery {
   static constexpr std::size_t max_ended_each = 1u << 20;   // for one exited process
   static constexpr std::size_t max_ended = 4096;
 
-  struct Teller {
+  struct Sender {
     Role role = Role::unproven;
     std::int64_t pid = 0;
     JobId job{};
@@ -56,7 +56,7 @@ class SpanQuery {
   };
   struct Ended {
     ProcessId process{};
-    Teller teller{};
+    Sender sender{};
     SpansReply spans{};
     std::size_t bytes = 0;  // approximate
   };
@@ -65,7 +65,7 @@ class SpanQuery {
     std::uint64_t request = 0;
     JobId job;    // empty: all jobs
     TaskId task;  // empty: all tasks
-    std::map<ProcessId, std::pair<Teller, SpansReply>> told;
+    std::map<ProcessId, std::pair<Sender, SpansReply>> replies;
     std::size_t bytes = 0;       // approximate
     std::uint64_t left_out = 0;  // processes, because of the size limit of a reply
     std::vector<std::string> warnings;
@@ -73,7 +73,7 @@ class SpanQuery {
   using Queries = FanOut<ProcessId, Question>;
   void settle(Queries::Finished&& finished);
   void keep(ProcessId process, NodeId node, const SpansReply& message);
-  Teller teller_of(ProcessId process, NodeId node) const;
+  Sender sender_of(ProcessId process, NodeId node) const;
 
   HeadTables& parts_;
   Queries queries_{max_open};

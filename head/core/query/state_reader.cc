@@ -169,7 +169,7 @@ class AskingUser {
 
 }  // namespace
 
-void StateReader::said(const ReceivedFromTool& event) {
+void StateReader::on(const ReceivedFromTool& event) {
   const ToolRequest& request = event.request;
   const Speaker speaker(parts_, event.principal);
   const AskingUser asking(parts_, event.user_id);
@@ -310,12 +310,12 @@ std::string seconds_of(Duration span) {
 }
 
 // A job gets its grace within the deadline of the drain, or the whole deadline if that is shorter.
-std::string what_becomes_of_job(const Actor& actor, Duration within) {
+std::string what_becomes_of_job(const Actor& actor, Duration timeout) {
   const ActorSpec& spec = actor.spec();
   const std::string job = fmt::format("job {} ({})", spec.job.hex(), spec.class_name);
   const Duration grace = spec.entry.grace;
-  if (within <= Duration(0)) return job + " stays on the node until it ends";
-  if (within <= grace) {
+  if (timeout <= Duration(0)) return job + " stays on the node until it ends";
+  if (timeout <= grace) {
     return fmt::format(
         "{} is told to end now, since its grace ({}) is not shorter than the deadline, and killed "
         "at the "
@@ -324,7 +324,7 @@ std::string what_becomes_of_job(const Actor& actor, Duration within) {
   }
   return fmt::format(
       "{} is told to end in {}, and killed at the deadline: its grace ({}) comes off it", job,
-      seconds_of(within - grace), seconds_of(grace));
+      seconds_of(timeout - grace), seconds_of(grace));
 }
 
 }  // namespace
@@ -347,20 +347,20 @@ Result<std::string> StateReader::drain(const ToolRequest& request) {
   }
   const NodeId node(*bits);
   // A deadline of 0 expires in the next step.
-  const Duration within =
+  const Duration timeout =
       request.kind.empty() ? Duration(0) : std::max<Duration>(within_ms * 1ms, Duration(1));
-  auto drained = parts_.nodes.drain(node, within, "asked for by a tool");
+  auto drained = parts_.nodes.drain(node, timeout, "asked for by a tool");
   if (!drained) return drained.error();
   std::vector<std::string> warnings;
   for (const auto& [id, actor] : parts_.actors.rows()) {
     if (actor.node != node || actor.moving) continue;
     if (actor.spec().entry.given()) {
-      warnings.push_back(what_becomes_of_job(actor, within));
+      warnings.push_back(what_becomes_of_job(actor, timeout));
       continue;
     }
     warnings.push_back(fmt::format(
         "actor {} ({}) may not be restarted and stays on the node until it is ended{}", id.hex(),
-        actor.spec().class_name, within > Duration(0) ? ", at the deadline by force" : ""));
+        actor.spec().class_name, timeout > Duration(0) ? ", at the deadline by force" : ""));
   }
   return done_json("Draining", warnings);
 }

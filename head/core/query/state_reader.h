@@ -20,7 +20,7 @@ class StateReader {
  public:
   explicit StateReader(HeadTables& parts) : parts_(parts) {}
 
-  void said(const ReceivedFromTool& event);
+  void on(const ReceivedFromTool& event);
   // Answers a query of a process of `job`. "named_actors" without an argument lists the name space
   // of the job. Returns nothing if agents must be queried first: `process` then receives the reply
   // later.

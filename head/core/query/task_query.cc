@@ -19,7 +19,7 @@ constexpr std::size_t id_digits = 32;
 
 }  // namespace
 
-Result<void> TaskQuery::ask(QuerySource asker, TaskPurpose purpose, const std::string& argument) {
+Result<void> TaskQuery::ask(QuerySource source, TaskPurpose purpose, const std::string& argument) {
   if (queries_.is_full()) {
     return failure(
         ErrorCode::resource_exhausted,
@@ -48,7 +48,7 @@ Result<void> TaskQuery::ask(QuerySource asker, TaskPurpose purpose, const std::s
   mark_asked.hit();
   asked.request = queries_.next_number();
   Question question;
-  question.asker = asker;
+  question.source = source;
   question.purpose = purpose;
   question.asked = asked;
   question.job = job;
@@ -61,7 +61,7 @@ Result<void> TaskQuery::ask(QuerySource asker, TaskPurpose purpose, const std::s
   return {};
 }
 
-void TaskQuery::told(ProcessId owner, const TasksReply& message) {
+void TaskQuery::on(ProcessId owner, const TasksReply& message) {
   if (message.request == 0) {
     const Process* row = parts_.processes.find(owner);
     if (row != nullptr) parts_.failed_tasks.reported(owner, row->principal.job, message.tasks);
@@ -112,7 +112,7 @@ void TaskQuery::settle(Queries::Finished&& finished) {
     if (item.fact.error.empty() || errors.size() >= max_errors) continue;
     errors.push_back({item.fact.task, item.fact.error});
   }
-  answer(parts_, question.asker, document(question), std::move(errors));
+  answer(parts_, question.source, document(question), std::move(errors));
 }
 
 Result<std::string> TaskQuery::document(const Question& question) const {

@@ -42,8 +42,8 @@ class TaskQuery {
 
   // To list or count, `argument` is empty or filters as a JSON object. Otherwise it is the id or id
   // prefix of a task or of one of its results. Fails for a bad argument or too many open queries.
-  Result<void> ask(QuerySource asker, TaskPurpose purpose, const std::string& argument);
-  void told(ProcessId owner, const TasksReply& message);
+  Result<void> ask(QuerySource source, TaskPurpose purpose, const std::string& argument);
+  void on(ProcessId owner, const TasksReply& message);
   // The tasks of the process ended with it, so queries no longer wait for it.
   void process_ended(ProcessId process);
   void tick();
@@ -54,7 +54,7 @@ class TaskQuery {
   static constexpr std::size_t max_errors = 256;  // per reply
 
   struct Question {
-    QuerySource asker;
+    QuerySource source;
     TaskPurpose purpose = TaskPurpose::list;
     TasksRequest asked;
     JobId job;  // filter; empty: all jobs

@@ -25,20 +25,21 @@ bool is_path(DirectPath path) {
 
 }  // namespace
 
-bool TransferCounts::told(ProcessId teller, NodeId node, const std::vector<TransferCount>& counts) {
+bool TransferCounts::update(ProcessId sender, NodeId node,
+                            const std::vector<TransferCount>& counts) {
   if (counts.empty()) return false;
   PathCounts known;
   for (const auto& each : counts) {
     if (is_path(each.path)) known.emplace(each.path, each);
   }
-  Live& live = live_[teller];
+  Live& live = live_[sender];
   const bool is_new = live.counts != known;
   live = {node, std::move(known)};
   return is_new;
 }
 
-void TransferCounts::ended(ProcessId teller) {
-  const auto at = live_.find(teller);
+void TransferCounts::ended(ProcessId sender) {
+  const auto at = live_.find(sender);
   if (at == live_.end()) return;
   const NodeId node = at->second.node;
   const bool room = ended_.size() < max_nodes || ended_.contains(node);
@@ -48,14 +49,14 @@ void TransferCounts::ended(ProcessId teller) {
 
 std::map<NodeId, PathCounts> TransferCounts::by_node() const {
   auto sums = ended_;
-  for (const auto& [teller, live] : live_) add(sums[live.node], live.counts);
+  for (const auto& [sender, live] : live_) add(sums[live.node], live.counts);
   return sums;
 }
 
 PathCounts TransferCounts::of_cluster() const {
   PathCounts sums;
   for (const auto& [node, counts] : ended_) add(sums, counts);
-  for (const auto& [teller, live] : live_) add(sums, live.counts);
+  for (const auto& [sender, live] : live_) add(sums, live.counts);
   return sums;
 }
 

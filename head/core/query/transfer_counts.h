@@ -17,9 +17,9 @@ class TransferCounts {
  public:
   // Replaces the totals of a live process of the node, or of its agent by its incarnation. Ignores
   // unknown paths and duplicates. Returns whether any total changed.
-  bool told(ProcessId teller, NodeId node, const std::vector<TransferCount>& counts);
+  bool update(ProcessId sender, NodeId node, const std::vector<TransferCount>& counts);
   // Adds the totals of the process to those of its node.
-  void ended(ProcessId teller);
+  void ended(ProcessId sender);
 
   // Totals by receiving node: its store and its processes.
   std::map<NodeId, PathCounts> by_node() const;

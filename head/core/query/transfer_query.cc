@@ -38,7 +38,7 @@ TransferFact bounded(TransferFact fact) {
 
 }  // namespace
 
-Result<void> TransferQuery::ask(QuerySource asker, const std::string& text) {
+Result<void> TransferQuery::ask(QuerySource source, const std::string& text) {
   if (queries_.is_full()) {
     return failure(ErrorCode::resource_exhausted,
                    fmt::format("{} questions about transfers are open; ask again in a moment",
@@ -50,7 +50,7 @@ Result<void> TransferQuery::ask(QuerySource asker, const std::string& text) {
   asked.request = queries_.next_number();
   asked.limit = parts_.options.max_tasks_per_owner;
   Question question;
-  question.asker = asker;
+  question.source = source;
   asked.job = filters->job;
   question.asked = asked;
   QueryTargets receivers =
@@ -63,19 +63,19 @@ Result<void> TransferQuery::ask(QuerySource asker, const std::string& text) {
   return {};
 }
 
-void TransferQuery::told(ProcessId teller, NodeId node, const TransfersReply& message) {
-  Question* question = queries_.accept_reply(message.request, teller);
+void TransferQuery::on(ProcessId sender, NodeId node, const TransfersReply& message) {
+  Question* question = queries_.accept_reply(message.request, sender);
   if (question == nullptr) return;
   TransferAnswers& answers = question->answers;
   if (!question->asked.under_way.empty() && !message.knows_under_way) ++question->older;
-  const Process* row = parts_.processes.find(teller);
+  const Process* row = parts_.processes.find(sender);
   answers.left_out += message.left_out;
   std::uint64_t taken = 0;
   for (const auto& fact : message.transfers) {
     if (!is_asked_for(question->asked, fact)) continue;
     if (taken++ < question->asked.limit) {
       answers.items.push_back(
-          {teller, node, row == nullptr ? fact.job : row->principal.job, bounded(fact)});
+          {sender, node, row == nullptr ? fact.job : row->principal.job, bounded(fact)});
     } else {
       ++answers.left_out;
     }
@@ -121,7 +121,7 @@ void TransferQuery::settle(Queries::Finished&& finished) {
         "{} of those asked have an older Mobula, which does not know what is on its way to them",
         question.older));
   }
-  answer(parts_, question.asker, transfers_json(parts_, question.answers));
+  answer(parts_, question.source, transfers_json(parts_, question.answers));
 }
 
 }  // namespace mobula::internal::head

@@ -36,9 +36,9 @@ class TransferQuery {
 
   // `filters` is empty or a JSON object for transfer_filters(). Fails for bad filters or too many
   // open queries.
-  Result<void> ask(QuerySource asker, const std::string& filters);
-  // `teller` is a process of the node or the incarnation of its agent.
-  void told(ProcessId teller, NodeId node, const TransfersReply& message);
+  Result<void> ask(QuerySource source, const std::string& filters);
+  // `sender` is a process of the node or the incarnation of its agent.
+  void on(ProcessId sender, NodeId node, const TransfersReply& message);
   // The transfers of the process ended with it, so queries no longer wait for it.
   void process_ended(ProcessId process);
   void tick();
@@ -48,7 +48,7 @@ class TransferQuery {
   static constexpr std::size_t max_open = 64;
 
   struct Question {
-    QuerySource asker;
+    QuerySource source;
     TransferAnswers answers;
     TransfersRequest asked;
     std::uint64_t older = 0;  // replies of older releases, which do not report running transfers

@@ -125,7 +125,7 @@ void SlotTable::preempt(Slot& slot, const scheduler::Recall& recall) {
     return row == nullptr ? 0 : row->start.terms.priority;
   };
   const JobId job = slot.job;
-  parts_.events.note(Severity::warning, "PREEMPTION",
+  parts_.events.note(Severity::warning, "TASK_PREEMPTED",
                      {.node = slot.node, .job = job, .slot = slot.id},
                      fmt::format("its slot is asked {} by job {} (priority {}; its own is {})",
                                  recall.asks ? "about" : "for", recall.for_job.hex(),

@@ -168,8 +168,8 @@ void SlotTable::announce_to(ProcessId lessee) {
   for (const auto id : at->second) {
     const Slot& slot = rows_.at(id);
     // Notified on its own node too: the agent may have had the slot before it had the lessee.
-    const bool told = !unannounced_.contains(id);
-    if (!slot.ready || slot.stopping || !told) continue;
+    const bool announced = !unannounced_.contains(id);
+    if (!slot.ready || slot.stopping || !announced) continue;
     parts_.processes.tell(lessee, ready_of(slot));
     if (slot.recalled && slot.residence.any()) {
       parts_.processes.tell(lessee, RecallSlot{id, "it was wanted back before"});

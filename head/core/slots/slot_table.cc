@@ -133,8 +133,8 @@ void SlotTable::learn(Slot& slot) {
 }
 
 // Called with the Demand that names the slots. It requests further slots in addition to them.
-void SlotTable::learn_heard(ProcessId lessee, const std::vector<SlotId>& heard) {
-  for (const SlotId id : heard) {
+void SlotTable::note_received(ProcessId lessee, const std::vector<SlotId>& received) {
+  for (const SlotId id : received) {
     Slot* const slot = rows_.find(id);
     if (slot != nullptr && slot->lessee == lessee) slot->known = true;
   }
@@ -183,7 +183,7 @@ void SlotTable::demand(ProcessId lessee, const Demand& message) {
   const Duration waited = std::clamp(message.oldest_wait, Duration(0), longest_wait);
   DemandRow row{message, 0, parts_.now - waited};
   // A slot that the lessee does not know yet was granted for this demand, even if it is ready.
-  learn_heard(lessee, message.heard);
+  note_received(lessee, message.received);
   if (closed == nullptr)
     row.total = std::clamp<std::int64_t>(message.wanted_slots, 0, most_wanted_slots);
   if (row.total > 0) row.total += count_known(lessee, id);
@@ -365,19 +365,19 @@ void SlotTable::gone(NodeId node, const SlotGone& message) {
   if (message.program_cannot_start) {
     const auto why = message.cause.text.empty() ? to_string(message.cause) : message.cause.text;
     remember_failed_start(node, slot->start_identity, why);
-    parts_.events.note(Severity::error, "PROGRAM_NOT_STARTED",
+    parts_.events.note(Severity::error, "PROGRAM_START_FAILED",
                        {.node = node, .job = slot->job, .actor = slot->actor},
                        "the program cannot be started there: " + why);
   } else if (message.cause.kind == EndKind::start_failed && !slot->stopping) {
-    parts_.events.note(Severity::warning, "PROGRAM_NOT_STARTED",
+    parts_.events.note(Severity::warning, "PROGRAM_START_FAILED",
                        {.node = node, .job = slot->job, .actor = slot->actor},
                        "the program was not started there: " + message.cause.text);
   }
   const bool unasked = !slot->stopping;
   if (unasked) mark_gone_unasked.hit();
   // The lessee does not know a slot in which no executor started.
-  const bool told = slot->known || slot->reported || !slot->endpoint.process.empty();
-  remove(message.slot, message.cause, unasked && (told || !message.program_cannot_start));
+  const bool was_announced = slot->known || slot->reported || !slot->endpoint.process.empty();
+  remove(message.slot, message.cause, unasked && (was_announced || !message.program_cannot_start));
 }
 
 void SlotTable::remember_failed_start(NodeId node, ProgramId identity, const std::string& why) {
@@ -440,7 +440,7 @@ void SlotTable::over_share(NodeId node, const SlotShareExceeded& message) {
   if (slot == nullptr || message.generation < slot->generation) return;
   slot->over_share = message.on ? message.text : std::string();
   if (!message.on) return;
-  parts_.events.note(Severity::warning, "GPU_OVER_SHARE",
+  parts_.events.note(Severity::warning, "GPU_SHARE_EXCEEDED",
                      {.node = node, .job = slot->job, .actor = slot->actor, .slot = message.slot},
                      message.text);
   parts_.commands.push_back(WriteLog{

@@ -167,7 +167,7 @@ class SlotTable {
   static SlotReady ready_of(const Slot& slot);
   void tell_ready(const Slot& slot, const EndCause& previous);
   void learn(Slot& slot);
-  void learn_heard(ProcessId lessee, const std::vector<SlotId>& heard);
+  void note_received(ProcessId lessee, const std::vector<SlotId>& received);
   void set_demand(ProcessId lessee, const DemandRow& row);
   void report_plans();
   void refuse_demand(ProcessId lessee, ClassId demand_class, const std::string& why);

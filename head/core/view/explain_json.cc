@@ -359,8 +359,8 @@ std::string asks_text(const Request& request, const std::string& typed) {
            "can run it, however busy "
            "its devices are; a task that does not say num_cpus asks for 1 CPU";
   }
-  const bool says = Json::parse(typed, nullptr, false).contains("num_cpus");
-  return needs + (says ? "" : "; 1 CPU is what a task asks for that does not say num_cpus");
+  const bool is_given = Json::parse(typed, nullptr, false).contains("num_cpus");
+  return needs + (is_given ? "" : "; 1 CPU is what a task asks for that does not say num_cpus");
 }
 
 // Explanation for an actor that does not wait.

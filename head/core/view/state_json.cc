@@ -433,7 +433,7 @@ std::string status_json(const HeadTables& parts) {
     json["fabrics"].push_back({{"name", name}, {"encrypted", name.empty()}, {"nodes", count}});
   }
   const auto& preempted = parts.slots.preemptions();
-  json["preemption"] = {{"policy", options.preempt_after ? "lower-priority" : "off"},
+  json["preemption"] = {{"policy", options.preempt_delay ? "lower-priority" : "off"},
                         {"asked", preempted.asked},
                         {"refused", preempted.refused}};
   Json pending = Json::array();

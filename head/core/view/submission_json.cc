@@ -90,7 +90,7 @@ Result<void> read_labels(const Json& value, Labels& to) {
   return {};
 }
 
-Result<void> read_folder(const std::string& member, const Json& value, std::string& to) {
+Result<void> read_dir(const std::string& member, const Json& value, std::string& to) {
   if (auto read = read_text(member, value, to); !read) return read;
   if (!to.empty() && to.front() != '/') return wrong_in_job(member, "is an absolute path");
   return {};
@@ -136,8 +136,8 @@ Result<void> read_member(const std::string& name, const Json& value, SubmissionR
   if (name == "labels") return read_labels(value, row.labels);
   if (name == "env") return read_environment(value, row.env);
   if (name == "workdir" || name == "cwd") {
-    if (name == "workdir") row.entry.needs_working_folder = true;
-    return read_folder(name, value, row.entry.working_folder);
+    if (name == "workdir") row.entry.needs_working_dir = true;
+    return read_dir(name, value, row.entry.working_dir);
   }
   if (name == "retries") return read_number(name, value, -1, max_retries, row.retries);
   if (name == "time_limit_ms") return read_span(name, value, row.entry.time_limit);
@@ -190,7 +190,7 @@ Json submission_json(const SubmissionRow& row) {
                {"signal", row.signal == 0 ? Json(nullptr) : Json(row.signal)},
                {"reason", row.reason},
                {"argv", row.entry.argv},
-               {"workdir", row.entry.working_folder},
+               {"workdir", row.entry.working_dir},
                {"labels", row.labels},
                {"priority", row.terms.priority},
                {"time_limit_ms", row.entry.time_limit / std::chrono::milliseconds(1)},

@@ -18,7 +18,7 @@ enum class Stage : std::uint8_t {
   started,    // executor: before user code runs
   ended,      // executor: user code returned
   answered,   // executor: the reply is in the ring
-  heard,      // driver: read from the ring, not decoded
+  received,   // driver: read from the ring, not decoded
 };
 inline constexpr std::size_t stage_count = 8;
 

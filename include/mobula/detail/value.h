@@ -30,7 +30,7 @@ class MOBULA_API Outgoing {
   std::size_t size_bytes() const { return size_bytes_; }
   // Excludes the elements of tensors of at least `from_bytes` bytes: the value is measured and
   // written without them. `origins` states what the included tensors record about their memory.
-  void set_apart(std::size_t from_bytes, Origins origins = Origins::untold) const;
+  void set_apart(std::size_t from_bytes, Origins origins = Origins::unrecorded) const;
   // Returns the excluded tensors, each a TensorParts whose elements fill its memory, in the order
   // of their refs in `contained`.
   const std::vector<std::shared_ptr<const void>>& apart() const { return apart_; }
@@ -57,7 +57,7 @@ class MOBULA_API Outgoing {
   // The measurements of the value; they do not change the value.
   mutable std::size_t size_bytes_ = 0;
   mutable std::size_t apart_from_ = Writer::all_inside;
-  mutable Origins origins_ = Origins::untold;
+  mutable Origins origins_ = Origins::unrecorded;
   mutable std::vector<ContainedRef> contained_;
   mutable std::vector<std::shared_ptr<const void>> apart_;
   mutable std::exception_ptr failure_;

@@ -52,7 +52,7 @@ inline constexpr std::size_t block_alignment = 64;
 // The record that tensors inside a value keep of their original memory, for readers in the same
 // process: none; its address, valid while the memory is unchanged; or its address even if the
 // memory has changed.
-enum class Origins : std::uint8_t { untold, told, aliased };
+enum class Origins : std::uint8_t { unrecorded, recorded, aliased };
 
 }  // namespace detail
 
@@ -65,11 +65,11 @@ class MOBULA_API Writer {
   // Counts bytes and collects contained refs. Elements of tensors that have at least `apart_from`
   // (> 0) bytes are excluded.
   explicit Writer(std::size_t apart_from = all_inside,
-                  detail::Origins origins = detail::Origins::untold)
+                  detail::Origins origins = detail::Origins::unrecorded)
       : apart_from_(apart_from), origins_(origins) {}
   // Writes to `into`, whose size a counting Writer has measured.
   explicit Writer(std::span<std::byte> into, std::size_t apart_from = all_inside,
-                  detail::Origins origins = detail::Origins::untold)
+                  detail::Origins origins = detail::Origins::unrecorded)
       : out_(into.data()),
         capacity_(into.size()),
         apart_from_(apart_from),
@@ -153,7 +153,7 @@ class MOBULA_API Writer {
   std::size_t position_ = 0;
   std::size_t ref_count_ = 0;
   std::size_t apart_from_ = all_inside;
-  detail::Origins origins_ = detail::Origins::untold;
+  detail::Origins origins_ = detail::Origins::unrecorded;
   int depth_ = 0;
   bool counting_ = true;
   std::vector<detail::ContainedRef> contained_;

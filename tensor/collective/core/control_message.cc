@@ -26,67 +26,67 @@ bool has_text_alone(ControlKind kind) {
   return kind == ControlKind::opened || kind == ControlKind::let_go;
 }
 bool has_operation(ControlKind kind) {
-  return kind == ControlKind::meeting || kind == ControlKind::offer;
+  return kind == ControlKind::handshake || kind == ControlKind::offer;
 }
 
 }  // namespace
 
-std::vector<std::byte> encode(const ControlMessage& word) {
+std::vector<std::byte> encode(const ControlMessage& message) {
   std::vector<std::byte> bytes;
-  put_number(bytes, static_cast<std::uint64_t>(word.kind), 1);
-  put_number(bytes, word.number);
-  if (has_operation(word.kind)) {
-    const auto operation = encode(word.operation);
+  put_number(bytes, static_cast<std::uint64_t>(message.kind), 1);
+  put_number(bytes, message.number);
+  if (has_operation(message.kind)) {
+    const auto operation = encode(message.operation);
     put_number(bytes, operation.size(), 2);
     bytes.insert(bytes.end(), operation.begin(), operation.end());
-    bytes.insert(bytes.end(), word.operand.begin(), word.operand.end());
-  } else if (word.kind == ControlKind::begin) {
-    bytes.insert(bytes.end(), word.operand.begin(), word.operand.end());
-  } else if (word.kind == ControlKind::broken) {
-    put_number(bytes, word.ranks.size(), 2);
-    for (const auto rank : word.ranks) put_number(bytes, rank, 2);
-    put_text(bytes, word.text);
-  } else if (has_text_alone(word.kind)) {
-    put_text(bytes, word.text);
+    bytes.insert(bytes.end(), message.operand.begin(), message.operand.end());
+  } else if (message.kind == ControlKind::begin) {
+    bytes.insert(bytes.end(), message.operand.begin(), message.operand.end());
+  } else if (message.kind == ControlKind::broken) {
+    put_number(bytes, message.ranks.size(), 2);
+    for (const auto rank : message.ranks) put_number(bytes, rank, 2);
+    put_text(bytes, message.text);
+  } else if (has_text_alone(message.kind)) {
+    put_text(bytes, message.text);
   }
   return bytes;
 }
 
-Result<ControlMessage> decode_word(std::span<const std::byte> bytes) {
+Result<ControlMessage> decode_message(std::span<const std::byte> bytes) {
   const Failure nonsense = failure(ErrorCode::corrupt, "it says what no member of a group says");
   if (bytes.size() > max_word_bytes) return nonsense;
   const auto kind = take_number(bytes, 1);
   const auto number = take_number(bytes);
   if (!kind || !number || *kind < 1 || *kind > 9) return nonsense;
-  ControlMessage word;
-  word.kind = static_cast<ControlKind>(*kind);
-  word.number = *number;
-  if (has_operation(word.kind)) {
+  ControlMessage message;
+  message.kind = static_cast<ControlKind>(*kind);
+  message.number = *number;
+  if (has_operation(message.kind)) {
     const auto length = take_number(bytes, 2);
     if (!length || *length > bytes.size()) return nonsense;
     auto operation = decode_operation(bytes.first(*length));
     if (!operation) return operation.error();
-    word.operation = std::move(*operation);
+    message.operation = std::move(*operation);
     bytes = bytes.subspan(*length);
-    word.operand.assign(bytes.begin(), bytes.end());
+    message.operand.assign(bytes.begin(), bytes.end());
     bytes = {};
-  } else if (word.kind == ControlKind::begin) {
-    word.operand.assign(bytes.begin(), bytes.end());
+  } else if (message.kind == ControlKind::begin) {
+    message.operand.assign(bytes.begin(), bytes.end());
     bytes = {};
-  } else if (word.kind == ControlKind::broken) {
+  } else if (message.kind == ControlKind::broken) {
     const auto count = take_number(bytes, 2);
     if (!count || *count > max_members) return nonsense;
     for (std::uint64_t i = 0; i < *count; ++i) {
       const auto rank = take_number(bytes, 2);
       if (!rank || *rank >= max_members) return nonsense;
-      word.ranks.push_back(static_cast<std::uint32_t>(*rank));
+      message.ranks.push_back(static_cast<std::uint32_t>(*rank));
     }
   }
-  if (word.kind == ControlKind::broken || has_text_alone(word.kind)) {
+  if (message.kind == ControlKind::broken || has_text_alone(message.kind)) {
     if (bytes.size() > max_text_bytes) return nonsense;
-    word.text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    message.text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
-  return word;
+  return message;
 }
 
 }  // namespace mobula::internal::collective

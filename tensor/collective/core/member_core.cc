@@ -19,7 +19,7 @@ const CoverageMark mark_explained("collective.library_failed_and_words_say_why")
 const CoverageMark mark_unexplained("collective.library_failed_and_nobody_says_why");
 
 // A member is at most one operation ahead; further messages are invalid.
-constexpr std::size_t most_heard = 8;
+constexpr std::size_t max_received = 8;
 // Suffix of the announced library version. It shows that this release reports the completion of
 // operations.
 constexpr std::string_view agreed_upon = " (agreed)";
@@ -78,18 +78,18 @@ void MemberCore::meet(Time now, const Operation& own, std::span<const std::byte>
   if (!own_.library.empty() && terms_.communication == Communication::useful)
     own_.library += agreed_upon;
   together_ = true;
-  ControlMessage word;
-  word.number = ++number_;
-  word.operation = own_;
+  ControlMessage message;
+  message.number = ++number_;
+  message.operation = own_;
   const bool gives = own.kind != OperationKind::broadcast || own.root == terms_.rank;
   if (!own.open && gives && terms_.communication != Communication::always &&
       goes_with_words(own, size())) {
-    word.operand.assign(operand.begin(), operand.end());
+    message.operand.assign(operand.begin(), operand.end());
   }
-  say(std::nullopt, word, out);
+  say(std::nullopt, message, out);
   said_.assign(size(), {});
-  said_[terms_.rank] = std::move(word);
-  wait(Wait::meetings, now, out);
+  said_[terms_.rank] = std::move(message);
+  wait(Wait::handshakes, now, out);
 }
 
 bool MemberCore::names_another(std::uint32_t rank, const char* what) {
@@ -132,48 +132,49 @@ void MemberCore::receive(Time now, std::uint32_t from, std::optional<Time> deadl
 
 // ---- messages -----------------------------------------------------------------------------------
 
-void MemberCore::say(std::optional<std::uint32_t> to, const ControlMessage& word, Commands& out) {
-  out.push_back(SendControl{to, word});
+void MemberCore::say(std::optional<std::uint32_t> to, const ControlMessage& message,
+                     Commands& out) {
+  out.push_back(SendControl{to, message});
 }
 
 const ControlMessage* MemberCore::next_of(std::uint32_t rank, ControlKind kind) const {
-  const auto& heard = peers_[rank].heard;
-  const auto at = std::ranges::find(heard, kind, &ControlMessage::kind);
-  return at == heard.end() ? nullptr : &*at;
+  const auto& received = peers_[rank].received;
+  const auto at = std::ranges::find(received, kind, &ControlMessage::kind);
+  return at == received.end() ? nullptr : &*at;
 }
 
 ControlMessage MemberCore::take(std::uint32_t rank, ControlKind kind) {
-  auto& heard = peers_[rank].heard;
-  const auto at = std::ranges::find(heard, kind, &ControlMessage::kind);
-  ControlMessage word = std::move(*at);
-  heard.erase(at);
-  return word;
+  auto& received = peers_[rank].received;
+  const auto at = std::ranges::find(received, kind, &ControlMessage::kind);
+  ControlMessage message = std::move(*at);
+  received.erase(at);
+  return message;
 }
 
-void MemberCore::heard(Time now, std::uint32_t rank, ControlMessage word, Commands& out) {
+void MemberCore::on(Time now, std::uint32_t rank, ControlMessage message, Commands& out) {
   if (over_ || rank >= size() || rank == terms_.rank || peers_[rank].gave_up) return;
   Peer& peer = peers_[rank];
-  if (word.kind == ControlKind::broken) {
-    if (word.text.empty()) word.text = fmt::format("{} has given up", terms_.names[rank]);
-    std::erase_if(word.ranks, [&](std::uint32_t each) { return each >= size(); });
-    peer.gave_up = std::move(word);
-  } else if (word.kind == ControlKind::accept) {
+  if (message.kind == ControlKind::broken) {
+    if (message.text.empty()) message.text = fmt::format("{} has given up", terms_.names[rank]);
+    std::erase_if(message.ranks, [&](std::uint32_t each) { return each >= size(); });
+    peer.gave_up = std::move(message);
+  } else if (message.kind == ControlKind::accept) {
     const ControlMessage* const before = next_of(rank, ControlKind::let_go);
     peer.accepted = true;
     peer.accepted_without = before == nullptr ? std::string() : before->text;
-  } else if (word.kind == ControlKind::let_go && communicator_ == Communicator::failed &&
+  } else if (message.kind == ControlKind::let_go && communicator_ == Communicator::failed &&
              !answers_) {
     // This member has no communicator either.
-  } else if (peer.heard.size() >= most_heard) {
+  } else if (peer.received.size() >= max_received) {
     return give_up(
         {Refusal::Kind::broken,
          {rank},
          fmt::format("{} is gone: it is further ahead than a member can be", terms_.names[rank])},
         out);
   } else {
-    peer.heard.push_back(std::move(word));
+    peer.received.push_back(std::move(message));
   }
-  if (!heard_of_an_end(out)) go_on(now, out);
+  if (!received_end(out)) go_on(now, out);
 }
 
 void MemberCore::cut_off(Time, std::uint32_t rank, const std::string& why, Commands& out) {
@@ -203,7 +204,7 @@ MemberCore::Ranks MemberCore::missing() const {
   }
   const auto place = std::ranges::find(line_, terms_.rank) - line_.begin();
   switch (wait_) {
-    case Wait::meetings: without(ControlKind::meeting); break;
+    case Wait::handshakes: without(ControlKind::handshake); break;
     case Wait::opened: without(ControlKind::opened); break;
     case Wait::came:
       for (const auto rank : line_) {
@@ -243,7 +244,7 @@ void MemberCore::go_on(Time now, Commands& out) {
   if (stops_moving(now, out)) return;
   if (stage_ != Stage::hearing || !missing().empty()) return;
   switch (wait_) {
-    case Wait::meetings: return conclude(now, out);
+    case Wait::handshakes: return conclude(now, out);
     case Wait::accept: return accepted(now, out);
     case Wait::offer: return offered(now, out);
     case Wait::begin: {
@@ -266,10 +267,10 @@ void MemberCore::go_on(Time now, Commands& out) {
 void MemberCore::conclude(Time now, Commands& out) {
   std::vector<Operation> said;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
-    if (const ControlMessage* const before = let_go_before(rank, ControlKind::meeting);
+    if (const ControlMessage* const before = let_go_before(rank, ControlKind::handshake);
         before != nullptr && let_go_before_.empty())
       let_go_before_ = before->text;
-    if (rank != terms_.rank) said_[rank] = take(rank, ControlKind::meeting);
+    if (rank != terms_.rank) said_[rank] = take(rank, ControlKind::handshake);
     if (said_[rank].number != number_) {
       return give_up(
           {Refusal::Kind::broken,
@@ -283,7 +284,7 @@ void MemberCore::conclude(Time now, Commands& out) {
     mark_mismatch.hit();
     refuse({Refusal::Kind::mismatch, std::move(found->ranks),
             found->text + ": nothing was done, and the group is as it was"});
-    (void)heard_of_an_end(out);
+    (void)received_end(out);
     return;
   }
   agreed_ = collective::agreed(said);
@@ -409,7 +410,7 @@ void MemberCore::wire_failed(Time now, std::uint32_t rank, const std::string& wh
 }
 
 // A member that gave up after the current operation does not end this one.
-bool MemberCore::heard_of_an_end(Commands& out) {
+bool MemberCore::received_end(Commands& out) {
   if (over_) return true;
   for (const Peer& peer : peers_) {
     if (!peer.gave_up) continue;
@@ -429,7 +430,7 @@ void MemberCore::done(Commands& out) {
   stage_ = Stage::idle;
   together_ = false;
   needs_turn_ = false;
-  (void)heard_of_an_end(out);
+  (void)received_end(out);
 }
 
 // The group stays usable.
@@ -441,13 +442,13 @@ void MemberCore::refuse(Refusal why) {
 
 // Makes the group unusable: sends the reason, then closes the connections.
 void MemberCore::give_up(Refusal why, Commands& out) {
-  ControlMessage word;
-  word.kind = ControlKind::broken;
+  ControlMessage message;
+  message.kind = ControlKind::broken;
   // All operations before this number are complete on this member.
-  word.number = number_ + (together_ ? 0 : 1);
-  word.ranks = why.ranks;
-  word.text = why.text;
-  say(std::nullopt, word, out);
+  message.number = number_ + (together_ ? 0 : 1);
+  message.ranks = why.ranks;
+  message.text = why.text;
+  say(std::nullopt, message, out);
   out.push_back(CloseConnections{});
   const bool idle = stage_ == Stage::idle;
   over_ = why;

@@ -25,7 +25,7 @@ namespace mobula::internal::collective {
 
 struct SendControl {
   std::optional<std::uint32_t> to;  // empty: all other members
-  ControlMessage word;
+  ControlMessage message;
 };
 // After the messages: no further message follows, and the others see the end of the stream. Payload
 // in transit is discarded.
@@ -103,7 +103,7 @@ class MemberCore {
   void receive(Time now, std::uint32_t from, std::optional<Time> deadline, Commands& out);
 
   // ---- events; an unexpected event changes nothing ----
-  void heard(Time now, std::uint32_t rank, ControlMessage word, Commands& out);
+  void on(Time now, std::uint32_t rank, ControlMessage message, Commands& out);
   // The control channel of the member ended; all its messages were delivered.
   void cut_off(Time now, std::uint32_t rank, const std::string& why, Commands& out);
   // The payload stream of the member failed; its control messages may still explain the reason.
@@ -154,12 +154,12 @@ class MemberCore {
   Time began() const { return began_; }
 
  private:
-  enum class Wait : std::uint8_t { meetings, accept, offer, begin, turn, opened, came };
+  enum class Wait : std::uint8_t { handshakes, accept, offer, begin, turn, opened, came };
   enum class Communicator : std::uint8_t { none, opening, open, failed };
   struct Peer {
-    std::deque<ControlMessage> heard;   // messages that are not processed yet
-    bool accepted = false;              // it accepted an offer of this member
-    std::string accepted_without = {};  // reason why it had released its communicator before
+    std::deque<ControlMessage> received;  // messages that are not processed yet
+    bool accepted = false;                // it accepted an offer of this member
+    std::string accepted_without = {};    // reason why it had released its communicator before
     std::optional<ControlMessage> gave_up = {};  // its last message
   };
 
@@ -168,7 +168,7 @@ class MemberCore {
   std::string names(const Ranks& ranks) const;
   bool starts(Time now, std::string doing, std::optional<Time> deadline);
   bool names_another(std::uint32_t rank, const char* what);
-  void say(std::optional<std::uint32_t> to, const ControlMessage& word, Commands& out);
+  void say(std::optional<std::uint32_t> to, const ControlMessage& message, Commands& out);
   const ControlMessage* next_of(std::uint32_t rank, ControlKind kind) const;
   ControlMessage take(std::uint32_t rank, ControlKind kind);
   void wait(Wait wait, Time now, Commands& out);
@@ -199,7 +199,7 @@ class MemberCore {
   void say_came(Time now, Commands& out);
   void conclude_moving(Time now, Commands& out);
 
-  bool heard_of_an_end(Commands& out);
+  bool received_end(Commands& out);
   void done(Commands& out);
   void refuse(Refusal why);
   void explain(Time now, Refusal unexplained);
@@ -214,7 +214,7 @@ class MemberCore {
 
   // Current operation:
   Stage stage_ = Stage::idle;
-  Wait wait_ = Wait::meetings;
+  Wait wait_ = Wait::handshakes;
   std::string doing_;
   Time began_;
   std::optional<Time> deadline_;

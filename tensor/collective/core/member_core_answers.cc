@@ -13,32 +13,32 @@ const CoverageMark mark_again("collective.operation_goes_again_by_way_of_the_hos
 const CoverageMark mark_later("collective.communicator_was_let_go_after_the_operation");
 const CoverageMark mark_before("collective.another_had_let_go_of_its_communicator");
 
-bool answers(const ControlMessage& word) {
-  return word.kind == ControlKind::came || word.kind == ControlKind::let_go;
+bool answers(const ControlMessage& message) {
+  return message.kind == ControlKind::came || message.kind == ControlKind::let_go;
 }
 
 }  // namespace
 
 // Release message of this member that precedes its message of this kind, if any.
 const ControlMessage* MemberCore::let_go_before(std::uint32_t rank, ControlKind kind) const {
-  const auto& heard = peers_[rank].heard;
-  const auto at = std::ranges::find_if(heard, [kind](const ControlMessage& word) {
-    return word.kind == kind || word.kind == ControlKind::let_go;
+  const auto& received = peers_[rank].received;
+  const auto at = std::ranges::find_if(received, [kind](const ControlMessage& message) {
+    return message.kind == kind || message.kind == ControlKind::let_go;
   });
-  return at == heard.end() || at->kind == kind ? nullptr : &*at;
+  return at == received.end() || at->kind == kind ? nullptr : &*at;
 }
 
 // The first report counts: after a report of completion, a member may release the communicator.
 const ControlMessage* MemberCore::answer_of(std::uint32_t rank) const {
-  const auto& heard = peers_[rank].heard;
-  const auto at = std::ranges::find_if(heard, answers);
-  return at == heard.end() ? nullptr : &*at;
+  const auto& received = peers_[rank].received;
+  const auto at = std::ranges::find_if(received, answers);
+  return at == received.end() ? nullptr : &*at;
 }
 
 void MemberCore::forget(std::initializer_list<ControlKind> kinds) {
   for (Peer& peer : peers_) {
-    std::erase_if(peer.heard, [&](const ControlMessage& word) {
-      return std::ranges::find(kinds, word.kind) != kinds.end();
+    std::erase_if(peer.received, [&](const ControlMessage& message) {
+      return std::ranges::find(kinds, message.kind) != kinds.end();
     });
   }
 }
@@ -47,10 +47,10 @@ void MemberCore::forget(std::initializer_list<ControlKind> kinds) {
 void MemberCore::notice_who_let_go(Commands& out) {
   if (communicator_ != Communicator::open) return;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
-    const ControlMessage* const word = next_of(rank, ControlKind::let_go);
-    if (word == nullptr) continue;
+    const ControlMessage* const message = next_of(rank, ControlKind::let_go);
+    if (message == nullptr) continue;
     mark_before.hit();
-    let_go(std::string(word->text), out);
+    let_go(std::string(message->text), out);
     return forget({ControlKind::let_go});
   }
 }
@@ -61,20 +61,20 @@ void MemberCore::let_go(const std::string& why, Commands& out) {
   communicator_ = Communicator::failed;
   devices_.clear();
   no_communicator_ = "nccl: " + why;
-  ControlMessage word;
-  word.kind = ControlKind::let_go;
-  word.number = number_;
-  word.text = why;
-  say(std::nullopt, word, out);
+  ControlMessage message;
+  message.kind = ControlKind::let_go;
+  message.number = number_;
+  message.text = why;
+  say(std::nullopt, message, out);
 }
 
 // A member that released the communicator no longer participates, so the operation would never end.
 bool MemberCore::stops_moving(Time now, Commands& out) {
   if (!answers_ || communicator_ != Communicator::open) return false;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
-    const ControlMessage* const word = next_of(rank, ControlKind::let_go);
-    if (word == nullptr) continue;
-    stop_moving(now, word->text, out);
+    const ControlMessage* const message = next_of(rank, ControlKind::let_go);
+    if (message == nullptr) continue;
+    stop_moving(now, message->text, out);
     return true;
   }
   return false;
@@ -90,10 +90,10 @@ void MemberCore::stop_moving(Time, std::string why, Commands& out) {
 void MemberCore::say_came(Time now, Commands& out) {
   needs_turn_ = false;
   own_answer_.emplace();
-  ControlMessage word;
-  word.kind = ControlKind::came;
-  word.number = number_;
-  say(other_, word, out);
+  ControlMessage message;
+  message.kind = ControlKind::came;
+  message.number = number_;
+  say(other_, message, out);
   wait(Wait::came, now, out);
 }
 

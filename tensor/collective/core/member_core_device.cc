@@ -72,10 +72,10 @@ void MemberCore::begun(Time now, Result<std::vector<std::byte>> beginning, Comma
   if (stage_ != Stage::beginning) return;
   if (!beginning) return stop_opening(now, own_name() + ": " + beginning.error().text, out);
   beginning_ = std::move(*beginning);
-  ControlMessage word;
-  word.kind = ControlKind::begin;
-  word.operand = beginning_;
-  say(std::nullopt, word, out);
+  ControlMessage message;
+  message.kind = ControlKind::begin;
+  message.operand = beginning_;
+  say(std::nullopt, message, out);
   take_turns(now, out);
 }
 
@@ -91,9 +91,9 @@ void MemberCore::opened(Time now, const std::optional<Failure>& failure, Command
   if (failure) return stop_opening(now, own_name() + ": " + failure->text, out);
   needs_turn_ = false;
   own_opening_.emplace();
-  ControlMessage word;
-  word.kind = ControlKind::opened;
-  say(std::nullopt, word, out);
+  ControlMessage message;
+  message.kind = ControlKind::opened;
+  say(std::nullopt, message, out);
   wait(Wait::opened, now, out);
 }
 
@@ -110,10 +110,10 @@ void MemberCore::stop_opening(Time now, std::string why, Commands& out) {
   if (terms_.communication == Communication::always)
     return give_up({Refusal::Kind::broken, {terms_.rank}, std::move(why)}, out);
   own_opening_ = std::move(why);
-  ControlMessage word;
-  word.kind = ControlKind::opened;
-  word.text = *own_opening_;
-  say(std::nullopt, word, out);
+  ControlMessage message;
+  message.kind = ControlKind::opened;
+  message.text = *own_opening_;
+  say(std::nullopt, message, out);
   if (std::exchange(is_begun_, false)) {
     stage_ = Stage::closing;
     return;
@@ -185,10 +185,10 @@ void MemberCore::turn_taken(Time now, const std::optional<Failure>& failure, Com
   const auto place =
       static_cast<std::size_t>(std::ranges::find(line_, terms_.rank) - line_.begin());
   if (place + 1 < line_.size()) {
-    ControlMessage word;
-    word.kind = ControlKind::turn;
-    word.number = number_;
-    say(line_[place + 1], word, out);
+    ControlMessage message;
+    message.kind = ControlKind::turn;
+    message.number = number_;
+    say(line_[place + 1], message, out);
   }
   if (opens) is_begun_ = true;
   stage_ = opens ? Stage::opening : Stage::moving;

@@ -12,52 +12,53 @@ const CoverageMark mark_crowded("regions.connection_is_closed_for_want_of_room")
 
 }  // namespace
 
-void IdleConnections::used(ProcessId holder) { ties_[holder].used = context_.now; }
+void IdleConnections::used(ProcessId holder) { connections_[holder].used = context_.now; }
 
 bool IdleConnections::is_parting(ProcessId holder) const {
-  const auto at = ties_.find(holder);
-  return at != ties_.end() && at->second.closing != 0;
+  const auto at = connections_.find(holder);
+  return at != connections_.end() && at->second.closing != 0;
 }
 
 bool IdleConnections::parted(ProcessId holder, std::uint64_t round) {
-  const auto at = ties_.find(holder);
-  if (at == ties_.end() || round == 0 || at->second.closing != round) return false;
-  ties_.erase(at);
+  const auto at = connections_.find(holder);
+  if (at == connections_.end() || round == 0 || at->second.closing != round) return false;
+  connections_.erase(at);
   return true;
 }
 
 void IdleConnections::gone(ProcessId holder) {
-  ties_.erase(holder);
+  connections_.erase(holder);
   may_.erase(holder);
 }
 
-std::optional<Time> IdleConnections::due(ProcessId holder, const Connection& tie) const {
+std::optional<Time> IdleConnections::due(ProcessId holder, const Connection& connection) const {
   const auto& options = context_.options;
-  if (options.idle_timeout <= Duration(0) || tie.closing != 0 || !may_.contains(holder))
+  if (options.idle_timeout <= Duration(0) || connection.closing != 0 || !may_.contains(holder))
     return std::nullopt;
-  const bool many = ties_.size() > options.many_ties;
-  return tie.used +
+  const bool many = connections_.size() > options.many_ties;
+  return connection.used +
          (many ? std::min(options.idle_timeout, options.part_after_of_many) : options.idle_timeout);
 }
 
 void IdleConnections::tick(const std::function<bool(ProcessId)>& is_busy) {
-  for (auto& [holder, tie] : ties_) {
-    const auto when = due(holder, tie);
+  for (auto& [holder, connection] : connections_) {
+    const auto when = due(holder, connection);
     if (!when || *when > context_.now) continue;
     if (is_busy(holder)) {
-      tie.used = context_.now;
+      connection.used = context_.now;
       continue;
     }
-    (tie.used + context_.options.idle_timeout <= context_.now ? mark_parting : mark_crowded).hit();
-    tie.closing = ++last_round_;
-    context_.send(holder, CloseConnectionRequest{tie.closing});
+    (connection.used + context_.options.idle_timeout <= context_.now ? mark_parting : mark_crowded)
+        .hit();
+    connection.closing = ++last_round_;
+    context_.send(holder, CloseConnectionRequest{connection.closing});
   }
 }
 
 std::optional<Time> IdleConnections::next_deadline() const {
   std::optional<Time> first;
-  for (const auto& [holder, tie] : ties_) {
-    const auto when = due(holder, tie);
+  for (const auto& [holder, connection] : connections_) {
+    const auto when = due(holder, connection);
     if (when && (!first || *when < *first)) first = when;
   }
   return first;

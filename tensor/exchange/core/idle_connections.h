@@ -29,17 +29,17 @@ class IdleConnections {
   // `is_busy`: a pull from the holder is in progress, or its chunks are relayed here.
   void tick(const std::function<bool(ProcessId)>& is_busy);
   std::optional<Time> next_deadline() const;
-  std::size_t size() const { return ties_.size(); }
+  std::size_t size() const { return connections_.size(); }
 
  private:
   struct Connection {
     Time used{};
     std::uint64_t closing = 0;  // number of the close request; 0: none
   };
-  std::optional<Time> due(ProcessId holder, const Connection& tie) const;
+  std::optional<Time> due(ProcessId holder, const Connection& connection) const;
 
   RegionContext& context_;
-  std::map<ProcessId, Connection> ties_;
+  std::map<ProcessId, Connection> connections_;
   std::set<ProcessId> may_;
   std::uint64_t last_round_ = 0;
 };

@@ -28,15 +28,15 @@ void TensorExchangeCore::settle() {
   }
 }
 
-void TensorExchangeCore::publish(Time now, ObjectId object, std::uint64_t size_bytes,
-                                 std::uint32_t lane, Commands& out) {
+void TensorExchangeCore::register_tensor(Time now, ObjectId object, std::uint64_t size_bytes,
+                                         std::uint32_t device_ordinal, Commands& out) {
   begin(now, out);
-  serves_.publish(object, size_bytes, lane);
+  serves_.register_tensor(object, size_bytes, device_ordinal);
 }
 
-void TensorExchangeCore::retire(Time now, ObjectId object, Commands& out) {
+void TensorExchangeCore::unregister(Time now, ObjectId object, Commands& out) {
   begin(now, out);
-  serves_.retire(object);
+  serves_.unregister(object);
   settle();
 }
 
@@ -53,18 +53,18 @@ void TensorExchangeCore::stored(Time now, ObjectId object, const std::optional<F
   settle();
 }
 
-Result<std::vector<RegionPullId>> TensorExchangeCore::want(Time now,
+Result<std::vector<RegionPullId>> TensorExchangeCore::pull(Time now,
                                                            std::vector<TensorRequest> together,
                                                            bool arguments, Commands& out) {
   begin(now, out);
-  auto pulls = pulls_.want(std::move(together), arguments);
+  auto pulls = pulls_.pull(std::move(together), arguments);
   settle();
   return pulls;
 }
 
-void TensorExchangeCore::unwant(Time now, RegionPullId pull, Commands& out) {
+void TensorExchangeCore::cancel(Time now, RegionPullId pull, Commands& out) {
   begin(now, out);
-  pulls_.unwant(pull);
+  pulls_.cancel(pull);
   settle();
 }
 
@@ -75,17 +75,17 @@ void TensorExchangeCore::located(Time now, ObjectId object, const RegionsLocated
   settle();
 }
 
-void TensorExchangeCore::reached(Time now, RegionPullId pull, ProcessId keeper,
+void TensorExchangeCore::reached(Time now, RegionPullId pull, ProcessId replica_holder,
                                  std::vector<DirectPath> paths, Commands& out) {
   begin(now, out);
-  pulls_.reached(pull, keeper, std::move(paths));
+  pulls_.reached(pull, replica_holder, std::move(paths));
   settle();
 }
 
-void TensorExchangeCore::claim_turn(Time now, std::uint32_t lane, std::uint64_t claim,
+void TensorExchangeCore::claim_turn(Time now, std::uint32_t device_ordinal, std::uint64_t claim,
                                     Commands& out) {
   begin(now, out);
-  steps_.claim(lane, claim);
+  steps_.claim(device_ordinal, claim);
   settle();
 }
 
@@ -95,24 +95,21 @@ void TensorExchangeCore::return_turn(Time now, std::uint64_t claim, Commands& ou
   settle();
 }
 
-void TensorExchangeCore::heard(Time now, ProcessId from, const RegionMessage& message,
-                               Commands& out) {
+void TensorExchangeCore::on(Time now, ProcessId from, const RegionMessage& message, Commands& out) {
   begin(now, out);
   struct Dispatch {
     TensorExchangeCore& exchange;
     ProcessId from;
-    void operator()(const PullTensorRequest& each) const { exchange.serves_.heard(from, each); }
-    void operator()(const PullTensorComplete& each) const { exchange.serves_.heard(from, each); }
-    void operator()(const PullTensorCancelled& each) const { exchange.serves_.heard(from, each); }
-    void operator()(const ReplicaEvicted& each) const { exchange.serves_.heard(from, each); }
-    void operator()(const PullTensorReply& each) const { exchange.pulls_.heard(from, each); }
-    void operator()(const PullTensorQueued& each) const { exchange.pulls_.heard(from, each); }
-    void operator()(const PullTensorRejected& each) const { exchange.pulls_.heard(from, each); }
-    void operator()(const CloseConnectionRequest& each) const {
-      exchange.serves_.heard(from, each);
-    }
-    void operator()(const CloseConnectionReply& each) const { exchange.pulls_.heard(from, each); }
-    void operator()(const TwoSidedStep& each) const { exchange.steps_.heard(from, each); }
+    void operator()(const PullTensorRequest& each) const { exchange.serves_.on(from, each); }
+    void operator()(const PullTensorComplete& each) const { exchange.serves_.on(from, each); }
+    void operator()(const PullTensorCancelled& each) const { exchange.serves_.on(from, each); }
+    void operator()(const ReplicaEvicted& each) const { exchange.serves_.on(from, each); }
+    void operator()(const PullTensorReply& each) const { exchange.pulls_.on(from, each); }
+    void operator()(const PullTensorQueued& each) const { exchange.pulls_.on(from, each); }
+    void operator()(const PullTensorRejected& each) const { exchange.pulls_.on(from, each); }
+    void operator()(const CloseConnectionRequest& each) const { exchange.serves_.on(from, each); }
+    void operator()(const CloseConnectionReply& each) const { exchange.pulls_.on(from, each); }
+    void operator()(const TwoSidedStep& each) const { exchange.steps_.on(from, each); }
   };
   std::visit(Dispatch{*this, from}, message);
   settle();

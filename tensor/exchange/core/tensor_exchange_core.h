@@ -27,33 +27,33 @@ class TensorExchangeCore {
   TensorExchangeCore& operator=(const TensorExchangeCore&) = delete;
 
   // ---- registered tensors ----
-  // Registers a complete, readable tensor. `lane`: ordinal of its device.
-  void publish(Time now, ObjectId object, std::uint64_t size_bytes, std::uint32_t lane,
-               Commands& out);
+  // Registers a complete, readable tensor. `device_ordinal`: ordinal of its device.
+  void register_tensor(Time now, ObjectId object, std::uint64_t size_bytes,
+                       std::uint32_t device_ordinal, Commands& out);
   // The last ref was released, or the memory of a replica is needed. `FreeRegions` follows when no
   // process can access the bytes.
-  void retire(Time now, ObjectId object, Commands& out);
+  void unregister(Time now, ObjectId object, Commands& out);
   // Moves the tensor out of this process: `StoreRegions` follows when no offer is active.
   void evacuate(Time now, ObjectId object, Commands& out);
   // On success, `FreeRegions` follows.
   void stored(Time now, ObjectId object, const std::optional<Failure>& failure, Commands& out);
 
   // ---- pulls ----
-  Result<std::vector<RegionPullId>> want(Time now, std::vector<TensorRequest> together,
+  Result<std::vector<RegionPullId>> pull(Time now, std::vector<TensorRequest> together,
                                          bool arguments, Commands& out);
-  void unwant(Time now, RegionPullId pull, Commands& out);
+  void cancel(Time now, RegionPullId pull, Commands& out);
   void located(Time now, ObjectId object, const RegionsLocated& answer, Commands& out);
   // `paths` is ordered by preference; empty: the replica holder is not usable.
-  void reached(Time now, RegionPullId pull, ProcessId keeper, std::vector<DirectPath> paths,
+  void reached(Time now, RegionPullId pull, ProcessId replica_holder, std::vector<DirectPath> paths,
                Commands& out);
 
   // ---- turns of devices for other work ----
   // `TurnTaken` follows. `claim` is a number of the caller.
-  void claim_turn(Time now, std::uint32_t lane, std::uint64_t claim, Commands& out);
+  void claim_turn(Time now, std::uint32_t device_ordinal, std::uint64_t claim, Commands& out);
   void return_turn(Time now, std::uint64_t claim, Commands& out);
 
   // ---- events ----
-  void heard(Time now, ProcessId from, const RegionMessage& message, Commands& out);
+  void on(Time now, ProcessId from, const RegionMessage& message, Commands& out);
   // The holder supports closing idle connections.
   void supports_close(ProcessId holder) { pulls_.supports_close(holder); }
   // The peer has exited, or the connections with it are invalid.
@@ -73,7 +73,7 @@ class TensorExchangeCore {
   std::size_t pulls() const { return pulls_.size(); }
   std::size_t serves() const { return serves_.serves(); }
   // Number of connections to holders.
-  std::size_t ties() const { return pulls_.ties(); }
+  std::size_t connections() const { return pulls_.connections(); }
   std::size_t open_channels() const { return steps_.open_channels(); }
   // True if nothing is in progress and no turn is held.
   bool is_idle() const;

@@ -37,9 +37,9 @@ struct RegionOptions {
   std::uint64_t redirect_from_bytes = std::uint64_t{1} << 20;  // smallest large object
   // waiting requests of all readers, chunks counted separately
   std::size_t max_serves_waiting = 524288;
-  std::uint64_t chunk_bytes = std::uint64_t{64} << 20;  // bytes per step of two-sided paths
+  std::uint64_t step_bytes = std::uint64_t{64} << 20;  // bytes per step of two-sided paths
   // bytes per chunk of a large tensor (`region_parts.h`); 0: never in chunks
-  std::uint64_t part_bytes = std::uint64_t{8} << 20;
+  std::uint64_t chunk_bytes = std::uint64_t{8} << 20;
   // chunks requested from one holder at a time; the others queue in this process
   std::size_t max_parts_asked = 128;
   // active offers of one chunk; other readers are redirected to a replica or wait for one
@@ -51,7 +51,7 @@ struct RegionOptions {
   std::size_t max_copies_known = 64;
   Duration shim_timeout = 2s;   // to connect to a replica holder, and for its reply
   Duration shim_backoff = 30s;  // no redirect to a replica holder is followed after it failed
-  std::size_t max_keepers_shunned = 1024;
+  std::size_t max_holders_backed_off = 1024;
   // for the reply of a holder; the request is repeated once before the holder is given up
   Duration answer_timeout = 10s;
   Duration step_timeout = 10s;      // from the local turn to the turn of the peer
@@ -70,7 +70,7 @@ struct TensorRequest {
   std::uint64_t size_bytes = 0;
   std::vector<ProcessId> holders{};  // likely holders, best first; empty: they are looked up
   std::vector<DirectPath> paths{};   // order of attempts at each holder
-  std::uint32_t lane = 0;            // receiving device ordinal; for two-sided paths
+  std::uint32_t device_ordinal = 0;  // receiving device ordinal; for two-sided paths
   std::uint32_t part = 0;            // chunk number, one-sided paths only; 0: the whole tensor
   bool keeps = false;                // this process offers the chunk to others until `retire`
 };
@@ -88,8 +88,8 @@ struct OfferTensor {
   ObjectId object;
   DirectPath path = DirectPath::shm;
   ProcessId peer;
-  std::uint32_t peer_lane = 0;  // device ordinal of the receiver
-  std::uint32_t part = 0;       // chunk number; 0: the whole object
+  std::uint32_t peer_ordinal = 0;  // device ordinal of the receiver
+  std::uint32_t part = 0;          // chunk number; 0: the whole object
 };
 // End the access of the peer, then call `ended`.
 struct WithdrawOffer {
@@ -102,7 +102,7 @@ struct PullChunk {
   DirectPath path = DirectPath::shm;
   ProcessId holder;
   std::string ticket;
-  std::uint32_t peer_lane = 0;  // device ordinal of the holder
+  std::uint32_t peer_ordinal = 0;  // device ordinal of the holder
 };
 // Two-sided path: issue the local half of a step now; the peer issues the other half. Then call
 // `ended`.
@@ -113,7 +113,7 @@ struct IssueStep {
   DirectPath path = DirectPath::nccl;
   ProcessId peer;
   std::uint64_t epoch = 0;  // epoch of the channel
-  std::uint32_t lane = 0, peer_lane = 0;
+  std::uint32_t device_ordinal = 0, peer_ordinal = 0;
   bool opens = false;  // true: open the channel; false: move the bytes below
   std::uint64_t offset = 0;
   std::uint64_t size_bytes = 0;
@@ -126,7 +126,7 @@ struct Cancel {
 struct DropChannel {
   ProcessId peer;
   DirectPath path = DirectPath::nccl;
-  std::uint32_t lane = 0, peer_lane = 0;
+  std::uint32_t device_ordinal = 0, peer_ordinal = 0;
   std::uint64_t epoch = 0;
 };
 // Free the bytes: no process needs them or can access them.
@@ -144,7 +144,7 @@ struct LookUp {
 // Connect to a reported replica holder and determine the usable paths, then call `reached`.
 struct Reach {
   RegionPullId pull = 0;
-  ProcessId keeper;
+  ProcessId replica_holder;
 };
 // Close the idle connection from this holder, which has agreed. `again`: a new request for this
 // holder follows immediately.

@@ -19,11 +19,12 @@ const CoverageMark mark_evacuation_failed("regions.evacuation_failed");
 
 }  // namespace
 
-void TensorOffers::publish(ObjectId object, std::uint64_t size_bytes, std::uint32_t lane) {
+void TensorOffers::register_tensor(ObjectId object, std::uint64_t size_bytes,
+                                   std::uint32_t device_ordinal) {
   stored_.erase(object);
   auto& row = rows_[object];
   row.size_bytes = size_bytes;
-  row.lane = lane;
+  row.device_ordinal = device_ordinal;
 }
 
 bool TensorOffers::keep(ObjectId object, std::uint64_t size_bytes, std::uint32_t part,
@@ -35,18 +36,18 @@ bool TensorOffers::keep(ObjectId object, std::uint64_t size_bytes, std::uint32_t
   row.size_bytes = size_bytes;
   row.is_copy = true;
   row.kept.insert(part);
-  row.told.insert(from);
+  row.notified.insert(from);
   mark_part_kept.hit();
   return true;
 }
 
-void TensorOffers::retire(ObjectId object) {
+void TensorOffers::unregister(ObjectId object) {
   stored_.erase(object);
   auto* row = rows_.find(object);
   if (row == nullptr || row->retired) return;
   row->retired = true;
   refuse_waiting(*row, RegionRefusal::gone, {}, [](const Serve&) { return true; });
-  for (const auto each : row->told) context_.send(each, ReplicaEvicted{object});
+  for (const auto each : row->notified) context_.send(each, ReplicaEvicted{object});
   if (!row->active.empty()) mark_deferred.hit();
   settle(object);
 }
@@ -54,7 +55,7 @@ void TensorOffers::retire(ObjectId object) {
 void TensorOffers::evacuate(ObjectId object) {
   auto* row = rows_.find(object);
   if (row == nullptr) return;
-  if (row->is_copy) return retire(object);  // its producer has all bytes
+  if (row->is_copy) return unregister(object);  // its producer has all bytes
   row->leaving = true;
   settle(object);
 }
@@ -106,8 +107,8 @@ bool TensorOffers::is_better_elsewhere(const Row& row, const Serve& serve) const
 
 bool TensorOffers::is_part(const Row& row, std::uint32_t part) const {
   if (row.is_copy) return row.kept.contains(part);
-  if (context_.options.part_bytes == 0) return part == 0;
-  return part <= parts_of(row.size_bytes, context_.options.part_bytes);
+  if (context_.options.chunk_bytes == 0) return part == 0;
+  return part <= parts_of(row.size_bytes, context_.options.chunk_bytes);
 }
 
 void TensorOffers::discount(ServeId id, Serve& serve, Row& row) {
@@ -148,7 +149,7 @@ void TensorOffers::refuse(const Serve& serve, RegionRefusal why, std::string tex
       PullTensorRejected{serve.transfer, why, std::move(text), epoch, std::move(others), {}});
 }
 
-void TensorOffers::heard(ProcessId from, const PullTensorRequest& message) {
+void TensorOffers::on(ProcessId from, const PullTensorRequest& message) {
   if (const auto known = by_transfer_.find({from, message.transfer}); known != by_transfer_.end()) {
     const auto& serve = serves_.at(known->second);
     if (serve.stage == Stage::ready) return say_ready(serve);
@@ -178,7 +179,7 @@ void TensorOffers::heard(ProcessId from, const PullTensorRequest& message) {
   if (message.part != 0 && (is_two_sided(message.path) || (to_store && row->is_copy))) {
     return refuse(serve, RegionRefusal::no_path);
   }
-  serve.channel = {from, message.path, row->lane, message.lane};
+  serve.channel = {from, message.path, row->device_ordinal, message.device_ordinal};
   if (!to_store && is_better_elsewhere(*row, serve) && redirect(serve, *row)) return;
   if (!to_store && may_start(*row, serve)) {
     const ServeId id = ++last_;
@@ -237,7 +238,7 @@ void TensorOffers::start(ServeId id, Serve& serve, Row& row) {
   serve.operation = ++context_.last_operation;
   operations_[serve.operation] = id;
   context_.out->push_back(OfferTensor{serve.operation, serve.object, serve.path, serve.peer,
-                                      serve.channel.peer_lane, serve.part});
+                                      serve.channel.peer_ordinal, serve.part});
 }
 
 bool TensorOffers::exported(OperationId operation, const Result<std::string>& ticket) {
@@ -268,10 +269,10 @@ bool TensorOffers::exported(OperationId operation, const Result<std::string>& ti
 void TensorOffers::say_ready(const Serve& serve) {
   const auto epoch = is_two_sided(serve.path) ? steps_.epoch(serve.channel) : 0;
   context_.send(serve.peer,
-                PullTensorReply{serve.transfer, serve.ticket, serve.channel.lane, epoch});
+                PullTensorReply{serve.transfer, serve.ticket, serve.channel.device_ordinal, epoch});
 }
 
-void TensorOffers::heard(ProcessId from, const PullTensorComplete& message) {
+void TensorOffers::on(ProcessId from, const PullTensorComplete& message) {
   const auto at = by_transfer_.find({from, message.transfer});
   if (at == by_transfer_.end()) return;
   const auto object = serves_.at(at->second).object;
@@ -298,7 +299,7 @@ void TensorOffers::heard(ProcessId from, const PullTensorComplete& message) {
   }
 }
 
-void TensorOffers::heard(ProcessId from, const PullTensorCancelled& message) {
+void TensorOffers::on(ProcessId from, const PullTensorCancelled& message) {
   const auto at = by_transfer_.find({from, message.transfer});
   if (at == by_transfer_.end()) return;
   const auto& serve = serves_.at(at->second);
@@ -306,14 +307,14 @@ void TensorOffers::heard(ProcessId from, const PullTensorCancelled& message) {
   end(at->second);
 }
 
-void TensorOffers::heard(ProcessId from, const ReplicaEvicted& message) {
+void TensorOffers::on(ProcessId from, const ReplicaEvicted& message) {
   auto* row = rows_.find(message.object);
   if (row == nullptr) return;
   for (auto& [number, part] : row->parts) std::erase(part.copies, from);
 }
 
 // The reader reports that it has no pull in progress.
-void TensorOffers::heard(ProcessId from, const CloseConnectionRequest& message) {
+void TensorOffers::on(ProcessId from, const CloseConnectionRequest& message) {
   end_all_of(from);
   for (auto& [object, row] : rows_) {
     for (auto& [number, part] : row.parts) std::erase(part.copies, from);
@@ -323,7 +324,7 @@ void TensorOffers::heard(ProcessId from, const CloseConnectionRequest& message) 
 
 bool TensorOffers::keeps_of(ProcessId holder) const {
   for (const auto& [object, row] : rows_) {
-    if (row.told.contains(holder)) return true;
+    if (row.notified.contains(holder)) return true;
   }
   return false;
 }
@@ -407,7 +408,7 @@ void TensorOffers::end_all_of(ProcessId peer) {
 void TensorOffers::peer_gone(ProcessId peer) {
   end_all_of(peer);
   for (auto& [object, row] : rows_) {
-    row.told.erase(peer);
+    row.notified.erase(peer);
     for (auto& [number, part] : row.parts) std::erase(part.copies, peer);
   }
 }

@@ -25,22 +25,22 @@ class TensorOffers {
  public:
   TensorOffers(RegionContext& context, TwoSidedSteps& steps) : context_(context), steps_(steps) {}
 
-  // `lane`: ordinal of the device that has the tensor.
-  void publish(ObjectId object, std::uint64_t size_bytes, std::uint32_t lane);
+  // `device_ordinal`: ordinal of the device that has the tensor.
+  void register_tensor(ObjectId object, std::uint64_t size_bytes, std::uint32_t device_ordinal);
   // Offers a chunk of another process's object that was received from `from`. Returns false for a
   // local object and for a replica that was retired.
   bool keep(ObjectId object, std::uint64_t size_bytes, std::uint32_t part, ProcessId from);
   // The last ref was released, or the replica is no longer in this process.
-  void retire(ObjectId object);
+  void unregister(ObjectId object);
   // Copies the object to the node's store when no offer is active.
   void evacuate(ObjectId object);
   void stored(ObjectId object, const std::optional<Failure>& failure);
 
-  void heard(ProcessId from, const PullTensorRequest& message);
-  void heard(ProcessId from, const PullTensorComplete& message);
-  void heard(ProcessId from, const PullTensorCancelled& message);
-  void heard(ProcessId from, const ReplicaEvicted& message);
-  void heard(ProcessId from, const CloseConnectionRequest& message);
+  void on(ProcessId from, const PullTensorRequest& message);
+  void on(ProcessId from, const PullTensorComplete& message);
+  void on(ProcessId from, const PullTensorCancelled& message);
+  void on(ProcessId from, const ReplicaEvicted& message);
+  void on(ProcessId from, const CloseConnectionRequest& message);
   bool exported(OperationId operation, const Result<std::string>& ticket);
   bool ended(OperationId operation);
   // Result of a sending side.
@@ -92,10 +92,10 @@ class TensorOffers {
   };
   struct Row {
     std::uint64_t size_bytes = 0;
-    std::uint32_t lane = 0;
+    std::uint32_t device_ordinal = 0;
     bool is_copy = false;            // replica of another process's object
     std::set<std::uint32_t> kept{};  // replica: available chunks
-    std::set<ProcessId> told{};      // holders that redirect readers to this replica
+    std::set<ProcessId> notified{};  // holders that redirect readers to this replica
     // chunks with offers, replicas, or waiting readers; 0: the whole object
     std::map<std::uint32_t, Part> parts{};
     std::vector<ServeId> active{};

@@ -25,15 +25,15 @@ const CoverageMark mark_part_in_line("regions.part_in_line");
 
 // ---- admission ----------------------------------------------------------------------------------
 
-Result<std::vector<RegionPullId>> TensorPulls::want(std::vector<TensorRequest> together,
+Result<std::vector<RegionPullId>> TensorPulls::pull(std::vector<TensorRequest> together,
                                                     bool arguments) {
-  for (const auto& wish : together) {
-    if (wish.paths.empty())
+  for (const auto& request : together) {
+    if (request.paths.empty())
       return failure(ErrorCode::invalid_argument, "a tensor is wanted by no path");
-    if (wish.part == 0) continue;
-    const bool is_one = context_.options.part_bytes > 0 &&
-                        wish.part <= parts_of(wish.size_bytes, context_.options.part_bytes);
-    if (!is_one || std::ranges::any_of(wish.paths, is_two_sided)) {
+    if (request.part == 0) continue;
+    const bool is_one = context_.options.chunk_bytes > 0 &&
+                        request.part <= parts_of(request.size_bytes, context_.options.chunk_bytes);
+    if (!is_one || std::ranges::any_of(request.paths, is_two_sided)) {
       return failure(ErrorCode::invalid_argument,
                      "a part is wanted that is none, or by a path that takes a whole");
     }
@@ -43,14 +43,14 @@ Result<std::vector<RegionPullId>> TensorPulls::want(std::vector<TensorRequest> t
                    std::to_string(waiting_) + " tensors wait for room");
   }
   Batch batch;
-  for (auto& wish : together) {
+  for (auto& request : together) {
     const RegionPullId id = ++last_pull_;
-    batch.bytes += bytes_of(wish);
+    batch.bytes += bytes_of(request);
     batch.pulls.push_back(id);
     Pull pull;
-    for (const auto holder : wish.holders) pull.holders.push_back({holder});
-    if (!wish.holders.empty()) pull.line = wish.holders.front();
-    pull.wish = std::move(wish);
+    for (const auto holder : request.holders) pull.holders.push_back({holder});
+    if (!request.holders.empty()) pull.line = request.holders.front();
+    pull.request = std::move(request);
     pull.since = context_.now;
     pulls_.emplace(id, std::move(pull));
   }
@@ -75,18 +75,18 @@ void TensorPulls::admit() {
     waiting_ -= pulls.size();
     for (const auto id : pulls) {
       auto& pull = pulls_.at(id);
-      reserved_ += bytes_of(pull.wish);
-      if (pull.wish.part == 0) continue;
+      reserved_ += bytes_of(pull.request);
+      if (pull.request.part == 0) continue;
       pull.stage = Stage::in_line;
       part_lines_[pull.line].waiting.push_back(id);
     }
     std::set<ProcessId> lines;
     for (const auto id : pulls) {
-      if (pulls_.at(id).wish.part != 0) lines.insert(pulls_.at(id).line);
+      if (pulls_.at(id).request.part != 0) lines.insert(pulls_.at(id).line);
     }
     for (const auto id : pulls) {
       const auto at = pulls_.find(id);
-      if (at != pulls_.end() && at->second.wish.part == 0) begin(id, at->second);
+      if (at != pulls_.end() && at->second.request.part == 0) begin(id, at->second);
     }
     for (const auto holder : lines) begin_parts(holder);
   }
@@ -113,15 +113,15 @@ void TensorPulls::begin(RegionPullId id, Pull& pull) {
   next_try(id, pull);
 }
 
-std::uint64_t TensorPulls::bytes_of(const TensorRequest& wish) const {
-  return span_of(wish.size_bytes, context_.options.part_bytes, wish.part).size_bytes;
+std::uint64_t TensorPulls::bytes_of(const TensorRequest& request) const {
+  return span_of(request.size_bytes, context_.options.chunk_bytes, request.part).size_bytes;
 }
 
 void TensorPulls::finish(RegionPullId id, RegionOutcome outcome) {
   const auto at = pulls_.find(id);
   auto& pull = at->second;
   const bool had_room = pull.stage != Stage::queued;
-  const bool is_part = pull.wish.part != 0;
+  const bool is_part = pull.request.part != 0;
   const auto line = pull.line;
   if (pull.stage == Stage::in_line) {
     std::erase(part_lines_.at(line).waiting, id);
@@ -137,7 +137,7 @@ void TensorPulls::finish(RegionPullId id, RegionOutcome outcome) {
     ended.queued = (pull.stage == Stage::in_line ? context_.now : pull.began) - pull.since;
     if (std::holds_alternative<RegionsHere>(ended.outcome))
       ended.moved = context_.now - pull.moves_since;
-    reserved_ -= bytes_of(pull.wish);
+    reserved_ -= bytes_of(pull.request);
   }
   context_.out->push_back(std::move(ended));
   pulls_.erase(at);
@@ -146,7 +146,7 @@ void TensorPulls::finish(RegionPullId id, RegionOutcome outcome) {
   admit();
 }
 
-void TensorPulls::unwant(RegionPullId id) {
+void TensorPulls::cancel(RegionPullId id) {
   const auto at = pulls_.find(id);
   if (at == pulls_.end()) return;
   auto& pull = at->second;
@@ -157,7 +157,7 @@ void TensorPulls::unwant(RegionPullId id) {
       for (auto* line : {&arguments_, &others_}) {
         for (auto& batch : *line) {
           if (std::erase(batch.pulls, id) == 0) continue;
-          batch.bytes -= bytes_of(pull.wish);
+          batch.bytes -= bytes_of(pull.request);
           --waiting_;
         }
         std::erase_if(*line, [](const Batch& batch) { return batch.pulls.empty(); });
@@ -195,17 +195,18 @@ void TensorPulls::next_try(RegionPullId id, Pull& pull) {
 
 // ---- replica holders ----------------------------------------------------------------------------
 
-void TensorPulls::reached(RegionPullId id, ProcessId keeper, std::vector<DirectPath> paths) {
+void TensorPulls::reached(RegionPullId id, ProcessId replica_holder,
+                          std::vector<DirectPath> paths) {
   const auto at = pulls_.find(id);
   if (at == pulls_.end()) return;
   auto& pull = at->second;
-  if (pull.stage != Stage::reaching || pull.holders.front().process != keeper) return;
+  if (pull.stage != Stage::reaching || pull.holders.front().process != replica_holder) return;
   std::erase_if(paths,
                 [](DirectPath path) { return is_two_sided(path) || path == DirectPath::store; });
   pull.due.reset();
   if (paths.empty()) {
-    back_off(keeper);
-    pull.gone.insert(keeper);
+    back_off(replica_holder);
+    pull.gone.insert(replica_holder);
     pull.holders.pop_front();
     return next_try(id, pull);
   }
@@ -215,14 +216,14 @@ void TensorPulls::reached(RegionPullId id, ProcessId keeper, std::vector<DirectP
 
 // Follows each redirect at most once and never to a known holder, so that redirects in a circle
 // have no effect.
-void TensorPulls::follow(Pull& pull, const std::vector<ProcessId>& keepers) {
+void TensorPulls::follow(Pull& pull, const std::vector<ProcessId>& replica_holders) {
   constexpr std::size_t most_named = 4;
-  for (std::size_t i = 0; i < std::min(keepers.size(), most_named); ++i) {
-    const auto other = keepers[i];
+  for (std::size_t i = 0; i < std::min(replica_holders.size(), most_named); ++i) {
+    const auto other = replica_holders[i];
     const bool is_known = std::ranges::any_of(
         pull.holders, [&](const Holder& each) { return each.process == other; });
     if (is_known || pull.gone.contains(other) || other == context_.self) continue;
-    if (is_shunned(other)) {
+    if (is_backed_off(other)) {
       mark_keeper_shunned.hit();
       continue;
     }
@@ -230,18 +231,18 @@ void TensorPulls::follow(Pull& pull, const std::vector<ProcessId>& keepers) {
   }
 }
 
-bool TensorPulls::is_shunned(ProcessId keeper) const {
-  const auto at = shunned_.find(keeper);
-  return at != shunned_.end() && context_.now < at->second;
+bool TensorPulls::is_backed_off(ProcessId replica_holder) const {
+  const auto at = backed_off_.find(replica_holder);
+  return at != backed_off_.end() && context_.now < at->second;
 }
 
-void TensorPulls::back_off(ProcessId keeper) {
+void TensorPulls::back_off(ProcessId replica_holder) {
   mark_keeper_failed.hit();
-  if (shunned_.size() >= context_.options.max_keepers_shunned) {
-    std::erase_if(shunned_, [&](const auto& each) { return each.second <= context_.now; });
+  if (backed_off_.size() >= context_.options.max_holders_backed_off) {
+    std::erase_if(backed_off_, [&](const auto& each) { return each.second <= context_.now; });
   }
-  if (shunned_.size() < context_.options.max_keepers_shunned)
-    shunned_[keeper] = context_.now + context_.options.shim_backoff;
+  if (backed_off_.size() < context_.options.max_holders_backed_off)
+    backed_off_[replica_holder] = context_.now + context_.options.shim_backoff;
 }
 
 // ---- requests -----------------------------------------------------------------------------------
@@ -256,13 +257,14 @@ void TensorPulls::look_up(RegionPullId id, Pull& pull) {
   }
   pull.due.reset();
   mark_looked_up.hit();
-  context_.out->push_back(LookUp{pull.wish.object});
+  context_.out->push_back(LookUp{pull.request.object});
 }
 
 void TensorPulls::located(ObjectId object, const RegionsLocated& answer) {
   std::vector<RegionPullId> ids;
   for (const auto& [id, pull] : pulls_) {
-    if (pull.wish.object == object && pull.stage == Stage::looking && !pull.due) ids.push_back(id);
+    if (pull.request.object == object && pull.stage == Stage::looking && !pull.due)
+      ids.push_back(id);
   }
   for (const auto id : ids) {
     const auto at = pulls_.find(id);
@@ -284,7 +286,7 @@ void TensorPulls::located(ObjectId object, const RegionsLocated& answer) {
 }
 
 void TensorPulls::ask(RegionPullId id, Pull& pull) {
-  if (ties_.is_parting(pull.holders.front().process)) {
+  if (connections_.is_parting(pull.holders.front().process)) {
     mark_wanted_again.hit();
     pull.stage = Stage::closing;
     pull.due = context_.now + context_.options.answer_timeout;
@@ -299,12 +301,13 @@ void TensorPulls::ask(RegionPullId id, Pull& pull) {
 
 void TensorPulls::say_pull(Pull& pull) {
   const auto& holder = pull.holders.front();
-  ties_.used(holder.process);
+  connections_.used(holder.process);
   pull.due = context_.now +
              (holder.keeps ? context_.options.shim_timeout : context_.options.answer_timeout);
-  context_.send(holder.process, PullTensorRequest{pull.transfer, pull.wish.object, path_of(pull),
-                                                  pull.wish.size_bytes, pull.wish.lane,
-                                                  holder.may_redirect, pull.wish.part});
+  context_.send(
+      holder.process,
+      PullTensorRequest{pull.transfer, pull.request.object, path_of(pull), pull.request.size_bytes,
+                        pull.request.device_ordinal, holder.may_redirect, pull.request.part});
 }
 
 void TensorPulls::forget_transfer(Pull& pull) {
@@ -348,10 +351,10 @@ TensorPulls::Pull* TensorPulls::asked(ProcessId from, TransferId transfer, Regio
 
 // Reports that a transfer is no longer needed. A connection that is closing needs no report.
 void TensorPulls::say_left(ProcessId from, TransferId transfer) {
-  if (!ties_.is_parting(from)) context_.send(from, PullTensorCancelled{transfer, 0});
+  if (!connections_.is_parting(from)) context_.send(from, PullTensorCancelled{transfer, 0});
 }
 
-void TensorPulls::heard(ProcessId from, const PullTensorReply& message) {
+void TensorPulls::on(ProcessId from, const PullTensorReply& message) {
   RegionPullId id = 0;
   auto* pull = asked(from, message.transfer, id);
   // The reply to a repeated request can restart an offer that was rejected before.
@@ -362,19 +365,20 @@ void TensorPulls::heard(ProcessId from, const PullTensorReply& message) {
   if (is_two_sided(path)) {
     pull->stage = Stage::stepping;
     pull->due.reset();
-    pull->channel = {from, path, pull->wish.lane, message.lane};
+    pull->channel = {from, path, pull->request.device_ordinal, message.device_ordinal};
     steps_.raise_epoch(pull->channel, message.epoch);
     return steps_.begin({from, message.transfer, true},
-                        {pull->channel, pull->wish.object, id, pull->wish.size_bytes});
+                        {pull->channel, pull->request.object, id, pull->request.size_bytes});
   }
   pull->stage = Stage::moving;
   pull->operation = ++context_.last_operation;
   operations_[pull->operation] = id;
   pull->due = context_.now + context_.options.progress_timeout;
-  context_.out->push_back(PullChunk{pull->operation, id, path, from, message.ticket, message.lane});
+  context_.out->push_back(
+      PullChunk{pull->operation, id, path, from, message.ticket, message.device_ordinal});
 }
 
-void TensorPulls::heard(ProcessId from, const PullTensorQueued& message) {
+void TensorPulls::on(ProcessId from, const PullTensorQueued& message) {
   RegionPullId id = 0;
   auto* pull = asked(from, message.transfer, id);
   if (pull == nullptr) return say_left(from, message.transfer);
@@ -384,7 +388,7 @@ void TensorPulls::heard(ProcessId from, const PullTensorQueued& message) {
   pull->due = context_.now + context_.options.answer_timeout;
 }
 
-void TensorPulls::heard(ProcessId from, const PullTensorRejected& message) {
+void TensorPulls::on(ProcessId from, const PullTensorRejected& message) {
   RegionPullId id = 0;
   auto* pull = asked(from, message.transfer, id);
   if (pull == nullptr) return;
@@ -395,8 +399,8 @@ void TensorPulls::heard(ProcessId from, const PullTensorRejected& message) {
   stop_moving(id, *pull);
 }
 
-void TensorPulls::heard(ProcessId from, const CloseConnectionReply& message) {
-  if (!ties_.parted(from, message.round)) return;
+void TensorPulls::on(ProcessId from, const CloseConnectionReply& message) {
+  if (!connections_.parted(from, message.round)) return;
   std::vector<RegionPullId> waiting;
   for (const auto& [id, pull] : pulls_) {
     if (pull.stage == Stage::closing && pull.holders.front().process == from) waiting.push_back(id);
@@ -458,7 +462,7 @@ void TensorPulls::stop_moving(RegionPullId id, Pull& pull) {
 void TensorPulls::quiet(RegionPullId id, Pull& pull) {
   const auto& holder = pull.holders.front();
   const bool two_sided = is_two_sided(path_of(pull));
-  ties_.used(holder.process);
+  connections_.used(holder.process);
   context_.send(holder.process,
                 PullTensorCancelled{pull.transfer, two_sided ? steps_.epoch(pull.channel) : 0});
   if (pull.unwanted) return finish(id, Failure{ErrorCode::cancelled, "it is not wanted any more"});
@@ -505,9 +509,10 @@ void TensorPulls::side_news(const SideNews& news) {
 
 void TensorPulls::complete(RegionPullId id, Pull& pull) {
   const auto holder = pull.holders.front().process;
-  const bool keeps = pull.wish.keeps && pull.wish.part != 0 &&
-                     serves_.keep(pull.wish.object, pull.wish.size_bytes, pull.wish.part, holder);
-  ties_.used(holder);
+  const bool keeps =
+      pull.request.keeps && pull.request.part != 0 &&
+      serves_.keep(pull.request.object, pull.request.size_bytes, pull.request.part, holder);
+  connections_.used(holder);
   context_.send(holder, PullTensorComplete{pull.transfer, keeps});
   note(pull, {});
   finish(id, RegionsHere{});
@@ -516,7 +521,7 @@ void TensorPulls::complete(RegionPullId id, Pull& pull) {
 // ---- deadlines and deaths -----------------------------------------------------------------------
 
 void TensorPulls::peer_gone(ProcessId peer) {
-  ties_.gone(peer);
+  connections_.gone(peer);
   std::vector<RegionPullId> ids;
   for (const auto& [id, pull] : pulls_) ids.push_back(id);
   for (const auto id : ids) {
@@ -559,7 +564,7 @@ void TensorPulls::tick() {
     if (pull.stage == Stage::looking) {
       pull.due.reset();
       mark_looked_up.hit();
-      context_.out->push_back(LookUp{pull.wish.object});
+      context_.out->push_back(LookUp{pull.request.object});
     } else if (pull.stage == Stage::reaching) {
       reached(id, pull.holders.front().process, {});
     } else if (pull.stage == Stage::closing) {
@@ -581,11 +586,11 @@ void TensorPulls::tick() {
       stop_moving(id, pull);
     }
   }
-  ties_.tick([this](ProcessId holder) { return wants_from(holder); });
+  connections_.tick([this](ProcessId holder) { return wants_from(holder); });
 }
 
 std::optional<Time> TensorPulls::next_deadline() const {
-  std::optional<Time> due = ties_.next_deadline();
+  std::optional<Time> due = connections_.next_deadline();
   for (const auto& [id, pull] : pulls_) {
     if (pull.due && (!due || *pull.due < *due)) due = pull.due;
   }

@@ -24,21 +24,21 @@ namespace mobula::internal::transfer {
 class TensorPulls {
  public:
   TensorPulls(RegionContext& context, TwoSidedSteps& steps, TensorOffers& serves)
-      : context_(context), steps_(steps), serves_(serves), ties_(context) {}
+      : context_(context), steps_(steps), serves_(serves), connections_(context) {}
 
   // Creates one pull per request, in order. Fails with invalid_argument for a request without a
   // path, and with resource_exhausted if too many requests wait.
-  Result<std::vector<RegionPullId>> want(std::vector<TensorRequest> together, bool arguments);
+  Result<std::vector<RegionPullId>> pull(std::vector<TensorRequest> together, bool arguments);
   // Ends the pull as cancelled, once no transport writes to its memory.
-  void unwant(RegionPullId pull);
+  void cancel(RegionPullId pull);
   void located(ObjectId object, const RegionsLocated& answer);
-  void reached(RegionPullId pull, ProcessId keeper, std::vector<DirectPath> paths);
+  void reached(RegionPullId pull, ProcessId replica_holder, std::vector<DirectPath> paths);
 
-  void heard(ProcessId from, const PullTensorReply& message);
-  void heard(ProcessId from, const PullTensorQueued& message);
-  void heard(ProcessId from, const PullTensorRejected& message);
-  void heard(ProcessId from, const CloseConnectionReply& message);
-  void supports_close(ProcessId holder) { ties_.supports_close(holder); }
+  void on(ProcessId from, const PullTensorReply& message);
+  void on(ProcessId from, const PullTensorQueued& message);
+  void on(ProcessId from, const PullTensorRejected& message);
+  void on(ProcessId from, const CloseConnectionReply& message);
+  void supports_close(ProcessId holder) { connections_.supports_close(holder); }
   bool ended(OperationId operation, const std::optional<Failure>& failure);
   bool progressed(OperationId operation);
   // Result of a receiving side.
@@ -48,7 +48,7 @@ class TensorPulls {
   std::optional<Time> next_deadline() const;
 
   std::size_t size() const { return pulls_.size(); }
-  std::size_t ties() const { return ties_.size(); }
+  std::size_t connections() const { return connections_.size(); }
   std::uint64_t bytes_reserved() const { return reserved_; }
 
  private:
@@ -76,7 +76,7 @@ class TensorPulls {
     std::vector<RegionPullId> pulls;  // not started
   };
   struct Pull {
-    TensorRequest wish;
+    TensorRequest request;
     ProcessId line{};  // chunks: holder whose queue contains or contained the pull
     Stage stage = Stage::queued;
     std::deque<Holder> holders{};  // the first one is being tried
@@ -99,17 +99,17 @@ class TensorPulls {
   // Starts queued chunks of a holder, up to `max_parts_asked`.
   void begin_parts(ProcessId holder);
   void begin(RegionPullId id, Pull& pull);
-  std::uint64_t bytes_of(const TensorRequest& wish) const;
+  std::uint64_t bytes_of(const TensorRequest& request) const;
   static const std::vector<DirectPath>& paths_of(const Pull& pull) {
     const auto& holder = pull.holders.front();
-    return holder.keeps ? holder.paths : pull.wish.paths;
+    return holder.keeps ? holder.paths : pull.request.paths;
   }
   static DirectPath path_of(const Pull& pull) {
     return paths_of(pull).at(pull.holders.front().path);
   }
-  void follow(Pull& pull, const std::vector<ProcessId>& keepers);
-  bool is_shunned(ProcessId keeper) const;
-  void back_off(ProcessId keeper);
+  void follow(Pull& pull, const std::vector<ProcessId>& replica_holders);
+  bool is_backed_off(ProcessId replica_holder) const;
+  void back_off(ProcessId replica_holder);
   void next_try(RegionPullId id, Pull& pull);
   void look_up(RegionPullId id, Pull& pull);
   void ask(RegionPullId id, Pull& pull);
@@ -131,7 +131,7 @@ class TensorPulls {
   RegionContext& context_;
   TwoSidedSteps& steps_;
   TensorOffers& serves_;
-  IdleConnections ties_;
+  IdleConnections connections_;
   std::map<RegionPullId, Pull> pulls_;
   std::deque<Batch> arguments_, others_;  // waiting for memory
   std::size_t waiting_ = 0;
@@ -141,7 +141,8 @@ class TensorPulls {
   };
   // by first holder, so that a silent holder delays only its own queue
   std::map<ProcessId, PartLine> part_lines_;
-  std::map<ProcessId, Time> shunned_;  // replica holders to avoid, each with the end of that time
+  std::map<ProcessId, Time>
+      backed_off_;  // replica holders to avoid, each with the end of that time
   std::map<TransferId, RegionPullId> transfers_;
   std::map<OperationId, RegionPullId> operations_;
   std::uint64_t reserved_ = 0;

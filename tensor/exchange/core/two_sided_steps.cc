@@ -25,7 +25,7 @@ void TwoSidedSteps::raise_epoch(const RegionChannel& channel, std::uint64_t epoc
   if (epoch <= row.epoch) return;
   row = {epoch, false, context_.now};
   context_.out->push_back(
-      DropChannel{channel.peer, channel.path, channel.lane, channel.peer_lane, epoch});
+      DropChannel{channel.peer, channel.path, channel.device_ordinal, channel.peer_ordinal, epoch});
 }
 
 void TwoSidedSteps::begin(const SideKey& key, const SideTerms& terms) {
@@ -56,7 +56,7 @@ void TwoSidedSteps::say(const Side& side, TwoSidedStep::Phase phase) {
 void TwoSidedSteps::ask_turn(SideId id, Side& side) {
   side.phase = Phase::in_line;
   side.due.reset();
-  if (turns_.ask(side.terms.channel.lane, id)) return got_turn(id, side);
+  if (turns_.ask(side.terms.channel.device_ordinal, id)) return got_turn(id, side);
   mark_in_line.hit();
 }
 
@@ -90,16 +90,16 @@ void TwoSidedSteps::issue(SideId id, Side& side) {
   command.path = side.terms.channel.path;
   command.peer = side.key.peer;
   command.epoch = side.epoch;
-  command.lane = side.terms.channel.lane;
-  command.peer_lane = side.terms.channel.peer_lane;
+  command.device_ordinal = side.terms.channel.device_ordinal;
+  command.peer_ordinal = side.terms.channel.peer_ordinal;
   command.opens = side.opens;
   command.offset = side.moved;
   if (!side.opens)
-    command.size_bytes = std::min(context_.options.chunk_bytes, side.terms.size_bytes - side.moved);
+    command.size_bytes = std::min(context_.options.step_bytes, side.terms.size_bytes - side.moved);
   context_.out->push_back(std::move(command));
 }
 
-void TwoSidedSteps::heard(ProcessId from, const TwoSidedStep& message) {
+void TwoSidedSteps::on(ProcessId from, const TwoSidedStep& message) {
   const auto at = by_key_.find({from, message.transfer, !message.from_receiver});
   if (at == by_key_.end()) return;  // stopped; the peer is notified separately
   const SideId id = at->second;
@@ -170,7 +170,7 @@ void TwoSidedSteps::step_done(SideId id, Side& side) {
   if (side.opens) {
     if (channel.epoch == side.epoch) channel.open = true;
   } else {
-    side.moved += std::min(context_.options.chunk_bytes, side.terms.size_bytes - side.moved);
+    side.moved += std::min(context_.options.step_bytes, side.terms.size_bytes - side.moved);
   }
   ++side.step;
   side.opens = false;
@@ -179,12 +179,12 @@ void TwoSidedSteps::step_done(SideId id, Side& side) {
   const bool receives = side.key.receives;
   if (side.is_last) return end(id, {side.key, std::nullopt, true});
   if (receives && side.moved == side.terms.size_bytes) return end(id, {side.key});
-  pass_turn(id, side.terms.channel.lane);
+  pass_turn(id, side.terms.channel.device_ordinal);
   const auto at = sides_.find(id);
   if (at == sides_.end()) return;  // ended by `pass_turn`
   if (receives) return begin_step(id, at->second);
   if (const auto early = std::exchange(at->second.early, std::nullopt))
-    heard(at->second.key.peer, *early);
+    on(at->second.key.peer, *early);
 }
 
 void TwoSidedSteps::break_channel(const Side& side) {
@@ -208,16 +208,16 @@ void TwoSidedSteps::fail(SideId id, Failure why) {
 
 void TwoSidedSteps::end(SideId id, SideNews news) {
   const auto at = sides_.find(id);
-  const auto lane = at->second.terms.channel.lane;
+  const auto device_ordinal = at->second.terms.channel.device_ordinal;
   row_of(at->second).used = context_.now;
   by_key_.erase(at->second.key);
   sides_.erase(at);
   news_.push_back(std::move(news));
-  pass_turn(id, lane);
+  pass_turn(id, device_ordinal);
 }
 
-void TwoSidedSteps::pass_turn(SideId id, std::uint32_t lane) {
-  const auto next = turns_.leave(lane, id);
+void TwoSidedSteps::pass_turn(SideId id, std::uint32_t device_ordinal) {
+  const auto next = turns_.leave(device_ordinal, id);
   if (!next) return;
   if (const auto claim = claiming_.find(*next); claim != claiming_.end()) {
     context_.out->push_back(TurnTaken{claim->second});
@@ -226,12 +226,12 @@ void TwoSidedSteps::pass_turn(SideId id, std::uint32_t lane) {
   got_turn(*next, sides_.at(*next));
 }
 
-void TwoSidedSteps::claim(std::uint32_t lane, std::uint64_t claim) {
+void TwoSidedSteps::claim(std::uint32_t device_ordinal, std::uint64_t claim) {
   const auto [at, fresh] = claims_.try_emplace(claim);
   if (!fresh) return;
-  at->second = {++last_, lane};
+  at->second = {++last_, device_ordinal};
   claiming_.emplace(last_, claim);
-  if (turns_.ask(lane, last_)) {
+  if (turns_.ask(device_ordinal, last_)) {
     context_.out->push_back(TurnTaken{claim});
   } else {
     mark_in_line.hit();
@@ -244,7 +244,7 @@ void TwoSidedSteps::unclaim(std::uint64_t claim) {
   const Claim gone = at->second;
   claims_.erase(at);
   claiming_.erase(gone.taker);
-  pass_turn(gone.taker, gone.lane);
+  pass_turn(gone.taker, gone.device_ordinal);
 }
 
 void TwoSidedSteps::stop(const SideKey& key) {

@@ -42,7 +42,7 @@ struct SideKey {
 struct RegionChannel {
   ProcessId peer;
   DirectPath path = DirectPath::nccl;
-  std::uint32_t lane = 0, peer_lane = 0;
+  std::uint32_t device_ordinal = 0, peer_ordinal = 0;
   friend auto operator<=>(const RegionChannel&, const RegionChannel&) = default;
 };
 
@@ -66,7 +66,7 @@ class TwoSidedSteps {
 
   // Called on both sides after `PullTensorReply`.
   void begin(const SideKey& key, const SideTerms& terms);
-  void heard(ProcessId from, const TwoSidedStep& message);
+  void on(ProcessId from, const TwoSidedStep& message);
   // Stops a side at once, or when its operation no longer accesses memory. No effect on an unknown
   // side.
   void stop(const SideKey& key);
@@ -81,7 +81,7 @@ class TwoSidedSteps {
 
   // Requests the turn of a device for other work; `TurnTaken` follows. A caller with claims in
   // several processes must acquire them in the order of process ids, which prevents deadlock.
-  void claim(std::uint32_t lane, std::uint64_t claim);
+  void claim(std::uint32_t device_ordinal, std::uint64_t claim);
   // Returns the turn, or leaves the queue.
   void unclaim(std::uint64_t claim);
 
@@ -137,10 +137,10 @@ class TwoSidedSteps {
   std::optional<Time> idle_at(const ChannelRow& row) const;
   // Removes the side and passes its turn on.
   void end(SideId id, SideNews news);
-  void pass_turn(SideId id, std::uint32_t lane);
+  void pass_turn(SideId id, std::uint32_t device_ordinal);
   struct Claim {
     SideId taker = 0;
-    std::uint32_t lane = 0;
+    std::uint32_t device_ordinal = 0;
   };
 
   RegionContext& context_;

@@ -71,15 +71,15 @@ class OneCallAtATime : public testing::Test {
   // The bytes of the single frame of the last step.
   const Bytes& said_by_caller() {
     for (const auto& each : to_caller_) {
-      if (const auto* told = std::get_if<client::SendToExecutor>(&each))
-        return encode_(told->frame);
+      if (const auto* sent = std::get_if<client::SendToExecutor>(&each))
+        return encode_(sent->frame);
     }
     return none_;
   }
   const Bytes& said_by_executor() {
     for (const auto& each : to_executor_) {
-      if (const auto* told = std::get_if<executor::SendToCaller>(&each))
-        return encode_(told->frame);
+      if (const auto* sent = std::get_if<executor::SendToCaller>(&each))
+        return encode_(sent->frame);
     }
     return none_;
   }

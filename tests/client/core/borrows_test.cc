@@ -107,7 +107,7 @@ TEST_F(BorrowedTensors, ReplyReleasedSoon_TakesNoHold) {
 TEST_F(BorrowedTensors, ReplyKept_HeldAfterDelay) {
   const ObjectId made = answered();
   ASSERT_TRUE(core_.next_deadline().has_value());
-  pass(ClientOptions{}.hold_after);
+  pass(ClientOptions{}.hold_delay);
   EXPECT_EQ(to_agent<HoldObjectRequest>().size(), 1u);
   EXPECT_TRUE(to_executor<ReplyClaimed>().empty());
   step(ReceivedFromAgent{HoldObjectReply{tensor()}});
@@ -155,11 +155,11 @@ TEST_F(BorrowedTensors, ExecutorDied_HoldsStayForAWhile) {
   submit(given);
   slot(3, 20);
   slot_executor_ends(3, 20, EndKind::exited);
-  pass(ClientOptions{}.drain_bound);
+  pass(ClientOptions{}.stream_drain_timeout);
   release(made);
   release(result(given.call.task));
   EXPECT_TRUE(to_agent<ReleaseObject>().empty()) << "whom it passed them on to holds them next";
-  pass(ClientOptions{}.orphans_after);
+  pass(ClientOptions{}.orphans_delay);
   EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
 }
 
@@ -201,7 +201,7 @@ TEST_F(GivenTensors, UnclaimedReply_ExportsAfterDelay) {
   keep();
   step(PinRefs{{ref()}});
   step(PinRefs{{ref()}});
-  pass(ClientOptions{}.export_after);
+  pass(ClientOptions{}.export_delay);
   EXPECT_EQ(to_agent<ExportObject>().size(), 1u);
   release(tensor());
   step(UnpinRefs{{ref()}, true});

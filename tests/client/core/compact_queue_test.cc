@@ -187,21 +187,21 @@ TEST_F(CompactQueueTest, ListsCompactedTasks) {
   TasksRequest all;
   all.limit = 10;
   head(all);
-  auto told = to_head<TasksReply>().at(0);
-  ASSERT_EQ(told.counts.size(), 1u);
-  EXPECT_EQ(told.counts[0].count, 30u);
-  EXPECT_EQ(told.tasks.size(), 10u);
-  EXPECT_EQ(told.left_out, 20u);
+  auto answer = to_head<TasksReply>().at(0);
+  ASSERT_EQ(answer.counts.size(), 1u);
+  EXPECT_EQ(answer.counts[0].count, 30u);
+  EXPECT_EQ(answer.tasks.size(), 10u);
+  EXPECT_EQ(answer.left_out, 20u);
   TasksRequest one;
   one.limit = 10;
   one.id = result(tasks[20]).hex();
   head(one);
-  told = to_head<TasksReply>().at(0);
-  ASSERT_EQ(told.tasks.size(), 1u);
-  EXPECT_EQ(told.tasks[0].task, tasks[20]);
-  EXPECT_EQ(told.tasks[0].ahead, 20u);
-  EXPECT_EQ(told.tasks[0].waiting, 30u);
-  EXPECT_EQ(told.tasks[0].phase, TaskPhase::waits_for_slot);
+  answer = to_head<TasksReply>().at(0);
+  ASSERT_EQ(answer.tasks.size(), 1u);
+  EXPECT_EQ(answer.tasks[0].task, tasks[20]);
+  EXPECT_EQ(answer.tasks[0].ahead, 20u);
+  EXPECT_EQ(answer.tasks[0].waiting, 30u);
+  EXPECT_EQ(answer.tasks[0].phase, TaskPhase::waits_for_slot);
 }
 
 // Two cores get equal events, and one of them never compacts tasks: their commands must be equal.
@@ -225,11 +225,11 @@ class BesideAWholeOne : public testing::TestWithParam<std::uint64_t> {
       ASSERT_TRUE(commands[i] == expected[i]) << CoreRecords<ClientCore>::text(event) << "\n"
                                               << CoreRecords<ClientCore>::text(commands[i]) << "\n"
                                               << CoreRecords<ClientCore>::text(expected[i]);
-      const auto* told = std::get_if<SendToExecutor>(&commands[i]);
-      if (told == nullptr || !told->frame.message) continue;
-      Executor& executor = executors_[told->executor];
-      executor.received = told->frame.sequence;
-      if (const auto* push = std::get_if<PushCall>(&*told->frame.message))
+      const auto* answer = std::get_if<SendToExecutor>(&commands[i]);
+      if (answer == nullptr || !answer->frame.message) continue;
+      Executor& executor = executors_[answer->executor];
+      executor.received = answer->frame.sequence;
+      if (const auto* push = std::get_if<PushCall>(&*answer->frame.message))
         executor.calls.push_back(*push);
     }
     ASSERT_EQ(small_.sizes().tasks, whole_.sizes().tasks);

@@ -23,8 +23,8 @@ class Preemption : public SmallClient {
     TasksRequest question;
     question.limit = 10;
     head(question);
-    const auto told = to_head<TasksReply>();
-    return told.empty() || told[0].tasks.empty() ? TaskFact{} : told[0].tasks[0];
+    const auto answer = to_head<TasksReply>();
+    return answer.empty() || answer[0].tasks.empty() ? TaskFact{} : answer[0].tasks[0];
   }
 };
 

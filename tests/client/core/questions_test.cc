@@ -11,21 +11,21 @@ class Questions : public SmallClient {
     question.request = 77;
     if (question.limit == 0) question.limit = 100;
     head(question);
-    const auto told = to_head<TasksReply>();
-    EXPECT_EQ(told.size(), 1u);
-    return told.empty() ? TasksReply{} : told[0];
+    const auto answer = to_head<TasksReply>();
+    EXPECT_EQ(answer.size(), 1u);
+    return answer.empty() ? TasksReply{} : answer[0];
   }
   TasksReply ask_all() { return ask(TasksRequest{}); }
   TaskFact ask_about(const std::string& id) {
     TasksRequest question;
     question.id = id;
-    const auto told = ask(question);
-    EXPECT_EQ(told.tasks.size(), 1u) << id;
-    return told.tasks.empty() ? TaskFact{} : told.tasks[0];
+    const auto answer = ask(question);
+    EXPECT_EQ(answer.tasks.size(), 1u) << id;
+    return answer.tasks.empty() ? TaskFact{} : answer.tasks[0];
   }
   TaskFact ask_about(TaskId task) { return ask_about(task.hex()); }
-  std::uint64_t count(const TasksReply& told, const std::string& name, TaskPhase phase) {
-    for (const auto& each : told.counts) {
+  std::uint64_t count(const TasksReply& answer, const std::string& name, TaskPhase phase) {
+    for (const auto& each : answer.counts) {
       if (each.name == name && each.phase == phase) return each.count;
     }
     return 0;
@@ -236,12 +236,12 @@ TEST_F(Questions, Failures_LeaveSpaceForPendingTasks) {
   }
   TasksRequest bounded;
   bounded.limit = 6;
-  const auto told = ask(bounded);
-  ASSERT_EQ(told.tasks.size(), 6u);
-  EXPECT_EQ(told.left_out, 14u);
-  EXPECT_EQ(told.tasks[2].phase, TaskPhase::waits_for_slot);
-  EXPECT_EQ(told.tasks[3].phase, TaskPhase::failed);
-  EXPECT_EQ(told.tasks[3].task, TaskId::of(309)) << "the newest first";
+  const auto answer = ask(bounded);
+  ASSERT_EQ(answer.tasks.size(), 6u);
+  EXPECT_EQ(answer.left_out, 14u);
+  EXPECT_EQ(answer.tasks[2].phase, TaskPhase::waits_for_slot);
+  EXPECT_EQ(answer.tasks[3].phase, TaskPhase::failed);
+  EXPECT_EQ(answer.tasks[3].task, TaskId::of(309)) << "the newest first";
 }
 
 TEST(FinishedTasks, ForgetsOldestButCountsAll) {

@@ -28,12 +28,12 @@ const std::vector<Command>& SmallClient::step(Event event) {
   core_.step(now_, std::move(event), out);
   if (checks_deadlines) EXPECT_TRUE(core_.deadlines_are_exact());
   for (const auto& each : out) {
-    const auto* told = std::get_if<SendToExecutor>(&each);
-    if (told == nullptr || !told->frame.message) continue;
-    Executor& executor = executors_[told->executor];
-    if (told->frame.sequence != executor.received + 1) continue;  // repeated
-    executor.received = told->frame.sequence;
-    if (const auto* push = std::get_if<PushCall>(&*told->frame.message))
+    const auto* sent = std::get_if<SendToExecutor>(&each);
+    if (sent == nullptr || !sent->frame.message) continue;
+    Executor& executor = executors_[sent->executor];
+    if (sent->frame.sequence != executor.received + 1) continue;  // repeated
+    executor.received = sent->frame.sequence;
+    if (const auto* push = std::get_if<PushCall>(&*sent->frame.message))
       executor.calls.push_back(*push);
   }
   return out;

@@ -58,23 +58,23 @@ class SmallClient : public testing::Test {
   template <class M>
   std::vector<M> to_agent() const {
     return pick<M>([](const Command& command) -> const ProcessToAgent* {
-      const auto* told = std::get_if<SendToAgent>(&command);
-      return told == nullptr ? nullptr : &told->message;
+      const auto* sent = std::get_if<SendToAgent>(&command);
+      return sent == nullptr ? nullptr : &sent->message;
     });
   }
   template <class M>
   std::vector<M> to_head() const {
     return pick<M>([](const Command& command) -> const ProcessToHead* {
-      const auto* told = std::get_if<SendToAgent>(&command);
-      const auto* relayed = told == nullptr ? nullptr : std::get_if<ForHead>(&told->message);
+      const auto* sent = std::get_if<SendToAgent>(&command);
+      const auto* relayed = sent == nullptr ? nullptr : std::get_if<ForHead>(&sent->message);
       return relayed == nullptr ? nullptr : &relayed->message;
     });
   }
   template <class M>
   std::vector<M> to_executor() const {
     return pick<M>([](const Command& command) -> const CallerMessage* {
-      const auto* told = std::get_if<SendToExecutor>(&command);
-      return told == nullptr || !told->frame.message ? nullptr : &*told->frame.message;
+      const auto* sent = std::get_if<SendToExecutor>(&command);
+      return sent == nullptr || !sent->frame.message ? nullptr : &*sent->frame.message;
     });
   }
   template <class C>

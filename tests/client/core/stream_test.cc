@@ -35,7 +35,7 @@ class Streams : public testing::Test {
     ready.endpoint.process = executor;
     return step(ReceivedFromAgent{FromHead{ready}});
   }
-  std::vector<Command> executor_says(ExecutorMessage message) {
+  std::vector<Command> from_executor(ExecutorMessage message) {
     ReceivedFromExecutor said;
     said.executor = ProcessId::of(20);
     said.frame.sequence = ++said_;
@@ -64,8 +64,8 @@ class Streams : public testing::Test {
 
   static bool pushes_in(const std::vector<Command>& commands) {
     return std::ranges::any_of(commands, [](const auto& each) {
-      const auto* told = std::get_if<SendToExecutor>(&each);
-      return told && told->frame.message && std::holds_alternative<PushCall>(*told->frame.message);
+      const auto* sent = std::get_if<SendToExecutor>(&each);
+      return sent && sent->frame.message && std::holds_alternative<PushCall>(*sent->frame.message);
     });
   }
 
@@ -131,7 +131,7 @@ TEST_F(Streams, MeasuresIdleTimeFromEndOfCall) {
   submit();
   slot_ready(0, ProcessId::of(20));
   now_ = now_ + 10s;  // run time of the call
-  EXPECT_FALSE(returned_in(executor_says(reply_to(1, 101))));
+  EXPECT_FALSE(returned_in(from_executor(reply_to(1, 101))));
   now_ = now_ + 99ms;
   EXPECT_FALSE(returned_in(step(Tick{})));
   now_ = now_ + 1ms;
@@ -143,7 +143,7 @@ TEST_F(Streams, ReplyAcknowledged_StreamIsQuiet) {
   slot_ready(0, ProcessId::of(20));
   EXPECT_FALSE(core_.is_quiet(ProcessId::of(20))) << "a call is under way";
   now_ = now_ + 10s;
-  executor_says(reply_to(1, 101));
+  from_executor(reply_to(1, 101));
   EXPECT_FALSE(core_.is_quiet(ProcessId::of(20))) << "the answer has not been acknowledged";
   now_ = now_ + 20ms;
   step(Tick{});
@@ -154,8 +154,8 @@ TEST_F(Streams, ExecutorClosing_AcknowledgesAtOnce) {
   submit();
   slot_ready(0, ProcessId::of(20));
   submit();
-  EXPECT_TRUE(talks_to_executor(executor_says(StreamClosing{1})));
-  const auto after_reply = executor_says(reply_to(1, 101));
+  EXPECT_TRUE(talks_to_executor(from_executor(StreamClosing{1})));
+  const auto after_reply = from_executor(reply_to(1, 101));
   EXPECT_TRUE(talks_to_executor(after_reply));
   EXPECT_FALSE(pushes_in(after_reply)) << "the second call waits for the next executor";
 }
@@ -163,8 +163,8 @@ TEST_F(Streams, ExecutorClosing_AcknowledgesAtOnce) {
 TEST_F(Streams, ConnectsToNextExecutorBeforeCalls) {
   submit();
   slot_ready(0, ProcessId::of(20));
-  executor_says(StreamClosing{1});
-  executor_says(reply_to(1, 101));
+  from_executor(StreamClosing{1});
+  from_executor(reply_to(1, 101));
   EXPECT_TRUE(talks_to_executor(slot_ready(1, ProcessId::of(21))));
 }
 
@@ -172,7 +172,7 @@ TEST_F(Streams, IgnoresReadinessOfReturnedSlot) {
   slot_ready(0, ProcessId::of(20));  // no task waits, so it is returned
   submit();
   slot_ready(0, ProcessId::of(20));
-  executor_says(reply_to(1, 101));
+  from_executor(reply_to(1, 101));
   now_ = now_ + 1s;
   step(Tick{});  // idle for long, so it is returned
   submit();

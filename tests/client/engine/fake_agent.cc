@@ -21,14 +21,14 @@ FakeAgent::FakeAgent(std::uint64_t incarnation, Way way, Fd spin_page)
   MOBULA_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0,
                "socketpair");
   engine_end_ = Fd(ends[0]);
-  std::string folder = std::filesystem::temp_directory_path().string() + "/mobula-engine-XXXXXX";
-  MOBULA_CHECK(::mkdtemp(folder.data()) != nullptr, "mkdtemp");
-  bus_folder_ = folder;
+  std::string directory = std::filesystem::temp_directory_path().string() + "/mobula-engine-XXXXXX";
+  MOBULA_CHECK(::mkdtemp(directory.data()) != nullptr, "mkdtemp");
+  bus_dir_ = directory;
   const auto keys = CurveKeys::generate().value();
   const auto ran = thread_->run([&] {
     LocalLink::Callbacks callbacks;
     callbacks.on_frame = [this](LocalFrame frame) {
-      if (auto message = decode<ProcessToAgent>(frame.bytes)) heard(*message);
+      if (auto message = decode<ProcessToAgent>(frame.bytes)) on(*message);
     };
     callbacks.on_closed = [this](const Failure&) { link_.reset(); };
     link_ = LocalLink::open(thread_->loop(), Fd(ends[1]), std::move(callbacks)).value();
@@ -76,7 +76,7 @@ Endpoint FakeAgent::next_executor() {
     return endpoint;
   }
   endpoint.node = NodeId::of(1);
-  endpoint.local = bus_->bind("ipc://" + bus_folder_ + "/" + std::to_string(number)).value();
+  endpoint.local = bus_->bind("ipc://" + bus_dir_ + "/" + std::to_string(number)).value();
   return endpoint;
 }
 
@@ -88,7 +88,7 @@ FakeAgent::~FakeAgent() {
   });
   thread_.reset();
   std::error_code ignored;
-  std::filesystem::remove_all(bus_folder_, ignored);
+  std::filesystem::remove_all(bus_dir_, ignored);
 }
 
 void FakeAgent::say(AgentToProcess message) {
@@ -143,7 +143,7 @@ void FakeAgent::send(AgentToProcess message, std::vector<Fd> fds) {
 
 // ---- agent ------------------------------------------------------------------------------------
 
-void FakeAgent::heard(const ProcessToAgent& message) {
+void FakeAgent::on(const ProcessToAgent& message) {
   if (const auto* reserve = std::get_if<ReserveObjectRequest>(&message)) {
     Stored& stored = store_[reserve->object];
     stored.slab = ++slabs_;
@@ -297,7 +297,7 @@ void FakeAgent::open_ring(ProcessId executor) {
 
 void FakeAgent::look_at_rings() {
   RingLinks::Hearer hearer;
-  hearer.caller_said = [this](ProcessId executor, std::span<const std::byte> bytes) {
+  hearer.on_caller_message = [this](ProcessId executor, std::span<const std::byte> bytes) {
     called_by_ring(executor, bytes);
   };
   do {

@@ -78,7 +78,7 @@ class FakeAgent {
     RefRecords contained;
   };
 
-  void heard(const ProcessToAgent& message);
+  void on(const ProcessToAgent& message);
   void fetched(const FetchObjectRequest& fetch);
   Endpoint next_executor();
   void send(AgentToProcess message, std::vector<Fd> fds = {});
@@ -92,7 +92,7 @@ class FakeAgent {
   std::unique_ptr<LoopThread> thread_;
   Fd engine_end_;
   std::string public_key_;
-  std::string bus_folder_;
+  std::string bus_dir_;
 
   // Used by the loop thread alone.
   std::unique_ptr<LocalLink> link_;

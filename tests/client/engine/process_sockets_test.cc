@@ -39,9 +39,9 @@ class Descriptors {
 
   static std::size_t count() {
     std::size_t seen = 0;
-    DIR* const folder = ::opendir("/proc/self/fd");
-    while (::readdir(folder) != nullptr) ++seen;
-    ::closedir(folder);
+    DIR* const directory = ::opendir("/proc/self/fd");
+    while (::readdir(directory) != nullptr) ++seen;
+    ::closedir(directory);
     return seen;
   }
 
@@ -53,15 +53,16 @@ class Descriptors {
 class ProcessSocketsTest : public ::testing::Test {
  protected:
   ProcessSocketsTest() {
-    std::string folder = std::filesystem::temp_directory_path().string() + "/mobula-sockets-XXXXXX";
-    MOBULA_CHECK(::mkdtemp(folder.data()) != nullptr, "mkdtemp");
-    folder_ = folder;
+    std::string directory =
+        std::filesystem::temp_directory_path().string() + "/mobula-sockets-XXXXXX";
+    MOBULA_CHECK(::mkdtemp(directory.data()) != nullptr, "mkdtemp");
+    directory_ = directory;
   }
-  ~ProcessSocketsTest() override { std::filesystem::remove_all(folder_); }
+  ~ProcessSocketsTest() override { std::filesystem::remove_all(directory_); }
 
   std::unique_ptr<ProcessSockets> open(const std::string& name) {
     return ProcessSockets::open(
-               {CurveKeys::generate().value(), folder_ + "/" + name, "127.0.0.1:0"})
+               {CurveKeys::generate().value(), directory_ + "/" + name, "127.0.0.1:0"})
         .value();
   }
 
@@ -73,10 +74,10 @@ class ProcessSocketsTest : public ::testing::Test {
 
   // True if a message that another process sends to `address` arrives.
   static bool hears(ProcessSockets& sockets, const std::string& address) {
-    std::atomic<int> heard{0};
+    std::atomic<int> received{0};
     BusCallbacks callbacks;
     callbacks.on_message = [&](PeerHandle, const PeerOrigin&, std::span<const std::byte>) {
-      ++heard;
+      ++received;
     };
     EXPECT_TRUE(sockets.thread().run([&] { sockets.serve(std::move(callbacks)); }).ok());
     const auto thread = LoopThread::start().value();
@@ -94,14 +95,14 @@ class ProcessSocketsTest : public ::testing::Test {
                       EXPECT_TRUE(other->send(peer, {&word, 1}).ok());
                     })
                     .ok());
-    for (const Time until = monotonic_now() + 20s; heard == 0 && monotonic_now() < until;)
+    for (const Time until = monotonic_now() + 20s; received == 0 && monotonic_now() < until;)
       std::this_thread::yield();
     EXPECT_TRUE(thread->run([&] { other.reset(); }).ok());
     EXPECT_TRUE(sockets.thread().run([&] { sockets.serve({}); }).ok());
-    return heard > 0;
+    return received > 0;
   }
 
-  std::string folder_;
+  std::string directory_;
 };
 
 TEST_F(ProcessSocketsTest, AcceptsAtBothAddresses) {

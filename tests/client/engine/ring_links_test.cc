@@ -32,7 +32,7 @@ struct Side {
     fds.push_back(std::move(own.event));
     EXPECT_TRUE(links.use_doorbell(std::move(fds)).ok());
     const auto keep = [this](ProcessId, std::span<const std::byte> bytes) {
-      heard.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      received.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     };
     hearer = {keep, keep};
   }
@@ -46,7 +46,7 @@ struct Side {
   DoorbellFiles files;
   RingLinks links;
   RingLinks::Hearer hearer;
-  std::vector<std::string> heard;
+  std::vector<std::string> received;
 };
 
 class RingLinksTest : public ::testing::Test {
@@ -94,10 +94,10 @@ TEST_F(RingLinksTest, CarriesCallsAndReplies) {
   EXPECT_TRUE(call("one"));
   EXPECT_TRUE(call("two"));
   EXPECT_THAT(executor_.look(), IsEmpty());
-  EXPECT_THAT(executor_.heard, ElementsAre("one", "two"));
+  EXPECT_THAT(executor_.received, ElementsAre("one", "two"));
   EXPECT_TRUE(reply("done"));
   EXPECT_THAT(caller_.look(), IsEmpty());
-  EXPECT_THAT(caller_.heard, ElementsAre("done"));
+  EXPECT_THAT(caller_.received, ElementsAre("done"));
   EXPECT_FALSE(executor_.links.call(caller_.id, bytes_of("not this way round")));
   EXPECT_FALSE(caller_.links.reply(executor_.id, bytes_of("nor this")));
 }
@@ -110,11 +110,11 @@ TEST_F(RingLinksTest, KeepsOrderOfQueuedFrames) {
     sent.push_back(std::to_string(i) + std::string(i == 20 ? 150'000 : 5'000, 'x'));
     ASSERT_TRUE(call(sent.back()));
   }
-  for (int turns = 0; turns < 1'000 && executor_.heard.size() < sent.size(); ++turns) {
+  for (int turns = 0; turns < 1'000 && executor_.received.size() < sent.size(); ++turns) {
     ASSERT_THAT(executor_.look(), IsEmpty());
     ASSERT_THAT(caller_.look(), IsEmpty());  // notices the free space
   }
-  EXPECT_EQ(executor_.heard, sent);
+  EXPECT_EQ(executor_.received, sent);
 }
 
 TEST_F(RingLinksTest, ReportsReaderThatCorruptsRing) {
@@ -143,7 +143,7 @@ TEST_F(RingLinksTest, WriterCorruptsRing_ClosesIt) {
   EXPECT_EQ(broken[0].ring, 7u);
   EXPECT_EQ(broken[0].peer, executor_.id);
   EXPECT_FALSE(caller_.links.calls(executor_.id));
-  EXPECT_THAT(caller_.heard, IsEmpty());
+  EXPECT_THAT(caller_.received, IsEmpty());
 }
 
 // The peer opens its end first and uses it.
@@ -153,10 +153,10 @@ TEST_F(RingLinksTest, DoorbellBeforeOpen_ReadsAfterOpen) {
       caller_.links.open({executor_.id, true, 3, 5, 1}, files_for(memory_, executor_)).ok());
   EXPECT_TRUE(call("early"));
   EXPECT_THAT(executor_.look(), IsEmpty());
-  EXPECT_THAT(executor_.heard, IsEmpty());
+  EXPECT_THAT(executor_.received, IsEmpty());
   ASSERT_TRUE(executor_.links.open({caller_.id, false, 5, 3, 1}, files_for(memory_, caller_)).ok());
   EXPECT_THAT(executor_.look(), IsEmpty());
-  EXPECT_THAT(executor_.heard, ElementsAre("early"));
+  EXPECT_THAT(executor_.received, ElementsAre("early"));
 }
 
 // The bell is rung for an index that is unused now, or reused.
@@ -166,19 +166,19 @@ TEST_F(RingLinksTest, ReadsNothingAfterClose) {
   EXPECT_TRUE(executor_.links.close(1));
   EXPECT_FALSE(executor_.links.close(1));
   EXPECT_THAT(executor_.look(), IsEmpty());
-  EXPECT_THAT(executor_.heard, IsEmpty());
+  EXPECT_THAT(executor_.received, IsEmpty());
   EXPECT_FALSE(reply("nobody"));
   open(2);
   EXPECT_TRUE(call("newer"));
   EXPECT_THAT(executor_.look(), IsEmpty());
-  EXPECT_THAT(executor_.heard, ElementsAre("newer"));
+  EXPECT_THAT(executor_.received, ElementsAre("newer"));
 }
 
 TEST_F(RingLinksTest, CollectsAllWithoutDoorbell) {
   open(1);
   EXPECT_TRUE(call("one"));
   EXPECT_THAT(executor_.links.collect_all(executor_.hearer), IsEmpty());
-  EXPECT_THAT(executor_.heard, ElementsAre("one"));
+  EXPECT_THAT(executor_.received, ElementsAre("one"));
 }
 
 // Until the caller waits for a reply, or the ring is full.
@@ -192,7 +192,7 @@ TEST_F(RingLinksTest, DefersWakeOfCoalescingProcess) {
   caller_.links.flush_deferred_wakes();
   EXPECT_EQ(executor_.sleep(), DoorbellSleep::awake);
   executor_.look();
-  EXPECT_THAT(executor_.heard, ElementsAre("one", "two"));
+  EXPECT_THAT(executor_.received, ElementsAre("one", "two"));
 
   nap();
   EXPECT_TRUE(call("three"));
@@ -226,20 +226,20 @@ TEST_F(RingLinksTest, ForgetsCoalescingPeerWithRing) {
 
 TEST(NapHabitTest, CoalescesWhenCallsGatherAndRetriesLater) {
   WakeCoalescer habit;
-  const auto sleeps_until_nap = [&] {
+  const auto sleeps_until_timed = [&] {
     int sleeps = 0;
     while (!habit.next()) ++sleeps;
     return sleeps;
   };
-  EXPECT_EQ(sleeps_until_nap(), WakeCoalescer::sleeps_between_tries - 1);
+  EXPECT_EQ(sleeps_until_timed(), WakeCoalescer::sleeps_between_tries - 1);
   habit.woke(WakeCoalescer::worth_it - 1);
-  EXPECT_EQ(sleeps_until_nap(), WakeCoalescer::sleeps_between_tries - 1);
+  EXPECT_EQ(sleeps_until_timed(), WakeCoalescer::sleeps_between_tries - 1);
   for (int naps = 0; naps < 3; ++naps) {
     habit.woke(WakeCoalescer::worth_it);
-    EXPECT_EQ(sleeps_until_nap(), 0);
+    EXPECT_EQ(sleeps_until_timed(), 0);
   }
   habit.woke(0);
-  EXPECT_EQ(sleeps_until_nap(), WakeCoalescer::sleeps_between_tries - 1);
+  EXPECT_EQ(sleeps_until_timed(), WakeCoalescer::sleeps_between_tries - 1);
 }
 
 TEST_F(RingLinksTest, RejectsInvalidIndicesOrDescriptors) {

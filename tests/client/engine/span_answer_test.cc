@@ -35,10 +35,10 @@ class SpanAnswers : public testing::Test {
       owned.add({TaskId::of(i + 1), form, at(1), at(2), at(3), false, {}});
   }
   SpansReply answer(SpansRequest asked) {
-    SpanAnswer told(at(10'000), 77, asked);
-    told.add(owned);
-    told.add_ran(ran);
-    return told.take();
+    SpanAnswer reply(at(10'000), 77, asked);
+    reply.add(owned);
+    reply.add_ran(ran);
+    return reply.take();
   }
 
   RanCalls ran;
@@ -46,23 +46,23 @@ class SpanAnswers : public testing::Test {
 };
 
 TEST_F(SpanAnswers, ReturnsLatestSpansUpToLimit) {
-  const SpansReply told = answer({1, 2, {}, {}});
-  EXPECT_EQ(told.request, 1u);
-  ASSERT_EQ(told.ran.size(), 2u);
-  EXPECT_EQ(told.ran[1].task, TaskId::of(9));
-  EXPECT_EQ(told.ran_forgotten, 3u + 5u);
-  EXPECT_EQ(told.owned.size(), 2u);
-  EXPECT_EQ(told.ran[1].began, 7920ms) << "back from the answer";
-  EXPECT_EQ(told.names, std::vector<std::string>{"f"});
+  const SpansReply reply = answer({1, 2, {}, {}});
+  EXPECT_EQ(reply.request, 1u);
+  ASSERT_EQ(reply.ran.size(), 2u);
+  EXPECT_EQ(reply.ran[1].task, TaskId::of(9));
+  EXPECT_EQ(reply.ran_forgotten, 3u + 5u);
+  EXPECT_EQ(reply.owned.size(), 2u);
+  EXPECT_EQ(reply.ran[1].began, 7920ms) << "back from the answer";
+  EXPECT_EQ(reply.names, std::vector<std::string>{"f"});
 }
 
 TEST_F(SpanAnswers, TaskQuery_IncludesConcurrentTasks) {
-  const SpansReply told = answer({1, 100, TaskId::of(3), {}});
-  ASSERT_EQ(told.ran.size(), 2u);
-  EXPECT_EQ(told.ran[0].task, TaskId::of(3));
-  EXPECT_EQ(told.ran[1].task, TaskId::of(9));
-  ASSERT_EQ(told.owned.size(), 1u);
-  EXPECT_EQ(told.owned[0].task, TaskId::of(3));
+  const SpansReply reply = answer({1, 100, TaskId::of(3), {}});
+  ASSERT_EQ(reply.ran.size(), 2u);
+  EXPECT_EQ(reply.ran[0].task, TaskId::of(3));
+  EXPECT_EQ(reply.ran[1].task, TaskId::of(9));
+  ASSERT_EQ(reply.owned.size(), 1u);
+  EXPECT_EQ(reply.owned[0].task, TaskId::of(3));
   const SpansReply unknown = answer({1, 100, TaskId::of(77), {}});
   EXPECT_TRUE(unknown.ran.empty());
   EXPECT_TRUE(unknown.owned.empty());

@@ -22,9 +22,9 @@ class ExecutorProcessTest : public testing::Test {
  protected:
   ExecutorProcessTest() {
     std::string name = std::filesystem::temp_directory_path() / "mobula-executor-XXXXXX";
-    folder_ = ::mkdtemp(name.data());
+    directory_ = ::mkdtemp(name.data());
   }
-  ~ExecutorProcessTest() override { std::filesystem::remove_all(folder_); }
+  ~ExecutorProcessTest() override { std::filesystem::remove_all(directory_); }
 
   AssignExecutor assignment() const {
     AssignExecutor assign;
@@ -40,13 +40,13 @@ class ExecutorProcessTest : public testing::Test {
   PrepareExecutor preparation() const {
     auto keys = CurveKeys::generate();
     EXPECT_TRUE(keys.ok());
-    return {keys->public_key, keys->secret_key, folder_ + "/7.ipc", {}};
+    return {keys->public_key, keys->secret_key, directory_ + "/7.ipc", {}};
   }
   static void say(const Fd& link, AgentToProcess message) {
     EXPECT_TRUE(send_frame(link, encode(message), {}, monotonic_now() + 10s).ok());
   }
 
-  std::string folder_;
+  std::string directory_;
 };
 
 TEST_F(ExecutorProcessTest, ReadsMessagesSentBeforeReady) {

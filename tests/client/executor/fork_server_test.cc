@@ -18,38 +18,38 @@ using ::testing::HasSubstr;
 OwnProcess harmless() { return OwnProcess{{"main"}, {}, {}, 1u << 20}; }
 
 std::string refusal_of(const OwnProcess& seen) {
-  const auto judged = judge_fork(seen, NurseryLimits{});
+  const auto judged = judge_fork(seen, ForkServerLimits{});
   return judged ? "" : judged.error().text;
 }
 
-TEST(NurseryCheck, HarmlessProcess_MayFork) { EXPECT_EQ(refusal_of(harmless()), ""); }
+TEST(ForkServerCheck, HarmlessProcess_MayFork) { EXPECT_EQ(refusal_of(harmless()), ""); }
 
-TEST(NurseryCheck, NamesSecondThread) {
+TEST(ForkServerCheck, NamesSecondThread) {
   OwnProcess seen = harmless();
   seen.threads.push_back("blas-pool");
   EXPECT_THAT(refusal_of(seen), HasSubstr("2 threads run before init (main, blas-pool)"));
 }
 
-TEST(NurseryCheck, NamesCudaLibrary) {
+TEST(ForkServerCheck, NamesCudaLibrary) {
   OwnProcess seen = harmless();
   seen.accelerator_libraries = {"libcuda.so.550.54"};
   EXPECT_THAT(refusal_of(seen), HasSubstr("libcuda.so.550.54 is loaded before init"));
 }
 
-TEST(NurseryCheck, NamesOpenDevice) {
+TEST(ForkServerCheck, NamesOpenDevice) {
   OwnProcess seen = harmless();
   seen.accelerator_devices = {"/dev/nvidia0"};
   EXPECT_THAT(refusal_of(seen), HasSubstr("/dev/nvidia0 is open before init"));
 }
 
-TEST(NurseryCheck, RejectsLargeMemoryWithBothSizes) {
+TEST(ForkServerCheck, RejectsLargeMemoryWithBothSizes) {
   OwnProcess seen = harmless();
   seen.touched_bytes = 300u << 20;
   EXPECT_THAT(refusal_of(seen),
               HasSubstr("300 MiB of memory are touched before init, more than the 256 MiB"));
 }
 
-TEST(NurseryCheck, InspectsThreadsAndMemoryOfThisProcess) {
+TEST(ForkServerCheck, InspectsThreadsAndMemoryOfThisProcess) {
   std::latch end(1);
   std::thread other([&] { end.wait(); });
   const OwnProcess seen = look_at_own_process();
@@ -63,7 +63,7 @@ TEST(NurseryCheck, InspectsThreadsAndMemoryOfThisProcess) {
 TEST(StartedAs, ReadsRoleFromEnvironment) {
   EXPECT_EQ(started_as(), StartedAs::driver);
   ::setenv("MOBULA_NURSERY_FD", "17", 1);
-  EXPECT_EQ(started_as(), StartedAs::nursery);
+  EXPECT_EQ(started_as(), StartedAs::fork_server);
   ::setenv("MOBULA_NURSERY_FD", "nonsense", 1);
   EXPECT_EQ(started_as(), StartedAs::driver);
   ::unsetenv("MOBULA_NURSERY_FD");

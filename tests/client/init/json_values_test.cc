@@ -25,7 +25,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-enum class Colour : std::uint8_t { red, green };
+enum class Color : std::uint8_t { red, green };
 struct Point {
   double x = 0;
   double y = 0;
@@ -125,7 +125,7 @@ TEST(JsonValues, ConvertsNumbersAndText) {
   agree<bool>(true, "true");
   agree<std::string>("a \"b\" ä", R"("a \"b\" ä")");
   agree<std::string>("", R"("")");
-  agree<Colour>(Colour::green, "1");
+  agree<Color>(Color::green, "1");
   agree<std::complex<double>>({1, -2}, "[1.0, -2.0]");
   agree<double>(std::numeric_limits<double>::infinity(), "\"inf\"");
 }

@@ -31,7 +31,7 @@ Json probe(const char* call, int status) {
 class SimulatedRun : public testing::Test {
  protected:
   explicit SimulatedRun(const std::string& words = "late_us=20 memory=2147483648")
-      : machine_(words), results_(machine_.folder() + "/results") {}
+      : machine_(words), results_(machine_.directory() + "/results") {}
 
   pid_t start(std::vector<std::string> words, const std::string& more = {}) {
     words.insert(words.begin(), {GPU_CHECK, "--results", results_, "--short"});

@@ -11,25 +11,25 @@ TEST(SimulatedPinnedSlices, LimitsSlicesAndNotifiesWaiterOnce) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
     PinnedSlices pool(open_gpu(), {.slice_bytes = 4096, .slices = 4, .kept_back = 2});
-    int told = 0;
-    EXPECT_FALSE(pool.take_spare([&] { ++told; })) << "not open yet";
+    int calls = 0;
+    EXPECT_FALSE(pool.take_spare([&] { ++calls; })) << "not open yet";
     ASSERT_TRUE(pool.open());
-    EXPECT_EQ(told, 1);
+    EXPECT_EQ(calls, 1);
     EXPECT_TRUE(pool.pinned());
     auto first = pool.take_spare(), second = pool.take_spare();
     ASSERT_TRUE(first && second);
     EXPECT_NE(first.bytes().data(), second.bytes().data());
-    EXPECT_FALSE(pool.take_spare([&] { ++told; }));
+    EXPECT_FALSE(pool.take_spare([&] { ++calls; }));
     auto third = pool.take(), fourth = pool.take();
     ASSERT_TRUE(third && fourth) << "kept back for others than those that wait";
     EXPECT_FALSE(pool.take());
     third = {};
-    EXPECT_EQ(told, 1) << "that one is not for who waits";
+    EXPECT_EQ(calls, 1) << "that one is not for who waits";
     fourth = {};
     first = {};
-    EXPECT_EQ(told, 2);
+    EXPECT_EQ(calls, 2);
     second = {};
-    EXPECT_EQ(told, 2);
+    EXPECT_EQ(calls, 2);
     EXPECT_EQ(pool.free(), 4u);
   });
 }

@@ -48,9 +48,9 @@ class Trader {
   std::vector<std::size_t> counts() const;  // descriptors, threads
 };
 
-std::size_t entries_in(const char* folder) {
+std::size_t entries_in(const char* directory) {
   std::size_t count = 0;
-  for ([[maybe_unused]] const auto& each : std::filesystem::directory_iterator(folder)) ++count;
+  for ([[maybe_unused]] const auto& each : std::filesystem::directory_iterator(directory)) ++count;
   return count;
 }
 

@@ -318,24 +318,24 @@ std::string text_of(const std::string& file) {
 }
 
 int destructors(const Words& arguments) {
-  const std::string& folder = arguments.at(0);
+  const std::string& directory = arguments.at(0);
   Report report;
   const std::string whole = "1\ndestroyed\natexit\nstatic\n";
   {
-    auto dropped = mobula::actor<Writer>.remote(folder + "/dropped");
+    auto dropped = mobula::actor<Writer>.remote(directory + "/dropped");
     mobula::get(dropped.call<&Writer::write>(1), seconds(30));
   }
   report.holds("a dropped actor is destroyed",
-               until([&] { return text_of(folder + "/dropped") == whole; }));
-  auto leaves = mobula::actor<Writer>.remote(folder + "/leaves");
+               until([&] { return text_of(directory + "/dropped") == whole; }));
+  auto leaves = mobula::actor<Writer>.remote(directory + "/leaves");
   mobula::get(leaves.call<&Writer::write>(1), seconds(30));
   mobula::wait(std::vector{leaves.call<&Writer::leave>()}, {.timeout = seconds(30)});
   report.holds("an actor that leaves is destroyed",
-               until([&] { return text_of(folder + "/leaves") == whole; }));
-  auto dies = mobula::actor<Writer>.remote(folder + "/killed");
+               until([&] { return text_of(directory + "/leaves") == whole; }));
+  auto dies = mobula::actor<Writer>.remote(directory + "/killed");
   mobula::get(dies.call<&Writer::write>(1), seconds(30));
   mobula::kill(dies);
-  static auto stays = mobula::actor<Writer>.remote(folder + "/stays");
+  static auto stays = mobula::actor<Writer>.remote(directory + "/stays");
   mobula::get(stays.call<&Writer::write>(1), seconds(30));
   return report.exit_code();
 }

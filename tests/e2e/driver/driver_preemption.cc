@@ -8,7 +8,7 @@ namespace {
 using std::chrono::seconds;
 
 // Returns the number of its attempt once the pipe is written.
-int hold_until_told(const std::string& pipe) {
+int hold_until_released(const std::string& pipe) {
   hold(pipe);
   return static_cast<int>(mobula::current().attempt);
 }
@@ -18,7 +18,7 @@ int holds_a_cpu(const Words& arguments) {
   mobula::TaskOptions options;
   options.name = "holds";
   options.max_retries = std::stoi(arguments.at(1));
-  const auto held = mobula::task<hold_until_told>.options(options).remote(arguments.at(0));
+  const auto held = mobula::task<hold_until_released>.options(options).remote(arguments.at(0));
   tell("ready");
   tell("attempt " + std::to_string(mobula::get(held, seconds(120))));
   hear();
@@ -28,7 +28,7 @@ int holds_a_cpu(const Words& arguments) {
 // The same for a task named "urgent".
 int wants_a_cpu(const Words& arguments) {
   const auto urgent =
-      mobula::task<hold_until_told>.options({.name = "urgent"}).remote(arguments.at(0));
+      mobula::task<hold_until_released>.options({.name = "urgent"}).remote(arguments.at(0));
   tell("ready");
   tell("attempt " + std::to_string(mobula::get(urgent, seconds(120))));
   return 0;
@@ -38,11 +38,11 @@ int wants_a_cpu(const Words& arguments) {
 // second task.
 int holds_two_cpus(const Words& arguments) {
   const auto first =
-      mobula::task<hold_until_told>.options({.name = "holds", .max_retries = 1}).remote(arguments.at(0));
+      mobula::task<hold_until_released>.options({.name = "holds", .max_retries = 1}).remote(arguments.at(0));
   mobula::TaskOptions options;
   options.name = "holds";
   options.max_retries = std::stoi(arguments.at(2));
-  const auto second = mobula::task<hold_until_told>.options(options).remote(arguments.at(1));
+  const auto second = mobula::task<hold_until_released>.options(options).remote(arguments.at(1));
   tell("ready");
   tell("attempts " + std::to_string(mobula::get(first, seconds(120))) + " " +
        std::to_string(mobula::get(second, seconds(120))));

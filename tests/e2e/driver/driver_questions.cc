@@ -38,7 +38,7 @@ int each_state(const Words& arguments) {
   return report.exit_code();
 }
 
-int says(std::string what) {
+int print_line(std::string what) {
   std::cout << what << std::endl;
   // Separates the lines of two tasks in time.
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -52,7 +52,7 @@ int prints_by_turns(const Words& arguments) {
   for (const auto& node : arguments) {
     for (const char* what : {"first", "second"}) {
       const auto task =
-          mobula::task<says>.options({.scheduling = mobula::NodeAffinity{node, false}}).remote(what + (" " + node));
+          mobula::task<print_line>.options({.scheduling = mobula::NodeAffinity{node, false}}).remote(what + (" " + node));
       report.equal("it has printed", mobula::get(task, seconds(60)), 0);
       tell(std::string(what) + " " + task.id());
     }

@@ -83,7 +83,7 @@ const mobula::CallOptions by_tcp{.tensor_transport = Transport::tcp};
 
 // Arguments: a resource that the second actor needs. Some transfers over two paths, and one that
 // fails. Then the reader exits, and its log is lost.
-int transfers_told(const Words& arguments) {
+int report_transfers(const Words& arguments) {
   Report report;
   mobula::ActorOptions here, elsewhere;
   if (!arguments.empty()) here.resources = {{"here", 1}};
@@ -155,12 +155,12 @@ mobula::ObjectRef<Tensor> of_a_killed_process(const std::string& log, int retrie
 // first. All calls still start in order, also behind one whose elements are lost forever.
 int calls_behind_lost_elements(const Words& arguments) {
   Report report;
-  const std::string folder = arguments.at(0) + "/";
+  const std::string directory = arguments.at(0) + "/";
   auto counting = mobula::actor<Counting>.remote();
   report.equal("first", mobula::get(counting.call<&Counting::next>(), seconds(30)), 1);
-  const auto one = of_a_killed_process(folder + "one", 3);
-  const auto other = of_a_killed_process(folder + "other", 3);
-  const auto never = of_a_killed_process(folder + "never", 0);
+  const auto one = of_a_killed_process(directory + "one", 3);
+  const auto other = of_a_killed_process(directory + "other", 3);
+  const auto never = of_a_killed_process(directory + "never", 0);
   std::vector<mobula::ObjectRef<int>> places;
   places.push_back(counting.call<&Counting::next>());
   places.push_back(counting.call<&Counting::next_with>(one));
@@ -175,9 +175,9 @@ int calls_behind_lost_elements(const Words& arguments) {
   }
   throws<mobula::ObjectLostError>(report, "lost for good",
                                   [&] { mobula::get(in_vain, seconds(60)); });
-  report.equal("attempts", pids_in(folder + "one").size(), 2u);
-  report.equal("attempts", pids_in(folder + "other").size(), 2u);
-  report.equal("attempts", pids_in(folder + "never").size(), 1u);
+  report.equal("attempts", pids_in(directory + "one").size(), 2u);
+  report.equal("attempts", pids_in(directory + "other").size(), 2u);
+  report.equal("attempts", pids_in(directory + "never").size(), 1u);
   return report.exit_code();
 }
 
@@ -188,28 +188,28 @@ int lost_elements(const Words& arguments) {
   Report report;
   auto user = mobula::actor<Sharer>.remote();
   mobula::get(user.call<&Sharer::pid>(), seconds(30));
-  const std::string folder = arguments.at(0) + "/";
+  const std::string directory = arguments.at(0) + "/";
   report.equal("read here",
-               sum_of(mobula::get(of_a_killed_process(folder + "here", 3), seconds(60))),
+               sum_of(mobula::get(of_a_killed_process(directory + "here", 3), seconds(60))),
                ramp_sum(many_floats));
-  report.equal("attempts", pids_in(folder + "here").size(), 2u);
+  report.equal("attempts", pids_in(directory + "here").size(), 2u);
   report.equal(
       "an actor's argument",
-      mobula::get(user.call<&Sharer::sum>(of_a_killed_process(folder + "call", 3)), seconds(60)),
+      mobula::get(user.call<&Sharer::sum>(of_a_killed_process(directory + "call", 3)), seconds(60)),
       ramp_sum(many_floats));
-  report.equal("attempts", pids_in(folder + "call").size(), 2u);
+  report.equal("attempts", pids_in(directory + "call").size(), 2u);
   report.equal(
       "a task's argument",
-      mobula::get(mobula::task<sum_by_a_task>.remote(of_a_killed_process(folder + "task", 3)),
+      mobula::get(mobula::task<sum_by_a_task>.remote(of_a_killed_process(directory + "task", 3)),
                   seconds(60)),
       ramp_sum(many_floats));
-  report.equal("attempts", pids_in(folder + "task").size(), 2u);
-  const auto lost = of_a_killed_process(folder + "lost", 0);
+  report.equal("attempts", pids_in(directory + "task").size(), 2u);
+  const auto lost = of_a_killed_process(directory + "lost", 0);
   throws<mobula::ObjectLostError>(report, "no retries",
                                   [&] { (void)mobula::get(lost, seconds(60)); });
   throws<mobula::ObjectLostError>(report, "as an argument",
                                   [&] { mobula::get(user.call<&Sharer::sum>(lost), seconds(60)); });
-  report.equal("attempts", pids_in(folder + "lost").size(), 1u);
+  report.equal("attempts", pids_in(directory + "lost").size(), 1u);
 
   const std::string again = arguments.at(0) + "/actor";
   auto maker = mobula::actor<Sharer>.options({.max_restarts = 2, .max_task_retries = 2}).remote();
@@ -229,7 +229,7 @@ int lost_elements(const Words& arguments) {
 }  // namespace
 
 std::map<std::string, Scenario> transfer_scenarios() {
-  return {{"transfers_told", &transfers_told},
+  return {{"report_transfers", &report_transfers},
           {"read_from_a_stopped_process", &read_from_a_stopped_process},
           {"lost_elements", &lost_elements},
           {"calls_behind_lost_elements", &calls_behind_lost_elements}};

@@ -9,7 +9,7 @@ class Actors : public testing::Test {
   Actors() { cluster.driver_starts_job(home, 1); }
 
   std::vector<ActorChanged> news(ProcessId process = SmallCluster::driver(1)) {
-    return cluster.heard<ActorChanged>(home, process);
+    return cluster.received<ActorChanged>(home, process);
   }
   EndCause crash() const {
     EndCause cause;
@@ -29,34 +29,34 @@ TEST_F(Actors, NotifiesOwnerWhenActorIsAlive) {
   const auto start = cluster.actor_comes_alive(agent);
   EXPECT_EQ(start.first_generation, 0u);
   EXPECT_EQ(start.actor.class_name, "Counter");
-  const auto heard = news();
-  ASSERT_EQ(heard.size(), 2u);
-  EXPECT_EQ(heard[0].state, ActorState::placing);
-  EXPECT_EQ(heard[1].state, ActorState::alive);
-  EXPECT_EQ(heard[1].incarnation, 1u);
-  EXPECT_FALSE(heard[1].endpoint.process.empty());
-  EXPECT_LT(heard[0].version, heard[1].version);
+  const auto received = news();
+  ASSERT_EQ(received.size(), 2u);
+  EXPECT_EQ(received[0].state, ActorState::placing);
+  EXPECT_EQ(received[1].state, ActorState::alive);
+  EXPECT_EQ(received[1].incarnation, 1u);
+  EXPECT_FALSE(received[1].endpoint.process.empty());
+  EXPECT_LT(received[0].version, received[1].version);
 }
 
 TEST_F(Actors, NotifiesWatchersThatAskEarly) {
   const auto watcher = ProcessId::of(77);
-  cluster.process_says(home, watcher, Role::driver, 1, WatchActor{spec.actor, true});
+  cluster.from_process(home, watcher, Role::driver, 1, WatchActor{spec.actor, true});
   EXPECT_TRUE(news(watcher).empty());
   cluster.creates(home, spec);
   cluster.actor_comes_alive(agent);
-  auto heard = news(watcher);
-  ASSERT_EQ(heard.size(), 2u);
-  EXPECT_EQ(heard[1].state, ActorState::alive);
-  cluster.process_says(home, watcher, Role::driver, 1, WatchActor{spec.actor, true});
+  auto received = news(watcher);
+  ASSERT_EQ(received.size(), 2u);
+  EXPECT_EQ(received[1].state, ActorState::alive);
+  cluster.from_process(home, watcher, Role::driver, 1, WatchActor{spec.actor, true});
   EXPECT_EQ(news(watcher).size(), 1u);
 }
 
 TEST_F(Actors, ActorNeverCreated_WatcherIsNotified) {
-  cluster.driver_says(home, 1, WatchActor{ActorId::of(99), true});
+  cluster.from_driver(home, 1, WatchActor{ActorId::of(99), true});
   cluster.pass(11s);
-  const auto heard = news();
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_EQ(heard[0].state, ActorState::dead);
+  const auto received = news();
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].state, ActorState::dead);
 }
 
 TEST_F(Actors, ConstructorThrows_ActorDies) {
@@ -66,11 +66,11 @@ TEST_F(Actors, ConstructorThrows_ActorDies) {
   ValueRecord error;
   error.is_error = true;
   error.size_bytes = 3;
-  cluster.says(agent, ActorConstructed{spec.actor, start.slot, 0, error});
-  const auto heard = news();
-  ASSERT_EQ(heard.size(), 2u);
-  EXPECT_EQ(heard[1].state, ActorState::dead);
-  EXPECT_EQ(heard[1].construction_error, error);
+  cluster.from_agent(agent, ActorConstructed{spec.actor, start.slot, 0, error});
+  const auto received = news();
+  ASSERT_EQ(received.size(), 2u);
+  EXPECT_EQ(received[1].state, ActorState::dead);
+  EXPECT_EQ(received[1].construction_error, error);
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
@@ -111,19 +111,19 @@ TEST_F(Actors, RestartsUntilLimitIsReached) {
   const auto first = cluster.actor_comes_alive(agent);
   news();
   cluster.actor_executor_dies(agent, first, crash());
-  auto heard = news();
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_EQ(heard[0].state, ActorState::restarting);
+  auto received = news();
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].state, ActorState::restarting);
   const auto second = cluster.actor_comes_alive(agent);
   EXPECT_EQ(second.first_generation, 1u);
-  heard = news();
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_EQ(heard[0].incarnation, 2u);
+  received = news();
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].incarnation, 2u);
   cluster.actor_executor_dies(agent, second, crash());
-  heard = news();
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_EQ(heard[0].state, ActorState::dead);
-  EXPECT_EQ(heard[0].cause.signal, 11);
+  received = news();
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].state, ActorState::dead);
+  EXPECT_EQ(received[0].cause.signal, 11);
   cluster.expect_no_start_slot(agent);
 }
 
@@ -141,12 +141,12 @@ TEST_F(Actors, Kill_EndsAtOnceOrRestarts) {
   spec.max_restarts = 1;
   cluster.creates(home, spec);
   const auto start = cluster.actor_comes_alive(agent);
-  cluster.driver_says(home, 1, EndActor{spec.actor, true, false, "test"});
+  cluster.from_driver(home, 1, EndActor{spec.actor, true, false, "test"});
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
   cluster.actor_executor_dies(agent, start, crash());
   cluster.actor_comes_alive(agent);
   EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 1);
-  cluster.driver_says(home, 1, EndActor{spec.actor, true, true, "test"});
+  cluster.from_driver(home, 1, EndActor{spec.actor, true, true, "test"});
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
   const auto stops = cluster.take<StopSlot>(agent);
   ASSERT_EQ(stops.size(), 1u);
@@ -156,7 +156,7 @@ TEST_F(Actors, Kill_EndsAtOnceOrRestarts) {
 TEST_F(Actors, LastHandleReleased_RunningCallsFinish) {
   cluster.creates(home, spec);
   const auto start = cluster.actor_comes_alive(agent);
-  cluster.driver_says(home, 1, EndActor{spec.actor, false, true, "no handle is left"});
+  cluster.from_driver(home, 1, EndActor{spec.actor, false, true, "no handle is left"});
   const auto stops = cluster.take<StopSlot>(agent);
   ASSERT_EQ(stops.size(), 1u);
   EXPECT_TRUE(stops[0].graceful);
@@ -174,15 +174,15 @@ TEST_F(Actors, NameTaken_RejectsOrReturnsExisting) {
   auto second = cluster.actor(1, 2);
   second.name = "counter";
   cluster.creates(home, second);
-  const auto heard = news();
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_TRUE(heard[0].refused);
-  EXPECT_EQ(heard[0].state, ActorState::dead);
-  EXPECT_NE(heard[0].cause.text.find("counter"), std::string::npos);
+  const auto received = news();
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_TRUE(received[0].refused);
+  EXPECT_EQ(received[0].state, ActorState::dead);
+  EXPECT_NE(received[0].cause.text.find("counter"), std::string::npos);
 
   second.get_if_exists = true;
   cluster.creates(home, second);
-  const auto found = cluster.heard<FindActorReply>(home, SmallCluster::driver(1));
+  const auto found = cluster.received<FindActorReply>(home, SmallCluster::driver(1));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_TRUE(found[0].found);
   EXPECT_EQ(found[0].actor, spec.actor);
@@ -200,8 +200,8 @@ TEST_F(Actors, ReportsPendingLimitToCallers) {
   second.name = "counter";
   second.get_if_exists = true;
   cluster.creates(home, second);
-  EXPECT_EQ(cluster.heard<FindActorReply>(home, SmallCluster::driver(1)).back().max_pending_calls,
-            4);
+  EXPECT_EQ(
+      cluster.received<FindActorReply>(home, SmallCluster::driver(1)).back().max_pending_calls, 4);
 }
 
 TEST_F(Actors, FindsNamesInNamespaceUntilDeath) {
@@ -210,13 +210,13 @@ TEST_F(Actors, FindsNamesInNamespaceUntilDeath) {
   cluster.creates(home, spec);
   cluster.actor_comes_alive(agent);
   const auto ask = [&](const std::string& space) {
-    cluster.driver_says(home, 1, FindActor{3, "counter", space});
-    const auto found = cluster.heard<FindActorReply>(home, SmallCluster::driver(1));
+    cluster.from_driver(home, 1, FindActor{3, "counter", space});
+    const auto found = cluster.received<FindActorReply>(home, SmallCluster::driver(1));
     return found.size() == 1 && found[0].request == 3 && found[0].found;
   };
   EXPECT_TRUE(ask("shared"));
   EXPECT_FALSE(ask(""));
-  cluster.driver_says(home, 1, EndActor{spec.actor, true, true, ""});
+  cluster.from_driver(home, 1, EndActor{spec.actor, true, true, ""});
   EXPECT_FALSE(ask("shared"));
   auto second = cluster.actor(1, 2);
   second.name = "counter";
@@ -248,7 +248,7 @@ TEST_F(Actors, JobEnded_DetachedActorStillRestarts) {
   detached.max_restarts = -1;
   cluster.creates(home, detached);
   const auto start = cluster.actor_comes_alive(agent);
-  cluster.driver_says(home, 1, EndJob{JobId::of(1)});
+  cluster.from_driver(home, 1, EndJob{JobId::of(1)});
   cluster.actor_executor_dies(agent, start, crash());
   const auto again = cluster.actor_comes_alive(agent);
   EXPECT_EQ(again.program.id, ProgramId::of(1));
@@ -258,9 +258,9 @@ TEST_F(Actors, JobEnded_DetachedActorStillRestarts) {
 TEST_F(Actors, OwnerExited_ActorsEnd) {
   const auto owner = ProcessId::of(88);
   spec.owner = owner;
-  cluster.process_says(home, owner, Role::driver, 1, CreateActor{spec, false});
+  cluster.from_process(home, owner, Role::driver, 1, CreateActor{spec, false});
   cluster.actor_comes_alive(agent);
-  cluster.says(home, ProcessEnded{owner, crash()});
+  cluster.from_agent(home, ProcessEnded{owner, crash()});
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
@@ -275,10 +275,10 @@ TEST_F(Actors, NodeDied_ActorMoves) {
   news();
   cluster.step(AgentLinkLost{first.link});
   cluster.step(NodeProbed{first.incarnation, true});
-  const auto heard = news();
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_EQ(heard[0].state, ActorState::restarting);
-  EXPECT_EQ(heard[0].cause.kind, EndKind::node_died);
+  const auto received = news();
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].state, ActorState::restarting);
+  EXPECT_EQ(received[0].cause.kind, EndKind::node_died);
   cluster.actor_comes_alive(second);
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
 }
@@ -302,8 +302,8 @@ TEST_F(Actors, ExclusiveActor_WaitsUntilNodeIsFenced) {
 
 TEST_F(Actors, RejectsInfeasibleActorWhenFailFast) {
   spec.demand.request.resources = {{"GPU", Quantity::whole(1)}};
-  cluster.driver_says(home, 1, CreateActor{spec, true});
-  const auto infeasible = cluster.heard<DemandInfeasible>(home, SmallCluster::driver(1));
+  cluster.from_driver(home, 1, CreateActor{spec, true});
+  const auto infeasible = cluster.received<DemandInfeasible>(home, SmallCluster::driver(1));
   ASSERT_EQ(infeasible.size(), 1u);
   EXPECT_EQ(infeasible[0].actor, spec.actor);
   EXPECT_TRUE(infeasible[0].fatal);
@@ -315,9 +315,9 @@ TEST_F(Actors, CreationResent_RepliesWithoutChange) {
   cluster.actor_comes_alive(agent);
   news();
   cluster.creates(home, spec);
-  const auto heard = news();
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_EQ(heard[0].state, ActorState::alive);
+  const auto received = news();
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].state, ActorState::alive);
   cluster.expect_no_start_slot(agent);
 }
 
@@ -338,10 +338,10 @@ TEST_F(Actors, PersistFailed_DetachedActorRejected) {
   cluster.persist_at_once = false;
   cluster.creates(home, spec);
   cluster.fail_to_persist("disk full");
-  const auto heard = news();
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_TRUE(heard[0].refused);
-  EXPECT_NE(heard[0].cause.text.find("disk full"), std::string::npos);
+  const auto received = news();
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_TRUE(received[0].refused);
+  EXPECT_NE(received[0].cause.text.find("disk full"), std::string::npos);
   cluster.expect_no_start_slot(agent);
   cluster.pass(2s);
   cluster.persist();

@@ -13,7 +13,7 @@ class Drain : public testing::Test {
     spec.max_restarts = max_restarts;
     cluster.creates(home, spec);
     const auto start = cluster.actor_comes_alive(agent);
-    cluster.heard<ActorChanged>(home, SmallCluster::driver(1));
+    cluster.received<ActorChanged>(home, SmallCluster::driver(1));
     return start;
   }
   EndCause ended() const {
@@ -64,12 +64,12 @@ TEST_F(Drain, NonRestartableActor_DiesAtDeadlineWithCause) {
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
   cluster.pass(2s);
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
-  const auto heard = cluster.heard<ActorChanged>(home, SmallCluster::driver(1));
-  ASSERT_EQ(heard.size(), 1u);
+  const auto received = cluster.received<ActorChanged>(home, SmallCluster::driver(1));
+  ASSERT_EQ(received.size(), 1u);
   EXPECT_NE(
-      heard[0].cause.text.find("was drained (asked for by a tool) and its deadline has passed"),
+      received[0].cause.text.find("was drained (asked for by a tool) and its deadline has passed"),
       std::string::npos)
-      << heard[0].cause.text;
+      << received[0].cause.text;
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
@@ -83,10 +83,10 @@ TEST_F(Drain, NotifiesAllNodesOfDrainAndUndrain) {
     EXPECT_EQ(news[0].drained, std::vector<NodeId>{agent.node});
   }
   auto& late = cluster.node_joins(4, SmallCluster::shape(2));
-  std::vector<NodeId> heard;
+  std::vector<NodeId> received;
   for (const auto& news : cluster.take<PeersChanged>(late))
-    heard.insert(heard.end(), news.drained.begin(), news.drained.end());
-  EXPECT_EQ(heard, std::vector<NodeId>{agent.node}) << "who comes later, too";
+    received.insert(received.end(), news.drained.begin(), news.drained.end());
+  EXPECT_EQ(received, std::vector<NodeId>{agent.node}) << "who comes later, too";
   cluster.take<PeersChanged>(other);
   cluster.tool("undrain", "", agent.node.hex());
   const auto news = cluster.take<PeersChanged>(other);
@@ -121,11 +121,11 @@ TEST_F(Drain, RecallsTasksAndRevokesSlotsAtDeadline) {
   const auto start = cluster.expect_start_slot(agent);
   cluster.executor_ready(agent, start);
   cluster.tool("drain", "5000", agent.node.hex());
-  EXPECT_EQ(cluster.heard<RecallSlot>(home, SmallCluster::driver(1)).size(), 1u);
+  EXPECT_EQ(cluster.received<RecallSlot>(home, SmallCluster::driver(1)).size(), 1u);
   EXPECT_TRUE(cluster.take<StopSlot>(agent).empty());
   cluster.pass(6s);
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
-  const auto lost = cluster.heard<SlotLost>(home, SmallCluster::driver(1));
+  const auto lost = cluster.received<SlotLost>(home, SmallCluster::driver(1));
   ASSERT_EQ(lost.size(), 1u);
   EXPECT_NE(lost[0].cause.text.find("deadline"), std::string::npos);
 }
@@ -133,7 +133,7 @@ TEST_F(Drain, RecallsTasksAndRevokesSlotsAtDeadline) {
 TEST_F(Drain, AgentStopping_DrainsItsNode) {
   const auto first = actor_on_first_node(-1);
   auto& other = cluster.node_joins(3, SmallCluster::shape(2));
-  cluster.says(agent, AgentDraining{30s});
+  cluster.from_agent(agent, AgentDraining{30s});
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
   cluster.actor_executor_dies(agent, first, ended());
   cluster.actor_comes_alive(other);
@@ -149,7 +149,7 @@ class DrainAfterARestart : public Drain {
     cluster.restart_head();
     cluster.register_agent(agent);
     cluster.register_agent(home);
-    cluster.driver_says(home, 1, cluster.job_of(1));
+    cluster.from_driver(home, 1, cluster.job_of(1));
   }
   NodeState state() {
     for (const auto& node : cluster.view().nodes) {
@@ -191,14 +191,14 @@ TEST_F(DrainAfterARestart, RecallsSlotsAgainAndRestartsDeadline) {
   agent.facts.slots = {fact};
   ASSERT_TRUE(cluster.tool("drain", "5000", agent.node.hex()).ok);
   cluster.pass(4s);
-  cluster.heard<RecallSlot>(home, SmallCluster::driver(1));
+  cluster.received<RecallSlot>(home, SmallCluster::driver(1));
   head_comes_back();
-  EXPECT_EQ(cluster.heard<RecallSlot>(home, SmallCluster::driver(1)).size(), 1u);
+  EXPECT_EQ(cluster.received<RecallSlot>(home, SmallCluster::driver(1)).size(), 1u);
   cluster.pass(4s);
   EXPECT_TRUE(cluster.take<StopSlot>(agent).empty());
   cluster.pass(2s);
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
-  const auto lost = cluster.heard<SlotLost>(home, SmallCluster::driver(1));
+  const auto lost = cluster.received<SlotLost>(home, SmallCluster::driver(1));
   ASSERT_EQ(lost.size(), 1u);
   EXPECT_NE(lost[0].cause.text.find("was drained (asked for by a tool)"), std::string::npos)
       << lost[0].cause.text;
@@ -258,7 +258,7 @@ TEST_F(Drain, Undrain_MovedActorStays) {
 }
 
 TEST_F(Drain, RejectsUndrainOfStoppingAgent) {
-  cluster.says(agent, AgentDraining{30s});
+  cluster.from_agent(agent, AgentDraining{30s});
   const auto reply = cluster.tool("undrain", "", agent.node.hex());
   EXPECT_FALSE(reply.ok);
   EXPECT_NE(reply.text.find("being stopped"), std::string::npos) << reply.text;

@@ -84,12 +84,13 @@ TEST_F(Events, NamesRequesterOfOrder) {
 TEST_F(Events, RecordsJobFromSubmissionToEnd) {
   const auto id = submit(0x7777);
   const auto start = cluster.expect_start_slot(agent);
-  cluster.says(agent, SlotStarted{start.slot, start.first_generation, {}, {}});
-  cluster.says(agent, ActorConstructed{start.actor.actor, start.slot, start.first_generation, {}});
+  cluster.from_agent(agent, SlotStarted{start.slot, start.first_generation, {}, {}});
+  cluster.from_agent(agent,
+                     ActorConstructed{start.actor.actor, start.slot, start.first_generation, {}});
   EndCause cause;
   cause.exit_code = 3;
-  cluster.says(agent, SlotGenerationEnded{start.slot, start.first_generation, {}, cause});
-  cluster.says(agent, SlotGone{start.slot, cause, false});
+  cluster.from_agent(agent, SlotGenerationEnded{start.slot, start.first_generation, {}, cause});
+  cluster.from_agent(agent, SlotGone{start.slot, cause, false});
   std::vector<std::string> kinds;
   const Json events = list({{"id", id}});
   for (const auto& each : events["items"]) kinds.push_back(each["kind"]);
@@ -104,14 +105,14 @@ TEST_F(Events, ReportsStartFailureAndNextRetry) {
   EndCause cause;
   cause.kind = EndKind::start_failed;
   cause.text = "program file app cannot be had; it is tried again in 0.5 s";
-  cluster.says(agent, SlotGone{cluster.expect_start_slot(agent).slot, cause, false});
+  cluster.from_agent(agent, SlotGone{cluster.expect_start_slot(agent).slot, cause, false});
   auto events = of_kind("PROGRAM_START_FAILED");
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0]["severity"], "WARNING");
   EXPECT_NE(events[0]["text"].get<std::string>().find("tried again in 0.5 s"), std::string::npos)
       << events[0];
   cause.text = "libx.so: cannot open";
-  cluster.says(agent, SlotGone{cluster.expect_start_slot(agent).slot, cause, true});
+  cluster.from_agent(agent, SlotGone{cluster.expect_start_slot(agent).slot, cause, true});
   events = of_kind("PROGRAM_START_FAILED");
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(
@@ -150,7 +151,7 @@ TEST_F(Events, PlannedActorEnd_IsNoError) {
   const auto spec = cluster.actor(1, 1);
   cluster.creates(agent, spec);
   const auto slot = cluster.actor_comes_alive(agent);
-  cluster.driver_says(agent, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  cluster.from_driver(agent, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
   EndCause cause;
   cause.kind = EndKind::retired;
   cluster.actor_executor_dies(agent, slot, cause);
@@ -270,7 +271,7 @@ TEST_F(Events, RecordsOomKillAsSeparateKind) {
   EndCause cause;
   cause.kind = EndKind::out_of_memory;
   cause.text = "the node is at 97 %";
-  cluster.says(agent, SlotGenerationEnded{slot.slot, 0, endpoint.process, cause});
+  cluster.from_agent(agent, SlotGenerationEnded{slot.slot, 0, endpoint.process, cause});
   const auto ended = of_kind("EXECUTOR_OOM_KILLED");
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0]["process_id"], endpoint.process.hex());

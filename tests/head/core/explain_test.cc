@@ -78,7 +78,7 @@ TEST_F(Explaining, NamesHolderWhenItsClassHasNoDemand) {
   Demand none;
   none.demand_class = demand;
   none.version = 100;  // as its lessee sends it after its queue has become empty
-  cluster.driver_says(agent, 1, none);
+  cluster.from_driver(agent, 1, none);
   ASSERT_TRUE(list("demands")["items"].empty());
   const auto json = explained(R"({"num_gpus": 1})");
   ASSERT_EQ(json["holders"].size(), 1u);
@@ -212,7 +212,7 @@ TEST_F(Explaining, ReportsRequestsAhead) {
   cluster.wants(agent, cluster.demand_class(1, 1, gpu), 4);  // one of them is granted
   auto urgent = cluster.job_of(2);
   urgent.terms.priority = 1;
-  cluster.driver_says(agent, 2, urgent);
+  cluster.from_driver(agent, 2, urgent);
   const auto theirs = cluster.demand_class(2, 2, gpu);
   cluster.wants(agent, theirs, 2);
   GroupSpec group;
@@ -221,7 +221,7 @@ TEST_F(Explaining, ReportsRequestsAhead) {
   group.creator = driver;
   group.bundles.resize(1);
   group.bundles[0].resources = gpu;
-  cluster.driver_says(agent, 1, CreateGroup{group});
+  cluster.from_driver(agent, 1, CreateGroup{group});
   const auto queue = [&](const std::string& text) { return explained(text)["queue"]; };
   auto json = queue(R"({"num_gpus": 1})");
   EXPECT_EQ(json["higher_priority"], 2);

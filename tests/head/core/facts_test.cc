@@ -78,25 +78,25 @@ TEST_F(FactsOfNodes, ComparesOnlyAcknowledgedState) {
   const auto start = one_slot();
   agent.digest = slot_digest(start.slot, 0, true);
   const std::uint64_t applied = agent.session->received();
-  const auto heartbeat = [&](std::uint64_t applied_through, std::uint64_t told) {
+  const auto heartbeat = [&](std::uint64_t applied_through, std::uint64_t sent) {
     cluster.raw(agent, AgentFrame{agent.registered->head_epoch,
                                   agent.incarnation,
                                   applied_through,
                                   *agent.digest,
                                   {0, agent.session->received(), std::nullopt},
-                                  told});
+                                  sent});
   };
-  cluster.driver_says(agent, 1, ReturnSlot{start.slot});
+  cluster.from_driver(agent, 1, ReturnSlot{start.slot});
   ASSERT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
-  heartbeat(applied, agent.told);
+  heartbeat(applied, agent.sent);
   EXPECT_TRUE(cluster.take<FactsRequest>(agent).empty()) << "it has not been told to stop it yet";
   agent.digest = ending_slot_digest(start.slot);
-  heartbeat(agent.session->received(), agent.told);
+  heartbeat(agent.session->received(), agent.sent);
   EXPECT_TRUE(cluster.take<FactsRequest>(agent).empty()) << "it is stopping it";
   agent.digest = 17;
-  heartbeat(agent.session->received(), agent.told + 1);
+  heartbeat(agent.session->received(), agent.sent + 1);
   EXPECT_TRUE(cluster.take<FactsRequest>(agent).empty()) << "its news is still on its way";
-  heartbeat(agent.session->received(), agent.told);
+  heartbeat(agent.session->received(), agent.sent);
   EXPECT_EQ(cluster.take<FactsRequest>(agent).size(), 1u);
 }
 
@@ -104,11 +104,11 @@ TEST_F(FactsOfNodes, StopsUnknownSlotAndReplacesLostSlot) {
   const auto start = one_slot();
   SlotFact strange;
   strange.slot = SlotId::of(12345);
-  cluster.says(agent, facts_of({strange}));
+  cluster.from_agent(agent, facts_of({strange}));
   const auto stops = cluster.take<StopSlot>(agent);
   ASSERT_EQ(stops.size(), 1u);
   EXPECT_EQ(stops[0].slot, strange.slot);
-  const auto lost = cluster.heard<SlotLost>(agent, driver);
+  const auto lost = cluster.received<SlotLost>(agent, driver);
   ASSERT_EQ(lost.size(), 1u);
   EXPECT_EQ(lost[0].slot, start.slot);
   EXPECT_EQ(lost[0].cause.text, "its agent does not know the slot");
@@ -118,14 +118,14 @@ TEST_F(FactsOfNodes, StopsUnknownSlotAndReplacesLostSlot) {
 
 TEST_F(FactsOfNodes, SlotEndMissed_IsDetected) {
   const auto start = one_slot();
-  cluster.driver_says(agent, 1, ReturnSlot{start.slot});
+  cluster.from_driver(agent, 1, ReturnSlot{start.slot});
   agent.digest = ending_slot_digest(start.slot);
   cluster.pass(1s);
   EXPECT_TRUE(cluster.take<FactsRequest>(agent).empty());
   agent.digest = 0;  // the slot ended, and the report was lost
   cluster.pass(1s);
   EXPECT_EQ(cluster.take<FactsRequest>(agent).size(), 1u);
-  cluster.says(agent, facts_of({}));
+  cluster.from_agent(agent, facts_of({}));
   EXPECT_EQ(view_of(start.slot), nullptr);
 }
 
@@ -134,9 +134,9 @@ TEST_F(FactsOfNodes, SlotNotYetReceivedByAgent_IsKept) {
   const auto before = facts_of({});
   cluster.wants(agent, cpu, 1);
   const auto start = cluster.expect_start_slot(agent);
-  cluster.says(agent, before);
+  cluster.from_agent(agent, before);
   EXPECT_NE(view_of(start.slot), nullptr);
-  EXPECT_TRUE(cluster.heard<SlotLost>(agent, driver).empty());
+  EXPECT_TRUE(cluster.received<SlotLost>(agent, driver).empty());
 }
 
 TEST_F(FactsOfNodes, GenerationStartMissed_IsRecovered) {
@@ -147,8 +147,8 @@ TEST_F(FactsOfNodes, GenerationStartMissed_IsRecovered) {
   endpoint.process = ProcessId::of(77);
   auto facts = facts_of({fact_of(start, 2)});
   facts.facts.processes.erase(facts.facts.processes.begin());
-  cluster.says(agent, facts);
-  const auto ready = cluster.heard<SlotReady>(home, driver);
+  cluster.from_agent(agent, facts);
+  const auto ready = cluster.received<SlotReady>(home, driver);
   ASSERT_EQ(ready.size(), 1u);
   EXPECT_EQ(ready[0].generation, 2u);
   ASSERT_NE(view_of(start.slot), nullptr);
@@ -159,7 +159,7 @@ TEST_F(FactsOfNodes, DriverMissingFromFacts_JobEnds) {
   const auto start = one_slot();
   auto facts = facts_of({fact_of(start)});
   facts.facts.processes.erase(facts.facts.processes.begin());
-  cluster.says(agent, facts);
+  cluster.from_agent(agent, facts);
   ASSERT_EQ(cluster.view().jobs.size(), 1u);
   EXPECT_TRUE(cluster.view().jobs[0].ended);
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
@@ -167,9 +167,9 @@ TEST_F(FactsOfNodes, DriverMissingFromFacts_JobEnds) {
 
 TEST_F(FactsOfNodes, StopLost_IsResent) {
   const auto start = one_slot();
-  cluster.driver_says(agent, 1, ReturnSlot{start.slot});
+  cluster.from_driver(agent, 1, ReturnSlot{start.slot});
   ASSERT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
-  cluster.says(agent, facts_of({fact_of(start)}));
+  cluster.from_agent(agent, facts_of({fact_of(start)}));
   const auto again = cluster.take<StopSlot>(agent);
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].slot, start.slot);

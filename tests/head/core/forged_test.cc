@@ -23,7 +23,7 @@ class RejectsForgedMessages : public testing::Test {
     message.wanted_slots = slots;
     message.waiting_tasks = slots;
     message.oldest_wait = waited;
-    cluster.driver_says(agent, 1, message);
+    cluster.from_driver(agent, 1, message);
   }
   // Checks that all resources of the node can still be allocated.
   void expect_others_are_served() {
@@ -100,13 +100,13 @@ TEST_F(RejectsForgedMessages, HugeWaitingTime_IsLimited) {
 TEST_F(RejectsForgedMessages, ForeignSlots_AreUntouched) {
   cluster.wants(agent, cluster.demand_class(2, 1, {{"GPU", Quantity::whole(1)}}), 1);
   const auto started = cluster.expect_start_slot(agent);
-  cluster.driver_says(agent, 1, ReturnSlot{started.slot});
+  cluster.from_driver(agent, 1, ReturnSlot{started.slot});
   HoldSlot hold;
   hold.slot = started.slot;
-  cluster.driver_says(agent, 1, hold);
+  cluster.from_driver(agent, 1, hold);
   PreemptionAnswer refused;
   refused.slot = started.slot;
-  cluster.driver_says(agent, 1, refused);
+  cluster.from_driver(agent, 1, refused);
   EXPECT_TRUE(cluster.take<StopSlot>(agent).empty());
   ASSERT_EQ(cluster.view().slots.size(), 1u);
   EXPECT_EQ(cluster.view().slots[0].lessee, SmallCluster::driver(2));
@@ -132,7 +132,7 @@ ResourceSet names(int count, const std::string& prefix = "r") {
 
 TEST_F(RejectsForgedMessages, RequestBeyondLimits_IsRejected) {
   const auto refusals = [&] {
-    return cluster.heard<RequestRejected>(agent, SmallCluster::driver(1));
+    return cluster.received<RequestRejected>(agent, SmallCluster::driver(1));
   };
   int number = 0;
   demands(cluster.demand_class(1, ++number, names(64)), 1);
@@ -155,14 +155,14 @@ TEST_F(RejectsForgedMessages, RequestBeyondLimits_IsRejected) {
   actor.spec.job = JobId::of(1);
   actor.spec.owner = SmallCluster::driver(1);
   actor.spec.demand = cluster.demand_class(1, ++number, names(65));
-  cluster.driver_says(agent, 1, actor);
+  cluster.from_driver(agent, 1, actor);
   EXPECT_EQ(refusals().size(), 1u);
   CreateGroup group;
   group.spec.id = GroupId::of(1);
   group.spec.job = JobId::of(1);
   group.spec.creator = SmallCluster::driver(1);
   group.spec.bundles.emplace_back().resources = names(65);
-  cluster.driver_says(agent, 1, group);
+  cluster.from_driver(agent, 1, group);
   EXPECT_EQ(refusals().size(), 1u);
   expect_others_are_served();
 }
@@ -189,8 +189,8 @@ class ForgedGroups : public RejectsForgedMessages {
     return spec;
   }
   std::vector<GroupChanged> creates(const GroupSpec& spec) {
-    cluster.driver_says(agent, 1, CreateGroup{spec});
-    return cluster.heard<GroupChanged>(agent, SmallCluster::driver(1));
+    cluster.from_driver(agent, 1, CreateGroup{spec});
+    return cluster.received<GroupChanged>(agent, SmallCluster::driver(1));
   }
   static Request cpus(std::int64_t units) {
     Request request;
@@ -201,9 +201,9 @@ class ForgedGroups : public RejectsForgedMessages {
 
 TEST_F(ForgedGroups, RejectsTooManyBundles) {
   for (const std::size_t count : {std::size_t{0}, max_bundles + 1, std::size_t{10'000}}) {
-    const auto heard = creates(group(5, std::vector<Request>(count, cpus(10'000))));
-    ASSERT_EQ(heard.size(), 1u) << count;
-    EXPECT_TRUE(heard[0].refused) << count;
+    const auto received = creates(group(5, std::vector<Request>(count, cpus(10'000))));
+    ASSERT_EQ(received.size(), 1u) << count;
+    EXPECT_TRUE(received[0].refused) << count;
   }
   expect_others_are_served();
 }
@@ -225,10 +225,10 @@ TEST_F(ForgedGroups, ImpossibleBundles_AreNeverPlaced) {
 
 TEST_F(ForgedGroups, RemovedBeforeDurable_HoldNothing) {
   cluster.persist_at_once = false;
-  cluster.driver_says(agent, 1, CreateGroup{group(5, {cpus(20'000)})});
-  cluster.driver_says(agent, 1, RemoveGroup{GroupId::of(5)});
-  cluster.driver_says(agent, 1, CreateGroup{group(5, {cpus(20'000)})});
-  cluster.driver_says(agent, 2, RemoveGroup{GroupId::of(5)});
+  cluster.from_driver(agent, 1, CreateGroup{group(5, {cpus(20'000)})});
+  cluster.from_driver(agent, 1, RemoveGroup{GroupId::of(5)});
+  cluster.from_driver(agent, 1, CreateGroup{group(5, {cpus(20'000)})});
+  cluster.from_driver(agent, 2, RemoveGroup{GroupId::of(5)});
   cluster.persist();
   cluster.persist();
   cluster.persist_at_once = true;

@@ -22,9 +22,9 @@ class HeadGroups : public testing::Test {
     spec.bundles.assign(static_cast<std::size_t>(bundles), bundle);
     return spec;
   }
-  void creates(const GroupSpec& spec) { cluster.driver_says(home, 1, CreateGroup{spec}); }
+  void creates(const GroupSpec& spec) { cluster.from_driver(home, 1, CreateGroup{spec}); }
   std::vector<GroupChanged> news(ProcessId process = SmallCluster::driver(1)) {
-    return cluster.heard<GroupChanged>(home, process);
+    return cluster.received<GroupChanged>(home, process);
   }
   void wants_in(GroupId id, int slots) {
     const auto number = static_cast<int>(id.bits().low);
@@ -50,9 +50,9 @@ TEST_F(HeadGroups, CreatesWhenDurable) {
   wants_in(GroupId::of(5), 1);
   EXPECT_TRUE(cluster.take<StartSlot>(agent).empty()) << "not before it is durable";
   cluster.persist();
-  const auto heard = news();
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_EQ(heard[0].state, GroupState::created);
+  const auto received = news();
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].state, GroupState::created);
   const auto started = cluster.take<StartSlot>(agent);
   ASSERT_EQ(started.size(), 1u);
   EXPECT_EQ(started[0].allocation.group, GroupId::of(5));
@@ -66,9 +66,9 @@ TEST_F(HeadGroups, PersistFailed_RetriesCreation) {
   EXPECT_TRUE(news().empty());
   cluster.persist_at_once = true;
   cluster.pass(2s);
-  const auto heard = news();
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_EQ(heard[0].state, GroupState::created);
+  const auto received = news();
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].state, GroupState::created);
   EXPECT_EQ(rows(), 1u);
 }
 
@@ -79,8 +79,8 @@ TEST_F(HeadGroups, Removal_EndsUsersAndFreesBundlesWhenDurable) {
   ASSERT_EQ(started.size(), 1u);
   news();
   cluster.persist_at_once = false;
-  cluster.driver_says(home, 1, RemoveGroup{GroupId::of(5)});
-  const auto lost = cluster.heard<SlotLost>(home, SmallCluster::driver(1));
+  cluster.from_driver(home, 1, RemoveGroup{GroupId::of(5)});
+  const auto lost = cluster.received<SlotLost>(home, SmallCluster::driver(1));
   ASSERT_EQ(lost.size(), 1u);
   EXPECT_EQ(lost[0].cause.kind, EndKind::group_removed);
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
@@ -88,12 +88,12 @@ TEST_F(HeadGroups, Removal_EndsUsersAndFreesBundlesWhenDurable) {
   creates(group(6, 1));
   cluster.persist_at_once = true;
   cluster.persist();
-  auto heard = news();
-  ASSERT_EQ(heard.size(), 2u);
-  EXPECT_EQ(heard[0].state, GroupState::removed);
-  EXPECT_EQ(heard[1].group, GroupId::of(6)) << "one bundle was free at once";
+  auto received = news();
+  ASSERT_EQ(received.size(), 2u);
+  EXPECT_EQ(received[0].state, GroupState::removed);
+  EXPECT_EQ(received[1].group, GroupId::of(6)) << "one bundle was free at once";
   wants_in(GroupId::of(5), 2);
-  const auto refused = cluster.heard<DemandInfeasible>(home, SmallCluster::driver(1));
+  const auto refused = cluster.received<DemandInfeasible>(home, SmallCluster::driver(1));
   ASSERT_FALSE(refused.empty());
   EXPECT_TRUE(refused.back().group_removed);
 }
@@ -106,11 +106,11 @@ TEST_F(HeadGroups, PlacesHigherPriorityFirst) {
   auto high = group(7, 2);
   high.priority = 1;
   creates(high);
-  cluster.driver_says(home, 1, RemoveGroup{GroupId::of(5)});
-  const auto heard = news();
-  ASSERT_EQ(heard.size(), 2u);
-  EXPECT_EQ(heard[1].group, GroupId::of(7));
-  EXPECT_EQ(heard[1].state, GroupState::created);
+  cluster.from_driver(home, 1, RemoveGroup{GroupId::of(5)});
+  const auto received = news();
+  ASSERT_EQ(received.size(), 2u);
+  EXPECT_EQ(received[1].group, GroupId::of(7));
+  EXPECT_EQ(received[1].state, GroupState::created);
   const auto listed = nlohmann::json::parse(cluster.tool("list", "placement-groups").json)["items"];
   EXPECT_EQ(listed[2]["priority"], 1);
 }
@@ -119,10 +119,10 @@ TEST_F(HeadGroups, RejectsPriorityOutOfRange) {
   auto forged = group(5, 1);
   forged.priority = 1001;
   creates(forged);
-  const auto heard = news();
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_TRUE(heard[0].refused);
-  EXPECT_EQ(heard[0].why, "priority: from -1000 to 1000, and it is 1001");
+  const auto received = news();
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_TRUE(received[0].refused);
+  EXPECT_EQ(received[0].why, "priority: from -1000 to 1000, and it is 1001");
 }
 
 // A head that remembers one removed group, has forgotten group 5, and tracks at most two unknown
@@ -138,12 +138,12 @@ class ForgottenGroups : public HeadGroups {
   ForgottenGroups() : HeadGroups(forgetful()) {
     for (const std::uint64_t number : {5, 4}) {
       creates(group(number, 1));
-      cluster.driver_says(home, 1, RemoveGroup{GroupId::of(number)});
+      cluster.from_driver(home, 1, RemoveGroup{GroupId::of(number)});
     }
     news();
   }
   std::vector<DemandInfeasible> refusals() {
-    return cluster.heard<DemandInfeasible>(home, SmallCluster::driver(1));
+    return cluster.received<DemandInfeasible>(home, SmallCluster::driver(1));
   }
 };
 
@@ -179,7 +179,7 @@ TEST_F(ForgottenGroups, RestartedHead_WaitsForPossibleCreators) {
   cluster.restart_head();
   cluster.register_agent(agent);
   cluster.register_agent(home);
-  cluster.driver_says(home, 1, cluster.job_of(1));
+  cluster.from_driver(home, 1, cluster.job_of(1));
   wants_in(GroupId::of(5), 1);
   EXPECT_TRUE(refusals().empty());
   cluster.pass(60s);
@@ -205,7 +205,7 @@ TEST_F(HeadGroups, PendingGroup_NamesNodesReservedForIt) {
   EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 2u);
   creates(group(5, 2));
   cluster.pass(3s);
-  EXPECT_EQ(cluster.heard<RecallSlot>(home, SmallCluster::driver(1)).size(), 2u);
+  EXPECT_EQ(cluster.received<RecallSlot>(home, SmallCluster::driver(1)).size(), 2u);
   const auto reply = cluster.tool("explain", "", GroupId::of(5).hex());
   ASSERT_TRUE(reply.ok) << reply.text;
   EXPECT_EQ(nlohmann::json::parse(reply.json)["reason"],
@@ -241,43 +241,43 @@ TEST_F(HeadGroups, ReservesNameUntilRemoval) {
   second.name = "pair";
   news();
   creates(second);
-  auto heard = news();
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_TRUE(heard[0].refused);
-  cluster.driver_says(home, 1, WatchGroup{GroupId::of(6)});
-  heard = news();
-  ASSERT_EQ(heard.size(), 1u) << "whoever waits for it later is told the same";
-  EXPECT_TRUE(heard[0].refused);
-  EXPECT_NE(heard[0].why.find("'pair'"), std::string::npos) << heard[0].why;
+  auto received = news();
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_TRUE(received[0].refused);
+  cluster.from_driver(home, 1, WatchGroup{GroupId::of(6)});
+  received = news();
+  ASSERT_EQ(received.size(), 1u) << "whoever waits for it later is told the same";
+  EXPECT_TRUE(received[0].refused);
+  EXPECT_NE(received[0].why.find("'pair'"), std::string::npos) << received[0].why;
   // This removal must not free the name of the other group.
-  cluster.driver_says(home, 1, RemoveGroup{GroupId::of(6)});
+  cluster.from_driver(home, 1, RemoveGroup{GroupId::of(6)});
   auto third = second;
   third.id = GroupId::of(8);
   creates(third);
-  heard = news();
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_TRUE(heard[0].refused);
-  cluster.driver_says(home, 1, RemoveGroup{GroupId::of(5)});
+  received = news();
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_TRUE(received[0].refused);
+  cluster.from_driver(home, 1, RemoveGroup{GroupId::of(5)});
   news();
   second.id = GroupId::of(7);
   creates(second);
-  heard = news();
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_EQ(heard[0].state, GroupState::created);
+  received = news();
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].state, GroupState::created);
 }
 
 TEST_F(HeadGroups, InfeasibleGroup_WaitsAndReportsIt) {
   creates(group(5, 1, 4));
-  auto heard = news();
-  ASSERT_EQ(heard.size(), 1u);
-  const GroupChanged first = heard[0];
+  auto received = news();
+  ASSERT_EQ(received.size(), 1u);
+  const GroupChanged first = received[0];
   EXPECT_TRUE(first.infeasible);
   EXPECT_EQ(first.missing, "CPU");
   EXPECT_EQ(first.state, GroupState::pending);
   cluster.node_joins(3, SmallCluster::shape(4));
-  heard = news();
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_EQ(heard[0].state, GroupState::created);
+  received = news();
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].state, GroupState::created);
 }
 
 TEST_F(HeadGroups, ExplainsTaskByPendingGroup) {
@@ -302,12 +302,13 @@ TEST_F(HeadGroups, HeadRestarted_KeepsGroupsAndTheirSlots) {
   cluster.restart_head();
   cluster.register_agent(agent);
   cluster.register_agent(home);
-  cluster.driver_says(home, 1, cluster.job_of(1));
+  cluster.from_driver(home, 1, cluster.job_of(1));
   creates(group(5, 2));
-  const auto heard = news();
-  ASSERT_FALSE(heard.empty());
-  EXPECT_EQ(heard.back().state, GroupState::created);
-  EXPECT_GT(heard.back().version, 0u) << "a process that has heard nothing from this head takes it";
+  const auto received = news();
+  ASSERT_FALSE(received.empty());
+  EXPECT_EQ(received.back().state, GroupState::created);
+  EXPECT_GT(received.back().version, 0u)
+      << "a process that has heard nothing from this head takes it";
   wants_in(GroupId::of(5), 1);
   EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u);
 }
@@ -321,15 +322,15 @@ TEST_F(HeadGroups, HeadRestarted_PendingGroupStaysPending) {
   cluster.restart_head();
   cluster.register_agent(agent);
   cluster.register_agent(home);
-  cluster.driver_says(home, 1, cluster.job_of(1));
+  cluster.from_driver(home, 1, cluster.job_of(1));
   creates(group(5, 1, 4));
-  auto heard = news();
-  ASSERT_FALSE(heard.empty());
-  for (const auto& each : heard) EXPECT_EQ(each.state, GroupState::pending);
+  auto received = news();
+  ASSERT_FALSE(received.empty());
+  for (const auto& each : received) EXPECT_EQ(each.state, GroupState::pending);
   cluster.node_joins(3, SmallCluster::shape(4));
-  heard = news();
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_EQ(heard[0].state, GroupState::created);
+  received = news();
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].state, GroupState::created);
 }
 
 TEST_F(HeadGroups, JobEnded_GroupsEndUnlessDetached) {
@@ -338,33 +339,33 @@ TEST_F(HeadGroups, JobEnded_GroupsEndUnlessDetached) {
   creates(group(5, 1));
   creates(kept);
   EXPECT_EQ(rows(), 2u);
-  cluster.driver_says(home, 1, EndJob{JobId::of(1)});
+  cluster.from_driver(home, 1, EndJob{JobId::of(1)});
   EXPECT_EQ(rows(), 1u);
   EXPECT_EQ(cluster.view().groups, 1u);
 }
 
 TEST_F(HeadGroups, NotifiesWatchersOfMissingGroups) {
   const auto watcher = ProcessId::of(77);
-  cluster.process_says(home, watcher, Role::driver, 1, WatchGroup{GroupId::of(5)});
-  cluster.process_says(home, watcher, Role::driver, 1, WatchGroup{GroupId::of(9)});
+  cluster.from_process(home, watcher, Role::driver, 1, WatchGroup{GroupId::of(5)});
+  cluster.from_process(home, watcher, Role::driver, 1, WatchGroup{GroupId::of(9)});
   creates(group(5, 1));
-  auto heard = news(watcher);
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_EQ(heard[0].state, GroupState::created);
+  auto received = news(watcher);
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].state, GroupState::created);
   cluster.pass(11s);
-  heard = news(watcher);
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_EQ(heard[0].group, GroupId::of(9));
-  EXPECT_EQ(heard[0].state, GroupState::removed);
+  received = news(watcher);
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].group, GroupId::of(9));
+  EXPECT_EQ(received[0].state, GroupState::removed);
 }
 
 TEST_F(HeadGroups, RejectsInvalidGroups) {
   creates(group(5, 0));
   creates(group(6, 1001));
-  const auto heard = news();
-  ASSERT_EQ(heard.size(), 2u);
-  EXPECT_TRUE(heard[0].refused);
-  EXPECT_NE(heard[1].why.find("1 to 1000 bundles"), std::string::npos);
+  const auto received = news();
+  ASSERT_EQ(received.size(), 2u);
+  EXPECT_TRUE(received[0].refused);
+  EXPECT_NE(received[1].why.find("1 to 1000 bundles"), std::string::npos);
   EXPECT_EQ(rows(), 0u);
 }
 

@@ -15,20 +15,20 @@ class JobEnds : public testing::Test {
     cluster.creates(home, spec);
     actor = cluster.expect_start_slot(agent);
     actor_process = cluster.executor_ready(agent, actor).process;
-    cluster.says(agent, ActorConstructed{spec.actor, actor.slot, 0, {}});
+    cluster.from_agent(agent, ActorConstructed{spec.actor, actor.slot, 0, {}});
     nested_wants(1);
     nested = cluster.expect_start_slot(agent);
     EXPECT_EQ(nested.lessee, actor_process);
     cluster.executor_ready(agent, nested);
   }
-  void nested_wants(int slots, std::vector<SlotId> heard = {}) {
+  void nested_wants(int slots, std::vector<SlotId> received = {}) {
     Demand demand;
     demand.demand_class = cpu;
     demand.version = ++version;
     demand.wanted_slots = slots;
     demand.waiting_tasks = slots;
-    demand.heard = std::move(heard);
-    cluster.process_says(agent, actor_process, Role::executor, 1, demand);
+    demand.received = std::move(received);
+    cluster.from_process(agent, actor_process, Role::executor, 1, demand);
   }
   const JobView& job() {
     view = cluster.view();
@@ -51,7 +51,7 @@ TEST_F(JobEnds, DetachedActor_KeepsTasksAndGetsMore) {
   cluster.wants(home, cpu, 1);
   const auto drivers = cluster.expect_start_slot(agent);
   cluster.executor_ready(agent, drivers);
-  cluster.driver_says(home, 1, EndJob{JobId::of(1)});
+  cluster.from_driver(home, 1, EndJob{JobId::of(1)});
   const auto stops = cluster.take<StopSlot>(agent);
   ASSERT_EQ(stops.size(), 1u) << "the driver's own alone";
   EXPECT_EQ(stops[0].slot, drivers.slot);
@@ -69,11 +69,11 @@ TEST_F(JobEnds, DetachedActor_KeepsTasksAndGetsMore) {
 
 TEST_F(JobEnds, LastDetachedActorEnded_JobEnds) {
   detached_actor_with_a_task();
-  cluster.driver_says(home, 1, EndJob{JobId::of(1)});
+  cluster.from_driver(home, 1, EndJob{JobId::of(1)});
   EXPECT_TRUE(cluster.journal().contains({"jobs", JobId::of(1).hex()}));
   cluster.take<JobEnded>(agent);
   cluster.take<StopSlot>(agent);
-  cluster.process_says(agent, actor_process, Role::executor, 1,
+  cluster.from_process(agent, actor_process, Role::executor, 1,
                        EndActor{spec.actor, true, true, ""});
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 2u) << "the actor's slot, and its task's";
@@ -86,8 +86,8 @@ TEST_F(JobEnds, LastDetachedActorEnded_JobEnds) {
 
 TEST_F(JobEnds, HeadRestarted_DetachedActorGetsSlots) {
   detached_actor_with_a_task();
-  cluster.driver_says(home, 1, EndJob{JobId::of(1)});
-  cluster.says(home, ProcessEnded{SmallCluster::driver(1), {}});
+  cluster.from_driver(home, 1, EndJob{JobId::of(1)});
+  cluster.from_agent(home, ProcessEnded{SmallCluster::driver(1), {}});
   SlotFact fact;
   fact.slot = actor.slot;
   fact.demand_class = actor.demand_class;
@@ -101,7 +101,7 @@ TEST_F(JobEnds, HeadRestarted_DetachedActorGetsSlots) {
   cluster.restart_head();
   cluster.register_agent(agent);
   cluster.register_agent(home);
-  cluster.says(agent, ActorConstructed{spec.actor, actor.slot, 0, {}});
+  cluster.from_agent(agent, ActorConstructed{spec.actor, actor.slot, 0, {}});
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
   nested_wants(1);
   EXPECT_EQ(cluster.expect_start_slot(agent).lessee, actor_process);
@@ -111,9 +111,9 @@ TEST_F(JobEnds, NotifiesDriverWhenJobHasEnded) {
   cluster.wants(home, cpu, 1);
   const auto start = cluster.expect_start_slot(agent);
   cluster.executor_ready(agent, start);
-  cluster.driver_says(home, 1, EndJob{JobId::of(1)});
+  cluster.from_driver(home, 1, EndJob{JobId::of(1)});
   EXPECT_TRUE(cluster.take<JobFinished>(home).empty());
-  cluster.says(agent, JobOutputLines{JobId::of(1), "square pid=1 node=1", {"last words"}});
+  cluster.from_agent(agent, JobOutputLines{JobId::of(1), "square pid=1 node=1", {"last words"}});
   cluster.slot_gone(agent, start.slot);
   ASSERT_FALSE(home.got.empty());
   EXPECT_TRUE(std::holds_alternative<JobFinished>(home.got.back()));
@@ -121,25 +121,25 @@ TEST_F(JobEnds, NotifiesDriverWhenJobHasEnded) {
 }
 
 TEST_F(JobEnds, JobRanNothing_NotifiesAtOnce) {
-  cluster.driver_says(home, 1, EndJob{JobId::of(1)});
+  cluster.from_driver(home, 1, EndJob{JobId::of(1)});
   EXPECT_EQ(cluster.take<JobFinished>(home).size(), 1u);
 }
 
 TEST_F(JobEnds, SlowNode_DropsAndCountsOutputLines) {
   home.silent = true;  // acknowledges no messages
   for (int i = 0; i < 1000; ++i) {
-    cluster.says(agent, JobOutputLines{JobId::of(1), "f pid=1 node=1", {"line"}});
+    cluster.from_agent(agent, JobOutputLines{JobId::of(1), "f pid=1 node=1", {"line"}});
   }
   home.silent = false;
   cluster.pass(8s);
-  cluster.says(agent, JobOutputLines{JobId::of(1), "f pid=1 node=1", {"last"}});
-  const auto heard = cluster.take<JobOutputLines>(home);
-  ASSERT_GT(heard.size(), 100u);
-  ASSERT_LT(heard.size(), 300u);
-  ASSERT_EQ(heard.back().lines.size(), 2u);
-  EXPECT_EQ(heard.back().lines[0], "... " + std::to_string(1000 - (heard.size() - 1)) +
-                                       " lines of executors on other nodes were left out here");
-  EXPECT_EQ(heard.back().lines[1], "last");
+  cluster.from_agent(agent, JobOutputLines{JobId::of(1), "f pid=1 node=1", {"last"}});
+  const auto received = cluster.take<JobOutputLines>(home);
+  ASSERT_GT(received.size(), 100u);
+  ASSERT_LT(received.size(), 300u);
+  ASSERT_EQ(received.back().lines.size(), 2u);
+  EXPECT_EQ(received.back().lines[0], "... " + std::to_string(1000 - (received.size() - 1)) +
+                                          " lines of executors on other nodes were left out here");
+  EXPECT_EQ(received.back().lines[1], "last");
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ class Terms : public testing::Test {
   void starts_job(int job, const JobTerms& terms) {
     auto start = cluster.job_of(job);
     start.terms = terms;
-    cluster.driver_says(home, job, start);
+    cluster.from_driver(home, job, start);
   }
   static JobTerms quota_of(int cpus) {
     JobTerms terms;
@@ -34,18 +34,18 @@ TEST_F(Terms, RejectsValuesOutOfRangeByName) {
   JobTerms loud;
   loud.priority = greatest_priority + 1;
   starts_job(1, loud);
-  const auto refused = cluster.heard<RequestRejected>(home, SmallCluster::driver(1));
+  const auto refused = cluster.received<RequestRejected>(home, SmallCluster::driver(1));
   ASSERT_EQ(refused.size(), 1u);
   EXPECT_EQ(refused[0].why, "job_priority: from -1000 to 1000, and it is 1001");
   JobTerms light;
   light.weight = 0;
   starts_job(2, light);
-  EXPECT_EQ(cluster.heard<RequestRejected>(home, SmallCluster::driver(2)).at(0).why,
+  EXPECT_EQ(cluster.received<RequestRejected>(home, SmallCluster::driver(2)).at(0).why,
             "job_weight: from 1 to 10000, and it is 0");
   JobTerms owing;
   owing.quota["GPU"] = Quantity::whole(-1);
   starts_job(3, owing);
-  EXPECT_EQ(cluster.heard<RequestRejected>(home, SmallCluster::driver(3)).size(), 1u);
+  EXPECT_EQ(cluster.received<RequestRejected>(home, SmallCluster::driver(3)).size(), 1u);
   EXPECT_TRUE(cluster.view().jobs.empty());
 }
 
@@ -69,7 +69,7 @@ TEST_F(Terms, ReportsTermsWithHeldResources) {
 TEST_F(Terms, BeyondQuota_FailsAtOnce) {
   starts_job(1, quota_of(2));
   cluster.wants(home, cpus_of(1, 3), 1);
-  const auto news = cluster.heard<DemandInfeasible>(home, SmallCluster::driver(1));
+  const auto news = cluster.received<DemandInfeasible>(home, SmallCluster::driver(1));
   ASSERT_EQ(news.size(), 1u);
   EXPECT_TRUE(news[0].fatal);
   EXPECT_EQ(news[0].summary,
@@ -84,16 +84,16 @@ TEST_F(Terms, RejectsGroupBeyondQuota) {
   spec.job = JobId::of(1);
   spec.creator = SmallCluster::driver(1);
   spec.bundles.assign(3, cpus_of(1, 1).request);
-  cluster.driver_says(home, 1, CreateGroup{spec});
-  const auto news = cluster.heard<GroupChanged>(home, SmallCluster::driver(1));
+  cluster.from_driver(home, 1, CreateGroup{spec});
+  const auto news = cluster.received<GroupChanged>(home, SmallCluster::driver(1));
   ASSERT_EQ(news.size(), 1u);
   EXPECT_EQ(news[0].state, GroupState::removed);
   EXPECT_TRUE(news[0].infeasible);
   EXPECT_EQ(news[0].why, "(Quota) CPU: needs 3, 2 left of the job's quota of 2");
   spec.id = GroupId::of(6);
   spec.bundles.pop_back();
-  cluster.driver_says(home, 1, CreateGroup{spec});
-  EXPECT_EQ(cluster.heard<GroupChanged>(home, SmallCluster::driver(1)).at(0).state,
+  cluster.from_driver(home, 1, CreateGroup{spec});
+  EXPECT_EQ(cluster.received<GroupChanged>(home, SmallCluster::driver(1)).at(0).state,
             GroupState::created);
 }
 
@@ -120,12 +120,12 @@ TEST_F(Terms, HeadRestarted_TermsSurvive) {
   cluster.register_agent(other);
   auto start = cluster.job_of(1);
   start.terms = quota_of(2);
-  cluster.driver_says(home, 1, start);
+  cluster.from_driver(home, 1, start);
   cluster.wants(home, cpus_of(1, 1), 1);
   EXPECT_TRUE(cluster.take<StartSlot>(other).empty()) << "one node has not said what it has yet";
   cluster.register_agent(agent);
   for (const auto& each : slots) {
-    cluster.driver_says(home, 1, HoldSlot{each.slot, each.demand_class.id});
+    cluster.from_driver(home, 1, HoldSlot{each.slot, each.demand_class.id});
   }
   cluster.wants(home, cpus_of(1, 1), 1);
   EXPECT_TRUE(cluster.take<StartSlot>(other).empty()) << "it has all that the quota allows";

@@ -15,7 +15,7 @@ class Lease : public testing::Test {
 
 TEST_F(Lease, GrantsSlotWithProgramAndEnvironment) {
   cluster.driver_starts_job(agent, 1);
-  ASSERT_EQ(cluster.heard<StartJobReply>(agent, driver).size(), 1u);
+  ASSERT_EQ(cluster.received<StartJobReply>(agent, driver).size(), 1u);
   cluster.wants(agent, gpu, 1);
   const auto start = cluster.expect_start_slot(agent);
   EXPECT_EQ(start.lessee, driver);
@@ -24,7 +24,7 @@ TEST_F(Lease, GrantsSlotWithProgramAndEnvironment) {
   ASSERT_NE(start.allocation.find("GPU"), nullptr);
   cluster.executor_ready(agent, start);
   // The agent notifies a lessee on its own node.
-  EXPECT_TRUE(cluster.heard<SlotReady>(agent, driver).empty());
+  EXPECT_TRUE(cluster.received<SlotReady>(agent, driver).empty());
 }
 
 TEST_F(Lease, NotifiesRemoteLessee) {
@@ -33,14 +33,14 @@ TEST_F(Lease, NotifiesRemoteLessee) {
   cluster.wants(home, cpu, 1);
   const auto start = cluster.expect_start_slot(agent);
   const auto endpoint = cluster.executor_ready(agent, start);
-  const auto ready = cluster.heard<SlotReady>(home, driver);
+  const auto ready = cluster.received<SlotReady>(home, driver);
   ASSERT_EQ(ready.size(), 1u);
   EXPECT_EQ(ready[0].endpoint, endpoint);
   EXPECT_EQ(ready[0].demand_class, cpu.id);
   cluster.executor_crashes(agent, start.slot, 0);
-  ASSERT_EQ(cluster.heard<GenerationEnded>(home, driver).size(), 1u);
+  ASSERT_EQ(cluster.received<GenerationEnded>(home, driver).size(), 1u);
   cluster.executor_ready(agent, start, 1);
-  const auto again = cluster.heard<SlotReady>(home, driver);
+  const auto again = cluster.received<SlotReady>(home, driver);
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].generation, 1u);
 }
@@ -55,23 +55,23 @@ TEST_F(Lease, ReturnedSlot_IsOfferedAfterItsEnd) {
   const auto theirs = cluster.demand_class(2, 3, {{"GPU", Quantity::whole(1)}});
   cluster.wants(agent, theirs, 1);
   cluster.expect_no_start_slot(agent);
-  cluster.driver_says(agent, 1, ReturnSlot{first.slot});
+  cluster.from_driver(agent, 1, ReturnSlot{first.slot});
   ASSERT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
   cluster.expect_no_start_slot(agent);
   cluster.slot_gone(agent, first.slot);
   EXPECT_EQ(cluster.expect_start_slot(agent).demand_class.job, JobId::of(2));
-  EXPECT_TRUE(cluster.heard<SlotLost>(agent, driver).empty());
+  EXPECT_TRUE(cluster.received<SlotLost>(agent, driver).empty());
 }
 
 TEST_F(Lease, ReturnedBeforeReady_DemandRemains) {
   cluster.driver_starts_job(agent, 1);
   cluster.wants(agent, cpu, 1);
   const auto first = cluster.expect_start_slot(agent);
-  cluster.driver_says(agent, 1, ReturnSlot{first.slot});  // recalled before it was ready
+  cluster.from_driver(agent, 1, ReturnSlot{first.slot});  // recalled before it was ready
   cluster.slot_gone(agent, first.slot);
   const auto second = cluster.expect_start_slot(agent);
 
-  cluster.driver_says(agent, 1, ReturnSlot{second.slot});
+  cluster.from_driver(agent, 1, ReturnSlot{second.slot});
   cluster.wants(agent, cpu, 1);  // in addition to the ending slot
   cluster.slot_gone(agent, second.slot);
   cluster.take<StartSlot>(agent);
@@ -102,10 +102,10 @@ TEST_F(Lease, ReportsStartingSlotsOnRequest) {
   demand.version = 7;
   demand.wanted_slots = 2;
   demand.report_plan = true;
-  cluster.driver_says(agent, 1, demand);
+  cluster.from_driver(agent, 1, demand);
   const auto near = cluster.expect_start_slot(agent);
   const auto far = cluster.expect_start_slot(other);
-  const auto reports = cluster.heard<DemandPlanned>(agent, driver);
+  const auto reports = cluster.received<DemandPlanned>(agent, driver);
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_EQ(reports[0].demand_class, cpu.id);
   EXPECT_EQ(reports[0].version, 7u);
@@ -115,8 +115,8 @@ TEST_F(Lease, ReportsStartingSlotsOnRequest) {
   // A slot that the lessee expects is reported as lost even if it never started.
   EndCause cause;
   cause.kind = EndKind::start_failed;
-  cluster.says(other, SlotGone{far.slot, cause, true});
-  EXPECT_EQ(cluster.heard<SlotLost>(agent, driver).size(), 1u);
+  cluster.from_agent(other, SlotGone{far.slot, cause, true});
+  EXPECT_EQ(cluster.received<SlotLost>(agent, driver).size(), 1u);
 }
 
 TEST_F(Lease, IgnoresStaleDemand) {
@@ -127,7 +127,7 @@ TEST_F(Lease, IgnoresStaleDemand) {
   stale.demand_class = cpu;
   stale.version = 0;
   stale.wanted_slots = 2;
-  cluster.driver_says(agent, 1, stale);
+  cluster.from_driver(agent, 1, stale);
   cluster.expect_no_start_slot(agent);
 }
 
@@ -148,9 +148,9 @@ TEST_F(Lease, ProgramCannotStart_NodeAvoidedWithReason) {
   EndCause cause;
   cause.kind = EndKind::start_failed;
   cause.text = "libcudart.so.12: not found";
-  cluster.says(agent, SlotGone{first.slot, cause, true});
+  cluster.from_agent(agent, SlotGone{first.slot, cause, true});
   cluster.expect_no_start_slot(agent);
-  const auto news = cluster.heard<DemandInfeasible>(agent, driver);
+  const auto news = cluster.received<DemandInfeasible>(agent, driver);
   ASSERT_EQ(news.size(), 1u);
   EXPECT_NE(news[0].summary.find("libcudart.so.12"), std::string::npos) << news[0].summary;
 }
@@ -161,11 +161,11 @@ TEST_F(Lease, FailedStart_ExpiresAfterBackoff) {
   EndCause cause;
   cause.kind = EndKind::start_failed;
   cause.text = "libcudart.so.12: not found";
-  cluster.says(agent, SlotGone{cluster.expect_start_slot(agent).slot, cause, true});
+  cluster.from_agent(agent, SlotGone{cluster.expect_start_slot(agent).slot, cause, true});
   cluster.pass(29s);
   cluster.expect_no_start_slot(agent);
   cluster.pass(2s);
-  cluster.says(agent, SlotGone{cluster.expect_start_slot(agent).slot, cause, true});
+  cluster.from_agent(agent, SlotGone{cluster.expect_start_slot(agent).slot, cause, true});
   cluster.pass(55s);
   cluster.expect_no_start_slot(agent);
   cluster.pass(10s);
@@ -180,7 +180,7 @@ TEST_F(Lease, FailedStartWithEnv_SparesOtherEnvs) {
   cluster.wants(agent, other, 1);
   EndCause cause;
   cause.kind = EndKind::start_failed;
-  cluster.says(agent, SlotGone{cluster.expect_start_slot(agent).slot, cause, true});
+  cluster.from_agent(agent, SlotGone{cluster.expect_start_slot(agent).slot, cause, true});
   cluster.expect_no_start_slot(agent);
   cluster.wants(agent, cpu, 1);
   EXPECT_EQ(cluster.expect_start_slot(agent).demand_class.id, cpu.id);
@@ -190,7 +190,7 @@ TEST_F(Lease, ReportsInfeasibleDemandAndFatality) {
   cluster.driver_starts_job(agent, 1);
   const auto large = cluster.demand_class(1, 5, {{"GPU", Quantity::whole(9)}});
   cluster.wants(agent, large, 1);
-  auto news = cluster.heard<DemandInfeasible>(agent, driver);
+  auto news = cluster.received<DemandInfeasible>(agent, driver);
   ASSERT_EQ(news.size(), 1u);
   EXPECT_FALSE(news[0].fatal);
   EXPECT_NE(news[0].summary.find("GPU 9"), std::string::npos) << news[0].summary;
@@ -198,7 +198,7 @@ TEST_F(Lease, ReportsInfeasibleDemandAndFatality) {
   auto pinned = cluster.demand_class(1, 6, {{"CPU", Quantity::whole(1)}});
   pinned.request.strategy = NodeAffinityStrategy{NodeId::of(55), false};
   cluster.wants(agent, pinned, 1);
-  news = cluster.heard<DemandInfeasible>(agent, driver);
+  news = cluster.received<DemandInfeasible>(agent, driver);
   ASSERT_EQ(news.size(), 1u);
   EXPECT_TRUE(news[0].fatal);
 }
@@ -212,7 +212,7 @@ TEST_F(Lease, NodeDied_LesseesLoseSlots) {
   cluster.take<PeersChanged>(home);
   cluster.step(AgentLinkLost{agent.link});
   cluster.step(NodeProbed{agent.incarnation, true});
-  const auto lost = cluster.heard<SlotLost>(home, driver);
+  const auto lost = cluster.received<SlotLost>(home, driver);
   ASSERT_EQ(lost.size(), 1u);
   EXPECT_EQ(lost[0].cause.kind, EndKind::node_died);
   const auto news = cluster.take<PeersChanged>(home);
@@ -238,8 +238,8 @@ TEST_F(Lease, OwnNodeDied_DriverKeepsSlots) {
   }
   auto& next = cluster.node_joins(3, {}, Role::driver_agent);
   cluster.driver_starts_job(next, 1);
-  EXPECT_EQ(cluster.heard<StartJobReply>(next, driver).size(), 1u);
-  const auto ready = cluster.heard<SlotReady>(next, driver);
+  EXPECT_EQ(cluster.received<StartJobReply>(next, driver).size(), 1u);
+  const auto ready = cluster.received<SlotReady>(next, driver);
   ASSERT_EQ(ready.size(), 1u);
   EXPECT_EQ(ready[0].slot, start.slot);
   cluster.pass(60s);
@@ -256,7 +256,7 @@ TEST_F(Lease, DriverReattachedAtSlotNode_ReceivesSlot) {
   cluster.step(NodeProbed{home.incarnation, true});
   cluster.executor_ready(agent, start);
   cluster.driver_starts_job(agent, 1);
-  const auto ready = cluster.heard<SlotReady>(agent, driver);
+  const auto ready = cluster.received<SlotReady>(agent, driver);
   ASSERT_EQ(ready.size(), 1u);
   EXPECT_EQ(ready[0].slot, start.slot);
 }
@@ -312,7 +312,7 @@ TEST_F(Lease, LinkLost_SlotIsFencedAndReported) {
   cluster.wants(home, cpu, 1);
   const auto start = cluster.expect_start_slot(agent);
   cluster.executor_ready(agent, start);
-  cluster.driver_says(home, 1,
+  cluster.from_driver(home, 1,
                       ReturnSlot{start.slot, "executor 14 could not be reached", agent.node});
   const auto stopped = cluster.take<StopSlot>(agent);
   ASSERT_EQ(stopped.size(), 1u);
@@ -346,9 +346,9 @@ TEST_F(Lease, ExecutorBlocked_CpuReleased) {
   const auto starts = cluster.take<StartSlot>(agent);
   ASSERT_EQ(starts.size(), 2u);
   cluster.executor_ready(agent, starts[0]);
-  cluster.says(agent, SlotCpuReleased{starts[0].slot, true});
+  cluster.from_agent(agent, SlotCpuReleased{starts[0].slot, true});
   const auto third = cluster.expect_start_slot(agent);
-  cluster.says(agent, SlotCpuReleased{starts[0].slot, false});
+  cluster.from_agent(agent, SlotCpuReleased{starts[0].slot, false});
   cluster.slot_gone(agent, third.slot);
   cluster.expect_no_start_slot(agent);
 }
@@ -359,7 +359,7 @@ TEST_F(Lease, DrainingNode_RecallsAndGrantsNothing) {
   const auto start = cluster.expect_start_slot(agent);
   cluster.executor_ready(agent, start);
   EXPECT_TRUE(cluster.tool("drain", "", agent.node.hex()).ok);
-  const auto recalls = cluster.heard<RecallSlot>(agent, driver);
+  const auto recalls = cluster.received<RecallSlot>(agent, driver);
   ASSERT_EQ(recalls.size(), 1u);
   EXPECT_EQ(recalls[0].slot, start.slot);
   cluster.wants(agent, cpu, 1);
@@ -372,9 +372,9 @@ TEST_F(Lease, RejectsDemandForAnotherJob) {
   Demand theirs;
   theirs.demand_class = cluster.demand_class(2, 9, {{"CPU", Quantity::whole(1)}});
   theirs.wanted_slots = 1;
-  cluster.process_says(agent, driver, Role::driver, 1, theirs);
+  cluster.from_process(agent, driver, Role::driver, 1, theirs);
   cluster.expect_no_start_slot(agent);
-  EXPECT_EQ(cluster.heard<RequestRejected>(agent, driver).size(), 1u);
+  EXPECT_EQ(cluster.received<RequestRejected>(agent, driver).size(), 1u);
 }
 
 TEST_F(Lease, LostAndRepeatedFrames_ChangeNothing) {
@@ -393,13 +393,13 @@ TEST_F(Lease, LostAndRepeatedFrames_ChangeNothing) {
 
 TEST_F(Lease, LocatesReplicasOnOtherNodes) {
   auto& other = cluster.node_joins(2, SmallCluster::shape(1));
-  cluster.says(other, ObjectCopies{{ObjectId::of(5)}, {}});
-  cluster.says(agent, LocateObjectRequest{ObjectId::of(5)});
+  cluster.from_agent(other, ObjectCopies{{ObjectId::of(5)}, {}});
+  cluster.from_agent(agent, LocateObjectRequest{ObjectId::of(5)});
   auto answers = cluster.take<LocateObjectReply>(agent);
   ASSERT_EQ(answers.size(), 1u);
   EXPECT_EQ(answers[0].nodes, std::vector{other.node});
   cluster.raw(other, AgentStopped{other.incarnation});
-  cluster.says(agent, LocateObjectRequest{ObjectId::of(5)});
+  cluster.from_agent(agent, LocateObjectRequest{ObjectId::of(5)});
   EXPECT_TRUE(cluster.take<LocateObjectReply>(agent)[0].nodes.empty());
 }
 

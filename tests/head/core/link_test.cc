@@ -38,7 +38,7 @@ class LinkTableTest : public ::testing::Test {
   }
   template <class M>
   std::vector<M> received(TestAgent& at) {
-    return cluster.heard<M>(at, SmallCluster::driver(1));
+    return cluster.received<M>(at, SmallCluster::driver(1));
   }
   WatchActor unreachable(const ActorSpec& spec, ProcessId executor, NodeId node) {
     return {spec.actor, true, "executor could not be reached from node", executor, node};
@@ -140,7 +140,7 @@ TEST_F(LinkTableTest, CallerReport_AvoidsThePair) {
   cluster.wants(home, cpu(2), 1);
   const auto start = cluster.expect_start_slot(second);
   cluster.executor_ready(second, start);
-  cluster.driver_says(home, 1,
+  cluster.from_driver(home, 1,
                       ReturnSlot{start.slot, "executor 14 could not be reached", second.node});
   cluster.slot_gone(second, start.slot);
   cluster.wants(home, cpu(2), 1);
@@ -155,7 +155,7 @@ TEST_F(LinkTableTest, ContactReturns_EndsCallerReport) {
   cluster.wants(home, cpu(2), 1);
   const auto start = cluster.expect_start_slot(second);
   cluster.executor_ready(second, start);
-  cluster.driver_says(home, 1,
+  cluster.from_driver(home, 1,
                       ReturnSlot{start.slot, "executor 14 could not be reached", second.node});
   report(home, {second.node});
   report(home, {});
@@ -168,14 +168,14 @@ TEST_F(LinkTableTest, UnreachableActor_RestartsElsewhere) {
   cluster.creates(home, spec);
   const auto start = cluster.actor_comes_alive(second);
   const ProcessId executor = received<ActorChanged>(home).back().endpoint.process;
-  cluster.driver_says(home, 1, unreachable(spec, ProcessId::of(4711), second.node));
+  cluster.from_driver(home, 1, unreachable(spec, ProcessId::of(4711), second.node));
   EXPECT_TRUE(cluster.take<StopSlot>(second).empty()) << "another incarnation";
-  cluster.driver_says(home, 1, unreachable(spec, executor, second.node));
+  cluster.from_driver(home, 1, unreachable(spec, executor, second.node));
   const auto stops = cluster.take<StopSlot>(second);
   ASSERT_EQ(stops.size(), 1u);
   EXPECT_FALSE(stops[0].graceful);
   EXPECT_EQ(events("LINK_LOST").size(), 1u);
-  cluster.driver_says(home, 1, unreachable(spec, executor, second.node));
+  cluster.from_driver(home, 1, unreachable(spec, executor, second.node));
   EXPECT_TRUE(cluster.take<StopSlot>(second).empty()) << "it ends already";
   EndCause cause;
   cause.kind = EndKind::killed;
@@ -192,7 +192,7 @@ TEST_F(LinkTableTest, UnreachableActorDies_CauseNamesBothNodes) {
   cluster.creates(home, spec);
   const auto start = cluster.actor_comes_alive(second);
   const ProcessId executor = received<ActorChanged>(home).back().endpoint.process;
-  cluster.driver_says(home, 1, unreachable(spec, executor, second.node));
+  cluster.from_driver(home, 1, unreachable(spec, executor, second.node));
   const auto stops = cluster.take<StopSlot>(second);
   ASSERT_EQ(stops.size(), 1u);
   EndCause cause;
@@ -215,11 +215,11 @@ TEST_F(LinkTableTest, CallerOfAnotherJob_LosesOnlyItsHandle) {
   cluster.actor_comes_alive(second);
   const ProcessId executor = received<ActorChanged>(home).back().endpoint.process;
   cluster.driver_starts_job(third, 2);
-  cluster.driver_says(third, 2, WatchActor{spec.actor, true});
-  cluster.heard<ActorChanged>(third, SmallCluster::driver(2));
-  cluster.driver_says(third, 2, unreachable(spec, executor, second.node));
+  cluster.from_driver(third, 2, WatchActor{spec.actor, true});
+  cluster.received<ActorChanged>(third, SmallCluster::driver(2));
+  cluster.from_driver(third, 2, unreachable(spec, executor, second.node));
   EXPECT_TRUE(cluster.take<StopSlot>(second).empty());
-  const auto changes = cluster.heard<ActorChanged>(third, SmallCluster::driver(2));
+  const auto changes = cluster.received<ActorChanged>(third, SmallCluster::driver(2));
   ASSERT_FALSE(changes.empty());
   EXPECT_EQ(changes[0].state, ActorState::dead);
   EXPECT_NE(changes[0].cause.text.find("could not be reached from node"), std::string::npos);

@@ -231,7 +231,7 @@ TEST(Membership, AllocatesNoSlotsOnDriverAgent) {
   cluster.driver_starts_job(agent, 1);
   cluster.wants(agent, cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}}), 1);
   cluster.expect_no_start_slot(agent);
-  const auto news = cluster.heard<DemandInfeasible>(agent, SmallCluster::driver(1));
+  const auto news = cluster.received<DemandInfeasible>(agent, SmallCluster::driver(1));
   ASSERT_EQ(news.size(), 1u);
   EXPECT_FALSE(news[0].fatal);
 }

@@ -40,7 +40,7 @@ class NodeQuery : public testing::Test {
     LogsReply listed;
     listed.request = questions[0].request;
     listed.logs = std::move(logs);
-    cluster.says(of, listed);
+    cluster.from_agent(of, listed);
   }
   // Starts a slot of job 1 on `agent` with an executor that answers calls.
   Endpoint executor() {
@@ -74,7 +74,7 @@ TEST_F(NodeQuery, FindsExecutorLogDuringAndAfterLife) {
   }
   EndCause crash;
   crash.kind = EndKind::signalled;
-  cluster.says(agent, ProcessEnded{endpoint.process, crash});
+  cluster.from_agent(agent, ProcessEnded{endpoint.process, crash});
   cluster.slot_gone(agent, slot);
   ask("logs", endpoint.process.hex());
   const Json list = document();
@@ -127,17 +127,17 @@ TEST_F(NodeQuery, ReadsLogInChunksAtPositionFromAgent) {
   part.next_file = 12;
   part.next_from = 34;
   part.left = 9;
-  cluster.says(agent, part);
+  cluster.from_agent(agent, part);
   EXPECT_TRUE(cluster.replies.empty()) << "another node was asked";
-  cluster.says(other, part);
+  cluster.from_agent(other, part);
   EXPECT_EQ(document()["next"], "12:34");
   EXPECT_EQ(cluster.replies[0].bytes.size(), 3u);
-  cluster.says(other, part);  // repeated: the query is complete
+  cluster.from_agent(other, part);  // repeated: the query is complete
   ask("log", of);
   ReadLogReply none;
   none.request = cluster.take<ReadLogRequest>(other)[0].request;
   none.fault = "there is no such log";
-  cluster.says(other, none);
+  cluster.from_agent(other, none);
   EXPECT_EQ(refusal(), ErrorCode::not_found);
 }
 
@@ -178,15 +178,15 @@ TEST_F(NodeQuery, ReportsUsageOfAllNodesWithTasks) {
   for (TestAgent* each : {&agent, &other}) {
     const auto questions = cluster.take<UsageRequest>(*each);
     ASSERT_EQ(questions.size(), 1u);
-    UsageReply told;
-    told.request = questions[0].request;
-    told.at = 5s;
-    told.cpu = 2s;
-    told.cpus = 4;
-    told.wall_ms = each == &agent ? 7'000 : 0;
+    UsageReply reply;
+    reply.request = questions[0].request;
+    reply.at = 5s;
+    reply.cpu = 2s;
+    reply.cpus = 4;
+    reply.wall_ms = each == &agent ? 7'000 : 0;
     if (each == &agent)
-      told.executors.push_back({slot, 4242, "f", 1500ms, 100, 60, 3, {{0, 7}}, true});
-    cluster.says(*each, told);
+      reply.executors.push_back({slot, 4242, "f", 1500ms, 100, 60, 3, {{0, 7}}, true});
+    cluster.from_agent(*each, reply);
   }
   const Json usage = document();
   ASSERT_EQ(usage["nodes"].size(), 2u);

@@ -25,7 +25,7 @@ class PlannedEnd : public testing::Test {
     const auto slot = cluster.expect_start_slot(agent);
     const ProcessId maker = cluster.executor_ready(agent, slot).process;
     spec.owner = maker;
-    cluster.process_says(agent, maker, Role::executor, 1, CreateActor{spec, false});
+    cluster.from_process(agent, maker, Role::executor, 1, CreateActor{spec, false});
     actor_slot = cluster.actor_comes_alive(agent).slot;
     maker_slot = slot.slot;
     return maker;
@@ -33,9 +33,9 @@ class PlannedEnd : public testing::Test {
   void entrust(bool held) {
     ObjectCopies news;
     news.entrusted.push_back({spec.actor, cluster.job_of(1).job, held});
-    cluster.says(agent, news);
+    cluster.from_agent(agent, news);
   }
-  void exits(ProcessId process) { cluster.says(agent, ProcessEnded{process, retired()}); }
+  void exits(ProcessId process) { cluster.from_agent(agent, ProcessEnded{process, retired()}); }
 
   SmallCluster cluster;
   TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
@@ -53,9 +53,9 @@ TEST_F(PlannedEnd, DepartedSlot_ReturnsItsResources) {
   const auto other = cluster.demand_class(1, 2, cpus(2));
   cluster.wants(home, other, 1);
   cluster.expect_no_start_slot(agent);
-  cluster.says(agent, SlotCpuReleased{first.slot, true, true, retired()});
+  cluster.from_agent(agent, SlotCpuReleased{first.slot, true, true, retired()});
   EXPECT_NE(cluster.expect_start_slot(agent).slot, first.slot);
-  EXPECT_EQ(cluster.heard<SlotLost>(home, SmallCluster::driver(1)).size(), 1u);
+  EXPECT_EQ(cluster.received<SlotLost>(home, SmallCluster::driver(1)).size(), 1u);
   EXPECT_TRUE(cluster.core().verify().ok());
   cluster.slot_gone(agent, first.slot, retired());
   EXPECT_TRUE(cluster.core().verify().ok());
@@ -92,9 +92,9 @@ TEST_F(PlannedEnd, ActorEnding_NameIsFree) {
   spec.name = "shared";
   cluster.creates(home, spec);
   cluster.actor_comes_alive(agent);
-  cluster.driver_says(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
-  cluster.driver_says(home, 1, FindActor{5, "shared", ""});
-  const auto found = cluster.heard<FindActorReply>(home, SmallCluster::driver(1));
+  cluster.from_driver(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  cluster.from_driver(home, 1, FindActor{5, "shared", ""});
+  const auto found = cluster.received<FindActorReply>(home, SmallCluster::driver(1));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_FALSE(found[0].found);
 }
@@ -104,11 +104,11 @@ TEST_F(PlannedEnd, ActorFoundByProcess_Stays) {
   cluster.creates(home, spec);
   cluster.actor_comes_alive(agent);
   const ProcessId finder = ProcessId::of(77);
-  cluster.process_says(home, finder, Role::driver, 1, FindActor{5, "shared", ""});
-  cluster.driver_says(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  cluster.from_process(home, finder, Role::driver, 1, FindActor{5, "shared", ""});
+  cluster.from_driver(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
   EXPECT_TRUE(cluster.take<StopSlot>(agent).empty());
-  cluster.process_says(home, finder, Role::driver, 1, WatchActor{spec.actor, true});
-  cluster.process_says(home, finder, Role::driver, 1, WatchActor{spec.actor, false});
+  cluster.from_process(home, finder, Role::driver, 1, WatchActor{spec.actor, true});
+  cluster.from_process(home, finder, Role::driver, 1, WatchActor{spec.actor, false});
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
@@ -116,14 +116,14 @@ TEST_F(PlannedEnd, OwnerExited_FoundActorSurvives) {
   spec.name = "shared";
   const ProcessId maker = made_by_a_task();
   const ProcessId finder = ProcessId::of(77);
-  cluster.process_says(home, finder, Role::driver, 1, FindActor{5, "shared", ""});
-  cluster.process_says(agent, maker, Role::executor, 1,
+  cluster.from_process(home, finder, Role::driver, 1, FindActor{5, "shared", ""});
+  cluster.from_process(agent, maker, Role::executor, 1,
                        EndActor{spec.actor, false, true, "its last handle is gone"});
   exits(maker);
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
   cluster.take<StopSlot>(agent);
-  cluster.process_says(home, finder, Role::driver, 1, WatchActor{spec.actor, true});
-  cluster.process_says(home, finder, Role::driver, 1, WatchActor{spec.actor, false});
+  cluster.from_process(home, finder, Role::driver, 1, WatchActor{spec.actor, true});
+  cluster.from_process(home, finder, Role::driver, 1, WatchActor{spec.actor, false});
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
@@ -132,12 +132,12 @@ TEST_F(PlannedEnd, FindsActorThatOwnerReleased) {
   cluster.creates(home, spec);
   cluster.actor_comes_alive(agent);
   const ProcessId finder = ProcessId::of(77);
-  cluster.process_says(home, finder, Role::driver, 1, FindActor{5, "shared", ""});
-  cluster.driver_says(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
-  cluster.driver_says(home, 1, FindActor{6, "shared", ""});
-  cluster.process_says(home, finder, Role::driver, 1, WatchActor{spec.actor, false});
+  cluster.from_process(home, finder, Role::driver, 1, FindActor{5, "shared", ""});
+  cluster.from_driver(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  cluster.from_driver(home, 1, FindActor{6, "shared", ""});
+  cluster.from_process(home, finder, Role::driver, 1, WatchActor{spec.actor, false});
   EXPECT_TRUE(cluster.take<StopSlot>(agent).empty());
-  cluster.driver_says(home, 1, WatchActor{spec.actor, false});
+  cluster.from_driver(home, 1, WatchActor{spec.actor, false});
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
@@ -147,11 +147,11 @@ TEST_F(PlannedEnd, FoundActor_StaysWhileRestarting) {
   cluster.creates(home, spec);
   const auto start = cluster.actor_comes_alive(agent);
   const ProcessId finder = ProcessId::of(77);
-  cluster.process_says(home, finder, Role::driver, 1, FindActor{5, "shared", ""});
+  cluster.from_process(home, finder, Role::driver, 1, FindActor{5, "shared", ""});
   EndCause cause = retired();
   cause.kind = EndKind::out_of_memory;  // causes a backoff before the next incarnation
   cluster.slot_gone(agent, start.slot, cause);
-  cluster.driver_says(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  cluster.from_driver(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
   EXPECT_NE(cluster.state_of(spec.actor).state, ActorState::dead);
 }
 

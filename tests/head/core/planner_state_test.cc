@@ -52,7 +52,7 @@ TEST_F(PlannerState, StatesHeldInstancesAndOmitsThemFromDemand) {
   EXPECT_EQ(node["task_slots"], 4);
   EXPECT_TRUE(node["idle_ms"].is_null());
   EXPECT_EQ(json["slots"][0]["count"], 2);
-  cluster.says(agent, SlotCpuReleased{start[0].slot, true});
+  cluster.from_agent(agent, SlotCpuReleased{start[0].slot, true});
   json = state();
   EXPECT_EQ(json["nodes"][0]["blocked_task_slots"], 1);
 }
@@ -64,7 +64,7 @@ TEST_F(PlannerState, MergesDemandOfOneClass) {
   of_other.demand_class = demand;
   of_other.version = 1;
   of_other.wanted_slots = 2;
-  cluster.process_says(agent, ProcessId::of(77), Role::executor, 1, of_other);
+  cluster.from_process(agent, ProcessId::of(77), Role::executor, 1, of_other);
   const auto slots = state()["slots"];
   ASSERT_EQ(slots.size(), 1u);
   EXPECT_EQ(slots[0]["count"], 7);
@@ -110,7 +110,7 @@ TEST_F(PlannerState, StatesPendingGroupAndHoldingNode) {
   Request bundle;
   bundle.resources.set("CPU", Quantity::whole(3));
   spec.bundles = {bundle, bundle};
-  cluster.driver_says(home, 1, CreateGroup{spec});
+  cluster.from_driver(home, 1, CreateGroup{spec});
   auto json = state();
   ASSERT_EQ(json["groups"].size(), 1u);
   EXPECT_EQ(json["groups"][0]["strategy"], "STRICT_SPREAD");
@@ -125,7 +125,7 @@ TEST_F(PlannerState, StatesPendingGroupAndHoldingNode) {
     EXPECT_TRUE(node["idle_ms"].is_null());
   }
   cluster.pass(10s);
-  cluster.driver_says(home, 1, RemoveGroup{spec.id});
+  cluster.from_driver(home, 1, RemoveGroup{spec.id});
   for (const auto& node : state()["nodes"]) EXPECT_LT(node["idle_ms"], 1000);
   static_cast<void>(other);
 }

@@ -15,7 +15,7 @@ class Preemption : public testing::Test {
  protected:
   explicit Preemption(std::optional<Duration> after = 1s) {
     HeadOptions options;
-    options.preempt_after = after;
+    options.preempt_delay = after;
     cluster.emplace(options);
     agent = &cluster->node_joins(1, SmallCluster::shape(1));
     home = &cluster->node_joins(2, {}, Role::driver_agent);
@@ -29,14 +29,14 @@ class Preemption : public testing::Test {
     cluster->executor_ready(*agent, start);
     auto second = cluster->job_of(2);
     second.terms.priority = 1;
-    cluster->driver_says(*home, 2, second);
+    cluster->from_driver(*home, 2, second);
     cluster->wants(*home, cpu(2), 1);
     return start;
   }
   // Returns the number of preemptions that job 1 has received since the last call.
-  std::size_t preemptions_heard() {
+  std::size_t preemptions_received() {
     std::size_t count = 0;
-    for (const auto& each : cluster->heard<RecallSlot>(*home, SmallCluster::driver(1))) {
+    for (const auto& each : cluster->received<RecallSlot>(*home, SmallCluster::driver(1))) {
       count += each.running == RunningTask::ends ? 1 : 0;
     }
     return count;
@@ -56,16 +56,16 @@ class NoPreemption : public Preemption {
 TEST_F(NoPreemption, PolicyOff_SendsNoQuery) {
   fill_and_want();
   cluster->pass(60s);
-  EXPECT_EQ(preemptions_heard(), 0u);
+  EXPECT_EQ(preemptions_received(), 0u);
   EXPECT_EQ(status()["preemption"]["policy"], "off");
 }
 
 TEST_F(Preemption, QueriesLesseeAndShowsIt) {
   const auto start = fill_and_want();
   cluster->pass(900ms);
-  EXPECT_EQ(preemptions_heard(), 0u);
+  EXPECT_EQ(preemptions_received(), 0u);
   cluster->pass(1s);
-  EXPECT_EQ(preemptions_heard(), 1u);
+  EXPECT_EQ(preemptions_received(), 1u);
   const Json lease = Json::parse(cluster->tool("get", "lease", start.slot.hex()).json);
   EXPECT_EQ(lease["state"], "PREEMPTING");
   EXPECT_EQ(status()["preemption"]["policy"], "lower-priority");
@@ -73,7 +73,7 @@ TEST_F(Preemption, QueriesLesseeAndShowsIt) {
   ASSERT_EQ(cluster->log.size(), 1u);
   EXPECT_NE(cluster->log[0].find(start.slot.hex()), std::string::npos);
   EXPECT_NE(cluster->log[0].find("(priority 1)"), std::string::npos);
-  cluster->driver_says(*home, 1, ReturnSlot{start.slot});
+  cluster->from_driver(*home, 1, ReturnSlot{start.slot});
   cluster->slot_gone(*agent, start.slot);
   EXPECT_EQ(cluster->expect_start_slot(*agent).demand_class.job, JobId::of(2));
 }
@@ -81,17 +81,17 @@ TEST_F(Preemption, QueriesLesseeAndShowsIt) {
 TEST_F(Preemption, RejectionShown_SlotSparedForBackoff) {
   const auto start = fill_and_want();
   cluster->pass(2s);
-  EXPECT_EQ(preemptions_heard(), 1u);
-  cluster->driver_says(*home, 1, PreemptionAnswer{start.slot, false, "train"});
+  EXPECT_EQ(preemptions_received(), 1u);
+  cluster->from_driver(*home, 1, PreemptionAnswer{start.slot, false, "train"});
   const Json lease = Json::parse(cluster->tool("get", "lease", start.slot.hex()).json);
   EXPECT_EQ(lease["state"], "RECALLED");
   EXPECT_EQ(status()["preemption"]["refused"], 1);
   ASSERT_EQ(cluster->log.size(), 2u);
   EXPECT_NE(cluster->log[1].find("train"), std::string::npos);
   cluster->pass(8s);
-  EXPECT_EQ(preemptions_heard(), 0u);
+  EXPECT_EQ(preemptions_received(), 0u);
   cluster->pass(5s);
-  EXPECT_EQ(preemptions_heard(), 1u);
+  EXPECT_EQ(preemptions_received(), 1u);
 }
 
 // Two slots must end for one request. Their lessee is queried about both before either is
@@ -101,7 +101,7 @@ TEST_F(Preemption, QueriesLesseeBeforeEndingSeveral) {
   cluster->wants(*home, cpu(2), 0);
   auto& large = cluster->node_joins(3, SmallCluster::shape(2));
   auto third = cluster->job_of(3);
-  cluster->driver_says(*home, 3, third);
+  cluster->from_driver(*home, 3, third);
   auto pinned = cluster->demand_class(3, 1, {{"CPU", Quantity::whole(1)}});
   pinned.request.strategy = NodeAffinityStrategy{large.node, false};
   std::vector<StartSlot> starts;
@@ -112,24 +112,24 @@ TEST_F(Preemption, QueriesLesseeBeforeEndingSeveral) {
   }
   auto both = cluster->demand_class(2, 2, {{"CPU", Quantity::whole(2)}});
   cluster->wants(*home, both, 1);
-  std::map<RunningTask, int> heard;
-  for (int i = 0; i < 50 && heard[RunningTask::is_asked_about] == 0; ++i) {
+  std::map<RunningTask, int> received;
+  for (int i = 0; i < 50 && received[RunningTask::is_asked_about] == 0; ++i) {
     cluster->pass(100ms);
-    for (const auto& each : cluster->heard<RecallSlot>(*home, SmallCluster::driver(3)))
-      ++heard[each.running];
+    for (const auto& each : cluster->received<RecallSlot>(*home, SmallCluster::driver(3)))
+      ++received[each.running];
   }
-  EXPECT_EQ(heard[RunningTask::is_asked_about], 2);
-  EXPECT_EQ(heard[RunningTask::ends], 0);
+  EXPECT_EQ(received[RunningTask::is_asked_about], 2);
+  EXPECT_EQ(received[RunningTask::ends], 0);
   for (const auto& start : starts)
-    cluster->driver_says(*home, 3, PreemptionAnswer{start.slot, true, "train"});
-  const auto told = cluster->heard<RecallSlot>(*home, SmallCluster::driver(3));
-  EXPECT_EQ(std::ranges::count(told, RunningTask::ends, &RecallSlot::running), 2);
+    cluster->from_driver(*home, 3, PreemptionAnswer{start.slot, true, "train"});
+  const auto reply = cluster->received<RecallSlot>(*home, SmallCluster::driver(3));
+  EXPECT_EQ(std::ranges::count(reply, RunningTask::ends, &RecallSlot::running), 2);
 }
 
 TEST_F(Preemption, IgnoresRejectionFromAnotherLessee) {
   const auto start = fill_and_want();
   cluster->pass(2s);
-  cluster->driver_says(*home, 2, PreemptionAnswer{start.slot, false, "train"});
+  cluster->from_driver(*home, 2, PreemptionAnswer{start.slot, false, "train"});
   EXPECT_EQ(status()["preemption"]["refused"], 0);
 }
 

@@ -93,10 +93,10 @@ TEST_F(Recovery, KeepsSlotsRunningAndAllocated) {
   EXPECT_TRUE(agent.registered->unknown_slots.empty());
   ASSERT_EQ(cluster.view().slots.size(), 1u);
   // The lessee may have missed the notification, so it is repeated.
-  EXPECT_EQ(cluster.heard<SlotReady>(home, driver).size(), 1u);
-  cluster.driver_says(home, 1, cluster.job_of(1));
-  EXPECT_EQ(cluster.heard<StartJobReply>(home, driver).size(), 1u);
-  cluster.driver_says(home, 1, HoldSlot{start.slot, cpu.id});
+  EXPECT_EQ(cluster.received<SlotReady>(home, driver).size(), 1u);
+  cluster.from_driver(home, 1, cluster.job_of(1));
+  EXPECT_EQ(cluster.received<StartJobReply>(home, driver).size(), 1u);
+  cluster.from_driver(home, 1, HoldSlot{start.slot, cpu.id});
   cluster.wants(home, cpu, 3);
   EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u);  // one of two CPUs is held
 }
@@ -112,13 +112,13 @@ TEST_F(Recovery, LesseeSendsFirst_ReceivesCurrentProcess) {
   driver_is_attached();
   cluster.restart_head();
   cluster.register_agent(home);
-  cluster.driver_says(home, 1, HoldSlot{start.slot, cpu.id});
+  cluster.from_driver(home, 1, HoldSlot{start.slot, cpu.id});
   cluster.register_agent(agent);
-  const auto before = cluster.heard<SlotReady>(home, driver);
+  const auto before = cluster.received<SlotReady>(home, driver);
   ASSERT_EQ(before.size(), 1u);
   EXPECT_EQ(before[0].generation, 3u);
-  cluster.driver_says(home, 1, HoldSlot{start.slot, cpu.id});
-  EXPECT_EQ(cluster.heard<SlotReady>(home, driver).size(), 1u);
+  cluster.from_driver(home, 1, HoldSlot{start.slot, cpu.id});
+  EXPECT_EQ(cluster.received<SlotReady>(home, driver).size(), 1u);
 }
 
 TEST_F(Recovery, LesseeOnSlotNode_ReceivesSlotAgain) {
@@ -132,8 +132,9 @@ TEST_F(Recovery, LesseeOnSlotNode_ReceivesSlotAgain) {
   cluster.restart_head();
   cluster.register_agent(agent);
   cluster.register_agent(home);
-  ASSERT_EQ(cluster.heard<SlotReady>(agent, lessee).size(), 1u);  // its return may have been lost
-  cluster.driver_says(agent, 2, ReturnSlot{start.slot});
+  ASSERT_EQ(cluster.received<SlotReady>(agent, lessee).size(),
+            1u);  // its return may have been lost
+  cluster.from_driver(agent, 2, ReturnSlot{start.slot});
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
@@ -152,10 +153,10 @@ TEST_F(Recovery, SlotReadyLater_LesseeOnSlotNodeReceivesIt) {
   cluster.restart_head();
   cluster.register_agent(agent);
   cluster.register_agent(home);
-  EXPECT_TRUE(cluster.heard<SlotReady>(agent, lessee).empty());
+  EXPECT_TRUE(cluster.received<SlotReady>(agent, lessee).empty());
   cluster.executor_ready(agent, start);
-  ASSERT_EQ(cluster.heard<SlotReady>(agent, lessee).size(), 1u);
-  cluster.driver_says(agent, 2, ReturnSlot{start.slot});
+  ASSERT_EQ(cluster.received<SlotReady>(agent, lessee).size(), 1u);
+  cluster.from_driver(agent, 2, ReturnSlot{start.slot});
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
@@ -208,9 +209,9 @@ TEST_F(Recovery, NodesMissing_ReportsNothingInfeasible) {
   cluster.restart_head();
   cluster.register_agent(home);
   cluster.wants(home, cpu, 1);
-  EXPECT_TRUE(cluster.heard<DemandInfeasible>(home, driver).empty());
+  EXPECT_TRUE(cluster.received<DemandInfeasible>(home, driver).empty());
   cluster.register_agent(agent);
-  EXPECT_TRUE(cluster.heard<DemandInfeasible>(home, driver).empty());
+  EXPECT_TRUE(cluster.received<DemandInfeasible>(home, driver).empty());
   cluster.expect_start_slot(agent);
 }
 
@@ -230,20 +231,20 @@ TEST_F(Recovery, DetachedActor_ContinuesOnItsNode) {
   cluster.creates(home, spec);
   const auto start = cluster.expect_start_slot(agent);
   const auto endpoint = cluster.executor_ready(agent, start);
-  cluster.says(agent, ActorConstructed{spec.actor, start.slot, 0, {}});
+  cluster.from_agent(agent, ActorConstructed{spec.actor, start.slot, 0, {}});
   cluster.driver_dies(home, 1);
   agent.facts.slots = {fact_of(start, endpoint)};
   cluster.restart_head();
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::placing);
   cluster.register_agent(agent);
-  cluster.says(agent, ActorConstructed{spec.actor, start.slot, 0, {}});
+  cluster.from_agent(agent, ActorConstructed{spec.actor, start.slot, 0, {}});
   cluster.register_agent(home);
   EXPECT_TRUE(agent.registered->unknown_slots.empty());
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
   cluster.expect_no_start_slot(agent);
   cluster.driver_starts_job(home, 2);
-  cluster.driver_says(home, 2, FindActor{1, "keeper", "shared"});
-  const auto found = cluster.heard<FindActorReply>(home, SmallCluster::driver(2));
+  cluster.from_driver(home, 2, FindActor{1, "keeper", "shared"});
+  const auto found = cluster.received<FindActorReply>(home, SmallCluster::driver(2));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_TRUE(found[0].found);
 }
@@ -271,12 +272,12 @@ TEST_F(Recovery, ActorEndedBeforeNodeReturned_StaysDead) {
   driver_is_attached();
   cluster.restart_head();
   cluster.register_agent(home);
-  cluster.driver_says(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
-  EXPECT_TRUE(cluster.heard<ActorChanged>(home, driver).empty());
+  cluster.from_driver(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  EXPECT_TRUE(cluster.received<ActorChanged>(home, driver).empty());
   cluster.register_agent(agent);
   EXPECT_EQ(agent.registered->unknown_slots, std::vector<SlotId>{start.slot});
   EXPECT_TRUE(cluster.view().slots.empty());
-  const auto news = cluster.heard<ActorChanged>(home, driver);
+  const auto news = cluster.received<ActorChanged>(home, driver);
   ASSERT_EQ(news.size(), 1u);
   EXPECT_EQ(news[0].actor, spec.actor);
   EXPECT_EQ(news[0].state, ActorState::dead);
@@ -284,14 +285,14 @@ TEST_F(Recovery, ActorEndedBeforeNodeReturned_StaysDead) {
 
 TEST_F(Recovery, EndOfDeadOrUnknownActor_RepliesDead) {
   auto spec = cluster.actor(1, 2);
-  cluster.driver_says(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
-  EXPECT_EQ(cluster.heard<ActorChanged>(home, driver).at(0).state, ActorState::dead);
+  cluster.from_driver(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  EXPECT_EQ(cluster.received<ActorChanged>(home, driver).at(0).state, ActorState::dead);
   cluster.creates(home, spec);
   cluster.actor_comes_alive(agent);
-  cluster.driver_says(home, 1, EndActor{spec.actor, true, true, "test"});
-  cluster.heard<ActorChanged>(home, driver);
-  cluster.driver_says(home, 1, EndActor{spec.actor, true, true, "test"});
-  EXPECT_EQ(cluster.heard<ActorChanged>(home, driver).at(0).state, ActorState::dead);
+  cluster.from_driver(home, 1, EndActor{spec.actor, true, true, "test"});
+  cluster.received<ActorChanged>(home, driver);
+  cluster.from_driver(home, 1, EndActor{spec.actor, true, true, "test"});
+  EXPECT_EQ(cluster.received<ActorChanged>(home, driver).at(0).state, ActorState::dead);
 }
 
 TEST_F(Recovery, AdoptsActorFromFactsAndRestatement) {
@@ -304,9 +305,9 @@ TEST_F(Recovery, AdoptsActorFromFactsAndRestatement) {
   cluster.register_agent(home);
   cluster.creates(home, spec);  // repeated before its node has returned
   cluster.register_agent(agent);
-  cluster.says(agent, ActorConstructed{spec.actor, start.slot, 0, {}});
+  cluster.from_agent(agent, ActorConstructed{spec.actor, start.slot, 0, {}});
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
-  EXPECT_EQ(cluster.heard<ActorChanged>(home, driver).back().state, ActorState::alive);
+  EXPECT_EQ(cluster.received<ActorChanged>(home, driver).back().state, ActorState::alive);
   cluster.expect_no_start_slot(agent);
 }
 
@@ -314,7 +315,7 @@ TEST_F(Recovery, JobEndedMeanwhile_SlotsRejected) {
   cluster.wants(home, cpu, 1);
   const auto start = cluster.expect_start_slot(agent);
   agent.facts.slots = {fact_of(start, cluster.executor_ready(agent, start))};
-  cluster.driver_says(home, 1, EndJob{JobId::of(1)});
+  cluster.from_driver(home, 1, EndJob{JobId::of(1)});
   cluster.restart_head();
   cluster.register_agent(agent);
   EXPECT_EQ(agent.registered->unknown_slots, std::vector{start.slot});
@@ -331,11 +332,11 @@ TEST_F(Recovery, RejectedSlot_KeepsResourcesUntilEnded) {
   cluster.restart_head();
   cluster.register_agent(agent);
   cluster.register_agent(home);
-  cluster.driver_says(home, 1, cluster.job_of(1));
+  cluster.from_driver(home, 1, cluster.job_of(1));
   EXPECT_EQ(agent.registered->unknown_slots, std::vector{start.slot});
   cluster.wants(home, cpu, 2);
   EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u) << "of two CPUs one is held";
-  cluster.says(agent, SlotGone{start.slot, {}, false});
+  cluster.from_agent(agent, SlotGone{start.slot, {}, false});
   EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u);
 }
 
@@ -343,10 +344,10 @@ TEST_F(Recovery, NodeMissing_HeldSlotIsLost) {
   driver_is_attached();
   cluster.restart_head();
   cluster.register_agent(home);
-  cluster.driver_says(home, 1, HoldSlot{SlotId::of(4), cpu.id});
-  EXPECT_TRUE(cluster.heard<SlotLost>(home, driver).empty());
+  cluster.from_driver(home, 1, HoldSlot{SlotId::of(4), cpu.id});
+  EXPECT_TRUE(cluster.received<SlotLost>(home, driver).empty());
   cluster.pass(31s);
-  EXPECT_EQ(cluster.heard<SlotLost>(home, driver).size(), 1u);
+  EXPECT_EQ(cluster.received<SlotLost>(home, driver).size(), 1u);
 }
 
 TEST_F(Recovery, NotifiesNodeOfEndedJob) {
@@ -374,13 +375,14 @@ TEST_F(Recovery, SparesJobThatDriverIsAboutToStart) {
 TEST_F(Recovery, PublishesDeathUnpublishedByFormerHead) {
   driver_is_attached();
   const ProcessId gone = ProcessId::of(4000);
-  cluster.says(agent, ProcessAttached{{gone, Principal{Role::executor, "", JobId::of(1)}, 12}});
-  cluster.says(agent, ProcessEnded{gone, {}});
+  cluster.from_agent(agent,
+                     ProcessAttached{{gone, Principal{Role::executor, "", JobId::of(1)}, 12}});
+  cluster.from_agent(agent, ProcessEnded{gone, {}});
   EXPECT_TRUE(cluster.take<PeersChanged>(home).empty()) << "deaths are gathered for a moment";
   cluster.restart_head();
   cluster.register_agent(agent);
   cluster.register_agent(home);
-  cluster.says(agent, ProcessEnded{gone, {}});
+  cluster.from_agent(agent, ProcessEnded{gone, {}});
   cluster.pass(20ms);
   std::vector<ProcessId> published;
   for (const auto& news : cluster.take<PeersChanged>(home)) {
@@ -409,9 +411,9 @@ TEST_F(Recovery, NodeDied_ReturningNodeIsNotified) {
 TEST_F(Recovery, RepliesWhenJobIsDurable) {
   cluster.persist_at_once = false;
   cluster.driver_starts_job(home, 2);
-  EXPECT_TRUE(cluster.heard<StartJobReply>(home, SmallCluster::driver(2)).empty());
+  EXPECT_TRUE(cluster.received<StartJobReply>(home, SmallCluster::driver(2)).empty());
   cluster.persist();
-  EXPECT_EQ(cluster.heard<StartJobReply>(home, SmallCluster::driver(2)).size(), 1u);
+  EXPECT_EQ(cluster.received<StartJobReply>(home, SmallCluster::driver(2)).size(), 1u);
   EXPECT_EQ(cluster.journal().count({"jobs", JobId::of(2).hex()}), 1u);
 }
 
@@ -419,7 +421,7 @@ TEST_F(Recovery, PersistFailed_RejectsJobAndContinues) {
   cluster.persist_at_once = false;
   cluster.driver_starts_job(home, 2);
   cluster.fail_to_persist("disk full");
-  const auto refused = cluster.heard<RequestRejected>(home, SmallCluster::driver(2));
+  const auto refused = cluster.received<RequestRejected>(home, SmallCluster::driver(2));
   ASSERT_EQ(refused.size(), 1u);
   EXPECT_NE(refused[0].why.find("disk full"), std::string::npos);
   EXPECT_NE(cluster.tool("status").json.find("disk full"), std::string::npos);
@@ -430,14 +432,14 @@ TEST_F(Recovery, PersistFailed_RejectsJobAndContinues) {
   cluster.persist();
   cluster.persist_at_once = true;
   cluster.pass(60s);
-  cluster.driver_says(home, 2, cluster.job_of(2));
+  cluster.from_driver(home, 2, cluster.job_of(2));
   EXPECT_EQ(cluster.tool("status").json.find("disk full"), std::string::npos);
-  EXPECT_EQ(cluster.heard<StartJobReply>(home, SmallCluster::driver(2)).size(), 1u);
+  EXPECT_EQ(cluster.received<StartJobReply>(home, SmallCluster::driver(2)).size(), 1u);
 }
 
 TEST_F(Recovery, PersistFailed_WritesJobEndLater) {
   cluster.persist_at_once = false;
-  cluster.driver_says(home, 1, EndJob{JobId::of(1)});
+  cluster.from_driver(home, 1, EndJob{JobId::of(1)});
   cluster.fail_to_persist("disk full");
   EXPECT_EQ(cluster.journal().count({"jobs", JobId::of(1).hex()}), 1u);
   cluster.pass(2s);

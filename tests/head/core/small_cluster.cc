@@ -29,13 +29,13 @@ void SmallCluster::restart_head() {
 void SmallCluster::replay() {
   HeadCore other(options_);
   std::vector<Command> answers;
-  for (const auto& [at, bytes] : told_) {
+  for (const auto& [at, bytes] : sent_) {
     auto event = decode<Event>(bytes);
     ASSERT_TRUE(event.ok()) << event.error().text;
     other.step(at, std::move(*event), answers);
   }
   EXPECT_EQ(encode(answers), encode(answered_)) << "the same inputs gave other commands";
-  told_.clear();
+  sent_.clear();
   answered_.clear();
 }
 
@@ -47,7 +47,7 @@ void SmallCluster::step(Event event) {
     Event next = std::move(inbox_.front());
     inbox_.pop_front();
     std::vector<Command> commands;
-    told_.emplace_back(now, encode(next));
+    sent_.emplace_back(now, encode(next));
     const std::uint64_t walked = core_->rows_walked();
     core_->step(now, std::move(next), commands);
     (void)core_->next_deadline();
@@ -198,15 +198,15 @@ AgentFrame SmallCluster::frame_of(TestAgent& agent, Frame<AgentMessage> frame) c
           agent.session->received(),
           agent.digest.value_or(0),
           std::move(frame),
-          agent.digest ? agent.told : never,
+          agent.digest ? agent.sent : never,
           {},
           agent.silent_peers};
 }
 
-void SmallCluster::says(TestAgent& agent, AgentMessage message) {
+void SmallCluster::from_agent(TestAgent& agent, AgentMessage message) {
   ASSERT_TRUE(agent.session) << "not registered";
   std::vector<Frame<AgentMessage>> frames;
-  ++agent.told;
+  ++agent.sent;
   agent.session->send(now, std::move(message), frames);
   send(agent, std::move(frames));
 }
@@ -229,7 +229,7 @@ void SmallCluster::deliver(TestAgent& agent, HeadToAgent message) {
     if (registered->incarnation != agent.incarnation || repeated) return;
     agent.registered = std::move(*registered);
     agent.session.emplace();
-    agent.told = 0;
+    agent.sent = 0;
   } else if (auto* refused = std::get_if<RegisterRejected>(&message)) {
     agent.refused = std::move(*refused);
   } else {
@@ -246,25 +246,26 @@ void SmallCluster::deliver(TestAgent& agent, HeadToAgent message) {
 
 void SmallCluster::tell_of_objects(TestAgent& agent) {
   for (const auto& asked : take<TransfersRequest>(agent))
-    says(agent, TransfersReply{asked.request, agent.stored, 0, agent.knows_under_way});
+    from_agent(agent, TransfersReply{asked.request, agent.stored, 0, agent.knows_under_way});
   for (const auto& asked : take<SpansRequest>(agent)) {
-    SpansReply told;
-    told.request = asked.request;
-    told.transfers = agent.stored;
-    says(agent, told);
+    SpansReply sent;
+    sent.request = asked.request;
+    sent.transfers = agent.stored;
+    from_agent(agent, sent);
   }
 }
 
 // ---- processes ---------------------------------------------------------------------------------
 
-void SmallCluster::process_says(TestAgent& agent, ProcessId process, Role role, int job,
+void SmallCluster::from_process(TestAgent& agent, ProcessId process, Role role, int job,
                                 ProcessToHead message) {
-  says(agent, FromProcess{process, Principal{role, "user", JobId::of(static_cast<unsigned>(job))},
-                          std::move(message)});
+  from_agent(agent,
+             FromProcess{process, Principal{role, "user", JobId::of(static_cast<unsigned>(job))},
+                         std::move(message)});
 }
 
-void SmallCluster::driver_says(TestAgent& agent, int job, ProcessToHead message) {
-  process_says(agent, driver(job), Role::driver, job, std::move(message));
+void SmallCluster::from_driver(TestAgent& agent, int job, ProcessToHead message) {
+  from_process(agent, driver(job), Role::driver, job, std::move(message));
 }
 
 StartJob SmallCluster::job_of(int job) const {
@@ -279,15 +280,15 @@ StartJob SmallCluster::job_of(int job) const {
 
 void SmallCluster::driver_starts_job(TestAgent& agent, int job) {
   const Principal principal{Role::driver, "user", JobId::of(static_cast<unsigned>(job))};
-  says(agent, ProcessAttached{{driver(job), principal, 4711}});
-  driver_says(agent, job, job_of(job));
+  from_agent(agent, ProcessAttached{{driver(job), principal, 4711}});
+  from_driver(agent, job, job_of(job));
 }
 
 void SmallCluster::driver_dies(TestAgent& agent, int job) {
   EndCause cause;
   cause.kind = EndKind::signalled;
   cause.signal = 9;
-  says(agent, ProcessEnded{driver(job), cause});
+  from_agent(agent, ProcessEnded{driver(job), cause});
 }
 
 DemandClass SmallCluster::demand_class(int job, int number, ResourceSet resources) const {
@@ -300,15 +301,15 @@ DemandClass SmallCluster::demand_class(int job, int number, ResourceSet resource
 }
 
 void SmallCluster::wants(TestAgent& agent, const DemandClass& demand, int slots,
-                         std::vector<SlotId> heard) {
+                         std::vector<SlotId> received) {
   Demand message;
   message.demand_class = demand;
   message.version = ++demand_version_;
   message.wanted_slots = slots;
   message.waiting_tasks = slots;
   message.example_name = "square";
-  message.heard = std::move(heard);
-  driver_says(agent, static_cast<int>(demand.job.bits().low), std::move(message));
+  message.received = std::move(received);
+  from_driver(agent, static_cast<int>(demand.job.bits().low), std::move(message));
 }
 
 // ---- slots -------------------------------------------------------------------------------------
@@ -326,7 +327,7 @@ void SmallCluster::expect_no_start_slot(TestAgent& agent) {
 Endpoint SmallCluster::executor_ready(TestAgent& agent, const StartSlot& slot,
                                       std::uint32_t generation) {
   const Endpoint endpoint{ProcessId::of(5000 + ++executors_), agent.node, "ipc", "node:1", "key"};
-  says(agent, SlotStarted{slot.slot, generation, endpoint, {}});
+  from_agent(agent, SlotStarted{slot.slot, generation, endpoint, {}});
   return endpoint;
 }
 
@@ -334,11 +335,11 @@ void SmallCluster::executor_crashes(TestAgent& agent, SlotId slot, std::uint32_t
   EndCause cause;
   cause.kind = EndKind::signalled;
   cause.signal = 11;
-  says(agent, SlotGenerationEnded{slot, generation, ProcessId::of(5000 + executors_), cause});
+  from_agent(agent, SlotGenerationEnded{slot, generation, ProcessId::of(5000 + executors_), cause});
 }
 
 void SmallCluster::slot_gone(TestAgent& agent, SlotId slot, EndCause cause) {
-  says(agent, SlotGone{slot, std::move(cause), false});
+  from_agent(agent, SlotGone{slot, std::move(cause), false});
 }
 
 // ---- actors ------------------------------------------------------------------------------------
@@ -355,20 +356,20 @@ ActorSpec SmallCluster::actor(int job, int number) const {
 
 void SmallCluster::creates(TestAgent& agent, ActorSpec spec) {
   const int job = static_cast<int>(spec.job.bits().low);
-  driver_says(agent, job, CreateActor{std::move(spec), false});
+  from_driver(agent, job, CreateActor{std::move(spec), false});
 }
 
 StartSlot SmallCluster::actor_comes_alive(TestAgent& agent) {
   const StartSlot start = expect_start_slot(agent);
   executor_ready(agent, start, start.first_generation);
-  says(agent, ActorConstructed{start.actor.actor, start.slot, start.first_generation, {}});
+  from_agent(agent, ActorConstructed{start.actor.actor, start.slot, start.first_generation, {}});
   return start;
 }
 
 void SmallCluster::actor_executor_dies(TestAgent& agent, const StartSlot& slot, EndCause cause) {
-  says(agent, SlotGenerationEnded{slot.slot, slot.first_generation,
-                                  ProcessId::of(5000 + executors_), cause});
-  says(agent, SlotGone{slot.slot, cause, false});
+  from_agent(agent, SlotGenerationEnded{slot.slot, slot.first_generation,
+                                        ProcessId::of(5000 + executors_), cause});
+  from_agent(agent, SlotGone{slot.slot, cause, false});
 }
 
 const ActorView& SmallCluster::state_of(ActorId id) {

@@ -32,7 +32,7 @@ struct TestAgent {
   std::vector<HeadMessage> got;
   bool silent = false;                  // sends and receives no messages
   std::optional<std::uint64_t> digest;  // digest of its slots; empty: none is sent
-  std::uint64_t told = 0;               // number of messages to the head
+  std::uint64_t sent = 0;               // number of messages to the head
   bool lossy = false;  // every second frame to the head is lost, every third is repeated
   std::uint64_t frames = 0;
   std::string user_id{};         // user id of its key
@@ -69,8 +69,10 @@ class SmallCluster {
   TestAgent& agent(int number) { return agents_.at(number); }
   void register_agent(TestAgent& agent);
   void comes_back_as(TestAgent& agent, int incarnation);  // starts another incarnation of the node
-  void says(TestAgent& agent, AgentMessage message);
-  void process_ends(TestAgent& agent, ProcessId process) { says(agent, ProcessEnded{process, {}}); }
+  void from_agent(TestAgent& agent, AgentMessage message);
+  void process_ends(TestAgent& agent, ProcessId process) {
+    from_agent(agent, ProcessEnded{process, {}});
+  }
   void raw(TestAgent& agent, AgentToHead message);
   // Takes the received messages of one kind.
   template <class M>
@@ -91,7 +93,7 @@ class SmallCluster {
   // ---- processes --------------------------------------------------------------------------------
   // Takes the messages of one kind that reached the process.
   template <class M>
-  std::vector<M> heard(TestAgent& agent, ProcessId process) {
+  std::vector<M> received(TestAgent& agent, ProcessId process) {
     std::vector<M> out;
     std::vector<HeadMessage> rest;
     for (auto& each : agent.got) {
@@ -106,19 +108,19 @@ class SmallCluster {
     agent.got = std::move(rest);
     return out;
   }
-  void driver_says(TestAgent& agent, int job, ProcessToHead message);
+  void from_driver(TestAgent& agent, int job, ProcessToHead message);
   void driver_sends(TestAgent& agent, int job, ProcessToHead message) {
-    driver_says(agent, job, std::move(message));
+    from_driver(agent, job, std::move(message));
   }
-  void process_says(TestAgent& agent, ProcessId process, Role role, int job, ProcessToHead message);
+  void from_process(TestAgent& agent, ProcessId process, Role role, int job, ProcessToHead message);
   StartJob job_of(int job) const;
   void driver_starts_job(TestAgent& agent, int job);
   void driver_dies(TestAgent& agent, int job);
   static ProcessId driver(int job) { return ProcessId::of(1000 + static_cast<unsigned>(job)); }
   DemandClass demand_class(int job, int number, ResourceSet resources) const;
-  // `heard` are slots that the lessee has received and not acknowledged before.
+  // `received` are slots that the lessee has received and not acknowledged before.
   void wants(TestAgent& agent, const DemandClass& demand, int slots,
-             std::vector<SlotId> heard = {});
+             std::vector<SlotId> received = {});
 
   // ---- slots -----------------------------------------------------------------------------------
   StartSlot expect_start_slot(TestAgent& agent);
@@ -167,7 +169,7 @@ class SmallCluster {
   std::uint64_t demand_version_ = 0;
   HeadView last_view_;
   bool stepping_ = false;
-  std::vector<std::pair<Time, Bytes>> told_;
+  std::vector<std::pair<Time, Bytes>> sent_;
   std::vector<Command> answered_;
 };
 

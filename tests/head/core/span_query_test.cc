@@ -23,20 +23,20 @@ class SpanQuery : public testing::Test {
     cluster.step(ReceivedFromTool{77, Principal{Role::observer, "tool", {}}, request});
   }
   SpansRequest asked(int job) {
-    const auto questions = cluster.heard<SpansRequest>(agent, SmallCluster::driver(job));
+    const auto questions = cluster.received<SpansRequest>(agent, SmallCluster::driver(job));
     EXPECT_EQ(questions.size(), 1u);
     return questions.empty() ? SpansRequest{} : questions[0];
   }
   void answers(int job, std::uint64_t request, std::size_t calls = 1) {
-    SpansReply told;
-    told.request = request;
-    told.wall_us = 1000;
-    told.names = {"f"};
+    SpansReply reply;
+    reply.request = request;
+    reply.wall_us = 1000;
+    reply.names = {"f"};
     for (std::size_t i = 0; i < calls; ++i) {
-      told.owned.push_back(
+      reply.owned.push_back(
           {TaskId::random(), 0, 3ms, 2ms, 1ms, ProcessId::of(4), false, {}, {}, 0});
     }
-    cluster.driver_says(agent, job, told);
+    cluster.from_driver(agent, job, reply);
   }
   std::vector<ProcessSpans> spans() {
     auto spans = decode<std::vector<ProcessSpans>>(cluster.replies.at(0).bytes.bytes());
@@ -89,7 +89,7 @@ TEST_F(SpanQuery, KeepsFinalSpansOfAgentAndFiltersByJob) {
   last.transfers.resize(3);
   last.transfers[0].job = JobId::of(1);
   last.transfers[1].job = JobId::of(2);
-  cluster.says(other, last);
+  cluster.from_agent(other, last);
   cluster.raw(other, AgentStopped{other.incarnation});
   ask();
   answers(1, asked(1).request);
@@ -108,7 +108,7 @@ TEST_F(SpanQuery, KeepsFinalSpansOfAgentAndFiltersByJob) {
 
 TEST_F(SpanQuery, QueriesOnlyProcessesOfJob) {
   ask(JobId::of(2).hex());
-  EXPECT_TRUE(cluster.heard<SpansRequest>(agent, SmallCluster::driver(1)).empty());
+  EXPECT_TRUE(cluster.received<SpansRequest>(agent, SmallCluster::driver(1)).empty());
   answers(2, asked(2).request);
   ASSERT_EQ(spans().size(), 1u);
   EXPECT_EQ(spans()[0].process, SmallCluster::driver(2));

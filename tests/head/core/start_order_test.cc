@@ -38,7 +38,7 @@ TEST_F(StartOrders, StartsSeveralAfterOneWrite) {
   cluster.persist();
   cluster.expect_no_start_slot(agent);
   EndCause cause;
-  cluster.says(agent, SlotGone{holder.slot, cause, false});
+  cluster.from_agent(agent, SlotGone{holder.slot, cause, false});
   cluster.expect_no_start_slot(agent);
   EXPECT_EQ(cluster.unpersisted(), 1u);
   cluster.persist();

@@ -143,7 +143,7 @@ TEST_F(State, SummarizesPendingWorkWithReasons) {
   group.creator = driver;
   group.bundles.resize(2);
   for (auto& bundle : group.bundles) bundle.resources = one;
-  cluster.driver_says(agent, 1, CreateGroup{group});
+  cluster.from_driver(agent, 1, CreateGroup{group});
   const Json waiting = Json::parse(cluster.tool("status").json)["waiting"];
   const auto row = [&](const std::string& kind, const std::string& asks) {
     for (const Json& each : waiting) {
@@ -172,7 +172,7 @@ TEST_F(State, SummarizesPendingWorkWithReasons) {
 TEST_F(State, MarksInfeasibleDemandsLikeStatus) {
   auto poor = cluster.job_of(2);
   poor.terms.quota["CPU"] = Quantity::whole(1);
-  cluster.driver_says(agent, 2, poor);
+  cluster.from_driver(agent, 2, poor);
   cluster.wants(agent, cluster.demand_class(1, 1, {{"GPU", Quantity::whole(2)}}), 1);
   cluster.wants(agent, cluster.demand_class(1, 2, {{"CPU", Quantity::whole(2)}}), 2);
   cluster.wants(agent, cluster.demand_class(2, 3, {{"CPU", Quantity::whole(2)}}), 1);
@@ -196,10 +196,10 @@ TEST_F(State, AllowsProcessesToReadNodesAndNames) {
   theirs.name = "theirs";
   theirs.name_space = "elsewhere";
   cluster.creates(agent, theirs);
-  cluster.driver_says(agent, 1, ReadState{5, "named_actors", ""});
-  cluster.driver_says(agent, 1, ReadState{6, "nodes", ""});
-  cluster.driver_says(agent, 1, ReadState{7, "dragons", ""});
-  const auto reads = cluster.heard<ReadStateReply>(agent, driver);
+  cluster.from_driver(agent, 1, ReadState{5, "named_actors", ""});
+  cluster.from_driver(agent, 1, ReadState{6, "nodes", ""});
+  cluster.from_driver(agent, 1, ReadState{7, "dragons", ""});
+  const auto reads = cluster.received<ReadStateReply>(agent, driver);
   ASSERT_EQ(reads.size(), 3u);
   const Json names = Json::parse(reads[0].json);
   ASSERT_EQ(names["items"].size(), 1u);
@@ -334,9 +334,9 @@ TEST_F(State, ListsObjectsOfAgentsAndReportsMissingReply) {
   object.size_bytes = 1234;
   object.sealed = true;
   object.processes = 2;
-  cluster.says(agent, ObjectsReply{here[0].request, {object}, 0});
+  cluster.from_agent(agent, ObjectsReply{here[0].request, {object}, 0});
   EXPECT_TRUE(cluster.replies.empty());
-  cluster.says(other, ObjectsReply{there[0].request, {}, 3});
+  cluster.from_agent(other, ObjectsReply{there[0].request, {}, 3});
   ASSERT_EQ(cluster.replies.size(), 1u);
   EXPECT_EQ(cluster.replies[0].request, 9u);
   const std::string json = cluster.replies[0].json;
@@ -346,14 +346,15 @@ TEST_F(State, ListsObjectsOfAgentsAndReportsMissingReply) {
 
   cluster.replies.clear();
   asked();
-  cluster.says(agent, ObjectsReply{cluster.take<ObjectsRequest>(agent).at(0).request, {object}, 0});
+  cluster.from_agent(agent,
+                     ObjectsReply{cluster.take<ObjectsRequest>(agent).at(0).request, {object}, 0});
   cluster.pass(3s);
   ASSERT_EQ(cluster.replies.size(), 1u);
   EXPECT_NE(cluster.replies[0].json.find("has not answered in time"), std::string::npos);
 
   cluster.replies.clear();
   asked();
-  cluster.says(agent, ObjectsReply{cluster.take<ObjectsRequest>(agent).at(0).request, {}, 0});
+  cluster.from_agent(agent, ObjectsReply{cluster.take<ObjectsRequest>(agent).at(0).request, {}, 0});
   cluster.raw(other, AgentStopped{other.incarnation});
   ASSERT_EQ(cluster.replies.size(), 1u) << "a node that has left is not waited for";
 }
@@ -382,7 +383,7 @@ TEST_F(State, ListsMemoryByStoreAndHolderLargestFirst) {
   listed.objects = {small, large};
   listed.store.capacity_bytes = 5000;
   listed.store.spilled_bytes = 1000;
-  cluster.says(agent, listed);
+  cluster.from_agent(agent, listed);
   ASSERT_EQ(cluster.replies.size(), 1u);
   const std::string json = cluster.replies[0].json;
   EXPECT_NE(json.find("\"capacity_bytes\":5000"), std::string::npos) << json;

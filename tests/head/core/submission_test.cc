@@ -267,7 +267,7 @@ TEST_F(Submissions, HeadRestarted_RunningJobContinues) {
   runs(agent, start);
   cluster.restart_head();
   cluster.register_agent(agent);
-  cluster.says(agent, ActorConstructed{start.actor.actor, start.slot, 0, {}});
+  cluster.from_agent(agent, ActorConstructed{start.actor.actor, start.slot, 0, {}});
   EXPECT_EQ(state(id), "RUNNING");
   ends(agent, start, exited(4));
   EXPECT_EQ(state(id), "FAILED");
@@ -319,12 +319,12 @@ TEST_F(Submissions, ReadsOutputFromNodeThatRanIt) {
   part.end = 7;
   const Bytes printed(2, std::byte{'x'});
   part.bytes = Payload(printed);
-  cluster.says(agent, part);
+  cluster.from_agent(agent, part);
   ASSERT_FALSE(cluster.replies.empty());
   EXPECT_EQ(cluster.replies.back().request, 77u);
   EXPECT_EQ(cluster.replies.back().bytes, part.bytes);
   EXPECT_EQ(Json::parse(cluster.replies.back().json)["end"], 7);
-  cluster.says(agent, part);  // repeated: the query is complete
+  cluster.from_agent(agent, part);  // repeated: the query is complete
 }
 
 TEST_F(Submissions, NameUsedByTwoKeys_RequesterGetsItsJob) {

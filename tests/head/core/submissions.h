@@ -30,8 +30,8 @@ class Submissions : public testing::Test {
   // Sends the agent's reports of a running command, which has no endpoint.
   void runs(TestAgent& at, const StartSlot& start) {
     const auto generation = start.first_generation;
-    cluster.says(at, SlotStarted{start.slot, generation, {}, {}});
-    cluster.says(at, ActorConstructed{start.actor.actor, start.slot, generation, {}});
+    cluster.from_agent(at, SlotStarted{start.slot, generation, {}, {}});
+    cluster.from_agent(at, ActorConstructed{start.actor.actor, start.slot, generation, {}});
     SlotFact fact;
     fact.slot = start.slot;
     fact.demand_class = start.demand_class;
@@ -50,8 +50,8 @@ class Submissions : public testing::Test {
     at.facts.slots.clear();
     at.facts.ended_entries.push_back(
         {start.actor.actor, start.slot, start.first_generation, cause});
-    cluster.says(at, SlotGenerationEnded{start.slot, start.first_generation, {}, cause});
-    cluster.says(at, SlotGone{start.slot, cause, false});
+    cluster.from_agent(at, SlotGenerationEnded{start.slot, start.first_generation, {}, cause});
+    cluster.from_agent(at, SlotGone{start.slot, cause, false});
   }
 
   SmallCluster cluster;

@@ -26,18 +26,18 @@ class TaskQuery : public testing::Test {
     cluster.step(ReceivedFromTool{77, Principal{Role::observer, "tool", {}}, request});
   }
   TasksRequest asked(ProcessId owner) {
-    const auto questions = cluster.heard<TasksRequest>(agent, owner);
+    const auto questions = cluster.received<TasksRequest>(agent, owner);
     EXPECT_EQ(questions.size(), 1u) << owner.hex();
     return questions.empty() ? TasksRequest{} : questions[0];
   }
   void answers(int job, std::uint64_t request, std::vector<TaskFact> facts,
                std::uint64_t left_out = 0) {
-    TasksReply told;
-    told.request = request;
-    told.tasks = std::move(facts);
-    told.left_out = left_out;
-    for (const auto& each : told.tasks) told.counts.push_back({each.name, each.phase, 1});
-    cluster.driver_says(agent, job, told);
+    TasksReply answer;
+    answer.request = request;
+    answer.tasks = std::move(facts);
+    answer.left_out = left_out;
+    for (const auto& each : answer.tasks) answer.counts.push_back({each.name, each.phase, 1});
+    cluster.from_driver(agent, job, answer);
   }
   ToolReply reply() {
     EXPECT_EQ(cluster.replies.size(), 1u);
@@ -98,11 +98,11 @@ TEST_F(TaskQuery, CountsQuery_RequestsNoRows) {
   EXPECT_EQ(question.limit, 0u);
   EXPECT_EQ(asked(two), question);
   for (const int job : {1, 2}) {
-    TasksReply told;
-    told.request = question.request;
-    told.counts = {{"square", TaskPhase::runs, 2}, {"square", TaskPhase::finished, 100'000}};
-    told.left_out = 100'002;
-    cluster.driver_says(agent, job, told);
+    TasksReply answer;
+    answer.request = question.request;
+    answer.counts = {{"square", TaskPhase::runs, 2}, {"square", TaskPhase::finished, 100'000}};
+    answer.left_out = 100'002;
+    cluster.from_driver(agent, job, answer);
   }
   const Json counted = document();
   EXPECT_EQ(counted["kind"], "TaskCounts");
@@ -128,7 +128,7 @@ TEST_F(TaskQuery, EscapesForeignNames) {
 TEST_F(TaskQuery, SendsFiltersToOwnersAndFiltersOwners) {
   ask("list", "tasks",
       R"({"state": "RUNNING", "name": "square", "job_id": ")" + JobId::of(2).hex() + "\"}");
-  EXPECT_TRUE(cluster.heard<TasksRequest>(agent, one).empty()) << "of another job";
+  EXPECT_TRUE(cluster.received<TasksRequest>(agent, one).empty()) << "of another job";
   const TasksRequest question = asked(two);
   EXPECT_EQ(question.name, "square");
   EXPECT_EQ(question.phases, std::vector{TaskPhase::runs});
@@ -286,11 +286,11 @@ TEST_F(TaskQuery, ForwardsErrorsUndecoded) {
 }
 
 TEST_F(TaskQuery, ProcessQuery_IsAnsweredLater) {
-  cluster.driver_says(agent, 1, ReadState{5, "tasks", ""});
-  EXPECT_TRUE(cluster.heard<ReadStateReply>(agent, one).empty());
+  cluster.from_driver(agent, 1, ReadState{5, "tasks", ""});
+  EXPECT_TRUE(cluster.received<ReadStateReply>(agent, one).empty());
   answers(1, asked(one).request, {});
   answers(2, asked(two).request, {fact(0xa2, TaskPhase::runs)});
-  const auto read = cluster.heard<ReadStateReply>(agent, one);
+  const auto read = cluster.received<ReadStateReply>(agent, one);
   ASSERT_EQ(read.size(), 1u);
   EXPECT_EQ(read[0].request, 5u);
   EXPECT_NE(read[0].json.find(id(0xa2)), std::string::npos);

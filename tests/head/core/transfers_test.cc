@@ -28,17 +28,17 @@ class TransferQuestions : public testing::Test {
     return cluster.replies.empty() ? ToolReply{} : cluster.replies[0];
   }
   TransfersRequest asked(int job) {
-    const auto questions = cluster.heard<TransfersRequest>(agent, SmallCluster::driver(job));
+    const auto questions = cluster.received<TransfersRequest>(agent, SmallCluster::driver(job));
     if (!questions.empty()) asked_last[job] = questions.back();
     return asked_last[job];
   }
   void answers(int job, std::vector<Duration> ages, std::uint64_t left_out = 0) {
-    TransfersReply told;
-    told.request = asked(job).request;
-    told.left_out = left_out;
-    told.knows_under_way = true;
+    TransfersReply reply;
+    reply.request = asked(job).request;
+    reply.left_out = left_out;
+    reply.knows_under_way = true;
     for (const Duration ago : ages) {
-      TransferFact& fact = told.transfers.emplace_back();
+      TransferFact& fact = reply.transfers.emplace_back();
       fact.object = ObjectId::of(7);
       fact.holder = SmallCluster::driver(1);
       fact.path = DirectPath::tcp;
@@ -46,10 +46,10 @@ class TransferQuestions : public testing::Test {
       fact.encrypted = true;
       fact.ago = ago;
     }
-    cluster.driver_says(agent, job, told);
+    cluster.from_driver(agent, job, reply);
   }
   void counts(int job, std::uint64_t transfers) {
-    cluster.driver_says(
+    cluster.from_driver(
         agent, job,
         TransferCounters{
             {{.path = DirectPath::shm, .transfers = transfers, .bytes = 10 * transfers},
@@ -191,10 +191,10 @@ TEST_F(TransferQuestions, LimitsRowsOfDishonestProcess) {
   lie.refusals.front() = std::string(100'000, 'x');
   lie.group = lie.operation = lie.refusals.front();
   ask("list", "transfers");
-  TransfersReply told{.request = asked(1).request, .transfers = {lie}, .knows_under_way = true};
+  TransfersReply reply{.request = asked(1).request, .transfers = {lie}, .knows_under_way = true};
   TransferFact more = on_its_way(TransferState::running, 0s);
-  told.transfers.resize(asked(1).limit + 7, more);
-  cluster.driver_says(agent, 1, told);
+  reply.transfers.resize(asked(1).limit + 7, more);
+  cluster.from_driver(agent, 1, reply);
   answers(2, {1s});
   const Json list = document();
   ASSERT_EQ(list["items"].size(), asked(1).limit + 1) << list["warnings"];
@@ -260,7 +260,7 @@ TEST_F(TransferQuestions, SendsFiltersToProcessesOrRejectsThem) {
   EXPECT_TRUE(question.under_way.empty());
   TransfersReply none;
   none.request = question.request;
-  cluster.driver_says(agent, 2, none);
+  cluster.from_driver(agent, 2, none);
   EXPECT_TRUE(document()["items"].empty());
   EXPECT_EQ(ask("list", "transfers", R"({"path": "pigeon"})").code, ErrorCode::invalid_argument);
   EXPECT_EQ(ask("list", "transfers", R"({"colour": "red"})").code, ErrorCode::invalid_argument);

@@ -211,8 +211,8 @@ TEST_F(Trust, RejectsProcessOfAnotherNode) {
   ReadState question;
   question.request = 3;
   question.kind = "status";
-  cluster.driver_says(home, 1, question);
-  EXPECT_EQ(cluster.heard<ReadStateReply>(home, SmallCluster::driver(1)).size(), 1u);
+  cluster.from_driver(home, 1, question);
+  EXPECT_EQ(cluster.received<ReadStateReply>(home, SmallCluster::driver(1)).size(), 1u);
   EXPECT_THAT(cluster.take<ToProcess>(thief), IsEmpty());
 }
 

@@ -37,10 +37,10 @@ void draw_use(Random& random, ClusterNode& node) {
     node.has_objects = random.chance(200);
     return;
   }
-  scheduler::InstanceLedger books(node.shape, 1000);
+  scheduler::InstanceLedger accounting(node.shape, 1000);
   auto request = cpus(static_cast<double>(random.between(1, 4)));
   if (random.chance(500)) request.resources.set("GPU", amount(0.5));
-  if (auto taken = books.book(scheduler::Need(request, scheduler::Tenant::actor))) {
+  if (auto taken = accounting.book(scheduler::Need(request, scheduler::Tenant::actor))) {
     node.held = *taken;
     node.actor_slots = 1;
   } else {

@@ -32,8 +32,8 @@ class PlannerTest : public ::testing::Test {
     return state_.nodes.back();
   }
   void occupy(ClusterNode& node, const Request& asked) {
-    scheduler::InstanceLedger books(node.shape, 1000);
-    node.held = books.book(scheduler::Need(asked, scheduler::Tenant::actor)).value();
+    scheduler::InstanceLedger accounting(node.shape, 1000);
+    node.held = accounting.book(scheduler::Need(asked, scheduler::Tenant::actor)).value();
     node.actor_slots = 1;
     node.idle.reset();
   }

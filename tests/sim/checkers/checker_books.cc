@@ -63,17 +63,17 @@ void Checkers::head_crashed() {
   demands_.clear();
   // Forgets orders that no agent received: they count as never given.
   for (auto at = granted_.begin(); at != granted_.end();) {
-    at = at->second.heard ? std::next(at) : granted_.erase(at);
+    at = at->second.received ? std::next(at) : granted_.erase(at);
   }
 }
 
 void Checkers::head_hears(const AgentToHead& message) {
   const auto* frame = std::get_if<AgentFrame>(&message);
   if (frame == nullptr || !frame->frame.message) return;
-  auto& last = heard_[{frame->head_epoch, frame->incarnation}];
+  auto& last = received_[{frame->head_epoch, frame->incarnation}];
   if (frame->frame.sequence != last + 1) return;
   last = frame->frame.sequence;
-  if (const auto* relayed = std::get_if<FromProcess>(&*frame->frame.message)) terms_heard(*relayed);
+  if (const auto* relayed = std::get_if<FromProcess>(&*frame->frame.message)) on_terms(*relayed);
   if (const auto* gone = std::get_if<SlotGone>(&*frame->frame.message)) {
     not_gone_.erase(gone->slot);
     slot_known_gone(gone->slot);
@@ -85,7 +85,7 @@ void Checkers::head_hears(const AgentToHead& message) {
   }
 }
 
-void Checkers::head_says(const HeadToAgent& message, Agent* to) {
+void Checkers::from_head(const HeadToAgent& message, Agent* to) {
   const auto row = [&](const std::string& table, const std::string& key) {
     const auto at = world_.disk().find({table, key});
     return at == world_.disk().end() ? nullptr : &at->second;
@@ -262,7 +262,7 @@ void Checkers::count_physical(NodeId node) {
     world_.violation("books", "executors of node" + std::to_string(where->index) + " hold " + over);
 }
 
-void Checkers::agent_says(Agent& agent, const AgentToHead& message) {
+void Checkers::from_agent(Agent& agent, const AgentToHead& message) {
   const auto* frame = std::get_if<AgentFrame>(&message);
   if (frame == nullptr || !frame->frame.message) return;
   if (const auto* gone = std::get_if<SlotGone>(&*frame->frame.message)) {
@@ -286,7 +286,7 @@ void Checkers::agent_hears(Agent& agent, const HeadToAgent& message) {
   if (const auto* start = std::get_if<StartSlot>(&**frame->frame.message)) {
     const auto at = granted_.find(start->slot);
     if (at != granted_.end() && at->second.incarnation == agent.address().incarnation)
-      at->second.heard = true;
+      at->second.received = true;
   }
   slot_stops(agent, **frame->frame.message);
 }

@@ -11,11 +11,11 @@
 namespace mobula::internal::sim {
 namespace {
 
-constexpr Duration release_bound = 50ms;  // from the last handle and call until the head knows
-constexpr Duration cancel_bound = 100ms;
+constexpr Duration release_timeout = 50ms;  // from the last handle and call until the head knows
+constexpr Duration cancel_timeout = 100ms;
 // The delay after which younger groups yield their idle bundles, plus the time in which their slots
 // become idle.
-constexpr Duration regroup_bound = 12s;
+constexpr Duration regroup_timeout = 12s;
 
 bool has_gpu(const Allocation& allocation) { return allocation.find("GPU") != nullptr; }
 
@@ -38,7 +38,7 @@ void Checkers::actor_call_ended(const Process& process, const executor::RunCall&
   if (cancelled == cancelled_at_.end() || any_fault_ ||
       !run.call.form->name.starts_with(blocked_name))
     return;
-  if (now() - cancelled->second <= cancel_bound) return;
+  if (now() - cancelled->second <= cancel_timeout) return;
   world_.violation("cancelled", "call " + run.call.form->name + " of " + process.name() +
                                     " waits for " +
                                     std::to_string((now() - cancelled->second) / 1ms) +
@@ -59,7 +59,7 @@ void Checkers::slot_known_gone(SlotId slot) {
       used == last_used_.end())
     return;
   const Duration held = now() - std::max(gone->second, used->second);
-  if (held <= release_bound) return;
+  if (held <= release_timeout) return;
   world_.violation("frees", "actor " + actor.brief() + " keeps its resources for " +
                                 std::to_string(held / 1ms) +
                                 " ms after its last handle and its last call");
@@ -110,7 +110,7 @@ void Checkers::regroups() {
   }
   if (wanted == 0 || nodes < used + wanted) return stalled_since_.reset();
   if (!stalled_since_) stalled_since_ = now();
-  if (now() - *stalled_since_ <= regroup_bound) return;
+  if (now() - *stalled_since_ <= regroup_timeout) return;
   world_.violation("regroups", "a placement group of " + std::to_string(wanted) +
                                    " bundles waits for " +
                                    std::to_string((now() - *stalled_since_) / 1s) + " s, and " +

@@ -9,7 +9,7 @@ namespace {
 
 // Exceeds the longest pause of a process or an agent, after which it still handles the report of a
 // loss.
-constexpr Duration stranded_limit = 20s;
+constexpr Duration stranded_timeout = 20s;
 
 }  // namespace
 
@@ -26,7 +26,7 @@ void Checkers::home_serves(Agent& agent) {
   std::erase_if(since, [&](const auto& each) { return !stranded.contains(each.first); });
   for (const ObjectId object : stranded) {
     const Time first = since.try_emplace(object, world_.now()).first->second;
-    if (world_.now() - first < stranded_limit) continue;
+    if (world_.now() - first < stranded_timeout) continue;
     return world_.violation("homes",
                             "readers wait at " + agent.name() + " for object " + object.brief() +
                                 ", of which no bytes, no failure and no computation exist");

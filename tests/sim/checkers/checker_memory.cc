@@ -7,11 +7,11 @@
 namespace mobula::internal::sim {
 namespace {
 
-constexpr std::int64_t least_mib = 16;                // smaller executors are not worth a kill
-constexpr Duration known_after = Duration(200ms);     // delay until the agent knows a running call
-constexpr Duration served_within = Duration(1300ms);  // pause after another kill, plus one sample
-constexpr Duration memory_pause = Duration(500ms);
-constexpr Duration gone_within = Duration(5s);
+constexpr std::int64_t least_mib = 16;                 // smaller executors are not worth a kill
+constexpr Duration known_delay = Duration(200ms);      // delay until the agent knows a running call
+constexpr Duration served_timeout = Duration(1300ms);  // pause after another kill, plus one sample
+constexpr Duration memory_return_delay = Duration(500ms);
+constexpr Duration gone_timeout = Duration(5s);
 
 }  // namespace
 
@@ -25,7 +25,7 @@ void Checkers::memory_call_starts(const Process& process, const CallRecord& call
   in_memory_[process.id()] = {call.task, plan.max_retries == 0, plan.max_retries < 0, world_.now()};
   const auto ended = ended_for_memory_.find(call.task);
   if (ended == ended_for_memory_.end() || lossy_) return;
-  if (world_.now() - ended->second < memory_pause) {
+  if (world_.now() - ended->second < memory_return_delay) {
     world_.violation("memory", "task " + call.form->name +
                                    " was ended for lack of memory and runs again at once");
   }
@@ -51,11 +51,11 @@ void Checkers::memory_looked_at(Agent& agent, std::int64_t used_mib, std::int64_
     const auto* call = runs_in(*executor);
     could_end |= call != nullptr && call->endless &&
                  executor->memory_mib(world_.now()) >= least_mib &&
-                 world_.now() - call->since > known_after;
+                 world_.now() - call->since > known_delay;
   }
   if (!could_end || !memory.short_since) memory.short_since = world_.now();
   const Time since = std::max(*memory.short_since, memory.last_end.value_or(*memory.short_since));
-  if (!lossy_ && world_.now() - since > served_within) {
+  if (!lossy_ && world_.now() - since > served_timeout) {
     world_.violation("memory", agent.name() + " has " + std::to_string(used_mib) + " of " +
                                    std::to_string(limit_mib) +
                                    " MiB in use and ends nothing that could be");
@@ -70,11 +70,11 @@ void Checkers::ended_for_memory(Agent& agent, const worker::KillExecutor& kill) 
     return world_.violation("memory",
                             what + " with " + std::to_string(memory.used_mib) + " MiB in use");
   }
-  const bool late = memory.last_end && world_.now() - *memory.last_end >= gone_within;
+  const bool late = memory.last_end && world_.now() - *memory.last_end >= gone_timeout;
   if (!memory.ending.empty() && !late) {
     return world_.violation("memory", what + " while another still ends");
   }
-  if (memory.gone_at && world_.now() - *memory.gone_at < memory_pause) {
+  if (memory.gone_at && world_.now() - *memory.gone_at < memory_return_delay) {
     return world_.violation("memory", what + " before the memory of another can be back");
   }
   const Process* ended = nullptr;
@@ -85,13 +85,13 @@ void Checkers::ended_for_memory(Agent& agent, const worker::KillExecutor& kill) 
     const auto* call = runs_in(*executor);
     others_may |= !it && call != nullptr && call->endless &&
                   executor->memory_mib(world_.now()) >= least_mib &&
-                  world_.now() - call->since > known_after;
+                  world_.now() - call->since > known_delay;
   }
   memory.last_end = world_.now();
   if (ended == nullptr) return;  // the executor exited by itself
   memory.ending = ended->id();
   const auto* call = runs_in(*ended);
-  const bool known = call != nullptr && world_.now() - call->since > known_after;
+  const bool known = call != nullptr && world_.now() - call->since > known_delay;
   if (!known || !call->once || peers_overlap_) return;
   if (others_may) world_.violation("memory", what + ", runs once, and others could have been");
   if (memory.used_mib * 1000 <= memory.limit_mib * 980) {

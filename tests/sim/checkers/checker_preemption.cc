@@ -14,7 +14,7 @@ void Checkers::preemption_asked(const RecallSlot& recall) {
   if (preemptions_.empty() || world_.now() - preemptions_.back() > 1s)
     preemptions_.push_back(world_.now());
   const std::string what = "slot " + recall.slot.brief() + " is to be preempted";
-  if (!world_.plan().preempt_after) {
+  if (!world_.plan().preempt_delay) {
     return world_.violation("preemption", what + ", where nobody asked for preemption");
   }
   const auto slot = granted_.find(recall.slot);
@@ -50,7 +50,7 @@ void Checkers::preemption_asked(const RecallSlot& recall) {
 
 // No user cancels a task in these histories: a task reported as cancelled was preempted.
 void Checkers::run_was_ended(const Process& process, const CallReply& reply) {
-  if (!world_.plan().preempt_after) return;
+  if (!world_.plan().preempt_delay) return;
   const auto at = tasks_.find(reply.task);
   if (at == tasks_.end()) return;
   auto& mark = at->second;

@@ -11,7 +11,7 @@ namespace mobula::internal::sim {
 namespace {
 
 // A reservation takes 2 s, small tasks end within 500 ms, and several large tasks may be queued.
-constexpr Duration whole_bound = 5s;
+constexpr Duration whole_timeout = 5s;
 
 const std::string small_request = ResourceSet{{"CPU", Quantity::whole(1)}}.to_string();
 
@@ -35,7 +35,7 @@ const JobTerms* Checkers::terms_of(JobId job) const {
   return at == terms_.end() ? nullptr : &at->second;
 }
 
-void Checkers::terms_heard(const FromProcess& message) {
+void Checkers::on_terms(const FromProcess& message) {
   if (const auto* start = std::get_if<StartJob>(&message.message)) {
     terms_.emplace(start->job, start->terms);
   } else if (const auto* demand = std::get_if<Demand>(&message.message)) {
@@ -178,7 +178,7 @@ void Checkers::group_is_there(const GroupChanged& news) {
   groups_there_.push_back(world_.now());
   if (world_.plan().uniform) return;  // groups keep their nodes for long in these histories
   if (news.state != GroupState::created || lossy_ || !comes_first(job) || has_to_wait(job)) return;
-  if (waited <= whole_bound * turns) return;
+  if (waited <= whole_timeout * turns) return;
   world_.violation("turns", "group " + news.group.brief() +
                                 ", of the highest priority, has its places after " +
                                 std::to_string(waited / 1s) + " s");
@@ -202,7 +202,7 @@ void Checkers::whole_started(const CallRecord& call, const ResourceSet& resource
   const auto& grants = grants_of_[resources.to_string()];
   const auto alike = std::ranges::count_if(grants, [&](Time when) { return when > since; });
   const auto turns = std::max<std::int64_t>(1, alike) + turns_of_others(since);
-  if (waited <= whole_bound * turns || lossy_) return;
+  if (waited <= whole_timeout * turns || lossy_) return;
   world_.violation("turns", "task " + call.form->name + ", of the highest priority, starts after " +
                                 std::to_string(waited / 1s) + " s");
 }

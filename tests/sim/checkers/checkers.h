@@ -15,7 +15,7 @@
 #include "protocol/messages/agent_control.h"
 #include "sim/workload/plan.h"
 #include "sim/workload/scenario.h"
-#include "worker/core/worker_commands_out.h"
+#include "worker/core/worker_commands.h"
 
 namespace mobula::internal::sim {
 
@@ -63,7 +63,7 @@ class Checkers {
   // ---- events ----------------------------------------------------------------------------------
   void fault(FaultKind kind);
   void head_hears(const AgentToHead& message);
-  void head_says(const HeadToAgent& message, Agent* to);
+  void from_head(const HeadToAgent& message, Agent* to);
   void head_stepped(const Head& head, std::uint64_t steps);
   void head_crashed();
   // The row was on the disk and is erased now.
@@ -80,7 +80,7 @@ class Checkers {
     (back ? taken_back_ : drained_).insert(incarnation);
   }
   bool taken_back(ProcessId incarnation) const { return taken_back_.contains(incarnation); }
-  void agent_says(Agent& agent, const AgentToHead& message);
+  void from_agent(Agent& agent, const AgentToHead& message);
   void agent_hears(Agent& agent, const HeadToAgent& message);
   void agent_stepped(Agent& agent);
   void agent_ended(Agent& agent);
@@ -135,8 +135,8 @@ class Checkers {
     Allocation allocation;
     JobId job;
     bool actor = false;
-    bool heard = false;  // its agent has received the order
-    bool lent = false;   // the head knows that the CPU is released
+    bool received = false;  // its agent has received the order
+    bool lent = false;      // the head knows that the CPU is released
   };
   struct Running {
     std::size_t now = 0;
@@ -158,7 +158,7 @@ class Checkers {
   };
 
   // checker_turns.cc
-  void terms_heard(const FromProcess& message);
+  void on_terms(const FromProcess& message);
   void in_its_turn(const StartSlot& start, const NodePlan& node);
   void where_it_may(const StartSlot& start, Agent& to);
   void has_room_for_contexts(const StartSlot& start, const NodeShape& shape);
@@ -216,9 +216,9 @@ class Checkers {
   bool streams_lose_ = false;
   bool peers_overlap_ = false;  // a live node may be declared dead
   std::map<SlotId, Granted> granted_;
-  std::map<std::pair<std::uint64_t, ProcessId>, std::uint64_t> heard_;  // sequence number by
-                                                                        // conversation
-  std::set<std::pair<std::string, std::string>> erased_;                // erased rows
+  std::map<std::pair<std::uint64_t, ProcessId>, std::uint64_t> received_;  // sequence number by
+                                                                           // conversation
+  std::set<std::pair<std::string, std::string>> erased_;                   // erased rows
   std::set<SlotId> ever_granted_;
   std::set<ProcessId> drained_;  // drained incarnations of agents
   std::set<ProcessId> taken_back_;

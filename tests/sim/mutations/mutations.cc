@@ -409,7 +409,7 @@ Hooks selectors_are_dropped() {
 }
 
 // Drops recalls whose reason contains these words.
-Hooks recalls_are_not_heard_for(const std::string& words) {
+Hooks recalls_are_lost_for(const std::string& words) {
   Hooks hooks;
   hooks.client.in = [words](std::vector<client::Event>& events) {
     std::erase_if(events, [&](const auto& each) {
@@ -422,9 +422,9 @@ Hooks recalls_are_not_heard_for(const std::string& words) {
   };
   return hooks;
 }
-Hooks recalls_are_not_heard() { return recalls_are_not_heard_for(""); }
-Hooks room_is_not_given() { return recalls_are_not_heard_for("room of results"); }
-Hooks reservations_are_not_heard() { return recalls_are_not_heard_for("reserved"); }
+Hooks recalls_are_lost() { return recalls_are_lost_for(""); }
+Hooks room_is_not_given() { return recalls_are_lost_for("room of results"); }
+Hooks reservations_are_lost() { return recalls_are_lost_for("reserved"); }
 
 // Changes every recall that a client receives.
 Hooks client_hears_recalls(void (*change)(RecallSlot&)) {
@@ -556,10 +556,8 @@ std::vector<Mutation> make_mutations() {
       {"head does not write where bundles are", {"groups"}, places_are_not_written},
       {"head does not write what is drained", {"drains"}, drains_are_not_written},
       {"head does not write what is taken back", {"drains"}, drains_are_written_for_ever},
-      {"client does not hear recalls", {"fairness"}, recalls_are_not_heard},
-      {"client does not hear recalls for reservations",
-       {"group_turns"},
-       reservations_are_not_heard},
+      {"client does not hear recalls", {"fairness"}, recalls_are_lost},
+      {"client does not hear recalls for reservations", {"group_turns"}, reservations_are_lost},
       {"client does not hear that recalls preempt", {"preemption"}, preemption_is_dropped},
       {"client lets all tasks run again", {"preemption"}, everything_may_run_again},
       {"head preempts where it recalls", {"fairness", "preemption"}, recalls_preempt},

@@ -32,9 +32,9 @@ Hooks held_replies_are_called_unheld() {
   Hooks hooks;
   hooks.client.out = [](std::vector<client::Command>& commands) {
     for (auto& each : commands) {
-      auto* told = std::get_if<client::SendToExecutor>(&each);
-      if (told == nullptr || !told->frame.message) continue;
-      if (auto* held = std::get_if<ReplyClaimed>(&*told->frame.message)) held->unheld = true;
+      auto* sent = std::get_if<client::SendToExecutor>(&each);
+      if (sent == nullptr || !sent->frame.message) continue;
+      if (auto* held = std::get_if<ReplyClaimed>(&*sent->frame.message)) held->unheld = true;
     }
   };
   return hooks;
@@ -106,9 +106,9 @@ Hooks rounds_are_skipped() {
   Hooks hooks;
   hooks.client.out = [](std::vector<client::Command>& commands) {
     for (auto& each : commands) {
-      auto* told = std::get_if<client::SendToExecutor>(&each);
+      auto* sent = std::get_if<client::SendToExecutor>(&each);
       auto* push =
-          told && told->frame.message ? std::get_if<PushCall>(&*told->frame.message) : nullptr;
+          sent && sent->frame.message ? std::get_if<PushCall>(&*sent->frame.message) : nullptr;
       if (push != nullptr) push->round = 1000;
     }
   };

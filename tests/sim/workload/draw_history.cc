@@ -94,7 +94,7 @@ HistoryPlan draw(const Scenario& scenario, const Random& random) {
     plan.terms.back().priority = static_cast<std::int32_t>(i);
     if (!scenario.keeps_quotas) plan.terms.back().quota.clear();
   }
-  if (scenario.preempts) plan.preempt_after = Duration(1500ms);
+  if (scenario.preempts) plan.preempt_delay = Duration(1500ms);
   const Random work = random.fork("work");
   Random times = random.fork("times");
   const auto items = times.between(1, scenario.items);

@@ -154,7 +154,7 @@ struct HistoryPlan {
   std::vector<NodePlan> nodes;
   std::vector<int> driver_nodes;  // node of each driver
   std::vector<JobTerms> terms;    // terms of each driver's job
-  std::optional<Duration> preempt_after;
+  std::optional<Duration> preempt_delay;
   std::uint64_t store_bytes = 0;
   bool uniform = false;  // one CPU on each node
   bool trusted_fabric = false;

@@ -116,7 +116,7 @@ class Thread {
 
   std::function<bool()> waiting_;
   bool woken_ = false;
-  bool told_blocked_ = false;
+  bool blocked_reported_ = false;
 
   executor::CallFinished finished_;
   RefRecords reachable_;  // through the call's arguments

@@ -12,8 +12,8 @@ namespace mobula::internal::sim {
 void Thread::block(std::function<bool()> until, bool tell) {
   waiting_ = std::move(until);
   woken_ = false;
-  if (tell && is_call() && !told_blocked_) {
-    told_blocked_ = true;
+  if (tell && is_call() && !blocked_reported_) {
+    blocked_reported_ = true;
     process_.step_executor(executor::CallBlocked{key_, true});
   }
   if (can_go_on()) process_.resume_later(key_, Duration(1us));
@@ -29,7 +29,7 @@ void Thread::wake() {
   if (waiting_ && !woken_ && !waiting_()) return;  // another thread took it first
   waiting_ = nullptr;
   woken_ = false;
-  if (std::exchange(told_blocked_, false))
+  if (std::exchange(blocked_reported_, false))
     process_.step_executor(executor::CallBlocked{key_, false});
   advance();
 }

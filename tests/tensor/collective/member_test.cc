@@ -18,7 +18,7 @@
 namespace mobula::internal::collective {
 namespace {
 
-constexpr Duration patience = 30s;
+constexpr Duration wait_timeout = 30s;
 
 Limits within(Duration span) { return {.deadline = monotonic_now() + span, .cancelled = nullptr}; }
 
@@ -37,19 +37,19 @@ class Members : public testing::Test {
  protected:
   Members() {
     std::string pattern = "/tmp/mobula-members-XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
+    directory_ = ::mkdtemp(pattern.data());
   }
   ~Members() override {
     members_.clear();
     desks_.clear();
-    std::filesystem::remove_all(folder_);
+    std::filesystem::remove_all(directory_);
   }
 
-  GroupRegistry& desk(std::uint32_t rank, bool trusts = false) {
+  GroupRegistry& registry(std::uint32_t rank, bool trusts = false) {
     while (desks_.size() <= rank) {
-      DoorOptions options{.socket = folder_ + "/" + std::to_string(desks_.size())};
+      AcceptorOptions options{.socket = directory_ + "/" + std::to_string(desks_.size())};
       if (trusts) options.fabric = "rack";
-      desks_.push_back(std::make_unique<GroupRegistry>(DeskOptions{.door = options}));
+      desks_.push_back(std::make_unique<GroupRegistry>(GroupRegistryOptions{.acceptor = options}));
     }
     return *desks_[rank];
   }
@@ -62,26 +62,26 @@ class Members : public testing::Test {
     group.rank = rank;
     group.reach = reach;
     group.key[3] = static_cast<std::byte>(number);
-    group.timeout = patience;
+    group.timeout = wait_timeout;
     for (std::uint32_t i = 0; i < size; ++i) group.actors.push_back("a" + std::to_string(i));
     return group;
   }
 
   void form(std::uint32_t size, Reach reach, bool trusts = false, std::uint8_t number = 1) {
-    std::vector<MemberEndpoint> meetings;
+    std::vector<MemberEndpoint> endpoints;
     for (std::uint32_t rank = 0; rank < size; ++rank) {
-      auto meeting = desk(rank, trusts).join(membership(rank, size, reach, number));
-      ASSERT_TRUE(meeting.ok()) << meeting.error().text;
-      meetings.push_back(*meeting);
+      auto endpoint = registry(rank, trusts).join(membership(rank, size, reach, number));
+      ASSERT_TRUE(endpoint.ok()) << endpoint.error().text;
+      endpoints.push_back(*endpoint);
     }
     const GroupId id = membership(0, size, reach, number).id;
     for (std::uint32_t rank = 0; rank < size; ++rank) {
-      auto connected = desk(rank).connect(id, meetings, monotonic_now() + patience);
+      auto connected = registry(rank).connect(id, endpoints, monotonic_now() + wait_timeout);
       ASSERT_TRUE(connected.ok()) << connected.error().text;
     }
     members_.clear();
     for (std::uint32_t rank = 0; rank < size; ++rank) {
-      members_.push_back(desk(rank).find(id));
+      members_.push_back(registry(rank).find(id));
       ASSERT_NE(members_.back(), nullptr);
     }
   }
@@ -113,7 +113,7 @@ class Members : public testing::Test {
     std::vector<std::vector<std::int32_t>> got(members_.size());
     std::vector<std::string> refused(members_.size());
     all([&](Member& member, std::uint32_t rank) {
-      if (auto why = reduce(member, rank, count, got[rank], within(patience)))
+      if (auto why = reduce(member, rank, count, got[rank], within(wait_timeout)))
         refused[rank] = why->text;
     });
     std::vector<std::int32_t> sum(static_cast<std::size_t>(count), 0);
@@ -127,7 +127,7 @@ class Members : public testing::Test {
     }
   }
 
-  std::string folder_;
+  std::string directory_;
   std::vector<std::unique_ptr<GroupRegistry>> desks_;
   std::vector<std::shared_ptr<Member>> members_;
 };
@@ -162,7 +162,7 @@ TEST_F(Members, ReportsTransferredBytes) {
             [&](const Operation&, bool) -> Result<Memory> {
               return Memory{bytes, std::as_writable_bytes(std::span(to)), {}};
             },
-            within(patience), &journeys[rank]);
+            within(wait_timeout), &journeys[rank]);
         EXPECT_EQ(refused, std::nullopt);
       });
     };
@@ -194,11 +194,11 @@ TEST_F(Members, SeparatesTwoGroupsOfSameProcesses) {
   form(2, Reach::any, false, 2);
   std::thread other([&] {
     std::vector<std::int32_t> to;
-    EXPECT_EQ(reduce(*first[0], 0, 70'000, to, within(patience)), std::nullopt);
+    EXPECT_EQ(reduce(*first[0], 0, 70'000, to, within(wait_timeout)), std::nullopt);
   });
   expect_sums(50'000);
   std::vector<std::int32_t> to;
-  EXPECT_EQ(reduce(*first[1], 1, 70'000, to, within(patience)), std::nullopt);
+  EXPECT_EQ(reduce(*first[1], 1, 70'000, to, within(wait_timeout)), std::nullopt);
   other.join();
 }
 
@@ -207,7 +207,7 @@ TEST_F(Members, Mismatch_ReachesAllAndKeepsGroup) {
   std::vector<std::optional<Refusal>> refused(3);
   all([&](Member& member, std::uint32_t rank) {
     std::vector<std::int32_t> to;
-    refused[rank] = reduce(member, rank, rank == 2 ? 10 : 20'000, to, within(patience));
+    refused[rank] = reduce(member, rank, rank == 2 ? 10 : 20'000, to, within(wait_timeout));
   });
   for (const auto& each : refused) {
     ASSERT_TRUE(each.has_value());
@@ -223,7 +223,8 @@ TEST_F(Members, AbsentMember_NamedToAllOthers) {
   all([&](Member& member, std::uint32_t rank) {
     std::vector<std::int32_t> to;
     if (rank != 1)
-      refused[rank] = reduce(member, rank, 10, to, within(rank == 0 ? Duration(50ms) : patience));
+      refused[rank] =
+          reduce(member, rank, 10, to, within(rank == 0 ? Duration(50ms) : wait_timeout));
   });
   ASSERT_TRUE(refused[0] && refused[2]);
   EXPECT_EQ(refused[0]->kind, Refusal::Kind::timed_out);
@@ -231,7 +232,7 @@ TEST_F(Members, AbsentMember_NamedToAllOthers) {
   EXPECT_EQ(refused[2]->kind, Refusal::Kind::broken);
   EXPECT_THAT(refused[2]->ranks, testing::ElementsAre(1)) << refused[2]->text;
   std::vector<std::int32_t> to;
-  const auto late = reduce(*members_[1], 1, 10, to, within(patience));
+  const auto late = reduce(*members_[1], 1, 10, to, within(wait_timeout));
   ASSERT_TRUE(late.has_value());
   EXPECT_EQ(late->kind, Refusal::Kind::broken);
   EXPECT_TRUE(members_[1]->over());
@@ -244,12 +245,12 @@ TEST_F(Members, MemberLeaves_OthersOperationFails) {
   std::atomic<int> rounds{0};
   std::thread leaving([&] {
     while (rounds.load() < 5) std::this_thread::yield();
-    desk(2).leave(id);
+    registry(2).leave(id);
   });
   all([&](Member& member, std::uint32_t rank) {
     std::vector<std::int32_t> to;
     while (!refused[rank]) {
-      refused[rank] = reduce(member, rank, 100'000, to, within(patience));
+      refused[rank] = reduce(member, rank, 100'000, to, within(wait_timeout));
       ++rounds;
     }
   });
@@ -259,8 +260,8 @@ TEST_F(Members, MemberLeaves_OthersOperationFails) {
     EXPECT_EQ(refused[static_cast<std::size_t>(rank)]->kind, Refusal::Kind::broken);
     EXPECT_THAT(refused[static_cast<std::size_t>(rank)]->ranks, testing::ElementsAre(2));
   }
-  EXPECT_TRUE(desk(2).has_left(id));
-  EXPECT_EQ(desk(2).find(id), nullptr);
+  EXPECT_TRUE(registry(2).has_left(id));
+  EXPECT_EQ(registry(2).find(id), nullptr);
 }
 
 TEST_F(Members, CancelledCall_BreaksGroupWithReason) {
@@ -268,7 +269,7 @@ TEST_F(Members, CancelledCall_BreaksGroupWithReason) {
   std::vector<std::optional<Refusal>> refused(2);
   all([&](Member& member, std::uint32_t rank) {
     std::vector<std::int32_t> to;
-    Limits limits = within(patience);
+    Limits limits = within(wait_timeout);
     if (rank == 0) limits.cancelled = [] { return true; };
     if (rank == 0) {
       refused[rank] = reduce(member, rank, 10, to, limits);
@@ -290,7 +291,7 @@ TEST_F(Members, MemberOutOfMemory_EndsOther) {
   all([&](Member& member, std::uint32_t rank) {
     std::vector<std::int32_t> to;
     if (rank == 0) {
-      refused[rank] = reduce(member, rank, 100'000, to, within(patience));
+      refused[rank] = reduce(member, rank, 100'000, to, within(wait_timeout));
     } else {
       const auto mine = numbers(100'000, 1);
       refused[rank] = member.run(
@@ -298,7 +299,7 @@ TEST_F(Members, MemberOutOfMemory_EndsOther) {
           [](const Operation&, bool) -> Result<Memory> {
             return failure(ErrorCode::resource_exhausted, "none is left");
           },
-          within(patience));
+          within(wait_timeout));
     }
   });
   EXPECT_THAT(refused[0]->text, testing::HasSubstr("none is left"));
@@ -307,35 +308,36 @@ TEST_F(Members, MemberOutOfMemory_EndsOther) {
 
 TEST_F(Members, GroupOver_NameIsFree) {
   form(2, Reach::any);
-  EXPECT_EQ(desk(0).join(membership(0, 2, Reach::any)).error().code, ErrorCode::already_exists);
+  EXPECT_EQ(registry(0).join(membership(0, 2, Reach::any)).error().code, ErrorCode::already_exists);
   Membership same = membership(0, 2, Reach::any, 2);
   same.name = "group 1";
-  EXPECT_EQ(desk(0).join(same).error().code, ErrorCode::already_exists);
-  desk(1).leave(members_[1]->group().id);
+  EXPECT_EQ(registry(0).join(same).error().code, ErrorCode::already_exists);
+  registry(1).leave(members_[1]->group().id);
   members_[1].reset();
   Result<MemberEndpoint> joined = failure(ErrorCode::already_exists, "not yet");
-  for (const Time end = monotonic_now() + patience; !joined && monotonic_now() < end;) {
+  for (const Time end = monotonic_now() + wait_timeout; !joined && monotonic_now() < end;) {
     members_.clear();
-    joined = desk(0).join(same);
+    joined = registry(0).join(same);
   }
   EXPECT_TRUE(joined.ok());
 }
 
 TEST_F(Members, RejectsForeignPeers) {
-  auto meeting = desk(0).join(membership(0, 2, Reach::tcp));
-  ASSERT_TRUE(meeting.ok());
+  auto endpoint = registry(0).join(membership(0, 2, Reach::tcp));
+  ASSERT_TRUE(endpoint.ok());
   // A different key.
   Membership other = membership(1, 2, Reach::tcp);
   other.key[0] = std::byte{99};
-  auto there = desk(1).join(other);
+  auto there = registry(1).join(other);
   ASSERT_TRUE(there.ok());
   // The lower rank connects and detects that its peer has a different key.
-  auto connected = desk(0).connect(other.id, {*meeting, *there}, monotonic_now() + patience);
+  auto connected =
+      registry(0).connect(other.id, {*endpoint, *there}, monotonic_now() + wait_timeout);
   ASSERT_FALSE(connected.ok());
-  EXPECT_EQ(desk(0).find(other.id), nullptr);
-  EXPECT_EQ(desk(1).find(other.id), nullptr);
+  EXPECT_EQ(registry(0).find(other.id), nullptr);
+  EXPECT_EQ(registry(1).find(other.id), nullptr);
   // Invalid input and silence delay no other peer.
-  const auto address = Address::parse(meeting->address)->numeric();
+  const auto address = Address::parse(endpoint->address)->numeric();
   ASSERT_TRUE(address.has_value());
   auto nonsense = begin_connect(*address);
   auto silence = begin_connect(*address);
@@ -344,11 +346,12 @@ TEST_F(Members, RejectsForeignPeers) {
   while (::send(nonsense->get(), text.data(), text.size(), MSG_NOSIGNAL) < 0 &&
          (errno == EAGAIN || errno == ENOTCONN)) {
   }
-  desk(1).leave(other.id);
-  auto anew = desk(1).join(membership(1, 2, Reach::tcp));
+  registry(1).leave(other.id);
+  auto anew = registry(1).join(membership(1, 2, Reach::tcp));
   ASSERT_TRUE(anew.ok());
-  ASSERT_TRUE(desk(0).connect(other.id, {*meeting, *anew}, monotonic_now() + patience).ok());
-  EXPECT_NE(desk(0).find(other.id), nullptr);
+  ASSERT_TRUE(
+      registry(0).connect(other.id, {*endpoint, *anew}, monotonic_now() + wait_timeout).ok());
+  EXPECT_NE(registry(0).find(other.id), nullptr);
 }
 
 // By seed, members are slow, request another operation, or leave; their observations must be
@@ -373,12 +376,12 @@ TEST_F(Members, RandomFaults_AreConsistent) {
     std::vector<std::vector<std::int32_t>> last(size);
     all([&](Member& member, std::uint32_t rank) {
       for (int round = 0; round < rounds; ++round) {
-        if (rank == leaver && round == last_round) desk(rank).leave(member.group().id);
+        if (rank == leaver && round == last_round) registry(rank).leave(member.group().id);
         for (int i = 0; rank == slow && i < 50; ++i) std::this_thread::yield();
         const std::int64_t more = rank == odd && round == odd_round ? 1 : 0;
         std::vector<std::int32_t> to;
         seen[rank].push_back(reduce(member, rank, counts[static_cast<std::size_t>(round)] + more,
-                                    to, within(patience)));
+                                    to, within(wait_timeout)));
         if (!seen[rank].back()) last[rank] = std::move(to);
       }
     });
@@ -400,7 +403,8 @@ TEST_F(Members, RandomFaults_AreConsistent) {
       }
     }
     for (std::uint32_t rank = 1; rank < size; ++rank) EXPECT_TRUE(last[rank] == last[0]);
-    for (std::uint32_t rank = 0; rank < size; ++rank) desk(rank).leave(members_[rank]->group().id);
+    for (std::uint32_t rank = 0; rank < size; ++rank)
+      registry(rank).leave(members_[rank]->group().id);
   }
 }
 
@@ -411,7 +415,7 @@ TEST_F(Members, LimitsNumberOfGroups) {
     Membership group = membership(0, 2, Reach::tcp, static_cast<std::uint8_t>(count % 256));
     group.id[1] = static_cast<std::byte>(count / 256 + 1);
     group.name = "";
-    joined = desk(0).join(std::move(group));
+    joined = registry(0).join(std::move(group));
     if (!joined) break;
   }
   EXPECT_EQ(count, 256u);

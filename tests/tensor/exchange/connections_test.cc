@@ -13,17 +13,17 @@ Member on_machine(std::uint64_t number) {
 
 // A connection whose peer has shown a ticket is not a silent one, and the bus keeps it open.
 TEST(TensorConnectionsTest, OutliveHandshakeTimeout) {
-  const Folder folder;
+  const Directory directory;
   Member maker = on_machine(1);
   maker.handshake_timeout = 50ms;
-  Process one(folder.path(), maker);
-  Process two(folder.path(), on_machine(2));
+  Process one(directory.path(), maker);
+  Process two(directory.path(), on_machine(2));
   const Time began = monotonic_now();
   for (std::uint64_t object = 7; monotonic_now() - began < 6 * maker.handshake_timeout; ++object) {
-    const auto arrival = two.pull(one.publish(object, far_size, false, by_tcp));
+    const auto arrival = two.pull(one.register_tensor(object, far_size, false, by_tcp));
     ASSERT_TRUE(is_numbered(arrival, object, far_size));
     ASSERT_TRUE(arrival.refusals.empty()) << arrival.refusals.front();
-    (void)one.exchange().retire(ObjectId::of(object));
+    (void)one.exchange().unregister(ObjectId::of(object));
   }
 }
 

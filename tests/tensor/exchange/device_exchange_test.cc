@@ -44,9 +44,9 @@ Member with_gpu(std::uint64_t number, std::size_t which, const std::string& host
 TEST(DeviceExchange, TrustedFabric_UsesNccl) {
   const SimulatedMachine machine("count=2");
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
-    Process one(folder.path(), with_gpu(1, 0, "a", true));
-    Process two(folder.path(), with_gpu(2, 1, "b", true));
+    const Directory directory;
+    Process one(directory.path(), with_gpu(1, 0, "a", true));
+    Process two(directory.path(), with_gpu(2, 1, "b", true));
     for (std::uint64_t object = 7; object < 10; ++object) {
       const auto arrival = two.pull(one.publish_on_gpu(object, bytes_of_one));
       EXPECT_TRUE(two.is_numbered_here(arrival, object, bytes_of_one));
@@ -60,18 +60,18 @@ TEST(DeviceExchange, TrustedFabric_UsesNccl) {
 TEST(DeviceExchange, ExchangesChunksInBothDirections) {
   const SimulatedMachine machine("count=2");
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
+    const Directory directory;
     Member first = with_gpu(1, 0), second = with_gpu(2, 1);
-    first.chunk_bytes = second.chunk_bytes = 256u << 10;
-    Process one(folder.path(), first);
-    Process two(folder.path(), second);
+    first.step_bytes = second.step_bytes = 256u << 10;
+    Process one(directory.path(), first);
+    Process two(directory.path(), second);
     const TransportPreference by_nccl{.direct = true, .named = DirectPath::nccl};
     RefRecords from_one, from_two;
     for (std::uint64_t object = 7; object < 10; ++object) {
       from_one.push_back(one.publish_on_gpu(object, bytes_of_one, by_nccl));
       from_two.push_back(two.publish_on_gpu(object + 10, bytes_of_one, by_nccl));
     }
-    one.exchange().want(1000, from_two, false);
+    one.exchange().pull(1000, from_two, false);
     const auto to_two = two.pull_all(from_one);
     const auto to_one = one.wait_for(3);
     for (const PullResult& each : to_two)
@@ -86,13 +86,13 @@ TEST(DeviceExchange, MoreThanReceiveBudget_StillArrives) {
   belongs_to(Part::budget, Column::cuda_ipc, Proof::simulated);
   const SimulatedMachine machine("count=2");
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
+    const Directory directory;
     Member large = with_gpu(1, 0), small = with_gpu(2, 1);
     large.gpus = gpu_number(0, {uuid_of(1)});
     small.gpus = gpu_number(1, {uuid_of(0)});
     small.receive_bytes = 1'000'000;
-    Process one(folder.path(), large);
-    Process two(folder.path(), small);
+    Process one(directory.path(), large);
+    Process two(directory.path(), small);
     for (const auto way : {DirectPath::nccl, DirectPath::cuda_ipc}) {
       RefRecords refs;
       const std::uint64_t first = way == DirectPath::nccl ? 7 : 17;
@@ -112,9 +112,9 @@ TEST(DeviceExchange, UntrustedFabric_StagesEncrypted) {
   belongs_to(Part::untrusted, Column::staged, Proof::simulated);
   const SimulatedMachine machine("count=2");
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
-    Process one(folder.path(), with_gpu(1, 0, "a", true));
-    Process two(folder.path(), with_gpu(2, 1, "b", false));
+    const Directory directory;
+    Process one(directory.path(), with_gpu(1, 0, "a", true));
+    Process two(directory.path(), with_gpu(2, 1, "b", false));
     const auto arrival = two.pull(one.publish_on_gpu(7, bytes_of_one));
     EXPECT_TRUE(two.is_numbered_here(arrival, 7, bytes_of_one));
     EXPECT_EQ(arrival.path, DirectPath::staged);
@@ -129,9 +129,9 @@ TEST(DeviceExchange, UntrustedFabric_StagesEncrypted) {
 TEST(DeviceExchange, SameGpu_MapsInPlace) {
   const SimulatedMachine machine("count=1");
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
-    Process one(folder.path(), with_gpu(1, 0));
-    Process two(folder.path(), with_gpu(2, 0));
+    const Directory directory;
+    Process one(directory.path(), with_gpu(1, 0));
+    Process two(directory.path(), with_gpu(2, 0));
     const auto arrival = two.pull(one.publish_on_gpu(7, bytes_of_one));
     EXPECT_TRUE(two.is_numbered_here(arrival, 7, bytes_of_one));
     EXPECT_EQ(arrival.path, DirectPath::cuda_ipc);
@@ -146,17 +146,17 @@ TEST(DeviceExchange, SameGpu_MapsInPlace) {
 TEST(DeviceExchange, UsesDeviceMemoryIfReachableElseHost) {
   const SimulatedMachine machine("count=2");
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
+    const Directory directory;
     const auto first = with_gpu(1, 0);
-    Process one(folder.path(), first);
+    Process one(directory.path(), first);
     const std::string of_one = first.gpus->devices()[0].uuid;
     {
-      Process two(folder.path(), with_gpu(2, 1, "", false, {of_one}));
+      Process two(directory.path(), with_gpu(2, 1, "", false, {of_one}));
       const auto arrival = two.pull(one.publish_on_gpu(7, bytes_of_one));
       EXPECT_TRUE(two.is_numbered_here(arrival, 7, bytes_of_one));
       EXPECT_EQ(arrival.path, DirectPath::cuda_ipc);
     }
-    Process three(folder.path(), with_gpu(3, 1));
+    Process three(directory.path(), with_gpu(3, 1));
     const auto arrival = three.pull(
         one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::cuda_ipc}));
     ASSERT_TRUE(std::holds_alternative<Failure>(arrival.outcome)) << "what is named is strict";
@@ -167,8 +167,8 @@ TEST(DeviceExchange, UsesDeviceMemoryIfReachableElseHost) {
 TEST(DeviceExchange, TransfersEmptyTensorOnEveryPath) {
   const SimulatedMachine machine("count=2");
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
-    Process one(folder.path(), with_gpu(1, 0)), two(folder.path(), with_gpu(2, 1));
+    const Directory directory;
+    Process one(directory.path(), with_gpu(1, 0)), two(directory.path(), with_gpu(2, 1));
     std::uint64_t object = 7;
     for (const auto path :
          {DirectPath::nccl, DirectPath::shm, DirectPath::tcp, DirectPath::staged}) {
@@ -188,10 +188,10 @@ TEST(DeviceExchange, HolderCapturesGraph_TransfersOnEveryPath) {
     belongs_to(Part::capturing_holder, each, Proof::simulated);
   const SimulatedMachine machine("count=2 late_us=100");
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
+    const Directory directory;
     const auto holds = with_gpu(1, 0, "a", true);
-    Process one(folder.path(), holds), two(folder.path(), with_gpu(2, 1, "b", true)),
-        three(folder.path(), with_gpu(3, 0, "a", true));
+    Process one(directory.path(), holds), two(directory.path(), with_gpu(2, 1, "b", true)),
+        three(directory.path(), with_gpu(3, 0, "a", true));
     RefRecords refs;
     for (std::uint64_t object = 7; object < 13; ++object) {
       const auto path = object % 2 == 0 ? DirectPath::tcp : DirectPath::nccl;
@@ -211,7 +211,7 @@ TEST(DeviceExchange, HolderCapturesGraph_TransfersOnEveryPath) {
       const auto arrival = two.pull(ref);
       const auto* elements = std::get_if<Elements>(&arrival.outcome);
       EXPECT_TRUE(elements != nullptr && elements->device != on_host)
-          << ref.tensor->wish.named.has_value();
+          << ref.tensor->preference.named.has_value();
     }
     EXPECT_EQ(three.pull(near).path, DirectPath::cuda_ipc);
     const GpuContext::Current current(*context);
@@ -225,9 +225,9 @@ TEST(DeviceExchange, HolderCapturesGraph_TransfersOnEveryPath) {
 TEST(DeviceExchange, NoGpu_ArrivesInHostMemoryWithReason) {
   const SimulatedMachine machine("count=1");
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
-    Process one(folder.path(), with_gpu(1, 0));
-    Process two(folder.path(), {2});
+    const Directory directory;
+    Process one(directory.path(), with_gpu(1, 0));
+    Process two(directory.path(), {2});
     const auto arrival = two.pull(one.publish_on_gpu(7, bytes_of_one));
     EXPECT_TRUE(is_numbered(arrival, 7, bytes_of_one));
     EXPECT_EQ(arrival.path, DirectPath::staged);
@@ -238,12 +238,12 @@ TEST(DeviceExchange, NoGpu_ArrivesInHostMemoryWithReason) {
 TEST(DeviceExchange, OutOfMemory_FailsWithNumbers) {
   const SimulatedMachine machine("count=2");
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
-    Process one(folder.path(), with_gpu(1, 0));
+    const Directory directory;
+    Process one(directory.path(), with_gpu(1, 0));
     Member small = with_gpu(2, 1);
-    Process two(folder.path(), small);
-    const auto lane = two.first_lane();
-    const auto kept = small.gpus->take(lane, 250u << 20);
+    Process two(directory.path(), small);
+    const auto device_ordinal = two.first_ordinal();
+    const auto kept = small.gpus->take(device_ordinal, 250u << 20);
     ASSERT_TRUE(kept.ok());
     const auto arrival =
         two.pull(one.publish_on_gpu(7, 16u << 20, {.direct = true, .named = DirectPath::nccl}));
@@ -261,9 +261,9 @@ TEST(DeviceExchange, NcclMissing_UsesAnotherPathWithReason) {
   const SimulatedMachine machine("count=2");
   EXPECT_RUNS(machine, [] {
     ::setenv("MOBULA_NCCL_LIBRARY", "libno-such-nccl.so", 1);
-    const Folder folder;
-    Process one(folder.path(), with_gpu(1, 0));
-    Process two(folder.path(), with_gpu(2, 1));
+    const Directory directory;
+    Process one(directory.path(), with_gpu(1, 0));
+    Process two(directory.path(), with_gpu(2, 1));
     const auto arrival = two.pull(one.publish_on_gpu(
         7, bytes_of_one, {.direct = true, .named = DirectPath::nccl, .allow_fallback = true}));
     EXPECT_TRUE(two.is_numbered_here(arrival, 7, bytes_of_one));
@@ -280,12 +280,12 @@ TEST(DeviceExchange, NcclMissing_UsesAnotherPathWithReason) {
 class PluginExchange : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    const std::string file = std::string(PLUGIN_FOLDER) + "/mobula_transport_" + GetParam() + ".so";
+    const std::string file = std::string(PLUGIN_DIR) + "/mobula_transport_" + GetParam() + ".so";
     if (::access(file.c_str(), R_OK) != 0)
       GTEST_SKIP() << GetParam() << " was not installed where this was built";
     plugin_ = file;
-    wish_ = {.direct = true,
-             .named = std::string(GetParam()) == "gloo" ? DirectPath::gloo : DirectPath::ucx};
+    preference_ = {.direct = true,
+                   .named = std::string(GetParam()) == "gloo" ? DirectPath::gloo : DirectPath::ucx};
   }
   Member member(std::uint64_t number, bool trusts) {
     Member made;
@@ -296,27 +296,27 @@ class PluginExchange : public ::testing::TestWithParam<const char*> {
     return made;
   }
 
-  Folder folder_;
+  Directory directory_;
   void proves(Part part) const {
     belongs_to(part, std::string(GetParam()) == "gloo" ? Column::gloo : Column::ucx, Proof::real);
   }
 
   std::string plugin_;
-  TransportPreference wish_;
+  TransportPreference preference_;
 };
 
 TEST_P(PluginExchange, PluginMissing_FailsOrFallsBack) {
   proves(Part::missing);
   proves(Part::strict);
-  Process one(folder_.path(), member(1, true));
+  Process one(directory_.path(), member(1, true));
   plugin_ = "/nowhere/mobula_transport_" + std::string(GetParam()) + ".so";
-  Process two(folder_.path(), member(2, true));
-  const auto strict = two.pull(one.publish(7, bytes_of_one, true, wish_));
+  Process two(directory_.path(), member(2, true));
+  const auto strict = two.pull(one.register_tensor(7, bytes_of_one, true, preference_));
   EXPECT_TRUE(std::holds_alternative<Failure>(strict.outcome));
   EXPECT_THAT(strict.refusals, Contains(HasSubstr("/nowhere/mobula_transport_")));
-  TransportPreference or_another = wish_;
+  TransportPreference or_another = preference_;
   or_another.allow_fallback = true;
-  const auto arrival = two.pull(one.publish(8, bytes_of_one, true, or_another));
+  const auto arrival = two.pull(one.register_tensor(8, bytes_of_one, true, or_another));
   EXPECT_TRUE(is_numbered(arrival, 8, bytes_of_one));
   EXPECT_EQ(arrival.path, DirectPath::tcp);
   EXPECT_THAT(arrival.refusals, Contains(HasSubstr("/nowhere/mobula_transport_")));
@@ -333,16 +333,16 @@ TEST_P(PluginExchange, OpensInstalledPluginWhenNamed) {
   };
   const bool loaded_before = is_loaded();
   plugin_.clear();
-  ::setenv("MOBULA_PLUGIN_FOLDER", PLUGIN_FOLDER, 1);
-  Process one(folder_.path(), member(1, true));
-  Process two(folder_.path(), member(2, true));
-  const auto before = two.pull(one.publish(6, bytes_of_one, true));
+  ::setenv("MOBULA_PLUGIN_FOLDER", PLUGIN_DIR, 1);
+  Process one(directory_.path(), member(1, true));
+  Process two(directory_.path(), member(2, true));
+  const auto before = two.pull(one.register_tensor(6, bytes_of_one, true));
   EXPECT_EQ(before.path, DirectPath::tcp);
   EXPECT_EQ(is_loaded(), loaded_before) << "no transfer has named it";
   for (std::uint64_t object = 7; object < 10; ++object) {
-    const auto arrival = two.pull(one.publish(object, bytes_of_one, true, wish_));
+    const auto arrival = two.pull(one.register_tensor(object, bytes_of_one, true, preference_));
     EXPECT_TRUE(is_numbered(arrival, object, bytes_of_one));
-    EXPECT_EQ(arrival.path, wish_.named);
+    EXPECT_EQ(arrival.path, preference_.named);
   }
   EXPECT_TRUE(is_loaded());
   ::unsetenv("MOBULA_PLUGIN_FOLDER");
@@ -350,82 +350,82 @@ TEST_P(PluginExchange, OpensInstalledPluginWhenNamed) {
 
 TEST_P(PluginExchange, NamesPackageWhenPluginIsMissing) {
   plugin_.clear();
-  ::setenv("MOBULA_PLUGIN_FOLDER", folder_.path().c_str(), 1);
-  Process one(folder_.path(), member(1, true));
-  Process two(folder_.path(), member(2, true));
-  const auto strict = two.pull(one.publish(7, bytes_of_one, true, wish_));
+  ::setenv("MOBULA_PLUGIN_FOLDER", directory_.path().c_str(), 1);
+  Process one(directory_.path(), member(1, true));
+  Process two(directory_.path(), member(2, true));
+  const auto strict = two.pull(one.register_tensor(7, bytes_of_one, true, preference_));
   EXPECT_TRUE(std::holds_alternative<Failure>(strict.outcome));
-  EXPECT_THAT(strict.refusals,
-              Contains(HasSubstr(folder_.path() + "; install the package lib" + GetParam() + "0")));
+  EXPECT_THAT(strict.refusals, Contains(HasSubstr(directory_.path() + "; install the package lib" +
+                                                  GetParam() + "0")));
   ::unsetenv("MOBULA_PLUGIN_FOLDER");
 }
 
 // The test plugin replaces NIXL, which this machine does not have.
 TEST(NixlExchange, CarriesByNameAndIsNeverAutomatic) {
-  Folder folder;
+  Directory directory;
   const auto member = [](std::uint64_t number) {
     Member made{
         .number = number, .node = number, .own_host = std::to_string(number), .fabric = "rack"};
-    made.plugins = std::string(PLUGIN_FOLDER) + "/mobula_transport_nixl_stub.so";
+    made.plugins = std::string(PLUGIN_DIR) + "/mobula_transport_nixl_stub.so";
     return made;
   };
-  Process one(folder.path(), member(1));
-  Process two(folder.path(), member(2));
-  const auto named =
-      two.pull(one.publish(7, bytes_of_one, true, {.direct = true, .named = DirectPath::nixl}));
+  Process one(directory.path(), member(1));
+  Process two(directory.path(), member(2));
+  const auto named = two.pull(
+      one.register_tensor(7, bytes_of_one, true, {.direct = true, .named = DirectPath::nixl}));
   EXPECT_TRUE(is_numbered(named, 7, bytes_of_one));
   EXPECT_EQ(named.path, DirectPath::nixl);
-  EXPECT_EQ(two.pull(one.publish(8, bytes_of_one, true)).path, DirectPath::tcp);
+  EXPECT_EQ(two.pull(one.register_tensor(8, bytes_of_one, true)).path, DirectPath::tcp);
 }
 
 TEST_P(PluginExchange, MoreThanReceiveBudget_StillArrives) {
   proves(Part::budget);
-  Process one(folder_.path(), member(1, true));
+  Process one(directory_.path(), member(1, true));
   Member small = member(2, true);
   small.receive_bytes = 1'000'000;
-  Process two(folder_.path(), small);
+  Process two(directory_.path(), small);
   RefRecords refs;
   for (std::uint64_t object = 7; object < 10; ++object)
-    refs.push_back(one.publish(object, bytes_of_one, true, wish_));
+    refs.push_back(one.register_tensor(object, bytes_of_one, true, preference_));
   for (const PullResult& each : two.pull_all(refs)) {
     EXPECT_TRUE(is_numbered(each, each.object.bits().low, bytes_of_one));
-    EXPECT_EQ(each.path, wish_.named);
+    EXPECT_EQ(each.path, preference_.named);
   }
 }
 
 TEST_P(PluginExchange, CarriesBetweenHostsThatTrustFabric) {
-  Process one(folder_.path(), member(1, true));
-  Process two(folder_.path(), member(2, true));
+  Process one(directory_.path(), member(1, true));
+  Process two(directory_.path(), member(2, true));
   for (std::uint64_t object = 7; object < 12; ++object) {
-    const auto arrival = two.pull(one.publish(object, bytes_of_one, true, wish_));
+    const auto arrival = two.pull(one.register_tensor(object, bytes_of_one, true, preference_));
     EXPECT_TRUE(is_numbered(arrival, object, bytes_of_one));
-    EXPECT_EQ(arrival.path, wish_.named);
+    EXPECT_EQ(arrival.path, preference_.named);
   }
 }
 
 TEST_P(PluginExchange, CarriesChunksFromReadersThatTrustFabric) {
   const auto cuts = [&](std::uint64_t number) {
     Member made = member(number, true);
-    made.part_bytes = 64 << 10;
+    made.chunk_bytes = 64 << 10;
     return made;
   };
-  Process one(folder_.path(), cuts(1));
-  Process two(folder_.path(), cuts(2));
-  Process three(folder_.path(), cuts(3));
+  Process one(directory_.path(), cuts(1));
+  Process two(directory_.path(), cuts(2));
+  Process three(directory_.path(), cuts(3));
   constexpr std::size_t large = 1'000'001;
-  const auto ref = one.publish(7, large, true, wish_);
+  const auto ref = one.register_tensor(7, large, true, preference_);
   const auto kept = two.pull(ref);
   ASSERT_TRUE(is_numbered(kept, 7, large));
   const auto arrival = three.pull(ref);
   ASSERT_TRUE(is_numbered(arrival, 7, large));
-  EXPECT_EQ(arrival.path, wish_.named);
+  EXPECT_EQ(arrival.path, preference_.named);
   EXPECT_THAT(arrival.shares, Contains(::testing::Field(&Share::holder, ProcessId::of(2))));
 }
 
 TEST_P(PluginExchange, RejectsUntrustedFabric) {
-  Process one(folder_.path(), member(1, true));
-  Process two(folder_.path(), member(2, false));
-  const auto arrival = two.pull(one.publish(7, bytes_of_one, true, wish_));
+  Process one(directory_.path(), member(1, true));
+  Process two(directory_.path(), member(2, false));
+  const auto arrival = two.pull(one.register_tensor(7, bytes_of_one, true, preference_));
   EXPECT_TRUE(std::holds_alternative<Failure>(arrival.outcome));
   EXPECT_THAT(arrival.refusals, Contains(std::string(GetParam()) + ": fabric not trusted"));
 }

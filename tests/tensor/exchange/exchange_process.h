@@ -35,12 +35,12 @@ inline const SigningKeys& head() {
 }
 
 // Directory for sockets, removed with the object.
-class Folder {
+class Directory {
  public:
-  Folder() : path_(std::filesystem::temp_directory_path().string() + "/mobula-exchange-XXXXXX") {
+  Directory() : path_(std::filesystem::temp_directory_path().string() + "/mobula-exchange-XXXXXX") {
     MOBULA_CHECK(::mkdtemp(path_.data()) != nullptr, "mkdtemp");
   }
-  ~Folder() { std::filesystem::remove_all(path_); }
+  ~Directory() { std::filesystem::remove_all(path_); }
   const std::string& path() const { return path_; }
 
  private:
@@ -55,7 +55,7 @@ struct Member {
   std::string own_host = {};  // as in ExchangeOptions
   std::string fabric = {};
   std::string plugins = {};
-  std::uint64_t chunk_bytes = std::uint64_t{64} << 20;
+  std::uint64_t step_bytes = std::uint64_t{64} << 20;
   // limit on bytes in transit to this process
   std::uint64_t receive_bytes = std::uint64_t{1} << 30;
   std::shared_ptr<GpuDevices> gpus = nullptr;
@@ -63,14 +63,15 @@ struct Member {
   std::vector<std::string> revoked_keys = {};  // revoked keys
   Duration idle_timeout = 60s;                 // without a transfer
   std::size_t many_ties = 256;
-  std::uint64_t part_bytes = std::uint64_t{8} << 20;  // 0: whole tensors only, as in older releases
+  std::uint64_t chunk_bytes = std::uint64_t{8}
+                              << 20;  // 0: whole tensors only, as in older releases
   Duration handshake_timeout = 5s;
 };
 
 // One process with its exchange. Elements are numbered bytes.
 class Process {
  public:
-  Process(const std::string& folder, Member member) : id_(ProcessId::of(member.number)) {
+  Process(const std::string& directory, Member member) : id_(ProcessId::of(member.number)) {
     auto keys = CurveKeys::generate();
     MOBULA_CHECK(keys.ok(), "keys");
     Ticket ticket;
@@ -89,15 +90,15 @@ class Process {
     options.head_signing_key = head().public_key;
     options.revoked_keys.add(member.revoked_keys);
     options.keys = *keys;
-    options.sockets = folder + "/p" + std::to_string(member.number);
+    options.sockets = directory + "/p" + std::to_string(member.number);
     options.host_bind = "127.0.0.1:0";
     options.own_host = member.own_host;
     options.fabric = member.fabric;
     options.plugins = member.plugins;
     options.gpus = member.gpus;
-    options.regions.chunk_bytes = member.chunk_bytes;
+    options.regions.step_bytes = member.step_bytes;
     options.regions.max_receive_bytes = member.receive_bytes;
-    options.regions.part_bytes = member.part_bytes;
+    options.regions.chunk_bytes = member.chunk_bytes;
     options.regions.idle_timeout = member.idle_timeout;
     options.regions.many_ties = member.many_ties;
     options.regions.part_after_of_many = 300ms;
@@ -105,7 +106,7 @@ class Process {
     gpus_ = member.gpus;
     auto started = TensorExchange::start(
         std::move(options),
-        {.arrived =
+        {.completed =
              [this](PullResult arrival) {
                const std::lock_guard lock(mutex_);
                arrivals_.push_back(std::move(arrival));
@@ -125,8 +126,8 @@ class Process {
   void end() { exchange_.reset(); }
 
   // Registers elements in shared memory, or in private memory.
-  RefRecord publish(std::uint64_t object, std::size_t size, bool shared,
-                    TransportPreference wish = {.direct = true}) {
+  RefRecord register_tensor(std::uint64_t object, std::size_t size, bool shared,
+                            TransportPreference preference = {.direct = true}) {
     SourceRegion region;
     std::shared_ptr<const void> owner;
     std::span<std::byte> bytes;
@@ -145,37 +146,38 @@ class Process {
     }
     for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 + object);
     alive_[object] = owner;
-    exchange_->publish(ObjectId::of(object), region, std::move(owner));
+    exchange_->register_tensor(ObjectId::of(object), region, std::move(owner));
     RefRecord ref{ObjectId::of(object), NodeId::of(1), id_, {}};
-    ref.tensor = TensorRecord{static_cast<std::int64_t>(size), shared, wish, exchange_->self()};
+    ref.tensor =
+        TensorRecord{static_cast<std::int64_t>(size), shared, preference, exchange_->self()};
     return ref;
   }
   // Registers elements on the first GPU of the process.
   RefRecord publish_on_gpu(std::uint64_t object, std::size_t size,
-                           TransportPreference wish = {.direct = true}) {
+                           TransportPreference preference = {.direct = true}) {
     std::vector<std::byte> bytes(size);
     for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 + object);
-    const auto lane = first_lane();
-    auto taken = gpus_->take(lane, std::max<std::size_t>(size, 1));
+    const auto device_ordinal = first_ordinal();
+    auto taken = gpus_->take(device_ordinal, std::max<std::size_t>(size, 1));
     MOBULA_CHECK(taken.ok(), "device memory");
     DeviceCopy copy;
-    copy.to = lane;
+    copy.to = device_ordinal;
     copy.settled = true;
     if (size > 0) copy.rows.push_back({.to = taken->bytes, .from = bytes.data(), .width = size});
     MOBULA_CHECK(gpus_->memory()->copy(copy).ok(), "copy");
-    const auto& device = gpus_->devices().at(static_cast<std::size_t>(lane));
+    const auto& device = gpus_->devices().at(static_cast<std::size_t>(device_ordinal));
     const std::span<const std::byte> there(taken->bytes, size);
     alive_[object] = taken->owner;
-    exchange_->publish(
+    exchange_->register_tensor(
         ObjectId::of(object),
         region_of(device.context->uuid(), there, *device.arena->file_of(taken->bytes)),
         taken->owner);
     RefRecord ref{ObjectId::of(object), NodeId::of(1), id_, {}};
     ref.tensor = TensorRecord{
-        static_cast<std::int64_t>(size), true, wish, exchange_->self(), 0, 0, device.uuid};
+        static_cast<std::int64_t>(size), true, preference, exchange_->self(), 0, 0, device.uuid};
     return ref;
   }
-  int first_lane() const { return gpus_->landing({}); }
+  int first_ordinal() const { return gpus_->landing({}); }
   // Copies the completed elements to the host and compares them.
   bool is_numbered_here(const PullResult& arrival, std::uint64_t object, std::size_t size) {
     const auto* elements = std::get_if<Elements>(&arrival.outcome);
@@ -200,7 +202,7 @@ class Process {
   }
   std::vector<PullResult> pull_all(RefRecords refs) {
     const std::size_t count = refs.size();
-    exchange_->want(++wishes_, std::move(refs), false);
+    exchange_->pull(++requests_, std::move(refs), false);
     return wait_for(count);
   }
   std::vector<PullResult> wait_for(std::size_t count) {
@@ -217,7 +219,7 @@ class Process {
  private:
   const ProcessId id_;
   std::shared_ptr<GpuDevices> gpus_;  // shared with the exchange
-  std::uint64_t wishes_ = 0;
+  std::uint64_t requests_ = 0;
   std::map<std::uint64_t, std::weak_ptr<const void>> alive_;
   std::mutex mutex_;  // guards the following members
   std::condition_variable changed_;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t idle_size = 300'001;
 
-std::size_t entries(const char* folder) {
-  DIR* const open = ::opendir(folder);
+std::size_t entries(const char* directory) {
+  DIR* const open = ::opendir(directory);
   std::size_t count = 0;
   while (open != nullptr && ::readdir(open) != nullptr) ++count;
   if (open != nullptr) ::closedir(open);
@@ -38,21 +38,22 @@ class Idle : public testing::TestWithParam<Way> {
     made.idle_timeout = idle_timeout;
     return made;
   }
-  TransportPreference wish() const { return {.direct = true, .named = GetParam().path}; }
+  TransportPreference preference() const { return {.direct = true, .named = GetParam().path}; }
   void expect_arrives(Process& from, Process& to, std::uint64_t object) {
-    const auto arrival = to.pull(from.publish(object, idle_size, GetParam().shared, wish()));
+    const auto arrival =
+        to.pull(from.register_tensor(object, idle_size, GetParam().shared, preference()));
     EXPECT_TRUE(is_numbered(arrival, object, idle_size));
     EXPECT_EQ(arrival.path, GetParam().path);
     EXPECT_TRUE(arrival.failed_tries.empty() && arrival.refusals.empty()) << arrival.refusals.at(0);
-    (void)from.exchange().retire(ObjectId::of(object));
+    (void)from.exchange().unregister(ObjectId::of(object));
   }
-  Folder folder_;
+  Directory directory_;
 };
 
 // Descriptors for all transfers of a process are open after the first transfers.
 TEST_P(Idle, ClosesAndReopensConnections) {
-  Process one(folder_.path(), member(1, 300ms));
-  Process two(folder_.path(), member(2, 300ms));
+  Process one(directory_.path(), member(1, 300ms));
+  Process two(directory_.path(), member(2, 300ms));
   std::size_t open = 0, closed = 0, running = 0;
   for (std::uint64_t round = 0; round < 4; ++round) {
     expect_arrives(one, two, 10 + round);
@@ -73,8 +74,8 @@ TEST_P(Idle, ClosesAndReopensConnections) {
 
 // One direction stays in use: its connection stays open, and no transfer fails.
 TEST_P(Idle, ClosesOneDirectionOnly) {
-  Process one(folder_.path(), member(1, 30ms));
-  Process two(folder_.path(), member(2, 30ms));
+  Process one(directory_.path(), member(1, 30ms));
+  Process two(directory_.path(), member(2, 30ms));
   expect_arrives(two, one, 1);
   const Time began = monotonic_now();
   for (std::uint64_t object = 100; monotonic_now() - began < 300ms; ++object)
@@ -84,8 +85,8 @@ TEST_P(Idle, ClosesOneDirectionOnly) {
 
 // A request arrives at the moment at which the connection closes, repeatedly.
 TEST_P(Idle, RequestDuringClose_Arrives) {
-  Process one(folder_.path(), member(1, 2ms));
-  Process two(folder_.path(), member(2, 2ms));
+  Process one(directory_.path(), member(1, 2ms));
+  Process two(directory_.path(), member(2, 2ms));
   // Over a network, each repeated connection to the same address waits longer.
   const std::uint64_t rounds = GetParam().apart ? 5 : 400;
   for (std::uint64_t i = 0; i < rounds; ++i) {
@@ -104,10 +105,10 @@ INSTANTIATE_TEST_SUITE_P(Ways, Idle,
 
 // Tensors mapped in place stay valid when connections close.
 TEST(IdleConnections, MappedTensors_SurviveClose) {
-  const Folder folder;
-  Process one(folder.path(), {.number = 1, .idle_timeout = 20ms});
-  Process two(folder.path(), {.number = 2, .idle_timeout = 200ms});
-  const auto arrival = two.pull(one.publish(7, 3 << 20, true));
+  const Directory directory;
+  Process one(directory.path(), {.number = 1, .idle_timeout = 20ms});
+  Process two(directory.path(), {.number = 2, .idle_timeout = 200ms});
+  const auto arrival = two.pull(one.register_tensor(7, 3 << 20, true));
   ASSERT_TRUE(std::get<Elements>(arrival.outcome).in_place);
   const std::size_t open = descriptors();
   EXPECT_TRUE(soon([&] { return descriptors() <= open - 4; })) << descriptors() << " of " << open;
@@ -117,17 +118,17 @@ TEST(IdleConnections, MappedTensors_SurviveClose) {
 
 // Above a number of holders, unused connections close first.
 TEST(IdleConnections, ManyHolders_CloseSooner) {
-  const Folder folder;
-  Process reader(folder.path(), {.number = 1, .many_ties = 4});
+  const Directory directory;
+  Process reader(directory.path(), {.number = 1, .many_ties = 4});
   std::vector<std::unique_ptr<Process>> holders;
   for (std::uint64_t i = 2; i < 10; ++i)
-    holders.push_back(std::make_unique<Process>(folder.path(), Member{.number = i}));
+    holders.push_back(std::make_unique<Process>(directory.path(), Member{.number = i}));
   const std::size_t before = descriptors();
   std::uint64_t object = 100;
   for (const auto& each : holders) {
     ++object;
-    EXPECT_TRUE(
-        is_numbered(reader.pull(each->publish(object, idle_size, false)), object, idle_size));
+    EXPECT_TRUE(is_numbered(reader.pull(each->register_tensor(object, idle_size, false)), object,
+                            idle_size));
   }
   const std::size_t all = descriptors() - before;
   EXPECT_TRUE(soon([&] { return descriptors() <= before + (all * 5) / 8; }))
@@ -146,9 +147,9 @@ TEST(IdleConnections, ClosesAndReopensCommunicators) {
       EXPECT_TRUE(made->open().ok());
       return made;
     };
-    const Folder folder;
-    Process one(folder.path(), {.number = 1, .gpus = gpu(0), .idle_timeout = 100ms});
-    Process two(folder.path(), {.number = 2, .gpus = gpu(1), .idle_timeout = 100ms});
+    const Directory directory;
+    Process one(directory.path(), {.number = 1, .gpus = gpu(0), .idle_timeout = 100ms});
+    Process two(directory.path(), {.number = 2, .gpus = gpu(1), .idle_timeout = 100ms});
     const std::size_t before = descriptors();
     const TransportPreference by_nccl{.direct = true, .named = DirectPath::nccl};
     for (std::uint64_t object = 7; object < 10; ++object) {

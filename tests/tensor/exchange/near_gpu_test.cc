@@ -63,8 +63,8 @@ std::string machine_with(const CpuList& all, const CpuList& near) {
   return text + "</object></topology>";
 }
 
-void be_on(const std::string& folder, const std::string& xml) {
-  const std::string file = folder + "/topology.xml";
+void be_on(const std::string& directory, const std::string& xml) {
+  const std::string file = directory + "/topology.xml";
   std::ofstream(file) << xml;
   ::setenv("HWLOC_XMLFILE", file.c_str(), 1);
 }
@@ -98,10 +98,10 @@ std::vector<CpuList> cpus_of_threads(const std::string& name) {
 TEST(SimulatedNearGpu, BindsItsThreadsToNearbyCpus) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
+    const Directory directory;
     const CpuList all = allowed_cpus();
-    be_on(folder.path(), machine_with(all, {all.front()}));
-    Process one(folder.path(), with_first_gpu());
+    be_on(directory.path(), machine_with(all, {all.front()}));
+    Process one(directory.path(), with_first_gpu());
     const CpuList expected = all.size() > 1 ? CpuList{all.front()} : all;
     // Threads bind themselves shortly after their start.
     EXPECT_TRUE(soon([&] {
@@ -116,13 +116,13 @@ TEST(SimulatedNearGpu, BindsItsThreadsToNearbyCpus) {
 TEST(SimulatedNearGpu, NoAllowedCpuNearby_BindsNothing) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
+    const Directory directory;
     const CpuList all = allowed_cpus();
     // A socket without CPUs of this process.
     CpuList larger = all;
     larger.push_back(all.back() + 1);
-    be_on(folder.path(), machine_with(larger, {larger.back()}));
-    Process one(folder.path(), with_first_gpu());
+    be_on(directory.path(), machine_with(larger, {larger.back()}));
+    Process one(directory.path(), with_first_gpu());
     EXPECT_TRUE(soon([&] {
       const auto seen = cpus_of_threads("mobula-device");
       return !seen.empty() &&
@@ -134,12 +134,12 @@ TEST(SimulatedNearGpu, NoAllowedCpuNearby_BindsNothing) {
 TEST(SimulatedNearGpu, LocalityUnknown_BindsNothing) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
-    ::setenv("HWLOC_XMLFILE", (folder.path() + "/not-there.xml").c_str(), 1);
+    const Directory directory;
+    ::setenv("HWLOC_XMLFILE", (directory.path() + "/not-there.xml").c_str(), 1);
     const Member member = with_first_gpu();
     EXPECT_TRUE(member.gpus->devices().front().cpus.empty());
     const CpuList all = allowed_cpus();
-    Process one(folder.path(), member);
+    Process one(directory.path(), member);
     for (const CpuList& each : cpus_of_threads("mobula-device")) EXPECT_EQ(each, all);
   });
 }

@@ -4,23 +4,23 @@
 namespace mobula::internal::exchange {
 namespace {
 
-constexpr std::uint64_t part_bytes = 64 << 10;
-constexpr std::size_t whole = 32 * part_bytes - 17;
+constexpr std::uint64_t chunk_bytes = 64 << 10;
+constexpr std::size_t whole = 32 * chunk_bytes - 17;
 
 class Parts : public ::testing::Test {
  protected:
   // On a separate node and machine.
-  static Member member(std::uint64_t number, std::uint64_t cuts_by = part_bytes) {
+  static Member member(std::uint64_t number, std::uint64_t cuts_by = chunk_bytes) {
     return {.number = number,
             .node = number,
             .own_host = "host" + std::to_string(number),
-            .part_bytes = cuts_by};
+            .chunk_bytes = cuts_by};
   }
-  Process process(std::uint64_t number, std::uint64_t cuts_by = part_bytes) {
-    return {folder_.path(), member(number, cuts_by)};
+  Process process(std::uint64_t number, std::uint64_t cuts_by = chunk_bytes) {
+    return {directory_.path(), member(number, cuts_by)};
   }
   static RefRecord by_tcp(Process& maker, std::uint64_t object) {
-    return maker.publish(object, whole, true, {.direct = true, .named = DirectPath::tcp});
+    return maker.register_tensor(object, whole, true, {.direct = true, .named = DirectPath::tcp});
   }
   static std::uint64_t bytes_from(const PullResult& arrival, std::uint64_t process) {
     std::uint64_t bytes = 0;
@@ -34,7 +34,7 @@ class Parts : public ::testing::Test {
     return bytes;
   }
 
-  Folder folder_;
+  Directory directory_;
 };
 
 TEST_F(Parts, Reader_RelaysItsChunks) {
@@ -58,12 +58,12 @@ TEST_F(Parts, Reader_RelaysItsChunks) {
 TEST_F(Parts, ReportsEncryptionPerSender) {
   Process maker = process(1);
   Member outside = member(2), inside = member(3);
-  Process first(folder_.path(), outside);
+  Process first(directory_.path(), outside);
   inside.fabric = "rack";
-  Process second(folder_.path(), inside);
+  Process second(directory_.path(), inside);
   Member friendly = member(4);
   friendly.fabric = "rack";
-  Process third(folder_.path(), friendly);
+  Process third(directory_.path(), friendly);
   const auto ref = by_tcp(maker, 7);
   const auto one = second.pull(ref);
   ASSERT_TRUE(is_numbered(one, 7, whole));
@@ -82,9 +82,9 @@ TEST_F(Parts, ConcurrentReaders_RelayChunks) {
   Process maker = process(1);
   std::vector<std::unique_ptr<Process>> readers;
   for (std::uint64_t i = 2; i <= 5; ++i)
-    readers.push_back(std::make_unique<Process>(folder_.path(), member(i)));
+    readers.push_back(std::make_unique<Process>(directory_.path(), member(i)));
   const auto ref = by_tcp(maker, 7);
-  for (const auto& each : readers) each->exchange().want(1000, {ref}, true);
+  for (const auto& each : readers) each->exchange().pull(1000, {ref}, true);
   std::uint64_t by_maker = 0;
   std::vector<PullResult> kept;
   for (const auto& each : readers) {
@@ -117,7 +117,7 @@ TEST_F(Parts, ReaderExited_ProducerTakesOver) {
   {
     Process first = process(2);
     kept = first.pull(ref);
-    second.exchange().want(1000, {ref}, false);
+    second.exchange().pull(1000, {ref}, false);
     first.end();
   }
   const auto two = second.wait_for(1).front();
@@ -132,13 +132,13 @@ TEST_F(Parts, FreesProducerMemoryWhileReadersKeepIt) {
   const auto ref = by_tcp(maker, 7);
   const auto kept = first.pull(ref);
   ASSERT_TRUE(is_numbered(kept, 7, whole));
-  maker.exchange().retire(ref.object);
+  maker.exchange().unregister(ref.object);
   EXPECT_TRUE(soon([&] { return !maker.is_alive(7); }));
   EXPECT_TRUE(is_numbered(kept, 7, whole));
 }
 
 TEST_F(Parts, OtherChunkSize_TransfersWhole) {
-  Process maker = process(1), first = process(2, part_bytes / 2), second = process(3, 0);
+  Process maker = process(1), first = process(2, chunk_bytes / 2), second = process(3, 0);
   const auto ref = by_tcp(maker, 7);
   for (Process* each : {&first, &second}) {
     const auto arrival = each->pull(ref);
@@ -149,8 +149,8 @@ TEST_F(Parts, OtherChunkSize_TransfersWhole) {
 
 TEST_F(Parts, SmallTensor_TransfersWhole) {
   Process maker = process(1), first = process(2);
-  const auto ref =
-      maker.publish(7, 2 * part_bytes - 1, true, {.direct = true, .named = DirectPath::tcp});
+  const auto ref = maker.register_tensor(7, 2 * chunk_bytes - 1, true,
+                                         {.direct = true, .named = DirectPath::tcp});
   EXPECT_TRUE(first.pull(ref).shares.empty());
 }
 
@@ -160,7 +160,7 @@ TEST_F(Parts, IgnoresReplicaHolderWithRevokedKey) {
   Member revoked = member(2), honest = member(3);
   revoked.admitted_as = "a key";
   honest.revoked_keys = {"a key"};
-  Process first(folder_.path(), revoked), second(folder_.path(), honest);
+  Process first(directory_.path(), revoked), second(directory_.path(), honest);
   const auto ref = by_tcp(maker, 7);
   const auto kept = first.pull(ref);
   ASSERT_TRUE(is_numbered(kept, 7, whole));
@@ -172,8 +172,8 @@ TEST_F(Parts, IgnoresReplicaHolderWithRevokedKey) {
 TEST_F(Parts, ConcurrentPullsOfOneTensor_KeepOneReplica) {
   Process maker = process(1), first = process(2), second = process(3);
   const auto ref = by_tcp(maker, 7);
-  first.exchange().want(1000, {ref}, true);
-  first.exchange().want(1001, {ref}, true);
+  first.exchange().pull(1000, {ref}, true);
+  first.exchange().pull(1001, {ref}, true);
   auto both = first.wait_for(2);
   for (const PullResult& each : both) EXPECT_TRUE(is_numbered(each, 7, whole));
   EXPECT_TRUE(is_numbered(second.pull(ref), 7, whole));
@@ -186,9 +186,9 @@ TEST_F(Parts, ConcurrentPullsOfOneTensor_KeepOneReplica) {
 TEST_F(Parts, CancelledPulls_KeepNoReplica) {
   Process maker = process(1), first = process(2), second = process(3);
   const auto ref = by_tcp(maker, 7);
-  for (std::uint64_t wish = 1000; wish < 1020; ++wish) {
-    first.exchange().want(wish, {ref}, true);
-    first.exchange().unwant(wish);
+  for (std::uint64_t request = 1000; request < 1020; ++request) {
+    first.exchange().pull(request, {ref}, true);
+    first.exchange().cancel(request);
   }
   const auto two = second.pull(ref);
   ASSERT_TRUE(is_numbered(two, 7, whole));
@@ -197,7 +197,7 @@ TEST_F(Parts, CancelledPulls_KeepNoReplica) {
 
 TEST_F(Parts, StoredTensor_UsesNoChunks) {
   Process maker = process(1), first = process(2), second = process(3);
-  const auto ref = maker.publish(
+  const auto ref = maker.register_tensor(
       7, whole, true, {.direct = true, .named = DirectPath::tcp, .allow_fallback = true});
   const auto kept = first.pull(ref);
   ASSERT_TRUE(is_numbered(kept, 7, whole));

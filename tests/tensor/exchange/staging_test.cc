@@ -44,8 +44,9 @@ Member with_few_slices(std::uint64_t number, std::size_t which, bool few = true)
 TEST(SimulatedStaging, TransfersAnySizeWithoutHolderCopy) {
   const SimulatedMachine machine("count=2 late_us=50");
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
-    Process one(folder.path(), with_few_slices(1, 0)), two(folder.path(), with_few_slices(2, 1));
+    const Directory directory;
+    Process one(directory.path(), with_few_slices(1, 0)),
+        two(directory.path(), with_few_slices(2, 1));
     std::uint64_t object = 7;
     for (const std::uint64_t size :
          {std::uint64_t{1}, 65'537 + std::uint64_t{0}, 4 * mib - 1, 4 * mib + 1, 70 * mib + 13}) {
@@ -62,15 +63,16 @@ TEST(SimulatedStaging, TransfersAnySizeWithoutHolderCopy) {
 TEST(SimulatedStaging, BothDirectionsWithOneSlice_NoDeadlock) {
   const SimulatedMachine machine("count=2 late_us=300");
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
-    Process one(folder.path(), with_few_slices(1, 0)), two(folder.path(), with_few_slices(2, 1));
+    const Directory directory;
+    Process one(directory.path(), with_few_slices(1, 0)),
+        two(directory.path(), with_few_slices(2, 1));
     constexpr std::uint64_t size = 18 * mib + 1;
     RefRecords from_one, from_two;
     for (std::uint64_t i = 0; i < 4; ++i) {
       from_one.push_back(one.publish_on_gpu(10 + i, size, by_tcp));
       from_two.push_back(two.publish_on_gpu(20 + i, size, by_tcp));
     }
-    one.exchange().want(1000, from_two, false);
+    one.exchange().pull(1000, from_two, false);
     const auto to_two = two.pull_all(from_one);
     const auto to_one = one.wait_for(4);
     for (const PullResult& each : to_two)
@@ -83,9 +85,9 @@ TEST(SimulatedStaging, BothDirectionsWithOneSlice_NoDeadlock) {
 TEST(SimulatedStaging, HostMemory_ReceivesChunkByChunk) {
   const SimulatedMachine machine("count=1");
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
+    const Directory directory;
     Member other{.number = 2, .node = 2, .own_host = "2"};
-    Process one(folder.path(), with_few_slices(1, 0)), two(folder.path(), other);
+    Process one(directory.path(), with_few_slices(1, 0)), two(directory.path(), other);
     const auto arrival = two.pull(one.publish_on_gpu(7, 33 * mib + 5));
     EXPECT_TRUE(is_numbered(arrival, 7, 33 * mib + 5));
     EXPECT_EQ(one.exchange().arena()->block_bytes(), 0u);
@@ -95,11 +97,11 @@ TEST(SimulatedStaging, HostMemory_ReceivesChunkByChunk) {
 TEST(SimulatedStaging, SameHost_CopiesFromSharedMemory) {
   const SimulatedMachine machine("count=2 peers=");
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
+    const Directory directory;
     Member first = with_few_slices(1, 0), second = with_few_slices(2, 1);
     first.own_host = second.own_host = "";
     first.node = second.node = 1;
-    Process one(folder.path(), first), two(folder.path(), second);
+    Process one(directory.path(), first), two(directory.path(), second);
     for (std::uint64_t object = 7; object < 10; ++object) {
       const auto arrival = two.pull(
           one.publish_on_gpu(object, 9 * mib + 1, {.direct = true, .named = DirectPath::shm}));
@@ -113,8 +115,9 @@ TEST(SimulatedStaging, SameHost_CopiesFromSharedMemory) {
 TEST(SimulatedStaging, PinFailed_UsesOtherMemory) {
   const SimulatedMachine machine("count=2 fail=cuMemHostAlloc@1:2,cuMemHostAlloc@2:2");
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
-    Process one(folder.path(), with_few_slices(1, 0)), two(folder.path(), with_few_slices(2, 1));
+    const Directory directory;
+    Process one(directory.path(), with_few_slices(1, 0)),
+        two(directory.path(), with_few_slices(2, 1));
     EXPECT_TRUE(two.is_numbered_here(two.pull(one.publish_on_gpu(7, 21 * mib)), 7, 21 * mib));
   });
 }
@@ -122,20 +125,21 @@ TEST(SimulatedStaging, PinFailed_UsesOtherMemory) {
 TEST(SimulatedStaging, CancelledMidway_ReturnsSlices) {
   const SimulatedMachine machine("count=2 late_us=2000");
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
-    Process one(folder.path(), with_few_slices(1, 0)), two(folder.path(), with_few_slices(2, 1));
+    const Directory directory;
+    Process one(directory.path(), with_few_slices(1, 0)),
+        two(directory.path(), with_few_slices(2, 1));
     const auto large = one.publish_on_gpu(7, 120 * mib, by_tcp);
     EXPECT_TRUE(two.is_numbered_here(two.pull(one.publish_on_gpu(8, mib, by_tcp)), 8, mib));
-    for (std::uint64_t wish = 500; wish < 510; ++wish) {
-      two.exchange().want(wish, {large}, false);
+    for (std::uint64_t request = 500; request < 510; ++request) {
+      two.exchange().pull(request, {large}, false);
       // some are in transit by then
-      std::this_thread::sleep_for(std::chrono::milliseconds(3 * (wish - 499)));
-      two.exchange().unwant(wish);
+      std::this_thread::sleep_for(std::chrono::milliseconds(3 * (request - 499)));
+      two.exchange().cancel(request);
     }
     // A transfer that still ran would leave no slice for this one.
     EXPECT_TRUE(
         two.is_numbered_here(two.pull(one.publish_on_gpu(9, 40 * mib, by_tcp)), 9, 40 * mib));
-    one.exchange().retire(ObjectId::of(7));
+    one.exchange().unregister(ObjectId::of(7));
     EXPECT_TRUE(soon([&] { return !one.is_alive(7); })) << "nobody reads it any more";
   });
 }
@@ -144,8 +148,9 @@ TEST(SimulatedStaging, HolderContextLost_FailsTyped) {
   // The first copy is made by the test, and each transfer to the host starts with one more.
   const SimulatedMachine machine("count=2 fail=cuMemcpyAsync@4:719");
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
-    Process one(folder.path(), with_few_slices(1, 0)), two(folder.path(), with_few_slices(2, 1));
+    const Directory directory;
+    Process one(directory.path(), with_few_slices(1, 0)),
+        two(directory.path(), with_few_slices(2, 1));
     const auto arrival = two.pull(one.publish_on_gpu(7, 60 * mib, by_tcp));
     ASSERT_TRUE(std::holds_alternative<Failure>(arrival.outcome));
     EXPECT_THAT(arrival.refusals, Contains(HasSubstr("is lost")));
@@ -155,17 +160,18 @@ TEST(SimulatedStaging, HolderContextLost_FailsTyped) {
 TEST(SimulatedStaging, ProcessExitsMidway_OtherContinues) {
   const SimulatedMachine machine("count=2 late_us=500");
   EXPECT_RUNS(machine, [] {
-    const Folder folder;
-    Process one(folder.path(), with_few_slices(1, 0)), three(folder.path(), with_few_slices(3, 0));
+    const Directory directory;
+    Process one(directory.path(), with_few_slices(1, 0)),
+        three(directory.path(), with_few_slices(3, 0));
     {
-      Process two(folder.path(), with_few_slices(2, 1));
-      two.exchange().want(500, {one.publish_on_gpu(7, 120 * mib, by_tcp)}, false);
+      Process two(directory.path(), with_few_slices(2, 1));
+      two.exchange().pull(500, {one.publish_on_gpu(7, 120 * mib, by_tcp)}, false);
       // in transit or not yet started: both cases must end cleanly
       std::this_thread::sleep_for(20ms);
     }
     EXPECT_TRUE(
         three.is_numbered_here(three.pull(one.publish_on_gpu(8, 30 * mib, by_tcp)), 8, 30 * mib));
-    one.exchange().retire(ObjectId::of(7));
+    one.exchange().unregister(ObjectId::of(7));
     EXPECT_TRUE(soon([&] { return !one.is_alive(7); }));
   });
 }
@@ -186,20 +192,20 @@ TEST(SimulatedStage, SilentHolder_UsesAtMostHalfTheSlices) {
     const auto owner = std::make_unique<DeviceStage>(gpu, *copies);
     const auto stage = owner->stage();
     const ProcessId silent = ProcessId::of(1), other = ProcessId::of(2);
-    std::atomic<int> told = 0;
-    EXPECT_FALSE(stage->room(silent, mib, [&] { ++told; })) << "the first has them taken";
-    ASSERT_TRUE(soon([&] { return told == 1; }));
+    std::atomic<int> calls = 0;
+    EXPECT_FALSE(stage->room(silent, mib, [&] { ++calls; })) << "the first has them taken";
+    ASSERT_TRUE(soon([&] { return calls == 1; }));
     std::vector<StagedChunk> held;
     for (int i = 0; i < 2; ++i) {
       auto room = stage->room(silent, mib, nullptr);
       ASSERT_TRUE(room);
       held.push_back(std::move(*room));
     }
-    EXPECT_FALSE(stage->room(silent, mib, [&] { ++told; }));
+    EXPECT_FALSE(stage->room(silent, mib, [&] { ++calls; }));
     auto first = stage->room(other, mib, nullptr), second = stage->room(other, mib, nullptr);
     EXPECT_TRUE(first && second) << "the other half is for others";
     first.reset();
-    EXPECT_EQ(told, 2) << "asked again it is still refused";
+    EXPECT_EQ(calls, 2) << "asked again it is still refused";
     EXPECT_FALSE(stage->room(silent, mib, nullptr));
     held.pop_back();
     EXPECT_TRUE(stage->room(silent, mib, nullptr));

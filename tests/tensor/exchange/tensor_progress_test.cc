@@ -20,8 +20,8 @@ RefRecord ref_of(std::uint64_t object, std::int64_t size_bytes) {
 
 TEST(TensorProgress, ListsPullFromRequestToEnd) {
   TensorProgress progress;
-  progress.want(Time::from_ns(5), 1, {ref_of(7, 100), ref_of(8, 200)});
-  progress.want(Time::from_ns(6), 2, {ref_of(7, 100)});
+  progress.pull(Time::from_ns(5), 1, {ref_of(7, 100), ref_of(8, 200)});
+  progress.pull(Time::from_ns(6), 2, {ref_of(7, 100)});
   ASSERT_EQ(progress.rows().size(), 3u) << "the same tensor may be wanted twice";
   EXPECT_FALSE(progress.rows()[0].began);
   EXPECT_EQ(progress.rows()[0].wanted, Time::from_ns(5));
@@ -49,19 +49,20 @@ TEST(TensorProgress, ListsPullFromRequestToEnd) {
 // Observes a tensor that arrives in chunks until it is half complete. The observed value never
 // decreases.
 TEST(TensorProgress, ReportsArrivedChunks) {
-  const Folder folder;
+  const Directory directory;
   const auto member = [](std::uint64_t number) {
     return Member{.number = number,
                   .node = number,
                   .own_host = "host" + std::to_string(number),
-                  .part_bytes = 64 << 10};
+                  .chunk_bytes = 64 << 10};
   };
   constexpr std::size_t all = 128 * (64 << 10);
-  Process maker(folder.path(), member(1)), reader(folder.path(), member(2));
+  Process maker(directory.path(), member(1)), reader(directory.path(), member(2));
   bool half_way = false;
   for (std::uint64_t object = 1; object <= 100 && !half_way; ++object) {
-    const auto ref = maker.publish(object, all, true, {.direct = true, .named = DirectPath::tcp});
-    reader.exchange().want(object, {ref}, false);
+    const auto ref =
+        maker.register_tensor(object, all, true, {.direct = true, .named = DirectPath::tcp});
+    reader.exchange().pull(object, {ref}, false);
     std::uint64_t before = 0;
     for (auto rows = reader.exchange().under_way(); !rows.empty();
          rows = reader.exchange().under_way()) {
@@ -73,7 +74,7 @@ TEST(TensorProgress, ReportsArrivedChunks) {
                  (before > 0 && before < all && rows[0].began && rows[0].path == DirectPath::tcp);
     }
     ASSERT_TRUE(is_numbered(reader.wait_for(1).front(), object, all));
-    maker.exchange().retire(ObjectId::of(object));
+    maker.exchange().unregister(ObjectId::of(object));
   }
   EXPECT_TRUE(half_way);
   EXPECT_TRUE(reader.exchange().under_way().empty());
@@ -81,21 +82,21 @@ TEST(TensorProgress, ReportsArrivedChunks) {
 
 // A holder that accepts the connection and sends nothing.
 TEST(TensorProgress, Unanswered_HasNotBegunAndCancelRemovesIt) {
-  const Folder folder;
+  const Directory directory;
   const Fd silent(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  const std::string path = folder.path() + "/silent";
+  const std::string path = directory.path() + "/silent";
   std::copy(path.begin(), path.end(), address.sun_path);
   ASSERT_EQ(::bind(silent.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   ASSERT_EQ(::listen(silent.get(), 8), 0);
-  Process reader(folder.path(), {.number = 2});
+  Process reader(directory.path(), {.number = 2});
   RefRecord ref = ref_of(7, 1000);
   ref.tensor.edit().holder = Endpoint{ProcessId::of(9), NodeId::of(1), path, {}, {}};
-  reader.exchange().want(1, {ref}, false);
+  reader.exchange().pull(1, {ref}, false);
   ASSERT_EQ(reader.exchange().under_way().size(), 1u);
   EXPECT_FALSE(reader.exchange().under_way()[0].began);
-  reader.exchange().unwant(1);
+  reader.exchange().cancel(1);
   EXPECT_TRUE(reader.exchange().under_way().empty());
 }
 

@@ -56,7 +56,7 @@ class Conformance : public testing::TestWithParam<Way> {
   NodeOptions options() const {
     NodeOptions made;
     made.way = GetParam();
-    made.folder = folder_.path();
+    made.directory = directory_.path();
     if (on_device()) made.machine = machine_.environment();
     // These transports do not encrypt.
     made.sealed = !is_plugged(GetParam()) && GetParam() != Way::nccl;
@@ -97,7 +97,7 @@ class Conformance : public testing::TestWithParam<Way> {
   SimulatedMachine machine_{"memory=8589934592 late_us=50"};
 
  private:
-  TemporaryFolder folder_;
+  TemporaryDirectory directory_;
   std::uint64_t transfers_ = 0;
 };
 

@@ -241,8 +241,8 @@ TEST_P(Hosts, LinkCut_EndsTransferAndRecovers) {
   const std::vector<RegionSpec> regions{{64 * mib, 3, 0, true}};
   const std::uint64_t before = network_.passed();
   const TransferId id = begin(*holder_, *receiver_, 1, regions, 1'000);
-  const Time patience = monotonic_now() + 20s;
-  while (network_.passed() < before + 500 && monotonic_now() < patience) {
+  const Time wait_timeout = monotonic_now() + 20s;
+  while (network_.passed() < before + 500 && monotonic_now() < wait_timeout) {
   }
   network_.set({.lost_per_mille = 0, .delay_us = 0, .cut = true});
   const Seen seen = receiver_->seen(id);
@@ -266,8 +266,8 @@ TEST_P(Hosts, LinkNeverAnswers_ShutdownCompletes) {
   transfer(*holder_, *receiver_, 1, {{mib, 1, 0, true}});
   const std::uint64_t before = network_.passed();
   (void)begin(*holder_, *receiver_, 1, regions, 60'000);
-  const Time patience = monotonic_now() + 20s;
-  while (network_.passed() < before + 500 && monotonic_now() < patience) {
+  const Time wait_timeout = monotonic_now() + 20s;
+  while (network_.passed() < before + 500 && monotonic_now() < wait_timeout) {
   }
   network_.set({.lost_per_mille = 0, .delay_us = 0, .cut = true});
   const std::unique_ptr<Node> late = on(1);  // connects when no packets arrive any more
@@ -277,7 +277,7 @@ TEST_P(Hosts, LinkNeverAnswers_ShutdownCompletes) {
   const auto ticket = holder_->offer(id, *late, 1, regions);
   ASSERT_TRUE(ticket) << ticket.error().text;
   late->pull(id, *holder_, 1, *ticket, regions, 60'000);
-  while (network_.lost() < lost + 2 && monotonic_now() < patience) {
+  while (network_.lost() < lost + 2 && monotonic_now() < wait_timeout) {
   }
   for (Node* const each : {receiver_.get(), late.get(), holder_.get()}) {
     each->end();

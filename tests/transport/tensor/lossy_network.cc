@@ -80,9 +80,9 @@ class Direction {
 [[noreturn]] void pass_on(int a, int b, NetworkControl& control) {
   Direction there(a, b, 1, control), back(b, a, 2, control);
   for (;;) {
-    const int patience = std::min(there.give(), back.give());
+    const int wait_timeout = std::min(there.give(), back.give());
     std::array<pollfd, 2> ends{{{a, POLLIN, 0}, {b, POLLIN, 0}}};
-    ::poll(ends.data(), ends.size(), patience);
+    ::poll(ends.data(), ends.size(), wait_timeout);
     there.take();
     back.take();
   }

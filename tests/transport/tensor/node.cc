@@ -13,7 +13,7 @@
 namespace mobula::internal::direct_test {
 namespace {
 
-constexpr Duration patience = 60s;
+constexpr Duration wait_timeout = 60s;
 
 BlobWriter command(NodeCommand what) {
   BlobWriter writer;
@@ -114,12 +114,12 @@ void Node::signal(int number) {
 }
 
 void Node::send(const BlobWriter& what) {
-  const auto sent = send_frame(socket_, what.bytes(), {}, monotonic_now() + patience);
+  const auto sent = send_frame(socket_, what.bytes(), {}, monotonic_now() + wait_timeout);
   ASSERT_TRUE(sent) << sent.error().text;
 }
 
 Blob Node::receive() {
-  auto frame = receive_frame(socket_, monotonic_now() + patience);
+  auto frame = receive_frame(socket_, monotonic_now() + wait_timeout);
   EXPECT_TRUE(frame) << "a node does not answer: " << (frame ? "" : frame.error().text);
   return frame ? std::move(frame->bytes) : Blob();
 }

@@ -36,7 +36,7 @@ std::string plugin_of(Way way);
 
 struct NodeOptions {
   Way way = Way::shm;
-  std::string folder;                // directory of sockets
+  std::string directory;             // directory of sockets
   std::string machine;               // simulated GPUs; empty: none
   int device = 0;                    // ordinal in the machine
   std::vector<std::string> reached;  // cuda_ipc: devices of the machine whose memory is accessible

@@ -54,14 +54,14 @@ Result<std::unique_ptr<TensorTransport>> NodeGpu::make_transport(EventLoop& loop
     if (!library) return library.error();
     NcclOptions options;
     options.host = options_.nccl_host;
-    options.patience = std::chrono::milliseconds(options_.patience_ms);
+    options.shutdown_timeout = std::chrono::milliseconds(options_.patience_ms);
     options.lost = [this](const std::string&) { lost_ = true; };
     auto made = NcclTransport::create(loop, process, context_, *library, options);
     if (!made) return made.error();
     return std::unique_ptr<TensorTransport>(std::move(made).value());
   }
   CudaIpcOptions options;
-  options.socket = options_.folder + "/" + process.brief();
+  options.socket = options_.directory + "/" + process.brief();
   for (const std::string& each : options_.reached) options.peers.insert(*device_uuid_from(each));
   options.copying.slice_bytes = 4u << 20;  // so that short transfers can be interrupted midway
   auto made = CudaIpcTransport::create(loop, process, context_, options);

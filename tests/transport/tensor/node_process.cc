@@ -185,7 +185,7 @@ Result<Blob> NodeProcess::make_transport() {
     transport_ = std::move(made).value();
   } else if (options_.way == Way::shm) {
     ShmOptions options;
-    options.socket = options_.folder + "/" + process_.brief();
+    options.socket = options_.directory + "/" + process_.brief();
     options.arena.max_bytes = options_.max_arena;
     options.max_mapped_bytes = options_.max_mapped;
     options.read_processes = options_.read_processes;
@@ -332,7 +332,7 @@ void NodeProcess::pull(BlobReader& from) {
   pull.transfer = from.id<TransferId>();
   pull.from.peer = from.id<ProcessId>();
   pull.from.epoch = from.number();
-  pull.silence_limit = std::chrono::milliseconds(from.number());
+  pull.silence_timeout = std::chrono::milliseconds(from.number());
   const Blob ticket = take_blob(from);
   Target& target = targets_[pull.transfer];
   target = {};

@@ -34,9 +34,9 @@ TEST(TransportPlugins, RejectsInvalidPluginsWithReason) {
 }
 
 TEST(TransportPlugins, OpensEachListedPluginOnce) {
-  const std::string folder = MOBULA_BINARY_DIR "/lib/mobula";
+  const std::string directory = MOBULA_BINARY_DIR "/lib/mobula";
   const auto opened = open_transport_plugins(
-      carried() + "::mobula_transport_carried.so:/nowhere:" + faulty("version"), folder);
+      carried() + "::mobula_transport_carried.so:/nowhere:" + faulty("version"), directory);
   ASSERT_EQ(opened.size(), 4u);
   ASSERT_TRUE(opened[0].plugin) << opened[0].plugin.error().text;
   EXPECT_EQ(opened[0].plugin->name(), "carried");
@@ -44,7 +44,7 @@ TEST(TransportPlugins, OpensEachListedPluginOnce) {
   EXPECT_EQ(opened[1].plugin.error().code, ErrorCode::already_exists);
   EXPECT_EQ(opened[2].plugin.error().code, ErrorCode::not_found);
   EXPECT_EQ(opened[3].plugin.error().code, ErrorCode::permission_denied);
-  EXPECT_TRUE(open_transport_plugins("", folder).empty());
+  EXPECT_TRUE(open_transport_plugins("", directory).empty());
 }
 
 TEST(TransportPlugins, LibraryOrDeviceMissing_IsUnavailable) {
@@ -82,7 +82,7 @@ TransferEnd pull_by(const std::string& path, std::vector<std::byte>& target) {
   pull.from = {ProcessId::of(1), 1};
   pull.ticket = ticket;
   pull.targets.push_back({target, {}});
-  receiver->pull(std::move(pull), [&](const TransferEnd& told) { end = told; });
+  receiver->pull(std::move(pull), [&](const TransferEnd& report) { end = report; });
   EXPECT_TRUE(turn_until(*loop, [&] { return end.has_value(); }));
   return *end;
 }

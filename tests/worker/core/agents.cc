@@ -32,7 +32,7 @@ ProcessId Agent::driver(LinkId link, JobId job) {
   return attach.process;
 }
 
-void Agent::head_says(HeadMessage message) {
+void Agent::from_head(HeadMessage message) {
   std::vector<Frame<HeadMessage>> frames;
   head_->send(world_.now, std::move(message), frames);
   send_head_frames(std::move(frames));
@@ -63,7 +63,7 @@ void Agent::carry_out_head(AgentToHead message) {
     std::vector<Frame<HeadMessage>> frames;
     auto said = head_->receive(world_.now, std::move(frame->frame), frames);
     if (said) {
-      told_.push_back(std::move(*said));
+      sent_.push_back(std::move(*said));
       frames.push_back(head_->acknowledgement());
     }
     send_head_frames(std::move(frames));
@@ -201,10 +201,10 @@ Agent& Agents::start(NodeId node) {
     if (other.get() == &agent || !other->alive) continue;
     PeersChanged news;
     news.present = {agent.address()};
-    other->head_says(news);
+    other->from_head(news);
     PeersChanged rest;
     rest.present = {other->address()};
-    agent.head_says(rest);
+    agent.from_head(rest);
   }
   settle();
   agent.forget();
@@ -284,7 +284,7 @@ void Agents::announce_death(const Agent& agent) {
     if (!other->alive) continue;
     PeersChanged news;
     news.dead_agents = {agent.address().incarnation};
-    other->head_says(news);
+    other->from_head(news);
   }
   settle();
 }
@@ -327,12 +327,12 @@ RefRecord ref_of(ObjectId object, const Agent& home, ProcessId owner) {
 void store(Agents& world, Agent& agent, LinkId link, ObjectId object, std::int64_t size,
            ProcessId owner, NodeId home, RefRecords contained) {
   agent.say(link, ReserveObjectRequest{object, size});
-  const auto reserved = agent.heard<ReserveObjectReply>(link);
+  const auto reserved = agent.received<ReserveObjectReply>(link);
   ASSERT_EQ(reserved.size(), 1u);
   ASSERT_FALSE(reserved[0].failure) << reserved[0].failure->text;
   agent.say(link, SealObjectRequest{object, owner, home, false, std::move(contained)});
   world.settle();
-  ASSERT_EQ(agent.heard<SealObjectReply>(link).size(), 1u);
+  ASSERT_EQ(agent.received<SealObjectReply>(link).size(), 1u);
 }
 
 void expect_empty(Agents& world, std::size_t agents, std::size_t kept) {

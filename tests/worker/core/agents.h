@@ -39,16 +39,16 @@ class Agent {
   void say(LinkId link, ProcessToAgent message) {
     step(ReceivedFromProcess{link, std::move(message)});
   }
-  void head_says(HeadMessage message);
+  void from_head(HeadMessage message);
 
   // Messages sent to a process over its link since the last call.
   template <class T>
-  std::vector<T> heard(LinkId link) {
+  std::vector<T> received(LinkId link) {
     return take_from<T>(said_[link]);
   }
   template <class T>
-  std::vector<T> told() {  // messages to the head
-    return take_from<T>(told_);
+  std::vector<T> sent() {  // messages to the head
+    return take_from<T>(sent_);
   }
   template <class T>
   std::vector<T> did() {
@@ -56,7 +56,7 @@ class Agent {
   }
   void forget() {
     said_.clear();
-    told_.clear();
+    sent_.clear();
     did_.clear();
   }
 
@@ -103,7 +103,7 @@ class Agent {
   WorkerCore core_;
   std::optional<Session<HeadMessage, AgentMessage>> head_;
   std::map<LinkId, std::vector<AgentToProcess>> said_;
-  std::vector<AgentMessage> told_;
+  std::vector<AgentMessage> sent_;
   std::vector<Command> did_;
   std::vector<StartSpill> unwritten_;
   std::vector<std::uint64_t> withdrawn_;

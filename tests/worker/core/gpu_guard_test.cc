@@ -84,7 +84,7 @@ class GpuBytesTest : public ::testing::Test {
     ResourceShare gpu{"GPU", {}};
     gpu.shares.push_back({0, Quantity::from_units(2500), 256 * mib});
     slot.allocation.resources.push_back(std::move(gpu));
-    agent_.head_says(std::move(slot));
+    agent_.from_head(std::move(slot));
     world_.settle();
     for (const auto& prepare : agent_.did<PrepareProgram>()) {
       agent_.step(ProgramPrepared{prepare.program.id, {}, std::nullopt});
@@ -109,15 +109,15 @@ class GpuBytesTest : public ::testing::Test {
 
 TEST_F(GpuBytesTest, NotifiesExecutorAndLogsWarning) {
   look(400);
-  const auto heard = agent_.heard<OverShare>(executor_link);
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_THAT(heard[0].text, HasSubstr("400 MiB"));
-  EXPECT_TRUE(agent_.told<SlotShareExceeded>().at(0).on);
+  const auto received = agent_.received<OverShare>(executor_link);
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_THAT(received[0].text, HasSubstr("400 MiB"));
+  EXPECT_TRUE(agent_.sent<SlotShareExceeded>().at(0).on);
   EXPECT_EQ(agent_.did<LogWarning>().size(), 1u);
   EXPECT_TRUE(agent_.did<KillExecutor>().empty());
   agent_.forget();
   look(100);
-  EXPECT_FALSE(agent_.told<SlotShareExceeded>().at(0).on);
+  EXPECT_FALSE(agent_.sent<SlotShareExceeded>().at(0).on);
 }
 
 }  // namespace

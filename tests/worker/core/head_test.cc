@@ -50,18 +50,18 @@ TEST_F(HeadTest, SendsHeartbeatsAndDetectsSilentHead) {
   EXPECT_FALSE(driver.empty());
   agent_.forget();
   world_.advance(20s);
-  EXPECT_TRUE(agent_.heard<HeadStatus>(1).empty()) << "the head answers all the time";
+  EXPECT_TRUE(agent_.received<HeadStatus>(1).empty()) << "the head answers all the time";
   agent_.head_answers = false;
   world_.advance(5s);
-  EXPECT_EQ(agent_.heard<HeadStatus>(1), (std::vector<HeadStatus>{{false, 1}}));
+  EXPECT_EQ(agent_.received<HeadStatus>(1), (std::vector<HeadStatus>{{false, 1}}));
   agent_.head_answers = true;
   world_.advance(10s);
-  EXPECT_EQ(agent_.heard<HeadStatus>(1), (std::vector<HeadStatus>{{true, 1}}));
+  EXPECT_EQ(agent_.received<HeadStatus>(1), (std::vector<HeadStatus>{{true, 1}}));
 }
 
 TEST_F(HeadTest, NewEpoch_NotifiesProcessesAndSendsFacts) {
   const ProcessId driver = agent_.driver(1, job);
-  agent_.head_says(slot_of(1, job, driver));
+  agent_.from_head(slot_of(1, job, driver));
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
   const StartExecutor started = agent_.run_executor(2);
@@ -73,12 +73,12 @@ TEST_F(HeadTest, NewEpoch_NotifiesProcessesAndSendsFacts) {
   EXPECT_EQ(facts.slots[0].endpoint.process, started.assign.process);
   EXPECT_EQ(facts.processes.size(), 2u);
   EXPECT_EQ(facts.jobs, (std::vector<JobId>{job}));
-  EXPECT_EQ(agent_.heard<HeadStatus>(1).back(), (HeadStatus{true, 2}));
+  EXPECT_EQ(agent_.received<HeadStatus>(1).back(), (HeadStatus{true, 2}));
 }
 
 TEST_F(HeadTest, EventsBeforeRegisterReply_AreSentAfterwards) {
   const ProcessId driver = agent_.driver(1, job);
-  agent_.head_says(slot_of(1, job, driver));
+  agent_.from_head(slot_of(1, job, driver));
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
   agent_.run_executor(2);
@@ -93,11 +93,11 @@ TEST_F(HeadTest, EventsBeforeRegisterReply_AreSentAfterwards) {
   agent_.say(2, ExecutorBlocked{true});
   agent_.step(ProcessLinkLost{1});
   world_.settle();  // the reply of the head to these facts
-  const auto lent = agent_.told<SlotCpuReleased>();
+  const auto lent = agent_.sent<SlotCpuReleased>();
   ASSERT_EQ(lent.size(), 1u);
   EXPECT_EQ(lent[0].slot, SlotId::of(1));
   EXPECT_TRUE(lent[0].on);
-  const auto ended = agent_.told<ProcessEnded>();
+  const auto ended = agent_.sent<ProcessEnded>();
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].process, driver);
 }
@@ -108,9 +108,9 @@ TEST_F(HeadTest, NewHead_ReceivesRecentDeaths) {
   world_.settle();
   agent_.step(ProcessLinkLost{1});
   world_.settle();
-  EXPECT_EQ(agent_.told<ProcessEnded>().size(), 1u);
+  EXPECT_EQ(agent_.sent<ProcessEnded>().size(), 1u);
   restart_head();
-  const auto again = agent_.told<ProcessEnded>();
+  const auto again = agent_.sent<ProcessEnded>();
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].process, gone);
   // The end is forgotten after 30 s.
@@ -119,7 +119,7 @@ TEST_F(HeadTest, NewHead_ReceivesRecentDeaths) {
   world_.settle();
   agent_.forget();
   restart_head();
-  EXPECT_EQ(agent_.told<ProcessEnded>().size(), 1u);
+  EXPECT_EQ(agent_.sent<ProcessEnded>().size(), 1u);
 }
 
 TEST_F(HeadTest, IgnoresOlderEpochs) {
@@ -137,7 +137,7 @@ TEST_F(HeadTest, IgnoresOlderEpochs) {
 }
 
 TEST_F(HeadTest, EndsSlotsUnknownToHead) {
-  agent_.head_says(slot_of(1, job, ProcessId::of(1)));
+  agent_.from_head(slot_of(1, job, ProcessId::of(1)));
   world_.settle();
   ++world_.epoch;
   RegisterReply answer;
@@ -152,31 +152,31 @@ TEST_F(HeadTest, RelaysWithPrincipalOfLink) {
   const ProcessId driver = agent_.driver(1, job);
   agent_.say(1, ForHead{FindActor{3, "name", ""}});
   world_.settle();
-  const auto relayed = agent_.told<FromProcess>();
+  const auto relayed = agent_.sent<FromProcess>();
   ASSERT_EQ(relayed.size(), 1u);
   EXPECT_EQ(relayed[0].process, driver);
   EXPECT_EQ(relayed[0].principal, (Principal{Role::driver, "user", job}));
-  agent_.head_says(ToProcess{driver, FindActorReply{}});
+  agent_.from_head(ToProcess{driver, FindActorReply{}});
   world_.settle();
-  EXPECT_EQ(agent_.heard<FromHead>(1).size(), 1u);
+  EXPECT_EQ(agent_.received<FromHead>(1).size(), 1u);
 }
 
 TEST_F(HeadTest, SendsRevokedKeysToOldAndNewProcesses) {
   agent_.driver(1, job);
   agent_.forget();
-  agent_.head_says(KeysRevoked{{"token:aa", "token:bb"}});
-  agent_.head_says(KeysRevoked{{"token:bb"}});
+  agent_.from_head(KeysRevoked{{"token:aa", "token:bb"}});
+  agent_.from_head(KeysRevoked{{"token:bb"}});
   world_.settle();
-  const auto told = agent_.heard<TrustChanged>(1);
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].revoked_keys, (std::vector<std::string>{"token:aa", "token:bb"}));
+  const auto sent = agent_.received<TrustChanged>(1);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].revoked_keys, (std::vector<std::string>{"token:aa", "token:bb"}));
   const auto cut = agent_.did<CutKeys>();
   ASSERT_EQ(cut.size(), 1u);
-  EXPECT_EQ(cut[0].keys, told[0].revoked_keys);
+  EXPECT_EQ(cut[0].keys, sent[0].revoked_keys);
   agent_.driver(2, job);
-  const auto greeted = agent_.heard<TrustChanged>(2);
+  const auto greeted = agent_.received<TrustChanged>(2);
   ASSERT_EQ(greeted.size(), 1u);
-  EXPECT_EQ(greeted[0].revoked_keys, told[0].revoked_keys);
+  EXPECT_EQ(greeted[0].revoked_keys, sent[0].revoked_keys);
 }
 
 TEST_F(HeadTest, SendsRenewedTicketToProcesses) {
@@ -190,9 +190,9 @@ TEST_F(HeadTest, SendsRenewedTicketToProcesses) {
   const auto used = agent_.did<UseIdentity>();
   ASSERT_EQ(used.size(), 1u);
   EXPECT_EQ(used[0].ticket, "newer");
-  const auto told = agent_.heard<TrustChanged>(1);
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].agent_ticket, "newer");
+  const auto sent = agent_.received<TrustChanged>(1);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].agent_ticket, "newer");
 }
 
 TEST_F(HeadTest, RejectsMessagesOutsideProcessRole) {
@@ -203,10 +203,10 @@ TEST_F(HeadTest, RejectsMessagesOutsideProcessRole) {
   agent_.say(1, ExecutorRetires{});
   agent_.say(1, ConstructorFinished{});
   world_.settle();
-  EXPECT_TRUE(agent_.told<ActorConstructed>().empty());
+  EXPECT_TRUE(agent_.sent<ActorConstructed>().empty());
   agent_.say(1, ForHead{FindActor{3, "name", ""}});
   world_.settle();
-  EXPECT_EQ(agent_.told<FromProcess>().size(), 1u);
+  EXPECT_EQ(agent_.sent<FromProcess>().size(), 1u);
 }
 
 TEST_F(HeadTest, DriverBeforeRegistration_Waits) {
@@ -230,7 +230,7 @@ TEST_F(HeadTest, RejectsDriverOfAnotherVersion) {
   AttachDriver attach;
   attach.version = attach.oldest = 99;
   agent_.say(1, attach);
-  EXPECT_EQ(agent_.heard<AttachRefused>(1).size(), 1u);
+  EXPECT_EQ(agent_.received<AttachRefused>(1).size(), 1u);
   EXPECT_EQ(agent_.did<CloseProcess>().size(), 1u);
 }
 
@@ -244,7 +244,7 @@ TEST_F(HeadTest, DriverDied_HeadIsNotified) {
   const ProcessId driver = agent_.driver(1, job);
   agent_.step(ProcessLinkLost{1});
   world_.settle();
-  EXPECT_EQ(agent_.told<ProcessEnded>().at(0).process, driver);
+  EXPECT_EQ(agent_.sent<ProcessEnded>().at(0).process, driver);
   expect_empty(world_, 1);
 }
 
@@ -260,8 +260,8 @@ TEST_F(HeadTest, BacklogFull_RequestsResendFromProcess) {
   for (std::uint64_t i = 0; i < 10; ++i) agent.say(1, ForHead{FindActor{i, "", ""}});
   agent.head_answers = true;
   world.advance(20s);
-  EXPECT_EQ(agent.told<FromProcess>().size(), 4u);
-  const auto status = agent.heard<HeadStatus>(1);
+  EXPECT_EQ(agent.sent<FromProcess>().size(), 4u);
+  const auto status = agent.received<HeadStatus>(1);
   ASSERT_GE(status.size(), 2u);
   EXPECT_EQ(status[status.size() - 2], (HeadStatus{true, 0}));
   EXPECT_EQ(status.back(), (HeadStatus{true, 1}));
@@ -269,19 +269,19 @@ TEST_F(HeadTest, BacklogFull_RequestsResendFromProcess) {
 
 TEST_F(HeadTest, SendsDigestAndPositionsInHeartbeats) {
   const ProcessId driver = agent_.driver(1, job);
-  agent_.head_says(slot_of(1, job, driver));
+  agent_.from_head(slot_of(1, job, driver));
   world_.settle();
   world_.advance(1s);
   ASSERT_TRUE(agent_.heartbeat);
   EXPECT_EQ(agent_.heartbeat->slots_digest, slot_digest(SlotId::of(1), 0, false));
   EXPECT_EQ(agent_.heartbeat->applied_through, 1u);
-  EXPECT_EQ(agent_.heartbeat->told_through, 1u) << "the driver's coming";
+  EXPECT_EQ(agent_.heartbeat->sent_through, 1u) << "the driver's coming";
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
   agent_.run_executor(2);
   world_.advance(1s);
   EXPECT_EQ(agent_.heartbeat->slots_digest, slot_digest(SlotId::of(1), 0, true));
-  EXPECT_EQ(agent_.heartbeat->told_through, 3u) << "and the executor's, and that it is ready";
-  agent_.head_says(StopSlot{SlotId::of(1), true, "returned"});
+  EXPECT_EQ(agent_.heartbeat->sent_through, 3u) << "and the executor's, and that it is ready";
+  agent_.from_head(StopSlot{SlotId::of(1), true, "returned"});
   world_.settle();
   world_.advance(1s);
   EXPECT_EQ(agent_.heartbeat->slots_digest, ending_slot_digest(SlotId::of(1)));
@@ -290,10 +290,10 @@ TEST_F(HeadTest, SendsDigestAndPositionsInHeartbeats) {
 
 TEST_F(HeadTest, ReportsFactsWithAppliedCommandNumber) {
   const ProcessId driver = agent_.driver(1, job);
-  agent_.head_says(slot_of(1, job, driver));
-  agent_.head_says(FactsRequest{});
+  agent_.from_head(slot_of(1, job, driver));
+  agent_.from_head(FactsRequest{});
   world_.settle();
-  const auto stated = agent_.told<FactsReply>();
+  const auto stated = agent_.sent<FactsReply>();
   ASSERT_EQ(stated.size(), 1u);
   EXPECT_EQ(stated[0].applied_through, 1u);
   ASSERT_EQ(stated[0].facts.slots.size(), 1u);
@@ -303,7 +303,7 @@ TEST_F(HeadTest, ReportsFactsWithAppliedCommandNumber) {
 
 TEST_F(HeadTest, Fenced_KillsExecutorsAndRequestsRestart) {
   agent_.driver(1, job);
-  agent_.head_says(actor_slot(1, job));
+  agent_.from_head(actor_slot(1, job));
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
   agent_.run_executor(2);
@@ -322,46 +322,46 @@ TEST_F(HeadTest, FinalRejection_EndsAgent) {
 }
 
 TEST_F(HeadTest, Stop_DrainsThenNotifiesHead) {
-  agent_.head_says(actor_slot(1, job));
+  agent_.from_head(actor_slot(1, job));
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
   const StartExecutor started = agent_.run_executor(2);
   agent_.forget();
   agent_.step(Stop{true});
   world_.settle();
-  EXPECT_EQ(agent_.told<AgentDraining>(),
+  EXPECT_EQ(agent_.sent<AgentDraining>(),
             (std::vector<AgentDraining>{{Agents::small().drain_timeout}}));
-  EXPECT_TRUE(agent_.heard<EndExecutor>(2).empty()) << "that is the head's to say";
-  agent_.head_says(actor_slot(2, job));
+  EXPECT_TRUE(agent_.received<EndExecutor>(2).empty()) << "that is the head's to say";
+  agent_.from_head(actor_slot(2, job));
   world_.settle();
-  const auto refused = agent_.told<SlotGone>();
+  const auto refused = agent_.sent<SlotGone>();
   ASSERT_EQ(refused.size(), 1u) << "nothing starts any more";
   EXPECT_EQ(refused[0].cause.kind, EndKind::start_failed) << "which costs an actor no restart";
-  agent_.head_says(StopSlot{SlotId::of(1), true, "drained"});
+  agent_.from_head(StopSlot{SlotId::of(1), true, "drained"});
   world_.settle();
-  EXPECT_TRUE(agent_.heard<EndExecutor>(2).at(0).graceful);
+  EXPECT_TRUE(agent_.received<EndExecutor>(2).at(0).graceful);
   agent_.executor_exits(started);
   world_.advance(1s);
-  EXPECT_EQ(agent_.told<SlotGone>().size(), 1u);
+  EXPECT_EQ(agent_.sent<SlotGone>().size(), 1u);
   EXPECT_EQ(agent_.did<Exit>().at(0).code, 0);
   EXPECT_TRUE(std::holds_alternative<AgentStopped>(agent_.did<SendToHead>().back().message));
 }
 
 TEST_F(HeadTest, StopWithoutHead_EndsSlots) {
-  agent_.head_says(actor_slot(1, job));
+  agent_.from_head(actor_slot(1, job));
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
   agent_.run_executor(2);
   agent_.forget();
   agent_.head_answers = false;
   agent_.step(Stop{true});
-  EXPECT_TRUE(agent_.heard<EndExecutor>(2).empty());
+  EXPECT_TRUE(agent_.received<EndExecutor>(2).empty());
   world_.advance(5s);
-  EXPECT_TRUE(agent_.heard<EndExecutor>(2).at(0).graceful) << "it has not answered";
+  EXPECT_TRUE(agent_.received<EndExecutor>(2).at(0).graceful) << "it has not answered";
 }
 
 TEST_F(HeadTest, DrainTimeout_KillsExecutors) {
-  agent_.head_says(actor_slot(1, job));
+  agent_.from_head(actor_slot(1, job));
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
   agent_.run_executor(2);
@@ -371,37 +371,37 @@ TEST_F(HeadTest, DrainTimeout_KillsExecutors) {
 }
 
 TEST_F(HeadTest, SendsOutputToLocalDriverElseHead) {
-  agent_.head_says(actor_slot(1, job));
+  agent_.from_head(actor_slot(1, job));
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
   agent_.run_executor(2, 100);
   agent_.step(ExecutorPrinted{SlotId::of(1), 0, {"far"}});
   world_.settle();
-  const auto told = agent_.told<JobOutputLines>();
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].job, job);
-  EXPECT_EQ(told[0].lines, std::vector<std::string>{"far"});
-  EXPECT_NE(told[0].source.find("pid=100 node=" + agent_.node().brief()), std::string::npos);
+  const auto sent = agent_.sent<JobOutputLines>();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].job, job);
+  EXPECT_EQ(sent[0].lines, std::vector<std::string>{"far"});
+  EXPECT_NE(sent[0].source.find("pid=100 node=" + agent_.node().brief()), std::string::npos);
   agent_.driver(1, job);
   agent_.driver(3, JobId::of(6));
   agent_.step(ExecutorPrinted{SlotId::of(1), 0, {"near"}});
   world_.settle();
-  EXPECT_TRUE(agent_.told<JobOutputLines>().empty());
-  const auto heard = agent_.heard<LogLines>(1);
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_EQ(heard[0].lines, std::vector<std::string>{"near"});
-  EXPECT_EQ(heard[0].source.find("node="), std::string::npos);
-  agent_.head_says(JobOutputLines{job, "f pid=3 node=ab", {"other"}});
-  agent_.head_says(JobFinished{job});
+  EXPECT_TRUE(agent_.sent<JobOutputLines>().empty());
+  const auto received = agent_.received<LogLines>(1);
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].lines, std::vector<std::string>{"near"});
+  EXPECT_EQ(received[0].source.find("node="), std::string::npos);
+  agent_.from_head(JobOutputLines{job, "f pid=3 node=ab", {"other"}});
+  agent_.from_head(JobFinished{job});
   world_.settle();
-  EXPECT_EQ(agent_.heard<LogLines>(1).size(), 1u);
-  EXPECT_EQ(agent_.heard<JobFinished>(1).size(), 1u);
-  EXPECT_TRUE(agent_.heard<LogLines>(3).empty()) << "another job's driver";
+  EXPECT_EQ(agent_.received<LogLines>(1).size(), 1u);
+  EXPECT_EQ(agent_.received<JobFinished>(1).size(), 1u);
+  EXPECT_TRUE(agent_.received<LogLines>(3).empty()) << "another job's driver";
 }
 
 TEST_F(HeadTest, HeadUnreachable_DropsAndCountsOutput) {
   StartSlot start = actor_slot(1, job);
-  agent_.head_says(start);
+  agent_.from_head(start);
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
   agent_.run_executor(2);
@@ -411,9 +411,9 @@ TEST_F(HeadTest, HeadUnreachable_DropsAndCountsOutput) {
   world_.advance(10s);
   agent_.step(ExecutorPrinted{SlotId::of(1), 0, {"last"}});
   world_.settle();
-  const auto told = agent_.told<JobOutputLines>();
-  ASSERT_EQ(told.size(), 257u);
-  EXPECT_EQ(told.back().lines,
+  const auto sent = agent_.sent<JobOutputLines>();
+  ASSERT_EQ(sent.size(), 257u);
+  EXPECT_EQ(sent.back().lines,
             (std::vector<std::string>{"... 744 lines of executors of this node were left out here",
                                       "last"}));
 }
@@ -421,22 +421,22 @@ TEST_F(HeadTest, HeadUnreachable_DropsAndCountsOutput) {
 TEST_F(HeadTest, OutputHidden_IsNotSent) {
   StartSlot start = actor_slot(1, job);
   start.show_output = false;
-  agent_.head_says(start);
+  agent_.from_head(start);
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
   agent_.run_executor(2);
   agent_.step(ExecutorPrinted{SlotId::of(1), 0, {"quiet"}});
   world_.settle();
-  EXPECT_TRUE(agent_.told<JobOutputLines>().empty());
+  EXPECT_TRUE(agent_.sent<JobOutputLines>().empty());
 }
 
 TEST_F(HeadTest, ListsObjectsUpToLimit) {
   const ProcessId driver = agent_.driver(1, job);
   store(world_, agent_, 1, ObjectId::of(1), 100, driver, agent_.node());
   store(world_, agent_, 1, ObjectId::of(2), 200, driver, agent_.node());
-  agent_.head_says(ObjectsRequest{7, 1});
+  agent_.from_head(ObjectsRequest{7, 1});
   world_.settle();
-  const auto listed = agent_.told<ObjectsReply>();
+  const auto listed = agent_.sent<ObjectsReply>();
   ASSERT_EQ(listed.size(), 1u);
   EXPECT_EQ(listed[0].request, 7u);
   EXPECT_EQ(listed[0].left_out, 1u);
@@ -451,8 +451,8 @@ TEST_F(HeadTest, KeepsArgumentsOfJobsSeparate) {
   for (const std::uint64_t number : {1u, 2u}) {
     StartSlot start = slot_of(number, JobId::of(number), ProcessId::of(number));
     start.program.arguments = {"program", std::to_string(number)};
-    start.program.working_folder = "/folder/" + std::to_string(number);
-    agent_.head_says(start);
+    start.program.working_dir = "/folder/" + std::to_string(number);
+    agent_.from_head(start);
   }
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
@@ -460,12 +460,12 @@ TEST_F(HeadTest, KeepsArgumentsOfJobsSeparate) {
   ASSERT_EQ(starts.size(), 2u);
   EXPECT_EQ(starts[0].arguments, (std::vector<std::string>{"program", "1"}));
   EXPECT_EQ(starts[1].arguments, (std::vector<std::string>{"program", "2"}));
-  EXPECT_EQ(starts[1].working_folder, "/folder/2");
+  EXPECT_EQ(starts[1].working_dir, "/folder/2");
 }
 
 TEST_F(HeadTest, ReplaysRecordedEventsToSameCommands) {
   agent_.driver(1, job);
-  agent_.head_says(slot_of(1, job, ProcessId::of(100'001)));
+  agent_.from_head(slot_of(1, job, ProcessId::of(100'001)));
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
   agent_.run_executor(2);

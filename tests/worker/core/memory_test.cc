@@ -135,7 +135,7 @@ class MemoryTest : public ::testing::Test {
   }
 
   StartExecutor running(StartSlot slot, LinkId link, bool may_run_again) {
-    agent_.head_says(std::move(slot));
+    agent_.from_head(std::move(slot));
     world_.settle();
     for (const auto& prepare : agent_.did<PrepareProgram>()) {
       agent_.step(ProgramPrepared{prepare.program.id, {}, std::nullopt});
@@ -174,9 +174,9 @@ TEST_F(MemoryTest, ReportsNumbersOfKilledExecutor) {
   EXPECT_EQ(kills[0].slot, again.slot);
   EXPECT_THAT(kills[0].why, HasSubstr("this process: 300 MiB, square (pid"));
   agent_.executor_exits(again, signal(9));
-  const auto told = agent_.heard<FromHead>(driver_link);
-  ASSERT_FALSE(told.empty());
-  const EndCause cause = std::get<GenerationEnded>(told[0].message).cause;
+  const auto sent = agent_.received<FromHead>(driver_link);
+  ASSERT_FALSE(sent.empty());
+  const EndCause cause = std::get<GenerationEnded>(sent[0].message).cause;
   EXPECT_EQ(cause.kind, EndKind::out_of_memory);
   EXPECT_EQ(cause.text, kills[0].why);
   EXPECT_TRUE(agent_.did<StartExecutor>().empty()) << "the next one waits a moment";
@@ -203,9 +203,9 @@ TEST_F(MemoryTest, ExitedByItself_IsNotReportedAsOom) {
   const auto again = running(slot_of(2, job, driver_), 3, true);
   look(960, {{again, 300}});
   agent_.executor_exits(again, signal(11));
-  const auto told = agent_.heard<FromHead>(driver_link);
-  ASSERT_FALSE(told.empty());
-  EXPECT_NE(std::get<GenerationEnded>(told[0].message).cause.kind, EndKind::out_of_memory);
+  const auto sent = agent_.received<FromHead>(driver_link);
+  ASSERT_FALSE(sent.empty());
+  EXPECT_NE(std::get<GenerationEnded>(sent[0].message).cause.kind, EndKind::out_of_memory);
 }
 
 TEST_F(MemoryTest, KillsRestartableActorAfterTasks) {
@@ -227,17 +227,17 @@ TEST_F(MemoryTest, SparesActorWithoutRestarts) {
 TEST_F(MemoryTest, NotifiesHeadOfPressureStartAndEnd) {
   look(940, {});
   world_.settle();
-  EXPECT_TRUE(agent_.told<MemoryPressure>().empty());
+  EXPECT_TRUE(agent_.sent<MemoryPressure>().empty());
   look(960, {});
   look(970, {});
   world_.settle();
-  const auto begun = agent_.told<MemoryPressure>();
+  const auto begun = agent_.sent<MemoryPressure>();
   ASSERT_EQ(begun.size(), 1u);
   EXPECT_TRUE(begun[0].on);
   EXPECT_THAT(begun[0].text, HasSubstr("960 MiB of 1000 MiB"));
   look(900, {});
   world_.settle();
-  const auto ended = agent_.told<MemoryPressure>();
+  const auto ended = agent_.sent<MemoryPressure>();
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_FALSE(ended[0].on);
 }

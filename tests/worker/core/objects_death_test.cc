@@ -31,18 +31,18 @@ class ObjectDeathsTest : public ::testing::Test {
   std::vector<FetchObjectReply> fetch(Agent& agent) {
     agent.say(1, FetchObjectRequest{ref(), NodeId{}});
     settle();
-    return agent.heard<FetchObjectReply>(1);
+    return agent.received<FetchObjectReply>(1);
   }
   // The head replies to LocateObjectRequest of this agent.
   void locate(Agent& agent, std::vector<NodeId> nodes) {
-    const auto asked = agent.told<LocateObjectRequest>();
+    const auto asked = agent.sent<LocateObjectRequest>();
     ASSERT_EQ(asked.size(), 1u);
-    agent.head_says(LocateObjectReply{asked[0].object, std::move(nodes)});
+    agent.from_head(LocateObjectReply{asked[0].object, std::move(nodes)});
     settle();
   }
   // Starts an executor of the home, on link 2.
   ProcessId run_executor() {
-    home_.head_says(slot_of(1, job, owner_));
+    home_.from_head(slot_of(1, job, owner_));
     settle();
     home_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
     started_ = home_.run_executor(2);
@@ -74,18 +74,18 @@ class ObjectDeathsTest : public ::testing::Test {
 TEST_F(ObjectDeathsTest, TensorElementsNotStored_FailsAtOnce) {
   home_.say(1, ExportObject{value, true});
   for (Agent* agent : {&home_, &other_}) {
-    const auto heard = fetch(*agent);
-    ASSERT_EQ(heard.size(), 1u);
-    ASSERT_TRUE(heard[0].failure);
-    EXPECT_NE(heard[0].failure->text.find("not in the store"), std::string::npos)
-        << heard[0].failure->text;
+    const auto received = fetch(*agent);
+    ASSERT_EQ(received.size(), 1u);
+    ASSERT_TRUE(received[0].failure);
+    EXPECT_NE(received[0].failure->text.find("not in the store"), std::string::npos)
+        << received[0].failure->text;
     agent->forget();
   }
   store(world_, home_, 1, value, 1000, owner_, home_.node());
   home_.forget();
-  const auto heard = fetch(home_);
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_FALSE(heard[0].failure);
+  const auto received = fetch(home_);
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_FALSE(received[0].failure);
 }
 
 TEST_F(ObjectDeathsTest, OwnerDied_UnmadeObjectsFail) {
@@ -93,9 +93,9 @@ TEST_F(ObjectDeathsTest, OwnerDied_UnmadeObjectsFail) {
   EXPECT_TRUE(fetch(other_).empty());
   home_.step(ProcessLinkLost{1});
   settle();
-  const auto heard = other_.heard<FetchObjectReply>(1);
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_NE(heard[0].failure->text.find("its owner"), std::string::npos);
+  const auto received = other_.received<FetchObjectReply>(1);
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_NE(received[0].failure->text.find("its owner"), std::string::npos);
   release(other_);
   expect_empty(world_, 3, 1);
 }
@@ -106,12 +106,12 @@ TEST_F(ObjectDeathsTest, UnsealedBytes_StayUntilSecondSealerReplies) {
   EXPECT_EQ(fetch(other_).size(), 1u);
   other_.driver(2, job);
   other_.say(2, ReserveObjectRequest{value, 1000});
-  EXPECT_EQ(other_.heard<ReserveObjectReply>(2).at(0).failure->code, ErrorCode::already_exists);
+  EXPECT_EQ(other_.received<ReserveObjectReply>(2).at(0).failure->code, ErrorCode::already_exists);
   release(other_);
   EXPECT_NE(other_.core().objects().find(value), nullptr);
   other_.say(2, SealObjectRequest{value, ProcessId::of(900), third_.node(), false, {}});
   settle();
-  EXPECT_EQ(other_.heard<SealObjectReply>(2).size(), 1u);
+  EXPECT_EQ(other_.received<SealObjectReply>(2).size(), 1u);
   EXPECT_EQ(other_.core().objects().find(value), nullptr) << "the owner named is unknown there";
   // They are released, too, if the process exits before its seal.
   EXPECT_EQ(fetch(other_).size(), 1u);
@@ -130,9 +130,9 @@ TEST_F(ObjectDeathsTest, NamedHomeDied_RepliesToSealer) {
   other_.say(1, ReserveObjectRequest{value, 1000});
   other_.say(1, SealObjectRequest{value, ProcessId::of(900), third_.node(), false, {}});
   settle();
-  EXPECT_TRUE(other_.heard<SealObjectReply>(1).empty());
+  EXPECT_TRUE(other_.received<SealObjectReply>(1).empty());
   world_.announce_death(third_);
-  EXPECT_EQ(other_.heard<SealObjectReply>(1).size(), 1u);
+  EXPECT_EQ(other_.received<SealObjectReply>(1).size(), 1u);
 }
 
 TEST_F(ObjectDeathsTest, ExecutorCrashed_ForwardedResultsStay) {
@@ -148,9 +148,9 @@ TEST_F(ObjectDeathsTest, ExecutorCrashed_ForwardedResultsStay) {
   world_.advance(2s);
   other_.say(1, FetchObjectRequest{made, NodeId{}});
   settle();
-  const auto heard = other_.heard<FetchObjectReply>(1);
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_FALSE(heard[0].failure) << heard[0].failure->text;
+  const auto received = other_.received<FetchObjectReply>(1);
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_FALSE(received[0].failure) << received[0].failure->text;
   release(other_);
   EXPECT_EQ(home_.core().census().objects, 0u);
 }
@@ -198,7 +198,7 @@ TEST_F(ObjectDeathsTest, BorrowerDied_ReleasesOnlyItsHolds) {
   settle();
   EXPECT_EQ(home_.core().objects().find(value)->nodes, (std::set<NodeId>{third_.node()}));
   release(third_);
-  EXPECT_EQ(home_.heard<ExportReleased>(1).size(), 1u);
+  EXPECT_EQ(home_.received<ExportReleased>(1).size(), 1u);
   expect_empty(world_, 3, 1);
 }
 
@@ -207,7 +207,7 @@ TEST_F(ObjectDeathsTest, DeadNode_HoldsNothing) {
   EXPECT_EQ(fetch(other_).size(), 1u);
   release(home_);
   kill(other_);
-  EXPECT_EQ(home_.heard<ExportReleased>(1).size(), 1u);
+  EXPECT_EQ(home_.received<ExportReleased>(1).size(), 1u);
   expect_empty(world_, 3, 1);
 }
 
@@ -227,14 +227,14 @@ TEST_F(ObjectDeathsTest, LastReplicaLost_OwnerRecomputes) {
   EXPECT_TRUE(fetch(other_).empty());
   world_.announce_death(third_);
   locate(home_, {});
-  EXPECT_EQ(home_.heard<ObjectGone>(1).size(), 1u);
-  EXPECT_TRUE(other_.heard<FetchObjectReply>(1).empty()) << "it waits for the second run";
+  EXPECT_EQ(home_.received<ObjectGone>(1).size(), 1u);
+  EXPECT_TRUE(other_.received<FetchObjectReply>(1).empty()) << "it waits for the second run";
   world_.advance(11s);
   home_.say(1, ReserveObjectRequest{value, 1000});
   home_.say(1, SealObjectRequest{value, owner_, home_.node(), false, {}});
   settle();
   world_.advance(30s);
-  EXPECT_FALSE(other_.heard<FetchObjectReply>(1).at(0).failure);
+  EXPECT_FALSE(other_.received<FetchObjectReply>(1).at(0).failure);
   release(home_);
   release(other_);
   expect_empty(world_, 3, 1);
@@ -248,9 +248,9 @@ TEST_F(ObjectDeathsTest, LastReplicaLostWithoutOwner_FailsWithCause) {
   home_.step(ProcessLinkLost{1});
   kill(third_);
   locate(home_, {});
-  const auto heard = fetch(other_);
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_NE(heard[0].failure->text.find(third_.node().brief()), std::string::npos);
+  const auto received = fetch(other_);
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_NE(received[0].failure->text.find(third_.node().brief()), std::string::npos);
   release(other_);
   expect_empty(world_, 3, 1);
 }
@@ -260,8 +260,8 @@ TEST_F(ObjectDeathsTest, HolderDied_OtherReplicaServes) {
   store(world_, third_, 1, value, 1000, owner_, home_.node());
   EXPECT_EQ(fetch(other_).size(), 1u);
   kill(third_);
-  EXPECT_TRUE(home_.told<LocateObjectRequest>().empty()) << "the copy is known at the home";
-  EXPECT_TRUE(home_.heard<ObjectGone>(1).empty());
+  EXPECT_TRUE(home_.sent<LocateObjectRequest>().empty()) << "the copy is known at the home";
+  EXPECT_TRUE(home_.received<ObjectGone>(1).empty());
   EXPECT_FALSE(fetch(home_).at(0).failure);
   release(home_);
   release(other_);
@@ -274,14 +274,14 @@ TEST_F(ObjectDeathsTest, LastReplicaReleased_OwnerRecomputes) {
   store(world_, third_, 1, value, 1000, owner_, home_.node());
   EXPECT_EQ(fetch(other_).size(), 1u);
   kill(third_);
-  EXPECT_TRUE(home_.heard<ObjectGone>(1).empty()) << "one copy is left";
+  EXPECT_TRUE(home_.received<ObjectGone>(1).empty()) << "one copy is left";
   release(other_);
-  EXPECT_EQ(home_.heard<ObjectGone>(1).size(), 1u);
+  EXPECT_EQ(home_.received<ObjectGone>(1).size(), 1u);
   EXPECT_TRUE(fetch(other_).empty()) << "waits for the second run";
   home_.say(1, ReserveObjectRequest{value, 1000});
   home_.say(1, SealObjectRequest{value, owner_, home_.node(), false, {}});
   settle();
-  EXPECT_FALSE(other_.heard<FetchObjectReply>(1).at(0).failure);
+  EXPECT_FALSE(other_.received<FetchObjectReply>(1).at(0).failure);
   release(home_);
   release(other_);
   expect_empty(world_, 3, 1);
@@ -301,7 +301,7 @@ TEST_F(ObjectDeathsTest, ReplicaReportedDuringSearch_ReadersRead) {
   world_.die(third_);
   PeersChanged news;
   news.dead_agents = {third_.address().incarnation};
-  home_.head_says(news);
+  home_.from_head(news);
   settle();
   EXPECT_TRUE(fetch(fourth).empty());
   // The pull of `other_` completes nevertheless.
@@ -309,10 +309,10 @@ TEST_F(ObjectDeathsTest, ReplicaReportedDuringSearch_ReadersRead) {
   for (const auto& each : std::exchange(world_.moving, {}))
     world_.post(*each.reader, ChunkFetched{each.chunk, {}});
   settle();
-  ASSERT_EQ(other_.heard<FetchObjectReply>(1).size(), 1u);
-  const auto heard = fourth.heard<FetchObjectReply>(1);
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_FALSE(heard[0].failure);
+  ASSERT_EQ(other_.received<FetchObjectReply>(1).size(), 1u);
+  const auto received = fourth.received<FetchObjectReply>(1);
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_FALSE(received[0].failure);
 }
 
 // The link between two nodes is cut; both reach the home.
@@ -322,9 +322,9 @@ TEST_F(ObjectDeathsTest, HolderUnreachable_HomeRelays) {
   world_.cut_between(other_, third_);
   EXPECT_TRUE(fetch(other_).empty());
   world_.advance(11s);
-  const auto heard = other_.heard<FetchObjectReply>(1);
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_FALSE(heard[0].failure) << heard[0].failure->text;
+  const auto received = other_.received<FetchObjectReply>(1);
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_FALSE(received[0].failure) << received[0].failure->text;
   EXPECT_TRUE(home_.core().objects().find(value)->here());
 }
 
@@ -337,12 +337,12 @@ TEST_F(ObjectDeathsTest, PullWaits_RecomputedBytesReplaceIt) {
   EXPECT_TRUE(fetch(other_).empty());
   other_.say(1, ReserveObjectRequest{value, 1000});
   settle();
-  const auto reserved = other_.heard<ReserveObjectReply>(1);
+  const auto reserved = other_.received<ReserveObjectReply>(1);
   ASSERT_EQ(reserved.size(), 1u);
   EXPECT_FALSE(reserved[0].failure) << reserved[0].failure->text;
   other_.say(1, SealObjectRequest{value, owner_, home_.node(), false, {}});
   settle();
-  const auto read = other_.heard<FetchObjectReply>(1);
+  const auto read = other_.received<FetchObjectReply>(1);
   ASSERT_EQ(read.size(), 1u);
   EXPECT_FALSE(read[0].failure);
 }
@@ -356,15 +356,15 @@ TEST_F(ObjectDeathsTest, SecondWriter_WaitsForFirst) {
   third_.say(2, ReserveObjectRequest{value, 1000});
   third_.say(3, ReserveObjectRequest{value, 1000});
   settle();
-  EXPECT_TRUE(third_.heard<ReserveObjectReply>(2).empty());
+  EXPECT_TRUE(third_.received<ReserveObjectReply>(2).empty());
   third_.step(ProcessLinkLost{1});
   settle();
-  const auto second = third_.heard<ReserveObjectReply>(2);
+  const auto second = third_.received<ReserveObjectReply>(2);
   ASSERT_EQ(second.size(), 1u);
   EXPECT_FALSE(second[0].failure);
   third_.say(2, SealObjectRequest{value, owner_, home_.node(), false, {}});
   settle();
-  EXPECT_EQ(third_.heard<ReserveObjectReply>(3).at(0).failure->code, ErrorCode::already_exists);
+  EXPECT_EQ(third_.received<ReserveObjectReply>(3).at(0).failure->code, ErrorCode::already_exists);
 }
 
 // No node reads from the holder: its bytes count as lost, and the owner recomputes them.
@@ -376,10 +376,10 @@ TEST_F(ObjectDeathsTest, HolderSilent_OwnerRecomputes) {
   EXPECT_TRUE(fetch(other_).empty());
   EXPECT_TRUE(fetch(home_).empty());
   world_.advance(60s);
-  EXPECT_EQ(home_.heard<ObjectGone>(1).size(), 1u);
-  EXPECT_TRUE(home_.heard<FetchObjectReply>(1).empty())
+  EXPECT_EQ(home_.received<ObjectGone>(1).size(), 1u);
+  EXPECT_TRUE(home_.received<FetchObjectReply>(1).empty())
       << "a failure that is not the reader's timeout";
-  EXPECT_TRUE(other_.heard<FetchObjectReply>(1).empty());
+  EXPECT_TRUE(other_.received<FetchObjectReply>(1).empty());
 }
 
 // The asker has learned of a death before the home: not a loss yet.
@@ -389,12 +389,12 @@ TEST_F(ObjectDeathsTest, ReaderKnowsOfDeathFirst_Waits) {
   world_.die(third_);
   PeersChanged news;
   news.dead_agents = {third_.address().incarnation};
-  other_.head_says(news);
+  other_.from_head(news);
   settle();
   EXPECT_TRUE(fetch(other_).empty());
   world_.advance(60s);
-  EXPECT_EQ(home_.heard<ObjectGone>(1).size(), 1u);
-  EXPECT_TRUE(other_.heard<FetchObjectReply>(1).empty()) << "waits for the second run";
+  EXPECT_EQ(home_.received<ObjectGone>(1).size(), 1u);
+  EXPECT_TRUE(other_.received<FetchObjectReply>(1).empty()) << "waits for the second run";
 }
 
 // A failure that was recorded while the home was dead is void once its node has another agent.
@@ -411,9 +411,9 @@ TEST_F(ObjectDeathsTest, HomeReplaced_ReaderRetries) {
   store(world_, next, 1, value, 1000, owner, next.node());
   next.say(1, ExportObject{value});
   settle();
-  const auto heard = fetch(other_);
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_FALSE(heard[0].failure) << heard[0].failure->text;
+  const auto received = fetch(other_);
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_FALSE(received[0].failure) << received[0].failure->text;
 }
 
 TEST_F(ObjectDeathsTest, HomeDied_ReplicaStaysReadable) {
@@ -430,7 +430,7 @@ TEST_F(ObjectDeathsTest, HomeDied_HolderFindsReplica) {
   EXPECT_EQ(fetch(third_).size(), 1u);
   other_.say(1, HoldObjectRequest{ref()});
   world_.advance(20ms);
-  EXPECT_EQ(third_.told<ObjectCopies>().at(0).added, (std::vector<ObjectId>{value}));
+  EXPECT_EQ(third_.sent<ObjectCopies>().at(0).added, (std::vector<ObjectId>{value}));
   kill(home_);
   locate(other_, {third_.node()});
   EXPECT_FALSE(fetch(other_).at(0).failure) << "it was saved at once";
@@ -460,9 +460,9 @@ TEST_F(ObjectDeathsTest, HomeDied_OnlyReplicaIsLost) {
   EXPECT_TRUE(fetch(other_).empty());
   world_.announce_death(home_);
   locate(other_, {});
-  const auto heard = other_.heard<FetchObjectReply>(1);
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_NE(heard[0].failure->text.find("its home"), std::string::npos);
+  const auto received = other_.received<FetchObjectReply>(1);
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_NE(received[0].failure->text.find("its home"), std::string::npos);
   EXPECT_TRUE(fetch(other_).at(0).failure) << "also for who asks later";
   release(other_);
   expect_empty(world_, 3, 1);
@@ -475,7 +475,7 @@ TEST_F(ObjectDeathsTest, HeadDoesNotLocate_FailsAfterTimeout) {
   kill(home_);
   EXPECT_TRUE(fetch(other_).empty());
   world_.advance(11s);
-  EXPECT_TRUE(other_.heard<FetchObjectReply>(1).at(0).failure);
+  EXPECT_TRUE(other_.received<FetchObjectReply>(1).at(0).failure);
 }
 
 TEST_F(ObjectDeathsTest, HomeDied_RepliesToStoringExecutor) {
@@ -483,9 +483,9 @@ TEST_F(ObjectDeathsTest, HomeDied_RepliesToStoringExecutor) {
   other_.say(1, ReserveObjectRequest{value, 1000});
   other_.say(1, SealObjectRequest{value, owner_, home_.node(), false, {}});
   settle();
-  EXPECT_TRUE(other_.heard<SealObjectReply>(1).empty());
+  EXPECT_TRUE(other_.received<SealObjectReply>(1).empty());
   world_.announce_death(home_);
-  EXPECT_EQ(other_.heard<SealObjectReply>(1).size(), 1u);
+  EXPECT_EQ(other_.received<SealObjectReply>(1).size(), 1u);
   world_.advance(31s);
   expect_empty(world_, 3, 1);
 }
@@ -494,9 +494,9 @@ TEST_F(ObjectDeathsTest, HomeDied_HolderIsConfirmed) {
   world_.die(home_);
   other_.say(1, HoldObjectRequest{ref()});
   settle();
-  EXPECT_TRUE(other_.heard<HoldObjectReply>(1).empty());
+  EXPECT_TRUE(other_.received<HoldObjectReply>(1).empty());
   world_.announce_death(home_);
-  EXPECT_EQ(other_.heard<HoldObjectReply>(1).size(), 1u);
+  EXPECT_EQ(other_.received<HoldObjectReply>(1).size(), 1u);
 }
 
 TEST_F(ObjectDeathsTest, NodeUnknownToHead_CountsAsDead) {
@@ -504,7 +504,7 @@ TEST_F(ObjectDeathsTest, NodeUnknownToHead_CountsAsDead) {
   strange.home = NodeId::of(99);
   other_.say(1, FetchObjectRequest{strange, NodeId{}});
   world_.advance(45s);
-  EXPECT_TRUE(other_.heard<FetchObjectReply>(1).at(0).failure);
+  EXPECT_TRUE(other_.received<FetchObjectReply>(1).at(0).failure);
   other_.say(1, ReleaseObject{value});
   settle();
   expect_empty(world_, 3, 1);
@@ -517,10 +517,10 @@ TEST_F(ObjectDeathsTest, NewIncarnation_MeansDeathOfPreviousOne) {
   PeersChanged news;
   news.present = {other_.address()};
   news.present[0].incarnation = ProcessId::of(4242);
-  home_.head_says(news);
+  home_.from_head(news);
   settle();
   EXPECT_TRUE(home_.core().objects().find(value)->nodes.empty());
-  EXPECT_EQ(home_.heard<PeersDead>(1).at(0).nodes, (std::vector<NodeId>{other_.node()}));
+  EXPECT_EQ(home_.received<PeersDead>(1).at(0).nodes, (std::vector<NodeId>{other_.node()}));
 }
 
 TEST_F(ObjectDeathsTest, ReportsReplicasAndQueriesToNewHead) {
@@ -532,7 +532,7 @@ TEST_F(ObjectDeathsTest, ReportsReplicasAndQueriesToNewHead) {
   other_.step(ReceivedFromHead{RegisterRejected{world_.epoch, other_.address().incarnation,
                                                 RefusalCode::unknown, "a new head"}});
   settle();
-  EXPECT_EQ(other_.told<ObjectCopies>().at(0).added, (std::vector<ObjectId>{value}));
+  EXPECT_EQ(other_.sent<ObjectCopies>().at(0).added, (std::vector<ObjectId>{value}));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ class ObjectDrain : public ::testing::Test {
       if (!world_.at(i).alive) continue;
       PeersChanged news;
       (on ? news.drained : news.undrained) = {node.node()};
-      world_.at(i).head_says(news);
+      world_.at(i).from_head(news);
     }
     settle();
   }
@@ -36,13 +36,13 @@ class ObjectDrain : public ::testing::Test {
   std::vector<FetchObjectReply> fetch(Agent& agent) {
     agent.say(1, FetchObjectRequest{ref_of(value, home_, owner_), NodeId{}});
     settle();
-    return agent.heard<FetchObjectReply>(1);
+    return agent.received<FetchObjectReply>(1);
   }
   StoreFact store_of(Agent& agent) {
     agent.forget();
-    agent.head_says(ObjectsRequest{1, 100, false});
+    agent.from_head(ObjectsRequest{1, 100, false});
     settle();
-    return agent.told<ObjectsReply>().at(0).store;
+    return agent.sent<ObjectsReply>().at(0).store;
   }
   // Stores a result on `other_` for its owner at the home.
   void keep_at_other() { store(world_, other_, 1, value, 1000, owner_, home_.node()); }
@@ -61,7 +61,7 @@ TEST_F(ObjectDrain, Drain_ReturnsResultHomeAndDropsReplica) {
   EXPECT_EQ(store_of(other_).used_bytes, 0) << "it has moved";
   EXPECT_EQ(store_of(other_).leaving_objects, 0);
   kill(other_);
-  EXPECT_TRUE(home_.heard<ObjectGone>(1).empty());
+  EXPECT_TRUE(home_.received<ObjectGone>(1).empty());
   EXPECT_FALSE(fetch(home_).at(0).failure);
   home_.say(1, ReleaseObject{value});
   settle();

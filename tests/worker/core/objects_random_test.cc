@@ -136,7 +136,7 @@ class RandomHistory {
   // The reply may be late: another process of the node writes the object.
   void write_reserved(std::size_t who) {
     const Process& process = processes_[who];
-    for (const auto& reply : world_.at(process.node).heard<ReserveObjectReply>(process.link)) {
+    for (const auto& reply : world_.at(process.node).received<ReserveObjectReply>(process.link)) {
       for (std::uint64_t what = 0; what < object_count; ++what) {
         const auto write =
             object(what) == reply.object ? writes_.extract({who, what}) : WriteNode();
@@ -172,7 +172,7 @@ class RandomHistory {
     for (std::size_t i = 0; i < node_count; ++i) {
       Agent& agent = world_.at(i);
       if (!agent.alive) continue;
-      for (const LocateObjectRequest& asked : agent.told<LocateObjectRequest>()) {
+      for (const LocateObjectRequest& asked : agent.sent<LocateObjectRequest>()) {
         std::vector<NodeId> nodes;
         for (std::size_t j = 0; j < node_count; ++j) {
           Agent& other = world_.at(j);
@@ -180,7 +180,7 @@ class RandomHistory {
           const ObjectRow* row = other.core().objects().find(asked.object);
           if (row != nullptr && row->state == ObjectState::sealed) nodes.push_back(other.node());
         }
-        agent.head_says(LocateObjectReply{asked.object, nodes});
+        agent.from_head(LocateObjectReply{asked.object, nodes});
       }
     }
     world_.settle();
@@ -191,12 +191,12 @@ class RandomHistory {
       const Process& process = processes_[who];
       Agent& agent = world_.at(process.node);
       write_reserved(who);
-      for (const FetchObjectReply& read : agent.heard<FetchObjectReply>(process.link)) {
+      for (const FetchObjectReply& read : agent.received<FetchObjectReply>(process.link)) {
         for (std::uint64_t i = 0; i < object_count; ++i) {
           if (object(i) == read.object) waiting_.erase({who, i});
         }
       }
-      for (const UnmapSlabRequest& retired : agent.heard<UnmapSlabRequest>(process.link)) {
+      for (const UnmapSlabRequest& retired : agent.received<UnmapSlabRequest>(process.link)) {
         say(process, UnmapSlabReply{retired.slab});
       }
     }

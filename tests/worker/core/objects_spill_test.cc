@@ -40,11 +40,11 @@ class SpillTest : public ::testing::Test {
   }
   // Acts as a process without readers: returns every location at once.
   void return_places(Agent& agent, LinkId link = 1) {
-    for (auto asked = agent.heard<UnpinRequest>(link); !asked.empty();
-         asked = agent.heard<UnpinRequest>(link)) {
+    for (auto asked = agent.received<UnpinRequest>(link); !asked.empty();
+         asked = agent.received<UnpinRequest>(link)) {
       for (const auto& each : asked) agent.say(link, UnpinReply{each.object, each.fetch});
       settle();
-      for (const auto& retired : agent.heard<UnmapSlabRequest>(link)) {
+      for (const auto& retired : agent.received<UnmapSlabRequest>(link)) {
         agent.say(link, UnmapSlabReply{retired.slab});
       }
       settle();
@@ -55,7 +55,7 @@ class SpillTest : public ::testing::Test {
     agent.say(1, ReserveObjectRequest{ObjectId::of(number), size});
     settle();
     return_places(agent);
-    return agent.heard<ReserveObjectReply>(1);
+    return agent.received<ReserveObjectReply>(1);
   }
   void put(std::uint64_t number) {
     const auto reserved = reserve(number, home_);
@@ -64,7 +64,7 @@ class SpillTest : public ::testing::Test {
     home_.say(1, SealObjectRequest{ObjectId::of(number), owner_, home_.node(), false, {}});
     settle();
     return_places(home_);
-    home_.heard<SealObjectReply>(1);
+    home_.received<SealObjectReply>(1);
   }
   void put_many(std::uint64_t from, std::uint64_t to) {
     for (std::uint64_t i = from; i <= to; ++i) {
@@ -76,19 +76,19 @@ class SpillTest : public ::testing::Test {
     agent.say(1, FetchObjectRequest{ref(number), NodeId{}, with});
     settle();
     return_places(agent);
-    return agent.heard<FetchObjectReply>(1);
+    return agent.received<FetchObjectReply>(1);
   }
   // The driver maps these objects, and returns none before return_places().
   void map_all(std::uint64_t from, std::uint64_t to) {
     for (std::uint64_t i = from; i <= to; ++i)
       home_.say(1, FetchObjectRequest{ref(i), NodeId{}, i});
     settle();
-    home_.heard<FetchObjectReply>(1);
+    home_.received<FetchObjectReply>(1);
   }
   void release_all(Agent& agent) {
     for (std::uint64_t i = 1; i <= 40; ++i) agent.say(1, ReleaseObject{ObjectId::of(i)});
     settle();
-    for (const auto& retired : agent.heard<UnmapSlabRequest>(1))
+    for (const auto& retired : agent.received<UnmapSlabRequest>(1))
       agent.say(1, UnmapSlabReply{retired.slab});
     settle();
   }
@@ -111,7 +111,7 @@ TEST_F(SpillTest, DiskSlow_RejectsWaitingReservation) {
   world_.now = world_.now + 100s;
   home_.step(Tick{});
   settle();
-  const auto reserved = home_.heard<ReserveObjectReply>(1);
+  const auto reserved = home_.received<ReserveObjectReply>(1);
   ASSERT_EQ(reserved.size(), 1u);
   ASSERT_TRUE(reserved[0].failure);
   EXPECT_THAT(reserved[0].failure->text, HasSubstr("the disk takes too long"));
@@ -125,7 +125,7 @@ TEST_F(SpillTest, AbandonedWrite_TakesNoMemory) {
   settle();
   world_.advance(1s);
   return_places(home_);
-  EXPECT_TRUE(home_.heard<ReserveObjectReply>(1).empty());
+  EXPECT_TRUE(home_.received<ReserveObjectReply>(1).empty());
   EXPECT_EQ(home_.core().objects().find(ObjectId::of(9)), nullptr);
 }
 
@@ -139,12 +139,12 @@ TEST_F(SpillTest, ProcessReturnsMemoryLate_WriterGetsIt) {
     home_.step(Tick{});
     settle();
   }
-  EXPECT_TRUE(home_.heard<ReserveObjectReply>(1).empty())
+  EXPECT_TRUE(home_.received<ReserveObjectReply>(1).empty())
       << "everything in the store can be spilled";
   return_places(home_);
   world_.advance(5ms);
   return_places(home_);
-  const auto reserved = home_.heard<ReserveObjectReply>(1);
+  const auto reserved = home_.received<ReserveObjectReply>(1);
   ASSERT_EQ(reserved.size(), 1u);
   EXPECT_FALSE(reserved[0].failure) << reserved[0].failure->text;
 }
@@ -159,7 +159,7 @@ TEST_F(SpillTest, ProcessNeverReturnsMemory_WriterIsRejected) {
     home_.step(Tick{});
     settle();
   }
-  const auto reserved = home_.heard<ReserveObjectReply>(1);
+  const auto reserved = home_.received<ReserveObjectReply>(1);
   ASSERT_EQ(reserved.size(), 1u);
   ASSERT_TRUE(reserved[0].failure);
   EXPECT_THAT(reserved[0].failure->text, HasSubstr("are being read in place"));
@@ -172,11 +172,11 @@ TEST_F(SpillTest, AgentPaused_ExtendsReservationTimeout) {
   home_.step(Paused{100s});
   home_.step(Tick{});
   settle();
-  EXPECT_TRUE(home_.heard<ReserveObjectReply>(1).empty()) << "it waits on";
+  EXPECT_TRUE(home_.received<ReserveObjectReply>(1).empty()) << "it waits on";
   home_.disk_goes_on();
   settle();
   return_places(home_);
-  const auto reserved = home_.heard<ReserveObjectReply>(1);
+  const auto reserved = home_.received<ReserveObjectReply>(1);
   ASSERT_EQ(reserved.size(), 1u);
   EXPECT_FALSE(reserved[0].failure);
 }
@@ -212,7 +212,7 @@ TEST_F(SpillTest, ObjectMapped_StaysAndUnpinRequestedOnce) {
   put_many(1, 6);
   home_.say(1, FetchObjectRequest{ref(1), NodeId{}, 3});
   settle();
-  const auto place = home_.heard<FetchObjectReply>(1).at(0).place;
+  const auto place = home_.received<FetchObjectReply>(1).at(0).place;
   home_.forget();
   std::vector<UnpinRequest> asked;
   for (std::uint64_t i = 7; i <= 12; ++i) {
@@ -220,18 +220,18 @@ TEST_F(SpillTest, ObjectMapped_StaysAndUnpinRequestedOnce) {
     home_.say(1, ReserveObjectRequest{ObjectId::of(i), big});
     for (int round = 0; round < 5; ++round) {
       settle();
-      for (const auto& each : home_.heard<UnpinRequest>(1)) {
+      for (const auto& each : home_.received<UnpinRequest>(1)) {
         if (each.object == ObjectId::of(1)) {
           asked.push_back(each);
         } else {
           home_.say(1, UnpinReply{each.object, each.fetch});
         }
       }
-      for (const auto& gone : home_.heard<UnmapSlabRequest>(1))
+      for (const auto& gone : home_.received<UnmapSlabRequest>(1))
         home_.say(1, UnmapSlabReply{gone.slab});
       world_.advance(300ms);
     }
-    ASSERT_EQ(home_.heard<ReserveObjectReply>(1).size(), 1u);
+    ASSERT_EQ(home_.received<ReserveObjectReply>(1).size(), 1u);
     home_.say(1, SealObjectRequest{ObjectId::of(i), owner_, home_.node(), false, {}});
     settle();
   }
@@ -257,7 +257,7 @@ TEST_F(SpillTest, DiskBusy_ReserveWaitsForWrite) {
   home_.say(1, ReserveObjectRequest{ObjectId::of(7), big});
   settle();
   return_places(home_);
-  home_.heard<ReserveObjectReply>(1);
+  home_.received<ReserveObjectReply>(1);
   home_.say(1, SealObjectRequest{ObjectId::of(7), owner_, home_.node(), false, {}});
   settle();
   return_places(home_);
@@ -265,10 +265,10 @@ TEST_F(SpillTest, DiskBusy_ReserveWaitsForWrite) {
   settle();
   return_places(home_);
   world_.advance(10s);
-  EXPECT_TRUE(home_.heard<ReserveObjectReply>(1).empty());
+  EXPECT_TRUE(home_.received<ReserveObjectReply>(1).empty());
   home_.disk_goes_on();
   return_places(home_);
-  const auto answer = home_.heard<ReserveObjectReply>(1);
+  const auto answer = home_.received<ReserveObjectReply>(1);
   ASSERT_EQ(answer.size(), 1u);
   EXPECT_FALSE(answer[0].failure) << answer[0].failure->text;
 }
@@ -281,7 +281,7 @@ TEST_F(SpillTest, DiskFull_ReportsErrorAndLosesNothing) {
   return_places(home_);
   world_.advance(70s);
   return_places(home_);
-  const auto answer = home_.heard<ReserveObjectReply>(1);
+  const auto answer = home_.received<ReserveObjectReply>(1);
   ASSERT_EQ(answer.size(), 1u);
   ASSERT_TRUE(answer[0].failure);
   EXPECT_EQ(answer[0].failure->code, ErrorCode::resource_exhausted);
@@ -303,7 +303,7 @@ TEST_F(SpillTest, DiskFull_SpilledObjectsStayReadable) {
     return_places(home_);
     world_.advance(70s);
     return_places(home_);
-    const auto answer = home_.heard<ReserveObjectReply>(1);
+    const auto answer = home_.received<ReserveObjectReply>(1);
     ASSERT_EQ(answer.size(), 1u);
     if (answer[0].failure) break;
     home_.say(1, SealObjectRequest{ObjectId::of(i), owner_, home_.node(), false, {}});
@@ -325,12 +325,12 @@ TEST_F(SpillTest, SpillFileDamaged_OwnerIsNotified) {
   ASSERT_EQ(state(home_, 1), ObjectState::spilled);
   home_.damaged.insert(ObjectId::of(1));
   EXPECT_TRUE(fetch(home_, 1).empty());
-  const auto gone = home_.heard<ObjectGone>(1);
+  const auto gone = home_.received<ObjectGone>(1);
   ASSERT_EQ(gone.size(), 1u);
   EXPECT_THAT(gone[0].cause, HasSubstr("damaged"));
   // Readers that waited receive the recomputed object.
   put(1);
-  const auto read = home_.heard<FetchObjectReply>(1);
+  const auto read = home_.received<FetchObjectReply>(1);
   ASSERT_EQ(read.size(), 1u);
   EXPECT_FALSE(read[0].failure);
   release_all(home_);
@@ -392,7 +392,7 @@ TEST_F(SpillTest, ReplicaLost_HomeIsNotified) {
   ASSERT_EQ(state(other_, 1), ObjectState::spilled);
   other_.damaged.insert(ObjectId::of(1));
   EXPECT_TRUE(fetch(home_, 1, 4).empty());
-  EXPECT_EQ(home_.heard<ObjectGone>(1).size(), 1u);
+  EXPECT_EQ(home_.received<ObjectGone>(1).size(), 1u);
 }
 
 TEST_F(SpillTest, SpillingDisabled_FullStoreRejectsAtOnce) {
@@ -407,16 +407,16 @@ TEST_F(SpillTest, SpillingDisabled_FullStoreRejectsAtOnce) {
     store(world, agent, 1, ObjectId::of(i), big, owner, agent.node());
   }
   agent.say(1, ReserveObjectRequest{ObjectId::of(9), big});
-  ASSERT_EQ(agent.heard<ReserveObjectReply>(1).size(), 1u);
+  ASSERT_EQ(agent.received<ReserveObjectReply>(1).size(), 1u);
   EXPECT_TRUE(agent.files.empty());
 }
 
 TEST_F(SpillTest, ListsLargestObjectsFirst) {
   put_many(1, 12);
   const auto size_of = [](const ObjectFact& fact) { return fact.size_bytes; };
-  home_.head_says(ObjectsRequest{7, 3, true});
+  home_.from_head(ObjectsRequest{7, 3, true});
   settle();
-  const auto listed = home_.told<ObjectsReply>();
+  const auto listed = home_.sent<ObjectsReply>();
   ASSERT_EQ(listed.size(), 1u);
   EXPECT_EQ(listed[0].objects.size(), 3u);
   EXPECT_EQ(listed[0].left_out, 9u);

@@ -38,17 +38,17 @@ class ObjectsTest : public ::testing::Test {
   std::vector<FetchObjectReply> fetch(Agent& agent, RefRecord what, LinkId link = 1) {
     agent.say(link, FetchObjectRequest{what, NodeId{}});
     settle();
-    return agent.heard<FetchObjectReply>(link);
+    return agent.received<FetchObjectReply>(link);
   }
-  void expect_failure(const std::vector<FetchObjectReply>& heard, ErrorCode code) {
-    ASSERT_EQ(heard.size(), 1u);
-    ASSERT_TRUE(heard[0].failure);
-    EXPECT_EQ(heard[0].failure->code, code) << heard[0].failure->text;
+  void expect_failure(const std::vector<FetchObjectReply>& received, ErrorCode code) {
+    ASSERT_EQ(received.size(), 1u);
+    ASSERT_TRUE(received[0].failure);
+    EXPECT_EQ(received[0].failure->code, code) << received[0].failure->text;
   }
-  void expect_readable(const std::vector<FetchObjectReply>& heard) {
-    ASSERT_EQ(heard.size(), 1u);
-    EXPECT_FALSE(heard[0].failure) << heard[0].failure->text;
-    EXPECT_EQ(heard[0].place.size_bytes, 1000);
+  void expect_readable(const std::vector<FetchObjectReply>& received) {
+    ASSERT_EQ(received.size(), 1u);
+    EXPECT_FALSE(received[0].failure) << received[0].failure->text;
+    EXPECT_EQ(received[0].place.size_bytes, 1000);
   }
 
   Agents world_;
@@ -67,23 +67,24 @@ TEST_F(ObjectsTest, KeepsPutUntilOwnerReleases) {
 
 TEST_F(ObjectsTest, SendsNewSlabWithFirstReservation) {
   home_.say(1, ReserveObjectRequest{value, 100});
-  EXPECT_TRUE(home_.heard<ReserveObjectReply>(1).at(0).new_slab);
+  EXPECT_TRUE(home_.received<ReserveObjectReply>(1).at(0).new_slab);
   EXPECT_EQ(home_.did<CreateSlab>().size(), 1u);
   home_.say(1, ReserveObjectRequest{value, 100});
-  EXPECT_FALSE(home_.heard<ReserveObjectReply>(1).at(0).new_slab) << "the same place again";
+  EXPECT_FALSE(home_.received<ReserveObjectReply>(1).at(0).new_slab) << "the same place again";
   home_.say(1, ReserveObjectRequest{ObjectId::of(2), 100});
-  EXPECT_FALSE(home_.heard<ReserveObjectReply>(1).at(0).new_slab);
+  EXPECT_FALSE(home_.received<ReserveObjectReply>(1).at(0).new_slab);
 }
 
 TEST_F(ObjectsTest, ReserveOfSealedObject_AlreadyExists) {
   put();
   home_.say(1, ReserveObjectRequest{value, 1000});
-  EXPECT_EQ(home_.heard<ReserveObjectReply>(1).at(0).failure->code, ErrorCode::already_exists);
+  EXPECT_EQ(home_.received<ReserveObjectReply>(1).at(0).failure->code, ErrorCode::already_exists);
 }
 
 TEST_F(ObjectsTest, StoreFull_RejectsAndContinues) {
   home_.say(1, ReserveObjectRequest{value, 2 << 20});
-  EXPECT_EQ(home_.heard<ReserveObjectReply>(1).at(0).failure->code, ErrorCode::resource_exhausted);
+  EXPECT_EQ(home_.received<ReserveObjectReply>(1).at(0).failure->code,
+            ErrorCode::resource_exhausted);
   put();
 }
 
@@ -95,11 +96,11 @@ TEST_F(ObjectsTest, MemoryPressure_UnmapsEmptySlabOfAnother) {
   home_.forget();
   home_.say(2, ReserveObjectRequest{ObjectId::of(2), 900 << 10});
   settle();
-  EXPECT_TRUE(home_.heard<ReserveObjectReply>(2).empty());
-  const auto retired = home_.heard<UnmapSlabRequest>(1);
+  EXPECT_TRUE(home_.received<ReserveObjectReply>(2).empty());
+  const auto retired = home_.received<UnmapSlabRequest>(1);
   ASSERT_EQ(retired.size(), 1u);
   home_.say(1, UnmapSlabReply{retired[0].slab});
-  EXPECT_FALSE(home_.heard<ReserveObjectReply>(2).at(0).failure);
+  EXPECT_FALSE(home_.received<ReserveObjectReply>(2).at(0).failure);
   EXPECT_EQ(home_.did<DropSlab>().size(), 1u);
   EXPECT_FALSE(second.empty());
 }
@@ -109,9 +110,9 @@ TEST_F(ObjectsTest, UnmapsIdleEmptySlabs) {
   release(home_);
   home_.forget();
   world_.advance(3s);
-  EXPECT_TRUE(home_.heard<UnmapSlabRequest>(1).empty());
+  EXPECT_TRUE(home_.received<UnmapSlabRequest>(1).empty());
   world_.advance(6s);
-  const auto retired = home_.heard<UnmapSlabRequest>(1);
+  const auto retired = home_.received<UnmapSlabRequest>(1);
   ASSERT_EQ(retired.size(), 1u);
   home_.say(1, UnmapSlabReply{retired[0].slab});
   EXPECT_EQ(home_.did<DropSlab>().size(), 1u);
@@ -121,7 +122,7 @@ TEST_F(ObjectsTest, UnmapsIdleEmptySlabs) {
   release(home_);
   home_.forget();
   world_.advance(30s);
-  EXPECT_TRUE(home_.heard<UnmapSlabRequest>(1).empty()) << "so little stays";
+  EXPECT_TRUE(home_.received<UnmapSlabRequest>(1).empty()) << "so little stays";
 }
 
 TEST_F(ObjectsTest, SlabNotUnmapped_ReservationFailsAfterTimeout) {
@@ -131,9 +132,10 @@ TEST_F(ObjectsTest, SlabNotUnmapped_ReservationFailsAfterTimeout) {
   release(home_);
   home_.say(2, ReserveObjectRequest{ObjectId::of(2), 900 << 10});
   world_.advance(9s);
-  EXPECT_TRUE(home_.heard<ReserveObjectReply>(2).empty()) << "a busy process may need 10 s";
+  EXPECT_TRUE(home_.received<ReserveObjectReply>(2).empty()) << "a busy process may need 10 s";
   world_.advance(3s);
-  EXPECT_EQ(home_.heard<ReserveObjectReply>(2).at(0).failure->code, ErrorCode::resource_exhausted);
+  EXPECT_EQ(home_.received<ReserveObjectReply>(2).at(0).failure->code,
+            ErrorCode::resource_exhausted);
 }
 
 TEST_F(ObjectsTest, SlabCreationFailed_ReservationFails) {
@@ -141,16 +143,16 @@ TEST_F(ObjectsTest, SlabCreationFailed_ReservationFails) {
   const SlabId slab = home_.did<CreateSlab>().at(0).slab;
   home_.forget();
   home_.step(SlabFailed{slab, failure(ErrorCode::resource_exhausted, "memfd: no memory")});
-  EXPECT_EQ(home_.heard<ReserveObjectReply>(1).at(0).failure->text, "memfd: no memory");
+  EXPECT_EQ(home_.received<ReserveObjectReply>(1).at(0).failure->text, "memfd: no memory");
   expect_empty(world_, 3, 1);
 }
 
 TEST_F(ObjectsTest, ReadsInPlaceFromOtherProcessOfNode) {
   home_.driver(2, job);
   put();
-  const auto heard = fetch(home_, ref(), 2);
-  expect_readable(heard);
-  EXPECT_TRUE(heard[0].new_slab);
+  const auto received = fetch(home_, ref(), 2);
+  expect_readable(received);
+  EXPECT_TRUE(received[0].new_slab);
   release(home_);
   EXPECT_EQ(home_.core().census().objects, 1u) << "the reader holds it";
   release(home_, value, 2);
@@ -160,9 +162,9 @@ TEST_F(ObjectsTest, ReadsInPlaceFromOtherProcessOfNode) {
 TEST_F(ObjectsTest, RemoteResult_HeldBeforeExecutorReply) {
   other_.say(1, ReserveObjectRequest{value, 1000});
   other_.say(1, SealObjectRequest{value, owner_, home_.node(), false, {}});
-  EXPECT_TRUE(other_.heard<SealObjectReply>(1).empty());
+  EXPECT_TRUE(other_.received<SealObjectReply>(1).empty());
   settle();
-  EXPECT_EQ(other_.heard<SealObjectReply>(1).size(), 1u);
+  EXPECT_EQ(other_.received<SealObjectReply>(1).size(), 1u);
   EXPECT_TRUE(home_.core().objects().find(value)->processes.contains(owner_));
   EXPECT_TRUE(other_.core().objects().find(value)->nodes.contains(home_.node()));
   EXPECT_TRUE(other_.core().objects().find(value)->processes.empty());
@@ -189,15 +191,15 @@ TEST_F(ObjectsTest, Borrower_HoldsReadsAndReleases) {
   put();
   home_.say(1, ExportObject{value});
   other_.say(1, HoldObjectRequest{ref()});
-  EXPECT_TRUE(other_.heard<HoldObjectReply>(1).empty()) << "not before the home counts the node";
+  EXPECT_TRUE(other_.received<HoldObjectReply>(1).empty()) << "not before the home counts the node";
   settle();
-  EXPECT_EQ(other_.heard<HoldObjectReply>(1).size(), 1u);
+  EXPECT_EQ(other_.received<HoldObjectReply>(1).size(), 1u);
   release(home_);
   EXPECT_EQ(home_.core().census().objects, 1u);
-  EXPECT_TRUE(home_.heard<ExportReleased>(1).empty());
+  EXPECT_TRUE(home_.received<ExportReleased>(1).empty());
   expect_readable(fetch(other_, ref()));
   release(other_);
-  EXPECT_EQ(home_.heard<ExportReleased>(1).size(), 1u);
+  EXPECT_EQ(home_.received<ExportReleased>(1).size(), 1u);
   expect_empty(world_, 3, 1);
 }
 
@@ -208,7 +210,7 @@ TEST_F(ObjectsTest, ConfirmsSecondHoldOfNodeLocally) {
   settle();
   other_.driver(2, job);
   other_.say(2, HoldObjectRequest{ref()});
-  EXPECT_EQ(other_.heard<HoldObjectReply>(2).size(), 1u);
+  EXPECT_EQ(other_.received<HoldObjectReply>(2).size(), 1u);
   release(other_);
   EXPECT_EQ(home_.core().objects().find(value)->nodes.size(), 1u);
   release(other_, value, 2);
@@ -222,7 +224,7 @@ TEST_F(ObjectsTest, ConfirmsRetakenHoldOnlyOnLastReply) {
   other_.say(1, ReleaseObject{value});
   other_.say(1, HoldObjectRequest{ref()});
   settle();
-  EXPECT_EQ(other_.heard<HoldObjectReply>(1).size(), 1u);
+  EXPECT_EQ(other_.received<HoldObjectReply>(1).size(), 1u);
   EXPECT_EQ(home_.core().objects().find(value)->nodes.size(), 1u);
 }
 
@@ -231,8 +233,8 @@ TEST_F(ObjectsTest, FetchOfPendingExport_WaitsForSeal) {
   EXPECT_TRUE(fetch(other_, ref()).empty());
   EXPECT_TRUE(fetch(third_, ref()).empty());
   put();
-  expect_readable(other_.heard<FetchObjectReply>(1));
-  expect_readable(third_.heard<FetchObjectReply>(1));
+  expect_readable(other_.received<FetchObjectReply>(1));
+  expect_readable(third_.received<FetchObjectReply>(1));
   release(home_);
   release(other_);
   release(third_);
@@ -243,7 +245,7 @@ TEST_F(ObjectsTest, ResultOnThirdNode_CompletesPendingFetch) {
   home_.say(1, ExportObject{value});
   EXPECT_TRUE(fetch(other_, ref()).empty());
   store(world_, third_, 1, value, 1000, owner_, home_.node());
-  expect_readable(other_.heard<FetchObjectReply>(1));
+  expect_readable(other_.received<FetchObjectReply>(1));
   EXPECT_EQ(home_.core().objects().find(value)->state, ObjectState::wanted) << "no copy at home";
   release(home_);
   release(other_);
@@ -260,8 +262,8 @@ TEST_F(ObjectsTest, SharesOnePullAmongReadersOfNode) {
   EXPECT_EQ(world_.moving.size(), 1u);
   world_.bytes_flow = true;
   settle();
-  expect_readable(other_.heard<FetchObjectReply>(1));
-  expect_readable(other_.heard<FetchObjectReply>(2));
+  expect_readable(other_.received<FetchObjectReply>(1));
+  expect_readable(other_.received<FetchObjectReply>(2));
 }
 
 TEST_F(ObjectsTest, FetchCancelled_CutsPullAndFreesMemory) {
@@ -283,12 +285,12 @@ TEST_F(ObjectsTest, StoreFull_FetchWaitsUntilTimeout) {
   store(world_, other_, 1, ObjectId::of(2), 1 << 20, borrower_, other_.node());
   EXPECT_TRUE(fetch(other_, ref()).empty()) << "what is asked back may come";
   world_.advance(31s);
-  expect_failure(other_.heard<FetchObjectReply>(1), ErrorCode::resource_exhausted);
+  expect_failure(other_.received<FetchObjectReply>(1), ErrorCode::resource_exhausted);
   release(other_, ObjectId::of(2));
   EXPECT_TRUE(fetch(other_, ref()).empty()) << "until the empty slab is given back";
-  other_.say(1, UnmapSlabReply{other_.heard<UnmapSlabRequest>(1).at(0).slab});
+  other_.say(1, UnmapSlabReply{other_.received<UnmapSlabRequest>(1).at(0).slab});
   settle();
-  expect_readable(other_.heard<FetchObjectReply>(1));
+  expect_readable(other_.received<FetchObjectReply>(1));
 }
 
 TEST_F(ObjectsTest, FailedPull_RetriesThenReports) {
@@ -302,7 +304,7 @@ TEST_F(ObjectsTest, FailedPull_RetriesThenReports) {
     world_.finish_pulls(failure(ErrorCode::corrupt, "bad tag"));
     world_.advance(1s);
   }
-  expect_failure(other_.heard<FetchObjectReply>(1), ErrorCode::corrupt);
+  expect_failure(other_.received<FetchObjectReply>(1), ErrorCode::corrupt);
   release(other_);
   release(home_);
   expect_empty(world_, 3, 1);
@@ -311,10 +313,10 @@ TEST_F(ObjectsTest, FailedPull_RetriesThenReports) {
 TEST_F(ObjectsTest, RefArrivesBeforeExport_IsFound) {
   other_.say(1, HoldObjectRequest{ref()});
   settle();
-  EXPECT_TRUE(other_.heard<HoldObjectReply>(1).empty());
+  EXPECT_TRUE(other_.received<HoldObjectReply>(1).empty());
   home_.say(1, ExportObject{value});
   settle();
-  EXPECT_EQ(other_.heard<HoldObjectReply>(1).size(), 1u);
+  EXPECT_EQ(other_.received<HoldObjectReply>(1).size(), 1u);
   release(other_);
   release(home_);
   expect_empty(world_, 3, 1);
@@ -324,8 +326,8 @@ TEST_F(ObjectsTest, UnknownRef_FailsAfterDelay) {
   EXPECT_TRUE(fetch(other_, ref()).empty());
   EXPECT_TRUE(fetch(home_, ref()).empty());
   world_.advance(2s);
-  expect_failure(other_.heard<FetchObjectReply>(1), ErrorCode::unavailable);
-  expect_failure(home_.heard<FetchObjectReply>(1), ErrorCode::unavailable);
+  expect_failure(other_.received<FetchObjectReply>(1), ErrorCode::unavailable);
+  expect_failure(home_.received<FetchObjectReply>(1), ErrorCode::unavailable);
   release(other_);
   release(home_);
   expect_empty(world_, 3, 1);
@@ -341,8 +343,8 @@ TEST_F(ObjectsTest, StoredValue_HoldsItsRefs) {
   release(other_);
   release(home_);
   EXPECT_EQ(home_.core().census().objects, 2u) << "the outer one, and the inner one held by it";
-  const auto heard = fetch(home_, ref(outer));
-  EXPECT_EQ(heard.at(0).contained, (RefRecords{ref()}));
+  const auto received = fetch(home_, ref(outer));
+  EXPECT_EQ(received.at(0).contained, (RefRecords{ref()}));
   release(home_, outer);
   expect_empty(world_, 3, 1);
 }
@@ -353,10 +355,10 @@ TEST_F(ObjectsTest, HandleObjectReleased_NotifiesOwner) {
   other_.say(1, HoldObjectRequest{ref(handles)});
   settle();
   release(home_, handles);
-  EXPECT_TRUE(home_.heard<ExportReleased>(1).empty());
+  EXPECT_TRUE(home_.received<ExportReleased>(1).empty());
   other_.step(ProcessLinkLost{1});
   settle();
-  EXPECT_EQ(home_.heard<ExportReleased>(1).size(), 1u);
+  EXPECT_EQ(home_.received<ExportReleased>(1).size(), 1u);
   expect_empty(world_, 3, 1);
 }
 
@@ -372,11 +374,11 @@ TEST_F(ObjectsTest, JobEnded_FreesItsObjects) {
   home_.say(1, ExportObject{value});
   store(world_, third_, 1, ObjectId::of(2), 1000, owner_, home_.node());
   expect_readable(fetch(other_, ref()));
-  for (std::size_t i = 0; i < 3; ++i) world_.at(i).head_says(JobEnded{job, {}});
+  for (std::size_t i = 0; i < 3; ++i) world_.at(i).from_head(JobEnded{job, {}});
   settle();
   expect_empty(world_, 3, 1);
   home_.say(1, ReserveObjectRequest{value, 10});
-  EXPECT_TRUE(home_.heard<ReserveObjectReply>(1).at(0).failure) << "its processes are refused";
+  EXPECT_TRUE(home_.received<ReserveObjectReply>(1).at(0).failure) << "its processes are refused";
 }
 
 // A head may crash after it sent JobEnded: the next head learns from the facts which nodes to
@@ -389,7 +391,7 @@ TEST_F(ObjectsTest, ReportsJobOfEmptySlabUntilItEnds) {
   EXPECT_EQ(other_.core().census().objects, 0u);
   EXPECT_EQ(other_.core().census().slabs, 1u);
   EXPECT_EQ(other_.core().facts().jobs, std::vector<JobId>{job});
-  other_.head_says(JobEnded{job, {}});
+  other_.from_head(JobEnded{job, {}});
   settle();
   EXPECT_EQ(other_.core().census().slabs, 0u);
   EXPECT_TRUE(other_.core().facts().jobs.empty());

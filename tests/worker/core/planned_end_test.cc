@@ -23,7 +23,7 @@ class PlannedEndTest : public ::testing::Test {
  protected:
   PlannedEndTest() : agent_(world_.add()), driver_(agent_.driver(driver_link, job)) {
     world_.settle();
-    agent_.head_says(slot_of(1, job, driver_));
+    agent_.from_head(slot_of(1, job, driver_));
     world_.settle();
     for (const auto& prepare : agent_.did<PrepareProgram>()) {
       agent_.step(ProgramPrepared{prepare.program.id, {}, std::nullopt});
@@ -39,7 +39,7 @@ class PlannedEndTest : public ::testing::Test {
 };
 
 TEST_F(PlannedEndTest, CallsPending_DelaysKill) {
-  agent_.head_says(StopSlot{SlotId::of(1), false, "returned by its lessee", 30s});
+  agent_.from_head(StopSlot{SlotId::of(1), false, "returned by its lessee", 30s});
   world_.settle();
   agent_.say(executor_link, departing(false));
   world_.settle();
@@ -50,25 +50,25 @@ TEST_F(PlannedEndTest, CallsPending_DelaysKill) {
 TEST_F(PlannedEndTest, DepartedExecutor_ReturnsSlot) {
   agent_.say(executor_link, departing(true));
   world_.settle();
-  const auto lent = agent_.told<SlotCpuReleased>();
+  const auto lent = agent_.sent<SlotCpuReleased>();
   ASSERT_EQ(lent.size(), 1u);
   EXPECT_TRUE(lent[0].departed);
   EXPECT_EQ(lent[0].cause.kind, EndKind::retired);
-  const auto heard = agent_.heard<FromHead>(driver_link);
-  ASSERT_EQ(heard.size(), 1u);
-  EXPECT_TRUE(std::holds_alternative<SlotLost>(heard[0].message));
+  const auto received = agent_.received<FromHead>(driver_link);
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<SlotLost>(received[0].message));
   agent_.say(executor_link, ExecutorRetires{EndKind::retired});
   world_.settle();
   agent_.executor_exits(executor_);
-  EXPECT_EQ(agent_.told<SlotGenerationEnded>().at(0).cut_calls, 0u);
-  EXPECT_EQ(agent_.told<SlotGone>().size(), 1u);
+  EXPECT_EQ(agent_.sent<SlotGenerationEnded>().at(0).cut_calls, 0u);
+  EXPECT_EQ(agent_.sent<SlotGone>().size(), 1u);
   EXPECT_TRUE(agent_.did<StartExecutor>().empty());
 }
 
 TEST_F(PlannedEndTest, SlotReturnedLater_DelaysKill) {
   agent_.say(executor_link, departing(false));
   world_.settle();
-  agent_.head_says(StopSlot{SlotId::of(1), false, "returned by its lessee", 30s});
+  agent_.from_head(StopSlot{SlotId::of(1), false, "returned by its lessee", 30s});
   world_.settle();
   world_.advance(100s);
   EXPECT_TRUE(agent_.did<KillExecutor>().empty());
@@ -78,9 +78,9 @@ TEST_F(PlannedEndTest, SlotReturnedLater_DelaysKill) {
 TEST_F(PlannedEndTest, AwaitsCallsWhenStoppedAfterDeparture) {
   agent_.say(executor_link, departing(true));
   world_.settle();
-  agent_.head_says(StopSlot{SlotId::of(1), false, "returned by its lessee", 30s});
+  agent_.from_head(StopSlot{SlotId::of(1), false, "returned by its lessee", 30s});
   world_.settle();
-  const auto end = agent_.heard<EndExecutor>(executor_link);
+  const auto end = agent_.received<EndExecutor>(executor_link);
   ASSERT_EQ(end.size(), 1u);
   EXPECT_TRUE(end[0].stores);
   world_.advance(100s);
@@ -88,16 +88,16 @@ TEST_F(PlannedEndTest, AwaitsCallsWhenStoppedAfterDeparture) {
 }
 
 TEST_F(PlannedEndTest, ReportsUnfinishedCalls) {
-  agent_.head_says(StopSlot{SlotId::of(1), false, "returned by its lessee", 30s});
+  agent_.from_head(StopSlot{SlotId::of(1), false, "returned by its lessee", 30s});
   world_.settle();
   agent_.say(executor_link, departing(true));
   world_.settle();
-  agent_.heard<EndExecutor>(executor_link);
-  agent_.head_says(StopSlot{SlotId::of(1), false, "its node is drained", {}});
+  agent_.received<EndExecutor>(executor_link);
+  agent_.from_head(StopSlot{SlotId::of(1), false, "its node is drained", {}});
   world_.settle();
-  EXPECT_EQ(agent_.heard<EndExecutor>(executor_link).size(), 1u);
+  EXPECT_EQ(agent_.received<EndExecutor>(executor_link).size(), 1u);
   agent_.executor_exits(executor_);
-  const auto ended = agent_.told<SlotGenerationEnded>();
+  const auto ended = agent_.sent<SlotGenerationEnded>();
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].cut_calls, 2u);
   EXPECT_NE(ended[0].cause.text.find("not finished: 2, one of them log"), std::string::npos)
@@ -105,9 +105,9 @@ TEST_F(PlannedEndTest, ReportsUnfinishedCalls) {
 }
 
 TEST_F(PlannedEndTest, JobEnded_ActorsAreDestroyed) {
-  agent_.head_says(JobEnded{job, {}, false});
+  agent_.from_head(JobEnded{job, {}, false});
   world_.settle();
-  const auto end = agent_.heard<EndExecutor>(executor_link);
+  const auto end = agent_.received<EndExecutor>(executor_link);
   ASSERT_EQ(end.size(), 1u);
   EXPECT_FALSE(end[0].graceful);
   EXPECT_TRUE(end[0].orderly);
@@ -125,13 +125,13 @@ TEST_F(PlannedEndTest, ReportsLastHandleOfEntrustedActor) {
   agent_.say(executor_link, ExecutorRetires{EndKind::retired});
   world_.settle();
   agent_.executor_exits(executor_);
-  const auto held = agent_.told<ObjectCopies>();
+  const auto held = agent_.sent<ObjectCopies>();
   ASSERT_EQ(held.size(), 1u);
   ASSERT_EQ(held[0].entrusted.size(), 1u);
   EXPECT_EQ(held[0].entrusted[0], (EntrustedActor{ActorId::of(7), job, true}));
   agent_.say(driver_link, ReleaseObject{handles});
   world_.settle();
-  const auto unheld = agent_.told<ObjectCopies>();
+  const auto unheld = agent_.sent<ObjectCopies>();
   ASSERT_EQ(unheld.size(), 1u);
   EXPECT_EQ(unheld[0].entrusted.at(0), (EntrustedActor{ActorId::of(7), job, false}));
 }

@@ -23,13 +23,13 @@ class EntryTest : public ::testing::Test {
     start.actor.entry.argv = {"/bin/work"};
     start.actor.entry.time_limit = time_limit;
     start.actor.entry.grace = 3s;
-    agent_.head_says(std::move(start));
+    agent_.from_head(std::move(start));
     world_.settle();
     const auto asked = agent_.did<StartExecutor>();
     EXPECT_EQ(asked.size(), 1u) << "no program is waited for";
     agent_.step(ExecutorStarted{asked.at(0).slot, 0, 77, 0});
-    EXPECT_EQ(agent_.told<SlotStarted>().size(), 1u) << "it is ready when it runs";
-    EXPECT_EQ(agent_.told<ActorConstructed>().size(), 1u);
+    EXPECT_EQ(agent_.sent<SlotStarted>().size(), 1u) << "it is ready when it runs";
+    EXPECT_EQ(agent_.sent<ActorConstructed>().size(), 1u);
     return asked.at(0);
   }
   void exits(const StartExecutor& started, int signal, int code = 0) {
@@ -47,19 +47,19 @@ class EntryTest : public ::testing::Test {
 TEST_F(EntryTest, ReportsExitCodeAndEndsSlot) {
   const auto started = running();
   exits(started, 0, 7);
-  const auto ended = agent_.told<SlotGenerationEnded>();
+  const auto ended = agent_.sent<SlotGenerationEnded>();
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].cause.exit_code, 7);
-  EXPECT_EQ(agent_.told<SlotGone>().size(), 1u);
+  EXPECT_EQ(agent_.sent<SlotGone>().size(), 1u);
   EXPECT_TRUE(agent_.did<StartExecutor>().empty()) << "whether it runs again the head decides";
 }
 
 TEST_F(EntryTest, KeepsEndAmongFacts) {
   exits(running(), 0, 7);
   agent_.forget();
-  agent_.head_says(FactsRequest{});
+  agent_.from_head(FactsRequest{});
   world_.settle();
-  const auto stated = agent_.told<FactsReply>();
+  const auto stated = agent_.sent<FactsReply>();
   ASSERT_FALSE(stated.empty());
   ASSERT_EQ(stated[0].facts.ended_entries.size(), 1u);
   EXPECT_EQ(stated[0].facts.ended_entries[0].actor, ActorId::of(9));
@@ -68,13 +68,13 @@ TEST_F(EntryTest, KeepsEndAmongFacts) {
 
 TEST_F(EntryTest, Stopped_GetsItsGrace) {
   const auto started = running();
-  agent_.head_says(StopSlot{started.slot, true, "stopped by a tool", {}});
+  agent_.from_head(StopSlot{started.slot, true, "stopped by a tool", {}});
   world_.settle();
   const auto killed = agent_.did<KillExecutor>();
   ASSERT_EQ(killed.size(), 1u);
   EXPECT_EQ(killed[0].grace, Duration(3s));
   exits(started, 15);
-  EXPECT_EQ(agent_.told<SlotGone>().size(), 1u);
+  EXPECT_EQ(agent_.sent<SlotGone>().size(), 1u);
 }
 
 TEST_F(EntryTest, TimeLimitReached_TerminatesWithReason) {
@@ -86,7 +86,7 @@ TEST_F(EntryTest, TimeLimitReached_TerminatesWithReason) {
   ASSERT_EQ(killed.size(), 1u);
   EXPECT_EQ(killed[0].grace, Duration(3s));
   exits(started, 15);
-  const auto ended = agent_.told<SlotGenerationEnded>();
+  const auto ended = agent_.sent<SlotGenerationEnded>();
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].cause.kind, EndKind::killed);
   EXPECT_EQ(ended[0].cause.signal, 15);

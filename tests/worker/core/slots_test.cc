@@ -23,7 +23,7 @@ class SlotsTest : public ::testing::Test {
   }
 
   void start(StartSlot slot) {
-    agent_.head_says(std::move(slot));
+    agent_.from_head(std::move(slot));
     world_.settle();
     for (const auto& prepare : agent_.did<PrepareProgram>()) {
       agent_.step(ProgramPrepared{prepare.program.id, {}, std::nullopt});
@@ -42,17 +42,17 @@ class SlotsTest : public ::testing::Test {
 };
 
 TEST_F(SlotsTest, ProgramReady_FirstGenerationStarts) {
-  agent_.head_says(slot_of(1, job, driver_));
+  agent_.from_head(slot_of(1, job, driver_));
   world_.settle();
   EXPECT_TRUE(agent_.did<StartExecutor>().empty());
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
   const StartExecutor started = agent_.run_executor(executor_link);
   EXPECT_EQ(started.assign.lessee, driver_);
   EXPECT_FALSE(started.assign.process.empty());
-  const auto told = agent_.told<SlotStarted>();
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].endpoint.process, started.assign.process);
-  const auto lessee = agent_.heard<FromHead>(driver_link);
+  const auto sent = agent_.sent<SlotStarted>();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].endpoint.process, started.assign.process);
+  const auto lessee = agent_.received<FromHead>(driver_link);
   ASSERT_EQ(lessee.size(), 1u);
   EXPECT_EQ(std::get<SlotReady>(lessee[0].message).slot, SlotId::of(1));
 }
@@ -61,7 +61,7 @@ TEST_F(SlotsTest, ProgramReady_FirstGenerationStarts) {
 TEST_F(SlotsTest, StepVisitsFewRowsWhenManySlotsStart) {
   constexpr std::uint64_t slots = 1'000;
   for (std::uint64_t number = 1; number <= slots; ++number)
-    agent_.head_says(slot_of(number, job, driver_));
+    agent_.from_head(slot_of(number, job, driver_));
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
   ASSERT_EQ(agent_.core().census().slots, slots);
@@ -82,11 +82,11 @@ TEST_F(SlotsTest, StartsNextGenerationAfterPreviousExited) {
   agent_.say(executor_link, ExecutorRetires{EndKind::retired});
   EXPECT_TRUE(agent_.did<StartExecutor>().empty());
   agent_.executor_exits(first);
-  EXPECT_EQ(agent_.told<SlotGenerationEnded>().at(0).cause.kind, EndKind::retired);
+  EXPECT_EQ(agent_.sent<SlotGenerationEnded>().at(0).cause.kind, EndKind::retired);
   const StartExecutor second = agent_.run_executor(3);
   EXPECT_EQ(second.generation, 1u);
   EXPECT_NE(second.assign.process, first.assign.process);
-  EXPECT_EQ(agent_.told<SlotStarted>().at(0).previous.kind, EndKind::retired);
+  EXPECT_EQ(agent_.sent<SlotStarted>().at(0).previous.kind, EndKind::retired);
 }
 
 TEST_F(SlotsTest, RepeatedCrashes_DelayNextStart) {
@@ -108,19 +108,19 @@ TEST_F(SlotsTest, ThreeFailedGenerations_EndSlot) {
     agent_.step(ExecutorStarted{starts[0].slot, starts[0].generation, 9, 10});
     agent_.executor_exits(starts[0], exit_code(127));
   }
-  const auto gone = agent_.told<SlotGone>();
+  const auto gone = agent_.sent<SlotGone>();
   ASSERT_EQ(gone.size(), 1u);
   EXPECT_EQ(gone[0].cause.kind, EndKind::start_failed);
   EXPECT_EQ(agent_.core().census().slots, 0u);
 }
 
 TEST_F(SlotsTest, ProgramLoadFailed_ReportsLoaderMessage) {
-  agent_.head_says(slot_of(1, job, driver_));
+  agent_.from_head(slot_of(1, job, driver_));
   world_.settle();
   agent_.step(ProgramPrepared{
       ProgramId::of(1), {}, failure(ErrorCode::unavailable, "libx.so: cannot open")});
   world_.settle();
-  const auto gone = agent_.told<SlotGone>();
+  const auto gone = agent_.sent<SlotGone>();
   ASSERT_EQ(gone.size(), 1u);
   EXPECT_TRUE(gone[0].program_cannot_start);
   EXPECT_EQ(gone[0].cause.text, "libx.so: cannot open");
@@ -129,24 +129,24 @@ TEST_F(SlotsTest, ProgramLoadFailed_ReportsLoaderMessage) {
 
 TEST_F(SlotsTest, ExecutorHangs_KilledAndSlotEndsAfterwards) {
   const StartExecutor started = running(slot_of(1, job, driver_));
-  agent_.head_says(StopSlot{SlotId::of(1), false, "its lessee returned it"});
+  agent_.from_head(StopSlot{SlotId::of(1), false, "its lessee returned it"});
   world_.settle();
-  EXPECT_EQ(agent_.heard<EndExecutor>(executor_link).size(), 1u);
+  EXPECT_EQ(agent_.received<EndExecutor>(executor_link).size(), 1u);
   EXPECT_TRUE(agent_.did<KillExecutor>().empty());
   world_.advance(1s);
   EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u);
-  EXPECT_TRUE(agent_.told<SlotGone>().empty()) << "not before the process is gone";
+  EXPECT_TRUE(agent_.sent<SlotGone>().empty()) << "not before the process is gone";
   agent_.executor_exits(started);
-  EXPECT_EQ(agent_.told<SlotGone>().size(), 1u);
+  EXPECT_EQ(agent_.sent<SlotGone>().size(), 1u);
   EXPECT_EQ(agent_.core().census().processes, 1u) << "the driver";
 }
 
 TEST_F(SlotsTest, GracefulStop_WaitsForCall) {
   running(slot_of(1, job, driver_));
-  agent_.head_says(StopSlot{SlotId::of(1), true, "drained"});
+  agent_.from_head(StopSlot{SlotId::of(1), true, "drained"});
   world_.advance(60s);
   EXPECT_TRUE(agent_.did<KillExecutor>().empty());
-  agent_.head_says(StopSlot{SlotId::of(1), false, "at once after all"});
+  agent_.from_head(StopSlot{SlotId::of(1), false, "at once after all"});
   world_.advance(1s);
   EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u);
 }
@@ -155,10 +155,10 @@ TEST_F(SlotsTest, ForcedStop_IsNotReportedAsRetired) {
   for (const bool graceful : {true, false}) {
     const auto number = graceful ? 1u : 2u;
     const StartExecutor started = running(slot_of(number, job, driver_));
-    agent_.head_says(StopSlot{SlotId::of(number), graceful, "its lessee did not come back"});
+    agent_.from_head(StopSlot{SlotId::of(number), graceful, "its lessee did not come back"});
     world_.settle();
     agent_.executor_exits(started);
-    const auto ended = agent_.told<SlotGenerationEnded>();
+    const auto ended = agent_.sent<SlotGenerationEnded>();
     ASSERT_EQ(ended.size(), 1u);
     EXPECT_EQ(ended[0].cause.kind, graceful ? EndKind::retired : EndKind::killed);
     EXPECT_EQ(ended[0].cause.text, "its lessee did not come back");
@@ -169,19 +169,19 @@ TEST_F(SlotsTest, ForcedStop_IsNotReportedAsRetired) {
 TEST_F(SlotsTest, StopDuringStart_EndsExecutorWhenStarted) {
   start(slot_of(1, job, driver_));
   const auto starts = agent_.did<StartExecutor>();
-  agent_.head_says(StopSlot{SlotId::of(1), false, "returned"});
+  agent_.from_head(StopSlot{SlotId::of(1), false, "returned"});
   world_.settle();
-  EXPECT_TRUE(agent_.told<SlotGone>().empty());
+  EXPECT_TRUE(agent_.sent<SlotGone>().empty());
   agent_.step(ExecutorStarted{starts[0].slot, 0, 9, executor_link});
-  EXPECT_EQ(agent_.heard<EndExecutor>(executor_link).size(), 1u);
+  EXPECT_EQ(agent_.received<EndExecutor>(executor_link).size(), 1u);
   agent_.executor_exits(starts[0]);
-  EXPECT_EQ(agent_.told<SlotGone>().size(), 1u);
+  EXPECT_EQ(agent_.sent<SlotGone>().size(), 1u);
 }
 
 TEST_F(SlotsTest, StopOfUnknownSlot_RepliesEnded) {
-  agent_.head_says(StopSlot{SlotId::of(9), false, ""});
+  agent_.from_head(StopSlot{SlotId::of(9), false, ""});
   world_.settle();
-  EXPECT_EQ(agent_.told<SlotGone>().size(), 1u);
+  EXPECT_EQ(agent_.sent<SlotGone>().size(), 1u);
 }
 
 TEST_F(SlotsTest, LeavesActorRestartsToHead) {
@@ -189,10 +189,10 @@ TEST_F(SlotsTest, LeavesActorRestartsToHead) {
   EXPECT_EQ(started.assign.incarnation, 1u);
   agent_.say(executor_link, ConstructorFinished{});
   world_.settle();
-  EXPECT_EQ(agent_.told<ActorConstructed>().size(), 1u);
+  EXPECT_EQ(agent_.sent<ActorConstructed>().size(), 1u);
   agent_.executor_exits(started, exit_code(3));
-  EXPECT_EQ(agent_.told<SlotGenerationEnded>().size(), 1u);
-  EXPECT_EQ(agent_.told<SlotGone>().size(), 1u);
+  EXPECT_EQ(agent_.sent<SlotGenerationEnded>().size(), 1u);
+  EXPECT_EQ(agent_.sent<SlotGone>().size(), 1u);
   EXPECT_TRUE(agent_.did<StartExecutor>().empty());
 }
 
@@ -200,7 +200,7 @@ TEST_F(SlotsTest, ReportsExitActorAsIntended) {
   const StartExecutor started = running(actor_slot(1, job));
   agent_.say(executor_link, ExecutorRetires{EndKind::intended});
   agent_.executor_exits(started);
-  EXPECT_EQ(agent_.told<SlotGone>().at(0).cause.kind, EndKind::intended);
+  EXPECT_EQ(agent_.sent<SlotGone>().at(0).cause.kind, EndKind::intended);
 }
 
 TEST_F(SlotsTest, HeadUnreachable_KillsExclusiveActorOnly) {
@@ -232,9 +232,9 @@ TEST_F(SlotsTest, BlockedExecutorExits_CpuIsReacquired) {
   const StartExecutor started = running(slot_of(1, job, driver_));
   agent_.say(executor_link, ExecutorBlocked{true});
   world_.settle();
-  EXPECT_TRUE(agent_.told<SlotCpuReleased>().at(0).on);
+  EXPECT_TRUE(agent_.sent<SlotCpuReleased>().at(0).on);
   agent_.executor_exits(started, exit_code(1));
-  EXPECT_FALSE(agent_.told<SlotCpuReleased>().at(0).on);
+  EXPECT_FALSE(agent_.sent<SlotCpuReleased>().at(0).on);
 }
 
 TEST_F(SlotsTest, LinkOfExecutorClosed_ExecutorEnds) {
@@ -247,10 +247,10 @@ TEST_F(SlotsTest, LinkOfExecutorClosed_ExecutorEnds) {
 TEST_F(SlotsTest, JobEnded_EndsAllButKeptSlots) {
   const StartExecutor task = running(slot_of(1, job, driver_));
   running(actor_slot(2, job), 3);
-  agent_.head_says(JobEnded{job, {SlotId::of(2)}});
+  agent_.from_head(JobEnded{job, {SlotId::of(2)}});
   world_.settle();
-  EXPECT_EQ(agent_.heard<EndExecutor>(executor_link).size(), 1u);
-  EXPECT_TRUE(agent_.heard<EndExecutor>(3).empty());
+  EXPECT_EQ(agent_.received<EndExecutor>(executor_link).size(), 1u);
+  EXPECT_TRUE(agent_.received<EndExecutor>(3).empty());
   agent_.executor_exits(task);
   EXPECT_EQ(agent_.core().census().slots, 1u);
 }
@@ -259,7 +259,7 @@ TEST_F(SlotsTest, PullsMissingProgramFilesFromSource) {
   Agent& source = world_.add();
   StartSlot slot = slot_of(1, job, driver_);
   slot.program.source = source.node();
-  agent_.head_says(slot);
+  agent_.from_head(slot);
   world_.settle();
   const ProgramFile file{"app", Hash128{1, 2}, 10};
   agent_.step(ProgramPrepared{ProgramId::of(1), {file}, std::nullopt});
@@ -276,11 +276,11 @@ TEST_F(SlotsTest, ProgramSourceDied_SlotEndsButMayRetry) {
   world_.die(source);
   StartSlot slot = slot_of(1, job, driver_);
   slot.program.source = source.node();
-  agent_.head_says(slot);
+  agent_.from_head(slot);
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {{"app", Hash128{1, 2}, 10}}, std::nullopt});
   world_.announce_death(source);
-  const auto gone = agent_.told<SlotGone>();
+  const auto gone = agent_.sent<SlotGone>();
   ASSERT_EQ(gone.size(), 1u);
   EXPECT_FALSE(gone[0].program_cannot_start);
   EXPECT_EQ(agent_.core().census().pulls, 0u);
@@ -291,12 +291,12 @@ TEST_F(SlotsTest, FilesUnavailable_RetriesWithGrowingBackoff) {
   const auto fails = [&] {  // the source is this node, which has lost the files
     agent_.step(ProgramPrepared{ProgramId::of(1), {{"app", Hash128{1, 2}, 10}}, std::nullopt});
     world_.settle();
-    return agent_.told<SlotGone>();
+    return agent_.sent<SlotGone>();
   };
   const auto starts = [&](std::uint64_t number) {
     StartSlot slot = slot_of(number, job, driver_);
     slot.program.source = agent_.node();
-    agent_.head_says(slot);
+    agent_.from_head(slot);
     world_.settle();
     return agent_.did<PrepareProgram>().size();
   };
@@ -326,7 +326,7 @@ TEST_F(SlotsTest, SendsExecutorOutputToDriversOfJob) {
   running(slot_of(1, job, driver_));
   agent_.say(executor_link, RunningNow{"square", TaskId::of(1)});
   agent_.step(ExecutorPrinted{SlotId::of(1), 0, {"hello"}});
-  const auto lines = agent_.heard<LogLines>(driver_link);
+  const auto lines = agent_.received<LogLines>(driver_link);
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0].source.substr(0, 14), "square pid=100");
 }
@@ -335,7 +335,7 @@ TEST_F(SlotsTest, LabelsOutputByItsTask) {
   running(slot_of(1, job, driver_));
   agent_.say(executor_link, RunningNow{"square", TaskId::of(1)});
   agent_.step(ExecutorPrinted{SlotId::of(1), 0, {"hello"}, "cube"});
-  const auto lines = agent_.heard<LogLines>(driver_link);
+  const auto lines = agent_.received<LogLines>(driver_link);
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0].source.substr(0, 12), "cube pid=100");
 }

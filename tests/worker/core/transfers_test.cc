@@ -46,8 +46,8 @@ class TransfersTest : public ::testing::Test {
     world_.settle();
   }
   bool has_read(Agent& agent) {
-    const auto heard = agent.heard<FetchObjectReply>(1);
-    return heard.size() == 1 && !heard[0].failure;
+    const auto received = agent.received<FetchObjectReply>(1);
+    return received.size() == 1 && !received[0].failure;
   }
   // Completes one of the chunks in flight to this agent.
   void one_arrives(Agent& agent) {
@@ -91,15 +91,15 @@ TEST_F(TransfersTest, ListsCompletedTransfersWithSources) {
   want(world_.at(1));
   Agent& reader = world_.at(2);
   want(reader);
-  reader.head_says(TransfersRequest{.request = 3, .paths = {}, .limit = 10, .job = job});
+  reader.from_head(TransfersRequest{.request = 3, .paths = {}, .limit = 10, .job = job});
   world_.settle();
-  const auto told = reader.told<TransfersReply>();
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].request, 3u);
-  ASSERT_EQ(told[0].transfers.size(), 2u) << "two nodes had it";
+  const auto sent = reader.sent<TransfersReply>();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].request, 3u);
+  ASSERT_EQ(sent[0].transfers.size(), 2u) << "two nodes had it";
   std::int64_t bytes = 0;
   std::set<NodeId> givers;
-  for (const TransferFact& fact : told[0].transfers) {
+  for (const TransferFact& fact : sent[0].transfers) {
     bytes += fact.size_bytes;
     givers.insert(fact.holder_node);
     EXPECT_EQ(fact.object, value);
@@ -110,14 +110,14 @@ TEST_F(TransfersTest, ListsCompletedTransfersWithSources) {
   }
   EXPECT_EQ(bytes, size);
   EXPECT_EQ(givers, (std::set{home_.node(), world_.at(1).node()}));
-  home_.head_says(TransfersRequest{.request = 4, .paths = {}, .limit = 10, .job = {}});
-  reader.head_says(TransfersRequest{.request = 5, .paths = {}, .limit = 10, .job = JobId::of(6)});
-  reader.head_says(TransfersRequest{.request = 6, .paths = {}, .limit = 1, .job = {}});
-  reader.head_says(
+  home_.from_head(TransfersRequest{.request = 4, .paths = {}, .limit = 10, .job = {}});
+  reader.from_head(TransfersRequest{.request = 5, .paths = {}, .limit = 10, .job = JobId::of(6)});
+  reader.from_head(TransfersRequest{.request = 6, .paths = {}, .limit = 1, .job = {}});
+  reader.from_head(
       TransfersRequest{.request = 7, .paths = {DirectPath::tcp}, .limit = 10, .job = {}});
   world_.settle();
-  EXPECT_TRUE(home_.told<TransfersReply>().at(0).transfers.empty()) << "nothing came to it";
-  const auto narrowed = reader.told<TransfersReply>();
+  EXPECT_TRUE(home_.sent<TransfersReply>().at(0).transfers.empty()) << "nothing came to it";
+  const auto narrowed = reader.sent<TransfersReply>();
   ASSERT_EQ(narrowed.size(), 3u);
   EXPECT_TRUE(narrowed[0].transfers.empty());
   EXPECT_EQ(narrowed[1].transfers.size(), 1u);
@@ -133,19 +133,19 @@ TEST_F(TransfersTest, ListsPendingTransfersOnRequest) {
   world_.advance(2s);
   one_arrives(reader);
   one_arrives(reader);
-  const auto told = [&](TransfersRequest asked) {
+  const auto sent = [&](TransfersRequest asked) {
     asked.limit = 10;
     reader.forget();
-    reader.head_says(asked);
+    reader.from_head(asked);
     world_.settle();
-    const auto answers = reader.told<TransfersReply>();
+    const auto answers = reader.sent<TransfersReply>();
     EXPECT_EQ(answers.size(), 1u);
     EXPECT_TRUE(answers.at(0).knows_under_way);
     return answers.at(0).transfers;
   };
-  EXPECT_TRUE(told({.request = 1, .paths = {}, .job = {}}).empty())
+  EXPECT_TRUE(sent({.request = 1, .paths = {}, .job = {}}).empty())
       << "a head of an earlier release asks so";
-  const auto all = told({.request = 2,
+  const auto all = sent({.request = 2,
                          .paths = {},
                          .job = job,
                          .under_way = {TransferState::running, TransferState::pending},
@@ -160,25 +160,25 @@ TEST_F(TransfersTest, ListsPendingTransfersOnRequest) {
   EXPECT_EQ(all[0].job, job);
   EXPECT_EQ(all[0].moved, Duration(2s));
   EXPECT_TRUE(all[0].encrypted);
-  EXPECT_TRUE(told({.request = 3,
+  EXPECT_TRUE(sent({.request = 3,
                     .paths = {},
                     .job = {},
                     .under_way = {TransferState::pending},
                     .object = {}})
                   .empty());
-  EXPECT_TRUE(told({.request = 4,
+  EXPECT_TRUE(sent({.request = 4,
                     .paths = {DirectPath::tcp},
                     .job = {},
                     .under_way = {TransferState::running},
                     .object = {}})
                   .empty());
-  EXPECT_TRUE(told({.request = 5,
+  EXPECT_TRUE(sent({.request = 5,
                     .paths = {},
                     .job = JobId::of(6),
                     .under_way = {TransferState::running},
                     .object = {}})
                   .empty());
-  EXPECT_TRUE(told({.request = 6,
+  EXPECT_TRUE(sent({.request = 6,
                     .paths = {},
                     .job = {},
                     .under_way = {TransferState::running},
@@ -186,7 +186,7 @@ TEST_F(TransfersTest, ListsPendingTransfersOnRequest) {
                   .empty());
   world_.bytes_flow = true;
   world_.settle();
-  const auto then = told({.request = 7,
+  const auto then = sent({.request = 7,
                           .paths = {},
                           .job = {},
                           .under_way = {TransferState::running},
@@ -194,7 +194,7 @@ TEST_F(TransfersTest, ListsPendingTransfersOnRequest) {
   ASSERT_EQ(then.size(), 1u);
   EXPECT_EQ(then[0].state, TransferState::ended);
   EXPECT_EQ(then[0].size_bytes, size);
-  EXPECT_TRUE(told({.request = 8,
+  EXPECT_TRUE(sent({.request = 8,
                     .paths = {},
                     .failed_only = true,
                     .arrived_only = true,
@@ -215,15 +215,15 @@ TEST_F(TransfersTest, ReportsTransferTimesForTimelines) {
   world_.settle();
   world_.advance(1s);
   reader.forget();
-  reader.head_says(SpansRequest{4, 10, {}, {}});
+  reader.from_head(SpansRequest{4, 10, {}, {}});
   world_.settle();
-  const auto told = reader.told<SpansReply>();
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].request, 4u);
-  EXPECT_EQ(told[0].wall_us, Agent::wall_us);
-  ASSERT_EQ(told[0].transfers.size(), 1u);
-  EXPECT_EQ(told[0].transfers[0].moved, Duration(2s));
-  EXPECT_EQ(told[0].transfers[0].ago, Duration(1s));
+  const auto sent = reader.sent<SpansReply>();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].request, 4u);
+  EXPECT_EQ(sent[0].wall_us, Agent::wall_us);
+  ASSERT_EQ(sent[0].transfers.size(), 1u);
+  EXPECT_EQ(sent[0].transfers[0].moved, Duration(2s));
+  EXPECT_EQ(sent[0].transfers[0].ago, Duration(1s));
   release_all();
 }
 
@@ -257,15 +257,15 @@ TEST_F(TransfersTest, ReportsReasonWhenTransferFails) {
   reader.step(SlabFailed{reader.core().objects().find(value)->place.slab,
                          failure(ErrorCode::resource_exhausted, "no memory")});
   world_.settle();
-  reader.head_says(
+  reader.from_head(
       TransfersRequest{.request = 3, .paths = {}, .failed_only = true, .limit = 10, .job = {}});
   world_.settle();
-  const auto told = reader.told<TransfersReply>();
-  ASSERT_EQ(told.size(), 1u);
-  ASSERT_EQ(told[0].transfers.size(), 1u);
-  EXPECT_TRUE(told[0].transfers[0].failed);
-  EXPECT_EQ(told[0].transfers[0].size_bytes, 100) << "what had come by then";
-  EXPECT_FALSE(told[0].transfers[0].refusals.empty());
+  const auto sent = reader.sent<TransfersReply>();
+  ASSERT_EQ(sent.size(), 1u);
+  ASSERT_EQ(sent[0].transfers.size(), 1u);
+  EXPECT_TRUE(sent[0].transfers[0].failed);
+  EXPECT_EQ(sent[0].transfers[0].size_bytes, 100) << "what had come by then";
+  EXPECT_FALSE(sent[0].transfers[0].refusals.empty());
   world_.bytes_flow = true;
   world_.settle();
 }
@@ -274,13 +274,13 @@ TEST_F(TransfersTest, SendsTransfersBeforePlannedExit) {
   want(world_.at(1));
   for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) world_.at(i).step(Stop{false});
   world_.settle();
-  const auto told = world_.at(1).told<SpansReply>();
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].request, 0u);
-  EXPECT_EQ(told[0].wall_us, Agent::wall_us);
-  EXPECT_EQ(told[0].transfers.size(), 1u);
+  const auto sent = world_.at(1).sent<SpansReply>();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].request, 0u);
+  EXPECT_EQ(sent[0].wall_us, Agent::wall_us);
+  EXPECT_EQ(sent[0].transfers.size(), 1u);
   EXPECT_EQ(world_.at(1).did<Exit>().size(), 1u) << "and then it ends";
-  EXPECT_TRUE(world_.at(2).told<SpansReply>().empty()) << "nothing came to it";
+  EXPECT_TRUE(world_.at(2).sent<SpansReply>().empty()) << "nothing came to it";
   EXPECT_EQ(world_.at(2).did<Exit>().size(), 1u);
 }
 
@@ -298,10 +298,10 @@ TEST(OlderHead, ReceivesNoSpansOfNewerProtocol) {
   fetch.ref = ref_of(value, home, owner);
   reader.say(1, fetch);
   world.settle();
-  ASSERT_EQ(reader.heard<FetchObjectReply>(1).size(), 1u);
+  ASSERT_EQ(reader.received<FetchObjectReply>(1).size(), 1u);
   reader.step(Stop{false});
   world.settle();
-  EXPECT_TRUE(reader.told<SpansReply>().empty());
+  EXPECT_TRUE(reader.sent<SpansReply>().empty());
   EXPECT_EQ(reader.did<Exit>().size(), 1u);
 }
 
@@ -417,10 +417,10 @@ TEST_F(TransfersTest, AcceptsPlainBytesOnlyOnTrustedFabric) {
   world_.plain_against_orders = true;
   want(reader);
   world_.advance(5s);
-  const auto heard = reader.heard<FetchObjectReply>(1);
-  ASSERT_EQ(heard.size(), 1u);
-  ASSERT_TRUE(heard[0].failure);
-  EXPECT_EQ(heard[0].failure->code, ErrorCode::permission_denied);
+  const auto received = reader.received<FetchObjectReply>(1);
+  ASSERT_EQ(received.size(), 1u);
+  ASSERT_TRUE(received[0].failure);
+  EXPECT_EQ(received[0].failure->code, ErrorCode::permission_denied);
   EXPECT_TRUE(reader.did<FetchBulk>().empty());
   release_all();
 }

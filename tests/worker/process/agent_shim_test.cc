@@ -58,21 +58,21 @@ class KeeperTest : public ::testing::Test {
   // Forks a shim over an agent that leaves processes and then waits.
   void start(const std::function<int()>& agent_main) {
     std::fflush(nullptr);
-    keeper_ = ::fork();
-    if (keeper_ == 0) ::_exit(run_under_shim(agent_main));
+    shim_ = ::fork();
+    if (shim_ == 0) ::_exit(run_under_shim(agent_main));
   }
-  ProcessStamp next_process() {
+  PidIdentity next_process() {
     pid_t pid = 0;
     EXPECT_EQ(::read(pipe_[0], &pid, sizeof pid), static_cast<ssize_t>(sizeof pid));
-    return read_stat(pid).value_or(ProcessStat{}).stamp;
+    return read_stat(pid).value_or(ProcessStat{}).identity;
   }
   int keeper_status() const {
     int status = 0;
-    EXPECT_EQ(::waitpid(keeper_, &status, 0), keeper_);
+    EXPECT_EQ(::waitpid(shim_, &status, 0), shim_);
     return status;
   }
   // Polls for the end of a process that is no child of the test.
-  static bool ends(ProcessStamp process) {
+  static bool ends(PidIdentity process) {
     const Fd pidfd = open_process(process);
     if (!pidfd) return true;
     pollfd ready{pidfd.get(), POLLIN, 0};
@@ -80,7 +80,7 @@ class KeeperTest : public ::testing::Test {
   }
 
   std::array<int, 2> pipe_{};
-  pid_t keeper_ = 0;
+  pid_t shim_ = 0;
 };
 
 TEST_F(KeeperTest, AgentDied_ShimKillsTree) {
@@ -90,12 +90,12 @@ TEST_F(KeeperTest, AgentDied_ShimKillsTree) {
     wait_for_ever();
     return 0;
   });
-  const ProcessStamp agent = next_process();
-  std::vector<ProcessStamp> below;
+  const PidIdentity agent = next_process();
+  std::vector<PidIdentity> below;
   for (int i = 0; i < 3; ++i) below.push_back(next_process());
   ASSERT_TRUE(signal_process(agent, SIGKILL));
   EXPECT_EQ(WEXITSTATUS(keeper_status()), 128 + SIGKILL);
-  for (const ProcessStamp process : below) EXPECT_FALSE(read_stat(process.pid)) << process.pid;
+  for (const PidIdentity process : below) EXPECT_FALSE(read_stat(process.pid)) << process.pid;
 }
 
 // Serves a pool with one executor until it is killed. Reports the pids of itself, the executor, and
@@ -117,7 +117,7 @@ int agent_with_executor(int pipe) {
     for (const PoolEvent& event : events) {
       const auto* started = std::get_if<PoolStarted>(&event);
       if (started == nullptr) return 1;
-      (void)!::write(pipe, &started->stamp.pid, sizeof started->stamp.pid);
+      (void)!::write(pipe, &started->identity.pid, sizeof started->identity.pid);
     }
     std::array<char, 256> packet{};
     if (::recv(link[0], packet.data(), packet.size() - 1, MSG_DONTWAIT) <= 0) continue;
@@ -128,12 +128,12 @@ int agent_with_executor(int pipe) {
 
 TEST_F(KeeperTest, AgentDied_ShimKillsWholeProcessTree) {
   start([&] { return agent_with_executor(pipe_[1]); });
-  const ProcessStamp agent = next_process();
-  std::vector<ProcessStamp> below;
+  const PidIdentity agent = next_process();
+  std::vector<PidIdentity> below;
   for (int i = 0; i < 5; ++i) below.push_back(next_process());
   ASSERT_TRUE(signal_process(agent, SIGKILL));
   EXPECT_EQ(WEXITSTATUS(keeper_status()), 128 + SIGKILL);
-  for (const ProcessStamp process : below) EXPECT_FALSE(read_stat(process.pid)) << process.pid;
+  for (const PidIdentity process : below) EXPECT_FALSE(read_stat(process.pid)) << process.pid;
 }
 
 TEST_F(KeeperTest, ReturnsAgentExitCodeAndLeavesNothing) {
@@ -158,7 +158,7 @@ TEST_F(KeeperTest, ForwardsSigtermToAgent) {
     return signal == SIGTERM ? 5 : 1;
   });
   next_process();
-  ASSERT_EQ(::kill(keeper_, SIGTERM), 0);
+  ASSERT_EQ(::kill(shim_, SIGTERM), 0);
   EXPECT_EQ(WEXITSTATUS(keeper_status()), 5);
 }
 
@@ -168,8 +168,8 @@ TEST_F(KeeperTest, ShimKilled_AgentEnds) {
     wait_for_ever();
     return 0;
   });
-  const ProcessStamp agent = next_process();
-  ASSERT_EQ(::kill(keeper_, SIGKILL), 0);
+  const PidIdentity agent = next_process();
+  ASSERT_EQ(::kill(shim_, SIGKILL), 0);
   keeper_status();
   EXPECT_TRUE(ends(agent));
 }
@@ -177,13 +177,13 @@ TEST_F(KeeperTest, ShimKilled_AgentEnds) {
 class DaemonTest : public KeeperTest {
  protected:
   DaemonTest() {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("mobula-daemon-test-" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
+    directory_ = std::filesystem::temp_directory_path() /
+                 ("mobula-daemon-test-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(directory_);
   }
-  ~DaemonTest() override { std::filesystem::remove_all(folder_); }
-  std::string log() const { return (folder_ / "agent.log").string(); }
-  std::filesystem::path folder_;
+  ~DaemonTest() override { std::filesystem::remove_all(directory_); }
+  std::string log() const { return (directory_ / "agent.log").string(); }
+  std::filesystem::path directory_;
 };
 
 TEST_F(DaemonTest, ReturnsWhenAgentIsReady) {
@@ -195,13 +195,13 @@ TEST_F(DaemonTest, ReturnsWhenAgentIsReady) {
   });
   ASSERT_TRUE(daemon.ok()) << daemon.error().text;
   EXPECT_EQ(daemon->message, "listening at port 1234");
-  const ProcessStamp agent = next_process();
-  const auto keeper = read_stat(daemon->keeper);
-  ASSERT_TRUE(keeper.has_value());
-  EXPECT_NE(keeper->session, ::getsid(0));
-  ASSERT_EQ(::kill(daemon->keeper, SIGTERM), 0);
+  const PidIdentity agent = next_process();
+  const auto shim = read_stat(daemon->shim);
+  ASSERT_TRUE(shim.has_value());
+  EXPECT_NE(shim->session, ::getsid(0));
+  ASSERT_EQ(::kill(daemon->shim, SIGTERM), 0);
   EXPECT_TRUE(ends(agent));
-  EXPECT_TRUE(ends(keeper->stamp));
+  EXPECT_TRUE(ends(shim->identity));
 }
 
 TEST_F(DaemonTest, FailsWithErrorOfAgent) {

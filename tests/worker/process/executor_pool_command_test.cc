@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 class CommandTest : public PoolTest {
  protected:
   CommandTest() {
-    options_.warden = {WARDEN_PROGRAM};
+    options_.job_shim = {JOB_SHIM_PROGRAM};
     // Unsplit output: a command's output is not divided into lines.
     options_.on_output = [this](ProcessId process, std::string_view bytes) {
       output_[process] += bytes;
@@ -34,11 +34,11 @@ class CommandTest : public PoolTest {
     what.process = process;
     what.slot = SlotId::of(77);
     what.environment = std::move(environment);
-    what.command = CommandStart{std::move(argv), folder_.string(), true, {}, grace};
+    what.command = CommandStart{std::move(argv), directory_.string(), true, {}, grace};
     pool().start(std::move(what));
     return process;
   }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name) const { return (directory_ / name).string(); }
   // Leaves a process behind with its own session, an empty environment, and another parent, and
   // writes its pid to a file. `first`: its commands before it sleeps.
   std::string detaches(const std::string& name, const std::string& first = "") const {
@@ -48,7 +48,7 @@ class CommandTest : public PoolTest {
     return "/usr/bin/setsid /usr/bin/env -i /bin/sh -c '/usr/bin/setsid /usr/bin/env -i /bin/sh " +
            path(name + ".sh") + " </dev/null >/dev/null 2>&1 & exit 0'; ";
   }
-  ProcessStamp detached(const std::string& name) {
+  PidIdentity detached(const std::string& name) {
     pid_t pid = 0;
     EXPECT_TRUE(serve_until([&] {
       std::ifstream file(path(name));
@@ -57,9 +57,9 @@ class CommandTest : public PoolTest {
     const auto stat = read_stat(pid);
     EXPECT_TRUE(stat.has_value());
     EXPECT_FALSE(environment_of(pid, "MOBULA_PROCESS")) << "it has cleared its environment";
-    return stat ? stat->stamp : ProcessStamp{};
+    return stat ? stat->identity : PidIdentity{};
   }
-  static pid_t warden_of(ProcessStamp command) { return read_stat(command.pid)->parent; }
+  static pid_t job_shim_of(PidIdentity command) { return read_stat(command.pid)->parent; }
 };
 
 TEST_F(CommandTest, ReportsExitCodeSignalAndOutput) {
@@ -82,18 +82,18 @@ TEST_F(CommandTest, SeesEnvironmentOfDirectStart) {
        {"LONG", std::string(100'000, 'x')},
        {"LONGER", std::string(120'000, 'y')}});
   EXPECT_EQ(end_of(process).exit_code, 0) << "an environment larger than a packet";
-  EXPECT_THAT(output_[process], HasSubstr("blue " + SlotId::of(77).hex() + "\n" + folder_.string() +
-                                          "\n/dev/null\n0 1 2 "));
+  EXPECT_THAT(output_[process], HasSubstr("blue " + SlotId::of(77).hex() + "\n" +
+                                          directory_.string() + "\n/dev/null\n0 1 2 "));
   EXPECT_THAT(output_[process],
               HasSubstr("SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"));
 }
 
 TEST_F(CommandTest, KillsDetachedProcessesOfThatCommandOnly) {
   const ProcessId goes_on = start_shell(detaches("kept") + "while :; do sleep 0.05; done");
-  const ProcessStamp kept = detached("kept");
+  const PidIdentity kept = detached("kept");
   const ProcessId ends = start_shell(detaches("left") + "while ! test -e " + path("go") +
                                      "; do sleep 0.02; done; exit 4");
-  const ProcessStamp left = detached("left");
+  const PidIdentity left = detached("left");
   EXPECT_TRUE(is_running(left));
   std::ofstream(path("go")) << "x";
   EXPECT_EQ(end_of(ends).exit_code, 4);
@@ -102,7 +102,7 @@ TEST_F(CommandTest, KillsDetachedProcessesOfThatCommandOnly) {
   EXPECT_FALSE(exited_.contains(goes_on));
 
   const ProcessId stopped = start_shell(detaches("far") + "while :; do sleep 0.05; done");
-  const ProcessStamp far = detached("far");
+  const PidIdentity far = detached("far");
   pool().kill(stopped, Duration(0));
   EXPECT_EQ(end_of(stopped).signal, SIGKILL);
   EXPECT_FALSE(is_running(far));
@@ -114,22 +114,22 @@ TEST_F(CommandTest, KillsDetachedProcessesOfThatCommandOnly) {
 
 TEST_F(CommandTest, DetachedProcesses_GetSigtermAndGrace) {
   const std::string notes = "trap 'echo told >> " + path("told") + "; exit 0' TERM";
-  const auto told = [&] {
+  const auto signals = [&] {
     std::ifstream file(path("told"));
     return std::string(std::istreambuf_iterator<char>(file), {});
   };
   const ProcessId left = start_shell(
       detaches("one", notes) + "while ! test -e " + path("one") + "; do sleep 0.02; done", 30s);
   end_of(left);
-  EXPECT_EQ(told(), "told\n") << "left behind by a command that ended by itself";
+  EXPECT_EQ(signals(), "told\n") << "left behind by a command that ended by itself";
   const ProcessId stopped =
       start_shell(detaches("two", notes) + "trap 'exit 0' TERM; while :; do sleep 0.05; done", 30s);
   detached("two");
   pool().kill(stopped, 30s);
   end_of(stopped);
-  EXPECT_EQ(told(), "told\ntold\n");
+  EXPECT_EQ(signals(), "told\ntold\n");
   const ProcessId deaf = start_shell(detaches("three", "trap '' TERM") + "exec sleep 600", 30s);
-  const ProcessStamp three = detached("three");
+  const PidIdentity three = detached("three");
   pool().kill(deaf, 100ms);
   end_of(deaf);
   EXPECT_FALSE(is_running(three));
@@ -151,7 +151,7 @@ TEST_F(CommandTest, StoppedBeforeShimReports_CommandEnds) {
 }
 
 TEST_F(CommandTest, ShimCannotRun_ReportsItsOutput) {
-  options_.warden = {"/no/such/warden"};
+  options_.job_shim = {"/no/such/warden"};
   EXPECT_THAT(failure_of(start_shell("true")),
               HasSubstr("cannot run /no/such/warden: No such file"));
 }
@@ -162,19 +162,19 @@ TEST_F(CommandTest, AgentAndShimKilled_JobShimEndsTree) {
   order.program = "/bin/sh";
   order.argv = {"sh", "-c", detaches("orphan") + "while :; do sleep 0.05; done"};
   order.environment = options_.environment;
-  order.working_directory = folder_.string();
+  order.working_directory = directory_.string();
   const Fd output(::dup(STDERR_FILENO));
-  auto warden = start_warden({WARDEN_PROGRAM}, options_.environment, order, output.get());
-  ASSERT_TRUE(warden.ok()) << warden.error().text;
-  const ProcessStamp orphan = detached("orphan");
-  const auto below = descendants_of(warden->stamp.pid);
+  auto job_shim = start_job_shim({JOB_SHIM_PROGRAM}, options_.environment, order, output.get());
+  ASSERT_TRUE(job_shim.ok()) << job_shim.error().text;
+  const PidIdentity orphan = detached("orphan");
+  const auto below = descendants_of(job_shim->identity.pid);
   EXPECT_GE(below.size(), 2u);
-  warden->control.reset();
-  pollfd ended{warden->pidfd.get(), POLLIN, 0};
+  job_shim->control.reset();
+  pollfd ended{job_shim->pidfd.get(), POLLIN, 0};
   EXPECT_EQ(::poll(&ended, 1, 60'000), 1);
   EXPECT_FALSE(is_running(orphan));
-  for (const ProcessStamp& each : below) EXPECT_FALSE(is_running(each));
-  EXPECT_EQ(reap_child(warden->stamp.pid)->exit_code, 0);
+  for (const PidIdentity& each : below) EXPECT_FALSE(is_running(each));
+  EXPECT_EQ(reap_child(job_shim->identity.pid)->exit_code, 0);
 }
 
 }  // namespace

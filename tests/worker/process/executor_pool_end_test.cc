@@ -13,13 +13,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::vector<ProcessStamp> processes_in(const std::string& pids) {
+std::vector<PidIdentity> processes_in(const std::string& pids) {
   std::istringstream words(pids);
-  std::vector<ProcessStamp> processes;
+  std::vector<PidIdentity> processes;
   for (pid_t pid = 0; words >> pid;) {
     const auto stat = read_stat(pid);
     EXPECT_TRUE(stat.has_value()) << pid;
-    if (stat) processes.push_back(stat->stamp);
+    if (stat) processes.push_back(stat->identity);
   }
   return processes;
 }
@@ -67,16 +67,16 @@ TEST_F(PoolTest, SigtermIgnored_KilledAfterGrace) {
 }
 
 TEST_F(PoolTest, Kill_EndsAllDescendants) {
-  for (const bool nurseries : {true, false}) {
+  for (const bool fork_servers : {true, false}) {
     pool_.reset();
-    options_.use_nurseries = nurseries;
+    options_.use_fork_servers = fork_servers;
     const ProcessId process = run(key());
     const auto left = processes_in(ask(process, "leave-processes"));
     ASSERT_EQ(left.size(), 4u);
-    for (const ProcessStamp one : left) EXPECT_TRUE(is_running(one));
+    for (const PidIdentity one : left) EXPECT_TRUE(is_running(one));
     pool().kill(process, Duration(0));
     end_of(process);
-    for (const ProcessStamp one : left) EXPECT_FALSE(is_running(one)) << one.pid;
+    for (const PidIdentity one : left) EXPECT_FALSE(is_running(one)) << one.pid;
   }
 }
 
@@ -85,7 +85,7 @@ TEST_F(PoolTest, ExecutorCrashed_ChildrenEndBeforeReport) {
   const auto left = processes_in(ask(process, "leave-processes"));
   send(process, "exit 1");
   end_of(process);
-  for (const ProcessStamp one : left) EXPECT_FALSE(is_running(one)) << one.pid;
+  for (const PidIdentity one : left) EXPECT_FALSE(is_running(one)) << one.pid;
 }
 
 TEST_F(PoolTest, SparesProcessesOfAnotherExecutor) {
@@ -94,10 +94,10 @@ TEST_F(PoolTest, SparesProcessesOfAnotherExecutor) {
   const auto left = processes_in(ask(living, "leave-processes"));
   pool().kill(dying, Duration(0));
   end_of(dying);
-  for (const ProcessStamp one : left) EXPECT_TRUE(is_running(one)) << one.pid;
+  for (const PidIdentity one : left) EXPECT_TRUE(is_running(one)) << one.pid;
   pool().kill(living, Duration(0));
   end_of(living);
-  for (const ProcessStamp one : left) EXPECT_FALSE(is_running(one)) << one.pid;
+  for (const PidIdentity one : left) EXPECT_FALSE(is_running(one)) << one.pid;
 }
 
 TEST_F(PoolTest, KillBeforeStart_FailsStart) {
@@ -118,7 +118,7 @@ TEST_F(PoolTest, PoolDestroyed_EndsAllProcesses) {
   const auto left = processes_in(ask(process, "leave-processes"));
   pool_.reset();
   EXPECT_FALSE(is_running(started_.at(process)));
-  for (const ProcessStamp one : left) EXPECT_FALSE(is_running(one)) << one.pid;
+  for (const PidIdentity one : left) EXPECT_FALSE(is_running(one)) << one.pid;
   EXPECT_TRUE(children_of(::getpid()).empty());
 }
 
@@ -145,7 +145,7 @@ std::size_t own_memory_kib() {
 }
 
 TEST_F(PoolTest, GibibyteOfOutput_NeitherBlocksNorGrows) {
-  auto log = CappedLog::open((folder_ / "slot.log").string());
+  auto log = CappedLog::open((directory_ / "slot.log").string());
   ASSERT_TRUE(log.ok());
   options_.on_output = [&](ProcessId, std::string_view lines) {
     output_bytes_ += lines.size();
@@ -167,7 +167,7 @@ TEST_F(PoolTest, GibibyteOfOutput_NeitherBlocksNorGrows) {
 }
 
 TEST_F(PoolTest, ListsRunningExecutorsInTable) {
-  auto table = ProcessTable::create((folder_ / "processes").string());
+  auto table = ProcessTable::create((directory_ / "processes").string());
   ASSERT_TRUE(table.ok());
   options_.table = &*table;
   const ProcessId process = run(key());

@@ -31,7 +31,7 @@ TEST_F(PoolTest, ForkedAndDirectStarts_SeeTheSame) {
                                                {"TASK_VARIABLE", "t"}};
   const std::string forked = ask(run(key(), masks), "describe");
   pool_.reset();
-  options_.use_nurseries = false;
+  options_.use_fork_servers = false;
   const std::string direct = ask(run(key(), masks), "describe");
 
   EXPECT_EQ(common_part(forked), common_part(direct));
@@ -39,7 +39,7 @@ TEST_F(PoolTest, ForkedAndDirectStarts_SeeTheSame) {
       forked,
       AllOf(HasSubstr("env CUDA_VISIBLE_DEVICES=3\n"), HasSubstr("env JOB_VARIABLE=of the job\n"),
             HasSubstr("env TASK_VARIABLE=t\n"), HasSubstr("argument plain\n"),
-            HasSubstr("argument second argument\n"), HasSubstr("folder " + folder_.string()),
+            HasSubstr("argument second argument\n"), HasSubstr("folder " + directory_.string()),
             HasSubstr("own session 1\n"), HasSubstr("seed 4711\n"), HasSubstr("stdin /dev/null\n"),
             HasSubstr("stdout is pipe:\n"), HasSubstr("stdout is stderr 1\n"),
             HasSubstr("death signal 9\n")));
@@ -50,47 +50,47 @@ TEST_F(PoolTest, ForkedAndDirectStarts_SeeTheSame) {
 
 TEST_F(PoolTest, RunsExecutorAsMarkedChildOfAgent) {
   const ProcessId process = run(key());
-  const ProcessStamp stamp = started_.at(process);
-  EXPECT_EQ(read_stat(stamp.pid)->parent, ::getpid());
-  EXPECT_EQ(environment_of(stamp.pid, "MOBULA_PROCESS"), process.hex());
-  EXPECT_EQ(environment_of(stamp.pid, "MOBULA_SLOT"), SlotId::of(77).hex());
+  const PidIdentity identity = started_.at(process);
+  EXPECT_EQ(read_stat(identity.pid)->parent, ::getpid());
+  EXPECT_EQ(environment_of(identity.pid, "MOBULA_PROCESS"), process.hex());
+  EXPECT_EQ(environment_of(identity.pid, "MOBULA_SLOT"), SlotId::of(77).hex());
 }
 
 TEST_F(PoolTest, SharesForkServerAmongEqualKeys) {
   if (!can_fork) GTEST_SKIP() << no_fork;
   run(key());
   run(key());
-  NurseryKey other = key();
+  ForkServerKey other = key();
   other.environment.emplace_back("OMP_NUM_THREADS", "2");
   run(other);
-  const auto views = pool().nurseries();
+  const auto views = pool().fork_servers();
   ASSERT_EQ(views.size(), 2u);
   EXPECT_EQ(views[0].state, "ready");
 }
 
 TEST_F(PoolTest, SeparatesForkServersOfJobs) {
   if (!can_fork) GTEST_SKIP() << no_fork;
-  NurseryKey one = key();
+  ForkServerKey one = key();
   one.job = JobId::of(1);
-  NurseryKey two = key();
+  ForkServerKey two = key();
   two.job = JobId::of(2);
   run(one);
   run(two);
-  EXPECT_EQ(pool().nurseries().size(), 2u);
+  EXPECT_EQ(pool().fork_servers().size(), 2u);
 }
 
 TEST_F(PoolTest, MissingWorkingDirectory_UsesScratch) {
-  NurseryKey elsewhere = key();
+  ForkServerKey elsewhere = key();
   elsewhere.working_directory = "/no/such/folder";
   EXPECT_THAT(ask(run(elsewhere), "describe"),
-              HasSubstr("folder " + (folder_ / "scratch").string()));
+              HasSubstr("folder " + (directory_ / "scratch").string()));
 }
 
 TEST_F(PoolTest, ThreadsBeforeInit_UseExecWithReason) {
   if (!can_fork) GTEST_SKIP() << no_fork;
   const ProcessId process = run(key("thread"));
   EXPECT_THAT(ask(process, "describe"), HasSubstr("own session 1\n"));
-  const auto views = pool().nurseries();
+  const auto views = pool().fork_servers();
   ASSERT_EQ(views.size(), 1u);
   EXPECT_EQ(views[0].state, "exec");
   EXPECT_THAT(views[0].refusal, HasSubstr("2 threads run before init"));
@@ -109,12 +109,12 @@ TEST_F(PoolTest, ForkedExecutor_RepeatsNoUnflushedOutput) {
 TEST_F(PoolTest, ForkServerKilled_IsReplaced) {
   if (!can_fork) GTEST_SKIP() << no_fork;
   const ProcessId first = run(key());
-  std::vector<ProcessStamp> nurseries;
-  for (const ProcessStamp process : descendants_of(::getpid())) {
-    if (process != started_.at(first)) nurseries.push_back(process);
+  std::vector<PidIdentity> fork_servers;
+  for (const PidIdentity process : descendants_of(::getpid())) {
+    if (process != started_.at(first)) fork_servers.push_back(process);
   }
-  ASSERT_EQ(nurseries.size(), 1u);
-  ASSERT_TRUE(signal_process(nurseries[0], SIGKILL));
+  ASSERT_EQ(fork_servers.size(), 1u);
+  ASSERT_TRUE(signal_process(fork_servers[0], SIGKILL));
   // The pool is not served in between, so this request may reach a dead fork server.
   const ProcessId second = run(key());
   EXPECT_EQ(ask(second, "print again"), "done");
@@ -122,18 +122,18 @@ TEST_F(PoolTest, ForkServerKilled_IsReplaced) {
 }
 
 TEST_F(PoolTest, ProgramLoadFailed_ReportsLoaderMessage) {
-  NurseryKey unloadable = key();
+  ForkServerKey unloadable = key();
   unloadable.program = UNLOADABLE_PROGRAM;
   EXPECT_THAT(failure_of(start(unloadable)),
               AllOf(HasSubstr("libprocess_test_absent.so: cannot open shared object file"),
                     HasSubstr("exit code 127"), HasSubstr(UNLOADABLE_PROGRAM)));
-  options_.use_nurseries = false;
+  options_.use_fork_servers = false;
   pool_.reset();
   EXPECT_THAT(failure_of(start(unloadable)), HasSubstr("cannot open shared object file"));
 }
 
 TEST_F(PoolTest, ProgramMissing_FailsWithItsPath) {
-  NurseryKey absent = key();
+  ForkServerKey absent = key();
   absent.program = "/no/such/program";
   const ProcessId process = start(absent);
   EXPECT_THAT(failure_of(process), HasSubstr("cannot run /no/such/program: No such file"));
@@ -141,10 +141,10 @@ TEST_F(PoolTest, ProgramMissing_FailsWithItsPath) {
 }
 
 TEST_F(PoolTest, EnvironmentTooLarge_IsNotBlamedOnProgram) {
-  NurseryKey large = key();
+  ForkServerKey large = key();
   large.environment.emplace_back("LARGE", std::string(1u << 20, 'x'));
-  for (const bool nurseries : {true, false}) {
-    options_.use_nurseries = nurseries;
+  for (const bool fork_servers : {true, false}) {
+    options_.use_fork_servers = fork_servers;
     pool_.reset();
     const ProcessId process = start(large);
     EXPECT_THAT(failure_of(process), HasSubstr("Argument list too long"));
@@ -156,16 +156,16 @@ TEST_F(PoolTest, ExitsBeforeInit_ReportsProgramOutput) {
   EXPECT_THAT(failure_of(start(key("early-exit"))),
               AllOf(HasSubstr("exit code 4"), HasSubstr("before it reached mobula::init"),
                     HasSubstr("no licence found")));
-  options_.use_nurseries = false;
+  options_.use_fork_servers = false;
   pool_.reset();
   EXPECT_THAT(failure_of(start(key("early-exit"))), HasSubstr("no licence found"));
   EXPECT_THAT(failure_of(start(key("returns"))), HasSubstr("exit code 0"));
 }
 
 TEST_F(PoolTest, InitNeverReached_KilledAtTimeout) {
-  options_.start_limit = 50ms;
+  options_.start_timeout = 50ms;
   EXPECT_THAT(failure_of(start(key("never-init"))), HasSubstr("did not reach mobula::init within"));
-  options_.use_nurseries = false;
+  options_.use_fork_servers = false;
   pool_.reset();
   EXPECT_THAT(failure_of(start(key("never-init"))), HasSubstr("did not reach mobula::init within"));
 }
@@ -177,14 +177,14 @@ TEST_F(PoolTest, RejectsSecondStartWithSameId) {
 }
 
 TEST_F(PoolTest, AtLimit_ReplacesLongestUnusedForkServer) {
-  options_.max_nurseries = 2;
-  std::vector<NurseryKey> keys;
+  options_.max_fork_servers = 2;
+  std::vector<ForkServerKey> keys;
   for (const char* name : {"a", "b", "c"}) {
     keys.push_back(key());
     keys.back().environment.emplace_back("WHICH", name);
     EXPECT_EQ(ask(run(keys.back()), "print x"), "done");
   }
-  EXPECT_EQ(pool().nurseries().size(), 2u);
+  EXPECT_EQ(pool().fork_servers().size(), 2u);
   run(keys[0]);
 }
 
@@ -192,7 +192,7 @@ TEST_F(PoolTest, RetiredForkServer_ServesPendingAndExits) {
   const ProcessId process = start(key());
   pool().retire(key());
   EXPECT_EQ(receive(process), "hello");
-  EXPECT_TRUE(pool().nurseries().empty());
+  EXPECT_TRUE(pool().fork_servers().empty());
   EXPECT_TRUE(serve_until([&] { return children_of(::getpid()).size() == 1; }));
   EXPECT_EQ(ask(process, "print x"), "done");
   EXPECT_EQ(ask(run(key()), "print a new nursery"), "done");
@@ -220,9 +220,9 @@ TEST_F(PoolTest, TwoHundredExecutors_LeaveNoFdOrZombie) {
 // Prints times. Asserts none, because the machine may be busy.
 TEST_F(PoolTest, MeasuresStarts) {
   run(key());
-  for (const bool nurseries : {true, false}) {
+  for (const bool fork_servers : {true, false}) {
     pool_.reset();
-    options_.use_nurseries = nurseries;
+    options_.use_fork_servers = fork_servers;
     run(key());
     std::vector<double> times;
     for (int i = 0; i < 50; ++i) {
@@ -233,7 +233,7 @@ TEST_F(PoolTest, MeasuresStarts) {
     }
     std::sort(times.begin(), times.end());
     std::printf("%s: from request to the executor's first message: median %.3f ms, best %.3f ms\n",
-                nurseries ? "fork" : "exec", times[times.size() / 2], times.front());
+                fork_servers ? "fork" : "exec", times[times.size() / 2], times.front());
   }
 }
 

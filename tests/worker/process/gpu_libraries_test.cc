@@ -10,8 +10,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-GpuLibraries ask(const std::string& text, Duration within = 60s) {
-  return ask_gpu_libraries({"/bin/sh", "-c", text}, within);
+GpuLibraries ask(const std::string& text, Duration timeout = 60s) {
+  return ask_gpu_libraries({"/bin/sh", "-c", text}, timeout);
 }
 
 TEST(GpuLibrariesTest, ReadsVersionsAmongOtherOutput) {

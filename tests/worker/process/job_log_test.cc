@@ -14,27 +14,28 @@ class JobLogs : public testing::Test {
  protected:
   JobLogs() {
     std::string pattern = (std::filesystem::temp_directory_path() / "job-log-XXXXXX").string();
-    folder = ::mkdtemp(pattern.data());
+    directory = ::mkdtemp(pattern.data());
   }
-  ~JobLogs() override { std::filesystem::remove_all(folder); }
+  ~JobLogs() override { std::filesystem::remove_all(directory); }
 
   ReadJobLogReply read(std::int64_t from, std::uint64_t limit = 1000) {
-    return read_job_log(folder, {9, job, from, limit});
+    return read_job_log(directory, {9, job, from, limit});
   }
   static std::string text(const ReadJobLogReply& part) {
     return {reinterpret_cast<const char*>(part.bytes.bytes().data()), part.bytes.size()};
   }
   std::size_t files() const {
-    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+    return static_cast<std::size_t>(
+        std::distance(std::filesystem::directory_iterator(directory), {}));
   }
 
-  std::string folder;
+  std::string directory;
   JobId job = JobId::of(7);
   JobLogLimits small{.segment_bytes = 10, .segments = 3};
 };
 
 TEST_F(JobLogs, ReadsBytesByOffset) {
-  JobLog log = JobLog::open(folder, job);
+  JobLog log = JobLog::open(directory, job);
   EXPECT_EQ(text(read(0)), "");
   log.append("hello ");
   log.append("world");
@@ -51,15 +52,15 @@ TEST_F(JobLogs, ReadsBytesByOffset) {
 }
 
 TEST_F(JobLogs, LaterAttempt_ContinuesLog) {
-  JobLog::open(folder, job, small).append("0123456789abc");
-  JobLog log = JobLog::open(folder, job, small);
+  JobLog::open(directory, job, small).append("0123456789abc");
+  JobLog log = JobLog::open(directory, job, small);
   EXPECT_EQ(log.end(), 13u);
   log.append("def");
   EXPECT_EQ(text(read(10)), "abcdef");
 }
 
 TEST_F(JobLogs, KeepsLatestPartOfEndlessOutput) {
-  JobLog log = JobLog::open(folder, job, small);
+  JobLog log = JobLog::open(directory, job, small);
   for (int i = 0; i < 1000; ++i) log.append("0123456");
   EXPECT_LE(files(), 3u);
   const ReadJobLogReply oldest = read(0);
@@ -76,7 +77,7 @@ TEST_F(JobLogs, KeepsLatestPartOfEndlessOutput) {
 }
 
 TEST_F(JobLogs, LostOutput_IsVisibleGap) {
-  JobLog log = JobLog::open(folder, job, small);
+  JobLog log = JobLog::open(directory, job, small);
   log.append("abc");
   for (int i = 0; i < 100; ++i) log.lose(1);
   EXPECT_EQ(log.end(), 103u);
@@ -89,20 +90,20 @@ TEST_F(JobLogs, LostOutput_IsVisibleGap) {
   EXPECT_EQ(read(3).from, 103u);
   EXPECT_EQ(text(read(3)), "def");
   EXPECT_EQ(log.lost_bytes(), 100u);
-  JobLog later = JobLog::open(folder, job, small);
+  JobLog later = JobLog::open(directory, job, small);
   EXPECT_EQ(later.end(), 106u);
   EXPECT_EQ(later.kept_bytes(), 6u);
 }
 
 TEST_F(JobLogs, SeparatesJobsAndIgnoresForeignFiles) {
-  JobLog::open(folder, job).append("mine");
-  JobLog::open(folder, JobId::of(8)).append("another's");
-  std::ofstream(folder + "/job-" + job.hex() + ".x.log") << "no offset";
+  JobLog::open(directory, job).append("mine");
+  JobLog::open(directory, JobId::of(8)).append("another's");
+  std::ofstream(directory + "/job-" + job.hex() + ".x.log") << "no offset";
   EXPECT_EQ(text(read(0)), "mine");
 }
 
 TEST_F(JobLogs, DirectoryMissing_LosesOutputOnly) {
-  JobLog log = JobLog::open(folder + "/none", job);
+  JobLog log = JobLog::open(directory + "/none", job);
   log.append("lost");
   EXPECT_EQ(log.lost_bytes(), 4u);
   EXPECT_EQ(log.end(), 0u);

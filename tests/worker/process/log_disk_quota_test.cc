@@ -13,9 +13,9 @@ class JobLogRooms : public testing::Test {
  protected:
   JobLogRooms() {
     std::string pattern = (std::filesystem::temp_directory_path() / "log-room-XXXXXX").string();
-    folder = ::mkdtemp(pattern.data());
+    directory = ::mkdtemp(pattern.data());
   }
-  ~JobLogRooms() override { std::filesystem::remove_all(folder); }
+  ~JobLogRooms() override { std::filesystem::remove_all(directory); }
 
   static JobId job(std::uint64_t number) { return JobId::of(number); }
   // Runs a job that prints `bytes` bytes and ends.
@@ -24,23 +24,24 @@ class JobLogRooms : public testing::Test {
     room.append(log, std::string(bytes, 'x'));
     room.ended(log);
   }
-  ReadJobLogReply read(JobId id) { return read_job_log(folder, {1, id, 0, 1000}); }
+  ReadJobLogReply read(JobId id) { return read_job_log(directory, {1, id, 0, 1000}); }
   std::uint64_t on_disk() const {
     std::uint64_t sum = 0;
-    for (const auto& each : std::filesystem::directory_iterator(folder)) sum += each.file_size();
+    for (const auto& each : std::filesystem::directory_iterator(directory)) sum += each.file_size();
     return sum;
   }
   std::size_t files() const {
-    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+    return static_cast<std::size_t>(
+        std::distance(std::filesystem::directory_iterator(directory), {}));
   }
 
-  std::string folder;
+  std::string directory;
   JobLogRoomLimits limits{
       .bytes = 100, .ended_jobs = 4, .each = {.segment_bytes = 10, .segments = 4}};
 };
 
 TEST_F(JobLogRooms, RemovesLogThatEndedFirst) {
-  LogDiskQuota room(folder, limits);
+  LogDiskQuota room(directory, limits);
   JobLog lives = room.open(job(9));
   room.append(lives, std::string(30, 'l'));
   run(room, job(2), 30);
@@ -57,7 +58,7 @@ TEST_F(JobLogRooms, RemovesLogThatEndedFirst) {
 }
 
 TEST_F(JobLogRooms, JobRunsAgain_LogContinuesAndIsKept) {
-  LogDiskQuota room(folder, limits);
+  LogDiskQuota room(directory, limits);
   run(room, job(1), 40);
   JobLog again = room.open(job(1));
   run(room, job(2), 40);
@@ -71,7 +72,7 @@ TEST_F(JobLogRooms, JobRunsAgain_LogContinuesAndIsKept) {
 }
 
 TEST_F(JobLogRooms, RunningJobs_ShareQuotaAndLoseRest) {
-  LogDiskQuota room(folder, limits);
+  LogDiskQuota room(directory, limits);
   std::vector<JobLog> logs;
   for (std::uint64_t i = 0; i < 12; ++i) logs.push_back(room.open(job(100 + i)));
   for (int round = 0; round < 6; ++round) {
@@ -93,11 +94,11 @@ TEST_F(JobLogRooms, RunningJobs_ShareQuotaAndLoseRest) {
 
 TEST_F(JobLogRooms, NextAgent_FindsLogsAndLimitsThem) {
   {
-    LogDiskQuota room(folder, limits);
+    LogDiskQuota room(directory, limits);
     for (std::uint64_t i = 1; i <= 4; ++i) run(room, job(i), 20);
   }
   limits.bytes = 45;
-  LogDiskQuota room(folder, limits);
+  LogDiskQuota room(directory, limits);
   EXPECT_LE(on_disk(), 45u);
   EXPECT_EQ(room.bytes(), on_disk());
   for (std::uint64_t i = 10; i < 30; ++i) run(room, job(i), 5);

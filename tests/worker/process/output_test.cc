@@ -64,17 +64,17 @@ TEST(LineTail, KeepsLastLinesAndCutsLongOnes) {
 class CappedLogTest : public ::testing::Test {
  protected:
   CappedLogTest() {
-    folder_ =
+    directory_ =
         std::filesystem::temp_directory_path() / ("mobula-log-test-" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
+    std::filesystem::create_directories(directory_);
   }
-  ~CappedLogTest() override { std::filesystem::remove_all(folder_); }
-  std::string path() const { return (folder_ / "log").string(); }
+  ~CappedLogTest() override { std::filesystem::remove_all(directory_); }
+  std::string path() const { return (directory_ / "log").string(); }
   static std::string content(const std::string& path) {
     std::ifstream file(path);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  std::filesystem::path folder_;
+  std::filesystem::path directory_;
 };
 
 TEST_F(CappedLogTest, RotatesAtLimitAndKeepsOnePredecessor) {

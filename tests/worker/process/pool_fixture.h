@@ -41,14 +41,14 @@ class PoolTest : public ::testing::Test {
       output_bytes_ += lines.size();
       if (output_bytes_ < 1u << 20) output_[process] += lines;
     };
-    folder_ = std::filesystem::temp_directory_path() /
-              ("mobula-process-test-" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
+    directory_ = std::filesystem::temp_directory_path() /
+                 ("mobula-process-test-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(directory_);
   }
   ~PoolTest() override {
     pool_.reset();
     links_.clear();
-    std::filesystem::remove_all(folder_);
+    std::filesystem::remove_all(directory_);
   }
 
   ExecutorPool& pool() {
@@ -56,21 +56,21 @@ class PoolTest : public ::testing::Test {
     return *pool_;
   }
 
-  NurseryKey key(std::string mode = "plain") const {
-    return NurseryKey{USER_PROGRAM,
-                      {"user", std::move(mode), "second argument"},
-                      {{"JOB_VARIABLE", "of the job"}, {"CUDA_VISIBLE_DEVICES", ""}},
-                      folder_.string(),
-                      (folder_ / "scratch").string()};
+  ForkServerKey key(std::string mode = "plain") const {
+    return ForkServerKey{USER_PROGRAM,
+                         {"user", std::move(mode), "second argument"},
+                         {{"JOB_VARIABLE", "of the job"}, {"CUDA_VISIBLE_DEVICES", ""}},
+                         directory_.string(),
+                         (directory_ / "scratch").string()};
   }
 
-  ProcessId start(NurseryKey nursery, std::vector<EnvironmentVariable> environment = {}) {
+  ProcessId start(ForkServerKey fork_server, std::vector<EnvironmentVariable> environment = {}) {
     std::array<int, 2> ends{};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
     const ProcessId process = ProcessId::of(++last_process_);
     links_[process] = Fd(ends[0]);
-    pool().start(
-        {process, SlotId::of(77), std::move(nursery), std::move(environment), Fd(ends[1]), 4711});
+    pool().start({process, SlotId::of(77), std::move(fork_server), std::move(environment),
+                  Fd(ends[1]), 4711});
     return process;
   }
 
@@ -112,8 +112,8 @@ class PoolTest : public ::testing::Test {
   }
 
   // Starts an executor and receives its first packet.
-  ProcessId run(NurseryKey nursery, std::vector<EnvironmentVariable> environment = {}) {
-    const ProcessId process = start(std::move(nursery), std::move(environment));
+  ProcessId run(ForkServerKey fork_server, std::vector<EnvironmentVariable> environment = {}) {
+    const ProcessId process = start(std::move(fork_server), std::move(environment));
     EXPECT_TRUE(
         serve_until([&] { return started_.contains(process) || failed_.contains(process); }));
     EXPECT_FALSE(failed_.contains(process)) << failed_[process];
@@ -133,11 +133,11 @@ class PoolTest : public ::testing::Test {
 
   PoolOptions options_;
   std::unique_ptr<ExecutorPool> pool_;
-  std::filesystem::path folder_;
+  std::filesystem::path directory_;
   std::map<ProcessId, Fd> links_;
   std::map<ProcessId, std::string> output_;
   std::size_t output_bytes_ = 0;
-  std::map<ProcessId, ProcessStamp> started_;
+  std::map<ProcessId, PidIdentity> started_;
   std::map<ProcessId, std::string> failed_;
   std::map<ProcessId, bool> cannot_run_;
   std::map<ProcessId, ExitCause> exited_;
@@ -146,7 +146,7 @@ class PoolTest : public ::testing::Test {
  private:
   void note(PoolEvent event) {
     if (const auto* started = std::get_if<PoolStarted>(&event))
-      started_[started->process] = started->stamp;
+      started_[started->process] = started->identity;
     if (const auto* failed = std::get_if<PoolStartFailed>(&event)) {
       failed_[failed->process] = failed->reason;
       cannot_run_[failed->process] = failed->cannot_run;

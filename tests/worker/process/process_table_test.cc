@@ -15,34 +15,34 @@ namespace {
 class ProcessTableTest : public ::testing::Test {
  protected:
   ProcessTableTest() {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("mobula-table-test-" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
+    directory_ = std::filesystem::temp_directory_path() /
+                 ("mobula-table-test-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(directory_);
   }
   ~ProcessTableTest() override {
     for (const pid_t child : children_) {
       ::kill(child, SIGKILL);
       ::waitpid(child, nullptr, 0);
     }
-    std::filesystem::remove_all(folder_);
+    std::filesystem::remove_all(directory_);
   }
-  std::string path() const { return (folder_ / "processes").string(); }
-  ProcessStamp start_process() {
+  std::string path() const { return (directory_ / "processes").string(); }
+  PidIdentity start_process() {
     const pid_t child = ::fork();
     if (child == 0) {
       for (;;) ::pause();
     }
     children_.push_back(child);
-    return read_stat(child)->stamp;
+    return read_stat(child)->identity;
   }
 
-  std::filesystem::path folder_;
+  std::filesystem::path directory_;
   std::vector<pid_t> children_;
 };
 
 TEST_F(ProcessTableTest, NextAgent_KillsLeftovers) {
-  const ProcessStamp left = start_process();
-  const ProcessStamp ended = start_process();
+  const PidIdentity left = start_process();
+  const PidIdentity ended = start_process();
   {
     auto table = ProcessTable::create(path());
     ASSERT_TRUE(table.ok());
@@ -58,7 +58,7 @@ TEST_F(ProcessTableTest, NextAgent_KillsLeftovers) {
 }
 
 TEST_F(ProcessTableTest, ReusedPid_IsSpared) {
-  const ProcessStamp innocent = start_process();
+  const PidIdentity innocent = start_process();
   auto table = ProcessTable::create(path());
   ASSERT_TRUE(table.ok());
   ASSERT_TRUE(table->add({innocent.pid, innocent.start_time - 1}, SlotId::of(1)).ok());
@@ -68,7 +68,7 @@ TEST_F(ProcessTableTest, ReusedPid_IsSpared) {
 }
 
 TEST_F(ProcessTableTest, TableOfAnotherBoot_KillsNothing) {
-  const ProcessStamp innocent = start_process();
+  const PidIdentity innocent = start_process();
   std::ofstream(path()) << "mobula-processes 1 another-boot\n+ " << innocent.pid << " "
                         << innocent.start_time << " " << SlotId::of(1).hex() << "\n";
   EXPECT_EQ(reap_leftovers(path(), 20s).value(), 0u);
@@ -90,7 +90,7 @@ TEST_F(ProcessTableTest, LimitsSizeOfHistory) {
 }
 
 TEST_F(ProcessTableTest, NamesUnkillableProcessAtTimeout) {
-  const ProcessStamp left = start_process();
+  const PidIdentity left = start_process();
   auto table = ProcessTable::create(path());
   ASSERT_TRUE(table->add(left, SlotId::of(1)).ok());
   const auto killed = reap_leftovers(path(), Duration(0));

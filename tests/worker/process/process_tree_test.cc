@@ -64,8 +64,8 @@ TEST(ProcessTree, DescribesOwnProcess) {
   ASSERT_TRUE(stat.has_value());
   EXPECT_EQ(stat->parent, ::getppid());
   EXPECT_EQ(stat->session, ::getsid(0));
-  EXPECT_GT(stat->stamp.start_time, 0u);
-  EXPECT_TRUE(is_running(stat->stamp));
+  EXPECT_GT(stat->identity.start_time, 0u);
+  EXPECT_TRUE(is_running(stat->identity));
 }
 
 TEST(ProcessTree, ParsesNameWithSpacesAndParentheses) {
@@ -94,7 +94,7 @@ TEST(ProcessTree, ProcessRunsWithoutMainThread) {
   const auto stat = read_stat(child.pid());
   ASSERT_TRUE(stat.has_value());
   EXPECT_FALSE(stat->ended);
-  EXPECT_TRUE(is_running(stat->stamp));
+  EXPECT_TRUE(is_running(stat->identity));
 }
 
 TEST(ProcessTree, Zombie_HasEndedAndIsStillChild) {
@@ -107,13 +107,13 @@ TEST(ProcessTree, Zombie_HasEndedAndIsStillChild) {
 
 TEST(ProcessTree, SignalsOnlyTheIdentifiedProcess) {
   Child child([] {});
-  const ProcessStamp stamp = read_stat(child.pid())->stamp;
-  EXPECT_FALSE(signal_process({stamp.pid, stamp.start_time + 1}, SIGKILL));
-  EXPECT_TRUE(is_running(stamp));
-  EXPECT_TRUE(signal_process(stamp, SIGKILL));
+  const PidIdentity identity = read_stat(child.pid())->identity;
+  EXPECT_FALSE(signal_process({identity.pid, identity.start_time + 1}, SIGKILL));
+  EXPECT_TRUE(is_running(identity));
+  EXPECT_TRUE(signal_process(identity, SIGKILL));
   child.end();
-  EXPECT_FALSE(signal_process(stamp, SIGKILL));
-  EXPECT_FALSE(is_running(stamp));
+  EXPECT_FALSE(signal_process(identity, SIGKILL));
+  EXPECT_FALSE(is_running(identity));
 }
 
 }  // namespace

@@ -16,9 +16,9 @@ class SlotLogTest : public testing::Test {
  protected:
   SlotLogTest() {
     std::string pattern = (fs::temp_directory_path() / "slot-logs-XXXXXX").string();
-    folder = ::mkdtemp(pattern.data());
+    directory = ::mkdtemp(pattern.data());
   }
-  ~SlotLogTest() override { fs::remove_all(folder); }
+  ~SlotLogTest() override { fs::remove_all(directory); }
 
   static std::string text(const ReadLogReply& part) {
     return {reinterpret_cast<const char*>(part.bytes.bytes().data()), part.bytes.size()};
@@ -26,12 +26,12 @@ class SlotLogTest : public testing::Test {
   static ReadLogRequest all_of(const std::string& log) { return {5, log, 0, 0, 1000}; }
   static SlotId slot(unsigned number) { return SlotId::of(number); }
 
-  std::string folder;
+  std::string directory;
   JobId job = JobId::of(7);
 };
 
 TEST_F(SlotLogTest, ReadsLogByNameDuringAndAfterWriting) {
-  SlotLogs logs(folder);
+  SlotLogs logs(directory);
   logs.open(slot(1), job)->append("one\n");
   ReadLogReply part = logs.read(all_of(log_of_slot(slot(1))));
   EXPECT_EQ(text(part), "one\n");
@@ -42,14 +42,14 @@ TEST_F(SlotLogTest, ReadsLogByNameDuringAndAfterWriting) {
   EXPECT_EQ(text(part), "two\n");
   logs.close(slot(1));
   EXPECT_FALSE(logs.read(all_of(log_of_slot(slot(1)))).open);
-  const SlotLogs after(folder);  // the logs of the next agent
+  const SlotLogs after(directory);  // the logs of the next agent
   EXPECT_EQ(text(after.read(all_of(log_of_slot(slot(1))))), "one\ntwo\n");
 }
 
 TEST_F(SlotLogTest, UnknownLogNames_FindNothing) {
-  std::ofstream(folder + "/secret.log") << "secret";
-  std::ofstream(folder + "/agent.log") << "of the agent";
-  const SlotLogs logs(folder);
+  std::ofstream(directory + "/secret.log") << "secret";
+  std::ofstream(directory + "/agent.log") << "of the agent";
+  const SlotLogs logs(directory);
   for (const char* word :
        {"secret", "../secret", "slot-00000009", "", ".", "agent.log", "/etc/passwd"}) {
     const ReadLogReply part = logs.read(all_of(word));
@@ -60,8 +60,8 @@ TEST_F(SlotLogTest, UnknownLogNames_FindNothing) {
 }
 
 TEST_F(SlotLogTest, ListsLogsLatestFirst) {
-  std::ofstream(folder + "/agent.log") << "of the agent";
-  SlotLogs logs(folder);
+  std::ofstream(directory + "/agent.log") << "of the agent";
+  SlotLogs logs(directory);
   logs.open(slot(1), job)->append("of seven\n");
   logs.open(slot(2), JobId::of(8))->append("of eight\n");
   logs.close(slot(2));
@@ -72,13 +72,13 @@ TEST_F(SlotLogTest, ListsLogsLatestFirst) {
   EXPECT_EQ(of_job.logs[0].size_bytes, 9u);
   EXPECT_TRUE(of_job.logs[0].open);
   EXPECT_EQ(logs.list({3, {}, 1}).left_out, 2u);
-  EXPECT_EQ(SlotLogs(folder).list({3, JobId::of(8), 100}).logs.size(), 1u)
+  EXPECT_EQ(SlotLogs(directory).list({3, JobId::of(8), 100}).logs.size(), 1u)
       << "the file's name says so";
 }
 
 TEST_F(SlotLogTest, RemovesOldestEndedLogsAndKeepsOpenOnes) {
   const SlotLogLimits limits{.bytes = 25, .ended = 3};
-  SlotLogs logs(folder, limits);
+  SlotLogs logs(directory, limits);
   logs.open(slot(9), job)->append(std::string(100, 'x'));
   for (unsigned i = 1; i <= 4; ++i) {
     logs.open(slot(i), job)->append("1234567890");
@@ -94,7 +94,7 @@ TEST_F(SlotLogTest, RemovesOldestEndedLogsAndKeepsOpenOnes) {
     logs.close(slot(i));
   }
   EXPECT_EQ(logs.list({3, {}, 100}).logs.size(), 4u) << "three that have ended, and the open one";
-  EXPECT_EQ(static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), {})), 4u);
+  EXPECT_EQ(static_cast<std::size_t>(std::distance(fs::directory_iterator(directory), {})), 4u);
 }
 
 }  // namespace

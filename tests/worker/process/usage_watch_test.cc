@@ -16,16 +16,16 @@ class UsageWatchTest : public testing::Test {
  protected:
   UsageWatchTest() {
     std::string pattern = (fs::temp_directory_path() / "usage-XXXXXX").string();
-    folder = ::mkdtemp(pattern.data());
-    paths.proc = folder;
+    directory = ::mkdtemp(pattern.data());
+    paths.proc = directory;
     write("stat", "cpu  100 10 50 10000 500 5 5 0 0 0\ncpu0 1 2 3\n");
     write("meminfo", "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    400 kB\n");
   }
-  ~UsageWatchTest() override { fs::remove_all(folder); }
+  ~UsageWatchTest() override { fs::remove_all(directory); }
 
   void write(const std::string& name, const std::string& text) const {
-    fs::create_directories(fs::path(folder + "/" + name).parent_path());
-    std::ofstream(folder + "/" + name) << text;
+    fs::create_directories(fs::path(directory + "/" + name).parent_path());
+    std::ofstream(directory + "/" + name) << text;
   }
   void process(int pid, const std::string& name, int user, int system) const {
     write(std::to_string(pid) + "/stat", std::to_string(pid) + " (" + name +
@@ -41,7 +41,7 @@ class UsageWatchTest : public testing::Test {
     return all;
   }
 
-  std::string folder;
+  std::string directory;
   HostPaths paths;
   const std::int64_t tick_ns = 1'000'000'000 / ::sysconf(_SC_CLK_TCK);
   const std::int64_t page = ::sysconf(_SC_PAGESIZE);
@@ -50,17 +50,17 @@ class UsageWatchTest : public testing::Test {
 TEST_F(UsageWatchTest, ReadsKernelNumbersDespiteProcessName) {
   process(7, "a) R 1 2 (b", 30, 12);
   UsageWatch watch(paths);
-  const UsageReply told = watch.look(Time::from_ns(10'000'000'000), [] {
+  const UsageReply reply = watch.look(Time::from_ns(10'000'000'000), [] {
     return executors({7, 8});
   });
-  EXPECT_EQ(told.cpu.count(), 170 * tick_ns) << "but for idle and waiting for disks";
-  EXPECT_EQ(told.memory_bytes, 1000 * 1024);
-  EXPECT_EQ(told.memory_used_bytes, 600 * 1024);
-  ASSERT_EQ(told.executors.size(), 1u) << "8 has ended";
-  EXPECT_EQ(told.executors[0].cpu.count(), 56 * tick_ns) << "with children that have ended";
-  EXPECT_EQ(told.executors[0].threads, 5u);
-  EXPECT_EQ(told.executors[0].resident_bytes, 300 * page);
-  EXPECT_EQ(told.executors[0].own_bytes, 200 * page);
+  EXPECT_EQ(reply.cpu.count(), 170 * tick_ns) << "but for idle and waiting for disks";
+  EXPECT_EQ(reply.memory_bytes, 1000 * 1024);
+  EXPECT_EQ(reply.memory_used_bytes, 600 * 1024);
+  ASSERT_EQ(reply.executors.size(), 1u) << "8 has ended";
+  EXPECT_EQ(reply.executors[0].cpu.count(), 56 * tick_ns) << "with children that have ended";
+  EXPECT_EQ(reply.executors[0].threads, 5u);
+  EXPECT_EQ(reply.executors[0].resident_bytes, 300 * page);
+  EXPECT_EQ(reply.executors[0].own_bytes, 200 * page);
 }
 
 TEST_F(UsageWatchTest, RepeatedQuery_ReturnsCachedSample) {
@@ -82,12 +82,12 @@ TEST_F(UsageWatchTest, ReportsGpuBytesOfLastSample) {
   process(7, "f", 1, 1);
   UsageWatch watch(paths);
   watch.took({{{2, "uuid", true, 900, {{SlotId::of(7), 0, 500}, {SlotId::of(8), 0, 400}}}}});
-  const UsageReply told = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
-  ASSERT_EQ(told.devices.size(), 1u);
-  EXPECT_EQ(told.devices[0].used_bytes, 900);
-  ASSERT_EQ(told.executors[0].devices.size(), 1u);
-  EXPECT_EQ(told.executors[0].devices[0].device, 2u);
-  EXPECT_EQ(told.executors[0].devices[0].used_bytes, 500);
+  const UsageReply reply = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
+  ASSERT_EQ(reply.devices.size(), 1u);
+  EXPECT_EQ(reply.devices[0].used_bytes, 900);
+  ASSERT_EQ(reply.executors[0].devices.size(), 1u);
+  EXPECT_EQ(reply.executors[0].devices[0].device, 2u);
+  EXPECT_EQ(reply.executors[0].devices[0].used_bytes, 500);
 }
 
 TEST_F(UsageWatchTest, CountsDescendantsWithExecutor) {
@@ -98,14 +98,14 @@ TEST_F(UsageWatchTest, CountsDescendantsWithExecutor) {
   write("7/task/70/children", "9 ");
   write("9/task/9/children", "10 ");
   UsageWatch watch(paths);
-  const UsageReply told = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
-  ASSERT_EQ(told.executors.size(), 1u);
-  EXPECT_EQ(told.executors[0].pid, 7);
-  EXPECT_EQ(told.executors[0].cpu.count(), 4 * 29 * tick_ns);
-  EXPECT_EQ(told.executors[0].threads, 4 * 5u);
-  EXPECT_EQ(told.executors[0].resident_bytes, 4 * 300 * page);
-  EXPECT_EQ(told.executors[0].own_bytes, 4 * 200 * page);
-  EXPECT_FALSE(told.executors[0].partial);
+  const UsageReply reply = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
+  ASSERT_EQ(reply.executors.size(), 1u);
+  EXPECT_EQ(reply.executors[0].pid, 7);
+  EXPECT_EQ(reply.executors[0].cpu.count(), 4 * 29 * tick_ns);
+  EXPECT_EQ(reply.executors[0].threads, 4 * 5u);
+  EXPECT_EQ(reply.executors[0].resident_bytes, 4 * 300 * page);
+  EXPECT_EQ(reply.executors[0].own_bytes, 4 * 200 * page);
+  EXPECT_FALSE(reply.executors[0].partial);
 }
 
 TEST_F(UsageWatchTest, LimitsCountedDescendantsAndMarksPartial) {
@@ -119,10 +119,10 @@ TEST_F(UsageWatchTest, LimitsCountedDescendantsAndMarksPartial) {
   write("7/task/7/children", children);
   write("1000/task/1000/children", "7 ");  // a cycle instead of a tree: the walk ends nevertheless
   UsageWatch watch(paths);
-  const UsageReply told = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
-  ASSERT_EQ(told.executors.size(), 1u);
-  EXPECT_EQ(told.executors[0].threads, (UsageWatch::max_below + 1) * 5);
-  EXPECT_TRUE(told.executors[0].partial) << "and it is said";
+  const UsageReply reply = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
+  ASSERT_EQ(reply.executors.size(), 1u);
+  EXPECT_EQ(reply.executors[0].threads, (UsageWatch::max_below + 1) * 5);
+  EXPECT_TRUE(reply.executors[0].partial) << "and it is said";
 }
 
 TEST_F(UsageWatchTest, LimitsSampledExecutors) {
@@ -131,9 +131,9 @@ TEST_F(UsageWatchTest, LimitsSampledExecutors) {
     many.push_back({{SlotId::of(i + 1), 0, 7}, "f"});
   process(7, "f", 1, 1);
   UsageWatch watch(paths);
-  const UsageReply told = watch.look(Time::from_ns(1'000'000'000), [&] { return many; });
-  EXPECT_EQ(told.executors.size(), UsageWatch::max_executors);
-  EXPECT_EQ(told.left_out, 5u);
+  const UsageReply reply = watch.look(Time::from_ns(1'000'000'000), [&] { return many; });
+  EXPECT_EQ(reply.executors.size(), UsageWatch::max_executors);
+  EXPECT_EQ(reply.left_out, 5u);
 }
 
 }  // namespace

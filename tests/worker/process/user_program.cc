@@ -169,7 +169,7 @@ void before_init(const std::string& mode) {
 int main(int argc, char** argv) {
   before_init(argc > 1 ? argv[1] : "");
   switch (executor::started_as()) {
-    case executor::StartedAs::nursery: return run(executor::run_fork_server(), argc, argv);
+    case executor::StartedAs::fork_server: return run(executor::run_fork_server(), argc, argv);
     case executor::StartedAs::executor: {
       auto self = executor::adopt_executor_from_environment();
       return self ? run(std::move(*self), argc, argv) : 1;

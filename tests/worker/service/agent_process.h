@@ -25,18 +25,21 @@ class AgentProcessTest : public ServiceTest {
 
   // `life`: read end of a pipe, or -1.
   pid_t start_agent(const std::string& log, int life = -1) {
-    const std::string key = (folder_ / "test.key").string();
+    const std::string key = (directory_ / "test.key").string();
     EXPECT_TRUE(save(head_->key_file(), key));
     setenv("MOBULA_SERVICE_TEST", "agent", 1);
-    std::vector<std::string> arguments{
-        "agent",          head_->address(),           key,
-        folder_.string(), (folder_ / "run").string(), std::to_string(life)};
+    std::vector<std::string> arguments{"agent",
+                                       head_->address(),
+                                       key,
+                                       directory_.string(),
+                                       (directory_ / "run").string(),
+                                       std::to_string(life)};
     std::vector<char*> argv;
     for (auto& each : arguments) argv.push_back(each.data());
     argv.push_back(nullptr);
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
-    const std::string path = (folder_ / log).string();
+    const std::string path = (directory_ / log).string();
     ::posix_spawn_file_actions_addopen(&actions, 1, path.c_str(), O_CREAT | O_WRONLY | O_APPEND,
                                        0600);
     ::posix_spawn_file_actions_adddup2(&actions, 1, 2);
@@ -48,7 +51,7 @@ class AgentProcessTest : public ServiceTest {
     return pid;
   }
   std::string text_of(const std::string& log) const {
-    std::ifstream file(folder_ / log);
+    std::ifstream file(directory_ / log);
     return {(std::istreambuf_iterator<char>(file)), {}};
   }
   bool is_ready(const std::string& log) { return text_of(log).find("ready") != std::string::npos; }
@@ -59,7 +62,7 @@ class AgentProcessTest : public ServiceTest {
     std::erase(running_, pid);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  std::filesystem::path agent_json() const { return folder_ / "agent" / "agent.json"; }
+  std::filesystem::path agent_json() const { return directory_ / "agent" / "agent.json"; }
   static std::uint64_t resident_kib(pid_t pid) {
     std::ifstream status("/proc/" + std::to_string(pid) + "/status");
     for (std::string line; std::getline(status, line);) {

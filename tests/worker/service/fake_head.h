@@ -27,7 +27,7 @@ class FakeHead {
     options.allow = &allow_;
     BusCallbacks callbacks;
     callbacks.on_message = [this](PeerHandle from, const PeerOrigin&,
-                                  std::span<const std::byte> bytes) { heard(from, bytes); };
+                                  std::span<const std::byte> bytes) { received(from, bytes); };
     bus_ = Bus::create(loop, std::move(options), std::move(callbacks)).value();
     address_ = bus_->bind("127.0.0.1:0").value();
     allow_.allow(agent_keys_.public_key, "agent").value();
@@ -76,7 +76,7 @@ class FakeHead {
 
   // The last message of this kind that passes `accept`.
   template <class Message, class Accept>
-  const Message* heard(Accept&& accept) const {
+  const Message* received(Accept&& accept) const {
     for (auto at = said_.rbegin(); at != said_.rend(); ++at) {
       const auto* message = std::get_if<Message>(&*at);
       if (message != nullptr && accept(*message)) return message;
@@ -84,8 +84,8 @@ class FakeHead {
     return nullptr;
   }
   template <class Message>
-  const Message* heard() const {
-    return heard<Message>([](const Message&) { return true; });
+  const Message* received() const {
+    return received<Message>([](const Message&) { return true; });
   }
   const std::vector<RegisterRequest>& registrations() const { return registrations_; }
   const std::vector<AgentStopped>& farewells() const { return farewells_; }
@@ -99,7 +99,7 @@ class FakeHead {
     Session<HeadMessage, AgentMessage> session;
   };
 
-  void heard(PeerHandle from, std::span<const std::byte> bytes) {
+  void received(PeerHandle from, std::span<const std::byte> bytes) {
     auto message = decode<AgentToHead>(bytes).value();
     if (auto* enrol = std::get_if<RegisterRequest>(&message)) return take(from, std::move(*enrol));
     if (auto* leave = std::get_if<AgentStopped>(&message)) return farewells_.push_back(*leave);

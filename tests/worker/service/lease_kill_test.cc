@@ -18,15 +18,15 @@ namespace {
 
 // ---- tasks of the executors ---------------------------------------------------------------------
 
-const char* lease_folder() { return std::getenv("LEASE_FOLDER"); }
+const char* lease_dir() { return std::getenv("LEASE_FOLDER"); }
 bool is_there(const std::string& name) {
-  return std::filesystem::exists(std::filesystem::path(lease_folder()) / name);
+  return std::filesystem::exists(std::filesystem::path(lease_dir()) / name);
 }
 
 int seven() { return 7; }
 // Runs until the test creates the file `go`, or the caller has exited.
 int holds() {
-  std::ofstream(std::filesystem::path(lease_folder()) / "runs").flush();
+  std::ofstream(std::filesystem::path(lease_dir()) / "runs").flush();
   while (!is_there("go") && !mobula::current().cancelled()) std::this_thread::sleep_for(1ms);
   return 8;
 }
@@ -87,14 +87,14 @@ class LeaseTest : public AgentProcessTest {
     program_ = describe_program(0).value();
     program_.source = lessee_->node();
     program_.arguments = {"service-test"};
-    program_.working_folder = folder_.string();
+    program_.working_dir = directory_.string();
     StartJob start;
     start.job = job_;
     start.driver = lessee_->process();
     start.program = program_;
     lessee_->say(ForHead{start});
     ASSERT_TRUE(until([&] {
-      return head_->heard<FromProcess>(
+      return head_->received<FromProcess>(
           [&](const auto& each) { return each.process == lessee_->process(); });
     }));
     std::filesystem::remove(lease() / "runs");
@@ -127,7 +127,7 @@ class LeaseTest : public AgentProcessTest {
     start.job_env = {{"MOBULA_SERVICE_TEST", "real"}, {"LEASE_FOLDER", lease().string()}};
     return start;
   }
-  std::filesystem::path lease() const { return folder_ / "lease"; }
+  std::filesystem::path lease() const { return directory_ / "lease"; }
   void let_go() { std::ofstream(lease() / "go").flush(); }
   template <auto F>
   std::uint64_t call(ProcessId executor) {
@@ -135,17 +135,17 @@ class LeaseTest : public AgentProcessTest {
   }
 
   // Executors with a slot, and prestarted ones.
-  std::vector<ProcessStamp> executors() const {
-    std::vector<ProcessStamp> found;
+  std::vector<PidIdentity> executors() const {
+    std::vector<PidIdentity> found;
     for (const pid_t child : children_of(agent_)) {
       const auto mark = environment_of(child, process_variable);
       const auto stat = read_stat(child);
-      if (mark && *mark != ProcessId().hex() && stat && is_running(stat->stamp))
-        found.push_back(stat->stamp);
+      if (mark && *mark != ProcessId().hex() && stat && is_running(stat->identity))
+        found.push_back(stat->identity);
     }
     return found;
   }
-  static void strike(const std::vector<ProcessStamp>& processes, int signal) {
+  static void strike(const std::vector<PidIdentity>& processes, int signal) {
     for (const auto& process : processes) (void)signal_process(process, signal);
   }
   // Leaves time for reactions to silence.
@@ -248,7 +248,7 @@ class LeaseTest : public AgentProcessTest {
   }
   std::string sockets_left() const {
     std::string out;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_)) {
       if (entry.path().extension() == ".ipc") out += entry.path().string() + " ";
     }
     return out;
@@ -348,13 +348,13 @@ TEST_P(LeaseKill, ExecutorKilled_NextGenerationStarts) {
     if (HasFatalFailure()) return;
   }
   if (GetParam() >= Step::started && GetParam() < Step::returned) {
-    const auto* ended = head_->heard<SlotGenerationEnded>(
+    const auto* ended = head_->received<SlotGenerationEnded>(
         [&](const SlotGenerationEnded& each) { return each.process == executor_; });
     ASSERT_NE(ended, nullptr) << "a next generation without the end of the one before";
     EXPECT_EQ(ended->cause.signal, SIGKILL);
   }
   if (ring_ != 0) {
-    EXPECT_TRUE(until([&] { return lessee_->has_heard_of_end(ring_); }));
+    EXPECT_TRUE(until([&] { return lessee_->has_received_end(ring_); }));
     expect_calls_were_run_once(GetParam() >= Step::answered);
   }
   expect_nothing_left();
@@ -368,7 +368,7 @@ TEST_P(LeaseKill, ExecutorStopped_IsNotReportedDead) {
   strike(struck, SIGSTOP);
   turn_a_while();
   EXPECT_EQ(gone(start_), nullptr);
-  EXPECT_EQ(head_->heard<SlotGenerationEnded>(
+  EXPECT_EQ(head_->received<SlotGenerationEnded>(
                 [&](const SlotGenerationEnded& each) { return each.slot == start_.slot; }),
             nullptr);
   strike(struck, SIGCONT);
@@ -400,7 +400,7 @@ TEST_P(LeaseKill, LesseeDied_LeavesNothing) {
   const ProcessId lessee = lessee_->process();
   lessee_.reset();  // closes its link and its rings, as after a kill
   ASSERT_TRUE(until([&] {
-    return head_->heard<ProcessEnded>(
+    return head_->received<ProcessEnded>(
         [&](const ProcessEnded& each) { return each.process == lessee; });
   }));
   // As the head does.

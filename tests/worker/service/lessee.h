@@ -33,7 +33,7 @@ class Lessee {
   Lessee(EventLoop& loop, const std::string& path, JobId job)
       : process_(ProcessId::random()), job_(job) {
     LocalLink::Callbacks callbacks;
-    callbacks.on_frame = [this](LocalFrame frame) { heard(std::move(frame)); };
+    callbacks.on_frame = [this](LocalFrame frame) { received(std::move(frame)); };
     callbacks.on_closed = [this](const Failure&) { closed_ = true; };
     link_ = LocalLink::open(loop, connect_local(path).value(), std::move(callbacks)).value();
     AttachDriver message;
@@ -57,7 +57,7 @@ class Lessee {
   }
   bool is_offered(ProcessId executor) const { return offers_.contains(executor); }
   bool has_ring_to(ProcessId executor) const { return rings_.calls(executor); }
-  bool has_heard_of_end(std::uint64_t ring) const { return ended_.contains(ring); }
+  bool has_received_end(std::uint64_t ring) const { return ended_.contains(ring); }
 
   std::uint64_t take_ring(ProcessId executor) {
     auto offer = offers_.extract(executor);
@@ -90,7 +90,7 @@ class Lessee {
   // Reads and acknowledges pending messages of the rings.
   void look() {
     RingLinks::Hearer hearer;
-    hearer.executor_said = [this](ProcessId executor, std::span<const std::byte> bytes) {
+    hearer.on_executor_message = [this](ProcessId executor, std::span<const std::byte> bytes) {
       Stream& stream = streams_[executor];
       std::vector<CallerFrame> frames;
       auto message =
@@ -129,7 +129,7 @@ class Lessee {
     std::set<std::uint64_t> handed_back;
   };
 
-  void heard(LocalFrame frame) {
+  void received(LocalFrame frame) {
     auto message = decode<AgentToProcess>(frame.bytes).value();
     if (const auto* attached = std::get_if<DriverAttached>(&message)) {
       attached_ = true;

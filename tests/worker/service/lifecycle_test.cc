@@ -19,7 +19,7 @@ TEST_F(ServiceTest, RegistersNodeAndServesDrivers) {
   EXPECT_TRUE(enrol.address.bulk.starts_with("127.0.0.1:"));
 
   FakeDriver& driver = attach_driver();
-  const auto* attached = driver.heard<DriverAttached>();
+  const auto* attached = driver.received<DriverAttached>();
   EXPECT_EQ(attached->node, node_);
   const auto ticket =
       check_ticket(attached->ticket, attached->head_signing_key, wall_clock_ms(), {}).value();
@@ -46,7 +46,7 @@ TEST_F(ServiceTest, DriverBeforeHeadReply_IsServedLater) {
   drivers_.push_back(std::make_unique<FakeDriver>(*loop_, service_->socket_path(), job_));
   drivers_.back()->attach();
   head_->admits = true;
-  EXPECT_TRUE(until([&] { return drivers_.back()->heard<DriverAttached>() != nullptr; }));
+  EXPECT_TRUE(until([&] { return drivers_.back()->received<DriverAttached>() != nullptr; }));
 }
 
 TEST_F(ServiceTest, RunsRealExecutorUntilSlotIsStopped) {
@@ -59,7 +59,7 @@ TEST_F(ServiceTest, RunsRealExecutorUntilSlotIsStopped) {
   EXPECT_EQ(endpoint.node, node_);
   EXPECT_TRUE(endpoint.address.starts_with("127.0.0.1:"));
   EXPECT_TRUE(std::filesystem::exists(endpoint.local));
-  EXPECT_TRUE(until([&] { return driver.heard<FromHead>() != nullptr; }))
+  EXPECT_TRUE(until([&] { return driver.received<FromHead>() != nullptr; }))
       << "the agent itself tells a lessee of its node";
 
   head_->say(StopSlot{start.slot, false, "the test is done"});
@@ -78,7 +78,7 @@ TEST_F(ServiceTest, ExecutorKilled_NextGenerationStarts) {
   ASSERT_GT(pid, 0);
   ::kill(pid, SIGKILL);
   ASSERT_TRUE(until([&] { return started(start, 1) != nullptr; }));
-  const auto* ended = head_->heard<SlotGenerationEnded>();
+  const auto* ended = head_->received<SlotGenerationEnded>();
   ASSERT_NE(ended, nullptr);
   EXPECT_EQ(ended->process, first);
   EXPECT_EQ(ended->cause.signal, SIGKILL);
@@ -122,7 +122,7 @@ class ReserveTest : public ServiceTest {
     for (const pid_t child : children_of(::getpid())) {
       const auto mark = environment_of(child, process_variable);
       if (child != other && mark && *mark != ProcessId().hex() &&
-          is_running(read_stat(child)->stamp))
+          is_running(read_stat(child)->identity))
         return child;
     }
     return std::nullopt;
@@ -253,7 +253,7 @@ TEST_F(ServiceTest, DeliversLastOutputBeforeEnd) {
   head_->say(StopSlot{start.slot, true, "done"});
   ASSERT_TRUE(until([&] { return gone(start) != nullptr; }));
   EXPECT_EQ(gone(start)->cause.kind, EndKind::retired);
-  std::ifstream log(folder_ / "agent" / "logs" /
+  std::ifstream log(directory_ / "agent" / "logs" /
                     ("slot-" + start.slot.brief() + "." + start.demand_class.job.hex() + ".log"));
   const std::string text((std::istreambuf_iterator<char>(log)), {});
   EXPECT_NE(text.find("OF_THE_JOB=yes"), std::string::npos);
@@ -298,7 +298,7 @@ TEST_F(ServiceTest, Stopped_NotifiesHead) {
   head_->say(start);
   ASSERT_TRUE(until([&] { return started(start) != nullptr; }));
   service_->stop(true);
-  ASSERT_TRUE(until([&] { return head_->heard<AgentDraining>() != nullptr; }));
+  ASSERT_TRUE(until([&] { return head_->received<AgentDraining>() != nullptr; }));
   head_->say(StopSlot{start.slot, true, "its agent leaves"});
   ASSERT_TRUE(until([&] { return service_->end().has_value(); }));
   EXPECT_EQ(service_->end()->code, 0);

@@ -30,7 +30,7 @@ int link_of_small_executor = -1;
 
 [[noreturn]] void run_small_executor() {
   using namespace executor;
-  ForkedExecutor self = started_as() == StartedAs::nursery
+  ForkedExecutor self = started_as() == StartedAs::fork_server
                             ? run_fork_server()
                             : adopt_executor_from_environment().value();
   const auto hear = [&] {
@@ -83,8 +83,8 @@ int run_agent(char** argv) {
   worker::WorkerMainOptions options;
   options.head_address = argv[1];
   options.key_file = argv[2];
-  options.folder = argv[3];
-  options.runtime_folder = argv[4];
+  options.directory = argv[3];
+  options.runtime_dir = argv[4];
   options.life_fd = std::atoi(argv[5]);
   options.cluster = "test";
   options.on_ready = [](const AgentFile&) {

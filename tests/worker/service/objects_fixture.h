@@ -16,8 +16,8 @@ class ServiceObjectsTest : public ServiceTest {
   // The slab's mapping lives as long as the test.
   void write(FakeDriver& owner, ObjectId object) {
     owner.say(ReserveObjectRequest{object, object_bytes});
-    ASSERT_TRUE(until([&] { return owner.heard<ReserveObjectReply>() != nullptr; }));
-    const ReserveObjectReply reserved = *owner.heard<ReserveObjectReply>();
+    ASSERT_TRUE(until([&] { return owner.received<ReserveObjectReply>() != nullptr; }));
+    const ReserveObjectReply reserved = *owner.received<ReserveObjectReply>();
     ASSERT_FALSE(reserved.failure.has_value()) << reserved.failure->text;
     ASSERT_TRUE(reserved.new_slab);
     ASSERT_EQ(owner.fds.size(), 1u);
@@ -28,11 +28,11 @@ class ServiceObjectsTest : public ServiceTest {
         slab_->bytes(static_cast<std::uint64_t>(reserved.place.offset), object_bytes).value();
     std::memset(bytes.data(), 0x5a, bytes.size());
     owner.say(SealObjectRequest{object, owner.process(), node_, false, {}});
-    ASSERT_TRUE(until([&] { return owner.heard<SealObjectReply>() != nullptr; }));
+    ASSERT_TRUE(until([&] { return owner.received<SealObjectReply>() != nullptr; }));
   }
   // Checks the bytes at the location that the reader received.
   void expect_readable(FakeDriver& reader) {
-    const FetchObjectReply readable = *reader.heard<FetchObjectReply>();
+    const FetchObjectReply readable = *reader.received<FetchObjectReply>();
     ASSERT_FALSE(readable.failure.has_value()) << readable.failure->text;
     ASSERT_FALSE(reader.fds.empty());
     const auto slab =

@@ -10,7 +10,7 @@ TEST_F(ServiceObjectsTest, AnotherProcess_ReadsLargeObjectInPlace) {
   const ObjectId object = ObjectId::random();
   write(owner, object);
   reader.say(FetchObjectRequest{{object, node_, owner.process(), {}}, {}});
-  ASSERT_TRUE(until([&] { return reader.heard<FetchObjectReply>() != nullptr; }));
+  ASSERT_TRUE(until([&] { return reader.received<FetchObjectReply>() != nullptr; }));
   expect_readable(reader);
   EXPECT_FALSE(WritableSlab::map(reader.fds.back().get(), object_bytes, Paging::on_use).ok())
       << "a reader cannot write";
@@ -22,7 +22,7 @@ TEST_F(ServiceObjectsTest, Writer_ReadsItsObject) {
   const ObjectId object = ObjectId::random();
   write(owner, object);
   owner.say(FetchObjectRequest{{object, node_, owner.process(), {}}, {}});
-  ASSERT_TRUE(until([&] { return owner.heard<FetchObjectReply>() != nullptr; }));
+  ASSERT_TRUE(until([&] { return owner.received<FetchObjectReply>() != nullptr; }));
   EXPECT_EQ(owner.fds.size(), 2u) << "once to write, once to read";
   expect_readable(owner);
 }

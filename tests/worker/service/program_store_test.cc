@@ -17,13 +17,13 @@ class ProgramStoreTest : public ::testing::Test {
  protected:
   ProgramStoreTest() {
     char name[] = "/tmp/mobula-program-store-XXXXXX";
-    folder_ = ::mkdtemp(name);
-    store_ = ProgramStore::open(folder_ / "programs").value();
+    directory_ = ::mkdtemp(name);
+    store_ = ProgramStore::open(directory_ / "programs").value();
   }
   ~ProgramStoreTest() override {
     store_.reset();
     std::error_code ignored;
-    fs::remove_all(folder_, ignored);
+    fs::remove_all(directory_, ignored);
   }
 
   // Adds a file as if pulled from another node.
@@ -35,7 +35,7 @@ class ProgramStoreTest : public ::testing::Test {
     return {path.filename().string(), hash, static_cast<std::int64_t>(fs::file_size(path))};
   }
 
-  fs::path folder_;
+  fs::path directory_;
   std::unique_ptr<ProgramStore> store_;
 };
 

@@ -59,7 +59,7 @@ class FakeDriver {
   }
 
   template <class Message>
-  const Message* heard() const {
+  const Message* received() const {
     for (auto at = said.rbegin(); at != said.rend(); ++at) {
       if (const auto* message = std::get_if<Message>(&*at)) return message;
     }
@@ -92,23 +92,23 @@ class FakeDriver {
 class ServiceTest : public ::testing::Test {
  protected:
   ServiceTest() {
-    folder_ =
+    directory_ =
         std::filesystem::temp_directory_path() / ("mobula-service-" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_ / "agent");
+    std::filesystem::create_directories(directory_ / "agent");
   }
   ~ServiceTest() override {
     drivers_.clear();
     service_.reset();
     head_.reset();
-    std::filesystem::remove_all(folder_);
+    std::filesystem::remove_all(directory_);
   }
 
   ServiceOptions options() {
     ServiceOptions options;
     options.head_address = head_->address();
     options.keys = head_->key_file();
-    options.folder = (folder_ / "agent").string();
-    options.runtime_folder = (folder_ / "run").string();
+    options.directory = (directory_ / "agent").string();
+    options.runtime_dir = (directory_ / "run").string();
     options.cluster = "test";
     options.node = node_;
     options.host = "test-host";
@@ -141,7 +141,7 @@ class ServiceTest : public ::testing::Test {
   FakeDriver& attach_driver() {
     drivers_.push_back(std::make_unique<FakeDriver>(*loop_, service_->socket_path(), job_));
     drivers_.back()->attach();
-    EXPECT_TRUE(until([&] { return drivers_.back()->heard<DriverAttached>() != nullptr; }));
+    EXPECT_TRUE(until([&] { return drivers_.back()->received<DriverAttached>() != nullptr; }));
     return *drivers_.back();
   }
   // Like the driver's init: the agent stores the files of its program.
@@ -149,13 +149,13 @@ class ServiceTest : public ::testing::Test {
     program_ = describe_program(0).value();
     program_.source = node_;
     program_.arguments = {"service-test"};
-    program_.working_folder = folder_.string();
+    program_.working_dir = directory_.string();
     StartJob start;
     start.job = job_;
     start.driver = driver.process();
     start.program = program_;
     driver.say(ForHead{start});
-    EXPECT_TRUE(until([&] { return head_->heard<FromProcess>() != nullptr; }));
+    EXPECT_TRUE(until([&] { return head_->received<FromProcess>() != nullptr; }));
   }
   // A registered agent, and a driver with a stored program.
   FakeDriver& start_with_program() {
@@ -177,12 +177,12 @@ class ServiceTest : public ::testing::Test {
     return start;
   }
   const SlotStarted* started(const StartSlot& start, std::uint32_t generation = 0) const {
-    return head_->heard<SlotStarted>([&](const SlotStarted& each) {
+    return head_->received<SlotStarted>([&](const SlotStarted& each) {
       return each.slot == start.slot && each.generation == generation;
     });
   }
   const SlotGone* gone(const StartSlot& start) const {
-    return head_->heard<SlotGone>([&](const SlotGone& each) { return each.slot == start.slot; });
+    return head_->received<SlotGone>([&](const SlotGone& each) { return each.slot == start.slot; });
   }
   std::int64_t pid_of(ProcessId process) const {
     for (const auto& fact : service_->core().facts().processes) {
@@ -192,7 +192,7 @@ class ServiceTest : public ::testing::Test {
   }
 
   ServiceOptions settings_;  // changes of the tests to `options`: prestarted executors
-  std::filesystem::path folder_;
+  std::filesystem::path directory_;
   const NodeId node_ = NodeId::random();
   const JobId job_ = JobId::random();
   std::unique_ptr<EventLoop> loop_ = EventLoop::create().value();

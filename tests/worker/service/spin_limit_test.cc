@@ -68,17 +68,17 @@ TEST(SpinRoomTest, LimitsToProcessorsOfNode) {
 class SpinLimitTest : public ::testing::Test {
  protected:
   SpinLimitTest() {
-    std::string folder = std::filesystem::temp_directory_path().string() + "/mobula-spin-XXXXXX";
-    EXPECT_NE(::mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
+    std::string directory = std::filesystem::temp_directory_path().string() + "/mobula-spin-XXXXXX";
+    EXPECT_NE(::mkdtemp(directory.data()), nullptr);
+    directory_ = directory;
   }
-  ~SpinLimitTest() override { std::filesystem::remove_all(folder_); }
+  ~SpinLimitTest() override { std::filesystem::remove_all(directory_); }
   SpinLimitOptions running(const std::string& text) {
-    std::ofstream(folder_ / "loadavg") << text;
-    return {.longest = 50us, .load_file = (folder_ / "loadavg").string()};
+    std::ofstream(directory_ / "loadavg") << text;
+    return {.longest = 50us, .load_file = (directory_ / "loadavg").string()};
   }
 
-  std::filesystem::path folder_;
+  std::filesystem::path directory_;
   std::unique_ptr<EventLoop> loop_ = make_loop();
 };
 

@@ -13,8 +13,8 @@ class TwoNodesTest : public ServiceObjectsTest {
     first_socket_ = service_->socket_path();
     ServiceOptions second = options();
     second.node = other_node_;
-    second.folder = (folder_ / "other").string();
-    ASSERT_TRUE(make_private_folder(second.folder));
+    second.directory = (directory_ / "other").string();
+    ASSERT_TRUE(make_private_dir(second.directory));
     agent_file_ = {};
     other_ = WorkerService::create(*loop_, second).value();
     ASSERT_TRUE(until([&] { return !agent_file_.socket.empty(); }));
@@ -23,7 +23,7 @@ class TwoNodesTest : public ServiceObjectsTest {
   FakeDriver& attach_to_other() {
     drivers_.push_back(std::make_unique<FakeDriver>(*loop_, other_->socket_path(), job_));
     drivers_.back()->attach();
-    EXPECT_TRUE(until([&] { return drivers_.back()->heard<DriverAttached>() != nullptr; }));
+    EXPECT_TRUE(until([&] { return drivers_.back()->received<DriverAttached>() != nullptr; }));
     return *drivers_.back();
   }
 
@@ -40,7 +40,7 @@ TEST_F(TwoNodesTest, ReadsObjectOnAnotherNode) {
   write(owner, object);
   owner.say(ExportObject{object});
   reader.say(FetchObjectRequest{{object, node_, owner.process(), {}}, node_});
-  ASSERT_TRUE(until([&] { return reader.heard<FetchObjectReply>() != nullptr; }));
+  ASSERT_TRUE(until([&] { return reader.received<FetchObjectReply>() != nullptr; }));
   expect_readable(reader);
   EXPECT_TRUE(until(
       [&] { return service_->core().census().offers == 0 && other_->core().census().pulls == 0; }));
@@ -62,7 +62,7 @@ TEST_F(TwoNodesTest, CopiesProgramToNodeThatRunsIt) {
   ASSERT_EQ(gone(start), nullptr) << gone(start)->cause.text;
   EXPECT_EQ(started(start)->endpoint.node, other_node_);
   const auto copy =
-      folder_ / "other" / "programs" / program_.id.hex() / program_.files.front().name;
+      directory_ / "other" / "programs" / program_.id.hex() / program_.files.front().name;
   EXPECT_TRUE(std::filesystem::exists(copy));
 
   head_->say(other_->incarnation(), StopSlot{start.slot, false, "the test is done"});
@@ -83,7 +83,7 @@ TEST_F(TwoNodesTest, ProgramPartlyMissing_LeavesNoFiles) {
   const auto left = [&] {
     std::vector<std::string> names;
     for (const auto& each :
-         std::filesystem::directory_iterator(folder_ / "other" / "programs" / "files")) {
+         std::filesystem::directory_iterator(directory_ / "other" / "programs" / "files")) {
       const std::string name = each.path().filename().string();
       if (name.find(".new-") != std::string::npos) names.push_back(name);
     }
@@ -109,14 +109,14 @@ TEST_F(TwoNodesTest, PeerDiedDuringPull_FailsObjectNotAgent) {
   news.dead_agents = {incarnation};
   head_->say(other_->incarnation(), news);
   ASSERT_TRUE(until([&] {
-    return reader.heard<FetchObjectReply>() != nullptr ||
-           head_->heard<LocateObjectRequest>() != nullptr;
+    return reader.received<FetchObjectReply>() != nullptr ||
+           head_->received<LocateObjectRequest>() != nullptr;
   }));
-  if (head_->heard<LocateObjectRequest>() != nullptr) {
+  if (head_->received<LocateObjectRequest>() != nullptr) {
     head_->say(other_->incarnation(), LocateObjectReply{object, {}});
   }
-  ASSERT_TRUE(until([&] { return reader.heard<FetchObjectReply>() != nullptr; }));
-  EXPECT_TRUE(reader.heard<FetchObjectReply>()->failure.has_value());
+  ASSERT_TRUE(until([&] { return reader.received<FetchObjectReply>() != nullptr; }));
+  EXPECT_TRUE(reader.received<FetchObjectReply>()->failure.has_value());
 }
 
 }  // namespace

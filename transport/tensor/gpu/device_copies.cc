@@ -15,7 +15,7 @@
 #include "base/thread_start.h"
 #include "device/host.h"
 #include "transport/tensor/chunk_stage.h"
-#include "transport/tensor/transport_mailbox.h"
+#include "transport/tensor/mailbox.h"
 
 namespace mobula::internal {
 namespace {
@@ -36,7 +36,7 @@ class DeviceCopies::Impl : public Poster, public std::enable_shared_from_this<Im
         slices_(std::make_shared<DeviceSlices>(
             DeviceSlices{PinnedSlices(context_, large_enough(options.pinned)),
                          PinnedSlices(context_, large_enough(options.pinned))})),
-        box_(std::make_shared<TransportMailbox>(loop)) {}
+        box_(std::make_shared<Mailbox>(loop)) {}
 
   Result<void> open();
   void close();
@@ -94,7 +94,7 @@ class DeviceCopies::Impl : public Poster, public std::enable_shared_from_this<Im
   const DeviceCopyOptions options_;
   const std::shared_ptr<const GpuContext> context_;  // shared with all memory of the device
   const std::shared_ptr<DeviceSlices> slices_;       // shared with the copies in progress
-  const std::shared_ptr<TransportMailbox> box_;      // shared with tasks posted to the loop
+  const std::shared_ptr<Mailbox> box_;               // shared with tasks posted to the loop
 
   // Loop's thread.
   std::uint64_t next_ = 1;

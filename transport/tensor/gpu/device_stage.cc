@@ -38,7 +38,7 @@ class DeviceStage::Impl final : public ChunkStage, public std::enable_shared_fro
   void one_less(ProcessId holder);
   // Device's thread.
   void pump();
-  std::function<void()> told_of_slice();
+  std::function<void()> on_slice_free();
   void begin(Read read, PinnedSlice slice);
   Result<void> ready();
   // Copies, and calls `ended` when the copy is complete.
@@ -137,7 +137,7 @@ void DeviceStage::Impl::pump() {
       fails(opened.error());
       continue;
     }
-    auto slice = slices_->out.take_spare(awaits_slice_ ? nullptr : told_of_slice());
+    auto slice = slices_->out.take_spare(awaits_slice_ ? nullptr : on_slice_free());
     if (!slice) {
       awaits_slice_ = true;
       return;
@@ -149,7 +149,7 @@ void DeviceStage::Impl::pump() {
   }
 }
 
-std::function<void()> DeviceStage::Impl::told_of_slice() {
+std::function<void()> DeviceStage::Impl::on_slice_free() {
   return [self = weak_from_this(), thread = thread_] {
     thread->post([self] {
       const auto alive = self.lock();
@@ -208,14 +208,14 @@ std::optional<StagedChunk> DeviceStage::Impl::room(ProcessId holder, std::uint64
 
 // Notifies all receivers that wait for the limit of a holder, of any holder.
 void DeviceStage::Impl::one_less(ProcessId holder) {
-  std::vector<std::function<void()>> told;
+  std::vector<std::function<void()>> callbacks;
   {
     const MutexLock lock(mutex_);
     const auto at = held_.find(holder);
     if (--at->second == 0) held_.erase(at);
-    told.swap(capped_);
+    callbacks.swap(capped_);
   }
-  for (const auto& each : told) each();
+  for (const auto& each : callbacks) each();
 }
 
 void DeviceStage::Impl::write(std::byte* to, StagedChunk chunk,

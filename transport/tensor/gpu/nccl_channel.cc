@@ -189,7 +189,7 @@ bool NcclChannel::step() {
         be_quiet();
         begin_reaping(false);
       } else if ((status != nccl_abi::success && status != nccl_abi::in_progress) ||
-                 monotonic_now() - since_ > terms_.patience) {
+                 monotonic_now() - since_ > terms_.shutdown_timeout) {
         begin_reaping(true);
       }
       return false;
@@ -201,7 +201,7 @@ bool NcclChannel::step() {
         be_quiet();
         return true;
       }
-      if (monotonic_now() - since_ <= terms_.patience) return false;
+      if (monotonic_now() - since_ <= terms_.shutdown_timeout) return false;
       be_lost("its communicator cannot be ended");
       return true;
     }
@@ -260,7 +260,7 @@ void NcclChannel::be_quiet() {
 void NcclChannel::be_lost(const char* at) {
   state_ = State::lost;
   terms_.lost(fmt::format("nccl: {} after {} s ({}); this process has to be replaced", at,
-                          terms_.patience / 1s, why_ ? why_->text : "closed"));
+                          terms_.shutdown_timeout / 1s, why_ ? why_->text : "closed"));
 }
 
 }  // namespace mobula::internal

@@ -3,8 +3,8 @@
 // turns. A failure costs the channel.
 // Thread: the device's thread, which never blocks here. A reaper thread runs destroy and abort,
 // which may block.
-// Errors: a takedown that does not end within `patience` never will. The process must then be
-// replaced.
+// Errors: a takedown that does not end within `shutdown_timeout` never will. The process must then
+// be replaced.
 #pragma once
 
 #include <atomic>
@@ -63,7 +63,7 @@ class NcclChannel {
     int rank = 0;
     int ranks = 2;
     Time deadline;  // for the setup
-    Duration patience = 10s;
+    Duration shutdown_timeout = 10s;
     std::function<void(const Result<void>&)> opened;
     // Called once, if the takedown fails.
     std::function<void(const std::string&)> lost;

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t question_bytes = 16 + 16 + 16 + 8;
 constexpr std::size_t max_lines = 1'024;
 constexpr std::size_t max_ids = 4'096;
-constexpr Duration answer_limit = 30s;
+constexpr Duration reply_timeout = 30s;
 constexpr Duration rendezvous_look_every = 50ms;
 
 }  // namespace
@@ -46,7 +46,7 @@ void NcclRendezvous::accept() {
     const std::uint64_t number = next_++;
     Line& line = lines_[number];
     line.socket = std::move(socket).value();
-    line.deadline = monotonic_now() + answer_limit;
+    line.deadline = monotonic_now() + reply_timeout;
     watch(number, Interest::read);
   }
 }

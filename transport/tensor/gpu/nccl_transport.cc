@@ -11,7 +11,7 @@ namespace {
 
 constexpr PathCost nccl_cost{500us, 1e10};
 // Time that a send continues after the release of its offer. Then its channel is taken down.
-constexpr Duration released_limit = 500ms;
+constexpr Duration release_timeout = 500ms;
 
 Hash128 sum_of(std::span<const std::byte> bytes) { return siphash128(Hash128{}, bytes); }
 
@@ -265,7 +265,7 @@ void NcclTransport::begin(const ChannelPtr& channel, const nccl_abi::UniqueId& i
                            .rank = 1 - peer_rank(*channel),
                            .ranks = 2,
                            .deadline = channel->deadline,
-                           .patience = options_.patience,
+                           .shutdown_timeout = options_.shutdown_timeout,
                            .opened = nullptr,
                            .lost = nullptr};
   // The channel owns these functions, so they hold it weakly.
@@ -367,7 +367,7 @@ void NcclTransport::release(TransferId transfer, Quiet quiet) {
   // The receiver may finish shortly before this side observes it.
   if (quiet) step_->quiet.push_back(std::move(quiet));
   step_->released = true;
-  release_timer_.arm(monotonic_now() + released_limit);
+  release_timer_.arm(monotonic_now() + release_timeout);
 }
 
 void NcclTransport::end_released() {
@@ -489,7 +489,7 @@ void NcclTransport::pull(Pull pull, Ended ended) {
                           .peer = peer_rank(**channel)});
     step.bytes += each.size();
   }
-  move.limit = pull.silence_limit;
+  move.limit = pull.silence_timeout;
   start_step(*channel, pull.transfer, std::move(step), std::move(move));
 }
 
@@ -523,13 +523,13 @@ void NcclTransport::end_step(const Result<void>& result) {
   if (step->ended) {
     const bool was_cancelled = !result && result.error().code == ErrorCode::cancelled;
     if (!step->sends) ++(result ? stats_.pulled : was_cancelled ? stats_.cancelled : stats_.failed);
-    TransferEnd told{.result = result};
+    TransferEnd report{.result = result};
     if (result) {
-      told.bytes = step->bytes;
-      told.moving = now - step->since;
+      report.bytes = step->bytes;
+      report.moving = now - step->since;
       if (!step->sends) stats_.pulled_bytes += step->bytes;
     }
-    later_.call([ended = std::move(step->ended), told] { ended(told); });
+    later_.call([ended = std::move(step->ended), report] { ended(report); });
   }
   for (auto& quiet : step->quiet) later_.call(std::move(quiet));
 }

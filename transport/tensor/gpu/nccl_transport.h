@@ -28,9 +28,9 @@ struct NcclOptions {
   std::string listen = "127.0.0.1:0";  // address of this process for peers
   std::string host;  // host name for NCCL (NCCL_HOSTID): two ranks on one device need two
   DirectLimits limits = {};
-  std::size_t max_open = 64;  // communicators; each one uses device memory
-  Duration patience = 10s;    // maximum time until a communicator has ended
-  CpuList cpus = {};          // as in DeviceCopyOptions
+  std::size_t max_open = 64;        // communicators; each one uses device memory
+  Duration shutdown_timeout = 10s;  // maximum time until a communicator has ended
+  CpuList cpus = {};                // as in DeviceCopyOptions
   // Called once, from the loop, if an NCCL object cannot be ended. The process must be replaced.
   std::function<void(const std::string&)> lost;
 };
@@ -43,7 +43,7 @@ class NcclTransport final : public TensorTransport {
                                                        std::shared_ptr<const GpuContext> context,
                                                        std::shared_ptr<const NcclLibrary> library,
                                                        NcclOptions options);
-  // Aborts running operations, and waits at most `patience` for their end.
+  // Aborts running operations, and waits at most `shutdown_timeout` for their end.
   ~NcclTransport() override;
 
   std::string_view name() const override { return "nccl"; }

@@ -38,7 +38,7 @@ CarrierLane::CarrierLane(TcpOffers& offers, const mobula_transport_plugin& plugi
     : offers_(offers),
       plugin_(plugin),
       thread_(std::move(thread)),
-      box_(std::make_shared<TransportMailbox>(thread_->loop())) {}
+      box_(std::make_shared<Mailbox>(thread_->loop())) {}
 
 Result<std::unique_ptr<CarrierLane>> CarrierLane::start(TcpOffers& offers,
                                                         const mobula_transport_plugin& plugin,
@@ -192,7 +192,7 @@ Result<CarrierLane::Link*> CarrierLane::link_of(const LaneShare& share) {
   channels_.emplace(number, share.from);
   Link& link = links_[share.from];
   link.number = number;
-  link.heard = monotonic_now();
+  link.last_received = monotonic_now();
   return &link;
 }
 
@@ -209,7 +209,7 @@ void CarrierLane::fill(const ChannelKey& key) {
       continue;
     }
     Row& row = found->second;
-    if (link.asked.empty()) link.heard = monotonic_now();
+    if (link.asked.empty()) link.last_received = monotonic_now();
     const std::uint64_t question = next_question_++;
     link.asked.emplace(question, Asked{row.share.transfer, row.serial, row.next});
     BlobWriter ask = head_of(Word::ask, question);
@@ -277,7 +277,7 @@ std::optional<CarrierLane::Asked> CarrierLane::take_question(std::uint64_t numbe
   Link& link = links_.at(channel->second);
   auto node = link.asked.extract(question);
   if (node.empty()) return std::nullopt;
-  link.heard = monotonic_now();
+  link.last_received = monotonic_now();
   return node.mapped();
 }
 
@@ -349,8 +349,8 @@ void CarrierLane::look() {
   std::vector<ChannelKey> silent;
   for (auto& [transfer, row] : rows_) {
     Link& link = links_.at(row.share.from);
-    if (gap > peer_gap_limit) link.heard = now;
-    if (now - std::max(row.moved, link.heard) > row.share.silence_limit)
+    if (gap > peer_gap_threshold) link.last_received = now;
+    if (now - std::max(row.moved, link.last_received) > row.share.silence_timeout)
       silent.push_back(row.share.from);
   }
   for (const ChannelKey& key : silent) {

@@ -18,8 +18,8 @@
 #include "mobula/transport_plugin.h"
 #include "transport/loop/loop_thread.h"
 #include "transport/tensor/lane.h"
+#include "transport/tensor/mailbox.h"
 #include "transport/tensor/tcp/tcp_offers.h"
-#include "transport/tensor/transport_mailbox.h"
 
 namespace mobula::internal {
 
@@ -51,7 +51,7 @@ class CarrierLane final : public Lane {
     std::uint64_t number = 0;
     std::deque<TransferId> turns;          // transfers with chunks to request
     std::map<std::uint64_t, Asked> asked;  // pending requests, also of ended shares
-    Time heard;
+    Time last_received;
   };
   struct Row {
     LaneShare share;
@@ -91,7 +91,7 @@ class CarrierLane final : public Lane {
   TcpOffers& offers_;
   const mobula_transport_plugin& plugin_;
   std::unique_ptr<LoopThread> thread_;
-  std::shared_ptr<TransportMailbox> box_;  // shared with posted tasks
+  std::shared_ptr<Mailbox> box_;  // shared with posted tasks
   std::string address_;
 
   // Lane's thread.

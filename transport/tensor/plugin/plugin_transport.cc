@@ -82,14 +82,14 @@ Result<TransportPlugin> TransportPlugin::open(const std::string& path) {
 }
 
 std::vector<OpenedPlugin> open_transport_plugins(std::string_view paths,
-                                                 const std::string& folder) {
+                                                 const std::string& directory) {
   std::vector<OpenedPlugin> opened;
   while (!paths.empty()) {
     const std::size_t colon = std::min(paths.find(':'), paths.size());
     std::string path(paths.substr(0, colon));
     paths.remove_prefix(std::min(colon + 1, paths.size()));
     if (path.empty()) continue;
-    const std::string beside = folder + "/" + path;
+    const std::string beside = directory + "/" + path;
     if (path.find('/') == std::string::npos && ::access(beside.c_str(), R_OK) == 0) path = beside;
     auto plugin = TransportPlugin::open(path);
     const bool twice =

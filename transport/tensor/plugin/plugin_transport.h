@@ -34,8 +34,9 @@ struct OpenedPlugin {
   Result<TransportPlugin> plugin;
 };
 // Opens the entries of "path:path". The second plugin with the same name is rejected. A path
-// without a slash is searched in `folder`, then in the search path of the system.
-std::vector<OpenedPlugin> open_transport_plugins(std::string_view paths, const std::string& folder);
+// without a slash is searched in `directory`, then in the search path of the system.
+std::vector<OpenedPlugin> open_transport_plugins(std::string_view paths,
+                                                 const std::string& directory);
 
 struct PluginOptions {
   std::string listen = "127.0.0.1";  // address of this machine for peers

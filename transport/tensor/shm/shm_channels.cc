@@ -259,7 +259,7 @@ void ShmReceiver::evict() {
 void ShmReceiver::look() {
   const Time now = monotonic_now();
   const Duration gap = shared_.loop.last_turn().gap;
-  const Duration deaf = gap > peer_gap_limit ? gap : Duration(0);
+  const Duration deaf = gap > peer_gap_threshold ? gap : Duration(0);
   bool waits = false;
   std::vector<ChannelPtr> late;
   for (const auto& [key, channel] : channels_) {
@@ -278,9 +278,9 @@ void ShmReceiver::look() {
     const auto each = at++;
     Row& row = each->second;
     if (row.copies > 0) continue;
-    row.silence_limit += deaf;
+    row.silence_timeout += deaf;
     waits = true;
-    if (now - row.since <= row.silence_limit) continue;
+    if (now - row.since <= row.silence_timeout) continue;
     stop(each, failure(ErrorCode::timed_out, "the holder does not answer"), false);
   }
   if (waits) look_timer_.arm(now + receiver_look_every);

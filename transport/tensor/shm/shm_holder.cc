@@ -10,7 +10,7 @@
 namespace mobula::internal {
 namespace {
 
-constexpr Duration hello_limit = 5s;
+constexpr Duration hello_timeout = 5s;
 constexpr Duration holder_look_every = 250ms;
 constexpr std::size_t max_unused_files = 256;
 
@@ -260,9 +260,9 @@ void ShmHolder::look() {
   bool silent = false;
   for (auto& [number, session] : sessions_) {
     if (!session.peer.empty()) continue;
-    if (gap > peer_gap_limit) session.since = session.since + gap;
+    if (gap > peer_gap_threshold) session.since = session.since + gap;
     silent = true;
-    if (now - session.since > hello_limit) late.push_back(number);
+    if (now - session.since > hello_timeout) late.push_back(number);
   }
   for (const std::uint64_t number : late) sessions_.erase(number);
   if (silent) look_timer_.arm(now + holder_look_every);

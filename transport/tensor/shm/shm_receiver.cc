@@ -101,7 +101,7 @@ void ShmReceiver::pull(Pull pull, TensorTransport::Ended ended) {
     if (!good) return refuse(good.error());
   }
   row->targets = std::move(pull.targets);
-  row->silence_limit = pull.silence_limit;
+  row->silence_timeout = pull.silence_timeout;
   row->ended = std::move(ended);
   add(pull.transfer, std::move(row).value());
 }
@@ -121,7 +121,7 @@ void ShmReceiver::map(TransferId transfer, const ChannelKey& from,
     shared_.later.call([mapped = std::move(mapped), why] { mapped(*why); });
     return;
   }
-  row->silence_limit = 10s;
+  row->silence_timeout = 10s;
   row->mapped = std::move(mapped);
   add(transfer, std::move(row).value());
 }
@@ -322,14 +322,14 @@ void ShmReceiver::end(RowAt at, const Result<void>& result, Time ended) {
   if (row.mapped) {
     shared_.later.call([mapped = std::move(row.mapped), why = result.error()] { mapped(why); });
   } else {
-    TransferEnd told{.result = result, .peer_lost = row.lost};
+    TransferEnd report{.result = result, .peer_lost = row.lost};
     if (result) {
-      told.bytes = row.bytes;
-      told.queued = row.began - row.since;
-      told.moving = ended - row.began;
+      report.bytes = row.bytes;
+      report.queued = row.began - row.since;
+      report.moving = ended - row.began;
       shared_.stats.pulled_bytes += row.bytes;
     }
-    shared_.later.call([answer = std::move(row.ended), told] { answer(told); });
+    shared_.later.call([answer = std::move(row.ended), report] { answer(report); });
   }
   for (auto& quiet : row.quiet) shared_.later.call(std::move(quiet));
 }

@@ -79,7 +79,7 @@ class ShmReceiver {
     bool lost = false;
     bool reads_process = false;
     Time since;
-    Duration silence_limit{0};
+    Duration silence_timeout{0};
     Time began;
     std::uint64_t bytes = 0;
     std::vector<TensorTransport::Quiet> quiet;

@@ -23,7 +23,7 @@ constexpr std::size_t max_streams = 4'096;
 TcpLane::TcpLane(TcpOffers& offers, std::unique_ptr<LoopThread> thread)
     : offers_(offers),
       thread_(std::move(thread)),
-      box_(std::make_shared<TransportMailbox>(thread_->loop())) {}
+      box_(std::make_shared<Mailbox>(thread_->loop())) {}
 
 Result<std::unique_ptr<TcpLane>> TcpLane::start(TcpOffers& offers,
                                                 std::function<bool(Fd&)> hand_over,
@@ -50,7 +50,7 @@ void TcpLane::open(std::function<bool(Fd&)> hand_over) {
   callbacks.hand_over = std::move(hand_over);
   // A receiver that stops reading blocks the source, so the limit is short.
   server_ = std::make_unique<BulkServer>(thread_->loop(), std::move(callbacks),
-                                         BulkServerOptions{.silence_limit = 5s});
+                                         BulkServerOptions{.silence_timeout = 5s});
 }
 
 // Replies with a chunk. A chunk of a device is first copied to the host.
@@ -311,8 +311,8 @@ void TcpLane::look() {
     if (row.over) continue;
     // A share that waits for its own buffer has requested nothing from the holder.
     const bool waits = row.share.stage != nullptr && row.under_way.empty();
-    if (gap > peer_gap_limit || waits || moving.contains(row.stream)) row.moved = now;
-    if (now - row.moved > row.share.silence_limit) late.push_back(transfer);
+    if (gap > peer_gap_threshold || waits || moving.contains(row.stream)) row.moved = now;
+    if (now - row.moved > row.share.silence_timeout) late.push_back(transfer);
   }
   for (const TransferId transfer : late) {
     end(transfer, failure(ErrorCode::timed_out, "the holder does not answer"));

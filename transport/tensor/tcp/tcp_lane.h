@@ -21,8 +21,8 @@
 #include "transport/bulk/bulk_server.h"
 #include "transport/loop/loop_thread.h"
 #include "transport/tensor/lane.h"
+#include "transport/tensor/mailbox.h"
 #include "transport/tensor/tcp/tcp_offers.h"
-#include "transport/tensor/transport_mailbox.h"
 
 namespace mobula::internal {
 
@@ -95,7 +95,7 @@ class TcpLane final : public Lane {
 
   TcpOffers& offers_;
   std::unique_ptr<LoopThread> thread_;
-  std::shared_ptr<TransportMailbox> box_;  // shared with posted tasks
+  std::shared_ptr<Mailbox> box_;  // shared with posted tasks
 
   // Lane's thread.
   std::unique_ptr<BulkServer> server_;

@@ -82,12 +82,12 @@ struct ObjectEntry {
   bool claimed = false;            // an owner has claimed the object
   std::optional<Time> claim_by{};  // with a pin: deadline of the claim
   bool exported = false;
-  bool is_tensor = false;          // exported: a tensor, which the owner serves
-  bool owner_released = false;     // exported: released by its owner, still held
-  ActorId entrusted{};             // exported: actor, owned by the job, of its handles
-  std::set<NodeId> keepers{};      // nodes that store the bytes until we release them
-  std::set<NodeId> copies{};       // nodes with a replica under their own hold
-  std::set<NodeId> askers{};       // nodes that wait for the location
+  bool is_tensor = false;            // exported: a tensor, which the owner serves
+  bool owner_released = false;       // exported: released by its owner, still held
+  ActorId entrusted{};               // exported: actor, owned by the job, of its handles
+  std::set<NodeId> replica_nodes{};  // nodes that store the bytes until we release them
+  std::set<NodeId> copies{};         // nodes with a replica under their own hold
+  std::set<NodeId> askers{};         // nodes that wait for the location
   std::vector<NodeId> fetchers{};  // nodes without a replica that received the locations, in order
   std::uint64_t answers = 0;       // replies with locations so far
   std::set<NodeId> unconfirmed{};  // nodes whose holds wait for the claim

@@ -136,7 +136,7 @@ void Objects::gone(ObjectId object) {
   if (entry.copy_reported) report_copy(object, false);
   if (entry.pull != 0) transfers_.unwant(entry.pull);
   if (at_home(entry)) {
-    for (const NodeId node : entry.keepers) peers_.send(node, NodeRelease{object});
+    for (const NodeId node : entry.replica_nodes) peers_.send(node, NodeRelease{object});
     for (const NodeId node : entry.unconfirmed) peers_.send(node, NodeHoldReply{object, false});
     for (const NodeId node : entry.askers) {
       ObjectStatusReply status;
@@ -186,7 +186,7 @@ void Objects::retire(const std::vector<RetiredSlab>& slabs) {
 // Checked only while unused memory exists, so that an idle store causes no wake-ups.
 void Objects::watch_idle_memory() {
   const bool much = table_.space().idle_bytes() > options_.idle_store_bytes;
-  if (much && !idle_look_at_) idle_look_at_ = outbox_.now() + options_.idle_store_after;
+  if (much && !idle_look_at_) idle_look_at_ = outbox_.now() + options_.idle_store_delay;
 }
 
 void Objects::give_back_idle_memory() {
@@ -269,7 +269,7 @@ void Objects::process_gone(ProcessId process, bool sudden) {
     const ObjectRow& row = *table_.find(object);
     const bool unmade = row.state == ObjectState::reserved && row.writer == process;
     const bool its_secret = entry->owner == process && !entry->exported;
-    if (!unmade && !its_secret) keep_for(object, options_.unclaimed_after);
+    if (!unmade && !its_secret) keep_for(object, options_.unclaimed_delay);
   }
   apply(table_.drop_process(process));
   for (const ObjectId object : held) settle(object);
@@ -401,7 +401,7 @@ void Objects::report_copy(ObjectId object, bool present) {
   if ((present ? copies_removed_ : copies_added_).erase(object) == 0) {
     (present ? copies_added_ : copies_removed_).insert(object);
   }
-  if (!report_copies_at_) report_copies_at_ = outbox_.now() + options_.copies_after;
+  if (!report_copies_at_) report_copies_at_ = outbox_.now() + options_.copies_delay;
 }
 
 void Objects::restate() {

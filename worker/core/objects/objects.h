@@ -33,7 +33,7 @@ class Objects {
   // ---- processes of this node -------------------------------------------------------------------
   void add_process(ProcessId process, JobId job) { table_.add_process(process, job); }
   // Also fails objects that the process owned and had not produced. If the end was `sudden`, its
-  // holds remain for `unclaimed_after`, because refs that it sent may not be registered yet.
+  // holds remain for `unclaimed_delay`, because refs that it sent may not be registered yet.
   void process_gone(ProcessId process, bool sudden);
   void reserve(ProcessId process, const ReserveObjectRequest& message);
   void seal(ProcessId process, const SealObjectRequest& message);
@@ -144,13 +144,13 @@ class Objects {
   static constexpr std::size_t max_waiting_for_room = 4096;
   static constexpr int max_tries = 3;
   static constexpr std::size_t max_unheld_actors = 1024;
-  static constexpr std::size_t max_saving = 16;    // concurrent pulls of drained objects
-  static constexpr std::size_t max_fetchers = 16;  // remembered fetching nodes
-  static constexpr std::size_t told_fetchers = 2;  // fetching nodes named in a reply
+  static constexpr std::size_t max_saving = 16;            // concurrent pulls of drained objects
+  static constexpr std::size_t max_fetchers = 16;          // remembered fetching nodes
+  static constexpr std::size_t max_reported_fetchers = 2;  // fetching nodes named in a reply
   static constexpr int max_waits = 30;  // maximum wait for memory, in multiples of the timeout
   // Intervals between scans of all objects, after a scan that found no evictable object.
-  static constexpr Duration look_again_after = 1ms;
-  static constexpr Duration look_again_idly_after = 100ms;
+  static constexpr Duration poll_interval = 1ms;
+  static constexpr Duration idle_poll_interval = 100ms;
 
   bool at_home(const ObjectEntry& entry) const { return entry.home == self_; }
   bool sealed(ObjectId object) const;

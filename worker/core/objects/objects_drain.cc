@@ -25,7 +25,7 @@ void Objects::drains(NodeId node, bool on) {
   std::vector<ObjectId> kept;
   for (const auto& [object, entry] : entries_) {
     if (saves(object, entry)) to_save_.emplace_back(object, 0);
-    if (at_home(entry) && entry.keepers.contains(node)) kept.push_back(object);
+    if (at_home(entry) && entry.replica_nodes.contains(node)) kept.push_back(object);
   }
   for (const ObjectId object : kept) release_drained_keepers(object);
 }
@@ -42,7 +42,7 @@ bool Objects::saves(ObjectId object, const ObjectEntry& entry) const {
     return false;
   const auto goes = [&](NodeId node) { return drained_.contains(node); };
   if (!at_home(entry)) return goes(entry.home) && entry.node_hold == NodeHoldState::confirmed;
-  const auto& where = entry.keepers.empty() ? entry.copies : entry.keepers;
+  const auto& where = entry.replica_nodes.empty() ? entry.copies : entry.replica_nodes;
   return entry.claimed && !where.empty() && std::ranges::all_of(where, goes);
 }
 
@@ -57,9 +57,9 @@ void Objects::release_drained_keepers(ObjectId object) {
   ObjectEntry* entry = find(object);
   if (entry == nullptr || !at_home(*entry) || drained_.contains(self_)) return;
   const auto goes = [&](NodeId node) { return drained_.contains(node); };
-  if (!here(object) && std::ranges::all_of(entry->keepers, goes)) return;
+  if (!here(object) && std::ranges::all_of(entry->replica_nodes, goes)) return;
   std::vector<NodeId> released;
-  std::ranges::copy_if(entry->keepers, std::back_inserter(released), goes);
+  std::ranges::copy_if(entry->replica_nodes, std::back_inserter(released), goes);
   for (const NodeId node : released) {
     mark_saved.hit();
     remove_location(object, node, Location::kept_result, "its node is drained");

@@ -14,7 +14,7 @@ const CoverageMark mark_relayed("worker.home_reads_what_an_asker_cannot");
 }  // namespace
 
 bool Objects::has_bytes_somewhere(ObjectId object, const ObjectEntry& entry) const {
-  return here(object) || !entry.keepers.empty() || !entry.copies.empty();
+  return here(object) || !entry.replica_nodes.empty() || !entry.copies.empty();
 }
 
 // ---- claims -------------------------------------------------------------------------------------
@@ -23,7 +23,7 @@ bool Objects::has_bytes_somewhere(ObjectId object, const ObjectEntry& entry) con
 void Objects::wait_for_claim(ObjectId object) {
   ObjectEntry& entry = entries_.at(object);
   if (entry.claimed || entry.claim_by || !pin(object)) return;
-  entry.claim_by = start_timer(object, TimerKind::claim, options_.unclaimed_after);
+  entry.claim_by = start_timer(object, TimerKind::claim, options_.unclaimed_delay);
 }
 
 ObjectEntry& Objects::placeholder(ObjectId object) {
@@ -34,7 +34,7 @@ ObjectEntry& Objects::placeholder(ObjectId object) {
   MOBULA_CHECK(pin(object), "the agent may hold no more objects");
   ObjectEntry& entry = entries_.at(object);
   entry.home = self_;
-  entry.claim_by = start_timer(object, TimerKind::claim, options_.unclaimed_after);
+  entry.claim_by = start_timer(object, TimerKind::claim, options_.unclaimed_delay);
   return entry;
 }
 
@@ -138,7 +138,8 @@ ObjectStatusReply Objects::status_for(NodeId asker, ObjectId object, ObjectEntry
   status.is_error = entry.is_error;
   status.contained = entry.contained;
   if (here(object)) status.locations.push_back(self_);
-  status.locations.insert(status.locations.end(), entry.keepers.begin(), entry.keepers.end());
+  status.locations.insert(status.locations.end(), entry.replica_nodes.begin(),
+                          entry.replica_nodes.end());
   status.locations.insert(status.locations.end(), entry.copies.begin(), entry.copies.end());
   std::erase(status.locations, asker);
   std::erase_if(status.locations, [&](NodeId node) {
@@ -155,7 +156,7 @@ ObjectStatusReply Objects::status_for(NodeId asker, ObjectId object, ObjectEntry
   if (!at_home(entry)) return status;
   fetches_no_more(entry, asker);
   for (auto at = entry.fetchers.rbegin(); at != entry.fetchers.rend(); ++at) {
-    if (status.fetching.size() < told_fetchers) status.fetching.push_back(*at);
+    if (status.fetching.size() < max_reported_fetchers) status.fetching.push_back(*at);
   }
   if (entry.fetchers.size() >= max_fetchers) entry.fetchers.erase(entry.fetchers.begin());
   entry.fetchers.push_back(asker);
@@ -175,7 +176,7 @@ void Objects::from_peer(NodeId node, const ReplicaAdded& message) {
   if (entry == nullptr || !at_home(*entry)) return;
   fetches_no_more(*entry, node);
   const ObjectRow* row = table_.find(message.object);
-  if (!row->nodes.contains(node) || entry->keepers.contains(node)) return;
+  if (!row->nodes.contains(node) || entry->replica_nodes.contains(node)) return;
   if (entry->copies.insert(node).second) location_added(message.object);
 }
 
@@ -200,7 +201,7 @@ void Objects::from_peer(NodeId node, const StoreResultRequest& message) {
   entry.contained = message.contained;
   entry.failure.reset();
   entry.locate_by.reset();
-  entry.keepers.insert(node);
+  entry.replica_nodes.insert(node);
   claim(object, message.owner);
   peers_.send(node, StoreResultReply{object, true});
   location_added(object);
@@ -226,7 +227,7 @@ void Objects::remove_location(ObjectId object, NodeId node, Location which,
 bool Objects::erase_location(ObjectId object, ObjectEntry& entry, NodeId node, Location which) {
   fetches_no_more(entry, node);
   const bool replica = which != Location::kept_result && entry.copies.erase(node) > 0;
-  const bool kept = which != Location::replica && entry.keepers.erase(node) > 0;
+  const bool kept = which != Location::replica && entry.replica_nodes.erase(node) > 0;
   if (kept) peers_.send(node, NodeRelease{object});
   return replica || kept;
 }
@@ -239,7 +240,8 @@ void Objects::location_removed(ObjectId object, const std::string& cause) {
 
 void Objects::remove_all_locations(ObjectId object, const std::string& cause) {
   ObjectEntry& entry = entries_.at(object);
-  for (const NodeId node : std::exchange(entry.keepers, {})) peers_.send(node, NodeRelease{object});
+  for (const NodeId node : std::exchange(entry.replica_nodes, {}))
+    peers_.send(node, NodeRelease{object});
   entry.copies.clear();
   entry.fetchers.clear();
   location_removed(object, cause);

@@ -98,12 +98,12 @@ void Objects::retry_waiting() {
 // Extended while the disk is writing and while other requests succeed, up to a fixed maximum.
 Time Objects::patience_ends(const Waiting& waiting) const {
   const bool reads = waiting.request.writer == agent_;
-  const Duration patience = reads ? options_.read_capacity_timeout : options_.capacity_timeout;
-  Time ends = std::max(waiting.since, progress_at_) + patience;
+  const Duration timeout = reads ? options_.read_capacity_timeout : options_.capacity_timeout;
+  Time ends = std::max(waiting.since, progress_at_) + timeout;
   if (spill_.file != 0) ends = std::max(ends, spill_.started + options_.spill_timeout);
   // On a busy machine a process may be slow to return unused memory.
   if (asked_at_ > Time()) ends = std::max(ends, asked_at_ + options_.memory_return_timeout);
-  return std::min(ends, waiting.since + std::max(max_waits * patience, options_.spill_timeout));
+  return std::min(ends, waiting.since + std::max(max_waits * timeout, options_.spill_timeout));
 }
 
 void Objects::shift_deadlines(Duration gap) {
@@ -160,7 +160,7 @@ bool Objects::can_spill() const {
 // True if other nodes have the bytes and keep them while the object is held.
 bool Objects::secondary(const ObjectRow& row, const ObjectEntry& entry) const {
   if (!entry.pulled) return false;
-  if (at_home(entry)) return !entry.keepers.empty();
+  if (at_home(entry)) return !entry.replica_nodes.empty();
   const bool home_stays = !peers_.is_dead(entry.home) && !drained_.contains(entry.home);
   return home_stays && !row.nodes.contains(entry.home);
 }
@@ -206,7 +206,7 @@ std::optional<EvictionGoal> Objects::room_needed() const {
 
 Time Objects::look_not_before() const {
   if (!found_nothing_) return looked_at_;
-  return looked_at_ + (waiting_.empty() ? look_again_idly_after : look_again_after);
+  return looked_at_ + (waiting_.empty() ? idle_poll_interval : poll_interval);
 }
 
 void Objects::make_room() {

@@ -71,7 +71,7 @@ void Objects::seek(ObjectId object) {
   if (!at_home(entry)) {
     peers_.is_dead(entry.home) ? locate(object) : ask(object, entry.home);
   } else if (has_bytes_somewhere(object, entry)) {
-    entry.sources.assign(entry.keepers.begin(), entry.keepers.end());
+    entry.sources.assign(entry.replica_nodes.begin(), entry.replica_nodes.end());
     entry.sources.insert(entry.sources.end(), entry.copies.begin(), entry.copies.end());
     begin_pull(object);
   } else if (entry.is_tensor) {
@@ -354,7 +354,7 @@ void Objects::home_died(ObjectId object, const std::string& cause) {
   const ObjectRow& row = *table_.find(object);
   if (row.here()) {
     // Unknown holders on other nodes may still request it.
-    if (row.nodes.contains(entry.home)) keep_for(object, options_.orphan_after);
+    if (row.nodes.contains(entry.home)) keep_for(object, options_.orphan_delay);
   } else if (row.state != ObjectState::reserved && entry.pull == 0) {
     locate(object);
   }
@@ -371,7 +371,7 @@ void Objects::node_dead(NodeId node, const std::string& cause) {
     if (entry.asked == node) asked.push_back(object);
     const ObjectRow* row = table_.find(object);
     if (row->nodes.contains(node)) touched.push_back(object);
-    if (entry.keepers.contains(node) || entry.copies.contains(node)) kept.push_back(object);
+    if (entry.replica_nodes.contains(node) || entry.copies.contains(node)) kept.push_back(object);
   }
   std::erase_if(holds_asked_, [&](const auto& each) { return each.second.home == node; });
   for (const ObjectId object : homeless) home_died(object, cause);

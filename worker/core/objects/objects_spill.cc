@@ -48,7 +48,7 @@ void Objects::spilled(const SpillFinished& finished) {
     mark_spill_failed.hit();
     spill_.failure =
         finished.failure.value_or(failure(ErrorCode::unavailable, "not all was written"));
-    spill_.again_at = outbox_.now() + options_.spill_again_after;
+    spill_.again_at = outbox_.now() + options_.spill_retry_backoff;
   } else {
     mark_spilled.hit();
     spill_.failure.reset();

@@ -117,6 +117,6 @@ std::optional<std::size_t> MemoryGuard::look(Time now, const MemorySampled& samp
   return chosen;
 }
 
-void MemoryGuard::gone(Time now) { wait_until_ = now + options_.memory_pause; }
+void MemoryGuard::gone(Time now) { wait_until_ = now + options_.memory_return_delay; }
 
 }  // namespace mobula::internal::worker

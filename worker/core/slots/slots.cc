@@ -48,7 +48,7 @@ void Slots::stop(const StopSlot& stop) {
   // order has set a deadline.
   const bool ordered = row.stopping && !row.graceful;
   if (!ordered && stop.store_timeout > Duration(0)) {
-    row.store_by = outbox_.now() + std::min(stop.store_timeout, options_.store_results_cap);
+    row.store_by = outbox_.now() + std::min(stop.store_timeout, options_.store_results_timeout);
   }
   // A drain and the end of the job cut the calls that an executor awaits.
   const bool cuts = row.submitted > 0 && stop.store_timeout == Duration(0);
@@ -124,7 +124,7 @@ void Slots::begin_generation(SlotId slot, SlotRow& row) {
   assign.fabric = head_.fabric();
   assign.cpu_release_delay = head_.settings().cpu_release_delay;
   outbox_.emit(StartExecutor{slot, row.generation, start.program.id, start.program.arguments,
-                             start.program.working_folder, start.job_env, std::move(assign)});
+                             start.program.working_dir, start.job_env, std::move(assign)});
 }
 
 SlotRow* Slots::current(SlotId slot, std::uint32_t generation) {

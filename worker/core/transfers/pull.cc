@@ -11,13 +11,16 @@ constexpr std::size_t max_candidates = 256;
 
 }  // namespace
 
-Pull::Pull(ObjectRequest wish, std::uint64_t bytes)
-    : key(wish.key), size_bytes(wish.size_bytes), chunk_bytes(bytes), argument(wish.argument) {
+Pull::Pull(ObjectRequest request, std::uint64_t bytes)
+    : key(request.key),
+      size_bytes(request.size_bytes),
+      chunk_bytes(bytes),
+      argument(request.argument) {
   // An empty object has one chunk, so that it is read from a source, too.
   const std::uint64_t count = std::max<std::uint64_t>(1, (size_bytes + bytes - 1) / bytes);
   chunks.assign(static_cast<std::size_t>(count), Chunk::missing);
-  first_ = static_cast<std::size_t>(wish.spread % count);
-  for (const NodeId node : wish.sources) add_source(node);
+  first_ = static_cast<std::size_t>(request.spread % count);
+  for (const NodeId node : request.sources) add_source(node);
 }
 
 std::uint64_t Pull::length_of(std::uint32_t number) const {

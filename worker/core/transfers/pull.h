@@ -51,7 +51,7 @@ struct Pull {
   };
   enum class Chunk : unsigned char { missing, under_way, there };
 
-  explicit Pull(ObjectRequest wish, std::uint64_t chunk_bytes);
+  explicit Pull(ObjectRequest request, std::uint64_t chunk_bytes);
 
   std::uint64_t offset_of(std::uint32_t number) const { return number * chunk_bytes; }
   std::uint64_t length_of(std::uint32_t number) const;
@@ -75,7 +75,7 @@ struct Pull {
   std::uint64_t chunk_bytes;
   bool argument;
   Stage stage = Stage::waiting;
-  int wishes = 1;
+  int requests = 1;
   std::vector<Source> sources{};
   std::vector<Chunk> chunks;
   std::size_t chunks_there = 0;

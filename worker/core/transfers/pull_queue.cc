@@ -36,37 +36,37 @@ std::string name_of(const PullKey& key) {
 
 // ---- requests -----------------------------------------------------------------------------------
 
-Result<PullId> PullQueue::want(Time now, ObjectRequest wish, std::vector<PullCommand>& out) {
-  if (const auto at = by_key_.find(wish.key); at != by_key_.end()) {
+Result<PullId> PullQueue::want(Time now, ObjectRequest request, std::vector<PullCommand>& out) {
+  if (const auto at = by_key_.find(request.key); at != by_key_.end()) {
     const PullId id = at->second;
     Pull& pull = pulls_.at(id);
-    ++pull.wishes;
-    for (const NodeId source : wish.sources) pull.add_source(source);
-    if (wish.argument) hurry(id);
+    ++pull.requests;
+    for (const NodeId source : request.sources) pull.add_source(source);
+    if (request.argument) hurry(id);
     settle(now, id, out);
     return id;
   }
-  if (wish.sources.empty()) {
+  if (request.sources.empty()) {
     return failure(ErrorCode::invalid_argument,
-                   fmt::format("pull of {}: no node is known to have it", name_of(wish.key)));
+                   fmt::format("pull of {}: no node is known to have it", name_of(request.key)));
   }
   const std::size_t waiting = waiting_arguments_.size() + waiting_others_.size();
   if (waiting >= options_.max_waiting) {
-    return failure(
-        ErrorCode::resource_exhausted,
-        fmt::format("pull of {}: {} pulls wait already on this node", name_of(wish.key), waiting));
+    return failure(ErrorCode::resource_exhausted,
+                   fmt::format("pull of {}: {} pulls wait already on this node",
+                               name_of(request.key), waiting));
   }
   const PullId id = ++last_pull_;
-  (wish.argument ? waiting_arguments_ : waiting_others_).insert(id);
-  by_key_.emplace(wish.key, id);
-  pulls_.insert(id, Pull(std::move(wish), options_.chunk_bytes)).first->wanted = now;
+  (request.argument ? waiting_arguments_ : waiting_others_).insert(id);
+  by_key_.emplace(request.key, id);
+  pulls_.insert(id, Pull(std::move(request), options_.chunk_bytes)).first->wanted = now;
   admit(out);
   return id;
 }
 
 void PullQueue::unwant(Time now, PullId id, std::vector<PullCommand>& out) {
   Pull* pull = pulls_.find(id);
-  if (pull == nullptr || pull->stage == Stage::ending || --pull->wishes > 0) return;
+  if (pull == nullptr || pull->stage == Stage::ending || --pull->requests > 0) return;
   cancel(now, id, out);
 }
 
@@ -441,7 +441,7 @@ bool PullQueue::assign_one(Time now, PullId id, std::vector<PullCommand>& out) {
                                  .number = number,
                                  .size_bytes = length,
                                  .since = now,
-                                 .deadline = now + options_.chunk_within + slow});
+                                 .deadline = now + options_.chunk_timeout + slow});
   out.push_back(FetchChunk{chunk, id, source->node, pull.offset_of(number), length, source->right});
   return true;
 }

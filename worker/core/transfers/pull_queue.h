@@ -28,7 +28,7 @@ class PullQueue {
 
   // Starts or joins the pull of the requested key. Fails with resource_exhausted if too many
   // requests wait, and with invalid_argument without a source.
-  Result<PullId> want(Time now, ObjectRequest wish, std::vector<PullCommand>& out);
+  Result<PullId> want(Time now, ObjectRequest request, std::vector<PullCommand>& out);
   // Withdraws one request. The last one ends the pull as cancelled, when no chunk is being written.
   void unwant(Time now, PullId pull, std::vector<PullCommand>& out);
   void cancel(Time now, PullId pull, std::vector<PullCommand>& out);  // with any count of readers

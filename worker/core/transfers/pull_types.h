@@ -37,7 +37,7 @@ struct PullOptions {
   Duration answer_timeout = 10s;  // for the reply to a `PullRequest`
   // in addition to the transfer time, at `least_bytes_per_second`, of the bytes in transit from the
   // node
-  Duration chunk_within = 5s;
+  Duration chunk_timeout = 5s;
   std::uint64_t least_bytes_per_second = std::uint64_t{4} << 20;
   // while the missing chunks exist only at nodes that still pull them
   Duration stalled_timeout = 10s;

@@ -31,12 +31,12 @@ Transfers::Transfers(Outbox& outbox, const WorkerOptions& options, Peers& peers)
 Result<transfer::PullId> Transfers::pull_object(ObjectId object, std::uint64_t size_bytes,
                                                 const std::vector<NodeId>& sources, bool argument) {
   std::vector<transfer::PullCommand> commands;
-  transfer::ObjectRequest wish{.key = {object, {}},
-                               .size_bytes = size_bytes,
-                               .sources = sources,
-                               .argument = argument,
-                               .spread = peers_.self().bits().low};
-  auto pull = queue_.want(outbox_.now(), std::move(wish), commands);
+  transfer::ObjectRequest request{.key = {object, {}},
+                                  .size_bytes = size_bytes,
+                                  .sources = sources,
+                                  .argument = argument,
+                                  .spread = peers_.self().bits().low};
+  auto pull = queue_.want(outbox_.now(), std::move(request), commands);
   carry_out(std::move(commands));
   return pull;
 }
@@ -44,11 +44,11 @@ Result<transfer::PullId> Transfers::pull_object(ObjectId object, std::uint64_t s
 Result<transfer::PullId> Transfers::pull_file(const ProgramFile& file, NodeId source) {
   std::vector<transfer::PullCommand> commands;
   // All calls of the program wait for it.
-  transfer::ObjectRequest wish{.key = {{}, file.hash},
-                               .size_bytes = static_cast<std::uint64_t>(file.size_bytes),
-                               .sources = {source},
-                               .argument = true};
-  auto pull = queue_.want(outbox_.now(), std::move(wish), commands);
+  transfer::ObjectRequest request{.key = {{}, file.hash},
+                                  .size_bytes = static_cast<std::uint64_t>(file.size_bytes),
+                                  .sources = {source},
+                                  .argument = true};
+  auto pull = queue_.want(outbox_.now(), std::move(request), commands);
   carry_out(std::move(commands));
   return pull;
 }

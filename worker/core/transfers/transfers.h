@@ -62,10 +62,10 @@ class Transfers {
   void remember(const transfer::PullDone& done, JobId job);
   // Transfers in progress, if requested, and finished ones.
   using JobOf = std::function<JobId(ObjectId)>;
-  TransfersReply told(const TransfersRequest& asked, const JobOf& job_of) const;
-  bool remembers() const { return !books_.empty(); }
+  TransfersReply reply_to(const TransfersRequest& asked, const JobOf& job_of) const;
+  bool remembers() const { return !log_.empty(); }
   // Counters of all finished pulls since the start of the agent.
-  std::vector<TransferCount> counts() const { return books_.counted().counts; }
+  std::vector<TransferCount> counts() const { return log_.counted().counts; }
 
   void node_dead(NodeId node);
   void tick();
@@ -117,7 +117,7 @@ class Transfers {
   std::vector<transfer::BeginPull> begun_;
   std::vector<transfer::PullDone> done_;
   std::vector<ObjectId> unread_;
-  transfer::TransferLog books_;
+  transfer::TransferLog log_;
 };
 
 }  // namespace mobula::internal::worker

@@ -54,7 +54,7 @@ void Transfers::remember(const transfer::PullDone& done, JobId job) {
     if (!done.failure || done.failure->code == ErrorCode::cancelled) return;
     record.queued = outbox_.now() - done.wanted;
     record.ended = outbox_.now();
-    return books_.add(std::move(record));
+    return log_.add(std::move(record));
   }
   for (const transfer::PullShare& share : done.shares) {
     transfer::TransferRecord each = record;
@@ -64,11 +64,11 @@ void Transfers::remember(const transfer::PullDone& done, JobId job) {
     each.moved = share.ended - share.began;
     each.ended = share.ended;
     each.encrypted = share.sealed;
-    books_.add(std::move(each));
+    log_.add(std::move(each));
   }
 }
 
-TransfersReply Transfers::told(const TransfersRequest& asked, const JobOf& job_of) const {
+TransfersReply Transfers::reply_to(const TransfersRequest& asked, const JobOf& job_of) const {
   transfer::TransferReplyBuilder answer(asked);
   if (answer.asks_for_under_way()) {
     queue_.each_under_way([&](const transfer::PullProgress& progress) {
@@ -78,31 +78,31 @@ TransfersReply Transfers::told(const TransfersRequest& asked, const JobOf& job_o
       answer.add(std::move(fact));
     });
   }
-  answer.add(books_, outbox_.now());
+  answer.add(log_, outbox_.now());
   return answer.take();
 }
 
-TransfersReply WorkerCore::Parts::transfers_told(const TransfersRequest& asked) const {
-  return transfers.told(asked, [this](ObjectId object) {
+TransfersReply WorkerCore::Parts::transfers_reply(const TransfersRequest& asked) const {
+  return transfers.reply_to(asked, [this](ObjectId object) {
     const ObjectRow* row = objects->table().find(object);
     return row == nullptr ? JobId{} : row->job;
   });
 }
 
-void WorkerCore::Parts::said(TransfersRequest& message) { head.tell(transfers_told(message)); }
+void WorkerCore::Parts::on(TransfersRequest& message) { head.tell(transfers_reply(message)); }
 
 // Ages are relative to now; the shell adds the time of day.
-void WorkerCore::Parts::said(SpansRequest& message) { tell_spans(message); }
+void WorkerCore::Parts::on(SpansRequest& message) { tell_spans(message); }
 
 void WorkerCore::Parts::tell_spans(const SpansRequest& asked) {
   TransfersRequest latest;
   latest.job = asked.job;
   latest.limit = asked.limit;
-  TransfersReply told = transfers_told(latest);
+  TransfersReply reply = transfers_reply(latest);
   SpansReply spans;
   spans.request = asked.request;
-  spans.transfers = std::move(told.transfers);
-  spans.transfers_forgotten = told.left_out;
+  spans.transfers = std::move(reply.transfers);
+  spans.transfers_forgotten = reply.left_out;
   outbox.emit(std::move(spans));
 }
 
@@ -114,8 +114,8 @@ void WorkerCore::Parts::on(SpansReply& event) {
 // The transfer log would be lost with this node, so the head receives it before the exit.
 bool WorkerCore::Parts::has_last_words() {
   if (last_words == LastWords::none) {
-    const bool heard = head.protocol() >= version_with_stored_transfers && head.reachable();
-    last_words = heard && transfers.remembers() ? LastWords::due : LastWords::said;
+    const bool head_receives = head.protocol() >= version_with_stored_transfers && head.reachable();
+    last_words = head_receives && transfers.remembers() ? LastWords::due : LastWords::said;
     if (last_words == LastWords::due) tell_spans({0, max_last_words, {}, {}});
   }
   return last_words == LastWords::due;

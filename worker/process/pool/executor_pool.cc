@@ -16,7 +16,7 @@
 namespace mobula::internal::worker {
 namespace {
 
-constexpr Duration destructor_limit = 10s;
+constexpr Duration destructor_timeout = 10s;
 
 }  // namespace
 
@@ -25,9 +25,9 @@ std::string ExecutorPool::describe_early_end(const ExitCause& cause, bool overdu
   std::string text =
       fmt::format("the process ended ({}) before it reached mobula::init", cause.to_string());
   if (overdue) {
-    text =
-        fmt::format("it did not reach mobula::init within {} s and was killed",
-                    std::chrono::duration_cast<std::chrono::seconds>(options_.start_limit).count());
+    text = fmt::format(
+        "it did not reach mobula::init within {} s and was killed",
+        std::chrono::duration_cast<std::chrono::seconds>(options_.start_timeout).count());
   }
   const std::string printed = output.tail().text();
   return printed.empty() ? text : text + ". It printed:\n" + printed;
@@ -47,12 +47,12 @@ ExecutorPool::~ExecutorPool() {
   options_.on_output = nullptr;
   const auto executors = serials_;
   for (const auto& [process, serial] : executors) kill(process, Duration(0));
-  std::vector<Serial> nurseries;
-  for (const auto& [serial, nursery] : nurseries_) nurseries.push_back(serial);
-  for (const Serial serial : nurseries) leave(serial);
+  std::vector<Serial> fork_servers;
+  for (const auto& [serial, fork_server] : fork_servers_) fork_servers.push_back(serial);
+  for (const Serial serial : fork_servers) leave(serial);
   std::vector<PoolEvent> unread;
-  const Time deadline = monotonic_now() + destructor_limit;
-  while ((!executors_.empty() || !nurseries_.empty()) && monotonic_now() < deadline) {
+  const Time deadline = monotonic_now() + destructor_timeout;
+  while ((!executors_.empty() || !fork_servers_.empty()) && monotonic_now() < deadline) {
     pollfd ready{poll_.fd(), POLLIN, 0};
     ::poll(&ready, 1, 100);
     on_readable(unread);
@@ -78,11 +78,12 @@ void ExecutorPool::dispatch(PollSet::Ready ready) {
     if (ready.source == Source::output && !executor.output.read_some(sink_of(executor))) {
       poll_.remove(executor.output.fd());
     }
-  } else if (const auto nursery = nurseries_.find(ready.owner); nursery != nurseries_.end()) {
-    if (ready.source == Source::nursery_socket) read_nursery(ready.owner);
-    if (ready.source == Source::exit) nursery_ended(ready.owner);
-    if (ready.source == Source::output && !nursery->second.output.read_some(nullptr)) {
-      poll_.remove(nursery->second.output.fd());
+  } else if (const auto fork_server = fork_servers_.find(ready.owner);
+             fork_server != fork_servers_.end()) {
+    if (ready.source == Source::fork_server_socket) read_fork_server(ready.owner);
+    if (ready.source == Source::exit) fork_server_ended(ready.owner);
+    if (ready.source == Source::output && !fork_server->second.output.read_some(nullptr)) {
+      poll_.remove(fork_server->second.output.fd());
     }
   }
 }
@@ -94,11 +95,11 @@ void ExecutorPool::look_at_deadlines(Time now) {
     executor.overdue = true;
     signal_all(executor, SIGKILL);
   }
-  for (auto& [serial, nursery] : nurseries_) {
-    if (!nursery.deadline || now < *nursery.deadline) continue;
-    nursery.deadline.reset();
-    nursery.overdue = true;
-    signal_tree(nursery.program.stamp, SIGKILL);
+  for (auto& [serial, fork_server] : fork_servers_) {
+    if (!fork_server.deadline || now < *fork_server.deadline) continue;
+    fork_server.deadline.reset();
+    fork_server.overdue = true;
+    signal_tree(fork_server.program.identity, SIGKILL);
   }
 }
 
@@ -110,8 +111,8 @@ void ExecutorPool::schedule() {
   };
   if (!events_.empty()) consider(Time());
   for (const auto& [serial, executor] : executors_) consider(executor.deadline);
-  for (const auto& [serial, nursery] : nurseries_) consider(nursery.deadline);
-  if (!executors_.empty() || !nurseries_.empty() || !ended_nurseries_.empty()) {
+  for (const auto& [serial, fork_server] : fork_servers_) consider(fork_server.deadline);
+  if (!executors_.empty() || !fork_servers_.empty() || !ended_fork_servers_.empty()) {
     consider(housekept_ + housekeeping_interval);
   }
   poll_.set_deadline(first);
@@ -129,7 +130,7 @@ void ExecutorPool::start(ExecutorStart what) {
   if (refusal.empty()) {
     Executor executor{.process = what.process,
                       .slot = what.slot,
-                      .key = std::move(what.nursery),
+                      .key = std::move(what.fork_server),
                       .environment = std::move(what.environment),
                       .seed = what.seed,
                       .command = std::move(what.command),
@@ -153,15 +154,15 @@ void ExecutorPool::begin(Serial serial) {
   Executor& executor = executors_.at(serial);
   if (executor.asked) return fail_start(serial, "it was told to end before it was started");
   if (executor.command) return start_command(serial);
-  if (!options_.use_nurseries) return start_directly(serial);
+  if (!options_.use_fork_servers) return start_directly(serial);
   std::string why_not;
-  const Serial nursery = nursery_for(executor.key, why_not);
-  if (nursery == 0) return fail_start(serial, why_not);
-  Nursery& found = nurseries_.at(nursery);
-  if (found.stage == NurseryStage::refused) return start_directly(serial);
+  const Serial fork_server = fork_server_for(executor.key, why_not);
+  if (fork_server == 0) return fail_start(serial, why_not);
+  ForkServer& found = fork_servers_.at(fork_server);
+  if (found.stage == ForkServerStage::refused) return start_directly(serial);
   executor.stage = Stage::waiting;
   found.waiting.push_back(serial);
-  send_requests(nursery);
+  send_requests(fork_server);
 }
 
 ForkRequest ExecutorPool::request_for(const Executor& executor) const {
@@ -177,10 +178,10 @@ void ExecutorPool::start_directly(Serial serial) {
                                 executor.output_end.get());
   if (!program) return fail_start(serial, program.error().text);
   executor.stage = Stage::starting;
-  executor.stamp = program->stamp;
+  executor.identity = program->identity;
   executor.pidfd = std::move(program->pidfd);
   executor.control = std::move(program->control);
-  executor.deadline = monotonic_now() + options_.start_limit;
+  executor.deadline = monotonic_now() + options_.start_timeout;
   const int fds[] = {executor.link.get(), executor.output_end.get()};
   auto outcome =
       send_packet(executor.control.get(), encode(request_for(executor)), fds, MSG_DONTWAIT);
@@ -191,7 +192,7 @@ void ExecutorPool::start_directly(Serial serial) {
   if (outcome) outcome = poll_.add(executor.control.get(), serial, PollSet::Source::control);
   if (outcome) outcome = poll_.add(executor.pidfd.get(), serial, PollSet::Source::exit);
   if (outcome) return;
-  signal_tree(executor.stamp, SIGKILL);
+  signal_tree(executor.identity, SIGKILL);
   // It cannot be watched. The agent shim ends it if it outlives the agent.
   fail_start(serial, outcome.error().text);
 }
@@ -199,7 +200,7 @@ void ExecutorPool::start_directly(Serial serial) {
 void ExecutorPool::read_control(Serial serial) {
   Executor& executor = executors_.at(serial);
   if (!executor.control) return;
-  if (executor.warden) return read_words(serial);
+  if (executor.job_shim) return read_words(serial);
   const auto packet = receive_packet(executor.control.get(), MSG_DONTWAIT);
   if (!packet && packet.error().code == ErrorCode::resource_exhausted) return;
   poll_.remove(executor.control.get());
@@ -207,15 +208,15 @@ void ExecutorPool::read_control(Serial serial) {
   if (packet && decode_fork_reply(packet->bytes)) report_started(serial);
 }
 
-void ExecutorPool::adopt(Serial serial, ProcessStamp stamp, Fd pidfd) {
+void ExecutorPool::adopt(Serial serial, PidIdentity identity, Fd pidfd) {
   Executor& executor = executors_.at(serial);
-  executor.stamp = stamp;
+  executor.identity = identity;
   executor.pidfd = std::move(pidfd);
   executor.link.reset();
   executor.output_end.reset();
   if (const auto watched = poll_.add(executor.pidfd.get(), serial, PollSet::Source::exit);
       !watched) {
-    signal_tree(stamp, SIGKILL);
+    signal_tree(identity, SIGKILL);
     return fail_start(serial, watched.error().text);
   }
   report_started(serial);
@@ -229,10 +230,10 @@ void ExecutorPool::report_started(Serial serial) {
   executor.deadline.reset();
   if (options_.table != nullptr) {
     if (auto added = options_.table->add(child_of(executor), executor.slot); !added) {
-      log_warn("executor {} is not recorded: {}", executor.stamp.pid, added.error().text);
+      log_warn("executor {} is not recorded: {}", executor.identity.pid, added.error().text);
     }
   }
-  events_.push_back(PoolStarted{executor.process, executor.stamp});
+  events_.push_back(PoolStarted{executor.process, executor.identity});
   if (executor.asked) signal_all(executor, SIGKILL);
 }
 
@@ -254,21 +255,22 @@ LineSink ExecutorPool::sink_of(const Executor& executor) const {
   };
 }
 
-bool ExecutorPool::forks(const NurseryKey& key) const {
-  const auto found = nursery_serials_.find(key);
-  if (!options_.use_nurseries || found == nursery_serials_.end()) return false;
-  const Nursery& nursery = nurseries_.at(found->second);
-  return nursery.stage == NurseryStage::ready && nursery.running && !nursery.retiring;
+bool ExecutorPool::forks(const ForkServerKey& key) const {
+  const auto found = fork_server_serials_.find(key);
+  if (!options_.use_fork_servers || found == fork_server_serials_.end()) return false;
+  const ForkServer& fork_server = fork_servers_.at(found->second);
+  return fork_server.stage == ForkServerStage::ready && fork_server.running &&
+         !fork_server.retiring;
 }
 
-std::vector<NurseryView> ExecutorPool::nurseries() const {
-  std::vector<NurseryView> views;
-  for (const auto& [serial, nursery] : nurseries_) {
-    if (nursery.retiring || nursery.stage == NurseryStage::leaving) continue;
-    const char* state = nursery.stage == NurseryStage::starting ? "starting"
-                        : nursery.stage == NurseryStage::ready  ? "ready"
-                                                                : "exec";
-    views.push_back({nursery.key.program, state, nursery.refusal});
+std::vector<ForkServerView> ExecutorPool::fork_servers() const {
+  std::vector<ForkServerView> views;
+  for (const auto& [serial, fork_server] : fork_servers_) {
+    if (fork_server.retiring || fork_server.stage == ForkServerStage::leaving) continue;
+    const char* state = fork_server.stage == ForkServerStage::starting ? "starting"
+                        : fork_server.stage == ForkServerStage::ready  ? "ready"
+                                                                       : "exec";
+    views.push_back({fork_server.key.program, state, fork_server.refusal});
   }
   return views;
 }

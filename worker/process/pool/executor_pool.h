@@ -46,7 +46,7 @@ struct CommandStart {
 struct ExecutorStart {
   ProcessId process;  // unique for every start
   SlotId slot;
-  NurseryKey nursery;
+  ForkServerKey fork_server;
   std::vector<EnvironmentVariable> environment;  // in addition: device masks, ids
   Fd link;                                       // the executor's end of a socket pair
   std::uint64_t seed = 0;
@@ -55,7 +55,7 @@ struct ExecutorStart {
 
 struct PoolStarted {
   ProcessId process;
-  ProcessStamp stamp;
+  PidIdentity identity;
 };
 struct PoolStartFailed {
   ProcessId process;
@@ -75,16 +75,16 @@ struct PoolOptions {
   // Complete lines of an executor's stdout and stderr. Called within `on_readable`; must not call
   // the pool.
   std::function<void(ProcessId, std::string_view lines)> on_output;
-  ProcessTable* table = nullptr;    // records running executors; optional
-  std::vector<std::string> warden;  // program and first arguments of the job shim (warden.h)
-  bool use_nurseries = true;
-  Duration start_limit = 60s;  // from exec until `init` is reached
-  std::size_t max_nurseries = 64;
+  ProcessTable* table = nullptr;      // records running executors; optional
+  std::vector<std::string> job_shim;  // program and first arguments of the job shim (warden.h)
+  bool use_fork_servers = true;
+  Duration start_timeout = 60s;  // from exec until `init` is reached
+  std::size_t max_fork_servers = 64;
   std::size_t max_executors = 20'000;
 };
 
 // For `status`: how executors of a program are started.
-struct NurseryView {
+struct ForkServerView {
   std::string program;
   std::string state;    // starting, ready, exec
   std::string refusal;  // reason for starts by exec
@@ -113,11 +113,11 @@ class ExecutorPool {
   void kill(ProcessId process, Duration grace);
   // Ends a fork server as soon as no start waits for it, for example after its job. Its executors
   // continue.
-  void retire(const NurseryKey& key);
+  void retire(const ForkServerKey& key);
 
-  std::vector<NurseryView> nurseries() const;
+  std::vector<ForkServerView> fork_servers() const;
   // True if, as far as known, executors with this key are forked.
-  bool forks(const NurseryKey& key) const;
+  bool forks(const ForkServerKey& key) const;
   std::size_t size() const { return executors_.size(); }
 
  private:
@@ -126,7 +126,7 @@ class ExecutorPool {
   struct Executor {
     ProcessId process;
     SlotId slot;
-    NurseryKey key;
+    ForkServerKey key;
     std::vector<EnvironmentVariable> environment;
     std::uint64_t seed = 0;
     std::optional<CommandStart> command{};
@@ -138,22 +138,22 @@ class ExecutorPool {
     bool reported = false;  // as PoolStarted
     bool asked = false;     // its end was requested
     bool overdue = false;   // a deadline ended it
-    ProcessStamp stamp{};
-    std::optional<ProcessStamp> warden{};  // shim of a command: exits last, above `stamp`
-    Fd pidfd{};                            // child of this process: the shim, or the executor
+    PidIdentity identity{};
+    std::optional<PidIdentity> job_shim{};  // shim of a command: exits last, above `identity`
+    Fd pidfd{};                             // child of this process: the shim, or the executor
     Fd control{};  // direct start: until its report; shim: while it may report
     Time begun{};
     std::optional<Time> deadline{};     // by stage: start limit, SIGKILL, next check of orphans
     std::optional<Time> spare_until{};  // ending: remaining processes are killed then
-    std::set<ProcessStamp> told{};      // remaining processes that received SIGTERM
+    std::set<PidIdentity> signaled{};   // remaining processes that received SIGTERM
     ExitCause cause{};
   };
-  enum class NurseryStage { starting, ready, refused, leaving };
-  struct Nursery {
-    NurseryKey key;
+  enum class ForkServerStage { starting, ready, refused, leaving };
+  struct ForkServer {
+    ForkServerKey key;
     StartedProgram program;
     OutputPipe output;
-    NurseryStage stage = NurseryStage::starting;
+    ForkServerStage stage = ForkServerStage::starting;
     bool running = true;
     bool overdue = false;
     bool retiring = false;
@@ -175,21 +175,21 @@ class ExecutorPool {
   void start_directly(Serial serial);
   void start_command(Serial serial);
   void read_words(Serial serial);
-  void warden_ended(Serial serial);
+  void job_shim_ended(Serial serial);
   ForkRequest request_for(const Executor& executor) const;
   void read_control(Serial serial);
-  void adopt(Serial serial, ProcessStamp stamp, Fd pidfd);
+  void adopt(Serial serial, PidIdentity identity, Fd pidfd);
   void report_started(Serial serial);
   void fail_start(Serial serial, const std::string& reason, bool cannot_run = false);
 
   // Fork servers.
-  Serial nursery_for(const NurseryKey& key, std::string& why_not);
-  void make_room_for_nursery();
+  Serial fork_server_for(const ForkServerKey& key, std::string& why_not);
+  void retire_idle_fork_server();
   void send_requests(Serial serial);
-  void read_nursery(Serial serial);
+  void read_fork_server(Serial serial);
   void take_hello(Serial serial, const ForkServerHello& hello);
   void take_reply(Serial serial, const ForkReply& reply);
-  void nursery_ended(Serial serial);
+  void fork_server_ended(Serial serial);
   void leave(Serial serial);
   void leave_if_retired(Serial serial);
   void forget_key_of(Serial serial);
@@ -197,21 +197,21 @@ class ExecutorPool {
   // Ending.
   void executor_ended(Serial serial);
   void over(Executor& executor, const ExitCause& cause);
-  static ProcessStamp child_of(const Executor& executor) {
-    return executor.warden.value_or(executor.stamp);
+  static PidIdentity child_of(const Executor& executor) {
+    return executor.job_shim.value_or(executor.identity);
   }
-  static std::vector<ProcessStamp> tree_of(const Executor& executor);
+  static std::vector<PidIdentity> tree_of(const Executor& executor);
   static void signal_all(const Executor& executor, int signal);
   bool look_at_left(Executor& executor, const std::vector<Orphan>& orphans, bool spared);
   bool belongs(const Orphan& orphan, const Executor& executor) const;
   void tell_escaped(Executor& executor);
   void sweep(Time now);
-  void sweep_after_nurseries(const std::vector<Orphan>& orphans);
+  void sweep_after_fork_servers(const std::vector<Orphan>& orphans);
   void conclude(Serial serial);
 
   std::set<pid_t> known_processes() const;
   bool forks_are_pending() const;
-  static std::string describe_failed_warden(const Executor& executor);
+  static std::string describe_failed_job_shim(const Executor& executor);
   LineSink sink_of(const Executor& executor) const;
   std::string describe_early_end(const ExitCause& cause, bool overdue,
                                  const OutputPipe& output) const;
@@ -223,9 +223,9 @@ class ExecutorPool {
   Serial last_serial_ = 0;
   std::map<Serial, Executor> executors_;
   std::map<ProcessId, Serial> serials_;
-  std::map<Serial, Nursery> nurseries_;
-  std::map<NurseryKey, Serial> nursery_serials_;
-  std::set<pid_t> ended_nurseries_;  // sessions that may still have members
+  std::map<Serial, ForkServer> fork_servers_;
+  std::map<ForkServerKey, Serial> fork_server_serials_;
+  std::set<pid_t> ended_fork_servers_;  // sessions that may still have members
   std::vector<PoolEvent> events_;
   OomWatch oom_;
   Time housekept_;

@@ -27,10 +27,10 @@ std::string found_in_path(const std::string& name, std::string_view path) {
   if (name.find('/') != std::string::npos) return name;
   while (!path.empty()) {
     const std::size_t end = std::min(path.find(':'), path.size());
-    const std::string_view folder = path.substr(0, end);
+    const std::string_view directory = path.substr(0, end);
     path.remove_prefix(std::min(end + 1, path.size()));
-    if (folder.empty()) continue;
-    std::string candidate = std::string(folder) + "/" + name;
+    if (directory.empty()) continue;
+    std::string candidate = std::string(directory) + "/" + name;
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   return name;
@@ -42,10 +42,10 @@ std::string found_in_path(const std::string& name, std::string_view path) {
 // code.
 void ExecutorPool::start_command(Serial serial) {
   Executor& executor = executors_.at(serial);
-  if (options_.warden.empty())
+  if (options_.job_shim.empty())
     return fail_start(serial, "this agent was not told how to run commands");
   std::vector<EnvironmentVariable> settings = marks_of(executor.slot, executor.process);
-  auto of_warden = with_variables(options_.environment, settings);
+  auto of_job_shim = with_variables(options_.environment, settings);
   settings.insert(settings.end(), executor.environment.begin(), executor.environment.end());
   JobShimRequest order;
   order.environment = with_variables(options_.environment, settings);
@@ -54,27 +54,27 @@ void ExecutorPool::start_command(Serial serial) {
   order.working_directory = executor.command->working_directory;
   order.needs_working_directory = executor.command->needs_working_directory;
   order.scratch_directory = executor.command->scratch_directory;
-  auto warden =
-      start_warden(options_.warden, std::move(of_warden), order, executor.output_end.get());
-  if (!warden) return fail_start(serial, warden.error().text);
+  auto job_shim =
+      start_job_shim(options_.job_shim, std::move(of_job_shim), order, executor.output_end.get());
+  if (!job_shim) return fail_start(serial, job_shim.error().text);
   executor.stage = Stage::starting;
-  executor.warden = warden->stamp;
-  executor.pidfd = std::move(warden->pidfd);
-  executor.control = std::move(warden->control);
-  executor.deadline = monotonic_now() + options_.start_limit;
+  executor.job_shim = job_shim->identity;
+  executor.pidfd = std::move(job_shim->pidfd);
+  executor.control = std::move(job_shim->control);
+  executor.deadline = monotonic_now() + options_.start_timeout;
   executor.link.reset();
   executor.output_end.reset();
   auto outcome = poll_.add(executor.control.get(), serial, PollSet::Source::control);
   if (outcome) outcome = poll_.add(executor.pidfd.get(), serial, PollSet::Source::exit);
   if (outcome) return;
-  signal_tree(*executor.warden, SIGKILL);
+  signal_tree(*executor.job_shim, SIGKILL);
   // It cannot be watched. The agent shim ends it if it outlives the agent.
   fail_start(serial, outcome.error().text);
 }
 
 void ExecutorPool::read_words(Serial serial) {
   Executor& executor = executors_.at(serial);
-  const auto words = read_warden(executor.control.get());
+  const auto words = read_job_shim(executor.control.get());
   if (!words) {
     poll_.remove(executor.control.get());
     executor.control.reset();
@@ -82,7 +82,7 @@ void ExecutorPool::read_words(Serial serial) {
   }
   for (const JobShimEvent& word : *words) {
     if (!word.ended && !executor.reported) {
-      executor.stamp = ProcessStamp{word.pid, word.start_time};
+      executor.identity = PidIdentity{word.pid, word.start_time};
       report_started(serial);
     } else if (word.ended && executor.stage == Stage::running) {
       over(executor, cause_of_status(word.status));
@@ -92,23 +92,23 @@ void ExecutorPool::read_words(Serial serial) {
 
 // Usually the command ended before, and no process remains. If another process killed the shim, the
 // kernel kills the command with it, and the command may have started without a report.
-void ExecutorPool::warden_ended(Serial serial) {
+void ExecutorPool::job_shim_ended(Serial serial) {
   Executor& executor = executors_.at(serial);
-  const auto cause = reap_child(executor.warden->pid);
+  const auto cause = reap_child(executor.job_shim->pid);
   if (!cause) return;
   if (executor.control) poll_.remove(executor.control.get());
   executor.control.reset();
   poll_.remove(executor.pidfd.get());
   executor.pidfd.reset();
   if (!executor.reported && cause->signal != 0 && !executor.overdue) {
-    executor.stamp = *executor.warden;
+    executor.identity = *executor.job_shim;
     report_started(serial);
   }
   if (executor.stage != Stage::ending) over(executor, *cause);
   executor.deadline = monotonic_now();
 }
 
-std::string ExecutorPool::describe_failed_warden(const Executor& executor) {
+std::string ExecutorPool::describe_failed_job_shim(const Executor& executor) {
   const std::string printed = executor.output.tail().text();
   const std::string text = executor.overdue
                                ? "it did not start in time"

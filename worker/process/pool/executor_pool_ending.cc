@@ -23,20 +23,21 @@ void ExecutorPool::kill(ProcessId process, Duration grace) {
   Executor& executor = executors_.at(found->second);
   executor.asked = true;
   if (executor.stage == Stage::waiting) {
-    for (auto& [serial, nursery] : nurseries_) std::erase(nursery.waiting, found->second);
+    for (auto& [serial, fork_server] : fork_servers_)
+      std::erase(fork_server.waiting, found->second);
     fail_start(found->second, "it was told to end before it was started");
-  } else if (executor.stage == Stage::starting && executor.warden) {
+  } else if (executor.stage == Stage::starting && executor.job_shim) {
     // Its shim is about to report the start, and has no other child.
   } else if (executor.stage == Stage::starting ||
              (executor.stage == Stage::running && grace <= Duration(0))) {
     signal_all(executor, SIGKILL);
     executor.deadline.reset();
   } else if (executor.stage == Stage::running) {
-    for (const ProcessStamp& each : tree_of(executor)) {
-      executor.told.insert(each);
+    for (const PidIdentity& each : tree_of(executor)) {
+      executor.signaled.insert(each);
       signal_process(each, SIGTERM);
     }
-    if (!executor.warden) tell_escaped(executor);
+    if (!executor.job_shim) tell_escaped(executor);
     const Time end = monotonic_now() + grace;
     executor.deadline = executor.deadline ? std::min(*executor.deadline, end) : end;
   } else if (executor.stage == Stage::ending && executor.spare_until) {
@@ -53,8 +54,8 @@ void ExecutorPool::executor_ended(Serial serial) {
   read_control(serial);
   Executor& executor = executors_.at(serial);
   if (!executor.pidfd) return;
-  if (executor.warden) return warden_ended(serial);
-  auto cause = reap_child(executor.stamp.pid);
+  if (executor.job_shim) return job_shim_ended(serial);
+  auto cause = reap_child(executor.identity.pid);
   if (!cause) return;
   poll_.remove(executor.pidfd.get());
   executor.pidfd.reset();
@@ -80,24 +81,24 @@ void ExecutorPool::over(Executor& executor, const ExitCause& cause) {
 }
 
 // The executor and its descendants, parents first. For a command: all its remaining processes.
-std::vector<ProcessStamp> ExecutorPool::tree_of(const Executor& executor) {
-  std::vector<ProcessStamp> tree = descendants_of(child_of(executor).pid);
-  if (!executor.warden) tree.insert(tree.begin(), executor.stamp);
+std::vector<PidIdentity> ExecutorPool::tree_of(const Executor& executor) {
+  std::vector<PidIdentity> tree = descendants_of(child_of(executor).pid);
+  if (!executor.job_shim) tree.insert(tree.begin(), executor.identity);
   return tree;
 }
 
 // The shim itself is not signaled, because its end would orphan its descendants. Without a started
 // command it is the only process.
 void ExecutorPool::signal_all(const Executor& executor, int signal) {
-  if (executor.warden && !executor.reported) return signal_tree(*executor.warden, signal);
-  for (const ProcessStamp& each : tree_of(executor)) signal_process(each, signal);
+  if (executor.job_shim && !executor.reported) return signal_tree(*executor.job_shim, signal);
+  for (const PidIdentity& each : tree_of(executor)) signal_process(each, signal);
 }
 
 // A process with its own session whose parent exited is no descendant of the executor.
 void ExecutorPool::tell_escaped(Executor& executor) {
   for (const Orphan& orphan : find_orphans(known_processes(), false)) {
-    if (belongs(orphan, executor) && executor.told.insert(orphan.stamp).second)
-      signal_tree(orphan.stamp, SIGTERM);
+    if (belongs(orphan, executor) && executor.signaled.insert(orphan.identity).second)
+      signal_tree(orphan.identity, SIGTERM);
   }
 }
 
@@ -106,28 +107,28 @@ void ExecutorPool::tell_escaped(Executor& executor) {
 // it belongs to the only executor that existed before it, if there is just one. Processes of a
 // command are not inherited while its shim exists.
 bool ExecutorPool::belongs(const Orphan& orphan, const Executor& executor) const {
-  if (executor.warden && executor.pidfd) return false;
-  if (orphan.session == executor.stamp.pid) return true;
+  if (executor.job_shim && executor.pidfd) return false;
+  if (orphan.session == executor.identity.pid) return true;
   if (orphan.process_mark) return *orphan.process_mark == executor.process.hex();
-  if (ended_nurseries_.contains(orphan.session)) return false;
-  for (const auto& [serial, nursery] : nurseries_) {
-    if (nursery.running && nursery.program.stamp.pid == orphan.session) return false;
+  if (ended_fork_servers_.contains(orphan.session)) return false;
+  for (const auto& [serial, fork_server] : fork_servers_) {
+    if (fork_server.running && fork_server.program.identity.pid == orphan.session) return false;
   }
-  if (orphan.stamp.start_time < executor.stamp.start_time) return false;
+  if (orphan.identity.start_time < executor.identity.start_time) return false;
   return std::none_of(executors_.begin(), executors_.end(), [&](const auto& entry) {
     const Executor& other = entry.second;
-    return &other != &executor && other.pidfd && !other.warden &&
-           other.stamp.start_time <= orphan.stamp.start_time;
+    return &other != &executor && other.pidfd && !other.job_shim &&
+           other.identity.start_time <= orphan.identity.start_time;
   });
 }
 
 // Signals the remaining processes of an ended executor. True if any remain.
 bool ExecutorPool::look_at_left(Executor& executor, const std::vector<Orphan>& orphans,
                                 bool spared) {
-  const auto tell = [&](const ProcessStamp& one) {
+  const auto tell = [&](const PidIdentity& one) {
     if (!spared) {
       signal_process(one, SIGKILL);
-    } else if (executor.told.insert(one).second) {
+    } else if (executor.signaled.insert(one).second) {
       signal_process(one, SIGTERM);
     }
   };
@@ -135,12 +136,12 @@ bool ExecutorPool::look_at_left(Executor& executor, const std::vector<Orphan>& o
   for (const Orphan& orphan : orphans) {
     if (!belongs(orphan, executor)) continue;
     left = true;
-    const std::vector<ProcessStamp> below = descendants_of(orphan.stamp.pid);
-    tell(orphan.stamp);
-    for (const ProcessStamp& each : below) tell(each);
+    const std::vector<PidIdentity> below = descendants_of(orphan.identity.pid);
+    tell(orphan.identity);
+    for (const PidIdentity& each : below) tell(each);
   }
-  if (!executor.warden || !executor.pidfd) return left;
-  for (const ProcessStamp& each : tree_of(executor)) tell(each);
+  if (!executor.job_shim || !executor.pidfd) return left;
+  for (const PidIdentity& each : tree_of(executor)) tell(each);
   return true;  // the shim exits with the last of them
 }
 
@@ -156,9 +157,9 @@ void ExecutorPool::sweep(Time now) {
   for (const Serial serial : due) {
     Executor& executor = executors_.at(serial);
     const bool spared = executor.spare_until && now < *executor.spare_until;
-    const std::size_t told = executor.told.size();
+    const std::size_t before = executor.signaled.size();
     const bool left = look_at_left(executor, orphans, spared);
-    const bool news = executor.told.size() > told;
+    const bool news = executor.signaled.size() > before;
     executor.deadline = now + look_again;
     if (spared && !news) executor.deadline = std::min(now + look_at_spared, *executor.spare_until);
     if (!left) conclude(serial);
@@ -166,23 +167,23 @@ void ExecutorPool::sweep(Time now) {
   if (!housekeeping) return;
   housekept_ = now;
   oom_.look(now);
-  sweep_after_nurseries(orphans);
+  sweep_after_fork_servers(orphans);
   std::vector<Serial> all;
-  for (const auto& [serial, nursery] : nurseries_) all.push_back(serial);
+  for (const auto& [serial, fork_server] : fork_servers_) all.push_back(serial);
   for (const Serial serial : all) {
     send_requests(serial);
     leave_if_retired(serial);
   }
 }
 
-void ExecutorPool::sweep_after_nurseries(const std::vector<Orphan>& orphans) {
+void ExecutorPool::sweep_after_fork_servers(const std::vector<Orphan>& orphans) {
   std::set<pid_t> left;
   for (const Orphan& orphan : orphans) {
-    if (!ended_nurseries_.contains(orphan.session)) continue;
-    signal_tree(orphan.stamp, SIGKILL);
+    if (!ended_fork_servers_.contains(orphan.session)) continue;
+    signal_tree(orphan.identity, SIGKILL);
     left.insert(orphan.session);
   }
-  ended_nurseries_ = std::move(left);
+  ended_fork_servers_ = std::move(left);
 }
 
 void ExecutorPool::conclude(Serial serial) {
@@ -190,13 +191,13 @@ void ExecutorPool::conclude(Serial serial) {
   poll_.remove(executor.output.fd());
   executor.output.finish(sink_of(executor));
   if (!executor.reported) {
-    if (executor.command) return fail_start(serial, describe_failed_warden(executor));
+    if (executor.command) return fail_start(serial, describe_failed_job_shim(executor));
     return fail_start(serial, describe_early_end(executor.cause, executor.overdue, executor.output),
                       executor.cause.cannot_run());
   }
   if (options_.table != nullptr) {
     if (auto removed = options_.table->remove(child_of(executor)); !removed) {
-      log_warn("executor {} stays recorded: {}", executor.stamp.pid, removed.error().text);
+      log_warn("executor {} stays recorded: {}", executor.identity.pid, removed.error().text);
     }
   }
   events_.push_back(PoolExited{executor.process, executor.cause});
@@ -209,14 +210,14 @@ std::set<pid_t> ExecutorPool::known_processes() const {
   for (const auto& [serial, executor] : executors_) {
     if (executor.pidfd) known.insert(child_of(executor).pid);
   }
-  for (const auto& [serial, nursery] : nurseries_) {
-    if (nursery.running) known.insert(nursery.program.stamp.pid);
+  for (const auto& [serial, fork_server] : fork_servers_) {
+    if (fork_server.running) known.insert(fork_server.program.identity.pid);
   }
   return known;
 }
 
 bool ExecutorPool::forks_are_pending() const {
-  return std::any_of(nurseries_.begin(), nurseries_.end(),
+  return std::any_of(fork_servers_.begin(), fork_servers_.end(),
                      [](const auto& entry) { return !entry.second.requested.empty(); });
 }
 

@@ -30,7 +30,7 @@ Result<Sockets> make_sockets() {
   return sockets;
 }
 
-Result<StartedProgram> start_program(const NurseryKey& key, const std::vector<std::string>& base,
+Result<StartedProgram> start_program(const ForkServerKey& key, const std::vector<std::string>& base,
                                      std::vector<EnvironmentVariable> settings,
                                      const char* fd_variable, int output_fd) {
   auto sockets = make_sockets();
@@ -50,18 +50,20 @@ Result<StartedProgram> start_program(const NurseryKey& key, const std::vector<st
   // An unreaped child has an entry in /proc, at least as a zombie.
   const auto stat = read_stat(launched->pid);
   MOBULA_CHECK(stat.has_value(), "a child of ours is listed in /proc");
-  return StartedProgram{stat->stamp, std::move(launched->pidfd), std::move(sockets->own)};
+  return StartedProgram{stat->identity, std::move(launched->pidfd), std::move(sockets->own)};
 }
 
 }  // namespace
 
-Result<StartedProgram> start_nursery(const NurseryKey& key, const std::vector<std::string>& base,
-                                     int output_fd) {
+Result<StartedProgram> start_fork_server(const ForkServerKey& key,
+                                         const std::vector<std::string>& base, int output_fd) {
   // Reserves space in the environment for the variables of later executors.
-  return start_program(key, base, marks_of(SlotId(), ProcessId()), nursery_fd_variable, output_fd);
+  return start_program(key, base, marks_of(SlotId(), ProcessId()), fork_server_fd_variable,
+                       output_fd);
 }
 
-Result<StartedProgram> start_executor(const NurseryKey& key, const std::vector<std::string>& base,
+Result<StartedProgram> start_executor(const ForkServerKey& key,
+                                      const std::vector<std::string>& base,
                                       std::vector<EnvironmentVariable> settings, int output_fd) {
   return start_program(key, base, std::move(settings), executor_fd_variable, output_fd);
 }

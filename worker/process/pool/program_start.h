@@ -17,7 +17,7 @@ namespace mobula::internal::worker {
 
 // All inputs that a program may read before `init`: executors with equal keys can be forked from
 // the same fork server.
-struct NurseryKey {
+struct ForkServerKey {
   std::string program;            // path on this node
   std::vector<std::string> argv;  // argv of the driver
   // Variables of the job and the call, and the accelerator variables that hide all devices.
@@ -25,20 +25,21 @@ struct NurseryKey {
   std::string working_directory;  // directory of the driver
   std::string scratch_directory;  // used, and created, if the working directory is missing
   JobId job{};                    // state of a program before `init` is never shared between jobs
-  friend auto operator<=>(const NurseryKey&, const NurseryKey&) = default;
+  friend auto operator<=>(const ForkServerKey&, const ForkServerKey&) = default;
 };
 
 struct StartedProgram {
-  ProcessStamp stamp;
+  PidIdentity identity;
   Fd pidfd;
-  Fd control;  // non-blocking; packets of protocol/nursery_wire.h
+  Fd control;  // non-blocking; packets of protocol/fork_server_wire.h
 };
 
 // `base`: the environment of the agent. `output_fd`: stdout and stderr of the program.
-Result<StartedProgram> start_nursery(const NurseryKey& key, const std::vector<std::string>& base,
-                                     int output_fd);
+Result<StartedProgram> start_fork_server(const ForkServerKey& key,
+                                         const std::vector<std::string>& base, int output_fd);
 // `settings` override those of the key.
-Result<StartedProgram> start_executor(const NurseryKey& key, const std::vector<std::string>& base,
+Result<StartedProgram> start_executor(const ForkServerKey& key,
+                                      const std::vector<std::string>& base,
                                       std::vector<EnvironmentVariable> settings, int output_fd);
 
 // The variables that identify an executor and its descendants.

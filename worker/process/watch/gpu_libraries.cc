@@ -42,7 +42,7 @@ bool read_until(int fd, Time until, std::string& text) {
 
 }  // namespace
 
-GpuLibraries ask_gpu_libraries(const std::vector<std::string>& program, Duration within) {
+GpuLibraries ask_gpu_libraries(const std::vector<std::string>& program, Duration timeout) {
   GpuLibraries unknown;
   if (program.empty()) return unknown;
   auto pipe = make_pipe();
@@ -62,14 +62,14 @@ GpuLibraries ask_gpu_libraries(const std::vector<std::string>& program, Duration
     return unknown;
   }
   std::string printed;
-  const bool all = read_until(pipe->read.get(), monotonic_now() + within, printed);
+  const bool all = read_until(pipe->read.get(), monotonic_now() + timeout, printed);
   ::kill(launched->pid, SIGKILL);
   while (::waitpid(launched->pid, nullptr, 0) < 0 && errno == EINTR) {
   }
   GpuLibraries found = read_gpu_libraries(printed);
   if (!all) {
     found.notes.push_back(
-        fmt::format("libraries of GPUs: they were not opened within {} s", within / 1s));
+        fmt::format("libraries of GPUs: they were not opened within {} s", timeout / 1s));
   }
   return found;
 }

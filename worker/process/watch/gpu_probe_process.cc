@@ -154,7 +154,7 @@ std::vector<GpuProbeResult> probe_gpus(const NodeShape& shape, const GpuTrialOpt
   if (!nvml) return trials;
   const auto devices = nvml->devices();
   if (!devices) return trials;
-  const Time until = monotonic_now() + options.within;
+  const Time until = monotonic_now() + options.timeout;
   for (std::uint32_t i = 0; i < gpus->instances.size(); ++i) {
     const auto at = std::ranges::find(*devices, gpus->instances[i].uuid, &NvmlDevice::uuid);
     if (at == devices->end() || at->mig_mode) continue;

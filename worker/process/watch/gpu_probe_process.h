@@ -18,7 +18,7 @@ namespace mobula::internal::worker {
 struct GpuTrialOptions {
   std::string nvml_library;
   std::vector<std::string> program;  // holds a context (gpu/context_trial.h)
-  Duration within = 30s;             // timeout for all devices together
+  Duration timeout = 30s;            // timeout for all devices together
 };
 
 // The result for one GPU of the node.

@@ -169,8 +169,8 @@ std::optional<MemorySampled> MemoryWatch::look(
   }
   const bool is_short = sample.limit_bytes > 0 &&
                         sample.used_bytes > sample.limit_bytes / 1000 * options_.threshold_permille;
-  if (!is_short && !std::exchange(told_, false)) return std::nullopt;
-  told_ = is_short;
+  if (!is_short && !std::exchange(reported_, false)) return std::nullopt;
+  reported_ = is_short;
   if (is_short && sample.executors.empty()) weigh(sample, executors());
   return sample;
 }

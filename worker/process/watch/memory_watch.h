@@ -68,7 +68,7 @@ class MemoryWatch {
   Fd meminfo_;
   std::vector<Group> groups_;
   MemorySampled last_, before_;  // samples without executors
-  bool told_ = false;
+  bool reported_ = false;
 };
 
 }  // namespace mobula::internal::worker

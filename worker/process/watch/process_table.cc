@@ -30,7 +30,7 @@ std::string boot_id() {
   return id;
 }
 
-std::string added_line(ProcessStamp process, SlotId slot) {
+std::string added_line(PidIdentity process, SlotId slot) {
   return fmt::format("+ {} {} {}\n", process.pid, process.start_time, slot.hex());
 }
 
@@ -41,8 +41,8 @@ Result<void> write_all(int file, const std::string& text, const std::string& pat
   return errno_failure("write " + path, size < 0 ? errno : ENOSPC);
 }
 
-std::map<ProcessStamp, std::string> read_table(const std::string& path) {
-  std::map<ProcessStamp, std::string> slots;
+std::map<PidIdentity, std::string> read_table(const std::string& path) {
+  std::map<PidIdentity, std::string> slots;
   std::ifstream file(path);
   std::string line;
   if (!std::getline(file, line) || line != fmt::format("{} {}", magic, boot_id())) return slots;
@@ -50,7 +50,7 @@ std::map<ProcessStamp, std::string> read_table(const std::string& path) {
     std::istringstream fields(line);
     std::string sign;
     std::string slot;
-    ProcessStamp process;
+    PidIdentity process;
     if (!(fields >> sign >> process.pid >> process.start_time)) continue;
     if (sign == "-") slots.erase(process);
     if (sign == "+" && fields >> slot) slots[process] = slot;
@@ -60,14 +60,14 @@ std::map<ProcessStamp, std::string> read_table(const std::string& path) {
 
 // Recorded processes, processes in their sessions, and processes with the environment variable of
 // one of their slots.
-std::set<ProcessStamp> leftovers_of(const std::map<ProcessStamp, std::string>& recorded) {
+std::set<PidIdentity> leftovers_of(const std::map<PidIdentity, std::string>& recorded) {
   std::set<std::string> slots;
   std::map<pid_t, std::uint64_t> sessions;
   for (const auto& [process, slot] : recorded) {
     slots.insert(slot);
     sessions[process.pid] = process.start_time;
   }
-  std::set<ProcessStamp> found;
+  std::set<PidIdentity> found;
   for (const pid_t pid : all_processes()) {
     const auto stat = read_stat(pid);
     if (!stat || stat->ended || pid == ::getpid()) continue;
@@ -75,16 +75,16 @@ std::set<ProcessStamp> leftovers_of(const std::map<ProcessStamp, std::string>& r
     // Without its leader, the number of a session may be reused. Then only the environment variable
     // identifies the process.
     const auto leader = session == sessions.end() ? std::nullopt : read_stat(stat->session);
-    const bool same_session = leader && leader->stamp.start_time == session->second;
+    const bool same_session = leader && leader->identity.start_time == session->second;
     const auto mark = environment_of(pid, slot_variable);
-    if (recorded.contains(stat->stamp) || same_session || (mark && slots.contains(*mark))) {
-      found.insert(stat->stamp);
+    if (recorded.contains(stat->identity) || same_session || (mark && slots.contains(*mark))) {
+      found.insert(stat->identity);
     }
   }
   return found;
 }
 
-void wait_for_end_of(ProcessStamp process, Duration limit) {
+void wait_for_end_of(PidIdentity process, Duration limit) {
   const Fd pidfd = open_process(process);
   if (!pidfd) return;
   pollfd ready{pidfd.get(), POLLIN, 0};
@@ -99,12 +99,12 @@ Result<ProcessTable> ProcessTable::create(std::string path) {
   return table;
 }
 
-Result<void> ProcessTable::add(ProcessStamp process, SlotId slot) {
+Result<void> ProcessTable::add(PidIdentity process, SlotId slot) {
   slots_[process] = slot;
   return append(added_line(process, slot));
 }
 
-Result<void> ProcessTable::remove(ProcessStamp process) {
+Result<void> ProcessTable::remove(PidIdentity process) {
   slots_.erase(process);
   if (lines_ > 2 * slots_.size() + history_kept) return rewrite();
   return append(fmt::format("- {} {}\n", process.pid, process.start_time));
@@ -133,21 +133,21 @@ Result<std::size_t> reap_leftovers(const std::string& path, Duration limit) {
   const auto recorded = read_table(path);
   if (recorded.empty()) return std::size_t{0};
   const Time deadline = monotonic_now() + limit;
-  std::set<ProcessStamp> killed;
+  std::set<PidIdentity> killed;
   for (;;) {
-    const std::set<ProcessStamp> left = leftovers_of(recorded);
+    const std::set<PidIdentity> left = leftovers_of(recorded);
     if (left.empty()) return killed.size();
     const Time now = monotonic_now();
     if (now >= deadline) {
       std::string names;
-      for (const ProcessStamp process : left) names += fmt::format(" {}", process.pid);
+      for (const PidIdentity process : left) names += fmt::format(" {}", process.pid);
       return failure(ErrorCode::timed_out,
                      fmt::format("wait for the executors of an earlier agent (recorded in {}): "
                                  "processes{} were killed and have not ended; their devices cannot "
                                  "be offered",
                                  path, names));
     }
-    for (const ProcessStamp process : left) signal_process(process, SIGKILL);
+    for (const PidIdentity process : left) signal_process(process, SIGKILL);
     killed.insert(left.begin(), left.end());
     wait_for_end_of(*left.begin(), deadline - now);
   }

@@ -21,8 +21,8 @@ class ProcessTable {
   static Result<ProcessTable> create(std::string path);
 
   // Returns a failed write; the process is recorded in memory all the same.
-  Result<void> add(ProcessStamp process, SlotId slot);
-  Result<void> remove(ProcessStamp process);
+  Result<void> add(PidIdentity process, SlotId slot);
+  Result<void> remove(PidIdentity process);
   std::size_t size() const { return slots_.size(); }
 
  private:
@@ -32,7 +32,7 @@ class ProcessTable {
 
   std::string path_;
   Fd file_;
-  std::map<ProcessStamp, SlotId> slots_;
+  std::map<PidIdentity, SlotId> slots_;
   std::size_t lines_ = 0;
 };
 

@@ -73,7 +73,7 @@ std::optional<ProcessStat> read_stat(pid_t pid) {
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
   ProcessStat stat;
-  stat.stamp.pid = pid;
+  stat.identity.pid = pid;
   bool main_thread_ended = false;
   std::uint64_t threads = 0;
   int field = 3;
@@ -82,7 +82,7 @@ std::optional<ProcessStat> read_stat(pid_t pid) {
     if (field == 4) stat.parent = static_cast<pid_t>(number_of(word));
     if (field == 6) stat.session = static_cast<pid_t>(number_of(word));
     if (field == 20) threads = number_of(word);
-    if (field == 22) stat.stamp.start_time = number_of(word);
+    if (field == 22) stat.identity.start_time = number_of(word);
     ++field;
   });
   if (field <= 22) return std::nullopt;
@@ -91,9 +91,9 @@ std::optional<ProcessStat> read_stat(pid_t pid) {
   return stat;
 }
 
-bool is_running(ProcessStamp process) {
+bool is_running(PidIdentity process) {
   const auto stat = read_stat(process.pid);
-  return stat && stat->stamp == process && !stat->ended;
+  return stat && stat->identity == process && !stat->ended;
 }
 
 std::vector<pid_t> all_processes() { return numbers_in("/proc"); }
@@ -116,14 +116,14 @@ std::vector<pid_t> children_of(pid_t pid) {
   return children;
 }
 
-std::vector<ProcessStamp> descendants_of(pid_t pid) {
-  std::vector<ProcessStamp> found;
+std::vector<PidIdentity> descendants_of(pid_t pid) {
+  std::vector<PidIdentity> found;
   std::vector<pid_t> parents{pid};
   for (std::size_t i = 0; i < parents.size(); ++i) {
     for (const pid_t child : children_of(parents[i])) {
       const auto stat = read_stat(child);
       if (!stat || stat->ended) continue;
-      found.push_back(stat->stamp);
+      found.push_back(stat->identity);
       parents.push_back(child);
     }
   }
@@ -144,15 +144,15 @@ std::optional<std::string> environment_of(pid_t pid, std::string_view variable) 
   return std::nullopt;
 }
 
-Fd open_process(ProcessStamp process) {
+Fd open_process(PidIdentity process) {
   Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
   if (!pidfd) return pidfd;
   const auto stat = read_stat(process.pid);
-  if (!stat || stat->stamp != process) return Fd();
+  if (!stat || stat->identity != process) return Fd();
   return pidfd;
 }
 
-bool signal_process(ProcessStamp process, int signal) {
+bool signal_process(PidIdentity process, int signal) {
   const Fd pidfd = open_process(process);
   return pidfd && ::syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) == 0;
 }

@@ -46,19 +46,19 @@ UsageWatch::UsageWatch(HostPaths paths)
       ticks_per_second_(::sysconf(_SC_CLK_TCK)) {}
 
 // Ticks of user, nice, system, idle, iowait, irq, softirq, steal.
-void UsageWatch::look_at_machine(UsageReply& told) const {
+void UsageWatch::look_at_machine(UsageReply& reply) const {
   Text buffer;
   std::string_view stat = read_small(paths_.proc + "/stat", buffer);
   if (stat.starts_with("cpu ")) {
     const auto ticks = numbers_of(stat.substr(4), 8);
     std::int64_t busy = 0;
     for (std::size_t i = 0; i < ticks.size(); ++i) busy += i == 3 || i == 4 ? 0 : ticks[i];
-    told.cpu = Duration(busy * (1'000'000'000 / ticks_per_second_));
+    reply.cpu = Duration(busy * (1'000'000'000 / ticks_per_second_));
   }
-  told.cpus = probe_cpus(paths_).online;
+  reply.cpus = probe_cpus(paths_).online;
   if (const auto memory = probe_memory(paths_)) {
-    told.memory_bytes = static_cast<std::int64_t>(memory->total_bytes);
-    told.memory_used_bytes = static_cast<std::int64_t>(
+    reply.memory_bytes = static_cast<std::int64_t>(memory->total_bytes);
+    reply.memory_used_bytes = static_cast<std::int64_t>(
         memory->total_bytes - std::min(memory->available_bytes, memory->total_bytes));
   }
 }
@@ -66,8 +66,8 @@ void UsageWatch::look_at_machine(UsageReply& told) const {
 // False: the process has exited.
 bool UsageWatch::add(pid_t pid, ExecutorUsage& usage) const {
   Text buffer;
-  const std::string folder = fmt::format("{}/{}", paths_.proc, pid);
-  const std::string_view stat = read_small(folder + "/stat", buffer);
+  const std::string directory = fmt::format("{}/{}", paths_.proc, pid);
+  const std::string_view stat = read_small(directory + "/stat", buffer);
   // The name in parentheses may contain any character. The state and numbers from ppid on follow
   // it.
   const std::size_t name_end = stat.rfind(')');
@@ -77,7 +77,8 @@ bool UsageWatch::add(pid_t pid, ExecutorUsage& usage) const {
   // Includes the time of reaped children, so that the sum keeps the use of processes that have
   // exited.
   const std::int64_t ticks = numbers[10] + numbers[11] + numbers[12] + numbers[13];
-  const auto pages = numbers_of(read_small(folder + "/statm", buffer), 3);  // size resident shared
+  const auto pages =
+      numbers_of(read_small(directory + "/statm", buffer), 3);  // size resident shared
   if (pages.size() < 3) return false;
   usage.cpu += Duration(ticks * (1'000'000'000 / ticks_per_second_));
   usage.threads += static_cast<std::uint32_t>(numbers[16]);
@@ -115,14 +116,14 @@ void UsageWatch::add_below(pid_t pid, ExecutorUsage& usage, std::size_t& reads_l
 }
 
 const UsageReply& UsageWatch::look_now(Time now, const Executors& executors) {
-  UsageReply& told = last_.emplace();
-  told.at = now - Time();
-  look_at_machine(told);
-  for (const auto& gpu : gpus_.devices) told.devices.push_back({gpu.device, gpu.used_bytes});
+  UsageReply& reply = last_.emplace();
+  reply.at = now - Time();
+  look_at_machine(reply);
+  for (const auto& gpu : gpus_.devices) reply.devices.push_back({gpu.device, gpu.used_bytes});
   std::size_t reads_left = max_children_reads;
   for (const auto& [each, running] : executors) {
-    if (told.executors.size() >= max_executors) {
-      ++told.left_out;
+    if (reply.executors.size() >= max_executors) {
+      ++reply.left_out;
       continue;
     }
     ExecutorUsage usage;
@@ -137,9 +138,9 @@ const UsageReply& UsageWatch::look_now(Time now, const Executors& executors) {
         if (its) usage.devices.push_back({gpu.device, holder.bytes});
       }
     }
-    told.executors.push_back(std::move(usage));
+    reply.executors.push_back(std::move(usage));
   }
-  return told;
+  return reply;
 }
 
 }  // namespace mobula::internal::worker

@@ -40,7 +40,7 @@ class UsageWatch {
 
  private:
   const UsageReply& look_now(Time now, const Executors& executors);
-  void look_at_machine(UsageReply& told) const;
+  void look_at_machine(UsageReply& reply) const;
   bool add(pid_t pid, ExecutorUsage& usage) const;
   void add_below(pid_t pid, ExecutorUsage& usage, std::size_t& reads_left) const;
   // False: some processes were left out.

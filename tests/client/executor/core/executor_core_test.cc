@@ -10,8 +10,8 @@ TEST_F(Executor, RunsTasksInOrder) {
   push(owner, 2);
   EXPECT_EQ(core_.running(), 1u);
   finish(running_.at(0).token);
-  ASSERT_EQ(told<CallReply>().size(), 1u);
-  EXPECT_EQ(told<CallReply>()[0].number, 1u);
+  ASSERT_EQ(sent<CallReply>().size(), 1u);
+  EXPECT_EQ(sent<CallReply>()[0].number, 1u);
   EXPECT_EQ(order(), (std::vector{TaskId::of(101), TaskId::of(102)}));
 }
 
@@ -56,8 +56,8 @@ TEST_F(Executor, OnlyLibraryCallsRun_ReleasesCpu) {
   push(7, 2, false, true);
   step(CallBlocked{running_.at(1).token, true});
   pass(10ms);
-  ASSERT_EQ(told_agent<ExecutorBlocked>().size(), 1u);
-  EXPECT_TRUE(told_agent<ExecutorBlocked>()[0].on);
+  ASSERT_EQ(sent_to_agent<ExecutorBlocked>().size(), 1u);
+  EXPECT_TRUE(sent_to_agent<ExecutorBlocked>()[0].on);
 }
 
 TEST_F(Executor, LibraryCalls_WaitForConstructor) {
@@ -91,21 +91,21 @@ TEST_F(Executor, ReportsLongRunningCalls) {
   be_task_executor();
   push(owner, 1);
   push(owner, 2);
-  EXPECT_TRUE(told<CallStarted>().empty());
+  EXPECT_TRUE(sent<CallStarted>().empty());
   pass(40ms);
-  EXPECT_TRUE(told<CallStarted>().empty());
+  EXPECT_TRUE(sent<CallStarted>().empty());
   EXPECT_EQ(core_.next_deadline(), now_ + 10ms);
   pass(10ms);
-  EXPECT_EQ(told<CallStarted>(), (std::vector{CallStarted{1, 50ms}}));
+  EXPECT_EQ(sent<CallStarted>(), (std::vector{CallStarted{1, 50ms}}));
   acknowledge(owner, 1);
   pass(1s);
-  EXPECT_TRUE(told<CallStarted>().empty()) << "once, and not of the one that waits";
+  EXPECT_TRUE(sent<CallStarted>().empty()) << "once, and not of the one that waits";
   finish(running_.at(0).token);
   pass(10ms);
   finish(running_.at(1).token);
   acknowledge(owner, 3);
   pass(1s);
-  EXPECT_TRUE(told<CallStarted>().empty()) << "a short call costs no message";
+  EXPECT_TRUE(sent<CallStarted>().empty()) << "a short call costs no message";
 }
 
 TEST_F(Executor, OmitsReportOfConstructor) {
@@ -150,7 +150,7 @@ TEST_F(Executor, RunsNoMethodBeforeConstructorReturns) {
   push(1, 1);
   EXPECT_EQ(core_.running(), 1u);
   finish(running_.at(0).token);
-  EXPECT_EQ(told_agent<ConstructorFinished>().size(), 1u);
+  EXPECT_EQ(sent_to_agent<ConstructorFinished>().size(), 1u);
   EXPECT_EQ(core_.running(), 1u);
   EXPECT_EQ(order().back(), TaskId::of(101));
 }
@@ -161,8 +161,8 @@ TEST_F(Executor, ArgumentLost_FailsWithoutRun) {
   const auto token = commanded<FetchArguments>().at(0).token;
   step(ArgumentsFetched{token, failure(ErrorCode::unavailable, "its node died")});
   EXPECT_TRUE(running_.empty());
-  ASSERT_EQ(told<CallReply>().size(), 1u);
-  EXPECT_EQ(told<CallReply>()[0].outcome, CallOutcome::failed);
+  ASSERT_EQ(sent<CallReply>().size(), 1u);
+  EXPECT_EQ(sent<CallReply>()[0].outcome, CallOutcome::failed);
   EXPECT_EQ(commanded<DropCall>().size(), 1u);
 }
 
@@ -172,9 +172,9 @@ TEST_F(Executor, ArgumentsDoNotFitWithOthers_ReturnsCall) {
   push(owner, 2, true);
   const auto token = commanded<FetchArguments>().at(0).token;
   step(ArgumentsFetched{token, failure(ErrorCode::resource_exhausted, "the store is full")});
-  ASSERT_EQ(told<CallReturned>().size(), 1u);
-  EXPECT_EQ(told<CallReturned>()[0].number, 2u);
-  EXPECT_TRUE(told<CallReply>().empty());
+  ASSERT_EQ(sent<CallReturned>().size(), 1u);
+  EXPECT_EQ(sent<CallReturned>()[0].number, 2u);
+  EXPECT_TRUE(sent<CallReply>().empty());
 }
 
 TEST_F(Executor, ArgumentsDoNotFitAlone_FailsCall) {
@@ -182,8 +182,8 @@ TEST_F(Executor, ArgumentsDoNotFitAlone_FailsCall) {
   push(owner, 1, true);
   const auto token = commanded<FetchArguments>().at(0).token;
   step(ArgumentsFetched{token, failure(ErrorCode::resource_exhausted, "the store is full")});
-  ASSERT_EQ(told<CallReply>().size(), 1u);
-  EXPECT_EQ(told<CallReply>()[0].outcome, CallOutcome::failed);
+  ASSERT_EQ(sent<CallReply>().size(), 1u);
+  EXPECT_EQ(sent<CallReply>()[0].outcome, CallOutcome::failed);
 }
 
 TEST_F(Executor, CancelsUnstartedCall) {
@@ -191,8 +191,8 @@ TEST_F(Executor, CancelsUnstartedCall) {
   push(owner, 1);
   push(owner, 2);
   say(owner, CancelCall{2, true, false});
-  ASSERT_EQ(told<CallReply>().size(), 1u);
-  EXPECT_EQ(told<CallReply>()[0].outcome, CallOutcome::cancelled);
+  ASSERT_EQ(sent<CallReply>().size(), 1u);
+  EXPECT_EQ(sent<CallReply>()[0].outcome, CallOutcome::cancelled);
   finish(running_.at(0).token);
   EXPECT_EQ(running_.size(), 1u);
 }
@@ -203,10 +203,10 @@ TEST_F(Executor, NotifiesRunningCallOfCancel) {
   say(owner, CancelCall{1, true, false});
   ASSERT_EQ(commanded<CancelRunning>().size(), 1u);
   EXPECT_TRUE(commanded<CancelRunning>()[0].recursive);
-  EXPECT_TRUE(told<CallReply>().empty());
+  EXPECT_TRUE(sent<CallReply>().empty());
   finish(running_.at(0).token);
-  ASSERT_EQ(told<CallReply>().size(), 1u);
-  EXPECT_EQ(told<CallReply>()[0].outcome, CallOutcome::cancelled);
+  ASSERT_EQ(sent<CallReply>().size(), 1u);
+  EXPECT_EQ(sent<CallReply>()[0].outcome, CallOutcome::cancelled);
 }
 
 TEST_F(Executor, ForcedCancel_EndsProcessAndReturnsCalls) {
@@ -214,10 +214,10 @@ TEST_F(Executor, ForcedCancel_EndsProcessAndReturnsCalls) {
   push(owner, 1);
   push(owner, 2);
   say(owner, CancelCall{1, true, true});
-  ASSERT_EQ(told<CallReply>().size(), 1u);
-  EXPECT_EQ(told<CallReply>()[0].outcome, CallOutcome::cancelled);
-  ASSERT_EQ(told<CallReturned>().size(), 1u);
-  EXPECT_EQ(told<CallReturned>()[0].number, 2u);
+  ASSERT_EQ(sent<CallReply>().size(), 1u);
+  EXPECT_EQ(sent<CallReply>()[0].outcome, CallOutcome::cancelled);
+  ASSERT_EQ(sent<CallReturned>().size(), 1u);
+  EXPECT_EQ(sent<CallReturned>()[0].number, 2u);
   acknowledge(owner, 3);
   ASSERT_EQ(commanded<Leave>().size(), 1u);
   EXPECT_EQ(commanded<Leave>()[0].kind, EndKind::killed);
@@ -230,18 +230,18 @@ TEST_F(Executor, RetiresAfterCallsAreAcknowledged) {
   push(owner, 3);
   finish(running_.at(0).token);
   finish(running_.at(1).token);
-  EXPECT_EQ(told<StreamClosing>().size(), 1u);
-  EXPECT_EQ(told<CallReply>().size(), 1u);
+  EXPECT_EQ(sent<StreamClosing>().size(), 1u);
+  EXPECT_EQ(sent<CallReply>().size(), 1u);
   // StreamClosing precedes the last reply, so the caller sends no further call.
-  EXPECT_TRUE(std::holds_alternative<CallReply>(last_told(owner)));
-  ASSERT_EQ(told<CallReturned>().size(), 1u);
-  EXPECT_EQ(told<CallReturned>()[0].number, 3u);
+  EXPECT_TRUE(std::holds_alternative<CallReply>(last_sent(owner)));
+  ASSERT_EQ(sent<CallReturned>().size(), 1u);
+  EXPECT_EQ(sent<CallReturned>()[0].number, 3u);
   EXPECT_TRUE(commanded<Leave>().empty());
   push(owner, 4);
-  EXPECT_EQ(told<CallReturned>().size(), 1u);
+  EXPECT_EQ(sent<CallReturned>().size(), 1u);
   acknowledge(owner, 5);
   ASSERT_EQ(commanded<Leave>().size(), 1u);
-  EXPECT_EQ(told_agent<ExecutorRetires>().size(), 1u);
+  EXPECT_EQ(sent_to_agent<ExecutorRetires>().size(), 1u);
 }
 
 TEST_F(Executor, NoAcknowledgement_LeavesAfterTimeout) {
@@ -260,12 +260,12 @@ TEST_F(Executor, StaysUntilTensorsAreElsewhere) {
   finish(running_.at(0).token);
   acknowledge(owner, 2);
   EXPECT_EQ(commanded<Evacuate>().size(), 1u);
-  EXPECT_TRUE(told_agent<ExecutorRetires>().empty());
+  EXPECT_TRUE(sent_to_agent<ExecutorRetires>().empty());
   pass(ExecutorOptions{}.leave_timeout * 20);
   EXPECT_TRUE(commanded<Evacuate>().empty()) << "it is asked once";
   EXPECT_TRUE(commanded<Leave>().empty());
   step(Evacuated{});
-  EXPECT_EQ(told_agent<ExecutorRetires>().size(), 1u);
+  EXPECT_EQ(sent_to_agent<ExecutorRetires>().size(), 1u);
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
@@ -334,7 +334,7 @@ TEST_F(Executor, CallerDied_KeepsItsContentsForAWhile) {
   step(CallerGone{ProcessId::of(owner)});
   EXPECT_TRUE(commanded<ReleasePins>().empty());
   ASSERT_TRUE(core_.next_deadline().has_value());
-  pass(ExecutorOptions{}.orphans_bound);
+  pass(ExecutorOptions{}.orphans_delay);
   ASSERT_EQ(commanded<ReleasePins>().size(), 1u);
   EXPECT_FALSE(commanded<ReleasePins>()[0].unheld);
 }
@@ -344,8 +344,8 @@ TEST_F(Executor, ReturnsQueueOnRequestAndContinues) {
   push(owner, 1);
   push(owner, 2);
   say(owner, ReturnCallsRequest{});
-  ASSERT_EQ(told<CallReturned>().size(), 1u);
-  EXPECT_EQ(told<CallReturned>()[0].number, 2u);
+  ASSERT_EQ(sent<CallReturned>().size(), 1u);
+  EXPECT_EQ(sent<CallReturned>()[0].number, 2u);
   push(owner, 3);
   finish(running_.at(0).token);
   EXPECT_EQ(order().back(), TaskId::of(103));
@@ -357,16 +357,16 @@ TEST_F(Executor, CallBlocked_ReturnsQueueAndReleasesCpu) {
   push(owner, 2);
   const auto token = running_.at(0).token;
   step(CallBlocked{token, true});
-  EXPECT_EQ(told<CallReturned>().size(), 1u);
-  EXPECT_TRUE(told_agent<ExecutorBlocked>().empty());
+  EXPECT_EQ(sent<CallReturned>().size(), 1u);
+  EXPECT_TRUE(sent_to_agent<ExecutorBlocked>().empty());
   pass(5ms);
-  ASSERT_EQ(told_agent<ExecutorBlocked>().size(), 1u);
-  EXPECT_TRUE(told_agent<ExecutorBlocked>()[0].on);
+  ASSERT_EQ(sent_to_agent<ExecutorBlocked>().size(), 1u);
+  EXPECT_TRUE(sent_to_agent<ExecutorBlocked>()[0].on);
   push(owner, 3);
-  EXPECT_EQ(told<CallReturned>().size(), 1u);
+  EXPECT_EQ(sent<CallReturned>().size(), 1u);
   step(CallBlocked{token, false});
-  ASSERT_EQ(told_agent<ExecutorBlocked>().size(), 1u);
-  EXPECT_FALSE(told_agent<ExecutorBlocked>()[0].on);
+  ASSERT_EQ(sent_to_agent<ExecutorBlocked>().size(), 1u);
+  EXPECT_FALSE(sent_to_agent<ExecutorBlocked>()[0].on);
 }
 
 TEST_F(Executor, DropsCallsOfDeadCaller) {
@@ -378,7 +378,7 @@ TEST_F(Executor, DropsCallsOfDeadCaller) {
   step(CallerGone{ProcessId::of(1)});
   EXPECT_EQ(commanded<CancelRunning>().size(), 1u);
   finish(running_.at(0).token);
-  EXPECT_TRUE(told<CallReply>(1).empty());
+  EXPECT_TRUE(sent<CallReply>(1).empty());
   EXPECT_EQ(order().back(), TaskId::of(201));
 }
 
@@ -387,10 +387,10 @@ TEST_F(Executor, GracefulEnd_FinishesRunningCall) {
   push(owner, 1);
   push(owner, 2);
   step(EndAsked{true});
-  EXPECT_EQ(told<CallReturned>().size(), 1u);
+  EXPECT_EQ(sent<CallReturned>().size(), 1u);
   EXPECT_TRUE(commanded<Leave>().empty());
   finish(running_.at(0).token);
-  EXPECT_EQ(told<CallReply>().size(), 1u);
+  EXPECT_EQ(sent<CallReply>().size(), 1u);
   acknowledge(owner, 3);
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }

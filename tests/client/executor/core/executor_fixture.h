@@ -108,7 +108,7 @@ class Executor : public testing::Test {
     return found;
   }
   template <class M>
-  std::vector<M> told(std::uint64_t caller = owner) const {
+  std::vector<M> sent(std::uint64_t caller = owner) const {
     std::vector<M> found;
     for (const auto& each : out_) {
       const auto* frame = std::get_if<SendToCaller>(&each);
@@ -118,7 +118,7 @@ class Executor : public testing::Test {
     }
     return found;
   }
-  ExecutorMessage last_told(std::uint64_t caller) const {
+  ExecutorMessage last_sent(std::uint64_t caller) const {
     ExecutorMessage last;
     for (const auto& each : out_) {
       const auto* frame = std::get_if<SendToCaller>(&each);
@@ -129,7 +129,7 @@ class Executor : public testing::Test {
     return last;
   }
   template <class M>
-  std::vector<M> told_agent() const {
+  std::vector<M> sent_to_agent() const {
     std::vector<M> found;
     for (const auto& each : out_) {
       const auto* agent = std::get_if<SendToAgent>(&each);

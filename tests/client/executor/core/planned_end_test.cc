@@ -15,7 +15,7 @@ TEST_F(PlannedEnd, AwaitsSubmittedCalls) {
   acknowledge(owner, 2);
   EXPECT_EQ(commanded<AwaitSubmitted>().size(), 1u);
   step(SubmittedPending{3, "log"});
-  const auto departing = told_agent<ExecutorBlocked>();
+  const auto departing = sent_to_agent<ExecutorBlocked>();
   ASSERT_EQ(departing.size(), 1u);
   EXPECT_TRUE(departing[0].departing);
   EXPECT_FALSE(departing[0].on);
@@ -36,7 +36,7 @@ TEST_F(PlannedEnd, ReleasesResourcesWhileCallsArePending) {
   step(SubmittedPending{1, "log"});
   EXPECT_EQ(core_.next_deadline(), now_ + ExecutorOptions{}.release_delay);
   pass(ExecutorOptions{}.release_delay);
-  const auto departed = told_agent<ExecutorBlocked>();
+  const auto departed = sent_to_agent<ExecutorBlocked>();
   ASSERT_EQ(departed.size(), 1u);
   EXPECT_TRUE(departed[0].on);
   EXPECT_TRUE(departed[0].departing);
@@ -70,7 +70,7 @@ TEST_F(PlannedEnd, AwaitsNoAcknowledgementOfClosedCaller) {
   finish(running_.at(1).token);
   say(2, ReplyClaimed{0, false, true});
   step(EndAsked{true});
-  EXPECT_TRUE(told<StreamClosing>(2).empty());
+  EXPECT_TRUE(sent<StreamClosing>(2).empty());
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
@@ -78,7 +78,7 @@ TEST_F(PlannedEnd, AwaitsNoCallerWithoutCalls) {
   be_actor();
   acknowledge(2, 0);
   step(EndAsked{true});
-  EXPECT_TRUE(told<StreamClosing>(2).empty());
+  EXPECT_TRUE(sent<StreamClosing>(2).empty());
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
@@ -88,7 +88,7 @@ TEST_F(PlannedEnd, AwaitsReturnedCaller) {
   push(2, 1);
   finish(running_.at(1).token);
   step(EndAsked{true});
-  EXPECT_EQ(told<StreamClosing>(2).size(), 1u);
+  EXPECT_EQ(sent<StreamClosing>(2).size(), 1u);
   EXPECT_TRUE(commanded<Leave>().empty());
 }
 

@@ -8,17 +8,17 @@ TEST_F(Executor, HoldingResults_StaysUntilFreed) {
   be_task_executor(1);
   push(owner, 1);
   step(ResultsHeld{two_results});
-  ASSERT_EQ(told<ResidentStateChanged>().size(), 1u);
-  EXPECT_TRUE(told<ResidentStateChanged>()[0].on);
+  ASSERT_EQ(sent<ResidentStateChanged>().size(), 1u);
+  EXPECT_TRUE(sent<ResidentStateChanged>()[0].on);
   finish(running_.at(0).token);
-  EXPECT_EQ(told<CallReply>().size(), 1u);
-  EXPECT_TRUE(told<StreamClosing>().empty());
+  EXPECT_EQ(sent<CallReply>().size(), 1u);
+  EXPECT_TRUE(sent<StreamClosing>().empty());
   push(owner, 2);
   EXPECT_EQ(core_.running(), 1u) << "who needs the results comes here";
   finish(running_.at(1).token);
   EXPECT_FALSE(core_.leaving());
   step(ResultsHeld{});
-  EXPECT_FALSE(told<ResidentStateChanged>().at(0).on);
+  EXPECT_FALSE(sent<ResidentStateChanged>().at(0).on);
   EXPECT_TRUE(core_.leaving());
 }
 
@@ -27,17 +27,18 @@ TEST_F(Executor, NotifiesAgentOfResidentSlot) {
   push(owner, 1);
   step(ResultsHeld{two_results});
   finish(running_.at(0).token);
-  EXPECT_TRUE(told_agent<ExecutorResident>().empty()) << "the next call may be on its way";
+  EXPECT_TRUE(sent_to_agent<ExecutorResident>().empty()) << "the next call may be on its way";
   EXPECT_EQ(core_.next_deadline(), now_ + 5ms);
   pass(5ms);
-  ASSERT_EQ(told_agent<ExecutorResident>().size(), 1u);
-  EXPECT_EQ(told_agent<ExecutorResident>()[0].residence, two_results);
+  ASSERT_EQ(sent_to_agent<ExecutorResident>().size(), 1u);
+  EXPECT_EQ(sent_to_agent<ExecutorResident>()[0].residence, two_results);
   step(ResultsHeld{{1, 100, ObjectId::of(8)}});
-  EXPECT_TRUE(told_agent<ExecutorResident>().empty()) << "of each ref that goes only now and then";
+  EXPECT_TRUE(sent_to_agent<ExecutorResident>().empty())
+      << "of each ref that goes only now and then";
   pass(1s);
-  EXPECT_EQ(told_agent<ExecutorResident>().at(0).residence.results, 1);
+  EXPECT_EQ(sent_to_agent<ExecutorResident>().at(0).residence.results, 1);
   push(owner, 2);
-  EXPECT_FALSE(told_agent<ExecutorResident>().at(0).residence.any()) << "it works";
+  EXPECT_FALSE(sent_to_agent<ExecutorResident>().at(0).residence.any()) << "it works";
 }
 
 TEST_F(Executor, SlotReturned_StoresHeldResults) {
@@ -48,7 +49,7 @@ TEST_F(Executor, SlotReturned_StoresHeldResults) {
   finish(running_.at(0).token);
   step(EndAsked{false, true});
   EXPECT_EQ(commanded<Evacuate>().size(), 1u) << "without waiting for who has given it back";
-  EXPECT_EQ(told_agent<ExecutorResident>().size(), 1u) << "so that it is given the time";
+  EXPECT_EQ(sent_to_agent<ExecutorResident>().size(), 1u) << "so that it is given the time";
   EXPECT_TRUE(commanded<Leave>().empty());
   step(Evacuated{});
   EXPECT_EQ(commanded<Leave>().size(), 1u);
@@ -77,8 +78,8 @@ TEST_F(Executor, ShareExceeded_CallFailsAndProcessEnds) {
   step(ShareExceeded{"4 of 3 bytes"});
   EXPECT_EQ(commanded<CancelRunning>().size(), 1u) << "who looks may end sooner";
   finish(running_.at(0).token);
-  ASSERT_EQ(told<CallReply>().size(), 1u);
-  const CallReply reply = told<CallReply>()[0];
+  ASSERT_EQ(sent<CallReply>().size(), 1u);
+  const CallReply reply = sent<CallReply>()[0];
   EXPECT_EQ(reply.outcome, CallOutcome::failed);
   const auto error = decode<ErrorRecord>(reply.results.at(0).bytes.bytes());
   ASSERT_TRUE(error);
@@ -92,11 +93,11 @@ TEST_F(Executor, ActorExceedsShare_LosesOnlyThatCall) {
   push(1, 1);
   step(ShareExceeded{"4 of 3 bytes"});
   finish(running_.back().token);
-  EXPECT_EQ(told<CallReply>(1).at(0).outcome, CallOutcome::failed);
+  EXPECT_EQ(sent<CallReply>(1).at(0).outcome, CallOutcome::failed);
   push(1, 2);
   EXPECT_EQ(core_.running(), 1u);
   finish(running_.back().token);
-  EXPECT_EQ(told<CallReply>(1).at(0).outcome, CallOutcome::value);
+  EXPECT_EQ(sent<CallReply>(1).at(0).outcome, CallOutcome::value);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ class Rounds : public Executor {
   }
   std::vector<std::uint64_t> handed_back() const {
     std::vector<std::uint64_t> numbers;
-    for (const auto& each : told<CallReturned>(caller)) numbers.push_back(each.number);
+    for (const auto& each : sent<CallReturned>(caller)) numbers.push_back(each.number);
     return numbers;
   }
 };
@@ -32,8 +32,8 @@ TEST_F(Rounds, ReturnsCallsBehindRejectedCallUnstarted) {
   call(3, 1);
   call(4, 1);
   elements_are_lost(lost);
-  ASSERT_EQ(told<CallReply>(caller).size(), 1u);
-  EXPECT_EQ(told<CallReply>(caller)[0].number, 2u);
+  ASSERT_EQ(sent<CallReply>(caller).size(), 1u);
+  EXPECT_EQ(sent<CallReply>(caller)[0].number, 2u);
   EXPECT_EQ(handed_back(), (std::vector<std::uint64_t>{3, 4}));
   EXPECT_EQ(commanded<DropCall>().size(), 3u);
   call(5, 1);
@@ -54,7 +54,7 @@ TEST_F(Rounds, CallsOfOtherCallers_Continue) {
   push(8, 2);
   elements_are_lost(lost);
   EXPECT_TRUE(handed_back().empty());
-  EXPECT_TRUE(told<CallReturned>(8).empty());
+  EXPECT_TRUE(sent<CallReturned>(8).empty());
   step(ArgumentsFetched{beside, {}});
   push(caller, 3, false, true);
   EXPECT_TRUE(handed_back().empty()) << "they have no order";
@@ -107,11 +107,11 @@ TEST_F(Rounds, QueueFull_StartsRound) {
   EXPECT_EQ(core_.queued(), 2u);
   call(4, 1);
   ASSERT_EQ(handed_back(), std::vector<std::uint64_t>{4});
-  EXPECT_TRUE(told<CallReturned>(caller)[0].no_room);
+  EXPECT_TRUE(sent<CallReturned>(caller)[0].no_room);
   finish(running_.at(1).token);
   call(5, 1);
   EXPECT_EQ(handed_back(), std::vector<std::uint64_t>{5}) << "or it would start before the fourth";
-  EXPECT_FALSE(told<CallReturned>(caller)[0].no_room);
+  EXPECT_FALSE(sent<CallReturned>(caller)[0].no_room);
   push(caller, 6, false, true);
   EXPECT_TRUE(handed_back().empty()) << "beside the others";
   call(7, 2);
@@ -125,7 +125,7 @@ TEST_F(Rounds, Tasks_HaveNoOrder) {
   const auto lost = commanded<FetchArguments>().at(0).token;
   push(owner, 2);
   elements_are_lost(lost);
-  EXPECT_TRUE(told<CallReturned>().empty());
+  EXPECT_TRUE(sent<CallReturned>().empty());
   EXPECT_EQ(order().back(), TaskId::of(102));
 }
 

@@ -53,9 +53,9 @@ Json fresh_cluster() {
 class ExchangeWork::Impl {
  public:
   Result<void> start(const Json& order);
-  Result<Json> publish(const Json& order);
+  Result<Json> register_tensor(const Json& order);
   Result<Json> pull(const Json& order);
-  Result<Json> retire(const Json& order);
+  Result<Json> unregister(const Json& order);
 
  private:
   Result<std::uint64_t> wrong_bytes(const Elements& elements, std::uint64_t object);
@@ -63,7 +63,7 @@ class ExchangeWork::Impl {
   ProcessId process_;
   NodeId node_;
   std::shared_ptr<exchange::GpuDevices> gpus_;  // shared with the exchange
-  std::uint64_t wishes_ = 0;
+  std::uint64_t requests_ = 0;
   std::mutex mutex_;  // guards the following members
   std::condition_variable changed_;
   std::map<std::uint64_t, PullResult> arrivals_;        // by request
@@ -102,45 +102,45 @@ Result<void> ExchangeWork::Impl::start(const Json& order) {
   options.own_host = host;
   options.fabric = order.value("fabric", "gpu-check");
   options.gpus = gpus_;
-  const auto arrived = [this](PullResult arrival) {
+  const auto completed = [this](PullResult arrival) {
     const std::scoped_lock lock(mutex_);
-    const auto wish = arrival.wish;
-    arrivals_.insert_or_assign(wish, std::move(arrival));
+    const auto request = arrival.request;
+    arrivals_.insert_or_assign(request, std::move(arrival));
     changed_.notify_all();
   };
   auto started = exchange::TensorExchange::start(
       std::move(options),
-      {.arrived = arrived,
+      {.completed = completed,
        .store = [](ObjectId, const SourceRegion&, const std::shared_ptr<const void>&) {}});
   if (!started) return started.error();
   exchange_ = std::move(*started);
   return {};
 }
 
-Result<Json> ExchangeWork::Impl::publish(const Json& order) {
+Result<Json> ExchangeWork::Impl::register_tensor(const Json& order) {
   const std::uint64_t object = order.at("object"), size = order.at("bytes");
-  const int lane = gpus_->landing({});
+  const int device_ordinal = gpus_->landing({});
   // An empty tensor uses a byte that is never read.
-  auto taken = gpus_->take(lane, std::max<std::uint64_t>(size, 1));
+  auto taken = gpus_->take(device_ordinal, std::max<std::uint64_t>(size, 1));
   if (!taken) return taken.error();
   std::vector<std::byte> bytes(size);
   for (std::size_t i = 0; i < size; ++i) bytes[i] = element(object, i);
   if (size > 0) {
     DeviceCopy copy;
-    copy.to = lane;
+    copy.to = device_ordinal;
     copy.settled = true;
     copy.rows.push_back({.to = taken->bytes, .from = bytes.data(), .width = size});
     if (auto copied = gpus_->memory()->copy(copy); !copied) return copied.error();
   }
-  const auto& device = gpus_->devices().at(static_cast<std::size_t>(lane));
+  const auto& device = gpus_->devices().at(static_cast<std::size_t>(device_ordinal));
   const std::span<const std::byte> there(taken->bytes, size);
-  exchange_->publish(ObjectId::of(object),
-                     region_of(device.context->uuid(), there, *device.arena->file_of(taken->bytes)),
-                     taken->owner);
+  exchange_->register_tensor(
+      ObjectId::of(object),
+      region_of(device.context->uuid(), there, *device.arena->file_of(taken->bytes)), taken->owner);
   RefRecord ref{ObjectId::of(object), node_, process_, {}};
-  const TransportPreference wish{.direct = true};
+  const TransportPreference preference{.direct = true};
   ref.tensor = TensorRecord{
-      static_cast<std::int64_t>(size), true, wish, exchange_->self(), 0, 0, device.uuid};
+      static_cast<std::int64_t>(size), true, preference, exchange_->self(), 0, 0, device.uuid};
   const auto encoded = encode(ref);
   return Json{{"ref", hex_of({reinterpret_cast<const char*>(encoded.data()), encoded.size()})}};
 }
@@ -169,18 +169,18 @@ Result<Json> ExchangeWork::Impl::pull(const Json& order) {
   if (!ref) return ref.error();
   const auto path = path_named(order.at("path"));
   if (!path) return path.error();
-  ref->tensor.edit().wish.named = *path;
-  const std::uint64_t wish = ++wishes_;
+  ref->tensor.edit().preference.named = *path;
+  const std::uint64_t request = ++requests_;
   const Time begin = monotonic_now();
-  exchange_->want(wish, {*ref}, false);
+  exchange_->pull(request, {*ref}, false);
   std::unique_lock lock(mutex_);
-  const auto within = std::chrono::milliseconds(order.value("within_ms", 60'000));
-  if (!changed_.wait_for(lock, within, [&] { return arrivals_.contains(wish); })) {
-    exchange_->unwant(wish);
+  const auto timeout = std::chrono::milliseconds(order.value("within_ms", 60'000));
+  if (!changed_.wait_for(lock, timeout, [&] { return arrivals_.contains(request); })) {
+    exchange_->cancel(request);
     return failure(ErrorCode::timed_out,
-                   fmt::format("nothing arrived within {} ms", within.count()));
+                   fmt::format("nothing arrived within {} ms", timeout.count()));
   }
-  const PullResult arrival = std::move(arrivals_.extract(wish).mapped());
+  const PullResult arrival = std::move(arrivals_.extract(request).mapped());
   lock.unlock();
   const double seconds = std::chrono::duration<double>(monotonic_now() - begin).count();
   const auto* elements = std::get_if<Elements>(&arrival.outcome);
@@ -200,8 +200,8 @@ Result<Json> ExchangeWork::Impl::pull(const Json& order) {
               {"path", arrival.path ? std::string(to_string(*arrival.path)) : std::string("none")}};
 }
 
-Result<Json> ExchangeWork::Impl::retire(const Json& order) {
-  exchange_->retire(ObjectId::of(order.at("object").get<std::uint64_t>()));
+Result<Json> ExchangeWork::Impl::unregister(const Json& order) {
+  exchange_->unregister(ObjectId::of(order.at("object").get<std::uint64_t>()));
   return Json{{"retired", true}};
 }
 
@@ -214,8 +214,10 @@ Result<std::unique_ptr<ExchangeWork>> ExchangeWork::start(const Json& order) {
   return std::unique_ptr<ExchangeWork>(new ExchangeWork(std::move(impl)));
 }
 
-Result<Json> ExchangeWork::publish(const Json& order) { return impl_->publish(order); }
+Result<Json> ExchangeWork::register_tensor(const Json& order) {
+  return impl_->register_tensor(order);
+}
 Result<Json> ExchangeWork::pull(const Json& order) { return impl_->pull(order); }
-Result<Json> ExchangeWork::retire(const Json& order) { return impl_->retire(order); }
+Result<Json> ExchangeWork::unregister(const Json& order) { return impl_->unregister(order); }
 
 }  // namespace mobula::internal::gpu_check

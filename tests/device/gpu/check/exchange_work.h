@@ -16,18 +16,18 @@ Json fresh_cluster();
 class ExchangeWork {
  public:
   // `cluster` from fresh_cluster(), `number` of this process, `host` that identifies its machine to
-  // others, `folder` for its sockets.
+  // others, `directory` for its sockets.
   static Result<std::unique_ptr<ExchangeWork>> start(const Json& order);
   ~ExchangeWork();
   ExchangeWork(const ExchangeWork&) = delete;
   ExchangeWork& operator=(const ExchangeWork&) = delete;
 
   // `object`, `bytes`: registers numbered elements on the GPU and returns a ref to them.
-  Result<Json> publish(const Json& order);
+  Result<Json> register_tensor(const Json& order);
   // `ref`, `path`: pulls the elements and compares them.
   Result<Json> pull(const Json& order);
   // Ends the registration.
-  Result<Json> retire(const Json& order);
+  Result<Json> unregister(const Json& order);
 
  private:
   class Impl;

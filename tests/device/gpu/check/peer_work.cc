@@ -158,13 +158,13 @@ class Work {
       if (auto done = stream_->synchronize(); !done) return done.error();
       return seconds_since(begin) / rounds;
     };
-    const auto within = time_of(own->bytes().data());
-    if (!within) return within.error();
+    const auto timeout = time_of(own->bytes().data());
+    if (!timeout) return timeout.error();
     const auto between = time_of(imported_->bytes().data());
     if (!between) return between.error();
     const auto wrong = others(target->bytes(), size, order.at("value"));
     if (!wrong) return wrong.error();
-    return Json{{"between_s", *between}, {"within_s", *within}, {"wrong_bytes", *wrong}};
+    return Json{{"between_s", *between}, {"within_s", *timeout}, {"wrong_bytes", *wrong}};
   }
 
   // Copies to host memory and back.
@@ -245,9 +245,9 @@ class Work {
   }
   Result<Json> exchange(const std::string& what, const Json& order) {
     if (!exchange_) return failure(ErrorCode::invalid_argument, "no exchange was started");
-    return what == "publish" ? exchange_->publish(order)
+    return what == "publish" ? exchange_->register_tensor(order)
            : what == "pull"  ? exchange_->pull(order)
-                             : exchange_->retire(order);
+                             : exchange_->unregister(order);
   }
 
   // As user code does: in CUDA's default mode, through calls that Mobula itself does not use.
@@ -344,11 +344,11 @@ class Work {
     return Json{{"id", hex}, {"version", nccl_version_text(nccl_->version())}};
   }
 
-  // Waits until it is no longer in progress, or for `within`.
-  Result<void> settled(const char* what, Duration within) {
+  // Waits until it is no longer in progress, or for `timeout`.
+  Result<void> settled(const char* what, Duration timeout) {
     const auto& call = nccl_->call();
     nccl_abi::Status state = nccl_abi::in_progress;
-    for (const Time until = monotonic_now() + within; monotonic_now() < until;) {
+    for (const Time until = monotonic_now() + timeout; monotonic_now() < until;) {
       if (const auto status = call.async_error(communicator_, &state); status != 0)
         return nccl_->error("ncclCommGetAsyncError", status);
       if (state == nccl_abi::success) return {};

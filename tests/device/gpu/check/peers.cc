@@ -26,8 +26,8 @@ Result<void> send(const Fd& socket, const Json& json, std::span<const Fd> fds) {
   return send_frame(socket, std::as_bytes(std::span(text)), fds, monotonic_now() + Duration(30s));
 }
 
-Result<Message> receive(const Fd& socket, Duration within) {
-  auto frame = receive_frame(socket, monotonic_now() + within);
+Result<Message> receive(const Fd& socket, Duration timeout) {
+  auto frame = receive_frame(socket, monotonic_now() + timeout);
   if (!frame) return frame.error();
   const auto* const text = reinterpret_cast<const char*>(frame->bytes.data());
   auto json = Json::parse(text, text + frame->bytes.size(), nullptr, false);
@@ -112,15 +112,15 @@ void Peer::kill() {
 
 void Peer::tell(const Json& order) { (void)send(socket_, order); }
 
-Message Peer::answer(Duration within) {
-  auto message = receive(socket_, within);
+Message Peer::answer(Duration timeout) {
+  auto message = receive(socket_, timeout);
   return message ? std::move(*message) : failed(message.error().text);
 }
 
-Message Peer::ask(const Json& order, std::span<const Fd> fds, Duration within) {
+Message Peer::ask(const Json& order, std::span<const Fd> fds, Duration timeout) {
   if (pid_ <= 0) return failed("the peer does not run");
   if (const auto sent = send(socket_, order, fds); !sent) return failed(sent.error().text);
-  return answer(within);
+  return answer(timeout);
 }
 
 }  // namespace mobula::internal::gpu_check

@@ -25,7 +25,7 @@ struct Message {
 };
 
 Result<void> send(const Fd& socket, const Json& json, std::span<const Fd> fds = {});
-Result<Message> receive(const Fd& socket, Duration within);
+Result<Message> receive(const Fd& socket, Duration timeout);
 
 class Peer {
  public:
@@ -38,9 +38,9 @@ class Peer {
 
   pid_t pid() const { return pid_; }
   // Sends an order and returns the reply; its member "error" is the reason of a failure.
-  Message ask(const Json& order, std::span<const Fd> fds = {}, Duration within = Duration(60s));
+  Message ask(const Json& order, std::span<const Fd> fds = {}, Duration timeout = Duration(60s));
   void tell(const Json& order);
-  Message answer(Duration within);
+  Message answer(Duration timeout);
   void signal(int number) const;
   // Requests an exit and waits for it. Returns false if the process still runs after `limit`.
   bool exits(Duration limit);

@@ -21,7 +21,7 @@ class Group {
   // `fabric`: empty for no trusted fabric.
   Group(int count, const std::string& fabric, std::string& why) {
     char pattern[] = "/tmp/gpu-check-x-XXXXXX";
-    folder_ = ::mkdtemp(pattern) == nullptr ? std::string("/tmp") : std::string(pattern);
+    directory_ = ::mkdtemp(pattern) == nullptr ? std::string("/tmp") : std::string(pattern);
     const Json cluster = fresh_cluster();
     for (int i = 0; i < count && why.empty(); ++i) {
       const std::string host = fmt::format("host{}", i);
@@ -30,7 +30,7 @@ class Group {
                                                  {"cluster", cluster},
                                                  {"number", i + 1},
                                                  {"host", host},
-                                                 {"folder", folder_},
+                                                 {"folder", directory_},
                                                  {"fabric", fabric}});
       why = error_of(started);
     }
@@ -39,7 +39,7 @@ class Group {
   ~Group() {
     peers_.clear();
     std::error_code ignored;
-    if (folder_ != "/tmp") std::filesystem::remove_all(folder_, ignored);
+    if (directory_ != "/tmp") std::filesystem::remove_all(directory_, ignored);
   }
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -49,8 +49,8 @@ class Group {
   Peer& at(std::size_t which) { return peers_[which % peers_.size()]; }
 
   // Registers elements in peer `which`; returns their ref.
-  std::string publish(std::size_t which, std::uint64_t object, std::uint64_t bytes,
-                      std::string& why) {
+  std::string register_tensor(std::size_t which, std::uint64_t object, std::uint64_t bytes,
+                              std::string& why) {
     const Message made =
         at(which).ask({{"do", "publish"}, {"object", object}, {"bytes", bytes}}, {}, Duration(60s));
     why = error_of(made);
@@ -58,7 +58,7 @@ class Group {
   }
 
  private:
-  std::string folder_;
+  std::string directory_;
   std::vector<Peer> peers_;
 };
 
@@ -82,7 +82,7 @@ void round(Findings& findings, Group& group, const std::string& path, std::uint6
   const std::uint64_t first = objects + 1;
   for (std::size_t i = 0; i < group.size(); ++i) {
     std::string why;
-    refs.push_back(group.publish(i, ++objects, bytes, why));
+    refs.push_back(group.register_tensor(i, ++objects, bytes, why));
     if (!why.empty()) return findings.holds(name, false, why);
   }
   for (std::size_t i = 0; i < group.size(); ++i) {
@@ -127,7 +127,7 @@ void tensors_by_the_host(Findings& findings) {
   std::vector<std::uint64_t> sizes{1, (4u << 20) - 1, (4u << 20) + 1, 20u << 20};
   if (!findings.brief()) sizes.insert(sizes.end(), {256ull << 20, 1ull << 30});
   for (const auto size : sizes) {
-    const auto ref = group.publish(0, ++objects, size, why);
+    const auto ref = group.register_tensor(0, ++objects, size, why);
     if (!why.empty()) return findings.holds(fmt::format("{} bytes", size), false, why);
     const Message answer =
         group.at(1).ask({{"do", "pull"}, {"ref", ref}, {"path", "staged"}}, {}, Duration(90s));
@@ -150,7 +150,7 @@ void serve_undisturbed(Findings& findings) {
   const std::uint64_t bytes = findings.brief() ? 3u << 20 : 64u << 20;
   std::uint64_t objects = 0;
   const auto pulls = [&](const std::string& when, const std::string& path) {
-    const auto ref = group.publish(0, ++objects, bytes, why);
+    const auto ref = group.register_tensor(0, ++objects, bytes, why);
     if (!why.empty()) return findings.holds(when + ", by " + path, false, why);
     const Message answer =
         group.at(1).ask({{"do", "pull"}, {"ref", ref}, {"path", path}}, {}, Duration(60s));

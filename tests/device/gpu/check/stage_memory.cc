@@ -50,10 +50,10 @@ void one_size(Findings& findings, Peer& from, Peer& to, std::uint64_t bytes) {
   if (const auto error = error_of(copied); !error.empty())
     return findings.holds(name + ": copied", false, error);
   findings.holds(name + ": copied right", copied.json["wrong_bytes"] == 0);
-  const double between = copied.json["between_s"], within = copied.json["within_s"];
+  const double between = copied.json["between_s"], timeout = copied.json["within_s"];
   findings.value(name + ": out of the other process's memory", rate(bytes, between), "GB/s");
-  findings.value(name + ": within its own", rate(bytes, within), "GB/s");
-  findings.value(name + ": ratio", between <= 0 ? 0 : within / between);
+  findings.value(name + ": within its own", rate(bytes, timeout), "GB/s");
+  findings.value(name + ": ratio", between <= 0 ? 0 : timeout / between);
 }
 
 // An exporter that exits during use, and a descriptor in a process without CUDA at that time.

@@ -22,30 +22,30 @@ std::map<std::string, ControlMessage> words() {
                             .device = "GPU-7",
                             .library = "2.28.9"};
   const std::vector<std::byte> three{std::byte{1}, std::byte{2}, std::byte{3}};
-  const auto word = [&](ControlKind kind) {
+  const auto message = [&](ControlKind kind) {
     ControlMessage made;
     made.kind = kind;
     made.number = 258;
     return made;
   };
-  std::map<std::string, ControlMessage> all{{"accept", word(ControlKind::accept)},
-                                            {"turn", word(ControlKind::turn)},
-                                            {"opened", word(ControlKind::opened)},
-                                            {"came", word(ControlKind::came)}};
+  std::map<std::string, ControlMessage> all{{"accept", message(ControlKind::accept)},
+                                            {"turn", message(ControlKind::turn)},
+                                            {"opened", message(ControlKind::opened)},
+                                            {"came", message(ControlKind::came)}};
   for (const auto& [name, kind] :
-       {std::pair("meeting", ControlKind::meeting), std::pair("offer", ControlKind::offer)}) {
-    all[name] = word(kind);
+       {std::pair("meeting", ControlKind::handshake), std::pair("offer", ControlKind::offer)}) {
+    all[name] = message(kind);
     all[name].operation = operation;
     all[name].operand = three;
   }
-  all["begin"] = word(ControlKind::begin);
+  all["begin"] = message(ControlKind::begin);
   all["begin"].operand = three;
-  all["broken"] = word(ControlKind::broken);
+  all["broken"] = message(ControlKind::broken);
   all["broken"].ranks = {0, 511};
   all["broken"].text = "they have gone";
-  all["not_opened"] = word(ControlKind::opened);
+  all["not_opened"] = message(ControlKind::opened);
   all["not_opened"].text = "no library";
-  all["let_go"] = word(ControlKind::let_go);
+  all["let_go"] = message(ControlKind::let_go);
   all["let_go"].text = "ncclAllReduce failed";
   return all;
 }
@@ -63,35 +63,35 @@ TEST(GroupWords, MatchesGoldenBytes) {
   const std::string path = MOBULA_SOURCE_DIR "/tests/golden/GroupWord.hex";
   if (std::getenv("MOBULA_WRITE_GOLDEN") != nullptr) {
     std::ofstream file(path);
-    for (const auto& [name, word] : words()) file << name << ' ' << hex(encode(word)) << '\n';
+    for (const auto& [name, message] : words()) file << name << ' ' << hex(encode(message)) << '\n';
   }
   std::map<std::string, std::string> golden;
   std::ifstream file(path);
   for (std::string name, digits; file >> name >> digits;) golden[name] = digits;
   ASSERT_EQ(golden.size(), words().size());
-  for (const auto& [name, word] : words())
-    EXPECT_EQ(golden[name], hex(encode(word))) << name << ": members of other builds misread it";
+  for (const auto& [name, message] : words())
+    EXPECT_EQ(golden[name], hex(encode(message))) << name << ": members of other builds misread it";
 }
 
 TEST(GroupWords, DecodesWhatItEncodes) {
-  for (const auto& [name, word] : words()) {
-    const auto bytes = encode(word);
-    const auto read = decode_word(bytes);
+  for (const auto& [name, message] : words()) {
+    const auto bytes = encode(message);
+    const auto read = decode_message(bytes);
     ASSERT_TRUE(read.ok()) << name;
-    EXPECT_EQ(*read, word) << name;
+    EXPECT_EQ(*read, message) << name;
   }
 }
 
 TEST(GroupWords, RejectsInvalidMessages) {
-  const auto refused = [](std::vector<std::byte> bytes) { return !decode_word(bytes).ok(); };
+  const auto refused = [](std::vector<std::byte> bytes) { return !decode_message(bytes).ok(); };
   EXPECT_TRUE(refused({}));
-  for (const auto& [name, word] : words()) {
-    auto bytes = encode(word);
+  for (const auto& [name, message] : words()) {
+    auto bytes = encode(message);
     for (std::size_t length = 0; length < 9; ++length)
       EXPECT_TRUE(refused({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length)}));
     bytes[0] = std::byte{10};
     EXPECT_TRUE(refused(bytes)) << name;
-    bytes = encode(word);
+    bytes = encode(message);
     bytes.resize(max_word_bytes + 1);
     EXPECT_TRUE(refused(bytes)) << name;
   }
@@ -101,7 +101,7 @@ TEST(GroupWords, RejectsInvalidMessages) {
   ControlMessage talkative;
   talkative.kind = ControlKind::opened;
   talkative.text.assign(5000, 'x');
-  EXPECT_EQ(decode_word(encode(talkative))->text.size(), max_text_bytes);
+  EXPECT_EQ(decode_message(encode(talkative))->text.size(), max_text_bytes);
 }
 
 }  // namespace

@@ -52,14 +52,14 @@ void GroupWorld::at_process(int index, Duration low, Duration high, std::functio
 }
 
 void GroupWorld::tell(int process, const std::string& what) {
-  told_.push_back(fmt::format("{} us  process {}  {}",
-                              (now_ - Time::from_ns(1'000'000'000)).count() / 1000, process, what));
-  if (told_.size() > 600) told_.pop_front();
+  log_.push_back(fmt::format("{} us  process {}  {}",
+                             (now_ - Time::from_ns(1'000'000'000)).count() / 1000, process, what));
+  if (log_.size() > 600) log_.pop_front();
 }
 
 std::string GroupWorld::story() const {
   std::string all;
-  for (const auto& each : told_) all += each + "\n";
+  for (const auto& each : log_) all += each + "\n";
   return all;
 }
 
@@ -285,13 +285,13 @@ void GroupWorld::begin_round(Seat& seat) {
        [&](MemberCore& core, Commands& out) { core.meet(now_, own, seat.input, deadline, out); });
   if (!mutation_.believes_that_all_have_come) return;
   for (std::uint32_t rank = 0; rank < group.size(); ++rank) {
-    ControlMessage word;
-    word.number = static_cast<std::uint64_t>(std::count_if(
+    ControlMessage message;
+    message.number = static_cast<std::uint64_t>(std::count_if(
         group.rounds.begin(), group.rounds.begin() + static_cast<std::ptrdiff_t>(seat.round) + 1,
         [](const Round& each) { return !each.pair && !each.opens; }));
-    word.operation = own;
-    word.operand = goes_with_words(own, group.size()) ? seat.input : std::vector<std::byte>{};
-    step(seat, [&](MemberCore& core, Commands& out) { core.heard(now_, rank, word, out); });
+    message.operation = own;
+    message.operand = goes_with_words(own, group.size()) ? seat.input : std::vector<std::byte>{};
+    step(seat, [&](MemberCore& core, Commands& out) { core.on(now_, rank, message, out); });
   }
 }
 
@@ -344,7 +344,7 @@ void GroupWorld::carry_out(Seat& seat, const Commands& commands) {
     }
     const auto& said = std::get<SendControl>(command);
     for (std::uint32_t rank = 0; rank < seat.group->size(); ++rank) {
-      if (rank != seat.rank && (!said.to || *said.to == rank)) say(seat, rank, said.word);
+      if (rank != seat.rank && (!said.to || *said.to == rank)) say(seat, rank, said.message);
     }
   }
 }
@@ -357,32 +357,32 @@ void GroupWorld::deliver(Seat& from, Seat& to, std::function<void(Seat&)> what) 
   });
 }
 
-void GroupWorld::say(Seat& seat, std::uint32_t rank, const ControlMessage& word) {
-  ControlMessage said = word;
-  if (mutation_.word && !mutation_.word(seat.rank, said)) return;
+void GroupWorld::say(Seat& seat, std::uint32_t rank, const ControlMessage& message) {
+  ControlMessage said = message;
+  if (mutation_.message && !mutation_.message(seat.rank, said)) return;
   if (mutation_.tells_nobody_else && said.kind == ControlKind::let_go && seat.core->other() &&
       *seat.core->other() != rank)
     return;
   const auto bytes = encode(said);
   if (bytes.size() > max_word_bytes) return violation("a word is longer than words are");
   deliver(seat, *seat.group->seats[rank], [this, from = seat.rank, bytes](Seat& to) {
-    auto heard = decode_word(bytes);
-    if (!heard) return violation("a word cannot be read: " + heard.error().text);
-    if (mutation_.heard && to.running) {
+    auto received = decode_message(bytes);
+    if (!received) return violation("a word cannot be read: " + received.error().text);
+    if (mutation_.received && to.running) {
       Operation own = to.group->rounds[to.round].operation;
-      mutation_.heard(own, *heard);
+      mutation_.received(own, *received);
     }
     step(to,
-         [&](MemberCore& core, Commands& out) { core.heard(now_, from, std::move(*heard), out); });
+         [&](MemberCore& core, Commands& out) { core.on(now_, from, std::move(*received), out); });
   });
 }
 
 // Mutation: a completion here counts as a completion at all members.
 void GroupWorld::believe_that_all_came(Seat& seat) {
   for (std::uint32_t rank = 0; rank < seat.group->size(); ++rank) {
-    ControlMessage word;
-    word.kind = ControlKind::came;
-    step(seat, [&](MemberCore& core, Commands& out) { core.heard(now_, rank, word, out); });
+    ControlMessage message;
+    message.kind = ControlKind::came;
+    step(seat, [&](MemberCore& core, Commands& out) { core.on(now_, rank, message, out); });
   }
 }
 

@@ -45,8 +45,8 @@ struct GroupPlan {
 // Deliberate fault, to prove that the checks detect it.
 struct GroupMutation {
   std::function<bool(std::uint32_t from, ControlMessage&)>
-      word{};  // false: the message is not sent
-  std::function<void(const Operation& own, ControlMessage&)> heard{};
+      message{};  // false: the message is not sent
+  std::function<void(const Operation& own, ControlMessage&)> received{};
   std::function<std::string(const std::string& process, int group)> order{};
   bool nothing_is_closed = false;
   bool keeps_turns = false;
@@ -93,7 +93,7 @@ class GroupWorld {
   void step(Seat& seat, const Act& act);
   void carry_out(Seat& seat, const Commands& commands);
   void follow(Seat& seat);
-  void say(Seat& seat, std::uint32_t to, const ControlMessage& word);
+  void say(Seat& seat, std::uint32_t to, const ControlMessage& message);
   void deliver(Seat& from, Seat& to, std::function<void(Seat&)> what);
   void believe_that_all_came(Seat& seat);
   void close(Seat& seat);
@@ -149,7 +149,7 @@ class GroupWorld {
   std::vector<std::unique_ptr<Process>> processes_;
   std::vector<std::unique_ptr<Group>> groups_;
   std::map<std::pair<int, int>, Time> last_arrival_;  // of messages of tensor transfers
-  std::deque<std::string> told_;
+  std::deque<std::string> log_;
   std::map<std::string, int> counts_;
   std::string wrong_;
   std::size_t steps_ = 0;

@@ -117,18 +117,19 @@ void GroupWorld::add_transfers() {
     const std::uint64_t bytes = work.below(200'000'000);  // several steps
     at_process(from, 0ms, 0ms, [this, from, object, bytes] {
       std::vector<RegionCommand> out;
-      processes_[static_cast<std::size_t>(from)]->exchange->publish(now_, object, bytes, 0, out);
+      processes_[static_cast<std::size_t>(from)]->exchange->register_tensor(now_, object, bytes, 0,
+                                                                            out);
       act(from, std::move(out));
     });
     at_process(to, 1ms, 60ms, [this, from, to, object, bytes] {
       auto& process = *processes_[static_cast<std::size_t>(to)];
       std::vector<RegionCommand> out;
-      transfer::TensorRequest wish;
-      wish.object = object;
-      wish.size_bytes = bytes;
-      wish.holders = {processes_[static_cast<std::size_t>(from)]->id};
-      wish.paths = {DirectPath::nccl};
-      if (process.exchange->want(now_, {wish}, true, out)) ++process.pulls;
+      transfer::TensorRequest request;
+      request.object = object;
+      request.size_bytes = bytes;
+      request.holders = {processes_[static_cast<std::size_t>(from)]->id};
+      request.paths = {DirectPath::nccl};
+      if (process.exchange->pull(now_, {request}, true, out)) ++process.pulls;
       act(to, std::move(out));
     });
   }
@@ -159,7 +160,7 @@ void GroupWorld::act(int index, std::vector<RegionCommand> commands) {
       at(last, [this, to, from = process.id, message = send->message] {
         at_process(to, 0ms, 0ms, [this, to, from, message] {
           std::vector<RegionCommand> out;
-          processes_[static_cast<std::size_t>(to)]->exchange->heard(now_, from, message, out);
+          processes_[static_cast<std::size_t>(to)]->exchange->on(now_, from, message, out);
           act(to, std::move(out));
         });
       });

@@ -135,18 +135,20 @@ std::vector<Mutated> mutations() {
     all.push_back({name, std::move(where), std::move(mutation)});
   };
   add("EndsAreNotSaid", {"Leaves"}, [](GroupMutation& m) {
-    m.word = [](std::uint32_t, ControlMessage& word) { return word.kind != ControlKind::broken; };
+    m.message = [](std::uint32_t, ControlMessage& message) {
+      return message.kind != ControlKind::broken;
+    };
     m.nothing_is_closed = true;
   });
   add("WhoNoticesIsNamed", {"Absences"}, [](GroupMutation& m) {
-    m.word = [](std::uint32_t from, ControlMessage& word) {
-      if (word.kind == ControlKind::broken) word.ranks = {from};
+    m.message = [](std::uint32_t from, ControlMessage& message) {
+      if (message.kind == ControlKind::broken) message.ranks = {from};
       return true;
     };
   });
   add("LaterEndsEndThisOne", {"Cancels"}, [](GroupMutation& m) {
-    m.word = [](std::uint32_t, ControlMessage& word) {
-      if (word.kind == ControlKind::broken) word.number = 0;
+    m.message = [](std::uint32_t, ControlMessage& message) {
+      if (message.kind == ControlKind::broken) message.number = 0;
       return true;
     };
   });
@@ -154,10 +156,10 @@ std::vector<Mutated> mutations() {
   add("NobodyIsWaitedFor", {"Quiet"},
       [](GroupMutation& m) { m.believes_that_all_have_come = true; });
   add("WantsAreNotCompared", {"Mismatches"}, [](GroupMutation& m) {
-    m.heard = [](const Operation& own, ControlMessage& word) {
-      if (word.kind != ControlKind::meeting) return;
-      word.operation.kind = own.kind;
-      word.operation.shape = own.shape;
+    m.received = [](const Operation& own, ControlMessage& message) {
+      if (message.kind != ControlKind::handshake) return;
+      message.operation.kind = own.kind;
+      message.operation.shape = own.shape;
     };
   });
   add("WiresEndLikeWords", {"Leaves"}, [](GroupMutation& m) { m.wires_end_like_words = true; });
@@ -172,25 +174,29 @@ std::vector<Mutated> mutations() {
   add("TurnsGoBackBeforeItIsQuiet", {"DevicesFaults"},
       [](GroupMutation& m) { m.turns_back_before_quiet = true; });
   add("TurnsAreNotPassedOn", {"Devices"}, [](GroupMutation& m) {
-    m.word = [](std::uint32_t, ControlMessage& word) { return word.kind != ControlKind::turn; };
+    m.message = [](std::uint32_t, ControlMessage& message) {
+      return message.kind != ControlKind::turn;
+    };
   });
   add("FailedOpeningsAreNotSaid", {"BegunLibraries"}, [](GroupMutation& m) {
-    m.word = [](std::uint32_t, ControlMessage& word) {
-      return word.kind != ControlKind::opened || word.text.empty();
+    m.message = [](std::uint32_t, ControlMessage& message) {
+      return message.kind != ControlKind::opened || message.text.empty();
     };
   });
   add("FailedOpeningsAreSaidToBeOpen", {"BegunLibraries"}, [](GroupMutation& m) {
-    m.word = [](std::uint32_t, ControlMessage& word) {
-      if (word.kind == ControlKind::opened) word.text.clear();
+    m.message = [](std::uint32_t, ControlMessage& message) {
+      if (message.kind == ControlKind::opened) message.text.clear();
       return true;
     };
   });
   add("LettingGoIsNotSaid", {"BegunLibraries"}, [](GroupMutation& m) {
-    m.word = [](std::uint32_t, ControlMessage& word) { return word.kind != ControlKind::let_go; };
+    m.message = [](std::uint32_t, ControlMessage& message) {
+      return message.kind != ControlKind::let_go;
+    };
   });
   add("WhoLetsGoSaysThatItCame", {"BegunLibraries"}, [](GroupMutation& m) {
-    m.word = [](std::uint32_t, ControlMessage& word) {
-      if (word.kind == ControlKind::let_go) word.kind = ControlKind::came;
+    m.message = [](std::uint32_t, ControlMessage& message) {
+      if (message.kind == ControlKind::let_go) message.kind = ControlKind::came;
       return true;
     };
   });

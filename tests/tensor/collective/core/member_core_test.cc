@@ -18,10 +18,10 @@ struct Pair {
     core.connected({.processes = {"a", "b"}, .hosts = {"host", "host"}, .no_communicator = {}});
   }
   void hear(ControlKind kind, const std::string& text = "") {
-    ControlMessage word;
-    word.kind = kind;
-    word.text = text;
-    core.heard(start, 1, word, out);
+    ControlMessage message;
+    message.kind = kind;
+    message.text = text;
+    core.on(start, 1, message, out);
   }
   // Both members reduce an equal amount on their GPUs; `library` is the version that the other
   // member announces.
@@ -32,12 +32,12 @@ struct Pair {
     own.device = "GPU-0";
     own.library = "2.28.9";
     core.meet(start, own, {}, std::nullopt, out);
-    ControlMessage word;
-    word.number = number;
-    word.operation = own;
-    word.operation.device = "GPU-1";
-    word.operation.library = library;
-    core.heard(start, 1, word, out);
+    ControlMessage message;
+    message.number = number;
+    message.operation = own;
+    message.operation.device = "GPU-1";
+    message.operation.library = library;
+    core.on(start, 1, message, out);
   }
   // Up to the first transfer over the communicator.
   void begin() {
@@ -56,12 +56,12 @@ struct Pair {
   static const ControlMessage* said() {
     static Pair other;
     if (other.out.empty()) other.meet("");
-    return &std::get<SendControl>(other.out.front()).word;
+    return &std::get<SendControl>(other.out.front()).message;
   }
   std::ptrdiff_t count(ControlKind kind) const {
     return std::ranges::count_if(out, [kind](const MemberCommand& command) {
-      const auto* const word = std::get_if<SendControl>(&command);
-      return word != nullptr && word->word.kind == kind;
+      const auto* const message = std::get_if<SendControl>(&command);
+      return message != nullptr && message->message.kind == kind;
     });
   }
 

@@ -23,8 +23,8 @@ struct Broadcast {
   int readers = 3;
   std::uint64_t size_bytes = 256 * mib;
   // bytes per chunk that readers keep and relay; 0: the tensor is pulled whole
-  std::uint64_t part_bytes = 0;
-  std::uint64_t chunk_bytes = mib;
+  std::uint64_t chunk_bytes = 0;
+  std::uint64_t step_bytes = mib;
   double bytes_per_second = 3.125e9;
   Duration message{50us};
   std::uint64_t seed = 1;  // seed for the process ids
@@ -36,17 +36,17 @@ class Links {
     for (int i = 0; i <= plan.readers; ++i) {
       nodes_.push_back(std::make_unique<Node>());
       RegionOptions options;
-      if (plan.part_bytes > 0) options.part_bytes = plan.part_bytes;
+      if (plan.chunk_bytes > 0) options.chunk_bytes = plan.chunk_bytes;
       nodes_.back()->exchange = std::make_unique<TensorExchangeCore>(id(i), options);
     }
   }
 
   // Time from the first request until all readers have the tensor, divided by the time of one copy.
   double copies() {
-    const bool in_parts = plan_.part_bytes > 0;
-    const std::uint32_t parts = in_parts ? parts_of(plan_.size_bytes, plan_.part_bytes) : 1;
+    const bool in_parts = plan_.chunk_bytes > 0;
+    const std::uint32_t parts = in_parts ? parts_of(plan_.size_bytes, plan_.chunk_bytes) : 1;
     tell(0, [&](TensorExchangeCore& each, auto& out) {
-      each.publish(now_, object, plan_.size_bytes, 0, out);
+      each.register_tensor(now_, object, plan_.size_bytes, 0, out);
     });
     for (int reader = 1; reader <= plan_.readers; ++reader) {
       std::vector<TensorRequest> together;
@@ -61,7 +61,7 @@ class Links {
       }
       tell(reader, [&](TensorExchangeCore& each, auto& out) {
         const auto order = together;
-        const auto pulls = each.want(now_, std::move(together), true, out);
+        const auto pulls = each.pull(now_, std::move(together), true, out);
         ASSERT_TRUE(pulls.ok());
         for (std::size_t i = 0; i < order.size(); ++i)
           nodes_[static_cast<std::size_t>(reader)]->parts[(*pulls)[i]] = order[i].part;
@@ -127,9 +127,8 @@ class Links {
   void act(int node, RegionCommand& command) {
     if (const auto* said = std::get_if<SendRegions>(&command)) {
       after(plan_.message, [this, from = id(node), said = *said] {
-        tell(node_of(said.to), [&](TensorExchangeCore& each, auto& out) {
-          each.heard(now_, from, said.message, out);
-        });
+        tell(node_of(said.to),
+             [&](TensorExchangeCore& each, auto& out) { each.on(now_, from, said.message, out); });
       });
     } else if (const auto* made = std::get_if<OfferTensor>(&command)) {
       after(Duration(0), [this, node, made = *made] {
@@ -145,13 +144,14 @@ class Links {
       });
     } else if (const auto* reads = std::get_if<PullChunk>(&command)) {
       const auto part = nodes_[static_cast<std::size_t>(node)]->parts.at(reads->pull);
-      const std::uint64_t size = span_of(plan_.size_bytes, plan_.part_bytes, part).size_bytes;
+      const std::uint64_t size = span_of(plan_.size_bytes, plan_.chunk_bytes, part).size_bytes;
       flows_.push_back({node_of(reads->holder), node, reads->operation, size});
       go_on();
-    } else if (const auto* keeper = std::get_if<Reach>(&command)) {
-      after(2 * plan_.message, [this, node, keeper = *keeper] {
+    } else if (const auto* replica_holder = std::get_if<Reach>(&command)) {
+      after(2 * plan_.message, [this, node, replica_holder = *replica_holder] {
         tell(node, [&](TensorExchangeCore& each, auto& out) {
-          each.reached(now_, keeper.pull, keeper.keeper, {DirectPath::tcp}, out);
+          each.reached(now_, replica_holder.pull, replica_holder.replica_holder, {DirectPath::tcp},
+                       out);
         });
       });
     } else if (const auto* ended = std::get_if<PullEnded>(&command)) {
@@ -173,7 +173,7 @@ class Links {
         continue;
       }
       from.sends = to.receives = true;
-      const std::uint64_t chunk = std::min(flow.left, plan_.chunk_bytes);
+      const std::uint64_t chunk = std::min(flow.left, plan_.step_bytes);
       const auto span = Duration(
           static_cast<std::int64_t>(static_cast<double>(chunk) / plan_.bytes_per_second * 1e9));
       after(span, [this, flow, chunk]() mutable {
@@ -226,10 +226,10 @@ TEST(TensorBroadcast, SendsWholeTensorToEachReader) { EXPECT_NEAR(copies_of("who
 
 // With chunks, each reader starts at different chunks, and readers relay the chunks that they have.
 TEST(TensorBroadcast, ChunkedTensor_NeedsLittleMoreThanOneCopy) {
-  EXPECT_LT(copies_of("parts of 8 MiB", {.part_bytes = 8 * mib}), 1.3);
-  EXPECT_LT(copies_of("parts of 8 MiB", {.readers = 15, .part_bytes = 8 * mib}), 2.3);
-  EXPECT_LT(copies_of("a GiB", {.size_bytes = 1024 * mib, .part_bytes = 8 * mib}), 1.3);
-  EXPECT_LT(copies_of("parts of 8 MiB, messages of 5 ms", {.part_bytes = 8 * mib, .message = 5ms}),
+  EXPECT_LT(copies_of("parts of 8 MiB", {.chunk_bytes = 8 * mib}), 1.3);
+  EXPECT_LT(copies_of("parts of 8 MiB", {.readers = 15, .chunk_bytes = 8 * mib}), 2.3);
+  EXPECT_LT(copies_of("a GiB", {.size_bytes = 1024 * mib, .chunk_bytes = 8 * mib}), 1.3);
+  EXPECT_LT(copies_of("parts of 8 MiB, messages of 5 ms", {.chunk_bytes = 8 * mib, .message = 5ms}),
             2.5);
 }
 

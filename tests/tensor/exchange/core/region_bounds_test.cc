@@ -17,7 +17,7 @@ class RegionBounds : public testing::Test {
  protected:
   RegionBounds() {
     for (std::uint64_t object = 1; object <= 100; ++object)
-      step([&] { core.publish(now, ObjectId::of(object), large, 0, out); });
+      step([&] { core.register_tensor(now, ObjectId::of(object), large, 0, out); });
   }
 
   // Exports complete at once; returns the number of readers that were notified.
@@ -41,16 +41,13 @@ class RegionBounds : public testing::Test {
   }
   std::size_t pulls(std::uint64_t reader, std::uint64_t object) {
     return step([&] {
-      core.heard(
-          now, ProcessId::of(reader),
-          PullTensorRequest{++transfer, ObjectId::of(object), DirectPath::shm, large, 0, false},
-          out);
+      core.on(now, ProcessId::of(reader),
+              PullTensorRequest{++transfer, ObjectId::of(object), DirectPath::shm, large, 0, false},
+              out);
     });
   }
   std::size_t takes(std::uint64_t reader, TransferId of) {
-    return step([&] {
-      core.heard(now, ProcessId::of(reader), PullTensorComplete{of, false}, out);
-    });
+    return step([&] { core.on(now, ProcessId::of(reader), PullTensorComplete{of, false}, out); });
   }
   std::size_t pass(Duration span) {
     return step([&] { core.tick(now = now + span, out); });
@@ -89,11 +86,11 @@ TEST_F(RegionBounds, StoppedReader_LosesItsOffer) {
 
 TEST_F(RegionBounds, LimitsReadersPerChunkAndChunksPerReader) {
   RegionOptions options;
-  const std::uint64_t size = 10 * options.part_bytes;
-  step([&] { core.publish(now, ObjectId::of(500), size, 0, out); });
+  const std::uint64_t size = 10 * options.chunk_bytes;
+  step([&] { core.register_tensor(now, ObjectId::of(500), size, 0, out); });
   const auto asks = [&](std::uint64_t reader, std::uint32_t part) {
     return step([&] {
-      core.heard(
+      core.on(
           now, ProcessId::of(reader),
           PullTensorRequest{++transfer, ObjectId::of(500), DirectPath::tcp, size, 0, true, part},
           out);
@@ -109,7 +106,7 @@ TEST_F(RegionBounds, LimitsReadersPerChunkAndChunksPerReader) {
   refused.clear();
   EXPECT_GE(pass(options.chunk_offer_quantum), 1u) << "one that is stopped gives its place";
   EXPECT_EQ(step([&] {
-              core.heard(now, ProcessId::of(1), PullTensorComplete{2, true}, out);
+              core.on(now, ProcessId::of(1), PullTensorComplete{2, true}, out);
             }),
             1u)
       << "its next one";
@@ -147,9 +144,9 @@ TEST_F(RegionBounds, RejectsReaderBeyondLimit) {
 // A reader and its requests to holders.
 class RegionParts : public testing::Test {
  protected:
-  void want(std::uint64_t object, std::uint64_t holder) {
+  void pull(std::uint64_t object, std::uint64_t holder) {
     std::vector<TensorRequest> together;
-    const std::uint64_t size = 200 * RegionOptions().part_bytes;
+    const std::uint64_t size = 200 * RegionOptions().chunk_bytes;
     for (std::uint32_t part = 1; part <= 200; ++part) {
       together.push_back({.object = ObjectId::of(object),
                           .size_bytes = size,
@@ -158,7 +155,7 @@ class RegionParts : public testing::Test {
                           .part = part,
                           .keeps = true});
     }
-    const auto made = core.want(now, together, false, out);
+    const auto made = core.pull(now, together, false, out);
     ASSERT_TRUE(made.ok());
     pulls = *made;
   }
@@ -178,9 +175,10 @@ class RegionParts : public testing::Test {
     return static_cast<std::size_t>(std::ranges::count_if(
         out, [](const auto& each) { return std::holds_alternative<Command>(each); }));
   }
-  PullTensorRejected sends_to(const PullTensorRequest& pull, std::vector<std::uint64_t> keepers) {
+  PullTensorRejected sends_to(const PullTensorRequest& pull,
+                              std::vector<std::uint64_t> replica_holders) {
     PullTensorRejected refused{pull.transfer, RegionRefusal::redirected, {}, 0, {}, {}};
-    for (const auto each : keepers) refused.others.push_back(ProcessId::of(each));
+    for (const auto each : replica_holders) refused.others.push_back(ProcessId::of(each));
     return refused;
   }
 
@@ -196,62 +194,62 @@ class RegionParts : public testing::Test {
 };
 
 TEST_F(RegionParts, SilentHolder_BlocksOnlyItsOwnTensors) {
-  want(7, 1);
+  pull(7, 1);
   EXPECT_EQ(asked(1).size(), RegionOptions().max_parts_asked);
-  want(8, 2);
+  pull(8, 2);
   EXPECT_EQ(asked(2).size(), RegionOptions().max_parts_asked);
-  core.unwant(now, pulls.front(), out);
+  core.cancel(now, pulls.front(), out);
   EXPECT_EQ(asked(2).size(), 1u) << "the next one has its turn";
 }
 
 TEST_F(RegionParts, CancelAll_LeavesNothing) {
-  want(7, 1);
-  for (const auto each : pulls) core.unwant(now, each, out);
+  pull(7, 1);
+  for (const auto each : pulls) core.cancel(now, each, out);
   EXPECT_EQ(count<PullEnded>(), 200u);
   EXPECT_EQ(core.bytes_reserved(), 0u);
   EXPECT_TRUE(core.is_idle());
 }
 
 TEST_F(RegionParts, UnreachableHolder_IsAvoidedForAWhile) {
-  want(7, 1);
+  pull(7, 1);
   const auto all = asked(1);
-  core.heard(now, ProcessId::of(1), sends_to(all[0], {5}), out);
+  core.on(now, ProcessId::of(1), sends_to(all[0], {5}), out);
   EXPECT_EQ(count<Reach>(), 1u);
   EXPECT_EQ(asked(1).size(), 0u);
   core.tick(now = now + RegionOptions().shim_timeout, out);
   const auto again = asked(1);
   ASSERT_EQ(again.size(), 1u) << "its holder is asked";
   EXPECT_FALSE(again[0].may_redirect);
-  core.heard(now, ProcessId::of(1), sends_to(all[1], {5}), out);
+  core.on(now, ProcessId::of(1), sends_to(all[1], {5}), out);
   EXPECT_EQ(count<Reach>(), 0u) << "nobody is sent there";
   EXPECT_EQ(asked(1).size(), 1u);
-  core.heard(now + RegionOptions().shim_backoff, ProcessId::of(1), sends_to(all[2], {5}), out);
+  core.on(now + RegionOptions().shim_backoff, ProcessId::of(1), sends_to(all[2], {5}), out);
   EXPECT_EQ(count<Reach>(), 1u);
 }
 
 TEST_F(RegionParts, CircularRedirects_ReturnToProducer) {
-  want(7, 1);
+  pull(7, 1);
   auto pull = asked(1)[0];
-  core.heard(now, ProcessId::of(1), sends_to(pull, {5, 99, 1}), out);
+  core.on(now, ProcessId::of(1), sends_to(pull, {5, 99, 1}), out);
   ASSERT_EQ(count<Reach>(), 1u) << "neither to itself nor to who sends it";
   core.reached(now, pulls[0], ProcessId::of(5),
                {DirectPath::nccl, DirectPath::store, DirectPath::tcp}, out);
   pull = asked(5)[0];
   EXPECT_EQ(pull.path, DirectPath::tcp) << "a part goes by one side's doing";
-  core.heard(now, ProcessId::of(5), sends_to(pull, {1, 5, 6}), out);
+  core.on(now, ProcessId::of(5), sends_to(pull, {1, 5, 6}), out);
   ASSERT_EQ(count<Reach>(), 1u) << "to 6";
   core.reached(now, pulls[0], ProcessId::of(6), {DirectPath::tcp}, out);
   pull = asked(6)[0];
-  core.heard(now, ProcessId::of(6), sends_to(pull, {5}), out);
+  core.on(now, ProcessId::of(6), sends_to(pull, {5}), out);
   EXPECT_EQ(count<Reach>(), 0u);
   pull = asked(6)[0];
   EXPECT_FALSE(pull.may_redirect);
-  core.heard(now, ProcessId::of(6),
-             PullTensorRejected{pull.transfer, RegionRefusal::stored, {}, 0, {}, {}}, out);
+  core.on(now, ProcessId::of(6),
+          PullTensorRejected{pull.transfer, RegionRefusal::stored, {}, 0, {}, {}}, out);
   EXPECT_EQ(count<PullEnded>(), 0u) << "of that it knows nothing";
   pull = asked(5)[0];
-  core.heard(now, ProcessId::of(5),
-             PullTensorRejected{pull.transfer, RegionRefusal::gone, {}, 0, {}, {}}, out);
+  core.on(now, ProcessId::of(5),
+          PullTensorRejected{pull.transfer, RegionRefusal::gone, {}, 0, {}, {}}, out);
   pull = asked(1)[0];
   EXPECT_FALSE(pull.may_redirect);
 }

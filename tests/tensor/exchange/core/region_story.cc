@@ -62,7 +62,7 @@ std::string describe(const RegionCommand& command) {
   if (const auto* i = std::get_if<StoreRegions>(&command)) return "store " + i->object.brief();
   if (const auto* j = std::get_if<LookUp>(&command)) return "look up " + j->object.brief();
   if (const auto* l = std::get_if<Reach>(&command))
-    return "reach " + l->keeper.brief() + " for pull " + std::to_string(l->pull);
+    return "reach " + l->replica_holder.brief() + " for pull " + std::to_string(l->pull);
   if (const auto* k = std::get_if<TurnTaken>(&command))
     return "turn of claim " + std::to_string(k->claim);
   if (const auto* m = std::get_if<Part>(&command))

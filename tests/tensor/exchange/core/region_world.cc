@@ -9,9 +9,9 @@
 namespace mobula::internal::transfer {
 RegionWorld::RegionWorld(std::uint64_t seed, const RegionPlan& plan, RegionMutation mutation)
     : plan_(plan), mutation_(std::move(mutation)), random_(seed), times_(random_.fork("times")) {
-  options_.chunk_bytes = 64 << 10;
+  options_.step_bytes = 64 << 10;
   options_.redirect_from_bytes = 100 << 10;
-  options_.part_bytes = 64 << 10;
+  options_.chunk_bytes = 64 << 10;
   options_.idle_timeout = !plan.idles ? Duration(0) : faulty() ? Duration(60ms) : Duration(15ms);
   options_.many_ties = 3;
   options_.part_after_of_many = options_.idle_timeout / 5;
@@ -67,14 +67,14 @@ void RegionWorld::carry_out(Process& process, std::vector<RegionCommand> command
 }
 
 void RegionWorld::tell(ProcessId who, std::string what) {
-  told_.push_back(std::to_string((now_ - Time::from_ns(1'000'000'000)).count() / 1000) + " us  " +
-                  who.brief() + "  " + std::move(what));
-  if (told_.size() > 400) told_.pop_front();
+  log_.push_back(std::to_string((now_ - Time::from_ns(1'000'000'000)).count() / 1000) + " us  " +
+                 who.brief() + "  " + std::move(what));
+  if (log_.size() > 400) log_.pop_front();
 }
 
 std::string RegionWorld::story() const {
   std::string all;
-  for (const auto& each : told_) all += each + "\n";
+  for (const auto& each : log_) all += each + "\n";
   return all;
 }
 
@@ -147,8 +147,8 @@ void RegionWorld::act(Process& process, RegionCommand& command) {
     });
   } else if (const auto* closing = std::get_if<Part>(&command)) {
     part(process, *closing);
-  } else if (const auto* keeper = std::get_if<Reach>(&command)) {
-    reach(process, *keeper);
+  } else if (const auto* replica_holder = std::get_if<Reach>(&command)) {
+    reach(process, *replica_holder);
   } else if (const auto* ended = std::get_if<PullEnded>(&command)) {
     pull_ended(process, *ended);
   }
@@ -169,7 +169,7 @@ void RegionWorld::send(Process& from, ProcessId to, const RegionMessage& message
       said_[key].pop_front();
       if (generation != link_[key] || process.gone.contains(key.first)) return;
       std::vector<RegionCommand> out;
-      process.exchange->heard(now_, key.first, word, out);
+      process.exchange->on(now_, key.first, word, out);
       carry_out(process, std::move(out));
     };
     at_process(key.second, std::max<Duration>(wait, 0ms), std::max<Duration>(wait, 0ms), hear);
@@ -199,7 +199,7 @@ void RegionWorld::check_way(const Process& from, ProcessId to, const RegionMessa
     if (!mutation_.parts_without_an_answer) return;
     at_process(from.id, 0ms, 0ms, [this, to, round = closing->round](Process& process) {
       std::vector<RegionCommand> out;
-      process.exchange->heard(now_, to, CloseConnectionReply{round}, out);
+      process.exchange->on(now_, to, CloseConnectionReply{round}, out);
       carry_out(process, std::move(out));
     });
   } else if (std::holds_alternative<CloseConnectionReply>(message)) {
@@ -412,7 +412,7 @@ void RegionWorld::pull_ended(Process& process, const PullEnded& ended) {
   } else if (!object(wanted.object).in_store) {
     violation("a pull is sent to the store, which does not have it");
   }
-  if (object(wanted.object).dropped) retire(process, wanted.object);
+  if (object(wanted.object).dropped) unregister(process, wanted.object);
   ref_dropped(object(wanted.object));
 }
 
@@ -424,18 +424,18 @@ void RegionWorld::ref_dropped(Object& object) {
 
 void RegionWorld::drop(Object& object) {
   if (std::exchange(object.dropped, true)) return;
-  for (auto& [id, row] : processes_) retire(row, object.id);
+  for (auto& [id, row] : processes_) unregister(row, object.id);
 }
 
 // Retires the object once no pull in the process needs it.
-void RegionWorld::retire(Process& process, ObjectId which) {
+void RegionWorld::unregister(Process& process, ObjectId which) {
   if (mutation_.copies_are_not_retired && object(which).maker != process.id) return;
   at_process(process.id, 0ms, 5ms, [this, which](Process& again) {
     for (const auto& [pull, wanted] : again.wanted) {
       if (wanted.object == which) return;  // the end of that pull calls this again
     }
     std::vector<RegionCommand> out;
-    again.exchange->retire(now_, which, out);
+    again.exchange->unregister(now_, which, out);
     again.published.erase(which);
     if (!again.exchange->has(which)) again.copies.erase(which);
     carry_out(again, std::move(out));
@@ -458,7 +458,7 @@ void RegionWorld::forget(Process& process, ObjectId which, std::uint64_t copy) {
   std::vector<RegionCommand> commands;
   for (auto& [pull, wanted] : process.wanted) {
     if (wanted.copy != copy || std::exchange(wanted.unwanted, true)) continue;
-    process.exchange->unwant(now_, pull, commands);
+    process.exchange->cancel(now_, pull, commands);
   }
   carry_out(process, std::move(commands));
   if (mutation_.copies_go_while_given && is_given(process, which))
@@ -466,7 +466,7 @@ void RegionWorld::forget(Process& process, ObjectId which, std::uint64_t copy) {
   if (mutation_.copies_are_not_retired) return;
   at_process(process.id, 0ms, 5ms, [this, which](Process& again) {
     std::vector<RegionCommand> out;
-    again.exchange->retire(now_, which, out);
+    again.exchange->unregister(now_, which, out);
     again.published.erase(which);
     if (!again.exchange->has(which)) again.copies.erase(which);
     carry_out(again, std::move(out));
@@ -477,9 +477,10 @@ void RegionWorld::reach(Process& process, const Reach& command) {
   if (plan_.transport_faults && !quiet_ && random_.chance(100)) return;  // no reply
   const bool fails = plan_.transport_faults && !quiet_ && random_.chance(100);
   at_process(process.id, 0ms, 5ms, [this, command, fails](Process& again) {
-    const bool there = this->process(command.keeper).alive && !again.gone.contains(command.keeper);
+    const bool there =
+        this->process(command.replica_holder).alive && !again.gone.contains(command.replica_holder);
     std::vector<RegionCommand> out;
-    again.exchange->reached(now_, command.pull, command.keeper,
+    again.exchange->reached(now_, command.pull, command.replica_holder,
                             there && !fails ? plan_.paths : std::vector<DirectPath>{}, out);
     carry_out(again, std::move(out));
   });
@@ -571,7 +572,7 @@ std::string RegionWorld::at_the_end() const {
     }
     if (!process.operations.empty()) return "an operation of " + id.brief() + " never ends";
     const bool parts = plan_.idles && !faulty();
-    if (parts && process.exchange->ties() != 0)
+    if (parts && process.exchange->connections() != 0)
       return "a connection of " + id.brief() + " that idles stays open";
     if (parts && process.exchange->open_channels() != 0)
       return "a channel of " + id.brief() + " that idles stays open";

@@ -135,7 +135,7 @@ class RegionWorld {
   using End = std::pair<ProcessId, std::uint32_t>;
   using ChannelKey = std::tuple<End, End, DirectPath, std::uint64_t>;
   static ChannelKey channel(const Process& process, const IssueStep& issue) {
-    const End here(process.id, issue.lane), there(issue.peer, issue.peer_lane);
+    const End here(process.id, issue.device_ordinal), there(issue.peer, issue.peer_ordinal);
     return {std::min(here, there), std::max(here, there), issue.path, issue.epoch};
   }
 
@@ -145,7 +145,7 @@ class RegionWorld {
   void at_process(ProcessId id, Duration low, Duration high, std::function<void(Process&)> what);
   void start(ProcessId id);
   void add_work();
-  void want(ProcessId reader, const std::vector<std::size_t>& objects, bool arguments);
+  void pull(ProcessId reader, const std::vector<std::size_t>& objects, bool arguments);
   void add_faults();
   void carry_out(Process& process, std::vector<RegionCommand> commands);
   void check_way(const Process& from, ProcessId to, const RegionMessage& message);
@@ -163,12 +163,12 @@ class RegionWorld {
   void pull_ended(Process& process, const PullEnded& ended);
   void ref_dropped(Object& object);
   void drop(Object& object);
-  void retire(Process& process, ObjectId which);
+  void unregister(Process& process, ObjectId which);
   void forget(Process& process, ObjectId which, std::uint64_t copy);
   bool is_given(const Process& process, ObjectId which) const;
   void reach(Process& process, const Reach& command);
   RegionSpan span(const Object& object, std::uint32_t part) const {
-    return span_of(object.size_bytes, options_.part_bytes, part);
+    return span_of(object.size_bytes, options_.chunk_bytes, part);
   }
   void crash(ProcessId id);
   void break_link(ProcessId a, ProcessId b);
@@ -204,7 +204,7 @@ class RegionWorld {
   std::map<std::pair<ProcessId, ProcessId>, Way> ways_;
   std::map<ProcessId, std::uint64_t> served_;
   std::set<ChannelKey> opened_, broken_;
-  std::deque<std::string> told_;
+  std::deque<std::string> log_;
   bool quiet_ = false;  // faults are disabled
   std::string wrong_;
   std::size_t steps_ = 0;

@@ -25,7 +25,7 @@ void RegionWorld::add_work() {
     at_process(object.maker, 0ms, 1ms, [this, made = object](Process& process) {
       const auto id = made.id;
       std::vector<RegionCommand> out;
-      process.exchange->publish(now_, id, made.size_bytes, made.device, out);
+      process.exchange->register_tensor(now_, id, made.size_bytes, made.device, out);
       process.device_of[id] = made.device;
       process.published.insert(id);
       carry_out(process, std::move(out));
@@ -35,7 +35,7 @@ void RegionWorld::add_work() {
     for (const auto each : which) ++objects_.at(ids[each]).refs;
     const bool arguments = work.chance(500);
     at_process(ProcessId::of(static_cast<unsigned>(reader)), when, when,
-               [this, which, arguments](Process& process) { want(process.id, which, arguments); });
+               [this, which, arguments](Process& process) { pull(process.id, which, arguments); });
   };
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const int maker = static_cast<int>(objects_.at(ids[i]).maker.bits().low);
@@ -66,7 +66,7 @@ void RegionWorld::add_work() {
   }
 }
 
-void RegionWorld::want(ProcessId reader, const std::vector<std::size_t>& which, bool arguments) {
+void RegionWorld::pull(ProcessId reader, const std::vector<std::size_t>& which, bool arguments) {
   auto& process = this->process(reader);
   std::vector<TensorRequest> together;
   std::uint64_t bytes = 0;
@@ -76,38 +76,39 @@ void RegionWorld::want(ProcessId reader, const std::vector<std::size_t>& which, 
       ref_dropped(object);
       continue;
     }
-    TensorRequest wish;
-    wish.object = object.id;
-    wish.size_bytes = object.size_bytes;
-    if (random_.chance(700)) wish.holders = {object.maker};
-    wish.paths = plan_.paths;
-    wish.lane = static_cast<std::uint32_t>(random_.below(plan_.devices));
-    if (mutation_.lanes_by_pull) wish.lane = static_cast<std::uint32_t>(random_.below(1000));
-    bytes += wish.size_bytes;
-    const bool in_parts = plan_.parts && wish.size_bytes >= options_.redirect_from_bytes &&
+    TensorRequest request;
+    request.object = object.id;
+    request.size_bytes = object.size_bytes;
+    if (random_.chance(700)) request.holders = {object.maker};
+    request.paths = plan_.paths;
+    request.device_ordinal = static_cast<std::uint32_t>(random_.below(plan_.devices));
+    if (mutation_.lanes_by_pull)
+      request.device_ordinal = static_cast<std::uint32_t>(random_.below(1000));
+    bytes += request.size_bytes;
+    const bool in_parts = plan_.parts && request.size_bytes >= options_.redirect_from_bytes &&
                           (plan_.pattern == Pattern::broadcast || random_.chance(700));
     if (!in_parts) {
-      together.push_back(std::move(wish));
+      together.push_back(std::move(request));
       continue;
     }
-    wish.keeps = !process.copies.contains(object.id) && random_.chance(900);
-    if (wish.keeps) process.copies[object.id].number = ++last_copy_;
-    const auto order = order_of_parts(parts_of(object.size_bytes, options_.part_bytes), reader);
+    request.keeps = !process.copies.contains(object.id) && random_.chance(900);
+    if (request.keeps) process.copies[object.id].number = ++last_copy_;
+    const auto order = order_of_parts(parts_of(object.size_bytes, options_.chunk_bytes), reader);
     object.refs += static_cast<int>(order.size()) - 1;
     for (const auto part : order) {
-      wish.part = part;
-      together.push_back(wish);
+      request.part = part;
+      together.push_back(request);
     }
   }
   if (together.empty()) return;
   process.largest_batch = std::max(process.largest_batch, bytes);
   std::vector<RegionCommand> out;
   const auto wishes = together;
-  const auto pulls = process.exchange->want(now_, std::move(together), arguments, out);
+  const auto pulls = process.exchange->pull(now_, std::move(together), arguments, out);
   if (!pulls) return violation("a wish is refused: " + pulls.error().text);
   for (std::size_t i = 0; i < pulls->size(); ++i) {
     process.wanted[(*pulls)[i]] = {
-        wishes[i].object, wishes[i].lane % plan_.devices, false, wishes[i].part,
+        wishes[i].object, wishes[i].device_ordinal % plan_.devices, false, wishes[i].part,
         wishes[i].keeps ? process.copies.at(wishes[i].object).number : 0};
     if (!plan_.impatient || !random_.chance(200)) continue;
     at_process(reader, 0ms, 60ms, [this, pull = (*pulls)[i]](Process& again) {
@@ -115,7 +116,7 @@ void RegionWorld::want(ProcessId reader, const std::vector<std::size_t>& which, 
       if (known == again.wanted.end()) return;
       known->second.unwanted = true;
       std::vector<RegionCommand> commands;
-      again.exchange->unwant(now_, pull, commands);
+      again.exchange->cancel(now_, pull, commands);
       carry_out(again, std::move(commands));
     });
   }

@@ -23,8 +23,8 @@ class Claims : public testing::Test {
     out_.clear();
     return claims;
   }
-  void claim(std::uint32_t lane, std::uint64_t claim) {
-    exchange_.claim_turn(Time(), lane, claim, out_);
+  void claim(std::uint32_t device_ordinal, std::uint64_t claim) {
+    exchange_.claim_turn(Time(), device_ordinal, claim, out_);
   }
   void give_back(std::uint64_t claim) { exchange_.return_turn(Time(), claim, out_); }
 

@@ -23,7 +23,7 @@ using namespace mobula::plugins;  // NOLINT: a separate library
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto send_limit = std::chrono::seconds(10);
+constexpr auto send_timeout = std::chrono::seconds(10);
 constexpr std::uint64_t max_message = MOBULA_TRANSPORT_LEAST_MESSAGE;
 constexpr std::size_t max_waiting = 64;
 constexpr std::size_t max_read_at_once = 4u << 20;
@@ -147,7 +147,7 @@ bool mobula_carrier::write(Link& link) {
         ::send(link.socket.get(), first.data() + link.sent, first.size() - link.sent, MSG_NOSIGNAL);
     if (count < 0) {
       const bool waits = errno == EAGAIN || errno == EINTR || errno == ENOTCONN;
-      return waits && Clock::now() - link.moved < send_limit;
+      return waits && Clock::now() - link.moved < send_timeout;
     }
     link.moved = Clock::now();
     link.sent += static_cast<std::size_t>(count);

@@ -114,10 +114,10 @@ struct StartExecutor {
   std::uint32_t generation = 0;
   ProgramId program;
   std::vector<std::string> arguments;
-  std::string working_folder;
+  std::string working_dir;
   Environment job_env;
   AssignExecutor assign;
-  MOBULA_FIELDS(slot, generation, program, arguments, working_folder, job_env, assign);
+  MOBULA_FIELDS(slot, generation, program, arguments, working_dir, job_env, assign);
   friend bool operator==(const StartExecutor&, const StartExecutor&) = default;
 };
 

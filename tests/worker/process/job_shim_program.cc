@@ -1,4 +1,4 @@
-// The job shim that an agent starts above a command: the role of `mobula job-warden`.
+// The job shim that an agent starts above a command: the role of `mobula job-job_shim`.
 #include "worker/process/job_shim.h"
 
 int main(int argc, char** argv) {

@@ -14,9 +14,9 @@
 
 namespace mobula::internal {
 
-class TransportMailbox : public std::enable_shared_from_this<TransportMailbox> {
+class Mailbox : public std::enable_shared_from_this<Mailbox> {
  public:
-  explicit TransportMailbox(EventLoop& reader) : reader_(reader) {}
+  explicit Mailbox(EventLoop& reader) : reader_(reader) {}
 
   void push(std::function<void()> task) {
     {

@@ -155,8 +155,8 @@ void WorkerService::complete(AssignExecutor& assign, const Environment& job_env)
 
 // Variables of the user override those of the agent. In the loader's search path, the program's own
 // directory is first.
-NurseryKey WorkerService::nursery_key(const RunnableProgram& program,
-                                      const StartExecutor& command) const {
+ForkServerKey WorkerService::fork_server_key(const RunnableProgram& program,
+                                             const StartExecutor& command) const {
   Environment environment = command.job_env;
   for (const auto& [name, value] : command.assign.demand_class.env) environment[name] = value;
   for (const auto& [name, value] : program.environment) {
@@ -167,12 +167,12 @@ NurseryKey WorkerService::nursery_key(const RunnableProgram& program,
        masks_of(Allocation{}, command.assign.demand_class.env, command.job_env)) {
     environment[name] = value;
   }
-  NurseryKey key;
+  ForkServerKey key;
   key.job = command.assign.demand_class.job;
   key.program = program.path;
   key.argv = command.arguments;
   key.environment = variables_of(environment);
-  key.working_directory = command.working_folder;
+  key.working_directory = command.working_dir;
   key.scratch_directory = program.scratch_directory;
   return key;
 }
@@ -186,7 +186,7 @@ void WorkerService::carry_out(StartExecutor& command) {
     complete(command.assign, command.job_env);
     SlotStart start;
     start.program = command.program;
-    start.nursery = nursery_key(*program, command);
+    start.fork_server = fork_server_key(*program, command);
     start.sign = [this, process = command.assign.process,
                   principal =
                       Principal{Role::executor, command.assign.actor.class_name,
@@ -340,13 +340,13 @@ void WorkerService::add_thread_variables(const Allocation& allocation,
 void WorkerService::run_entry(StartExecutor& command) {
   complete(command.assign, command.job_env);
   const ActorSpec& actor = command.assign.actor;
-  const std::filesystem::path folder = options_.folder;  // STATE/CLUSTER/agent
+  const std::filesystem::path directory = options_.directory;  // STATE/CLUSTER/agent
   Environment environment = command.job_env;
   for (const auto& [name, value] : command.assign.demand_class.env) environment[name] = value;
   for (const auto& [name, value] : command.assign.accelerator_env) environment[name] = value;
   add_thread_variables(command.assign.allocation, environment);
   environment["MOBULA_ADDRESS"] = options_.head_address;
-  environment["MOBULA_STATE_DIR"] = folder.parent_path().parent_path().string();
+  environment["MOBULA_STATE_DIR"] = directory.parent_path().parent_path().string();
   environment["MOBULA_SUBMISSION_ID"] = actor.job.hex();
   environment["MOBULA_SUBMISSION_ATTEMPT"] = std::to_string(command.generation + 1);
   CommandSlot slot;
@@ -354,8 +354,8 @@ void WorkerService::run_entry(StartExecutor& command) {
   slot.generation = command.generation;
   slot.job = actor.job;
   slot.name = std::filesystem::path(actor.entry.argv.front()).filename().string();
-  slot.command = {actor.entry.argv, actor.entry.working_folder, actor.entry.needs_working_folder,
-                  options_.folder + "/jobs", actor.entry.grace};
+  slot.command = {actor.entry.argv, actor.entry.working_dir, actor.entry.needs_working_dir,
+                  options_.directory + "/jobs", actor.entry.grace};
   if (const auto files = environment.find(job_files_variable); files != environment.end()) {
     start_with_files(files->second, environment, slot);
   }
@@ -374,13 +374,13 @@ void WorkerService::start_with_files(std::string hash, Environment& environment,
     later[(name.starts_with("LD_") ? later_prefix : "") + name] = value;
   environment = std::move(later);
   // STATE/CLUSTER
-  const std::filesystem::path cluster = std::filesystem::path(options_.folder).parent_path();
-  const std::string folder = options_.folder + "/job-files";
-  slot.own_folder = folder + "/run/" + ProcessId::random().hex();
+  const std::filesystem::path cluster = std::filesystem::path(options_.directory).parent_path();
+  const std::string directory = options_.directory + "/job-files";
+  slot.own_dir = directory + "/run/" + ProcessId::random().hex();
   std::vector<std::string> words = options_.job_starter;
   const std::string key = (cluster / (cluster.filename().string() + ".key")).string();
   for (const auto& word :
-       {options_.head_address, key, hash, folder + "/cache", slot.own_folder, std::string("--")}) {
+       {options_.head_address, key, hash, directory + "/cache", slot.own_dir, std::string("--")}) {
     words.push_back(word);
   }
   std::ranges::move(slot.command.argv, std::back_inserter(words));
@@ -389,7 +389,7 @@ void WorkerService::start_with_files(std::string hash, Environment& environment,
 
 // A part is small, and recent output is in the page cache.
 void WorkerService::carry_out(ReadJobLogRequest& command) {
-  step(read_job_log(options_.folder + "/logs", command));
+  step(read_job_log(options_.directory + "/logs", command));
 }
 
 void WorkerService::carry_out(LogsRequest& command) { step(slots_->logs().list(command)); }
@@ -397,10 +397,10 @@ void WorkerService::carry_out(LogsRequest& command) { step(slots_->logs().list(c
 void WorkerService::carry_out(ReadLogRequest& command) { step(slots_->logs().read(command)); }
 
 void WorkerService::carry_out(UsageRequest& command) {
-  UsageReply told = usage_.look(monotonic_now(), [this] { return slots_->watched_by_name(); });
-  told.request = command.request;
-  told.wall_ms = wall_clock_ms();
-  step(std::move(told));
+  UsageReply usage = usage_.look(monotonic_now(), [this] { return slots_->watched_by_name(); });
+  usage.request = command.request;
+  usage.wall_ms = wall_clock_ms();
+  step(std::move(usage));
 }
 
 void WorkerService::carry_out(SpansReply& command) {

@@ -15,15 +15,15 @@ ForkRequest sample_request() {
                      {{"CUDA_VISIBLE_DEVICES", "0,1"}, {"EMPTY", ""}}};
 }
 
-TEST(NurseryWire, RestoresMessages) {
+TEST(ForkServerWire, RestoresMessages) {
   EXPECT_EQ(decode_fork_request(encode(sample_request())), sample_request());
   const ForkReply reply{ProcessId::of(3), 77, "no memory"};
   EXPECT_EQ(decode_fork_reply(encode(reply)), reply);
-  const ForkServerHello hello{nursery_wire_version, "two threads"};
-  EXPECT_EQ(decode_nursery_hello(encode(hello)), hello);
+  const ForkServerHello hello{fork_server_wire_version, "two threads"};
+  EXPECT_EQ(decode_fork_server_hello(encode(hello)), hello);
 }
 
-TEST(NurseryWire, RejectsTruncationAndTrailingBytes) {
+TEST(ForkServerWire, RejectsTruncationAndTrailingBytes) {
   const std::string packet = encode(sample_request());
   for (std::size_t size = 0; size < packet.size(); ++size) {
     EXPECT_FALSE(decode_fork_request(std::string_view(packet).substr(0, size))) << size;
@@ -31,18 +31,18 @@ TEST(NurseryWire, RejectsTruncationAndTrailingBytes) {
   EXPECT_FALSE(decode_fork_request(packet + "x"));
 }
 
-TEST(NurseryWire, RejectsOtherKind) {
+TEST(ForkServerWire, RejectsOtherKind) {
   EXPECT_FALSE(decode_fork_reply(encode(sample_request())));
-  EXPECT_FALSE(decode_nursery_hello(encode(ForkReply{})));
+  EXPECT_FALSE(decode_fork_server_hello(encode(ForkReply{})));
 }
 
-TEST(NurseryWire, RejectsCountBeyondPacket) {
+TEST(ForkServerWire, RejectsCountBeyondPacket) {
   std::string packet = encode(ForkRequest{});
   for (std::size_t i = packet.size() - 4; i < packet.size(); ++i) packet[i] = '\xff';
   EXPECT_FALSE(decode_fork_request(packet));
 }
 
-TEST(NurseryWire, CarriesDescriptors) {
+TEST(ForkServerWire, CarriesDescriptors) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
   const Fd a(ends[0]);
@@ -63,8 +63,8 @@ TEST(NurseryWire, CarriesDescriptors) {
   EXPECT_EQ(refused.error().code, ErrorCode::unavailable);
 }
 
-TEST(NurseryWire, RejectsOversizedEnvironmentWithSize) {
-  const std::string large(nursery_packet_limit + 1, 'x');
+TEST(ForkServerWire, RejectsOversizedEnvironmentWithSize) {
+  const std::string large(fork_server_packet_limit + 1, 'x');
   const auto sent = send_packet(0, large, {}, 0);
   ASSERT_FALSE(sent.ok());
   EXPECT_EQ(sent.error().code, ErrorCode::invalid_argument);

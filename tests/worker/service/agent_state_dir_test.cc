@@ -9,21 +9,21 @@
 namespace mobula::internal::worker {
 namespace {
 
-class AgentFolderTest : public testing::Test {
+class AgentStateDirTest : public testing::Test {
  protected:
-  AgentFolderTest() {
+  AgentStateDirTest() {
     std::string name = std::filesystem::temp_directory_path() / "mobula-folder-XXXXXX";
-    folder_ = ::mkdtemp(name.data());
+    directory_ = ::mkdtemp(name.data());
   }
-  ~AgentFolderTest() override { std::filesystem::remove_all(folder_); }
+  ~AgentStateDirTest() override { std::filesystem::remove_all(directory_); }
   Result<NodeId> id(const std::string& key) {
-    return AgentStateDir::take(folder_ + "/agent")->node_id(key);
+    return AgentStateDir::take(directory_ + "/agent")->node_id(key);
   }
 
-  std::string folder_;
+  std::string directory_;
 };
 
-TEST_F(AgentFolderTest, DerivesStableNodeIdFromKey) {
+TEST_F(AgentStateDirTest, DerivesStableNodeIdFromKey) {
   const NodeId first = id("one").value();
   EXPECT_FALSE(first.empty());
   EXPECT_EQ(id("one").value(), first);
@@ -35,14 +35,14 @@ TEST_F(AgentFolderTest, DerivesStableNodeIdFromKey) {
   EXPECT_EQ(id("").value(), keyless);
 }
 
-TEST_F(AgentFolderTest, KeepsNodeIdOfEarlierRelease) {
+TEST_F(AgentStateDirTest, KeepsNodeIdOfEarlierRelease) {
   const NodeId old = NodeId::random();
-  ASSERT_TRUE(AgentStateDir::take(folder_ + "/agent").ok());
-  ASSERT_TRUE(write_file(folder_ + "/agent/node", old.hex() + "\n", 0600).ok());
+  ASSERT_TRUE(AgentStateDir::take(directory_ + "/agent").ok());
+  ASSERT_TRUE(write_file(directory_ + "/agent/node", old.hex() + "\n", 0600).ok());
   EXPECT_EQ(id("one").value(), old);
   EXPECT_EQ(id("one").value(), old);
   EXPECT_NE(id("two").value(), old);
-  ASSERT_TRUE(write_file(folder_ + "/agent/node", "no id\n", 0600).ok());
+  ASSERT_TRUE(write_file(directory_ + "/agent/node", "no id\n", 0600).ok());
   EXPECT_EQ(id("one").error().code, ErrorCode::corrupt);
 }
 

@@ -9,18 +9,18 @@
 
 namespace mobula::internal::head {
 
-class ScratchFolder {
+class ScratchDirectory {
  public:
-  ScratchFolder() {
+  ScratchDirectory() {
     char name[] = "/tmp/mobula-head-test-XXXXXX";
     path_ = ::mkdtemp(name);
   }
-  ~ScratchFolder() {
+  ~ScratchDirectory() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  ScratchDirectory(const ScratchDirectory&) = delete;
+  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
 
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
   const std::string& path() const { return path_; }
