@@ -66,8 +66,8 @@ bool names_are_found() {
 
 bool detached_ones_outlive_their_handles() {
   {
-    auto made =
-        mobula::actor<Ledger>.options({.name = "kept", .lifetime = mobula::Lifetime::detached}).remote();
+    const mobula::ActorOptions options{.name = "kept", .lifetime = mobula::Lifetime::detached};
+    auto made = mobula::actor<Ledger>.options(options).remote();
     mobula::get(made.call<&Ledger::append>(1));
   }
   auto found = mobula::get_actor<Ledger>("kept");

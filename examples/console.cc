@@ -1,5 +1,5 @@
 // For a console:  mobula repl -c 'use ./example_console; call mean [1, 2, 6]'
-//   Functions of task<f> and actor<C> can be called there with JSON. A struct is an array of its members.
+//   Functions of task<f> and actor<C> can be called with JSON. A struct is an array of its members.
 #include <mobula/mobula.h>
 #include <iostream>
 #include <map>

@@ -1,5 +1,5 @@
-//   "license": 1.5            an amount: 0.5 is half a license
-//   "TPU": 3                  numbered units: a request for two gets two whole units with their numbers
+//   "license": 1.5          an amount: 0.5 is half a license
+//   "TPU": 3                numbered units: a request for 2 gets 2 whole units with their numbers
 #include <mobula/mobula.h>
 #include <chrono>
 #include <iostream>

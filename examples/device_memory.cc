@@ -1,4 +1,4 @@
-//   GPU 0: 6 + 6 + 4 GiB    GPU 1: 14 GiB      bytes of a device's memory instead of a fraction of the device
+//   GPU 0: 6 + 6 + 4 GiB    GPU 1: 14 GiB      bytes of memory instead of a fraction of the device
 //   a request for 6 GiB more waits until one device has them: bytes are never allocated twice
 #include <mobula/mobula.h>
 #include <chrono>

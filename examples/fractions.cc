@@ -1,4 +1,4 @@
-//   GPU 0: ¼ ¼ ¼ ¼           four tasks on one device at the same time: each waits for the other three
+//   GPU 0: ¼ ¼ ¼ ¼           four tasks on one device at a time: each waits for the others
 //   GPU 0: ½ ½  GPU 1: ½     three actors fill one device before they use the next
 #include <mobula/mobula.h>
 #include <chrono>

@@ -1,6 +1,6 @@
 // Order of tasks within a job, and the limit of a job's resources.
 //
-//   quota of the job: 1 GPU      first ▏▏▏▏▏▏▏▏▏ urgent ▏▏▏ later      (the node's other GPU stays free)
+//   quota of the job: 1 GPU      first ▏▏▏▏▏▏▏▏▏ urgent ▏▏▏ later   (the node's other GPU is free)
 //   tasks of 2 GPUs: UnschedulableError, because no new node could change it
 //
 // "later" was submitted before "urgent", which has the higher priority; both waited for "first".
@@ -78,9 +78,10 @@ int main(int argc, char** argv) {
   const auto held =
       mobula::task<first>.options({.name = "first", .num_gpus = 1, .priority = 20}).remote(door);
   mobula::get(door.call<&Door::wait_for_arrival>(), std::chrono::seconds(30));
-  const std::vector rest{
-      mobula::task<note>.options({.name = "later", .num_gpus = 1}).remote(door, std::string("later")),
-      mobula::task<note>.options({.name = "urgent", .num_gpus = 1, .priority = 10}).remote(door, std::string("urgent"))};
+  const mobula::TaskOptions later{.name = "later", .num_gpus = 1};
+  const mobula::TaskOptions urgent{.name = "urgent", .num_gpus = 1, .priority = 10};
+  const std::vector rest{mobula::task<note>.options(later).remote(door, std::string("later")),
+                         mobula::task<note>.options(urgent).remote(door, std::string("urgent"))};
   // The head handles messages in order: after this reply it has received both tasks.
   (void)mobula::nodes();
   door.call<&Door::open>();

@@ -1,5 +1,5 @@
 //   Spread ─────────────► four concurrent tasks on as many nodes as possible
-//   NodeAffinity{id} ───► that node. If it does not exist: UnschedulableError, or with soft affinity any node
+//   NodeAffinity{id} ───► that node. Without it: UnschedulableError, or any node (soft affinity)
 #include <mobula/mobula.h>
 #include <algorithm>
 #include <chrono>
@@ -22,9 +22,9 @@ int main(int argc, char** argv) {
 
   std::set<std::string> seen;
   std::vector<mobula::ObjectRef<std::string>> spread;
+  const mobula::TaskOptions quarter{.num_cpus = 0.25, .scheduling = mobula::Spread{}};
   for (int i = 0; i < 4; ++i) {
-    spread.push_back(
-        mobula::task<node_of_task>.options({.num_cpus = 0.25, .scheduling = mobula::Spread{}}).remote());
+    spread.push_back(mobula::task<node_of_task>.options(quarter).remote());
   }
   for (const auto& node : mobula::get(spread)) seen.insert(node);
   std::cout << "spread over " << seen.size() << " of " << with_cpus.size() << " nodes\n";
@@ -36,9 +36,9 @@ int main(int argc, char** argv) {
   std::cout << "affinity: " << (there == chosen ? "ran there" : "ran elsewhere") << "\n";
 
   const std::string nowhere(32, 'e');
-  const auto soft = mobula::get(
-      mobula::task<node_of_task>.options({.scheduling = mobula::NodeAffinity{nowhere, true}}).remote(),
-      seconds(30));
+  const mobula::TaskOptions preferred{.scheduling = mobula::NodeAffinity{nowhere, true}};
+  const auto soft =
+      mobula::get(mobula::task<node_of_task>.options(preferred).remote(), seconds(30));
   bool refused = false;
   try {
     mobula::get(

@@ -360,8 +360,8 @@ class HeadRun {
     warnings_.push_back(text);
   }
 
-  // libzmq polls the listener without a pause if accept() finds no descriptor; the bus therefore keeps
-  // the number of its connections below the limit.
+  // libzmq polls the listener without a pause if accept() finds no descriptor; the bus therefore
+  // keeps the number of its connections below the limit.
   void report_descriptors() {
     const std::size_t descriptors = descriptor_limit();
     const std::size_t connections = within_descriptors({}, descriptors).max_connections;

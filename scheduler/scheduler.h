@@ -103,7 +103,8 @@ class Scheduler {
   // start identity: a program, or a program with an environment.
   void set_program_state(NodeId node, ProgramId program, const std::string& why_not);
 
-  // Contact between two nodes is lost (`cut`) or works: nothing is placed on one for callers on the other while it is lost.
+  // Contact between two nodes is lost (`cut`) or works: nothing is placed on one for callers on the
+  // other while it is lost.
   void set_link(NodeId one, NodeId other, bool cut);
 
   // Full state; wanted_slots 0 ends it.

@@ -35,7 +35,8 @@ std::optional<int> status_of_reaped(int pidfd) {
 // Field 52 of /proc/PID/stat. The pid is not reused while the pidfd can be signalled.
 std::optional<int> status_of_zombie(pid_t process, int pidfd) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
-  // A read fails if the process is reaped during the read: getline reports that, stream iterators throw.
+  // A read fails if the process is reaped during the read: getline reports that, stream iterators
+  // throw.
   std::string text;
   std::getline(file, text, '\0');
   const auto name_end = text.rfind(')');

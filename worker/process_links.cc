@@ -128,7 +128,8 @@ void ProcessLinks::close(LinkId link) {
   if (links_.erase(link) != 0) report_loss(link);
 }
 
-// The process closed the link itself. If it exits, the kernel closes its sockets before it makes the exit status known.
+// The process closed the link itself. If it exits, the kernel closes its sockets before it makes
+// the exit status known.
 void ProcessLinks::link_closed(LinkId link) {
   const auto at = exits_.find(link);
   if (at == exits_.end() || !at->second.watch || at->second.ends_job) return report_loss(link);

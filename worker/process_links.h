@@ -26,8 +26,8 @@ class ProcessLinks {
   struct Callbacks {
     std::function<void(LinkId, std::string user, std::int64_t pid)> connected;
     std::function<void(LinkId, ProcessToAgent)> on_message;
-    // Follows the last message of the link, which is closed then. The cause is given if the process is
-    // known to have exited.
+    // Follows the last message of the link, which is closed then. The cause is given if the process
+    // is known to have exited.
     std::function<void(LinkId, std::optional<EndCause>)> lost;
   };
   struct Counters {

@@ -61,8 +61,9 @@ struct NodeReason {
   friend bool operator==(const NodeReason&, const NodeReason&) = default;
 };
 
-// Resource that most of these nodes, or the job's quota, can never provide; the first one if several are equally frequent.
-// `GPU`, `gpu_memory`, `accelerator_type:H100`, or a custom name. Empty if no resource is the reason.
+// Resource that most of these nodes, or the job's quota, can never provide; the first one if
+// several are equally frequent. `GPU`, `gpu_memory`, `accelerator_type:H100`, or a custom name.
+// Empty if no resource is the reason.
 std::string missing_resource(const std::vector<NodeReason>& reasons);
 
 std::string_view to_string(ReasonCode code);

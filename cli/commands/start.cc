@@ -177,8 +177,8 @@ class Start {
     return complain(failure(ErrorCode::permission_denied, child->last_words()));
   }
 
-  // Jobs run as the user of the worker. If it can read the operator's key of this head, a driver's token is worth as
-  // much as that key.
+  // Jobs run as the user of the worker. If it can read the operator's key of this head, a driver's
+  // token is worth as much as that key.
   int refuse_readable_keys() const {
     const auto path = readable_operator_key();
     if (!path || line_.start.expose_head_keys) return exit_done;

@@ -56,7 +56,8 @@ constexpr const char* help_end =
     "that was submitted or the actor that was created last. ';' separates statements. '#' begins a "
     "comment.\n";
 
-// Returns the page of `\help`. The first column is padded by characters, because some have several bytes.
+// Returns the page of `\help`. The first column is padded by characters, because some have several
+// bytes.
 std::string help_page() {
   constexpr std::size_t column = 36;
   std::string text = help_begin;

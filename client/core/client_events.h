@@ -67,7 +67,8 @@ struct ErrorRead {
   friend bool operator==(const ErrorRead&, const ErrorRead&) = default;
 };
 
-// The only thread of user code is blocked in a get without a timeout until these are ready. Empty: it continues.
+// The only thread of user code is blocked in a get without a timeout until these are ready. Empty:
+// it continues.
 struct BlockedOn {
   PooledVector<ObjectId> objects;
   MOBULA_FIELDS(objects);

@@ -1,5 +1,5 @@
-// Receives the inputs of a ProcessEngine that are not for its client core. A driver overrides the part
-// of every process, and an executor also the part of a callee.
+// Receives the inputs of a ProcessEngine that are not for its client core. A driver overrides the
+// part of every process, and an executor also the part of a callee.
 // Thread: the engine's lock is held, on the loop thread, unless a function states another rule.
 // Owner: outlives the engine.
 #pragma once
@@ -21,14 +21,16 @@ class EngineOwner {
  public:
   virtual ~EngineOwner() = default;
 
-  // ---- every process ------------------------------------------------------------------------------
+  // ---- every process
+  // ------------------------------------------------------------------------------
   virtual void received_from_agent(const AgentToProcess& /*message*/) {}
   // The agent closed the link. Without the lock.
   virtual void agent_lost(const Failure& /*why*/) {}
   // The state of an object changed. On any thread.
   virtual void object_changed() {}
 
-  // ---- a callee -----------------------------------------------------------------------------------
+  // ---- a callee
+  // -----------------------------------------------------------------------------------
   virtual bool takes_calls() const { return false; }
   virtual void tick() {}
   // Also on the thread that calls rearm().

@@ -1,9 +1,9 @@
-// The runtime of one process that submits work, driver or executor. Its lock guards the client core,
-// and its loop thread owns the sockets: a user thread with the lock steps the core, and leaves work
-// that needs a socket in the outbox (docs/concurrency.md).
+// The runtime of one process that submits work, driver or executor. Its lock guards the client
+// core, and its loop thread owns the sockets: a user thread with the lock steps the core, and
+// leaves work that needs a socket in the outbox (docs/concurrency.md).
 // Calls on this node go through rings. One thread at a time is the leader: it polls the rings and
-// sleeps at the doorbell. A waiting thread leads; the loop thread leads if no thread has waited for a
-// while. If calls go by sockets, the leader borrows the loop and counts as the loop thread.
+// sleeps at the doorbell. A waiting thread leads; the loop thread leads if no thread has waited for
+// a while. If calls go by sockets, the leader borrows the loop and counts as the loop thread.
 // Thread: any; the sections of the class state which functions need the lock.
 // Not: types, functions, and the execution of calls.
 #pragma once

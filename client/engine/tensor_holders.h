@@ -15,8 +15,9 @@ struct TensorHolder {
   std::string text;   // "driver (pid 12 on node 3f2a91bc)"
 };
 
-// Processes other than `own` that hold an object of the list, each once, in the order of the list. A node that holds an
-// object and lists no process is a holder. Empty if the document cannot be read.
+// Processes other than `own` that hold an object of the list, each once, in the order of the list.
+// A node that holds an object and lists no process is a holder. Empty if the document cannot be
+// read.
 std::vector<TensorHolder> tensor_holders(std::string_view document, ProcessId own);
 
 // The only holder, if there is exactly one and it is a known process.

@@ -11,10 +11,12 @@
 namespace mobula::internal::client {
 namespace {
 
-// Holders are requested from the head after this delay, then at doubled intervals, and at the deadline.
+// Holders are requested from the head after this delay, then at doubled intervals, and at the
+// deadline.
 constexpr Duration first_check_delay = 60ms;
 constexpr Duration last_check_delay = 60s;
-// An answer of the head about holders is awaited for this time, also beyond the deadline of the wait.
+// An answer of the head about holders is awaited for this time, also beyond the deadline of the
+// wait.
 constexpr Duration holders_timeout = 1s;
 constexpr std::size_t max_named_objects = 64;
 constexpr std::size_t max_named_holders = 8;
@@ -114,7 +116,8 @@ detail::Done ProcessRuntime::wait_tensor_freed(const Tensor& tensor,
   }
 }
 
-// Processes that hold elements of this memory and that their nodes know. Empty if the head does not answer.
+// Processes that hold elements of this memory and that their nodes know. Empty if the head does not
+// answer.
 std::vector<TensorHolder> ProcessRuntime::holders_of(ProcessEngine::Lock& lock,
                                                      const detail::TensorStorage& storage) {
   auto objects = tensors_.kept_in(storage);
@@ -129,8 +132,8 @@ std::vector<TensorHolder> ProcessRuntime::holders_of(ProcessEngine::Lock& lock,
                          : tensor_holders(read->json, engine_->core().options().process);
 }
 
-// Neither the wait nor the call ends before the other: an argument of the running call refers to the tensor, or its caller
-// holds the last ref and its only thread waits for the call.
+// Neither the wait nor the call ends before the other: an argument of the running call refers to
+// the tensor, or its caller holds the last ref and its only thread waits for the call.
 std::string ProcessRuntime::why_never_freed(ProcessEngine::Lock& lock,
                                             const detail::TensorStorage& storage,
                                             const std::vector<TensorHolder>& holders) {

@@ -1,6 +1,7 @@
 // Decides whether an idle executor sleeps for a fixed 75 µs and then drains a batch of calls. A
 // wake-up per call takes the processor from the caller each time. The gain is measured by trial. A
-// waiting caller ends the sleep early (RingLinks::flush_deferred_wakes), so only other calls are delayed.
+// waiting caller ends the sleep early (RingLinks::flush_deferred_wakes), so only other calls are
+// delayed.
 // Thread: owner (the leader).
 #pragma once
 

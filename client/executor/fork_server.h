@@ -1,6 +1,6 @@
 // Turns the user's program into an executor. Depending on the environment, the agent starts it as a
-// fork server, which returns from `run_fork_server` in each forked executor, or directly, which then
-// calls `adopt_executor_from_environment`. Both carry out the same request and have the same
+// fork server, which returns from `run_fork_server` in each forked executor, or directly, which
+// then calls `adopt_executor_from_environment`. Both carry out the same request and have the same
 // result.
 // Thread: main thread, first step of `init`.
 // Not: tasks, signal handlers.

@@ -128,16 +128,22 @@ using GetProcAddress = Status(const char*, void**, int, unsigned long long, int*
   each(context_synchronize, cuCtxSynchronize, 2000, Status()) \
   each(priority_range, cuCtxGetStreamPriorityRange, 5050, Status(int*, int*)) \
   each(memory_left, cuMemGetInfo, 3020, Status(std::size_t*, std::size_t*)) \
-  each(memory_granularity, cuMemGetAllocationGranularity, 10020, Status(std::size_t*, const AllocationProperties*, int)) \
-  each(memory_create, cuMemCreate, 10020, Status(MemoryHandle*, std::size_t, const AllocationProperties*, unsigned long long)) \
+  each(memory_granularity, cuMemGetAllocationGranularity, 10020, \
+       Status(std::size_t*, const AllocationProperties*, int)) \
+  each(memory_create, cuMemCreate, 10020, \
+       Status(MemoryHandle*, std::size_t, const AllocationProperties*, unsigned long long)) \
   each(memory_release, cuMemRelease, 10020, Status(MemoryHandle)) \
-  each(memory_export, cuMemExportToShareableHandle, 10020, Status(void*, MemoryHandle, int, unsigned long long)) \
+  each(memory_export, cuMemExportToShareableHandle, 10020, \
+       Status(void*, MemoryHandle, int, unsigned long long)) \
   each(memory_import, cuMemImportFromShareableHandle, 10020, Status(MemoryHandle*, void*, int)) \
-  each(address_reserve, cuMemAddressReserve, 10020, Status(Address*, std::size_t, std::size_t, Address, unsigned long long)) \
+  each(address_reserve, cuMemAddressReserve, 10020, \
+       Status(Address*, std::size_t, std::size_t, Address, unsigned long long)) \
   each(address_free, cuMemAddressFree, 10020, Status(Address, std::size_t)) \
-  each(memory_map, cuMemMap, 10020, Status(Address, std::size_t, std::size_t, MemoryHandle, unsigned long long)) \
+  each(memory_map, cuMemMap, 10020, \
+       Status(Address, std::size_t, std::size_t, MemoryHandle, unsigned long long)) \
   each(memory_unmap, cuMemUnmap, 10020, Status(Address, std::size_t)) \
-  each(memory_set_access, cuMemSetAccess, 10020, Status(Address, std::size_t, const AccessDescription*, std::size_t)) \
+  each(memory_set_access, cuMemSetAccess, 10020, \
+       Status(Address, std::size_t, const AccessDescription*, std::size_t)) \
   each(copy_async, cuMemcpyAsync, 4000, Status(Address, Address, std::size_t, Stream)) \
   each(copy_2d_async, cuMemcpy2DAsync, 3020, Status(const Copy2D*, Stream)) \
   each(fill_async, cuMemsetD8Async, 3020, Status(Address, unsigned char, std::size_t, Stream)) \

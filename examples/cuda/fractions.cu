@@ -1,5 +1,6 @@
 //   GPU 0: ¼ ¼ ¼ ¼      four tasks, each in a separate process, on one device at the same time.
-// Each task has a quarter of the device's memory. The compute units are shared by time, and not limited.
+// Each task has a quarter of the device's memory. The compute units are shared by time, and not
+// limited.
 #include "needs_gpu.h"
 
 #include <condition_variable>
@@ -18,7 +19,8 @@ __global__ void square(float* elements) {
   if (i < count) elements[i] = static_cast<float>(i % 1000) * static_cast<float>(i % 1000);
 }
 
-// Blocks each caller until `tasks` callers have arrived: only tasks that run at the same time get through.
+// Blocks each caller until `tasks` callers have arrived: only tasks that run at the same time get
+// through.
 class Barrier {
  public:
   void arrive() {

@@ -1,5 +1,6 @@
 //   driver: x, y ──► task with a GPU: a kernel of this file writes 2x + y ──► driver: checks it
-// The kernel runs on the task's own stream, and the result is complete for its readers without a synchronization.
+// The kernel runs on the task's own stream, and the result is complete for its readers without a
+// synchronization.
 #include "needs_gpu.h"
 
 #include <numeric>

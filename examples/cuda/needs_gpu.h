@@ -1,4 +1,5 @@
-// Shared parts of the programs of this directory: an error for machines without a GPU, and the exit code for it.
+// Shared parts of the programs of this directory: an error for machines without a GPU, and the exit
+// code for it.
 // Thread: any.
 #pragma once
 
@@ -10,7 +11,8 @@
 #include <stdexcept>
 #include <string>
 
-// Exit code of a program that did nothing because it needs a GPU (77: "skipped" of automake and CTest).
+// Exit code of a program that did nothing because it needs a GPU (77: "skipped" of automake and
+// CTest).
 inline constexpr int exit_skipped = 77;
 
 // Thrown by tasks, and rethrown as itself by get.
@@ -20,7 +22,8 @@ class NeedsGpu : public std::runtime_error {
 };
 inline const bool needs_gpu_registered = mobula::register_exception<NeedsGpu>();
 
-// Throws if `status` is an error: NeedsGpu if no driver or device is available, else std::runtime_error.
+// Throws if `status` is an error: NeedsGpu if no driver or device is available, else
+// std::runtime_error.
 inline void check(cudaError_t status, const std::string& operation) {
   if (status == cudaSuccess) return;
   const std::string message = operation + ": " + cudaGetErrorString(status);
@@ -38,7 +41,8 @@ inline void check(cudaError_t status, const std::string& operation) {
 // The stream of the calling thread's task.
 inline cudaStream_t task_stream() { return static_cast<cudaStream_t>(mobula::current().stream()); }
 
-// Calls `body` in the driver if the cluster has a GPU. Returns its exit code, exit_skipped, or 1 after another error.
+// Calls `body` in the driver if the cluster has a GPU. Returns its exit code, exit_skipped, or 1
+// after another error.
 template <class Body>
 int run_on_gpus(const char* program, Body body) {
   try {

@@ -1,5 +1,6 @@
-//   Source on half a GPU: fill<<<…>>> ──a tensor of 16 MiB for each batch──► Sink on half a GPU: sum<<<…>>>
-// The tensors stay in device memory. On one GPU the sink reads the source's memory in place (cuda_ipc).
+//   Source on half a GPU: fill<<<…>>> ──16 MiB for each batch──► Sink on half a GPU: sum<<<…>>>
+// The tensors stay in device memory. On one GPU the sink reads the source's memory in place
+// (cuda_ipc).
 #include "needs_gpu.h"
 
 #include <cstdint>
@@ -66,7 +67,8 @@ int run() {
   auto sink = mobula::actor<Sink>.options({.num_gpus = 0.5}).remote();
   const auto make =
       source.method<&Source::make>().options({.tensor_transport = mobula::Transport::automatic});
-  // All calls are submitted at once: the source makes a batch while the sink adds up the one before.
+  // All calls are submitted at once: the source makes a batch while the sink adds up the one
+  // before.
   std::vector<mobula::ObjectRef<std::uint64_t>> sums;
   for (int batch = 0; batch < batches; ++batch)
     sums.push_back(sink.call<&Sink::sum>(make.remote(batch)));

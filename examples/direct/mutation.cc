@@ -1,9 +1,8 @@
-//   Maker: tensor ──► itself   the same memory             both add one to their input and sum it up:
-//               └───► User     the producer's memory too   a write by one would change the input of the other
+//   Maker: tensor ──► itself   the same memory            both add one to their input, then sum:
+//               └───► User     also producer's memory     a write by one would change both inputs
 //
 // Without protection the sums depend on the order. Here a write is rejected while others may read,
-// and a task
-// that needs a separate tensor clones it.
+// and a task that needs a separate tensor clones it.
 #include <mobula/mobula.h>
 
 #include <iostream>

@@ -1,4 +1,4 @@
-//   Trainer: weights ──► driver ──► Reader      while others may read them, weights are not written;
+//   Trainer: weights ──► driver ──► Reader     while others may read them, weights are not written;
 //            waits until no reader is left, then continues in the same memory
 #include <mobula/mobula.h>
 

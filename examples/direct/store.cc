@@ -1,4 +1,4 @@
-//   driver ──put──► stays in the driver ◄─pull── task      or through the object store, if requested
+//   driver ──put──► stays in the driver ◄─pull── task    or through the object store, if requested
 #include <mobula/mobula.h>
 
 #include <iostream>

@@ -1,4 +1,5 @@
-// Failed tasks that their owners have reported, listed after the owner has ended: a bounded number for a bounded time.
+// Failed tasks that their owners have reported, listed after the owner has ended: a bounded number
+// for a bounded time.
 // Thread: owner (one HeadCore). Not: failures of living owners, which answer for themselves.
 #pragma once
 
@@ -27,7 +28,8 @@ class FailedTasks {
   explicit FailedTasks(const HeadTables& parts) : parts_(parts) {}
 
   void reported(ProcessId owner, JobId job, const std::vector<TaskFact>& tasks);
-  // Adds the failures of owners that have ended and that match the request, of all jobs if `job` is empty.
+  // Adds the failures of owners that have ended and that match the request, of all jobs if `job` is
+  // empty.
   void add_to(TaskAnswers& answers, const TasksRequest& asked, JobId job) const;
 
  private:

@@ -130,7 +130,8 @@ class NodeTable {
   // unavailable before it has registered; invalid_argument if the agent is stopping.
   Result<bool> undrain(NodeId node);
 
-  // A key was revoked (RevocationList): its nodes are dead immediately, and all agents are notified.
+  // A key was revoked (RevocationList): its nodes are dead immediately, and all agents are
+  // notified.
   void key_voided(const std::string& user_id, const std::string& why);
 
   bool recovering() const { return recovering_until_.has_value(); }

@@ -2,7 +2,8 @@
 // initializers.
 // Thread: owner (plain values).
 // Units: bytes, seconds, and amounts of resources.
-// Errors: `InvalidRequestError` from the call that uses the options; it names the field and the rule.
+// Errors: `InvalidRequestError` from the call that uses the options; it names the field and the
+// rule.
 #pragma once
 
 #include <chrono>
@@ -103,8 +104,8 @@ struct TaskOptions {
   std::int64_t memory = 0;            // bytes
   Resources resources = {};           // custom resources
   std::string accelerator_type = {};  // required accelerator type
-  // Conditions by label: "v", "!v", "in(a,b)", or "!in(a,b)". All must hold. A node without the label
-  // meets the negated forms.
+  // Conditions by label: "v", "!v", "in(a,b)", or "!in(a,b)". All must hold. A node without the
+  // label meets the negated forms.
   Labels label_selector = {};
   Scheduling scheduling = Default{};        // scheduling strategy
   std::optional<Placement> placement = {};  // bundle of a placement group
@@ -130,8 +131,8 @@ struct ActorOptions {
   std::string name_space = {};            // namespace of the name; empty: namespace of the job
   Lifetime lifetime = Lifetime::counted;  // whether the actor ends with its last handle
   bool get_if_exists = false;             // returns the live actor of this name, if there is one
-  // Absent and no resource except `memory` requested: 1 for placement, 0 while the actor runs. Absent
-  // and another resource requested: 1 for the actor's lifetime.
+  // Absent and no resource except `memory` requested: 1 for placement, 0 while the actor runs.
+  // Absent and another resource requested: 1 for the actor's lifetime.
   std::optional<Amount> num_cpus = {};
   Amount num_gpus = 0;                      // GPUs; below 1 or whole
   std::int64_t gpu_memory = 0;              // bytes per device
@@ -168,8 +169,8 @@ struct CallOptions {
 // Options of `get`, `try_get`, and `get_view`.
 struct GetOptions {
   Transport tensor_transport = Transport::automatic;  // path of tensors
-  // Destination of GPU tensors. Default: the same GPU if this process leases it, otherwise its first
-  // leased GPU, otherwise host memory.
+  // Destination of GPU tensors. Default: the same GPU if this process leases it, otherwise its
+  // first leased GPU, otherwise host memory.
   std::optional<Device> device = {};
   bool allow_fallback = false;           // whether another path may replace `tensor_transport`
   std::optional<Duration> timeout = {};  // `GetTimeoutError` after this time; absent: none

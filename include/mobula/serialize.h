@@ -20,8 +20,8 @@ namespace mobula {
 //     static Money read(Reader& in) { return Money(in.read<std::int64_t>()); }
 //   };
 //
-// `write` is called twice, first to count bytes, and must write the same both times. The type needs no
-// default constructor.
+// `write` is called twice, first to count bytes, and must write the same both times. The type needs
+// no default constructor.
 template <class T>
 inline constexpr bool is_serializable = detail::supported<T>();
 

@@ -41,8 +41,8 @@ struct PeerHello {
   friend bool operator==(const PeerHello&, const PeerHello&) = default;
 };
 
-// The reply of an executor that rejects the PeerHello of a caller. The caller may connect again, with a
-// later ticket. Releases that do not know it drop it as an unreadable frame.
+// The reply of an executor that rejects the PeerHello of a caller. The caller may connect again,
+// with a later ticket. Releases that do not know it drop it as an unreadable frame.
 struct CallerRejected {
   std::string why;
   MOBULA_FIELDS(why);

@@ -186,8 +186,8 @@ struct AttachRefused {
   friend bool operator==(const AttachRefused&, const AttachRefused&) = default;
 };
 
-// The slab is empty: unmap it, so that its memory can be released. Answered by UnmapSlabReply. If the
-// slab is used again, its file descriptor is sent again.
+// The slab is empty: unmap it, so that its memory can be released. Answered by UnmapSlabReply. If
+// the slab is used again, its file descriptor is sent again.
 struct UnmapSlabRequest {
   std::uint64_t slab = 0;
   MOBULA_FIELDS(slab);

@@ -89,8 +89,8 @@ struct StartSlot {
 };
 
 // Ends the process of the slot, to be followed by SlotGone. With `graceful`, the running call
-// finishes. If `store_timeout` is not 0, the executor first stores the results that it holds, within
-// that time.
+// finishes. If `store_timeout` is not 0, the executor first stores the results that it holds,
+// within that time.
 struct StopSlot {
   SlotId slot;
   bool graceful = false;

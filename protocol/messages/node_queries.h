@@ -48,9 +48,9 @@ struct LogsReply {
   friend bool operator==(const LogsReply&, const LogsReply&) = default;
 };
 
-// Requests bytes of a log, from a position that an earlier ReadLogReply returned. With `file` 0, reading
-// begins at the oldest byte, or -`from` bytes before the end if `from` is negative. Answered by
-// ReadLogReply.
+// Requests bytes of a log, from a position that an earlier ReadLogReply returned. With `file` 0,
+// reading begins at the oldest byte, or -`from` bytes before the end if `from` is negative.
+// Answered by ReadLogReply.
 struct ReadLogRequest {
   std::uint64_t request = 0;
   std::string log;

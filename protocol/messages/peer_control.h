@@ -91,8 +91,8 @@ struct PullRequest {
 };
 
 // Bulk requests name `offer` on connections that begin with `token`. An agent that is still pulling
-// the object offers the chunks that it has and announces more with ChunksAvailable. A second PullReply
-// with a failure withdraws the offer.
+// the object offers the chunks that it has and announces more with ChunksAvailable. A second
+// PullReply with a failure withdraws the offer.
 struct PullReply {
   std::uint64_t pull = 0;
   std::int64_t size_bytes = 0;

@@ -59,8 +59,8 @@ struct ForHead {
   friend bool operator==(const ForHead&, const ForHead&) = default;
 };
 
-// Reserves space for a value. Answered by ReserveObjectReply. A repeated request for an object returns
-// the same location, or `already_exists` if the object is sealed.
+// Reserves space for a value. Answered by ReserveObjectReply. A repeated request for an object
+// returns the same location, or `already_exists` if the object is sealed.
 struct ReserveObjectRequest {
   ObjectId object;
   std::int64_t size_bytes = 0;
@@ -93,8 +93,8 @@ struct ExportObject {
   friend bool operator==(const ExportObject&, const ExportObject&) = default;
 };
 
-// Holds the object until ReleaseObject, so that this process can read it. Answered by HoldObjectReply
-// once the home counts this node among the holders.
+// Holds the object until ReleaseObject, so that this process can read it. Answered by
+// HoldObjectReply once the home counts this node among the holders.
 struct HoldObjectRequest {
   RefRecord ref;
   MOBULA_FIELDS(ref);
@@ -126,7 +126,8 @@ struct CancelFetch {
   friend bool operator==(const CancelFetch&, const CancelFetch&) = default;
 };
 
-// All tasks of this executor have waited for `cpu_release_delay` (on), or one of them continues (off).
+// All tasks of this executor have waited for `cpu_release_delay` (on), or one of them continues
+// (off).
 struct ExecutorBlocked {
   bool on = false;
   // The executor exits as planned and runs no more calls. It awaits `submitted` calls that it has

@@ -17,8 +17,8 @@ struct UseDoorbell {
 };
 
 // A pair of rings with a process of the same job and node, for calls in one direction. Answers
-// OpenRingRequest, or is sent without a request to the called process. The frame carries the memory of
-// both rings, the call ring first, and the page and eventfd of the peer's doorbell.
+// OpenRingRequest, or is sent without a request to the called process. The frame carries the memory
+// of both rings, the call ring first, and the page and eventfd of the peer's doorbell.
 struct OpenRingReply {
   ProcessId peer;
   bool calls = false;            // this process is the caller

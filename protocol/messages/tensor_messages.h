@@ -20,8 +20,8 @@
 namespace mobula::internal {
 
 // Receiver to holder: requests the bytes over this path. A repeated request checks that the holder
-// still knows the transfer. Answered by PullTensorReply, PullTensorQueued, or PullTensorRejected. On a
-// two-sided path, TwoSidedSteps follow.
+// still knows the transfer. Answered by PullTensorReply, PullTensorQueued, or PullTensorRejected.
+// On a two-sided path, TwoSidedSteps follow.
 struct PullTensorRequest {
   std::uint64_t transfer = 0;
   ObjectId object;
@@ -35,8 +35,8 @@ struct PullTensorRequest {
   friend bool operator==(const PullTensorRequest&, const PullTensorRequest&) = default;
 };
 
-// The holder pins the bytes until PullTensorComplete or PullTensorCancelled. `ticket` is the offer handle that
-// gives access to them.
+// The holder pins the bytes until PullTensorComplete or PullTensorCancelled. `ticket` is the offer
+// handle that gives access to them.
 struct PullTensorReply {
   std::uint64_t transfer = 0;
   std::string ticket;
@@ -174,8 +174,9 @@ struct ConnectionRejected {
   friend bool operator==(const ConnectionRejected&, const ConnectionRejected&) = default;
 };
 
-// A frame of such a connection. Each side first sends PeerHello and then its TransportCapabilities, the
-// connecting side first. The connecting side is the receiver of every transfer on the connection.
+// A frame of such a connection. Each side first sends PeerHello and then its TransportCapabilities,
+// the connecting side first. The connecting side is the receiver of every transfer on the
+// connection.
 struct TensorFrame {
   RegionMessage message;
   MOBULA_FIELDS(message);

@@ -464,7 +464,7 @@ std::vector<std::int32_t> Groups::idle_bundles(const Row& row) const {
   return idle;
 }
 
-// Groups behind it in the queue, the last ones first, whose idle bundles free enough for it, if any.
+// Groups behind it in the queue, last first, whose idle bundles free enough for it, if any.
 std::vector<GroupId> Groups::donors_for(const Row& row) const {
   std::set<SlotId> released;
   const auto fits = [&] {

@@ -1,6 +1,6 @@
-// Moves tensors between processes: a thread that carries out the decisions of `tensor/exchange/core` over
-// connections and transports. The owner registers local tensors, requests remote ones, and receives
-// completions.
+// Moves tensors between processes: a thread that carries out the decisions of
+// `tensor/exchange/core` over connections and transports. The owner registers local tensors,
+// requests remote ones, and receives completions.
 // Thread: any for member functions. Callbacks run on the exchange's thread without its lock.
 #pragma once
 

@@ -203,8 +203,9 @@ TEST(ActorConstructor, AcceptsExplicitParameters) {
             "word");
   std::map<std::string, ObjectRef<int>> refs = {{"k", mobula::put(1)}};
   EXPECT_EQ(mobula::actor<Keeper>.remote(refs).call<&Keeper::text>().get(), "k");
-  const auto both =
-      mobula::actor<Keeper>.options({.num_cpus = 1}).remote_as<int, ObjectRef<int>>(mobula::put(1), mobula::put(2));
+  const auto both = mobula::actor<Keeper>  //
+                        .options({.num_cpus = 1})
+                        .remote_as<int, ObjectRef<int>>(mobula::put(1), mobula::put(2));
   EXPECT_EQ(both.call<&Keeper::text>().get(), "1, ref 2");
 }
 

@@ -344,8 +344,9 @@ Facts facts() {
 }
 
 TEST(ContractCalls, CurrentDescribesTheTask) {
-  const auto seen = got(
-      mobula::task<facts>.options({.num_cpus = 2, .num_gpus = 1, .resources = {{"shuttle", 1}}}).remote());
+  const auto seen = got(mobula::task<facts>  //
+                            .options({.num_cpus = 2, .num_gpus = 1, .resources = {{"shuttle", 1}}})
+                            .remote());
   EXPECT_EQ(seen.job, mobula::current().job_id);
   EXPECT_EQ(seen.task.size(), 32u);
   EXPECT_TRUE(seen.actor.empty());

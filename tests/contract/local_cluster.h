@@ -1,4 +1,5 @@
-// Helpers of GoogleTest programs that are drivers themselves: one cluster of this machine for all of a program's tests.
+// Helpers of GoogleTest programs that are drivers themselves: one cluster of this machine for all
+// of a program's tests.
 // Thread: any. Errors: got() throws what mobula::get throws, and GetTimeoutError after 30 s.
 #pragma once
 
@@ -34,7 +35,8 @@ inline bool becomes_true(const std::function<bool()>& condition) {
   return true;
 }
 
-// True as soon as `call` throws an E: for an end that another process has requested and that takes a moment.
+// True as soon as `call` throws an E: for an end that another process has requested and that takes
+// a moment.
 template <class E>
 bool throws_soon(const std::function<void()>& call) {
   return becomes_true([&] {

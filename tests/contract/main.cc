@@ -1,5 +1,5 @@
-// Tests of docs/api.md, sections 2 to 4, all on one cluster of this machine. tests/contract/rules.md names the rule of
-// each test.
+// Tests of docs/api.md, sections 2 to 4, all on one cluster of this machine.
+// tests/contract/rules.md names the rule of each test.
 #include <gtest/gtest.h>
 
 #include <mobula/mobula.h>

@@ -1,4 +1,5 @@
-// docs/api.md, section 2 (conventions) and 2.3: the members of options, their order and their defaults.
+// docs/api.md, section 2 (conventions) and 2.3: the members of options, their order and their
+// defaults.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,7 +47,8 @@ TEST(ContractOptions, HasAggregatesWithInitializers) {
   EXPECT_EQ(Transfer{.path = "tcp"}.path, "tcp");
 }
 
-// A discarded cluster ends at once: the compiler reports it. The attribute is read from the header, since no trait shows it.
+// A discarded cluster ends at once: the compiler reports it. The attribute is read from the header,
+// since no trait shows it.
 TEST(ContractOptions, ReturnsANodiscardCluster) {
   std::ifstream header(MOBULA_SOURCE_DIR "/include/mobula/cluster.h");
   const std::string text(std::istreambuf_iterator<char>(header), {});

@@ -1,4 +1,5 @@
-// docs/api.md, 2.3 to 2.5: the meaning of options, executors and devices, requests that cannot be met.
+// docs/api.md, 2.3 to 2.5: the meaning of options, executors and devices, requests that cannot be
+// met.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -134,7 +135,8 @@ bool file_exists(const std::string& path) {
 }
 std::size_t size_after(bool, const std::string& text) { return text.size(); }
 
-// A result that is pending until open(): no call is needed for that, and a call blocks while the limit is reached.
+// A result that is pending until open(): no call is needed for that, and a call blocks while the
+// limit is reached.
 class FileGate {
  public:
   FileGate()
@@ -149,7 +151,8 @@ class FileGate {
   std::filesystem::path path_;
 };
 
-// Submits `count` tasks with an argument of `bytes` that all wait for a gate; true if the limit stopped them.
+// Submits `count` tasks with an argument of `bytes` that all wait for a gate; true if the limit
+// stopped them.
 bool limit_stops(std::size_t bytes, int count) {
   const FileGate gate;
   const auto opened = gate.wait();
@@ -212,15 +215,19 @@ TEST(ContractRequests, SelectorsChooseNodes) {
 
 TEST(ContractRequests, FallbackSelectorsAreTriedInOrder) {
   const std::vector<Labels> good{{{"zone", "c"}}, {{"zone", "a"}}};
-  EXPECT_EQ(
-      got(mobula::task<one>.options({.label_selector = {{"zone", "b"}}, .fallback_selectors = good}).remote()),
-      1);
+  EXPECT_EQ(got(mobula::task<one>  //
+                    .options({.label_selector = {{"zone", "b"}}, .fallback_selectors = good})
+                    .remote()),
+            1);
   const std::vector<Labels> bad{{{"zone", "c"}}, {{"zone", "d"}}};
-  EXPECT_THROW(
-      got(mobula::task<one>.options({.label_selector = {{"zone", "b"}}, .fallback_selectors = bad}).remote()),
-      UnschedulableError);
+  EXPECT_THROW(got(mobula::task<one>  //
+                       .options({.label_selector = {{"zone", "b"}}, .fallback_selectors = bad})
+                       .remote()),
+               UnschedulableError);
   const std::vector<Labels> seventeen(17, Labels{{"zone", "a"}});
-  EXPECT_THROW((void)mobula::task<one>.options({.label_selector = {{"zone", "b"}}, .fallback_selectors = seventeen}).remote(),
+  EXPECT_THROW((void)mobula::task<one>  //
+                   .options({.label_selector = {{"zone", "b"}}, .fallback_selectors = seventeen})
+                   .remote(),
                InvalidRequestError);
 }
 
@@ -277,8 +284,9 @@ TEST(ContractExecutors, LogicalGpusAreIndices) {
 }
 
 TEST(ContractExecutors, AcceleratorTypeShowsAThousandth) {
-  const auto running =
-      mobula::task<runs_until_cancelled>.options({.num_gpus = 1, .accelerator_type = "H100"}).remote();
+  const auto running = mobula::task<runs_until_cancelled>  //
+                           .options({.num_gpus = 1, .accelerator_type = "H100"})
+                           .remote();
   EXPECT_TRUE(becomes_true([] { return mobula::available_resources()["GPU"] == 1; }));
   EXPECT_NEAR(mobula::available_resources().at("accelerator_type:H100"), 0.999, 1e-9);
   EXPECT_EQ(got(mobula::task<one>.options({.num_gpus = 1, .accelerator_type = "H100"}).remote()), 1)
@@ -328,8 +336,9 @@ TEST(ContractExecutors, HaveTheDriversArgumentsAndDirectory) {
 
 TEST(ContractExecutors, HaveJobAndCallVariablesOnly) {
   ::setenv("CONTRACT_DRIVER_VARIABLE", "of the driver", 1);
-  const auto there = got(
-      mobula::task<surroundings>.options({.env = {{"CONTRACT_CALL_VARIABLE", "of the call"}}}).remote());
+  const auto there = got(mobula::task<surroundings>  //
+                             .options({.env = {{"CONTRACT_CALL_VARIABLE", "of the call"}}})
+                             .remote());
   ::unsetenv("CONTRACT_DRIVER_VARIABLE");
   EXPECT_EQ(there.job_variable, "of the job");
   EXPECT_EQ(there.call_variable, "of the call");
@@ -420,9 +429,10 @@ TEST(ContractRequests, InfeasibleRequestsFailAtOnce) {
                UnschedulableError);
   const TaskOptions elsewhere{.scheduling = NodeAffinity{std::string(32, 'a')}};
   EXPECT_THROW(got(mobula::task<one>.options(elsewhere).remote()), UnschedulableError);
-  EXPECT_EQ(
-      got(mobula::task<one>.options({.scheduling = NodeAffinity{mobula::nodes().at(0).node_id}}).remote()),
-      1);
+  EXPECT_EQ(got(mobula::task<one>  //
+                    .options({.scheduling = NodeAffinity{mobula::nodes().at(0).node_id}})
+                    .remote()),
+            1);
 }
 
 TEST(ContractRequests, SoftAffinityWaitsForABusyNode) {
@@ -448,9 +458,10 @@ TEST(ContractGroups, OffersItsBundles) {
   EXPECT_EQ(group.bundles().at(0).at("GPU").value(), 1);
   const auto travelled = got(mobula::put(group));
   EXPECT_EQ(travelled, group);
-  EXPECT_EQ(
-      got(mobula::task<one>.options({.num_gpus = 1, .placement = Placement{travelled, 0}}).remote()),
-      1);
+  EXPECT_EQ(got(mobula::task<one>  //
+                    .options({.num_gpus = 1, .placement = Placement{travelled, 0}})
+                    .remote()),
+            1);
   bool listed = false;
   for (const auto& each : mobula::placement_group_table()) {
     if (each.id != group.id()) continue;

@@ -81,7 +81,8 @@ TEST(KnownReports, BadGroupRequestWithNameSaysWhy) {
   ASSERT_TRUE(group.wait(patience));
   try {
     (void)mobula::actor<Counter>
-        .options({.name = "misfit", .get_if_exists = true, .num_cpus = 1, .num_gpus = 2, .placement = Placement{group, 0}})
+        .options({.name = "misfit", .get_if_exists = true, .num_cpus = 1, .num_gpus = 2,
+                  .placement = Placement{group, 0}})
         .remote();
     ADD_FAILURE() << "accepted";
   } catch (const InvalidRequestError& error) {
@@ -284,7 +285,9 @@ TEST(KnownReports, CallsInARemovedGroupFail) {
   const auto group = mobula::placement_group({{{"CPU", 4}}});
   ASSERT_TRUE(group.wait(patience));
   const auto counter =
-      mobula::actor<Counter>.options({.num_cpus = 1, .placement = Placement{group}, .max_restarts = -1}).remote();
+      mobula::actor<Counter>  //
+          .options({.num_cpus = 1, .placement = Placement{group}, .max_restarts = -1})
+          .remote();
   EXPECT_EQ(got(counter.call<&Counter::value>()), 0);
   const auto next = mobula::placement_group({{{"CPU", 4}}});
   mobula::remove_placement_group(group);
@@ -315,8 +318,9 @@ class GroupOwner {
   ActorHandle<Counter> counter_;
 };
 TEST(KnownReports, GroupOfADetachedActorEndsItsActors) {
-  const auto owner =
-      mobula::actor<GroupOwner>.options({.name = "group owner", .lifetime = Lifetime::detached}).remote();
+  const auto owner = mobula::actor<GroupOwner>  //
+                         .options({.name = "group owner", .lifetime = Lifetime::detached})
+                         .remote();
   EXPECT_EQ(got(owner.call<&GroupOwner::start>()), 0);
   EXPECT_TRUE(got(owner.call<&GroupOwner::remove>()));
   mobula::kill(owner);

@@ -59,8 +59,8 @@ struct BulkServerCallbacks {
 };
 
 struct BulkServerOptions {
-  // At most a quarter of the process's descriptors. Above it a new connection replaces the oldest one
-  // without a request; if no such connection exists, the new one is closed.
+  // At most a quarter of the process's descriptors. Above it a new connection replaces the oldest
+  // one without a request; if no such connection exists, the new one is closed.
   std::size_t max_connections = 1'024;
   std::size_t max_exchanges = 256;  // pending or unsent per connection; an excess closes it
   Duration hello_timeout = 5s;      // from accept to the first verified request

@@ -1,7 +1,7 @@
 // Limits the connections of a bus: their number, the time and number of unauthenticated ones, and
-// the bytes that libzmq holds for each of them. libzmq offers no call for these, and its own receive
-// limit is unusable (decision 86). Therefore the guard reads the kernel's counters of a descriptor
-// and shuts the descriptor down.
+// the bytes that libzmq holds for each of them. libzmq offers no call for these, and its own
+// receive limit is unusable (decision 86). Therefore the guard reads the kernel's counters of a
+// descriptor and shuts the descriptor down.
 // Thread: owner (the bus). Units: bytes. Not: keys, heartbeats.
 #pragma once
 
@@ -26,7 +26,8 @@ struct ConnectionLimits {
 };
 
 // The limits of a process that may open `descriptors` descriptors: a quarter of them, and 64 more,
-// stay free of connections. libzmq polls a listener without a pause if accept() finds no descriptor.
+// stay free of connections. libzmq polls a listener without a pause if accept() finds no
+// descriptor.
 ConnectionLimits within_descriptors(ConnectionLimits limits, std::size_t descriptors);
 
 class ConnectionGuard {

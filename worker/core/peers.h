@@ -51,7 +51,8 @@ class Peers {
   // Returns nodes whose `peer_unknown_timeout` has expired; the caller treats them as dead.
   std::vector<NodeId> tick();
   std::optional<Time> next_deadline() const { return deadlines_.earliest(); }
-  // At the end of a step: next_deadline() is exact then. Returns the number of rows that it visited.
+  // At the end of a step: next_deadline() is exact then. Returns the number of rows that it
+  // visited.
   std::size_t settle();
   bool deadlines_are_exact() const;  // by a walk over all rows: for tests
   std::size_t size() const { return rows_.size(); }

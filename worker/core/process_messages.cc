@@ -43,7 +43,8 @@ void WorkerCore::Parts::on(ProcessLinkLost& event) {
   const auto row = processes.lost(event.link);
   if (!row || row->process.empty()) return;
   if (!row->slot.empty()) return slots.link_lost(row->slot, row->generation);
-  // Without an exit status a signal of 0 states that the process may still run, or that its status is not available.
+  // Without an exit status a signal of 0 states that the process may still run, or that its status
+  // is not available.
   EndCause cause = event.cause;
   if (!event.exited) cause.kind = EndKind::signalled;
   cause.pid = row->pid;

@@ -1,5 +1,5 @@
-// Deadlines of demand classes, and the classes that a Tick must dispatch. The cost of a step depends
-// on the classes that it changes, not on the number of idle classes.
+// Deadlines of demand classes, and the classes that a Tick must dispatch. The cost of a step
+// depends on the classes that it changes, not on the number of idle classes.
 // Thread: owner (one Dispatcher). Owner: the class rows, which keep a ClassClock each.
 // Not: the deadline of one class, which the caller computes.
 #pragma once

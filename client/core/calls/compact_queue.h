@@ -1,7 +1,7 @@
 // Compact storage for queued tasks that are far from their turn: an owner may queue a million of
 // them. Common parts are stored once per kind, and one small row per task also stands for its
-// result. A task is expanded into full rows (task_row.h) before its turn, or earlier if an event needs
-// them.
+// result. A task is expanded into full rows (task_row.h) before its turn, or earlier if an event
+// needs them.
 // Thread: owner (one ClientCore).
 // Not: tasks with several results, large arguments, refs, or earlier attempts. Behind compact
 // tasks, such a task keeps only a position in their line.

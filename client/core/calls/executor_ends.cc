@@ -65,7 +65,8 @@ void Tasks::unreachable(ProcessId executor) {
   streams_.executor_ended(executor, std::move(cause));
 }
 
-// The numbers of the stream stay: the executor may admit this process later. Replies to failed calls are dropped.
+// The numbers of the stream stay: the executor may admit this process later. Replies to failed
+// calls are dropped.
 void Tasks::fail_rejected_calls(ProcessId executor, const std::string& why) {
   mark_rejected.hit();
   StreamRow& stream = streams_.at(executor);

@@ -1,5 +1,5 @@
-// Tasks of this process, including calls of actors: arguments, results, retries, and exactly one end,
-// which is a value, an error, or a cancellation.
+// Tasks of this process, including calls of actors: arguments, results, retries, and exactly one
+// end, which is a value, an error, or a cancellation.
 // Thread: owner (one ClientCore).
 // Not: queues (Dispatcher, Actors), streams (CallStreams), objects (ObjectRefs). It connects them,
 // so it implements their ports.
@@ -68,7 +68,8 @@ class Tasks final : public CallStreams::Port,
   std::int64_t lineage_bytes() const { return lineage_.bytes(); }
 
  private:
-  // ---- CallStreams::Port --------------------------------------------------------------------------
+  // ---- CallStreams::Port
+  // --------------------------------------------------------------------------
   void received(ProcessId executor, ExecutorMessage message) override;
   void call_left(const StreamRow& stream, TaskId task) override;
   void concluded(StreamRow& stream) override;
@@ -78,7 +79,8 @@ class Tasks final : public CallStreams::Port,
   bool awaits_report(const StreamRow& stream) const override {
     return dispatcher_.holds_results(stream);
   }
-  // ---- ObjectRefs::Port ---------------------------------------------------------------------------
+  // ---- ObjectRefs::Port
+  // ---------------------------------------------------------------------------
   void argument_ready(ObjectId object) override;
   bool can_run_again(const TaskRow& finished) const override;
   void run_again(TaskId finished) override;
@@ -88,12 +90,14 @@ class Tasks final : public CallStreams::Port,
   CompactQueue& compact() override { return dispatcher_.compact(); }
   const CompactQueue& compact() const override { return dispatcher_.compact(); }
   void expand_result(ObjectId object) override { dispatcher_.expand_result(object); }
-  // ---- Actors::Port -------------------------------------------------------------------------------
+  // ---- Actors::Port
+  // -------------------------------------------------------------------------------
   void count_pending_bytes(std::int64_t change) override { pending_bytes_ += change; }
   void requeue(TaskId task) override;
   void finish_cancelled(TaskId task) override;
   void return_idle_devices(ClassId except) override { dispatcher_.return_idle_devices(except); }
-  // ---- Dispatcher::Port, and Actors::Port ---------------------------------------------------------
+  // ---- Dispatcher::Port, and Actors::Port
+  // ---------------------------------------------------------
   TaskRow& task_row(TaskId task) override { return rows_.at(task); }
   const TaskRow* find_task(TaskId task) const override { return rows_.find(task); }
   const ObjectRow* object_row(ObjectId object) const override { return objects_.find(object); }
@@ -108,7 +112,8 @@ class Tasks final : public CallStreams::Port,
   void erase_rows(TaskId task, ObjectId result) override;
   void add_rows(CompactQueue::Expanded task) override;
 
-  // ---- messages of executors ----------------------------------------------------------------------
+  // ---- messages of executors
+  // ----------------------------------------------------------------------
   void on(ProcessId executor, CallReply message);
   void on(ProcessId executor, CallReturned message);
   void on(ProcessId executor, CallStarted message);
@@ -117,7 +122,8 @@ class Tasks final : public CallStreams::Port,
   void conclude_task_stream(StreamRow& stream, const EndCause& cause);
   void fail_rejected_calls(ProcessId executor, const std::string& why);
 
-  // ---- one task -----------------------------------------------------------------------------------
+  // ---- one task
+  // -----------------------------------------------------------------------------------
   TaskRow& add_task(CallRecord call, TaskId parent, std::int64_t stored_bytes);
   void serve_waiters(ObjectId object);
   void task_ready(TaskId task);

@@ -1,5 +1,5 @@
-// Arguments of calls and of constructors as objects of this process: pins, missing ones, errors, and
-// the form in which they are sent. Keeps no state.
+// Arguments of calls and of constructors as objects of this process: pins, missing ones, errors,
+// and the form in which they are sent. Keeps no state.
 // Thread: owner (one ClientCore). Not: calls that wait for arguments (Tasks, Actors).
 #pragma once
 

@@ -49,7 +49,8 @@ class ObjectRefs {
   ObjectRefs(StepContext& step, TaskEndLog& ends, CallStreams& streams, Port& port)
       : step_(step), ends_(ends), streams_(streams), port_(port) {}
 
-  // ---- user code and running calls ----------------------------------------------------------------
+  // ---- user code and running calls
+  // ----------------------------------------------------------------
   void on(PutInline& event);
   void on(const KeepTensor& event);
   void on(const ReserveRoom& event);
@@ -72,7 +73,8 @@ class ObjectRefs {
   bool want_quietly(ObjectId object);
   bool unwant_quietly(ObjectId object);
 
-  // ---- the agent and other processes --------------------------------------------------------------
+  // ---- the agent and other processes
+  // --------------------------------------------------------------
   void on(const ReserveObjectReply& message);
   void on(const SealObjectReply& message);
   void on(const HoldObjectReply& message);
@@ -94,8 +96,9 @@ class ObjectRefs {
   // A reply with these refs is complete: its executor may release them when they are held here.
   void hold_contents(ProcessId executor, std::uint64_t number, const RefRecords& refs);
 
-  // ---- tasks --------------------------------------------------------------------------------------
-  // Adds a ref to an object that this process owns, and the object if it is new.
+  // ---- tasks
+  // -------------------------------------------------------------------------------------- Adds a
+  // ref to an object that this process owns, and the object if it is new.
   ObjectRow& own(ObjectId object, TaskId creator);
   void complete(ObjectId object, ValueRecord value);
   void fail(ObjectId object, ErrorRecord error);
@@ -110,14 +113,16 @@ class ObjectRefs {
   void erase_row(ObjectId object) { rows_.erase(object); }
   void changed(ObjectId object) { step_.emit(ObjectChanged{object}); }
 
-  // ---- time ---------------------------------------------------------------------------------------
+  // ---- time
+  // ---------------------------------------------------------------------------------------
   void tick_writes();
   void tick_holds();
   void settle();
   std::optional<Time> next_deadline() const;
   bool deadlines_are_exact() const;  // for tests; walks over all rows
 
-  // ---- queries ------------------------------------------------------------------------------------
+  // ---- queries
+  // ------------------------------------------------------------------------------------
   ObjectRow* find(ObjectId object) { return rows_.find(object); }
   const ObjectRow* find(ObjectId object) const { return rows_.find(object); }
   ObjectRow& at(ObjectId object) { return rows_.at(object); }

@@ -1,5 +1,6 @@
 // Open queries that were sent to several targets. Each collects replies until all targets have
-// replied or ended, or until its deadline. A query that ends at its deadline names the silent targets.
+// replied or ended, or until its deadline. A query that ends at its deadline names the silent
+// targets.
 // Thread: owner (one HeadCore).
 // Not: messages. The owner sends the requests, merges the replies, and answers the source.
 #pragma once

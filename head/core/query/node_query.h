@@ -1,5 +1,6 @@
 // Queries of tools that agents answer: lists of logs, contents of logs, and usage of nodes. A reply
-// is sent when all agents have answered, or after `list_timeout` with the names of the missing ones.
+// is sent when all agents have answered, or after `list_timeout` with the names of the missing
+// ones.
 // Thread: owner (one HeadCore).
 // Not: state of log readers. A reader requests one chunk after another, each by the position that
 // the previous reply returned, so a slow reader delays no other query.

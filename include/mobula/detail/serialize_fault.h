@@ -1,5 +1,5 @@
 // Finds the part of a type that cannot be serialized, so that the compile error names it:
-// `can_be_serialized<std::mutex, Member<Job, "lock">>` is false for `struct Job { std::mutex lock; };`.
+// `can_be_serialized<std::mutex, Member<Job, "lock">>` is false for a `std::mutex` member.
 // Thread: any; evaluated at compile time, and only for programs that do not compile.
 #pragma once
 

@@ -1,6 +1,6 @@
 // Tracks idle connections to tensor holders and closes them after `idle_timeout`. The receiver
-// decides, because the connection carries only its requests. It sends `CloseConnectionRequest`, sends
-// nothing more, and closes when the holder has replied. New requests wait for the reply.
+// decides, because the connection carries only its requests. It sends `CloseConnectionRequest`,
+// sends nothing more, and closes when the holder has replied. New requests wait for the reply.
 // Thread: owner (part of `TensorExchangeCore`).
 #pragma once
 

@@ -59,8 +59,9 @@ int read_while_a_holder_goes(const Words& nodes) {
   auto maker = on(nodes.at(0));
   maker.max_retries = 0;
   const auto made = mobula::task<pattern>.options(maker).remote(std::uint64_t{256} << 20);
-  auto keeper =
-      mobula::actor<Keeper>.options({.scheduling = mobula::NodeAffinity{nodes.at(1), false}}).remote();
+  auto keeper = mobula::actor<Keeper>  //
+                    .options({.scheduling = mobula::NodeAffinity{nodes.at(1), false}})
+                    .remote();
   const auto copied = keeper.call<&Keeper::keep>(std::vector{made});
   report.equal("wrong words of the copy", mobula::get(copied, seconds(90)), 0u);
   tell("ready");

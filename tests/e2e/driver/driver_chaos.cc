@@ -126,7 +126,9 @@ int direct_chaos(const Words& arguments) {
   for (int i = 0; i < executors; ++i) {
     files.push_back(arguments.at(0) + "/trader" + std::to_string(i));
     traders.push_back(mobula::actor<Trader>
-                          .options({.num_cpus = 0, .resources = {{i % 2 == 0 ? "even" : "odd", 1}}, .max_restarts = -1,
+                          .options({.num_cpus = 0,
+                                    .resources = {{i % 2 == 0 ? "even" : "odd", 1}},
+                                    .max_restarts = -1,
                                     .max_task_retries = -1})
                           .remote(files.back()));
   }

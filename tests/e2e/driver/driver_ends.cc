@@ -215,7 +215,9 @@ int start_stuck(mobula::ActorHandle<Stuck> stuck, const std::string& pipe) {
 
 // A task on the given node submits a call that runs until the pipe is written.
 int stuck_call(const Words& arguments) {
-  auto stuck = mobula::actor<Stuck>.options({.num_cpus = 0, .scheduling = mobula::NodeAffinity{arguments.at(0)}}).remote();
+  auto stuck = mobula::actor<Stuck>  //
+                   .options({.num_cpus = 0, .scheduling = mobula::NodeAffinity{arguments.at(0)}})
+                   .remote();
   mobula::get(mobula::task<start_stuck>
                   .options({.scheduling = mobula::NodeAffinity{arguments.at(1)}, .max_calls = 1})
                   .remote(stuck, arguments.at(2)),
@@ -228,8 +230,9 @@ int stuck_call(const Words& arguments) {
 // ---- names, kill, resources ---------------------------------------------------------------------
 
 int use_shared(int value) {
-  auto shared =
-      mobula::actor<Logger>.options({.name = "shared", .get_if_exists = true, .num_cpus = 0}).remote();
+  auto shared = mobula::actor<Logger>  //
+                    .options({.name = "shared", .get_if_exists = true, .num_cpus = 0})
+                    .remote();
   return mobula::get(shared.call<&Logger::log>(value), seconds(30)) > 0 ? 1 : 0;
 }
 

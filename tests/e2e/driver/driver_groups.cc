@@ -16,8 +16,9 @@ std::string bundle_devices() {
 // Uses a group from an argument, which another process has made.
 int uses(mobula::PlacementGroup group) {
   if (!group.wait(seconds(30))) return -1;
-  return mobula::get(
-      mobula::task<one>.options({.num_cpus = 1, .placement = mobula::Placement{group, 0}}).remote());
+  return mobula::get(mobula::task<one>  //
+                         .options({.num_cpus = 1, .placement = mobula::Placement{group, 0}})
+                         .remote());
 }
 
 // Needs 4 CPUs and 2 GPUs on one node.
@@ -114,8 +115,9 @@ int group_removal(const Words&) {
   const auto running =
       mobula::task<until_cancelled>.options({.placement = there, .max_retries = 5}).remote();
   const auto waiting = mobula::task<one>.options({.placement = there}).remote();
-  auto actor =
-      mobula::actor<Counter>.options({.num_cpus = 0, .placement = there, .max_restarts = -1}).remote();
+  auto actor = mobula::actor<Counter>  //
+                   .options({.num_cpus = 0, .placement = there, .max_restarts = -1})
+                   .remote();
   report.equal("actor", mobula::get(actor.call<&Counter::add>(1), seconds(30)), 1);
   mobula::remove_placement_group(group);
   throws<mobula::PlacementGroupRemovedError>(report, "running",
@@ -169,7 +171,8 @@ int group_over_nodes(const Words&) {
   report.holds("placed", group.wait(seconds(60)));
   const auto node_of = [&](int bundle) {
     return mobula::get(mobula::task<where>
-                           .options({.placement = mobula::Placement{group, bundle}, .max_retries = -1})
+                           .options({.placement = mobula::Placement{group, bundle},
+                                     .max_retries = -1})
                            .remote(),
                        seconds(60));
   };

@@ -40,8 +40,9 @@ int spread_bursts(const Words& arguments) {
   for (int burst = 0; burst < 3; ++burst) {
     std::vector<mobula::ObjectRef<std::string>> refs;
     for (int i = 0; i < 6; ++i) {
-      refs.push_back(
-          mobula::task<node_after_a_millisecond>.options({.scheduling = mobula::Spread{}}).remote());
+      refs.push_back(mobula::task<node_after_a_millisecond>  //
+                         .options({.scheduling = mobula::Spread{}})
+                         .remote());
     }
     std::set<std::string> nodes;
     for (const auto& node : mobula::get(refs, seconds(30))) nodes.insert(node);
@@ -95,8 +96,9 @@ int use_detached_parent(const Words&) {
 // An actor without restarts, on a node that is drained while it runs.
 int stays_on_a_draining_node(const Words& arguments) {
   Report report;
-  auto actor =
-      mobula::actor<Counter>.options({.scheduling = mobula::NodeAffinity{arguments.at(0), false}}).remote();
+  auto actor = mobula::actor<Counter>  //
+                   .options({.scheduling = mobula::NodeAffinity{arguments.at(0), false}})
+                   .remote();
   report.equal("before", mobula::get(actor.call<&Counter::add>(1), seconds(30)), 1);
   tell("ready");
   hear();
@@ -126,7 +128,8 @@ int results_of(const Words& nodes) {
   for (const auto& node : nodes) {
     for (std::uint64_t i = 0; i < count; ++i) {
       made[node].push_back(mobula::task<numbers_from>
-                               .options({.scheduling = mobula::NodeAffinity{node, false}, .max_retries = 0})
+                               .options({.scheduling = mobula::NodeAffinity{node, false},
+                                         .max_retries = 0})
                                .remote(i));
     }
     (void)mobula::wait(made[node],
@@ -164,8 +167,9 @@ class Sentinel {
 // PIPE: calls an actor on another node, before and after the test has cut the link to that node.
 int calls_over_a_link(const Words& words) {
   Report report;
-  auto sentinel =
-      mobula::actor<Sentinel>.options({.num_cpus = 1, .max_restarts = 1, .max_task_retries = -1}).remote();
+  auto sentinel = mobula::actor<Sentinel>  //
+                      .options({.num_cpus = 1, .max_restarts = 1, .max_task_retries = -1})
+                      .remote();
   const auto before = mobula::get(sentinel.call<&Sentinel::node>(), std::chrono::seconds(60));
   tell("before " + before);
   hold(words.at(0));

@@ -37,8 +37,9 @@ int wants_a_cpu(const Words& arguments) {
 // Two tasks named "holds", one per given pipe. The third argument is the number of retries of the
 // second task.
 int holds_two_cpus(const Words& arguments) {
-  const auto first =
-      mobula::task<hold_until_released>.options({.name = "holds", .max_retries = 1}).remote(arguments.at(0));
+  const auto first = mobula::task<hold_until_released>  //
+                         .options({.name = "holds", .max_retries = 1})
+                         .remote(arguments.at(0));
   mobula::TaskOptions options;
   options.name = "holds";
   options.max_retries = std::stoi(arguments.at(2));

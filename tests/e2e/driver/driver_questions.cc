@@ -51,8 +51,9 @@ int prints_by_turns(const Words& arguments) {
   Report report;
   for (const auto& node : arguments) {
     for (const char* what : {"first", "second"}) {
-      const auto task =
-          mobula::task<print_line>.options({.scheduling = mobula::NodeAffinity{node, false}}).remote(what + (" " + node));
+      const auto task = mobula::task<print_line>  //
+                            .options({.scheduling = mobula::NodeAffinity{node, false}})
+                            .remote(what + (" " + node));
       report.equal("it has printed", mobula::get(task, seconds(60)), 0);
       tell(std::string(what) + " " + task.id());
     }

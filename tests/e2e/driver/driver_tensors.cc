@@ -121,11 +121,11 @@ int tensors(const Words&) {
                mobula::get(mobula::task<sum_of_elements>.remote(small.transpose(0, 1))), 66.0);
   report.equal("of nothing",
                mobula::get(mobula::task<sum_of_elements>.remote(Tensor::zeros({0, 9}))), 0.0);
-  report.equal(
-      "explicitly by the store",
-      mobula::get(
-          mobula::task<sum_of_elements>.options({.tensor_transport = mobula::Transport::object_store}).remote(small)),
-      66.0);
+  report.equal("explicitly by the store",
+               mobula::get(mobula::task<sum_of_elements>  //
+                               .options({.tensor_transport = mobula::Transport::object_store})
+                               .remote(small)),
+               66.0);
 
   const Batch sent{counted({200, 300}), {1, 2, 3}, counted({5}), {{"one", {small, small}}}};
   const Batch back = mobula::get(mobula::task<turned>.remote(sent));

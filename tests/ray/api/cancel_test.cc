@@ -1,5 +1,5 @@
-// Ray's python/ray/tests/test_cancel.py. Without force a C++ task stops at its next blocking call of Mobula, or when it
-// polls current().cancelled().
+// Ray's python/ray/tests/test_cancel.py. Without force a C++ task stops at its next blocking call
+// of Mobula, or when it polls current().cancelled().
 #include <gtest/gtest.h>
 
 #include <random>

@@ -38,7 +38,9 @@ class Counter {
   std::string name_space() const { return mobula::current().name_space; }
   std::string env(const std::string& name) const { return variable(name); }
   ActorHandle<Counter> make_child(const std::string& name) const {
-    return mobula::actor<Counter>.options({.name = name, .lifetime = Lifetime::detached}).remote(10);
+    return mobula::actor<Counter>  //
+        .options({.name = name, .lifetime = Lifetime::detached})
+        .remote(10);
   }
   int add_in(ActorHandle<Counter> other, int by) const {
     return got(other.call<&Counter::add>(by));
@@ -173,9 +175,10 @@ TEST(cluster_mode_test, CreateActorWithPlacementGroup) {
   const auto inside =
       mobula::actor<Counter>.options({.num_cpus = 1, .placement = Placement{group, 0}}).remote(1);
   EXPECT_EQ(got(inside.call<&Counter::add>(1)), 2);
-  EXPECT_THROW(
-      (void)mobula::actor<Counter>.options({.num_cpus = 2, .placement = Placement{group, 0}}).remote(1),
-      InvalidRequestError);
+  EXPECT_THROW((void)mobula::actor<Counter>  //
+                   .options({.num_cpus = 2, .placement = Placement{group, 0}})
+                   .remote(1),
+               InvalidRequestError);
   mobula::remove_placement_group(group);
 }
 

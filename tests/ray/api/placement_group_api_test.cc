@@ -62,8 +62,9 @@ TEST(test_placement_group, test_remove_placement_group) {
   const auto member =
       mobula::actor<Member>.options({.num_cpus = 1, .placement = Placement{group, 0}}).remote();
   EXPECT_EQ(got(member.call<&Member::value>()), 1);
-  const auto running =
-      mobula::task<mobula::testing::runs_until_cancelled>.options({.placement = Placement{group, 0}}).remote();
+  const auto running = mobula::task<mobula::testing::runs_until_cancelled>  //
+                           .options({.placement = Placement{group, 0}})
+                           .remote();
   mobula::remove_placement_group(group);
   EXPECT_THROW(got(running), PlacementGroupRemovedError);
   EXPECT_TRUE(mobula::testing::throws_soon<PlacementGroupRemovedError>(

@@ -57,7 +57,8 @@ TEST_F(SlotsTest, ProgramReady_FirstGenerationStarts) {
   EXPECT_EQ(std::get<SlotReady>(lessee[0].message).slot, SlotId::of(1));
 }
 
-// The cost of a step does not depend on the number of slots and connections that it does not change.
+// The cost of a step does not depend on the number of slots and connections that it does not
+// change.
 TEST_F(SlotsTest, StepVisitsFewRowsWhenManySlotsStart) {
   constexpr std::uint64_t slots = 1'000;
   for (std::uint64_t number = 1; number <= slots; ++number)
