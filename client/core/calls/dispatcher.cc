@@ -168,7 +168,7 @@ void Dispatcher::dispatch(ClassId demand_class) {
     row->spread->expire(step_.now());
     while (dispatch_next(*row, true)) {
     }
-    // Before a slot takes a second task, the head learns of all that wait.
+    // Before a slot takes a second task, the head receives the count of waiting tasks.
     if (static_cast<std::int64_t>(row->waiting()) > row->reported) report_demand(*row);
   }
   while (!(row->spread && row->spread->keeps(row->waiting())) && dispatch_next(*row, false)) {

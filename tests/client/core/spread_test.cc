@@ -218,7 +218,7 @@ TEST_F(SmallClient, ReturnsIdleDeviceSlotsBeforeActor) {
   EXPECT_LT(std::ranges::find_if(out, is_return), std::ranges::find_if(out, is_create));
 }
 
-// A task that must not queue at an executor waits while the slot is busy, again and again.
+// A task that must not queue at an executor waits while the slot is busy, several times in a row.
 TEST_F(SmallClient, DemandsFromAndToZeroAreLimited) {
   SubmitTask given = task(1);
   given.max_retries = 0;
