@@ -103,7 +103,7 @@ void SpanQuery::on(ProcessId sender, NodeId node, const SpansReply& message) {
     ++question->left_out;
   } else {
     question->bytes += bytes;
-    question->reply.emplace(sender, std::pair(sender_of(sender, node), message));
+    question->replies.emplace(sender, std::pair(sender_of(sender, node), message));
   }
   auto finished = queries_.finish_if_complete(message.request);
   if (finished) settle(std::move(*finished));
