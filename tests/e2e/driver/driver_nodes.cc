@@ -29,25 +29,26 @@ class Parent {
   int ask_child() { return mobula::get(mobula::task<childs_answer>.remote(), seconds(30)); }
 };
 
-std::string node_after_a_millisecond() {
+int opens() { return 1; }
+
+std::string node_after_a_millisecond(int) {
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return mobula::current().node_id;
 }
 
-// Bursts of six tasks of 1 ms. `arguments`: number of nodes that each burst reaches.
-int spread_bursts(const Words& arguments) {
+// A burst of six tasks of 1 ms, which wait for the same argument and so become ready together.
+// `arguments`: number of nodes that the burst reaches.
+int spread_burst(const Words& arguments) {
   Report report;
-  for (int burst = 0; burst < 3; ++burst) {
-    std::vector<mobula::ObjectRef<std::string>> refs;
-    for (int i = 0; i < 6; ++i) {
-      refs.push_back(mobula::task<node_after_a_millisecond>  //
-                         .options({.scheduling = mobula::Spread{}})
-                         .remote());
-    }
-    std::set<std::string> nodes;
-    for (const auto& node : mobula::get(refs, seconds(30))) nodes.insert(node);
-    report.equal("nodes with a task of the burst", nodes.size(), std::stoul(arguments.at(0)));
+  const auto gate = mobula::task<opens>.remote();
+  std::vector<mobula::ObjectRef<std::string>> refs;
+  for (int i = 0; i < 6; ++i) {
+    refs.push_back(
+        mobula::task<node_after_a_millisecond>.options({.scheduling = mobula::Spread{}}).remote(gate));
   }
+  std::set<std::string> nodes;
+  for (const auto& node : mobula::get(refs, seconds(30))) nodes.insert(node);
+  report.equal("nodes with a task of the burst", nodes.size(), std::stoul(arguments.at(0)));
   return report.exit_code();
 }
 
@@ -183,7 +184,7 @@ int calls_over_a_link(const Words& words) {
 
 std::map<std::string, Scenario> node_scenarios() {
   return {{"calls_over_a_link", &calls_over_a_link},
-          {"spread_bursts", &spread_bursts},
+          {"spread_burst", &spread_burst},
           {"sees_own_words", &sees_own_words},
           {"prints_and_ends", &prints_and_ends},
           {"make_detached_parent", &make_detached_parent},
