@@ -55,7 +55,17 @@ bool holds(const std::shared_ptr<TensorStorage>& storage, std::int64_t offset,
          std::memcmp(copy.data(), bytes.data(), bytes.size()) == 0;
 }
 
+thread_local IncludedTensors* collector = nullptr;
+
 }  // namespace
+
+IncludedTensors::IncludedTensors() { collector = this; }
+
+IncludedTensors::~IncludedTensors() { collector = nullptr; }
+
+void IncludedTensors::add(const TensorParts& parts) {
+  if (collector != nullptr) collector->tensors_.push_back(parts);
+}
 
 Origin origin_of(const TensorParts& parts, bool aliased) {
   Book& all = book();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "tensor/storage.h"
 
@@ -23,6 +24,23 @@ struct Origin {
 Origin origin_of(const TensorParts& parts, bool aliased);
 // Called when the storage is destroyed.
 void forget_origin(std::uint64_t storage);
+
+// Collects the tensors whose elements this thread writes into a value with their origin, while the
+// collector exists. Collectors do not nest.
+// Thread: owner.
+class IncludedTensors {
+ public:
+  IncludedTensors();
+  IncludedTensors(const IncludedTensors&) = delete;
+  IncludedTensors& operator=(const IncludedTensors&) = delete;
+  ~IncludedTensors();
+
+  static void add(const TensorParts& parts);
+  const std::vector<TensorParts>& tensors() const { return tensors_; }
+
+ private:
+  std::vector<TensorParts> tensors_;
+};
 
 // Returns the memory if it belongs to this process and still exists, otherwise null. If the origin
 // was written as `aliased` and the reader agrees, the contents do not matter. Otherwise the memory

@@ -222,6 +222,8 @@ void OwnCodec<Tensor>::write(Writer& out, const Tensor& tensor) {
   const bool checked = size_bytes != 0 && checks();
   const bool recorded =
       out.origins() != Origins::unrecorded && !apart && size_bytes != 0 && order.dense;
+  if (out.is_counting() && out.origins() != Origins::unrecorded && !apart && size_bytes != 0)
+    IncludedTensors::add(tensor.parts());
   const bool aliased = recorded && out.origins() == Origins::aliased;
   const auto bits =
       static_cast<std::uint8_t>((order.permuted ? has_strides : 0) | (checked ? has_checksum : 0) |

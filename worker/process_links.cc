@@ -98,12 +98,6 @@ Result<LinkId> ProcessLinks::adopt(Fd socket) {
 void ProcessLinks::take(LinkId link, const LocalFrame& frame) {
   auto message = decode<ProcessToAgent>(frame.bytes);
   if (message) {
-    const auto* to_head = std::get_if<ForHead>(&*message);
-    const auto exit = exits_.find(link);
-    if (to_head != nullptr && exit != exits_.end() &&
-        std::holds_alternative<EndJob>(to_head->message)) {
-      exit->second.ends_job = true;
-    }
     return callbacks_.on_message(link, std::move(*message));
   }
   ++counters_.unreadable;
@@ -132,7 +126,7 @@ void ProcessLinks::close(LinkId link) {
 // the exit status known.
 void ProcessLinks::link_closed(LinkId link) {
   const auto at = exits_.find(link);
-  if (at == exits_.end() || !at->second.watch || at->second.ends_job) return report_loss(link);
+  if (at == exits_.end() || !at->second.watch) return report_loss(link);
   at->second.closed = true;
   at->second.settled = std::make_unique<Timer>(loop_, [this, link] { report_loss(link); });
   at->second.settled->arm(monotonic_now() + exit_status_timeout);

@@ -59,8 +59,7 @@ class ProcessLinks {
     Watch watch;                     // ends before `pidfd`
     std::unique_ptr<Timer> settled;  // delay in which frames and the exit status are read
     pid_t process = 0;
-    bool ends_job = false;  // its exit status is not needed
-    bool closed = false;    // the link is closed, and its loss is reported with the exit status
+    bool closed = false;  // the link is closed, and its loss is reported with the exit status
     std::optional<EndCause> status;
   };
 

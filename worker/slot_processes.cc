@@ -156,6 +156,7 @@ Result<void> SlotProcesses::start(SlotStart start) {
   executor.job = start.assign.demand_class.job;
   executor.generation = start.assign.generation;
   executor.running = executor.label = start.assign.actor.class_name;
+  executor.labeled_by = start.assign.process;
   start.assign.ticket = start.sign(executor.prepare.curve_public_key);
   executor.assign = std::move(start.assign);
   if (!executor.started) return {};
@@ -412,15 +413,16 @@ void SlotProcesses::printed(ProcessId process, std::string_view lines) {
   if (executor.log) return command_printed(executor, lines);
   std::vector<std::string> printed;
   for (std::string& line : split(lines)) {
-    const LabeledLine labeled = split_label(line);
+    const LabeledLine labeled = split_label(executor.labeled_by, line);
     if (!labeled.label) {
       printed.push_back(std::move(line));
       continue;
     }
     if (!labeled.text.empty()) printed.emplace_back(labeled.text);
-    const std::string label(*labeled.label);
+    const OutputLabelText label = *labeled.label;
     tell_printed(executor, std::exchange(printed, {}));
-    executor.label = label;
+    executor.label = label.name;
+    executor.printing = label.task;
   }
   tell_printed(executor, std::move(printed));
 }
@@ -434,9 +436,11 @@ void SlotProcesses::tell_printed(Executor& executor, std::vector<std::string> li
   if (CappedLog* log = logs_.open(executor.slot, executor.job)) {
     // Programs of the previous release write no labels.
     const std::string& name = executor.label.empty() ? executor.running : executor.label;
+    const std::string task =
+        executor.printing.empty() ? "" : " task=" + log_digits(executor.printing);
     const std::string head =
-        fmt::format("{} [{} pid={}] ", stamp_of(std::chrono::system_clock::now()),
-                    name.empty() ? "executor" : name, executor.identity.pid);
+        fmt::format("{} [{}{} pid={}] ", stamp_of(std::chrono::system_clock::now()),
+                    name.empty() ? "executor" : name, task, executor.identity.pid);
     std::string named;
     for (const std::string& line : event.lines) named += head + line + "\n";
     log->append(named);

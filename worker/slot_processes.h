@@ -106,6 +106,8 @@ class SlotProcesses {
     PidIdentity identity{};
     std::string running{};
     std::string label{};  // label of its output: class of its actor, or the task that printed last
+    ProcessId labeled_by{};  // id in the labels of its output
+    TaskId printing{};       // task of the next lines; empty: unknown
     LineTail tail{};
     std::optional<JobLog> log{};      // commands only
     std::string own_dir{};            // commands only

@@ -81,6 +81,7 @@ Result<void> save_head_flags(const StartOptions& start, const std::string& direc
       {"http", start.http},
       {"insecure", start.insecure},
       {"trusted_fabric", start.trusted_fabric},
+      {"expose_head_keys", start.expose_head_keys},
       {"preempt_after_ms",
        start.preempt_delay ? Json(*start.preempt_delay / std::chrono::milliseconds(1)) : Json()},
       {"driver_absence_s", start.driver_absence_s},
@@ -122,6 +123,10 @@ Result<std::string> add_head_flags_of_before(CommandLine& line) {
   if (!start.trusted_fabric && start.fabric.empty() && is_set(*json, "trusted_fabric")) {
     start.trusted_fabric = true;
     add("--trusted-fabric");
+  }
+  if (!start.expose_head_keys && start.worker && is_set(*json, "expose_head_keys")) {
+    start.expose_head_keys = true;
+    add("--expose-head-keys");
   }
   const auto after = json->find("preempt_after_ms");
   if (!start.preemption_given && after != json->end() && after->is_number_integer() &&

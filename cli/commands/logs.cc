@@ -22,6 +22,7 @@
 #include "cli/head_query.h"
 #include "cli/output/log_stream.h"
 #include "protocol/codec/codec.h"
+#include "protocol/messages/output_label_line.h"
 #include "protocol/messages/span_facts.h"
 #include "protocol/process_identity.h"
 
@@ -239,11 +240,11 @@ int print_task(HeadQuery& query, const Json& task, const CommandLine& line) {
     if (!process) return complain(process.error());
     wanted = LinesWanted{now_us - task.value("since_ms", std::int64_t{0}) * 1000 - 1000,
                          std::numeric_limits<std::int64_t>::max(),
-                         process->value("pid", std::int64_t{0})};
-    std::fprintf(
-        stderr,
-        "mobula: output of process %jd since it received the task; other calls may be included\n",
-        static_cast<std::intmax_t>(wanted->pid));
+                         process->value("pid", std::int64_t{0}), log_digits(*id)};
+    std::fprintf(stderr,
+                 "mobula: output of process %jd since it received the task; lines that name no "
+                 "task may be of other calls\n",
+                 static_cast<std::intmax_t>(wanted->pid));
   } else {
     const auto timeline = query.ask("timeline", id->hex());
     if (!timeline) return complain(timeline.error());
@@ -259,11 +260,13 @@ int print_task(HeadQuery& query, const Json& task, const CommandLine& line) {
     executor = run->process.hex();
     wanted = run->lines;
     wanted->pid = pid_of(*timeline, run->process);
+    wanted->task = log_digits(*id);
     of.follow = false;
     if (run->beside > 0) {
       std::fprintf(
           stderr,
-          "mobula: %zu other calls ran in this process within %jd ms; their lines are included\n",
+          "mobula: %zu other calls ran in this process within %jd ms; lines that name no task may "
+          "be of these calls\n",
           run->beside, static_cast<std::intmax_t>(read_soon / 1ms));
     }
   }

@@ -96,6 +96,22 @@ void say_waiting(const std::string& why) {
   std::fprintf(stderr, "mobula: %s; retrying, Ctrl-C stops\n", why.c_str());
 }
 
+// Name of a valid driver token of the head at `address`; empty if it has none or does not answer.
+std::string driver_token_of(const std::string& address, const std::string& operator_key) {
+  const auto owner = load_key_file(operator_key);
+  if (!owner) return {};
+  auto client = ToolClient::open({address, *owner, operator_key});
+  const auto answer = client ? client->ask("token_list") : client.error();
+  const auto tokens = answer ? Json::parse(*answer, nullptr, false) : Json();
+  if (!tokens.is_object()) return {};
+  for (const auto& token : tokens.value("items", Json::array())) {
+    const bool is_valid = token.value("state", std::string()) == "VALID";
+    if (is_valid && token.value("role", std::string()) == "driver")
+      return token.value("name", std::string());
+  }
+  return {};
+}
+
 class Start {
  public:
   Start(const Programs& programs, const CommandLine& line) : programs_(programs), line_(line) {}
@@ -152,6 +168,20 @@ class Start {
     if (options.head) plan_.head = head_plan();
     agent_runs_ = options.head && holds_lock(plan_.directory + "/agent/lock");
     if (options.worker && !agent_runs_) plan_.agent = agent_plan();
+    const std::string operator_key = plan_.directory + "/head/operator.key";
+    // A head without keys of an earlier start has no tokens.
+    if (options.head && !options.insecure && !options.expose_head_keys &&
+        ::access(operator_key.c_str(), R_OK) == 0) {
+      plan_.refuses_agent = [operator_key](const std::string& address) {
+        const std::string token = driver_token_of(address, operator_key);
+        if (token.empty()) return token;
+        return fmt::format(
+            "start --head: jobs of a worker next to this head could read {}, and driver token '{}' "
+            "exists, whose jobs would control the cluster; add --no-worker, revoke the token, or "
+            "add --expose-head-keys",
+            operator_key, token);
+      };
+    }
     return keep_key();
   }
 
@@ -182,25 +212,15 @@ class Start {
   int refuse_readable_keys() const {
     const auto path = readable_operator_key();
     if (!path || line_.start.expose_head_keys) return exit_done;
-    const auto owner = load_key_file(*path);
-    if (!owner) return exit_done;
-    auto client = ToolClient::open({line_.address, *owner, *path});
-    const auto answer = client ? client->ask("token_list") : client.error();
-    const auto tokens = answer ? Json::parse(*answer, nullptr, false) : Json();
-    if (!tokens.is_object()) return exit_done;
-    for (const auto& token : tokens.value("items", Json::array())) {
-      if (token.value("role", std::string()) != "driver" ||
-          token.value("state", std::string()) != "VALID")
-        continue;
-      return complain(failure(
-          ErrorCode::permission_denied,
-          fmt::format(
-              "start --address {}: jobs of this worker could read {}, and driver token '{}' "
-              "exists, whose jobs would "
-              "control the cluster; start the worker as another user, or add --expose-head-keys",
-              line_.address, *path, token.value("name", std::string()))));
-    }
-    return exit_done;
+    const std::string token = driver_token_of(line_.address, *path);
+    if (token.empty()) return exit_done;
+    return complain(failure(
+        ErrorCode::permission_denied,
+        fmt::format(
+            "start --address {}: jobs of this worker could read {}, and driver token '{}' "
+            "exists, whose jobs would "
+            "control the cluster; start the worker as another user, or add --expose-head-keys",
+            line_.address, *path, token)));
   }
 
   std::optional<std::string> readable_operator_key() const {

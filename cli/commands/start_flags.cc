@@ -71,7 +71,7 @@ CLI::Option* add_start_options(CLI::App& start, CommandLine& line, FlagTexts& te
                    "Host name or address that other machines use");
   start.add_flag("!--no-worker", options.worker, "Start the head without a worker agent");
   start.add_flag("--expose-head-keys", options.expose_head_keys,
-                 "Join although jobs here can read keys of the head");
+                 "Run a worker although its jobs can read keys of a head with driver tokens");
   start.add_flag("--insecure", options.insecure, "Use no keys; loopback only");
   start.add_option("--preemption", texts.preemption,
                    "off, or lower-priority: end retryable tasks of jobs of lower priority for "
@@ -173,8 +173,6 @@ void check_start(const CLI::Option& trusted_fabric, const FlagTexts& texts, Comm
   if (start.as_given && !start.head) wrong("--no-reuse-flags", "needs --head");
   if (start.driver_absence_s > 0 && !start.head) wrong("--driver-absence", "needs --head");
   if (!start.head && !start.worker) wrong("--no-worker", "needs --head");
-  if (start.expose_head_keys && start.head)
-    wrong("--expose-head-keys", "needs --address or --join");
   if (start.repl && !start.head) wrong("--repl", "needs --head");
   if (start.repl && start.block) wrong("--repl", "cannot be combined with --block");
   if (!start.head && !texts.port.empty())

@@ -51,10 +51,15 @@ class Supervisor {
       const auto& head = *plan_.head;
       agent.key_file = head.insecure ? "" : fmt::format("{}/{}.key", head.directory, head.cluster);
     }
+    const bool asks_head = plan_.head && plan_.agent && plan_.refuses_agent;
+    if (asks_head) {
+      if (auto fault = wait_for_message(*head_)) return fault;
+      if (auto fault = refuse_agent(agent.head_address)) return fault;
+    }
     if (plan_.agent) {
       if (auto fault = start_agent(agent)) return fault;
     }
-    return plan_.head ? wait_for_message(*head_) : std::nullopt;
+    return plan_.head && !asks_head ? wait_for_message(*head_) : std::nullopt;
   }
 
   // Cleans up after a failed start.
@@ -147,6 +152,19 @@ class Supervisor {
   static bool is_crash(int code) {
     constexpr std::array crashes{SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS, SIGTRAP};
     return std::find(crashes.begin(), crashes.end(), code - signal_codes) != crashes.end();
+  }
+
+  std::optional<StartFault> refuse_agent(const std::string& head_address) {
+    auto child = Child::start([&](const Child::Tell& tell) {
+      const std::string why = plan_.refuses_agent(head_address);
+      tell(Json{{"refused", why}}.dump(), true);
+      return exit_done;
+    });
+    const auto notice = child ? child->next_message() : std::nullopt;
+    const auto json = Json::parse(notice.value_or(""), nullptr, false);
+    const std::string reason = json.is_object() ? json.value("refused", std::string()) : "";
+    if (reason.empty()) return std::nullopt;
+    return StartFault{exit_refused, reason};
   }
 
   std::optional<StartFault> start_agent(const AgentPlan& plan) {

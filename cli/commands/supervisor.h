@@ -5,6 +5,7 @@
 // Not: restarts of a head that exited or was killed, and of an agent. `mobula start` does that.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -17,10 +18,13 @@ struct SupervisorPlan {
   std::string directory;  // directory of the cluster
   std::optional<HeadPlan> head;
   std::optional<AgentPlan> agent;  // next to a head, its address and key are filled in
-  bool together = false;           // the end of one ends the other immediately
-  bool recorded = true;            // writes a record for `mobula stop`
-  bool is_service = false;         // a service manager started this process and gets notifications
-  bool has_keeper = false;         // the parent of this process is its shim
+  // Called in a child process with the address of the ready head, before the agent starts. Returns
+  // the reason against an agent next to that head, or an empty text.
+  std::function<std::string(const std::string& head_address)> refuses_agent;
+  bool together = false;    // the end of one ends the other immediately
+  bool recorded = true;     // writes a record for `mobula stop`
+  bool is_service = false;  // a service manager started this process and gets notifications
+  bool has_keeper = false;  // the parent of this process is its shim
   // Readable when no process waits for the start any more. The start is then abandoned.
   int starter_fd = -1;
   Duration unsaid = std::chrono::seconds(10);  // silence of an agent before a report

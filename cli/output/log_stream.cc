@@ -7,25 +7,55 @@
 #include <utility>
 
 #include "cli/exit_code.h"
+#include "protocol/messages/output_label_line.h"
 
 namespace mobula::internal::cli {
 namespace {
 
 constexpr std::uint64_t near_end_bytes = 1u << 20;
 constexpr std::uint64_t bytes_of_a_line = 4096;  // estimate for tails
+// The begin of a run that the head reports is rounded. Attempts of a task share its digits.
+constexpr std::int64_t label_tolerance_us = 10'000;
 
 bool write_line(const std::string& line) {
   return std::fwrite(line.data(), 1, line.size(), stdout) == line.size();
 }
 
-// Matches the prefix that an agent writes before each line: "… [name pid=12] ".
-bool is_of(const std::string& line, std::int64_t pid) {
-  constexpr std::size_t longest_head = 1024;
-  return std::string_view(line).substr(0, longest_head).find(fmt::format(" pid={}] ", pid)) !=
-         std::string_view::npos;
+// The prefix that an agent writes before each line: "… [name task=0123456789abcdef pid=12] ". Task
+// and pid are those before the first end of a prefix, because a printed line may contain another.
+struct LineOrigin {
+  std::string_view task;  // empty: the line does not name one
+  std::string_view pid;
+};
+LineOrigin origin_of(std::string_view line) {
+  constexpr std::string_view pid_mark = " pid=";
+  constexpr std::string_view task_mark = " task=";
+  for (auto at = line.find(pid_mark); at != std::string_view::npos;
+       at = line.find(pid_mark, at + 1)) {
+    const auto begin = at + pid_mark.size();
+    const auto end = line.find_first_not_of("0123456789", begin);
+    if (end == begin || end == std::string_view::npos || line.substr(end, 2) != "] ") continue;
+    const auto name = line.substr(0, at);
+    const auto task = name.rfind(task_mark);
+    const auto digits =
+        task == std::string_view::npos ? std::string_view() : name.substr(task + task_mark.size());
+    const bool is_task = digits.size() == log_digits(TaskId::of(1)).size() &&
+                         digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+    return {is_task ? digits : std::string_view(), line.substr(begin, end - begin)};
+  }
+  return {};
 }
 
 }  // namespace
+
+bool is_of(const std::string& line, const LinesWanted& wanted) {
+  const auto time = time_of_line(line);
+  const LineOrigin origin = origin_of(line);
+  if (!time || (wanted.pid != 0 && origin.pid != std::to_string(wanted.pid))) return false;
+  if (!wanted.task.empty() && !origin.task.empty())
+    return origin.task == wanted.task && *time >= wanted.from_us - label_tolerance_us;
+  return *time >= wanted.from_us && *time <= wanted.to_us;
+}
 
 Result<LogStream> LogStream::create(const CommandLine& line, std::optional<LinesWanted> wanted) {
   if (auto pattern = LogLines::create({line.grep, false, -1}, {}); !pattern) return pattern.error();
@@ -63,9 +93,7 @@ bool LogStream::has(const std::string& name) const {
 
 bool LogStream::is_wanted(const std::string& text) const {
   if (!wanted_) return true;
-  const auto time = time_of_line(text);
-  return time && *time >= wanted_->from_us && *time <= wanted_->to_us &&
-         (wanted_->pid == 0 || is_of(text, wanted_->pid));
+  return is_of(text, *wanted_);
 }
 
 // Reads one chunk and passes its lines to the merge. Returns false if the log cannot be read any

@@ -23,7 +23,11 @@ struct LinesWanted {
   std::int64_t from_us = 0;
   std::int64_t to_us = 0;
   std::int64_t pid = 0;  // 0: unknown
+  std::string task{};    // digits of the task; lines that name a task are selected by them
 };
+
+// Whether a line of a slot's log belongs to the process, and to the task or the period.
+bool is_of(const std::string& line, const LinesWanted& wanted);
 
 class LogStream {
  public:

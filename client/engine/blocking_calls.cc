@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/model/tensor_refs.h"
 #include "client/engine/conversion.h"
 #include "client/engine/get_batch.h"
 #include "client/engine/process_runtime.h"
@@ -145,7 +146,7 @@ RefRecords ProcessRuntime::tensors_of(std::span<const RawId> objects) {
     const auto* row = engine_->core().object(ObjectId(bits(each)));
     if (row == nullptr) continue;
     for (const RefRecord& ref : row->value->contained) {
-      if (!ref.tensor.is_empty()) tensors.push_back(ref);
+      if (is_pulled_tensor(ref)) tensors.push_back(ref);
     }
   }
   return tensors;
@@ -154,9 +155,7 @@ RefRecords ProcessRuntime::tensors_of(std::span<const RawId> objects) {
 bool ProcessRuntime::has_tensors(std::span<const RawId> objects) const {
   return std::ranges::any_of(objects, [&](RawId each) {
     const auto* row = engine_->core().object(ObjectId(bits(each)));
-    return row != nullptr && std::ranges::any_of(row->value->contained, [](const RefRecord& ref) {
-             return !ref.tensor.is_empty();
-           });
+    return row != nullptr && std::ranges::any_of(row->value->contained, is_pulled_tensor);
   });
 }
 

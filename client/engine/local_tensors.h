@@ -62,6 +62,10 @@ class LocalTensors {
   // Registers the elements of `parts`, which fill their memory, for all holders of a ref. The
   // caller gets one ref.
   Result<RefRecord> keep(const detail::TensorParts& parts, const TransportPreference& preference);
+  // Keeps the memory of tensors whose elements a value contains as the policy states, until no ref
+  // to the result exists. The caller gets one ref.
+  RefRecord freeze(std::span<const detail::TensorParts> included,
+                   const TransportPreference& preference);
   // True if other processes of this machine can map them.
   bool can_be_seen(const detail::TensorParts& parts) const;
   // Registered objects in this memory.
@@ -127,6 +131,12 @@ class LocalTensors {
     std::int64_t size_bytes = 0;
     std::uint64_t order = 0;  // order of registration
   };
+  // Memory of tensors whose elements a value contains. It is not pulled or written to the store.
+  struct Frozen {
+    std::shared_ptr<detail::TensorStorage> storage;  // shared with the program
+    detail::TensorStorage::Hold hold;
+  };
+  using FrozenMemory = std::vector<Frozen>;
   struct ToStore {
     ObjectId object;
     std::span<const std::byte> bytes;
@@ -148,6 +158,10 @@ class LocalTensors {
   struct Lease;
 
   void unneeded(ObjectId object);
+  void unfreeze(FrozenMemory&& memory);
+  detail::TensorStorage::Hold hold_for_readers(const detail::TensorParts& parts,
+                                               const TransportPreference& preference,
+                                               ObjectId object) const;
   void register_again();
   bool see_in_place(Pull& pull, const RefRecord& ref);
   void remember_block(const RefRecord& ref, const exchange::Elements& elements);
@@ -178,6 +192,7 @@ class LocalTensors {
   std::uint64_t claims_ = 0;
   std::uint64_t requests_ = 0;
   PooledMap<ObjectId, Kept> kept_;
+  PooledMap<ObjectId, FrozenMemory> frozen_;
   PooledMap<std::uint64_t, ObjectId> kept_by_age_;
   std::int64_t kept_bytes_ = 0;
   std::map<std::uint64_t, PullPtr> pulls_;

@@ -66,13 +66,7 @@ Result<RefRecord> LocalTensors::keep(const detail::TensorParts& parts,
     record.block_offset = elements.file->offset;
   }
   record.device = std::move(uuid);
-  const auto reader = [object] {
-    return "others may read it: it was returned or put by reference, and that value is still "
-           "referred to (tensor " +
-           object.brief() + ")";
-  };
-  auto hold = preference.sharing == ElementSharing::alias ? parts.storage->look_on(range, reader)
-                                                          : parts.storage->hold(range, reader);
+  auto hold = hold_for_readers(parts, preference, object);
   const std::uint64_t order = made_;
   kept_[object] = {parts.storage, range.begin, false, ref.tensor->size_bytes, order};
   kept_by_age_[order] = object;
@@ -81,6 +75,43 @@ Result<RefRecord> LocalTensors::keep(const detail::TensorParts& parts,
                              make_pooled<Publication>(parts.storage, std::move(hold), freed_));
   engine_.step(KeepTensor{ref});
   return ref;
+}
+
+detail::TensorStorage::Hold LocalTensors::hold_for_readers(const detail::TensorParts& parts,
+                                                           const TransportPreference& preference,
+                                                           ObjectId object) const {
+  const auto reader = [object] {
+    return "others may read it: it was returned or put by reference, and that value is still "
+           "referred to (tensor " +
+           object.brief() + ")";
+  };
+  const auto range = detail::range_of(parts);
+  return preference.sharing == ElementSharing::alias ? parts.storage->look_on(range, reader)
+                                                     : parts.storage->hold(range, reader);
+}
+
+RefRecord LocalTensors::freeze(std::span<const detail::TensorParts> included,
+                               const TransportPreference& preference) {
+  const ProcessId process = engine_.core().options().process;
+  const auto object = ObjectId::derived(process, "tensor", made_++);
+  RefRecord ref{object, engine_.core().node(), process, {}};
+  ref.tensor.edit().preference.sharing = preference.sharing;
+  FrozenMemory& memory = frozen_[object];
+  for (const auto& parts : included)
+    memory.push_back({parts.storage, hold_for_readers(parts, preference, object)});
+  engine_.step(KeepTensor{ref});
+  return ref;
+}
+
+// The last share of the program's memory is freed later and without the lock.
+void LocalTensors::unfreeze(FrozenMemory&& memory) {
+  std::vector<std::shared_ptr<detail::TensorStorage>> unused;
+  for (Frozen& each : memory) {
+    each.hold = {};
+    if (each.storage.use_count() == 1) unused.push_back(std::move(each.storage));
+  }
+  if (!unused.empty()) (void)engine_.loop().post([unused = std::move(unused)] {});
+  (*freed_)();
 }
 
 // Tensors that were moved to the store of a dead agent are registered again, because they are still
@@ -106,6 +137,7 @@ bool LocalTensors::can_be_seen(const detail::TensorParts& parts) const {
 // With the engine's lock held. The last share of the program's memory may be freed here, so that
 // happens later and without the lock.
 void LocalTensors::unneeded(ObjectId object) {
+  if (auto frozen = frozen_.extract(object)) return unfreeze(std::move(frozen.mapped()));
   auto kept = kept_.extract(object);
   if (!kept) return;
   kept_bytes_ -= kept.mapped().size_bytes;
@@ -126,6 +158,10 @@ std::vector<ObjectId> LocalTensors::kept_in(const detail::TensorStorage& storage
   std::vector<ObjectId> objects;
   for (const auto& [object, kept] : kept_) {
     if (kept.storage.get() == &storage) objects.push_back(object);
+  }
+  for (const auto& [object, memory] : frozen_) {
+    const auto is_here = [&](const Frozen& each) { return each.storage.get() == &storage; };
+    if (std::ranges::any_of(memory, is_here)) objects.push_back(object);
   }
   return objects;
 }

@@ -121,6 +121,8 @@ class ProcessRuntime final : public detail::Runtime,
   LocalTensors::Callbacks tensor_callbacks();
   Result<RefRecords> keep_tensors(const detail::Outgoing& value,
                                   const TransportPreference& preference);
+  Result<void> keep_apart(const detail::Outgoing& value, const TransportPreference& preference,
+                          RefRecords& kept, std::vector<detail::TensorParts>& included);
   void release_kept(const RefRecords& kept);
   RefRecords records_of(ProcessEngine::Lock& lock, const std::vector<detail::ContainedRef>& refs,
                         std::span<const RefRecord> tensors = {});
@@ -156,6 +158,9 @@ class ProcessRuntime final : public detail::Runtime,
                                        const detail::TensorStorage& storage);
   std::string why_never_freed(ProcessEngine::Lock& lock, const detail::TensorStorage& storage,
                               const std::vector<TensorHolder>& holders);
+  std::optional<std::string> ask_head(ProcessEngine::Lock& lock, const std::string& kind,
+                                      const std::string& argument);
+  std::size_t awaited_calls(ProcessEngine::Lock& lock, CallerState state, ProcessId holder);
   detail::ErrorRecord cancelled_error(std::string_view operation) const;
   std::string why_pending(std::span<const detail::RawId> objects);
   bool is_local(ObjectId object) const;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/model/tensor_refs.h"
 #include "client/engine/conversion.h"
 #include "client/engine/process_runtime.h"
+#include "tensor/origins.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -90,31 +92,51 @@ LocalTensors::Callbacks ProcessRuntime::tensor_callbacks() {
               }};
 }
 
-// Registers the tensors of large values if their transport is direct; the written value then omits
-// their elements. Each registered tensor has one ref, which the caller releases once the value has
-// its own. Tensors that are written carry their origin, so that readers in this process find the
-// same memory.
+// Registers the tensors of a value whose transport is direct. Elements that readers should pull are
+// omitted from the written value; each such tensor has one ref. All tensors that the value contains
+// share one further ref, the last, which keeps their memory unchanged by the policy. The caller
+// releases the refs once the value has its own.
 Result<RefRecords> ProcessRuntime::keep_tensors(const detail::Outgoing& value,
                                                 const TransportPreference& preference) {
   RefRecords kept;
   if (!preference.direct) return kept;
+  std::vector<detail::TensorParts> included;
+  if (auto apart = keep_apart(value, preference, kept, included); !apart) {
+    release_kept(kept);
+    return apart.error();
+  }
+  if (included.empty()) return kept;
+  const auto lock = engine_->lock();
+  kept.push_back(tensors_.freeze(included, preference));
+  return kept;
+}
+
+// Measures the value, registers the tensors that it omits, and returns the included tensors.
+Result<void> ProcessRuntime::keep_apart(const detail::Outgoing& value,
+                                        const TransportPreference& preference, RefRecords& kept,
+                                        std::vector<detail::TensorParts>& included) {
   const Origins origins = origins_of(preference.sharing);
+  const auto measure = [&](std::size_t from_bytes) {
+    const detail::IncludedTensors collected;
+    value.set_apart(from_bytes, origins);
+    included = collected.tensors();
+  };
   const bool small = value.size_bytes() <= inline_value_limit;
   if (value.size_bytes() < least_apart_of_small) {
-    if (origins != Origins::unrecorded) value.set_apart(mobula::Writer::all_inside, origins);
-    return kept;
+    if (origins != Origins::unrecorded) measure(mobula::Writer::all_inside);
+    return {};
   }
   if (!small) tensors_.open_devices();
-  value.set_apart(small ? least_apart_of_small : least_apart_bytes, origins);
-  if (value.apart().empty()) return kept;
+  measure(small ? least_apart_of_small : least_apart_bytes);
+  if (value.apart().empty()) return {};
   auto lock = engine_->lock();
   const auto in_place = [&](const auto& each) {
     return tensors_.can_be_seen(*std::static_pointer_cast<const detail::TensorParts>(each));
   };
   if (small && !std::ranges::all_of(value.apart(), in_place)) {
     lock.unlock();
-    value.set_apart(mobula::Writer::all_inside, origins);
-    return kept;
+    measure(mobula::Writer::all_inside);
+    return {};
   }
   std::vector<detail::TensorParts> copies;
   if (preference.sharing == ElementSharing::snapshot) {
@@ -129,13 +151,10 @@ Result<RefRecords> ProcessRuntime::keep_tensors(const detail::Outgoing& value,
   for (std::size_t i = 0; i < value.apart().size(); ++i) {
     const auto* written = static_cast<const detail::TensorParts*>(value.apart()[i].get());
     auto ref = tensors_.keep(copies.empty() ? *written : copies[i], preference);
-    if (!ref) {
-      for (const RefRecord& made : kept) engine_->release(made.object);
-      return ref.error();
-    }
+    if (!ref) return ref.error();
     kept.push_back(std::move(*ref));
   }
-  return kept;
+  return {};
 }
 
 void ProcessRuntime::release_kept(const RefRecords& kept) {
@@ -144,7 +163,8 @@ void ProcessRuntime::release_kept(const RefRecords& kept) {
   for (const RefRecord& each : kept) engine_->release(each.object);
 }
 
-// `tensors` are the tensor refs of the value, in order.
+// `tensors` are the tensor refs of the value, in order. Refs to included tensors follow the refs
+// that the value contains by index.
 RefRecords ProcessRuntime::records_of(ProcessEngine::Lock&, const std::vector<ContainedRef>& refs,
                                       std::span<const RefRecord> tensors) {
   RefRecords records;
@@ -160,6 +180,7 @@ RefRecords ProcessRuntime::records_of(ProcessEngine::Lock&, const std::vector<Co
                  "a ref in a value that this process does not hold");
     records.push_back(engine_->core().ref_of(object));
   }
+  records.insert(records.end(), tensors.begin() + static_cast<std::ptrdiff_t>(next), tensors.end());
   return records;
 }
 
@@ -244,7 +265,7 @@ Answer<ValueRecord> ProcessRuntime::store_written(const detail::Outgoing& value,
   };
   if (value.size_bytes() <= inline_value_limit) {
     if (!value.write(record.bytes.resize(value.size_bytes()))) return unwritable();
-    if (value.contained().empty()) return record;
+    if (value.contained().empty() && tensors.empty()) return record;
     auto lock = engine_->lock();
     record.contained = records_of(lock, value.contained(), tensors);
     engine_->step(PinRefs{record.contained});
@@ -256,7 +277,7 @@ Answer<ValueRecord> ProcessRuntime::store_written(const detail::Outgoing& value,
   record.in_store = true;
   record.location = engine_->core().node();
   record.contained = records_of(lock, value.contained(), tensors);
-  if (!room && !tensors.empty()) {
+  if (!room && std::ranges::any_of(tensors, is_pulled_tensor)) {
     return make_error(PublicKind::object_lost,
                       "an earlier attempt of this task has stored its value, and its tensors ended "
                       "with that attempt");
@@ -289,10 +310,10 @@ void ProcessRuntime::adopt(ProcessEngine::Lock&, const RefRecords& refs) {
 // The separately stored elements of a value, which have been pulled; or the error of a missing one.
 std::shared_ptr<const detail::ErrorRecord> ProcessRuntime::find_tensors(
     const RefRecords& contained, std::vector<detail::ApartTensor>& apart) {
-  if (std::ranges::none_of(contained, is_tensor)) return nullptr;
+  if (std::ranges::none_of(contained, is_pulled_tensor)) return nullptr;
   for (const RefRecord& each : contained) {
-    apart.push_back(is_tensor(each) ? tensors_.find(each.object) : detail::ApartTensor());
-    if (!is_tensor(each) || apart.back().storage) continue;
+    apart.push_back(is_pulled_tensor(each) ? tensors_.find(each.object) : detail::ApartTensor());
+    if (!is_pulled_tensor(each) || apart.back().storage) continue;
     if (const auto* why = tensors_.why_missing(each.object))
       return std::make_shared<const detail::ErrorRecord>(*why);
     return std::make_shared<const detail::ErrorRecord>(

@@ -76,4 +76,19 @@ CallerState caller_state(std::string_view document, TaskId task) {
   return state;
 }
 
+TaskId only_call_of(std::string_view document, ProcessId executor) {
+  const Json json = Json::parse(document, nullptr, false);
+  TaskId found;
+  try {
+    for (const Json& item : json.at("items")) {
+      if (item.at("state") != "RUNNING" || item.at("executor") != executor.hex()) continue;
+      if (!found.empty()) return {};
+      found = TaskId::from_hex(item.at("task_id").get<std::string>()).value_or(TaskId());
+    }
+  } catch (const Json::exception&) {
+    return {};
+  }
+  return found;
+}
+
 }  // namespace mobula::internal::client

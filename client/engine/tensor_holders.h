@@ -32,4 +32,7 @@ struct CallerState {
 // Reads the head's document of one task; nothing of another task, or if it cannot be read.
 CallerState caller_state(std::string_view document, TaskId task);
 
+// The call that runs in `executor` by the head's list of tasks; empty if it runs none or several.
+TaskId only_call_of(std::string_view document, ProcessId executor);
+
 }  // namespace mobula::internal::client

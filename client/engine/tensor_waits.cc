@@ -20,6 +20,7 @@ constexpr Duration last_check_delay = 60s;
 constexpr Duration holders_timeout = 1s;
 constexpr std::size_t max_named_objects = 64;
 constexpr std::size_t max_named_holders = 8;
+constexpr std::size_t max_chained_calls = 16;
 
 mobula::Duration seconds_of(Duration span) {
   return std::chrono::duration_cast<mobula::Duration>(span);
@@ -125,37 +126,63 @@ std::vector<TensorHolder> ProcessRuntime::holders_of(ProcessEngine::Lock& lock,
   std::string ids;
   for (const ObjectId each : objects) ids += (ids.empty() ? "" : ",") + each.hex();
   if (ids.empty()) return {};
+  const auto document = ask_head(lock, "holders", ids);
+  return document ? tensor_holders(*document, engine_->core().options().process)
+                  : std::vector<TensorHolder>();
+}
+
+std::optional<std::string> ProcessRuntime::ask_head(ProcessEngine::Lock& lock,
+                                                    const std::string& kind,
+                                                    const std::string& argument) {
   const auto answer =
-      engine_->ask(lock, ReadState{0, "holders", ids}, monotonic_now() + holders_timeout);
+      engine_->ask(lock, ReadState{0, kind, argument}, monotonic_now() + holders_timeout);
   const auto* read = answer ? std::get_if<ReadStateReply>(&*answer) : nullptr;
-  return read == nullptr ? std::vector<TensorHolder>()
-                         : tensor_holders(read->json, engine_->core().options().process);
+  if (read == nullptr) return std::nullopt;
+  return read->json;
+}
+
+// Number of calls from the running one to a call that `holder` made, each of them awaited by the
+// only thread of its caller. 0: no such chain is known.
+std::size_t ProcessRuntime::awaited_calls(ProcessEngine::Lock& lock, CallerState state,
+                                          ProcessId holder) {
+  for (std::size_t calls = 1; calls <= max_chained_calls && state.awaits; ++calls) {
+    if (state.caller == holder) return calls;
+    const auto running = ask_head(lock, "tasks", "");
+    const TaskId outer = running ? only_call_of(*running, state.caller) : TaskId();
+    if (outer.empty()) return 0;
+    const auto document = ask_head(lock, "task", outer.hex());
+    if (!document) return 0;
+    state = caller_state(*document, outer);
+  }
+  return 0;
 }
 
 // Neither the wait nor the call ends before the other: an argument of the running call refers to
-// the tensor, or its caller holds the last ref and its only thread waits for the call.
+// the tensor, or the process with the last ref is blocked until the call returns, directly or
+// through calls of further processes.
 std::string ProcessRuntime::why_never_freed(ProcessEngine::Lock& lock,
                                             const detail::TensorStorage& storage,
                                             const std::vector<TensorHolder>& holders) {
   const TaskId running = task()->task;
   if (task()->token == 0) return {};
-  const auto answer =
-      engine_->ask(lock, ReadState{0, "task", running.hex()}, monotonic_now() + holders_timeout);
-  const auto* read = answer ? std::get_if<ReadStateReply>(&*answer) : nullptr;
-  if (read == nullptr) return {};
-  const CallerState state = caller_state(read->json, running);
+  const auto document = ask_head(lock, "task", running.hex());
+  if (!document) return {};
+  const CallerState state = caller_state(*document, running);
   const auto kept = tensors_.kept_in(storage);
   if (std::ranges::find_first_of(state.tensors, kept) != state.tensors.end()) {
     return "an argument of this very call refers to the tensor, so the wait would never end; wait "
            "in a call without it";
   }
   const auto holder = sole_holder(holders);
-  if (holder.empty() || holder != state.caller || !state.awaits) return {};
+  if (holder.empty()) return {};
+  const std::size_t calls = awaited_calls(lock, state, holder);
+  if (calls == 0) return {};
+  const std::string blocked =
+      calls == 1 ? "on this very call" : fmt::format("on a chain of {} calls to this one", calls);
   return fmt::format(
-      "{} holds the last ref on the tensor and is blocked in get on this very call, so the wait "
-      "would "
-      "never end; release the ref before the call, or wait in another call",
-      holders.front().text);
+      "{} holds the last ref on the tensor and is blocked in get {}, so the wait would never end; "
+      "release the ref before the call, or wait in another call",
+      holders.front().text, blocked);
 }
 
 }  // namespace mobula::internal::client

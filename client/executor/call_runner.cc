@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/log.h"
+#include "base/model/tensor_refs.h"
 #include "client/engine/conversion.h"
 #include "mobula/detail/registry.h"
 #include "mobula/detail/stages.h"
@@ -56,13 +57,14 @@ void append(RefRecords& to, const RefRecords& refs) {
 }
 
 // Refs that user code can reach through the arguments and that other processes must know of.
-// Tensors of this process are omitted, because user code holds their memory.
+// Tensors of this process are omitted, because user code holds their memory, and so are tensors
+// whose elements user code received.
 RefRecords reachable(const CallRecord& call, client::ProcessEngine& engine) {
   RefRecords refs;
   const ProcessId self = engine.core().options().process;
   const auto add = [&](const RefRecords& contained) {
     std::ranges::copy_if(contained, std::back_inserter(refs), [&](const RefRecord& each) {
-      return each.tensor.is_empty() || each.owner != self;
+      return each.tensor.is_empty() || (is_pulled_tensor(each) && each.owner != self);
     });
   };
   for (const auto& argument : *call.arguments) {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/model/tensor_refs.h"
 #include "base/queue.h"
 #include "base/stderr_queue.h"
 #include "base/table.h"
@@ -288,7 +289,7 @@ void ExecutorShell::find_tensors(Fetch& fetch) const {
     const auto* row = engine_->core().object(object);
     if (row == nullptr) continue;
     std::ranges::copy_if(row->value->contained, std::back_inserter(fetch.tensors),
-                         [](const RefRecord& ref) { return !ref.tensor.is_empty(); });
+                         is_pulled_tensor);
   }
 }
 
@@ -479,9 +480,12 @@ void ExecutorShell::serve(Queue<RunCall>& calls) {
     const RunCall run = calls.take_front();
     const auto context = contexts_.at(run.token);
     lock.unlock();
-    // An actor's output always carries the name of its class.
-    if (assignment_.actor.actor.empty() && !run.call.form->beside)
-      label_.runs(run.call.form->name, monotonic_now());
+    // An actor's output always carries the name of its class. Concurrent calls have no label.
+    const bool of_actor = !assignment_.actor.actor.empty();
+    if (!run.call.form->beside && (!of_actor || assignment_.actor.max_concurrency == 1)) {
+      const auto& name = of_actor ? assignment_.actor.class_name : run.call.form->name;
+      label_.runs(engine_->core().options().process, name, run.call.task, monotonic_now());
+    }
     auto [finished, reachable] = run_call(run, assignment_, runtime_, context, actor_);
     std::cout.flush();
     std::fflush(stdout);

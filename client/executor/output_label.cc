@@ -6,32 +6,38 @@
 #include <algorithm>
 #include <utility>
 
-#include "protocol/messages/output_label_line.h"
-
 namespace mobula::internal::executor {
 
 OutputLabel::OutputLabel(int output)
     : output_(::fcntl(output, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)) {}
 
-void OutputLabel::runs(const std::string& task, Time now) {
-  if (task == label_) return;
-  if (may_write(now)) return write(task);
-  // The last label would be wrong, and the rate limit does not permit a new one.
-  if (label_ != several_tasks) write(several_tasks);
+void OutputLabel::runs(ProcessId own, std::string_view name, TaskId task, Time now) {
+  const bool same_name = name == label_.name;
+  if (same_name && task == label_.task) return;
+  Rate& rate = same_name ? tasks_ : names_;
+  if (rate.may_write(now)) return write(own, {std::string(name), task});
+  // The last label would be wrong, and the rate limit does not permit an exact one.
+  if (!same_name) {
+    if (label_.name != several_tasks || !label_.task.empty())
+      write(own, {std::string(several_tasks)});
+  } else if (!label_.task.empty()) {
+    write(own, {std::string(name)});
+  }
 }
 
-bool OutputLabel::may_write(Time now) {
-  const auto gained = (now - std::exchange(counted_, now)) / write_interval;
-  left_ = static_cast<int>(std::min<std::int64_t>(max_burst, left_ + gained));
-  if (left_ == 0) return false;
-  --left_;
+bool OutputLabel::Rate::may_write(Time now) {
+  const auto gained = (now - counted) / write_interval;
+  left = static_cast<int>(std::min<std::int64_t>(max_burst, left + gained));
+  counted = left == max_burst ? now : counted + gained * write_interval;
+  if (left == 0) return false;
+  --left;
   return true;
 }
 
-void OutputLabel::write(std::string_view label) {
-  label_ = label;
+void OutputLabel::write(ProcessId own, OutputLabelText label) {
+  label_ = std::move(label);
   if (!output_) return;
-  const std::string line = output_label_line(label);
+  const std::string line = output_label_line(own, label_);
   (void)!::write(output_.get(), line.data(), line.size());
 }
 

@@ -1,14 +1,12 @@
-// Writes the name of the running task into the output of an executor. A label precedes the first
-// line of its task, so that no line is attributed to another task. Tasks that alternate quickly
-// share one label.
+// Writes the running task into the output of an executor. A label precedes the first line of its
+// task, so that no line is attributed to another task. Tasks that alternate quickly share a label
+// without a task, and without a name if their names differ.
 // Thread: owner (the thread that runs tasks).
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include "base/fd.h"
 #include "base/time.h"
+#include "protocol/messages/output_label_line.h"
 
 namespace mobula::internal::executor {
 
@@ -16,21 +14,25 @@ class OutputLabel {
  public:
   // `output` is duplicated, because the program may redirect its own descriptor.
   explicit OutputLabel(int output);
-  // Called before a task of this name runs.
-  void runs(const std::string& task, Time now);
+  // Called before the task runs in the process `own`.
+  void runs(ProcessId own, std::string_view name, TaskId task, Time now);
 
  private:
-  bool may_write(Time now);
-  void write(std::string_view label);
+  // Limits the rate of writes, because a label costs a system call here and wakes the agent.
+  struct Rate {
+    Duration write_interval;
+    int left = max_burst;
+    Time counted{};
+    bool may_write(Time now);
+  };
+  void write(ProcessId own, OutputLabelText label);
+
+  static constexpr int max_burst = 32;
 
   const Fd output_;
-  std::string label_;
-  int left_ = max_burst;
-  Time counted_{};
-
-  // A label costs a system call here and wakes the agent.
-  static constexpr int max_burst = 32;
-  static constexpr Duration write_interval = 1ms;
+  OutputLabelText label_;
+  Rate names_{.write_interval = 1ms};   // labels with another name
+  Rate tasks_{.write_interval = 10ms};  // labels with another task of the same name
 };
 
 }  // namespace mobula::internal::executor

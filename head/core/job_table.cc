@@ -131,7 +131,7 @@ bool JobTable::end(JobId id, JobEnd how, const std::string& why) {
   if (job == nullptr || job->end != JobEnd::runs) return false;
   job->end = how;
   job->why = why;
-  of_driver_.remove(job->start.driver, id);
+  if (how != JobEnd::succeeded) of_driver_.remove(job->start.driver, id);
   parts_.events.note(how == JobEnd::failed    ? Severity::error
                      : how == JobEnd::stopped ? Severity::warning
                                               : Severity::info,
@@ -189,15 +189,28 @@ void JobTable::slot_gone(JobId id) {
 
 Job* JobTable::job_of_driver(ProcessId driver) {
   for (const auto id : of_driver_.of(driver)) {
-    Job& job = rows_.at(id);
-    if (job.end == JobEnd::runs) return &job;
+    Job* job = rows_.find(id);
+    if (job != nullptr && job->end == JobEnd::runs) return job;
   }
   return nullptr;
 }
 
 void JobTable::driver_ended(ProcessId process, const EndCause& cause) {
-  const Job* job = job_of_driver(process);
-  if (job != nullptr) end(job->start.job, JobEnd::failed, "its driver " + to_string(cause));
+  for (const auto id : of_driver_.take(process)) {
+    const Job* job = rows_.find(id);
+    if (job == nullptr) continue;
+    if (job->end == JobEnd::succeeded) driver_exited(id, cause);
+    if (job->end == JobEnd::runs) end(id, JobEnd::failed, "its driver " + to_string(cause));
+  }
+}
+
+// Completes the reason of a planned end. The status stays SUCCEEDED, because the driver had ended
+// the job.
+void JobTable::driver_exited(JobId id, EndCause cause) {
+  const bool is_known = cause.kind != EndKind::signalled || cause.signal != 0;
+  if (!is_known) return;
+  cause.text.clear();
+  rows_.at(id).why = "its driver has finished and then " + to_string(cause);
 }
 
 // A job that the head does not know has ended, unless its driver is present to start it.

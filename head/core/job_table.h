@@ -80,6 +80,7 @@ class JobTable {
   // The running job of the driver, or null.
   Job* job_of_driver(ProcessId driver);
   void refuse(const StartJob& message, const std::string& why);
+  void driver_exited(JobId id, EndCause cause);
   void end_the_rest(JobId id);
 
   HeadTables& parts_;
@@ -87,7 +88,7 @@ class JobTable {
   std::deque<JobId> ended_;  // oldest first; beyond the limit the oldest are removed
   std::set<JobId> bereaved_;
   std::map<ProcessId, JobId> absent_;       // absent drivers
-  GroupedIds<ProcessId, JobId> of_driver_;  // jobs that have not ended
+  GroupedIds<ProcessId, JobId> of_driver_;  // jobs whose driver has not exited
 };
 
 }  // namespace mobula::internal::head

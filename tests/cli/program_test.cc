@@ -408,6 +408,27 @@ TEST_F(ProgramTest, WorkerNextToHeadKeys_IsRefused) {
   EXPECT_EQ(mobula(asked).code, 0);
 }
 
+TEST_F(ProgramTest, HeadWithTokens_RefusesItsWorker) {
+  ASSERT_EQ(start_head().code, 0);
+  ASSERT_EQ(mobula({"stop"}).code, 0);
+  ASSERT_EQ(mobula({"start", "--head", "--num-cpus", "1"}).code, 0) << "no token exists";
+  ASSERT_EQ(mobula({"token", "create", "--role", "driver", "--name", "wheel"}).code, 0);
+  ASSERT_EQ(mobula({"stop"}).code, 0);
+  const auto refused = mobula({"start", "--head"});
+  EXPECT_EQ(refused.code, 4) << refused.err;
+  for (const char* part :
+       {"operator.key", "driver token 'wheel'", "--no-worker", "--expose-head-keys"})
+    EXPECT_THAT(refused.err, HasSubstr(part));
+  EXPECT_EQ(mobula({"status"}).code, 3) << "the refused start has left no head";
+  EXPECT_EQ(mobula({"start", "--head", "--expose-head-keys"}).code, 0);
+  ASSERT_EQ(mobula({"stop"}).code, 0);
+  const auto again = mobula({"start", "--head"});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("--expose-head-keys")) << "reused";
+  ASSERT_EQ(mobula({"stop"}).code, 0);
+  EXPECT_EQ(mobula({"start", "--head", "--no-worker"}).code, 0);
+}
+
 // The ssh of the first command blocks until the test releases it and all later ones.
 TEST_F(ProgramTest, RejectsConcurrentUp) {
   const std::string path = std::string(::getenv("PATH"));

@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
+
+#include "cli/output/log_merge.h"
+#include "cli/output/log_stream.h"
+#include "protocol/messages/output_label_line.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -57,6 +62,28 @@ TEST(TaskLogWindow, CountsConcurrentRuns) {
 TEST(TaskLogWindow, UnknownTask_HasNoRun) {
   EXPECT_FALSE(run_of(one_process({ran(1, 5000, 4000)}), TaskId::of(2)).has_value());
   EXPECT_FALSE(run_of({}, TaskId::of(2)).has_value());
+}
+
+// Lines of two tasks that interleave, and printed text that looks like a prefix.
+TEST(TaskLogLines, SelectsLinesByTaskNotByText) {
+  constexpr const char* time = "2026-11-26T10:00:00.500Z";
+  const auto begin_us = *time_of_line(std::string(time) + " x") - 100'000;
+  const std::string own = log_digits(TaskId::of(5));
+  const std::string other = log_digits(TaskId::of(6));
+  const LinesWanted wanted{begin_us, begin_us + 1'000, 12, own};  // the period ended before
+  const auto has = [&](const std::string& line) { return is_of(time + line, wanted); };
+  EXPECT_TRUE(has(" [f task=" + own + " pid=12] text"));
+  EXPECT_TRUE(has(" [operator[] task=" + own + " pid=12] text")) << "a name with a bracket";
+  EXPECT_FALSE(has(" [f task=" + other + " pid=12] text"));
+  EXPECT_FALSE(has(" [f task=" + own + " pid=13] text")) << "another process";
+  EXPECT_FALSE(has(" [f task=" + other + " pid=12] [f task=" + own + " pid=12] forged"));
+  EXPECT_FALSE(has(" [f task=" + other + " pid=13] [f pid=12] forged"));
+  EXPECT_FALSE(has(" [several tasks pid=12] text")) << "no task is named: the period decides";
+  EXPECT_FALSE(
+      is_of("2026-11-26T09:59:00.000Z [f task=" + own + " pid=12] earlier attempt", wanted));
+  LinesWanted open = wanted;
+  open.to_us = begin_us + 1'000'000;
+  EXPECT_TRUE(is_of(std::string(time) + " [several tasks pid=12] text", open));
 }
 
 }  // namespace

@@ -138,6 +138,10 @@ class Holder {
  public:
   Tensor make(int count) { return kept_ = ramp(count); }
   Model make_model(int count) { return {"model", {ramp(count), ramp(count)}}; }
+  Model make_mixed(int count) {
+    kept_ = ramp(1);
+    return {"mixed", {kept_, ramp(count)}};
+  }
   bool is_mine(const Tensor& tensor) { return tensor.data() == kept_.data(); }
   double sum(const Tensor& tensor) { return sum_of(tensor); }
   double sum_model(const Model& model) {
@@ -318,6 +322,16 @@ TEST(ContractTransports, WaitTensorFreedEnds) {
   EXPECT_THROW(mobula::wait_tensor_freed(seen, wait_timeout), TensorSharedError);
 }
 
+// Blocks in a call of another actor.
+class Relay {
+ public:
+  explicit Relay(ActorHandle<Holder> maker) : maker_(std::move(maker)) {}
+  std::string wait_freed() { return mobula::get(maker_.call<&Holder::wait_freed>(20.0)); }
+
+ private:
+  ActorHandle<Holder> maker_;
+};
+
 ObjectRef<Tensor> made_by(const ActorHandle<Holder>& maker, int count = many) {
   return maker.method<&Holder::make>()
       .options({.tensor_transport = Transport::automatic})
@@ -367,6 +381,45 @@ TEST(ContractTransports, WaitTensorFreedRefusesABlockedCaller) {
   EXPECT_EQ(text.substr(0, 8), "refused:") << text;
   EXPECT_TRUE(names_driver(text)) << text;
   EXPECT_NE(text.find("blocked in get on this very call"), std::string::npos) << text;
+}
+
+// The policy decides at every size: one float, the heap, shared memory, and around 64 KiB. The value
+// of a model also has a small tensor next to large ones.
+TEST(ContractTransports, WaitTensorFreedIgnoresSizes) {
+  const auto maker = mobula::actor<Holder>.remote();
+  for (const int count : {1, 1000, 5000, 16 * 1024, 16 * 1024 + 65}) {
+    auto made = made_by(maker, count);
+    EXPECT_TRUE(names_driver(got(maker.call<&Holder::wait_freed>(0.01)))) << count;
+    EXPECT_EQ(got(maker.call<&Holder::write>()), "shared") << count;
+    EXPECT_EQ(sum_of(got(made)), ramp_sum(count));
+    made = {};
+    EXPECT_EQ(got(maker.call<&Holder::wait_freed>(20.0)), "freed") << count;
+    EXPECT_EQ(got(maker.call<&Holder::write>()), "written") << count;
+  }
+  for (const int count : {1000, many}) {
+    const auto made = maker.method<&Holder::make_mixed>()
+                          .options({.tensor_transport = Transport::automatic})
+                          .remote(count);
+    EXPECT_EQ(sum_of(got(made).layers.at(1)), ramp_sum(count));
+    EXPECT_EQ(got(maker.call<&Holder::write>()), "shared") << "one float next to " << count;
+  }
+  const Tensor own = ramp(10);
+  auto put = mobula::put(own, {.tensor_transport = Transport::automatic});
+  EXPECT_THROW(mobula::wait_tensor_freed(own, wait_timeout), TensorSharedError);
+  put = {};
+  mobula::wait_tensor_freed(own, wait_timeout);
+}
+
+// The driver waits for a relay, the relay for the maker's call, and the call for the driver's ref.
+TEST(ContractTransports, WaitTensorFreedRefusesACircle) {
+  const auto maker = mobula::actor<Holder>.remote();
+  const auto relay = mobula::actor<Relay>.remote(maker);
+  const auto made = made_by(maker);
+  (void)mobula::wait({made}, {.timeout = wait_timeout, .fetch_local = false});
+  const auto text = mobula::get(relay.call<&Relay::wait_freed>());
+  EXPECT_EQ(text.substr(0, 8), "refused:") << text;
+  EXPECT_TRUE(names_driver(text)) << text;
+  EXPECT_NE(text.find("2 calls"), std::string::npos) << text;
 }
 
 TEST(ContractTransports, LogsTheLatestTransfers) {

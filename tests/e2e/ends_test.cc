@@ -69,6 +69,22 @@ TEST_F(PlannedEnds, ActorLeaving_NameIsFree) {
   std::cout << drive({"shared_by_name", "40"}).out;
 }
 
+// The job has ended as planned before the driver exits.
+TEST_F(PlannedEnds, DriverExit_IsListed) {
+  start_head();
+  const auto expect_reason = [&](const Words& scenario, const std::string& reason) {
+    start_driver(scenario).wait();
+    std::string jobs;
+    EXPECT_TRUE(eventually(Milliseconds(10'000), [&] {
+      jobs = mobula({"list", "jobs", "-o", "json"}).out;
+      return jobs.find("its driver has finished and then " + reason) != std::string::npos;
+    })) << jobs;
+  };
+  expect_reason({"exits", "0"}, "exited with code 0");
+  expect_reason({"exits", "7"}, "exited with code 7");
+  expect_reason({"exits", "0", "9"}, "was killed by signal 9");
+}
+
 TEST_F(PlannedEnds, CallAfterKill_Fails) {
   start_head();
   drive({"killed", "20"});

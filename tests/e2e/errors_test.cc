@@ -58,6 +58,37 @@ TEST_F(Errors, HeadDead_InitWarns) {
   EXPECT_EQ(driver.wait().code, 0) << driver.err();
 }
 
+TEST_F(Errors, LogsOfTask_HaveItsLinesOnly) {
+  start_head({"--num-cpus", "1"});
+  Process driver = start_driver({"logs_of_tasks"});
+  ASSERT_TRUE(driver.prints(";")) << driver.err();
+  const std::string out = driver.out();
+  std::istringstream ids(out.substr(out.find("ids:") + 4));
+  int tasks = 0;
+  for (std::string id; ids >> id; ++tasks) {
+    id = id.substr(0, 32);
+    Ended logs;
+    EXPECT_TRUE(eventually(Milliseconds(10'000),
+                           [&] {
+                             logs = mobula({"logs", id});
+                             return logs.out.find("own " + id + " two") != std::string::npos;
+                           }))
+        << logs.out << logs.err;
+    std::size_t lines = 0;
+    std::istringstream text(logs.out);
+    for (std::string line; std::getline(text, line);) {
+      const auto at = line.find("] own ");
+      if (at == std::string::npos) continue;
+      ++lines;
+      EXPECT_EQ(line.substr(at + 6, 32), id) << line;
+    }
+    EXPECT_EQ(lines, 3u) << logs.out << logs.err;
+  }
+  EXPECT_EQ(tasks, 4);
+  driver.say("end");
+  EXPECT_EQ(driver.wait().code, 0);
+}
+
 TEST_F(Errors, LabelsOutputWithTheTaskThatPrints) {
   const Ended ended = drive({"labels_output", "--mobula-num-cpus=1"});
   std::istringstream lines(ended.err);

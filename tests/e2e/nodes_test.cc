@@ -1,5 +1,7 @@
 // Visibility between jobs on shared nodes, destinations of output, and drained nodes.
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "e2e/cluster.h"
@@ -132,6 +134,40 @@ TEST_F(Nodes, Sigterm_DrainsAgent) {
   steady.say("stop");
   const Ended ended = steady.wait();
   EXPECT_EQ(ended.code, 0) << ended.err;
+}
+
+// The clock of node b starts days ahead and jumps. Calls in both directions work, and `doctor`
+// names both clocks.
+TEST_F(Nodes, WrongClock_CallsBetweenNodesWork) {
+  start_head();
+  const std::string clock = state_of("clock");
+  const auto set_clock = [&](const std::string& hours) {
+    std::ofstream(clock + ".new") << std::stol(hours) * 3600 << std::endl;
+    std::filesystem::rename(clock + ".new", clock);
+  };
+  set_clock("72");
+  more_environment = {
+      {"LD_PRELOAD", std::string(MOBULA_BINARY_DIR) + "/tests/cli/libskewed_clock.so"},
+      {"SKEWED_CLOCK_FILE", clock}};
+  start_node("b");
+  more_environment.clear();
+  Process driver = start_driver({"calls_between", node_id("a"), node_id("b"), "4"});
+  int round = 0;
+  for (const char* hours : {"5", "-72", "200", "200"}) {
+    ASSERT_TRUE(driver.prints("round " + std::to_string(round++) + ";")) << driver.err();
+    if (round == 1) {
+      const Ended ahead = mobula({"doctor", "--output", "json"});
+      EXPECT_NE(ahead.out.find("its clock says"), std::string::npos) << ahead.out;
+      EXPECT_NE(ahead.out.find("s ahead of the head"), std::string::npos) << ahead.out;
+    }
+    set_clock(hours);
+    driver.say("next");
+  }
+  const Ended ended = driver.wait();
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+  const Ended wrong = mobula({"doctor", "--output", "json"});
+  EXPECT_NE(wrong.out.find("node clocks"), std::string::npos) << wrong.out;
+  EXPECT_EQ(alive_nodes(), 2u);
 }
 
 TEST_F(Nodes, ListsStoredObjects) {

@@ -23,6 +23,13 @@ TEST_F(StoreLimits, CountsLargeArgumentsAsPending) {
   Process driver = start_driver({"counts_large_arguments", pipe, "--mobula-num-cpus=1",
                                  "--mobula-max-pending-bytes=8388608"});
   ASSERT_TRUE(driver.prints("refused")) << driver.err();
+  // The blocked call warns with its reason, and resumes when the first call has ended.
+  EXPECT_TRUE(eventually(Milliseconds(20'000), [&] {
+    return driver.err().find("remote has blocked for 3 s: arguments of pending calls have 41") !=
+               std::string::npos &&
+           driver.err().find("max_pending_bytes is 8388608") != std::string::npos;
+  })) << driver.err();
+  EXPECT_EQ(driver.out().find("accepted"), std::string::npos);
   std::ofstream(pipe) << "go" << std::endl;
   ASSERT_TRUE(driver.prints("accepted")) << driver.err();
   std::ofstream(pipe) << "go" << std::endl;

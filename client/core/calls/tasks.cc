@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/coverage_mark.h"
+#include "base/model/tensor_refs.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -183,8 +184,7 @@ void Tasks::finish(TaskId task, Results results) {
     ValueRecord value = results.empty() ? ValueRecord{}
                         : shared        ? results.front()
                                         : std::move(results[i]);
-    const auto is_tensor = [](const RefRecord& ref) { return !ref.tensor.is_empty(); };
-    const bool apart = !value.is_error && std::ranges::any_of(value.contained, is_tensor);
+    const bool apart = !value.is_error && std::ranges::any_of(value.contained, is_pulled_tensor);
     stored |= apart || (value.in_store && kind == CallKind::task);
     objects_.complete(i == 0 ? first_result : result_id(task, i), std::move(value));
   }

@@ -4,6 +4,7 @@
 
 #include "base/coverage_mark.h"
 #include "base/model/error_record.h"
+#include "base/model/tensor_refs.h"
 #include "protocol/codec/codec.h"
 
 namespace mobula::internal::executor {
@@ -45,7 +46,7 @@ FetchArguments what_to_fetch(const CallRecord& call) {
       continue;
     }
     for (const RefRecord& ref : each.value.contained) {
-      if (!ref.tensor.is_empty()) fetch.tensors.push_back(ref);
+      if (is_pulled_tensor(ref)) fetch.tensors.push_back(ref);
     }
   }
   return fetch;

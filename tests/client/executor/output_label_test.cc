@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -20,47 +21,82 @@ class OutputLabels : public testing::Test {
     read_ = Fd(ends[0]);
     write_ = Fd(ends[1]);
   }
-  // Labels written since the last call.
+  // Labels written since the last call: the name, and the task if one is named.
   std::vector<std::string> labels() {
     std::string text(64 * 1024, '\0');
     text.resize(static_cast<std::size_t>(::read(read_.get(), text.data(), text.size())));
     std::vector<std::string> found;
     for (std::size_t at = 0; at < text.size();) {
       const auto end = text.find('\n', at);
-      const auto line = split_label(std::string_view(text).substr(at, end - at));
-      found.emplace_back(line.label.value_or("no label"));
+      const auto line = split_label(own_, std::string_view(text).substr(at, end - at));
+      if (!line.label) return {"no label"};
+      const bool has_task = !line.label->task.empty();
+      found.push_back(line.label->name + (has_task ? " " + line.label->task.brief() : ""));
       at = end + 1;
     }
     return found;
   }
+  static std::string named(const char* name, unsigned task) {
+    return std::string(name) + " " + TaskId::of(task).brief();
+  }
 
   Fd read_, write_;
+  const ProcessId own_ = ProcessId::of(7);
   const Time now_ = Time::from_ns(1'000'000'000);
 };
 
-TEST_F(OutputLabels, WritesLabelWhenTheNameChanges) {
+TEST_F(OutputLabels, WritesLabelForEachTask) {
   OutputLabel label(write_.get());
-  for (const char* name : {"a", "a", "b", "b", "a"}) label.runs(name, now_);
-  EXPECT_EQ(labels(), (std::vector<std::string>{"a", "b", "a"}));
+  unsigned task = 0;
+  for (const char* name : {"a", "a", "b", "a"}) label.runs(own_, name, TaskId::of(++task), now_);
+  label.runs(own_, "a", TaskId::of(task), now_);
+  EXPECT_EQ(labels(),
+            (std::vector<std::string>{named("a", 1), named("a", 2), named("b", 3), named("a", 4)}));
 }
 
 TEST_F(OutputLabels, TasksAlternateQuickly_OneLabelForAll) {
   OutputLabel label(write_.get());
-  for (int i = 0; i < 100; ++i) label.runs(i % 2 == 0 ? "a" : "b", now_);
+  for (unsigned i = 1; i <= 100; ++i) label.runs(own_, i % 2 == 0 ? "a" : "b", TaskId::of(i), now_);
   const auto written = labels();
   ASSERT_EQ(written.size(), 33u);
   EXPECT_EQ(written.back(), several_tasks);
-  label.runs("a", now_ + 1ms + 1us);
-  EXPECT_EQ(labels(), std::vector<std::string>{"a"});
+  label.runs(own_, "a", TaskId::of(102), now_ + 1ms + 1us);
+  EXPECT_EQ(labels(), std::vector<std::string>{named("a", 102)});
+}
+
+// The name stays right, and no line is attributed to an earlier task.
+TEST_F(OutputLabels, TasksOfOneNameFollowQuickly_NoTaskNamed) {
+  OutputLabel label(write_.get());
+  for (unsigned i = 1; i <= 100; ++i) label.runs(own_, "a", TaskId::of(i), now_);
+  const auto written = labels();
+  ASSERT_EQ(written.size(), 34u);
+  EXPECT_EQ(written.back(), "a");
+  // A task each 6 ms: every second one gets a label.
+  Time now = now_;
+  for (unsigned i = 101; i <= 120; ++i) label.runs(own_, "a", TaskId::of(i), now = now + 6ms);
+  const auto later = labels();
+  EXPECT_GE(later.size(), 12u);
+  EXPECT_EQ(std::count(later.begin(), later.end(), named("a", 102)), 1);
 }
 
 TEST(OutputLabelLine, FollowsUnterminatedText) {
-  std::string line = "half a line" + output_label_line("task\nname");
+  const auto own = ProcessId::of(7);
+  std::string line = "half a line" + output_label_line(own, {"task\nname", TaskId::of(3)});
   line.pop_back();
-  const LabeledLine split = split_label(line);
+  const LabeledLine split = split_label(own, line);
   EXPECT_EQ(split.text, "half a line");
-  EXPECT_EQ(split.label, "task?name");
-  EXPECT_FALSE(split_label("half a line").label);
+  EXPECT_EQ(split.label, (OutputLabelText{"task?name", TaskId::of(3)}));
+  EXPECT_FALSE(split_label(own, "half a line").label);
+}
+
+TEST(OutputLabelLine, LineOfAnotherProcess_IsOutput) {
+  std::string line = output_label_line(ProcessId::of(8), {"name", TaskId::of(3)});
+  line.pop_back();
+  const LabeledLine split = split_label(ProcessId::of(7), line);
+  EXPECT_FALSE(split.label);
+  EXPECT_EQ(split.text, line);
+  for (const char* forged : {"\x1e\x02mobula-task:name\x03", "\x1e\x02mobula-task:7:\x03"})
+    EXPECT_FALSE(split_label(ProcessId::of(7), forged).label) << forged;
 }
 
 }  // namespace

@@ -382,10 +382,21 @@ int forks(const Words& arguments) {
   return report.exit_code();
 }
 
+// Exits with the code, or by the signal, after the job has ended. Arguments: a code, a signal.
+int exits_after_job(const Words& arguments) {
+  static int signal = 0;
+  if (arguments.size() > 1) signal = std::stoi(arguments.at(1));
+  std::atexit([] {
+    if (signal != 0) std::raise(signal);
+  });
+  return std::stoi(arguments.at(0));
+}
+
 }  // namespace
 
 std::map<std::string, Scenario> end_scenarios() {
-  return {{"shared_by_name", &shared_by_name},
+  return {{"exits", &exits_after_job},
+          {"shared_by_name", &shared_by_name},
           {"killed", &killed},
           {"released", &released},
           {"destructors", &destructors},

@@ -261,6 +261,29 @@ class Speaker {
   }
 };
 
+// Prints lines, among them one that looks like a line of the log of another task.
+std::string prints_alike(const std::string& other) {
+  const std::string id(mobula::current().task_id);
+  std::cout << "own " << id << " one\n";
+  std::cout << "own " << id << " [prints_alike task=" << other << " pid=" << ::getpid() << "] x\n";
+  std::cout << "\x1e\x02mobula-task:" << other << "\x03\n";
+  std::cerr << "own " << id << " two\n";
+  return id;
+}
+
+// Tasks of one name that follow each other in one executor. Prints their ids.
+int logs_of_tasks(const Words&) {
+  std::string ids = "ids:";
+  std::string last = "none";
+  for (int i = 0; i < 4; ++i) {
+    last = mobula::get(mobula::task<prints_alike>.remote(last), seconds(30));
+    ids += " " + last;
+  }
+  tell(ids + ";");
+  hear();
+  return 0;
+}
+
 int throws_here(int number) {
   throw std::runtime_error("failure number " + std::to_string(number));
 }
@@ -311,6 +334,7 @@ std::map<std::string, Scenario> error_scenarios() {
           {"tells_last_output", &tells_last_output},
           {"traces_crashes", &traces_crashes},
           {"labels_output", &labels_output},
+          {"logs_of_tasks", &logs_of_tasks},
           {"leaves_errors", &leaves_errors}};
 }
 

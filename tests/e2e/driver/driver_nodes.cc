@@ -76,6 +76,39 @@ int prints_and_ends(const Words& arguments) {
   return report.exit_code();
 }
 
+std::size_t size_of(const std::vector<double>& values) { return values.size(); }
+
+// Returns a value that is stored on the node `far`, after a call and an object in each direction.
+std::vector<double> calls_back(std::vector<double> given, const std::string& far) {
+  const mobula::TaskOptions there{.scheduling = mobula::NodeAffinity{far, false}};
+  const auto size = mobula::task<size_of>.options(there).remote(mobula::put(given));
+  given.resize(mobula::get(size, seconds(40)));
+  return given;
+}
+
+// Calls and objects between two nodes, in both directions, over new and old executors. Prints a
+// line after each round, and waits for the next. Arguments: both nodes, and the number of rounds.
+int calls_between(const Words& arguments) {
+  Report report;
+  const mobula::TaskOptions to_second{.scheduling = mobula::NodeAffinity{arguments.at(1), false}};
+  auto actor = mobula::actor<Parent>
+                   .options({.scheduling = mobula::NodeAffinity{arguments.at(1), false}})
+                   .remote();
+  const std::vector<double> values(100'000, 1.5);
+  for (int round = 0; round < std::stoi(arguments.at(2)); ++round) {
+    const auto made = mobula::task<calls_back>.options(to_second).remote(values, arguments.at(0));
+    report.holds("object of the other node", mobula::get(made, seconds(50)) == values);
+    report.equal("actor", mobula::get(actor.call<&Parent::ask_child>(), seconds(50)), 1);
+    auto fresh = mobula::actor<Parent>
+                     .options({.num_cpus = 0, .scheduling = mobula::NodeAffinity{arguments.at(1), false}})
+                     .remote();
+    report.equal("new actor", mobula::get(fresh.call<&Parent::ask_child>(), seconds(50)), 1);
+    tell("round " + std::to_string(round) + ";");
+    hear();
+  }
+  return report.exit_code();
+}
+
 int make_detached_parent(const Words&) {
   Report report;
   auto parent = mobula::actor<Parent>
@@ -187,6 +220,7 @@ std::map<std::string, Scenario> node_scenarios() {
           {"spread_burst", &spread_burst},
           {"sees_own_words", &sees_own_words},
           {"prints_and_ends", &prints_and_ends},
+          {"calls_between", &calls_between},
           {"make_detached_parent", &make_detached_parent},
           {"use_detached_parent", &use_detached_parent},
           {"stays", &stays_on_a_draining_node},

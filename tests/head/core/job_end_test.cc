@@ -1,8 +1,12 @@
 // Tests the ends of jobs: survivors of a detached actor, notifications of the driver, and output.
+#include <nlohmann/json.hpp>
+
 #include "head/core/small_cluster.h"
 
 namespace mobula::internal::head {
 namespace {
+
+using Json = nlohmann::json;
 
 class JobEnds : public testing::Test {
  protected:
@@ -118,6 +122,33 @@ TEST_F(JobEnds, NotifiesDriverWhenJobHasEnded) {
   ASSERT_FALSE(home.got.empty());
   EXPECT_TRUE(std::holds_alternative<JobFinished>(home.got.back()));
   EXPECT_EQ(cluster.take<JobOutputLines>(home).size(), 1u) << "before the word that all is over";
+}
+
+TEST_F(JobEnds, PlannedEnd_ShowsExitOfDriver) {
+  const auto shown_after = [&](int number, EndCause cause) {
+    cluster.driver_starts_job(home, number);
+    cluster.from_driver(home, number, EndJob{JobId::of(static_cast<unsigned>(number))});
+    cause.pid = 4711;
+    cause.text = "without ending its job";
+    cluster.from_agent(home, ProcessEnded{SmallCluster::driver(number), cause});
+    const auto jobs = Json::parse(cluster.tool("list", "jobs").json);
+    for (const auto& each : jobs.at("items")) {
+      if (each.at("job_id") == JobId::of(static_cast<unsigned>(number)).hex())
+        return each.at("state").get<std::string>() + ": " + each.at("reason").get<std::string>();
+    }
+    return std::string("not listed");
+  };
+  EndCause code;
+  code.exit_code = 3;
+  EXPECT_EQ(shown_after(2, code),
+            "SUCCEEDED: its driver has finished and then exited with code 3 (pid 4711)");
+  EndCause signal;
+  signal.kind = EndKind::signalled;
+  signal.signal = 11;
+  EXPECT_EQ(shown_after(3, signal),
+            "SUCCEEDED: its driver has finished and then was killed by signal 11 (pid 4711)");
+  signal.signal = 0;
+  EXPECT_EQ(shown_after(4, signal), "SUCCEEDED: its driver has finished") << "status unknown";
 }
 
 TEST_F(JobEnds, JobRanNothing_NotifiesAtOnce) {
