@@ -8,7 +8,7 @@
 
 #include "head/head_keys.h"
 #include "head/main.h"
-#include "head/scratch_folder.h"
+#include "head/scratch_directory.h"
 #include "protocol/codec/messages.h"
 
 namespace mobula::internal::head {

@@ -15,7 +15,7 @@
 #include <set>
 
 #include "base/time.h"
-#include "head/scratch_folder.h"
+#include "head/scratch_directory.h"
 
 namespace mobula::internal::head {
 namespace {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "head/scratch_folder.h"
+#include "head/scratch_directory.h"
 
 namespace mobula::internal::head {
 namespace {

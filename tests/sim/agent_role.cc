@@ -151,7 +151,7 @@ void Agent::send_head(const AgentToHead& message) {
   world().log(*this, [&] { return "-> head " + describe(message); });
   world().transmit(connection->up, [&world = world(), connection, bytes = encode(message)] {
     if (Head* head = world.head(); head != nullptr && connection->open)
-      head->receive(connection, bytes);
+      head->on_bytes(connection, bytes);
   });
 }
 

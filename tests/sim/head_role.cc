@@ -67,7 +67,7 @@ void Head::accepted(const std::shared_ptr<HeadConnection>& connection) {
   links_.emplace(connection->link, connection);
 }
 
-void Head::receive(const std::shared_ptr<HeadConnection>& connection, const Bytes& bytes) {
+void Head::on_bytes(const std::shared_ptr<HeadConnection>& connection, const Bytes& bytes) {
   receive([this, connection, bytes] {
     if (!links_.contains(connection->link)) return;
     auto message = decode<AgentToHead>(bytes);

@@ -31,7 +31,7 @@ class Head final : public Role {
   void start();
   void crash();
   void accepted(const std::shared_ptr<HeadConnection>& connection);
-  void receive(const std::shared_ptr<HeadConnection>& connection, const Bytes& bytes);
+  void on_bytes(const std::shared_ptr<HeadConnection>& connection, const Bytes& bytes);
   void link_lost(head::LinkId link);
   // Sends an operator's request to drain a node. `incarnation`: the present incarnation of the
   // node.
