@@ -1,5 +1,5 @@
-// Distinguishes refs to tensors whose elements are pulled from refs to tensors that were copied into
-// a value.
+// Distinguishes refs to tensors whose elements are pulled from refs to tensors that were copied
+// into a value.
 // Thread: any.
 #pragma once
 

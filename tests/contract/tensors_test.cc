@@ -383,8 +383,8 @@ TEST(ContractTransports, WaitTensorFreedRefusesABlockedCaller) {
   EXPECT_NE(text.find("blocked in get on this very call"), std::string::npos) << text;
 }
 
-// The policy decides at every size: one float, the heap, shared memory, and around 64 KiB. The value
-// of a model also has a small tensor next to large ones.
+// The policy decides at every size: one float, the heap, shared memory, and around 64 KiB. The
+// value of a model also has a small tensor next to large ones.
 TEST(ContractTransports, WaitTensorFreedIgnoresSizes) {
   const auto maker = mobula::actor<Holder>.remote();
   for (const int count : {1, 1000, 5000, 16 * 1024, 16 * 1024 + 65}) {

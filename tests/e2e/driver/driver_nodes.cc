@@ -43,8 +43,9 @@ int spread_burst(const Words& arguments) {
   const auto gate = mobula::task<opens>.remote();
   std::vector<mobula::ObjectRef<std::string>> refs;
   for (int i = 0; i < 6; ++i) {
-    refs.push_back(
-        mobula::task<node_after_a_millisecond>.options({.scheduling = mobula::Spread{}}).remote(gate));
+    refs.push_back(mobula::task<node_after_a_millisecond>  //
+                       .options({.scheduling = mobula::Spread{}})
+                       .remote(gate));
   }
   std::set<std::string> nodes;
   for (const auto& node : mobula::get(refs, seconds(30))) nodes.insert(node);
@@ -91,7 +92,7 @@ std::vector<double> calls_back(std::vector<double> given, const std::string& far
 int calls_between(const Words& arguments) {
   Report report;
   const mobula::TaskOptions to_second{.scheduling = mobula::NodeAffinity{arguments.at(1), false}};
-  auto actor = mobula::actor<Parent>
+  auto actor = mobula::actor<Parent>  //
                    .options({.scheduling = mobula::NodeAffinity{arguments.at(1), false}})
                    .remote();
   const std::vector<double> values(100'000, 1.5);
@@ -100,7 +101,8 @@ int calls_between(const Words& arguments) {
     report.holds("object of the other node", mobula::get(made, seconds(50)) == values);
     report.equal("actor", mobula::get(actor.call<&Parent::ask_child>(), seconds(50)), 1);
     auto fresh = mobula::actor<Parent>
-                     .options({.num_cpus = 0, .scheduling = mobula::NodeAffinity{arguments.at(1), false}})
+                     .options({.num_cpus = 0,
+                               .scheduling = mobula::NodeAffinity{arguments.at(1), false}})
                      .remote();
     report.equal("new actor", mobula::get(fresh.call<&Parent::ask_child>(), seconds(50)), 1);
     tell("round " + std::to_string(round) + ";");
