@@ -63,7 +63,7 @@ Result<void> TensorConnections::listen() {
   callbacks.on_unreached = [this](PeerHandle peer, ProbeOutcome seen) {
     const auto at = by_handle_.find(peer);
     if (seen != ProbeOutcome::refused || at == by_handle_.end()) return;
-    ended(at->second, failure(ErrorCode::unavailable, "nobody listens there any more"));
+    ended(at->second, failure(ErrorCode::not_found, "no process listens there any more"));
   };
   sockets_.serve(std::move(callbacks));
   if (options_.socket.empty()) return {};
@@ -108,7 +108,11 @@ void TensorConnections::meet(const Endpoint& holder, bool by_hearsay) {
   link.since = monotonic_now();
   if (auto connected = connect(id, link, holder); !connected) {
     // Deferred: the caller does not expect a callback during the call.
-    later_.call([this, id, why = connected.error()] { ended(id, why); });
+    // A full queue of the listener is reported as timed_out.
+    const bool may_return = connected.error().code == ErrorCode::timed_out;
+    later_.call([this, id,
+                 why = failure(may_return ? ErrorCode::timed_out : ErrorCode::not_found,
+                               connected.error().text)] { ended(id, why); });
     return;
   }
   say(link, PeerHello{own_protocol.newest, options_.self.process, options_.ticket});
@@ -288,7 +292,10 @@ void TensorConnections::send(ProcessId to, const RegionMessage& message) {
     look();
     return leave_if_alone(to);
   }
-  later_.call([this, to] {
+  later_.call([this, to, of_receiver = is_of_receiver(message)] {
+    const auto at = peers_.find(to);
+    // A new connection may exist by now.
+    if (at == peers_.end() || (of_receiver ? at->second.out : at->second.in) != 0) return;
     drop(to, failure(ErrorCode::unavailable, "there is no connection to it any more"));
   });
 }
@@ -303,7 +310,10 @@ void TensorConnections::say(Link& link, const RegionLinkMessage& message) {
     sent = (*bus)->send(link.bus, bytes);
   }
   if (sent.ok()) return;
-  later_.call([this, peer = link.peer, why = sent.error()] { drop(peer, why); });
+  const auto at =
+      std::ranges::find_if(links_, [&](const auto& each) { return &each.second == &link; });
+  if (at == links_.end()) return;
+  later_.call([this, id = at->first, why = sent.error()] { ended(id, why); });
 }
 
 // ---- close --------------------------------------------------------------------------------------
@@ -339,7 +349,7 @@ void TensorConnections::leave_if_alone(ProcessId peer) {
 }
 
 void TensorConnections::dead(ProcessId peer) {
-  if (peers_.contains(peer)) drop(peer, failure(ErrorCode::unavailable, "the process has ended"));
+  if (peers_.contains(peer)) drop(peer, failure(ErrorCode::not_found, "the process has exited"));
 }
 
 void TensorConnections::trust(const std::string& ticket,
@@ -365,7 +375,9 @@ void TensorConnections::drop(ProcessId peer, const Failure& why) {
   peers_.erase(at);
   forget(both.out);
   forget(both.in);
-  callbacks_.gone(peer, why);
+  const bool may_return = why.code == ErrorCode::unavailable || why.code == ErrorCode::timed_out ||
+                          why.code == ErrorCode::resource_exhausted;
+  callbacks_.gone(peer, why, may_return);
 }
 
 void TensorConnections::forget(LinkId id) {

@@ -44,8 +44,9 @@ class TensorConnections {
     // Capabilities of the peer: precedes its other messages, and is repeated for each connection.
     std::function<void(ProcessId, const TransportCapabilities&)> met;
     std::function<void(ProcessId, const RegionMessage&)> on_message;
-    // After `met`, or instead of it.
-    std::function<void(ProcessId, const Failure&)> gone;
+    // After `met`, or instead of it. `may_return`: nothing proves that the process has exited or
+    // rejects this one.
+    std::function<void(ProcessId, const Failure&, bool may_return)> gone;
     // The last connection was closed for idleness; nothing failed, and the next pull connects
     // again.
     std::function<void(ProcessId)> parted;

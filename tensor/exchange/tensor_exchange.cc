@@ -62,6 +62,7 @@ Result<void> TensorExchange::open() {
   timer_ = std::make_unique<Timer>(
       loop, [this] { step([&](Time now, auto& out) { core_.tick(now, out); }); });
   alarm_ = std::make_unique<Timer>(loop, callbacks_.woken);
+  reconnect_timer_ = std::make_unique<Timer>(loop, [this] { reconnect_due(); });
   PathOptions paths{.process = options_.self.process,
                     .socket = options_.sockets.empty() ? std::string() : options_.sockets + ".s",
                     .host_bind = options_.host_bind,
@@ -93,7 +94,8 @@ Result<void> TensorExchange::open() {
              learn_places(message);
              step([&](Time now, auto& out) { core_.on(now, peer, message, out); });
            },
-       .gone = [this](ProcessId peer, const Failure& why) { gone(peer, why); },
+       .gone = [this](ProcessId peer, const Failure& why,
+                      bool may_return) { gone(peer, why, may_return); },
        .parted = [this](ProcessId peer) { paths_->parted(peer); }});
   if (!made) return made.error();
   links_ = std::move(*made);
@@ -109,6 +111,7 @@ TensorExchange::~TensorExchange() {
     paths_.reset();
     timer_.reset();
     alarm_.reset();
+    reconnect_timer_.reset();
   });
   sockets_.reset();
 }
@@ -225,7 +228,12 @@ void TensorExchange::cancel(std::uint64_t number) {
 void TensorExchange::dead(std::vector<ProcessId> processes) {
   post([this, processes = std::move(processes)] {
     if (!links_) return;
-    for (const ProcessId each : processes) links_->dead(each);
+    for (const ProcessId each : processes) {
+      links_->dead(each);
+      // Between two attempts to connect, no connection reports the exit.
+      if (reconnects_.waits_for(each))
+        gone(each, failure(ErrorCode::not_found, "the process has exited"), false);
+    }
   });
 }
 
@@ -238,15 +246,22 @@ void TensorExchange::trust(std::string ticket, std::vector<std::string> revoked_
 void TensorExchange::met(ProcessId peer, const TransportCapabilities& reach) {
   paths_->met(peer, reach);
   if (reach.supports_close) core_.supports_close(peer);
+  reconnects_.forget(peer);
   reached_or_not(peer);
+  answer_lookups(peer, true);
   begin_requests();
 }
 
-void TensorExchange::gone(ProcessId peer, const Failure& why) {
+void TensorExchange::gone(ProcessId peer, const Failure& why, bool may_return) {
   paths_->gone(peer);
-  if (!waiting_.empty()) unreachable_[peer] = why.text;
+  const bool returns =
+      may_return && needed_from(peer) != nullptr && reconnects_.ended(peer, monotonic_now());
+  if (!returns) reconnects_.forget(peer);
+  if (!returns && !waiting_.empty()) unreachable_[peer] = why.text;
   reached_or_not(peer);
-  step([&](Time now, auto& out) { core_.peer_gone(now, peer, out); });
+  step([&](Time now, auto& out) { core_.peer_gone(now, peer, may_return, out); });
+  if (!returns) answer_lookups(peer, false);
+  arm_reconnects();
   begin_requests();
 }
 
@@ -437,6 +452,16 @@ void TensorExchange::carry_out(const transfer::Cancel& command) {
 // A reachable holder is the authority on its elements. Elements of an unreachable holder are in the
 // store or lost.
 void TensorExchange::carry_out(const transfer::LookUp& command) {
+  if (!command.disconnected.empty() && !paths_->knows(command.disconnected) &&
+      reconnects_.waits_for(command.disconnected)) {
+    lookups_[command.disconnected].insert(command.object);
+    return;
+  }
+  if (!command.disconnected.empty() && paths_->knows(command.disconnected)) {
+    return step([&](Time now, auto& out) {
+      core_.located(now, command.object, {.holders = {command.disconnected}}, out);
+    });
+  }
   bool reachable = false;
   for (const auto& [number, request] : requests_) {
     for (const auto& [pull, ref] : request.pulls) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <variant>
@@ -18,6 +19,7 @@
 #include "base/mutex.h"
 #include "protocol/tickets/revocation_list.h"
 #include "tensor/exchange/buffer_release.h"
+#include "tensor/exchange/core/reconnects.h"
 #include "tensor/exchange/core/tensor_exchange_core.h"
 #include "tensor/exchange/tensor_connections.h"
 #include "tensor/exchange/tensor_paths.h"
@@ -214,7 +216,14 @@ class TensorExchange {
   void carry_out(transfer::PullEnded& command);
   void carry_out(const transfer::TurnTaken& command);
   void met(ProcessId peer, const TransportCapabilities& reach);
-  void gone(ProcessId peer, const Failure& why);
+  void gone(ProcessId peer, const Failure& why, bool may_return);
+  // ---- tensor_exchange_reconnect.cc ----
+  // The record of a ref that an unfinished request needs from this holder; null: none does.
+  const RefRecord* needed_from(ProcessId holder) const;
+  void reconnect_due();
+  void arm_reconnects();
+  // Answers the lookups that wait for the holder.
+  void answer_lookups(ProcessId holder, bool connected);
   void begin_requests();
   void begin(std::uint64_t number, PullRequest& request);
   // Opens the plugin of a path that a transfer names.
@@ -258,6 +267,8 @@ class TensorExchange {
   std::map<std::uint64_t, PullRequest> requests_;
   std::vector<std::uint64_t> waiting_;  // requests that wait for the capabilities of holders
   std::map<ProcessId, std::string> unreachable_;  // by holder: the reason
+  transfer::Reconnects reconnects_;
+  std::map<ProcessId, std::set<ObjectId>> lookups_;  // by the holder that they wait for
   std::map<transfer::RegionPullId, Place> pulls_;
   std::map<std::uint64_t, Gathering> gatherings_;
   std::uint64_t last_gathering_ = 0;
@@ -268,7 +279,7 @@ class TensorExchange {
   std::map<transfer::RegionPullId, Arriving> arriving_;
   std::map<transfer::OperationId, Operation> operations_;
   std::map<std::uint64_t, std::function<void()>> claims_;  // callbacks of pending claims
-  std::unique_ptr<Timer> timer_, alarm_;
+  std::unique_ptr<Timer> timer_, alarm_, reconnect_timer_;
   std::unique_ptr<TensorPaths> paths_;
   std::unique_ptr<TensorConnections> links_;
 

@@ -115,11 +115,11 @@ void TensorExchangeCore::on(Time now, ProcessId from, const RegionMessage& messa
   settle();
 }
 
-void TensorExchangeCore::peer_gone(Time now, ProcessId peer, Commands& out) {
+void TensorExchangeCore::peer_gone(Time now, ProcessId peer, bool may_return, Commands& out) {
   begin(now, out);
   steps_.stop_all_with(peer);
   serves_.peer_gone(peer);
-  pulls_.peer_gone(peer);
+  pulls_.peer_gone(peer, may_return);
   settle();
 }
 

@@ -56,8 +56,9 @@ class TensorExchangeCore {
   void on(Time now, ProcessId from, const RegionMessage& message, Commands& out);
   // The holder supports closing idle connections.
   void supports_close(ProcessId holder) { pulls_.supports_close(holder); }
-  // The peer has exited, or the connections with it are invalid.
-  void peer_gone(Time now, ProcessId peer, Commands& out);
+  // The peer has exited, or the connections with it are invalid. `may_return`: it may still live,
+  // and a lookup may name it again.
+  void peer_gone(Time now, ProcessId peer, bool may_return, Commands& out);
   void exported(Time now, OperationId operation, const Result<std::string>& ticket, Commands& out);
   // A transport reports progress.
   void progressed(Time now, OperationId operation);

@@ -140,6 +140,7 @@ struct StoreRegions {
 // Look up the holders of the object, then call `located`.
 struct LookUp {
   ObjectId object;
+  ProcessId disconnected{};  // holder whose connection broke last; empty: none did
 };
 // Connect to a reported replica holder and determine the usable paths, then call `reached`.
 struct Reach {

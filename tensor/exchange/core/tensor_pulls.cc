@@ -16,10 +16,9 @@ const CoverageMark mark_next_path("regions.next_path");
 const CoverageMark mark_silent_holder("regions.holder_says_nothing");
 const CoverageMark mark_no_progress("regions.no_progress");
 const CoverageMark mark_copy_gone("regions.copy_was_gone");
-const CoverageMark mark_keeper_failed("regions.keeper_failed");
-const CoverageMark mark_keeper_shunned("regions.keeper_shunned");
 const CoverageMark mark_wanted_again("regions.wanted_while_its_connection_is_closed");
 const CoverageMark mark_part_in_line("regions.part_in_line");
+const CoverageMark mark_disconnected("regions.connection_to_holder_broke");
 
 }  // namespace
 
@@ -193,58 +192,6 @@ void TensorPulls::next_try(RegionPullId id, Pull& pull) {
   context_.out->push_back(Reach{id, holder.process});
 }
 
-// ---- replica holders ----------------------------------------------------------------------------
-
-void TensorPulls::reached(RegionPullId id, ProcessId replica_holder,
-                          std::vector<DirectPath> paths) {
-  const auto at = pulls_.find(id);
-  if (at == pulls_.end()) return;
-  auto& pull = at->second;
-  if (pull.stage != Stage::reaching || pull.holders.front().process != replica_holder) return;
-  std::erase_if(paths,
-                [](DirectPath path) { return is_two_sided(path) || path == DirectPath::store; });
-  pull.due.reset();
-  if (paths.empty()) {
-    back_off(replica_holder);
-    pull.gone.insert(replica_holder);
-    pull.holders.pop_front();
-    return next_try(id, pull);
-  }
-  pull.holders.front().paths = std::move(paths);
-  ask(id, pull);
-}
-
-// Follows each redirect at most once and never to a known holder, so that redirects in a circle
-// have no effect.
-void TensorPulls::follow(Pull& pull, const std::vector<ProcessId>& replica_holders) {
-  constexpr std::size_t most_named = 4;
-  for (std::size_t i = 0; i < std::min(replica_holders.size(), most_named); ++i) {
-    const auto other = replica_holders[i];
-    const bool is_known = std::ranges::any_of(
-        pull.holders, [&](const Holder& each) { return each.process == other; });
-    if (is_known || pull.gone.contains(other) || other == context_.self) continue;
-    if (is_backed_off(other)) {
-      mark_keeper_shunned.hit();
-      continue;
-    }
-    pull.holders.push_front({.process = other, .keeps = true});
-  }
-}
-
-bool TensorPulls::is_backed_off(ProcessId replica_holder) const {
-  const auto at = backed_off_.find(replica_holder);
-  return at != backed_off_.end() && context_.now < at->second;
-}
-
-void TensorPulls::back_off(ProcessId replica_holder) {
-  mark_keeper_failed.hit();
-  if (backed_off_.size() >= context_.options.max_holders_backed_off) {
-    std::erase_if(backed_off_, [&](const auto& each) { return each.second <= context_.now; });
-  }
-  if (backed_off_.size() < context_.options.max_holders_backed_off)
-    backed_off_[replica_holder] = context_.now + context_.options.shim_backoff;
-}
-
 // ---- requests -----------------------------------------------------------------------------------
 
 void TensorPulls::look_up(RegionPullId id, Pull& pull) {
@@ -257,7 +204,7 @@ void TensorPulls::look_up(RegionPullId id, Pull& pull) {
   }
   pull.due.reset();
   mark_looked_up.hit();
-  context_.out->push_back(LookUp{pull.request.object});
+  context_.out->push_back(LookUp{pull.request.object, pull.disconnected});
 }
 
 void TensorPulls::located(ObjectId object, const RegionsLocated& answer) {
@@ -270,6 +217,7 @@ void TensorPulls::located(ObjectId object, const RegionsLocated& answer) {
     const auto at = pulls_.find(id);
     if (at == pulls_.end()) continue;
     auto& pull = at->second;
+    pull.disconnected = {};
     if (answer.in_store) {
       finish(id, RegionsInStore{});
       continue;
@@ -325,7 +273,11 @@ void TensorPulls::try_failed(Pull& pull, Failure why, bool holder_is_out, bool p
   pull.last = std::move(why);
   auto& holder = pull.holders.front();
   if (holder_is_out || holder.keeps) {  // a replica holder gets one attempt
-    pull.gone.insert(holder.process);
+    if (!holder.disconnected || holder.keeps) {
+      pull.gone.insert(holder.process);
+    } else {
+      pull.disconnected = holder.process;
+    }
     pull.holders.pop_front();
   } else if (path_is_out || ++holder.failures >= context_.options.failures_per_path) {
     mark_next_path.hit();
@@ -462,12 +414,15 @@ void TensorPulls::stop_moving(RegionPullId id, Pull& pull) {
 void TensorPulls::quiet(RegionPullId id, Pull& pull) {
   const auto& holder = pull.holders.front();
   const bool two_sided = is_two_sided(path_of(pull));
-  connections_.used(holder.process);
-  context_.send(holder.process,
-                PullTensorCancelled{pull.transfer, two_sided ? steps_.epoch(pull.channel) : 0});
+  if (!holder.disconnected) {
+    connections_.used(holder.process);
+    context_.send(holder.process,
+                  PullTensorCancelled{pull.transfer, two_sided ? steps_.epoch(pull.channel) : 0});
+  }
   if (pull.unwanted) return finish(id, Failure{ErrorCode::cancelled, "it is not wanted any more"});
   if (holder.keeps) back_off(holder.process);
-  try_failed(pull, pull.last, pull.gone.contains(holder.process), false);
+  const bool holder_is_out = holder.disconnected || pull.gone.contains(holder.process);
+  try_failed(pull, pull.last, holder_is_out, false);
   move_on(id, pull);
 }
 
@@ -520,7 +475,7 @@ void TensorPulls::complete(RegionPullId id, Pull& pull) {
 
 // ---- deadlines and deaths -----------------------------------------------------------------------
 
-void TensorPulls::peer_gone(ProcessId peer) {
+void TensorPulls::peer_gone(ProcessId peer, bool may_return) {
   connections_.gone(peer);
   std::vector<RegionPullId> ids;
   for (const auto& [id, pull] : pulls_) ids.push_back(id);
@@ -531,18 +486,23 @@ void TensorPulls::peer_gone(ProcessId peer) {
     const bool trying = !pull.holders.empty() && pull.holders.front().process == peer &&
                         pull.stage != Stage::queued && pull.stage != Stage::in_line &&
                         pull.stage != Stage::looking;
-    pull.gone.insert(peer);
+    if (!may_return) pull.gone.insert(peer);
     std::erase_if(pull.holders, [&](const Holder& each) {
-      return each.process == peer && (!trying || &each != &pull.holders.front());
+      if (each.process != peer || (trying && &each == &pull.holders.front())) return false;
+      if (may_return && !each.keeps) pull.disconnected = peer;
+      return true;
     });
     if (!trying) continue;
-    if (pull.holders.front().keeps) mark_keeper_failed.hit();
+    pull.holders.front().disconnected = may_return;
     if (pull.stage == Stage::reaching) {
       pull.holders.pop_front();
       next_try(id, pull);
       continue;
     }
-    pull.last = {ErrorCode::unavailable, "the process that had it is gone"};
+    if (may_return) mark_disconnected.hit();
+    pull.last = {ErrorCode::unavailable, may_return
+                                             ? "the connection to the process that has it broke"
+                                             : "the process that had it is gone"};
     if (pull.stage == Stage::asking || pull.stage == Stage::closing) {
       try_failed(pull, pull.last, true, false);
       move_on(id, pull);
@@ -564,7 +524,7 @@ void TensorPulls::tick() {
     if (pull.stage == Stage::looking) {
       pull.due.reset();
       mark_looked_up.hit();
-      context_.out->push_back(LookUp{pull.request.object});
+      context_.out->push_back(LookUp{pull.request.object, pull.disconnected});
     } else if (pull.stage == Stage::reaching) {
       reached(id, pull.holders.front().process, {});
     } else if (pull.stage == Stage::closing) {

@@ -43,7 +43,7 @@ class TensorPulls {
   bool progressed(OperationId operation);
   // Result of a receiving side.
   void side_news(const SideNews& news);
-  void peer_gone(ProcessId peer);
+  void peer_gone(ProcessId peer, bool may_return);
   void tick();
   std::optional<Time> next_deadline() const;
 
@@ -69,6 +69,7 @@ class TensorPulls {
     int failures = 0;      // on this path
     bool may_redirect = true;
     bool keeps = false;               // a replica holder, named in a redirect
+    bool disconnected = false;        // its connection broke; it may have the elements still
     std::vector<DirectPath> paths{};  // set for a replica holder only
   };
   struct Batch {
@@ -81,6 +82,7 @@ class TensorPulls {
     Stage stage = Stage::queued;
     std::deque<Holder> holders{};  // the first one is being tried
     std::set<ProcessId> gone{};    // without the elements, or dead
+    ProcessId disconnected{};      // holder whose connection broke last
     TransferId transfer = 0;
     RegionChannel channel{};  // valid in `stepping` and the following `leaving`
     OperationId operation = 0;

@@ -47,6 +47,8 @@ class Directory {
   std::string path_;
 };
 
+using SocketDir = Directory;
+
 struct Member {
   std::uint64_t number = 0;
   std::uint64_t node = 1;

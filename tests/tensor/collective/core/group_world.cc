@@ -224,7 +224,7 @@ void GroupWorld::die(int index) {
   for (auto& other : processes_) {
     at_process(other->index, 1ms, 40ms, [this, other = other.get(), gone = process.id] {
       std::vector<transfer::RegionCommand> out;
-      other->exchange->peer_gone(now_, gone, out);
+      other->exchange->peer_gone(now_, gone, false, out);
       act(other->index, std::move(out));
     });
   }

@@ -80,7 +80,7 @@ TEST_F(RegionBounds, StoppedReader_LosesItsOffer) {
   EXPECT_EQ(takes(1, 1), 0u);
   EXPECT_EQ(pulls(4, 7), 1u);
   EXPECT_EQ(core.serves(), 3u) << "of 2, 3 and 4";
-  step([&] { core.peer_gone(now, ProcessId::of(2), out); });
+  step([&] { core.peer_gone(now, ProcessId::of(2), false, out); });
   EXPECT_EQ(core.serves(), 2u);
 }
 

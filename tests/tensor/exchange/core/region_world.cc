@@ -409,6 +409,10 @@ void RegionWorld::pull_ended(Process& process, const PullEnded& ended) {
   } else if (const auto* failed = std::get_if<Failure>(&ended.outcome)) {
     ++failures_;
     if (!faulty()) violation("a pull fails though nothing is wrong: " + failed->text);
+    const bool links_only =
+        !plan_.crashes && !plan_.stops && !plan_.transport_faults && !plan_.impatient;
+    if (links_only)
+      violation("a pull fails although its holder lives and links return: " + failed->text);
   } else if (!object(wanted.object).in_store) {
     violation("a pull is sent to the store, which does not have it");
   }
@@ -505,7 +509,7 @@ void RegionWorld::tell_gone(ProcessId who, ProcessId gone) {
     tell(process.id, "hears that " + gone.brief() + " is gone");
     ways_[{process.id, gone}] = ways_[{gone, process.id}] = Way::open;
     std::vector<RegionCommand> out;
-    process.exchange->peer_gone(now_, gone, out);
+    process.exchange->peer_gone(now_, gone, this->process(gone).alive, out);
     carry_out(process, std::move(out));
   });
 }
@@ -519,7 +523,7 @@ void RegionWorld::break_link(ProcessId a, ProcessId b) {
     auto& process = this->process(one);
     tell(one, "link to " + other.brief() + " breaks");
     std::vector<RegionCommand> out;
-    process.exchange->peer_gone(now_, other, out);
+    process.exchange->peer_gone(now_, other, true, out);
     process.exchange->supports_close(other);
     ways_[{one, other}] = Way::open;
     carry_out(process, std::move(out));

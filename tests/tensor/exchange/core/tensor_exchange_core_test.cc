@@ -148,6 +148,12 @@ std::vector<Case> cases() {
   auto crashes = plan_of(Pattern::random, 8, 16, two_sided);
   crashes.crashes = true;
   add("crashes", crashes);
+  auto links = plan_of(Pattern::all_to_all, 5, 5, several);
+  links.link_breaks = true;
+  add("link_breaks", links);
+  links = plan_of(Pattern::broadcast, 8, 2, {DirectPath::tcp});
+  links.parts = links.link_breaks = true;
+  add("link_breaks_parts", links);
   auto stops = plan_of(Pattern::all_to_all, 4, 4, two_sided);
   stops.stops = true;
   add("stops", stops);
