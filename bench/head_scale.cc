@@ -5,6 +5,8 @@
 // Runs in one process without sockets or a disk: persisted state is durable at once.
 //
 // mobula-bench-head [--json] [--rounds N] [NODES...]      default: 10 100 1000
+// mobula-bench-head --actors N [IDLE...]      cost of events of one actor with idle actors, jobs,
+// and watchers (default: 100 1000 10000 100000), and memory after N actors were created and killed
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -121,6 +123,42 @@ class Bench {
  public:
   Bench(int nodes, int rounds) : nodes_(nodes), rounds_(rounds), core_(std::in_place) {}
 
+  // Processor time in µs per created and killed actor, with `idle` other actors that wait.
+  struct ActorCost {
+    double create_us = 0, kill_us = 0, process_end_us = 0, deadline_us = 0;
+  };
+  ActorCost beside_idle(int idle) {
+    begin_actors();
+    for (int i = 0; i < idle; ++i) {
+      create(i);
+      from_driver("watch", 0, WatchActor{ActorId::of(2'000'000u + static_cast<unsigned>(i)), true});
+    }
+    measured_ = {};
+    for (int i = 0; i < rounds_; ++i) {
+      create(idle + i);
+      from_agent("a process ends", home(0), ProcessEnded{ProcessId::of(3'000'000), {}});
+      kill(idle + i);
+      ask_for_deadline();
+    }
+    const auto figures = measured_.figures();
+    return {figures.at("create").median, figures.at("kill").median,
+            figures.at("a process ends").median, figures.at("the next deadline").median};
+  }
+
+  // Memory in MiB of the process: before, with `count` actors, after they were killed, and after
+  // the allocator returned unused memory.
+  std::vector<double> memory_of_actors(int count) {
+    begin_actors();
+    std::vector<double> resident{resident_mib()};
+    for (int i = 0; i < count; ++i) create(i);
+    resident.push_back(resident_mib());
+    for (int i = 0; i < count; ++i) kill(i);
+    resident.push_back(resident_mib());
+    malloc_trim(0);
+    resident.push_back(resident_mib());
+    return resident;
+  }
+
   Outcome run() {
     Outcome outcome;
     outcome.nodes = nodes_;
@@ -152,6 +190,31 @@ class Bench {
   }
 
  private:
+  void begin_actors() {
+    Started started;
+    started.epoch_id = Hash128{7, 1};
+    step("start", std::move(started));
+    join(0);
+    start_job(0);
+  }
+  void create(int number) {
+    CreateActor message;
+    ActorSpec& spec = message.spec;
+    spec.actor = ActorId::of(1'000u + static_cast<unsigned>(number));
+    spec.job = job(0);
+    spec.owner = process(0);
+    spec.class_name = "Counter";
+    spec.demand.id = ClassId::of(77);
+    spec.demand.job = spec.job;
+    spec.demand.program = ProgramId::of(1);
+    spec.demand.request.resources.set("absent", Quantity::whole(1));
+    from_driver("create", 0, std::move(message));
+  }
+  void kill(int number) {
+    const ActorId actor = ActorId::of(1'000u + static_cast<unsigned>(number));
+    from_driver("kill", 0, EndActor{actor, true, true, "killed by kill()"});
+  }
+
   struct Out {
     std::size_t agent;
     StartSlot start;
@@ -458,6 +521,23 @@ void print_json(const std::vector<Outcome>& outcomes) {
       drivers, classes, tasks, items);
 }
 
+void print_actors(int rounds, int count, std::vector<int> sizes) {
+  if (sizes.empty()) sizes = {100, 1'000, 10'000, 100'000};
+  fmt::print("{:<10}{:>12}{:>12}{:>16}{:>16}   µs, medians\n", "idle", "create", "kill",
+             "process ends", "next deadline");
+  for (const int idle : sizes) {
+    const auto cost = Bench(1, rounds).beside_idle(idle);
+    fmt::print("{:<10}{:>12.2f}{:>12.2f}{:>16.2f}{:>16.2f}\n", idle, cost.create_us, cost.kill_us,
+               cost.process_end_us, cost.deadline_us);
+  }
+  malloc_trim(0);
+  const auto resident = Bench(1, rounds).memory_of_actors(count);
+  fmt::print(
+      "resident MiB: {:.1f} at first, {:.1f} with {} actors, {:.1f} after they were killed, "
+      "{:.1f} after malloc_trim\n",
+      resident[0], resident[1], count, resident[2], resident[3]);
+}
+
 }  // namespace
 }  // namespace mobula::internal::head
 
@@ -465,15 +545,22 @@ int main(int argc, char** argv) {
   using namespace mobula::internal::head;
   bool json = false;
   int rounds = 20'000;
+  int actors = 0;
   std::vector<int> sizes;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--json") == 0) {
       json = true;
     } else if (std::strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) {
       rounds = std::atoi(argv[++i]);
+    } else if (std::strcmp(argv[i], "--actors") == 0 && i + 1 < argc) {
+      actors = std::atoi(argv[++i]);
     } else {
       sizes.push_back(std::atoi(argv[i]));
     }
+  }
+  if (actors > 0) {
+    print_actors(std::min(rounds, 2'000), actors, std::move(sizes));
+    return 0;
   }
   if (sizes.empty()) sizes = {10, 100, 1000};
   std::vector<Outcome> outcomes;

@@ -151,6 +151,7 @@ void HeadService::step(Event event) {
     log_warn("head: slow step event={} took_ms={}", kind.text(), took / 1ms);
   }
   carry_out(commands);
+  heap_trim_.maybe(began);
 }
 
 void HeadService::carry_out(std::vector<Command>& commands) {

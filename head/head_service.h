@@ -18,6 +18,7 @@
 #include "base/time.h"
 #include "head/core/head_core.h"
 #include "head/core/rejection_log.h"
+#include "head/heap_trim.h"
 #include "head/journal/journal.h"
 #include "head/package_cache.h"
 #include "protocol/recording/recorder.h"
@@ -140,6 +141,7 @@ class HeadService {
   std::vector<ReceivedFromAgent> early_;
   HeadCounters counters_;
   RejectionLog refusals_;
+  HeapTrim heap_trim_;
   std::uint64_t keys_refused_ = 0;         // number of rejected keys at the last log line
   std::map<LinkId, ReplyCallback> asked_;  // open queries by their synthetic links
   LinkId last_asked_ = LinkId{1} << 63;    // above all links of the bus

@@ -10,6 +10,7 @@
 #include <mobula/errors.h>
 
 #include "base/mutex.h"
+#include "client/api/exit_phase.h"
 
 namespace mobula::detail {
 
@@ -34,6 +35,17 @@ std::atomic<pid_t> forked_from{0};  // not 0: this process is a child of a proce
 
 void note_fork() {
   if (has_runtime.load()) forked_from.store(::getppid());
+}
+
+// True on the thread that runs exit handlers. Other threads of user code end with the process.
+thread_local bool exits = false;
+
+void refuse_exit_handler() {
+  if (!exits) return;
+  throw NotInitializedError(
+      "calling Mobula in an exit handler or static destructor of executor process " +
+      std::to_string(::getpid()) +
+      ": the process has left the cluster; call Mobula in the destructor of the actor");
 }
 
 void watch_forks() {
@@ -63,8 +75,11 @@ std::string hex(RawId id) {
 
 Runtime::~Runtime() = default;
 
+void begin_exit_phase() { exits = true; }
+
 std::shared_ptr<Runtime> runtime() {
   refuse_forked_child();
+  refuse_exit_handler();
   Installed& slot = installed();
   const internal::MutexLock lock(slot.mutex);
   if (!slot.runtime) {
@@ -97,6 +112,7 @@ std::shared_ptr<const Anchor> Anchor::retain(ContainedRef ref) {
 
 Anchor::~Anchor() {
   if (in_forked_child()) return;  // the parent counts the ref
+  if (exits) return;
   if (const auto owner = runtime_.lock()) owner->release(ref_);
 }
 

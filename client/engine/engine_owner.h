@@ -45,6 +45,8 @@ class EngineOwner {
   virtual void add_spans(SpanAnswer& /*answer*/) const {}
   // Follows AwaitSubmitted.
   virtual void submitted_done() {}
+  // Follows ProcessEngine::release_name.
+  virtual void name_released() {}
 };
 
 }  // namespace mobula::internal::client

@@ -448,6 +448,7 @@ void ProcessEngine::answered(HeadToProcess answer) {
   std::uint64_t request = 0;
   if (const auto* found = std::get_if<FindActorReply>(&answer)) {
     request = found->request;
+    if (request != 0 && request == name_release_) owner_.name_released();
     const auto at = found_.find(found->wanted);
     const bool is_expected =
         found->wanted.empty() ? answers_.contains(request) : at != found_.end() && !at->second;
@@ -469,6 +470,12 @@ void ProcessEngine::answered(HeadToProcess answer) {
 std::optional<FindActorReply> ProcessEngine::take_found(ActorId wanted) {
   const auto found = found_.extract(wanted);
   return found ? found.mapped() : std::nullopt;
+}
+
+void ProcessEngine::release_name(FindActor question) {
+  if (name_release_ == 0) name_release_ = next_request_++;
+  question.request = name_release_;
+  step(AskHead{std::move(question)});
 }
 
 Result<HeadToProcess> ProcessEngine::ask(Lock& lock, ProcessToHead question,

@@ -122,6 +122,9 @@ class ProcessEngine {
   bool found_instead(ActorId wanted) const { return found_.at(wanted).has_value(); }
   // Ends the expectation. The caller owns one reference to the handle of the actor in the report.
   std::optional<FindActorReply> take_found(ActorId wanted);
+  // Sends the request of an actor that exits; `name_released` of the owner follows. A repeated call
+  // resends it.
+  void release_name(FindActor question);
   // Updates the timer after `next_deadline` moved earlier without a message being sent.
   void rearm();
   // The job's admission by the head, or its rejection. Empty until the head replies.
@@ -261,6 +264,7 @@ class ProcessEngine {
   std::set<std::uint64_t> lost_slabs_;        // slabs of a dead agent, unmapped after writes
   std::map<ObjectId, SlabView> readable_;
   std::uint64_t next_request_ = 1;
+  std::uint64_t name_release_ = 0;  // number of the request of release_name; 0: not sent
   std::map<std::uint64_t, std::optional<HeadToProcess>> answers_;
   std::map<ActorId, std::optional<FindActorReply>> found_;  // reports that a caller expects
   HandedOver handed_over_;

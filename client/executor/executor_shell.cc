@@ -15,6 +15,7 @@
 #include "base/queue.h"
 #include "base/stderr_queue.h"
 #include "base/table.h"
+#include "client/api/exit_phase.h"
 #include "client/engine/conversion.h"
 #include "client/engine/process_runtime.h"
 #include "client/executor/call_runner.h"
@@ -227,6 +228,9 @@ void ExecutorShell::carry_out(std::vector<Command>& commands) {
       const auto work = engine_->core().unfinished();
       if (work.calls > 0) step(SubmittedPending{work.calls, work.example});
       engine_->step(client::AwaitSubmitted{});
+    } else if (std::holds_alternative<ReleaseName>(command)) {
+      const ActorSpec& actor = assignment_.actor;
+      engine_->release_name({0, actor.name, assignment_.name_space, actor.actor});
     } else if (std::holds_alternative<DestroyActor>(command)) {
       to_destroy_ = true;
       engine_->notify();
@@ -359,6 +363,13 @@ void ExecutorShell::tell_running() {
   engine_->tell_agent(RunningNow{runs.name, runs.task, runs.may_run_again});
 }
 
+// Other threads of this process wait, and end with it. An exception of a handler ends the process
+// here, with its text on stderr, and does not reach the event loop.
+void ExecutorShell::run_exit_handlers(int code) noexcept {
+  detail::begin_exit_phase();
+  std::exit(code);
+}
+
 // Pending messages leave first: the loop thread sends in order, then exits the process.
 void ExecutorShell::leave(int code, bool exit_handlers) {
   if (std::exchange(leaving_, true)) return;
@@ -368,7 +379,7 @@ void ExecutorShell::leave(int code, bool exit_handlers) {
   (void)engine_->loop().post([this, code, exit_handlers] {
     engine_->flush();
     flush_recordings();
-    if (exit_handlers) std::exit(code);  // other threads of this process wait, and end with it
+    if (exit_handlers) run_exit_handlers(code);
     leave_executor(code);
   });
 }

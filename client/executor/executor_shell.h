@@ -69,6 +69,7 @@ class ExecutorShell : client::EngineOwner {
   void received_from_caller(ProcessId caller, std::span<const std::byte> bytes) override;
   void add_spans(client::SpanAnswer& answer) const override { answer.add_ran(core_.ran()); }
   void submitted_done() override { step(SubmittedDone{}); }
+  void name_released() override { step(NameReleased{}); }
 
   void step(Event event);
   void step_one(Event&& event);
@@ -87,6 +88,7 @@ class ExecutorShell : client::EngineOwner {
   void starts(const RunCall& run);
   void tell_running();
   void leave(int code, bool exit_handlers = false);
+  [[noreturn]] static void run_exit_handlers(int code) noexcept;
   void destroy_actor(client::ProcessEngine::Lock& lock);
   void be_replaced(const std::string& why);
   void serve(Queue<RunCall>& calls);

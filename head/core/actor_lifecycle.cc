@@ -26,7 +26,8 @@ const CoverageMark mark_lost_while_away("head.detached_actor_lost_while_head_was
 const CoverageMark mark_unreachable("head.actor_of_an_unreachable_executor_ended");
 const CoverageMark mark_foreign_caller("head.unreachable_actor_of_another_job");
 
-constexpr std::size_t max_cut_off = 16;  // nodes per actor
+constexpr std::size_t max_cut_off = 16;       // nodes per actor
+constexpr std::size_t max_kept_text = 2'048;  // bytes of the cause of a dead actor
 
 // Doubles the backoff each time, so that failing attempts are not repeated without a pause.
 Duration doubled(Duration first, int times, Duration cap) {
@@ -382,8 +383,22 @@ void ActorTable::die(Actor& actor, const EndCause& cause, bool refused, Manner m
     if (watcher != actor.spec().owner) unlink(watcher, id);
   }
   actor.watchers.clear();
+  shrink(actor);
   dead_.push_back(id);
   if (actor.spec().detached) parts_.jobs.actor_ended(actor.spec().job);
+}
+
+// Dead actors are kept for lists and for late watchers. Neither needs the parts that start an
+// executor.
+void ActorTable::shrink(Actor& actor) {
+  ActorRow& row = actor.row;
+  row.spec.constructor = {};
+  row.spec.demand.env.clear();
+  row.program = {};
+  row.job_env.clear();
+  actor.cut_off.clear();
+  if (actor.cause.text.size() > max_kept_text) actor.cause.text.resize(max_kept_text);
+  actor.cause.text.shrink_to_fit();
 }
 
 // ---- after a head restart ----------------------------------------------------------------------
@@ -434,7 +449,7 @@ void ActorTable::adopt(const SlotFact& fact, NodeId node) {
   // Recorded as if this head had sent the order.
   if (fact.actor.entry.given())
     actor->row.order = StartOrder{fact.generation + 1, node, actor->row.order.agent};
-  actor->ending = fact.stopping;
+  actor->ending = fact.stopping || actor->row.leaving;
   if (actor->ending) pass_name_on(*actor);
   // The agent reports the end of the constructor next (ActorConstructed).
   actor->state = actor->row.incarnation > 1 ? ActorState::restarting : ActorState::starting;

@@ -17,6 +17,7 @@ const CoverageMark mark_not_durable("head.actor_not_durable");
 const CoverageMark mark_early_end("head.end_of_an_actor_not_known_yet");
 const CoverageMark mark_found_meanwhile("head.actor_found_by_name_while_its_last_handle_went");
 const CoverageMark mark_unheld_later("head.actor_ends_with_the_last_handle_that_was_found");
+const CoverageMark mark_leaves("head.name_taken_from_an_actor_that_exits");
 const CoverageMark mark_entrusted("head.actor_owned_by_its_job");
 const CoverageMark mark_unheld("head.last_handle_of_an_entrusted_actor_gone");
 
@@ -46,7 +47,9 @@ Actor& ActorTable::add(ActorRow row, std::string name_space) {
   actor.owner_node = parts_.processes.node_of(actor.spec().owner);
   const ActorId id = actor.spec().actor;
   if (entrusted_.contains(id)) actor.row.spec.owner = ProcessId();
-  if (!actor.spec().name.empty()) names_[{actor.name_space, actor.spec().name}] = id;
+  actor.ending = actor.row.leaving;
+  if (!actor.spec().name.empty() && !actor.row.leaving)
+    names_[{actor.name_space, actor.spec().name}] = id;
   by_process_[actor.spec().owner].insert(id);
   by_job_.add(actor.spec().job, id);
   const GroupId group = actor.spec().demand.request.placement.group;
@@ -307,11 +310,29 @@ void ActorTable::end_if_unheld(Actor& actor) {
 
 void ActorTable::find_by_name(ProcessId process, JobId job, const FindActor& message) {
   FindActorReply answer;
+  answer.request = message.request;
+  if (!message.leaving.empty()) {
+    leaves(process, message.leaving);
+    return parts_.processes.tell(process, std::move(answer));
+  }
   const auto at = names_.find({name_space_of(job, message.name_space), message.name});
   if (at != names_.end()) answer = found_answer(rows_.at(at->second));
   if (at != names_.end()) remember_finder(process, at->second);
   answer.request = message.request;
   parts_.processes.tell(process, std::move(answer));
+}
+
+// The executor awaits the reply before callers can see that the actor exits, so no process can find the
+// actor after that. The row is kept for the next head, which would otherwise restore the name.
+void ActorTable::leaves(ProcessId executor, ActorId id) {
+  Actor* actor = rows_.find(id);
+  if (actor == nullptr || actor->state == ActorState::dead || actor->endpoint.process != executor ||
+      std::exchange(actor->row.leaving, true))
+    return;
+  mark_leaves.hit();
+  actor->ending = true;
+  release_name(*actor);
+  if (actor->journalled()) write_row(*actor);
 }
 
 void ActorTable::process_ended(ProcessId process, const EndCause& cause) {
@@ -463,6 +484,11 @@ void ActorTable::pass_name_on(const Actor& ending) {
     if (same && !other.ending && other.state != ActorState::dead)
       names_[{other.name_space, other.spec().name}] = id;
   }
+}
+
+bool ActorTable::has_name(const Actor& actor) const {
+  const auto at = names_.find({actor.name_space, actor.spec().name});
+  return at != names_.end() && at->second == actor.spec().actor;
 }
 
 void ActorTable::release_name(const Actor& actor) {

@@ -140,8 +140,12 @@ class ActorTable {
   // The order to start a command was not sent.
   void order_withdrawn(ActorId id);
 
+  // Removes the oldest dead actors beyond the limit, at the end of a step.
+  void settle() { forget_oldest(); }
   void tick();
   std::optional<Time> next_deadline() const;
+  // False also for an actor whose name was released before its end.
+  bool has_name(const Actor& actor) const;
   const Actor* find(ActorId id) const { return rows_.find(id); }
   const Table<ActorId, Actor>& rows() const { return rows_; }
 
@@ -162,6 +166,8 @@ class ActorTable {
   void die(Actor& actor, const EndCause& cause, bool refused = false,
            Manner manner = Manner::orderly);
   void finish(Actor& actor, const std::string& why);
+  void leaves(ProcessId executor, ActorId id);
+  static void shrink(Actor& actor);
   void release_name(const Actor& actor);
   void pass_name_on(const Actor& ending);
   void end_if_unheld(Actor& actor);

@@ -37,6 +37,7 @@ inline constexpr auto event_kinds = std::to_array<std::string_view>({"ACTOR_ALIV
                                                                      "EXECUTOR_CALLS_CUT",
                                                                      "EXECUTOR_DIED",
                                                                      "EXECUTOR_ENDED",
+                                                                     "EXECUTOR_EXIT_FAILED",
                                                                      "EXECUTOR_OOM_KILLED",
                                                                      "GPU_SHARE_EXCEEDED",
                                                                      "GROUP_CREATED",

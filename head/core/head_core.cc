@@ -206,6 +206,7 @@ void HeadCore::step(Time now, Event event, std::vector<Command>& out) {
   std::visit(Dispatch{parts}, event);
   if (!answers_alone || parts.events.noted() != noted) ++parts.changes;
   parts.jobs.settle();
+  parts.actors.settle();
   parts.slots.plan();
   if (parts.journal.has_changes()) parts.events.write();
   if (auto batch = parts.journal.seal(parts.now)) parts.commands.push_back(std::move(*batch));

@@ -67,8 +67,9 @@ struct ActorRow {
   Environment job_env;
   std::int64_t restarts_used = 0;
   std::uint32_t incarnation = 0;
-  StartOrder order{};  // order of a command
-  MOBULA_FIELDS(spec, program, job_env, restarts_used, incarnation, order);
+  StartOrder order{};    // order of a command
+  bool leaving = false;  // user code called exit_actor: the actor has no name
+  MOBULA_FIELDS(spec, program, job_env, restarts_used, incarnation, order, leaving);
 };
 
 // Table "tokens": the public half of a token and its state. A token with role agent is a join

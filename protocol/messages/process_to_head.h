@@ -135,7 +135,10 @@ struct FindActor {
   std::uint64_t request = 0;
   std::string name;
   std::string name_space;
-  MOBULA_FIELDS(request, name, name_space);
+  // Set by the executor of this actor if user code called exit_actor: the head takes the name from
+  // the actor before it replies.
+  ActorId leaving{};
+  MOBULA_FIELDS(request, name, name_space, leaving);
   friend bool operator==(const FindActor&, const FindActor&) = default;
 };
 

@@ -31,7 +31,8 @@ struct SlotGenerationEnded {
   ProcessId process;
   EndCause cause;
   std::uint64_t cut_calls = 0;  // unfinished calls that a departing executor had submitted
-  MOBULA_FIELDS(slot, generation, process, cause, cut_calls);
+  std::string exit_failure{};   // reason why its exit handlers did not finish; empty: they did
+  MOBULA_FIELDS(slot, generation, process, cause, cut_calls, exit_failure);
   friend bool operator==(const SlotGenerationEnded&, const SlotGenerationEnded&) = default;
 };
 

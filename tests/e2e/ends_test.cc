@@ -85,6 +85,31 @@ TEST_F(PlannedEnds, DriverExit_IsListed) {
   expect_reason({"exits", "0", "9"}, "was killed by signal 9");
 }
 
+TEST_F(PlannedEnds, ExitActor_NameIsFreeWithResult) {
+  start_head();
+  std::cout << drive({"names_after_exit", "40"}).out;
+}
+
+TEST_F(PlannedEnds, ReportsFailedExitHandlers) {
+  start_head();
+  drive({"exit_handlers", directory() + "/calls"});
+  std::ifstream in(directory() + "/calls");
+  const std::string calls{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_NE(calls.find("calling Mobula in an exit handler"), std::string::npos) << calls;
+  EXPECT_NE(calls.find("refused"), std::string::npos) << calls;
+  EXPECT_EQ(calls.find("no error"), std::string::npos) << calls;
+  std::string events;
+  const auto reported = [&](const std::string& text) {
+    events = mobula({"events", "--kind", "EXECUTOR_EXIT_FAILED", "-o", "json"}).out;
+    return events.find(text) != std::string::npos;
+  };
+  EXPECT_TRUE(eventually(Milliseconds(10'000), [&] {
+    return reported("they did not return within 5000 ms");
+  })) << events;
+  EXPECT_TRUE(reported("flush of the cache failed")) << events;
+  EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return nothing_is_held(); }));
+}
+
 TEST_F(PlannedEnds, CallAfterKill_Fails) {
   start_head();
   drive({"killed", "20"});
@@ -125,6 +150,13 @@ TEST_F(PlannedEnds, DriverKilled_JobEndsDespiteChild) {
   EXPECT_TRUE(eventually(Milliseconds(10'000), [&] { return nothing_is_held(); }));
   EXPECT_TRUE(runs(child));
   ::kill(child, SIGKILL);
+}
+
+using BrokenRings = ClusterTest;
+
+TEST_F(BrokenRings, CallsContinueBySocket) {
+  start_head();
+  drive({"broken_rings"});
 }
 
 }  // namespace

@@ -65,6 +65,8 @@ void Process::head_answered(const HeadToProcess& answer) {
   }
   const auto* found = std::get_if<FindActorReply>(&answer);
   if (found == nullptr) return;
+  if (found->request != 0 && found->request == name_release_)
+    step_executor(executor::NameReleased{});
   const auto by_request = answers_.find(found->request);
   const auto by_actor = found_instead_.find(found->wanted);
   if (by_request != answers_.end()) {

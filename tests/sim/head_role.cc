@@ -22,6 +22,9 @@ void write(World& world, const head::Persist& batch) {
 
 namespace {
 
+constexpr Duration status_interval = 1s;
+constexpr std::uint64_t status_request = ~std::uint64_t{0};
+
 head::HeadOptions options_of(const World& world) {
   head::HeadOptions options;
   options.preempt_delay = world.plan().preempt_delay;
@@ -44,6 +47,22 @@ void Head::start() {
   world().log(*this,
               [&] { return "starts with " + std::to_string(started.rows.size()) + " rows"; });
   step(std::move(started));
+  read_status();
+}
+
+// Reads the status like a tool, at regular intervals.
+void Head::read_status() {
+  world().kernel().after(status_interval, [this] {
+    if (!alive() || world().over()) return;
+    receive([this] {
+      ToolRequest request;
+      request.request = status_request;
+      request.verb = "status";
+      step(head::ReceivedFromTool{0, Principal{internal::Role::operator_, "tool", {}},
+                                  std::move(request)});
+    });
+    read_status();
+  });
 }
 
 void Head::crash() {
@@ -77,6 +96,7 @@ void Head::on_bytes(const std::shared_ptr<HeadConnection>& connection, const Byt
                 [&] { return "<- " + connection->agent->name() + " " + describe(*message); });
     Principal principal{internal::Role::agent, connection->agent->name(), {}};
     world().checkers().head_hears(*message);
+    world().reports().head_received(*message);
     step(head::ReceivedFromAgent{connection->link, principal, std::move(*message)});
   });
 }
@@ -136,6 +156,7 @@ void Head::step(head::Event event) {
     for (auto& echo : world().hooks().head.leave(commands)) events.push_back(std::move(echo));
     for (auto& command : commands) carry_out(command);
     world().checkers().head_stepped(*this, ++steps_);
+    world().reports().head_stepped();
     if (world().over() || !alive()) return;
   }
   arm();
@@ -163,6 +184,11 @@ void Head::carry_out(head::Command& command) {
       });
     });
   } else if (const auto* reply = std::get_if<head::ReplyToTool>(&command)) {
+    // Before the epoch is durable, the head asks tools to wait.
+    if (reply->reply.request == status_request) {
+      if (reply->reply.ok) world().reports().status_read(reply->reply.json);
+      return;
+    }
     world().log(*this, [&] {
       return std::string("-> tool ") + (reply->reply.ok ? "done" : reply->reply.text);
     });
@@ -184,6 +210,7 @@ void Head::carry_out(head::Command& command) {
 void Head::send(head::LinkId link, const HeadToAgent& message) {
   const auto at = links_.find(link);
   world().checkers().from_head(message, at == links_.end() ? nullptr : at->second->agent);
+  world().reports().head_sends(message);
   if (at == links_.end()) return;
   const auto connection = at->second;
   world().log(*this, [&] { return "-> " + connection->agent->name() + " " + describe(message); });

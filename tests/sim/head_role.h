@@ -49,6 +49,7 @@ class Head final : public Role {
   void woke(Duration gap) override { step(head::Paused{gap}); }
 
   void step(head::Event event);
+  void read_status();
   void carry_out(head::Command& command);
   void send(head::LinkId link, const HeadToAgent& message);
   void persist(head::Persist batch);

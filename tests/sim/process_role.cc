@@ -171,6 +171,7 @@ void Process::carry_out(client::Command& command) {
   } else if (auto* stream = std::get_if<client::SendToExecutor>(&command)) {
     tell_executor(*stream);
   } else if (auto* close = std::get_if<client::CloseStream>(&command)) {
+    world().reports().stream_closed(*this, close->executor);
     const auto at = wires_.find(close->executor);
     if (at == wires_.end()) return;
     const auto wire = at->second;
@@ -290,6 +291,10 @@ void Process::carry_out(executor::Command& command) {
   } else if (std::holds_alternative<DestroyActor>(command)) {
     world().kernel().after(Duration(10us),
                            [this] { receive([this] { step_executor(ActorDestroyed{}); }); });
+  } else if (std::holds_alternative<ReleaseName>(command)) {
+    if (name_release_ == 0) name_release_ = next_request();
+    step_client(client::AskHead{
+        FindActor{name_release_, "", assignment().name_space, assignment().actor.actor}});
   } else if (std::holds_alternative<AwaitSubmitted>(command)) {
     exits_ = true;
     const auto work = client_.unfinished();

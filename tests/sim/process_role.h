@@ -169,6 +169,7 @@ class Process final : public Role {
   std::map<ActorId, std::optional<FindActorReply>> found_instead_;
   std::uint64_t requests_made_ = 0;
   std::uint64_t ids_made_ = 0;
+  std::uint64_t name_release_ = 0;  // number of the request that releases the actor's name
   client::HandedOver handed_over_;
   std::deque<client::Event> client_events_;
   std::deque<executor::Event> executor_events_;

@@ -35,7 +35,8 @@ World::World(HistoryOptions options)
       user_(random_.fork("user")),
       spill_(random_.fork("spill")),
       trace_(options_.trace),
-      checkers_(*this) {
+      checkers_(*this),
+      reports_(*this) {
   const Scenario* scenario = find_scenario(options_.scenario);
   MOBULA_CHECK(scenario != nullptr, "no such scenario: " + options_.scenario);
   plan_ = draw(*scenario, random_.fork("plan"));

@@ -13,6 +13,7 @@
 
 #include "base/model/payload.h"
 #include "base/random.h"
+#include "sim/checkers/checker_reports.h"
 #include "sim/checkers/checkers.h"
 #include "sim/hooks.h"
 #include "sim/kernel.h"
@@ -89,6 +90,7 @@ class World {
   const Hooks& hooks() const { return options_.hooks; }
   const HistoryPlan& plan() const { return plan_; }
   Checkers& checkers() { return checkers_; }
+  ReportCheckers& reports() { return reports_; }
   bool over() const { return failure_.has_value(); }
   bool masked_item(int item) const;
   void violation(std::string checker, std::string text);
@@ -161,6 +163,7 @@ class World {
   Kernel kernel_;
   Trace trace_;
   Checkers checkers_;
+  ReportCheckers reports_;
   std::optional<Outcome> failure_;
 
   std::vector<std::unique_ptr<Role>> roles_;

@@ -19,6 +19,7 @@ void World::schedule_faults() {
     const Fault& fault = plan_.faults[i];
     kernel_.at(fault.at, [this, &fault] {
       checkers_.fault(fault.kind);
+      reports_.fault();
       trace_.fold(now(), 0, to_string(fault.kind), fault.target);
       trace_.line(now(), "FAULT", [&] { return std::string(to_string(fault.kind)); });
       begin(fault);

@@ -26,6 +26,7 @@ struct WorkerOptions {
   Duration restart_backoff_max = 5s;
   Duration end_timeout = 500ms;          // for an executor that ends without finishing its call
   Duration drain_timeout = 30s;          // timeout of Stop{drain}
+  Duration exit_timeout = 5s;            // for exit handlers of an executor that exits as planned
   Duration store_results_timeout = 60s;  // for an executor that stores its results before it exits
   Duration farewell_timeout = 2s;        // for the head to acknowledge the exit of the agent
 
@@ -88,7 +89,7 @@ struct WorkerOptions {
                 memory_return_delay, gpu_reacts, gpu_memory_slack_bytes, spill, spill_above_percent,
                 spill_file_bytes, spill_file_objects, max_restores, spill_timeout,
                 spill_retry_backoff, return_timeout, read_capacity_timeout, memory_return_timeout,
-                peer_silence_timeout);
+                peer_silence_timeout, exit_timeout);
   friend bool operator==(const WorkerOptions&, const WorkerOptions&) = default;
 };
 

@@ -74,6 +74,11 @@ struct AwaitSubmitted {
   MOBULA_FIELDS();
   friend bool operator==(const AwaitSubmitted&, const AwaitSubmitted&) = default;
 };
+// The actor exits: the head must take its name from it. NameReleased is the reply.
+struct ReleaseName {
+  MOBULA_FIELDS();
+  friend bool operator==(const ReleaseName&, const ReleaseName&) = default;
+};
 // No call runs any more: a thread that runs calls destroys the actor.
 struct DestroyActor {
   MOBULA_FIELDS();
@@ -88,6 +93,6 @@ struct Leave {
 };
 using Command =
     std::variant<SendToCaller, SendToAgent, FetchArguments, RunCall, DropCall, CancelRunning,
-                 ReleasePins, Leave, Evacuate, AwaitSubmitted, DestroyActor>;
+                 ReleasePins, Leave, Evacuate, AwaitSubmitted, DestroyActor, ReleaseName>;
 
 }  // namespace mobula::internal::executor

@@ -63,6 +63,7 @@ void ExecutorCore::step(Time now, Event event, std::vector<Command>& out) {
   tell_started();
   update_lending();
   update_residence();
+  ask_for_release();
   try_leave();
   caller_deadlines_.settle([this](ProcessId id) { return callers_.find(id); },
                            [](const CallerRow& caller) { return caller.session.next_deadline(); });
@@ -271,6 +272,7 @@ void ExecutorCore::on(CallFinished& event) {
   const Duration lasted = std::min(event.run_time, now_ - row.started);
   ran_.add({row.call.task, row.call.form, now_ - lasted, now_,
             row.cancelled || event.outcome != CallOutcome::value});
+  if (event.leave) release_name();
   if (event.leave) leave_when_done(EndKind::intended);
   if (row.call.form->kind == CallKind::construct_actor) {
     constructed_ = true;
@@ -319,6 +321,10 @@ void ExecutorCore::reply(const CallRow& row, CallReply answer) {
   answer.number = row.number;
   answer.task = row.call.task;
   answer.attempt = row.call.attempt;
+  if (name_release_) {
+    withheld_.emplace_back(row.caller, std::move(answer));
+    return;
+  }
   say(row.caller, std::move(answer));
 }
 

@@ -91,6 +91,7 @@ class ExecutorCore {
   void on(const SubmittedPending& event);
   void on(const ActorDestroyed&) { object_ = Object::destroyed; }
   void on(const SubmittedDone&) { submitted_ = Submitted::done; }
+  void on(const NameReleased&) { name_released(); }
   void on(ProcessId caller, PushCall& message);
   void on(ProcessId caller, CancelCall& message);
   void on(ProcessId caller, ReturnCallsRequest& message);
@@ -107,6 +108,9 @@ class ExecutorCore {
   void hand_back_queue();
   void begin_round(const CallRow& refused);
   void say(ProcessId caller, ExecutorMessage message);
+  void release_name();
+  void name_released();
+  void ask_for_release();
   void leave_when_done(EndKind kind);
   void say_farewell();
   void try_leave();
@@ -158,6 +162,13 @@ class ExecutorCore {
   Evacuation evacuation_ = Evacuation::due;  // state of the evacuation before a planned exit
   Time evacuate_by_;
   bool left_ = false;
+  // Set while the head takes the name from an actor that called exit_actor.
+  struct NameRelease {
+    Time until;
+    Time ask_at;  // time of the next request
+  };
+  std::optional<NameRelease> name_release_;
+  std::vector<std::pair<ProcessId, CallReply>> withheld_;  // replies until then
 
   Time now_;
   std::vector<Command>* out_ = nullptr;

@@ -91,6 +91,11 @@ struct ActorDestroyed {
   MOBULA_FIELDS();
   friend bool operator==(const ActorDestroyed&, const ActorDestroyed&) = default;
 };
+// Reply to ReleaseName: no process can find the actor by its name.
+struct NameReleased {
+  MOBULA_FIELDS();
+  friend bool operator==(const NameReleased&, const NameReleased&) = default;
+};
 struct SubmittedDone {
   MOBULA_FIELDS();
   friend bool operator==(const SubmittedDone&, const SubmittedDone&) = default;
@@ -110,6 +115,6 @@ struct ShareExceeded {
 };
 using Event = std::variant<Assigned, ReceivedFromCaller, CallerGone, ArgumentsFetched, CallFinished,
                            CallBlocked, EndAsked, Tick, Evacuated, ResultsHeld, ShareExceeded,
-                           SubmittedPending, SubmittedDone, ActorDestroyed>;
+                           SubmittedPending, SubmittedDone, ActorDestroyed, NameReleased>;
 
 }  // namespace mobula::internal::executor

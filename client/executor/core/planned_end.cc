@@ -12,11 +12,14 @@ const CoverageMark mark_left_unevacuated("executor.left_with_what_others_refer_t
 const CoverageMark mark_left_unacknowledged("executor.left_at_the_bound");
 const CoverageMark mark_awaits_submitted("executor.awaits_calls_that_it_has_submitted");
 const CoverageMark mark_hurries("executor.destroys_its_actor_at_the_end_of_the_job");
+const CoverageMark mark_releases_name("executor.releases_its_name_before_callers_see_its_end");
+const CoverageMark mark_name_not_released("executor.left_without_release_of_its_name");
 const CoverageMark mark_departed("executor.awaits_submitted_calls_without_its_resources");
 
 }  // namespace
 
 std::optional<Time> ExecutorCore::leave_deadline() const {
+  if (name_release_) return std::min(name_release_->until, name_release_->ask_at);
   if (!farewell_said_ || left_ || hurries_ || object_ == Object::being_destroyed)
     return std::nullopt;
   if (submitted_ == Submitted::asked || submitted_ == Submitted::pending) return release_at_;
@@ -25,6 +28,7 @@ std::optional<Time> ExecutorCore::leave_deadline() const {
 
 void ExecutorCore::on(const EndAsked& event) {
   if (event.graceful) return leave_when_done(EndKind::retired);
+  name_released();
   if (event.orderly && (running_.empty() || is_actor())) return end_in_order();
   const bool planned = event.stores && (running_.empty() || held_.any());
   if (!planned) {
@@ -61,6 +65,32 @@ bool ExecutorCore::object_destroyed() {
     emit(DestroyActor{});
   }
   return false;
+}
+
+// Callers see the end of a named actor only after its name is free, so replies wait for the head.
+void ExecutorCore::release_name() {
+  if (!is_actor() || assignment_.actor.name.empty() || leaving_) return;
+  mark_releases_name.hit();
+  name_release_ = NameRelease{now_ + options_.name_release_timeout, now_};
+}
+
+// The request is repeated, because a failing head may lose it.
+void ExecutorCore::ask_for_release() {
+  if (!name_release_ || now_ < std::min(name_release_->until, name_release_->ask_at)) return;
+  if (now_ >= name_release_->until) {
+    mark_name_not_released.hit();
+    return name_released();
+  }
+  name_release_->ask_at = now_ + options_.name_release_interval;
+  emit(ReleaseName{});
+}
+
+void ExecutorCore::name_released() {
+  if (!std::exchange(name_release_, std::nullopt)) return;
+  if (farewell_said_) leave_by_ = now_ + options_.leave_timeout;
+  for (auto& [caller, answer] : std::exchange(withheld_, {})) {
+    if (!hurries_) say(caller, std::move(answer));
+  }
 }
 
 void ExecutorCore::leave_when_done(EndKind kind) {
@@ -114,7 +144,8 @@ void ExecutorCore::tell_departing(bool released) {
 // Exits once no call runs, every caller has all replies and holds their contents, and the calls
 // that this process has submitted are finished.
 void ExecutorCore::try_leave() {
-  if (!leaving_ || left_ || (!running_.empty() && *leaving_ != EndKind::killed)) return;
+  if (!leaving_ || left_ || name_release_ || (!running_.empty() && *leaving_ != EndKind::killed))
+    return;
   say_farewell();
   if (*leaving_ != EndKind::killed && !object_destroyed()) return;
   if (hurries_) {

@@ -346,6 +346,11 @@ void SlotTable::generation_ended(NodeId node, const SlotGenerationEnded& message
                        {.node = node, .job = job, .process = message.process, .slot = message.slot},
                        "the executor " + to_string(message.cause));
   }
+  if (!message.exit_failure.empty()) {
+    parts_.events.note(Severity::warning, "EXECUTOR_EXIT_FAILED",
+                       {.node = node, .job = job, .process = message.process, .slot = message.slot},
+                       message.exit_failure);
+  }
   if (parts_.processes.node_of(message.process) == node) {
     parts_.processes.ended(message.process, message.cause);
   }

@@ -467,7 +467,7 @@ std::string named_actors_json(const HeadTables& parts, const std::string& name_s
   Listing list;
   list.kind = "NamedActorList";
   for (const auto& [id, actor] : parts.actors.rows()) {
-    if (actor.spec().name.empty() || actor.state == ActorState::dead) continue;
+    if (!parts.actors.has_name(actor)) continue;
     if (!name_space.empty() && actor.name_space != name_space) continue;
     list.items.emplace_back(id.hex(), Json{{"name", actor.spec().name},
                                            {"name_space", actor.name_space},

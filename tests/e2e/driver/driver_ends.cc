@@ -2,10 +2,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <iterator>
+#include <new>
+#include <sstream>
+#include <stdexcept>
 #include <thread>
 
 #include "e2e/driver/driver.h"
@@ -288,6 +293,89 @@ int released(const Words& arguments) {
   return report.exit_code();
 }
 
+class Leaver {
+ public:
+  int value() const { return 1; }
+  void leave() { mobula::exit_actor(); }
+};
+bool finds_leaver() {
+  try {
+    (void)mobula::get_actor<Leaver>("leaver");
+    return true;
+  } catch (const mobula::NotFoundError&) {
+    return false;
+  }
+}
+
+// Actors of one name, each of which calls exit_actor. The result of that call frees the name.
+int names_after_exit(const Words& arguments) {
+  const int count = std::stoi(arguments.at(0));
+  Report report;
+  int found = 0, listed = 0, taken = 0;
+  for (int i = 0; i < count; ++i) {
+    auto leaver = mobula::actor<Leaver>.options({.name = "leaver", .num_cpus = 0}).remote();
+    if (!mobula::try_get(leaver.call<&Leaver::value>(), seconds(30)).has_value()) ++taken;
+    const auto left = mobula::try_get(leaver.call<&Leaver::leave>(), seconds(30));
+    report.holds("the call of exit_actor has no result", !left.has_value());
+    if (finds_leaver()) ++found;
+    listed += static_cast<int>(mobula::list_named_actors().size());
+    if (i % 8 == 0 && mobula::get(mobula::task<finds_leaver>.remote(), seconds(30))) ++found;
+  }
+  tell(std::to_string(found) + " found, " + std::to_string(listed) + " listed, " +
+       std::to_string(taken) + " names taken, of " + std::to_string(count));
+  report.equal("actors found after exit_actor", found, 0);
+  report.equal("actors listed after exit_actor", listed, 0);
+  report.equal("names taken after exit_actor", taken, 0);
+  return report.exit_code();
+}
+
+// ---- exit handlers ----------------------------------------------------------------------------
+
+mobula::ObjectRef<int> kept_ref;  // destroyed with the static objects of its executor
+
+class Exiting {
+ public:
+  Exiting(const std::string& kind, const std::string& file) {
+    exit_file = file;
+    kept_ref = mobula::put(1);
+    if (kind == "calls") std::atexit(&call);
+    if (kind == "throws")
+      std::atexit([] { throw std::runtime_error("flush of the cache failed"); });
+    if (kind == "blocks") std::atexit([] { ::pause(); });
+  }
+  std::int64_t pid() const { return ::getpid(); }
+
+ private:
+  static void call() {
+    std::ofstream out(exit_file, std::ios::app);
+    try {
+      (void)mobula::put(2);
+      out << "no error\n";
+    } catch (const mobula::NotInitializedError& error) {
+      out << error.what() << "\n";
+    }
+    try {
+      (void)mobula::get(kept_ref);
+      out << "no error\n";
+    } catch (const mobula::NotInitializedError&) {
+      out << "refused\n";
+    }
+  }
+  inline static std::string exit_file;
+};
+
+int exit_handlers(const Words& arguments) {
+  Report report;
+  std::vector<std::int64_t> pids;
+  for (const std::string kind : {"calls", "throws", "blocks"}) {
+    auto exiting = mobula::actor<Exiting>.remote(kind, arguments.at(0));
+    pids.push_back(mobula::get(exiting.call<&Exiting::pid>(), seconds(30)));
+  }
+  for (const auto pid : pids)
+    report.holds("the executor exits", until([&] { return exited(pid); }));
+  return report.exit_code();
+}
+
 // ---- destructors --------------------------------------------------------------------------------
 
 std::string exit_file;
@@ -392,10 +480,67 @@ int exits_after_job(const Words& arguments) {
   return std::stoi(arguments.at(0));
 }
 
+// ---- broken rings -------------------------------------------------------------------------------
+
+// The shared memory of the rings of this process, by inode.
+std::map<std::string, char*> rings() {
+  std::map<std::string, char*> found;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("memfd:mobula-ring ") == std::string::npos) continue;
+    std::istringstream words(line);
+    std::string range, access, offset, device, inode;
+    words >> range >> access >> offset >> device >> inode;
+    found[inode] = reinterpret_cast<char*>(std::stoull(range, nullptr, 16));
+  }
+  return found;
+}
+
+// Corrupts the ring to an actor while calls are in flight: the counts of its writer or reader, or
+// its data, in both directions. A ring has two counts in a header of 192 bytes, and 64 KiB of data.
+int broken_rings(const Words&) {
+  constexpr std::size_t header = 192, capacity = 64 << 10;
+  Report report;
+  for (int kind = 0; kind < 6; ++kind) {
+    const auto before = rings();
+    auto counter = mobula::actor<Counter>.options({.num_cpus = 0}).remote();
+    report.equal("first call", mobula::get(counter.call<&Counter::add>(1), seconds(30)), 1);
+    char* ring = nullptr;
+    for (const auto& [inode, memory] : rings()) {
+      if (!before.contains(inode)) ring = memory;
+    }
+    if (ring == nullptr) {
+      report.fail("no ring leads to the actor");
+      break;
+    }
+    if (kind % 2 == 1) ring += header + capacity;  // replies
+    std::vector<mobula::ObjectRef<int>> sums;
+    for (int i = 0; i < 400; ++i) {
+      sums.push_back(counter.call<&Counter::add>(1));
+      if (i != 100) continue;
+      if (kind < 2) new (ring) std::atomic<std::uint64_t>(std::uint64_t{1} << 60);
+      if (kind == 2 || kind == 3)
+        new (ring + 64) std::atomic<std::uint64_t>(std::uint64_t{1} << 60);
+      if (kind > 3) std::fill_n(ring + header, capacity, '\xff');
+    }
+    int differences = 0;
+    for (int i = 0; i < 400; ++i) {
+      const auto sum = mobula::try_get(sums[static_cast<std::size_t>(i)], seconds(30));
+      if (!sum.has_value() || sum.value() != i + 2) ++differences;
+    }
+    report.equal(("sums that differ, kind " + std::to_string(kind)).c_str(), differences, 0);
+    report.equal("last call", mobula::get(counter.call<&Counter::add>(1), seconds(30)), 402);
+  }
+  return report.exit_code();
+}
+
 }  // namespace
 
 std::map<std::string, Scenario> end_scenarios() {
   return {{"exits", &exits_after_job},
+          {"names_after_exit", &names_after_exit},
+          {"exit_handlers", &exit_handlers},
+          {"broken_rings", &broken_rings},
           {"shared_by_name", &shared_by_name},
           {"killed", &killed},
           {"released", &released},

@@ -35,6 +35,17 @@ class PlannedEnd : public testing::Test {
     news.entrusted.push_back({spec.actor, cluster.job_of(1).job, held});
     cluster.from_agent(agent, news);
   }
+  static ProcessId first_executor() { return ProcessId::of(5001); }
+  // Whether the name "shared" belongs to this actor, in a query and in the list.
+  bool is_found(ActorId actor) {
+    cluster.from_driver(home, 1, FindActor{5, "shared", ""});
+    const auto found = cluster.received<FindActorReply>(home, SmallCluster::driver(1));
+    const std::string list = cluster.tool("list", "named_actors").json;
+    const bool listed = list.find(actor.hex()) != std::string::npos;
+    const bool is_found = found.size() == 1 && found[0].found && found[0].actor == actor;
+    EXPECT_EQ(listed, is_found) << list;
+    return is_found;
+  }
   void exits(ProcessId process) { cluster.from_agent(agent, ProcessEnded{process, retired()}); }
 
   SmallCluster cluster;
@@ -97,6 +108,46 @@ TEST_F(PlannedEnd, ActorEnding_NameIsFree) {
   const auto found = cluster.received<FindActorReply>(home, SmallCluster::driver(1));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_FALSE(found[0].found);
+}
+
+TEST_F(PlannedEnd, ActorExits_NameIsFreeWithTheReply) {
+  spec.name = "shared";
+  cluster.creates(home, spec);
+  const StartSlot slot = cluster.actor_comes_alive(agent);
+  const ProcessId executor = first_executor();
+  FindActor leaving{1, "", "", spec.actor};
+  cluster.from_process(home, ProcessId::of(77), Role::driver, 1, leaving);
+  EXPECT_TRUE(is_found(spec.actor)) << "only the executor of an actor releases its name";
+  cluster.from_process(agent, executor, Role::executor, 1, leaving);
+  const auto reply = cluster.received<FindActorReply>(agent, executor);
+  ASSERT_EQ(reply.size(), 1u);
+  EXPECT_EQ(reply[0].request, 1u);
+  EXPECT_FALSE(is_found(spec.actor));
+  ActorSpec next = cluster.actor(1, 2);
+  next.name = "shared";
+  cluster.creates(home, next);
+  EXPECT_TRUE(is_found(next.actor));
+  // The executor may still run for long, and a crash is no reason to restart it.
+  cluster.slot_gone(agent, slot.slot, retired());
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
+  EXPECT_TRUE(is_found(next.actor));
+}
+
+TEST_F(PlannedEnd, HeadRestarts_ExitingActorHasNoName) {
+  spec.name = "shared";
+  cluster.creates(home, spec);
+  cluster.actor_comes_alive(agent);
+  ActorSpec next = cluster.actor(1, 2);
+  next.name = "shared";
+  cluster.from_process(agent, first_executor(), Role::executor, 1,
+                       FindActor{1, "", "", spec.actor});
+  cluster.creates(home, next);
+  EXPECT_TRUE(is_found(next.actor));
+  for (int i = 0; i < 2; ++i) {
+    cluster.restart_head();
+    cluster.register_agent(home);
+    EXPECT_TRUE(is_found(next.actor));
+  }
 }
 
 TEST_F(PlannedEnd, ActorFoundByProcess_Stays) {

@@ -57,7 +57,22 @@ std::uint64_t walked_beside(int idle) {
 
 TEST(HeadScale, EventsVisitNoIdleRows) {
   const std::uint64_t beside_few = walked_beside(3);
-  EXPECT_EQ(walked_beside(300), beside_few);
+  EXPECT_EQ(walked_beside(40), beside_few);
+}
+
+TEST(HeadScale, ForgetsOldestDeadActors) {
+  HeadOptions options;
+  options.max_ended_kept = 10;
+  SmallCluster cluster(options);
+  TestAgent& home = cluster.node_joins(2, {}, Role::driver_agent);
+  cluster.driver_starts_job(home, 1);
+  for (int i = 0; i < 50; ++i) {
+    const ActorSpec spec = cluster.actor(1, 100 + i);
+    cluster.creates(home, spec);
+    cluster.driver_sends(home, 1, EndActor{spec.actor, true, true, "killed by kill()"});
+  }
+  EXPECT_EQ(cluster.view().actors.size(), 10u);
+  EXPECT_EQ(cluster.view().actors.back().cause.text, "killed by kill()");
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ std::vector<Mutation> bulk_mutations();
 std::vector<Mutation> tensor_mutations();
 // Mutations of ends (mutations_ends.cc), included in `mutations`.
 std::vector<Mutation> end_mutations();
+// Mutations of the head's reports (mutations_reports.cc), included in `mutations`.
+std::vector<Mutation> report_mutations();
 const Mutation* find_mutation(const std::string& name);
 
 // Returns the message of type T that a client sends to its agent, or null.

@@ -114,10 +114,30 @@ Hooks bundles_are_swapped() {
   return hooks;
 }
 
+// Callers see the end of an actor before its name is free.
+Hooks names_are_not_awaited() {
+  Hooks hooks;
+  hooks.executor.echo = [](const std::vector<executor::Command>& commands) {
+    std::vector<executor::Event> events;
+    for (const auto& each : commands) {
+      if (std::holds_alternative<executor::ReleaseName>(each))
+        events.emplace_back(executor::NameReleased{});
+    }
+    return events;
+  };
+  hooks.executor.out = [](std::vector<executor::Command>& commands) {
+    std::erase_if(commands, [](const auto& each) {
+      return std::holds_alternative<executor::ReleaseName>(each);
+    });
+  };
+  return hooks;
+}
+
 }  // namespace
 
 std::vector<Mutation> end_mutations() {
   return {
+      {"executor does not await that its name is free", {"leaving_names"}, names_are_not_awaited},
       {"head forgets who has found an actor", {"shared_names"}, found_actors_are_not_held},
       {"client lets calls after a kill run", {"shared_names"}, kills_are_not_noted},
       {"executor awaits callers without a handle",

@@ -26,6 +26,9 @@ std::vector<Mutation> link_mutations() {
       {"client does not report unreachable actors",
        {"cut_links"},
        client_does_not_report<WatchActor>},
+      {"client does not report unreachable slots",
+       {"cut_links"},
+       client_does_not_report<ReturnSlot>},
   };
 }
 

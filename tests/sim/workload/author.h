@@ -122,6 +122,8 @@ class Author {
   int actor_factory();
   int shared_name();
   int call_after_kill();
+  int leaving_names();
+  int spread_bursts();
   int cancelled_while_blocked();
   int deep_chain();
   int pair_groups();

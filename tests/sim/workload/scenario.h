@@ -120,6 +120,8 @@ enum class Work : std::uint8_t {
   deep_chain,
   pair_group,
   device_group,
+  leaving_name,
+  spread_burst,
 };
 
 struct Scenario {

@@ -157,6 +157,49 @@ int Author::call_after_kill() {
   return add(std::move(main));
 }
 
+// Actors of one name exit one after the other. The result of the call that ends an actor frees its
+// name, so the next actor of that name is a new one.
+int Author::leaving_names() {
+  Plan made = actor_class();
+  made.actor_name = "leaver" + std::to_string(plans_.size());
+  const int type = add(std::move(made));
+  const int m = method();
+  const int leave = method(Act::leave);
+  Step get_it = make(type);
+  get_it.act = Act::get_or_make;
+  Plan main = item("leaving_name");
+  const int rounds = static_cast<int>(random_.between(2, 8));
+  for (int i = 0; i < rounds; ++i) {
+    const int actor = 3 * i;
+    main.steps.push_back(random_.chance(500) ? make(type) : get_it);
+    main.steps.push_back(call(actor, m, {value()}));
+    main.steps.push_back(call(actor, leave));
+    main.steps.push_back(on(Act::get, actor + 1));
+    main.steps.push_back(on(Act::get, actor + 2));
+    if (random_.chance(500)) main.steps.push_back(on(Act::release, actor));
+  }
+  return add(std::move(main));
+}
+
+// Bursts of short tasks that spread over the nodes.
+int Author::spread_bursts() {
+  Plan spread = leaf();
+  spread.name = "spread";
+  spread.shape = "spread";
+  const int f = add(std::move(spread));
+  Plan main = item("spread_burst");
+  int vars = 0;
+  const int bursts = static_cast<int>(random_.between(1, 4));
+  for (int i = 0; i < bursts; ++i) {
+    const int tasks = static_cast<int>(random_.between(1, 8));
+    for (int k = 0; k < tasks; ++k) main.steps.push_back(submit(f, {value()}));
+    if (random_.chance(300))
+      main.steps.push_back(sleep(random_.between(Duration(0), Duration(5ms))));
+    for (int k = 0; k < tasks; ++k) main.steps.push_back(on(Act::get, vars++));
+  }
+  return add(std::move(main));
+}
+
 // Tasks wait for a task that never runs, until they are cancelled without force.
 int Author::cancelled_while_blocked() {
   Plan never = leaf();

@@ -104,6 +104,46 @@ TEST_F(PlannedEndTest, ReportsUnfinishedCalls) {
       << ended[0].cause.text;
 }
 
+TEST_F(PlannedEndTest, CutsExitHandlersAfterTimeout) {
+  agent_.say(executor_link, ExecutorRetires{EndKind::retired});
+  world_.settle();
+  world_.advance(WorkerOptions{}.exit_timeout - 100ms);
+  EXPECT_TRUE(agent_.did<KillExecutor>().empty());
+  world_.advance(200ms);
+  EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u);
+  EndCause cause;
+  cause.kind = EndKind::signalled;
+  cause.signal = 9;
+  agent_.executor_exits(executor_, cause);
+  const auto ended = agent_.sent<SlotGenerationEnded>();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].cause.kind, EndKind::retired) << "the calls of the executor are finished";
+  EXPECT_EQ(ended[0].exit_failure,
+            "its exit handlers were cut: they did not return within 5000 ms");
+}
+
+TEST_F(PlannedEndTest, ReportsExitHandlerThatThrows) {
+  agent_.say(executor_link, ExecutorRetires{EndKind::retired});
+  world_.settle();
+  EndCause cause;
+  cause.kind = EndKind::signalled;
+  cause.signal = 6;
+  cause.last_lines = "what(): flush failed";
+  agent_.executor_exits(executor_, cause);
+  const auto ended = agent_.sent<SlotGenerationEnded>();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].cause.kind, EndKind::retired);
+  EXPECT_NE(ended[0].exit_failure.find("signal 6"), std::string::npos) << ended[0].exit_failure;
+  EXPECT_NE(ended[0].exit_failure.find("flush failed"), std::string::npos);
+}
+
+TEST_F(PlannedEndTest, ExitHandlersReturn_ReportsNoFailure) {
+  agent_.say(executor_link, ExecutorRetires{EndKind::retired});
+  world_.settle();
+  agent_.executor_exits(executor_);
+  EXPECT_EQ(agent_.sent<SlotGenerationEnded>().at(0).exit_failure, "");
+}
+
 TEST_F(PlannedEndTest, JobEnded_ActorsAreDestroyed) {
   agent_.from_head(JobEnded{job, {}, false});
   world_.settle();

@@ -195,8 +195,8 @@ void Slots::said_retires(SlotId slot, EndKind kind) {
   SlotRow* row = with_process(slot);
   if (row == nullptr || row->retires) return;
   row->retires = kind == EndKind::intended ? EndKind::intended : EndKind::retired;
-  // Its only remaining step is to exit.
-  const Time by = outbox_.now() + std::max(options_.drain_timeout, options_.end_timeout);
+  // Only exit handlers of the user remain.
+  const Time by = outbox_.now() + options_.exit_timeout;
   if (!row->deadline || by < *row->deadline) row->deadline = by;
   watch(*row);
 }

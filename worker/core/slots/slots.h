@@ -138,6 +138,7 @@ class Slots {
   void generation_over(SlotId slot, EndCause cause);
   void next_generation(SlotId slot, SlotRow& row, bool was_ready, const EndCause& cause);
   EndCause explained(const SlotRow& row, EndCause raw) const;
+  static std::string exit_failure(const SlotRow& row, const EndCause& status);
   EndCause explained_end(const SlotRow& row, EndCause cause) const;
   void end(SlotId slot, bool graceful, const std::string& why, bool stores = false,
            bool orderly = false);

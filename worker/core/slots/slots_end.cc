@@ -75,8 +75,20 @@ EndCause Slots::explained_end(const SlotRow& row, EndCause cause) const {
   return cause;
 }
 
+// A planned exit has only exit handlers of the user left to run.
+std::string Slots::exit_failure(const SlotRow& row, const EndCause& status) {
+  if (!row.retires) return {};
+  if (row.killed) return "its exit handlers were cut: " + *row.killed;
+  if (status.signal == 0 && status.exit_code == 0) return {};
+  std::string text = "an exit handler or a static destructor ended the process: it ";
+  text += to_string(status);
+  if (!status.last_lines.empty()) text += "; last output: " + status.last_lines;
+  return text;
+}
+
 void Slots::generation_over(SlotId slot, EndCause raw) {
   SlotRow& row = rows_.at(slot);
+  const EndCause status = raw;
   const EndCause cause = explained(row, std::move(raw));
   const bool was_ready = row.phase == SlotPhase::ready;
   const bool had_process = row.phase != SlotPhase::starting;
@@ -97,8 +109,8 @@ void Slots::generation_over(SlotId slot, EndCause raw) {
     // The lessee receives the cause before other processes are notified, because its reaction to
     // the calls depends on the cause.
     const bool cut = cause.kind != EndKind::retired && cause.kind != EndKind::intended;
-    head_.tell(
-        SlotGenerationEnded{slot, row.generation, row.process, cause, cut ? row.submitted : 0});
+    head_.tell(SlotGenerationEnded{slot, row.generation, row.process, cause,
+                                   cut ? row.submitted : 0, exit_failure(row, status)});
     processes_.send(row.start.lessee,
                     FromHead{GenerationEnded{slot, row.generation, row.process, cause}});
     hooks_.gone(row.process, cause);
@@ -276,6 +288,9 @@ void Slots::tick() {
     row.deadline.reset();
     if (row.phase == SlotPhase::pausing) {
       begin_generation(slot, row);
+    } else if (row.retires) {
+      kill(slot, row,
+           "they did not return within " + std::to_string(options_.exit_timeout / 1ms) + " ms");
     } else if (row.stopping) {
       kill(slot, row, row.stop_why);
     } else if (row.phase == SlotPhase::ready && row.is_entry()) {
@@ -283,8 +298,7 @@ void Slots::tick() {
                    std::to_string(row.start.actor.entry.time_limit / 1ms) + " ms";
       end_entry(row, row.start.actor.entry.grace);
     } else if (row.phase == SlotPhase::ready) {
-      kill(slot, row,
-           row.retires ? "it retired, and did not end in time" : "it closed its link to the agent");
+      kill(slot, row, "it closed its link to the agent");
     } else {
       kill(slot, row, "it was not ready in time");
     }

@@ -25,8 +25,9 @@ class Executor : public testing::Test {
     assignment.cpu_release_delay = 5ms;
     step(Assigned{assignment});
   }
-  void be_actor(std::int32_t max_concurrency = 1) {
+  void be_actor(std::int32_t max_concurrency = 1, const std::string& name = {}) {
     AssignExecutor assignment;
+    assignment.actor.name = name;
     assignment.actor.actor = ActorId::of(1);
     assignment.actor.max_concurrency = max_concurrency;
     assignment.cpu_release_delay = 5ms;
@@ -85,8 +86,9 @@ class Executor : public testing::Test {
     }
     say(caller, push);
   }
-  void finish(std::uint64_t token, RefRecords pinned = {}) {
+  void finish(std::uint64_t token, RefRecords pinned = {}, bool leaves = false) {
     CallFinished finished;
+    finished.leave = leaves;
     finished.token = token;
     finished.results.resize(1);
     finished.pinned = std::move(pinned);

@@ -92,6 +92,57 @@ TEST_F(PlannedEnd, AwaitsReturnedCaller) {
   EXPECT_TRUE(commanded<Leave>().empty());
 }
 
+TEST_F(PlannedEnd, RepliesAfterItsNameIsReleased) {
+  be_actor(2, "shared");
+  push(2, 1);
+  push(3, 1);
+  finish(running_.at(1).token, {}, true);
+  EXPECT_EQ(commanded<ReleaseName>().size(), 1u);
+  EXPECT_TRUE(sent<CallReply>(2).empty());
+  finish(running_.at(2).token);
+  EXPECT_TRUE(sent<CallReply>(3).empty());
+  EXPECT_TRUE(commanded<DestroyActor>().empty());
+  step(NameReleased{});
+  EXPECT_EQ(sent<CallReply>(2).size(), 1u);
+  EXPECT_EQ(sent<CallReply>(3).size(), 1u);
+  acknowledge(2, 2);
+  acknowledge(3, 2);
+  ASSERT_EQ(commanded<Leave>().size(), 1u);
+  EXPECT_EQ(commanded<Leave>()[0].kind, EndKind::intended);
+}
+
+TEST_F(PlannedEnd, RepeatsNameReleaseForTenSeconds) {
+  be_actor(1, "shared");
+  push(2, 1);
+  finish(running_.at(1).token, {}, true);
+  EXPECT_EQ(core_.next_deadline(), now_ + ExecutorOptions{}.name_release_interval);
+  for (int i = 1; i < 10; ++i) {
+    pass(ExecutorOptions{}.name_release_interval);
+    EXPECT_EQ(commanded<ReleaseName>().size(), 1u);
+    EXPECT_TRUE(sent<CallReply>(2).empty());
+  }
+  pass(ExecutorOptions{}.name_release_interval);
+  EXPECT_TRUE(commanded<ReleaseName>().empty());
+  EXPECT_EQ(sent<CallReply>(2).size(), 1u);
+}
+
+TEST_F(PlannedEnd, RepliesAtOnceWithoutName) {
+  be_actor();
+  push(2, 1);
+  finish(running_.at(1).token, {}, true);
+  EXPECT_TRUE(commanded<ReleaseName>().empty());
+  EXPECT_EQ(sent<CallReply>(2).size(), 1u);
+}
+
+TEST_F(PlannedEnd, JobEnded_AwaitsNoNameRelease) {
+  be_actor(1, "shared");
+  push(2, 1);
+  finish(running_.at(1).token, {}, true);
+  step(EndAsked{false, false, true});
+  EXPECT_EQ(commanded<DestroyActor>().size(), 1u);
+  EXPECT_EQ(commanded<Leave>().size(), 1u);
+}
+
 TEST_F(PlannedEnd, DestroysActorBeforeLeaving) {
   destructor_hangs_ = true;
   be_actor();
