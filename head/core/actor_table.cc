@@ -322,8 +322,8 @@ void ActorTable::find_by_name(ProcessId process, JobId job, const FindActor& mes
   parts_.processes.tell(process, std::move(answer));
 }
 
-// The executor awaits the reply before callers can see that the actor exits, so no process can find the
-// actor after that. The row is kept for the next head, which would otherwise restore the name.
+// The executor awaits the reply before callers can see that the actor exits, so no process can find
+// the actor after that. The row is kept for the next head, which would otherwise restore the name.
 void ActorTable::leaves(ProcessId executor, ActorId id) {
   Actor* actor = rows_.find(id);
   if (actor == nullptr || actor->state == ActorState::dead || actor->endpoint.process != executor ||

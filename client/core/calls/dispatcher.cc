@@ -26,6 +26,12 @@ std::int64_t tensor_bytes_of(const ValueRecord& value, ProcessId process) {
 // changes between zero and one task with each call would flood the agent and the head.
 constexpr std::size_t max_early_reports = 16;
 
+// True if time alone does not end the use of the slot: its executor holds contents of a reply that
+// are not claimed yet, or results, which stay available until the head recalls the slot.
+bool stays_idle(const CallStreams& streams, const SlotRow& slot) {
+  return streams.has_unclaimed(slot.executor) || (slot.holds_results && !slot.recalled);
+}
+
 }  // namespace
 
 // ---- demand ------------------------------------------------------------------------------------
@@ -207,9 +213,7 @@ void Dispatcher::slot_idle(SlotId id) {
   SlotRow& slot = slots_.at(id);
   const auto* stream = streams_.find(slot.executor);
   if (stream != nullptr && !stream->in_flight.empty()) return;
-  if (streams_.has_unclaimed(slot.executor)) return;
-  // Resident: its results stay available until the head recalls the slot.
-  if (slot.holds_results && !slot.recalled) return;
+  if (stays_idle(streams_, slot)) return;
   const ClassRow& own = classes_.at(slot.demand_class);
   const bool between_generations = stream == nullptr && !slot.recalled && !own.queue.empty();
   if (between_generations) return;
@@ -257,7 +261,7 @@ ClassClocks::Reading Dispatcher::read_clock(const ClassRow& row) const {
     if (stream == nullptr) {
       reading.unsettled = true;
     } else if (stream->in_flight.empty() && !waits) {
-      consider(slot.idle_since + step_.options().idle_return);
+      if (!stays_idle(streams_, slot)) consider(slot.idle_since + step_.options().idle_return);
     } else if (stream->in_flight.size() > 1 && !stream->taking_back) {
       consider(stream->last_reply + step_.options().rebalance_delay);
     }

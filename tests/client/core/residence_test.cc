@@ -39,6 +39,16 @@ TEST_F(ResidenceTest, KeepsIdleResidentSlotUntilRecall) {
   EXPECT_EQ(to_head<ReturnSlot>().size(), 1u);
 }
 
+// A deadline in the past would keep the loop of the process running.
+TEST_F(ResidenceTest, ResidentSlot_HasNoDeadlineInThePast) {
+  submit();
+  slot(3, 20);
+  reply_with_tensor(20);
+  for (int i = 0; i < 10; ++i) pass(Duration(5s));
+  const auto due = core_.next_deadline();
+  EXPECT_TRUE(!due || *due > now_);
+}
+
 TEST_F(ResidenceTest, NothingHeld_ReturnsIdleSlot) {
   submit();
   slot(3, 20);

@@ -1,5 +1,5 @@
-// Invariants of reports: plans of demands, reasons of waiting requests, and slots that a caller gives
-// up behind a cut link. Shares no code with the cores.
+// Invariants of reports: plans of demands, reasons of waiting requests, and slots that a caller
+// gives up behind a cut link. Shares no code with the cores.
 // Thread: the simulator's only thread. Errors: World::violation.
 #pragma once
 
