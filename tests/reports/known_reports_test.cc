@@ -20,9 +20,9 @@ using mobula::testing::Gate;
 using mobula::testing::got;
 using mobula::testing::is_pending;
 using mobula::testing::make_gate;
-using mobula::testing::patience;
 using mobula::testing::runs_until_cancelled;
 using mobula::testing::throws_soon;
+using mobula::testing::wait_timeout;
 
 int add(int a, int b) { return a + b; }
 int one() { return 1; }
@@ -78,7 +78,7 @@ TEST(KnownReports, NameOfAKilledActorBecomesFree) {
 
 TEST(KnownReports, BadGroupRequestWithNameSaysWhy) {
   const auto group = mobula::placement_group({{{"CPU", 1}}});
-  ASSERT_TRUE(group.wait(patience));
+  ASSERT_TRUE(group.wait(wait_timeout));
   try {
     (void)mobula::actor<Counter>
         .options({.name = "misfit", .get_if_exists = true, .num_cpus = 1, .num_gpus = 2,
@@ -109,7 +109,8 @@ TEST(KnownReports, WaitWithoutTimeSeesReadyObjects) {
 
 TEST(KnownReports, WaitAcceptsDuplicates) {
   const auto done = mobula::task<one>.remote();
-  EXPECT_EQ(mobula::wait({done, done}, {.num_returns = 2, .timeout = patience}).ready.size(), 2u);
+  EXPECT_EQ(mobula::wait({done, done}, {.num_returns = 2, .timeout = wait_timeout}).ready.size(),
+            2u);
 }
 
 TEST(KnownReports, WaitForNothingIsInvalid) {
@@ -120,7 +121,7 @@ TEST(KnownReports, WaitForNothingIsInvalid) {
 
 TEST(KnownReports, WaitLeavesSurplusInPending) {
   const std::vector refs{mobula::put(1), mobula::put(2), mobula::put(3)};
-  const auto [ready, pending] = mobula::wait(refs, {.num_returns = 2, .timeout = patience});
+  const auto [ready, pending] = mobula::wait(refs, {.num_returns = 2, .timeout = wait_timeout});
   EXPECT_EQ(ready.size(), 2u);
   EXPECT_EQ(pending.size(), 1u);
 }
@@ -283,7 +284,7 @@ TEST(KnownReports, TaskMayFork) { EXPECT_EQ(got(mobula::task<forks_and_works>.re
 
 TEST(KnownReports, CallsInARemovedGroupFail) {
   const auto group = mobula::placement_group({{{"CPU", 4}}});
-  ASSERT_TRUE(group.wait(patience));
+  ASSERT_TRUE(group.wait(wait_timeout));
   const auto counter =
       mobula::actor<Counter>  //
           .options({.num_cpus = 1, .placement = Placement{group}, .max_restarts = -1})
@@ -291,7 +292,7 @@ TEST(KnownReports, CallsInARemovedGroupFail) {
   EXPECT_EQ(got(counter.call<&Counter::value>()), 0);
   const auto next = mobula::placement_group({{{"CPU", 4}}});
   mobula::remove_placement_group(group);
-  EXPECT_TRUE(next.wait(patience)) << "its CPUs are free";
+  EXPECT_TRUE(next.wait(wait_timeout)) << "its CPUs are free";
   EXPECT_TRUE(
       throws_soon<PlacementGroupRemovedError>([&] { got(counter.call<&Counter::value>()); }));
   EXPECT_THROW(got(mobula::task<one>.options({.placement = Placement{group}}).remote()),
@@ -303,7 +304,7 @@ class GroupOwner {
  public:
   int start() {
     group_ = mobula::placement_group({{{"CPU", 1}}});
-    group_.wait(patience);
+    group_.wait(wait_timeout);
     counter_ =
         mobula::actor<Counter>.options({.num_cpus = 1, .placement = Placement{group_}}).remote();
     return got(counter_.call<&Counter::value>());
@@ -328,7 +329,7 @@ TEST(KnownReports, GroupOfADetachedActorEndsItsActors) {
 
 TEST(KnownReports, DetachedActorOfARemovedGroupEnds) {
   const auto group = mobula::placement_group({{{"CPU", 1}}});
-  ASSERT_TRUE(group.wait(patience));
+  ASSERT_TRUE(group.wait(wait_timeout));
   const ActorOptions inside{.name = "inside",
                             .lifetime = Lifetime::detached,
                             .num_cpus = 1,

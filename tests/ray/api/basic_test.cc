@@ -23,7 +23,7 @@ namespace {
 
 using mobula::testing::got;
 using mobula::testing::make_gate;
-using mobula::testing::patience;
+using mobula::testing::wait_timeout;
 
 enum class Color { red, green };
 struct Point {
@@ -130,7 +130,7 @@ TEST(test_basic, test_wait) {
   const auto gate = make_gate();
   const auto quick = mobula::put(1 == 1);
   const auto slow = gate.call<&mobula::testing::Gate::wait>();
-  const auto [ready, pending] = mobula::wait({slow, quick}, {.timeout = patience});
+  const auto [ready, pending] = mobula::wait({slow, quick}, {.timeout = wait_timeout});
   EXPECT_EQ(ready, std::vector{quick});
   EXPECT_EQ(pending, std::vector{slow});
   const auto late =
@@ -138,7 +138,7 @@ TEST(test_basic, test_wait) {
   EXPECT_EQ(late.ready.size(), 1u);
   EXPECT_EQ(late.pending.size(), 1u);
   gate.call<&mobula::testing::Gate::open>();
-  EXPECT_EQ(mobula::wait({slow, quick}, {.num_returns = 2, .timeout = patience}).ready,
+  EXPECT_EQ(mobula::wait({slow, quick}, {.num_returns = 2, .timeout = wait_timeout}).ready,
             (std::vector{slow, quick}));
   EXPECT_THROW((void)mobula::wait({quick}, {.num_returns = 0}), InvalidRequestError);
   EXPECT_THROW((void)mobula::wait({quick}, {.num_returns = 2}), InvalidRequestError);
@@ -148,7 +148,7 @@ TEST(test_basic, test_wait) {
 // Ray rejects a list that names an object twice.
 TEST(test_basic, test_wait_duplicates) {
   const auto one = mobula::put(1);
-  EXPECT_EQ(mobula::wait({one, one}, {.num_returns = 2, .timeout = patience}).ready.size(), 2u);
+  EXPECT_EQ(mobula::wait({one, one}, {.num_returns = 2, .timeout = wait_timeout}).ready.size(), 2u);
 }
 
 TEST(test_basic, test_get_multiple) {

@@ -13,8 +13,8 @@ namespace {
 using mobula::testing::becomes_true;
 using mobula::testing::got;
 using mobula::testing::is_pending;
-using mobula::testing::patience;
 using mobula::testing::process_exists;
+using mobula::testing::wait_timeout;
 
 int plus_one(int x) { return x + 1; }
 int fails() { throw std::logic_error("fails"); }
@@ -58,7 +58,7 @@ class BadConstructor {
 };
 
 TEST(cluster_mode_test, FullTest_PutGetAndTimeouts) {
-  EXPECT_EQ(mobula::get(mobula::put(12), patience), 12);
+  EXPECT_EQ(mobula::get(mobula::put(12), wait_timeout), 12);
   EXPECT_EQ(got(mobula::task<plus_one>.options({.name = "plus_one", .num_cpus = 0.5}).remote(1)),
             2);
   const auto blocked = mobula::task<mobula::testing::runs_until_cancelled>.remote();
@@ -71,7 +71,7 @@ TEST(cluster_mode_test, FullTest_NamesOfActorsAreFreeAgain) {
   EXPECT_EQ(got(mobula::get_actor<Counter>("named_counter").call<&Counter::add>(1)), 2);
   mobula::kill(counter);
   EXPECT_TRUE(becomes_true(
-      [&] { return !mobula::try_get(counter.call<&Counter::add>(1), patience).has_value(); }));
+      [&] { return !mobula::try_get(counter.call<&Counter::add>(1), wait_timeout).has_value(); }));
   EXPECT_TRUE(mobula::testing::throws_soon<NotFoundError>(
       [] { (void)mobula::get_actor<Counter>("named_counter"); }));
   const auto next = mobula::actor<Counter>.options({.name = "named_counter"}).remote(7);
@@ -147,10 +147,10 @@ TEST(cluster_mode_test, ExceptionTest) {
 TEST(cluster_mode_test, CreateAndRemovePlacementGroup) {
   const auto group =
       mobula::placement_group({{{"CPU", 1}}}, Strategy::pack, {.name = "first_group"});
-  EXPECT_TRUE(group.wait(patience));
+  EXPECT_TRUE(group.wait(wait_timeout));
   const auto twin =
       mobula::placement_group({{{"CPU", 1}}}, Strategy::pack, {.name = "first_group"});
-  EXPECT_THROW((void)twin.wait(patience), InvalidRequestError);
+  EXPECT_THROW((void)twin.wait(wait_timeout), InvalidRequestError);
   EXPECT_EQ(mobula::get_placement_group("first_group").id(), group.id());
   EXPECT_THROW((void)mobula::get_placement_group("unknown_group"), NotFoundError);
   mobula::remove_placement_group(group);
@@ -165,13 +165,13 @@ TEST(cluster_mode_test, CreateAndRemovePlacementGroup) {
 
 TEST(cluster_mode_test, CreatePlacementGroupExceedsClusterResource) {
   const auto group = mobula::placement_group({{{"CPU", 10'000}}});
-  EXPECT_THROW((void)group.wait(patience), UnschedulableError);
+  EXPECT_THROW((void)group.wait(wait_timeout), UnschedulableError);
   mobula::remove_placement_group(group);
 }
 
 TEST(cluster_mode_test, CreateActorWithPlacementGroup) {
   const auto group = mobula::placement_group({{{"CPU", 1}}});
-  ASSERT_TRUE(group.wait(patience));
+  ASSERT_TRUE(group.wait(wait_timeout));
   const auto inside =
       mobula::actor<Counter>.options({.num_cpus = 1, .placement = Placement{group, 0}}).remote(1);
   EXPECT_EQ(got(inside.call<&Counter::add>(1)), 2);
@@ -184,7 +184,7 @@ TEST(cluster_mode_test, CreateActorWithPlacementGroup) {
 
 TEST(cluster_mode_test, TaskWithPlacementGroup) {
   const auto group = mobula::placement_group({{{"CPU", 1}}});
-  ASSERT_TRUE(group.wait(patience));
+  ASSERT_TRUE(group.wait(wait_timeout));
   EXPECT_EQ(got(mobula::task<plus_one>.options({.placement = Placement{group, 0}}).remote(1)), 2);
   mobula::remove_placement_group(group);
 }

@@ -13,7 +13,7 @@ namespace {
 
 using mobula::testing::got;
 using mobula::testing::make_gate;
-using mobula::testing::patience;
+using mobula::testing::wait_timeout;
 
 int return_one() { return 1; }
 int plus_one(int x) { return x + 1; }
@@ -27,7 +27,7 @@ int sum_of_refs(std::vector<ObjectRef<int>> refs) {
   return sum;
 }
 bool waits_inside(std::vector<ObjectRef<bool>> later) {
-  return mobula::wait(later, {.timeout = patience}).ready.size() == 1;
+  return mobula::wait(later, {.timeout = wait_timeout}).ready.size() == 1;
 }
 
 class Counter {
@@ -53,7 +53,7 @@ TEST(api_test, WaitTest) {
   const std::vector<ObjectRef<int>> refs{mobula::task<return_one>.remote(),
                                          mobula::task<plus_one>.remote(3),
                                          mobula::task<plus>.remote(2, 3)};
-  const auto [ready, pending] = mobula::wait(refs, {.num_returns = 3, .timeout = patience});
+  const auto [ready, pending] = mobula::wait(refs, {.num_returns = 3, .timeout = wait_timeout});
   EXPECT_EQ(got(ready), (std::vector<int>{1, 4, 5}));
   EXPECT_TRUE(pending.empty());
 }
@@ -112,9 +112,9 @@ TEST(api_test, GetActorTest) {
 
 TEST(api_test, CreateAndRemovePlacementGroup) {
   const auto group = mobula::placement_group({{{"CPU", 1}}});
-  EXPECT_TRUE(group.wait(patience));
+  EXPECT_TRUE(group.wait(wait_timeout));
   mobula::remove_placement_group(group);
-  EXPECT_THROW((void)group.wait(patience), PlacementGroupRemovedError);
+  EXPECT_THROW((void)group.wait(wait_timeout), PlacementGroupRemovedError);
 }
 
 void returns_nothing() {}

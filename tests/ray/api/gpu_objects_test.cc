@@ -211,7 +211,7 @@ TEST_F(test_gpu_objects_gloo, test_multiple_tensors) {
 TEST_F(test_gpu_objects_gloo, test_fetch_gpu_object_to_driver) {
   EXPECT_EQ(sum_of(got(made(medium))), ramp_sum(medium));
   const GetOptions by_store{.tensor_transport = Transport::object_store,
-                            .timeout = mobula::testing::patience};
+                            .timeout = mobula::testing::wait_timeout};
   EXPECT_EQ(sum_of(mobula::get(made(medium), by_store)), ramp_sum(medium));
   const auto mixed = got(sender.method<&Worker::mix>().options(direct).remote(3, "seven"));
   EXPECT_EQ(sum_of(mixed.tensors.at(0)), ramp_sum(3));
@@ -293,8 +293,9 @@ TEST_F(test_gpu_objects_gloo, test_transfer_from_not_actor_creator) {
 TEST_F(test_gpu_objects_gloo, test_send_actor_dies) {
   const auto victim = mobula::actor<Worker>.remote();
   const auto lost = victim.method<&Worker::make>().options(direct).remote(medium);
-  EXPECT_FALSE(mobula::wait({lost}, {.timeout = mobula::testing::patience, .fetch_local = false})
-                   .ready.empty());
+  EXPECT_FALSE(
+      mobula::wait({lost}, {.timeout = mobula::testing::wait_timeout, .fetch_local = false})
+          .ready.empty());
   victim.call<&Worker::crash>();
   EXPECT_THROW(got(victim.call<&Worker::pid>()), ActorDiedError);
   EXPECT_THROW(got(receiver.call<&Worker::sum>(lost)), Error);

@@ -9,7 +9,7 @@ namespace {
 
 using mobula::testing::becomes_true;
 using mobula::testing::got;
-using mobula::testing::patience;
+using mobula::testing::wait_timeout;
 
 int ready_value() { return 1; }
 std::string gpus() {
@@ -18,7 +18,7 @@ std::string gpus() {
   return ids;
 }
 bool uses(PlacementGroup group) {
-  return group.wait(patience) &&
+  return group.wait(wait_timeout) &&
          got(mobula::task<ready_value>.options({.placement = Placement{group, 0}}).remote()) == 1;
 }
 class Member {
@@ -43,7 +43,7 @@ TEST(test_placement_group, test_placement_ready) {
 TEST(test_placement_group, test_placement_group_table) {
   const auto group = mobula::placement_group({{{"CPU", 2}, {"GPU", 1}}, {{"CPU", 1}}},
                                              Strategy::spread, {.name = "tabled"});
-  ASSERT_TRUE(group.wait(patience));
+  ASSERT_TRUE(group.wait(wait_timeout));
   for (const auto& each : mobula::placement_group_table()) {
     if (each.id != group.id()) continue;
     EXPECT_EQ(each.name, "tabled");
@@ -58,7 +58,7 @@ TEST(test_placement_group, test_placement_group_table) {
 
 TEST(test_placement_group, test_remove_placement_group) {
   const auto group = mobula::placement_group({{{"CPU", 2}}});
-  ASSERT_TRUE(group.wait(patience));
+  ASSERT_TRUE(group.wait(wait_timeout));
   const auto member =
       mobula::actor<Member>.options({.num_cpus = 1, .placement = Placement{group, 0}}).remote();
   EXPECT_EQ(got(member.call<&Member::value>()), 1);
@@ -75,18 +75,18 @@ TEST(test_placement_group, test_remove_placement_group) {
 
 TEST(test_placement_group, test_remove_pending_placement_group) {
   const auto all = mobula::placement_group({{{"CPU", 4}}});
-  ASSERT_TRUE(all.wait(patience));
+  ASSERT_TRUE(all.wait(wait_timeout));
   const auto waiting = mobula::placement_group({{{"CPU", 4}}});
   EXPECT_FALSE(waiting.wait(std::chrono::milliseconds(50)));
   mobula::remove_placement_group(waiting);
-  EXPECT_THROW((void)waiting.wait(patience), PlacementGroupRemovedError);
+  EXPECT_THROW((void)waiting.wait(wait_timeout), PlacementGroupRemovedError);
   mobula::remove_placement_group(all);
   EXPECT_EQ(got(mobula::task<ready_value>.options({.num_cpus = 4}).remote()), 1);
 }
 
 TEST(test_placement_group, test_pending_placement_group_wait) {
   const auto all = mobula::placement_group({{{"CPU", 4}}});
-  ASSERT_TRUE(all.wait(patience));
+  ASSERT_TRUE(all.wait(wait_timeout));
   const auto next = mobula::placement_group({{{"CPU", 4}}});
   const auto ready = next.ready();
   EXPECT_TRUE(mobula::testing::is_pending(ready));
@@ -115,7 +115,7 @@ TEST(test_placement_group, test_placement_group_empty_bundle_error) {
 
 TEST(test_placement_group, test_cuda_visible_devices) {
   const auto group = mobula::placement_group({{{"CPU", 1}, {"GPU", 1}}, {{"CPU", 1}, {"GPU", 1}}});
-  ASSERT_TRUE(group.wait(patience));
+  ASSERT_TRUE(group.wait(wait_timeout));
   const auto first =
       got(mobula::task<gpus>.options({.num_gpus = 1, .placement = Placement{group, 0}}).remote());
   const auto second =
@@ -128,7 +128,7 @@ TEST(test_placement_group, test_cuda_visible_devices) {
 int children_in_group() { return got(mobula::task<ready_value>.options({.num_cpus = 2}).remote()); }
 TEST(test_placement_group, test_capture_child_tasks) {
   const auto group = mobula::placement_group({{{"CPU", 1}}});
-  ASSERT_TRUE(group.wait(patience));
+  ASSERT_TRUE(group.wait(wait_timeout));
   const Placement captures{group, 0, true};
   EXPECT_THROW(
       got(mobula::task<children_in_group>.options({.num_cpus = 1, .placement = captures}).remote()),
@@ -144,7 +144,7 @@ TEST(test_placement_group, test_capture_child_tasks) {
 TEST(test_placement_group, test_named_placement_group) {
   const auto group =
       mobula::placement_group({{{"CPU", 1}}}, Strategy::pack, {.name = "first_name"});
-  ASSERT_TRUE(group.wait(patience));
+  ASSERT_TRUE(group.wait(wait_timeout));
   const auto found = mobula::get_placement_group("first_name");
   EXPECT_EQ(found, group);
   EXPECT_EQ(got(mobula::task<ready_value>.options({.placement = Placement{found, 0}}).remote()), 1);
@@ -161,7 +161,7 @@ TEST(test_placement_group, test_placement_group_as_an_argument) {
 
 TEST(test_placement_group, test_scheduling_on_a_removed_group_fails) {
   const auto group = mobula::placement_group({{{"CPU", 1}}});
-  ASSERT_TRUE(group.wait(patience));
+  ASSERT_TRUE(group.wait(wait_timeout));
   mobula::remove_placement_group(group);
   EXPECT_THROW(got(mobula::task<ready_value>.options({.placement = Placement{group, 0}}).remote()),
                PlacementGroupRemovedError);

@@ -70,7 +70,7 @@ class RingTableTest : public ::testing::Test {
   ProcessLinks links_{
       *loop_,
       {.connected = [](LinkId, std::string, std::int64_t) {},
-       .said = [](LinkId, ProcessToAgent) {},
+       .on_message = [](LinkId, ProcessToAgent) {},
        .lost = [this](LinkId link, const std::optional<EndCause>&) { table_.left(link); }}};
   RingTable table_{links_, 3};
   std::vector<std::unique_ptr<Member>> members_;
