@@ -569,8 +569,7 @@ void TensorPulls::tick() {
       reached(id, pull.holders.front().process, {});
     } else if (pull.stage == Stage::closing) {
       mark_silent_holder.hit();
-      try_failed(pull, {ErrorCode::timed_out, "the process that has it sends nothing"}, true,
-                 false);
+      try_failed(pull, {ErrorCode::timed_out, "the holder does not answer"}, true, false);
       move_on(id, pull);
     } else if (pull.stage == Stage::asking && !pull.asked_again) {
       pull.asked_again = true;
@@ -579,8 +578,7 @@ void TensorPulls::tick() {
       mark_silent_holder.hit();
       context_.send(pull.holders.front().process, PullTensorCancelled{pull.transfer, 0});
       if (pull.holders.front().keeps) back_off(pull.holders.front().process);
-      try_failed(pull, {ErrorCode::timed_out, "the process that has it sends nothing"}, true,
-                 false);
+      try_failed(pull, {ErrorCode::timed_out, "the holder does not answer"}, true, false);
       move_on(id, pull);
     } else if (pull.stage == Stage::moving) {
       mark_no_progress.hit();
