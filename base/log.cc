@@ -66,7 +66,7 @@ Result<LogLevel> parse_log_level(std::string_view text) {
   }
   return failure(
       ErrorCode::invalid_argument,
-      "log level '" + std::string(text) + "' is none of trace, debug, info, warn, error, off");
+      "log level '" + std::string(text) + "' is not one of trace, debug, info, warn, error, off");
 }
 
 Result<void> open_log(const LogOptions& options) {

@@ -54,7 +54,7 @@ std::vector<File> open_files(const std::vector<std::string>& paths) {
 Result<LogBytes> read_log(const std::vector<std::string>& paths, LogPlace place,
                           std::uint64_t limit) {
   const auto files = open_files(paths);
-  if (files.empty()) return failure(ErrorCode::not_found, "there is no such log");
+  if (files.empty()) return failure(ErrorCode::not_found, "no such log exists");
   LogBytes part;
   std::size_t at = 0;
   std::uint64_t from = 0;

@@ -56,7 +56,7 @@ constexpr Bound bounds[] = {
     {"a demand", 10, 100, 0},
     {"a demand that is refused", 10, 100, 0},
     {"a demand, for each slot it gets", 10, 100, 0},
-    {"status is asked for", 0, 0, 100'000},
+    {"status is requested", 0, 0, 100'000},
     {"nodes are listed", 0, 0, 100'000},
     {"leases are listed", 0, 0, 100'000},
     {"events are listed", 0, 0, 100'000},
@@ -167,7 +167,7 @@ class Bench {
     const double heap_before = heap_mib(), resident_before = resident_mib();
     step("start", std::move(started));
     for (int i = 0; i < nodes_; ++i) join(i);
-    MOBULA_CHECK(!core_->recovering(), "a fresh head waits for nobody");
+    MOBULA_CHECK(!core_->recovering(), "a fresh head is not in recovery");
     for (int i = 0; i < drivers; ++i) start_job(i);
     for (int i = 0; i < classes; ++i) demand("a demand", i, tasks / classes);
     outcome.slots = started_.size();
@@ -237,7 +237,7 @@ class Bench {
     while (!unpersisted_.empty()) {
       const auto upto = unpersisted_.back();
       unpersisted_.clear();
-      step("what was persisted", Persisted{upto});
+      step("events are persisted", Persisted{upto});
     }
   }
 
@@ -416,7 +416,7 @@ class Bench {
       said.request.kind = kind;
       step(what, std::move(said));
     };
-    ask("status is asked for", "status", "");
+    ask("status is requested", "status", "");
     ask("nodes are listed", "list", "nodes");
     ask("leases are listed", "list", "leases");
     ask("events are listed", "list", "events");
@@ -485,7 +485,7 @@ void print_table(const std::vector<Outcome>& outcomes) {
   row("slots out", "", [](const Outcome& each) { return fmt::format("{}", each.slots); });
   row("memory of the core, MiB", fmt::format("{:.0f}", memory_bound_mib),
       [](const Outcome& each) { return fmt::format("{:.1f}", each.core_mib); });
-  row("of the bench itself, MiB", "",
+  row("memory of the bench, MiB", "",
       [](const Outcome& each) { return fmt::format("{:.1f}", each.bench_mib); });
   row("resident, MiB", "",
       [](const Outcome& each) { return fmt::format("{:.1f}", each.resident_mib); });

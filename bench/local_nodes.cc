@@ -48,7 +48,7 @@ int run(const Words& words, const fs::path& output) {
 LocalNodes::LocalNodes(int count, const Words& options) {
   std::string pattern = (fs::temp_directory_path() / "mobula-nodes-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr)
-    throw std::runtime_error("no folder can be made like " + pattern);
+    throw std::runtime_error("cannot create a directory like " + pattern);
   directory_ = pattern;
   const fs::path output = directory_ / "output";
   Words join{"--head"};

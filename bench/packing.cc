@@ -412,8 +412,7 @@ std::string describe(const Quality& quality, const std::string& of) {
     return all == 0 ? 100.0 : 100.0 * static_cast<double>(some) / static_cast<double>(all);
   };
   return fmt::format(
-      "{}: {} cases; optimum in {:.1f} % (Ray's rule: {:.1f} %); {:.1f} % of what is possible "
-      "(Ray's "
+      "{}: {} cases; optimum in {:.1f} % (Ray's rule: {:.1f} %); {:.1f} % of the possible (Ray's "
       "rule: {:.1f} %); better than Ray's rule in {}, worse in {}\n",
       of, quality.cases, part(quality.best, quality.cases),
       part(quality.best_of_ray, quality.cases), part(quality.used, quality.most),

@@ -70,7 +70,8 @@ std::vector<Figure> parked(const Pace& pace) {
 }  // namespace
 
 std::vector<Benchmark> parked_benchmarks() {
-  return {{"parked", "a task's round trip while both ends sleep, beside a futex's", parked}};
+  return {{"parked", "a task's round trip while both ends sleep, next to the round trip of a futex",
+           parked}};
 }
 
 }  // namespace mobula::bench

@@ -53,7 +53,7 @@ class Directory {
   Directory() {
     std::string pattern = (std::filesystem::temp_directory_path() / "mobula-bench-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr)
-      throw std::runtime_error("no folder can be made in " + pattern);
+      throw std::runtime_error("cannot create a directory like " + pattern);
     path_ = pattern;
   }
   ~Directory() { std::filesystem::remove_all(path_); }

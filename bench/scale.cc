@@ -196,7 +196,7 @@ std::vector<Figure> fresh_gpu_tasks(const Pace& pace) {
                              milliseconds[milliseconds.size() * 99 / 100], "ms"));
   };
   using namespace std::chrono_literals;
-  measure("GPU task in a fresh process and a slot of its own", "gpu_task_fresh_slot", 250ms, true);
+  measure("GPU task in a fresh process and a separate slot", "gpu_task_fresh_slot", 250ms, true);
   measure("GPU task in a fresh process, 40 ms after the one before",
           "gpu_task_fresh_process_after_pause", 40ms, false);
   measure("GPU task in a fresh process, one after another", "gpu_task_fresh_process", 0ms, false);
@@ -283,7 +283,7 @@ std::vector<Figure> after_work(const Pace& pace) {
   return {figure("private memory of all processes at rest, at first", "rest_private_before", before,
                  "MiB"),
           figure("the same after work", "rest_private_after", after, "MiB"),
-          figure("what more it is", "rest_private_ratio", after / before, "x")};
+          figure("the same after work, relative", "rest_private_ratio", after / before, "x")};
 }
 
 std::vector<Figure> start_and_first_result(const Pace& pace) {
@@ -311,10 +311,10 @@ std::vector<Figure> start_and_first_result(const Pace& pace) {
 std::vector<Benchmark> scale_benchmarks() {
   return {
       {"start", "a local cluster, and its first task", start_and_first_result},
-      {"fresh_gpu_tasks", "a GPU task in a process of its own, one after another", fresh_gpu_tasks},
+      {"fresh_gpu_tasks", "GPU tasks in separate processes, one after another", fresh_gpu_tasks},
       {"many_actors", "200 actors at once", many_actors},
       {"many_calls", "100,000 tasks and 100,000 actor calls at once, twice", many_calls},
-      {"fresh_puts", "a large value into new memory, and when that comes back", fresh_puts},
+      {"fresh_puts", "a large value into new memory, and the release of that memory", fresh_puts},
       {"at_rest", "memory and CPU of an idle head and agent", at_rest},
       {"after_work", "memory of an idle cluster before and after it has worked", after_work},
   };

@@ -192,7 +192,7 @@ void measure_all() {
   Cluster stream(1, {{"a", asking(0, 1)}, {"small", asking(0.5, 1)}});
   stream.ask_for_a_node(30s);
   stream.run(120s, 20s);
-  fmt::print("a request for 8 GPUs beside a stream of halves waited {:.2f} s\n",
+  fmt::print("a request for 8 GPUs next to a stream of halves waited {:.2f} s\n",
              std::chrono::duration<double>(stream.large_waited()).count());
 }
 

@@ -155,7 +155,7 @@ class Reader {
            inventory_.cluster = value.text();
            const auto& name = inventory_.cluster;
            if (name.size() > 256 || name.find('/') != std::string::npos || name.starts_with(".")) {
-             value.wrong("'" + name + "' cannot be the name of a folder");
+             value.wrong("'" + name + "' cannot be the name of a directory");
            }
          }},
         {"auth", [this](const Value& value) { read_members(value, readers_of(access_)); }},

@@ -180,7 +180,7 @@ class Packer {
     }
     if (S_ISLNK(seen.st_mode)) return add_link(path, name);
     if (!S_ISREG(seen.st_mode))
-      return refused(shown(path), "is neither a file, a folder nor a link, and cannot travel");
+      return refused(shown(path), "is neither a file, a directory nor a link, and cannot travel");
     add_file(path, name, seen);
     return {};
   }
@@ -197,7 +197,7 @@ class Packer {
     if (!stays_within(name, target)) {
       return refused(shown(path),
                      "is a link to " + shown(target) +
-                         ", which is not below the folder by a plain way; name it in " +
+                         ", which is not below the directory by a plain path; name it in " +
                          ignore_file + " or put the file in its place");
     }
     entries_.push_back({is_link, name, path, target, target.size()});
@@ -391,7 +391,7 @@ class Unpacker {
     // The directory must have been created here, so that nothing is created through a link.
     const auto slash = entry.name.rfind('/');
     if (slash != std::string::npos && !directories_.contains(entry.name.substr(0, slash)))
-      return corrupt("leave out a folder");
+      return corrupt("leave out a directory");
     switch (entry.kind) {
       case is_dir:
         if (::mkdir(path.c_str(), 0700) != 0) return errno_failure("make " + path, errno);

@@ -33,7 +33,7 @@ LaunchDir::~LaunchDir() {
     if (monotonic_now() >= until) break;
     std::this_thread::sleep_for(between_tries);
   }
-  std::fprintf(stderr, "mobula: the folder %s is left, and may be removed: %s\n", path_.c_str(),
+  std::fprintf(stderr, "mobula: the directory %s is left, and may be removed: %s\n", path_.c_str(),
                code.message().c_str());
 }
 

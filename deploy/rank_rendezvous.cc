@@ -44,11 +44,10 @@ Result<RankRendezvous> RankRendezvous::at(std::string directory) {
   struct stat found {};
   if (::stat(directory.c_str(), &found) != 0) return errno_failure("look at " + directory, errno);
   if (found.st_uid != ::geteuid() || (found.st_mode & 077U) != 0) {
-    return failure(
-        ErrorCode::permission_denied,
-        fmt::format("{} holds the cluster's key, and is not of user {} alone: remove it, or "
-                    "give another --shared-folder",
-                    directory, ::geteuid()));
+    return failure(ErrorCode::permission_denied,
+                   fmt::format("{} holds the cluster's key, and is not of user {} alone: remove "
+                               "it, or give another `--shared-folder`",
+                               directory, ::geteuid()));
   }
   return RankRendezvous(std::move(directory));
 }

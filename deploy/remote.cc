@@ -23,79 +23,87 @@ if [ -z "$state" ]; then
   else state=${XDG_STATE_HOME:-$HOME/.local/state}/mobula; fi
 fi
 case $state in /*) ;; *) state=$HOME/$state ;; esac
-folder=$state/$name
+dir=$state/$name
 programs=$install/programs
 current=$install/clusters/$name
 fail() { echo "$*" >&2; exit 1; }
 use() { program=$1; LD_LIBRARY_PATH=$1/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; export LD_LIBRARY_PATH; }
 boot=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)
-# Of a JSON file that the program has written, a member that is no list or object.
+# Prints a scalar member of a JSON file that the program has written.
 member() { sed -n "s/.*\"$2\": *\"\{0,1\}\([^\",}]*\).*/\1/p" "$1" 2>/dev/null; }
-# When a process began, in ticks since boot (proc(5)); nothing for one that has ended.
+# Prints the start time of a process in ticks since boot (proc(5)), or nothing if it has ended.
 begun() { sed -n 's/^.*) [^ZX] //p' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 19; }
-# "PID HEAD PROGRAM" of each that runs. A pid is another process's after a while: its time tells.
+# Prints "PID HEAD PROGRAM" of each running process. The start time detects a reused pid.
 running() {
-  for file in "$folder"/running/*.json; do
+  for file in "$dir"/running/*.json; do
     [ -f "$file" ] || continue
+    # Skips processes that have ended.
     pid=$(member "$file" pid)
     ticks=$(begun "$pid")
     [ -n "$ticks" ] && [ "$ticks" = "$(member "$file" start_time)" ] || continue
+    # Skips processes of an earlier boot.
     [ "$boot" = "$(member "$file" boot_id)" ] || continue
     exe=$(readlink "/proc/$pid/exe" 2>/dev/null) || continue
     exe=${exe% (deleted)}
     case $exe in */mobula) echo "$pid $(member "$file" head) $exe" ;; esac
   done
 }
-# lives FILE NAME: whether the head or agent that has left this file runs.
+# lives FILE NAME: succeeds if the head or agent that has written this file runs.
 lives() {
   pid=$(member "$1" pid)
   ticks=$(begun "$pid")
   since=$(member "$1" start_time)
+  # A file without a start time matches every process with this pid.
   [ -n "$pid" ] && [ -n "$ticks" ] && [ "$ticks" = "${since:-$ticks}" ] && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "$2" ]
 }
+# Runs the action.
 case $action in
 hold)
-  # The file stays: a lock is of what it names, and not of its name.
-  place=$folder/.changed-by
-  mkdir -p "$folder" && exec 9>>"$place" || fail "cannot write in $folder"
+  # The file stays: the lock belongs to the file, not to its name.
+  place=$dir/.changed-by
+  mkdir -p "$dir" && exec 9>>"$place" || fail "cannot write in $dir"
   if command -v flock >/dev/null; then
     flock -n 9 || { echo "by $(cat "$place"); see $place" >&2; exit $taken; }
   fi
   echo "$who" >"$place"
   echo held
-  # Until the desk has ended. A desk that is cut off is not heard to end.
+  # Holds the lock until the caller has ended. The timeout covers a caller that is cut off.
   if command -v timeout >/dev/null; then timeout 3600 cat; else cat; fi >/dev/null
   : >"$place"
   ;;
 probe)
   if [ -n "$mark" ]; then
-    # Whoever sees the mark of another host at the next step has its folder. Those of earlier runs go.
-    mkdir -p "$folder/.up" || fail "cannot make $folder"
-    for each in "$folder"/.up/*; do
+    # A host that finds a mark of another host in the next step shares its directory with that host.
+    # Marks of earlier runs are removed.
+    mkdir -p "$dir/.up" || fail "cannot make $dir"
+    for each in "$dir"/.up/*; do
       case $each in */"${mark%.*}".*) ;; *) rm -f "$each" ;; esac
     done
-    echo "$host" >"$folder/.up/$mark" || fail "cannot write in $folder"
+    echo "$host" >"$dir/.up/$mark" || fail "cannot write in $dir"
   fi
   [ -x "$programs/$hash/bin/mobula" ] && echo program=yes || echo program=no
   running | while read -r pid head exe; do
     echo "runs=$head"
   done
-  lives "$folder/head/head.json" mobula-head && echo head=yes
-  lives "$folder/agent/agent.json" mobula-agent && echo agent=yes
-  echo "at=$(member "$folder/head/head.json" address)"
-  echo "joined=$(member "$folder/agent/agent.json" head_address)"
-  [ -f "$folder/deployed" ] && echo "deployed=$(cat "$folder/deployed")"
+  # Prints whether the head and the agent run, and the addresses in their files.
+  lives "$dir/head/head.json" mobula-head && echo head=yes
+  lives "$dir/agent/agent.json" mobula-agent && echo agent=yes
+  echo "at=$(member "$dir/head/head.json" address)"
+  echo "joined=$(member "$dir/agent/agent.json" head_address)"
+  # Prints the settings of the last start.
+  [ -f "$dir/deployed" ] && echo "deployed=$(cat "$dir/deployed")"
   echo "machine=$(uname -s) $(uname -m)"
   ;;
 receive)
   mkdir -p "$programs" || fail "cannot make $programs"
-  new=$(mktemp -d "$programs/.new-XXXXXX") || fail "cannot make a folder in $programs"
+  new=$(mktemp -d "$programs/.new-XXXXXX") || fail "cannot make a directory in $programs"
+  # Removes an incomplete program.
   trap 'rm -rf "$new"' EXIT
   tar -xzf - -C "$new" || fail "the program has not arrived whole in $programs; is the disk full?"
   use "$new"
   said=$("$new/bin/mobula" version 2>&1) || fail "the program does not run here: $(echo "$said" | tail -n 1)"
   [ -d "$programs/$hash" ] || mv "$new" "$programs/$hash" || fail "cannot name $programs/$hash"
-  # Those that no cluster uses any more.
+  # Removes programs that no cluster uses any more.
   for old in "$programs"/*; do
     used=no
     [ "$old" = "$programs/$hash" ] && used=yes
@@ -106,16 +114,16 @@ receive)
   done
   ;;
 check)
-  for each in "$folder/.up/${mark%.*}".*; do
-    [ -f "$each" ] && [ "$each" != "$folder/.up/$mark" ] || continue
-    fail "its state folder, $state, is also that of $(cat "$each"); state_dir must be local to each host"
+  for each in "$dir/.up/${mark%.*}".*; do
+    [ -f "$each" ] && [ "$each" != "$dir/.up/$mark" ] || continue
+    fail "its state directory, $state, is also that of $(cat "$each"); state_dir must be local to each host"
   done
   use "$programs/$hash"
   eval "\"\$program/bin/mobula\" start --check-only --name \"\$name\" --state-dir \"\$state\" $flags" || exit 1
   ;;
 end)
-  running >"$folder/.ending"
-  while read -r pid head exe; do kill -TERM "$pid" 2>/dev/null; done <"$folder/.ending"
+  running >"$dir/.ending"
+  while read -r pid head exe; do kill -TERM "$pid" 2>/dev/null; done <"$dir/.ending"
   left=$((grace * 5 + 25))
   while read -r pid head exe; do
     while [ -d "/proc/$pid" ] && [ "$(readlink "/proc/$pid/exe" 2>/dev/null)" != "" ]; do
@@ -123,22 +131,23 @@ end)
       left=$((left - 1))
       sleep 0.2
     done
-  done <"$folder/.ending"
-  rm -f "$folder/.ending"
+  done <"$dir/.ending"
+  rm -f "$dir/.ending"
   ;;
 start)
   use "$programs/$hash"
   cd / || exit 1
-  mkdir -p "$install/clusters" "$folder" || fail "cannot make $folder"
+  mkdir -p "$install/clusters" "$dir" || fail "cannot make $dir"
   set --
   if [ "$keyed" = yes ]; then
     key=$(mktemp "$install/.key-XXXXXX") || fail "cannot write in $install"
     trap 'rm -f "$key"' EXIT
+    # The key arrives on standard input.
     cat >"$key" || fail "the key has not arrived"
     set -- --key "$key"
   fi
-  rm -rf "$folder/.up"
-  # Whoever waits for this may have gone meanwhile; what a start that is given up has begun ends with it.
+  rm -rf "$dir/.up"
+  # The caller may have exited before the end. Processes of a start that is given up end with it.
   eval "exec \"\$program/bin/mobula\" start -o jsonl --name \"\$name\" --state-dir \"\$state\" \"\$@\" $flags" &
   starter=$!
   (
@@ -152,13 +161,15 @@ start)
   wait $starter
   code=$?
   [ $code -lt 128 ] || fail "it was not ready within $deadline s, and was given up"
+  # The program has printed the reason.
   [ $code = 0 ] || exit 1
-  ln -sfn "$programs/$hash" "$current" && echo "$settings" >"$folder/deployed" || fail "cannot write in $install"
+  # Records the program and the settings of a successful start.
+  ln -sfn "$programs/$hash" "$current" && echo "$settings" >"$dir/deployed" || fail "cannot write in $install"
   ;;
 facts)
-  tr -d '\n' <"$folder/head/head.json" || fail "the head has left no address"
+  tr -d '\n' <"$dir/head/head.json" || fail "the head has left no address"
   echo
-  cat "$folder/$name.key" || fail "the head has left no key"
+  cat "$dir/$name.key" || fail "the head has left no key"
   ;;
 stop)
   exe=$(running | tail -n 1 | cut -d ' ' -f 3-)

@@ -296,7 +296,7 @@ void Rollout::learn_of_head() {
   const auto end = std::min(facts->find('\n'), facts->size());
   const auto json = Json::parse(facts->substr(0, end), nullptr, false);
   if (!json.is_object() || !json.contains("address") || !json["address"].is_string()) {
-    return settle(head, "failed", "the head's file there says no address");
+    return settle(head, "failed", "the head's file there has no address");
   }
   address_ = json["address"].get<std::string>();
   key_ = end < facts->size() ? facts->substr(end + 1) : "";

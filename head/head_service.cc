@@ -223,8 +223,8 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
         send_refused(
             from, said.message,
             fmt::format("a key of role {} brings no program and no machine in: a program needs the "
-                        "cluster's key file <state folder>/<cluster>/<cluster>.key, or a token of "
-                        "`mobula token create --role driver`",
+                        "cluster's key file <state directory>/<cluster>/<cluster>.key, or a token "
+                        "of `mobula token create --role driver`",
                         to_string(known->role)));
       }
       return note_refusal(origin.user_id, "only agents may send that message");
@@ -249,7 +249,7 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
   }
   ++counters_.undecodable;
   note_refusal(origin.user_id,
-               fmt::format("a message of {} bytes is none of this protocol", bytes.size()));
+               fmt::format("a message of {} bytes does not belong to this protocol", bytes.size()));
 }
 
 void HeadService::send_refused(PeerHandle to, const AgentToHead& message, const std::string& why) {

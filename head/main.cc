@@ -305,8 +305,8 @@ class HeadRun {
     const auto resolved = address ? address->resolve() : Result<SocketAddress>(address.error());
     if (!resolved) {
       warn(
-          fmt::format("--advertise {}: {}; until that changes nobody who is told of this address "
-                      "finds the head",
+          fmt::format("--advertise {}: {}; until that changes, no process that is given this "
+                      "address finds the head",
                       options_.advertise_host, resolved.error().text));
     }
   }
@@ -324,19 +324,15 @@ class HeadRun {
                     lost == 1 ? "1 node" : fmt::format("{} nodes", lost), lost == 1 ? "s" : "",
                     before->advertised, place_.bound);
     if (!options_.moves) {
-      return failure(
-          ErrorCode::invalid_argument,
-          fmt::format(
-              "{}; leave out --bind and --port, so that they find it as before, or add --as-given: "
-              "they count as dead then, with all that runs there, until they are started again "
-              "with "
-              "--address {}",
-              what, file_.address));
+      return failure(ErrorCode::invalid_argument,
+                     fmt::format("{}; leave out --bind and --port, so that they find it as before, "
+                                 "or add --as-given: they count as dead then, with all their work, "
+                                 "until they are started again with --address {}",
+                                 what, file_.address));
     }
     warn(
-        fmt::format("{}: they count as dead in {} s, with all that runs there, unless a head "
-                    "listens there again; start "
-                    "them again with --address {}",
+        fmt::format("{}: they count as dead in {} s, with all their work, unless a head listens "
+                    "there again; start them again with --address {}",
                     what, HeadOptions().recovery / 1s, file_.address));
     return {};
   }
@@ -434,21 +430,20 @@ Result<void> check_options(const HeadMainOptions& options) {
                       options.http));
     }
     if (!options.http_unencrypted && !is_loopback(http->host())) {
-      return failure(ErrorCode::invalid_argument,
-                     fmt::format("--http {} is refused: these pages are plain HTTP, and tokens "
-                                 "could be read on their way; "
-                                 "give 127.0.0.1:PORT, with a proxy that speaks TLS before it, or "
-                                 "say --http-unencrypted "
-                                 "where nobody can listen on that network",
-                                 options.http));
+      return failure(
+          ErrorCode::invalid_argument,
+          fmt::format("--http {} is refused: these pages are plain HTTP, and tokens could be read "
+                      "on their way; give 127.0.0.1:PORT, with a proxy that speaks TLS before it, "
+                      "or say --http-unencrypted if no other host can listen on that network",
+                      options.http));
     }
   }
   if (!options.insecure || is_loopback(options.bind_host)) return {};
-  return failure(ErrorCode::invalid_argument,
-                 fmt::format("--insecure with --bind {} is refused: without keys anybody who "
-                             "reaches that address could run programs here; leave out --insecure, "
-                             "or bind 127.0.0.1",
-                             options.bind_host));
+  return failure(
+      ErrorCode::invalid_argument,
+      fmt::format("--insecure with --bind {} is refused: without keys any process that reaches "
+                  "that address could run programs here; leave out --insecure, or bind 127.0.0.1",
+                  options.bind_host));
 }
 
 }  // namespace

@@ -69,8 +69,7 @@ ToolReply PackageCache::answer(const ToolRequest& request) {
 }
 
 Result<std::string> PackageCache::put(const ToolRequest& request) {
-  if (directory_.empty())
-    return failure(ErrorCode::unavailable, "this head keeps no files of jobs");
+  if (directory_.empty()) return failure(ErrorCode::unavailable, "the head keeps no files of jobs");
   std::istringstream words(request.kind);
   std::string name;
   std::uint64_t size = 0;
@@ -102,7 +101,7 @@ Result<std::string> PackageCache::put(const ToolRequest& request) {
     drop(name);
     return failure(ErrorCode::resource_exhausted,
                    errno_failure("keep a job's files in " + directory_, why).text +
-                       "; make room on the head's disk");
+                       "; free space on the head's disk");
   }
   // Starts the writeback now, so that the last chunk does not wait for all bytes.
   ::sync_file_range(package.file.get(), static_cast<off_t>(package.have), written,
@@ -177,13 +176,11 @@ Result<void> PackageCache::make_room(std::uint64_t bytes) {
     sum -= each.bytes;
   }
   if (sum <= most) return {};
-  return failure(
-      ErrorCode::resource_exhausted,
-      fmt::format(
-          "the head has room for {} bytes of jobs' files, and all that it has arrive now or are "
-          "needed "
-          "by jobs that have not ended; try again when one has, or make room on the head's disk",
-          most));
+  return failure(ErrorCode::resource_exhausted,
+                 fmt::format("the head keeps at most {} bytes of jobs' files, and all its files "
+                             "arrive now or are needed by jobs that have not ended; try again when "
+                             "one has, or free space on the head's disk",
+                             most));
 }
 
 Result<void> PackageCache::keep(const std::string& name, Arriving& package) {

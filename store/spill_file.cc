@@ -106,7 +106,7 @@ Result<std::vector<SpilledRun>> write_spill_file(
 Result<void> read_spilled(const std::string& path, const SpilledRun& run,
                           std::span<std::byte> into) {
   const auto lost = [&](const std::string& why) {
-    return failure(ErrorCode::corrupt, "its bytes in " + path + " are lost: " + why);
+    return failure(ErrorCode::corrupt, "the bytes in " + path + " are lost: " + why);
   };
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {

@@ -29,7 +29,7 @@ LandingCallback& landing_callback() {
 Result<std::shared_ptr<internal::DeviceMemory>> leased_memory() {
   auto memory = internal::device_memory();
   if (memory) return memory;
-  return internal::failure(ErrorCode::unavailable, "this process has no lease on a GPU");
+  return internal::failure(ErrorCode::unavailable, "the process has no lease on a GPU");
 }
 
 // Requires complete elements.
@@ -137,7 +137,7 @@ Result<TensorParts> copied(const TensorParts& parts) {
   auto storage = TensorStorage::allocate(size, false);
   if (!storage)
     return internal::failure(ErrorCode::resource_exhausted,
-                             "there is no memory for a snapshot of a tensor");
+                             "no memory is left for a snapshot of a tensor");
   std::memcpy(storage->bytes(), parts.storage->bytes() + range.begin, size);
   TensorParts copy = parts;
   copy.storage = std::move(storage);

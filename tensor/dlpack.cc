@@ -144,7 +144,7 @@ std::vector<std::int64_t> shape_of_view(const TensorView& view, std::size_t item
     refuse("ndim", "0 to 64 dimensions", std::to_string(dimensions));
   }
   if (dimensions == 0) return {};
-  if (view.shape == nullptr) refuse("shape", "there is one where there are dimensions", "null");
+  if (view.shape == nullptr) refuse("shape", "not null if the tensor has dimensions", "null");
   std::vector<std::int64_t> shape(view.shape, view.shape + dimensions);
   for (const std::int64_t each : shape) {
     if (each < 0) refuse("shape", "an extent is not negative", text_of(shape));
@@ -181,16 +181,15 @@ TensorParts parts_of(const TensorView& view, const std::shared_ptr<const void>& 
                          ? internal::tensor::product(*elements, static_cast<std::int64_t>(item))
                          : std::nullopt;
   if (!bytes)
-    refuse("strides", "the last element lies within 2^63 bytes of the first",
-           text_of(parts.strides));
-  if (view.data == nullptr) refuse("data", "not null where there are elements", "null");
+    refuse("strides", "the last element is within 2^63 bytes of the first", text_of(parts.strides));
+  if (view.data == nullptr) refuse("data", "not null if the tensor has elements", "null");
   const std::uint64_t end_of_memory = std::numeric_limits<std::uintptr_t>::max();
   const auto base = reinterpret_cast<std::uintptr_t>(view.data);
   const auto size = static_cast<std::uint64_t>(*bytes);
   if (view.byte_offset >
           static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) - size ||
       view.byte_offset + size > end_of_memory - base) {
-    refuse("byte_offset", "all elements lie within the address space",
+    refuse("byte_offset", "all elements are within the address space",
            std::to_string(view.byte_offset));
   }
   parts.byte_offset = static_cast<std::int64_t>(view.byte_offset);
@@ -251,10 +250,9 @@ Form* exported(const Tensor& tensor) {
 template <class Given>
 std::shared_ptr<const void> borrowed(Given* managed, void (*deleter)(Given*)) {
   if (deleter != nullptr && !imports().begin(managed)) {
-    refuse(
-        argument,
-        "each is imported once, since its deleter is called once; what it has given may be copied",
-        "one that is in use");
+    refuse(argument,
+           "each is imported once, since its deleter is called once; its tensor may be copied",
+           "an imported one");
   }
   return {managed, [deleter](Given* given) { end(given, deleter); }};
 }

@@ -113,7 +113,7 @@ std::shared_ptr<TensorStorage> find_origin(const Origin& origin, std::span<const
   look->storage = storage;
   if (!storage->settled()) {
     look->hold = storage->hold({origin.byte_offset, origin.byte_offset + size}, [] {
-      return std::string("a value that it was returned or put in is looked at in this process");
+      return std::string("this process reads a value that contains the tensor");
     });
   }
   if (!holds(storage, origin.byte_offset, bytes)) return nullptr;

@@ -128,7 +128,7 @@ const void* checked(const Tensor& tensor, const detail::ElementType& wanted,
                     std::string_view tried) {
   check_host(tensor, tried);
   if (!wanted.any && wanted.dtype != tensor.dtype()) {
-    refuse("dtype", "elements are looked at as what they are, or as std::byte",
+    refuse("dtype", "elements are read as their own type, or as std::byte",
            std::string(tried) + " as " + std::string(dtype_name(wanted.dtype)) + " of " +
                text_of(tensor));
   }
@@ -142,7 +142,7 @@ const void* checked(const Tensor& tensor, const detail::ElementType& wanted,
   const void* first = first_of(tensor.parts());
   if (reinterpret_cast<std::uintptr_t>(first) % wanted.alignment != 0) {
     refuse("byte_offset",
-           "elements lie at multiples of their size; clone() copies them to such a place",
+           "elements are at multiples of their size; clone() copies them to such a place",
            std::to_string(tensor.parts().byte_offset) + " of " + text_of(tensor));
   }
   return first;
@@ -260,7 +260,7 @@ Tensor Tensor::of_memory(const void* elements, std::size_t count, DType dtype, s
   parts.shape = {static_cast<std::int64_t>(count)};
   check_shape(parts.shape, each);
   if (count == 0) return Tensor(std::move(parts));
-  if (elements == nullptr) refuse("elements", "not null where there are some", "null");
+  if (elements == nullptr) refuse("elements", "not null if the tensor has elements", "null");
   // the seal prevents writes to const elements
   auto* first = static_cast<std::byte*>(const_cast<void*>(elements));
   parts.storage =

@@ -306,8 +306,8 @@ Tensor OwnCodec<Tensor>::read(Reader& in) {
       checksum(bytes, was_apart ? parts.device : Device()) != sum) {
     throw SerializationError(
         "reading a tensor (" + internal::tensor::text_of(Tensor(parts)) +
-        "): it was changed after return: its bytes are not those that were returned or put (" +
-        check_variable + "); look for who keeps a raw pointer to them");
+        "): it was changed after return: its bytes are not the bytes that were returned or put (" +
+        check_variable + "); find the code that keeps a raw pointer to them");
   }
   parts.storage = apart.storage ? apart.storage : storage_of(bytes, in.owner());
   parts.byte_offset = apart.storage ? apart.byte_offset : 0;

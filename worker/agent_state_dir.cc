@@ -32,8 +32,8 @@ Result<AgentStateDir> AgentStateDir::take(std::string path) {
     const auto holder = load_agent_file(path + "/agent.json");
     const std::string who = holder ? " (process " + std::to_string(holder->pid) + ")" : "";
     return failure(ErrorCode::already_exists,
-                   "an agent" + who + " holds the folder " + path +
-                       " already; stop it, or give this one a folder of its own with --state-dir");
+                   "an agent" + who + " holds the directory " + path +
+                       " already; stop it, or give this one its own directory with --state-dir");
   }
   return AgentStateDir(std::move(path), std::move(lock));
 }

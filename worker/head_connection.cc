@@ -39,8 +39,8 @@ Result<std::unique_ptr<HeadConnection>> HeadConnection::open(EventLoop& loop, st
     }
     at->callbacks_.no_way(
         failure(ErrorCode::unavailable,
-                fmt::format("nobody listens at {}, where the head is said to be; check the "
-                            "address, and that the head runs: 'mobula status' on its machine",
+                fmt::format("no process listens at {}, the address of the head; check the address, "
+                            "and that the head runs: 'mobula status' on its machine",
                             at->address_)));
   };
   auto opened = Bus::create(loop, std::move(options), std::move(bus));
@@ -83,7 +83,7 @@ Failure HeadConnection::no_handshake() const {
             "MOBULA_KEY_FILE or --key";
   return failure(
       ErrorCode::unavailable,
-      fmt::format("somebody listens at {}, but there was no handshake: {}", address_, why));
+      fmt::format("a process listens at {}, but there was no handshake: {}", address_, why));
 }
 
 void HeadConnection::send(const AgentToHead& message) {

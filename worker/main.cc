@@ -194,7 +194,7 @@ Result<void> describe_node(const WorkerMainOptions& options, ServiceOptions& ser
       const VendorRow& chosen = gpu_vendor(machine, *request);
       if (row.resource != resource::gpu || &row == &chosen) continue;
       log_warn(
-          "GPU means the devices of {} on this node; those of {} are hidden and not offered "
+          "GPU means the devices of {} on this node; the devices of {} are hidden and not offered "
           "(MOBULA_GPU_VENDOR={} chooses them)",
           chosen.name, row.name, row.name);
     }
@@ -336,7 +336,7 @@ Result<ServiceEnd> run_incarnation(EventLoop& loop, const ServiceOptions& option
     auto watch = loop.watch(life_fd, Interest::read, [&](Readiness) {
       if (!at_end(life_fd)) return;
       on_life.reset();
-      log_info("stopping: whoever started this agent is gone");
+      log_info("stopping: the process that started this agent is gone");
       if (!(*service)->stopping()) (*service)->stop(false);
     });
     if (!watch) return watch.error();

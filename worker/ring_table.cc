@@ -71,8 +71,8 @@ bool RingTable::open(ProcessId caller, ProcessId executor) {
   if (!other_memory || !to_caller || !to_executor) {
     if (!std::exchange(said_, true)) {
       log_warn(
-          "no descriptors are left for rings between processes; calls go by socket where there is "
-          "none");
+          "no descriptors are left for rings between processes; calls without a ring go through "
+          "sockets");
     }
     return false;
   }

@@ -63,8 +63,8 @@ void SlotProcesses::command_printed(Executor& executor, std::string_view bytes) 
   job_logs_.append(*executor.log, bytes);
   if (lost == 0 && executor.log->lost_bytes() > 0) {
     log_error(
-        "what job {} prints is lost: {} is full, or the jobs that run have all the room for logs; "
-        "make room there",
+        "the output of job {} is lost: {} is full, or running jobs use all the space for logs; "
+        "free space there",
         executor.log->job().hex(), options_.logs_dir);
   }
 }

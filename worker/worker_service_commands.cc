@@ -181,7 +181,7 @@ void WorkerService::carry_out(StartExecutor& command) {
   watch_memory_soon();
   if (command.assign.actor.entry.given()) return run_entry(command);
   const RunnableProgram* program = programs_->find(command.program);
-  Result<void> started = failure(ErrorCode::not_found, "its program is not prepared on this node");
+  Result<void> started = failure(ErrorCode::not_found, "the program is not prepared on this node");
   if (program != nullptr) {
     complete(command.assign, command.job_env);
     SlotStart start;
@@ -216,7 +216,7 @@ void WorkerService::carry_out(DropSlab& command) { slabs_.drop(command.slab); }
 Result<BulkRoom> WorkerService::room_for(const FetchBulk& command) {
   if (command.slab.empty()) {
     const auto at = incoming_.find(command.pull);
-    if (at == incoming_.end()) return failure(ErrorCode::not_found, "nobody pulls this file");
+    if (at == incoming_.end()) return failure(ErrorCode::not_found, "no pull of this file exists");
     if (!at->second.file) return at->second.file.error();
     const auto bytes = (*at->second.file)->writable();
     if (command.offset > bytes.size() || command.size_bytes > bytes.size() - command.offset) {

@@ -117,7 +117,7 @@ constexpr bool in_order() {
   }
   return true;
 }
-static_assert(in_order(), "a vendor's row stands at its number");
+static_assert(in_order(), "the index of a row is the number of its vendor");
 
 }  // namespace
 

@@ -69,9 +69,9 @@ Breach check_resource_name(const std::string& name) {
   if (name.empty()) return FieldError{field, "a resource has a name", "an empty one"};
   if (auto broken = check_text(field, name)) return broken;
   const std::string folded = lower(name);
-  if (folded == "cpu") return FieldError{field, "CPUs are asked for with num_cpus", name};
+  if (folded == "cpu") return FieldError{field, "CPUs are requested with num_cpus", name};
   if (folded == "memory" || folded == "gpu_memory" || folded == "object_store_memory") {
-    return FieldError{field, "bytes are asked for with fields of their own", name};
+    return FieldError{field, "bytes are requested with separate fields", name};
   }
   if (folded == "executors" || folded == "bundle") {
     return FieldError{field, "this name belongs to the runtime", name};

@@ -30,7 +30,7 @@ class Operating {
             const std::optional<Duration>& timeout)
       : group_(group), runtime_(detail::runtime()) {
     if (group.empty())
-      internal::client::refuse("collective group", "it names one that was created", "an empty one");
+      internal::client::refuse("collective group", "it names a created group", "an empty one");
     operation_.kind = kind;
     const auto& record = *group.record();
     collective::GroupId id{};
@@ -112,8 +112,9 @@ class Operating {
   }
   void other(int rank) const {
     if (rank >= 0 && rank < group_.size() && rank != static_cast<int>(this->rank())) return;
-    internal::client::refuse("rank", "another member's, 0 to " + std::to_string(group_.size() - 1),
-                             std::to_string(rank));
+    internal::client::refuse(
+        "rank", "the rank of another member, 0 to " + std::to_string(group_.size() - 1),
+        std::to_string(rank));
   }
   // Sets one input per rank, copied into one buffer.
   void give(const std::vector<Tensor>& tensors) {
@@ -269,8 +270,8 @@ class Operating {
     const int own = static_cast<int>(*member_->device());
     if (tensor.device() == Device{Device::cuda, own}) return;
     internal::client::refuse("tensor",
-                             "this group's communicator is of GPU " + std::to_string(own) +
-                                 " of this process; to() copies it there",
+                             "this group's communicator uses GPU " + std::to_string(own) +
+                                 " (index in this process); to() copies it there",
                              tensor.device().kind == Device::cpu
                                  ? "one in host memory"
                                  : "one on GPU " + std::to_string(tensor.device().index));

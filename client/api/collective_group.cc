@@ -371,7 +371,7 @@ void check_transport(Transport transport) {
     case Transport::ucx:
     case Transport::nccl: return;
     case Transport::object_store:
-      rules::refuse("transport", "collective groups have connections of their own", "object_store");
+      rules::refuse("transport", "collective groups have their own connections", "object_store");
     case Transport::nixl:
       rules::refuse("transport",
                     "nixl is one-sided and needs no group; groups take gloo, ucx or nccl", "nixl");
@@ -387,8 +387,7 @@ void check_transport(Transport transport) {
 }
 
 const CollectiveGroup::Record& record_of(const CollectiveGroup& group) {
-  if (group.empty())
-    rules::refuse("collective group", "it names one that was created", "an empty one");
+  if (group.empty()) rules::refuse("collective group", "it names a created group", "an empty one");
   return *group.record();
 }
 

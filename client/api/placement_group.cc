@@ -34,7 +34,7 @@ namespace {
 
 detail::RawId id_of(const PlacementGroup& group) {
   if (group.empty()) {
-    internal::client::refuse("placement group", "it names one that was created", "an empty one");
+    internal::client::refuse("placement group", "it names a created group", "an empty one");
   }
   return group.raw_id();
 }

@@ -274,7 +274,7 @@ Deadline deadline_after(const std::optional<Duration>& timeout) {
   if (!timeout) return std::nullopt;
   const double seconds = timeout->count();
   if (std::isnan(seconds) || seconds < 0) {
-    rules::refuse("timeout", "a time-out is not negative", std::to_string(seconds) + " s");
+    rules::refuse("timeout", "a timeout is not negative", std::to_string(seconds) + " s");
   }
   if (seconds > longest_timeout_s) return std::nullopt;
   return std::chrono::steady_clock::now() +

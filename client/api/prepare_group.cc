@@ -94,8 +94,8 @@ void check_bundle(const detail::ResourceRequest& request) {
     short_of = lacks;
   }
   refuse("placement",
-         wanted < 0 ? "some bundle of the group is large enough"
-                    : "bundle " + std::to_string(wanted) + " of the group is large enough",
+         wanted < 0 ? "some bundle in the group is large enough"
+                    : "bundle " + std::to_string(wanted) + " in the group is large enough",
          "a request with more " + short_of + " than it has");
 }
 

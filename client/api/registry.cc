@@ -93,7 +93,7 @@ Outcome Entry::invoke(const Invocation& call) const {
   const bool fits = kind_ == EntryKind::constructor ? call.created != nullptr
                     : kind_ == EntryKind::method    ? call.self != nullptr && call.results
                                                     : call.results != nullptr;
-  if (!fits) return refuse("calling " + std::string(name_) + " as what it is not");
+  if (!fits) return refuse("calling " + std::string(name_) + " as a different kind of entry");
   return invoker_(call);
 }
 

@@ -101,8 +101,8 @@ void check_environment(const Environment& env) {
   for (const auto& [name, value] : env) {
     if (is_accelerator_variable(name)) {
       refuse("env",
-             "variables that choose devices are set by the runtime to what the task was given; ask "
-             "with num_gpus or the vendor's resource",
+             "variables that choose devices are set by the runtime to the devices that the task "
+             "was given; ask with num_gpus or the vendor's resource",
              name);
     }
   }

@@ -126,9 +126,9 @@ RawId require_id(const Anchor* anchor, const std::shared_ptr<Runtime>& runtime) 
     throw InvalidRequestError("using an ObjectRef or ActorHandle that refers to nothing");
   }
   if (!anchor->belongs_to(runtime)) {
-    throw InvalidRequestError("using " + hex(anchor->ref().id) +
-                              ", which belongs to a cluster that this program has left; make it "
-                              "anew after init");
+    throw InvalidRequestError(
+        "using " + hex(anchor->ref().id) +
+        ", which belongs to a cluster that this program has left; make it again after init");
   }
   return anchor->ref().id;
 }

@@ -172,7 +172,7 @@ class Console {
       return failure(
           ErrorCode::invalid_argument,
           fmt::format(
-              "there is no result '{}'; `let {} = call …` makes one, and text is written \"{}\"",
+              "no result '{}' exists; `let {} = call …` makes one, and text is written \"{}\"",
               name, name, name));
     }
     if (found->second.type->fingerprint != type.fingerprint) {
@@ -258,7 +258,7 @@ class Console {
     if (found != actors_.end()) return &found->second;
     return failure(
         ErrorCode::not_found,
-        fmt::format("there is no actor '{}'; `actor {} = CLASS(…)` makes one", name, name));
+        fmt::format("no actor '{}' exists; `actor {} = CLASS(…)` makes one", name, name));
   }
 
   Json call_method(const Json& request) {
@@ -286,9 +286,8 @@ class Console {
     const std::string name = request.value("name", std::string());
     const auto found = results_.find(name);
     if (found == results_.end()) {
-      return refusal(
-          "NotFoundError", 7,
-          fmt::format("there is no result '{}'; `let {} = call …` makes one", name, name));
+      return refusal("NotFoundError", 7,
+                     fmt::format("no result '{}' exists; `let {} = call …` makes one", name, name));
     }
     return guarded([&] {
       const auto target = detail::runtime();

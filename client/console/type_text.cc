@@ -32,7 +32,7 @@ std::string seek_no_json(const TypeDescription& type, std::set<std::string_view>
   const bool has_own_words = type.shape == Shape::custom && !type.is_msgpack;
   if (type.shape == Shape::none || has_own_words || type.shape == Shape::own) {
     return fmt::format("{} has no JSON form: it is {}", type.name,
-                       type.shape == Shape::custom ? "written by a Serializer of its own"
+                       type.shape == Shape::custom ? "written by its own Serializer"
                                                    : "a ref, a handle or a tensor");
   }
   for (const auto* part : parts_of(type)) {

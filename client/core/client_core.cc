@@ -177,7 +177,7 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
                    std::max<std::int64_t>(0, (*task->retry_at - now).count() / 1'000'000)) +
                " ms";
       }
-      return name + " waits for " + std::to_string(task->missing) + " of its arguments, since " +
+      return name + " waits for " + std::to_string(task->missing) + " pending argument(s), since " +
              ms;
     case TaskState::queued: {
       if (task->call.form->kind == CallKind::actor_call) {

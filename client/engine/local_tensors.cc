@@ -206,7 +206,7 @@ Result<void> LocalTensors::prepare() {
 
 Result<std::uint64_t> LocalTensors::claim_turn(std::uint32_t device_ordinal,
                                                std::function<void()> taken) {
-  if (ending_) return failure(ErrorCode::unavailable, "this process leaves its cluster");
+  if (ending_) return failure(ErrorCode::unavailable, "the process leaves its cluster");
   if (auto prepared = prepare(); !prepared) return prepared.error();
   exchange_->claim_turn(device_ordinal, ++claims_, std::move(taken));
   return claims_;

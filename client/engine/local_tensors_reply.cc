@@ -29,7 +29,7 @@ TransfersReply LocalTensors::reply_to(const TransfersRequest& asked) const {
       fact.queued = row.began.value_or(now) - row.wanted;
       fact.moved = now - row.began.value_or(now);
       if (!row.began)
-        fact.refusals.emplace_back("it waits for its turn, or for a word from who has it");
+        fact.refusals.emplace_back("it waits for its turn, or for an answer of its holder");
       answer.add(std::move(fact));
     }
   }
@@ -60,7 +60,7 @@ void LocalTensors::landed(const detail::Landing& landing) {
   record.moved = landing.took;
   if (landing.device.kind == Device::cpu) {
     record.refusals.push_back("cuda: it was made on " + landing.made_on +
-                              ", and this process has no GPU to put it on: it lies in host memory");
+                              ", and this process has no GPU to put it on: it is in host memory");
   }
   const auto held = engine_.lock();
   note(std::move(record));

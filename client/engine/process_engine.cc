@@ -383,7 +383,7 @@ Result<std::span<std::byte>> ProcessEngine::reserve(Lock& lock, ObjectId object,
     return failure(ErrorCode::cancelled, "the task that waits for memory was cancelled");
   }
   if (at == rooms_.end()) {
-    return failure(ErrorCode::unavailable, "the runtime was shut down while room was asked for");
+    return failure(ErrorCode::unavailable, "the runtime was shut down while it reserved memory");
   }
   const RoomMade room = std::move(at->second);
   rooms_.erase(at);

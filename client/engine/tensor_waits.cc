@@ -92,8 +92,7 @@ detail::Done ProcessRuntime::wait_tensor_freed(const Tensor& tensor,
     if (!engine_->core().refers_to(object)) continue;
     return make_error(detail::ErrorKind::tensor_shared,
                       "wait_tensor_freed: this process itself refers to the value that the tensor "
-                      "is part of, so waiting "
-                      "would never end; let go of that ref before");
+                      "is part of, so waiting would never end; release that ref first");
   }
   const auto reason = [&] {
     return fmt::format("the tensor is still read: {}", fmt::join(readers(), "; "));

@@ -197,9 +197,9 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
                                      "; do driver and executors run the same build?");
     } else if (entry->kind() == detail::EntryKind::method &&
                entry->class_tag() != actor.class_tag) {
-      outcome.error =
-          make_error(detail::ErrorKind::invalid_request,
-                     run.call.form->name + " is a method of another class than this actor's");
+      outcome.error = make_error(
+          detail::ErrorKind::invalid_request,
+          run.call.form->name + " is a method of another class than the class of this actor");
     } else {
       const client::ContextScope scope(context);
       detail::Invocation invocation;

@@ -24,7 +24,7 @@ Result<ProcessId> Callers::greet(PeerHandle connection, const PeerOrigin& origin
                                  std::span<const std::byte> bytes, std::int64_t wall_ms) {
   const auto denied = [](const char* why) { return failure(ErrorCode::permission_denied, why); };
   if (bytes.size() > max_hello_bytes)
-    return failure(ErrorCode::invalid_argument, "its first message is too long");
+    return failure(ErrorCode::invalid_argument, "the first message is too long");
   const auto hello = decode<PeerHello>(bytes);
   if (!hello) return failure(ErrorCode::invalid_argument, hello.error().text);
   if (!speaks_with(hello->version, hello->oldest))
@@ -36,7 +36,7 @@ Result<ProcessId> Callers::greet(PeerHandle connection, const PeerOrigin& origin
   if (!origin.local && ticket->curve_key != origin.public_key)
     return denied("its ticket is of another key");
   const Role role = ticket->principal.role;
-  if (role != Role::driver && role != Role::executor) return denied("its role calls nobody");
+  if (role != Role::driver && role != Role::executor) return denied("its role makes no calls");
   if (ticket->principal.job != job_ && !named_) return denied("it is of another job");
   if (const auto known = connections_.find(hello->process); known != connections_.end())
     callers_.erase(known->second);

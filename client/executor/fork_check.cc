@@ -103,8 +103,7 @@ Result<void> judge_fork(const OwnProcess& seen, const ForkServerLimits& limits) 
   }
   if (!seen.accelerator_libraries.empty()) {
     return refuse(
-        fmt::format("{} is loaded before init: a driver that was initialised does not "
-                    "survive fork",
+        fmt::format("{} is loaded before init: a driver that was initialized does not survive fork",
                     fmt::join(seen.accelerator_libraries, ", ")));
   }
   if (!seen.accelerator_devices.empty()) {

@@ -228,7 +228,7 @@ ForkedExecutor run_fork_server(const ForkServerLimits& limits) {
 Result<ForkedExecutor> adopt_executor_from_environment() {
   auto socket = take_socket(executor_fd_variable);
   if (!socket) {
-    return failure(ErrorCode::not_found, "this process was not started as an executor by an agent");
+    return failure(ErrorCode::not_found, "the process was not started as an executor by an agent");
   }
   auto request = receive_request(socket->get());
   if (!request) {

@@ -42,7 +42,7 @@ Result<std::unique_ptr<DriverSession>> DriverSession::start(DriverOptions option
   if (!keys) return keys.error();
   session->keys_ = std::move(*keys);
   // Hashing the program and starting the cluster both take time, so they run in parallel.
-  Result<ProgramRecord> program = failure(ErrorCode::unavailable, "not read");
+  Result<ProgramRecord> program = failure(ErrorCode::unavailable, "the program has not been read");
   std::thread hashing([&program] { program = describe_program(0); });
   auto found = session->find_cluster();
   hashing.join();

@@ -130,7 +130,7 @@ Result<OwnedStart> OwnedStart::run(std::vector<std::string> arguments) {
     return failure(ErrorCode::timed_out, "no answer from the head at " + address +
                                              " within 30 s; check the address and the key " +
                                              "(MOBULA_KEY_FILE): 'mobula status --address " +
-                                             address + "' says what is wrong");
+                                             address + "' shows the cause");
   }
   if (!line) return line.error();
   const auto json = nlohmann::json::parse(*line, nullptr, false);

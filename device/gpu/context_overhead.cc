@@ -15,7 +15,7 @@ Result<std::shared_ptr<GpuContext>> first_context() {
   if (!driver) return driver.error();
   const auto visible = GpuContext::visible(**driver);
   if (!visible) return visible.error();
-  if (visible->empty()) return failure(ErrorCode::not_found, "this process sees no GPU");
+  if (visible->empty()) return failure(ErrorCode::not_found, "the process sees no GPU");
   return GpuContext::open(*driver, visible->front());
 }
 

@@ -38,10 +38,9 @@ Result<void> check_no_capture(const GpuContext& on, cuda_abi::Stream stream) {
   auto asked =
       on.driver().check("cuStreamIsCapturing", on.call().stream_is_capturing(stream, &capturing));
   if (!asked || capturing == cuda_abi::capture_none) return asked;
-  return failure(
-      ErrorCode::invalid_argument,
-      "a stream whose work is being captured into a graph cannot be waited for; copy before the "
-      "capture begins, or after it has ended");
+  return failure(ErrorCode::invalid_argument,
+                 "cannot wait for a stream whose work is being captured into a graph; copy before "
+                 "the capture begins, or after it has ended");
 }
 
 // Makes `stream` of `on` wait for the work issued so far on the streams `producers` of `source`.
@@ -72,9 +71,9 @@ Result<DeviceArena*> CudaMemory::arena_of(int device) const {
   if (device >= 0 && index < arenas_.size() && arenas_[index]) return arenas_[index].get();
   return failure(
       ErrorCode::not_found,
-      fmt::format("this process has no lease on a device of index {}; its task asks for one with "
-                  "num_gpus",
-                  device));
+      fmt::format(
+          "the process has no lease on a device of index {}; its task asks for one with num_gpus",
+          device));
 }
 
 Result<DeviceAllocation> CudaMemory::take(int device, std::size_t size_bytes) {

@@ -171,10 +171,9 @@ Result<void> GpuContext::synchronize() const {
   if (status == cuda_abi::stream_capture_implicit ||
       status == cuda_abi::stream_capture_unsupported) {
     return failure(ErrorCode::invalid_argument,
-                   "work of this process is being captured into a graph, so that the whole device "
-                   "cannot be waited "
-                   "for; name the stream that writes the tensor with produced_on(), or wait until "
-                   "the capture has ended");
+                   "work of this process is being captured into a graph, which prevents a wait for "
+                   "the whole device; name the stream that writes the tensor with produced_on(), "
+                   "or wait until the capture has ended");
   }
   return driver_->check("cuCtxSynchronize", status);
 }

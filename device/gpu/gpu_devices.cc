@@ -122,10 +122,9 @@ Result<void> GpuDevices::open_all() {
     any = true;
   }
   if (!any) {
-    return failure(
-        ErrorCode::not_found,
-        fmt::format("none of the GPUs of its slot is visible to this process, which sees {}",
-                    there.empty() ? "none" : there));
+    return failure(ErrorCode::not_found,
+                   fmt::format("no GPU of the slot is visible to this process, which sees {}",
+                               there.empty() ? "none" : there));
   }
   look_around();
   cuda_ = std::make_shared<CudaMemory>(std::move(arenas));
@@ -174,7 +173,8 @@ void GpuDevices::look_around() {
   if (bus_ids.empty()) return;
   auto read = locality_of(bus_ids);
   if (!read)
-    return log_debug("what lies near the GPUs of this process is not known: {}", read.error().text);
+    return log_debug("the locality of the GPUs of this process is not known: {}",
+                     read.error().text);
   locality_ = std::move(*read);
   const CpuList allowed = allowed_cpus();
   for (Device& each : devices_) {

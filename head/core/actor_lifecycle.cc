@@ -480,7 +480,7 @@ void ActorTable::recovery_ended() {
         parts_.processes.find(owner) == nullptr && !parts_.processes.expected(owner)) {
       EndCause cause;
       cause.kind = EndKind::killed;
-      cause.text = "its owner did not come back after the head was restarted";
+      cause.text = "its owner did not return after the head was restarted";
       die(actor, cause);
       continue;
     }

@@ -21,7 +21,7 @@ const CoverageMark mark_superseded("head.group_durable_after_it_changed");
 const std::string unknown_group_text =
     "the head does not know it: it was never created, or removed long ago";
 const std::string too_many_unknown =
-    "the head does not know it, and too many others that it does not know are asked for";
+    "the head does not know it, and the demand names too many other unknown groups";
 
 }  // namespace
 

@@ -197,7 +197,7 @@ void NodeTable::register_node(Rival who) {
 // accepted. Otherwise the port of the earlier one is probed.
 void NodeTable::meet_rival(Node& node, Rival rival) {
   if (node.link == 0 || node.address.control == rival.message.address.control) {
-    declare_dead(node, DeathKind::replaced, "its agent has started anew");
+    declare_dead(node, DeathKind::replaced, "its agent has restarted");
     return admit(rival);
   }
   mark_rival.hit();

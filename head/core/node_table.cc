@@ -54,7 +54,7 @@ RegisterRejected NodeTable::stranger(ProcessId incarnation) const {
   if (fenced_.contains(incarnation)) {
     mark_fenced_speaks.hit();
     return {parts_.epoch, incarnation, RefusalCode::fenced,
-            "this incarnation of the node was declared dead; end everything and register anew"};
+            "this incarnation of the node was declared dead; end everything and register again"};
   }
   return {parts_.epoch, incarnation, RefusalCode::unknown,
           "the head does not know this conversation; register"};
@@ -139,7 +139,8 @@ void NodeTable::sign_of_life(Node& node, LinkId link) {
   node.refused = false;
   if (node.state != NodeState::suspect) return;
   mark_suspect_back.hit();
-  parts_.events.note(Severity::info, "NODE_RECOVERED", {.node = node.id}, "it is heard again");
+  parts_.events.note(Severity::info, "NODE_RECOVERED", {.node = node.id},
+                     "messages from it arrive again");
   node.state = NodeState::alive;
   parts_.slots.node_changed(node);
 }
@@ -165,7 +166,7 @@ void NodeTable::probed(const NodeProbed& event) {
   if (node.rival) {
     const Rival rival = *std::exchange(node.rival, std::nullopt);
     if (event.refused) {
-      declare_dead(node, DeathKind::replaced, "its agent has started anew");
+      declare_dead(node, DeathKind::replaced, "its agent has restarted");
       return admit(rival);
     }
     return refuse(rival.link,
@@ -200,7 +201,7 @@ void NodeTable::judge(Node& node) {
     if (silence >= settings.dead_timeout) {
       return declare_dead(
           node, DeathKind::silent,
-          fmt::format("nothing was heard from it for {} ms",
+          fmt::format("no message from it arrived for {} ms",
                       std::chrono::duration_cast<std::chrono::milliseconds>(silence).count()));
     }
     if (node.session->backlog() > parts_.options.max_backlog) {
@@ -211,7 +212,7 @@ void NodeTable::judge(Node& node) {
   if (silence >= settings.suspect_timeout && node.state == NodeState::alive) {
     node.state = NodeState::suspect;
     parts_.events.note(Severity::warning, "NODE_SUSPECT", {.node = node.id},
-                       fmt::format("nothing was heard from it for {} ms; it gets no more work",
+                       fmt::format("no message from it arrived for {} ms; it gets no more work",
                                    silence / std::chrono::milliseconds(1)));
     due_changed(node);
     parts_.slots.node_changed(node);
@@ -446,7 +447,7 @@ Result<void> NodeTable::drain(NodeId id, Duration timeout, const std::string& wh
   parts_.events.note(
       Severity::info, "NODE_DRAINING", {.node = id},
       timeout > Duration(0)
-          ? fmt::format("{}; what is left after {} s is ended", why,
+          ? fmt::format("{}; the work left after {} s is ended", why,
                         static_cast<double>(timeout / std::chrono::milliseconds(1)) / 1000)
           : why);
   write_row(*node);
@@ -466,9 +467,8 @@ Result<bool> NodeTable::undrain(NodeId id) {
   Node* node = nodes_.find(id);
   if (node != nullptr && node->state == NodeState::expected) {
     return failure(ErrorCode::unavailable,
-                   fmt::format("undrain {}: the head was started anew and has not heard from the "
-                               "node yet; try again in "
-                               "a moment",
+                   fmt::format("undrain {}: the head has restarted and has not heard from the node "
+                               "yet; try again in a moment",
                                id.hex()));
   }
   if (node == nullptr || !node->registered() || !node->slots_allowed()) {

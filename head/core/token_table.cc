@@ -307,7 +307,7 @@ Result<std::string> TokenTable::resolve(const std::string& given) const {
   }
   return failure(
       ErrorCode::not_found,
-      fmt::format("token '{}': there is none; `mobula token list` shows those there are", given));
+      fmt::format("token '{}': no such token exists; `mobula token list` shows all tokens", given));
 }
 
 Result<std::string> TokenTable::revoke(const std::string& given) {
@@ -376,7 +376,7 @@ Result<std::string> TokenTable::join(const Principal& ticket, const std::string&
                     title(row), row.used_by, utc(row.used_ms)));
   }
   if (id_of_key_.contains(key) && row.member_key != key)
-    return wrong("join: this key is another's");
+    return wrong("join: another machine has this key");
   if (row.used_ms == 0) {
     row.used_ms = std::max<std::int64_t>(1, wall_ms(parts_, parts_.now));
     row.used_by = std::move(host);

@@ -296,10 +296,9 @@ class HttpPages::Server : public httplib::Server {
     const std::string value = request.get_header_value("Authorization");
     if (request.get_header_value_count("Authorization") != 1 ||
         lower(value.substr(0, scheme.size())) != scheme) {
-      return failure(
-          ErrorCode::permission_denied,
-          "this page needs a token: send the header 'Authorization: Bearer TOKEN', once; "
-          "`mobula token create --role observer` makes one");
+      return failure(ErrorCode::permission_denied,
+                     "the page needs a token: send the header 'Authorization: Bearer TOKEN', once; "
+                     "`mobula token create --role observer` makes one");
     }
     const auto token = parse_token(value.substr(scheme.size()));
     if (!token) return token.error();

@@ -64,10 +64,10 @@ class Statement {
 
 std::string advice_for(int code) {
   switch (code & 0xff) {
-    case SQLITE_FULL: return "the disk is full: make room there";
+    case SQLITE_FULL: return "the disk is full: free space there";
     case SQLITE_READONLY:
     case SQLITE_PERM:
-    case SQLITE_CANTOPEN: return "check that this user may write the file and its folder";
+    case SQLITE_CANTOPEN: return "check that this user may write the file and its directory";
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return "the file is damaged: restore it, or move it away to begin without earlier jobs and "

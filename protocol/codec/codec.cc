@@ -345,7 +345,7 @@ void read(Reader& in, ResourceSet& value) {
     Quantity amount;
     read(in, amount);
     if (!value.empty() && name <= value.amounts().back().first)
-      return in.fail("resources come in the order of their names");
+      return in.fail("resources are not in the order of their names");
     value.set(name, amount);
   }
 }

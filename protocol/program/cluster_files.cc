@@ -51,7 +51,7 @@ Failure no_key_file(const std::string& path) {
   return failure(ErrorCode::corrupt,
                  path +
                      " is no key file of Mobula; copy one from the head's machine, where it is "
-                     "<state folder>/<cluster>/<cluster>.key");
+                     "<state directory>/<cluster>/<cluster>.key");
 }
 
 }  // namespace
@@ -80,13 +80,13 @@ Result<void> make_private_dir(const std::string& path) {
   if (fs::is_directory(directory, code)) {
     if (::access(path.c_str(), W_OK | X_OK) == 0) return {};
     return errno_failure(
-        "cannot write to the folder " + path + " as user " + std::to_string(::geteuid()), errno);
+        "cannot write to the directory " + path + " as user " + std::to_string(::geteuid()), errno);
   }
   if (directory.has_parent_path() && directory.parent_path() != directory) {
     fs::create_directories(directory.parent_path(), code);
   }
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return errno_failure("make the folder " + path + " as user " + std::to_string(::geteuid()),
+    return errno_failure("make the directory " + path + " as user " + std::to_string(::geteuid()),
                          errno);
   }
   return {};

@@ -27,7 +27,7 @@ Result<RecordOptions> record_options_from_environment() {
   if (directory != nullptr && *directory != '\0') {
     std::error_code code;
     options.directory = std::filesystem::absolute(directory, code).string();
-    if (code) return errno_failure(fmt::format("find the folder {}", directory), code.value());
+    if (code) return errno_failure(fmt::format("find the directory {}", directory), code.value());
   }
   const char* given = std::getenv(record_limit_variable);
   if (given == nullptr || *given == '\0') return options;

@@ -54,7 +54,7 @@ Result<Ticket> in_force(Result<Ticket> ticket, const RevocationList& revoked_key
 }  // namespace
 
 SigningKeys SigningKeys::generate() {
-  MOBULA_CHECK(sodium_init() >= 0, "libsodium cannot be initialised");
+  MOBULA_CHECK(sodium_init() >= 0, "libsodium cannot be initialized");
   SigningKeys keys;
   keys.public_key.resize(crypto_sign_PUBLICKEYBYTES);
   keys.secret_key.resize(crypto_sign_SECRETKEYBYTES);
@@ -89,7 +89,7 @@ Result<Ticket> check_ticket(const std::string& signed_ticket, const std::string&
   if (!ticket) return ticket;
   const Role role = ticket->principal.role;
   if (ticket->node != agent->node || (role != Role::driver && role != Role::executor)) {
-    return denied("ticket refused: an agent signs only for drivers and executors of its own node");
+    return denied("ticket refused: an agent signs only for drivers and executors on its own node");
   }
   ticket->admitted_as = agent->admitted_as;
   return ticket;

@@ -24,7 +24,7 @@ using Checksum = std::array<unsigned char, crypto_generichash_BYTES_MIN>;
 
 // Detects errors in copying. Permissions depend on the key alone.
 Checksum checksum_of(const unsigned char* bytes, std::size_t size) {
-  MOBULA_CHECK(sodium_init() >= 0, "libsodium cannot be initialised");
+  MOBULA_CHECK(sodium_init() >= 0, "libsodium cannot be initialized");
   Checksum sum{};
   crypto_generichash(sum.data(), sum.size(), bytes, size, nullptr, 0);
   return sum;
@@ -91,7 +91,7 @@ Result<Token> parse_token(std::string_view text) {
   if (!token) return no_token("it is no token of this version");
   if (!is_key(token->secret_key) || !is_key(token->public_key) || !is_key(token->head_curve_key) ||
       token->head_signing_key.size() != signing_size || !is_hex(token->head_signing_key)) {
-    return no_token("a key in it is none");
+    return no_token("a key in it is invalid");
   }
   // The cluster name becomes the name of a directory.
   const std::string& name = token->cluster;
@@ -99,7 +99,7 @@ Result<Token> parse_token(std::string_view text) {
     return static_cast<unsigned char>(c) < 0x20 || c == '/' || c == 0x7f;
   });
   if (name.empty() || name == "." || name == ".." || name.size() > 256 || !printable) {
-    return no_token("its cluster's name cannot be that of a folder");
+    return no_token("its cluster's name cannot be the name of a directory");
   }
   return token;
 }

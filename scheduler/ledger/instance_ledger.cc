@@ -154,7 +154,7 @@ Allocation InstanceLedger::take(const Need& need) {
     if (from.units) {
       take_devices(from, need, want, share);
     } else {
-      MOBULA_CHECK(free_of(from) >= want.amount, "what is taken is free: " + want.name);
+      MOBULA_CHECK(free_of(from) >= want.amount, "the taken amount is free: " + want.name);
       add(from, 0, -want.amount, 0);
       share.shares.push_back({0, want.amount, 0});
     }

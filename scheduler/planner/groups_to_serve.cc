@@ -111,7 +111,7 @@ Unserved GroupServer::refusal(const WantedGroup& group, const std::vector<Unit>&
   made.group = group.spec.id;
   const bool strict_pack = group.spec.strategy == GroupStrategy::strict_pack;
   if (strict_pack && has_any_place(group)) {
-    made.why = "its other bundles keep it on their node, which has no room for the rest";
+    made.why = "its other bundles keep it on their node, which has no capacity for the rest";
     return made;
   }
   for (const auto& unit : units) {

@@ -26,10 +26,10 @@ std::string_view to_string(RecallCause cause) {
     case RecallCause::fair_share: return "another demand waits for its share";
     case RecallCause::reservation: return "the node is reserved for an older demand";
     case RecallCause::oversubscription:
-      return "a blocked task has gone on and needs the CPU that it had lent";
+      return "a blocked task continues and needs the CPU that it had released";
     case RecallCause::quota: return "another demand of the job waits for its quota";
     case RecallCause::preemption: return "work of a higher priority waits";
-    case RecallCause::residence: return "another demand waits for the room of results";
+    case RecallCause::residence: return "another demand waits for the capacity of resident results";
   }
   return "unknown";
 }

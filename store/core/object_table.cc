@@ -143,7 +143,7 @@ void ObjectTable::slab_failed(SlabId slab, const Failure& cause) {
 
 void ObjectTable::keep_on_disk(ObjectId object) {
   ObjectRow& row = objects_.at(object);
-  MOBULA_CHECK(row.state == ObjectState::sealed, "what is not sealed has no copy on disk");
+  MOBULA_CHECK(row.state == ObjectState::sealed, "an unsealed object has no copy on disk");
   row.on_disk = true;
   row.disk_bytes = row.place.size_bytes;
 }
@@ -151,7 +151,7 @@ void ObjectTable::keep_on_disk(ObjectId object) {
 SlabChanges ObjectTable::evict(ObjectId object) {
   SlabChanges out;
   ObjectRow& row = objects_.at(object);
-  MOBULA_CHECK(row.state == ObjectState::sealed, "what is not sealed cannot be evicted");
+  MOBULA_CHECK(row.state == ObjectState::sealed, "an unsealed object cannot be evicted");
   free_place(row, out);
   if (row.on_disk) {
     book_spilled(row);

@@ -13,8 +13,8 @@ Failure ObjectTable::full(const ReserveRequest& request) const {
     return a.second.used_bytes > b.second.used_bytes;
   });
   std::string text = fmt::format(
-      "no room for object {} of {} ({} bytes): this node's object store holds {}, {} are in use by "
-      "objects and {} by the slabs they lie in",
+      "no space for object {} of {} ({} bytes): this node's object store holds {}, {} are in use "
+      "by objects and {} by the slabs that contain them",
       request.object.brief(), byte_text(request.size_bytes), request.size_bytes,
       byte_text(space_.capacity_bytes()), byte_text(space_.used_bytes()),
       byte_text(space_.committed_bytes()));

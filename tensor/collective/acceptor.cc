@@ -116,7 +116,7 @@ void watch_over(const Fd& socket) {
 Result<void> wait_for(const Fd& socket, short events, Time deadline) {
   for (;;) {
     const Duration left = deadline - monotonic_now();
-    if (left <= Duration(0)) return failure(ErrorCode::timed_out, "it does not answer");
+    if (left <= Duration(0)) return failure(ErrorCode::timed_out, "the member does not answer");
     pollfd one{socket.get(), events, 0};
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(left).count() + 1;
     const int ready = ::poll(&one, 1, static_cast<int>(std::min<std::int64_t>(ms, 60'000)));
@@ -148,7 +148,7 @@ Result<void> receive_all(const Fd& socket, std::span<std::byte> room, Time deadl
       if (auto ready = wait_for(socket, POLLIN, deadline); !ready) return ready;
     } else {
       return failure(ErrorCode::unavailable,
-                     "it does not let this member in: its group is gone, or another one");
+                     "the member rejects this one: its group is gone, or another one");
     }
   }
   return {};
@@ -297,7 +297,7 @@ void Acceptor::greet(PendingPeer& peer) {
   }
   const auto proved = hello->encode(group->key);
   if (!equal(proved, peer.bytes) || hello->from >= group->size || hello->to != group->rank) {
-    return log_warn("somebody who does not belong to it has tried to join a collective group");
+    return log_warn("a process that is not a member has tried to join a collective group");
   }
   const SealSalt salt = random_secret();
   const auto welcome = welcome_of(group->key, hello->salt, salt);
@@ -380,7 +380,8 @@ Result<Greeted> greet(Fd socket, const Membership& group, std::uint32_t rank, Ch
   } else {
     const auto sent = send_some(socket.get(), bytes, {}, fds);
     if (!sent) return sent.error();
-    if (*sent != bytes.size()) return failure(ErrorCode::unavailable, "its socket takes nothing");
+    if (*sent != bytes.size())
+      return failure(ErrorCode::unavailable, "the socket of the member accepts no bytes");
   }
   Greeted greeted;
   std::array<std::byte, welcome_size> welcome{};
@@ -395,7 +396,7 @@ Result<Greeted> greet(Fd socket, const Membership& group, std::uint32_t rank, Ch
       if (!some) return some.error();
       if (some->end) {
         return failure(ErrorCode::unavailable,
-                       "it does not let this member in: its group is gone, or another one");
+                       "the member rejects this one: its group is gone, or another one");
       }
       filled += some->count;
     }
@@ -403,7 +404,8 @@ Result<Greeted> greet(Fd socket, const Membership& group, std::uint32_t rank, Ch
   SealSalt salt{};
   std::memcpy(salt.data(), welcome.data(), 32);
   if (!equal(welcome, welcome_of(group.key, hello.salt, salt))) {
-    return failure(ErrorCode::permission_denied, "who answers there does not belong to the group");
+    return failure(ErrorCode::permission_denied,
+                   "the process that answers there does not belong to the group");
   }
   if (channel != Channel::shared && !plain)
     greeted.keys = keys_of(group.key, hello.salt, salt, true);
@@ -431,7 +433,7 @@ Result<Link> connect_near(const Membership& group, std::uint32_t rank, int wakes
     auto greeted = greet(std::move(*socket), group, rank, Channel::shared, fds, deadline);
     if (!greeted) return greeted.error();
     if (greeted->fds.size() != 1)
-      return failure(ErrorCode::corrupt, "it has not said how it is woken");
+      return failure(ErrorCode::corrupt, "the member sent no descriptor for wake-ups");
     Link link;
     link.words = std::make_unique<ControlChannel>(std::move(greeted->socket), WireKeys{});
     link.wire = std::make_unique<ShmStream>(std::move(*memory), true, std::move(greeted->fds[0]));
@@ -466,7 +468,7 @@ Result<Link> Acceptor::connect(const Membership& group, std::uint32_t rank, int 
   if (near && group.reach != Reach::tcp) return connect_near(group, rank, wakes, deadline);
   if (group.reach == Reach::shm) {
     return failure(ErrorCode::invalid_argument,
-                   "they share no memory: they are on different machines");
+                   "the members share no memory: they are on different machines");
   }
   auto words = connect_far(group, rank, Channel::words, deadline);
   if (!words) return words.error();

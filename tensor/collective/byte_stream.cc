@@ -70,7 +70,7 @@ void ShmStream::wake(std::atomic<std::uint32_t>& sleeps) {
 Result<std::size_t> ShmStream::send(std::span<const std::byte> bytes) {
   const std::uint64_t read = out_->read.load(std::memory_order_acquire);
   if (read > written_ || written_ - read > ring_bytes) {
-    return failure(ErrorCode::corrupt, "the other end's word about its ring is nonsense");
+    return failure(ErrorCode::corrupt, "the other end reports an impossible position of its ring");
   }
   const std::size_t room = ring_bytes - static_cast<std::size_t>(written_ - read);
   const std::size_t some = std::min(bytes.size(), room);
@@ -88,7 +88,7 @@ Result<std::size_t> ShmStream::send(std::span<const std::byte> bytes) {
 Result<std::size_t> ShmStream::receive(std::span<std::byte> room) {
   const std::uint64_t written = in_->written.load(std::memory_order_acquire);
   if (written < read_ || written - read_ > ring_bytes) {
-    return failure(ErrorCode::corrupt, "the other end's word about its ring is nonsense");
+    return failure(ErrorCode::corrupt, "the other end reports an impossible position of its ring");
   }
   const std::size_t some = std::min(room.size(), static_cast<std::size_t>(written - read_));
   if (some == 0) return std::size_t{0};

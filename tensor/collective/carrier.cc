@@ -136,7 +136,7 @@ Result<void> Carrier::start(const std::string& listen) {
   if (!threw_.empty() || size == 0 || size > most_endpoint) {
     return failure(
         ErrorCode::unavailable,
-        fmt::format("{}: {}", plugin_.name, threw_.empty() ? "it says no endpoint" : threw_));
+        fmt::format("{}: {}", plugin_.name, threw_.empty() ? "it gives no endpoint" : threw_));
   }
   endpoint_.resize(size);
   auto watch = thread_->loop().watch(descriptor, Interest::read, [this](Readiness) { poll(); });
@@ -167,9 +167,9 @@ void Carrier::guarded(const Call& call) {
     return call();
   } catch (const std::exception& thrown) {
     threw_ =
-        fmt::format("the plug-in '{}' threw: {}; it is used no more", plugin_.name, thrown.what());
+        fmt::format("the plugin '{}' threw: {}; it is used no more", plugin_.name, thrown.what());
   } catch (...) {
-    threw_ = fmt::format("the plug-in '{}' threw; it is used no more", plugin_.name);
+    threw_ = fmt::format("the plugin '{}' threw; it is used no more", plugin_.name);
   }
   carrier_ = nullptr;
   watch_.reset();

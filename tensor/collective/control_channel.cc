@@ -33,7 +33,7 @@ ControlChannel::ControlChannel(Fd socket, const WireKeys& keys) : socket_(std::m
 
 Result<void> ControlChannel::say(const ControlMessage& message) {
   if (out_.size() >= max_waiting)
-    return failure(ErrorCode::resource_exhausted, "it does not take what is said to it");
+    return failure(ErrorCode::resource_exhausted, "the member does not read its control messages");
   const auto plain = encode(message);
   std::vector<std::byte> frame;
   put_length(frame, plain.size() + (sealer_ ? seal_tag_size : 0));
@@ -71,7 +71,7 @@ Result<std::optional<ControlMessage>> ControlChannel::hear() {
     if (filled_ >= header_bytes) {
       const std::size_t length = length_in(in_);
       if (length == 0 || length > max_word_bytes)
-        return failure(ErrorCode::corrupt, "a word of a length that no member says");
+        return failure(ErrorCode::corrupt, "a control message has an impossible length");
       wanted += length;
     }
     if (in_.size() < wanted) in_.resize(wanted);
@@ -79,7 +79,8 @@ Result<std::optional<ControlMessage>> ControlChannel::hear() {
     const auto count = ::recv(socket_.get(), in_.data() + filled_, wanted - filled_, 0);
     if (count < 0 && is_for_later(errno)) return std::optional<ControlMessage>();
     if (count <= 0)
-      return failure(ErrorCode::unavailable, "its process has ended, or left the group");
+      return failure(ErrorCode::unavailable,
+                     "the process of the member has ended, or left the group");
     filled_ += static_cast<std::size_t>(count);
   }
   const auto all = std::span<const std::byte>(in_).first(filled_);

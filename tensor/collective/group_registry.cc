@@ -97,24 +97,24 @@ Result<MemberEndpoint> GroupRegistry::join(Membership group) {
   std::erase_if(members_, [](const auto& each) { return each.second->over(); });
   for (const auto& [id, member] : members_) {
     if (id == group.id)
-      return failure(ErrorCode::already_exists, "this actor is in the group twice");
+      return failure(ErrorCode::already_exists, "the actor is in the group twice");
     if (!group.name.empty() && member->group().name == group.name) {
-      return failure(
-          ErrorCode::already_exists,
-          fmt::format(
-              "it is in a group \"{}\" already; destroy that one first, or take another name",
-              group.name));
+      return failure(ErrorCode::already_exists,
+                     fmt::format("the actor is in a group \"{}\" already; destroy that one first, "
+                                 "or take another name",
+                                 group.name));
     }
   }
   if (members_.size() >= most_groups) {
     return failure(ErrorCode::resource_exhausted,
-                   fmt::format("it is in {} groups, and may be in no more", most_groups));
+                   fmt::format("the actor is in {} groups, and may be in no more", most_groups));
   }
   auto acceptor = this->acceptor();
   if (!acceptor) return acceptor.error();
   MemberEndpoint endpoint = (*acceptor)->endpoint();
   if (group.reach == Reach::shm && (endpoint.local.empty() || endpoint.machine.empty())) {
-    return failure(ErrorCode::invalid_argument, "it cannot share memory with other processes");
+    return failure(ErrorCode::invalid_argument,
+                   "the actor cannot share memory with other processes");
   }
   const GroupId id = group.id;
   const char* const host = std::getenv("NCCL_HOSTID");
@@ -155,7 +155,8 @@ Result<std::shared_ptr<Member>> GroupRegistry::joined(const GroupId& group) cons
   const MutexLock lock(mutex_);
   const auto at = members_.find(group);
   if (at == members_.end())
-    return failure(ErrorCode::not_found, "it has left the group, or restarted, since it joined");
+    return failure(ErrorCode::not_found,
+                   "the actor has left the group, or restarted, since it joined");
   return at->second;
 }
 

@@ -84,7 +84,7 @@ Member::~Member() {
 
 Result<void> Member::connect(std::vector<MemberEndpoint> endpoints, Time deadline) {
   if (endpoints.size() != size())
-    return failure(ErrorCode::invalid_argument, "not every member says where it is");
+    return failure(ErrorCode::invalid_argument, "some members gave no endpoint");
   if (!wakes_) return failure(ErrorCode::resource_exhausted, "no descriptor is left");
   group_.endpoints = std::move(endpoints);
   core_.connected(places_of(group_));
@@ -379,7 +379,7 @@ std::optional<Refusal> Member::alone(const Limits& limits, const std::string& wh
   limits_ = {};
   if (scratch_.size() > kept_scratch) scratch_ = {};
   if (core_.communicator_failed() && !std::exchange(staging_reported_, true)) {
-    log_warn("collective group {}: tensors on GPUs go by way of host memory from now on: {}",
+    log_warn("collective group {}: tensors on GPUs go through host memory from now on: {}",
              group_.name, core_.no_communicator());
   }
   const MutexLock lock(mutex_);

@@ -110,8 +110,7 @@ bool Member::begin_communicator(Task& task) {
       communicator_->begin(id, deadline);
     } else {
       core_.opened(monotonic_now(),
-                   failure(ErrorCode::corrupt, "rank 0 says what no communicator begins with"),
-                   out);
+                   failure(ErrorCode::corrupt, "rank 0 sent an invalid id of a communicator"), out);
     }
   } else if (const auto done = communicator_->done()) {
     core_.opened(monotonic_now(), *done ? std::nullopt : std::optional(done->error()), out);
@@ -137,7 +136,7 @@ bool Member::close_communicator(Task& task) {
   core_.closed(now,
                lost ? std::optional(failure(
                           ErrorCode::unavailable,
-                          "its communicator cannot be ended, and its process is to be replaced"))
+                          "the communicator cannot be ended, and its process must be replaced"))
                     : std::nullopt,
                out);
   say(out);
@@ -169,7 +168,7 @@ bool Member::move_by_device(Task& task) {
     core_.moved(monotonic_now(), *done ? std::nullopt : std::optional(done->error()), out);
   } else if (communicator_->lost()) {
     core_.moved(monotonic_now(),
-                failure(ErrorCode::unavailable, "its communicator cannot be ended"), out);
+                failure(ErrorCode::unavailable, "the communicator cannot be ended"), out);
   } else {
     return false;
   }

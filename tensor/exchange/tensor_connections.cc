@@ -159,7 +159,7 @@ void TensorConnections::look() {
     if (due <= now) late.push_back(id);
     if (due > now && (!next || due < *next)) next = due;
   }
-  for (const LinkId id : late) ended(id, failure(ErrorCode::timed_out, "it does not answer"));
+  for (const LinkId id : late) ended(id, failure(ErrorCode::timed_out, "the peer does not answer"));
   if (next) timer_.arm(*next);
 }
 
@@ -194,18 +194,20 @@ void TensorConnections::on_frame(LinkId id, std::span<const std::byte> bytes,
   }
   if (const auto* refused = std::get_if<ConnectionRejected>(&*message)) {
     if (link.accepted)
-      return ended(id, failure(ErrorCode::corrupt, "it refuses what it has asked for"));
+      return ended(
+          id, failure(ErrorCode::corrupt, "the peer rejects a connection that it has requested"));
     return ended(id, failure(ErrorCode::permission_denied,
-                             "it refuses this process: " + refused->why.substr(0, max_why)));
+                             "the peer rejects this process: " + refused->why.substr(0, max_why)));
   }
   if (link.peer.empty())
-    return ended(id, failure(ErrorCode::corrupt, "it speaks before it has said who it is"));
+    return ended(id, failure(ErrorCode::corrupt, "the peer sends messages before its identity"));
   const ProcessId peer = link.peer;
   if (const auto* reach = std::get_if<TransportCapabilities>(&*message)) {
     // Over a network, the key of the connection authenticates the accepting side.
     if (has_to_prove(link) && !link.proven) {
-      return ended(id, failure(ErrorCode::permission_denied,
-                               "who accepted the connection has not shown who it is"));
+      return ended(id,
+                   failure(ErrorCode::permission_denied,
+                           "the process that accepted the connection has not proved its identity"));
     }
     link.met = true;
     if (link.accepted) {
@@ -218,7 +220,8 @@ void TensorConnections::on_frame(LinkId id, std::span<const std::byte> bytes,
   // Each connection carries one direction: a holder's messages arrive on the connection that its
   // receiver opened.
   if (!link.met || is_of_receiver(word) != link.accepted) {
-    return ended(id, failure(ErrorCode::corrupt, "it says what is not for it to say"));
+    return ended(id, failure(ErrorCode::corrupt,
+                             "the peer sends a message that is not valid from its side"));
   }
   callbacks_.on_message(peer, word);
 }
@@ -254,7 +257,7 @@ bool TensorConnections::greeted(LinkId id, Link& link, const PeerHello& hello,
   link.admitted_as = shown->admitted_as;
   if (const auto known = peers_.find(hello.process);
       known != peers_.end() && known->second.in != 0) {
-    drop(hello.process, failure(ErrorCode::unavailable, "it has connected anew"));
+    drop(hello.process, failure(ErrorCode::unavailable, "the peer has connected again"));
   }
   link.proven = true;
   link.peer = hello.process;
@@ -268,9 +271,10 @@ bool TensorConnections::greeted(LinkId id, Link& link, const PeerHello& hello,
 // Delays the close until the message is sent.
 void TensorConnections::refuse(LinkId id, Link& link) {
   if (!link.accepted)
-    return ended(id,
-                 failure(ErrorCode::permission_denied, "who answers there is not who was meant"));
-  if (!link.peer.empty()) return ended(id, failure(ErrorCode::corrupt, "it says twice who it is"));
+    return ended(id, failure(ErrorCode::permission_denied,
+                             "the process that answers there is not the expected one"));
+  if (!link.peer.empty())
+    return ended(id, failure(ErrorCode::corrupt, "the peer sends its identity twice"));
   say(link, ConnectionRejected{
                 "it does not admit it: both have to be of one job, with tickets that hold"});
   link.refused = true;
@@ -296,7 +300,7 @@ void TensorConnections::send(ProcessId to, const RegionMessage& message) {
     const auto at = peers_.find(to);
     // A new connection may exist by now.
     if (at == peers_.end() || (of_receiver ? at->second.out : at->second.in) != 0) return;
-    drop(to, failure(ErrorCode::unavailable, "there is no connection to it any more"));
+    drop(to, failure(ErrorCode::unavailable, "no connection to the peer exists any more"));
   });
 }
 

@@ -318,8 +318,7 @@ void TensorExchange::begin(std::uint64_t number, PullRequest& request) {
                     .failed_tries = {},
                     .fell_back = false};
     if (!is_sound(each)) {
-      none.outcome = failure(ErrorCode::corrupt,
-                             "its ref names another process than the one that is to have it");
+      none.outcome = failure(ErrorCode::corrupt, "the ref names another process than its holder");
       at_once.push_back(std::move(none));
       continue;
     }
@@ -336,7 +335,7 @@ void TensorExchange::begin(std::uint64_t number, PullRequest& request) {
     if (choice.paths.empty()) {
       for (const auto& refusal : choice.refusals)
         none.refusals.push_back(text_of(refusal.path, refusal.why));
-      none.outcome = failure(ErrorCode::unavailable, "none of the paths it may take is there");
+      none.outcome = failure(ErrorCode::unavailable, "no path that it may take is available");
       at_once.push_back(std::move(none));
       continue;
     }
@@ -410,7 +409,8 @@ void TensorExchange::carry_out(const transfer::PullChunk& command) {
     step([&](Time now, auto& out) { core_.ended(now, operation, failed, out); });
   };
   const auto request = requests_.find(pulls_.at(command.pull).request);
-  Result<TransferId> transfer = failure(ErrorCode::cancelled, "nobody wants it any more");
+  Result<TransferId> transfer =
+      failure(ErrorCode::cancelled, "no request wants the tensor any more");
   if (request != requests_.end()) {
     const Wanted& wanted = request->second.pulls.at(command.pull);
     const TensorRecord& record = *wanted.ref.tensor;
@@ -521,9 +521,8 @@ void TensorExchange::carry_out(PullEnded& command) {
   tell_refusals(wanted, arrival);
   const bool here = std::holds_alternative<RegionsHere>(command.outcome);
   if (here && !ref.tensor->device.empty() && !request->second.device && wanted.device == on_host) {
-    arrival.refusals.push_back(
-        "cuda: it was made on " + ref.tensor->device +
-        ", and this process has no GPU to put it on: it lies in host memory");
+    arrival.refusals.push_back("cuda: it was made on " + ref.tensor->device +
+                               ", and this process has no GPU to put it on: it is in host memory");
   }
   if (here && !elements.empty()) {
     arrival.outcome = std::move(elements.mapped());

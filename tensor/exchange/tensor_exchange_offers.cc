@@ -62,7 +62,7 @@ void TensorExchange::carry_out(const transfer::OfferTensor& command) {
   const auto at = registered_.find(command.object);
   const auto memory = at == registered_.end() ? nullptr : at->second.memory.lock();
   if (at == registered_.end() || (at->second.copy != 0 && !memory)) {
-    return report(failure(ErrorCode::not_found, "it is not here any more"));
+    return report(failure(ErrorCode::not_found, "the tensor is not here any more"));
   }
   SourceRegion elements = at->second.elements;
   if (command.part != 0) {

@@ -60,7 +60,7 @@ void TensorExchange::carry_out(const transfer::IssueStep& command) {
   if (command.pull == 0) {
     const auto at = registered_.find(command.object);
     if (at == registered_.end())
-      return ends(failure(ErrorCode::not_found, "it is not here any more"));
+      return ends(failure(ErrorCode::not_found, "the tensor is not here any more"));
     const auto all = at->second.elements.bytes;
     auto* const first = const_cast<std::byte*>(all.data());  // only read
     return issue(command, pair,
@@ -72,7 +72,7 @@ void TensorExchange::carry_out(const transfer::IssueStep& command) {
   }
   const auto request = pulls_.find(command.pull);
   if (request == pulls_.end() || !requests_.contains(request->second.request)) {
-    return ends(failure(ErrorCode::cancelled, "nobody wants it any more"));
+    return ends(failure(ErrorCode::cancelled, "no request wants the tensor any more"));
   }
   const Wanted& wanted = requests_.at(request->second.request).pulls.at(command.pull);
   const auto size = static_cast<std::uint64_t>(wanted.ref.tensor->size_bytes);

@@ -23,7 +23,7 @@ namespace {
 Result<std::unique_ptr<TensorTransport>> make_shm(EventLoop& loop, const PathOptions& options,
                                                   std::shared_ptr<Arena>& arena) {
   if (options.socket.empty())
-    return failure(ErrorCode::unavailable, "this process has no place for its sockets");
+    return failure(ErrorCode::unavailable, "the process has no directory for its sockets");
   auto made = ShmTransport::create(loop, options.process, {.socket = options.socket});
   if (!made) return made.error();
   arena = (*made)->arena();
@@ -119,7 +119,7 @@ void TensorPaths::add_devices() {
     ipc.copying.cpus = device.cpus;
     auto made = options_.socket.empty()
                     ? Result<std::unique_ptr<CudaIpcTransport>>(failure(
-                          ErrorCode::unavailable, "this process has no place for its sockets"))
+                          ErrorCode::unavailable, "the process has no directory for its sockets"))
                     : CudaIpcTransport::create(loop_, party, device.context, std::move(ipc));
     if (made) {
       copies_[static_cast<int>(device_ordinal)] = &(*made)->copies();
@@ -161,7 +161,7 @@ void TensorPaths::add_plugins() {
   for (const OpenedPlugin& each :
        open_transport_plugins(plugin_paths(options_.plugins), plugin_dir())) {
     if (!each.plugin) {
-      log_warn("a transport plug-in is not used: {}", each.plugin.error().text);
+      log_warn("a transport plugin is not used: {}", each.plugin.error().text);
       if (const auto path = path_of_plugin(each.path)) refused.emplace(*path, each.plugin.error());
       continue;
     }
@@ -174,7 +174,7 @@ void TensorPaths::add_plugins() {
       continue;
     }
     auto made = PluginTransport::create(loop_, options_.process, *each.plugin, options);
-    if (!made) log_warn("the transport plug-in {} is not used: {}", each.path, made.error().text);
+    if (!made) log_warn("the transport plugin {} is not used: {}", each.path, made.error().text);
     add({*path, 0}, made ? Result<std::unique_ptr<TensorTransport>>(
                                std::unique_ptr<TensorTransport>(std::move(*made)))
                          : Result<std::unique_ptr<TensorTransport>>(made.error()));

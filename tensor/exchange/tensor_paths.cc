@@ -31,7 +31,7 @@ std::string text_of(TransferId transfer, const Blob& blob) {
 }
 
 Failure not_here() {
-  return failure(ErrorCode::unavailable, "this process does not have that path");
+  return failure(ErrorCode::unavailable, "the process does not have that path");
 }
 
 }  // namespace
@@ -338,14 +338,14 @@ Result<TransferId> TensorPaths::fetch(const PullChunk& wanted, Fetched fetched) 
     path = static_cast<DirectPath>(text.front());
     text.remove_prefix(1);
     if (is_of_devices(path) || (path != wanted.path && wanted.path != DirectPath::staged)) {
-      return failure(ErrorCode::corrupt, "its holder gave a ticket of another way");
+      return failure(ErrorCode::corrupt, "the holder gave a ticket of another path");
     }
   }
   TensorTransport* way =
       transport(path, of_devices ? static_cast<std::uint32_t>(wanted.device) : 0);
   if (way == nullptr) return not_here();
   if (text.size() < id_bytes)
-    return failure(ErrorCode::corrupt, "its holder gave a ticket that is none");
+    return failure(ErrorCode::corrupt, "the holder gave an invalid ticket");
   Hash128 bits;
   std::memcpy(&bits, text.data(), id_bytes);
   const auto fetching = std::make_shared<Fetching>();
@@ -367,7 +367,7 @@ Result<TransferId> TensorPaths::fetch(const PullChunk& wanted, Fetched fetched) 
   const auto blob = std::as_bytes(std::span(text.substr(id_bytes)));
   fetching->ticket.assign(blob.begin(), blob.end());
   if (!fetching_.emplace(fetching->transfer, fetching).second) {
-    return failure(ErrorCode::corrupt, "its holder gave the ticket of another transfer");
+    return failure(ErrorCode::corrupt, "the holder gave the ticket of another transfer");
   }
   way->open(fetching->from, peer_of(wanted.holder, {path, of_devices ? wanted.peer_ordinal : 0}),
             monotonic_now() + open_timeout, [this, fetching](const Result<void>& opened) {
@@ -379,27 +379,28 @@ Result<TransferId> TensorPaths::fetch(const PullChunk& wanted, Fetched fetched) 
 
 void TensorPaths::begin(const std::shared_ptr<Fetching>& fetching) {
   if (!fetching->in_place && !fetching->passes_through) return pull(fetching);
-  fetching->way->map(
-      fetching->transfer, fetching->from, fetching->ticket,
-      [this, fetching](Result<std::shared_ptr<const MappedRegions>> mapped) {
-        if (!mapped) return pull(fetching);
-        const auto regions = (*mapped)->regions();
-        if (regions.size() != 1 || regions[0].size() != fetching->size_bytes) {
-          return answer(fetching, failure(ErrorCode::corrupt, "it has another size than was said"));
-        }
-        if (fetching->passes_through) {
-          fetching->offered = *mapped;
-          return bring_in(fetching, regions[0], *mapped, false);
-        }
-        MappedFile file = (*mapped)->file();
-        answer(fetching, Elements{regions[0], std::move(*mapped), true, false, std::move(file),
-                                  fetching->device});
-      });
+  fetching->way->map(fetching->transfer, fetching->from, fetching->ticket,
+                     [this, fetching](Result<std::shared_ptr<const MappedRegions>> mapped) {
+                       if (!mapped) return pull(fetching);
+                       const auto regions = (*mapped)->regions();
+                       if (regions.size() != 1 || regions[0].size() != fetching->size_bytes) {
+                         return answer(fetching,
+                                       failure(ErrorCode::corrupt,
+                                               "the tensor has another size than was announced"));
+                       }
+                       if (fetching->passes_through) {
+                         fetching->offered = *mapped;
+                         return bring_in(fetching, regions[0], *mapped, false);
+                       }
+                       MappedFile file = (*mapped)->file();
+                       answer(fetching, Elements{regions[0], std::move(*mapped), true, false,
+                                                 std::move(file), fetching->device});
+                     });
 }
 
 void TensorPaths::pull(const std::shared_ptr<Fetching>& fetching) {
   if (fetching->cancelled)
-    return answer(fetching, failure(ErrorCode::cancelled, "nobody wants it any more"));
+    return answer(fetching, failure(ErrorCode::cancelled, "no request wants the tensor any more"));
   if (fetching->device != on_host && fetching->lands_directly) return pull_to_device(fetching);
   if (!fetching->target_owner) {
     auto buffer = pool_.take(fetching->size_bytes);
@@ -427,7 +428,8 @@ void TensorPaths::pull_to_device(const std::shared_ptr<Fetching>& fetching) {
   take(fetching->device, fetching->size_bytes, [this, fetching](Result<DeviceAllocation> taken) {
     if (!taken) return answer(fetching, taken.error());
     if (fetching->cancelled)
-      return answer(fetching, failure(ErrorCode::cancelled, "nobody wants it any more"));
+      return answer(fetching,
+                    failure(ErrorCode::cancelled, "no request wants the tensor any more"));
     fetching->memory = std::move(*taken);
     const std::span bytes(fetching->memory.bytes, fetching->size_bytes);
     const auto& context =
@@ -458,7 +460,8 @@ void TensorPaths::bring_in(const std::shared_ptr<Fetching>& fetching,
        [this, fetching, from, keeps = std::move(keeps), encrypted](Result<DeviceAllocation> taken) {
          if (!taken) return answer(fetching, taken.error());
          if (fetching->cancelled)
-           return answer(fetching, failure(ErrorCode::cancelled, "nobody wants it any more"));
+           return answer(fetching,
+                         failure(ErrorCode::cancelled, "no request wants the tensor any more"));
          fetching->memory = std::move(*taken);
          const std::span bytes(fetching->memory.bytes, fetching->size_bytes);
          Copy copy;
@@ -469,7 +472,7 @@ void TensorPaths::bring_in(const std::shared_ptr<Fetching>& fetching,
            if (!end.result) return answer(fetching, end.result.error());
            if (offered && !offered->offered())
              return answer(fetching, failure(ErrorCode::not_found,
-                                             "its holder gave it up while it was copied"));
+                                             "the holder gave the tensor up while it was copied"));
            answer(fetching, Elements{bytes,
                                      std::move(fetching->memory.owner),
                                      false,

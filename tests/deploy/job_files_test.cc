@@ -161,7 +161,7 @@ TEST_F(JobFilesTest, RejectsLinksAndSpecialFilesByName) {
   EXPECT_THAT(refused_alone("out"), HasSubstr("in/out: is a link"));
   fs::create_directory(at("in/d"));
   fs::create_symlink("../d/../../x", at("in/d/winding"));
-  EXPECT_THAT(refused_alone("d/winding"), HasSubstr("plain way"));
+  EXPECT_THAT(refused_alone("d/winding"), HasSubstr("plain path"));
   ASSERT_EQ(::mkfifo(at("in/pipe").c_str(), 0600), 0);
   EXPECT_THAT(refused_alone("pipe"), HasSubstr("neither a file"));
   write("in/new\nline", "x");

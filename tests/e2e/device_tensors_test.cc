@@ -194,7 +194,7 @@ TEST_F(DeviceCollectives, AutomaticGroup_FallsBackWhenReduceFails) {
   drive({"gpu_collective_again", "MOBULA_SIMULATED_GPU=fail=ncclReduce@1:3", "ncclReduce"},
         Milliseconds(150'000));
   const std::string line =
-      "collective group again: tensors on GPUs go by way of host memory from now on: nccl: rank 2";
+      "collective group again: tensors on GPUs go through host memory from now on: nccl: rank 2";
   ASSERT_TRUE(eventually(Milliseconds(30'000), [&] {
     int found = 0;
     for (const auto& each :

@@ -161,7 +161,7 @@ TEST_F(Failures, HeadUnreachable_JoinReportsOnceAndCanStop) {
   Process joins({programs + "/mobula", "start", "--address", "127.0.0.1:1", "--key",
                  state_of("a") + "/default/default.key"},
                 environment_of("b"), directory() + "/log/joins");
-  const std::string said = "nobody listens at 127.0.0.1:1, where the head is said to be";
+  const std::string said = "no process listens at 127.0.0.1:1, the address of the head";
   EXPECT_TRUE(eventually(Milliseconds(30'000), [&] {
     return joins.err().find(said) != std::string::npos;
   })) << joins.err();

@@ -216,7 +216,7 @@ TEST_F(Jobs, DrainDeadlineShorterThanGrace_Warns) {
       mobula({"drain", job(id).value("node_id", std::string()), "--deadline", "3"});
   EXPECT_EQ(drained.code, 0) << drained.err;
   EXPECT_NE(
-      drained.err.find("job " + id + " (stubborn) is told to end now, since its grace (10 s)"),
+      drained.err.find("job " + id + " (stubborn) is asked to end now, since its grace (10 s)"),
       std::string::npos)
       << drained.err;
   EXPECT_NE(drained.out.find("1 job was ended by the drain: " + id + " (stubborn)\n"),

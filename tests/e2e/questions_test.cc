@@ -57,7 +57,7 @@ TEST_F(Questions, QueriesOwnersOfTasks) {
   EXPECT_TRUE(has(reason(runs), "attempt 1 of 4")) << runs;
 
   const Json waits = explained(id_of("waits"));
-  EXPECT_TRUE(has(reason(waits), "waits for 1 of its arguments")) << waits;
+  EXPECT_TRUE(has(reason(waits), "waits for 1 pending argument(s)")) << waits;
   EXPECT_TRUE(has(reason(waits), "made by task " + holds)) << waits;
 
   const Json queues = explained(id_of("queues"));

@@ -155,7 +155,7 @@ TEST_F(Spilling, SpillingDisabled_StoreFillsAtCapacity) {
   start_head(
       {"--num-cpus", "1", "--object-store-memory", "16MiB", "--object-spilling-directory", "none"});
   const Ended ended = drive({"overfills"}, Milliseconds(60'000));
-  EXPECT_NE(ended.out.find("no room for object"), std::string::npos) << ended.out;
+  EXPECT_NE(ended.out.find("no space for object"), std::string::npos) << ended.out;
 }
 
 TEST_F(Spilling, DiskFull_LosesNoObject) {

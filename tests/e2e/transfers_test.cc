@@ -89,7 +89,7 @@ TEST_F(Transfers, ProcessStopped_ItsTransfersShownAsUnknown) {
   ASSERT_EQ(::kill(driver.pid(), SIGSTOP), 0);
   const Json all = listed();
   EXPECT_EQ(::kill(driver.pid(), SIGCONT), 0);
-  EXPECT_NE(all["warnings"].dump().find("what came to it is not known"), std::string::npos)
+  EXPECT_NE(all["warnings"].dump().find("its list of transfers is not known"), std::string::npos)
       << all["warnings"];
   EXPECT_FALSE(all["items"].empty()) << "the actor has answered";
   driver.say("go on");

@@ -225,7 +225,7 @@ TEST(Import, RejectsBadInputByNameAndReleasesOnce) {
        "device", "not negative"},
       {"ndim -1", [](auto& view) { view.dimensions = -1; }, "ndim", "0 to 64"},
       {"ndim 65", [](auto& view) { view.dimensions = 65, view.shape = many; }, "ndim", "0 to 64"},
-      {"no shape", [](auto& view) { view.shape = nullptr; }, "shape", "there is one"},
+      {"no shape", [](auto& view) { view.shape = nullptr; }, "shape", "not null"},
       {"negative extent", [](auto& view) { view.shape = negative; }, "shape", "not negative"},
       {"huge", [](auto& view) { view.shape = huge; }, "shape", "2^63"},
       {"negative strides", [](auto& view) { view.strides = negative; }, "strides", "negative"},

@@ -185,8 +185,8 @@ TEST(Tensor, RejectsViolationsByRuleName) {
   expect_refused([&] { tensor.transpose(0, 1).reshape({6}); }, "shape", "contiguous()");
   expect_refused([&] { tensor.transpose(0, 2); }, "b", "dimensions");
   expect_refused([&] { tensor.transpose(-3, 0); }, "a", "dimensions");
-  expect_refused([&] { (void)tensor.view<double>(); }, "dtype", "what they are");
-  expect_refused([&] { (void)tensor.view<int>(); }, "dtype", "what they are");
+  expect_refused([&] { (void)tensor.view<double>(); }, "dtype", "their own type");
+  expect_refused([&] { (void)tensor.view<int>(); }, "dtype", "their own type");
   expect_refused([&] { (void)tensor.transpose(0, 1).view<float>(); }, "strides", "contiguous()");
   expect_refused([&] { (void)tensor.transpose(0, 1).mutable_view<float>(); }, "strides",
                  "contiguous()");

@@ -188,7 +188,7 @@ Result<void> BulkClient::Impl::greet() {
   if (!welcome) return welcome.error();
   if (welcome->sealed != target_.key.has_value()) {
     return failure(ErrorCode::permission_denied,
-                   fmt::format("fetch from {}: the server {} seal bytes, against what was agreed",
+                   fmt::format("fetch from {}: the server {} seal bytes, contrary to the agreement",
                                target_.address, welcome->sealed ? "would" : "would not"));
   }
   if (target_.key) {
@@ -263,7 +263,7 @@ Result<void> BulkClient::Impl::on_response(FetchRow row, std::span<const std::by
     if (row->second.abandoned) {
       // The owner cancelled the fetch in the callback.
     } else if (room) {
-      MOBULA_CHECK(room->size() == *length, "room for exactly the body of a fetch");
+      MOBULA_CHECK(room->size() == *length, "space for exactly the body of a fetch");
       row->second.room = *room;
     } else {
       const auto on_done = std::move(row->second.what.on_done);

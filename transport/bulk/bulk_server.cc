@@ -324,7 +324,7 @@ void BulkServer::Impl::finish_answer(Connection& connection) {
 Result<BulkServer::Impl::Connection*> BulkServer::Impl::waiting(BulkExchange exchange) {
   const auto at = connections_.find(exchange.connection);
   if (at == connections_.end() || at->second->unanswered.erase(exchange.number) == 0) {
-    return failure(ErrorCode::not_found, "answer a bulk request: nobody waits for it any more");
+    return failure(ErrorCode::not_found, "answer a bulk request: no client waits for it any more");
   }
   return at->second.get();
 }

@@ -79,7 +79,7 @@ Result<void> BulkReader::begin_payload(const Place& place) {
   if (data) {
     const auto given = place(plain);
     if (!given) return given.error();
-    MOBULA_CHECK(given->empty() || given->size() == plain, "room for a chunk");
+    MOBULA_CHECK(given->empty() || given->size() == plain, "space for a chunk");
     place_ = *given;
   }
   in_payload_ = true;

@@ -77,7 +77,7 @@ void SealContext::begin(std::span<const std::byte> open_part) {
 
 void Sealer::seal(std::span<const std::byte> open_part, std::span<const std::byte> plain,
                   std::span<std::byte> sealed) {
-  MOBULA_CHECK(sealed.size() == plain.size() + seal_tag_size, "room for a sealed frame");
+  MOBULA_CHECK(sealed.size() == plain.size() + seal_tag_size, "space for a sealed frame");
   begin(open_part);
   int size = 0;
   int rest = 0;
@@ -93,7 +93,7 @@ void Sealer::seal(std::span<const std::byte> open_part, std::span<const std::byt
 
 Result<void> Opener::open(std::span<const std::byte> open_part, std::span<const std::byte> sealed,
                           std::span<std::byte> plain) {
-  MOBULA_CHECK(sealed.size() == plain.size() + seal_tag_size, "room for an opened frame");
+  MOBULA_CHECK(sealed.size() == plain.size() + seal_tag_size, "space for an opened frame");
   begin(open_part);
   std::array<std::byte, seal_tag_size> tag{};
   std::copy_n(sealed.end() - static_cast<std::ptrdiff_t>(tag.size()), tag.size(), tag.begin());

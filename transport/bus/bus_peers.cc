@@ -36,10 +36,11 @@ Result<PeerHandle> Bus::Hub::connect(const std::string& address,
                    fmt::format("connect the bus to {}: port 0 is for listening", address));
   }
   if (options_.keys && !where->is_path() && !is_curve_key(server_public_key)) {
-    return failure(ErrorCode::invalid_argument,
-                   fmt::format("connect the bus to {}: the server's public key is needed, and "
-                               "'{}' is none",
-                               address, server_public_key));
+    return failure(
+        ErrorCode::invalid_argument,
+        fmt::format(
+            "connect the bus to {}: the server's public key is needed, and '{}' is not such a key",
+            address, server_public_key));
   }
   const auto numeric = where->numeric();
   if (numeric && endpoints_.contains(BusSockets::endpoint_of(*numeric))) {

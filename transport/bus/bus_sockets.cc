@@ -63,7 +63,7 @@ Result<std::unique_ptr<BusSockets>> BusSockets::create(const BusOptions& options
     }
     if (options.allow == nullptr) {
       return failure(ErrorCode::invalid_argument,
-                     "make an encrypted bus: keys need a table of who is admitted");
+                     "make an encrypted bus: keys need a table of admitted peers");
     }
     auto zap = ZapServer::start(made->context_, *options.allow);
     if (!zap) return zap.error();
@@ -145,7 +145,7 @@ Result<SocketAddress> BusSockets::prepare_bound(const Address& where) {
   if (!numeric) return numeric;
   if (!options_.keys && !numeric->loopback()) {
     return failure(ErrorCode::permission_denied,
-                   fmt::format("bind the bus to {}: without keys it is open to everybody who "
+                   fmt::format("bind the bus to {}: without keys it is open to any process that "
                                "reaches it; give it keys, or bind 127.0.0.1",
                                where.text()));
   }

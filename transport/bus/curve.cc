@@ -66,7 +66,7 @@ bool is_curve_key(std::string_view key) {
 Result<std::string> public_key_of(const std::string& secret_key) {
   std::array<char, curve_key_size + 1> derived{};
   if (!is_curve_key(secret_key) || zmq_curve_public(derived.data(), secret_key.c_str()) != 0) {
-    return failure(ErrorCode::invalid_argument, "what was given as a secret key is none");
+    return failure(ErrorCode::invalid_argument, "the given secret key is invalid");
   }
   return std::string(derived.data());
 }

@@ -141,12 +141,12 @@ Result<Received> receive_some(int socket, std::span<std::byte> into, std::vector
     }
   }
   if (arrived > max_fds || (message.msg_flags & MSG_CTRUNC) != 0) {
-    return failure(ErrorCode::corrupt,
-                   fmt::format("a local frame brought {} descriptors{}; the limit is {}", arrived,
-                               (message.msg_flags & MSG_CTRUNC) != 0
-                                   ? " and more that this process has no room for"
-                                   : "",
-                               max_fds));
+    return failure(
+        ErrorCode::corrupt,
+        fmt::format(
+            "a local frame brought {} descriptors{}; the limit is {}", arrived,
+            (message.msg_flags & MSG_CTRUNC) != 0 ? " and more than this process can take" : "",
+            max_fds));
   }
   return Received{.count = static_cast<std::size_t>(count), .end = count == 0};
 }

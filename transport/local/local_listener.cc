@@ -31,24 +31,25 @@ Result<Fd> private_dir(const std::string& path) {
   std::string directory = std::filesystem::path(path).parent_path().string();
   if (directory.empty()) directory = ".";
   if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
-    return errno_failure(fmt::format("make the folder {} of a socket", directory), errno);
+    return errno_failure(fmt::format("make the directory {} of a socket", directory), errno);
   }
   Fd opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!opened)
-    return errno_failure(fmt::format("open the folder {} of a socket", directory), errno);
+    return errno_failure(fmt::format("open the directory {} of a socket", directory), errno);
   struct stat status {};
   if (::fstat(opened.get(), &status) != 0) {
-    return errno_failure(fmt::format("look at the folder {} of a socket", directory), errno);
+    return errno_failure(fmt::format("read the state of the directory {} of a socket", directory),
+                         errno);
   }
   if (status.st_uid != ::geteuid() || (status.st_mode & 077) != 0) {
     return failure(
         ErrorCode::permission_denied,
-        fmt::format("listen at {}: its folder must belong to uid {} with mode 0700, and "
-                    "belongs to uid {} with mode {:04o}; run chmod 700 {}",
+        fmt::format("listen at {}: its directory must belong to uid {} with mode 0700, and belongs "
+                    "to uid {} with mode {:04o}; run chmod 700 {}",
                     path, ::geteuid(), status.st_uid, status.st_mode & 07777, directory));
   }
   if (::flock(opened.get(), LOCK_EX) != 0) {
-    return errno_failure(fmt::format("lock the folder {} of a socket", directory), errno);
+    return errno_failure(fmt::format("lock the directory {} of a socket", directory), errno);
   }
   return opened;
 }
@@ -80,10 +81,11 @@ Result<void> check_socket_path(const std::string& path) {
   if (!path.empty() && path.size() <= max_socket_path && path.find('\0') == std::string::npos) {
     return {};
   }
-  return failure(ErrorCode::invalid_argument,
-                 fmt::format("the socket path '{}' has {} bytes and may have 1 to {}; choose a "
-                             "shorter folder",
-                             path, path.size(), max_socket_path));
+  return failure(
+      ErrorCode::invalid_argument,
+      fmt::format(
+          "the socket path '{}' has {} bytes and may have 1 to {}; choose a shorter directory",
+          path, path.size(), max_socket_path));
 }
 
 namespace {

@@ -111,7 +111,7 @@ Result<bool> BasicRingReader<Memory>::read(std::vector<std::byte>& record) {
     const std::uint64_t length = head & ~more_follows;
     if (length == 0 || length > Memory::ring_capacity - step ||
         step + rounded(length) > available) {
-      return broke("a piece is longer than what was written");
+      return broke("a piece is longer than the written bytes");
     }
     std::vector<std::byte>& into = pieces_.empty() && !more ? record : pieces_;
     const std::size_t before = &into == &record ? 0 : pieces_.size();

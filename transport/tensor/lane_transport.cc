@@ -81,7 +81,7 @@ void LaneTransport::close(const ChannelKey& key) {
   if (channels_.erase(key) == 0) return;
   for (auto& [transfer, row] : rows_) {
     if (row.from != key) continue;
-    stop(transfer, row, failure(ErrorCode::cancelled, "its channel was closed"), false);
+    stop(transfer, row, failure(ErrorCode::cancelled, "the channel was closed"), false);
   }
   for (const auto& lane : lanes_) lane->forget(key);
 }
@@ -255,7 +255,8 @@ void LaneTransport::on_share(TransferId transfer, const Result<void>& result, Ti
 
 void LaneTransport::map(TransferId, const ChannelKey&, std::span<const std::byte>, Mapped mapped) {
   later_.call([mapped = std::move(mapped)] {
-    mapped(failure(ErrorCode::invalid_argument, "its bytes come over a network: pull, do not map"));
+    mapped(
+        failure(ErrorCode::invalid_argument, "the bytes arrive over a network: pull, do not map"));
   });
 }
 

@@ -48,7 +48,7 @@ Failure ended_by_owner() {
 }
 
 Failure unknown_channel(const ChannelKey& key) {
-  return failure(ErrorCode::not_found, fmt::format("there is no channel of epoch {} to process {}",
+  return failure(ErrorCode::not_found, fmt::format("no channel of epoch {} exists to process {}",
                                                    key.epoch, key.peer.brief()));
 }
 

@@ -49,7 +49,7 @@ Result<std::span<std::byte>> ReceiveBuffer::Kept::map(std::uint64_t size) {
     const MutexLock lock(mutex);
     if (size > options.max_bytes - std::min(options.max_bytes, all_bytes)) {
       return failure(ErrorCode::resource_exhausted,
-                     fmt::format("{} bytes for what is pulled: {} of {} are taken", size, all_bytes,
+                     fmt::format("{} bytes for pulled data: {} of {} are taken", size, all_bytes,
                                  options.max_bytes));
     }
     all_bytes += size;
@@ -63,7 +63,7 @@ Result<std::span<std::byte>> ReceiveBuffer::Kept::map(std::uint64_t size) {
   const int why = errno;
   const MutexLock lock(mutex);
   all_bytes -= size;
-  return errno_failure(fmt::format("mmap of {} bytes for what is pulled", size), why);
+  return errno_failure(fmt::format("mmap of {} bytes for pulled data", size), why);
 }
 
 void ReceiveBuffer::Kept::give_back(std::span<std::byte> buffer, bool warm) {
@@ -88,7 +88,7 @@ Result<ReceiveBuffer> ReceivePool::take(std::uint64_t size) {
   if (size == 0 || size > kept_->options.max_bytes) {
     return failure(
         size == 0 ? ErrorCode::invalid_argument : ErrorCode::resource_exhausted,
-        fmt::format("{} bytes for what is pulled; at most {}", size, kept_->options.max_bytes));
+        fmt::format("{} bytes for pulled data; at most {}", size, kept_->options.max_bytes));
   }
   const std::uint64_t whole = class_of(size);
   ReceiveBuffer made;

@@ -144,7 +144,8 @@ Result<std::vector<JobShimEvent>> read_job_shim(int control) {
     const auto packet = receive_packet(control, MSG_DONTWAIT);
     if (!packet && packet.error().code == ErrorCode::resource_exhausted) return words;
     const bool closed = !packet || packet->bytes.empty();
-    if (closed && words.empty()) return failure(ErrorCode::not_found, "the warden says no more");
+    if (closed && words.empty())
+      return failure(ErrorCode::not_found, "the job shim sends no more messages");
     if (closed) return words;
     auto word = decode<JobShimEvent>(as_bytes_of(packet->bytes));
     if (!word) return word.error();

@@ -148,10 +148,9 @@ ReadLogReply SlotLogs::read(const ReadLogRequest& question) const {
     paths = paths_of(row->second.path);
     part.open = row->second.open;
   }
-  auto read = paths.empty()
-                  ? Result<LogBytes>(failure(ErrorCode::not_found, "there is no such log"))
-                  : read_log(paths, {question.file, question.from},
-                             std::min(question.limit, max_read_bytes));
+  auto read = paths.empty() ? Result<LogBytes>(failure(ErrorCode::not_found, "no such log exists"))
+                            : read_log(paths, {question.file, question.from},
+                                       std::min(question.limit, max_read_bytes));
   if (!read) {
     part.fault = read.error().text;
     return part;

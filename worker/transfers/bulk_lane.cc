@@ -108,7 +108,7 @@ void BulkLane::cancel(std::uint64_t chunk) {
   const auto at = flights_.find(chunk);
   if (at == flights_.end()) return;
   peers_.at(at->second.peer).client->cancel(at->second.fetch);
-  ended(chunk, failure(ErrorCode::cancelled, "it is not waited for any more"));
+  ended(chunk, failure(ErrorCode::cancelled, "no pull waits for the chunk any more"));
 }
 
 void BulkLane::forget_idle() {

@@ -72,7 +72,7 @@ Result<BulkSource> BulkOffers::begin(const std::string& principal, std::uint64_t
   const auto at = offers_.find(offer);
   const bool may =
       at != offers_.end() && !at->second.withdrawn && at->second.reader.hex() == principal;
-  if (!may) return failure(ErrorCode::not_found, "this offer is over");
+  if (!may) return failure(ErrorCode::not_found, "the offer has ended");
   const auto bytes = at->second.source.bytes;
   if (offset > bytes.size() || size_bytes > bytes.size() - offset) {
     return failure(ErrorCode::invalid_argument, "a part that the bytes offered do not have");

@@ -62,7 +62,7 @@ void BulkTransfers::on_lane(std::size_t index, std::function<void(BulkLane&)> wo
 }
 
 Result<std::string> BulkTransfers::listen(const std::string& address) {
-  Result<std::string> bound = failure(ErrorCode::unavailable, "not tried");
+  Result<std::string> bound = failure(ErrorCode::unavailable, "no lane has tried to listen");
   Lane& first = lanes_.front();
   const auto ran = first.thread->run([&] { bound = first.lane->listen(address); });
   if (!ran) return ran.error();
@@ -116,7 +116,7 @@ void BulkTransfers::fetch(const FetchBulk& command, Result<BulkRoom> room) {
   const auto right = bytes_of<32>(command.token);
   const auto seal = bytes_of<32>(command.key);
   if (room && (!right || (!seal && !command.key.empty()))) {
-    room = failure(ErrorCode::corrupt, "the peer's token is none");
+    room = failure(ErrorCode::corrupt, "the peer's token is invalid");
   }
   if (!room) return tell_(ChunkFetched{command.chunk, room.error()});
   const auto least =

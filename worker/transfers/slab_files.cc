@@ -57,7 +57,8 @@ Result<std::shared_ptr<const WritableSlab>> SlabFiles::writable(SlabId slab) {
   const auto row = find(slab);
   if (!row) return row.error();
   if (!(*row)->own) {
-    return failure(ErrorCode::permission_denied, "slab " + slab.brief() + " is not the agent's");
+    return failure(ErrorCode::permission_denied,
+                   "slab " + slab.brief() + " does not belong to the agent");
   }
   return (*row)->own;
 }

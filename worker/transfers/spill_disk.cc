@@ -112,8 +112,8 @@ void SpillDisk::write(std::uint64_t file, std::vector<BulkSource> sources) {
     } else {
       finished.failure = runs.error();
       if (!std::exchange(complained_, true)) {
-        log_error("objects cannot be spilled to {}, and the store goes on without: {}", root_,
-                  runs.error().text);
+        log_error("objects cannot be spilled to {}, and the store continues without spilling: {}",
+                  root_, runs.error().text);
       }
     }
     writing_->tell(std::move(finished));

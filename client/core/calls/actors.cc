@@ -319,10 +319,11 @@ std::string Actors::why_nothing_leaves(const ActorRow& actor) const {
   const auto* stream = streams_.find(actor.executor);
   if (stream == nullptr) return "";
   if (stream->try_at || stream->in_flight.size() >= stream->room) {
-    return "so many calls wait at the actor that it takes no more of this process for now";
+    return "the call queue of the actor is full, and it accepts no more calls from this process "
+           "for now";
   }
   return stream->comes_back
-             ? "a call was refused by the actor, and those sent behind it come back first"
+             ? "the actor rejected a call, and the calls sent after it are returned first"
              : "";
 }
 

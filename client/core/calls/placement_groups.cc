@@ -78,7 +78,7 @@ std::string PlacementGroups::why_pending(ObjectId object) const {
   for (const auto& [id, row] : groups_) {
     if (std::ranges::find(row.waiting, object, &Group::Waiting::object) == row.waiting.end())
       continue;
-    return "placement group " + id.brief() + " waits for room for all of its bundles" +
+    return "placement group " + id.brief() + " waits for capacity for all of its bundles" +
            (row.shortage.empty() ? "" : ": " + row.shortage);
   }
   return "nothing makes it";

@@ -55,7 +55,7 @@ void Tasks::give_up_lineage(TaskId task) {
     step_.emit(Warn{
         "finished tasks whose results are still in use take more than " +
         std::to_string(step_.options().max_lineage_bytes >> 20) +
-        " MiB of this process: the results of the oldest cannot be made again if they are lost"});
+        " MiB of this process: the results of the oldest cannot be recomputed if they are lost"});
   }
   for (std::uint32_t i = 0; i < rows_.at(task).call.form->num_returns; ++i) {
     if (auto* result = objects_.find(result_id(task, i))) result->lineage_given_up = true;

@@ -131,7 +131,7 @@ void ObjectRefs::reconstruct(ObjectId object, const std::string& cause) {
                               : row->lineage_given_up
                                   ? "; its task is too long ago to be run again: lineage is bounded"
                               : task != nullptr && task->retries_left != 0
-                                  ? "; its actor is dead, so nobody can make it again"
+                                  ? "; its actor is dead, so no process can make it again"
                                   : "; its task has no retries left to make it again";
   error.text = "object " + object.brief() + " is lost: " + cause + why_not_again;
   // Executors may await it as an argument at their agents, and must read the error.

@@ -53,8 +53,8 @@ void JobLogQuery::ask(LinkId link, const ToolRequest& request) {
   if (row.node.empty()) return answer(question, std::move(nothing));  // never run
   const Node* node = parts_.nodes.find(row.node);
   if (node == nullptr || node->state == NodeState::dead) {
-    nothing.fault = fmt::format(
-        "node {}, where it ran, is not there: what it printed cannot be read", row.node.hex());
+    nothing.fault = fmt::format("node {}, where it ran, is not there: its output cannot be read",
+                                row.node.hex());
     return answer(question, std::move(nothing));
   }
   if (queries_.is_full()) {

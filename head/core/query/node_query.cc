@@ -37,7 +37,7 @@ bool is_word(const std::string& log) {
 std::string why_silent(const HeadTables& parts, NodeId id) {
   const Node* node = parts.nodes.find(id);
   if (node == nullptr)
-    return fmt::format("node {} is not known any more: what it has cannot be read", id.hex());
+    return fmt::format("node {} is not known any more: its files cannot be read", id.hex());
   if (node->state == NodeState::dead) {
     return fmt::format(
         "node {} is dead ({}): its files stay on {} until an agent of it is started again",

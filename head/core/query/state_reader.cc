@@ -317,13 +317,12 @@ std::string what_becomes_of_job(const Actor& actor, Duration timeout) {
   if (timeout <= Duration(0)) return job + " stays on the node until it ends";
   if (timeout <= grace) {
     return fmt::format(
-        "{} is told to end now, since its grace ({}) is not shorter than the deadline, and killed "
-        "at the "
-        "deadline",
+        "{} is asked to end now, since its grace ({}) is not shorter than the deadline, and killed "
+        "at the deadline",
         job, seconds_of(grace));
   }
   return fmt::format(
-      "{} is told to end in {}, and killed at the deadline: its grace ({}) comes off it", job,
+      "{} is asked to end in {}, and killed at the deadline: its grace ({}) comes off it", job,
       seconds_of(timeout - grace), seconds_of(grace));
 }
 

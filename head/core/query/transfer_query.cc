@@ -114,7 +114,7 @@ std::optional<Time> TransferQuery::next_deadline() const { return queries_.next_
 
 void TransferQuery::settle(Queries::Finished&& finished) {
   Question& question = finished.query;
-  warn_of_silent(parts_, finished.silent, "what came to it", question.answers.warnings);
+  warn_of_silent(parts_, finished.silent, "its list of transfers", question.answers.warnings);
   keep_latest(question.answers);
   if (question.older > 0) {
     question.answers.warnings.push_back(fmt::format(

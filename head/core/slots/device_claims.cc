@@ -7,8 +7,7 @@ namespace mobula::internal::head {
 std::string describe(const RefusedDevice& device) {
   return fmt::format(
       "{} {} ({}) is not used here: node {} has registered this device before. Give each agent of "
-      "a "
-      "machine devices of its own, by a visible list or by the amounts it offers",
+      "a machine its own devices, by a visible list or by the amounts it offers",
       device.resource, device.device.visible_id, device.device.uuid, device.holder.hex());
 }
 

@@ -42,7 +42,7 @@ void SlotTable::order_not_durable(SlotId id, const std::string& why) {
   mark_order_not_durable.hit();
   EndCause cause;
   cause.kind = EndKind::start_failed;
-  cause.text = "that it is to be started cannot be made durable: " + why;
+  cause.text = "its start cannot be made durable: " + why;
   remove(id, cause, false);
 }
 

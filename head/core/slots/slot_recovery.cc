@@ -193,8 +193,8 @@ void SlotTable::node_died(NodeId node, bool silently, const EndCause& cause) {
 void SlotTable::recovery_ended() {
   parts_.jobs.recovery_ended();
   for (const auto& [slot, lessee] : std::exchange(unseen_holds_, {})) {
-    parts_.processes.tell(lessee, SlotLost{slot, lost("its node did not come back after the head "
-                                                      "was restarted")});
+    parts_.processes.tell(
+        lessee, SlotLost{slot, lost("its node did not return after the head was restarted")});
   }
   std::vector<SlotId> orphans;
   for (const auto& [id, slot] : rows_) {
@@ -204,7 +204,7 @@ void SlotTable::recovery_ended() {
     if (orphan && !slot.stopping) orphans.push_back(id);
   }
   for (const auto id : orphans) {
-    stop(id, false, "its lessee did not come back after the head was restarted");
+    stop(id, false, "its lessee did not return after the head was restarted");
   }
   parts_.groups.recovery_ended();
   parts_.actors.recovery_ended();

@@ -33,7 +33,8 @@ Result<Severity> severity_of(std::string text) {
   for (const auto each : {Severity::debug, Severity::info, Severity::warning, Severity::error}) {
     if (text == to_string(each)) return each;
   }
-  return wrong_filter("severity", fmt::format("'{}' is none of DEBUG, INFO, WARNING, ERROR", text));
+  return wrong_filter("severity",
+                      fmt::format("'{}' is not one of DEBUG, INFO, WARNING, ERROR", text));
 }
 
 Result<void> read_text(const std::string& name, const std::string& value, Filters& to) {
@@ -104,7 +105,7 @@ Result<void> check_kind(const Filters& filters, const EventLog& events) {
                           [&](const EventRow* row) { return is_of_kind(row->kind, filters); }))
     return {};
   return wrong_filter(
-      "kind", fmt::format("'{}{}' is none of {}", filters.kind, filters.kind_begins ? "*" : "",
+      "kind", fmt::format("'{}{}' is not one of {}", filters.kind, filters.kind_begins ? "*" : "",
                           fmt::join(event_kinds, ", ")));
 }
 

@@ -167,7 +167,7 @@ std::string nodes_text(const std::set<NodeId>& nodes) {
 }
 
 std::string reserved_text(const scheduler::GroupExplanation& explanation) {
-  return fmt::format("room is kept for it on {}, until {} slot{} there come{} back",
+  return fmt::format("capacity is reserved for it on {}, until {} slot{} there return{}",
                      nodes_text(explanation.reserved), explanation.slots_to_return,
                      explanation.slots_to_return == 1 ? "" : "s",
                      explanation.slots_to_return == 1 ? "s" : "");
@@ -214,7 +214,7 @@ Json queue_json(const scheduler::QueuePosition& place) {
       "requests of jobs of a higher priority");
   add(place.smaller_share, "request of jobs with a smaller share or a longer wait",
       "requests of jobs with a smaller share or a longer wait");
-  add(place.own_job, "request of its own job", "requests of its own job");
+  add(place.own_job, "request of the same job", "requests of the same job");
   add(place.groups, "placement group", "placement groups");
   if (text.empty()) text = "nothing";
   if (place.at_least) text = "at least " + text;
@@ -370,7 +370,7 @@ Json settled_actor_json(const HeadTables& parts, const Actor& actor) {
   json["feasible"] = true;
   json["fits_now"] = false;
   json["reason"] = actor.state == ActorState::dead ? "it is dead: " + to_string(actor.cause)
-                   : actor.slot.empty()            ? "it is to be placed"
+                   : actor.slot.empty()            ? "it awaits placement"
                    : actor.state == ActorState::alive
                        ? "it runs on node " + actor.node.hex()
                        : fmt::format("it starts on node {}", actor.node.hex());
@@ -386,7 +386,7 @@ namespace {
 std::string course_of(const SubmissionRow& row) {
   if (row.state == SubmissionState::running) return "it runs on node " + row.node.hex();
   const std::string why = row.reason.empty() ? "" : ": " + row.reason;
-  if (row.state == SubmissionState::pending) return "it is to be placed" + why;
+  if (row.state == SubmissionState::pending) return "it awaits placement" + why;
   const bool reached =
       row.state == SubmissionState::succeeded || row.state == SubmissionState::failed;
   return fmt::format("it {} {}{}", reached ? "has" : "is", to_string(row.state), why);

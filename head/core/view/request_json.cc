@@ -88,7 +88,7 @@ Result<void> read(const std::string& name, const Json& value, bool& fact) {
 // Parses "Default", "Spread", or the node of an affinity.
 Result<void> read(const std::string& name, const Json& value, Strategy& strategy) {
   constexpr auto rule =
-      R"(is none of "Default", "Spread" and {"node_id": ID, "soft": true or false})";
+      R"(is not one of "Default", "Spread" and {"node_id": ID, "soft": true or false})";
   if (value == "Default") {
     strategy = DefaultStrategy{};
   } else if (value == "Spread") {
@@ -219,7 +219,7 @@ Result<GroupStrategy> strategy_of(const Json& value) {
     if (value.is_string() && value.get<std::string>() == to_string(each)) return each;
     names += (names.empty() ? "" : ", ") + std::string(to_string(each));
   }
-  return wrong("strategy", "is none of " + names);
+  return wrong("strategy", "is not one of " + names);
 }
 
 Result<GroupSpec> group_of(const Json& json) {
@@ -232,7 +232,7 @@ Result<GroupSpec> group_of(const Json& json) {
         : name == "job_id"
             ? read(name, value, spec.job)
             : wrong(name,
-                    "is not known beside bundles; known are bundles, strategy, priority, job_id");
+                    "is not known with bundles; known are bundles, strategy, priority, job_id");
     if (!done) return done.error();
   }
   if (strategy != json.end()) {

@@ -114,8 +114,8 @@ std::string words_of(const HeadTables& parts, const Item& item) {
                          fact.ahead, since, reason);
     case TaskPhase::at_executor: {
       const char* unsaid =
-          "; it has not been said to run: it has just started, or its arguments are "
-          "fetched, or calls of others run";
+          "; no report says that it runs: it has just started, or its arguments are fetched, or "
+          "calls of others run";
       return fmt::format("is at {}, {} of its owner's before it{}{}{}",
                          place_text(fact, node_of(parts, fact)), fact.ahead, since, reason,
                          fact.ahead == 0 && fact.reason.empty() ? unsaid : "");
@@ -209,13 +209,13 @@ Result<const Item*> only_one(const std::string& verb, const std::string& id,
   }
   if (!answers.warnings.empty()) {
     return failure(ErrorCode::timed_out,
-                   fmt::format("{} {}: nobody who answered has such a task, but {}", verb, id,
+                   fmt::format("{} {}: no process that answered has such a task, but {}", verb, id,
                                fmt::join(answers.warnings, "; ")));
   }
   return failure(
       ErrorCode::not_found,
-      fmt::format("{} {}: {}no driver or executor has such a task; what has ended is "
-                  "forgotten with its owner, or when many others have ended since",
+      fmt::format("{} {}: {}no driver or executor has such a task; a finished task is forgotten "
+                  "with its owner, or when many others have ended since",
                   verb, id,
                   verb == "explain"
                       ? "no actor, no placement group and no class that waits has this id, and "
@@ -253,7 +253,7 @@ Result<TaskFilters> task_filters(const std::string& text) {
           names += (names.empty() ? "" : ", ") + std::string(each.name);
         }
         return failure(ErrorCode::invalid_argument,
-                       fmt::format("filter state: '{}' is none of {}", wanted, names));
+                       fmt::format("filter state: '{}' is not one of {}", wanted, names));
       }
       filters.phases.push_back(known->phase);
     } else if (name == "limit") {
@@ -299,7 +299,7 @@ std::string task_list(const HeadTables& parts, const TaskAnswers& answers, const
     const bool limited = answers.limit < parts.options.max_tasks_per_owner;
     json.value(
         limited
-            ? fmt::format("and {} more that are not listed: {} rows were asked for (--limit); "
+            ? fmt::format("and {} more that are not listed: the limit is {} rows (--limit); "
                           "`counts` has all",
                           answers.left_out, answers.limit)
             : fmt::format(

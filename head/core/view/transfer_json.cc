@@ -75,14 +75,14 @@ Result<void> add_filter(TransferFilters& filters, const std::string& name,
   };
   if (name == "path") {
     const auto path = path_named(wanted);
-    if (!path) return refuse(fmt::format("'{}' is none of {}", wanted, all_paths()));
+    if (!path) return refuse(fmt::format("'{}' is not one of {}", wanted, all_paths()));
     filters.asked.paths.push_back(*path);
     return {};
   }
   if (name == "state") {
     const bool is_under_way = wanted == "PENDING" || wanted == "RUNNING";
     if (!is_under_way && wanted != "FINISHED" && wanted != "FAILED") {
-      return refuse(fmt::format("'{}' is none of PENDING, RUNNING, FINISHED, FAILED", wanted));
+      return refuse(fmt::format("'{}' is not one of PENDING, RUNNING, FINISHED, FAILED", wanted));
     }
     filters.asked.failed_only = wanted != "FINISHED";
     filters.asked.arrived_only = wanted != "FAILED";

@@ -93,10 +93,10 @@ Json usage_json(const HeadTables& parts, const std::map<NodeId, NodeUsage>& usag
     }
   }
   if (partial > 0) {
-    warnings.push_back(fmt::format(
-        "of {} executors not all that they use is counted: they have more processes below them "
-        "than are looked at",
-        partial));
+    warnings.push_back(
+        fmt::format("the usage of {} executors is not complete: they have more processes below "
+                    "them than are sampled",
+                    partial));
   }
   if (left_out > 0) warnings.push_back(fmt::format("{} executors are left out", left_out));
   json["warnings"] = warnings;

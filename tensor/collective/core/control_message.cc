@@ -53,7 +53,7 @@ std::vector<std::byte> encode(const ControlMessage& message) {
 }
 
 Result<ControlMessage> decode_message(std::span<const std::byte> bytes) {
-  const Failure nonsense = failure(ErrorCode::corrupt, "it says what no member of a group says");
+  const Failure nonsense = failure(ErrorCode::corrupt, "the control message is invalid");
   if (bytes.size() > max_word_bytes) return nonsense;
   const auto kind = take_number(bytes, 1);
   const auto number = take_number(bytes);

@@ -295,7 +295,7 @@ void MemberCore::conclude(Time now, Commands& out) {
     if (!comes || said_[rank].operand.size() == static_cast<std::size_t>(agreed_.bytes())) continue;
     return give_up({Refusal::Kind::broken,
                     {rank},
-                    fmt::format("{} is gone: what came with its word is not what it is said to be",
+                    fmt::format("{} is gone: the size of its operand is not the announced size",
                                 terms_.names[rank])},
                    out);
   }

@@ -33,7 +33,7 @@ std::string MemberCore::why_not_by_device() const {
       if (other_ && (sends_ ? rank != terms_.rank : rank != *other_)) continue;
       const std::string& lies = other_ ? agreed_.device : said_[rank].operation.device;
       if (lies != devices_[rank])
-        return fmt::format("nccl: the operand of {} does not lie on the communicator's GPU",
+        return fmt::format("nccl: the operand of {} is not on the communicator's GPU",
                            terms_.names[rank]);
     }
     return {};
@@ -44,7 +44,7 @@ std::string MemberCore::why_not_by_device() const {
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
     const Operation& own = said_[rank].operation;
     if (own.device.empty())
-      return fmt::format("nccl: the operand of {} lies on no GPU", terms_.names[rank]);
+      return fmt::format("nccl: the operand of {} is on no GPU", terms_.names[rank]);
     if (own.library.empty()) return fmt::format("nccl: {} has no library", terms_.names[rank]);
     if (own.library != version) {
       return fmt::format("nccl: the library of {} is {}, that of {} {}", terms_.names[rank],

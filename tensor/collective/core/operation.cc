@@ -127,7 +127,7 @@ std::vector<std::byte> encode(const Operation& operation) {
 }
 
 Result<Operation> decode_operation(std::span<const std::byte> bytes) {
-  const Failure broken = failure(ErrorCode::corrupt, "a member says what is no operation");
+  const Failure broken = failure(ErrorCode::corrupt, "a member sent an invalid operation");
   if (bytes.size() < 16) return broken;
   Operation operation;
   const auto at = [&](std::size_t i) { return static_cast<std::uint8_t>(bytes[i]); };

@@ -77,7 +77,7 @@ const std::byte* Progress::at(const Place& place) const {
 }
 
 std::byte* Progress::writable(const Place& place) {
-  MOBULA_CHECK(place.area != Area::input, "a plan does not write to what it was given");
+  MOBULA_CHECK(place.area != Area::input, "a plan does not write to its input");
   return (place.area == Area::output ? memory_.output : memory_.scratch).data() + place.offset;
 }
 
@@ -136,7 +136,7 @@ void Progress::received(std::uint32_t peer, std::size_t bytes) {
   line.moved += bytes;
   const Step* step = front(line);
   MOBULA_CHECK(step != nullptr && line.moved <= step->length,
-               "no more is received than there is room");
+               "no more is received than the step has space for");
   if (line.moved < step->length) return;
   line.moved = 0;
   finish(line.steps[line.next++]);

@@ -47,7 +47,7 @@ class Judge {
     switch (path) {
       case DirectPath::inproc:
         if (q_.from.process != q_.to.process) return "the ends are in two processes";
-        return q_.may_alias ? "" : "a copy of its own is asked for";
+        return q_.may_alias ? "" : "a separate copy is requested";
       case DirectPath::cuda_ipc:
         if (!both_devices) return "one end is not in device memory";
         if (!same_machine()) return "the ends are on two machines";

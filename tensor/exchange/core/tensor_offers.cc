@@ -193,7 +193,7 @@ void TensorOffers::on(ProcessId from, const PullTensorRequest& message) {
   auto& use = peers_[from];
   if (use.waiting >= context_.options.max_waiting_of_peer) {
     return refuse(serve, RegionRefusal::too_many,
-                  std::to_string(use.waiting) + " of this process wait there");
+                  std::to_string(use.waiting) + " pulls of this process wait there");
   }
   mark_wait.hit();
   if (use.active >= context_.options.max_serves_of_peer) mark_greedy_reader.hit();

@@ -34,12 +34,12 @@ Result<std::vector<RegionPullId>> TensorPulls::pull(std::vector<TensorRequest> t
                         request.part <= parts_of(request.size_bytes, context_.options.chunk_bytes);
     if (!is_one || std::ranges::any_of(request.paths, is_two_sided)) {
       return failure(ErrorCode::invalid_argument,
-                     "a part is wanted that is none, or by a path that takes a whole");
+                     "the part is invalid, or its path takes only whole tensors");
     }
   }
   if (waiting_ + together.size() > context_.options.max_waiting) {
     return failure(ErrorCode::resource_exhausted,
-                   std::to_string(waiting_) + " tensors wait for room");
+                   std::to_string(waiting_) + " tensors wait for memory");
   }
   Batch batch;
   for (auto& request : together) {
@@ -529,7 +529,7 @@ void TensorPulls::tick() {
       reached(id, pull.holders.front().process, {});
     } else if (pull.stage == Stage::closing) {
       mark_silent_holder.hit();
-      try_failed(pull, {ErrorCode::timed_out, "the process that has it says nothing"}, true, false);
+      try_failed(pull, {ErrorCode::timed_out, "the holder does not answer"}, true, false);
       move_on(id, pull);
     } else if (pull.stage == Stage::asking && !pull.asked_again) {
       pull.asked_again = true;
@@ -538,7 +538,7 @@ void TensorPulls::tick() {
       mark_silent_holder.hit();
       context_.send(pull.holders.front().process, PullTensorCancelled{pull.transfer, 0});
       if (pull.holders.front().keeps) back_off(pull.holders.front().process);
-      try_failed(pull, {ErrorCode::timed_out, "the process that has it says nothing"}, true, false);
+      try_failed(pull, {ErrorCode::timed_out, "the holder does not answer"}, true, false);
       move_on(id, pull);
     } else if (pull.stage == Stage::moving) {
       mark_no_progress.hit();

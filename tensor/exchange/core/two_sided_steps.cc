@@ -66,7 +66,7 @@ void TwoSidedSteps::got_turn(SideId id, Side& side) {
     side.epoch = channel.epoch;
   if (side.epoch != channel.epoch) {
     mark_late_step.hit();
-    return fail(id, {ErrorCode::unavailable, "the channel has been opened anew"});
+    return fail(id, {ErrorCode::unavailable, "the channel has been reopened"});
   }
   if (side.key.receives) side.opens = !channel.open;
   if (is_lower(side)) {
@@ -115,7 +115,7 @@ void TwoSidedSteps::on(ProcessId from, const TwoSidedStep& message) {
     if (message.epoch > channel.epoch) raise_epoch(side.terms.channel, message.epoch);
     // A step that both sides restarted continues; a step of an older epoch fails.
     if (message.epoch < channel.epoch || side.phase == Phase::issued) {
-      return fail(id, {ErrorCode::unavailable, "the channel has been opened anew"});
+      return fail(id, {ErrorCode::unavailable, "the channel has been reopened"});
     }
   }
   switch (message.phase) {
@@ -131,7 +131,7 @@ void TwoSidedSteps::on(ProcessId from, const TwoSidedStep& message) {
     case TwoSidedStep::Phase::go:
       if (!is_lower(side) || side.phase != Phase::has_turn) return;
       if (message.epoch != side.epoch)
-        return fail(id, {ErrorCode::unavailable, "the channel has been opened anew"});
+        return fail(id, {ErrorCode::unavailable, "the channel has been reopened"});
       if (message.from_receiver) side.opens = message.opens;
       return issue(id, side);
   }

@@ -152,7 +152,8 @@ TEST_F(ActorCalls, QueueFullByOthers_RetriesWithBackoff) {
   say(20, CallReturned{1, waits, "", true});
   EXPECT_TRUE(calls_at(20).empty());
   const auto why = core_.why_pending(now_, result(waits));
-  EXPECT_NE(why.find("it takes no more of this process for now"), std::string::npos) << why;
+  EXPECT_NE(why.find("it accepts no more calls from this process for now"), std::string::npos)
+      << why;
   pass(Duration(19ms));
   EXPECT_TRUE(calls_at(20).empty());
   EXPECT_LE(core_.next_deadline(), now_ + Duration(1ms));

@@ -78,7 +78,7 @@ TEST_F(ClientGroups, InfeasibleGroup_WarnsOnce) {
   hears(GroupState::pending, 2, "no node can ever hold bundle 0", true);
   EXPECT_TRUE(commanded<Warn>().empty());
   const auto why = core_.why_pending(now_, wait_for(900));
-  EXPECT_NE(why.find("waits for room for all of its bundles: no node can ever hold"),
+  EXPECT_NE(why.find("waits for capacity for all of its bundles: no node can ever hold"),
             std::string::npos)
       << why;
 }

@@ -94,7 +94,7 @@ TEST_F(LostElements, CallsBehindWaitAndResendInOrder) {
   const TaskId fourth = call(actor);
   EXPECT_TRUE(to_executor<PushCall>().empty()) << "it would start before the first";
   const auto why = core_.why_pending(now_, result(fourth));
-  EXPECT_NE(why.find("those sent behind it come back first"), std::string::npos) << why;
+  EXPECT_NE(why.find("the calls sent after it are returned first"), std::string::npos) << why;
   hand_back_all(host);
   EXPECT_TRUE(sent().empty());
   reply_with_tensor();

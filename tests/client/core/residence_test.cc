@@ -35,7 +35,7 @@ TEST_F(ResidenceTest, KeepsIdleResidentSlotUntilRecall) {
   reply_with_tensor(20);
   pass(Duration(5s));
   EXPECT_TRUE(to_head<ReturnSlot>().empty());
-  head(RecallSlot{SlotId::of(3), "another demand waits for the room of results"});
+  head(RecallSlot{SlotId::of(3), "another demand waits for the capacity of resident results"});
   EXPECT_EQ(to_head<ReturnSlot>().size(), 1u);
 }
 

@@ -175,7 +175,7 @@ int gpu_values(const Words&) {
   report.equal("without a GPU", wait_for(no_gpu.call<&Gpu::place_of>(made)), "cpu");
   report.equal("its elements there", wait_for(no_gpu.call<&Gpu::sum>(made)), total_to(floats));
   report.holds("the log says why",
-               mentions(wait_for(no_gpu.call<&Gpu::refusals>()), "it lies in host memory"));
+               mentions(wait_for(no_gpu.call<&Gpu::refusals>()), "it is in host memory"));
   report.equal("without a GPU no CUDA", wait_for(no_gpu.call<&Gpu::sees_cuda>()), false);
   report.equal("nor in this program", uses_cuda(), false);
   report.equal("with a GPU", wait_for(maker.call<&Gpu::sees_cuda>()), true);
@@ -231,7 +231,7 @@ int gpu_tensors(const Words& arguments) {
   report.equal("without a GPU", wait_for(no_gpu.call<&Gpu::sum>(made)), total_to(floats));
   report.equal("its path", wait_for(no_gpu.call<&Gpu::paths>()).back(), "staged");
   report.holds("the log says why",
-               mentions(wait_for(no_gpu.call<&Gpu::refusals>()), "it lies in host memory"));
+               mentions(wait_for(no_gpu.call<&Gpu::refusals>()), "it is in host memory"));
   report.equal("here", total(wait_for(made)), total_to(floats));
   report.equal("by way of the store",
                total(mobula::get(

@@ -208,8 +208,9 @@ TEST_F(HeadGroups, PendingGroup_NamesNodesReservedForIt) {
   EXPECT_EQ(cluster.received<RecallSlot>(home, SmallCluster::driver(1)).size(), 2u);
   const auto reply = cluster.tool("explain", "", GroupId::of(5).hex());
   ASSERT_TRUE(reply.ok) << reply.text;
-  EXPECT_EQ(nlohmann::json::parse(reply.json)["reason"],
-            "room is kept for it on node " + agent.node.hex() + ", until 2 slots there come back");
+  EXPECT_EQ(
+      nlohmann::json::parse(reply.json)["reason"],
+      "capacity is reserved for it on node " + agent.node.hex() + ", until 2 slots there return");
 }
 
 TEST_F(HeadGroups, ExplainsPendingGroup) {

@@ -136,7 +136,7 @@ TEST_F(NodeQuery, ReadsLogInChunksAtPositionFromAgent) {
   ask("log", of);
   ReadLogReply none;
   none.request = cluster.take<ReadLogRequest>(other)[0].request;
-  none.fault = "there is no such log";
+  none.fault = "no such log exists";
   cluster.from_agent(other, none);
   EXPECT_EQ(refusal(), ErrorCode::not_found);
 }
@@ -200,8 +200,9 @@ TEST_F(NodeQuery, ReportsUsageOfAllNodesWithTasks) {
   EXPECT_EQ(usage["items"][0]["gpus"][0]["used_bytes"], 7);
   EXPECT_EQ(usage["items"][0]["partial"], true);
   ASSERT_EQ(usage["warnings"].size(), 1u) << usage["warnings"];
-  EXPECT_NE(usage["warnings"][0].get<std::string>().find("of 1 executors not all"),
-            std::string::npos)
+  EXPECT_NE(
+      usage["warnings"][0].get<std::string>().find("the usage of 1 executors is not complete"),
+      std::string::npos)
       << usage["warnings"];
   ask("usage", "no-such-node");
   EXPECT_EQ(refusal(), ErrorCode::not_found);

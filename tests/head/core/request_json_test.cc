@@ -91,7 +91,7 @@ TEST(RequestJson, RejectsWhatSubmissionRejects) {
        {R"({"resources": {"TPU": 0.5}})", "TPU"},
        {R"({"resources": {"cpu": 1}})", "num_cpus"},
        {R"({"resources": {"": 1}})", "a resource has a name"},
-       {R"({"resources": {"Memory": 1}})", "fields of their own"},
+       {R"({"resources": {"Memory": 1}})", "separate fields"},
        {R"({"resources": {"bundle": 1}})", "belongs to the runtime"},
        {R"({"resources": {"a\u0001": 1}})", "control characters"},
        {R"({"resources": {"accelerator_type:": 1}})", "accelerator type has a name"},
@@ -103,8 +103,8 @@ TEST(RequestJson, RejectsWhatSubmissionRejects) {
        {R"({"num_cpus": 1e400})", "has a number that is too large"},
        {R"({"bundles": [{"num_cpus": -1e999}]})", "has a number that is too large"},
        {R"({"num_cpus": NaN})", "is no JSON: byte 14 cannot be read"},
-       {R"({"scheduling": "SPREAD"})", R"(is none of "Default", "Spread")"},
-       {R"({"scheduling": 1})", R"(is none of "Default", "Spread")"},
+       {R"({"scheduling": "SPREAD"})", R"(is not one of "Default", "Spread")"},
+       {R"({"scheduling": 1})", R"(is not one of "Default", "Spread")"},
        {R"({"scheduling": {}})", "scheduling names a node by its node_id"},
        {R"({"scheduling": {"node_id": "ab"}})", "scheduling.node_id is not an id"},
        {R"({"scheduling": {"node_id": "000102030405060708090a0b0c0d0e0f", "soft": 1}})",
@@ -176,7 +176,7 @@ TEST(RequestJson, RejectsGroupThatCreationRejects) {
        {R"({"bundles": [{"num_cpus": 1}], "strategy": 1})", "STRICT_SPREAD"},
        {R"({"bundles": [{"num_cpus": 1}], "priority": 1001})", "priority is 1001"},
        {R"({"bundles": [{"num_cpus": 1, "priority": 1}]})", "priority is not known"},
-       {R"({"bundles": [{"num_cpus": 1}], "num_gpus": 1})", "not known beside bundles"}});
+       {R"({"bundles": [{"num_cpus": 1}], "num_gpus": 1})", "not known with bundles"}});
 }
 
 }  // namespace

@@ -186,7 +186,7 @@ TEST_F(Submissions, JobGrace_PrecedesDrainDeadline) {
   const auto start = cluster.expect_start_slot(agent);
   runs(agent, start);
   const auto reply = cluster.tool("drain", "20000", agent.node.hex());
-  EXPECT_NE(reply.json.find("told to end in 12 s"), std::string::npos) << reply.json;
+  EXPECT_NE(reply.json.find("asked to end in 12 s"), std::string::npos) << reply.json;
   cluster.pass(11s);
   EXPECT_TRUE(cluster.take<StopSlot>(agent).empty()) << "it may still end by itself";
   cluster.pass(2s);
@@ -207,7 +207,7 @@ TEST_F(Submissions, GraceBeyondDeadline_StartsAtOnce) {
   const auto id = submit(1, {{"grace_ms", 60'000}, {"request", {{"num_cpus", 1}}}});
   runs(agent, cluster.expect_start_slot(agent));
   const auto reply = cluster.tool("drain", "5000", agent.node.hex());
-  EXPECT_NE(reply.json.find("told to end now"), std::string::npos) << reply.json;
+  EXPECT_NE(reply.json.find("asked to end now"), std::string::npos) << reply.json;
   const auto first = cluster.take<StopSlot>(agent);
   ASSERT_EQ(first.size(), 1u);
   EXPECT_TRUE(first[0].graceful);

@@ -150,7 +150,7 @@ TEST_F(TaskQuery, LimitsRowsToRequestedNumber) {
   EXPECT_EQ(list["items"].size(), 3u);
   ASSERT_EQ(list["warnings"].size(), 1u);
   EXPECT_NE(list["warnings"][0].get<std::string>().find(
-                "and 1 more that are not listed: 3 rows were asked for"),
+                "and 1 more that are not listed: the limit is 3 rows"),
             std::string::npos)
       << list["warnings"][0];
 

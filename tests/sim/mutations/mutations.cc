@@ -423,7 +423,7 @@ Hooks recalls_are_lost_for(const std::string& words) {
   return hooks;
 }
 Hooks recalls_are_lost() { return recalls_are_lost_for(""); }
-Hooks room_is_not_given() { return recalls_are_lost_for("room of results"); }
+Hooks room_is_not_given() { return recalls_are_lost_for("capacity of resident results"); }
 Hooks reservations_are_lost() { return recalls_are_lost_for("reserved"); }
 
 // Changes every recall that a client receives.

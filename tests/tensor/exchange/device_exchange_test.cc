@@ -231,7 +231,7 @@ TEST(DeviceExchange, NoGpu_ArrivesInHostMemoryWithReason) {
     const auto arrival = two.pull(one.publish_on_gpu(7, bytes_of_one));
     EXPECT_TRUE(is_numbered(arrival, 7, bytes_of_one));
     EXPECT_EQ(arrival.path, DirectPath::staged);
-    EXPECT_THAT(arrival.refusals, Contains(HasSubstr("it lies in host memory")));
+    EXPECT_THAT(arrival.refusals, Contains(HasSubstr("it is in host memory")));
   });
 }
 

@@ -208,7 +208,7 @@ TEST_F(TensorExchangeTest, RejectsOtherJobsAndExpiredTickets) {
     Process stranger = process(member);
     const auto arrival = stranger.pull(ref);
     EXPECT_FALSE(std::holds_alternative<Elements>(arrival.outcome));
-    EXPECT_THAT(arrival.refusals, ::testing::Contains(HasSubstr("it refuses this process")))
+    EXPECT_THAT(arrival.refusals, ::testing::Contains(HasSubstr("the peer rejects this process")))
         << "not by silence";
   }
   Process two = process({2});
@@ -226,7 +226,7 @@ TEST_F(TensorExchangeTest, RejectsReplyFromImpostor) {
   ref.tensor.edit().holder.edit().address.clear();
   const auto arrival = three.pull(ref);
   EXPECT_FALSE(std::holds_alternative<Elements>(arrival.outcome));
-  EXPECT_THAT(arrival.refusals, ::testing::Contains(HasSubstr("not who was meant")));
+  EXPECT_THAT(arrival.refusals, ::testing::Contains(HasSubstr("not the expected one")));
 }
 
 TEST_F(TensorExchangeTest, EvictedFromStore_PullsFromHolder) {

@@ -109,7 +109,7 @@ TEST(TransportPlugins, RejectsEndpointOfAnotherPlugin) {
                          .value();
   const auto cost = one->reach({ProcessId::of(2), other->endpoint(), true}, {}, {});
   ASSERT_FALSE(cost);
-  EXPECT_EQ(cost.error().text, "carried: the endpoint of the plug-in 'faulty'");
+  EXPECT_EQ(cost.error().text, "carried: the endpoint of the plugin 'faulty'");
   EXPECT_EQ(one->reach({ProcessId::of(1), one->endpoint(), false}, {}, {}).error().code,
             ErrorCode::permission_denied);
 }

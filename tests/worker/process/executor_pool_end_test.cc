@@ -104,7 +104,7 @@ TEST_F(PoolTest, KillBeforeStart_FailsStart) {
   if (!can_fork) GTEST_SKIP() << no_fork;
   const ProcessId process = start(key());
   pool().kill(process, Duration(0));
-  EXPECT_THAT(failure_of(process), HasSubstr("told to end"));
+  EXPECT_THAT(failure_of(process), HasSubstr("asked to end"));
   // A requested fork starts, and is killed then.
   const ProcessId ready = run(key());
   const ProcessId requested = start(key());

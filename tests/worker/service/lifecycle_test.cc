@@ -35,7 +35,7 @@ TEST_F(ServiceTest, HeadAbsent_ExitsWithoutWaiting) {
   service_ = WorkerService::create(*loop_, std::move(settings)).value();
   ASSERT_TRUE(until([&] { return service_->end().has_value(); }));
   EXPECT_EQ(service_->end()->code, 3);
-  EXPECT_NE(service_->end()->why.find("nobody listens at "), std::string::npos)
+  EXPECT_NE(service_->end()->why.find("no process listens at "), std::string::npos)
       << service_->end()->why;
 }
 

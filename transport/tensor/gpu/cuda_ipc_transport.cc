@@ -86,7 +86,7 @@ Result<std::unique_ptr<CudaIpcTransport>> CudaIpcTransport::create(
 Result<PathCost> CudaIpcTransport::reach(const Peer& peer, const MemoryPlace& source,
                                          const MemoryPlace& target) const {
   if (source.on_host()) {
-    return failure(ErrorCode::invalid_argument, "cuda_ipc: the bytes lie in host memory");
+    return failure(ErrorCode::invalid_argument, "cuda_ipc: the bytes are in host memory");
   }
   if (!target.on_host() && target.device != context_->uuid()) {
     return failure(ErrorCode::invalid_argument, "cuda_ipc: bytes for " + to_string(target.device) +

@@ -110,7 +110,7 @@ void DeviceStage::Impl::read(std::span<const std::byte> from, std::function<bool
   if (waiting_reads_.fetch_add(1) >= options_.max_reads) {
     --waiting_reads_;
     return done(failure(ErrorCode::resource_exhausted,
-                        fmt::format("{} chunks of the device are waited for, which is the limit",
+                        fmt::format("{} chunks of the device are pending, which is the limit",
                                     options_.max_reads)));
   }
   thread_->post(
@@ -130,7 +130,7 @@ void DeviceStage::Impl::pump() {
       gone.done(why);
     };
     if (closed_ || !reads_.front().wanted()) {
-      fails(failure(ErrorCode::cancelled, "nobody waits for the chunk any more"));
+      fails(failure(ErrorCode::cancelled, "no reader waits for the chunk any more"));
       continue;
     }
     if (auto opened = slices_->out.open(); !opened) {

@@ -186,7 +186,7 @@ Result<PathCost> NcclTransport::reach(const Peer& peer, const MemoryPlace& sourc
       (source.device == here && target.device == there->device)) {
     return nccl_cost;
   }
-  return failure(ErrorCode::invalid_argument, "nccl: a device that is neither process's");
+  return failure(ErrorCode::invalid_argument, "nccl: the device belongs to neither process");
 }
 
 void NcclTransport::open(const ChannelKey& key, const Peer& peer, Time deadline, Opened opened) {
@@ -324,7 +324,7 @@ void NcclTransport::take_down(const ChannelPtr& channel, const Failure& why, con
 void NcclTransport::close(const ChannelKey& key) {
   const auto at = channels_.find(key);
   if (at == channels_.end()) return;
-  take_down(ChannelPtr(at->second), failure(ErrorCode::cancelled, "its channel was closed"),
+  take_down(ChannelPtr(at->second), failure(ErrorCode::cancelled, "the channel was closed"),
             nullptr);
 }
 
@@ -536,7 +536,7 @@ void NcclTransport::end_step(const Result<void>& result) {
 
 void NcclTransport::map(TransferId, const ChannelKey&, std::span<const std::byte>, Mapped mapped) {
   later_.call([mapped = std::move(mapped)] {
-    mapped(failure(ErrorCode::invalid_argument, "nccl: bytes cannot be had in place; pull them"));
+    mapped(failure(ErrorCode::invalid_argument, "nccl: bytes cannot be mapped; pull them"));
   });
 }
 

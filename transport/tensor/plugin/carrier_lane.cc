@@ -127,7 +127,7 @@ bool CarrierLane::guarded(const Call& call) {
 // After an exception the carrier may be in any state, so it is not used any more, and not even
 // destroyed.
 void CarrierLane::break_down(const std::string& why) {
-  broken_ = fmt::format("the plug-in '{}' threw: {}; it is used no more", plugin_.name, why);
+  broken_ = fmt::format("the plugin '{}' threw: {}; it is used no more", plugin_.name, why);
   carrier_ = nullptr;
   watch_.reset();
   while (!links_.empty()) {
@@ -152,7 +152,7 @@ void CarrierLane::cancel(TransferId transfer) {
 
 void CarrierLane::forget(const ChannelKey& channel) {
   box_->push([this, channel] {
-    drop_link(channel, failure(ErrorCode::cancelled, "its channel was closed"));
+    drop_link(channel, failure(ErrorCode::cancelled, "the channel was closed"));
   });
 }
 
@@ -294,9 +294,9 @@ void CarrierLane::on_answer(std::uint64_t number, std::uint64_t question,
   if (Row* const row = row_of(*asked)) {
     const auto& [chunk, to] = row->share.chunks[asked->chunk];
     if (body.size() != chunk.size) {
-      end(asked->transfer, failure(ErrorCode::corrupt,
-                                   fmt::format("a holder sends {} bytes, where {} were asked for",
-                                               body.size(), chunk.size)));
+      end(asked->transfer,
+          failure(ErrorCode::corrupt, fmt::format("a holder sends {} bytes, but {} were requested",
+                                                  body.size(), chunk.size)));
     } else {
       if (!body.empty()) std::memcpy(to, body.data(), body.size());
       row->moved = monotonic_now();

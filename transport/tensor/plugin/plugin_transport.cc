@@ -30,18 +30,17 @@ bool is_name(const char* name) {
 
 Failure no_plugin(const std::string& path, const std::string& why) {
   return failure(ErrorCode::invalid_argument,
-                 fmt::format("{} is no transport plug-in of Mobula: {}", path, why));
+                 fmt::format("{} is no transport plugin of Mobula: {}", path, why));
 }
 
 Result<const mobula_transport_plugin*> checked(const std::string& path,
                                                const mobula_transport_plugin* table) {
   if (table == nullptr) return no_plugin(path, "it gives no table");
   if (table->version != MOBULA_TRANSPORT_PLUGIN_VERSION) {
-    return failure(
-        ErrorCode::permission_denied,
-        fmt::format("{} is a transport plug-in of version {}; this program speaks {}: build it "
-                    "with this program's mobula/transport_plugin.h",
-                    path, table->version, MOBULA_TRANSPORT_PLUGIN_VERSION));
+    return failure(ErrorCode::permission_denied,
+                   fmt::format("{} is a transport plugin of version {}; this program speaks {}: "
+                               "build it with this program's mobula/transport_plugin.h",
+                               path, table->version, MOBULA_TRANSPORT_PLUGIN_VERSION));
   }
   if (table->size < sizeof(mobula_transport_plugin)) {
     return no_plugin(path, fmt::format("its table has {} bytes, and needs {}", table->size,
@@ -64,7 +63,7 @@ Result<TransportPlugin> TransportPlugin::open(const std::string& path) {
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const why = ::dlerror();
-    return failure(ErrorCode::not_found, fmt::format("open the transport plug-in {}: {}", path,
+    return failure(ErrorCode::not_found, fmt::format("open the transport plugin {}: {}", path,
                                                      why == nullptr ? "?" : why));
   }
   const auto entry = reinterpret_cast<decltype(&mobula_open_transport_plugin)>(
@@ -99,7 +98,7 @@ std::vector<OpenedPlugin> open_transport_plugins(std::string_view paths,
     if (twice) {
       plugin =
           failure(ErrorCode::already_exists,
-                  fmt::format("{}: a transport plug-in named '{}' is open", path, plugin->name()));
+                  fmt::format("{}: a transport plugin named '{}' is open", path, plugin->name()));
     }
     opened.push_back({std::move(path), std::move(plugin)});
   }
@@ -110,7 +109,7 @@ Availability PluginTransport::probe(const TransportPlugin& plugin, const PluginO
   TcpOffers none(options.limits);
   const auto lane = CarrierLane::start(none, plugin.table(), options.listen);
   if (!lane) return {false, lane.error().text};
-  return {true, fmt::format("by a plug-in, plain bytes from {}", options.listen)};
+  return {true, fmt::format("by a plugin, plain bytes from {}", options.listen)};
 }
 
 Result<std::unique_ptr<PluginTransport>> PluginTransport::create(EventLoop& loop, ProcessId process,
@@ -149,7 +148,7 @@ Result<std::string> PluginTransport::address_in(std::span<const std::byte> endpo
   }
   if (plugin != name()) {
     return failure(ErrorCode::invalid_argument,
-                   fmt::format("{}: the endpoint of the plug-in '{}'", name(), plugin));
+                   fmt::format("{}: the endpoint of the plugin '{}'", name(), plugin));
   }
   return address;
 }

@@ -84,7 +84,7 @@ Result<void> ShmReceiver::connect(Channel& channel, const ShmEndpoint& holder) {
   if (!who) return who.error();
   if (who->uid != ::geteuid()) {
     return failure(ErrorCode::permission_denied,
-                   fmt::format("{} is another user's", holder.socket));
+                   fmt::format("{} belongs to another user", holder.socket));
   }
   channel.process = who->pid;
   channel.alive = std::move(socket).value();
@@ -208,7 +208,7 @@ void ShmReceiver::close(const ChannelKey& key) {
   for (auto row = rows_.begin(); row != rows_.end();) {
     const auto each = row++;
     if (each->second.channel == channel) {
-      stop(each, failure(ErrorCode::cancelled, "its channel was closed"), false);
+      stop(each, failure(ErrorCode::cancelled, "the channel was closed"), false);
     }
   }
   drop_channel(channel, failure(ErrorCode::cancelled, "the channel was closed"), false);

@@ -115,7 +115,7 @@ void ShmReceiver::map(TransferId transfer, const ChannelKey& from,
   } else if (std::any_of(row->ticket.pieces.begin(), row->ticket.pieces.end(),
                          [](const ShmPiece& piece) { return !piece.file && piece.size > 0; })) {
     why = failure(ErrorCode::invalid_argument,
-                  "a region that lies in no file cannot be mapped; pull it, or have it copied");
+                  "a region without a file cannot be mapped; pull it, or have it copied");
   }
   if (why) {
     shared_.later.call([mapped = std::move(mapped), why] { mapped(*why); });

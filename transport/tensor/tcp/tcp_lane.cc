@@ -90,7 +90,7 @@ void TcpLane::close() {
 }
 
 Result<std::string> TcpLane::listen(const std::string& address) {
-  Result<std::string> bound(failure(ErrorCode::unavailable, "not listening"));
+  Result<std::string> bound(failure(ErrorCode::unavailable, "the lane is not listening"));
   auto ran = thread_->run([&] { bound = server_->listen(address); });
   if (!ran) return ran.error();
   return bound;
@@ -214,9 +214,8 @@ TcpLane::Asking TcpLane::ask(Stream& stream, Row& row) {
   fetch.on_header = [room = there](std::span<const std::byte>,
                                    std::uint64_t length) -> Result<std::span<std::byte>> {
     if (length == room.size()) return room;
-    return failure(
-        ErrorCode::corrupt,
-        fmt::format("a holder sends {} bytes, where {} were asked for", length, room.size()));
+    return failure(ErrorCode::corrupt, fmt::format("a holder sends {} bytes, but {} were requested",
+                                                   length, room.size()));
   };
   fetch.on_done = [this, transfer, number](const Result<void>& result) {
     on_done(transfer, number, result);

@@ -123,7 +123,7 @@ Result<OfferedChunk> TcpOffers::find(const std::string& principal,
                        fmt::format("{}", row->right) == principal;
   if (!current || !row->token.matches(asked->token)) {
     return failure(ErrorCode::permission_denied,
-                   "the offer is to somebody else, or of an old epoch");
+                   "the offer is to another process, or of an old epoch");
   }
   OfferedChunk made{};
   if (chunk.size > 0) {

@@ -143,7 +143,7 @@ void Objects::gone(ObjectId object) {
       status.object = object;
       status.failure =
           failure(ErrorCode::unavailable,
-                  fmt::format("object {} was released by all who held it", object.brief()));
+                  fmt::format("object {} was released by all its holders", object.brief()));
       peers_.send(node, std::move(status));
     }
     if (entry.exported) processes_.send(entry.owner, ExportReleased{object});

@@ -63,7 +63,7 @@ void Objects::reserve(const ReserveRequest& request) {
   if (*found) return place_found(request, **found);
   if (!wait_for_room(request)) {
     refuse_place(request, failure(ErrorCode::resource_exhausted,
-                                  "too many writers wait for room in this node's store"));
+                                  "too many writers wait for space in this node's store"));
   }
 }
 

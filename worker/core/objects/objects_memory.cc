@@ -146,7 +146,7 @@ std::string Objects::why_no_room() {
     if (row.state == ObjectState::reserved) written += row.place.size_bytes;
     if (row.state == ObjectState::sealed && used) in_use += row.place.size_bytes;
   }
-  return fmt::format("{} are being read in place and {} written, which cannot be spilled meanwhile",
+  return fmt::format("{} are being read in place and {} written, which cannot be spilled now",
                      byte_text(in_use), byte_text(written));
 }
 

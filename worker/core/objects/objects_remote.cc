@@ -82,7 +82,7 @@ void Objects::seek(ObjectId object) {
 // Bytes in this store were written before any reader was notified.
 Failure Objects::tensor_not_here() const {
   return failure(ErrorCode::not_found,
-                 fmt::format("they are not in the store of node {} either", self_.brief()));
+                 fmt::format("the elements are not in the store of node {} either", self_.brief()));
 }
 
 void Objects::ask(ObjectId object, NodeId node) {
@@ -168,7 +168,7 @@ void Objects::pull_begins(const transfer::BeginPull& begin) {
   transfers_.waits_for_room(begin.pull);
   if (wait_for_room(request)) return;
   refuse_place(request, failure(ErrorCode::resource_exhausted,
-                                "too many pulls wait for room in this node's store"));
+                                "too many pulls wait for space in this node's store"));
 }
 
 // Returns the location and the pin.
@@ -242,7 +242,7 @@ void Objects::from_peer(NodeId node, const PullRequest& message) {
     // A peer does not wait for memory here: it must retry.
     if (entry.restore == 0) {
       refuse_pullers(message.object, failure(ErrorCode::resource_exhausted,
-                                             "the object waits for room to be read from disk"));
+                                             "the object waits for space to be read from disk"));
     }
     return;
   }
@@ -259,7 +259,7 @@ bool Objects::offer_partial(NodeId reader, std::uint64_t ask, ObjectId object) {
   if (!transfers_.is_placed(entry->pull)) {
     transfers_.refuse(
         reader, ask,
-        failure(ErrorCode::resource_exhausted, "the object waits for its turn to come here"));
+        failure(ErrorCode::resource_exhausted, "the object waits for its turn to be pulled here"));
     return true;
   }
   if (!pin(object)) return false;

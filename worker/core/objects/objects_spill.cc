@@ -46,8 +46,8 @@ void Objects::spilled(const SpillFinished& finished) {
   room_due_ = true;
   if (finished.failure || finished.items.size() != items.size()) {
     mark_spill_failed.hit();
-    spill_.failure =
-        finished.failure.value_or(failure(ErrorCode::unavailable, "not all was written"));
+    spill_.failure = finished.failure.value_or(
+        failure(ErrorCode::unavailable, "the file was not written completely"));
     spill_.again_at = outbox_.now() + options_.spill_retry_backoff;
   } else {
     mark_spilled.hit();
@@ -101,7 +101,7 @@ void Objects::restore(ObjectId object) {
   entries_.at(object).waits_for_room = true;
   if (!wait_for_room(request)) {
     refuse_place(request, failure(ErrorCode::resource_exhausted,
-                                  "too many objects wait for room in this node's store"));
+                                  "too many objects wait for space in this node's store"));
   }
 }
 

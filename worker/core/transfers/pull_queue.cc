@@ -266,7 +266,7 @@ void PullQueue::tick(Time now, std::vector<PullCommand>& out) {
     Flight& flight = flights_.at(id);
     cut(flight, id,
         failure(ErrorCode::timed_out,
-                fmt::format("pull of {}: node {} did not send what was asked for in time",
+                fmt::format("pull of {}: node {} did not send the requested bytes in time",
                             name_of(pulls_.at(flight.pull).key), flight.node.brief())),
         out);
   }
@@ -295,9 +295,9 @@ void PullQueue::late(Time now, PullId id, std::vector<PullCommand>& out) {
   if (pull.stalled_by && *pull.stalled_by <= now) {
     mark_stalled.hit();
     return end(id,
-               pull.failure.value_or(
-                   failure(ErrorCode::unavailable,
-                           fmt::format("pull of {}: no node has all of it", name_of(pull.key)))),
+               pull.failure.value_or(failure(
+                   ErrorCode::unavailable,
+                   fmt::format("pull of {}: no node has a complete copy", name_of(pull.key)))),
                out);
   }
   settle(now, id, out);

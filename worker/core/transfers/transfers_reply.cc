@@ -13,7 +13,7 @@ std::string why_it_waits(transfer::PullProgress::Wait wait) {
     case transfer::PullProgress::Wait::turn:
       return "it waits for its turn: others are fetched before it";
     case transfer::PullProgress::Wait::placing:
-    case transfer::PullProgress::Wait::room: return "it waits for room in the store of this node";
+    case transfer::PullProgress::Wait::room: return "it waits for space in the store of this node";
     case transfer::PullProgress::Wait::sources:
       return "no node that has it has given leave to read it yet";
   }

@@ -152,7 +152,7 @@ void ExecutorPool::start(ExecutorStart what) {
 
 void ExecutorPool::begin(Serial serial) {
   Executor& executor = executors_.at(serial);
-  if (executor.asked) return fail_start(serial, "it was told to end before it was started");
+  if (executor.asked) return fail_start(serial, "it was asked to end before it was started");
   if (executor.command) return start_command(serial);
   if (!options_.use_fork_servers) return start_directly(serial);
   std::string why_not;

@@ -43,7 +43,7 @@ std::string found_in_path(const std::string& name, std::string_view path) {
 void ExecutorPool::start_command(Serial serial) {
   Executor& executor = executors_.at(serial);
   if (options_.job_shim.empty())
-    return fail_start(serial, "this agent was not told how to run commands");
+    return fail_start(serial, "this agent has no job shim to run commands");
   std::vector<EnvironmentVariable> settings = marks_of(executor.slot, executor.process);
   auto of_job_shim = with_variables(options_.environment, settings);
   settings.insert(settings.end(), executor.environment.begin(), executor.environment.end());

@@ -25,7 +25,7 @@ void ExecutorPool::kill(ProcessId process, Duration grace) {
   if (executor.stage == Stage::waiting) {
     for (auto& [serial, fork_server] : fork_servers_)
       std::erase(fork_server.waiting, found->second);
-    fail_start(found->second, "it was told to end before it was started");
+    fail_start(found->second, "it was asked to end before it was started");
   } else if (executor.stage == Stage::starting && executor.job_shim) {
     // Its shim is about to report the start, and has no other child.
   } else if (executor.stage == Stage::starting ||

@@ -77,9 +77,9 @@ void reset_signals() {
 void enter_directory(const Launch& what) {
   if (!what.working_directory.empty() && ::chdir(what.working_directory.c_str()) == 0) return;
   if (what.needs_working_directory)
-    give_up("cannot enter the folder", what.working_directory.c_str());
+    give_up("cannot enter the directory", what.working_directory.c_str());
   const char* scratch = what.scratch_directory.empty() ? "/" : what.scratch_directory.c_str();
-  if (::chdir(scratch) != 0) give_up("enter the folder", scratch);
+  if (::chdir(scratch) != 0) give_up("enter the directory", scratch);
 }
 
 [[noreturn]] void become_program(const Launch& what, pid_t parent, char* const* argv,

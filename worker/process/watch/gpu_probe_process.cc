@@ -121,7 +121,7 @@ void try_one(const Nvml& nvml, const GpuTrialOptions& options, Time until, GpuPr
   }
   trial.detects = Detects::device_total;
   if (options.program.empty()) {
-    trial.note = "nobody tried whether the driver tells processes apart";
+    trial.note = "no probe has shown whether the driver distinguishes processes";
     return;
   }
   const Holder holder(options.program, trial.uuid);
@@ -135,7 +135,7 @@ void try_one(const Nvml& nvml, const GpuTrialOptions& options, Time until, GpuPr
     return;
   }
   trial.note =
-      "the driver does not tell of this machine's processes by their ids here, as in most "
+      "the driver does not report this machine's processes by their ids here, as in most "
       "containers";
   const auto after = nvml.used_bytes(trial.nvml_index);
   if (after && *after > *before) trial.context_bytes = static_cast<std::int64_t>(*after - *before);
