@@ -101,7 +101,7 @@ int direct_same_memory(const Words&) {
     report.equal("another reads it", in_time(other.call<&PolicyMaker::first>(made)), 0);
     report.equal("another does not write to it",
                  in_time(other.call<&PolicyMaker::write_given>(made)), "shared");
-    report.equal("its maker does not write to what it is given",
+    report.equal("its producer does not write to the argument",
                  in_time(maker.call<&PolicyMaker::write_given>(made)), "shared");
   }
   const auto looks = maker.method<&PolicyMaker::make_looks>().options(stays).remote();
@@ -112,18 +112,18 @@ int direct_same_memory(const Words&) {
   // A small tensor travels inside its value. Its producer may change it afterwards, and the
   // returned value does not change.
   const auto small = maker.method<&PolicyMaker::make>().options(stays).remote(100);
-  report.equal("a small one is its maker's", in_time(maker.call<&PolicyMaker::write>()), "written");
+  report.equal("the producer writes to a small tensor", in_time(maker.call<&PolicyMaker::write>()),
+               "written");
   report.equal("and is not what was returned then",
                in_time(maker.call<&PolicyMaker::is_mine>(small)), false);
-  report.equal("what was returned", in_time(maker.call<&PolicyMaker::first>(small)), 0);
-  report.equal("what was returned, elsewhere", in_time(other.call<&PolicyMaker::first>(small)), 0);
+  report.equal("the returned value", in_time(maker.call<&PolicyMaker::first>(small)), 0);
+  report.equal("the returned value, elsewhere", in_time(other.call<&PolicyMaker::first>(small)), 0);
   // While a value shares the memory, the memory cannot be written.
   const auto again = maker.method<&PolicyMaker::make>().options(stays).remote(100);
   report.equal("kept as a value", in_time(maker.call<&PolicyMaker::hold>(again)), 0);
-  report.equal("a small one that is looked at", in_time(maker.call<&PolicyMaker::write>()),
-               "shared");
+  report.equal("a small tensor with a view", in_time(maker.call<&PolicyMaker::write>()), "shared");
   in_time(maker.call<&PolicyMaker::let_go>());
-  report.equal("a small one that is not any more", in_time(maker.call<&PolicyMaker::write>()),
+  report.equal("a small tensor after its view", in_time(maker.call<&PolicyMaker::write>()),
                "written");
 
   // The same for a tensor of the driver.
@@ -149,9 +149,9 @@ int direct_policies(const Words&) {
     report.equal("the snapshot that was held", in_time(other.call<&PolicyMaker::first_of_held>()),
                  0);
     report.equal("the snapshot in its maker", in_time(maker.call<&PolicyMaker::first>(copy)), 0);
-    report.equal("which is not the maker's", in_time(maker.call<&PolicyMaker::is_mine>(copy)),
-                 false);
-    report.equal("nobody waits for readers of a copy",
+    report.equal("the snapshot is not the memory of the producer",
+                 in_time(maker.call<&PolicyMaker::is_mine>(copy)), false);
+    report.equal("readers of a copy are not awaited",
                  in_time(maker.call<&PolicyMaker::wait_freed>(0.1)), "freed");
     in_time(other.call<&PolicyMaker::let_go>());
 
@@ -171,20 +171,19 @@ int direct_policies(const Words&) {
     if (count == a_million) {
       report.equal("others see the change where they see the memory",
                    in_time(other.call<&PolicyMaker::first_of_held>()), 2);
-      report.equal("it is waited for who looks on",
-                   in_time(maker.call<&PolicyMaker::wait_freed>(0.1)), "not in time");
+      report.equal("the reader is awaited", in_time(maker.call<&PolicyMaker::wait_freed>(0.1)),
+                   "not in time");
     }
     in_time(other.call<&PolicyMaker::let_go>());
   }
-  report.equal("when nobody looks on any more", in_time(maker.call<&PolicyMaker::wait_freed>(20)),
-               "freed");
+  report.equal("after the last reader", in_time(maker.call<&PolicyMaker::wait_freed>(20)), "freed");
   const Tensor mine = Tensor::zeros({a_million});
   Tensor writable = mine;
   const auto put = mobula::put(
       mine, {.tensor_transport = Transport::automatic, .tensor_policy = TensorPolicy::snapshot});
   writable.mutable_view<float>()[0] = 5;
   report.equal("a snapshot that was put", in_time(other.call<&PolicyMaker::first>(put)), 0);
-  throws<mobula::InvalidRequestError>(report, "a policy that is none", [&] {
+  throws<mobula::InvalidRequestError>(report, "an unknown policy", [&] {
     (void)mobula::put(mine, {.tensor_transport = Transport::automatic,
                              .tensor_policy = static_cast<TensorPolicy>(7)});
   });
@@ -204,7 +203,7 @@ int direct_checked(const Words&) {
   for (auto* each : {&maker, &other}) {
     try {
       in_time(each->call<&PolicyMaker::first>(shared));
-      report.fail("a change that nobody noticed");
+      report.fail("a change was not detected");
     } catch (const mobula::Error& error) {
       report.holds(error.what(),
                    std::string(error.what()).find("changed after return") != std::string::npos);
