@@ -402,7 +402,7 @@ TEST_F(NodeShapeTest, IntersectsBothIntelMasks) {
             "1,3");
   EXPECT_EQ(ids({{"ZE_AFFINITY_MASK", "1"}, {"ONEAPI_DEVICE_SELECTOR", "level_zero:0,1"}}), "1");
   EXPECT_EQ(ids({{"ZE_AFFINITY_MASK", "4096"}, {"ONEAPI_DEVICE_SELECTOR", "!*:gpu"}}), "")
-      << "the mask of an executor without devices";
+      << "the variables of an executor without devices";
   // Executors inherit this mask from the node, so ids count within it.
   EXPECT_EQ(ids({{"ZE_AFFINITY_MASK", "1,3"}}, {.left_alone = {"ZE_AFFINITY_MASK"}}), "0,1");
   NodeRequest tile;

@@ -114,8 +114,7 @@ TEST_F(LostElements, RecomputesBeforeAllCallsReturned) {
   const TaskId second = call(actor);
   refuse(1);
   reply_with_tensor();
-  EXPECT_EQ(sent(), std::vector{second})
-      << "the executor returns the call; resending it now would duplicate it";
+  EXPECT_EQ(sent(), std::vector{second}) << "the first call waits until the second is returned";
   hand_back_all(host);
   EXPECT_EQ(sent(), (std::vector{first, second}));
 }

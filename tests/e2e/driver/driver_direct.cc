@@ -341,7 +341,7 @@ int direct_broadcast(const Words&) {
                  mobula::get(keeper.call<&Painter::keep>(another), seconds(60)), sum);
     const auto after = reader.call<&Painter::weighed_sum>(another);
     keeper.call<&Painter::crash>();
-    report.equal("sum by a reader of a relayed replica", mobula::get(after, seconds(60)), sum);
+    report.equal("sum by a reader whose replica holder died", mobula::get(after, seconds(60)), sum);
   }
 
   // The producer does not wait for processes that only hold a replica.

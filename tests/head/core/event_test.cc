@@ -216,7 +216,7 @@ TEST_F(Events, HeadRestarted_FollowerReceivesReusedNumbers) {
   cluster.tool("drain", "", "ffff", Role::observer);
   const Json before = list();
   cluster.restart_head();
-  EXPECT_TRUE(of_kind("REQUEST_REFUSED").empty()) << "audit events are not persisted";
+  EXPECT_TRUE(of_kind("REQUEST_REFUSED").empty()) << "an event outside a persisted batch is lost";
   const Json news = list({{"after", before["next"]}, {"epoch", before["epoch"]}});
   ASSERT_FALSE(news["items"].empty());
   EXPECT_EQ(news["items"][0]["kind"], "HEAD_STARTED")

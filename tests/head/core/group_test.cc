@@ -197,7 +197,8 @@ TEST_F(ForgottenGroups, TooManyUnknownGroups_RejectsAtOnce) {
   cluster.pass(11s);
   EXPECT_EQ(refusals().size(), 2u);
   wants_in(GroupId::of(9), 1);
-  EXPECT_TRUE(refusals().empty()) << "the list of refusals has space again";
+  EXPECT_TRUE(refusals().empty())
+      << "the wait of the earlier groups has ended, so this one may wait";
 }
 
 TEST_F(HeadGroups, PendingGroup_NamesNodesReservedForIt) {

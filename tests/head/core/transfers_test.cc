@@ -220,7 +220,7 @@ TEST_F(TransferQuestions, CountsProcessesWithoutPendingTransfers) {
   answers(1, {});
   answers(2, {});
   EXPECT_TRUE(document()["warnings"].empty())
-      << "finished transfers do not need the newer reply: " << document();
+      << "pending transfers were not requested: " << document();
 }
 
 TEST_F(TransferQuestions, NamesOldAgentsAndSkipsDeadOnes) {

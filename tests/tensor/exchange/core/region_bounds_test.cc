@@ -104,7 +104,7 @@ TEST_F(RegionBounds, LimitsReadersPerChunkAndChunksPerReader) {
   EXPECT_EQ(asks(2, 11), 0u);
   EXPECT_EQ(refused, std::vector{ProcessId::of(2)}) << "there are ten";
   refused.clear();
-  EXPECT_GE(pass(options.chunk_offer_quantum), 1u) << "a stopped reader releases its slot";
+  EXPECT_GE(pass(options.chunk_offer_quantum), 1u) << "a stopped reader yields its turn";
   EXPECT_EQ(step([&] {
               core.on(now, ProcessId::of(1), PullTensorComplete{2, true}, out);
             }),
@@ -246,7 +246,7 @@ TEST_F(RegionParts, CircularRedirects_ReturnToProducer) {
   EXPECT_FALSE(pull.may_redirect);
   core.on(now, ProcessId::of(6),
           PullTensorRejected{pull.transfer, RegionRefusal::stored, {}, 0, {}, {}}, out);
-  EXPECT_EQ(count<PullEnded>(), 0u) << "a rejection from another process is ignored";
+  EXPECT_EQ(count<PullEnded>(), 0u) << "only the producer knows that the tensor is stored";
   pull = asked(5)[0];
   core.on(now, ProcessId::of(5),
           PullTensorRejected{pull.transfer, RegionRefusal::gone, {}, 0, {}, {}}, out);
