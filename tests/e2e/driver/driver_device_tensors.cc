@@ -174,7 +174,7 @@ int gpu_values(const Words&) {
   report.equal("its elements", wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
   report.equal("without a GPU", wait_for(no_gpu.call<&Gpu::place_of>(made)), "cpu");
   report.equal("its elements there", wait_for(no_gpu.call<&Gpu::sum>(made)), total_to(floats));
-  report.holds("the log says why",
+  report.holds("the log has the reason",
                mentions(wait_for(no_gpu.call<&Gpu::refusals>()), "it lies in host memory"));
   report.equal("without a GPU no CUDA", wait_for(no_gpu.call<&Gpu::sees_cuda>()), false);
   report.equal("nor in this program", uses_cuda(), false);
@@ -230,7 +230,7 @@ int gpu_tensors(const Words& arguments) {
   report.equal("their places", wait_for(user.call<&Gpu::places_of>(weights)), "cuda:0 cpu cuda:0");
   report.equal("without a GPU", wait_for(no_gpu.call<&Gpu::sum>(made)), total_to(floats));
   report.equal("its path", wait_for(no_gpu.call<&Gpu::paths>()).back(), "staged");
-  report.holds("the log says why",
+  report.holds("the log has the reason",
                mentions(wait_for(no_gpu.call<&Gpu::refusals>()), "it lies in host memory"));
   report.equal("here", total(wait_for(made)), total_to(floats));
   report.equal("through the store",
