@@ -62,7 +62,7 @@ TEST(Colors, CutsLinesByVisibleWidth) {
   EXPECT_EQ(cut_to_width("\x1b[31mDEAD\x1b[0m b", 2), "\x1b[31mDE\x1b[0m");
   EXPECT_EQ(cut_to_width("\x1b[31mDEAD\x1b[0m b", 5), "\x1b[31mDEAD\x1b[0m ");
   EXPECT_EQ(cut_to_width("\x1b[31mDEAD\x1b[0m", 4), "\x1b[31mDEAD\x1b[0m");
-  EXPECT_EQ(cut_to_width("\x1b[1", 9), "\x1b[1") << "no colour, and no end either";
+  EXPECT_EQ(cut_to_width("\x1b[1", 9), "\x1b[1") << "the escape sequence is incomplete";
 }
 
 TEST(Colors, MachineFormats_HaveNoColors) {
@@ -138,7 +138,7 @@ TEST(Pager, RunsOnlyForMoreThanOneScreen) {
   EXPECT_TRUE(is_longer_than(std::string(241, 'x') + "\n", 4, 80)) << "it takes four rows";
   EXPECT_FALSE(is_longer_than(std::string(240, 'x') + "\n", 4, 80));
   EXPECT_FALSE(is_longer_than("\x1b[31m" + std::string(80, 'x') + "\x1b[0m\n", 2, 80))
-      << "colours take no room";
+      << "escape sequences have no width";
   EXPECT_FALSE(is_longer_than("", 1, 80));
 }
 

@@ -14,7 +14,7 @@ Finding named(const Findings& found, const std::string& name) {
   for (const auto& each : found) {
     if (each.name == name) return each;
   }
-  ADD_FAILURE() << "nothing is said of " << name;
+  ADD_FAILURE() << "no finding is named " << name;
   return {};
 }
 
@@ -103,13 +103,13 @@ TEST(Doctor, DistinguishesRefusedFromSilentPorts) {
       {"agent of node a", "10.0.0.1:7", PortAnswer::open, {}},
       {"agent of node b", "10.0.0.2:7", PortAnswer::refused, {}},
       {"bytes of node c", "10.0.0.3:8", PortAnswer::silent, {}},
-      {"agent of node d", "nowhere:9", PortAnswer::unknown, "nobody knows nowhere"}};
+      {"agent of node d", "nowhere:9", PortAnswer::unknown, "host nowhere is unknown"}};
   const auto found = check_ports("node ports", seen);
   ASSERT_EQ(found.size(), 3u);
   expect_mend(found[0], "connection refused", "mobula doctor");
   EXPECT_THAT(found[0].seen, HasSubstr("10.0.0.2:7 (agent of node b)"));
   expect_mend(found[1], "no answer within 3 s from 10.0.0.3:8", "allow TCP to port 8 at 10.0.0.3");
-  expect_mend(found[2], "nobody knows nowhere", "--advertise");
+  expect_mend(found[2], "host nowhere is unknown", "--advertise");
   const auto head = check_ports("head port", {{"head", "h:1", PortAnswer::refused, {}}});
   expect_mend(head.front(), "connection refused at h:1", "mobula start --head");
 }

@@ -81,7 +81,7 @@ TEST_F(HeadFlags, GivenFlags_OverrideEarlierValues) {
   now.start.preemption_given = true;
   const auto added = add_head_flags_of_before(now);
   ASSERT_TRUE(added);
-  EXPECT_EQ(*added, "") << "what others were told goes with where it listened";
+  EXPECT_EQ(*added, "") << "the advertised address is dropped together with the old bind address";
   EXPECT_EQ(now.start.bind, "10.78.0.2");
   EXPECT_TRUE(now.start.http.empty());
   EXPECT_FALSE(now.start.preempt_delay);
@@ -126,7 +126,7 @@ TEST_F(HeadFlags, NewDirectory_HasNoFlagsAndBrokenFileNamed) {
   EXPECT_THAT(added.error().text, HasSubstr("head/flags.json"));
   std::ofstream(state_ + "/default/head/flags.json")
       << R"({"bind": 3, "http": null, "insecure": "yes", "preempt_after_ms": -1})";
-  EXPECT_EQ(add_head_flags_of_before(broken).value(), "") << "and what is no flag is none";
+  EXPECT_EQ(add_head_flags_of_before(broken).value(), "") << "values of a wrong type add no flags";
 }
 
 TEST_F(HeadFlags, PrintsFullRestartCommand) {
@@ -143,7 +143,7 @@ TEST_F(HeadFlags, PrintsFullRestartCommand) {
             "mobula up '/etc/my clusters/blue.yaml', in the directory of that file");
   auto by_hand = line("blue");
   ASSERT_TRUE(add_head_flags_of_before(by_hand));
-  EXPECT_EQ(by_hand.start.made_by, of_file.made_by) << "it is still the file's";
+  EXPECT_EQ(by_hand.start.made_by, of_file.made_by) << "the origin recorded by the file is kept";
   EXPECT_EQ(flags_of_place(default_state_dir(), "default"), "");
 }
 

@@ -31,7 +31,7 @@ TEST(JobFlagsTest, TakesWordsAfterDashesAsCommand) {
        "prog", "--name",     "x",   "--",           "-y"});
   ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
   EXPECT_EQ(parsed.line->job.argv, (Words{"prog", "--name", "x", "--", "-y"}));
-  EXPECT_TRUE(parsed.line->cluster.empty()) << "--name is the job's";
+  EXPECT_TRUE(parsed.line->cluster.empty()) << "--name is an argument of the job";
   const auto text = submission_text(parsed.line->job, "the id", "");
   ASSERT_TRUE(text.ok());
   const auto json = nlohmann::json::parse(*text);
@@ -100,7 +100,7 @@ TEST(BatchScript, ReadsFlagsBeforeFirstCommand) {
 TEST(BatchScript, NamesAllInvalidLinesAtOnce) {
   const auto flags = flags_of_script(
       "s.sh",
-      "#!/bin/sh\n#MOBULA --nonsense 1\n#MOBULA --time-limit 0.0001\n#MOBULA --name 'open\n"
+      "#!/bin/sh\n#MOBULA --unknown 1\n#MOBULA --time-limit 0.0001\n#MOBULA --name 'open\n"
       "#MOBULAR --name x\n#MOBULA --env nothing\n#MOBULA word\necho\n#MOBULA --name late\n");
   ASSERT_FALSE(flags);
   EXPECT_EQ(flags.error().code, ErrorCode::invalid_argument);

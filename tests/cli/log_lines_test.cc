@@ -69,7 +69,7 @@ TEST(LogLines, AppliesTailToMatchingLines) {
   printed.lines.settle(true);
   EXPECT_EQ(printed.text, "err 2\nwarn 3\n");
   printed.lines.take("info\nwarn 4\n");
-  EXPECT_EQ(printed.text, "err 2\nwarn 3\nwarn 4\n") << "what comes later follows";
+  EXPECT_EQ(printed.text, "err 2\nwarn 3\nwarn 4\n") << "lines after the settled part are printed";
 }
 
 TEST(LogLines, RejectsInvalidPattern) {

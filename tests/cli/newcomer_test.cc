@@ -26,7 +26,7 @@ TEST_F(FirstUse, CopiedStateDirectory_StopsNothing) {
   fs::rename(state(), directory_ + "/moved");
   const auto moved = mobula({"stop", "--state-dir", directory_ + "/moved"});
   EXPECT_THAT(moved.out, HasSubstr("Cluster 'default' is stopped on this machine"))
-      << "it is the same folder";
+      << "the moved state directory holds the same cluster";
 }
 
 TEST_F(FirstUse, PrintsCommandsThatWork) {

@@ -13,7 +13,7 @@ cluster_name: lab
 provider: {type: ssh}
 available_node_types:
   gpu:
-    resources: {CPU: 16, GPU: 1.5, memory: 2GiB, fpga: {total: 2, unit: true}, licence: 3}
+    resources: {CPU: 16, GPU: 1.5, memory: 2GiB, fpga: {total: 2, unit: true}, license: 3}
     accelerator_type: H100
     gpu_memory: 80GiB
     labels: {zone: a}
@@ -63,7 +63,7 @@ TEST(NodeTypes, ReadsValidFileInFull) {
   EXPECT_EQ(devices[0].context_bytes, default_context_bytes);
   EXPECT_EQ(gpu.shape.find("fpga")->instances.size(), 2u);
   EXPECT_TRUE(gpu.shape.find("fpga")->unit);
-  EXPECT_EQ(gpu.shape.find("licence")->instances.size(), 1u);
+  EXPECT_EQ(gpu.shape.find("license")->instances.size(), 1u);
   EXPECT_EQ(read->types[1].max_workers, 20) << "that of all types";
   EXPECT_EQ(read->types[1].shape.accelerator_types, std::vector<std::string>{"L4"});
 }

@@ -11,7 +11,7 @@ Json item(const char* object, const char* state, std::uint64_t bytes) {
           {"state", state},
           {"bytes", bytes},
           {"size_bytes", 1000u},
-          {"reason", "it waits for room"}};
+          {"reason", "it waits for space"}};
 }
 
 TEST(PendingValue, ReportsTransferInProgress) {
@@ -27,7 +27,7 @@ TEST(PendingValue, ReportsTransferInProgress) {
   const auto waits = value_on_its_way({{"items", {item("x", "PENDING", 0)}}}, "x");
   ASSERT_TRUE(waits);
   EXPECT_FALSE(waits->moves);
-  EXPECT_EQ(waits->why, "it waits for room");
+  EXPECT_EQ(waits->why, "it waits for space");
 }
 
 TEST(PendingValue, NoTransfer_IsNotInProgress) {
@@ -60,8 +60,8 @@ TEST(PendingValue, NoTransfer_ReportsTaskState) {
   EXPECT_EQ(words("RUNNING"), "its task runs on node 1f2e3d4c");
   EXPECT_EQ(words("SUBMITTED_TO_WORKER"), "its task is at its executor on node 1f2e3d4c");
   EXPECT_EQ(words("PENDING_ARGS_AVAIL"), "its task waits for its arguments");
-  EXPECT_EQ(words("PENDING_NODE_ASSIGNMENT", {{"demand_reason", "no node has 'nobody'"}}),
-            "its task waits for a slot: no node has 'nobody'");
+  EXPECT_EQ(words("PENDING_NODE_ASSIGNMENT", {{"demand_reason", "no node has 'nothing'"}}),
+            "its task waits for a slot: no node has 'nothing'");
   EXPECT_EQ(words("PENDING_NODE_ASSIGNMENT"), "its task waits for a slot");
   EXPECT_EQ(words("SOMETHING_NEW"), "");
   EXPECT_EQ(words_of_task({{"subject", "none"}}), "");

@@ -98,7 +98,7 @@ TEST_F(ProgramTest, CheckOnly_FindsPortInUse) {
   EXPECT_EQ(refused.code, 1);
   expect_one_line(refused, "port " + taken + " of 127.0.0.1 is in use by");
   expect_one_line(mobula({"start", "--check-only", "--head", "--http", taken}), taken);
-  EXPECT_FALSE(fs::exists(state())) << "nothing is made by a look";
+  EXPECT_FALSE(fs::exists(state())) << "--check-only creates no files";
   // A port of this cluster's own head counts as free for its replacement.
   const auto started = start_head();
   ASSERT_EQ(started.code, 0) << started.err;
@@ -266,7 +266,7 @@ TEST_F(ProgramTest, RemoteHeadWithoutKey_IsRejected) {
 TEST_F(ProgramTest, NamesUnknownHost) {
   const auto outcome = mobula({"status", "--address", "no-such-host.invalid:5"});
   EXPECT_TRUE(outcome.code == 2 || outcome.code == 3)
-      << "without name servers nobody knows: " << outcome.code;
+      << "the exit code depends on whether a name server answers: " << outcome.code;
   expect_one_line(outcome, "no-such-host.invalid");
 }
 
@@ -493,7 +493,7 @@ TEST_F(ProgramTest, PrintsAddressOfHttpPages) {
   const auto at = plain.out.find(begin);
   ASSERT_NE(at, std::string::npos) << plain.out;
   const std::string url = plain.out.substr(at + 12, plain.out.find(". Example", at) - at - 12);
-  EXPECT_EQ(url, head.http_url) << "where it listens, and not where it was told to";
+  EXPECT_EQ(url, head.http_url) << "the address it listens on, not the address in the flag";
   EXPECT_THAT(plain.out, HasSubstr("curl -H \"Authorization: Bearer $(cat " + cluster_dir()));
   EXPECT_THAT(plain.out, HasSubstr(")\" " + url + "/api/v1/status\n"));
   const auto json =

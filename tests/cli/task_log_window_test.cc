@@ -55,7 +55,7 @@ TEST(TaskLogWindow, CountsConcurrentRuns) {
       one_process({ran(1, 5000, 4000), ran(2, 4500, 4200), ran(3, 6000, 5010), ran(4, 9000, 8000)});
   const auto run = run_of(calls, TaskId::of(1));
   ASSERT_TRUE(run.has_value());
-  EXPECT_EQ(ms_ago(run->lines.to_us), 3000) << "nobody began after its end";
+  EXPECT_EQ(ms_ago(run->lines.to_us), 3000) << "no later run began after its end";
   EXPECT_EQ(run->beside, 2u);
 }
 

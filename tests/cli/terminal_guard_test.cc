@@ -15,7 +15,7 @@ std::string guarded(std::string_view text) {
 TEST(TerminalGuard, PassesColorsAndProgressBars) {
   EXPECT_EQ(guarded("plain\ttext \xc3\xa4\r\n"), "plain\ttext \xc3\xa4\r\n");
   EXPECT_EQ(guarded("\r 50 %\x1b[K\b"), "\r 50 %\x1b[K\b");
-  EXPECT_EQ(guarded("\x1b[1;31mred"), "\x1b[1;31mred\x1b[0m") << "what comes after is not red";
+  EXPECT_EQ(guarded("\x1b[1;31mred"), "\x1b[1;31mred\x1b[0m") << "later output is not red";
 }
 
 TEST(TerminalGuard, EscapesOtherSequences) {

@@ -92,10 +92,10 @@ TEST_F(TimelineTrace, LinksTransferredObjectToItsResult) {
     if (event["name"] == "thread_name")
       named = named || event["args"]["name"] == "agent: transfers";
   }
-  EXPECT_TRUE(named) << "nobody said its pid";
+  EXPECT_TRUE(named) << "the row of an agent without a pid has a name";
   ASSERT_EQ(slices.size(), 3u);
   EXPECT_EQ(slices[0]["name"], "store 1048576 bytes");
-  ASSERT_EQ(flows.size(), 2u) << "whose the third was is not known";
+  ASSERT_EQ(flows.size(), 2u) << "the task of the third object is unknown";
   std::set<std::pair<double, double>> times;
   for (const auto& [id, ends] : flows) {
     ASSERT_EQ(ends.size(), 2u);

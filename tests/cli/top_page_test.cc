@@ -65,7 +65,7 @@ TEST_F(TopPage, NamesLongestRunningTask) {
   EXPECT_TRUE(top["items"][1]["task_id"].is_null());
   EXPECT_EQ(top["items"][1]["name"], "idle");
   EXPECT_EQ(top_of(Json(), after, Json())["items"].size(), 2u)
-      << "the first look, and nobody who says what runs";
+      << "the first sample, without a list of running tasks";
 }
 
 TEST_F(TopPage, SortsAndCutsRows) {

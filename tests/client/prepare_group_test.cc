@@ -29,8 +29,8 @@ TEST(PlacementOptions, ChecksGpuMemoryAgainstBundles) {
   EXPECT_TRUE(fits(1, 0.5, 12 * gib));
   EXPECT_FALSE(fits(1, 0.5, 12 * gib + 1));
   EXPECT_FALSE(fits(1, 0.6, 0));
-  EXPECT_TRUE(fits(2, 0, 13 * gib)) << "the device may have more than was asked for";
-  EXPECT_TRUE(fits(3, 0, 13 * gib)) << "half of what the device has";
+  EXPECT_TRUE(fits(2, 0, 13 * gib)) << "the device may have more memory than requested";
+  EXPECT_TRUE(fits(3, 0, 13 * gib)) << "half of the memory of the device";
   EXPECT_FALSE(fits(4, 0, 1));
 }
 

@@ -95,7 +95,7 @@ TEST_F(MeetingTest, OneOfTwoLaunches_GetsEndpoint) {
   EXPECT_EQ(meeting->place_of(0)->self, "first") << "which is not the second's to leave";
   meeting->leave_place(0, "first");
   EXPECT_FALSE(meeting->place_of(0));
-  EXPECT_TRUE(meeting->beat(0, first)) << "nobody else has come";
+  EXPECT_TRUE(meeting->beat(0, first)) << "no other process took the place";
   EXPECT_TRUE(meeting->take_place(0, PlaceNote{"second"}));
   EXPECT_FALSE(meeting->beat(0, first));
   std::size_t files = 0;
@@ -116,7 +116,7 @@ TEST_F(MeetingTest, LocalRankExited_IsDetected) {
   note.process.start_time += 1;
   EXPECT_TRUE(is_gone(note)) << "its number is another's now";
   note.processes_of = "another machine, or another container";
-  EXPECT_FALSE(is_gone(note)) << "which nobody can see from here";
+  EXPECT_FALSE(is_gone(note)) << "a process of another machine cannot be checked";
   EXPECT_FALSE(is_gone(PlaceNote{"self", 0}));
 }
 

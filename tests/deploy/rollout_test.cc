@@ -75,23 +75,23 @@ while [ $# -gt 0 ]; do
   case $1 in --check-only) exit 0 ;; --head) head=true ;; --name) name=$2 ;; --state-dir) state=$2 ;; --address) at=$2 ;; --port=*) port=${1#--port=} ;; esac
   shift
 done
-folder=$state/$name
-mkdir -p "$folder/running" "$folder/head" "$folder/agent"
+place=$state/$name
+mkdir -p "$place/running" "$place/head" "$place/agent"
 )sh" + first +
             R"sh(
 ticks() { sed 's/^.*) //' /proc/$1/stat | cut -d ' ' -f 20; }
 part() { )sh" +
             directory_ +
-            R"sh(/parts/$1 1000 </dev/null >/dev/null 2>&1 & pid=$!; echo $pid >>"$folder/pids"; until [ "$(cat /proc/$pid/comm)" = $1 ]; do :; done; }
+            R"sh(/parts/$1 1000 </dev/null >/dev/null 2>&1 & pid=$!; echo $pid >>"$place/pids"; until [ "$(cat /proc/$pid/comm)" = $1 ]; do :; done; }
 part mobula
-printf '{"pid": %s, "start_time": %s, "boot_id": "%s", "head": %s}\n' $pid $(ticks $pid) $(cat /proc/sys/kernel/random/boot_id) ${head:-false} >"$folder/running/$pid.json"
+printf '{"pid": %s, "start_time": %s, "boot_id": "%s", "head": %s}\n' $pid $(ticks $pid) $(cat /proc/sys/kernel/random/boot_id) ${head:-false} >"$place/running/$pid.json"
 part mobula-agent
 [ -z "${head:-}" ] || at=10.0.0.1:$port
-printf '{\n"head_address": "%s",\n"pid": %s,\n"start_time": %s\n}\n' $at $pid $(ticks $pid) >"$folder/agent/agent.json"
+printf '{\n"head_address": "%s",\n"pid": %s,\n"start_time": %s\n}\n' $at $pid $(ticks $pid) >"$place/agent/agent.json"
 [ -n "${head:-}" ] || { echo '{"node_id": "0123"}'; exit 0; }
 part mobula-head
-printf '{\n"address": "%s",\n"pid": %s,\n"start_time": %s\n}\n' $at $pid $(ticks $pid) >"$folder/head/head.json"
-echo key >"$folder/$name.key"
+printf '{\n"address": "%s",\n"pid": %s,\n"start_time": %s\n}\n' $at $pid $(ticks $pid) >"$place/head/head.json"
+echo key >"$place/$name.key"
 printf '{"address": "%s"}\n' $at)sh");
   }
 
@@ -138,7 +138,7 @@ TEST_F(RolloutTest, HeadKnownUnreachable_IsNotTriedAgain) {
   EXPECT_EQ(reports.at("h").result, "unreachable");
   EXPECT_EQ(reports.at("h").detail, "no way to h");
   EXPECT_NE(reports.at("a").result, "started") << "it has no head to join";
-  EXPECT_FALSE(fs::exists(directory_ + "/hosts/h")) << "nobody has gone there";
+  EXPECT_FALSE(fs::exists(directory_ + "/hosts/h")) << "no script ran on the host";
   for (const auto& each : Rollout(hosts, options).take_down()) {
     if (each.head) EXPECT_EQ(each.result, "unreachable");
   }
@@ -231,7 +231,7 @@ TEST_F(RolloutTest, StartTooSlow_IsAbandonedAndKilled) {
   pid_t starter = 0;
   std::ifstream(directory_ + "/starter") >> starter;
   ASSERT_GT(starter, 0);
-  EXPECT_TRUE(::kill(starter, 0) != 0 && errno == ESRCH) << "what was begun there has ended";
+  EXPECT_TRUE(::kill(starter, 0) != 0 && errno == ESRCH) << "the process started there has ended";
 }
 
 }  // namespace

@@ -236,7 +236,7 @@ TEST_F(NodeShapeTest, NamesSlicesByUuidAndDevicesByIndex) {
   EXPECT_EQ(gpus[1].uuid, "GPU-b") << "index 1 is the second GPU, not the second slice";
   EXPECT_EQ(gpus[2].uuid, "MIG-1") << "a GPU that is cut in slices stands for its first";
   EXPECT_EQ(gpus[0].isolation.prevents, Prevents::mig);
-  EXPECT_TRUE(gpus[1].isolation.promise_only()) << "a whole GPU keeps nobody to a part of it";
+  EXPECT_TRUE(gpus[1].isolation.promise_only()) << "a whole GPU does not enforce a share";
   NodeRequest less = visible("MIG-2");
   less.gpu_memory_bytes = 9;
   EXPECT_TRUE(node_shape(machine, less)->find("GPU")->instances[0].isolation.promise_only())
@@ -402,7 +402,7 @@ TEST_F(NodeShapeTest, IntersectsBothIntelMasks) {
             "1,3");
   EXPECT_EQ(ids({{"ZE_AFFINITY_MASK", "1"}, {"ONEAPI_DEVICE_SELECTOR", "level_zero:0,1"}}), "1");
   EXPECT_EQ(ids({{"ZE_AFFINITY_MASK", "4096"}, {"ONEAPI_DEVICE_SELECTOR", "!*:gpu"}}), "")
-      << "what an executor without devices is given";
+      << "the variables of an executor without devices";
   // Executors inherit this mask from the node, so ids count within it.
   EXPECT_EQ(ids({{"ZE_AFFINITY_MASK", "1,3"}}, {.left_alone = {"ZE_AFFINITY_MASK"}}), "0,1");
   NodeRequest tile;

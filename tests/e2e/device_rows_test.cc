@@ -156,7 +156,7 @@ TEST_F(BlockedGet, CpuReleased_NothingStartsUntilReacquired) {
   driver.say("c");
   ASSERT_TRUE(comes_to_wait("c", "ResourceBusy"));
   write("gate", "open");
-  ASSERT_TRUE(comes_to_wait("c", "Oversubscribed")) << "a goes on beside b";
+  ASSERT_TRUE(comes_to_wait("c", "Oversubscribed")) << "a continues while b runs";
   driver.say("d");
   EXPECT_TRUE(comes_to_wait("d", "Oversubscribed")) << "though it asks for nothing";
   write("b", "b ends");

@@ -99,7 +99,7 @@ TEST_F(SimulatedNvml, SliceEnforcesMemory_WholeGpuDoesNot) {
       devices[1]["isolation"],
       Json::parse(R"({"prevents": "nothing", "detects": "device total", "detect_period_ms": 1000,
                             "reacts": "log", "summary": "device total every 1000 ms: log"})"))
-      << "it has no driver on which anybody could be told apart";
+      << "the device has no driver that attributes memory to processes";
   EXPECT_EQ(devices[1]["context_bytes"], 640 << 20);
   EXPECT_THAT(mobula({"status"}).out, HasSubstr("device total every 1000 ms: log"));
 

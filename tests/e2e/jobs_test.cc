@@ -313,7 +313,7 @@ TEST_F(Jobs, ReadsOptionsFromBatchScript) {
   EXPECT_EQ(alone.code, 0) << alone.err;
   EXPECT_EQ(alone.out.size(), 33u) << alone.out;
   std::ofstream(file("bad.sh"))
-      << "#!/bin/sh\n#MOBULA --nonsense\n#MOBULA --num-cpus many\necho\n#MOBULA --name late\n";
+      << "#!/bin/sh\n#MOBULA --unknown\n#MOBULA --num-cpus many\necho\n#MOBULA --name late\n";
   const Ended bad = mobula({"batch", file("bad.sh")});
   EXPECT_EQ(bad.code, 2);
   for (const char* place : {"bad.sh:2: ", "bad.sh:3: ", "bad.sh:5: "}) {
@@ -414,7 +414,7 @@ TEST_F(Jobs, HeadAndNodeKilledDuringStart_StartsOnce) {
   EXPECT_EQ(first.wait().code, 0) << first.err();
   EXPECT_EQ(second.wait().code, 0) << second.err();
   ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return exists("once") && exists("again"); }));
-  EXPECT_NE(state("once"), "RUNNING") << "nothing of it has been heard";
+  EXPECT_NE(state("once"), "RUNNING") << "no report of the job has arrived";
   ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
   ASSERT_EQ(::kill(agent_pid("b"), SIGKILL), 0);
 

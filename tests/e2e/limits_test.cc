@@ -35,7 +35,7 @@ TEST_F(ManyActors, RunsCallsBeyondQueueInOrder) {
                       "-o",       "json"};
     const Json waiting = Json::parse(mobula(words).out, nullptr, false);
     return waiting.is_object() && !waiting["items"].empty();
-  })) << "some have come back";
+  })) << "no call was returned";
   driver.say("go on");
   const Ended ended = driver.wait(Milliseconds(120'000));
   EXPECT_EQ(ended.code, 0) << ended.err;

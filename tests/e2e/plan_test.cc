@@ -57,10 +57,11 @@ TEST_F(Planning, LaunchesForPendingAndTerminatesIdleNodes) {
   EXPECT_EQ(driver.wait().code, 0);
 
   ASSERT_TRUE(eventually(Milliseconds(10'000), [&] { return nothing_is_held(); }));
-  EXPECT_TRUE(plan(types("1000"), 0)["terminate"].empty()) << "not idle for so long";
+  EXPECT_TRUE(plan(types("1000"), 0)["terminate"].empty())
+      << "the node is idle for less than the idle timeout";
   const auto idle = plan(types("0"), 0);
   EXPECT_TRUE(idle["items"].empty()) << idle.dump(2);
-  ASSERT_EQ(idle["terminate"].size(), 1u) << "not the one beside the head";
+  ASSERT_EQ(idle["terminate"].size(), 1u) << "not the node next to the head";
   EXPECT_EQ(idle["terminate"][0]["node_id"], node_id("b"));
   const auto said = mobula({"plan", "--types", types("0")});
   EXPECT_NE(said.out.find("remove " + node_id("b") + " of cpu"), std::string::npos) << said.out;

@@ -29,7 +29,7 @@ TEST_F(StatePages, FailedJob_AppearsInEventsAndLogs) {
   EXPECT_EQ(run.code, 3) << run.err;
   const Json ended = events({"--kind", "JOB_ENDED", "--severity", "error"});
   ASSERT_EQ(ended.size(), 1u) << ended;
-  EXPECT_EQ(ended[0]["source"], "agent") << "whose word it is";
+  EXPECT_EQ(ended[0]["source"], "agent") << "the process that reported it";
   const std::string id = ended[0]["job_id"];
   EXPECT_EQ(events({"--about", id.substr(0, 12), "--kind", "JOB_*"}).size(), 3u)
       << "submitted, started, ended";

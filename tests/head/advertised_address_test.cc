@@ -28,7 +28,7 @@ TEST(Advertised, NoRoute_UsesReachableAddressOfHostName) {
       "10.79.0.3");
   EXPECT_EQ(advertised_host(facts("", "", {"10.78.0.3"}, {"127.0.1.1"}), false), "10.78.0.3");
   EXPECT_EQ(advertised_host(facts("", "", {"10.78.0.3"}, {"192.0.2.77"}), false), "10.78.0.3")
-      << "another machine's";
+      << "an address of another machine";
   EXPECT_EQ(advertised_host(facts("", "", {"10.78.0.3"}, {}), false), "10.78.0.3")
       << "it does not resolve";
   EXPECT_EQ(advertised_host(facts("", "", {"fd00::3", "10.78.0.3"}, {"fd00::3"}), false),
@@ -57,7 +57,8 @@ TEST(HeadPlaces, FindsNextHeadAtKnownAddress) {
   EXPECT_TRUE(reached_at(at_all, "10.78.0.1:8000"));
   EXPECT_FALSE(reached_at(at_all, "127.0.0.1:8000"));
   const HeadPlace named{"127.0.0.1:8000", "head.example.invalid:8000"};
-  EXPECT_TRUE(reached_at(named, "127.0.0.1:8000")) << "as before, whatever others were told";
+  EXPECT_TRUE(reached_at(named, "127.0.0.1:8000"))
+      << "the local address is valid with any advertised name";
 }
 
 TEST(HeadPlaces, ParsesPrintedPlaceAndNothingElse) {

@@ -126,9 +126,9 @@ int run(const std::vector<std::string>& words) {
     if (used) columns.push_back(i);
   }
   std::vector<std::string> missing, left_out;
-  for (const std::string_view each : without) fmt::print("The plug-in {} was not built.\n", each);
+  for (const std::string_view each : without) fmt::print("The plugin {} was not built.\n", each);
   fmt::print(
-      "R really, S on simulated GPUs, – not applicable, ? could not be run here\n\n| behaviour |");
+      "R really, S on simulated GPUs, – not applicable, ? could not be run here\n\n| behavior |");
   for (const std::size_t each : columns) fmt::print(" {} |", column_names[each]);
   fmt::print("\n| --- |");
   for (std::size_t i = 0; i < columns.size(); ++i) fmt::print(" --- |");

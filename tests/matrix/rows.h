@@ -126,7 +126,7 @@ inline constexpr std::array<Row, 34> rows{{
     {"memory limits: fails and works again", "-R------"},
     {"one step at a time on a device", "-------S"},
     {"a kernel that hangs: the channel is lost, the process is not", "-------S"},
-    {"bytes are free when nobody reaches them", "------S-"},
+    {"bytes are freed after the last reader", "------S-"},
     {"a driver that fails: typed, and no more than that", "------S-"},
     {"SIGSTOP of the receiver, release, CONT: no wrong success", "-RR-RRS-"},
 }};

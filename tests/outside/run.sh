@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs a build, and uses the installation as a stranger would: configures, compiles and runs the
-# project beside this file against it. Usage: tests/outside/run.sh BUILD_FOLDER
+# project next to this file against it. Usage: tests/outside/run.sh BUILD_DIRECTORY
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -18,7 +18,7 @@ mv "$work/first" "$work/prefix"
 cmake -S "$here" -B "$work/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix"
 cmake --build "$work/build"
 
-# What Mobula is built from is its own affair: none of it may reach the compilation of a user's file.
+# Dependencies of Mobula are private: no header of theirs reaches the compilation of a user's file.
 if ninja -C "$work/build" -t deps | grep -E '/(fmt|spdlog|zmq|sodium|msgpack|hwloc|nlohmann|CLI|openssl)[/.]'; then
   echo "the headers above reached a user's compilation" >&2
   exit 1

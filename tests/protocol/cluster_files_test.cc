@@ -131,10 +131,10 @@ TEST_F(ClusterFiles, IdentifiesProcessByMoreThanPid) {
   head.start_time += 1;
   EXPECT_FALSE(runs(head)) << "another process has its number";
   head.start_time = self.start_time;
-  head.boot_id = "of an earlier boot";
+  head.boot_id = "another boot";
   EXPECT_FALSE(runs(head));
   EXPECT_TRUE(runs(HeadFile{.cluster = "", .address = "", .pid = self.pid}))
-      << "of an earlier release, which said no more";
+      << "an earlier release recorded the pid alone";
   EXPECT_FALSE(runs(HeadFile{}));
 }
 

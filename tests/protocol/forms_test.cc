@@ -57,7 +57,7 @@ TEST(Forms, FindsEncodingByEqualForm) {
   ASSERT_NE(recent.find(first), nullptr);
   ASSERT_NE(recent.find(second), nullptr);
   EXPECT_TRUE(recent.find(bytes)->value.is_same(first))
-      << "who reads has the first of them, always";
+      << "a reader always gets the first of equal values";
 }
 
 TEST(Forms, MoreThanCached_StayCorrect) {

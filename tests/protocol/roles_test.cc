@@ -26,7 +26,7 @@ void expect_within(const std::set<Role>& senders, const std::set<Role>& all = {}
       if (may) EXPECT_TRUE(senders.contains(role)) << name << " by " << to_string(role);
       if (all.contains(role)) EXPECT_TRUE(may) << name << " by " << to_string(role);
     }
-    EXPECT_TRUE(somebody) << name << ": nobody may send it";
+    EXPECT_TRUE(somebody) << name << ": no role may send it";
   });
 }
 
@@ -82,7 +82,7 @@ TEST(Roles, AllowsEachVerbToItsRoles) {
     const bool join = row.verb == "join";
     const bool files = row.verb == "package_get";
     EXPECT_TRUE(read || job || order || ping || join || files)
-        << row.verb << " is to be added to this test";
+        << row.verb << " is missing in this test";
     EXPECT_EQ(row.changes, !read && !ping && !files && row.verb != "token_list") << row.verb;
     EXPECT_EQ(may_ask(Role::observer, row.verb), read || ping) << row.verb;
     EXPECT_EQ(may_ask(Role::agent, row.verb), read || ping || files) << row.verb;

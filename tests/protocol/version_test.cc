@@ -20,7 +20,7 @@ TEST(ProtocolVersion, UsesNewestCommonVersion) {
 TEST(ProtocolVersion, OldestUnset_AcceptsOneVersionOnly) {
   EXPECT_EQ(range_of(2, 0), (ProtocolRange{2, 2}));
   EXPECT_EQ(range_of(5, 3), (ProtocolRange{3, 5}));
-  EXPECT_EQ(range_of(3, 5), (ProtocolRange{3, 3})) << "nonsense is taken for that";
+  EXPECT_EQ(range_of(3, 5), (ProtocolRange{3, 3})) << "an inverted range means one version";
   EXPECT_TRUE(speaks_with(protocol_version, 0));
   EXPECT_TRUE(speaks_with(oldest_protocol_version, 0));
   EXPECT_TRUE(speaks_with(protocol_version + 5, protocol_version));

@@ -355,7 +355,7 @@ TEST_F(test_resource_demand_scheduler, TestPlacementGroupScaling_test_strategies
   EXPECT_EQ(unserved(), 0);
 }
 
-TEST_F(test_resource_demand_scheduler, TestPlacementGroupScaling_test_many_strict_spreads) {
+TEST_F(test_resource_demand_scheduler, test_many_strict_spreads) {
   limits_.max_workers = 10;
   add("p2.8xlarge", 2);
   want({{"GPU", 1}}, 6);

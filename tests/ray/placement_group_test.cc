@@ -200,7 +200,7 @@ TEST(test_placement_group_3, test_schedule_placement_groups_at_the_same_time) {
   std::vector<GroupId> groups;
   for (int i = 0; i < 6; ++i) groups.push_back(cluster.group(pack, {{{"CPU", 2}}}));
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    EXPECT_TRUE(cluster.created(groups[i])) << "in the order in which they were asked for";
+    EXPECT_TRUE(cluster.created(groups[i])) << "in the order of the requests";
     cluster.remove(groups[i]);
   }
 }

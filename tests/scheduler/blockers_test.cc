@@ -35,7 +35,7 @@ TEST(Blockers, NamesFewestSlotsThatMustReturn) {
   const auto obstacle = explain(bench, gpus(1)).obstacle;
   ASSERT_TRUE(obstacle);
   EXPECT_EQ(obstacle->node, Bench::node(1));
-  ASSERT_EQ(obstacle->slots.size(), 1u) << "one whole device comes back with one slot";
+  ASSERT_EQ(obstacle->slots.size(), 1u) << "one slot frees a whole device";
   EXPECT_EQ(bench.scheduler.find_slot(obstacle->slots[0])->lessee, ProcessId::of(2));
 }
 

@@ -270,7 +270,7 @@ TEST_F(GroupTest, PacksFractionsWithinBundleDevice) {
   EXPECT_THAT(bench_.devices(inside(group, gpus(0.25), 0)), ElementsAre(1));
   EXPECT_THAT(bench_.devices(inside(group, gpus(0.25), 0)), ElementsAre(1));
   EXPECT_THAT(bench_.devices(inside(group, gpus(0.25), 0)), IsEmpty());
-  EXPECT_THAT(bench_.devices(gpus(0.5)), ElementsAre(1)) << "the other half is nobody's";
+  EXPECT_THAT(bench_.devices(gpus(0.5)), ElementsAre(1)) << "the other half is outside the bundle";
 }
 
 TEST_F(GroupTest, TakesDevicesOfBundleFromOneIsland) {
@@ -319,7 +319,8 @@ TEST_F(GroupTest, BundleGpuMemory_IsAllocatedAndShared) {
   EXPECT_EQ(code(in(1, device_memory(0.25, 7))), ReasonCode::gpu_memory_busy);
   EXPECT_THAT(bench_.devices(in(1, device_memory(0.25, 6))), ElementsAre(1));
   EXPECT_THAT(bench_.devices(in(2, device_memory(0, 60))), ElementsAre(0)) << "more than was asked";
-  EXPECT_EQ(code(device_memory(0, 17)), ReasonCode::resource_busy) << "16 GiB are nobody's part";
+  EXPECT_EQ(code(device_memory(0, 17)), ReasonCode::resource_busy)
+      << "16 GiB are outside all bundles";
   EXPECT_EQ(code(device_memory(0.1, 45)), ReasonCode::gpu_memory_busy);
   EXPECT_THAT(bench_.devices(device_memory(0.2, 44)), ElementsAre(1));
 }
@@ -361,7 +362,7 @@ TEST_F(GroupTest, ReplacesLostBundlesBeforeNewGroups) {
   ASSERT_GE(news_.size(), 1u);
   EXPECT_EQ(news_[0].kind, GroupNews::Kind::lost);
   EXPECT_THAT(places(group), ElementsAre(before[0], 0));
-  EXPECT_EQ(bench_.slots_of_job(1).size(), 1u) << "what runs in the other bundle goes on";
+  EXPECT_EQ(bench_.slots_of_job(1).size(), 1u) << "the slot in the other bundle keeps running";
   remove(later);
   EXPECT_THAT(places(group), ElementsAre(before[0], 3)) << "before the group that waits longer";
   EXPECT_THAT(places(third), ElementsAre(0));
@@ -500,7 +501,7 @@ TEST_F(GroupTest, RecallsNothingFromBundles) {
   for (int i = 0; i < 60; ++i) EXPECT_THAT(bench_.plan_after(100ms).recalls, IsEmpty());
   EXPECT_EQ(bench_.scheduler.explain(cpus(1), ProgramId::of(1)).nodes.front().reason.code,
             ReasonCode::resource_busy)
-      << "nor is the node reserved for what they would not free";
+      << "a node is not reserved if recalls cannot free enough";
 }
 
 }  // namespace

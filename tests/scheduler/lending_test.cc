@@ -68,7 +68,7 @@ TEST_F(Oversubscription, RecallsLatestSlotOnceAfterDelay) {
   EXPECT_THAT(recalled_after(199ms), SizeIs(0));
   EXPECT_THAT(recalled_after(1ms), ElementsAre(b));
   EXPECT_THAT(recalled_after(10s), SizeIs(0));
-  EXPECT_FALSE(bench.scheduler.next_deadline()) << "nothing more is to be done about it";
+  EXPECT_FALSE(bench.scheduler.next_deadline()) << "no further recall is due";
   bench.scheduler.release(b);
   EXPECT_EQ(refusal(bench, Request()), ReasonCode::fits);
 }

@@ -219,7 +219,7 @@ TEST_F(Placement, SuspectDrainingAndDeadNodes_GetNothing) {
   bench.want(1, 1, cpus(1), 1);
   const auto plan = bench.plan();
   EXPECT_THAT(plan.grants, IsEmpty());
-  EXPECT_THAT(plan.infeasible, IsEmpty()) << "the suspect node may come back";
+  EXPECT_THAT(plan.infeasible, IsEmpty()) << "the suspect node may recover";
   EXPECT_EQ(refusal(cpus(1), 1), ReasonCode::node_suspect);
   EXPECT_EQ(refusal(cpus(1), 2), ReasonCode::node_draining);
   EXPECT_EQ(refusal(cpus(1), 3), ReasonCode::node_dead);

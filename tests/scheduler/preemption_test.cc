@@ -270,7 +270,7 @@ TEST_F(Preemption, HigherPriorityGroup_GetsCapacity) {
   const auto low = add_group(2, {cpus(2)});
   const auto high = add_group(2, {cpus(2)}, GroupStrategy::pack, 1);
   const auto ids = preempted_timeout(6s);
-  ASSERT_THAT(ids, SizeIs(2)) << "the room of one";
+  ASSERT_THAT(ids, SizeIs(2)) << "capacity for one group";
   for (const auto slot : ids) bench.scheduler.release(SlotId::of(slot));
   bench.plan();
   EXPECT_TRUE(bench.scheduler.groups().find(high)->complete());

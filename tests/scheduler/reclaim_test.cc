@@ -95,7 +95,7 @@ TEST_F(Reclaim, RecallsResidentSlotsFirst) {
   bench.plan();
   bench.want(2, 2, cpus(1), 1);
   EXPECT_THAT(bench.plan_after(300ms).recalls, IsEmpty())
-      << "what works for a higher priority is left alone";
+      << "a slot that serves a higher priority is not recalled";
   EXPECT_TRUE(bench.scheduler.set_resident(SlotId::of(2), true));
   EXPECT_FALSE(bench.scheduler.set_resident(SlotId::of(2), true)) << "it is known";
   const auto plan = bench.plan_after(300ms);
@@ -197,7 +197,7 @@ TEST_F(Reclaim, ReservedInstances_AreWithheldWithReason) {
   EXPECT_EQ(why.detail, "one of job 00000000000000000000000000000001 for GPU 2");
   EXPECT_EQ(patient.scheduler.explain(cpus(1), ProgramId::of(1)).nodes.front().reason.code,
             ReasonCode::fits)
-      << "what the large one does not want is not withheld";
+      << "capacity that the large request does not need is not reserved";
   patient.scheduler.release(plan.recalls.back().slot);
   const auto last = patient.plan();
   ASSERT_THAT(last.grants, SizeIs(1));

@@ -32,7 +32,7 @@ TEST_F(WithholdingTest, StaysOpenUntilGrantAndBrieflyAfter) {
   opens_within_an_hour();
   now_ = now_ + 1min;
   withheld_.look(now_, false, settings_);
-  EXPECT_TRUE(withheld_.is_open()) << "nobody has come";
+  EXPECT_TRUE(withheld_.is_open()) << "no request has passed";
   withheld_.passed(now_);
   withheld_.passed(now_ + 50ms);
   EXPECT_EQ(withheld_.look(now_ + 99ms, false, settings_).again, now_ + 100ms);

@@ -204,8 +204,7 @@ bool parse_range(const std::string& text, std::uint64_t& first, std::uint64_t& l
 int run_command(const CommandOptions& options) {
   for (const int death : {SIGABRT, SIGSEGV, SIGBUS}) std::signal(death, print_history);
   if (options.scenario != "all" && find_scenario(options.scenario) == nullptr) {
-    std::fprintf(stderr, "--scenario %s: there is none of this name, see --list\n",
-                 options.scenario.c_str());
+    std::fprintf(stderr, "--scenario %s: unknown scenario; see --list\n", options.scenario.c_str());
     return 2;
   }
   if (options.list) return list();

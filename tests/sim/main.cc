@@ -11,11 +11,11 @@ int main(int argc, char** argv) {
   std::vector<std::string> recordings;
   app.add_option("--seed", options.seed, "one history, printed");
   app.add_option("--scenario", options.scenario, "its scenario, or `all` for sweeps");
-  app.add_flag("--trace", options.trace, "print everything that happens");
+  app.add_flag("--trace", options.trace, "print every step");
   app.add_option("--seeds", seeds, "sweep seeds A..B");
-  app.add_option("--for", span, "sweep random scenarios for so long, as 60s");
+  app.add_option("--for", span, "sweep random scenarios for a duration, as 60s");
   app.add_option("--start", options.start, "with --for: another start draws other histories");
-  app.add_option("--at-most", options.at_most, "with --for: so many histories and no more");
+  app.add_option("--at-most", options.at_most, "with --for: the limit on the number of histories");
   app.add_flag("--hashes", options.hashes, "print `scenario seed hash` of each history");
   app.add_flag("--mutations", options.mutations, "prove that the checkers catch deliberate bugs");
   app.add_option("--mutation", options.mutation, "with --seed: the history with this bug");

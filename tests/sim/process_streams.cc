@@ -16,7 +16,7 @@ constexpr Duration lost_stream_delay = 2s;
 void Process::tell_executor(const client::SendToExecutor& command) {
   Process* executor = world().process_of(command.executor);
   if (executor == nullptr)
-    return world().violation("grants", name() + " was told of an executor that never was");
+    return world().violation("grants", name() + " sends to an executor that never existed");
   auto& wire = wires_[executor->id()];
   if (!wire) {
     wire = std::make_shared<CallWire>();

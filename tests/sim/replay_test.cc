@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view hidden_text = "do not tell";
-constexpr std::string_view users_value = "a value of the user's";
+constexpr std::string_view users_value = "a value of the user";
 
 class Replaying : public ::testing::Test {
  protected:

@@ -90,7 +90,7 @@ abi::Status enter(const char* call) {
   const pid_t process = initialised;
   if (process == 0) return abi::not_initialized;
   if (process != ::getpid())
-    misuse((std::string(call) + " after fork of a process that had initialised CUDA").c_str());
+    misuse((std::string(call) + " after fork of a process that had initialized CUDA").c_str());
   const int status = fault_of(call);
   const bool sticky = status == 214 || status == 700 || status == 702 || status == 710 ||
                       (status >= 714 && status <= 719);
@@ -122,7 +122,7 @@ void simulatedGpuBreak(int status) { lose_context(current_device(), status); }
 
 int cuInit(unsigned) {
   if (initialised != 0 && initialised != ::getpid())
-    misuse("cuInit after fork of a process that had initialised CUDA");
+    misuse("cuInit after fork of a process that had initialized CUDA");
   initialised = ::getpid();
   if (const int status = fault_of("cuInit")) return status;
   return devices().empty() ? abi::no_device : abi::success;
@@ -244,7 +244,7 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
   if (const auto status = enter("cuDevicePrimaryCtxRelease")) return status;
   const std::scoped_lock lock(tables().mutex);
   Primary& primary = tables().primaries[device];
-  if (primary.users == 0) misuse("cuDevicePrimaryCtxRelease of a context that nobody retains");
+  if (primary.users == 0) misuse("cuDevicePrimaryCtxRelease of a context that is not retained");
   if (--primary.users == 0) ::close(std::exchange(primary.fd, -1));
   return abi::success;
 }

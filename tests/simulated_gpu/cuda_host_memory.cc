@@ -63,7 +63,7 @@ int cuMemFreeHost(void* at) {
   const std::scoped_lock lock(host_tables().mutex);
   const auto found = host_tables().pinned.find(reinterpret_cast<abi::Address>(at));
   if (found == host_tables().pinned.end())
-    misuse("cuMemFreeHost of what is no pinned memory, or not any more");
+    misuse("cuMemFreeHost of memory that is not pinned, or not any more");
   if (found->second.use_count() > 1) misuse("cuMemFreeHost of memory that a stream still uses");
   host_tables().pinned.erase(found);
   return abi::success;

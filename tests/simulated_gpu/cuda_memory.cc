@@ -228,7 +228,7 @@ int cuMemRelease(abi::MemoryHandle handle) {
   if (const auto status = enter("cuMemRelease")) return status;
   const std::scoped_lock lock(tables().mutex);
   if (tables().handles.erase(handle) == 0)
-    misuse("cuMemRelease of what is no handle, or not any more");
+    misuse("cuMemRelease of a handle that is invalid or released");
   return abi::success;
 }
 
@@ -277,7 +277,7 @@ int cuMemAddressFree(abi::Address address, std::size_t size) {
   const std::scoped_lock lock(tables().mutex);
   const auto at = tables().reserved.find(address);
   if (at == tables().reserved.end() || at->second != size)
-    misuse("cuMemAddressFree of what was not reserved so");
+    misuse("cuMemAddressFree of a range that was not reserved");
   const auto first = tables().mapped.lower_bound(address);
   if (first != tables().mapped.end() && first->first < address + size) {
     misuse("cuMemAddressFree of addresses at which memory is mapped");
@@ -311,7 +311,7 @@ int cuMemUnmap(abi::Address address, std::size_t size) {
   const std::scoped_lock lock(tables().mutex);
   const auto at = tables().mapped.find(address);
   if (at == tables().mapped.end() || at->second->size != size)
-    misuse("cuMemUnmap of what is not mapped so");
+    misuse("cuMemUnmap of a range that is not one mapping");
   if (at->second.use_count() > 1 && !is_lost(*at->second))
     misuse("cuMemUnmap of memory that a stream still uses");
   tables().mapped.erase(at);
@@ -451,7 +451,7 @@ int cuMemFree_v2(abi::Address address) {
     const auto at = tables().mapped.find(address);
     if (at == tables().mapped.end() || !at->second->legacy) return abi::invalid_value;
     if (at->second->legacy_import)
-      misuse("cuMemFree of imported memory: cuIpcCloseMemHandle lets go of it");
+      misuse("cuMemFree of imported memory: cuIpcCloseMemHandle releases it");
     id = at->second->memory->id;
   }
   drain(current_device() < 0 ? 0 : current_device());  // as in CUDA

@@ -181,12 +181,12 @@ nccl::Status run_group() {
       misuse("a communicator is used on two streams in one group");
     doing.stream = each.stream;
     if (each.whole.kind != Collective::none) {
-      if (!fresh) misuse("a collective beside other calls in one group, which is not simulated");
+      if (!fresh) misuse("a collective and other calls in one group, which is not simulated");
       doing.whole = std::move(each.whole);
       continue;
     }
     if (doing.whole.kind != Collective::none)
-      misuse("a collective beside other calls in one group, which is not simulated");
+      misuse("a collective and other calls in one group, which is not simulated");
     doing.operations.push_back(std::move(each.operation));
   }
   nccl::Status said = nccl::success;
@@ -221,7 +221,7 @@ nccl::Status add(const void* at, std::size_t count, int type, int peer, Communic
   Operation operation{sends, peer, count, {}, 0};
   if (count > 0) {
     operation.memory = see(reinterpret_cast<std::uintptr_t>(at), count, of->device, !sends);
-    if (!operation.memory.found) misuse("NCCL is given memory that is not the device's");
+    if (!operation.memory.found) misuse("NCCL is given a range that is not memory of the device");
     if (operation.memory.pieces.size() != 1) misuse("NCCL is given memory of several mappings");
   }
   group.push_back({of, stream, std::move(operation), {}});
@@ -231,7 +231,7 @@ nccl::Status add(const void* at, std::size_t count, int type, int peer, Communic
 Seen see_all(const void* at, std::size_t bytes, int device, bool writes) {
   if (bytes == 0) return {};
   Seen seen = see(reinterpret_cast<std::uintptr_t>(at), bytes, device, writes);
-  if (!seen.found) misuse("NCCL is given memory that is not the device's");
+  if (!seen.found) misuse("NCCL is given a range that is not memory of the device");
   if (seen.pieces.size() != 1) misuse("NCCL is given memory of several mappings");
   return seen;
 }

@@ -86,7 +86,7 @@ Settings read() {
       misuse(("MOBULA_SIMULATED_GPU is key=value; given: " + word).c_str());
     set(made, word.substr(0, at), word.substr(at + 1));
   }
-  if (made.directory.empty()) misuse("MOBULA_SIMULATED_GPU names no folder=");
+  if (made.directory.empty()) misuse("MOBULA_SIMULATED_GPU needs the key `folder`");
   return made;
 }
 

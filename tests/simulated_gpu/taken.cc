@@ -53,7 +53,7 @@ class MachineLock {
  public:
   MachineLock()
       : fd_(::open((settings().directory + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
-    if (fd_ < 0) misuse("the folder of MOBULA_SIMULATED_GPU cannot be written");
+    if (fd_ < 0) misuse("the directory of MOBULA_SIMULATED_GPU cannot be written");
     while (::flock(fd_, LOCK_EX) != 0) {
     }
   }

@@ -236,7 +236,7 @@ TEST(FreshPages, PopulatesPagesBeforeWrites) {
   FreshPages pages([] { return true; });
   pages.will_write(*slab_of_pages.writer, 0, 10 << 20);
   pages.finish();
-  EXPECT_EQ(slab_of_pages.resident(), 20u) << "what is written, and as much behind it";
+  EXPECT_EQ(slab_of_pages.resident(), 20u) << "the written range, and the same amount after it";
   pages.will_write(*slab_of_pages.writer, 5 << 20, 15 << 20);
   pages.finish();
   EXPECT_EQ(slab_of_pages.resident(), 20u) << "they were taken before";

@@ -44,7 +44,7 @@ TEST(Eigen, ConvertsMatricesWithoutCopy) {
   EXPECT_EQ(first[5], 7);
   EXPECT_FALSE(watched.expired());
   tensor = mobula::Tensor();
-  EXPECT_TRUE(watched.expired()) << "nobody looks at it";
+  EXPECT_TRUE(watched.expired()) << "no view is left";
 }
 
 TEST(Eigen, MapsStrides) {

@@ -108,7 +108,7 @@ TEST(TensorOrigin, OriginalChanged_ReadsWrittenBytes) {
   const Tensor seen = read_again(tensor, detail::Origins::recorded, change);
   EXPECT_NE(seen.data(), tensor.data());
   EXPECT_EQ(ints(seen).back(), 19);
-  EXPECT_NO_THROW((void)tensor.mutable_view<int>()) << "nobody looks at it";
+  EXPECT_NO_THROW((void)tensor.mutable_view<int>()) << "no reader shares the memory";
   EXPECT_EQ(ints(read_again(counted({20}), detail::Origins::recorded)), ints(counted({20})));
 }
 

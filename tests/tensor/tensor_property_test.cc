@@ -220,7 +220,7 @@ class World {
       tensor_ = tensor_.reshape(wanted.shape);
     } catch (const InvalidRequestError&) {
       EXPECT_FALSE(has_strides(wanted))
-          << "there is such a look: " << ::testing::PrintToString(wanted.shape);
+          << "a view of this shape exists: " << ::testing::PrintToString(wanted.shape);
       return;
     }
     EXPECT_TRUE(has_strides(wanted));

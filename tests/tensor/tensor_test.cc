@@ -198,7 +198,7 @@ TEST(Tensor, OutOfMemory_ThrowsWithSize) {
 #endif
   try {
     Tensor::empty({std::int64_t{1} << 60});
-    ADD_FAILURE() << "no machine has so much memory";
+    ADD_FAILURE() << "no machine has 4 EiB of memory";
   } catch (const OutOfMemoryError& error) {
     EXPECT_THAT(error.what(), HasSubstr("4611686018427387904 bytes"));
   }

@@ -91,7 +91,7 @@ TEST(Torch, FreesTorchMemoryWithLastView) {
         memory.data(), {3, 4}, [&](void*) { ++freed; }, at::kFloat);
     Tensor seen = Tensor::from_dlpack(at::toDLPack(made));
     made = at::Tensor();
-    EXPECT_EQ(freed, 0) << "it is looked at";
+    EXPECT_EQ(freed, 0) << "a tensor refers to it";
     const Tensor view = seen.transpose(0, 1);
     seen = Tensor();
     EXPECT_EQ(freed, 0) << "by a view as well";

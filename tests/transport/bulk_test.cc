@@ -79,7 +79,7 @@ TEST_P(BulkFetches, Cancelled_StopsBetweenChunks) {
   std::fill(got.room.begin(), got.room.end(), std::byte{0});
   ASSERT_TRUE(until([&] { return next.done.has_value(); }));
   EXPECT_TRUE(next.done->ok());
-  EXPECT_FALSE(got.done.has_value()) << "a cancelled fetch is told nothing";
+  EXPECT_FALSE(got.done.has_value()) << "a cancelled fetch has no completion";
   EXPECT_TRUE(std::all_of(got.room.begin(), got.room.end(),
                           [](std::byte each) { return each == std::byte{0}; }));
   EXPECT_LT(server_->counters().bytes_sent, 40u << 20);

@@ -156,7 +156,7 @@ TEST_F(BusIntruders, RejectsUnknownKeyAndNotifiesPeer) {
 
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
   peer_ = client_.bus->connect(address_, server_keys_.public_key).value();
-  ASSERT_TRUE(client_.bus->send(peer_, bytes_of("admitted meanwhile")));
+  ASSERT_TRUE(client_.bus->send(peer_, bytes_of("admitted later")));
   ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
 }
 

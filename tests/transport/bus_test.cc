@@ -155,7 +155,7 @@ TEST_F(BusAddresses, AcceptsIpv6NamesAndPaths) {
     ASSERT_TRUE(until([&] {
       return !server_.messages.empty() && server_.messages.back().text == address;
     })) << address;
-    EXPECT_EQ(client_.connected.back(), peer) << "its events were told for " << address;
+    EXPECT_EQ(client_.connected.back(), peer) << "the event names the peer at " << address;
   }
 }
 

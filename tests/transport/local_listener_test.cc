@@ -47,7 +47,7 @@ TEST_F(LocalListenerPlaces, AcceptsInPrivateDirectory) {
   ASSERT_TRUE(turn_until(*loop_, [&] { return accepted_.size() == 1; }));
   EXPECT_EQ(credentials_of(accepted_[0])->pid, ::getpid());
   listener.reset();
-  EXPECT_EQ(::access(path.c_str(), F_OK), -1) << "the socket file goes with its listener";
+  EXPECT_EQ(::access(path.c_str(), F_OK), -1) << "the listener removes its socket file";
   EXPECT_EQ(connect_local(path).error().code, ErrorCode::not_found);
 }
 

@@ -26,7 +26,7 @@ TEST(PortProbe, DistinguishesListenerFromRefusal) {
   const SocketAddress any = *Address::parse("127.0.0.1:0")->numeric();
   ASSERT_EQ(::bind(listener.get(), any.get(), any.size), 0);
   const SocketAddress where = local_address_of(listener.get()).value();
-  EXPECT_EQ(outcome_at(where), ProbeOutcome::refused) << "bound, but nobody listens";
+  EXPECT_EQ(outcome_at(where), ProbeOutcome::refused) << "bound, but not listening";
   ASSERT_EQ(::listen(listener.get(), 1), 0);
   EXPECT_EQ(outcome_at(where), ProbeOutcome::open);
   listener.reset();

@@ -268,7 +268,7 @@ class Taker {
       const std::size_t number = came_[which]++;
       if (number >= due_[which].size()) wrong("a record more than was written");
       if (record != record_of(which, number, due_[which][number]))
-        wrong("a record that nobody wrote");
+        wrong("a record that no writer wrote");
     }
     RingModel& ring = world_.rings[which];
     if (readers_[which].take_hunger()) ring.from->ring(ring.index_at_from);
@@ -333,11 +333,11 @@ std::vector<Case> cases() {
       {"a record longer than the ring", Lead::by_event, {{5}}},
       {"two writers", Lead::by_word, {{1}, {1}}},
       {"two writers by event", Lead::by_event, {{1}, {1}}},
-      {"a reader that naps", Lead::naps, {{1, 1}}},
-      {"a reader that naps while the ring fills up", Lead::naps, {{1, 2}}, false, false, {}, true},
-      {"two writers to one that naps", Lead::naps, {{1}, {1}}},
-      {"beside its own bell", Lead::by_word, {{1}}, true},
-      {"beside its own bell by event", Lead::by_event, {{1}}, true},
+      {"a coalescing reader", Lead::naps, {{1, 1}}},
+      {"a coalescing reader of a ring that fills up", Lead::naps, {{1, 2}}, false, false, {}, true},
+      {"two writers to a coalescing reader", Lead::naps, {{1}, {1}}},
+      {"with another thread on its doorbell", Lead::by_word, {{1}}, true},
+      {"with another thread on its doorbell by event", Lead::by_event, {{1}}, true},
   };
 }
 
@@ -414,20 +414,21 @@ std::vector<Fault> faults() {
       {"the writer publishes without release", Act::store, world.written, relaxed},
       {"the reader looks without acquire", Act::load, world.written, relaxed},
       {"the reader gives room back without release", Act::store, world.taken, relaxed, {}, release},
-      {"the writer looks for room without acquire", Act::load, world.taken, relaxed},
-      {"the writer looks for room before its wish is seen", Act::load, world.taken, acquire},
-      {"the wish for room comes late", Act::store, world.hungry, release, 1},
-      {"what was taken is told late", Act::store, world.taken, release, {}, in_order},
-      {"the wish for room is looked for early", Act::load, world.hungry, acquire},
+      {"the writer checks for space without acquire", Act::load, world.taken, relaxed},
+      {"the writer checks for space before its request is visible", Act::load, world.taken,
+       acquire},
+      {"the request for space comes late", Act::store, world.hungry, release, 1},
+      {"the taken count is published late", Act::store, world.taken, release, {}, in_order},
+      {"the request for space is read early", Act::load, world.hungry, acquire},
       {"the announcement of sleep comes late", Act::store, world.sleep, release},
-      {"the sleeper looks again too early", Act::load, world.groups, acquire},
+      {"the sleeper checks again too early", Act::load, world.groups, acquire},
       {"the ringer looks for a sleeper too early", Act::load, world.sleep, acquire},
       {"the bell is rung late", Act::fetch_or, world.groups, both},
-      {"nobody is woken at the word", Act::wake_word, world.sleep, std::nullopt},
-      {"nobody is woken at the event", Act::wake_event, {0, 1, 2}, std::nullopt},
+      {"the word wakes no thread", Act::wake_word, world.sleep, std::nullopt},
+      {"the event wakes no thread", Act::wake_event, {0, 1, 2}, std::nullopt},
       {"nothing is published", Act::store, world.written, std::nullopt},
-      {"no room is given back", Act::store, world.taken, std::nullopt},
-      {"no wish for room is left", Act::store, world.hungry, std::nullopt, 1},
+      {"no space is returned", Act::store, world.taken, std::nullopt},
+      {"no request for space is left", Act::store, world.hungry, std::nullopt, 1},
   };
 }
 
@@ -436,9 +437,9 @@ class RingModelFaultTest : public testing::TestWithParam<Fault> {};
 // Some faults appear only if a ring has some space but not enough.
 bool needs_the_large_case(const Fault& fault) {
   return std::string(
-             "the writer looks for room before its wish is seen, the wish for room comes late, "
-             "what was "
-             "taken is told late, the wish for room is looked for early")
+             "the writer checks for space before its request is visible, "
+             "the request for space comes late, the taken count is published late, "
+             "the request for space is read early")
              .find(fault.name) != std::string::npos;
 }
 

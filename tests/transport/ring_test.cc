@@ -75,7 +75,7 @@ TEST_F(Ring, Full_RejectsAndReportsSpace) {
   EXPECT_FALSE(reader_.take_hunger()) << "told once";
   EXPECT_EQ(writer_.write(record), record.size());
   EXPECT_TRUE(writer_.ask_for_room());
-  EXPECT_FALSE(reader_.take_hunger()) << "nobody waits any more";
+  EXPECT_FALSE(reader_.take_hunger()) << "no writer waits";
 }
 
 TEST_F(BrokenRing, DetectsInvalidWriterStateWhenReading) {

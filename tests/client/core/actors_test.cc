@@ -117,7 +117,7 @@ TEST_F(ActorCalls, LastHandleReleased_ActorEndsAfterCalls) {
   release(handle_id(actor));
   EXPECT_TRUE(to_head<EndActor>().empty());
   release(result(last));
-  reply_value(20, "nobody wants it");
+  reply_value(20, "a result without refs");
   EXPECT_EQ(to_head<EndActor>().size(), 1u);
   EXPECT_EQ(core_.sizes().actors, 0u);
   EXPECT_EQ(core_.sizes().streams, 0u);
@@ -133,7 +133,7 @@ TEST_F(ActorCalls, QueueFull_CallsResentInOrderAsOthersEnd) {
     take_back(20, number);
     say(20, CallReturned{number, calls[number - 1], "", number == 3});
   }
-  EXPECT_EQ(calls_at(20).size(), 2u) << "there is no room yet";
+  EXPECT_EQ(calls_at(20).size(), 2u) << "the queue of the executor is still full";
   calls.push_back(call(actor));
   EXPECT_EQ(calls_at(20).size(), 2u);
   reply_value(20, "done");

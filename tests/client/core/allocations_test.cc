@@ -157,7 +157,7 @@ class OneCallAtATime : public testing::Test {
   double by_executor() const { return per_call(counts_[arriving] + counts_[running]); }
   static double per_call(std::size_t count) { return static_cast<double>(count) / measured; }
   std::string all() const {
-    std::string text = "submitting, arriving, running, answering, letting go:";
+    std::string text = "submitting, arriving, running, answering, releasing:";
     for (const std::size_t each : counts_) text += " " + std::to_string(per_call(each));
     return text;
   }

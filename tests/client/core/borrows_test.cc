@@ -158,7 +158,8 @@ TEST_F(BorrowedTensors, ExecutorDied_HoldsStayForAWhile) {
   pass(ClientOptions{}.stream_drain_timeout);
   release(made);
   release(result(given.call.task));
-  EXPECT_TRUE(to_agent<ReleaseObject>().empty()) << "whom it passed them on to holds them next";
+  EXPECT_TRUE(to_agent<ReleaseObject>().empty())
+      << "a process that received the refs from it may still register a hold";
   pass(ClientOptions{}.orphans_delay);
   EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
 }
@@ -207,7 +208,8 @@ TEST_F(GivenTensors, UnclaimedReply_ExportsAfterDelay) {
   step(UnpinRefs{{ref()}, true});
   EXPECT_TRUE(out.empty());
   step(UnpinRefs{{ref()}, true});
-  EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u) << "somebody may have asked for it meanwhile";
+  EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u)
+      << "the object may have been requested in between";
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ TEST_F(ClientGroups, AllBundlesPlaced_ReadyIsValue) {
   ASSERT_EQ(to_head<CreateGroup>().size(), 1u);
   EXPECT_EQ(to_head<CreateGroup>()[0].spec.creator, core_.options().process);
   const ObjectId ready = wait_for(900);
-  EXPECT_TRUE(to_head<WatchGroup>().empty()) << "its creator is told anyway";
+  EXPECT_TRUE(to_head<WatchGroup>().empty()) << "the head notifies the creator without a watch";
   EXPECT_EQ(state(ready), "pending");
   hears(GroupState::created, 1);
   EXPECT_EQ(text(ready), "ready");
@@ -155,13 +155,13 @@ TEST_F(ClientGroups, JobEnded_KeepsNoSlots) {
   slot(4, 21);
   submit();
   slot_executor_ends(4, 21, EndKind::killed);
-  head(RequestRejected{JobId::of(1), "its driver did not come back"});
+  head(RequestRejected{JobId::of(1), "the driver did not reconnect"});
   EXPECT_EQ(core_.sizes().slots, 0u);
   slot_executor_ends(3, 20, EndKind::killed);
   head(SlotLost{SlotId::of(3), {}});
   EXPECT_EQ(core_.sizes().slots, 0u);
   pass(60s);  // the running task is retried
-  head(RequestRejected{JobId::of(1), "its driver did not come back"});
+  head(RequestRejected{JobId::of(1), "the driver did not reconnect"});
   EXPECT_EQ(state(result(running)), "error");
   EXPECT_EQ(state(result(waiting)), "error");
 }

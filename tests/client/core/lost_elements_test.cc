@@ -114,7 +114,7 @@ TEST_F(LostElements, RecomputesBeforeAllCallsReturned) {
   const TaskId second = call(actor);
   refuse(1);
   reply_with_tensor();
-  EXPECT_EQ(sent(), std::vector{second}) << "it comes back, and would be behind the first twice";
+  EXPECT_EQ(sent(), std::vector{second}) << "the first call waits until the second is returned";
   hand_back_all(host);
   EXPECT_EQ(sent(), (std::vector{first, second}));
 }
@@ -176,7 +176,7 @@ TEST_F(LostElements, ConcurrentCalls_AreNotAwaited) {
   ASSERT_EQ(sent(), (std::vector{first, beside}));
   refuse(1);
   reply_with_tensor();
-  EXPECT_EQ(sent(), (std::vector{beside, first})) << "it runs, and does not come back";
+  EXPECT_EQ(sent(), (std::vector{beside, first})) << "the running call is not returned";
 }
 
 TEST_F(LostElements, ActorRestarted_CallsGoToNextInOrder) {
@@ -199,7 +199,7 @@ TEST_F(LostElements, ActorRestarted_CallsGoToNextInOrder) {
   EXPECT_EQ(calls_at(21)[0].call.task, first);
   EXPECT_EQ(calls_at(21)[1].call.task, second);
   EXPECT_EQ(calls_at(21)[2].call.task, third);
-  EXPECT_EQ(calls_at(21)[0].round, 1u) << "of a stream that has had none";
+  EXPECT_EQ(calls_at(21)[0].round, 1u) << "the first round of the new stream";
 }
 
 TEST_F(LostElements, ActorAlive_RecomputesStoredValue) {

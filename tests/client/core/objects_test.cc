@@ -331,7 +331,7 @@ TEST_F(Holds, WantsQuietlyOnlyPresentOrPending) {
   EXPECT_TRUE(core_.want_quietly(ObjectId::of(1))) << "it is on its way";
   EXPECT_TRUE(core_.unwant_quietly(ObjectId::of(1)));
   EXPECT_TRUE(core_.unwant_quietly(ObjectId::of(1)));
-  EXPECT_FALSE(core_.unwant_quietly(ObjectId::of(1))) << "nobody wants it any more";
+  EXPECT_FALSE(core_.unwant_quietly(ObjectId::of(1))) << "the last request was withdrawn before";
 
   const TaskId id = submit();
   EXPECT_TRUE(core_.want_quietly(result(id)))
@@ -374,7 +374,8 @@ TEST_F(Holds, ReleasedOwnObject_RetainNotifiesHome) {
   seal_escaped(object);
   release(ObjectId::of(6));
   release(object);
-  ASSERT_EQ(to_agent<ReleaseObject>().size(), 1u) << "nobody here needs it, others may";
+  ASSERT_EQ(to_agent<ReleaseObject>().size(), 1u)
+      << "this process needs it no more, other processes may";
   EXPECT_FALSE(core_.retain_quietly(object)) << "its home has to hear of it";
   step(RetainRef{object});
   EXPECT_EQ(to_agent<HoldObjectRequest>().size(), 1u);
@@ -414,7 +415,7 @@ TEST_F(Holds, EscapedValue_StaysWhileHeld) {
   step(ValueWritten{ObjectId::of(1), false, {}});
   step(ReceivedFromAgent{SealObjectReply{ObjectId::of(1)}});
   EXPECT_FALSE(core_.storing({core_.ref_of(ObjectId::of(1))}));
-  EXPECT_FALSE(commanded<ObjectChanged>().empty()) << "who waits for that has to hear of it";
+  EXPECT_FALSE(commanded<ObjectChanged>().empty()) << "waiters for the store are notified";
   slot(3, 20);
   reply_value(20, "done");
   release(ObjectId::of(1));
@@ -429,7 +430,7 @@ TEST_F(Holds, ResultOfEarlierAttempt_SealedAtNewHome) {
   step(ReserveRoom{object, 1 << 20, ProcessId::of(50), NodeId::of(2)});
   ReserveObjectReply there;
   there.object = object;
-  there.failure = failure(ErrorCode::already_exists, "it is sealed already");
+  there.failure = failure(ErrorCode::already_exists, "object is already sealed");
   step(ReceivedFromAgent{there});
   EXPECT_TRUE(commanded<RoomMade>().empty()) << "its owner does not hold it yet";
   ASSERT_EQ(to_agent<SealObjectRequest>().size(), 1u);
@@ -537,7 +538,7 @@ TEST_F(Places, UnpinnedObject_IsNotCopiedButLost) {
   // The error is stored, for executors that await the object at their agents.
   for (const auto& reserved : to_agent<ReserveObjectRequest>())
     EXPECT_LT(reserved.size_bytes, 1 << 20);
-  EXPECT_TRUE(core_.settled(object)) << "it is lost, and that is said";
+  EXPECT_TRUE(core_.settled(object)) << "the object is settled with an error";
 }
 
 TEST_F(LostStores, KeepsContainedRefsUntilStored) {

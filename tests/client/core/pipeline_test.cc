@@ -103,7 +103,7 @@ TEST_F(Pipeline, ReturnsTasksBehindLongCall) {
   ASSERT_FALSE(demands.empty());
   EXPECT_EQ(demands.back().waiting_tasks, 10) << "the head hears of them";
   slot(4, 21);
-  EXPECT_THAT(calls_at(21), SizeIs(10)) << "all of them go where there is room";
+  EXPECT_THAT(calls_at(21), SizeIs(10)) << "the new slot takes all waiting calls";
 }
 
 // The other calls never started, so they are not charged a retry.

@@ -141,7 +141,7 @@ TEST_F(Preemption, ExecutorExitsWithoutReply_ChargesNoRetry) {
   slot(4, 30);
   ASSERT_EQ(calls_at(30).size(), 1u);
   slot_executor_ends(4, 30, EndKind::exited);
-  EXPECT_EQ(fact().retries_left, 0) << "the next end is one of its own";
+  EXPECT_EQ(fact().retries_left, 0) << "the next end is not a preemption and costs a retry";
   EXPECT_EQ(state(result(id)), "pending");
 }
 

@@ -65,7 +65,8 @@ TEST_F(ExecutorProcessTest, ReadsMessagesSentBeforeReady) {
   const Fd exited(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   ASSERT_TRUE(exited);
   pollfd ready{exited.get(), POLLIN, 0};
-  EXPECT_EQ(::poll(&ready, 1, 20'000), 1) << "it waits for calls that nobody will make";
+  EXPECT_EQ(::poll(&ready, 1, 20'000), 1)
+      << "the executor waits for calls after its driver is gone";
   ::kill(child, SIGKILL);
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);

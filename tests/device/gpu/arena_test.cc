@@ -151,7 +151,7 @@ TEST(SimulatedDeviceMemory, SharesMemoryThatOutlivesHolder) {
     EXPECT_EQ(gpu->memory().value().free_bytes, (256 - 16 - 2) * mib);
     *imported = DeviceMapping();
     EXPECT_EQ(gpu->memory().value().free_bytes, (256 - 16) * mib)
-        << "the last who reached it has let go";
+        << "the last mapping of the memory is released";
   });
   EXPECT_RUNS(machine, [&] {
     const auto gpu = open_gpu();

@@ -118,7 +118,7 @@ TEST(SimulatedCapture, UndeclaredStream_RejectsTensorKeepsCapture) {
     const Captured user(*gpu, blocking_stream);
     try {
       (void)tensor.to({});
-      ADD_FAILURE() << "the whole context cannot be waited for";
+      ADD_FAILURE() << "a context that captures cannot be synchronized";
     } catch (const InvalidRequestError& error) {
       EXPECT_NE(std::string(error.what()).find("produced_on"), std::string::npos) << error.what();
     }
@@ -175,7 +175,7 @@ TEST(SimulatedCapture, RejectsStreamThatWritesTensor) {
     const Captured user(*gpu, cuda_abi::stream_non_blocking);
     tensor.produced_on(user.stream());
     EXPECT_THROW((void)tensor.to({}), InvalidRequestError);
-    EXPECT_NE(user.end(), nullptr) << "it was looked at first";
+    EXPECT_NE(user.end(), nullptr) << "the check does not break the capture";
   });
 }
 

@@ -105,7 +105,7 @@ TEST(SimulatedGpu, Slices_HaveSeparateMemory) {
     ASSERT_FALSE(more) << "the other half is not its own";
     EXPECT_EQ(more.error().code, ErrorCode::resource_exhausted);
     EXPECT_EQ(second->memory()->free_bytes, half - context);
-    EXPECT_TRUE(DeviceMapping::create(second, 100 * mib)) << "and nobody else's";
+    EXPECT_TRUE(DeviceMapping::create(second, 100 * mib)) << "the half belongs to this slice alone";
     EXPECT_FALSE(second->reaches(first->uuid()));
     const auto descriptor = full->descriptor();
     ASSERT_TRUE(descriptor);
@@ -113,7 +113,7 @@ TEST(SimulatedGpu, Slices_HaveSeparateMemory) {
         << "of another slice";
     const auto nvml = Nvml::open(std::getenv("MOBULA_NVML_LIBRARY"));
     ASSERT_TRUE(nvml);
-    EXPECT_EQ(nvml->used_bytes(0).value(), half + context) << "of the whole device";
+    EXPECT_EQ(nvml->used_bytes(0).value(), half + context) << "NVML reports the whole device";
   });
 }
 

@@ -202,13 +202,13 @@ void probe_descriptors(Probe& p) {
     return reinterpret_cast<void*>(static_cast<std::intptr_t>(number));
   };
   cuda_abi::MemoryHandle imported = 0;
-  n.note("cuMemImportFromShareableHandle", "of this process",
+  n.note("cuMemImportFromShareableHandle", "exported by this process",
          p.call.memory_import(&imported, by_number(fd), cuda_abi::handle_posix_fd), 0);
   ::close(fd);
   cuda_abi::Address second = 0;
   n.note("cuMemAddressReserve", "a second one", p.call.address_reserve(&second, p.unit, 0, 0, 0),
          0);
-  n.note("cuMemMap", "of what was imported", p.call.memory_map(second, p.unit, 0, imported, 0), 0);
+  n.note("cuMemMap", "imported memory", p.call.memory_map(second, p.unit, 0, imported, 0), 0);
   const cuda_abi::AccessDescription access{{cuda_abi::location_device, 0}, cuda_abi::access_read};
   n.note("cuMemSetAccess", "to read", p.call.memory_set_access(second, p.unit, &access, 1), 0);
   unsigned char seen = 0;
@@ -219,7 +219,7 @@ void probe_descriptors(Probe& p) {
   n.fact("the same bytes", seen == 9 ? "yes" : "no");
   n.note("cuMemUnmap", "", p.call.memory_unmap(second, p.unit), 0);
   n.note("cuMemAddressFree", "", p.call.address_free(second, p.unit), 0);
-  n.note("cuMemRelease", "of what was imported", p.call.memory_release(imported), 0);
+  n.note("cuMemRelease", "imported memory", p.call.memory_release(imported), 0);
   const int other = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   n.note("cuMemImportFromShareableHandle", "of /dev/null",
          p.call.memory_import(&imported, by_number(other), cuda_abi::handle_posix_fd),
@@ -269,7 +269,7 @@ void probe_nccl(Probe& p) {
     } else {
       n.note("ncclCommRevoke", "", call.revoke(communicator, 0), nccl_abi::in_progress);
       n.note("ncclCommGetAsyncError", "revoked", settled(call, communicator), 0);
-      n.note("ncclCommDestroy", "of a revoked one", call.destroy(communicator), 0);
+      n.note("ncclCommDestroy", "a revoked communicator", call.destroy(communicator), 0);
     }
   }
 }

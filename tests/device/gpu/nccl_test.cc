@@ -270,7 +270,7 @@ TEST(SimulatedNccl, Misuse_EndsProcess) {
     first.join();
     second.join();
   });
-  expect_misuse_of_nccl("not the device's", [](Rank& rank, const GpuStream& stream) {
+  expect_misuse_of_nccl("not memory of the device", [](Rank& rank, const GpuStream& stream) {
     ASSERT_EQ(rank.wait(), nccl_abi::success);
     char host = 0;
     (void)rank.call().group_start();

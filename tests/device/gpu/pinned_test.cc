@@ -24,7 +24,7 @@ TEST(SimulatedPinnedSlices, LimitsSlicesAndNotifiesWaiterOnce) {
     ASSERT_TRUE(third && fourth) << "kept back for others than those that wait";
     EXPECT_FALSE(pool.take());
     third = {};
-    EXPECT_EQ(calls, 1) << "that one is not for who waits";
+    EXPECT_EQ(calls, 1) << "the reserve is not for waiters";
     fourth = {};
     first = {};
     EXPECT_EQ(calls, 2);

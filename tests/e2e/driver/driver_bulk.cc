@@ -101,7 +101,7 @@ int broadcast(const Words& nodes) {
   }
   for (const auto& wrong : mobula::get(reads, seconds(90))) report.equal("wrong words", wrong, 0u);
   const auto there = mobula::task<pattern>.options(on(nodes.at(0))).remote(size);
-  report.holds("what comes back", mobula::get(there, seconds(60)) == pattern(size));
+  report.holds("the returned value", mobula::get(there, seconds(60)) == pattern(size));
   return report.exit_code();
 }
 

@@ -277,7 +277,7 @@ int collective_operations(const Words& arguments) {
   mobula::destroy_collective_group(group);
   for (const auto& outcome :
        everybody<&Singer::all_reduce_outcome>(all, group, std::int64_t{1}, std::string(), 30.0)) {
-    report.equal("of a group that is gone", outcome, "destroyed:: broken");
+    report.equal("an operation of a destroyed group", outcome, "destroyed:: broken");
   }
   mobula::destroy_collective_group(group);
   return report.exit_code();
@@ -295,7 +295,7 @@ int collective_transfers(const Words& arguments) {
   const std::vector<std::string> others{"1, 2", "0, 2", "0, 1"};
   const auto logs = everybody<&Singer::logged>(all, std::string("logged"));
   for (std::size_t rank = 0; rank < logs.size(); ++rank) {
-    report.equal("what it has moved", logs[rank],
+    report.equal("the log of transfers", logs[rank],
                  way + " all_reduce(average), float32 [100000] with ranks " + others[rank] + "; ");
   }
   tell("logged");
@@ -345,17 +345,17 @@ int collective_groups(const Words&) {
   throws<mobula::InvalidRequestError>(report, "by the store", [&] {
     (void)mobula::create_collective_group({a, b}, Transport::object_store);
   });
-  throws<mobula::TransferError>(report, "by what is not there", [&] {
+  throws<mobula::TransferError>(report, "by an unavailable transport", [&] {
     (void)mobula::create_collective_group({a, b}, Transport::nccl);
   });
-  throws<mobula::TransferError>(report, "by what is none", [&] {
+  throws<mobula::TransferError>(report, "by a transport that cannot serve groups", [&] {
     (void)mobula::create_collective_group({a, b}, Transport::cuda_ipc);
   });
   throws<mobula::InvalidRequestError>(report, "an operation of the driver",
                                       [&] { first.barrier(); });
   throws<mobula::NotFoundError>(report, "a name here",
                                 [] { (void)mobula::collective_group("first"); });
-  throws<mobula::TaskError>(report, "one who is not in it",
+  throws<mobula::TaskError>(report, "an actor outside the group",
                             [&] { mobula::get(c.call<&Singer::rank>(first), seconds(30)); });
   try {
     (void)mobula::create_collective_group({a, b}, Transport::automatic, "second");
@@ -410,7 +410,7 @@ int collective_busy(const Words& arguments) {
   }
   for (const auto& sum : sums) report.equal("sum", mobula::get(sum, seconds(60)), 3.0);
   // The driver's handle of the group still lists all members.
-  report.equal("a handle of it keeps nobody", group.actor_ids().size(), std::size_t{3});
+  report.equal("the handle keeps no member alive", group.actor_ids().size(), std::size_t{3});
   return report.exit_code();
 }
 
@@ -496,7 +496,8 @@ int collective_time_outs(const Words& arguments) {
   const auto two =
       all[2].call<&Singer::all_reduce_outcome>(group, std::int64_t{10}, std::string(), 60.0);
   report.equal("who waits", mobula::get(one, seconds(60)), "timed_out: 1: broken");
-  report.equal("who waits for longer", mobula::get(two, seconds(60)), "broken: 1: broken");
+  report.equal("a member with a longer timeout", mobula::get(two, seconds(60)),
+               "broken: 1: broken");
   report.equal("who comes late",
                mobula::get(all[1].call<&Singer::all_reduce_outcome>(group, std::int64_t{10},
                                                                     std::string(), 60.0),

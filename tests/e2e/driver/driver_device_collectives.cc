@@ -111,7 +111,7 @@ class Player {
       for (int rank = 0; rank < group.size(); ++rank)
         expected += note_of(rank, (i % 3) * 4 + i / 3);
       if (sum.view<float>()[static_cast<std::size_t>(i)] != expected)
-        return "another element of what is permuted";
+        return "wrong element of the permuted tensor";
     }
     Tensor small = Tensor::from<std::int64_t>({me + 1, -me}).to(place_);
     const Tensor product = group.all_reduce(small, {.op = ReduceOp::product}).to(Device{});
@@ -301,7 +301,7 @@ int gpu_collectives(const Words& arguments) {
     report.equal("none to itself", state.paths[static_cast<std::size_t>(rank)], "");
     report.holds("operations", state.operations > 50);
     const bool staged = way != "nccl" && rank < with_gpu;
-    report.equal("by way of the host", state.staged_bytes > 0, staged);
+    report.equal("through host memory", state.staged_bytes > 0, staged);
     report.equal("what it says", state.device_path, path);
     if (arguments.size() <= 4) continue;
     report.holds(("the reason: " + state.device_reason).c_str(),
@@ -380,7 +380,7 @@ int gpu_collective_ends(const Words& arguments) {
     auto late = all[0].call<&Player::outcome>(group, count, true, 0.5);
     auto waits = all[1].call<&Player::outcome>(group, count, true, 60.0);
     report.equal("who waits", mobula::get(late, seconds(60)), "timed_out: 2");
-    report.equal("who waits for longer", mobula::get(waits, seconds(60)), "broken: 2");
+    report.equal("a member with a longer timeout", mobula::get(waits, seconds(60)), "broken: 2");
     mobula::destroy_collective_group(group);
 
     const auto next = mobula::create_collective_group(all, way, "ends");
@@ -502,7 +502,7 @@ int gpu_collective_again(const Words& arguments) {
                  went.find("nccl") == 0 && went.rfind("nccl") < went.find("staged"));
   }
   for (const auto& tries : each_of<&Player::failed_tries>(all)) {
-    report.holds("the log says why", tries.find(reason) != std::string::npos);
+    report.holds("the log has the reason", tries.find(reason) != std::string::npos);
   }
   mobula::destroy_collective_group(group);
   return report.exit_code();

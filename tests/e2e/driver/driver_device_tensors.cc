@@ -174,7 +174,7 @@ int gpu_values(const Words&) {
   report.equal("its elements", wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
   report.equal("without a GPU", wait_for(no_gpu.call<&Gpu::place_of>(made)), "cpu");
   report.equal("its elements there", wait_for(no_gpu.call<&Gpu::sum>(made)), total_to(floats));
-  report.holds("the log says why",
+  report.holds("the log has the reason",
                mentions(wait_for(no_gpu.call<&Gpu::refusals>()), "it is in host memory"));
   report.equal("without a GPU no CUDA", wait_for(no_gpu.call<&Gpu::sees_cuda>()), false);
   report.equal("nor in this program", uses_cuda(), false);
@@ -202,7 +202,7 @@ int gpu_values(const Words&) {
   throws<mobula::TaskError>(report, "more than the share", [&] {
     wait_for(maker.call<&Gpu::take_and_give>(std::int64_t{1} << 50));
   });
-  report.equal("what was freed is there again",
+  report.equal("freed memory is available again",
                wait_for(maker.call<&Gpu::take_and_give>(std::int64_t{300} << 20)), 20);
   return report.exit_code();
 }
@@ -230,10 +230,10 @@ int gpu_tensors(const Words& arguments) {
   report.equal("their places", wait_for(user.call<&Gpu::places_of>(weights)), "cuda:0 cpu cuda:0");
   report.equal("without a GPU", wait_for(no_gpu.call<&Gpu::sum>(made)), total_to(floats));
   report.equal("its path", wait_for(no_gpu.call<&Gpu::paths>()).back(), "staged");
-  report.holds("the log says why",
+  report.holds("the log has the reason",
                mentions(wait_for(no_gpu.call<&Gpu::refusals>()), "it is in host memory"));
   report.equal("here", total(wait_for(made)), total_to(floats));
-  report.equal("by way of the store",
+  report.equal("through the store",
                total(mobula::get(
                    made, {.tensor_transport = Transport::object_store, .timeout = seconds(60)})),
                total_to(floats));
@@ -297,7 +297,7 @@ int gpu_pairs(const Words&) {
     for (const auto way : {Transport::cuda_ipc, Transport::nccl}) {
       const auto made =
           maker.method<&Gpu::make_on>().options({.tensor_transport = way}).remote(floats, gpu);
-      report.equal("of one of two GPUs", wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
+      report.equal("from one of two GPUs", wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
     }
     const auto back = user.method<&Gpu::make>().options(gpu_stays).remote(floats);
     report.equal("to one of two GPUs", wait_for(maker.call<&Gpu::get_at>(std::vector{back}, gpu)),
@@ -369,7 +369,7 @@ int gpu_tasks(const Words&) {
   mobula::TaskOptions once{
       .num_cpus = 0.1, .max_calls = 1, .tensor_transport = Transport::automatic};
   const auto on_hosts = mobula::task<made_on_host>.options(once).remote(floats);
-  report.equal("of a task's process that has left", total(wait_for(on_hosts)), total_to(floats));
+  report.equal("from a task whose executor exited", total(wait_for(on_hosts)), total_to(floats));
   return report.exit_code();
 }
 
@@ -399,7 +399,7 @@ int gpu_ends(const Words&) {
   auto maker = mobula::actor<Gpu>.options(on_gpus(1)).remote();
   auto user = mobula::actor<Gpu>.options(on_gpus(1)).remote();
   const auto made = maker.method<&Gpu::make>().options(gpu_stays).remote(floats);
-  throws<std::runtime_error>(report, "what user code throws",
+  throws<std::runtime_error>(report, "an exception of user code",
                              [&] { wait_for(maker.call<&Gpu::throws>()); });
   report.equal("after that", wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
   maker.call<&Gpu::leave>();
@@ -407,7 +407,7 @@ int gpu_ends(const Words&) {
                                  [&] { wait_for(maker.call<&Gpu::pid>()); });
   report.equal("after its maker left", wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
   auto late = mobula::actor<Gpu>.options(on_gpus(1)).remote();
-  report.equal("for who comes late", wait_for(late.call<&Gpu::place_of>(made)), "cuda:0");
+  report.equal("for a late reader", wait_for(late.call<&Gpu::place_of>(made)), "cuda:0");
   report.equal("its elements", wait_for(late.call<&Gpu::sum>(made)), total_to(floats));
   const auto lost = late.method<&Gpu::make>().options(gpu_stays).remote(floats);
   mobula::wait(std::vector{lost}, {.num_returns = 1, .timeout = seconds(30), .fetch_local = false});
@@ -440,7 +440,7 @@ int gpu_kills(const Words& arguments) {
       const auto sum = killed.call<&Gpu::sum>(made);
       std::this_thread::sleep_for(std::chrono::milliseconds(4 * i * i));  // an arbitrary delay
       mobula::kill(killed);
-      throws<mobula::Error>(report, "a call of one that was killed", [&] {
+      throws<mobula::Error>(report, "a call of a killed actor", [&] {
         (void)wait_for(sum);
         throw mobula::ActorDiedError("it was done before");
       });
@@ -523,7 +523,7 @@ int gpu_replaced(const Words& arguments) {
   try {
     // If the failure costs only a connection, the next attempt gets the elements.
     report.equal("another try", wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
-    if (way != Transport::nccl) report.fail("no error of what is lost");
+    if (way != Transport::nccl) report.fail("a lost tensor gave no error");
   } catch (const mobula::Error& error) {
     tell(std::string("it is lost: ") + error.what());
   }

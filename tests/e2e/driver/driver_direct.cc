@@ -183,7 +183,7 @@ int direct_tensors(const Words& arguments) {
       mobula::task<made_by_task>.options({.tensor_transport = Transport::automatic}).remote(many);
   report.equal("made by a task", mobula::get(user.call<&Painter::sum>(by_task), seconds(30)),
                sum_to(many));
-  report.equal("sum by way of the store",
+  report.equal("sum through the store",
                total_of(mobula::get(
                    made, {.tensor_transport = Transport::object_store, .timeout = seconds(30)})),
                sum_to(many));
@@ -214,7 +214,7 @@ int direct_paths(const Words&) {
   report.equal("by shm", by({.tensor_transport = Transport::shm}), sum_to(many));
   const auto paths = mobula::get(user.call<&Painter::paths>(), seconds(30));
   report.holds("by these", paths == std::vector<std::string>{"tcp", "shm in place"});
-  throws<mobula::TransferError>(report, "one that is not there",
+  throws<mobula::TransferError>(report, "an unavailable transport",
                                 [&] { by({.tensor_transport = Transport::nccl}); });
   return report.exit_code();
 }
@@ -330,7 +330,7 @@ int direct_broadcast(const Words&) {
   for (const auto& [peer, bytes] : mobula::get(late.call<&Painter::bytes_by_peer>(), seconds(30))) {
     by_others += peer == maker_id ? 0 : bytes;
   }
-  report.holds("a late one gets it from those who have it", by_others > whole / 2);
+  report.holds("a late reader pulls from replica holders", by_others > whole / 2);
 
   // A replica holder dies during the transfer.
   for (int round = 0; round < 3; ++round) {
@@ -341,7 +341,7 @@ int direct_broadcast(const Words&) {
                  mobula::get(keeper.call<&Painter::keep>(another), seconds(60)), sum);
     const auto after = reader.call<&Painter::weighed_sum>(another);
     keeper.call<&Painter::crash>();
-    report.equal("sum by one that was given it", mobula::get(after, seconds(60)), sum);
+    report.equal("sum by a reader whose replica holder died", mobula::get(after, seconds(60)), sum);
   }
 
   // The producer does not wait for processes that only hold a replica.

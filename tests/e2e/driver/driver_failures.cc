@@ -36,7 +36,7 @@ int crashes(const Words&) {
     report.fail("a task that was killed gave a value");
   } catch (const mobula::WorkerCrashedError& error) {
     report.equal("signal", error.signal(), SIGKILL);
-    report.holds("its last words are told",
+    report.holds("the error has its last log lines",
                  error.log_tail().find("these are its last words") != std::string::npos);
   }
   try {

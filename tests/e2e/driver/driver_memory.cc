@@ -82,8 +82,8 @@ int eats_too_much(const Words& arguments) {
     contains(report, what, arguments.at(2));
     contains(report, what, "attempt 2 was the last (max_retries)");
   }
-  report.equal("what ran beside it, in its first attempt", mobula::get(beside, seconds(60)), 0);
-  report.equal("what comes after it", mobula::get(mobula::task<works>.remote(0), seconds(60)), 0);
+  report.equal("the concurrent task, in its first attempt", mobula::get(beside, seconds(60)), 0);
+  report.equal("the next task", mobula::get(mobula::task<works>.remote(0), seconds(60)), 0);
   return report.exit_code();
 }
 

@@ -80,7 +80,7 @@ int wrong_use(const Words&) {
     const mobula::TaskOptions nowhere{.scheduling = mobula::NodeAffinity{std::string(32, 'a')}};
     mobula::get(mobula::task<one>.options(nowhere).remote(), seconds(30));
   });
-  throws<mobula::GetTimeoutError>(report, "what nobody has, within 200 ms", [] {
+  throws<mobula::GetTimeoutError>(report, "8 GPUs that no node has, within 200 ms", [] {
     const mobula::TaskOptions huge{.num_gpus = 8};
     mobula::get(mobula::task<one>.options(huge).remote(), std::chrono::milliseconds(200));
   });

@@ -80,7 +80,7 @@ int resident_until_freed(const Words&) {
        next == first && std::chrono::steady_clock::now() < end;) {
     next = mobula::get(mobula::task<own_pid>.options(gpu(1)).remote(), seconds(60));
   }
-  report.holds("and goes when nobody refers to its result", next != first);
+  report.holds("and exits after the last ref of its result", next != first);
   return report.exit_code();
 }
 

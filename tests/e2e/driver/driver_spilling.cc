@@ -77,7 +77,7 @@ int views(const Words& words) {
   const auto view = mobula::get_view(first, seconds(60));
   const auto refs = put_mebi_blocks(std::stoull(words.at(0)));
   const MebiBlock expected = mebi_block(0);
-  report.holds("what is looked at stays where it is",
+  report.holds("a viewed object is pinned",
                std::equal(view.begin(), view.end(), expected.begin(), expected.end()));
   report.holds("the last value",
                is_mebi_block(mobula::get(refs.back(), seconds(60)), refs.size() - 1));

@@ -101,7 +101,7 @@ int direct_same_memory(const Words&) {
     report.equal("another reads it", in_time(other.call<&PolicyMaker::first>(made)), 0);
     report.equal("another does not write to it",
                  in_time(other.call<&PolicyMaker::write_given>(made)), "shared");
-    report.equal("its maker does not write to what it is given",
+    report.equal("its producer does not write to the argument",
                  in_time(maker.call<&PolicyMaker::write_given>(made)), "shared");
   }
   const auto looks = maker.method<&PolicyMaker::make_looks>().options(stays).remote();
@@ -152,9 +152,9 @@ int direct_policies(const Words&) {
     report.equal("the snapshot that was held", in_time(other.call<&PolicyMaker::first_of_held>()),
                  0);
     report.equal("the snapshot in its maker", in_time(maker.call<&PolicyMaker::first>(copy)), 0);
-    report.equal("which is not the maker's", in_time(maker.call<&PolicyMaker::is_mine>(copy)),
-                 false);
-    report.equal("nobody waits for readers of a copy",
+    report.equal("the snapshot is not the memory of the producer",
+                 in_time(maker.call<&PolicyMaker::is_mine>(copy)), false);
+    report.equal("readers of a copy are not awaited",
                  in_time(maker.call<&PolicyMaker::wait_freed>(0.1)), "freed");
     in_time(other.call<&PolicyMaker::let_go>());
 
@@ -179,15 +179,14 @@ int direct_policies(const Words&) {
                  in_time(maker.call<&PolicyMaker::wait_freed>(0.1)), "not in time");
     in_time(other.call<&PolicyMaker::let_go>());
   }
-  report.equal("when nobody looks on any more", in_time(maker.call<&PolicyMaker::wait_freed>(20)),
-               "freed");
+  report.equal("after the last reader", in_time(maker.call<&PolicyMaker::wait_freed>(20)), "freed");
   const Tensor mine = Tensor::zeros({a_million});
   Tensor writable = mine;
   const auto put = mobula::put(
       mine, {.tensor_transport = Transport::automatic, .tensor_policy = TensorPolicy::snapshot});
   writable.mutable_view<float>()[0] = 5;
   report.equal("a snapshot that was put", in_time(other.call<&PolicyMaker::first>(put)), 0);
-  throws<mobula::InvalidRequestError>(report, "a policy that is none", [&] {
+  throws<mobula::InvalidRequestError>(report, "an unknown policy", [&] {
     (void)mobula::put(mine, {.tensor_transport = Transport::automatic,
                              .tensor_policy = static_cast<TensorPolicy>(7)});
   });
@@ -207,7 +206,7 @@ int direct_checked(const Words&) {
   for (auto* each : {&maker, &other}) {
     try {
       in_time(each->call<&PolicyMaker::first>(shared));
-      report.fail("a change that nobody noticed");
+      report.fail("a change was not detected");
     } catch (const mobula::Error& error) {
       report.holds(error.what(),
                    std::string(error.what()).find("changed after return") != std::string::npos);

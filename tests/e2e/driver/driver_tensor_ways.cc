@@ -214,7 +214,7 @@ int way_layouts(const Words& arguments) {
   auto or_another = way.by;
   or_another.allow_fallback = true;
   const auto all = way.maker->method<&Keeper::make_all>().options(or_another).remote(mixed);
-  report.equal("of the host and of a GPU together",
+  report.equal("tensors of the host and of a GPU together",
                soon(way.user->call<&Keeper::check_all>(mixed, all)), "");
   return report.exit_code();
 }
@@ -264,8 +264,7 @@ int way_life(const Words& arguments) {
     }
     report.equal("a sum", soon(way.user->call<&Keeper::sum>(made)), sum_of(1));
   }
-  report.holds("freed when nobody refers to it",
-               soon(way.maker->call<&Keeper::freed_within>(30.0)));
+  report.holds("freed after its last ref", soon(way.maker->call<&Keeper::freed_within>(30.0)));
   report.holds("written then", soon(way.maker->call<&Keeper::may_write>()));
 
   const auto made = way.maker->method<&Keeper::make>().options(way.by).remote(2);

@@ -112,7 +112,8 @@ int tensors(const Words&) {
   const Tensor small = counted({3, 4});
   report.equal("sum", mobula::get(mobula::task<sum_of_elements>.remote(small)), 66.0);
   const auto ref = mobula::put(small);
-  report.equal("sum of what was put", mobula::get(mobula::task<sum_of_elements>.remote(ref)), 66.0);
+  report.equal("sum of the put value", mobula::get(mobula::task<sum_of_elements>.remote(ref)),
+               66.0);
   report.equal(
       "sum of a result",
       mobula::get(mobula::task<sum_of_elements>.remote(mobula::task<doubled>.remote(small))),
@@ -169,7 +170,7 @@ int tensors_are_frozen(const Words&) {
     mine.mutable_view<float>()[0] = 6;
     Tensor got = mobula::get(ref);
     report.equal("what was put", got.view<float>()[0], 5.f);
-    throws<mobula::TensorSharedError>(report, "writing to what get gave",
+    throws<mobula::TensorSharedError>(report, "writing to the result of get",
                                       [&] { (void)got.mutable_view<float>(); });
     got.clone().mutable_view<float>()[0] = 7;
   }
@@ -180,7 +181,7 @@ int tensors_in_actors(const Words&) {
   Report report;
   const Tensor start = counted({100'000});
   auto weights = mobula::actor<Weights>.remote(start);
-  report.holds("what it was made with is frozen",
+  report.holds("the constructor argument is frozen",
                !mobula::get(weights.call<&Weights::may_write>()));
   for (int i = 0; i < 3; ++i) weights.call<&Weights::add>(start);
   report.holds("its clone is not", mobula::get(weights.call<&Weights::may_write>()));
@@ -229,7 +230,7 @@ int tensors_are_protected(const Words&) {
   } catch (const mobula::WorkerCrashedError& error) {
     report.equal("signal", error.signal(), SIGSEGV);
   }
-  report.equal("what it wanted to write", mobula::get(ref).view<float>()[70'000], 70'000.f);
+  report.equal("the element it tried to write", mobula::get(ref).view<float>()[70'000], 70'000.f);
   return report.exit_code();
 }
 

@@ -220,7 +220,7 @@ int lost_elements(const Words& arguments) {
   ::kill(pids_in(again).back(), SIGKILL);
   while (::kill(pids_in(again).back(), 0) == 0) std::this_thread::yield();
   auto other = mobula::actor<Sharer>.remote();
-  report.equal("an actor's, made again",
+  report.equal("the recomputed result of an actor",
                mobula::get(other.call<&Sharer::sum>(by_actor), seconds(60)), ramp_sum(many_floats));
   report.equal("attempts of the actor", pids_in(again).size(), 2u);
   return report.exit_code();

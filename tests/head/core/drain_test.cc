@@ -86,7 +86,7 @@ TEST_F(Drain, NotifiesAllNodesOfDrainAndUndrain) {
   std::vector<NodeId> received;
   for (const auto& news : cluster.take<PeersChanged>(late))
     received.insert(received.end(), news.drained.begin(), news.drained.end());
-  EXPECT_EQ(received, std::vector<NodeId>{agent.node}) << "who comes later, too";
+  EXPECT_EQ(received, std::vector<NodeId>{agent.node}) << "a late subscriber receives it too";
   cluster.take<PeersChanged>(other);
   cluster.tool("undrain", "", agent.node.hex());
   const auto news = cluster.take<PeersChanged>(other);

@@ -41,13 +41,13 @@ TEST_F(Events, RecordsNodeJoinAndDeath) {
   ASSERT_EQ(joined.size(), 2u);
   EXPECT_EQ(joined[1]["node_id"], other.node.hex());
   EXPECT_EQ(joined[1]["severity"], "INFO");
-  EXPECT_EQ(joined[1]["source"], "agent") << "whose word it is";
+  EXPECT_EQ(joined[1]["source"], "agent") << "the process that reported it";
   ASSERT_EQ(of_kind("NODE_SUSPECT").size(), 1u);
   EXPECT_EQ(of_kind("NODE_SILENT"), of_kind("NODE_SUSPECT")) << "the name of the previous release";
   const auto died = of_kind("NODE_DIED");
   ASSERT_EQ(died.size(), 1u);
   EXPECT_EQ(died[0]["severity"], "ERROR");
-  EXPECT_EQ(died[0]["source"], "head") << "nobody has said it";
+  EXPECT_EQ(died[0]["source"], "head") << "the head concluded it without a report";
   EXPECT_EQ(died[0]["node_id"], other.node.hex());
   EXPECT_NE(died[0]["text"].get<std::string>().find("no message from it arrived"),
             std::string::npos);
@@ -105,7 +105,7 @@ TEST_F(Events, ReportsStartFailureAndNextRetry) {
   cluster.wants(agent, cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}}), 1);
   EndCause cause;
   cause.kind = EndKind::start_failed;
-  cause.text = "program file app cannot be had; it is tried again in 0.5 s";
+  cause.text = "program file app is not available; it is tried again in 0.5 s";
   cluster.from_agent(agent, SlotGone{cluster.expect_start_slot(agent).slot, cause, false});
   auto events = of_kind("PROGRAM_START_FAILED");
   ASSERT_EQ(events.size(), 1u);
@@ -164,7 +164,7 @@ TEST_F(Events, PlannedActorEnd_IsNoError) {
 
 TEST_F(Events, CountsRepeatedEvents) {
   const auto dropped = [&] {
-    cluster.step(Noticed{"MESSAGE_DROPPED", "somebody", "it is none of this protocol"});
+    cluster.step(Noticed{"MESSAGE_DROPPED", "peer", "the frame is not of this protocol"});
   };
   for (int i = 0; i < 5; ++i) dropped();
   const auto seen = of_kind("MESSAGE_DROPPED");
@@ -217,7 +217,7 @@ TEST_F(Events, HeadRestarted_FollowerReceivesReusedNumbers) {
   cluster.tool("drain", "", "ffff", Role::observer);
   const Json before = list();
   cluster.restart_head();
-  EXPECT_TRUE(of_kind("REQUEST_REFUSED").empty()) << "lost, as it is said";
+  EXPECT_TRUE(of_kind("REQUEST_REFUSED").empty()) << "an event outside a persisted batch is lost";
   const Json news = list({{"after", before["next"]}, {"epoch", before["epoch"]}});
   ASSERT_FALSE(news["items"].empty());
   EXPECT_EQ(news["items"][0]["kind"], "HEAD_STARTED")
@@ -246,7 +246,7 @@ TEST_F(Events, NamesInvalidFilter) {
   for (const auto& [filters, named] :
        std::vector<std::pair<std::string, std::string>>{{"[]", "filters"},
                                                         {R"({"severity": "loud"})", "LOUD"},
-                                                        {R"({"colour": "red"})", "colour"},
+                                                        {R"({"shade": "red"})", "shade"},
                                                         {R"({"after": -1})", "after"},
                                                         {R"({"id": "ab"})", "id"},
                                                         {R"({"kind": 3})", "kind"}}) {

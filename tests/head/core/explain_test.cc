@@ -225,12 +225,12 @@ TEST_F(Explaining, ReportsRequestsAhead) {
   const auto queue = [&](const std::string& text) { return explained(text)["queue"]; };
   auto json = queue(R"({"num_gpus": 1})");
   EXPECT_EQ(json["higher_priority"], 2);
-  EXPECT_EQ(json["smaller_share"], 0) << "one that has nothing comes before who has something";
+  EXPECT_EQ(json["smaller_share"], 0) << "a job without slots precedes a job with slots";
   EXPECT_EQ(json["placement_groups"], 1);
   EXPECT_EQ(json["before"], 3);
   EXPECT_EQ(json["text"], "2 requests of jobs of a higher priority, 1 placement group");
   json = queue(R"({"num_gpus": 1, "job_id": ")" + JobId::of(1).hex() + R"("})");
-  EXPECT_EQ(json["own_job"], 0) << "a class that has nothing comes before one that has a slot";
+  EXPECT_EQ(json["own_job"], 0) << "a class without slots precedes a class with a slot";
   json = queue(R"({"num_gpus": 1, "priority": -1, "job_id": ")" + JobId::of(1).hex() + R"("})");
   EXPECT_EQ(json["own_job"], 3);
   json = queue(R"({"num_gpus": 1, "priority": 1, "job_id": ")" + JobId::of(1).hex() + R"("})");
@@ -309,7 +309,7 @@ TEST_F(Explaining, ExplainsPendingClassAndActor) {
   cluster.creates(agent, spec);
   const Json actor = list("actors")["items"][0];
   EXPECT_EQ(actor["to_place"], Json::parse(R"({"CPU": 1})"))
-      << "apart from what it has while it runs";
+      << "resources for placement, separate from those held while it runs";
   EXPECT_EQ(actor["resources"], Json::parse(R"({"GPU": 5})"));
   EXPECT_EQ(actor["accelerator_type"], "H100");
   json = explained(spec.actor.hex());

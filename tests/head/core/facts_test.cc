@@ -89,7 +89,8 @@ TEST_F(FactsOfNodes, ComparesOnlyAcknowledgedState) {
   cluster.from_driver(agent, 1, ReturnSlot{start.slot});
   ASSERT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
   heartbeat(applied, agent.sent);
-  EXPECT_TRUE(cluster.take<FactsRequest>(agent).empty()) << "it has not been told to stop it yet";
+  EXPECT_TRUE(cluster.take<FactsRequest>(agent).empty())
+      << "the agent has not received StopSlot yet";
   agent.digest = ending_slot_digest(start.slot);
   heartbeat(agent.session->received(), agent.sent);
   EXPECT_TRUE(cluster.take<FactsRequest>(agent).empty()) << "it is stopping it";

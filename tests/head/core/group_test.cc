@@ -197,7 +197,8 @@ TEST_F(ForgottenGroups, TooManyUnknownGroups_RejectsAtOnce) {
   cluster.pass(11s);
   EXPECT_EQ(refusals().size(), 2u);
   wants_in(GroupId::of(9), 1);
-  EXPECT_TRUE(refusals().empty()) << "there is room for it now";
+  EXPECT_TRUE(refusals().empty())
+      << "the wait of the earlier groups has ended, so this one may wait";
 }
 
 TEST_F(HeadGroups, PendingGroup_NamesNodesReservedForIt) {
@@ -247,7 +248,7 @@ TEST_F(HeadGroups, ReservesNameUntilRemoval) {
   EXPECT_TRUE(received[0].refused);
   cluster.from_driver(home, 1, WatchGroup{GroupId::of(6)});
   received = news();
-  ASSERT_EQ(received.size(), 1u) << "whoever waits for it later is told the same";
+  ASSERT_EQ(received.size(), 1u) << "a later watcher receives the same refusal";
   EXPECT_TRUE(received[0].refused);
   EXPECT_NE(received[0].why.find("'pair'"), std::string::npos) << received[0].why;
   // This removal must not free the name of the other group.

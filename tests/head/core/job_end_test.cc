@@ -68,7 +68,7 @@ TEST_F(JobEnds, DetachedActor_KeepsTasksAndGetsMore) {
   EXPECT_EQ(more.lessee, actor_process);
   EXPECT_EQ(more.program.id, ProgramId::of(1));
   EXPECT_EQ(more.program.source, agent.node) << "the driver's node may have forgotten it";
-  EXPECT_FALSE(more.show_output) << "nobody is left to see it";
+  EXPECT_FALSE(more.show_output) << "no driver is left to print it";
 }
 
 TEST_F(JobEnds, LastDetachedActorEnded_JobEnds) {
@@ -80,7 +80,8 @@ TEST_F(JobEnds, LastDetachedActorEnded_JobEnds) {
   cluster.from_process(agent, actor_process, Role::executor, 1,
                        EndActor{spec.actor, true, true, ""});
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
-  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 2u) << "the actor's slot, and its task's";
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 2u)
+      << "the slot of the actor and the slot of its task";
   const auto ended = cluster.take<JobEnded>(agent);
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_FALSE(ended[0].lingers);

@@ -128,7 +128,7 @@ TEST_F(Terms, HeadRestarted_TermsSurvive) {
     cluster.from_driver(home, 1, HoldSlot{each.slot, each.demand_class.id});
   }
   cluster.wants(home, cpus_of(1, 1), 1);
-  EXPECT_TRUE(cluster.take<StartSlot>(other).empty()) << "it has all that the quota allows";
+  EXPECT_TRUE(cluster.take<StartSlot>(other).empty()) << "the job is at its quota";
   EXPECT_TRUE(cluster.take<StartSlot>(agent).empty());
   cluster.slot_gone(agent, slots[0].slot);
   EXPECT_EQ(cluster.take<StartSlot>(other).size() + cluster.take<StartSlot>(agent).size(), 1u);

@@ -223,7 +223,7 @@ TEST_F(NodeQuery, CountsOnlyVisibleChanges) {
   const auto at_rest = count();
   EXPECT_EQ(count(), at_rest) << "asking is no change";
   cluster.pass(2s);
-  EXPECT_EQ(count(), at_rest) << "heartbeats are none";
+  EXPECT_EQ(count(), at_rest) << "a heartbeat is no change";
   ask("logs");
   lists(agent, {});
   lists(other, {});

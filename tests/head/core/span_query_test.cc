@@ -103,7 +103,7 @@ TEST_F(SpanQuery, KeepsFinalSpansOfAgentAndFiltersByJob) {
   answers(2, asked(2).request);
   ASSERT_EQ(spans().size(), 2u);
   EXPECT_EQ(spans()[1].spans.transfers.size(), 2u)
-      << "of the job, and one of which it is not known";
+      << "one transfer of the job, and one of unknown job";
 }
 
 TEST_F(SpanQuery, QueriesOnlyProcessesOfJob) {
@@ -142,7 +142,7 @@ TEST_F(SpanQuery, LimitsReplyAndReportsOmissions) {
 
 TEST_F(SpanQuery, KeepsFinalSpansOfEndedProcess) {
   answers(2, 0, 3);
-  EXPECT_TRUE(cluster.replies.empty()) << "nobody has asked";
+  EXPECT_TRUE(cluster.replies.empty()) << "no query is pending";
   cluster.driver_dies(agent, 2);
   ask();
   answers(1, asked(1).request);

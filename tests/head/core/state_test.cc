@@ -256,8 +256,7 @@ TEST_F(State, JournalWriteFailed_WarnsUntilWritten) {
   cluster.fail_to_persist("the disk is full");
   ASSERT_FALSE(cluster.replies.empty());
   EXPECT_FALSE(cluster.replies.back().ok);
-  EXPECT_EQ(cluster.replies.back().code, ErrorCode::resource_exhausted)
-      << "to ask again is in vain";
+  EXPECT_EQ(cluster.replies.back().code, ErrorCode::resource_exhausted) << "a retry cannot succeed";
   EXPECT_NE(cluster.replies.back().text.find("the disk is full"), std::string::npos);
   EXPECT_TRUE(warned());
   // Small writes succeed in every round, and writes of the failed size fail. The test row fails

@@ -230,7 +230,7 @@ TEST_F(Submissions, DeviceRequest_RequestsNoCpu) {
   EXPECT_EQ(
       cluster.expect_start_slot(agent).demand_class.request.required_totals.get(resource::cpu),
       Quantity::whole(1))
-      << "who asks for nothing needs a node with a CPU";
+      << "an empty request needs a node with a CPU";
 }
 
 TEST_F(Submissions, PrefersNameToIdPrefix) {

@@ -67,7 +67,7 @@ class TaskQuery : public testing::Test {
 
 TEST_F(TaskQuery, CollectsTasksFromAllOwners) {
   ask("list", "tasks");
-  EXPECT_TRUE(cluster.replies.empty()) << "nobody has answered yet";
+  EXPECT_TRUE(cluster.replies.empty()) << "no owner has replied yet";
   const TasksRequest first = asked(one);
   const TasksRequest second = asked(two);
   EXPECT_EQ(first.limit, 1000u);

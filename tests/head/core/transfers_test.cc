@@ -65,7 +65,7 @@ class TransferQuestions : public testing::Test {
 
 TEST_F(TransferQuestions, CollectsTransfersLatestFirst) {
   ask("list", "transfers");
-  EXPECT_TRUE(cluster.replies.empty()) << "nobody has answered yet";
+  EXPECT_TRUE(cluster.replies.empty()) << "no process has replied yet";
   answers(1, {3s, 5s}, 4);
   answers(2, {1s, 4s});
   const Json list = document();
@@ -117,7 +117,7 @@ TransferFact on_its_way(TransferState state, Duration ago) {
   fact.whole_bytes = 3 << 20;
   fact.sources = {NodeId::of(9), NodeId::of(10)};
   fact.moved = 1s;
-  if (state == TransferState::pending) fact.refusals = {"it waits for room"};
+  if (state == TransferState::pending) fact.refusals = {"it waits for space"};
   return fact;
 }
 
@@ -129,7 +129,7 @@ TEST_F(TransferQuestions, ListsPendingTransfersFirstWithProgress) {
   answers(1, {1s});
   answers(2, {});
   const Json items = document()["items"];
-  ASSERT_EQ(items.size(), 4u) << "of a state that nobody knows nothing is said: " << document();
+  ASSERT_EQ(items.size(), 4u) << "a transfer of an unknown state is not listed: " << document();
   EXPECT_EQ(items[0]["state"], "RUNNING");
   EXPECT_EQ(items[0]["bytes"], 1 << 20);
   EXPECT_EQ(items[0]["size_bytes"], 3 << 20);
@@ -138,7 +138,7 @@ TEST_F(TransferQuestions, ListsPendingTransfersFirstWithProgress) {
   EXPECT_EQ(items[0]["since_ms"], 30'000) << "wanted since then";
   EXPECT_EQ(items[0]["wire_seconds"], 1.0);
   EXPECT_EQ(items[1]["state"], "PENDING");
-  EXPECT_EQ(items[1]["reason"], "it waits for room");
+  EXPECT_EQ(items[1]["reason"], "it waits for space");
   EXPECT_EQ(items[2]["state"], "FINISHED");
   EXPECT_TRUE(items[2]["size_bytes"].is_null());
   EXPECT_TRUE(document()["warnings"].empty()) << document()["warnings"];
@@ -219,7 +219,8 @@ TEST_F(TransferQuestions, CountsProcessesWithoutPendingTransfers) {
   ask("list", "transfers", R"({"state": "FINISHED"})");
   answers(1, {});
   answers(2, {});
-  EXPECT_TRUE(document()["warnings"].empty()) << "nobody has asked for that: " << document();
+  EXPECT_TRUE(document()["warnings"].empty())
+      << "pending transfers were not requested: " << document();
 }
 
 TEST_F(TransferQuestions, NamesOldAgentsAndSkipsDeadOnes) {
@@ -263,7 +264,7 @@ TEST_F(TransferQuestions, SendsFiltersToProcessesOrRejectsThem) {
   cluster.from_driver(agent, 2, none);
   EXPECT_TRUE(document()["items"].empty());
   EXPECT_EQ(ask("list", "transfers", R"({"path": "pigeon"})").code, ErrorCode::invalid_argument);
-  EXPECT_EQ(ask("list", "transfers", R"({"colour": "red"})").code, ErrorCode::invalid_argument);
+  EXPECT_EQ(ask("list", "transfers", R"({"shade": "red"})").code, ErrorCode::invalid_argument);
 }
 
 TEST_F(TransferQuestions, NamesSilentProcessAndSkipsEndedOne) {
@@ -282,7 +283,7 @@ TEST_F(TransferQuestions, KeepsCompleteCountsOfEndedProcesses) {
   counts(2, 5);
   counts(1, 4);  // replaces 3
   Json now = counted();
-  ASSERT_EQ(now.size(), 1u) << "what is no path is passed over: " << now;
+  ASSERT_EQ(now.size(), 1u) << "an unknown path is skipped: " << now;
   EXPECT_EQ(now[0]["path"], "shm");
   EXPECT_EQ(now[0]["transfers"], 9);
   EXPECT_EQ(now[0]["bytes"], 90);
@@ -308,9 +309,9 @@ TEST_F(TransferQuestions, CountsStoredTransfersFromHeartbeats) {
   heartbeat(agent, 3);
   const auto before = changes();
   heartbeat(agent, 3);
-  EXPECT_EQ(changes(), before) << "it says nothing new";
+  EXPECT_EQ(changes(), before) << "the report has no change";
   heartbeat(agent, 5);
-  EXPECT_GT(changes(), before) << "who watches the status looks again";
+  EXPECT_GT(changes(), before) << "a change reaches watchers of the status";
   TestAgent& other = cluster.node_joins(2, SmallCluster::shape(1));
   heartbeat(other, 7);
   EXPECT_EQ(counted()[0]["path"], "store");
@@ -328,7 +329,7 @@ TEST_F(TransferQuestions, CountsStoredTransfersFromHeartbeats) {
                                   {{.path = DirectPath::store, .transfers = 8, .bytes = 800}}});
   EXPECT_EQ(counted()[0]["transfers"], 13);
   heartbeat(other, 100);
-  EXPECT_EQ(counted()[0]["transfers"], 13) << "of one that has left nothing is heard";
+  EXPECT_EQ(counted()[0]["transfers"], 13) << "a heartbeat of a node that left is ignored";
   heartbeat(agent, 6);
   EXPECT_EQ(counted()[0]["transfers"], 14);
 }

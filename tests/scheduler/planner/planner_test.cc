@@ -187,7 +187,7 @@ TEST_F(PlannerTest, BundleLost_GetsOneNode) {
   state_.groups.front().places = {kept, {}};
   EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 1)));
   state_.groups.front().spec.strategy = GroupStrategy::strict_pack;
-  EXPECT_THAT(launches(), IsEmpty()) << "there is room beside it";
+  EXPECT_THAT(launches(), IsEmpty()) << "the node of the placed bundle has capacity";
   occupy(node, cpus(12));
   EXPECT_THAT(launches(), IsEmpty()) << "no other node would do";
   ASSERT_EQ(made_.waiting.size(), 1u);
@@ -265,7 +265,7 @@ TEST_F(PlannerTest, KeepsNodesThatAreNeeded) {
   EXPECT_EQ(made_.terminate[0].node, NodeId::of(5));
   want(cpus(16), 4);
   launches();
-  EXPECT_THAT(made_.terminate, IsEmpty()) << "what waits uses it";
+  EXPECT_THAT(made_.terminate, IsEmpty()) << "waiting demands use the node";
   state_.slots.clear();
   state_.standing.push_back({cpus(16), 5});
   launches();

@@ -29,7 +29,7 @@ std::string excess(const Used& used, const NodeShape& shape) {
     const auto* resource = shape.find(key.first);
     if (resource == nullptr) {
       if (key.first.starts_with("accelerator_type:")) continue;
-      return key.first + ", of which there is none";
+      return key.first + ", which the node does not have";
     }
     if (key.second >= resource->instances.size())
       return "instance " + std::to_string(key.second) + " of " + key.first;
@@ -92,9 +92,10 @@ void Checkers::from_head(const HeadToAgent& message, Agent* to) {
   };
   if (const auto* registered = std::get_if<RegisterReply>(&message)) {
     const auto* bytes = row("meta", "epoch");
-    const auto epoch = bytes == nullptr
-                           ? Result<head::EpochRow>(failure(ErrorCode::not_found, "none"))
-                           : decode<head::EpochRow>(*bytes);
+    const auto epoch =
+        bytes == nullptr
+            ? Result<head::EpochRow>(failure(ErrorCode::not_found, "read epoch: no row"))
+            : decode<head::EpochRow>(*bytes);
     if (!epoch || epoch->epoch < registered->head_epoch) {
       world_.violation("durable", "epoch " + std::to_string(registered->head_epoch) +
                                       " is in use and not on the disk");
@@ -207,7 +208,7 @@ void Checkers::in_its_bundle(const StartSlot& start, NodeId node) {
   const std::string what =
       "slot " + start.slot.brief() + " in bundle " + std::to_string(allocation.bundle);
   const auto row = at == world_.disk().end()
-                       ? Result<head::GroupRow>(failure(ErrorCode::not_found, "none"))
+                       ? Result<head::GroupRow>(failure(ErrorCode::not_found, "read group: no row"))
                        : decode<head::GroupRow>(at->second);
   if (!row) return world_.violation("groups", what + " starts, and its group is not on the disk");
   const auto index = static_cast<std::size_t>(allocation.bundle);

@@ -122,7 +122,7 @@ void Checkers::value_read(Process& process, ObjectId object, const Reading& read
   const auto at = expected_.find(object);
   if (at == expected_.end()) {
     return world_.violation(
-        "results", process.name() + " reads object " + object.brief() + " that nobody made");
+        "results", process.name() + " reads object " + object.brief() + ", which no process made");
   }
   const Expected& expected = at->second;
   if (!reading.error) {

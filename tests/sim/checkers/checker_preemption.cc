@@ -13,9 +13,9 @@ void Checkers::preemption_asked(const RecallSlot& recall) {
     return;
   if (preemptions_.empty() || world_.now() - preemptions_.back() > 1s)
     preemptions_.push_back(world_.now());
-  const std::string what = "slot " + recall.slot.brief() + " is to be preempted";
+  const std::string what = "slot " + recall.slot.brief() + " is recalled for preemption";
   if (!world_.plan().preempt_delay) {
-    return world_.violation("preemption", what + ", where nobody asked for preemption");
+    return world_.violation("preemption", what + ", but preemption is off");
   }
   const auto slot = granted_.find(recall.slot);
   if (slot == granted_.end()) return;  // its agent has reported that the slot is gone

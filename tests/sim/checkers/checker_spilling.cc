@@ -29,9 +29,9 @@ void Checkers::stays_in_place(Agent& agent, Process& process) {
     const bool there = here.has_place() && here.place.slab.bits().low == row->reading->place.slab &&
                        here.place.offset == static_cast<std::uint64_t>(row->reading->place.offset);
     if (there) continue;
-    world_.violation("spilling", process.name() + (reads ? " may look at" : " goes back to") +
+    world_.violation("spilling", process.name() + (reads ? " may read" : " returns to") +
                                      " object " + object.brief() +
-                                     " where it does not lie any more: it is " +
+                                     " at a location that is not valid any more: it is " +
                                      std::string(to_string(here.state)));
   }
 }

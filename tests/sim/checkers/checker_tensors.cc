@@ -50,7 +50,7 @@ void Checkers::elements_there(Process& executor, const executor::RunCall& run, b
       if (ref.tensor.is_empty()) continue;
       return world_.violation("tensors", executor.name() + " starts " + run.call.form->name +
                                              " without the elements " + ref.object.brief() +
-                                             " of its argument");
+                                             ", which an argument refers to");
     }
   }
 }
@@ -136,8 +136,9 @@ void Checkers::slot_stops(Agent& agent, const HeadMessage& message) {
   if (holder == nullptr || !holder->alive() || holder->exits()) return;
   for (const Process* executor : agent.node().executors) {
     if (executor->slot() != stop->slot || executor->held().empty()) continue;
-    world_.violation("tensors", "slot " + stop->slot.brief() + " of " + agent.name() +
-                                    " is given back with results, and nobody wants its room");
+    world_.violation("tensors",
+                     "slot " + stop->slot.brief() + " of " + agent.name() +
+                         " is returned with results, and no demand waits for its capacity");
   }
 }
 

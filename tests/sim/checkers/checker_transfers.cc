@@ -32,7 +32,7 @@ void Checkers::chunk_read(Agent& agent, Agent& source, const worker::FetchBulk& 
                           const Content* content) {
   if (content != nullptr) return;
   world_.violation("transfers", agent.name() + " reads from " + source.name() + " at " +
-                                    std::to_string(asked.offset) + " where there is nothing yet");
+                                    std::to_string(asked.offset) + ", which is not written yet");
 }
 
 void Checkers::chunk_written(Agent& agent, const worker::FetchBulk& asked, const Arriving& here,

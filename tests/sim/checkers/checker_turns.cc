@@ -91,7 +91,7 @@ void Checkers::within_quota(const StartSlot& start) {
   for (const auto& [name, quota] : terms->quota) {
     if (taken.get(name) == Quantity() || held.get(name) <= quota) continue;
     world_.violation("quotas", "job " + job.brief() + " is granted " + held.get(name).to_string() +
-                                   " " + name + " of its quota of " + quota.to_string());
+                                   " " + name + ", beyond its quota of " + quota.to_string());
   }
 }
 

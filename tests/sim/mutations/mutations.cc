@@ -526,7 +526,7 @@ std::vector<Mutation> make_mutations() {
       {"client drops EndActor", {"actors", "quiet"}, client_forgets<EndActor>},
       {"client drops ReleaseObject", {"objects", "quiet"}, client_does_not_tell<ReleaseObject>},
       {"client asks for no holds", {"quiet", "objects"}, hold_is_not_asked_for},
-      {"client does not hear recalls for room of results", {"resident"}, room_is_not_given},
+      {"client ignores recalls for the capacity of results", {"resident"}, room_is_not_given},
       {"client ignores that bytes are gone", {"losses"}, client_does_not_hear<ObjectGone>},
       {"agent forgets the last copy", {"last_copies", "losses"}, last_copies_are_forgotten},
       {"executor does not name an unread argument", {"lost_homes"}, unread_arguments_are_not_named},
@@ -569,7 +569,7 @@ std::vector<Mutation> make_mutations() {
       {"agent does not read back", {"spill"}, agent_does_not<worker::StartRestore>},
       {"agent does not remove files", {"spill"}, agent_does_not<worker::DropSpillFile>},
       {"client keeps places", {"spill"}, client_does_not_tell<UnpinReply>},
-      {"agent states no room for contexts", {"gpu"}, contexts_are_not_stated},
+      {"agent reports no headroom for contexts", {"gpu"}, contexts_are_not_stated},
   };
   for (auto& each : link_mutations()) all.push_back(std::move(each));
   for (auto& each : memory_mutations()) all.push_back(std::move(each));

@@ -107,9 +107,9 @@ std::vector<Mutation> memory_mutations() {
   return {
       {"agent does not look at its memory", {"memory"}, memory_is_not_looked_at},
       {"agent takes more memory for used", {"memory"}, more_memory_is_used},
-      {"agent takes all that runs for retryable", {"memory"}, all_that_runs_is_retryable},
+      {"agent counts every running task as retryable", {"memory"}, all_that_runs_is_retryable},
       {"client takes ends for memory for crashes", {"memory"}, memory_ends_are_crashes},
-      {"agent believes what is to be written is", {"spill"}, writes_are_believed_at_once},
+      {"agent counts pending writes as written", {"spill"}, writes_are_believed_at_once},
       {"agent takes what is read for returned", {"spill"}, places_count_as_returned},
       {"agent removes files that are needed", {"spill"}, files_go_when_they_are_read},
   };

@@ -36,7 +36,7 @@ void Thread::wake() {
 
 std::string Thread::waits_for() const {
   static constexpr const char* stages[] = {"its arguments", "step ", "its result to be stored",
-                                           "what it keeps to be held", "nothing"};
+                                           "holds of the refs it keeps", "nothing"};
   std::string text = stages[static_cast<int>(stage_)];
   if (stage_ == Stage::working) {
     text += std::to_string(next_);

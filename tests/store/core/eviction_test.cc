@@ -119,7 +119,7 @@ TEST(SpillFilesTest, RemovesFileWithItsLastObject) {
   EXPECT_EQ(files.find(ObjectId::of(2))->offset, 100u);
   EXPECT_EQ(files.largest_bytes(), 100u);
   EXPECT_FALSE(files.drop(ObjectId::of(1)));
-  EXPECT_EQ(files.file_bytes(), 150u) << "what is dead in a file lies there still";
+  EXPECT_EQ(files.file_bytes(), 150u) << "dropped objects still occupy the file";
   EXPECT_FALSE(files.drop(ObjectId::of(3)));
   EXPECT_EQ(files.drop(ObjectId::of(2)), file);
   EXPECT_EQ(files.file_bytes(), 0u);

@@ -86,7 +86,7 @@ TEST_F(ObjectTableTest, RetiresIdleSlabsAboveFloor) {
   table.release(stranger, two);
   EXPECT_EQ(table.space().idle_bytes(), 512 * kib);
   EXPECT_THAT(table.retire_rested(0), IsEmpty()) << "it was in use since";
-  EXPECT_THAT(table.retire_rested(512 * kib), IsEmpty()) << "so much is kept";
+  EXPECT_THAT(table.retire_rested(512 * kib), IsEmpty()) << "512 KiB may stay idle";
   EXPECT_THAT(table.retire_rested(256 * kib), ElementsAre(RetiredSlab{slab, writer}));
   EXPECT_THAT(table.retire_rested(256 * kib), IsEmpty());
   EXPECT_THAT(table.retire_rested(0), ElementsAre(RetiredSlab{other.slab, stranger}));
@@ -181,7 +181,7 @@ TEST_F(ObjectTableTest, WantedObject_IsPulledOnceForAll) {
   table.release(reader, one);
   const Consequences last = table.release(writer, one);
   ASSERT_EQ(last.gone.size(), 1u);
-  EXPECT_EQ(last.gone[0].upstream, peer) << "who must hear that we rely on its copy no more";
+  EXPECT_EQ(last.gone[0].upstream, peer) << "the peer to notify that its copy is released";
 }
 
 TEST_F(ObjectTableTest, Failure_ReachesReadersAndAllowsRetry) {
@@ -255,7 +255,7 @@ TEST_F(ObjectTableTest, MemoryPressure_RetiresEmptySlabsOfOthers) {
   EXPECT_FALSE(waiting->place.has_value());
   EXPECT_THAT(waiting->retire, ElementsAre(RetiredSlab{small.slab, writer}));
   const auto again = table.reserve(large);
-  ASSERT_TRUE(again.ok()) << "room is being made already";
+  ASSERT_TRUE(again.ok()) << "the reservation waits for the slab that retires";
   EXPECT_FALSE(again->place.has_value());
   EXPECT_THAT(again->retire, IsEmpty());
   EXPECT_TRUE(table.slab_gone(small.slab));
@@ -351,7 +351,7 @@ TEST_F(AdoptionTest, LaterAgent_AdoptsObjectsOfDriver) {
   EXPECT_EQ(table.space().used_bytes(), 11 * kib);
   EXPECT_EQ(table.space().committed_bytes(), 64 * kib);
   const auto next = table.reserve(request(ObjectId::of(102), kib));
-  EXPECT_EQ(next->place->slab, SlabId::of(900)) << "the driver goes on writing into it";
+  EXPECT_EQ(next->place->slab, SlabId::of(900)) << "the driver still writes into it";
   EXPECT_EQ(next->place->offset, 11 * kib);
 }
 

@@ -297,12 +297,12 @@ TEST_F(Members, MemberOutOfMemory_EndsOther) {
       refused[rank] = member.run(
           sum_of(100'000), {.operand = std::as_bytes(std::span(mine))},
           [](const Operation&, bool) -> Result<Memory> {
-            return failure(ErrorCode::resource_exhausted, "none is left");
+            return failure(ErrorCode::resource_exhausted, "reserve memory: no memory is left");
           },
           within(wait_timeout));
     }
   });
-  EXPECT_THAT(refused[0]->text, testing::HasSubstr("none is left"));
+  EXPECT_THAT(refused[0]->text, testing::HasSubstr("reserve memory: no memory is left"));
   EXPECT_THAT(refused[0]->ranks, testing::ElementsAre(1));
 }
 
@@ -314,7 +314,7 @@ TEST_F(Members, GroupOver_NameIsFree) {
   EXPECT_EQ(registry(0).join(same).error().code, ErrorCode::already_exists);
   registry(1).leave(members_[1]->group().id);
   members_[1].reset();
-  Result<MemberEndpoint> joined = failure(ErrorCode::already_exists, "not yet");
+  Result<MemberEndpoint> joined = failure(ErrorCode::already_exists, "join group: no attempt yet");
   for (const Time end = monotonic_now() + wait_timeout; !joined && monotonic_now() < end;) {
     members_.clear();
     joined = registry(0).join(same);

@@ -261,10 +261,10 @@ TEST(CollectivePlan, MemberStops_OthersStayWithinMemory) {
     }
   }
   EXPECT_FALSE(alone.done());
-  EXPECT_EQ(sent, 4000u) << "one part of four, which needs nobody";
+  EXPECT_EQ(sent, 4000u) << "one chunk of four, which needs no other rank";
   EXPECT_TRUE(alone.waits_for(0));
   EXPECT_TRUE(alone.waits_for(2));
-  EXPECT_FALSE(alone.waits_for(3)) << "a ring has two neighbours";
+  EXPECT_FALSE(alone.waits_for(3)) << "a ring has two neighbors";
 }
 
 TEST(CollectivePlan, LimitsScratchMemory) {

@@ -159,7 +159,7 @@ TEST(DeviceExchange, UsesDeviceMemoryIfReachableElseHost) {
     Process three(directory.path(), with_gpu(3, 1));
     const auto arrival = three.pull(
         one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::cuda_ipc}));
-    ASSERT_TRUE(std::holds_alternative<Failure>(arrival.outcome)) << "what is named is strict";
+    ASSERT_TRUE(std::holds_alternative<Failure>(arrival.outcome)) << "a named path is strict";
     EXPECT_THAT(arrival.refusals, Contains(HasSubstr("cannot reach each other")));
   });
 }

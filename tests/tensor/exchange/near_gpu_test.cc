@@ -109,7 +109,7 @@ TEST(SimulatedNearGpu, BindsItsThreadsToNearbyCpus) {
       return !seen.empty() &&
              std::ranges::all_of(seen, [&](const CpuList& each) { return each == expected; });
     }));
-    EXPECT_EQ(allowed_cpus(), all) << "of the user's threads nothing changes";
+    EXPECT_EQ(allowed_cpus(), all) << "the threads of the user keep their CPUs";
   });
 }
 

@@ -101,12 +101,12 @@ TEST_F(Parts, ReaderReleasedReplica_ProducerSends) {
   auto one = first.pull(ref);
   const std::weak_ptr<const void> memory = std::get<Elements>(one.outcome).owner;
   one = {};
-  EXPECT_TRUE(memory.expired()) << "what is given on is not kept for that";
+  EXPECT_TRUE(memory.expired()) << "relayed chunks do not keep the copy";
   const auto two = second.pull(ref);
   ASSERT_TRUE(is_numbered(two, 7, whole));
   EXPECT_EQ(bytes_from(two, 1), whole);
   auto again = first.pull(ref);
-  EXPECT_TRUE(is_numbered(again, 7, whole)) << "it may have it anew, and from the other one";
+  EXPECT_TRUE(is_numbered(again, 7, whole)) << "it may pull it again, also from the other reader";
   EXPECT_GT(bytes_from(again, 3), 0u);
 }
 
@@ -212,7 +212,7 @@ TEST_F(Parts, Evacuation_WithdrawsReplicas) {
   const auto kept = first.pull(ref);
   ASSERT_TRUE(is_numbered(kept, 7, whole));
   first.exchange().evacuate();
-  EXPECT_EQ(first.stored(), 0u) << "whose it is has it";
+  EXPECT_EQ(first.stored(), 0u) << "the producer has it";
   EXPECT_TRUE(is_numbered(second.pull(ref), 7, whole));
 }
 

@@ -108,7 +108,7 @@ TEST(SimulatedStaging, SameHost_CopiesFromSharedMemory) {
       EXPECT_TRUE(two.is_numbered_here(arrival, object, 9 * mib + 1));
     }
     EXPECT_TRUE(soon([&] { return one.exchange().arena()->used_bytes() == 0; }))
-        << "copies are let go of";
+        << "copies are released";
   });
 }
 
@@ -140,7 +140,7 @@ TEST(SimulatedStaging, CancelledMidway_ReturnsSlices) {
     EXPECT_TRUE(
         two.is_numbered_here(two.pull(one.publish_on_gpu(9, 40 * mib, by_tcp)), 9, 40 * mib));
     one.exchange().unregister(ObjectId::of(7));
-    EXPECT_TRUE(soon([&] { return !one.is_alive(7); })) << "nobody reads it any more";
+    EXPECT_TRUE(soon([&] { return !one.is_alive(7); })) << "no reader is left";
   });
 }
 

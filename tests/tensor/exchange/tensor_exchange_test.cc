@@ -150,8 +150,8 @@ TEST_F(TensorExchangeTest, StoredTensor_IsReadFromStore) {
   by_store.tensor.edit().preference.named = DirectPath::store;
   EXPECT_TRUE(std::holds_alternative<InStore>(two.pull(by_store).outcome));
   EXPECT_EQ(one.stored(), 1u);
-  EXPECT_TRUE(std::holds_alternative<InStore>(two.pull(ref).outcome)) << "also for who asks later";
-  EXPECT_TRUE(one.is_alive(7)) << "who sees it in place still does";
+  EXPECT_TRUE(std::holds_alternative<InStore>(two.pull(ref).outcome)) << "also for a later reader";
+  EXPECT_TRUE(one.is_alive(7)) << "the reader in place still has it";
   one.exchange().unregister(ObjectId::of(7));
   EXPECT_TRUE(soon([&] { return !one.is_alive(7); }));
 }
@@ -165,8 +165,7 @@ TEST_F(TensorExchangeTest, Evacuation_StoresAllTensors) {
   EXPECT_TRUE(soon([&] { return one.stored() == 2; }));
   EXPECT_TRUE(std::holds_alternative<InStore>(two.pull(first).outcome));
   one.end();
-  EXPECT_TRUE(std::holds_alternative<InStore>(two.pull(second).outcome))
-      << "nobody can be asked any more";
+  EXPECT_TRUE(std::holds_alternative<InStore>(two.pull(second).outcome)) << "the holder has exited";
 }
 
 TEST_F(TensorExchangeTest, HolderExits_TensorIsInStore) {
@@ -177,7 +176,7 @@ TEST_F(TensorExchangeTest, HolderExits_TensorIsInStore) {
   EXPECT_TRUE(is_numbered(two.pull(ref), 7, size));
   const auto seen = two.pull(one.register_tensor(8, size, true));
   one.end();
-  EXPECT_TRUE(is_numbered(seen, 8, size)) << "what is seen in place stays";
+  EXPECT_TRUE(is_numbered(seen, 8, size)) << "memory that is read in place stays";
   EXPECT_TRUE(std::holds_alternative<InStore>(two.pull(ref).outcome));
   EXPECT_TRUE(std::holds_alternative<InStore>(three.pull(ref).outcome));
 }
@@ -279,7 +278,7 @@ TEST_F(TensorExchangeTest, Garbage_EndsOnlyItsConnection) {
     bool seen = false;
     (void)(*thread)->run([&] { seen = closed; });
     return seen;
-  })) << "who has not said who he is, is let go";
+  })) << "an unauthenticated peer is dropped";
   (void)(*thread)->run([&] { link.reset(); });
   Process two = process({2});
   EXPECT_TRUE(is_numbered(two.pull(ref), 7, size));

@@ -32,7 +32,7 @@ TEST(TensorProgress, ListsPullFromRequestToEnd) {
   progress.more(1, ObjectId::of(7), 40);
   const auto row = progress.rows()[0];
   EXPECT_EQ(row.began, Time::from_ns(10));
-  EXPECT_EQ(row.path, DirectPath::tcp) << "the one that is tried now";
+  EXPECT_EQ(row.path, DirectPath::tcp) << "the path of the current attempt";
   EXPECT_EQ(row.there_bytes, 70u);
   EXPECT_EQ(row.size_bytes, 100u);
   progress.there(1, ObjectId::of(8), 50);
@@ -43,7 +43,7 @@ TEST(TensorProgress, ListsPullFromRequestToEnd) {
   progress.over(1);
   progress.moves(Time::from_ns(30), 1, ObjectId::of(8), DirectPath::tcp);  // too late
   ASSERT_EQ(progress.rows().size(), 1u);
-  EXPECT_FALSE(progress.rows()[0].began) << "of the other wish";
+  EXPECT_FALSE(progress.rows()[0].began) << "the late call is for the other request";
 }
 
 // Observes a tensor that arrives in chunks until it is half complete. The observed value never

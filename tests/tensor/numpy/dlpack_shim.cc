@@ -72,7 +72,7 @@ int mobula_shim_take(void* managed, int versioned, void* bytes, std::size_t room
                            : Tensor::from_dlpack(static_cast<DLManagedTensor*>(managed));
         const Tensor whole = there.contiguous();
         const auto all = whole.view<std::byte>();
-        if (all.size() > room) throw std::runtime_error("there is no room for so many elements");
+        if (all.size() > room) throw std::runtime_error("the elements exceed the buffer");
         if (!all.empty()) std::memcpy(bytes, all.data(), all.size());
         std::copy(there.shape().begin(), there.shape().end(), extents);
         const auto name = mobula::dtype_name(there.dtype());

@@ -164,7 +164,7 @@ class Explorer {
         apply(state, choice);
         if (!seen_.insert(hash_of(state)).second) continue;
         if (seen_.size() > max_states_) {
-          throw TooLarge{"more states than were to be seen"};
+          throw TooLarge{"more states than the limit"};
         }
         auto next = choices_of(state);
         if (next.empty()) at_end(state);
@@ -413,7 +413,7 @@ class Explorer {
     for (std::size_t i = 0; i < state.threads.size(); ++i) {
       const Status status = state.threads[i].status;
       if (status == Status::over || status == Status::killed) continue;
-      throw Violation{program_.threads[i].first + " sleeps for ever"};
+      throw Violation{program_.threads[i].first + " sleeps forever"};
     }
   }
 

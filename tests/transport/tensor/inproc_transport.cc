@@ -167,7 +167,8 @@ Result<std::shared_ptr<InprocTransport::Row>> InprocTransport::row_of(
   const auto at = offers_.find(of);
   if (at == offers_.end()) return failure(ErrorCode::not_found, "the offer has been released");
   if (!at->second->token.matches(token)) {
-    return failure(ErrorCode::permission_denied, "the token of a ticket is not the offer's");
+    return failure(ErrorCode::permission_denied,
+                   "the token of the ticket does not match the offer");
   }
   return at->second;
 }
@@ -220,17 +221,17 @@ void InprocTransport::pull(Pull pull, Ended ended) {
 void InprocTransport::finish(TransferId transfer, const CopyEnd& end) {
   auto node = pulls_.extract(transfer);
   Running& running = node.mapped();
-  TransferEnd told{.result = end.result, .queued = end.began - running.since};
-  told.moving = end.ended - end.began;
+  TransferEnd report{.result = end.result, .queued = end.began - running.since};
+  report.moving = end.ended - end.began;
   if (end.result) {
-    told.bytes = running.bytes;
+    report.bytes = running.bytes;
     stats_.pulled_bytes += running.bytes;
     ++stats_.pulled;
   } else {
     ++stats_.cancelled;
-    told.result = ended_by_owner();
+    report.result = ended_by_owner();
   }
-  later_.call([ended = std::move(running.ended), told] { ended(told); });
+  later_.call([ended = std::move(running.ended), report] { ended(report); });
   for (Quiet& quiet : running.quiet) later_.call(std::move(quiet));
 }
 

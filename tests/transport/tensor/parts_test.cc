@@ -95,7 +95,7 @@ TEST(DirectReceivePool, ReusesTouchedMemoryUpToLimit) {
     const auto large = pool.take(16u << 20).value();
   }
   EXPECT_LE(pool.kept_bytes(), 8u << 20);
-  EXPECT_EQ(pool.all_bytes(), pool.kept_bytes()) << "what is not kept is gone";
+  EXPECT_EQ(pool.all_bytes(), pool.kept_bytes()) << "buffers that are not kept are freed";
   const auto loop = make_loop();
   const auto copies = CopyThreads::create(*loop).value();
   pool.prepare(1u << 20, *copies);

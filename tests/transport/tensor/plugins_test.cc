@@ -40,7 +40,7 @@ TEST(TransportPlugins, OpensEachListedPluginOnce) {
   ASSERT_EQ(opened.size(), 4u);
   ASSERT_TRUE(opened[0].plugin) << opened[0].plugin.error().text;
   EXPECT_EQ(opened[0].plugin->name(), "carried");
-  EXPECT_EQ(opened[1].path, carried()) << "without a slash: in the folder";
+  EXPECT_EQ(opened[1].path, carried()) << "without a slash: in the plugin directory";
   EXPECT_EQ(opened[1].plugin.error().code, ErrorCode::already_exists);
   EXPECT_EQ(opened[2].plugin.error().code, ErrorCode::not_found);
   EXPECT_EQ(opened[3].plugin.error().code, ErrorCode::permission_denied);

@@ -116,7 +116,7 @@ void Agent::carry_out(Command command) {
     EXPECT_TRUE(files.contains(restore->file));
     RestoreFinished finished{restore->restore, std::nullopt};
     if (damaged.contains(restore->object)) {
-      finished.failure = failure(ErrorCode::corrupt, "its bytes on disk are damaged");
+      finished.failure = failure(ErrorCode::corrupt, "read spilled object: the bytes are damaged");
     }
     world_.post(*this, finished);
   } else if (auto* drop = std::get_if<DropSpillFile>(&command)) {

@@ -48,7 +48,7 @@ TEST(GpuGuardTest, ReportsExceededShareOnceUntilItEnds) {
   EXPECT_EQ(guard.look(sampled({{2, 600}}), holders).size(), 1u);
   guard.gone(SlotId::of(2));
   EXPECT_EQ(guard.look(sampled({{2, 600}}), holders).size(), 1u)
-      << "of the next generation nothing was told";
+      << "the next generation was not reported before";
 }
 
 TEST(GpuGuardTest, SharedDevice_KillsNothing) {

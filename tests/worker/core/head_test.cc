@@ -280,7 +280,7 @@ TEST_F(HeadTest, SendsDigestAndPositionsInHeartbeats) {
   agent_.run_executor(2);
   world_.advance(1s);
   EXPECT_EQ(agent_.heartbeat->slots_digest, slot_digest(SlotId::of(1), 0, true));
-  EXPECT_EQ(agent_.heartbeat->sent_through, 3u) << "and the executor's, and that it is ready";
+  EXPECT_EQ(agent_.heartbeat->sent_through, 3u) << "the executor has started and is ready";
   agent_.from_head(StopSlot{SlotId::of(1), true, "returned"});
   world_.settle();
   world_.advance(1s);

@@ -165,7 +165,7 @@ TEST_F(ObjectDeathsTest, ExecutorCrashed_BorrowsOutliveItBriefly) {
   settle();
   EXPECT_EQ(other_.core().objects().find(value)->nodes, (std::set<NodeId>{home_.node()}));
   world_.advance(2s);
-  EXPECT_TRUE(other_.core().objects().find(value)->nodes.empty()) << "nobody came for it";
+  EXPECT_TRUE(other_.core().objects().find(value)->nodes.empty()) << "no process claimed it";
   EXPECT_EQ(home_.core().census().objects, 0u);
 }
 
@@ -463,7 +463,7 @@ TEST_F(ObjectDeathsTest, HomeDied_OnlyReplicaIsLost) {
   const auto received = other_.received<FetchObjectReply>(1);
   ASSERT_EQ(received.size(), 1u);
   EXPECT_NE(received[0].failure->text.find("its home"), std::string::npos);
-  EXPECT_TRUE(fetch(other_).at(0).failure) << "also for who asks later";
+  EXPECT_TRUE(fetch(other_).at(0).failure) << "a later fetch fails too";
   release(other_);
   expect_empty(world_, 3, 1);
 }

@@ -121,7 +121,7 @@ TEST_F(ObjectDrain, PullFailed_RetriesFinitely) {
   EXPECT_TRUE(world_.moving.empty());
   EXPECT_EQ(store_of(other_).leaving_objects, 1);
   world_.bytes_flow = true;
-  EXPECT_FALSE(fetch(home_).at(0).failure) << "who wants it gets it all the same";
+  EXPECT_FALSE(fetch(home_).at(0).failure) << "a reader still gets it";
 }
 
 TEST_F(ObjectDrain, CopiesNothingToDrainedNode) {
@@ -130,7 +130,7 @@ TEST_F(ObjectDrain, CopiesNothingToDrainedNode) {
   drain(home_);
   drain(other_);
   EXPECT_TRUE(world_.moving.empty());
-  EXPECT_EQ(store_of(other_).leaving_objects, 0) << "nobody is left who would have it";
+  EXPECT_EQ(store_of(other_).leaving_objects, 0) << "no node is left to take a copy";
 }
 
 TEST_F(ObjectDrain, NodeUndrained_KeepsResults) {
@@ -163,7 +163,7 @@ TEST_F(ObjectDrain, AgentStopping_WaitsAtMostItsGrace) {
   third_.step(Stop{true});
   drain(other_);
   world_.advance(4s);
-  EXPECT_EQ(third_.did<Exit>().size(), 1u) << "a head of an earlier release tells nobody";
+  EXPECT_EQ(third_.did<Exit>().size(), 1u) << "a head of an earlier release does not notify agents";
   EXPECT_TRUE(other_.did<Exit>().empty());
   world_.advance(Agents::small().drain_timeout);
   EXPECT_EQ(other_.did<Exit>().size(), 1u);

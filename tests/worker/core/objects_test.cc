@@ -283,11 +283,11 @@ TEST_F(ObjectsTest, StoreFull_FetchWaitsUntilTimeout) {
   put();
   home_.say(1, ExportObject{value});
   store(world_, other_, 1, ObjectId::of(2), 1 << 20, borrower_, other_.node());
-  EXPECT_TRUE(fetch(other_, ref()).empty()) << "what is asked back may come";
+  EXPECT_TRUE(fetch(other_, ref()).empty()) << "space that was requested back may become free";
   world_.advance(31s);
   expect_failure(other_.received<FetchObjectReply>(1), ErrorCode::resource_exhausted);
   release(other_, ObjectId::of(2));
-  EXPECT_TRUE(fetch(other_, ref()).empty()) << "until the empty slab is given back";
+  EXPECT_TRUE(fetch(other_, ref()).empty()) << "until the empty slab is returned";
   other_.say(1, UnmapSlabReply{other_.received<UnmapSlabRequest>(1).at(0).slab});
   settle();
   expect_readable(other_.received<FetchObjectReply>(1));

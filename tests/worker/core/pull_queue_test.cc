@@ -121,7 +121,7 @@ TEST_F(PullQueueTest, AllocatesRequestsAndReadsEachChunkOnce) {
   const PullId pull =
       queue_.want(now_, {.key = object(7), .size_bytes = 250, .sources = {node_a}}, out_).value();
   EXPECT_EQ(take<BeginPull>().at(0), (BeginPull{pull, object(7), 250}));
-  EXPECT_TRUE(take<AskSource>().empty()) << "nothing is asked for before there is room";
+  EXPECT_TRUE(take<AskSource>().empty()) << "no source is asked before space is reserved";
   queue_.placed(now_, pull, out_);
   ready(node_a, 250);
   const auto chunks = fetches();
@@ -162,7 +162,7 @@ TEST_F(PullQueueTest, ReportsSourcesAndTimesAtEnd) {
   while (!flying_.empty()) arrived(flying_.front());
   const PullDone done = take<PullDone>().at(0);
   EXPECT_EQ(done.wanted, wanted);
-  ASSERT_EQ(done.shares.size(), 2u) << "node c has given nothing, and was asked for nothing";
+  ASSERT_EQ(done.shares.size(), 2u) << "node c received no requests and sent no bytes";
   EXPECT_EQ(done.shares[0].from, node_a);
   EXPECT_EQ(done.shares[0].began, wanted + 1s);
   EXPECT_EQ(done.shares[1].from, node_b);
@@ -282,11 +282,12 @@ TEST_F(PullQueueTest, ReportsPendingPullsWithProgress) {
   EXPECT_EQ(all[0].wait, PullProgress::Wait::none);
   EXPECT_EQ(all[0].size_bytes, 250u);
   EXPECT_EQ(all[0].there_bytes, 150u) << "the last chunk is a short one";
-  EXPECT_EQ(all[0].sources, (std::vector{node_a, node_b})) << "who gave most comes first";
+  EXPECT_EQ(all[0].sources, (std::vector{node_a, node_b}))
+      << "the source of the most bytes is first";
   EXPECT_TRUE(all[0].sealed);
   EXPECT_EQ(all[0].wanted, wanted);
   EXPECT_EQ(all[0].began, began);
-  EXPECT_EQ(all[1].key, object(9)) << "what waits comes after what has its turn";
+  EXPECT_EQ(all[1].key, object(9)) << "a pull that has its turn precedes a waiting pull";
   EXPECT_EQ(all[2].key, object(8));
   EXPECT_EQ(all[2].wait, PullProgress::Wait::room);
   EXPECT_EQ(all[2].there_bytes, 0u);
@@ -303,7 +304,7 @@ TEST_F(PullQueueTest, EndedPull_IsRemovedAndFailureReported) {
   ASSERT_TRUE(under_way()[0].failure);
   EXPECT_EQ(under_way()[0].failure->text, "the line broke");
   queue_.unwant(now_, pull, out_);
-  EXPECT_TRUE(under_way().empty()) << "it only waits for what is written";
+  EXPECT_TRUE(under_way().empty()) << "it only waits for pending writes";
 }
 
 TEST_F(PullQueueTest, RejectsBytesOfAnotherSize) {
@@ -352,7 +353,7 @@ TEST_F(PullQueueTest, GivesEachPullOneChunkBeforeSecond) {
   want(2, 10'000, {node_a});
   ready(node_a, 10'000);
   const auto first = fetches();
-  ASSERT_EQ(first.size(), 4u) << "of the pull whose node answered first";
+  ASSERT_EQ(first.size(), 4u) << "chunks of the pull whose node replied first";
   queue_.answered(
       now_, node_a,
       [&] {
@@ -405,7 +406,7 @@ TEST_F(PullQueueTest, WaitingForMemory_GivesTurnToOthers) {
   want(3, 10, {node_a});
   EXPECT_EQ(queue_.running(), 2u);
   queue_.placed(now_, waits, out_);
-  EXPECT_EQ(queue_.running(), 3u) << "its room is there now";
+  EXPECT_EQ(queue_.running(), 3u) << "its space is reserved now";
 }
 
 TEST_F(PullQueueTest, ConnectionCut_RetriesOnlyItsChunks) {
@@ -490,10 +491,10 @@ TEST_F(PullQueueTest, SourceDied_RestComesFromAnother) {
   queue_.node_dead(now_, node_a, out_);
   EXPECT_EQ(take<CutChunk>().size(), 3u);
   ready(node_b, 400);
-  EXPECT_TRUE(fetches().empty()) << "all of it is there or still being written";
+  EXPECT_TRUE(fetches().empty()) << "every chunk has arrived or is being written";
   for (std::size_t i = 1; i < 4; ++i) arrived(first[i], failure(ErrorCode::cancelled, "cut"));
   const auto rest = fetches();
-  EXPECT_EQ(rest.size(), 3u) << "what came from the dead node stays";
+  EXPECT_EQ(rest.size(), 3u) << "the chunk that arrived from the dead node stays";
   for (const FetchChunk& each : rest) arrived(each);
   EXPECT_FALSE(take<PullDone>().at(0).failure);
   expect_idle();

@@ -26,7 +26,7 @@ class EntryTest : public ::testing::Test {
     agent_.from_head(std::move(start));
     world_.settle();
     const auto asked = agent_.did<StartExecutor>();
-    EXPECT_EQ(asked.size(), 1u) << "no program is waited for";
+    EXPECT_EQ(asked.size(), 1u) << "the start waits for no program";
     agent_.step(ExecutorStarted{asked.at(0).slot, 0, 77, 0});
     EXPECT_EQ(agent_.sent<SlotStarted>().size(), 1u) << "it is ready when it runs";
     EXPECT_EQ(agent_.sent<ActorConstructed>().size(), 1u);

@@ -156,13 +156,13 @@ TEST_F(SlotsTest, ForcedStop_IsNotReportedAsRetired) {
   for (const bool graceful : {true, false}) {
     const auto number = graceful ? 1u : 2u;
     const StartExecutor started = running(slot_of(number, job, driver_));
-    agent_.from_head(StopSlot{SlotId::of(number), graceful, "its lessee did not come back"});
+    agent_.from_head(StopSlot{SlotId::of(number), graceful, "the lessee did not reconnect"});
     world_.settle();
     agent_.executor_exits(started);
     const auto ended = agent_.sent<SlotGenerationEnded>();
     ASSERT_EQ(ended.size(), 1u);
     EXPECT_EQ(ended[0].cause.kind, graceful ? EndKind::retired : EndKind::killed);
-    EXPECT_EQ(ended[0].cause.text, "its lessee did not come back");
+    EXPECT_EQ(ended[0].cause.text, "the lessee did not reconnect");
     agent_.forget();
   }
 }

@@ -202,7 +202,7 @@ TEST_F(TransfersTest, ListsPendingTransfersOnRequest) {
                     .under_way = {TransferState::running},
                     .object = {}})
                   .empty())
-      << "of what has ended nothing is asked for";
+      << "ended transfers are not requested";
   release_all();
 }
 
@@ -264,7 +264,7 @@ TEST_F(TransfersTest, ReportsReasonWhenTransferFails) {
   ASSERT_EQ(sent.size(), 1u);
   ASSERT_EQ(sent[0].transfers.size(), 1u);
   EXPECT_TRUE(sent[0].transfers[0].failed);
-  EXPECT_EQ(sent[0].transfers[0].size_bytes, 100) << "what had come by then";
+  EXPECT_EQ(sent[0].transfers[0].size_bytes, 100) << "the bytes that arrived by then";
   EXPECT_FALSE(sent[0].transfers[0].refusals.empty());
   world_.bytes_flow = true;
   world_.settle();
@@ -309,7 +309,7 @@ TEST_F(TransfersTest, ReplicaHolder_ServesOthers) {
   want(world_.at(1));
   want(world_.at(2));
   EXPECT_TRUE(has_read(world_.at(2)));
-  EXPECT_EQ(world_.at(1).did<OfferObject>().size(), 1u) << "the home has told of its copy";
+  EXPECT_EQ(world_.at(1).did<OfferObject>().size(), 1u) << "the home has offered its copy";
   release_all();
 }
 
@@ -365,7 +365,7 @@ TEST_F(TransfersTest, RelayedPullFailed_ReadersUseAnotherSource) {
   first.step(SlabFailed{first.core().objects().find(value)->place.slab,
                         failure(ErrorCode::resource_exhausted, "no memory")});
   world_.settle();
-  EXPECT_EQ(from(first, second), 0u) << "what was under way is cut";
+  EXPECT_EQ(from(first, second), 0u) << "running transfers are cut";
   world_.bytes_flow = true;
   world_.settle();
   EXPECT_TRUE(has_read(second));
@@ -387,7 +387,7 @@ TEST_F(TransfersTest, HolderDied_RestComesFromAnother) {
   world_.bytes_flow = true;
   world_.settle();
   EXPECT_TRUE(has_read(reader));
-  EXPECT_LT(before + reader.did<FetchBulk>().size(), 16u) << "what had come was not fetched again";
+  EXPECT_LT(before + reader.did<FetchBulk>().size(), 16u) << "arrived chunks are not fetched again";
   release_all();
 }
 

@@ -224,9 +224,9 @@ TEST_F(DaemonTest, CrashBeforeReady_ReportsEndOfLog) {
 }
 
 TEST_F(DaemonTest, NamesLogThatCannotBeOpened) {
-  const auto daemon = start_daemon("/no/such/folder/log", [](Readiness&) { return 0; });
+  const auto daemon = start_daemon("/no/such/directory/log", [](Readiness&) { return 0; });
   ASSERT_FALSE(daemon.ok());
-  EXPECT_THAT(daemon.error().text, HasSubstr("open the log /no/such/folder/log: No such file"));
+  EXPECT_THAT(daemon.error().text, HasSubstr("open the log /no/such/directory/log: No such file"));
 }
 
 }  // namespace

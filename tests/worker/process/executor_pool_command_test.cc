@@ -98,7 +98,7 @@ TEST_F(CommandTest, KillsDetachedProcessesOfThatCommandOnly) {
   std::ofstream(path("go")) << "x";
   EXPECT_EQ(end_of(ends).exit_code, 4);
   EXPECT_FALSE(is_running(left)) << "its end is only told when nothing is left";
-  EXPECT_TRUE(is_running(kept)) << "of a command that goes on";
+  EXPECT_TRUE(is_running(kept)) << "the command continues";
   EXPECT_FALSE(exited_.contains(goes_on));
 
   const ProcessId stopped = start_shell(detaches("far") + "while :; do sleep 0.05; done");

@@ -155,10 +155,10 @@ TEST_F(PoolTest, EnvironmentTooLarge_IsNotBlamedOnProgram) {
 TEST_F(PoolTest, ExitsBeforeInit_ReportsProgramOutput) {
   EXPECT_THAT(failure_of(start(key("early-exit"))),
               AllOf(HasSubstr("exit code 4"), HasSubstr("before it reached mobula::init"),
-                    HasSubstr("no licence found")));
+                    HasSubstr("no license found")));
   options_.use_fork_servers = false;
   pool_.reset();
-  EXPECT_THAT(failure_of(start(key("early-exit"))), HasSubstr("no licence found"));
+  EXPECT_THAT(failure_of(start(key("early-exit"))), HasSubstr("no license found"));
   EXPECT_THAT(failure_of(start(key("returns"))), HasSubstr("exit code 0"));
 }
 

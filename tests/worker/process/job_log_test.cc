@@ -82,7 +82,7 @@ TEST_F(JobLogs, LostOutput_IsVisibleGap) {
   for (int i = 0; i < 100; ++i) log.lose(1);
   EXPECT_EQ(log.end(), 103u);
   EXPECT_EQ(log.kept_bytes(), 3u);
-  EXPECT_LE(files(), 2u) << "what is kept is not driven out by what is lost";
+  EXPECT_LE(files(), 2u) << "lost bytes do not evict kept bytes";
   EXPECT_EQ(text(read(0)), "abc");
   EXPECT_EQ(read(3).from, 103u);
   EXPECT_EQ(read(3).end, 103u);

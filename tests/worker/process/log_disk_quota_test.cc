@@ -52,7 +52,7 @@ TEST_F(JobLogRooms, RemovesLogThatEndedFirst) {
   EXPECT_EQ(read(job(2)).from, 30u);
   EXPECT_EQ(read(job(1)).end, 30u);
   EXPECT_GT(read(job(1)).bytes.size(), 0u);
-  EXPECT_GT(read(job(9)).bytes.size(), 0u) << "what runs is spared";
+  EXPECT_GT(read(job(9)).bytes.size(), 0u) << "the log of a running job is spared";
   EXPECT_EQ(room.bytes(), 90u);
   EXPECT_EQ(on_disk(), 90u);
 }
@@ -84,12 +84,12 @@ TEST_F(JobLogRooms, RunningJobs_ShareQuotaAndLoseRest) {
   std::uint64_t lost = 0;
   for (const auto& log : logs) {
     lost += log.lost_bytes();
-    EXPECT_EQ(log.end(), 42u) << "all of it is accounted for";
+    EXPECT_EQ(log.end(), 42u) << "every byte is counted";
   }
   EXPECT_GT(lost, 0u);
   for (auto& log : logs) room.ended(log);
   run(room, job(1), 30);
-  EXPECT_EQ(read(job(1)).end, 30u) << "there is room again";
+  EXPECT_EQ(read(job(1)).end, 30u) << "space is available again";
 }
 
 TEST_F(JobLogRooms, NextAgent_FindsLogsAndLimitsThem) {

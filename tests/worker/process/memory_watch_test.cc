@@ -101,7 +101,7 @@ TEST_F(MemoryWatchTest, NamesGroupThatHitLimitBetweenSamples) {
     files.write("cgroup/" + failures_file, one);
     MemorySampled sample = watched.lately();
     EXPECT_FALSE(watched.look(nobody));
-    EXPECT_EQ(watched.lately(), sample) << "its end may be told after one more look";
+    EXPECT_EQ(watched.lately(), sample) << "its end may be reported one sample later";
     EXPECT_FALSE(watched.look(nobody));
     EXPECT_EQ(watched.lately().of, "memory of the node");
     return sample;

@@ -73,7 +73,7 @@ TEST_F(SlotLogTest, ListsLogsLatestFirst) {
   EXPECT_TRUE(of_job.logs[0].open);
   EXPECT_EQ(logs.list({3, {}, 1}).left_out, 2u);
   EXPECT_EQ(SlotLogs(directory).list({3, JobId::of(8), 100}).logs.size(), 1u)
-      << "the file's name says so";
+      << "the file name contains the job";
 }
 
 TEST_F(SlotLogTest, RemovesOldestEndedLogsAndKeepsOpenOnes) {

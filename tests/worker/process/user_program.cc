@@ -157,7 +157,7 @@ void before_init(const std::string& mode) {
   if (mode == "thread") std::thread(wait_for_ever).detach();
   if (mode == "unflushed") std::printf("printed before init");
   if (mode == "early-exit") {
-    std::fprintf(stderr, "no licence found\n");
+    std::fprintf(stderr, "no license found\n");
     std::exit(4);
   }
   if (mode == "never-init") wait_for_ever();

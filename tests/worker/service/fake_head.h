@@ -59,7 +59,7 @@ class FakeHead {
         bus_->send(agents_.at(last_).peer, std::as_bytes(std::span(text.data(), text.size()))));
   }
   void refuse(RefusalCode code) {
-    RegisterRejected refused{epoch_, last_, code, "the test says so"};
+    RegisterRejected refused{epoch_, last_, code, "rejected by the test"};
     ASSERT_TRUE(bus_->send(agents_.at(last_).peer, encode(HeadToAgent(refused))));
     agents_.erase(last_);
   }

@@ -324,7 +324,7 @@ TEST_F(LeaseTest, CallerClosesRing_NewRingIsOffered) {
     lessee_->say(OpenRingRequest{executor_});
     ASSERT_TRUE(until([&] { return lessee_->is_offered(executor_); }));
     const auto ring = lessee_->take_ring(executor_);
-    EXPECT_TRUE(rings.insert(ring).second) << "a ring that was given back was given out again";
+    EXPECT_TRUE(rings.insert(ring).second) << "a returned ring was reused";
     const auto number = call<&seven>(executor_);
     ASSERT_TRUE(until([&] { return !lessee_->replies(executor_, number).empty(); }));
     EXPECT_EQ(value_of(lessee_->replies(executor_, number).front()), 7);

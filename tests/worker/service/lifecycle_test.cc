@@ -134,7 +134,7 @@ TEST_F(ReserveTest, NextSlot_UsesPrestartedExecutor) {
   const StartSlot first = slot(1, "real", driver);
   head_->say(first);
   ASSERT_TRUE(until([&] { return std::filesystem::exists(socket(2)); }))
-      << "nothing stands in reserve";
+      << "no executor was prestarted";
   const StartSlot second = slot(2, "real", driver);
   head_->say(second);
   ASSERT_TRUE(until([&] { return started(second) != nullptr; }));

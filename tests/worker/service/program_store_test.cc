@@ -51,7 +51,7 @@ TEST_F(ProgramStoreTest, LinksLibraryUnderItsSoname) {
   const fs::path layout = fs::path(store_->find(program.id)->path).parent_path();
   EXPECT_TRUE(fs::exists(layout / "libmobula_versioned_library.so.1"));
   EXPECT_TRUE(fs::exists(layout / "libmobula_versioned_library.so.1.2.3"))
-      << "for whoever opens it by that";
+      << "for a process that opens it by its full version";
 }
 
 }  // namespace

@@ -181,7 +181,7 @@ TEST_F(RingTableTest, RejectsProcessWithClosedLink) {
   links_.close(late.link);
   const auto before = open_descriptors();
   table_.joined(late.link, late.id, JobId::of(1));
-  EXPECT_EQ(open_descriptors(), before) << "nobody closes what is kept for it";
+  EXPECT_EQ(open_descriptors(), before) << "the kept descriptor is not closed";
   open(caller, late);
   EXPECT_EQ(caller.rings.back().message.ring, 0u);
   EXPECT_EQ(table_.size(), 0u);

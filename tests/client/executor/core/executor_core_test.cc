@@ -41,7 +41,7 @@ TEST_F(Executor, RunsLibraryCallsDuringActorCall) {
   push(7, 2);
   push(7, 3, false, true);
   push(8, 1, false, true);
-  EXPECT_EQ(core_.running(), 3u) << "one of the actor's, two beside it";
+  EXPECT_EQ(core_.running(), 3u) << "one call of the actor, and two concurrent calls";
   EXPECT_EQ(core_.queued(), 1u);
   finish(running_.at(2).token);
   EXPECT_EQ(core_.queued(), 1u) << "its end is not the end of the actor's call";
@@ -159,7 +159,7 @@ TEST_F(Executor, ArgumentLost_FailsWithoutRun) {
   be_task_executor();
   push(owner, 1, true);
   const auto token = commanded<FetchArguments>().at(0).token;
-  step(ArgumentsFetched{token, failure(ErrorCode::unavailable, "its node died")});
+  step(ArgumentsFetched{token, failure(ErrorCode::unavailable, "node 2 died")});
   EXPECT_TRUE(running_.empty());
   ASSERT_EQ(sent<CallReply>().size(), 1u);
   EXPECT_EQ(sent<CallReply>()[0].outcome, CallOutcome::failed);

@@ -14,7 +14,7 @@ TEST_F(Executor, HoldingResults_StaysUntilFreed) {
   EXPECT_EQ(sent<CallReply>().size(), 1u);
   EXPECT_TRUE(sent<StreamClosing>().empty());
   push(owner, 2);
-  EXPECT_EQ(core_.running(), 1u) << "who needs the results comes here";
+  EXPECT_EQ(core_.running(), 1u) << "a call that needs the results runs here";
   finish(running_.at(1).token);
   EXPECT_FALSE(core_.leaving());
   step(ResultsHeld{});
@@ -34,7 +34,7 @@ TEST_F(Executor, NotifiesAgentOfResidentSlot) {
   EXPECT_EQ(sent_to_agent<ExecutorResident>()[0].residence, two_results);
   step(ResultsHeld{{1, 100, ObjectId::of(8)}});
   EXPECT_TRUE(sent_to_agent<ExecutorResident>().empty())
-      << "of each ref that goes only now and then";
+      << "released refs are reported at an interval";
   pass(1s);
   EXPECT_EQ(sent_to_agent<ExecutorResident>().at(0).residence.results, 1);
   push(owner, 2);
@@ -48,7 +48,7 @@ TEST_F(Executor, SlotReturned_StoresHeldResults) {
   step(ResultsHeld{two_results});
   finish(running_.at(0).token);
   step(EndAsked{false, true});
-  EXPECT_EQ(commanded<Evacuate>().size(), 1u) << "without waiting for who has given it back";
+  EXPECT_EQ(commanded<Evacuate>().size(), 1u) << "evacuation starts at once";
   EXPECT_EQ(sent_to_agent<ExecutorResident>().size(), 1u) << "so that it is given the time";
   EXPECT_TRUE(commanded<Leave>().empty());
   step(Evacuated{});
@@ -76,7 +76,8 @@ TEST_F(Executor, ShareExceeded_CallFailsAndProcessEnds) {
   be_task_executor();
   push(owner, 1);
   step(ShareExceeded{"4 of 3 bytes"});
-  EXPECT_EQ(commanded<CancelRunning>().size(), 1u) << "who looks may end sooner";
+  EXPECT_EQ(commanded<CancelRunning>().size(), 1u)
+      << "a task that polls for cancellation may end sooner";
   finish(running_.at(0).token);
   ASSERT_EQ(sent<CallReply>().size(), 1u);
   const CallReply reply = sent<CallReply>()[0];

@@ -82,7 +82,7 @@ TEST_F(Rounds, CallerResendsNothing_BlocksNoOtherCall) {
   be_actor();
   const auto token = call(1, 1, true);
   call(2, 1);
-  step(ArgumentsFetched{token, failure(ErrorCode::unavailable, "its node died")});
+  step(ArgumentsFetched{token, failure(ErrorCode::unavailable, "node 2 died")});
   EXPECT_TRUE(handed_back().empty());
   EXPECT_EQ(order().back(), TaskId::of(702));
 }
@@ -113,7 +113,7 @@ TEST_F(Rounds, QueueFull_StartsRound) {
   EXPECT_EQ(handed_back(), std::vector<std::uint64_t>{5}) << "or it would start before the fourth";
   EXPECT_FALSE(sent<CallReturned>(caller)[0].no_room);
   push(caller, 6, false, true);
-  EXPECT_TRUE(handed_back().empty()) << "beside the others";
+  EXPECT_TRUE(handed_back().empty()) << "it runs concurrently with the others";
   call(7, 2);
   EXPECT_EQ(core_.queued(), 2u);
 }

@@ -41,7 +41,7 @@ TEST_F(RunningReportsTest, ReportsAllLongCalls) {
 
 TEST_F(RunningReportsTest, ManyStarts_DelaysReportOfLast) {
   EXPECT_EQ(turns_said(), RunningReports::at_once);
-  EXPECT_EQ(starts("other"), Say::nothing) << "it has been asked to come again once";
+  EXPECT_EQ(starts("other"), Say::nothing) << "one repeat is already scheduled";
   EXPECT_TRUE(reports_.again());
   EXPECT_EQ(reports_.runs().name, "other");
   EXPECT_FALSE(reports_.again());

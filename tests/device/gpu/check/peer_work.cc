@@ -67,7 +67,7 @@ class Work {
     if (!driver) return driver.error();
     const auto visible = GpuContext::visible(**driver);
     if (!visible) return visible.error();
-    if (visible->empty()) return failure(ErrorCode::not_found, "there is no GPU");
+    if (visible->empty()) return failure(ErrorCode::not_found, "open GPU: no device is visible");
     auto context = GpuContext::open(*driver, visible->front());
     if (!context) return context.error();
     context_ = std::move(*context);
@@ -261,7 +261,9 @@ class Work {
       if (auto opened = open(); !opened) return opened;
     }
     auto* const begin = call_of_driver<int(cuda_abi::Stream, int)>("cuStreamBeginCapture_v2");
-    if (begin == nullptr) return failure(ErrorCode::not_found, "this driver captures no graphs");
+    if (begin == nullptr)
+      return failure(ErrorCode::not_found,
+                     "capture a graph: the driver has no cuStreamBeginCapture_v2");
     auto written = DeviceMapping::create(context_, piece);
     if (!written) return written.error();
     captured_.emplace(std::move(*written));
@@ -465,7 +467,7 @@ int be_peer() {
       auto done = work.carry_out(order->json, order->fds, fds);
       answer = done ? std::move(*done) : Json{{"error", done.error().text}};
     } catch (const nlohmann::json::exception& error) {
-      answer = {{"error", std::string("an order that is none: ") + error.what()}};
+      answer = {{"error", std::string("invalid order: ") + error.what()}};
     }
     if (const auto sent = send(socket, answer, fds); !sent) return 0;
   }

@@ -32,7 +32,7 @@ Result<Message> receive(const Fd& socket, Duration timeout) {
   const auto* const text = reinterpret_cast<const char*>(frame->bytes.data());
   auto json = Json::parse(text, text + frame->bytes.size(), nullptr, false);
   if (!json.is_object())
-    return failure(ErrorCode::corrupt, "a peer said something that is no JSON");
+    return failure(ErrorCode::corrupt, "read message of a peer: the bytes are not JSON");
   return Message{std::move(json), std::move(frame->fds)};
 }
 

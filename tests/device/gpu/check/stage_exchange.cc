@@ -105,7 +105,7 @@ void round(Findings& findings, Group& group, const std::string& path, std::uint6
 
 void tensors_between_hosts(Findings& findings) {
   findings.scope(
-      "Mobula's exchange of tensors between processes of one GPU, as if on hosts of their own; "
+      "Mobula's exchange of tensors between processes of one GPU, as if on separate hosts; "
       "without agents and head. No figure here says anything about NCCL's speed");
   std::uint64_t objects = 0;
   for (const int count : {2, 3}) {
@@ -171,7 +171,7 @@ void serve_undisturbed(Findings& findings) {
   if (const auto error = error_of(forked); !error.empty()) {
     findings.holds("a process that uses CUDA forks", false, error);
   } else {
-    findings.value("what CUDA says in a child of a process that uses it", forked.json["child"]);
+    findings.value("result of CUDA in a child of a process that uses it", forked.json["child"]);
     findings.holds("a child is not given CUDA that works",
                    forked.json.value("child", "") != "success", forked.json.dump());
   }

@@ -244,10 +244,11 @@ void keep_to_shares(Findings& findings) {
                                       {"rogue", 128 * mib}});
   if (const auto error = error_of(answer); !error.empty())
     return findings.holds("shares", false, error);
-  findings.holds("what fits the share is given", answer.json["fits"] == true);
-  findings.holds("what does not is refused", answer.json["refused"] == true,
+  findings.holds("an allocation within the share succeeds", answer.json["fits"] == true);
+  findings.holds("an allocation beyond the share is refused", answer.json["refused"] == true,
                  answer.json.value("refusal", ""));
-  findings.holds("what goes round the allocator is not prevented", answer.json["rogue"] == true);
+  findings.holds("an allocation that bypasses the allocator is not prevented",
+                 answer.json["rogue"] == true);
   if (!nvml) return findings.value("by process", "not measured: " + nvml.error().text);
   const std::uint64_t seen = bytes_of(*nvml, holder->pid());
   const auto full = nvml->used_bytes(0);
@@ -277,7 +278,7 @@ void keep_to_shares(Findings& findings) {
     back = *full >= left + 170 * mib;
     if (!back) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  findings.holds("its bytes come back after it is killed", back,
+  findings.holds("its bytes are free after it is killed", back,
                  fmt::format("{} bytes are left", left));
   findings.value("after", std::chrono::duration<double>(monotonic_now() - begin).count(), "s");
 }

@@ -102,11 +102,11 @@ void nccl_faults(Findings& findings) {
     const Message early = ranks[0].answer(Duration(findings.brief() ? 500ms : 15s));
     findings.value("with the other rank stopped", early.json.contains("wrong_bytes")
                                                       ? "it came all the same"
-                                                      : "nothing has come");
+                                                      : "no bytes arrived");
     ranks[1].tell({{"do", "nccl ring"}, {"bytes", 1u << 20}});
     ranks[1].signal(SIGCONT);
     const Message late = ranks[0].answer(Duration(40s));
-    findings.value("and once it goes on",
+    findings.value("after the other rank continues",
                    error_of(late).empty() ? "the bytes came" : error_of(late));
   }
   {
@@ -115,10 +115,10 @@ void nccl_faults(Findings& findings) {
     constexpr std::uint64_t ticks = 4'000'000'000;  // about two seconds
     const Message spins = ranks[1].ask({{"do", "spin"}, {"ticks", ticks}});
     if (const auto error = error_of(spins); !error.empty()) {
-      findings.value("a transfer beside a user's kernel that spins", "not measured: " + error);
+      findings.value("a transfer while a user's kernel spins", "not measured: " + error);
     } else {
       ring(findings, ranks, 1u << 20);
-      findings.value("a transfer beside a user's kernel that spins", "it came");
+      findings.value("a transfer while a user's kernel spins", "it came");
     }
   }
   auto refused = joined(findings, 2, true, why);

@@ -466,7 +466,7 @@ void GroupWorld::prepare(Seat& seat) {
   std::optional<Failure> failed;
   if (round.without_memory == seat.rank) {
     blame(seat.group->index, seat.rank, "has no memory");
-    failed = failure(ErrorCode::resource_exhausted, "none is left");
+    failed = failure(ErrorCode::resource_exhausted, "reserve memory: no memory is left");
   }
   step(seat, [&](MemberCore& core, Commands& out) { core.prepared(now_, failed, out); });
 }

@@ -156,7 +156,7 @@ void GroupWorld::check_outcome(Seat& seat) {
   for (const auto& [rank, when] : group.culprits) first = std::min(first, when);
   if (plan_.stops) return;
   const bool own_blame = group.culprits.contains(seat.rank);
-  if (why.ranks.empty()) violation(who + " fails, and names nobody");
+  if (why.ranks.empty()) violation(who + " fails, and names no rank");
   for (const auto rank : why.ranks) {
     const auto at = group.culprits.find(rank);
     if (at == group.culprits.end() || at->second > now_)

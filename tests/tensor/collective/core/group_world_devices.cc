@@ -197,7 +197,7 @@ void GroupWorld::act(int index, std::vector<RegionCommand> commands) {
       const bool came = std::holds_alternative<transfer::RegionsHere>(ended->outcome);
       ++counts_[came ? "transfers" : "transfers that failed"];
       if (!came && !plan_.deaths && !plan_.stops)
-        violation("a transfer fails where nothing is wrong: " +
+        violation("a transfer fails without an injected fault: " +
                   std::get<Failure>(ended->outcome).text);
     }
   }

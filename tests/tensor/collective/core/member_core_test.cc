@@ -119,14 +119,13 @@ TEST(GroupMember, PeerReleasesCommunicator_UsesHostPath) {
 TEST(GroupMember, LibraryNeverReleases_MemberIsBroken) {
   Pair pair;
   pair.begin();
-  pair.core.moved(start, failure(ErrorCode::unavailable, "it fails"), pair.out);
+  pair.core.moved(start, failure(ErrorCode::unavailable, "transfer failed"), pair.out);
   ASSERT_EQ(pair.core.stage(), MemberCore::Stage::closing);
-  pair.core.closed(start, failure(ErrorCode::unavailable, "its communicator cannot be ended"),
-                   pair.out);
+  pair.core.closed(start, failure(ErrorCode::unavailable, "end communicator: no answer"), pair.out);
   ASSERT_TRUE(pair.core.refused());
   EXPECT_EQ(pair.core.refused()->kind, Refusal::Kind::broken);
   EXPECT_EQ(pair.core.refused()->ranks, MemberCore::Ranks{0});
-  EXPECT_EQ(pair.core.refused()->text, "rank 0 is gone: its communicator cannot be ended");
+  EXPECT_EQ(pair.core.refused()->text, "rank 0 is gone: end communicator: no answer");
 }
 
 // The other member may have released its communicator in an operation with a third one.

@@ -64,7 +64,7 @@ TEST_F(RegionBounds, OneReader_DoesNotTakeAllOffers) {
   std::size_t ready = 0;
   for (std::uint64_t object = 1; object <= 40; ++object) ready += pulls(1, object);
   EXPECT_EQ(ready, RegionOptions().max_serves_of_peer);
-  EXPECT_EQ(pulls(2, 50), 1u) << "others are served meanwhile";
+  EXPECT_EQ(pulls(2, 50), 1u) << "other readers are served";
   EXPECT_EQ(takes(1, 1), 1u) << "its next one has its turn when it is done with one";
   EXPECT_TRUE(refused.empty());
 }
@@ -104,14 +104,14 @@ TEST_F(RegionBounds, LimitsReadersPerChunkAndChunksPerReader) {
   EXPECT_EQ(asks(2, 11), 0u);
   EXPECT_EQ(refused, std::vector{ProcessId::of(2)}) << "there are ten";
   refused.clear();
-  EXPECT_GE(pass(options.chunk_offer_quantum), 1u) << "one that is stopped gives its place";
+  EXPECT_GE(pass(options.chunk_offer_quantum), 1u) << "a stopped reader yields its turn";
   EXPECT_EQ(step([&] {
               core.on(now, ProcessId::of(1), PullTensorComplete{2, true}, out);
             }),
             1u)
       << "its next one";
   EXPECT_EQ(asks(3, 2), 0u);
-  EXPECT_EQ(refused, std::vector{ProcessId::of(3)}) << "is sent to who has it";
+  EXPECT_EQ(refused, std::vector{ProcessId::of(3)}) << "the reader is redirected to a holder";
 }
 
 TEST_F(RegionBounds, StoppedReaders_DoNotBlockOthers) {
@@ -129,7 +129,7 @@ TEST_F(RegionBounds, StoppedReaders_DoNotBlockOthers) {
   EXPECT_EQ(after, 4u);
   pass(10s);
   EXPECT_TRUE(refused.empty());
-  EXPECT_LE(core.serves(), 8u * 8 + 5) << "what each may have is bounded still";
+  EXPECT_LE(core.serves(), 8u * 8 + 5) << "the limit per reader still holds";
 }
 
 TEST_F(RegionBounds, RejectsReaderBeyondLimit) {
@@ -221,7 +221,7 @@ TEST_F(RegionParts, UnreachableHolder_IsAvoidedForAWhile) {
   ASSERT_EQ(again.size(), 1u) << "its holder is asked";
   EXPECT_FALSE(again[0].may_redirect);
   core.on(now, ProcessId::of(1), sends_to(all[1], {5}), out);
-  EXPECT_EQ(count<Reach>(), 0u) << "nobody is sent there";
+  EXPECT_EQ(count<Reach>(), 0u) << "the pull is not redirected there";
   EXPECT_EQ(asked(1).size(), 1u);
   core.on(now + RegionOptions().shim_backoff, ProcessId::of(1), sends_to(all[2], {5}), out);
   EXPECT_EQ(count<Reach>(), 1u);
@@ -231,7 +231,7 @@ TEST_F(RegionParts, CircularRedirects_ReturnToProducer) {
   pull(7, 1);
   auto pull = asked(1)[0];
   core.on(now, ProcessId::of(1), sends_to(pull, {5, 99, 1}), out);
-  ASSERT_EQ(count<Reach>(), 1u) << "neither to itself nor to who sends it";
+  ASSERT_EQ(count<Reach>(), 1u) << "neither to itself nor to the sender";
   core.reached(now, pulls[0], ProcessId::of(5),
                {DirectPath::nccl, DirectPath::store, DirectPath::tcp}, out);
   pull = asked(5)[0];
@@ -246,7 +246,7 @@ TEST_F(RegionParts, CircularRedirects_ReturnToProducer) {
   EXPECT_FALSE(pull.may_redirect);
   core.on(now, ProcessId::of(6),
           PullTensorRejected{pull.transfer, RegionRefusal::stored, {}, 0, {}, {}}, out);
-  EXPECT_EQ(count<PullEnded>(), 0u) << "of that it knows nothing";
+  EXPECT_EQ(count<PullEnded>(), 0u) << "only the producer knows that the tensor is stored";
   pull = asked(5)[0];
   core.on(now, ProcessId::of(5),
           PullTensorRejected{pull.transfer, RegionRefusal::gone, {}, 0, {}, {}}, out);

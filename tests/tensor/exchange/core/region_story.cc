@@ -66,7 +66,7 @@ std::string describe(const RegionCommand& command) {
   if (const auto* k = std::get_if<TurnTaken>(&command))
     return "turn of claim " + std::to_string(k->claim);
   if (const auto* m = std::get_if<Part>(&command))
-    return "parts from " + m->holder.brief() + (m->again ? ", and asks anew" : "");
+    return "parts from " + m->holder.brief() + (m->again ? ", and asks again" : "");
   const auto& ended = std::get<PullEnded>(command);
   const auto* failed = std::get_if<Failure>(&ended.outcome);
   return "pull " + std::to_string(ended.pull) + " ends: " +

@@ -89,7 +89,7 @@ void RegionWorld::act(Process& process, RegionCommand& command) {
     if (object(wanted->object).maker != id) {
       const auto copy = process.copies.find(wanted->object);
       if (copy == process.copies.end() || !copy->second.here.contains(wanted->part)) {
-        return violation("a part is given on that is not there");
+        return violation("a chunk is relayed that has not arrived");
       }
       // its memory is freed
       fails = fails || (copy->second.forgotten && !is_given(process, wanted->object));
@@ -206,7 +206,7 @@ void RegionWorld::check_way(const Process& from, ProcessId to, const RegionMessa
     // Also the last message of a link that broke before.
     if (way == Way::closing) way = Way::parted;
   } else if (of_receiver ? way != Way::open : way == Way::parted) {
-    violation("something is said over a connection that is closed: " +
+    violation("a message is sent over a closed connection: " +
               describe(RegionCommand(SendRegions{to, message})));
   }
 }
@@ -214,7 +214,7 @@ void RegionWorld::check_way(const Process& from, ProcessId to, const RegionMessa
 void RegionWorld::part(Process& process, const Part& command) {
   Way& way = ways_[{process.id, command.holder}];
   if (std::exchange(way, Way::open) != Way::parted)
-    violation("a connection is closed that its holder has not let go of");
+    violation("a connection is closed that its holder has not released");
   ++partings_;
   if (command.again) ++again_;
 }
@@ -257,7 +257,7 @@ void RegionWorld::fetch_done(Process& process, OperationId operation) {
   std::vector<RegionCommand> out;
   process.exchange->ended(
       now_, operation,
-      fails ? std::optional(failure(ErrorCode::unavailable, "it broke")) : std::nullopt, out);
+      fails ? std::optional(failure(ErrorCode::unavailable, "channel broke")) : std::nullopt, out);
   carry_out(process, std::move(out));
 }
 
@@ -297,7 +297,7 @@ void RegionWorld::match(Process& process, OperationId operation) {
         a.object != b.object || (a.pull == 0) == (b.pull == 0)) {
       return violation("two sides of one channel do different things");
     }
-    if (broken_.contains(channel(process, a))) return violation("a broken channel goes on");
+    if (broken_.contains(channel(process, a))) return violation("a broken channel is used");
     if (!a.opens && !opened_.contains(channel(process, a)))
       return violation("a channel is used that was never opened");
     if (a.opens && !opened_.insert(channel(process, a)).second)
@@ -312,7 +312,8 @@ void RegionWorld::match(Process& process, OperationId operation) {
         broken_.insert(channel(again, known->second.issue));
         again.operations.erase(known);
         std::vector<RegionCommand> out;
-        again.exchange->ended(now_, operation, failure(ErrorCode::unavailable, "it broke"), out);
+        again.exchange->ended(now_, operation, failure(ErrorCode::unavailable, "channel broke"),
+                              out);
         carry_out(again, std::move(out));
       });
       return;
@@ -358,7 +359,7 @@ void RegionWorld::cancel(Process& process, OperationId operation) {
 
 void RegionWorld::unexport(Process& process, OperationId operation) {
   const auto at = process.operations.find(operation);
-  if (at == process.operations.end()) return violation("what is not exported is withdrawn");
+  if (at == process.operations.end()) return violation("an unknown export is withdrawn");
   auto& made = at->second;
   const auto& reader = this->process(made.peer);
   for (const auto& [number, other] : reader.operations) {
@@ -458,7 +459,7 @@ void RegionWorld::forget(Process& process, ObjectId which, std::uint64_t copy) {
   if (at == process.copies.end() || at->second.number != copy ||
       std::exchange(at->second.forgotten, true))
     return;
-  tell(process.id, "lets go of its copy of " + which.brief());
+  tell(process.id, "releases its copy of " + which.brief());
   std::vector<RegionCommand> commands;
   for (auto& [pull, wanted] : process.wanted) {
     if (wanted.copy != copy || std::exchange(wanted.unwanted, true)) continue;
@@ -548,7 +549,8 @@ void RegionWorld::wake(Process& process) {
 
 void RegionWorld::check(Process& process) {
   const auto most = std::max(options_.max_receive_bytes, process.largest_batch);
-  if (process.exchange->bytes_reserved() > most) violation("more is reserved than there is room");
+  if (process.exchange->bytes_reserved() > most)
+    violation("more bytes are reserved than the limit allows");
 }
 
 void RegionWorld::violation(std::string text) {
@@ -583,7 +585,7 @@ std::string RegionWorld::at_the_end() const {
     if (process.exchange->bytes_reserved() != 0) return id.brief() + " keeps room";
     for (const auto& [object, row] : objects_) {
       if (row.dropped && process.exchange->has(object))
-        return "what nobody wants is kept by " + id.brief();
+        return "an unwanted object is kept by " + id.brief();
     }
   }
   return {};

@@ -104,7 +104,7 @@ std::uint64_t mobula_carrier::add(Handle socket) {
 std::uint64_t mobula_carrier::connect(const std::string& endpoint) {
   sockaddr_in address{};
   if (endpoint.size() != secret_.size() + address_.size()) {
-    throw std::runtime_error("no endpoint of this plug-in");
+    throw std::runtime_error("no endpoint of this plugin");
   }
   address.sin_family = AF_INET;
   const char* const at = endpoint.data() + secret_.size();
