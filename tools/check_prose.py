@@ -91,6 +91,8 @@ def code_texts(source):
                 texts.append(Text(line, "prose", " ".join(token["block"].replace("*", " ").split())))
             elif token["raw"] is not None or token["string"] is not None:
                 words = token["raw"] if token["raw"] is not None else literal(token["string"])
+                if words.startswith("<?xml"):
+                    words = ""  # data
                 include = re.match(r'\s*#\s*include\b', source[begin:token.start()])
                 before = source[max(0, token.start() - 120):token.start()]
                 if re.search(r'\bfailure\(\s*(?:[\w:.>()-]+\s*,\s*)?(?:fmt::format\(\s*)?$', before):

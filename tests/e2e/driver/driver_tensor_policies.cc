@@ -122,11 +122,11 @@ int direct_same_memory(const Words&) {
   auto again = maker.method<&PolicyMaker::make>().options(stays).remote(100);
   report.equal("kept as a value", in_time(maker.call<&PolicyMaker::hold>(again)), 0);
   again = {};
-  report.equal("a small one that is looked at", in_time(maker.call<&PolicyMaker::write>()),
+  report.equal("a small tensor that has a reader", in_time(maker.call<&PolicyMaker::write>()),
                "shared");
   in_time(maker.call<&PolicyMaker::let_go>());
   report.equal("no reader is left", in_time(maker.call<&PolicyMaker::wait_freed>(20)), "freed");
-  report.equal("a small one that is not any more", in_time(maker.call<&PolicyMaker::write>()),
+  report.equal("a small tensor without readers", in_time(maker.call<&PolicyMaker::write>()),
                "written");
 
   // The same for a tensor of the driver.
