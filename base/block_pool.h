@@ -2,8 +2,8 @@
 // freeing thread for reuse, so a call needs no heap allocation. A thread keeps at most
 // `most_kept_bytes`; large and excess blocks use the heap.
 // Thread: any; a block may be freed on any thread.
-// Not: direct use. Use `PooledVector`, `PooledMap`, and `make_pooled`; rows of tables
-// (table.h) and values of users have other memory.
+// Not: direct use. Use `PooledVector`, `PooledMap`, and `make_pooled`; rows of tables (table.h) and
+// values of users have other memory.
 #pragma once
 
 #include <array>

@@ -2,8 +2,7 @@
 // for the next command.
 // Thread: owner.
 // Errors: unavailable if the head does not listen or answer, permission_denied if it rejects the
-// key, timed_out if
-// it accepted the query and did not answer.
+// key, timed_out if it accepted the query and did not answer.
 #pragma once
 
 #include <functional>

@@ -14,8 +14,8 @@ namespace mobula::internal {
 std::span<const char* const> framework_limit_variables();
 
 // Variables for an executor with `allocation`, a GPU fraction with counted bytes. The value is the
-// fraction of the device memory that remains after its context. Empty for whole devices. A
-// variable that `users` (its future environment) or the policy of the node names is omitted.
+// fraction of the device memory that remains after its context. Empty for whole devices. A variable
+// that `users` (its future environment) or the policy of the node names is omitted.
 Environment framework_limits(const NodeShape& node, const Allocation& allocation,
                              const Environment& users);
 

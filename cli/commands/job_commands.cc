@@ -115,8 +115,8 @@ class JobOutput {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     waiting_ += guarded_ ? guard_.pass(text) : std::string(text);
   }
-  // `interrupted`: the remaining bytes wait, and the next call continues with them. With
-  // `timeout`, output that makes no progress for that time is dropped.
+  // `interrupted`: the remaining bytes wait, and the next call continues with them. With `timeout`,
+  // output that makes no progress for that time is dropped.
   Written write(std::optional<Duration> timeout) {
     Time until = monotonic_now() + timeout.value_or(Duration(0));
     while (!waiting_.empty()) {

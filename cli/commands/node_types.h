@@ -2,8 +2,7 @@
 // names of Ray's cluster files. docs/operations.md and tests/cli/node_types_test.cc show the keys.
 // Thread: main.
 // Not: cluster_name, provider, auth, head_node_type, file_mounts, setup_commands, and node_config,
-// which are for
-// launchers; a plan ignores them.
+// which are for launchers; a plan ignores them.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // Deadline of a loop's timer, set by threads that cannot arm it and wake the loop if necessary. A
-// timer armed earlier than needed is kept. Otherwise short-lived deadlines,
-// such as those of acknowledgements, would wake the loop for each call.
+// timer armed earlier than needed is kept. Otherwise short-lived deadlines, such as those of
+// acknowledgements, would wake the loop for each call.
 // Thread: owner, under the owner's lock.
 #pragma once
 

@@ -1,8 +1,7 @@
 // Tensors: elements of one type in shared memory, with a shape and strides.
 // Thread: any; the user orders writes to elements.
 // Owner: copies and the results of `reshape` and `transpose` are views of one buffer, which the
-// last view
-// frees.
+// last view frees.
 // Errors: `InvalidRequestError` with the field and the rule.
 #pragma once
 

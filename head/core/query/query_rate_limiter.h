@@ -1,6 +1,6 @@
 // Rate limiter of queries per key: a burst, and a rate after it, so that no reader blocks the head
-// for others. The cost of a query depends on the work of the head. At the limit of keys, those
-// with a full budget are removed.
+// for others. The cost of a query depends on the work of the head. At the limit of keys, those with
+// a full budget are removed.
 // Thread: owner.
 #pragma once
 

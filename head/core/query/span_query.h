@@ -1,7 +1,6 @@
 // Queries of tools for the times of calls. A query goes to the processes that own and run calls,
 // and to the agents of nodes that received objects. The reply is sent when all have answered, or
-// after `list_timeout` with the names of the missing ones. Results are forwarded
-// unchanged.
+// after `list_timeout` with the names of the missing ones. Results are forwarded unchanged.
 // Thread: owner (one HeadCore).
 // Not: live state. It keeps only the last results of exited processes, up to a limit.
 #pragma once

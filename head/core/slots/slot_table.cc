@@ -64,8 +64,8 @@ Slot* SlotTable::on_node(NodeId node, SlotId id) {
   return slot != nullptr && slot->node == node ? slot : nullptr;
 }
 
-// The lessee counts a known slot among its slots. After its removal the total is one less
-// until the next demand. A slot that was returned before it was known is still wanted.
+// The lessee counts a known slot among its slots. After its removal the total is one less until the
+// next demand. A slot that was returned before it was known is still wanted.
 void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
   const Slot slot = std::move(rows_.at(id));
   rows_.erase(id);

@@ -2,8 +2,7 @@
 // templates of the standard library are in codec_std.h.
 // Thread: any; no state.
 // Units: every value takes at least one byte, so that a count of elements can be checked against
-// the
-// remaining bytes.
+// the remaining bytes.
 #pragma once
 
 #include <bit>

@@ -1,8 +1,7 @@
 // Names of types and functions as the compiler spells them, known at compile time.
 // Thread: any.
 // Not: unique (two lambdas, two anonymous namespaces). They serve messages, and fingerprints within
-// one
-// program.
+// one program.
 #pragma once
 
 #include <cstdint>

@@ -259,8 +259,8 @@ const std::map<std::string, Transport> ways{{"automatic", Transport::automatic},
                                             {"gloo", Transport::gloo},
                                             {"nccl", Transport::nccl}};
 
-// A member with a GPU whose process has one more environment variable, given as NAME=VALUE. A
-// value of MOBULA_SIMULATED_GPU is appended to the present one.
+// A member with a GPU whose process has one more environment variable, given as NAME=VALUE. A value
+// of MOBULA_SIMULATED_GPU is appended to the present one.
 mobula::ActorHandle<Player> other_player(int rank, int with_gpu, const std::string& words) {
   mobula::ActorOptions options;
   options.num_cpus = 0;

@@ -1,9 +1,9 @@
-// Bytes between nodes: pulls of this node (PullQueue decides; this class sends to peers and to
-// the shell), and offers to peers. Begun and finished pulls are collected until the end of the
-// step. At most `max_offers` peers read at once; others receive resource_exhausted and retry. A
-// peer may read the available chunks of an object that is still being pulled, and is notified of
-// further chunks. If such a pull fails, its end is reported after the last read of its memory. The
-// latest finished pulls are logged.
+// Bytes between nodes: pulls of this node (PullQueue decides; this class sends to peers and to the
+// shell), and offers to peers. Begun and finished pulls are collected until the end of the step. At
+// most `max_offers` peers read at once; others receive resource_exhausted and retry. A peer may
+// read the available chunks of an object that is still being pulled, and is notified of further
+// chunks. If such a pull fails, its end is reported after the last read of its memory. The latest
+// finished pulls are logged.
 // Thread: owner (WorkerCore). Units: bytes. Errors: PullDone carries the failure of a pull.
 #pragma once
 

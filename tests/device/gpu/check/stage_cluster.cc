@@ -102,8 +102,8 @@ class Cluster {
       variables["MOBULA_NVML_LIBRARY"] = variables["MOBULA_CUDA_LIBRARY"] = "libno-gpu.so";
     }
     const CommandEnd end = run_command({(programs_ / name).string()}, variables, limit());
-    // An example that finds too few GPUs prints "skipped" and exits
-    // with 0 or 77: it counts as not tried.
+    // An example that finds too few GPUs prints "skipped" and exits with 0 or 77: it counts as not
+    // tried.
     const bool tried =
         end.code != Findings::skipped && end.out.find("skipped, ") == std::string::npos;
     if (!tried) return findings_.cannot(name + ": " + tail_of(end.out));
