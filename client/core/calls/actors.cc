@@ -18,6 +18,21 @@ const CoverageMark mark_found_ended("client.found_an_actor_that_it_has_ended");
 const CoverageMark mark_entrusted("client.actor_entrusted_to_its_job");
 const CoverageMark mark_handle_gone("client.last_handle_gone");
 
+// Bounds of the error of one actor in the error of the next. Without them, the errors of a chain of
+// actors, each with a result of the previous one as an argument, would grow with its length.
+constexpr std::size_t max_cause_bytes = 16 << 10;
+constexpr std::size_t max_cause_text = 1 << 10;
+
+std::string shortened(const std::string& text) {
+  return text.size() <= max_cause_text ? text : text.substr(0, max_cause_text) + " [...]";
+}
+
+Payload without_causes(ErrorRecord error) {
+  error.cause = {};
+  error.text = shortened(error.text);
+  return Payload(encode(error));
+}
+
 ErrorRecord actor_error(const ActorRow& row, ActorId actor) {
   ErrorRecord error;
   error.kind = row.state == ActorState::dead ? ErrorKind::actor_died : ErrorKind::actor_unavailable;
@@ -46,10 +61,11 @@ ErrorRecord actor_error(const ActorRow& row, ActorId actor) {
     error.last_lines.clear();
     error.cause = row.construction_error.bytes;
     const auto cause = decode<ErrorRecord>(error.cause.bytes());
+    if (cause && error.cause.size() > max_cause_bytes) error.cause = without_causes(*cause);
     error.text = "actor " + name + " could not be created: " +
                  (!cause ? "the error cannot be read"
                   : cause->remote_type.empty()
-                      ? "its constructor failed: " + cause->text
+                      ? "its constructor failed: " + shortened(cause->text)
                       : "its constructor threw " + cause->remote_type + ": " + cause->text);
   }
   return error;

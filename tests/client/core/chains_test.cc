@@ -151,6 +151,7 @@ TEST_F(Chains, FirstConstructorFails_AllActorsDie) {
     head(dead);
     EXPECT_EQ(error(result(id(1))).kind, ErrorKind::actor_died);
     EXPECT_EQ(error(result(id(actors))).kind, ErrorKind::actor_died);
+    EXPECT_LT(core_.object(result(id(actors)))->value->bytes.size(), 100'000u);
   });
 }
 
