@@ -60,7 +60,7 @@ Result<std::unique_ptr<TensorTransport>> make_tcp(EventLoop& loop, const PathOpt
   TcpOptions tcp;
   if (!options.host_bind.empty()) tcp.listen = options.host_bind;
   tcp.cpus = near_cpus(options);
-  auto made = TcpTransport::create(loop, options.process, std::move(tcp));
+  auto made = TcpTransport::create(loop, options.process, tcp);
   if (!made) return made.error();
   return std::unique_ptr<TensorTransport>(std::move(*made));
 }

@@ -37,7 +37,7 @@ inline T reduced(T left, T right) {
     // Comparisons with a NaN are false, so a NaN on either side is the result.
     const bool take_left = kind == ReduceKind::min ? left < right : left > right;
     const T chosen = take_left ? left : right;
-    return left != left ? left : chosen;
+    return left != left ? left : chosen;  // NOLINT(misc-redundant-expression): true for a NaN
   } else if constexpr (!std::is_arithmetic_v<T>) {
     return left;  // complex numbers, which `check` rejects
   } else {
