@@ -98,7 +98,7 @@ std::string words_of(const HeadTables& parts, const Item& item) {
   switch (fact.phase) {
     case TaskPhase::waits_for_arguments: {
       if (fact.missing == 0 && !reason.empty()) return "waits" + since + reason;
-      std::string text = fmt::format("waits for {} of its arguments{}{}", fact.missing, since,
+      std::string text = fmt::format("waits for {} pending argument(s){}{}", fact.missing, since,
                                      preempted_text(fact));
       for (const auto& each : fact.arguments) text += "; " + argument_text(each, item);
       if (fact.arguments.size() < fact.missing) text += "; ...";
