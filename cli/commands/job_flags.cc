@@ -14,7 +14,6 @@
 #include "base/time.h"
 #include "cli/command_line.h"
 #include "cli/seconds_option.h"
-#include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -165,7 +164,7 @@ Result<std::string> submission_text(const JobFlags& flags, const std::string& jo
     json["argv"][0] = std::filesystem::path(flags.argv.front()).filename().string();
   }
   try {
-    return json_text(json);
+    return json.dump();  // unlike json_text, rejects bytes that are not UTF-8
   } catch (const Json::type_error&) {
     return failure(
         ErrorCode::invalid_argument,
