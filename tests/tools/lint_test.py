@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LOCKS = "<!-- locks: begin (tools/lock_table.py) -->\n| type | lock | guarded members |\n| --- | --- | --- |\n<!-- locks: end -->\n"
+LOCKS = "<!-- locks: begin (tools/lock_table.py) -->\n\n<!-- locks: end -->\n"
 
 
 class Lint(unittest.TestCase):
