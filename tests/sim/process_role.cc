@@ -53,6 +53,8 @@ void Process::die(const EndCause& cause) {
     world().transmit(wire->up, [wire = wire] { wire->executor->wire_over(wire); });
   }
   for (const auto& [id, wire] : callers_) {
+    for (const auto& [task, attempt] : std::exchange(wire->in_transit, {}))
+      world().checkers().sent_to_the_dead(*this, task, attempt);
     world().transmit(wire->down, [wire = wire] { wire->caller->wire_over(wire); });
   }
   if (!agent_) return;

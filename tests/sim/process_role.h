@@ -27,6 +27,7 @@ struct CallWire {
   PipePointer up, down;
   bool open = true;
   bool breaks = false;  // the transport is about to detect that the other machine is lost
+  std::set<std::pair<TaskId, std::uint32_t>> in_transit;  // attempts sent and not received
 };
 using CallWirePointer = std::shared_ptr<CallWire>;
 

@@ -17,6 +17,8 @@ void Process::tell_executor(const client::SendToExecutor& command) {
   Process* executor = world().process_of(command.executor);
   if (executor == nullptr)
     return world().violation("grants", name() + " sends to an executor that never existed");
+  const auto* push =
+      command.frame.message ? std::get_if<PushCall>(&*command.frame.message) : nullptr;
   auto& wire = wires_[executor->id()];
   if (!wire) {
     wire = std::make_shared<CallWire>();
@@ -25,13 +27,19 @@ void Process::tell_executor(const client::SendToExecutor& command) {
     wire->up = world().open_pipe(host(), executor->host(), true);
     wire->down = world().open_pipe(executor->host(), host(), true);
     if (!executor->alive()) {  // rejected
-      world().checkers().sent_to_the_dead(*executor, command.frame);
+      if (push != nullptr)
+        world().checkers().sent_to_the_dead(*executor, push->call.task, push->call.attempt);
       world().transmit(wire->down, [wire = wire] { wire->caller->wire_over(wire); });
       return;
     }
     executor->callers_[id()] = wire;
   }
   if (world().has_no_contact(host(), executor->host())) break_lost_stream(wire);
+  if (push != nullptr && executor->alive()) {
+    wire->in_transit.emplace(push->call.task, push->call.attempt);
+  } else if (push != nullptr) {
+    world().checkers().sent_to_the_dead(*executor, push->call.task, push->call.attempt);
+  }
   world().log(*this, [&] { return "-> " + executor->name() + " " + describe(command.frame); });
   world().transmit(wire->up, [wire = wire, bytes = encode(command.frame)] {
     wire->executor->on_caller_message(wire, bytes);
@@ -42,6 +50,8 @@ void Process::on_caller_message(const CallWirePointer& wire, const Bytes& bytes)
   receive([this, wire, bytes] {
     auto frame = decode<CallerFrame>(bytes);
     if (!frame) return world().violation("codec", name() + ": " + frame.error().text);
+    if (const auto* push = frame->message ? std::get_if<PushCall>(&*frame->message) : nullptr)
+      wire->in_transit.erase({push->call.task, push->call.attempt});
     world().trace().fold(world().now(), number(), "caller", bytes);
     world().log(*this, [&] { return "<- " + wire->caller->name() + " " + describe(*frame); });
     step_executor(executor::ReceivedFromCaller{wire->caller->id(), std::move(*frame)});

@@ -75,9 +75,8 @@ void Checkers::call_started(Process& process, const executor::RunCall& run) {
   last = std::max(last, submission.number);
 }
 
-void Checkers::sent_to_the_dead(const Process& executor, const CallerFrame& frame) {
-  const auto* push = frame.message ? std::get_if<PushCall>(&*frame.message) : nullptr;
-  if (push != nullptr) tasks_[push->call.task].lost.insert({executor.id(), push->call.attempt});
+void Checkers::sent_to_the_dead(const Process& executor, TaskId task, std::uint32_t attempt) {
+  tasks_[task].lost.insert({executor.id(), attempt});
 }
 
 void Checkers::call_ended(Process& process, const executor::RunCall& run) {

@@ -115,7 +115,7 @@ class Checkers {
   void call_ended(Process& process, const executor::RunCall& run);
   void executor_replied(Process& process, ProcessId caller, const ExecutorFrame& frame);
   // The executor has died, which the caller could not know yet.
-  void sent_to_the_dead(const Process& executor, const CallerFrame& frame);
+  void sent_to_the_dead(const Process& executor, TaskId task, std::uint32_t attempt);
   void value_read(Process& process, ObjectId object, const Reading& reading);
   void cancelled(ObjectId result) { cancelled_at_.insert_or_assign(result, now()); }
   void store_refused(Process& process, const Failure& failure);
