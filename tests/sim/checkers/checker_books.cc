@@ -140,6 +140,7 @@ void Checkers::grant(const StartSlot& start, Agent* to) {
                           start.demand_class.job,
                           !start.actor.actor.empty(),
                           false,
+                          false,
                           false};
   if (drained_.contains(to->address().incarnation)) {
     world_.violation("drains", "slot " + start.slot.brief() + " starts on node" +

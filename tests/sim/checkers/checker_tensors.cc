@@ -128,6 +128,8 @@ void Checkers::slot_stops(Agent& agent, const HeadMessage& message) {
   if (recall != nullptr) wanted_slots_.insert(recall->slot);
   if (const auto* start = std::get_if<StartSlot>(&message)) lessees_[start->slot] = start->lessee;
   const auto* stop = std::get_if<StopSlot>(&message);
+  const auto granted = stop == nullptr ? granted_.end() : granted_.find(stop->slot);
+  if (granted != granted_.end()) granted->second.stops = true;
   if (stop == nullptr || lossy_ || stop->why != "returned by its lessee" ||
       wanted_slots_.contains(stop->slot))
     return;

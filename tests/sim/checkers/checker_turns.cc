@@ -95,6 +95,16 @@ void Checkers::within_quota(const StartSlot& start) {
   }
 }
 
+// A request for a part of a device waits up to 500 ms for a slot of the node that ends.
+bool Checkers::awaits_ending_device(const Request& request, NodeId node) const {
+  const bool is_part = std::ranges::any_of(request.resources.amounts(), [](const auto& each) {
+    return is_unit_instance(each.first) && each.second < Quantity::whole(1);
+  });
+  return is_part && std::ranges::any_of(granted_, [&](const auto& each) {
+           return each.second.node == node && each.second.stops && not_gone_.contains(each.first);
+         });
+}
+
 // Skips jobs with quotas and nodes where programs cannot start: other causes may hold these jobs
 // back.
 void Checkers::in_its_turn(const StartSlot& start, const NodePlan& node) {
@@ -112,6 +122,7 @@ void Checkers::in_its_turn(const StartSlot& start, const NodePlan& node) {
         !wanted.request.placement.group.empty() ||
         std::holds_alternative<SpreadStrategy>(wanted.request.strategy) ||
         wanted.request.resources.empty() || !is_within(wanted.request.resources, taken) ||
+        awaits_ending_device(wanted.request, granted_.at(start.slot).node) ||
         !meets_selectors(wanted.request, node.shape.labels)) {
       continue;
     }

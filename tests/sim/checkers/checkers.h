@@ -59,7 +59,6 @@ struct Content;
 class Checkers {
  public:
   explicit Checkers(World& world) : world_(world) {}
-
   // ---- events ----------------------------------------------------------------------------------
   void fault(FaultKind kind);
   void head_hears(const AgentToHead& message);
@@ -104,7 +103,6 @@ class Checkers {
   void process_ended(Process& process);
   // The executor exits as planned.
   void exits_as_planned(Process& process);
-
   // ---- user code -------------------------------------------------------------------------------
   void submitted(Process& process, const CallRecord& call, Expected expected);
   void made(ObjectId object, Expected expected) {
@@ -137,6 +135,7 @@ class Checkers {
     bool actor = false;
     bool received = false;  // its agent has received the order
     bool lent = false;      // the head knows that the CPU is released
+    bool stops = false;     // the head has ordered the stop
   };
   struct Running {
     std::size_t now = 0;
@@ -219,6 +218,7 @@ class Checkers {
   std::map<std::pair<std::uint64_t, ProcessId>, std::uint64_t> received_;  // sequence number by
                                                                            // conversation
   std::set<std::pair<std::string, std::string>> erased_;                   // erased rows
+  bool awaits_ending_device(const Request& request, NodeId node) const;
   std::set<SlotId> ever_granted_;
   std::set<ProcessId> drained_;  // drained incarnations of agents
   std::set<ProcessId> taken_back_;
