@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/table.h"
 
 namespace mobula::internal::client {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/model/error_record.h"
 #include "protocol/codec/codec.h"
 
 namespace mobula::internal::client {
