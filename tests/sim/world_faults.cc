@@ -168,15 +168,29 @@ void World::crash_executor(const Fault& fault, Duration pause) {
   chosen->die(cause);
 }
 
+// True if each request fits a node other than this one.
+bool World::all_work_fits_without(std::size_t node) const {
+  return std::ranges::all_of(plan_.plans, [&](const auto& plan) {
+    const Request request = request_of(plan.shape);
+    for (std::size_t i = 0; i < plan_.nodes.size(); ++i) {
+      const auto fits = [&](const auto& amount) {
+        return amount.second <= plan_.nodes[i].shape.total(amount.first);
+      };
+      if (i != node && std::ranges::all_of(request.resources.amounts(), fits)) return true;
+    }
+    return false;
+  });
+}
+
 // Two machines lose contact in both directions: connections of processes break, and new ones do not
-// open. All work ends although the contact does not return.
+// open. All work ends although the contact does not return, unless it fits the lost machine alone.
 void World::lose_peer(const Fault& fault, bool on) {
   const int a = drivers_.at(fault.target % drivers_.size())->host();
   const int b = static_cast<int>((fault.target / 8) % nodes_.size()) + 1;
   if (a == b) return;
   if (!on) {
     for (const Process* driver : drivers_) {
-      if (!driver->finished())
+      if (!driver->finished() && all_work_fits_without(static_cast<std::size_t>(b) - 1))
         violation("links", "work waits for a cut link: " + unfinished_work());
     }
   }
