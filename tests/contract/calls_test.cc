@@ -287,7 +287,7 @@ TEST(ContractCalls, KillAndExitActor) {
 
 // A call after kill() in the same process never returns a value.
 TEST(ContractCalls, CallsAfterKillFail) {
-  expect_rule("2.1.kill-1", [] {
+  expect_rule("2.1.kill-2", [] {
     for (int i = 0; i < 5; ++i) {
       const auto counter = mobula::actor<Counter>.remote();
       got(counter.call<&Counter::pid>());
