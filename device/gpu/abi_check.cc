@@ -82,6 +82,7 @@ static_assert(not_permitted == CUDA_ERROR_NOT_PERMITTED &&
               not_supported == CUDA_ERROR_NOT_SUPPORTED);
 static_assert(stream_capture_unsupported == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
               stream_capture_implicit == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+static_assert(unknown == CUDA_ERROR_UNKNOWN);
 static_assert(location_device == CU_MEM_LOCATION_TYPE_DEVICE &&
               allocation_pinned == CU_MEM_ALLOCATION_TYPE_PINNED);
 static_assert(handle_posix_fd == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);

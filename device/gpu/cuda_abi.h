@@ -26,6 +26,7 @@ inline constexpr Status not_permitted = 800;
 inline constexpr Status not_supported = 801;
 inline constexpr Status stream_capture_unsupported = 900;
 inline constexpr Status stream_capture_implicit = 906;
+inline constexpr Status unknown = 999;
 
 using Device = int;
 using Address = unsigned long long;       // CUdeviceptr

@@ -117,6 +117,7 @@ using namespace simulated_gpu;
 extern "C" {
 
 int simulatedGpuCurrent() { return current_device(); }
+int simulatedGpuUnsafeCall() { return unsafe_call(); }
 int simulatedGpuPlace(int device) { return place_of(at(device).machine_index, at(device).slice); }
 void simulatedGpuBreak(int status) { lose_context(current_device(), status); }
 

@@ -46,7 +46,8 @@ extern "C" {
 int cuMemHostAlloc(void** to, std::size_t size, unsigned) {
   if (const auto status = enter_context("cuMemHostAlloc")) return status;
   if (const auto broken = unsafe_call()) return broken;
-  if (size == 0) return abi::invalid_value;
+  *to = nullptr;
+  if (size == 0) return abi::success;
   constexpr std::size_t page = 4'096;
   auto made = std::make_shared<Pinned>(std::aligned_alloc(page, (size + page - 1) / page * page));
   if (made->at == nullptr) return abi::out_of_memory;

@@ -203,9 +203,9 @@ int cuMemGetAllocationGranularity(std::size_t* size, const abi::AllocationProper
 int cuMemCreate(abi::MemoryHandle* handle, std::size_t size,
                 const abi::AllocationProperties* wanted, unsigned long long flags) {
   if (const auto status = enter("cuMemCreate")) return status;
-  if (const auto broken = unsafe_call()) return broken;
   if (size == 0 || size % granularity != 0 || flags != 0 || wanted->type != abi::allocation_pinned)
     return abi::invalid_value;
+  if (const auto broken = unsafe_call()) return broken;
   if (wanted->location.type != abi::location_device || wanted->location.id < 0 ||
       wanted->location.id >= static_cast<int>(devices().size())) {
     return abi::invalid_device;
@@ -238,7 +238,7 @@ int cuMemExportToShareableHandle(void* to, abi::MemoryHandle handle, int type, u
   const std::scoped_lock lock(tables().mutex);
   const auto at = tables().handles.find(handle);
   if (at == tables().handles.end() || !at->second->exportable) return abi::invalid_value;
-  // Without close-on-exec, because the driver does not promise it.
+  // Without close-on-exec, because CUDA does not promise it. Driver 580 sets it.
   const int fd = ::fcntl(at->second->fd, F_DUPFD, 0);
   if (fd < 0) return abi::not_supported;
   std::memcpy(to, &fd, sizeof fd);
@@ -250,7 +250,7 @@ int cuMemImportFromShareableHandle(abi::MemoryHandle* handle, void* from, int ty
   if (type != abi::handle_posix_fd) return abi::invalid_value;
   const int given = static_cast<int>(reinterpret_cast<std::intptr_t>(from));
   const TakenFile file = file_of(given);
-  if (file.id == 0) return abi::invalid_value;
+  if (file.id == 0) return abi::unknown;  // as observed on an H100
   auto made = std::make_shared<Memory>();
   made->fd = ::fcntl(given, F_DUPFD_CLOEXEC, 0);
   if (made->fd < 0) return abi::not_supported;
@@ -295,8 +295,8 @@ int cuMemMap(abi::Address address, std::size_t size, std::size_t offset, abi::Me
   const auto reserved = reservation_of(address);
   if (memory == tables().handles.end() || reserved == tables().reserved.end())
     return abi::invalid_value;
-  if (size == 0 || size % granularity != 0 || offset != 0 || size > memory->second->size)
-    return abi::invalid_value;
+  if (size == 0 || size % granularity != 0 || offset != 0) return abi::invalid_value;
+  if (size > memory->second->size) return abi::not_supported;  // as observed on an H100
   if (address + size > reserved->first + reserved->second) return abi::invalid_value;
   const auto next = tables().mapped.lower_bound(address);
   if (next != tables().mapped.end() && next->first < address + size) return abi::invalid_value;
@@ -445,6 +445,7 @@ int cuMemAlloc_v2(abi::Address* address, std::size_t size) {
 int cuMemFree_v2(abi::Address address) {
   if (const auto status = enter("cuMemFree")) return status;
   if (const auto broken = unsafe_call()) return broken;
+  if (address == 0) return abi::success;
   std::uint64_t id = 0;
   {
     const std::scoped_lock lock(tables().mutex);

@@ -94,6 +94,8 @@ void forbid(abi::Stream stream, int device, int by);
 // Found by dlsym, by tests, too.
 extern "C" {
 int simulatedGpuCurrent();
+// A call that is unsafe during a capture, on the calling thread.
+int simulatedGpuUnsafeCall();
 // Location of a device of this process in the machine: machine index * 16 + slice + 1.
 int simulatedGpuPlace(int device);
 // A kernel that runs for `milliseconds` and then writes `value`, on a stream of the current device.

@@ -202,6 +202,7 @@ int cuStreamQuery(abi::Stream stream) {
   const auto found = stream_of(stream, current_device(), false);
   if (!found) return abi::invalid_handle;
   if (const auto broken = break_capture(stream)) return broken;
+  if (const auto broken = unsafe_call()) return broken;
   return found->idle() ? abi::success : abi::not_ready;
 }
 
@@ -210,6 +211,7 @@ int cuStreamSynchronize(abi::Stream stream) {
   const auto found = stream_of(stream, current_device(), false);
   if (!found) return abi::invalid_handle;
   if (const auto broken = break_capture(stream)) return broken;
+  if (const auto broken = unsafe_call()) return broken;
   found->wait();
   return lost(found->device);
 }
@@ -290,9 +292,9 @@ int cuEventRecord(abi::Event event, abi::Stream stream) {
 
 int cuEventQuery(abi::Event event) {
   if (const auto status = enter_context("cuEventQuery")) return status;
-  if (const auto broken = unsafe_call()) return broken;
   const auto found = event_of(event);
   if (!found) return abi::invalid_handle;
+  if (const auto broken = unsafe_call()) return broken;
   if (is_captured_event(event)) return captured_event;
   const std::scoped_lock lock(found->mutex);
   return found->over >= found->recorded ? abi::success : abi::not_ready;
@@ -302,6 +304,7 @@ int cuEventSynchronize(abi::Event event) {
   if (const auto status = enter_context("cuEventSynchronize")) return status;
   const auto found = event_of(event);
   if (!found) return abi::invalid_handle;
+  if (const auto broken = unsafe_call()) return broken;
   std::unique_lock lock(found->mutex);
   const auto until = found->recorded;
   const int device = current_device();

@@ -128,6 +128,11 @@ std::uint64_t host_of_process() {
 }
 
 void begin(Communicator& of, const std::string& root) {
+  // A thread of NCCL in CUDA's default mode creates a memory pool here.
+  if (simulatedGpuUnsafeCall() != 0) {
+    of.state = nccl::unhandled_cuda_error;
+    return;
+  }
   if (hangs("init")) wait_while_stopped_not(of);
   drain(of.device);  // waits for all work of the device, as the real library does
   ::usleep(static_cast<useconds_t>(settings().init_ms * 1000));

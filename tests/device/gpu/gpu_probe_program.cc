@@ -2,6 +2,7 @@
 // JSON line has the call, its special conditions, its status, and the status that Mobula expects.
 // For real hardware, which the simulation must match, and for the simulation. Needs one GPU and a
 // few MiB of its memory. Exits with 1 if an answer is unexpected, with 2 without a GPU.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -42,6 +44,7 @@ cuda_abi::Address address_of(const void* at) { return reinterpret_cast<std::uint
 
 // Shared state of the parts of the probe.
 struct Probe {
+  const CudaDriver& driver;
   const CudaFunctions& call;
   Notes& notes;
   std::size_t unit = 0;
@@ -127,7 +130,7 @@ void probe_memory(Probe& p) {
          cuda_abi::invalid_value);
   n.note("cuMemAddressReserve", "", p.call.address_reserve(&p.at, p.unit, 0, 0, 0), 0);
   n.note("cuMemMap", "larger than it is", p.call.memory_map(p.at, 2 * p.unit, 0, p.handle, 0),
-         cuda_abi::invalid_value);
+         cuda_abi::not_supported);
   n.note("cuMemMap", "", p.call.memory_map(p.at, p.unit, 0, p.handle, 0), 0);
   n.note("cuMemMap", "where something is mapped", p.call.memory_map(p.at, p.unit, 0, p.handle, 0),
          cuda_abi::invalid_value);
@@ -223,7 +226,7 @@ void probe_descriptors(Probe& p) {
   const int other = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   n.note("cuMemImportFromShareableHandle", "of /dev/null",
          p.call.memory_import(&imported, by_number(other), cuda_abi::handle_posix_fd),
-         cuda_abi::invalid_value);
+         cuda_abi::unknown);
   ::close(other);
 }
 
@@ -234,6 +237,188 @@ nccl_abi::Status settled(const NcclFunctions& call, nccl_abi::Communicator commu
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return state;
+}
+
+// A function that Mobula itself does not use. Null if the driver lacks it.
+template <class Function>
+Function* call_of_driver(const Probe& p, const char* name) {
+  void* const library = ::dlopen(p.driver.library().c_str(), RTLD_NOW);
+  return library == nullptr ? nullptr : reinterpret_cast<Function*>(::dlsym(library, name));
+}
+
+// Result of a call during a capture, and of the end of the capture.
+struct Expected {
+  int status = 0;
+  int end = 0;
+};
+constexpr int invalidated = 901;
+constexpr Expected breaks{cuda_abi::stream_capture_unsupported, invalidated};
+
+// Runs `during` on another thread while this thread captures a stream in CUDA's default mode. The
+// other thread is in the default mode, too, or in relaxed mode.
+void while_captured(Probe& p, const std::string& call, const std::string& what, bool relaxed,
+                    Expected expected, const std::function<int()>& during) {
+  auto* const begin = call_of_driver<int(cuda_abi::Stream, int)>(p, "cuStreamBeginCapture_v2");
+  auto* const end = call_of_driver<int(cuda_abi::Stream, void**)>(p, "cuStreamEndCapture");
+  auto* const destroy = call_of_driver<int(void*)>(p, "cuGraphDestroy");
+  if (begin == nullptr || end == nullptr || destroy == nullptr) return;
+  cuda_abi::Stream stream = nullptr;
+  (void)p.call.stream_create(&stream, cuda_abi::stream_non_blocking, 0);
+  constexpr int default_mode = 0;
+  p.notes.note("cuStreamBeginCapture", "", begin(stream, default_mode), 0);
+  (void)p.call.fill_async(p.at, 9, 4'096, stream);
+  int status = 0;
+  std::thread([&] {
+    int mode = relaxed ? cuda_abi::capture_mode_relaxed : default_mode;
+    cuda_abi::Context popped = nullptr;
+    (void)p.call.context_push(p.context);
+    (void)p.call.exchange_capture_mode(&mode);
+    status = during();
+    (void)p.call.context_pop(&popped);
+  }).join();
+  void* graph = nullptr;
+  const int ended = end(stream, &graph);
+  if (graph != nullptr) (void)destroy(graph);
+  (void)p.call.stream_destroy(stream);
+  const std::string when = what + (what.empty() ? "" : ", ") +
+                           (relaxed ? "in relaxed mode during a capture" : "during a capture");
+  p.notes.note(call.c_str(), when.c_str(), status, expected.status);
+  p.notes.note("cuStreamEndCapture", (call + ", " + when).c_str(), ended, expected.end);
+}
+
+void probe_captures(Probe& p) {
+  cuda_abi::Event event = nullptr;
+  (void)p.call.event_create(&event, cuda_abi::event_no_timing);
+  (void)p.call.event_record(event, p.stream);
+  (void)p.call.stream_synchronize(p.stream);
+  std::size_t free = 0, total = 0;
+  cuda_abi::MemoryHandle handle = 0;
+  void* host = nullptr;
+  auto* const allocate = call_of_driver<int(cuda_abi::Address*, std::size_t)>(p, "cuMemAlloc_v2");
+  auto* const release = call_of_driver<int(cuda_abi::Address)>(p, "cuMemFree_v2");
+  if (allocate == nullptr || release == nullptr) return;
+  cuda_abi::Address got = 0;
+  int capturing = 0;
+  struct Row {
+    const char *call, *what;
+    Expected in_default_mode, in_relaxed_mode;
+    std::function<int()> during;
+  };
+  const std::vector<Row> rows{
+      {"cuMemGetInfo", "", {}, {}, [&] { return p.call.memory_left(&free, &total); }},
+      {"cuMemAlloc", "", breaks, {}, [&] { return allocate(&got, 4'096); }},
+      {"cuMemAlloc", "of nothing", breaks, {1, 0}, [&] { return allocate(&got, 0); }},
+      {"cuMemFree", "of address 0", breaks, {}, [&] { return release(0); }},
+      {"cuMemHostAlloc",
+       "of nothing",
+       breaks,
+       {},
+       [&] { return p.call.host_allocate(&host, 0, 0); }},
+      {"cuMemCreate",
+       "of nothing",
+       {1, 0},
+       {1, 0},
+       [&] { return p.call.memory_create(&handle, 0, &p.wanted, 0); }},
+      {"cuEventQuery", "of another stream", breaks, {}, [&] { return p.call.event_query(event); }},
+      {"cuEventQuery",
+       "of no event",
+       {400, 0},
+       {400, 0},
+       [&] { return p.call.event_query(nullptr); }},
+      {"cuEventSynchronize",
+       "of another stream",
+       breaks,
+       {},
+       [&] { return p.call.event_synchronize(event); }},
+      {"cuEventSynchronize",
+       "of no event",
+       {400, 0},
+       {400, 0},
+       [&] { return p.call.event_synchronize(nullptr); }},
+      {"cuStreamQuery",
+       "of another stream",
+       breaks,
+       {},
+       [&] { return p.call.stream_query(p.stream); }},
+      {"cuStreamSynchronize",
+       "of another stream",
+       breaks,
+       {},
+       [&] { return p.call.stream_synchronize(p.stream); }},
+      {"cuStreamIsCapturing",
+       "legacy stream",
+       {},
+       {},
+       [&] { return p.call.stream_is_capturing(nullptr, &capturing); }},
+      {"cuStreamCreateWithPriority",
+       "",
+       {},
+       {},
+       [&] {
+         cuda_abi::Stream made = nullptr;
+         const int status = p.call.stream_create(&made, cuda_abi::stream_non_blocking, 0);
+         if (made != nullptr) (void)p.call.stream_destroy(made);
+         return status;
+       }},
+      {"cuEventCreate",
+       "",
+       {},
+       {},
+       [&] {
+         cuda_abi::Event made = nullptr;
+         const int status = p.call.event_create(&made, cuda_abi::event_no_timing);
+         if (made != nullptr) (void)p.call.event_destroy(made);
+         return status;
+       }},
+      {"cuCtxSynchronize", "", breaks, breaks, [&] { return p.call.context_synchronize(); }},
+  };
+  for (const Row& row : rows) {
+    while_captured(p, row.call, row.what, false, row.in_default_mode, row.during);
+    while_captured(p, row.call, row.what, true, row.in_relaxed_mode, row.during);
+  }
+  if (got != 0) (void)release(got);
+  (void)p.call.event_destroy(event);
+}
+
+// A communicator of one rank that opens, and moves bytes, while another thread captures.
+void probe_nccl_captures(Probe& p) {
+  const auto library = NcclLibrary::open();
+  if (!library) return;
+  const NcclFunctions& call = (*library)->call();
+  nccl_abi::Communicator communicator = nullptr;
+  const auto opens = [&] {
+    nccl_abi::UniqueId id{};
+    (void)call.unique_id(&id);
+    nccl_abi::Config config;
+    config.blocking = 0;
+    config.max_ctas = 1;
+    const int begun = call.init_rank(&communicator, 1, id, 0, &config);
+    return begun == nccl_abi::in_progress ? settled(call, communicator) : begun;
+  };
+  auto* const at = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(p.at));
+  const auto moves = [&] {
+    (void)call.group_start();
+    (void)call.send(at + 16'384, 4'096, nccl_abi::type_bytes, 0, communicator, p.stream);
+    (void)call.receive(at + 32'768, 4'096, nccl_abi::type_bytes, 0, communicator, p.stream);
+    const int begun = call.group_end();
+    const int end = begun == nccl_abi::in_progress ? settled(call, communicator) : begun;
+    if (end != 0) return end;
+    for (int i = 0; i < 5'000; ++i) {
+      if (const int status = p.call.stream_query(p.stream); status != cuda_abi::not_ready)
+        return status;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return static_cast<int>(cuda_abi::not_ready);
+  };
+  // A thread of NCCL that is in the default mode opens it.
+  constexpr Expected breaks_nccl{nccl_abi::unhandled_cuda_error, invalidated};
+  while_captured(p, "ncclCommInitRankConfig", "first", true, breaks_nccl, opens);
+  p.notes.note("ncclCommInitRankConfig", "after a capture", opens(), 0);
+  while_captured(p, "ncclGroupEnd", "first", true, {}, moves);
+  p.notes.note("ncclGroupEnd", "after a capture", moves(), 0);
+  while_captured(p, "ncclGroupEnd", "", true, {}, moves);
+  (void)call.destroy(communicator);
+  while_captured(p, "ncclCommInitRankConfig", "", true, breaks_nccl, opens);
 }
 
 // A single rank that sends to itself.
@@ -296,7 +481,7 @@ int run() {
     notes.fact("no driver", driver.error().text);
     return 2;
   }
-  Probe probe{(*driver)->call(), notes};
+  Probe probe{**driver, (*driver)->call(), notes};
   probe_devices(probe);
   int count = 0;
   if (probe.call.device_count(&count) != cuda_abi::success || count == 0) return 2;
@@ -305,6 +490,8 @@ int run() {
   probe_copies(probe);
   probe_events(probe);
   probe_descriptors(probe);
+  probe_captures(probe);
+  probe_nccl_captures(probe);
   probe_nccl(probe);
   probe_end(probe);
   return notes.all_same() ? 0 : 1;

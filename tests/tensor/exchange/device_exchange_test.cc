@@ -198,6 +198,10 @@ TEST(DeviceExchange, HolderCapturesGraph_TransfersOnEveryPath) {
       refs.push_back(one.publish_on_gpu(object, bytes_of_one, {.direct = true, .named = path}));
     }
     const auto near = one.publish_on_gpu(13, bytes_of_one);
+    // NCCL cannot open a communicator during a capture in the default mode.
+    const auto first =
+        two.pull(one.publish_on_gpu(14, bytes_of_one, {.direct = true, .named = DirectPath::nccl}));
+    EXPECT_EQ(first.path, DirectPath::nccl);
     // As user code does: a separate stream, in CUDA's default capture mode.
     const auto context = holds.gpus->devices()[0].context;
     cuda_abi::Stream stream = nullptr;
@@ -219,6 +223,42 @@ TEST(DeviceExchange, HolderCapturesGraph_TransfersOnEveryPath) {
     EXPECT_EQ((simulated_call<int(cuda_abi::Stream, void**)>("cuStreamEndCapture")(stream, &graph)),
               0);
     EXPECT_NE(graph, nullptr);
+  });
+}
+
+TEST(DeviceExchange, NcclOpensDuringCapture_FailsWithAdvice) {
+  const SimulatedMachine machine("count=2 late_us=100");
+  EXPECT_RUNS(machine, [] {
+    const Directory directory;
+    const auto holds = with_gpu(1, 0, "a", true);
+    Process one(directory.path(), holds), two(directory.path(), with_gpu(2, 1, "b", true));
+    const TransportPreference by_nccl{.direct = true, .named = DirectPath::nccl};
+    const RefRecords refs{one.publish_on_gpu(7, bytes_of_one, by_nccl),
+                          one.publish_on_gpu(8, bytes_of_one, by_nccl)};
+    const auto context = holds.gpus->devices()[0].context;
+    const auto pull_during_capture = [&](const RefRecord& ref, int mode, int& end) {
+      cuda_abi::Stream stream = nullptr;
+      void* graph = nullptr;
+      {
+        const GpuContext::Current current(*context);
+        EXPECT_EQ(context->call().stream_create(&stream, cuda_abi::stream_non_blocking, 0), 0);
+        EXPECT_EQ(
+            (simulated_call<int(cuda_abi::Stream, int)>("cuStreamBeginCapture_v2")(stream, mode)),
+            0);
+      }
+      const auto arrival = two.pull(ref);
+      const GpuContext::Current current(*context);
+      end = simulated_call<int(cuda_abi::Stream, void**)>("cuStreamEndCapture")(stream, &graph);
+      return arrival;
+    };
+    constexpr int default_mode = 0, thread_local_mode = 1, invalidated = 901;
+    int end = 0;
+    const auto broken = pull_during_capture(refs[0], default_mode, end);
+    EXPECT_EQ(end, invalidated);
+    ASSERT_TRUE(std::holds_alternative<Failure>(broken.outcome));
+    EXPECT_THAT(std::get<Failure>(broken.outcome).text, HasSubstr("thread-local mode"));
+    EXPECT_EQ(pull_during_capture(refs[1], thread_local_mode, end).path, DirectPath::nccl);
+    EXPECT_EQ(end, 0);
   });
 }
 

@@ -27,6 +27,19 @@ const char* name_of(NcclCall::Kind kind) {
 
 }  // namespace
 
+// A thread of NCCL opens the communicator with calls that CUDA forbids while any thread captures a
+// graph in the default mode (cudaStreamCaptureModeGlobal). No call reports such a capture without
+// breaking it, so it cannot be avoided in advance.
+Failure NcclChannel::opening_error(nccl_abi::Status status) const {
+  Failure why = terms_.nccl->error("opening a communicator", status);
+  if (status == nccl_abi::unhandled_cuda_error) {
+    why.text +=
+        "; if this process captures a CUDA graph, capture it in thread-local mode, or move a "
+        "tensor to this peer before the capture";
+  }
+  return why;
+}
+
 NcclChannel::NcclChannel(Terms terms) : terms_(std::move(terms)) {}
 
 NcclChannel::~NcclChannel() {
@@ -149,7 +162,7 @@ bool NcclChannel::step() {
         return true;
       }
       if (status != nccl_abi::in_progress) {
-        fail(terms_.nccl->error("the beginning of a communicator", status));
+        fail(opening_error(status));
       } else if (monotonic_now() > terms_.deadline) {
         fail(failure(ErrorCode::timed_out, "nccl: not all sides began in time"));
       }

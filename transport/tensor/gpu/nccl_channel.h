@@ -96,6 +96,7 @@ class NcclChannel {
   };
 
   nccl_abi::Status state_of_library() const;
+  Failure opening_error(nccl_abi::Status status) const;
   Result<void> issue();
   nccl_abi::Status add(const NcclCall& each) const;
   void finish(const Result<void>& result);

@@ -51,7 +51,7 @@ class Work {
     if (what == "pointers") return compare_pointers(CudaDriver::library_name());
     if (what == "exchange") return start_exchange(order);
     if (what == "publish" || what == "pull" || what == "retire") return exchange(what, order);
-    if (what == "begin capture") return begin_capture();
+    if (what == "begin capture") return begin_capture(order);
     if (what == "end capture") return end_capture();
     if (what == "fork") return fork_once();
     if (what == "nccl id") return nccl_id();
@@ -256,7 +256,8 @@ class Work {
     void* const library = ::dlopen(context_->driver().library().c_str(), RTLD_NOW);
     return library == nullptr ? nullptr : reinterpret_cast<Function*>(::dlsym(library, name));
   }
-  Result<Json> begin_capture() {
+  // order: {"mode": 0 for the default mode, 1 for the thread-local mode}
+  Result<Json> begin_capture(const Json& order) {
     if (!context_) {
       if (auto opened = open(); !opened) return opened;
     }
@@ -272,8 +273,7 @@ class Work {
     if (!stream) return stream.error();
     capturing_.emplace(std::move(*stream));
     const GpuContext::Current current(*context_);
-    constexpr int global_mode = 0;
-    if (const int status = begin(capturing_->get(), global_mode); status != 0)
+    if (const int status = begin(capturing_->get(), order.value("mode", 0)); status != 0)
       return context_->driver().error("cuStreamBeginCapture", status);
     const auto status = context_->call().fill_async(address_of(captured_->bytes().data()), 9,
                                                     captured_->bytes().size(), capturing_->get());

@@ -143,6 +143,35 @@ void tensors_by_the_host(Findings& findings) {
   }
 }
 
+namespace {
+
+// NCCL opens a communicator while the holder captures. In the default mode of CUDA, the capture
+// and the communicator fail; in the thread-local mode, both succeed.
+void open_during_capture(Findings& findings, int mode, const std::string& when, bool succeeds) {
+  std::string why;
+  Group group(2, "gpu-check", why);
+  if (!group.ok()) return findings.cannot("no exchange: " + why);
+  const auto ref = group.register_tensor(0, 1, 3u << 20, why);
+  const Message began = group.at(0).ask({{"do", "begin capture"}, {"mode", mode}});
+  if (!why.empty() || !error_of(began).empty())
+    return findings.value(when, "not measured: " + why + error_of(began));
+  const Message answer =
+      group.at(1).ask({{"do", "pull"}, {"ref", ref}, {"path", "nccl"}}, {}, Duration(60s));
+  const Message ended = group.at(0).ask({{"do", "end capture"}});
+  const bool whole = error_of(ended).empty() && ended.json.value("right", false);
+  const bool advises = seen_of(answer).find("thread-local mode") != std::string::npos;
+  if (succeeds) {
+    findings.holds(when + ": the bytes arrive", is_right(answer, "nccl"), seen_of(answer));
+    findings.holds(when + ": the graph is whole, and runs", whole, seen_of(ended));
+  } else {
+    findings.holds(when + ": the transfer fails with advice, or succeeds",
+                   advises || is_right(answer, "nccl"), seen_of(answer));
+    findings.value(when + ": the graph", whole ? "is whole" : "is broken: " + seen_of(ended));
+  }
+}
+
+}  // namespace
+
 void serve_undisturbed(Findings& findings) {
   std::string why;
   Group group(2, "gpu-check", why);
@@ -156,6 +185,7 @@ void serve_undisturbed(Findings& findings) {
         group.at(1).ask({{"do", "pull"}, {"ref", ref}, {"path", path}}, {}, Duration(60s));
     findings.holds(when + ", by " + path, is_right(answer, path), seen_of(answer));
   };
+  pulls("a holder gives before it captures a graph", "nccl");
   const Message began = group.at(0).ask({{"do", "begin capture"}});
   if (const auto error = error_of(began); !error.empty()) {
     findings.value("while work is captured into a graph", "not measured: " + error);
@@ -167,6 +197,10 @@ void serve_undisturbed(Findings& findings) {
     findings.holds("and the graph is whole, and runs",
                    error_of(ended).empty() && ended.json.value("right", false), seen_of(ended));
   }
+  open_during_capture(findings, 1, "a communicator opens during a capture in thread-local mode",
+                      true);
+  open_during_capture(findings, 0, "a communicator opens during a capture in the default mode",
+                      false);
   const Message forked = group.at(0).ask({{"do", "fork"}}, {}, Duration(30s));
   if (const auto error = error_of(forked); !error.empty()) {
     findings.holds("a process that uses CUDA forks", false, error);

@@ -226,9 +226,10 @@ void mps_divides_multiprocessors(Findings& findings, const MpsDaemon& daemon) {
     const Message ran = peer->ask(full_device(seconds), {}, Duration(15s));
     if (const auto error = error_of(ran); !error.empty())
       return findings.value("MPS: thread percentage", "not measured: " + error);
-    rates[percentage] = launches_per_second(ran);
+    // The driver reports fewer multiprocessors under a percentage, so a launch has fewer blocks.
+    rates[percentage] = launches_per_second(ran) * ran.json.value("blocks", 0.0);
   }
-  findings.value("MPS: launches at 50 % of the threads, divided by those at 100 %",
+  findings.value("MPS: blocks at 50 % of the threads, divided by those at 100 %",
                  rates[100] <= 0 ? 0 : rates[50] / rates[100]);
 }
 
