@@ -44,7 +44,7 @@ def main():
         say(what="Mobula makes a tensor", holds=False, seen=shim.mobula_shim_error().decode())
         return 1
     seen = dlpack.from_dlpack(python.PyCapsule_New(managed, b"dltensor", None))
-    say(what="PyTorch looks at a tensor of Mobula: shape and strides",
+    say(what="PyTorch views a tensor of Mobula: shape and strides",
         holds=list(seen.shape) == [count // 2, 2] and list(seen.stride()) == [1, count // 2],
         seen="%s %s" % (list(seen.shape), list(seen.stride())))
     say(what="on its device", holds=seen.is_cuda == on_device, seen=str(seen.device))
@@ -58,10 +58,10 @@ def main():
     managed = python.PyCapsule_GetPointer(capsule, b"dltensor")
     python.PyCapsule_SetName(capsule, used)
     sum_ = shim.mobula_shim_sum(managed)
-    say(what="Mobula looks at a slice of PyTorch's", holds=sum_ == int(slice_.sum(dtype=torch.int64)),
+    say(what="Mobula views a slice of PyTorch", holds=sum_ == int(slice_.sum(dtype=torch.int64)),
         seen=shim.mobula_shim_error().decode())
     del seen
-    say(what="both let go of what they looked at", holds=True)
+    say(what="both release their views", holds=True)
     return 0
 
 
