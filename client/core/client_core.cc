@@ -220,6 +220,23 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
   return {};
 }
 
+std::string ClientCore::awaited_placement(ObjectId id) const {
+  const auto* row = objects_.object(id);
+  if (row == nullptr || row->ready) return {};
+  const auto small = dispatcher_.compact().find(id);
+  const auto in_queue = small ? std::optional(dispatcher_.compact().look(*small)) : std::nullopt;
+  const auto* task = in_queue ? &*in_queue : tasks_.find(row->creator);
+  if (task == nullptr) {
+    const auto group = groups_.awaited_by(id);
+    return row->owned && group ? group->hex() : std::string();
+  }
+  if (task->state != TaskState::queued) return {};
+  if (task->call.form->kind != CallKind::actor_call) return task->demand_class.hex();
+  const auto* actor = actors_.find(task->call.form->actor);
+  const bool waits = actor != nullptr && actor->state == ActorState::placing;
+  return waits ? task->call.form->actor.hex() : std::string();
+}
+
 bool ClientCore::empty() const {
   return objects_.all().empty() && tasks_.all().empty() && dispatcher_.compact().tasks() == 0 &&
          streams_.empty() && dispatcher_.slots().empty() && dispatcher_.classes().empty() &&

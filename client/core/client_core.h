@@ -81,6 +81,9 @@ class ClientCore final {
   // Refs that are borrowed, and were sent from here.
   std::vector<ObjectId> passed_on(const RefRecords& refs) const { return objects_.passed_on(refs); }
   std::string why_pending(Time now, ObjectId object) const;  // human-readable
+  // Id, in hex, of the class, actor, or group for which the object waits until the head places it.
+  // Empty if the object does not wait for a placement.
+  std::string awaited_placement(ObjectId object) const;
   // True for an error that no code has read yet.
   bool is_unread(ObjectId object) const { return objects_.is_unread(object); }
   std::string unread_errors() const { return ends_.unread_errors(); }

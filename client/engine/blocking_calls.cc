@@ -8,6 +8,7 @@
 #include "base/model/tensor_refs.h"
 #include "client/engine/conversion.h"
 #include "client/engine/get_batch.h"
+#include "client/engine/pending_reason.h"
 #include "client/engine/process_runtime.h"
 #include "client/engine/user_threads.h"
 
@@ -66,8 +67,11 @@ ProcessRuntime::Waited ProcessRuntime::blocking_wait(ProcessEngine::Lock& lock, 
     const Time now = monotonic_now();
     if (done || (until && now >= *until)) break;
     if (warn_at && now >= *warn_at) {
-      engine_->warn(fmt::format("{} has blocked for {} s: {}", what.operation, slow_wait_delay / 1s,
-                                what.reason()));
+      const std::string reason = what.reason();
+      const std::string placement = why_not_placed(*engine_, lock, what.objects);
+      engine_->warn(fmt::format("{} has blocked for {} s: {}{}", what.operation,
+                                slow_wait_delay / 1s, reason, placement));
+      if (what.from_head != nullptr) *what.from_head = placement;
       warn_at.reset();
     }
     if (report_at && now >= *report_at) {
@@ -119,24 +123,10 @@ detail::Done ProcessRuntime::wait_for_room(ProcessEngine::Lock& lock, bool block
 
 // ---- get ---------------------------------------------------------------------------------------
 
-// Reason why the first unfinished object is not available.
-std::string ProcessRuntime::why_pending(std::span<const RawId> objects) {
-  std::size_t pending = 0;
-  std::string reason;
-  for (const RawId each : objects) {
-    const ObjectId object(bits(each));
-    if (engine_->core().settled(object)) continue;
-    if (pending++ == 0) reason = engine_->core().why_pending(monotonic_now(), object);
-  }
-  const std::string count = objects.size() == 1 ? ""
-                                                : std::to_string(pending) + " of " +
-                                                      std::to_string(objects.size()) +
-                                                      " objects are not there; the first: ";
-  return count + reason;
-}
-
-detail::ErrorRecord ProcessRuntime::timeout_error(std::span<const RawId> objects) {
-  return make_error(PublicKind::get_timeout, "get: timed out: " + why_pending(objects));
+detail::ErrorRecord ProcessRuntime::timeout_error(std::span<const RawId> objects,
+                                                  const std::string& from_head) {
+  return make_error(PublicKind::get_timeout,
+                    "get: timed out: " + why_pending(*engine_, objects) + from_head);
 }
 
 // Refs to tensor elements that the values contain but that are stored separately.
@@ -191,7 +181,9 @@ Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects,
   Pulls pulls;  // destroyed after the lock is released
   auto lock = engine_->lock();
   GetBatch batch(*engine_, ids, whole);
-  const WaitFor what{"get", [&] { return why_pending(objects); }, {}, objects};
+  std::string from_head;
+  const WaitFor what{
+      "get", [&] { return why_pending(*engine_, objects); }, {}, objects, objects, &from_head};
   WaitFor first = what;
   if (!whole && objects.size() > 1) {
     first.stalled = [&batch, seen = std::size_t{0}]() mutable {
@@ -200,7 +192,7 @@ Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects,
   }
   const auto failed = [&](Waited waited) -> detail::Done {
     if (waited == Waited::ready) return std::nullopt;
-    return waited == Waited::cancelled ? cancelled_error("get") : timeout_error(objects);
+    return waited == Waited::cancelled ? cancelled_error("get") : timeout_error(objects, from_head);
   };
   if (auto why =
           failed(blocking_wait(lock, first, request.deadline, [&] { return batch.complete(); })))
@@ -316,7 +308,8 @@ Answer<std::vector<bool>> ProcessRuntime::wait(std::span<const RawId> objects,
     }
     return std::string();
   };
-  const auto waited = blocking_wait(lock, {"wait", reason, {}}, deadline, std::ref(look));
+  const auto waited =
+      blocking_wait(lock, {"wait", reason, {}, {}, objects}, deadline, std::ref(look));
   for (std::size_t i = 0; i < objects.size(); ++i) {
     if (wanted[i]) engine_->unwant(ObjectId(bits(objects[i])));
   }

@@ -148,6 +148,8 @@ class ProcessRuntime final : public detail::Runtime,
     std::function<bool()> stalled = {};  // called at intervals; true ends the wait as ready
     std::span<const detail::RawId> needed =
         {};  // objects without which it does not end; see BlockedOn
+    std::span<const detail::RawId> objects = {};  // the head may know why these are pending
+    std::string* from_head = nullptr;             // receives the head's reason with the warning
   };
   // Waits until `ready`. A cancelled task does not wait: it gets `cancelled` at once, unless
   // `ready` holds. Prints one warning with the reason if the wait lasts longer than
@@ -162,7 +164,6 @@ class ProcessRuntime final : public detail::Runtime,
                                       const std::string& argument);
   std::size_t awaited_calls(ProcessEngine::Lock& lock, CallerState state, ProcessId holder);
   detail::ErrorRecord cancelled_error(std::string_view operation) const;
-  std::string why_pending(std::span<const detail::RawId> objects);
   bool is_local(ObjectId object) const;
   detail::Done check_device(const detail::GetRequest& request);
   detail::Answer<std::size_t> get_batch(std::span<const detail::RawId> objects,
@@ -197,7 +198,8 @@ class ProcessRuntime final : public detail::Runtime,
 
   detail::Answer<std::string> read_state(const std::string& kind, const std::string& argument);
   collective::GroupRegistryOptions registry_options();
-  detail::ErrorRecord timeout_error(std::span<const detail::RawId> objects);
+  detail::ErrorRecord timeout_error(std::span<const detail::RawId> objects,
+                                    const std::string& from_head);
 
   // An id of an actor or a group. A repeated run of a task makes new ones: the earlier ones have
   // died with their owner.

@@ -115,5 +115,23 @@ TEST_F(Questions, QueriesOwnersOfTasks) {
   EXPECT_EQ(mobula({"explain", holds}).code, 7);
 }
 
+TEST_F(Questions, BlockedCallsGiveReasonOfHead) {
+  start_head({"--num-cpus", "2"});
+  Process driver = start_driver({"waits_for_placement"});
+  ASSERT_TRUE(driver.prints("call ")) << driver.err();
+  const std::string call = driver.out().substr(driver.out().find("call ") + 5, 32);
+  const auto why = reason(explained(call));
+  EXPECT_TRUE(has(why, "the actor is placing; the head: it fits on node")) << why;
+  ASSERT_TRUE(driver.prints("done")) << driver.err();
+  for (const char* const name :
+       {"task queues is queued",
+        "task mobula::e2e::(anonymous namespace)::Occupant::serve waits"}) {
+    EXPECT_TRUE(has(driver.err(), std::string("get has blocked for 3 s: ") + name)) << driver.err();
+  }
+  EXPECT_TRUE(has(driver.err(), "; the head: it fits on node")) << driver.err();
+  driver.say("end");
+  EXPECT_EQ(driver.wait().code, 0) << driver.out() << driver.err();
+}
+
 }  // namespace
 }  // namespace mobula::e2e

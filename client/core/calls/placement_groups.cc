@@ -74,14 +74,20 @@ void PlacementGroups::on(const GroupChanged& message) {
   for (const auto& each : waiting) objects_.fail(each.object, group_error(message.group, message));
 }
 
-std::string PlacementGroups::why_pending(ObjectId object) const {
+std::optional<GroupId> PlacementGroups::awaited_by(ObjectId object) const {
   for (const auto& [id, row] : groups_) {
-    if (std::ranges::find(row.waiting, object, &Group::Waiting::object) == row.waiting.end())
-      continue;
-    return "placement group " + id.brief() + " waits for capacity for all of its bundles" +
-           (row.shortage.empty() ? "" : ": " + row.shortage);
+    if (std::ranges::find(row.waiting, object, &Group::Waiting::object) != row.waiting.end())
+      return id;
   }
-  return "nothing makes it";
+  return std::nullopt;
+}
+
+std::string PlacementGroups::why_pending(ObjectId object) const {
+  const auto id = awaited_by(object);
+  if (!id) return "nothing makes it";
+  const std::string& shortage = groups_.at(*id).shortage;
+  return "placement group " + id->brief() + " waits for capacity for all of its bundles" +
+         (shortage.empty() ? "" : ": " + shortage);
 }
 
 // The job ended, and its groups with it.

@@ -31,6 +31,8 @@ class PlacementGroups {
 
   // Reason why an object without a task is not ready; human-readable.
   std::string why_pending(ObjectId object) const;
+  // The group whose placement makes the object ready.
+  std::optional<GroupId> awaited_by(ObjectId object) const;
 
  private:
   struct Group {

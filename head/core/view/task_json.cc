@@ -350,6 +350,13 @@ Result<std::string> explain_task_json(const HeadTables& parts, const std::string
     json["demand_reason"] = json["reason"];
     json["reason"] =
         "it " + words_of(parts, place) + "; the head: " + json["reason"].get<std::string>();
+  } else if (const Actor* actor = parts.actors.find(item.fact.actor);
+             item.fact.phase == TaskPhase::waits_for_actor && actor != nullptr && actor->waits) {
+    json = explanation_of(parts, actor->spec().demand, scheduler::Tenant::actor,
+                          item_json(parts, item), parts.actors.callers_of(*actor));
+    json["demand_reason"] = json["reason"];
+    json["reason"] =
+        "it " + words_of(parts, item) + "; the head: " + json["reason"].get<std::string>();
   } else {
     json = document("Explanation");
     json["subject"] = item_json(parts, item);

@@ -38,6 +38,39 @@ int each_state(const Words& arguments) {
   return report.exit_code();
 }
 
+class Occupant {
+ public:
+  int serve() { return 1; }
+};
+
+// One actor holds both CPUs. A second actor and a task wait for them, longer than a get may block
+// without a warning.
+int waits_for_placement(const Words&) {
+  Report report;
+  const auto holder = mobula::actor<Occupant>.options({.num_cpus = 2}).remote();
+  report.equal("holder", mobula::get(holder.call<&Occupant::serve>(), seconds(30)), 1);
+  const auto waiting = mobula::actor<Occupant>.options({.num_cpus = 1}).remote();
+  const auto call = waiting.call<&Occupant::serve>();
+  const auto queued = mobula::task<idle>.options({.name = "queues", .num_cpus = 2}).remote();
+  tell("call " + call.id());
+  const auto expect_reason = [&report](const mobula::ObjectRef<int>& ref) {
+    try {
+      (void)mobula::get(ref, mobula::Duration(3.5));
+      report.fail("a request without capacity has run");
+    } catch (const mobula::GetTimeoutError& error) {
+      const std::string text = error.what();
+      report.holds(text.c_str(), text.find("; the head: it fits on node ") != std::string::npos &&
+                                     text.find(", 0 free)") != std::string::npos);
+    }
+  };
+  std::thread other([&] { expect_reason(queued); });
+  expect_reason(call);
+  other.join();
+  tell("done");
+  hear();
+  return report.exit_code();
+}
+
 int print_line(std::string what) {
   std::cout << what << std::endl;
   // Separates the lines of two tasks in time.
@@ -66,7 +99,9 @@ int prints_by_turns(const Words& arguments) {
 }  // namespace
 
 std::map<std::string, Scenario> question_scenarios() {
-  return {{"each_state", &each_state}, {"prints_by_turns", &prints_by_turns}};
+  return {{"each_state", &each_state},
+          {"waits_for_placement", &waits_for_placement},
+          {"prints_by_turns", &prints_by_turns}};
 }
 
 }  // namespace mobula::e2e
