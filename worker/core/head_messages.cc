@@ -95,6 +95,7 @@ void WorkerCore::Parts::on(JobEnded& message) {
   }
   slots.job_ended(message.job, message.kept_slots);
   objects->job_ended(message.job, kept, message.lingers);
+  programs.job_ended(message.job, message.lingers);
   if (!message.lingers) outbox.emit(ForgetJob{message.job});
 }
 

@@ -125,7 +125,7 @@ void WorkerCore::Parts::attach(ProcessRow& row, AttachDriver& message) {
 
 void WorkerCore::Parts::on(ProcessRow& row, ForHead& message) {
   if (const auto* job = std::get_if<StartJob>(&message.message)) {
-    if (row.slot.empty()) programs.brought(row.pid, job->program, row.process);
+    if (row.slot.empty()) programs.brought(row.pid, job->program, row.process, row.principal.job);
   }
   // The agent of a process that cannot reach a node checks its own link.
   if (const auto* returned = std::get_if<ReturnSlot>(&message.message)) {

@@ -8,10 +8,12 @@
 
 namespace mobula::internal::worker {
 
-void Programs::brought(std::int64_t pid, const ProgramRecord& program, ProcessId driver) {
+void Programs::brought(std::int64_t pid, const ProgramRecord& program, ProcessId driver,
+                       JobId job) {
   Row& row = rows_[program.id];
   if (row.record.id.empty()) row.record = program;
-  if (row.drivers.insert(driver).second) outbox_.emit(AddProgram{pid, program});
+  row.jobs[job].until.reset();
+  if (row.drivers.emplace(driver, job).second) outbox_.emit(AddProgram{pid, program});
 }
 
 bool Programs::use(const ProgramRecord& program, SlotId user) {
@@ -38,6 +40,15 @@ void Programs::tick() {
     row.pauses = false;
     prepare(row);
   }
+  while (!expiring_.empty() && outbox_.now() >= expiring_.front().until) {
+    const Expiring next = expiring_.front();
+    expiring_.pop_front();
+    Row* row = rows_.find(next.program);
+    const auto hold = row == nullptr ? Holds::iterator() : row->jobs.find(next.job);
+    if (row == nullptr || hold == row->jobs.end() || hold->second.until != next.until) continue;
+    row->jobs.erase(hold);
+    forget_unused(next.program);
+  }
   // A backoff that expired `pull_backoff_max` ago is reset.
   for (auto at = pauses_.begin(); at != pauses_.end();) {
     at = outbox_.now() >= at->second.until + pull_backoff_max ? pauses_.erase(at) : std::next(at);
@@ -46,6 +57,7 @@ void Programs::tick() {
 
 std::optional<Time> Programs::next_deadline() const {
   std::optional<Time> first;
+  if (!expiring_.empty()) first = expiring_.front().until;
   for (const auto& [id, row] : rows_) {
     if (!row.pauses) continue;
     if (const Pause* pause = pauses_.find(id)) take_earlier(first, pause->until);
@@ -61,14 +73,47 @@ void Programs::unuse(ProgramId program, SlotId user) {
 void Programs::driver_ended(ProcessId driver) {
   std::vector<ProgramId> brought;
   for (auto& [id, row] : rows_) {
-    if (row.drivers.erase(driver) != 0) brought.push_back(id);
+    const auto at = row.drivers.find(driver);
+    if (at == row.drivers.end()) continue;
+    const auto hold = row.jobs.find(at->second);
+    if (hold != row.jobs.end() && !hold->second.lingers) {
+      hold->second.until = outbox_.now() + end_grace;
+      expiring_.push_back({*hold->second.until, id, hold->first});
+    }
+    row.drivers.erase(at);
+    brought.push_back(id);
   }
   for (const ProgramId id : brought) forget_unused(id);
 }
 
+void Programs::job_ended(JobId job, bool lingers) {
+  std::vector<ProgramId> released;
+  for (auto& [id, row] : rows_) {
+    const auto hold = row.jobs.find(job);
+    if (hold == row.jobs.end()) continue;
+    if (lingers) {
+      hold->second = {true, std::nullopt};
+    } else {
+      row.jobs.erase(hold);
+      released.push_back(id);
+    }
+  }
+  for (const ProgramId id : released) forget_unused(id);
+}
+
+std::vector<JobId> Programs::kept_jobs() const {
+  std::vector<JobId> jobs;
+  for (const auto& [id, row] : rows_) {
+    for (const auto& [job, hold] : row.jobs) {
+      if (hold.lingers || hold.until) jobs.push_back(job);
+    }
+  }
+  return jobs;
+}
+
 void Programs::forget_unused(ProgramId id) {
   Row* row = rows_.find(id);
-  if (row == nullptr || !row->slots.empty() || !row->drivers.empty()) return;
+  if (row == nullptr || !row->slots.empty() || !row->drivers.empty() || !row->jobs.empty()) return;
   const std::set<transfer::PullId> pulls = row->pulls;
   rows_.erase(id);
   for (const transfer::PullId pull : pulls) transfers_.unwant(pull);

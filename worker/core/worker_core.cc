@@ -248,6 +248,7 @@ Facts WorkerCore::Parts::facts() const {
   std::set<JobId> jobs = slots.jobs();
   if (objects) jobs.merge(objects->jobs());
   for (const ProcessFact& process : facts.processes) jobs.insert(process.principal.job);
+  for (const JobId job : programs.kept_jobs()) jobs.insert(job);
   facts.jobs.assign(jobs.begin(), jobs.end());
   return facts;
 }
