@@ -313,6 +313,10 @@ class Grammar {
     CLI::App& undrain = add_asking("undrain", "Schedule onto a drained node again");
     undrain.add_option("node", line_.subject, "Id, or a unique prefix of at least 4 digits")
         ->required();
+    CLI::App& kill = add_asking("kill", "End an actor, such as a service");
+    kill.add_option("actor", line_.subject, "Id, unique prefix of it, NAME, or NAMESPACE/NAME")
+        ->required();
+    kill.add_flag("--restart", line_.restart, "Start the actor again if restarts are left");
   }
 
   // In these commands, --name is the name of the job.

@@ -117,6 +117,7 @@ struct CommandLine {
   StartOptions start{};
   std::string types_file;  // `plan`
   std::string subject;     // id, name, or request
+  bool restart = false;    // kill: the actor may start again
   std::string kind;        // `list` and `get`
   std::vector<std::pair<std::string, std::string>> filters{};
   Labels labels{};          // `list`: only items with these labels

@@ -24,6 +24,7 @@
 #include "cli/commands/event_commands.h"
 #include "cli/commands/fleet_commands.h"
 #include "cli/commands/job_commands.h"
+#include "cli/commands/kill_command.h"
 #include "cli/commands/job_start.h"
 #include "cli/commands/logs.h"
 #include "cli/commands/plan_command.h"
@@ -222,6 +223,7 @@ int run_command(const CommandLine& line) {
   if (command == "plan") return show_plan(line);
   if (command == "drain") return drain(line);
   if (command == "undrain") return undrain(line);
+  if (command == "kill") return kill_actor(line);
   if (command == "submit") return submit_job(line);
   if (command == "run") return run_job(line);
   if (command == "wait") return wait_for_job(line);

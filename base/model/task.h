@@ -97,8 +97,12 @@ struct CallForm {
   std::string name_space;
   TransportPreference tensors;  // results: location of tensor elements, and transport preference
   bool beside = false;  // actors: runs on arrival, concurrently with other calls of the actor
+  // Actor calls: name and types of the method (client/api/call_signature.h), by which an executor
+  // of another program finds it.
+  std::string method;
+  std::string types;
   MOBULA_FIELDS(kind, job, actor, function, name, num_returns, retry_exceptions, name_space,
-                tensors, beside);
+                tensors, beside, method, types);
   friend bool operator==(const CallForm&, const CallForm&) = default;
 };
 

@@ -97,6 +97,11 @@ Outcome Entry::invoke(const Invocation& call) const {
   return invoker_(call);
 }
 
+Outcome only_declared(std::string_view method) {
+  return refuse("calling " + std::string(method) +
+                ": this program has only its declaration (MOBULA_DECLARED_ONLY)");
+}
+
 Registry::Registry() : table_(new Table) {}
 
 Registry& Registry::instance() {
@@ -115,7 +120,7 @@ void Registry::remove(Entry& entry) {
   const auto place = std::find(table_->entries.begin(), table_->entries.end(), &entry);
   if (place == table_->entries.end()) return;
   if (static_cast<std::size_t>(place - table_->entries.begin()) < table_->resolved) {
-    table_->by_key.erase(entry.key_);
+    std::erase_if(table_->by_key, [&entry](const auto& row) { return row.second == &entry; });
     --table_->resolved;
   }
   table_->entries.erase(place);
@@ -157,6 +162,13 @@ FunctionKey Registry::key_of(const Entry& entry) {
   return entry.key_;
 }
 
+void Registry::add_key(const FunctionKey& key, const Entry& entry) {
+  const internal::MutexLock lock(table_->mutex);
+  resolve_all();
+  const auto known = std::ranges::find(table_->entries, &entry);
+  if (known != table_->entries.end()) table_->by_key.emplace(key, *known);
+}
+
 std::vector<const Entry*> Registry::entries() {
   const internal::MutexLock lock(table_->mutex);
   return {table_->entries.begin(), table_->entries.end()};
@@ -181,7 +193,7 @@ void Registry::name_image(std::uintptr_t base, RawId id) {
     const bool here =
         key.image == previous && reinterpret_cast<std::uintptr_t>(entry) - key.offset == base;
     if (here) entry->key_.image = id;
-    renamed[entry->key_] = entry;
+    renamed[here ? entry->key_ : key] = entry;
   }
   table_->by_key = std::move(renamed);
 }

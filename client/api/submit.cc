@@ -5,6 +5,8 @@
 
 #include <mobula/errors.h>
 
+#include "client/api/call_signature.h"
+
 namespace mobula::detail {
 
 namespace {
@@ -103,6 +105,7 @@ void call_actor(const Entry& entry, const std::shared_ptr<const Anchor>& actor,
   ResultIds ids(results.size());
   const auto done = target->call_actor({.actor = require_id(actor.get(), target),
                                         .method = Registry::instance().key_of(entry),
+                                        .entry = &entry,
                                         .method_name = entry.name(),
                                         .request = request,
                                         .arguments = passed.span(),
@@ -120,7 +123,7 @@ std::shared_ptr<const Anchor> find_actor(const std::string& name, const std::str
   check_name("name_space", name_space);
   NamedActor found = target->get_actor(name, name_space).take();
   auto anchor = Anchor::adopt(target, {RefKind::actor, found.actor});
-  if (found.class_name != class_name) {
+  if (internal::common_name(found.class_name) != internal::common_name(class_name)) {
     throw InvalidRequestError("get_actor: \"" + name + "\" is a " + found.class_name + ", not a " +
                               std::string(class_name) + "; ask for it by its own class");
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "client/api/call_signature.h"
 #include "client/engine/collective_groups.h"
 #include "client/engine/conversion.h"
 #include "device/host_identity.h"
@@ -318,6 +319,11 @@ detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
     form.tensors =
         preference_of(request.tensor_transport, request.allow_fallback, request.tensor_policy);
     form.beside = request.beside;
+    if (call.entry != nullptr) {
+      MethodSignature signature = signature_of(*call.entry);
+      form.method = std::move(signature.name);
+      form.types = std::move(signature.types);
+    }
     return Prepared{nullptr, std::move(form), {}};
   });
   SubmitActorCall event;

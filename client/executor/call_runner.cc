@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/model/tensor_refs.h"
 #include "client/engine/conversion.h"
+#include "client/executor/callee.h"
 #include "mobula/detail/registry.h"
 #include "mobula/detail/stages.h"
 
@@ -187,14 +188,12 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
     }
     const auto broken =
         std::ranges::find_if(arguments, [](const auto& each) { return each.error != nullptr; });
-    const auto* entry = detail::Registry::instance().find(
-        {client::raw(run.call.form->function.program.bits()), run.call.form->function.offset});
+    const Callee callee = callee_of(*run.call.form, actor.class_tag);
+    const auto* entry = callee.entry;
     if (broken != arguments.end()) {
       outcome.error = *broken->error;
     } else if (entry == nullptr) {
-      outcome.error = make_error(detail::ErrorKind::invalid_request,
-                                 "this program has no function " + run.call.form->name +
-                                     "; do driver and executors run the same build?");
+      outcome.error = callee.error;
     } else if (entry->kind() == detail::EntryKind::method &&
                entry->class_tag() != actor.class_tag) {
       outcome.error = make_error(

@@ -128,7 +128,7 @@ template <class C>
 struct OwnCodec<ActorHandle<C>> : AnchorCodec<ActorHandle<C>, RefKind::actor> {
   static constexpr bool supported() { return true; }
   static constexpr std::uint64_t fingerprint(std::uint64_t state) {
-    return mix(mix(state, "actor"), type_name<C>);
+    return mix_name(mix(state, "actor"), type_name<C>);
   }
 };
 

@@ -89,7 +89,7 @@ struct OwnCodec<ObjectRef<T>> : AnchorCodec<ObjectRef<T>, RefKind::object> {
   static constexpr bool supported() { return true; }
   // Uses the name of T, because T may itself contain the ref.
   static constexpr std::uint64_t fingerprint(std::uint64_t state) {
-    return mix(mix(state, "ref"), type_name<T>);
+    return mix_name(mix(state, "ref"), type_name<T>);
   }
 };
 

@@ -269,6 +269,7 @@ inline constexpr std::array verbs{
     VerbRow{"package_put", submitters, true},
     VerbRow{"drain", operators, true},
     VerbRow{"undrain", operators, true},
+    VerbRow{"actor_kill", operators, true},
     VerbRow{"stop", operators, true},
     VerbRow{"token_create", operators, true},
     VerbRow{"token_list", operators},

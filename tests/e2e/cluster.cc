@@ -154,6 +154,14 @@ Process ClusterTest::start_driver(const Words& arguments) {
   return Process(command, environment, next_log("driver-" + arguments.front()));
 }
 
+Ended ClusterTest::run_program(const std::string& program, const Words& arguments) {
+  auto environment = environment_of("a");
+  if (!address_.empty()) environment["MOBULA_ADDRESS"] = address_;
+  Words command{program.front() == '/' ? program : programs + "/" + program};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return Process(command, environment, next_log("program")).wait();
+}
+
 Ended ClusterTest::drive(const Words& arguments, Milliseconds within) {
   Process driver = start_driver(arguments);
   Ended ended = driver.wait(within);

@@ -46,6 +46,8 @@ class ClusterTest : public ::testing::Test {
 
   // Starts a program that joins the cluster from the first node.
   Process start_driver(const Words& arguments);
+  // Runs a program of the build, or a path, that joins the cluster from the first node.
+  Ended run_program(const std::string& program, const Words& arguments);
   Ended drive(const Words& arguments, Milliseconds within = Milliseconds(60'000));
 
   pid_t head_pid() const;

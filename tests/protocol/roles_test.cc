@@ -70,7 +70,7 @@ TEST(Roles, AllowsEachVerbToItsRoles) {
       "status",   "list", "get", "explain",  "named_actors", "planner_state", "job_log",
       "timeline", "logs", "log", "head_log", "usage",        "changes"};
   const std::set<std::string_view> jobs{"submit", "job_stop", "package_put"};
-  const std::set<std::string_view> orders{"drain",        "undrain",    "stop",
+  const std::set<std::string_view> orders{"drain",        "undrain",    "actor_kill",  "stop",
                                           "token_create", "token_list", "token_revoke"};
   std::size_t known = 3;  // ping, join, package_get
   for (const VerbRow& row : roles::verbs) {

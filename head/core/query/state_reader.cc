@@ -7,6 +7,7 @@
 
 #include "head/core/head_tables.h"
 #include "head/core/message_dispatch.h"
+#include "head/core/query/id_prefix.h"
 #include "head/core/view/documents.h"
 #include "head/core/view/event_json.h"
 #include "head/core/view/explain_json.h"
@@ -295,6 +296,10 @@ Result<std::string> StateReader::order(const ReceivedFromTool& event, bool& wait
     waits = true;
     return undrain(request);
   }
+  if (request.verb == "actor_kill") {
+    waits = true;
+    return kill_actor(request);
+  }
   if (request.verb != "drain") {
     return failure(ErrorCode::invalid_argument,
                    request.verb + " is no order that is carried out here");
@@ -391,6 +396,52 @@ std::optional<Failure> StateReader::why_not_stop(const ReceivedFromTool& event, 
     parts_.events.note(Severity::warning, "REQUEST_REFUSED", {.job = id}, why);
   }
   return failure(ErrorCode::permission_denied, why);
+}
+
+namespace {
+
+// Actors that the text names: an id or its prefix, NAME, or NAMESPACE/NAME.
+std::vector<const Actor*> actors_named(const HeadTables& parts, const std::string& text) {
+  std::vector<const Actor*> found;
+  for (const auto& [id, actor] : parts.actors.rows()) {
+    const ActorSpec& spec = actor.spec();
+    if (actor.state == ActorState::dead || spec.entry.given()) continue;
+    const bool by_name =
+        !spec.name.empty() && (spec.name == text || spec.name_space + "/" + spec.name == text);
+    if (by_name || is_id_or_prefix(id.hex(), text)) found.push_back(&actor);
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<std::string> StateReader::kill_actor(const ToolRequest& request) {
+  const auto actors = actors_named(parts_, request.argument);
+  if (actors.empty()) {
+    return failure(ErrorCode::not_found,
+                   fmt::format("kill {}: no live actor has this id or name; `mobula list actors` "
+                               "has them",
+                               request.argument));
+  }
+  if (actors.size() > 1) {
+    std::string ids;
+    for (const Actor* each : actors) ids += (ids.empty() ? "" : ", ") + each->spec().actor.hex();
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("kill {}: several actors match: {}; give more of an id, or "
+                               "NAMESPACE/NAME",
+                               request.argument, ids));
+  }
+  const ActorSpec spec = actors.front()->spec();
+  parts_.actors.end(spec.owner, spec.job,
+                    EndActor{.actor = spec.actor,
+                             .kill = true,
+                             .no_restart = request.kind != "restart",
+                             .why = "killed by a tool"});
+  Json json = document("Killed");
+  json["actor_id"] = spec.actor.hex();
+  json["name"] = spec.name;
+  json["class_name"] = spec.class_name;
+  return json_text(json);
 }
 
 Result<std::string> StateReader::stop_job(const ReceivedFromTool& event) {

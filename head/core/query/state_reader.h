@@ -32,6 +32,7 @@ class StateReader {
   Result<std::string> order(const ReceivedFromTool& event, bool& waits);
   Result<std::string> drain(const ToolRequest& request);
   Result<std::string> undrain(const ToolRequest& request);
+  Result<std::string> kill_actor(const ToolRequest& request);
   Result<std::string> stop_job(const ReceivedFromTool& event);
   std::optional<Failure> why_not_stop(const ReceivedFromTool& event, JobId id,
                                       const std::string& owner);

@@ -16,6 +16,10 @@ namespace mobula::detail {
 template <class C>
 inline char class_tag = 0;
 
+// True for a class whose methods this program only declares; see MOBULA_DECLARED_ONLY.
+template <class C>
+inline constexpr bool declared_only = false;
+
 template <class C, class... P>
 inline constexpr bool constructs = std::is_constructible_v<C, P...> ||
                                    (std::is_aggregate_v<C> &&
@@ -64,6 +68,9 @@ template <class C, class... P>
 constexpr bool check_constructor(TypeList<P...>) {
   static_assert(std::is_class_v<C> && !std::is_abstract_v<C>,
                 "mobula: actor<C> needs a class that can be constructed");
+  static_assert(!declared_only<C>,
+                "mobula: actor<C> needs the definitions of C's methods, which MOBULA_DECLARED_ONLY "
+                "denies");
   static_assert(constructs<C, P...>,
                 "mobula: the actor's class has no constructor for these arguments, neither with "
                 "refs as they are nor with their values");
@@ -116,7 +123,12 @@ struct MethodEntry {
       return (self->*M)(std::forward<decltype(argument)>(argument)...);
     });
   }
-  static Outcome invoke(const Invocation& call) { return guarded(call, &run_body); }
+  static Outcome invoke(const Invocation& call) {
+    if constexpr (declared_only<C>)
+      return only_declared(value_name<M>);
+    else
+      return guarded(call, &run_body);
+  }
 
   static inline Entry entry{EntryKind::method,
                             value_name<M>,

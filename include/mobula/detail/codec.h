@@ -59,7 +59,7 @@ struct FaultAmong {
 template <class T, class... Open>
 constexpr std::uint64_t fingerprint_of(std::uint64_t state) {
   if constexpr ((std::is_same_v<T, Open> || ...))
-    return mix(mix(state, "^"), type_name<T>);
+    return mix_name(mix(state, "^"), type_name<T>);
   else
     return Codec<T>::template fingerprint<Open...>(state);
 }
@@ -142,14 +142,14 @@ struct Codec<T, Shape::number> : Parts<'i', number_kind<T>()> {
 
 template <class T>
 struct Codec<T, Shape::enumeration>
-    : Parts<'e', mix(mix_start, type_name<T>), std::underlying_type_t<T>> {
+    : Parts<'e', mix_name(mix_start, type_name<T>), std::underlying_type_t<T>> {
   using Number = std::underlying_type_t<T>;
   static void write(Writer& out, T value) { out.write(static_cast<Number>(value)); }
   static T read(Reader& in) { return static_cast<T>(in.read<Number>()); }
 };
 
 template <class T>
-struct Codec<T, Shape::custom> : Parts<'x', mix(mix_start, type_name<T>)> {
+struct Codec<T, Shape::custom> : Parts<'x', mix_name(mix_start, type_name<T>)> {
   static void write(Writer& out, const T& value) {
     out.enter();
     const auto before = out.position();
@@ -196,7 +196,7 @@ struct StructParts;
 
 template <class T, class... Member>
 struct StructParts<T, MemberList<Member...>> {
-  using All = Parts<'S', mix(mix_start, type_name<T>), Member...>;
+  using All = Parts<'S', mix_name(mix_start, type_name<T>), Member...>;
   template <class... Open>
   static constexpr bool supported() {
     return All::template supported<Open..., T>();

@@ -70,6 +70,9 @@ class MOBULA_API Entry {
   // Returns the types of the call, or null if they are unknown.
   const CallDescription* description() const { return description_; }
 
+  // Makes the compiler instantiate the entry.
+  void keep() const {}
+
   // Runs the call. Returns invalid_request, before any effect, if the call does not match the
   // entry.
   Outcome invoke(const Invocation& call) const;
@@ -106,6 +109,8 @@ class MOBULA_API Registry {
   // library is derived from its file name.
   FunctionKey key_of(const Entry& entry);
   std::vector<const Entry*> entries();
+  // Makes `find` return the entry for a key of another program.
+  void add_key(const FunctionKey& key, const Entry& entry);
 
   // Lists and names images, so that the runtime can set ids by content before the first call.
   std::vector<Image> images();
@@ -123,6 +128,8 @@ class MOBULA_API Registry {
   Table* table_;
 };
 
+// The outcome of a call of a method that this program only declares.
+MOBULA_API Outcome only_declared(std::string_view method);
 // Runs `body` and converts its exceptions to an Outcome.
 MOBULA_API Outcome guarded(const Invocation& call, void (*body)(const Invocation&));
 // Stores a result, or throws so that guarded() reports the failure of the sink.

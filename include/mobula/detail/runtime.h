@@ -26,6 +26,8 @@ struct TransferRecord;
 
 namespace mobula::detail {
 
+class Entry;  // <mobula/detail/registry.h>
+
 // Identifies code in every process of a program: an image (the executable or a library) and an
 // offset from its load address.
 struct FunctionKey {
@@ -62,6 +64,7 @@ struct ActorCreation {
 struct ActorCall {
   RawId actor = {};
   FunctionKey method = {};
+  const Entry* entry = nullptr;  // of the method; null: the actor's program is this one
   std::string_view method_name = {};
   std::shared_ptr<const CallRequest> request = {};
   std::span<const Argument> arguments = {};

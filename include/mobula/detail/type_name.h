@@ -1,7 +1,7 @@
-// Names of types and functions as the compiler spells them, known at compile time.
+// Names of types and functions as the compiler spells them, known at compile time, and one spelling
+// for all compilers.
 // Thread: any.
-// Not: unique (two lambdas, two anonymous namespaces). They serve messages, and fingerprints within
-// one program.
+// Not: unique (two lambdas, two anonymous namespaces).
 #pragma once
 
 #include <cstdint>
@@ -53,5 +53,59 @@ constexpr std::uint64_t mix(std::uint64_t state, std::uint64_t number) {
 }
 
 inline constexpr std::uint64_t mix_start = 0xcbf29ce484222325ULL;
+
+// A spelling of g++ or clang++, and the one that stands for both.
+struct Spelling {
+  std::string_view compiler;
+  std::string_view common;
+};
+inline constexpr Spelling spellings[] = {
+    {"{anonymous}", "(anonymous namespace)"},
+    {"std::__cxx11::basic_string<char>", "std::string"},
+    {"std::basic_string<char>", "std::string"},
+    {"std::__cxx11::", "std::"},
+    {"long long unsigned int", "unsigned long long"},
+    {"long long int", "long long"},
+    {"long unsigned int", "unsigned long"},
+    {"long int", "long"},
+    {"short unsigned int", "unsigned short"},
+    {"short int", "short"},
+    {" >", ">"},
+};
+// Default arguments of standard templates, which only some compilers spell.
+inline constexpr std::string_view default_arguments[] = {
+    ", std::allocator<", ", std::less<",        ", std::hash<",
+    ", std::equal_to<",  ", std::char_traits<", ", std::default_delete<"};
+
+// Removes the next piece from `rest` and returns its common spelling.
+constexpr std::string_view take_common_spelling(std::string_view& rest) {
+  const char first = rest.front();
+  if (first == ',') {
+    for (const std::string_view each : default_arguments) {
+      if (!rest.starts_with(each)) continue;
+      std::size_t end = each.size();
+      for (int open = 1; open > 0 && end < rest.size(); ++end)
+        open += rest[end] == '<' ? 1 : rest[end] == '>' ? -1 : 0;
+      rest.remove_prefix(end);
+      return {};
+    }
+  }
+  if (first == '{' || first == 's' || first == 'l' || first == ' ') {
+    for (const Spelling& each : spellings) {
+      if (!rest.starts_with(each.compiler)) continue;
+      rest.remove_prefix(each.compiler.size());
+      return each.common;
+    }
+  }
+  const std::string_view piece = rest.substr(0, 1);
+  rest.remove_prefix(1);
+  return piece;
+}
+
+// Continues `state` by a compiler's spelling of a name, alike for all compilers.
+constexpr std::uint64_t mix_name(std::uint64_t state, std::string_view spelled) {
+  while (!spelled.empty()) state = mix(state, take_common_spelling(spelled));
+  return state;
+}
 
 }  // namespace mobula::detail

@@ -164,9 +164,9 @@ TEST_F(Tokens, RejectsInvalidTokensWithBrokenRule) {
 }
 
 TEST_F(Tokens, LimitsEachRoleToItsVerbs) {
-  const std::set<std::string> orders{"submit",       "job_stop",   "drain",
-                                     "undrain",      "stop",       "token_create",
-                                     "token_revoke", "token_list", "join"};
+  const std::set<std::string> orders{"submit",     "job_stop", "drain",        "actor_kill",
+                                     "undrain",    "stop",     "token_create", "token_revoke",
+                                     "token_list", "join"};
   for (const VerbRow& row : roles::verbs) {
     for (const Role role : all_roles) {
       ToolRequest request;
