@@ -316,6 +316,15 @@ class Grammar {
     CLI::App& kill = add_asking("kill", "End an actor, such as a service");
     kill.add_option("actor", line_.subject, "Id, unique prefix of it, NAME, or NAMESPACE/NAME")
         ->required();
+    CLI::App& call = *app_.add_subcommand("call", "Call a method of a named actor with JSON");
+    add_address(call);
+    call.add_option("actor", line_.subject, "NAME, or NAMESPACE/NAME")->required();
+    call.add_option("method", line_.method, "Name of the method, with or without its class")
+        ->required();
+    call.add_option("arguments", line_.arguments,
+                    "JSON array of the arguments; other JSON or text is the only argument");
+    takes_seconds(call.add_option("--timeout", line_.seconds, "Longest wait, such as 10s"), 0,
+                  365.0 * 86'400.0);
     kill.add_flag("--restart", line_.restart, "Start the actor again if restarts are left");
   }
 

@@ -115,10 +115,12 @@ struct CommandLine {
   std::optional<LogLevel> log_level{};
   OutputFormat output = OutputFormat::table;
   StartOptions start{};
-  std::string types_file;  // `plan`
-  std::string subject;     // id, name, or request
-  bool restart = false;    // kill: the actor may start again
-  std::string kind;        // `list` and `get`
+  std::string types_file;   // `plan`
+  std::string subject;      // id, name, or request
+  bool restart = false;     // kill: the actor may start again
+  std::string method{};     // call
+  std::string arguments{};  // call: JSON
+  std::string kind;         // `list` and `get`
   std::vector<std::pair<std::string, std::string>> filters{};
   Labels labels{};          // `list`: only items with these labels
   std::int64_t limit = -1;  // `list`: number of rows; negative: not given

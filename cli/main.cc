@@ -20,6 +20,7 @@
 #include "cli/build_kind.h"
 #include "cli/command_line.h"
 #include "cli/commands/batch_command.h"
+#include "cli/commands/call_command.h"
 #include "cli/commands/drain_command.h"
 #include "cli/commands/event_commands.h"
 #include "cli/commands/fleet_commands.h"
@@ -224,6 +225,7 @@ int run_command(const CommandLine& line) {
   if (command == "drain") return drain(line);
   if (command == "undrain") return undrain(line);
   if (command == "kill") return kill_actor(line);
+  if (command == "call") return call_actor(line);
   if (command == "submit") return submit_job(line);
   if (command == "run") return run_job(line);
   if (command == "wait") return wait_for_job(line);

@@ -1,6 +1,7 @@
 #include "client/api/call_signature.h"
 
 #include <mobula/detail/describe.h>
+#include <mobula/detail/value.h>
 
 #include <algorithm>
 #include <map>
@@ -28,6 +29,7 @@ std::string number_name(const TypeDescription& type) {
 
 // The type without its parts.
 std::string name_of(const TypeDescription& type) {
+  if (type.fingerprint == detail::fingerprint<detail::Nothing>()) return "void";
   switch (type.shape) {
     case Shape::boolean: return "bool";
     case Shape::number: return number_name(type);

@@ -23,6 +23,9 @@ struct MethodSignature {
 };
 MethodSignature signature_of(const detail::Entry& entry);
 
+// CallForm::types of a call whose arguments and result are JSON.
+inline constexpr std::string_view json_types = "json";
+
 // The declaration of a method, such as "KV::put(string, int32) -> bool".
 std::string declaration_of(const detail::Entry& entry);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <mobula/errors.h>
+#include <mobula/get.h>
 
 #include "client/api/call_signature.h"
 
@@ -113,6 +114,25 @@ void call_actor(const Entry& entry, const std::shared_ptr<const Anchor>& actor,
   if (done) passed.rethrow_failure();
   require(done);
   ids.adopt(target, results);
+}
+
+std::string call_by_json(const std::string& name, const std::string& name_space,
+                         std::string_view method, const std::string& arguments,
+                         const GetOptions& options) {
+  const auto target = runtime();
+  const NamedActor found = target->get_actor(name, name_space).take();
+  const auto actor = Anchor::adopt(target, {RefKind::actor, found.actor});
+  const OutgoingValue<std::string> value(arguments);
+  const Argument argument{.value = &value};
+  RawId result;
+  // The key distinguishes the calls of this process by method.
+  require(target->call_actor({.actor = found.actor,
+                              .method = {{}, mix(mix_start, method)},
+                              .method_name = method,
+                              .request = default_call_request(),
+                              .arguments = {&argument, 1},
+                              .results = {&result, 1}}));
+  return get(ObjectRef<std::string>(Anchor::adopt(target, {RefKind::object, result})), options);
 }
 
 std::shared_ptr<const Anchor> find_actor(const std::string& name, const std::string& name_space,

@@ -323,6 +323,9 @@ detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
       MethodSignature signature = signature_of(*call.entry);
       form.method = std::move(signature.name);
       form.types = std::move(signature.types);
+    } else {
+      form.method = call.method_name;
+      form.types = json_types;
     }
     return Prepared{nullptr, std::move(form), {}};
   });

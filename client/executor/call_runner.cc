@@ -7,8 +7,10 @@
 
 #include "base/log.h"
 #include "base/model/tensor_refs.h"
+#include "client/api/call_signature.h"
 #include "client/engine/conversion.h"
 #include "client/executor/callee.h"
+#include "client/executor/json_call.h"
 #include "mobula/detail/registry.h"
 #include "mobula/detail/stages.h"
 
@@ -188,10 +190,18 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
     }
     const auto broken =
         std::ranges::find_if(arguments, [](const auto& each) { return each.error != nullptr; });
-    const Callee callee = callee_of(*run.call.form, actor.class_tag);
+    const bool by_json = run.call.form->types == json_types && actor.class_tag != nullptr;
+    const Callee callee = by_json ? Callee() : callee_of(*run.call.form, actor.class_tag);
     const auto* entry = callee.entry;
     if (broken != arguments.end()) {
       outcome.error = *broken->error;
+    } else if (by_json) {
+      const client::ContextScope scope(context);
+      detail::Invocation invocation;
+      invocation.self = actor.object.get();
+      invocation.arguments = arguments;
+      invocation.results = &results;
+      outcome = run_json_call(*run.call.form, actor.class_tag, invocation);
     } else if (entry == nullptr) {
       outcome.error = callee.error;
     } else if (entry->kind() == detail::EntryKind::method &&

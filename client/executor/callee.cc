@@ -8,7 +8,6 @@
 #include "client/engine/conversion.h"
 
 namespace mobula::internal::executor {
-namespace {
 
 using detail::Entry;
 
@@ -21,11 +20,13 @@ std::vector<const Entry*> methods_of(const void* class_tag) {
   return methods;
 }
 
-std::string list_of(const std::vector<const Entry*>& methods) {
+std::string declarations_of(const std::vector<const Entry*>& methods) {
   std::string text;
   for (const Entry* each : methods) text += (text.empty() ? "" : ", ") + declaration_of(*each);
   return text.empty() ? "nothing; define a mobula::Service with its methods" : text;
 }
+
+namespace {
 
 Callee fail(detail::ErrorKind kind, std::string text) {
   return {nullptr, client::make_error(kind, std::move(text))};
@@ -58,7 +59,7 @@ Callee callee_of(const CallForm& form, const void* class_tag) {
   }
   return fail(detail::ErrorKind::not_found,
               fmt::format("the program of this actor has no method {}; other programs can call: {}",
-                          form.method, list_of(methods)));
+                          form.method, declarations_of(methods)));
 }
 
 }  // namespace mobula::internal::executor

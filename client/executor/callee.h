@@ -3,12 +3,19 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/model/task.h"
 #include "mobula/detail/error_record.h"
 #include "mobula/detail/registry.h"
 
 namespace mobula::internal::executor {
+
+// Methods of an actor class that this program can run.
+std::vector<const detail::Entry*> methods_of(const void* class_tag);
+// Their declarations, separated by commas.
+std::string declarations_of(const std::vector<const detail::Entry*>& methods);
 
 struct Callee {
   const detail::Entry* entry = nullptr;      // null: see `error`

@@ -5,8 +5,8 @@
 //     void put(std::string key, int value);
 //     std::optional<int> get(std::string key) const;
 //   };
-//   const mobula::Service<KV, &KV::put, &KV::get> kv_service;     // in the program of the actor
-//   MOBULA_DECLARED_ONLY(KV)                        // in a program without the methods' definitions
+//   const mobula::Service<KV, &KV::put, &KV::get> kv_service;  // in the program of the actor
+//   MOBULA_DECLARED_ONLY(KV)         // in a program without the definitions of the methods
 //   mobula::get_actor<KV>("kv").call<&KV::get>("a")
 //
 // Thread: any.

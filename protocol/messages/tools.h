@@ -18,11 +18,11 @@ namespace mobula::internal {
 struct ToolRequest {
   std::uint32_t version = own_protocol.newest;
   std::uint64_t request = 0;
-  // status, list, get, explain, planner_state, drain, undrain, actor_kill, stop, job_stop, submit, job_log,
-  // timeline, logs, log, head_log, usage, changes, ping
+  // status, list, get, explain, planner_state, drain, undrain, actor_kill, stop, job_stop, submit,
+  // job_log, timeline, logs, log, head_log, usage, changes, ping
   std::string verb;
   // nodes, jobs, actors, leases, executors, tasks, demands, objects, submissions; of job_log: the
-  // first byte; of log and head_log: FILE:FROM; of actor_kill: "restart" or nothing
+  // first byte; of log and head_log: FILE:FROM; of actor_kill: empty or "restart"
   std::string kind;
   std::string argument;  // id, JSON request, filters of `list tasks` as a JSON object
   std::uint32_t oldest = own_protocol.oldest;

@@ -38,7 +38,7 @@ TEST_F(Services, OtherTypes_ErrorNamesPart) {
     EXPECT_NE(ended.out.find(text), std::string::npos) << ended.out;
   };
   has("erase: ");
-  has("has no method KV::erase; other programs can call: KV::put(string, struct Item) -> ");
+  has("has no method KV::erase; other programs can call: KV::put(string, struct Item) -> void, ");
   has("put: KV::put: parameter 2, member 2 is float32 in the caller's program and float64 in the "
       "actor's");
   has("get: KV::get: the result, element, member 2 is float32 in the caller's program and float64");
@@ -53,6 +53,27 @@ TEST_F(Services, ServiceRestarts_ClientsContinue) {
   EXPECT_TRUE(eventually(Milliseconds(20'000), [&] {
     return run_program("kv_client", {"get", "a"}).out == "a is not stored\n";
   }));
+}
+
+TEST_F(Services, CallsByJson) {
+  const auto call = [&](Words words) {
+    words.insert(words.begin(), {"call", "services/kv"});
+    return mobula(words);
+  };
+  EXPECT_EQ(call({"put", R"(["a", [3, 0.5]])"}).out, "null\n");
+  EXPECT_EQ(call({"KV::get", "a"}).out, "[3,0.5]\n");
+  EXPECT_EQ(call({"get", R"("b")"}).out, "null\n");
+  const Ended unknown = call({"erase", "a"});
+  EXPECT_EQ(unknown.code, 7);
+  EXPECT_NE(unknown.err.find("has no method erase; it has: KV::put(string, struct Item) -> void, "),
+            std::string::npos)
+      << unknown.err;
+  const Ended wrong = call({"put", R"(["a", ["many", 0.5]])"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("argument 2 of KV::put(string, struct Item)"), std::string::npos)
+      << wrong.err;
+  EXPECT_EQ(call({"get"}).code, 2);
+  EXPECT_EQ(mobula({"call", "services/nothing", "get", "a"}).code, 7);
 }
 
 TEST_F(Services, Kill_EndsActorByNameOrId) {

@@ -64,7 +64,7 @@ struct ActorCreation {
 struct ActorCall {
   RawId actor = {};
   FunctionKey method = {};
-  const Entry* entry = nullptr;  // of the method; null: the actor's program is this one
+  const Entry* entry = nullptr;  // of the method; null: the argument and the result are JSON
   std::string_view method_name = {};
   std::shared_ptr<const CallRequest> request = {};
   std::span<const Argument> arguments = {};

@@ -24,6 +24,11 @@ MOBULA_API void call_actor(const Entry& entry, const std::shared_ptr<const Ancho
                            const std::shared_ptr<const CallRequest>& request,
                            std::span<const ArgumentSource> arguments,
                            std::span<std::shared_ptr<const Anchor>> results);
+// Calls a method of a named actor with a JSON array of arguments. Returns the JSON of the result.
+// Throws as find_actor and get do, and NotFoundError with the actor's methods.
+MOBULA_API std::string call_by_json(const std::string& name, const std::string& name_space,
+                                    std::string_view method, const std::string& arguments,
+                                    const GetOptions& options = {});
 // Throws NotFoundError, and InvalidRequestError if the name belongs to another class.
 MOBULA_API std::shared_ptr<const Anchor> find_actor(const std::string& name,
                                                     const std::string& name_space,
