@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <zmq.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
@@ -69,6 +70,17 @@ class RawClient {
   bool receives() {
     std::array<char, 64> text{};
     return zmq_recv(socket_, text.data(), text.size(), ZMQ_DONTWAIT) >= 0;
+  }
+  // Also returns the size of the frame, and whether further frames of the message follow.
+  bool receives(std::size_t* size, bool* more) {
+    std::array<char, 64> text{};
+    const int count = zmq_recv(socket_, text.data(), text.size(), ZMQ_DONTWAIT);
+    int follows = 0;
+    std::size_t length = sizeof(follows);
+    zmq_getsockopt(socket_, ZMQ_RCVMORE, &follows, &length);
+    *size = static_cast<std::size_t>(std::max(count, 0));
+    *more = follows != 0;
+    return count >= 0;
   }
 
  private:

@@ -39,7 +39,8 @@ Bus::Hub::Hub(EventLoop& loop, BusOptions options, BusCallbacks callbacks)
               [this](const std::string& source, const std::string& why) {
                 ++counters_.closed;
                 if (callbacks_.on_closed) callbacks_.on_closed(source, why);
-              }}) {}
+              }}),
+      assembler_(chunk_limits_of(options_)) {}
 
 Result<void> Bus::Hub::open() {
   auto sockets = BusSockets::create(options_);
@@ -152,6 +153,13 @@ bool Bus::Hub::drain(BusSocket& socket, bool bound) {
     if (!receive(socket.router, route)) return true;
     zmq::message_t body;
     bool whole = route.more() && receive(socket.router, body);
+    std::optional<ChunkHeader> header;
+    if (whole && body.more()) {
+      if (auto read = ChunkHeader::decode(bytes_of(body))) {
+        header = *read;
+        whole = receive(socket.router, body);
+      }
+    }
     for (bool more = whole && body.more(); more;) {
       zmq::message_t rest;
       whole = false;
@@ -160,14 +168,15 @@ bool Bus::Hub::drain(BusSocket& socket, bool bound) {
     if (!whole || body.size() > options_.max_message_bytes) {
       ++counters_.malformed;
     } else {
-      deliver(route, body, bound);
+      deliver(route, body, bound, header);
       if (closed_) return false;
     }
   }
   return false;
 }
 
-void Bus::Hub::deliver(zmq::message_t& route, zmq::message_t& body, bool bound) {
+void Bus::Hub::deliver(zmq::message_t& route, zmq::message_t& body, bool bound,
+                       const std::optional<ChunkHeader>& header) {
   const auto& routes = bound ? bound_routes_ : connected_routes_;
   const int fd = source_fd_of(body);
   const auto at = routes.find(route.to_string());
@@ -197,11 +206,17 @@ void Bus::Hub::deliver(zmq::message_t& route, zmq::message_t& body, bool bound) 
   }
   const PeerHandle handle = peer->handle;
   const auto origin = peer->origin;
+  if (peer->framing == Framing::unknown) learn_framing(*peer, header);
   if (!bound && peer->stage != Stage::up) set_up(*peer);
   peer = closed_ ? nullptr : find(handle);
   if (peer == nullptr) return;
   read_some(*peer, body.size());
+  if (header) {
+    if (header->kind == ChunkKind::chunk) take_chunk(handle, *header, body);
+    return;
+  }
   if (body.size() == 0) return;  // a heartbeat, or a probe of the route
+  if (peer->framing == Framing::chunks && !keeps_framing(*peer, body.size())) return;
   peer->announced = true;
   ++counters_.received;
   if (callbacks_.on_message) callbacks_.on_message(handle, *origin, bytes_of(body));
@@ -240,6 +255,7 @@ Result<void> Bus::Hub::send(PeerHandle handle, std::span<const std::byte> bytes)
   }
   const bool has_route = peer->stage == Stage::connecting || peer->stage == Stage::up;
   zmq::message_t message(bytes.data(), bytes.size());
+  if (bytes.size() > peer->max_frame_bytes) return send_large(*peer, std::move(message));
   if (!has_route || !peer->outbox.empty()) return queue(*peer, std::move(message));
   switch (try_send(*peer, message)) {
     case Sent::yes: return {};
@@ -257,7 +273,7 @@ Result<void> Bus::Hub::queue(Peer& peer, zmq::message_t body) {
                                peer.outbox_bytes, peer.outbox.size(), options_.max_outbox_bytes));
   }
   peer.outbox_bytes += body.size();
-  peer.outbox.push_back(std::move(body));
+  peer.outbox.push_back({std::make_shared<zmq::message_t>(std::move(body))});
   blocked_.insert(peer.handle);
   return {};
 }
@@ -280,20 +296,30 @@ void Bus::Hub::flush_blocked() {
   for (auto at = blocked_.begin(); at != blocked_.end();) {
     Peer& peer = peers_.at(*at);
     const bool has_route = peer.stage == Stage::connecting || peer.stage == Stage::up;
-    Sent sent = has_route ? Sent::yes : Sent::full;
-    while (sent == Sent::yes && !peer.outbox.empty()) {
-      const std::size_t size = peer.outbox.front().size();
-      sent = try_send(peer, peer.outbox.front());
-      if (sent != Sent::yes) break;
-      peer.outbox_bytes -= size;
-      peer.outbox.pop_front();
-    }
-    if (sent == Sent::unroutable) {  // the end event of the connection follows
-      peer.outbox.clear();
-      peer.outbox_bytes = 0;
-    }
+    if (has_route) (void)flush(peer);
     at = peer.outbox.empty() ? blocked_.erase(at) : std::next(at);
   }
+}
+
+Bus::Hub::Sent Bus::Hub::flush(Peer& peer) {
+  Sent sent = Sent::yes;
+  while (sent == Sent::yes && !peer.outbox.empty()) {
+    Outgoing& front = peer.outbox.front();
+    const std::size_t size = front.body->size();
+    const bool large = size > peer.max_frame_bytes;
+    if (large && peer.framing == Framing::unknown) return Sent::full;
+    if (large) {
+      sent = send_chunks(peer, front);
+    } else if (sent = try_send(peer, *front.body); sent == Sent::yes) {
+      peer.outbox_bytes -= size;
+    }
+    if (sent == Sent::yes) peer.outbox.pop_front();
+  }
+  if (sent == Sent::unroutable) {  // the end event of the connection follows
+    peer.outbox.clear();
+    peer.outbox_bytes = 0;
+  }
+  return sent;
 }
 
 std::size_t Bus::Hub::outbox_bytes(PeerHandle handle) const {

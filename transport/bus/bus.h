@@ -61,6 +61,10 @@ struct BusOptions {
   std::optional<CurveKeys> keys;  // without keys: no encryption, only loopback and unix sockets
   AllowTable* allow = nullptr;    // required with keys; outlives the bus
   std::size_t max_message_bytes = 16u << 20;
+  // Messages above `chunk_bytes` are sent in chunks to peers that accept them, and such peers send
+  // no larger frame. Peers of the previous release send and receive whole messages.
+  std::size_t chunk_bytes = 1u << 20;
+  std::size_t max_open_bytes = 256u << 20;  // in incomplete messages of all peers
   // Messages per peer inside libzmq, and bytes per outbox. send() fails if both are full.
   int send_high_water = 256;
   std::size_t max_outbox_bytes = 64u << 20;
@@ -80,12 +84,14 @@ struct BusCounters {
   std::uint64_t malformed = 0;  // messages with a shape that no bus sends; dropped
   std::uint64_t ignored = 0;    // messages of disconnected peers or ended connections
   std::uint64_t closed = 0;     // connections closed by the limits
+  std::size_t open_bytes = 0;   // memory of incomplete messages now
 };
 
 // A peer cannot choose its handle: the receiver assigns routing ids, and PeerOrigin alone decides
 // the rights of a connection. libzmq cannot close a connection that it accepted, so disconnect()
 // makes the bus ignore such a peer. The bus itself closes connections that exceed ConnectionLimits
 // or do not authenticate. It ends connections without heartbeats, which are empty messages.
+// Messages of one peer arrive in the order of send(), also those in chunks (decision 126).
 class Bus {
  public:
   // Creates a bus. Callbacks run on the loop only and may destroy the bus. Errors: unavailable if

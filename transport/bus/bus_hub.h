@@ -11,6 +11,7 @@
 
 #include "transport/bus/bus.h"
 #include "transport/bus/bus_sockets.h"
+#include "transport/bus/message_chunks.h"
 #include "transport/net/name_resolver.h"
 
 namespace mobula::internal {
@@ -37,6 +38,14 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
 
  private:
   enum class Stage { resolving, pausing, connecting, up };
+  // Form in which the peer accepts large messages. Its first message decides.
+  enum class Framing { unknown, whole, chunks };
+
+  // A message in the outbox. Chunks of it share `body` with the threads of libzmq.
+  struct Outgoing {
+    std::shared_ptr<zmq::message_t> body;
+    std::size_t sent = 0;
+  };
 
   struct Peer {
     PeerHandle handle;
@@ -44,8 +53,13 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
     std::shared_ptr<const PeerOrigin> origin;
     std::string route;
     int fd = -1;
-    std::deque<zmq::message_t> outbox;
+    std::deque<Outgoing> outbox;
     std::size_t outbox_bytes = 0;
+
+    Framing framing = Framing::unknown;
+    std::size_t max_frame_bytes = ChunkLimits::min_chunk_bytes;  // to the peer
+    std::uint64_t chunked_messages = 0;                          // completely sent in chunks
+    bool assembling = false;  // a message of the peer is incomplete
 
     // Heartbeats, counted in ticks of the bus.
     bool sends_heartbeats = false;
@@ -54,6 +68,7 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
 
     // Accepted peers only.
     bool announced = false;  // the owner knows the peer
+    bool trusted = false;
     bool cut = false;
     bool suspect = false;
     bool unroutable = false;
@@ -86,13 +101,27 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
   void pump();
   void collect_events();
   bool drain(BusSocket& socket, bool bound);
-  void deliver(zmq::message_t& route, zmq::message_t& body, bool bound);
+  void deliver(zmq::message_t& route, zmq::message_t& body, bool bound,
+               const std::optional<ChunkHeader>& header);
   Peer* admit(std::string_view route, zmq::message_t& body, int fd);
   void flush_blocked();
   Sent try_send(Peer& peer, zmq::message_t& body);
   Result<void> queue(Peer& peer, zmq::message_t body);
+  Sent flush(Peer& peer);
   void touch();
   void touch(bool bound);
+
+  // Chunks of large messages, in bus_chunks.cc.
+  static ChunkLimits chunk_limits_of(const BusOptions& options);
+  void announce(Peer& peer);
+  void learn_framing(Peer& peer, const std::optional<ChunkHeader>& header);
+  Result<void> send_large(Peer& peer, zmq::message_t body);
+  Sent send_chunks(Peer& peer, Outgoing& message);
+  Sent try_send_chunk(Peer& peer, const Outgoing& message);
+  // True if the peer may send this frame now; otherwise the connection has been closed.
+  bool keeps_framing(const Peer& peer, std::size_t body_bytes);
+  void take_chunk(PeerHandle handle, const ChunkHeader& header, zmq::message_t& body);
+  void drop_incomplete(Peer& peer);
 
   // Heartbeats and limits, in bus_limits.cc.
   static ConnectionLimits limits_of(const BusOptions& options);
@@ -103,7 +132,8 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
   void arm_limits();
   void send_heartbeats();
   void arm_heartbeats();
-  void end_silent(Peer& peer);
+  void close_peer(Peer& peer, const Failure& why);
+  void reject(PeerHandle handle, const Failure& why);
 
   // Connection states of peers, in bus_peers.cc.
   Result<void> start(Peer& peer);
@@ -137,6 +167,7 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
   Timer limits_timer_;
   Timer heartbeat_timer_;
   ConnectionGuard guard_;
+  ChunkAssembler assembler_;
   bool all_read_ = true;    // since the last check of limits
   std::uint64_t tick_ = 0;  // heartbeat intervals
   Time ticked_at_;

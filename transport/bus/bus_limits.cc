@@ -29,8 +29,10 @@ void Bus::Hub::note_opened(const ZmqEvent& event) {
 }
 
 void Bus::Hub::trust(PeerHandle handle) {
-  const Peer* const peer = find(handle);
-  if (peer != nullptr && peer->origin->accepted) guard_.proven(peer->fd);
+  Peer* const peer = find(handle);
+  if (peer == nullptr || !peer->origin->accepted) return;
+  peer->trusted = true;
+  guard_.proven(peer->fd);
 }
 
 // ---- limits ------------------------------------------------------------------------------------
@@ -80,8 +82,7 @@ void Bus::Hub::send_heartbeats() {
   const Time now = monotonic_now();
   const bool on_time = now - ticked_at_ < 2 * options_.heartbeat_interval;
   ++tick_;
-  const auto limit =
-      static_cast<std::uint64_t>(options_.heartbeat_timeout / options_.heartbeat_interval);
+  const std::uint64_t limit = chunk_limits_of(options_).stall_ticks;
   std::vector<PeerHandle> silent;
   bool any = false;
   for (auto& [handle, peer] : peers_) {
@@ -90,26 +91,39 @@ void Bus::Hub::send_heartbeats() {
     if (!on_time) peer.last_tick = std::max(peer.last_tick, tick_ - 1);
     if (peer.sends_heartbeats && tick_ - peer.last_tick > limit) silent.push_back(handle);
     zmq::message_t empty;
-    if (peer.outbox.empty()) (void)try_send(peer, empty);
+    if (peer.outbox.empty() || peer.framing == Framing::unknown) (void)try_send(peer, empty);
   }
-  for (const PeerHandle handle : silent) {
-    if (Peer* const peer = find(handle)) end_silent(*peer);
-    if (closed_) return;
+  const auto end_each = [&](PeerHandle handle, std::string_view why) {
+    Peer* const peer = closed_ ? nullptr : find(handle);
+    if (peer == nullptr) return;
+    close_peer(*peer,
+               failure(ErrorCode::unavailable, fmt::format("the peer has sent {} for {} ms", why,
+                                                           options_.heartbeat_timeout / 1ms)));
+  };
+  for (const PeerHandle handle : silent) end_each(handle, "nothing");
+  for (const std::uint64_t handle : assembler_.stalled(tick_)) {
+    end_each(PeerHandle{handle}, "no further chunk of its message");
   }
+  if (closed_) return;
   if (any) arm_heartbeats();
 }
 
-void Bus::Hub::end_silent(Peer& peer) {
-  const Failure why =
-      failure(ErrorCode::unavailable,
-              fmt::format("the peer has sent nothing for {} ms", options_.heartbeat_timeout / 1ms));
+void Bus::Hub::close_peer(Peer& peer, const Failure& why) {
   if (!peer.origin->accepted) return end(peer, why);
   // Messages that libzmq still holds for this peer must not be taken for those of a new peer.
   const PeerHandle handle = peer.handle;
   const bool announced = peer.announced;
   guard_.close(peer.fd, why.text);
   disconnect(handle);
-  if (announced && callbacks_.on_gone) callbacks_.on_gone(handle, why);
+  if (announced && !closed_ && callbacks_.on_gone) callbacks_.on_gone(handle, why);
+}
+
+// The peer broke a rule of the bus, so the connection is closed and reported in both directions.
+void Bus::Hub::reject(PeerHandle handle, const Failure& why) {
+  Peer* peer = find(handle);
+  if (peer != nullptr && !peer->origin->accepted) guard_.close(peer->fd, why.text);
+  peer = closed_ ? nullptr : find(handle);
+  if (peer != nullptr) close_peer(*peer, why);
 }
 
 }  // namespace mobula::internal

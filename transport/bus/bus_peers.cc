@@ -152,6 +152,7 @@ Result<void> Bus::Hub::begin(Peer& peer, const SocketAddress& numeric) {
   peer.numeric = numeric;
   peer.stage = Stage::connecting;
   connected_routes_[peer.route] = peer.handle;
+  announce(peer);
   touch();
   return {};
 }
@@ -166,6 +167,7 @@ void Bus::Hub::disconnect(PeerHandle handle) {
     return;
   }
   peer->cut = true;
+  drop_incomplete(*peer);
   peer->outbox.clear();
   peer->outbox_bytes = 0;
   blocked_.erase(handle);
@@ -309,6 +311,7 @@ void Bus::Hub::end(Peer& peer, const Failure& why) {
 
 void Bus::Hub::forget(Peer& peer) {
   const PeerHandle handle = peer.handle;
+  drop_incomplete(peer);
   if (peer.origin->accepted) {
     const auto route = bound_routes_.find(peer.route);
     if (route != bound_routes_.end() && route->second == handle) bound_routes_.erase(route);
