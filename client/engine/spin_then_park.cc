@@ -1,14 +1,8 @@
 #include "client/engine/spin_then_park.h"
 
-#include <algorithm>
-
 namespace mobula::internal::client {
 namespace {
 
-// After a failed spin of the minimum length, the leader blocks at once this number of times, then
-// spins again.
-constexpr int sleeps_before_next_look = 32;
-constexpr Duration shortest_look = 2us;
 constexpr int looks_per_clock = 16;
 
 void pause_processor() {
@@ -23,37 +17,33 @@ void pause_processor() {
 
 bool SpinThenPark::look(const Doorbell& bell, const SpinBudget* page) {
   if (bell.rung()) return true;
-  const Duration longest = page != nullptr ? page->longest() : longest_look_;
-  if (longest < shortest_look) return false;
-  if (look_for_ < shortest_look) {
-    if (++sleeps_without_look_ < sleeps_before_next_look) return false;
-    sleeps_without_look_ = 0;
-    look_for_ = longest;
-  }
+  const Duration longest = page != nullptr ? page->longest() : policy_.parameters().longest_spin;
+  const Duration spin = policy_.next_spin(longest);
+  if (spin == Duration(0)) return false;
   const auto ticket = page != nullptr ? page->take(number_) : SpinBudget::Permit();
   if (page != nullptr && !ticket) return false;
-  const Time until = monotonic_now() + std::min(look_for_, longest);
+  const Time until = monotonic_now() + spin;
   do {
     for (int look = 0; look < looks_per_clock; ++look) {
       if (bell.rung()) {
-        look_for_ = longest;
+        policy_.rung(longest);
         return true;
       }
       pause_processor();
     }
   } while (monotonic_now() < until);
-  look_for_ = look_for_ / 2;
+  policy_.not_rung();
   return bell.rung();
 }
 
 bool SpinThenPark::sleep(Doorbell& bell, const SpinBudget* page, std::optional<Duration> at_most,
                          Until until) {
   if (look(bell, page)) return false;
-  const bool naps = until == Until::calls_have_gathered && naps_.next();
+  const bool naps = until == Until::calls_have_gathered && policy_.next_park_coalesces();
   bell.announce(naps ? Doorbell::Sleep::nap : Doorbell::Sleep::on_word);
   if (bell.rung()) return naps;
   if (naps) {
-    bell.nap(WakeCoalescer::length);
+    bell.nap(policy_.parameters().coalesced_park);
   } else {
     bell.sleep(at_most);
   }

@@ -1,6 +1,5 @@
 // How the leader waits at its doorbell: it spins while the node has an idle processor, then blocks.
-// A leader that waits for calls may use a coalesced wake-up instead. The object adapts the length
-// of spins and the use of coalesced wake-ups.
+// A leader that waits for calls may use a coalesced wake-up instead. WaitPolicy adapts both.
 // Thread: owner (the leader, one thread at a time, so that no lock is needed).
 #pragma once
 
@@ -8,9 +7,9 @@
 #include <optional>
 
 #include "base/time.h"
-#include "client/engine/wake_coalescing.h"
 #include "transport/ring/doorbell.h"
 #include "transport/ring/spin_budget.h"
+#include "transport/ring/wait_policy.h"
 
 namespace mobula::internal::client {
 
@@ -20,7 +19,7 @@ class SpinThenPark {
 
   // `number`: key of its spin permits. `longest_look`: longest spin without a spin page.
   SpinThenPark(std::uint64_t number, Duration longest_look)
-      : number_(number), longest_look_(longest_look), look_for_(longest_look) {}
+      : number_(number), policy_({.longest_spin = longest_look}) {}
 
   // Spins. True if the doorbell was rung. `page`: the spin page of the node, or null. Without a
   // permit it returns at once, and the spin length is not adapted.
@@ -28,14 +27,11 @@ class SpinThenPark {
   // Spins, then blocks for at most `at_most`. True after a coalesced wake-up; then `napped()` must
   // follow.
   bool sleep(Doorbell& bell, const SpinBudget* page, std::optional<Duration> at_most, Until until);
-  void napped(std::uint64_t calls) { naps_.woke(calls); }
+  void napped(std::uint64_t calls) { policy_.coalesced(calls); }
 
  private:
   const std::uint64_t number_;
-  const Duration longest_look_;
-  Duration look_for_;  // length of the next spin
-  int sleeps_without_look_ = 0;
-  WakeCoalescer naps_;
+  WaitPolicy policy_;
 };
 
 }  // namespace mobula::internal::client

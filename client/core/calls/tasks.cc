@@ -10,6 +10,7 @@ namespace mobula::internal::client {
 namespace {
 
 const CoverageMark mark_argument_error("client.task_failed_by_its_argument");
+const CoverageMark mark_charged("client.argument_lost_on_its_way");
 const CoverageMark mark_retry("client.task_retried_after_a_crash");
 const CoverageMark mark_exception_retry("client.task_retried_after_an_exception");
 const CoverageMark mark_memory("client.task_waits_after_it_was_ended_for_memory");
@@ -45,10 +46,7 @@ TaskRow& Tasks::add_task(CallRecord call_given, TaskId parent, std::int64_t stor
   if (call.form->num_returns > 0) objects_.own(row.first_result, task);
   for (std::uint32_t i = 1; i < call.form->num_returns; ++i) objects_.own(result_id(task, i), task);
   row.missing = arguments_.count_missing(*call.arguments);
-  for (const auto& argument : *call.arguments) {
-    const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-    if (object && object->is_missing()) waiting_[argument.ref.object].push_back(task);
-  }
+  if (row.missing > 0) waits_.await(task, *call.arguments);
   return row;
 }
 
@@ -78,19 +76,15 @@ void Tasks::on(SubmitActorCall& event) {
 // ---- arguments ----------------------------------------------------------------------------------
 
 void Tasks::argument_ready(ObjectId object) {
-  if (!waiting_.contains(object) && !actors_.awaits(object)) return;
+  if (!waits_.has_waiters(object) && !actors_.awaits(object)) return;
   served_.run(object, [this](ObjectId each) { serve_waiters(each); });
 }
 
 void Tasks::serve_waiters(ObjectId object) {
-  if (auto* waiting = waiting_.find(object)) {
-    const auto tasks = std::move(*waiting);
-    waiting_.erase(object);
-    for (const TaskId task : tasks) {
-      auto* row = rows_.find(task);
-      if (row == nullptr || row->state == TaskState::finished || row->missing == 0) continue;
-      if (--row->missing == 0) task_ready(task);
-    }
+  for (const TaskId task : waits_.take_waiters(object)) {
+    auto* row = rows_.find(task);
+    if (row == nullptr || row->state == TaskState::finished || row->missing == 0) continue;
+    if (--row->missing == 0) task_ready(task);
   }
   actors_.argument_ready(object);
 }
@@ -115,7 +109,10 @@ bool Tasks::fail_on_argument_errors(TaskId task) {
     const auto* row = objects_.find(argument.ref.object);
     if (row == nullptr || !row->ready || !row->value->is_error || row->value->bytes.empty())
       continue;
-    if (await_owner(task, argument.ref.object)) return true;
+    if (const auto pause = unread_.await_owner(rows_.at(task), argument.ref.object)) {
+      pause_task(task, *pause);
+      return true;
+    }
     mark_argument_error.hit();
     ends_.mark_read(row->creator);  // the failure of this call replaces it
     ValueRecord error = *row->value;
@@ -323,18 +320,15 @@ void Tasks::pause_task(TaskId task, Duration pause) {
   row.state = TaskState::waiting;
   row.missing = 0;
   row.since_now(step_.now());
-  row.retry_at = step_.now() + pause;
-  retries_.insert({*row.retry_at, task});
+  row.retry_at = waits_.pause(task, pause);
 }
 
 void Tasks::tick() {
-  while (!retries_.empty() && retries_.begin()->first <= step_.now()) {
-    const auto [at, task] = *retries_.begin();
-    retries_.erase(retries_.begin());
-    TaskRow* row = rows_.find(task);
-    if (row == nullptr || row->retry_at != at) continue;  // it was cancelled
+  while (const auto due = waits_.take_due()) {
+    TaskRow* row = rows_.find(due->second);
+    if (row == nullptr || row->retry_at != due->first) continue;  // it was cancelled
     row->retry_at.reset();
-    resubmit(task);
+    resubmit(due->second);
   }
 }
 
@@ -343,10 +337,7 @@ bool Tasks::waits_again(TaskId task) {
   row.missing = arguments_.count_missing(*row.call.arguments);
   if (row.missing == 0) return false;
   row.state = TaskState::waiting;
-  for (const auto& argument : *row.call.arguments) {
-    const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-    if (object && object->is_missing()) waiting_[argument.ref.object].push_back(task);
-  }
+  waits_.await(task, *row.call.arguments);
   return true;
 }
 
@@ -469,6 +460,40 @@ void Tasks::on(ProcessId executor, CallReply message) {
   actors_.end_wait_for_returns(executor);
   const auto* now = streams_.find(executor);
   if (now != nullptr && now->room != StreamRow::unlimited) actors_.advance(now->actor);
+}
+
+// The executor returned the call because arguments could not be read there. If the bytes are lost,
+// their owner runs their task again. The call waits for it, and is not charged.
+void Tasks::call_did_not_run(TaskId task, CallReply& message) {
+  TaskRow& row = rows_.at(task);
+  if (row.cancelled && !(message.lost.empty() && message.unread.empty()))
+    return finish_cancelled(task);
+  std::vector<ObjectId> elements = std::move(message.lost);
+  std::erase_if(elements, [&](ObjectId each) {
+    return std::ranges::find(message.unread, each) != message.unread.end();
+  });
+  for (const ObjectId each : elements) remake_elements(each);
+  if (!elements.empty()) {
+    // Elements that cannot be recomputed would be lost each time.
+    if (unread_.refer_to_any(row.call, elements)) return finish(task, std::move(message.results));
+    return return_to_waiting(task);
+  }
+  if (unread_.verify(row, message.unread)) return return_to_waiting(task);
+  if (row.retries_left == 0 || row.cancelled || row.call.form->kind != CallKind::task) {
+    return finish(task, std::move(message.results));
+  }
+  mark_charged.hit();
+  if (row.retries_left > 0) --row.retries_left;
+  ++row.call.attempt;
+  resubmit(task);
+}
+
+void Tasks::return_to_waiting(TaskId task) {
+  TaskRow& row = rows_.at(task);
+  if (row.call.form->kind != CallKind::actor_call) return resubmit(task);
+  const ActorId actor = row.call.form->actor;
+  requeue(task);
+  actors_.advance(actor);
 }
 
 void Tasks::on(ProcessId executor, CallReturned message) {

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,11 +16,12 @@
 #include "client/core/calls/actors.h"
 #include "client/core/calls/call_streams.h"
 #include "client/core/calls/dispatcher.h"
-#include "client/core/calls/fifo_cache.h"
 #include "client/core/calls/task_end_log.h"
+#include "client/core/calls/task_waits.h"
 #include "client/core/refs/call_arguments.h"
 #include "client/core/refs/lineage.h"
 #include "client/core/refs/object_refs.h"
+#include "client/core/refs/unread_arguments.h"
 #include "client/core/step_context.h"
 
 namespace mobula::internal::client {
@@ -43,7 +43,9 @@ class Tasks final : public CallStreams::Port,
         dispatcher_(dispatcher),
         actors_(actors),
         arguments_(step, objects),
-        lineage_(step.options().max_lineage_bytes) {}
+        waits_(step, objects),
+        unread_(objects),
+        lineage_(step.options().max_lineage_bytes, objects) {}
   Tasks(const Tasks&) = delete;
   Tasks& operator=(const Tasks&) = delete;
 
@@ -54,12 +56,10 @@ class Tasks final : public CallStreams::Port,
   void on(const ElementsLost& event);
   void on(const HandOver& event);
   // The head published the death of the process.
-  void remember_death(ProcessId process) { dead_.remember(process, true); }
+  void remember_death(ProcessId process) { unread_.remember_death(process); }
   // Queues the tasks whose backoff is over.
   void tick();
-  std::optional<Time> next_deadline() const {
-    return retries_.empty() ? std::nullopt : std::optional(retries_.begin()->first);
-  }
+  std::optional<Time> next_deadline() const { return waits_.next_deadline(); }
 
   const TaskRow* find(TaskId task) const { return rows_.find(task); }
   const Rows& all() const { return rows_; }
@@ -105,9 +105,7 @@ class Tasks final : public CallStreams::Port,
   bool fail_on_argument_errors(TaskId task) override;
   void push(TaskId task, StreamRow& stream, ProcessId executor) override;
   void finish_with_error(TaskId task, ErrorRecord error) override;
-  bool retries_due() const override {
-    return !retries_.empty() && retries_.begin()->first <= step_.now();
-  }
+  bool retries_due() const override { return waits_.any_due(); }
   std::optional<ResultCounts> plain_result(ObjectId result) const override;
   void erase_rows(TaskId task, ObjectId result) override;
   void add_rows(CompactQueue::Expanded task) override;
@@ -135,19 +133,13 @@ class Tasks final : public CallStreams::Port,
   void pause_task(TaskId task, Duration pause);
   void forget_task(TaskId task);
   void cancel_task(TaskId task, bool force, bool recursive);
-
-  // unread_arguments.cc
   void call_did_not_run(TaskId task, CallReply& message);
-  bool verify_arguments(TaskRow& row, const std::vector<ObjectId>& unread);
-  bool await_owner(TaskId task, ObjectId object);
   void return_to_waiting(TaskId task);
 
   // lineage.cc
-  std::int64_t lineage_bytes_of(const CallRecord& call) const;
   void keep_as_lineage(TaskId task);
   void give_up_lineage(TaskId task);
   void remake_elements(ObjectId elements);
-  bool refers_to_any(const CallRecord& call, const std::vector<ObjectId>& elements) const;
 
   // handovers.cc
   void take_over(const Handover& handover);
@@ -162,10 +154,9 @@ class Tasks final : public CallStreams::Port,
   Actors& actors_;
   CallArguments arguments_;
   Rows rows_;
-  Table<ObjectId, PooledVector<TaskId>> waiting_;  // object -> tasks that lack it
-  std::set<std::pair<Time, TaskId>> retries_;      // tasks that wait for `retry_at`
-  WorkList<ObjectId> served_;                      // objects with waiters
-  FifoCache<ProcessId, bool> dead_;                // processes whose death the head published
+  TaskWaits waits_;
+  UnreadArguments unread_;
+  WorkList<ObjectId> served_;  // objects with waiters
   std::uint64_t submissions_ = 0;
   std::int64_t pending_bytes_ = 0;
   Lineage lineage_;

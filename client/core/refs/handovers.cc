@@ -1,5 +1,6 @@
 // Tasks that move to another owner with the refs to their results.
 #include <algorithm>
+#include <set>
 
 #include "base/coverage_mark.h"
 #include "client/core/calls/tasks.h"

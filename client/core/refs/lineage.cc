@@ -14,7 +14,21 @@ const CoverageMark mark_remade("client.lost_elements_made_again");
 
 }  // namespace
 
-void Lineage::add(TaskId task, std::int64_t bytes) {
+// A finished task keeps its own row, the rows of its results, and the values that its arguments
+// hold here.
+std::int64_t Lineage::bytes_of(const CallRecord& call) const {
+  std::size_t bytes = sizeof(TaskRow) + call.form->num_returns * sizeof(ObjectRow);
+  for (const auto& argument : *call.arguments) {
+    bytes += sizeof(Argument);
+    const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
+    bytes += object != nullptr ? sizeof(ObjectRow) + object->value->bytes.size()
+                               : argument.value.bytes.size();
+  }
+  return static_cast<std::int64_t>(bytes);
+}
+
+void Lineage::add(TaskId task, const CallRecord& call) {
+  const std::int64_t bytes = bytes_of(call);
   if (tasks_.insert(task, bytes).second) bytes_ += bytes;
 }
 
@@ -31,21 +45,8 @@ std::optional<TaskId> Lineage::beyond_bound() const {
 
 // ---- lineage of tasks ---------------------------------------------------------------------------
 
-// A finished task keeps its own row, the rows of its results, and the values that its arguments
-// hold here.
-std::int64_t Tasks::lineage_bytes_of(const CallRecord& call) const {
-  std::size_t bytes = sizeof(TaskRow) + call.form->num_returns * sizeof(ObjectRow);
-  for (const auto& argument : *call.arguments) {
-    bytes += sizeof(Argument);
-    const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-    bytes += object != nullptr ? sizeof(ObjectRow) + object->value->bytes.size()
-                               : argument.value.bytes.size();
-  }
-  return static_cast<std::int64_t>(bytes);
-}
-
 void Tasks::keep_as_lineage(TaskId task) {
-  lineage_.add(task, lineage_bytes_of(rows_.at(task).call));
+  lineage_.add(task, rows_.at(task).call);
   while (const auto oldest = lineage_.beyond_bound()) give_up_lineage(*oldest);
 }
 
@@ -92,18 +93,6 @@ void Tasks::remake_elements(ObjectId elements) {
     for (const auto& ref : contained) objects_.unpin(ref.object);
     objects_.changed(object);
   }
-}
-
-// True if its arguments, by value or by ref, now refer to one of the elements.
-bool Tasks::refers_to_any(const CallRecord& call, const std::vector<ObjectId>& elements) const {
-  const auto among = [&](const RefRecord& ref) {
-    return std::ranges::find(elements, ref.object) != elements.end();
-  };
-  return std::ranges::any_of(*call.arguments, [&](const Argument& argument) {
-    const auto* row = argument.is_ref ? objects_.object(argument.ref.object) : nullptr;
-    const auto& contained = row != nullptr ? row->value->contained : argument.value.contained;
-    return std::ranges::any_of(contained, among);
-  });
 }
 
 }  // namespace mobula::internal::client

@@ -8,14 +8,16 @@
 #include <utility>
 
 #include "base/table.h"
+#include "client/core/refs/object_refs.h"
 
 namespace mobula::internal::client {
 
 class Lineage {
  public:
-  explicit Lineage(std::int64_t max_bytes) : max_bytes_(max_bytes) {}
+  Lineage(std::int64_t max_bytes, const ObjectRefs& objects)
+      : max_bytes_(max_bytes), objects_(objects) {}
 
-  void add(TaskId task, std::int64_t bytes);
+  void add(TaskId task, const CallRecord& call);
   // The task runs again, or is erased. No effect if it is not kept.
   void remove(TaskId task);
   std::int64_t bytes() const { return bytes_; }
@@ -25,7 +27,10 @@ class Lineage {
   bool warn_now() { return !std::exchange(warned_, true); }
 
  private:
+  std::int64_t bytes_of(const CallRecord& call) const;
+
   std::int64_t max_bytes_;
+  const ObjectRefs& objects_;
   Table<TaskId, std::int64_t> tasks_;  // bytes of each task, oldest first
   std::int64_t bytes_ = 0;
   bool warned_ = false;

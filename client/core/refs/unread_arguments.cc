@@ -1,17 +1,12 @@
-// Calls that return from an executor without having run, because arguments could not be read there.
-// The caller reads the argument itself, through the home of the object, which alone decides about a
-// loss. If the bytes are lost, the owner runs their task again. The call waits for it, and is not
-// charged. If the home of an argument that another process owns cannot be reached, the caller tries
-// again later, because the owner of an object outlives the agent of its node.
+#include "client/core/refs/unread_arguments.h"
+
 #include <algorithm>
 
 #include "base/coverage_mark.h"
-#include "client/core/calls/tasks.h"
 
 namespace mobula::internal::client {
 namespace {
 
-const CoverageMark mark_charged("client.argument_lost_on_its_way");
 const CoverageMark mark_doubted("client.unread_argument_is_verified");
 const CoverageMark mark_owner_awaited("client.call_awaits_owner_of_an_argument");
 const CoverageMark mark_unread_often("client.argument_is_readable_here_alone");
@@ -26,41 +21,7 @@ constexpr Duration owner_wait_max = 8s;
 
 }  // namespace
 
-void Tasks::call_did_not_run(TaskId task, CallReply& message) {
-  TaskRow& row = rows_.at(task);
-  if (row.cancelled && !(message.lost.empty() && message.unread.empty()))
-    return finish_cancelled(task);
-  std::vector<ObjectId> elements = std::move(message.lost);
-  std::erase_if(elements, [&](ObjectId each) {
-    return std::ranges::find(message.unread, each) != message.unread.end();
-  });
-  for (const ObjectId each : elements) remake_elements(each);
-  if (!elements.empty()) {
-    // Elements that cannot be recomputed would be lost each time.
-    if (refers_to_any(row.call, elements)) return finish(task, std::move(message.results));
-    return return_to_waiting(task);
-  }
-  if (verify_arguments(row, message.unread)) return return_to_waiting(task);
-  if (row.retries_left == 0 || row.cancelled || row.call.form->kind != CallKind::task) {
-    return finish(task, std::move(message.results));
-  }
-  mark_charged.hit();
-  if (row.retries_left > 0) --row.retries_left;
-  ++row.call.attempt;
-  resubmit(task);
-}
-
-void Tasks::return_to_waiting(TaskId task) {
-  TaskRow& row = rows_.at(task);
-  if (row.call.form->kind != CallKind::actor_call) return resubmit(task);
-  const ActorId actor = row.call.form->actor;
-  requeue(task);
-  actors_.advance(actor);
-}
-
-// False if the owner of one of them is dead, or if executors repeatedly fail to read arguments that
-// are readable here.
-bool Tasks::verify_arguments(TaskRow& row, const std::vector<ObjectId>& unread) {
+bool UnreadArguments::verify(TaskRow& row, const std::vector<ObjectId>& unread) {
   if (unread.empty()) return false;
   bool readable_here = true;
   for (const ObjectId object : unread) {
@@ -85,20 +46,29 @@ bool Tasks::verify_arguments(TaskRow& row, const std::vector<ObjectId>& unread) 
   return true;
 }
 
-// True: the task waits, and then reads the argument again.
-bool Tasks::await_owner(TaskId task, ObjectId object) {
-  TaskRow& row = rows_.at(task);
+std::optional<Duration> UnreadArguments::await_owner(TaskRow& row, ObjectId object) {
   ObjectRow& known = objects_.at(object);
   if (known.owned || !known.lost || row.cancelled || row.call.form->kind != CallKind::task)
-    return false;
-  if (row.owner_waits >= max_owner_waits || dead_.contains(known.ref->owner)) return false;
+    return std::nullopt;
+  if (row.owner_waits >= max_owner_waits || dead_.contains(known.ref->owner)) return std::nullopt;
   mark_owner_awaited.hit();
   known.lost = known.ready = false;
   known.value = CopyOnWrite<ValueRecord>();
   if (known.wants > 0) objects_.fetch(object, known);
   row.awaits_owner = true;
-  pause_task(task, std::min(owner_wait_initial * (1 << row.owner_waits++), owner_wait_max));
-  return true;
+  return std::min(owner_wait_initial * (1 << row.owner_waits++), owner_wait_max);
+}
+
+bool UnreadArguments::refer_to_any(const CallRecord& call,
+                                   const std::vector<ObjectId>& elements) const {
+  const auto among = [&](const RefRecord& ref) {
+    return std::ranges::find(elements, ref.object) != elements.end();
+  };
+  return std::ranges::any_of(*call.arguments, [&](const Argument& argument) {
+    const auto* row = argument.is_ref ? objects_.object(argument.ref.object) : nullptr;
+    const auto& contained = row != nullptr ? row->value->contained : argument.value.contained;
+    return std::ranges::any_of(contained, among);
+  });
 }
 
 }  // namespace mobula::internal::client

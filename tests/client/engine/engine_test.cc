@@ -192,7 +192,7 @@ TEST_F(EngineRings, CoalescesWakeupsOnlyWhenWaitingForCalls) {
         ++sleeps;
         agent_->ring_engine();
       }
-      return for_calls ? napped : sleeps > 8 * WakeCoalescer::sleeps_between_tries;
+      return for_calls ? napped : sleeps > 8 * WaitParameters{}.parks_between_trials;
     }));
     EXPECT_EQ(napped, for_calls);
     over = true;

@@ -7,7 +7,6 @@
 #include <string>
 #include <thread>
 
-#include "client/engine/wake_coalescing.h"
 #include "transport/local/shared_memory.h"
 
 namespace mobula::internal::client {
@@ -222,24 +221,6 @@ TEST_F(RingLinksTest, ForgetsCoalescingPeerWithRing) {
   EXPECT_TRUE(caller_.links.close(1));
   caller_.links.flush_deferred_wakes();
   EXPECT_EQ(executor_.sleep(), DoorbellSleep::nap) << "its memory is gone from here";
-}
-
-TEST(NapHabitTest, CoalescesWhenCallsGatherAndRetriesLater) {
-  WakeCoalescer habit;
-  const auto sleeps_until_timed = [&] {
-    int sleeps = 0;
-    while (!habit.next()) ++sleeps;
-    return sleeps;
-  };
-  EXPECT_EQ(sleeps_until_timed(), WakeCoalescer::sleeps_between_tries - 1);
-  habit.woke(WakeCoalescer::worth_it - 1);
-  EXPECT_EQ(sleeps_until_timed(), WakeCoalescer::sleeps_between_tries - 1);
-  for (int naps = 0; naps < 3; ++naps) {
-    habit.woke(WakeCoalescer::worth_it);
-    EXPECT_EQ(sleeps_until_timed(), 0);
-  }
-  habit.woke(0);
-  EXPECT_EQ(sleeps_until_timed(), WakeCoalescer::sleeps_between_tries - 1);
 }
 
 TEST_F(RingLinksTest, RejectsInvalidIndicesOrDescriptors) {

@@ -23,397 +23,410 @@ TableOptions table_options(const WorkerOptions& options, ProcessId agent) {
 
 Objects::Objects(Outbox& outbox, const WorkerOptions& options, HeadSession& head,
                  Processes& processes, Peers& peers, Transfers& transfers, const Started& self)
-    : outbox_(outbox),
-      options_(options),
-      head_(head),
-      processes_(processes),
-      peers_(peers),
-      transfers_(transfers),
-      self_(self.address.node),
-      agent_(self.address.incarnation),
-      table_(table_options(options, self.address.incarnation)) {}
+    : context_{outbox,
+               options,
+               head,
+               processes,
+               peers,
+               transfers,
+               self.address.node,
+               self.address.incarnation,
+               ObjectTable(table_options(options, self.address.incarnation)),
+               ObjectTimers(outbox)} {}
 
-bool Objects::sealed(ObjectId object) const {
-  const ObjectRow* row = table_.find(object);
-  return row != nullptr && row->state == ObjectState::sealed;
+// ---- requests of processes ----------------------------------------------------------------------
+
+void Objects::export_object(ProcessId process, const ExportObject& message) {
+  const ObjectId object = message.object;
+  if (!context_.table.hold(process, object)) return;  // readers fail: the object is unknown
+  HeldObject& held = holds_.add(object);
+  if (held.home.empty()) held.home = context_.self;
+  directory_.exported(object, message.is_tensor);
+  context_.table.export_object(object);
+  if (!message.entrusted.empty()) entrusted_.entrust(object, process, message.entrusted);
+  directory_.claim(object, process);
 }
 
-bool Objects::here(ObjectId object) const {
-  const ObjectRow* row = table_.find(object);
-  return row != nullptr && row->here();
+HeldObject* Objects::hold_for(ProcessId process, const RefRecord& ref, Failure& why) {
+  const auto outcome = context_.table.hold(process, ref.object);
+  if (!outcome) {
+    why = outcome.error();
+    return nullptr;
+  }
+  HeldObject& held = holds_.add(ref.object);
+  holds_.learn(held, ref);
+  const ObjectRow& row = *context_.table.find(ref.object);
+  if (row.state == ObjectState::reserved && row.writer == process) held.writer_borrows = true;
+  if (holds_.at_home(held)) {
+    if (held.owner == process) directory_.owner_holds(ref.object, true);
+    if (!held.failure) directory_.await_claim(ref.object);
+  } else {
+    holds_.want_node_hold(ref.object, held);
+  }
+  return &held;
 }
 
-void Objects::learn(ObjectEntry& entry, const RefRecord& ref) const {
-  if (!entry.home.empty()) return;
-  entry.home = ref.home.empty() ? self_ : ref.home;
-  entry.owner = ref.owner;
+void Objects::hold(ProcessId process, const HoldObjectRequest& message) {
+  Failure why;
+  HeldObject* held = hold_for(process, message.ref, why);
+  // A rejected hold shows at the next read. The protocol of holds continues.
+  if (held == nullptr || holds_.at_home(*held) || held->node_hold != NodeHoldState::asked) {
+    return context_.processes.send(process, HoldObjectReply{message.ref.object});
+  }
+  held->hold_waiters.insert(process);
 }
 
-// ---- holds of the agent -------------------------------------------------------------------------
+void Objects::release(ProcessId process, ObjectId object) {
+  if (HeldObject* held = holds_.find(object)) {
+    const bool owns = held->owner == process;
+    reads_.forget_reader(process, object);
+    // The owner of an exported object keeps its location and the entry, for a next agent.
+    if (!owns || !directory_.is_exported(object)) memory_.unmap(process, object);
+    held->hold_waiters.erase(process);
+    held->writer_borrows = false;
+    if (owns && holds_.at_home(*held)) directory_.owner_holds(object, false);
+  }
+  holds_.apply(context_.table.release(process, object));
+  holds_.settle(object);
+}
 
-bool Objects::pin(ObjectId object) {
-  ObjectEntry* entry = entries_.find(object);
-  if ((entry == nullptr || entry->pins == 0) && !table_.hold(agent_, object)) return false;
-  ++entries_[object].pins;
+void Objects::fetch(ProcessId process, const FetchObjectRequest& message) {
+  Failure why;
+  HeldObject* held = hold_for(process, message.ref, why);
+  reads_.fetch(process, message, held, std::move(why));
+}
+
+// ---- requests of other nodes --------------------------------------------------------------------
+
+void Objects::from_peer(NodeId node, const StoreResultReply& message) {
+  writes_.finish_sealers(message.object);
+  if (message.wanted) return;
+  holds_.apply(context_.table.release_node(node, message.object));
+  holds_.settle(message.object);
+}
+
+void Objects::from_peer(NodeId, const NodeHoldReply& message) {
+  if (holds_.on(message)) drain_.check(message.object);
+}
+
+void Objects::from_peer(NodeId node, const PullRequest& message) {
+  if (message.object.empty())
+    return context_.transfers.offer_file(node, message.pull, message.file);
+  const ObjectRow* row = context_.table.find(message.object);
+  if (row != nullptr && row->on_disk && row->state != ObjectState::sealed)
+    return spill_.restore_for(node, message.pull, message.object);
+  if (!offer_partial(node, message.pull, message.object)) offer(node, message.pull, message.object);
+}
+
+void Objects::from_peer(NodeId node, const PullComplete& message) {
+  spill_.pull_ended(message.object, node, message.pull);
+  context_.transfers.over(node, message.pull);
+}
+
+// A pulling node lets peers read its available chunks, and reads from them in turn.
+bool Objects::offer_partial(NodeId reader, std::uint64_t ask, ObjectId object) {
+  const transfer::PullId pull = reads_.pull_of(object);
+  if (pull == 0 || context_.sealed(object)) return false;
+  context_.transfers.add_source(pull, reader);
+  if (!context_.transfers.is_placed(pull)) {
+    context_.transfers.refuse(
+        reader, ask,
+        failure(ErrorCode::resource_exhausted, "the object waits for its turn to be pulled here"));
+    return true;
+  }
+  if (!holds_.pin(object)) return false;
+  const Place place = context_.transfers.place_of(pull);
+  if (context_.transfers.offer_object(reader, ask, object, place, pull)) {
+    memory_.begin_partial_offer(object);
+  } else {
+    holds_.unpin(object);
+  }
   return true;
 }
 
-void Objects::pin_contained(ObjectId object) {
-  if (!entries_.at(object).pinned.empty()) return;
-  const RefRecords refs = entries_.at(object).contained;
-  for (const RefRecord& ref : refs) {
-    if (!pin(ref.object)) continue;
-    entries_.at(object).pinned.push_back(ref.object);
-    ObjectEntry& held = entries_.at(ref.object);
-    learn(held, ref);
-    if (!at_home(held)) {
-      want_node_hold(ref.object, held);
-    } else if (!held.claimed) {
-      wait_for_claim(ref.object);
-    }
+void Objects::offer(NodeId reader, std::uint64_t ask, ObjectId object) {
+  if (!context_.sealed(object) || !holds_.pin(object)) {
+    return context_.transfers.refuse(
+        reader, ask,
+        failure(ErrorCode::not_found, fmt::format("node {} has no copy of object {}",
+                                                  context_.self.brief(), object.brief())));
+  }
+  const Place place = context_.table.find(object)->place;
+  context_.transfers.offer_object(reader, ask, object, place) ? memory_.begin_offer(object)
+                                                              : holds_.unpin(object);
+}
+
+void Objects::offer_over(ObjectId object) {
+  memory_.end_offer(object);
+  holds_.unpin(object);
+}
+
+// ---- effects of the components ------------------------------------------------------------------
+
+void Objects::erased(ObjectId object, const HeldObject& last) {
+  spill_.erase(object);
+  reports_.remove(object);
+  reads_.erase(object);
+  directory_.erase(object, last);
+  entrusted_.erase(object);
+  if (!holds_.at_home(last) && last.node_hold != NodeHoldState::none)
+    context_.peers.send(last.home, NodeRelease{object});
+  writes_.erase(object);
+  memory_.erase(object);
+}
+
+void Objects::only_pinned(ObjectId object) {
+  if (!directory_.has_askers(object)) reads_.release_pull(object);
+}
+
+void Objects::sealed(ObjectId object) {
+  HeldObject& held = holds_.at(object);
+  held.failure.reset();
+  reads_.found(object);
+  holds_.pin_contained(object);
+  reads_.answer_readers(object);
+  if (holds_.at_home(held)) {
+    directory_.answer_askers(object);
+    drain_.release_kept_results(object);
+  } else {
+    reports_.add(object);
   }
 }
 
-void Objects::unpin(ObjectId object) {
-  unpins_.push_back(object);
-  drain_unpins();
+void Objects::failed(ObjectId object, const Failure& why) {
+  reads_.end_query(object);
+  reads_.fail_readers(object, why);
 }
 
-void Objects::drain_unpins() {
-  if (draining_) return;
-  draining_ = true;
-  while (!unpins_.empty()) {
-    const ObjectId object = unpins_.back();
-    unpins_.pop_back();
-    ObjectEntry* entry = find(object);
-    if (entry == nullptr || entry->pins == 0) continue;
-    if (--entry->pins == 0) apply(table_.release(agent_, object));
-    settle(object);
-  }
-  draining_ = false;
+void Objects::location_added(ObjectId object) {
+  reads_.seek_for_readers(object);
+  drain_.check(object);
 }
 
-void Objects::keep_for(ObjectId object, Duration span) {
-  ObjectEntry& entry = entries_.at(object);
-  const Time until = outbox_.now() + span;
-  if (entry.orphan_until && *entry.orphan_until >= until) return;
-  if (!entry.orphan_until && !pin(object)) return;
-  entries_.at(object).orphan_until = start_timer(object, TimerKind::orphan, span);
-}
-
-std::size_t Objects::pins() const {
-  std::size_t sum = 0;
-  for (const auto& [object, entry] : entries_) sum += static_cast<std::size_t>(entry.pins);
-  return sum;
-}
-
-// ---- consequences of ended holds ----------------------------------------------------------------
-
-void Objects::apply(Consequences consequences) {
-  room_due_ = true;
-  for (const GoneObject& each : consequences.gone) gone(each.object);
-  retire(consequences.slabs.retire);
-  for (const SlabId slab : consequences.slabs.released) drop_slab(slab);
-  watch_idle_memory();
-  retry_due_ = retry_due_ || !consequences.gone.empty() || !consequences.slabs.released.empty();
-  for (const ObjectId object : consequences.interrupted) {
-    const ObjectEntry* entry = find(object);
-    if (entry != nullptr && !entry->readers.empty()) seek(object);
-  }
-  drain_unpins();
-}
-
-// The last hold has ended, and the row of the table is erased.
-void Objects::gone(ObjectId object) {
-  ObjectEntry* found = find(object);
-  if (found == nullptr) return;
-  const ObjectEntry entry = std::move(*found);
-  entries_.erase(object);
-  drop_from_disk(object);
-  for (const auto& [node, pull] : entry.pullers) {
-    transfers_.refuse(node, pull, failure(ErrorCode::not_found, "the object was released"));
-  }
-  if (entry.copy_reported) report_copy(object, false);
-  if (entry.pull != 0) transfers_.unwant(entry.pull);
-  if (at_home(entry)) {
-    for (const NodeId node : entry.replica_nodes) peers_.send(node, NodeRelease{object});
-    for (const NodeId node : entry.unconfirmed) peers_.send(node, NodeHoldReply{object, false});
-    for (const NodeId node : entry.askers) {
-      ObjectStatusReply status;
-      status.object = object;
-      status.failure =
-          failure(ErrorCode::unavailable,
-                  fmt::format("object {} was released by all its holders", object.brief()));
-      peers_.send(node, std::move(status));
-    }
-    if (entry.exported) processes_.send(entry.owner, ExportReleased{object});
-    const auto entrusted = entrusted_.find(entry.entrusted);
-    if (entrusted != entrusted_.end())
-      tell_entrusted({entry.entrusted, entrusted->second.job, false});
-  } else if (entry.node_hold != NodeHoldState::none) {
-    peers_.send(entry.home, NodeRelease{object});
-  }
-  for (const ProcessId sealer : entry.sealers) processes_.send(sealer, SealObjectReply{object});
-  unpins_.insert(unpins_.end(), entry.pinned.begin(), entry.pinned.end());
-}
-
-void Objects::settle(ObjectId object) {
-  const ObjectRow* row = table_.find(object);
-  ObjectEntry* entry = find(object);
-  if (row == nullptr || entry == nullptr) return;
-  if (!at_home(*entry) && row->processes.empty() && entry->node_hold != NodeHoldState::none) {
-    entry->node_hold = NodeHoldState::none;
-    peers_.send(entry->home, NodeRelease{object});
-  }
-  const bool only_pulled = entry->pull != 0 && entry->pins == 1 && row->processes.size() == 1;
-  if (only_pulled && entry->askers.empty() && row->processes.contains(agent_))
-    transfers_.unwant(entry->pull);
-}
-
-void Objects::retire(const std::vector<RetiredSlab>& slabs) {
-  for (const RetiredSlab& retired : slabs) {
-    if (retired.writer == agent_) {
-      table_.slab_gone(retired.slab);
-      drop_slab(retired.slab);
-      continue;
-    }
-    retiring_[slab_number(retired.slab)] = retired.slab;
-    asked_at_ = outbox_.now();
-    processes_.retire_slab(retired.slab);
+void Objects::reserve_restore(const ReserveRequest& request) {
+  const auto place = memory_.place(request);
+  if (!place) return place_refused(request, place.error());
+  if (*place) return spill_.start_restore(request.object, **place);
+  if (!memory_.wait(request)) {
+    place_refused(request, failure(ErrorCode::resource_exhausted,
+                                   "too many objects wait for space in this node's store"));
   }
 }
 
-// Checked only while unused memory exists, so that an idle store causes no wake-ups.
-void Objects::watch_idle_memory() {
-  const bool much = table_.space().idle_bytes() > options_.idle_store_bytes;
-  if (much && !idle_look_at_) idle_look_at_ = outbox_.now() + options_.idle_store_delay;
+void Objects::place_found(const ReserveRequest& request, const Place& place) {
+  if (request.writer != context_.agent) return writes_.place_found(request);
+  const bool pulls = reads_.pull_of(request.object) != 0;
+  pulls ? reads_.place_found(request.object, place) : spill_.start_restore(request.object, place);
 }
 
-void Objects::give_back_idle_memory() {
-  idle_look_at_.reset();
-  retire(table_.retire_rested(options_.idle_store_bytes));
-  watch_idle_memory();
+void Objects::place_refused(const ReserveRequest& request, const Failure& why) {
+  const ObjectId object = request.object;
+  if (request.writer != context_.agent) return writes_.place_refused(request, why);
+  if (reads_.refuse_pull(object, why)) return;
+  const ObjectRow* row = context_.table.find(object);
+  if (row != nullptr && row->has_place()) return holds_.unpin(object);
+  spill_.refuse_pullers(object, why);
+  reads_.abandon(object, why);
 }
 
-void Objects::drop_slab(SlabId slab) {
-  retiring_.erase(slab_number(slab));
-  processes_.retire_slab(slab);
-  outbox_.emit(DropSlab{slab});
-  retry_due_ = true;
+void Objects::restored(ObjectId object) {
+  memory_.touch(object);
+  sealed(object);
 }
 
-void Objects::unmapped(ProcessId process, std::uint64_t number) {
-  const auto retiring = retiring_.find(number);
-  if (retiring == retiring_.end()) return;
-  const SlabId slab = retiring->second;
-  const auto owner = table_.space().owner_of(slab);
-  if (!owner || owner->writer != process) return;  // a reader's mapping only
-  if (table_.slab_gone(slab)) drop_slab(slab);
+void Objects::restore_failed(ObjectId object, const Failure& why) {
+  memory_.touch(object);
+  memory_.retry();
+  reads_.fail_readers(object, why);
 }
 
-void Objects::slab_failed(const SlabFailed& failed) {
-  std::vector<std::pair<ObjectId, ProcessId>> lost;
-  for (const auto& [object, row] : table_.objects()) {
-    if (row.has_place() && row.place.slab == failed.slab) lost.emplace_back(object, row.writer);
-  }
-  table_.slab_failed(failed.slab, failed.failure);
-  processes_.forget_slab(failed.slab);
-  for (const auto& [object, writer] : lost) {
-    if (writer == agent_) {
-      ObjectEntry* entry = find(object);
-      if (entry == nullptr) continue;
-      fail_readers(object, failed.failure);
-      if (entry->pull != 0) transfers_.unwant(entry->pull);
-      continue;
-    }
-    ReserveObjectReply answer;
-    answer.object = object;
-    answer.failure = failed.failure;
-    processes_.send(writer, std::move(answer));
-    const ObjectEntry* entry = find(object);
-    if (entry != nullptr && !entry->writer_borrows) {
-      apply(table_.release(writer, object));
-      settle(object);
-    }
-  }
+void Objects::lost_on_disk(ObjectId object, const std::string& cause) {
+  memory_.touch(object);
+  memory_.retry();
+  memory_.set_primary(object);
+  reports_.remove(object);
+  const NodeId home = holds_.at(object).home;
+  if (home != context_.self && !context_.peers.is_dead(home))
+    context_.peers.send(home, ReplicaLost{object, cause});
+  directory_.location_removed(object, cause);
+  const HeldObject* held = holds_.find(object);
+  if (held == nullptr) return;
+  if (!holds_.at_home(*held) || directory_.has_bytes_somewhere(object))
+    reads_.seek_for_readers(object);
+}
+
+bool Objects::kept_elsewhere(ObjectId object, const ObjectRow& row) const {
+  const HeldObject& held = holds_.at(object);
+  if (holds_.at_home(held)) return directory_.has_kept_results(object);
+  const bool home_stays = !context_.peers.is_dead(held.home) && !drain_.is_drained(held.home);
+  return home_stays && !row.nodes.contains(held.home);
+}
+
+void Objects::replica_evicted(ObjectId object) {
+  reports_.remove(object);
+  const HeldObject& held = holds_.at(object);
+  if (!holds_.at_home(held) && !context_.peers.is_dead(held.home))
+    context_.peers.send(held.home, ReplicaLost{object, "the copy left its node's memory"});
+}
+
+void Objects::evicted(ObjectId object) {
+  directory_.location_removed(object, "its node needed the memory");
 }
 
 // ---- ends ---------------------------------------------------------------------------------------
 
 void Objects::process_gone(ProcessId process, bool sudden) {
   std::vector<ObjectId> held, owned, found;
-  for (auto& [object, entry] : entries_) {
-    if (entry.found_here.erase(process) > 0) found.push_back(object);
-    entry.readers.erase(process);
-    entry.in_place.erase(process);
-    entry.hold_waiters.erase(process);
-    entry.sealers.erase(process);
-    const ObjectRow* row = table_.find(object);
+  for (const auto& [object, each] : holds_.all()) {
+    if (writes_.forget_sealer(process, object)) found.push_back(object);
+    const ObjectRow* row = context_.table.find(object);
     if (row != nullptr && row->processes.contains(process)) held.push_back(object);
-    const bool its_own = at_home(entry) && entry.owner == process && entry.entrusted.empty();
-    if (its_own && !has_bytes_somewhere(object, entry)) owned.push_back(object);
+    const bool owns = holds_.at_home(each) && each.owner == process && !entrusted_.contains(object);
+    if (owns && !directory_.has_bytes_somewhere(object)) owned.push_back(object);
   }
-  for (auto* requests : {&waiting_, &blocked_writers_})
-    std::erase_if(*requests, [&](const Waiting& each) { return each.request.writer == process; });
+  holds_.process_ended(process);
+  reads_.process_ended(process);
+  memory_.process_ended(process);
+  writes_.process_ended(process);
   for (const ObjectId object : owned) {
-    give_up(object, failure(ErrorCode::unavailable,
-                            fmt::format("object {} is lost: its owner, process {}, died before it "
-                                        "was made",
-                                        object.brief(), process.brief())));
+    directory_.give_up(
+        object, failure(ErrorCode::unavailable,
+                        fmt::format("object {} is lost: its owner, process {}, died before it "
+                                    "was made",
+                                    object.brief(), process.brief())));
   }
   // A ref in the last messages of the process may reach its new holder, and the new hold its home,
   // after this event.
   for (const ObjectId object : held) {
-    const ObjectEntry* entry = sudden ? find(object) : nullptr;
-    if (entry == nullptr || entry->failure) continue;
-    const ObjectRow& row = *table_.find(object);
+    const HeldObject* each = sudden ? holds_.find(object) : nullptr;
+    if (each == nullptr || each->failure) continue;
+    const ObjectRow& row = *context_.table.find(object);
     const bool unmade = row.state == ObjectState::reserved && row.writer == process;
-    const bool its_secret = entry->owner == process && !entry->exported;
-    if (!unmade && !its_secret) keep_for(object, options_.unclaimed_delay);
+    const bool its_secret = each->owner == process && !directory_.is_exported(object);
+    if (!unmade && !its_secret) holds_.keep_for(object, context_.options.unclaimed_delay);
   }
-  apply(table_.drop_process(process));
-  for (const ObjectId object : held) settle(object);
-  for (const ObjectId object : found) unpin(object);
+  holds_.apply(context_.table.drop_process(process));
+  for (const ObjectId object : held) holds_.settle(object);
+  for (const ObjectId object : found) holds_.unpin(object);
   for (auto& [job, kept] : ended_jobs_) kept.erase(process);
+}
+
+void Objects::home_died(ObjectId object, const std::string& cause) {
+  HeldObject& held = holds_.at(object);
+  held.node_hold = NodeHoldState::none;
+  reads_.home_died(object, cause);
+  holds_.confirm_waiters(object);
+  writes_.finish_sealers(object);
+  const ObjectRow& row = *context_.table.find(object);
+  if (row.here()) {
+    // Unknown holders on other nodes may still request it.
+    if (row.nodes.contains(held.home)) holds_.keep_for(object, context_.options.orphan_delay);
+  } else if (row.state != ObjectState::reserved && reads_.pull_of(object) == 0) {
+    reads_.locate(object);
+  }
+}
+
+void Objects::node_dead(NodeId node, const std::string& cause) {
+  drain_.end(node);
+  std::vector<ObjectId> homeless, kept, touched, asked;
+  for (const auto& [object, held] : holds_.all()) {
+    if (held.home == node) {
+      homeless.push_back(object);
+      continue;
+    }
+    if (reads_.asks(object, node)) asked.push_back(object);
+    if (context_.table.find(object)->nodes.contains(node)) touched.push_back(object);
+    if (directory_.has_location(object, node)) kept.push_back(object);
+  }
+  holds_.node_died(node);
+  for (const ObjectId object : homeless) home_died(object, cause);
+  holds_.apply(context_.table.drop_node(node));
+  directory_.node_died(node);
+  reads_.forget_candidate(node);
+  spill_.node_died(node);
+  memory_.node_died(node);
+  for (const ObjectId object : kept) directory_.location_removed(object, cause);
+  reads_.node_died(node, asked);
+  for (const ObjectId object : homeless) holds_.settle(object);
+  for (const ObjectId object : touched) {
+    writes_.finish_sealers(object);
+    holds_.settle(object);
+  }
 }
 
 void Objects::job_ended(JobId job, const std::set<ProcessId>& kept, bool lingers) {
   std::vector<ProcessId> ending;
-  for (const auto& [link, row] : processes_.rows()) {
+  for (const auto& [link, row] : context_.processes.rows()) {
     if (row.process.empty() || row.principal.job != job) continue;
     if (!kept.contains(row.process)) ending.push_back(row.process);
   }
   for (const ProcessId process : ending) process_gone(process, false);
   ended_jobs_[job] = kept;
   if (lingers) return;
-  std::erase_if(entrusted_, [job](const auto& each) { return each.second.job == job; });
+  entrusted_.job_ended(job);
   // Other nodes release their holds on the same event there.
   std::vector<ObjectId> left;
-  for (const auto& [object, row] : table_.objects()) {
+  for (const auto& [object, row] : context_.table.objects()) {
     if (row.job == job && !row.exported) left.push_back(object);
   }
   for (const ObjectId object : left) {
-    const ObjectRow* row = table_.find(object);
+    const ObjectRow* row = context_.table.find(object);
     if (row == nullptr) continue;
     const std::set<NodeId> nodes = row->nodes;
-    for (const NodeId node : nodes) apply(table_.release_node(node, object));
-    settle(object);
+    for (const NodeId node : nodes) holds_.apply(context_.table.release_node(node, object));
+    holds_.settle(object);
   }
 }
 
+// ---- time ---------------------------------------------------------------------------------------
+
 void Objects::finish_step() {
-  if (!blocked_writers_.empty()) retry_blocked_writers();
-  do {
-    if (std::exchange(retry_due_, false)) retry_waiting();
-    make_room();
-  } while (retry_due_);
+  writes_.retry_blocked();
+  memory_.finish_step();
   for (auto at = ended_jobs_.begin(); at != ended_jobs_.end();) {
-    if (!at->second.empty() || table_.jobs().contains(at->first)) {
+    if (!at->second.empty() || context_.table.jobs().contains(at->first)) {
       ++at;
       continue;
     }
     const JobId job = at->first;
     at = ended_jobs_.erase(at);
-    apply(table_.drop_job(job));
+    holds_.apply(context_.table.drop_job(job));
   }
-}
-
-std::set<JobId> Objects::jobs() const {
-  // Slabs of the agent, empty or not, remain until their job has ended.
-  std::set<JobId> out = table_.space().jobs();
-  for (const auto& [job, use] : table_.jobs()) out.insert(job);
-  out.erase(JobId{});
-  return out;
-}
-
-// ---- time ---------------------------------------------------------------------------------------
-
-Time Objects::start_timer(ObjectId object, TimerKind kind, Duration after) {
-  const Time at = outbox_.now() + after;
-  timers_.insert({at, kind, object});
-  return at;
 }
 
 void Objects::tick() {
-  const Time now = outbox_.now();
-  while (!timers_.empty() && timers_.begin()->at <= now) {
-    const Timer timer = *timers_.begin();
-    timers_.erase(timers_.begin());
-    fire(timer);
+  while (const auto timer = context_.timers.take_due()) {
+    switch (timer->kind) {
+      case ObjectTimers::Kind::claim: directory_.claim_expired(timer->object, timer->at); break;
+      case ObjectTimers::Kind::locate: reads_.locate_expired(timer->object, timer->at); break;
+      case ObjectTimers::Kind::orphan: holds_.orphan_expired(timer->object, timer->at); break;
+    }
   }
-  refuse_overdue();
-  if (look_at_ && *look_at_ <= now) {
-    look_at_.reset();
-    room_due_ = true;
-  }
-  if (idle_look_at_ && *idle_look_at_ <= now) give_back_idle_memory();
-  if (!report_copies_at_ || *report_copies_at_ > now) return;
-  report_copies_at_.reset();
-  if (copies_added_.empty() && copies_removed_.empty()) return;
-  head_.tell(ObjectCopies{{copies_added_.begin(), copies_added_.end()},
-                          {copies_removed_.begin(), copies_removed_.end()}});
-  copies_added_.clear();
-  copies_removed_.clear();
+  memory_.tick();
+  reports_.tick();
 }
 
-void Objects::fire(const Timer& timer) {
-  ObjectEntry* entry = find(timer.object);
-  if (entry == nullptr) return;
-  switch (timer.kind) {
-    case TimerKind::claim:
-      if (entry->claim_by != timer.at) return;
-      give_up(timer.object,
-              failure(ErrorCode::unavailable,
-                      fmt::format("object {} is not known on its home node {} (any more)",
-                                  timer.object.brief(), self_.brief())));
-      return;
-    case TimerKind::locate:
-      if (entry->locate_by == timer.at) located(LocateObjectReply{timer.object, {}});
-      return;
-    case TimerKind::orphan:
-      if (entry->orphan_until != timer.at) return;
-      entry->orphan_until.reset();
-      unpin(timer.object);
-      return;
-  }
+void Objects::shift_deadlines(Duration gap) {
+  memory_.shift_deadlines(gap);
+  writes_.shift_deadlines(gap);
+  spill_.shift_deadlines(gap);
 }
 
 std::optional<Time> Objects::next_deadline() const {
-  std::optional<Time> first = report_copies_at_;
-  if (!timers_.empty()) take_earlier(first, timers_.begin()->at);
-  // In order of `since`: the first reader and the first writer have the earliest deadlines.
-  bool reads = false, writes = false;
-  for (const Waiting& each : waiting_) {
-    bool& seen = each.request.writer == agent_ ? reads : writes;
-    if (!std::exchange(seen, true)) take_earlier(first, patience_ends(each));
-    if (reads && writes) break;
-  }
-  if (!blocked_writers_.empty())
-    take_earlier(first, blocked_writers_.front().since + options_.read_capacity_timeout);
-  take_earlier(first, look_at_);
-  take_earlier(first, idle_look_at_);
-  if (room_due_) take_earlier(first, look_not_before());
+  std::optional<Time> first = context_.timers.next_deadline();
+  take_earlier(first, reports_.next_deadline());
+  take_earlier(first, writes_.next_deadline());
+  take_earlier(first, memory_.next_deadline());
   return first;
 }
 
-void Objects::report_copy(ObjectId object, bool present) {
-  if (ObjectEntry* entry = find(object)) entry->copy_reported = present;
-  if ((present ? copies_removed_ : copies_added_).erase(object) == 0) {
-    (present ? copies_added_ : copies_removed_).insert(object);
-  }
-  if (!report_copies_at_) report_copies_at_ = outbox_.now() + options_.copies_delay;
-}
-
 void Objects::restate() {
-  copies_added_.clear();
-  copies_removed_.clear();
-  report_copies_at_.reset();
-  ObjectCopies copies;
-  for (const auto& [object, entry] : entries_) {
-    if (entry.copy_reported) copies.added.push_back(object);
-    if (entry.locate_by) head_.tell(LocateObjectRequest{object});
+  std::vector<ObjectId> present;
+  for (const auto& [object, held] : holds_.all()) {
+    if (reports_.contains(object)) present.push_back(object);
+    if (reads_.asks_head(object)) context_.head.tell(LocateObjectRequest{object});
   }
-  if (!copies.added.empty()) head_.tell(std::move(copies));
+  reports_.restate(std::move(present));
 }
 
 }  // namespace mobula::internal::worker
