@@ -60,6 +60,24 @@ TEST(HeadScale, EventsVisitNoIdleRows) {
   EXPECT_EQ(walked_beside(40), beside_few);
 }
 
+// Rows that a lost link and the deadlines of 11 s have visited, with `nodes` nodes that send
+// heartbeats.
+std::uint64_t walked_by_deadlines(int nodes) {
+  SmallCluster cluster;
+  TestAgent& home = cluster.node_joins(1, {}, Role::driver_agent);
+  for (int i = 0; i < nodes; ++i) cluster.node_joins(2 + i, SmallCluster::shape(1));
+  cluster.driver_starts_job(home, 1);
+  cluster.driver_sends(home, 1, WatchActor{ActorId::of(100'000), true});
+  const std::uint64_t before = cluster.rows_walked;
+  cluster.step(AgentLinkLost{999});
+  cluster.pass(11s);
+  return cluster.rows_walked - before;
+}
+
+TEST(HeadScale, DeadlinesVisitNoOtherNodes) {
+  EXPECT_EQ(walked_by_deadlines(40), walked_by_deadlines(3));
+}
+
 TEST(HeadScale, ForgetsOldestDeadActors) {
   HeadOptions options;
   options.max_ended_kept = 10;
