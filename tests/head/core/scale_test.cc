@@ -20,6 +20,7 @@ std::uint64_t walked_beside(int idle) {
   for (int i = 0; i < idle; ++i) {
     ActorSpec spec = cluster.actor(1, 1'000 + i);
     spec.demand.request.resources = of("absent");
+    if (i % 2 == 0) spec.demand.id = ClassId::of(77);
     cluster.creates(home, spec);
     GroupSpec group;
     group.id = GroupId::of(static_cast<unsigned>(1 + i));
@@ -31,8 +32,15 @@ std::uint64_t walked_beside(int idle) {
                          WatchActor{ActorId::of(100'000u + static_cast<unsigned>(i)), true});
     cluster.driver_sends(home, 1, WatchGroup{GroupId::of(100'000u + static_cast<unsigned>(i))});
     cluster.driver_starts_job(home, 10 + i);
+    cluster.wants(home, cluster.demand_class(10 + i, 100 + i, of("absent")), 1);
   }
   const std::uint64_t before = cluster.rows_walked;
+  ActorSpec infeasible = cluster.actor(1, 999);
+  infeasible.demand.request.resources = of("absent");
+  cluster.creates(home, infeasible);
+  infeasible.actor = ActorId::of(998);
+  infeasible.demand.id = ClassId::of(77);
+  cluster.creates(home, infeasible);
   cluster.driver_starts_job(home, 2);
   cluster.creates(home, cluster.actor(2, 1));
   const StartSlot first = cluster.actor_comes_alive(agent);
