@@ -145,18 +145,29 @@ class Bench {
             figures.at("a process ends").median, figures.at("the next deadline").median};
   }
 
-  // Memory in MiB of the process: before, with `count` actors, after they were killed, and after
-  // the allocator returned unused memory.
-  std::vector<double> memory_of_actors(int count) {
-    begin_actors();
-    std::vector<double> resident{resident_mib()};
-    for (int i = 0; i < count; ++i) create(i);
-    resident.push_back(resident_mib());
-    for (int i = 0; i < count; ++i) kill(i);
-    resident.push_back(resident_mib());
+  // Prints the memory of the process after `count` actors. At most `alive` of them exist at once.
+  // They run if `resource` is on the node.
+  void print_memory(const char* verb, int count, int alive, const char* resource) {
     malloc_trim(0);
-    resident.push_back(resident_mib());
-    return resident;
+    begin_actors();
+    std::vector<double> mib_seen{resident_mib()};
+    for (int i = 0; i < count; ++i) {
+      if (i >= alive) kill(i - alive);
+      create(i, resource);
+      construct();
+      if (core_->next_deadline() <= now_) step("a deadline", Tick{});
+      acknowledge();
+    }
+    mib_seen.push_back(resident_mib());
+    for (int i = std::max(0, count - alive); i < count; ++i) kill(i);
+    malloc_trim(0);
+    mib_seen.push_back(resident_mib());
+    const double heap = heap_mib();
+    core_.reset();
+    fmt::print(
+        "{} actors {}, at most {} at once: resident MiB {:.1f} at first, {:.1f} before the last "
+        "kills, {:.1f} after malloc_trim; heap of the core {:.1f} MiB\n",
+        count, verb, alive, mib_seen[0], mib_seen[1], mib_seen[2], heap - heap_mib());
   }
 
   Outcome run() {
@@ -197,7 +208,7 @@ class Bench {
     join(0);
     start_job(0);
   }
-  void create(int number) {
+  void create(int number, const char* resource = "absent") {
     CreateActor message;
     ActorSpec& spec = message.spec;
     spec.actor = ActorId::of(1'000u + static_cast<unsigned>(number));
@@ -207,12 +218,35 @@ class Bench {
     spec.demand.id = ClassId::of(77);
     spec.demand.job = spec.job;
     spec.demand.program = ProgramId::of(1);
-    spec.demand.request.resources.set("absent", Quantity::whole(1));
+    spec.demand.request.resources.set(resource, Quantity::whole(1));
     from_driver("create", 0, std::move(message));
   }
   void kill(int number) {
     const ActorId actor = ActorId::of(1'000u + static_cast<unsigned>(number));
     from_driver("kill", 0, EndActor{actor, true, true, "killed by kill()"});
+    stop_slots("a slot of an actor is gone");
+  }
+  // The executors of actors that were placed attach, and their constructors end.
+  void construct() {
+    for (const Out& out : std::exchange(started_, {})) {
+      Agent& agent = *agents_.at(out.agent);
+      from_agent("an executor attaches", agent,
+                 ProcessAttached{{executor_of_.at(out.start.slot),
+                                  Principal{Role::executor, "user", job(0)}, 4711}});
+      from_agent(
+          "an actor is constructed", agent,
+          ActorConstructed{out.start.actor.actor, out.start.slot, out.start.first_generation, {}});
+    }
+  }
+  void stop_slots(const std::string& kind) {
+    while (!to_stop_.empty()) {
+      const auto [agent, slot] = to_stop_.front();
+      to_stop_.pop_front();
+      from_agent(kind, *agents_.at(agent), SlotGone{slot, {}, false});
+      const auto executor = executor_of_.extract(slot);
+      if (!executor.empty())
+        from_agent("an executor ends", *agents_.at(agent), ProcessEnded{executor.mapped(), {}});
+    }
   }
 
   struct Out {
@@ -310,6 +344,7 @@ class Bench {
       message.slot = out.start.slot;
       message.endpoint.process = ProcessId::of(1'000'000 + ++executors_);
       message.endpoint.node = agent.node;
+      executor_of_[out.start.slot] = message.endpoint.process;
       started_.push_back(out);
       from_agent("a slot has started", agent, std::move(message));
     }
@@ -390,16 +425,10 @@ class Bench {
     started_.pop_front();
     const int driver = static_cast<int>(out.start.demand_class.job.bits().low) - 1;
     from_driver("a slot is returned", driver, ReturnSlot{out.start.slot});
-    while (!to_stop_.empty()) {
-      const auto [agent, slot] = to_stop_.front();
-      to_stop_.pop_front();
-      SlotGone gone;
-      gone.slot = slot;
-      from_agent("a slot is gone, and grants", *agents_.at(agent), std::move(gone));
-    }
+    executor_of_.clear();  // task executors stay attached here
+    stop_slots("a slot is gone, and grants");
   }
 
-  // Queried by the shell after every iteration of its loop.
   void ask_for_deadline() {
     const double began = cpu_us();
     MOBULA_CHECK(core_->next_deadline().has_value(), "nodes may fall silent");
@@ -443,6 +472,7 @@ class Bench {
   std::deque<Out> to_start_;
   std::deque<Out> started_;
   std::deque<std::pair<std::size_t, SlotId>> to_stop_;
+  std::map<SlotId, ProcessId> executor_of_;
   std::uint64_t executors_ = 0;
   std::uint64_t versions_ = 0;
 };
@@ -530,12 +560,9 @@ void print_actors(int rounds, int count, std::vector<int> sizes) {
     fmt::print("{:<10}{:>12.2f}{:>12.2f}{:>16.2f}{:>16.2f}\n", idle, cost.create_us, cost.kill_us,
                cost.process_end_us, cost.deadline_us);
   }
-  malloc_trim(0);
-  const auto resident = Bench(1, rounds).memory_of_actors(count);
-  fmt::print(
-      "resident MiB: {:.1f} at first, {:.1f} with {} actors, {:.1f} after they were killed, "
-      "{:.1f} after malloc_trim\n",
-      resident[0], resident[1], count, resident[2], resident[3]);
+  Bench(1, rounds).print_memory("run", count, std::min(count, 50), "CPU");
+  Bench(1, rounds).print_memory("wait", count, std::min(count, 100), "absent");
+  Bench(1, rounds).print_memory("wait", count, count, "absent");
 }
 
 }  // namespace

@@ -106,18 +106,15 @@ void Scheduler::drop_actor_demand(ActorId actor, const DemandClass& demand) {
   dirty_ = true;
 }
 
-std::vector<SlotId> Scheduler::drop_lessee(ProcessId lessee) {
+void Scheduler::drop_lessee(ProcessId lessee) {
   pending_.erase_lessee(lessee);
   dirty_ = true;
-  return accounting_.slots_of(lessee);
 }
 
-std::vector<SlotId> Scheduler::drop_job(JobId job) {
+void Scheduler::drop_job(JobId job) {
   pending_.erase_job(job);
   dirty_ = true;
-  auto slots = accounting_.slots_of(job);
   accounting_.end_job(job);
-  return slots;
 }
 
 void Scheduler::set_job_terms(JobId job, const JobTerms& terms) {

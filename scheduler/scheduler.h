@@ -127,10 +127,9 @@ class Scheduler {
   const Groups& groups() const { return groups_; }
   GroupExplanation explain(const GroupSpec& spec) const;
 
-  // Ends the demands of the lessee. Returns its task slots, which stay allocated until released.
-  std::vector<SlotId> drop_lessee(ProcessId lessee);
-  // Ends the demands of a job. Returns its slots, including those of actors.
-  std::vector<SlotId> drop_job(JobId job);
+  // Ends the demands of the lessee, or of the job. Their slots stay allocated until released.
+  void drop_lessee(ProcessId lessee);
+  void drop_job(JobId job);
   // Must precede any request of the job. Valid until the job is dropped.
   void set_job_terms(JobId job, const JobTerms& terms);
 
@@ -190,6 +189,8 @@ class Scheduler {
   const Slot* find_slot(SlotId slot) const;
   std::vector<SlotId> slots_on(NodeId node) const { return accounting_.slots_on(node); }
   const ClusterView& cluster() const { return cluster_; }
+  // Demands that reports of infeasible demands and ends of jobs have visited. For tests of cores.
+  std::uint64_t demands_walked() const { return pending_.walked(); }
 
   // Recomputes the ledgers from the slots. Empty, or the first difference.
   std::string verify_books() const;

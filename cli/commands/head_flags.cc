@@ -146,6 +146,11 @@ Result<std::string> add_head_flags_of_before(CommandLine& line) {
   return added;
 }
 
+bool accepts_exposed_keys(const std::string& directory) {
+  const auto json = load(directory);
+  return json && is_set(*json, "expose_head_keys");
+}
+
 std::string flags_of_place(const std::string& state_dir, const std::string& cluster) {
   std::string flags;
   if (cluster != default_cluster) flags += " --name " + shell_word(cluster);

@@ -17,6 +17,9 @@ Result<void> save_head_flags(const StartOptions& start, const std::string& direc
 // empty: none. Fails if the file is broken.
 Result<std::string> add_head_flags_of_before(CommandLine& line);
 
+// Whether the previous start of the head in this directory had --expose-head-keys.
+bool accepts_exposed_keys(const std::string& directory);
+
 // Returns the command that restarts the head of this cluster.
 std::string restart_command(const std::string& state_dir, const std::string& cluster);
 // Quotes the text as one word of a shell.

@@ -96,22 +96,6 @@ void say_waiting(const std::string& why) {
   std::fprintf(stderr, "mobula: %s; retrying, Ctrl-C stops\n", why.c_str());
 }
 
-// Name of a valid driver token of the head at `address`; empty if it has none or does not answer.
-std::string driver_token_of(const std::string& address, const std::string& operator_key) {
-  const auto owner = load_key_file(operator_key);
-  if (!owner) return {};
-  auto client = ToolClient::open({address, *owner, operator_key});
-  const auto answer = client ? client->ask("token_list") : client.error();
-  const auto tokens = answer ? Json::parse(*answer, nullptr, false) : Json();
-  if (!tokens.is_object()) return {};
-  for (const auto& token : tokens.value("items", Json::array())) {
-    const bool is_valid = token.value("state", std::string()) == "VALID";
-    if (is_valid && token.value("role", std::string()) == "driver")
-      return token.value("name", std::string());
-  }
-  return {};
-}
-
 class Start {
  public:
   Start(const Programs& programs, const CommandLine& line) : programs_(programs), line_(line) {}

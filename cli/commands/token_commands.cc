@@ -48,12 +48,17 @@ Result<Json> ask_head(const ClusterAddress& cluster, const std::string& verb,
   return json;
 }
 
-// A driver token submits jobs, which run as the user of the agent.
-void warn_of_readable_keys(const CommandLine& line, const std::string& role) {
-  if (role != "driver") return;
-  for (const auto& name : clusters_of(line.state_dir)) {
-    if (const auto risk = keys_readable_by_jobs(line.state_dir + "/" + name)) warn(*risk);
-  }
+// Directory of the cluster on this machine if a driver token would let jobs read the keys of its
+// head: such jobs run as the user of the agent next to it.
+std::optional<std::string> readable_keys(const CommandLine& line, const ClusterAddress& cluster) {
+  if (line.tokens.role != "driver") return std::nullopt;
+  const std::string directory = line.state_dir + "/" + cluster.key->cluster;
+  return keys_readable_by_jobs(directory) ? std::optional(directory) : std::nullopt;
+}
+
+void warn_of_readable_keys(const std::string& directory) {
+  warn(keys_readable_by_jobs(directory).value_or("") +
+       "; the running worker continues, and the next start of one needs --expose-head-keys");
 }
 
 int create_token(const CommandLine& line, const ClusterAddress& cluster) {
@@ -79,10 +84,12 @@ int create_token(const CommandLine& line, const ClusterAddress& cluster) {
   }
   const auto keys = CurveKeys::generate();
   if (!keys) return complain(keys.error());
+  const auto exposed = readable_keys(line, cluster);
   const Json request = {{"name", flags.name},
                         {"role", flags.role},
                         {"public_key", keys->public_key},
-                        {"expires_ms", life_ms}};
+                        {"expires_ms", life_ms},
+                        {"readable_keys", exposed.value_or("")}};
   auto made = ask_head(cluster, "token_create", json_text(request));
   if (!made) return complain(made.error());
   const Token token{.cluster = made->value("cluster_name", cluster.key->cluster),
@@ -100,6 +107,7 @@ int create_token(const CommandLine& line, const ClusterAddress& cluster) {
   } else {
     (*made)["token"] = text;
   }
+  if (exposed) warn_of_readable_keys(*exposed);
   const std::string id = made->value("token_id", std::string());
   const std::string lost =
       flags.file.empty()
@@ -111,7 +119,6 @@ int create_token(const CommandLine& line, const ClusterAddress& cluster) {
                                        flags.file.empty() ? "TOKEN" : "@" + flags.file);
   std::fprintf(stderr, "token '%s' (%s); %s%s\n", made->value("name", std::string()).c_str(),
                id.c_str(), holder.c_str(), flags.role == "agent" ? join.c_str() : "");
-  warn_of_readable_keys(line, flags.role);
   return print_text(flags.file.empty() ? text + "\n" : flags.file + "\n", lost);
 }
 
@@ -176,6 +183,21 @@ int token_command(const CommandLine& line) {
   const int code = print(std::move(*answer), line, "tokens");
   if (empty && code == exit_done) note_empty("tokens", line);
   return code;
+}
+
+std::string driver_token_of(const std::string& address, const std::string& operator_key) {
+  const auto owner = load_key_file(operator_key);
+  if (!owner) return {};
+  auto client = ToolClient::open({address, *owner, operator_key});
+  const auto answer = client ? client->ask("token_list") : client.error();
+  const auto tokens = answer ? Json::parse(*answer, nullptr, false) : Json();
+  if (!tokens.is_object()) return {};
+  for (const auto& token : tokens.value("items", Json::array())) {
+    const bool is_valid = token.value("state", std::string()) == "VALID";
+    if (is_valid && token.value("role", std::string()) == "driver")
+      return token.value("name", std::string());
+  }
+  return {};
 }
 
 int join_by_ticket(CommandLine& line) {

@@ -11,6 +11,7 @@
 
 #include "cli/commands/head_flags.h"
 #include "cli/commands/run_record.h"
+#include "cli/commands/token_commands.h"
 #include "cli/find_cluster.h"
 #include "protocol/process_identity.h"
 #include "protocol/program/cluster_files.h"
@@ -160,6 +161,19 @@ void check_processes(const std::string& directory, const std::string& name, Find
   }
 }
 
+// `risk` is the text of keys_readable_by_jobs.
+Finding check_readable_keys(const std::string& directory, const std::string& risk) {
+  const auto head = load_head_file(directory + "/head/head.json");
+  const bool accepted = !head || accepts_exposed_keys(directory);
+  const std::string token =
+      accepted ? "" : driver_token_of(head->address, directory + "/head/operator.key");
+  if (token.empty()) return note("keys", risk, "only if you give driver tokens to other users");
+  return mend("keys", fmt::format("driver token '{}' exists, and {}", token, risk),
+              fmt::format("mobula token revoke {}, or mobula stop and start the head with "
+                          "--no-worker; --expose-head-keys accepts it",
+                          shell_word(token)));
+}
+
 }  // namespace
 
 Findings check_runtime_dir(const std::string& directory) {
@@ -208,9 +222,8 @@ Findings check_state(const std::string& state_dir, const std::string& cluster) {
     check_private("cluster directory", directory, 022, found);
     check_keys(directory, name, found);
     check_processes(directory, name, found);
-    if (const auto risk = keys_readable_by_jobs(directory)) {
-      found.push_back(note("keys", *risk, "only if you give driver tokens to other users"));
-    }
+    if (const auto risk = keys_readable_by_jobs(directory))
+      found.push_back(check_readable_keys(directory, *risk));
   }
   return found;
 }

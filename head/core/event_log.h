@@ -45,6 +45,7 @@ inline constexpr auto event_kinds = std::to_array<std::string_view>({"ACTOR_ALIV
                                                                      "GROUP_REMOVED",
                                                                      "GROUP_RESCHEDULING",
                                                                      "HEAD_JOURNAL_OUTDATED",
+                                                                     "HEAD_KEYS_EXPOSED",
                                                                      "HEAD_RECOVERED",
                                                                      "HEAD_STARTED",
                                                                      "JOB_ENDED",

@@ -280,7 +280,8 @@ HeadView HeadCore::view() const {
 std::uint64_t HeadCore::rows_walked() const {
   return parts_->actors.rows().walked() + parts_->groups.rows().walked() +
          parts_->jobs.rows().walked() + parts_->processes.rows().walked() +
-         parts_->slots.rows().walked();
+         parts_->nodes.rows().walked() + parts_->slots.rows().walked() +
+         parts_->slots.demands_walked() + parts_->scheduler.demands_walked();
 }
 
 bool HeadCore::needs_files(const std::string& name) const {

@@ -48,8 +48,9 @@ class HeadCore {
   Result<Principal> principal_of(const std::string& public_key, Time now) const;
   // Wall clock as the core computes it. ClockMoved corrects it.
   std::int64_t wall_ms(Time now) const;
-  // Rows of actors, groups, jobs, processes, and slots that walks over whole tables may have
-  // visited. For tests: events and deadlines of some rows must not depend on the number of others.
+  // Rows of actors, groups, jobs, nodes, processes, slots, and demands that walks over tables may
+  // have visited. For tests: events and deadlines of some rows must not depend on the number of
+  // others.
   std::uint64_t rows_walked() const;
   // Recomputes the scheduler's accounting from the slots. The error names the differences.
   Result<void> verify() const;

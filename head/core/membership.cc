@@ -40,7 +40,6 @@ void NodeTable::restore(const NodeRow& row) {
   node.drain_why = row.drain_why;
   node.admitted_as = row.admitted_as;
   node.death = row.dead ? "it died before the head was started" : "";
-  node.due_at = place_for_due();
   for (const auto incarnation : row.fenced) fenced_.insert(incarnation, node.id);
   if (row.dead) dead_.push_back(node.id);
   nodes_.insert(row.address.node, std::move(node));
@@ -202,6 +201,7 @@ void NodeTable::meet_rival(Node& node, Rival rival) {
   }
   mark_rival.hit();
   const bool asked = node.rival.has_value();
+  rivals_[rival.link] = node.id;
   node.rival = std::move(rival);
   if (!asked) {
     parts_.commands.push_back(ProbeNode{node.address.incarnation, node.address.control});
@@ -210,9 +210,7 @@ void NodeTable::meet_rival(Node& node, Rival rival) {
 
 void NodeTable::admit(const Rival& who) {
   const auto& [link, principal, user_id, message] = who;
-  const auto [row, is_new] = nodes_.ensure(message.address.node);
-  Node& node = *row;
-  if (is_new) node.due_at = place_for_due();
+  Node& node = nodes_[message.address.node];
   node.id = message.address.node;
   const ProcessId before = node.address.incarnation;
   const bool came_anew =

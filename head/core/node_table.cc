@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "base/coverage_mark.h"
 #include "head/core/head_tables.h"
@@ -19,7 +18,6 @@ const CoverageMark mark_output_dropped("head.output_dropped");
 const CoverageMark mark_old_epoch("head.frame_of_an_earlier_epoch");
 
 constexpr std::size_t max_fenced_per_node = 16;
-constexpr Time never = Time::from_ns(std::numeric_limits<std::int64_t>::max());
 // Output is never queued for long: a node with this backlog gets no output for now.
 constexpr std::size_t max_backlog_for_output = 256;
 
@@ -148,8 +146,10 @@ void NodeTable::sign_of_life(Node& node, LinkId link) {
 // ---- links and silence -------------------------------------------------------------------------
 
 void NodeTable::link_lost(LinkId link) {
-  for (auto& [id, node] : nodes_) {
-    if (node.rival && node.rival->link == link) node.rival.reset();
+  if (const auto rival = rivals_.find(link); rival != rivals_.end()) {
+    Node* node = nodes_.find(rival->second);
+    if (node != nullptr && node->rival && node->rival->link == link) node->rival.reset();
+    rivals_.erase(rival);
   }
   const auto at = links_.find(link);
   if (at == links_.end()) return;
@@ -220,40 +220,38 @@ void NodeTable::judge(Node& node) {
 }
 
 void NodeTable::tick() {
-  all_due_changed();
-  for (auto& [id, node] : nodes_) {
-    judge(node);
-    if (!node.registered()) continue;
-    if (node.drained_by && *node.drained_by <= parts_.now) end_drain(node);
-    if (node.entries_due && *node.entries_due <= parts_.now) hasten(node);
-    if (node.ticket_due && *node.ticket_due <= parts_.now) renew_ticket(node);
-    std::vector<Frame<HeadMessage>> frames;
-    node.session->tick(parts_.now, frames);
-    send_frames(node, std::move(frames));
+  watch_changed();
+  std::vector<NodeId> due;
+  due_.take_due(
+      parts_.now, [this](NodeId id) { return nodes_.find(id); }, due);
+  for (const NodeId id : due) {
+    if (Node* node = nodes_.find(id)) act(*node);
   }
   end_recovery_if_due();
   forget_oldest_dead();
 }
 
-Time NodeTable::due_of(const Node& node) const {
-  if (!node.registered()) return never;
+void NodeTable::act(Node& node) {
+  due_changed(node);
+  judge(node);
+  if (!node.registered()) return;
+  if (node.drained_by && *node.drained_by <= parts_.now) end_drain(node);
+  if (node.entries_due && *node.entries_due <= parts_.now) hasten(node);
+  if (node.ticket_due && *node.ticket_due <= parts_.now) renew_ticket(node);
+  std::vector<Frame<HeadMessage>> frames;
+  node.session->tick(parts_.now, frames);
+  send_frames(node, std::move(frames));
+}
+
+std::optional<Time> NodeTable::due_of(const Node& node) const {
+  if (!node.registered()) return std::nullopt;
   const auto& settings = parts_.options.settings;
   auto due = earlier(earlier(node.session->next_deadline(), node.drained_by), node.entries_due);
   due = earlier(due, node.ticket_due);
   if (node.state == NodeState::alive)
     due = earlier(due, node.last_received + settings.suspect_timeout);
-  if (!recovering()) due = earlier(due, node.last_received + settings.dead_timeout);
-  return due.value_or(never);
-}
-
-std::size_t NodeTable::place_for_due() {
-  if (due_free_.empty()) {
-    due_.push_back(never);
-    return due_.size() - 1;
-  }
-  const auto place = due_free_.back();
-  due_free_.pop_back();
-  return place;
+  if (recovering()) return due;
+  return earlier(due, node.last_received + (node.refused ? Duration(0) : settings.dead_timeout));
 }
 
 void NodeTable::due_changed(Node& node) {
@@ -265,18 +263,21 @@ void NodeTable::all_due_changed() {
   for (auto& [id, node] : nodes_) due_changed(node);
 }
 
-std::optional<Time> NodeTable::next_deadline() {
+void NodeTable::watch_changed() {
   for (const NodeId id : due_changed_) {
     Node* node = nodes_.find(id);
     if (node == nullptr) continue;
     node->due_changed = false;
-    due_[node->due_at] = due_of(*node);
+    due_.watch(id, due_of(*node), node->armed);
   }
   due_changed_.clear();
-  std::optional<Time> due = recovering_until_;
-  const auto first = std::ranges::min_element(due_);
-  if (first != due_.end() && *first < never) due = earlier(due, *first);
-  return due;
+}
+
+std::optional<Time> NodeTable::next_deadline() {
+  watch_changed();
+  due_.settle([this](NodeId id) { return nodes_.find(id); },
+              [this](const Node& node) { return due_of(node); });
+  return earlier(recovering_until_, due_.earliest());
 }
 
 // ---- messages to agents -------------------------------------------------------------------------
@@ -421,8 +422,6 @@ void NodeTable::forget_oldest_dead() {
     if (std::find(dead_.begin(), dead_.end(), oldest) != dead_.end()) continue;
     for (const auto incarnation : node->fenced) fenced_.erase(incarnation);
     parts_.journal.erase("nodes", oldest.hex());
-    due_[node->due_at] = never;
-    due_free_.push_back(node->due_at);
     nodes_.erase(oldest);
   }
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/deadline_heap.h"
 #include "base/table.h"
 #include "head/core/head_events.h"
 #include "head/core/options.h"
@@ -78,7 +79,7 @@ struct Node {
   std::uint64_t output_dropped = 0;  // dropped output lines of executors on other nodes
   std::optional<Rival> rival;
   std::vector<SlotId> unknown_slots;  // reply to its registration, kept in case the reply is lost
-  std::size_t due_at = 0;             // index of its deadline in NodeTable
+  std::optional<Time> armed;          // time of its entry in the deadlines of NodeTable
   bool due_changed = false;
 
   bool registered() const { return session.has_value(); }
@@ -164,11 +165,12 @@ class NodeTable {
   void compare_slots(Node& node, std::uint64_t applied_through, std::uint64_t digest);
   std::uint64_t send(Node& node, Kept<HeadMessage> message);
   // Time of the next action for the node if it stays silent.
-  Time due_of(const Node& node) const;
+  std::optional<Time> due_of(const Node& node) const;
   // Marks the deadline of one node, or of all nodes, for recomputation.
   void due_changed(Node& node);
   void all_due_changed();
-  std::size_t place_for_due();
+  void watch_changed();
+  void act(Node& node);
   void send_frames(Node& node, std::vector<Frame<HeadMessage>> frames);
   void refuse(LinkId link, RegisterRejected refused);
   RegisterRejected stranger(ProcessId incarnation) const;
@@ -192,12 +194,11 @@ class NodeTable {
   Table<ProcessId, NodeId> incarnations_;  // live incarnations
   Table<ProcessId, NodeId> fenced_;
   std::map<LinkId, NodeId> links_;
+  std::map<LinkId, NodeId> rivals_;  // links of rivals until they are lost, with the node
   DeviceClaims claims_;
   std::deque<NodeId> dead_;  // oldest first
   std::optional<Time> recovering_until_;
-  // Deadlines in one vector: finding the earliest one must not touch the rows of a thousand nodes.
-  std::vector<Time> due_;
-  std::vector<std::size_t> due_free_;  // free indices of removed nodes
+  DeadlineHeap<NodeId> due_;
   std::vector<NodeId> due_changed_;
 };
 

@@ -280,6 +280,14 @@ Result<std::string> TokenTable::create(const std::string& argument) {
   find_next_end();
   parts_.events.note(Severity::info, "TOKEN_CREATED", {},
                      fmt::format("{} of role {}", title(kept), to_string(kept.role)));
+  const std::string readable_keys = text_member(json, "readable_keys");
+  if (kept.role == Role::driver && !readable_keys.empty()) {
+    parts_.events.note(
+        Severity::warning, "HEAD_KEYS_EXPOSED", {},
+        fmt::format("jobs of {} run as the user of this head on its machine and can read its keys "
+                    "in {}; restart the head with --no-worker",
+                    title(kept), readable_keys));
+  }
   return document_of(kept);
 }
 

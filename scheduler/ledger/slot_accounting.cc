@@ -362,22 +362,6 @@ std::vector<SlotId> SlotAccounting::slots_on(NodeId id) const {
   return node == nullptr ? std::vector<SlotId>() : node->slots;
 }
 
-std::vector<SlotId> SlotAccounting::slots_of(ProcessId lessee) const {
-  std::vector<SlotId> ids;
-  for (const auto& [id, held] : slots_) {
-    if (held.slot.lessee == lessee && held.slot.actor.empty()) ids.push_back(id);
-  }
-  return ids;
-}
-
-std::vector<SlotId> SlotAccounting::slots_of(JobId job) const {
-  std::vector<SlotId> ids;
-  for (const auto& [id, held] : slots_) {
-    if (held.slot.job == job) ids.push_back(id);
-  }
-  return ids;
-}
-
 std::set<SlotId> SlotAccounting::slots_in(GroupId group) const {
   const auto at = in_group_.find(group);
   return at == in_group_.end() ? std::set<SlotId>() : at->second;

@@ -180,8 +180,6 @@ class SlotAccounting {
   Holder* link(const HolderKey& key, Demand& demand);
   void unlink(const HolderKey& key);
   std::vector<SlotId> slots_on(NodeId node) const;
-  std::vector<SlotId> slots_of(ProcessId lessee) const;
-  std::vector<SlotId> slots_of(JobId job) const;
   // Slots in bundles of the group.
   std::set<SlotId> slots_in(GroupId group) const;
 

@@ -40,13 +40,14 @@ void PendingDemands::join_class(Demand& demand, const std::vector<NodeId>& cut_o
   if (demand.waiting) stop_waiting(demand);
   auto& before = *demand.of;
   demand.of = &class_for(*demand.key, before.demand, cut_off);
-  ++demand.of->holders;
-  leave_class(before);
+  demand.of->members.insert(demand.rank.sequence, &demand);
+  leave_class(before, demand);
   demand.reported = false;
   refresh(demand);
 }
 
 void PendingDemands::links_changed(NodeId node) {
+  walked_ += demands_.size();
   for (auto& [key, demand] : demands_) {
     if (demand.preference == nullptr ||
         std::ranges::find(demand.preference->callers, node) == demand.preference->callers.end()) {
@@ -57,9 +58,10 @@ void PendingDemands::links_changed(NodeId node) {
   }
 }
 
-void PendingDemands::leave_class(PendingClass& of) {
-  if (--of.holders > 0) return;
-  if (of.ask->classes == 1) unchecked_.erase(of.ask->number);
+void PendingDemands::leave_class(PendingClass& of, const Demand& demand) {
+  of.members.erase(demand.rank.sequence);
+  if (!of.members.empty()) return;
+  unchecked_.erase({of.ask->number, of.key});
   asks_.leave(*of.ask);
   classes_.erase(ClassKey(of.key));
 }
@@ -76,8 +78,8 @@ void PendingDemands::set(const HolderKey& key, const DemandClass& demand_class, 
     row.key = &at->first;
     row.of = &class_for(key, demand_class, cluster_.cut_off(preference.callers));
     row.holder = accounting_.link(key, row);
-    ++row.of->holders;
     row.rank.sequence = ++sequence_;
+    row.of->members.insert(row.rank.sequence, &row);
   }
   const bool none =
       preference.locality.empty() && preference.home.empty() && preference.callers.empty();
@@ -95,8 +97,8 @@ void PendingDemands::erase(const HolderKey& key) {
   if (at->second.waiting) stop_waiting(at->second);
   if (at->second.holder != nullptr) accounting_.unlink(key);
   if (at->second.gave_back) std::erase(gave_back_, &at->second);
+  leave_class(of, at->second);
   demands_.erase(at);
-  leave_class(of);
 }
 
 void PendingDemands::erase_lessee(ProcessId lessee) {
@@ -110,9 +112,11 @@ void PendingDemands::erase_lessee(ProcessId lessee) {
 
 void PendingDemands::erase_job(JobId job) {
   std::vector<HolderKey> keys;
-  for (const auto& [key, demand] : demands_) {
-    if (key.job == job) keys.push_back(key);
+  for (auto at = classes_.lower_bound({job, {}}); at != classes_.end() && at->first.first == job;
+       ++at) {
+    for (const auto& [sequence, demand] : at->second.members) keys.push_back(*demand->key);
   }
+  walked_ += keys.size();
   for (const auto& key : keys) erase(key);
 }
 
@@ -134,15 +138,16 @@ void PendingDemands::refresh(Demand& demand) {
     waiting.move(demand.rank, rank);
   } else if (waits) {
     waiting.insert(rank, &demand);
+    demand.of->unreported.insert(rank.sequence, &demand);
   } else {
     waiting.erase(demand.rank);
-    demand.reported = false;
+    if (!std::exchange(demand.reported, false)) demand.of->unreported.erase(rank.sequence);
   }
   demand.rank = rank;
   demand.waiting = waits;
   if (waits && !demand.reported &&
       (!asks_.is_known_feasible(*demand.of->ask) || never_allowed(*demand.of))) {
-    unchecked_.insert(demand.of->ask->number);
+    unchecked_.emplace(demand.of->ask->number, demand.of->key);
   }
   line_up(*demand.of);
 }
@@ -150,6 +155,7 @@ void PendingDemands::refresh(Demand& demand) {
 void PendingDemands::stop_waiting(Demand& demand) {
   demand.waiting = false;
   demand.of->waiting.erase(demand.rank);
+  if (!demand.reported) demand.of->unreported.erase(demand.rank.sequence);
   line_up(*demand.of);
 }
 
@@ -273,7 +279,7 @@ Sweep& PendingDemands::continue_sweep() {
     sweep_.through = cluster_.last_stamp();
     sweep_.groups = cluster_.take_freed_groups();
     for (const auto group : sweep_.groups) {
-      for (const auto number : asks_.of_group(group)) unchecked_.insert(number);
+      for (const auto number : asks_.of_group(group)) check_classes(*asks_.find(number));
     }
   }
   sweep_.nodes.clear();
@@ -327,25 +333,34 @@ const PendingClass* PendingDemands::quota_withheld_for(JobId id, const ResourceS
   return rivals ? first : nullptr;
 }
 
+void PendingDemands::check_classes(const AskRow& row) {
+  for (const auto& key : row.waiting) unchecked_.emplace(row.number, key);
+}
+
 std::vector<HolderKey> PendingDemands::take_infeasible() {
   const bool nodes_changed = checked_version_ != cluster_.version();
   if (nodes_changed) {
     checked_version_ = cluster_.version();
-    for (const auto& [number, row] : asks_.rows()) unchecked_.insert(number);
+    for (const auto& [number, row] : asks_.rows()) check_classes(row);
   }
   std::vector<HolderKey> found;
-  for (const auto number : std::exchange(unchecked_, {})) {
-    auto& row = *asks_.find(number);
-    const bool can_be = feasible(row);
-    for (const auto& class_key : row.waiting) {
-      const auto& of = classes_.at(class_key);
-      if (can_be && !never_allowed(of)) continue;
-      for (const auto& [rank, demand] : of.waiting) {
-        if (demand->reported && !nodes_changed) continue;
-        demand->reported = true;
-        found.push_back(*demand->key);
-      }
+  const auto report = [&](const auto& demands) {
+    walked_ += demands.size();
+    for (const auto& [position, demand] : demands) {
+      demand->reported = true;
+      found.push_back(*demand->key);
     }
+  };
+  walked_ += unchecked_.size();
+  for (const auto& [number, class_key] : std::exchange(unchecked_, {})) {
+    auto& of = classes_.at(class_key);
+    if (of.waiting.empty() || (feasible(*of.ask) && !never_allowed(of))) continue;
+    if (nodes_changed) {
+      report(of.waiting);
+    } else {
+      report(of.unreported);
+    }
+    of.unreported = {};
   }
   return found;
 }

@@ -44,9 +44,10 @@ struct PendingClass {
   DemandClass demand;
   AskRow* ask = nullptr;
   std::uint64_t sequence = 0;
-  std::size_t holders = 0;
+  OrderedRuns<std::uint64_t, Demand*> members{};  // all demands, by sequence
   OrderedRuns<DemandRank, Demand*> waiting{};
-  WaitQueues::Bucket* bucket = nullptr;  // null unless a demand waits; under `rank`
+  OrderedRuns<std::uint64_t, Demand*> unreported{};  // waiting demands that were not reported
+  WaitQueues::Bucket* bucket = nullptr;              // null unless a demand waits; under `rank`
   JobQueueRank rank{};
   Time age_key{};  // key in the order of ages: not after the age of its first demand
 
@@ -142,6 +143,9 @@ class PendingDemands {
   ClassKey class_key(const HolderKey& key) const;
   // Links of this node were cut or work again: demands with it as a caller may have another class.
   void links_changed(NodeId node);
+  // Classes and demands that searches for infeasible demands and ends of jobs have visited. For
+  // tests of cores.
+  std::uint64_t walked() const { return walked_; }
 
  private:
   PendingClass& class_for(const HolderKey& key, const DemandClass& demand_class,
@@ -156,7 +160,9 @@ class PendingDemands {
   void move_to_lane(AskRow& row);
   void enter_bucket(PendingClass& of, const BucketKey& bucket_key);
   void leave_lane(PendingClass& of);
-  void leave_class(PendingClass& of);
+  void leave_class(PendingClass& of, const Demand& demand);
+  // The search for infeasible demands visits all waiting classes of this shape.
+  void check_classes(const AskRow& row);
   using ByAge = std::map<std::pair<Time, std::uint64_t>, PendingClass*>;
   ByAge::iterator set_age(PendingClass& of, Time since);
 
@@ -167,7 +173,9 @@ class PendingDemands {
   std::map<HolderKey, Demand> demands_;
   std::map<ClassKey, PendingClass> classes_;
   ByAge by_age_;
-  std::set<std::uint64_t> unchecked_;  // shapes whose feasibility may have changed
+  // Waiting classes whose feasibility may have changed, or with demands that were not checked, by
+  // the number of their shape.
+  std::set<std::pair<std::uint64_t, ClassKey>> unchecked_;
   std::vector<Demand*> gave_back_;
   std::set<JobId> jobs_gave_back_;
   Sweep sweep_;
@@ -176,6 +184,7 @@ class PendingDemands {
   std::uint64_t lines_version_ = 0;
   std::uint64_t checked_version_ = 0;
   std::uint64_t sequence_ = 0;
+  std::uint64_t walked_ = 0;
 };
 
 }  // namespace mobula::internal::scheduler

@@ -386,6 +386,12 @@ TEST_F(ProgramTest, DriverTokenNextToWorker_WarnsOfKeys) {
   EXPECT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.err, HasSubstr("operator.key"));
   EXPECT_THAT(made.err, HasSubstr("--no-worker"));
+  EXPECT_THAT(made.err, HasSubstr("running worker continues"));
+  EXPECT_THAT(mobula({"events", "--kind", "HEAD_KEYS_EXPOSED"}).out,
+              ::testing::AllOf(HasSubstr("WARNING"), HasSubstr("token 'wheel'")));
+  const auto checked = mobula({"doctor", "-o", "json"});
+  EXPECT_EQ(checked.code, 1) << checked.out;
+  EXPECT_THAT(checked.out, HasSubstr("driver token 'wheel' exists"));
   ASSERT_EQ(mobula({"stop"}).code, 0);
   ASSERT_EQ(mobula({"start", "--head", "--no-worker"}).code, 0);
   EXPECT_THAT(mobula({"token", "create", "--role", "driver", "--name", "other"}).err,

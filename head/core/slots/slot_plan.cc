@@ -169,10 +169,8 @@ void SlotTable::group_removed(GroupId group, const std::set<SlotId>& users,
     if (!slot->stopping) parts_.processes.tell(slot->lessee, SlotLost{id, cause});
     stop(id, false, why);
   }
-  std::vector<DemandKey> waiting;
-  for (const auto& [key, row] : demands_) {
-    if (row.demand.demand_class.request.placement.group == group) waiting.push_back(key);
-  }
+  const std::set<DemandKey> waiting = demands_of_group_.of(group);
+  demands_walked_ += waiting.size();
   for (const auto& key : waiting) refuse_demand(key.first, key.second, why);
 }
 

@@ -190,10 +190,36 @@ void SlotTable::demand(ProcessId lessee, const Demand& message) {
   set_demand(lessee, row);
   if (message.report_plan && row.total > 0) plan_reports_.insert({lessee, id});
   if (row.total > 0) {
-    demands_.insert_or_assign({lessee, id}, std::move(row));
+    put_demand({lessee, id}, std::move(row));
   } else {
-    demands_.erase({lessee, id});
+    erase_demand({lessee, id});
   }
+}
+
+void SlotTable::put_demand(const DemandKey& key, DemandRow row) {
+  const JobId job = row.demand.demand_class.job;
+  const GroupId group = row.demand.demand_class.request.placement.group;
+  const auto at = demands_.find(key);
+  if (at != demands_.end()) {
+    const DemandClass& before = at->second.demand.demand_class;
+    if (before.job == job && before.request.placement.group == group) {
+      at->second = std::move(row);
+      return;
+    }
+    erase_demand(key);
+  }
+  demands_.emplace(key, std::move(row));
+  demands_of_job_.add(job, key);
+  if (!group.empty()) demands_of_group_.add(group, key);
+}
+
+void SlotTable::erase_demand(const DemandKey& key) {
+  const auto at = demands_.find(key);
+  if (at == demands_.end()) return;
+  const DemandClass& demand_class = at->second.demand.demand_class;
+  demands_of_job_.remove(demand_class.job, key);
+  demands_of_group_.remove(demand_class.request.placement.group, key);
+  demands_.erase(at);
 }
 
 void SlotTable::returned(ProcessId lessee, SlotId id) {
@@ -229,12 +255,13 @@ void SlotTable::held(ProcessId lessee, const HoldSlot& message) {
 
 void SlotTable::lessee_ended(ProcessId lessee, const EndCause& cause) {
   std::erase_if(unseen_holds_, [&](const auto& each) { return each.second == lessee; });
-  const auto first = demands_.lower_bound({lessee, ClassId{}});
-  auto last = first;
-  while (last != demands_.end() && last->first.first == lessee) ++last;
+  std::vector<DemandKey> demanded;
+  for (auto each = demands_.lower_bound({lessee, ClassId{}});
+       each != demands_.end() && each->first.first == lessee; ++each)
+    demanded.push_back(each->first);
   const auto at = by_lessee_.find(lessee);
-  if (first == last && at == by_lessee_.end()) return;
-  demands_.erase(first, last);
+  if (demanded.empty() && at == by_lessee_.end()) return;
+  for (const auto& key : demanded) erase_demand(key);
   parts_.scheduler.drop_lessee(lessee);
   if (at == by_lessee_.end()) return;
   const std::set<SlotId> slots = at->second;
@@ -267,17 +294,17 @@ Survivors SlotTable::survivors(JobId job) const {
 }
 
 void SlotTable::job_ended(JobId job, const Survivors& kept) {
-  std::erase_if(demands_, [&](const auto& each) {
-    return each.second.demand.demand_class.job == job && !kept.processes.contains(each.first.first);
-  });
+  const std::set<DemandKey> demanded = demands_of_job_.of(job);
+  demands_walked_ += demanded.size();
+  for (const auto& key : demanded) {
+    if (!kept.processes.contains(key.first)) erase_demand(key);
+  }
   parts_.scheduler.drop_job(job);
   if (const auto* row = parts_.jobs.find(job); row != nullptr && row->lingers) {
     parts_.scheduler.set_job_terms(job, row->start.terms);
   }
   parts_.actors.demand_again(job);
-  for (const auto& [key, row] : demands_) {
-    if (row.demand.demand_class.job == job) set_demand(key.first, row);
-  }
+  for (const auto& key : demands_of_job_.of(job)) set_demand(key.first, demands_.at(key));
   std::vector<SlotId> slots;
   for (const auto id : by_job_.of(job)) {
     const Slot& slot = rows_.at(id);

@@ -151,6 +151,8 @@ class SlotTable {
   const Slot* find(SlotId slot) const { return rows_.find(slot); }
   const Table<SlotId, Slot>& rows() const { return rows_; }
   const std::map<DemandKey, DemandRow>& demands() const { return demands_; }
+  // Demands that ends of jobs and groups have visited. For tests of cores.
+  std::uint64_t demands_walked() const { return demands_walked_; }
   // A lessee cannot reach the node of its slot.
   void link_lost(ProcessId lessee, const ReturnSlot& message);
   const PreemptionCounts& preemptions() const { return preemptions_; }
@@ -169,6 +171,8 @@ class SlotTable {
   void learn(Slot& slot);
   void note_received(ProcessId lessee, const std::vector<SlotId>& received);
   void set_demand(ProcessId lessee, const DemandRow& row);
+  void put_demand(const DemandKey& key, DemandRow row);
+  void erase_demand(const DemandKey& key);
   void report_plans();
   void refuse_demand(ProcessId lessee, ClassId demand_class, const std::string& why);
   std::int64_t count_known(ProcessId lessee, ClassId demand_class);
@@ -191,6 +195,9 @@ class SlotTable {
   std::map<NodeId, std::set<SlotId>> by_node_;
   GroupedIds<JobId, SlotId> by_job_;
   std::map<DemandKey, DemandRow> demands_;
+  GroupedIds<JobId, DemandKey> demands_of_job_;
+  GroupedIds<GroupId, DemandKey> demands_of_group_;
+  std::uint64_t demands_walked_ = 0;
   std::set<DemandKey> plan_reports_;  // demands that DemandPlanned must answer
   // Slots that lessees claim while their nodes are expected.
   std::map<SlotId, ProcessId> unseen_holds_;

@@ -20,6 +20,7 @@ std::uint64_t walked_beside(int idle) {
   for (int i = 0; i < idle; ++i) {
     ActorSpec spec = cluster.actor(1, 1'000 + i);
     spec.demand.request.resources = of("absent");
+    if (i % 2 == 0) spec.demand.id = ClassId::of(77);
     cluster.creates(home, spec);
     GroupSpec group;
     group.id = GroupId::of(static_cast<unsigned>(1 + i));
@@ -31,8 +32,15 @@ std::uint64_t walked_beside(int idle) {
                          WatchActor{ActorId::of(100'000u + static_cast<unsigned>(i)), true});
     cluster.driver_sends(home, 1, WatchGroup{GroupId::of(100'000u + static_cast<unsigned>(i))});
     cluster.driver_starts_job(home, 10 + i);
+    cluster.wants(home, cluster.demand_class(10 + i, 100 + i, of("absent")), 1);
   }
   const std::uint64_t before = cluster.rows_walked;
+  ActorSpec infeasible = cluster.actor(1, 999);
+  infeasible.demand.request.resources = of("absent");
+  cluster.creates(home, infeasible);
+  infeasible.actor = ActorId::of(998);
+  infeasible.demand.id = ClassId::of(77);
+  cluster.creates(home, infeasible);
   cluster.driver_starts_job(home, 2);
   cluster.creates(home, cluster.actor(2, 1));
   const StartSlot first = cluster.actor_comes_alive(agent);
@@ -58,6 +66,24 @@ std::uint64_t walked_beside(int idle) {
 TEST(HeadScale, EventsVisitNoIdleRows) {
   const std::uint64_t beside_few = walked_beside(3);
   EXPECT_EQ(walked_beside(40), beside_few);
+}
+
+// Rows that a lost link and the deadlines of 11 s have visited, with `nodes` nodes that send
+// heartbeats.
+std::uint64_t walked_by_deadlines(int nodes) {
+  SmallCluster cluster;
+  TestAgent& home = cluster.node_joins(1, {}, Role::driver_agent);
+  for (int i = 0; i < nodes; ++i) cluster.node_joins(2 + i, SmallCluster::shape(1));
+  cluster.driver_starts_job(home, 1);
+  cluster.driver_sends(home, 1, WatchActor{ActorId::of(100'000), true});
+  const std::uint64_t before = cluster.rows_walked;
+  cluster.step(AgentLinkLost{999});
+  cluster.pass(11s);
+  return cluster.rows_walked - before;
+}
+
+TEST(HeadScale, DeadlinesVisitNoOtherNodes) {
+  EXPECT_EQ(walked_by_deadlines(40), walked_by_deadlines(3));
 }
 
 TEST(HeadScale, ForgetsOldestDeadActors) {

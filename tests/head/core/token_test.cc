@@ -66,6 +66,26 @@ TEST_F(Tokens, HeadRestarted_TokensKeepRoles) {
   }
 }
 
+TEST_F(Tokens, WarnsWhenJobsCanReadHeadKeys) {
+  const auto exposed_events = [&] {
+    const auto list = TokenJson::parse(cluster.tool("list", "events").json);
+    std::vector<std::string> texts;
+    for (const auto& item : list["items"]) {
+      if (item["kind"] == "HEAD_KEYS_EXPOSED") texts.push_back(item["text"]);
+    }
+    return texts;
+  };
+  TokenJson request{
+      {"role", "observer"}, {"public_key", key('o')}, {"name", "eyes"}, {"readable_keys", "/s/c"}};
+  ASSERT_TRUE(cluster.tool("token_create", "", request.dump()).ok);
+  ASSERT_TRUE(create("driver", 'd', "other").ok);
+  EXPECT_THAT(exposed_events(), testing::IsEmpty());
+  request.update({{"role", "driver"}, {"public_key", key('w')}, {"name", "wheel"}});
+  ASSERT_TRUE(cluster.tool("token_create", "", request.dump()).ok);
+  EXPECT_THAT(exposed_events(),
+              testing::ElementsAre(testing::AllOf(HasSubstr("'wheel'"), HasSubstr("/s/c"))));
+}
+
 TEST_F(Tokens, JoinToken_AdmitsOneMachineOnce) {
   ASSERT_TRUE(create("agent", 'a', "hands").ok);
   const Principal ticket = who('a').value();
