@@ -24,7 +24,7 @@ constexpr std::size_t most_prepared = 4096;
 ProcessRuntime::ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options)
     : engine_(std::move(engine)),
       options_(std::move(options)),
-      tensors_(engine_, options_.exchange, tensor_callbacks()),
+      tensors_(engine_, options_.exchange),
       collectives_(std::make_shared<detail::CollectiveGroups>(registry_options())) {}
 
 // Called by operations, which keep this runtime alive.
@@ -245,7 +245,7 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
   event.fail_if_infeasible = request.resources.fail_if_infeasible;
   event.stored_bytes = puts.bytes;
   const ActorId actor = spec.actor;
-  if (request.get_if_exists) engine_->expect_found(actor);
+  if (request.get_if_exists) engine_->caller().expect_found(actor);
   engine_->step(std::move(event));
   submitted(puts);
   if (!request.get_if_exists) return raw(actor.bits());
@@ -258,9 +258,9 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
        {}},
       std::nullopt, [&] {
         const auto* row = engine_->core().actor(actor);
-        return engine_->found_instead(actor) || row == nullptr || row->version > 0;
+        return engine_->caller().found_instead(actor) || row == nullptr || row->version > 0;
       });
-  const auto found = engine_->take_found(actor);
+  const auto found = engine_->caller().take_found(actor);
   const bool is_other = found && found->found && found->actor != actor;
   if (waited == Waited::cancelled) {
     if (is_other) engine_->step(ReleaseRef{handle_id(found->actor)});

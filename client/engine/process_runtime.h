@@ -31,13 +31,9 @@ struct RuntimeOptions {
   std::string name_space;
   Environment env;  // in executors: environment of the job, for children too
   std::int64_t max_pending_bytes = std::int64_t{1} << 30;
-  GroupPlacement captured;            // in executors: placement of children
-  std::shared_ptr<TaskContext> root;  // shared; context of threads outside of tasks
-  // With the engine's lock held: the thread of this running call begins or ends a wait.
-  std::function<void(std::uint64_t token, bool on)> blocked;
+  GroupPlacement captured;             // in executors: placement of children
+  std::shared_ptr<TaskContext> root;   // shared; context of threads outside of tasks
   exchange::ExchangeOptions exchange;  // tensor exchange; its node is the engine's node
-  // With the engine's lock held: a pull completed or failed, or a registered tensor was released.
-  std::function<void()> tensors_changed;
 };
 
 // Sets `owner` as the owner of refs to results of tasks that were handed over to it.
@@ -118,7 +114,6 @@ class ProcessRuntime final : public detail::Runtime,
                                       std::span<const detail::Argument> given, const Puts& puts);
   RefRecords tensors_of(std::span<const detail::RawId> objects);
   bool has_tensors(std::span<const detail::RawId> objects) const;
-  LocalTensors::Callbacks tensor_callbacks();
   Result<RefRecords> keep_tensors(const detail::Outgoing& value,
                                   const TransportPreference& preference);
   Result<void> keep_apart(const detail::Outgoing& value, const TransportPreference& preference,
@@ -214,8 +209,6 @@ class ProcessRuntime final : public detail::Runtime,
   Table<Calls, std::array<const Prepared*, 4>> last_prepared_;
   std::uint64_t ids_made_ = 0;
   std::int64_t submitting_bytes_ = 0;  // bytes of large arguments of calls being submitted
-  // Count of threads that wait until no process reads a tensor. Shared with the readers' leases.
-  const std::shared_ptr<std::atomic<int>> waits_for_freed_ = std::make_shared<std::atomic<int>>(0);
   LocalTensors tensors_;
   // Shared with running operations. Any thread.
   const std::shared_ptr<detail::CollectiveGroups> collectives_;

@@ -73,25 +73,6 @@ std::vector<ContainedRef> held_of(std::vector<ContainedRef> refs) {
 
 // ---- values ------------------------------------------------------------------------------------
 
-LocalTensors::Callbacks ProcessRuntime::tensor_callbacks() {
-  return {.changed =
-              [this] {
-                if (options_.tensors_changed) options_.tensors_changed();
-                engine_->notify();
-              },
-          .freed =
-              [engine = std::weak_ptr(engine_), waits = waits_for_freed_] {
-                const auto alive = engine.lock();
-                if (!alive || waits->load() == 0) return;
-                (void)alive->loop().post([engine] {
-                  const auto still_alive = engine.lock();
-                  if (!still_alive) return;
-                  const auto held = still_alive->lock();
-                  still_alive->notify();
-                });
-              }};
-}
-
 // Registers the tensors of a value whose transport is direct. Elements that readers should pull are
 // omitted from the written value; each such tensor has one ref. All tensors that the value contains
 // share one further ref, the last, which keeps their memory unchanged by the policy. The caller
@@ -363,7 +344,7 @@ detail::StoredValue ProcessRuntime::stored_object(ProcessEngine::Lock& lock, Obj
   }
   if (row->reading->failure) return fail(store_error_of(*row->reading->failure));
   if (!row->readable) return fail(make_error(PublicKind::connection, "the runtime was shut down"));
-  auto view = engine_->view(object);
+  auto view = engine_->caller().view(object);
   if (!view)
     return fail(make_error(PublicKind::object_lost, "the object's memory could not be mapped"));
   if (row->value->is_error) return fail(error_of(*row->value, view->bytes()));

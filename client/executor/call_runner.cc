@@ -142,17 +142,6 @@ std::shared_ptr<const detail::ContextRecord> record_of_process(const AssignExecu
   return record;
 }
 
-std::shared_ptr<client::TaskContext> make_context(
-    const RunCall& run, std::shared_ptr<const detail::ContextRecord> of_process) {
-  auto context = make_pooled<client::TaskContext>();
-  context->job = run.call.form->job;
-  context->task = run.call.task;
-  context->attempt = run.call.attempt;
-  context->token = run.token;
-  context->of_process = std::move(of_process);
-  return context;
-}
-
 RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
                  const std::shared_ptr<client::ProcessRuntime>& runtime,
                  const std::shared_ptr<client::TaskContext>& context, ActorInstance& actor) {
