@@ -88,11 +88,6 @@ ProcessRuntime::Waited ProcessRuntime::blocking_wait(ProcessEngine::Lock& lock, 
                                                                        : Waited::ready;
 }
 
-detail::ErrorRecord ProcessRuntime::cancelled_error(std::string_view operation) const {
-  return make_error(PublicKind::task_cancelled,
-                    std::string(operation) + ": the task that waits was cancelled");
-}
-
 // ---- submitting --------------------------------------------------------------------------------
 
 // `more`: bytes that the call is about to store. A single call may exceed the limit.
@@ -214,7 +209,7 @@ Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects,
     if (auto why = pull_tensors(lock, ready, request, pulls, values_settled)) return *why;
   }
   for (std::size_t i = 0; i < ready.size(); ++i) {
-    values[i] = stored_object(lock, ids[i]);
+    values[i] = values_.stored_object(lock, ids[i]);
     values[i].device = request.device;
   }
   for (const auto& pull : pulls) tensors_.drop(pull);

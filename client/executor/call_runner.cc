@@ -21,15 +21,15 @@ using client::make_error;
 // Receives the results of one call and stores them for their owner.
 class CallResults final : public detail::ResultSink {
  public:
-  CallResults(client::ProcessRuntime& runtime, const RunCall& run) : runtime_(runtime), run_(run) {}
+  CallResults(client::ProcessValues& values, const RunCall& run) : values_(values), run_(run) {}
 
   detail::Done accept(std::size_t index, const detail::Outgoing& value) override {
     // Only values in the store need an object id.
     const ObjectId object = value.size_bytes() > inline_value_limit
                                 ? result_id(run_.call.task, static_cast<std::uint32_t>(index))
                                 : ObjectId();
-    auto stored = runtime_.store_result(value, run_.call.form->tensors, object, run_.caller,
-                                        run_.call.caller_node, given_);
+    auto stored = values_.store_result(value, run_.call.form->tensors, object, run_.caller,
+                                       run_.call.caller_node, given_);
     if (!stored.ok()) return stored.error();
     records_.push_back(std::move(stored).take());
     return std::nullopt;
@@ -40,7 +40,7 @@ class CallResults final : public detail::ResultSink {
   HandedOver& given() { return given_; }
 
  private:
-  client::ProcessRuntime& runtime_;
+  client::ProcessValues& values_;
   const RunCall& run_;
   Results records_;
   HandedOver given_;
@@ -150,7 +150,7 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
   finished.token = run.token;
   finished.pid = own_pid();
   auto& engine = runtime->engine();
-  CallResults results(*runtime, run);
+  CallResults results(runtime->values(), run);
   detail::Outcome outcome;
   const Time began = monotonic_now();
   {
@@ -170,8 +170,9 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
       auto lock = engine.lock();
       ran.reachable = reachable(run.call, engine);
       for (const auto& argument : *run.call.arguments) {
-        arguments.push_back(argument.is_ref ? runtime->stored_object(lock, argument.ref.object)
-                                            : runtime->stored_value(lock, argument.value));
+        arguments.push_back(argument.is_ref
+                                ? runtime->values().stored_object(lock, argument.ref.object)
+                                : runtime->values().stored_value(lock, argument.value));
       }
     }
     const auto broken =
