@@ -50,8 +50,8 @@ ProcessRuntime::Waited ProcessRuntime::blocking_wait(ProcessEngine::Lock& lock, 
   if (until && began >= *until) return Waited::timed_out;
   const auto context = task();
   const auto over = [&] { return context->cancelled.load() || ready(); };
-  const bool tell = context->token != 0 && options_.blocked;
-  if (tell) options_.blocked(context->token, true);
+  const bool in_call = context->token != 0;
+  if (in_call) engine_->call_blocked(context->token, true);
   std::optional<Time> warn_at, stalls_at, report_at;
   bool reported = false;
   if (!until && !what.needed.empty()) report_at = began + blocked_report_delay;
@@ -86,15 +86,10 @@ ProcessRuntime::Waited ProcessRuntime::blocking_wait(ProcessEngine::Lock& lock, 
     }
   }
   if (reported) engine_->step(BlockedOn{});
-  if (tell) options_.blocked(context->token, false);
+  if (in_call) engine_->call_blocked(context->token, false);
   if (!done) return Waited::timed_out;
   return context->cancelled.load() && !engine_->stopping() && !ready() ? Waited::cancelled
                                                                        : Waited::ready;
-}
-
-detail::ErrorRecord ProcessRuntime::cancelled_error(std::string_view operation) const {
-  return make_error(PublicKind::task_cancelled,
-                    std::string(operation) + ": the task that waits was cancelled");
 }
 
 // ---- submitting --------------------------------------------------------------------------------
@@ -206,10 +201,11 @@ Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects,
     if (auto why = pull_tensors(lock, ready, request, pulls, values_settled)) return *why;
   }
   for (std::size_t i = 0; i < ready.size(); ++i) {
-    values[i] = stored_object(lock, ids[i]);
+    values[i] = values_.stored_object(lock, ids[i]);
     values[i].device = request.device;
   }
   for (const auto& pull : pulls) tensors_.drop(pull);
+  engine_->settle();
   return ready.size();
 }
 
@@ -229,16 +225,19 @@ detail::Done ProcessRuntime::pull_tensors(ProcessEngine::Lock& lock, std::span<c
     device = request.device->kind == Device::cpu ? on_host : request.device->index;
   const auto fail = [&](detail::ErrorRecord why) {
     for (const auto& pull : pulls) tensors_.drop(pull);
+    engine_->settle();
     return why;
   };
   for (auto tensors = tensors_of(objects); !tensors.empty(); tensors = tensors_of(objects)) {
     pulls.push_back(tensors_.pull(tensors, false, preference, device));
+    engine_->settle();
     const auto late = [&] {
       return "the elements of a tensor are not there yet; process " +
              tensors.front().owner.brief() + " has the first of them";
     };
     const auto waited = blocking_wait(lock, {"get", late, {}}, request.deadline,
                                       [&] { return tensors_.ready(*pulls.back()); });
+    engine_->settle();
     if (waited == Waited::cancelled) return fail(cancelled_error("get"));
     if (waited == Waited::timed_out)
       return fail(make_error(PublicKind::get_timeout, "get: timed out: " + late()));

@@ -228,4 +228,9 @@ detail::ErrorRecord make_error(detail::ErrorKind kind, std::string message) {
   return error;
 }
 
+detail::ErrorRecord cancelled_error(std::string_view operation) {
+  return make_error(detail::ErrorKind::task_cancelled,
+                    std::string(operation) + ": the task that waits was cancelled");
+}
+
 }  // namespace mobula::internal::client

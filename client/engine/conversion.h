@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/model/error_record.h"
 #include "base/model/job_terms.h"
@@ -51,5 +52,7 @@ detail::ErrorRecord error_of(const Failure& failure);
 detail::ErrorRecord store_error_of(const Failure& failure);
 detail::ErrorRecord tensor_error_of(const Failure& failure);
 detail::ErrorRecord make_error(detail::ErrorKind kind, std::string message);
+// The running task was cancelled, so the operation does not wait.
+detail::ErrorRecord cancelled_error(std::string_view operation);
 
 }  // namespace mobula::internal::client

@@ -48,6 +48,18 @@ void set_share(TransferRecord& record, const exchange::Share& share) {
   record.encrypted = share.encrypted;
 }
 
+// Threads that wait until no process reads a tensor check again.
+void wake_waits(const std::weak_ptr<ProcessEngine>& of) {
+  const auto engine = of.lock();
+  if (!engine) return;
+  (void)engine->loop().post([of] {
+    const auto alive = of.lock();
+    if (!alive) return;
+    const auto held = alive->lock();
+    alive->notify();
+  });
+}
+
 }  // namespace
 
 // Queue of refs left by destroyed tensors.
@@ -106,39 +118,19 @@ struct LocalTensors::Lease {
   }
 };
 
-LocalTensors::LocalTensors(std::shared_ptr<ProcessEngine> engine, exchange::ExchangeOptions options,
-                           Callbacks callbacks)
+LocalTensors::LocalTensors(std::shared_ptr<ProcessEngine> engine, exchange::ExchangeOptions options)
     : shared_engine_(std::move(engine)),
       engine_(*shared_engine_),
       options_(std::move(options)),
-      callbacks_(std::move(callbacks)),
-      freed_(std::make_shared<const std::function<void()>>(callbacks_.freed)),
+      freed_(std::make_shared<const std::function<void()>>(
+          [of = std::weak_ptr(shared_engine_), waits = waits_for_freed_] {
+            if (waits->load() > 0) wake_waits(of);
+          })),
       left_(std::make_shared<Left>()) {
   if (options_.gpus) set_device_memory(options_.gpus->memory());
   detail::on_landing([this](const detail::Landing& landing) { landed(landing); });
   const auto held = engine_.lock();
-  engine_.on_tensors(
-      {.unneeded = [this](ObjectId object) { unneeded(object); },
-       .dead =
-           [this](const std::vector<ProcessId>& processes) {
-             std::erase_if(blocks_, [&](const auto& each) {
-               return std::ranges::find(processes, each.first.first) != processes.end();
-             });
-             if (exchange_) exchange_->dead(processes);
-           },
-       .asked = [this](const TransfersRequest& asked) { return reply_to(asked); },
-       .head_back =
-           [this] {
-             counts_due_ = !log_.empty();
-             hand_on_counts();
-           },
-       .store_lost = [this] { register_again(); },
-       .trust =
-           [this](const std::string& ticket, const std::vector<std::string>& revoked_keys) {
-             options_.ticket = ticket;
-             options_.revoked_keys.add(revoked_keys);
-             if (exchange_) exchange_->trust(ticket, revoked_keys);
-           }});
+  engine_.use_tensors(this);
 }
 
 LocalTensors::~LocalTensors() {
@@ -146,7 +138,7 @@ LocalTensors::~LocalTensors() {
   std::unique_ptr<exchange::TensorExchange> ending;
   {
     const auto held = engine_.lock();
-    engine_.on_tensors({});
+    engine_.use_tensors(nullptr);
     ending = std::move(exchange_);
     ending_ = true;
     engine_.notify();
@@ -216,6 +208,24 @@ void LocalTensors::return_turn(std::uint64_t claim) {
   if (exchange_) exchange_->return_turn(claim);
 }
 
+void LocalTensors::peers_died(const std::vector<ProcessId>& processes) {
+  std::erase_if(blocks_, [&](const auto& each) {
+    return std::ranges::find(processes, each.first.first) != processes.end();
+  });
+  if (exchange_) exchange_->dead(processes);
+}
+
+void LocalTensors::head_connected() {
+  counts_due_ = !log_.empty();
+  hand_on_counts();
+}
+
+void LocalTensors::trust(const std::string& ticket, const std::vector<std::string>& revoked_keys) {
+  options_.ticket = ticket;
+  options_.revoked_keys.add(revoked_keys);
+  if (exchange_) exchange_->trust(ticket, revoked_keys);
+}
+
 // ---- what it needs -----------------------------------------------------------------------------
 
 detail::ApartTensor LocalTensors::find(ObjectId object) {
@@ -245,10 +255,10 @@ LocalTensors::PullPtr LocalTensors::pull(const RefRecords& tensors, bool argumen
       continue;
     }
     if (arguments) {
-      engine_.step(BorrowRefs{{ref}});
+      engine_.add(BorrowRefs{{ref}});
       pull->lent.push_back(ref.object);
     } else {
-      engine_.step(AdoptRef{ref});
+      engine_.add(AdoptRef{ref});
     }
     pull->held.push_back(ref.object);
     if (auto there = find(ref.object); there.storage) {
@@ -330,7 +340,7 @@ void LocalTensors::remember_block(const RefRecord& ref, const exchange::Elements
 
 std::shared_ptr<const void> LocalTensors::lease(ObjectId object,
                                                 std::shared_ptr<const void> elements, bool viewed) {
-  engine_.retain(object);
+  engine_.add_retain(object);
   auto lease = std::make_shared<Lease>();
   lease->engine = shared_engine_;
   lease->left = left_;
@@ -365,8 +375,7 @@ void LocalTensors::want_early() {
     for (const RefRecord& ref : each.tensors) fail(ref.object, tensor_error_of(prepared.error()));
     at->second->due = 0;
   }
-  callbacks_.changed();
-  engine_.notify();
+  engine_.tensors_changed();
 }
 
 void LocalTensors::completed(exchange::PullResult arrival) {
@@ -434,8 +443,7 @@ void LocalTensors::completed(exchange::PullResult arrival) {
     if (record.refusals.empty()) record.refusals.push_back(why.text);
     note(std::move(record));
   }
-  callbacks_.changed();
-  engine_.notify();
+  engine_.tensors_changed();
 }
 
 const detail::ErrorRecord* LocalTensors::why_missing(ObjectId object) const {
@@ -474,10 +482,10 @@ bool LocalTensors::ready(Pull& pull) {
 }
 
 void LocalTensors::drop(const PullPtr& pull) {
-  for (const ObjectId each : std::exchange(pull->held, {})) engine_.release(each);
+  for (const ObjectId each : std::exchange(pull->held, {})) engine_.add_release(each);
   if (pull->request == 0 || pulls_.erase(pull->request) == 0) return;
   if (pull->due > 0 && exchange_) exchange_->cancel(pull->request);
-  for (const RefRecord& each : std::exchange(pull->in_store, {})) engine_.unwant(each.object);
+  for (const RefRecord& each : std::exchange(pull->in_store, {})) engine_.add_unwant(each.object);
 }
 
 }  // namespace mobula::internal::client

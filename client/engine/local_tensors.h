@@ -4,6 +4,7 @@
 // Not: counts of refs (ClientCore).
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <map>
@@ -31,16 +32,7 @@ using transfer::TransferRecord;
 
 class LocalTensors {
  public:
-  struct Callbacks {
-    // With the lock held, on any thread: a pull completed or failed, or a registered tensor was
-    // released.
-    std::function<void()> changed;
-    // Without the lock, on any thread: no process reads the memory of a registered tensor any more.
-    std::function<void()> freed;
-  };
-
-  LocalTensors(std::shared_ptr<ProcessEngine> engine, exchange::ExchangeOptions options,
-               Callbacks callbacks);
+  LocalTensors(std::shared_ptr<ProcessEngine> engine, exchange::ExchangeOptions options);
   // Ends the exchange. Must be called without the lock.
   ~LocalTensors();
   LocalTensors(const LocalTensors&) = delete;
@@ -76,7 +68,25 @@ class LocalTensors {
   void evacuate();
   bool evacuated() const;
 
+  // Counts threads that wait until no process reads a tensor. They are woken when readers end.
+  std::atomic<int>& waits_for_freed() { return *waits_for_freed_; }
+
+  // ---- inputs of the engine ----
+  // No ref to the object exists. True if a registered tensor ended. In a step.
+  bool unneeded(ObjectId object);
+  // These processes will never send a message again.
+  void peers_died(const std::vector<ProcessId>& processes);
+  TransfersReply reply_to(const TransfersRequest& asked) const;
+  // The head may be a new one.
+  void head_connected();
+  // The store was lost with the agent of the node, and the store of its successor is empty. Tensors
+  // that were moved there are registered again, because they are still here.
+  void register_again();
+  // The ticket that this process presents, and newly revoked keys.
+  void trust(const std::string& ticket, const std::vector<std::string>& revoked_keys);
+
   // ---- tensors of other processes ----
+  // pull(), ready(), and drop() add events to the engine, which the running step or settle() takes.
   // Releases the refs of destroyed tensors over foreign elements. The last of them may be destroyed
   // under any lock, so they are queued; the engine's loop or the next caller releases them. May
   // release the lock temporarily.
@@ -157,19 +167,16 @@ class LocalTensors {
   struct Left;
   struct Lease;
 
-  void unneeded(ObjectId object);
   void unfreeze(FrozenMemory&& memory);
   detail::TensorStorage::Hold hold_for_readers(const detail::TensorParts& parts,
                                                const TransportPreference& preference,
                                                ObjectId object) const;
-  void register_again();
   bool see_in_place(Pull& pull, const RefRecord& ref);
   void remember_block(const RefRecord& ref, const exchange::Elements& elements);
   std::shared_ptr<const void> lease(ObjectId object, std::shared_ptr<const void> elements,
                                     bool viewed);
   void completed(exchange::PullResult arrival);
   void note(TransferRecord record);
-  TransfersReply reply_to(const TransfersRequest& asked) const;
   void write_to_store();
   std::optional<Failure> write_one(ProcessEngine::Lock& lock, const ToStore& what);
   std::optional<Failure> write_held(ProcessEngine::Lock& lock, const ToStore& what,
@@ -185,8 +192,10 @@ class LocalTensors {
   const std::shared_ptr<ProcessEngine> shared_engine_;
   ProcessEngine& engine_;
   exchange::ExchangeOptions options_;  // its ticket and revoked keys may change
-  const Callbacks callbacks_;
-  // shared with all registered memory, which calls it
+  // shared with the readers' leases
+  const std::shared_ptr<std::atomic<int>> waits_for_freed_ = std::make_shared<std::atomic<int>>(0);
+  // Called without the lock, on any thread, when no process reads the memory of a registered tensor
+  // any more. Shared with all registered memory.
   const std::shared_ptr<const std::function<void()>> freed_;
   std::uint64_t made_ = 0;
   std::uint64_t claims_ = 0;

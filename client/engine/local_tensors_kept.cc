@@ -114,8 +114,6 @@ void LocalTensors::unfreeze(FrozenMemory&& memory) {
   (*freed_)();
 }
 
-// Tensors that were moved to the store of a dead agent are registered again, because they are still
-// here.
 void LocalTensors::register_again() {
   for (auto& [object, kept] : kept_) {
     if (std::exchange(kept.stored, false) && exchange_) exchange_->register_again(object);
@@ -134,12 +132,15 @@ bool LocalTensors::can_be_seen(const detail::TensorParts& parts) const {
       .has_value();
 }
 
-// With the engine's lock held. The last share of the program's memory may be freed here, so that
-// happens later and without the lock.
-void LocalTensors::unneeded(ObjectId object) {
-  if (auto frozen = frozen_.extract(object)) return unfreeze(std::move(frozen.mapped()));
+// The last share of the program's memory may be freed here, so that happens later and without the
+// lock.
+bool LocalTensors::unneeded(ObjectId object) {
+  if (auto frozen = frozen_.extract(object)) {
+    unfreeze(std::move(frozen.mapped()));
+    return false;
+  }
   auto kept = kept_.extract(object);
-  if (!kept) return;
+  if (!kept) return false;
   kept_bytes_ -= kept.mapped().size_bytes;
   kept_by_age_.erase(kept.mapped().order);
   auto never_read = exchange_ ? exchange_->unregister(object) : nullptr;
@@ -151,7 +152,7 @@ void LocalTensors::unneeded(ObjectId object) {
       (void)engine_.loop().post([storage = std::move(kept.mapped().storage), never_read] {});
     }
   }
-  callbacks_.changed();
+  return true;
 }
 
 std::vector<ObjectId> LocalTensors::kept_in(const detail::TensorStorage& storage) const {

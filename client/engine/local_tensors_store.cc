@@ -30,7 +30,7 @@ void LocalTensors::write_to_store() {
     if (const auto at = kept_.find(what.object); at != kept_.end()) at->second.stored = true;
     if (failed) log_error("a tensor that others refer to could not be stored: {}", failed->text);
     if (exchange_) exchange_->stored(what.object, failed);
-    callbacks_.changed();
+    engine_.tensors_changed();
     lock.unlock();
     what = {};  // may be the last share, whose destructor may take the lock
     lock.lock();
@@ -77,7 +77,7 @@ std::optional<Failure> LocalTensors::write_held(ProcessEngine::Lock& lock, const
 
 void LocalTensors::take_from_store(Pull& pull, const RefRecord& ref) {
   const auto* row = engine_.core().object(ref.object);
-  auto view = engine_.view(ref.object);
+  auto view = engine_.caller().view(ref.object);
   const bool is_error = row != nullptr && row->ready && row->value->is_error;
   const auto size = static_cast<std::size_t>(ref.tensor->size_bytes);
   TransferRecord record = std::move(pull.records[ref.object]);
@@ -107,7 +107,7 @@ void LocalTensors::take_from_store(Pull& pull, const RefRecord& ref) {
   record.failed = true;
   record.refusals.push_back("store: " + why);
   note(std::move(record));
-  engine_.unwant(ref.object);
+  engine_.add_unwant(ref.object);
 }
 
 }  // namespace mobula::internal::client

@@ -23,30 +23,32 @@
 #include "base/fd.h"
 #include "base/mutex.h"
 #include "base/result.h"
-#include "client/core/client_core.h"
 #include "client/engine/armed_deadline.h"
-#include "client/engine/engine_hooks.h"
+#include "client/engine/caller_half.h"
+#include "client/engine/engine_options.h"
 #include "client/engine/engine_owner.h"
 #include "client/engine/ring_links.h"
 #include "client/engine/spin_then_park.h"
+#include "client/engine/step_events.h"
+#include "client/executor/core/executor_commands.h"
 #include "protocol/codec/encoder.h"
 #include "protocol/messages/local_control.h"
-#include "protocol/recording/recorder.h"
 #include "protocol/tickets/revocation_list.h"
-#include "store/fresh_pages.h"
-#include "store/slab.h"
-#include "store/slab_cache.h"
 #include "transport/bus/process_sockets.h"
 #include "transport/local/local_link.h"
 
 namespace mobula::internal::client {
 
+class CalleeHalf;
+class LocalTensors;
+
 class ProcessEngine {
  public:
-  // `agent` is a connected link after the handshake. AgentToProcess frames follow on it.
-  static Result<std::unique_ptr<ProcessEngine>> start(EngineOptions options, EngineOwner& owner,
-                                                      std::unique_ptr<ProcessSockets> sockets,
-                                                      Fd agent, Attached attached);
+  // `agent` is a connected link after the handshake. AgentToProcess frames follow on it. Without
+  // `callee` the process serves no calls.
+  static Result<std::unique_ptr<ProcessEngine>> start(
+      EngineOptions options, EngineOwner& owner, std::unique_ptr<ProcessSockets> sockets, Fd agent,
+      Attached attached, std::optional<CalleeOptions> callee = std::nullopt);
   // Closes the engine and joins the loop thread.
   ~ProcessEngine();
   ProcessEngine(const ProcessEngine&) = delete;
@@ -56,8 +58,22 @@ class ProcessEngine {
   Lock lock() { return Lock(mutex_); }
 
   // ---- with the lock held ---------------------------------------------------------------------
-  ClientCore& core() { return core_; }
+  ClientCore& core() { return caller_.core(); }
+  const ClientCore& core() const { return caller_.core(); }
+  // Steps the half of the event, and takes all events that follow. Not in a step.
   void step(Event event);
+  void step(executor::Event event);
+  // Adds an event, which the running step or the next settle() takes.
+  void add(Event event) { events_.add(std::move(event)); }
+  void add_retain(ObjectId object);
+  void add_release(ObjectId object);
+  void add_unwant(ObjectId object);
+  // Takes all added events. Not in a step.
+  void settle() {
+    if (events_.empty()) return;
+    begin_step();
+    end_step();
+  }
   // Sends the spans of this exiting process to the head, which keeps them for timelines.
   void tell_last_spans();
   Time now() { return clock_.now(); }
@@ -68,16 +84,6 @@ class ProcessEngine {
   void want(ObjectId object);
   void unwant(ObjectId object);
   void tell_agent(ProcessToAgent message);
-  // Sends to an accepted connection (executors).
-  void tell_peer(PeerHandle peer, const Bytes& frame);
-  void trust_peer(
-      PeerHandle peer);  // called in `received_from_peer` alone, after its ticket was verified
-  void reject_peer(PeerHandle peer,
-                   const std::string& why);  // called in `received_from_peer` alone
-  // Sends to a caller by ring. False: no ring from it exists.
-  bool tell_caller(ProcessId caller, std::span<const std::byte> bytes) {
-    return rings_.reply(caller, bytes);
-  }
   // Waits until `ready` or the deadline, without the lock. True if ready or if the engine stops. A
   // thread that waits for calls may use coalesced wake-ups.
   using Until = SpinThenPark::Until;
@@ -92,15 +98,24 @@ class ProcessEngine {
   void notify();
   void warn(const std::string& text);  // on stderr
   // Called before the process exits without destructors.
-  void flush_recording() {
-    if (recorder_) recorder_->flush();
-  }
+  void flush_recording();
   bool stopping() const { return stopping_; }
 
-  void on_tensors(TensorHooks hooks) {
-    tensor_hooks_ = std::move(hooks);
-    if (tensor_hooks_.trust) tensor_hooks_.trust(ticket_, void_keys_.list());
-  }
+  // The tensors that this process holds, until null. They receive the inputs that concern them.
+  void use_tensors(LocalTensors* tensors);
+  // A pull completed or failed, or the state of a registered tensor changed. Not in a step.
+  void tensors_changed();
+
+  // ---- the halves, with the lock held
+  CallerHalf& caller() { return caller_; }
+  // Null in a driver.
+  CalleeHalf* callee() { return callee_.get(); }
+  // The runtime exists: takes the calls that arrived before.
+  void open_callee();
+  // The thread of a running call begins or ends a wait. No effect without a callee.
+  void call_blocked(std::uint64_t token, bool on);
+  // User code returned, and its results are stored.
+  void finish_call(executor::CallFinished&& finished);
 
   // Hands over the unfinished tasks behind `refs` (see HandOver).
   HandedOver hand_over(RefRecords refs, ProcessId owner, NodeId home);
@@ -112,23 +127,9 @@ class ProcessEngine {
                                        const std::function<bool()>& abandoned = {});
   // The bytes are written. With `wait_sealed`, returns once the hold of the owner is confirmed.
   void seal(Lock& lock, ObjectId object, bool is_error, RefRecords contained, bool wait_sealed);
-  // The bytes of an object that is readable here according to the core.
-  std::optional<SlabView> view(ObjectId object) const;
 
   // Sends a request to the head, with a number, and blocks until the reply or the deadline.
   Result<HeadToProcess> ask(Lock& lock, ProcessToHead question, std::optional<Time> deadline);
-  // With get_if_exists: expects a report of the actor that has the name of `wanted`.
-  void expect_found(ActorId wanted) { found_.try_emplace(wanted); }
-  bool found_instead(ActorId wanted) const { return found_.at(wanted).has_value(); }
-  // Ends the expectation. The caller owns one reference to the handle of the actor in the report.
-  std::optional<FindActorReply> take_found(ActorId wanted);
-  // Sends the request of an actor that exits; `name_released` of the owner follows. A repeated call
-  // resends it.
-  void release_name(FindActor question);
-  // Updates the timer after `next_deadline` moved earlier without a message being sent.
-  void rearm();
-  // The job's admission by the head, or its rejection. Empty until the head replies.
-  std::optional<Result<StartJobReply>> job_answer() const { return job_answer_; }
 
   // ---- any thread -----------------------------------------------------------------------------
   EventLoop& loop() { return sockets_->loop(); }
@@ -154,14 +155,23 @@ class ProcessEngine {
   };
   using Outgoing = std::variant<ProcessToAgent, StreamFrames, CloseStream, PeerFrames>;
 
-  ProcessEngine(EngineOptions options, EngineOwner& owner, std::unique_ptr<ProcessSockets> sockets);
+  ProcessEngine(EngineOptions options, EngineOwner& owner, std::unique_ptr<ProcessSockets> sockets,
+                std::optional<CalleeOptions> callee);
   Result<void> open(Fd agent);
   Result<void> open_link(Fd agent);
-  template <class Counted>
-  void count(bool (ClientCore::*quietly)(ObjectId), ObjectId object);
-  void step_one(Event&& event);
+  void begin_step();
+  void end_step();
+  void take(Event&& event);
+  void take(executor::Event&& event);
   void carry_out(std::vector<Command>& commands);
-  void carry_out(RoomMade& command);
+  void carry_out(std::vector<executor::Command>& commands);
+  void send_to_caller(const executor::SendToCaller& command);
+  void drop_call(std::uint64_t token);
+  void ring_message(ProcessId caller, std::span<const std::byte> bytes);
+  void caller_message(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
+  void greet(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
+  void reject_peer(PeerHandle peer, const std::string& why);
+  void carry_out(HeadAnswered&& command);
   std::optional<Time> next_deadline() const;
   void gather(std::vector<Bytes>& batches, const Bytes& frame);
   void move_gathered(std::vector<Outgoing>& outbox);
@@ -192,14 +202,10 @@ class ProcessEngine {
   void no_waiter_leads();
   void agent_frame(LocalFrame frame);
   void change_trust(const TrustChanged& trust);
-  void take_descriptor(const AgentToProcess& message, std::vector<Fd> fds);
   void bus_message(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void stream_over(PeerHandle peer, std::string rejection = {});
-  void tell_spans(const SpansRequest& asked);
-  void answered(HeadToProcess answer);
-  void retire_slab(std::uint64_t slab);
-  std::span<const std::byte> mapped_bytes(ObjectId object, const SlabRange& place) const;
-  void drop_lost_slabs();
+  void tell_peer(PeerHandle peer, const Bytes& frame);
+  void add_spans(const SpansRequest& asked);
 
   const EngineOptions options_;
   EngineOwner& owner_;
@@ -217,10 +223,11 @@ class ProcessEngine {
 
   // Guarded by mutex_.
   mutable Mutex mutex_;
-  TensorHooks tensor_hooks_;
+  LocalTensors* tensors_ = nullptr;
   CondVar changed_;  // followers wait for an object, an answer, or room
-  ClientCore core_;
-  std::unique_ptr<Recorder> recorder_;
+  StepEvents events_;
+  CallerHalf caller_;
+  const std::unique_ptr<CalleeHalf> callee_;  // null in a driver
   BatchClock clock_;
   std::string ticket_;
   RevocationList void_keys_;
@@ -249,26 +256,16 @@ class ProcessEngine {
   std::map<ProcessId, Endpoint> endpoints_;  // by executor of an open stream
   std::map<ProcessId, std::vector<CallerFrame>> awaiting_ring_;
   std::set<ProcessId> without_ring_;
-  std::vector<Event> follow_ups_;  // events caused by the commands of a step
-  std::vector<Command> commands_;  // commands of the running step; member only to reuse its memory
+  // Commands of the running step; members only to reuse their memory.
+  std::vector<Command> commands_;
+  std::vector<executor::Command> callee_commands_;
   bool stepping_ = false;
+  bool caller_stepped_ = false, callee_stepped_ = false;  // by the running step
+  std::optional<executor::Leave> leave_;                  // set in a step, carried out after it
+  std::uint64_t refused_callers_ = 0;
   bool flush_scheduled_ = false;
   bool stopping_ = false;
   ArmedDeadline ring_time_;  // deadline of the timer, which flush() arms
-  std::map<ObjectId, RoomMade> rooms_;
-  std::map<ObjectId, bool> sealed_;  // awaited seals
-  std::map<std::uint64_t, WritableSlab> writable_;
-  FreshPages fresh_pages_;  // populates the pages of writable slabs
-  SlabCache slabs_;
-  std::map<std::uint64_t, SlabView> mapped_;  // one view keeps each slab mapped until retired
-  std::set<std::uint64_t> lost_slabs_;        // slabs of a dead agent, unmapped after writes
-  std::map<ObjectId, SlabView> readable_;
-  std::uint64_t next_request_ = 1;
-  std::uint64_t name_release_ = 0;  // number of the request of release_name; 0: not sent
-  std::map<std::uint64_t, std::optional<HeadToProcess>> answers_;
-  std::map<ActorId, std::optional<FindActorReply>> found_;  // reports that a caller expects
-  HandedOver handed_over_;
-  std::optional<Result<StartJobReply>> job_answer_;
 };
 
 }  // namespace mobula::internal::client

@@ -29,7 +29,7 @@ void ProcessEngine::tell_executor(ProcessId executor, CallerFrame frame) {
     broken({*rings_.close_calls_to(executor)});
   }
   const Endpoint& endpoint = endpoints_.at(executor);
-  const bool may_have_one = rings_.doorbell() != nullptr && endpoint.node == core_.node() &&
+  const bool may_have_one = rings_.doorbell() != nullptr && endpoint.node == core().node() &&
                             !without_ring_.contains(executor);
   if (!may_have_one) {
     gather(to_executors_[executor], encode_frame_(frame));
@@ -104,6 +104,7 @@ void ProcessEngine::ring_opened(const OpenRingReply& opened, std::vector<Fd> fds
   auto frames = std::move(at->second);
   awaiting_ring_.erase(at);
   for (auto& frame : frames) tell_executor(opened.peer, std::move(frame));
+  settle();
   if (something_waits()) schedule_flush();
 }
 
@@ -122,7 +123,7 @@ void ProcessEngine::ring_ended(std::uint64_t ring) {
 void ProcessEngine::close_unused_rings() {
   const auto held = lock();
   for (const ProcessId executor : rings_.take_unused()) {
-    if (!core_.is_quiet(executor)) continue;
+    if (!core().is_quiet(executor)) continue;
     if (const auto closed = rings_.close_calls_to(executor)) tell_agent(RingClosed{closed->ring});
   }
   if (rings_.calls_any()) ring_timer_->arm(monotonic_now() + options_.ring_idle);
@@ -136,7 +137,7 @@ void ProcessEngine::broken(const std::vector<OpenRingReply>& rings) {
     tell_agent(RingClosed{ring.ring});
     if (!ring.calls) continue;
     without_ring_.insert(ring.peer);
-    step(StreamEnded{ring.peer});
+    events_.add(StreamEnded{ring.peer});
   }
 }
 
@@ -147,10 +148,9 @@ RingLinks::Hearer ProcessEngine::make_hearer() {
     auto frame = decode<ExecutorFrame>(bytes);
     if (frame) step(ReceivedFromExecutor{executor, std::move(*frame)});
   };
-  if (owner_.takes_calls()) {
+  if (callee_) {
     hearer.on_caller_message = [this](ProcessId caller, std::span<const std::byte> bytes) {
-      ++calls_received_;
-      owner_.received_from_caller(caller, bytes);
+      ring_message(caller, bytes);
     };
   }
   return hearer;
@@ -159,6 +159,7 @@ RingLinks::Hearer ProcessEngine::make_hearer() {
 void ProcessEngine::drain_rings() {
   const BatchClock::Batch together(clock_);
   broken(rings_.collect(hearer_));
+  settle();
 }
 
 // ---- leader -----------------------------------------------------------------------------------
@@ -236,7 +237,7 @@ void ProcessEngine::sleep(Lock& lock, Doorbell& bell, const SpinBudget* page,
 
 void ProcessEngine::attend(Lock& lock, bool at_once) {
   const auto& bell = rings_.doorbell();
-  if (bell == nullptr || stepping_) return;
+  if (bell == nullptr) return;
   if (leader_ != Leader::waiter) {
     const bool from_loop = std::exchange(leader_, Leader::nobody) == Leader::loop;
     if (from_loop) bell->announce(Doorbell::Sleep::awake);

@@ -3,6 +3,7 @@
 
 #include "base/stderr_queue.h"
 #include "base/time.h"
+#include "client/engine/callee_half.h"
 #include "client/engine/process_engine.h"
 #include "protocol/codec/messages.h"
 
@@ -145,7 +146,7 @@ void ProcessEngine::send_stream(const Endpoint& executor, const Bytes& frames) {
   if (at == streams_.end()) {
     // Executors of this node are reached by their local path, others by their address.
     const auto connected = [&] {
-      if (executor.node == core_.node() && !executor.local.empty()) {
+      if (executor.node == core().node() && !executor.local.empty()) {
         return (*bus)->connect(executor.local, executor.public_key);
       }
       return (*bus)->connect(executor.address, executor.public_key);
@@ -172,7 +173,7 @@ void ProcessEngine::bus_message(PeerHandle from, const PeerOrigin& origin,
   if (at == executors_.end()) {
     const auto held = lock();
     over_sockets_ = true;
-    if (origin.accepted) owner_.received_from_peer(from, origin, bytes);
+    if (origin.accepted) caller_message(from, origin, bytes);
     return;
   }
   auto frames = decode_all<ExecutorFrame>(bytes);
@@ -191,10 +192,6 @@ void ProcessEngine::bus_message(PeerHandle from, const PeerOrigin& origin,
   for (auto& frame : *frames) step(ReceivedFromExecutor{executor, std::move(frame)});
 }
 
-void ProcessEngine::trust_peer(PeerHandle peer) {
-  if (auto bus = sockets_->bus()) (*bus)->trust(peer);
-}
-
 void ProcessEngine::reject_peer(PeerHandle peer, const std::string& why) {
   auto bus = sockets_->bus();
   if (!bus) return;
@@ -206,7 +203,7 @@ void ProcessEngine::stream_over(PeerHandle peer, std::string rejection) {
   const auto at = executors_.find(peer);
   if (at == executors_.end()) {
     const auto held = lock();
-    owner_.peer_closed(peer);
+    if (callee_) callee_->peer_closed(peer);
     return;
   }
   const ProcessId executor = at->second;

@@ -25,7 +25,8 @@ constexpr std::size_t most_prepared = 4096;
 ProcessRuntime::ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options)
     : engine_(std::move(engine)),
       options_(std::move(options)),
-      tensors_(engine_, options_.exchange, tensor_callbacks()),
+      tensors_(engine_, options_.exchange),
+      values_(engine_, tensors_),
       collectives_(std::make_shared<detail::CollectiveGroups>(registry_options())) {}
 
 // Called by operations, which keep this runtime alive.
@@ -80,7 +81,7 @@ detail::Done ProcessRuntime::put_large(std::span<const detail::Argument> given, 
       continue;
     }
     const auto stored =
-        put_value(*argument.value, put_id(context->task, context->puts.fetch_add(1)));
+        values_.put(*argument.value, put_id(context->task, context->puts.fetch_add(1)), *context);
     if (!stored.ok()) {
       const auto lock = engine_->lock();
       submitted(puts);
@@ -117,7 +118,7 @@ CopyOnWrite<Arguments> ProcessRuntime::arguments_of(ProcessEngine::Lock& lock,
       // the caller of the library rethrows a failure
       (void)value->write(argument.value.bytes.resize(value->size_bytes()));
       argument.value.size_bytes = static_cast<std::int64_t>(value->size_bytes());
-      argument.value.contained = records_of(lock, value->contained());
+      argument.value.contained = values_.records_of(lock, value->contained());
     }
     arguments.push_back(std::move(argument));
   }
@@ -246,7 +247,7 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
   event.fail_if_infeasible = request.resources.fail_if_infeasible;
   event.stored_bytes = puts.bytes;
   const ActorId actor = spec.actor;
-  if (request.get_if_exists) engine_->expect_found(actor);
+  if (request.get_if_exists) engine_->caller().expect_found(actor);
   engine_->step(std::move(event));
   submitted(puts);
   if (!request.get_if_exists) return raw(actor.bits());
@@ -259,9 +260,9 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
        {}},
       std::nullopt, [&] {
         const auto* row = engine_->core().actor(actor);
-        return engine_->found_instead(actor) || row == nullptr || row->version > 0;
+        return engine_->caller().found_instead(actor) || row == nullptr || row->version > 0;
       });
-  const auto found = engine_->take_found(actor);
+  const auto found = engine_->caller().take_found(actor);
   const bool is_other = found && found->found && found->actor != actor;
   if (waited == Waited::cancelled) {
     if (is_other) engine_->step(ReleaseRef{handle_id(found->actor)});
@@ -345,26 +346,26 @@ detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
   return std::nullopt;
 }
 
-// ---- ref counts -------------------------------------------------------------------------------
+// ---- values and ref counts ---------------------------------------------------------------------
+
+Answer<RawId> ProcessRuntime::put(const detail::Outgoing& value,
+                                  const detail::PutRequest& request) {
+  const auto context = task();
+  const auto stored = values_.put(
+      value, put_id(context->task, context->puts.fetch_add(1)), *context,
+      preference_of(request.tensor_transport, request.allow_fallback, request.tensor_policy));
+  if (!stored.ok()) return stored.error();
+  return raw(stored.value().bits());
+}
 
 void ProcessRuntime::retain(ContainedRef ref) noexcept {
   auto lock = engine_->lock();
   engine_->retain(counted_object(ref));
 }
 
-void ProcessRuntime::unwant(ObjectId object) noexcept {
-  auto lock = engine_->lock();
-  engine_->unwant(object);
-}
-
 void ProcessRuntime::release(ContainedRef ref) noexcept {
   auto lock = engine_->lock();
   engine_->release(counted_object(ref));
-}
-
-void ProcessRuntime::release_all(std::span<const ContainedRef> refs) noexcept {
-  auto lock = engine_->lock();
-  for (const auto& ref : refs) engine_->release(counted_object(ref));
 }
 
 // ---- the running task --------------------------------------------------------------------------

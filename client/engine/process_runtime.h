@@ -1,7 +1,6 @@
-// The public library's Runtime over a ProcessEngine: options become requests, values become bytes
-// in messages or in the node's store, and waits become waits on the engine. Drivers and executors
-// use the same class. The TaskContext of the calling thread identifies the parent of children and
-// puts.
+// The public library's Runtime over a ProcessEngine: options become requests, and waits become
+// waits on the engine. Drivers and executors use the same class. The TaskContext of the calling
+// thread identifies the parent of children and puts.
 // Thread: any.
 #pragma once
 
@@ -15,6 +14,7 @@
 
 #include "client/engine/local_tensors.h"
 #include "client/engine/process_engine.h"
+#include "client/engine/process_values.h"
 #include "client/engine/task_context.h"
 #include "client/engine/tensor_holders.h"
 #include "mobula/detail/runtime.h"
@@ -31,20 +31,12 @@ struct RuntimeOptions {
   std::string name_space;
   Environment env;  // in executors: environment of the job, for children too
   std::int64_t max_pending_bytes = std::int64_t{1} << 30;
-  GroupPlacement captured;            // in executors: placement of children
-  std::shared_ptr<TaskContext> root;  // shared; context of threads outside of tasks
-  // With the engine's lock held: the thread of this running call begins or ends a wait.
-  std::function<void(std::uint64_t token, bool on)> blocked;
+  GroupPlacement captured;             // in executors: placement of children
+  std::shared_ptr<TaskContext> root;   // shared; context of threads outside of tasks
   exchange::ExchangeOptions exchange;  // tensor exchange; its node is the engine's node
-  // With the engine's lock held: a pull completed or failed, or a registered tensor was released.
-  std::function<void()> tensors_changed;
 };
 
-// Sets `owner` as the owner of refs to results of tasks that were handed over to it.
-void redirect(RefRecords& refs, const HandedOver& given, ProcessId owner, NodeId home);
-
-class ProcessRuntime final : public detail::Runtime,
-                             public std::enable_shared_from_this<ProcessRuntime> {
+class ProcessRuntime final : public detail::Runtime {
  public:
   ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options);
 
@@ -65,8 +57,6 @@ class ProcessRuntime final : public detail::Runtime,
   detail::Done kill(detail::RawId actor, bool no_restart) override;
   void retain(detail::ContainedRef ref) noexcept override;
   void release(detail::ContainedRef ref) noexcept override;
-  // One view of the object's bytes was dropped.
-  void unwant(ObjectId object) noexcept;
   std::shared_ptr<const detail::ContextRecord> context() override;
   bool cancelled() override;
   void* stream() override;
@@ -90,19 +80,9 @@ class ProcessRuntime final : public detail::Runtime,
 
   // ---- for the executor's loop ----------------------------------------------------------------
   ProcessEngine& engine() { return *engine_; }
-  // Decode a value from inside a call, or from a readable object, for user code.
-  detail::StoredValue stored_value(ProcessEngine::Lock& lock, const ValueRecord& value);
-  detail::StoredValue stored_object(ProcessEngine::Lock& lock, ObjectId object);
-  // The bytes of a result for the caller `owner`: in the record, or written to the store. Tasks
-  // behind refs in stored bytes are handed over to the owner and appended to `given`.
-  detail::Answer<ValueRecord> store_result(const detail::Outgoing& value,
-                                           const TransportPreference& preference, ObjectId object,
-                                           ProcessId owner, NodeId home, HandedOver& given);
+  ProcessValues& values() { return values_; }
   // Requires the engine's lock.
   LocalTensors& tensors() { return tensors_; }
-
-  // Releases one ref of user code to each.
-  void release_all(std::span<const detail::ContainedRef> refs) noexcept;
 
  private:
   std::shared_ptr<TaskContext> task() const;
@@ -118,27 +98,8 @@ class ProcessRuntime final : public detail::Runtime,
                                       std::span<const detail::Argument> given, const Puts& puts);
   RefRecords tensors_of(std::span<const detail::RawId> objects);
   bool has_tensors(std::span<const detail::RawId> objects) const;
-  LocalTensors::Callbacks tensor_callbacks();
-  Result<RefRecords> keep_tensors(const detail::Outgoing& value,
-                                  const TransportPreference& preference);
-  Result<void> keep_apart(const detail::Outgoing& value, const TransportPreference& preference,
-                          RefRecords& kept, std::vector<detail::TensorParts>& included);
-  void release_kept(const RefRecords& kept);
-  RefRecords records_of(ProcessEngine::Lock& lock, const std::vector<detail::ContainedRef>& refs,
-                        std::span<const RefRecord> tensors = {});
-  detail::Answer<ObjectId> put_value(const detail::Outgoing& value, ObjectId object,
-                                     const TransportPreference& preference = {});
-  detail::Answer<ObjectId> put_written(const detail::Outgoing& value, ObjectId object,
-                                       std::span<const RefRecord> tensors);
-  detail::Answer<ValueRecord> store_written(const detail::Outgoing& value,
-                                            std::span<const RefRecord> tensors, ObjectId object,
-                                            ProcessId owner, NodeId home, HandedOver& given);
-  std::shared_ptr<const detail::ErrorRecord> find_tensors(const RefRecords& contained,
-                                                          std::vector<detail::ApartTensor>& apart);
   detail::Done wait_for_room(ProcessEngine::Lock& lock, bool block, std::int64_t more = 0);
   detail::Done check_pending_calls(ProcessEngine::Lock& lock, ActorId actor);
-  // Adds one ref of this process to each. The objects may be unknown here.
-  void adopt(ProcessEngine::Lock& lock, const RefRecords& refs);
   enum class Waited : std::uint8_t { ready, timed_out, cancelled };
   // Describes a wait in messages: the public operation, and a reason, which is computed only when
   // it is printed.
@@ -163,7 +124,6 @@ class ProcessRuntime final : public detail::Runtime,
   std::optional<std::string> ask_head(ProcessEngine::Lock& lock, const std::string& kind,
                                       const std::string& argument);
   std::size_t awaited_calls(ProcessEngine::Lock& lock, CallerState state, ProcessId holder);
-  detail::ErrorRecord cancelled_error(std::string_view operation) const;
   bool is_local(ObjectId object) const;
   detail::Done check_device(const detail::GetRequest& request);
   detail::Answer<std::size_t> get_batch(std::span<const detail::RawId> objects,
@@ -216,9 +176,8 @@ class ProcessRuntime final : public detail::Runtime,
   Table<Calls, std::array<const Prepared*, 4>> last_prepared_;
   std::uint64_t ids_made_ = 0;
   std::int64_t submitting_bytes_ = 0;  // bytes of large arguments of calls being submitted
-  // Count of threads that wait until no process reads a tensor. Shared with the readers' leases.
-  const std::shared_ptr<std::atomic<int>> waits_for_freed_ = std::make_shared<std::atomic<int>>(0);
   LocalTensors tensors_;
+  ProcessValues values_;
   // Shared with running operations. Any thread.
   const std::shared_ptr<detail::CollectiveGroups> collectives_;
 };

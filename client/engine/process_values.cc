@@ -1,11 +1,10 @@
-// Encodes values of user code for messages and the store, and decodes them. Tensors may bypass
-// both.
+#include "client/engine/process_values.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "base/model/tensor_refs.h"
 #include "client/engine/conversion.h"
-#include "client/engine/process_runtime.h"
 #include "tensor/origins.h"
 
 namespace mobula::internal::client {
@@ -14,7 +13,6 @@ namespace {
 using detail::Answer;
 using detail::ContainedRef;
 using detail::Origins;
-using detail::RawId;
 using detail::RefKind;
 using PublicKind = detail::ErrorKind;
 
@@ -25,18 +23,20 @@ constexpr std::size_t least_apart_of_small = detail::TensorMemory::least_bytes;
 
 // Keeps a value's bytes and its refs while user code can access the value.
 struct ValueLease {
-  std::weak_ptr<ProcessRuntime> runtime;
+  std::weak_ptr<ProcessEngine> engine;
   Payload payload;
   std::optional<SlabView> view;
   ObjectId viewed{};
   std::vector<ContainedRef> held;
 
   ~ValueLease() {
-    const auto alive = runtime.lock();
+    const auto alive = engine.lock();
     if (!alive) return;
     view.reset();
+    if (viewed.empty() && held.empty()) return;
+    const auto lock = alive->lock();
     if (!viewed.empty()) alive->unwant(viewed);
-    if (!held.empty()) alive->release_all(held);
+    for (const auto& ref : held) alive->release(counted_object(ref));
   }
 };
 
@@ -73,31 +73,12 @@ std::vector<ContainedRef> held_of(std::vector<ContainedRef> refs) {
 
 // ---- values ------------------------------------------------------------------------------------
 
-LocalTensors::Callbacks ProcessRuntime::tensor_callbacks() {
-  return {.changed =
-              [this] {
-                if (options_.tensors_changed) options_.tensors_changed();
-                engine_->notify();
-              },
-          .freed =
-              [engine = std::weak_ptr(engine_), waits = waits_for_freed_] {
-                const auto alive = engine.lock();
-                if (!alive || waits->load() == 0) return;
-                (void)alive->loop().post([engine] {
-                  const auto still_alive = engine.lock();
-                  if (!still_alive) return;
-                  const auto held = still_alive->lock();
-                  still_alive->notify();
-                });
-              }};
-}
-
 // Registers the tensors of a value whose transport is direct. Elements that readers should pull are
 // omitted from the written value; each such tensor has one ref. All tensors that the value contains
 // share one further ref, the last, which keeps their memory unchanged by the policy. The caller
 // releases the refs once the value has its own.
-Result<RefRecords> ProcessRuntime::keep_tensors(const detail::Outgoing& value,
-                                                const TransportPreference& preference) {
+Result<RefRecords> ProcessValues::keep_tensors(const detail::Outgoing& value,
+                                               const TransportPreference& preference) {
   RefRecords kept;
   if (!preference.direct) return kept;
   std::vector<detail::TensorParts> included;
@@ -112,9 +93,9 @@ Result<RefRecords> ProcessRuntime::keep_tensors(const detail::Outgoing& value,
 }
 
 // Measures the value, registers the tensors that it omits, and returns the included tensors.
-Result<void> ProcessRuntime::keep_apart(const detail::Outgoing& value,
-                                        const TransportPreference& preference, RefRecords& kept,
-                                        std::vector<detail::TensorParts>& included) {
+Result<void> ProcessValues::keep_apart(const detail::Outgoing& value,
+                                       const TransportPreference& preference, RefRecords& kept,
+                                       std::vector<detail::TensorParts>& included) {
   const Origins origins = origins_of(preference.sharing);
   const auto measure = [&](std::size_t from_bytes) {
     const detail::IncludedTensors collected;
@@ -157,16 +138,15 @@ Result<void> ProcessRuntime::keep_apart(const detail::Outgoing& value,
   return {};
 }
 
-void ProcessRuntime::release_kept(const RefRecords& kept) {
+void ProcessValues::release_kept(const RefRecords& kept) {
   if (kept.empty()) return;
   const auto lock = engine_->lock();
   for (const RefRecord& each : kept) engine_->release(each.object);
 }
 
-// `tensors` are the tensor refs of the value, in order. Refs to included tensors follow the refs
-// that the value contains by index.
-RefRecords ProcessRuntime::records_of(ProcessEngine::Lock&, const std::vector<ContainedRef>& refs,
-                                      std::span<const RefRecord> tensors) {
+// Refs to included tensors follow the refs that the value contains by index.
+RefRecords ProcessValues::records_of(ProcessEngine::Lock&, const std::vector<ContainedRef>& refs,
+                                     std::span<const RefRecord> tensors) {
   RefRecords records;
   records.reserve(refs.size());
   std::size_t next = 0;
@@ -184,17 +164,19 @@ RefRecords ProcessRuntime::records_of(ProcessEngine::Lock&, const std::vector<Co
   return records;
 }
 
-Answer<ObjectId> ProcessRuntime::put_value(const detail::Outgoing& value, ObjectId object,
-                                           const TransportPreference& preference) {
+Answer<ObjectId> ProcessValues::put(const detail::Outgoing& value, ObjectId object,
+                                    const TaskContext& context,
+                                    const TransportPreference& preference) {
   const auto kept = keep_tensors(value, preference);
   if (!kept) return tensor_error_of(kept.error());
-  auto stored = put_written(value, object, *kept);
+  auto stored = put_written(value, object, context, *kept);
   release_kept(*kept);
   return stored;
 }
 
-Answer<ObjectId> ProcessRuntime::put_written(const detail::Outgoing& value, ObjectId object,
-                                             std::span<const RefRecord> tensors) {
+Answer<ObjectId> ProcessValues::put_written(const detail::Outgoing& value, ObjectId object,
+                                            const TaskContext& context,
+                                            std::span<const RefRecord> tensors) {
   const auto size = value.size_bytes();
   if (size <= inline_value_limit) {
     ValueRecord record;
@@ -209,10 +191,9 @@ Answer<ObjectId> ProcessRuntime::put_written(const detail::Outgoing& value, Obje
   }
   auto lock = engine_->lock();
   const auto& own = engine_->core().options().process;
-  const auto context = task();
   auto room = engine_->reserve(lock, object, static_cast<std::int64_t>(size), own,
-                               engine_->core().node(), [&] { return context->cancelled.load(); });
-  if (!room && room.error().code == ErrorCode::cancelled && context->cancelled.load())
+                               engine_->core().node(), [&] { return context.cancelled.load(); });
+  if (!room && room.error().code == ErrorCode::cancelled && context.cancelled.load())
     return cancelled_error("put");
   if (!room) return store_error_of(room.error());
   const auto records = records_of(lock, value.contained(), tensors);
@@ -225,16 +206,6 @@ Answer<ObjectId> ProcessRuntime::put_written(const detail::Outgoing& value, Obje
   return make_error(PublicKind::serialization, "the value could not be written");
 }
 
-Answer<RawId> ProcessRuntime::put(const detail::Outgoing& value,
-                                  const detail::PutRequest& request) {
-  const auto context = task();
-  const auto stored = put_value(
-      value, put_id(context->task, context->puts.fetch_add(1)),
-      preference_of(request.tensor_transport, request.allow_fallback, request.tensor_policy));
-  if (!stored.ok()) return stored.error();
-  return raw(stored.value().bits());
-}
-
 void redirect(RefRecords& refs, const HandedOver& given, ProcessId owner, NodeId home) {
   for (auto& ref : refs) {
     if (std::ranges::find(given.objects, ref.object) == given.objects.end()) continue;
@@ -243,10 +214,10 @@ void redirect(RefRecords& refs, const HandedOver& given, ProcessId owner, NodeId
   }
 }
 
-Answer<ValueRecord> ProcessRuntime::store_result(const detail::Outgoing& value,
-                                                 const TransportPreference& preference,
-                                                 ObjectId object, ProcessId owner, NodeId home,
-                                                 HandedOver& given) {
+Answer<ValueRecord> ProcessValues::store_result(const detail::Outgoing& value,
+                                                const TransportPreference& preference,
+                                                ObjectId object, ProcessId owner, NodeId home,
+                                                HandedOver& given) {
   const auto kept = keep_tensors(value, preference);
   if (!kept) return tensor_error_of(kept.error());
   auto stored = store_written(value, *kept, object, owner, home, given);
@@ -254,10 +225,10 @@ Answer<ValueRecord> ProcessRuntime::store_result(const detail::Outgoing& value,
   return stored;
 }
 
-Answer<ValueRecord> ProcessRuntime::store_written(const detail::Outgoing& value,
-                                                  std::span<const RefRecord> tensors,
-                                                  ObjectId object, ProcessId owner, NodeId home,
-                                                  HandedOver& given) {
+Answer<ValueRecord> ProcessValues::store_written(const detail::Outgoing& value,
+                                                 std::span<const RefRecord> tensors,
+                                                 ObjectId object, ProcessId owner, NodeId home,
+                                                 HandedOver& given) {
   ValueRecord record;
   record.size_bytes = static_cast<std::int64_t>(value.size_bytes());
   const auto unwritable = [] {
@@ -296,7 +267,7 @@ Answer<ValueRecord> ProcessRuntime::store_written(const detail::Outgoing& value,
   return record;
 }
 
-void ProcessRuntime::adopt(ProcessEngine::Lock&, const RefRecords& refs) {
+void ProcessValues::adopt(ProcessEngine::Lock&, const RefRecords& refs) {
   for (const auto& ref : refs) {
     if (is_tensor(ref)) continue;
     if (engine_->core().object(ref.object) == nullptr) {
@@ -308,7 +279,7 @@ void ProcessRuntime::adopt(ProcessEngine::Lock&, const RefRecords& refs) {
 }
 
 // The separately stored elements of a value, which have been pulled; or the error of a missing one.
-std::shared_ptr<const detail::ErrorRecord> ProcessRuntime::find_tensors(
+std::shared_ptr<const detail::ErrorRecord> ProcessValues::find_tensors(
     const RefRecords& contained, std::vector<detail::ApartTensor>& apart) {
   if (std::ranges::none_of(contained, is_pulled_tensor)) return nullptr;
   for (const RefRecord& each : contained) {
@@ -322,8 +293,8 @@ std::shared_ptr<const detail::ErrorRecord> ProcessRuntime::find_tensors(
   return nullptr;
 }
 
-detail::StoredValue ProcessRuntime::stored_value(ProcessEngine::Lock& lock,
-                                                 const ValueRecord& value) {
+detail::StoredValue ProcessValues::stored_value(ProcessEngine::Lock& lock,
+                                                const ValueRecord& value) {
   detail::StoredValue result;
   if (value.is_error) {
     result.error =
@@ -331,7 +302,7 @@ detail::StoredValue ProcessRuntime::stored_value(ProcessEngine::Lock& lock,
     return result;
   }
   auto lease = make_pooled<ValueLease>();
-  lease->runtime = weak_from_this();
+  lease->engine = engine_;
   lease->payload = value.bytes;
   result.contained = contained_of(value.contained);
   if (auto missing = find_tensors(value.contained, result.apart)) {
@@ -345,7 +316,7 @@ detail::StoredValue ProcessRuntime::stored_value(ProcessEngine::Lock& lock,
   return result;
 }
 
-detail::StoredValue ProcessRuntime::stored_object(ProcessEngine::Lock& lock, ObjectId object) {
+detail::StoredValue ProcessValues::stored_object(ProcessEngine::Lock& lock, ObjectId object) {
   detail::StoredValue result;
   const auto fail = [&](detail::ErrorRecord error) {
     result.error = std::make_shared<const detail::ErrorRecord>(std::move(error));
@@ -363,12 +334,12 @@ detail::StoredValue ProcessRuntime::stored_object(ProcessEngine::Lock& lock, Obj
   }
   if (row->reading->failure) return fail(store_error_of(*row->reading->failure));
   if (!row->readable) return fail(make_error(PublicKind::connection, "the runtime was shut down"));
-  auto view = engine_->view(object);
+  auto view = engine_->caller().view(object);
   if (!view)
     return fail(make_error(PublicKind::object_lost, "the object's memory could not be mapped"));
   if (row->value->is_error) return fail(error_of(*row->value, view->bytes()));
   auto lease = make_pooled<ValueLease>();
-  lease->runtime = weak_from_this();
+  lease->engine = engine_;
   result.contained = contained_of(row->value->contained);
   if (auto missing = find_tensors(row->value->contained, result.apart)) {
     result.error = std::move(missing);

@@ -87,7 +87,7 @@ detail::Done ProcessRuntime::wait_tensor_freed(const Tensor& tensor,
     Waiting(const Waiting&) = delete;
     Waiting& operator=(const Waiting&) = delete;
     ~Waiting() { --count; }
-  } const waiting(*waits_for_freed_);
+  } const waiting(tensors_.waits_for_freed());
   for (const ObjectId object : tensors_.kept_in(*parts.storage)) {
     if (!engine_->core().refers_to(object)) continue;
     return make_error(detail::ErrorKind::tensor_shared,

@@ -24,15 +24,15 @@ using client::make_error;
 // Receives the results of one call and stores them for their owner.
 class CallResults final : public detail::ResultSink {
  public:
-  CallResults(client::ProcessRuntime& runtime, const RunCall& run) : runtime_(runtime), run_(run) {}
+  CallResults(client::ProcessValues& values, const RunCall& run) : values_(values), run_(run) {}
 
   detail::Done accept(std::size_t index, const detail::Outgoing& value) override {
     // Only values in the store need an object id.
     const ObjectId object = value.size_bytes() > inline_value_limit
                                 ? result_id(run_.call.task, static_cast<std::uint32_t>(index))
                                 : ObjectId();
-    auto stored = runtime_.store_result(value, run_.call.form->tensors, object, run_.caller,
-                                        run_.call.caller_node, given_);
+    auto stored = values_.store_result(value, run_.call.form->tensors, object, run_.caller,
+                                       run_.call.caller_node, given_);
     if (!stored.ok()) return stored.error();
     records_.push_back(std::move(stored).take());
     return std::nullopt;
@@ -43,7 +43,7 @@ class CallResults final : public detail::ResultSink {
   HandedOver& given() { return given_; }
 
  private:
-  client::ProcessRuntime& runtime_;
+  client::ProcessValues& values_;
   const RunCall& run_;
   Results records_;
   HandedOver given_;
@@ -145,17 +145,6 @@ std::shared_ptr<const detail::ContextRecord> record_of_process(const AssignExecu
   return record;
 }
 
-std::shared_ptr<client::TaskContext> make_context(
-    const RunCall& run, std::shared_ptr<const detail::ContextRecord> of_process) {
-  auto context = make_pooled<client::TaskContext>();
-  context->job = run.call.form->job;
-  context->task = run.call.task;
-  context->attempt = run.call.attempt;
-  context->token = run.token;
-  context->of_process = std::move(of_process);
-  return context;
-}
-
 RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
                  const std::shared_ptr<client::ProcessRuntime>& runtime,
                  const std::shared_ptr<client::TaskContext>& context, ActorInstance& actor) {
@@ -164,7 +153,7 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
   finished.token = run.token;
   finished.pid = own_pid();
   auto& engine = runtime->engine();
-  CallResults results(*runtime, run);
+  CallResults results(runtime->values(), run);
   detail::Outcome outcome;
   const Time began = monotonic_now();
   {
@@ -184,8 +173,9 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
       auto lock = engine.lock();
       ran.reachable = reachable(run.call, engine);
       for (const auto& argument : *run.call.arguments) {
-        arguments.push_back(argument.is_ref ? runtime->stored_object(lock, argument.ref.object)
-                                            : runtime->stored_value(lock, argument.value));
+        arguments.push_back(argument.is_ref
+                                ? runtime->values().stored_object(lock, argument.ref.object)
+                                : runtime->values().stored_value(lock, argument.value));
       }
     }
     const auto broken =

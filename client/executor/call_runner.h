@@ -37,9 +37,7 @@ struct ArgumentRefs {
 void settle_call(CallFinished& finished, const RunCall& run, client::ProcessRuntime& runtime,
                  ArgumentRefs arguments, client::ProcessEngine::Lock& lock);
 
-// Values of current() that are equal for all calls of this process, and those of this call.
+// Values of current() that are equal for all calls of this process.
 std::shared_ptr<const detail::ContextRecord> record_of_process(const AssignExecutor& assignment);
-std::shared_ptr<client::TaskContext> make_context(
-    const RunCall& run, std::shared_ptr<const detail::ContextRecord> of_process);
 
 }  // namespace mobula::internal::executor

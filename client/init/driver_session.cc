@@ -162,14 +162,14 @@ std::string DriverSession::head_silent() const {
 
 Result<void> DriverSession::wait_for_job() {
   auto lock = engine_->lock();
-  const auto answered = [&] { return engine_->job_answer().has_value(); };
+  const auto answered = [&] { return engine_->caller().job_answer().has_value(); };
   const Time began = monotonic_now();
   if (!engine_->wait(lock, began + slow_init_delay, answered)) {
     engine_->warn(fmt::format("init has blocked for {} s: {}", slow_init_delay / 1s,
                               agent_gone_ ? agent_exited() : head_silent()));
     engine_->wait(lock, began + job_timeout, answered);
   }
-  const auto answer = engine_->job_answer();
+  const auto answer = engine_->caller().job_answer();
   if (!answer) {
     return failure(ErrorCode::timed_out,
                    fmt::format("init: the job was not admitted within {} s: {}", job_timeout / 1s,

@@ -1,9 +1,9 @@
-#include "client/executor/callers.h"
+#include "client/engine/callers.h"
 
 #include "protocol/codec/messages.h"
 #include "protocol/tickets/ticket.h"
 
-namespace mobula::internal::executor {
+namespace mobula::internal::client {
 namespace {
 
 constexpr std::size_t max_hello_bytes = 4096;
@@ -70,4 +70,4 @@ std::vector<ProcessId> Callers::cut(const std::vector<std::string>& revoked_keys
   return cut;
 }
 
-}  // namespace mobula::internal::executor
+}  // namespace mobula::internal::client

@@ -1,5 +1,5 @@
 // Authentication of callers, and their removal.
-#include "client/executor/callers.h"
+#include "client/engine/callers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include "protocol/codec/messages.h"
 #include "protocol/tickets/ticket.h"
 
-namespace mobula::internal::executor {
+namespace mobula::internal::client {
 namespace {
 
 using ::testing::ElementsAre;
@@ -109,4 +109,4 @@ TEST_F(CallersTest, RejectsInvalidHandshakes) {
 }
 
 }  // namespace
-}  // namespace mobula::internal::executor
+}  // namespace mobula::internal::client

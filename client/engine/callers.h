@@ -16,7 +16,7 @@
 #include "protocol/tickets/revocation_list.h"
 #include "transport/bus/bus.h"
 
-namespace mobula::internal::executor {
+namespace mobula::internal::client {
 
 class Callers {
  public:
@@ -52,4 +52,4 @@ class Callers {
   std::map<ProcessId, PeerHandle> connections_;
 };
 
-}  // namespace mobula::internal::executor
+}  // namespace mobula::internal::client

@@ -1,0 +1,32 @@
+// Options of ProcessEngine and of its callee half.
+// Thread: any (values).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/time.h"
+#include "client/core/client_options.h"
+#include "mobula/detail/runtime.h"
+#include "protocol/messages/local_control.h"
+#include "protocol/recording/recorder.h"
+
+namespace mobula::internal::client {
+
+struct EngineOptions {
+  ClientOptions core;
+  std::string ticket;    // presented to executors
+  RecordOptions record;  // recording of the core's inputs
+  std::string record_role = "driver";
+  Duration ring_idle = 30s;      // idle time after which rings to executors are closed
+  Duration longest_spin = 50us;  // longest spin of a leader, unless the agent sets it
+};
+
+// A process that serves calls.
+struct CalleeOptions {
+  AssignExecutor assignment;
+  std::shared_ptr<const detail::ContextRecord> of_process;  // shared by the contexts of all calls
+  std::unique_ptr<Recorder> recorder{};  // recording of the executor core's inputs; null: none
+};
+
+}  // namespace mobula::internal::client
