@@ -47,6 +47,7 @@ ProcessRuntime::Waited ProcessRuntime::blocking_wait(ProcessEngine::Lock& lock, 
   const auto until = time_of(deadline);
   const Time began = monotonic_now();
   if (until && began >= *until) return Waited::timed_out;
+  if (in_callback()) return Waited::cancelled;
   const auto context = task();
   const auto over = [&] { return context->cancelled.load() || ready(); };
   const bool tell = context->token != 0 && options_.blocked;
@@ -89,6 +90,7 @@ ProcessRuntime::Waited ProcessRuntime::blocking_wait(ProcessEngine::Lock& lock, 
 }
 
 detail::ErrorRecord ProcessRuntime::cancelled_error(std::string_view operation) const {
+  if (in_callback()) return error_of(callback_failure(operation));
   return make_error(PublicKind::task_cancelled,
                     std::string(operation) + ": the task that waits was cancelled");
 }

@@ -74,6 +74,7 @@ void ProcessEngine::close() {
   // Objects bound to the loop are destroyed on its thread. Input of the same iteration may have
   // posted a flush that runs after this, and threads with remaining refs continue to post flushes.
   (void)sockets_->thread().run([this] {
+    end_sinks();
     closed_ = true;
     timer_.reset();
     guard_timer_.reset();
@@ -86,7 +87,10 @@ void ProcessEngine::close() {
 
 void ProcessEngine::stop() {
   const auto held = lock();
-  stopping_ = true;
+  if (!std::exchange(stopping_, true) && sockets_) {
+    (void)loop().post([this] { end_sinks(); });
+    sockets_->thread().call_back();
+  }
   notify();
 }
 
@@ -219,6 +223,8 @@ void ProcessEngine::carry_out(std::vector<Command>& commands) {
       handed_over_ = std::move(*given);
     } else if (std::holds_alternative<SubmittedDone>(command)) {
       owner_.submitted_done();
+    } else if (const auto* report = std::get_if<ObjectReported>(&command)) {
+      carry_out(*report);
     } else if (auto* warning = std::get_if<Warn>(&command)) {
       warn(warning->text);
     }
@@ -369,6 +375,7 @@ Result<std::span<std::byte>> ProcessEngine::reserve(Lock& lock, ObjectId object,
                                                     std::int64_t size_bytes, ProcessId owner,
                                                     NodeId home,
                                                     const std::function<bool()>& abandoned) {
+  if (in_callback()) return callback_failure("storing a value above 64 KiB");
   step(ReserveRoom{object, size_bytes, owner, home});
   const auto answered = [&] { return rooms_.contains(object); };
   // An agent with free memory replies before this deadline, also if the task was cancelled and
@@ -480,6 +487,7 @@ void ProcessEngine::release_name(FindActor question) {
 
 Result<HeadToProcess> ProcessEngine::ask(Lock& lock, ProcessToHead question,
                                          std::optional<Time> deadline) {
+  if (in_callback()) return callback_failure("asking the head");
   const std::uint64_t request = next_request_++;
   if (auto* find = std::get_if<FindActor>(&question)) find->request = request;
   if (auto* read = std::get_if<ReadState>(&question)) read->request = request;

@@ -25,6 +25,7 @@
 #include "base/result.h"
 #include "client/core/client_core.h"
 #include "client/engine/armed_deadline.h"
+#include "client/engine/completions.h"
 #include "client/engine/engine_hooks.h"
 #include "client/engine/engine_owner.h"
 #include "client/engine/ring_links.h"
@@ -96,6 +97,8 @@ class ProcessEngine {
     if (recorder_) recorder_->flush();
   }
   bool stopping() const { return stopping_; }
+  // Callers subscribe by `step`.
+  Completions& completions() { return completions_; }
 
   void on_tensors(TensorHooks hooks) {
     tensor_hooks_ = std::move(hooks);
@@ -137,6 +140,9 @@ class ProcessEngine {
   Endpoint endpoint() const { return endpoint_; }  // address for its peers, in executors
   // Connects to a new agent after agent_lost. On the loop thread.
   Result<void> reattach(Fd agent, Attached attached, std::string ticket);
+  // Reports nothing more to sinks, and notifies them. Returns after the last callback. Must not be
+  // called on the loop thread.
+  void end_subscriptions();
   // Ends all waits without a value.
   void stop();
   // Stops, and closes the links: no message is sent or received, and no hook is called any more.
@@ -162,6 +168,11 @@ class ProcessEngine {
   void step_one(Event&& event);
   void carry_out(std::vector<Command>& commands);
   void carry_out(RoomMade& command);
+  // process_engine_callbacks.cc
+  void carry_out(const ObjectReported& report);
+  void schedule_callbacks();
+  void run_callbacks();
+  void end_sinks();
   std::optional<Time> next_deadline() const;
   void gather(std::vector<Bytes>& batches, const Bytes& frame);
   void move_gathered(std::vector<Outgoing>& outbox);
@@ -253,6 +264,8 @@ class ProcessEngine {
   std::vector<Command> commands_;  // commands of the running step; member only to reuse its memory
   bool stepping_ = false;
   bool flush_scheduled_ = false;
+  Completions completions_;
+  bool callbacks_scheduled_ = false;
   bool stopping_ = false;
   ArmedDeadline ring_time_;  // deadline of the timer, which flush() arms
   std::map<ObjectId, RoomMade> rooms_;
