@@ -4,6 +4,8 @@
 
 #include <mobula/detail/runtime.h>
 
+#include "client/api/callback_thread.h"
+
 namespace mobula {
 
 detail::ClusterSession::~ClusterSession() = default;
@@ -24,6 +26,7 @@ Cluster::~Cluster() { shutdown(); }
 void Cluster::shutdown() {
   // the job of the parent continues
   if (detail::in_forked_child()) return void(session_.release());
+  if (session_) detail::refuse_callback("shutdown");
   const auto ending = std::move(session_);
   if (ending) ending->shutdown();
 }

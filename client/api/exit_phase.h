@@ -9,4 +9,8 @@ namespace mobula::detail {
 // are not counted any more: the cluster releases those of a process that exits.
 void begin_exit_phase();
 
+// True if destructors on this thread have to update counts of the runtime. False in the exit phase,
+// and in a forked child, whose parent has the counts.
+bool counts_refs();
+
 }  // namespace mobula::detail

@@ -77,6 +77,8 @@ Runtime::~Runtime() = default;
 
 void begin_exit_phase() { exits = true; }
 
+bool counts_refs() { return !in_forked_child() && !exits; }
+
 std::shared_ptr<Runtime> runtime() {
   refuse_forked_child();
   refuse_exit_handler();
@@ -111,8 +113,7 @@ std::shared_ptr<const Anchor> Anchor::retain(ContainedRef ref) {
 }
 
 Anchor::~Anchor() {
-  if (in_forked_child()) return;  // the parent counts the ref
-  if (exits) return;
+  if (!counts_refs()) return;
   if (const auto owner = runtime_.lock()) owner->release(ref_);
 }
 

@@ -102,8 +102,18 @@ struct SubmittedDone {
   friend bool operator==(const SubmittedDone&, const SubmittedDone&) = default;
 };
 
+// The object of a subscription is ready. `held`: the shell removes one ref and one use of it.
+struct ObjectReported {
+  std::uint64_t sink = 0;
+  std::uint64_t token = 0;
+  ObjectId object;
+  bool held = false;
+  MOBULA_FIELDS(sink, token, object, held);
+  friend bool operator==(const ObjectReported&, const ObjectReported&) = default;
+};
+
 using Command = std::variant<SendToAgent, SendToExecutor, CloseStream, ObjectChanged, RoomMade,
                              ValueSealed, HeadAnswered, DropPlace, Warn, HandedOver, OpenStream,
-                             TensorUnneeded, SubmittedDone>;
+                             TensorUnneeded, SubmittedDone, ObjectReported>;
 
 }  // namespace mobula::internal::client

@@ -13,9 +13,11 @@ const CoverageMark mark_job_over("client.job_ended_by_the_head");
 }  // namespace
 
 void ClientCore::step(Time now, Event event, std::vector<Command>& out) {
+  const std::size_t first = out.size();
   step_.begin(now, out);
   std::visit([&](auto& each) { on(each); }, event);
   dispatcher_.dispatch_changed();
+  subscriptions_.report_changed(out, first);
   objects_.settle();
   if (awaits_submitted_ && !has_unfinished()) conclude_submitted();
   dispatcher_.settle();
@@ -240,7 +242,7 @@ std::string ClientCore::awaited_placement(ObjectId id) const {
 bool ClientCore::empty() const {
   return objects_.all().empty() && tasks_.all().empty() && dispatcher_.compact().tasks() == 0 &&
          streams_.empty() && dispatcher_.slots().empty() && dispatcher_.classes().empty() &&
-         actors_.all().empty() && objects_.writes() == 0;
+         actors_.all().empty() && objects_.writes() == 0 && subscriptions_.empty();
 }
 
 ClientCore::Sizes ClientCore::sizes() const {

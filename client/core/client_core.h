@@ -22,6 +22,7 @@
 #include "client/core/client_events.h"
 #include "client/core/client_options.h"
 #include "client/core/refs/object_refs.h"
+#include "client/core/refs/subscriptions.h"
 
 namespace mobula::internal::client {
 
@@ -116,6 +117,8 @@ class ClientCore final {
   void on(const AdoptRef& event) { objects_.on(event); }
   void on(const WantObject& event) { objects_.on(event); }
   void on(const UnwantObject& event) { objects_.on(event); }
+  void on(const SubscribeObject& event) { subscriptions_.on(event); }
+  void on(const UnsubscribeObject& event) { subscriptions_.on(event); }
   void on(const CancelObject& event) { tasks_.on(event); }
   void on(const CancelChildren& event) { tasks_.on(event); }
   void on(const ErrorRead& event) { objects_.on(event); }
@@ -182,6 +185,7 @@ class ClientCore final {
   Dispatcher dispatcher_{step_, streams_, tasks_};
   Actors actors_{step_, streams_, objects_, tasks_};
   PlacementGroups groups_{step_, objects_};
+  Subscriptions subscriptions_{step_, objects_};
 
   bool attached_ = false;
   std::uint64_t head_epoch_ = 0;

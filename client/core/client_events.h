@@ -158,6 +158,7 @@ using Event =
                  KillActor, AskHead, PinRefs, UnpinRefs, Attached, AgentLost, ReceivedFromAgent,
                  ReceivedFromExecutor, StreamEnded, Tick, HandOver, ValueUnreadable, SubmitGroup,
                  AwaitGroup, EndGroup, UnwantObject, KeepTensor, ElementsLost, BorrowRefs,
-                 EndBorrow, AwaitSubmitted, ErrorRead, AbandonWrite, BlockedOn>;
+                 EndBorrow, AwaitSubmitted, ErrorRead, AbandonWrite, BlockedOn, SubscribeObject,
+                 UnsubscribeObject>;
 
 }  // namespace mobula::internal::client

@@ -48,6 +48,7 @@ ProcessRuntime::Waited ProcessRuntime::blocking_wait(ProcessEngine::Lock& lock, 
   const auto until = time_of(deadline);
   const Time began = monotonic_now();
   if (until && began >= *until) return Waited::timed_out;
+  if (in_callback()) return Waited::cancelled;
   const auto context = task();
   const auto over = [&] { return context->cancelled.load() || ready(); };
   const bool in_call = context->token != 0;

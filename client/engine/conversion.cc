@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "client/engine/completions.h"
 #include "protocol/codec/codec.h"
 
 namespace mobula::internal::client {
@@ -229,6 +230,7 @@ detail::ErrorRecord make_error(detail::ErrorKind kind, std::string message) {
 }
 
 detail::ErrorRecord cancelled_error(std::string_view operation) {
+  if (in_callback()) return error_of(callback_failure(operation));
   return make_error(detail::ErrorKind::task_cancelled,
                     std::string(operation) + ": the task that waits was cancelled");
 }

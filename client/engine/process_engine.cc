@@ -66,6 +66,7 @@ void ProcessEngine::close() {
   // Objects bound to the loop are destroyed on its thread. Input of the same iteration may have
   // posted a flush that runs after this, and threads with remaining refs continue to post flushes.
   (void)sockets_->thread().run([this] {
+    end_sinks();
     closed_ = true;
     timer_.reset();
     guard_timer_.reset();
@@ -78,7 +79,10 @@ void ProcessEngine::close() {
 
 void ProcessEngine::stop() {
   const auto held = lock();
-  stopping_ = true;
+  if (!std::exchange(stopping_, true) && sockets_) {
+    (void)loop().post([this] { end_sinks(); });
+    sockets_->thread().call_back();
+  }
   notify();
 }
 
@@ -261,6 +265,8 @@ void ProcessEngine::carry_out(std::vector<Command>& commands) {
       caller_.carry_out(std::move(*given));
     } else if (std::holds_alternative<SubmittedDone>(command)) {
       if (callee_) events_.add(executor::SubmittedDone{});
+    } else if (const auto* report = std::get_if<ObjectReported>(&command)) {
+      carry_out(*report);
     } else if (auto* warning = std::get_if<Warn>(&command)) {
       warn(warning->text);
     }
@@ -338,6 +344,7 @@ Result<std::span<std::byte>> ProcessEngine::reserve(Lock& lock, ObjectId object,
                                                     std::int64_t size_bytes, ProcessId owner,
                                                     NodeId home,
                                                     const std::function<bool()>& abandoned) {
+  if (in_callback()) return callback_failure("storing a value above 64 KiB");
   step(ReserveRoom{object, size_bytes, owner, home});
   const auto answered = [&] { return caller_.has_reply(object); };
   // An agent with free memory replies before this deadline, also if the task was cancelled and
@@ -404,6 +411,7 @@ void ProcessEngine::carry_out(HeadAnswered&& command) {
 
 Result<HeadToProcess> ProcessEngine::ask(Lock& lock, ProcessToHead question,
                                          std::optional<Time> deadline) {
+  if (in_callback()) return callback_failure("asking the head");
   const std::uint64_t request = caller_.expect_reply(question);
   step(AskHead{std::move(question)});
   wait(lock, deadline, [&] { return caller_.has_reply(request); });

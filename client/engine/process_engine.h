@@ -25,6 +25,7 @@
 #include "base/result.h"
 #include "client/engine/armed_deadline.h"
 #include "client/engine/caller_half.h"
+#include "client/engine/completions.h"
 #include "client/engine/engine_options.h"
 #include "client/engine/engine_owner.h"
 #include "client/engine/ring_links.h"
@@ -100,6 +101,8 @@ class ProcessEngine {
   // Called before the process exits without destructors.
   void flush_recording();
   bool stopping() const { return stopping_; }
+  // Callers subscribe by `step`.
+  Completions& completions() { return completions_; }
 
   // The tensors that this process holds, until null. They receive the inputs that concern them.
   void use_tensors(LocalTensors* tensors);
@@ -138,6 +141,9 @@ class ProcessEngine {
   Endpoint endpoint() const { return endpoint_; }  // address for its peers, in executors
   // Connects to a new agent after agent_lost. On the loop thread.
   Result<void> reattach(Fd agent, Attached attached, std::string ticket);
+  // Reports nothing more to sinks, and notifies them. Returns after the last callback. Must not be
+  // called on the loop thread.
+  void end_subscriptions();
   // Ends all waits without a value.
   void stop();
   // Stops, and closes the links: no message is sent or received, and no hook is called any more.
@@ -172,6 +178,11 @@ class ProcessEngine {
   void greet(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void reject_peer(PeerHandle peer, const std::string& why);
   void carry_out(HeadAnswered&& command);
+  // process_engine_callbacks.cc
+  void carry_out(const ObjectReported& report);
+  void schedule_callbacks();
+  void run_callbacks();
+  void end_sinks();
   std::optional<Time> next_deadline() const;
   void gather(std::vector<Bytes>& batches, const Bytes& frame);
   void move_gathered(std::vector<Outgoing>& outbox);
@@ -264,6 +275,8 @@ class ProcessEngine {
   std::optional<executor::Leave> leave_;                  // set in a step, carried out after it
   std::uint64_t refused_callers_ = 0;
   bool flush_scheduled_ = false;
+  Completions completions_;
+  bool callbacks_scheduled_ = false;
   bool stopping_ = false;
   ArmedDeadline ring_time_;  // deadline of the timer, which flush() arms
 };

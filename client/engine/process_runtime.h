@@ -9,9 +9,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "client/api/completion_source.h"
 #include "client/engine/local_tensors.h"
 #include "client/engine/process_engine.h"
 #include "client/engine/process_values.h"
@@ -36,7 +38,9 @@ struct RuntimeOptions {
   exchange::ExchangeOptions exchange;  // tensor exchange; its node is the engine's node
 };
 
-class ProcessRuntime final : public detail::Runtime {
+class ProcessRuntime final : public detail::Runtime,
+                             public detail::CompletionSource,
+                             public std::enable_shared_from_this<ProcessRuntime> {
  public:
   ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options);
 
@@ -77,6 +81,17 @@ class ProcessRuntime final : public detail::Runtime {
   void note_of_group(TransferRecord&& record) override;
   detail::Done wait_tensor_freed(const Tensor& tensor, const detail::Deadline& deadline) override;
   std::shared_ptr<detail::CollectiveGroups> collectives() override { return collectives_; }
+  // completion_calls.cc
+  std::shared_ptr<detail::CompletionSource> completion_source() override {
+    return shared_from_this();
+  }
+  detail::Answer<std::uint64_t> add_sink(std::shared_ptr<detail::CompletionSink> sink) override;
+  detail::Done subscribe(std::uint64_t sink, std::span<const detail::SubscribeRequest> requests,
+                         bool fetch_local) override;
+  void unsubscribe(std::uint64_t sink, const detail::SubscribeRequest& request) noexcept override;
+  void remove_sink(std::uint64_t sink, std::span<const detail::RawId> objects) noexcept override;
+  detail::Answer<bool> wait_for_report(const detail::Deadline& deadline,
+                                       const std::function<bool()>& ready) override;
 
   // ---- for the executor's loop ----------------------------------------------------------------
   ProcessEngine& engine() { return *engine_; }

@@ -313,6 +313,8 @@ void DriverSession::shutdown() {
     loss_changed_.notify_all();
   }
   if (engine_) {
+    // first, because the end of the job gives errors to unfinished calls
+    engine_->end_subscriptions();
     {
       auto lock = engine_->lock();
       const bool lives = !engine_->stopping() && !agent_gone_;

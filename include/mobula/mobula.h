@@ -1,9 +1,11 @@
-// The public interface of Mobula, except MSGPACK_DEFINE types (msgpack.h) and transport plugins.
+// The public interface of Mobula, except MSGPACK_DEFINE types (msgpack.h), coroutines (coroutine.h),
+// and transport plugins.
 // Thread: see each header.
 #pragma once
 
 #include <mobula/accelerators.h>
 #include <mobula/actor.h>
+#include <mobula/as_completed.h>
 #include <mobula/cluster.h>
 #include <mobula/collective.h>
 #include <mobula/context.h>
@@ -14,6 +16,7 @@
 #include <mobula/get.h>
 #include <mobula/node.h>
 #include <mobula/object_ref.h>
+#include <mobula/on_ready.h>
 #include <mobula/options.h>
 #include <mobula/placement_group.h>
 #include <mobula/result.h>

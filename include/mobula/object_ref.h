@@ -14,11 +14,14 @@
 #include <utility>
 #include <vector>
 
+#include <mobula/detail/call_site.h>
 #include <mobula/detail/runtime.h>
 #include <mobula/result.h>
 #include <mobula/view.h>
 
 namespace mobula {
+
+class Subscription;
 
 // A future for a value of type T. Refs can be copied, passed, returned, and stored inside other
 // values.
@@ -45,6 +48,10 @@ class ObjectRef {
 
   // Waits for the value and returns it, as `mobula::get(*this)` does.
   T get() const;
+  // Calls `f(ref)` once, when the ref holds a value or an error, unless the returned subscription
+  // ends before. on_ready.h states what `f` may do.
+  template <class F>
+  Subscription then(F f, detail::CallSite site = detail::CallSite::here()) const;
 
   // For the library.
   const std::shared_ptr<const detail::Anchor>& anchor() const { return anchor_; }

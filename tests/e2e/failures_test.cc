@@ -63,6 +63,19 @@ TEST_F(Failures, AgentDied_DriverKeepsItsValues) {
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
 }
 
+// Executors, an actor, and an agent are killed while one queue has 10,000 refs.
+TEST_F(Failures, ProcessesKilled_QueueReportsEachRefOnce) {
+  start_head();
+  start_node("b", {"--num-cpus", "1"});
+  const std::string killed = node_id("b");
+  Process driver = start_driver({"completes", killed});
+  ASSERT_TRUE(driver.prints("ready")) << driver.err();
+  ASSERT_TRUE(driver.prints("taken")) << driver.out() << driver.err();
+  ASSERT_EQ(::kill(agent_pid("b"), SIGKILL), 0);
+  const Ended ended = driver.wait();
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+}
+
 TEST_F(Failures, AgentRestarted_KeepsNodeId) {
   start_head();
   start_node("b");

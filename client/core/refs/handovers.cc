@@ -88,6 +88,7 @@ Handover Tasks::give_away(TaskId task, const HandOver& to, HandedOver& given) {
     result->owned = result->exported = result->released = false;
     result->creator = {};
     result->ref = RefRecord{object, to.home, to.owner, {}};
+    objects_.changed(object);  // subscriptions request it from the new owner
   }
   row.call.form.edit().num_returns = 0;
   row.live_results = 0;

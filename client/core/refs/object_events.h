@@ -91,4 +91,28 @@ struct UnwantObject {
   friend bool operator==(const UnwantObject&, const UnwantObject&) = default;
 };
 
+// User code wants one ObjectReported with this sink and token, when the object is ready as `wait`
+// defines it. The object must be known here.
+struct SubscribeObject {
+  ObjectId object;
+  std::uint64_t sink = 0;
+  std::uint64_t token = 0;
+  bool fetch_local = true;
+  bool held = false;  // the report follows only when the value can be read without a fetch, and
+                      // leaves one ref and one use to the shell, which removes them
+  MOBULA_FIELDS(object, sink, token, fetch_local, held);
+  friend bool operator==(const SubscribeObject&, const SubscribeObject&) = default;
+};
+
+// Ends the subscriptions of the sink to this object with this token, or all of them. No report of
+// them follows.
+struct UnsubscribeObject {
+  ObjectId object;
+  std::uint64_t sink = 0;
+  std::uint64_t token = 0;
+  bool all = false;
+  MOBULA_FIELDS(object, sink, token, all);
+  friend bool operator==(const UnsubscribeObject&, const UnsubscribeObject&) = default;
+};
+
 }  // namespace mobula::internal::client

@@ -94,6 +94,7 @@ struct ContextRecord {
 
 // Internal to the library.
 class CollectiveGroups;
+class CompletionSource;
 
 class MOBULA_API Runtime {
  public:
@@ -147,6 +148,8 @@ class MOBULA_API Runtime {
   virtual Done wait_tensor_freed(const Tensor& tensor, const Deadline& deadline) = 0;
   // Returns the collective groups of this process, or null if it can have none.
   virtual std::shared_ptr<CollectiveGroups> collectives() { return nullptr; }
+  // Returns the reports of ready objects, or null if the runtime has none.
+  virtual std::shared_ptr<CompletionSource> completion_source() { return nullptr; }
   // Logs the bytes that this process moved in an operation of a group.
   virtual void note_of_group(internal::transfer::TransferRecord&&) {}
   // Reads the values of the first objects, as many as fit into the node's store together, at least

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -145,6 +146,69 @@ int holds(const Words&) {
   return 1;
 }
 
+int next_after_a_death(int x) {
+  if (mobula::current().attempt == 0) ::kill(::getpid(), SIGKILL);
+  return x + 1;
+}
+
+// 10,000 refs of tasks and of two actors in one queue, while executors and an actor's process are
+// killed, and the test kills an agent. Arguments: the node of that agent.
+int completes(const Words& arguments) {
+  Report report;
+  const mobula::TaskOptions for_ever{.num_cpus = 0.25, .max_retries = -1};
+  constexpr std::size_t tasks = 9'000, calls = 500;
+  auto doomed = mobula::actor<Counter>.remote();
+  auto restarted =
+      mobula::actor<Counter>
+          .options({.scheduling = mobula::NodeAffinity{arguments.at(0), true}, .max_restarts = -1,
+                    .max_task_retries = -1})
+          .remote();
+  const auto doomed_pid = mobula::get(doomed.call<&Counter::pid>(), seconds(30));
+  mobula::get(restarted.call<&Counter::add>(1), seconds(30));
+  std::vector<mobula::ObjectRef<int>> refs;
+  mobula::CompletionQueue queue;
+  const auto add = [&](mobula::ObjectRef<int> ref) {
+    queue.add(ref, refs.size());
+    refs.push_back(std::move(ref));
+  };
+  for (std::size_t i = 0; i < tasks; ++i) {
+    const int x = static_cast<int>(i);
+    add(i % 1'000 == 500 ? mobula::task<next_after_a_death>.options(for_ever).remote(x)
+                         : mobula::task<next>.options(for_ever).remote(x));
+  }
+  for (std::size_t i = 0; i < calls; ++i) {
+    if (i == calls / 2) ::kill(static_cast<pid_t>(doomed_pid), SIGKILL);
+    add(doomed.call<&Counter::add>(1));
+    add(restarted.call<&Counter::add>(1));
+  }
+  tell("ready");
+  std::vector<int> seen(refs.size());
+  std::uint64_t tokens[64];
+  std::size_t taken = 0, errors = 0;
+  while (queue.outstanding() > 0) {
+    const std::size_t count = queue.take(tokens, seconds(60));
+    if (count == 0) break;
+    for (std::size_t k = 0; k < count; ++k) {
+      const std::size_t i = tokens[k];
+      ++seen[i];
+      const auto result = mobula::try_get(refs[i], mobula::Duration::zero());
+      if (i < tasks) {
+        report.equal("value", result ? result.value() : -1, static_cast<int>(i) + 1);
+      } else if (!result) {
+        ++errors;
+        report.holds("no call waits", (i - tasks) % 2 == 0);
+      }
+    }
+    if (taken / 1000 != (taken + count) / 1000) tell("taken " + std::to_string(taken + count));
+    taken += count;
+  }
+  report.equal("outstanding", queue.outstanding(), std::size_t{0});
+  report.equal("refs reported once",
+               static_cast<std::size_t>(std::count(seen.begin(), seen.end(), 1)), refs.size());
+  report.holds("calls of the killed actor fail", errors > 0 && errors <= calls);
+  return report.exit_code();
+}
+
 }  // namespace
 
 std::map<std::string, Scenario> failure_scenarios() {
@@ -152,7 +216,8 @@ std::map<std::string, Scenario> failure_scenarios() {
           {"steady", &steady},
           {"moves", &moves},
           {"holds", &holds},
-          {"keeps_values", &keeps_values}};
+          {"keeps_values", &keeps_values},
+          {"completes", &completes}};
 }
 
 }  // namespace mobula::e2e
