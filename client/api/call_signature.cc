@@ -164,7 +164,7 @@ std::string difference_of(std::string_view caller, std::string_view actor) {
     const auto shown = path.empty() ? std::max(caller_path, actor_path) : path;
     return std::string(shown) + " is " + text(caller_path, caller_type, shown) +
            " in the caller's program and " + text(actor_path, actor_type, shown) +
-           " in the actor's";
+           " in the program of the actor";
   }
   return {};
 }

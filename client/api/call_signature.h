@@ -30,7 +30,7 @@ inline constexpr std::string_view json_types = "json";
 std::string declaration_of(const detail::Entry& entry);
 
 // The first difference of two texts of types_of, such as "parameter 1, member 2 is int32 in the
-// caller's program and int64 in the actor's". Empty for equal texts.
+// caller's program and int64 in the program of the actor". Empty for equal texts.
 std::string difference_of(std::string_view caller, std::string_view actor);
 
 }  // namespace mobula::internal

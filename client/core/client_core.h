@@ -4,6 +4,7 @@
 // Not: running tasks (ExecutorCore), placement (head), bytes (shell).
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -125,9 +126,10 @@ class ClientCore final {
   void on(const BlockedOn& event) { blocked_on_ = event.objects; }
   void on(const KillActor& event) { actors_.on(event); }
   void on(const AskHead& event) { actors_.on(event); }
-  void on(const SubmitGroup& event) { groups_.on(event); }
-  void on(const AwaitGroup& event) { groups_.on(event); }
-  void on(const EndGroup& event) { groups_.on(event); }
+  template <class GroupEvent>
+  requires std::same_as<GroupEvent, SubmitGroup> || std::same_as<GroupEvent, AwaitGroup> ||
+      std::same_as<GroupEvent, EndGroup>
+  void on(const GroupEvent& event) { groups_.on(event); }
   void on(const PinRefs& event) { objects_.on(event); }
   void on(const UnpinRefs& event) { objects_.on(event); }
   void on(const BorrowRefs& event) { objects_.on(event); }

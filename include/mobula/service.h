@@ -1,17 +1,8 @@
-// Actors that other programs call. A call of a method goes by the method's name and types, so the
-// caller may be another build, or built by another compiler.
-//
-//   struct KV {                                     // in a header of both programs
-//     void put(std::string key, int value);
-//     std::optional<int> get(std::string key) const;
-//   };
-//   const mobula::Service<KV, &KV::put, &KV::get> kv_service;  // in the program of the actor
-//   MOBULA_DECLARED_ONLY(KV)         // in a program without the definitions of the methods
-//   mobula::get_actor<KV>("kv").call<&KV::get>("a")
-//
+// Actors that other programs call, by the names and types of methods: the caller may be another
+// build, or built by another compiler. See `docs/services.md`.
 // Thread: any.
-// Errors: a call of a method that the actor's program does not have is a `NotFoundError` with its
-// methods. A call with other types is an `InvalidRequestError` that names the part.
+// Errors: `NotFoundError` with the existing methods for an unknown method, `InvalidRequestError`
+// for other types.
 #pragma once
 
 #include <mobula/actor.h>

@@ -40,7 +40,7 @@ TEST_F(Services, OtherTypes_ErrorNamesPart) {
   has("erase: ");
   has("has no method KV::erase; other programs can call: KV::put(string, struct Item) -> void, ");
   has("put: KV::put: parameter 2, member 2 is float32 in the caller's program and float64 in the "
-      "actor's");
+      "program of the actor");
   has("get: KV::get: the result, element, member 2 is float32 in the caller's program and float64");
 }
 

@@ -64,7 +64,7 @@ struct ActorCreation {
 struct ActorCall {
   RawId actor = {};
   FunctionKey method = {};
-  const Entry* entry = nullptr;  // of the method; null: the argument and the result are JSON
+  const Entry* entry = nullptr;  // null: the argument and the result of the method are JSON
   std::string_view method_name = {};
   std::shared_ptr<const CallRequest> request = {};
   std::span<const Argument> arguments = {};
