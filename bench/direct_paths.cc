@@ -1,10 +1,12 @@
 // Cost of each transport path between two processes of this machine, from 8 B to 256 MiB, next to
 // the machine's floors: a copy from a warm memfd, one socket, and encryption on one core.
-// `mobula-bench-direct` prints all figures, and with --bars only the bars. Figures are medians over
+// `mobula-bench-direct` prints all figures, with --bars only the bars, and with --first only the
+// first pulls of 256 MiB. Figures are medians over
 // several rounds. The ratio to a floor is a median too, and its floor is measured in the same
 // round.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,6 +19,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "bench/child.h"
@@ -26,6 +29,7 @@
 #include "transport/net/tcp.h"
 #include "transport/tensor/blob.h"
 #include "transport/tensor/inproc_transport.h"
+#include "transport/tensor/receive_pool.h"
 #include "transport/tensor/shm/shm_transport.h"
 #include "transport/tensor/tcp/tcp_transport.h"
 
@@ -171,7 +175,9 @@ class Receiver {
   }
 
   // Seconds of one pull, including the offer if the offer copies the bytes.
-  double pull(Path path, std::uint64_t size) {
+  double pull(Path path, std::uint64_t size) { return pull(path, target_.first(size)); }
+  double pull(Path path, std::span<std::byte> target, bool untouched = false) {
+    const std::uint64_t size = target.size();
     const auto id = TransferId::of(++transfers_);
     double spent = 0;
     const Blob ticket = offer(path, id, size, spent);
@@ -182,7 +188,7 @@ class Receiver {
     pull.transfer = id;
     pull.from = key_of(path);
     pull.ticket = ticket;
-    pull.targets.push_back({target_.first(size), {}});
+    pull.targets.push_back({target, {}, untouched});
     wait([&](const std::function<void()>& done) {
       end_.by(path).pull(std::move(pull), [&end, done](const TransferEnd& ended) {
         end = ended;
@@ -371,6 +377,78 @@ void bars(Receiver& receiver) {
   line("tcp, 64 MiB, encrypted", sealed, lower, 0.6);
 }
 
+// Bytes per second of one socket into memory that no program has touched, with a thread at each
+// end.
+double socket_into_fresh(std::uint64_t size, std::span<const std::byte> from, bool huge) {
+  const Fd listener = listen_at("127.0.0.1:0").value();
+  const auto address = local_address_of(listener.get()).value();
+  const Time began = monotonic_now();
+  std::thread sender([&] {
+    const Fd out(::socket(AF_INET, SOCK_STREAM, 0));
+    if (::connect(out.get(), address.get(), address.size) != 0) refused("connect");
+    for (std::uint64_t at = 0; at < size;) {
+      const ssize_t sent = ::send(out.get(), from.data() + at, std::min(mib, size - at), 0);
+      if (sent <= 0) refused("send");
+      at += static_cast<std::uint64_t>(sent);
+    }
+  });
+  void* const at =
+      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) refused("mmap");
+  if (huge) ::madvise(at, size, MADV_HUGEPAGE);
+  pollfd ready{listener.get(), POLLIN, 0};
+  ::poll(&ready, 1, -1);
+  const Fd in = accept_from(listener).value();
+  ::fcntl(in.get(), F_SETFL, ::fcntl(in.get(), F_GETFL) & ~O_NONBLOCK);
+  for (std::uint64_t got = 0; got < size;) {
+    const ssize_t count =
+        ::recv(in.get(), static_cast<std::byte*>(at) + got, std::min(mib, size - got), 0);
+    if (count <= 0) refused("recv");
+    got += static_cast<std::uint64_t>(count);
+  }
+  const double spent = seconds(monotonic_now() - began);
+  sender.join();
+  ::munmap(at, size);
+  return static_cast<double>(size) / spent;
+}
+
+// First pulls of 256 MiB: a fresh connection and a fresh buffer. The floor is measured in turns.
+void first_pulls(Receiver& receiver) {
+  const auto source = touched_memory(largest);
+  std::vector<double> floor, huge_floor, warm_floor, first, connected, before, again;
+  for (int i = 0; i < bar_rounds; ++i) {
+    floor.push_back(socket_into_fresh(largest, source, false));
+    huge_floor.push_back(socket_into_fresh(largest, source, true));
+    warm_floor.push_back(socket_loop(largest, mib, true));
+    for (std::vector<double>* const rates : {&first, &connected, &before}) {
+      const bool unpopulated = rates == &before;
+      ReceivePool pool({.kept_bytes = 0});
+      receiver.open(Path::tcp_plain);
+      if (rates == &connected) receiver.pull(Path::tcp_plain, 4 * mib);
+      const Time began = monotonic_now();
+      const auto fresh = pool.take(largest).value();
+      receiver.pull(Path::tcp_plain, fresh.bytes(), !unpopulated);
+      rates->push_back(static_cast<double>(largest) / seconds(monotonic_now() - began));
+      if (rates == &first) {
+        again.push_back(static_cast<double>(largest) /
+                        receiver.pull(Path::tcp_plain, fresh.bytes()));
+      }
+    }
+  }
+  const auto line = [](const char* what, std::vector<double> rates) {
+    const auto [least, most] = std::minmax_element(rates.begin(), rates.end());
+    fmt::print("{:44} {:5.2f} GB/s ({:4.2f} to {:4.2f})\n", what, middle_of(rates) / 1e9,
+               *least / 1e9, *most / 1e9);
+  };
+  line("floor: one socket, 256 MiB, fresh memory", floor);
+  line("the same with huge pages", huge_floor);
+  line("the same into touched memory", warm_floor);
+  line("tcp, trusted, 256 MiB, first pull", first);
+  line("the same on an open connection", connected);
+  line("the same without populating its buffer", before);
+  line("tcp, trusted, 256 MiB, again", again);
+}
+
 void table(Receiver& receiver) {
   const std::vector<std::uint64_t> sizes{8, kib, 64 * kib, mib, 16 * mib, 64 * mib, largest};
   fmt::print("{:28}", "");
@@ -404,7 +482,7 @@ void table(Receiver& receiver) {
 
 }  // namespace
 
-int run(bool bars_alone) {
+int run(std::string_view part) {
   std::string directory =
       (std::filesystem::temp_directory_path() / "mobula-direct-XXXXXX").string();
   if (::mkdtemp(directory.data()) == nullptr) refused("mkdtemp");
@@ -420,8 +498,9 @@ int run(bool bars_alone) {
     pair.first.reset();
     const auto loop = EventLoop::create().value();
     Receiver receiver(*loop, directory, std::move(pair.second));
-    if (!bars_alone) table(receiver);
-    bars(receiver);
+    if (part.empty()) table(receiver);
+    if (part != "--bars") first_pulls(receiver);
+    if (part != "--first") bars(receiver);
   }
   std::filesystem::remove_all(directory);
   return 0;
@@ -429,6 +508,4 @@ int run(bool bars_alone) {
 
 }  // namespace mobula::bench
 
-int main(int count, char** words) {
-  return mobula::bench::run(count > 1 && std::string_view(words[1]) == "--bars");
-}
+int main(int count, char** words) { return mobula::bench::run(count > 1 ? words[1] : ""); }

@@ -411,7 +411,8 @@ void TensorPaths::pull(const std::shared_ptr<Fetching>& fetching) {
   Pull pull{.transfer = fetching->transfer,
             .from = fetching->from,
             .ticket = fetching->ticket,
-            .targets = {TargetRegion{fetching->target}},
+            .targets = {TargetRegion{.bytes = fetching->target,
+                                     .untouched = fetching->buffer && !fetching->buffer->warm()}},
             .silence_timeout = fetching->silence_timeout};
   fetching->way->pull(std::move(pull), [this, fetching](const TransferEnd& end) {
     if (!end.result) return answer(fetching, end.result.error());

@@ -22,6 +22,7 @@ struct LaneShare {
   DirectToken token;
   std::vector<std::pair<TcpChunk, std::byte*>> chunks;
   Duration silence_timeout{0};
+  bool untouched = false;  // all targets, see TargetRegion
   // Shared with the transfer. Copies chunks to a device.
   std::shared_ptr<ChunkStage> stage = nullptr;
   // Called once, on the lane's thread. Nothing is written afterwards.

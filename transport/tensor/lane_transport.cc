@@ -211,6 +211,8 @@ void LaneTransport::share_out(const Pull& pull, const TcpTicket& ticket, Row& ro
     share.token = ticket.token;
     share.silence_timeout = pull.silence_timeout;
     share.stage = pull.stage;
+    share.untouched = std::all_of(pull.targets.begin(), pull.targets.end(),
+                                  [](const TargetRegion& each) { return each.untouched; });
     share.ended = [this, box = box_, transfer = pull.transfer](const Result<void>& result,
                                                                Time began) {
       box->push([this, transfer, result, began, ended = monotonic_now()] {

@@ -48,6 +48,7 @@ struct SourceRegion {
 struct TargetRegion {
   std::span<std::byte> bytes;
   MemoryPlace place = {};
+  bool untouched = false;  // fresh private anonymous memory, which the transport may populate
 };
 
 }  // namespace mobula::internal

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "transport/tensor/arena.h"
 #include "transport/tensor/blob.h"
 #include "transport/tensor/copy_threads.h"
+#include "transport/tensor/first_touch.h"
 #include "transport/tensor/offer_versions.h"
 #include "transport/tensor/receive_pool.h"
 #include "transport/tensor/shm/shm_wire.h"
@@ -76,6 +78,44 @@ TEST(DirectLedger, OfferEnded_ReaderLearnsIt) {
   EXPECT_FALSE(*offer_stands(*reader, first)) << "its slot is another's now";
   EXPECT_FALSE(offer_stands(*reader, {1u << 20, 0}));
   EXPECT_FALSE(offer_stands(*reader, {~0ull, 0}));
+}
+
+TEST(DirectFirstTouch, ChoosesSmallPagesWhenHugeOnesAreSlow) {
+  constexpr std::uint64_t chunk = 4u << 20;
+  HugePageChoice choice;
+  EXPECT_TRUE(choice.huge(chunk));
+  choice.note(1'400us, chunk);
+  EXPECT_TRUE(choice.huge(chunk)) << "as fast as small pages";
+  choice.note(1'600us, chunk);
+  for (std::uint64_t bytes = 0; bytes < HugePageChoice::small_bytes; bytes += chunk)
+    ASSERT_FALSE(choice.huge(chunk)) << bytes;
+  EXPECT_TRUE(choice.huge(chunk)) << "the next attempt";
+  choice.note(9'000us, 4096);
+  EXPECT_TRUE(choice.huge(chunk)) << "too few bytes for a measurement";
+}
+
+// Counts resident pages before and after.
+TEST(DirectFirstTouch, PopulatesWholePages) {
+  constexpr std::size_t page = 4096, pages = 64;
+  void* const at =
+      ::mmap(nullptr, pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(at, MAP_FAILED);
+  if (::madvise(at, page, 23) != 0) GTEST_SKIP() << "MADV_POPULATE_WRITE needs Linux 5.14";
+  const auto resident = [&] {
+    std::vector<unsigned char> map(pages);
+    EXPECT_EQ(::mincore(at, pages * page, map.data()), 0);
+    return std::count_if(map.begin(), map.end(), [](unsigned char each) { return each & 1U; });
+  };
+  FirstTouch touch;
+  const std::span all(static_cast<std::byte*>(at), pages * page);
+  touch.populate(all.subspan(page, 100));
+  touch.populate({});
+  EXPECT_EQ(resident(), 1) << "only the page that the test populated";
+  touch.populate(all.subspan(8 * page - 1, 4 * page + 2));
+  EXPECT_EQ(resident(), 5);
+  touch.populate(all);
+  EXPECT_EQ(resident(), static_cast<std::ptrdiff_t>(pages));
+  ::munmap(at, pages * page);
 }
 
 TEST(DirectReceivePool, ReusesTouchedMemoryUpToLimit) {

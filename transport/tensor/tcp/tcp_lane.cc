@@ -211,9 +211,14 @@ TcpLane::Asking TcpLane::ask(Stream& stream, Row& row) {
   }
   BulkFetch fetch;
   fetch.request = TcpRequest{transfer, row.share.token, chunk}.encode();
-  fetch.on_header = [room = there](std::span<const std::byte>,
-                                   std::uint64_t length) -> Result<std::span<std::byte>> {
-    if (length == room.size()) return room;
+  const bool untouched = row.share.untouched && !row.share.stage;
+  fetch.on_header = [this, room = there, untouched](
+                        std::span<const std::byte>,
+                        std::uint64_t length) -> Result<std::span<std::byte>> {
+    if (length == room.size()) {
+      if (untouched) first_touch_.populate(room);
+      return room;
+    }
     return failure(ErrorCode::corrupt, fmt::format("a holder sends {} bytes, but {} were requested",
                                                    length, room.size()));
   };

@@ -20,6 +20,7 @@
 #include "transport/bulk/bulk_client.h"
 #include "transport/bulk/bulk_server.h"
 #include "transport/loop/loop_thread.h"
+#include "transport/tensor/first_touch.h"
 #include "transport/tensor/lane.h"
 #include "transport/tensor/mailbox.h"
 #include "transport/tensor/tcp/tcp_offers.h"
@@ -103,6 +104,7 @@ class TcpLane final : public Lane {
   std::map<TransferId, Row> rows_;
   std::set<const ChunkStage*> awaited_;  // stages that will report a free buffer
   std::unique_ptr<Timer> look_timer_;
+  FirstTouch first_touch_;
 };
 
 }  // namespace mobula::internal
