@@ -235,7 +235,12 @@ void ExecutorShell::carry_out(std::vector<Command>& commands) {
       to_destroy_ = true;
       engine_->notify();
     } else if (const auto* leaves = std::get_if<Leave>(&command)) {
-      leave(0, leaves->exit_handlers);
+      if (leaves->destructor_overdue) {
+        print_stderr(
+            "mobula: the destructor of the actor did not return in time; the executor "
+            "exits without it");
+      }
+      leave(leaves->destructor_overdue ? 1 : 0, leaves->exit_handlers);
     }
   }
 }
