@@ -235,14 +235,18 @@ void ExecutorShell::carry_out(std::vector<Command>& commands) {
       to_destroy_ = true;
       engine_->notify();
     } else if (const auto* leaves = std::get_if<Leave>(&command)) {
-      if (leaves->destructor_overdue) {
-        print_stderr(
-            "mobula: the destructor of the actor did not return in time; the executor "
-            "exits without it");
-      }
-      leave(leaves->destructor_overdue ? 1 : 0, leaves->exit_handlers);
+      carry_out(*leaves);
     }
   }
+}
+
+void ExecutorShell::carry_out(const Leave& command) {
+  if (command.destructor_overdue) {
+    print_stderr(
+        "mobula: the destructor of the actor did not return in time; the executor exits without "
+        "it");
+  }
+  leave(command.destructor_overdue ? 1 : 0, command.exit_handlers);
 }
 
 void ExecutorShell::carry_out(FetchArguments& command) {

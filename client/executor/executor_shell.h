@@ -75,6 +75,7 @@ class ExecutorShell : client::EngineOwner {
   void step_one(Event&& event);
   void carry_out(std::vector<Command>& commands);
   void carry_out(FetchArguments& command);
+  void carry_out(const Leave& command);
   // Returns the pull, whose last share must be destroyed without the lock.
   client::LocalTensors::PullPtr drop_fetched(std::uint64_t token);
   void check_fetches();
