@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/result.h"
+#include "client/executor/core/executor_commands.h"
 #include "protocol/messages/agent_to_process.h"
 
 namespace mobula::internal::client {
@@ -23,7 +24,7 @@ class EngineOwner {
   // The first call outside the actor's order is queued. In a step.
   virtual void beside_call_queued() {}
   // The process exits as planned: its calls and replies are complete. After the step.
-  virtual void leave(bool /*exit_handlers*/) {}
+  virtual void leave(const executor::Leave& /*command*/) {}
 };
 
 }  // namespace mobula::internal::client

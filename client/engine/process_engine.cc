@@ -181,7 +181,7 @@ void ProcessEngine::end_step() {
   // A blocked call sends no message until it releases its CPU, so the timer must be updated.
   if (callee_stepped_ && !flush_scheduled_) flushes |= ring_time_.want(callee_->next_deadline());
   if (flushes) schedule_flush();
-  if (leave_) owner_.leave(std::exchange(leave_, std::nullopt)->exit_handlers);
+  if (leave_) owner_.leave(*std::exchange(leave_, std::nullopt));
 }
 
 void ProcessEngine::take(Event&& event) {

@@ -130,7 +130,14 @@ void ExecutorShell::beside_call_queued() {
   if (!beside_.joinable()) beside_ = std::thread([this] { serve(true); });
 }
 
-void ExecutorShell::leave(bool exit_handlers) { leave(0, exit_handlers); }
+void ExecutorShell::leave(const Leave& command) {
+  if (command.destructor_overdue) {
+    print_stderr(
+        "mobula: the destructor of the actor did not return in time; the executor exits without "
+        "it");
+  }
+  leave(command.destructor_overdue ? 1 : 0, command.exit_handlers);
+}
 
 // Other threads of this process wait, and end with it. An exception of a handler ends the process
 // here, with its text on stderr, and does not reach the event loop.

@@ -38,7 +38,7 @@ class ExecutorShell : client::EngineOwner {
   // client::EngineOwner
   void agent_lost(const Failure& why) override;
   void beside_call_queued() override;
-  void leave(bool exit_handlers) override;
+  void leave(const Leave& command) override;
 
   client::CalleeHalf& callee() { return *engine_->callee(); }
   void leave(int code, bool exit_handlers);

@@ -60,6 +60,29 @@ TEST(KnownReports, ThreadsGetOrCreateOneActor) {
   EXPECT_EQ(got(keeps.call<&Counter::value>()), 8);
 }
 
+std::string get_or_create(std::string name) {
+  const auto counter =
+      mobula::actor<Counter>
+          .options({.name = name, .lifetime = Lifetime::detached, .get_if_exists = true})
+          .remote();
+  got(counter.call<&Counter::add>(1));
+  return counter.id();
+}
+
+TEST(KnownReports, TasksGetOrCreateOneActor) {
+  for (int round = 0; round < 5; ++round) {
+    const std::string name = "race " + std::to_string(round);
+    std::vector<ObjectRef<std::string>> ids;
+    for (int i = 0; i < 4; ++i) ids.push_back(mobula::task<get_or_create>.remote(name));
+    const std::string first = got(ids[0]);
+    for (const auto& id : ids) EXPECT_EQ(got(id), first);
+    const auto counter = mobula::get_actor<Counter>(name);
+    EXPECT_EQ(counter.id(), first);
+    EXPECT_EQ(got(counter.call<&Counter::value>()), 4);
+    mobula::kill(counter);
+  }
+}
+
 TEST(KnownReports, CreatedNameIsFoundAtOnce) {
   for (int i = 0; i < 10; ++i) {
     const auto name = "fresh " + std::to_string(i);

@@ -87,8 +87,9 @@ struct DestroyActor {
 // All replies are sent, and the process exits now.
 struct Leave {
   EndKind kind = EndKind::retired;
-  bool exit_handlers = false;  // exit handlers run first
-  MOBULA_FIELDS(kind, exit_handlers);
+  bool exit_handlers = false;       // exit handlers run first
+  bool destructor_overdue = false;  // the destructor of the actor did not return in time
+  MOBULA_FIELDS(kind, exit_handlers, destructor_overdue);
   friend bool operator==(const Leave&, const Leave&) = default;
 };
 using Command =

@@ -151,8 +151,9 @@ class ExecutorCore {
   std::optional<EndKind> leaving_;  // set: no further call starts
   bool farewell_said_ = false;      // StreamClosing was sent
   Time leave_by_;
-  enum class Object { lives, being_destroyed, destroyed };
+  enum class Object { lives, being_destroyed, overdue, destroyed };
   Object object_ = Object::lives;  // state of the actor object
+  Time destroy_by_;                // being_destroyed: end of the wait for the destructor
   bool hurries_ = false;           // the job has ended: only destructors are awaited
   enum class Submitted { unknown, asked, pending, done };
   Submitted submitted_ = Submitted::unknown;  // state of the calls that this process has submitted

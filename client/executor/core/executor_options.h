@@ -18,13 +18,15 @@ struct ExecutorOptions {
   Duration residence_report_interval = 1s;  // minimum interval between reports of fewer results
   Duration release_delay =
       200ms;  // a process that awaits submitted calls keeps the resources of its slot until then
+  // Longest wait for the destructor of an actor. At the end of a job the agent waits less.
+  Duration destructor_timeout = 30s;
   // After exit_actor: longest wait until the head has taken the name from the actor, and the
   // interval between requests.
   Duration name_release_timeout = 10s;
   Duration name_release_interval = 1s;
   MOBULA_FIELDS(leave_timeout, orphans_delay, evacuation_timeout, max_queue, started_report_delay,
                 residence_report_interval, release_delay, name_release_timeout,
-                name_release_interval);
+                name_release_interval, destructor_timeout);
   friend bool operator==(const ExecutorOptions&, const ExecutorOptions&) = default;
 };
 

@@ -14,14 +14,15 @@ const CoverageMark mark_awaits_submitted("executor.awaits_calls_that_it_has_subm
 const CoverageMark mark_hurries("executor.destroys_its_actor_at_the_end_of_the_job");
 const CoverageMark mark_releases_name("executor.releases_its_name_before_callers_see_its_end");
 const CoverageMark mark_name_not_released("executor.left_without_release_of_its_name");
+const CoverageMark mark_destructor_overdue("executor.left_while_its_destructor_ran");
 const CoverageMark mark_departed("executor.awaits_submitted_calls_without_its_resources");
 
 }  // namespace
 
 std::optional<Time> ExecutorCore::leave_deadline() const {
   if (name_release_) return std::min(name_release_->until, name_release_->ask_at);
-  if (!farewell_said_ || left_ || hurries_ || object_ == Object::being_destroyed)
-    return std::nullopt;
+  if (!farewell_said_ || left_ || hurries_) return std::nullopt;
+  if (object_ == Object::being_destroyed) return destroy_by_;
   if (submitted_ == Submitted::asked || submitted_ == Submitted::pending) return release_at_;
   return evacuation_ == Evacuation::due ? leave_by_ : evacuate_by_;
 }
@@ -57,14 +58,19 @@ void ExecutorCore::end_in_order() {
   farewell_said_ = true;
 }
 
-// The destructor is user code, which may submit calls.
+// The destructor is user code, which may submit calls. A planned exit proceeds without it after
+// `destructor_timeout`; at the end of a job the agent bounds the wait.
 bool ExecutorCore::object_destroyed() {
-  if (!is_actor() || object_ == Object::destroyed) return true;
+  if (!is_actor() || object_ == Object::destroyed || object_ == Object::overdue) return true;
   if (object_ == Object::lives) {
     object_ = Object::being_destroyed;
+    destroy_by_ = now_ + options_.destructor_timeout;
     emit(DestroyActor{});
   }
-  return false;
+  if (hurries_ || now_ < destroy_by_) return false;
+  mark_destructor_overdue.hit();
+  object_ = Object::overdue;
+  return true;
 }
 
 // Callers see the end of a named actor only after its name is free, so replies wait for the head.
@@ -148,9 +154,10 @@ void ExecutorCore::try_leave() {
     return;
   say_farewell();
   if (*leaving_ != EndKind::killed && !object_destroyed()) return;
+  const bool overdue = object_ == Object::overdue;
   if (hurries_) {
     left_ = true;
-    return emit(Leave{EndKind::killed, true});
+    return emit(Leave{EndKind::killed, !overdue, overdue});
   }
   const bool settled = std::ranges::all_of(callers_, [](const auto& each) {
     return (each.second.closed || each.second.session.drained()) && each.second.pinned.empty();
@@ -168,7 +175,7 @@ void ExecutorCore::try_leave() {
   if (!settled) mark_left_unacknowledged.hit();
   left_ = true;
   emit(SendToAgent{ExecutorRetires{*leaving_}});
-  emit(Leave{*leaving_, *leaving_ != EndKind::killed});
+  emit(Leave{*leaving_, *leaving_ != EndKind::killed && !overdue, overdue});
 }
 
 }  // namespace mobula::internal::executor

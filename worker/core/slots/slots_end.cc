@@ -80,7 +80,7 @@ std::string Slots::exit_failure(const SlotRow& row, const EndCause& status) {
   if (!row.retires) return {};
   if (row.killed) return "its exit handlers were cut: " + *row.killed;
   if (status.signal == 0 && status.exit_code == 0) return {};
-  std::string text = "an exit handler or a static destructor ended the process: it ";
+  std::string text = "the process ended in an exit handler or a destructor: it ";
   text += to_string(status);
   if (!status.last_lines.empty()) text += "; last output: " + status.last_lines;
   return text;

@@ -154,6 +154,23 @@ TEST_F(PlannedEnd, DestroysActorBeforeLeaving) {
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
+TEST_F(PlannedEnd, DestructorHangs_LeavesAfterTimeout) {
+  destructor_hangs_ = true;
+  be_actor();
+  step(EndAsked{true});
+  EXPECT_EQ(commanded<DestroyActor>().size(), 1u);
+  EXPECT_EQ(core_.next_deadline(), now_ + ExecutorOptions{}.destructor_timeout);
+  pass(ExecutorOptions{}.destructor_timeout - 1ms);
+  EXPECT_TRUE(commanded<Leave>().empty());
+  pass(1ms);
+  ASSERT_EQ(commanded<Leave>().size(), 1u);
+  EXPECT_FALSE(commanded<Leave>()[0].exit_handlers) << "the destructor still runs";
+  EXPECT_TRUE(commanded<Leave>()[0].destructor_overdue);
+  EXPECT_EQ(sent_to_agent<ExecutorRetires>().size(), 1u);
+  step(ActorDestroyed{});
+  EXPECT_TRUE(commanded<Leave>().empty()) << "it has left";
+}
+
 TEST_F(PlannedEnd, DestroysActorWhenJobEnds) {
   has_submitted_ = true;
   be_actor();
