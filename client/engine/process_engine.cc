@@ -154,13 +154,6 @@ void ProcessEngine::step(Event event) {
   end_step();
 }
 
-void ProcessEngine::step(executor::Event event) {
-  settle();
-  begin_step();
-  take(std::move(event));
-  end_step();
-}
-
 void ProcessEngine::begin_step() {
   MOBULA_CHECK(!stepping_, "a step of the engine begins in another step");
   stepping_ = true;

@@ -64,6 +64,13 @@ void ProcessEngine::greet(PeerHandle peer, const PeerOrigin& origin,
 
 // ---- steps -------------------------------------------------------------------------------------
 
+void ProcessEngine::step(executor::Event event) {
+  settle();
+  begin_step();
+  take(std::move(event));
+  end_step();
+}
+
 void ProcessEngine::take(executor::Event&& event) {
   callee_stepped_ = true;
   callee_commands_.clear();
