@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <zmq.h>
 
 #include <array>
 #include <cerrno>
@@ -19,6 +18,7 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+#include <zmq.hpp>
 
 #include "bench/child.h"
 
@@ -27,6 +27,7 @@ namespace {
 
 constexpr std::size_t chunk = 1u << 20;
 constexpr std::size_t tag = 16;
+constexpr std::size_t endpoint_bytes = 64;  // space for the address of a socket
 constexpr std::size_t message_bytes = 350;  // approximate size of a call without arguments
 
 void send_all(int socket, const std::uint8_t* bytes, std::size_t size) {
@@ -77,50 +78,32 @@ struct Keys {
   }
 };
 
-class Zmq {
- public:
-  Zmq() : context_(zmq_ctx_new()) {}
-  ~Zmq() {
-    for (void* socket : sockets_) zmq_close(socket);
-    zmq_ctx_term(context_);
-  }
-  Zmq(const Zmq&) = delete;
-  Zmq& operator=(const Zmq&) = delete;
-  void* socket(int type) {
-    void* made = zmq_socket(context_, type);
-    if (made == nullptr) refused("a ZeroMQ socket");
-    const int linger = 0, high = 0;
-    zmq_setsockopt(made, ZMQ_LINGER, &linger, sizeof linger);
-    zmq_setsockopt(made, ZMQ_SNDHWM, &high, sizeof high);
-    zmq_setsockopt(made, ZMQ_RCVHWM, &high, sizeof high);
-    sockets_.push_back(made);
-    return made;
-  }
+zmq::socket_t open_socket(zmq::context_t& context, zmq::socket_type type) {
+  zmq::socket_t socket(context, type);
+  socket.set(zmq::sockopt::linger, 0);
+  socket.set(zmq::sockopt::sndhwm, 0);
+  socket.set(zmq::sockopt::rcvhwm, 0);
+  return socket;
+}
 
- private:
-  void* context_;
-  std::vector<void*> sockets_;
-};
-
-[[noreturn]] void echo_for_ever(const Keys& server, int port_to) {
-  Zmq zmq;
-  void* router = zmq.socket(ZMQ_ROUTER);
-  const int yes = 1;
-  zmq_setsockopt(router, ZMQ_CURVE_SERVER, &yes, sizeof yes);
-  zmq_setsockopt(router, ZMQ_CURVE_SECRETKEY, server.secret.data(), 40);
-  if (zmq_bind(router, "tcp://127.0.0.1:*") != 0) ::_exit(1);
-  std::array<char, 64> endpoint{};
-  std::size_t size = endpoint.size();
-  zmq_getsockopt(router, ZMQ_LAST_ENDPOINT, endpoint.data(), &size);
+[[noreturn]] void echo_for_ever(const Keys& server, int port_to) try {
+  zmq::context_t context;
+  zmq::socket_t router = open_socket(context, zmq::socket_type::router);
+  router.set(zmq::sockopt::curve_server, true);
+  router.set(zmq::sockopt::curve_secretkey, server.secret.data());
+  router.bind("tcp://127.0.0.1:*");
+  std::string endpoint = router.get(zmq::sockopt::last_endpoint);
+  endpoint.resize(endpoint_bytes);
   if (::write(port_to, endpoint.data(), endpoint.size()) < 0) ::_exit(1);
   std::vector<char> name(256), body(1024);
   for (;;) {
-    const int of_name = zmq_recv(router, name.data(), name.size(), 0);
-    const int of_body = zmq_recv(router, body.data(), body.size(), 0);
-    if (of_name < 0 || of_body < 0) ::_exit(0);
-    zmq_send(router, name.data(), static_cast<std::size_t>(of_name), ZMQ_SNDMORE);
-    zmq_send(router, body.data(), static_cast<std::size_t>(of_body), 0);
+    const auto of_name = router.recv(zmq::buffer(name));
+    const auto of_body = router.recv(zmq::buffer(body));
+    router.send(zmq::buffer(name, of_name->size), zmq::send_flags::sndmore);
+    router.send(zmq::buffer(body, of_body->size));
   }
+} catch (const zmq::error_t&) {
+  ::_exit(1);
 }
 
 // Messages per second with this many outstanding.
@@ -129,21 +112,21 @@ double echo_rate(int outstanding) {
   int pipe[2];
   if (::pipe(pipe) != 0) refused("pipe");
   const EndlessChild echo([&] { echo_for_ever(server, pipe[1]); });
-  std::array<char, 64> endpoint{};
+  std::array<char, endpoint_bytes> endpoint{};
   if (::read(pipe[0], endpoint.data(), endpoint.size()) <= 0) refused("the echo does not answer");
   ::close(pipe[0]);
   ::close(pipe[1]);
-  Zmq zmq;
-  void* dealer = zmq.socket(ZMQ_DEALER);
-  zmq_setsockopt(dealer, ZMQ_CURVE_SERVERKEY, server.open.data(), 40);
-  zmq_setsockopt(dealer, ZMQ_CURVE_PUBLICKEY, client.open.data(), 40);
-  zmq_setsockopt(dealer, ZMQ_CURVE_SECRETKEY, client.secret.data(), 40);
-  if (zmq_connect(dealer, endpoint.data()) != 0) refused("connect");
+  zmq::context_t context;
+  zmq::socket_t dealer = open_socket(context, zmq::socket_type::dealer);
+  dealer.set(zmq::sockopt::curve_serverkey, server.open.data());
+  dealer.set(zmq::sockopt::curve_publickey, client.open.data());
+  dealer.set(zmq::sockopt::curve_secretkey, client.secret.data());
+  dealer.connect(endpoint.data());
   const std::vector<char> message(message_bytes, 'x');
   std::vector<char> answer(1024);
   const auto batch = [&] {
-    for (int i = 0; i < outstanding; ++i) zmq_send(dealer, message.data(), message.size(), 0);
-    for (int i = 0; i < outstanding; ++i) zmq_recv(dealer, answer.data(), answer.size(), 0);
+    for (int i = 0; i < outstanding; ++i) dealer.send(zmq::buffer(message));
+    for (int i = 0; i < outstanding; ++i) static_cast<void>(dealer.recv(zmq::buffer(answer)));
   };
   batch();
   double seconds = 0;

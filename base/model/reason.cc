@@ -46,21 +46,6 @@ std::string missing_resource(const std::vector<NodeReason>& reasons) {
   return most == counts.end() ? std::string() : most->first;
 }
 
-bool Reason::permanent() const {
-  switch (code) {
-    case ReasonCode::resource_absent:
-    case ReasonCode::resource_too_small:
-    case ReasonCode::instance_too_small:
-    case ReasonCode::accelerator_type_absent:
-    case ReasonCode::gpu_memory_too_small:
-    case ReasonCode::label_mismatch:
-    case ReasonCode::other_node_demanded:
-    case ReasonCode::program_cannot_start:
-    case ReasonCode::node_dead: return true;
-    default: return false;
-  }
-}
-
 std::string_view to_string(ReasonCode code) {
   switch (code) {
     case ReasonCode::fits: return "Fits";

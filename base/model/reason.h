@@ -49,9 +49,6 @@ struct Reason {
   std::string detail;
   MOBULA_FIELDS(code, what, needed, available, detail);
   friend bool operator==(const Reason&, const Reason&) = default;
-
-  // True if the end of other work can never make the request fit on this node.
-  bool permanent() const;
 };
 
 struct NodeReason {

@@ -7,11 +7,6 @@
 namespace mobula::internal {
 bool is_unit_instance(std::string_view name) { return vendor_of_resource(name) != nullptr; }
 
-bool allows_fractions(std::string_view name) {
-  const VendorRow* vendor = vendor_of_resource(name);
-  return vendor == nullptr || vendor->fractions;
-}
-
 ResourceSet::ResourceSet(std::initializer_list<std::pair<std::string, Quantity>> amounts) {
   for (const auto& [name, amount] : amounts) add(name, amount);
 }

@@ -27,8 +27,6 @@ inline constexpr std::int64_t accelerator_units = 10;
 // True for accelerators (accelerator_vendor.h), which every node counts in numbered instances with
 // ids. A node may declare custom resources in the same way: ResourceShape::unit.
 bool is_unit_instance(std::string_view name);
-// True if a request may be below one instance.
-bool allows_fractions(std::string_view name);
 
 class ResourceSet {
  public:

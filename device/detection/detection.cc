@@ -61,10 +61,6 @@ Detected detect_devices(Vendor vendor, const DetectionPaths& paths) {
   return found;
 }
 
-bool has_detection(Vendor vendor) {
-  return detections[static_cast<std::size_t>(vendor)] != nullptr;
-}
-
 Detected detect_nvidia(const DetectionPaths& paths) {
   GpuFacts facts = probe_gpus(paths.nvidia);
   Detected found;

@@ -33,7 +33,5 @@ struct Detected {
 
 // Empty for vendors without detection; their devices are declared with --resources.
 Detected detect_devices(Vendor vendor, const DetectionPaths& paths = {});
-// True if `detect_devices` supports the vendor.
-bool has_detection(Vendor vendor);
 
 }  // namespace mobula::internal

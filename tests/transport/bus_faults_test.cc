@@ -197,7 +197,7 @@ TEST_F(BusIntruders, RejectsOversizedMultipartAndForgedRouting) {
   address_ = server_.bus->bind("127.0.0.1:0").value();
   {
     RawClient raw(ZMQ_DEALER, address_, "", &client_keys_, server_keys_.public_key);
-    raw.send("one", ZMQ_SNDMORE);
+    raw.send("one", zmq::send_flags::sndmore);
     raw.send("two");
     ASSERT_TRUE(until([&] { return server_.bus->counters().malformed == 1; }));
     raw.send("good");

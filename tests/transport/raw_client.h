@@ -4,12 +4,12 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <zmq.h>
 
 #include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
+#include <zmq.hpp>
 
 #include "base/fd.h"
 #include "transport/bus/curve.h"
@@ -34,42 +34,28 @@ class RawClient {
  public:
   RawClient(int type, const std::string& address, const std::string& routing_id = {},
             const CurveKeys* keys = nullptr, const std::string& server_key = {})
-      : context_(zmq_ctx_new()), socket_(zmq_socket(context_, type)) {
-    const int none = 0;
-    zmq_setsockopt(socket_, ZMQ_LINGER, &none, sizeof(none));
-    zmq_setsockopt(socket_, ZMQ_SNDHWM, &none, sizeof(none));  // no limit
-    if (!routing_id.empty()) {
-      zmq_setsockopt(socket_, ZMQ_ROUTING_ID, routing_id.data(), routing_id.size());
-    }
+      : socket_(context_, type) {
+    socket_.set(zmq::sockopt::linger, 0);
+    socket_.set(zmq::sockopt::sndhwm, 0);  // no limit
+    if (!routing_id.empty()) socket_.set(zmq::sockopt::routing_id, routing_id);
     if (keys != nullptr) {
-      zmq_setsockopt(socket_, ZMQ_CURVE_PUBLICKEY, keys->public_key.data(), curve_key_size);
-      zmq_setsockopt(socket_, ZMQ_CURVE_SECRETKEY, keys->secret_key.data(), curve_key_size);
-      zmq_setsockopt(socket_, ZMQ_CURVE_SERVERKEY, server_key.data(), curve_key_size);
+      socket_.set(zmq::sockopt::curve_publickey, keys->public_key);
+      socket_.set(zmq::sockopt::curve_secretkey, keys->secret_key);
+      socket_.set(zmq::sockopt::curve_serverkey, server_key);
     }
     connect(address);
   }
   // Makes one more connection. A DEALER makes one to each address alone.
-  void connect(const std::string& address) {
-    EXPECT_EQ(zmq_connect(socket_, ("tcp://" + address).c_str()), 0);
-  }
-  ~RawClient() {
-    zmq_close(socket_);
-    zmq_ctx_term(context_);
-  }
-  RawClient(const RawClient&) = delete;
-  RawClient& operator=(const RawClient&) = delete;
+  void connect(const std::string& address) { socket_.connect("tcp://" + address); }
 
-  void send(std::string_view text, int flags = 0) {
-    EXPECT_EQ(zmq_send(socket_, text.data(), text.size(), flags | ZMQ_DONTWAIT),
-              static_cast<int>(text.size()));
+  void send(std::string_view text, zmq::send_flags flags = zmq::send_flags::none) {
+    EXPECT_TRUE(socket_.send(zmq::buffer(text), flags | zmq::send_flags::dontwait));
   }
   // Makes close() wait for messages that libzmq has not sent yet.
-  void linger(int milliseconds) {
-    zmq_setsockopt(socket_, ZMQ_LINGER, &milliseconds, sizeof(milliseconds));
-  }
+  void linger(int milliseconds) { socket_.set(zmq::sockopt::linger, milliseconds); }
   bool receives() {
     std::array<char, 64> text{};
-    return zmq_recv(socket_, text.data(), text.size(), ZMQ_DONTWAIT) >= 0;
+    return socket_.recv(zmq::buffer(text), zmq::recv_flags::dontwait).has_value();
   }
   // Also returns the size of the frame, and whether further frames of the message follow.
   bool receives(std::size_t* size, bool* more) {
@@ -84,8 +70,8 @@ class RawClient {
   }
 
  private:
-  void* context_;
-  void* socket_;
+  zmq::context_t context_;
+  zmq::socket_t socket_;
 };
 
 }  // namespace mobula::internal

@@ -27,8 +27,6 @@ TEST(Resources, CountsOnlyDevicesInInstances) {
   EXPECT_TRUE(is_unit_instance("GPU"));
   EXPECT_TRUE(is_unit_instance("neuron_cores"));
   EXPECT_FALSE(is_unit_instance("CPU"));
-  EXPECT_TRUE(allows_fractions("GPU"));
-  EXPECT_FALSE(allows_fractions("neuron_cores"));
 }
 
 // Row by row: resource, mask, and whether a device can be shared.
@@ -58,7 +56,7 @@ TEST(AcceleratorVendors, FollowsTable) {
     EXPECT_EQ(row.variable, expected[i].variable) << row.name;
     EXPECT_EQ(row.fractions, expected[i].fractions) << row.name;
     EXPECT_EQ(vendor_named(row.name), &row);
-    EXPECT_EQ(allows_fractions(row.resource), row.fractions) << row.name;
+    EXPECT_EQ(vendor_of_resource(row.resource)->fractions, row.fractions) << row.name;
     EXPECT_TRUE(is_unit_instance(row.resource));
     EXPECT_TRUE(is_accelerator_variable(row.variable));
   }
@@ -79,7 +77,6 @@ TEST(NodeShape, SumsInstancesInTotal) {
 TEST(Reason, NamesResourceNeedAndRemainder) {
   const Reason busy{ReasonCode::resource_busy, "GPU", Quantity::whole(2), Quantity::whole(1), {}};
   EXPECT_EQ(to_string(busy), "GPU: needs 2, 1 free");
-  EXPECT_FALSE(busy.permanent());
   Reason parts = busy;
   parts.detail = "free 1.5 on 2 devices: 1, 0.5";
   EXPECT_EQ(to_string(parts), "GPU: needs 2 whole, free 1.5 on 2 devices: 1, 0.5");
@@ -87,7 +84,6 @@ TEST(Reason, NamesResourceNeedAndRemainder) {
   EXPECT_EQ(to_string(parts), "GPU: needs 0.75 of one device, free 1.5 on 2 devices: 1, 0.5");
   const Reason absent{ReasonCode::resource_absent, "TPU", Quantity::whole(1), {}, {}};
   EXPECT_EQ(to_string(absent), "TPU: needs 1, the node has none");
-  EXPECT_TRUE(absent.permanent());
 }
 
 NodeReason refusal(std::uint64_t node, ReasonCode code, const std::string& what) {
