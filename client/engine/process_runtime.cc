@@ -25,6 +25,7 @@ ProcessRuntime::ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOpt
     : engine_(std::move(engine)),
       options_(std::move(options)),
       tensors_(engine_, options_.exchange, tensor_callbacks()),
+      completions_(*engine_, std::bind_front(&ProcessRuntime::wait_for_report, this)),
       collectives_(std::make_shared<detail::CollectiveGroups>(registry_options())) {}
 
 // Called by operations, which keep this runtime alive.

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "client/api/completion_source.h"
+#include "client/engine/completion_calls.h"
 #include "client/engine/local_tensors.h"
 #include "client/engine/process_engine.h"
 #include "client/engine/task_context.h"
@@ -46,7 +46,6 @@ struct RuntimeOptions {
 void redirect(RefRecords& refs, const HandedOver& given, ProcessId owner, NodeId home);
 
 class ProcessRuntime final : public detail::Runtime,
-                             public detail::CompletionSource,
                              public std::enable_shared_from_this<ProcessRuntime> {
  public:
   ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options);
@@ -90,17 +89,9 @@ class ProcessRuntime final : public detail::Runtime,
   void note_of_group(TransferRecord&& record) override;
   detail::Done wait_tensor_freed(const Tensor& tensor, const detail::Deadline& deadline) override;
   std::shared_ptr<detail::CollectiveGroups> collectives() override { return collectives_; }
-  // completion_calls.cc
   std::shared_ptr<detail::CompletionSource> completion_source() override {
-    return shared_from_this();
+    return {shared_from_this(), &completions_};
   }
-  detail::Answer<std::uint64_t> add_sink(std::shared_ptr<detail::CompletionSink> sink) override;
-  detail::Done subscribe(std::uint64_t sink, std::span<const detail::SubscribeRequest> requests,
-                         bool fetch_local) override;
-  void unsubscribe(std::uint64_t sink, const detail::SubscribeRequest& request) noexcept override;
-  void remove_sink(std::uint64_t sink, std::span<const detail::RawId> objects) noexcept override;
-  detail::Answer<bool> wait_for_report(const detail::Deadline& deadline,
-                                       const std::function<bool()>& ready) override;
 
   // ---- for the executor's loop ----------------------------------------------------------------
   ProcessEngine& engine() { return *engine_; }
@@ -130,8 +121,6 @@ class ProcessRuntime final : public detail::Runtime,
   void submitted(const Puts& puts);
   CopyOnWrite<Arguments> arguments_of(ProcessEngine::Lock& lock,
                                       std::span<const detail::Argument> given, const Puts& puts);
-  RefRecords tensors_of(std::span<const detail::RawId> objects);
-  bool has_tensors(std::span<const detail::RawId> objects) const;
   LocalTensors::Callbacks tensor_callbacks();
   Result<RefRecords> keep_tensors(const detail::Outgoing& value,
                                   const TransportPreference& preference);
@@ -175,6 +164,8 @@ class ProcessRuntime final : public detail::Runtime,
   std::optional<std::string> ask_head(ProcessEngine::Lock& lock, const std::string& kind,
                                       const std::string& argument);
   std::size_t awaited_calls(ProcessEngine::Lock& lock, CallerState state, ProcessId holder);
+  detail::Answer<bool> wait_for_report(const detail::Deadline& deadline,
+                                       const std::function<bool()>& ready);
   detail::ErrorRecord cancelled_error(std::string_view operation) const;
   std::string why_pending(std::span<const detail::RawId> objects);
   bool is_local(ObjectId object) const;
@@ -231,6 +222,7 @@ class ProcessRuntime final : public detail::Runtime,
   // Count of threads that wait until no process reads a tensor. Shared with the readers' leases.
   const std::shared_ptr<std::atomic<int>> waits_for_freed_ = std::make_shared<std::atomic<int>>(0);
   LocalTensors tensors_;
+  CompletionCalls completions_;
   // Shared with running operations. Any thread.
   const std::shared_ptr<detail::CollectiveGroups> collectives_;
 };
