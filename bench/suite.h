@@ -31,6 +31,9 @@ std::vector<Benchmark> benchmarks_between_nodes();
 // The round trip of a task without spinning.
 std::vector<Benchmark> parked_benchmarks();
 
+// Tasks through a CompletionQueue.
+std::vector<Benchmark> completion_benchmarks();
+
 // Tensors that stay in their producer until a reader needs them.
 std::vector<Benchmark> transport_benchmarks();
 

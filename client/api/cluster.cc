@@ -16,17 +16,19 @@ Cluster::Cluster(Cluster&&) noexcept = default;
 
 Cluster& Cluster::operator=(Cluster&& other) noexcept {
   if (this == &other) return *this;
-  shutdown();
+  if (session_) shutdown();
   session_ = std::move(other.session_);
   return *this;
 }
 
-Cluster::~Cluster() { shutdown(); }
+Cluster::~Cluster() {
+  if (session_) shutdown();
+}
 
 void Cluster::shutdown() {
   // the job of the parent continues
   if (detail::in_forked_child()) return void(session_.release());
-  if (session_) detail::refuse_callback("shutdown");
+  detail::refuse_callback("shutdown");
   const auto ending = std::move(session_);
   if (ending) ending->shutdown();
 }

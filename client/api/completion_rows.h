@@ -47,7 +47,7 @@ class CompletionRows {
   struct Entry {
     std::uint64_t token = 0;
     RawId object = {};
-    std::uint32_t uses = 0;  // of this slot, so far; high half of the number
+    std::uint32_t uses = 0;  // count of rows in this slot so far; high half of the number
     bool used = false;
     bool ready = false;
     Slot before = none, after = none;              // rows with an equal token

@@ -4,7 +4,6 @@
 // Not: running tasks (ExecutorCore), placement (head), bytes (shell).
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -103,37 +102,23 @@ class ClientCore final {
 
  private:
   // events
+  template <class RefEvent>
+  requires requires(ObjectRefs& objects, RefEvent& event) { objects.on(event); }
+  void on(RefEvent& event) { objects_.on(event); }
   void on(SubmitTask& event) { tasks_.on(event); }
   void on(const SubmitActor& event) { actors_.on(event); }
   void on(SubmitActorCall& event) { tasks_.on(event); }
-  void on(PutInline& event) { objects_.on(event); }
-  void on(const KeepTensor& event) { objects_.on(event); }
   void on(const ElementsLost& event) { tasks_.on(event); }
-  void on(const ReserveRoom& event) { objects_.on(event); }
-  void on(const AbandonWrite& event) { objects_.on(event); }
-  void on(const ValueWritten& event) { objects_.on(event); }
-  void on(const ValueUnreadable& event) { objects_.on(event); }
-  void on(const RetainRef& event) { objects_.on(event); }
-  void on(const ReleaseRef& event) { objects_.on(event); }
-  void on(const AdoptRef& event) { objects_.on(event); }
-  void on(const WantObject& event) { objects_.on(event); }
-  void on(const UnwantObject& event) { objects_.on(event); }
   void on(const SubscribeObject& event) { subscriptions_.on(event); }
   void on(const UnsubscribeObject& event) { subscriptions_.on(event); }
   void on(const CancelObject& event) { tasks_.on(event); }
   void on(const CancelChildren& event) { tasks_.on(event); }
-  void on(const ErrorRead& event) { objects_.on(event); }
   void on(const BlockedOn& event) { blocked_on_ = event.objects; }
   void on(const KillActor& event) { actors_.on(event); }
   void on(const AskHead& event) { actors_.on(event); }
-  template <class GroupEvent>
-  requires std::same_as<GroupEvent, SubmitGroup> || std::same_as<GroupEvent, AwaitGroup> ||
-      std::same_as<GroupEvent, EndGroup>
-  void on(const GroupEvent& event) { groups_.on(event); }
-  void on(const PinRefs& event) { objects_.on(event); }
-  void on(const UnpinRefs& event) { objects_.on(event); }
-  void on(const BorrowRefs& event) { objects_.on(event); }
-  void on(const EndBorrow& event) { objects_.on(event); }
+  void on(const SubmitGroup& event) { groups_.on(event); }
+  void on(const AwaitGroup& event) { groups_.on(event); }
+  void on(const EndGroup& event) { groups_.on(event); }
   void on(const HandOver& event) { tasks_.on(event); }
   void on(const AwaitSubmitted&) { awaits_submitted_ = true; }
   void on(const Attached& event);

@@ -39,6 +39,26 @@ PooledVector<ObjectId> ids_of(std::span<const RawId> objects) {
   return ids;
 }
 
+// Refs to tensor elements that the values contain but that are stored separately.
+RefRecords tensors_of(const ClientCore& core, std::span<const RawId> objects) {
+  RefRecords tensors;
+  for (const RawId each : objects) {
+    const auto* row = core.object(ObjectId(bits(each)));
+    if (row == nullptr) continue;
+    for (const RefRecord& ref : row->value->contained) {
+      if (is_pulled_tensor(ref)) tensors.push_back(ref);
+    }
+  }
+  return tensors;
+}
+
+bool has_tensors(const ClientCore& core, std::span<const RawId> objects) {
+  return std::ranges::any_of(objects, [&](RawId each) {
+    const auto* row = core.object(ObjectId(bits(each)));
+    return row != nullptr && std::ranges::any_of(row->value->contained, is_pulled_tensor);
+  });
+}
+
 }  // namespace
 
 ProcessRuntime::Waited ProcessRuntime::blocking_wait(ProcessEngine::Lock& lock, const WaitFor& what,
@@ -93,6 +113,14 @@ ProcessRuntime::Waited ProcessRuntime::blocking_wait(ProcessEngine::Lock& lock, 
                                                                        : Waited::ready;
 }
 
+Answer<bool> ProcessRuntime::wait_for_report(const detail::Deadline& deadline,
+                                             const std::function<bool()>& ready) {
+  auto lock = engine_->lock();
+  const auto waited = blocking_wait(lock, {"take", {}, {}}, deadline, ready);
+  if (waited == Waited::cancelled) return cancelled_error("take");
+  return waited == Waited::ready;
+}
+
 // ---- submitting --------------------------------------------------------------------------------
 
 // `more`: bytes that the call is about to store. A single call may exceed the limit.
@@ -123,26 +151,6 @@ detail::ErrorRecord ProcessRuntime::timeout_error(std::span<const RawId> objects
                                                   const std::string& from_head) {
   return make_error(PublicKind::get_timeout,
                     "get: timed out: " + why_pending(*engine_, objects) + from_head);
-}
-
-// Refs to tensor elements that the values contain but that are stored separately.
-RefRecords ProcessRuntime::tensors_of(std::span<const RawId> objects) {
-  RefRecords tensors;
-  for (const RawId each : objects) {
-    const auto* row = engine_->core().object(ObjectId(bits(each)));
-    if (row == nullptr) continue;
-    for (const RefRecord& ref : row->value->contained) {
-      if (is_pulled_tensor(ref)) tensors.push_back(ref);
-    }
-  }
-  return tensors;
-}
-
-bool ProcessRuntime::has_tensors(std::span<const RawId> objects) const {
-  return std::ranges::any_of(objects, [&](RawId each) {
-    const auto* row = engine_->core().object(ObjectId(bits(each)));
-    return row != nullptr && std::ranges::any_of(row->value->contained, is_pulled_tensor);
-  });
 }
 
 detail::Done ProcessRuntime::get(std::span<const RawId> objects, const detail::GetRequest& request,
@@ -194,7 +202,7 @@ Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects,
           failed(blocking_wait(lock, first, request.deadline, [&] { return batch.complete(); })))
     return *why;
   const auto ready = objects.first(engine_->stopping() ? objects.size() : batch.size());
-  if (has_tensors(ready)) {
+  if (has_tensors(engine_->core(), ready)) {
     const auto values_settled = [&] {
       return failed(
           blocking_wait(lock, what, request.deadline, [&] { return batch.all_settled(); }));
@@ -229,7 +237,9 @@ detail::Done ProcessRuntime::pull_tensors(ProcessEngine::Lock& lock, std::span<c
     engine_->settle();
     return why;
   };
-  for (auto tensors = tensors_of(objects); !tensors.empty(); tensors = tensors_of(objects)) {
+  const auto& core = engine_->core();
+  for (auto tensors = tensors_of(core, objects); !tensors.empty();
+       tensors = tensors_of(core, objects)) {
     pulls.push_back(tensors_.pull(tensors, false, preference, device));
     engine_->settle();
     const auto late = [&] {

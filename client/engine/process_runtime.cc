@@ -27,6 +27,7 @@ ProcessRuntime::ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOpt
       options_(std::move(options)),
       tensors_(engine_, options_.exchange),
       values_(engine_, tensors_),
+      completions_(*engine_, std::bind_front(&ProcessRuntime::wait_for_report, this)),
       collectives_(std::make_shared<detail::CollectiveGroups>(registry_options())) {}
 
 // Called by operations, which keep this runtime alive.

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "client/api/completion_source.h"
+#include "client/engine/completion_calls.h"
 #include "client/engine/local_tensors.h"
 #include "client/engine/process_engine.h"
 #include "client/engine/process_values.h"
@@ -39,7 +39,6 @@ struct RuntimeOptions {
 };
 
 class ProcessRuntime final : public detail::Runtime,
-                             public detail::CompletionSource,
                              public std::enable_shared_from_this<ProcessRuntime> {
  public:
   ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options);
@@ -81,17 +80,9 @@ class ProcessRuntime final : public detail::Runtime,
   void note_of_group(TransferRecord&& record) override;
   detail::Done wait_tensor_freed(const Tensor& tensor, const detail::Deadline& deadline) override;
   std::shared_ptr<detail::CollectiveGroups> collectives() override { return collectives_; }
-  // completion_calls.cc
   std::shared_ptr<detail::CompletionSource> completion_source() override {
-    return shared_from_this();
+    return {shared_from_this(), &completions_};
   }
-  detail::Answer<std::uint64_t> add_sink(std::shared_ptr<detail::CompletionSink> sink) override;
-  detail::Done subscribe(std::uint64_t sink, std::span<const detail::SubscribeRequest> requests,
-                         bool fetch_local) override;
-  void unsubscribe(std::uint64_t sink, const detail::SubscribeRequest& request) noexcept override;
-  void remove_sink(std::uint64_t sink, std::span<const detail::RawId> objects) noexcept override;
-  detail::Answer<bool> wait_for_report(const detail::Deadline& deadline,
-                                       const std::function<bool()>& ready) override;
 
   // ---- for the executor's loop ----------------------------------------------------------------
   ProcessEngine& engine() { return *engine_; }
@@ -111,8 +102,6 @@ class ProcessRuntime final : public detail::Runtime,
   void submitted(const Puts& puts);
   CopyOnWrite<Arguments> arguments_of(ProcessEngine::Lock& lock,
                                       std::span<const detail::Argument> given, const Puts& puts);
-  RefRecords tensors_of(std::span<const detail::RawId> objects);
-  bool has_tensors(std::span<const detail::RawId> objects) const;
   detail::Done wait_for_room(ProcessEngine::Lock& lock, bool block, std::int64_t more = 0);
   detail::Done check_pending_calls(ProcessEngine::Lock& lock, ActorId actor);
   enum class Waited : std::uint8_t { ready, timed_out, cancelled };
@@ -139,6 +128,8 @@ class ProcessRuntime final : public detail::Runtime,
   std::optional<std::string> ask_head(ProcessEngine::Lock& lock, const std::string& kind,
                                       const std::string& argument);
   std::size_t awaited_calls(ProcessEngine::Lock& lock, CallerState state, ProcessId holder);
+  detail::Answer<bool> wait_for_report(const detail::Deadline& deadline,
+                                       const std::function<bool()>& ready);
   bool is_local(ObjectId object) const;
   detail::Done check_device(const detail::GetRequest& request);
   detail::Answer<std::size_t> get_batch(std::span<const detail::RawId> objects,
@@ -193,6 +184,7 @@ class ProcessRuntime final : public detail::Runtime,
   std::int64_t submitting_bytes_ = 0;  // bytes of large arguments of calls being submitted
   LocalTensors tensors_;
   ProcessValues values_;
+  CompletionCalls completions_;
   // Shared with running operations. Any thread.
   const std::shared_ptr<detail::CollectiveGroups> collectives_;
 };

@@ -1,6 +1,6 @@
 // `co_await ref`: suspends a coroutine until the ref holds a value or an error.
-// Thread: the coroutine resumes on the thread that runs the event loop, under the rules of callbacks
-// in on_ready.h, also if the ref was ready before.
+// Thread: the coroutine resumes on the thread that runs the event loop, under the rules of
+// callbacks in on_ready.h, also if the ref was ready before.
 // Errors: the error that took the place of the value. NotInitializedError after shutdown(), which
 // resumes the coroutines that still wait. InvalidRequestError for an empty ref, and for a value
 // whose tensors have to be pulled from another process, which would block.

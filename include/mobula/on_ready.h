@@ -66,10 +66,11 @@ class [[nodiscard]] MOBULA_API Subscription {
 };
 
 // Calls `callback(i)` once for each ref, when refs[i] holds a value or an error, never from inside
-// `on_ready`. Two callbacks of a process never run at the same time, and none runs after shutdown().
-// A callback must not block: the process receives no message until it returns. It may call `remote`,
-// `put` of small values, `on_ready`, `cancel`, and `get` of a ready ref. Calls that would block, and
-// shutdown(), throw InvalidRequestError there. An exception that leaves it is logged with `site`.
+// `on_ready`. Two callbacks of a process never run at the same time. None runs after shutdown().
+// A callback must not block: the process receives no message until it returns. It may call
+// `remote`, `put` of small values, `on_ready`, `cancel`, and `get` of a ready ref. Calls that would
+// block, and shutdown(), throw InvalidRequestError there. An exception that leaves it is logged
+// with `site`.
 MOBULA_API Subscription on_ready(std::span<const AnyRef> refs,
                                  std::function<void(std::size_t)> callback,
                                  const OnReadyOptions& options = {},
@@ -99,9 +100,9 @@ Subscription ObjectRef<T>::then(F f, detail::CallSite site) const {
   return on_ready({&any, 1}, std::move(call), {}, site);
 }
 
-// A queue of the tokens of ready refs, for programs with their own loop. It runs no user code. Every
-// added ref is reported once, when it holds a value or an error, in the order in which this process
-// learns of the results. The queue holds a count of the object until then.
+// A queue of the tokens of ready refs, for programs with their own loop. It runs no user code.
+// Every added ref is reported once, when it holds a value or an error, in the order in which this
+// process learns of the results. The queue holds a count of the object until then.
 // After the cluster has ended, take, add, and remove throw NotInitializedError.
 class MOBULA_API CompletionQueue {
  public:

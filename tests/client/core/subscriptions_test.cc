@@ -140,7 +140,7 @@ TEST_F(Subscriptions, OwnerLost_IsReported) {
   FetchObjectReply lost;
   lost.object = ref.object;
   lost.fetch = to_agent<FetchObjectRequest>().front().fetch;
-  lost.failure = failure(ErrorCode::unavailable, "its owner exited");
+  lost.failure = failure(ErrorCode::unavailable, "the owner exited");
   take(ReceivedFromAgent{lost});
   EXPECT_EQ(tokens, Tokens{1});
   EXPECT_EQ(error(ref.object).kind, ErrorKind::object_lost);
@@ -197,7 +197,7 @@ TEST_F(Subscriptions, LostAndRecomputed_IsReportedOnce) {
   FetchObjectReply lost;
   lost.object = object;
   lost.fetch = to_agent<FetchObjectRequest>().front().fetch;
-  lost.failure = failure(ErrorCode::unavailable, "its node died");
+  lost.failure = failure(ErrorCode::unavailable, "the node died");
   take(ReceivedFromAgent{lost});
   EXPECT_EQ(tokens, Tokens());
   reply_stored(node());
