@@ -49,6 +49,7 @@ void Process::die(const EndCause& cause) {
   end();
   if (!is_driver()) std::erase(node_.executors, this);
   world().checkers().process_ended(*this);
+  world().completions().process_ended(*this);
   for (const auto& [id, wire] : wires_) {
     world().transmit(wire->up, [wire = wire] { wire->executor->wire_over(wire); });
   }
@@ -152,12 +153,15 @@ void Process::step_client(client::Event event) {
     client_events_.pop_front();
     for (auto& each : events) {
       std::vector<client::Command> commands;
+      if (const auto* ended = std::get_if<client::UnsubscribeObject>(&each))
+        world().completions().unsubscribed(*this, *ended);
       client_.step(world().now(), std::move(each), commands);
       for (auto& echo : world().hooks().client.leave(commands))
         client_events_.push_back(std::move(echo));
       for (auto& command : commands) {
         if (alive()) carry_out(command);
       }
+      if (alive()) world().completions().stepped(*this, commands);
     }
   }
   client_steps_ = false;
@@ -165,6 +169,14 @@ void Process::step_client(client::Event event) {
   if (executor_) check_fetches();
   poll_threads();
   arm();
+}
+
+void Process::subscribe(ObjectId object) {
+  if (world().plan().subscribes) step_client(world().completions().subscribe(*this, object));
+}
+
+void Process::unsubscribe(ObjectId object) {
+  for (const auto& each : world().completions().unsubscribe(*this, object)) step_client(each);
 }
 
 void Process::carry_out(client::Command& command) {
@@ -209,6 +221,11 @@ void Process::carry_out(client::Command& command) {
     tell_held();
   } else if (std::holds_alternative<client::SubmittedDone>(command)) {
     step_executor(executor::SubmittedDone{});
+  } else if (const auto* report = std::get_if<client::ObjectReported>(&command)) {
+    world().completions().reported(*this, *report);
+    if (!report->held) return;
+    client_events_.emplace_back(client::UnwantObject{report->object});
+    client_events_.emplace_back(client::ReleaseRef{report->object});
   } else if (auto* given = std::get_if<client::HandedOver>(&command)) {
     handed_over_ = std::move(*given);
   }

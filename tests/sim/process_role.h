@@ -62,6 +62,9 @@ class Process final : public Role {
   const client::ClientCore& client() const { return client_; }
   void step_client(client::Event event);
   void step_executor(executor::Event event);
+  // Subscribes to an object that user code awaits, if the history does so.
+  void subscribe(ObjectId object);
+  void unsubscribe(ObjectId object);
   void call_finished(const executor::RunCall& run, executor::CallFinished finished);
   void resume_later(std::uint64_t thread, Duration after);
   std::map<ObjectId, client::RoomMade>& rooms() { return rooms_; }

@@ -36,7 +36,8 @@ World::World(HistoryOptions options)
       spill_(random_.fork("spill")),
       trace_(options_.trace),
       checkers_(*this),
-      reports_(*this) {
+      reports_(*this),
+      completions_(*this) {
   const Scenario* scenario = find_scenario(options_.scenario);
   MOBULA_CHECK(scenario != nullptr, "no such scenario: " + options_.scenario);
   plan_ = draw(*scenario, random_.fork("plan"));

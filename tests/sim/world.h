@@ -13,6 +13,7 @@
 
 #include "base/model/payload.h"
 #include "base/random.h"
+#include "sim/checkers/checker_completions.h"
 #include "sim/checkers/checker_reports.h"
 #include "sim/checkers/checkers.h"
 #include "sim/hooks.h"
@@ -91,6 +92,7 @@ class World {
   const HistoryPlan& plan() const { return plan_; }
   Checkers& checkers() { return checkers_; }
   ReportCheckers& reports() { return reports_; }
+  CompletionChecker& completions() { return completions_; }
   bool over() const { return failure_.has_value(); }
   bool masked_item(int item) const;
   void violation(std::string checker, std::string text);
@@ -165,6 +167,7 @@ class World {
   Trace trace_;
   Checkers checkers_;
   ReportCheckers reports_;
+  CompletionChecker completions_;
   std::optional<Outcome> failure_;
 
   std::vector<std::unique_ptr<Role>> roles_;

@@ -30,6 +30,8 @@ std::vector<Mutation> tensor_mutations();
 std::vector<Mutation> end_mutations();
 // Mutations of the head's reports (mutations_reports.cc), included in `mutations`.
 std::vector<Mutation> report_mutations();
+// Mutations of reports of ready objects (mutations_completions.cc), included in `mutations`.
+std::vector<Mutation> completion_mutations();
 const Mutation* find_mutation(const std::string& name);
 
 // Returns the message of type T that a client sends to its agent, or null.

@@ -63,6 +63,7 @@ HistoryPlan draw(const Scenario& scenario, const Random& random) {
   HistoryPlan plan;
   plan.store_bytes = scenario.store_bytes;
   plan.uniform = scenario.uniform;
+  plan.subscribes = scenario.subscribes;
   Random fabric = random.fork("fabric");
   plan.trusted_fabric = fabric.chance(400);
   Random topology = random.fork("topology");

@@ -30,6 +30,11 @@ const std::vector<FaultKind> all_faults{
 
 constexpr std::uint64_t small_store = std::uint64_t{6} << 20;  // fits about 24 large values
 
+Scenario subscribing(Scenario scenario) {
+  scenario.subscribes = true;
+  return scenario;
+}
+
 std::vector<Scenario> make_scenarios() {
   return {
       {"session",
@@ -417,6 +422,24 @@ std::vector<Scenario> make_scenarios() {
        0,
        false,
        true},
+      subscribing({"completions",
+                   3,
+                   2,
+                   false,
+                   7,
+                   {task, chain, nested, large, put_ref, return_ref, wait, cancel, actor},
+                   0,
+                   {}}),
+      subscribing(
+          {"completions_faults",
+           3,
+           2,
+           false,
+           7,
+           {task, crash, chain, nested, large, put_ref, return_ref, wait, cancel, actor, restart},
+           4,
+           {executor_crash, executor_crash, agent_crash, stream_break, head_crash, driver_pause,
+            driver_crash, repeats, bulk_fails, peer_cut}}),
   };
 }
 

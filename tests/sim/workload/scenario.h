@@ -140,6 +140,7 @@ struct Scenario {
   bool keeps_quotas = false;      // jobs stay within quotas despite preemption
   bool tensors = false;           // results contain tensors
   bool uniform = false;           // exactly `max_nodes` nodes with one CPU each
+  bool subscribes = false;        // threads also subscribe to the objects that they await
 };
 const std::vector<Scenario>& scenarios();
 // Returns null if no scenario has this name.
@@ -159,6 +160,7 @@ struct HistoryPlan {
   std::optional<Duration> preempt_delay;
   std::uint64_t store_bytes = 0;
   bool uniform = false;  // one CPU on each node
+  bool subscribes = false;
   bool trusted_fabric = false;
   Plans plans;
   std::vector<Item> items;

@@ -9,12 +9,14 @@ namespace mobula::internal::sim {
 void Thread::want(ObjectId object) {
   wanted_.push_back(object);
   process_.step_client(client::WantObject{object});
+  process_.subscribe(object);
 }
 
 void Thread::unwant(ObjectId object) {
   const auto at = std::ranges::find(wanted_, object);
   if (at == wanted_.end()) return;
   wanted_.erase(at);
+  process_.unsubscribe(object);
   process_.step_client(client::UnwantObject{object});
 }
 
