@@ -8,6 +8,7 @@
 #include <thread>
 #include <tuple>
 
+#include "bench/measure.h"
 #include "bench/suite.h"
 
 namespace mobula::bench {
@@ -45,12 +46,6 @@ void take_all(std::size_t count) {
     if (some == 0) break;
   }
   expect(taken == count, "all tokens");
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // Medians of the time from a submission to the return of `get`, and of `take`.

@@ -19,6 +19,7 @@
 #include <system_error>
 
 #include "bench/child.h"
+#include "bench/measure.h"
 #include "bench/pinning.h"
 
 namespace mobula::bench {
@@ -39,12 +40,6 @@ class SharedPage {
   static constexpr std::size_t size = 4096;
   void* at_;
 };
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // Microseconds per `turn`, as the median of several rounds of `turns`.
 double microseconds_per_turn(int rounds, int turns, const std::function<void()>& turn) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 namespace mobula::bench {
 namespace {
@@ -24,6 +25,8 @@ double quantile(std::vector<double> values, double part) {
 }
 
 }  // namespace
+
+double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
 Rate measure_rate(const Pace& pace, double multiplier, const std::function<void()>& once) {
   std::this_thread::sleep_for(pace.settle);

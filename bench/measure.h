@@ -69,6 +69,8 @@ struct Turns {
 inline constexpr int turns_in_run = 10;
 Turns measure_in_turns(const Pace& pace, const std::vector<std::function<void()>>& things);
 
+// Needs at least one value.
+double median(std::vector<double> values);
 // Mean and population standard deviation. Needs at least one value.
 Rate mean_of(const std::vector<double>& values);
 

@@ -53,7 +53,7 @@ using Cipher = std::unique_ptr<EVP_CIPHER_CTX, decltype(&EVP_CIPHER_CTX_free)>;
 
 Cipher cipher() { return {EVP_CIPHER_CTX_new(), &EVP_CIPHER_CTX_free}; }
 
-constexpr std::array<std::uint8_t, 32> key{1, 2, 3};
+constexpr std::array<std::uint8_t, 32> seal_key{1, 2, 3};
 constexpr std::array<std::uint8_t, 12> nonce{4, 5, 6};  // constant: for measurements only
 
 [[noreturn]] void send_for_ever(int socket) {
@@ -62,7 +62,7 @@ constexpr std::array<std::uint8_t, 12> nonce{4, 5, 6};  // constant: for measure
   const auto context = cipher();
   for (;;) {
     int size = 0;
-    EVP_EncryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, key.data(), nonce.data());
+    EVP_EncryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, seal_key.data(), nonce.data());
     EVP_EncryptUpdate(context.get(), sealed.data(), &size, plain.data(), static_cast<int>(chunk));
     EVP_EncryptFinal_ex(context.get(), sealed.data() + size, &size);
     EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_GET_TAG, tag, sealed.data() + chunk);
@@ -164,7 +164,7 @@ Floor sealed_tcp_stream() {
     for (int i = 0; i < chunks; ++i) {
       if (!receive_all(socket, sealed.data(), sealed.size())) refused("the sender is gone");
       int opened = 0;
-      EVP_DecryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, key.data(), nonce.data());
+      EVP_DecryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, seal_key.data(), nonce.data());
       EVP_DecryptUpdate(context.get(), plain.data() + at, &opened, sealed.data(),
                         static_cast<int>(chunk));
       EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_SET_TAG, tag, sealed.data() + chunk);

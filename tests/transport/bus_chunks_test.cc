@@ -33,7 +33,9 @@ class ChunkClient : public RawClient {
   }
 
  private:
-  void send_header(const ChunkHeader& header) { send(text_of(header.encode()), zmq::send_flags::sndmore); }
+  void send_header(const ChunkHeader& header) {
+    send(text_of(header.encode()), zmq::send_flags::sndmore);
+  }
 };
 
 class BusChunks : public BusTest {
