@@ -86,6 +86,7 @@ constexpr std::pair<std::string_view, std::string_view> value_kinds[] = {
     {"state-dir", "DIR"},
     {"tail", "N"},
     {"time-limit", "SECONDS"},
+    {"timeout", "SECONDS"},
     {"shared-folder", "DIR"},
     {"types", "FILE"},
     {"wait", "SECONDS"},

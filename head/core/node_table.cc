@@ -224,6 +224,8 @@ void NodeTable::tick() {
   std::vector<NodeId> due;
   due_.take_due(
       parts_.now, [this](NodeId id) { return nodes_.find(id); }, due);
+  // The order of the entries depends on when `next_deadline` was read, which recordings omit.
+  std::ranges::sort(due);
   for (const NodeId id : due) {
     if (Node* node = nodes_.find(id)) act(*node);
   }

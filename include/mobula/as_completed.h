@@ -25,8 +25,8 @@ struct AsCompletedOptions {
 // One ready ref, and its index in the vector.
 template <class T>
 struct Completed {
-  std::size_t index = 0;
-  ObjectRef<T> ref = {};
+  std::size_t index = 0;  // index in the vector
+  ObjectRef<T> ref = {};  // ready
 };
 
 namespace detail {
@@ -56,16 +56,20 @@ class AsCompleted {
   AsCompleted(std::vector<ObjectRef<T>> refs, const AsCompletedOptions& options)
       : refs_(std::move(refs)), feed_(std::vector<AnyRef>(refs_.begin(), refs_.end()), options) {}
 
+  // An input iterator.
   class Iterator {
    public:
-    using value_type = Completed<T>;
-    using difference_type = std::ptrdiff_t;
-    using iterator_concept = std::input_iterator_tag;
+    using value_type = Completed<T>;                   // element type
+    using difference_type = std::ptrdiff_t;            // required by std::input_iterator
+    using iterator_concept = std::input_iterator_tag;  // category
 
+    // Creates the end.
     Iterator() = default;
+    // Waits for the first ready ref.
     explicit Iterator(AsCompleted* range) : range_(range) { ++*this; }
     // Returns the ready ref.
     const Completed<T>& operator*() const { return now_; }
+    // Accesses the ready ref.
     const Completed<T>* operator->() const { return &now_; }
     // Waits for the next ready ref.
     Iterator& operator++() {
@@ -77,7 +81,9 @@ class AsCompleted {
       }
       return *this;
     }
+    // Waits for the next ready ref.
     void operator++(int) { ++*this; }
+    // Reports whether no ref is left.
     friend bool operator==(const Iterator& at, std::default_sentinel_t) {
       return at.range_ == nullptr;
     }
@@ -87,7 +93,9 @@ class AsCompleted {
     Completed<T> now_;
   };
 
+  // Waits for the first ready ref.
   Iterator begin() { return Iterator(this); }
+  // Returns the end of the range.
   std::default_sentinel_t end() const { return {}; }
 
  private:

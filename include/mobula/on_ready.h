@@ -53,7 +53,9 @@ class [[nodiscard]] MOBULA_API Subscription {
   Subscription() = default;
   // For the library.
   explicit Subscription(std::shared_ptr<detail::SubscriptionState> state);
+  // Moves the subscription. The other one has ended.
   Subscription(Subscription&&) noexcept;
+  // Ends this subscription and moves the other one.
   Subscription& operator=(Subscription&&) noexcept;
   ~Subscription();
 
@@ -106,8 +108,11 @@ Subscription ObjectRef<T>::then(F f, detail::CallSite site) const {
 // After the cluster has ended, take, add, and remove throw NotInitializedError.
 class MOBULA_API CompletionQueue {
  public:
+  // Creates a queue of the cluster that this process has joined.
   explicit CompletionQueue(const OnReadyOptions& options = {});
+  // Moves the refs and tokens. The other queue may only be destroyed or assigned to.
   CompletionQueue(CompletionQueue&&) noexcept;
+  // Moves the refs and tokens, and drops those of this queue.
   CompletionQueue& operator=(CompletionQueue&&) noexcept;
   // No other thread may use the queue then.
   ~CompletionQueue();
