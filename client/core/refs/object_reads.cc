@@ -87,7 +87,8 @@ void ObjectRefs::on(const ExportReleased& message) {
   row->released = false;
   row->exported = false;
   row->value.edit().in_store = row->value->in_store && row->value->bytes.empty();
-  if (row->refs > 0 || row->pins > 0) return;
+  // A value on its way to the store is dropped when it is there.
+  if (row->refs > 0 || row->pins > 0 || row->storing) return;
   const ActorId actor = row->actor();
   erase_object(message.object);
   if (!actor.empty()) port_.forget_actor(actor);
