@@ -425,38 +425,6 @@ TEST_F(Holds, EscapedValue_StaysWhileHeld) {
   EXPECT_EQ(state(ObjectId::of(1)), "unknown");
 }
 
-// The home reports both the loss of the bytes and that no process holds the object, after this
-// process dropped its ref.
-TEST_F(Holds, GoneAfterRelease_StoredValueIsDropped) {
-  const ObjectId object = ObjectId::of(1);
-  step(PutInline{object, value("small")});
-  ValueRecord outer = value("outer");
-  outer.contained.push_back(core_.ref_of(object));
-  SubmitTask given = task(7);
-  Argument argument;
-  argument.value = outer;
-  given.call.arguments.edit().push_back(argument);
-  step(given);
-  ReserveObjectReply room;
-  room.object = object;
-  room.place = {3, 0, 5};
-  step(ReceivedFromAgent{room});
-  step(ValueWritten{object, false, {}});
-  step(ReceivedFromAgent{SealObjectReply{object}});
-  slot(3, 20);
-  reply_value(20, "done");
-  release(object);
-  EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
-  step(ReceivedFromAgent{ObjectGone{object, "node 2 released the last copy"}});
-  EXPECT_EQ(to_agent<ReserveObjectRequest>().size(), 1u);
-  step(ReceivedFromAgent{ExportReleased{object}});
-  step(ReceivedFromAgent{room});
-  step(ValueWritten{object, false, {}});
-  step(ReceivedFromAgent{SealObjectReply{object}});
-  EXPECT_EQ(state(object), "unknown");
-  EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
-}
-
 TEST_F(Holds, ResultOfEarlierAttempt_SealedAtNewHome) {
   const ObjectId object = ObjectId::of(1);
   step(ReserveRoom{object, 1 << 20, ProcessId::of(50), NodeId::of(2)});

@@ -34,5 +34,34 @@ TEST_F(Writes, Abandoned_AnotherWriterGetsMemory) {
   EXPECT_EQ(commanded<RoomMade>().size(), 1u);
 }
 
+// The home reports both the loss of the bytes and that no process holds the object, after this
+// process dropped its ref.
+TEST_F(Writes, GoneAfterRelease_StoredValueIsDropped) {
+  const ObjectId object = first;
+  step(PutInline{object, value("small")});
+  ValueRecord outer = value("outer");
+  outer.contained.push_back(core_.ref_of(object));
+  SubmitTask given = task(7);
+  Argument argument;
+  argument.value = outer;
+  given.call.arguments.edit().push_back(argument);
+  step(given);
+  agent(room(object));
+  step(ValueWritten{object, false, {}});
+  step(ReceivedFromAgent{SealObjectReply{object}});
+  slot(3, 20);
+  reply_value(20, "done");
+  release(object);
+  EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
+  step(ReceivedFromAgent{ObjectGone{object, "node 2 released the last copy"}});
+  EXPECT_EQ(to_agent<ReserveObjectRequest>().size(), 1u);
+  step(ReceivedFromAgent{ExportReleased{object}});
+  agent(room(object));
+  step(ValueWritten{object, false, {}});
+  step(ReceivedFromAgent{SealObjectReply{object}});
+  EXPECT_EQ(state(object), "unknown");
+  EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
+}
+
 }  // namespace
 }  // namespace mobula::internal::client
