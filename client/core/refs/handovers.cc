@@ -89,6 +89,7 @@ Handover Tasks::give_away(TaskId task, const HandOver& to, HandedOver& given) {
     result->creator = {};
     result->ref = RefRecord{object, to.home, to.owner, {}};
     objects_.changed(object);  // subscriptions request it from the new owner
+    if (result->wants > 0) objects_.fetch(object, *result);
   }
   row.call.form.edit().num_returns = 0;
   row.live_results = 0;

@@ -96,6 +96,18 @@ TEST_F(PlannedEnd, FinishesRunningNonRetryableTask) {
   EXPECT_EQ(to_agent<ExportObject>().size(), 1u);
 }
 
+TEST_F(PlannedEnd, HandedOver_WaitingThreadFetchesFromNewOwner) {
+  const TaskId given = submit(task(7));
+  step(WantObject{result(given), false});
+  EXPECT_TRUE(to_agent<FetchObjectRequest>().empty());
+  step(HandOver{{core_.ref_of(result(given))}, ProcessId::of(99), NodeId::of(2)});
+  ASSERT_EQ(commanded<HandedOver>().size(), 1u);
+  EXPECT_EQ(commanded<HandedOver>()[0].tasks.size(), 1u);
+  const auto fetched = to_agent<FetchObjectRequest>();
+  ASSERT_EQ(fetched.size(), 1u);
+  EXPECT_EQ(fetched[0].ref.owner, ProcessId::of(99));
+}
+
 TEST_F(PlannedEnd, CallAfterKill_FailsAtOnce) {
   const ActorId actor = make_actor(1);
   actor_alive(actor, 30, 1);
