@@ -212,7 +212,20 @@ void LocalTensors::peers_died(const std::vector<ProcessId>& processes) {
   std::erase_if(blocks_, [&](const auto& each) {
     return std::ranges::find(processes, each.first.first) != processes.end();
   });
+  for (const ProcessId each : processes) dead_.remember(each, true);
   if (exchange_) exchange_->dead(processes);
+}
+
+// The exchange does not learn again of a process that died before the pull.
+void LocalTensors::begin(Early&& pull) {
+  std::vector<ProcessId> dead;
+  for (const RefRecord& each : pull.tensors) {
+    for (const ProcessId holder : {each.owner, each.tensor->holder->process}) {
+      if (dead_.contains(holder)) dead.push_back(holder);
+    }
+  }
+  exchange_->pull(pull.request, std::move(pull.tensors), pull.arguments, pull.device);
+  if (!dead.empty()) exchange_->dead(std::move(dead));
 }
 
 void LocalTensors::head_connected() {
@@ -289,7 +302,7 @@ LocalTensors::PullPtr LocalTensors::pull(const RefRecords& tensors, bool argumen
   pull->wanted = wanted;
   pulls_[pull->request] = pull;
   if (!must_open) {
-    exchange_->pull(pull->request, std::move(wanted), arguments, device);
+    begin({pull->request, std::move(wanted), arguments, device});
     return pull;
   }
   early_.push_back({pull->request, std::move(wanted), arguments, device});
@@ -369,7 +382,7 @@ void LocalTensors::want_early() {
     const auto at = pulls_.find(each.request);
     if (at == pulls_.end()) continue;  // dropped
     if (prepared) {
-      exchange_->pull(each.request, std::move(each.tensors), each.arguments, each.device);
+      begin(std::move(each));
       continue;
     }
     for (const RefRecord& ref : each.tensors) fail(ref.object, tensor_error_of(prepared.error()));

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/model/resident_results.h"
+#include "client/core/calls/fifo_cache.h"
 #include "client/engine/process_engine.h"
 #include "mobula/detail/error_record.h"
 #include "mobula/detail/wire.h"
@@ -184,6 +185,7 @@ class LocalTensors {
   void take_from_store(Pull& pull, const RefRecord& ref);
   void fail(ObjectId object, detail::ErrorRecord error);
   void want_early();
+  void begin(Early&& pull);
   void landed(const detail::Landing& landing);
   void got(Pull& pull, ObjectId object, const exchange::Elements& elements,
            std::shared_ptr<const void> owner, std::string_view why_sealed);
@@ -211,6 +213,7 @@ class LocalTensors {
   bool counts_due_ = false;  // the head lacks the latest counters
   // blocks in which further tensors can be mapped
   std::map<BlockOf, MappedFile> blocks_;
+  FifoCache<ProcessId, bool> dead_;  // processes that died lately
   const std::shared_ptr<Left> left_;
   std::deque<ToStore> to_store_;
   std::vector<Early> early_;
