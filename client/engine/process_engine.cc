@@ -163,7 +163,7 @@ void ProcessEngine::begin_step() {
 // The callee checks its fetches last, because they depend on the state of the caller half.
 void ProcessEngine::end_step() {
   while (true) {
-    events_.take_all([this](auto&& event) { take(std::move(event)); });
+    events_.take_all([this]<class Taken>(Taken&& event) { take(std::forward<Taken>(event)); });
     if (!callee_ || !callee_->is_due()) break;
     callee_->check();
   }
