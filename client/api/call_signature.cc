@@ -125,10 +125,13 @@ std::string types_of(const detail::Entry& entry) {
 }
 
 MethodSignature signature_of(const detail::Entry& entry) {
-  static Mutex mutex;
-  static std::map<const detail::Entry*, MethodSignature> known;
-  const MutexLock lock(mutex);
-  MethodSignature& signature = known[&entry];
+  struct Known {
+    Mutex mutex;
+    std::map<const detail::Entry*, MethodSignature> by_entry MOBULA_GUARDED_BY(mutex);
+  };
+  static auto* const known = new Known;  // leaked: threads of user code may outlive main
+  const MutexLock lock(known->mutex);
+  MethodSignature& signature = known->by_entry[&entry];
   // The entry of an unloaded library may have had this address.
   const std::string name = common_name(entry.name());
   if (signature.name != name) signature = {name, types_of(entry)};

@@ -166,7 +166,8 @@ void Registry::add_key(const FunctionKey& key, const Entry& entry) {
   const internal::MutexLock lock(table_->mutex);
   resolve_all();
   const auto known = std::ranges::find(table_->entries, &entry);
-  if (known != table_->entries.end()) table_->by_key.emplace(key, *known);
+  const bool is_full = table_->by_key.size() >= table_->entries.size() + most_added_keys;
+  if (known != table_->entries.end() && !is_full) table_->by_key.emplace(key, *known);
 }
 
 std::vector<const Entry*> Registry::entries() {

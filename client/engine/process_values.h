@@ -34,8 +34,8 @@ class ProcessValues {
   detail::Answer<ValueRecord> store_result(const detail::Outgoing& value,
                                            const TransportPreference& preference, ObjectId object,
                                            ProcessId owner, NodeId home, HandedOver& given);
-  // The refs that a value contains, as other processes refer to them. `tensors` are the tensor refs
-  // of the value, in order.
+  // The refs that a value contains, as other processes refer to them. Tensor refs of the value are
+  // in `tensors`, in order.
   RefRecords records_of(ProcessEngine::Lock& lock, const std::vector<detail::ContainedRef>& refs,
                         std::span<const RefRecord> tensors = {});
 

@@ -9,6 +9,7 @@
 #include "client/console/json_values.h"
 #include "client/engine/conversion.h"
 #include "client/executor/callee.h"
+#include "mobula/errors.h"
 #include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::executor {
@@ -82,8 +83,13 @@ detail::Outcome run_json_call(const CallForm& form, const void* class_tag,
   const Entry& entry = *found.front();
   std::vector<const TypeDescription*> parameters;
   entry.description()->add_parameters(parameters);
-  const Json arguments =
-      Json::parse(detail::decode<std::string>(call.arguments.front()), nullptr, false);
+  std::string text;
+  try {
+    if (call.arguments.size() == 1) text = detail::decode<std::string>(call.arguments.front());
+  } catch (const SerializationError& error) {
+    return fail(ErrorKind::serialization, error.what());
+  }
+  const Json arguments = Json::parse(text, nullptr, false);
   if (!arguments.is_array() || arguments.size() != parameters.size()) {
     return fail(ErrorKind::invalid_request,
                 fmt::format("{} takes {} arguments", declaration_of(entry), parameters.size()));

@@ -3,7 +3,7 @@
 // callbacks in on_ready.h, also if the ref was ready before.
 // Errors: the error that took the place of the value. NotInitializedError after shutdown(), which
 // resumes the coroutines that still wait. InvalidRequestError for an empty ref, and for a value
-// whose tensors have to be pulled from another process, which would block.
+// with tensors in another process, because their transfer would block.
 #pragma once
 
 #include <coroutine>

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <coroutine>
-#include <exception>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -15,6 +13,7 @@
 
 #include <mobula/coroutine.h>
 
+#include "contract/detached.h"
 #include "contract/local_cluster.h"
 #include "contract/rule.h"
 
@@ -482,17 +481,6 @@ TEST(ContractCompletions, AsCompletedEndsEarlyOrTimesOut) {
   EXPECT_THROW(mobula::as_completed(refs, Duration(-1)), InvalidRequestError);
   got(gate.call<&Gate::open>());
 }
-
-// A coroutine that starts at once and is not awaited.
-struct Detached {
-  struct promise_type {
-    Detached get_return_object() { return {}; }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() {}
-    void unhandled_exception() { std::terminate(); }
-  };
-};
 
 Detached add_squares(int a, int b, std::atomic<int>& result) {
   const int first = co_await mobula::task<square>.remote(a);

@@ -5,12 +5,11 @@
 
 #include <array>
 #include <atomic>
-#include <coroutine>
-#include <exception>
 #include <thread>
 
 #include <mobula/coroutine.h>
 
+#include "contract/detached.h"
 #include "contract/local_cluster.h"
 
 namespace mobula::contract::shutdown {
@@ -52,16 +51,6 @@ TEST_F(Shutdown, QueueThrowsAndItsFdIsReadable) {
   EXPECT_EQ(queue.outstanding(), 1u);
   EXPECT_THROW(CompletionQueue(), NotInitializedError);
 }
-
-struct Detached {
-  struct promise_type {
-    Detached get_return_object() { return {}; }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() {}
-    void unhandled_exception() { std::terminate(); }
-  };
-};
 
 Detached await_end(ObjectRef<int> ref, std::atomic<int>& ends) {
   try {

@@ -15,7 +15,7 @@ INDEX = "docs/README.md"
 LIMITS = "tests/docs/limits.json"
 MAX_LINES = 400
 TARGET_WORDS = 45_000
-RECORDS = "docs/gpu-results/"  # a generated page per run and device, beside README.md
+RECORDS = "docs/gpu-results/"  # generated pages, one per run and device; README.md counts
 
 
 def broken_links(root, page):

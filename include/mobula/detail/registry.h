@@ -109,7 +109,8 @@ class MOBULA_API Registry {
   // library is derived from its file name.
   FunctionKey key_of(const Entry& entry);
   std::vector<const Entry*> entries();
-  // Makes `find` return the entry for a key of another program.
+  // Makes `find` return the entry for a key of another program, unless many were added.
+  static constexpr std::size_t most_added_keys = 4'096;
   void add_key(const FunctionKey& key, const Entry& entry);
 
   // Lists and names images, so that the runtime can set ids by content before the first call.

@@ -7,9 +7,6 @@ namespace {
 class Objects : public SmallClient {
  protected:
   using SmallClient::SmallClient;
-  static RefRecord foreign(std::uint64_t number) {
-    return {ObjectId::of(number), NodeId::of(2), ProcessId::of(50), {}};
-  }
   // A result of 1 MB on node `at`.
   TaskId stored_result(NodeId at, std::int32_t max_retries = 3) {
     SubmitTask given = task(7);
@@ -20,13 +17,6 @@ class Objects : public SmallClient {
     answer.results.push_back(stored(at));
     reply(20, answer);
     return id;
-  }
-  static ValueRecord stored(NodeId at) {
-    ValueRecord record;
-    record.in_store = true;
-    record.size_bytes = 1 << 20;
-    record.location = at;
-    return record;
   }
   // A large value that a thread put: written and sealed.
   ObjectId put_large(std::uint64_t number, std::uint64_t slab, RefRecords contained = {}) {

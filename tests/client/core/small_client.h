@@ -30,6 +30,18 @@ class SmallClient : public testing::Test {
   ActorId make_actor(std::uint64_t number, std::int32_t max_task_retries = 0);
   TaskId call(ActorId actor);
   static ValueRecord value(const std::string& text);
+  // A value of 1 MiB in the store of node `at`.
+  static ValueRecord stored(NodeId at) {
+    ValueRecord record;
+    record.in_store = true;
+    record.size_bytes = 1 << 20;
+    record.location = at;
+    return record;
+  }
+  // A ref of another process, with its home on node 2.
+  static RefRecord foreign(std::uint64_t number) {
+    return {ObjectId::of(number), NodeId::of(2), ProcessId::of(50), {}};
+  }
   static Argument by_ref(const RefRecord& ref);
   void release(ObjectId object) { step(ReleaseRef{object}); }
   // "value", "error", or "pending".

@@ -21,16 +21,6 @@ class Subscriptions : public SmallClient {
   void count() {
     for (const auto& each : commanded<ObjectReported>()) tokens.push_back(each.token);
   }
-  static RefRecord foreign(std::uint64_t number) {
-    return {ObjectId::of(number), NodeId::of(2), ProcessId::of(50), {}};
-  }
-  static ValueRecord stored(NodeId at) {
-    ValueRecord record;
-    record.in_store = true;
-    record.size_bytes = 1 << 20;
-    record.location = at;
-    return record;
-  }
   // A submitted task of executor 20, with its result.
   ObjectId sent_task(std::int32_t max_retries = 3) {
     SubmitTask given = task(7);

@@ -1,7 +1,7 @@
 // Objects that processes of this node, other nodes, or the agent hold, with their owners and homes.
-// A row exists exactly as long as the row of the store's table. The node takes one hold at the home
-// of an object for all its processes. While the bytes of an object are here, the agent holds the
-// objects of the refs in them.
+// A row exists exactly as long as the row of the store's table. A node takes one hold at the home,
+// for all its processes. While the bytes of an object are here, the agent holds the objects of the
+// refs in them.
 // Thread: owner (Objects). Units: bytes. Not: locations, readers, memory.
 #pragma once
 

@@ -107,8 +107,8 @@ std::vector<Answer> answers_of(const std::vector<Json>& records) {
       const std::string call = line["call"].get<std::string>() + (what.empty() ? "" : ", " + what);
       answers.push_back({fmt::format("{} ({})", call, ++times[call]), line["status"].dump()});
     }
-    // Facts that belong to a machine, such as its name and sizes, are expected to differ. So are
-    // those of descriptors: the simulation uses files, which stay open on exec.
+    // Facts that belong to a machine, such as its name and sizes, are expected to differ. The kind
+    // of a descriptor differs, too: the simulation uses files, which stay open on exec.
     for (const char* const fact :
          {"bytes came", "the same bytes", "attributes", "reaches itself"}) {
       if (line.value("fact", "") == fact)
