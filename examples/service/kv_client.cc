@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
       std::cerr << "usage: kv_client put KEY COUNT WEIGHT | get KEY\n";
       return 2;
     }
-  } catch (const mobula::Error& error) {
+  } catch (const std::exception& error) {
     std::cerr << "kv_client: " << error.what() << "\n";
     return 1;
   }
