@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "cli/exit_code.h"
+#include "cli/find_cluster.h"
 #include "cli/output/output.h"
 #include "mobula/cluster.h"
 #include "mobula/detail/submit.h"
@@ -29,6 +30,8 @@ std::string array_of(const std::string& text) {
 }  // namespace
 
 int call_actor(const CommandLine& line) {
+  // Without a cluster, init would start a new one, in which the actor cannot exist.
+  if (const auto known = find_cluster(line); !known) return complain(known.error());
   // This program becomes a driver of the cluster that the flags name.
   set("MOBULA_STATE_DIR", line.state_dir);
   set("MOBULA_CLUSTER", line.cluster);

@@ -76,6 +76,13 @@ TEST_F(Services, CallsByJson) {
   EXPECT_EQ(mobula({"call", "services/nothing", "get", "a"}).code, 7);
 }
 
+TEST_F(Services, CallWithoutCluster_StartsNone) {
+  stop("a");
+  const Ended ended = mobula({"call", "services/kv", "get", "a"});
+  EXPECT_EQ(ended.code, 3) << ended.out << ended.err;
+  EXPECT_TRUE(processes().empty());
+}
+
 TEST_F(Services, Kill_EndsActorByNameOrId) {
   EXPECT_EQ(mobula({"kill", "nothing"}).code, 7);
   EXPECT_EQ(mobula({"kill", "kv", "--restart"}).code, 0);
