@@ -7,6 +7,17 @@
 
 namespace mobula::internal {
 
+namespace {
+
+using SharedMessage = std::shared_ptr<zmq::message_t>;
+
+// Runs on a thread of libzmq after the chunk was sent or dropped.
+void release_shared_message(void* /*bytes*/, void* owner) {
+  delete static_cast<SharedMessage*>(owner);
+}
+
+}  // namespace
+
 ChunkLimits Bus::Hub::chunk_limits_of(const BusOptions& options) {
   ChunkLimits limits;
   limits.chunk_bytes = options.chunk_bytes;
@@ -85,15 +96,13 @@ Bus::Hub::Sent Bus::Hub::try_send_chunk(Peer& peer, const Outgoing& message) {
   if (!mobula::internal::send(router, peer.route, ZMQ_SNDMORE)) {
     return zmq_errno() == EAGAIN ? Sent::full : Sent::unroutable;
   }
-  using Shared = std::shared_ptr<zmq::message_t>;
   const auto chunk_bytes = static_cast<std::uint32_t>(peer.max_frame_bytes);
   const ChunkHeader header{ChunkKind::chunk, peer.chunked_messages + 1, message.body->size(),
                            static_cast<std::uint32_t>(message.sent / chunk_bytes), chunk_bytes};
   const auto bytes = header.encode();
   zmq::message_t first(bytes.data(), bytes.size());
-  zmq::message_t chunk(
-      message.body->data<std::byte>() + message.sent, header.payload_bytes(),
-      [](void*, void* shared) { delete static_cast<Shared*>(shared); }, new Shared(message.body));
+  zmq::message_t chunk(message.body->data<std::byte>() + message.sent, header.payload_bytes(),
+                       release_shared_message, new SharedMessage(message.body));
   if (!mobula::internal::send(router, first, ZMQ_SNDMORE)) return Sent::unroutable;
   return mobula::internal::send(router, chunk) ? Sent::yes : Sent::unroutable;
 }
