@@ -98,14 +98,7 @@ void Process::end_when_done() {
   if (!client_.empty()) {
     if (world().now() > world().plan().heal + Duration(60s) &&
         world().now() - idle_since_ > Duration(60s)) {
-      const auto sizes = client_.sizes();
-      world().violation(
-          "leftovers",
-          name() + " has no ref left, but its core keeps objects " + std::to_string(sizes.objects) +
-              ", tasks " + std::to_string(sizes.tasks) + ", streams " +
-              std::to_string(sizes.streams) + ", slots " + std::to_string(sizes.slots) +
-              ", classes " + std::to_string(sizes.classes) + ", actors " +
-              std::to_string(sizes.actors) + ", writes " + std::to_string(sizes.writes));
+      world().violation("leftovers", name() + " has no ref left, but " + core_left());
       return;
     }
     world().kernel().after(Duration(20ms), [this] { receive([this] { end_when_done(); }); });

@@ -480,13 +480,28 @@ void Process::poll_threads() {
   }
 }
 
+bool Process::has_work() const {
+  return !finished() && (!items_started_ || !threads_.empty() || client_.sizes().tasks > 0);
+}
+
 std::string Process::work_left() const {
   std::string text;
   for (const auto& [key, thread] : threads_) {
     text += "\n  " + name() + ": thread " + std::to_string(key) + " " + thread->plan_name() +
             " waits for " + thread->waits_for();
   }
+  if (is_driver() && threads_.empty() && !client_.empty())
+    text += "\n  " + name() + ": " + core_left();
   return text;
+}
+
+// Counts the rows of the client's core.
+std::string Process::core_left() const {
+  const auto sizes = client_.sizes();
+  return "its core keeps objects " + std::to_string(sizes.objects) + ", tasks " +
+         std::to_string(sizes.tasks) + ", streams " + std::to_string(sizes.streams) + ", slots " +
+         std::to_string(sizes.slots) + ", classes " + std::to_string(sizes.classes) + ", actors " +
+         std::to_string(sizes.actors) + ", writes " + std::to_string(sizes.writes);
 }
 
 bool Process::attached_to(const Agent& agent) const {

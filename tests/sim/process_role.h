@@ -100,7 +100,9 @@ class Process final : public Role {
   const AssignExecutor& assignment() const { return start_.assign; }
   const executor::ExecutorCore* executor_core() const { return executor_ ? &*executor_ : nullptr; }
   std::int64_t pid() const { return static_cast<std::int64_t>(number()); }
+  bool has_work() const;  // true for a driver that runs items or has unfinished tasks
   std::string work_left() const;
+  std::string core_left() const;
   bool departed() const { return departed_; }  // holds no resources any more
   bool exits() const { return exits_; }        // exits as planned, after its submitted work
   const std::vector<ObjectId>& held() const { return here_; }  // tensors whose elements are here

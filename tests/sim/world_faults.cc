@@ -184,13 +184,14 @@ bool World::all_work_fits_without(std::size_t node) const {
 
 // Two machines lose contact in both directions: connections of processes break, and new ones do not
 // open. All work ends although the contact does not return, unless it fits the lost machine alone.
+// A release of a ref waits for the contact, and with it the end of the owner's job.
 void World::lose_peer(const Fault& fault, bool on) {
   const int a = drivers_.at(fault.target % drivers_.size())->host();
   const int b = static_cast<int>((fault.target / 8) % nodes_.size()) + 1;
   if (a == b) return;
   if (!on) {
     for (const Process* driver : drivers_) {
-      if (!driver->finished() && all_work_fits_without(static_cast<std::size_t>(b) - 1))
+      if (driver->has_work() && all_work_fits_without(static_cast<std::size_t>(b) - 1))
         violation("links", "work waits for a cut link: " + unfinished_work());
     }
   }
