@@ -28,8 +28,8 @@ class RingTable {
   void limit_spinners(SpinGovernor& limit) { spin_limit_ = &limit; }
 
   // Lets the process behind `link` have rings with other processes of its job, and sends its
-  // doorbell. Ignores closed links.
-  void joined(LinkId link, ProcessId process, JobId job);
+  // doorbell. Processes of every job may call a `named` process. Ignores closed links.
+  void joined(LinkId link, ProcessId process, JobId job, bool named = false);
   // Removes the process and notifies its peers.
   void left(LinkId link);
 
@@ -46,6 +46,7 @@ class RingTable {
   struct Process {
     LinkId link = 0;
     JobId job;
+    bool named = false;
     DoorbellFiles doorbell;
     std::set<std::uint32_t> free_places;  // free positions below `places`
     std::uint32_t places = 0;

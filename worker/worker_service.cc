@@ -91,7 +91,7 @@ Result<void> WorkerService::open() {
   slots.pool = options_.pool;
   // Joined before the lessee learns about the executor, so that its first call uses the ring.
   slots.on_assigned = [this](LinkId link, const AssignExecutor& assign) {
-    rings_.joined(link, assign.process, assign.demand_class.job);
+    rings_.joined(link, assign.process, assign.demand_class.job, !assign.actor.name.empty());
     if (!assign.lessee.empty()) rings_.open_for(assign.lessee, assign.process);
   };
   if (auto made = make_private_dir(slots.logs_dir); !made) return made;

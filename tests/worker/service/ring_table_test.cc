@@ -53,9 +53,9 @@ std::ptrdiff_t open_descriptors() {
 
 class RingTableTest : public ::testing::Test {
  protected:
-  Member& joins(unsigned number, JobId job = JobId::of(1)) {
+  Member& joins(unsigned number, JobId job = JobId::of(1), bool named = false) {
     members_.push_back(std::make_unique<Member>(*loop_, links_, number));
-    table_.joined(members_.back()->link, members_.back()->id, job);
+    table_.joined(members_.back()->link, members_.back()->id, job, named);
     return *members_.back();
   }
   bool until(const std::function<bool()>& condition) { return turn_until(*loop_, condition, 20s); }
@@ -132,6 +132,16 @@ TEST_F(RingTableTest, RejectsOtherJobsStrangersAndItself) {
   EXPECT_EQ(caller.rings.back().message.ring, 0u);
   table_.open(4711, caller.id);  // no such link
   EXPECT_EQ(table_.size(), 0u);
+}
+
+TEST_F(RingTableTest, OtherJobCallsNamedActor_HasRing) {
+  Member& client = joins(1, JobId::of(2));
+  Member& service = joins(2, JobId::of(1), true);
+  open(client, service);
+  EXPECT_NE(client.rings.back().message.ring, 0u);
+  // The service itself cannot call that client by ring.
+  open(service, client);
+  EXPECT_EQ(service.rings.back().message.ring, 0u);
 }
 
 TEST_F(RingTableTest, LimitsIndicesAndReusesThemAfterRelease) {
