@@ -28,6 +28,10 @@ void ProcessEngine::finish_call(executor::CallFinished&& finished) {
   step(std::move(finished));
 }
 
+void ProcessEngine::check_unsettled() {
+  if (callee_->check_unsettled()) settle();
+}
+
 // By ring: one frame at a time.
 void ProcessEngine::ring_message(ProcessId caller, std::span<const std::byte> bytes) {
   ++calls_received_;
@@ -95,7 +99,9 @@ void ProcessEngine::carry_out(std::vector<executor::Command>& commands) {
     } else if (const auto* drop = std::get_if<executor::DropCall>(&command)) {
       drop_call(drop->token);
     } else if (const auto* cancel = std::get_if<executor::CancelRunning>(&command)) {
-      if (callee_->carry_out(*cancel)) notify();  // its thread may be blocked in a public call
+      if (!callee_->carry_out(*cancel)) continue;
+      notify();  // its thread may be blocked in a public call
+      if (auto job = callee_->take_cancel_job(cancel->token)) run_callback(std::move(job));
     } else if (auto* pins = std::get_if<executor::ReleasePins>(&command)) {
       add(UnpinRefs{std::move(pins->refs), pins->unheld});
     } else if (const auto* evacuate = std::get_if<executor::Evacuate>(&command)) {
