@@ -29,7 +29,7 @@ void forget_origin(std::uint64_t storage);
 // Memory of a tensor whose elements a value contains.
 struct IncludedTensor {
   std::shared_ptr<TensorStorage> storage;  // shared with the program
-  ByteRange range;                         // of all elements
+  ByteRange range;                         // from the first to the last element
 };
 
 // Collects the tensors whose elements this thread writes into a value with their origin, while the
