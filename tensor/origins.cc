@@ -64,7 +64,7 @@ IncludedTensors::IncludedTensors() { collector = this; }
 IncludedTensors::~IncludedTensors() { collector = nullptr; }
 
 void IncludedTensors::add(const TensorParts& parts) {
-  if (collector != nullptr) collector->tensors_.push_back(parts);
+  if (collector != nullptr) collector->tensors_.push_back({parts.storage, range_of(parts)});
 }
 
 Origin origin_of(const TensorParts& parts, bool aliased) {

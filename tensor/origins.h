@@ -6,8 +6,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
+#include <utility>
 
+#include "base/block_pool.h"
 #include "tensor/storage.h"
 
 namespace mobula::detail {
@@ -25,6 +26,12 @@ Origin origin_of(const TensorParts& parts, bool aliased);
 // Called when the storage is destroyed.
 void forget_origin(std::uint64_t storage);
 
+// Memory of a tensor whose elements a value contains.
+struct IncludedTensor {
+  std::shared_ptr<TensorStorage> storage;  // shared with the program
+  ByteRange range;                         // from the first to the last element
+};
+
 // Collects the tensors whose elements this thread writes into a value with their origin, while the
 // collector exists. Collectors do not nest.
 // Thread: owner.
@@ -36,10 +43,10 @@ class IncludedTensors {
   ~IncludedTensors();
 
   static void add(const TensorParts& parts);
-  const std::vector<TensorParts>& tensors() const { return tensors_; }
+  internal::PooledVector<IncludedTensor> take() { return std::move(tensors_); }
 
  private:
-  std::vector<TensorParts> tensors_;
+  internal::PooledVector<IncludedTensor> tensors_;
 };
 
 // Returns the memory if it belongs to this process and still exists, otherwise null. If the origin

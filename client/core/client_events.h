@@ -67,7 +67,8 @@ struct ErrorRead {
   friend bool operator==(const ErrorRead&, const ErrorRead&) = default;
 };
 
-// The only thread of user code is blocked in a get without a timeout until these are ready. Empty:
+// The only thread of user code is blocked in a get, or in a wait for all of its refs,
+// without a timeout until these are ready. Empty:
 // it continues.
 struct BlockedOn {
   PooledVector<ObjectId> objects;

@@ -21,7 +21,8 @@ using PublicKind = detail::ErrorKind;
 
 // A call that blocks for longer prints the reason.
 constexpr Duration slow_wait_delay = 3s;
-// A get that blocks for longer is stated to the core: others may wait for a release by its thread.
+// A get or wait that blocks for longer is reported to the core: other processes may wait for refs
+// that its thread holds.
 constexpr Duration blocked_report_delay = 50ms;
 // Without progress for this time, the store may be full of objects that the call itself holds.
 constexpr Duration stall_timeout = 100ms;
@@ -318,8 +319,9 @@ Answer<std::vector<bool>> ProcessRuntime::wait(std::span<const RawId> objects,
     }
     return std::string();
   };
+  const auto needed = num_returns >= objects.size() ? objects : std::span<const RawId>();
   const auto waited =
-      blocking_wait(lock, {"wait", reason, {}, {}, objects}, deadline, std::ref(look));
+      blocking_wait(lock, {"wait", reason, {}, needed, objects}, deadline, std::ref(look));
   for (std::size_t i = 0; i < objects.size(); ++i) {
     if (wanted[i]) engine_->unwant(ObjectId(bits(objects[i])));
   }

@@ -24,6 +24,7 @@
 #include "protocol/transfer_log.h"
 #include "tensor/device_elements.h"
 #include "tensor/exchange/tensor_exchange.h"
+#include "tensor/origins.h"
 #include "tensor/storage.h"
 
 namespace mobula::internal::client {
@@ -57,7 +58,7 @@ class LocalTensors {
   Result<RefRecord> keep(const detail::TensorParts& parts, const TransportPreference& preference);
   // Keeps the memory of tensors whose elements a value contains as the policy states, until no ref
   // to the result exists. The caller gets one ref.
-  RefRecord freeze(std::span<const detail::TensorParts> included,
+  RefRecord freeze(std::span<const detail::IncludedTensor> included,
                    const TransportPreference& preference);
   // True if other processes of this machine can map them.
   bool can_be_seen(const detail::TensorParts& parts) const;
@@ -147,7 +148,7 @@ class LocalTensors {
     std::shared_ptr<detail::TensorStorage> storage;  // shared with the program
     detail::TensorStorage::Hold hold;
   };
-  using FrozenMemory = std::vector<Frozen>;
+  using FrozenMemory = PooledVector<Frozen>;
   struct ToStore {
     ObjectId object;
     std::span<const std::byte> bytes;
@@ -169,7 +170,7 @@ class LocalTensors {
   struct Lease;
 
   void unfreeze(FrozenMemory&& memory);
-  detail::TensorStorage::Hold hold_for_readers(const detail::TensorParts& parts,
+  detail::TensorStorage::Hold hold_for_readers(const detail::IncludedTensor& memory,
                                                const TransportPreference& preference,
                                                ObjectId object) const;
   bool see_in_place(Pull& pull, const RefRecord& ref);

@@ -66,7 +66,7 @@ Result<RefRecord> LocalTensors::keep(const detail::TensorParts& parts,
     record.block_offset = elements.file->offset;
   }
   record.device = std::move(uuid);
-  auto hold = hold_for_readers(parts, preference, object);
+  auto hold = hold_for_readers({parts.storage, range}, preference, object);
   const std::uint64_t order = made_;
   kept_[object] = {parts.storage, range.begin, false, ref.tensor->size_bytes, order};
   kept_by_age_[order] = object;
@@ -77,7 +77,7 @@ Result<RefRecord> LocalTensors::keep(const detail::TensorParts& parts,
   return ref;
 }
 
-detail::TensorStorage::Hold LocalTensors::hold_for_readers(const detail::TensorParts& parts,
+detail::TensorStorage::Hold LocalTensors::hold_for_readers(const detail::IncludedTensor& memory,
                                                            const TransportPreference& preference,
                                                            ObjectId object) const {
   const auto reader = [object] {
@@ -85,20 +85,20 @@ detail::TensorStorage::Hold LocalTensors::hold_for_readers(const detail::TensorP
            "referred to (tensor " +
            object.brief() + ")";
   };
-  const auto range = detail::range_of(parts);
-  return preference.sharing == ElementSharing::alias ? parts.storage->look_on(range, reader)
-                                                     : parts.storage->hold(range, reader);
+  return preference.sharing == ElementSharing::alias ? memory.storage->look_on(memory.range, reader)
+                                                     : memory.storage->hold(memory.range, reader);
 }
 
-RefRecord LocalTensors::freeze(std::span<const detail::TensorParts> included,
+RefRecord LocalTensors::freeze(std::span<const detail::IncludedTensor> included,
                                const TransportPreference& preference) {
   const ProcessId process = engine_.core().options().process;
   const auto object = ObjectId::derived(process, "tensor", made_++);
   RefRecord ref{object, engine_.core().node(), process, {}};
   ref.tensor.edit().preference.sharing = preference.sharing;
   FrozenMemory& memory = frozen_[object];
-  for (const auto& parts : included)
-    memory.push_back({parts.storage, hold_for_readers(parts, preference, object)});
+  memory.reserve(included.size());
+  for (const auto& each : included)
+    memory.push_back({each.storage, hold_for_readers(each, preference, object)});
   engine_.step(KeepTensor{ref});
   return ref;
 }

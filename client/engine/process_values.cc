@@ -81,7 +81,7 @@ Result<RefRecords> ProcessValues::keep_tensors(const detail::Outgoing& value,
                                                const TransportPreference& preference) {
   RefRecords kept;
   if (!preference.direct) return kept;
-  std::vector<detail::TensorParts> included;
+  PooledVector<detail::IncludedTensor> included;
   if (auto apart = keep_apart(value, preference, kept, included); !apart) {
     release_kept(kept);
     return apart.error();
@@ -95,12 +95,12 @@ Result<RefRecords> ProcessValues::keep_tensors(const detail::Outgoing& value,
 // Measures the value, registers the tensors that it omits, and returns the included tensors.
 Result<void> ProcessValues::keep_apart(const detail::Outgoing& value,
                                        const TransportPreference& preference, RefRecords& kept,
-                                       std::vector<detail::TensorParts>& included) {
+                                       PooledVector<detail::IncludedTensor>& included) {
   const Origins origins = origins_of(preference.sharing);
   const auto measure = [&](std::size_t from_bytes) {
-    const detail::IncludedTensors collected;
+    detail::IncludedTensors collected;
     value.set_apart(from_bytes, origins);
-    included = collected.tensors();
+    included = collected.take();
   };
   const bool small = value.size_bytes() <= inline_value_limit;
   if (value.size_bytes() < least_apart_of_small) {

@@ -47,7 +47,7 @@ class ProcessValues {
   Result<RefRecords> keep_tensors(const detail::Outgoing& value,
                                   const TransportPreference& preference);
   Result<void> keep_apart(const detail::Outgoing& value, const TransportPreference& preference,
-                          RefRecords& kept, std::vector<detail::TensorParts>& included);
+                          RefRecords& kept, PooledVector<detail::IncludedTensor>& included);
   void release_kept(const RefRecords& kept);
   detail::Answer<ObjectId> put_written(const detail::Outgoing& value, ObjectId object,
                                        const TaskContext& context,

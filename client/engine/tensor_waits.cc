@@ -179,7 +179,8 @@ std::string ProcessRuntime::why_never_freed(ProcessEngine::Lock& lock,
   const std::string blocked =
       calls == 1 ? "on this very call" : fmt::format("on a chain of {} calls to this one", calls);
   return fmt::format(
-      "{} holds the last ref on the tensor and is blocked in get {}, so the wait would never end; "
+      "{} holds the last ref on the tensor and is blocked in get or wait {}, so the wait would "
+      "never end; "
       "release the ref before the call, or wait in another call",
       holders.front().text, blocked);
 }

@@ -380,7 +380,22 @@ TEST(ContractTransports, WaitTensorFreedRefusesABlockedCaller) {
   const auto text = mobula::get(maker.call<&Holder::wait_freed>(20.0));
   EXPECT_EQ(text.substr(0, 8), "refused:") << text;
   EXPECT_TRUE(names_driver(text)) << text;
-  EXPECT_NE(text.find("blocked in get on this very call"), std::string::npos) << text;
+  EXPECT_NE(text.find("blocked in get or wait on this very call"), std::string::npos) << text;
+  const auto view = mobula::get_view(maker.call<&Holder::wait_freed>(20.0));
+  const std::string viewed(view.begin(), view.end());
+  EXPECT_EQ(viewed.substr(0, 8), "refused:") << viewed;
+}
+
+// A wait for all refs needs each of them. A wait for one of two may end with the other.
+TEST(ContractTransports, WaitTensorFreedRefusesAWaitingCaller) {
+  const auto maker = mobula::actor<Holder>.remote();
+  const auto made = made_by(maker);
+  (void)mobula::wait({made}, {.timeout = wait_timeout, .fetch_local = false});
+  const std::vector waited{mobula::put(std::string("here")), maker.call<&Holder::wait_freed>(20.0)};
+  (void)mobula::wait(waited, {.num_returns = 2});
+  const auto text = mobula::get(waited.back());
+  EXPECT_EQ(text.substr(0, 8), "refused:") << text;
+  EXPECT_NE(text.find("blocked in get or wait on this very call"), std::string::npos) << text;
 }
 
 // The policy decides at every size: one float, the heap, shared memory, and around 64 KiB. The

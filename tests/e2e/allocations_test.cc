@@ -26,7 +26,7 @@ TEST_F(Allocations, CallPath_AllocatesOnlyForUser) {
        {Row{"task", 1.9, 0.9}, Row{"task with argument", 1.9, 0.9}, Row{"actor call", 1.9, 0.9},
         Row{"actor call with argument", 1.9, 0.9}, Row{"actor calls at once", 1.9, 0.9},
         Row{"task with options", 4.9, 0.9}, Row{"actor call with options", 3.9, 0.9},
-        Row{"tensor made", 4.9, 11.9}, Row{"tensor used", 4.9, 11.9}}) {
+        Row{"tensor made", 4.9, 7.9}, Row{"tensor used", 4.9, 11.9}}) {
     const auto number_after = [&](const std::string& text, std::size_t from) {
       const auto at = ended.out.find(text, from);
       return at == std::string::npos ? 1e9 : std::stod(ended.out.substr(at + text.size()));

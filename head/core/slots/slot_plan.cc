@@ -12,6 +12,7 @@ namespace mobula::internal::head {
 namespace {
 
 const CoverageMark mark_grant_unwanted("head.grant_nobody_wants_any_more");
+const CoverageMark mark_report_delayed("head.plan_report_awaits_stopping_slots");
 
 }  // namespace
 
@@ -47,6 +48,11 @@ void SlotTable::report_plans() {
   for (const auto& key : std::exchange(plan_reports_, {})) {
     const auto demand = demands_.find(key);
     if (demand == demands_.end()) continue;
+    if (awaits_stopping_slots(key)) {
+      mark_report_delayed.hit();
+      delayed_reports_.insert(key);
+      continue;
+    }
     DemandPlanned report{key.second, demand->second.demand.version, {}};
     if (const auto held = by_lessee_.find(key.first); held != by_lessee_.end()) {
       for (const SlotId id : held->second) {
@@ -59,6 +65,30 @@ void SlotTable::report_plans() {
     }
     parts_.processes.tell(key.first, std::move(report));
   }
+}
+
+// True if the demand has fewer slots than it wants, and slots that its lessee returned still have
+// their resources. The demand can get these.
+bool SlotTable::awaits_stopping_slots(const DemandKey& key) const {
+  const auto held = by_lessee_.find(key.first);
+  if (held == by_lessee_.end()) return false;
+  std::int64_t granted = 0;
+  bool any_stops = false;
+  for (const SlotId id : held->second) {
+    const Slot& slot = rows_.at(id);
+    if (slot.departed) continue;
+    any_stops |= slot.stopping;
+    if (slot.class_id == key.second) ++granted;
+  }
+  return any_stops && granted < demands_.at(key).total;
+}
+
+// A slot of the lessee was released.
+void SlotTable::retry_plan_reports(ProcessId lessee) {
+  const auto first = delayed_reports_.lower_bound({lessee, ClassId{}});
+  auto end = first;
+  while (end != delayed_reports_.end() && end->first == lessee) plan_reports_.insert(*end++);
+  delayed_reports_.erase(first, end);
 }
 
 void SlotTable::carry_out(scheduler::Slot grant) {

@@ -83,6 +83,7 @@ void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
   auto& of_lessee = by_lessee_[slot.lessee];
   of_lessee.erase(id);
   if (of_lessee.empty()) by_lessee_.erase(slot.lessee);
+  retry_plan_reports(slot.lessee);
   const auto at = demands_.find({slot.lessee, slot.class_id});
   if (at != demands_.end() && (slot.known || slot.counted)) {
     at->second.total = std::max<std::int64_t>(0, at->second.total - 1);
@@ -446,6 +447,7 @@ void SlotTable::departed(Slot& slot, const EndCause& cause) {
   slot.lent = false;
   parts_.scheduler.release(id);
   if (slot.lessee.empty()) return parts_.actors.slot_gone(slot.actor, id, cause);
+  retry_plan_reports(slot.lessee);
   const bool counted = slot.known || slot.counted;
   slot.known = slot.counted = false;
   if (const auto at = demands_.find({slot.lessee, slot.class_id});

@@ -174,6 +174,8 @@ class SlotTable {
   void put_demand(const DemandKey& key, DemandRow row);
   void erase_demand(const DemandKey& key);
   void report_plans();
+  bool awaits_stopping_slots(const DemandKey& key) const;
+  void retry_plan_reports(ProcessId lessee);
   void refuse_demand(ProcessId lessee, ClassId demand_class, const std::string& why);
   std::int64_t count_known(ProcessId lessee, ClassId demand_class);
   void carry_out(scheduler::Slot grant);
@@ -198,7 +200,8 @@ class SlotTable {
   GroupedIds<JobId, DemandKey> demands_of_job_;
   GroupedIds<GroupId, DemandKey> demands_of_group_;
   std::uint64_t demands_walked_ = 0;
-  std::set<DemandKey> plan_reports_;  // demands that DemandPlanned must answer
+  std::set<DemandKey> plan_reports_;     // demands that DemandPlanned must answer
+  std::set<DemandKey> delayed_reports_;  // the same, after a slot of the lessee is released
   // Slots that lessees claim while their nodes are expected.
   std::map<SlotId, ProcessId> unseen_holds_;
   std::vector<scheduler::Infeasible> held_back_;  // deferred until all nodes have registered

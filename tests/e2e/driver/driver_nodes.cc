@@ -1,4 +1,6 @@
 // Scenarios about jobs, their nodes, and their output.
+#include <sys/stat.h>
+
 #include <chrono>
 #include <fstream>
 #include <set>
@@ -29,27 +31,36 @@ class Parent {
   int ask_child() { return mobula::get(mobula::task<childs_answer>.remote(), seconds(30)); }
 };
 
-int opens() { return 1; }
+// Blocks until another process opens the pipe.
+int opens_after(const std::string& pipe) {
+  std::ifstream(pipe).get();
+  return 1;
+}
 
 std::string node_after_a_millisecond(int) {
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return mobula::current().node_id;
 }
 
-// A burst of six tasks of 1 ms, which wait for the same argument and so become ready together.
-// `arguments`: number of nodes that the burst reaches.
-int spread_burst(const Words& arguments) {
+// Bursts of six tasks of 1 ms. The tasks of a burst wait for the same argument and so become ready
+// together. `arguments`: number of nodes that each burst reaches, and a path for a named pipe.
+int spread_bursts(const Words& arguments) {
   Report report;
-  const auto gate = mobula::task<opens>.remote();
-  std::vector<mobula::ObjectRef<std::string>> refs;
-  for (int i = 0; i < 6; ++i) {
-    refs.push_back(mobula::task<node_after_a_millisecond>  //
-                       .options({.scheduling = mobula::Spread{}})
-                       .remote(gate));
+  const std::string pipe = arguments.at(1);
+  report.equal("a pipe", ::mkfifo(pipe.c_str(), 0600), 0);
+  for (int burst = 0; burst < 3; ++burst) {
+    const auto gate = mobula::task<opens_after>.remote(pipe);
+    std::vector<mobula::ObjectRef<std::string>> refs;
+    for (int i = 0; i < 6; ++i) {
+      refs.push_back(mobula::task<node_after_a_millisecond>  //
+                         .options({.scheduling = mobula::Spread{}})
+                         .remote(gate));
+    }
+    std::ofstream(pipe).put('1');
+    std::set<std::string> nodes;
+    for (const auto& node : mobula::get(refs, seconds(30))) nodes.insert(node);
+    report.equal("nodes with a task of the burst", nodes.size(), std::stoul(arguments.at(0)));
   }
-  std::set<std::string> nodes;
-  for (const auto& node : mobula::get(refs, seconds(30))) nodes.insert(node);
-  report.equal("nodes with a task of the burst", nodes.size(), std::stoul(arguments.at(0)));
   return report.exit_code();
 }
 
@@ -219,7 +230,7 @@ int calls_over_a_link(const Words& words) {
 
 std::map<std::string, Scenario> node_scenarios() {
   return {{"calls_over_a_link", &calls_over_a_link},
-          {"spread_burst", &spread_burst},
+          {"spread_bursts", &spread_bursts},
           {"sees_own_words", &sees_own_words},
           {"prints_and_ends", &prints_and_ends},
           {"calls_between", &calls_between},

@@ -119,6 +119,51 @@ TEST_F(Lease, ReportsStartingSlotsOnRequest) {
   EXPECT_EQ(cluster.received<SlotLost>(agent, driver).size(), 1u);
 }
 
+// The report for a demand that only the returned slot can meet follows its release.
+TEST_F(Lease, ReportsPlanAfterReturnedSlotIsReleased) {
+  auto& other = cluster.node_joins(2, SmallCluster::shape(1));
+  cluster.driver_starts_job(agent, 1);
+  Demand demand;
+  demand.demand_class = cpu;
+  demand.demand_class.request.strategy = SpreadStrategy{};
+  demand.version = 1;
+  demand.wanted_slots = 3;
+  cluster.from_driver(agent, 1, demand);
+  const auto far = cluster.expect_start_slot(other);
+  for (const auto& start : cluster.take<StartSlot>(agent)) {
+    cluster.executor_ready(agent, start);
+    demand.received.push_back(start.slot);
+  }
+  ASSERT_EQ(demand.received.size(), 2u);
+  cluster.executor_ready(other, far);
+  demand.received.push_back(far.slot);
+  cluster.from_driver(agent, 1, ReturnSlot{far.slot});
+  demand.version = 2;
+  demand.wanted_slots = 1;
+  demand.report_plan = true;
+  cluster.from_driver(agent, 1, demand);
+  EXPECT_TRUE(cluster.received<DemandPlanned>(agent, driver).empty());
+  cluster.slot_gone(other, far.slot);
+  const auto next = cluster.expect_start_slot(other);
+  const auto reports = cluster.received<DemandPlanned>(agent, driver);
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].starting, std::vector{next.slot});
+}
+
+TEST_F(Lease, ReportsPlanWhenNoSlotStops) {
+  cluster.driver_starts_job(agent, 1);
+  Demand demand;
+  demand.demand_class = cpu;
+  demand.demand_class.request.strategy = SpreadStrategy{};
+  demand.version = 1;
+  demand.wanted_slots = 3;
+  demand.report_plan = true;
+  cluster.from_driver(agent, 1, demand);
+  const auto reports = cluster.received<DemandPlanned>(agent, driver);
+  ASSERT_EQ(reports.size(), 1u) << "the node has two CPUs";
+  EXPECT_EQ(reports[0].starting.size(), 2u);
+}
+
 TEST_F(Lease, IgnoresStaleDemand) {
   cluster.driver_starts_job(agent, 1);
   cluster.wants(agent, cpu, 1);
