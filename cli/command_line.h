@@ -60,8 +60,10 @@ struct StartOptions {
   bool trusted_fabric = false;              // head: bytes between nodes are not encrypted
   std::string http{};                       // head: HOST:PORT of the HTTP pages; empty: off
   bool http_unencrypted = false;            // allows HTTP beyond loopback
-  bool as_given = false;                    // head: reuses no flags of the previous start
-  bool http_given = false;                  // so that an empty `http` means off
+  std::string http_cert{};                  // head: PEM files of the pages; empty: plain HTTP
+  std::string http_key{};
+  bool as_given = false;    // head: reuses no flags of the previous start
+  bool http_given = false;  // so that an empty `http` means off
   bool preemption_given = false;
   std::string made_by{};  // head: command of another program that restarts it
   std::string join{};     // agent: a join token, or @FILE

@@ -82,6 +82,8 @@ head::HeadMainOptions head_options(const HeadPlan& plan) {
   options.trusted_fabric = plan.trusted_fabric;
   options.http = plan.http;
   options.http_unencrypted = plan.http_unencrypted;
+  options.http_cert = plan.http_cert;
+  options.http_key = plan.http_key;
   options.moves = plan.moves;
   options.log_level = plan.log_level;
   options.log_file = plan.log_file;

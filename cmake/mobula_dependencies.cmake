@@ -16,7 +16,7 @@ find_package(spdlog REQUIRED)                                      # spdlog::spd
 find_package(CLI11 REQUIRED)                                       # CLI11::CLI11
 find_package(nlohmann_json REQUIRED)                               # nlohmann_json::nlohmann_json
 find_package(SQLite3 REQUIRED)                                     # SQLite::SQLite3
-find_package(OpenSSL REQUIRED)                                     # OpenSSL::Crypto
+find_package(OpenSSL REQUIRED)                                     # OpenSSL::Crypto, OpenSSL::SSL
 find_package(yaml-cpp REQUIRED)                                    # yaml-cpp::yaml-cpp
 if(NOT TARGET yaml-cpp::yaml-cpp)  # before release 0.8
   add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)

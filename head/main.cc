@@ -76,6 +76,11 @@ Failure port_taken(const std::string& host, std::uint16_t port) {
                              port, host, holder_of(port)));
 }
 
+std::optional<TlsServer::Files> tls_files(const HeadMainOptions& options) {
+  if (options.http_cert.empty()) return std::nullopt;
+  return TlsServer::Files{options.http_cert, options.http_key};
+}
+
 // One run of a head. Members are destroyed in reverse order, so the loop ends after its users.
 class HeadRun {
  public:
@@ -215,6 +220,7 @@ class HeadRun {
     http.bounds.max_connections = std::min(http.bounds.max_connections, descriptor_limit() / 8);
     http.address = options_.http;
     http.keys = &allow_;
+    http.tls = tls_files(options_);
     http.names = {options_.bind_host, options_.advertise_host};
     if (const auto given = Address::parse(options_.http)) http.names.push_back(given->host());
     HttpAsks asks;
@@ -228,8 +234,8 @@ class HeadRun {
     http_ = std::move(started).value();
     const auto address = Address::parse(http_->address());
     if (!address) return address.error();
-    file_.http_url =
-        fmt::format("http://{}", with_port(reachable_host(address->host()), address->port()));
+    file_.http_url = fmt::format("{}://{}", options_.http_cert.empty() ? "http" : "https",
+                                 with_port(reachable_host(address->host()), address->port()));
     file_.http_token_file = http_token_path();
     service.core.http_url = file_.http_url;
     service.core.http_token_file = file_.http_token_file;
@@ -419,6 +425,8 @@ Result<void> check_options(const HeadMainOptions& options) {
             "--advertise {} is no address that others could connect to; name one, or leave it out",
             options.advertise_host));
   }
+  if (options.http.empty() && !options.http_cert.empty())
+    return failure(ErrorCode::invalid_argument, "--http-cert needs --http");
   if (!options.http.empty()) {
     const auto http = Address::parse(options.http);
     if (!http) return http.error();
@@ -429,13 +437,17 @@ Result<void> check_options(const HeadMainOptions& options) {
                       "machine alone; leave out --insecure, or give 127.0.0.1:PORT",
                       options.http));
     }
-    if (!options.http_unencrypted && !is_loopback(http->host())) {
+    const auto tls = tls_files(options);
+    if (!tls && !options.http_unencrypted && !is_loopback(http->host())) {
       return failure(
           ErrorCode::invalid_argument,
           fmt::format("--http {} is refused: these pages are plain HTTP, and tokens could be read "
-                      "on their way; give 127.0.0.1:PORT, with a proxy that speaks TLS before it, "
-                      "or say --http-unencrypted if no other host can listen on that network",
+                      "on their way; give --http-cert and --http-key, or 127.0.0.1:PORT, or "
+                      "--http-unencrypted if no other host can listen on that network",
                       options.http));
+    }
+    if (tls) {
+      if (const auto opened = TlsServer::open(*tls); !opened) return opened.error();
     }
   }
   if (!options.insecure || is_loopback(options.bind_host)) return {};

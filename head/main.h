@@ -34,6 +34,8 @@ struct HeadMainOptions {
   bool trusted_fabric = false;        // object bytes travel between nodes unencrypted
   std::string http{};                 // HOST:PORT of the HTTP pages; empty: no pages
   bool http_unencrypted = false;  // allows pages beyond loopback, where tokens travel in clear text
+  std::string http_cert{};        // PEM files of the pages; empty: plain HTTP
+  std::string http_key{};
 
   LogLevel log_level = LogLevel::info;
   std::string log_file{};  // empty: stderr

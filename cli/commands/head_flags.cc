@@ -79,6 +79,8 @@ Result<void> save_head_flags(const StartOptions& start, const std::string& direc
       {"bind", start.bind},
       {"advertise", start.advertise},
       {"http", start.http},
+      {"http_cert", start.http_cert},
+      {"http_key", start.http_key},
       {"insecure", start.insecure},
       {"trusted_fabric", start.trusted_fabric},
       {"expose_head_keys", start.expose_head_keys},
@@ -114,7 +116,11 @@ Result<std::string> add_head_flags_of_before(CommandLine& line) {
   take("--bind", "bind", start.bind);
   // The advertised address depends on the bind address.
   if (!bind_given) take("--advertise", "advertise", start.advertise);
-  if (!start.http_given) take("--http", "http", start.http);
+  if (!start.http_given) {
+    take("--http", "http", start.http);
+    take("--http-cert", "http_cert", start.http_cert);
+    take("--http-key", "http_key", start.http_key);
+  }
   // A head without keys listens on loopback only.
   if (!start.insecure && !bind_given && is_set(*json, "insecure")) {
     start.insecure = true;

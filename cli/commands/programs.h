@@ -28,6 +28,8 @@ struct HeadPlan {
   bool trusted_fabric = false;
   std::string http;  // HOST:PORT; empty: none
   bool http_unencrypted = false;
+  std::string http_cert;  // PEM files; empty: plain HTTP
+  std::string http_key;
   bool moves = false;  // may take another port although nodes know the old one
   LogLevel log_level = LogLevel::info;
   std::string log_file;

@@ -18,10 +18,10 @@ void add_repl_options(CLI::App& repl, ShellFlags& flags) {
 
 namespace {
 
-constexpr std::array<const char*, 14> not_of_symmetric{
-    "head", "address", "key",       "join",  "http",     "http-unencrypted",
-    "bind", "port",    "advertise", "block", "insecure", "state-dir",
-    "repl", "output"};
+constexpr std::array<const char*, 16> not_of_symmetric{
+    "http-cert", "http-key",         "head", "address", "key",       "join",
+    "http",      "http-unencrypted", "bind", "port",    "advertise", "block",
+    "insecure",  "state-dir",        "repl", "output"};
 
 std::string spelled(const CLI::Option& option) {
   std::string names;

@@ -234,6 +234,8 @@ class Start {
     head.trusted_fabric = options.trusted_fabric;
     head.http = options.http;
     head.http_unencrypted = options.http_unencrypted;
+    head.http_cert = options.http_cert;
+    head.http_key = options.http_key;
     head.moves = options.as_given;
     head.log_level = line_.log_level.value_or(LogLevel::info);
     head.log_file = plan_.directory + "/head/head.log";

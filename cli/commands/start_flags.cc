@@ -11,6 +11,7 @@
 #include "cli/commands/token_flags.h"
 #include "cli/flag_values.h"
 #include "cli/seconds_option.h"
+#include "protocol/program/cluster_files.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -63,6 +64,9 @@ CLI::Option* add_start_options(CLI::App& start, CommandLine& line, FlagTexts& te
                    "Join token of `mobula token create --role agent`, or @FILE with it");
   start.add_option("--http", options.http,
                    "Address or port of the head's HTTP pages, or off (default: off)");
+  start.add_option("--http-cert", options.http_cert,
+                   "PEM file with the certificate of the HTTP pages, for HTTPS");
+  start.add_option("--http-key", options.http_key, "PEM file with the key of --http-cert");
   start.add_flag("--http-unencrypted", options.http_unencrypted,
                  "Allow --http beyond loopback, for a TLS proxy or a private network");
   start.add_option("--bind", options.bind, "Address to listen on (default: loopback)");
@@ -170,6 +174,14 @@ void check_start(const CLI::Option& trusted_fabric, const FlagTexts& texts, Comm
   start.http_given = !start.http.empty();
   start.preemption_given = !texts.preemption.empty();
   start.http = taken("--http", http_address(start.http));
+  if (start.http_cert.empty() != start.http_key.empty())
+    wrong(start.http_cert.empty() ? "--http-key" : "--http-cert",
+          "needs the other of --http-cert and --http-key");
+  if (!start.http_cert.empty() && !start.head) wrong("--http-cert", "needs --head");
+  if (!start.http_cert.empty()) {
+    start.http_cert = absolute_path(start.http_cert);
+    start.http_key = absolute_path(start.http_key);
+  }
   if (start.as_given && !start.head) wrong("--no-reuse-flags", "needs --head");
   if (start.driver_absence_s > 0 && !start.head) wrong("--driver-absence", "needs --head");
   if (!start.head && !start.worker) wrong("--no-worker", "needs --head");

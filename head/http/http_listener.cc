@@ -30,13 +30,25 @@ std::string source_of(const Fd& socket) {
   return failed == 0 ? host : "";
 }
 
-bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK; }
+// A browser shows this to a user who typed http://.
+constexpr std::string_view plain_refusal =
+    "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
+    "These pages are served over TLS: use https:// in place of http://.\n";
+
+// The result of recv or send on a plain connection, with its errno.
+TlsSession::Progress progress(ssize_t count, TlsSession::Status when_blocked) {
+  if (count > 0) return {TlsSession::Status::done, static_cast<std::size_t>(count)};
+  const bool blocked = count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+  return {blocked ? when_blocked : TlsSession::Status::closed, 0};
+}
 
 }  // namespace
 
-HttpListener::HttpListener(EventLoop& loop, HttpBounds bounds, OnRequest on_request)
+HttpListener::HttpListener(EventLoop& loop, HttpBounds bounds, std::unique_ptr<TlsServer> tls,
+                           OnRequest on_request)
     : loop_(loop),
       bounds_(bounds),
+      tls_(std::move(tls)),
       on_request_(std::move(on_request)),
       timer_(loop, [this] { cut_off_late(); }),
       accept_again_(loop, [this] { listener_watch_.set_interest(Interest::read); }) {}
@@ -81,6 +93,14 @@ void HttpListener::accept_all() {
     connection.socket = std::move(*socket);
     connection.source = source_of(connection.socket);
     connection.until = monotonic_now() + bounds_.request_timeout;
+    if (tls_) {
+      auto session = tls_->accept(fd, monotonic_now());
+      if (!session) {
+        log_warn("http: {}", session.error().text);
+        continue;
+      }
+      connection.tls = std::move(*session);
+    }
     auto watch = loop_.watch(fd, Interest::read, [this, id](Readiness seen) { ready(id, seen); });
     if (!watch) continue;
     connection.watch = std::move(watch).value();
@@ -101,26 +121,51 @@ void HttpListener::ready(ConnectionId id, Readiness) {
   set_timer();
 }
 
+TlsSession::Progress HttpListener::receive(Connection& connection, std::span<char> to) {
+  if (connection.tls) return connection.tls->read(to);
+  return progress(::recv(connection.socket.get(), to.data(), to.size(), 0),
+                  TlsSession::Status::wants_input);
+}
+
+TlsSession::Progress HttpListener::send(Connection& connection, std::string_view from) {
+  if (connection.tls) return connection.tls->write(from);
+  return progress(::send(connection.socket.get(), from.data(), from.size(), MSG_NOSIGNAL),
+                  TlsSession::Status::wants_output);
+}
+
+void HttpListener::await(Connection& connection, TlsSession::Status status) {
+  connection.watch.set_interest(status == TlsSession::Status::wants_output ? Interest::write
+                                                                           : Interest::read);
+}
+
+// Reads until the socket is empty, because a TLS session may hold input that the loop cannot see.
 void HttpListener::read(ConnectionId id, Connection& connection) {
   std::array<char, 4096> buffer{};
-  const std::size_t room = bounds_.max_head_bytes - connection.head.size();
-  const ssize_t count =
-      ::recv(connection.socket.get(), buffer.data(), std::min(room, buffer.size()), 0);
-  if (count < 0 && (would_block() || errno == EINTR)) return;
-  if (count <= 0) return end(id);
-  const std::size_t from = connection.head.size() < 3 ? 0 : connection.head.size() - 3;
-  connection.head.append(buffer.data(), static_cast<std::size_t>(count));
-  const auto end_at = connection.head.find(end_of_head, from);
-  const bool whole = end_at != std::string::npos;
-  if (!whole && connection.head.size() < bounds_.max_head_bytes) return;
-  if (!whole) ++counters_.too_large;
-  // Further input, such as a body or another request, is ignored.
-  std::string head = whole ? connection.head.substr(0, end_at + end_of_head.size())
-                           : std::exchange(connection.head, {});
-  connection.head = {};
-  connection.stage = Stage::thinking;
-  connection.watch.set_interest(Interest::none);
-  on_request_(id, std::string(connection.source), std::move(head), whole);
+  for (;;) {
+    const std::size_t room = bounds_.max_head_bytes - connection.head.size();
+    const auto got = receive(connection, std::span(buffer.data(), std::min(room, buffer.size())));
+    if (got.status == TlsSession::Status::plain_http) {
+      (void)::send(connection.socket.get(), plain_refusal.data(), plain_refusal.size(),
+                   MSG_NOSIGNAL);
+      connection.tls.reset();
+      return linger(connection);
+    }
+    if (got.status == TlsSession::Status::closed) return end(id);
+    if (got.status != TlsSession::Status::done) return await(connection, got.status);
+    const std::size_t from = connection.head.size() < 3 ? 0 : connection.head.size() - 3;
+    connection.head.append(buffer.data(), got.bytes);
+    const auto end_at = connection.head.find(end_of_head, from);
+    const bool whole = end_at != std::string::npos;
+    if (!whole && connection.head.size() < bounds_.max_head_bytes) continue;
+    if (!whole) ++counters_.too_large;
+    // Further input, such as a body or another request, is ignored.
+    std::string head = whole ? connection.head.substr(0, end_at + end_of_head.size())
+                             : std::exchange(connection.head, {});
+    connection.head = {};
+    connection.stage = Stage::thinking;
+    connection.watch.set_interest(Interest::none);
+    return on_request_(id, std::string(connection.source), std::move(head), whole);
+  }
 }
 
 void HttpListener::respond(ConnectionId id, std::string response) {
@@ -136,15 +181,21 @@ void HttpListener::respond(ConnectionId id, std::string response) {
 
 void HttpListener::write(ConnectionId id, Connection& connection) {
   while (connection.written < connection.response.size()) {
-    const ssize_t count =
-        ::send(connection.socket.get(), connection.response.data() + connection.written,
-               connection.response.size() - connection.written, MSG_NOSIGNAL);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && would_block()) return;
-    if (count <= 0) return end(id);
-    connection.written += static_cast<std::size_t>(count);
+    const auto put =
+        send(connection, std::string_view(connection.response).substr(connection.written));
+    if (put.status == TlsSession::Status::wants_input ||
+        put.status == TlsSession::Status::wants_output)
+      return await(connection, put.status);
+    if (put.status != TlsSession::Status::done) return end(id);
+    connection.written += put.bytes;
   }
-  // Closing with unread input would reset the connection and lose the response in transit.
+  if (connection.tls) connection.tls->close();
+  connection.tls.reset();
+  linger(connection);
+}
+
+// Closing with unread input would reset the connection and lose the response in transit.
+void HttpListener::linger(Connection& connection) {
   ::shutdown(connection.socket.get(), SHUT_WR);
   connection.response = {};
   connection.stage = Stage::lingering;
@@ -152,11 +203,11 @@ void HttpListener::write(ConnectionId id, Connection& connection) {
   connection.watch.set_interest(Interest::read);
 }
 
+// Drops further input of the client.
 void HttpListener::drain(ConnectionId id, Connection& connection) {
   std::array<char, 16384> buffer{};
-  const ssize_t count = ::recv(connection.socket.get(), buffer.data(), buffer.size(), 0);
-  if (count < 0 && (would_block() || errno == EINTR)) return;
-  if (count <= 0) end(id);
+  const auto got = receive(connection, buffer);
+  if (got.status == TlsSession::Status::closed) end(id);
 }
 
 void HttpListener::cut_off_late() {

@@ -1,4 +1,4 @@
-// Accepts HTTP connections, reads the head of one request from each, writes the response, and
+// Accepts HTTP connections, with TLS if it has a certificate, reads the head of one request from each, writes the response, and
 // closes. Memory and time per connection are bounded: a client that sends or reads too slowly is
 // cut off, and at `max_connections` the oldest incomplete request makes way for a new connection.
 // Thread: owner (the thread of its event loop).
@@ -8,11 +8,15 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "base/fd.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "head/http/tls.h"
 #include "transport/loop/event_loop.h"
 
 namespace mobula::internal::head {
@@ -20,7 +24,7 @@ namespace mobula::internal::head {
 struct HttpBounds {
   std::size_t max_connections = 256;
   std::size_t max_head_bytes = 8192;  // one request head: request line and header fields
-  Duration request_timeout = 5s;      // from the connection to the end of the request head
+  Duration request_timeout = 5s;      // from the connection, through TLS, to the end of the head
   Duration response_timeout = 30s;    // from the first byte to the last
   Duration linger = 1s;               // after the response, for further input of the client
 };
@@ -41,7 +45,9 @@ class HttpListener {
   using OnRequest =
       std::function<void(ConnectionId id, const std::string& source, std::string head, bool whole)>;
 
-  HttpListener(EventLoop& loop, HttpBounds bounds, OnRequest on_request);
+  // Without `tls`, requests are plain HTTP.
+  HttpListener(EventLoop& loop, HttpBounds bounds, std::unique_ptr<TlsServer> tls,
+               OnRequest on_request);
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;
 
@@ -58,6 +64,7 @@ class HttpListener {
   enum class Stage : unsigned char { reading, thinking, writing, lingering };
   struct Connection {
     Fd socket;
+    std::optional<TlsSession> tls;  // uses the socket
     Watch watch;
     std::string source;
     std::string head;
@@ -67,11 +74,15 @@ class HttpListener {
     Time until;  // cut-off time; unused in stage `thinking`
   };
 
+  static TlsSession::Progress receive(Connection& connection, std::span<char> to);
+  static TlsSession::Progress send(Connection& connection, std::string_view from);
+  static void await(Connection& connection, TlsSession::Status status);
   void accept_all();
   bool make_room();
   void ready(ConnectionId id, Readiness readiness);
   void read(ConnectionId id, Connection& connection);
   void write(ConnectionId id, Connection& connection);
+  void linger(Connection& connection);
   void drain(ConnectionId id, Connection& connection);
   void end(ConnectionId id) { connections_.erase(id); }
   void cut_off_late();
@@ -79,6 +90,7 @@ class HttpListener {
 
   EventLoop& loop_;
   const HttpBounds bounds_;
+  const std::unique_ptr<TlsServer> tls_;
   const OnRequest on_request_;
   HttpCounters counters_;
   Fd listener_;

@@ -21,14 +21,15 @@ using ConnectionId = HttpListener::ConnectionId;
 // State of the HTTP thread.
 class HttpService::Pages : public std::enable_shared_from_this<HttpService::Pages> {
  public:
-  Pages(EventLoop& head_loop, std::shared_ptr<EventLoop> loop, HttpOptions options, HttpAsks asks)
+  Pages(EventLoop& head_loop, std::shared_ptr<EventLoop> loop, HttpOptions options, HttpAsks asks,
+        std::unique_ptr<TlsServer> tls)
       : head_loop_(head_loop),
         loop_(std::move(loop)),
         options_(std::move(options)),
         asks_(std::move(asks)),
         pages_(options_.names,
                [this](const std::string& key) { return options_.keys->judge(key, "http"); }),
-        listener_(*loop_, options_.bounds,
+        listener_(*loop_, options_.bounds, std::move(tls),
                   [this](ConnectionId id, const std::string& source, std::string head, bool whole) {
                     asked(id, source, std::move(head), whole);
                   }),
@@ -164,6 +165,12 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
 
 Result<std::unique_ptr<HttpService>> HttpService::start(EventLoop& head_loop, HttpOptions options,
                                                         HttpAsks asks) {
+  std::unique_ptr<TlsServer> tls;
+  if (options.tls) {
+    auto opened = TlsServer::open(*options.tls);
+    if (!opened) return opened.error();
+    tls = std::move(*opened);
+  }
   auto socket = listen_at(options.address);
   if (!socket) return socket.error();
   const auto own = local_address_of(socket->get());
@@ -173,8 +180,8 @@ Result<std::unique_ptr<HttpService>> HttpService::start(EventLoop& head_loop, Ht
   std::unique_ptr<HttpService> service(new HttpService);
   service->address_ = own->text();
   service->loop_ = std::move(loop).value();
-  service->pages_ =
-      std::make_shared<Pages>(head_loop, service->loop_, std::move(options), std::move(asks));
+  service->pages_ = std::make_shared<Pages>(head_loop, service->loop_, std::move(options),
+                                            std::move(asks), std::move(tls));
   if (auto listens = service->pages_->listen(std::move(*socket)); !listens) return listens.error();
   auto thread = start_thread("mobula-http", [loop = service->loop_.get()] { loop->run(); });
   if (!thread) return thread.error();

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,9 +22,10 @@
 namespace mobula::internal::head {
 
 struct HttpOptions {
-  std::string address;             // address to listen at; port 0: any free port
-  std::vector<std::string> names;  // accepted host names, in addition to localhost
-  AllowTable* keys = nullptr;      // keys of readers; outlives the service
+  std::string address;                  // address to listen at; port 0: any free port
+  std::vector<std::string> names;       // accepted host names, in addition to localhost
+  AllowTable* keys = nullptr;           // keys of readers; outlives the service
+  std::optional<TlsServer::Files> tls;  // without them: plain HTTP
   HttpBounds bounds;
   Duration answer_timeout = 10s;
 };
@@ -42,8 +44,8 @@ struct HttpAsks {
 
 class HttpService {
  public:
-  // Errors: already_exists or not_found for the address, as in listen_at(); resource_exhausted if
-  // no thread can be created.
+  // Errors: already_exists or not_found for the address, as in listen_at(); invalid_argument for a
+  // certificate or its key; resource_exhausted if no thread can be created.
   static Result<std::unique_ptr<HttpService>> start(EventLoop& head_loop, HttpOptions options,
                                                     HttpAsks asks);
   ~HttpService();

@@ -40,6 +40,10 @@ TEST(CommandLine, RejectsSeveralWaysToJoin) {
   EXPECT_EQ(parse({"start", "--address", "a:1", "--as-given"}).exit, 2);
   EXPECT_EQ(parse({"start", "--head"}).line->start.http, "");
   EXPECT_EQ(parse({"start", "--head", "--http", "somewhere"}).exit, 2);
+  EXPECT_EQ(parse({"start", "--head", "--http", "0", "--http-cert", "a.pem"}).exit, 2);
+  EXPECT_EQ(parse({"start", "--head", "--http", "0", "--http-key", "a.pem"}).exit, 2);
+  EXPECT_TRUE(parse({"start", "--head", "--http", "0", "--http-cert", "a.pem", "--http-key", "/b"})
+                  .line->start.http_cert.ends_with("/a.pem"));
 }
 
 TEST(CommandLine, AcceptsOldAndNewSpellings) {
