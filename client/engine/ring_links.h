@@ -1,5 +1,6 @@
 // The rings between one process and others on its node, in both directions: processes of its job,
-// actors with a name, and callers of such an actor. It handles frames as opaque bytes, and owns the process's doorbell.
+// actors with a name, and callers of such an actor. It handles frames as opaque bytes, and owns the
+// process's doorbell.
 // Thread: owner, under the owner's lock.
 // Not: waiting at the doorbell, which is the owner's task.
 #pragma once
