@@ -68,6 +68,7 @@ Kind kind_of(ErrorKind kind) {
     case ErrorKind::protocol_mismatch: return {"ProtocolMismatchError", 1};
     case ErrorKind::serialization: return {"SerializationError", 1};
     case ErrorKind::collective: return {"CollectiveError", 1};
+    case ErrorKind::interrupted: return {"InterruptedError", 130};
   }
   return {"Error", 1};
 }

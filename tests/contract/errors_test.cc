@@ -33,7 +33,7 @@ TEST(ContractErrors, AllDeriveFromError) {
                          OutOfMemoryError, ActorDiedError, ActorUnavailableError, ObjectLostError,
                          GetTimeoutError, ObjectStoreFullError, TransferError, TensorSharedError,
                          PlacementGroupRemovedError, ConnectionError, PermissionError,
-                         ProtocolMismatchError, CollectiveError, SerializationError>()));
+                         ProtocolMismatchError, CollectiveError, SerializationError, InterruptedError>()));
   static_assert(std::is_base_of_v<std::exception, Error>);
 }
 
