@@ -48,7 +48,7 @@ void RequestReader::run() {
   }
   const MutexLock held(mutex_);
   ended_ = true;
-  interrupt_waits();  // the console has gone, and no request needs an answer
+  interrupt_waits();  // no request needs a reply
   changed_.notify_all();
 }
 

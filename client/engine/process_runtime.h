@@ -120,8 +120,8 @@ class ProcessRuntime final : public detail::Runtime,
     std::string* from_head = nullptr;             // receives the head's reason with the warning
   };
   // Waits until `ready`. A cancelled task does not wait: it gets `cancelled` at once, unless
-  // `ready` holds. The same applies to a thread with a pending interruption. Prints one warning with the reason if the wait lasts longer than
-  // `slow_wait_delay`.
+  // `ready` holds. The same applies to a thread with a pending interruption. Prints one warning
+  // with the reason if the wait lasts longer than `slow_wait_delay`.
   Waited blocking_wait(ProcessEngine::Lock& lock, const WaitFor& what,
                        const detail::Deadline& deadline, const std::function<bool()>& ready);
   std::vector<TensorHolder> holders_of(ProcessEngine::Lock& lock,
