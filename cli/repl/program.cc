@@ -28,6 +28,7 @@ constexpr std::size_t longest_answer = std::size_t{65} << 20;
 constexpr int ending_ms = 5000;
 constexpr int ended_ms = 500;  // from the end of its socket to that of the process
 constexpr Duration takes_nothing = 60s;
+constexpr const char* interruption = "{\"do\":\"interrupt\"}\n";  // see request_reader.h
 constexpr std::size_t most_unsent = std::size_t{8} << 20;
 
 // The environment of this process, except for the variables that select the cluster and the
@@ -116,7 +117,8 @@ UserProgram::UserProgram(UserProgram&& other) noexcept
       unsent_(std::move(other.unsent_)),
       text_(std::move(other.text_)),
       looked_(other.looked_),
-      owed_(other.owed_) {}
+      owed_(other.owed_),
+      interruptible_(other.interruptible_) {}
 
 namespace {
 
@@ -135,10 +137,10 @@ bool end_timeout(pid_t pid, int ms) {
 
 UserProgram::~UserProgram() {
   if (pid_ == 0) return;
-  // It ends its job by itself when its socket closes, unless it cannot any more.
-  const bool was_open = static_cast<bool>(socket_);
+  // It ends its job by itself when its socket closes, unless it does not serve the socket.
+  const bool serves = socket_ && answered_;
   socket_.reset();
-  if (!end_timeout(pid_, was_open ? ending_ms : 0)) ::kill(pid_, SIGTERM);
+  if (!end_timeout(pid_, serves ? ending_ms : 0)) ::kill(pid_, SIGTERM);
   if (!end_timeout(pid_, ended_ms)) ::kill(pid_, SIGKILL);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
@@ -206,6 +208,13 @@ std::optional<std::string> UserProgram::take_line() {
   return line;
 }
 
+// The program ends the calls in which it is blocked. Their replies are discarded.
+void UserProgram::interrupt() {
+  if (!interruptible_ || unsent_.size() > most_unsent) return;
+  unsent_ += interruption;
+  (void)send_some();  // the next request reports a closed socket
+}
+
 Result<Json> UserProgram::ask(const Json& request, const WaitReady& wait) {
   if (pid_ == 0 || !socket_)
     return failure(ErrorCode::unavailable, name_ + " has exited; `use` restarts it");
@@ -228,6 +237,7 @@ Result<Json> UserProgram::ask(const Json& request, const WaitReady& wait) {
       if (--owed_ > 0) continue;
       Json json = Json::parse(*answer, nullptr, false);
       if (!json.is_object()) return failure(ErrorCode::corrupt, name_ + ": the reply is not JSON");
+      if (json.contains("interruptible")) interruptible_ = true;
       return json;
     }
     if (text_.size() > longest_answer)
@@ -238,6 +248,7 @@ Result<Json> UserProgram::ask(const Json& request, const WaitReady& wait) {
                                  takes_nothing / 1s));
     }
     if (!wait(socket_.get(), static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT)))) {
+      interrupt();
       return failure(ErrorCode::cancelled, "interrupted");
     }
     const std::size_t received = text_.size();

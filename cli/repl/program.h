@@ -36,7 +36,7 @@ class UserProgram {
 
   // Returns the reply. unavailable if the program has exited, has closed its end, or has accepted
   // no bytes for a minute. cancelled if `wait` was interrupted: the rest of the request is sent
-  // with the next one, and its reply is discarded.
+  // with the next one, the program is interrupted, and its reply is discarded.
   Result<Json> ask(const Json& request, const WaitReady& wait);
   const std::string& name() const { return name_; }
 
@@ -48,6 +48,7 @@ class UserProgram {
   bool receive_some();
   std::optional<std::string> take_line();
   Failure why_ended();
+  void interrupt();
 
   Fd socket_;
   pid_t pid_ = 0;
@@ -56,7 +57,8 @@ class UserProgram {
   std::string unsent_;
   std::string text_;
   std::size_t looked_ = 0;
-  int owed_ = 0;  // replies to discard
+  int owed_ = 0;                // replies to discard
+  bool interruptible_ = false;  // the program accepts interruptions; set by its first reply
 };
 
 }  // namespace mobula::internal::cli::repl

@@ -283,6 +283,7 @@ int Shell::list_callables() {
   if (!answer) return complain(answer.error());
   Json document = *answer;
   document.erase("ok");
+  document.erase("interruptible");
   if (output_format_ != OutputFormat::table && output_format_ != OutputFormat::wide)
     return print(document);
   TextTable table;

@@ -39,7 +39,7 @@ std::optional<std::size_t> CompletionFeed::next() {
     if (own.deadline) {
       left = std::max(Duration::zero(), Duration(*own.deadline - std::chrono::steady_clock::now()));
     }
-    own.next = 0;
+    own.next = own.count = 0;  // first, because take may throw
     own.count = own.queue.take(own.ready, left);
     if (own.count == 0) {
       throw GetTimeoutError("as_completed: timed out: " + std::to_string(pending) + " of " +

@@ -75,6 +75,7 @@ decltype(auto) with_class(detail::ErrorKind kind, Visit&& visit) {
     case ErrorKind::protocol_mismatch: return visit.template operator()<ProtocolMismatchError>();
     case ErrorKind::collective: return visit.template operator()<CollectiveError>();
     case ErrorKind::serialization: return visit.template operator()<SerializationError>();
+    case ErrorKind::interrupted: return visit.template operator()<InterruptedError>();
   }
   return visit.template operator()<Error>();
 }

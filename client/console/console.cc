@@ -15,6 +15,7 @@
 
 #include "client/console/call_options.h"
 #include "client/console/program_table.h"
+#include "client/console/request_reader.h"
 #include "client/console/type_text.h"
 #include "mobula/detail/submit.h"
 #include "mobula/errors.h"
@@ -29,7 +30,6 @@ using detail::ErrorKind;
 using detail::ErrorRecord;
 
 constexpr const char* variable = "MOBULA_CONSOLE_FD";
-constexpr std::size_t longest_request = std::size_t{4} << 20;
 constexpr std::size_t longest_answer = std::size_t{64} << 20;
 // decoded JSON takes many times the memory
 constexpr std::size_t most_bytes_shown = std::size_t{16} << 20;
@@ -68,6 +68,7 @@ Kind kind_of(ErrorKind kind) {
     case ErrorKind::protocol_mismatch: return {"ProtocolMismatchError", 1};
     case ErrorKind::serialization: return {"SerializationError", 1};
     case ErrorKind::collective: return {"CollectiveError", 1};
+    case ErrorKind::interrupted: return {"InterruptedError", 130};
   }
   return {"Error", 1};
 }
@@ -128,6 +129,7 @@ class Console {
   Json described() const {
     Json json = table_.document();
     json["ok"] = true;
+    json["interruptible"] = true;  // earlier releases do not accept interruption_line
     return json;
   }
 
@@ -333,45 +335,15 @@ class Console {
   std::map<std::string, KeptActor> actors_;
 };
 
-// Reads lines up to a length limit. Empty at the end of the input.
-class Lines {
- public:
-  explicit Lines(int socket) : socket_(socket) {}
-
-  std::optional<std::string> next() {
-    for (;;) {
-      const auto end = text_.find('\n', looked_);
-      if (end != std::string::npos) {
-        std::string line = text_.substr(0, end);
-        text_.erase(0, end + 1);
-        looked_ = 0;
-        return line;
-      }
-      looked_ = text_.size();
-      if (text_.size() > longest_request) return std::nullopt;
-      char part[65536];
-      const ssize_t count = ::recv(socket_, part, sizeof part, 0);
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) return std::nullopt;
-      text_.append(part, static_cast<std::size_t>(count));
-    }
+bool send_line(int socket, const std::string& line) {
+  for (std::size_t at = 0; at < line.size();) {
+    const ssize_t count = ::send(socket, line.data() + at, line.size() - at, MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    at += static_cast<std::size_t>(count);
   }
-
-  bool say(const std::string& line) const {
-    for (std::size_t at = 0; at < line.size();) {
-      const ssize_t count = ::send(socket_, line.data() + at, line.size() - at, MSG_NOSIGNAL);
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) return false;
-      at += static_cast<std::size_t>(count);
-    }
-    return true;
-  }
-
- private:
-  const int socket_;
-  std::string text_;
-  std::size_t looked_ = 0;  // count of leading bytes without a line end
-};
+  return true;
+}
 
 std::string text_of(const Json& json) { return json_text(json) + "\n"; }
 
@@ -392,21 +364,22 @@ std::optional<Fd> take_console() {
 }
 
 void serve_console(Fd socket, std::unique_ptr<detail::ClusterSession> session) {
-  Lines lines(socket.get());
   {
+    RequestReader requests(socket.get());
     Console console;
-    while (const auto line = lines.next()) {
-      const Json request = Json::parse(*line, nullptr, false);
-      std::string said = text_of(request.is_object()
-                                     ? console.answer(request)
-                                     : refusal("InvalidRequestError", 2, "this is no JSON object"));
+    while (const auto next = requests.next()) {
+      const Json request = Json::parse(next->line, nullptr, false);
+      std::string said = text_of(
+          next->interrupted     ? refusal("InterruptedError", 130, "the request was interrupted")
+          : request.is_object() ? console.answer(request)
+                                : refusal("InvalidRequestError", 2, "this is no JSON object"));
       if (said.size() > longest_answer) {
         said = text_of(refusal(
             "Error", 1,
             fmt::format("the value is too long to be shown: {} bytes as JSON, and at most {} are",
                         said.size(), longest_answer)));
       }
-      if (!lines.say(said)) break;
+      if (!send_line(socket.get(), said)) break;
     }
   }
   session->shutdown();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/model/tensor_refs.h"
+#include "client/api/interruption.h"
 #include "client/engine/conversion.h"
 #include "client/engine/get_batch.h"
 #include "client/engine/pending_reason.h"
@@ -71,7 +72,7 @@ ProcessRuntime::Waited ProcessRuntime::blocking_wait(ProcessEngine::Lock& lock, 
   if (until && began >= *until) return Waited::timed_out;
   if (in_callback()) return Waited::cancelled;
   const auto context = task();
-  const auto over = [&] { return context->cancelled.load() || ready(); };
+  const auto over = [&] { return context->cancelled.load() || detail::interrupted() || ready(); };
   const bool in_call = context->token != 0;
   if (in_call) engine_->call_blocked(context->token, true);
   std::optional<Time> warn_at, stalls_at, report_at;
@@ -110,15 +111,22 @@ ProcessRuntime::Waited ProcessRuntime::blocking_wait(ProcessEngine::Lock& lock, 
   if (reported) engine_->step(BlockedOn{});
   if (in_call) engine_->call_blocked(context->token, false);
   if (!done) return Waited::timed_out;
-  return context->cancelled.load() && !engine_->stopping() && !ready() ? Waited::cancelled
-                                                                       : Waited::ready;
+  const bool cancelled = context->cancelled.load();
+  const bool early = (cancelled || detail::interrupted()) && !engine_->stopping() && !ready();
+  if (!early) return Waited::ready;
+  return cancelled ? Waited::cancelled : Waited::interrupted;
+}
+
+detail::ErrorRecord ProcessRuntime::ended_error(Waited waited, std::string_view operation) {
+  return waited == Waited::interrupted ? detail::interrupted_error(operation)
+                                       : cancelled_error(operation);
 }
 
 Answer<bool> ProcessRuntime::wait_for_report(const detail::Deadline& deadline,
                                              const std::function<bool()>& ready) {
   auto lock = engine_->lock();
   const auto waited = blocking_wait(lock, {"take", {}, {}}, deadline, ready);
-  if (waited == Waited::cancelled) return cancelled_error("take");
+  if (ended_early(waited)) return ended_error(waited, "take");
   return waited == Waited::ready;
 }
 
@@ -142,7 +150,7 @@ detail::Done ProcessRuntime::wait_for_room(ProcessEngine::Lock& lock, bool block
                       "remote: " + state() + "; wait for some calls to end, or raise the limit");
   }
   const auto waited = blocking_wait(lock, {"remote", state, {}}, std::nullopt, fits);
-  if (waited == Waited::cancelled) return cancelled_error("remote");
+  if (ended_early(waited)) return ended_error(waited, "remote");
   return std::nullopt;
 }
 
@@ -197,7 +205,7 @@ Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects,
   }
   const auto failed = [&](Waited waited) -> detail::Done {
     if (waited == Waited::ready) return std::nullopt;
-    return waited == Waited::cancelled ? cancelled_error("get") : timeout_error(objects, from_head);
+    return ended_early(waited) ? ended_error(waited, "get") : timeout_error(objects, from_head);
   };
   if (auto why =
           failed(blocking_wait(lock, first, request.deadline, [&] { return batch.complete(); })))
@@ -250,7 +258,7 @@ detail::Done ProcessRuntime::pull_tensors(ProcessEngine::Lock& lock, std::span<c
     const auto waited = blocking_wait(lock, {"get", late, {}}, request.deadline,
                                       [&] { return tensors_.ready(*pulls.back()); });
     engine_->settle();
-    if (waited == Waited::cancelled) return fail(cancelled_error("get"));
+    if (ended_early(waited)) return fail(ended_error(waited, "get"));
     if (waited == Waited::timed_out)
       return fail(make_error(PublicKind::get_timeout, "get: timed out: " + late()));
     for (const RefRecord& each : tensors) {
@@ -325,7 +333,7 @@ Answer<std::vector<bool>> ProcessRuntime::wait(std::span<const RawId> objects,
   for (std::size_t i = 0; i < objects.size(); ++i) {
     if (wanted[i]) engine_->unwant(ObjectId(bits(objects[i])));
   }
-  if (waited == Waited::cancelled) return cancelled_error("wait");
+  if (ended_early(waited)) return ended_error(waited, "wait");
   return ready;
 }
 

@@ -1,8 +1,10 @@
 #include "client/engine/process_engine.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/stderr_queue.h"
+#include "client/api/interruption.h"
 #include "client/engine/callee_half.h"
 #include "client/engine/local_tensors.h"
 #include "client/engine/span_answer.h"
@@ -72,6 +74,7 @@ void ProcessEngine::close() {
     guard_timer_.reset();
     ring_timer_.reset();
     doorbell_watch_.reset();
+    interrupt_watch_.reset();
     link_.reset();
     sockets_->close();
   });
@@ -108,7 +111,22 @@ Result<void> ProcessEngine::open(Fd agent) {
   sockets_->serve(std::move(callbacks));
   sockets_->thread().allow_borrowing(
       {.let_go = [this] { loop_let_go(); }, .back = [this] { loop_is_back(); }});
+  if (auto watched = watch_interruptions(); !watched.ok()) return watched;
   return open_link(std::move(agent));
+}
+
+// Signal handlers cannot wake the waiting threads themselves.
+Result<void> ProcessEngine::watch_interruptions() {
+  const int event = detail::interrupt_event();
+  if (event < 0) return errno_failure("open an event descriptor for interrupt_waits", errno);
+  auto watch = loop().watch(event, Interest::read, [this](Readiness) {
+    (void)detail::clear_interrupt_event();
+    const auto held = lock();
+    notify();
+  });
+  if (!watch) return watch.error();
+  interrupt_watch_ = std::move(*watch);
+  return {};
 }
 
 Result<void> ProcessEngine::open_link(Fd agent) {
@@ -340,7 +358,8 @@ Result<std::span<std::byte>> ProcessEngine::reserve(Lock& lock, ObjectId object,
                                                     const std::function<bool()>& abandoned) {
   if (in_callback()) return callback_failure("storing a value above 64 KiB");
   step(ReserveRoom{object, size_bytes, owner, home});
-  const auto answered = [&] { return caller_.has_reply(object); };
+  const auto interrupted = [&] { return abandoned && detail::interrupted(); };
+  const auto answered = [&] { return caller_.has_reply(object) || interrupted(); };
   // An agent with free memory replies before this deadline, also if the task was cancelled and
   // stores a partial value.
   if (!wait(lock, abandoned ? std::optional(monotonic_now() + answer_delay) : std::nullopt,
@@ -348,6 +367,10 @@ Result<std::span<std::byte>> ProcessEngine::reserve(Lock& lock, ObjectId object,
     wait(lock, std::nullopt, [&] { return answered() || abandoned(); });
   }
   if (caller_.has_reply(object)) return caller_.take_reserved(object, size_bytes);
+  if (interrupted() && !stopping_) {
+    step(AbandonWrite{object});
+    return failure(ErrorCode::cancelled, "the wait for memory was interrupted");
+  }
   if (abandoned && abandoned()) {
     step(AbandonWrite{object});
     return failure(ErrorCode::cancelled, "the task that waits for memory was cancelled");
@@ -408,10 +431,11 @@ Result<HeadToProcess> ProcessEngine::ask(Lock& lock, ProcessToHead question,
   if (in_callback()) return callback_failure("asking the head");
   const std::uint64_t request = caller_.expect_reply(question);
   step(AskHead{std::move(question)});
-  wait(lock, deadline, [&] { return caller_.has_reply(request); });
+  wait(lock, deadline, [&] { return caller_.has_reply(request) || detail::interrupted(); });
   auto answer = caller_.take_reply(request);
   if (answer) return std::move(*answer);
   if (stopping_) return failure(ErrorCode::unavailable, "the runtime was shut down");
+  if (detail::interrupted()) return failure(ErrorCode::cancelled, "the query was interrupted");
   return failure(ErrorCode::timed_out, "the head did not answer in time");
 }
 

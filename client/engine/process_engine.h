@@ -132,8 +132,9 @@ class ProcessEngine {
   // Hands over the unfinished tasks behind `refs` (see HandOver).
   HandedOver hand_over(RefRecords refs, ProcessId owner, NodeId home);
 
-  // Reserves memory in the node's store. Blocks until the agent replies, or until `abandoned`
-  // returns true (checked as in `wait`), which returns `cancelled`.
+  // Reserves memory in the node's store. Blocks until the agent replies. With `abandoned`, it
+  // returns `cancelled` when that returns true (checked as in `wait`), or after an interruption of
+  // this thread.
   Result<std::span<std::byte>> reserve(Lock& lock, ObjectId object, std::int64_t size_bytes,
                                        ProcessId owner, NodeId home,
                                        const std::function<bool()>& abandoned = {});
@@ -141,6 +142,7 @@ class ProcessEngine {
   void seal(Lock& lock, ObjectId object, bool is_error, RefRecords contained, bool wait_sealed);
 
   // Sends a request to the head, with a number, and blocks until the reply or the deadline.
+  // `cancelled` after an interruption of this thread.
   Result<HeadToProcess> ask(Lock& lock, ProcessToHead question, std::optional<Time> deadline);
 
   // ---- any thread -----------------------------------------------------------------------------
@@ -174,6 +176,7 @@ class ProcessEngine {
                 std::optional<CalleeOptions> callee);
   Result<void> open(Fd agent);
   Result<void> open_link(Fd agent);
+  Result<void> watch_interruptions();
   void begin_step();
   void end_step();
   void take(Event&& event);
@@ -237,7 +240,7 @@ class ProcessEngine {
   std::unique_ptr<Timer> timer_, guard_timer_, ring_timer_;
   std::map<ProcessId, PeerHandle> streams_;
   std::map<PeerHandle, ProcessId> executors_;
-  Watch doorbell_watch_;
+  Watch doorbell_watch_, interrupt_watch_;
   bool closed_ = false;
   bool bus_failure_reported_ = false;  // the missing bus was reported
 

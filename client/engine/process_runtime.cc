@@ -265,10 +265,10 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
       });
   const auto found = engine_->caller().take_found(actor);
   const bool is_other = found && found->found && found->actor != actor;
-  if (waited == Waited::cancelled) {
+  if (ended_early(waited)) {
     if (is_other) engine_->step(ReleaseRef{handle_id(found->actor)});
     engine_->step(ReleaseRef{handle_id(actor)});
-    return cancelled_error("actor creation");
+    return ended_error(waited, "actor creation");
   }
   if (!is_other) return raw(actor.bits());
   engine_->step(ReleaseRef{handle_id(actor)});
@@ -292,7 +292,7 @@ detail::Done ProcessRuntime::check_pending_calls(ProcessEngine::Lock& lock, Acto
       limit = limit_of();
       return limit.has_value() || core.pending_calls(actor) == 0;
     });
-    if (waited == Waited::cancelled) return cancelled_error("remote");
+    if (ended_early(waited)) return ended_error(waited, "remote");
   }
   if (!limit || *limit < 0 || core.pending_calls(actor) < *limit) return std::nullopt;
   return make_error(PublicKind::pending_limit, "call actor " + actor.hex() + ": this process has " +

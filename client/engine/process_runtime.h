@@ -104,7 +104,10 @@ class ProcessRuntime final : public detail::Runtime,
                                       std::span<const detail::Argument> given, const Puts& puts);
   detail::Done wait_for_room(ProcessEngine::Lock& lock, bool block, std::int64_t more = 0);
   detail::Done check_pending_calls(ProcessEngine::Lock& lock, ActorId actor);
-  enum class Waited : std::uint8_t { ready, timed_out, cancelled };
+  enum class Waited : std::uint8_t { ready, timed_out, cancelled, interrupted };
+  static bool ended_early(Waited waited) { return waited >= Waited::cancelled; }
+  // The error of a wait that ended early.
+  static detail::ErrorRecord ended_error(Waited waited, std::string_view operation);
   // Describes a wait in messages: the public operation, and a reason, which is computed only when
   // it is printed.
   struct WaitFor {
@@ -117,8 +120,8 @@ class ProcessRuntime final : public detail::Runtime,
     std::string* from_head = nullptr;             // receives the head's reason with the warning
   };
   // Waits until `ready`. A cancelled task does not wait: it gets `cancelled` at once, unless
-  // `ready` holds. Prints one warning with the reason if the wait lasts longer than
-  // `slow_wait_delay`.
+  // `ready` holds. The same applies to a thread with a pending interruption. Prints one warning
+  // with the reason if the wait lasts longer than `slow_wait_delay`.
   Waited blocking_wait(ProcessEngine::Lock& lock, const WaitFor& what,
                        const detail::Deadline& deadline, const std::function<bool()>& ready);
   std::vector<TensorHolder> holders_of(ProcessEngine::Lock& lock,

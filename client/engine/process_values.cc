@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/model/tensor_refs.h"
+#include "client/api/interruption.h"
 #include "client/engine/conversion.h"
 #include "tensor/origins.h"
 
@@ -193,8 +194,8 @@ Answer<ObjectId> ProcessValues::put_written(const detail::Outgoing& value, Objec
   const auto& own = engine_->core().options().process;
   auto room = engine_->reserve(lock, object, static_cast<std::int64_t>(size), own,
                                engine_->core().node(), [&] { return context.cancelled.load(); });
-  if (!room && room.error().code == ErrorCode::cancelled && context.cancelled.load())
-    return cancelled_error("put");
+  if (!room && room.error().code == ErrorCode::cancelled)
+    return context.cancelled.load() ? cancelled_error("put") : detail::interrupted_error("put");
   if (!room) return store_error_of(room.error());
   const auto records = records_of(lock, value.contained(), tensors);
   lock.unlock();

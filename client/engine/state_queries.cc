@@ -1,6 +1,7 @@
 // Queries to the head: nodes, resources, named actors.
 #include <nlohmann/json.hpp>
 
+#include "client/api/interruption.h"
 #include "client/engine/conversion.h"
 #include "client/engine/process_runtime.h"
 
@@ -36,13 +37,18 @@ Answer<T> read_json(const Answer<std::string>& text, Read read) {
   }
 }
 
+detail::ErrorRecord query_error(const Failure& failed) {
+  return failed.code == ErrorCode::cancelled ? detail::interrupted_error("query the head")
+                                             : error_of(failed);
+}
+
 }  // namespace
 
 Answer<std::string> ProcessRuntime::read_state(const std::string& kind,
                                                const std::string& argument) {
   auto lock = engine_->lock();
   auto answer = engine_->ask(lock, ReadState{0, kind, argument}, monotonic_now() + head_timeout);
-  if (!answer) return error_of(answer.error());
+  if (!answer) return query_error(answer.error());
   const auto* read = std::get_if<ReadStateReply>(&*answer);
   if (read == nullptr || !read->error.empty()) {
     return make_error(detail::ErrorKind::connection,
@@ -99,7 +105,7 @@ Answer<detail::NamedActor> ProcessRuntime::get_actor(std::string_view name,
   question.name_space = name_space.empty() ? options_.name_space : std::string(name_space);
   const std::string searched = question.name_space;
   auto answer = engine_->ask(lock, std::move(question), monotonic_now() + head_timeout);
-  if (!answer) return error_of(answer.error());
+  if (!answer) return query_error(answer.error());
   const auto* found = std::get_if<FindActorReply>(&*answer);
   if (found == nullptr || !found->found) {
     return make_error(detail::ErrorKind::not_found, "no actor is named '" + std::string(name) +

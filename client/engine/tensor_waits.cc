@@ -105,7 +105,7 @@ detail::Done ProcessRuntime::wait_tensor_freed(const Tensor& tensor,
     if (is_last) next = deadline;
     const auto waited = blocking_wait(lock, what, next, [&] { return readers().empty(); });
     if (waited == Waited::ready) return std::nullopt;
-    if (waited == Waited::cancelled) return cancelled_error("wait_tensor_freed");
+    if (ended_early(waited)) return ended_error(waited, "wait_tensor_freed");
     const auto holders = holders_of(lock, *parts.storage);
     if (readers().empty()) return std::nullopt;
     if (const auto never = why_never_freed(lock, *parts.storage, holders); !never.empty()) {

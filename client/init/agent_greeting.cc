@@ -1,9 +1,13 @@
 #include "client/init/agent_greeting.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 
+#include <array>
+#include <cerrno>
 #include <utility>
 
+#include "client/api/interruption.h"
 #include "transport/local/local_frame.h"
 #include "transport/local/local_listener.h"
 
@@ -23,6 +27,22 @@ Failure not_an_agent(const std::string& path, const std::string& seen) {
   return unattached(ErrorCode::corrupt, path, seen,
                     "the listener is another program or another release of Mobula; compare "
                     "`mobula version` with the version of this program");
+}
+
+// Waits for input until the deadline. False after an interruption of this thread.
+bool wait_for_input(const Fd& socket, Time deadline) {
+  while (!detail::interrupted()) {
+    const Time now = monotonic_now();
+    if (now >= deadline) return true;
+    std::array<pollfd, 2> waiting{
+        {{socket.get(), POLLIN, 0}, {detail::interrupt_event(), POLLIN, 0}}};
+    const auto left = static_cast<int>((deadline - now) / 1ms) + 1;
+    const int ready = ::poll(waiting.data(), waiting.size(), left);
+    if (ready > 0 && waiting[0].revents != 0) return true;
+    if (ready > 0) (void)detail::clear_interrupt_event();
+    if (ready < 0 && errno != EINTR) return true;
+  }
+  return false;
 }
 
 // An error of the socket between the request and the reply.
@@ -52,6 +72,7 @@ Result<AgentGreeting> greet_agent(const std::string& path, const AttachDriver& a
   const Time deadline = monotonic_now() + timeout;
   const auto sent = send_frame(*socket, encode(ProcessToAgent(attach)), {}, deadline);
   if (!sent) return without_reply(path, sent.error(), timeout);
+  if (!wait_for_input(*socket, deadline)) return failure(ErrorCode::cancelled, "init");
   auto frame = receive_frame(*socket, deadline);
   if (!frame) return without_reply(path, frame.error(), timeout);
   auto message = decode<AgentToProcess>(frame->bytes);

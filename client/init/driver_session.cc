@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/mutex.h"
 #include "base/stderr_queue.h"
+#include "client/api/interruption.h"
 #include "client/engine/conversion.h"
 #include "mobula/detail/registry.h"
 #include "protocol/codec/messages.h"
@@ -162,7 +163,9 @@ std::string DriverSession::head_silent() const {
 
 Result<void> DriverSession::wait_for_job() {
   auto lock = engine_->lock();
-  const auto answered = [&] { return engine_->caller().job_answer().has_value(); };
+  const auto answered = [&] {
+    return engine_->caller().job_answer().has_value() || detail::interrupted();
+  };
   const Time began = monotonic_now();
   if (!engine_->wait(lock, began + slow_init_delay, answered)) {
     engine_->warn(fmt::format("init has blocked for {} s: {}", slow_init_delay / 1s,
@@ -170,6 +173,7 @@ Result<void> DriverSession::wait_for_job() {
     engine_->wait(lock, began + job_timeout, answered);
   }
   const auto answer = engine_->caller().job_answer();
+  if (!answer && detail::interrupted()) return failure(ErrorCode::cancelled, "init");
   if (!answer) {
     return failure(ErrorCode::timed_out,
                    fmt::format("init: the job was not admitted within {} s: {}", job_timeout / 1s,

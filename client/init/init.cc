@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/stderr_queue.h"
+#include "client/api/interruption.h"
 #include "client/console/console.h"
 #include "client/engine/conversion.h"
 #include "client/executor/executor_process.h"
@@ -119,6 +120,7 @@ bool reports_at_info(const InitOptions& options) {
 
 Cluster start(InitOptions options) {
   detail::refuse_forked_child();
+  (void)detail::interrupted();  // this thread receives interruptions from now on
   auto console = internal::runtime::console::take_console();
   options.address = given_address(options);
   std::optional<internal::runtime::RunningCluster> running;
@@ -155,6 +157,8 @@ Cluster start(InitOptions options) {
   if (const auto given = seconds_from_environment("MOBULA_UNREACHABLE_S"))
     driver.unreachable_timeout = *given;
   auto session = internal::runtime::DriverSession::start(std::move(driver));
+  const bool interrupted = !session && session.error().code == internal::ErrorCode::cancelled;
+  if (interrupted) detail::throw_error(detail::interrupted_error("init"));
   if (!session && running) {
     refuse(internal::failure(session.error().code,
                              "join the running cluster '" + running->name + "' at " +

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -18,6 +19,7 @@
 
 #include "base/quantity.h"
 #include "base/time.h"
+#include "client/api/interruption.h"
 #include "protocol/codec/json_writer.h"
 
 extern "C" char** environ;
@@ -29,7 +31,7 @@ namespace fs = std::filesystem;
 constexpr Duration start_timeout_ = 30s;
 constexpr Duration slow_start_delay = 3s;  // until a warning
 
-// Reads up to the first newline, the end, or the deadline.
+// Reads up to the first newline, the end, the deadline, or an interruption of this thread.
 Result<std::string> read_line(int fd, Time deadline) {
   std::string line;
   std::optional<Time> warn_at = monotonic_now() + slow_start_delay;
@@ -44,11 +46,14 @@ Result<std::string> read_line(int fd, Time deadline) {
                    "answer is the usual reason, and mobula status shows whether it runs\n");
       warn_at.reset();
     }
+    if (detail::interrupted()) return failure(ErrorCode::cancelled, "init");
     const auto left = (warn_at ? std::min(*warn_at, deadline) : deadline) - now;
-    pollfd waiting{fd, POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, static_cast<int>(left.count() / 1'000'000) + 1);
+    std::array<pollfd, 2> waiting{{{fd, POLLIN, 0}, {detail::interrupt_event(), POLLIN, 0}}};
+    const int ready =
+        ::poll(waiting.data(), waiting.size(), static_cast<int>(left.count() / 1'000'000) + 1);
     if (ready < 0 && errno != EINTR) return errno_failure("wait for mobula start", errno);
-    if (ready <= 0) continue;
+    if (ready > 0 && waiting[1].revents != 0) (void)detail::clear_interrupt_event();
+    if (ready <= 0 || waiting[0].revents == 0) continue;
     char buffer[4096];
     const ssize_t count = ::read(fd, buffer, sizeof buffer);
     if (count < 0 && errno == EINTR) continue;

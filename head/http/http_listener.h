@@ -1,7 +1,7 @@
 // Accepts HTTP connections, with TLS if it has a certificate, reads the head of one request from
 // each, writes the response, and closes. Memory and time per connection are bounded: a client that
-// sends or reads too slowly is cut off, and at `max_connections` the oldest incomplete request makes
-// way for a new connection.
+// sends or reads too slowly is cut off, and at `max_connections` the oldest incomplete request
+// makes way for a new connection.
 // Thread: owner (the thread of its event loop).
 // Not: the content of requests. It recognizes only the end of a request head.
 #pragma once

@@ -1,6 +1,7 @@
 // `as_completed(refs)`: a range over refs in the order in which they become ready.
 // Thread: owner.
-// Errors: GetTimeoutError from an increment after the timeout, otherwise as CompletionQueue.
+// Errors: GetTimeoutError from an increment after the timeout, otherwise as CompletionQueue. After
+// InterruptedError, `begin()` of the same range continues with the next ref.
 #pragma once
 
 #include <cstddef>

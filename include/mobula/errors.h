@@ -166,6 +166,12 @@ class MOBULA_API GetTimeoutError : public detail::ErrorOf<detail::ErrorKind::get
   using ErrorOf::ErrorOf;
 };
 
+// `interrupt_waits()` ended a blocked call. The call can be repeated.
+class MOBULA_API InterruptedError : public detail::ErrorOf<detail::ErrorKind::interrupted> {
+ public:
+  using ErrorOf::ErrorOf;
+};
+
 // The object store of the node has no space for the value.
 class MOBULA_API ObjectStoreFullError
     : public detail::ErrorOf<detail::ErrorKind::object_store_full> {

@@ -15,6 +15,7 @@
 #include <mobula/errors.h>
 #include <mobula/exceptions.h>
 #include <mobula/get.h>
+#include <mobula/interrupt.h>
 #include <mobula/node.h>
 #include <mobula/object_ref.h>
 #include <mobula/on_ready.h>

@@ -22,6 +22,7 @@ import pexpect
 
 MOBULA, PROGRAM = [os.path.abspath(path) for path in sys.argv[1:3]]
 PATIENCE = 60  # seconds; the machine may be busy
+ANY_PROMPT = r"\) > "  # also while the head does not answer
 PROMPT = r"\(default 1n [0-9.]+/2 CPU\) > "
 
 
@@ -280,6 +281,23 @@ class BesideAHeadThatHangs(OnACluster):
         self.assertEqual(done.returncode, 5, done.stderr)
         self.assertIn("sends nothing; it hangs or is stopped", done.stderr)
 
+    def test_ctrl_c_ends_each_command(self):
+        def catches_sigint(pid):
+            with open(f"/proc/{pid}/status") as file:
+                caught = re.search(r"(?m)^SigCgt:\s*([0-9a-f]+)", file.read()).group(1)
+            return int(caught, 16) >> (signal.SIGINT - 1) & 1
+
+        commands = [("call", "nobody", "method"), ("kill", "nobody"), ("wait", "nojob"), ("status",), ("job", "status", "nojob"),
+                    ("logs", "-f"), ("drain", "nonode"), ("explain", "nothing")]
+        running = [subprocess.Popen([MOBULA, *words], env=self.env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                   for words in commands]
+        for words, each in zip(commands, running):
+            while each.poll() is None and not catches_sigint(each.pid):
+                pass
+            each.send_signal(signal.SIGINT)
+            self.assertEqual((words, each.wait(timeout=PATIENCE)), (words, 130), each.stderr.read())
+            each.communicate()
+
     def test_run_that_is_interrupted_says_that_nothing_is_submitted(self):
         run = pexpect.spawn(MOBULA, ["run", "--", "sleep", "1000"], env=self.env, timeout=PATIENCE, encoding="utf-8")
         run.expect("sends nothing")
@@ -395,6 +413,38 @@ class OnATerminal(OnACluster):
         self.shell.expect("the call continues")
         self.say("call square 6")
         self.shell.expect("36")
+
+    def interrupt(self, line):
+        """Carries out a statement that blocks, and presses Ctrl-C until the prompt appears."""
+        self.say(line)
+        self.shell.expect("\r\n")
+        self.assertEqual(self.shell.expect([ANY_PROMPT, pexpect.TIMEOUT], timeout=0.2), 1, f"{line} does not block")
+        for _ in range(100):
+            self.shell.send("\x03")
+            if self.shell.expect([ANY_PROMPT, pexpect.TIMEOUT], timeout=0.2) == 0:
+                return
+        self.fail(f"no prompt after {line}")
+
+    def test_ctrl_c_ends_statements_of_a_hanging_head(self):
+        self.say(f"use {PROGRAM}")
+        self.shell.expect("functions")
+        self.shell.expect(PROMPT)
+        with open(os.path.join(self.env["MOBULA_STATE_DIR"], "default", "head", "head.json")) as file:
+            head = json.load(file)["pid"]
+        os.kill(head, signal.SIGSTOP)
+        try:
+            for line in ("status", "list nodes", "wait nojob", 'actor c = Counter(1) with name="c" get_if_exists=true', f"use {PROGRAM}"):
+                for _ in range(2):
+                    self.interrupt(line)
+            self.say("\\d")  # the program serves the next statement
+            self.shell.expect("actor Counter")
+            self.shell.expect(ANY_PROMPT)
+        finally:
+            os.kill(head, signal.SIGCONT)
+        self.say('actor c = Counter(3) with name="c" get_if_exists=true')
+        self.shell.expect(ANY_PROMPT)
+        self.say("c.add(4)")
+        self.shell.expect(r"\r\n[0-9]+\r\n")
 
     def test_jobs_are_told_above_the_line_that_is_typed(self):
         self.shell.send("versi")

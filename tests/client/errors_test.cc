@@ -249,6 +249,7 @@ TEST(Errors, MapsEachKindToItsClass) {
   expect_thrown<mobula::PermissionError>(ErrorKind::permission);
   expect_thrown<mobula::ProtocolMismatchError>(ErrorKind::protocol_mismatch);
   expect_thrown<mobula::SerializationError>(ErrorKind::serialization);
+  expect_thrown<mobula::InterruptedError>(ErrorKind::interrupted);
 }
 
 TEST(Errors, CarriesFacts) {

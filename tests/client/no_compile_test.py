@@ -14,6 +14,7 @@ import tempfile
 FIRST_LINES = 7
 PREAMBLE = """
 #include <mobula/mobula.h>
+#include <mobula/service.h>
 #include <map>
 #include <mutex>
 int square(int x) { return x * x; }
@@ -48,6 +49,12 @@ class Other {
  public:
   int add(int by);
 };
+class Declared {
+ public:
+  explicit Declared(int start);
+  int add(int by);
+};
+MOBULA_DECLARED_ONLY(Declared)
 """
 BODY = """
 void body(mobula::ActorHandle<Counter> counter) {
@@ -70,6 +77,9 @@ CASES = [
     ("(void)mobula::get(mobula::put(1)); (void)mobula::get(std::vector{mobula::put(1)}, std::chrono::seconds(1));", None),
     ("(void)counter.call_as<int(int), &Counter::twice>(1);", None),
     ("(void)mobula::task<static_cast<int (*)(int)>(overloaded)>.remote(1);", None),
+    ("mobula::get_actor<Declared>(\"name\").call<&Declared::add>(1);", None),
+    ("(void)mobula::actor<Declared>.remote(1);",
+     "mobula: actor<C> needs the definitions of C's methods, which MOBULA_DECLARED_ONLY denies"),
     ("(void)mobula::task<square>.remote();", COUNT),
     ("(void)mobula::task<square>.remote(1, 2);", COUNT),
     ('(void)mobula::task<square>.remote("text");', ARGUMENT),

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -74,6 +75,44 @@ class Init(Case):
         seen = self.program("a", "--mobula-num-cpus=3", "--other", "--mobula-num-gpus", "1", "b", "--", "--mobula-num-cpus=9")
         self.assertEqual(seen["words"], "a --other b -- --mobula-num-cpus=9")
         self.assertEqual((seen["CPU"], seen["GPU"]), ("3", "1"))
+
+    def interrupted_init(self, env, stopped=None):
+        """Starts init with a stopped process of the cluster, interrupts it, and lets the process continue."""
+        if stopped:
+            os.kill(stopped, signal.SIGSTOP)
+        try:
+            program = subprocess.Popen([PROGRAM, "twice"], env={**self.env, **env}, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE)
+            self.assertEqual(program.stdout.readline(), "init: begins\n")
+            while self.state(program.pid) != "S":
+                time.sleep(0.001)
+            program.send_signal(signal.SIGINT)
+            first = program.stdout.readline()
+        finally:
+            if stopped:
+                os.kill(stopped, signal.SIGCONT)
+        out, err = program.communicate("again\n" if stopped else "", timeout=TIMEOUT)
+        self.assertEqual(program.returncode, 0, first + out + err)
+        self.assertIn("first: init: interrupted", first)
+        return out
+
+    def state(self, pid):
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(") ", 1)[1][0]
+
+    def pid_of(self, role):
+        with open(os.path.join(self.env["MOBULA_STATE_DIR"], "default", role, role + ".json")) as file:
+            return json.load(file)["pid"]
+
+    def test_an_interruption_ends_init_and_it_can_be_repeated(self):
+        for role in ("agent", "head"):
+            self.assertIn("second: 4", self.interrupted_init({}, self.pid_of(role)), role)
+
+    def test_an_interruption_ends_the_start_of_an_agent(self):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            address = "127.0.0.1:%d" % silent.getsockname()[1]
+            self.interrupted_init({"MOBULA_ADDRESS": address, "MOBULA_KEY_FILE": self.started["key_file"],
+                                   "MOBULA_STATE_DIR": self.directory + "/silent"})
 
     def test_has_a_flag_for_every_field(self):
         seen = self.program("--mobula-num-cpus=3", "--mobula-num-gpus=2", "--mobula-gpu-memory=1GiB", "--mobula-memory=1GiB",

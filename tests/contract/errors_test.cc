@@ -27,13 +27,14 @@ E error_of(const std::function<void()>& f) {
 
 TEST(ContractErrors, AllDeriveFromError) {
   const auto derives = []<class... E>() { return (std::is_base_of_v<Error, E> && ...); };
-  EXPECT_TRUE((
-      derives.operator()<NotInitializedError, InvalidRequestError, NotFoundError, PendingLimitError,
-                         UnschedulableError, TaskError, TaskCancelledError, WorkerCrashedError,
-                         OutOfMemoryError, ActorDiedError, ActorUnavailableError, ObjectLostError,
-                         GetTimeoutError, ObjectStoreFullError, TransferError, TensorSharedError,
-                         PlacementGroupRemovedError, ConnectionError, PermissionError,
-                         ProtocolMismatchError, CollectiveError, SerializationError>()));
+  EXPECT_TRUE(
+      (derives.
+       operator()<NotInitializedError, InvalidRequestError, NotFoundError, PendingLimitError,
+                  UnschedulableError, TaskError, TaskCancelledError, WorkerCrashedError,
+                  OutOfMemoryError, ActorDiedError, ActorUnavailableError, ObjectLostError,
+                  GetTimeoutError, ObjectStoreFullError, TransferError, TensorSharedError,
+                  PlacementGroupRemovedError, ConnectionError, PermissionError,
+                  ProtocolMismatchError, CollectiveError, SerializationError, InterruptedError>()));
   static_assert(std::is_base_of_v<std::exception, Error>);
 }
 

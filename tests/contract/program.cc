@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <stdexcept>
@@ -59,6 +60,31 @@ void report_failures() {
   report("unread", std::to_string(mobula::get(unread)));
 }
 
+// SIGINT ends a blocked init, which can then be repeated. Reads a line before the second one.
+int join_twice(const mobula::InitOptions& options) {
+  struct sigaction action {};
+  action.sa_handler = [](int) { mobula::interrupt_waits(); };
+  ::sigaction(SIGINT, &action, nullptr);
+  (void)mobula::take_interrupt();
+  report("init", "begins");
+  try {
+    const auto cluster = mobula::init(options);
+    report("first", "joined");
+    return 1;
+  } catch (const mobula::InterruptedError& error) {
+    report("first", error.what());
+  } catch (const mobula::Error& error) {
+    report("first", std::string("other: ") + error.what());
+    return 1;
+  }
+  std::string line;
+  std::getline(std::cin, line);
+  if (line != "again") return 0;
+  const auto cluster = mobula::init(options);
+  report("second", std::to_string(mobula::get(mobula::task<slow>.remote(4))));
+  return 0;
+}
+
 void report_cluster(mobula::Cluster& cluster) {
   report("own", cluster.is_own() ? "yes" : "no");
   report("address", cluster.address());
@@ -86,8 +112,10 @@ int main(int argc, char** argv) {
     options.num_cpus = std::stoi(std::getenv("CONTRACT_NUM_CPUS"));
   if (std::getenv("CONTRACT_ADDRESS_FIELD") != nullptr)
     options.address = std::getenv("CONTRACT_ADDRESS_FIELD");
+  const bool twice = early && argc > 1 && std::string(argv[1]) == "twice";
   std::string refused;
   try {
+    if (twice) return join_twice(options);
     auto cluster = mobula::init(argc, argv, options);
     report("before", before);
     report("words", words_of(argc, argv));

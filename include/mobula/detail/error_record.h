@@ -40,6 +40,7 @@ enum class ErrorKind : std::uint8_t {
   protocol_mismatch = 20,
   serialization = 21,
   collective = 22,
+  interrupted = 23,
 };
 
 struct ErrorRecord {

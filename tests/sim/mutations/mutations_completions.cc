@@ -55,10 +55,36 @@ Hooks superseded_attempts_are_reported() {
   return hooks;
 }
 
+// The owner of a borrowed object died, or its last copy is lost: readers receive the error, and the
+// subscriptions to the object are not reported.
+Hooks reports_are_lost_at_the_death_of_an_owner() {
+  Hooks hooks;
+  const auto lost = std::make_shared<std::optional<ObjectId>>();
+  hooks.client.in = [lost](std::vector<client::Event>& events) {
+    lost->reset();
+    const auto* received = std::get_if<client::ReceivedFromAgent>(&events.front());
+    const auto* reply =
+        received != nullptr ? std::get_if<FetchObjectReply>(&received->message) : nullptr;
+    if (reply != nullptr && reply->failure && reply->failure->code == ErrorCode::unavailable)
+      *lost = reply->object;
+  };
+  hooks.client.out = [lost](std::vector<client::Command>& commands) {
+    if (!*lost) return;
+    std::erase_if(commands, [&](const client::Command& each) {
+      const auto* report = std::get_if<ObjectReported>(&each);
+      return report != nullptr && report->object == **lost;
+    });
+  };
+  return hooks;
+}
+
 }  // namespace
 
 std::vector<Mutation> completion_mutations() {
   return {
+      {"client loses a report at an owner's death",
+       {"completions_lost_homes"},
+       reports_are_lost_at_the_death_of_an_owner},
       {"client repeats a report after a reconnect",
        {"completions_faults"},
        reports_are_repeated_after_a_reconnect},
