@@ -18,7 +18,7 @@ struct WayCase {
 };
 const WayCase inproc{"inproc", Column::inproc}, shm{"shm", Column::shm}, tcp{"tcp", Column::tcp},
     store{"store", Column::staged}, gloo{"gloo", Column::gloo}, ucx{"ucx", Column::ucx},
-    cuda_ipc{"cuda_ipc", Column::cuda_ipc}, nccl{"nccl", Column::nccl},
+    nixl{"nixl", Column::nixl}, cuda_ipc{"cuda_ipc", Column::cuda_ipc}, nccl{"nccl", Column::nccl},
     staged{"staged", Column::staged};
 
 class TensorWays : public GpuClusterTest, public ::testing::WithParamInterface<WayCase> {
@@ -38,7 +38,7 @@ class TensorWays : public GpuClusterTest, public ::testing::WithParamInterface<W
 
 std::vector<WayCase> all_ways() {
   std::vector<WayCase> found{inproc, shm, tcp, store, cuda_ipc, nccl, staged};
-  for (const WayCase& each : {gloo, ucx}) {
+  for (const WayCase& each : {gloo, ucx, nixl}) {
     const std::string file = programs + "/../lib/mobula/mobula_transport_" + each.name + ".so";
     if (::access(file.c_str(), R_OK) == 0) found.push_back(each);
   }

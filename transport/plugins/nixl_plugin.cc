@@ -8,6 +8,7 @@
 // next send reports a lost peer, so idle links send probes. An agent has no descriptor, so its
 // thread polls: continuously while it is active, otherwise every millisecond. A connection over a
 // dead network may block the agent for long, so the host's thread never waits for it.
+#include <dlfcn.h>
 #include <nixl.h>
 #include <poll.h>
 
@@ -58,6 +59,11 @@ void check(nixl_status_t status, const char* what) {
   if (status < 0)
     throw std::runtime_error(std::string(what) + ": " + nixlEnumStrings::statusStr(status));
 }
+
+// NIXL's Python packages contain copies of libnl, whose symbols UCX makes global. If the system's
+// libibverbs is loaded later, its libnl binds to the copy, and the process crashes in exit(). If it
+// is loaded first, it binds to its own.
+void load_system_libibverbs() { ::dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL); }
 
 struct Link {
   std::string agent;
@@ -130,6 +136,7 @@ std::string text_of(const Secret& secret) {
 // Peers send to the name of an agent, so it must be unique.
 Engine::Engine(std::shared_ptr<Inbox> inbox, std::shared_ptr<Orders> orders)
     : inbox_(std::move(inbox)), orders_(std::move(orders)) {
+  load_system_libibverbs();
   agent_ = std::make_unique<nixlAgent>("mobula-" + text_of(random_secret()), nixlAgentConfig());
   const char* const named = std::getenv("MOBULA_NIXL_BACKEND");
   const nixl_backend_t type = named == nullptr ? "UCX" : named;

@@ -1,6 +1,6 @@
 // Scenarios that every transport path of tensors must pass. The first argument names the path:
-// inproc, shm, tcp, store, gloo, or ucx for host memory, and cuda_ipc, nccl, or staged for GPU
-// memory.
+// inproc, shm, tcp, store, gloo, ucx, or nixl for host memory, and cuda_ipc, nccl, or staged for
+// GPU memory.
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -156,9 +156,9 @@ class Way {
   explicit Way(const std::string& name)
       : name_(name), on_gpu_(name == "cuda_ipc" || name == "nccl" || name == "staged") {
     const std::map<std::string, Transport> named{
-        {"shm", Transport::shm},   {"tcp", Transport::tcp}, {"store", Transport::object_store},
-        {"gloo", Transport::gloo}, {"ucx", Transport::ucx}, {"cuda_ipc", Transport::cuda_ipc},
-        {"nccl", Transport::nccl}};
+        {"shm", Transport::shm},   {"tcp", Transport::tcp},  {"store", Transport::object_store},
+        {"gloo", Transport::gloo}, {"ucx", Transport::ucx},  {"cuda_ipc", Transport::cuda_ipc},
+        {"nccl", Transport::nccl}, {"nixl", Transport::nixl}};
     const auto at = named.find(name);
     transport = at == named.end() ? Transport::automatic : at->second;
     by.tensor_transport = transport;
