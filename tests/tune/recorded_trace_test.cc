@@ -1,8 +1,10 @@
-// Compares the cores with recorded decisions of Ray Tune 2.60 (tests/tune/oracle/record.sh).
+// Compares the cores with recorded decisions of Ray Tune 2.60 and Optuna 5.0
+// (tests/tune/oracle/record.sh).
 #include <gtest/gtest.h>
 
 #include <fstream>
 
+#include "tune/suggestion_runner.h"
 #include "tune/trace_runner.h"
 
 namespace mobula::internal::tune {
@@ -24,6 +26,16 @@ INSTANTIATE_TEST_SUITE_P(Ray, RecordedTrace,
                          testing::Values("fifo", "asha", "hyperband", "bohb", "median", "pbt",
                                          "variants"),
                          [](const auto& instance) { return std::string(instance.param); });
+
+TEST(RecordedSuggestions, EqualOptuna) {
+  std::ifstream trace(MOBULA_SOURCE_DIR "/tests/tune/traces/tpe.txt");
+  ASSERT_TRUE(trace.good());
+  SuggestionRunner runner(50);
+  runner.run(trace);
+  for (const auto& difference : runner.differences()) ADD_FAILURE() << difference;
+  EXPECT_EQ(runner.difference_count(), 0);
+  EXPECT_GT(runner.compared(), 1000);
+}
 
 TEST(TraceRunner, ReportsDifference) {
   std::istringstream trace("S asha mode=min reduction_factor=2\nA 0 - > -\nT 0 R\nR 0 1 1 > S\n");

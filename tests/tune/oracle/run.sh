@@ -34,4 +34,5 @@ for kind in asha hyperband bohb median pbt fifo; do
   compare "$kind" "$here/ray_oracle.py" "$kind" --decisions "$decisions" || status=1
 done
 compare variants "$here/ray_oracle.py" variants --decisions $((decisions / 4)) || status=1
+compare tpe "$here/optuna_oracle.py" tpe --decisions $((decisions / 4)) || status=1
 exit $status
