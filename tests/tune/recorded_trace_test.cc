@@ -6,6 +6,7 @@
 
 #include "tune/suggestion_runner.h"
 #include "tune/trace_runner.h"
+#include "tune/wrapper_runner.h"
 
 namespace mobula::internal::tune {
 namespace {
@@ -36,6 +37,21 @@ TEST(RecordedSuggestions, EqualOptuna) {
   EXPECT_EQ(runner.difference_count(), 0);
   EXPECT_GT(runner.compared(), 1000);
 }
+
+class RecordedWrapper : public testing::TestWithParam<const char*> {};
+
+TEST_P(RecordedWrapper, EqualsRay) {
+  std::ifstream trace(std::string(MOBULA_SOURCE_DIR "/tests/tune/traces/") + GetParam() + ".txt");
+  ASSERT_TRUE(trace.good());
+  WrapperRunner runner(25);
+  runner.run(trace);
+  for (const auto& difference : runner.differences()) ADD_FAILURE() << difference;
+  EXPECT_EQ(runner.difference_count(), 0);
+  EXPECT_GT(runner.compared(), 800);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ray, RecordedWrapper, testing::Values("limiter", "repeater", "stoppers"),
+                         [](const auto& instance) { return std::string(instance.param); });
 
 TEST(TraceRunner, ReportsDifference) {
   std::istringstream trace("S asha mode=min reduction_factor=2\nA 0 - > -\nT 0 R\nR 0 1 1 > S\n");

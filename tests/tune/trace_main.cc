@@ -7,6 +7,7 @@
 
 #include "tune/suggestion_runner.h"
 #include "tune/trace_runner.h"
+#include "tune/wrapper_runner.h"
 
 namespace {
 
@@ -28,6 +29,9 @@ int main() {
   using namespace mobula::internal::tune;
   std::stringstream trace;
   trace << std::cin.rdbuf();
-  return trace.str().starts_with("S tpe") ? run_trace<SuggestionRunner>(trace)
-                                          : run_trace<TraceRunner>(trace);
+  const std::string kind = words_of(trace.str().substr(0, 20)).at(1);
+  if (kind == "tpe") return run_trace<SuggestionRunner>(trace);
+  if (kind == "limiter" || kind == "repeater" || kind == "stoppers")
+    return run_trace<WrapperRunner>(trace);
+  return run_trace<TraceRunner>(trace);
 }

@@ -7,7 +7,11 @@ mkdir -p "$here/../traces"
 while read -r kind decisions divide; do
   oracle=ray_oracle.py
   [[ $kind != tpe ]] || oracle=optuna_oracle.py
-  PYTHONDONTWRITEBYTECODE=1 "$1" "$here/$oracle" "$kind" --decisions "$decisions" --divide "$divide" --seed 7 \
+  options=(--decisions "$decisions" --divide "$divide" --seed 7)
+  if [[ $kind =~ ^(limiter|repeater|stoppers)$ ]]; then
+    oracle=wrapper_oracle.py options=(--decisions "$decisions" --seed 7)
+  fi
+  PYTHONDONTWRITEBYTECODE=1 "$1" "$here/$oracle" "$kind" "${options[@]}" \
     >"$here/../traces/$kind.txt"
 done <<TEXT
 fifo 600 1
@@ -18,4 +22,7 @@ median 2500 5
 pbt 3000 10
 variants 900 1
 tpe 1600 2
+limiter 900 1
+repeater 900 1
+stoppers 900 1
 TEXT
