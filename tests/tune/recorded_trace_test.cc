@@ -1,9 +1,12 @@
-// Compares the cores with recorded decisions of Ray Tune 2.60 (tests/tune/oracle/record.sh).
+// Compares the cores with recorded decisions of Ray Tune 2.60 and Optuna 5.0
+// (tests/tune/oracle/record.sh).
 #include <gtest/gtest.h>
 
 #include <fstream>
 
+#include "tune/suggestion_runner.h"
 #include "tune/trace_runner.h"
+#include "tune/wrapper_runner.h"
 
 namespace mobula::internal::tune {
 namespace {
@@ -23,6 +26,31 @@ TEST_P(RecordedTrace, EqualsRay) {
 INSTANTIATE_TEST_SUITE_P(Ray, RecordedTrace,
                          testing::Values("fifo", "asha", "hyperband", "bohb", "median", "pbt",
                                          "variants"),
+                         [](const auto& instance) { return std::string(instance.param); });
+
+TEST(RecordedSuggestions, EqualOptuna) {
+  std::ifstream trace(MOBULA_SOURCE_DIR "/tests/tune/traces/tpe.txt");
+  ASSERT_TRUE(trace.good());
+  SuggestionRunner runner(50);
+  runner.run(trace);
+  for (const auto& difference : runner.differences()) ADD_FAILURE() << difference;
+  EXPECT_EQ(runner.difference_count(), 0);
+  EXPECT_GT(runner.compared(), 1000);
+}
+
+class RecordedWrapper : public testing::TestWithParam<const char*> {};
+
+TEST_P(RecordedWrapper, EqualsRay) {
+  std::ifstream trace(std::string(MOBULA_SOURCE_DIR "/tests/tune/traces/") + GetParam() + ".txt");
+  ASSERT_TRUE(trace.good());
+  WrapperRunner runner(25);
+  runner.run(trace);
+  for (const auto& difference : runner.differences()) ADD_FAILURE() << difference;
+  EXPECT_EQ(runner.difference_count(), 0);
+  EXPECT_GT(runner.compared(), 800);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ray, RecordedWrapper, testing::Values("limiter", "repeater", "stoppers"),
                          [](const auto& instance) { return std::string(instance.param); });
 
 TEST(TraceRunner, ReportsDifference) {

@@ -251,7 +251,7 @@ Report TraceRunner::report_of(const TraceWords& words) const {
 
 void TraceRunner::scheduler_line(const TraceWords& words) {
   if (!scheduler_) make_scheduler();
-  if (!awaited_.empty() && words[0] != "V") {
+  if (!awaited_.empty() && words[0] != "V" && words[0] != "T") {
     check(false, "a decision that waits for a checkpoint");
     awaited_.clear();
   }

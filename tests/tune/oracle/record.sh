@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
-# Records the traces in tests/tune/traces with Ray Tune 2.60.
+# Records the traces in tests/tune/traces with Ray Tune 2.60 and Optuna 5.0.
 # usage: tests/tune/oracle/record.sh PYTHON   (a Python of the environment of run.sh)
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 mkdir -p "$here/../traces"
 while read -r kind decisions divide; do
-  PYTHONDONTWRITEBYTECODE=1 "$1" "$here/ray_oracle.py" "$kind" --decisions "$decisions" --divide "$divide" --seed 7 \
+  oracle=ray_oracle.py
+  [[ $kind != tpe ]] || oracle=optuna_oracle.py
+  options=(--decisions "$decisions" --divide "$divide" --seed 7)
+  if [[ $kind =~ ^(limiter|repeater|stoppers)$ ]]; then
+    oracle=wrapper_oracle.py options=(--decisions "$decisions" --seed 7)
+  fi
+  PYTHONDONTWRITEBYTECODE=1 "$1" "$here/$oracle" "$kind" "${options[@]}" \
     >"$here/../traces/$kind.txt"
 done <<TEXT
 fifo 600 1
@@ -15,4 +21,8 @@ bohb 3000 10
 median 2500 5
 pbt 3000 10
 variants 900 1
+tpe 1600 2
+limiter 900 1
+repeater 900 1
+stoppers 900 1
 TEXT

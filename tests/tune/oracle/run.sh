@@ -34,4 +34,8 @@ for kind in asha hyperband bohb median pbt fifo; do
   compare "$kind" "$here/ray_oracle.py" "$kind" --decisions "$decisions" || status=1
 done
 compare variants "$here/ray_oracle.py" variants --decisions $((decisions / 4)) || status=1
+for kind in limiter repeater stoppers; do
+  compare "$kind" "$here/wrapper_oracle.py" "$kind" --decisions "$decisions" || status=1
+done
+compare tpe "$here/optuna_oracle.py" tpe --decisions $((decisions / 4)) || status=1
 exit $status

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Writes traces of the suggestions of Optuna 5.0's TPESampler for tests/tune/suggestion_runner.h.
+
+usage: optuna_oracle.py tpe [--decisions N] [--seed S] [--divide K] >trace
+N counts suggested parameter values; --divide makes the studies shorter, for recorded traces.
+Optuna's Parzen estimator sorts equal observations in an order that depends on the CPU; here it sorts them stably.
+"""
+
+import argparse
+import math
+import random
+import sys
+import warnings
+
+warnings.filterwarnings("ignore")
+
+import numpy as np  # noqa: E402
+import optuna  # noqa: E402
+from optuna.samplers._tpe import parzen_estimator, probability_distributions  # noqa: E402
+from optuna.trial import TrialState  # noqa: E402
+
+from trace_format import value_text  # noqa: E402
+
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+
+class StableNumpy:
+    """NumPy with a stable argsort."""
+
+    def __getattr__(self, name):
+        return getattr(np, name)
+
+    @staticmethod
+    def argsort(values, **options):
+        return np.argsort(values, kind="stable")
+
+
+parzen_estimator.np = StableNumpy()
+probability_distributions.np = StableNumpy()
+
+# Two candidates whose scores differ by less are a tie: the last bits of exp, log, and erf choose between them.
+TIE = 1e-9
+last_gap = [math.inf]
+compare = optuna.samplers.TPESampler._compare.__func__
+
+
+def compare_and_note(cls, samples, scores):
+    ordered = sorted(scores)
+    if len(ordered) > 1:
+        best = max(scores)
+        same = [i for i in range(len(scores)) if best - scores[i] < TIE]
+        first = {key: value[same[0]] for key, value in samples.items()}
+        if any(any(abs(samples[key][i] - first[key]) > 1e-12 * abs(first[key]) for key in samples) for i in same):
+            last_gap[0] = 0.0
+    return compare(cls, samples, scores)
+
+
+optuna.samplers.TPESampler._compare = classmethod(compare_and_note)
+
+KINDS = [("real", 0.0, 1.0), ("real", -5.0, 10.0), ("real", 1e-5, 1e-1, "log"), ("real", 1.0, 1e6, "log"),
+         ("real", 0.0, 2.0, 0.25), ("real", -1.0, 1.0, 0.1), ("integer", 0, 10), ("integer", 1, 1000),
+         ("integer", 0, 100, 5), ("integer", 1, 256, "log"), ("integer", 3, 3), ("category", "a", "b"),
+         ("category", 1, 2.5, "x", False, 7), ("category", "only"), ("real", 2.0, 2.0)]
+
+
+def suggest(trial, name, kind):
+    what, *parts = kind
+    if what == "category":
+        return trial.suggest_categorical(name, parts)
+    log = parts[2:] == ["log"]
+    step = parts[2] if len(parts) > 2 and not log else None
+    if what == "real":
+        return trial.suggest_float(name, parts[0], parts[1], step=step, log=log)
+    return trial.suggest_int(name, parts[0], parts[1], step=step or 1, log=log)
+
+
+def kind_text(kind):
+    return " ".join([kind[0]] + [value_text(part) for part in kind[1:]])
+
+
+def loss(params):
+    total = 0.0
+    for at, value in enumerate(params.values()):
+        number = float(value) if isinstance(value, (int, float)) else len(str(value))
+        total += math.sin(number * (at + 1)) + 0.1 * math.log1p(abs(number))
+    return total
+
+
+def tpe(out, rng, count, divide):
+    while count > 0:
+        mode = rng.choice(["min", "max"])
+        seed = rng.randrange(2**31)
+        space = {f"p{i}": rng.choice(KINDS) for i in range(rng.randint(1, 6))}
+        if rng.random() < 0.15:
+            space = {f"p{i}": KINDS[0] for i in range(9)}
+        conditional = rng.random() < 0.3   # some trials lack parameters
+        parallel = rng.choice([1, 1, 4, 10])
+        pruning = rng.random() < 0.4
+        constraints = rng.random() < 0.2
+        trials = rng.choice([40, 120, 300]) // divide
+        sampler = optuna.samplers.TPESampler(seed=seed)
+        study = optuna.create_study(direction="minimize" if mode == "min" else "maximize", sampler=sampler)
+        print("S tpe", f"mode={mode}", f"seed={seed}", file=out)
+        running = []
+        for number in range(trials):
+            last_gap[0] = math.inf
+            trial = study.ask()
+            print("B", number, "tie" if last_gap[0] < TIE else "-", file=out)
+            params = {}
+            for name, kind in space.items():
+                if conditional and rng.random() < 0.2:
+                    continue
+                last_gap[0] = math.inf
+                value = params[name] = suggest(trial, name, kind)
+                print("U", number, name, kind_text(kind), ">", value_text(value), *(["tie"] if last_gap[0] < TIE else []),
+                      file=out)
+                count -= 1
+            running.append((trial, params))
+            while len(running) >= parallel or (running and rng.random() < 0.2):
+                done, params = running.pop(rng.randrange(len(running)))
+                value = round(loss(params), rng.choice([1, 3, 6]))
+                words = []
+                if constraints:
+                    bound = round(rng.uniform(-1, 1), 3)
+                    done.set_constraint("c", bound)
+                    words = [format(bound, ".12g")]
+                if pruning and rng.random() < 0.4:
+                    for step in range(rng.randint(0, 3)):
+                        part = rng.choice([round(rng.uniform(-2, 2), 1), float("nan")])
+                        done.report(part, step)
+                        print("I", done.number, step, format(part, ".12g"), file=out)
+                    study.tell(done, state=TrialState.PRUNED)
+                    print("D", done.number, "pruned", "-", *words, file=out)
+                elif rng.random() < 0.05:
+                    study.tell(done, state=TrialState.FAIL)
+                    print("D", done.number, "failed", "-", *words, file=out)
+                else:
+                    study.tell(done, value)
+                    print("D", done.number, "complete", format(value, ".12g"), *words, file=out)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=["tpe"])
+    parser.add_argument("--decisions", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--divide", type=int, default=1)
+    options = parser.parse_args()
+    tpe(sys.stdout, random.Random(options.seed), options.decisions, options.divide)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+#include "tune/core/stoppers/trial_stopper.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tune/core/searchers/search_wrappers.h"
+#include "tune/core/searchers/tpe/parzen_search.h"
+
+namespace mobula::internal::tune {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(LimitStopper, StopsAtLimitForBothModes) {
+  auto stopper = make_limit_stopper({{"loss", 2}, {"step", 10}});
+  EXPECT_FALSE(stopper->stops(0, {{"loss", 1}, {"step", 9}}).value());
+  EXPECT_TRUE(stopper->stops(0, {{"loss", 2}, {"step", 1}}).value());
+  EXPECT_TRUE(stopper->stops(0, {{"loss", 1}, {"step", 10}}).value());
+}
+
+TEST(LimitStopper, NamesTrialAndMissingMetric) {
+  auto stopper = make_limit_stopper({{"loss", 2}});
+  const auto stopped = stopper->stops(4, {{"step", 1}});
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_THAT(stopped.error().text, HasSubstr("report of trial 4: no metric 'loss'"));
+}
+
+TEST(TimeoutStopper, IgnoresTimeBetweenStopAndResume) {
+  auto stopper = make_timeout_stopper(10);
+  EXPECT_FALSE(stopper->stops_all(100));  // begins the measurement
+  EXPECT_FALSE(stopper->stops_all(109));
+  auto copy = make_timeout_stopper(10);
+  ASSERT_TRUE(copy->load(stopper->save()).ok());
+  copy->resumed();
+  EXPECT_FALSE(copy->stops_all(5000));
+  EXPECT_TRUE(copy->stops_all(5001));
+}
+
+TEST(CombinedStopper, LaterCountersDoNotAdvance) {
+  std::vector<TrialStopperPtr> parts;
+  bool first = true;
+  parts.push_back(make_function_stopper([&](TrialNumber, const Config&) { return first; }));
+  parts.push_back(make_iteration_stopper(2).value());
+  auto stopper = make_combined_stopper(std::move(parts));
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(stopper->stops(0, {}).value());
+  first = false;
+  EXPECT_FALSE(stopper->stops(0, {}).value());
+  EXPECT_TRUE(stopper->stops(0, {}).value());
+}
+
+TEST(Stoppers, RejectOptionsAndNameThem) {
+  EXPECT_FALSE(make_iteration_stopper(0).ok());
+  EXPECT_THAT(make_experiment_plateau_stopper({.metric = "m", .top = 1}).error().text,
+              HasSubstr("::top: 1"));
+  EXPECT_THAT(make_trial_plateau_stopper({.metric = "m", .num_results = 0}).error().text,
+              HasSubstr("::num_results: 0"));
+}
+
+TEST(SearchWrappers, LimitRepeatedSuggestionsOfTpe) {
+  const auto space = SearchSpace::make(Space{{"x", uniform(0, 1)}}).value();
+  auto repeated = make_repeater(ParzenSearch::make({}, space).value(), {.repeat = 2}).value();
+  auto limited = make_concurrency_limiter(std::move(repeated), {.max_concurrent = 2}).value();
+  NumpyRandom random(1);
+  const auto first = limited->ask(0, {random, random}).value();
+  const auto second = limited->ask(1, {random, random}).value();
+  EXPECT_EQ(first.config.get("x"), second.config.get("x"));
+  EXPECT_EQ(second.config.get("__trial_index__"), Value(1));
+  EXPECT_EQ(limited->ask(2, {random, random}).value().kind, Suggestion::Kind::later);
+  limited->tell(0, {.value = 1});
+  EXPECT_EQ(limited->ask(2, {random, random}).value().kind, Suggestion::Kind::config);
+}
+
+TEST(SearchWrappers, RejectOptionsAndNameThem) {
+  EXPECT_THAT(make_concurrency_limiter(nullptr, {.max_concurrent = 0}).error().text,
+              HasSubstr("::max_concurrent: 0"));
+  EXPECT_THAT(make_repeater(nullptr, {.repeat = 0}).error().text, HasSubstr("::repeat: 0"));
+}
+
+}  // namespace
+}  // namespace mobula::internal::tune
