@@ -77,7 +77,11 @@ MOBULA_API ActorOptions queue_actor_options(ActorOptions options);
 [[noreturn]] MOBULA_API void throw_queue_full(std::size_t given, std::size_t maxsize);
 [[noreturn]] MOBULA_API void throw_queue_empty(std::size_t wanted);
 
-enum class QueueState : std::uint8_t { done, not_now, busy };
+enum class QueueState : std::uint8_t {
+  done,     // the items were moved
+  not_now,  // no space, or too few items
+  busy,     // too many calls wait; repeat the request
+};
 
 template <class T>
 struct QueueItems {

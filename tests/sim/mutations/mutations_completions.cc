@@ -83,7 +83,7 @@ Hooks reports_are_lost_at_the_death_of_an_owner() {
 std::vector<Mutation> completion_mutations() {
   return {
       {"client loses a report at an owner's death",
-       {"completions_lost_homes"},
+       {"completions_orphans"},
        reports_are_lost_at_the_death_of_an_owner},
       {"client repeats a report after a reconnect",
        {"completions_faults"},

@@ -115,6 +115,7 @@ class Author {
   int lost_tensors();
   int calls_with_lost_tensors();
   int late_reads_of_kept();
+  int orphaned_reads();
   int parting_tasks();
   int parting_actor();
   int unawaited_work();

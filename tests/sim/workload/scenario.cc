@@ -440,15 +440,15 @@ std::vector<Scenario> make_scenarios() {
            4,
            {executor_crash, executor_crash, agent_crash, stream_break, head_crash, driver_pause,
             driver_crash, repeats, bulk_fails, peer_cut}}),
-      // Readers subscribe to values whose owner dies with its node.
-      subscribing({"completions_lost_homes",
+      // Detached actors subscribe to results of drivers that die.
+      subscribing({"completions_orphans",
+                   2,
                    3,
-                   1,
                    false,
-                   4,
-                   {streams_of_readers},
-                   4,
-                   {home_crash, home_crash, agent_crash}}),
+                   6,
+                   {orphaned_read, orphaned_read, task},
+                   2,
+                   {driver_crash, driver_crash, executor_crash}}),
   };
 }
 

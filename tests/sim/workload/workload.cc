@@ -581,6 +581,7 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::broadcast: return author.broadcast();
     case Work::waves: return author.waves_of_readers();
     case Work::streams_of_readers: return author.streams_of_readers();
+    case Work::orphaned_read: return author.orphaned_reads();
     case Work::whole_gpu: return author.whole_gpu_task();
     case Work::resident: return author.resident_results();
     case Work::lengthy: return author.lengthy_tasks();

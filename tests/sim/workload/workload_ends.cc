@@ -329,4 +329,23 @@ int Author::device_group() {
   return add(std::move(main));
 }
 
+// A detached actor awaits a result whose owner, the driver, may die before the task ends.
+int Author::orphaned_reads() {
+  Plan maker = leaf();
+  maker.run_time = random_.between(Duration(500ms), Duration(4s));
+  const int f = add(std::move(maker));
+  Plan made = actor_class();
+  made.actor_name = "orphan" + std::to_string(plans_.size());
+  made.detached = true;
+  const int type = add(std::move(made));
+  const int read = method(Act::get_refs);
+  Plan main = item("orphaned");
+  main.steps.push_back(make(type));
+  main.steps.push_back(submit(f, {value()}));
+  main.steps.push_back(call(0, read, {value({1})}));
+  main.steps.push_back(on(Act::get, 2));
+  main.steps.push_back(on(Act::kill_actor, 0));
+  return add(std::move(main));
+}
+
 }  // namespace mobula::internal::sim
