@@ -26,3 +26,4 @@ limiter 900 1
 repeater 900 1
 stoppers 900 1
 TEXT
+PYTHONDONTWRITEBYTECODE=1 "$1" "$here/bayes_oracle.py" >"$here/../traces/bayes.txt"
