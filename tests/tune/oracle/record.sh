@@ -27,3 +27,4 @@ repeater 900 1
 stoppers 900 1
 TEXT
 PYTHONDONTWRITEBYTECODE=1 "$1" "$here/bayes_oracle.py" >"$here/../traces/bayes.txt"
+PYTHONDONTWRITEBYTECODE=1 "$1" "$here/cma_oracle.py" >"$here/../traces/cma.txt"
