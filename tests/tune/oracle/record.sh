@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Records the traces in tests/tune/traces with Ray Tune 2.60 and Optuna 5.0.
+# Records the traces in tests/tune/traces with the packages of run.sh.
 # usage: tests/tune/oracle/record.sh PYTHON   (a Python of the environment of run.sh)
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -26,4 +26,7 @@ limiter 900 1
 repeater 900 1
 stoppers 900 1
 TEXT
+PYTHONDONTWRITEBYTECODE=1 "$1" "$here/promotion_oracle.py" --decisions 3000 --divide 10 --seed 7 \
+  >"$here/../traces/promotion.txt"
 PYTHONDONTWRITEBYTECODE=1 "$1" "$here/bayes_oracle.py" >"$here/../traces/bayes.txt"
+PYTHONDONTWRITEBYTECODE=1 "$1" "$here/cma_oracle.py" >"$here/../traces/cma.txt"

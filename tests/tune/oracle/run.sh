@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares Mobula's schedulers and searchers with Ray Tune 2.60 and Optuna 5.0.0 on random decisions.
+# Compares Mobula's schedulers and searchers with Ray Tune 2.60, Syne Tune 0.13, and Optuna 5.0 on random decisions.
 # usage: tests/tune/oracle/run.sh BUILD [DECISIONS [SEED]]
 # BUILD is a build directory with bin/mobula-tune-trace. DECISIONS per scheduler (default: 4000); the full comparison is
 #   tests/tune/oracle/run.sh build/release 500000
@@ -9,11 +9,12 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$1 decisions=${2:-4000} seed=${3:-1}
 environment=$here/../../../build/tune-oracle
 packages=(ray[tune]==2.60.0 optuna==5.0.0 cmaes==0.13.1 bayesian-optimization==1.4.3 numpy==2.4.6 scipy==1.17.1
-  scikit-learn==1.9.1)
+  scikit-learn==1.9.1 sortedcontainers)
 
 if [[ ! -e $environment/complete ]]; then
   rm -rf "$environment"
-  if ! { python3 -m venv "$environment" && timeout 600 "$environment/bin/pip" install -q "${packages[@]}"; } >/dev/null 2>&1; then
+  if ! { python3 -m venv "$environment" && timeout 600 "$environment/bin/pip" install -q "${packages[@]}" &&
+    timeout 60 "$environment/bin/pip" install -q --no-deps syne-tune==0.13.0; } >/dev/null 2>&1; then
     rm -rf "$environment"
     echo "tune oracle: skipped, because PyPI is not reached; the recorded traces in tests/tune/traces are still compared"
     exit 0
@@ -34,6 +35,7 @@ for kind in asha hyperband bohb median pbt fifo; do
   compare "$kind" "$here/ray_oracle.py" "$kind" --decisions "$decisions" || status=1
 done
 compare variants "$here/ray_oracle.py" variants --decisions $((decisions / 4)) || status=1
+compare promotion "$here/promotion_oracle.py" --decisions "$decisions" || status=1
 for kind in limiter repeater stoppers; do
   compare "$kind" "$here/wrapper_oracle.py" "$kind" --decisions "$decisions" || status=1
 done

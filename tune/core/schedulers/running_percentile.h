@@ -11,9 +11,14 @@ namespace mobula::internal::tune {
 
 class RunningPercentile {
  public:
+  // The rounding of NumPy, and that of Syne Tune's rungs for ascending and descending values. Their
+  // last bits decide whether a value at the percentile is above it.
+  enum class Rounding : unsigned char { numpy, ascending, descending };
+
   // `fraction` is in [0, 1]. The percentile of n values is between the values of rank
   // floor((n - 1) * fraction) and the next one.
-  explicit RunningPercentile(double fraction = 0.5) : fraction_(fraction) {}
+  explicit RunningPercentile(double fraction = 0.5, Rounding rounding = Rounding::numpy)
+      : fraction_(fraction), rounding_(rounding) {}
 
   void add(double value);
   // Absent without values.
@@ -22,14 +27,16 @@ class RunningPercentile {
 
   template <class Self, class Archive>
   static void fields(Self& self, Archive& archive) {
-    archive(self.fraction_, self.lower_, self.upper_);
+    archive(self.fraction_, self.rounding_, self.lower_, self.upper_);
   }
 
  private:
-  double rank() const { return static_cast<double>(size() - 1) * fraction_; }
+  // The rank counted from 1.
+  double place() const;
 
   double fraction_;
-  std::vector<double> lower_;  // max-heap of the floor(rank()) + 1 smallest values
+  Rounding rounding_;
+  std::vector<double> lower_;  // max-heap of the floor(place()) smallest values
   std::vector<double> upper_;  // min-heap of the others
 };
 

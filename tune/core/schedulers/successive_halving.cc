@@ -170,7 +170,10 @@ class PromotionScheduler final : public TrialScheduler {
       if (milestone >= settings.max_t) break;
       PromotionRung& rung = rungs_.emplace_back();
       rung.milestone = milestone;
-      rung.cutoff = RunningPercentile(1 - 1 / settings.reduction_factor);
+      const double share = 1 / settings.reduction_factor;
+      rung.cutoff = settings.mode == Mode::min
+                        ? RunningPercentile(share, RunningPercentile::Rounding::ascending)
+                        : RunningPercentile(1 - share, RunningPercentile::Rounding::descending);
     }
   }
 
@@ -191,7 +194,7 @@ class PromotionScheduler final : public TrialScheduler {
       return Decision::proceed;
     PromotionRung& rung = rungs_[next->second];
     const double score = sign_ * *report.value;
-    rung.cutoff.add(score);
+    rung.cutoff.add(*report.value);
     // NaN is never promoted.
     if (!std::isnan(score)) rung.waiting.emplace(std::pair(-score, arrivals_), report.trial);
     ++arrivals_;
@@ -206,7 +209,7 @@ class PromotionScheduler final : public TrialScheduler {
       PromotionRung& rung = rungs_[i];
       const auto best = rung.waiting.begin();
       if (best == rung.waiting.end() || rung.cutoff.size() < 2) continue;
-      if (-best->first.first < *rung.cutoff.value()) continue;
+      if (-best->first.first < sign_ * *rung.cutoff.value()) continue;
       const TrialNumber trial = best->second;
       // The checkpoint of its pause is not saved yet.
       if (step.trials.state(trial) != TrialState::paused) continue;

@@ -77,14 +77,20 @@ double Dimension::sample(NumpyRandom& random) const {
     }
     return static_cast<double>(index);
   }
-  const double drawn = random.uniform(model_low(), model_high());
+  return from_model(random.uniform(model_low(), model_high()));
+}
+
+double Dimension::from_model(double coordinate) const {
   if (kind == Kind::integer) {
-    if (log) return std::clamp(round_half_even(std::exp(drawn)), low, high);
-    return std::clamp(std::floor((drawn - low) / step + 0.5) * step + low, low, high);
+    if (log) return std::clamp(round_half_even(std::exp(coordinate)), low, high);
+    return std::clamp(std::floor((coordinate - low) / step + 0.5) * step + low, low, high);
   }
-  if (log) return single() ? std::exp(drawn) : std::clamp(std::exp(drawn), low, below_high(*this));
-  if (step != 0) return std::clamp(round_half_even((drawn - low) / step) * step + low, low, high);
-  return single() ? drawn : std::min(drawn, below_high(*this));
+  if (log)
+    return single() ? std::exp(coordinate)
+                    : std::clamp(std::exp(coordinate), low, below_high(*this));
+  if (step != 0)
+    return std::clamp(round_half_even((coordinate - low) / step) * step + low, low, high);
+  return single() ? coordinate : std::min(coordinate, below_high(*this));
 }
 
 Dimension real_dimension(double low, double high, double step, bool log) {

@@ -3,6 +3,7 @@
 // Thread: owner (plain values). Errors: dimension_of names the parameter.
 #pragma once
 
+#include <cmath>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +32,9 @@ struct Dimension {
   double internal(const Value& value) const;
   Value external(double value) const;
   bool contains(double value) const;
+  // Between values and coordinates of the model; from_model rounds to steps and bounds.
+  double to_model(double value) const { return log ? std::log(value) : value; }
+  double from_model(double coordinate) const;
   // Uniform over the transformed range, as Optuna's RandomSampler draws it.
   double sample(NumpyRandom& random) const;
 
