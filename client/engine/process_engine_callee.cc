@@ -95,7 +95,10 @@ void ProcessEngine::carry_out(std::vector<executor::Command>& commands) {
     } else if (const auto* drop = std::get_if<executor::DropCall>(&command)) {
       drop_call(drop->token);
     } else if (const auto* cancel = std::get_if<executor::CancelRunning>(&command)) {
-      if (callee_->carry_out(*cancel)) notify();  // its thread may be blocked in a public call
+      if (const auto call = callee_->carry_out(*cancel)) {
+        notify();  // its thread may be blocked in a public call
+        owner_.call_cancelled(call);
+      }
     } else if (auto* pins = std::get_if<executor::ReleasePins>(&command)) {
       add(UnpinRefs{std::move(pins->refs), pins->unheld});
     } else if (const auto* evacuate = std::get_if<executor::Evacuate>(&command)) {

@@ -11,6 +11,7 @@
 #include "client/engine/conversion.h"
 #include "client/executor/callee.h"
 #include "client/executor/json_call.h"
+#include "client/executor/untyped_call.h"
 #include "mobula/detail/registry.h"
 #include "mobula/detail/stages.h"
 
@@ -34,7 +35,9 @@ class CallResults final : public detail::ResultSink {
     auto stored = values_.store_result(value, run_.call.form->tensors, object, run_.caller,
                                        run_.call.caller_node, given_);
     if (!stored.ok()) return stored.error();
-    records_.push_back(std::move(stored).take());
+    // Untyped calls give their results in any order.
+    if (records_.size() <= index) records_.resize(index + 1);
+    records_[index] = std::move(stored).take();
     return std::nullopt;
   }
 
@@ -155,6 +158,7 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
   auto& engine = runtime->engine();
   CallResults results(runtime->values(), run);
   detail::Outcome outcome;
+  bool may_retry = true;
   const Time began = monotonic_now();
   {
     PooledVector<detail::StoredValue> arguments;
@@ -212,7 +216,13 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
         invocation.results = &results;
       }
       detail::stages().pass(detail::Stage::started);
-      outcome = entry->invoke(invocation);
+      if (entry->is_untyped()) {
+        auto ended = run_untyped_call(run, assignment, context, invocation, arguments);
+        outcome = std::move(ended.outcome);
+        may_retry = ended.may_retry;
+      } else {
+        outcome = entry->invoke(invocation);
+      }
       detail::stages().pass(detail::Stage::ended);
       if (constructs && !outcome.error) {
         actor.object = std::move(created);
@@ -244,7 +254,7 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
     outcome.error->process = finished.pid;
     if (outcome.error->task.empty()) outcome.error->task = run.call.form->name;
     outcome.error->task_id = run.call.task.hex();
-    finished.outcome = CallOutcome::exception;
+    finished.outcome = may_retry ? CallOutcome::exception : CallOutcome::final_exception;
     finished.results.assign(1, error_value_of(*outcome.error));
   }
   return ran;

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/stderr_queue.h"
 #include "client/api/exit_phase.h"
+#include "client/api/language_host.h"
 #include "client/engine/callee_half.h"
 #include "client/engine/conversion.h"
 #include "client/engine/process_runtime.h"
@@ -23,6 +24,7 @@
 #include "client/executor/gpu_start.h"
 #include "client/executor/output_label.h"
 #include "client/executor/thread_limits.h"
+#include "client/executor/untyped_call.h"
 #include "device/host_identity.h"
 #include "mobula/detail/registry.h"
 #include "protocol/messages/core_records.h"
@@ -36,6 +38,8 @@ namespace {
 constexpr Duration answers_gather_below = 50us;
 // After a loss of devices, failures are delivered for this time before the process exits.
 constexpr Duration replaced_after = 250ms;
+// The process exits after this time, even if the hook `leave` of the language host still runs.
+constexpr Duration farewell_timeout = 500ms;
 
 }  // namespace
 
@@ -130,6 +134,10 @@ void ExecutorShell::beside_call_queued() {
   if (!beside_.joinable()) beside_ = std::thread([this] { serve(true); });
 }
 
+void ExecutorShell::call_cancelled(const std::shared_ptr<client::TaskContext>& call) {
+  if (begin_cancel(*call)) (void)engine_->loop().post([call] { cancel_untyped_call(*call); });
+}
+
 void ExecutorShell::leave(const Leave& command) {
   if (command.destructor_overdue) {
     print_stderr(
@@ -155,14 +163,40 @@ void ExecutorShell::leave(int code, bool exit_handlers) {
   (void)engine_->loop().post([this, code, exit_handlers] {
     engine_->flush();
     flush_recordings();
+    if (request_farewell(code, exit_handlers)) return;
     if (exit_handlers) run_exit_handlers(code);
     leave_executor(code);
   });
 }
 
+bool ExecutorShell::request_farewell(int code, bool exit_handlers) {
+  const auto* host = client::language_host();
+  if (host == nullptr || !host->leave) return false;
+  farewell_by_ = std::make_unique<Timer>(engine_->loop(), [this, code] {
+    if (!exits_.exchange(true)) leave_executor(code);
+  });
+  farewell_by_->arm(monotonic_now() + farewell_timeout);
+  const auto held = engine_->lock();
+  if (main_thread_runs_) return false;
+  farewell_ = Farewell{code, exit_handlers};
+  engine_->notify();
+  return true;
+}
+
+void ExecutorShell::say_farewell(client::ProcessEngine::Lock& lock) {
+  const Farewell farewell = *farewell_;
+  lock.unlock();
+  const auto left = client::call_hook("leave", &dynamic::Host::leave);
+  if (!left) print_stderr("mobula: {}", left.error().text);
+  while (exits_.exchange(true)) ::pause();  // the timer exits the process
+  if (farewell.exit_handlers) run_exit_handlers(farewell.code);
+  leave_executor(farewell.code);
+}
+
 // On a thread that runs calls, because the destructor is user code.
 void ExecutorShell::destroy_actor(client::ProcessEngine::Lock& lock) {
   callee().destroying_actor();
+  main_thread_runs_ |= on_main_thread();
   auto object = std::exchange(actor_.object, nullptr);
   lock.unlock();
   {
@@ -174,6 +208,7 @@ void ExecutorShell::destroy_actor(client::ProcessEngine::Lock& lock) {
   }
   std::fflush(stdout);
   lock.lock();
+  if (on_main_thread()) main_thread_runs_ = false;
   engine_->step(ActorDestroyed{});
 }
 
@@ -195,13 +230,17 @@ void ExecutorShell::be_replaced(const std::string& why) {
 void ExecutorShell::serve(bool beside) {
   const CrashStack stack;
   thread_limits_.apply_to_this_thread();
+  const bool is_main = on_main_thread();
   while (true) {
     auto lock = engine_->lock();
     auto& calls = callee().to_run(beside);
-    const auto has_work = [&] { return !calls.empty() || (!beside && callee().to_destroy()); };
+    const auto has_work = [&] {
+      return !calls.empty() || (!beside && callee().to_destroy()) || (is_main && farewell_);
+    };
     // By reference, because a std::function with these captures would allocate for each call.
     engine_->wait(lock, std::nullopt, std::ref(has_work),
                   client::SpinThenPark::Until::calls_have_gathered);
+    if (is_main && farewell_) say_farewell(lock);
     if (!beside && callee().to_destroy() && calls.empty()) {
       destroy_actor(lock);
       continue;
@@ -209,6 +248,7 @@ void ExecutorShell::serve(bool beside) {
     if (calls.empty()) return;
     const RunCall run = calls.take_front();
     const auto context = callee().context(run.token);
+    main_thread_runs_ |= is_main;
     lock.unlock();
     // An actor's output always carries the name of its class. Concurrent calls have no label.
     const bool of_actor = !assignment_.actor.actor.empty();
@@ -220,6 +260,7 @@ void ExecutorShell::serve(bool beside) {
     std::cout.flush();
     std::fflush(stdout);
     lock.lock();
+    if (is_main) main_thread_runs_ = false;
     PooledVector<ObjectId> lent;
     if (auto pull = callee().drop_fetched(run.token)) {
       engine_->settle();

@@ -1,5 +1,5 @@
 // The public interface of Mobula, except MSGPACK_DEFINE types (msgpack.h), coroutines
-// (coroutine.h), and transport plugins.
+// (coroutine.h), untyped calls (dynamic.h), and transport plugins.
 // Thread: see each header.
 #pragma once
 

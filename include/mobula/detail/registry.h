@@ -52,6 +52,9 @@ struct CallDescription;  // <mobula/detail/describe.h>
 
 class MOBULA_API Entry {
  public:
+  // Count of parameters or results of an untyped call, which has a host (<mobula/dynamic.h>).
+  static constexpr int any_number = -1;
+
   // Both names must have static storage. `class_tag` is one address per actor class, null for
   // tasks. A method may only be called on an actor that a constructor with the same tag created.
   Entry(EntryKind kind, std::string_view name, Invoker invoker, int parameters, int results,
@@ -67,6 +70,7 @@ class MOBULA_API Entry {
   const void* class_tag() const { return class_tag_; }
   int parameters() const { return parameters_; }
   int results() const { return results_; }
+  bool is_untyped() const { return parameters_ == any_number; }
   // Returns the types of the call, or null if they are unknown.
   const CallDescription* description() const { return description_; }
 
