@@ -148,12 +148,13 @@ AnyActor create(const Callable& constructor, const ActorOptions& options,
   const auto target = detail::runtime();
   const RuntimeArguments passed(target, arguments);
   const auto& entry = internal::client::untyped_constructor();
-  auto answer = target->create_actor({.constructor = detail::Registry::instance().key_of(entry),
-                                      .class_name = constructor.class_name,
-                                      .request = request,
-                                      .arguments = passed.span(),
-                                      .constructor_name = constructor.name,
-                                      .types = internal::client::untyped_types()});
+  auto answer =
+      target->create_actor({.constructor = detail::Registry::instance().key_of(entry),
+                            .class_name = constructor.class_name,
+                            .request = request,
+                            .arguments = passed.span(),
+                            .constructor_name = constructor.name,
+                            .types = internal::client::untyped_types(constructor.asynchronous)});
   return AnyActor(Anchor::adopt(target, {RefKind::actor, std::move(answer).take()}));
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "client/api/callback_thread.h"
 
 namespace mobula {
 namespace internal::client {
@@ -52,44 +53,61 @@ void HostCall::created(std::shared_ptr<void> actor) {
 }
 
 void HostCall::give(std::size_t index, const dynamic::Payload& value) {
-  MutexLock lock(mutex_);
-  if (results_ == nullptr || index >= form_->num_returns) {
-    throw InvalidRequestError("giving result " + std::to_string(index) + " of " + form_->name +
-                              ": the call has " + std::to_string(form_->num_returns) + " results");
+  std::shared_ptr<detail::DeferredResults> ended;
+  detail::Outcome outcome;
+  {
+    const MutexLock lock(mutex_);
+    const bool blocks = deferred_ ? deferred_->must_post(value) : false;
+    if (blocks) detail::refuse_callback("giving a large result or a tensor");
+    if (form_->kind == CallKind::construct_actor || index >= form_->num_returns) {
+      throw InvalidRequestError("giving result " + std::to_string(index) + " of " + form_->name +
+                                ": the call has " + std::to_string(form_->num_returns) +
+                                " results");
+    }
+    if (is_complete_) {
+      log_warn("host: dropped a result of a complete call call={} result={}", form_->name, index);
+      return;
+    }
+    if (given_.size() <= index) given_.resize(form_->num_returns);
+    if (given_[index]) {
+      throw InvalidRequestError("giving result " + std::to_string(index) + " of " + form_->name +
+                                ": it is given already");
+    }
+    // With the lock held: results are stored one at a time, and none after the completion.
+    auto failed = deferred_ ? deferred_->accept(index, value) : results_->accept(index, value);
+    given_[index] = true;
+    if (!failed) return;
+    outcome.error = std::move(failed);
+    ended = set_complete(outcome);
   }
-  if (is_complete_) {
-    log_warn("host: a result of a complete call was dropped call={} result={}", form_->name, index);
-    return;
-  }
-  if (given_.size() <= index) given_.resize(form_->num_returns);
-  if (given_[index]) {
-    throw InvalidRequestError("giving result " + std::to_string(index) + " of " + form_->name +
-                              ": it is given already");
-  }
-  // With the lock held: results are stored one at a time, and none after the completion.
-  detail::Done failed = results_->accept(index, value);
-  given_[index] = true;
-  if (!failed) return;
-  is_complete_ = true;
-  completion_.outcome.error = std::move(failed);
-  completed_.notify_all();
+  if (ended) (void)ended->complete(std::move(outcome));
 }
 
-void HostCall::complete(const char* operation, detail::Outcome outcome, bool may_retry) {
-  const MutexLock lock(mutex_);
-  if (is_complete_) {
-    log_warn("host: ignored {} of a complete call call={}", operation, form_->name);
-    return;
-  }
+std::shared_ptr<detail::DeferredResults> HostCall::set_complete(detail::Outcome& outcome) {
   is_complete_ = true;
+  context_->host_call.store(TaskContext::HostCallState::complete);
+  if (deferred_) return std::exchange(deferred_, nullptr);
   completion_.outcome = std::move(outcome);
-  completion_.may_retry = may_retry;
   completed_.notify_all();
+  return nullptr;
+}
+
+void HostCall::complete(const char* operation, detail::Outcome outcome) {
+  std::shared_ptr<detail::DeferredResults> ended;
+  {
+    const MutexLock lock(mutex_);
+    if (is_complete_) {
+      log_warn("host: ignored {} of a complete call call={}", operation, form_->name);
+      return;
+    }
+    ended = set_complete(outcome);
+  }
+  if (ended) (void)ended->complete(std::move(outcome));
 }
 
 std::string HostCall::missing() const {
-  if (results_ == nullptr && !actor_) return "the actor";
-  for (std::size_t i = 0; results_ != nullptr && i < form_->num_returns; ++i) {
+  if (form_->kind == CallKind::construct_actor) return actor_ ? "" : "the actor";
+  for (std::size_t i = 0; i < form_->num_returns; ++i) {
     if (i >= given_.size() || !given_[i]) return "result " + std::to_string(i);
   }
   return {};
@@ -106,24 +124,34 @@ void HostCall::done() {
 }
 
 void HostCall::drop() {
-  const MutexLock lock(mutex_);
-  if (is_complete_) return;
-  is_complete_ = is_dropped_ = true;
-  completion_.outcome.error =
-      task_error("the host dropped the call of " + form_->name + " before it was complete");
-  completed_.notify_all();
+  std::shared_ptr<detail::DeferredResults> ended;
+  detail::Outcome outcome;
+  {
+    const MutexLock lock(mutex_);
+    if (is_complete_) return;
+    is_dropped_ = true;
+    outcome.error =
+        task_error("the host dropped the call of " + form_->name + " before it was complete");
+    ended = set_complete(outcome);
+  }
+  if (ended) (void)ended->complete(std::move(outcome));
 }
 
 void HostCall::end_by_exception(detail::Outcome outcome) {
   const MutexLock lock(mutex_);
   if (is_complete_ && !is_dropped_) return;
-  is_complete_ = true;
-  completion_.outcome = std::move(outcome);
-  completed_.notify_all();
+  (void)set_complete(outcome);
 }
 
-HostCall::Completion HostCall::wait() {
+std::optional<HostCall::Completion> HostCall::complete_or_defer() {
   MutexLock lock(mutex_);
+  if (!is_complete_ && results_ != nullptr) {
+    deferred_ = results_->defer();
+    if (deferred_) {
+      results_ = nullptr;  // ends with the function of the runner
+      return std::nullopt;
+    }
+  }
   while (!is_complete_) completed_.wait(lock);
   if (!completion_.outcome.error) completion_.actor = std::move(actor_);
   return std::move(completion_);
@@ -169,7 +197,7 @@ void Call::give(std::size_t index, const Payload& value) { call_->give(index, va
 void Call::fail(Failure failure) {
   if (failure.record.kind == detail::ErrorKind::other)
     failure.record.kind = detail::ErrorKind::task;
-  call_->complete("fail", {.error = std::move(failure.record)}, failure.may_retry);
+  call_->complete("fail", {.error = std::move(failure.record), .may_retry = failure.may_retry});
 }
 
 void Call::exit_actor() {

@@ -1,5 +1,5 @@
-// One call that a host runs. Its dynamic::Call and its runner share it: the call completes it, the
-// runner awaits that and reads the outcome.
+// One call that a host runs. Its dynamic::Call and its runner share it: the call completes it. If
+// it is incomplete when the host returns, the runner defers it and leaves the rest to the call.
 // Thread: any.
 // Not: the execution of the call (client/executor/untyped_call.h).
 #pragma once
@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include <mobula/detail/deferred_results.h>
 #include <mobula/detail/registry.h>
 #include <mobula/dynamic.h>
 
@@ -36,7 +37,7 @@ class HostCall {
   const TaskContext& context() const { return *context_; }
   void created(std::shared_ptr<void> actor);
   void give(std::size_t index, const dynamic::Payload& value);
-  void complete(const char* operation, detail::Outcome outcome, bool may_retry = true);
+  void complete(const char* operation, detail::Outcome outcome);
   void done();
   // The call object is destroyed.
   void drop();
@@ -44,16 +45,18 @@ class HostCall {
   // ---- for the runner
   struct Completion {
     detail::Outcome outcome;
-    bool may_retry = true;
     std::shared_ptr<void> actor;  // constructors without an error
   };
   // An exception left the host: its outcome replaces that of a dropped call.
   void end_by_exception(detail::Outcome outcome);
-  // Blocks until the call is complete.
-  Completion wait();
+  // The host returned. Empty: the call is deferred. Blocks if a constructor is incomplete.
+  std::optional<Completion> complete_or_defer();
 
  private:
   std::string missing() const MOBULA_REQUIRES(mutex_);
+  // Returns the deferred call that the caller completes without the lock, or null.
+  std::shared_ptr<detail::DeferredResults> set_complete(detail::Outcome& outcome)
+      MOBULA_REQUIRES(mutex_);
 
   const CopyOnWrite<CallForm> form_;
   const std::shared_ptr<TaskContext> context_;  // shared with the engine and the runner
@@ -63,7 +66,10 @@ class HostCall {
 
   Mutex mutex_;
   CondVar completed_;
-  detail::ResultSink* const results_ MOBULA_GUARDED_BY(mutex_);
+  // Null for constructors, and once the call is deferred.
+  detail::ResultSink* results_ MOBULA_GUARDED_BY(mutex_);
+  // Shared with the runner until it leaves the call.
+  std::shared_ptr<detail::DeferredResults> deferred_ MOBULA_GUARDED_BY(mutex_);
   std::vector<bool> given_ MOBULA_GUARDED_BY(mutex_);
   std::shared_ptr<void> actor_ MOBULA_GUARDED_BY(mutex_);
   bool is_complete_ MOBULA_GUARDED_BY(mutex_) = false;

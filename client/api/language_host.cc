@@ -2,6 +2,7 @@
 
 #include <link.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -19,6 +20,7 @@ using detail::Entry;
 using detail::EntryKind;
 
 constexpr std::string_view untyped_mark = "untyped ";
+constexpr std::string_view asynchronous_mark = "untyped-asynchronous ";
 
 // Process-wide by nature, as the registry is. Never destroyed: runners may use it until the end.
 std::atomic<const dynamic::Host*> the_host{nullptr};
@@ -102,18 +104,24 @@ const Entry& untyped_task() { return task_entry; }
 const Entry& untyped_constructor() { return constructor_entry; }
 const Entry& untyped_method() { return method_entry; }
 
-const std::string& untyped_types() {
+const std::string& untyped_types(bool asynchronous) {
   static const auto* const types = [] {
     const dynamic::Host* const host = language_host();
     const bool has_name = host != nullptr && !host->language.empty();
-    return new std::string(std::string(untyped_mark) + (has_name ? host->language : "C++"));
+    const std::string language = has_name ? host->language : "C++";
+    return new std::array<std::string, 2>{std::string(untyped_mark) + language,
+                                          std::string(asynchronous_mark) + language};
   }();
-  return *types;
+  return (*types)[asynchronous ? 1 : 0];
 }
 
+bool is_asynchronous(std::string_view types) { return types.starts_with(asynchronous_mark); }
+
 std::string_view language_of(std::string_view types) {
-  if (!types.starts_with(untyped_mark)) return {};
-  return types.substr(untyped_mark.size());
+  for (const std::string_view mark : {untyped_mark, asynchronous_mark}) {
+    if (types.starts_with(mark)) return types.substr(mark.size());
+  }
+  return {};
 }
 
 std::string library_build() {

@@ -8,6 +8,7 @@
 #include <typeinfo>
 
 #include <mobula/context.h>
+#include <mobula/detail/deferred_results.h>
 #include <mobula/detail/registry.h>
 #include <mobula/errors.h>
 
@@ -101,9 +102,13 @@ ErrorRecord record_current_exception() {
   }
 }
 
-Outcome guarded(const Invocation& call, void (*body)(const Invocation&)) {
+namespace {
+
+// Runs `body` and converts its exceptions.
+template <class Body>
+Outcome outcome_by(const Body& body) {
   try {
-    body(call);
+    body();
     return {};
   } catch (const ExitActor&) {
     return {.error = std::nullopt, .exit_actor = true};
@@ -114,6 +119,31 @@ Outcome guarded(const Invocation& call, void (*body)(const Invocation&)) {
   } catch (...) {
     return {.error = record_current_exception()};
   }
+}
+
+}  // namespace
+
+Outcome guarded(const Invocation& call, void (*body)(const Invocation&)) {
+  return outcome_by([&] { body(call); });
+}
+
+Outcome outcome_of(std::exception_ptr thrown) {
+  return outcome_by([&] { std::rethrow_exception(std::move(thrown)); });
+}
+
+void give_deferred(DeferredResults& call, std::size_t index, const Outgoing& value) {
+  const Done done = call.accept(index, value);
+  value.rethrow_failure();
+  if (done) throw ResultRefused{*done};
+}
+
+std::shared_ptr<DeferredResults> defer_call(const Invocation& call) {
+  auto deferred = call.results == nullptr ? nullptr : call.results->defer();
+  if (!deferred) {
+    throw InvalidRequestError(
+        "call: this caller does not support functions that return mobula::Deferred");
+  }
+  return deferred;
 }
 
 void give_result(const Invocation& call, std::size_t index, const Outgoing& value) {

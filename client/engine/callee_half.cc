@@ -90,7 +90,47 @@ Result<ProcessId> CalleeHalf::greet(PeerHandle peer, const PeerOrigin& origin,
 
 void CalleeHalf::call_returned(std::uint64_t token) {
   contexts_.erase(token);
+  if (!cancel_jobs_.empty()) cancel_jobs_.erase(token);
   add_results_held();
+}
+
+// ---- deferred calls ----------------------------------------------------------------------------
+
+bool CalleeHalf::check_unsettled() {
+  const auto is_settled = [this](const UnsettledCall& each) {
+    return !caller_.holds_unconfirmed(each.reachable) && !caller_.storing(each.leaving);
+  };
+  bool any = false;
+  for (std::size_t i = 0; i < unsettled_.size();) {
+    if (!is_settled(unsettled_[i])) {
+      ++i;
+      continue;
+    }
+    UnsettledCall call = std::move(unsettled_[i]);
+    unsettled_.erase(unsettled_.begin() + static_cast<std::ptrdiff_t>(i));
+    std::ranges::copy(caller_.held(call.reachable), std::back_inserter(call.finished.kept));
+    call_returned(call.finished.token);
+    events_.add(std::move(call.finished));
+    any = true;
+  }
+  return any;
+}
+
+bool CalleeHalf::on_cancel(std::uint64_t token, std::weak_ptr<detail::Job> job) {
+  const auto* context = contexts_.find(token);
+  if (context == nullptr) return true;  // complete
+  if ((*context)->cancelled.load()) return false;
+  cancel_jobs_.erase(token);
+  cancel_jobs_.insert(token, std::move(job));
+  return true;
+}
+
+std::shared_ptr<detail::Job> CalleeHalf::take_cancel_job(std::uint64_t token) {
+  const auto* known = cancel_jobs_.find(token);
+  if (known == nullptr) return nullptr;
+  auto job = known->lock();
+  cancel_jobs_.erase(token);
+  return job;
 }
 
 // ---- steps -------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@
 #include "client/engine/callers.h"
 #include "client/engine/engine_options.h"
 #include "client/engine/local_tensors.h"
+#include "client/engine/runner_jobs.h"
 #include "client/engine/step_events.h"
 #include "client/engine/task_context.h"
 #include "client/executor/core/executor_core.h"
@@ -32,6 +33,14 @@ namespace mobula::internal::client {
 // Context of a call. `of_process` has the values that all calls of the process share.
 std::shared_ptr<TaskContext> make_context(const executor::RunCall& run,
                                           std::shared_ptr<const detail::ContextRecord> of_process);
+
+// The end of a call whose reply must wait: until refs that user code keeps are held, and stored
+// refs in its results are exported.
+struct UnsettledCall {
+  executor::CallFinished finished;
+  RefRecords reachable;  // refs that user code can reach through the arguments
+  RefRecords leaving;    // refs in the results
+};
 
 class CalleeHalf {
  public:
@@ -56,8 +65,18 @@ class CalleeHalf {
   void object_changed() { fetches_due_ = true; }
   // A pull completed or failed, or a registered tensor was released.
   void tensors_changed() { tensors_due_ = true; }
-  // The user code of a call returned; CallFinished follows.
+  // A call is complete; CallFinished follows.
   void call_returned(std::uint64_t token);
+
+  // ---- deferred calls
+  RunnerJobs& jobs() { return jobs_; }
+  // Finishes the call once it is settled.
+  void settle_later(UnsettledCall call) { unsettled_.push_back(std::move(call)); }
+  // True: calls were settled, and events follow.
+  bool check_unsettled();
+  // The job that runs when the call is cancelled, once. False: it is cancelled already.
+  bool on_cancel(std::uint64_t token, std::weak_ptr<detail::Job> job);
+  std::shared_ptr<detail::Job> take_cancel_job(std::uint64_t token);
 
   // ---- steps
   void step(Time now, executor::Event&& event, std::vector<executor::Command>& out);
@@ -128,6 +147,9 @@ class CalleeHalf {
   Queue<executor::RunCall> to_run_;
   Queue<executor::RunCall> to_run_beside_;
   Table<std::uint64_t, std::shared_ptr<TaskContext>> contexts_;
+  RunnerJobs jobs_;
+  std::vector<UnsettledCall> unsettled_;
+  Table<std::uint64_t, std::weak_ptr<detail::Job>> cancel_jobs_;  // of deferred calls
   PooledMap<std::uint64_t, Fetch> fetches_;
   executor::PrefetchBudget ahead_{transfer::RegionOptions().max_receive_bytes};
   bool fetches_due_ = false;  // a fetch may have ended, or prefetch budget was freed

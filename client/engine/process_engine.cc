@@ -164,6 +164,7 @@ void ProcessEngine::begin_step() {
 void ProcessEngine::end_step() {
   while (true) {
     events_.take_all([this]<class Taken>(Taken&& event) { take(std::forward<Taken>(event)); });
+    if (callee_ && caller_stepped_ && callee_->check_unsettled()) continue;
     if (!callee_ || !callee_->is_due()) break;
     callee_->check();
   }

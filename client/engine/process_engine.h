@@ -38,6 +38,10 @@
 #include "transport/bus/process_sockets.h"
 #include "transport/local/local_link.h"
 
+namespace mobula::detail {
+class Job;
+}  // namespace mobula::detail
+
 namespace mobula::internal::client {
 
 class CalleeHalf;
@@ -117,8 +121,13 @@ class ProcessEngine {
   void open_callee();
   // The thread of a running call begins or ends a wait. No effect without a callee.
   void call_blocked(std::uint64_t token, bool on);
-  // User code returned, and its results are stored.
+  // The call is complete, and its results are stored.
   void finish_call(executor::CallFinished&& finished);
+  // Finishes the calls of CalleeHalf::settle_later that are settled. Not in a step.
+  void check_unsettled();
+  // Runs a job of user code on the thread that runs the event loop, as a callback. For a deferred
+  // call whose cancellation is requested.
+  void run_callback(std::shared_ptr<detail::Job> job);
 
   // Hands over the unfinished tasks behind `refs` (see HandOver).
   HandedOver hand_over(RefRecords refs, ProcessId owner, NodeId home);

@@ -1,6 +1,7 @@
 // Reports to sinks that run user code: collected with the lock held, run by the thread that runs
 // the event loop, without the lock.
 #include "client/engine/process_engine.h"
+#include "mobula/detail/deferred_results.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -42,6 +43,14 @@ void ProcessEngine::run_callbacks() {
     release(each.object);
   }
   if (completions_.has_pending()) schedule_callbacks();
+}
+
+void ProcessEngine::run_callback(std::shared_ptr<detail::Job> job) {
+  (void)loop().post([job = std::move(job)] {
+    const CallbackScope scope;
+    job->run();
+  });
+  sockets_->thread().call_back();
 }
 
 void ProcessEngine::end_subscriptions() {

@@ -28,6 +28,10 @@ void ProcessEngine::finish_call(executor::CallFinished&& finished) {
   step(std::move(finished));
 }
 
+void ProcessEngine::check_unsettled() {
+  if (callee_->check_unsettled()) settle();
+}
+
 // By ring: one frame at a time.
 void ProcessEngine::ring_message(ProcessId caller, std::span<const std::byte> bytes) {
   ++calls_received_;
@@ -95,10 +99,11 @@ void ProcessEngine::carry_out(std::vector<executor::Command>& commands) {
     } else if (const auto* drop = std::get_if<executor::DropCall>(&command)) {
       drop_call(drop->token);
     } else if (const auto* cancel = std::get_if<executor::CancelRunning>(&command)) {
-      if (const auto call = callee_->carry_out(*cancel)) {
-        notify();  // its thread may be blocked in a public call
-        owner_.call_cancelled(call);
-      }
+      const auto call = callee_->carry_out(*cancel);
+      if (!call) continue;
+      notify();  // its thread may be blocked in a public call
+      if (auto job = callee_->take_cancel_job(cancel->token)) run_callback(std::move(job));
+      owner_.call_cancelled(call);
     } else if (auto* pins = std::get_if<executor::ReleasePins>(&command)) {
       add(UnpinRefs{std::move(pins->refs), pins->unheld});
     } else if (const auto* evacuate = std::get_if<executor::Evacuate>(&command)) {

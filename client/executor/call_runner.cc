@@ -22,10 +22,14 @@ using client::error_value_of;
 using client::HandedOver;
 using client::make_error;
 
-// Receives the results of one call and stores them for their owner.
+// Receives the results of one call and stores them for their owner, or defers the call.
 class CallResults final : public detail::ResultSink {
  public:
-  CallResults(client::ProcessValues& values, const RunCall& run) : values_(values), run_(run) {}
+  using MakeDeferred = std::function<std::shared_ptr<DeferredCall>()>;
+
+  // The function that `make_deferred` refers to must outlive this object.
+  CallResults(client::ProcessValues& values, const RunCall& run, const MakeDeferred& make_deferred)
+      : values_(values), run_(run), make_deferred_(make_deferred) {}
 
   detail::Done accept(std::size_t index, const detail::Outgoing& value) override {
     // Only values in the store need an object id.
@@ -33,23 +37,31 @@ class CallResults final : public detail::ResultSink {
                                 ? result_id(run_.call.task, static_cast<std::uint32_t>(index))
                                 : ObjectId();
     auto stored = values_.store_result(value, run_.call.form->tensors, object, run_.caller,
-                                       run_.call.caller_node, given_);
+                                       run_.call.caller_node, results_.given);
     if (!stored.ok()) return stored.error();
     // Untyped calls give their results in any order.
-    if (records_.size() <= index) records_.resize(index + 1);
-    records_[index] = std::move(stored).take();
+    auto& records = results_.records;
+    if (records.size() <= index) records.resize(index + 1);
+    records[index] = std::move(stored).take();
     return std::nullopt;
   }
 
-  Results& records() { return records_; }
-  // The unfinished tasks behind refs in stored results.
-  HandedOver& given() { return given_; }
+  std::shared_ptr<detail::DeferredResults> defer() override {
+    deferred_ = make_deferred_();
+    deferred_->adopt(std::move(results_));
+    return deferred_;
+  }
+
+  RanResults& results() { return results_; }
+  // Null: the call ends with its user code.
+  std::shared_ptr<DeferredCall>& deferred() { return deferred_; }
 
  private:
   client::ProcessValues& values_;
   const RunCall& run_;
-  Results records_;
-  HandedOver given_;
+  const MakeDeferred& make_deferred_;
+  std::shared_ptr<DeferredCall> deferred_;  // shared with its promise
+  RanResults results_;
 };
 
 // Cached, because the system call takes longer than most of the work per call.
@@ -104,14 +116,27 @@ void hand_over_contents(CallFinished& finished, const RunCall& run, client::Proc
 
 }  // namespace
 
-void settle_call(CallFinished& finished, const RunCall& run, client::ProcessRuntime& runtime,
-                 ArgumentRefs arguments, client::ProcessEngine::Lock& lock) {
-  const auto& refs = arguments.reachable;
+ArgumentRefs release_arguments(std::uint64_t token, RefRecords reachable,
+                               client::ProcessRuntime& runtime, client::ProcessEngine::Lock& lock) {
+  ArgumentRefs arguments{std::move(reachable), {}};
+  auto pull = runtime.engine().callee()->drop_fetched(token);
+  if (!pull) return arguments;
+  runtime.engine().settle();
+  arguments.lent = std::move(pull->lent);
+  runtime.tensors().let_go(std::move(pull), lock);
+  return arguments;
+}
+
+std::optional<client::UnsettledCall> begin_settling(CallFinished& finished, const RunCall& run,
+                                                    client::ProcessRuntime& runtime,
+                                                    ArgumentRefs arguments,
+                                                    client::ProcessEngine::Lock& lock) {
+  auto& refs = arguments.reachable;
   const bool nothing_leaves = refs.empty() && finished.pinned.empty() &&
                               std::ranges::all_of(finished.results, [](const auto& each) {
                                 return each.contained.empty();
                               });
-  if (nothing_leaves) return;
+  if (nothing_leaves) return std::nullopt;
   auto& engine = runtime.engine();
   runtime.tensors().take_back(lock);
   finished.kept = engine.core().passed_on(refs);
@@ -121,11 +146,21 @@ void settle_call(CallFinished& finished, const RunCall& run, client::ProcessRunt
   for (const auto& result : finished.results) {
     if (result.in_store) append(leaving, result.contained);
   }
+  return client::UnsettledCall{std::move(finished), std::move(refs), std::move(leaving)};
+}
+
+void settle_call(CallFinished& finished, const RunCall& run, client::ProcessRuntime& runtime,
+                 ArgumentRefs arguments, client::ProcessEngine::Lock& lock) {
+  auto unsettled = begin_settling(finished, run, runtime, std::move(arguments), lock);
+  if (!unsettled) return;
+  auto& engine = runtime.engine();
   const auto settled = [&] {
-    return !engine.core().holds_unconfirmed(refs) && !engine.core().storing(leaving);
+    return !engine.core().holds_unconfirmed(unsettled->reachable) &&
+           !engine.core().storing(unsettled->leaving);
   };
   engine.wait(lock, std::nullopt, std::ref(settled));
-  std::ranges::copy(engine.core().held(refs), std::back_inserter(finished.kept));
+  finished = std::move(unsettled->finished);
+  std::ranges::copy(engine.core().held(unsettled->reachable), std::back_inserter(finished.kept));
 }
 
 std::shared_ptr<const detail::ContextRecord> record_of_process(const AssignExecutor& assignment) {
@@ -148,18 +183,18 @@ std::shared_ptr<const detail::ContextRecord> record_of_process(const AssignExecu
   return record;
 }
 
-RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
-                 const std::shared_ptr<client::ProcessRuntime>& runtime,
+RanCall run_call(const RunCall& run, const DeferredCall::Host& host,
                  const std::shared_ptr<client::TaskContext>& context, ActorInstance& actor) {
   RanCall ran;
-  CallFinished& finished = ran.finished;
-  finished.token = run.token;
-  finished.pid = own_pid();
+  const auto& runtime = host.runtime;
   auto& engine = runtime->engine();
-  CallResults results(runtime->values(), run);
   detail::Outcome outcome;
-  bool may_retry = true;
   const Time began = monotonic_now();
+  const auto defer = [&] {
+    return std::make_shared<DeferredCall>(host, run, context, ran.reachable, began);
+  };
+  const CallResults::MakeDeferred make_deferred = std::ref(defer);
+  CallResults results(runtime->values(), run, make_deferred);
   {
     PooledVector<detail::StoredValue> arguments;
     if (run.call.form->tensors.direct) {
@@ -216,13 +251,8 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
         invocation.results = &results;
       }
       detail::stages().pass(detail::Stage::started);
-      if (entry->is_untyped()) {
-        auto ended = run_untyped_call(run, assignment, context, invocation, arguments);
-        outcome = std::move(ended.outcome);
-        may_retry = ended.may_retry;
-      } else {
-        outcome = entry->invoke(invocation);
-      }
+      outcome = entry->is_untyped() ? run_untyped_call(run, host, context, invocation, arguments)
+                                    : entry->invoke(invocation);
       detail::stages().pass(detail::Stage::ended);
       if (constructs && !outcome.error) {
         actor.object = std::move(created);
@@ -230,15 +260,33 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
       }
     }
   }
-  finished.run_time = monotonic_now() - began;
-  finished.leave = outcome.exit_actor || context->leave.load();
-  finished.results = std::move(results.records());
+  ran.deferred = std::move(results.deferred());
+  if (ran.deferred) {
+    // Without an error, the owner of the deferred results completes the call.
+    if (outcome.error || outcome.exit_actor) (void)ran.deferred->complete(std::move(outcome));
+    return ran;
+  }
+  results.results().run_time = monotonic_now() - began;
+  ran.finished = finished_call(run, host.node, engine, *context, std::move(outcome),
+                               std::move(results.results()));
+  return ran;
+}
+
+CallFinished finished_call(const RunCall& run, const std::string& node,
+                           client::ProcessEngine& engine, const client::TaskContext& context,
+                           detail::Outcome&& outcome, RanResults&& results) {
+  CallFinished finished;
+  finished.token = run.token;
+  finished.pid = own_pid();
+  finished.run_time = results.run_time;
+  finished.leave = outcome.exit_actor || context.leave.load();
+  finished.results = std::move(results.records);
   for (auto& result : finished.results) {
-    client::redirect(result.contained, results.given(), run.caller, run.call.caller_node);
+    client::redirect(result.contained, results.given, run.caller, run.call.caller_node);
   }
   // Also after an error, because the caller owns these tasks by now.
-  finished.handovers = std::move(results.given().tasks);
-  finished.pinned = std::move(results.given().pinned);
+  finished.handovers = std::move(results.given.tasks);
+  finished.pinned = std::move(results.given.pinned);
   if (outcome.exit_actor && !outcome.error) {
     outcome.error = make_error(detail::ErrorKind::actor_died,
                                "the actor left by exit_actor() in this call, which has no result");
@@ -250,14 +298,14 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
       auto lock = engine.lock();
       engine.step(client::UnpinRefs{record.contained, true});
     }
-    outcome.error->node_id = assignment.node.hex();
+    outcome.error->node_id = node;
     outcome.error->process = finished.pid;
     if (outcome.error->task.empty()) outcome.error->task = run.call.form->name;
     outcome.error->task_id = run.call.task.hex();
-    finished.outcome = may_retry ? CallOutcome::exception : CallOutcome::final_exception;
+    finished.outcome = outcome.may_retry ? CallOutcome::exception : CallOutcome::final_exception;
     finished.results.assign(1, error_value_of(*outcome.error));
   }
-  return ran;
+  return finished;
 }
 
 }  // namespace mobula::internal::executor

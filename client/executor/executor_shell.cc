@@ -18,6 +18,7 @@
 #include "client/engine/conversion.h"
 #include "client/engine/process_runtime.h"
 #include "client/executor/call_runner.h"
+#include "client/executor/callee.h"
 #include "client/executor/crash_trace.h"
 #include "client/executor/executor_start.h"
 #include "client/executor/fork_server.h"
@@ -93,6 +94,7 @@ Result<void> ExecutorShell::start() {
   exchange.gpus = gpus_of(assignment_, exchange.lost);
   runtime_ = std::make_shared<client::ProcessRuntime>(engine_, std::move(runtime_options));
   detail::install_runtime(runtime_);
+  host_ = make_host();
 
   const auto held = engine_->lock();
   Endpoint endpoint = engine_->endpoint();
@@ -100,6 +102,12 @@ Result<void> ExecutorShell::start() {
   engine_->tell_agent(ExecutorReady{assignment_.process, endpoint});
   engine_->open_callee();
   return {};
+}
+
+DeferredCall::Host ExecutorShell::make_host() {
+  return {runtime_, assignment_.node.hex(), assignment_.actor.class_name, [this] {
+            if (is_lost_ && !callee().runs_calls()) leave(1, false);
+          }};
 }
 
 // The agent requests the recording through the environment. If it cannot be opened, the executor
@@ -234,18 +242,26 @@ void ExecutorShell::serve(bool beside) {
   while (true) {
     auto lock = engine_->lock();
     auto& calls = callee().to_run(beside);
+    auto& jobs = callee().jobs();
+    const auto next_job = beside ? std::nullopt : jobs.next_time();
     const auto has_work = [&] {
-      return !calls.empty() || (!beside && callee().to_destroy()) || (is_main && farewell_);
+      return !calls.empty() || (is_main && farewell_) ||
+             (!beside &&
+              (callee().to_destroy() || jobs.any_ready() || jobs.next_time() != next_job));
     };
     // By reference, because a std::function with these captures would allocate for each call.
-    engine_->wait(lock, std::nullopt, std::ref(has_work),
-                  client::SpinThenPark::Until::calls_have_gathered);
+    const bool found = engine_->wait(lock, next_job, std::ref(has_work),
+                                     client::SpinThenPark::Until::calls_have_gathered);
     if (is_main && farewell_) say_farewell(lock);
+    if (!beside && (!found || jobs.any_ready())) run_jobs(lock);
     if (!beside && callee().to_destroy() && calls.empty()) {
       destroy_actor(lock);
       continue;
     }
-    if (calls.empty()) return;
+    if (calls.empty()) {
+      if (engine_->stopping()) return;
+      continue;
+    }
     const RunCall run = calls.take_front();
     const auto context = callee().context(run.token);
     main_thread_runs_ |= is_main;
@@ -256,18 +272,19 @@ void ExecutorShell::serve(bool beside) {
       const auto& name = of_actor ? assignment_.actor.class_name : run.call.form->name;
       label_.runs(engine_->core().options().process, name, run.call.task, monotonic_now());
     }
-    auto [finished, reachable] = run_call(run, assignment_, runtime_, context, actor_);
+    auto [finished, reachable, deferred] = run_call(run, host_, context, actor_);
     std::cout.flush();
     std::fflush(stdout);
+    if (deferred) {
+      deferred->user_code_returned();
+      lock.lock();
+      if (is_main) main_thread_runs_ = false;
+      continue;
+    }
     lock.lock();
     if (is_main) main_thread_runs_ = false;
-    PooledVector<ObjectId> lent;
-    if (auto pull = callee().drop_fetched(run.token)) {
-      engine_->settle();
-      lent = std::move(pull->lent);
-      runtime_->tensors().let_go(std::move(pull), lock);
-    }
-    settle_call(finished, run, *runtime_, {std::move(reachable), std::move(lent)}, lock);
+    auto arguments = release_arguments(run.token, std::move(reachable), *runtime_, lock);
+    settle_call(finished, run, *runtime_, std::move(arguments), lock);
     const bool short_call = finished.run_time < answers_gather_below;
     engine_->finish_call(std::move(finished));
     if (is_lost_ && !callee().runs_calls()) leave(1, false);
@@ -275,9 +292,37 @@ void ExecutorShell::serve(bool beside) {
   }
 }
 
+// Continuations of deferred calls, each with the context of its call.
+void ExecutorShell::run_jobs(client::ProcessEngine::Lock& lock) {
+  auto due = callee().jobs().take_due(monotonic_now());
+  if (due.empty()) return;
+  main_thread_runs_ |= on_main_thread();
+  lock.unlock();
+  for (auto& [job, context] : due) {
+    const client::ContextScope scope(std::move(context));
+    job->run();
+    job.reset();  // may end the call
+  }
+  std::cout.flush();
+  std::fflush(stdout);
+  lock.lock();
+  if (on_main_thread()) main_thread_runs_ = false;
+}
+
+// The thread of an asynchronous actor runs all of its calls, which do not keep it.
+int ExecutorShell::runner_count() const {
+  const auto& function = assignment_.actor.constructor.form->function;
+  const auto* constructor =
+      detail::Registry::instance().find({client::raw(function.program.bits()), function.offset});
+  const bool asynchronous = constructor != nullptr &&
+                            (is_asynchronous(constructor->class_tag()) ||
+                             client::is_asynchronous(assignment_.actor.constructor.form->types));
+  return asynchronous ? 1 : assignment_.actor.max_concurrency;
+}
+
 void ExecutorShell::run_calls() {
   std::vector<std::thread> threads;
-  const int more = assignment_.actor.max_concurrency - 1;
+  const int more = runner_count() - 1;
   if (!assignment_.actor.actor.empty()) {
     for (int i = 0; i < std::min(more, 999); ++i) threads.emplace_back([this] { serve(false); });
   }

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "client/engine/process_runtime.h"
 #include "client/executor/call_runner.h"
+#include "client/executor/deferred_call.h"
 #include "client/executor/output_label.h"
 #include "client/executor/thread_limits.h"
 #include "protocol/recording/recorder.h"
@@ -54,6 +55,9 @@ class ExecutorShell : client::EngineOwner {
   void be_replaced(const std::string& why);
   // Runs calls: those outside the actor's order, or all others.
   void serve(bool beside);
+  DeferredCall::Host make_host();
+  int runner_count() const;
+  void run_jobs(client::ProcessEngine::Lock& lock);
 
   const PrepareExecutor prepare_;
   AssignExecutor assignment_;
@@ -62,6 +66,7 @@ class ExecutorShell : client::EngineOwner {
   Fd link_;
   std::shared_ptr<client::ProcessEngine> engine_;    // shared with the runtime
   std::shared_ptr<client::ProcessRuntime> runtime_;  // shared; installed for user code
+  DeferredCall::Host host_;                          // set before the first call
   ActorInstance actor_;
   std::shared_ptr<const detail::ContextRecord> record_of_process_;
 

@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "client/api/call_signature.h"
+#include "client/api/callback_thread.h"
 #include "client/console/json_values.h"
 #include "client/engine/conversion.h"
 #include "client/executor/callee.h"
+#include "mobula/detail/deferred_results.h"
 #include "mobula/errors.h"
 #include "protocol/codec/json_writer.h"
 
@@ -38,22 +40,67 @@ detail::StoredValue stored(const detail::Outgoing& value) {
   return copy;
 }
 
+detail::Answer<std::string> json_result(const detail::Outgoing& value,
+                                        const TypeDescription& type) {
+  const auto json = runtime::console::json_of(stored(value), type);
+  if (!json) return client::make_error(detail::ErrorKind::serialization, json.error().text);
+  return json_text(*json);
+}
+
+// Converts the result of a deferred call to JSON.
+class DeferredJson final : public detail::DeferredResults {
+ public:
+  DeferredJson(std::shared_ptr<detail::DeferredResults> call, const TypeDescription& type)
+      : call_(std::move(call)), type_(type) {}
+
+  detail::Done accept(std::size_t index, const detail::Outgoing& value) override {
+    auto text = json_result(value, type_);
+    if (!text.ok()) return text.error();
+    return call_->accept(index, detail::OutgoingValue<std::string>(text.value()));
+  }
+  // The text may be larger than the value.
+  bool must_post(const detail::Outgoing&) const override { return detail::in_callback(); }
+  bool complete(detail::Outcome outcome) override { return call_->complete(std::move(outcome)); }
+  bool cancelled() const override { return call_->cancelled(); }
+  void on_cancel(std::weak_ptr<detail::Job> job) override { call_->on_cancel(std::move(job)); }
+  void post(std::shared_ptr<detail::Job> job) override { call_->post(std::move(job)); }
+  void post_at(std::chrono::steady_clock::time_point at,
+               std::shared_ptr<detail::Job> job) override {
+    call_->post_at(at, std::move(job));
+  }
+  void set_waiting(bool on) override { call_->set_waiting(on); }
+  std::shared_ptr<const detail::ContextRecord> context() const override { return call_->context(); }
+
+ private:
+  const std::shared_ptr<detail::DeferredResults> call_;  // shared with jobs of the call
+  const TypeDescription& type_;
+};
+
 // Converts the result of the method to JSON.
 class JsonResult final : public detail::ResultSink {
  public:
-  explicit JsonResult(const TypeDescription& type) : type_(type) {}
+  JsonResult(const TypeDescription& type, detail::ResultSink& call) : type_(type), call_(call) {}
 
   detail::Done accept(std::size_t, const detail::Outgoing& value) override {
-    const auto json = runtime::console::json_of(stored(value), type_);
-    if (!json) return client::make_error(detail::ErrorKind::serialization, json.error().text);
-    text_ = json_text(*json);
+    auto text = json_result(value, type_);
+    if (!text.ok()) return text.error();
+    text_ = std::move(text).take();
     return std::nullopt;
   }
+  std::shared_ptr<detail::DeferredResults> defer() override {
+    auto call = call_.defer();
+    if (!call) return nullptr;
+    deferred_ = true;
+    return std::make_shared<DeferredJson>(std::move(call), type_);
+  }
+  bool deferred() const { return deferred_; }
   const std::string& text() const { return text_; }
 
  private:
   const TypeDescription& type_;
+  detail::ResultSink& call_;
   std::string text_ = "null";
+  bool deferred_ = false;
 };
 
 bool is_named(const Entry& entry, const std::string& method) {
@@ -104,12 +151,12 @@ detail::Outcome run_json_call(const CallForm& form, const void* class_tag,
     }
     values.push_back(stored(**value));
   }
-  JsonResult result(entry.description()->result());
+  JsonResult result(entry.description()->result(), *call.results);
   detail::Invocation typed = call;
   typed.arguments = values;
   typed.results = &result;
   detail::Outcome outcome = entry.invoke(typed);
-  if (outcome.error || outcome.exit_actor) return outcome;
+  if (outcome.error || outcome.exit_actor || result.deferred()) return outcome;
   if (auto failed = call.results->accept(0, detail::OutgoingValue<std::string>(result.text())))
     outcome.error = std::move(failed);
   return outcome;

@@ -14,41 +14,41 @@ namespace mobula::internal::executor {
 
 using client::TaskContext;
 
-UntypedOutcome run_untyped_call(const RunCall& run, const AssignExecutor& assignment,
-                                const std::shared_ptr<TaskContext>& context,
-                                const detail::Invocation& call,
-                                std::span<detail::StoredValue> arguments) {
+detail::Outcome run_untyped_call(const RunCall& run, const DeferredCall::Host& executor,
+                                 const std::shared_ptr<TaskContext>& context,
+                                 const detail::Invocation& call,
+                                 std::span<detail::StoredValue> arguments) {
   const CallForm& form = *run.call.form;
   const dynamic::Host* const host = client::language_host();
   if (host == nullptr) {
     const auto language = client::language_of(form.types);
-    return {{.error = client::make_error(
-                 detail::ErrorKind::task,
-                 fmt::format("running {}, a function of {}: this process has no host for it; call "
-                             "mobula::dynamic::set_host before init",
-                             form.name, language.empty() ? "another language" : language))},
-            false};
+    return {.error = client::make_error(
+                detail::ErrorKind::task,
+                fmt::format("running {}, a function of {}: this process has no host for it; call "
+                            "mobula::dynamic::set_host before init",
+                            form.name, language.empty() ? "another language" : language)),
+            .may_retry = false};
   }
   // The thread that cancels sets `cancelled` and then reads `host_call`, so that one of both sees
   // the other.
   context->host_call.store(TaskContext::HostCallState::running);
   if (context->cancelled.load()) {
     context->host_call.store(TaskContext::HostCallState::complete);
-    return {{.error = client::cancelled_error(form.name)}, false};
+    return {.error = client::cancelled_error(form.name), .may_retry = false};
   }
   auto hosted = make_pooled<client::HostCall>(
-      run.call.form, form.kind == CallKind::task ? "" : assignment.actor.class_name, context,
-      call.results, call.self, arguments);
+      run.call.form, form.kind == CallKind::task ? "" : std::string_view(executor.class_name),
+      context, call.results, call.self, arguments);
   // guarded() takes no state, so that the invocation carries the call.
   detail::Outcome ran = detail::guarded({.self = &hosted}, [](const detail::Invocation& of) {
     auto shared = *static_cast<std::shared_ptr<client::HostCall>*>(of.self);
     client::language_host()->run(dynamic::Call(std::move(shared)));
   });
   if (ran.error || ran.exit_actor) hosted->end_by_exception(std::move(ran));
-  auto completion = hosted->wait();
-  context->host_call.store(TaskContext::HostCallState::complete);
-  if (call.created != nullptr) *call.created = std::move(completion.actor);
-  return {std::move(completion.outcome), completion.may_retry};
+  auto completion = hosted->complete_or_defer();
+  if (!completion) return {};
+  if (call.created != nullptr) *call.created = std::move(completion->actor);
+  return std::move(completion->outcome);
 }
 
 bool begin_cancel(TaskContext& context) {

@@ -1,27 +1,23 @@
 // Runs an untyped call by the host of this process.
-// Thread: any runner; blocks until the call is complete.
+// Thread: any runner.
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "client/engine/task_context.h"
 #include "client/executor/core/executor_commands.h"
+#include "client/executor/deferred_call.h"
 #include "mobula/detail/registry.h"
-#include "protocol/messages/local_control.h"
 
 namespace mobula::internal::executor {
 
-struct UntypedOutcome {
-  detail::Outcome outcome;
-  bool may_retry = true;
-};
-
-// Consumes the arguments of `call`. `results` of a constructor is null, and `created` of other
-// calls. The assignment outlives the call.
-UntypedOutcome run_untyped_call(const RunCall& run, const AssignExecutor& assignment,
-                                const std::shared_ptr<client::TaskContext>& context,
-                                const detail::Invocation& call,
-                                std::span<detail::StoredValue> arguments);
+// Consumes the arguments. A call that is incomplete when the host returns is deferred. A
+// constructor is awaited instead.
+detail::Outcome run_untyped_call(const RunCall& run, const DeferredCall::Host& executor,
+                                 const std::shared_ptr<client::TaskContext>& context,
+                                 const detail::Invocation& call,
+                                 std::span<detail::StoredValue> arguments);
 
 // The call was cancelled. True at the first time, if the host runs the call: cancel_untyped_call
 // follows.

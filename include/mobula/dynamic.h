@@ -33,6 +33,9 @@ struct Callable {
   std::string_view class_name = {};  // constructors: the class. Methods: set in a host
   Kind kind = Kind::task;            // set in a host; submit, create, and call ignore it
   std::string_view program = {};     // must be empty: this program
+  // Constructors: one thread runs all calls of the actor, for hosts that complete calls later.
+  // max_concurrency limits the incomplete calls, as always.
+  bool asynchronous = false;
 };
 
 // A value to be written: bytes, buffers, refs, handles, and tensors.
@@ -130,8 +133,9 @@ struct Failure {
 // Number of a call, unique in its process.
 using CallId = std::uint64_t;
 
-// One call of user code. Movable. Any thread may complete it, during Host::run or later; its runner
-// is busy until then. The first `fail` or `done` decides; later ones are logged and ignored.
+// One call of user code. Movable. Any thread may complete it, during Host::run or later; a
+// constructor keeps its runner until then. The first completion decides; later ones are logged and
+// ignored.
 class MOBULA_API Call {
  public:
   // For the library.

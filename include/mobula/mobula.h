@@ -9,6 +9,7 @@
 #include <mobula/cluster.h>
 #include <mobula/collective.h>
 #include <mobula/context.h>
+#include <mobula/deferred.h>
 #include <mobula/device.h>
 #include <mobula/dtype.h>
 #include <mobula/errors.h>

@@ -3,11 +3,12 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <random>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -41,6 +42,20 @@ struct Counter {
     if (const char* path = std::getenv("DYNAMIC_TEST_DESTROYED")) std::ofstream(path) << count;
   }
 };
+
+// Calls that their function has left.
+struct Held {
+  std::mutex mutex;
+  std::vector<Call> calls;
+};
+
+std::string threads_of_process() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("Threads:")) return line.substr(line.find_first_of("0123456789"));
+  }
+  return {};
+}
 
 void give_text(Call& call, std::string text) { call.give(0, Text(std::move(text)).value()); }
 
@@ -83,6 +98,65 @@ void add_all() {
       give_text(call, "from another thread");
       call.done();
     }).detach();
+  });
+  // Keeps the call until "release" or the end of the actor. It gives its first result at once.
+  add_function("Holder", [](Call call) {
+    call.created(std::make_shared<Held>());
+    call.done();
+  });
+  add_function("Holder.hold", [](Call call) {
+    auto& held = *static_cast<Held*>(call.self());
+    if (call.returns().count > 1) call.give(0, Text("first").value());
+    const std::lock_guard lock(held.mutex);
+    held.calls.push_back(std::move(call));
+  });
+  add_function("Holder.count", [](Call call) {
+    auto& held = *static_cast<Held*>(call.self());
+    const std::lock_guard lock(held.mutex);
+    give_text(call, std::to_string(held.calls.size()) + " on " + threads_of_process());
+    call.done();
+  });
+  // Completes the held calls in random order, from eight threads.
+  add_function("Holder.release", [](Call call) {
+    auto& held = *static_cast<Held*>(call.self());
+    std::vector<Call> calls;
+    {
+      const std::lock_guard lock(held.mutex);
+      calls.swap(held.calls);
+    }
+    std::shuffle(calls.begin(), calls.end(), std::mt19937(1));
+    std::vector<std::thread> threads;
+    for (std::size_t of = 0; of < 8; ++of) {
+      threads.emplace_back([&calls, of] {
+        for (std::size_t i = of; i < calls.size(); i += 8) {
+          const auto last = static_cast<std::size_t>(calls[i].returns().count) - 1;
+          calls[i].give(last, Text(std::to_string(calls[i].id())).value());
+          calls[i].done();
+        }
+      });
+    }
+    for (auto& each : threads) each.join();
+    give_text(call, std::to_string(calls.size()));
+    call.done();
+  });
+  add_function("Holder.drop", [](Call call) {
+    auto& held = *static_cast<Held*>(call.self());
+    {
+      const std::lock_guard lock(held.mutex);
+      held.calls.clear();
+    }
+    give_text(call, "dropped");
+    call.done();
+  });
+  // Completes a held call that was cancelled.
+  add_function("Holder.answer cancelled", [](Call call) {
+    auto& held = *static_cast<Held*>(call.self());
+    const std::lock_guard lock(held.mutex);
+    std::size_t requested = 0;
+    for (auto& each : held.calls) requested += cancels_of(each.id());
+    std::erase_if(held.calls, [](const Call& each) { return cancels_of(each.id()) > 0; });
+    give_text(call, std::to_string(requested));
+    call.done();
   });
   // Fails in the first two attempts.
   add_function("third attempt", [](Call call) {

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -132,6 +133,45 @@ TEST(Untyped, FailuresBecomeErrors) {
 }
 
 TEST(Untyped, CompletesOnAnotherThread) { EXPECT_EQ(text_of(run("later")), "from another thread"); }
+
+AnyRef hold(const AnyActor& actor, int results = 1) {
+  return call(actor, {.name = "Holder.hold"}, {}, {}, {.count = results}).back();
+}
+std::string holder(const AnyActor& actor, const std::string& method) {
+  return text_of(call(actor, {.name = "Holder." + method}, {}, {})[0]);
+}
+AnyActor make_holder() {
+  return create({.name = "Holder", .class_name = "Holder", .asynchronous = true},
+                {.max_concurrency = 2000}, {});
+}
+
+TEST(Untyped, ThousandCallsInFlightOnOneThread) {
+  const auto actor = make_holder();
+  const std::string before = holder(actor, "count");
+  std::vector<AnyRef> refs;
+  for (int i = 0; i < 1000; ++i) refs.push_back(hold(actor, 1 + i % 2));
+  // No thread more than with one call.
+  EXPECT_EQ(holder(actor, "count"), "1000" + before.substr(1));
+  EXPECT_TRUE(wait(refs, {.timeout = std::chrono::seconds(0)}).empty());
+  EXPECT_EQ(holder(actor, "release"), "1000");
+  std::set<std::string> ids;
+  for (const AnyRef& each : refs) ids.insert(text_of(each));
+  EXPECT_EQ(ids.size(), 1000u);
+}
+
+TEST(Untyped, DroppedAndCancelledCallsEnd) {
+  const auto actor = make_holder();
+  const AnyRef dropped = hold(actor), cancelled = hold(actor);
+  EXPECT_EQ(holder(actor, "answer cancelled"), "0");
+  cancel(cancelled);
+  EXPECT_TRUE(becomes_true([&] { return holder(actor, "answer cancelled") == "1"; }));
+  EXPECT_EQ(error_of(cancelled).kind, detail::ErrorKind::task_cancelled);
+  EXPECT_EQ(holder(actor, "drop"), "dropped");
+  EXPECT_THAT(error_of(dropped).message, HasSubstr("dropped the call of Holder.hold"));
+  const AnyRef lost = hold(actor);
+  kill(actor);
+  EXPECT_EQ(error_of(lost).kind, detail::ErrorKind::actor_died);
+}
 
 TEST(Untyped, HostDecidesAboutRetries) {
   EXPECT_EQ(text_of(run("third attempt", {.retry_exceptions = true})), "attempt 2");

@@ -76,9 +76,7 @@ std::optional<Time> ExecutorCore::next_deadline() const {
     if (at && (!earliest || *at < *earliest)) earliest = at;
   };
   consider(caller_deadlines_.earliest());
-  for (const auto& [token, row] : running_) {
-    if (!row.start_reported) consider(row.started + options_.started_report_delay);
-  }
+  if (!unreported_.empty()) consider(unreported_.front().second + options_.started_report_delay);
   if (!orphans_.empty()) consider(orphans_.front().first);
   if (blocked_since_ && !lent_) consider(*blocked_since_ + assignment_.cpu_release_delay);
   consider(tell_residence_at_);
@@ -225,7 +223,25 @@ void ExecutorCore::start(CallRow row) {
   row.started = now_;
   row.start_reported = row.call.form->kind == CallKind::construct_actor;
   const auto token = row.token;
+  if (!row.start_reported) unreported_.push_back({token, now_});
   running_.insert(token, std::move(row));
+}
+
+// Many calls can run at one time, so counts and a queue replace scans of all running calls.
+ExecutorCore::CallRow ExecutorCore::take_running(std::uint64_t token) {
+  CallRow& running = running_.at(token);
+  set_blocked(running, false);
+  if (running.call.form->beside) --beside_;
+  CallRow row = std::move(running);
+  running_.erase(token);
+  while (!unreported_.empty() && !running_.contains(unreported_.front().first))
+    unreported_.pop_front();
+  return row;
+}
+
+void ExecutorCore::set_blocked(CallRow& row, bool on) {
+  if (row.call.form->beside || std::exchange(row.blocked, on) == on) return;
+  blocked_ = on ? blocked_ + 1 : blocked_ - 1;
 }
 
 // Starts calls in order of arrival. A call without its arguments delays only later calls of its
@@ -254,21 +270,22 @@ void ExecutorCore::start_ready() {
 }
 
 void ExecutorCore::tell_started() {
-  for (auto& [token, row] : running_) {
-    if (row.start_reported || now_ - row.started < options_.started_report_delay) continue;
-    row.start_reported = true;
-    say(row.caller, CallStarted{row.number, now_ - row.started});
+  while (!unreported_.empty()) {
+    const auto [token, started] = unreported_.front();
+    CallRow* row = running_.find(token);
+    if (row != nullptr && now_ - started < options_.started_report_delay) return;
+    unreported_.pop_front();
+    if (row == nullptr) continue;
+    row->start_reported = true;
+    say(row->caller, CallStarted{row->number, now_ - started});
   }
 }
 
 // ---- replies ----------------------------------------------------------------------------------
 
 void ExecutorCore::on(CallFinished& event) {
-  auto* running = running_.find(event.token);
-  if (running == nullptr) return;
-  const CallRow row = std::move(*running);
-  running_.erase(event.token);
-  if (row.call.form->beside) --beside_;
+  if (!running_.contains(event.token)) return;
+  const CallRow row = take_running(event.token);
   const Duration lasted = std::min(event.run_time, now_ - row.started);
   ran_.add({row.call.task, row.call.form, now_ - lasted, now_,
             row.cancelled || event.outcome != CallOutcome::value});
@@ -388,8 +405,7 @@ void ExecutorCore::on(ProcessId caller, CancelCall& message) {
     mark_forced.hit();
     CallReply answer;
     answer.outcome = CallOutcome::cancelled;
-    const CallRow ended = std::move(row);
-    running_.erase(token);
+    const CallRow ended = take_running(token);
     reply(ended, std::move(answer));
     return leave_when_done(EndKind::killed);
   }
@@ -421,7 +437,7 @@ void ExecutorCore::on(const CallerGone& event) {
 // ---- CPU of blocked calls ---------------------------------------------------------------------
 
 void ExecutorCore::on(const CallBlocked& event) {
-  if (auto* running = running_.find(event.token)) running->blocked = event.on;
+  if (auto* running = running_.find(event.token)) set_blocked(*running, event.on);
 }
 
 void ExecutorCore::on(const Tick&) {
@@ -444,10 +460,8 @@ void ExecutorCore::on(const Tick&) {
 // While every running call is blocked, other work gets the CPU of the slot. Calls that have not
 // started are returned, because a running call may wait for one of them.
 void ExecutorCore::update_lending() {
-  const bool all_wait =
-      running_.size() > beside_ && std::ranges::all_of(running_, [](const auto& each) {
-        return each.second.blocked || each.second.call.form->beside;
-      });
+  const std::size_t in_order = running_.size() - beside_;
+  const bool all_wait = in_order > 0 && blocked_ == in_order;
   if (!all_wait) {
     blocked_since_.reset();
     if (lent_) {

@@ -16,6 +16,7 @@
 
 #include "base/copy_on_write.h"
 #include "base/deadline_heap.h"
+#include "base/queue.h"
 #include "base/ring_buffer.h"
 #include "base/table.h"
 #include "base/time.h"
@@ -101,6 +102,8 @@ class ExecutorCore {
   void start_ready();
   void start_beside();
   void start(CallRow row);
+  CallRow take_running(std::uint64_t token);
+  void set_blocked(CallRow& row, bool on);
   void tell_started();
   bool accepts_calls() const;
   void reply(const CallRow& row, CallReply reply);
@@ -137,7 +140,10 @@ class ExecutorCore {
   Table<std::uint64_t, CallRow> queue_;    // by token, in order of arrival
   Table<std::uint64_t, CallRow> running_;  // by token, in order of start
   std::size_t beside_ = 0;                 // count of running calls outside the actor's order
-  bool beside_waits_ = false;              // such a call may be queued
+  std::size_t blocked_ = 0;                // count of other running calls that are blocked
+  // Started calls, oldest first, whose start is not reported.
+  Queue<std::pair<std::uint64_t, Time>> unreported_;
+  bool beside_waits_ = false;                        // such a call may be queued
   std::deque<std::pair<Time, RefRecords>> orphans_;  // refs pinned for dead callers, by end
   std::vector<ExecutorFrame> frames_;  // outgoing frames; member only to reuse its memory
   std::optional<Time> blocked_since_;  // set while every running call waits

@@ -235,6 +235,13 @@ R pass_all(Function& function, Arguments... arguments) {
   return function(arguments.pass()...);
 }
 
+// Results that are answered after their function has returned. The header of such a type R
+// specializes both. AnswerLater<R>::run<split>(call, TypeList<P...>, function) calls the function.
+template <class R>
+inline constexpr bool is_deferred = false;
+template <class R>
+struct AnswerLater;
+
 // Calls `function` with the arguments of `call` and stores its result.
 template <bool split, class R, class... P, class Function>
 void run(const Invocation& call, TypeList<P...>, Function function) {
@@ -242,7 +249,9 @@ void run(const Invocation& call, TypeList<P...>, Function function) {
     return pass_all<R>(function, Incoming<P>(call.arguments[I])...);
   };
   using Indices = std::index_sequence_for<P...>;
-  if constexpr (std::is_void_v<R>) {
+  if constexpr (is_deferred<std::remove_cvref_t<R>>) {
+    AnswerLater<std::remove_cvref_t<R>>::template run<split>(call, TypeList<P...>{}, function);
+  } else if constexpr (std::is_void_v<R>) {
     apply(Indices{});
     give_result(call, 0, OutgoingValue<Nothing>(Nothing{}));
   } else if constexpr (split && is_array<std::remove_cvref_t<R>>) {

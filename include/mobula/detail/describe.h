@@ -133,6 +133,7 @@ const TypeDescription& describe() {
 struct CallDescription {
   void (*add_parameters)(std::vector<const TypeDescription*>& parameters) = nullptr;
   const TypeDescription& (*result)() = nullptr;  // null for constructors and split results
+  bool deferred = false;  // the call may be complete later than its function returns
 };
 
 template <class... P>
@@ -143,7 +144,8 @@ constexpr auto parameters_adder(TypeList<P...>) {
 template <class Result, bool split, class Parameters>
 inline constexpr CallDescription call_description{
     parameters_adder(Parameters{}),
-    split ? nullptr : &describe<typename ResultRefs<Result>::Stored>};
+    split ? nullptr : &describe<typename ResultRefs<Result>::Stored>,
+    is_deferred<std::remove_cvref_t<Result>>};
 
 template <class Parameters>
 inline constexpr CallDescription constructor_description{parameters_adder(Parameters{}), nullptr};

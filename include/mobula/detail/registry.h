@@ -21,12 +21,17 @@
 
 namespace mobula::detail {
 
+class DeferredResults;  // <mobula/detail/deferred_results.h>
+
 // Receives results. Called once per result, in order, on the thread that runs the call.
 class MOBULA_API ResultSink {
  public:
   virtual ~ResultSink();
   // Stores the value. A failure ends the call with that error.
   virtual Done accept(std::size_t index, const Outgoing& value) = 0;
+  // The call is answered through the returned object, which keeps the results accepted before. The
+  // outcome of its user code is ignored unless it is an error. At most once. Null: not supported.
+  virtual std::shared_ptr<DeferredResults> defer() { return nullptr; }
 };
 
 // One call of user code.
@@ -41,6 +46,7 @@ struct Invocation {
 struct Outcome {
   std::optional<ErrorRecord> error = {};
   bool exit_actor = false;  // user code called exit_actor; no result
+  bool may_retry = true;    // false: retry_exceptions does not apply to the error
 };
 
 // Runs user code and catches all its exceptions.
@@ -139,5 +145,9 @@ MOBULA_API Outcome only_declared(std::string_view method);
 MOBULA_API Outcome guarded(const Invocation& call, void (*body)(const Invocation&));
 // Stores a result, or throws so that guarded() reports the failure of the sink.
 MOBULA_API void give_result(const Invocation& call, std::size_t index, const Outgoing& value);
+// The same for a deferred call.
+MOBULA_API void give_deferred(DeferredResults& call, std::size_t index, const Outgoing& value);
+// Defers the call, or throws InvalidRequestError if its caller does not support that.
+MOBULA_API std::shared_ptr<DeferredResults> defer_call(const Invocation& call);
 
 }  // namespace mobula::detail

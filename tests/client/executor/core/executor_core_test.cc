@@ -60,6 +60,37 @@ TEST_F(Executor, OnlyLibraryCallsRun_ReleasesCpu) {
   EXPECT_TRUE(sent_to_agent<ExecutorBlocked>()[0].on);
 }
 
+TEST_F(Executor, OneOfManyCallsRuns_KeepsCpu) {
+  be_actor(3);
+  for (std::uint64_t number = 1; number <= 3; ++number) push(7, number);
+  for (std::size_t i = 1; i <= 2; ++i) {
+    step(CallBlocked{running_.at(i).token, true});
+    step(CallBlocked{running_.at(i).token, true});
+  }
+  pass(10ms);
+  EXPECT_TRUE(sent_to_agent<ExecutorBlocked>().empty());
+  finish(running_.at(3).token);
+  pass(10ms);
+  ASSERT_EQ(sent_to_agent<ExecutorBlocked>().size(), 1u) << "two blocked calls remain";
+  finish(running_.at(1).token);
+  push(7, 4);
+  ASSERT_EQ(sent_to_agent<ExecutorBlocked>().size(), 1u);
+  EXPECT_FALSE(sent_to_agent<ExecutorBlocked>()[0].on);
+}
+
+TEST_F(Executor, ReportsStartOfEachLongCall) {
+  be_actor(3);
+  push(owner, 1);
+  pass(20ms);
+  push(owner, 2);
+  push(owner, 3);
+  finish(running_.at(2).token);
+  pass(30ms);
+  EXPECT_EQ(sent<CallStarted>(), (std::vector{CallStarted{1, 50ms}}));
+  pass(20ms);
+  EXPECT_EQ(sent<CallStarted>(), (std::vector{CallStarted{3, 50ms}}));
+}
+
 TEST_F(Executor, LibraryCalls_WaitForConstructor) {
   AssignExecutor assignment;
   assignment.actor.actor = ActorId::of(1);
