@@ -26,6 +26,27 @@ bool is_plain_name(const std::string& name) {
          name.find('\0') == std::string::npos;
 }
 
+// Path of an interpreter on this node: as given, or found in PATH.
+Result<std::string> path_of_command(const std::string& command) {
+  const auto runs = [](const std::string& path) { return ::access(path.c_str(), X_OK) == 0; };
+  const auto fail = [&](const char* why) {
+    return failure(ErrorCode::not_found, "run interpreter " + command + ": " + why);
+  };
+  if (command.find('/') != std::string::npos) {
+    if (runs(command)) return command;
+    return fail("no executable file has this path on the node; install it there");
+  }
+  const char* given = std::getenv("PATH");
+  std::string_view rest = given == nullptr ? "" : given;
+  while (!rest.empty()) {
+    const auto end = std::min(rest.find(':'), rest.size());
+    const std::string path = std::string(rest.substr(0, end)) + "/" + command;
+    if (runs(path)) return path;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return fail("the PATH of the node's agent has no such file; install it there");
+}
+
 Result<void> copy_file(const Fd& from, std::uint64_t size_bytes, const std::string& path) {
   const Fd to(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700));
   if (!to) return errno_failure("write " + path, errno);
@@ -121,6 +142,21 @@ bool ProgramStore::runs_in_place(const Row& row) const {
 
 ProgramPrepared ProgramStore::prepare(const ProgramRecord& program) {
   ProgramPrepared answer{program.id, {}, {}};
+  if (program.is_interpreter()) {
+    auto path = path_of_command(program.arguments.front());
+    if (!path) {
+      answer.failure = path.error();
+      return answer;
+    }
+    Row& row = rows_[program.id];
+    row.program = program;
+    row.runnable = RunnableProgram{std::move(*path),
+                                   {},
+                                   {program.start_env.begin(), program.start_env.end()},
+                                   true,
+                                   directory_ + "/scratch"};
+    return answer;
+  }
   if (program.files.empty()) {
     answer.failure = failure(ErrorCode::invalid_argument, "the program has no files");
     return answer;

@@ -23,6 +23,8 @@ namespace mobula::internal::worker {
 struct RunnableProgram {
   std::string path;
   std::vector<EnvironmentVariable> environment;  // library search path of the loader
+  std::vector<EnvironmentVariable> defaults;     // set unless the job or the call sets them
+  bool is_interpreter = false;
   std::string scratch_directory;
 };
 

@@ -163,6 +163,7 @@ ForkServerKey WorkerService::fork_server_key(const RunnableProgram& program,
     const auto users = environment.find(name);
     environment[name] = users == environment.end() ? value : value + ":" + users->second;
   }
+  for (const auto& [name, value] : program.defaults) environment.try_emplace(name, value);
   for (const auto& [name, value] :
        masks_of(Allocation{}, command.assign.demand_class.env, command.job_env)) {
     environment[name] = value;
@@ -174,6 +175,7 @@ ForkServerKey WorkerService::fork_server_key(const RunnableProgram& program,
   key.environment = variables_of(environment);
   key.working_directory = command.working_dir;
   key.scratch_directory = program.scratch_directory;
+  key.is_interpreter = program.is_interpreter;
   return key;
 }
 

@@ -1,8 +1,11 @@
 #include <mobula/detail/value.h>
 
+#include <cstring>
 #include <string>
 
 #include <mobula/errors.h>
+
+#include "client/api/untyped_payload.h"
 
 namespace mobula::detail {
 
@@ -58,6 +61,20 @@ void Outgoing::rethrow_failure() const {
   if (failure_) std::rethrow_exception(failure_);
 }
 
+namespace {
+
+[[noreturn]] void refuse_type(Reader& in, std::uint64_t found, std::string_view type) {
+  const std::string reading = "reading a value as " + std::string(type);
+  if (found != internal::client::untyped_fingerprint) {
+    throw SerializationError(reading + ": it was written as another type; use the type of the ref");
+  }
+  const std::string format(internal::client::read_format(in));
+  throw SerializationError(reading + " (format \"c++\"): it was written in format \"" + format +
+                           "\"; read it by mobula::dynamic");
+}
+
+}  // namespace
+
 Reader open_value(const StoredValue& stored, std::uint64_t fingerprint, std::string_view type) {
   if (stored.error) throw_error(*stored.error);
   Reader in(stored.bytes, stored.contained, stored.owner, stored.apart);
@@ -70,11 +87,15 @@ Reader open_value(const StoredValue& stored, std::uint64_t fingerprint, std::str
   in.read_bytes(&reserved, sizeof reserved);
   in.read_bytes(&found, sizeof found);
   if (mark != format_mark || reserved != 0) throw_corrupt("its header is of another format");
-  if (found != fingerprint) {
-    throw SerializationError("reading a value as " + std::string(type) +
-                             ": it was written as another type; use the type of the ref");
-  }
+  if (found != fingerprint) refuse_type(in, found, type);
   return in;
+}
+
+bool has_fingerprint(const StoredValue& stored, std::uint64_t fingerprint) {
+  std::uint64_t found = 0;
+  if (stored.bytes.size() < header_bytes) return false;
+  std::memcpy(&found, stored.bytes.data() + header_bytes - sizeof found, sizeof found);
+  return found == fingerprint;
 }
 
 void require_end(const Reader& in) {

@@ -263,12 +263,12 @@ void CalleeHalf::carry_out(RunCall&& command) {
   to_run(beside).push_back(std::move(command));
 }
 
-bool CalleeHalf::carry_out(const executor::CancelRunning& command) {
+std::shared_ptr<TaskContext> CalleeHalf::carry_out(const executor::CancelRunning& command) {
   const auto* context = contexts_.find(command.token);
-  if (context == nullptr) return false;
+  if (context == nullptr) return nullptr;
   (*context)->cancelled.store(true);
   if (command.recursive) events_.add(CancelChildren{(*context)->task});
-  return true;
+  return *context;
 }
 
 void CalleeHalf::carry_out(const executor::Evacuate&) {

@@ -91,8 +91,8 @@ class CalleeHalf {
   void carry_out(executor::RunCall&& command);
   void carry_out(const executor::Evacuate& command);
   void carry_out(const executor::AwaitSubmitted& command);
-  // False: the call does not run any more.
-  bool carry_out(const executor::CancelRunning& command);
+  // Null: the call does not run any more.
+  std::shared_ptr<TaskContext> carry_out(const executor::CancelRunning& command);
   // Releases the arguments of a call. The pull's last share must be destroyed without the lock.
   LocalTensors::PullPtr drop_fetched(std::uint64_t token);
   std::optional<PeerHandle> connection_of(ProcessId caller) const {

@@ -4,11 +4,15 @@
 // Not: inputs of calls, which the halves of the engine receive (CallerHalf, CalleeHalf).
 #pragma once
 
+#include <memory>
+
 #include "base/result.h"
 #include "client/executor/core/executor_commands.h"
 #include "protocol/messages/agent_to_process.h"
 
 namespace mobula::internal::client {
+
+struct TaskContext;
 
 class EngineOwner {
  public:
@@ -23,6 +27,8 @@ class EngineOwner {
   // ---- a callee, on any thread
   // The first call outside the actor's order is queued. In a step.
   virtual void beside_call_queued() {}
+  // A running call was cancelled. In a step.
+  virtual void call_cancelled(const std::shared_ptr<TaskContext>& /*call*/) {}
   // The process exits as planned: its calls and replies are complete. After the step.
   virtual void leave(const executor::Leave& /*command*/) {}
 };

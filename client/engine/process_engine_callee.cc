@@ -99,9 +99,11 @@ void ProcessEngine::carry_out(std::vector<executor::Command>& commands) {
     } else if (const auto* drop = std::get_if<executor::DropCall>(&command)) {
       drop_call(drop->token);
     } else if (const auto* cancel = std::get_if<executor::CancelRunning>(&command)) {
-      if (!callee_->carry_out(*cancel)) continue;
+      const auto call = callee_->carry_out(*cancel);
+      if (!call) continue;
       notify();  // its thread may be blocked in a public call
       if (auto job = callee_->take_cancel_job(cancel->token)) run_callback(std::move(job));
+      owner_.call_cancelled(call);
     } else if (auto* pins = std::get_if<executor::ReleasePins>(&command)) {
       add(UnpinRefs{std::move(pins->refs), pins->unheld});
     } else if (const auto* evacuate = std::get_if<executor::Evacuate>(&command)) {

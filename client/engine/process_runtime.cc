@@ -20,6 +20,11 @@ using PublicKind = detail::ErrorKind;
 
 constexpr std::size_t most_prepared = 4096;
 
+// See Calls::name. Untyped calls of one function may differ in the number of results.
+std::uint64_t name_hash(std::string_view types, std::string_view name, std::size_t num_returns) {
+  return types.empty() ? 0 : detail::mix(detail::mix(detail::mix_start, num_returns), name);
+}
+
 }  // namespace
 
 ProcessRuntime::ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options)
@@ -143,21 +148,22 @@ CallForm ProcessRuntime::form_of(CallKind kind, const detail::FunctionKey& funct
 }
 
 std::size_t ProcessRuntime::Calls::row_hash() const {
-  return std::hash<const void*>()(request) ^ RowHash()(std::pair(function.offset, actor));
+  return std::hash<const void*>()(request) ^ RowHash()(std::pair(function.offset, actor)) ^ name;
 }
 
 // Exactly the calls of actors name an actor, so all requests of such a function have one type.
 template <class Request, class Prepare>
 const ProcessRuntime::Prepared& ProcessRuntime::prepared(std::shared_ptr<const Request> request,
                                                          const detail::FunctionKey& function,
-                                                         ActorId actor, Prepare prepare) {
-  Calls calls{request.get(), {ProgramId(bits(function.image)), function.offset}, actor};
+                                                         ActorId actor, std::uint64_t name,
+                                                         Prepare prepare) {
+  Calls calls{request.get(), {ProgramId(bits(function.image)), function.offset}, actor, name};
   if (const Prepared* known = prepared_.find(calls)) return *known;
   if (prepared_.size() > most_prepared) {
     last_prepared_.clear();
     prepared_.clear();
   }
-  auto& last = *last_prepared_.ensure({nullptr, calls.function, actor}).first;
+  auto& last = *last_prepared_.ensure({nullptr, calls.function, actor, name}).first;
   for (const Prepared* each : last) {
     if (each != nullptr && *static_cast<const Request*>(each->request.get()) == *request)
       return *each;
@@ -181,9 +187,13 @@ detail::Done ProcessRuntime::submit_task(const detail::TaskSubmission& submissio
     if (auto failed = wait_for_room(lock, submission.request->block_on_limit)) return *failed;
   }
   const auto& request = *submission.request;
-  const Prepared& known = prepared(submission.request, submission.function, ActorId(), [&] {
+  const auto name =
+      name_hash(submission.types, submission.function_name, submission.results.size());
+  const Prepared& known = prepared(submission.request, submission.function, ActorId(), name, [&] {
     CallForm form = form_of(CallKind::task, submission.function, submission.results.size());
     form.name = request.name.empty() ? std::string(submission.function_name) : request.name;
+    form.types = submission.types;
+    if (!form.types.empty()) form.method = submission.function_name;
     form.retry_exceptions = request.retry_exceptions;
     form.tensors =
         preference_of(request.tensor_transport, request.allow_fallback, request.tensor_policy);
@@ -243,6 +253,8 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
   CallForm form = form_of(CallKind::construct_actor, creation.constructor, 0);
   form.actor = spec.actor;
   form.name = spec.class_name;
+  form.method = creation.constructor_name;
+  form.types = creation.types;
   constructor.form = std::move(form);
   constructor.arguments = arguments_of(lock, creation.arguments, puts);
   event.fail_if_infeasible = request.resources.fail_if_infeasible;
@@ -314,7 +326,8 @@ detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
     if (auto failed = wait_for_room(lock, request.block_on_limit)) return *failed;
   }
   if (auto failed = check_pending_calls(lock, actor)) return *failed;
-  const Prepared& known = prepared(call.request, call.method, actor, [&] {
+  const auto name = name_hash(call.types, call.method_name, call.results.size());
+  const Prepared& known = prepared(call.request, call.method, actor, name, [&] {
     CallForm form = form_of(CallKind::actor_call, call.method, call.results.size());
     form.actor = actor;
     form.name = request.name.empty() ? std::string(call.method_name) : request.name;
@@ -327,7 +340,7 @@ detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
       form.types = std::move(signature.types);
     } else {
       form.method = call.method_name;
-      form.types = json_types;
+      form.types = call.types.empty() ? json_types : call.types;
     }
     return Prepared{nullptr, std::move(form), {}};
   });

@@ -153,6 +153,7 @@ class ProcessRuntime final : public detail::Runtime,
     const void* request = nullptr;  // null: any request
     FunctionKey function;
     ActorId actor;
+    std::uint64_t name = 0;  // untyped calls, which share a function: hash of the name
     std::size_t row_hash() const;
     friend bool operator==(const Calls&, const Calls&) = default;
   };
@@ -163,7 +164,8 @@ class ProcessRuntime final : public detail::Runtime,
   };
   template <class Request, class Prepare>
   const Prepared& prepared(std::shared_ptr<const Request> request,
-                           const detail::FunctionKey& function, ActorId actor, Prepare prepare);
+                           const detail::FunctionKey& function, ActorId actor, std::uint64_t name,
+                           Prepare prepare);
 
   detail::Answer<std::string> read_state(const std::string& kind, const std::string& argument);
   collective::GroupRegistryOptions registry_options();

@@ -11,6 +11,7 @@
 #include "client/engine/conversion.h"
 #include "client/executor/callee.h"
 #include "client/executor/json_call.h"
+#include "client/executor/untyped_call.h"
 #include "mobula/detail/registry.h"
 #include "mobula/detail/stages.h"
 
@@ -38,12 +39,16 @@ class CallResults final : public detail::ResultSink {
     auto stored = values_.store_result(value, run_.call.form->tensors, object, run_.caller,
                                        run_.call.caller_node, results_.given);
     if (!stored.ok()) return stored.error();
-    results_.records.push_back(std::move(stored).take());
+    // Untyped calls give their results in any order.
+    auto& records = results_.records;
+    if (records.size() <= index) records.resize(index + 1);
+    records[index] = std::move(stored).take();
     return std::nullopt;
   }
 
   std::shared_ptr<detail::DeferredResults> defer() override {
     deferred_ = make_deferred_();
+    deferred_->adopt(std::move(results_));
     return deferred_;
   }
 
@@ -246,7 +251,8 @@ RanCall run_call(const RunCall& run, const DeferredCall::Host& host,
         invocation.results = &results;
       }
       detail::stages().pass(detail::Stage::started);
-      outcome = entry->invoke(invocation);
+      outcome = entry->is_untyped() ? run_untyped_call(run, host, context, invocation, arguments)
+                                    : entry->invoke(invocation);
       detail::stages().pass(detail::Stage::ended);
       if (constructs && !outcome.error) {
         actor.object = std::move(created);
@@ -296,7 +302,7 @@ CallFinished finished_call(const RunCall& run, const std::string& node,
     outcome.error->process = finished.pid;
     if (outcome.error->task.empty()) outcome.error->task = run.call.form->name;
     outcome.error->task_id = run.call.task.hex();
-    finished.outcome = CallOutcome::exception;
+    finished.outcome = outcome.may_retry ? CallOutcome::exception : CallOutcome::final_exception;
     finished.results.assign(1, error_value_of(*outcome.error));
   }
   return finished;

@@ -34,6 +34,13 @@ DeferredCall::~DeferredCall() {
   finish();
 }
 
+void DeferredCall::adopt(RanResults results) {
+  const MutexLock lock(mutex_);
+  records_ = std::move(results.records);
+  records_.resize(run_.call.form->num_returns);
+  given_ = std::move(results.given);
+}
+
 // ---- results -----------------------------------------------------------------------------------
 
 bool DeferredCall::must_post(const detail::Outgoing& value) const {

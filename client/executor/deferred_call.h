@@ -20,12 +20,15 @@ namespace mobula::internal::executor {
 // exits, grace, and cancellation treat it as a running call. No thread belongs to it. It ends when
 // `user_code_returned` and `complete` were both called, in any order, on the thread of the later
 // one. If the last owner drops it before `complete`, it fails with a TaskError.
+struct RanResults;
+
 class DeferredCall final : public detail::DeferredResults {
  public:
   // Facts of the executor that all of its calls share.
   struct Host {
     std::shared_ptr<client::ProcessRuntime> runtime;  // shared with calls that outlive their user
     std::string node;                                 // hexadecimal id, for errors
+    std::string class_name = {};                      // actors
     std::function<void()> call_ended = {};            // with the engine's lock held
   };
 
@@ -47,6 +50,9 @@ class DeferredCall final : public detail::DeferredResults {
   std::shared_ptr<const detail::ContextRecord> context() const override {
     return context_->record();
   }
+
+  // Results that were accepted before the call was deferred.
+  void adopt(RanResults results);
 
   // The user code returned, and nothing of its frame refers to the arguments.
   void user_code_returned();

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "client/api/language_host.h"
 #include "client/executor/crash_trace.h"
 #include "client/executor/executor_shell.h"
 #include "client/executor/executor_start.h"
@@ -37,6 +38,8 @@ std::unique_ptr<ProcessSockets> open_sockets(const PrepareExecutor& prepare) {
   auto* process = new ExecutorShell(std::move(prepare), std::move(assignment), std::move(sockets),
                                     std::move(start.link));
   if (auto started = process->start(); !started.ok()) refuse_to_start(started.error());
+  const auto assigned = client::call_hook("assigned", &dynamic::Host::assigned);
+  if (!assigned) refuse_to_start(assigned.error());
   process->run_calls();
 }
 

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/stderr_queue.h"
 #include "client/api/exit_phase.h"
+#include "client/api/language_host.h"
 #include "client/engine/callee_half.h"
 #include "client/engine/conversion.h"
 #include "client/engine/process_runtime.h"
@@ -24,6 +25,7 @@
 #include "client/executor/gpu_start.h"
 #include "client/executor/output_label.h"
 #include "client/executor/thread_limits.h"
+#include "client/executor/untyped_call.h"
 #include "device/host_identity.h"
 #include "mobula/detail/registry.h"
 #include "protocol/messages/core_records.h"
@@ -37,6 +39,8 @@ namespace {
 constexpr Duration answers_gather_below = 50us;
 // After a loss of devices, failures are delivered for this time before the process exits.
 constexpr Duration replaced_after = 250ms;
+// The process exits after this time, even if the hook `leave` of the language host still runs.
+constexpr Duration farewell_timeout = 500ms;
 
 }  // namespace
 
@@ -101,7 +105,7 @@ Result<void> ExecutorShell::start() {
 }
 
 DeferredCall::Host ExecutorShell::make_host() {
-  return {runtime_, assignment_.node.hex(), [this] {
+  return {runtime_, assignment_.node.hex(), assignment_.actor.class_name, [this] {
             if (is_lost_ && !callee().runs_calls()) leave(1, false);
           }};
 }
@@ -138,6 +142,10 @@ void ExecutorShell::beside_call_queued() {
   if (!beside_.joinable()) beside_ = std::thread([this] { serve(true); });
 }
 
+void ExecutorShell::call_cancelled(const std::shared_ptr<client::TaskContext>& call) {
+  if (begin_cancel(*call)) (void)engine_->loop().post([call] { cancel_untyped_call(*call); });
+}
+
 void ExecutorShell::leave(const Leave& command) {
   if (command.destructor_overdue) {
     print_stderr(
@@ -163,14 +171,40 @@ void ExecutorShell::leave(int code, bool exit_handlers) {
   (void)engine_->loop().post([this, code, exit_handlers] {
     engine_->flush();
     flush_recordings();
+    if (request_farewell(code, exit_handlers)) return;
     if (exit_handlers) run_exit_handlers(code);
     leave_executor(code);
   });
 }
 
+bool ExecutorShell::request_farewell(int code, bool exit_handlers) {
+  const auto* host = client::language_host();
+  if (host == nullptr || !host->leave) return false;
+  farewell_by_ = std::make_unique<Timer>(engine_->loop(), [this, code] {
+    if (!exits_.exchange(true)) leave_executor(code);
+  });
+  farewell_by_->arm(monotonic_now() + farewell_timeout);
+  const auto held = engine_->lock();
+  if (main_thread_runs_) return false;
+  farewell_ = Farewell{code, exit_handlers};
+  engine_->notify();
+  return true;
+}
+
+void ExecutorShell::say_farewell(client::ProcessEngine::Lock& lock) {
+  const Farewell farewell = *farewell_;
+  lock.unlock();
+  const auto left = client::call_hook("leave", &dynamic::Host::leave);
+  if (!left) print_stderr("mobula: {}", left.error().text);
+  while (exits_.exchange(true)) ::pause();  // the timer exits the process
+  if (farewell.exit_handlers) run_exit_handlers(farewell.code);
+  leave_executor(farewell.code);
+}
+
 // On a thread that runs calls, because the destructor is user code.
 void ExecutorShell::destroy_actor(client::ProcessEngine::Lock& lock) {
   callee().destroying_actor();
+  main_thread_runs_ |= on_main_thread();
   auto object = std::exchange(actor_.object, nullptr);
   lock.unlock();
   {
@@ -182,6 +216,7 @@ void ExecutorShell::destroy_actor(client::ProcessEngine::Lock& lock) {
   }
   std::fflush(stdout);
   lock.lock();
+  if (on_main_thread()) main_thread_runs_ = false;
   engine_->step(ActorDestroyed{});
 }
 
@@ -203,18 +238,21 @@ void ExecutorShell::be_replaced(const std::string& why) {
 void ExecutorShell::serve(bool beside) {
   const CrashStack stack;
   thread_limits_.apply_to_this_thread();
+  const bool is_main = on_main_thread();
   while (true) {
     auto lock = engine_->lock();
     auto& calls = callee().to_run(beside);
     auto& jobs = callee().jobs();
     const auto next_job = beside ? std::nullopt : jobs.next_time();
     const auto has_work = [&] {
-      return !calls.empty() || (!beside && (callee().to_destroy() || jobs.any_ready() ||
-                                            jobs.next_time() != next_job));
+      return !calls.empty() || (is_main && farewell_) ||
+             (!beside &&
+              (callee().to_destroy() || jobs.any_ready() || jobs.next_time() != next_job));
     };
     // By reference, because a std::function with these captures would allocate for each call.
     const bool found = engine_->wait(lock, next_job, std::ref(has_work),
                                      client::SpinThenPark::Until::calls_have_gathered);
+    if (is_main && farewell_) say_farewell(lock);
     if (!beside && (!found || jobs.any_ready())) run_jobs(lock);
     if (!beside && callee().to_destroy() && calls.empty()) {
       destroy_actor(lock);
@@ -226,6 +264,7 @@ void ExecutorShell::serve(bool beside) {
     }
     const RunCall run = calls.take_front();
     const auto context = callee().context(run.token);
+    main_thread_runs_ |= is_main;
     lock.unlock();
     // An actor's output always carries the name of its class. Concurrent calls have no label.
     const bool of_actor = !assignment_.actor.actor.empty();
@@ -238,9 +277,12 @@ void ExecutorShell::serve(bool beside) {
     std::fflush(stdout);
     if (deferred) {
       deferred->user_code_returned();
+      lock.lock();
+      if (is_main) main_thread_runs_ = false;
       continue;
     }
     lock.lock();
+    if (is_main) main_thread_runs_ = false;
     auto arguments = release_arguments(run.token, std::move(reachable), *runtime_, lock);
     settle_call(finished, run, *runtime_, std::move(arguments), lock);
     const bool short_call = finished.run_time < answers_gather_below;
@@ -254,6 +296,7 @@ void ExecutorShell::serve(bool beside) {
 void ExecutorShell::run_jobs(client::ProcessEngine::Lock& lock) {
   auto due = callee().jobs().take_due(monotonic_now());
   if (due.empty()) return;
+  main_thread_runs_ |= on_main_thread();
   lock.unlock();
   for (auto& [job, context] : due) {
     const client::ContextScope scope(std::move(context));
@@ -263,6 +306,7 @@ void ExecutorShell::run_jobs(client::ProcessEngine::Lock& lock) {
   std::cout.flush();
   std::fflush(stdout);
   lock.lock();
+  if (on_main_thread()) main_thread_runs_ = false;
 }
 
 // The thread of an asynchronous actor runs all of its calls, which do not keep it.
@@ -270,7 +314,9 @@ int ExecutorShell::runner_count() const {
   const auto& function = assignment_.actor.constructor.form->function;
   const auto* constructor =
       detail::Registry::instance().find({client::raw(function.program.bits()), function.offset});
-  const bool asynchronous = constructor != nullptr && is_asynchronous(constructor->class_tag());
+  const bool asynchronous = constructor != nullptr &&
+                            (is_asynchronous(constructor->class_tag()) ||
+                             client::is_asynchronous(assignment_.actor.constructor.form->types));
   return asynchronous ? 1 : assignment_.actor.max_concurrency;
 }
 

@@ -5,7 +5,9 @@
 // Not: decisions about calls (ExecutorCore), their arguments and callers (CalleeHalf).
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -39,11 +41,16 @@ class ExecutorShell : client::EngineOwner {
   // client::EngineOwner
   void agent_lost(const Failure& why) override;
   void beside_call_queued() override;
+  void call_cancelled(const std::shared_ptr<client::TaskContext>& call) override;
   void leave(const Leave& command) override;
 
   client::CalleeHalf& callee() { return *engine_->callee(); }
   void leave(int code, bool exit_handlers);
   [[noreturn]] static void run_exit_handlers(int code) noexcept;
+  // Requests the farewell of the host from the main thread. False: the process exits without it.
+  bool request_farewell(int code, bool exit_handlers);
+  [[noreturn]] void say_farewell(client::ProcessEngine::Lock& lock);
+  bool on_main_thread() const { return std::this_thread::get_id() == main_thread_; }
   void destroy_actor(client::ProcessEngine::Lock& lock);
   void be_replaced(const std::string& why);
   // Runs calls: those outside the actor's order, or all others.
@@ -68,6 +75,17 @@ class ExecutorShell : client::EngineOwner {
   bool is_lost_ = false;              // devices are lost: exit when no call runs
   std::unique_ptr<Timer> replaced_;   // used by the loop thread
   bool leaving_ = false;
+
+  // The farewell of the language host: its hook `leave` before the process exits.
+  struct Farewell {
+    int code = 0;
+    bool exit_handlers = false;
+  };
+  const std::thread::id main_thread_ = std::this_thread::get_id();
+  bool main_thread_runs_ = false;  // user code
+  std::optional<Farewell> farewell_;
+  std::atomic<bool> exits_{false};  // the main thread, or the timer at the end of the limit, exits
+  std::unique_ptr<Timer> farewell_by_;  // used by the loop thread
 };
 
 }  // namespace mobula::internal::executor

@@ -23,6 +23,7 @@
 #include <sys/rseq.h>
 #endif
 
+#include "client/api/language_host.h"
 #include "client/executor/fork_check.h"
 #include "protocol/messages/fork_server_wire.h"
 #include "transport/bus/zmq_parts.h"
@@ -147,6 +148,13 @@ struct ForkOutcome {
   Fd release;  // in the fork server: one byte written here releases the executor
 };
 
+using client::call_hook;
+
+void after_fork_in_parent() {
+  const auto done = call_hook("after_fork_in_parent", &dynamic::Host::after_fork_in_parent);
+  if (!done) refuse_to_run(done.error().text);
+}
+
 // Forks twice, so that the executor becomes a child of the agent. The process in between shares the
 // memory of the fork server (vfork), because copying page tables is most of the cost of a fork. The
 // executor waits for a byte that is sent after the agent can know of it, and exits if the byte
@@ -157,9 +165,14 @@ ForkOutcome fork_executor(const ForkRequest& request) {
   auto pid_pipe = make_pipe();
   auto go_pipe = make_pipe();
   flush_all();
+  if (const auto ready = call_hook("before_fork", &dynamic::Host::before_fork); !ready) {
+    outcome.reply.error = fmt::format("fork of an executor: {}", ready.error().text);
+    return outcome;
+  }
   const pid_t between = pid_pipe && go_pipe ? ::vfork() : -1;
   if (between < 0) {
     outcome.reply.error = fmt::format("fork of an executor: {}", std::strerror(errno));
+    after_fork_in_parent();
     return outcome;
   }
   if (between == 0) {
@@ -169,9 +182,12 @@ ForkOutcome fork_executor(const ForkRequest& request) {
     go_pipe->write.reset();
     char go = 0;
     if (::read(go_pipe->read.get(), &go, 1) != 1) ::_exit(0);
+    const auto forked = call_hook("after_fork_in_child", &dynamic::Host::after_fork_in_child);
+    if (!forked) refuse_to_run(forked.error().text);
     outcome.in_executor = true;
     return outcome;
   }
+  after_fork_in_parent();
   std::array<std::int32_t, 2> report{-1, ECHILD};
   pid_pipe->write.reset();
   (void)!::read(pid_pipe->read.get(), report.data(), sizeof report);

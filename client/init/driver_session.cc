@@ -44,13 +44,17 @@ Result<std::unique_ptr<DriverSession>> DriverSession::start(DriverOptions option
   session->keys_ = std::move(*keys);
   // Hashing the program and starting the cluster both take time, so they run in parallel.
   Result<ProgramRecord> program = failure(ErrorCode::unavailable, "the program has not been read");
-  std::thread hashing([&program] { program = describe_program(0); });
+  std::thread hashing([&] {
+    const ProgramRecord& interpreter = session->options_.interpreter;
+    program = interpreter.is_interpreter() ? interpreter : describe_program(0);
+  });
   auto found = session->find_cluster();
   hashing.join();
   if (!found.ok()) return found.error();
   if (!program) return program.error();
   session->program_ = std::move(*program);
-  session->program_.arguments = session->options_.arguments;
+  if (!session->program_.is_interpreter())
+    session->program_.arguments = session->options_.arguments;
   std::error_code code;
   session->program_.working_dir = std::filesystem::current_path(code).string();
   for (const auto& image : detail::Registry::instance().images()) {
@@ -104,6 +108,15 @@ Result<AgentGreeting> DriverSession::greet(const std::string& path, Duration tim
   return greet_agent(path, attach, timeout);
 }
 
+// Interpreters are named after their script.
+std::string DriverSession::program_name() const {
+  if (!program_.is_interpreter()) return program_.files.front().name;
+  const auto& given = options_.arguments;
+  const bool has_script = given.size() > 1 && !given[1].starts_with('-');
+  const std::string path = has_script ? given[1] : program_.arguments.front();
+  return std::filesystem::path(path).filename().string();
+}
+
 client::Attached DriverSession::attached_of(const DriverAttached& attached) const {
   client::Attached event;
   event.node = attached.node;
@@ -111,7 +124,7 @@ client::Attached DriverSession::attached_of(const DriverAttached& attached) cons
   StartJob& job = event.job;
   job.job = job_;
   job.driver = process_;
-  job.name = options_.job_name.empty() ? program_.files.front().name : options_.job_name;
+  job.name = options_.job_name.empty() ? program_name() : options_.job_name;
   job.name_space = options_.name_space;
   job.program = program_;
   job.program.source = attached.node;

@@ -30,6 +30,7 @@ struct DriverOptions {
   Duration unreachable_timeout = 60s;  // time without a connection to an executor that owes replies
   Duration reattach_timeout = 150s;  // longest wait for the next agent of the machine after a loss
   std::vector<std::string> arguments;  // argv of the program
+  ProgramRecord interpreter;           // not empty: the program of the executors, without files
   RecordOptions record;                // recording of the core's inputs
 };
 
@@ -62,6 +63,7 @@ class DriverSession final : public detail::ClusterSession, client::EngineOwner {
   std::string next_agent(Time start_own_at);
   bool attach_to(const std::string& socket);
   bool pause(Duration span);  // false: the session ends
+  std::string program_name() const;
   client::Attached attached_of(const DriverAttached& attached) const;
 
   const DriverOptions options_;

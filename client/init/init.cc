@@ -11,6 +11,8 @@
 #include "base/log.h"
 #include "base/stderr_queue.h"
 #include "client/api/interruption.h"
+#include "client/api/language_host.h"
+#include "client/api/rules.h"
 #include "client/console/console.h"
 #include "client/engine/conversion.h"
 #include "client/executor/executor_process.h"
@@ -20,7 +22,9 @@
 #include "client/init/running_cluster.h"
 #include "mobula/cluster.h"
 #include "mobula/detail/runtime.h"
+#include "mobula/dynamic.h"
 #include "mobula/errors.h"
+#include "protocol/codec/codec.h"
 #include "protocol/program/cluster_files.h"
 #include "protocol/recording/recorder.h"
 #include "protocol/tickets/token.h"
@@ -37,6 +41,21 @@ std::atomic<bool> is_executor{false};
 [[maybe_unused]] const bool has_standard_descriptors =
     (internal::open_standard_descriptors(), true);
 
+// The exit code by which the agent knows that the program cannot run on its node.
+constexpr int cannot_run = 127;
+
+// An interpreter may have loaded another build of this library than its driver.
+void check_build() {
+  const char* const build_of_driver = std::getenv(internal::client::build_variable);
+  const std::string own = internal::client::library_build();
+  if (build_of_driver == nullptr || build_of_driver == own) return;
+  internal::print_stderr(
+      "mobula: this interpreter has loaded build {} of the library and its driver build {}; "
+      "install the same one on every node",
+      own, build_of_driver);
+  internal::executor::leave_executor(cannot_run);
+}
+
 [[noreturn]] void become_executor() {
   using namespace internal::executor;
   if (is_executor.exchange(true)) {
@@ -44,6 +63,7 @@ std::atomic<bool> is_executor{false};
         "init: this process is an executor, where the runtime is ready: call tasks and actors "
         "without init, or ask in_executor() before");
   }
+  check_build();
   if (started_as() == StartedAs::fork_server) run_executor(run_fork_server());
   auto adopted = adopt_executor_from_environment();
   if (!adopted) {
@@ -118,7 +138,24 @@ bool reports_at_info(const InitOptions& options) {
          options.log_level == "trace";
 }
 
-Cluster start(InitOptions options) {
+// The program of the executors, which nodes know by its id: it has no files.
+internal::ProgramRecord program_of(const dynamic::Interpreter& interpreter) {
+  if (interpreter.command.empty() || interpreter.command.front().empty())
+    throw InvalidRequestError("init: the interpreter has no command");
+  internal::client::check_environment(interpreter.fork_server_env);
+  const auto* const host = internal::client::language_host();
+  internal::ProgramRecord program;
+  program.arguments = interpreter.command;
+  program.start_env = interpreter.fork_server_env;
+  program.start_env[internal::client::build_variable] = internal::client::library_build();
+  const std::vector<std::string> identity{host == nullptr ? std::string() : host->language,
+                                          interpreter.environment_key};
+  program.id = internal::ProgramId(internal::siphash128(
+      {}, internal::encode(std::pair(identity, std::pair(program.arguments, program.start_env)))));
+  return program;
+}
+
+Cluster start(InitOptions options, internal::ProgramRecord interpreter = {}) {
   detail::refuse_forked_child();
   (void)detail::interrupted();  // this thread receives interruptions from now on
   auto console = internal::runtime::console::take_console();
@@ -149,6 +186,7 @@ Cluster start(InitOptions options) {
   driver.show_output = options.log_level != "off";
   driver.max_pending_bytes = options.max_pending_bytes;
   driver.arguments = own_arguments();
+  driver.interpreter = std::move(interpreter);
   auto record = internal::record_options_from_environment();
   if (!record) refuse(record.error());
   driver.record = std::move(*record);
@@ -192,6 +230,17 @@ Cluster init(int& argc, char** argv, const InitOptions& options) {
 Cluster init(const InitOptions& options) {
   if (in_executor()) become_executor();
   return start(options);
+}
+
+Cluster detail::init(const InitOptions& options, const dynamic::Interpreter& interpreter,
+                     std::uint64_t layout) {
+  if (layout != dynamic_layout) {
+    throw InvalidRequestError(
+        "init: the binding was compiled with the headers of another build of Mobula; build both "
+        "from one source");
+  }
+  if (in_executor()) become_executor();
+  return mobula::start(options, program_of(interpreter));
 }
 
 }  // namespace mobula

@@ -30,6 +30,8 @@ class AnyActor {
   // Converts a typed handle.
   template <class C>
   AnyActor(const ActorHandle<C>& handle) : anchor_(handle.anchor()) {}  // NOLINT: implicit
+  // For the library.
+  explicit AnyActor(std::shared_ptr<const detail::Anchor> anchor) : anchor_(std::move(anchor)) {}
 
   // Reports whether the handle refers to no actor.
   bool empty() const { return anchor_ == nullptr; }

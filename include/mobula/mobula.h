@@ -1,5 +1,6 @@
 // The public interface of Mobula, except MSGPACK_DEFINE types (msgpack.h), coroutines
-// (coroutine.h), services (service.h), actor_pool.h, queue.h, map_batches.h, and transport plugins.
+// (coroutine.h), services (service.h), untyped calls (dynamic.h), actor_pool.h, queue.h,
+// map_batches.h, and transport plugins.
 // Thread: see each header.
 #pragma once
 

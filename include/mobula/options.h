@@ -123,6 +123,8 @@ struct TaskOptions {
   // a node has capacity now is used; if no node has capacity, the request waits for any of them.
   std::vector<Labels> fallback_selectors = {};
   TensorPolicy tensor_policy = TensorPolicy::freeze;  // for tensors that stay in the producer
+  // Compares all members.
+  friend bool operator==(const TaskOptions&, const TaskOptions&) = default;
 };
 
 // Options of an actor.
@@ -164,6 +166,8 @@ struct CallOptions {
   bool allow_fallback = false;               // whether another path may replace `tensor_transport`
   bool block_on_limit = true;                // true: `remote` blocks at a limit; false: it throws
   TensorPolicy tensor_policy = TensorPolicy::freeze;  // for tensors that stay in the producer
+  // Compares all members.
+  friend bool operator==(const CallOptions&, const CallOptions&) = default;
 };
 
 // Options of `get`, `try_get`, and `get_view`.

@@ -66,6 +66,7 @@ enum class CallOutcome : std::uint8_t {
   exception = 1,  // `results` holds the error; retryable if the caller requested it
   cancelled = 2,
   failed = 3,  // the runtime could not run the call (unknown function, lost argument, full store)
+  final_exception = 4,  // as `exception`, but never retried
 };
 
 // A task that the executor submitted, and whose result escaped in a reply while the executor is

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,12 +26,16 @@ struct ProgramFile {
 };
 
 struct ProgramRecord {
-  ProgramId id;                        // hash over the files
+  ProgramId id;                        // hash over the files, or of an interpreter
   std::vector<ProgramFile> files;      // the executable first
   std::vector<std::string> arguments;  // argv of the driver
   std::string working_dir;
   NodeId source;  // node that has the bytes
-  MOBULA_FIELDS(id, files, arguments, working_dir, source);
+  // A program without files is an interpreter, which each node has: `arguments` is its command, and
+  // these variables are set unless the job or the call sets them.
+  std::map<std::string, std::string> start_env = {};
+  bool is_interpreter() const { return files.empty() && !arguments.empty(); }
+  MOBULA_FIELDS(id, files, arguments, working_dir, source, start_env);
   friend bool operator==(const ProgramRecord&, const ProgramRecord&) = default;
 };
 

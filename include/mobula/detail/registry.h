@@ -29,8 +29,8 @@ class MOBULA_API ResultSink {
   virtual ~ResultSink();
   // Stores the value. A failure ends the call with that error.
   virtual Done accept(std::size_t index, const Outgoing& value) = 0;
-  // The call is answered through the returned object, and the outcome of its user code is ignored
-  // unless it is an error. At most once, and never after `accept`. Null: not supported.
+  // The call is answered through the returned object, which keeps the results accepted before. The
+  // outcome of its user code is ignored unless it is an error. At most once. Null: not supported.
   virtual std::shared_ptr<DeferredResults> defer() { return nullptr; }
 };
 
@@ -46,6 +46,7 @@ struct Invocation {
 struct Outcome {
   std::optional<ErrorRecord> error = {};
   bool exit_actor = false;  // user code called exit_actor; no result
+  bool may_retry = true;    // false: retry_exceptions does not apply to the error
 };
 
 // Runs user code and catches all its exceptions.
@@ -57,6 +58,9 @@ struct CallDescription;  // <mobula/detail/describe.h>
 
 class MOBULA_API Entry {
  public:
+  // Count of parameters or results of an untyped call, which has a host (<mobula/dynamic.h>).
+  static constexpr int any_number = -1;
+
   // Both names must have static storage. `class_tag` is one address per actor class, null for
   // tasks. A method may only be called on an actor that a constructor with the same tag created.
   Entry(EntryKind kind, std::string_view name, Invoker invoker, int parameters, int results,
@@ -72,6 +76,7 @@ class MOBULA_API Entry {
   const void* class_tag() const { return class_tag_; }
   int parameters() const { return parameters_; }
   int results() const { return results_; }
+  bool is_untyped() const { return parameters_ == any_number; }
   // Returns the types of the call, or null if they are unknown.
   const CallDescription* description() const { return description_; }
 

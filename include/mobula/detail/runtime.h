@@ -52,6 +52,7 @@ struct TaskSubmission {
   std::shared_ptr<const TaskRequest> request = {};
   std::span<const Argument> arguments = {};
   std::span<RawId> results = {};  // receives the ids of the results
+  std::string_view types = {};    // untyped calls: not empty, with the language of the caller
 };
 
 struct ActorCreation {
@@ -59,16 +60,20 @@ struct ActorCreation {
   std::string_view class_name = {};  // also compared by get_actor
   std::shared_ptr<const ActorRequest> request = {};
   std::span<const Argument> arguments = {};
+  std::string_view constructor_name = {};  // untyped calls
+  std::string_view types = {};             // as in TaskSubmission
 };
 
 struct ActorCall {
   RawId actor = {};
   FunctionKey method = {};
-  const Entry* entry = nullptr;  // null: the argument and the result of the method are JSON
+  // null and no types: the argument and the result of the method are JSON
+  const Entry* entry = nullptr;
   std::string_view method_name = {};
   std::shared_ptr<const CallRequest> request = {};
   std::span<const Argument> arguments = {};
   std::span<RawId> results = {};  // receives the ids of the results
+  std::string_view types = {};    // as in TaskSubmission
 };
 
 struct NamedActor {

@@ -93,6 +93,8 @@ struct StoredValue {
 MOBULA_API Reader open_value(const StoredValue& stored, std::uint64_t fingerprint,
                              std::string_view type);
 MOBULA_API void require_end(const Reader& in);
+// Reports whether the header has this fingerprint.
+MOBULA_API bool has_fingerprint(const StoredValue& stored, std::uint64_t fingerprint);
 
 template <class T>
 T decode(const StoredValue& stored) {

@@ -8,10 +8,12 @@
 #include <thread>
 #include <tuple>
 
+#include <mobula/dynamic.h>
 #include <mobula/mobula.h>
 
 #include "client/engine/fake_agent.h"
 #include "client/engine/process_runtime.h"
+#include "protocol/codec/codec.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -153,6 +155,37 @@ bool eventually(const std::function<bool()>& holds) {
     if (holds()) return true;
   }
   return false;
+}
+
+// Apart from the function, the names, and the value, both have the same bytes.
+TEST_F(EngineRings, TypedAndUntypedCalls_EqualBytes) {
+  agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
+  start();
+  const std::string text(100, 'x');
+  const mobula::TaskOptions options{.max_retries = 5, .retry_exceptions = true};
+  EXPECT_EQ(mobula::get(mobula::task<echo>.options(options).remote(text), 20s), text);
+  const CallRecord typed = agent_->last_call();
+  const dynamic::Payload value("test/1", {.body = std::as_bytes(std::span(text.data(), 100))});
+  const dynamic::Argument argument{.value = &value};
+  const auto refs = dynamic::submit({.name = "echo"}, options, {&argument, 1});
+  const auto fetched = dynamic::get(refs, {.timeout = 20s});
+  ASSERT_TRUE(std::holds_alternative<dynamic::StoredPayload>(fetched[0]));
+  EXPECT_EQ(std::get<dynamic::StoredPayload>(fetched[0]).parts("test/1").body.size(), 100u);
+  CallRecord untyped = agent_->last_call();
+  EXPECT_EQ(untyped.form->name, "echo");
+  EXPECT_EQ(untyped.form->method, "echo");
+  EXPECT_EQ(untyped.form->types, "untyped C++");
+  CallForm& form = untyped.form.edit();
+  form.function = typed.form->function;
+  form.name = typed.form->name;
+  form.method = typed.form->method;
+  form.types = typed.form->types;
+  untyped.task = typed.task;
+  const auto& record = untyped.arguments->front().value;
+  EXPECT_EQ(record.bytes.size(), value.size_bytes());
+  EXPECT_EQ(value.size_bytes(), 16u + 32u + 6u + text.size());
+  untyped.arguments.edit().front().value = typed.arguments->front().value;
+  EXPECT_EQ(encode(untyped), encode(typed));
 }
 
 // A submitting thread does not wake an executor in a coalesced wake-up; a waiting thread does.

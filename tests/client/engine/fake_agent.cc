@@ -104,6 +104,11 @@ std::uint64_t FakeAgent::calls() const {
   return calls_;
 }
 
+CallRecord FakeAgent::last_call() const {
+  const std::scoped_lock held(mutex_);
+  return last_call_;
+}
+
 std::uint64_t FakeAgent::frames_by_ring() const {
   const std::scoped_lock held(mutex_);
   return frames_by_ring_;
@@ -236,6 +241,7 @@ void FakeAgent::called(std::uint64_t caller, std::span<const std::byte> bytes,
     {
       const std::scoped_lock held(mutex_);
       ++calls_;
+      last_call_ = push->call;
     }
     CallReply reply;
     reply.number = push->number;

@@ -47,6 +47,8 @@ class FakeAgent {
   Endpoint executor();
   // Count of calls received by the executor.
   std::uint64_t calls() const;
+  // The latest of them.
+  CallRecord last_call() const;
   // Counts of its frames by ring and by socket.
   std::uint64_t frames_by_ring() const;
   std::uint64_t frames_by_socket() const;
@@ -118,6 +120,7 @@ class FakeAgent {
 
   mutable std::mutex mutex_;  // guards the following members
   std::uint64_t calls_ = 0;
+  CallRecord last_call_;
   std::uint64_t frames_by_ring_ = 0;
   std::uint64_t frames_by_socket_ = 0;
   std::uint64_t rings_asked_for_ = 0;

@@ -181,6 +181,9 @@ class ExecutorPool {
   void adopt(Serial serial, PidIdentity identity, Fd pidfd);
   void report_started(Serial serial);
   void fail_start(Serial serial, const std::string& reason, bool cannot_run = false);
+  static bool cannot_run(const ForkServerKey& key, const ExitCause& cause) {
+    return cause.cannot_run() || (key.is_interpreter && cause.signal == 0 && cause.exit_code != 0);
+  }
 
   // Fork servers.
   Serial fork_server_for(const ForkServerKey& key, std::string& why_not);

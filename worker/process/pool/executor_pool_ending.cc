@@ -193,7 +193,7 @@ void ExecutorPool::conclude(Serial serial) {
   if (!executor.reported) {
     if (executor.command) return fail_start(serial, describe_failed_job_shim(executor));
     return fail_start(serial, describe_early_end(executor.cause, executor.overdue, executor.output),
-                      executor.cause.cannot_run());
+                      cannot_run(executor.key, executor.cause));
   }
   if (options_.table != nullptr) {
     if (auto removed = options_.table->remove(child_of(executor)); !removed) {

@@ -176,7 +176,8 @@ void ExecutorPool::fork_server_ended(Serial serial) {
   unserved.insert(unserved.end(), gone.waiting.begin(), gone.waiting.end());
   if (gone.stage == ForkServerStage::starting) {
     const std::string reason = describe_early_end(*cause, gone.overdue, gone.output);
-    for (const Serial executor : unserved) fail_start(executor, reason, cause->cannot_run());
+    const bool never_runs = cannot_run(gone.key, *cause);
+    for (const Serial executor : unserved) fail_start(executor, reason, never_runs);
     return;
   }
   if (gone.stage != ForkServerStage::leaving) {

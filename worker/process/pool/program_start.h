@@ -25,6 +25,8 @@ struct ForkServerKey {
   std::string working_directory;  // directory of the driver
   std::string scratch_directory;  // used, and created, if the working directory is missing
   JobId job{};                    // state of a program before `init` is never shared between jobs
+  // An exit before `init` with a code other than 0 means that the program cannot run on this node.
+  bool is_interpreter = false;
   friend auto operator<=>(const ForkServerKey&, const ForkServerKey&) = default;
 };
 

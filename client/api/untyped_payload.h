@@ -1,0 +1,25 @@
+// The bytes of dynamic::Payload: a prefix with the counts of its parts, the sizes of its buffers,
+// the name of the format, the body, and the parts.
+// Thread: any (pure).
+// Errors: SerializationError for corrupt bytes.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "mobula/detail/type_name.h"
+#include "mobula/detail/value.h"
+
+namespace mobula::internal::client {
+
+// The fingerprint of untyped values.
+inline constexpr std::uint64_t untyped_fingerprint =
+    detail::mix(detail::mix_start, "mobula::dynamic::Payload 1");
+
+// The format of a value of the typed API.
+inline constexpr std::string_view typed_format = "c++";
+
+// The name of the format of a value that `in` has read up to its header.
+std::string_view read_format(Reader& in);
+
+}  // namespace mobula::internal::client

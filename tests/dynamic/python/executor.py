@@ -1,0 +1,5 @@
+"""The command of the executors."""
+
+import python_host
+
+python_host.serve()

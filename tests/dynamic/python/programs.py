@@ -1,0 +1,192 @@
+"""A driver in Python: each check runs pickled functions and classes in executors. Prints one line per check."""
+
+import gc
+import os
+import random
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import mobula_host as native
+import python_host as host
+
+
+def check_functions():
+    square = host.RemoteFunction(lambda x: x * x)
+    assert host.get(square.remote(square.remote(3))) == 81
+    assert host.get([square.remote(i) for i in range(20)]) == [i * i for i in range(20)]
+    pid = host.RemoteFunction(os.getpid)
+    assert host.get(pid.remote()) != os.getpid()
+    three = host.RemoteFunction(lambda *args: (len(args), sum(args), args), num_returns=3)
+    assert host.get(three.remote(*range(12))) == [12, 66, tuple(range(12))]
+
+
+def check_values():
+    inner = host.put({"deep": [1, 2.5, None, "text"]})
+    read = host.RemoteFunction(lambda value: host.get(value["ref"])["deep"])
+    assert host.get(read.remote({"ref": inner})) == [1, 2.5, None, "text"]
+    for size in (100, 10_000, 3_000_000):
+        block = bytearray(os.urandom(size))
+        given = host.get(host.put(host.pickle.PickleBuffer(block)))
+        assert bytes(given) == bytes(block)
+        view = memoryview(given)
+        assert view.readonly == (size > 4096), "large buffers are read in place"
+    sizes = host.RemoteFunction(lambda block: (len(block), type(block).__name__))
+    assert host.get(sizes.remote(host.pickle.PickleBuffer(bytes(10_000)))) == (10_000, "memoryview")
+
+
+def check_errors():
+    def fail(kind):
+        raise kind("no luck", 17)
+
+    class Unpicklable(Exception):
+        def __reduce__(self):
+            raise TypeError("cannot be pickled")
+
+    try:
+        host.get(host.RemoteFunction(fail).remote(KeyError))
+        assert False
+    except KeyError as error:
+        assert error.args == ("no luck", 17)
+        assert "in fail" in str(error.__cause__), error.__cause__
+    try:
+        host.get(host.RemoteFunction(fail).remote(Unpicklable))
+        assert False
+    except host.TaskError as error:
+        assert "no luck" in str(error)
+    try:
+        host.get(host.RemoteFunction(sys.exit).remote("bye"))
+        assert False
+    except SystemExit as error:
+        assert error.code == "bye"
+
+
+def check_retries():
+    with tempfile.TemporaryDirectory() as directory:
+        log = Path(directory) / "attempts"
+
+        def fail_twice(kind):
+            with log.open("a") as file:
+                file.write("x")
+            if len(log.read_text()) % 3:
+                raise kind("again")
+            return "done"
+
+        retried = host.RemoteFunction(fail_twice, retry_exceptions=(ValueError,))
+        assert host.get(retried.remote(ValueError)) == "done"
+        log.unlink()
+        try:
+            host.get(retried.remote(KeyError))
+            assert False
+        except KeyError:
+            assert log.read_text() == "x"
+
+
+class Counter:
+    def __init__(self, start):
+        if start < 0:
+            raise ValueError("a negative start")
+        self.count = start
+
+    def add(self, by):
+        self.count += by
+        return self.count
+
+
+def check_actors():
+    counter = host.create(Counter, 10, name="counter")
+    assert [host.get(counter.call("add", i)) for i in range(4)] == [10, 11, 13, 16]
+    assert host.get(host.get_actor("counter", Counter).call("add", 4)) == 20
+    use = host.RemoteFunction(lambda handle: host.get(native.call(handle, "Counter.add", [host.pack(5)], 1)[0]))
+    assert host.get(use.remote(counter.actor)) == 25
+    try:
+        host.get(host.create(Counter, -1).call("add", 1))
+        assert False
+    except host.TaskError as error:
+        assert "a negative start" in str(error), error
+
+
+def check_cancel():
+    with tempfile.TemporaryDirectory() as directory:
+        started = Path(directory) / "started"
+
+        def spin():
+            started.touch()
+            while True:
+                time.sleep(0.001)
+
+        ref = host.RemoteFunction(spin).remote()
+        while not started.exists():
+            time.sleep(0.001)
+        native.cancel(ref)
+        try:
+            host.get(ref)
+            assert False
+        except host.TaskCancelledError:
+            pass
+        assert host.get(host.RemoteFunction(lambda: "alive").remote()) == "alive"
+
+
+def check_forks():
+    """Each executor has its own variables and random numbers, and runs tasks on its main thread."""
+    def facts():
+        is_main = threading.current_thread() is threading.main_thread()
+        return os.environ["TEST_NAME"], random.random(), os.getpid(), is_main
+
+    found = [host.get(host.RemoteFunction(facts, env={"TEST_NAME": name}).remote()) for name in ("a", "b")]
+    assert [name for name, _, _, _ in found] == ["a", "b"]
+    assert len({number for _, number, _, _ in found}) == 2, "equal random numbers in two forks"
+    assert len({pid for _, _, pid, _ in found}) == 2
+    assert all(is_main for _, _, _, is_main in found)
+
+
+def check_threads_and_garbage():
+    """Threads submit and drop refs in cycles while others hold the GIL."""
+    square = host.RemoteFunction(lambda x: x * x)
+    failures = []
+
+    def work(number):
+        try:
+            for i in range(50):
+                ref = square.remote(i)
+                cycle = [ref, host.put(i)]
+                cycle.append(cycle)
+                if i % 10 == 0:
+                    assert host.get(ref) == i * i
+                    gc.collect()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert not failures, failures
+
+
+def main():
+    host.start(3, sys.argv[1])
+    random.seed(1)
+    for name, check in list(globals().items()):
+        if name.startswith("check_"):
+            began = time.monotonic()
+            check()
+            print(f"{name}: {time.monotonic() - began:.2f} s", flush=True)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "farewell"
+
+        def register():
+            import atexit
+            atexit.register(lambda: path.write_text("exited"))
+
+        host.get(host.RemoteFunction(register).remote())
+        native.shutdown()
+        assert path.read_text() == "exited", "exit functions of the executor did not run"
+    print("exit functions ran")
+
+
+if __name__ == "__main__":
+    main()

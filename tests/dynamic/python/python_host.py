@@ -1,0 +1,189 @@
+"""A small Python front end on <mobula/dynamic.h>, for the tests: pickled functions as tasks, classes as actors.
+
+Drivers call start(); executors run `python executor.py`, which calls serve().
+"""
+
+import atexit
+import ctypes
+import io
+import os
+import pickle
+import random
+import sys
+import sysconfig
+import traceback
+
+import cloudpickle
+import mobula_host as native
+
+TASK, CONSTRUCTOR, METHOD = range(3)
+CANCELLED_KIND = 7  # detail::ErrorKind::task_cancelled
+
+
+class TaskError(Exception):
+    """The text of an exception that cannot be unpickled."""
+
+
+class TaskCancelledError(BaseException):
+    pass
+
+
+class Pickler(cloudpickle.Pickler):
+    """Collects the refs, the handles, and the buffers of a value."""
+
+    def __init__(self, file):
+        self.buffers, self.refs, self.actors = [], [], []
+        super().__init__(file, protocol=5, buffer_callback=self._take)
+
+    def _take(self, buffer):
+        if buffer.raw().nbytes < 4096:
+            return True
+        self.buffers.append(buffer.raw())
+        return False
+
+    def persistent_id(self, value):
+        for kind, found in ((native.Ref, self.refs), (native.Actor, self.actors)):
+            if isinstance(value, kind):
+                found.append(value)
+                return kind.__name__, len(found) - 1
+        return None
+
+
+class Unpickler(pickle.Unpickler):
+    def __init__(self, value):
+        body, buffers, self.refs, self.actors = value
+        super().__init__(io.BytesIO(body), buffers=buffers)
+
+    def persistent_load(self, pid):
+        kind, index = pid
+        return (self.refs if kind == "Ref" else self.actors)[index]
+
+
+def pack(value):
+    file = io.BytesIO()
+    pickler = Pickler(file)
+    pickler.dump(value)
+    return file.getvalue(), pickler.buffers, pickler.refs, pickler.actors
+
+
+def unpack(value):
+    return Unpickler(value).load()
+
+
+# ---- in a driver ----
+
+
+class RemoteFunction:
+    def __init__(self, function, **options):
+        self.function, self.options, self.blob = function, options, None
+
+    def remote(self, *args):
+        if self.blob is None:
+            self.blob = put((self.function, self.options.get("retry_exceptions", ())))
+        refs = native.submit(self.function.__qualname__, [self.blob, *arguments(args)],
+                             self.options.get("num_returns", 1), bool(self.options.get("retry_exceptions")),
+                             self.options.get("env", {}))
+        return refs[0] if len(refs) == 1 else refs
+
+
+class ActorHandle:
+    def __init__(self, actor, class_name):
+        self.actor, self.class_name = actor, class_name
+
+    def call(self, method, *args):
+        return native.call(self.actor, f"{self.class_name}.{method}", arguments(args), 1)[0]
+
+
+def arguments(args):
+    return [arg if isinstance(arg, native.Ref) else pack(arg) for arg in args]
+
+
+def create(cls, *args, name=""):
+    return ActorHandle(native.create(cls.__qualname__, [pack(cls), *arguments(args)], name), cls.__qualname__)
+
+
+def get_actor(name, cls):
+    return ActorHandle(native.get_actor(name, cls.__qualname__), cls.__qualname__)
+
+
+def put(value):
+    return native.put(pack(value))
+
+
+def get(refs, timeout=30.0):
+    if isinstance(refs, native.Ref):
+        return get([refs], timeout)[0]
+    values = []
+    for is_value, found in native.get(refs, timeout):
+        if is_value:
+            values.append(unpack(found))
+            continue
+        kind, message, type_name, pickled = found
+        if kind == CANCELLED_KIND:
+            raise TaskCancelledError(message)
+        try:
+            raise pickle.loads(pickled) from TaskError(message)
+        except (pickle.UnpicklingError, EOFError, TypeError, AttributeError):
+            raise TaskError(f"{type_name}: {message}") from None
+    return values
+
+
+def start(num_cpus, executor):
+    set_host()
+    native.init(num_cpus, [sys.executable, executor], {"PYTHONPATH": os.pathsep.join(sys.path)})
+
+
+# ---- in an executor ----
+
+
+def run(call):
+    """Runs a call, completes it, and raises nothing."""
+    retried = ()
+    try:
+        args = [unpack(each) for each in call.arguments()]
+        if call.kind == CONSTRUCTOR:
+            call.created(args[0](*args[1:]))
+            return call.done()
+        if call.kind == TASK:
+            function, retried = args.pop(0)
+        else:
+            function = getattr(call.actor(), call.name.rpartition(".")[2])
+        result = function(*args)
+        results = [result] if call.num_returns == 1 else result
+        for index, each in enumerate(results):
+            call.give(index, pack(each))
+        call.done()
+    except BaseException as error:  # sys.exit ends the task, not the executor
+        try:
+            pickled = pickle.dumps(error)
+        except Exception:
+            pickled = b""
+        call.fail("".join(traceback.format_exception(error)), type(error).__name__, pickled,
+                  isinstance(error, tuple(retried)))
+
+
+def assigned():
+    # os.environ is a copy that was made at the start of the fork server.
+    environ = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
+    index = 0
+    while environ[index]:
+        name, _, value = os.fsdecode(environ[index]).partition("=")
+        os.environ._data[os.fsencode(name)] = os.fsencode(value)
+        index += 1
+    random.seed(native.seed())
+
+
+def leave():
+    sys.stdout.flush()
+    sys.stderr.flush()
+    atexit._run_exitfuncs()
+
+
+def set_host():
+    language = f"python {sys.version_info.major}.{sys.version_info.minor} {sysconfig.get_config_var('SOABI')}"
+    native.set_host(run, assigned, leave, TaskCancelledError, language)
+
+
+def serve():
+    set_host()
+    native.init(1, [sys.executable], {})
