@@ -433,6 +433,22 @@ TEST(ContractCompletions, CancelWaitsForTheRunningCallback) {
   }
 }
 
+// The process receives no message until the callback returns.
+TEST(ContractCompletions, BlockingCallback_LosesNoResult) {
+  std::atomic<bool> runs = false, returns = false;
+  const auto subscription = mobula::put(1).then([&](const ObjectRef<int>&) {
+    runs = true;
+    returns.wait(false);
+  });
+  EXPECT_TRUE(becomes_true([&] { return runs.load(); }));
+  std::vector<ObjectRef<int>> refs;
+  for (int i = 0; i < 10; ++i) refs.push_back(mobula::task<square>.remote(i));
+  std::thread reader([&] { EXPECT_EQ(got(refs).back(), 81); });
+  returns = true;
+  returns.notify_all();
+  reader.join();
+}
+
 TEST(ContractCompletions, RejectsEmptyRefsAndCallbacks) {
   const std::vector<AnyRef> refs{mobula::put(1), AnyRef()};
   std::atomic<int> runs = 0;

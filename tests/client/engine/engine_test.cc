@@ -108,6 +108,34 @@ TEST_P(Engine, ServesUserThreadsAtOnce) {
   EXPECT_TRUE(nothing_is_left());
 }
 
+TEST_P(Engine, InterruptionEndsWaitsOfAllThreads) {
+  constexpr int rounds = 20;
+  const auto [count, way] = GetParam();
+  agent_ = std::make_unique<FakeAgent>(1, way);
+  start();
+  std::atomic<int> received{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i) {
+    threads.emplace_back([&] {
+      mobula::CompletionQueue queue;
+      std::array<std::uint64_t, 1> tokens{};
+      for (int round = 0; round < rounds; ++round) {
+        try {
+          (void)queue.take(tokens, mobula::Duration::max());
+        } catch (const mobula::InterruptedError&) {
+          ++received;
+        }
+      }
+    });
+  }
+  while (received < rounds * count) {
+    mobula::interrupt_waits();
+    std::this_thread::yield();
+  }
+  for (auto& thread : threads) thread.join();
+  (void)mobula::take_interrupt();
+}
+
 std::string name_of(const testing::TestParamInfo<std::tuple<int, Way>>& each) {
   const std::array<std::string, 4> ways{"BySocket", "ByRing", "ByRingUnasked", "BySocketWithBell"};
   const auto [count, way] = each.param;
@@ -120,6 +148,26 @@ INSTANTIATE_TEST_SUITE_P(Threads, Engine,
                                                           Way::by_ring_unasked,
                                                           Way::by_socket_with_bell)),
                          name_of);
+
+using EngineInterruptions = Engine;
+
+TEST_F(EngineInterruptions, EndPutThatWaitsForMemory) {
+  start();
+  (void)mobula::take_interrupt();
+  agent_->withhold_space();
+  std::thread sender([this] {
+    while (agent_->withheld() == 0) std::this_thread::yield();
+    mobula::interrupt_waits();
+  });
+  EXPECT_THROW((void)mobula::put(std::vector<int>(30'000, 1)), mobula::InterruptedError);
+  sender.join();
+  agent_->give_space();
+  {
+    const auto again = mobula::put(std::vector<int>(30'000, 2));
+    EXPECT_EQ(mobula::get(again, 20s), std::vector<int>(30'000, 2));
+  }
+  EXPECT_TRUE(nothing_is_left());
+}
 
 using EngineRings = Engine;
 

@@ -142,6 +142,28 @@ std::uint64_t FakeAgent::slots() const {
   return slots_;
 }
 
+void FakeAgent::withhold_space() {
+  const std::scoped_lock held(mutex_);
+  withholds_ = true;
+}
+
+void FakeAgent::give_space() {
+  (void)thread_->run([this] {
+    std::vector<ReserveObjectRequest> requests;
+    {
+      const std::scoped_lock held(mutex_);
+      withholds_ = false;
+      requests.swap(withheld_);
+    }
+    for (const auto& each : requests) on(ProcessToAgent(each));
+  });
+}
+
+std::size_t FakeAgent::withheld() const {
+  const std::scoped_lock held(mutex_);
+  return withheld_.size();
+}
+
 void FakeAgent::send(AgentToProcess message, std::vector<Fd> fds) {
   if (link_) (void)link_->send(encode(message), std::move(fds));
 }
@@ -150,6 +172,10 @@ void FakeAgent::send(AgentToProcess message, std::vector<Fd> fds) {
 
 void FakeAgent::on(const ProcessToAgent& message) {
   if (const auto* reserve = std::get_if<ReserveObjectRequest>(&message)) {
+    {
+      const std::scoped_lock held(mutex_);
+      if (withholds_) return withheld_.push_back(*reserve);
+    }
     Stored& stored = store_[reserve->object];
     stored.slab = ++slabs_;
     stored.size_bytes = reserve->size_bytes;

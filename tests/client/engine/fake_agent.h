@@ -61,6 +61,11 @@ class FakeAgent {
   void nap();
   bool naps() const;
   void look();
+  // From now on it has no space: requests for memory wait until give_space().
+  void withhold_space();
+  void give_space();
+  // Count of requests for memory that wait.
+  std::size_t withheld() const;
   // The state of the engine at its doorbell. ring_engine() rings it without data.
   DoorbellSleep engine_sleep() const;
   void ring_engine();
@@ -126,6 +131,8 @@ class FakeAgent {
   std::uint64_t rings_asked_for_ = 0;
   std::uint64_t rings_closed_ = 0;
   std::uint64_t slots_ = 0;
+  bool withholds_ = false;
+  std::vector<ReserveObjectRequest> withheld_;
 };
 
 }  // namespace mobula::internal::client
