@@ -92,8 +92,9 @@ struct CallReply {
   std::vector<ObjectId> lost;
   // failed: arguments by reference that the executor could not read
   std::vector<ObjectId> unread{};
+  bool no_retry = false;  // exception: not of a type that is retried
   MOBULA_FIELDS(number, task, attempt, outcome, results, kept, handovers, run_time, pid, lost,
-                unread);
+                unread, no_retry);
   friend bool operator==(const CallReply&, const CallReply&) = default;
 };
 
