@@ -480,6 +480,11 @@ void Process::poll_threads() {
   }
 }
 
+std::size_t Process::deferred_calls() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(threads_, [](const auto& each) { return each.second->is_deferred(); }));
+}
+
 std::string Process::work_left() const {
   std::string text;
   for (const auto& [key, thread] : threads_) {

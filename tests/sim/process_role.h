@@ -101,6 +101,7 @@ class Process final : public Role {
   const executor::ExecutorCore* executor_core() const { return executor_ ? &*executor_ : nullptr; }
   std::int64_t pid() const { return static_cast<std::int64_t>(number()); }
   std::string work_left() const;
+  std::size_t deferred_calls() const;          // incomplete ones whose user code has returned
   bool departed() const { return departed_; }  // holds no resources any more
   bool exits() const { return exits_; }        // exits as planned, after its submitted work
   const std::vector<ObjectId>& held() const { return here_; }  // tensors whose elements are here

@@ -440,6 +440,15 @@ std::vector<Scenario> make_scenarios() {
            4,
            {executor_crash, executor_crash, agent_crash, stream_break, head_crash, driver_pause,
             driver_crash, repeats, bulk_fails, peer_cut}}),
+      {"deferred", 2, 2, false, 6, {deferred_calls, deferred_calls, actor, nested}, 0, {}},
+      {"deferred_faults",
+       3,
+       2,
+       false,
+       6,
+       {deferred_calls, deferred_calls, restart, task},
+       3,
+       {executor_crash, executor_pause, stream_break, head_crash, node_drained, repeats}},
   };
 }
 
