@@ -10,7 +10,8 @@ Hooks incomplete_calls_are_forgotten() {
   Hooks hooks;
   hooks.executor.in = [](std::vector<executor::Event>& events) {
     const auto* end = std::get_if<executor::EndAsked>(&events.front());
-    if (end == nullptr || !end->graceful) return;
+    const auto* last = std::get_if<executor::CallFinished>(&events.front());
+    if (!(end != nullptr && end->graceful) && !(last != nullptr && last->leave)) return;
     for (std::uint64_t token = 1; token <= last_token; ++token) {
       executor::CallFinished finished;
       finished.token = token;

@@ -5,8 +5,8 @@
 
 namespace mobula::internal::sim {
 
-// Calls of an actor and tasks that are answered in any order. Some are cancelled, and the handle is
-// often released while calls are incomplete.
+// Calls of an actor and tasks, answered in any order. Some are cancelled. Often the handle is
+// released, or the actor exits, while calls are incomplete.
 int Author::deferred_calls() {
   Plan made = actor_class();
   made.max_concurrency = static_cast<std::int32_t>(random_.between(2, 20));
@@ -17,6 +17,7 @@ int Author::deferred_calls() {
     slow.name = "deferred";
     slow.large = random_.chance(200);
     slow.return_refs = random_.chance(300);
+    slow.may_fail = i == 0;  // its calls may be cancelled
     slow.answered_after =
         random_.between(Duration(20us), Duration(random_.chance(200) ? 2s : 50ms));
     methods.push_back(add(std::move(slow)));
@@ -28,19 +29,20 @@ int Author::deferred_calls() {
   Plan main = item("deferred_calls");
   main.steps.push_back(make(type));
   const int calls = static_cast<int>(random_.between(1, 25));
-  for (int i = 0; i < calls; ++i)
-    main.steps.push_back(call(0, methods[random_.below(methods.size())], {value()}));
-  main.steps.push_back(submit(f, {value()}));
-  std::vector<bool> cancelled(static_cast<std::size_t>(calls) + 2);
-  for (int i = 1; i <= calls + 1; ++i) {
-    if (!random_.chance(100)) continue;
-    cancelled[static_cast<std::size_t>(i)] = true;
-    main.steps.push_back(on(Act::cancel, i));
+  std::vector<int> cancellable;
+  for (int i = 1; i <= calls; ++i) {
+    const auto which = random_.below(methods.size());
+    main.steps.push_back(call(0, methods[which], {value()}));
+    if (which == 0 && random_.chance(500)) cancellable.push_back(i);
   }
+  main.steps.push_back(submit(f, {value()}));
+  for (const int each : cancellable) main.steps.push_back(on(Act::cancel, each));
+  const bool leaves = random_.chance(500);
+  if (leaves) main.steps.push_back(call(0, method(Act::leave)));
   if (random_.chance(500)) main.steps.push_back(on(Act::release, 0));
-  for (int i = 1; i <= calls + 1; ++i) {
+  for (int i = 1; i <= calls + (leaves ? 2 : 1); ++i) {
     main.steps.push_back(on(Act::get, i));
-    main.steps.back().tolerant = cancelled[static_cast<std::size_t>(i)];
+    main.steps.back().tolerant = std::ranges::count(cancellable, i) > 0;
   }
   return add(std::move(main));
 }
