@@ -34,6 +34,9 @@ std::vector<Benchmark> parked_benchmarks();
 // Tasks through a CompletionQueue.
 std::vector<Benchmark> completion_benchmarks();
 
+// Deferred calls and coroutines.
+std::vector<Benchmark> deferred_benchmarks();
+
 // Tensors that stay in their producer until a reader needs them.
 std::vector<Benchmark> transport_benchmarks();
 

@@ -101,8 +101,11 @@ struct CallForm {
   // of another program finds it.
   std::string method;
   std::string types;
+  std::string group;  // actor calls: concurrency group; empty: the actor's own limit
+  // Types of the exceptions that `retry_exceptions` means, as C++ writes them; empty: all.
+  std::vector<std::string> retried_types;
   MOBULA_FIELDS(kind, job, actor, function, name, num_returns, retry_exceptions, name_space,
-                tensors, beside, method, types);
+                tensors, beside, method, types, group, retried_types);
   friend bool operator==(const CallForm&, const CallForm&) = default;
 };
 
@@ -116,6 +119,14 @@ struct CallRecord {
   NodeId caller_node;  // home of the results
   MOBULA_FIELDS(task, form, attempt, may_run_again, arguments, caller_node);
   friend bool operator==(const CallRecord&, const CallRecord&) = default;
+};
+
+// Calls of an actor that are counted, ordered, and run separately from its other calls.
+struct ConcurrencyGroup {
+  std::string name;
+  std::int32_t max_concurrency = 1;
+  MOBULA_FIELDS(name, max_concurrency);
+  friend bool operator==(const ConcurrencyGroup&, const ConcurrencyGroup&) = default;
 };
 
 // An actor as the head stores it. It includes the constructor call, so that a restart needs neither
@@ -140,9 +151,13 @@ struct ActorSpec {
   EntryPoint entry;
   // limit on unfinished calls of one calling process; -1: unlimited
   std::int32_t max_pending_calls = -1;
+  // Threads that run calls outside of groups; 0: max_concurrency. With 1, groups have 1 each.
+  std::int32_t threads = 0;
+  std::vector<ConcurrencyGroup> groups;
+  bool out_of_order = false;  // a call may start before earlier ones whose arguments are awaited
   MOBULA_FIELDS(actor, job, owner, class_name, name, name_space, detached, get_if_exists, exclusive,
                 demand, constructor, max_restarts, max_task_retries, max_concurrency, class_offset,
-                entry, max_pending_calls);
+                entry, max_pending_calls, threads, groups, out_of_order);
   friend bool operator==(const ActorSpec&, const ActorSpec&) = default;
 };
 

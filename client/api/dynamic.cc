@@ -8,6 +8,7 @@
 
 #include <mobula/errors.h>
 
+#include "client/api/asynchronous.h"
 #include "client/api/language_host.h"
 #include "client/api/rules.h"
 
@@ -144,17 +145,17 @@ AnyActor create(const Callable& constructor, const ActorOptions& options,
     throw InvalidRequestError("create an actor by " + std::string(constructor.name) +
                               ": the class has no name");
   }
-  const auto request = detail::prepare(options).take();
+  std::shared_ptr<const detail::ActorRequest> request = detail::prepare(options).take();
+  if (constructor.asynchronous) request = detail::on_one_thread(std::move(request));
   const auto target = detail::runtime();
   const RuntimeArguments passed(target, arguments);
   const auto& entry = internal::client::untyped_constructor();
-  auto answer =
-      target->create_actor({.constructor = detail::Registry::instance().key_of(entry),
-                            .class_name = constructor.class_name,
-                            .request = request,
-                            .arguments = passed.span(),
-                            .constructor_name = constructor.name,
-                            .types = internal::client::untyped_types(constructor.asynchronous)});
+  auto answer = target->create_actor({.constructor = detail::Registry::instance().key_of(entry),
+                                      .class_name = constructor.class_name,
+                                      .request = request,
+                                      .arguments = passed.span(),
+                                      .constructor_name = constructor.name,
+                                      .types = internal::client::untyped_types()});
   return AnyActor(Anchor::adopt(target, {RefKind::actor, std::move(answer).take()}));
 }
 

@@ -197,7 +197,7 @@ void Call::give(std::size_t index, const Payload& value) { call_->give(index, va
 void Call::fail(Failure failure) {
   if (failure.record.kind == detail::ErrorKind::other)
     failure.record.kind = detail::ErrorKind::task;
-  call_->complete("fail", {.error = std::move(failure.record), .may_retry = failure.may_retry});
+  call_->complete("fail", {.error = std::move(failure.record), .no_retry = !failure.may_retry});
 }
 
 void Call::exit_actor() {

@@ -2,7 +2,6 @@
 
 #include <link.h>
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -20,7 +19,6 @@ using detail::Entry;
 using detail::EntryKind;
 
 constexpr std::string_view untyped_mark = "untyped ";
-constexpr std::string_view asynchronous_mark = "untyped-asynchronous ";
 
 // Process-wide by nature, as the registry is. Never destroyed: runners may use it until the end.
 std::atomic<const dynamic::Host*> the_host{nullptr};
@@ -104,24 +102,17 @@ const Entry& untyped_task() { return task_entry; }
 const Entry& untyped_constructor() { return constructor_entry; }
 const Entry& untyped_method() { return method_entry; }
 
-const std::string& untyped_types(bool asynchronous) {
+const std::string& untyped_types() {
   static const auto* const types = [] {
     const dynamic::Host* const host = language_host();
     const bool has_name = host != nullptr && !host->language.empty();
-    const std::string language = has_name ? host->language : "C++";
-    return new std::array<std::string, 2>{std::string(untyped_mark) + language,
-                                          std::string(asynchronous_mark) + language};
+    return new std::string(std::string(untyped_mark) + (has_name ? host->language : "C++"));
   }();
-  return (*types)[asynchronous ? 1 : 0];
+  return *types;
 }
 
-bool is_asynchronous(std::string_view types) { return types.starts_with(asynchronous_mark); }
-
 std::string_view language_of(std::string_view types) {
-  for (const std::string_view mark : {untyped_mark, asynchronous_mark}) {
-    if (types.starts_with(mark)) return types.substr(mark.size());
-  }
-  return {};
+  return types.starts_with(untyped_mark) ? types.substr(untyped_mark.size()) : std::string_view();
 }
 
 std::string library_build() {

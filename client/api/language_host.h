@@ -26,9 +26,7 @@ const detail::Entry& untyped_constructor();
 const detail::Entry& untyped_method();
 
 // CallForm::types of an untyped call: the mark and the language of the caller.
-const std::string& untyped_types(bool asynchronous = false);
-// Reports whether one runner runs all calls of the actor whose constructor has these types.
-bool is_asynchronous(std::string_view types);
+const std::string& untyped_types();
 // The language of the caller of a call with these types. Empty for other calls.
 std::string_view language_of(std::string_view types);
 

@@ -1,6 +1,7 @@
 // Subscriptions with a callback.
 #include <mobula/on_ready.h>
 
+#include <chrono>
 #include <exception>
 #include <optional>
 #include <string_view>
@@ -151,6 +152,13 @@ std::shared_ptr<SubscriptionState> make_subscription(std::function<void(std::siz
                                                      const OnReadyOptions& options, CallSite site) {
   return std::make_shared<SubscriptionState>(std::move(callback), std::move(stopped), options,
                                              site);
+}
+
+bool is_ready(const AnyRef& ref) {
+  const auto target = runtime();
+  const RawId object = require_id(ref.anchor().get(), target);
+  auto ready = target->wait({&object, 1}, 1, std::chrono::steady_clock::now(), true);
+  return ready.ok() && ready.value().front();
 }
 
 void start(const std::shared_ptr<SubscriptionState>& subscription, std::span<const AnyRef> refs) {

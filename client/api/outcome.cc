@@ -13,8 +13,17 @@
 #include <mobula/errors.h>
 
 #include "client/api/exception_table.h"
+#include "client/api/readable_type.h"
 
 namespace mobula::detail {
+
+std::string readable_type(const std::type_info& type) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(type.name(), nullptr, nullptr, &status);
+  std::string name = status == 0 ? text : type.name();
+  std::free(text);
+  return name;
+}
 
 namespace {
 
@@ -25,14 +34,6 @@ struct ResultRefused {
 
 // Longer chains of causes are cut.
 constexpr int max_causes = 8;
-
-std::string readable(const char* mangled) {
-  int status = 0;
-  char* text = abi::__cxa_demangle(mangled, nullptr, nullptr, &status);
-  std::string name = status == 0 ? text : mangled;
-  std::free(text);
-  return name;
-}
 
 ErrorRecord record_current(int causes_left);
 
@@ -49,7 +50,7 @@ void describe_exception(ErrorRecord& record, const std::exception& thrown, int c
   record.message = own_text(thrown);
   const ExceptionCodec* codec = internal::client::find_exception(thrown);
   // The wrapper that carries a nested exception is not a public type.
-  record.remote_type = readable(codec != nullptr ? codec->type->name() : typeid(thrown).name());
+  record.remote_type = readable_type(codec != nullptr ? *codec->type : typeid(thrown));
   if (codec != nullptr) {
     try {
       record.exception_bytes = codec->encode(thrown);
@@ -72,13 +73,13 @@ ErrorRecord record_current(int causes_left) {
     return failed.record();
   } catch (const Error& failed) {
     record.message = failed.what();
-    record.remote_type = readable(typeid(failed).name());
+    record.remote_type = readable_type(typeid(failed));
     if (causes_left > 0) record.nested.push_back(failed.record());
   } catch (const std::exception& thrown) {
     describe_exception(record, thrown, causes_left);
   } catch (...) {
     const std::type_info* type = abi::__cxa_current_exception_type();
-    record.remote_type = type != nullptr ? readable(type->name()) : "unknown";
+    record.remote_type = type != nullptr ? readable_type(*type) : "unknown";
     record.message = "an exception that is no std::exception";
   }
   return record;
@@ -117,7 +118,7 @@ Outcome outcome_by(const Body& body) {
   } catch (abi::__forced_unwind&) {
     throw;  // the thread is being cancelled, which must not be stopped
   } catch (...) {
-    return {.error = record_current_exception()};
+    return {.error = record_current_exception(), .thrown = std::current_exception()};
   }
 }
 

@@ -122,6 +122,13 @@ ActorRequest actor_request(const ActorOptions& options) {
   request.max_restarts = options.max_restarts;
   request.max_task_retries = options.max_task_retries;
   request.max_concurrency = options.max_concurrency;
+  for (const auto& [name, limit] : options.concurrency_groups) {
+    rules::check_text("concurrency_groups", name);
+    if (name.empty()) rules::refuse("concurrency_groups", "a name is not empty", "an empty name");
+    rules::check_at_least("concurrency_groups", limit, 1);
+  }
+  request.concurrency_groups = options.concurrency_groups;
+  request.allow_out_of_order_execution = options.allow_out_of_order_execution;
   request.max_pending_calls = options.max_pending_calls;
   request.exclusive = options.exclusive;
   request.block_on_limit = options.block_on_limit;
@@ -130,6 +137,7 @@ ActorRequest actor_request(const ActorOptions& options) {
 
 CallRequest call_request(const CallOptions& options) {
   rules::check_text("name", options.name);
+  rules::check_text("concurrency_group", options.concurrency_group);
   rules::check_at_least("num_returns", options.num_returns, 1);
   rules::check_transport(options.tensor_transport);
   rules::check_policy(options.tensor_policy);
@@ -143,7 +151,9 @@ CallRequest call_request(const CallOptions& options) {
           .allow_fallback = options.allow_fallback,
           .block_on_limit = options.block_on_limit,
           .beside = false,
-          .tensor_policy = options.tensor_policy};
+          .tensor_policy = options.tensor_policy,
+          .concurrency_group = options.concurrency_group,
+          .retry_exceptions = options.retry_exceptions};
 }
 
 void check_log_level(const std::string& level) {

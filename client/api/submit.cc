@@ -1,11 +1,14 @@
 #include <mobula/detail/submit.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
+#include <mobula/detail/describe.h>
 #include <mobula/errors.h>
 #include <mobula/get.h>
 
+#include "client/api/asynchronous.h"
 #include "client/api/call_signature.h"
 
 namespace mobula::detail {
@@ -83,14 +86,39 @@ void submit_task(const Entry& entry, const std::shared_ptr<const TaskRequest>& r
   ids.adopt(target, results);
 }
 
+namespace {
+
+// As in Ray.
+constexpr int asynchronous_max_concurrency = 1000;
+
+// A class is asynchronous if this program names a method of it that returns a deferred result.
+bool is_asynchronous(const void* class_tag) {
+  return std::ranges::any_of(Registry::instance().entries(), [&](const Entry* each) {
+    return each->class_tag() == class_tag && each->description() != nullptr &&
+           each->description()->deferred;
+  });
+}
+
+}  // namespace
+
+std::shared_ptr<const ActorRequest> on_one_thread(std::shared_ptr<const ActorRequest> request) {
+  if (request->threads != 0) return request;
+  auto changed = std::make_shared<ActorRequest>(*request);
+  changed->threads = 1;
+  if (!changed->max_concurrency.is_chosen())
+    changed->max_concurrency = asynchronous_max_concurrency;
+  return changed;
+}
+
 std::shared_ptr<const Anchor> create_actor(const Entry& entry,
                                            const std::shared_ptr<const ActorRequest>& request,
                                            std::span<const ArgumentSource> arguments) {
   const auto target = runtime();
   const RuntimeArguments passed(target, arguments);
+  const bool asynchronous = is_asynchronous(entry.class_tag());
   auto answer = target->create_actor({.constructor = Registry::instance().key_of(entry),
                                       .class_name = entry.class_name(),
-                                      .request = request,
+                                      .request = asynchronous ? on_one_thread(request) : request,
                                       .arguments = passed.span()});
   if (!answer.ok()) passed.rethrow_failure();
   return Anchor::adopt(target, {RefKind::actor, std::move(answer).take()});
@@ -146,6 +174,17 @@ std::shared_ptr<const Anchor> find_actor(const std::string& name, const std::str
   if (internal::common_name(found.class_name) != internal::common_name(class_name)) {
     throw InvalidRequestError("get_actor: \"" + name + "\" is a " + found.class_name + ", not a " +
                               std::string(class_name) + "; ask for it by its own class");
+  }
+  return anchor;
+}
+
+std::shared_ptr<const Anchor> find_current_actor(std::string_view class_name) {
+  const auto target = runtime();
+  const NamedActor found = target->current_actor().take();
+  auto anchor = Anchor::adopt(target, {RefKind::actor, found.actor});
+  if (internal::common_name(found.class_name) != internal::common_name(class_name)) {
+    throw InvalidRequestError("current_actor: this actor is a " + found.class_name + ", not a " +
+                              std::string(class_name));
   }
   return anchor;
 }

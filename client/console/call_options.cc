@@ -124,25 +124,29 @@ Setters common_setters(Options& options) {
 Result<TaskOptions> task_options(const Json& json) {
   TaskOptions options;
   Setters setters = common_setters(options);
+  bool retry_exceptions = false;
   setters.insert({{"max_calls", whole(options.max_calls)},
                   {"max_retries", whole(options.max_retries)},
-                  {"retry_exceptions", flag(options.retry_exceptions)}});
+                  {"retry_exceptions", flag(retry_exceptions)}});
   if (auto taken = take(json, setters); !taken) return taken.error();
+  options.retry_exceptions = retry_exceptions;
   return options;
 }
 
 Result<ActorOptions> actor_options(const Json& json) {
   ActorOptions options;
   Setters setters = common_setters(options);
+  int max_concurrency = 1;
   setters.insert({{"name_space", text(options.name_space)},
                   {"lifetime", lifetime(options.lifetime)},
                   {"get_if_exists", flag(options.get_if_exists)},
                   {"max_restarts", whole(options.max_restarts)},
                   {"max_task_retries", whole(options.max_task_retries)},
-                  {"max_concurrency", whole(options.max_concurrency)},
+                  {"max_concurrency", whole(max_concurrency)},
                   {"max_pending_calls", whole(options.max_pending_calls)},
                   {"exclusive", flag(options.exclusive)}});
   if (auto taken = take(json, setters); !taken) return taken.error();
+  if (json.contains("max_concurrency")) options.max_concurrency = max_concurrency;
   return options;
 }
 

@@ -34,6 +34,7 @@ CalleeHalf::CalleeHalf(CalleeOptions options, StepEvents& events, const ClientCo
       caller_(caller),
       callers_(assignment_.head_signing_key, assignment_.demand_class.job,
                !assignment_.actor.name.empty()) {
+  served_.resize(assignment_.actor.groups.size() + 2);
   ticket_clock_.received(assignment_.ticket, wall_clock_ms(), monotonic_now());
 }
 
@@ -260,7 +261,7 @@ void CalleeHalf::carry_out(RunCall&& command) {
   fetches_due_ = true;
   const bool beside = command.call.form->beside;
   if (!beside) note_running(command);
-  to_run(beside).push_back(std::move(command));
+  to_run(command.group).push_back(std::move(command));
 }
 
 std::shared_ptr<TaskContext> CalleeHalf::carry_out(const executor::CancelRunning& command) {

@@ -5,6 +5,7 @@
 // Not: I/O (ProcessEngine), the threads that run calls (ExecutorShell).
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -69,7 +70,7 @@ class CalleeHalf {
   void call_returned(std::uint64_t token);
 
   // ---- deferred calls
-  RunnerJobs& jobs() { return jobs_; }
+  RunnerJobs& jobs(std::uint32_t group) { return served(group).jobs; }
   // Finishes the call once it is settled.
   void settle_later(UnsettledCall call) { unsettled_.push_back(std::move(call)); }
   // True: calls were settled, and events follow.
@@ -104,7 +105,8 @@ class CalleeHalf {
   std::optional<RunningNow> take_running_report(Time now);
 
   // ---- threads that run calls
-  Queue<executor::RunCall>& to_run(bool beside) { return beside ? to_run_beside_ : to_run_; }
+  // Started calls of a concurrency group; CallGroups::no_group: those outside the actor's order.
+  Queue<executor::RunCall>& to_run(std::uint32_t group) { return served(group).calls; }
   const std::shared_ptr<TaskContext>& context(std::uint64_t token) { return contexts_.at(token); }
   bool runs_calls() const { return !contexts_.empty(); }
   bool to_destroy() const { return to_destroy_; }
@@ -144,10 +146,15 @@ class CalleeHalf {
   bool open_ = false;
   std::vector<AgentToProcess> early_messages_;
   std::vector<std::pair<ProcessId, std::vector<std::byte>>> early_calls_;
-  Queue<executor::RunCall> to_run_;
-  Queue<executor::RunCall> to_run_beside_;
+  struct Served {
+    Queue<executor::RunCall> calls;
+    RunnerJobs jobs;
+  };
+  Served& served(std::uint32_t group) {
+    return served_[std::min<std::size_t>(group, served_.size() - 1)];
+  }
+  std::vector<Served> served_;  // by group, and calls outside the order last
   Table<std::uint64_t, std::shared_ptr<TaskContext>> contexts_;
-  RunnerJobs jobs_;
   std::vector<UnsettledCall> unsettled_;
   Table<std::uint64_t, std::weak_ptr<detail::Job>> cancel_jobs_;  // of deferred calls
   PooledMap<std::uint64_t, Fetch> fetches_;

@@ -195,6 +195,7 @@ detail::Done ProcessRuntime::submit_task(const detail::TaskSubmission& submissio
     form.types = submission.types;
     if (!form.types.empty()) form.method = submission.function_name;
     form.retry_exceptions = request.retry_exceptions;
+    form.retried_types = request.retry_exceptions.types();
     form.tensors =
         preference_of(request.tensor_transport, request.allow_fallback, request.tensor_policy);
     return Prepared{nullptr, std::move(form), class_of(request.resources, request.max_calls)};
@@ -246,6 +247,9 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
   spec.max_task_retries = request.max_task_retries;
   spec.max_concurrency = request.max_concurrency;
   spec.max_pending_calls = request.max_pending_calls;
+  spec.threads = request.threads;
+  for (const auto& [name, limit] : request.concurrency_groups) spec.groups.push_back({name, limit});
+  spec.out_of_order = request.allow_out_of_order_execution;
   spec.demand = class_of(request.resources, 0);
   spec.class_offset = creation.constructor.offset;
   CallRecord& constructor = spec.constructor;
@@ -256,6 +260,7 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
   form.method = creation.constructor_name;
   form.types = creation.types;
   constructor.form = std::move(form);
+  constructor.caller_node = engine_->core().node();
   constructor.arguments = arguments_of(lock, creation.arguments, puts);
   event.fail_if_infeasible = request.resources.fail_if_infeasible;
   event.stored_bytes = puts.bytes;
@@ -334,6 +339,9 @@ detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
     form.tensors =
         preference_of(request.tensor_transport, request.allow_fallback, request.tensor_policy);
     form.beside = request.beside;
+    form.group = request.concurrency_group;
+    form.retry_exceptions = request.retry_exceptions;
+    form.retried_types = request.retry_exceptions.types();
     if (call.entry != nullptr) {
       MethodSignature signature = signature_of(*call.entry);
       form.method = std::move(signature.name);
@@ -389,6 +397,21 @@ bool ProcessRuntime::cancelled() { return task()->cancelled.load(); }
 void* ProcessRuntime::stream() {
   const auto memory = device_memory();
   return memory ? memory->thread_stream() : nullptr;
+}
+
+// The caller of the running method holds the actor until its reply, which states whether this
+// process keeps the handle.
+Answer<detail::NamedActor> ProcessRuntime::current_actor() {
+  const auto context = task();
+  if (context->token == 0 || options_.self.actor.empty()) return Runtime::current_actor();
+  context->used_self.store(true);
+  auto lock = engine_->lock();
+  if (engine_->core().object(options_.self.object) == nullptr) {
+    engine_->step(AdoptRef{options_.self});
+  } else {
+    engine_->retain(options_.self.object);
+  }
+  return detail::NamedActor{raw(options_.self.actor.bits()), options_.self_class};
 }
 
 detail::Done ProcessRuntime::exit_actor() {

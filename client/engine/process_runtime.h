@@ -34,6 +34,8 @@ struct RuntimeOptions {
   Environment env;  // in executors: environment of the job, for children too
   std::int64_t max_pending_bytes = std::int64_t{1} << 30;
   GroupPlacement captured;             // in executors: placement of children
+  RefRecord self;                      // in actors: handle of the actor
+  std::string self_class;              // in actors: name of the class
   std::shared_ptr<TaskContext> root;   // shared; context of threads outside of tasks
   exchange::ExchangeOptions exchange;  // tensor exchange; its node is the engine's node
 };
@@ -64,6 +66,7 @@ class ProcessRuntime final : public detail::Runtime,
   bool cancelled() override;
   void* stream() override;
   detail::Done exit_actor() override;
+  detail::Answer<detail::NamedActor> current_actor() override;
   detail::Answer<std::vector<Node>> nodes() override;
   detail::Answer<std::map<std::string, double>> cluster_resources() override;
   detail::Answer<std::map<std::string, double>> available_resources() override;
@@ -86,6 +89,7 @@ class ProcessRuntime final : public detail::Runtime,
 
   // ---- for the executor's loop ----------------------------------------------------------------
   ProcessEngine& engine() { return *engine_; }
+  const RefRecord& self() const { return options_.self; }
   ProcessValues& values() { return values_; }
   // Requires the engine's lock.
   LocalTensors& tensors() { return tensors_; }

@@ -26,7 +26,8 @@ struct TaskContext {
   std::atomic<std::uint64_t> children{0};
   std::atomic<std::uint64_t> puts{0};
   std::atomic<bool> cancelled{false};
-  std::atomic<bool> leave{false};  // exit_actor() was called
+  std::atomic<bool> leave{false};      // exit_actor() was called
+  std::atomic<bool> used_self{false};  // current_actor() was called
   // Untyped calls: `running` and then `cancelling` while the host runs the call.
   enum class HostCallState : std::uint8_t { none, running, cancelling, complete };
   std::atomic<HostCallState> host_call{HostCallState::none};

@@ -14,6 +14,7 @@
 #include "client/executor/untyped_call.h"
 #include "mobula/detail/registry.h"
 #include "mobula/detail/stages.h"
+#include "mobula/retry_exceptions.h"
 
 namespace mobula::internal::executor {
 namespace {
@@ -119,6 +120,8 @@ void hand_over_contents(CallFinished& finished, const RunCall& run, client::Proc
 ArgumentRefs release_arguments(std::uint64_t token, RefRecords reachable,
                                client::ProcessRuntime& runtime, client::ProcessEngine::Lock& lock) {
   ArgumentRefs arguments{std::move(reachable), {}};
+  if (runtime.engine().callee()->context(token)->used_self.load())
+    arguments.reachable.push_back(runtime.self());
   auto pull = runtime.engine().callee()->drop_fetched(token);
   if (!pull) return arguments;
   runtime.engine().settle();
@@ -302,7 +305,10 @@ CallFinished finished_call(const RunCall& run, const std::string& node,
     outcome.error->process = finished.pid;
     if (outcome.error->task.empty()) outcome.error->task = run.call.form->name;
     outcome.error->task_id = run.call.task.hex();
-    finished.outcome = outcome.may_retry ? CallOutcome::exception : CallOutcome::final_exception;
+    finished.outcome = CallOutcome::exception;
+    const auto& retried = run.call.form->retried_types;
+    finished.no_retry =
+        outcome.no_retry || (!retried.empty() && !detail::has_type(outcome.thrown, retried));
     finished.results.assign(1, error_value_of(*outcome.error));
   }
   return finished;

@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <vector>
 
 #include "client/api/call_signature.h"
 #include "client/engine/conversion.h"
-#include "mobula/detail/describe.h"
 
 namespace mobula::internal::executor {
 
@@ -20,12 +18,6 @@ std::vector<const Entry*> methods_of(const void* class_tag) {
       methods.push_back(each);
   }
   return methods;
-}
-
-bool is_asynchronous(const void* class_tag) {
-  return std::ranges::any_of(methods_of(class_tag), [](const Entry* each) {
-    return each->description() != nullptr && each->description()->deferred;
-  });
 }
 
 std::string declarations_of(const std::vector<const Entry*>& methods) {

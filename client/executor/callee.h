@@ -14,8 +14,6 @@ namespace mobula::internal::executor {
 
 // Methods of an actor class that this program can run.
 std::vector<const detail::Entry*> methods_of(const void* class_tag);
-// True if a method of the class returns a deferred result. Its calls then share one thread.
-bool is_asynchronous(const void* class_tag);
 // Their declarations, separated by commas.
 std::string declarations_of(const std::vector<const detail::Entry*>& methods);
 

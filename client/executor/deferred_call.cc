@@ -151,7 +151,7 @@ void DeferredCall::on_cancel(std::weak_ptr<detail::Job> job) {
 void DeferredCall::post(std::shared_ptr<detail::Job> job) {
   auto& engine = host_.runtime->engine();
   const auto lock = engine.lock();
-  engine.callee()->jobs().add({std::move(job), context_});
+  engine.callee()->jobs(run_.group).add({std::move(job), context_});
   engine.notify();
 }
 
@@ -160,7 +160,9 @@ void DeferredCall::post_at(std::chrono::steady_clock::time_point at,
   const auto since = std::chrono::duration_cast<std::chrono::nanoseconds>(at.time_since_epoch());
   auto& engine = host_.runtime->engine();
   const auto lock = engine.lock();
-  engine.callee()->jobs().add_at(Time::from_ns(since.count()), {std::move(job), context_});
+  engine.callee()
+      ->jobs(run_.group)
+      .add_at(Time::from_ns(since.count()), {std::move(job), context_});
   engine.notify();
 }
 

@@ -18,7 +18,6 @@
 #include "client/engine/conversion.h"
 #include "client/engine/process_runtime.h"
 #include "client/executor/call_runner.h"
-#include "client/executor/callee.h"
 #include "client/executor/crash_trace.h"
 #include "client/executor/executor_start.h"
 #include "client/executor/fork_server.h"
@@ -41,6 +40,7 @@ constexpr Duration answers_gather_below = 50us;
 constexpr Duration replaced_after = 250ms;
 // The process exits after this time, even if the hook `leave` of the language host still runs.
 constexpr Duration farewell_timeout = 500ms;
+constexpr std::int32_t max_threads = 999;  // threads of one concurrency group
 
 }  // namespace
 
@@ -70,6 +70,7 @@ Result<void> ExecutorShell::start() {
   runtime_options.job = assignment_.demand_class.job;
   runtime_options.program = assignment_.demand_class.program;
   runtime_options.name_space = assignment_.name_space;
+  if (!assignment_.actor.actor.empty()) name_self(runtime_options);
   const auto& placement = assignment_.demand_class.request.placement;
   // Children of captured children are not captured.
   if (placement.capture_children) runtime_options.captured.group = placement.group;
@@ -102,6 +103,14 @@ Result<void> ExecutorShell::start() {
   engine_->tell_agent(ExecutorReady{assignment_.process, endpoint});
   engine_->open_callee();
   return {};
+}
+
+// The handle that the creator of the actor has.
+void ExecutorShell::name_self(client::RuntimeOptions& options) const {
+  const ActorSpec& actor = assignment_.actor;
+  const NodeId home = actor.detached ? NodeId() : actor.constructor.caller_node;
+  options.self = {handle_id(actor.actor), home, actor.owner, actor.actor};
+  options.self_class = actor.class_name;
 }
 
 DeferredCall::Host ExecutorShell::make_host() {
@@ -139,7 +148,7 @@ void ExecutorShell::flush_recordings() {
 void ExecutorShell::agent_lost(const Failure&) { leave_executor(1); }
 
 void ExecutorShell::beside_call_queued() {
-  if (!beside_.joinable()) beside_ = std::thread([this] { serve(true); });
+  if (!beside_.joinable()) beside_ = std::thread([this] { serve(CallGroups::no_group); });
 }
 
 void ExecutorShell::call_cancelled(const std::shared_ptr<client::TaskContext>& call) {
@@ -235,26 +244,26 @@ void ExecutorShell::be_replaced(const std::string& why) {
 
 // ---- running -----------------------------------------------------------------------------------
 
-void ExecutorShell::serve(bool beside) {
+void ExecutorShell::serve(std::uint32_t group) {
   const CrashStack stack;
   thread_limits_.apply_to_this_thread();
   const bool is_main = on_main_thread();
   while (true) {
     auto lock = engine_->lock();
-    auto& calls = callee().to_run(beside);
-    auto& jobs = callee().jobs();
-    const auto next_job = beside ? std::nullopt : jobs.next_time();
+    auto& calls = callee().to_run(group);
+    auto& jobs = callee().jobs(group);
+    const auto next_job = jobs.next_time();
+    const auto destroys = [&] { return group == 0 && callee().to_destroy(); };
     const auto has_work = [&] {
-      return !calls.empty() || (is_main && farewell_) ||
-             (!beside &&
-              (callee().to_destroy() || jobs.any_ready() || jobs.next_time() != next_job));
+      return !calls.empty() || jobs.any_ready() || jobs.next_time() != next_job || destroys() ||
+             (is_main && farewell_);
     };
     // By reference, because a std::function with these captures would allocate for each call.
     const bool found = engine_->wait(lock, next_job, std::ref(has_work),
                                      client::SpinThenPark::Until::calls_have_gathered);
     if (is_main && farewell_) say_farewell(lock);
-    if (!beside && (!found || jobs.any_ready())) run_jobs(lock);
-    if (!beside && callee().to_destroy() && calls.empty()) {
+    if (!found || jobs.any_ready()) run_jobs(jobs, lock);
+    if (destroys() && calls.empty()) {
       destroy_actor(lock);
       continue;
     }
@@ -293,8 +302,8 @@ void ExecutorShell::serve(bool beside) {
 }
 
 // Continuations of deferred calls, each with the context of its call.
-void ExecutorShell::run_jobs(client::ProcessEngine::Lock& lock) {
-  auto due = callee().jobs().take_due(monotonic_now());
+void ExecutorShell::run_jobs(client::RunnerJobs& jobs, client::ProcessEngine::Lock& lock) {
+  auto due = jobs.take_due(monotonic_now());
   if (due.empty()) return;
   main_thread_runs_ |= on_main_thread();
   lock.unlock();
@@ -309,24 +318,20 @@ void ExecutorShell::run_jobs(client::ProcessEngine::Lock& lock) {
   if (on_main_thread()) main_thread_runs_ = false;
 }
 
-// The thread of an asynchronous actor runs all of its calls, which do not keep it.
-int ExecutorShell::runner_count() const {
-  const auto& function = assignment_.actor.constructor.form->function;
-  const auto* constructor =
-      detail::Registry::instance().find({client::raw(function.program.bits()), function.offset});
-  const bool asynchronous = constructor != nullptr &&
-                            (is_asynchronous(constructor->class_tag()) ||
-                             client::is_asynchronous(assignment_.actor.constructor.form->types));
-  return asynchronous ? 1 : assignment_.actor.max_concurrency;
-}
-
+// Each concurrency group has its own threads, one if the actor is asynchronous.
 void ExecutorShell::run_calls() {
+  const ActorSpec& actor = assignment_.actor;
   std::vector<std::thread> threads;
-  const int more = runner_count() - 1;
-  if (!assignment_.actor.actor.empty()) {
-    for (int i = 0; i < std::min(more, 999); ++i) threads.emplace_back([this] { serve(false); });
+  const auto start_threads = [&](std::uint32_t group, std::int32_t count) {
+    for (int i = 0; i < std::min(count, max_threads); ++i)
+      threads.emplace_back([this, group] { serve(group); });
+  };
+  if (!actor.actor.empty()) {
+    start_threads(0, (actor.threads > 0 ? actor.threads : actor.max_concurrency) - 1);
+    for (std::uint32_t i = 0; i < actor.groups.size(); ++i)
+      start_threads(i + 1, actor.threads == 1 ? 1 : actor.groups[i].max_concurrency);
   }
-  serve(false);
+  serve(0);
   leave_executor(0);
 }
 

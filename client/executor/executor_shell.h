@@ -53,11 +53,11 @@ class ExecutorShell : client::EngineOwner {
   bool on_main_thread() const { return std::this_thread::get_id() == main_thread_; }
   void destroy_actor(client::ProcessEngine::Lock& lock);
   void be_replaced(const std::string& why);
-  // Runs calls: those outside the actor's order, or all others.
-  void serve(bool beside);
+  // Runs calls of one concurrency group, or those outside the actor's order (CallGroups::no_group).
+  void serve(std::uint32_t group);
   DeferredCall::Host make_host();
-  int runner_count() const;
-  void run_jobs(client::ProcessEngine::Lock& lock);
+  void name_self(client::RuntimeOptions& options) const;
+  void run_jobs(client::RunnerJobs& jobs, client::ProcessEngine::Lock& lock);
 
   const PrepareExecutor prepare_;
   AssignExecutor assignment_;

@@ -27,14 +27,14 @@ detail::Outcome run_untyped_call(const RunCall& run, const DeferredCall::Host& e
                 fmt::format("running {}, a function of {}: this process has no host for it; call "
                             "mobula::dynamic::set_host before init",
                             form.name, language.empty() ? "another language" : language)),
-            .may_retry = false};
+            .no_retry = true};
   }
   // The thread that cancels sets `cancelled` and then reads `host_call`, so that one of both sees
   // the other.
   context->host_call.store(TaskContext::HostCallState::running);
   if (context->cancelled.load()) {
     context->host_call.store(TaskContext::HostCallState::complete);
-    return {.error = client::cancelled_error(form.name), .may_retry = false};
+    return {.error = client::cancelled_error(form.name), .no_retry = true};
   }
   auto hosted = make_pooled<client::HostCall>(
       run.call.form, form.kind == CallKind::task ? "" : std::string_view(executor.class_name),

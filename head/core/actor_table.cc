@@ -32,6 +32,7 @@ FindActorReply found_answer(const Actor& actor) {
   answer.detached = actor.spec().detached;
   answer.max_task_retries = actor.spec().max_task_retries;
   answer.max_pending_calls = actor.spec().max_pending_calls;
+  answer.out_of_order = actor.spec().out_of_order;
   return answer;
 }
 
@@ -134,6 +135,7 @@ void ActorTable::tell(const Actor& actor, ProcessId process) const {
   news.construction_error = actor.construction_error;
   news.max_task_retries = actor.spec().max_task_retries;
   news.max_pending_calls = actor.spec().max_pending_calls;
+  news.out_of_order = actor.spec().out_of_order;
   parts_.processes.tell(process, std::move(news));
 }
 

@@ -214,6 +214,14 @@ ActorHandle<C> get_actor(const std::string& name, const std::string& name_space 
   return ActorHandle<C>(detail::find_actor(name, name_space, detail::type_name<C>));
 }
 
+// Returns a handle of the actor whose method the calling thread runs. `InvalidRequestError` outside
+// the methods of actors, and if the actor has another class. An actor that keeps its own handle
+// does not end.
+template <class C>
+ActorHandle<C> current_actor() {
+  return ActorHandle<C>(detail::find_current_actor(detail::type_name<C>));
+}
+
 // Returns the names of the actors in the job's namespace.
 MOBULA_API std::vector<std::string> list_named_actors();
 

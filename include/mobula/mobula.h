@@ -23,6 +23,7 @@
 #include <mobula/options.h>
 #include <mobula/placement_group.h>
 #include <mobula/result.h>
+#include <mobula/retry_exceptions.h>
 #include <mobula/serialize.h>
 #include <mobula/task.h>
 #include <mobula/tensor.h>

@@ -84,6 +84,8 @@ namespace detail {
 MOBULA_API std::shared_ptr<SubscriptionState> make_subscription(
     std::function<void(std::size_t)> callback, std::function<void()> stopped,
     const OnReadyOptions& options, CallSite site);
+// Reports whether the ref holds a value or an error that can be read without a wait.
+MOBULA_API bool is_ready(const AnyRef& ref);
 // Callbacks may run before it returns.
 MOBULA_API void start(const std::shared_ptr<SubscriptionState>& subscription,
                       std::span<const AnyRef> refs);

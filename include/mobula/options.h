@@ -13,10 +13,12 @@
 #include <string>
 #include <type_traits>
 #include <variant>
+#include <vector>
 
 #include <mobula/amount.h>
 #include <mobula/device.h>
 #include <mobula/placement_group.h>
+#include <mobula/retry_exceptions.h>
 
 namespace mobula {
 
@@ -95,6 +97,23 @@ struct InitOptions {
   Resources job_quota = {};  // most that the job holds at one time, by resource
 };
 
+// A number whose default depends on other choices. Converts from and to int.
+class DefaultedInt {
+ public:
+  // Creates the default, which is 1 unless a rule states another number.
+  constexpr DefaultedInt() = default;
+  // Creates a number that was chosen.
+  constexpr DefaultedInt(int value) : value_(value), chosen_(true) {}  // NOLINT: implicit
+  // Returns the number.
+  constexpr operator int() const { return value_; }  // NOLINT: implicit
+  // Reports whether a number was chosen.
+  constexpr bool is_chosen() const { return chosen_; }
+
+ private:
+  int value_ = 1;
+  bool chosen_ = false;
+};
+
 // Options of a task.
 struct TaskOptions {
   std::string name = {};              // name in lists and logs; default: the function's name
@@ -112,7 +131,9 @@ struct TaskOptions {
   int num_returns = 1;                      // 1, or with `split` the number of elements
   int max_calls = -1;   // tasks per executor; -1: 1 with accelerators, otherwise 0; 0: unlimited
   int max_retries = 3;  // retries after a crash; -1: unlimited
-  bool retry_exceptions = false;  // whether exceptions of user code are retried too
+  // Exceptions of user code that are retried too: all, none, or those of
+  // `retry_on<E...>()`.
+  RetryExceptions retry_exceptions = false;
   Transport tensor_transport = Transport::object_store;  // path of tensors in the result
   Environment env = {};                                  // variables of the executor
   bool allow_fallback = false;      // whether another path may replace `tensor_transport`
@@ -146,15 +167,19 @@ struct ActorOptions {
   std::optional<Placement> placement = {};  // bundle of a placement group
   int max_restarts = 0;                     // restarts after a crash; -1: unlimited
   int max_task_retries = 0;                 // retries of a call after a crash; -1: unlimited
-  int max_concurrency = 1;                  // calls that run at the same time
-  int max_pending_calls = -1;               // unfinished calls per calling process; -1: unlimited
-  bool exclusive = false;                   // never two incarnations at the same time
-  Environment env = {};                     // variables of the executor
-  bool block_on_limit = true;               // true: `remote` blocks at a limit; false: it throws
-  bool fail_if_infeasible = false;          // `UnschedulableError` instead of waiting for a node
-  int priority = 0;  // -1000 to 1000; order within the job, the higher one first
+  DefaultedInt max_concurrency = {};  // calls that run at the same time; asynchronous actors: 1000
+  int max_pending_calls = -1;         // unfinished calls per calling process; -1: unlimited
+  bool exclusive = false;             // never two incarnations at the same time
+  Environment env = {};               // variables of the executor
+  bool block_on_limit = true;         // true: `remote` blocks at a limit; false: it throws
+  bool fail_if_infeasible = false;    // `UnschedulableError` instead of waiting for a node
+  int priority = 0;                   // -1000 to 1000; order within the job, the higher one first
   // Alternatives to `label_selector`, as in `TaskOptions`.
   std::vector<Labels> fallback_selectors = {};
+  // Groups of calls by name, each with its own limit of concurrent calls and its own threads.
+  std::map<std::string, int> concurrency_groups = {};
+  // Whether a call may start before earlier calls of its caller whose arguments are awaited.
+  bool allow_out_of_order_execution = false;
 };
 
 // Options of one call of a method.
@@ -166,6 +191,8 @@ struct CallOptions {
   bool allow_fallback = false;               // whether another path may replace `tensor_transport`
   bool block_on_limit = true;                // true: `remote` blocks at a limit; false: it throws
   TensorPolicy tensor_policy = TensorPolicy::freeze;  // for tensors that stay in the producer
+  std::string concurrency_group = {};                 // group of the actor; empty: none
+  RetryExceptions retry_exceptions = false;  // as in `TaskOptions`, up to `max_task_retries`
   // Compares all members.
   friend bool operator==(const CallOptions&, const CallOptions&) = default;
 };

@@ -66,7 +66,6 @@ enum class CallOutcome : std::uint8_t {
   exception = 1,  // `results` holds the error; retryable if the caller requested it
   cancelled = 2,
   failed = 3,  // the runtime could not run the call (unknown function, lost argument, full store)
-  final_exception = 4,  // as `exception`, but never retried
 };
 
 // A task that the executor submitted, and whose result escaped in a reply while the executor is
@@ -93,8 +92,9 @@ struct CallReply {
   std::vector<ObjectId> lost;
   // failed: arguments by reference that the executor could not read
   std::vector<ObjectId> unread{};
+  bool no_retry = false;  // exception: not of a type that is retried
   MOBULA_FIELDS(number, task, attempt, outcome, results, kept, handovers, run_time, pid, lost,
-                unread);
+                unread, no_retry);
   friend bool operator==(const CallReply&, const CallReply&) = default;
 };
 

@@ -116,8 +116,9 @@ struct ActorChanged {
   std::int32_t max_task_retries = 0;
   // limit on unfinished calls of one calling process; -1: unlimited
   std::int32_t max_pending_calls = -1;
+  bool out_of_order = false;  // as in ActorSpec
   MOBULA_FIELDS(actor, version, state, incarnation, endpoint, cause, refused, construction_error,
-                max_task_retries, max_pending_calls);
+                max_task_retries, max_pending_calls, out_of_order);
   friend bool operator==(const ActorChanged&, const ActorChanged&) = default;
 };
 
@@ -150,8 +151,9 @@ struct FindActorReply {
   bool detached = false;
   std::int32_t max_task_retries = 0;
   std::int32_t max_pending_calls = -1;
+  bool out_of_order = false;  // as in ActorSpec
   MOBULA_FIELDS(request, found, wanted, actor, class_name, class_key, owner_node, owner, detached,
-                max_task_retries, max_pending_calls);
+                max_task_retries, max_pending_calls, out_of_order);
   friend bool operator==(const FindActorReply&, const FindActorReply&) = default;
 };
 

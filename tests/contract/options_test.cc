@@ -101,7 +101,8 @@ TEST(ContractOptions, ActorOptionsHaveTheirOrder) {
                            &O::accelerator_type, &O::label_selector, &O::scheduling, &O::placement,
                            &O::max_restarts, &O::max_task_retries, &O::max_concurrency,
                            &O::max_pending_calls, &O::exclusive, &O::env, &O::block_on_limit,
-                           &O::fail_if_infeasible, &O::priority, &O::fallback_selectors)));
+                           &O::fail_if_infeasible, &O::priority, &O::fallback_selectors,
+                           &O::concurrency_groups, &O::allow_out_of_order_execution)));
   const O o;
   EXPECT_EQ(o.lifetime, Lifetime::counted);
   EXPECT_TRUE(!o.get_if_exists && !o.num_cpus && !o.exclusive && o.block_on_limit &&
@@ -116,7 +117,8 @@ TEST(ContractOptions, ActorOptionsHaveTheirOrder) {
 TEST(ContractOptions, SmallOptionsHaveTheirOrder) {
   using C = CallOptions;
   EXPECT_TRUE((in_order<C>(&C::name, &C::tensor_transport, &C::max_task_retries, &C::num_returns,
-                           &C::allow_fallback, &C::block_on_limit, &C::tensor_policy)));
+                           &C::allow_fallback, &C::block_on_limit, &C::tensor_policy,
+                           &C::concurrency_group, &C::retry_exceptions)));
   EXPECT_TRUE(C{}.tensor_transport == Transport::object_store && C{}.num_returns == 1 &&
               !C{}.allow_fallback);
   EXPECT_TRUE(C{}.block_on_limit && C{}.tensor_policy == TensorPolicy::freeze &&

@@ -480,6 +480,11 @@ void Process::poll_threads() {
   }
 }
 
+std::size_t Process::deferred_calls() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(threads_, [](const auto& each) { return each.second->is_deferred(); }));
+}
+
 bool Process::has_work() const {
   return !finished() && (!items_started_ || !threads_.empty() || client_.sizes().tasks > 0);
 }

@@ -103,6 +103,7 @@ class Process final : public Role {
   bool has_work() const;  // true for a driver that runs items or has unfinished tasks
   std::string work_left() const;
   std::string core_left() const;
+  std::size_t deferred_calls() const;          // incomplete ones whose user code has returned
   bool departed() const { return departed_; }  // holds no resources any more
   bool exits() const { return exits_; }        // exits as planned, after its submitted work
   const std::vector<ObjectId>& held() const { return here_; }  // tensors whose elements are here

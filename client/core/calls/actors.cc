@@ -82,6 +82,7 @@ void Actors::on(const SubmitActor& event) {
   row.fail_if_infeasible = event.fail_if_infeasible;
   row.max_task_retries = event.spec.max_task_retries;
   row.max_pending_calls = event.spec.max_pending_calls;
+  row.out_of_order = event.spec.out_of_order;
   row.argument_bytes = event.stored_bytes;
   port_.count_pending_bytes(row.argument_bytes);
   rows_.insert(actor, std::move(row));
@@ -177,6 +178,7 @@ void Actors::hold_found(const FindActorReply& message) {
   if (fresh) {
     row->detached = message.detached;
     row->max_task_retries = message.max_task_retries;
+    row->out_of_order = message.out_of_order;
   }
   if (!row->max_pending_calls) row->max_pending_calls = message.max_pending_calls;
   objects_.on(AdoptRef{{handle_id(message.actor), message.detached ? NodeId() : message.owner_node,
@@ -203,6 +205,7 @@ void Actors::on(const ActorChanged& message) {
   row->version = message.version;
   if (!row->owned) {
     row->max_task_retries = message.max_task_retries;
+    row->out_of_order = message.out_of_order;
     row->max_pending_calls = message.max_pending_calls;
   }
   const ProcessId previous = row->executor;
@@ -289,20 +292,28 @@ TaskQueue Actors::take_calls(ActorId actor) {
   return row == nullptr ? TaskQueue() : std::exchange(row->queue, {});
 }
 
+// The first call, once its arguments are ready; out of order, the first call with its arguments.
+TaskQueue::iterator Actors::next_call(ActorRow& actor) {
+  const auto is_ready = [this](TaskId task) { return port_.task_row(task).missing == 0; };
+  if (actor.out_of_order) return std::ranges::find_if(actor.queue, is_ready);
+  return is_ready(actor.queue.front()) ? actor.queue.begin() : actor.queue.end();
+}
+
 // Sends calls in submission order, each once its arguments are ready.
 void Actors::advance(ActorId actor) {
   while (true) {
     auto* row = rows_.find(actor);
     if (row == nullptr || row->queue.empty()) return;
-    const TaskId task = row->queue.front();
-    if (port_.task_row(task).missing > 0) return;
+    const auto next = next_call(*row);
+    if (next == row->queue.end()) return;
+    const TaskId task = *next;
     auto* stream = streams_.find(row->executor);
     const bool open = row->state == ActorState::alive && stream && !stream->ending &&
                       !stream->retires && !stream->comes_back && !stream->try_at &&
                       stream->in_flight.size() < stream->room;
     if (row->state == ActorState::dead) return fail_calls(actor);
     if (!open || port_.waits_again(task)) return;
-    row->queue.pop_front();
+    row->queue.erase(next);
     if (port_.fail_on_argument_errors(task)) continue;
     port_.push(task, *stream, row->executor);
   }

@@ -36,6 +36,7 @@ struct ActorRow {
   std::int64_t calls = 0;           // count of unfinished calls
   std::int64_t argument_bytes = 0;  // bytes of constructor arguments by value, pending until it ran
   std::int32_t max_task_retries = 0;
+  bool out_of_order = false;  // calls whose arguments are awaited do not delay later ones
   // Largest number of unfinished calls of this process, -1 for unlimited. Empty until the head has
   // reported the actor of another process.
   std::optional<std::int32_t> max_pending_calls;
@@ -122,6 +123,7 @@ class Actors {
 
  private:
   void create(ActorId actor);
+  TaskQueue::iterator next_call(ActorRow& actor);
   bool asks_again(const FindActorReply& message);
   void hold_found(const FindActorReply& message);
   void died(ActorId actor);

@@ -432,7 +432,7 @@ void Tasks::on(ProcessId executor, CallReply message) {
   TaskRow& row = rows_.at(task);
   row.executor = {};
   const bool retry = message.outcome == CallOutcome::exception && row.call.form->retry_exceptions &&
-                     row.retries_left != 0 && !row.cancelled;
+                     !message.no_retry && row.retries_left != 0 && !row.cancelled;
   if (message.outcome == CallOutcome::cancelled && row.preempted && !row.cancelled) {
     run_again_uncharged(task);
   } else if (message.outcome == CallOutcome::cancelled) {

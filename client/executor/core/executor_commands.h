@@ -46,7 +46,8 @@ struct RunCall {
   std::uint64_t token = 0;
   ProcessId caller;
   CallRecord call;
-  MOBULA_FIELDS(token, caller, call);
+  std::uint32_t group = 0;  // index of the concurrency group, 0 for none
+  MOBULA_FIELDS(token, caller, call, group);
   friend bool operator==(const RunCall&, const RunCall&) = default;
 };
 // The call never runs here, so its fetched arguments can be dropped.

@@ -90,6 +90,7 @@ void ExecutorCore::on(const Assigned& event) {
   assignment_ = event.assignment;
   constructed_ = !is_actor();
   if (!is_actor()) return;
+  groups_.configure(assignment_.actor.max_concurrency, assignment_.actor.groups);
   CallRow row;
   row.call = assignment_.actor.constructor;
   row.call.form.edit().kind = CallKind::construct_actor;
@@ -128,6 +129,13 @@ void ExecutorCore::on(ProcessId caller, PushCall& message) {
 
 // Arguments of queued calls are fetched before their turn.
 void ExecutorCore::admit(CallRow row) {
+  if (row.call.form->beside) {
+    row.group = CallGroups::no_group;
+  } else if (const auto group = groups_.find(row.call.form->group)) {
+    row.group = *group;
+  } else {
+    return refuse_group(row);
+  }
   row.token = next_token_++;
   FetchArguments fetch = what_to_fetch(row.call);
   fetch.token = row.token;
@@ -136,7 +144,26 @@ void ExecutorCore::admit(CallRow row) {
   if (!row.ready) emit(std::move(fetch));
   const auto token = row.token;
   beside_waits_ |= row.call.form->beside;
+  groups_.queued(row.group);
   queue_.insert(token, std::move(row));
+}
+
+void ExecutorCore::refuse_group(const CallRow& row) {
+  CallReply answer;
+  answer.outcome = CallOutcome::failed;
+  answer.results.push_back(error_value(ErrorKind::invalid_request,
+                                       "concurrency_group of " + row.call.form->name +
+                                           ": the actor has no group \"" + row.call.form->group +
+                                           "\"; name one of concurrency_groups at its creation",
+                                       row.call));
+  reply(row, std::move(answer));
+}
+
+ExecutorCore::CallRow ExecutorCore::take_queued(QueuePosition& at) {
+  CallRow row = std::move(at->second);
+  groups_.unqueued(row.group);
+  at = queue_.erase(at);
+  return row;
 }
 
 void ExecutorCore::on(const ArgumentsFetched& event) {
@@ -148,6 +175,7 @@ void ExecutorCore::on(const ArgumentsFetched& event) {
   }
   const bool no_room = event.failure->code == ErrorCode::resource_exhausted;
   const CallRow row = std::move(*queued);
+  groups_.unqueued(row.group);
   queue_.erase(event.token);
   // Other calls of this executor use the memory: the call may run elsewhere, or here after they
   // end.
@@ -188,14 +216,8 @@ void ExecutorCore::begin_round(const CallRow& refused) {
       continue;
     }
     mark_round.hit();
-    hand_back(row, "");
-    at = queue_.erase(at);
+    hand_back(take_queued(at), "");
   }
-}
-
-std::size_t ExecutorCore::max_running() const {
-  if (!is_actor() || !constructed_) return 1;
-  return static_cast<std::size_t>(std::max(1, assignment_.actor.max_concurrency));
 }
 
 // Starts calls outside the order, regardless of other running or queued calls.
@@ -208,19 +230,18 @@ void ExecutorCore::start_beside() {
       ++at;
       continue;
     }
-    CallRow row = std::move(at->second);
-    at = queue_.erase(at);
     ++beside_;
-    start(std::move(row));
+    start(take_queued(at));
   }
 }
 
 void ExecutorCore::start(CallRow row) {
   auto arguments = std::exchange(row.call.arguments, {});
-  RunCall run{row.token, row.caller, row.call};
+  RunCall run{row.token, row.caller, row.call, row.group};
   run.call.arguments = std::move(arguments);
   emit(std::move(run));
   row.started = now_;
+  groups_.started(row.group);
   row.start_reported = row.call.form->kind == CallKind::construct_actor;
   const auto token = row.token;
   if (!row.start_reported) unreported_.push_back({token, now_});
@@ -232,6 +253,7 @@ ExecutorCore::CallRow ExecutorCore::take_running(std::uint64_t token) {
   CallRow& running = running_.at(token);
   set_blocked(running, false);
   if (running.call.form->beside) --beside_;
+  groups_.ended(running.group);
   CallRow row = std::move(running);
   running_.erase(token);
   while (!unreported_.empty() && !running_.contains(unreported_.front().first))
@@ -244,12 +266,12 @@ void ExecutorCore::set_blocked(CallRow& row, bool on) {
   blocked_ = on ? blocked_ + 1 : blocked_ - 1;
 }
 
-// Starts calls in order of arrival. A call without its arguments delays only later calls of its
-// caller.
+// Starts calls of each group in order of arrival. A call without its arguments delays only later
+// calls of its caller and group.
 void ExecutorCore::start_ready() {
   if (leaving_) return;
-  PooledVector<ProcessId> held_up;
-  for (auto at = queue_.begin(); at != queue_.end() && running_.size() - beside_ < max_running();) {
+  PooledVector<std::pair<ProcessId, std::uint32_t>> held_up;
+  for (auto at = queue_.begin(); at != queue_.end() && groups_.may_start();) {
     const CallRow& next = at->second;
     const bool constructor = next.call.form->kind == CallKind::construct_actor;
     const bool its_turn = constructed_ != constructor;
@@ -257,15 +279,18 @@ void ExecutorCore::start_ready() {
       ++at;  // its arguments are awaited
       continue;
     }
-    if (!its_turn || !next.ready || std::ranges::find(held_up, next.caller) != held_up.end()) {
-      held_up.push_back(next.caller);
+    if (!groups_.is_open(next.group)) {
       ++at;
       continue;
     }
-    CallRow row = std::move(at->second);
-    at = queue_.erase(at);
+    const std::pair order{next.caller, next.group};
+    if (!its_turn || !next.ready || std::ranges::find(held_up, order) != held_up.end()) {
+      if (!assignment_.actor.out_of_order) held_up.push_back(order);
+      ++at;
+      continue;
+    }
     blocked_since_.reset();
-    start(std::move(row));
+    start(take_queued(at));
   }
 }
 
@@ -305,6 +330,7 @@ void ExecutorCore::on(CallFinished& event) {
   answer.handovers = std::move(event.handovers);
   answer.run_time = event.run_time;
   answer.pid = event.pid;
+  answer.no_retry = event.no_retry;
   if (row.cancelled) answer.results.clear();
   if (!row.over_share.empty()) {
     mark_over_share.hit();
@@ -353,6 +379,7 @@ void ExecutorCore::hand_back(const CallRow& row, std::string why) {
 void ExecutorCore::hand_back_queue() {
   if (!queue_.empty()) mark_handed_back.hit();
   const auto calls = std::exchange(queue_, {});
+  groups_.clear_queue();
   for (const auto& [token, row] : calls) {
     if (row.call.form->kind != CallKind::construct_actor) hand_back(row, "");
   }
@@ -388,8 +415,8 @@ void ExecutorCore::on(ProcessId caller, CancelCall& message) {
       std::ranges::find_if(queue_, [&](const auto& each) { return is_it(each.second); });
   if (queued != queue_.end()) {
     mark_cancel_queued.hit();
-    const CallRow row = std::move(queued->second);
-    queue_.erase(queued);
+    auto at = queued;
+    const CallRow row = take_queued(at);
     emit(DropCall{row.token});
     CallReply answer;
     answer.outcome = CallOutcome::cancelled;
@@ -425,7 +452,7 @@ void ExecutorCore::on(const CallerGone& event) {
       continue;
     }
     emit(DropCall{row.token});
-    at = queue_.erase(at);
+    (void)take_queued(at);
   }
   for (auto& [token, row] : running_) {
     if (row.caller != event.caller) continue;

@@ -20,6 +20,7 @@
 #include "base/ring_buffer.h"
 #include "base/table.h"
 #include "base/time.h"
+#include "client/executor/core/call_groups.h"
 #include "client/executor/core/executor_commands.h"
 #include "client/executor/core/executor_events.h"
 #include "client/executor/core/executor_options.h"
@@ -67,6 +68,7 @@ class ExecutorCore {
   };
   struct CallRow {
     std::uint64_t token = 0;
+    std::uint32_t group = 0;
     ProcessId caller;  // empty: the constructor
     std::uint64_t number = 0;
     CallRecord call;
@@ -98,7 +100,11 @@ class ExecutorCore {
   void on(ProcessId caller, ReturnCallsRequest& message);
   void on(ProcessId caller, ReplyClaimed& message);
 
+  using QueuePosition = Table<std::uint64_t, CallRow>::iterator;
   void admit(CallRow row);
+  void refuse_group(const CallRow& row);
+  // Removes the call, and advances the position.
+  CallRow take_queued(QueuePosition& at);
   void start_ready();
   void start_beside();
   void start(CallRow row);
@@ -126,7 +132,6 @@ class ExecutorCore {
   void update_residence();
   void leave_if_spent();
   bool is_actor() const { return !assignment_.actor.actor.empty(); }
-  std::size_t max_running() const;
   void emit(Command command) { out_->push_back(std::move(command)); }
 
   ExecutorOptions options_;
@@ -137,6 +142,7 @@ class ExecutorCore {
   RanCalls ran_;
   Table<ProcessId, CallerRow> callers_;
   DeadlineHeap<ProcessId> caller_deadlines_;
+  CallGroups groups_;
   Table<std::uint64_t, CallRow> queue_;    // by token, in order of arrival
   Table<std::uint64_t, CallRow> running_;  // by token, in order of start
   std::size_t beside_ = 0;                 // count of running calls outside the actor's order

@@ -52,8 +52,9 @@ struct CallFinished {
   RefRecords pinned;  // refs in the results, until the caller holds them
   Duration run_time{};
   std::int64_t pid = 0;
-  bool leave = false;  // exit_actor was called
-  MOBULA_FIELDS(token, outcome, results, kept, handovers, pinned, run_time, pid, leave);
+  bool leave = false;     // exit_actor was called
+  bool no_retry = false;  // exception: not of a type that is retried
+  MOBULA_FIELDS(token, outcome, results, kept, handovers, pinned, run_time, pid, leave, no_retry);
   friend bool operator==(const CallFinished&, const CallFinished&) = default;
 };
 // The thread of a running call begins (`on`) or ends a wait in a blocking operation.

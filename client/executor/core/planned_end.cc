@@ -55,6 +55,7 @@ void ExecutorCore::end_in_order() {
   hurries_ = true;
   if (!leaving_ || *leaving_ == EndKind::killed) leaving_ = EndKind::retired;
   queue_.clear();
+  groups_.clear_queue();
   farewell_said_ = true;
 }
 

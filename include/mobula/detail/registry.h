@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -45,8 +46,9 @@ struct Invocation {
 // The end of a call. Without an error, all results were accepted, or the actor was created.
 struct Outcome {
   std::optional<ErrorRecord> error = {};
-  bool exit_actor = false;  // user code called exit_actor; no result
-  bool may_retry = true;    // false: retry_exceptions does not apply to the error
+  bool exit_actor = false;         // user code called exit_actor; no result
+  bool no_retry = false;           // the error is final: retry_exceptions does not apply
+  std::exception_ptr thrown = {};  // the exception of user code behind the error
 };
 
 // Runs user code and catches all its exceptions.

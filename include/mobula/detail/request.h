@@ -58,7 +58,7 @@ struct TaskRequest {
   int num_returns = 1;
   int max_calls = 0;    // 0: unlimited; the -1 of the options is resolved
   int max_retries = 3;  // -1: unlimited
-  bool retry_exceptions = false;
+  RetryExceptions retry_exceptions = {};
   Transport tensor_transport = Transport::object_store;
   bool allow_fallback = false;
   bool block_on_limit = true;
@@ -75,10 +75,13 @@ struct ActorRequest {
   ResourceRequest resources = {};
   int max_restarts = 0;
   int max_task_retries = 0;
-  int max_concurrency = 1;
+  DefaultedInt max_concurrency = {};
   int max_pending_calls = -1;
   bool exclusive = false;
   bool block_on_limit = true;
+  std::map<std::string, int> concurrency_groups = {};
+  bool allow_out_of_order_execution = false;
+  int threads = 0;  // threads that run calls outside of groups; 0: max_concurrency
 };
 
 struct CallRequest {
@@ -90,6 +93,8 @@ struct CallRequest {
   bool block_on_limit = true;
   bool beside = false;  // internal call, independent of the actor's other calls
   TensorPolicy tensor_policy = TensorPolicy::freeze;
+  std::string concurrency_group = {};
+  RetryExceptions retry_exceptions = {};
 
   friend bool operator==(const CallRequest&, const CallRequest&) = default;
 };

@@ -132,6 +132,11 @@ class MOBULA_API Runtime {
   virtual std::shared_ptr<const ContextRecord> context() = 0;
   virtual bool cancelled() = 0;
   virtual void* stream() = 0;
+  // Returns the actor whose method the calling thread runs. The id carries a count.
+  virtual Answer<NamedActor> current_actor() {
+    return ErrorRecord{.kind = ErrorKind::invalid_request,
+                       .message = "current_actor() is for methods of actors"};
+  }
   // Requests the end of the actor after the running call. Fails outside an actor.
   virtual Done exit_actor() = 0;
 

@@ -33,6 +33,8 @@ MOBULA_API std::string call_by_json(const std::string& name, const std::string& 
 MOBULA_API std::shared_ptr<const Anchor> find_actor(const std::string& name,
                                                     const std::string& name_space,
                                                     std::string_view class_name);
+// Throws InvalidRequestError outside an actor of the class.
+MOBULA_API std::shared_ptr<const Anchor> find_current_actor(std::string_view class_name);
 MOBULA_API void kill_actor(const std::shared_ptr<const Anchor>& actor, bool no_restart);
 
 // Calls `send` with the arguments, converted to the parameter types.

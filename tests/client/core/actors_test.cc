@@ -26,6 +26,29 @@ TEST_F(ActorCalls, SendsCallsInSubmissionOrder) {
   EXPECT_EQ(calls_at(20)[1].call.task, second);
 }
 
+TEST_F(ActorCalls, OutOfOrder_ReadyCallsPassWaitingOnes) {
+  SubmitActor own;
+  own.spec.actor = ActorId::of(1);
+  own.spec.out_of_order = true;
+  step(own);
+  const ActorId actor = own.spec.actor;
+  const TaskId slow = submit();
+  SubmitActorCall waits;
+  waits.call.form.edit().kind = CallKind::actor_call;
+  waits.call.task = TaskId::of(1);
+  waits.call.form.edit().actor = actor;
+  waits.call.arguments.edit().push_back(by_ref(core_.ref_of(result(slow))));
+  step(waits);
+  const TaskId second = call(actor);
+  actor_alive(actor, 20, 1);
+  ASSERT_EQ(calls_at(20).size(), 1u);
+  EXPECT_EQ(calls_at(20)[0].call.task, second);
+  slot(3, 30);
+  reply_value(30, "ready");
+  ASSERT_EQ(calls_at(20).size(), 2u);
+  EXPECT_EQ(calls_at(20)[1].call.task, TaskId::of(1));
+}
+
 TEST_F(ActorCalls, ReadsPendingLimitFromCreationOrHead) {
   SubmitActor own;
   own.spec.actor = ActorId::of(1);

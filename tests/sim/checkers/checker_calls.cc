@@ -107,6 +107,10 @@ void Checkers::executor_replied(Process& process, ProcessId caller, const Execut
 }
 
 void Checkers::exits_as_planned(Process& process) {
+  if (const auto calls = process.deferred_calls(); calls > 0) {
+    world_.violation("deferred", process.name() + " exits as planned, and " +
+                                     std::to_string(calls) + " deferred calls are not complete");
+  }
   if (lossy_) return;
   for (const auto& [task, mark] : tasks_) {
     if (!mark.submitted.contains(process.id()) || !mark.runs.empty()) continue;

@@ -124,6 +124,7 @@ class Author {
   int shared_name();
   int call_after_kill();
   int leaving_names();
+  int deferred_calls();
   int spread_bursts();
   int cancelled_while_blocked();
   int deep_chain();

@@ -81,6 +81,7 @@ struct Plan {
   bool parts_once = false;    // the same, for the first attempt only
   bool hangs = false;         // the executor must be killed to exit
   bool retry_exceptions = false;
+  Duration answered_after{};    // deferred call: from the return of user code; 0: not deferred
   bool may_fail = false;        // an error is not a fault of the runtime
   std::int64_t memory_mib = 0;  // memory taken by the end of the call, in steps
   // Fields of classes.

@@ -449,6 +449,15 @@ std::vector<Scenario> make_scenarios() {
                    {orphaned_read, orphaned_read, task},
                    2,
                    {driver_crash, driver_crash, executor_crash}}),
+      {"deferred", 2, 2, false, 6, {deferred_calls, deferred_calls, actor, nested}, 0, {}},
+      {"deferred_faults",
+       3,
+       2,
+       false,
+       6,
+       {deferred_calls, deferred_calls, restart, task},
+       3,
+       {executor_crash, executor_pause, stream_break, head_crash, node_drained, repeats}},
   };
 }
 

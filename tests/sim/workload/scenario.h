@@ -123,6 +123,7 @@ enum class Work : std::uint8_t {
   leaving_name,
   spread_burst,
   orphaned_read,
+  deferred_calls,
 };
 
 struct Scenario {

@@ -100,6 +100,8 @@ void Thread::work() {
       return process_.die(cause);
     }
     if (!error_ && throws_in(plan_, run_.call.attempt)) fail(ErrorKind::task, "thrown on purpose");
+    if (plan_.answered_after > Duration(0) && !std::exchange(returned_, true))
+      return sleep(plan_.answered_after);
     if (!error_ && cancelled_) fail(ErrorKind::task, "it noticed that it was cancelled");
     stage_ = Stage::storing;
     return;

@@ -39,6 +39,8 @@ class Thread {
   // Memory that the call has taken so far.
   std::int64_t memory_mib(Time now) const;
   void cancel() { cancelled_ = true; }
+  // True for a deferred call whose user code has returned.
+  bool is_deferred() const { return returned_ && !done(); }
 
   // Runs until the thread blocks.
   void advance();
@@ -96,6 +98,7 @@ class Thread {
   Stage stage_ = Stage::reading;
   std::size_t next_ = 0;   // index of the step
   std::size_t inner_ = 0;  // index within a step that reads several values
+  bool returned_ = false;  // deferred call: user code returned
   bool began_ = false;     // the one-time part of the step is done
   std::vector<Var> vars_;
   RefRecords refs_;               // refs inside the arguments

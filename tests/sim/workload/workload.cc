@@ -565,6 +565,7 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::shared_name: return author.shared_name();
     case Work::killed_call: return author.call_after_kill();
     case Work::leaving_name: return author.leaving_names();
+    case Work::deferred_calls: return author.deferred_calls();
     case Work::spread_burst: return author.spread_bursts();
     case Work::blocked: return author.cancelled_while_blocked();
     case Work::deep_chain: return author.deep_chain();

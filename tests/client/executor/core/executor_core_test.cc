@@ -163,6 +163,60 @@ TEST_F(Executor, KeepsCallOrderOfEachCaller) {
   EXPECT_EQ(order().back(), TaskId::of(102));
 }
 
+TEST_F(Executor, OutOfOrder_WaitingCallDelaysNone) {
+  AssignExecutor assignment;
+  assignment.actor.actor = ActorId::of(1);
+  assignment.actor.out_of_order = true;
+  step(Assigned{assignment});
+  finish(started()[0].token);
+  running_.clear();
+  push(1, 1, true);
+  push(1, 2);
+  EXPECT_EQ(order(), std::vector{TaskId::of(102)});
+  finish(running_[0].token);
+  step(ArgumentsFetched{2, {}});
+  EXPECT_EQ(order().back(), TaskId::of(101));
+}
+
+TEST_F(Executor, GroupsCountAndOrderTheirOwnCalls) {
+  AssignExecutor assignment;
+  assignment.actor.actor = ActorId::of(1);
+  assignment.actor.groups = {{"io", 2}, {"compute", 1}};
+  step(Assigned{assignment});
+  finish(started()[0].token);
+  running_.clear();
+  const auto call = [&](std::uint64_t number, const std::string& group, bool with_ref = false) {
+    push(7, number, with_ref, false, group);
+  };
+  call(1, "compute", true);  // waits for its argument
+  call(2, "compute");
+  for (std::uint64_t number = 3; number <= 5; ++number) call(number, "io");
+  call(6, "");
+  EXPECT_EQ(order(), (std::vector{TaskId::of(703), TaskId::of(704), TaskId::of(706)}));
+  EXPECT_EQ(running_[0].group, 1u);
+  EXPECT_EQ(running_[2].group, 0u);
+  finish(running_[2].token);
+  EXPECT_EQ(core_.queued(), 3u) << "its end opens no other group";
+  finish(running_[0].token);
+  EXPECT_EQ(order().back(), TaskId::of(705));
+  step(ArgumentsFetched{2, {}});
+  EXPECT_EQ(order().back(), TaskId::of(701));
+  say(7, CancelCall{2, false, false});
+  EXPECT_EQ(core_.queued(), 0u);
+  call(7, "compute");
+  EXPECT_EQ(core_.queued(), 1u);
+  finish(running_.back().token);
+  EXPECT_EQ(order().back(), TaskId::of(707)) << "the cancelled call is not counted";
+}
+
+TEST_F(Executor, RejectsCallsOfUnknownGroups) {
+  be_actor();
+  push(owner, 1, false, false, "disk");
+  ASSERT_EQ(sent<CallReply>().size(), 1u);
+  EXPECT_EQ(sent<CallReply>()[0].outcome, CallOutcome::failed);
+  EXPECT_EQ(core_.running() + core_.queued(), 0u);
+}
+
 TEST_F(Executor, RunsMethodsUpToConcurrencyLimit) {
   be_actor(2);
   for (std::uint64_t number = 1; number <= 3; ++number) push(1, number);

@@ -70,12 +70,13 @@ class Executor : public testing::Test {
     said.frame.acknowledged = through;
     step(said);
   }
-  void push(std::uint64_t caller, std::uint64_t number, bool with_ref = false,
-            bool beside = false) {
+  void push(std::uint64_t caller, std::uint64_t number, bool with_ref = false, bool beside = false,
+            const std::string& group = {}) {
     PushCall push;
     push.number = number;
     push.round = round_;
     push.call.form.edit().beside = beside;
+    push.call.form.edit().group = group;
     push.call.task = TaskId::of(caller * 100 + number);
     push.call.form.edit().kind = CallKind::task;
     if (with_ref) {
