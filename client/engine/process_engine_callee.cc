@@ -96,6 +96,8 @@ void ProcessEngine::carry_out(std::vector<executor::Command>& commands) {
       drop_call(drop->token);
     } else if (const auto* cancel = std::get_if<executor::CancelRunning>(&command)) {
       if (callee_->carry_out(*cancel)) notify();  // its thread may be blocked in a public call
+    } else if (std::holds_alternative<executor::WindowMoved>(command)) {
+      notify();
     } else if (auto* pins = std::get_if<executor::ReleasePins>(&command)) {
       add(UnpinRefs{std::move(pins->refs), pins->unheld});
     } else if (const auto* evacuate = std::get_if<executor::Evacuate>(&command)) {
