@@ -187,6 +187,8 @@ detail::Done ProcessRuntime::submit_task(const detail::TaskSubmission& submissio
     form.retry_exceptions = request.retry_exceptions;
     form.tensors =
         preference_of(request.tensor_transport, request.allow_fallback, request.tensor_policy);
+    if (submission.streaming)
+      form.stream.window = static_cast<std::uint32_t>(request.stream_window);
     return Prepared{nullptr, std::move(form), class_of(request.resources, request.max_calls)};
   });
   SubmitTask event;
@@ -325,6 +327,8 @@ detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
       MethodSignature signature = signature_of(*call.entry);
       form.method = std::move(signature.name);
       form.types = std::move(signature.types);
+      if (call.entry->is_streaming())
+        form.stream.window = static_cast<std::uint32_t>(request.stream_window);
     } else {
       form.method = call.method_name;
       form.types = json_types;

@@ -123,6 +123,7 @@ struct TaskOptions {
   // a node has capacity now is used; if no node has capacity, the request waits for any of them.
   std::vector<Labels> fallback_selectors = {};
   TensorPolicy tensor_policy = TensorPolicy::freeze;  // for tensors that stay in the producer
+  int stream_window = 64;  // `generator<T>`: items by which the call may precede its consumers
 };
 
 // Options of an actor.
@@ -164,6 +165,7 @@ struct CallOptions {
   bool allow_fallback = false;               // whether another path may replace `tensor_transport`
   bool block_on_limit = true;                // true: `remote` blocks at a limit; false: it throws
   TensorPolicy tensor_policy = TensorPolicy::freeze;  // for tensors that stay in the producer
+  int stream_window = 64;  // `generator<T>`: items by which the call may precede its consumers
 };
 
 // Options of `get`, `try_get`, and `get_view`.

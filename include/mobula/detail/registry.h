@@ -25,7 +25,8 @@ namespace mobula::detail {
 class MOBULA_API ResultSink {
  public:
   virtual ~ResultSink();
-  // Stores the value. A failure ends the call with that error.
+  // Stores the value. A failure ends the call with that error. In a streaming call it sends item
+  // `index`, and blocks while the consumers are too far behind.
   virtual Done accept(std::size_t index, const Outgoing& value) = 0;
 };
 
@@ -69,6 +70,8 @@ class MOBULA_API Entry {
   int results() const { return results_; }
   // Returns the types of the call, or null if they are unknown.
   const CallDescription* description() const { return description_; }
+  // Reports whether a call gives any number of items while it runs.
+  bool is_streaming() const;
 
   // Makes the compiler instantiate the entry.
   void keep() const {}

@@ -63,6 +63,7 @@ struct TaskRequest {
   bool allow_fallback = false;
   bool block_on_limit = true;
   TensorPolicy tensor_policy = TensorPolicy::freeze;
+  int stream_window = 64;
 
   friend bool operator==(const TaskRequest&, const TaskRequest&) = default;
 };
@@ -90,6 +91,7 @@ struct CallRequest {
   bool block_on_limit = true;
   bool beside = false;  // internal call, independent of the actor's other calls
   TensorPolicy tensor_policy = TensorPolicy::freeze;
+  int stream_window = 64;
 
   friend bool operator==(const CallRequest&, const CallRequest&) = default;
 };
