@@ -578,6 +578,7 @@ std::vector<Mutation> make_mutations() {
   for (auto& each : report_mutations()) all.push_back(std::move(each));
   for (auto& each : end_mutations()) all.push_back(std::move(each));
   for (auto& each : completion_mutations()) all.push_back(std::move(each));
+  for (auto& each : stream_mutations()) all.push_back(std::move(each));
   return all;
 }
 

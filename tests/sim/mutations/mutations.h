@@ -32,6 +32,8 @@ std::vector<Mutation> end_mutations();
 std::vector<Mutation> report_mutations();
 // Mutations of reports of ready objects (mutations_completions.cc), included in `mutations`.
 std::vector<Mutation> completion_mutations();
+// Mutations of streaming calls (mutations_streams.cc), included in `mutations`.
+std::vector<Mutation> stream_mutations();
 const Mutation* find_mutation(const std::string& name);
 
 // Returns the message of type T that a client sends to its agent, or null.

@@ -124,6 +124,7 @@ class Author {
   int call_after_kill();
   int leaving_names();
   int spread_bursts();
+  int streaming_calls();
   int cancelled_while_blocked();
   int deep_chain();
   int pair_groups();

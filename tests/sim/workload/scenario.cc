@@ -440,6 +440,16 @@ std::vector<Scenario> make_scenarios() {
            4,
            {executor_crash, executor_crash, agent_crash, stream_break, head_crash, driver_pause,
             driver_crash, repeats, bulk_fails, peer_cut}}),
+      {"streams", 3, 2, false, 6, {generator, generator, generator, task}, 0, {}},
+      {"streams_faults",
+       3,
+       2,
+       false,
+       6,
+       {generator, generator, generator, nested},
+       4,
+       {executor_crash, executor_crash, executor_pause, stream_break, driver_pause, driver_crash,
+        agent_crash, repeats, slow_network, bulk_fails, head_crash}},
   };
 }
 

@@ -122,6 +122,7 @@ enum class Work : std::uint8_t {
   device_group,
   leaving_name,
   spread_burst,
+  generator,
 };
 
 struct Scenario {
