@@ -71,6 +71,7 @@ std::vector<Benchmark> chosen(const std::vector<std::string>& names) {
   for (auto& one : benchmarks_between_nodes()) all.push_back(std::move(one));
   for (auto& one : parked_benchmarks()) all.push_back(std::move(one));
   for (auto& one : completion_benchmarks()) all.push_back(std::move(one));
+  for (auto& one : stream_benchmarks()) all.push_back(std::move(one));
   for (auto& one : transport_benchmarks()) all.push_back(std::move(one));
   for (auto& one : collective_benchmarks()) all.push_back(std::move(one));
   for (auto& one : microbenchmarks()) all.push_back(std::move(one));

@@ -34,6 +34,9 @@ std::vector<Benchmark> parked_benchmarks();
 // Tasks through a CompletionQueue.
 std::vector<Benchmark> completion_benchmarks();
 
+// Items of streaming calls.
+std::vector<Benchmark> stream_benchmarks();
+
 // Tensors that stay in their producer until a reader needs them.
 std::vector<Benchmark> transport_benchmarks();
 
