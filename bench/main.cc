@@ -72,6 +72,7 @@ std::vector<Benchmark> chosen(const std::vector<std::string>& names) {
   for (auto& one : parked_benchmarks()) all.push_back(std::move(one));
   for (auto& one : completion_benchmarks()) all.push_back(std::move(one));
   for (auto& one : deferred_benchmarks()) all.push_back(std::move(one));
+  for (auto& one : stream_benchmarks()) all.push_back(std::move(one));
   for (auto& one : transport_benchmarks()) all.push_back(std::move(one));
   for (auto& one : collective_benchmarks()) all.push_back(std::move(one));
   for (auto& one : microbenchmarks()) all.push_back(std::move(one));

@@ -37,6 +37,9 @@ std::vector<Benchmark> completion_benchmarks();
 // Deferred calls and coroutines.
 std::vector<Benchmark> deferred_benchmarks();
 
+// Items of streaming calls.
+std::vector<Benchmark> stream_benchmarks();
+
 // Tensors that stay in their producer until a reader needs them.
 std::vector<Benchmark> transport_benchmarks();
 

@@ -2,8 +2,8 @@
 """Checks the case of names in the library, the programs, the examples, and the benchmarks.
 
 Types are PascalCase, functions snake_case, and macros begin with MOBULA_. Not checked: names of the C interface of
-plugins (mobula_…), iterators as in the standard library, and macros of the system that a source defines if they are
-missing (#ifndef).
+plugins (mobula_…), iterators, generators, and promise types as in the standard library, and macros of the system that a
+source defines if they are missing (#ifndef).
 
 usage: check_names.py [--root DIR]
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from check_sizes import TREES, scan
 
-TYPE = re.compile(r'[A-Z][A-Za-z0-9]*|mobula_\w+|(?:const_)?iterator')
+TYPE = re.compile(r'[A-Z][A-Za-z0-9]*|mobula_\w+|(?:const_)?iterator|generator|promise_type')
 FUNCTION = re.compile(r'[a-z][a-z0-9_]*|operator.*|~.*')
 MACRO = re.compile(r'^[ \t]*#[ \t]*define[ \t]+(\w+)', re.M)
 

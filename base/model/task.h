@@ -85,6 +85,25 @@ using Results = PooledVector<ValueRecord>;
 
 enum class CallKind : std::uint8_t { task = 0, construct_actor = 1, actor_call = 2 };
 
+// Items of a stream that wait for a consumer have at most this size, unless a single item has more.
+inline constexpr std::int64_t stream_window_bytes = std::int64_t{256} << 20;
+
+// StreamTerms::taken of a stream that is not limited by a window.
+inline constexpr std::uint64_t stream_without_window = std::uint64_t{1} << 62;
+
+// Terms of a streaming call, which yields any number of items while it runs.
+struct StreamTerms {
+  // most items that the executor may send before a consumer takes one; 0: not a streaming call
+  std::uint32_t window = 0;
+  // A repeated run: the caller has the items below `known`, except those in `missing`, and its
+  // consumers took the items below `taken`.
+  std::uint64_t known = 0;
+  std::uint64_t taken = 0;
+  std::vector<std::uint64_t> missing;
+  MOBULA_FIELDS(window, known, taken, missing);
+  friend bool operator==(const StreamTerms&, const StreamTerms&) = default;
+};
+
 // The constant part of calls to one function, created once per process for all calls.
 struct CallForm {
   CallKind kind = CallKind::task;
@@ -104,8 +123,9 @@ struct CallForm {
   std::string group;  // actor calls: concurrency group; empty: the actor's own limit
   // Types of the exceptions that `retry_exceptions` means, as C++ writes them; empty: all.
   std::vector<std::string> retried_types;
+  StreamTerms stream;  // streaming calls: `num_returns` is 1, the first position of the stream
   MOBULA_FIELDS(kind, job, actor, function, name, num_returns, retry_exceptions, name_space,
-                tensors, beside, method, types, group, retried_types);
+                tensors, beside, method, types, group, retried_types, stream);
   friend bool operator==(const CallForm&, const CallForm&) = default;
 };
 
@@ -164,6 +184,14 @@ struct ActorSpec {
 // Ids of children, puts, and results of a task are derived, so that a rerun makes the same ids.
 inline ObjectId result_id(TaskId task, std::uint32_t index) {
   return ObjectId::derived(task, "result", index);
+}
+inline ObjectId item_id(TaskId task, std::uint64_t index) {
+  return ObjectId::derived(task, "item", index);
+}
+// A position of a stream: an object whose value refers to item `index` and to the next position, or
+// marks the end, or is the error that ended the stream.
+inline ObjectId position_id(TaskId task, std::uint64_t index) {
+  return index == 0 ? result_id(task, 0) : ObjectId::derived(task, "position", index);
 }
 inline ObjectId put_id(TaskId task, std::uint64_t index) {
   return ObjectId::derived(task, "put", index);

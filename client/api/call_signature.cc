@@ -118,6 +118,8 @@ std::string types_of(const detail::Entry& entry) {
     lines.add("parameter " + std::to_string(i + 1), *parameters[i]);
   if (entry.description()->result != nullptr) {
     lines.add("the result", entry.description()->result());
+  } else if (entry.is_streaming()) {
+    lines.add("each item of the stream", entry.description()->items());
   } else {
     lines.add("the result", std::to_string(entry.results()) + " separate results");
   }
@@ -150,6 +152,7 @@ std::string declaration_of(const detail::Entry& entry) {
   text += ')';
   if (entry.description()->result != nullptr)
     text += " -> " + name_of(entry.description()->result());
+  if (entry.is_streaming()) text += " -> stream of " + name_of(entry.description()->items());
   return text;
 }
 

@@ -67,6 +67,7 @@ TaskRequest task_request(const TaskOptions& options) {
   rules::check_at_least("num_returns", options.num_returns, 1);
   rules::check_at_least("max_calls", options.max_calls, -1);
   rules::check_at_least("max_retries", options.max_retries, -1);
+  rules::check_at_least("stream_window", options.stream_window, 1);
   rules::check_transport(options.tensor_transport);
   rules::check_policy(options.tensor_policy);
   TaskRequest request;
@@ -75,6 +76,7 @@ TaskRequest task_request(const TaskOptions& options) {
   request.resources.cpu_units = rules::units_of("num_cpus", options.num_cpus);
   rules::check_bundle(request.resources);
   request.num_returns = options.num_returns;
+  request.stream_window = options.stream_window;
   // A process that has used a device releases its memory only by exiting.
   request.max_calls =
       options.max_calls != -1 ? options.max_calls : (request.resources.has_devices ? 1 : 0);
@@ -138,6 +140,7 @@ ActorRequest actor_request(const ActorOptions& options) {
 CallRequest call_request(const CallOptions& options) {
   rules::check_text("name", options.name);
   rules::check_text("concurrency_group", options.concurrency_group);
+  rules::check_at_least("stream_window", options.stream_window, 1);
   rules::check_at_least("num_returns", options.num_returns, 1);
   rules::check_transport(options.tensor_transport);
   rules::check_policy(options.tensor_policy);
@@ -153,7 +156,8 @@ CallRequest call_request(const CallOptions& options) {
           .beside = false,
           .tensor_policy = options.tensor_policy,
           .concurrency_group = options.concurrency_group,
-          .retry_exceptions = options.retry_exceptions};
+          .retry_exceptions = options.retry_exceptions,
+          .stream_window = options.stream_window};
 }
 
 void check_log_level(const std::string& level) {

@@ -1,5 +1,7 @@
 #include <mobula/detail/registry.h>
 
+#include <mobula/detail/describe.h>
+
 #include <link.h>
 
 #include <algorithm>
@@ -81,6 +83,10 @@ Entry::Entry(EntryKind kind, std::string_view name, Invoker invoker, int paramet
 }
 
 Entry::~Entry() { Registry::instance().remove(*this); }
+
+bool Entry::is_streaming() const {
+  return description_ != nullptr && description_->items != nullptr;
+}
 
 Outcome Entry::invoke(const Invocation& call) const {
   if (call.arguments.size() != static_cast<std::size_t>(parameters_)) {

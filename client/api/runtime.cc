@@ -75,6 +75,13 @@ std::string hex(RawId id) {
 
 Runtime::~Runtime() = default;
 
+Answer<NextItem> Runtime::next_item(RawId, const Deadline&) {
+  ErrorRecord refused;
+  refused.kind = ErrorKind::invalid_request;
+  refused.message = "next: this runtime has no streams";
+  return refused;
+}
+
 void begin_exit_phase() { exits = true; }
 
 bool counts_refs() { return !in_forked_child() && !exits; }

@@ -80,7 +80,8 @@ void submit_task(const Entry& entry, const std::shared_ptr<const TaskRequest>& r
                                          .function_name = entry.name(),
                                          .request = request,
                                          .arguments = passed.span(),
-                                         .results = ids.span()});
+                                         .results = ids.span(),
+                                         .streaming = entry.is_streaming()});
   if (done) passed.rethrow_failure();
   require(done);
   ids.adopt(target, results);

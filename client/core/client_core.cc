@@ -16,13 +16,25 @@ void ClientCore::step(Time now, Event event, std::vector<Command>& out) {
   const std::size_t first = out.size();
   step_.begin(now, out);
   std::visit([&](auto& each) { on(each); }, event);
+  if (tasks_.streams_touched()) tasks_.settle_streams();
   dispatcher_.dispatch_changed();
   subscriptions_.report_changed(out, first);
+  if (tasks_.streams_touched()) settle_streams(out);
   objects_.settle();
   if (awaits_submitted_ && !has_unfinished()) conclude_submitted();
   dispatcher_.settle();
   streams_.settle();
   step_.end();
+}
+
+// Objects of streams were dropped after the event: by tasks that ended, or by reports.
+void ClientCore::settle_streams(std::vector<Command>& out) {
+  while (tasks_.streams_touched()) {
+    const std::size_t first = out.size();
+    tasks_.settle_streams();
+    dispatcher_.dispatch_changed();
+    subscriptions_.report_changed(out, first);
+  }
 }
 
 std::optional<Time> ClientCore::next_deadline() const {

@@ -120,7 +120,10 @@ class ClientCore final {
   void on(const AwaitGroup& event) { groups_.on(event); }
   void on(const EndGroup& event) { groups_.on(event); }
   void on(const HandOver& event) { tasks_.on(event); }
-  void on(const AwaitSubmitted&) { awaits_submitted_ = true; }
+  void on(const AwaitSubmitted&) {
+    awaits_submitted_ = true;
+    tasks_.cancel_unshared_streams();
+  }
   void on(const Attached& event);
   void on(const AgentLost& event);
   void on(const ReceivedFromAgent& event);
@@ -162,6 +165,7 @@ class ClientCore final {
   TaskSources sources(Time now) const;
   bool has_unfinished() const;  // planned_end.cc
   void conclude_submitted();
+  void settle_streams(std::vector<Command>& out);
   void restate();
 
   StepContext step_;

@@ -113,6 +113,7 @@ class CalleeHalf {
   void destroying_actor() { to_destroy_ = false; }
 
   const executor::RanCalls& ran() const { return core_.ran(); }
+  const executor::ItemWindows& items() const { return core_.items(); }
   void flush_recording() {
     if (recorder_) recorder_->flush();
   }

@@ -104,6 +104,8 @@ void ProcessEngine::carry_out(std::vector<executor::Command>& commands) {
       notify();  // its thread may be blocked in a public call
       if (auto job = callee_->take_cancel_job(cancel->token)) run_callback(std::move(job));
       owner_.call_cancelled(call);
+    } else if (std::holds_alternative<executor::WindowMoved>(command)) {
+      notify();
     } else if (auto* pins = std::get_if<executor::ReleasePins>(&command)) {
       add(UnpinRefs{std::move(pins->refs), pins->unheld});
     } else if (const auto* evacuate = std::get_if<executor::Evacuate>(&command)) {

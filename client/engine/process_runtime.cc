@@ -198,6 +198,8 @@ detail::Done ProcessRuntime::submit_task(const detail::TaskSubmission& submissio
     form.retried_types = request.retry_exceptions.types();
     form.tensors =
         preference_of(request.tensor_transport, request.allow_fallback, request.tensor_policy);
+    if (submission.streaming)
+      form.stream.window = static_cast<std::uint32_t>(request.stream_window);
     return Prepared{nullptr, std::move(form), class_of(request.resources, request.max_calls)};
   });
   SubmitTask event;
@@ -346,6 +348,8 @@ detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
       MethodSignature signature = signature_of(*call.entry);
       form.method = std::move(signature.name);
       form.types = std::move(signature.types);
+      if (call.entry->is_streaming())
+        form.stream.window = static_cast<std::uint32_t>(request.stream_window);
     } else {
       form.method = call.method_name;
       form.types = call.types.empty() ? json_types : call.types;

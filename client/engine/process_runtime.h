@@ -58,6 +58,8 @@ class ProcessRuntime final : public detail::Runtime,
   detail::Answer<std::vector<bool>> wait(std::span<const detail::RawId> objects,
                                          std::size_t num_returns, const detail::Deadline& deadline,
                                          bool fetch_local) override;
+  detail::Answer<detail::NextItem> next_item(detail::RawId position,
+                                             const detail::Deadline& deadline) override;
   detail::Done cancel(detail::RawId object, bool force, bool recursive) override;
   detail::Done kill(detail::RawId actor, bool no_restart) override;
   void retain(detail::ContainedRef ref) noexcept override;
@@ -91,6 +93,10 @@ class ProcessRuntime final : public detail::Runtime,
   ProcessEngine& engine() { return *engine_; }
   const RefRecord& self() const { return options_.self; }
   ProcessValues& values() { return values_; }
+  // Blocks the thread of a running call, as `wait` does, until its window has space for an item.
+  // Fails when the call is cancelled.
+  detail::Done wait_for_consumers(ProcessEngine::Lock& lock,
+                                  const std::function<bool()>& has_space);
   // Requires the engine's lock.
   LocalTensors& tensors() { return tensors_; }
 
@@ -138,6 +144,7 @@ class ProcessRuntime final : public detail::Runtime,
   detail::Answer<bool> wait_for_report(const detail::Deadline& deadline,
                                        const std::function<bool()>& ready);
   bool is_local(ObjectId object) const;
+  std::optional<detail::Answer<detail::NextItem>> take_item(ObjectId position);
   detail::Done check_device(const detail::GetRequest& request);
   detail::Answer<std::size_t> get_batch(std::span<const detail::RawId> objects,
                                         const detail::GetRequest& request,

@@ -10,6 +10,7 @@
 #include "client/api/call_signature.h"
 #include "client/engine/conversion.h"
 #include "client/executor/callee.h"
+#include "client/executor/item_producer.h"
 #include "client/executor/json_call.h"
 #include "client/executor/untyped_call.h"
 #include "mobula/detail/registry.h"
@@ -191,6 +192,8 @@ RanCall run_call(const RunCall& run, const DeferredCall::Host& host,
   RanCall ran;
   const auto& runtime = host.runtime;
   auto& engine = runtime->engine();
+  ItemProducer items(*runtime, run, context);
+  const bool streaming = run.call.form->stream.window != 0;
   detail::Outcome outcome;
   const Time began = monotonic_now();
   const auto defer = [&] {
@@ -241,6 +244,11 @@ RanCall run_call(const RunCall& run, const DeferredCall::Host& host,
       outcome.error = make_error(
           detail::ErrorKind::invalid_request,
           run.call.form->name + " is a method of another class than the class of this actor");
+    } else if (entry->is_streaming() != streaming) {
+      outcome.error = make_error(
+          detail::ErrorKind::invalid_request,
+          run.call.form->name + (streaming ? " has one result, and the caller expects a stream"
+                                           : " gives a stream, and the caller expects one result"));
     } else {
       const client::ContextScope scope(context);
       detail::Invocation invocation;
@@ -251,7 +259,7 @@ RanCall run_call(const RunCall& run, const DeferredCall::Host& host,
       if (constructs) {
         invocation.created = &created;
       } else {
-        invocation.results = &results;
+        invocation.results = streaming ? static_cast<detail::ResultSink*>(&items) : &results;
       }
       detail::stages().pass(detail::Stage::started);
       outcome = entry->is_untyped() ? run_untyped_call(run, host, context, invocation, arguments)

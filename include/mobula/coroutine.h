@@ -1,4 +1,5 @@
-// `co_await ref`: suspends a coroutine until the ref holds a value or an error.
+// `co_await ref`: suspends a coroutine until the ref holds a value or an error. `co_await stream`:
+// until the stream has an item or ends.
 // Thread: the coroutine resumes on the thread that runs the event loop, under the rules of
 // callbacks in on_ready.h, also if the ref was ready before.
 // Errors: the error that took the place of the value. NotInitializedError after shutdown(), which
@@ -8,25 +9,27 @@
 
 #include <coroutine>
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 #include <mobula/errors.h>
+#include <mobula/object_ref_stream.h>
 #include <mobula/on_ready.h>
 
 namespace mobula {
 
 namespace detail {
 
-template <class T>
-class RefAwaiter {
+// Suspends a coroutine until an object holds a value or an error.
+class ReadyAwaiter {
  public:
-  explicit RefAwaiter(ObjectRef<T> ref) : ref_(std::move(ref)) {}
-  RefAwaiter(const RefAwaiter&) = delete;
-  RefAwaiter& operator=(const RefAwaiter&) = delete;
+  explicit ReadyAwaiter(AnyRef any) : any_(std::move(any)) {}
+  ReadyAwaiter(const ReadyAwaiter&) = delete;
+  ReadyAwaiter& operator=(const ReadyAwaiter&) = delete;
 
   bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> waiting) {
-    const AnyRef any(ref_);
+    const AnyRef any = any_;
     const auto resume = [waiting](std::size_t) { waiting.resume(); };
     const auto stop = [this, waiting] {
       stopped_ = true;
@@ -36,16 +39,43 @@ class RefAwaiter {
     subscription_ = Subscription(state);
     start(state, {&any, 1});  // `this` may be destroyed before it returns
   }
-  T await_resume() {
+
+ protected:
+  void end_wait() {
     subscription_.cancel();
     if (stopped_) throw NotInitializedError("co_await: the cluster of this program has ended");
+  }
+
+ private:
+  const AnyRef any_;
+  Subscription subscription_;
+  bool stopped_ = false;
+};
+
+template <class T>
+class RefAwaiter : public ReadyAwaiter {
+ public:
+  explicit RefAwaiter(const ObjectRef<T>& ref) : ReadyAwaiter(ref), ref_(ref) {}
+  T await_resume() {
+    end_wait();
     return ref_.get();
   }
 
  private:
   const ObjectRef<T> ref_;
-  Subscription subscription_;
-  bool stopped_ = false;
+};
+
+template <class T>
+class StreamAwaiter : public ReadyAwaiter {
+ public:
+  explicit StreamAwaiter(ObjectRefStream<T>& stream) : ReadyAwaiter(stream), stream_(stream) {}
+  std::optional<ObjectRef<T>> await_resume() {
+    end_wait();
+    return stream_.next();
+  }
+
+ private:
+  ObjectRefStream<T>& stream_;
 };
 
 }  // namespace detail
@@ -54,6 +84,13 @@ class RefAwaiter {
 template <class T>
 detail::RefAwaiter<T> operator co_await(const ObjectRef<T>& ref) {
   return detail::RefAwaiter<T>(ref);
+}
+
+// Waits for the next item of the stream, as `stream.next()`. The stream must live until the
+// coroutine resumes.
+template <class T>
+detail::StreamAwaiter<T> operator co_await(ObjectRefStream<T>& stream) {
+  return detail::StreamAwaiter<T>(stream);
 }
 
 }  // namespace mobula

@@ -1,4 +1,4 @@
-// The public interface of Mobula, except MSGPACK_DEFINE types (msgpack.h), coroutines
+// The public interface of Mobula, except MSGPACK_DEFINE types (msgpack.h), `co_await`
 // (coroutine.h), services (service.h), untyped calls (dynamic.h), actor_pool.h, queue.h,
 // map_batches.h, and transport plugins.
 // Thread: see each header.
@@ -15,10 +15,14 @@
 #include <mobula/dtype.h>
 #include <mobula/errors.h>
 #include <mobula/exceptions.h>
+#if !defined(__CUDACC__)  // nvcc does not compile coroutines everywhere
+#include <mobula/generator.h>
+#endif
 #include <mobula/get.h>
 #include <mobula/interrupt.h>
 #include <mobula/node.h>
 #include <mobula/object_ref.h>
+#include <mobula/object_ref_stream.h>
 #include <mobula/on_ready.h>
 #include <mobula/options.h>
 #include <mobula/placement_group.h>

@@ -144,6 +144,7 @@ struct TaskOptions {
   // a node has capacity now is used; if no node has capacity, the request waits for any of them.
   std::vector<Labels> fallback_selectors = {};
   TensorPolicy tensor_policy = TensorPolicy::freeze;  // for tensors that stay in the producer
+  int stream_window = 64;  // `generator<T>`: items by which the call may precede its consumers
   // Compares all members.
   friend bool operator==(const TaskOptions&, const TaskOptions&) = default;
 };
@@ -193,6 +194,7 @@ struct CallOptions {
   TensorPolicy tensor_policy = TensorPolicy::freeze;  // for tensors that stay in the producer
   std::string concurrency_group = {};                 // group of the actor; empty: none
   RetryExceptions retry_exceptions = false;  // as in `TaskOptions`, up to `max_task_retries`
+  int stream_window = 64;  // `generator<T>`: items by which the call may precede its consumers
   // Compares all members.
   friend bool operator==(const CallOptions&, const CallOptions&) = default;
 };

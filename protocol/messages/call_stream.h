@@ -53,11 +53,21 @@ struct ReplyClaimed {
   bool unheld = false;
   // number 0: the caller has no handle left and sends no further acknowledgement
   bool closes = false;
-  MOBULA_FIELDS(number, unheld, closes);
+  std::uint64_t item = 0;  // from 1: the item of a streaming call; 0: the reply
+  MOBULA_FIELDS(number, unheld, closes, item);
   friend bool operator==(const ReplyClaimed&, const ReplyClaimed&) = default;
 };
 
-using CallerMessage = std::variant<PushCall, CancelCall, ReturnCallsRequest, ReplyClaimed>;
+// Consumers took the items of a streaming call below `taken`, so its window moves.
+struct ItemsTaken {
+  std::uint64_t number = 0;
+  std::uint64_t taken = 0;
+  MOBULA_FIELDS(number, taken);
+  friend bool operator==(const ItemsTaken&, const ItemsTaken&) = default;
+};
+
+using CallerMessage =
+    std::variant<PushCall, CancelCall, ReturnCallsRequest, ReplyClaimed, ItemsTaken>;
 
 // ---- executor to caller ------------------------------------------------------------------------
 
@@ -134,8 +144,20 @@ struct ResidentStateChanged {
   friend bool operator==(const ResidentStateChanged&, const ResidentStateChanged&) = default;
 };
 
-using ExecutorMessage =
-    std::variant<CallReply, CallReturned, CallStarted, StreamClosing, ResidentStateChanged>;
+// A running streaming call yielded an item. All items precede the reply, in order. A repeated run
+// sends only the items that the caller lacks.
+struct ItemYielded {
+  std::uint64_t number = 0;
+  TaskId task;
+  std::uint64_t index = 0;  // from 0
+  ValueRecord value;
+  std::vector<Handover> handovers;
+  MOBULA_FIELDS(number, task, index, value, handovers);
+  friend bool operator==(const ItemYielded&, const ItemYielded&) = default;
+};
+
+using ExecutorMessage = std::variant<CallReply, CallReturned, CallStarted, StreamClosing,
+                                     ResidentStateChanged, ItemYielded>;
 
 using CallerFrame = Frame<CallerMessage>;
 using ExecutorFrame = Frame<ExecutorMessage>;

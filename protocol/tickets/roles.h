@@ -205,9 +205,11 @@ template <> inline constexpr Roles row<PushCall> = programs;
 template <> inline constexpr Roles row<CancelCall> = programs;
 template <> inline constexpr Roles row<ReturnCallsRequest> = programs;
 template <> inline constexpr Roles row<ReplyClaimed> = programs;
+template <> inline constexpr Roles row<ItemsTaken> = programs;
 template <> inline constexpr Roles row<CallReply> = executors;
 template <> inline constexpr Roles row<CallReturned> = executors;
 template <> inline constexpr Roles row<CallStarted> = executors;
+template <> inline constexpr Roles row<ItemYielded> = executors;
 template <> inline constexpr Roles row<StreamClosing> = executors;
 template <> inline constexpr Roles row<ResidentStateChanged> = executors;
 // clang-format on

@@ -96,15 +96,6 @@ int add_to_all(Team team) {
 }
 ActorHandle<Counter> hand_back(ActorHandle<Counter> counter) { return counter; }
 
-#if __has_include(<mobula/generator.h>)
-constexpr bool has_generators = true;
-#else
-constexpr bool has_generators = false;
-#endif
-
-// A statement "not available yet" ends with the test that fails when the feature arrives.
-TEST(ContractCalls, LacksStreams) { EXPECT_FALSE(has_generators); }
-
 TEST(ContractCalls, HandlesAreValues) {
   const ActorHandle<Counter> counter =
       mobula::actor<Counter>.options({.max_restarts = 3}).remote(10);

@@ -69,6 +69,42 @@ TEST_F(Shutdown, ResumesCoroutines) {
   EXPECT_EQ(ends, 2);
 }
 
+generator<int> endless() {
+  for (int i = 0;; ++i) co_yield i;
+}
+generator<int> yields_nothing() {
+  while (!current().cancelled()) ::poll(nullptr, 0, 1);
+  co_return;
+}
+Detached await_item(ObjectRefStream<int>& stream, std::atomic<int>& ends) {
+  try {
+    (void)co_await stream;
+  } catch (const NotInitializedError&) {
+    ++ends;
+  }
+}
+
+// One call waits for its consumer, one consumer waits for its call.
+TEST_F(Shutdown, EndsStreams) {
+  auto full = mobula::task<endless>.options({.num_cpus = 0, .stream_window = 2}).remote();
+  EXPECT_TRUE(full.next(mobula::testing::wait_timeout));
+  auto silent = mobula::task<yields_nothing>.options({.num_cpus = 0}).remote();
+  std::atomic<int> ends = 0;
+  await_item(silent, ends);
+  auto other = silent;
+  std::thread consumer([&] {
+    try {
+      (void)other.next();
+    } catch (const Error&) {
+      ++ends;
+    }
+  });
+  cluster.shutdown();
+  consumer.join();
+  EXPECT_EQ(ends, 2);
+  EXPECT_THROW(full.next(), Error);
+}
+
 // Results arrive, and callbacks run, while the cluster ends.
 TEST_F(Shutdown, RunsNoCallbackAfterItReturns) {
   const auto gate = mobula::testing::make_gate();

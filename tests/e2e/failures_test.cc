@@ -63,6 +63,17 @@ TEST_F(Failures, AgentDied_DriverKeepsItsValues) {
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
 }
 
+TEST_F(Failures, NodeOfProducerKilled_StreamContinues) {
+  start_head();
+  start_node("b");
+  Process driver = start_driver({"streams", node_id("b")});
+  ASSERT_TRUE(driver.prints("ready")) << driver.out() << driver.err();
+  ASSERT_EQ(::kill(agent_pid("b"), SIGKILL), 0);
+  driver.say("go");
+  const Ended ended = driver.wait();
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+}
+
 // Executors, an actor, and an agent are killed while one queue has 10,000 refs.
 TEST_F(Failures, ProcessesKilled_QueueReportsEachRefOnce) {
   start_head();

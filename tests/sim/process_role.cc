@@ -20,6 +20,15 @@ executor::ExecutorOptions executor_options() {
   return options;
 }
 
+// The item that an executor has sent.
+std::optional<ItemYielded> item_in(const client::Event& event) {
+  const auto* received = std::get_if<client::ReceivedFromExecutor>(&event);
+  const auto* item = received != nullptr && received->frame.message
+                         ? std::get_if<ItemYielded>(&*received->frame.message)
+                         : nullptr;
+  return item == nullptr ? std::nullopt : std::optional(*item);
+}
+
 ProcessId driver_id(int index) {
   return ProcessId(Hash128{0x44525652, static_cast<std::uint64_t>(index) + 1});
 }
@@ -74,6 +83,8 @@ void Process::die(const EndCause& cause) {
 void Process::tell_agent(const ProcessToAgent& message) {
   if (const auto* blocked = std::get_if<ExecutorBlocked>(&message))
     departed_ |= blocked->departing && blocked->on;
+  if (const auto* exported = std::get_if<ExportObject>(&message))
+    world().streams().exported(exported->object);
   // Sends nothing else before the agent's reply. Lost messages are restated.
   if (agent_ && agent_->open && greeted_) agent_->agent->process_said(agent_, message);
 }
@@ -155,6 +166,7 @@ void Process::step_client(client::Event event) {
       std::vector<client::Command> commands;
       if (const auto* ended = std::get_if<client::UnsubscribeObject>(&each))
         world().completions().unsubscribed(*this, *ended);
+      const auto item = item_in(each);
       client_.step(world().now(), std::move(each), commands);
       for (auto& echo : world().hooks().client.leave(commands))
         client_events_.push_back(std::move(echo));
@@ -162,6 +174,7 @@ void Process::step_client(client::Event event) {
         if (alive()) carry_out(command);
       }
       if (alive()) world().completions().stepped(*this, commands);
+      if (item && alive()) world().streams().received(*this, *item);
     }
   }
   client_steps_ = false;
@@ -293,6 +306,8 @@ void Process::carry_out(executor::Command& command) {
     at->second->cancel();
     const TaskId task = at->second->task();
     if (cancel->recursive) step_client(client::CancelChildren{task});
+    poll_threads();
+  } else if (std::holds_alternative<WindowMoved>(command)) {
     poll_threads();
   } else if (auto* pins = std::get_if<ReleasePins>(&command)) {
     step_client(client::UnpinRefs{std::move(pins->refs), pins->unheld});

@@ -19,6 +19,7 @@ void Process::tell_executor(const client::SendToExecutor& command) {
     return world().violation("grants", name() + " sends to an executor that never existed");
   const auto* push =
       command.frame.message ? std::get_if<PushCall>(&*command.frame.message) : nullptr;
+  if (push != nullptr) world().streams().sent(*this, *push);
   auto& wire = wires_[executor->id()];
   if (!wire) {
     wire = std::make_shared<CallWire>();

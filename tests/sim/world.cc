@@ -37,7 +37,8 @@ World::World(HistoryOptions options)
       trace_(options_.trace),
       checkers_(*this),
       reports_(*this),
-      completions_(*this) {
+      completions_(*this),
+      streams_(*this) {
   const Scenario* scenario = find_scenario(options_.scenario);
   MOBULA_CHECK(scenario != nullptr, "no such scenario: " + options_.scenario);
   plan_ = draw(*scenario, random_.fork("plan"));

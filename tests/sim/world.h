@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "sim/checkers/checker_completions.h"
 #include "sim/checkers/checker_reports.h"
+#include "sim/checkers/checker_streams.h"
 #include "sim/checkers/checkers.h"
 #include "sim/hooks.h"
 #include "sim/kernel.h"
@@ -93,6 +94,7 @@ class World {
   Checkers& checkers() { return checkers_; }
   ReportCheckers& reports() { return reports_; }
   CompletionChecker& completions() { return completions_; }
+  StreamChecker& streams() { return streams_; }
   bool over() const { return failure_.has_value(); }
   bool masked_item(int item) const;
   void violation(std::string checker, std::string text);
@@ -168,6 +170,7 @@ class World {
   Checkers checkers_;
   ReportCheckers reports_;
   CompletionChecker completions_;
+  StreamChecker streams_;
   std::optional<Outcome> failure_;
 
   std::vector<std::unique_ptr<Role>> roles_;

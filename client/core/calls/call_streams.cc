@@ -47,7 +47,7 @@ void CallStreams::close(ProcessId executor) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr) return;
   if (stream->next_number > 1 && !stream->ending) {
-    say(*stream, ReplyClaimed{0, false, true});  // acknowledges as well
+    say(*stream, ReplyClaimed{0, false, true, 0});  // acknowledges as well
   } else {
     acknowledge(*stream);
   }
@@ -199,12 +199,11 @@ std::optional<Time> CallStreams::earliest_of_all() const {
 
 // ---- refs in replies ----------------------------------------------------------------------------
 
-void CallStreams::claim(ProcessId executor, std::uint64_t number, bool is_held,
-                        PooledVector<ObjectId> missing) {
+void CallStreams::claim(const UnclaimedReplies::Reply& reply, PooledVector<ObjectId> missing) {
   if (!missing.empty()) {
-    unclaimed_.add({executor, number, is_held}, std::move(missing));
-  } else if (auto* stream = streams_.find(executor)) {
-    say(*stream, ReplyClaimed{number});
+    unclaimed_.add(reply, std::move(missing));
+  } else if (auto* stream = streams_.find(reply.executor)) {
+    say(*stream, ReplyClaimed{reply.number, false, false, reply.item});
   }
 }
 
@@ -212,7 +211,7 @@ void CallStreams::ref_settled(ObjectId object, bool is_held) {
   for (const auto& reply : unclaimed_.settle(object, is_held)) {
     auto* stream = streams_.find(reply.executor);
     if (stream == nullptr) continue;
-    say(*stream, ReplyClaimed{reply.number, !reply.held});
+    say(*stream, ReplyClaimed{reply.number, !reply.held, false, reply.item});
     port_.reply_claimed(*stream);
   }
 }

@@ -76,10 +76,9 @@ class CallStreams {
                       [](const StreamRow& stream) { return stream.deadline(); });
   }
 
-  // A reply contains refs. The executor keeps its holds on them until those in `missing` are
-  // settled. `is_held`: this process holds at least one of its refs.
-  void claim(ProcessId executor, std::uint64_t number, bool is_held,
-             PooledVector<ObjectId> missing);
+  // A reply, or an item, contains refs. The executor keeps its holds on them until those in
+  // `missing` are settled. `reply.held`: this process holds at least one of its refs.
+  void claim(const UnclaimedReplies::Reply& reply, PooledVector<ObjectId> missing);
   // The home has confirmed the hold, or this process does not need the ref any more.
   void ref_settled(ObjectId object, bool is_held);
 

@@ -27,9 +27,10 @@ bool is_plain(const Argument& argument) {
 
 bool CompactQueue::fits(const TaskRow& row) {
   const CallRecord& call = row.call;
-  return call.form->kind == CallKind::task && call.form->num_returns == 1 && call.attempt == 0 &&
-         !call.may_run_again && call.caller_node.empty() && row.live_results == 1 &&
-         row.missing == 0 && !row.cancelled && packed_size(*call.arguments) <= max_packed &&
+  return call.form->kind == CallKind::task && call.form->num_returns == 1 &&
+         call.form->stream.window == 0 && call.attempt == 0 && !call.may_run_again &&
+         call.caller_node.empty() && row.live_results == 1 && row.missing == 0 && !row.cancelled &&
+         packed_size(*call.arguments) <= max_packed &&
          std::ranges::all_of(*call.arguments, is_plain);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/coverage_mark.h"
 #include "base/model/tensor_refs.h"
+#include "client/core/calls/reply_contents.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -43,7 +44,9 @@ TaskRow& Tasks::add_task(CallRecord call_given, TaskId parent, std::int64_t stor
     if (!argument.is_ref) row.argument_bytes += argument.value.size_bytes;
   }
   pending_bytes_ += row.argument_bytes;
-  if (call.form->num_returns > 0) objects_.own(row.first_result, task);
+  if (call.form->num_returns > 0) {
+    objects_.own(row.first_result, task).position = call.form->stream.window != 0;
+  }
   for (std::uint32_t i = 1; i < call.form->num_returns; ++i) objects_.own(result_id(task, i), task);
   row.missing = arguments_.count_missing(*call.arguments);
   if (row.missing > 0) waits_.await(task, *call.arguments);
@@ -134,6 +137,9 @@ void Tasks::push(TaskId task, StreamRow& stream, ProcessId executor) {
   row.executor = executor;
   row.number = streams_.add_call(stream, task);
   PushCall push{row.number, arguments_.resolved(row.call), stream.round};
+  if (row.call.form->stream.window != 0) {
+    push.call.form.edit().stream = items_.start_run(task, row.call.form->stream);
+  }
   push.call.may_run_again = row.retries_left != 0 && !row.cancelled;
   streams_.say(stream, std::move(push));
 }
@@ -169,6 +175,7 @@ void Tasks::finish(TaskId task, Results results) {
     row.executor = {};
     pending_bytes_ -= row.argument_bytes;
     row.argument_bytes = 0;
+    if (row.call.form->stream.window != 0) return finish_stream(task, results);
   }
   const auto kind = rows_.at(task).call.form->kind;
   const ActorId actor = rows_.at(task).call.form->actor;
@@ -197,6 +204,7 @@ void Tasks::forget_task(TaskId task) {
   lineage_.remove(task);
   const TaskRow row = std::move(rows_.at(task));
   rows_.erase(task);
+  if (row.call.form->stream.window != 0) items_.forget(task);
   if (row.call.form->kind == CallKind::task) dispatcher_.remove_task(row.demand_class);
   arguments_.release(row.call);
 }
@@ -205,6 +213,7 @@ void Tasks::result_dropped(TaskId creator) {
   auto* task = rows_.find(creator);
   if (task == nullptr) return;
   if (task->live_results > 0) --task->live_results;
+  if (task->call.form->stream.window != 0) items_.note_dropped(creator);
   if (task->live_results == 0 && task->state == TaskState::finished) forget_task(creator);
 }
 
@@ -358,7 +367,10 @@ void Tasks::requeue(TaskId task) {
 
 void Tasks::on(const CancelObject& event) {
   const auto* row = objects_.find_expanded(event.object);
-  if (row == nullptr || row->ready) return;
+  if (row == nullptr) return;
+  // A consumer may be behind the call.
+  const auto* task = row->ready ? rows_.find(row->creator) : nullptr;
+  if (row->ready && (task == nullptr || task->call.form->stream.window == 0)) return;
   cancel_task(row->creator, event.force, event.recursive);
 }
 
@@ -413,20 +425,10 @@ void Tasks::on(ProcessId executor, CallReply message) {
   for (const ObjectId kept : message.kept) objects_.hold_now(kept);
   if (rows_.at(task).call.form->kind == CallKind::actor_call) objects_.begin_reply(executor);
   RefRecords contents;
-  for (const auto& result : message.results) {
-    if (!result.in_store)
-      contents.insert(contents.end(), result.contained.begin(), result.contained.end());
-  }
+  for (const auto& result : message.results) add_contents(contents, result);
   for (const auto& handover : message.handovers) {
     take_over(handover);
-    for (const auto& argument : *handover.call.arguments) {
-      if (argument.is_ref) {
-        contents.push_back(argument.ref);
-      } else {
-        contents.insert(contents.end(), argument.value.contained.begin(),
-                        argument.value.contained.end());
-      }
-    }
+    add_contents(contents, handover);
   }
 
   TaskRow& row = rows_.at(task);
@@ -456,7 +458,7 @@ void Tasks::on(ProcessId executor, CallReply message) {
     finish(task, std::move(message.results));
   }
   objects_.end_reply();
-  objects_.hold_contents(executor, message.number, contents);
+  objects_.hold_contents({executor, message.number}, contents);
   actors_.end_wait_for_returns(executor);
   const auto* now = streams_.find(executor);
   if (now != nullptr && now->room != StreamRow::unlimited) actors_.advance(now->actor);

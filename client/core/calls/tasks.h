@@ -16,6 +16,7 @@
 #include "client/core/calls/actors.h"
 #include "client/core/calls/call_streams.h"
 #include "client/core/calls/dispatcher.h"
+#include "client/core/calls/item_streams.h"
 #include "client/core/calls/task_end_log.h"
 #include "client/core/calls/task_waits.h"
 #include "client/core/refs/call_arguments.h"
@@ -45,6 +46,7 @@ class Tasks final : public CallStreams::Port,
         arguments_(step, objects),
         waits_(step, objects),
         unread_(objects),
+        items_(step, objects, streams),
         lineage_(step.options().max_lineage_bytes, objects) {}
   Tasks(const Tasks&) = delete;
   Tasks& operator=(const Tasks&) = delete;
@@ -59,6 +61,11 @@ class Tasks final : public CallStreams::Port,
   void remember_death(ProcessId process) { unread_.remember_death(process); }
   // Queues the tasks whose backoff is over.
   void tick();
+  // After a step that dropped objects of streams.
+  bool streams_touched() const { return items_.any_touched(); }
+  void settle_streams();
+  // The process exits: no consumer in it reads the streams that it has not passed on.
+  void cancel_unshared_streams();
   std::optional<Time> next_deadline() const { return waits_.next_deadline(); }
 
   const TaskRow* find(TaskId task) const { return rows_.find(task); }
@@ -85,6 +92,7 @@ class Tasks final : public CallStreams::Port,
   bool can_run_again(const TaskRow& finished) const override;
   void run_again(TaskId finished) override;
   void result_dropped(TaskId creator) override;
+  void stream_read(TaskId creator, ObjectId position) override;
   void watch_actor(ActorId actor) override { actors_.watch(actor); }
   void forget_actor(ActorId actor) override { actors_.forget(actor); }
   CompactQueue& compact() override { return dispatcher_.compact(); }
@@ -117,6 +125,7 @@ class Tasks final : public CallStreams::Port,
   void on(ProcessId executor, CallStarted message);
   void on(ProcessId executor, StreamClosing message);
   void on(ProcessId executor, ResidentStateChanged message);
+  void on(ProcessId executor, ItemYielded message);
   void conclude_task_stream(StreamRow& stream, const EndCause& cause);
   void fail_rejected_calls(ProcessId executor, const std::string& why);
 
@@ -126,6 +135,7 @@ class Tasks final : public CallStreams::Port,
   void serve_waiters(ObjectId object);
   void task_ready(TaskId task);
   void finish(TaskId task, Results results);
+  void finish_stream(TaskId task, const Results& results);
   void attempt_failed(TaskId task, const EndCause& cause);
   void run_again_uncharged(TaskId task);
   void resubmit(TaskId task);
@@ -156,6 +166,7 @@ class Tasks final : public CallStreams::Port,
   Rows rows_;
   TaskWaits waits_;
   UnreadArguments unread_;
+  ItemStreams items_;
   WorkList<ObjectId> served_;  // objects with waiters
   std::uint64_t submissions_ = 0;
   std::int64_t pending_bytes_ = 0;

@@ -149,18 +149,17 @@ void ObjectRefs::on(const UnpinRefs& event) {
   }
 }
 
-void ObjectRefs::hold_contents(ProcessId executor, std::uint64_t number, const RefRecords& refs) {
+void ObjectRefs::hold_contents(UnclaimedReplies::Reply reply, const RefRecords& refs) {
   if (refs.empty()) return;
   PooledVector<ObjectId> missing;
-  bool held = false;
   for (const auto& ref : refs) {
     const auto* row = rows_.find(ref.object);
     const bool put_off = row && !row->owned && row->hold == HoldState::put_off;
     const bool asked = row && !row->owned && row->hold == HoldState::asked;
-    held = held || !put_off;
+    reply.held = reply.held || !put_off;
     if (put_off || asked) missing.push_back(ref.object);
   }
-  streams_.claim(executor, number, held, std::move(missing));
+  streams_.claim(reply, std::move(missing));
 }
 
 // ---- time --------------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ std::vector<TaskId> Tasks::unfinished_tasks_of(const RefRecords& refs) {
     if (row == nullptr || !row->owned || row->ready) return;
     const auto* task = rows_.find(row->creator);
     if (task == nullptr || task->call.form->kind != CallKind::task || task->cancelled) return;
+    // Its consumers refer to this process, which finishes it.
+    if (task->call.form->stream.window != 0) return;
     // A new owner would run it again. This process finishes it.
     if (task->state == TaskState::sent && task->retries_left == 0) return;
     if (seen.insert(row->creator).second) open.push_back({row->creator});

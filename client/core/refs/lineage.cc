@@ -61,6 +61,7 @@ void Tasks::give_up_lineage(TaskId task) {
   for (std::uint32_t i = 0; i < rows_.at(task).call.form->num_returns; ++i) {
     if (auto* result = objects_.find(result_id(task, i))) result->lineage_given_up = true;
   }
+  for (const ObjectId item : items_.stored_items(task)) objects_.at(item).lineage_given_up = true;
   forget_task(task);
 }
 
@@ -83,13 +84,16 @@ void Tasks::remake_elements(ObjectId elements) {
   for (const ObjectId object : values) {
     auto* row = objects_.find(object);
     auto* task = row != nullptr ? rows_.find(row->creator) : nullptr;
-    if (task == nullptr || !can_run_again(*task)) continue;
+    // The run that yields items ends first.
+    const bool runs = task != nullptr && task->call.form->stream.window != 0 &&
+                      task->state != TaskState::finished && task->retries_left != 0;
+    if (task == nullptr || (!runs && !can_run_again(*task))) continue;
     const TaskId creator = row->creator;
     const auto contained = row->value->contained;
     row->ready = false;
     row->value = CopyOnWrite<ValueRecord>();
     mark_remade.hit();
-    run_again(creator);
+    if (!runs) run_again(creator);
     for (const auto& ref : contained) objects_.unpin(ref.object);
     objects_.changed(object);
   }

@@ -76,6 +76,14 @@ struct AdoptRef {
   friend bool operator==(const AdoptRef&, const AdoptRef&) = default;
 };
 
+// User code gets one ref to each object in the inline value of this position of a stream, and so
+// takes its item.
+struct TakeItem {
+  ObjectId position;
+  MOBULA_FIELDS(position);
+  friend bool operator==(const TakeItem&, const TakeItem&) = default;
+};
+
 // A thread waits for the object or reads its bytes: the core obtains them and keeps them.
 struct WantObject {
   ObjectId object;

@@ -95,6 +95,7 @@ void ObjectRefs::export_own(ObjectId object) {
   ends_.mark_read(row->creator);  // other processes may read it
   if (!row->ready) mark_escaped_pending.hit();
   step_.send_to_agent(ExportObject{object, row->is_kept_tensor()});
+  if (row->position) port_.stream_read(row->creator, {});
   if (row->ready && !row->value->in_store && !row->is_kept_tensor()) store_inline(object, *row);
 }
 
@@ -110,6 +111,7 @@ void ObjectRefs::complete(ObjectId object, ValueRecord value) {
     return;
   }
   if (row->ready) return;  // a superseded attempt made the same value
+  if (row->released) ensure_hold(object, *row);  // a position of a stream
   row->ready = true;
   row->value = std::move(value);
   if (row->exported && row->value->is_error) ends_.mark_read(row->creator);
@@ -166,8 +168,9 @@ void ObjectRefs::drop_one(ObjectId object) {
     return;
   }
   if (row->exported) {
-    const bool unfinished = row->actor().empty() && !row->ready;
-    if (unfinished || row->released) return;  // other processes may wait for it
+    // Other processes may wait for it. The home of a position reports when none does.
+    const bool unfinished = row->actor().empty() && !row->ready && !row->position;
+    if (unfinished || row->released) return;
     row->released = true;
     step_.send_to_agent(ReleaseObject{object});
     return;
@@ -302,6 +305,16 @@ void ObjectRefs::on(const AdoptRef& event) {
   ObjectRow& row = borrow(event.ref);
   ++row.refs;
   ensure_hold(event.ref.object, row);
+}
+
+void ObjectRefs::on(const TakeItem& event) {
+  const auto* row = rows_.find(event.position);
+  if (row == nullptr || !row->ready) return;
+  const bool of_stream = row->owned && row->position;
+  const TaskId creator = row->creator;
+  const auto value = row->value;
+  for (const auto& ref : value->contained) on(AdoptRef{ref});
+  if (of_stream) port_.stream_read(creator, event.position);
 }
 
 void ObjectRefs::on(const WantObject& event) {

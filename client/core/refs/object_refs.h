@@ -33,6 +33,9 @@ class ObjectRefs {
     virtual void run_again(TaskId finished) = 0;
     // The row of a result of this task, if it is a task, is erased.
     virtual void result_dropped(TaskId creator) = 0;
+    // A consumer in this process took the item of this position of a stream. No position: other
+    // processes may read the stream from now on.
+    virtual void stream_read(TaskId creator, ObjectId position) = 0;
     // The first ref to handles of another process's actor, and the last ref to handles of any.
     virtual void watch_actor(ActorId actor) = 0;
     virtual void forget_actor(ActorId actor) = 0;
@@ -60,6 +63,7 @@ class ObjectRefs {
   void on(const RetainRef& event);
   void on(const ReleaseRef& event);
   void on(const AdoptRef& event);
+  void on(const TakeItem& event);
   void on(const WantObject& event);
   void on(const UnwantObject& event);
   void on(const ErrorRead& event);
@@ -93,8 +97,9 @@ class ObjectRefs {
   // Between these calls, refs adopted from replies of this actor are held late.
   void begin_reply(ProcessId actor) { replying_actor_ = actor; }
   void end_reply() { replying_actor_ = {}; }
-  // A reply with these refs is complete: its executor may release them when they are held here.
-  void hold_contents(ProcessId executor, std::uint64_t number, const RefRecords& refs);
+  // A reply, or an item, with these refs is complete: its executor may release them when they are
+  // held here.
+  void hold_contents(UnclaimedReplies::Reply reply, const RefRecords& refs);
 
   // ---- tasks
   // -------------------------------------------------------------------------------------- Adds a

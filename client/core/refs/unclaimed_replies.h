@@ -18,7 +18,8 @@ class UnclaimedReplies {
   struct Reply {
     ProcessId executor;
     std::uint64_t number = 0;
-    bool held = false;  // at least one of its refs is or was held
+    bool held = false;       // at least one of its refs is or was held
+    std::uint64_t item = 0;  // see ReplyClaimed
   };
 
   // Precondition: `missing` is not empty.

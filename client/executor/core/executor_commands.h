@@ -93,8 +93,14 @@ struct Leave {
   MOBULA_FIELDS(kind, exit_handlers, destructor_overdue);
   friend bool operator==(const Leave&, const Leave&) = default;
 };
-using Command =
-    std::variant<SendToCaller, SendToAgent, FetchArguments, RunCall, DropCall, CancelRunning,
-                 ReleasePins, Leave, Evacuate, AwaitSubmitted, DestroyActor, ReleaseName>;
+// The window of a streaming call moved: a thread that waits to give an item checks it again.
+struct WindowMoved {
+  std::uint64_t token = 0;
+  MOBULA_FIELDS(token);
+  friend bool operator==(const WindowMoved&, const WindowMoved&) = default;
+};
+using Command = std::variant<SendToCaller, SendToAgent, FetchArguments, RunCall, DropCall,
+                             CancelRunning, ReleasePins, Leave, Evacuate, AwaitSubmitted,
+                             DestroyActor, ReleaseName, WindowMoved>;
 
 }  // namespace mobula::internal::executor

@@ -245,6 +245,8 @@ void ExecutorCore::start(CallRow row) {
   row.start_reported = row.call.form->kind == CallKind::construct_actor;
   const auto token = row.token;
   if (!row.start_reported) unreported_.push_back({token, now_});
+  const StreamTerms& stream = row.call.form->stream;
+  if (stream.window != 0) items_.open(token, row.caller, row.number, stream);
   running_.insert(token, std::move(row));
 }
 
@@ -311,6 +313,7 @@ void ExecutorCore::tell_started() {
 void ExecutorCore::on(CallFinished& event) {
   if (!running_.contains(event.token)) return;
   const CallRow row = take_running(event.token);
+  if (row.call.form->stream.window != 0) items_.close(event.token);
   const Duration lasted = std::min(event.run_time, now_ - row.started);
   ran_.add({row.call.task, row.call.form, now_ - lasted, now_,
             row.cancelled || event.outcome != CallOutcome::value});
@@ -343,7 +346,7 @@ void ExecutorCore::on(CallFinished& event) {
     if (caller == nullptr || row.cancelled || !row.over_share.empty()) {
       emit(ReleasePins{std::move(event.pinned), false});
     } else {
-      caller->pinned.emplace(row.number, std::move(event.pinned));
+      caller->pinned.emplace(std::pair(row.number, 0), std::move(event.pinned));
     }
   }
   ++finished_;
@@ -401,7 +404,7 @@ void ExecutorCore::on(ProcessId, ReturnCallsRequest&) {
 void ExecutorCore::on(ProcessId caller, ReplyClaimed& message) {
   callers_.at(caller).closed |= message.closes;
   auto& pinned = callers_.at(caller).pinned;
-  const auto at = pinned.find(message.number);
+  const auto at = pinned.find({message.number, message.item});
   if (at == pinned.end()) return;
   emit(ReleasePins{std::move(at->second), message.unheld});
   pinned.erase(at);
@@ -433,6 +436,7 @@ void ExecutorCore::on(ProcessId caller, CancelCall& message) {
     CallReply answer;
     answer.outcome = CallOutcome::cancelled;
     const CallRow ended = take_running(token);
+    items_.close(ended.token);
     reply(ended, std::move(answer));
     return leave_when_done(EndKind::killed);
   }

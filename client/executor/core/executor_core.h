@@ -24,6 +24,7 @@
 #include "client/executor/core/executor_commands.h"
 #include "client/executor/core/executor_events.h"
 #include "client/executor/core/executor_options.h"
+#include "client/executor/core/item_windows.h"
 #include "protocol/session/session.h"
 
 namespace mobula::internal::executor {
@@ -53,6 +54,7 @@ class ExecutorCore {
   std::size_t running() const { return running_.size(); }
   bool leaving() const { return leaving_.has_value(); }
   const RanCalls& ran() const { return ran_; }
+  const ItemWindows& items() const { return items_; }
 
  private:
   struct CallerRow {
@@ -64,7 +66,8 @@ class ExecutorCore {
     // True until the caller sends a call, and after it has released its last handle: it sends no
     // acknowledgements.
     bool closed = true;
-    PooledMap<std::uint64_t, RefRecords> pinned;  // refs in replies, until the caller holds them
+    // Refs in replies and items, by call and ReplyClaimed::item, until the caller holds them.
+    PooledMap<std::pair<std::uint64_t, std::uint64_t>, RefRecords> pinned;
   };
   struct CallRow {
     std::uint64_t token = 0;
@@ -95,10 +98,12 @@ class ExecutorCore {
   void on(const ActorDestroyed&) { object_ = Object::destroyed; }
   void on(const SubmittedDone&) { submitted_ = Submitted::done; }
   void on(const NameReleased&) { name_released(); }
+  void on(ItemGiven& event);
   void on(ProcessId caller, PushCall& message);
   void on(ProcessId caller, CancelCall& message);
   void on(ProcessId caller, ReturnCallsRequest& message);
   void on(ProcessId caller, ReplyClaimed& message);
+  void on(ProcessId caller, ItemsTaken& message);
 
   using QueuePosition = Table<std::uint64_t, CallRow>::iterator;
   void admit(CallRow row);
@@ -145,6 +150,7 @@ class ExecutorCore {
   CallGroups groups_;
   Table<std::uint64_t, CallRow> queue_;    // by token, in order of arrival
   Table<std::uint64_t, CallRow> running_;  // by token, in order of start
+  ItemWindows items_;                      // of running streaming calls
   std::size_t beside_ = 0;                 // count of running calls outside the actor's order
   std::size_t blocked_ = 0;                // count of other running calls that are blocked
   // Started calls, oldest first, whose start is not reported.

@@ -57,6 +57,17 @@ struct CallFinished {
   MOBULA_FIELDS(token, outcome, results, kept, handovers, pinned, run_time, pid, leave, no_retry);
   friend bool operator==(const CallFinished&, const CallFinished&) = default;
 };
+// A running streaming call yielded an item. Its value is stored, and the holds on refs that it
+// keeps are confirmed.
+struct ItemGiven {
+  std::uint64_t token = 0;
+  std::uint64_t index = 0;
+  ValueRecord value;
+  std::vector<Handover> handovers;
+  RefRecords pinned;  // refs in the value, until the caller holds them
+  MOBULA_FIELDS(token, index, value, handovers, pinned);
+  friend bool operator==(const ItemGiven&, const ItemGiven&) = default;
+};
 // The thread of a running call begins (`on`) or ends a wait in a blocking operation.
 struct CallBlocked {
   std::uint64_t token = 0;
@@ -114,8 +125,9 @@ struct ShareExceeded {
   MOBULA_FIELDS(text);
   friend bool operator==(const ShareExceeded&, const ShareExceeded&) = default;
 };
-using Event = std::variant<Assigned, ReceivedFromCaller, CallerGone, ArgumentsFetched, CallFinished,
-                           CallBlocked, EndAsked, Tick, Evacuated, ResultsHeld, ShareExceeded,
-                           SubmittedPending, SubmittedDone, ActorDestroyed, NameReleased>;
+using Event =
+    std::variant<Assigned, ReceivedFromCaller, CallerGone, ArgumentsFetched, CallFinished,
+                 CallBlocked, EndAsked, Tick, Evacuated, ResultsHeld, ShareExceeded,
+                 SubmittedPending, SubmittedDone, ActorDestroyed, NameReleased, ItemGiven>;
 
 }  // namespace mobula::internal::executor

@@ -16,6 +16,7 @@
 
 #include <mobula/detail/registry.h>
 #include <mobula/detail/signature.h>
+#include <mobula/detail/streaming.h>
 #include <mobula/object_ref.h>
 
 namespace mobula::detail {
@@ -163,6 +164,12 @@ struct ResultRefs {
   using One = ObjectRef<std::conditional_t<std::is_void_v<R>, void, std::remove_cvref_t<R>>>;
 };
 
+template <class T>
+struct ResultRefs<generator<T>> {
+  using Stored = T;
+  using One = ObjectRefStream<T>;
+};
+
 template <class R>
 struct SplitResult {
   static constexpr bool possible = false;
@@ -214,7 +221,7 @@ inline constexpr bool is_array<std::array<E, size>> = true;
 
 template <class Refs, std::size_t count>
 Refs refs_from(Anchors<count> anchors) {
-  if constexpr (requires { typename Refs::value_type; } && is_ref<Refs>) {
+  if constexpr (is_ref_stream<Refs> || (requires { typename Refs::value_type; } && is_ref<Refs>)) {
     return Refs(std::move(anchors.front()));
   } else if constexpr (is_array<Refs>) {
     Refs refs;
@@ -251,6 +258,15 @@ void run(const Invocation& call, TypeList<P...>, Function function) {
   using Indices = std::index_sequence_for<P...>;
   if constexpr (is_deferred<std::remove_cvref_t<R>>) {
     AnswerLater<std::remove_cvref_t<R>>::template run<split>(call, TypeList<P...>{}, function);
+  } else if constexpr (is_generator<R>) {
+    // The coroutine may refer to the arguments, which live as long as this call of `pass_all`.
+    const auto give = [&](auto&&... argument) {
+      give_items(call, function(std::forward<decltype(argument)>(argument)...));
+    };
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      pass_all<void>(give, Incoming<P>(call.arguments[I])...);
+    }
+    (Indices{});
   } else if constexpr (std::is_void_v<R>) {
     apply(Indices{});
     give_result(call, 0, OutgoingValue<Nothing>(Nothing{}));

@@ -132,7 +132,9 @@ const TypeDescription& describe() {
 // The parameter types and the result type of an entry.
 struct CallDescription {
   void (*add_parameters)(std::vector<const TypeDescription*>& parameters) = nullptr;
-  const TypeDescription& (*result)() = nullptr;  // null for constructors and split results
+  // null for constructors, split results, and streams
+  const TypeDescription& (*result)() = nullptr;
+  const TypeDescription& (*items)() = nullptr;  // streaming calls: the type of each item
   bool deferred = false;  // the call may be complete later than its function returns
 };
 
@@ -144,10 +146,12 @@ constexpr auto parameters_adder(TypeList<P...>) {
 template <class Result, bool split, class Parameters>
 inline constexpr CallDescription call_description{
     parameters_adder(Parameters{}),
-    split ? nullptr : &describe<typename ResultRefs<Result>::Stored>,
+    split || is_generator<Result> ? nullptr : &describe<typename ResultRefs<Result>::Stored>,
+    is_generator<Result> ? &describe<typename ResultRefs<Result>::Stored> : nullptr,
     is_deferred<std::remove_cvref_t<Result>>};
 
 template <class Parameters>
-inline constexpr CallDescription constructor_description{parameters_adder(Parameters{}), nullptr};
+inline constexpr CallDescription constructor_description{parameters_adder(Parameters{}), nullptr,
+                                                         nullptr};
 
 }  // namespace mobula::detail

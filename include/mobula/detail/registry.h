@@ -28,7 +28,8 @@ class DeferredResults;  // <mobula/detail/deferred_results.h>
 class MOBULA_API ResultSink {
  public:
   virtual ~ResultSink();
-  // Stores the value. A failure ends the call with that error.
+  // Stores the value. A failure ends the call with that error. In a streaming call it sends item
+  // `index`, and blocks while the consumers are too far behind.
   virtual Done accept(std::size_t index, const Outgoing& value) = 0;
   // The call is answered through the returned object, which keeps the results accepted before. The
   // outcome of its user code is ignored unless it is an error. At most once. Null: not supported.
@@ -81,6 +82,8 @@ class MOBULA_API Entry {
   bool is_untyped() const { return parameters_ == any_number; }
   // Returns the types of the call, or null if they are unknown.
   const CallDescription* description() const { return description_; }
+  // Reports whether a call gives any number of items while it runs.
+  bool is_streaming() const;
 
   // Makes the compiler instantiate the entry.
   void keep() const {}

@@ -63,6 +63,7 @@ struct TaskRequest {
   bool allow_fallback = false;
   bool block_on_limit = true;
   TensorPolicy tensor_policy = TensorPolicy::freeze;
+  int stream_window = 64;
 
   friend bool operator==(const TaskRequest&, const TaskRequest&) = default;
 };
@@ -95,6 +96,7 @@ struct CallRequest {
   TensorPolicy tensor_policy = TensorPolicy::freeze;
   std::string concurrency_group = {};
   RetryExceptions retry_exceptions = {};
+  int stream_window = 64;
 
   friend bool operator==(const CallRequest&, const CallRequest&) = default;
 };

@@ -53,6 +53,7 @@ struct TaskSubmission {
   std::span<const Argument> arguments = {};
   std::span<RawId> results = {};  // receives the ids of the results
   std::string_view types = {};    // untyped calls: not empty, with the language of the caller
+  bool streaming = false;         // the only result is the first position of a stream
 };
 
 struct ActorCreation {
@@ -74,6 +75,13 @@ struct ActorCall {
   std::span<const Argument> arguments = {};
   std::span<RawId> results = {};  // receives the ids of the results
   std::string_view types = {};    // as in TaskSubmission
+};
+
+// The step from one position of a stream to the next. Each id carries one count.
+struct NextItem {
+  bool ended = false;  // no ids
+  RawId item = {};
+  RawId next = {};
 };
 
 struct NamedActor {
@@ -121,6 +129,9 @@ class MOBULA_API Runtime {
   // Returns when `num_returns` objects are ready, or at the deadline, with one flag per object.
   virtual Answer<std::vector<bool>> wait(std::span<const RawId> objects, std::size_t num_returns,
                                          const Deadline& deadline, bool fetch_local) = 0;
+  // Waits until the position of a stream has an item, or is the end. Returns the error that ended
+  // the stream. Fails at the deadline (get_timeout).
+  virtual Answer<NextItem> next_item(RawId position, const Deadline& deadline);
   virtual Done cancel(RawId object, bool force, bool recursive) = 0;
   virtual Done kill(RawId actor, bool no_restart) = 0;
 

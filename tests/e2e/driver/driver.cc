@@ -15,35 +15,17 @@ int main(int argc, char** argv) {
     tell((cluster.is_own() ? "started " : "joined ") + cluster.address());
     return 0;
   }
-  for (const auto& scenarios : {task_scenarios(),
-                                actor_scenarios(),
-                                failure_scenarios(),
-                                error_scenarios(),
-                                store_limit_scenarios(),
-                                request_scenarios(),
-                                node_scenarios(),
-                                group_scenarios(),
-                                question_scenarios(),
-                                device_scenarios(),
-                                plan_scenarios(),
-                                capture_scenarios(),
-                                preemption_scenarios(),
-                                memory_scenarios(),
-                                spilling_scenarios(),
-                                limit_scenarios(),
-                                bulk_scenarios(),
-                                tensor_scenarios(),
-                                direct_scenarios(),
-                                tensor_policy_scenarios(),
-                                end_scenarios(),
-                                transfer_scenarios(),
-                                chaos_scenarios(),
-                                allocation_scenarios(),
-                                device_tensor_scenarios(),
-                                residence_scenarios(),
-                                tensor_way_scenarios(),
-                                collective_scenarios(),
-                                device_collective_scenarios()}) {
+  for (const auto& scenarios :
+       {task_scenarios(),       actor_scenarios(),         failure_scenarios(),
+        error_scenarios(),      store_limit_scenarios(),   request_scenarios(),
+        node_scenarios(),       group_scenarios(),         question_scenarios(),
+        device_scenarios(),     plan_scenarios(),          capture_scenarios(),
+        preemption_scenarios(), memory_scenarios(),        spilling_scenarios(),
+        limit_scenarios(),      bulk_scenarios(),          tensor_scenarios(),
+        direct_scenarios(),     tensor_policy_scenarios(), end_scenarios(),
+        stream_scenarios(),     transfer_scenarios(),      chaos_scenarios(),
+        allocation_scenarios(), device_tensor_scenarios(), residence_scenarios(),
+        tensor_way_scenarios(), collective_scenarios(),    device_collective_scenarios()}) {
     if (const auto at = scenarios.find(words[0]); at != scenarios.end()) {
       try {
         return at->second(Words(words.begin() + 1, words.end()));

@@ -34,6 +34,8 @@ std::vector<Mutation> report_mutations();
 std::vector<Mutation> completion_mutations();
 // Mutations of deferred calls (mutations_deferred.cc), included in `mutations`.
 std::vector<Mutation> deferred_mutations();
+// Mutations of streaming calls (mutations_streams.cc), included in `mutations`.
+std::vector<Mutation> stream_mutations();
 const Mutation* find_mutation(const std::string& name);
 
 // Returns the message of type T that a client sends to its agent, or null.

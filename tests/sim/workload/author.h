@@ -126,6 +126,7 @@ class Author {
   int leaving_names();
   int deferred_calls();
   int spread_bursts();
+  int streaming_calls();
   int cancelled_while_blocked();
   int deep_chain();
   int pair_groups();

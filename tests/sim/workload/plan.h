@@ -32,6 +32,7 @@ enum class Act : std::uint8_t {
   end_group,   // `var`
   sleep,       // for `span`
   leave,       // exit_actor
+  read_stream,  // the stream `var`, or the first one inside the arguments, up to `number` items
 };
 
 // An argument: the ref itself, or a new value with refs inside.
@@ -81,9 +82,12 @@ struct Plan {
   bool parts_once = false;    // the same, for the first attempt only
   bool hangs = false;         // the executor must be killed to exit
   bool retry_exceptions = false;
-  Duration answered_after{};    // deferred call: from the return of user code; 0: not deferred
-  bool may_fail = false;        // an error is not a fault of the runtime
-  std::int64_t memory_mib = 0;  // memory taken by the end of the call, in steps
+  Duration answered_after{};        // deferred call: from the return of user code; 0: not deferred
+  bool may_fail = false;            // an error is not a fault of the runtime
+  std::int64_t memory_mib = 0;      // memory taken by the end of the call, in steps
+  std::uint32_t stream_window = 0;  // not 0: a streaming call
+  std::uint64_t items = 0;          // its items; crashes and throws happen halfway
+  Duration item_time{};             // time between them
   // Fields of classes.
   std::string actor_name{};
   bool detached = false;
@@ -109,6 +113,10 @@ struct Expected {
 };
 
 std::uint64_t mixed(std::uint64_t a, std::uint64_t b);
+// The value of an item of a streaming call.
+inline std::uint64_t item_number(const Plan& plan, std::uint64_t index) {
+  return mixed(static_cast<std::uint64_t>(plan.id) + 1, index);
+}
 
 using Plans = std::vector<Plan>;
 // Returns the result of plan `id` with these arguments.

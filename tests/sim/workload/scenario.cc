@@ -458,6 +458,16 @@ std::vector<Scenario> make_scenarios() {
        {deferred_calls, deferred_calls, restart, task},
        3,
        {executor_crash, executor_pause, stream_break, head_crash, node_drained, repeats}},
+      {"streams", 3, 2, false, 6, {generator, generator, generator, task}, 0, {}},
+      {"streams_faults",
+       3,
+       2,
+       false,
+       6,
+       {generator, generator, generator, nested},
+       4,
+       {executor_crash, executor_crash, executor_pause, stream_break, driver_pause, driver_crash,
+        agent_crash, repeats, slow_network, bulk_fails, head_crash}},
   };
 }
 

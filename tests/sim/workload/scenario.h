@@ -124,6 +124,7 @@ enum class Work : std::uint8_t {
   spread_burst,
   orphaned_read,
   deferred_calls,
+  generator,
 };
 
 struct Scenario {

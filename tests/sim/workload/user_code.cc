@@ -95,6 +95,10 @@ void Thread::read_arguments() {
 void Thread::work() {
   if (error_ || cancelled_ || next_ >= steps_.size()) {
     if (!is_call()) return finish();
+    if (is_stream()) {
+      stage_ = Stage::storing;
+      return;
+    }
     if (run_.call.attempt < plan_.crashes) {
       EndCause cause{EndKind::signalled, 0, 11, process_.pid(), "it crashed", {}};
       return process_.die(cause);
@@ -168,6 +172,7 @@ bool Thread::take(const Step& step) {
       sleep(step.span);
       return false;
     case Act::leave: leave_ = true; return true;
+    case Act::read_stream: return read_stream(step);
   }
   return true;
 }
@@ -261,6 +266,10 @@ void Thread::submit(const Step& step) {
   }
   const ObjectId object = result_id(event.call.task, 0);
   process_.outside().checkers().submitted(process_, event.call, evaluate(plans, plan.id, expected));
+  if (plan.stream_window > 0) {
+    event.call.form.edit().stream.window = plan.stream_window;
+    process_.outside().streams().submitted(event.call.task, plan);
+  }
   process_.step_client(std::move(event));
   vars_.push_back({object, {}, {}});
 }
@@ -337,6 +346,10 @@ void Thread::call_actor(const Step& step) {
   Expected result = evaluate(plans, plan.id, expected);
   result.must_fail |= step.must_fail;
   process_.outside().checkers().submitted(process_, event.call, std::move(result));
+  if (plan.stream_window > 0) {
+    event.call.form.edit().stream.window = plan.stream_window;
+    process_.outside().streams().submitted(event.call.task, plan);
+  }
   process_.step_client(std::move(event));
   vars_.push_back({object, {}, {}});
 }
@@ -435,6 +448,7 @@ bool Thread::put(const Step& step) {
 // ---- results -----------------------------------------------------------------------------------
 
 void Thread::store_result() {
+  if (is_stream() && !give_items()) return;
   stage_ = Stage::settling;
   finished_.leave = leave_;
   if (error_) {
@@ -444,7 +458,8 @@ void Thread::store_result() {
     finished_.results.assign(1, std::move(value));
     return let_go();
   }
-  if (run_.call.form->kind == CallKind::construct_actor || run_.call.form->num_returns == 0)
+  if (run_.call.form->kind == CallKind::construct_actor || run_.call.form->num_returns == 0 ||
+      is_stream())
     return let_go();
   const std::uint64_t number = mixed(static_cast<std::uint64_t>(plan_.id) + 1, read_);
   ValueRecord value;
@@ -519,6 +534,9 @@ void Thread::let_go() {
     if (!var.object.empty()) process_.step_client(client::ReleaseRef{var.object});
   }
   vars_.clear();
+  for (const ObjectId object : {std::exchange(position_, {}), std::exchange(item_read_, {})}) {
+    if (!object.empty()) process_.step_client(client::ReleaseRef{object});
+  }
   for (const ObjectId object : leases_) process_.step_client(client::ReleaseRef{object});
   leases_.clear();
   for (const auto& tensor : std::exchange(tensors_, {}))

@@ -76,6 +76,16 @@ class Thread {
   RefRecords records_of(const std::vector<int>& vars) const;
   Expected expected_of(ObjectId object) const;
   Expected expected_put(const Step& step) const;
+  // user_code_streams.cc
+  bool is_stream() const { return run_.call.form->stream.window != 0; }
+  bool give_items();
+  bool give_item();
+  bool store_item(ObjectId object, std::uint64_t number);
+  bool read_stream(const Step& step);
+  bool await(ObjectId object);
+  bool read_item();
+  void end_reading();
+
   void store_result();
   void settle();
   void finish();
@@ -116,6 +126,12 @@ class Thread {
   std::uint64_t request_ = 0;  // request to the head
   int tries_ = 0;
   Time began_at_;
+
+  std::uint64_t item_ = 0;                   // index of the next item that a streaming call gives
+  bool reserved_ = false, written_ = false;  // its memory in the store
+  ObjectId position_, item_read_;            // counted refs of a consumer
+  ObjectId awaited_;                         // wanted by a consumer
+  std::uint64_t taken_ = 0;                  // count of items that the consumer has taken
 
   std::function<bool()> waiting_;
   bool woken_ = false;

@@ -1,0 +1,369 @@
+// Streaming calls at their owner: items before the end of the call, the window, retries, errors,
+// and consumers that end.
+#include "client/core/small_client.h"
+
+namespace mobula::internal::client {
+namespace {
+
+constexpr std::uint64_t producer = 20;
+
+class ItemStreams : public SmallClient {
+ protected:
+  TaskId stream(std::uint32_t window = 4, std::int32_t max_retries = 3) {
+    SubmitTask given = task(7);
+    given.call.form.edit().stream.window = window;
+    given.max_retries = max_retries;
+    const TaskId made = submit(given);
+    slot(3, producer);
+    return made;
+  }
+  TaskId stream_of(ActorId actor, std::int32_t max_task_retries) {
+    SubmitActorCall event;
+    event.call.form.edit().kind = CallKind::actor_call;
+    event.call.form.edit().actor = actor;
+    event.call.form.edit().stream.window = 4;
+    event.call.task = TaskId::of(8);
+    event.max_task_retries = max_task_retries;
+    step(event);
+    return event.call.task;
+  }
+  void yield(std::uint64_t index, ValueRecord item, std::uint64_t executor = producer) {
+    const PushCall call = calls_at(executor).front();
+    say(executor, ItemYielded{call.number, call.call.task, index, std::move(item), {}});
+  }
+  void yield(std::uint64_t index, std::uint64_t executor = producer) {
+    yield(index, value("item " + std::to_string(index)), executor);
+  }
+  void end(std::uint64_t executor = producer) { reply(executor, CallReply{}); }
+  // Moves a consumer from position `index` to the next, and drops the item.
+  void take(TaskId made, std::uint64_t index) {
+    step(TakeItem{position_id(made, index)});
+    release(item_id(made, index));
+    release(position_id(made, index));
+  }
+  // The refs of a position: its item and the next position.
+  std::vector<ObjectId> refs(TaskId made, std::uint64_t index) const {
+    std::vector<ObjectId> objects;
+    const auto* row = core_.object(position_id(made, index));
+    if (row == nullptr || !row->ready) return objects;
+    for (const auto& each : row->value->contained) objects.push_back(each.object);
+    return objects;
+  }
+  bool is_end(TaskId made, std::uint64_t index) const {
+    const ObjectId position = position_id(made, index);
+    return state(position) == "value" && refs(made, index).empty();
+  }
+  void crash(std::uint64_t executor = producer) {
+    slot_executor_ends(3, executor, EndKind::signalled);
+  }
+  // Its retry has started at another executor.
+  const StreamTerms& retry_at(std::uint64_t executor) {
+    slot(4, executor);
+    terms_ = calls_at(executor).front().call.form->stream;
+    return terms_;
+  }
+  StreamTerms terms_;
+};
+
+TEST_F(ItemStreams, ItemIsReadableBeforeCallEnds) {
+  const TaskId made = stream();
+  EXPECT_EQ(state(position_id(made, 0)), "pending");
+  yield(0);
+  EXPECT_EQ(refs(made, 0), (std::vector{item_id(made, 0), position_id(made, 1)}));
+  EXPECT_EQ(text(item_id(made, 0)), "item 0");
+  EXPECT_EQ(state(position_id(made, 1)), "pending");
+}
+
+TEST_F(ItemStreams, CallEnds_LastPositionIsTheEnd) {
+  const TaskId made = stream();
+  yield(0);
+  end();
+  EXPECT_FALSE(is_end(made, 0));
+  EXPECT_TRUE(is_end(made, 1));
+}
+
+TEST_F(ItemStreams, NoItem_FirstPositionIsTheEnd) {
+  const TaskId made = stream();
+  end();
+  EXPECT_TRUE(is_end(made, 0));
+  release(position_id(made, 0));
+  EXPECT_EQ(core_.sizes().objects, 0u);
+}
+
+TEST_F(ItemStreams, CallThrows_ItemsBeforeStayReadable) {
+  const TaskId made = stream();
+  yield(0);
+  reply_exception(producer);
+  EXPECT_EQ(text(item_id(made, 0)), "item 0");
+  EXPECT_EQ(error(position_id(made, 1)).text, "thrown");
+}
+
+TEST_F(ItemStreams, ConsumerPassedItems_TheyAreReleased) {
+  const TaskId made = stream();
+  yield(0);
+  yield(1);
+  take(made, 0);
+  EXPECT_EQ(state(item_id(made, 0)), "unknown");
+  EXPECT_EQ(state(item_id(made, 1)), "value");
+  take(made, 1);
+  end();
+  release(position_id(made, 2));
+  EXPECT_EQ(core_.sizes().objects, 0u);
+  EXPECT_EQ(core_.sizes().tasks, 0u);
+}
+
+TEST_F(ItemStreams, WindowIsReportedInBatches) {
+  const TaskId made = stream(4);
+  for (std::uint64_t i = 0; i < 4; ++i) yield(i);
+  step(TakeItem{position_id(made, 0)});
+  EXPECT_TRUE(to_executor<ItemsTaken>().empty());
+  step(TakeItem{position_id(made, 1)});
+  EXPECT_EQ(to_executor<ItemsTaken>(), (std::vector{ItemsTaken{1, 2}}));
+}
+
+TEST_F(ItemStreams, LargeItems_AreReportedBySize) {
+  const TaskId made = stream(100);
+  ValueRecord large = stored(node());
+  large.size_bytes = stream_window_bytes / 2;
+  yield(0, large);
+  step(TakeItem{position_id(made, 0)});
+  EXPECT_EQ(to_executor<ItemsTaken>(), (std::vector{ItemsTaken{1, 1}}));
+}
+
+TEST_F(ItemStreams, TwoConsumers_FastestMovesTheWindow) {
+  const TaskId made = stream(1);
+  yield(0);
+  step(TakeItem{position_id(made, 0)});
+  EXPECT_EQ(to_executor<ItemsTaken>(), (std::vector{ItemsTaken{1, 1}}));
+  step(TakeItem{position_id(made, 0)});
+  EXPECT_TRUE(to_executor<ItemsTaken>().empty());
+  EXPECT_EQ(text(item_id(made, 0)), "item 0");
+}
+
+TEST_F(ItemStreams, PassedOn_HasNoWindow) {
+  const TaskId made = stream(1);
+  step(HandOver{{core_.ref_of(position_id(made, 0))}, ProcessId::of(60), NodeId::of(2)});
+  EXPECT_EQ(to_executor<ItemsTaken>(), (std::vector{ItemsTaken{1, stream_without_window}}));
+  yield(0);
+  EXPECT_TRUE(to_executor<ItemsTaken>().empty());
+}
+
+TEST_F(ItemStreams, NoConsumerLeft_CancelsTheCall) {
+  const TaskId made = stream();
+  yield(0);
+  release(position_id(made, 0));
+  ASSERT_EQ(to_executor<CancelCall>().size(), 1u);
+  EXPECT_EQ(state(item_id(made, 0)), "unknown");
+  yield(1, stored(NodeId::of(2)));
+  EXPECT_EQ(to_agent<ReleaseObject>(), (std::vector{ReleaseObject{item_id(made, 1)}}));
+  CallReply cancelled;
+  cancelled.outcome = CallOutcome::cancelled;
+  reply(producer, cancelled);
+  EXPECT_EQ(core_.sizes().objects, 0u);
+  EXPECT_EQ(core_.sizes().tasks, 0u);
+}
+
+TEST_F(ItemStreams, DroppedBeforeItLeft_NeverRuns) {
+  SubmitTask given = task(7);
+  given.call.form.edit().stream.window = 4;
+  const TaskId made = submit(given);
+  release(position_id(made, 0));
+  slot(3, producer);
+  EXPECT_TRUE(calls_at(producer).empty());
+  EXPECT_EQ(core_.sizes().tasks, 0u);
+}
+
+TEST_F(ItemStreams, ProcessExits_CancelsStreamsOfItsOwn) {
+  const TaskId made = stream();
+  step(AwaitSubmitted{});
+  EXPECT_EQ(to_executor<CancelCall>().size(), 1u);
+  EXPECT_EQ(state(position_id(made, 0)), "pending");
+}
+
+TEST_F(ItemStreams, ProcessExits_FinishesStreamsOfOthers) {
+  const TaskId made = stream();
+  step(HandOver{{core_.ref_of(position_id(made, 0))}, ProcessId::of(60), NodeId::of(2)});
+  step(AwaitSubmitted{});
+  EXPECT_TRUE(to_executor<CancelCall>().empty());
+}
+
+TEST_F(ItemStreams, CancelFromAnEarlierPosition) {
+  const TaskId made = stream();
+  yield(0);
+  step(CancelObject{position_id(made, 0)});
+  EXPECT_EQ(to_executor<CancelCall>().size(), 1u);
+}
+
+TEST_F(ItemStreams, ProducerCrashes_RetryRepeatsNoItem) {
+  const TaskId made = stream();
+  for (std::uint64_t i = 0; i < 3; ++i) yield(i);
+  take(made, 0);
+  crash();
+  EXPECT_EQ(state(position_id(made, 3)), "pending");
+  const StreamTerms& terms = retry_at(21);
+  EXPECT_EQ(terms.known, 3u);
+  EXPECT_EQ(terms.taken, 1u);
+  EXPECT_TRUE(terms.missing.empty());
+  yield(3, 21);
+  EXPECT_EQ(refs(made, 2), (std::vector{item_id(made, 2), position_id(made, 3)}));
+  EXPECT_EQ(text(item_id(made, 3)), "item 3");
+  end(21);
+  EXPECT_TRUE(is_end(made, 4));
+}
+
+TEST_F(ItemStreams, NoRetryLeft_ItemsPrecedeTheError) {
+  const TaskId made = stream(4, 0);
+  yield(0);
+  crash();
+  EXPECT_EQ(text(item_id(made, 0)), "item 0");
+  EXPECT_EQ(error(position_id(made, 1)).kind, ErrorKind::worker_crashed);
+}
+
+TEST_F(ItemStreams, RetryYieldsLess_TheEndFollowsKnownItems) {
+  const TaskId made = stream();
+  yield(0);
+  yield(1);
+  crash();
+  retry_at(21);
+  end(21);
+  EXPECT_EQ(text(item_id(made, 1)), "item 1");
+  EXPECT_TRUE(is_end(made, 2));
+}
+
+TEST_F(ItemStreams, LostItem_IsYieldedAgainAlone) {
+  const TaskId made = stream();
+  yield(0, stored(NodeId::of(2)));
+  yield(1);
+  end();
+  step(RetainRef{item_id(made, 0)});
+  agent(ObjectGone{item_id(made, 0), "its node died"});
+  EXPECT_EQ(state(item_id(made, 0)), "pending");
+  const StreamTerms terms = calls_at(producer).front().call.form->stream;
+  EXPECT_EQ(terms.missing, (std::vector<std::uint64_t>{0}));
+  EXPECT_EQ(terms.known, 2u);
+  yield(0, stored(NodeId::of(3)));
+  EXPECT_EQ(state(item_id(made, 0)), "value");
+  end();
+  EXPECT_TRUE(is_end(made, 2));
+}
+
+TEST_F(ItemStreams, ItemLostWhileCallRuns_RunsAgainAfter) {
+  const TaskId made = stream();
+  yield(0, stored(NodeId::of(2)));
+  agent(ObjectGone{item_id(made, 0), "its node died"});
+  EXPECT_EQ(calls_at(producer).size(), 1u);
+  end();
+  EXPECT_TRUE(is_end(made, 1));
+  ASSERT_EQ(calls_at(producer).size(), 1u);
+  EXPECT_EQ(calls_at(producer).front().call.form->stream.missing, (std::vector<std::uint64_t>{0}));
+  end();
+  ASSERT_EQ(calls_at(producer).size(), 1u) << "the run did not yield it, so another follows";
+}
+
+TEST_F(ItemStreams, ItemLostAndCallFails_ItemIsTheError) {
+  const TaskId made = stream(4, 0);
+  yield(0, stored(NodeId::of(2)));
+  agent(ObjectGone{item_id(made, 0), "its node died"});
+  EXPECT_EQ(state(item_id(made, 0)), "pending");
+  reply_exception(producer);
+  EXPECT_EQ(error(item_id(made, 0)).text, "thrown");
+  EXPECT_EQ(error(position_id(made, 1)).text, "thrown");
+}
+
+TEST_F(ItemStreams, StreamDropped_ItemInUseIsYieldedAgain) {
+  const TaskId made = stream();
+  yield(0, stored(NodeId::of(2)));
+  end();
+  step(RetainRef{item_id(made, 0)});
+  release(position_id(made, 0));
+  EXPECT_EQ(state(position_id(made, 1)), "unknown");
+  agent(ObjectGone{item_id(made, 0), "its node died"});
+  yield(0, stored(NodeId::of(3)));
+  end();
+  EXPECT_EQ(state(item_id(made, 0)), "value");
+  release(item_id(made, 0));
+  agent(ExportReleased{item_id(made, 0)});
+  EXPECT_EQ(core_.sizes().tasks, 0u);
+}
+
+TEST_F(ItemStreams, LostItemIsNeverYieldedAgain_BecomesError) {
+  const TaskId made = stream(4, 1);
+  yield(0, stored(NodeId::of(2)));
+  end();
+  agent(ObjectGone{item_id(made, 0), "its node died"});
+  end();
+  EXPECT_EQ(error(item_id(made, 0)).kind, ErrorKind::object_lost);
+  release(position_id(made, 0));
+  EXPECT_EQ(core_.sizes().tasks, 0u);
+}
+
+TEST_F(ItemStreams, ActorRestarts_CallContinues) {
+  const ActorId actor = make_actor(1);
+  actor_alive(actor, 30, 1);
+  const TaskId made = stream_of(actor, 1);
+  yield(0, 30);
+  ActorChanged changed;
+  changed.actor = actor;
+  changed.state = ActorState::restarting;
+  changed.version = 2;
+  head(changed);
+  step(StreamEnded{ProcessId::of(30)});
+  actor_alive(actor, 31, 3);
+  ASSERT_EQ(calls_at(31).size(), 1u);
+  EXPECT_EQ(calls_at(31).front().call.form->stream.known, 1u);
+  yield(1, 31);
+  EXPECT_EQ(text(item_id(made, 1)), "item 1");
+}
+
+TEST_F(ItemStreams, RefsInItem_AreClaimedForThatItem) {
+  const TaskId made = stream();
+  ValueRecord item = value("holds a ref");
+  item.contained.push_back(foreign(5));
+  yield(0, item);
+  EXPECT_TRUE(to_executor<ReplyClaimed>().empty());
+  agent(HoldObjectReply{ObjectId::of(5)});
+  EXPECT_EQ(to_executor<ReplyClaimed>(), (std::vector{ReplyClaimed{1, false, false, 1}}));
+  EXPECT_EQ(state(item_id(made, 0)), "value");
+}
+
+TEST_F(ItemStreams, PassedOn_PositionsFollowEachOther) {
+  const TaskId made = stream();
+  const RefRecord position = core_.ref_of(position_id(made, 0));
+  step(HandOver{{position}, ProcessId::of(60), NodeId::of(2)});
+  EXPECT_EQ(to_agent<ExportObject>().size(), 1u);
+  EXPECT_TRUE(commanded<HandedOver>().front().tasks.empty()) << "this process finishes the call";
+  yield(0);
+  EXPECT_EQ(to_agent<ReserveObjectRequest>().front().object, position_id(made, 0));
+  ReserveObjectReply place;
+  place.object = position_id(made, 0);
+  place.place = {4, 4096, 1};
+  agent(place);
+  const auto written = commanded<RoomMade>().front();
+  step(ValueWritten{written.object, false, written.contained});
+  std::vector<ObjectId> exported;
+  for (const auto& each : to_agent<ExportObject>()) exported.push_back(each.object);
+  EXPECT_EQ(exported, (std::vector{item_id(made, 0), position_id(made, 1)}));
+}
+
+TEST_F(ItemStreams, PassedOnAndDropped_CancelsTheCall) {
+  const TaskId made = stream();
+  step(HandOver{{core_.ref_of(position_id(made, 0))}, ProcessId::of(60), NodeId::of(2)});
+  release(position_id(made, 0));
+  EXPECT_EQ(to_agent<ReleaseObject>(), (std::vector{ReleaseObject{position_id(made, 0)}}));
+  EXPECT_TRUE(to_executor<CancelCall>().empty()) << "another process may read it";
+  agent(ExportReleased{position_id(made, 0)});
+  EXPECT_EQ(to_executor<CancelCall>().size(), 1u);
+}
+
+TEST_F(ItemStreams, ItemArrivesAfterRelease_HomeCountsThisProcess) {
+  const TaskId made = stream();
+  step(HandOver{{core_.ref_of(position_id(made, 0))}, ProcessId::of(60), NodeId::of(2)});
+  release(position_id(made, 0));
+  yield(0);
+  ASSERT_EQ(to_agent<HoldObjectRequest>().size(), 1u);
+  agent(ExportReleased{position_id(made, 0)});
+  EXPECT_EQ(state(position_id(made, 0)), "value") << "the report preceded the hold";
+}
+
+}  // namespace
+}  // namespace mobula::internal::client
