@@ -68,8 +68,9 @@ struct Demand {
   // slots of the class that the lessee has and had not learned of at the previous Demand
   std::vector<SlotId> received;
   bool report_plan = false;  // the head answers with DemandPlanned
+  Duration mean_run{};       // moving average of the run time of its tasks; 0: unknown
   MOBULA_FIELDS(demand_class, version, wanted_slots, waiting_tasks, oldest_wait, locality,
-                example_name, fail_if_infeasible, received, report_plan);
+                example_name, fail_if_infeasible, received, report_plan, mean_run);
   friend bool operator==(const Demand&, const Demand&) = default;
 };
 
