@@ -33,13 +33,14 @@ void restore_rows(const Started& event, const std::string& table, Take&& take) {
   }
 }
 
-// Replies to queries change no state that a list shows.
+// Replies to queries, and counts of calls, change no state that a list shows.
 bool is_answer(const AgentMessage& message) {
   if (const auto* process = std::get_if<FromProcess>(&message)) {
     const ProcessToHead& said = process->message;
     return std::holds_alternative<TasksReply>(said) ||
            std::holds_alternative<TransfersReply>(said) ||
-           std::holds_alternative<SpansReply>(said) || std::holds_alternative<ReadState>(said);
+           std::holds_alternative<SpansReply>(said) || std::holds_alternative<ReadState>(said) ||
+           std::holds_alternative<ClassUse>(said);
   }
   return std::holds_alternative<ObjectsReply>(message) ||
          std::holds_alternative<ReadJobLogReply>(message) ||

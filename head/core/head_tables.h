@@ -31,6 +31,7 @@
 #include "head/core/slots/slot_table.h"
 #include "head/core/submission_table.h"
 #include "head/core/token_table.h"
+#include "head/core/use_table.h"
 #include "scheduler/scheduler.h"
 
 namespace mobula::internal::head {
@@ -80,6 +81,7 @@ struct HeadTables {
   TransferQuery transfers{*this};
   SpanQuery spans{*this};
   TransferCounts transfer_counts;
+  UseTable class_use;
   SubmissionTable submissions{*this};
   JobLogQuery job_logs{*this};
   NodeQuery node_questions{*this};

@@ -123,6 +123,10 @@ struct ProcessVoice {
     if (parts.processes.find(process) != nullptr)
       parts.transfer_counts.update(process, node, message.counts);
   }
+  void operator()(const ClassUse& message) const {
+    if (parts.processes.find(process) != nullptr)
+      parts.class_use.update(process, message, parts.now);
+  }
 };
 
 // Whether a driver whose agent has died sends through another agent.

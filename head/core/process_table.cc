@@ -136,6 +136,7 @@ void ProcessTable::bury(ProcessId process, const EndCause& cause) {
   parts_.transfers.process_ended(process);
   parts_.spans.process_ended(process);
   parts_.transfer_counts.ended(process);
+  parts_.class_use.ended(process);
 }
 
 void ProcessTable::tell(ProcessId process, HeadToProcess message) {

@@ -16,6 +16,7 @@
 #include "base/model/reason.h"
 #include "base/model/task.h"
 #include "base/time.h"
+#include "protocol/messages/class_use.h"
 #include "protocol/messages/span_facts.h"
 #include "protocol/messages/task_facts.h"
 #include "protocol/messages/transfer_facts.h"
@@ -176,6 +177,6 @@ struct ReadState {
 using ProcessToHead =
     std::variant<StartJob, EndJob, Demand, ReturnSlot, HoldSlot, CreateActor, EndActor, WatchActor,
                  FindActor, ReadState, CreateGroup, RemoveGroup, WatchGroup, TasksReply,
-                 PreemptionAnswer, TransfersReply, TransferCounters, SpansReply>;
+                 PreemptionAnswer, TransfersReply, TransferCounters, SpansReply, ClassUse>;
 
 }  // namespace mobula::internal

@@ -100,6 +100,7 @@ template <> inline constexpr Roles row<PreemptionAnswer> = programs;
 template <> inline constexpr Roles row<TransfersReply> = tellers;
 template <> inline constexpr Roles row<TransferCounters> = programs;
 template <> inline constexpr Roles row<SpansReply> = tellers;
+template <> inline constexpr Roles row<ClassUse> = programs;
 
 // ---- from the head -----------------------------------------------------------------------------
 

@@ -213,6 +213,7 @@ void divide_quotas(const HeadTables& parts, MissingByClass& missing) {
 MissingByClass missing_slots(const HeadTables& parts) {
   MissingByClass missing;
   std::map<SlotTable::DemandKey, std::int64_t> held;
+  const auto means = parts.class_use.mean_runs();  // of owners that have run such tasks before
   for (const auto& [id, slot] : parts.slots.rows()) ++held[{slot.lessee, slot.class_id}];
   for (const auto& [key, row] : parts.slots.demands()) {
     const auto& demand = row.demand.demand_class;
@@ -223,6 +224,10 @@ MissingByClass missing_slots(const HeadTables& parts) {
                     row.oldest_waiting);
     sum.held += of_lessee;
     sum.mean_run = std::max(sum.mean_run, row.demand.mean_run);
+    if (sum.mean_run == Duration(0)) {
+      if (const auto known = means.find(demand.id); known != means.end())
+        sum.mean_run = known->second;
+    }
     if (of_lessee > 0) sum.stalled = std::max(sum.stalled, parts.now - row.advanced_at);
   }
   for (const auto& [id, actor] : parts.actors.rows()) {
