@@ -78,8 +78,7 @@ void ClientCore::from_agent(const FromHead& message) {
 }
 
 void ClientCore::from_agent(const HeadStatus& message) {
-  ends_.uses().set_accepted(message.connected && message.protocol >= version_with_class_use,
-                            step_.now());
+  ends_.uses().set_accepted(message.protocol >= version_with_class_use, step_.now());
   if (!message.connected || message.epoch == head_epoch_) return;
   const bool first = head_epoch_ == 0;
   head_epoch_ = message.epoch;

@@ -32,7 +32,7 @@ struct UseTotals {
 class UseTable {
  public:
   static constexpr std::size_t max_names = 200;       // names with their own totals
-  static constexpr std::size_t max_name_bytes = 128;  // of a name; longer ones are cut
+  static constexpr std::size_t max_name_bytes = 128;  // longer names are cut
   static constexpr std::size_t max_rows = 50'000;     // rows of live owners
   // A name without new calls for this time gives way to a new one. Its totals then count as
   // `other`, which thus never decreases.

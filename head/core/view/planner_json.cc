@@ -169,7 +169,7 @@ struct Missing {
   std::int64_t held = 0;
   Time oldest;
   Duration mean_run{};  // 0: unknown
-  Duration stalled{};   // of the lessees that hold slots
+  Duration stalled{};   // longest stall of a lessee with slots
   std::optional<std::int64_t> allowed{};
 };
 using MissingByClass = std::map<std::tuple<JobId, ClassId, bool>, Missing>;  // bool: for actors
