@@ -205,7 +205,10 @@ struct AgentVoice {
   void operator()(ReadLogReply& message) const {
     parts.node_questions.on(node, std::move(message));
   }
-  void operator()(const UsageReply& message) const { parts.node_questions.on(node, message); }
+  void operator()(const UsageReply& message) const {
+    if (message.request == NodeSamples::request_number) return parts.samples.on(node, message);
+    parts.node_questions.on(node, message);
+  }
   void operator()(const TransfersReply& message) const {
     parts.transfers.on(incarnation(), node, message);
   }

@@ -244,6 +244,8 @@ inline constexpr Roles anybody{Role::unproven, Role::agent,    Role::driver_agen
                                Role::driver,   Role::observer, Role::operator_};
 inline constexpr Roles readers{Role::agent, Role::driver_agent, Role::driver, Role::observer,
                                Role::operator_};
+inline constexpr Roles scrapers{Role::agent,    Role::driver_agent, Role::driver,
+                                Role::observer, Role::metrics,      Role::operator_};
 inline constexpr Roles submitters{Role::driver, Role::operator_};
 inline constexpr Roles operators{Role::operator_};
 inline constexpr Roles nodes{Role::agent, Role::operator_};  // nodes that run submitted jobs
@@ -257,6 +259,7 @@ inline constexpr std::array verbs{
     VerbRow{"explain", readers},
     VerbRow{"named_actors", readers},
     VerbRow{"planner_state", readers},
+    VerbRow{"metrics", scrapers},
     VerbRow{"job_log", readers},
     VerbRow{"timeline", readers},
     VerbRow{"logs", readers},
