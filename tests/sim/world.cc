@@ -37,6 +37,7 @@ World::World(HistoryOptions options)
       trace_(options_.trace),
       checkers_(*this),
       reports_(*this),
+      use_(*this),
       completions_(*this) {
   const Scenario* scenario = find_scenario(options_.scenario);
   MOBULA_CHECK(scenario != nullptr, "no such scenario: " + options_.scenario);

@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "sim/checkers/checker_completions.h"
 #include "sim/checkers/checker_reports.h"
+#include "sim/checkers/checker_use.h"
 #include "sim/checkers/checkers.h"
 #include "sim/hooks.h"
 #include "sim/kernel.h"
@@ -92,6 +93,7 @@ class World {
   const HistoryPlan& plan() const { return plan_; }
   Checkers& checkers() { return checkers_; }
   ReportCheckers& reports() { return reports_; }
+  UseCheckers& use() { return use_; }
   CompletionChecker& completions() { return completions_; }
   bool over() const { return failure_.has_value(); }
   bool masked_item(int item) const;
@@ -167,6 +169,7 @@ class World {
   Trace trace_;
   Checkers checkers_;
   ReportCheckers reports_;
+  UseCheckers use_;
   CompletionChecker completions_;
   std::optional<Outcome> failure_;
 

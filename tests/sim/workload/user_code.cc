@@ -259,6 +259,7 @@ void Thread::submit(const Step& step) {
   }
   const ObjectId object = result_id(event.call.task, 0);
   process_.outside().checkers().submitted(process_, event.call, evaluate(plans, plan.id, expected));
+  process_.outside().use().submitted(process_.id());
   process_.step_client(std::move(event));
   vars_.push_back({object, {}, {}});
 }
@@ -335,6 +336,7 @@ void Thread::call_actor(const Step& step) {
   Expected result = evaluate(plans, plan.id, expected);
   result.must_fail |= step.must_fail;
   process_.outside().checkers().submitted(process_, event.call, std::move(result));
+  process_.outside().use().submitted(process_.id());
   process_.step_client(std::move(event));
   vars_.push_back({object, {}, {}});
 }
