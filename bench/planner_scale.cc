@@ -94,6 +94,7 @@ void add_demand(ClusterState& state, std::int64_t of_each) {
       slots.demand.request.resources.set("GPU", Quantity::from_units(units[i % 8]));
     slots.demand.request.resources.set("CPU", Quantity::from_units(10'000 + i % 50));
     slots.count = of_each;
+    slots.mean_run = std::chrono::hours(1);
     state.slots.push_back(std::move(slots));
   }
   for (int i = 0; i < groups; ++i) {

@@ -7,7 +7,7 @@ install(FILES "${PROJECT_SOURCE_DIR}/deploy/systemd/mobula.sysusers" DESTINATION
         COMPONENT service)
 install(FILES "${PROJECT_SOURCE_DIR}/deploy/systemd/mobula.tmpfiles" DESTINATION lib/tmpfiles.d RENAME mobula.conf
         COMPONENT service)
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/deploy/slurm" "${PROJECT_SOURCE_DIR}/deploy/kubernetes" "${PROJECT_SOURCE_DIR}/deploy/ssh"
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/deploy/prometheus" "${PROJECT_SOURCE_DIR}/deploy/grafana" "${PROJECT_SOURCE_DIR}/deploy/slurm" "${PROJECT_SOURCE_DIR}/deploy/kubernetes" "${PROJECT_SOURCE_DIR}/deploy/ssh"
         DESTINATION "${CMAKE_INSTALL_DATADIR}/mobula" COMPONENT service)
 
 set(CPACK_PACKAGE_NAME mobula)

@@ -57,6 +57,7 @@ HeadService::HeadService(EventLoop& loop, HeadServiceOptions options,
     : loop_(loop),
       options_(std::move(options)),
       callbacks_(std::move(callbacks)),
+      metrics_(options_.wall_clock()),
       deadline_(loop, [this] { step(Tick{}); }),
       resolver_(loop),
       packages_(options_.packages_dir,
@@ -180,6 +181,7 @@ void HeadService::set_deadline() {
 }
 
 void HeadService::take_turn(const Turn& turn) {
+  metrics_.turn(turn.gap);
   if (turn.gap > peer_gap_threshold) step(Paused{turn.gap});
   if (core_) follow_clock();
   if (options_.allow == nullptr) return;
@@ -310,8 +312,21 @@ void HeadService::ask(const std::string& user_id, const std::string& public_key,
   const LinkId link = ++last_asked_;
   request.version = own_protocol.newest;
   request.oldest = own_protocol.oldest;
+  if (request.verb == "metrics") callback = with_own_metrics(std::move(callback));
   asked_.emplace(link, std::move(callback));
   step(ReceivedFromTool{link, *principal, std::move(request), user_id});
+}
+
+HeadService::ReplyCallback HeadService::with_own_metrics(ReplyCallback callback) {
+  return [this, callback = std::move(callback)](const ToolReply& reply) {
+    if (!reply.ok) return callback(reply);
+    const RejectedCounts core = core_->rejected();
+    ToolReply whole = reply;
+    whole.json += metrics_.text({.undecodable = counters_.undecodable,
+                                 .out_of_role = counters_.out_of_role + core.requests,
+                                 .class_use = core.class_use_rows});
+    callback(whole);
+  };
 }
 
 // Replies directly, because the core does not need these bytes. Nodes read the files that
@@ -417,7 +432,10 @@ void HeadService::carry_out(AdmitKey& command) {
   }
 }
 
-void HeadService::carry_out(Persist& command) { journal_->write(std::move(command)); }
+void HeadService::carry_out(Persist& command) {
+  metrics_.commit_began(command.n, monotonic_now());
+  journal_->write(std::move(command));
+}
 
 void HeadService::carry_out(ProbeNode& command) {
   const ProcessId incarnation = command.incarnation;
@@ -455,6 +473,7 @@ void HeadService::probed(ProcessId incarnation, bool refused) {
 // ---- results of the journal ---------------------------------------------------------------------
 
 void HeadService::durable(std::uint64_t upto) {
+  metrics_.committed(upto, monotonic_now());
   step(Persisted{upto});
   if (serving_) return;
   serving_ = true;  // the first batch is the epoch
@@ -464,6 +483,7 @@ void HeadService::durable(std::uint64_t upto) {
 
 void HeadService::not_durable(std::uint64_t upto, const std::string& why) {
   log_error("{}", why);
+  metrics_.commit_failed(upto);
   step(PersistFailed{upto, why});
   if (!serving_ && callbacks_.on_not_durable) callbacks_.on_not_durable(why);
 }

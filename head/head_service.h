@@ -21,6 +21,7 @@
 #include "head/heap_trim.h"
 #include "head/journal/journal.h"
 #include "head/package_cache.h"
+#include "head/service_metrics.h"
 #include "protocol/recording/recorder.h"
 #include "protocol/tickets/ticket.h"
 #include "transport/bus/bus.h"
@@ -121,6 +122,8 @@ class HeadService {
   void carry_out(ProbeNode& command);
   void carry_out(WriteLog& command);
   void carry_out(CloseLink&) {}
+  // Adds the metrics of this process to a reply with those of the core.
+  ReplyCallback with_own_metrics(ReplyCallback callback);
   ToolReply own_log(const ToolRequest& request) const;
   void answer_about_packages(PeerHandle from, const Principal& principal,
                              const ToolRequest& request);
@@ -142,6 +145,7 @@ class HeadService {
   HeadCounters counters_;
   RejectionLog refusals_;
   HeapTrim heap_trim_;
+  ServiceMetrics metrics_;
   std::uint64_t keys_refused_ = 0;         // number of rejected keys at the last log line
   std::map<LinkId, ReplyCallback> asked_;  // open queries by their synthetic links
   LinkId last_asked_ = LinkId{1} << 63;    // above all links of the bus

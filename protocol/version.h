@@ -11,7 +11,7 @@
 
 namespace mobula::internal {
 
-inline constexpr std::uint32_t protocol_version = 4;
+inline constexpr std::uint32_t protocol_version = 5;
 inline constexpr std::uint32_t oldest_protocol_version = 2;
 // The first version in which agents learn of renewed tickets and revoked keys.
 inline constexpr std::uint32_t version_with_trust_news = 3;
@@ -20,6 +20,8 @@ inline constexpr std::uint32_t version_with_node_questions = 3;
 // The first version in which agents are queried for transfers of objects, and report them before
 // they exit.
 inline constexpr std::uint32_t version_with_stored_transfers = 4;
+// The first version in which owners report the use of their classes.
+inline constexpr std::uint32_t version_with_class_use = 5;
 
 struct ProtocolRange {
   std::uint32_t oldest = 0;

@@ -132,6 +132,8 @@ class Scheduler {
   void drop_job(JobId job);
   // Must precede any request of the job. Valid until the job is dropped.
   void set_job_terms(JobId job, const JobTerms& terms);
+  // Default terms if the job has none.
+  const JobTerms& terms(JobId job) const { return accounting_.terms(job); }
 
   // True once all granted slots have been restored. Until then, quotas allow no new slots.
   void set_all_known(bool known);
@@ -178,6 +180,11 @@ class Scheduler {
   bool can_ever(const DemandClass& demand, Tenant tenant) const;
   // The reason of its job's terms alone.
   std::optional<Reason> held_back(const DemandClass& demand, Tenant tenant) const;
+  // Further slots of `each` that the quota of the job allows, if the job also held `besides`.
+  std::int64_t slots_within_quota(JobId job, const ResourceSet& each,
+                                  const ResourceSet& besides) const {
+    return accounting_.slots_within_quota(job, each, besides);
+  }
   // The position of a waiting or hypothetical request, independent of whether it fits.
   QueuePosition place_in_queue(const DemandClass& demand, Tenant tenant) const;
   QueuePosition place_in_queue(const GroupSpec& spec) const;

@@ -399,7 +399,10 @@ void WorkerService::carry_out(LogsRequest& command) { step(slots_->logs().list(c
 void WorkerService::carry_out(ReadLogRequest& command) { step(slots_->logs().read(command)); }
 
 void WorkerService::carry_out(UsageRequest& command) {
-  UsageReply usage = usage_.look(monotonic_now(), [this] { return slots_->watched_by_name(); });
+  const Time now = monotonic_now();
+  UsageReply usage = command.node_only
+                         ? usage_.node_alone(now)
+                         : usage_.look(now, [this] { return slots_->watched_by_name(); });
   usage.request = command.request;
   usage.wall_ms = wall_clock_ms();
   step(std::move(usage));

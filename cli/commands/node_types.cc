@@ -251,6 +251,10 @@ NodeTypes types_of(const Value& root) {
                        [&](const Value& each) {
                          made.limits.idle_timeout = 6ms * decimal_of(each, 1'000'000).units();
                        }},
+                      {"target_wait_seconds",
+                       [&](const Value& each) {
+                         made.limits.target_wait = 100us * decimal_of(each, 1'000'000).units();
+                       }},
                       {"request_resources",
                        [&](const Value& each) {
                          if (!each.node.IsSequence()) each.wrong("is not a list of resources");

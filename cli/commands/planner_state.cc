@@ -110,6 +110,10 @@ planner::WantedSlots slots_of(const Json& json) {
   slots.demand.request = request_of(json.at("request"));
   slots.tenant = json.at("actor").get<bool>() ? scheduler::Tenant::actor : scheduler::Tenant::task;
   json.at("count").get_to(slots.count);
+  slots.held = json.value("held", std::int64_t{0});
+  slots.stalled = json.value("stalled_ms", std::int64_t{0}) * 1ms;
+  if (json.contains("allowed")) slots.allowed = json["allowed"].get<std::int64_t>();
+  if (json.contains("mean_run_us")) slots.mean_run = json["mean_run_us"].get<std::int64_t>() * 1us;
   return slots;
 }
 

@@ -18,9 +18,9 @@ void add_token_commands(CLI::App& app, TokenFlags& flags,
   create
       .add_option("--role", flags.role,
                   "agent: admits one machine, once; driver: runs programs and jobs; observer: "
-                  "reads")
+                  "reads; metrics: scrapes")
       ->required()
-      ->check(CLI::IsMember({"agent", "driver", "observer"}));
+      ->check(CLI::IsMember({"agent", "driver", "observer", "metrics"}));
   create.add_option("--name", flags.name, "Name of the token (default: generated)");
   create.add_option("--expires", flags.expires,
                     "Lifetime, such as 90s, 30m, 12h, or 7d (default: unlimited)");

@@ -4,6 +4,7 @@
 
 #include "base/coverage_mark.h"
 #include "protocol/codec/codec.h"
+#include "protocol/version.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -89,6 +90,7 @@ void ClientCore::from_agent(const FromHead& message) {
 }
 
 void ClientCore::from_agent(const HeadStatus& message) {
+  ends_.uses().set_accepted(message.protocol >= version_with_class_use, step_.now());
   if (!message.connected || message.epoch == head_epoch_) return;
   const bool first = head_epoch_ == 0;
   head_epoch_ = message.epoch;
@@ -101,6 +103,7 @@ void ClientCore::restate() {
   actors_.restate();
   groups_.restate();
   dispatcher_.restate();
+  ends_.uses().restate(step_.now());
 }
 
 void ClientCore::from_agent(const PeersDead& message) {

@@ -90,6 +90,8 @@ class ClientCore final {
   std::string unread_errors() const { return ends_.unread_errors(); }
   // The latest failures that the head does not know, for a process that ends. `request` is 0.
   FailureReport unreported_failures() const { return ends_.unreported_failures(); }
+  // The totals of classes that the head does not know, for a process that ends.
+  ClassUse unreported_use() const { return ends_.uses().unreported(); }
   bool writing() const { return objects_.writes() > 0; }
   bool is_quiet(ProcessId executor) const { return streams_.is_quiet(executor); }
   using Unfinished = UnfinishedWork;

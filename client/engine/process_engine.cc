@@ -395,6 +395,7 @@ void ProcessEngine::tell_last_spans() {
   add_spans(asked);
   if (auto failures = core().unreported_failures(); !failures.tasks.empty())
     events_.add(AskHead{std::move(failures)});
+  if (auto use = core().unreported_use(); !use.rows.empty()) events_.add(AskHead{std::move(use)});
   settle();
 }
 

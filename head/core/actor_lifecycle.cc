@@ -191,6 +191,7 @@ void ActorTable::constructed(const ActorConstructed& message) {
   }
   actor->cause = {};
   actor->failed_starts = 0;
+  parts_.counts.actor_starts.add(parts_.now - actor->waiting_since);
   become(*actor, ActorState::alive);
 }
 

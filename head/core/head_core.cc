@@ -33,13 +33,14 @@ void restore_rows(const Started& event, const std::string& table, Take&& take) {
   }
 }
 
-// Replies to queries change no state that a list shows.
+// Replies to queries, and counts of calls, change no state that a list shows.
 bool is_answer(const AgentMessage& message) {
   if (const auto* process = std::get_if<FromProcess>(&message)) {
     const ProcessToHead& said = process->message;
     return std::holds_alternative<TasksReply>(said) ||
            std::holds_alternative<TransfersReply>(said) ||
-           std::holds_alternative<SpansReply>(said) || std::holds_alternative<ReadState>(said);
+           std::holds_alternative<SpansReply>(said) || std::holds_alternative<ReadState>(said) ||
+           std::holds_alternative<ClassUse>(said);
   }
   return std::holds_alternative<ObjectsReply>(message) ||
          std::holds_alternative<ReadJobLogReply>(message) ||
@@ -117,6 +118,7 @@ struct Dispatch {
     parts.job_logs.tick();
     parts.tokens.tick();
     parts.node_questions.tick();
+    parts.samples.tick();
   }
 
   void operator()(const ClockMoved& event) const {
@@ -236,10 +238,15 @@ std::optional<Time> HeadCore::next_deadline() const {
   due = earlier(due, parts.job_logs.next_deadline());
   due = earlier(due, parts.tokens.next_deadline());
   due = earlier(due, parts.node_questions.next_deadline());
+  due = earlier(due, parts.samples.next_deadline());
   return parts.serving ? earlier(due, parts.scheduler.next_deadline()) : due;
 }
 
 std::uint64_t HeadCore::epoch() const { return parts_->epoch; }
+
+RejectedCounts HeadCore::rejected() const {
+  return {parts_->refusals.count(), parts_->class_use.rejected_rows()};
+}
 
 bool HeadCore::recovering() const { return parts_->nodes.recovering(); }
 

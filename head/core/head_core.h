@@ -18,6 +18,12 @@ namespace mobula::internal::head {
 
 struct HeadTables;
 
+// Messages and rows of messages that the core rejected since its start.
+struct RejectedCounts {
+  std::uint64_t requests = 0;  // beyond the permissions of their key
+  std::uint64_t class_use_rows = 0;
+};
+
 // The first event is Started. Until the new epoch is durable (Persisted for its batch), agents get
 // no reply and tools are asked to wait. If the journal names nodes, the head then *recovers*: it
 // grants slots on nodes that have registered, declares no deaths, and restarts no actors. Recovery
@@ -40,6 +46,7 @@ class HeadCore {
 
   std::uint64_t epoch() const;
   bool recovering() const;
+  RejectedCounts rejected() const;
   HeadView view() const;
   // Whether an unfinished submitted job needs the files with this name.
   bool needs_files(const std::string& name) const;

@@ -10,6 +10,7 @@
 #include "head/core/event_log.h"
 #include "head/core/failed_tasks.h"
 #include "head/core/group_table.h"
+#include "head/core/head_counts.h"
 #include "head/core/job_table.h"
 #include "head/core/journal.h"
 #include "head/core/link_table.h"
@@ -18,6 +19,7 @@
 #include "head/core/process_table.h"
 #include "head/core/query/job_log_query.h"
 #include "head/core/query/node_query.h"
+#include "head/core/query/node_samples.h"
 #include "head/core/query/object_query.h"
 #include "head/core/query/query_rate_limiter.h"
 #include "head/core/query/span_query.h"
@@ -31,6 +33,7 @@
 #include "head/core/slots/slot_table.h"
 #include "head/core/submission_table.h"
 #include "head/core/token_table.h"
+#include "head/core/use_table.h"
 #include "scheduler/scheduler.h"
 
 namespace mobula::internal::head {
@@ -80,6 +83,9 @@ struct HeadTables {
   TransferQuery transfers{*this};
   SpanQuery spans{*this};
   TransferCounts transfer_counts;
+  UseTable class_use;
+  NodeSamples samples{*this};
+  HeadCounts counts;
   SubmissionTable submissions{*this};
   JobLogQuery job_logs{*this};
   NodeQuery node_questions{*this};

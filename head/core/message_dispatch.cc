@@ -123,6 +123,10 @@ struct ProcessVoice {
     if (parts.processes.find(process) != nullptr)
       parts.transfer_counts.update(process, node, message.counts);
   }
+  void operator()(const ClassUse& message) const {
+    if (parts.processes.find(process) != nullptr)
+      parts.class_use.update(process, message, parts.now);
+  }
 };
 
 // Whether a driver whose agent has died sends through another agent.
@@ -201,7 +205,10 @@ struct AgentVoice {
   void operator()(ReadLogReply& message) const {
     parts.node_questions.on(node, std::move(message));
   }
-  void operator()(const UsageReply& message) const { parts.node_questions.on(node, message); }
+  void operator()(const UsageReply& message) const {
+    if (message.request == NodeSamples::request_number) return parts.samples.on(node, message);
+    parts.node_questions.on(node, message);
+  }
   void operator()(const TransfersReply& message) const {
     parts.transfers.on(incarnation(), node, message);
   }

@@ -358,6 +358,7 @@ void NodeTable::fence(Node& node, ProcessId incarnation) {
   parts_.transfers.process_ended(incarnation);
   parts_.spans.process_ended(incarnation);
   parts_.transfer_counts.ended(incarnation);
+  parts_.samples.node_died(node.id);
   fenced_.insert(incarnation, node.id);
   node.fenced.push_back(incarnation);
   if (node.fenced.size() > max_fenced_per_node) {

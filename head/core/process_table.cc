@@ -66,6 +66,8 @@ void ProcessTable::ended(ProcessId process, const EndCause& cause) {
 // their jobs.
 void ProcessTable::note_end(ProcessId process, const Process& row, const EndCause& cause) const {
   if (row.principal.role != Role::executor) return;
+  if (const auto kind = static_cast<std::size_t>(cause.kind); kind < end_kinds)
+    ++parts_.counts.executor_ends[kind];
   const bool failed = cause.kind == EndKind::signalled || cause.kind == EndKind::out_of_memory ||
                       cause.kind == EndKind::start_failed ||
                       (cause.kind == EndKind::exited && cause.exit_code != 0);
@@ -136,6 +138,7 @@ void ProcessTable::bury(ProcessId process, const EndCause& cause) {
   parts_.transfers.process_ended(process);
   parts_.spans.process_ended(process);
   parts_.transfer_counts.ended(process);
+  parts_.class_use.ended(process);
 }
 
 void ProcessTable::tell(ProcessId process, HeadToProcess message) {

@@ -50,7 +50,7 @@ Failure wrong(std::string why) { return failure(ErrorCode::invalid_argument, std
 std::string title(const TokenRow& row) { return fmt::format("token '{}' ({})", row.name, row.id); }
 
 std::optional<Role> role_of(const std::string& text) {
-  for (const Role role : {Role::agent, Role::driver, Role::observer}) {
+  for (const Role role : {Role::agent, Role::driver, Role::observer, Role::metrics}) {
     if (text == to_string(role)) return role;
   }
   return std::nullopt;
@@ -243,7 +243,7 @@ Result<std::string> TokenTable::create(const std::string& argument) {
     return document_of(at->second);
   }
   const auto role = role_of(text_member(json, "role"));
-  if (!role) return wrong("token create: --role is one of agent, driver, observer");
+  if (!role) return wrong("token create: --role is one of agent, driver, observer, metrics");
   row.role = *role;
   row.name = text_member(json, "name");
   if (row.name.empty()) row.name = fmt::format("{}-{}", to_string(row.role), row.id.substr(0, 6));

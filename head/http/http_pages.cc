@@ -224,7 +224,7 @@ class HttpPages::Server : public httplib::Server {
     if (answer.retry_after_s > 0)
       response.set_header("Retry-After", std::to_string(answer.retry_after_s));
     if (answer.status == 405) response.set_header("Allow", "GET, HEAD");
-    response.set_content(answer.json + "\n", "application/json");
+    response.set_content(answer.json + (answer.json.ends_with('\n') ? "" : "\n"), answer.type);
   }
 
   void health(HttpQuestion::About about, httplib::Response& response) {
@@ -275,12 +275,15 @@ class HttpPages::Server : public httplib::Server {
                                        key ? "the token is not known here, or was revoked"
                                            : key.error().text));
     }
-    auto requests = request.path.starts_with(api_prefix) ? requests_of(request) : std::nullopt;
+    auto requests = request.path.starts_with(api_prefix) ? requests_of(request)
+                    : request.path == "/metrics" ? std::optional(std::vector{request_of("metrics")})
+                                                 : std::nullopt;
     if (!requests) {
-      return fill(response,
-                  http_error(404, "not_found",
-                             "there is no such page; /api/v1/status, summary, memory, KIND, "
-                             "KIND/ID and explain/ID are those there are"));
+      return fill(
+          response,
+          http_error(404, "not_found",
+                     "there is no such page; /metrics, /api/v1/status, summary, memory, KIND, "
+                     "KIND/ID and explain/ID are those there are"));
     }
     if (answer_ == nullptr) {
       question_.emplace().public_key = std::move(*key);
@@ -345,6 +348,8 @@ std::string HttpPages::write(const std::string& head, const HttpAnswer& answer) 
 
 HttpAnswer HttpPages::answer_of(const HttpQuestion& question,
                                 const std::vector<std::string>& documents) {
+  if (question.requests.front().verb == "metrics")
+    return {200, documents.front(), 0, "text/plain; version=0.0.4; charset=utf-8"};
   if (documents.size() == 1) return {200, documents.front(), 0};
   std::vector<std::pair<std::string, Json>> lists;
   Json status;

@@ -29,6 +29,7 @@ struct HttpAnswer {
   int status = 200;
   std::string json;  // document of `state`; otherwise empty, because the status is the whole answer
   std::int64_t retry_after_s = 0;  // for status 429
+  std::string type = "application/json";
 };
 
 // Formats an error as {"apiVersion", "kind": "Error", "code", "message"}.
@@ -44,6 +45,7 @@ struct HttpSnapshot {
 // The pages:
 //   /healthz, /readyz                   up or down, without a token
 //   /api/v1/status, summary, memory     with a token: the documents of `mobula … -o json`
+//   /metrics                            with a token: Prometheus text format
 //   /api/v1/KIND[?NAME=VALUE…]          a list, filtered as by --filter
 //   /api/v1/KIND/ID, /api/v1/explain/ID
 class HttpPages {

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/thread_start.h"
 #include "head/core/rejection_log.h"
+#include "head/core/view/metrics_writer.h"
 #include "head/http/http_pages.h"
 #include "protocol/codec/json_writer.h"
 #include "protocol/messages/tool_documents.h"
@@ -50,6 +51,7 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
     HttpSnapshot look = pages_.look(head, whole);
     if (!look.question) {
       if (look.status == 401 || look.status == 403) complain(source, look.status);
+      count(look.status);
       return listener_.respond(id, std::move(look.response));
     }
     Open open{source,
@@ -115,6 +117,7 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
         reply.json = json_text(json);
       }
     }
+    if (open.question.requests.front().verb == "metrics") add_request_counts(reply.json);
     open.documents.push_back(std::move(reply.json));
     if (open.documents.size() < open.question.requests.size()) return ask(id);
     finish(id, HttpPages::answer_of(open.question, open.documents));
@@ -122,6 +125,7 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
 
   void finish(ConnectionId id, const HttpAnswer& answer) {
     const auto at = open_.find(id);
+    count(answer.status);
     listener_.respond(id, pages_.write(at->second.head, answer));
     open_.erase(at);
   }
@@ -145,6 +149,19 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
     if (due) late_.arm(*due);
   }
 
+  void count(int status) { ++responses_[status]; }
+
+  void add_request_counts(std::string& text) const {
+    MetricsWriter out;
+    out.family("mobula_http_requests_total", "counter", "Answered HTTP requests by status.");
+    auto counts = responses_;
+    counts[200] += 0;  // exists from the start, for rates
+    for (const auto& [status, count] : counts)
+      out.sample(MetricsWriter::label("code", std::to_string(status)), count);
+    if (!text.ends_with('\n')) text += '\n';
+    text += std::move(out).take();
+  }
+
   void complain(const std::string& source, int status) {
     if (const auto unsaid = refusals_.refused(monotonic_now(), source)) {
       log_warn("http: refused a request from {} ({}); {} refused since the line before, {} in all",
@@ -158,7 +175,8 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
   const HttpAsks asks_;  // called on the head's thread
   HttpPages pages_;
   RejectionLog refusals_;
-  std::map<ConnectionId, Open> open_;  // at most one per connection
+  std::map<int, std::uint64_t> responses_;  // by status
+  std::map<ConnectionId, Open> open_;       // at most one per connection
   HttpListener listener_;
   Timer late_;
 };

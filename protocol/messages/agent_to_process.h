@@ -147,7 +147,8 @@ struct ObjectGone {
 struct HeadStatus {
   bool connected = false;
   std::uint64_t epoch = 0;
-  MOBULA_FIELDS(connected, epoch);
+  std::uint32_t protocol = 0;  // version agreed between head and agent; 0: an earlier release
+  MOBULA_FIELDS(connected, epoch, protocol);
   friend bool operator==(const HeadStatus&, const HeadStatus&) = default;
 };
 

@@ -77,7 +77,8 @@ struct ReadLogReply {
 // Requests the load of a node. Answered by UsageReply.
 struct UsageRequest {
   std::uint64_t request = 0;
-  MOBULA_FIELDS(request);
+  bool node_only = false;  // without executors
+  MOBULA_FIELDS(request, node_only);
   friend bool operator==(const UsageRequest&, const UsageRequest&) = default;
 };
 

@@ -16,6 +16,7 @@
 #include "base/model/reason.h"
 #include "base/model/task.h"
 #include "base/time.h"
+#include "protocol/messages/class_use.h"
 #include "protocol/messages/span_facts.h"
 #include "protocol/messages/task_facts.h"
 #include "protocol/messages/transfer_facts.h"
@@ -68,8 +69,9 @@ struct Demand {
   // slots of the class that the lessee has and had not learned of at the previous Demand
   std::vector<SlotId> received;
   bool report_plan = false;  // the head answers with DemandPlanned
+  Duration mean_run{};       // moving average of the run time of its tasks; 0: unknown
   MOBULA_FIELDS(demand_class, version, wanted_slots, waiting_tasks, oldest_wait, locality,
-                example_name, fail_if_infeasible, received, report_plan);
+                example_name, fail_if_infeasible, received, report_plan, mean_run);
   friend bool operator==(const Demand&, const Demand&) = default;
 };
 
@@ -175,6 +177,6 @@ struct ReadState {
 using ProcessToHead =
     std::variant<StartJob, EndJob, Demand, ReturnSlot, HoldSlot, CreateActor, EndActor, WatchActor,
                  FindActor, ReadState, CreateGroup, RemoveGroup, WatchGroup, TasksReply,
-                 PreemptionAnswer, TransfersReply, TransferCounters, SpansReply>;
+                 PreemptionAnswer, TransfersReply, TransferCounters, SpansReply, ClassUse>;
 
 }  // namespace mobula::internal

@@ -100,6 +100,7 @@ template <> inline constexpr Roles row<PreemptionAnswer> = programs;
 template <> inline constexpr Roles row<TransfersReply> = tellers;
 template <> inline constexpr Roles row<TransferCounters> = programs;
 template <> inline constexpr Roles row<SpansReply> = tellers;
+template <> inline constexpr Roles row<ClassUse> = programs;
 
 // ---- from the head -----------------------------------------------------------------------------
 
@@ -245,6 +246,8 @@ inline constexpr Roles anybody{Role::unproven, Role::agent,    Role::driver_agen
                                Role::driver,   Role::observer, Role::operator_};
 inline constexpr Roles readers{Role::agent, Role::driver_agent, Role::driver, Role::observer,
                                Role::operator_};
+inline constexpr Roles scrapers{Role::agent,    Role::driver_agent, Role::driver,
+                                Role::observer, Role::metrics,      Role::operator_};
 inline constexpr Roles submitters{Role::driver, Role::operator_};
 inline constexpr Roles operators{Role::operator_};
 inline constexpr Roles nodes{Role::agent, Role::operator_};  // nodes that run submitted jobs
@@ -258,6 +261,7 @@ inline constexpr std::array verbs{
     VerbRow{"explain", readers},
     VerbRow{"named_actors", readers},
     VerbRow{"planner_state", readers},
+    VerbRow{"metrics", scrapers},
     VerbRow{"job_log", readers},
     VerbRow{"timeline", readers},
     VerbRow{"logs", readers},

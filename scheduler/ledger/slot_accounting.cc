@@ -101,14 +101,16 @@ std::optional<Reason> SlotAccounting::over_quota(JobId id, const ResourceSet& am
   return std::nullopt;
 }
 
-std::int64_t SlotAccounting::slots_within_quota(JobId id, const ResourceSet& each) const {
+std::int64_t SlotAccounting::slots_within_quota(JobId id, const ResourceSet& each,
+                                                const ResourceSet& besides) const {
   auto slots = std::numeric_limits<std::int64_t>::max();
   const auto* job = jobs_.find(id);
   if (job == nullptr) return slots;
   for (const auto& [name, quota] : job->terms.quota) {
     const auto one = each.get(name);
     if (one == Quantity()) continue;
-    const auto left = all_known_ ? std::max(quota - job->held.get(name), Quantity()) : Quantity();
+    const auto held = sum_or_most(job->held.get(name), besides.get(name));
+    const auto left = all_known_ ? std::max(quota - held, Quantity()) : Quantity();
     slots = std::min(slots, left.units() / one.units());
   }
   return slots;

@@ -152,8 +152,10 @@ class SlotAccounting {
   // blocked slot released does not count. Device memory counts as one device until its fraction is
   // known.
   std::optional<Reason> over_quota(JobId job, const ResourceSet& amounts, bool alone = false) const;
-  // Number of further slots of `each` that the quota of the job allows.
-  std::int64_t slots_within_quota(JobId id, const ResourceSet& each) const;
+  // Number of further slots of `each` that the quota of the job allows, if the job held `besides`
+  // in addition to its slots.
+  std::int64_t slots_within_quota(JobId id, const ResourceSet& each,
+                                  const ResourceSet& besides = {}) const;
   Job& job_row(JobId id);
   // The reserved rest of its quota has opened: re-examines all classes that wait for it.
   void quota_opened(JobId id) { share_changed(id, job_row(id), true); }

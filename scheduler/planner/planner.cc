@@ -10,6 +10,7 @@
 #include "scheduler/planner/backlog.h"
 #include "scheduler/planner/fleet.h"
 #include "scheduler/planner/groups_to_serve.h"
+#include "scheduler/planner/needed_slots.h"
 #include "scheduler/planner/type_choice.h"
 
 namespace mobula::internal::planner {
@@ -72,7 +73,42 @@ class Planning {
     }
   }
 
-  void serve_slots() { serve(state_.slots, Cause::slots, stage_, nullptr); }
+  // Serves the slots that each class needs now; the rest of a backlog waits for them.
+  void serve_slots() {
+    auto needed = state_.slots;
+    for (auto& each : needed) {
+      each.count = needed_slots(each, limits_.target_wait);
+      if (each.count == 0 && is_never_served(each, stage_)) each.count = 1;
+    }
+    serve(needed, Cause::slots, stage_, nullptr);
+    for (auto& each : plan_.infeasible) restore_count(each);
+    for (const auto& each : state_.slots) report_quota(each);
+  }
+
+  bool is_never_served(const WantedSlots& wanted, const Rehearsal& stage) const {
+    const auto& demand = wanted.demand;
+    return best_types(fleet_.types(), {Unit{{ask_of(wanted)}, 1}}, {}).empty() &&
+           !stage.feasible(demand.request, demand.program, wanted.tenant);
+  }
+
+  // An infeasible class waits with all its slots.
+  void restore_count(Unserved& each) const {
+    if (each.class_id.empty()) return;
+    const auto row = std::ranges::find_if(state_.slots, [&](const WantedSlots& slots) {
+      return slots.demand.id == each.class_id && slots.demand.request == each.request;
+    });
+    if (row != state_.slots.end()) each.count = row->count;
+  }
+
+  void report_quota(const WantedSlots& wanted) {
+    if (!wanted.allowed || *wanted.allowed >= wanted.count) return;
+    Unserved made;
+    made.class_id = wanted.demand.id;
+    made.request = wanted.demand.request;
+    made.count = wanted.count - *wanted.allowed;
+    made.why = "the quota of its job permits no more";
+    if (!is_never_served(wanted, stage_)) plan_.waiting.push_back(std::move(made));
+  }
 
   // The order in which they are placed on present nodes.
   static std::vector<std::size_t> largest_first(const std::vector<WantedSlots>& wanted) {
@@ -143,8 +179,7 @@ class Planning {
     made.count = count;
     const Unit unit{{ask_of(wanted)}, 1};
     const auto able = best_types(fleet_.types(), {unit}, {});
-    const auto& demand = wanted.demand;
-    if (able.empty() && !stage.feasible(demand.request, demand.program, wanted.tenant)) {
+    if (is_never_served(wanted, stage)) {
       made.why = fleet_.types().empty() ? "no node type is given" : "no node type holds it";
       for (const auto& type : fleet_.types()) {
         made.why += fmt::format("; {}: {}", type.name, why_not(type, unit));

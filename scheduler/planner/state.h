@@ -35,6 +35,8 @@ struct Limits {
   std::int64_t upscaling_milli = 1000;
   std::int64_t launch_at_least = 5;
   Duration idle_timeout = 300s;
+  // Time in which a backlog of tasks should drain. 0: one slot for each waiting task.
+  Duration target_wait = 30s;
 };
 
 enum class NodePhase : std::uint8_t {
@@ -64,6 +66,10 @@ struct WantedSlots {
   DemandClass demand;
   scheduler::Tenant tenant = scheduler::Tenant::task;
   std::int64_t count = 1;
+  std::optional<std::int64_t> allowed{};  // slots that the quota of the job permits; empty: all
+  std::int64_t held = 0;                  // slots of the class in use
+  std::optional<Duration> mean_run{};     // mean run time of its tasks; empty: unknown
+  Duration stalled{};                     // time since the last of its tasks left the queue
 };
 
 // A group with unplaced bundles.

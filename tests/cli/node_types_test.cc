@@ -8,6 +8,7 @@ namespace {
 constexpr const char* good = R"(max_workers: 20
 upscaling_speed: 0.5
 idle_timeout_minutes: 2.5
+target_wait_seconds: 45
 request_resources: [{CPU: 4}, {GPU: 0.5}]
 cluster_name: lab
 provider: {type: ssh}
@@ -43,6 +44,7 @@ TEST(NodeTypes, ReadsValidFileInFull) {
   EXPECT_EQ(read->limits.max_workers, 20);
   EXPECT_EQ(read->limits.upscaling_milli, 500);
   EXPECT_EQ(read->limits.idle_timeout, Duration(150s));
+  EXPECT_EQ(read->limits.target_wait, Duration(45s));
   ASSERT_EQ(read->standing.size(), 2u);
   EXPECT_EQ(read->standing[1].request.resources.get("GPU"), Quantity::from_units(5000));
   ASSERT_EQ(read->types.size(), 2u);

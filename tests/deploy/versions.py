@@ -167,7 +167,7 @@ exec sh -c "$script"
         key = os.path.join(self.state("a"), "default", "default.key")
         for ended in (self.run_as(STRANGER, "status"), self.run_as(STRANGER, "run", "--", "true"), self.join(STRANGER, "b")):
             self.assertNotEqual(ended.returncode, 0)
-            for part in ("protocol versions 9 to 11", "protocol versions 2 to 4", "install a newer release of Mobula for the head"):
+            for part in ("protocol versions 9 to 11", "protocol versions 2 to 5", "install a newer release of Mobula for the head"):
                 self.assertIn(part, ended.stderr)
             self.assertEqual(ended.stderr.count("\n"), 1, ended.stderr)
         # In the opposite direction, this program is too old.

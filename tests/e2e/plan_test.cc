@@ -8,9 +8,10 @@ namespace {
 
 class Planning : public ClusterTest {
  protected:
-  std::string types(const std::string& idle_minutes) {
+  std::string types(const std::string& idle_minutes, const std::string& target_wait = "30") {
     const std::string file = directory() + "/types.yaml";
-    std::ofstream(file) << "max_workers: 12\nidle_timeout_minutes: " << idle_minutes << R"(
+    std::ofstream(file) << "max_workers: 12\nidle_timeout_minutes: " << idle_minutes
+                        << "\ntarget_wait_seconds: " << target_wait << R"(
 available_node_types:
   cpu:
     resources: {CPU: 8}
@@ -42,7 +43,7 @@ TEST_F(Planning, LaunchesForPendingAndTerminatesIdleNodes) {
   ASSERT_TRUE(driver.prints("asked")) << driver.err();
   // Three tasks of 4 CPUs share the capacity that the group leaves on its two nodes. The actor
   // needs a GPU.
-  const auto wanted = plan(types("1000"), 6);
+  const auto wanted = plan(types("1000", "0"), 6);
   EXPECT_EQ(count(wanted, "cpu"), 3) << wanted.dump(2);
   EXPECT_EQ(count(wanted, "gpu"), 1) << wanted.dump(2);
   ASSERT_EQ(wanted["infeasible"].size(), 1u) << wanted.dump(2);
@@ -65,6 +66,30 @@ TEST_F(Planning, LaunchesForPendingAndTerminatesIdleNodes) {
   EXPECT_EQ(idle["terminate"][0]["node_id"], node_id("b"));
   const auto said = mobula({"plan", "--types", types("0")});
   EXPECT_NE(said.out.find("remove " + node_id("b") + " of cpu"), std::string::npos) << said.out;
+}
+
+TEST_F(Planning, LaunchesNothingBeyondQuota) {
+  start_head({"--num-cpus", "4"});
+  Process driver = start_driver({"submit_and_wait", "40", R"(--mobula-job-quota={"CPU": 1})"});
+  ASSERT_TRUE(driver.prints("runs")) << driver.err();
+  const auto planned = plan(types("1000", "0"), 0);
+  EXPECT_TRUE(planned["items"].empty()) << planned.dump(2);
+  ASSERT_EQ(planned["waiting"].size(), 1u) << planned.dump(2);
+  EXPECT_EQ(planned["waiting"][0]["count"], 39);
+  driver.say("end");
+  EXPECT_EQ(driver.wait().code, 0);
+}
+
+// The queue takes 10 s on the present CPUs.
+TEST_F(Planning, LaunchesNothingForShortBacklog) {
+  start_head({"--num-cpus", "4"});
+  Process driver = start_driver({"submit_short_tasks", "4000", "10"});
+  ASSERT_TRUE(driver.prints("runs")) << driver.err();
+  const auto planned = plan(types("1000"), 0);
+  EXPECT_TRUE(planned["items"].empty()) << planned.dump(2);
+  EXPECT_GT(count(plan(types("1000", "0"), 0), "cpu"), 0) << "the tasks still wait";
+  driver.say("end");
+  EXPECT_EQ(driver.wait().code, 0);
 }
 
 TEST_F(Planning, RejectsInvalidFileWithLineNumber) {

@@ -162,6 +162,17 @@ TEST_F(HttpTest, HealthPage_ReportsUpOrDownOnly) {
   EXPECT_EQ(body_of(ask("HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n")), "");
 }
 
+TEST_F(HttpTest, MetricsPage_IsTextWithCountsOfRequests) {
+  EXPECT_EQ(status_of(get("/metrics")), 401);
+  EXPECT_EQ(status_of(get("/api/v1/nodes", bearer())), 200);
+  const std::string response = get("/metrics", bearer());
+  ASSERT_EQ(status_of(response), 200) << response;
+  EXPECT_THAT(response, HasSubstr("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
+  EXPECT_THAT(body_of(response), HasSubstr("\"verb\":\"metrics\""));
+  EXPECT_THAT(body_of(response), HasSubstr("\nmobula_http_requests_total{code=\"200\"} 1\n"));
+  EXPECT_THAT(body_of(response), HasSubstr("\nmobula_http_requests_total{code=\"401\"} 1\n"));
+}
+
 TEST_F(HttpTest, ServesRepliesOfHead) {
   const std::string response = get("/api/v1/nodes?state=B", bearer());
   ASSERT_EQ(status_of(response), 200) << response;

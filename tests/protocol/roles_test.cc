@@ -67,8 +67,8 @@ TEST(Roles, NoSlots_MaySendNoSlotMessages) {
 
 TEST(Roles, AllowsEachVerbToItsRoles) {
   const std::set<std::string_view> reads{
-      "status",   "list", "get", "explain",  "named_actors", "planner_state", "job_log",
-      "timeline", "logs", "log", "head_log", "usage",        "changes"};
+      "status",  "list",     "get",  "explain", "named_actors", "planner_state", "metrics",
+      "job_log", "timeline", "logs", "log",     "head_log",     "usage",         "changes"};
   const std::set<std::string_view> jobs{"submit", "job_stop", "package_put"};
   const std::set<std::string_view> orders{"drain",        "undrain",    "actor_kill",  "stop",
                                           "token_create", "token_list", "token_revoke"};
@@ -89,7 +89,7 @@ TEST(Roles, AllowsEachVerbToItsRoles) {
     EXPECT_EQ(may_ask(Role::driver, row.verb), read || ping || job) << row.verb;
     EXPECT_EQ(may_ask(Role::operator_, row.verb), !join) << row.verb;
     EXPECT_EQ(may_ask(Role::unproven, row.verb), ping || join) << row.verb;
-    EXPECT_FALSE(may_ask(Role::metrics, row.verb)) << row.verb;
+    EXPECT_EQ(may_ask(Role::metrics, row.verb), row.verb == "metrics") << row.verb;
     EXPECT_FALSE(may_ask(Role::executor, row.verb)) << row.verb;
     EXPECT_FALSE(may_ask(Role::head, row.verb)) << row.verb;
   }

@@ -31,7 +31,7 @@ TEST(ProtocolVersion, OldestUnset_AcceptsOneVersionOnly) {
 TEST(ProtocolVersion, Mismatch_NamesBothAndSideToUpgrade) {
   EXPECT_EQ(protocol_mismatch("the agent", {9, 11}, "the head"),
             "ProtocolMismatchError: the agent speaks protocol versions 9 to 11, the head protocol "
-            "versions 2 to 4; install a newer "
+            "versions 2 to 5; install a newer "
             "release of Mobula for the head (`mobula up CLUSTER.yaml` brings all machines to one)");
   EXPECT_THAT(protocol_mismatch("the driver", {1, 1}, "the agent"),
               HasSubstr("speaks protocol version 1, the agent"));

@@ -97,6 +97,7 @@ void Head::on_bytes(const std::shared_ptr<HeadConnection>& connection, const Byt
     Principal principal{internal::Role::agent, connection->agent->name(), {}};
     world().checkers().head_hears(*message);
     world().reports().head_received(*message);
+    world().use().head_received(*message);
     step(head::ReceivedFromAgent{connection->link, principal, std::move(*message)});
   });
 }

@@ -15,7 +15,11 @@
 #include "base/random.h"
 #include "sim/checkers/checker_completions.h"
 #include "sim/checkers/checker_reports.h"
+<<<<<<< HEAD
 #include "sim/checkers/checker_streams.h"
+=======
+#include "sim/checkers/checker_use.h"
+>>>>>>> h/fleet
 #include "sim/checkers/checkers.h"
 #include "sim/hooks.h"
 #include "sim/kernel.h"
@@ -93,6 +97,7 @@ class World {
   const HistoryPlan& plan() const { return plan_; }
   Checkers& checkers() { return checkers_; }
   ReportCheckers& reports() { return reports_; }
+  UseCheckers& use() { return use_; }
   CompletionChecker& completions() { return completions_; }
   StreamChecker& streams() { return streams_; }
   bool over() const { return failure_.has_value(); }
@@ -169,6 +174,7 @@ class World {
   Trace trace_;
   Checkers checkers_;
   ReportCheckers reports_;
+  UseCheckers use_;
   CompletionChecker completions_;
   StreamChecker streams_;
   std::optional<Outcome> failure_;

@@ -55,6 +55,7 @@ void Dispatcher::report_demand(ClassRow& row) {
   demand.wanted_slots = wanted;
   demand.waiting_tasks = wanted;
   demand.fail_if_infeasible = row.fail_if_infeasible;
+  demand.mean_run = row.run_time;
   if (!row.queue.empty()) {
     const TaskRow& oldest = port_.task_row(row.queue.front());
     demand.oldest_wait = step_.now() - oldest.since;

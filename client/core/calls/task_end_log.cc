@@ -31,7 +31,13 @@ FailureReport TaskEndLog::unreported_failures() const {
   return report;
 }
 
+std::optional<Time> TaskEndLog::next_deadline() const {
+  const auto use = uses_.next_deadline();
+  return !failures_due_ || (use && *use < *failures_due_) ? use : failures_due_;
+}
+
 void TaskEndLog::tick() {
+  if (auto use = uses_.take_due(step_.now())) step_.send_to_head(std::move(*use));
   if (!failures_due_ || *failures_due_ > step_.now()) return;
   failures_due_.reset();
   auto report = unreported_failures();
@@ -44,6 +50,7 @@ void TaskEndLog::record(TaskId task, const TaskRow& row, const Results& results)
   note_error(task, row, results);
   const bool is_sent = row.state == TaskState::sent;
   const bool is_error = !results.empty() && results.front().is_error;
+  count(row, is_sent, is_error);
   // A reply clears the executor of the row; otherwise the executor died.
   const Answered by = !is_sent               ? Answered()
                       : row.executor.empty() ? answered_
@@ -74,6 +81,16 @@ void TaskEndLog::record(TaskId task, const TaskRow& row, const Results& results)
     ended.error_bytes = results.front().size_bytes;
   }
   finished_.add(std::move(ended));
+}
+
+void TaskEndLog::count(const TaskRow& row, bool is_sent, bool is_error) {
+  UseCounters::End end;
+  if (is_error) {
+    end.how = row.cancelled ? UseCounters::How::cancelled : UseCounters::How::failed;
+  }
+  if (is_sent) end.waited = row.since - row.submitted();
+  if (is_sent && row.executor.empty()) end.ran = answered_.run_time;
+  uses_.ended(row.call.form, row.demand_class, end, step_.now());
 }
 
 // Records failures of user code and of its process. Other failures are their consequences, or

@@ -61,6 +61,7 @@ void Tasks::on(SubmitTask& event) {
   if (row.call.form->retry_exceptions != event.retry_exceptions) {
     row.call.form.edit().retry_exceptions = event.retry_exceptions;
   }
+  ends_.begin(row);
   dispatcher_.add_task(std::move(event.demand_class), event.fail_if_infeasible);
   if (row.missing == 0) task_ready(task);
 }
@@ -70,6 +71,7 @@ void Tasks::on(SubmitActorCall& event) {
   const TaskId task = event.call.task;
   TaskRow& row = add_task(std::move(event.call), event.parent, event.stored_bytes);
   if (auto* handle = objects_.find(handle_id(actor))) ++handle->pins;
+  ends_.begin(row);
   const ActorRow& target = actors_.add_call(actor, task);
   row.retries_left = event.max_task_retries.value_or(target.max_task_retries);
   if (row.missing == 0) row.state = TaskState::queued;
@@ -301,6 +303,7 @@ bool Tasks::can_run_again(const TaskRow& finished) const {
 // submissions.
 void Tasks::run_again(TaskId task) {
   TaskRow& row = rows_.at(task);
+  ends_.begin(row);
   if (row.retries_left > 0) --row.retries_left;
   ++row.call.attempt;
   lineage_.remove(task);

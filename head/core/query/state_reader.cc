@@ -11,6 +11,7 @@
 #include "head/core/view/documents.h"
 #include "head/core/view/event_json.h"
 #include "head/core/view/explain_json.h"
+#include "head/core/view/metrics_text.h"
 #include "head/core/view/planner_json.h"
 #include "head/core/view/state_json.h"
 #include "head/core/view/submission_json.h"
@@ -90,6 +91,10 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
   if (verb == "token_list") return parts_.tokens.list();
   if (verb == "status") return status_json(parts_);
   if (verb == "planner_state") return planner_json(parts_);
+  if (verb == "metrics") {
+    parts_.samples.want();
+    return metrics_text(parts_);
+  }
   if (verb == "list" && kind == "events") return events_json(parts_, argument);
   if (verb == "list" && kind == "named_actors") return named_actors_json(parts_, argument);
   if (verb == "named_actors") return named_actors_json(parts_, argument);
@@ -103,12 +108,13 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
   }
   if (verb == "get") return get_json(parts_, kind, argument);
   if (verb == "explain") return explain_json(parts_, argument);
-  return failure(ErrorCode::invalid_argument,
-                 fmt::format("'{}' is no request the head knows; it knows ping, status, list, get, "
-                             "explain, planner_state, drain, undrain, submit, job_stop, job_log, "
-                             "timeline, logs, log, head_log, usage, changes, token_create, "
-                             "token_list, token_revoke, join, stop",
-                             verb));
+  return failure(
+      ErrorCode::invalid_argument,
+      fmt::format("'{}' is no request the head knows; it knows ping, status, list, get, "
+                  "explain, planner_state, metrics, drain, undrain, submit, job_stop, job_log, "
+                  "timeline, logs, log, head_log, usage, changes, token_create, "
+                  "token_list, token_revoke, join, stop",
+                  verb));
 }
 
 // ---- tools --------------------------------------------------------------------------------------

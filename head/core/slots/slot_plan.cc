@@ -108,6 +108,7 @@ void SlotTable::carry_out(scheduler::Slot grant) {
     const auto demand = demands_.find({grant.lessee, grant.class_id});
     if (demand != demands_.end() && job->works()) {
       wanted = true;
+      parts_.counts.slot_grants.add(parts_.now - demand->second.oldest_waiting);
       slot.name = demand->second.demand.example_name;
       start.demand_class = demand->second.demand.demand_class;
       start.program = job->start.program;

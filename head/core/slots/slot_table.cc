@@ -20,7 +20,19 @@ const CoverageMark mark_departed("head.slot_without_resources_awaits_submitted_c
 
 // Limits of the wanted slots and the waiting time of a demand. A larger value is forged.
 constexpr std::int64_t most_wanted_slots = 1'000'000'000;
+// Change of the oldest submission time that shows that the oldest task left the queue. Smaller
+// changes may be delays of messages.
+constexpr Duration queue_advance = 100ms;
 constexpr Duration longest_wait = std::chrono::hours(24 * 365);
+
+// Keeps the time of the last advance unless the new demand shows another one.
+void keep_if_stalled(const DemandRow& before, DemandRow& row) {
+  const bool advanced = row.demand.waiting_tasks < before.demand.waiting_tasks ||
+                        row.oldest_waiting > before.oldest_then + queue_advance;
+  if (advanced) return;
+  row.advanced_at = before.advanced_at;
+  row.oldest_then = before.oldest_then;
+}
 
 }  // namespace
 
@@ -182,7 +194,8 @@ void SlotTable::demand(ProcessId lessee, const Demand& message) {
                            : nullptr;
   if (closed != nullptr) refuse_demand(lessee, id, *closed);
   const Duration waited = std::clamp(message.oldest_wait, Duration(0), longest_wait);
-  DemandRow row{message, 0, parts_.now - waited};
+  DemandRow row{message, 0, parts_.now - waited, parts_.now, parts_.now - waited};
+  if (at != demands_.end()) keep_if_stalled(at->second, row);
   // A slot that the lessee does not know yet was granted for this demand, even if it is ready.
   note_received(lessee, message.received);
   if (closed == nullptr)

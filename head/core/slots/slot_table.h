@@ -78,6 +78,9 @@ struct DemandRow {
   Demand demand;
   std::int64_t total = 0;  // wanted slots, including allocated ones
   Time oldest_waiting;
+  // Time at which a task last left the queue, and `oldest_waiting` at that time.
+  Time advanced_at;
+  Time oldest_then;
 };
 
 // Counts since the start of the head.

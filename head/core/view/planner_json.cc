@@ -164,40 +164,95 @@ void write_nodes(const HeadTables& parts, Writer& out) {
 struct Missing {
   const DemandClass* demand = nullptr;
   std::string name;
+  scheduler::Tenant tenant = scheduler::Tenant::task;
   std::int64_t count = 0;
+  std::int64_t held = 0;
+  Time oldest;
+  Duration mean_run{};  // 0: unknown
+  Duration stalled{};   // longest stall of a lessee with slots
+  std::optional<std::int64_t> allowed{};
 };
 using MissingByClass = std::map<std::tuple<JobId, ClassId, bool>, Missing>;  // bool: for actors
 
-void add(MissingByClass& missing, const DemandClass& demand, const std::string& name, bool actor,
-         std::int64_t count) {
-  auto& row = missing[{demand.job, demand.id, actor}];
-  if (row.demand == nullptr) row = {&demand, name, 0};
+Missing& add(MissingByClass& missing, const DemandClass& demand, const std::string& name,
+             scheduler::Tenant tenant, std::int64_t count, Time oldest) {
+  auto& row = missing[{demand.job, demand.id, tenant == scheduler::Tenant::actor}];
+  if (row.demand == nullptr) {
+    row.demand = &demand;
+    row.name = name;
+    row.tenant = tenant;
+    row.oldest = oldest;
+  }
   row.count += count;
+  row.oldest = std::min(row.oldest, oldest);
+  return row;
 }
 
-void write_slots(const HeadTables& parts, Writer& out) {
+// Divides the rest of each quota among the classes of its job, in the order of scheduling: by
+// priority, held slots, and age.
+void divide_quotas(const HeadTables& parts, MissingByClass& missing) {
+  std::vector<Missing*> order;
+  for (auto& [key, row] : missing) {
+    if (!parts.scheduler.terms(row.demand->job).quota.empty()) order.push_back(&row);
+  }
+  std::ranges::stable_sort(order, {}, [](const Missing* row) {
+    return std::tuple(-std::int64_t{row->demand->request.priority}, row->held, row->oldest);
+  });
+  std::map<JobId, ResourceSet> given;
+  for (Missing* row : order) {
+    const JobId job = row->demand->job;
+    const auto each = scheduler::most_held_by(scheduler::Need(row->demand->request, row->tenant));
+    auto& besides = given[job];
+    row->allowed = std::min(parts.scheduler.slots_within_quota(job, each, besides), row->count);
+    for (const auto& [name, quota] : parts.scheduler.terms(job).quota) {
+      besides.add(name, Quantity::from_units(each.get(name).units() * *row->allowed));
+    }
+  }
+}
+
+MissingByClass missing_slots(const HeadTables& parts) {
   MissingByClass missing;
   std::map<SlotTable::DemandKey, std::int64_t> held;
+  const auto means = parts.class_use.mean_runs();  // of owners that have run such tasks before
   for (const auto& [id, slot] : parts.slots.rows()) ++held[{slot.lessee, slot.class_id}];
   for (const auto& [key, row] : parts.slots.demands()) {
     const auto& demand = row.demand.demand_class;
-    const auto lacking = row.total - held[key];
+    const auto of_lessee = held[key];
+    const auto lacking = row.total - of_lessee;
     if (lacking <= 0 || !demand.request.placement.group.empty()) continue;
-    add(missing, demand, row.demand.example_name, false, lacking);
+    auto& sum = add(missing, demand, row.demand.example_name, scheduler::Tenant::task, lacking,
+                    row.oldest_waiting);
+    sum.held += of_lessee;
+    sum.mean_run = std::max(sum.mean_run, row.demand.mean_run);
+    if (sum.mean_run == Duration(0)) {
+      if (const auto known = means.find(demand.id); known != means.end())
+        sum.mean_run = known->second;
+    }
+    if (of_lessee > 0) sum.stalled = std::max(sum.stalled, parts.now - row.advanced_at);
   }
   for (const auto& [id, actor] : parts.actors.rows()) {
     const auto& demand = actor.spec().demand;
     if (!actor.waits || !actor.slot.empty() || !demand.request.placement.group.empty()) continue;
-    add(missing, demand, actor.spec().class_name, true, 1);
+    add(missing, demand, actor.spec().class_name, scheduler::Tenant::actor, 1, parts.now);
   }
-  for (const auto& [key, row] : missing) {
+  divide_quotas(parts, missing);
+  return missing;
+}
+
+void write_slots(const HeadTables& parts, Writer& out) {
+  for (const auto& [key, row] : missing_slots(parts)) {
     if (out.is_too_long()) return;
-    out.add({{"class_id", row.demand->id.hex()},
-             {"name", row.name},
-             {"program", row.demand->program.hex()},
-             {"actor", std::get<bool>(key)},
-             {"count", row.count},
-             {"request", request_json(row.demand->request)}});
+    Json json = {{"class_id", row.demand->id.hex()},
+                 {"name", row.name},
+                 {"program", row.demand->program.hex()},
+                 {"actor", row.tenant == scheduler::Tenant::actor},
+                 {"count", row.count},
+                 {"held", row.held},
+                 {"stalled_ms", row.stalled / 1ms},
+                 {"request", request_json(row.demand->request)}};
+    if (row.allowed) json["allowed"] = *row.allowed;
+    if (row.mean_run > Duration(0)) json["mean_run_us"] = row.mean_run / 1us;
+    out.add(json);
   }
 }
 

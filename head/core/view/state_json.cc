@@ -398,6 +398,20 @@ Result<std::string> objects_json(const HeadTables& parts,
   return list_text(parts, std::move(list));
 }
 
+StateCounts state_counts(const HeadTables& parts) {
+  StateCounts counts;
+  for (const auto& [id, node] : parts.nodes.rows()) {
+    if (node.slots_allowed()) ++counts.nodes[state_of(node)];
+  }
+  for_each_job(parts, [&](const Job& job) { ++counts.jobs[state_of(parts, job)]; });
+  for (const auto& [id, actor] : parts.actors.rows()) {
+    if (!actor.spec().entry.given()) ++counts.actors[state_of(actor)];
+  }
+  for (const auto& [id, group] : parts.groups.rows())
+    ++counts.groups[std::string(to_string(group.state))];
+  return counts;
+}
+
 std::string status_json(const HeadTables& parts) {
   Json json = document("Status");
   const auto& options = parts.options;
@@ -409,19 +423,12 @@ std::string status_json(const HeadTables& parts) {
   if (!options.http_url.empty()) {
     json["http"] = {{"url", options.http_url}, {"token_file", options.http_token_file}};
   }
-  std::map<std::string, std::int64_t> nodes, jobs, actors;
-  for (const auto& [id, node] : parts.nodes.rows()) {
-    if (node.slots_allowed()) ++nodes[state_of(node)];
-  }
-  for_each_job(parts, [&](const Job& job) { ++jobs[state_of(parts, job)]; });
-  for (const auto& [id, actor] : parts.actors.rows()) {
-    if (!actor.spec().entry.given()) ++actors[state_of(actor)];
-  }
-  json["nodes"] = nodes;
+  const StateCounts counts = state_counts(parts);
+  json["nodes"] = counts.nodes;
   json["resources"] = use_json(parts.scheduler.cluster_use());
   json["gpus"] = gpus_json(parts.nodes);
-  json["jobs"] = jobs;
-  json["actors"] = actors;
+  json["jobs"] = counts.jobs;
+  json["actors"] = counts.actors;
   json["leases"] = parts.slots.rows().size();
   json["transfers"] = counts_json(parts.transfer_counts.of_cluster());
   std::map<std::string, std::int64_t> fabrics;

@@ -4,6 +4,8 @@
 // Units: resource quantities are exact to 1/10000.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,11 @@ Result<std::string> objects_json(const HeadTables& parts,
                                  const std::vector<ObjectQuery::Item>& items, const std::string& id,
                                  std::vector<std::string> warnings);
 std::string status_json(const HeadTables& parts);
+// Numbers of nodes, jobs, actors, and placement groups by state, as in lists.
+struct StateCounts {
+  std::map<std::string, std::int64_t> nodes, jobs, actors, groups;
+};
+StateCounts state_counts(const HeadTables& parts);
 std::string named_actors_json(const HeadTables& parts, const std::string& name_space);
 // Returns the clock and the release of the head, which tools compare with their own.
 std::string pong_json(const HeadTables& parts);

@@ -1,4 +1,5 @@
 #include <chrono>
+#include <filesystem>
 
 #include "e2e/driver/driver.h"
 
@@ -24,8 +25,53 @@ int ask_for_more(const Words&) {
   return 0;
 }
 
+int wait_for_cancel(const std::string& pipe) {
+  std::ofstream(pipe) << "runs" << std::endl;
+  while (!mobula::current().cancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return 0;
+}
+
+int sleep_for(int ms) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+  return ms;
+}
+
+void end_on_request(std::vector<mobula::ObjectRef<int>>& waiting) {
+  hear();
+  for (auto& each : waiting) mobula::cancel(each);
+}
+
+// Submits tasks that run until the test ends them. Prints "runs" when the first one runs.
+int submit_and_wait(const Words& arguments) {
+  const std::string file =
+      std::filesystem::temp_directory_path() / ("runs-" + std::to_string(::getpid()));
+  std::vector<mobula::ObjectRef<int>> waiting;
+  for (int i = 0; i < std::stoi(arguments.at(0)); ++i)
+    waiting.push_back(mobula::task<wait_for_cancel>.remote(file));
+  while (!std::filesystem::exists(file)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::filesystem::remove(file);
+  tell("runs");
+  end_on_request(waiting);
+  return 0;
+}
+
+// Submits tasks that sleep. Prints "runs" when the first 20 have ended.
+int submit_short_tasks(const Words& arguments) {
+  std::vector<mobula::ObjectRef<int>> waiting;
+  for (int i = 0; i < std::stoi(arguments.at(0)); ++i)
+    waiting.push_back(mobula::task<sleep_for>.remote(std::stoi(arguments.at(1))));
+  for (int i = 0; i < 20; ++i) mobula::get(waiting.at(i));
+  tell("runs");
+  end_on_request(waiting);
+  return 0;
+}
+
 }  // namespace
 
-std::map<std::string, Scenario> plan_scenarios() { return {{"ask_for_more", &ask_for_more}}; }
+std::map<std::string, Scenario> plan_scenarios() {
+  return {{"ask_for_more", &ask_for_more},
+          {"submit_and_wait", &submit_and_wait},
+          {"submit_short_tasks", &submit_short_tasks}};
+}
 
 }  // namespace mobula::e2e

@@ -70,6 +70,58 @@ TEST_F(PlannerState, MergesDemandOfOneClass) {
   EXPECT_EQ(slots[0]["count"], 7);
 }
 
+TEST_F(PlannerState, LimitsDemandByQuotaOfJob) {
+  StartJob start = cluster.job_of(2);
+  start.terms.quota["CPU"] = Quantity::whole(3);
+  cluster.from_driver(home, 2, start);
+  cluster.wants(home, cluster.demand_class(2, 1, {{"CPU", Quantity::whole(1)}}), 1);
+  auto later =
+      cluster.demand_class(2, 3, {{"CPU", Quantity::whole(1)}, {"GPU", Quantity::whole(9)}});
+  auto first =
+      cluster.demand_class(2, 2, {{"CPU", Quantity::whole(1)}, {"GPU", Quantity::whole(8)}});
+  first.request.priority = 1;
+  cluster.wants(home, later, 40);
+  cluster.wants(home, first, 1);
+  std::map<std::int64_t, std::int64_t> allowed;  // by the number of GPUs
+  auto json = state();
+  for (const auto& row : json["slots"])
+    allowed[row["request"]["resources"]["GPU"]] = row["allowed"];
+  EXPECT_EQ(allowed, (std::map<std::int64_t, std::int64_t>{{8, 1}, {9, 1}}))
+      << "one CPU is in use, and the class of higher priority gets the second";
+  const auto unlimited = cluster.demand_class(1, 1, {{"GPU", Quantity::whole(3)}});
+  cluster.wants(home, unlimited, 5);
+  json = state();
+  for (const auto& row : json["slots"]) {
+    EXPECT_EQ(row.contains("allowed"), row["request"]["resources"]["GPU"] != 3);
+  }
+}
+
+TEST_F(PlannerState, StatesRunTimeAndStall) {
+  const auto demand = cluster.demand_class(1, 1, {{"CPU", Quantity::whole(4)}});
+  Demand message;
+  message.demand_class = demand;
+  message.version = 1;
+  message.wanted_slots = message.waiting_tasks = 9;
+  message.mean_run = 250ms;
+  cluster.from_driver(home, 1, message);
+  cluster.expect_start_slot(agent);
+  cluster.pass(5s);
+  auto row = state()["slots"][0];
+  EXPECT_EQ(row["count"], 8);
+  EXPECT_EQ(row["held"], 1);
+  EXPECT_EQ(row["mean_run_us"], 250'000);
+  EXPECT_GE(row["stalled_ms"], 5000);
+  message.version = 2;
+  message.wanted_slots = message.waiting_tasks = 10;
+  message.oldest_wait = 5s;
+  cluster.from_driver(home, 1, message);
+  EXPECT_GE(state()["slots"][0]["stalled_ms"], 5000) << "a longer queue is no progress";
+  message.version = 3;
+  message.wanted_slots = message.waiting_tasks = 9;
+  cluster.from_driver(home, 1, message);
+  EXPECT_LT(state()["slots"][0]["stalled_ms"], 1000);
+}
+
 TEST_F(PlannerState, RejectsOversizedStateAndNamesExcess) {
   HeadOptions options;
   options.max_planner_bytes = 10'000;

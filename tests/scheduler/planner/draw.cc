@@ -70,6 +70,7 @@ WantedSlots wanted(std::uint64_t number, const Request& request, std::int64_t co
   slots.demand.request = request;
   slots.demand.program = ProgramId::of(1);
   slots.count = count;
+  slots.mean_run = std::chrono::hours(1);
   return slots;
 }
 

@@ -20,6 +20,7 @@ Case draw_case(std::uint64_t seed);
 NodeType node_type(const std::string& name, const NodeShape& shape, std::int64_t most,
                    std::int64_t least = 0);
 ClusterNode cluster_node(std::uint64_t number, const NodeType& type);
+// Tasks of an hour, so that each needs a slot.
 WantedSlots wanted(std::uint64_t number, const Request& request, std::int64_t count);
 WantedGroup wanted_group(std::uint64_t number, GroupStrategy strategy,
                          std::vector<Request> bundles);

@@ -63,6 +63,74 @@ TEST_F(PlannerTest, LaunchesAsManyNodesAsSlotsNeed) {
   EXPECT_EQ(made_.launch.front().for_slots, 2);
 }
 
+// 4,000 tasks of 10 ms take 10 s on the four slots that the class holds.
+TEST_F(PlannerTest, LaunchesNothingForShortBacklog) {
+  limits_.max_workers = 50;
+  occupy(add(node_type("other", node_with(4, 0), 1)), cpus(4));
+  want(cpus(1), 4000);
+  state_.slots[0].mean_run = 10ms;
+  state_.slots[0].held = 4;
+  EXPECT_THAT(launches(), IsEmpty());
+  EXPECT_THAT(made_.waiting, IsEmpty());
+  state_.slots[0].count = 800;  // 2 s before the end
+  EXPECT_THAT(launches(), IsEmpty());
+  state_.slots[0].count = 80'000;  // 27 slots drain it within 30 s
+  EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 2)));
+}
+
+TEST_F(PlannerTest, LaunchesNothingBeyondQuota) {
+  occupy(add(cpu_), cpus(16));
+  want(cpus(1), 40);
+  state_.slots[0].allowed = 0;
+  EXPECT_THAT(launches(), IsEmpty());
+  ASSERT_EQ(made_.waiting.size(), 1u);
+  EXPECT_EQ(made_.waiting[0].count, 40);
+  EXPECT_THAT(made_.waiting[0].why, HasSubstr("quota"));
+  state_.slots[0].allowed = 17;
+  EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 2)));
+}
+
+TEST_F(PlannerTest, InfeasibleWork_IsNamedDespiteQuota) {
+  want(gpus(64), 7);
+  state_.slots[0].allowed = 0;
+  EXPECT_THAT(launches(), IsEmpty());
+  ASSERT_EQ(made_.infeasible.size(), 1u);
+  EXPECT_EQ(made_.infeasible[0].count, 7);
+  EXPECT_THAT(made_.waiting, IsEmpty());
+}
+
+TEST_F(PlannerTest, CountsUnknownRunTimeAsOneSecond) {
+  want(cpus(16), 60);
+  state_.slots[0].mean_run.reset();
+  EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 2)));
+  state_.slots[0].count = 1;
+  EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 1))) << "a class without a slot gets one";
+  state_.slots[0].held = 1;
+  EXPECT_THAT(launches(), IsEmpty()) << "its slot serves the task within the target";
+}
+
+// Six tasks wait behind four long ones that follow short ones of their class.
+TEST_F(PlannerTest, StalledClass_GetsMoreSlots) {
+  want(cpus(16), 6);
+  state_.slots[0].mean_run = 10ms;
+  state_.slots[0].held = 4;
+  state_.slots[0].stalled = 10s;
+  EXPECT_THAT(launches(), IsEmpty());
+  state_.slots[0].stalled = 60s;
+  EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 5)));
+}
+
+TEST_F(PlannerTest, Actors_NeedOneSlotEach) {
+  want(cpus(16), 4);
+  state_.slots[0].mean_run.reset();
+  state_.slots[0].tenant = scheduler::Tenant::actor;
+  EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 4)));
+  state_.slots[0].tenant = scheduler::Tenant::task;
+  state_.slots[0].mean_run = 1ms;
+  limits_.target_wait = Duration(0);
+  EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 4))) << "without a target, each task counts";
+}
+
 // By their sum, three times 0.6 would fit two devices; devices are not split.
 TEST_F(PlannerTest, SplitsNoFractionsOverDevices) {
   types_ = {node_type("two", node_with(8, 2), 9)};

@@ -522,6 +522,7 @@ Hooks results_belong_to_others() {
 std::vector<Mutation> make_mutations() {
   auto all = std::vector<Mutation>{
       {"client drops ReturnSlot", {"tasks", "drivers"}, client_forgets<ReturnSlot>},
+      {"client drops reports of its calls", {"tasks", "quiet"}, client_forgets<ClassUse>},
       {"client drops WatchActor", {"actors", "quiet"}, client_forgets<WatchActor>},
       {"client drops EndActor", {"actors", "quiet"}, client_forgets<EndActor>},
       {"client drops ReleaseObject", {"objects", "quiet"}, client_does_not_tell<ReleaseObject>},

@@ -115,11 +115,16 @@ void UsageWatch::add_below(pid_t pid, ExecutorUsage& usage, std::size_t& reads_l
   }
 }
 
-const UsageReply& UsageWatch::look_now(Time now, const Executors& executors) {
-  UsageReply& reply = last_.emplace();
+UsageReply UsageWatch::node_alone(Time now) const {
+  UsageReply reply;
   reply.at = now - Time();
   look_at_machine(reply);
   for (const auto& gpu : gpus_.devices) reply.devices.push_back({gpu.device, gpu.used_bytes});
+  return reply;
+}
+
+const UsageReply& UsageWatch::look_now(Time now, const Executors& executors) {
+  UsageReply& reply = last_.emplace(node_alone(now));
   std::size_t reads_left = max_children_reads;
   for (const auto& [each, running] : executors) {
     if (reply.executors.size() >= max_executors) {

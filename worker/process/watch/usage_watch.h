@@ -35,6 +35,8 @@ class UsageWatch {
     looked_ = now;
     return look_now(now, executors());
   }
+  // A sample of the machine and its GPUs, without executors.
+  UsageReply node_alone(Time now) const;
   // Stores the latest sample of the GPUs.
   void took(const GpuMemorySampled& sample) { gpus_ = sample; }
 

@@ -1,0 +1,296 @@
+#include "head/core/view/metrics_text.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "head/core/head_tables.h"
+#include "head/core/view/metrics_writer.h"
+#include "head/core/view/state_json.h"
+#include "head/core/view/waiting_json.h"
+
+namespace mobula::internal::head {
+namespace {
+
+// Waiting classes whose reason is determined, which takes time proportional to the nodes.
+constexpr std::size_t max_explained = 500;
+
+double seconds(Duration span) { return static_cast<double>(span.count()) * 1e-9; }
+
+// The beginning of the id: commands accept it, and 48,000 lines stay within 5 MB.
+std::string short_id(NodeId node) { return node.hex().substr(0, 12); }
+
+void add_head(const HeadTables& parts, MetricsWriter& out) {
+  out.family("mobula_build_info", "gauge", "Release of the head.");
+  out.sample(MetricsWriter::label("version", parts.options.version), 1);
+  out.family("mobula_head_epoch", "gauge", "Epoch of the head; it rises with each restart.");
+  out.sample("", parts.epoch);
+  out.family("mobula_head_leader", "gauge", "1 while this head serves agents and tools.");
+  out.sample("", parts.serving ? 1 : 0);
+  out.family("mobula_head_recovering", "gauge", "1 while the head waits for known nodes.");
+  out.sample("", parts.nodes.recovering() ? 1 : 0);
+}
+
+void add_states(MetricsWriter& out, std::string_view name, std::string_view help,
+                const std::map<std::string, std::int64_t>& counts) {
+  out.family(name, "gauge", help);
+  for (const auto& [state, count] : counts) out.sample(MetricsWriter::label("state", state), count);
+}
+
+void add_state(const HeadTables& parts, MetricsWriter& out) {
+  auto counts = state_counts(parts);
+  // States on which alerts depend exist from the start.
+  for (const char* state : {"ALIVE", "SUSPECT", "DRAINING", "DEAD"}) counts.nodes[state] += 0;
+  for (const char* state : {"PENDING", "RUNNING", "SUCCEEDED", "FAILED"}) counts.jobs[state] += 0;
+  for (const char* state : {"PENDING_CREATION", "ALIVE", "RESTARTING", "DEAD"})
+    counts.actors[state] += 0;
+  add_states(out, "mobula_nodes", "Nodes by state.", counts.nodes);
+  add_states(out, "mobula_jobs", "Jobs by state.", counts.jobs);
+  add_states(out, "mobula_actors", "Actors by state.", counts.actors);
+  add_states(out, "mobula_placement_groups", "Placement groups by state.", counts.groups);
+  std::int64_t actors = 0, tasks = 0;
+  for (const auto& [id, slot] : parts.slots.rows()) ++(slot.actor.empty() ? tasks : actors);
+  out.family("mobula_leases", "gauge", "Granted slots by tenant.");
+  out.sample(MetricsWriter::label("tenant", "actor"), actors);
+  out.sample(MetricsWriter::label("tenant", "task"), tasks);
+}
+
+// Waiting requests by kind and reason, and the longest wait of each kind.
+class Pending {
+ public:
+  explicit Pending(const HeadTables& parts) : parts_(parts) {
+    for (const auto& [key, row] : parts.slots.demands()) {
+      if (row.demand.wanted_slots <= 0) continue;
+      const auto& demand = row.demand.demand_class;
+      const auto waiting = std::max<std::int64_t>(row.demand.waiting_tasks, 0);
+      counts_[{"task", reason_of(demand, scheduler::Tenant::task)}] += waiting;
+      waits("task", row.oldest_waiting);
+    }
+    for (const auto& [id, actor] : parts.actors.rows()) {
+      if (!actor.waits || !actor.slot.empty()) continue;
+      const char* kind = actor.spec().entry.given() ? "job" : "actor";
+      ++counts_[{kind, reason_of(actor.spec().demand, scheduler::Tenant::actor)}];
+      waits(kind, actor.waiting_since);
+    }
+    for (const auto& [id, group] : parts.groups.rows()) {
+      const auto* row = parts.scheduler.groups().find(id);
+      if (group.state == GroupState::removed || row == nullptr || row->complete()) continue;
+      ++counts_[{"placement_group", group.infeasible ? "Infeasible" : "Resources"}];
+    }
+  }
+
+  void write(MetricsWriter& out) const {
+    out.family("mobula_pending", "gauge", "Waiting tasks, actors, jobs, and placement groups.");
+    for (const auto& [key, count] : counts_) {
+      out.sample(MetricsWriter::labels("kind", key.first, "reason", key.second), count);
+    }
+    out.family("mobula_pending_oldest_seconds", "gauge", "Longest present wait for a slot.");
+    for (const auto& [kind, since] : oldest_) {
+      out.sample(MetricsWriter::label("kind", kind), seconds(parts_.now - since));
+    }
+  }
+
+ private:
+  void waits(const char* kind, Time since) {
+    const auto [at, fresh] = oldest_.emplace(kind, since);
+    if (!fresh) at->second = std::min(at->second, since);
+  }
+
+  std::string reason_of(const DemandClass& demand, scheduler::Tenant tenant) {
+    const std::pair key{demand.id, tenant};
+    if (const auto known = reasons_.find(key); known != reasons_.end()) return known->second;
+    if (reasons_.size() >= max_explained) return "Unknown";
+    std::string word = waits_for(parts_, demand, tenant);
+    std::erase_if(word, [](char c) { return c == '(' || c == ')'; });
+    return reasons_.emplace(key, std::move(word)).first->second;
+  }
+
+  const HeadTables& parts_;
+  std::map<std::pair<std::string, std::string>, std::int64_t> counts_{
+      {{"task", "Resources"}, 0}, {{"task", "Infeasible"}, 0}, {{"actor", "Infeasible"}, 0}};
+  std::map<std::string, Time> oldest_;
+  std::map<std::pair<ClassId, scheduler::Tenant>, std::string> reasons_;
+};
+
+void add_resources(const HeadTables& parts, MetricsWriter& out) {
+  const auto use = parts.scheduler.cluster_use();
+  const auto add = [&](const char* name, const char* help, const auto& value_of) {
+    out.family(name, "gauge", help);
+    for (const auto& [resource, each] : use) {
+      out.sample(MetricsWriter::label("resource", resource), value_of(each).to_double());
+    }
+  };
+  add("mobula_resource_total", "Resources of all nodes.",
+      [](const scheduler::ResourceUse& each) { return each.total; });
+  add("mobula_resource_used", "Granted resources of all nodes.",
+      [](const scheduler::ResourceUse& each) { return each.total - each.available; });
+}
+
+void add_tasks(const HeadTables& parts, MetricsWriter& out) {
+  std::vector<std::pair<std::string, UseTotals>> rows;
+  for (auto& [name, totals] : parts.class_use.totals()) {
+    rows.emplace_back(MetricsWriter::label("name", name), totals);
+  }
+  rows.emplace_back(MetricsWriter::label("name", "other"), parts.class_use.other());
+  const auto add = [&](const char* name, const char* help, auto member) {
+    out.family(name, "counter", help);
+    for (const auto& [label, totals] : rows) out.sample(label, totals.*member);
+  };
+  add("mobula_tasks_submitted_total", "Submitted calls.", &UseTotals::submitted);
+  add("mobula_tasks_finished_total", "Calls that returned a value.", &UseTotals::finished);
+  add("mobula_tasks_failed_total", "Calls that ended with an error.", &UseTotals::failed);
+  add("mobula_tasks_cancelled_total", "Cancelled calls.", &UseTotals::cancelled);
+  out.family("mobula_task_wait_seconds", "histogram", "Time from submission to an executor.");
+  for (const auto& [label, totals] : rows) out.histogram(label, totals.waits, totals.wait_us);
+  out.family("mobula_task_run_seconds", "histogram", "Run time of user code.");
+  for (const auto& [label, totals] : rows) out.histogram(label, totals.runs, totals.run_us);
+}
+
+void add_starts(const HeadTables& parts, MetricsWriter& out) {
+  const auto& counts = parts.counts;
+  out.family("mobula_slot_grant_seconds", "histogram", "Wait of the oldest request of a grant.");
+  out.histogram("", counts.slot_grants.counts, counts.slot_grants.total_us);
+  out.family("mobula_actor_start_seconds", "histogram", "Time until a constructor has returned.");
+  out.histogram("", counts.actor_starts.counts, counts.actor_starts.total_us);
+  static constexpr const char* causes[end_kinds] = {"exited",    "signalled",    "out_of_memory",
+                                                    "retired",   "intended",     "killed",
+                                                    "node_died", "start_failed", "group_removed"};
+  out.family("mobula_executor_ends_total", "counter", "Ended executors by cause.");
+  for (std::size_t i = 0; i < end_kinds; ++i) {
+    out.sample(MetricsWriter::label("cause", causes[i]), counts.executor_ends[i]);
+  }
+  const auto& preemptions = parts.slots.preemptions();
+  out.family("mobula_preemptions_total", "counter", "Slots preempted for work of higher priority.");
+  out.sample("", preemptions.asked - preemptions.refused);
+}
+
+void add_nodes(const HeadTables& parts, MetricsWriter& out) {
+  std::vector<std::pair<std::string, const UsageReply*>> rows;
+  for (const auto& [id, usage] : parts.samples.rows()) {
+    const Node* node = parts.nodes.find(id);
+    if (node == nullptr || !node->registered()) continue;
+    rows.emplace_back(MetricsWriter::labels("node", short_id(id), "host", node->host), &usage);
+  }
+  const auto add = [&](const char* name, const char* type, const char* help, const auto& value_of) {
+    out.family(name, type, help);
+    for (const auto& [labels, usage] : rows) out.sample(labels, value_of(*usage));
+  };
+  using Usage = UsageReply;
+  add("mobula_node_cpu_seconds_total", "counter", "Busy time of all CPUs of the machine.",
+      [](const Usage& of) { return seconds(of.cpu); });
+  add("mobula_node_memory_bytes", "gauge", "Memory of the machine.",
+      [](const Usage& of) { return of.memory_bytes; });
+  add("mobula_node_memory_used_bytes", "gauge", "Used memory of the machine.",
+      [](const Usage& of) { return of.memory_used_bytes; });
+  add("mobula_node_store_capacity_bytes", "gauge", "Capacity of the object store.",
+      [](const Usage& of) { return of.store.capacity_bytes; });
+  add("mobula_node_store_used_bytes", "gauge", "Bytes of objects in memory.",
+      [](const Usage& of) { return of.store.used_bytes; });
+  add("mobula_node_store_spilled_bytes", "gauge", "Bytes of objects that are only on disk.",
+      [](const Usage& of) { return of.store.spilled_bytes; });
+}
+
+struct GpuRow {
+  std::string labels;
+  double booked = 0;
+  std::int64_t memory_bytes = 0;
+  std::int64_t booked_bytes = 0;
+  std::int64_t used_bytes = -1;  // not sampled
+  bool over_share = false;
+};
+
+// Adds the allocations on the node. Slots in bundles are part of their bundle.
+void add_booked(const HeadTables& parts, NodeId node, std::vector<GpuRow>& gpus) {
+  for (const auto id : parts.scheduler.slots_on(node)) {
+    const auto& slot = *parts.scheduler.find_slot(id);
+    const Slot* row = parts.slots.find(id);
+    for (const auto& resource : slot.allocation.resources) {
+      if (resource.name != resource::gpu) continue;
+      for (const auto& share : resource.shares) {
+        if (share.index >= gpus.size()) continue;
+        auto& gpu = gpus[share.index];
+        gpu.over_share |= row != nullptr && !row->over_share.empty();
+        if (!slot.allocation.group.empty()) continue;
+        gpu.booked += share.amount.to_double();
+        gpu.booked_bytes += share.memory_bytes;
+      }
+    }
+  }
+}
+
+std::vector<GpuRow> gpus_of(const HeadTables& parts, const Node& node) {
+  std::vector<GpuRow> gpus;
+  const auto* shape = node.shape.find(resource::gpu);
+  if (shape == nullptr || !node.registered() || !node.slots_allowed()) return gpus;
+  const std::string id = short_id(node.id);
+  for (std::size_t i = 0; i < shape->instances.size(); ++i) {
+    const auto& instance = shape->instances[i];
+    const std::string type = instance.types.empty() ? std::string() : instance.types.front();
+    gpus.push_back(
+        {.labels = MetricsWriter::labels("node", id, "gpu", std::to_string(i), "type", type),
+         .memory_bytes = instance.memory_bytes});
+  }
+  add_booked(parts, node.id, gpus);
+  const auto sample = parts.samples.rows().find(node.id);
+  if (sample == parts.samples.rows().end()) return gpus;
+  for (const auto& each : sample->second.devices) {
+    if (each.device < gpus.size()) gpus[each.device].used_bytes = each.used_bytes;
+  }
+  return gpus;
+}
+
+void add_gpus(const HeadTables& parts, MetricsWriter& out) {
+  std::vector<GpuRow> rows;
+  for (const auto& [id, node] : parts.nodes.rows()) {
+    auto gpus = gpus_of(parts, node);
+    std::ranges::move(gpus, std::back_inserter(rows));
+  }
+  const auto add = [&](const char* name, const char* help, const auto& value_of) {
+    out.family(name, "gauge", help);
+    for (const auto& row : rows) out.sample(row.labels, value_of(row));
+  };
+  add("mobula_gpu_booked_ratio", "Granted fraction of the GPU.",
+      [](const GpuRow& row) { return row.booked; });
+  add("mobula_gpu_memory_bytes", "Memory of the GPU.",
+      [](const GpuRow& row) { return row.memory_bytes; });
+  add("mobula_gpu_memory_booked_bytes", "Granted memory of the GPU.",
+      [](const GpuRow& row) { return row.booked_bytes; });
+  out.family("mobula_gpu_memory_used_bytes", "gauge", "Used memory of the GPU, if it is sampled.");
+  for (const auto& row : rows) {
+    if (row.used_bytes >= 0) out.sample(row.labels, row.used_bytes);
+  }
+  add("mobula_gpu_over_share", "1 while an executor exceeds its share of the GPU.",
+      [](const GpuRow& row) { return row.over_share ? 1 : 0; });
+}
+
+void add_transfers(const HeadTables& parts, MetricsWriter& out) {
+  auto counts = parts.transfer_counts.of_cluster();
+  counts[DirectPath::store].path = DirectPath::store;
+  out.family("mobula_transfer_bytes_total", "counter", "Bytes of completed transfers by path.");
+  for (const auto& [path, each] : counts) {
+    out.sample(MetricsWriter::label("path", to_string(path)), each.bytes);
+  }
+  out.family("mobula_transfer_failures_total", "counter", "Failed transfer attempts by path.");
+  for (const auto& [path, each] : counts) {
+    out.sample(MetricsWriter::label("path", to_string(path)), each.failures);
+  }
+}
+
+}  // namespace
+
+std::string metrics_text(const HeadTables& parts) {
+  MetricsWriter out;
+  add_head(parts, out);
+  add_state(parts, out);
+  Pending(parts).write(out);
+  add_resources(parts, out);
+  add_tasks(parts, out);
+  add_starts(parts, out);
+  add_nodes(parts, out);
+  add_gpus(parts, out);
+  add_transfers(parts, out);
+  return std::move(out).take();
+}
+
+}  // namespace mobula::internal::head

@@ -1,0 +1,36 @@
+#include "head/core/view/metrics_writer.h"
+
+#include <cmath>
+
+namespace mobula::internal::head {
+
+std::string MetricsWriter::label(std::string_view name, std::string_view value) {
+  std::string text(name);
+  text += "=\"";
+  for (const char c : value) {
+    if (c == '\\' || c == '"') text += '\\';
+    if (c == '\n') {
+      text += "\\n";
+    } else {
+      text += c;
+    }
+  }
+  return text + '"';
+}
+
+void MetricsWriter::histogram(std::string_view labels, const UseHistogram& counts,
+                              std::uint64_t total_us) {
+  const std::string before = labels.empty() ? std::string() : std::string(labels) + ",";
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < use_buckets; ++i) {
+    sum += counts[i];
+    const bool last = i + 1 == use_buckets;
+    const std::string bound =
+        last ? "+Inf" : fmt::format("{}", std::ldexp(1.0, static_cast<int>(i)) / 1000);
+    write(name_, "_bucket", before + label("le", bound), sum);
+  }
+  write(name_, "_sum", labels, static_cast<double>(total_us) * 1e-6);
+  write(name_, "_count", labels, sum);
+}
+
+}  // namespace mobula::internal::head
