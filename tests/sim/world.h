@@ -15,11 +15,8 @@
 #include "base/random.h"
 #include "sim/checkers/checker_completions.h"
 #include "sim/checkers/checker_reports.h"
-<<<<<<< HEAD
 #include "sim/checkers/checker_streams.h"
-=======
 #include "sim/checkers/checker_use.h"
->>>>>>> h/fleet
 #include "sim/checkers/checkers.h"
 #include "sim/hooks.h"
 #include "sim/kernel.h"

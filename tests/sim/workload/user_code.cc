@@ -266,14 +266,11 @@ void Thread::submit(const Step& step) {
   }
   const ObjectId object = result_id(event.call.task, 0);
   process_.outside().checkers().submitted(process_, event.call, evaluate(plans, plan.id, expected));
-<<<<<<< HEAD
   if (plan.stream_window > 0) {
     event.call.form.edit().stream.window = plan.stream_window;
     process_.outside().streams().submitted(event.call.task, plan);
   }
-=======
   process_.outside().use().submitted(process_.id());
->>>>>>> h/fleet
   process_.step_client(std::move(event));
   vars_.push_back({object, {}, {}});
 }
@@ -350,14 +347,11 @@ void Thread::call_actor(const Step& step) {
   Expected result = evaluate(plans, plan.id, expected);
   result.must_fail |= step.must_fail;
   process_.outside().checkers().submitted(process_, event.call, std::move(result));
-<<<<<<< HEAD
   if (plan.stream_window > 0) {
     event.call.form.edit().stream.window = plan.stream_window;
     process_.outside().streams().submitted(event.call.task, plan);
   }
-=======
   process_.outside().use().submitted(process_.id());
->>>>>>> h/fleet
   process_.step_client(std::move(event));
   vars_.push_back({object, {}, {}});
 }
