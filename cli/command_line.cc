@@ -289,6 +289,7 @@ class Grammar {
         ->required();
     add_table(get);
     add_table(add_asking("memory", "Show object stores and the holders of objects"));
+    add_asking("page", "Print the link of the web page, with its token");
     add_table(add_asking("summary", "Count items by kind and state"));
     CLI::App& explain = add_asking("explain", "Explain why an item waits, or where a request fits");
     explain

@@ -221,6 +221,7 @@ int run_command(const CommandLine& line) {
   if (command == "describe") return describe(line);
   if (command == "timeline") return write_timeline(line);
   if (command == "memory") return show_memory(line);
+  if (command == "page") return show_page(line);
   if (command == "summary") return summarise(line);
   if (command == "explain") return explain(line);
   if (command == "plan") return show_plan(line);

@@ -309,6 +309,8 @@ void HeadService::ask(const std::string& user_id, const std::string& public_key,
                              : principal.error().text;
     return callback(refusal);
   }
+  if (request.verb == "head_log" && may_ask(principal->role, request.verb))
+    return callback(own_log(request));
   const LinkId link = ++last_asked_;
   request.version = own_protocol.newest;
   request.oldest = own_protocol.oldest;

@@ -383,8 +383,9 @@ class Start {
     }
     std::printf(
         "HTTP pages: %s. Example:\n  curl -H \"Authorization: Bearer $(cat %s)\" "
-        "%s/api/v1/status\n",
-        url.c_str(), token.c_str(), url.c_str());
+        "%s/api/v1/status\n"
+        "Web page: %s/ (`mobula page` prints its link with the token)\n",
+        url.c_str(), token.c_str(), url.c_str(), url.c_str());
   }
 
   const Programs& programs_;

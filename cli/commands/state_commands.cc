@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "cli/output/screen.h"
 #include "cli/output/watch_page.h"
 #include "protocol/messages/tool_documents.h"
+#include "protocol/tickets/token.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -169,6 +171,36 @@ int show_memory(const CommandLine& line) {
   const bool page = for_people(line) && line.table.columns.empty() && line.table.sort_by.empty();
   return page ? print_page(format_memory(*report, colored(line)), line)
               : print(std::move(*report), line, "memory");
+}
+
+int show_page(const CommandLine& line) {
+  HeadQuery query(line);
+  const auto status = query.ask("status");
+  if (!status) return complain(status.error());
+  const Json http = status->value("http", Json::object());
+  const std::string url = http.value("url", std::string());
+  if (url.empty()) {
+    return complain(failure(ErrorCode::unavailable,
+                            "page: the head serves no HTTP pages; start it with --http PORT"));
+  }
+  // The head names the file, so only a token of this head is printed. Without one the page asks.
+  const std::string file = http.value("token_file", std::string());
+  std::string token;
+  std::getline(std::ifstream(file), token);
+  const auto parsed = parse_token(token);
+  if (!parsed || parsed->address != status->value("address", std::string())) {
+    token.clear();
+    warn(
+        fmt::format("read {}: no access to the token on this machine; the page asks for a token "
+                    "of `mobula token create --role observer`",
+                    file));
+  }
+  const std::string link = url + "/" + (token.empty() ? "" : "#" + token);
+  if (!for_people(line)) {
+    return print(Json{{"apiVersion", "mobula/v1"}, {"kind", "Page"}, {"url", url}, {"link", link}},
+                 line);
+  }
+  return print(link + "\n");
 }
 
 int get_item(const CommandLine& line) {

@@ -10,6 +10,8 @@ namespace mobula::internal::cli {
 int show_status(const CommandLine& line);
 int list_items(const CommandLine& line);
 int show_memory(const CommandLine& line);
+// Prints the link of the web page with the token of its file.
+int show_page(const CommandLine& line);
 int get_item(const CommandLine& line);
 int summarise(const CommandLine& line);
 int explain(const CommandLine& line);

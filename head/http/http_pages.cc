@@ -9,6 +9,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "head/http/page_assets.h"
 #include "protocol/codec/json_writer.h"
 #include "protocol/messages/tool_documents.h"
 #include "protocol/tickets/token.h"
@@ -141,6 +142,11 @@ std::optional<std::vector<ToolRequest>> requests_of(const httplib::Request& requ
       filters_for_owners(kind, filters_of(request, kind), request.get_param_value("limit")))};
 }
 
+std::optional<PageQuery> page_query_of(const httplib::Request& request) {
+  if (!request.path.starts_with(api_prefix)) return std::nullopt;
+  return page_query(request.path.substr(api_prefix.size()), request.params);
+}
+
 int status_of(ErrorCode code) {
   switch (code) {
     case ErrorCode::not_found: return 404;
@@ -202,7 +208,8 @@ class HttpPages::Server : public httplib::Server {
     MemoryStream stream(without_range);
     bool closed = false;
     // Disables partial responses, compressed responses, and interim responses.
-    const auto strip = [](httplib::Request& request) {
+    const auto strip = [this](httplib::Request& request) {
+      accept_encoding_ = request.get_header_value("Accept-Encoding");
       request.ranges.clear();
       for (const char* name : {"Range", "Accept-Encoding", "Expect"}) request.headers.erase(name);
     };
@@ -237,6 +244,13 @@ class HttpPages::Server : public httplib::Server {
     response.set_content(answer_->status == 200 ? "up\n" : "down\n", "text/plain");
   }
 
+  // The files of the web page have their own caching and policy.
+  void page(const PageResponse& from, httplib::Response& response) {
+    status_ = response.status = from.status;
+    for (const auto& [name, value] : from.fields) response.set_header(name, value);
+    if (from.status == 200) response.set_content(std::string(from.body), from.type);
+  }
+
   // Status 0: the request is valid.
   HttpAnswer refusal(const httplib::Request& request) const {
     if (request.method != "GET" && request.method != "HEAD") {
@@ -267,6 +281,10 @@ class HttpPages::Server : public httplib::Server {
                      "the Host field names no host of this head; use its address, localhost, "
                      "or the name that it advertises"));
     }
+    if (const auto file = page_response(
+            {request.path, accept_encoding_, request.get_header_value("If-None-Match")})) {
+      return page(*file, response);
+    }
     // A request without a token must not learn which pages exist.
     auto key = key_of(request);
     std::string user = key ? judge_(*key) : std::string();
@@ -278,6 +296,8 @@ class HttpPages::Server : public httplib::Server {
     auto requests = request.path.starts_with(api_prefix) ? requests_of(request)
                     : request.path == "/metrics" ? std::optional(std::vector{request_of("metrics")})
                                                  : std::nullopt;
+    const auto more = page_query_of(request);
+    if (more) requests = {more->request};
     if (!requests) {
       return fill(
           response,
@@ -289,9 +309,10 @@ class HttpPages::Server : public httplib::Server {
       question_.emplace().public_key = std::move(*key);
       question_->user_id = std::move(user);
       question_->requests = std::move(*requests);
+      if (more) question_->seen = more->seen;
       return;
     }
-    fill(response, filtered(request, *answer_));
+    fill(response, more ? *answer_ : filtered(request, *answer_));
   }
 
   static Result<std::string> key_of(const httplib::Request& request) {
@@ -320,6 +341,7 @@ class HttpPages::Server : public httplib::Server {
   std::vector<std::string> names_;
   const Judge judge_;
   const HttpAnswer* answer_ = nullptr;
+  std::string accept_encoding_;
   std::optional<HttpQuestion> question_;
   int status_ = 0;
 };

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "head/http/page_queries.h"
 #include "protocol/messages/tools.h"
 
 namespace mobula::internal::head {
@@ -23,6 +24,7 @@ struct HttpQuestion {
   std::string public_key;
   std::string user_id;
   std::vector<ToolRequest> requests;
+  std::optional<SeenChanges> seen;  // hold the answer while the head has this state
 };
 
 struct HttpAnswer {
@@ -43,11 +45,13 @@ struct HttpSnapshot {
 };
 
 // The pages:
+//   /, /page.js, /page.css              the web page, without a token
 //   /healthz, /readyz                   up or down, without a token
 //   /api/v1/status, summary, memory     with a token: the documents of `mobula … -o json`
 //   /metrics                            with a token: Prometheus text format
 //   /api/v1/KIND[?NAME=VALUE…]          a list, filtered as by --filter
 //   /api/v1/KIND/ID, /api/v1/explain/ID
+//   /api/v1/changes, usage, timeline, logs, log, events?limit=N   as page_query() lists them
 class HttpPages {
  public:
   // `names` are the host names that requests may use for this head. Numeric addresses are always

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -34,7 +36,8 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
                   [this](ConnectionId id, const std::string& source, std::string head, bool whole) {
                     asked(id, source, std::move(head), whole);
                   }),
-        late_(*loop_, [this] { give_up_late(); }) {}
+        late_(*loop_, [this] { give_up_late(); }),
+        poll_(*loop_, [this] { poll_again(); }) {}
 
   Result<void> listen(Fd socket) { return listener_.listen(std::move(socket)); }
 
@@ -45,6 +48,7 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
     HttpQuestion question;
     std::vector<std::string> documents;  // replies to its requests so far
     Time until;
+    Time poll_until;  // end of a wait for changes
   };
 
   void asked(ConnectionId id, const std::string& source, std::string head, bool whole) {
@@ -58,7 +62,8 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
               std::move(head),
               std::move(*look.question),
               {},
-              monotonic_now() + options_.answer_timeout};
+              monotonic_now() + options_.answer_timeout,
+              monotonic_now() + options_.poll_timeout};
     open_.emplace(id, std::move(open));
     if (!late_.armed()) late_.arm(open_.at(id).until);
     ask(id);
@@ -118,7 +123,14 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
       }
     }
     if (open.question.requests.front().verb == "metrics") add_request_counts(reply.json);
-    open.documents.push_back(std::move(reply.json));
+    if (open.question.seen && monotonic_now() < open.poll_until &&
+        is_seen(reply.json, *open.question.seen)) {
+      polled_.insert(id);
+      if (!poll_.armed())
+        poll_.arm(std::min(monotonic_now() + options_.poll_interval, open.poll_until));
+      return;
+    }
+    open.documents.push_back(page_document(open.question.requests[open.documents.size()], reply));
     if (open.documents.size() < open.question.requests.size()) return ask(id);
     finish(id, HttpPages::answer_of(open.question, open.documents));
   }
@@ -162,6 +174,13 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
     text += std::move(out).take();
   }
 
+  // One timer serves all polls, so each of them costs the head at most one query per interval.
+  void poll_again() {
+    for (const auto id : std::exchange(polled_, {})) {
+      if (open_.contains(id)) ask(id);
+    }
+  }
+
   void complain(const std::string& source, int status) {
     if (const auto unsaid = refusals_.refused(monotonic_now(), source)) {
       log_warn("http: refused a request from {} ({}); {} refused since the line before, {} in all",
@@ -177,8 +196,10 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
   RejectionLog refusals_;
   std::map<int, std::uint64_t> responses_;  // by status
   std::map<ConnectionId, Open> open_;       // at most one per connection
+  std::set<ConnectionId> polled_;           // polls that wait for a change
   HttpListener listener_;
   Timer late_;
+  Timer poll_;
 };
 
 Result<std::unique_ptr<HttpService>> HttpService::start(EventLoop& head_loop, HttpOptions options,

@@ -28,6 +28,9 @@ struct HttpOptions {
   std::optional<TlsServer::Files> tls;  // without them: plain HTTP
   HttpBounds bounds;
   Duration answer_timeout = 10s;
+  // A poll for changes is answered after this time even if nothing has changed.
+  Duration poll_timeout = 8s;
+  Duration poll_interval = 500ms;  // between two samples of the number of changes
 };
 
 // Queries of the pages, called on the thread of the head's loop. Each calls its callback once,

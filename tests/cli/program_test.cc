@@ -502,10 +502,27 @@ TEST_F(ProgramTest, PrintsAddressOfHttpPages) {
   EXPECT_EQ(url, head.http_url) << "the address it listens on, not the address in the flag";
   EXPECT_THAT(plain.out, HasSubstr("curl -H \"Authorization: Bearer $(cat " + cluster_dir()));
   EXPECT_THAT(plain.out, HasSubstr(")\" " + url + "/api/v1/status\n"));
+  EXPECT_THAT(plain.out, HasSubstr("Web page: " + url + "/ (`mobula page`"));
+  EXPECT_THAT(plain.out, ::testing::Not(HasSubstr("mobula-1-"))) << "the token is a secret";
   const auto json =
       mobula({"start", "--head", "--no-worker", "--http", "127.0.0.1:0", "-o", "json"});
   ASSERT_EQ(json.code, 0) << json.err;
   EXPECT_TRUE(json.json()["http"].value("url", "").starts_with("http://127.0.0.1:")) << json.out;
+}
+
+TEST_F(ProgramTest, PrintsLinkOfWebPage) {
+  ASSERT_EQ(mobula({"start", "--head", "--no-worker"}).code, 0);
+  const auto none = mobula({"page"});
+  EXPECT_EQ(none.code, 3);
+  EXPECT_THAT(none.err, HasSubstr("start it with --http PORT"));
+  ASSERT_EQ(mobula({"stop"}).code, 0);
+  ASSERT_EQ(mobula({"start", "--head", "--no-worker", "--http", "127.0.0.1:0"}).code, 0);
+  const auto head = load_head_file(cluster_dir() + "/head/head.json").value();
+  const auto page = mobula({"page"});
+  ASSERT_EQ(page.code, 0) << page.err;
+  EXPECT_EQ(page.out, head.http_url + "/#" + text_of(head.http_token_file));
+  EXPECT_EQ(mobula({"page", "-o", "json"}).json()["link"].get<std::string>() + "\n", page.out);
+  EXPECT_THAT(text_of(cluster_dir() + "/head/head.log"), ::testing::Not(HasSubstr("mobula-1-")));
 }
 
 }  // namespace

@@ -88,10 +88,19 @@ class HttpTest : public ::testing::Test {
     options.keys = &keys_;
     options.bounds = bounds;
     options.answer_timeout = 2s;
+    options.poll_timeout = poll_timeout_;
+    options.poll_interval = 1ms;
     HttpAsks asks;
     asks.serving = [this] { return serving_.load(); };
-    asks.state = [](const std::string& user, const std::string&, ToolRequest request,
-                    const HttpAsks::ReplyCallback& callback) {
+    asks.state = [this](const std::string& user, const std::string&, ToolRequest request,
+                        const HttpAsks::ReplyCallback& callback) {
+      if (request.verb == "changes") {
+        // The number moves at the third look.
+        const int looks = ++looks_;
+        ToolReply reply;
+        reply.json = Json{{"epoch", 1}, {"number", changes_ && looks > 2 ? 8 : 7}}.dump();
+        return callback(reply);
+      }
       if (request.verb == "get" && request.argument == "silent") return;
       ToolReply reply;
       if (request.kind == "strange") {
@@ -135,6 +144,9 @@ class HttpTest : public ::testing::Test {
 
   AllowTable keys_;
   std::atomic<bool> serving_{true};
+  std::atomic<bool> changes_{false};  // whether the number of changes moves
+  std::atomic<int> looks_{0};         // queries for it
+  Duration poll_timeout_ = 8s;
   std::unique_ptr<EventLoop> loop_ = EventLoop::create().value();
   std::thread thread_;
   Token token_;
@@ -221,7 +233,7 @@ TEST_F(HttpTest, RejectsUnknownTokens) {
        {std::string(), wrong, std::string("Authorization: Basic YTpi\r\n"),
         "Authorization: Bearer " + token_.secret_key + "\r\n",
         std::string("Authorization: Bearer \r\n"), bearer() + bearer()}) {
-    for (const char* path : {"/api/v1/status", "/api/v1/nodes", "/", "/nothing"}) {
+    for (const char* path : {"/api/v1/status", "/api/v1/nodes", "/api/v1/changes", "/nothing"}) {
       const std::string response = get(path, each);
       EXPECT_EQ(status_of(response), 401) << path << each;
       EXPECT_THAT(response, HasSubstr("WWW-Authenticate: Bearer"));
@@ -231,6 +243,55 @@ TEST_F(HttpTest, RejectsUnknownTokens) {
   ASSERT_EQ(status_of(get("/api/v1/status", bearer())), 200);
   keys_.remove(token_.public_key);
   EXPECT_EQ(status_of(get("/api/v1/status", bearer())), 401);
+}
+
+TEST_F(HttpTest, ServesPageWithoutToken) {
+  const std::string page = get("/");
+  EXPECT_EQ(status_of(page), 200);
+  EXPECT_THAT(page, HasSubstr("Content-Type: text/html; charset=utf-8\r\n"));
+  EXPECT_THAT(page, HasSubstr("default-src 'none'; script-src 'self';"));
+  EXPECT_THAT(page, HasSubstr("form-action 'none'"));
+  EXPECT_THAT(page, Not(HasSubstr("Set-Cookie")));
+  EXPECT_THAT(body_of(page), StartsWith("<!doctype html>"));
+  const std::string script = get("/page.js", "Accept-Encoding: gzip, br\r\n");
+  EXPECT_EQ(status_of(script), 200);
+  EXPECT_THAT(script, HasSubstr("Content-Encoding: gzip\r\n"));
+  const auto at = script.find("ETag: ") + 6;
+  const std::string tag = script.substr(at, script.find("\r\n", at) - at);
+  const std::string same =
+      get("/page.js", "Accept-Encoding: gzip\r\nIf-None-Match: " + tag + "\r\n");
+  EXPECT_EQ(status_of(same), 304);
+  EXPECT_EQ(body_of(same), "");
+  EXPECT_EQ(body_of(ask("HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n")), "");
+  EXPECT_EQ(status_of(ask("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n")), 405);
+  EXPECT_EQ(status_of(ask("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n")), 403);
+  EXPECT_EQ(status_of(get("/page.html")), 401);
+}
+
+TEST_F(HttpTest, PollHoldsUntilNumberMoves) {
+  changes_ = true;
+  const std::string moved = get("/api/v1/changes?since=7&epoch=1", bearer());
+  ASSERT_EQ(status_of(moved), 200) << moved;
+  EXPECT_EQ(Json::parse(body_of(moved))["number"], 8);
+  EXPECT_EQ(looks_, 3);
+}
+
+TEST_F(HttpTest, PollOfOtherState_IsAnsweredAtOnce) {
+  for (const char* path : {"/api/v1/changes", "/api/v1/changes?since=7",
+                           "/api/v1/changes?since=6&epoch=1", "/api/v1/changes?since=7&epoch=2"}) {
+    looks_ = 0;
+    EXPECT_EQ(Json::parse(body_of(get(path, bearer())))["number"], 7) << path;
+    EXPECT_EQ(looks_, 1) << path;
+  }
+}
+
+TEST_F(HttpTest, PollEndsWithoutChange) {
+  poll_timeout_ = 20ms;
+  open({});
+  const std::string same = get("/api/v1/changes?since=7&epoch=1", bearer());
+  ASSERT_EQ(status_of(same), 200) << same;
+  EXPECT_EQ(Json::parse(body_of(same))["number"], 7);
+  EXPECT_GE(looks_, 2);
 }
 
 TEST_F(HttpTest, RejectsForeignHostHeader) {
