@@ -280,9 +280,9 @@ ResourceBundles cpus(std::int64_t count) { return {{{"CPU", count * 10'000}}}; }
 
 TEST(ResourceChanging, AppliesEveryChangeOfARound) {
   Experiment experiment;
-  experiment.scheduler =
-      make_resource_changing(make_fifo_scheduler(), [](const Report& report, const TrialTable&) {
-        return std::optional(cpus(report.trial + 2));
+  experiment.scheduler = make_resource_changing(
+      make_fifo_scheduler(), [](const Report& report, const TrialTable&, const ResourceBundles&) {
+        return Result<std::optional<ResourceBundles>>(std::optional(cpus(report.trial + 2)));
       });
   for (int i = 0; i < 2; ++i) {
     const TrialNumber trial = experiment.trials.add({}, cpus(1));
