@@ -95,6 +95,19 @@ TEST(Asha, IgnoresNaNAndMissingFields) {
             Decision::proceed);
 }
 
+TEST(Schedulers, TimeThatIsNoNumberIsMissing) {
+  for (const bool stop_last : {true, false}) {
+    auto asha =
+        with(make_successive_halving({.reduction_factor = 2, .stop_last_trials = stop_last}));
+    asha.report(asha.start(), 64, 1);
+    EXPECT_EQ(asha.report(asha.start(), nan_value, 9), Decision::proceed);
+    EXPECT_EQ(asha.report(asha.start(), 64, 0.5), Decision::proceed);
+  }
+  auto median = with(make_median_stopping({.grace_period = 0, .min_samples_required = 1}));
+  median.report(median.start(), 1, 1);
+  EXPECT_EQ(median.report(median.start(), nan_value, 9), Decision::proceed);
+}
+
 TEST(Asha, PromotionResumesTheBestTrial) {
   auto experiment =
       with(make_successive_halving({.max_t = 9,
@@ -234,6 +247,16 @@ TEST(Pbt, ExploitWaitsForCheckpointOfDonor) {
   std::vector<CheckpointNumber> used;
   experiment.scheduler->checkpoints_in_use(used);
   EXPECT_THAT(used, ElementsAre(7));
+}
+
+TEST(Pbt, EndOfTrialReleasesItsCheckpoint) {
+  Pair pair = pair_of(population(uniform(0, 1)));
+  Experiment& experiment = pair.experiment;
+  ASSERT_TRUE(experiment.scheduler->saved(pair.good, 7, experiment.step()).ok());
+  experiment.scheduler->completed({.trial = pair.good}, experiment.step());
+  std::vector<CheckpointNumber> used;
+  experiment.scheduler->checkpoints_in_use(used);
+  EXPECT_TRUE(used.empty());
 }
 
 TEST(Pbt, LostCheckpointEndsTheExploit) {
