@@ -47,7 +47,7 @@ class SuggestionRunner {
   SearchAlgorithmPtr searcher_;
 };
 
-// A dimension from the words of a trace: "real f… f… slog", "integer i1 i5 i1", "category sa sb".
+// A dimension from the words of a trace: "real f… f… slog", "integer i1 i5 i1", "category sa".
 Dimension parse_dimension(const TraceWords& words, std::size_t first, std::size_t past);
 
 }  // namespace mobula::internal::tune

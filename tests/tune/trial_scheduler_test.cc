@@ -95,6 +95,19 @@ TEST(Asha, IgnoresNaNAndMissingFields) {
             Decision::proceed);
 }
 
+TEST(Schedulers, TimeThatIsNoNumberIsMissing) {
+  for (const bool stop_last : {true, false}) {
+    auto asha =
+        with(make_successive_halving({.reduction_factor = 2, .stop_last_trials = stop_last}));
+    asha.report(asha.start(), 64, 1);
+    EXPECT_EQ(asha.report(asha.start(), nan_value, 9), Decision::proceed);
+    EXPECT_EQ(asha.report(asha.start(), 64, 0.5), Decision::proceed);
+  }
+  auto median = with(make_median_stopping({.grace_period = 0, .min_samples_required = 1}));
+  median.report(median.start(), 1, 1);
+  EXPECT_EQ(median.report(median.start(), nan_value, 9), Decision::proceed);
+}
+
 TEST(Asha, PromotionResumesTheBestTrial) {
   auto experiment =
       with(make_successive_halving({.max_t = 9,
@@ -236,6 +249,16 @@ TEST(Pbt, ExploitWaitsForCheckpointOfDonor) {
   EXPECT_THAT(used, ElementsAre(7));
 }
 
+TEST(Pbt, EndOfTrialReleasesItsCheckpoint) {
+  Pair pair = pair_of(population(uniform(0, 1)));
+  Experiment& experiment = pair.experiment;
+  ASSERT_TRUE(experiment.scheduler->saved(pair.good, 7, experiment.step()).ok());
+  experiment.scheduler->completed({.trial = pair.good}, experiment.step());
+  std::vector<CheckpointNumber> used;
+  experiment.scheduler->checkpoints_in_use(used);
+  EXPECT_TRUE(used.empty());
+}
+
 TEST(Pbt, LostCheckpointEndsTheExploit) {
   Pair pair = pair_of(population(uniform(0, 1)));
   EXPECT_EQ(pair.experiment.report(pair.bad, 2, 1), Decision::wait);
@@ -280,9 +303,9 @@ ResourceBundles cpus(std::int64_t count) { return {{{"CPU", count * 10'000}}}; }
 
 TEST(ResourceChanging, AppliesEveryChangeOfARound) {
   Experiment experiment;
-  experiment.scheduler =
-      make_resource_changing(make_fifo_scheduler(), [](const Report& report, const TrialTable&) {
-        return std::optional(cpus(report.trial + 2));
+  experiment.scheduler = make_resource_changing(
+      make_fifo_scheduler(), [](const Report& report, const TrialTable&, const ResourceBundles&) {
+        return Result<std::optional<ResourceBundles>>(std::optional(cpus(report.trial + 2)));
       });
   for (int i = 0; i < 2; ++i) {
     const TrialNumber trial = experiment.trials.add({}, cpus(1));

@@ -61,6 +61,20 @@ TEST(VariantGenerator, RejectsZeroSamples) {
   EXPECT_EQ(made_empty.error().text, "num_samples: 0; pass at least 1");
 }
 
+TEST(VariantGenerator, RejectsTooManyVariants) {
+  std::vector<Value> values(1 << 16);
+  const Domain large = grid_search(values);
+  const Space space{{"a", large}, {"b", large}, {"c", large}};
+  EXPECT_EQ(made(space, {.num_samples = 4}).total(), std::int64_t{1} << 50);
+  const auto many = VariantGenerator::make(space, {.num_samples = std::int64_t{1} << 15});
+  ASSERT_FALSE(many.ok());
+  EXPECT_THAT(many.error().text, HasSubstr("more than 2^62 variants"));
+  const auto cells =
+      VariantGenerator::make(Space{{"a", large}, {"b", large}, {"c", large}, {"d", large}}, {});
+  ASSERT_FALSE(cells.ok());
+  EXPECT_THAT(cells.error().text, HasSubstr("more than 2^62 grid cells"));
+}
+
 TEST(VariantGenerator, ConstantGridSearchDrawsOncePerSample) {
   const Space space{{"g", grid_search({1, 2, 3})}, {"x", uniform(0, 1)}};
   auto constant = made(space, {.num_samples = 2, .constant_grid_search = true});

@@ -4,34 +4,42 @@
 
 namespace mobula::internal::tune {
 
+void TrialTable::enlist(TrialNumber trial) {
+  const TrialRow& own = row(trial);
+  if (!is_finished(own.state)) by_state_[index(own.state)].emplace(own.position, trial);
+}
+
+void TrialTable::delist(TrialNumber trial) {
+  const TrialRow& own = row(trial);
+  if (!is_finished(own.state)) by_state_[index(own.state)].erase(Place(own.position, trial));
+}
+
 TrialNumber TrialTable::add(Config config, ResourceBundles resources) {
   const auto trial = static_cast<TrialNumber>(rows_.size());
   TrialRow& added = rows_.emplace_back();
   added.position = next_position_++;
   added.config = std::move(config);
   added.resources = std::move(resources);
-  by_state_[index(added.state)].emplace(added.position, trial);
+  enlist(trial);
   return trial;
 }
 
 void TrialTable::set_state(TrialNumber trial, TrialState state) {
+  delist(trial);
   TrialRow& changed = row(trial);
-  const Place place(changed.position, trial);
-  by_state_[index(changed.state)].erase(place);
   changed.state = state;
-  by_state_[index(state)].insert(place);
-  if (is_finished(state)) {
-    changed.config = {};
-    changed.resources = {};
-  }
+  enlist(trial);
+  if (!is_finished(state)) return;
+  changed.config = {};
+  changed.resources = {};
 }
 
 void TrialTable::retry(TrialNumber trial) {
+  delist(trial);
   TrialRow& changed = row(trial);
-  by_state_[index(changed.state)].erase(Place(changed.position, trial));
   changed.position = next_position_++;
   changed.state = TrialState::pending;
-  by_state_[index(changed.state)].emplace(changed.position, trial);
+  enlist(trial);
 }
 
 std::optional<TrialNumber> TrialTable::first(TrialState state) const {
@@ -48,7 +56,6 @@ std::vector<TrialNumber> TrialTable::all(TrialState state) const {
 
 std::vector<TrialNumber> TrialTable::list() const {
   std::vector<Place> places;
-  places.reserve(rows_.size());
   for (const auto& part : by_state_) places.insert(places.end(), part.begin(), part.end());
   std::sort(places.begin(), places.end());
   std::vector<TrialNumber> trials;
@@ -59,8 +66,7 @@ std::vector<TrialNumber> TrialTable::list() const {
 
 void TrialTable::index_rows() {
   for (auto& places : by_state_) places.clear();
-  for (std::size_t i = 0; i < rows_.size(); ++i)
-    by_state_[index(rows_[i].state)].emplace(rows_[i].position, static_cast<TrialNumber>(i));
+  for (std::size_t i = 0; i < rows_.size(); ++i) enlist(static_cast<TrialNumber>(i));
 }
 
 }  // namespace mobula::internal::tune

@@ -4,6 +4,7 @@
 // Thread: owner (the core of one experiment).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -100,12 +101,13 @@ class TrialTable {
 
   TrialState state(TrialNumber trial) const { return row(trial).state; }
   std::size_t size() const { return rows_.size(); }
+  // The lists contain live trials alone. A finished trial costs the memory of its row.
   bool has(TrialState state) const { return !by_state_[index(state)].empty(); }
   // The first trial with `state` in the order of the list.
   std::optional<TrialNumber> first(TrialState state) const;
   // All trials with `state`, in the order of the list.
   std::vector<TrialNumber> all(TrialState state) const;
-  // All trials in the order of the list.
+  // All live trials in the order of the list.
   std::vector<TrialNumber> list() const;
 
   void command(TrialCommand command) { commands_.push_back(std::move(command)); }
@@ -119,16 +121,15 @@ class TrialTable {
   }
 
  private:
-  static constexpr std::size_t finished_index = 4;
-  // Finished trials share one set: no rule distinguishes them.
-  static std::size_t index(TrialState state) {
-    return is_finished(state) ? finished_index : static_cast<std::size_t>(state);
-  }
+  static constexpr std::size_t live_states = 4;
+  static std::size_t index(TrialState state) { return static_cast<std::size_t>(state); }
+  void enlist(TrialNumber trial);
+  void delist(TrialNumber trial);
   void index_rows();
 
   using Place = std::pair<std::int64_t, TrialNumber>;  // position, trial
   std::vector<TrialRow> rows_;
-  std::set<Place> by_state_[finished_index + 1];
+  std::array<std::set<Place>, live_states> by_state_;
   std::int64_t next_position_ = 0;
   std::vector<TrialCommand> commands_;
 };

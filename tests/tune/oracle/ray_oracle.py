@@ -262,26 +262,29 @@ def make_value(rng, spec):
 
 
 def fifo(out, rng, decisions):
-    header(out, "fifo", mode="min")
-    sim = Sim(schedulers.FIFOScheduler(), out, rng)
-    while sim.decisions < decisions:
-        running = sim.running()
-        if len(running) < 8:
-            if rng.random() < 0.5:
-                sim.add()
-            sim.choose()
-            continue
-        trial = rng.choice(running)
-        trial.time += 1
-        sim.report(trial, 0.5)
-        chance = rng.random()
-        if chance < 0.1:
-            sim.complete(trial)
-        elif chance < 0.2:
-            sim.fail(trial, True)
-        elif chance < 0.3:
-            sim.set_state(trial, Trial.PAUSED)
-        sim.forget_finished()
+    while decisions > 0:
+        size = section(rng, decisions, [2000, 5000])
+        decisions -= size
+        header(out, "fifo", mode="min")
+        sim = Sim(schedulers.FIFOScheduler(), out, rng)
+        while sim.decisions < size:
+            running = sim.running()
+            if len(running) < 8:
+                if rng.random() < 0.5:
+                    sim.add()
+                sim.choose()
+                continue
+            trial = rng.choice(running)
+            trial.time += 1
+            sim.report(trial, 0.5)
+            chance = rng.random()
+            if chance < 0.1:
+                sim.complete(trial)
+            elif chance < 0.2:
+                sim.fail(trial, True)
+            elif chance < 0.3:
+                sim.set_state(trial, Trial.PAUSED)
+            sim.forget_finished()
 
 
 def variants(out, rng, count):

@@ -28,5 +28,7 @@ stoppers 900 1
 TEXT
 PYTHONDONTWRITEBYTECODE=1 "$1" "$here/promotion_oracle.py" --decisions 3000 --divide 10 --seed 7 \
   >"$here/../traces/promotion.txt"
+PYTHONDONTWRITEBYTECODE=1 "$1" "$here/resources_oracle.py" >"$here/../traces/resources.txt"
+PYTHONDONTWRITEBYTECODE=1 "$1" "$here/sobol_oracle.py" >"$here/../traces/sobol.txt"
 PYTHONDONTWRITEBYTECODE=1 "$1" "$here/bayes_oracle.py" >"$here/../traces/bayes.txt"
 PYTHONDONTWRITEBYTECODE=1 "$1" "$here/cma_oracle.py" >"$here/../traces/cma.txt"

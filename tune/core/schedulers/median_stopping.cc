@@ -65,7 +65,7 @@ class MedianStoppingRule final : public TrialScheduler {
   explicit MedianStoppingRule(const MedianStoppingSettings& settings) : settings_(settings) {}
 
   Result<Decision> reported(const Report& report, SchedulerStep step) override {
-    if (!report.time || !report.value) return Decision::proceed;
+    if (!is_complete(report)) return Decision::proceed;
     TrialHistory& own = history(report.trial);
     if (own.stopped) return Decision::proceed;
     const double time = *report.time;
@@ -95,7 +95,7 @@ class MedianStoppingRule final : public TrialScheduler {
 
   void completed(const Report& last, SchedulerStep /*step*/) override {
     // Ray appends the last report a second time, which changes later means.
-    if (last.time && last.value) append(history(last.trial), last);
+    if (is_complete(last)) append(history(last.trial), last);
   }
 
   std::optional<TrialNumber> choose(SchedulerStep step) override {

@@ -68,7 +68,8 @@ class PopulationTraining final : public TrialScheduler {
   }
 
   Result<Decision> reported(const Report& report, SchedulerStep step) override {
-    if (!report.time) return missing_field(report.trial, "time_attr", "PBT");
+    if (!report.time || std::isnan(*report.time))
+      return missing_field(report.trial, "time_attr", "PBT");
     if (!report.value) return missing_field(report.trial, "metric", "PBT");
     const double time = *report.time;
     PopulationMember& own = member(report.trial);
@@ -81,6 +82,11 @@ class PopulationTraining final : public TrialScheduler {
     begin_round(report.trial, time, step.trials);
     return continue_round(step);
   }
+
+  // The end of a trial releases its checkpoint: a finished trial is no donor.
+  void completed(const Report& last, SchedulerStep /*step*/) override { release(last.trial); }
+  void failed(TrialNumber trial, SchedulerStep /*step*/) override { release(trial); }
+  void removed(TrialNumber trial, SchedulerStep /*step*/) override { release(trial); }
 
   std::optional<TrialNumber> choose(SchedulerStep step) override {
     std::optional<TrialNumber> chosen;
@@ -135,6 +141,11 @@ class PopulationTraining final : public TrialScheduler {
     const auto at = static_cast<std::size_t>(trial);
     if (at >= members_.size()) members_.resize(at + 1);
     return members_[at];
+  }
+
+  void release(TrialNumber trial) {
+    member(trial).checkpoint = 0;
+    member(trial).saving = false;
   }
 
   bool others_are_behind(TrialNumber reporter, const TrialTable& trials) {
@@ -217,8 +228,7 @@ class PopulationTraining final : public TrialScheduler {
   // own.
   void mark_checkpoint(TrialNumber trial, TrialTable& trials) {
     PopulationMember& own = member(trial);
-    own.checkpoint = 0;
-    own.saving = false;
+    release(trial);
     if (!contains_trial(round_.upper, trial)) return;
     switch (trials.state(trial)) {
       case TrialState::paused: own.checkpoint = trials.row(trial).checkpoint; break;

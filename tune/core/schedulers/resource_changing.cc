@@ -32,10 +32,12 @@ class ResourceChangingScheduler final : public TrialScheduler {
   Result<Decision> reported(const Report& report, SchedulerStep step) override {
     Result<Decision> decision = base_->reported(report, step);
     if (!decision || *decision != Decision::proceed || !allocation_) return decision;
-    auto resources = allocation_(report, step.trials);
-    if (!resources || resources->empty() || *resources == step.trials.row(report.trial).resources)
+    auto resources = allocation_(report, step.trials, base_resources_.value_or(ResourceBundles()));
+    if (!resources) return resources.error();
+    if (!*resources || (*resources)->empty() ||
+        **resources == step.trials.row(report.trial).resources)
       return decision;
-    changes_[report.trial] = std::move(*resources);
+    changes_[report.trial] = std::move(**resources);
     return Decision::pause;
   }
 

@@ -8,9 +8,10 @@
 
 namespace mobula::internal::tune {
 
-// The new bundles of the trial that reported, or nothing to keep the present ones.
-using AllocationFunction =
-    std::function<std::optional<ResourceBundles>(const Report& report, const TrialTable& trials)>;
+// The new bundles of the trial that reported, or nothing to keep the present ones. `base` are the
+// bundles with which all trials start.
+using AllocationFunction = std::function<Result<std::optional<ResourceBundles>>(
+    const Report& report, const TrialTable& trials, const ResourceBundles& base)>;
 
 TrialSchedulerPtr make_resource_changing(TrialSchedulerPtr base, AllocationFunction allocation);
 

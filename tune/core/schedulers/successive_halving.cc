@@ -92,13 +92,13 @@ class StoppingScheduler final : public TrialScheduler {
   }
 
   Result<Decision> reported(const Report& report, SchedulerStep /*step*/) override {
-    if (!report.time || !report.value) return Decision::proceed;
+    if (!is_complete(report)) return Decision::proceed;
     if (*report.time >= settings_.max_t && settings_.stop_last_trials) return Decision::stop;
     return record(report);
   }
 
   void completed(const Report& last, SchedulerStep /*step*/) override {
-    if (!last.time || !last.value) return;
+    if (!is_complete(last)) return;
     record(last);
     forget(last.trial);
   }
@@ -183,7 +183,7 @@ class PromotionScheduler final : public TrialScheduler {
   }
 
   Result<Decision> reported(const Report& report, SchedulerStep /*step*/) override {
-    if (!report.time || !report.value) return Decision::proceed;
+    if (!is_complete(report)) return Decision::proceed;
     const auto next = next_rung_.find(report.trial);
     if (next == next_rung_.end()) return Decision::proceed;
     if (*report.time >= settings_.max_t) {

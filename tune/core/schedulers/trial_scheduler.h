@@ -37,6 +37,11 @@ struct Report {
   std::optional<double> value = {};  // the metric
 };
 
+// True if the report has both fields, and its time is a number.
+inline bool is_complete(const Report& report) {
+  return report.time && report.value && *report.time == *report.time;
+}
+
 // The generators of one experiment. With counter streams, the driver sets them before each call.
 struct TuneRandom {
   NumpyRandom numpy;

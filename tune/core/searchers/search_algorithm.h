@@ -65,6 +65,8 @@ class SearchAlgorithm {
   virtual Result<Suggestion> ask(TrialNumber trial, SearchRandom random) = 0;
   // An intermediate result.
   virtual void report(TrialNumber /*trial*/, double /*step*/, double /*value*/) {}
+  // A result at a milestone of HyperBandForBOHB.
+  virtual void budget_reached(TrialNumber /*trial*/, double /*budget*/, double /*value*/) {}
   virtual void tell(TrialNumber trial, const TrialEnd& end) = 0;
   // Paused trials do not count against a limit of the searcher.
   virtual void paused(TrialNumber /*trial*/) {}

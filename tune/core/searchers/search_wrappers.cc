@@ -30,6 +30,9 @@ class SearchWrapper : public SearchAlgorithm {
  public:
   explicit SearchWrapper(SearchAlgorithmPtr searcher) : searcher_(std::move(searcher)) {}
 
+  void budget_reached(TrialNumber trial, double budget, double value) override {
+    searcher_->budget_reached(trial, budget, value);
+  }
   void paused(TrialNumber trial) override { searcher_->paused(trial); }
   void resumed(TrialNumber trial) override { searcher_->resumed(trial); }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -44,15 +43,20 @@ Result<VariantGenerator> VariantGenerator::make(Space space, VariantSettings set
     if (Result<void> added = generator.add_preset(point); !added) return added.error();
   generator.common_.fixed.resize(generator.space_.size());
   if (Result<void> done = generator.complete(generator.common_); !done) return done.error();
-  // Both factors are below 2^62, as complete() checks.
-  unsigned __int128 total = 0;
-  for (const Plan& plan : generator.presets_) total += plan.count;
+  // complete() limits each count to 2^62.
+  constexpr std::uint64_t most = std::uint64_t{1} << 62U;
   const auto presets = static_cast<std::int64_t>(generator.presets_.size());
-  const std::int64_t rest = std::max<std::int64_t>(generator.settings_.num_samples - presets, 0);
-  total += static_cast<unsigned __int128>(rest) * generator.common_.count;
-  if (total > static_cast<unsigned __int128>(std::numeric_limits<std::int64_t>::max()))
+  const auto rest = static_cast<std::uint64_t>(
+      std::max<std::int64_t>(generator.settings_.num_samples - presets, 0));
+  bool fits = rest == 0 || generator.common_.count <= most / rest;
+  std::uint64_t total = fits ? rest * generator.common_.count : 0;
+  for (const Plan& plan : generator.presets_) {
+    fits = fits && plan.count <= most - total;
+    if (fits) total += plan.count;
+  }
+  if (!fits)
     return failure(ErrorCode::invalid_argument,
-                   "space: more than 2^63 variants; pass fewer samples or smaller grids");
+                   "space: more than 2^62 variants; pass fewer samples or smaller grids");
   generator.total_ = static_cast<std::int64_t>(total);
   return generator;
 }

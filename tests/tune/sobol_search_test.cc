@@ -1,0 +1,76 @@
+#include "tune/core/searchers/sobol/sobol_search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+#include "tune/trace_runner.h"
+
+namespace mobula::internal::tune {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(SobolSequence, EqualsRecordedPoints) {
+  std::ifstream trace(MOBULA_SOURCE_DIR "/tests/tune/traces/sobol.txt");
+  std::string line;
+  int compared = 0;
+  while (std::getline(trace, line)) {
+    const TraceWords words = words_of(line);
+    const SobolSequence sequence(std::stoul(words.at(0)));
+    const auto point = sequence.point(static_cast<std::uint32_t>(std::stoul(words.at(1))));
+    ASSERT_EQ(point.size() + 2, words.size());
+    for (std::size_t i = 0; i < point.size(); ++i)
+      ASSERT_EQ(point[i] * (1U << SobolSequence::bits), std::stod(words[i + 2]))
+          << line.substr(0, 9);
+    ++compared;
+  }
+  EXPECT_EQ(compared, 85);
+}
+
+std::unique_ptr<SobolSearch> sobol(const Space& space) {
+  return SobolSearch::make(SearchSpace::make(space).value()).value();
+}
+
+TEST(SobolSearch, CoversEveryDomainEvenly) {
+  auto search = sobol(Space{{"x", uniform(0, 1)},
+                            {"c", choice({"a", "b", "c", "d"})},
+                            {"n", randint(0, 8)},
+                            {"beta", uniform(0, 1).when("c", "a")},
+                            {"one", randint(5, 6)}});
+  NumpyRandom random(1);
+  std::map<std::string, int> counts;
+  std::map<std::int64_t, int> numbers;
+  for (TrialNumber trial = 0; trial < 65; ++trial) {
+    const Config config = search->ask(trial, {random, random}).value().config;
+    EXPECT_EQ(config.get("one"), Value(5));
+    EXPECT_EQ(config.has("beta"), config.get("c").text() == "a");
+    if (trial == 0) continue;  // random
+    ++counts[config.get("c").text()];
+    ++numbers[config.get("n").integer()];
+  }
+  for (const auto& [name, count] : counts) EXPECT_EQ(count, 16) << name;
+  for (const auto& [number, count] : numbers) EXPECT_EQ(count, 8) << number;
+  EXPECT_EQ(numbers.size(), 8U);
+}
+
+TEST(SobolSearch, ContinuesFromSavedState) {
+  auto search = sobol(Space{{"x", uniform(0, 1)}});
+  NumpyRandom random(1);
+  for (TrialNumber trial = 0; trial < 7; ++trial)
+    ASSERT_TRUE(search->ask(trial, {random, random}).ok());
+  auto copy = sobol(Space{{"x", uniform(0, 1)}});
+  ASSERT_TRUE(copy->load(search->save()).ok());
+  EXPECT_EQ(search->ask(7, {random, random}).value().config,
+            copy->ask(7, {random, random}).value().config);
+}
+
+TEST(SobolSearch, RejectsSpaceWithoutChoice) {
+  const auto space = SearchSpace::make(Space{{"x", constant(1)}}).value();
+  EXPECT_THAT(SobolSearch::make(space).error().text, HasSubstr("no parameter of the space"));
+}
+
+}  // namespace
+}  // namespace mobula::internal::tune
