@@ -1,0 +1,108 @@
+// Gives the web page something to show: calls of several names, failures, waiting requests,
+// actors, placement groups, and transfers. Names and output contain markup. Runs until its stdin
+// ends.
+#include <mobula/mobula.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Block = std::vector<std::int32_t>;
+
+constexpr const char* hostile_name = "<img src=x onerror=document.title='owned'>";
+
+int work(int ms) {
+  std::this_thread::sleep_for(milliseconds(ms));
+  return ms;
+}
+
+int print_markup() {
+  std::puts("<script>document.title='owned'</script> & a line with markup");
+  std::fflush(stdout);
+  return 0;
+}
+
+int fail() { throw std::runtime_error("loss is <b>not a number</b> after step 812"); }
+
+Block make_block() { return Block(1 << 20, 7); }
+std::int64_t size_of(const Block& block) { return static_cast<std::int64_t>(block.size()); }
+
+class Trainer {
+ public:
+  int step(int ms) { return work(ms); }
+};
+
+bool stdin_ended() {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  char byte = 0;
+  return ::poll(&input, 1, 0) > 0 && ::read(STDIN_FILENO, &byte, 1) <= 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto cluster = mobula::init(argc, argv, {.job_name = "train <b>resnet</b>"});
+  std::vector<mobula::ObjectRef<int>> waiting;
+
+  auto trainer =
+      mobula::actor<Trainer>.options({.name = "trainer", .num_cpus = 0, .num_gpus = 1}).remote();
+  auto halves = mobula::actor<Trainer>.options({.num_cpus = 0, .num_gpus = 0.5}).remote();
+  mobula::get(trainer.call<&Trainer::step>(1), seconds(60));
+  mobula::get(halves.call<&Trainer::step>(1), seconds(60));
+  auto lost = mobula::actor<Trainer>.options({.num_cpus = 0}).remote();
+  mobula::get(lost.call<&Trainer::step>(1), seconds(60));
+  mobula::kill(lost);
+
+  const auto group = mobula::placement_group({{{"GPU", 1}}, {{"CPU", 1}}});
+  if (!group.wait(seconds(60))) return 1;
+  const auto large = mobula::placement_group({{{"CPU", 4}}, {{"CPU", 4}}, {{"CPU", 4}}});
+
+  std::vector<mobula::ObjectRef<int>> failed;
+  for (int i = 0; i < 3; ++i)
+    failed.push_back(mobula::task<fail>.options({.name = "evaluate"}).remote());
+  mobula::get(mobula::task<work>.options({.name = hostile_name}).remote(20), seconds(60));
+  mobula::get(mobula::task<print_markup>.remote(), seconds(60));
+
+  const auto block = mobula::task<make_block>.options({.label_selector = {{"zone", "a"}}}).remote();
+  mobula::get(mobula::task<size_of>.options({.label_selector = {{"zone", "b"}}}).remote(block),
+              seconds(60));
+
+  waiting.push_back(
+      mobula::task<work>.options({.name = "too large for any node", .num_gpus = 64}).remote(1));
+  for (int i = 0; i < 40; ++i) {
+    waiting.push_back(mobula::task<work>
+                          .options({.name = "preprocess",
+                                    .num_cpus = 2,
+                                    .label_selector = {{"zone", "b"}}})
+                          .remote(600'000));
+  }
+
+  std::cout << "ready" << std::endl;
+  constexpr const char* names[] = {"load", "augment", "forward", hostile_name};
+  for (int round = 0; !stdin_ended(); ++round) {
+    std::vector<mobula::ObjectRef<int>> steps;
+    for (int i = 0; i < 6; ++i) {
+      const int ms = 20 + (round * 37 + i * 53) % 400;
+      steps.push_back(
+          mobula::task<work>
+              .options({.name = names[(round + i) % 4],
+                        .num_cpus = 0.25,
+                        .label_selector = {{"zone", "a"}}})
+              .remote(ms));
+    }
+    steps.push_back(trainer.call<&Trainer::step>(150));
+    steps.push_back(halves.call<&Trainer::step>(90));
+    for (auto& step : steps) mobula::get(step, seconds(60));
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+  return 0;
+}

@@ -1,0 +1,375 @@
+#!/usr/bin/env python3
+"""Tests the web page of the head in a browser, against a cluster of two agents with simulated GPUs.
+
+Usage: page_test.py MOBULA DRIVER FAKE_NVML SCREENSHOT_FOLDER [TEST...]
+Saves a screenshot of each view. Exits with 77 if there is no browser.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.error
+import urllib.request
+
+try:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.ui import WebDriverWait
+except ImportError:
+    print("page_test: skipped: python3-selenium is not installed (tools/packages.txt)")
+    sys.exit(77)
+
+MOBULA, DRIVER, FAKE_NVML, PICTURES = [os.path.abspath(path) for path in sys.argv[1:5]]
+BROWSER, BROWSER_DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+PATIENCE = 90  # seconds; the machine may be busy
+VIEWS = ["overview", "gpus", "queue", "jobs", "actors", "groups", "tasks", "stream", "transfers", "logs", "events"]
+HOSTILE = "<img src=x onerror=document.title='owned'>"
+SCRIPT = "<script>document.title='owned'</script>"
+NOTE_VIOLATIONS = """
+  window.violations = [];
+  document.addEventListener('securitypolicyviolation',
+                            (event) => window.violations.push(event.violatedDirective + ' ' + event.blockedURI));
+"""
+
+
+def open_browser():
+    options = Options()
+    options.binary_location = BROWSER
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1440,900",
+                 "--hide-scrollbars", "--disable-background-networking", "--disable-component-update", "--no-first-run"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    return webdriver.Chrome(service=Service(BROWSER_DRIVER), options=options)
+
+
+class Cluster:
+    """The cluster of all tests, and its driver."""
+
+    def __init__(self, folder):
+        gpus = os.path.join(folder, "nvml")
+        with open(gpus, "w", encoding="utf-8") as file:
+            file.write("driver|550.54\n")
+            for i in range(4):
+                file.write(f"gpu|NVIDIA H100 80GB HBM3|GPU-{i}abc|85899345920|00000000:{i + 1}A:00.0|0\n")
+        self.env = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
+        self.env.update(MOBULA_STATE_DIR=os.path.join(folder, "state"), LC_ALL="C.UTF-8",
+                        MOBULA_NVML_LIBRARY=FAKE_NVML, FAKE_NVML_FILE=gpus)
+        self.other = dict(self.env, MOBULA_STATE_DIR=os.path.join(folder, "other"))
+
+    def start(self):
+        unittest.addModuleCleanup(self.mobula, "stop", "--grace", "0")
+        started = json.loads(self.start_head("127.0.0.1:0", "-o", "json").stdout)
+        self.url = started["http"]["url"]
+        unittest.addModuleCleanup(self.mobula, "stop", "--grace", "0", env=self.other)
+        self.mobula("start", "--address", started["address"], "--key", started["key_file"], "--num-cpus", "4",
+                    "--num-gpus", "0", "--labels", "zone=b", env=self.other, check=True)
+        self.program = subprocess.Popen([DRIVER], env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        stderr=subprocess.DEVNULL)
+        unittest.addModuleCleanup(self.end_program)
+        line = self.program.stdout.readline()
+        if line != "ready\n":
+            raise AssertionError(f"the driver has printed {line!r}")
+        self.link = self.mobula("page", check=True).stdout.strip()
+        output = f"echo \"{SCRIPT}\"; exit 3"
+        self.mobula("submit", "--no-wait", "--name", "nightly <i>check</i>", "--", "/bin/sh", "-c", output, check=True)
+
+    def start_head(self, http, *words):
+        return self.mobula("start", "--head", "--num-cpus", "4", "--labels", "zone=a", "--http", http, *words, check=True)
+
+    def kill_head(self):
+        with open(os.path.join(self.env["MOBULA_STATE_DIR"], "default", "head", "head.json"), encoding="utf-8") as file:
+            os.kill(json.load(file)["pid"], signal.SIGKILL)
+
+    def end_program(self):
+        self.program.stdin.close()
+        self.program.kill()
+        self.program.wait()
+        self.program.stdout.close()
+
+    def mobula(self, *words, env=None, check=False):
+        return subprocess.run([MOBULA, *words], env=env or self.env, text=True, capture_output=True, timeout=PATIENCE,
+                              check=check)
+
+
+def setUpModule():
+    global browser, cluster
+    os.makedirs(PICTURES, exist_ok=True)
+    folder = tempfile.mkdtemp(prefix="mobula-page-test-", dir="/tmp")
+    unittest.addModuleCleanup(shutil.rmtree, folder, ignore_errors=True)
+    cluster = Cluster(folder)
+    cluster.start()
+    browser = open_browser()
+    unittest.addModuleCleanup(browser.quit)
+
+
+class InABrowser(unittest.TestCase):
+    """Each test has a tab of its own, and thus no token."""
+
+    def setUp(self):
+        self.browser = browser
+        first = browser.current_window_handle
+        browser.switch_to.new_window("tab")
+        browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": NOTE_VIOLATIONS})
+        self.addCleanup(browser.switch_to.window, first)
+        self.addCleanup(browser.close)
+        self.addCleanup(browser.execute_script, "localStorage.clear()")
+        self.network_may_fail = False
+        self.addCleanup(self.check_console)
+
+    def check_console(self):
+        """No script failed, and the policy blocked nothing."""
+        self.assertEqual(self.browser.execute_script("return window.violations"), [])
+        for line in self.browser.get_log("browser"):
+            if "Failed to load resource" in line["message"] and self.network_may_fail:
+                continue
+            self.assertNotEqual(line["level"], "SEVERE", line["message"])
+
+    def wait(self, condition, about):
+        return WebDriverWait(self.browser, PATIENCE, 0.1).until(lambda _: condition(), f"waits for {about}")
+
+    def all(self, name):
+        return self.browser.find_elements(By.CSS_SELECTOR, f"[data-testid='{name}']")
+
+    def one(self, name):
+        """The visible element with this data-testid."""
+        return self.wait(lambda: next((each for each in self.all(name) if each.is_displayed()), None), name)
+
+    def text_of(self, name):
+        return self.browser.execute_script(
+            "return document.querySelector(`[data-testid='${arguments[0]}']`)?.textContent ?? ''", name)
+
+    def holds(self, name, *texts):
+        self.wait(lambda: all(text in self.text_of(name) for text in texts), f"{texts} in {name}")
+
+    def sign_in(self):
+        self.browser.get(cluster.link)
+        self.one("content")
+
+    def visit(self, view):
+        self.browser.execute_script("location.hash = '#/' + arguments[0]", view)
+        self.one(f"view-{view}")
+        self.one("content")
+
+    def row(self, text):
+        """Clicks the first row with the text. Rows may move, so the click is repeated in the page."""
+        self.wait(lambda: self.browser.execute_script(
+            "const row = [...document.querySelectorAll('tbody tr')].find((each) => each.textContent.includes(arguments[0]));"
+            "row?.click(); return !!row", text), f"a row with {text}")
+
+    def picture(self, name):
+        self.browser.save_screenshot(os.path.join(PICTURES, f"{name}.png"))
+
+
+class Page(InABrowser):
+    def test_link_signs_in_and_leaves_the_address_bar(self):
+        self.sign_in()
+        self.assertTrue(cluster.link.startswith(cluster.url + "/#mobula-1-"), "the link of `mobula page`")
+        self.assertEqual(self.browser.current_url, cluster.url + "/#/overview")
+        self.assertEqual(self.browser.get_cookies(), [])
+        self.assertTrue(self.browser.execute_script("return sessionStorage.getItem('mobula.token')").startswith("mobula-1-"))
+        self.holds("state", "RUNNING")
+
+    def test_views_show_the_cluster(self):
+        self.sign_in()
+        expected = {
+            "overview": ["2 alive", "2.5 of 4", "infeasible", "GROUP_INFEASIBLE", "3 failed", "H100"],
+            "gpus": ["GPU 3", "100 %", "50 %"],
+            "queue": ["tasks", "placement groups", "Infeasible", "Resources"],
+            "jobs": ["train <b>resnet</b>", "RUNNING", "nightly <i>check</i>", "exit code 3"],
+            "actors": ["Trainer", "trainer", "DEAD", "ALIVE"],
+            "groups": ["CREATED", "2 / 2 placed"],
+            "tasks": ["evaluate", "preprocess", HOSTILE],
+            "stream": ["forward", "Trainer::step"],
+            "transfers": ["FINISHED", "4.0 MiB"],
+            "logs": ["agent", "head"],
+            "events": ["NODE_JOINED"],
+        }
+        for view in VIEWS[1:] + VIEWS[:1]:
+            with self.subTest(view):
+                self.visit(view)
+                self.holds("content", *expected[view])
+                if view == "overview":  # charts need two samples
+                    self.wait(lambda: "–" not in self.text_of("card-cpu-in-use"), "a rate")
+                self.picture(view)
+        self.assertEqual(self.browser.title, "Overview – Mobula")
+
+    def test_failed_tasks_come_first_with_their_error(self):
+        self.sign_in()
+        self.visit("tasks")
+        self.holds("content", "evaluate", HOSTILE)
+        first = self.browser.find_element(By.CSS_SELECTOR, "tbody tr")
+        self.assertIn("evaluate", first.text)
+        self.row("evaluate")
+        self.holds("task-list", "loss is <b>not a number</b>", "FAILED")
+        self.picture("task-details")
+
+    def test_click_explains_why_a_request_waits(self):
+        self.sign_in()
+        self.visit("queue")
+        self.row("GPU 64")
+        self.holds("explanation", "GPU", "Nodes")
+        self.picture("queue-details")
+
+    def test_click_shows_the_holders_of_a_gpu(self):
+        self.sign_in()
+        self.visit("gpus")
+        self.wait(lambda: len(self.all("gpu")) == 4, "four GPUs")
+        self.browser.execute_script("document.querySelector('[data-testid=gpu]').click()")
+        self.holds("holders", "job")
+        self.picture("gpu-details")
+
+    def test_markup_stays_text(self):
+        self.sign_in()
+        for view in ("tasks", "stream", "jobs", "overview"):
+            self.visit(view)
+            self.assertEqual(self.browser.find_elements(By.CSS_SELECTOR, "main img, main b img, main script"), [])
+        self.visit("tasks")
+        self.holds("content", HOSTILE)
+        self.row(HOSTILE)
+        self.holds("task-list", "FINISHED")
+        self.visit("logs")
+        self.wait(lambda: self.find_in_logs(SCRIPT), "the line with markup")
+        self.picture("log-with-markup")
+        self.visit("jobs")
+        self.row("nightly <i>check</i>")
+        self.one("drawer").find_element(By.LINK_TEXT, "Output").click()
+        self.holds("log-text", SCRIPT)
+        self.assertNotEqual(self.browser.title, "owned")
+        self.assertEqual(self.browser.find_elements(By.CSS_SELECTOR, "main script, main img"), [])
+
+    def log_is_read(self):
+        self.wait(lambda: self.one("log-text").get_attribute("data-read"), "a log")
+
+    def find_in_logs(self, text):
+        """Opens one log after another until one has the text."""
+        for index in range(len(self.all("log"))):
+            self.browser.execute_script(
+                "document.querySelectorAll(\"[data-testid='log']\")[arguments[0]]?.click()", index)
+            self.one("content")
+            self.log_is_read()
+            if text in self.text_of("log-text"):
+                return True
+        return False
+
+    def test_log_lines_are_filtered(self):
+        self.sign_in()
+        self.visit("logs")
+        self.log_is_read()
+        self.assertNotEqual(self.text_of("log-text"), "")
+        self.one("grep").send_keys("no line has this text")
+        self.wait(lambda: self.text_of("log-text") == "", "no lines")
+
+    def test_missing_and_wrong_tokens_ask_for_one(self):
+        self.network_may_fail = True  # the refused requests
+        self.browser.get(cluster.url + "/")
+        self.one("signin")
+        self.assertEqual(self.all("content")[0].is_displayed(), False)
+        self.one("token").send_keys("mobula-1-wrong")
+        self.one("signin-submit").click()
+        self.holds("signin-reason", "refused this token")
+        self.picture("signin")
+        self.one("token").send_keys(cluster.link.split("#")[1])
+        self.one("signin-submit").click()
+        self.one("content")
+        self.assertFalse(self.all("signin")[0].is_displayed())
+
+    def test_keys_open_views_rows_and_themes(self):
+        self.sign_in()
+        body = self.browser.find_element(By.TAG_NAME, "body")
+        body.send_keys("5")
+        self.one("view-actors")
+        self.holds("content", "Trainer")
+        self.browser.find_element(By.TAG_NAME, "body").send_keys("/")
+        self.one("filter").send_keys("DEAD")
+        self.wait(lambda: len(self.browser.find_elements(By.CSS_SELECTOR, "tbody tr")) == 1, "one row")
+        self.one("filter").send_keys(Keys.ESCAPE)
+        self.browser.find_element(By.TAG_NAME, "body").send_keys("j", Keys.ENTER)
+        self.holds("drawer", "max restarts")
+        self.browser.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
+        self.wait(lambda: not self.all("drawer")[0].is_displayed(), "closed details")
+        theme = "return document.documentElement.dataset.theme"
+        self.assertEqual(self.browser.execute_script(theme), "light")
+        self.browser.find_element(By.TAG_NAME, "body").send_keys("t", "1")
+        self.assertEqual(self.browser.execute_script(theme), "dark")
+        self.one("view-overview")
+        self.one("content")
+        self.picture("overview-dark")
+        self.browser.find_element(By.TAG_NAME, "body").send_keys("8")
+        self.holds("content", "forward")
+        self.picture("stream-dark")
+
+    def test_values_follow_the_cluster(self):
+        self.sign_in()
+        self.visit("events")
+        cluster.mobula("token", "create", "--role", "observer", "--name", "seen-on-the-page", check=True)
+        self.holds("content", "TOKEN_CREATED")
+
+
+class Documents(unittest.TestCase):
+    """Documents that the page uses, as the running head serves them."""
+
+    def get(self, path, token=True):
+        request = urllib.request.Request(cluster.url + path)
+        if token:
+            request.add_header("Authorization", "Bearer " + cluster.link.split("#")[1])
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            return json.load(answer)
+
+    def test_poll_returns_when_the_number_moves(self):
+        now = self.get("/api/v1/changes")
+        later = self.get(f"/api/v1/changes?since={now['number']}&epoch={now['epoch']}")
+        self.assertGreater(later["number"], now["number"])
+
+    def test_poll_of_another_epoch_returns_at_once(self):
+        now = self.get("/api/v1/changes")
+        self.assertEqual(self.get(f"/api/v1/changes?since={now['number']}&epoch=1")["kind"], "Changes")
+
+    def test_timeline_has_rows_of_the_last_minute(self):
+        timeline = self.get("/api/v1/timeline")
+        names = {process["names"][row[2]] for process in timeline["processes"] for row in process.get("ran", [])}
+        self.assertIn("forward", names)
+
+    def test_logs_are_read_from_their_end(self):
+        logs = self.get("/api/v1/logs")["items"]
+        agent = next(each for each in logs if each["log"] == "agent")
+        chunk = self.get(f"/api/v1/log?node_id={agent['node_id']}&log=agent&from=0:-200")
+        self.assertLessEqual(len(chunk["text"]), 200)
+        self.assertIn("text", self.get("/api/v1/log?log=head"))
+
+    def test_every_document_needs_a_token(self):
+        for path in ("changes", "usage", "timeline", "logs", "log?log=head", "events?limit=5"):
+            with self.subTest(path), self.assertRaises(urllib.error.HTTPError) as refused:
+                self.get("/api/v1/" + path, token=False)
+            self.assertEqual(refused.exception.code, 401)
+
+
+class Restart(InABrowser):
+    """Runs last: the page outlives the head."""
+
+    def test_reconnects_after_the_head_was_killed(self):
+        self.sign_in()
+        self.network_may_fail = True
+        self.visit("overview")
+        cluster.kill_head()
+        self.holds("banner", "No connection to the head")
+        self.picture("banner")
+        cluster.start_head(cluster.url.split("//")[1])
+        self.holds("banner", "Connected to the head again")
+        self.wait(lambda: "live" in self.text_of("link"), "a live link")
+        self.visit("events")
+        self.holds("content", "HEAD_RECOVERED")
+
+
+if __name__ == "__main__":
+    if BROWSER is None or BROWSER_DRIVER is None:
+        print("page_test: skipped: chromium and chromium-driver are not installed (tools/packages.txt)")
+        sys.exit(77)
+    unittest.main(argv=[sys.argv[0], *sys.argv[5:]], verbosity=2)
