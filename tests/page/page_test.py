@@ -47,9 +47,7 @@ def open_browser():
                  "--hide-scrollbars", "--disable-background-networking", "--disable-component-update", "--no-first-run"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(service=Service(BROWSER_DRIVER), options=options)
-    browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": NOTE_VIOLATIONS})
-    return browser
+    return webdriver.Chrome(service=Service(BROWSER_DRIVER), options=options)
 
 
 class Cluster:
@@ -102,18 +100,27 @@ class Cluster:
 
 
 def setUpModule():
-    global cluster
+    global browser, cluster
     os.makedirs(PICTURES, exist_ok=True)
     folder = tempfile.mkdtemp(prefix="mobula-page-test-", dir="/tmp")
     unittest.addModuleCleanup(shutil.rmtree, folder, ignore_errors=True)
     cluster = Cluster(folder)
     cluster.start()
+    browser = open_browser()
+    unittest.addModuleCleanup(browser.quit)
 
 
 class InABrowser(unittest.TestCase):
+    """Each test has a tab of its own, and thus no token."""
+
     def setUp(self):
-        self.browser = open_browser()
-        self.addCleanup(self.browser.quit)
+        self.browser = browser
+        first = browser.current_window_handle
+        browser.switch_to.new_window("tab")
+        browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": NOTE_VIOLATIONS})
+        self.addCleanup(browser.switch_to.window, first)
+        self.addCleanup(browser.close)
+        self.addCleanup(browser.execute_script, "localStorage.clear()")
         self.network_may_fail = False
         self.addCleanup(self.check_console)
 
