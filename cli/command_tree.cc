@@ -53,6 +53,8 @@ constexpr std::pair<std::string_view, std::string_view> value_kinds[] = {
     {"head-host", "HOST"},
     {"host", "HOST"},
     {"http", "HOST:PORT"},
+    {"http-cert", "FILE"},
+    {"http-key", "FILE"},
     {"job", "ID"},
     {"join", "TOKEN"},
     {"key", "FILE"},
