@@ -154,9 +154,9 @@ using EngineInterruptions = Engine;
 TEST_F(EngineInterruptions, EndPutThatWaitsForMemory) {
   start();
   (void)mobula::take_interrupt();
-  agent_->withhold_space();
+  agent_->refuse_space();
   std::thread sender([this] {
-    while (agent_->withheld() == 0) std::this_thread::yield();
+    while (agent_->waiting_for_space() == 0) std::this_thread::yield();
     mobula::interrupt_waits();
   });
   EXPECT_THROW((void)mobula::put(std::vector<int>(30'000, 1)), mobula::InterruptedError);

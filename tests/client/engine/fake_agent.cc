@@ -142,9 +142,9 @@ std::uint64_t FakeAgent::slots() const {
   return slots_;
 }
 
-void FakeAgent::withhold_space() {
+void FakeAgent::refuse_space() {
   const std::scoped_lock held(mutex_);
-  withholds_ = true;
+  refuses_space_ = true;
 }
 
 void FakeAgent::give_space() {
@@ -152,16 +152,16 @@ void FakeAgent::give_space() {
     std::vector<ReserveObjectRequest> requests;
     {
       const std::scoped_lock held(mutex_);
-      withholds_ = false;
-      requests.swap(withheld_);
+      refuses_space_ = false;
+      requests.swap(waiting_for_space_);
     }
     for (const auto& each : requests) on(ProcessToAgent(each));
   });
 }
 
-std::size_t FakeAgent::withheld() const {
+std::size_t FakeAgent::waiting_for_space() const {
   const std::scoped_lock held(mutex_);
-  return withheld_.size();
+  return waiting_for_space_.size();
 }
 
 void FakeAgent::send(AgentToProcess message, std::vector<Fd> fds) {
@@ -174,7 +174,7 @@ void FakeAgent::on(const ProcessToAgent& message) {
   if (const auto* reserve = std::get_if<ReserveObjectRequest>(&message)) {
     {
       const std::scoped_lock held(mutex_);
-      if (withholds_) return withheld_.push_back(*reserve);
+      if (refuses_space_) return waiting_for_space_.push_back(*reserve);
     }
     Stored& stored = store_[reserve->object];
     stored.slab = ++slabs_;

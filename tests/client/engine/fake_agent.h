@@ -62,10 +62,10 @@ class FakeAgent {
   bool naps() const;
   void look();
   // From now on it has no space: requests for memory wait until give_space().
-  void withhold_space();
+  void refuse_space();
   void give_space();
   // Count of requests for memory that wait.
-  std::size_t withheld() const;
+  std::size_t waiting_for_space() const;
   // The state of the engine at its doorbell. ring_engine() rings it without data.
   DoorbellSleep engine_sleep() const;
   void ring_engine();
@@ -131,8 +131,8 @@ class FakeAgent {
   std::uint64_t rings_asked_for_ = 0;
   std::uint64_t rings_closed_ = 0;
   std::uint64_t slots_ = 0;
-  bool withholds_ = false;
-  std::vector<ReserveObjectRequest> withheld_;
+  bool refuses_space_ = false;
+  std::vector<ReserveObjectRequest> waiting_for_space_;
 };
 
 }  // namespace mobula::internal::client
