@@ -42,6 +42,7 @@ Json state_document() {
                                {"cannot_start", Json::array()}});
   document["slots"] = Json::parse(R"([{"class_id": "000000000000000000000000000000c1",
       "name": "train", "program": "000000000000000000000000000000f1", "actor": false, "count": 3,
+      "held": 2, "allowed": 1, "mean_run_us": 250000, "stalled_ms": 40,
       "request": {"resources": {"CPU": 1, "GPU": 8}, "label_selector": {"zone": "a"},
                   "accelerator_type": "H100", "spread": true, "gpu_memory": 5}}])");
   document["groups"] = Json::parse(R"([{"placement_group_id": "000000000000000000000000000000e1",
@@ -65,6 +66,11 @@ TEST(PlanCommand, ReadsStateInFull) {
   EXPECT_EQ(node.cannot_start.size(), 1u);
   EXPECT_FALSE(node.idle.has_value());
   EXPECT_EQ(state->cluster.nodes[1].idle, Duration(700s));
+  const auto& slots = state->cluster.slots[0];
+  EXPECT_EQ(slots.held, 2);
+  EXPECT_EQ(slots.allowed, 1);
+  EXPECT_EQ(slots.mean_run, Duration(250ms));
+  EXPECT_EQ(slots.stalled, Duration(40ms));
   const auto& request = state->cluster.slots[0].demand.request;
   EXPECT_EQ(request.accelerator_type, "H100");
   EXPECT_EQ(request.gpu_memory, 5);
