@@ -3,7 +3,7 @@
 
 usage: ray_oracle.py KIND [--decisions N] [--seed S] [--divide K] >trace
 --divide makes the experiments of the trace shorter, for recorded traces.
-KIND: asha, hyperband, bohb, median, pbt, variants, fifo. tests/tune/oracle/run.sh compares all of them with Mobula.
+KIND: all (in one trace), asha, hyperband, bohb, median, pbt, variants, fifo. tests/tune/oracle/run.sh compares all of them with Mobula.
 """
 
 import argparse
@@ -361,14 +361,15 @@ KINDS = {"asha": asha, "hyperband": hyperband, "bohb": lambda out, rng, n: hyper
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=sorted(KINDS))
+    parser.add_argument("kind", choices=["all"] + sorted(KINDS))
     parser.add_argument("--decisions", type=int, default=10000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--divide", type=int, default=1)
     options = parser.parse_args()
     global DIVIDE
     DIVIDE = options.divide
-    KINDS[options.kind](sys.stdout, random.Random(options.seed), options.decisions)
+    for kind in KINDS if options.kind == "all" else [options.kind]:
+        KINDS[kind](sys.stdout, random.Random(options.seed), options.decisions)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Compares Mobula's schedulers and searchers with Ray Tune 2.60, Syne Tune 0.13, and Optuna 5.0 on random decisions.
 # usage: tests/tune/oracle/run.sh BUILD [DECISIONS [SEED]]
-# BUILD is a build directory with bin/mobula-tune-trace. DECISIONS per scheduler (default: 4000); the full comparison is
+# BUILD is a build directory with bin/mobula-tune-trace. DECISIONS per rule (default: 2000); the full comparison is
 #   tests/tune/oracle/run.sh build/release 500000
 # The Python environment is installed once into build/tune-oracle (1 GB). Without PyPI, the comparison is skipped.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-build=$1 decisions=${2:-4000} seed=${3:-1}
+build=$1 decisions=${2:-2000} seed=${3:-1}
 environment=$here/../../../build/tune-oracle
 packages=(ray[tune]==2.60.0 optuna==5.0.0 cmaes==0.13.1 bayesian-optimization==1.4.3 numpy==2.4.6 scipy==1.17.1
   scikit-learn==1.9.1 sortedcontainers)
@@ -31,13 +31,18 @@ compare() {
   echo "$name: $text"
   return $result
 }
-for kind in asha hyperband bohb median pbt fifo; do
-  compare "$kind" "$here/ray_oracle.py" "$kind" --decisions "$decisions" || status=1
-done
-compare variants "$here/ray_oracle.py" variants --decisions $((decisions / 4)) || status=1
+if ((decisions < 10000)); then
+  # One process, because the import of Ray takes longer than the decisions.
+  compare "ray schedulers" "$here/ray_oracle.py" all --decisions "$decisions" || status=1
+  compare "ray wrappers" "$here/wrapper_oracle.py" all --decisions "$decisions" || status=1
+else
+  for kind in asha hyperband bohb median pbt fifo variants; do
+    compare "$kind" "$here/ray_oracle.py" "$kind" --decisions "$decisions" || status=1
+  done
+  for kind in limiter repeater stoppers; do
+    compare "$kind" "$here/wrapper_oracle.py" "$kind" --decisions "$decisions" || status=1
+  done
+fi
 compare promotion "$here/promotion_oracle.py" --decisions "$decisions" || status=1
-for kind in limiter repeater stoppers; do
-  compare "$kind" "$here/wrapper_oracle.py" "$kind" --decisions "$decisions" || status=1
-done
 compare tpe "$here/optuna_oracle.py" tpe --decisions $((decisions / 4)) || status=1
 exit $status

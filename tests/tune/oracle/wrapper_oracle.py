@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes traces of random calls of Ray Tune's search wrappers and stoppers (ray 2.60) for tests/tune/wrapper_runner.h.
 
-usage: wrapper_oracle.py limiter|repeater|stoppers [--decisions N] [--seed S] >trace
+usage: wrapper_oracle.py all|limiter|repeater|stoppers [--decisions N] [--seed S] >trace
 """
 
 import argparse
@@ -133,15 +133,16 @@ def all_stoppers(out, rng, calls):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=["limiter", "repeater", "stoppers"])
+    parser.add_argument("kind", choices=["all", "limiter", "repeater", "stoppers"])
     parser.add_argument("--decisions", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     rng = random.Random(options.seed)
-    if options.kind == "stoppers":
+    for kind in ["limiter", "repeater"]:
+        if options.kind in ("all", kind):
+            wrapper(sys.stdout, rng, options.decisions, kind)
+    if options.kind in ("all", "stoppers"):
         all_stoppers(sys.stdout, rng, options.decisions)
-    else:
-        wrapper(sys.stdout, rng, options.decisions, options.kind)
 
 
 if __name__ == "__main__":
