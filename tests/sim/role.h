@@ -1,7 +1,6 @@
-// A simulated process, the base of all roles. It handles one input at a time, can pause (inputs
-// wait, timers do not fire), can be starved of CPU (it handles them in bursts), and can die
-// (pending actions are dropped). A role stays in memory until the history ends, so that actions may
-// refer to it.
+// A simulated process, the base of all roles. It handles one input at a time. It can pause (inputs
+// wait, timers do not fire), starve of CPU (it handles them in bursts), and die (pending actions
+// are dropped). A role stays in memory until the history ends, so that actions may refer to it.
 // Thread: the simulator's only thread.
 #pragma once
 
