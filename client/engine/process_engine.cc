@@ -108,6 +108,9 @@ Result<void> ProcessEngine::open(Fd agent) {
   callbacks.on_unreached = [this](PeerHandle peer, ProbeOutcome seen) {
     if (seen == ProbeOutcome::refused) stream_over(peer);
   };
+  callbacks.on_closed = [this](const std::string& source, const std::string& why) {
+    report_closed(source, why);
+  };
   sockets_->serve(std::move(callbacks));
   sockets_->thread().allow_borrowing(
       {.let_go = [this] { loop_let_go(); }, .back = [this] { loop_is_back(); }});

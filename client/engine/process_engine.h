@@ -189,6 +189,7 @@ class ProcessEngine {
   void caller_message(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void greet(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void reject_peer(PeerHandle peer, const std::string& why);
+  void report_closed(const std::string& source, const std::string& why);
   void carry_out(HeadAnswered&& command);
   // process_engine_callbacks.cc
   void carry_out(const ObjectReported& report);
@@ -286,6 +287,8 @@ class ProcessEngine {
   bool caller_stepped_ = false, callee_stepped_ = false;  // by the running step
   std::optional<executor::Leave> leave_;                  // set in a step, carried out after it
   std::uint64_t refused_callers_ = 0;
+  std::uint64_t closed_unreported_ = 0;  // connections closed by the limits of the bus
+  std::optional<Time> closed_reported_at_;
   bool flush_scheduled_ = false;
   Completions completions_;
   bool callbacks_scheduled_ = false;

@@ -123,6 +123,29 @@ TEST_F(RejectsForeignPeers, SilentConnections_ClusterServesOn) {
       << log.out;
 }
 
+// The bytes of any client up to `CURVE`, then the header of a frame of 15 MiB and a part of it.
+TEST_F(RejectsForeignPeers, LongHandshake_ExecutorReportsClose) {
+  start_head();
+  const auto of_cluster = listening_ports(processes());
+  Process driver = start_driver({"stays", node_id("a")});
+  ASSERT_TRUE(driver.prints("ready", Milliseconds(30'000))) << driver.err();
+  std::string bytes("\xff\0\0\0\0\0\0\0\1\x7f\3\0CURVE", 17);
+  bytes.resize(64, '\0');
+  bytes += std::string("\6\0\0\0\0\0\xf0\0\0", 9) + std::string(1u << 20, 'x');
+  std::vector<internal::Fd> open;
+  for (const auto port : listening_ports(processes())) {
+    if (of_cluster.contains(port)) continue;
+    open.push_back(internal::connect_raw("127.0.0.1:" + std::to_string(port)));
+    (void)::send(open.back().get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  ASSERT_FALSE(open.empty()) << "executors listen";
+  EXPECT_TRUE(eventually(Milliseconds(20'000), [&] {
+    return driver.err().find("mobula: closed a connection from 127.0.0.1") != std::string::npos;
+  })) << driver.err();
+  driver.say("go");
+  (void)driver.wait();
+}
+
 // A peer with an admitted key that sends requests and never reads the replies.
 TEST_F(RejectsForeignPeers, UnreadFloods_HeadContinues) {
   start_head();

@@ -28,14 +28,43 @@ void Role::pause(Duration span) {
     armed_.reset();
     world_.log(*this, [] { return std::string("wakes"); });
     woke(gap);
-    auto inputs = std::exchange(waiting_, {});
-    for (auto& input : inputs) {
-      if (alive_ && !world_.over()) input();
-    }
-    if (!alive_ || world_.over()) return;
-    tick();
-    arm();
+    run_deferred(waiting_.size());
   });
+}
+
+void Role::starve(Duration span, Duration interval, std::size_t batch) {
+  if (!alive_ || paused_since_) return;
+  world_.log(*this,
+             [&] { return "is starved for " + std::to_string(span.count() / 1'000'000) + " ms"; });
+  paused_since_ = world_.now();
+  run_starved(world_.now() + span, interval, batch);
+}
+
+void Role::run_starved(Time until, Duration interval, std::size_t batch) {
+  world_.kernel().after(interval, [this, until, interval, batch] {
+    if (!alive_ || world_.over()) return;
+    paused_since_.reset();
+    armed_.reset();
+    const bool last = world_.now() >= until;
+    run_deferred(last ? waiting_.size() : batch);
+    if (last || !alive_ || world_.over() || paused_since_) return;
+    paused_since_ = world_.now();
+    run_starved(until, interval, batch);
+  });
+}
+
+// Inputs first, then timers, as in the event loop.
+void Role::run_deferred(std::size_t batch) {
+  auto inputs = std::exchange(waiting_, {});
+  for (; batch > 0 && !inputs.empty() && alive_ && !world_.over(); --batch) {
+    const auto input = std::move(inputs.front());
+    inputs.pop_front();
+    input();
+  }
+  waiting_ = std::move(inputs);
+  if (!alive_ || world_.over()) return;
+  tick();
+  arm();
 }
 
 void Role::arm() {

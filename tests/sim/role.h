@@ -1,9 +1,10 @@
-// A simulated process, the base of all roles. It handles one input at a time, can pause (inputs
-// wait, timers do not fire), and can die (pending actions are dropped). A role stays in memory
-// until the history ends, so that actions may refer to it.
+// A simulated process, the base of all roles. It handles one input at a time. It can pause (inputs
+// wait, timers do not fire), starve of CPU (it handles them in bursts), and die (pending actions
+// are dropped). A role stays in memory until the history ends, so that actions may refer to it.
 // Thread: the simulator's only thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -33,6 +34,9 @@ class Role {
   // Handles an input now, or after the pause. A dead role ignores it.
   void receive(Kernel::Action input);
   void pause(Duration span);
+  // For `span`, handles at most `batch` inputs and then the timers once per `interval`. An interval
+  // is below the gap that the event loop reports, so the core is not notified.
+  void starve(Duration span, Duration interval, std::size_t batch);
   // Marks the role dead. Derived roles report the effects to the world.
   void end() { alive_ = false; }
 
@@ -47,6 +51,9 @@ class Role {
   virtual void woke(Duration gap) = 0;
 
  private:
+  void run_starved(Time until, Duration interval, std::size_t batch);
+  void run_deferred(std::size_t batch);
+
   World& world_;
   std::string name_;
   std::uint64_t number_;

@@ -154,6 +154,7 @@ class World {
   void finish(const Fault& fault);
   void end_drained(const Fault& fault);
   void apply_weather(FaultKind kind, int change);
+  void starve(const Fault& fault);
   void crash_executor(const Fault& fault, Duration pause);
   void cut(const Fault& fault, bool on);
   void lose_peer(const Fault& fault, bool on);

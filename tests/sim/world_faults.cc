@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "sim/agent_role.h"
+#include "sim/head_role.h"
 #include "sim/process_role.h"
 
 namespace mobula::internal::sim {
@@ -92,6 +93,7 @@ void World::begin(const Fault& fault) {
     case bulk_breaks:
       if (node.agent != nullptr) node.agent->break_bulk();
       break;
+    case starved: starve(fault); break;
     case stream_break: driver->break_stream(fault.target / 7); break;
     default: apply_weather(fault.kind, 1); break;
   }
@@ -166,6 +168,28 @@ void World::crash_executor(const Fault& fault, Duration pause) {
   if (pause > Duration(0)) return chosen->pause(pause);
   EndCause cause{EndKind::signalled, 0, 9, chosen->pid(), "killed", {}};
   chosen->die(cause);
+}
+
+// One process, or all processes of a machine: one time in three.
+void World::starve(const Fault& fault) {
+  std::vector<Role*> running;
+  if (head_ != nullptr) running.push_back(head_);
+  for (const Node& node : nodes_) {
+    if (node.agent != nullptr) running.push_back(node.agent);
+  }
+  for (Process* process : all_processes_) {
+    if (process->alive()) running.push_back(process);
+  }
+  if (running.empty()) return;
+  const int host = running.at(fault.target % running.size())->host();
+  const auto interval = Duration(20ms) + Duration(1ms) * ((fault.target / 4096) % 430);
+  const std::size_t batch =
+      (fault.target / (1 << 20)) % 2 == 0 ? 1 + (fault.target >> 30) % 8 : 1000;
+  if ((fault.target / 1024) % 3 != 0)
+    return running.at(fault.target % running.size())->starve(fault.span, interval, batch);
+  for (Role* each : running) {
+    if (each->host() == host) each->starve(fault.span, interval, batch);
+  }
 }
 
 // True if each request fits a node other than this one.

@@ -80,6 +80,9 @@ Result<Bus*> ProcessSockets::bus() {
   callbacks.on_gone = [this](PeerHandle peer, const Failure& why) {
     if (callbacks_.on_gone) callbacks_.on_gone(peer, why);
   };
+  callbacks.on_closed = [this](const std::string& source, const std::string& why) {
+    if (callbacks_.on_closed) callbacks_.on_closed(source, why);
+  };
   callbacks.on_unreached = [this](PeerHandle peer, ProbeOutcome seen) {
     if (callbacks_.on_unreached) callbacks_.on_unreached(peer, seen);
   };

@@ -51,6 +51,7 @@ Duration span_of(FaultKind kind, Random& random) {
     case node_drained: return random.between(Duration(2s), Duration(8s));
     case peer_lost: return Duration(300s);
     case node_away: return random.between(Duration(25s), Duration(40s));
+    case starved: return random.between(Duration(500ms), Duration(12s));
     case executor_pause:
     case driver_pause: return random.between(Duration(50ms), Duration(5s));
     default: return random.between(Duration(100ms), Duration(4s));

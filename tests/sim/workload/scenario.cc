@@ -468,13 +468,23 @@ std::vector<Scenario> make_scenarios() {
        4,
        {executor_crash, executor_crash, executor_pause, stream_break, driver_pause, driver_crash,
         agent_crash, repeats, slow_network, bulk_fails, head_crash}},
+      {"starved", 3, 2, false, 8, all_works, 5, {starved}},
+      {"starved_faults",
+       4,
+       2,
+       false,
+       8,
+       {task, chain, crash, nested, large, put_ref, actor, restart, handle, stream, spread_burst},
+       6,
+       {starved, starved, starved, starved, head_crash, agent_crash, executor_crash, stream_break,
+        head_link_break, peer_cut}},
   };
 }
 
 }  // namespace
 
 std::string_view to_string(FaultKind kind) {
-  static constexpr std::array<std::string_view, 30> names{"head crashes",
+  static constexpr std::array<std::string_view, 31> names{"head crashes",
                                                           "head pauses",
                                                           "agent crashes",
                                                           "agent pauses",
@@ -503,7 +513,8 @@ std::string_view to_string(FaultKind kind) {
                                                           "bulk bytes are changed",
                                                           "contact between two nodes is lost",
                                                           "the agent of a driver's node crashes",
-                                                          "a node is away"};
+                                                          "a node is away",
+                                                          "no CPU for a process"};
   return names.at(static_cast<std::size_t>(kind));
 }
 

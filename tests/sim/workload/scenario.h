@@ -49,6 +49,7 @@ enum class FaultKind : std::uint8_t {
   peer_lost,
   home_crash,
   node_away,
+  starved,
 };
 std::string_view to_string(FaultKind kind);
 
