@@ -110,7 +110,7 @@ void ObjectRefs::complete(ObjectId object, ValueRecord value) {
     if (value.in_store) step_.send_to_agent(ReleaseObject{object});  // it was held for this process
     return;
   }
-  if (row->ready) return;  // a superseded attempt made the same value
+  if (row->ready) return;                        // a superseded attempt made the same value
   if (row->released) ensure_hold(object, *row);  // a position of a stream
   row->ready = true;
   row->value = std::move(value);

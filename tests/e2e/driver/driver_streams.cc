@@ -6,6 +6,7 @@
 
 namespace mobula::e2e {
 namespace {
+namespace streaming {
 
 using std::chrono::seconds;
 
@@ -62,8 +63,9 @@ int streams(const Words& words) {
   return report.exit_code();
 }
 
+}  // namespace streaming
 }  // namespace
 
-std::map<std::string, Scenario> stream_scenarios() { return {{"streams", streams}}; }
+std::map<std::string, Scenario> stream_scenarios() { return {{"streams", streaming::streams}}; }
 
 }  // namespace mobula::e2e
