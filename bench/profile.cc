@@ -33,7 +33,7 @@ Passed passed_stages() {
   return passed;
 }
 
-class Server {
+class ProfiledActor {
  public:
   Passed passed() { return passed_stages(); }
 };
@@ -125,8 +125,8 @@ std::vector<ProfileRow> profile(int calls) {
     rows.insert(rows.end(), more.begin(), more.end());
   };
   add(profile_of("tasks, 2 ms apart", std::max(20, calls / 10), 2ms, task_call));
-  const auto server = actor<Server>.options({.num_cpus = 0}).remote();
-  const auto actor_call = [&] { return get(server.call<&Server::passed>()); };
+  const auto server = actor<ProfiledActor>.options({.num_cpus = 0}).remote();
+  const auto actor_call = [&] { return get(server.call<&ProfiledActor::passed>()); };
   add(profile_of("actor calls, one after another", calls, 0us, actor_call));
   return rows;
 }
