@@ -25,7 +25,11 @@ class HostCall;
 namespace mobula::dynamic {
 
 // The kind of a call.
-enum class Kind : std::uint8_t { task, constructor, method };
+enum class Kind : std::uint8_t {
+  task,         // a function
+  constructor,  // creates an actor
+  method        // call of an actor
+};
 
 // Names of a call in logs, lists, explain, and get_actor. The strings are copied.
 struct Callable {
