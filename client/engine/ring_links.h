@@ -47,7 +47,6 @@ class RingLinks {
   bool any() const { return !by_index_.empty(); }
   bool calls_any() const { return !out_.empty(); }
   bool calls(ProcessId executor) const { return out_.contains(executor); }
-  bool is_called_by(ProcessId caller) const { return in_.contains(caller); }
 
   // Delivers records of the rings that were rung, oldest first within each ring. Returns the pairs
   // that a peer has corrupted, which are closed.

@@ -50,7 +50,7 @@ Result<Placement> ObjectTable::reserve(const ReserveRequest& request) {
   row.home = request.home;
   row.exported = row.exported || request.exported;
   row.failure.reset();
-  set_upstream(request.object, row, request.upstream);
+  row.upstream = request.upstream;
   book(row);
   row.processes.insert(request.writer);
   processes_.at(request.writer).held.insert(request.object);
@@ -204,7 +204,7 @@ Result<void> ObjectTable::hold_node(NodeId node, ObjectId object) {
                    fmt::format("node {} relies on object {}, which is not here", node.brief(),
                                object.brief()));
   }
-  if (row->nodes.insert(node).second) digest(object, node, "node", true);
+  row->nodes.insert(node);
   return {};
 }
 
@@ -232,7 +232,7 @@ Consequences ObjectTable::drop_node(NodeId node) {
   std::vector<ObjectId> held;
   for (auto& [object, row] : objects_) {
     if (row.nodes.contains(node)) held.push_back(object);
-    if (row.upstream == node) set_upstream(object, row, NodeId{});
+    if (row.upstream == node) row.upstream = NodeId{};
   }
   for (const ObjectId object : held) unhold_node(node, object, out);
   return out;
@@ -316,13 +316,6 @@ bool ObjectTable::may_read(const ProcessRow& process, const ObjectRow& object) c
   return process.job.empty() || object.exported || object.job.empty() || process.job == object.job;
 }
 
-void ObjectTable::set_upstream(ObjectId object, ObjectRow& row, NodeId upstream) {
-  if (row.upstream == upstream) return;
-  if (!row.upstream.empty()) digest(object, row.upstream, "upstream", false);
-  row.upstream = upstream;
-  if (!row.upstream.empty()) digest(object, row.upstream, "upstream", true);
-}
-
 void ObjectTable::book(const ObjectRow& row) {
   JobUse& use = jobs_[row.job];
   use.used_bytes += SlabAllocator::extent_bytes(row.place.size_bytes);
@@ -380,7 +373,6 @@ void ObjectTable::unhold(ProcessId process, ObjectId object, Consequences& out) 
 void ObjectTable::unhold_node(NodeId node, ObjectId object, Consequences& out) {
   ObjectRow* row = objects_.find(object);
   if (row == nullptr || row->nodes.erase(node) == 0) return;
-  digest(object, node, "node", false);
   erase_unheld(object, out);
 }
 
@@ -390,16 +382,7 @@ void ObjectTable::erase_unheld(ObjectId object, Consequences& out) {
   out.gone.push_back({object, row.job, row.state, row.home, row.upstream});
   if (row.has_place()) free_place(row, out.slabs);
   if (row.state == ObjectState::spilled) unbook_spilled(row);
-  set_upstream(object, row, NodeId{});
   objects_.erase(object);
-}
-
-// A sum, so that the order of additions is irrelevant and each addition can be undone.
-void ObjectTable::digest(ObjectId object, NodeId node, std::string_view kind, bool add) {
-  const Hash128 bits = derive_bits(object.bits(), kind, node.bits().high);
-  const Hash128 term = derive_bits(bits, kind, node.bits().low);
-  shared_digest_.high += add ? term.high : 0 - term.high;
-  shared_digest_.low += add ? term.low : 0 - term.low;
 }
 
 }  // namespace mobula::internal

@@ -42,7 +42,6 @@ struct ObjectRow {
   std::set<ProcessId> processes;
   std::set<NodeId> nodes;
 
-  bool primary() const { return upstream.empty(); }
   // True if all its bytes are on this node, in memory or on disk.
   bool here() const { return state == ObjectState::sealed || on_disk; }
   bool has_place() const { return state == ObjectState::reserved || state == ObjectState::sealed; }
@@ -194,10 +193,6 @@ class ObjectTable {
   const std::map<JobId, JobUse>& jobs() const { return jobs_; }
   // Total size of the objects that are only on disk.
   std::uint64_t spilled_bytes() const { return spilled_bytes_; }
-  bool knows_process(ProcessId process) const { return processes_.contains(process); }
-  // Digest of all node holds and upstreams, independent of their order: equal digests mean equal
-  // holds.
-  Hash128 shared_digest() const { return shared_digest_; }
 
  private:
   struct ProcessRow {
@@ -211,7 +206,6 @@ class ObjectTable {
   Result<void> check_reserve(const ReserveRequest& request) const;
   Result<void> check_adoption(const Adoption& adoption, JobId job) const;
   Result<void> check_hold_limit(ProcessId process, const ProcessRow& row, ObjectId object) const;
-  void set_upstream(ObjectId object, ObjectRow& row, NodeId upstream);
   void book(const ObjectRow& row);
   void unbook(ObjectRow& row);
   void book_spilled(ObjectRow& row);
@@ -221,7 +215,6 @@ class ObjectTable {
   void unhold(ProcessId process, ObjectId object, Consequences& out);
   void unhold_node(NodeId node, ObjectId object, Consequences& out);
   void erase_unheld(ObjectId object, Consequences& out);
-  void digest(ObjectId object, NodeId node, std::string_view kind, bool add);
 
   TableOptions options_;
   SlabSpace space_;
@@ -229,7 +222,6 @@ class ObjectTable {
   Table<ProcessId, ProcessRow> processes_;
   std::map<JobId, JobUse> jobs_;  // jobs with at least one object in memory or on disk
   std::uint64_t spilled_bytes_ = 0;
-  Hash128 shared_digest_;
 };
 
 }  // namespace mobula::internal

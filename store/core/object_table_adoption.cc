@@ -28,7 +28,7 @@ Result<void> ObjectTable::adopt(const Adoption& adoption) {
     row.home = it.home;
     row.exported = row.exported || it.exported;
     row.failure.reset();
-    set_upstream(it.object, row, it.upstream);
+    row.upstream = it.upstream;
     book(row);
     row.processes.insert(adoption.process);
     holder.held.insert(it.object);

@@ -39,7 +39,6 @@ class SlabAllocator {
   std::uint64_t used_bytes() const { return used_bytes_; }
   std::uint64_t largest_free_bytes() const;
   bool empty() const { return extents_.empty(); }
-  std::size_t extent_count() const { return extents_.size(); }
   // True if `allocate(size)` would reuse a freed extent of exactly that size.
   bool has_warm(std::uint64_t size) const { return warm_index(extent_bytes(size)).has_value(); }
 

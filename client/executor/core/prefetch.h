@@ -22,8 +22,6 @@ class PrefetchBudget {
   // The call runs, so its tensors are in use, or it never will.
   void begun(std::uint64_t token);
 
-  std::uint64_t bytes_ahead() const { return ahead_; }
-
  private:
   struct Waiting {
     ProcessId caller;

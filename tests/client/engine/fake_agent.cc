@@ -209,6 +209,7 @@ void FakeAgent::on(const ProcessToAgent& message) {
     open_ring(open->executor);
   } else if (const auto* closed = std::get_if<RingClosed>(&message)) {
     (void)rings_.close(closed->ring);
+    std::erase_if(open_rings_, [&](const auto& each) { return each.second == closed->ring; });
     const std::scoped_lock held(mutex_);
     ++rings_closed_;
   } else if (const auto* head = std::get_if<ForHead>(&message)) {
@@ -308,7 +309,7 @@ void FakeAgent::use_rings() {
 
 // Acts as one process with many callers, so that each executor has a separate ring.
 void FakeAgent::open_ring(ProcessId executor) {
-  if (rings_.is_called_by(executor)) return;
+  if (open_rings_.contains(executor)) return;
   const auto ring = ++opened_;
   const auto index = static_cast<std::uint32_t>(ring % max_rings);
   Fd memory = SharedMemory::create_file(2 * ring_memory_bytes, "engine-test").value();
@@ -324,6 +325,7 @@ void FakeAgent::open_ring(ProcessId executor) {
   MOBULA_CHECK(
       rings_.open({executor, false, index, index, ring}, give(engine_bell_.copy().value())).ok(),
       "a ring");
+  open_rings_[executor] = ring;
   ring_files_[executor] = {index, std::move(memory)};
 }
 

@@ -113,6 +113,7 @@ class FakeAgent {
   RingLinks rings_;  // a caller has the id of the executor that it calls
   Watch bell_watch_;
   std::uint64_t opened_ = 0;
+  std::map<ProcessId, std::uint64_t> open_rings_;
   std::map<ProcessId, std::pair<std::uint32_t, Fd>> ring_files_;  // with their indices
   std::optional<ProcessId> broken_;
   bool break_next_ = false;

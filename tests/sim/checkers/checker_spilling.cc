@@ -10,8 +10,7 @@ void Checkers::agent_stepped(Agent& agent) {
   home_serves(agent);
   if (world_.plan().store_bytes == 0) return;
   for (Process* process : world_.processes()) {
-    const bool known = agent.core().objects().knows_process(process->id());
-    if (known && process->attached_to(agent)) stays_in_place(agent, *process);
+    if (process->attached_to(agent)) stays_in_place(agent, *process);
   }
   if (!lossy_) is_on_disk(agent);
 }

@@ -174,7 +174,7 @@ TEST_F(ObjectTableTest, WantedObject_IsPulledOnceForAll) {
   ReserveRequest pull = request(one, kib, agent);
   pull.upstream = peer;
   ASSERT_TRUE(table.reserve(pull).ok());
-  EXPECT_FALSE(table.find(one)->primary());
+  EXPECT_FALSE(table.find(one)->upstream.empty());
   ASSERT_TRUE(table.seal(one, agent).ok());
   EXPECT_EQ(table.reserve(pull).error().code, ErrorCode::already_exists);
   table.release(agent, one);
@@ -287,32 +287,13 @@ TEST_F(ObjectTableTest, SlabCreationFailed_FailsItsObjects) {
 TEST_F(ObjectTableTest, Nodes_HoldLikeProcesses) {
   put(one, kib);
   EXPECT_EQ(table.hold_node(peer, two).error().code, ErrorCode::not_found);
-  const Hash128 before = table.shared_digest();
   ASSERT_TRUE(table.hold_node(peer, one).ok());
   ASSERT_TRUE(table.hold_node(peer, one).ok());
-  EXPECT_NE(table.shared_digest(), before);
+  EXPECT_THAT(table.find(one)->nodes, ElementsAre(peer));
   EXPECT_THAT(table.drop_process(writer).gone, IsEmpty());
   const Consequences death = table.drop_node(peer);
   ASSERT_EQ(death.gone.size(), 1u);
   EXPECT_EQ(death.slabs.released.size(), 1u);
-  EXPECT_EQ(table.shared_digest(), before);
-}
-
-TEST_F(ObjectTableTest, EqualHolds_HaveEqualDigests) {
-  ObjectTable twin(options());
-  twin.add_process(writer, job);
-  put(one, kib);
-  put(two, kib);
-  ASSERT_TRUE(twin.reserve(request(two, kib)).ok());
-  ASSERT_TRUE(twin.reserve(request(one, kib)).ok());
-  ASSERT_TRUE(table.hold_node(peer, one).ok());
-  ASSERT_TRUE(table.hold_node(home, two).ok());
-  ASSERT_TRUE(twin.hold_node(home, two).ok());
-  ASSERT_TRUE(twin.hold_node(home, one).ok());
-  ASSERT_TRUE(twin.hold_node(peer, one).ok());
-  EXPECT_NE(table.shared_digest(), twin.shared_digest());
-  twin.release_node(home, one);
-  EXPECT_EQ(table.shared_digest(), twin.shared_digest());
 }
 
 TEST_F(ObjectTableTest, JobEnded_KeepsOnlyExportedObjects) {
@@ -328,7 +309,7 @@ TEST_F(ObjectTableTest, JobEnded_KeepsOnlyExportedObjects) {
   EXPECT_EQ(end.gone[0].object, two);
   EXPECT_THAT(end.slabs.retire, ElementsAre(RetiredSlab{agents, agent}));
   EXPECT_TRUE(table.lookup(stranger, one).ok());
-  EXPECT_FALSE(table.knows_process(writer));
+  EXPECT_FALSE(table.hold(writer, one).ok()) << "the process left with its job";
   EXPECT_TRUE(table.slab_gone(agents));
   EXPECT_THAT(table.release(stranger, one).slabs.released, ElementsAre(kept.slab));
   EXPECT_EQ(table.space().committed_bytes(), 0u);

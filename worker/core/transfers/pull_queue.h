@@ -59,7 +59,6 @@ class PullQueue {
   // ---- queries ----------------------------------------------------------------------------------
   std::size_t size() const { return pulls_.size(); }
   std::size_t running() const { return running_; }
-  std::uint64_t bytes_in_flight() const { return bytes_in_flight_; }
   std::uint64_t chunk_bytes() const { return options_.chunk_bytes; }
   // Chunks that others may read; empty if the pull has no memory.
   std::optional<std::vector<std::uint32_t>> chunks_of(PullId pull) const;
