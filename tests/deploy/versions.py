@@ -76,7 +76,7 @@ class Releases(unittest.TestCase):
         joined = self.join(OLDER, "b")
         self.assertEqual(joined.returncode, 0, joined.stderr)
         agreed = self.agreed()
-        self.assertEqual((agreed["a"][0], agreed["b"]), (4, (2, "0.0.2")))
+        self.assertEqual((agreed["a"][0], agreed["b"]), (5, (2, "0.0.2")))
         for tool in (OLDER, MOBULA):
             self.job_on("b", tool)
             self.assertEqual(self.run_as(tool, "status").returncode, 0)
@@ -111,7 +111,7 @@ class Releases(unittest.TestCase):
         # Then a node, which keeps its id.
         self.assertEqual(self.run_as(OLDER, "stop", "--grace", "1", node="b").returncode, 0)
         self.assertEqual(self.join(MOBULA, "b").returncode, 0)
-        self.assertEqual(self.agreed()["b"][0], 4)
+        self.assertEqual(self.agreed()["b"][0], 5)
         self.assertEqual(self.agreed()["c"][0], 2)
         self.job_on("b", OLDER)
         # Work that ran all the time on the node of the previous version.
@@ -155,7 +155,7 @@ exec sh -c "$script"
             self.eventually(lambda: nodes() == [("0.0.2", 2)] * 2)
             self.assertEqual(at_head("mobula", "run", "--name", "before", "--", "sh", "-c", "exit 3").returncode, 3)
             self.assertEqual(results(MOBULA, "up"), ["replaced", "replaced"])
-            self.eventually(lambda: [agreed for _, agreed in nodes()] == [4, 4])
+            self.eventually(lambda: [agreed for _, agreed in nodes()] == [5, 5])
             self.assertEqual(at_head("mobula", "run", "--", "sh", "-c", "exit 4").returncode, 4)
             self.assertIn("before", at_head("mobula", "job", "list").stdout)
             self.assertEqual(results(MOBULA, "up"), ["unchanged", "unchanged"])
