@@ -1,11 +1,11 @@
 #include "client/engine/process_engine.h"
 
 #include <algorithm>
-#include <cerrno>
 
 #include "base/stderr_queue.h"
 #include "client/api/interruption.h"
 #include "client/engine/callee_half.h"
+#include "client/engine/interruption_watch.h"
 #include "client/engine/local_tensors.h"
 #include "client/engine/span_answer.h"
 #include "protocol/codec/messages.h"
@@ -109,27 +109,18 @@ Result<void> ProcessEngine::open(Fd agent) {
     if (seen == ProbeOutcome::refused) stream_over(peer);
   };
   callbacks.on_closed = [this](const std::string& source, const std::string& why) {
-    report_closed(source, why);
+    closed_connections_.report(source, why, monotonic_now());
   };
   sockets_->serve(std::move(callbacks));
   sockets_->thread().allow_borrowing(
       {.let_go = [this] { loop_let_go(); }, .back = [this] { loop_is_back(); }});
-  if (auto watched = watch_interruptions(); !watched.ok()) return watched;
-  return open_link(std::move(agent));
-}
-
-// Signal handlers cannot wake the waiting threads themselves.
-Result<void> ProcessEngine::watch_interruptions() {
-  const int event = detail::interrupt_event();
-  if (event < 0) return errno_failure("open an event descriptor for interrupt_waits", errno);
-  auto watch = loop().watch(event, Interest::read, [this](Readiness) {
-    (void)detail::clear_interrupt_event();
+  auto watch = watch_interruptions(loop(), [this] {
     const auto held = lock();
     notify();
   });
   if (!watch) return watch.error();
   interrupt_watch_ = std::move(*watch);
-  return {};
+  return open_link(std::move(agent));
 }
 
 Result<void> ProcessEngine::open_link(Fd agent) {

@@ -25,6 +25,7 @@
 #include "base/result.h"
 #include "client/engine/armed_deadline.h"
 #include "client/engine/caller_half.h"
+#include "client/engine/closed_connections.h"
 #include "client/engine/completions.h"
 #include "client/engine/engine_options.h"
 #include "client/engine/engine_owner.h"
@@ -176,7 +177,6 @@ class ProcessEngine {
                 std::optional<CalleeOptions> callee);
   Result<void> open(Fd agent);
   Result<void> open_link(Fd agent);
-  Result<void> watch_interruptions();
   void begin_step();
   void end_step();
   void take(Event&& event);
@@ -189,7 +189,6 @@ class ProcessEngine {
   void caller_message(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void greet(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void reject_peer(PeerHandle peer, const std::string& why);
-  void report_closed(const std::string& source, const std::string& why);
   void carry_out(HeadAnswered&& command);
   // process_engine_callbacks.cc
   void carry_out(const ObjectReported& report);
@@ -287,8 +286,7 @@ class ProcessEngine {
   bool caller_stepped_ = false, callee_stepped_ = false;  // by the running step
   std::optional<executor::Leave> leave_;                  // set in a step, carried out after it
   std::uint64_t refused_callers_ = 0;
-  std::uint64_t closed_unreported_ = 0;  // connections closed by the limits of the bus
-  std::optional<Time> closed_reported_at_;
+  ClosedConnections closed_connections_;
   bool flush_scheduled_ = false;
   Completions completions_;
   bool callbacks_scheduled_ = false;

@@ -1,6 +1,5 @@
 // Messages by socket: the thread that sends them, the time of sending, and incoming messages.
 #include <cstdio>
-#include <utility>
 
 #include "base/stderr_queue.h"
 #include "base/time.h"
@@ -16,7 +15,6 @@ namespace {
 constexpr std::size_t batch_bytes = 32u << 10;
 // Pending bytes that justify a message while others are in flight.
 constexpr std::size_t bytes_worth_sending = 16u << 10;
-constexpr Duration closed_report_interval = 60s;
 
 }  // namespace
 
@@ -199,16 +197,6 @@ void ProcessEngine::reject_peer(PeerHandle peer, const std::string& why) {
   if (!bus) return;
   (void)(*bus)->send(peer, encode(CallerRejected{why}));
   (*bus)->disconnect(peer);
-}
-
-// One line per minute, because a peer can cause any number of them.
-void ProcessEngine::report_closed(const std::string& source, const std::string& why) {
-  ++closed_unreported_;
-  const Time now = monotonic_now();
-  if (closed_reported_at_ && now - *closed_reported_at_ < closed_report_interval) return;
-  closed_reported_at_ = now;
-  print_stderr("mobula: closed a connection from {}: {}; {} since the last report", source, why,
-               std::exchange(closed_unreported_, 0));
 }
 
 void ProcessEngine::stream_over(PeerHandle peer, std::string rejection) {

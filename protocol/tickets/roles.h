@@ -1,5 +1,5 @@
-// The one table of roles that may send each message and use each verb. A message without a row does
-// not compile at the check; a verb without a row is rejected.
+// The roles that may send each message and use each verb. A message without a row does not compile
+// at the check; a verb without a row is rejected.
 // Thread: any (constants).
 // Not: the content of messages. The receiver checks whose job or slot a message names.
 #pragma once
@@ -250,8 +250,6 @@ inline constexpr Roles scrapers{Role::agent,    Role::driver_agent, Role::driver
                                 Role::observer, Role::metrics,      Role::operator_};
 inline constexpr Roles submitters{Role::driver, Role::operator_};
 inline constexpr Roles operators{Role::operator_};
-inline constexpr Roles nodes{Role::agent, Role::operator_};  // nodes that run submitted jobs
-inline constexpr Roles tickets{Role::unproven};
 
 inline constexpr std::array verbs{
     VerbRow{"ping", anybody},
@@ -269,7 +267,7 @@ inline constexpr std::array verbs{
     VerbRow{"head_log", readers},
     VerbRow{"usage", readers},
     VerbRow{"changes", readers},
-    VerbRow{"package_get", nodes},
+    VerbRow{"package_get", Roles{Role::agent, Role::operator_}},  // nodes that run submitted jobs
     VerbRow{"submit", submitters, true},
     VerbRow{"job_stop", submitters, true},
     VerbRow{"package_put", submitters, true},
@@ -280,7 +278,7 @@ inline constexpr std::array verbs{
     VerbRow{"token_create", operators, true},
     VerbRow{"token_list", operators},
     VerbRow{"token_revoke", operators, true},
-    VerbRow{"join", tickets, true},
+    VerbRow{"join", Roles{Role::unproven}, true},
 };
 
 }  // namespace roles
