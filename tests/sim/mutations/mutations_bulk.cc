@@ -105,11 +105,13 @@ Hooks cut_chunks_are_not_cut() {
 std::vector<Mutation> bulk_mutations() {
   return {
       {"agent pulls to the wrong place", {"objects", "quiet"}, pulls_land_elsewhere},
-      {"agent takes broken chunks for whole", {"broadcast_faults"}, broken_chunks_count_as_whole},
-      {"agent believes chunks at once", {"broadcast", "objects"}, chunks_are_believed_at_once},
-      {"agent asks for chunks twice", {"broadcast", "objects"}, chunks_are_asked_twice},
-      {"agent offers parts as wholes", {"broadcast"}, parts_are_offered_as_wholes},
-      {"agent does not say that it has read", {"broadcast"}, readers_do_not_say_that_they_are_done},
+      {"agent accepts damaged chunks", {"broadcast_faults"}, broken_chunks_count_as_whole},
+      {"agent accepts chunks without a check",
+       {"broadcast", "objects"},
+       chunks_are_believed_at_once},
+      {"agent requests chunks twice", {"broadcast", "objects"}, chunks_are_asked_twice},
+      {"agent offers incomplete objects as complete", {"broadcast"}, parts_are_offered_as_wholes},
+      {"agent does not report reads", {"broadcast"}, readers_do_not_say_that_they_are_done},
       {"agent does not cut chunks", {"broadcast_faults"}, cut_chunks_are_not_cut},
   };
 }

@@ -137,14 +137,16 @@ Hooks names_are_not_awaited() {
 
 std::vector<Mutation> end_mutations() {
   return {
-      {"executor does not await that its name is free", {"leaving_names"}, names_are_not_awaited},
-      {"head forgets who has found an actor", {"shared_names"}, found_actors_are_not_held},
-      {"client lets calls after a kill run", {"shared_names"}, kills_are_not_noted},
+      {"executor does not wait for a free name", {"leaving_names"}, names_are_not_awaited},
+      {"head drops the processes that found an actor", {"shared_names"}, found_actors_are_not_held},
+      {"client runs calls made after a kill", {"shared_names"}, kills_are_not_noted},
       {"executor awaits callers without a handle",
        {"actors", "shared_names"},
        closed_callers_are_awaited},
-      {"executor does not cancel what waits", {"cancellation"}, cancellations_are_not_carried_out},
-      {"client does not hear failures", {"deep_chains"}, failures_are_dropped},
+      {"executor does not cancel blocked calls",
+       {"cancellation"},
+       cancellations_are_not_carried_out},
+      {"client receives no failures", {"deep_chains"}, failures_are_dropped},
       {"client keeps slots in broken groups", {"broken_groups"}, slots_are_kept},
       {"head gives CPU work bundles with devices", {"device_groups"}, bundles_are_swapped},
   };

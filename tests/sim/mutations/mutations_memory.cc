@@ -105,12 +105,12 @@ Hooks files_go_when_they_are_read() {
 
 std::vector<Mutation> memory_mutations() {
   return {
-      {"agent does not look at its memory", {"memory"}, memory_is_not_looked_at},
-      {"agent takes more memory for used", {"memory"}, more_memory_is_used},
+      {"agent does not sample its memory", {"memory"}, memory_is_not_looked_at},
+      {"agent overstates used memory", {"memory"}, more_memory_is_used},
       {"agent counts every running task as retryable", {"memory"}, all_that_runs_is_retryable},
-      {"client takes ends for memory for crashes", {"memory"}, memory_ends_are_crashes},
+      {"client counts memory kills as crashes", {"memory"}, memory_ends_are_crashes},
       {"agent counts pending writes as written", {"spill"}, writes_are_believed_at_once},
-      {"agent takes what is read for returned", {"spill"}, places_count_as_returned},
+      {"agent treats read locations as returned", {"spill"}, places_count_as_returned},
       {"agent removes files that are needed", {"spill"}, files_go_when_they_are_read},
   };
 }

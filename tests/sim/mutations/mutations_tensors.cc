@@ -120,15 +120,15 @@ Hooks rounds_are_skipped() {
 std::vector<Mutation> tensor_mutations() {
   return {
       {"client holds no elements of tensors", {"tensors"}, tensor_is_not_held},
-      {"executor hides that it holds results", {"resident"}, results_are_hidden},
+      {"executor does not report held results", {"resident"}, results_are_hidden},
       {"executor stores nothing before it ends", {"resident"}, results_are_not_stored},
-      {"client calls held replies unheld", {"passed_tensors"}, held_replies_are_called_unheld},
-      {"client ends loans without holds", {"passed_tensors"}, loans_end_without_holds},
-      {"client does not hear which elements are lost",
+      {"client reports held replies as unheld", {"passed_tensors"}, held_replies_are_called_unheld},
+      {"client ends borrows without holds", {"passed_tensors"}, loans_end_without_holds},
+      {"client receives no reports of lost elements",
        {"lost_elements"},
        lost_elements_are_not_named},
-      {"client claims rounds of its calls that never were", {"lost_in_calls"}, rounds_are_skipped},
-      {"executor does not name what it keeps", {"passed_tensors"}, kept_refs_are_not_named},
+      {"client claims call rounds that never existed", {"lost_in_calls"}, rounds_are_skipped},
+      {"executor does not name kept refs", {"passed_tensors"}, kept_refs_are_not_named},
   };
 }
 
