@@ -162,21 +162,22 @@ Breach check_one_kind_of_device(const std::string& field, const ExactResources& 
 
 }  // namespace
 
-Breach check_text(const std::string& field, std::string_view text) {
+Breach check_text(std::string_view field, std::string_view text) {
   if (text.size() > max_text_bytes) {
-    return FieldError{field, "a name has at most 256 bytes",
+    return FieldError{std::string(field), "a name has at most 256 bytes",
                       std::to_string(text.size()) + " bytes"};
   }
   while (!text.empty()) {
     const auto next = first_code_point(text);
-    if (!next) return FieldError{field, "a name is valid UTF-8", "bytes that are not"};
+    if (!next) return FieldError{std::string(field), "a name is valid UTF-8", "bytes that are not"};
     const auto [code, length] = *next;
     if (code < 0x20 || (code >= 0x7f && code <= 0x9f)) {
-      return FieldError{field, "a name has no control characters",
+      return FieldError{std::string(field), "a name has no control characters",
                         "the character " + std::to_string(static_cast<unsigned>(code))};
     }
     if (changes_direction(code)) {
-      return FieldError{field, "a name has no characters that change the direction of text",
+      return FieldError{std::string(field),
+                        "a name has no characters that change the direction of text",
                         "the character " + std::to_string(static_cast<unsigned>(code))};
     }
     text.remove_prefix(length);

@@ -27,7 +27,7 @@ inline constexpr std::size_t max_env_bytes = 512u << 10;          // in total; L
 
 // Checks for UTF-8 of at most 256 bytes without control characters and without bidirectional
 // control characters. May be empty.
-Breach check_text(const std::string& field, std::string_view text);
+Breach check_text(std::string_view field, std::string_view text);
 // Not negative, and within the range of a quantity.
 Breach check_bytes(const std::string& field, std::int64_t bytes);
 // Finite, not negative, not finer than one unit.

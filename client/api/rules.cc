@@ -50,13 +50,13 @@ void keep(const Breach& breach) {
   if (breach) refuse(breach->field, breach->rule, breach->given);
 }
 
-void check_text(const std::string& field, std::string_view text) {
+void check_text(std::string_view field, std::string_view text) {
   keep(internal::check_text(field, text));
 }
 
-void check_at_least(const std::string& field, std::int64_t value, std::int64_t least) {
+void check_at_least(std::string_view field, std::int64_t value, std::int64_t least) {
   if (value < least) {
-    refuse(field, "at least " + std::to_string(least), std::to_string(value));
+    refuse(std::string(field), "at least " + std::to_string(least), std::to_string(value));
   }
 }
 

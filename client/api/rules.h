@@ -26,8 +26,8 @@ namespace mobula::internal::client {
 void keep(const Breach& breach);
 
 // UTF-8, at most 256 bytes, no control characters. May be empty.
-void check_text(const std::string& field, std::string_view text);
-void check_at_least(const std::string& field, std::int64_t value, std::int64_t least);
+void check_text(std::string_view field, std::string_view text);
+void check_at_least(std::string_view field, std::int64_t value, std::int64_t least);
 // For bytes and durations.
 void check_not_negative(const std::string& field, std::int64_t value);
 // The same, and at most the maximum of a quantity.

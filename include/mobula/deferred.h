@@ -194,6 +194,7 @@ class Promise : public detail::PromiseBase<T> {
   }
 };
 
+// The same for calls without a value.
 template <>
 class Promise<void> : public detail::PromiseBase<void> {
  public:

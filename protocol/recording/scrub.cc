@@ -24,7 +24,7 @@ bool Scrubber::is_secret(std::string_view name) {
 }
 
 bool Scrubber::is_environment(std::string_view name) {
-  static constexpr std::string_view names[] = {"env", "job_env", "accelerator_env"};
+  static constexpr std::string_view names[] = {"env", "job_env", "accelerator_env", "start_env"};
   return is_one_of(name, names);
 }
 

@@ -110,8 +110,13 @@ void ObjectRefs::complete(ObjectId object, ValueRecord value) {
     if (value.in_store) step_.send_to_agent(ReleaseObject{object});  // it was held for this process
     return;
   }
-  if (row->ready) return;                        // a superseded attempt made the same value
-  if (row->released) ensure_hold(object, *row);  // a position of a stream
+  if (row->ready) return;  // a superseded attempt made the same value
+  if (row->released) {
+    // A position of a stream. The home may have forgotten it, with an ExportReleased on its way,
+    // which precedes the replies to the write of this value.
+    row->released = false;
+    step_.send_to_agent(ExportObject{object, row->is_kept_tensor()});
+  }
   row->ready = true;
   row->value = std::move(value);
   if (row->exported && row->value->is_error) ends_.mark_read(row->creator);
