@@ -76,8 +76,11 @@ void Tasks::settle_streams() {
   for (const TaskId task : items_.take_touched()) {
     auto* row = rows_.find(task);
     if (row == nullptr) continue;
-    items_.move_window(*row);
-    if (row->state == TaskState::finished || row->cancelled || !items_.is_abandoned(*row)) continue;
+    const bool runs = row->state != TaskState::finished && !row->cancelled;
+    if (!runs || !items_.is_abandoned(*row)) {
+      items_.move_window(*row);
+      continue;
+    }
     mark_no_consumer.hit();
     cancel_task(task, false, true);
   }

@@ -14,10 +14,11 @@ constexpr std::int64_t item_bytes = 200'000;  // above the limit for values insi
 
 // ---- in executors -------------------------------------------------------------------------------
 
-// Gives the items of the plan. Returns true after the last, false if the thread blocks.
+// Gives the items of the plan. Returns true after the last, false if the thread blocks. A write that
+// has begun ends before the call notices its cancellation.
 bool Thread::give_items() {
   const auto& items = process_.executor_core()->items();
-  while (!error_ && !cancelled_ && item_ < plan_.items) {
+  while (!error_ && (!cancelled_ || reserved_) && item_ < plan_.items) {
     const bool halfway = item_ == plan_.items / 2;
     if (halfway && run_.call.attempt < plan_.crashes) {
       process_.die({EndKind::signalled, 0, 11, process_.pid(), "it crashed", {}});
