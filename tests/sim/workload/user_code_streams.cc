@@ -14,8 +14,8 @@ constexpr std::int64_t item_bytes = 200'000;  // above the limit for values insi
 
 // ---- in executors -------------------------------------------------------------------------------
 
-// Gives the items of the plan. Returns true after the last, false if the thread blocks. A write that
-// has begun ends before the call notices its cancellation.
+// Gives the items of the plan. Returns true after the last, false if the thread blocks. A write
+// that has begun ends before the call notices its cancellation.
 bool Thread::give_items() {
   const auto& items = process_.executor_core()->items();
   while (!error_ && (!cancelled_ || reserved_) && item_ < plan_.items) {
