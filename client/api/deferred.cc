@@ -40,7 +40,7 @@ struct PromiseState::Parts {
   bool used MOBULA_GUARDED_BY(mutex) = false;                      // attached or awaited
   std::shared_ptr<DeferredResults> call MOBULA_GUARDED_BY(mutex);  // shared with the coroutine
   std::shared_ptr<Job> awaiting MOBULA_GUARDED_BY(mutex);          // shared with the coroutine
-  std::shared_ptr<StopJob> stop MOBULA_GUARDED_BY(mutex);          // shared while it runs
+  std::shared_ptr<Job> stop MOBULA_GUARDED_BY(mutex);              // shared while it runs
   std::optional<std::stop_source> stop_source MOBULA_GUARDED_BY(mutex);
   Deliver deliver = nullptr;  // set before `call`
   std::exception_ptr error;   // set before `complete`
