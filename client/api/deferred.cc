@@ -110,7 +110,7 @@ void PromiseState::deliver() noexcept {
 void PromiseState::run() noexcept { deliver(); }
 
 void PromiseState::attach(std::shared_ptr<DeferredResults> call, Deliver deliver_by) {
-  std::shared_ptr<StopJob> stop;
+  std::shared_ptr<Job> stop;
   bool due = false;
   parts_->deliver = deliver_by;
   {
@@ -150,7 +150,7 @@ void PromiseState::rethrow_error() const {
 
 std::stop_source PromiseState::stop_source() {
   std::shared_ptr<DeferredResults> call;
-  std::shared_ptr<StopJob> stop;
+  std::shared_ptr<Job> stop;
   std::optional<std::stop_source> source;
   {
     const internal::MutexLock lock(parts_->mutex);
