@@ -76,9 +76,14 @@ void Checkers::spares_devices(const StartSlot& start) const {
   const auto index = static_cast<std::size_t>(chosen.bundle);
   if (!row || index >= row->places.size() || !has_gpu(row->places[index].allocation)) return;
   if (start.demand_class.request.placement.bundle_index >= 0) return;
+  const auto cannot_start = [this](NodeId node) {
+    return std::ranges::any_of(world_.nodes(), [node](const auto& each) {
+      return each.id == node && each.plan.cannot_start;
+    });
+  };
   for (std::size_t i = 0; i < row->places.size(); ++i) {
     const Allocation& other = row->places[i].allocation;
-    if (has_gpu(other)) continue;
+    if (has_gpu(other) || cannot_start(row->places[i].node)) continue;
     Quantity free = cpus_of(other);
     for (const auto& [slot, each] : placed_) {
       const bool inside = each.group == chosen.group && each.bundle == static_cast<std::int32_t>(i);
