@@ -9,6 +9,7 @@
 #include <atomic>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <numeric>
 #include <random>
@@ -315,10 +316,16 @@ TEST(ContractDeferred, ManyCalls_LeaveNothing) {
     }
     return got(board.call<&Board::heap_bytes>());
   };
+  // A table may grow in one round. A leak shows in each.
   round();
-  const long before = round();
-  const long after = round();
-  EXPECT_LT(after - before, 3000 * 16) << "bytes after 3,000 calls";
+  long before = round();
+  long least = std::numeric_limits<long>::max();
+  for (int i = 0; i < 4; ++i) {
+    const long after = round();
+    least = std::min(least, after - before);
+    before = after;
+  }
+  EXPECT_LT(least, 3000 * 16) << "bytes after 3,000 calls";
 }
 
 TEST(ContractDeferred, CancelsAndCompletionsRace) {

@@ -404,7 +404,7 @@ TEST(ContractTransports, WaitTensorFreedIgnoresSizes) {
   const auto maker = mobula::actor<Holder>.remote();
   for (const int count : {1, 1000, 5000, 16 * 1024, 16 * 1024 + 65}) {
     auto made = made_by(maker, count);
-    EXPECT_TRUE(names_driver(got(maker.call<&Holder::wait_freed>(0.01)))) << count;
+    EXPECT_TRUE(names_driver(got(maker.call<&Holder::wait_freed>(0.1)))) << count;
     EXPECT_EQ(got(maker.call<&Holder::write>()), "shared") << count;
     EXPECT_EQ(sum_of(got(made)), ramp_sum(count));
     made = {};
