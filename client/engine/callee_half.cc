@@ -261,7 +261,8 @@ void CalleeHalf::carry_out(RunCall&& command) {
   fetches_due_ = true;
   const bool beside = command.call.form->beside;
   if (!beside) note_running(command);
-  to_run(command.group).push_back(std::move(command));
+  auto& calls = to_run(command.group);
+  calls.push_back(std::move(command));
 }
 
 std::shared_ptr<TaskContext> CalleeHalf::carry_out(const executor::CancelRunning& command) {
