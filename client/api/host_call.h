@@ -23,8 +23,8 @@ namespace mobula::internal::client {
 
 class HostCall {
  public:
-  // `form` supplies the names. `results` is null for constructors; it outlives the call's
-  // completion, as `class_name` does. `self` is the actor of a method.
+  // `form` supplies the names. `results` is null for constructors. `results` and `class_name`
+  // outlive the completion of the call. `self` is the actor of a method.
   HostCall(CopyOnWrite<CallForm> form, std::string_view class_name,
            std::shared_ptr<TaskContext> context, detail::ResultSink* results, void* self,
            std::span<detail::StoredValue> arguments);

@@ -27,8 +27,8 @@ Value parse_value(const std::string& word);
 Config parse_config(const std::string& word);
 // "uniform f… f…", from word `first` on.
 Domain parse_domain(const TraceWords& words, std::size_t first);
-// Equal values of equal kinds; numbers may differ by two units in the last place, because NumPy's
-// logarithm and exponential do.
+// Compares kinds and values. Numbers may differ by two units in the last place, because the
+// logarithm and the exponential of NumPy differ from those of the C library.
 bool same_config(const Config& a, const Config& b);
 
 class TraceRunner {
