@@ -12,6 +12,7 @@
 #include "protocol/codec/messages.h"
 #include "protocol/messages/core_records.h"
 #include "protocol/tickets/roles.h"
+#include "protocol/tickets/verbs.h"
 #include "transport/net/address.h"
 
 namespace mobula::internal::head {

@@ -7,7 +7,7 @@
 
 #include "base/coverage_mark.h"
 #include "head/core/head_tables.h"
-#include "protocol/tickets/roles.h"
+#include "protocol/tickets/verbs.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -86,6 +86,7 @@ struct Dispatch {
                            [&](const TokenRow& row) { parts.tokens.restore(row); });
     ++parts.epoch;
     parts.events.begin();
+    if (!parts.options.http_url.empty()) parts.history.begin();
     write_epoch();
   }
   void operator()(ReceivedFromAgent& event) const { parts.nodes.on(std::move(event)); }
@@ -118,6 +119,7 @@ struct Dispatch {
     parts.job_logs.tick();
     parts.tokens.tick();
     parts.node_questions.tick();
+    parts.history.tick();
     parts.samples.tick();
   }
 
@@ -239,6 +241,7 @@ std::optional<Time> HeadCore::next_deadline() const {
   due = earlier(due, parts.tokens.next_deadline());
   due = earlier(due, parts.node_questions.next_deadline());
   due = earlier(due, parts.samples.next_deadline());
+  due = earlier(due, parts.history.next_deadline());
   return parts.serving ? earlier(due, parts.scheduler.next_deadline()) : due;
 }
 

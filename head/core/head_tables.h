@@ -17,6 +17,7 @@
 #include "head/core/node_table.h"
 #include "head/core/options.h"
 #include "head/core/process_table.h"
+#include "head/core/query/figure_history.h"
 #include "head/core/query/job_log_query.h"
 #include "head/core/query/node_query.h"
 #include "head/core/query/node_samples.h"
@@ -85,6 +86,7 @@ struct HeadTables {
   TransferCounts transfer_counts;
   UseTable class_use;
   NodeSamples samples{*this};
+  FigureHistory history{*this};
   HeadCounts counts;
   SubmissionTable submissions{*this};
   JobLogQuery job_logs{*this};

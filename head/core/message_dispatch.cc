@@ -7,6 +7,7 @@
 #include "head/core/head_tables.h"
 #include "head/core/token_table.h"
 #include "protocol/tickets/roles.h"
+#include "protocol/tickets/verbs.h"
 
 namespace mobula::internal::head {
 namespace {

@@ -73,6 +73,7 @@ std::string text_of(const Payload& bytes) {
 std::optional<PageQuery> page_query(const std::string& kind, const HttpParameters& parameters) {
   if (kind == "changes") return changes_query(parameters);
   if (kind == "usage") return query_of("usage");
+  if (kind == "history") return query_of("history", text_of(parameters, "range"));
   if (kind == "timeline") return query_of("timeline");
   if (kind == "logs") return query_of("logs", "", text_of(parameters, "of"));
   if (kind == "log") return log_query(parameters);

@@ -154,13 +154,42 @@ async function load(name) {
 
 // ---- history ------------------------------------------------------------------------------------
 
-const history = {}; // by series: [time in ms, value]
-const history_ms = 10 * 60_000;
+// Points [time in ms, value] by range and series. The head keeps them, so charts begin before the
+// page opens; the page adds the values that it sees to the short range.
+const ranges = { "10min": { ms: 10 * 60_000, series: {} }, "6h": { ms: 6 * 3600_000, series: {} } };
+let range = "10min";
+let recent_epoch = null; // epoch of the head whose last ten minutes were loaded
 
 function note(series, value) {
-  const points = (history[series] ??= []);
+  const { ms, series: all } = ranges["10min"];
+  const points = (all[series] ??= []);
   points.push([Date.now(), value]);
-  while (points.length > 2 && points[0][0] < Date.now() - history_ms) points.shift();
+  while (points.length > 2 && points[0][0] < Date.now() - ms) points.shift();
+}
+
+async function load_history(name) {
+  const json = await api(with_query("history", { range: name }));
+  const last = Date.now() - json.age_ms;
+  for (const { name: series, values } of json.series) {
+    const points = values.map((value, index) => [last - (values.length - 1 - index) * json.interval_ms, value])
+      .filter((point) => point[1] !== null);
+    // Values that the page noted itself are newer than those of the head, or follow them.
+    const noted = (ranges[name].series[series] ?? []).filter((point) => name === "10min" && point[0] > last);
+    ranges[name].series[series] = [...points, ...noted];
+  }
+}
+
+// Loads the history when the page first meets a head, and the long range each ten seconds.
+async function load_histories() {
+  if (recent_epoch !== seen.epoch) {
+    recent_epoch = seen.epoch;
+    await load_history("10min");
+  }
+  const long = ranges["6h"];
+  if (range === "6h" && !(long.next > performance.now())) {
+    long.next = performance.now() + 10_000;
+    await load_history("6h");
+  }
 }
 
 let cpu_before = {}; // by node: the previous usage
@@ -215,10 +244,10 @@ function surface(canvas, height) {
 
 // Draws the last minutes of a series, filled below. `top` is the value at the upper edge.
 function sparkline(canvas, series, top) {
-  const points = history[series] ?? [];
+  const points = ranges[range].series[series] ?? [];
   const { paint, width, height } = surface(canvas, 34);
   const now = Date.now();
-  const span = Math.max(60_000, Math.min(history_ms, now - (points[0]?.[0] ?? now)));
+  const span = Math.max(60_000, Math.min(ranges[range].ms, now - (points[0]?.[0] ?? now)));
   const most = Math.max(top ?? 0, 1e-9, ...points.map((point) => point[1]));
   const x = (time) => width * (1 - (now - time) / span);
   const y = (value) => height - 2 - (height - 5) * (value / most);
@@ -227,6 +256,7 @@ function sparkline(canvas, series, top) {
   paint.moveTo(0, height - 1.5);
   paint.lineTo(width, height - 1.5);
   paint.stroke();
+  canvas.dataset.points = String(points.length);
   if (points.length < 2) return;
   const line = new Path2D();
   line.moveTo(x(points[0][0]), y(points[0][1]));
@@ -464,6 +494,16 @@ function list_view(name, title, source, make) {
 
 // ---- overview
 
+function set_range(next) {
+  range = next;
+  for (const button of document.querySelectorAll(".ranges button")) button.setAttribute("aria-pressed", String(button.dataset.range === range));
+  load_histories().then(draw, failed);
+}
+
+const range_buttons = () => el("div", { class: "ranges", role: "group", "aria-label": "Range of the charts" },
+  ...[["10min", "10 min"], ["6h", "6 h"]].map(([name, text]) =>
+    el("button", { text, "data-range": name, "data-testid": `range-${name}`, "aria-pressed": String(name === range), click: () => set_range(name) })));
+
 function card(title, href, series, top) {
   const value = el("div", { class: "value" });
   const sub = el("div", { class: "sub" });
@@ -524,6 +564,7 @@ views.overview = {
     });
     return {
       nodes: [
+        range_buttons(),
         el("div", { class: "cards" }, Object.values(cards).map((each) => each.node)),
         el("div", { class: "split" },
           panel("Resources", "booked of total", resources),
@@ -1280,6 +1321,7 @@ async function refresh() {
       try {
         const due = [...new Set(["status", ...current.sources])].filter(is_due);
         await Promise.all(due.map(load));
+        if (current.name === "overview") await load_histories();
         if (due.includes("status")) draw_top();
         if (current === view && (due.length > 0 || current.made.live)) await draw();
       } catch (error) {

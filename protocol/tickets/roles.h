@@ -1,5 +1,4 @@
-// The roles that may send each message and use each verb. A message without a row does not compile
-// at the check; a verb without a row is rejected.
+// The roles that may send each message. A message without a row does not compile at the check.
 // Thread: any (constants).
 // Not: the content of messages. The receiver checks whose job or slot a message names.
 #pragma once
@@ -7,7 +6,6 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
-#include <string_view>
 #include <type_traits>
 #include <variant>
 
@@ -228,73 +226,6 @@ constexpr bool may_send_kind(Role role) {
 template <class... Message>
 constexpr bool may_send(Role role, const std::variant<Message...>& message) {
   return std::visit([role]<class Each>(const Each&) { return may_send_kind<Each>(role); }, message);
-}
-
-// ---- queries and commands of tools -------------------------------------------------------------
-
-struct VerbRow {
-  std::string_view verb;
-  Roles roles;
-  bool changes = false;
-};
-
-namespace roles {
-
-// Agents are included, because the key that joins machines also serves the tools on them. A join
-// token is unproven until it is redeemed.
-inline constexpr Roles anybody{Role::unproven, Role::agent,    Role::driver_agent,
-                               Role::driver,   Role::observer, Role::operator_};
-inline constexpr Roles readers{Role::agent, Role::driver_agent, Role::driver, Role::observer,
-                               Role::operator_};
-inline constexpr Roles scrapers{Role::agent,    Role::driver_agent, Role::driver,
-                                Role::observer, Role::metrics,      Role::operator_};
-inline constexpr Roles submitters{Role::driver, Role::operator_};
-inline constexpr Roles operators{Role::operator_};
-
-inline constexpr std::array verbs{
-    VerbRow{"ping", anybody},
-    VerbRow{"status", readers},
-    VerbRow{"list", readers},
-    VerbRow{"get", readers},
-    VerbRow{"explain", readers},
-    VerbRow{"named_actors", readers},
-    VerbRow{"planner_state", readers},
-    VerbRow{"metrics", scrapers},
-    VerbRow{"job_log", readers},
-    VerbRow{"timeline", readers},
-    VerbRow{"logs", readers},
-    VerbRow{"log", readers},
-    VerbRow{"head_log", readers},
-    VerbRow{"usage", readers},
-    VerbRow{"changes", readers},
-    VerbRow{"package_get", Roles{Role::agent, Role::operator_}},  // nodes that run submitted jobs
-    VerbRow{"submit", submitters, true},
-    VerbRow{"job_stop", submitters, true},
-    VerbRow{"package_put", submitters, true},
-    VerbRow{"drain", operators, true},
-    VerbRow{"undrain", operators, true},
-    VerbRow{"actor_kill", operators, true},
-    VerbRow{"stop", operators, true},
-    VerbRow{"token_create", operators, true},
-    VerbRow{"token_list", operators},
-    VerbRow{"token_revoke", operators, true},
-    VerbRow{"join", Roles{Role::unproven}, true},
-};
-
-}  // namespace roles
-
-// Returns null for an unknown verb.
-constexpr const VerbRow* verb_row(std::string_view verb) {
-  for (const VerbRow& row : roles::verbs) {
-    if (row.verb == verb) return &row;
-  }
-  return nullptr;
-}
-
-// A verb without a row is never allowed.
-constexpr bool may_ask(Role role, std::string_view verb) {
-  const VerbRow* row = verb_row(verb);
-  return row != nullptr && row->roles.contains(role);
 }
 
 }  // namespace mobula::internal

@@ -201,6 +201,14 @@ class Page(InABrowser):
                 self.picture(view)
         self.assertEqual(self.browser.title, "Overview – Mobula")
 
+    def test_charts_begin_before_the_page_opens(self):
+        self.sign_in()
+        points = "return Number(document.querySelector('[data-testid=card-nodes] canvas').dataset.points)"
+        self.wait(lambda: self.browser.execute_script(points) > 1, "samples of the head")
+        self.browser.find_element(By.CSS_SELECTOR, "[data-testid=range-6h]").click()
+        self.wait(lambda: self.browser.execute_script("return document.querySelector('[data-testid=range-6h]').ariaPressed") == "true", "the long range")
+        self.wait(lambda: 0 < self.browser.execute_script(points) < 20, "a sample per ten seconds")
+
     def test_failed_tasks_come_first_with_their_error(self):
         self.sign_in()
         self.visit("tasks")
@@ -337,6 +345,17 @@ class Documents(unittest.TestCase):
         names = {process["names"][row[2]] for process in timeline["processes"] for row in process.get("ran", [])}
         self.assertIn("forward", names)
 
+    def test_history_has_samples_before_the_page_opens(self):
+        recent, long = self.get("/api/v1/history"), self.get("/api/v1/history?range=6h")
+        self.assertEqual((recent["interval_ms"], long["interval_ms"]), (1000, 10000))
+        series = {each["name"]: each["values"] for each in recent["series"]}
+        self.assertEqual(series["nodes"][-1], 2)
+        self.assertEqual(series["booked GPU"][-1], 2.5)
+        self.assertGreater(len(series["nodes"]), 1)
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            self.get("/api/v1/history?range=1y")
+        self.assertEqual(refused.exception.code, 400)
+
     def test_logs_are_read_from_their_end(self):
         logs = self.get("/api/v1/logs")["items"]
         agent = next(each for each in logs if each["log"] == "agent")
@@ -345,7 +364,7 @@ class Documents(unittest.TestCase):
         self.assertIn("text", self.get("/api/v1/log?log=head"))
 
     def test_every_document_needs_a_token(self):
-        for path in ("changes", "usage", "timeline", "logs", "log?log=head", "events?limit=5"):
+        for path in ("changes", "history", "usage", "timeline", "logs", "log?log=head", "events?limit=5"):
             with self.subTest(path), self.assertRaises(urllib.error.HTTPError) as refused:
                 self.get("/api/v1/" + path, token=False)
             self.assertEqual(refused.exception.code, 401)

@@ -1,6 +1,7 @@
 // Checks the table of permitted senders for every message and role against the documented roles,
 // which are stated independently here.
 #include "protocol/tickets/roles.h"
+#include "protocol/tickets/verbs.h"
 
 #include <gtest/gtest.h>
 
@@ -67,8 +68,8 @@ TEST(Roles, NoSlots_MaySendNoSlotMessages) {
 
 TEST(Roles, AllowsEachVerbToItsRoles) {
   const std::set<std::string_view> reads{
-      "status",  "list",     "get",  "explain", "named_actors", "planner_state", "metrics",
-      "job_log", "timeline", "logs", "log",     "head_log",     "usage",         "changes"};
+      "status",   "list", "get", "explain",  "named_actors", "planner_state", "metrics", "job_log",
+      "timeline", "logs", "log", "head_log", "usage",        "changes",       "history"};
   const std::set<std::string_view> jobs{"submit", "job_stop", "package_put"};
   const std::set<std::string_view> orders{"drain",        "undrain",    "actor_kill",  "stop",
                                           "token_create", "token_list", "token_revoke"};

@@ -16,7 +16,7 @@
 #include "head/core/view/state_json.h"
 #include "head/core/view/submission_json.h"
 #include "head/core/view/task_json.h"
-#include "protocol/tickets/roles.h"
+#include "protocol/tickets/verbs.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -90,6 +90,7 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
   }
   if (verb == "token_list") return parts_.tokens.list();
   if (verb == "status") return status_json(parts_);
+  if (verb == "history") return parts_.history.json(kind);
   if (verb == "planner_state") return planner_json(parts_);
   if (verb == "metrics") {
     parts_.samples.want();
@@ -112,8 +113,8 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
       ErrorCode::invalid_argument,
       fmt::format("'{}' is no request the head knows; it knows ping, status, list, get, "
                   "explain, planner_state, metrics, drain, undrain, submit, job_stop, job_log, "
-                  "timeline, logs, log, head_log, usage, changes, token_create, "
-                  "token_list, token_revoke, join, stop",
+                  "timeline, logs, log, head_log, usage, changes, history, "
+                  "token_create, token_list, token_revoke, join, stop",
                   verb));
 }
 

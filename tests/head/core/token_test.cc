@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "head/core/small_cluster.h"
-#include "protocol/tickets/roles.h"
+#include "protocol/tickets/verbs.h"
 
 namespace mobula::internal::head {
 namespace {
