@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the language of comments, messages, names, and documents against docs/glossary.md.
 
-The patterns come from the block `prose-patterns` of the glossary. Each directory has a count of findings per pattern in
+The patterns come from tools/prose_patterns.txt. Each directory has a count of findings per pattern in
 tools/prose_baseline.json. The check fails if a count rises, and prints the findings of that directory and pattern.
 
 usage: check_prose.py [--root DIR] [--update | --list | PATH...]
@@ -18,9 +18,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-GLOSSARY = "docs/glossary.md"
+PATTERNS = "tools/prose_patterns.txt"
 BASELINE = "tools/prose_baseline.json"
-EXEMPT = {GLOSSARY, BASELINE, "LICENSE"}
+EXEMPT = {"docs/glossary.md", PATTERNS, BASELINE, "LICENSE"}
 CODE = {".h", ".cc", ".cpp", ".cu", ".c"}
 HASH_COMMENTS = {".py", ".sh", ".cmake", ".yaml", ".yml"}
 MAX_WORDS = 30           # words in a sentence
@@ -42,11 +42,10 @@ TEST = re.compile(r'\b(?:TYPED_)?TEST(?:_[FP])?\s*\(\s*\w+\s*,\s*(\w+)\s*\)')
 
 
 def load_patterns(text):
-    block = re.search(r'```prose-patterns\n(.*?)```', text, re.S)
-    if not block:
-        raise SystemExit(f"check_prose: {GLOSSARY} has no block 'prose-patterns'")
     patterns = []
-    for line in block[1].splitlines():
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
         name, expression, advice = (part.strip() for part in line.split(" :: "))
         name, _, scope = name.partition("@")
         patterns.append(Pattern(name, scope or "prose", re.compile(expression), advice))
@@ -277,7 +276,7 @@ def main():
     parser.add_argument("paths", nargs="*")
     arguments = parser.parse_args()
     root = arguments.root
-    patterns = load_patterns((root / GLOSSARY).read_text())
+    patterns = load_patterns((root / PATTERNS).read_text())
     findings = check_tree(root, arguments.paths or tracked(root), patterns)
     if arguments.list or arguments.paths:
         print_findings(findings)

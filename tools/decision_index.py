@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks the pages of docs/decisions and generates their index, docs/decisions/README.md.
 
-A page begins with "# NNNN Title", "Status: accepted" or "Status: superseded by NNNN", and "Date: YYYY-MM-DD". An
-accepted page has the sections Context, Decision, Consequences, and Revisit when, in this order. The file is named
+A page begins with "# NNNN Title", "Status: accepted" or "Status: superseded by NNNN", and "Date: YYYY-MM-DD". A line
+"Supersedes: NNNN, NNNN" names decisions whose pages are removed. An accepted page has the sections Context, Decision, Consequences, and Revisit when, in this order. The file is named
 NNNN-title-in-kebab-case.md.
 
 usage: decision_index.py [--root DIR] [--check]
@@ -56,7 +56,9 @@ def read_page(path):
     lines = text.count("\n")
     if lines > MAX_LINES:
         faults.append(f"{lines} lines, limit {MAX_LINES}")
-    return {"number": number, "title": title, "status": status, "date": date, "file": path.name}, faults
+    supersedes = re.findall(r"\d{4}", field(text, "Supersedes") or "")
+    row = {"number": number, "title": title, "status": status, "date": date, "file": path.name, "supersedes": supersedes}
+    return row, faults
 
 
 def read_pages(directory):
@@ -66,8 +68,8 @@ def read_pages(directory):
             row, found = read_page(path)
             rows.append(row)
             faults.extend(f"{path.name}: {fault}" for fault in found)
-    numbers = [row["number"] for row in rows]
-    faults.extend(f"{number}: two pages have this number" for number in sorted(set(numbers)) if numbers.count(number) > 1)
+    numbers = [number for row in rows for number in [row["number"], *row["supersedes"]]]
+    faults.extend(f"{number}: two decisions have this number" for number in sorted(set(numbers)) if numbers.count(number) > 1)
     for row in rows:
         target = re.fullmatch(r"superseded by (\d{4})", row["status"] or "")
         if target and target[1] not in numbers:
@@ -81,7 +83,8 @@ def index_of(rows):
 
 def line_of(row):
     status = "" if row["status"] == "accepted" else f", {row['status']}"
-    return f"- [{row['number']} {row['title']}]({row['file']}){status}\n"
+    included = f", supersedes {', '.join(row['supersedes'])}" if row["supersedes"] else ""
+    return f"- [{row['number']} {row['title']}]({row['file']}){status}{included}\n"
 
 
 def main():

@@ -21,7 +21,7 @@ class CheckProse(unittest.TestCase):
         self.directory = tempfile.TemporaryDirectory()
         self.root = Path(self.directory.name)
         subprocess.run(["git", "init", "-q", self.root], check=True)
-        self.write("docs/glossary.md", (ROOT / "docs" / "glossary.md").read_text())
+        self.write("tools/prose_patterns.txt", (ROOT / "tools" / "prose_patterns.txt").read_text())
         self.write("tools/README", "")
         self.write("a/block.h", CONTRACT)
         self.assertEqual(run_tool(self.root, "--update").returncode, 0)

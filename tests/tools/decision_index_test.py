@@ -101,7 +101,18 @@ class DecisionIndex(unittest.TestCase):
 
     def test_rejects_two_pages_of_one_number(self):
         self.write("0001-count-refs.md", PAGE.replace("the user's holds", "refs"))
-        self.expect("0001: two pages")
+        self.expect("0001: two decisions")
+
+    def test_lists_superseded_numbers(self):
+        self.write(NAME, PAGE.replace("-01-02", "-01-02\nSupersedes: 0002, 0003"))
+        self.run_tool()
+        index = (self.root / "docs" / "decisions" / "README.md").read_text()
+        self.assertIn(f"- [0001 Count the user's holds]({NAME}), supersedes 0002, 0003\n", index)
+
+    def test_rejects_a_page_of_a_superseded_number(self):
+        self.write(NAME, PAGE.replace("-01-02", "-01-02\nSupersedes: 0002"))
+        self.write("0002-count-refs.md", "# 0002 Count refs\n\nStatus: superseded by 0001\nDate: 2026-01-01\n\nShort.\n")
+        self.expect("0002: two decisions")
 
     def test_superseded_page_needs_no_sections(self):
         self.write("0002-count-refs.md", "# 0002 Count refs\n\nStatus: superseded by 0001\nDate: 2026-01-01\n\nShort.\n")

@@ -91,7 +91,7 @@ struct BusCounters {
 // the rights of a connection. libzmq cannot close a connection that it accepted, so disconnect()
 // makes the bus ignore such a peer. The bus itself closes connections that exceed ConnectionLimits
 // or do not authenticate. It ends connections without heartbeats, which are empty messages.
-// Messages of one peer arrive in the order of send(), also those in chunks (decision 126).
+// Messages of one peer arrive in the order of send(), also those in chunks (decision 86).
 class Bus {
  public:
   // Creates a bus. Callbacks run on the loop only and may destroy the bus. Errors: unavailable if

@@ -1,4 +1,4 @@
-// Large messages of a bus, which it sends and receives in chunks (decision 126).
+// Large messages of a bus, which it sends and receives in chunks (decision 86).
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // NIXL as a carrier of messages (mobula/transport_plugin.h), through its UCX backend or the one in
 // MOBULA_NIXL_BACKEND. One agent runs on its own thread, and messages are NIXL notifications. It is
-// built only if the headers of NIXL are found. Reasons: decision 45.
+// built only if the headers of NIXL are found. Reasons: decision 28.
 //
 // Properties of NIXL that shape this code: Remote reads and writes cannot be revoked when a peer
 // stops, so none are used and no memory is registered. Notifications have no acknowledgment, so the
