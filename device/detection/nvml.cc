@@ -1,10 +1,11 @@
 #include "device/detection/nvml.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "device/detection/nvml_abi.h"
 
@@ -49,6 +50,7 @@ struct Nvml::Functions {
   // Null in drivers before 510, and before 384.
   nvml_abi::Processes* processes = nullptr;
   nvml_abi::PeerStatus* peer_status = nullptr;
+  nvml_abi::UtilizationRates* utilization = nullptr;
 };
 
 std::string Nvml::library_name() {
@@ -87,6 +89,7 @@ Result<Nvml> Nvml::open(const std::string& library_name) {
   if (!found) functions->link_state = nullptr;
   load(functions->processes, "nvmlDeviceGetComputeRunningProcesses_v3");
   load(functions->peer_status, "nvmlDeviceGetP2PStatus");
+  load(functions->utilization, "nvmlDeviceGetUtilizationRates");
 
   if (const int status = functions->init(); status != nvml_abi::success) {
     return failure(ErrorCode::unavailable, fmt::format("nvmlInit_v2 of {}: {}", library_name,
@@ -156,6 +159,20 @@ Result<std::uint64_t> Nvml::used_bytes(unsigned device) const {
   const int status = functions_->device_memory(static_cast<nvml_abi::Device>(*handle), &memory);
   if (status != nvml_abi::success) return error(fmt::format("memory of GPU {}", device), status);
   return std::uint64_t{memory.used};
+}
+
+Result<unsigned> Nvml::busy_percent(unsigned device) const {
+  const std::string subject = fmt::format("the utilization of GPU {}", device);
+  if (functions_->utilization == nullptr)
+    return failure(ErrorCode::not_found, subject + ": the library does not report it");
+  const auto handle = handle_of(device);
+  if (!handle) return handle.error();
+  nvml_abi::Utilization rates{};
+  const int status = functions_->utilization(static_cast<nvml_abi::Device>(*handle), &rates);
+  if (unsupported(status))
+    return failure(ErrorCode::not_found, subject + ": the device does not report it");
+  if (status != nvml_abi::success) return error(subject, status);
+  return std::min(rates.gpu, 100u);
 }
 
 Result<bool> Nvml::reaches(unsigned device, unsigned other) const {

@@ -71,6 +71,9 @@ class Nvml {
   Result<std::vector<DeviceUser>> users(unsigned device) const;
   // Memory use of a device over all processes.
   Result<std::uint64_t> used_bytes(unsigned device) const;
+  // Percent of the driver's last sample period (1/6 to 1 s) in which a kernel ran on the device.
+  // not_found if the library or the device, for example one in MIG mode, does not report it.
+  Result<unsigned> busy_percent(unsigned device) const;
   // True if kernels on one device can read memory of the other; true for the same device.
   Result<bool> reaches(unsigned device, unsigned other) const;
   // All devices, or the failure of the first one that does not respond. Unsupported properties

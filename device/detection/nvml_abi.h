@@ -30,6 +30,11 @@ struct Memory {  // nvmlMemory_t
   unsigned long long used;
 };
 
+struct Utilization {  // nvmlUtilization_t: percent of the last sample period of the driver
+  unsigned gpu;
+  unsigned memory;
+};
+
 struct Process {  // nvmlProcessInfo_t, as of nvmlDeviceGetComputeRunningProcesses_v3
   unsigned pid;
   unsigned long long used_bytes;
@@ -62,6 +67,7 @@ using DeviceByIndex = Status(unsigned, Device*);        // nvmlDeviceGetHandleBy
 using DeviceName = Status(Device, char*, unsigned);     // nvmlDeviceGetName
 using DeviceUuid = Status(Device, char*, unsigned);     // nvmlDeviceGetUUID
 using DeviceMemory = Status(Device, Memory*);           // nvmlDeviceGetMemoryInfo
+using UtilizationRates = Status(Device, Utilization*);  // nvmlDeviceGetUtilizationRates
 using DevicePci = Status(Device, PciInfo*);             // nvmlDeviceGetPciInfo_v3
 using MigMode = Status(Device, unsigned*, unsigned*);   // nvmlDeviceGetMigMode: current, pending
 using MigCount = Status(Device, unsigned*);             // nvmlDeviceGetMaxMigDeviceCount

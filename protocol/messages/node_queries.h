@@ -86,7 +86,9 @@ struct UsageRequest {
 struct DeviceTaken {
   std::uint32_t device = 0;
   std::int64_t used_bytes = 0;
-  MOBULA_FIELDS(device, used_bytes);
+  // Part of the last second in which a kernel ran, of all processes; -1: not reported.
+  std::int32_t busy_percent = -1;
+  MOBULA_FIELDS(device, used_bytes, busy_percent);
   friend bool operator==(const DeviceTaken&, const DeviceTaken&) = default;
 };
 

@@ -196,7 +196,8 @@ struct GpuRow {
   double booked = 0;
   std::int64_t memory_bytes = 0;
   std::int64_t booked_bytes = 0;
-  std::int64_t used_bytes = -1;  // not sampled
+  std::int64_t used_bytes = -1;    // not sampled
+  std::int32_t busy_percent = -1;  // not sampled
   bool over_share = false;
 };
 
@@ -235,7 +236,9 @@ std::vector<GpuRow> gpus_of(const HeadTables& parts, const Node& node) {
   const auto sample = parts.samples.rows().find(node.id);
   if (sample == parts.samples.rows().end()) return gpus;
   for (const auto& each : sample->second.devices) {
-    if (each.device < gpus.size()) gpus[each.device].used_bytes = each.used_bytes;
+    if (each.device >= gpus.size()) continue;
+    gpus[each.device].used_bytes = each.used_bytes;
+    gpus[each.device].busy_percent = each.busy_percent;
   }
   return gpus;
 }
@@ -259,6 +262,11 @@ void add_gpus(const HeadTables& parts, MetricsWriter& out) {
   out.family("mobula_gpu_memory_used_bytes", "gauge", "Used memory of the GPU, if it is sampled.");
   for (const auto& row : rows) {
     if (row.used_bytes >= 0) out.sample(row.labels, row.used_bytes);
+  }
+  out.family("mobula_gpu_utilization_ratio", "gauge",
+             "Part of the last second in which a kernel ran on the GPU, if it is sampled.");
+  for (const auto& row : rows) {
+    if (row.busy_percent >= 0) out.sample(row.labels, row.busy_percent / 100.0);
   }
   add("mobula_gpu_over_share", "1 while an executor exceeds its share of the GPU.",
       [](const GpuRow& row) { return row.over_share ? 1 : 0; });

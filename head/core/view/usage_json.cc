@@ -20,12 +20,15 @@ Json gpu_use_json(const Node& node, const UsageReply& usage) {
   for (const auto& resource : node.shape.resources) {
     if (resource.name != "GPU") continue;
     for (std::size_t i = 0; i < resource.instances.size(); ++i) {
-      Json used = nullptr;
+      Json used = nullptr, busy = nullptr;
       for (const auto& each : usage.devices) {
-        if (each.device == i) used = each.used_bytes;
+        if (each.device != i) continue;
+        used = each.used_bytes;
+        if (each.busy_percent >= 0) busy = each.busy_percent;
       }
       gpus.push_back({{"index", i},
                       {"used_bytes", used},
+                      {"busy_percent", busy},
                       {"memory_bytes", resource.instances[i].memory_bytes}});
     }
   }

@@ -114,6 +114,7 @@ TEST(SimulatedGpu, Slices_HaveSeparateMemory) {
     const auto nvml = Nvml::open(std::getenv("MOBULA_NVML_LIBRARY"));
     ASSERT_TRUE(nvml);
     EXPECT_EQ(nvml->used_bytes(0).value(), half + context) << "NVML reports the whole device";
+    EXPECT_LE(nvml->busy_percent(0).value(), 100u);
   });
 }
 

@@ -86,7 +86,7 @@ TEST_F(Metrics, SamplesNodesWhileWatchedOnly) {
   EXPECT_EQ(asked[0], (UsageRequest{NodeSamples::request_number, true}));
   UsageReply reply;
   reply.memory_bytes = 1000;
-  reply.devices = {{1, 77}};
+  reply.devices = {{1, 77, 40}};
   cluster.from_agent(agent, reply);
   const auto now = text();
   ASSERT_EQ(lines_of(now, "mobula_node_memory_bytes").size(), 1u);
@@ -94,6 +94,9 @@ TEST_F(Metrics, SamplesNodesWhileWatchedOnly) {
   const auto used = lines_of(now, "mobula_gpu_memory_used_bytes");
   ASSERT_EQ(used.size(), 1u);
   EXPECT_THAT(used[0], HasSubstr("gpu=\"1\""));
+  const auto busy = lines_of(now, "mobula_gpu_utilization_ratio");
+  ASSERT_EQ(busy.size(), 1u) << "of the sampled GPU alone";
+  EXPECT_TRUE(busy[0].ends_with(" 0.4")) << busy[0];
   cluster.pass(50s);
   EXPECT_EQ(cluster.take<UsageRequest>(agent).size(), 5u);
   cluster.pass(60s);

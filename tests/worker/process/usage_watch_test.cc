@@ -81,10 +81,11 @@ TEST_F(UsageWatchTest, RepeatedQuery_ReturnsCachedSample) {
 TEST_F(UsageWatchTest, ReportsGpuBytesOfLastSample) {
   process(7, "f", 1, 1);
   UsageWatch watch(paths);
-  watch.took({{{2, "uuid", true, 900, {{SlotId::of(7), 0, 500}, {SlotId::of(8), 0, 400}}}}});
+  watch.took({{{2, "uuid", true, 900, {{SlotId::of(7), 0, 500}, {SlotId::of(8), 0, 400}}, 60}}});
   const UsageReply reply = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
   ASSERT_EQ(reply.devices.size(), 1u);
   EXPECT_EQ(reply.devices[0].used_bytes, 900);
+  EXPECT_EQ(reply.devices[0].busy_percent, 60);
   ASSERT_EQ(reply.executors[0].devices.size(), 1u);
   EXPECT_EQ(reply.executors[0].devices[0].device, 2u);
   EXPECT_EQ(reply.executors[0].devices[0].used_bytes, 500);

@@ -49,7 +49,8 @@ struct GpuUse {
   bool per_process = false;     // false: the driver reports no memory per process
   std::int64_t used_bytes = 0;  // sum over all processes of the device
   std::vector<ExecutorGpuMemory> executors;
-  MOBULA_FIELDS(device, uuid, per_process, used_bytes, executors);
+  std::int32_t busy_percent = -1;  // part of the time in which a kernel ran; -1: not reported
+  MOBULA_FIELDS(device, uuid, per_process, used_bytes, executors, busy_percent);
   friend bool operator==(const GpuUse&, const GpuUse&) = default;
 };
 

@@ -95,6 +95,8 @@ GpuMemorySampled GpuWatch::look_now(const std::vector<WatchedExecutor>& executor
     use.uuid = gpu.uuid;
     use.per_process = gpu.per_process;
     use.used_bytes = static_cast<std::int64_t>(*used);
+    if (const auto busy = nvml_.busy_percent(gpu.nvml_index))
+      use.busy_percent = static_cast<std::int32_t>(*busy);
     for (const DeviceUser& user : *users) {
       const auto* executor = executor_of(static_cast<pid_t>(user.process), executors);
       if (!user.used_bytes || executor == nullptr) continue;

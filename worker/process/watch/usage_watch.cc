@@ -119,7 +119,8 @@ UsageReply UsageWatch::node_alone(Time now) const {
   UsageReply reply;
   reply.at = now - Time();
   look_at_machine(reply);
-  for (const auto& gpu : gpus_.devices) reply.devices.push_back({gpu.device, gpu.used_bytes});
+  for (const auto& gpu : gpus_.devices)
+    reply.devices.push_back({gpu.device, gpu.used_bytes, gpu.busy_percent});
   return reply;
 }
 
