@@ -95,7 +95,7 @@ TEST_F(Metrics, SamplesNodesWhileWatchedOnly) {
   ASSERT_EQ(used.size(), 1u);
   EXPECT_THAT(used[0], HasSubstr("gpu=\"1\""));
   const auto busy = lines_of(now, "mobula_gpu_utilization_ratio");
-  ASSERT_EQ(busy.size(), 1u) << "of the sampled GPU alone";
+  ASSERT_EQ(busy.size(), 1u) << "only the sampled GPU";
   EXPECT_TRUE(busy[0].ends_with(" 0.4")) << busy[0];
   cluster.pass(50s);
   EXPECT_EQ(cluster.take<UsageRequest>(agent).size(), 5u);
