@@ -12,7 +12,7 @@
 
 #include "cli/build_kind.h"
 #include "cli/commands/fleet_commands.h"
-#include "cli/commands/node_types.h"
+#include "deploy/fleet/node_types.h"
 #include "cli/commands/start_flags.h"
 #include "cli/exit_code.h"
 #include "cli/flag_texts.h"
@@ -62,7 +62,7 @@ void read_texts(const FlagTexts& texts, CommandLine& line) {
   if (!texts.labels.empty()) node.labels = labels_of(texts.labels);
   if (line.command == "list") line.labels = std::exchange(node.labels, {});
   if (!texts.labels_file.empty())
-    node.labels.merge(taken("--labels-file", read_node_labels(texts.labels_file)));
+    node.labels.merge(taken("--labels-file", fleet::read_node_labels(texts.labels_file)));
   refuse_reserved(node.labels);
   if (!texts.format.empty()) {
     const auto format = output_format_of(texts.format);
