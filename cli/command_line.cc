@@ -302,6 +302,12 @@ class Grammar {
     plan.add_option("--types", line_.types_file, "YAML file with the available node types")
         ->required();
     plan.add_flag("--json", texts_.json, "Same as -o json");
+    CLI::App& provider = *app_.add_subcommand(
+        "provider", "Answer one call of an autoscaler for nodes, from stdin to stdout");
+    provider.add_option("kind", line_.kind, "local, slurm, or kubernetes")
+        ->required()
+        ->check(CLI::IsMember({"local", "slurm", "kubernetes"}));
+    provider.add_option("call", line_.method, "describe, launch, list, or end, as in the request");
     CLI::App& drain = add_asking("drain", "Stop scheduling onto a node");
     drain.add_option("node", line_.subject, "Id, or a unique prefix of at least 4 digits")
         ->required();
