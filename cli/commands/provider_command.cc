@@ -5,6 +5,7 @@
 #include "cli/exit_code.h"
 #include "deploy/provider/local_provider.h"
 #include "deploy/provider/serve_provider.h"
+#include "deploy/provider/slurm_provider.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -19,7 +20,8 @@ std::string own_path() {
 
 int answer_provider_call(const CommandLine& line) {
   const auto answer = [&](const fleet::ProviderRequest& request) {
-    return provider::answer_local(request, own_path());
+    return line.kind == "slurm" ? provider::answer_slurm(request, own_path())
+                                : provider::answer_local(request, own_path());
   };
   return provider::serve_provider(answer, line.method);
 }
