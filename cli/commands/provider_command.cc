@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "cli/exit_code.h"
+#include "deploy/provider/kubernetes_provider.h"
 #include "deploy/provider/local_provider.h"
 #include "deploy/provider/serve_provider.h"
 #include "deploy/provider/slurm_provider.h"
@@ -20,6 +21,7 @@ std::string own_path() {
 
 int answer_provider_call(const CommandLine& line) {
   const auto answer = [&](const fleet::ProviderRequest& request) {
+    if (line.kind == "kubernetes") return provider::answer_kubernetes(request);
     return line.kind == "slurm" ? provider::answer_slurm(request, own_path())
                                 : provider::answer_local(request, own_path());
   };
