@@ -12,13 +12,13 @@
 namespace mobula::internal::provider {
 
 // Settings: `directory` (of tickets and logs, shared by all nodes; required), `template` (a batch
-// script like deploy/slurm/joined.sbatch), `arguments` of sbatch, `backlog` (4 pending jobs at most),
-// `warning_s` (120: SIGTERM this long before the time limit), `mobula` (the program on the nodes).
-// `config` of a node type: `arguments` of sbatch, and `flags` of `mobula start`.
+// script like deploy/slurm/joined.sbatch), `arguments` of sbatch, `backlog` (4 pending jobs at
+// most), `warning_s` (120: SIGTERM this long before the time limit), `mobula` (the program on the
+// nodes). `config` of a node type: `arguments` of sbatch, and `flags` of `mobula start`.
 fleet::ProviderReply answer_slurm(const fleet::ProviderRequest& request, const std::string& mobula);
 
-// Parses the output of `squeue -o '%i|%j|%T|%e|%k|%r'` with times in seconds since 1970. Returns the
-// jobs of this cluster; `complete` is false if a line has another form.
+// Parses the output of `squeue -o '%i|%j|%T|%e|%k|%r'` with times in seconds since 1970. Returns
+// the jobs of this cluster; `complete` is false if a line has another form.
 struct SlurmJobs {
   std::vector<fleet::InstanceReply> jobs;
   bool complete = true;
