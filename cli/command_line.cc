@@ -12,7 +12,7 @@
 
 #include "cli/build_kind.h"
 #include "cli/commands/fleet_commands.h"
-#include "cli/commands/node_types.h"
+#include "deploy/fleet/node_types.h"
 #include "cli/commands/start_flags.h"
 #include "cli/exit_code.h"
 #include "cli/flag_texts.h"
@@ -62,7 +62,7 @@ void read_texts(const FlagTexts& texts, CommandLine& line) {
   if (!texts.labels.empty()) node.labels = labels_of(texts.labels);
   if (line.command == "list") line.labels = std::exchange(node.labels, {});
   if (!texts.labels_file.empty())
-    node.labels.merge(taken("--labels-file", read_node_labels(texts.labels_file)));
+    node.labels.merge(taken("--labels-file", fleet::read_node_labels(texts.labels_file)));
   refuse_reserved(node.labels);
   if (!texts.format.empty()) {
     const auto format = output_format_of(texts.format);
@@ -302,6 +302,12 @@ class Grammar {
     plan.add_option("--types", line_.types_file, "YAML file with the available node types")
         ->required();
     plan.add_flag("--json", texts_.json, "Same as -o json");
+    CLI::App& provider = *app_.add_subcommand(
+        "provider", "Answer one call of an autoscaler for nodes, from stdin to stdout");
+    provider.add_option("kind", line_.kind, "local, slurm, or kubernetes")
+        ->required()
+        ->check(CLI::IsMember({"local", "slurm", "kubernetes"}));
+    provider.add_option("call", line_.method, "describe, launch, list, or end, as in the request");
     CLI::App& drain = add_asking("drain", "Stop scheduling onto a node");
     drain.add_option("node", line_.subject, "Id, or a unique prefix of at least 4 digits")
         ->required();

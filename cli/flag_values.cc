@@ -69,9 +69,10 @@ Labels labels_of(const std::string& text) {
 
 void refuse_reserved(const Labels& labels) {
   constexpr std::string_view prefix = "mobula.io/";
-  constexpr std::array<std::string_view, 6> given{"accelerator-product", "accelerator-type",
-                                                  "availability-region", "availability-zone",
-                                                  "market-type",         "node-group"};
+  constexpr std::array<std::string_view, 7> given{
+      "accelerator-product", "accelerator-type", "availability-region",
+      "availability-zone",   "instance",         "market-type",
+      "node-group"};
   for (const auto& [key, unused] : labels) {
     if (!key.starts_with(prefix) ||
         std::ranges::find(given, key.substr(prefix.size())) != given.end())

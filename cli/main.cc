@@ -30,6 +30,7 @@
 #include "cli/commands/logs.h"
 #include "cli/commands/plan_command.h"
 #include "cli/commands/programs.h"
+#include "cli/commands/provider_command.h"
 #include "cli/commands/start.h"
 #include "cli/commands/state_commands.h"
 #include "cli/commands/stop.h"
@@ -225,6 +226,7 @@ int run_command(const CommandLine& line) {
   if (command == "summary") return summarise(line);
   if (command == "explain") return explain(line);
   if (command == "plan") return show_plan(line);
+  if (command == "provider") return answer_provider_call(line);
   if (command == "drain") return drain(line);
   if (command == "undrain") return undrain(line);
   if (command == "kill") return kill_actor(line);

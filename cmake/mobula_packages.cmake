@@ -7,8 +7,8 @@ install(FILES "${PROJECT_SOURCE_DIR}/deploy/systemd/mobula.sysusers" DESTINATION
         COMPONENT service)
 install(FILES "${PROJECT_SOURCE_DIR}/deploy/systemd/mobula.tmpfiles" DESTINATION lib/tmpfiles.d RENAME mobula.conf
         COMPONENT service)
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/deploy/prometheus" "${PROJECT_SOURCE_DIR}/deploy/grafana" "${PROJECT_SOURCE_DIR}/deploy/slurm" "${PROJECT_SOURCE_DIR}/deploy/kubernetes" "${PROJECT_SOURCE_DIR}/deploy/ssh"
-        DESTINATION "${CMAKE_INSTALL_DATADIR}/mobula" COMPONENT service)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/deploy/prometheus" "${PROJECT_SOURCE_DIR}/deploy/grafana" "${PROJECT_SOURCE_DIR}/deploy/slurm" "${PROJECT_SOURCE_DIR}/deploy/kubernetes" "${PROJECT_SOURCE_DIR}/deploy/spot" "${PROJECT_SOURCE_DIR}/deploy/ssh"
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/mobula" COMPONENT service USE_SOURCE_PERMISSIONS)
 
 set(CPACK_PACKAGE_NAME mobula)
 set(CPACK_PACKAGE_VENDOR "Mobula")

@@ -61,15 +61,15 @@ int code_of(int status) {
 
 // In the child after fork: only async-signal-safe calls.
 [[noreturn]] void become(char* const* words, char* const* environment,
-                         const std::array<int, 3>& streams, int fault, bool own_group,
+                         const std::array<int, 3>& streams, int fault, const Command& command,
                          pid_t parent) {
   const auto give_up = [&] {
     const int number = errno;
     (void)!::write(fault, &number, sizeof number);
     ::_exit(127);
   };
-  if (own_group) ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (command.own_group) ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, command.dies_with_parent ? SIGKILL : SIGTERM);
   if (::getppid() != parent) ::_exit(127);
   for (int stream = 0; stream < 3; ++stream) {
     const int end = streams[static_cast<std::size_t>(stream)];
@@ -129,8 +129,7 @@ Result<Process> Process::start(const Command& command) {
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return errno_failure("fork", errno);
-  if (pid == 0)
-    become(argv.data(), envp.data(), streams, fault->writes.get(), command.own_group, parent);
+  if (pid == 0) become(argv.data(), envp.data(), streams, fault->writes.get(), command, parent);
   Process process(pid);
   process.self_ = Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)));
   process.input_ = std::move(pipes[0].writes);
@@ -183,6 +182,17 @@ std::string Process::take(Fd& pipe) {
 
 void Process::signal(int number) const {
   if (pid_ > 0 && !code_) ::kill(pid_, number);
+}
+
+void Process::signal_group(int number) const {
+  if (pid_ > 0 && !code_) ::kill(-pid_, number);
+}
+
+std::size_t Process::give_input(std::string_view text) {
+  const WithoutPipeSignal quiet;
+  const auto count = ::write(input_.get(), text.data(), text.size());
+  if (count < 0 && errno != EAGAIN && errno != EINTR) input_.reset();
+  return count < 0 ? 0 : static_cast<std::size_t>(count);
 }
 
 std::optional<int> Process::ended() {

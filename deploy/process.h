@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,8 @@ struct Command {
   bool pipes_input = false;   // false: inherits the standard input of this process
   bool pipes_output = false;  // false: inherits the standard output of this process
   bool pipes_errors = false;
-  bool own_group = false;  // signals of the terminal do not reach it
+  bool own_group = false;         // signals of the terminal do not reach it
+  bool dies_with_parent = false;  // receives SIGKILL instead of SIGTERM when this thread ends
 };
 
 class Process {
@@ -44,8 +46,15 @@ class Process {
   // Reads available output without blocking; closes the pipe at its end.
   std::string take_output() { return take(output_); }
   std::string take_errors() { return take(errors_); }
+  // Writes to the input without blocking and returns the number of bytes that the pipe accepted.
+  // Closes the pipe if it has no reader.
+  std::size_t give_input(std::string_view text);
 
   void signal(int number) const;
+  // Signals all processes of its group, until it is reaped. Requires `own_group`.
+  void signal_group(int number) const;
+  // A descriptor that is readable once it has exited, for poll.
+  int exit_event() const { return self_.get(); }
   // The exit code (128 + signal) once it has exited; reaps it.
   std::optional<int> ended();
   // Waits for the exit, at most `timeout`.

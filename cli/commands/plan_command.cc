@@ -4,12 +4,12 @@
 
 #include <cstdio>
 
-#include "cli/commands/node_types.h"
 #include "cli/exit_code.h"
 #include "cli/head_query.h"
 #include "cli/output/output.h"
 #include "cli/output/pager.h"
 #include "cli/tool_client.h"
+#include "deploy/fleet/node_types.h"
 #include "protocol/codec/json_writer.h"
 #include "scheduler/planner/planner.h"
 
@@ -29,7 +29,7 @@ Json resources_json(const ResourceSet& resources) {
   return json;
 }
 
-Json unserved_json(const planner::Unserved& each, const PlannerState& state) {
+Json unserved_json(const planner::Unserved& each, const fleet::PlannerState& state) {
   const auto id = !each.group.empty()      ? each.group.hex()
                   : !each.class_id.empty() ? each.class_id.hex()
                                            : std::string();
@@ -79,24 +79,24 @@ Result<Json> ask(ToolClient& client, const std::string& verb, const std::string&
   return json;
 }
 
-Result<PlannerState> state_of_cluster(const CommandLine& line) {
+Result<fleet::PlannerState> state_of_cluster(const CommandLine& line) {
   const auto cluster = find_cluster(line);
   if (!cluster) return cluster.error();
   auto client = ToolClient::open(*cluster);
   if (!client) return client.error();
   const auto document = ask(*client, "planner_state");
   if (!document) return document.error();
-  auto state = planner_state_of(*document);
+  auto state = fleet::planner_state_of(*document);
   if (!state) return state.error();
   const auto objects = ask(*client, "list", "objects");
   if (!objects) return objects.error();
-  add_objects(*state, *objects);
+  fleet::add_objects(*state, *objects);
   return state;
 }
 
 }  // namespace
 
-Json plan_document(const planner::Plan& plan, const PlannerState& state) {
+Json plan_document(const planner::Plan& plan, const fleet::PlannerState& state) {
   Json json = {{"apiVersion", "mobula/v1"}, {"kind", "Plan"}, {"items", Json::array()}};
   for (const auto& each : plan.launch) {
     json["items"].push_back({{"name", each.type},
@@ -138,7 +138,7 @@ std::string format_plan(const Json& document) {
 }
 
 int show_plan(const CommandLine& line) {
-  const auto types = read_node_types(line.types_file);
+  const auto types = fleet::read_node_types(line.types_file);
   if (!types) return complain(types.error());
   auto state = state_of_cluster(line);
   if (!state) return complain(state.error());

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cli/command_line.h"
-#include "cli/commands/planner_state.h"
+#include "deploy/fleet/planner_state.h"
 
 namespace mobula::internal::cli {
 
@@ -15,7 +15,7 @@ namespace mobula::internal::cli {
 int show_plan(const CommandLine& line);
 
 // Returns a document of kind Plan with one launch per item; `format_plan` formats it as a page.
-nlohmann::ordered_json plan_document(const planner::Plan& plan, const PlannerState& state);
+nlohmann::ordered_json plan_document(const planner::Plan& plan, const fleet::PlannerState& state);
 std::string format_plan(const nlohmann::ordered_json& document);
 
 }  // namespace mobula::internal::cli

@@ -1,6 +1,7 @@
 #include "scheduler/planner/backlog.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace mobula::internal::planner {
@@ -66,10 +67,11 @@ const NodeType* Backlog::best(const std::set<std::string>& closed) {
     if (!std::exchange(look.known, true)) look.filling = fill(*look.type, units_);
     if (!look.filling) continue;
     const auto made = score_of(look);
-    if (best != nullptr &&
-        (made < best_score || (made == best_score && look.type->name < best->name))) {
-      continue;
-    }
+    const auto is_behind = [&] {
+      if (made != best_score) return made < best_score;
+      return std::tie(best->price, look.type->name) < std::tie(look.type->price, best->name);
+    };
+    if (best != nullptr && is_behind()) continue;
     best = look.type;
     best_score = made;
   }

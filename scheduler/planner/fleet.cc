@@ -25,7 +25,8 @@ Fleet::Fleet(const ClusterState& state, const std::vector<NodeType>& types, cons
 std::int64_t Fleet::count(const std::string& type) const { return counts_.at(type).all(); }
 
 bool Fleet::has_room(const NodeType& type) const {
-  return count(type.name) < type.max_workers && workers_ < limits_.max_workers;
+  return type.closed.empty() && count(type.name) < type.max_workers &&
+         workers_ < limits_.max_workers;
 }
 
 std::set<std::string> Fleet::closed() const {
@@ -43,8 +44,10 @@ std::string Fleet::limits_of(const std::vector<const NodeType*>& names) const {
   std::string text;
   for (const auto* type : names) {
     if (has_room(*type)) continue;
-    text += fmt::format("{}{} has its maximum of {}", text.empty() ? "" : ", ", type->name,
-                        type->max_workers);
+    if (!text.empty()) text += ", ";
+    text += type->closed.empty()
+                ? fmt::format("{} has its maximum of {}", type->name, type->max_workers)
+                : fmt::format("{} is closed: {}", type->name, type->closed);
   }
   return text;
 }

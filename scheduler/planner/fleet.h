@@ -25,7 +25,7 @@ class Fleet {
   std::int64_t count(const std::string& type) const;
   std::int64_t running(const std::string& type) const { return counts_.at(type).running; }
   bool has_room(const NodeType& type) const;
-  // Types at a limit.
+  // Types at a limit, and closed types.
   std::set<std::string> closed() const;
   // A sentence about the limit that closes these types.
   std::string limits_of(const std::vector<const NodeType*>& names) const;

@@ -26,6 +26,8 @@ struct NodeType {
   NodeShape shape;
   std::int64_t min_workers = 0;
   std::int64_t max_workers = 0;
+  Quantity price{};      // of equally good types, the cheapest is launched
+  std::string closed{};  // reason for which nothing of the type is launched; empty: open
 };
 
 struct Limits {
@@ -42,7 +44,7 @@ struct Limits {
 enum class NodePhase : std::uint8_t {
   running,
   launching,  // counts with its full capacity
-  leaving,    // drained or suspect: present, but nothing starts on it
+  leaving,    // draining or suspect: present, but nothing starts on it
 };
 
 struct ClusterNode {
@@ -57,6 +59,7 @@ struct ClusterNode {
   std::int64_t actor_slots = 0;
   bool beside_head = false;
   bool has_objects = false;
+  bool draining = false;  // the phase is `leaving` because of a drain
   std::optional<Duration> idle{};  // time without an allocation; empty: something is allocated
   std::vector<ProgramId> cannot_start{};
 };

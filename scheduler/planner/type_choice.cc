@@ -157,7 +157,8 @@ std::vector<const NodeType*> best_types(const std::vector<NodeType>& types,
     if (const auto made = score(type, units)) scored.emplace_back(*made, &type);
   }
   std::ranges::sort(scored, [](const auto& a, const auto& b) {
-    return a.first != b.first ? a.first > b.first : a.second->name > b.second->name;
+    if (a.first != b.first) return a.first > b.first;
+    return std::tie(a.second->price, b.second->name) < std::tie(b.second->price, a.second->name);
   });
   std::vector<const NodeType*> best;
   for (const auto& [made, type] : scored) best.push_back(type);

@@ -67,8 +67,8 @@ std::optional<TypeScore> score(const NodeType& type, const std::vector<Unit>& un
 // Subtracts the units that one node of the type holds, and removes units with a count of 0.
 void subtract(const NodeType& type, std::vector<Unit>& units);
 
-// The types that hold any of `units`, except `closed`, best first. Of equal types, the last by name
-// is first (as in Ray).
+// The types that hold any of `units`, except `closed`, best first. Of equal types, the cheapest is
+// first, then the last by name (as in Ray).
 std::vector<const NodeType*> best_types(const std::vector<NodeType>& types,
                                         const std::vector<Unit>& units,
                                         const std::set<std::string>& closed);

@@ -54,7 +54,7 @@ Json state_document() {
 }
 
 TEST(PlanCommand, ReadsStateInFull) {
-  const auto state = planner_state_of(state_document());
+  const auto state = fleet::planner_state_of(state_document());
   ASSERT_TRUE(state) << state.error().text;
   ASSERT_EQ(state->cluster.nodes.size(), 2u);
   const auto& node = state->cluster.nodes[0];
@@ -85,25 +85,25 @@ TEST(PlanCommand, ReadsStateInFull) {
 TEST(PlanCommand, RejectsInvalidState) {
   auto broken = state_document();
   broken["nodes"][0].erase("shape");
-  EXPECT_FALSE(planner_state_of(broken));
+  EXPECT_FALSE(fleet::planner_state_of(broken));
   broken = state_document();
   broken["slots"][0]["class_id"] = "x";
-  EXPECT_FALSE(planner_state_of(broken));
-  EXPECT_FALSE(planner_state_of(Json::object()));
+  EXPECT_FALSE(fleet::planner_state_of(broken));
+  EXPECT_FALSE(fleet::planner_state_of(Json::object()));
 }
 
 TEST(PlanCommand, KeepsNodesThatMayHoldObjects) {
-  auto state = *planner_state_of(state_document());
-  add_objects(state, {{"items", {{{"node_id", node_2}}}}, {"warnings", Json::array()}});
+  auto state = *fleet::planner_state_of(state_document());
+  fleet::add_objects(state, {{"items", {{{"node_id", node_2}}}}, {"warnings", Json::array()}});
   EXPECT_FALSE(state.cluster.nodes[0].has_objects);
   EXPECT_TRUE(state.cluster.nodes[1].has_objects);
-  add_objects(state, {{"items", Json::array()}, {"warnings", {"3 objects are left out"}}});
+  fleet::add_objects(state, {{"items", Json::array()}, {"warnings", {"3 objects are left out"}}});
   EXPECT_TRUE(state.cluster.nodes[0].has_objects);
   EXPECT_EQ(state.warnings.size(), 2u);
 }
 
 TEST(PlanCommand, PrintsPlanAsTextAndDocument) {
-  const auto state = *planner_state_of(state_document());
+  const auto state = *fleet::planner_state_of(state_document());
   planner::Plan plan;
   plan.launch.push_back({"gpu", 1, 0, 2, 3, 4});
   plan.terminate.push_back({NodeId::of(2), "gpu", 700s});

@@ -39,6 +39,8 @@ sed 's/terminationGracePeriodSeconds/terminationGraceSeconds/' "$work/all.yaml" 
 check "a member that it does not know is found" not valid 1.34 "$work/spoiled.yaml"
 sed 's/replicas: 2/replicas: two/' "$work/all.yaml" >"$work/spoiled.yaml"
 check "and a value of another type" not valid 1.34 "$work/spoiled.yaml"
+check "the pods of the provider are valid" env KUBERNETES_VALIDATE="$validate" \
+  python3 "$root/tests/deploy/provider/kubernetes_provider_test.py" "$build/bin/mobula" KubernetesProvider.test_pod_has_owner_labels_and_ticket
 
 # ---- running pods --------------------------------------------------------------------------------
 if ((EUID != 0)) || ! command -v podman >/dev/null || ! command -v runc >/dev/null; then

@@ -118,4 +118,8 @@ check "they leave with the job" within 60 nodes_are 0
 "$MOBULA" stop --state-dir "$work/head" --grace 0 >/dev/null
 check "nothing is left" within 20 nothing_is_left
 
+# Instances of an autoscaler. The last test waits for the time limit of a job.
+check "the provider slurm" python3 "$root/tests/deploy/provider/slurm_calls.py" "$MOBULA" "$root/deploy/slurm/joined.sbatch" "$work"
+check "nothing is left" within 20 nothing_is_left
+
 summary

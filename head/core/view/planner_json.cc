@@ -150,6 +150,7 @@ void write_nodes(const HeadTables& parts, Writer& out) {
     if (node == nullptr || !row.slots_allowed()) continue;
     Json json = {{"node_id", id.hex()},
                  {"usable", node->state == scheduler::NodeState::alive},
+                 {"draining", row.draining},
                  {"shape", shape_json(row.shape)}};
     add_use(parts, *node, json);
     json["cannot_start"] = Json::array();

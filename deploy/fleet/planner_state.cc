@@ -1,8 +1,8 @@
-#include "cli/commands/planner_state.h"
+#include "deploy/fleet/planner_state.h"
 
 #include <set>
 
-namespace mobula::internal::cli {
+namespace mobula::internal::fleet {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -92,6 +92,7 @@ planner::ClusterNode node_of(const Json& json) {
   node.beside_head = node.shape.find("node:__internal_head__") != nullptr;
   node.phase =
       json.at("usable").get<bool>() ? planner::NodePhase::running : planner::NodePhase::leaving;
+  node.draining = json.value("draining", false);
   node.held = allocation_of(json.at("held"));
   json.at("task_slots").get_to(node.task_slots);
   json.at("blocked_task_slots").get_to(node.blocked_task_slots);
@@ -179,4 +180,4 @@ void add_objects(PlannerState& state, const Json& objects) {
   }
 }
 
-}  // namespace mobula::internal::cli
+}  // namespace mobula::internal::fleet

@@ -1,4 +1,4 @@
-#include "cli/commands/node_types.h"
+#include "deploy/fleet/node_types.h"
 
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
@@ -8,13 +8,14 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/amount_text.h"
 #include "base/model/executor_bounds.h"
 #include "base/model/label_selector.h"
-#include "cli/command_line.h"
 
-namespace mobula::internal::cli {
+namespace mobula::internal::fleet {
 namespace {
 
 constexpr std::size_t max_file_bytes = 1 << 20;
@@ -84,7 +85,7 @@ std::int64_t count_of(const Value& value) {
 }
 
 std::int64_t size_of(const Value& value) {
-  const auto bytes = parse_size(value.text());
+  const auto bytes = parse_bytes(value.text());
   if (!bytes) value.wrong(bytes.error().text);
   return *bytes;
 }
@@ -190,8 +191,43 @@ struct TypeReader {
 
 void pass_over(const Value&) {}
 
-planner::NodeType type_of(const std::string& name, const Value& value,
-                          std::int64_t workers_of_all) {
+constexpr int max_nesting = 32;
+
+// Plain scalars become numbers and booleans where they read as such; quoted ones stay text.
+nlohmann::ordered_json json_of(const Value& value, int depth = 0) {
+  using Json = nlohmann::ordered_json;
+  if (depth > max_nesting) value.wrong(fmt::format("is nested over {} times", max_nesting));
+  if (!value.node.IsDefined() || value.node.IsNull()) return nullptr;
+  if (value.node.IsSequence()) {
+    Json json = Json::array();
+    for (const auto& each : value.node) json.push_back(json_of({each, value.path}, depth + 1));
+    return json;
+  }
+  if (value.node.IsMap()) {
+    Json json = Json::object();
+    for_each_member(value, [&](const std::string& name, const Value& each) {
+      json[name] = json_of(each, depth + 1);
+    });
+    return json;
+  }
+  const auto text = value.text();
+  if (value.node.Tag() != "!") {
+    const Json read = Json::parse(text, nullptr, false);
+    if (read.is_number() || read.is_boolean()) return read;
+  }
+  return text;
+}
+
+Quantity decimal_of(const Value& value, std::int64_t most) {
+  const auto amount = Quantity::parse(value.text());
+  if (!amount || *amount > Quantity::whole(most)) {
+    value.wrong(fmt::format("'{}' is not a decimal number from 0 to {}", value.text(), most));
+  }
+  return *amount;
+}
+
+planner::NodeType type_of(const std::string& name, const Value& value, std::int64_t workers_of_all,
+                          std::string& config) {
   TypeReader reader;
   reader.type.name = name;
   if (const auto good = check_labels({{planner::node_type_label, name}}); !good || name.empty()) {
@@ -199,23 +235,25 @@ planner::NodeType type_of(const std::string& name, const Value& value,
   }
   bool has_resources = false;
   read_members(
-      value, {{"resources",
-               [&](const Value& each) {
-                 has_resources = true;
-                 for_each_member(each, [&](const std::string& resource, const Value& amount) {
-                   reader.resource_of(resource, amount);
-                 });
-               }},
-              {"labels", [&](const Value& each) { reader.type.shape.labels = labels_of(each); }},
-              {"accelerator_type",
-               [&](const Value& each) { reader.accelerator_types.insert(each.text()); }},
-              {"gpu_memory", [&](const Value& each) { reader.gpu_memory = size_of(each); }},
-              {"gpu_context_memory",
-               [&](const Value& each) { reader.gpu_context_memory = size_of(each); }},
-              {"min_workers", [&](const Value& each) { reader.type.min_workers = count_of(each); }},
-              {"max_workers", [&](const Value& each) { reader.max_workers = count_of(each); }},
-              {"node_config", pass_over},
-              {"setup_commands", pass_over}});
+      value,
+      {{"resources",
+        [&](const Value& each) {
+          has_resources = true;
+          for_each_member(each, [&](const std::string& resource, const Value& amount) {
+            reader.resource_of(resource, amount);
+          });
+        }},
+       {"labels", [&](const Value& each) { reader.type.shape.labels = labels_of(each); }},
+       {"accelerator_type",
+        [&](const Value& each) { reader.accelerator_types.insert(each.text()); }},
+       {"gpu_memory", [&](const Value& each) { reader.gpu_memory = size_of(each); }},
+       {"gpu_context_memory",
+        [&](const Value& each) { reader.gpu_context_memory = size_of(each); }},
+       {"min_workers", [&](const Value& each) { reader.type.min_workers = count_of(each); }},
+       {"max_workers", [&](const Value& each) { reader.max_workers = count_of(each); }},
+       {"price", [&](const Value& each) { reader.type.price = decimal_of(each, max_count); }},
+       {"node_config", [&](const Value& each) { config = json_of(each).dump(); }},
+       {"setup_commands", pass_over}});
   if (!has_resources) value.wrong("has no 'resources'");
   return reader.made(value, workers_of_all);
 }
@@ -227,14 +265,6 @@ planner::StandingRequest standing_of(const Value& value) {
   });
   if (made.request.resources.empty()) value.wrong("requests no resource");
   return made;
-}
-
-Quantity decimal_of(const Value& value, std::int64_t most) {
-  const auto amount = Quantity::parse(value.text());
-  if (!amount || *amount > Quantity::whole(most)) {
-    value.wrong(fmt::format("'{}' is not a decimal number from 0 to {}", value.text(), most));
-  }
-  return *amount;
 }
 
 NodeTypes types_of(const Value& root) {
@@ -264,7 +294,20 @@ NodeTypes types_of(const Value& root) {
                        }},
                       {"available_node_types", [&](const Value& each) { types = each; }},
                       {"cluster_name", pass_over},
-                      {"provider", pass_over},
+                      {"launch_timeout_minutes",
+                       [&](const Value& each) {
+                         made.launch_timeout = 6ms * decimal_of(each, 1'000'000).units();
+                       }},
+                      {"drain_timeout_seconds",
+                       [&](const Value& each) {
+                         made.drain_timeout = 100us * decimal_of(each, 1'000'000).units();
+                       }},
+                      {"provider",
+                       [&](const Value& each) {
+                         const auto json = json_of(each);
+                         if (!json.is_object()) each.wrong("is not a mapping of names to values");
+                         made.provider = json.dump();
+                       }},
                       {"auth", pass_over},
                       {"head_node_type", pass_over},
                       {"file_mounts", pass_over},
@@ -277,7 +320,9 @@ NodeTypes types_of(const Value& root) {
     if (!max_workers && each.node.IsMap() && !each.node["max_workers"]) {
       each.wrong("has no 'max_workers', and the file has none for all types");
     }
-    made.types.push_back(type_of(name, each, max_workers.value_or(0)));
+    std::string config;
+    made.types.push_back(type_of(name, each, max_workers.value_or(0), config));
+    if (!config.empty()) made.configs[name] = std::move(config);
   });
   return made;
 }
@@ -332,4 +377,4 @@ Result<Labels> read_node_labels(const std::string& file) {
   return text ? parse_node_labels(*text, file) : Result<Labels>(text.error());
 }
 
-}  // namespace mobula::internal::cli
+}  // namespace mobula::internal::fleet

@@ -1,8 +1,8 @@
-#include "cli/commands/node_types.h"
+#include "deploy/fleet/node_types.h"
 
 #include <gtest/gtest.h>
 
-namespace mobula::internal::cli {
+namespace mobula::internal::fleet {
 namespace {
 
 constexpr const char* good = R"(max_workers: 20
@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"max_workers: 3\navailable_node_types:\n  a:\n    resorces: {CPU: 1}\n",
             "t.yaml:4: available_node_types.a.resorces: is unknown; give one of "
             "accelerator_type, gpu_context_memory, gpu_memory, labels, max_workers, min_workers, "
-            "node_config, resources, setup_commands"},
+            "node_config, price, resources, setup_commands"},
         Bad{"max_workers: 3\navailable_node_types:\n  a: {min_workers: 1}\n",
             "t.yaml:3: available_node_types.a: has no 'resources'"},
         Bad{"max_workers: 3\navailable_node_types:\n  a b:\n    resources: {CPU: 1}\n",
@@ -153,4 +153,4 @@ TEST(NodeTypes, ReportsMissingFile) {
 }
 
 }  // namespace
-}  // namespace mobula::internal::cli
+}  // namespace mobula::internal::fleet

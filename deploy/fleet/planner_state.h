@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "scheduler/planner/state.h"
 
-namespace mobula::internal::cli {
+namespace mobula::internal::fleet {
 
 struct PlannerState {
   planner::ClusterState cluster;
@@ -23,4 +23,4 @@ Result<PlannerState> planner_state_of(const nlohmann::ordered_json& document);
 // Records the nodes that hold objects. If the list is incomplete, every node may hold some.
 void add_objects(PlannerState& state, const nlohmann::ordered_json& objects);
 
-}  // namespace mobula::internal::cli
+}  // namespace mobula::internal::fleet

@@ -1,0 +1,303 @@
+#include "deploy/fleet/core/fleet_core.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace mobula::internal::fleet {
+namespace {
+
+bool holds_nothing(const planner::ClusterNode& node) {
+  return node.task_slots + node.blocked_task_slots + node.actor_slots == 0 &&
+         node.held.resources.empty();
+}
+
+bool is_up(ProviderState state) {
+  return state == ProviderState::starting || state == ProviderState::running;
+}
+
+}  // namespace
+
+FleetCore::FleetCore(FleetOptions options)
+    : options_(std::move(options)), next_number_(options_.first_number) {
+  for (const auto& type : options_.types) gates_[type.name];
+}
+
+void FleetCore::step(Time now, FleetEvent event, std::vector<FleetCommand>& out) {
+  now_ = now;
+  out_ = &out;
+  std::visit([this](auto&& each) { on(std::forward<decltype(each)>(each)); }, std::move(event));
+  settle();
+  out_ = nullptr;
+}
+
+// ---- the head's view ----------------------------------------------------------------------------
+
+void FleetCore::on(Looked event) {
+  looked_ = true;
+  recovering_ = event.recovering;
+  looked_at_ = now_;
+  look_ = std::move(event.state);
+  ++look_number_;
+  std::map<std::string, const planner::ClusterNode*> nodes;
+  for (const auto& node : look_.nodes) {
+    const auto label = node.shape.labels.find(instance_label);
+    if (label != node.shape.labels.end()) nodes[label->second] = &node;
+  }
+  std::vector<NodeId> empty;
+  for (auto& [name, each] : instances_) {
+    const auto at = nodes.find(name);
+    match(each, at == nodes.end() ? nullptr : at->second);
+    if (each.state == InstanceState::draining && each.is_empty && !each.absent_since) {
+      empty.push_back(each.node);
+    }
+  }
+  if (!empty.empty()) out_->push_back(CountObjects{std::move(empty)});
+}
+
+void FleetCore::match(Instance& each, const planner::ClusterNode* node) {
+  if (node == nullptr) {
+    if (each.has_joined && !recovering_ && !each.absent_since) each.absent_since = now_;
+    each.is_idle = false;
+    return;
+  }
+  each.node = node->id;
+  each.absent_since.reset();
+  if (each.type.empty()) each.type = node->type;
+  if (!each.has_joined) {
+    each.has_joined = true;
+    if (const auto gate = gates_.find(each.type); gate != gates_.end()) gate->second.join();
+  }
+  each.is_idle = node->idle.has_value();
+  if (each.state == InstanceState::ending) return;
+  if (each.state != InstanceState::draining) {
+    each.end_why.clear();  // the reason was a missing node
+    set_state(each, InstanceState::joined);
+  }
+  if (each.state == InstanceState::draining) {
+    // A head that restarted may have lost the order.
+    if (!node->draining && each.drained_by_us) {
+      out_->push_back(DrainNode{each.node, std::max(each.drain_deadline - now_, Duration(1ms))});
+    }
+    if (!node->draining && !each.drained_by_us) stop_drain(each);
+  } else if (node->draining) {
+    each.drained_by_us = false;
+    each.undrainable = false;
+    each.drain_deadline = now_ + options_.drain_timeout;
+    set_state(each, InstanceState::draining);
+  }
+  each.is_empty = node->draining && holds_nothing(*node);
+}
+
+void FleetCore::on(const Drained& event) {
+  for (auto& [name, each] : instances_) {
+    if (each.node != event.node || each.state != InstanceState::draining) continue;
+    if (each.is_empty && event.objects == 0) each.end_why = "it was idle";
+  }
+}
+
+// ---- the provider -------------------------------------------------------------------------------
+
+void FleetCore::on(const Listed& event) {
+  list_running_ = false;
+  list_backoff_ = Duration(0);
+  list_failure_.clear();
+  list_is_whole_ = event.whole;
+  listed_once_ = listed_once_ || event.whole;
+  std::map<std::string, const InstanceRow*> rows;
+  for (const auto& row : event.rows) rows.emplace(row.name, &row);
+  for (auto at = instances_.begin(); at != instances_.end();) {
+    auto& each = at->second;
+    const auto row = rows.find(at->first);
+    if (row != rows.end()) {
+      const auto state = row->second->state;
+      const bool over = state == ProviderState::gone || state == ProviderState::failed;
+      if (!over) take_row(each, *row->second);
+      // A reported end is older than an answer that is under way.
+      at = over && !each.in_flight ? remove(at, row->second->reason) : std::next(at);
+      continue;
+    }
+    const bool in_use = each.has_joined && !each.absent_since;
+    if (!event.whole || !each.known_at_list || each.in_flight ||
+        (in_use && each.state != InstanceState::ending)) {
+      ++at;
+      continue;
+    }
+    ++each.lists_without;
+    const bool over = each.lists_without >= 2 || each.end_accepted;
+    at = over ? remove(at, "its provider no longer lists it") : std::next(at);
+  }
+  for (const auto& row : event.rows) {
+    if (instances_.contains(row.name)) continue;
+    const bool over = row.state == ProviderState::gone || row.state == ProviderState::failed;
+    const auto number = instance_number(options_.cluster, row.name);
+    if (number && !over) adopt(row, *number);
+  }
+  const bool steady = !is_busy();
+  list_at_ = now_ + (steady ? options_.quiet_list_interval : options_.list_interval);
+}
+
+void FleetCore::on(const ListFailed& event) {
+  list_running_ = false;
+  list_is_whole_ = false;
+  list_failure_ = fmt::format("the list of instances failed: {}", event.failure.text);
+  list_backoff_ = list_backoff_ == Duration(0)
+                      ? options_.transient_backoff_initial
+                      : std::min<Duration>(2 * list_backoff_, options_.transient_backoff_max);
+  list_at_ = now_ + std::max(list_backoff_, event.failure.retry_after.value_or(Duration(0)));
+}
+
+void FleetCore::adopt(const InstanceRow& row, std::uint64_t number) {
+  Instance each;
+  each.name = row.name;
+  each.type = row.type;
+  each.requested_at = now_;
+  each.starts_since = now_;
+  each.state = InstanceState::accepted;
+  next_number_ = std::max(next_number_, number + 1);
+  plan_is_stale_ = plan_running_;
+  auto& made = instances_[row.name] = std::move(each);
+  take_row(made, row);
+  for (const auto& node : look_.nodes) {
+    const auto label = node.shape.labels.find(instance_label);
+    if (label != node.shape.labels.end() && label->second == row.name) match(made, &node);
+  }
+}
+
+void FleetCore::take_row(Instance& each, const InstanceRow& row) {
+  each.lists_without = 0;
+  each.ref = row.ref.empty() ? each.ref : row.ref;
+  if (each.type.empty()) each.type = row.type;
+  each.reason = row.reason;
+  each.pending = row.state == ProviderState::pending;
+  if (row.ends_in) each.ends_at = now_ + *row.ends_in;
+  if (each.state == InstanceState::requested && !each.in_flight) {
+    each.end_why.clear();
+    set_state(each, InstanceState::accepted);
+  }
+  if (each.state == InstanceState::accepted) {
+    if (each.pending) each.starts_since = now_;
+    if (is_up(row.state)) set_state(each, InstanceState::starting);
+  }
+}
+
+void FleetCore::on(const LaunchAnswered& event) {
+  auto& gate = gates_[event.type];
+  const ProviderFailure* worst = nullptr;
+  for (const auto& answer : event.answers) {
+    const auto at = instances_.find(answer.name);
+    if (at == instances_.end() || !at->second.in_flight) continue;
+    auto& each = at->second;
+    each.in_flight = false;
+    if (!answer.failure) {
+      each.ref = answer.ref;
+      if (each.state == InstanceState::requested) set_state(each, InstanceState::accepted);
+      each.starts_since = now_;
+      record("NODE_LAUNCHED",
+             fmt::format("instance {} of type {} ({})", each.name, each.type, each.ref));
+      continue;
+    }
+    if (worst == nullptr || answer.failure->kind > worst->kind ||
+        worst->kind == FailureKind::transient) {
+      worst = &*answer.failure;
+    }
+  }
+  const bool was_paused = gate.paused();
+  if (worst == nullptr) gate.accept();
+  if (worst != nullptr) gate.fail(now_, *worst, options_);
+  for (const auto& answer : event.answers) {
+    const auto at = instances_.find(answer.name);
+    if (at != instances_.end() && answer.failure) fail_launch(at->second, *answer.failure);
+  }
+  if (worst != nullptr) {
+    record("LAUNCH_FAILED",
+           fmt::format("type {}: {} ({})", event.type, to_string(worst->kind), worst->text));
+  }
+  record_pause(event.type, was_paused);
+  list_at_ = std::min(list_at_, now_ + options_.list_interval);
+}
+
+// After a transient failure the instance may exist. Its name is used again, so that it cannot be
+// launched twice.
+void FleetCore::fail_launch(Instance& each, const ProviderFailure& failure) {
+  if (each.state != InstanceState::requested) return;
+  ++each.tries;
+  each.reason = failure.text;
+  if (failure.kind != FailureKind::transient) {
+    const std::string name = each.name;
+    out_->push_back(RevokeTicket{name});
+    instances_.erase(name);
+    return;
+  }
+  if (each.tries >= options_.max_launch_tries) each.end_why = "its launch failed";
+}
+
+void FleetCore::on(const EndAnswered& event) {
+  for (const auto& answer : event.answers) {
+    const auto at = instances_.find(answer.name);
+    if (at == instances_.end() || !at->second.in_flight) continue;
+    auto& each = at->second;
+    each.in_flight = false;
+    each.end_accepted = !answer.failure;
+    each.end_backoff = answer.failure ? std::clamp<Duration>(2 * each.end_backoff,
+                                                             options_.transient_backoff_initial,
+                                                             options_.transient_backoff_max)
+                                      : Duration(0);
+    each.end_retry_at = now_ + (answer.failure ? each.end_backoff : options_.end_timeout);
+    if (!answer.failure) list_at_ = std::min(list_at_, now_ + 1s);
+  }
+}
+
+void FleetCore::fail_start(const Instance& each, const std::string& why) {
+  const auto gate = gates_.find(each.type);
+  if (gate == gates_.end()) return;
+  const bool was_paused = gate->second.paused();
+  gate->second.fail_start(why, options_);
+  record("LAUNCH_FAILED",
+         fmt::format("instance {} of type {} never joined: {}", each.name, each.type, why));
+  record_pause(each.type, was_paused);
+}
+
+FleetCore::Instances::iterator FleetCore::remove(Instances::iterator at, const std::string& why) {
+  const auto& each = at->second;
+  const std::string reason = each.end_why.empty() ? why : each.end_why;
+  const bool counted = each.state == InstanceState::ending;
+  if (each.has_joined) {
+    record("NODE_GIVEN_BACK", fmt::format("instance {} of type {}: {}", each.name, each.type,
+                                          reason.empty() ? "its provider ended it" : reason));
+  } else if (!counted) {
+    fail_start(each, reason.empty() ? "its provider ended it" : reason);
+  }
+  out_->push_back(RevokeTicket{each.name});
+  if (const auto gate = gates_.find(each.type); gate != gates_.end()) gate->second.release();
+  return instances_.erase(at);
+}
+
+// ---- orders of the operator ---------------------------------------------------------------------
+
+void FleetCore::on(const PauseType& event) {
+  const auto gate = gates_.find(event.type);
+  if (gate == gates_.end()) return;
+  const bool was_paused = gate->second.paused();
+  gate->second.pause(event.why);
+  record_pause(event.type, was_paused);
+}
+
+void FleetCore::on(const ResumeType& event) {
+  const auto gate = gates_.find(event.type);
+  if (gate != gates_.end()) gate->second.resume();
+}
+
+void FleetCore::record(const char* kind, std::string text) {
+  out_->push_back(RecordEvent{kind, std::move(text)});
+}
+
+void FleetCore::record_pause(const std::string& type, bool was_paused) {
+  const auto& gate = gates_[type];
+  if (was_paused || !gate.paused()) return;
+  record("TYPE_PAUSED", fmt::format("type {}: {}; `mobula autoscaler resume {}` opens it", type,
+                                    gate.reason(now_), type));
+}
+
+}  // namespace mobula::internal::fleet

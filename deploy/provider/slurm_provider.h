@@ -1,0 +1,31 @@
+// The provider `slurm`: an instance is a job of one node with the name of the instance, submitted
+// from a template. The agent joins with a ticket from a file in a directory that all nodes share.
+// One squeue serves all instances.
+// Thread: main. Errors: in the reply.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "deploy/fleet/provider_contract.h"
+
+namespace mobula::internal::provider {
+
+// Settings: `directory` (of tickets and logs, shared by all nodes; required), `template` (a batch
+// script like deploy/slurm/joined.sbatch), `arguments` of sbatch, `backlog` (4 pending jobs at
+// most), `warning_s` (120: SIGTERM this long before the time limit), `mobula` (the program on the
+// nodes). `config` of a node type: `arguments` of sbatch, and `flags` of `mobula start`.
+fleet::ProviderReply answer_slurm(const fleet::ProviderRequest& request, const std::string& mobula);
+
+// Parses the output of `squeue -o '%i|%j|%T|%e|%k|%r'` with times in seconds since 1970. Returns
+// the jobs of this cluster; `complete` is false if a line has another form.
+struct SlurmJobs {
+  std::vector<fleet::InstanceReply> jobs;
+  bool complete = true;
+};
+SlurmJobs parse_squeue(const std::string& text, const std::string& cluster_id);
+
+// The kind of failure that this standard error of sbatch or squeue states.
+fleet::FailureKind kind_of_slurm_error(const std::string& text);
+
+}  // namespace mobula::internal::provider
