@@ -60,7 +60,9 @@ class ExecutorCore {
   struct CallerRow {
     Session<ExecutorMessage, CallerMessage> session;
     std::uint64_t last_number = 0;  // highest call number received
-    std::uint64_t round = 1;        // calls of earlier rounds are returned
+    std::uint64_t round = 1;        // one more than the count of refused calls
+    // By group: its calls of earlier rounds are returned. Grows with the first refused call.
+    std::vector<std::uint64_t> first_rounds;
     bool knows_rounds = false;
     std::optional<Time> armed;  // see DeadlineHeap
     // True until the caller sends a call, and after it has released its last handle: it sends no
@@ -120,7 +122,9 @@ class ExecutorCore {
   void reply(const CallRow& row, CallReply reply);
   void hand_back(const CallRow& row, std::string why);
   void hand_back_queue();
-  void begin_round(const CallRow& refused);
+  // Without a group: in all groups.
+  void begin_round(const CallRow& refused, std::optional<std::uint32_t> group);
+  static bool is_round_over(const CallerRow& caller, std::uint64_t round, std::uint32_t group);
   void say(ProcessId caller, ExecutorMessage message);
   void release_name();
   void name_released();
