@@ -64,6 +64,7 @@ void ExecutorCore::step(Time now, Event event, std::vector<Command>& out) {
   update_lending();
   update_residence();
   ask_for_release();
+  cut_calls();
   try_leave();
   caller_deadlines_.settle([this](ProcessId id) { return callers_.find(id); },
                            [](const CallerRow& caller) { return caller.session.next_deadline(); });
@@ -324,6 +325,7 @@ void ExecutorCore::on(CallFinished& event) {
   ran_.add({row.call.task, row.call.form, now_ - lasted, now_,
             row.cancelled || event.outcome != CallOutcome::value});
   if (event.leave) release_name();
+  if (event.leave && !leaving_) cut_at_ = now_ + options_.exit_grace;
   if (event.leave) leave_when_done(EndKind::intended);
   if (row.call.form->kind == CallKind::construct_actor) {
     constructed_ = true;
@@ -347,9 +349,15 @@ void ExecutorCore::on(CallFinished& event) {
     answer.results.assign(1, error_value(ErrorKind::out_of_memory, row.over_share, row.call));
     answer.handovers.clear();
   }
+  const bool is_cut = row.cut && !row.cancelled && event.outcome != CallOutcome::value;
+  if (is_cut) {
+    answer.outcome = CallOutcome::failed;
+    answer.results.assign(1, cut_error(row));
+    answer.handovers.clear();
+  }
   if (!event.pinned.empty()) {
     auto* caller = callers_.find(row.caller);
-    if (caller == nullptr || row.cancelled || !row.over_share.empty()) {
+    if (caller == nullptr || row.cancelled || is_cut || !row.over_share.empty()) {
       emit(ReleasePins{std::move(event.pinned), false});
     } else {
       caller->pinned.emplace(std::pair(row.number, 0), std::move(event.pinned));

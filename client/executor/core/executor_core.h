@@ -80,6 +80,7 @@ class ExecutorCore {
     bool ready = false;  // the arguments are available
     bool blocked = false;
     bool cancelled = false;
+    bool cut = false;             // cancelled because it outlasted exit_actor
     std::string over_share{};     // message of the error that ends it
     Time started;                 // set when running
     bool start_reported = false;  // the caller was notified, or none exists
@@ -133,6 +134,8 @@ class ExecutorCore {
   void say_farewell();
   void try_leave();
   bool object_destroyed();
+  void cut_calls();
+  ValueRecord cut_error(const CallRow& row) const;
   void end_in_order();
   bool submitted_done();
   void tell_departing(bool released);
@@ -175,6 +178,9 @@ class ExecutorCore {
   Time leave_by_;
   enum class Object { lives, being_destroyed, overdue, destroyed };
   Object object_ = Object::lives;  // state of the actor object
+  std::optional<Time> cut_at_;     // after exit_actor: end of the wait for running calls
+  bool cutting_ = false;           // those calls are cancelled
+  std::uint64_t cut_calls_ = 0;    // count of calls that did not end despite this
   Time destroy_by_;                // being_destroyed: end of the wait for the destructor
   bool hurries_ = false;           // the job has ended: only destructors are awaited
   enum class Submitted { unknown, asked, pending, done };
