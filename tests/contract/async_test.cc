@@ -212,6 +212,21 @@ TEST(ContractAsync, ProcessKilled_SuspendedCallsFail) {
   for (const auto& each : refs) EXPECT_THROW(got(each), ActorDiedError);
 }
 
+TEST(ContractAsync, ProcessKilled_SuspendedCallsRunAgain) {
+  const auto gate = make_gate();
+  const auto opened = gate.call<&Gate::wait>();
+  const auto server =
+      mobula::actor<Server>.options({.max_restarts = 1, .max_task_retries = 1}).remote();
+  std::vector<ObjectRef<int>> refs;
+  for (int i = 0; i < 900; ++i) refs.push_back(server.call<&Server::add>("abc", opened));
+  const auto all_run = [&] { return got(server.call<&Server::running>()) == 900; };
+  ASSERT_TRUE(becomes_true(all_run));
+  ::kill(static_cast<pid_t>(got(server.call<&Server::pid>())), SIGKILL);
+  EXPECT_TRUE(becomes_true(all_run));
+  got(gate.call<&Gate::open>());
+  for (const auto& each : refs) ASSERT_EQ(got(each), 19);
+}
+
 Awaitable<int> doubles(int x) {
   co_await mobula::sleep_for(milliseconds(1));
   co_return 2 * x;

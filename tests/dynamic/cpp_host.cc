@@ -139,6 +139,11 @@ void add_all() {
     give_text(call, std::to_string(calls.size()));
     call.done();
   });
+  add_function("Holder.pid", [](Call call) {
+    give_text(call, std::to_string(::getpid()));
+    call.done();
+  });
+  add_function("Holder.leave", [](Call call) { call.exit_actor(); });
   add_function("Holder.drop", [](Call call) {
     auto& held = *static_cast<Held*>(call.self());
     {
