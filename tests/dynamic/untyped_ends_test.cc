@@ -1,5 +1,5 @@
-// Ends of processes, nodes, and clusters with thousands of untyped calls that are not complete. Each
-// test has its own cluster.
+// Ends of processes and clusters with thousands of untyped calls that are not complete. Each test
+// has its own cluster.
 #include <gtest/gtest.h>
 #include <signal.h>
 

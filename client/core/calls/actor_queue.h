@@ -1,5 +1,5 @@
-// Unsent calls of one actor in its caller. Calls of a concurrency group keep their submission order,
-// and no group delays another one. Calls outside the order (CallForm::beside) are one more group.
+// Unsent calls of one actor in its caller. Calls of a concurrency group keep their submission
+// order, and no group delays another one. Internal calls without an order are one more group.
 // Thread: owner. Owner: ActorRow.
 #pragma once
 
@@ -40,8 +40,8 @@ class ActorQueue {
     --size_;
   }
 
-  // The call that was submitted first among those that may leave: the first call of each group if it
-  // is ready; with `out_of_order`, any ready call.
+  // The call that was submitted first among the calls that may leave: the first call of each group
+  // if it is ready; with `out_of_order`, any ready call.
   template <class IsReady, class OrderOf>
   std::optional<Position> find_next(bool out_of_order, const IsReady& is_ready,
                                     const OrderOf& order_of) {

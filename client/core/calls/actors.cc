@@ -315,7 +315,8 @@ void Actors::advance(ActorId actor) {
   }
 }
 
-// When all calls of a group are back, they leave again behind the refused call, in submission order.
+// When all calls of a group are back, they leave again behind the refused call, in submission
+// order.
 void Actors::end_wait_for_returns(ProcessId executor) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr || stream->returning.empty()) return;

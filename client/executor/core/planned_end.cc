@@ -67,8 +67,8 @@ void ExecutorCore::end_in_order() {
   farewell_said_ = true;
 }
 
-// Calls that outlast exit_actor are cancelled, which resumes their coroutines. Calls that do not end
-// despite this fail, and the actor is not destroyed under them.
+// Calls that outlast exit_actor are cancelled, which resumes their coroutines. Calls that do not
+// end despite this fail, and the actor is not destroyed under them.
 void ExecutorCore::cut_calls() {
   if (!cut_at_ || running_.empty() || left_ || hurries_ || now_ < *cut_at_) return;
   if (!std::exchange(cutting_, true)) {

@@ -14,7 +14,7 @@ using std::chrono::seconds;
 constexpr int calls = 1'000;
 
 // Keeps its calls until `answer`.
-class Desk {
+class Board {
  public:
   Deferred<int> ask(int x) {
     waiting_.emplace_back(x, Promise<int>());
@@ -52,9 +52,9 @@ ActorOptions on_node(const std::string& node, int restarts) {
           .max_concurrency = 2 * calls};
 }
 
-std::vector<ObjectRef<int>> ask(const ActorHandle<Desk>& desk) {
+std::vector<ObjectRef<int>> ask(const ActorHandle<Board>& board) {
   std::vector<ObjectRef<int>> refs;
-  for (int i = 0; i < calls; ++i) refs.push_back(desk.call<&Desk::ask>(i));
+  for (int i = 0; i < calls; ++i) refs.push_back(board.call<&Board::ask>(i));
   return refs;
 }
 std::vector<ObjectRef<int>> sleep(const ActorHandle<Sleeper>& sleeper, milliseconds span) {
@@ -73,8 +73,8 @@ bool until(const Condition& condition) {
   }
   return true;
 }
-bool all_wait(const ActorHandle<Desk>& desk) {
-  return until([&] { return get(desk.call<&Desk::waiting>(), seconds(30)) == calls; });
+bool all_wait(const ActorHandle<Board>& board) {
+  return until([&] { return get(board.call<&Board::waiting>(), seconds(30)) == calls; });
 }
 bool all_sleep(const ActorHandle<Sleeper>& sleeper) {
   return until([&] { return get(sleeper.call<&Sleeper::sleeping>(), seconds(30)) == calls; });
@@ -89,13 +89,13 @@ int drained_with_incomplete_calls(const Words& arguments) {
   const std::string& node = arguments.at(0);
   Report report;
   const auto sleeper = actor<Sleeper>.options(on_node(node, 0)).remote();
-  const auto desk = actor<Desk>.options(on_node(node, 0)).remote();
-  const auto restarted = actor<Desk>.options(on_node(node, 1)).remote();
+  const auto board = actor<Board>.options(on_node(node, 0)).remote();
+  const auto restarted = actor<Board>.options(on_node(node, 1)).remote();
   const auto cut = sleep(sleeper, seconds(3600));
-  const auto lost = ask(desk), repeated = ask(restarted);
+  const auto lost = ask(board), repeated = ask(restarted);
   report.holds("coroutines are suspended", all_sleep(sleeper));
-  report.holds("calls wait", all_wait(desk) && all_wait(restarted));
-  report.equal("node", get(restarted.call<&Desk::node>(), seconds(30)), node);
+  report.holds("calls wait", all_wait(board) && all_wait(restarted));
+  report.equal("node", get(restarted.call<&Board::node>(), seconds(30)), node);
   const auto brief = actor<Sleeper>.options(on_node(node, 0)).remote();
   const auto complete = sleep(brief, milliseconds(300));
   tell("ready");
@@ -104,8 +104,8 @@ int drained_with_incomplete_calls(const Words& arguments) {
   expect_deaths(report, cut);
   expect_deaths(report, lost);
   report.holds("calls wait again", all_wait(restarted));
-  report.holds("other node", get(restarted.call<&Desk::node>(), seconds(30)) != node);
-  get(restarted.call<&Desk::answer>(), seconds(30));
+  report.holds("other node", get(restarted.call<&Board::node>(), seconds(30)) != node);
+  get(restarted.call<&Board::answer>(), seconds(30));
   for (int i = 0; i < calls; ++i)
     report.equal("repeated call", get(repeated[static_cast<std::size_t>(i)], seconds(30)), 2 * i);
   return report.exit_code();
@@ -114,11 +114,11 @@ int drained_with_incomplete_calls(const Words& arguments) {
 // The driver ends, or is killed, with calls that are never complete.
 int ends_with_incomplete_calls(const Words&) {
   const auto sleeper = actor<Sleeper>.options({.max_concurrency = 2 * calls}).remote();
-  const auto desk = actor<Desk>.options({.max_concurrency = 2 * calls}).remote();
+  const auto board = actor<Board>.options({.max_concurrency = 2 * calls}).remote();
   const auto suspended = sleep(sleeper, seconds(3600));
-  const auto waiting = ask(desk);
+  const auto waiting = ask(board);
   Report report;
-  report.holds("calls are incomplete", all_sleep(sleeper) && all_wait(desk));
+  report.holds("calls are incomplete", all_sleep(sleeper) && all_wait(board));
   tell("ready");
   hear();
   return report.exit_code();

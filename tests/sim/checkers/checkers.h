@@ -138,7 +138,7 @@ class Checkers {
     bool stops = false;     // the head has ordered the stop
   };
   struct Running {
-    std::map<std::string, std::size_t> now;  // by concurrency group
+    std::map<std::string, std::size_t> now;                           // by concurrency group
     std::map<std::pair<ProcessId, std::string>, std::uint64_t> last;  // last submission, by caller
   };
   struct Submission {
