@@ -86,10 +86,11 @@ void check_callable(const char* operation, const Callable& callable) {
 }
 
 void check_returns(const Callable& callable, const Returns& returns, int num_returns) {
-  if (returns.streaming) {
+  if (returns.streaming && returns.count != 1) {
     throw InvalidRequestError("calling " + std::string(callable.name) +
-                              " with streaming results: untyped calls have a fixed number of "
-                              "results; set Returns::count");
+                              " with streaming results: " + "Returns::count is " +
+                              std::to_string(returns.count) +
+                              ", and a stream has one first position");
   }
   if (returns.count < 0 || returns.count > most_results) {
     throw InvalidRequestError("calling " + std::string(callable.name) + " with " +
@@ -134,7 +135,8 @@ std::vector<AnyRef> submit(const Callable& task, const TaskOptions& options,
                                        .request = request,
                                        .arguments = passed.span(),
                                        .results = ids.span(),
-                                       .types = internal::client::untyped_types()}));
+                                       .types = internal::client::untyped_types(),
+                                       .streaming = returns.streaming}));
   return ids.adopt(target);
 }
 
@@ -174,8 +176,17 @@ std::vector<AnyRef> call(const AnyActor& actor, const Callable& method, const Ca
                                       .request = request,
                                       .arguments = passed.span(),
                                       .results = ids.span(),
-                                      .types = internal::client::untyped_types()}));
+                                      .types = internal::client::untyped_types(),
+                                      .streaming = returns.streaming}));
   return ids.adopt(target);
+}
+
+Step next(const AnyRef& position, const NextOptions& options) {
+  auto step = detail::try_take_step(position.anchor(), options);
+  if (step) return StreamItem{AnyRef(step->item), AnyRef(step->next)};
+  if (step.error().record().kind == detail::ErrorKind::get_timeout)
+    detail::throw_error(step.error().record());
+  return step.error().record();
 }
 
 AnyRef put(const Payload& value, const PutOptions& options) {

@@ -52,7 +52,40 @@ void HostCall::created(std::shared_ptr<void> actor) {
   actor_ = std::move(actor);
 }
 
-void HostCall::give(std::size_t index, const dynamic::Payload& value) {
+// Without the lock during the wait for consumers: another thread may complete the call.
+bool HostCall::give_item(std::size_t index, const dynamic::Payload& value) {
+  detail::refuse_callback("giving an item of a stream");
+  detail::ResultSink* sink = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    if (is_complete_) return false;
+    if (is_giving_ || index != items_) {
+      throw InvalidRequestError("giving item " + std::to_string(index) + " of " + form_->name +
+                                ": item " + std::to_string(items_) +
+                                (is_giving_ ? " is being given by another thread" : " is next"));
+    }
+    is_giving_ = true;
+    sink = results_;
+  }
+  detail::Outcome outcome;
+  try {
+    outcome.error = sink->accept(index, value);
+  } catch (...) {
+    const MutexLock lock(mutex_);
+    is_giving_ = false;
+    completed_.notify_all();
+    throw;
+  }
+  const MutexLock lock(mutex_);
+  is_giving_ = false;
+  ++items_;
+  completed_.notify_all();
+  if (outcome.error && !is_complete_) (void)set_complete(outcome);
+  return !is_complete_;
+}
+
+bool HostCall::give(std::size_t index, const dynamic::Payload& value) {
+  if (is_stream()) return give_item(index, value);
   std::shared_ptr<detail::DeferredResults> ended;
   detail::Outcome outcome;
   {
@@ -66,7 +99,7 @@ void HostCall::give(std::size_t index, const dynamic::Payload& value) {
     }
     if (is_complete_) {
       log_warn("host: dropped a result of a complete call call={} result={}", form_->name, index);
-      return;
+      return false;
     }
     if (given_.size() <= index) given_.resize(form_->num_returns);
     if (given_[index]) {
@@ -76,11 +109,12 @@ void HostCall::give(std::size_t index, const dynamic::Payload& value) {
     // With the lock held: results are stored one at a time, and none after the completion.
     auto failed = deferred_ ? deferred_->accept(index, value) : results_->accept(index, value);
     given_[index] = true;
-    if (!failed) return;
+    if (!failed) return true;
     outcome.error = std::move(failed);
     ended = set_complete(outcome);
   }
   if (ended) (void)ended->complete(std::move(outcome));
+  return false;
 }
 
 std::shared_ptr<detail::DeferredResults> HostCall::set_complete(detail::Outcome& outcome) {
@@ -107,7 +141,7 @@ void HostCall::complete(const char* operation, detail::Outcome outcome) {
 
 std::string HostCall::missing() const {
   if (form_->kind == CallKind::construct_actor) return actor_ ? "" : "the actor";
-  for (std::size_t i = 0; i < form_->num_returns; ++i) {
+  for (std::size_t i = 0; i < form_->num_returns && !is_stream(); ++i) {
     if (i >= given_.size() || !given_[i]) return "result " + std::to_string(i);
   }
   return {};
@@ -152,7 +186,7 @@ std::optional<HostCall::Completion> HostCall::complete_or_defer() {
       return std::nullopt;
     }
   }
-  while (!is_complete_) completed_.wait(lock);
+  while (!is_complete_ || is_giving_) completed_.wait(lock);
   if (!completion_.outcome.error) completion_.actor = std::move(actor_);
   return std::move(completion_);
 }
@@ -192,7 +226,7 @@ std::shared_ptr<const detail::ContextRecord> Call::context() const {
 bool Call::cancelled() const { return call_->context().cancelled.load(); }
 
 void Call::created(std::shared_ptr<void> actor) { call_->created(std::move(actor)); }
-void Call::give(std::size_t index, const Payload& value) { call_->give(index, value); }
+bool Call::give(std::size_t index, const Payload& value) { return call_->give(index, value); }
 
 void Call::fail(Failure failure) {
   if (failure.record.kind == detail::ErrorKind::other)

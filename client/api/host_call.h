@@ -33,10 +33,13 @@ class HostCall {
   const dynamic::Callable& callable() const { return callable_; }
   std::span<const dynamic::StoredPayload> arguments() const { return arguments_; }
   void* self() const { return self_; }
-  dynamic::Returns returns() const { return {.count = static_cast<int>(form_->num_returns)}; }
+  dynamic::Returns returns() const {
+    return {.count = static_cast<int>(form_->num_returns), .streaming = is_stream()};
+  }
   const TaskContext& context() const { return *context_; }
   void created(std::shared_ptr<void> actor);
-  void give(std::size_t index, const dynamic::Payload& value);
+  // False if the call is complete.
+  bool give(std::size_t index, const dynamic::Payload& value);
   void complete(const char* operation, detail::Outcome outcome);
   void done();
   // The call object is destroyed.
@@ -53,6 +56,8 @@ class HostCall {
   std::optional<Completion> complete_or_defer();
 
  private:
+  bool is_stream() const { return form_->stream.window != 0; }
+  bool give_item(std::size_t index, const dynamic::Payload& value);
   std::string missing() const MOBULA_REQUIRES(mutex_);
   // Returns the deferred call that the caller completes without the lock, or null.
   std::shared_ptr<detail::DeferredResults> set_complete(detail::Outcome& outcome)
@@ -71,6 +76,8 @@ class HostCall {
   // Shared with the runner until it leaves the call.
   std::shared_ptr<detail::DeferredResults> deferred_ MOBULA_GUARDED_BY(mutex_);
   std::vector<bool> given_ MOBULA_GUARDED_BY(mutex_);
+  std::size_t items_ MOBULA_GUARDED_BY(mutex_) = 0;   // count of given items of a stream
+  bool is_giving_ MOBULA_GUARDED_BY(mutex_) = false;  // a thread uses `results_` for an item
   std::shared_ptr<void> actor_ MOBULA_GUARDED_BY(mutex_);
   bool is_complete_ MOBULA_GUARDED_BY(mutex_) = false;
   bool is_dropped_ MOBULA_GUARDED_BY(mutex_) = false;

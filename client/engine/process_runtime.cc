@@ -21,8 +21,10 @@ using PublicKind = detail::ErrorKind;
 constexpr std::size_t most_prepared = 4096;
 
 // See Calls::name. Untyped calls of one function may differ in the number of results.
-std::uint64_t name_hash(std::string_view types, std::string_view name, std::size_t num_returns) {
-  return types.empty() ? 0 : detail::mix(detail::mix(detail::mix_start, num_returns), name);
+std::uint64_t name_hash(std::string_view types, std::string_view name, std::size_t num_returns,
+                        bool streaming) {
+  const auto form = num_returns << 1 | (streaming ? 1 : 0);
+  return types.empty() ? 0 : detail::mix(detail::mix(detail::mix_start, form), name);
 }
 
 }  // namespace
@@ -187,8 +189,8 @@ detail::Done ProcessRuntime::submit_task(const detail::TaskSubmission& submissio
     if (auto failed = wait_for_room(lock, submission.request->block_on_limit)) return *failed;
   }
   const auto& request = *submission.request;
-  const auto name =
-      name_hash(submission.types, submission.function_name, submission.results.size());
+  const auto name = name_hash(submission.types, submission.function_name, submission.results.size(),
+                              submission.streaming);
   const Prepared& known = prepared(submission.request, submission.function, ActorId(), name, [&] {
     CallForm form = form_of(CallKind::task, submission.function, submission.results.size());
     form.name = request.name.empty() ? std::string(submission.function_name) : request.name;
@@ -333,7 +335,7 @@ detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
     if (auto failed = wait_for_room(lock, request.block_on_limit)) return *failed;
   }
   if (auto failed = check_pending_calls(lock, actor)) return *failed;
-  const auto name = name_hash(call.types, call.method_name, call.results.size());
+  const auto name = name_hash(call.types, call.method_name, call.results.size(), call.streaming);
   const Prepared& known = prepared(call.request, call.method, actor, name, [&] {
     CallForm form = form_of(CallKind::actor_call, call.method, call.results.size());
     form.actor = actor;
@@ -353,6 +355,7 @@ detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
     } else {
       form.method = call.method_name;
       form.types = call.types.empty() ? json_types : call.types;
+      if (call.streaming) form.stream.window = static_cast<std::uint32_t>(request.stream_window);
     }
     return Prepared{nullptr, std::move(form), {}};
   });

@@ -244,7 +244,7 @@ RanCall run_call(const RunCall& run, const DeferredCall::Host& host,
       outcome.error = make_error(
           detail::ErrorKind::invalid_request,
           run.call.form->name + " is a method of another class than the class of this actor");
-    } else if (entry->is_streaming() != streaming) {
+    } else if (!entry->is_untyped() && entry->is_streaming() != streaming) {
       outcome.error = make_error(
           detail::ErrorKind::invalid_request,
           run.call.form->name + (streaming ? " has one result, and the caller expects a stream"

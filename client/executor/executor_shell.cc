@@ -161,7 +161,13 @@ void ExecutorShell::leave(const Leave& command) {
         "mobula: the destructor of the actor did not return in time; the executor exits without "
         "it");
   }
-  leave(command.destructor_overdue ? 1 : 0, command.exit_handlers);
+  if (command.cut_calls > 0) {
+    print_stderr(
+        "mobula: {} calls did not end after exit_actor(); the executor exits without the "
+        "destructor of the actor",
+        command.cut_calls);
+  }
+  leave(command.destructor_overdue || command.cut_calls > 0 ? 1 : 0, command.exit_handlers);
 }
 
 // Other threads of this process wait, and end with it. An exception of a handler ends the process

@@ -18,6 +18,45 @@
 
 namespace mobula {
 
+// The concurrency group of the calls of method M, declared next to its class and before the first
+// call, at global scope:
+//
+//   template <>
+//   inline constexpr std::string_view mobula::concurrency_group<&Store::read> = "io";
+//
+// `CallOptions::concurrency_group` takes precedence. Actors of the class need the group in
+// `ActorOptions::concurrency_groups`.
+template <auto method>
+inline constexpr std::string_view concurrency_group = {};
+
+namespace detail {
+
+// The request of a call of method M with these options, and with the group that is declared with M.
+template <auto M>
+Prepared<CallRequest> prepare_call(const CallOptions& options) {
+  if constexpr (!concurrency_group<M>.empty()) {
+    if (options.concurrency_group.empty()) {
+      CallOptions completed = options;
+      completed.concurrency_group = concurrency_group<M>;
+      return prepare(completed);
+    }
+  }
+  return prepare(options);
+}
+
+// The request of a call of method M without options.
+template <auto M>
+Prepared<CallRequest> default_call_request_of() {
+  if constexpr (concurrency_group<M>.empty()) {
+    return default_call_request();
+  } else {
+    static const auto request = prepare_call<M>({});
+    return request;
+  }
+}
+
+}  // namespace detail
+
 // A method of one actor with its options. Copies share the options.
 template <class C, auto M, bool is_split = false>
 class PreparedCall {
@@ -29,7 +68,7 @@ class PreparedCall {
 
   // Returns the same method with `options`, which replace all earlier options.
   PreparedCall options(const CallOptions& options) const {
-    return PreparedCall(actor_, detail::prepare(options));
+    return PreparedCall(actor_, detail::prepare_call<M>(options));
   }
 
   // Returns a call that yields one ref per element of the std::tuple or std::array that the method
@@ -95,8 +134,8 @@ class ActorHandle {
   // Returns a method that accepts options: `h.method<&C::add>().options({...}).remote(5)`.
   template <auto method_or_if_overloaded_use_method_as>
   PreparedCall<C, method_or_if_overloaded_use_method_as> method() const {
-    return PreparedCall<C, method_or_if_overloaded_use_method_as>(anchor_,
-                                                                  detail::default_call_request());
+    return PreparedCall<C, method_or_if_overloaded_use_method_as>(
+        anchor_, detail::default_call_request_of<method_or_if_overloaded_use_method_as>());
   }
   // Returns an overloaded method, selected by its signature, that accepts options.
   template <class Function, Function C::*M>

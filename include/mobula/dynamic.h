@@ -96,7 +96,7 @@ struct Argument {
 // The results of a call.
 struct Returns {
   int count = 1;           // number of refs, at least 0
-  bool streaming = false;  // not supported
+  bool streaming = false;  // any number of items. The only ref is the first position, for `next`
 };
 
 // Submits a task of the host in an executor and returns refs to its results.
@@ -109,6 +109,16 @@ MOBULA_API AnyActor create(const Callable& constructor, const ActorOptions& opti
 MOBULA_API std::vector<AnyRef> call(const AnyActor& actor, const Callable& method,
                                     const CallOptions& options, std::span<const Argument> arguments,
                                     Returns returns = {});
+// One step of a stream. The end has neither ref.
+struct StreamItem {
+  AnyRef item = {};  // the item at a position
+  AnyRef next = {};  // the position behind it
+};
+// An item, or the error that ended the stream.
+using Step = std::variant<StreamItem, detail::ErrorRecord>;
+// Waits for the item at a position of a stream, which is a ref from `submit`, `call`, or `next`. A
+// position can be read again while a ref to it exists. GetTimeoutError after a timeout.
+MOBULA_API Step next(const AnyRef& position, const NextOptions& options = {});
 // Stores a value.
 MOBULA_API AnyRef put(const Payload& value, const PutOptions& options = {});
 // One value or error per ref.
@@ -169,9 +179,12 @@ class MOBULA_API Call {
 
   // Completes a constructor: `done` follows.
   void created(std::shared_ptr<void> actor);
-  // Stores result `index`, each once and in any order. A value that cannot be stored fails the
-  // call. InvalidRequestError for an index that is given already or does not exist.
-  void give(std::size_t index, const Payload& value);
+  // Stores result `index`, each once and in any order. Items of a stream are given in order, from
+  // one thread at a time: the call blocks while the consumers are too far behind, and keeps its
+  // runner until it is complete. A value that cannot be stored fails the call. Returns false if the
+  // call is complete, so that a cancelled stream ends. InvalidRequestError for an index that is
+  // given already, does not exist, or is not the next item.
+  bool give(std::size_t index, const Payload& value);
   // Completes the call with an error.
   void fail(Failure failure);
   // Completes the call and ends the actor after it.
@@ -216,7 +229,7 @@ namespace mobula::detail {
 
 // The sizes of the types above, by which the library recognizes a binding of another build.
 inline constexpr std::uint64_t dynamic_layout = [] {
-  std::uint64_t state = mix(mix_start, "mobula/dynamic.h 1");
+  std::uint64_t state = mix(mix_start, "mobula/dynamic.h 2");
   for (const std::size_t size :
        {sizeof(dynamic::Callable), sizeof(dynamic::Payload), sizeof(dynamic::Call),
         sizeof(dynamic::Failure), sizeof(dynamic::Host), sizeof(dynamic::Interpreter),

@@ -212,6 +212,21 @@ TEST(ContractAsync, ProcessKilled_SuspendedCallsFail) {
   for (const auto& each : refs) EXPECT_THROW(got(each), ActorDiedError);
 }
 
+TEST(ContractAsync, ProcessKilled_SuspendedCallsRunAgain) {
+  const auto gate = make_gate();
+  const auto opened = gate.call<&Gate::wait>();
+  const auto server =
+      mobula::actor<Server>.options({.max_restarts = 1, .max_task_retries = 1}).remote();
+  std::vector<ObjectRef<int>> refs;
+  for (int i = 0; i < 900; ++i) refs.push_back(server.call<&Server::add>("abc", opened));
+  const auto all_run = [&] { return got(server.call<&Server::running>()) == 900; };
+  ASSERT_TRUE(becomes_true(all_run));
+  ::kill(static_cast<pid_t>(got(server.call<&Server::pid>())), SIGKILL);
+  EXPECT_TRUE(becomes_true(all_run));
+  got(gate.call<&Gate::open>());
+  for (const auto& each : refs) ASSERT_EQ(got(each), 19);
+}
+
 Awaitable<int> doubles(int x) {
   co_await mobula::sleep_for(milliseconds(1));
   co_return 2 * x;
@@ -277,6 +292,68 @@ TEST(ContractAsync, RejectsUnknownGroups) {
                InvalidRequestError);
   EXPECT_THROW((void)mobula::actor<Grouped>.options({.concurrency_groups = {{"", 1}}}).remote(),
                InvalidRequestError);
+}
+
+class Files {
+ public:
+  std::string read(bool) { return "read"; }
+  std::string write(int) { return "write"; }
+  std::string write(int, int) { return "both"; }
+  std::string plain(bool) { return "plain"; }
+  std::string waits(ObjectRef<bool> ref) { return ref.get() ? "waited" : ""; }
+};
+
+}  // namespace
+}  // namespace mobula::contract::async
+
+template <>
+inline constexpr std::string_view mobula::concurrency_group<&mobula::contract::async::Files::read> =
+    "io";
+template <>
+inline constexpr std::string_view
+    mobula::concurrency_group<static_cast<std::string (mobula::contract::async::Files::*)(int)>(
+        &mobula::contract::async::Files::write)> = "io";
+
+namespace mobula::contract::async {
+namespace {
+
+TEST(ContractAsync, MethodsDeclareTheirGroup) {
+  const auto gate = make_gate();
+  const auto late = gate.call<&Gate::wait>();
+  const auto files = mobula::actor<Files>.options({.concurrency_groups = {{"io", 1}}}).remote();
+  const auto blocked = files.call<&Files::waits>(late);  // holds the actor's only other thread
+  EXPECT_EQ(got(files.call<&Files::read>(true)), "read");
+  EXPECT_EQ(got(files.call_as<std::string(int), &Files::write>(1)), "write");
+  EXPECT_EQ(got(files.method<&Files::read>().options({.name = "named"}).remote(true)), "read");
+  EXPECT_EQ(got(files.method<&Files::plain>().options({.concurrency_group = "io"}).remote(true)),
+            "plain");
+  const auto other = files.call_as<std::string(int, int), &Files::write>(1, 2);
+  EXPECT_TRUE(is_pending(other)) << "another overload declares nothing";
+  got(gate.call<&Gate::open>());
+  EXPECT_EQ(got(blocked), "waited");
+  EXPECT_EQ(got(other), "both");
+
+  const auto without = mobula::actor<Files>.remote();
+  EXPECT_THROW(got(without.call<&Files::read>(true)), InvalidRequestError);
+  EXPECT_EQ(got(without.call<&Files::plain>(true)), "plain");
+}
+
+// The call in "io" waits for its argument in the caller.
+TEST(ContractAsync, WaitingCallDelaysOnlyItsGroup) {
+  const auto gate = make_gate();
+  const auto late = gate.call<&Gate::wait>();
+  const auto files =
+      mobula::actor<Files>.options({.concurrency_groups = {{"io", 1}, {"compute", 1}}}).remote();
+  const auto first = files.call<&Files::read>(late);
+  const auto second = files.call<&Files::read>(true);
+  EXPECT_EQ(got(files.call<&Files::plain>(true)), "plain");
+  EXPECT_EQ(
+      got(files.method<&Files::plain>().options({.concurrency_group = "compute"}).remote(true)),
+      "plain");
+  EXPECT_TRUE(is_pending(first));
+  EXPECT_TRUE(is_pending(second)) << "its group keeps its order";
+  got(gate.call<&Gate::open>());
+  EXPECT_EQ(got(second), "read");
 }
 
 class Adder {

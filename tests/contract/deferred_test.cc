@@ -272,6 +272,22 @@ TEST(ContractDeferred, ProcessKilled_IncompleteCallsFail) {
   for (const auto& each : refs) EXPECT_THROW(got(each), ActorDiedError);
 }
 
+TEST(ContractDeferred, ProcessKilled_CallsRunAgain) {
+  constexpr int count = 1000;
+  const auto board =
+      mobula::actor<Board>
+          .options({.max_restarts = 1, .max_task_retries = 1, .max_concurrency = 2000})
+          .remote();
+  const auto refs = ask(board, count);
+  const auto all_wait = [&] { return got(board.call<&Board::waiting>()) == count; };
+  ASSERT_TRUE(becomes_true(all_wait));
+  ::kill(static_cast<pid_t>(got(board.call<&Board::pid>())), SIGKILL);
+  EXPECT_TRUE(becomes_true(all_wait)) << "the next process has all calls";
+  EXPECT_EQ(got(board.call<&Board::answer>(4)), count);
+  const auto values = got(refs);
+  for (int i = 0; i < count; ++i) ASSERT_EQ(values[static_cast<std::size_t>(i)], 2 * i);
+}
+
 TEST(ContractDeferred, ActorExit_AwaitsIncompleteCalls) {
   auto board = make_board();
   const auto refs = ask(board, 8);

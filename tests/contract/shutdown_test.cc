@@ -6,7 +6,9 @@
 #include <array>
 #include <atomic>
 #include <thread>
+#include <vector>
 
+#include <mobula/awaitable.h>
 #include <mobula/coroutine.h>
 
 #include "contract/detached.h"
@@ -103,6 +105,46 @@ TEST_F(Shutdown, EndsStreams) {
   consumer.join();
   EXPECT_EQ(ends, 2);
   EXPECT_THROW(full.next(), Error);
+}
+
+class Busy {
+ public:
+  Deferred<int> defer() {
+    waiting_.emplace_back();
+    return waiting_.back().get_deferred();
+  }
+  Awaitable<int> sleep() {
+    co_await mobula::sleep_for(std::chrono::hours(1));
+    co_return 1;
+  }
+  int waiting() { return static_cast<int>(waiting_.size()); }
+
+ private:
+  std::vector<Promise<int>> waiting_;
+};
+
+// Also while threads and coroutines of the driver await them.
+TEST_F(Shutdown, EndsThousandsOfIncompleteCalls) {
+  const auto busy = mobula::actor<Busy>.options({.num_cpus = 0, .max_concurrency = 5000}).remote();
+  std::vector<ObjectRef<int>> refs;
+  for (int i = 0; i < 2000; ++i) {
+    refs.push_back(busy.call<&Busy::defer>());
+    refs.push_back(busy.call<&Busy::sleep>());
+  }
+  EXPECT_TRUE(becomes_true([&] {
+    return mobula::get(busy.call<&Busy::waiting>(), mobula::testing::wait_timeout) == 2000;
+  }));
+  std::atomic<int> ends = 0;
+  for (int i = 0; i < 100; ++i) await_end(refs[static_cast<std::size_t>(i)], ends);
+  CompletionQueue queue;
+  for (std::size_t i = 0; i < refs.size(); ++i) queue.add(refs[i], i);
+  std::thread waits([&] { EXPECT_THROW(mobula::get(refs), Error); });
+  cluster.shutdown();
+  waits.join();
+  EXPECT_EQ(ends, 100);
+  std::array<std::uint64_t, 1> token{};
+  EXPECT_THROW(queue.take(token), NotInitializedError);
+  EXPECT_THROW(mobula::get(refs.back()), NotInitializedError);
 }
 
 // Results arrive, and callbacks run, while the cluster ends.

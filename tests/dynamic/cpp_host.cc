@@ -139,6 +139,33 @@ void add_all() {
     give_text(call, std::to_string(calls.size()));
     call.done();
   });
+  // As many items as its argument states, then an error if there is a second argument.
+  const auto stream = [](Call call) {
+    const auto count = std::stoul(text_of(call.arguments()[0]));
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!call.give(i, Text("item " + std::to_string(i)).value())) return;
+    }
+    if (call.arguments().size() > 1) return call.fail(failure("no more items"));
+    call.done();
+  };
+  add_function("stream", stream);
+  add_function("Counter.stream", stream);
+  // Another thread gives the items, after run has returned.
+  add_function("stream later", [](Call call) {
+    std::thread([call = std::move(call)]() mutable {
+      for (std::size_t i = 0; i < 3; ++i) call.give(i, Text(std::to_string(i)).value());
+      try {
+        call.give(5, Text("too early").value());
+      } catch (const InvalidRequestError&) {
+        call.done();
+      }
+    }).detach();
+  });
+  add_function("Holder.pid", [](Call call) {
+    give_text(call, std::to_string(::getpid()));
+    call.done();
+  });
+  add_function("Holder.leave", [](Call call) { call.exit_actor(); });
   add_function("Holder.drop", [](Call call) {
     auto& held = *static_cast<Held*>(call.self());
     {

@@ -90,6 +90,54 @@ TEST(Untyped, AnyNumberOfResults) {
             (std::vector<std::size_t>{0, 1, 2, 3}));
 }
 
+// The items of a stream, or the message of the error that ended it as the last one.
+std::vector<std::string> items_of(AnyRef position, std::size_t most = 1'000) {
+  std::vector<std::string> items;
+  while (items.size() < most) {
+    const auto step = next(position, {.timeout = std::chrono::seconds(30)});
+    if (const auto* error = std::get_if<detail::ErrorRecord>(&step)) {
+      items.push_back(error->message);
+      break;
+    }
+    const auto& at = std::get<StreamItem>(step);
+    if (at.item.empty()) break;
+    items.push_back(text_of(at.item));
+    position = at.next;
+  }
+  return items;
+}
+
+TEST(Untyped, StreamsAnyNumberOfItems) {
+  using ::testing::ElementsAre;
+  const auto actor = counter("0");
+  const auto stream = [&](const std::string& count, bool fails, bool by_actor) {
+    const Text first(count), second("fails");
+    const Argument arguments[] = {first.argument(), second.argument()};
+    const std::span<const Argument> given(arguments, fails ? 2 : 1);
+    const Returns returns{.streaming = true};
+    return by_actor
+               ? call(actor, {.name = "Counter.stream"}, {.stream_window = 2}, given, returns)[0]
+               : submit({.name = "stream"}, {.stream_window = 2}, given, returns)[0];
+  };
+  for (const bool by_actor : {false, true}) {
+    EXPECT_THAT(items_of(stream("0", false, by_actor)), ElementsAre());
+    EXPECT_EQ(items_of(stream("300", false, by_actor)).size(), 300u);
+    const AnyRef failing = stream("2", true, by_actor);
+    EXPECT_THAT(items_of(failing), ElementsAre("item 0", "item 1", "no more items"));
+    EXPECT_THAT(items_of(failing), ElementsAre("item 0", "item 1", "no more items")) << "again";
+    // The producer waits for its consumer until it is cancelled.
+    const AnyRef endless = stream("1000000000", false, by_actor);
+    EXPECT_EQ(items_of(endless, 3).back(), "item 2");
+    cancel(endless);
+    EXPECT_NE(items_of(endless).back().find("cancelled"), std::string::npos);
+  }
+  EXPECT_EQ(add(actor), "1");
+  EXPECT_THAT(items_of(submit({.name = "stream later"}, {}, {}, {.streaming = true})[0]),
+              ElementsAre("0", "1", "2"));
+  EXPECT_THROW(submit({.name = "stream"}, {}, {}, {.count = 2, .streaming = true}),
+               InvalidRequestError);
+}
+
 TEST(Untyped, PayloadContainsRefsHandlesAndTensors) {
   const auto actor = counter("10");
   const Text value("", {put(Text("a").value()), put(Text("b").value())}, {actor},

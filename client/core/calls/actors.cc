@@ -259,16 +259,15 @@ void Actors::fail_calls(ActorId actor) {
   const auto* row = rows_.find(actor);
   if (row == nullptr) return;
   const ErrorRecord error = actor_error(*row, actor);
-  const auto calls = std::exchange(rows_.at(actor).queue, {});
-  for (const TaskId task : calls) port_.finish_with_error(task, error);
+  for (const TaskId task : take_calls(actor)) port_.finish_with_error(task, error);
 }
 
 // ---- calls -------------------------------------------------------------------------------------
 
-const ActorRow& Actors::add_call(ActorId actor, TaskId task) {
+const ActorRow& Actors::add_call(ActorId actor, TaskId task, const CallForm& form) {
   ActorRow& row = *rows_.ensure(actor).first;
   ++row.calls;
-  row.queue.push_back(task);
+  row.queue.push_back(task, form);
   return row;
 }
 
@@ -280,58 +279,60 @@ void Actors::start_calls(ActorId actor) {
 void Actors::count_call(ActorId actor) { ++rows_.at(actor).calls; }
 
 void Actors::requeue(ActorId actor, TaskId task) {
-  auto& queue = rows_.at(actor).queue;
-  const auto order_of = [&](TaskId other) { return port_.task_row(other).order; };
-  queue.insert(std::ranges::upper_bound(queue, order_of(task), {}, order_of), task);
+  rows_.at(actor).queue.insert(task, *port_.task_row(task).call.form, order_of());
 }
 
-void Actors::remove_call(ActorId actor, TaskId task) { std::erase(rows_.at(actor).queue, task); }
+void Actors::remove_call(ActorId actor, TaskId task) {
+  rows_.at(actor).queue.remove(task, *port_.task_row(task).call.form);
+}
 
 TaskQueue Actors::take_calls(ActorId actor) {
   auto* row = rows_.find(actor);
-  return row == nullptr ? TaskQueue() : std::exchange(row->queue, {});
+  return row == nullptr ? TaskQueue() : row->queue.take_all(order_of());
 }
 
-// The first call, once its arguments are ready; out of order, the first call with its arguments.
-TaskQueue::iterator Actors::next_call(ActorRow& actor) {
-  const auto is_ready = [this](TaskId task) { return port_.task_row(task).missing == 0; };
-  if (actor.out_of_order) return std::ranges::find_if(actor.queue, is_ready);
-  return is_ready(actor.queue.front()) ? actor.queue.begin() : actor.queue.end();
-}
-
-// Sends calls in submission order, each once its arguments are ready.
+// Sends calls of each group in submission order, each once its arguments are ready.
 void Actors::advance(ActorId actor) {
   while (true) {
     auto* row = rows_.find(actor);
     if (row == nullptr || row->queue.empty()) return;
-    const auto next = next_call(*row);
-    if (next == row->queue.end()) return;
-    const TaskId task = *next;
     auto* stream = streams_.find(row->executor);
+    const auto may_leave = [&](TaskId task) {
+      const TaskRow& call = port_.task_row(task);
+      return call.missing == 0 && (!stream || !stream->awaits_returns(*call.call.form));
+    };
+    const auto next = row->queue.find_next(row->out_of_order, may_leave, order_of());
+    if (!next) return;
     const bool open = row->state == ActorState::alive && stream && !stream->ending &&
-                      !stream->retires && !stream->comes_back && !stream->try_at &&
+                      !stream->retires && !stream->try_at &&
                       stream->in_flight.size() < stream->room;
     if (row->state == ActorState::dead) return fail_calls(actor);
-    if (!open || port_.waits_again(task)) return;
-    row->queue.erase(next);
-    if (port_.fail_on_argument_errors(task)) continue;
-    port_.push(task, *stream, row->executor);
+    if (!open) return;
+    if (port_.waits_again(next->task)) continue;
+    row->queue.erase(*next);
+    if (port_.fail_on_argument_errors(next->task)) continue;
+    port_.push(next->task, *stream, row->executor);
   }
 }
 
-// When all of them are back, they leave again behind the refused call, in submission order. Calls
-// that run outside the order are not returned.
+// When all calls of a group are back, they leave again behind the refused call, in submission
+// order.
 void Actors::end_wait_for_returns(ProcessId executor) {
   auto* stream = streams_.find(executor);
-  if (stream == nullptr || !stream->comes_back) return;
-  for (auto at = stream->in_flight.end(); at != stream->in_flight.begin();) {
-    const auto& [number, task] = *--at;
-    if (number < *stream->comes_back) break;
-    if (!port_.task_row(task).call.form->beside) return;
-  }
+  if (stream == nullptr || stream->returning.empty()) return;
+  const auto are_back = [&](const ReturningCalls& returning) {
+    for (auto at = stream->in_flight.end(); at != stream->in_flight.begin();) {
+      const auto& [number, task] = *--at;
+      if (number < returning.first) break;
+      if (returning.includes(*port_.task_row(task).call.form)) return false;
+    }
+    return true;
+  };
+  if (std::erase_if(stream->returning, are_back) == 0) return;
   mark_sent_again.hit();
-  stream->comes_back.reset();
-  if (std::exchange(stream->measure_room, false)) {
+  const bool some_return = std::ranges::any_of(
+      stream->returning, [](const ReturningCalls& each) { return !each.group; });
+  if (!some_return && std::exchange(stream->measure_room, false)) {
     const bool none = std::ranges::all_of(stream->in_flight, [&](const auto& each) {
       return port_.task_row(each.second).call.form->beside;
     });
@@ -349,7 +350,7 @@ std::string Actors::why_nothing_leaves(const ActorRow& actor) const {
     return "the call queue of the actor is full, and it accepts no more calls from this process "
            "for now";
   }
-  return stream->comes_back
+  return !stream->returning.empty()
              ? "the actor rejected a call, and the calls sent after it are returned first"
              : "";
 }

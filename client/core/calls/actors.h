@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/table.h"
+#include "client/core/calls/actor_queue.h"
 #include "client/core/calls/call_streams.h"
 #include "client/core/calls/fifo_cache.h"
 #include "client/core/calls/task_row.h"
@@ -32,7 +33,7 @@ struct ActorRow {
   std::uint64_t version = 0;
   std::uint32_t incarnation = 0;
   ProcessId executor;               // executor of the open stream
-  TaskQueue queue;                  // unsent calls in submission order
+  ActorQueue queue;                 // unsent calls
   std::int64_t calls = 0;           // count of unfinished calls
   std::int64_t argument_bytes = 0;  // bytes of constructor arguments by value, pending until it ran
   std::int32_t max_task_retries = 0;
@@ -85,7 +86,7 @@ class Actors {
 
   // ---- calls ------------------------------------------------------------------------------------
   // Appends a new call. `start_calls` follows.
-  const ActorRow& add_call(ActorId actor, TaskId task);
+  const ActorRow& add_call(ActorId actor, TaskId task, const CallForm& form);
   void start_calls(ActorId actor);
   // A finished call runs again. `requeue` follows.
   void count_call(ActorId actor);
@@ -123,7 +124,10 @@ class Actors {
 
  private:
   void create(ActorId actor);
-  TaskQueue::iterator next_call(ActorRow& actor);
+  // Submission number of a call.
+  auto order_of() const {
+    return [this](TaskId task) { return port_.task_row(task).order; };
+  }
   bool asks_again(const FindActorReply& message);
   void hold_found(const FindActorReply& message);
   void died(ActorId actor);

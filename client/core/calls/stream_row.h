@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/model/task.h"
 #include "base/table.h"
@@ -15,6 +17,17 @@
 #include "protocol/session/session.h"
 
 namespace mobula::internal::client {
+
+// Calls in flight from number `first` that the executor returns. No further call of the group is
+// sent until all are back.
+struct ReturningCalls {
+  std::optional<std::string> group;  // empty: all groups
+  std::uint64_t first = 0;
+
+  bool includes(const CallForm& form) const {
+    return !form.beside && (!group || *group == form.group);
+  }
+};
 
 // The caller's end of one call stream.
 struct StreamRow {
@@ -31,11 +44,11 @@ struct StreamRow {
   std::optional<Time> reconnect_at;  // the connection broke while replies were due
   Duration reconnect_wait = 50ms;
   bool taking_back = false;
-  bool one_at_a_time = false;  // queued calls returned: none queues there until a reply
-  std::uint64_t round = 1;     // see PushCall
-  std::optional<std::uint64_t> comes_back;  // later calls return; none is sent until all have
-  std::size_t room = unlimited;             // limit of calls in flight, set after a rejection
-  bool measure_room = false;                // sets `room` when all have returned
+  bool one_at_a_time = false;             // queued calls returned: none queues there until a reply
+  std::uint64_t round = 1;                // see PushCall
+  std::vector<ReturningCalls> returning;  // calls that the executor returns
+  std::size_t room = unlimited;           // limit of calls in flight, set after a rejection
+  bool measure_room = false;              // sets `room` when all have returned
   std::optional<Time> try_at;      // the executor rejected a single call: none is sent until then
   std::optional<Time> give_up_at;  // deadline for a broken connection while replies are due
   std::string rejection;           // why the executor rejected the last connection
@@ -51,11 +64,20 @@ struct StreamRow {
     }
     return first;
   }
-  // Starts a new round: the executor returns the calls that it received after the refused one, and
-  // those still on their way.
-  void begin_round(std::uint64_t refused) {
+  // Starts a new round: the executor returns the calls of the group that it received after the
+  // refused one, and those still on their way. Without a group, those of all groups.
+  void begin_round(std::uint64_t refused, std::optional<std::string> group) {
     ++round;
-    comes_back = std::min(comes_back.value_or(refused), refused);
+    const auto same = std::ranges::find(returning, group, &ReturningCalls::group);
+    if (same == returning.end()) {
+      returning.push_back({std::move(group), refused});
+    } else {
+      same->first = std::min(same->first, refused);
+    }
+  }
+  // True if a call of this form must wait until earlier ones have returned.
+  bool awaits_returns(const CallForm& form) const {
+    return std::ranges::any_of(returning, [&](const auto& each) { return each.includes(form); });
   }
 };
 

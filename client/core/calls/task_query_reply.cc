@@ -303,7 +303,7 @@ class TaskReader {
         for (const TaskId each : queue) places_.insert(each, ahead++);
       };
       for (const auto& [key, row] : from_.dispatcher.classes()) place(row.queue);
-      for (const auto& [key, row] : from_.actors.all()) place(row.queue);
+      for (const auto& [key, row] : from_.actors.all()) row.queue.for_each_group(place);
     }
     const auto* place = places_.find(id);
     return place == nullptr ? 0 : *place;

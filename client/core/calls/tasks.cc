@@ -72,7 +72,7 @@ void Tasks::on(SubmitActorCall& event) {
   TaskRow& row = add_task(std::move(event.call), event.parent, event.stored_bytes);
   if (auto* handle = objects_.find(handle_id(actor))) ++handle->pins;
   ends_.begin(row);
-  const ActorRow& target = actors_.add_call(actor, task);
+  const ActorRow& target = actors_.add_call(actor, task, *row.call.form);
   row.retries_left = event.max_task_retries.value_or(target.max_task_retries);
   if (row.missing == 0) row.state = TaskState::queued;
   actors_.start_calls(actor);
@@ -419,9 +419,12 @@ void Tasks::on(ProcessId executor, CallReply message) {
   streams_.remove_call(stream, message.number);
   stream.one_at_a_time = false;
   if (stream.room != StreamRow::unlimited) ++stream.room;
-  const bool is_beside = rows_.at(task).call.form->beside;
-  if (!stream.actor.empty() && !message.lost.empty() && !is_beside)
-    stream.begin_round(message.number);
+  if (!stream.actor.empty() && !message.lost.empty()) {
+    const CallForm& form = *rows_.at(task).call.form;
+    const auto* actor = actors_.find(stream.actor);
+    const bool in_order = !form.beside && !(actor != nullptr && actor->out_of_order);
+    if (in_order) stream.begin_round(message.number, form.group);
+  }
   if (message.outcome != CallOutcome::cancelled)
     dispatcher_.measure(rows_.at(task).demand_class, message.run_time);
 
@@ -511,7 +514,7 @@ void Tasks::on(ProcessId executor, CallReturned message) {
   if (message.no_room && !stream.actor.empty()) {
     mark_no_room.hit();
     stream.measure_room = true;
-    stream.begin_round(message.number);
+    stream.begin_round(message.number, std::nullopt);
   }
   requeue(task);
   actors_.end_wait_for_returns(executor);

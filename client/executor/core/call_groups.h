@@ -32,6 +32,7 @@ class CallGroups {
     return std::nullopt;
   }
 
+  std::uint32_t size() const { return static_cast<std::uint32_t>(rows_.size()); }
   void queued(std::uint32_t group) { count(group, &Row::waiting, 1); }
   void unqueued(std::uint32_t group) { count(group, &Row::waiting, -1); }
   void started(std::uint32_t group) { count(group, &Row::running, 1); }

@@ -90,7 +90,8 @@ struct Leave {
   EndKind kind = EndKind::retired;
   bool exit_handlers = false;       // exit handlers run first
   bool destructor_overdue = false;  // the destructor of the actor did not return in time
-  MOBULA_FIELDS(kind, exit_handlers, destructor_overdue);
+  std::uint64_t cut_calls = 0;      // calls that did not end after exit_actor; no destructor runs
+  MOBULA_FIELDS(kind, exit_handlers, destructor_overdue, cut_calls);
   friend bool operator==(const Leave&, const Leave&) = default;
 };
 // The window of a streaming call moved: a thread that waits to give an item checks it again.

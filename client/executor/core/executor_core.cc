@@ -64,6 +64,7 @@ void ExecutorCore::step(Time now, Event event, std::vector<Command>& out) {
   update_lending();
   update_residence();
   ask_for_release();
+  cut_calls();
   try_leave();
   caller_deadlines_.settle([this](ProcessId id) { return callers_.find(id); },
                            [](const CallerRow& caller) { return caller.session.next_deadline(); });
@@ -118,24 +119,20 @@ void ExecutorCore::on(ProcessId caller, PushCall& message) {
   row.caller = caller;
   row.number = message.number;
   row.call = std::move(message.call);
-  const bool round_over = from.knows_rounds && message.round < from.round && !row.call.form->beside;
+  const auto group = row.call.form->beside ? std::nullopt : groups_.find(row.call.form->group);
+  row.group = group.value_or(CallGroups::no_group);
+  const bool round_over = is_round_over(from, message.round, row.group);
   if (round_over) mark_round_over.hit();
   if (round_over || !accepts_calls()) return hand_back(row, "");
+  if (!group && !row.call.form->beside) return refuse_group(row);
   if (queue_.size() < options_.max_queue || row.call.form->beside) return admit(std::move(row));
   mark_queue_full.hit();
   say(caller, CallReturned{row.number, row.call.task, "", is_actor()});
-  begin_round(row);
+  begin_round(row, std::nullopt);
 }
 
 // Arguments of queued calls are fetched before their turn.
 void ExecutorCore::admit(CallRow row) {
-  if (row.call.form->beside) {
-    row.group = CallGroups::no_group;
-  } else if (const auto group = groups_.find(row.call.form->group)) {
-    row.group = *group;
-  } else {
-    return refuse_group(row);
-  }
   row.token = next_token_++;
   FetchArguments fetch = what_to_fetch(row.call);
   fetch.token = row.token;
@@ -198,26 +195,36 @@ void ExecutorCore::on(const ArgumentsFetched& event) {
       row.call));
   const bool to_be_sent_again = !answer.lost.empty();
   reply(row, std::move(answer));
-  if (to_be_sent_again) begin_round(row);
+  if (to_be_sent_again && !assignment_.actor.out_of_order) begin_round(row, row.group);
 }
 
-// The refused call may be sent again, so no later call of its caller may start before it. None has
-// started, because they waited for it.
-void ExecutorCore::begin_round(const CallRow& refused) {
+// The refused call may be sent again, so no later call of its caller and group may start before it.
+// None has started, because they waited for it. Without an order, none needs to return.
+void ExecutorCore::begin_round(const CallRow& refused, std::optional<std::uint32_t> group) {
   auto* caller = callers_.find(refused.caller);
   if (!is_actor() || refused.call.form->beside || caller == nullptr || !caller->knows_rounds)
     return;
   ++caller->round;
+  caller->first_rounds.resize(groups_.size(), 1);
+  for (std::uint32_t i = 0; i < groups_.size(); ++i) {
+    if (!group || *group == i) caller->first_rounds[i] = caller->round;
+  }
   if (refused.token == 0) return;  // it was the last one
   for (auto at = queue_.begin(); at != queue_.end();) {
     const CallRow& row = at->second;
-    if (row.token < refused.token || row.caller != refused.caller || row.call.form->beside) {
+    if (row.token < refused.token || row.caller != refused.caller || row.group != *group) {
       ++at;
       continue;
     }
     mark_round.hit();
     hand_back(take_queued(at), "");
   }
+}
+
+bool ExecutorCore::is_round_over(const CallerRow& caller, std::uint64_t round,
+                                 std::uint32_t group) {
+  return caller.knows_rounds && group < caller.first_rounds.size() &&
+         round < caller.first_rounds[group];
 }
 
 // Starts calls outside the order, regardless of other running or queued calls.
@@ -318,6 +325,7 @@ void ExecutorCore::on(CallFinished& event) {
   ran_.add({row.call.task, row.call.form, now_ - lasted, now_,
             row.cancelled || event.outcome != CallOutcome::value});
   if (event.leave) release_name();
+  if (event.leave && !leaving_) cut_at_ = now_ + options_.exit_grace;
   if (event.leave) leave_when_done(EndKind::intended);
   if (row.call.form->kind == CallKind::construct_actor) {
     constructed_ = true;
@@ -341,9 +349,15 @@ void ExecutorCore::on(CallFinished& event) {
     answer.results.assign(1, error_value(ErrorKind::out_of_memory, row.over_share, row.call));
     answer.handovers.clear();
   }
+  const bool is_cut = row.cut && !row.cancelled && event.outcome != CallOutcome::value;
+  if (is_cut) {
+    answer.outcome = CallOutcome::failed;
+    answer.results.assign(1, cut_error(row));
+    answer.handovers.clear();
+  }
   if (!event.pinned.empty()) {
     auto* caller = callers_.find(row.caller);
-    if (caller == nullptr || row.cancelled || !row.over_share.empty()) {
+    if (caller == nullptr || row.cancelled || is_cut || !row.over_share.empty()) {
       emit(ReleasePins{std::move(event.pinned), false});
     } else {
       caller->pinned.emplace(std::pair(row.number, 0), std::move(event.pinned));

@@ -60,7 +60,9 @@ class ExecutorCore {
   struct CallerRow {
     Session<ExecutorMessage, CallerMessage> session;
     std::uint64_t last_number = 0;  // highest call number received
-    std::uint64_t round = 1;        // calls of earlier rounds are returned
+    std::uint64_t round = 1;        // one more than the count of refused calls
+    // By group: its calls of earlier rounds are returned. Grows with the first refused call.
+    std::vector<std::uint64_t> first_rounds;
     bool knows_rounds = false;
     std::optional<Time> armed;  // see DeadlineHeap
     // True until the caller sends a call, and after it has released its last handle: it sends no
@@ -78,6 +80,7 @@ class ExecutorCore {
     bool ready = false;  // the arguments are available
     bool blocked = false;
     bool cancelled = false;
+    bool cut = false;             // cancelled because it outlasted exit_actor
     std::string over_share{};     // message of the error that ends it
     Time started;                 // set when running
     bool start_reported = false;  // the caller was notified, or none exists
@@ -120,7 +123,9 @@ class ExecutorCore {
   void reply(const CallRow& row, CallReply reply);
   void hand_back(const CallRow& row, std::string why);
   void hand_back_queue();
-  void begin_round(const CallRow& refused);
+  // Without a group: in all groups.
+  void begin_round(const CallRow& refused, std::optional<std::uint32_t> group);
+  static bool is_round_over(const CallerRow& caller, std::uint64_t round, std::uint32_t group);
   void say(ProcessId caller, ExecutorMessage message);
   void release_name();
   void name_released();
@@ -129,6 +134,8 @@ class ExecutorCore {
   void say_farewell();
   void try_leave();
   bool object_destroyed();
+  void cut_calls();
+  ValueRecord cut_error(const CallRow& row) const;
   void end_in_order();
   bool submitted_done();
   void tell_departing(bool released);
@@ -171,6 +178,9 @@ class ExecutorCore {
   Time leave_by_;
   enum class Object { lives, being_destroyed, overdue, destroyed };
   Object object_ = Object::lives;  // state of the actor object
+  std::optional<Time> cut_at_;     // after exit_actor: end of the wait for running calls
+  bool cutting_ = false;           // those calls are cancelled
+  std::uint64_t cut_calls_ = 0;    // count of calls that did not end despite this
   Time destroy_by_;                // being_destroyed: end of the wait for the destructor
   bool hurries_ = false;           // the job has ended: only destructors are awaited
   enum class Submitted { unknown, asked, pending, done };

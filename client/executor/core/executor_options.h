@@ -24,9 +24,13 @@ struct ExecutorOptions {
   // interval between requests.
   Duration name_release_timeout = 10s;
   Duration name_release_interval = 1s;
+  // After exit_actor: longest wait for the other running calls, which are then cancelled, and for
+  // their end after that.
+  Duration exit_grace = 30s;
+  Duration cancelled_grace = 500ms;
   MOBULA_FIELDS(leave_timeout, orphans_delay, evacuation_timeout, max_queue, started_report_delay,
                 residence_report_interval, release_delay, name_release_timeout,
-                name_release_interval, destructor_timeout);
+                name_release_interval, destructor_timeout, exit_grace, cancelled_grace);
   friend bool operator==(const ExecutorOptions&, const ExecutorOptions&) = default;
 };
 

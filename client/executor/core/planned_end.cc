@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "base/coverage_mark.h"
+#include "base/model/error_record.h"
 #include "client/executor/core/executor_core.h"
+#include "protocol/codec/codec.h"
 
 namespace mobula::internal::executor {
 namespace {
@@ -15,12 +17,18 @@ const CoverageMark mark_hurries("executor.destroys_its_actor_at_the_end_of_the_j
 const CoverageMark mark_releases_name("executor.releases_its_name_before_callers_see_its_end");
 const CoverageMark mark_name_not_released("executor.left_without_release_of_its_name");
 const CoverageMark mark_destructor_overdue("executor.left_while_its_destructor_ran");
+const CoverageMark mark_cut("executor.cuts_calls_after_exit_actor");
+const CoverageMark mark_abandoned("executor.left_while_calls_ran");
 const CoverageMark mark_departed("executor.awaits_submitted_calls_without_its_resources");
 
 }  // namespace
 
 std::optional<Time> ExecutorCore::leave_deadline() const {
-  if (name_release_) return std::min(name_release_->until, name_release_->ask_at);
+  if (name_release_) {
+    const Time next = std::min(name_release_->until, name_release_->ask_at);
+    return std::min(next, cut_at_.value_or(next));
+  }
+  if (cut_at_ && !running_.empty() && !left_ && !hurries_) return cut_at_;
   if (!farewell_said_ || left_ || hurries_) return std::nullopt;
   if (object_ == Object::being_destroyed) return destroy_by_;
   if (submitted_ == Submitted::asked || submitted_ == Submitted::pending) return release_at_;
@@ -57,6 +65,49 @@ void ExecutorCore::end_in_order() {
   queue_.clear();
   groups_.clear_queue();
   farewell_said_ = true;
+}
+
+// Calls that outlast exit_actor are cancelled, which resumes their coroutines. Calls that do not
+// end despite this fail, and the actor is not destroyed under them.
+void ExecutorCore::cut_calls() {
+  if (!cut_at_ || running_.empty() || left_ || hurries_ || now_ < *cut_at_) return;
+  if (!std::exchange(cutting_, true)) {
+    mark_cut.hit();
+    cut_at_ = now_ + options_.cancelled_grace;
+    for (auto& [token, row] : running_) {
+      row.cut = true;
+      emit(CancelRunning{token, true});
+    }
+    return;
+  }
+  mark_abandoned.hit();
+  cut_at_.reset();
+  object_ = Object::overdue;
+  cut_calls_ = running_.size();
+  while (!running_.empty()) {
+    const CallRow row = take_running(running_.begin()->first);
+    if (row.call.form->stream.window != 0) items_.close(row.token);
+    CallReply answer;
+    answer.outcome = row.cancelled ? CallOutcome::cancelled : CallOutcome::failed;
+    if (!row.cancelled) answer.results.push_back(cut_error(row));
+    reply(row, std::move(answer));
+  }
+}
+
+ValueRecord ExecutorCore::cut_error(const CallRow& row) const {
+  ErrorRecord error;
+  error.kind = ErrorKind::actor_died;
+  error.text = "call " + row.call.form->name + ": it was still incomplete " +
+               std::to_string(options_.exit_grace / std::chrono::seconds(1)) +
+               " s after the actor called exit_actor(); complete or cancel calls before";
+  error.task_name = row.call.form->name;
+  error.task = row.call.task;
+  error.actor = assignment_.actor.actor;
+  ValueRecord value;
+  value.is_error = true;
+  value.bytes = Payload(encode(error));
+  value.size_bytes = static_cast<std::int64_t>(value.bytes.size());
+  return value;
 }
 
 // The destructor is user code, which may submit calls. A planned exit proceeds without it after
@@ -158,7 +209,7 @@ void ExecutorCore::try_leave() {
   const bool overdue = object_ == Object::overdue;
   if (hurries_) {
     left_ = true;
-    return emit(Leave{EndKind::killed, !overdue, overdue});
+    return emit(Leave{EndKind::killed, !overdue, overdue && cut_calls_ == 0, cut_calls_});
   }
   const bool settled = std::ranges::all_of(callers_, [](const auto& each) {
     return (each.second.closed || each.second.session.drained()) && each.second.pinned.empty();
@@ -176,7 +227,8 @@ void ExecutorCore::try_leave() {
   if (!settled) mark_left_unacknowledged.hit();
   left_ = true;
   emit(SendToAgent{ExecutorRetires{*leaving_}});
-  emit(Leave{*leaving_, *leaving_ != EndKind::killed && !overdue, overdue});
+  emit(Leave{*leaving_, *leaving_ != EndKind::killed && !overdue, overdue && cut_calls_ == 0,
+             cut_calls_});
 }
 
 }  // namespace mobula::internal::executor

@@ -75,6 +75,7 @@ struct ActorCall {
   std::span<const Argument> arguments = {};
   std::span<RawId> results = {};  // receives the ids of the results
   std::string_view types = {};    // as in TaskSubmission
+  bool streaming = false;         // untyped calls: as in TaskSubmission
 };
 
 // The step from one position of a stream to the next. Each id carries one count.

@@ -49,6 +49,57 @@ TEST_F(ActorCalls, OutOfOrder_ReadyCallsPassWaitingOnes) {
   EXPECT_EQ(calls_at(20)[1].call.task, TaskId::of(1));
 }
 
+TEST_F(ActorCalls, EachGroupHasItsOwnOrder) {
+  const ActorId actor = make_actor(1, 1);
+  const TaskId slow = submit();
+  const auto call_in = [&](std::uint64_t number, const std::string& group, bool waits) {
+    SubmitActorCall event;
+    event.call.task = TaskId::of(number);
+    event.call.form.edit().kind = CallKind::actor_call;
+    event.call.form.edit().actor = actor;
+    event.call.form.edit().group = group;
+    event.call.form.edit().beside = group == "beside";
+    if (waits) event.call.arguments.edit().push_back(by_ref(core_.ref_of(result(slow))));
+    step(event);
+  };
+  const auto sent = [&](std::uint64_t executor) {
+    std::vector<TaskId> tasks;
+    for (const PushCall& each : calls_at(executor)) tasks.push_back(each.call.task);
+    return tasks;
+  };
+  const auto tasks = [](std::vector<std::uint64_t> numbers) {
+    std::vector<TaskId> found;
+    for (const auto each : numbers) found.push_back(TaskId::of(each));
+    return found;
+  };
+  call_in(1, "io", true);
+  call_in(2, "io", false);
+  call_in(3, "", false);
+  call_in(4, "compute", false);
+  call_in(5, "", true);
+  call_in(6, "", false);
+  call_in(7, "beside", false);
+  actor_alive(actor, 20, 1);
+  EXPECT_EQ(sent(20), tasks({3, 4, 7}));
+  call_in(8, "io", false);
+  call_in(9, "compute", false);
+  EXPECT_EQ(sent(20), tasks({3, 4, 7, 9}));
+  // A cancelled call delays its group no longer.
+  step(CancelObject{result(TaskId::of(1)), false, false});
+  EXPECT_EQ(sent(20), tasks({3, 4, 7, 9, 2, 8}));
+  ActorChanged news;
+  news.actor = actor;
+  news.state = ActorState::restarting;
+  news.version = 2;
+  head(news);
+  step(StreamEnded{ProcessId::of(20)});
+  actor_alive(actor, 21, 3);
+  EXPECT_EQ(sent(21), tasks({2, 3, 4, 7, 8, 9})) << "calls run again in submission order";
+  slot(3, 30);
+  reply_value(30, "ready");
+  EXPECT_EQ(sent(21), tasks({2, 3, 4, 7, 8, 9, 5, 6}));
+}
+
 TEST_F(ActorCalls, ReadsPendingLimitFromCreationOrHead) {
   SubmitActor own;
   own.spec.actor = ActorId::of(1);

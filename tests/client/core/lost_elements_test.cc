@@ -107,6 +107,47 @@ TEST_F(LostElements, CallsBehindWaitAndResendInOrder) {
   for (const TaskId each : {first, second, third, fourth}) EXPECT_EQ(state(result(each)), "value");
 }
 
+TEST_F(LostElements, CallsOfOtherGroups_DoNotReturn) {
+  const ActorId actor = actor_at_host();
+  const TaskId made = make_tensor();
+  const auto call_in_io = [&](std::uint64_t number) {
+    SubmitActorCall event;
+    event.call.form.edit().kind = CallKind::actor_call;
+    event.call.form.edit().actor = actor;
+    event.call.form.edit().group = "io";
+    event.call.task = TaskId::of(number);
+    step(event);
+    return event.call.task;
+  };
+  const TaskId first = call_with(actor, made);
+  const TaskId other = call_in_io(1);
+  const TaskId second = call(actor);
+  refuse(1);
+  const TaskId later = call_in_io(2);
+  EXPECT_EQ(sent(), (std::vector{other, second, later}));
+  take_back(host, 3);
+  say(host, CallReturned{3, second, "", false});
+  reply_with_tensor();
+  EXPECT_EQ(sent(), (std::vector{other, later, first, second}))
+      << "the running call is not awaited";
+}
+
+TEST_F(LostElements, OutOfOrder_NoCallReturns) {
+  SubmitActor own;
+  own.spec.actor = ActorId::of(1);
+  own.spec.out_of_order = true;
+  step(own);
+  actor_alive(own.spec.actor, host, 1);
+  const TaskId made = make_tensor();
+  const TaskId first = call_with(own.spec.actor, made);
+  const TaskId second = call(own.spec.actor);
+  refuse(1);
+  const TaskId third = call(own.spec.actor);
+  EXPECT_EQ(sent(), (std::vector{second, third}));
+  reply_with_tensor();
+  EXPECT_EQ(sent(), (std::vector{second, third, first}));
+}
+
 TEST_F(LostElements, RecomputesBeforeAllCallsReturned) {
   const ActorId actor = actor_at_host();
   const TaskId made = make_tensor();

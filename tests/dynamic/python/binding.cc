@@ -4,10 +4,14 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <span>
@@ -132,19 +136,37 @@ auto unlocked(Use use) {
 
 std::vector<mobula::AnyRef> submit(const std::string& name, nb::list given, int num_returns,
                                    bool retry_exceptions,
-                                   const std::map<std::string, std::string>& env) {
+                                   const std::map<std::string, std::string>& env, bool streaming) {
   const Arguments arguments(given);
   return unlocked([&] {
     return md::submit({.name = name}, {.retry_exceptions = retry_exceptions, .env = env},
-                      arguments.all(), {.count = num_returns});
+                      arguments.all(), {.count = num_returns, .streaming = streaming});
   });
 }
 
-mobula::AnyActor create(const std::string& class_name, nb::list given, const std::string& name) {
+// The error as (kind, message, type, pickled exception).
+nb::tuple to_python(const mobula::detail::ErrorRecord& error) {
+  const nb::bytes pickled(reinterpret_cast<const char*>(error.exception_bytes.data()),
+                          error.exception_bytes.size());
+  return nb::make_tuple(static_cast<int>(error.kind), error.message, error.remote_type, pickled);
+}
+
+// (item, next position), None at the end, or the error.
+nb::object next(const mobula::AnyRef& position, double timeout) {
+  auto step = unlocked([&] { return md::next(position, {mobula::Duration(timeout)}); });
+  if (const auto* error = std::get_if<mobula::detail::ErrorRecord>(&step)) return to_python(*error);
+  auto& at = std::get<md::StreamItem>(step);
+  if (at.item.empty()) return nb::none();
+  return nb::make_tuple(std::move(at.item), std::move(at.next));
+}
+
+mobula::AnyActor create(const std::string& class_name, nb::list given, const std::string& name,
+                        bool asynchronous) {
   const Arguments arguments(given);
   return unlocked([&] {
-    return md::create({.name = class_name + ".__init__", .class_name = class_name}, {.name = name},
-                      arguments.all());
+    return md::create(
+        {.name = class_name + ".__init__", .class_name = class_name, .asynchronous = asynchronous},
+        {.name = name}, arguments.all());
   });
 }
 
@@ -169,11 +191,7 @@ nb::list get(const std::vector<mobula::AnyRef>& refs, double timeout) {
     if (const auto* value = std::get_if<md::StoredPayload>(&each)) {
       all.append(nb::make_tuple(true, to_python(*value)));
     } else {
-      const auto& error = std::get<mobula::detail::ErrorRecord>(each);
-      const nb::bytes pickled(reinterpret_cast<const char*>(error.exception_bytes.data()),
-                              error.exception_bytes.size());
-      all.append(nb::make_tuple(false, nb::make_tuple(static_cast<int>(error.kind), error.message,
-                                                      error.remote_type, pickled)));
+      all.append(nb::make_tuple(false, to_python(std::get<mobula::detail::ErrorRecord>(each))));
     }
   }
   return all;
@@ -186,7 +204,62 @@ std::shared_ptr<void> own_actor(nb::object actor) {
           }};
 }
 
+// Calls of an asynchronous actor and requests to cancel them, for an event loop of Python. The
+// descriptor is readable while the source has either.
+class CallSource {
+ public:
+  CallSource() : descriptor_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+
+  // On the threads of Mobula, without the GIL.
+  void add(md::Call call) {
+    {
+      const std::lock_guard lock(mutex_);
+      calls_.push_back(std::move(call));
+    }
+    wake();
+  }
+  void cancel(md::CallId call) {
+    {
+      const std::lock_guard lock(mutex_);
+      cancelled_.push_back(call);
+    }
+    wake();
+  }
+
+  // With the GIL: the calls, and the ids of cancelled calls.
+  nb::tuple take() {
+    std::uint64_t count = 0;
+    (void)!::read(descriptor_, &count, sizeof count);
+    std::vector<md::Call> calls;
+    std::vector<md::CallId> cancelled;
+    {
+      const std::lock_guard lock(mutex_);
+      calls.swap(calls_);
+      cancelled.swap(cancelled_);
+    }
+    nb::list all;
+    for (md::Call& each : calls)
+      all.append(nb::cast(new md::Call(std::move(each)), nb::rv_policy::take_ownership));
+    return nb::make_tuple(all, nb::cast(cancelled));
+  }
+  int fd() const { return descriptor_; }
+
+ private:
+  void wake() const {
+    const std::uint64_t one = 1;
+    (void)!::write(descriptor_, &one, sizeof one);
+  }
+
+  const int descriptor_;  // open until the process ends
+  std::mutex mutex_;
+  std::vector<md::Call> calls_;
+  std::vector<md::CallId> cancelled_;
+};
+std::atomic<CallSource*> source{nullptr};  // calls of an asynchronous actor; never deleted
+
 void run(md::Call given) {
+  CallSource* const to = source;
+  if (to != nullptr && given.callable().kind == md::Kind::method) return to->add(std::move(given));
   const nb::gil_scoped_acquire gil;
   const md::CallId id = given.id();
   nb::object wrapped = nb::cast(new md::Call(std::move(given)), nb::rv_policy::take_ownership);
@@ -202,6 +275,7 @@ void run(md::Call given) {
 
 // On the thread that runs the event loop, without the GIL: the main thread raises the exception.
 void cancel_call(md::CallId id) {
+  if (CallSource* const to = source) return to->cancel(id);
   static_assert(sizeof(void*) >= sizeof id);
   Py_AddPendingCall(
       [](void* call) {
@@ -263,6 +337,8 @@ NB_MODULE(mobula_host, m) {
       .def_prop_ro("class_name",
                    [](const md::Call& c) { return std::string(c.callable().class_name); })
       .def_prop_ro("kind", [](const md::Call& c) { return static_cast<int>(c.callable().kind); })
+      .def_prop_ro("id", &md::Call::id)
+      .def_prop_ro("streaming", [](const md::Call& c) { return c.returns().streaming; })
       .def_prop_ro("num_returns", [](const md::Call& c) { return c.returns().count; })
       .def_prop_ro("attempt", [](const md::Call& c) { return c.context()->attempt; })
       .def_prop_ro("cancelled", &md::Call::cancelled)
@@ -277,7 +353,7 @@ NB_MODULE(mobula_host, m) {
       .def("give",
            [](md::Call& c, std::size_t index, nb::tuple given) {
              const Value value(given);
-             unlocked([&] { c.give(index, value.payload()); });
+             return unlocked([&] { return c.give(index, value.payload()); });
            })
       .def("fail",
            [](md::Call& c, std::string message, std::string type, nb::bytes pickled,
@@ -292,10 +368,30 @@ NB_MODULE(mobula_host, m) {
            })
       .def("exit_actor", &md::Call::exit_actor)
       .def("done", &md::Call::done);
+  nb::class_<mobula::CompletionQueue>(m, "Queue")
+      .def("__init__", [](mobula::CompletionQueue* at) { new (at) mobula::CompletionQueue(); })
+      .def("fd", &mobula::CompletionQueue::fd)
+      .def("add", [](mobula::CompletionQueue& queue, const mobula::AnyRef& ref,
+                     std::uint64_t token) { unlocked([&] { queue.add(ref, token); }); })
+      .def("take", [](mobula::CompletionQueue& queue) {
+        std::array<std::uint64_t, 256> tokens{};
+        const auto count = unlocked([&] { return queue.take(tokens); });
+        return std::vector<std::uint64_t>(tokens.begin(), tokens.begin() + count);
+      });
+  nb::class_<CallSource>(m, "CallSource").def("fd", &CallSource::fd).def("take", &CallSource::take);
+  // From now on, methods are not run but added to the source.
+  m.def(
+      "open_source",
+      [] {
+        source = new CallSource();
+        return source.load();
+      },
+      nb::rv_policy::reference);
   m.def("set_host", &set_host);
   m.def("init", &init);
   m.def("shutdown", [] { unlocked([] { cluster.reset(); }); });
   m.def("submit", &submit);
+  m.def("next", &next);
   m.def("create", &create);
   m.def("call", &call);
   m.def("put", &put);

@@ -1,5 +1,6 @@
 """A driver in Python: each check runs pickled functions and classes in executors. Prints one line per check."""
 
+import asyncio
 import gc
 import os
 import random
@@ -106,6 +107,116 @@ def check_actors():
         assert False
     except host.TaskError as error:
         assert "a negative start" in str(error), error
+
+
+def check_streams():
+    def count(number, kind=None):
+        for i in range(number):
+            yield {"item": i}
+        if kind is not None:
+            raise kind("no more items")
+
+    stream = host.RemoteFunction(count)
+    assert [host.get(each)["item"] for each in stream.remote(100)] == list(range(100))
+    seen = []
+    try:
+        for each in stream.remote(2, KeyError):
+            seen.append(host.get(each)["item"])
+        assert False
+    except KeyError as error:
+        assert seen == [0, 1] and error.args == ("no more items",)
+    endless = stream.remote(10**9)
+    assert host.get(next(endless)) == {"item": 0}
+    native.cancel(endless.position)
+    try:
+        for each in endless:
+            host.get(each)
+        assert False
+    except host.TaskCancelledError:
+        pass
+
+
+class Service:
+    """An asynchronous actor: its calls are tasks of one asyncio loop."""
+
+    def __init__(self):
+        self.running = 0
+
+    async def add_one(self, box):
+        self.running += 1
+        try:
+            return await host.ready(box["ref"]) + 1
+        finally:
+            self.running -= 1
+
+    async def forever(self):
+        self.running += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.running -= 1
+
+    def state(self):
+        return self.running, threading.active_count(), os.getpid()
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def check_async_actor():
+    """One loop follows hundreds of refs through the descriptor of a completion queue."""
+    with tempfile.TemporaryDirectory() as directory:
+        opened = Path(directory) / "opened"
+
+        def wait_for_file():
+            while not opened.exists():
+                time.sleep(0.002)
+            return 41
+
+        service = host.create(Service)
+        threads = host.get(service.call("state"))[1]
+        late = host.RemoteFunction(wait_for_file).remote()
+        calls = [service.call("add_one", {"ref": late}) for _ in range(400)]
+        wait_until(lambda: host.get(service.call("state"))[0] == 400)
+        assert host.get(service.call("state"))[1] == threads, "no thread per call"
+        endless = service.call("forever")
+        wait_until(lambda: host.get(service.call("state"))[0] == 401)
+        native.cancel(endless)
+        try:
+            host.get(endless)
+            assert False
+        except host.TaskCancelledError:
+            pass
+        wait_until(lambda: host.get(service.call("state"))[0] == 400)
+        opened.touch()
+        assert host.get(calls) == [42] * 400
+
+
+def check_asyncio_driver():
+    """A loop of the driver awaits refs: values, errors, and a waiter that is cancelled."""
+    square = host.RemoteFunction(lambda x: x * x)
+    divide = host.RemoteFunction(lambda x: 1 // x)
+
+    async def main():
+        completions = host.Completions(asyncio.get_running_loop())
+        values = await asyncio.gather(*(completions.future(square.remote(i)) for i in range(200)))
+        assert values == [i * i for i in range(200)]
+        results = await asyncio.gather(completions.future(divide.remote(0)), completions.future(square.remote(3)),
+                                       return_exceptions=True)
+        assert isinstance(results[0], ZeroDivisionError) and results[1] == 9, results
+        try:
+            await asyncio.wait_for(completions.future(host.RemoteFunction(lambda: time.sleep(0.3)).remote()), 0.01)
+            assert False
+        except asyncio.TimeoutError:
+            pass
+        assert await completions.future(square.remote(4)) == 16
+        completions.close()
+
+    asyncio.run(main())
 
 
 def check_cancel():

@@ -3,14 +3,17 @@
 Drivers call start(); executors run `python executor.py`, which calls serve().
 """
 
+import asyncio
 import atexit
 import ctypes
+import inspect
 import io
 import os
 import pickle
 import random
 import sys
 import sysconfig
+import threading
 import traceback
 
 import cloudpickle
@@ -82,8 +85,29 @@ class RemoteFunction:
             self.blob = put((self.function, self.options.get("retry_exceptions", ())))
         refs = native.submit(self.function.__qualname__, [self.blob, *arguments(args)],
                              self.options.get("num_returns", 1), bool(self.options.get("retry_exceptions")),
-                             self.options.get("env", {}))
+                             self.options.get("env", {}), inspect.isgeneratorfunction(self.function))
+        if inspect.isgeneratorfunction(self.function):
+            return Stream(refs[0])
         return refs[0] if len(refs) == 1 else refs
+
+
+class Stream:
+    """Iterates over the refs that a generator function yields."""
+
+    def __init__(self, position):
+        self.position = position
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        step = native.next(self.position, 30.0)
+        if step is None:
+            raise StopIteration
+        if len(step) == 4:
+            raise_error(step)
+        item, self.position = step
+        return item
 
 
 class ActorHandle:
@@ -98,8 +122,13 @@ def arguments(args):
     return [arg if isinstance(arg, native.Ref) else pack(arg) for arg in args]
 
 
+def is_asynchronous(cls):
+    return any(inspect.iscoroutinefunction(each) for each in vars(cls).values())
+
+
 def create(cls, *args, name=""):
-    return ActorHandle(native.create(cls.__qualname__, [pack(cls), *arguments(args)], name), cls.__qualname__)
+    return ActorHandle(native.create(cls.__qualname__, [pack(cls), *arguments(args)], name, is_asynchronous(cls)),
+                       cls.__qualname__)
 
 
 def get_actor(name, cls):
@@ -118,14 +147,46 @@ def get(refs, timeout=30.0):
         if is_value:
             values.append(unpack(found))
             continue
-        kind, message, type_name, pickled = found
-        if kind == CANCELLED_KIND:
-            raise TaskCancelledError(message)
-        try:
-            raise pickle.loads(pickled) from TaskError(message)
-        except (pickle.UnpicklingError, EOFError, TypeError, AttributeError):
-            raise TaskError(f"{type_name}: {message}") from None
+        raise_error(found)
     return values
+
+
+def raise_error(error):
+    kind, message, type_name, pickled = error
+    if kind == CANCELLED_KIND:
+        raise TaskCancelledError(message)
+    try:
+        raise pickle.loads(pickled) from TaskError(message)
+    except (pickle.UnpicklingError, EOFError, TypeError, AttributeError):
+        raise TaskError(f"{type_name}: {message}") from None
+
+
+class Completions:
+    """Futures of one asyncio loop. The descriptor of the completion queue wakes the loop; no thread waits."""
+
+    def __init__(self, loop):
+        self.loop, self.queue, self.waiting, self.token = loop, native.Queue(), {}, 0
+        loop.add_reader(self.queue.fd(), self._take)
+
+    def future(self, ref):
+        future = self.loop.create_future()
+        self.token += 1
+        self.waiting[self.token] = (future, ref)
+        self.queue.add(ref, self.token)
+        return future
+
+    def close(self):
+        self.loop.remove_reader(self.queue.fd())
+
+    def _take(self):
+        for token in self.queue.take():
+            future, ref = self.waiting.pop(token)
+            if future.done():
+                continue  # its waiter was cancelled
+            try:
+                future.set_result(get(ref))
+            except BaseException as error:
+                future.set_exception(error)
 
 
 def start(num_cpus, executor):
@@ -136,30 +197,79 @@ def start(num_cpus, executor):
 # ---- in an executor ----
 
 
+class AsyncCalls:
+    """The calls of an asynchronous actor as tasks of an asyncio loop, which runs on a thread beside the main one."""
+
+    def __init__(self):
+        self.source, self.tasks = native.open_source(), {}
+        self.loop = asyncio.new_event_loop()
+        self.completions = Completions(self.loop)
+        self.loop.add_reader(self.source.fd(), self._take)
+        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+
+    def _take(self):
+        calls, cancelled = self.source.take()
+        for call in calls:
+            task = self.loop.create_task(self._run(call))
+            self.tasks[call.id] = task
+            task.add_done_callback(lambda _, id=call.id: self.tasks.pop(id))
+        for each in cancelled:
+            if each in self.tasks:
+                self.tasks[each].cancel()
+
+    async def _run(self, call):
+        try:
+            function = getattr(call.actor(), call.name.rpartition(".")[2])
+            result = function(*(unpack(each) for each in call.arguments()))
+            call.give(0, pack(await result if inspect.isawaitable(result) else result))
+            call.done()
+        except BaseException as error:  # asyncio.CancelledError too
+            fail(call, error, False)
+
+
+async_calls = None  # of this process
+
+
+def ready(ref):
+    """In an asynchronous actor: `await ready(ref)` returns the value."""
+    return async_calls.completions.future(ref)
+
+
+def fail(call, error, may_retry):
+    try:
+        pickled = pickle.dumps(error)
+    except Exception:
+        pickled = b""
+    call.fail("".join(traceback.format_exception(error)), type(error).__name__, pickled, may_retry)
+
+
 def run(call):
     """Runs a call, completes it, and raises nothing."""
     retried = ()
     try:
         args = [unpack(each) for each in call.arguments()]
         if call.kind == CONSTRUCTOR:
+            global async_calls
             call.created(args[0](*args[1:]))
+            if is_asynchronous(args[0]):
+                async_calls = AsyncCalls()
             return call.done()
         if call.kind == TASK:
             function, retried = args.pop(0)
         else:
             function = getattr(call.actor(), call.name.rpartition(".")[2])
         result = function(*args)
+        if call.streaming:
+            for index, each in enumerate(result):
+                if not call.give(index, pack(each)):
+                    return  # cancelled
+            return call.done()
         results = [result] if call.num_returns == 1 else result
         for index, each in enumerate(results):
             call.give(index, pack(each))
         call.done()
     except BaseException as error:  # sys.exit ends the task, not the executor
-        try:
-            pickled = pickle.dumps(error)
-        except Exception:
-            pickled = b""
-        call.fail("".join(traceback.format_exception(error)), type(error).__name__, pickled,
-                  isinstance(error, tuple(retried)))
+        fail(call, error, isinstance(error, tuple(retried)))
 
 
 def assigned():

@@ -25,7 +25,8 @@ int main(int argc, char** argv) {
         direct_scenarios(),     tensor_policy_scenarios(), end_scenarios(),
         stream_scenarios(),     transfer_scenarios(),      chaos_scenarios(),
         allocation_scenarios(), device_tensor_scenarios(), residence_scenarios(),
-        tensor_way_scenarios(), collective_scenarios(),    device_collective_scenarios()}) {
+        tensor_way_scenarios(), collective_scenarios(),    device_collective_scenarios(),
+        deferred_scenarios()}) {
     if (const auto at = scenarios.find(words[0]); at != scenarios.end()) {
       try {
         return at->second(Words(words.begin() + 1, words.end()));

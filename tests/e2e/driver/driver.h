@@ -50,6 +50,7 @@ std::map<std::string, Scenario> residence_scenarios();
 std::map<std::string, Scenario> tensor_way_scenarios();
 std::map<std::string, Scenario> tensor_policy_scenarios();
 std::map<std::string, Scenario> end_scenarios();
+std::map<std::string, Scenario> deferred_scenarios();
 std::map<std::string, Scenario> stream_scenarios();
 
 // Counts failed expectations.

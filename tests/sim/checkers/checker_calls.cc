@@ -6,6 +6,21 @@
 #include "sim/process_role.h"
 
 namespace mobula::internal::sim {
+namespace {
+
+// The class of an actor, as the plan of the history states it.
+const Plan& class_of(const World& world, const Process& actor) {
+  const auto& constructor = actor.assignment().actor.constructor;
+  return world.plan().plans.at(constructor.form->function.offset);
+}
+
+std::size_t limit_of(const Plan& type, const std::string& group) {
+  const auto named = std::ranges::find(type.groups, group, &ConcurrencyGroup::name);
+  const auto limit = named == type.groups.end() ? type.max_concurrency : named->max_concurrency;
+  return static_cast<std::size_t>(std::max(1, limit));
+}
+
+}  // namespace
 
 void Checkers::submitted(Process& process, const CallRecord& call, Expected expected) {
   TaskMark& mark = tasks_[call.task];
@@ -38,14 +53,14 @@ bool Checkers::has_slot(const Process& process) const {
 void Checkers::call_started(Process& process, const executor::RunCall& run) {
   ++calls_run_;
   whole_started(run.call, process.assignment().demand_class.request.resources);
-  Running& running = running_[process.id()];
-  ++running.now;
   const auto& assignment = process.assignment();
   const bool actor = !assignment.actor.actor.empty();
-  const auto limit =
-      actor ? static_cast<std::size_t>(std::max(1, assignment.actor.max_concurrency)) : 1;
-  if (running.now > limit) {
-    world_.violation("order", process.name() + " runs " + std::to_string(running.now) +
+  Running& running = running_[process.id()];
+  const std::string& group = run.call.form->group;
+  const auto now = ++running.now[group];
+  const auto limit = actor ? limit_of(class_of(world_, process), group) : 1;
+  if (now > limit) {
+    world_.violation("order", process.name() + " runs " + std::to_string(now) +
                                   " calls at once, its limit is " + std::to_string(limit));
   }
   if (run.call.form->kind == CallKind::construct_actor) return;
@@ -65,10 +80,10 @@ void Checkers::call_started(Process& process, const executor::RunCall& run) {
                                    run.call.form->name + " runs twice, now in " + process.name());
   }
   if (!actor) return;
-  auto& last = running.last[run.caller];
+  auto& last = running.last[{run.caller, group}];
   Submission& submission = mark.submitted[run.caller];
   submission.started = true;
-  if (submission.number < last) {
+  if (submission.number < last && !class_of(world_, process).out_of_order) {
     world_.violation("order", process.name() + " starts call " + run.call.form->name +
                                   " after a later one of the same caller");
   }
@@ -82,7 +97,8 @@ void Checkers::sent_to_the_dead(const Process& executor, TaskId task, std::uint3
 void Checkers::call_ended(Process& process, const executor::RunCall& run) {
   actor_call_ended(process, run);
   auto& running = running_[process.id()];
-  if (running.now > 0) --running.now;
+  auto& now = running.now[run.call.form->group];
+  if (now > 0) --now;
   in_memory_.erase(process.id());
 }
 

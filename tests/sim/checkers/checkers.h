@@ -32,7 +32,7 @@ struct Content;
 //   grants     A grant, a generation, and a command run at most once, in one incarnation.
 //   results    Every task ends once, with the oracle's value or an error that the faults justify.
 //   submitted  Before a process exits as planned, its calls that cannot fail have started.
-//   order      Calls of one caller start in order and within the actor's concurrency limit.
+//   order      Calls of one caller and group start in order and within the group's limit.
 //   objects    A read returns the object's own bytes. A referenced object is readable or lost.
 //   leftovers  No state is left after all work has ended (World::leftovers).
 //   waiting    All work ends within a time limit after the last fault (World::run).
@@ -138,8 +138,8 @@ class Checkers {
     bool stops = false;     // the head has ordered the stop
   };
   struct Running {
-    std::size_t now = 0;
-    std::map<ProcessId, std::uint64_t> last;  // last submission, by caller
+    std::map<std::string, std::size_t> now;                           // by concurrency group
+    std::map<std::pair<ProcessId, std::string>, std::uint64_t> last;  // last submission, by caller
   };
   struct Submission {
     std::uint64_t number = 0;

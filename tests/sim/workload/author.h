@@ -125,6 +125,7 @@ class Author {
   int call_after_kill();
   int leaving_names();
   int deferred_calls();
+  int calls_in_groups(bool restarts);
   int spread_bursts();
   int streaming_calls();
   int cancelled_while_blocked();

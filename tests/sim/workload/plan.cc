@@ -24,7 +24,7 @@ class Evaluation {
         plan_.throws > 0 &&
         (!plan_.retry_exceptions ||
          (plan_.max_retries >= 0 && plan_.throws > static_cast<std::uint32_t>(plan_.max_retries)));
-    result.must_fail = must_fail_ || out_of_retries || thrown;
+    result.must_fail = must_fail_ || out_of_retries || thrown || plan_.abandons;
     result.may_fail = may_fail_ || plan_.may_fail;
     for (const int var : plan_.returned) {
       result.contained.push_back(vars_.at(static_cast<std::size_t>(var)));

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/model/task.h"
 #include "base/time.h"
 
 namespace mobula::internal::sim {
@@ -95,6 +96,11 @@ struct Plan {
   std::int32_t max_restarts = 0;
   std::int32_t max_task_retries = 0;
   std::int32_t max_concurrency = 1;
+  std::vector<ConcurrencyGroup> groups{};
+  bool out_of_order = false;
+  // Fields of methods.
+  std::string group{};    // concurrency group of its calls
+  bool abandons = false;  // deferred call: its promise is destroyed without an answer
 };
 
 // True if the function throws in this attempt. If exceptions are not retried, every attempt throws:

@@ -478,6 +478,15 @@ std::vector<Scenario> make_scenarios() {
        6,
        {starved, starved, starved, starved, head_crash, agent_crash, executor_crash, stream_break,
         head_link_break, peer_cut}},
+      {"call_groups", 2, 2, false, 4, {calls_in_groups, calls_in_groups, actor, task}, 0, {}},
+      {"call_group_faults",
+       3,
+       2,
+       false,
+       5,
+       {restarts_in_groups, restarts_in_groups, restarts_in_groups, task},
+       3,
+       {executor_crash, executor_crash, executor_pause, stream_break, head_crash, repeats}},
   };
 }
 

@@ -126,6 +126,8 @@ enum class Work : std::uint8_t {
   orphaned_read,
   deferred_calls,
   generator,
+  calls_in_groups,
+  restarts_in_groups,
 };
 
 struct Scenario {

@@ -106,6 +106,7 @@ void Thread::work() {
     if (!error_ && throws_in(plan_, run_.call.attempt)) fail(ErrorKind::task, "thrown on purpose");
     if (plan_.answered_after > Duration(0) && !std::exchange(returned_, true))
       return sleep(plan_.answered_after);
+    if (!error_ && plan_.abandons) fail(ErrorKind::task, "its promise was destroyed");
     if (!error_ && cancelled_) fail(ErrorKind::task, "it noticed that it was cancelled");
     stage_ = Stage::storing;
     return;
@@ -291,6 +292,8 @@ void Thread::make_actor(const Step& step) {
   spec.max_restarts = plan.max_restarts;
   spec.max_task_retries = plan.max_task_retries;
   spec.max_concurrency = plan.max_concurrency;
+  spec.groups = plan.groups;
+  spec.out_of_order = plan.out_of_order;
   spec.demand = process_.demand_class(plan);
   spec.constructor.form.edit().kind = CallKind::construct_actor;
   spec.constructor.task = TaskId::derived(spec.actor, "construct", 0);
@@ -341,6 +344,7 @@ void Thread::call_actor(const Step& step) {
   event.call.form.edit().actor = vars_.at(static_cast<std::size_t>(step.var)).actor;
   event.call.form.edit().function = {process_.program(), static_cast<std::uint64_t>(plan.id)};
   event.call.form.edit().name = plan.name;
+  event.call.form.edit().group = plan.group;
   event.call.arguments = arguments_of(step, expected);
   event.parent = task_;
   const ObjectId object = result_id(event.call.task, 0);

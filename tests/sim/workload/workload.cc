@@ -566,6 +566,8 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::killed_call: return author.call_after_kill();
     case Work::leaving_name: return author.leaving_names();
     case Work::deferred_calls: return author.deferred_calls();
+    case Work::calls_in_groups: return author.calls_in_groups(false);
+    case Work::restarts_in_groups: return author.calls_in_groups(true);
     case Work::spread_burst: return author.spread_bursts();
     case Work::generator: return author.streaming_calls();
     case Work::blocked: return author.cancelled_while_blocked();

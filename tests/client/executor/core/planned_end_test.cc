@@ -111,6 +111,69 @@ TEST_F(PlannedEnd, RepliesAfterItsNameIsReleased) {
   EXPECT_EQ(commanded<Leave>()[0].kind, EndKind::intended);
 }
 
+// Four calls outlast the call that exits: the first ends with its cancellation, the second with a
+// value, and the others do not end.
+TEST_F(PlannedEnd, ExitActor_CutsCallsAfterItsGrace) {
+  be_actor(5);
+  for (std::uint64_t number = 1; number <= 5; ++number) push(2, number);
+  finish(running_.at(1).token, {}, true);
+  EXPECT_EQ(sent<CallReply>(2).size(), 1u);
+  const Time exits = now_;
+  pass(50ms);
+  acknowledge(2, 5);  // with the reports of four starts
+  EXPECT_EQ(core_.next_deadline(), exits + ExecutorOptions{}.exit_grace);
+  pass(ExecutorOptions{}.exit_grace - 51ms);
+  EXPECT_TRUE(commanded<CancelRunning>().empty());
+  say(2, CancelCall{5, false, false});
+  pass(1ms);
+  EXPECT_EQ(commanded<CancelRunning>().size(), 4u);
+  EXPECT_TRUE(commanded<Leave>().empty());
+
+  CallFinished resumed;
+  resumed.token = running_.at(2).token;
+  resumed.outcome = CallOutcome::exception;
+  resumed.results.resize(1);
+  step(resumed);
+  const auto cut = sent<CallReply>(2);
+  ASSERT_EQ(cut.size(), 1u);
+  EXPECT_EQ(cut[0].outcome, CallOutcome::failed);
+  const auto error = decode<ErrorRecord>(cut[0].results.at(0).bytes.bytes());
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind, ErrorKind::actor_died);
+  EXPECT_EQ(error->actor, ActorId::of(1));
+  EXPECT_NE(error->text.find("30 s after the actor called exit_actor()"), std::string::npos)
+      << error->text;
+  finish(running_.at(3).token);
+  EXPECT_EQ(sent<CallReply>(2).at(0).outcome, CallOutcome::value);
+
+  pass(ExecutorOptions{}.cancelled_grace);
+  const auto replies = sent<CallReply>(2);
+  ASSERT_EQ(replies.size(), 2u);
+  EXPECT_EQ(replies[0].outcome, CallOutcome::failed);
+  EXPECT_EQ(replies[1].outcome, CallOutcome::cancelled) << "as its caller requested";
+  EXPECT_TRUE(commanded<DestroyActor>().empty()) << "calls still run";
+  acknowledge(2, 10);
+  ASSERT_EQ(commanded<Leave>().size(), 1u);
+  EXPECT_EQ(commanded<Leave>()[0].kind, EndKind::intended);
+  EXPECT_EQ(commanded<Leave>()[0].cut_calls, 2u);
+  EXPECT_FALSE(commanded<Leave>()[0].exit_handlers);
+}
+
+TEST_F(PlannedEnd, ExitActor_CancelledCallsAllowDestructor) {
+  be_actor(2);
+  push(2, 1);
+  push(2, 2);
+  finish(running_.at(1).token, {}, true);
+  pass(ExecutorOptions{}.exit_grace);
+  EXPECT_EQ(commanded<CancelRunning>().size(), 1u);
+  finish(running_.at(2).token);
+  EXPECT_EQ(commanded<DestroyActor>().size(), 1u);
+  acknowledge(2, 4);
+  ASSERT_EQ(commanded<Leave>().size(), 1u);
+  EXPECT_EQ(commanded<Leave>()[0].cut_calls, 0u);
+  EXPECT_TRUE(commanded<Leave>()[0].exit_handlers);
+}
+
 TEST_F(PlannedEnd, RepeatsNameReleaseForTenSeconds) {
   be_actor(1, "shared");
   push(2, 1);

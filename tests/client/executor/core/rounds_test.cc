@@ -62,6 +62,43 @@ TEST_F(Rounds, CallsOfOtherCallers_Continue) {
   EXPECT_EQ(core_.queued(), 1u);
 }
 
+TEST_F(Rounds, CallsOfOtherGroups_Continue) {
+  AssignExecutor assignment;
+  assignment.actor.actor = ActorId::of(1);
+  assignment.actor.groups = {{"io", 1}};
+  step(Assigned{assignment});
+  finish(started()[0].token);
+  const auto lost = call(1, 1, true);
+  push(caller, 2, false, false, "io");
+  push(caller, 3, false, false, "io");
+  push(caller, 4);
+  elements_are_lost(lost);
+  EXPECT_EQ(handed_back(), std::vector<std::uint64_t>{4});
+  push(caller, 5, false, false, "io");
+  EXPECT_TRUE(handed_back().empty());
+  push(caller, 6);
+  EXPECT_EQ(handed_back(), std::vector<std::uint64_t>{6}) << "it was on its way";
+  call(7, 2);
+  EXPECT_EQ(order().back(), TaskId::of(707));
+  finish(running_.at(1).token);
+  EXPECT_EQ(order().back(), TaskId::of(703));
+}
+
+TEST_F(Rounds, OutOfOrder_NoCallReturns) {
+  AssignExecutor assignment;
+  assignment.actor.actor = ActorId::of(1);
+  assignment.actor.out_of_order = true;
+  step(Assigned{assignment});
+  finish(started()[0].token);
+  const auto lost = call(1, 1, true);
+  call(2, 1);
+  call(3, 1);
+  elements_are_lost(lost);
+  call(4, 1);
+  EXPECT_TRUE(handed_back().empty());
+  EXPECT_EQ(core_.queued(), 2u);
+}
+
 TEST_F(Rounds, LaterRejectionOfEarlierCall_StartsRound) {
   be_actor();
   const auto first = call(1, 1, true);
