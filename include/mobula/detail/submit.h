@@ -37,15 +37,4 @@ MOBULA_API std::shared_ptr<const Anchor> find_actor(const std::string& name,
 MOBULA_API std::shared_ptr<const Anchor> find_current_actor(std::string_view class_name);
 MOBULA_API void kill_actor(const std::shared_ptr<const Anchor>& actor, bool no_restart);
 
-// Calls `send` with the arguments, converted to the parameter types.
-template <class... Parameter, class Send, class... Argument>
-auto with_arguments(TypeList<Parameter...>, Send&& send, Argument&&... argument) {
-  const auto collected = [&send](const auto&... outgoing) {
-    const ArgumentSource sources[] = {outgoing.source()..., ArgumentSource{}};
-    return send(std::span<const ArgumentSource>(sources, sizeof...(outgoing)));
-  };
-  return collected(
-      OutgoingArgument<StoredAs<Parameter>, Argument>(std::forward<Argument>(argument))...);
-}
-
 }  // namespace mobula::detail
