@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "device/host_identity.h"
+#include "tensor/collective/socket_stream.h"
 #include "transport/local/local_frame.h"
 #include "transport/net/tcp.h"
 
@@ -345,7 +346,7 @@ void Acceptor::greet(PendingPeer& peer) {
     HalfOpen& wire = half.is_wire ? half : first;
     Link link;
     link.words = std::make_unique<ControlChannel>(std::move(words.socket), words.keys);
-    link.wire = std::make_unique<TcpStream>(std::move(wire.socket), wire.keys);
+    link.wire = std::make_unique<TcpStream>(KernelSocket(std::move(wire.socket)), wire.keys);
     link.sealed = !plain;
     return link;
   });
@@ -476,7 +477,7 @@ Result<Link> Acceptor::connect(const Membership& group, std::uint32_t rank, int 
   if (!wire) return wire.error();
   Link link;
   link.words = std::make_unique<ControlChannel>(std::move(words->socket), words->keys);
-  link.wire = std::make_unique<TcpStream>(std::move(wire->socket), wire->keys);
+  link.wire = std::make_unique<TcpStream>(KernelSocket(std::move(wire->socket)), wire->keys);
   link.sealed = !trusted(group, rank);
   return link;
 }
