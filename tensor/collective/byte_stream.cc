@@ -8,7 +8,7 @@
 namespace mobula::internal::collective {
 namespace {
 
-constexpr std::size_t header_bytes = 4096;  // of the memory of a pair
+constexpr std::size_t header_bytes = 4096;  // header of a pair's memory
 
 }  // namespace
 

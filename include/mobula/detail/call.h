@@ -120,28 +120,6 @@ class OutgoingArgument<Stored, Arg, Passing::converted> {
   OutgoingValue<Stored> value_;
 };
 
-// The encoded arguments of one call, converted to the parameter types.
-template <class Parameters, class... Argument>
-class OutgoingArguments;
-
-template <class... Parameter, class... Argument>
-class OutgoingArguments<TypeList<Parameter...>, Argument...> {
- public:
-  explicit OutgoingArguments(Argument&&... argument)
-      : encoded_(std::forward<Argument>(argument)...) {}
-  OutgoingArguments(const OutgoingArguments&) = delete;
-  OutgoingArguments& operator=(const OutgoingArguments&) = delete;
-
-  std::span<const ArgumentSource> sources() const { return {sources_.data(), sizeof...(Argument)}; }
-
- private:
-  using Sources = std::array<ArgumentSource, sizeof...(Argument) + 1>;
-
-  const std::tuple<OutgoingArgument<StoredAs<Parameter>, Argument>...> encoded_;
-  const Sources sources_ = std::apply(
-      [](const auto&... each) { return Sources{each.source()..., ArgumentSource{}}; }, encoded_);
-};
-
 // A function could modify such a parameter, and the caller would never see the change.
 template <class Parameter>
 inline constexpr bool is_mutable_reference =

@@ -242,7 +242,7 @@ std::vector<Fault> faults() {
 
 class StreamRingFault : public testing::TestWithParam<Fault> {};
 
-TEST_P(StreamRingFault, IsDetected) { EXPECT_NE(violation_in_some_case(GetParam()), ""); }
+TEST_P(StreamRingFault, DetectsMutation) { EXPECT_NE(violation_in_some_case(GetParam()), ""); }
 
 INSTANTIATE_TEST_SUITE_P(Stream, StreamRingFault, testing::ValuesIn(faults()),
                          [](const auto& each) { return each.param.name; });
