@@ -1,3 +1,7 @@
+#include <fstream>
+#include <iterator>
+
+#include "base/log.h"
 #include "service_fixture.h"
 
 namespace mobula::internal::worker {
@@ -30,6 +34,8 @@ TEST_F(ServiceTest, DropsBadMessagesOfHead) {
 
 TEST_F(ServiceTest, IgnoresPeersWithoutTicket) {
   start_registered();
+  const std::string log = (directory_ / "log").string();
+  ASSERT_TRUE(open_log({.role = "agent", .level = LogLevel::warn, .file = log}).ok());
   AllowTable nobody;
   BusOptions options;
   options.keys = CurveKeys::generate().value();
@@ -38,8 +44,6 @@ TEST_F(ServiceTest, IgnoresPeersWithoutTicket) {
   callbacks.on_message = [](PeerHandle, const PeerOrigin&, std::span<const std::byte>) {
     FAIL() << "an unproven peer is not answered";
   };
-  bool gone = false;
-  callbacks.on_gone = [&](PeerHandle, const Failure&) { gone = true; };
   const auto bus = Bus::create(*loop_, std::move(options), std::move(callbacks)).value();
   const AgentAddress& agent = service_->address();
   const PeerHandle peer = bus->connect(agent.control, agent.public_key).value();
@@ -48,7 +52,12 @@ TEST_F(ServiceTest, IgnoresPeersWithoutTicket) {
   frame.to = agent.incarnation;
   ASSERT_TRUE(bus->send(peer, encode(PeerHello{protocol_version, frame.from, "a ticket of mine"})));
   ASSERT_TRUE(bus->send(peer, encode(frame)));
-  EXPECT_TRUE(until([&] { return gone; }));
+  EXPECT_TRUE(until([&] {
+    std::ifstream file(log);
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    return text.find("closed connection") != std::string::npos;
+  }));
+  ASSERT_TRUE(open_log({.role = "agent", .level = LogLevel::warn, .file = {}}).ok());
   FakeDriver& driver = attach_driver();
   EXPECT_FALSE(driver.closed);
 }
