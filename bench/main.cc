@@ -88,6 +88,32 @@ std::vector<Benchmark> chosen(const std::vector<std::string>& names) {
   return some;
 }
 
+struct Figures {
+  Json items = Json::array();
+  Json warnings = Json::array();
+  int exit = 0;
+};
+
+// Runs the benchmarks, and prints each figure at once unless it becomes part of a document.
+void run_all(const std::vector<Benchmark>& benchmarks, const Pace& pace, bool prints,
+             Figures& figures) {
+  for (const auto& one : benchmarks) {
+    try {
+      for (const auto& figure : one.run(pace)) {
+        if (prints) {
+          print_row(figure);
+        } else {
+          figures.items.push_back(json_of(figure));
+        }
+      }
+    } catch (const std::exception& why) {
+      figures.warnings.push_back(one.name + " failed: " + why.what());
+      std::fprintf(stderr, "mobula: %s failed: %s\n", one.name.c_str(), why.what());
+      figures.exit = 1;
+    }
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Measures this installation on this machine", "mobula bench");
   std::vector<std::string> names;
@@ -125,33 +151,17 @@ int run(int argc, char** argv) {
   if (quick) pace = {.settle = 500ms, .warm_up = 300ms, .run = 500ms};
   if (smoke) pace = {.settle = 0ms, .warm_up = 5ms, .run = 5ms, .runs = 2, .divisor = 100};
 
-  Json items = Json::array();
-  Json warnings = Json::array();
-  if (quick || smoke) warnings.push_back("shortened runs: not to be compared with others");
-  int exit = 0;
-  for (const auto& one : benchmarks) {
-    try {
-      for (const auto& figure : one.run(pace)) {
-        if (format == "json") {
-          items.push_back(json_of(figure));
-        } else {
-          print_row(figure);
-        }
-      }
-    } catch (const std::exception& why) {
-      warnings.push_back(one.name + " failed: " + why.what());
-      std::fprintf(stderr, "mobula: %s failed: %s\n", one.name.c_str(), why.what());
-      exit = 1;
-    }
-  }
+  Figures figures;
+  if (quick || smoke) figures.warnings.push_back("shortened runs: not to be compared with others");
+  run_all(benchmarks, pace, format != "json", figures);
   if (format == "json") {
     const Json document = {{"apiVersion", "mobula/v1"},
                            {"kind", "Benchmarks"},
-                           {"items", items},
-                           {"warnings", warnings}};
+                           {"items", figures.items},
+                           {"warnings", figures.warnings}};
     std::printf("%s\n", document.dump(2).c_str());
   }
-  return exit;
+  return figures.exit;
 }
 
 }  // namespace

@@ -245,6 +245,25 @@ void choose_spilling(const WorkerMainOptions& options, ServiceOptions& service) 
            service.directory);
 }
 
+// The addresses at which the agent listens, and that it reports to its peers.
+Result<void> choose_addresses(const WorkerMainOptions& options, ServiceOptions& service) {
+  service.advertise_host = bracketed(options.advertise_host);
+  const bool at_all =
+      options.bind_host == "0.0.0.0" || options.bind_host == "::" || options.bind_host == "*";
+  const bool needs_route = options.bind_host.empty() || (at_all && options.advertise_host.empty());
+  auto route = needs_route ? route_to(options.head_address) : std::string();
+  // The name of the head may not resolve yet. Until then a route to any other network is
+  // sufficient.
+  if (!route && at_all) route = route_to("192.0.2.1:9");
+  if (!route) return route.error();
+  service.bind_host = options.bind_host.empty()
+                          ? *route
+                          : bracketed(options.bind_host == "*" ? "0.0.0.0" : options.bind_host);
+  // No peer can connect to the wildcard address.
+  if (at_all && service.advertise_host.empty()) service.advertise_host = *route;
+  return {};
+}
+
 Result<Stage> prepare(const WorkerMainOptions& options) {
   auto directory = AgentStateDir::take(options.directory + "/agent");
   if (!directory) return directory.error();
@@ -271,22 +290,9 @@ Result<Stage> prepare(const WorkerMainOptions& options) {
   service.cluster = options.cluster;
   service.host = host_name();
   service.release = options.release;
-  service.advertise_host = bracketed(options.advertise_host);
   service.runtime_dir = options.runtime_dir.empty() ? default_runtime_dir() : options.runtime_dir;
   remove_dead_sockets(service.runtime_dir);
-  const bool at_all =
-      options.bind_host == "0.0.0.0" || options.bind_host == "::" || options.bind_host == "*";
-  const bool needs_route = options.bind_host.empty() || (at_all && options.advertise_host.empty());
-  auto route = needs_route ? route_to(options.head_address) : std::string();
-  // The name of the head may not resolve yet. Until then a route to any other network is
-  // sufficient.
-  if (!route && at_all) route = route_to("192.0.2.1:9");
-  if (!route) return route.error();
-  service.bind_host = options.bind_host.empty()
-                          ? *route
-                          : bracketed(options.bind_host == "*" ? "0.0.0.0" : options.bind_host);
-  // No peer can connect to the wildcard address.
-  if (at_all && service.advertise_host.empty()) service.advertise_host = *route;
+  if (auto chosen = choose_addresses(options, service); !chosen) return chosen.error();
   const bool spills_elsewhere = !options.spill_dir.empty() && options.spill_dir != "none";
   if (spills_elsewhere && !options.driver_agent) {
     auto made = make_private_dir(options.spill_dir);

@@ -4,6 +4,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include "base/log.h"
 #include "protocol/codec/messages.h"
 #include "worker/exit_status.h"
@@ -41,7 +43,7 @@ Result<void> ProcessLinks::listen(const std::string& path) {
 void ProcessLinks::accept(Fd socket) {
   const auto peer = credentials_of(socket);
   if (!peer || (peer->uid != ::geteuid() && peer->uid != 0)) {
-    ++counters_.strangers;
+    log_debug("a connection of user {} was rejected", peer ? name_of(peer->uid) : "unknown");
     return;
   }
   const auto link = adopt(std::move(socket));
@@ -85,7 +87,7 @@ Result<LinkId> ProcessLinks::adopt(Fd socket) {
   LocalLink::Callbacks callbacks;
   callbacks.on_frame = [this, id](const LocalFrame& frame) { take(id, frame); };
   callbacks.on_closed = [this, id](const Failure& why) {
-    if (why.code == ErrorCode::corrupt) ++counters_.unreadable;
+    if (why.code == ErrorCode::corrupt) log_debug("a local link was closed: {}", why.text);
     links_.erase(id);
     link_closed(id);
   };
@@ -100,17 +102,22 @@ void ProcessLinks::take(LinkId link, const LocalFrame& frame) {
   if (message) {
     return callbacks_.on_message(link, std::move(*message));
   }
-  ++counters_.unreadable;
   log_debug("a local message was dropped: {}", message.error().text);
 }
 
 void ProcessLinks::send(LinkId link, const AgentToProcess& message, std::vector<Fd> fds) {
   const auto at = links_.find(link);
   if (at == links_.end()) return;
-  if (const auto* lines = std::get_if<LogLines>(&message);
-      lines != nullptr && at->second->queued_bytes() > max_bytes_before_lines) {
-    counters_.dropped_lines += lines->lines.size();
-    return;
+  if (const auto* lines = std::get_if<LogLines>(&message)) {
+    if (at->second->queued_bytes() > max_bytes_before_lines) {
+      dropped_lines_[link] += lines->lines.size();
+      return;
+    }
+    if (const auto dropped = dropped_lines_.extract(link)) {
+      const auto text = fmt::format("{} lines were dropped: this process reads its messages slowly",
+                                    dropped.mapped());
+      (void)at->second->send(encode(AgentToProcess(LogLines{"agent", {text}})));
+    }
   }
   const auto sent = at->second->send(encode(message), std::move(fds));
   if (sent || sent.error().code == ErrorCode::unavailable) return;  // the link reports its own end
@@ -133,6 +140,7 @@ void ProcessLinks::link_closed(LinkId link) {
 }
 
 void ProcessLinks::report_loss(LinkId link) {
+  dropped_lines_.erase(link);
   std::optional<EndCause> status;
   if (const auto at = exits_.find(link); at != exits_.end()) {
     status = std::move(at->second.status);

@@ -30,11 +30,6 @@ class ProcessLinks {
     // is known to have exited.
     std::function<void(LinkId, std::optional<EndCause>)> lost;
   };
-  struct Counters {
-    std::uint64_t unreadable = 0;     // frames that contain no message
-    std::uint64_t strangers = 0;      // rejected connections of other users
-    std::uint64_t dropped_lines = 0;  // log lines for slow drivers
-  };
 
   ProcessLinks(EventLoop& loop, Callbacks callbacks)
       : loop_(loop), callbacks_(std::move(callbacks)) {}
@@ -44,13 +39,12 @@ class ProcessLinks {
   // The agent's end of a socket pair that an executor inherited.
   Result<LinkId> adopt(Fd socket);
 
-  // Ignores closed links. A process that does not read its messages is disconnected; its log lines
-  // are dropped long before.
+  // Ignores closed links. A process that does not read its messages is disconnected. Its log lines
+  // are dropped long before, and the next delivered ones report their number.
   void send(LinkId link, const AgentToProcess& message, std::vector<Fd> fds = {});
   // Messages sent before still arrive. `lost` follows at once.
   void close(LinkId link);
   bool is_open(LinkId link) const { return links_.contains(link); }
-  const Counters& counters() const { return counters_; }
 
  private:
   // Watches the exit of a driver: a forked child may keep the socket open after that.
@@ -76,7 +70,7 @@ class ProcessLinks {
   std::map<LinkId, std::unique_ptr<LocalLink>> links_;
   std::map<LinkId, Exit> exits_;  // drivers only; the pool watches executors
   std::unique_ptr<LocalListener> listener_;
-  Counters counters_;
+  std::map<LinkId, std::size_t> dropped_lines_;  // for slow drivers, not reported yet
 };
 
 }  // namespace mobula::internal::worker

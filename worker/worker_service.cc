@@ -74,21 +74,40 @@ WorkerService::~WorkerService() {
   if (!sockets_dir_.empty()) std::filesystem::remove_all(sockets_dir_, code);
 }
 
+namespace {
+
+SlotProcessOptions slot_options(const ServiceOptions& options, const std::string& sockets_dir) {
+  SlotProcessOptions slots;
+  slots.logs_dir = options.directory + "/logs";
+  slots.sockets_dir = sockets_dir;
+  slots.bind_host = options.bind_host;
+  slots.prestart_idle_timeout = options.prestart_idle_timeout;
+  slots.max_reserves = options.max_reserves;
+  slots.table_path = options.directory + "/executors";
+  slots.job_files_dir = options.directory + "/job-files";
+  slots.pool = options.pool;
+  return slots;
+}
+
+SpillDiskOptions spill_options(const ServiceOptions& options, ProcessId incarnation) {
+  SpillDiskOptions spill;
+  const std::string& given = options.spill_dir;
+  spill.directory =
+      (given.empty() ? options.directory + "/spill" : given) + "/mobula-" + options.node.hex();
+  spill.incarnation = incarnation;
+  spill.cap_percent = options.spill_disk_cap_percent;
+  return spill;
+}
+
+}  // namespace
+
 Result<void> WorkerService::open() {
   auto programs = ProgramStore::open(options_.directory + "/programs");
   if (!programs) return programs.error();
   programs_ = std::move(*programs);
 
   sockets_dir_ = options_.runtime_dir + "/" + incarnation_.hex().substr(0, 8);
-  SlotProcessOptions slots;
-  slots.logs_dir = options_.directory + "/logs";
-  slots.sockets_dir = sockets_dir_;
-  slots.bind_host = options_.bind_host;
-  slots.prestart_idle_timeout = options_.prestart_idle_timeout;
-  slots.max_reserves = options_.max_reserves;
-  slots.table_path = options_.directory + "/executors";
-  slots.job_files_dir = options_.directory + "/job-files";
-  slots.pool = options_.pool;
+  SlotProcessOptions slots = slot_options(options_, sockets_dir_);
   // Joined before the lessee learns about the executor, so that its first call uses the ring.
   slots.on_assigned = [this](LinkId link, const AssignExecutor& assign) {
     rings_.joined(link, assign.process, assign.demand_class.job, !assign.actor.name.empty());
@@ -104,14 +123,8 @@ Result<void> WorkerService::open() {
   if (!processes) return processes.error();
   slots_ = std::move(*processes);
 
-  SpillDiskOptions spill;
-  const std::string& given = options_.spill_dir;
-  spill.directory =
-      (given.empty() ? options_.directory + "/spill" : given) + "/mobula-" + options_.node.hex();
-  spill.incarnation = incarnation_;
-  spill.cap_percent = options_.spill_disk_cap_percent;
-  auto disk =
-      SpillDisk::start(loop_, std::move(spill), [this](Event event) { step(std::move(event)); });
+  auto disk = SpillDisk::start(loop_, spill_options(options_, incarnation_),
+                               [this](Event event) { step(std::move(event)); });
   if (!disk) return disk.error();
   disk_ = std::move(*disk);
 

@@ -99,8 +99,6 @@ class WorkerService {
   ProcessId incarnation() const { return incarnation_; }
   const std::string& socket_path() const { return socket_path_; }
   const AgentAddress& address() const { return address_; }
-  const ProcessLinks::Counters& link_counters() const { return links_.counters(); }
-  const PeerConnections::Counters& peer_counters() const { return peers_->counters(); }
 
  private:
   WorkerService(EventLoop& loop, ServiceOptions options);

@@ -347,35 +347,49 @@ Finding check_node_clocks(const Json& nodes) {
                         compared, nodes.size(), tolerable_skew_ms / 1000));
 }
 
-Findings check_nodes(const Json& items, const std::string& own_host) {
-  std::map<std::string, std::vector<std::string>> drivers;
-  std::map<std::string, std::vector<std::string>> cudas;
-  std::map<std::string, std::vector<std::string>> nccls;
-  std::map<std::string, std::vector<std::string>> releases;
-  std::vector<std::string> hidden;
+namespace {
+
+using NodesByVersion = std::map<std::string, std::vector<std::string>>;
+
+struct NodeVersions {
+  NodesByVersion drivers, cudas, nccls, releases;
+  std::vector<std::string> hidden;  // nodes whose address leads other machines to themselves
+};
+
+NodeVersions versions_of(const Json& items, const std::string& own_host) {
+  NodeVersions nodes;
   for (const auto& item : items) {
     if (!has_slots(item)) continue;  // the agent of a driver
     const auto labels = item.value("labels", Json::object());
     if (labels.contains(nvidia_driver_label))
-      drivers[labels.value(nvidia_driver_label, std::string())].push_back(node_name(item));
+      nodes.drivers[labels.value(nvidia_driver_label, std::string())].push_back(node_name(item));
     if (labels.contains(nvidia_cuda_label))
-      cudas[labels.value(nvidia_cuda_label, std::string())].push_back(node_name(item));
+      nodes.cudas[labels.value(nvidia_cuda_label, std::string())].push_back(node_name(item));
     // An agent that probed one library has probed the other.
     if (labels.contains(nvidia_cuda_label) || labels.contains(nvidia_nccl_label)) {
-      nccls[labels.value(nvidia_nccl_label, std::string(no_library))].push_back(node_name(item));
+      nodes.nccls[labels.value(nvidia_nccl_label, std::string(no_library))].push_back(
+          node_name(item));
     }
     if (const auto release = item.value("version", std::string()); !release.empty())
-      releases[release].push_back(node_name(item));
+      nodes.releases[release].push_back(node_name(item));
     const bool elsewhere = item.value("host", std::string()) != own_host;
     if (elsewhere && leads_to_itself(item.value("address", std::string())))
-      hidden.push_back(node_name(item));
+      nodes.hidden.push_back(node_name(item));
   }
-  const auto described = [](const auto& rows) {
-    std::string text;
-    for (const auto& [version, names] : rows)
-      text += fmt::format("{}{} on {}", text.empty() ? "" : "; ", version, some_of(names));
-    return text;
-  };
+  return nodes;
+}
+
+std::string described(const NodesByVersion& rows) {
+  std::string text;
+  for (const auto& [version, names] : rows)
+    text += fmt::format("{}{} on {}", text.empty() ? "" : "; ", version, some_of(names));
+  return text;
+}
+
+}  // namespace
+
+Findings check_nodes(const Json& items, const std::string& own_host) {
+  const auto [drivers, cudas, nccls, releases, hidden] = versions_of(items, own_host);
   Findings found;
   if (drivers.size() > 1) {
     found.push_back(mend("GPU drivers of nodes", described(drivers),

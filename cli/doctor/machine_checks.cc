@@ -226,33 +226,38 @@ Findings check_limits(const Measures& seen) {
   return found;
 }
 
-Findings check_memory(const Measures& seen) {
-  Findings found;
-  // The object store and the rings use memfds, which no mount limits.
-  const bool uses_shared = seen.has_gpus || !seen.plugins.empty();
+namespace {
+
+// The object store and the rings use memfds, which no mount limits.
+Finding check_shared_memory(const Measures& seen) {
+  const auto finding = [&](const std::string& what, const std::string& fix) {
+    const bool uses_shared = seen.has_gpus || !seen.plugins.empty();
+    return uses_shared ? mend("shared memory", what, fix) : note("shared memory", what);
+  };
   const std::string by =
       "NCCL, Gloo, and UCX have their buffers there; Mobula's objects are elsewhere";
-  if (!seen.shared_bytes) {
-    found.push_back(uses_shared ? mend("shared memory", "/dev/shm is missing; " + by,
-                                       "mount -t tmpfs tmpfs /dev/shm")
-                                : note("shared memory", "/dev/shm is not there; " + by));
-  } else if (!seen.shared_writable) {
-    found.push_back(uses_shared ? mend("shared memory", "/dev/shm is not writable; " + by,
-                                       "chmod 1777 /dev/shm")
-                                : note("shared memory", "/dev/shm is not writable; " + by));
-  } else if (*seen.shared_free_bytes < wanted_shared) {
+  if (!seen.shared_bytes)
+    return finding("/dev/shm is missing; " + by, "mount -t tmpfs tmpfs /dev/shm");
+  if (!seen.shared_writable)
+    return finding("/dev/shm is not writable; " + by, "chmod 1777 /dev/shm");
+  if (*seen.shared_free_bytes < wanted_shared) {
     const std::string what =
         fmt::format("{} of {} MiB are free in /dev/shm; {}", *seen.shared_free_bytes / mib,
                     *seen.shared_bytes / mib, by);
     const std::string fix =
         "mount -o remount,size=1g /dev/shm; for a container --shm-size=1g, for a pod an emptyDir "
         "of medium Memory";
-    found.push_back(uses_shared ? mend("shared memory", what, fix)
-                                : note("shared memory", what, fix));
-  } else {
-    found.push_back(ok("shared memory",
-                       fmt::format("{} MiB are free in /dev/shm", *seen.shared_free_bytes / mib)));
+    return seen.has_gpus || !seen.plugins.empty() ? mend("shared memory", what, fix)
+                                                  : note("shared memory", what, fix);
   }
+  return ok("shared memory",
+            fmt::format("{} MiB are free in /dev/shm", *seen.shared_free_bytes / mib));
+}
+
+}  // namespace
+
+Findings check_memory(const Measures& seen) {
+  Findings found{check_shared_memory(seen)};
   if (seen.overcommit == 2 && seen.commit_left_bytes < wanted_commit) {
     found.push_back(mend(
         "overcommit",

@@ -367,11 +367,13 @@ std::string format_memory(const Json& report, bool colored) {
   return text;
 }
 
-std::string format_explanation(const Json& explanation, bool colored) {
-  std::string text = cell_at(explanation, "reason") + "\n";
-  if (explanation.contains("asks")) text += "request: " + cell_at(explanation, "asks") + "\n";
+namespace {
+
+// The reasons of each node, or of each node and bundle. Empty without nodes.
+std::string reasons_of_nodes(const Json& explanation, bool colored) {
   const Json items = explanation.value("items", Json::array());
-  const bool of_bundles = !items.empty() && items.front().contains("bundle");
+  if (items.empty()) return {};
+  const bool of_bundles = items.front().contains("bundle");
   TextTable table;
   std::vector<std::string> names{"NODE_ID", "CODE", "REASON"};
   if (of_bundles) names.insert(names.begin(), "BUNDLE");
@@ -386,7 +388,26 @@ std::string format_explanation(const Json& explanation, bool colored) {
     }
     table.add(cells);
   }
-  if (!items.empty()) text += table.text(colored);
+  return table.text(colored);
+}
+
+// The shape of a node that could serve the request.
+std::string shape_of(const Json& needed) {
+  std::string shape = cell_at(needed, "resources");
+  const auto bytes = needed.value("gpu_memory_bytes", std::int64_t{0});
+  if (bytes > 0) shape += fmt::format(", gpu_memory={}", size_text(bytes));
+  for (const char* more : {"accelerator_types", "labels"}) {
+    if (!needed.value(more, Json()).empty()) shape += ", " + cell_at(needed, more);
+  }
+  return shape + "\n";
+}
+
+}  // namespace
+
+std::string format_explanation(const Json& explanation, bool colored) {
+  std::string text = cell_at(explanation, "reason") + "\n";
+  if (explanation.contains("asks")) text += "request: " + cell_at(explanation, "asks") + "\n";
+  text += reasons_of_nodes(explanation, colored);
   const Json holders = explanation.value("holders", Json::array());
   TextTable held;
   held.add({"SLOT_ID", "JOB_ID", "HELD_BY", "NAME", "ID", "RESOURCES"});
@@ -409,15 +430,6 @@ std::string format_explanation(const Json& explanation, bool colored) {
                     cell_at(each, "available"), cell_at(each, "total"), cell_at(each, "needed"));
   }
   if (!sums.empty()) text += "all nodes together: " + sums + "\n";
-  const auto shape_of = [](const Json& needed) {
-    std::string shape = cell_at(needed, "resources");
-    const auto bytes = needed.value("gpu_memory_bytes", std::int64_t{0});
-    if (bytes > 0) shape += fmt::format(", gpu_memory={}", size_text(bytes));
-    for (const char* more : {"accelerator_types", "labels"}) {
-      if (!needed.value(more, Json()).empty()) shape += ", " + cell_at(needed, more);
-    }
-    return shape + "\n";
-  };
   if (const auto needed = explanation.find("node_needed"); needed != explanation.end()) {
     text += "a suitable node has " + shape_of(*needed);
   }

@@ -60,10 +60,8 @@ auto ask(const std::shared_ptr<const Anchor>& actor, const Argument& argument) {
   using This = TaskEntry<F, false>;
   using Refs = typename This::Refs;
   Anchors<1> results;
-  const auto send = [&](std::span<const ArgumentSource> arguments) {
-    call_actor(This::entry, actor, beside_request(), arguments, results);
-  };
-  with_arguments(typename This::Parameters{}, send, argument);
+  const OutgoingArguments<typename This::Parameters, const Argument&> arguments(argument);
+  call_actor(This::entry, actor, beside_request(), arguments.sources(), results);
   return refs_from<Refs>(std::move(results));
 }
 

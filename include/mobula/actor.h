@@ -205,12 +205,9 @@ class PreparedActor {
   ActorHandle<C> create(Args&&... args) const {
     if constexpr (detail::check_constructor<C>(Parameters{}) &&
                   detail::check_arguments(Parameters{}, detail::TypeList<Args...>{})) {
-      const auto send = [this](std::span<const detail::ArgumentSource> arguments) {
-        return detail::create_actor(detail::ConstructorEntry<C, Parameters>::entry,
-                                    request_.value(), arguments);
-      };
-      return ActorHandle<C>(
-          detail::with_arguments(Parameters{}, send, std::forward<Args>(args)...));
+      const detail::OutgoingArguments<Parameters, Args...> arguments(std::forward<Args>(args)...);
+      return ActorHandle<C>(detail::create_actor(detail::ConstructorEntry<C, Parameters>::entry,
+                                                 request_.value(), arguments.sources()));
     } else {
       return ActorHandle<C>();
     }

@@ -50,10 +50,8 @@ auto submit(const std::shared_ptr<const TaskRequest>& request, Args&&... args) {
                          check_result<typename This::Result, split>();
   if constexpr (sound) {
     Anchors<CallResult<typename This::Result, split>::count> results;
-    const auto send = [&](std::span<const ArgumentSource> arguments) {
-      submit_task(This::entry, request, arguments, results);
-    };
-    with_arguments(Parameters{}, send, std::forward<Args>(args)...);
+    const OutgoingArguments<Parameters, Args...> arguments(std::forward<Args>(args)...);
+    submit_task(This::entry, request, arguments.sources(), results);
     return refs_from<Refs>(std::move(results));
   } else {
     return Refs();

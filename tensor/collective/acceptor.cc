@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "device/host_identity.h"
+#include "tensor/collective/socket_stream.h"
 #include "transport/local/local_frame.h"
 #include "transport/net/tcp.h"
 
@@ -285,6 +286,26 @@ void Acceptor::on_readable(std::uint64_t id) {
   greet(*whole);
 }
 
+// Completes the link to a member of this machine, which sent its memory and its eventfd.
+void Acceptor::share_memory(PendingPeer& peer, const Expected& group, std::uint32_t from,
+                            std::span<const std::byte> welcome) {
+  if (peer.fds.size() != 2) return;
+  auto memory = SharedMemory::map(peer.fds[0].get(), pair_memory_bytes());
+  Fd wakes(::fcntl(group.wakes, F_DUPFD_CLOEXEC, 0));
+  if (!memory || !wakes) return;
+  std::vector<Fd> fds;
+  fds.push_back(std::move(wakes));
+  group.arrived(from, [&]() -> std::optional<Link> {
+    const auto sent = send_some(peer.socket.get(), welcome, {}, fds);
+    if (!sent || *sent != welcome.size()) return std::nullopt;
+    Link link;
+    link.words = std::make_unique<ControlChannel>(std::move(peer.socket), WireKeys{});
+    link.wire = std::make_unique<ShmStream>(std::move(*memory), false, std::move(peer.fds[1]));
+    link.shares_memory = true;
+    return link;
+  });
+}
+
 void Acceptor::greet(PendingPeer& peer) {
   const auto hello = Hello::decode(peer.bytes);
   if (!hello) return;
@@ -303,23 +324,7 @@ void Acceptor::greet(PendingPeer& peer) {
   const auto welcome = welcome_of(group->key, hello->salt, salt);
   const bool shares = hello->channel == Channel::shared;
   if (shares != peer.local || (hello->plain && options_.fabric.empty())) return;
-  if (shares) {
-    if (peer.fds.size() != 2) return;
-    auto memory = SharedMemory::map(peer.fds[0].get(), pair_memory_bytes());
-    Fd wakes(::fcntl(group->wakes, F_DUPFD_CLOEXEC, 0));
-    if (!memory || !wakes) return;
-    std::vector<Fd> fds;
-    fds.push_back(std::move(wakes));
-    return group->arrived(hello->from, [&]() -> std::optional<Link> {
-      const auto sent = send_some(peer.socket.get(), welcome, {}, fds);
-      if (!sent || *sent != welcome.size()) return std::nullopt;
-      Link link;
-      link.words = std::make_unique<ControlChannel>(std::move(peer.socket), WireKeys{});
-      link.wire = std::make_unique<ShmStream>(std::move(*memory), false, std::move(peer.fds[1]));
-      link.shares_memory = true;
-      return link;
-    });
-  }
+  if (shares) return share_memory(peer, *group, hello->from, welcome);
   watch_over(peer.socket);
   const auto welcomed = [&](const Fd& socket) {
     const auto sent = send_some(socket.get(), welcome, {}, {});
@@ -345,7 +350,7 @@ void Acceptor::greet(PendingPeer& peer) {
     HalfOpen& wire = half.is_wire ? half : first;
     Link link;
     link.words = std::make_unique<ControlChannel>(std::move(words.socket), words.keys);
-    link.wire = std::make_unique<TcpStream>(std::move(wire.socket), wire.keys);
+    link.wire = std::make_unique<TcpStream>(KernelSocket(std::move(wire.socket)), wire.keys);
     link.sealed = !plain;
     return link;
   });
@@ -476,7 +481,7 @@ Result<Link> Acceptor::connect(const Membership& group, std::uint32_t rank, int 
   if (!wire) return wire.error();
   Link link;
   link.words = std::make_unique<ControlChannel>(std::move(words->socket), words->keys);
-  link.wire = std::make_unique<TcpStream>(std::move(wire->socket), wire->keys);
+  link.wire = std::make_unique<TcpStream>(KernelSocket(std::move(wire->socket)), wire->keys);
   link.sealed = !trusted(group, rank);
   return link;
 }

@@ -84,6 +84,8 @@ class Acceptor {
   void admit(Fd socket, bool local);
   void on_readable(std::uint64_t peer);
   void greet(PendingPeer& peer);
+  static void share_memory(PendingPeer& peer, const Expected& group, std::uint32_t from,
+                           std::span<const std::byte> welcome);
   void look();
 
   const AcceptorOptions options_;

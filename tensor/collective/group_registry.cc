@@ -85,16 +85,11 @@ std::string GroupRegistry::library() const {
   return nccl_version_text((*options_.gpus->nccl())->version());
 }
 
-Result<MemberEndpoint> GroupRegistry::join(Membership group) {
-  // Can take a second and needs no lock.
-  if (group.reach == Reach::nccl && options_.gpus) (void)options_.gpus->open();
-  const MutexLock lock(mutex_);
+Result<void> GroupRegistry::check_new(const Membership& group) const {
   if (group.size() == 0 || group.size() > max_members || group.rank >= group.size()) {
     return failure(ErrorCode::invalid_argument,
                    fmt::format("a group has 1 to {} members", max_members));
   }
-  // Removes groups that can do nothing more.
-  std::erase_if(members_, [](const auto& each) { return each.second->over(); });
   for (const auto& [id, member] : members_) {
     if (id == group.id)
       return failure(ErrorCode::already_exists, "the actor is in the group twice");
@@ -109,6 +104,16 @@ Result<MemberEndpoint> GroupRegistry::join(Membership group) {
     return failure(ErrorCode::resource_exhausted,
                    fmt::format("the actor is in {} groups, and may be in no more", most_groups));
   }
+  return {};
+}
+
+Result<MemberEndpoint> GroupRegistry::join(Membership group) {
+  // Can take a second and needs no lock.
+  if (group.reach == Reach::nccl && options_.gpus) (void)options_.gpus->open();
+  const MutexLock lock(mutex_);
+  // Removes groups that can do nothing more.
+  std::erase_if(members_, [](const auto& each) { return each.second->over(); });
+  if (auto allowed = check_new(group); !allowed) return allowed.error();
   auto acceptor = this->acceptor();
   if (!acceptor) return acceptor.error();
   MemberEndpoint endpoint = (*acceptor)->endpoint();

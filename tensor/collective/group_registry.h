@@ -59,6 +59,7 @@ class GroupRegistry {
   static constexpr std::size_t most_groups = 256;
   static constexpr std::size_t most_left = 64;
   Result<Acceptor*> acceptor() MOBULA_REQUIRES(mutex_);
+  Result<void> check_new(const Membership& group) const MOBULA_REQUIRES(mutex_);
   // Requires open devices.
   Result<DeviceSide> device_side(std::uint32_t device_ordinal) MOBULA_REQUIRES(mutex_);
   Result<std::shared_ptr<Member>> joined(const GroupId& group) const;

@@ -18,18 +18,21 @@ namespace mobula::internal {
 namespace {
 
 using BusAttacks = BusTest;
+using BusAttacksUnproven = UnprovenBusTest;
 
 std::string next_text(const Fd& pipe) {
   return text_of(receive_frame(pipe, monotonic_now() + 10s)->bytes);
 }
 
 // The bus of a head admits only known keys. The buses of agents and executors first admit any key.
-class BusFloods : public BusTest, public ::testing::WithParamInterface<UnknownKeys> {};
+class BusFloods : public BusTest, public ::testing::WithParamInterface<UnknownKeys> {
+ protected:
+  BusFloods() : BusTest(GetParam()) {}
+};
 
 // libzmq 4.3.4 aborts if a connection breaks whose input its receive limit has stopped, and a side
 // sends a heartbeat before the rest of the input was read.
 TEST_P(BusFloods, PeerClosesUnread_BusContinues) {
-  table_.set_unknown(GetParam());
   if (GetParam() == UnknownKeys::refuse) {
     ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
   }
@@ -146,8 +149,7 @@ bool closed_with(const BusEnd& server, std::string_view reason) {
                      [&](const auto& each) { return each.find(reason) != std::string::npos; });
 }
 
-TEST_F(BusAttacks, ClosesHalfOpenConnections) {
-  table_.set_unknown(UnknownKeys::unproven);
+TEST_F(BusAttacksUnproven, ClosesHalfOpenConnections) {
   BusOptions options = server_options();
   options.handshake_timeout = 200ms;
   server_.open(*loop_, options);
@@ -244,8 +246,7 @@ TEST_F(BusDescriptors, ProvenPeers_DescriptorsRemain) {
 }
 
 // The bus accepts only a few bytes from an unknown key until the owner has authenticated it.
-TEST_F(BusAttacks, AcceptsLargeMessagesOfTrustedPeersOnly) {
-  table_.set_unknown(UnknownKeys::unproven);
+TEST_F(BusAttacksUnproven, AcceptsLargeMessagesOfTrustedPeersOnly) {
   open_server();
   const std::string large(4u << 20, 'x');
   bool trusts = false;

@@ -40,6 +40,7 @@ class ChunkClient : public RawClient {
 
 class BusChunks : public BusTest {
  protected:
+  explicit BusChunks(UnknownKeys unknown = UnknownKeys::refuse) : BusTest(unknown) {}
   void SetUp() override { ASSERT_TRUE(table_.allow(client_keys_.public_key, "client")); }
 
   static BusOptions with_small_chunks(BusOptions options) {
@@ -182,8 +183,12 @@ TEST_F(BusChunks, StalledMessage_PeerIsClosed) {
   EXPECT_EQ(server_.bus->counters().open_bytes, 0u);
 }
 
-TEST_F(BusChunks, RejectsChunksOfUnprovenPeer) {
-  table_.set_unknown(UnknownKeys::unproven);
+class BusChunksUnproven : public BusChunks {
+ protected:
+  BusChunksUnproven() : BusChunks(UnknownKeys::unproven) {}
+};
+
+TEST_F(BusChunksUnproven, RejectsChunks) {
   ASSERT_TRUE(table_.remove(client_keys_.public_key));
   open_small_server();
   const auto raw = connect_admitted();

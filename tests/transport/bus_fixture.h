@@ -62,6 +62,8 @@ struct BusEnd {
 // A server and a client with keys. The key of the client is admitted as "client".
 class BusTest : public ::testing::Test {
  protected:
+  explicit BusTest(UnknownKeys unknown = UnknownKeys::refuse) : table_(unknown) {}
+
   BusOptions server_options() const {
     BusOptions options;
     options.keys = server_keys_;
@@ -103,6 +105,12 @@ class BusTest : public ::testing::Test {
   BusEnd client_;
   std::string address_;
   PeerHandle peer_;  // handle of the server at the client
+};
+
+// The server admits unknown keys until it has authenticated their first message.
+class UnprovenBusTest : public BusTest {
+ protected:
+  UnprovenBusTest() : BusTest(UnknownKeys::unproven) {}
 };
 
 }  // namespace mobula::internal

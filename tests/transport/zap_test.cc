@@ -11,7 +11,7 @@ namespace mobula::internal {
 namespace {
 
 using ZapSelfTest = BusTest;
-using ZapUnproven = BusTest;
+using ZapUnproven = UnprovenBusTest;
 
 TEST(AllowTable, AdmitsByKeyAndCounts) {
   AllowTable table;
@@ -24,7 +24,11 @@ TEST(AllowTable, AdmitsByKeyAndCounts) {
   EXPECT_EQ(table.counters().admitted, 1u);
   EXPECT_TRUE(table.remove(key));
   EXPECT_FALSE(table.remove(key));
-  table.set_unknown(UnknownKeys::unproven);
+}
+
+TEST(AllowTable, AdmitsUnprovenKeysOnly) {
+  AllowTable table(UnknownKeys::unproven);
+  const std::string key = CurveKeys::generate()->public_key;
   EXPECT_EQ(table.judge(key, ""), unproven_user);
   EXPECT_EQ(table.judge("", ""), "") << "no key at all is never admitted";
   EXPECT_EQ(table.counters().unproven, 1u);
@@ -54,8 +58,7 @@ TEST_F(ZapSelfTest, AdmittedKeyRejected_Fails) {
   EXPECT_EQ(proved.error().code, ErrorCode::unavailable);
 }
 
-TEST_F(ZapSelfTest, BusAdmitsEveryKey_Fails) {
-  table_.set_unknown(UnknownKeys::unproven);
+TEST_F(ZapUnproven, BusAdmitsEveryKey_Fails) {
   open_server();
   AllowTable other;
   EXPECT_EQ(self_test(other, address_, server_keys_.public_key, 500ms).error().code,
@@ -63,7 +66,6 @@ TEST_F(ZapSelfTest, BusAdmitsEveryKey_Fails) {
 }
 
 TEST_F(ZapUnproven, DetectsWhetherUnprovenPeersGetReplies) {
-  table_.set_unknown(UnknownKeys::unproven);
   const auto thread = LoopThread::start().value();
   std::unique_ptr<Bus> bus;
   bool replies = false;
@@ -86,7 +88,6 @@ TEST_F(ZapUnproven, DetectsWhetherUnprovenPeersGetReplies) {
 }
 
 TEST_F(ZapUnproven, ReportsProvenKeyOfPeers) {
-  table_.set_unknown(UnknownKeys::unproven);
   open_server();
   client_.open(*loop_, client_options());
   peer_ = client_.bus->connect(address_, server_keys_.public_key).value();

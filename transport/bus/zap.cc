@@ -115,16 +115,6 @@ bool AllowTable::remove(std::string_view public_key) {
   return user_of_key_.erase(std::string(public_key)) > 0;
 }
 
-void AllowTable::set_unknown(UnknownKeys unknown) {
-  const MutexLock lock(mutex_);
-  unknown_ = unknown;
-}
-
-UnknownKeys AllowTable::unknown() const {
-  const MutexLock lock(mutex_);
-  return unknown_;
-}
-
 AllowTable::Counters AllowTable::counters() const {
   const MutexLock lock(mutex_);
   return counters_;

@@ -51,8 +51,7 @@ class AllowTable {
   Result<void> allow(std::string_view public_key, std::string_view user_id);
   // Returns true if the entry existed.
   bool remove(std::string_view public_key);
-  void set_unknown(UnknownKeys unknown);
-  UnknownKeys unknown() const;
+  UnknownKeys unknown() const { return unknown_; }
   Counters counters() const;
   std::uint64_t refused() const;  // as in counters(), without its text
 
@@ -61,8 +60,8 @@ class AllowTable {
   std::string judge(std::string_view public_key, std::string_view address);
 
  private:
+  const UnknownKeys unknown_;
   mutable Mutex mutex_;
-  UnknownKeys unknown_ MOBULA_GUARDED_BY(mutex_);
   std::unordered_map<std::string, std::string> user_of_key_ MOBULA_GUARDED_BY(mutex_);
   Counters counters_ MOBULA_GUARDED_BY(mutex_);
 };

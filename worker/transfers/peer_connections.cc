@@ -89,7 +89,8 @@ void PeerConnections::on_frame(PeerHandle from, const PeerOrigin& origin,
   if (proven == proven_.end()) return greeted(from, origin, bytes);
   auto frame = decode<PeerFrame>(bytes);
   if (!frame || frame->from != proven->second.incarnation) {
-    ++counters_.unreadable;
+    log_debug("a frame of process {} was dropped: {}", proven->second.incarnation.brief(),
+              frame ? "it names another sender" : frame.error().text);
     return;
   }
   callbacks_.on_message(std::move(*frame));
@@ -98,7 +99,6 @@ void PeerConnections::on_frame(PeerHandle from, const PeerOrigin& origin,
 void PeerConnections::greeted(PeerHandle from, const PeerOrigin& origin,
                               std::span<const std::byte> bytes) {
   const auto refuse = [&](const std::string& why) {
-    ++counters_.unproven;
     log_closed("key:" + origin.public_key, why);
     bus_->disconnect(from);
   };

@@ -23,10 +23,6 @@ class PeerConnections {
     std::function<void(PeerFrame)> on_message;
     std::function<void(ProcessId incarnation, bool connected)> link;
   };
-  struct Counters {
-    std::uint64_t unproven = 0;    // connections closed because of their first message
-    std::uint64_t unreadable = 0;  // frames
-  };
 
   // `self` and `signer` belong to this incarnation; both outlive this object.
   static Result<std::unique_ptr<PeerConnections>> open(EventLoop& loop, ProcessId self,
@@ -39,7 +35,6 @@ class PeerConnections {
   void send(const AgentAddress& to, const PeerFrame& frame);
   // Rejects agents that were admitted with these keys (RevocationList).
   void cut(const std::vector<std::string>& keys);
-  const Counters& counters() const { return counters_; }
 
  private:
   PeerConnections(ProcessId self, const Signer& signer, CurveKeys keys, Callbacks callbacks)
@@ -63,7 +58,6 @@ class PeerConnections {
   };
   std::map<PeerHandle, Proven> proven_;  // authenticated accepted connections
   RevocationList void_keys_;
-  Counters counters_;
   std::optional<Time> closed_logged_at_;
   std::uint64_t closed_unlogged_ = 0;
 };

@@ -164,10 +164,8 @@ auto call_method(const std::shared_ptr<const Anchor>& actor,
                          check_result<typename This::Result, split>();
   if constexpr (sound) {
     Anchors<CallResult<typename This::Result, split>::count> results;
-    const auto send = [&](std::span<const ArgumentSource> arguments) {
-      call_actor(This::entry, actor, request, arguments, results);
-    };
-    with_arguments(Parameters{}, send, std::forward<Args>(args)...);
+    const OutgoingArguments<Parameters, Args...> arguments(std::forward<Args>(args)...);
+    call_actor(This::entry, actor, request, arguments.sources(), results);
     return refs_from<Refs>(std::move(results));
   } else {
     return Refs();

@@ -3,9 +3,14 @@
 // Errors: throws the failure of an argument's serializer first, then the failure of the submission.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
 
 #include <mobula/detail/call.h>
 #include <mobula/detail/registry.h>
@@ -37,15 +42,29 @@ MOBULA_API std::shared_ptr<const Anchor> find_actor(const std::string& name,
 MOBULA_API std::shared_ptr<const Anchor> find_current_actor(std::string_view class_name);
 MOBULA_API void kill_actor(const std::shared_ptr<const Anchor>& actor, bool no_restart);
 
-// Calls `send` with the arguments, converted to the parameter types.
-template <class... Parameter, class Send, class... Argument>
-auto with_arguments(TypeList<Parameter...>, Send&& send, Argument&&... argument) {
-  const auto collected = [&send](const auto&... outgoing) {
-    const ArgumentSource sources[] = {outgoing.source()..., ArgumentSource{}};
-    return send(std::span<const ArgumentSource>(sources, sizeof...(outgoing)));
-  };
-  return collected(
-      OutgoingArgument<StoredAs<Parameter>, Argument>(std::forward<Argument>(argument))...);
-}
+// The encoded arguments of one call, converted to the parameter types.
+template <class Parameters, class... Argument>
+class OutgoingArguments;
+
+template <class... Parameter, class... Argument>
+class OutgoingArguments<TypeList<Parameter...>, Argument...> {
+ public:
+  explicit OutgoingArguments(Argument&&... argument)
+      : encoded_(std::forward<Argument>(argument)...) {}
+  OutgoingArguments(const OutgoingArguments&) = delete;
+  OutgoingArguments& operator=(const OutgoingArguments&) = delete;
+
+  std::span<const ArgumentSource> sources() const { return {sources_.data(), sizeof...(Argument)}; }
+
+ private:
+  using Sources = std::array<ArgumentSource, sizeof...(Argument) + 1>;
+
+  const std::tuple<OutgoingArgument<StoredAs<Parameter>, Argument>...> encoded_;
+  const Sources sources_ = std::apply(
+      [](const auto&... each) {
+        return Sources{each.source()..., ArgumentSource{}};
+      },
+      encoded_);
+};
 
 }  // namespace mobula::detail

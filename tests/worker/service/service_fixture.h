@@ -16,18 +16,10 @@
 #include "fake_head.h"
 #include "protocol/program/program_files.h"
 #include "transport/local/local_listener.h"
+#include "transport/loop_fixture.h"
 #include "worker/worker_service.h"
 
 namespace mobula::internal::worker {
-
-inline bool turn_until(EventLoop& loop, const std::function<bool()>& condition) {
-  const Time deadline = monotonic_now() + 60s;
-  while (!condition()) {
-    if (monotonic_now() > deadline) return false;
-    loop.turn(10ms);
-  }
-  return true;
-}
 
 // A process of this machine on the agent's socket.
 class FakeDriver {
@@ -136,7 +128,7 @@ class ServiceTest : public ::testing::Test {
     start();
     ASSERT_TRUE(until([&] { return !agent_file_.socket.empty(); }));
   }
-  bool until(const std::function<bool()>& condition) { return turn_until(*loop_, condition); }
+  bool until(const std::function<bool()>& condition) { return turn_until(*loop_, condition, 60s); }
 
   FakeDriver& attach_driver() {
     drivers_.push_back(std::make_unique<FakeDriver>(*loop_, service_->socket_path(), job_));

@@ -28,23 +28,7 @@ void ShmReceiver::open(const ChannelKey& key, const Peer& peer, Time deadline,
     shared_.later.call([opened = std::move(opened)] { opened({}); });
     return;
   }
-  const auto higher = channels_.upper_bound(key);
-  if (higher != channels_.end() && higher->first.peer == key.peer) {
-    return refuse(failure(ErrorCode::already_exists,
-                          fmt::format("a channel of epoch {} is there", higher->first.epoch)));
-  }
-  if (channels_.size() >= shared_.limits.max_channels) {
-    return refuse(
-        failure(ErrorCode::resource_exhausted,
-                fmt::format("{} channels are open, which is the limit", channels_.size())));
-  }
-  // A channel with a lower epoch has ended.
-  while (true) {
-    const auto lower = channels_.lower_bound({key.peer, 0});
-    if (lower == channels_.end() || lower->first.peer != key.peer) break;
-    drop_channel(ChannelPtr(lower->second),
-                 failure(ErrorCode::cancelled, "a channel of a higher epoch was opened"), false);
-  }
+  if (auto replaced = drop_lower_epochs(key); !replaced) return refuse(replaced.error());
   auto channel = std::make_shared<Channel>();
   channel->key = key;
   channel->since = monotonic_now();
@@ -74,6 +58,26 @@ void ShmReceiver::open(const ChannelKey& key, const Peer& peer, Time deadline,
       encode(ShmHello{shared_.medium.kind, shared_.self.process, key.peer, key.epoch}));
   channels_.emplace(key, std::move(channel));
   if (!look_timer_.armed()) look_timer_.arm(monotonic_now() + receiver_look_every);
+}
+
+// Drops the ended channels of the peer. Errors: already_exists if its epoch is over,
+// resource_exhausted at the limit of channels.
+Result<void> ShmReceiver::drop_lower_epochs(const ChannelKey& key) {
+  const auto higher = channels_.upper_bound(key);
+  if (higher != channels_.end() && higher->first.peer == key.peer) {
+    return failure(ErrorCode::already_exists,
+                   fmt::format("a channel of epoch {} is there", higher->first.epoch));
+  }
+  if (channels_.size() >= shared_.limits.max_channels) {
+    return failure(ErrorCode::resource_exhausted,
+                   fmt::format("{} channels are open, which is the limit", channels_.size()));
+  }
+  while (true) {
+    const auto lower = channels_.lower_bound({key.peer, 0});
+    if (lower == channels_.end() || lower->first.peer != key.peer) return {};
+    drop_channel(ChannelPtr(lower->second),
+                 failure(ErrorCode::cancelled, "a channel of a higher epoch was opened"), false);
+  }
 }
 
 // Stores the socket in `channel.alive`, for the LocalLink.

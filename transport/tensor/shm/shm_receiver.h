@@ -86,6 +86,7 @@ class ShmReceiver {
   };
   using RowAt = std::map<TransferId, Row>::iterator;
 
+  Result<void> drop_lower_epochs(const ChannelKey& key);
   Result<void> connect(Channel& channel, const ShmEndpoint& holder);
   void on_frame(const ChannelPtr& channel, LocalFrame frame);
   Result<void> on_welcome(Channel& channel, const ShmWelcome& welcome);
