@@ -55,7 +55,7 @@ class BatchWriter {
 
   SqliteDatabase database_;
   std::string metric_;
-  double sign_;  // of the mode
+  double sign_;  // 1 if larger values are better, otherwise -1
   bool keep_events_;
   bool can_retry_ = false;
   std::map<std::string, std::int64_t, std::less<>> metrics_;

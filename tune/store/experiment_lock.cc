@@ -52,7 +52,7 @@ Result<ExperimentLock> ExperimentLock::take(const std::string& path,
                    fmt::format("lock experiment '{}': {} runs it; wait for its end, or stop it",
                                experiment, text_of(file.get())));
   }
-  // The text is for people. On a full disk the lock works without it.
+  // On a full disk the lock works without its text.
   const std::string text = own_text();
   if (::ftruncate(file.get(), 0) == 0) {
     [[maybe_unused]] const ssize_t written = ::pwrite(file.get(), text.data(), text.size(), 0);

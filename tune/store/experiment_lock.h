@@ -1,5 +1,5 @@
-// The exclusive right to write one experiment: a lock on a file that names the process and the host.
-// The kernel releases the lock with the process, also after kill -9.
+// The exclusive right to write one experiment: a lock on a file that names the process and the
+// host. The kernel releases the lock with the process, also after kill -9.
 // Thread: owner. Errors: already_exists names the process and the host that hold the lock.
 #pragma once
 

@@ -5,6 +5,7 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 
@@ -16,35 +17,37 @@ namespace {
 // "MbTn", so that `file` and this code recognize an experiment.
 constexpr int application_id = 0x4d62546e;
 
-constexpr const char* tables = R"sql(
-CREATE TABLE experiment(
-  id INTEGER PRIMARY KEY, name TEXT, created_ms INTEGER, spec TEXT, seed INTEGER,
-  metric TEXT, mode TEXT, version INTEGER, state TEXT);
-CREATE TABLE trial(
-  id INTEGER PRIMARY KEY, state TEXT, config TEXT, seed INTEGER, parent INTEGER, bracket INTEGER,
-  attempts INTEGER, created_ms INTEGER, ended_ms INTEGER, node TEXT, last_step INTEGER,
-  best REAL, last REAL, error_kind TEXT, error TEXT);
-CREATE INDEX trial_by_state ON trial(state);
-CREATE INDEX trial_by_best ON trial(best) WHERE best IS NOT NULL;
-CREATE TABLE param(
-  trial INTEGER, name TEXT, number REAL, text TEXT, PRIMARY KEY(trial, name)) WITHOUT ROWID;
-CREATE TABLE metric(id INTEGER PRIMARY KEY, name TEXT UNIQUE);
-CREATE TABLE report(
-  trial INTEGER, attempt INTEGER, step INTEGER, time_ms INTEGER,
-  PRIMARY KEY(trial, attempt, step)) WITHOUT ROWID;
-CREATE TABLE value(
-  metric INTEGER, trial INTEGER, attempt INTEGER, step INTEGER, number REAL, text TEXT,
-  PRIMARY KEY(metric, trial, attempt, step)) WITHOUT ROWID;
-CREATE TABLE checkpoint(
-  id INTEGER PRIMARY KEY, trial INTEGER, attempt INTEGER, step INTEGER, place TEXT, bytes INTEGER,
-  score REAL, state TEXT, refs INTEGER);
-CREATE INDEX checkpoint_by_trial ON checkpoint(trial);
-CREATE TABLE attempt(
-  trial INTEGER, n INTEGER, node TEXT, pid INTEGER, began_ms INTEGER, ended_ms INTEGER,
-  kind TEXT, text TEXT, PRIMARY KEY(trial, n)) WITHOUT ROWID;
-CREATE TABLE event(seq INTEGER PRIMARY KEY, kind INTEGER, trial INTEGER, body BLOB);
-CREATE TABLE snapshot(seq INTEGER PRIMARY KEY, core BLOB, searcher BLOB, checksum INTEGER);
-)sql";
+// Lines of the statements that create the tables.
+constexpr std::array tables{
+    "CREATE TABLE experiment(",
+    "id INTEGER PRIMARY KEY, name TEXT, created_ms INTEGER, spec TEXT, seed INTEGER,",
+    "metric TEXT, mode TEXT, version INTEGER, state TEXT);",
+    "CREATE TABLE trial(",
+    "id INTEGER PRIMARY KEY, state TEXT, config TEXT, seed INTEGER, parent INTEGER, bracket "
+    "INTEGER,",
+    "attempts INTEGER, created_ms INTEGER, ended_ms INTEGER, node TEXT, last_step INTEGER,",
+    "best REAL, last REAL, error_kind TEXT, error TEXT);",
+    "CREATE INDEX trial_by_state ON trial(state);",
+    "CREATE INDEX trial_by_best ON trial(best) WHERE best IS NOT NULL;",
+    "CREATE TABLE param(",
+    "trial INTEGER, name TEXT, number REAL, text TEXT, PRIMARY KEY(trial, name)) WITHOUT ROWID;",
+    "CREATE TABLE metric(id INTEGER PRIMARY KEY, name TEXT UNIQUE);",
+    "CREATE TABLE report(",
+    "trial INTEGER, attempt INTEGER, step INTEGER, time_ms INTEGER,",
+    "PRIMARY KEY(trial, attempt, step)) WITHOUT ROWID;",
+    "CREATE TABLE value(",
+    "metric INTEGER, trial INTEGER, attempt INTEGER, step INTEGER, number REAL, text TEXT,",
+    "PRIMARY KEY(metric, trial, attempt, step)) WITHOUT ROWID;",
+    "CREATE TABLE checkpoint(",
+    "id INTEGER PRIMARY KEY, trial INTEGER, attempt INTEGER, step INTEGER, place TEXT, bytes "
+    "INTEGER,",
+    "score REAL, state TEXT, refs INTEGER);",
+    "CREATE INDEX checkpoint_by_trial ON checkpoint(trial);",
+    "CREATE TABLE attempt(",
+    "trial INTEGER, n INTEGER, node TEXT, pid INTEGER, began_ms INTEGER, ended_ms INTEGER,",
+    "kind TEXT, text TEXT, PRIMARY KEY(trial, n)) WITHOUT ROWID;",
+    "CREATE TABLE event(seq INTEGER PRIMARY KEY, kind INTEGER, trial INTEGER, body BLOB);",
+    "CREATE TABLE snapshot(seq INTEGER PRIMARY KEY, core BLOB, searcher BLOB, checksum INTEGER);"};
 
 Failure refused(const SqliteDatabase& database, const std::string& operation,
                 std::string_view seen) {
@@ -62,8 +65,8 @@ Result<void> apply_migrations(SqliteDatabase& copy, const SchemaRules& rules) {
     }
     if (sql == nullptr) {
       return refused(copy, "migrate experiment",
-                     fmt::format("schema {} is older than all that this release reads; use the "
-                                 "release that wrote it",
+                     fmt::format("this release does not read schema {}; use the release that "
+                                 "wrote it",
                                  at));
     }
     const std::string step = fmt::format(
@@ -139,9 +142,11 @@ Result<bool> has_schema(SqliteDatabase& database, const SchemaRules& rules) {
 }
 
 Result<void> create_schema(SqliteDatabase& database) {
-  return database.run(fmt::format("{};PRAGMA application_id={};PRAGMA user_version={}", tables,
-                                  application_id, store_schema_version)
-                          .c_str());
+  std::string sql;
+  for (const char* line : tables) sql += fmt::format("{}\n", line);
+  sql += fmt::format("PRAGMA application_id={};PRAGMA user_version={}", application_id,
+                     store_schema_version);
+  return database.run(sql.c_str());
 }
 
 Result<void> configure_writer(SqliteDatabase& database) {

@@ -1,7 +1,7 @@
 // Rows of an experiment as the store writes and reads them: trials, attempts, reports, checkpoints,
 // events, and snapshots.
-// Thread: any (plain values). Units: wall-clock milliseconds since 1970; the store orders nothing by
-// them, because clocks jump.
+// Thread: any (plain values). Units: wall-clock milliseconds since 1970; the store orders nothing
+// by them, because clocks jump.
 #pragma once
 
 #include <cstdint>
@@ -112,8 +112,8 @@ struct SetTrialState {
   TrialState state = TrialState::pending;
 };
 
-// Trials, attempts, and checkpoints replace the row of the same number. A report that exists already
-// stays as it is, so that a resumed controller may repeat it.
+// Trials, attempts, and checkpoints replace the row of the same number. A report that exists
+// already stays as it is, so that a resumed controller may repeat it.
 using StoreChange =
     std::variant<StoredTrial, SetTrialState, StoredAttempt, StoredReport, StoredCheckpoint,
                  EraseCheckpoint, StoredEvent, StoredSnapshot, SetExperimentState>;
