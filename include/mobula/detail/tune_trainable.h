@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,8 +22,6 @@
 
 namespace mobula::tune {
 
-struct TrialStopped;
-
 namespace detail {
 
 // The start of one attempt.
@@ -35,7 +34,7 @@ struct TrialStart {
   std::uint64_t seed = 0;
   Config config = {};
   PlacementGroup group = {};
-  std::vector<Resources> bundles = {};  // as the user wrote them
+  std::vector<std::map<std::string, double>> bundles = {};  // with an empty bundle 0
   Strategy strategy = Strategy::pack;
   int first_worker = 0;         // index of the first bundle of workers in the group
   std::string checkpoint = {};  // directory to continue from; empty: none
@@ -61,6 +60,7 @@ struct TrialNews {
 
 // The decision about all reports so far.
 struct TrialOrder {
+  int attempt = 0;
   std::int64_t decided = 0;  // number of reports of this attempt that are decided
   bool stop = false;
   bool save = false;
@@ -87,7 +87,7 @@ class MOBULA_API TrialProcess {
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // shared with the threads that report
+  const std::shared_ptr<State> state_;  // shared with the threads that report
 };
 
 template <class F>
@@ -166,7 +166,8 @@ class TypedTrialHandle final : public TrialHandle {
   explicit TypedTrialHandle(const ActorOptions& options)
       : actor_(mobula::actor<A>.options(options).remote()) {}
   ObjectRef<void> run(const TrialStart& start) override {
-    return actor_.template call<&A::run>(start);
+    // The calls of `next` share another thread.
+    return actor_.template method<&A::run>().options({.concurrency_group = "trial"}).remote(start);
   }
   ObjectRef<TrialNews> next(const TrialOrder& order) override {
     return actor_.template call<&A::next>(order);

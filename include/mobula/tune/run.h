@@ -105,12 +105,6 @@ enum class Durability : std::uint8_t {
   strict,  // a trial continues after its report is on disk
   relaxed  // a power failure may lose the last reports
 };
-// The devices that a trial without a GPU sees.
-enum class GpuVisible : std::uint8_t {
-  granted,  // none: CUDA_VISIBLE_DEVICES is empty
-  all       // all devices of the node
-};
-
 // Parameters of an experiment.
 struct RunOptions {
   std::string name = {};    // name of the experiment; empty: program and time
@@ -135,9 +129,7 @@ struct RunOptions {
   std::vector<CallbackPtr> callbacks = {};      // functions of the driver
   Environment env = {};                         // variables of the trials
   int verbose = 1;                              // 0: no table; 1: a table; 2: a line per report
-  GpuVisible gpu_visible = GpuVisible::granted;  // devices of a trial without a GPU
   Durability durability = Durability::strict;   // durability of reports
-  bool keep_events = true;                      // keeps the whole log for replay
 };
 
 namespace detail {

@@ -36,6 +36,7 @@ class CheckpointTable {
   CheckpointNumber add(CheckpointRow row);
   // The row, or nullptr for a deleted checkpoint.
   const CheckpointRow* find(CheckpointNumber number) const;
+  const std::map<CheckpointNumber, CheckpointRow>& rows() const { return rows_; }
   const std::string& score_attribute() const { return rules_.score_attribute; }
   // Removes and returns the checkpoints of `trial` that num_to_keep drops, except `in_use`.
   std::vector<std::pair<CheckpointNumber, std::string>> prune(

@@ -21,15 +21,6 @@ std::string names_of(const Config& metrics) {
   return names;
 }
 
-const char* kind_name(TrialExitKind kind) {
-  switch (kind) {
-    case TrialExitKind::crash: return "crash";
-    case TrialExitKind::out_of_memory: return "out_of_memory";
-    case TrialExitKind::node_lost: return "node_lost";
-    default: return "exception";
-  }
-}
-
 bool is_answer(const ExperimentEvent& event) {
   return std::holds_alternative<TrialSaved>(event) || std::holds_alternative<TrialExited>(event);
 }
@@ -183,7 +174,7 @@ void ExperimentCore::on(const TrialExited& event) {
     static_cast<void>(parts_.stopper->stops(event.trial, record.last));
     return complete(event.trial);
   }
-  fail(event.trial, kind_name(event.kind), fmt::format("trial {}: {}", event.trial, event.why),
+  fail(event.trial, name_of(event.kind), fmt::format("trial {}: {}", event.trial, event.why),
        true);
 }
 

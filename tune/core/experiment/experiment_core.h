@@ -76,7 +76,9 @@ class ExperimentCore {
   const CheckpointRow* checkpoint(CheckpointNumber number) const {
     return checkpoints_.find(number);
   }
+  const CheckpointTable& checkpoints() const { return checkpoints_; }
   std::uint64_t seed_of(TrialNumber trial) const;
+  // Groups in use.
   std::int64_t running() const { return static_cast<std::int64_t>(groups_.in_use()); }
   bool ended() const { return ended_; }
   // True if no further trial will be created.

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
+#include "base/result.h"
 #include "tune/core/space/config.h"
 #include "tune/core/trial_table.h"
 
@@ -35,6 +37,8 @@ enum class TrialExitKind : unsigned char {
   out_of_memory,  // the process was terminated for its memory
   node_lost,
 };
+// As in stored attempts: "completed", "stopped", "exception", and so on.
+const char* name_of(TrialExitKind kind);
 
 // ---- events
 
@@ -123,6 +127,16 @@ struct ClockTicked {
 using ExperimentEvent =
     std::variant<ExperimentStarted, GroupReady, GroupFailed, GroupReleased, TrialReported,
                  TrialSaved, TrialExited, StopRequested, ClockTicked>;
+
+struct TimedEvent {
+  double now_s = 0;
+  ExperimentEvent event = {};
+};
+// The stored form of an event; its kind is the index of the alternative.
+std::string save_event(double now_s, const ExperimentEvent& event);
+Result<TimedEvent> load_event(std::int64_t kind, std::string_view body);
+// -1 for an event of the experiment.
+TrialNumber trial_of_event(const ExperimentEvent& event);
 
 // ---- commands
 
