@@ -164,7 +164,7 @@ void ExperimentCore::on(const TrialExited& event) {
     if (!is_current(event.trial, event.attempt)) return;
   }
   if (event.kind == TrialExitKind::returned || event.kind == TrialExitKind::stopped) {
-    if (record.calls == 0)
+    if (record.last.empty())
       return fail(event.trial, "report",
                   fmt::format("trial {}: the function returned without a report; call "
                               "tune::report, or return tune::Metrics",
@@ -296,7 +296,10 @@ void ExperimentCore::carry_out_commands() {
 
 void ExperimentCore::carry_out(const TrialCommand& command) {
   if (const auto* stop = std::get_if<StopTrial>(&command)) {
-    remove(stop->trial);
+    // The scheduler has removed the trial itself.
+    detach(stop->trial);
+    parts_.searcher->tell(stop->trial, {});
+    changed(stop->trial);
   } else if (const auto* save = std::get_if<SaveTrial>(&command)) {
     if (!settings_.saves_on_request)
       return finish_save(save->trial, trials_.row(save->trial).checkpoint);
