@@ -8,8 +8,7 @@ namespace tune = mobula::tune;
 
 void objective(const tune::Config& config) {
   const double x = config.number("x");
-  for (int step = 1; step <= 3; ++step)
-    tune::report({{"loss", std::pow(x - 2, 2) + 1.0 / step}});
+  for (int step = 1; step <= 3; ++step) tune::report({{"loss", std::pow(x - 2, 2) + 1.0 / step}});
 }
 
 int main(int argc, char** argv) {

@@ -1,5 +1,4 @@
 // Tune: hyper-parameter search on the cluster.
-//
 //   void objective(const mobula::tune::Config& config) {
 //     mobula::tune::report({{"loss", config.number("x")}});
 //   }

@@ -88,8 +88,8 @@ GroupShape shape_of_group(const api::PlacementGroupFactory& group) {
       const std::string canonical = canonical_name(name);
       const double value = amount.value();
       if (!(value >= 0) || !std::isfinite(value))
-        refuse_tune("resources_per_trial", "the amount of " + name + " is " +
-                                               std::to_string(value) + "; pass at least 0");
+        refuse_tune("resources_per_trial",
+                    "the amount of " + name + " is " + std::to_string(value) + "; pass at least 0");
       if (value == 0) continue;
       const double units = counts_bytes(canonical) ? value : value * units_per_whole;
       bundle.emplace_back(canonical, std::llround(units));

@@ -34,9 +34,7 @@ api::Config api_config(const Config& config);
 Config core_metrics(const api::Metrics& metrics);
 api::Metrics api_metrics(const Config& metrics);
 Space core_space(const api::Space& space);
-inline Mode core_mode(api::Mode mode) {
-  return mode == api::Mode::max ? Mode::max : Mode::min;
-}
+inline Mode core_mode(api::Mode mode) { return mode == api::Mode::max ? Mode::max : Mode::min; }
 
 // Bundles in 1/10000 with the names CPU, GPU, and memory in upper or lower case. Bundle 0 may be
 // empty. InvalidRequestError if all bundles are empty.

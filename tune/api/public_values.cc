@@ -19,13 +19,14 @@ const char* kind_of(const Value::Data& data) {
 }
 
 [[noreturn]] void refuse_kind(const Value& value, const char* expected) {
-  internal::tune::refuse_tune("value", internal::tune::to_string(internal::tune::core_value(value)) +
-                                           " is " + kind_of(value.data()) + ", expected " +
-                                           expected);
+  internal::tune::refuse_tune(
+      "value", internal::tune::to_string(internal::tune::core_value(value)) + " is " +
+                   kind_of(value.data()) + ", expected " + expected);
 }
 
 Domain made(internal::tune::Domain domain) {
-  return Domain(std::make_shared<const detail::DomainRules>(detail::DomainRules{std::move(domain)}));
+  return Domain(
+      std::make_shared<const detail::DomainRules>(detail::DomainRules{std::move(domain)}));
 }
 
 std::vector<internal::tune::Value> core_list(const std::vector<Value>& values) {
@@ -39,8 +40,7 @@ std::vector<internal::tune::Value> core_list(const std::vector<Value>& values) {
 
 double Value::number() const {
   if (const auto* number = std::get_if<double>(&data_)) return *number;
-  if (const auto* integer = std::get_if<std::int64_t>(&data_))
-    return static_cast<double>(*integer);
+  if (const auto* integer = std::get_if<std::int64_t>(&data_)) return static_cast<double>(*integer);
   refuse_kind(*this, "a number");
 }
 
@@ -142,9 +142,7 @@ Domain lograndint(std::int64_t low, std::int64_t high) {
 Domain qlograndint(std::int64_t low, std::int64_t high, std::int64_t q) {
   return made(internal::tune::qlograndint(low, high, q));
 }
-Domain choice(std::vector<Value> values) {
-  return made(internal::tune::choice(core_list(values)));
-}
+Domain choice(std::vector<Value> values) { return made(internal::tune::choice(core_list(values))); }
 Domain ordered(std::vector<Value> values) {
   return made(internal::tune::ordered(core_list(values)));
 }
@@ -152,10 +150,10 @@ Domain grid_search(std::vector<Value> values) {
   return made(internal::tune::grid_search(core_list(values)));
 }
 Domain sample_from(std::function<Value(const Config&)> draw) {
-  return made(internal::tune::sample_from([draw = std::move(draw)](
-                                              const internal::tune::Config& config) {
-    return internal::tune::core_value(draw(internal::tune::api_config(config)));
-  }));
+  return made(
+      internal::tune::sample_from([draw = std::move(draw)](const internal::tune::Config& config) {
+        return internal::tune::core_value(draw(internal::tune::api_config(config)));
+      }));
 }
 Domain constant(Value value) {
   return made(internal::tune::constant(internal::tune::core_value(value)));

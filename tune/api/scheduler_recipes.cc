@@ -280,13 +280,13 @@ SchedulerPtr HyperBandForBOHB(const HyperBandOptions& options) {
 
 SchedulerPtr MedianStoppingRule(const MedianStoppingOptions& options) {
   return internal::tune::recipe([options](const SchedulerPlan& plan) {
-    return internal::tune::made_of(internal::tune::make_median_stopping(
-                                       {.mode = plan.mode,
-                                        .grace_period = options.grace_period,
-                                        .min_time_slice = options.min_time_slice,
-                                        .min_samples_required = options.min_samples_required,
-                                        .hard_stop = options.hard_stop}),
-                                   "MedianStoppingRule", options.time_attr);
+    return internal::tune::made_of(
+        internal::tune::make_median_stopping({.mode = plan.mode,
+                                              .grace_period = options.grace_period,
+                                              .min_time_slice = options.min_time_slice,
+                                              .min_samples_required = options.min_samples_required,
+                                              .hard_stop = options.hard_stop}),
+        "MedianStoppingRule", options.time_attr);
   });
 }
 
@@ -304,13 +304,13 @@ SchedulerPtr PopulationBasedTraining(const PbtOptions& options) {
         settings.explore.perturbation_factors = options.perturbation_factors;
         settings.explore.clamp = options.clamp;
         if (options.custom_explore_fn)
-          settings.explore.custom = [explore = options.custom_explore_fn](
-                                        const internal::tune::Config& config) {
-            return internal::tune::core_config(explore(internal::tune::api_config(config)));
-          };
-        auto made = internal::tune::made_of(
-            internal::tune::make_population_training(std::move(settings)),
-            "PopulationBasedTraining", options.time_attr);
+          settings.explore.custom =
+              [explore = options.custom_explore_fn](const internal::tune::Config& config) {
+                return internal::tune::core_config(explore(internal::tune::api_config(config)));
+              };
+        auto made =
+            internal::tune::made_of(internal::tune::make_population_training(std::move(settings)),
+                                    "PopulationBasedTraining", options.time_attr);
         if (!made) return made;
         made->mutates = true;
         made->needs_population = true;

@@ -22,9 +22,9 @@ struct RandomStream::State {
 };
 
 RandomStream::RandomStream(std::uint64_t seed, std::int64_t trial)
-    : state_(std::make_unique<State>(State{internal::tune::NumpyRandom(
-          internal::tune::counter_stream(seed, trial, internal::tune::StreamPurpose::suggestion))})) {
-}
+    : state_(
+          std::make_unique<State>(State{internal::tune::NumpyRandom(internal::tune::counter_stream(
+              seed, trial, internal::tune::StreamPurpose::suggestion))})) {}
 RandomStream::~RandomStream() = default;
 double RandomStream::uniform() { return state_->random.unit(); }
 double RandomStream::gauss() { return state_->random.gauss(); }
@@ -247,7 +247,8 @@ SearcherPtr BasicVariantGenerator(const VariantOptions& options) {
 
 SearcherPtr SobolSearch(const SobolOptions& options) {
   if (options.scramble)
-    internal::tune::refuse_tune("SobolOptions::scramble", "scrambling is not supported; pass false");
+    internal::tune::refuse_tune("SobolOptions::scramble",
+                                "scrambling is not supported; pass false");
   return model_recipe("SobolSearch",
                       [](const internal::tune::SearchSpace& space, internal::tune::Mode /*mode*/) {
                         return internal::tune::SobolSearch::make(space);
@@ -255,13 +256,13 @@ SearcherPtr SobolSearch(const SobolOptions& options) {
 }
 
 SearcherPtr TPESearch(const TpeOptions& options) {
-  return model_recipe("TPESearch", [options](const internal::tune::SearchSpace& space,
-                                             internal::tune::Mode mode) {
-    return internal::tune::ParzenSearch::make({.mode = mode,
-                                               .n_startup_trials = options.n_startup_trials,
-                                               .n_candidates = options.n_candidates},
-                                              space);
-  });
+  return model_recipe(
+      "TPESearch", [options](const internal::tune::SearchSpace& space, internal::tune::Mode mode) {
+        return internal::tune::ParzenSearch::make({.mode = mode,
+                                                   .n_startup_trials = options.n_startup_trials,
+                                                   .n_candidates = options.n_candidates},
+                                                  space);
+      });
 }
 
 SearcherPtr BayesOptSearch(const BayesOptOptions& options) {
@@ -296,16 +297,16 @@ SearcherPtr CmaEsSearch(const CmaEsOptions& options) {
 }
 
 SearcherPtr BOHBSearch(const BohbOptions& options) {
-  return model_recipe("BOHBSearch", [options](const internal::tune::SearchSpace& space,
-                                              internal::tune::Mode mode) {
-    return internal::tune::BohbSearch::make({.mode = mode,
-                                             .top_n_percent = options.top_n_percent,
-                                             .num_samples = options.num_samples,
-                                             .random_fraction = options.random_fraction,
-                                             .bandwidth_factor = options.bandwidth_factor,
-                                             .min_bandwidth = options.min_bandwidth},
-                                            space);
-  });
+  return model_recipe(
+      "BOHBSearch", [options](const internal::tune::SearchSpace& space, internal::tune::Mode mode) {
+        return internal::tune::BohbSearch::make({.mode = mode,
+                                                 .top_n_percent = options.top_n_percent,
+                                                 .num_samples = options.num_samples,
+                                                 .random_fraction = options.random_fraction,
+                                                 .bandwidth_factor = options.bandwidth_factor,
+                                                 .min_bandwidth = options.min_bandwidth},
+                                                space);
+      });
 }
 
 SearcherPtr ConcurrencyLimiter(SearcherPtr searcher, const LimiterOptions& options) {

@@ -30,11 +30,12 @@ class StudyState {
 
   std::int64_t begin() {
     const std::int64_t trial = next_++;
-    auto& row = rows_.emplace(trial, Row{.random = internal::tune::NumpyRandom(
-                                             internal::tune::counter_stream(
-                                                 options_.seed, trial,
-                                                 internal::tune::StreamPurpose::suggestion))})
-                    .first->second;
+    auto& row =
+        rows_
+            .emplace(trial,
+                     Row{.random = internal::tune::NumpyRandom(internal::tune::counter_stream(
+                             options_.seed, trial, internal::tune::StreamPurpose::suggestion))})
+            .first->second;
     if (const auto begun = search_->begin(trial, {row.random, row.random}); !begun)
       internal::tune::refuse_tune("Study", begun.error().text);
     return trial;
@@ -98,7 +99,7 @@ class StudyState {
 
   double value_of(std::int64_t trial, const Metrics& metrics) const {
     auto found = options_.metric.empty() && metrics.size() == 1 ? metrics.begin()
-                                                                 : metrics.find(options_.metric);
+                                                                : metrics.find(options_.metric);
     if (found == metrics.end())
       internal::tune::refuse_tune(
           "tell", fmt::format("trial {}: metric '{}' is missing; name it in StudyOptions::metric",

@@ -157,10 +157,8 @@ void ExperimentRunner::feed(ExperimentEvent event) {
   commands_.clear();
   core_.step(now, event, commands_);
   if (const auto* report = std::get_if<TrialReported>(&event)) {
-    StoredReport row{.trial = report->trial,
-                     .attempt = report->attempt,
-                     .step = 0,
-                     .time_ms = wall_clock_ms()};
+    StoredReport row{
+        .trial = report->trial, .attempt = report->attempt, .step = 0, .time_ms = wall_clock_ms()};
     for (const auto& [name, value] : report->metrics) {
       if (name == "training_iteration") row.step = value.integer();
       row.metrics.emplace_back(name, value);
@@ -334,9 +332,9 @@ void ExperimentRunner::make_group(const MakeGroup& command) {
   GroupRun row;
   row.resources = group_of_shape(command.shape);
   try {
-    row.group = placement_group(
-        placed_bundles(row.resources), row.resources.strategy,
-        {.name = fmt::format("tune/{}/{}", parts_.place.name, command.group)});
+    row.group =
+        placement_group(placed_bundles(row.resources), row.resources.strategy,
+                        {.name = fmt::format("tune/{}/{}", parts_.place.name, command.group)});
   } catch (const Error& error) {
     return feed(GroupFailed{command.group, error.what()});
   }

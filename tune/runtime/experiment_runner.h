@@ -1,6 +1,6 @@
 // Runs an experiment in the driver: feeds events to the core, stores them, and carries out the
 // commands once they are durable. Waits on completions; nothing polls.
-// Thread: owner. Errors: those of user code of the driver; all groups are removed before.
+// Thread: owner. Errors: exceptions of user code of the driver; all groups are removed before.
 #pragma once
 
 #include <chrono>
@@ -57,7 +57,7 @@ class ExperimentRunner {
     bool exited = false;                     // the exit of the attempt is known
     bool finished = true;                    // `run` has returned
     bool ending = false;                     // the core has detached the attempt
-    Clock::time_point deadline = {};         // of an ending attempt
+    Clock::time_point deadline = {};         // end of the grace of an ending attempt
   };
   enum class Awaits : unsigned char { group, run, exchange };
   struct Awaited {
@@ -112,7 +112,7 @@ class ExperimentRunner {
   std::map<TrialNumber, GroupNumber> where_;  // groups of running attempts
   std::uint64_t last_token_ = 0;
   std::deque<std::pair<std::uint64_t, ExperimentCommand>> held_;  // with their batch
-  std::vector<ExperimentCommand> commands_;  // of the present step
+  std::vector<ExperimentCommand> commands_;                       // commands of the present step
   ProgressTable table_;
   Clock::time_point began_ = Clock::now();
   double offset_s_ = 0;  // time of earlier processes

@@ -96,13 +96,12 @@ std::string ProgressTable::render(const ExperimentCore& core, double elapsed_s,
     const auto value = value_of(core, trial, options_.metric);
     const auto seconds = value_of(core, trial, "time_total_s");
     const TrialRecord& record = core.record(trial);
-    text += fmt::format("{:>6} {:<10} {:>5} {:>12} {:>8}  {}\n", trial,
-                        state_label(trials.state(trial)), trials.row(trial).iteration,
-                        value ? fmt::format("{:.6g}", *value) : "-",
-                        seconds ? fmt::format("{:.1f}", *seconds) : "-",
-                        cut(trials.state(trial) == TrialState::failed ? record.error
-                                                                      : to_string(record.config),
-                            80));
+    text += fmt::format(
+        "{:>6} {:<10} {:>5} {:>12} {:>8}  {}\n", trial, state_label(trials.state(trial)),
+        trials.row(trial).iteration, value ? fmt::format("{:.6g}", *value) : "-",
+        seconds ? fmt::format("{:.1f}", *seconds) : "-",
+        cut(trials.state(trial) == TrialState::failed ? record.error : to_string(record.config),
+            80));
   }
   if (trials.size() > rows.size())
     text += fmt::format("       {} more trials\n", trials.size() - rows.size());
@@ -118,7 +117,8 @@ void ProgressTable::show(const ExperimentCore& core, double elapsed_s, const std
   shown_at_s_ = elapsed_s;
   std::string text = options_.terminal || last ? render(core, elapsed_s, waiting)
                                                : summary(core, elapsed_s) + "\n";
-  if (!options_.terminal && !last && !waiting.empty()) text += "Next trial waits: " + waiting + "\n";
+  if (!options_.terminal && !last && !waiting.empty())
+    text += "Next trial waits: " + waiting + "\n";
   if (text == shown_) return;
   shown_ = text;
   std::string output;

@@ -37,12 +37,19 @@ std::string program_name() {
   return error ? "experiment" : path.filename().string();
 }
 
-std::string default_name() {
+std::string default_name(const std::string& storage) {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
   ::gmtime_r(&now, &utc);
-  return fmt::format("{}-{:04}{:02}{:02}-{:02}{:02}{:02}-{}", program_name(), utc.tm_year + 1900,
-                     utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, ::getpid());
+  const std::string name = fmt::format("{}-{:04}{:02}{:02}-{:02}{:02}{:02}-{}", program_name(),
+                                       utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour,
+                                       utc.tm_min, utc.tm_sec, ::getpid());
+  std::error_code error;
+  std::string unique = name;
+  for (int number = 2; std::filesystem::exists(fmt::format("{}/{}", storage, unique), error);
+       ++number)
+    unique = fmt::format("{}-{}", name, number);
+  return unique;
 }
 
 std::uint64_t drawn_seed() {
@@ -53,8 +60,7 @@ std::uint64_t drawn_seed() {
 
 void check_options(const api::RunOptions& options) {
   if (options.num_samples < 1)
-    refuse_tune("RunOptions::num_samples",
-                fmt::format("{}; pass at least 1", options.num_samples));
+    refuse_tune("RunOptions::num_samples", fmt::format("{}; pass at least 1", options.num_samples));
   if (options.max_concurrent_trials && *options.max_concurrent_trials < 1)
     refuse_tune("RunOptions::max_concurrent_trials",
                 fmt::format("{}; pass at least 1", *options.max_concurrent_trials));
@@ -99,8 +105,8 @@ std::vector<std::string> command_line() {
   return words;
 }
 
-std::string spec_of(const api::RunOptions& options, const Space& space,
-                    const std::string& searcher, const std::string& scheduler) {
+std::string spec_of(const api::RunOptions& options, const Space& space, const std::string& searcher,
+                    const std::string& scheduler) {
   nlohmann::ordered_json spec;
   spec["space"] = nlohmann::ordered_json::object();
   for (const auto& [name, domain] : space) spec["space"][name] = json_of(domain);
@@ -158,8 +164,8 @@ Prepared prepare(const api::detail::Trainable& trainable, const api::RunOptions&
   Prepared prepared;
   prepared.space = core_space(options.space);
   const Mode mode = core_mode(options.mode);
-  prepared.scheduler = checked(make_scheduler(options.scheduler, {options.metric, mode}),
-                               "RunOptions::scheduler");
+  prepared.scheduler =
+      checked(make_scheduler(options.scheduler, {options.metric, mode}), "RunOptions::scheduler");
   if (prepared.scheduler.mutates && options.search_alg)
     refuse_tune("RunOptions::search_alg",
                 prepared.scheduler.name + " excludes a searcher; remove one of them");
@@ -188,9 +194,8 @@ Prepared prepare(const api::detail::Trainable& trainable, const api::RunOptions&
   settings.num_trials = prepared.search.num_trials;
   settings.max_concurrent = options.max_concurrent_trials.value_or(0);
   if (const int most = prepared.search.max_concurrent; most > 0)
-    settings.max_concurrent = settings.max_concurrent == 0
-                                  ? most
-                                  : std::min<std::int64_t>(settings.max_concurrent, most);
+    settings.max_concurrent =
+        settings.max_concurrent == 0 ? most : std::min<std::int64_t>(settings.max_concurrent, most);
   settings.saves_on_request = trainable.is_class;
   settings.max_failures = options.failure.max_failures;
   settings.stop_on_failure = options.failure.fail_fast != api::FailureConfig::FailFast::no;
@@ -200,9 +205,9 @@ Prepared prepare(const api::detail::Trainable& trainable, const api::RunOptions&
   if (prepared.search.expands_grids) {
     const auto resources = cluster_resources();
     const auto cpus = resources.find("CPU");
-    settings.early_trials = std::max(
-        least_early_trials,
-        cpus == resources.end() ? 0 : static_cast<std::int64_t>(1.1 * cpus->second));
+    settings.early_trials =
+        std::max(least_early_trials,
+                 cpus == resources.end() ? 0 : static_cast<std::int64_t>(1.1 * cpus->second));
   } else if (prepared.scheduler.needs_population) {
     settings.early_trials = 1;
   }
@@ -226,77 +231,110 @@ OpenedLog reopen(const ExperimentPlace& place, std::uint64_t& seed) {
   return opened;
 }
 
-}  // namespace
-}  // namespace mobula::internal::tune
-
-namespace mobula::tune::detail {
-
-using namespace internal::tune;  // NOLINT: the implementation of one function
-
-ResultGrid run_experiment(const Trainable& trainable, const RunOptions& options) {
-  check_options(options);
+ExperimentPlace place_of(const api::RunOptions& options) {
   ExperimentPlace place{
-      .storage = options.storage_path.empty() ? default_storage() : options.storage_path,
-      .name = options.name.empty() ? default_name() : options.name};
+      .storage = options.storage_path.empty() ? default_storage() : options.storage_path};
+  place.name = options.name.empty() ? default_name(place.storage) : options.name;
   if (const auto valid = place.check(); !valid) refuse_tune("RunOptions::name", valid.error().text);
   place.storage = std::filesystem::absolute(place.storage).string();
+  return place;
+}
+
+// Decides whether an experiment of this name continues.
+bool continues(const api::RunOptions& options, const ExperimentPlace& place) {
   const bool exists = std::filesystem::exists(place.file());
-  if (options.resume == Resume::required && !exists)
+  if (options.resume == api::Resume::required && !exists)
     refuse_tune("RunOptions::resume", "experiment " + place.directory() + " does not exist");
-  if (options.resume == Resume::no && exists)
+  if (options.resume == api::Resume::no && exists)
     refuse_tune("RunOptions::name", "experiment " + place.directory() +
-                                        " exists; pass another name, or resume it with "
-                                        "Resume::automatic");
-  std::uint64_t seed = options.seed == 0 ? drawn_seed() : options.seed;
-  OpenedLog opened;
-  if (exists) opened = reopen(place, seed);
-  Prepared prepared = prepare(trainable, options, seed);
-  if (!exists) {
-    const StoredExperiment experiment{
-        .name = place.name,
-        .created_ms = static_cast<std::int64_t>(std::time(nullptr)) * 1000,
-        .spec = spec_of(options, prepared.space, prepared.search.name, prepared.scheduler.name),
-        .seed = seed,
-        .metric = options.metric,
-        .mode = core_mode(options.mode)};
-    opened.log = checked(ExperimentLog::create(place, experiment), "RunOptions::storage_path");
+                                        " exists; pass another name, or Resume::automatic");
+  return exists;
+}
+
+std::unique_ptr<ExperimentLog> create_log(const api::RunOptions& options,
+                                          const ExperimentPlace& place, const Prepared& prepared) {
+  const StoredExperiment experiment{
+      .name = place.name,
+      .created_ms = static_cast<std::int64_t>(std::time(nullptr)) * 1000,
+      .spec = spec_of(options, prepared.space, prepared.search.name, prepared.scheduler.name),
+      .seed = prepared.settings.seed,
+      .metric = options.metric,
+      .mode = core_mode(options.mode)};
+  return checked(ExperimentLog::create(place, experiment), "RunOptions::storage_path");
+}
+
+bool requests_gpus(const api::RunOptions& options) {
+  const auto& bundles = options.resources_per_trial.group().bundles;
+  return options.resources_per_trial.by_config() ||
+         std::any_of(bundles.begin(), bundles.end(), [](const Resources& bundle) {
+           return bundle.contains("gpu") || bundle.contains("GPU");
+         });
+}
+
+bool reuses_processes(const api::detail::Trainable& trainable, const api::RunOptions& options) {
+  switch (options.reuse_actors) {
+    case api::ReuseActors::never: return false;
+    case api::ReuseActors::always: return true;
+    case api::ReuseActors::automatic: return trainable.resets && !requests_gpus(options);
   }
+  return false;
+}
+
+// Failures of the search and of trials that end `run` with an exception.
+void throw_faults(const std::string& search_error, const api::RunOptions& options,
+                  const api::ResultGrid& grid) {
+  if (!search_error.empty()) {
+    if (grid.all().empty()) throw Error("tune: " + search_error);
+    fmt::print(stderr, "tune: {}\n", search_error);
+  }
+  if (options.failure.fail_fast != api::FailureConfig::FailFast::raise) return;
+  for (const api::TrialResult& result : grid.all())
+    if (!result.error.empty()) throw Error(result.error);
+}
+
+api::ResultGrid run_checked(const api::detail::Trainable& trainable,
+                            const api::RunOptions& options) {
+  check_options(options);
+  RunnerParts parts{.place = place_of(options)};
+  const ExperimentPlace place = parts.place;
+  std::uint64_t seed = options.seed == 0 ? drawn_seed() : options.seed;
+  const bool exists = continues(options, place);
+  if (exists) {
+    OpenedLog opened = reopen(place, seed);
+    parts.log = std::move(opened.log);
+    parts.replayed = std::move(opened.events);
+  }
+  Prepared prepared = prepare(trainable, options, seed);
+  if (!exists) parts.log = create_log(options, place, prepared);
   if (const auto made = make_directory(place.checkpoints()); !made)
     refuse_tune("RunOptions::storage_path", made.error().text);
   for (const std::string& warning : prepared.search.warnings)
     fmt::print(stderr, "tune: {}\n", warning);
-
   CoreMetrics metrics;
   if (auto* reader = dynamic_cast<MetricsReader*>(prepared.scheduler.rule.get()))
     reader->read_from(metrics);
-  const bool uses_gpus = std::any_of(
-      options.resources_per_trial.group().bundles.begin(),
-      options.resources_per_trial.group().bundles.end(),
-      [](const Resources& bundle) { return bundle.contains("gpu") || bundle.contains("GPU"); });
-  RunnerParts parts{.place = place};
   parts.core = std::make_unique<ExperimentCore>(
       prepared.settings, ExperimentParts{.searcher = std::move(prepared.search.algorithm),
                                          .scheduler = std::move(prepared.scheduler.rule),
                                          .budgets = prepared.scheduler.budgets,
                                          .stopper = std::move(prepared.stopper),
                                          .shape_of = prepared.shape_of});
-  metrics.read(*parts.core);
-  parts.log = std::move(opened.log);
-  parts.replayed = std::move(opened.events);
-  parts.reuses_processes =
-      options.reuse_actors == ReuseActors::always ||
-      (options.reuse_actors == ReuseActors::automatic && trainable.resets && !uses_gpus);
+  parts.reuses_processes = reuses_processes(trainable, options);
   const ExperimentCore& core = *parts.core;
+  metrics.read(core);
   ExperimentRunner runner(trainable, options, std::move(parts));
-  ResultGrid grid = runner.run();
-  if (!core.search_error().empty()) {
-    if (grid.all().empty()) throw Error("tune: " + core.search_error());
-    fmt::print(stderr, "tune: {}\n", core.search_error());
-  }
-  if (options.failure.fail_fast == FailureConfig::FailFast::raise)
-    for (const TrialResult& result : grid.all())
-      if (!result.error.empty()) throw Error(result.error);
+  api::ResultGrid grid = runner.run();
+  throw_faults(core.search_error(), options, grid);
   return grid;
+}
+
+}  // namespace
+}  // namespace mobula::internal::tune
+
+namespace mobula::tune::detail {
+
+ResultGrid run_experiment(const Trainable& trainable, const RunOptions& options) {
+  return internal::tune::run_checked(trainable, options);
 }
 
 }  // namespace mobula::tune::detail

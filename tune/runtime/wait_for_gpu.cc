@@ -35,8 +35,9 @@ const internal::NvmlDevice* find_gpu(const std::vector<internal::NvmlDevice>& de
 bool wait_for_gpu(const WaitForGpu& options) {
   const std::string name = options.gpu.empty() ? first_visible_gpu() : options.gpu;
   if (name.empty())
-    internal::tune::refuse_tune("wait_for_gpu", "this process has no GPU; request one in "
-                                                "resources_per_trial, or pass gpu");
+    internal::tune::refuse_tune("wait_for_gpu",
+                                "this process has no GPU; request one in "
+                                "resources_per_trial, or pass gpu");
   if (options.retry < 1) internal::tune::refuse_tune("WaitForGpu::retry", "at least 1");
   auto nvml = internal::Nvml::open(internal::Nvml::library_name());
   if (!nvml) throw Error("wait_for_gpu " + name + ": " + nvml.error().text);
@@ -45,8 +46,8 @@ bool wait_for_gpu(const WaitForGpu& options) {
   const internal::NvmlDevice* device = find_gpu(*devices, name);
   if (device == nullptr)
     internal::tune::refuse_tune(
-        "wait_for_gpu", fmt::format("GPU '{}' is unknown; this node has {} GPUs", name,
-                                    devices->size()));
+        "wait_for_gpu",
+        fmt::format("GPU '{}' is unknown; this node has {} GPUs", name, devices->size()));
   double used = 0;
   for (int sample = 0; sample < options.retry; ++sample) {
     if (sample > 0) std::this_thread::sleep_for(options.delay);
@@ -57,9 +58,10 @@ bool wait_for_gpu(const WaitForGpu& options) {
                : static_cast<double>(*bytes) / static_cast<double>(device->memory_bytes);
     if (used <= options.target_util) return true;
   }
-  throw Error(fmt::format("wait_for_gpu {}: {:.1f} % of the memory is in use after {} samples, "
-                          "expected at most {:.1f} %; end the process that uses it",
-                          name, used * 100, options.retry, options.target_util * 100));
+  throw Error(
+      fmt::format("wait_for_gpu {}: {:.1f} % of the memory is in use after {} samples, "
+                  "expected at most {:.1f} %; end the process that uses it",
+                  name, used * 100, options.retry, options.target_util * 100));
 }
 
 }  // namespace mobula::tune

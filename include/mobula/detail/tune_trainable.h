@@ -91,8 +91,8 @@ class MOBULA_API TrialProcess {
 };
 
 template <class F>
-inline constexpr bool is_trial_function = std::is_invocable_r_v<void, F, const Config&> &&
-                                          std::is_pointer_v<F>;
+inline constexpr bool is_trial_function =
+    std::is_invocable_r_v<void, F, const Config&>&& std::is_pointer_v<F>;
 
 template <class C>
 inline constexpr bool is_trial_class = requires(C& object, const Config& config,

@@ -35,8 +35,7 @@ class MOBULA_API Value {
   Value() : data_(std::int64_t{0}) {}
   // Converts a boolean, an integer, or a number.
   template <class Number>
-  requires std::is_arithmetic_v<Number>
-  Value(Number number) {  // NOLINT: implicit
+  requires std::is_arithmetic_v<Number> Value(Number number) {  // NOLINT: implicit
     if constexpr (std::is_same_v<Number, bool>)
       data_ = number;
     else if constexpr (std::is_integral_v<Number>)

@@ -125,11 +125,11 @@ struct RunOptions {
   ReuseActors reuse_actors = ReuseActors::automatic;     // reuse of processes
   // Directory of experiments that all nodes see; default: MOBULA_TUNE_STORAGE or ~/mobula_tune.
   std::string storage_path = {};
-  Resume resume = Resume::no;                   // existing experiment of this name
-  std::vector<CallbackPtr> callbacks = {};      // functions of the driver
-  Environment env = {};                         // variables of the trials
-  int verbose = 1;                              // 0: no table; 1: a table; 2: a line per report
-  Durability durability = Durability::strict;   // durability of reports
+  Resume resume = Resume::no;                  // existing experiment of this name
+  std::vector<CallbackPtr> callbacks = {};     // functions of the driver
+  Environment env = {};                        // variables of the trials
+  int verbose = 1;                             // 0: no table; 1: a table; 2: a line per report
+  Durability durability = Durability::strict;  // durability of reports
 };
 
 namespace detail {

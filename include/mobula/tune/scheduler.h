@@ -86,7 +86,7 @@ struct PbtOptions {
   Space hyperparam_mutations = {};         // parameters that change
   double quantile_fraction = 0.25;         // share of good and bad trials; 0 to 0.5
   double resample_probability = 0.25;      // probability of a new draw
-  std::vector<double> perturbation_factors = {1.2, 0.8};       // factors of a perturbation
+  std::vector<double> perturbation_factors = {1.2, 0.8};        // factors of a perturbation
   std::function<Config(const Config&)> custom_explore_fn = {};  // last step of a perturbation
   bool synch = false;  // whether all trials are perturbed at the same time
   bool clamp = true;   // whether perturbed values stay in their ranges; absent in Ray

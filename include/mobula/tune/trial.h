@@ -72,10 +72,10 @@ std::vector<ActorHandle<W>> workers(int n) {
 
 // Options of `wait_for_gpu`.
 struct WaitForGpu {
-  double target_util = 0.01;                // used memory divided by total memory
-  int retry = 20;                           // number of samples
+  double target_util = 0.01;                 // used memory divided by total memory
+  int retry = 20;                            // number of samples
   Duration delay = std::chrono::seconds(5);  // time between two samples
-  std::string gpu = {};  // index or UUID; empty: the first GPU of this process
+  std::string gpu = {};                      // index or UUID; empty: the first GPU of this process
 };
 // Waits until the used memory of a GPU is at most `target_util`, and returns true. Throws an Error
 // after `retry` samples, and InvalidRequestError for an unknown GPU.

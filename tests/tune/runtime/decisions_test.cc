@@ -11,8 +11,7 @@ namespace mobula::testing {
 namespace {
 
 void curve(const tune::Config& config) {
-  for (int step = 1; step <= 9; ++step)
-    tune::report({{"loss", config.number("x") + 1.0 / step}});
+  for (int step = 1; step <= 9; ++step) tune::report({{"loss", config.number("x") + 1.0 / step}});
 }
 
 std::int64_t iterations(const tune::TrialResult& result) {
@@ -20,8 +19,8 @@ std::int64_t iterations(const tune::TrialResult& result) {
 }
 
 TEST(TuneSearch, RunsEveryCellOfGrid) {
-  auto options = quiet_options(
-      {{"x", tune::grid_search({1, 2, 3})}, {"y", tune::grid_search({"a", "b"})}}, 2);
+  auto options =
+      quiet_options({{"x", tune::grid_search({1, 2, 3})}, {"y", tune::grid_search({"a", "b"})}}, 2);
   const auto results = tune::run<curve>(options);
   std::map<std::string, int> seen;
   for (const auto& result : results.all())
@@ -81,8 +80,7 @@ void resumable(const tune::Config& config) {
   while (step < 12) {
     std::filesystem::create_directories(state);
     std::ofstream(state + "/step") << ++step;
-    tune::report({{"score", config.number("lr") * step}, {"step", step}},
-                 {.checkpoint = "state"});
+    tune::report({{"score", config.number("lr") * step}, {"step", step}}, {.checkpoint = "state"});
   }
 }
 
@@ -90,10 +88,10 @@ TEST(TuneScheduler, ExploitsCheckpointsWithPbt) {
   auto options = quiet_options({}, 6);
   options.metric = "score";
   options.mode = tune::Mode::max;
-  options.scheduler = tune::PopulationBasedTraining(
-      {.time_attr = "training_iteration",
-       .perturbation_interval = 3,
-       .hyperparam_mutations = {{"lr", tune::uniform(0.1, 1)}}});
+  options.scheduler =
+      tune::PopulationBasedTraining({.time_attr = "training_iteration",
+                                     .perturbation_interval = 3,
+                                     .hyperparam_mutations = {{"lr", tune::uniform(0.1, 1)}}});
   options.checkpoint.num_to_keep = 2;
   const auto results = tune::run<resumable>(options);
   int attempts = 0;
@@ -152,7 +150,8 @@ TEST(TuneScheduler, PromotesTrialsWithAsha) {
 struct Halving final : tune::Searcher {
   Suggestion ask(std::int64_t trial, tune::RandomStream& /*random*/) override {
     if (trial == 5) return {.kind = Suggestion::Kind::finished};
-    return {.kind = Suggestion::Kind::config, .config = {{"x", 1.0 / static_cast<double>(trial + 1)}}};
+    return {.kind = Suggestion::Kind::config,
+            .config = {{"x", 1.0 / static_cast<double>(trial + 1)}}};
   }
   void tell(std::int64_t /*trial*/, const tune::Metrics& metrics, tune::State /*state*/) override {
     results.push_back(metrics.at("loss").number());

@@ -1,4 +1,4 @@
-// Bad input: each fault names the trial and the field, and the other trials go on.
+// Bad input: each fault names the trial and the field, and the other trials continue.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -37,9 +37,9 @@ void misbehaving(const tune::Config& config) {
 
 TEST(TuneFaults, NamesTrialAndFieldAndGoesOn) {
   auto options = quiet_options(
-      {{"fault", tune::grid_search({"throws", "throws int", "aborts", "exits", "silent",
-                                    "other metric", "text", "nan", "binary", "leaks", "forks",
-                                    "swallows", "none"})}},
+      {{"fault",
+        tune::grid_search({"throws", "throws int", "aborts", "exits", "silent", "other metric",
+                           "text", "nan", "binary", "leaks", "forks", "swallows", "none"})}},
       1);
   options.stop = {{"training_iteration", 3}};
   const std::vector<std::string> expected{
@@ -106,12 +106,14 @@ TEST(TuneFaults, RefusesBadOptions) {
   EXPECT_NE(duplicate.find("'x'"), std::string::npos) << duplicate;
   EXPECT_TRUE(with([](auto& o) { o.num_samples = 0; }).starts_with("RunOptions::num_samples"));
   EXPECT_TRUE(with([](auto& o) { o.name = "a/b"; }).starts_with("RunOptions::name"));
-  EXPECT_TRUE(with([](auto& o) { o.resources_per_trial = {{"cpu", -1}}; })
-                  .starts_with("resources_per_trial"));
-  EXPECT_TRUE(with([](auto& o) { o.resources_per_trial = {{"cpu", 0}}; })
-                  .starts_with("resources_per_trial"));
-  EXPECT_TRUE(with([](auto& o) { o.resume = tune::Resume::required; })
-                  .starts_with("RunOptions::resume"));
+  EXPECT_TRUE(with([](auto& o) {
+                o.resources_per_trial = {{"cpu", -1}};
+              }).starts_with("resources_per_trial"));
+  EXPECT_TRUE(with([](auto& o) {
+                o.resources_per_trial = {{"cpu", 0}};
+              }).starts_with("resources_per_trial"));
+  EXPECT_TRUE(
+      with([](auto& o) { o.resume = tune::Resume::required; }).starts_with("RunOptions::resume"));
   EXPECT_TRUE(with([](auto& o) {
                 o.metric = "";
                 o.scheduler = tune::AsyncHyperBandScheduler();
@@ -124,8 +126,9 @@ TEST(TuneFaults, RefusesBadOptions) {
   EXPECT_TRUE(with([](auto& o) {
                 o.scheduler = tune::AsyncHyperBandScheduler({.reduction_factor = 1});
               }).starts_with("RunOptions::scheduler"));
-  EXPECT_TRUE(with([](auto& o) { o.space = {{"x", tune::uniform(1, 0)}}; })
-                  .starts_with("RunOptions::space"));
+  EXPECT_TRUE(with([](auto& o) {
+                o.space = {{"x", tune::uniform(1, 0)}};
+              }).starts_with("RunOptions::space"));
   EXPECT_THROW(tune::report({{"loss", 1}}), InvalidRequestError);
 }
 

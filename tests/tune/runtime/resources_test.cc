@@ -24,8 +24,8 @@ void overlapping(const tune::Config& config) {
 
 tune::RunOptions options_for(int expected, int num_samples,
                              tune::ResourcesPerTrial resources = {{"cpu", 1}}) {
-  auto options = quiet_options(
-      {{"expected", tune::constant(expected)}, {"x", tune::uniform(0, 1)}}, num_samples);
+  auto options = quiet_options({{"expected", tune::constant(expected)}, {"x", tune::uniform(0, 1)}},
+                               num_samples);
   options.resources_per_trial = std::move(resources);
   return options;
 }
@@ -39,13 +39,9 @@ void expect_at_once(int expected, const tune::RunOptions& options) {
 
 TEST(TuneResources, RunsOneTrialPerCpuByDefault) { expect_at_once(4, options_for(4, 10)); }
 
-TEST(TuneResources, RunsTwoTrialsOfTwoCpus) {
-  expect_at_once(2, options_for(2, 5, {{"cpu", 2}}));
-}
+TEST(TuneResources, RunsTwoTrialsOfTwoCpus) { expect_at_once(2, options_for(2, 5, {{"cpu", 2}})); }
 
-TEST(TuneResources, RunsOneTrialOfFourCpus) {
-  expect_at_once(1, options_for(1, 3, {{"cpu", 4}}));
-}
+TEST(TuneResources, RunsOneTrialOfFourCpus) { expect_at_once(1, options_for(1, 3, {{"cpu", 4}})); }
 
 TEST(TuneResources, RunsEightTrialsOfHalfACpu) {
   expect_at_once(8, options_for(8, 12, {{"cpu", 0.5}}));
@@ -84,24 +80,22 @@ TEST(TuneResources, LimitsTrialsOfSearcher) {
 }
 
 TEST(TuneResources, UsesFunctionOfConfiguration) {
-  auto options = quiet_options({{"expected", tune::constant(1)},
-                                {"x", tune::grid_search({1, 2, 4})}}, 1);
-  options.resources_per_trial =
-      tune::ResourcesPerTrial::ByConfig([](const tune::Config& config) {
-        return tune::PlacementGroupFactory{{{{"cpu", config.integer("x")}}}};
-      });
+  auto options =
+      quiet_options({{"expected", tune::constant(1)}, {"x", tune::grid_search({1, 2, 4})}}, 1);
+  options.resources_per_trial = tune::ResourcesPerTrial::ByConfig([](const tune::Config& config) {
+    return tune::PlacementGroupFactory{{{{"cpu", config.integer("x")}}}};
+  });
   const auto results = tune::run<overlapping>(options);
   ASSERT_EQ(results.all().size(), 3U);
   for (const auto& result : results.all()) EXPECT_EQ(result.error, "");
 }
 
 TEST(TuneResources, FailsTrialOfGroupThatNeverFits) {
-  auto options = quiet_options({{"expected", tune::constant(0)},
-                                {"x", tune::grid_search({1, 1000})}}, 1);
-  options.resources_per_trial =
-      tune::ResourcesPerTrial::ByConfig([](const tune::Config& config) {
-        return tune::PlacementGroupFactory{{{{"cpu", config.integer("x")}}}};
-      });
+  auto options =
+      quiet_options({{"expected", tune::constant(0)}, {"x", tune::grid_search({1, 1000})}}, 1);
+  options.resources_per_trial = tune::ResourcesPerTrial::ByConfig([](const tune::Config& config) {
+    return tune::PlacementGroupFactory{{{{"cpu", config.integer("x")}}}};
+  });
   const auto results = tune::run<overlapping>(options);
   ASSERT_EQ(results.all().size(), 2U);
   EXPECT_EQ(results.all()[0].error, "");

@@ -115,8 +115,8 @@ void ExperimentCore::on(const GroupFailed& event) {
   }
   if (!trial || is_finished(trials_.state(*trial))) return;
   own(*trial).group = 0;
-  fail(*trial, "resources",
-       fmt::format("trial {}: resources_per_trial: {}", *trial, event.why), false);
+  fail(*trial, "resources", fmt::format("trial {}: resources_per_trial: {}", *trial, event.why),
+       false);
 }
 
 void ExperimentCore::on(const GroupReleased& event) {
@@ -174,8 +174,7 @@ void ExperimentCore::on(const TrialExited& event) {
     static_cast<void>(parts_.stopper->stops(event.trial, record.last));
     return complete(event.trial);
   }
-  fail(event.trial, name_of(event.kind), fmt::format("trial {}: {}", event.trial, event.why),
-       true);
+  fail(event.trial, name_of(event.kind), fmt::format("trial {}: {}", event.trial, event.why), true);
 }
 
 void ExperimentCore::on(const StopRequested& event) {
@@ -257,9 +256,7 @@ void ExperimentCore::apply(TrialNumber trial, Decision decision) {
     case Decision::proceed: return out_->push_back(ContinueTrial{trial});
     case Decision::pause: return pause(trial);
     case Decision::stop: return complete(trial);
-    case Decision::none:
-      detach(trial);
-      return changed(trial);
+    case Decision::none: detach(trial); return changed(trial);
     case Decision::wait: return;
   }
 }
@@ -272,8 +269,8 @@ void ExperimentCore::pause(TrialNumber trial) {
 }
 
 void ExperimentCore::finish_save(TrialNumber trial, CheckpointNumber checkpoint) {
-  const Result<std::optional<TrialDecision>> decided = parts_.scheduler->saved(
-      trial, checkpoint, scheduler_step(trial, StreamPurpose::exploit));
+  const Result<std::optional<TrialDecision>> decided =
+      parts_.scheduler->saved(trial, checkpoint, scheduler_step(trial, StreamPurpose::exploit));
   if (trials_.state(trial) == TrialState::pausing) {
     trials_.set_state(trial, TrialState::paused);
     if (trials_.row(trial).checkpoint == 0)

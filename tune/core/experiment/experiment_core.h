@@ -27,12 +27,12 @@ struct ExperimentSettings {
   std::string metric = {};  // empty: trials need no metric
   std::string time_attr = "training_iteration";
   std::uint64_t seed = 0;
-  std::int64_t num_trials = -1;      // most trials; -1: until the searcher has finished
-  std::int64_t max_concurrent = 0;   // groups in use at one time; 0: no limit
-  std::int64_t early_trials = 0;     // pending trials that exist before a group is ready
-  bool saves_on_request = false;     // otherwise a checkpoint is the last one of a report
-  std::optional<GroupShape> shape = {};  // of all groups; absent: `shape_of` for each trial
-  int max_failures = 0;              // -1: unlimited
+  std::int64_t num_trials = -1;          // most trials; -1: until the searcher has finished
+  std::int64_t max_concurrent = 0;       // groups in use at one time; 0: no limit
+  std::int64_t early_trials = 0;         // pending trials that exist before a group is ready
+  bool saves_on_request = false;         // otherwise a checkpoint is the last one of a report
+  std::optional<GroupShape> shape = {};  // shape of all groups; absent: one per trial
+  int max_failures = 0;                  // -1: unlimited
   bool stop_on_failure = false;
   CheckpointRules checkpoints = {};
 };
@@ -54,10 +54,10 @@ struct TrialRecord {
   std::vector<std::string> warnings = {};
   std::int64_t attempt = 0;
   std::int64_t failures = 0;
-  std::int64_t draws = 0;       // scheduler calls with random streams
-  std::int64_t calls = 0;       // reports of this attempt
-  GroupNumber group = 0;        // of the running attempt
-  unsigned char strategy = 0;   // of the placement group
+  std::int64_t draws = 0;      // scheduler calls with random streams
+  std::int64_t calls = 0;      // reports of this attempt
+  GroupNumber group = 0;       // group of the running attempt
+  unsigned char strategy = 0;  // strategy of the placement group
   std::optional<TrialNumber> donor = {};
   bool saving = false;          // SaveCheckpoint has no answer yet
   std::string checkpoint = {};  // directory of the last checkpoint
@@ -149,8 +149,8 @@ class ExperimentCore {
   std::vector<ExperimentCommand>* out_ = nullptr;
   double now_s_ = 0;
   bool started_ = false;
-  bool searched_ = false;   // the searcher has finished
-  bool starved_ = false;    // a group is ready, and no trial may start
+  bool searched_ = false;  // the searcher has finished
+  bool starved_ = false;   // a group is ready, and no trial may start
   bool stopping_ = false;
   bool ended_ = false;
   std::string search_error_;

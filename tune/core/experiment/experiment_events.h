@@ -154,8 +154,8 @@ struct StartTrial {
   Config config = {};
   std::uint64_t seed = 0;
   std::string checkpoint = {};  // directory; empty: from the beginning
-  std::int64_t iteration = 0;   // of the checkpoint
-  double time_total_s = 0;      // of the checkpoint
+  std::int64_t iteration = 0;   // at the checkpoint
+  double time_total_s = 0;      // at the checkpoint
 };
 // All reports of the running trial so far are decided.
 struct ContinueTrial {

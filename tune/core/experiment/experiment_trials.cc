@@ -44,9 +44,8 @@ void ExperimentCore::fail(TrialNumber trial, const std::string& kind, const std:
   if (kind != "node_lost") ++record.failures;
   parts_.scheduler->failed(trial, scheduler_step(trial, StreamPurpose::exploit));
   detach(trial);
-  const bool again =
-      repeat && !stopping_ &&
-      (settings_.max_failures < 0 || record.failures <= settings_.max_failures);
+  const bool again = repeat && !stopping_ &&
+                     (settings_.max_failures < 0 || record.failures <= settings_.max_failures);
   if (again) {
     trials_.retry(trial);
     carry_out_commands();
@@ -118,8 +117,8 @@ bool ExperimentCore::ask() {
 
 void ExperimentCore::create(Config config) {
   TrialRecord record;
-  Result<GroupShape> shape = settings_.shape ? Result<GroupShape>(*settings_.shape)
-                                             : parts_.shape_of(config);
+  Result<GroupShape> shape =
+      settings_.shape ? Result<GroupShape>(*settings_.shape) : parts_.shape_of(config);
   if (shape) record.strategy = shape->strategy;
   const TrialNumber trial =
       trials_.add(std::move(config), shape ? shape->bundles : ResourceBundles());
