@@ -41,9 +41,9 @@ std::string default_name(const std::string& storage) {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
   ::gmtime_r(&now, &utc);
-  const std::string name = fmt::format("{}-{:04}{:02}{:02}-{:02}{:02}{:02}-{}", program_name(),
-                                       utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour,
-                                       utc.tm_min, utc.tm_sec, ::getpid());
+  const std::string name =
+      fmt::format("{}-{:04}{:02}{:02}-{:02}{:02}{:02}-{}", program_name(), utc.tm_year + 1900,
+                  utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, ::getpid());
   std::error_code error;
   std::string unique = name;
   for (int number = 2; std::filesystem::exists(fmt::format("{}/{}", storage, unique), error);
@@ -232,8 +232,8 @@ OpenedLog reopen(const ExperimentPlace& place, std::uint64_t& seed) {
 }
 
 ExperimentPlace place_of(const api::RunOptions& options) {
-  ExperimentPlace place{
-      .storage = options.storage_path.empty() ? default_storage() : options.storage_path};
+  ExperimentPlace place{.storage = options.storage_path.empty() ? default_storage()
+                                                                : options.storage_path};
   place.name = options.name.empty() ? default_name(place.storage) : options.name;
   if (const auto valid = place.check(); !valid) refuse_tune("RunOptions::name", valid.error().text);
   place.storage = std::filesystem::absolute(place.storage).string();
