@@ -251,7 +251,7 @@ void ExperimentRunner::group_completed(const Awaited& awaited) {
 
 void ExperimentRunner::exchange_completed(const Awaited& awaited) {
   GroupRun& row = groups_.at(awaited.group);
-  if (row.attempt != awaited.attempt) return;
+  if (row.start != awaited.start) return;
   --row.exchanges;
   const auto news = try_get(awaited.news);
   if (news) return take_news(awaited.group, *news);
@@ -291,7 +291,7 @@ void ExperimentRunner::exit_of(GroupNumber number, TrialExitKind kind, const std
 
 void ExperimentRunner::run_completed(const Awaited& awaited) {
   GroupRun& row = groups_.at(awaited.group);
-  if (row.attempt != awaited.attempt) return;
+  if (row.start != awaited.start) return;
   row.finished = true;
   const auto done = try_get(row.run);
   if (done || row.exited) return;
@@ -348,6 +348,7 @@ void ExperimentRunner::start(const StartTrial& command) {
   GroupRun& row = groups_.at(command.group);
   row.trial = command.trial;
   row.attempt = command.attempt;
+  row.start = ++last_start_;
   row.began_ms = wall_clock_ms();
   row.received = row.decided = 0;
   row.exchanges = 0;
@@ -373,7 +374,7 @@ void ExperimentRunner::start(const StartTrial& command) {
                              .checkpoint = command.checkpoint,
                              .iteration = command.iteration,
                              .time_total_s = command.time_total_s});
-  await({.kind = Awaits::run, .group = command.group, .attempt = command.attempt}, row.run);
+  await({.kind = Awaits::run, .group = command.group, .start = row.start}, row.run);
   exchange(command.group);
 }
 
@@ -386,7 +387,7 @@ void ExperimentRunner::exchange(GroupNumber number) {
   ++row.exchanges;
   Awaited awaited{.kind = Awaits::exchange,
                   .group = number,
-                  .attempt = row.attempt,
+                  .start = row.start,
                   .news = row.handle->next(order)};
   const ObjectRef<TrialNews> news = awaited.news;
   await(std::move(awaited), news);
@@ -435,7 +436,7 @@ void ExperimentRunner::release(GroupNumber number) {
   row.ending = false;
   if (!parts_.reuses_processes) row.handle.reset();
   row.trial = -1;
-  row.attempt = -1;
+  row.start = 0;
   feed(GroupReleased{number});
   release_held();
 }

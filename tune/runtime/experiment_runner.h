@@ -49,6 +49,7 @@ class ExperimentRunner {
     std::unique_ptr<mobula::tune::detail::TrialHandle> handle;
     TrialNumber trial = -1;
     std::int64_t attempt = 0;
+    std::uint64_t start = 0;  // number of the start, unique in this process
     std::int64_t began_ms = 0, process = 0;
     ObjectRef<void> run = {};
     std::int64_t received = 0, decided = 0;  // reports of the attempt
@@ -63,7 +64,7 @@ class ExperimentRunner {
   struct Awaited {
     Awaits kind = Awaits::group;
     GroupNumber group = 0;
-    std::int64_t attempt = 0;
+    std::uint64_t start = 0;  // number of the start; completions of an earlier one do not count
     ObjectRef<mobula::tune::detail::TrialNews> news = {};
     ObjectRef<bool> ready = {};
   };
@@ -110,7 +111,7 @@ class ExperimentRunner {
   std::map<GroupNumber, GroupRun> groups_;
   std::map<std::uint64_t, Awaited> awaited_;  // by token
   std::map<TrialNumber, GroupNumber> where_;  // groups of running attempts
-  std::uint64_t last_token_ = 0;
+  std::uint64_t last_token_ = 0, last_start_ = 0;
   std::deque<std::pair<std::uint64_t, ExperimentCommand>> held_;  // with their batch
   std::vector<ExperimentCommand> commands_;                       // commands of the present step
   ProgressTable table_;

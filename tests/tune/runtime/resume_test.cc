@@ -26,8 +26,7 @@ struct DriverRun {
 DriverRun run_driver(const std::string& storage, const std::string& rule, int kill_at) {
   const std::string command = "exec env MOBULA_ADDRESS=local " MOBULA_BINARY_DIR
                               "/bin/tune_resume_driver " +
-                              storage + " " + rule + " " + std::to_string(kill_at) +
-                              " 2>/dev/null";
+                              storage + " " + rule + " " + std::to_string(kill_at) + " 2>/dev/null";
   DriverRun run;
   FILE* pipe = ::popen(command.c_str(), "r");
   std::array<char, 256> part{};
