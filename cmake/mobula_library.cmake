@@ -7,7 +7,8 @@ include(CMakePackageConfigHelpers)
 set(MOBULA_LIBRARY_FOLDERS
     base base/model protocol protocol/session transport transport/tensor store/core store device device/gpu tensor
     tensor/exchange/core tensor/exchange tensor/collective/core tensor/collective
-    client/core client/executor/core client client/executor client/console client/init)
+    client/core client/executor/core client client/executor client/console client/init
+    tune/core tune/store tune/api tune/runtime)
 
 file(GLOB_RECURSE MOBULA_PUBLIC_HEADERS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/mobula/*.h")
 if(MOBULA_PUBLIC_HEADERS)

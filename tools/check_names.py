@@ -3,7 +3,8 @@
 
 Types are PascalCase, functions snake_case, and macros begin with MOBULA_. Not checked: names of the C interface of
 plugins (mobula_…), iterators, generators, and promise types as in the standard library, and macros of the system that a
-source defines if they are missing (#ifndef).
+source defines if they are missing (#ifndef). Functions of include/mobula/tune that make searchers, schedulers, and
+stoppers have the names of Ray's classes.
 
 usage: check_names.py [--root DIR]
 """
@@ -17,10 +18,17 @@ from check_sizes import TREES, scan
 
 TYPE = re.compile(r'[A-Z][A-Za-z0-9]*|mobula_\w+|(?:const_)?iterator|generator|promise_type')
 FUNCTION = re.compile(r'[a-z][a-z0-9_]*|operator.*|~.*')
+RAY_CLASS = re.compile(r'^MOBULA_API \w+Ptr ([A-Z]\w*)\(', re.M)
 MACRO = re.compile(r'^[ \t]*#[ \t]*define[ \t]+(\w+)', re.M)
 
 
-def faults(path, text):
+def ray_classes(root):
+    """Names of Ray's classes that the public headers of Tune declare as functions."""
+    headers = sorted((root / "include/mobula/tune").glob("*.h"))
+    return {name for header in headers for name in RAY_CLASS.findall(header.read_text())}
+
+
+def faults(path, text, allowed=frozenset()):
     classes, functions, _ = scan(path, text)
     types = {each.name.rsplit("::", 1)[-1] for each in classes}
     for each in classes:
@@ -30,7 +38,7 @@ def faults(path, text):
     for each in functions:
         scope, _, name = each.name.rpartition("::")
         constructor = name in types or name == scope.rsplit("::", 1)[-1]
-        if not constructor and not FUNCTION.fullmatch(name):
+        if not constructor and name not in allowed and not FUNCTION.fullmatch(name):
             yield each.line, f"function {name} is not snake_case"
     for match in MACRO.finditer(text):
         name = match[1]
@@ -43,11 +51,12 @@ def main():
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
     root = parser.parse_args().root
     count = 0
+    allowed = ray_classes(root)
     for tree in TREES:
         for file in sorted((root / tree).rglob("*")):
             if file.suffix in (".h", ".cc") and file.is_file():
                 path = file.relative_to(root).as_posix()
-                for line, text in faults(path, file.read_text()):
+                for line, text in faults(path, file.read_text(), allowed):
                     print(f"{path}:{line}: {text}; rename it")
                     count += 1
     return 1 if count else 0

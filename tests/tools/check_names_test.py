@@ -53,5 +53,16 @@ class CheckNames(unittest.TestCase):
                 self.assertEqual(self.output(text), fault)
 
 
+    def test_functions_with_names_of_ray(self):
+        with tempfile.TemporaryDirectory() as directory:
+            for path, text in (("include/mobula/tune/searcher.h", "MOBULA_API SearcherPtr TPESearch(int x);\n"),
+                               ("tune/a.cc", "SearcherPtr TPESearch(int x) { return {}; }\n"
+                                             "SearcherPtr Other(int x) { return {}; }\n")):
+                (Path(directory) / path).parent.mkdir(parents=True, exist_ok=True)
+                (Path(directory) / path).write_text(text)
+            result = subprocess.run([sys.executable, TOOL, "--root", directory], capture_output=True, text=True, timeout=30)
+            self.assertEqual(result.stdout, "tune/a.cc:2: function Other is not snake_case; rename it\n")
+
+
 if __name__ == "__main__":
     unittest.main()

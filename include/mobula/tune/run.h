@@ -1,0 +1,174 @@
+// Runs an experiment on the cluster that init joined.
+// Thread: any; run and fit block until the experiment ends.
+// Errors: InvalidRequestError before the first trial starts; errors of trials are in their results.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <mobula/detail/tune_trainable.h>
+#include <mobula/options.h>
+#include <mobula/tune/resources.h>
+#include <mobula/tune/scheduler.h>
+#include <mobula/tune/searcher.h>
+#include <mobula/tune/space.h>
+#include <mobula/tune/stopper.h>
+
+namespace mobula::tune {
+
+// The result of one trial.
+struct TrialResult {
+  std::int64_t trial = 0;                  // number of the trial, from 0
+  Config config = {};                      // parameters at the end
+  Metrics metrics = {};                    // last report
+  std::string error = {};                  // empty: no error
+  std::vector<std::string> warnings = {};  // for example metrics that are NaN
+  int attempts = 0;                        // starts, with those after a pause
+  std::string checkpoint = {};             // directory of the last checkpoint
+};
+// The results of an experiment.
+class MOBULA_API ResultGrid {
+ public:
+  // For the library.
+  ResultGrid(std::vector<TrialResult> results, std::string metric, Mode mode)
+      : results_(std::move(results)), metric_(std::move(metric)), mode_(mode) {}
+  // Returns the trial with the best last report. NotFoundError if no trial reported the metric.
+  const TrialResult& best() const;
+  // Returns all trials by number.
+  std::span<const TrialResult> all() const { return results_; }
+
+ private:
+  std::vector<TrialResult> results_;
+  std::string metric_;
+  Mode mode_;
+};
+
+// Functions of the driver that follow an experiment. An exception becomes a warning.
+class MOBULA_API Callback {
+ public:
+  // Destroys the callback.
+  virtual ~Callback();
+  // An attempt of a trial starts.
+  virtual void on_trial_start(std::int64_t /*trial*/, const Config& /*config*/) {}
+  // A trial has reported.
+  virtual void on_trial_result(std::int64_t /*trial*/, const Metrics& /*metrics*/) {}
+  // A trial has ended without an error.
+  virtual void on_trial_complete(std::int64_t /*trial*/, const Metrics& /*last*/) {}
+  // A trial has failed.
+  virtual void on_trial_error(std::int64_t /*trial*/, const std::string& /*error*/) {}
+  // A checkpoint was saved.
+  virtual void on_checkpoint(std::int64_t /*trial*/, const std::string& /*directory*/) {}
+  // The experiment has ended.
+  virtual void on_experiment_end(const ResultGrid& /*results*/) {}
+};
+// A callback, shared with the experiment.
+using CallbackPtr = std::shared_ptr<Callback>;
+
+// Rules for the checkpoints of each trial.
+struct CheckpointConfig {
+  std::optional<int> num_to_keep = {};  // the last checkpoint is always kept
+  std::string score_attribute = {};     // metric that orders checkpoints; empty: the newest stay
+  Mode score_order = Mode::max;         // direction of score_attribute
+};
+// Rules for trials that fail.
+struct FailureConfig {
+  // The reaction of the experiment.
+  enum class FailFast : std::uint8_t {
+    no,    // other trials continue
+    soon,  // all trials stop
+    raise  // all trials stop, and `run` throws an Error
+  };
+  int max_failures = 0;               // repeats of one trial; -1: unlimited
+  FailFast fail_fast = FailFast::no;  // reaction of the experiment
+};
+// The reuse of processes.
+enum class ReuseActors : std::uint8_t {
+  automatic,  // classes with `reset` and without GPUs
+  never,      // each attempt has a new process
+  always      // the next trial of a group runs in the same process
+};
+// An existing experiment of the same name.
+enum class Resume : std::uint8_t {
+  no,         // is an error
+  automatic,  // continues, if it exists
+  required    // continues, and has to exist
+};
+// The durability of reports.
+enum class Durability : std::uint8_t {
+  strict,  // a trial continues after its report is on disk
+  relaxed  // a power failure may lose the last reports
+};
+// Parameters of an experiment.
+struct RunOptions {
+  std::string name = {};    // name of the experiment; empty: program and time
+  std::string metric = {};  // metric of the objective
+  Mode mode = Mode::min;    // direction of the metric
+  Space space = {};         // parameters
+  int num_samples = 1;      // samples; a grid multiplies them
+  ResourcesPerTrial resources_per_trial = {{"cpu", 1}};  // group of each trial
+  SearcherPtr search_alg = {};                           // default: BasicVariantGenerator
+  SchedulerPtr scheduler = {};                           // default: FIFOScheduler
+  std::optional<int> max_concurrent_trials = {};         // live trials at one time
+  std::optional<Duration> time_budget = {};              // end of the experiment
+  Stop stop = {};                                        // limits of each trial
+  CheckpointConfig checkpoint = {};                      // rules for checkpoints
+  FailureConfig failure = {};                            // rules for failures
+  std::vector<Config> points_to_evaluate = {};           // first configurations
+  std::uint64_t seed = 0;                                // 0: drawn and recorded
+  ReuseActors reuse_actors = ReuseActors::automatic;     // reuse of processes
+  // Directory of experiments that all nodes see; default: MOBULA_TUNE_STORAGE or ~/mobula_tune.
+  std::string storage_path = {};
+  Resume resume = Resume::no;                  // existing experiment of this name
+  std::vector<CallbackPtr> callbacks = {};     // functions of the driver
+  Environment env = {};                        // variables of the trials
+  int verbose = 1;                             // 0: no table; 1: a table; 2: a line per report
+  Durability durability = Durability::strict;  // durability of reports
+};
+
+namespace detail {
+// Runs an experiment of a type of trials.
+MOBULA_API ResultGrid run_experiment(const Trainable& trainable, const RunOptions& options);
+}  // namespace detail
+
+// Runs trials of a function: void(const Config&) with calls of report, or Metrics(const Config&).
+template <auto F>
+ResultGrid run(const RunOptions& options) {
+  static_assert(detail::is_trial_function<decltype(F)>,
+                "mobula: tune::run<F> needs void(const tune::Config&) with calls of tune::report, "
+                "or tune::Metrics(const tune::Config&)");
+  if constexpr (detail::is_trial_function<decltype(F)>)
+    return detail::run_experiment(detail::trainable<detail::FunctionTrial<F>>(), options);
+}
+// Runs trials of a class with setup(const Config&), Metrics step(), save(directory), and
+// load(directory). Optionally bool reset(const Config&), which allows the next trial to reuse the
+// process. A trial ends when its metric "done" is true, or when it is stopped.
+template <class C>
+ResultGrid run(const RunOptions& options) {
+  static_assert(detail::is_trial_class<C>,
+                "mobula: tune::run<C> needs setup(const tune::Config&), tune::Metrics step(), "
+                "save(const std::string&), and load(const std::string&)");
+  if constexpr (detail::is_trial_class<C>)
+    return detail::run_experiment(detail::trainable<detail::ClassTrial<C>>(), options);
+}
+
+// An experiment that runs later, as in Ray.
+template <auto F>
+class Tuner {
+ public:
+  // Stores the options.
+  explicit Tuner(RunOptions options) : options_(std::move(options)) {}
+  // Runs the experiment.
+  ResultGrid fit() { return run<F>(options_); }
+
+ private:
+  RunOptions options_;
+};
+
+}  // namespace mobula::tune

@@ -1,0 +1,192 @@
+// Searchers, schedulers, stoppers, and checkpoints through the public interface.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "tune/runtime/run_fixture.h"
+
+namespace mobula::testing {
+namespace {
+
+void curve(const tune::Config& config) {
+  for (int step = 1; step <= 9; ++step) tune::report({{"loss", config.number("x") + 1.0 / step}});
+}
+
+std::int64_t iterations(const tune::TrialResult& result) {
+  return result.metrics.at("training_iteration").integer();
+}
+
+TEST(TuneSearch, RunsEveryCellOfGrid) {
+  auto options =
+      quiet_options({{"x", tune::grid_search({1, 2, 3})}, {"y", tune::grid_search({"a", "b"})}}, 2);
+  const auto results = tune::run<curve>(options);
+  std::map<std::string, int> seen;
+  for (const auto& result : results.all())
+    ++seen[result.config.text("y") + std::to_string(result.config.integer("x"))];
+  EXPECT_EQ(seen.size(), 6U);
+  for (const auto& [cell, count] : seen) EXPECT_EQ(count, 2) << cell;
+  EXPECT_EQ(results.best().config.integer("x"), 1);
+}
+
+TEST(TuneSearch, RepeatsConfigurationsOfSeed) {
+  auto options = quiet_options({{"x", tune::uniform(0, 1)}}, 4);
+  const auto first = tune::run<curve>(options);
+  options.name += "-again";
+  const auto second = tune::run<curve>(options);
+  for (std::size_t i = 0; i < first.all().size(); ++i)
+    EXPECT_EQ(first.all()[i].config, second.all()[i].config);
+}
+
+TEST(TuneSearch, RunsEverySearcher) {
+  const std::map<std::string, tune::SearcherPtr> searchers{
+      {"tpe", tune::TPESearch({.n_startup_trials = 3})},
+      {"sobol", tune::SobolSearch()},
+      {"cma", tune::CmaEsSearch()},
+      {"bayes", tune::BayesOptSearch({.random_search_steps = 3})},
+      {"repeater", tune::Repeater(tune::TPESearch(), {.repeat = 2})}};
+  for (const auto& [name, searcher] : searchers) {
+    auto options = quiet_options({{"x", tune::uniform(0, 1)}, {"z", tune::uniform(0, 1)}}, 6);
+    options.search_alg = searcher;
+    options.stop = {{"training_iteration", 2}};
+    const auto results = tune::run<curve>(options);
+    EXPECT_EQ(results.all().size(), 6U) << name;
+    for (const auto& result : results.all()) EXPECT_EQ(result.error, "") << name;
+  }
+}
+
+TEST(TuneScheduler, StopsBadTrialsWithAsha) {
+  auto options = quiet_options({{"x", tune::grid_search({0, 1, 2, 3, 4, 5, 6, 7})}}, 1);
+  options.scheduler = tune::AsyncHyperBandScheduler({.max_t = 9, .reduction_factor = 3});
+  options.max_concurrent_trials = 1;
+  const auto results = tune::run<curve>(options);
+  EXPECT_EQ(iterations(results.all()[0]), 9);
+  for (std::size_t i = 1; i < 8; ++i) EXPECT_LT(iterations(results.all()[i]), 9) << i;
+}
+
+TEST(TuneScheduler, StopsAtLimit) {
+  auto options = quiet_options({{"x", tune::uniform(0, 1)}}, 3);
+  options.stop = {{"training_iteration", 4}};
+  const auto results = tune::run<curve>(options);
+  for (const auto& result : results.all()) EXPECT_EQ(iterations(result), 4);
+}
+
+// Each attempt continues from the step in its checkpoint.
+void resumable(const tune::Config& config) {
+  const std::string state = tune::get_context().directory + "/state";
+  int step = 0;
+  if (const auto last = tune::get_checkpoint()) std::ifstream(last->path + "/step") >> step;
+  while (step < 12) {
+    std::filesystem::create_directories(state);
+    std::ofstream(state + "/step") << ++step;
+    tune::report({{"score", config.number("lr") * step}, {"step", step}}, {.checkpoint = "state"});
+  }
+}
+
+TEST(TuneScheduler, ExploitsCheckpointsWithPbt) {
+  auto options = quiet_options({}, 6);
+  options.metric = "score";
+  options.mode = tune::Mode::max;
+  options.scheduler =
+      tune::PopulationBasedTraining({.time_attr = "training_iteration",
+                                     .perturbation_interval = 3,
+                                     .hyperparam_mutations = {{"lr", tune::uniform(0.1, 1)}}});
+  options.checkpoint.num_to_keep = 2;
+  const auto results = tune::run<resumable>(options);
+  int attempts = 0;
+  for (const auto& result : results.all()) {
+    ASSERT_EQ(result.error, "");
+    EXPECT_EQ(result.metrics.at("step").integer(), 12);
+    EXPECT_EQ(iterations(result), 12);
+    attempts += result.attempts;
+  }
+  EXPECT_GT(attempts, 6);
+  const std::string place = options.storage_path + "/" + options.name + "/checkpoints";
+  std::set<std::string> left;
+  for (const auto& entry : fs::directory_iterator(place)) left.insert(entry.path());
+  EXPECT_LE(left.size(), 6U * 3U);
+}
+
+// A class that saves on request.
+struct Counter {
+  void setup(const tune::Config& config) { slope_ = config.number("x"); }
+  tune::Metrics step() {
+    ++steps_;
+    return {{"loss", slope_ / steps_}, {"steps", steps_}, {"done", steps_ == 9}};
+  }
+  void save(const std::string& directory) const { std::ofstream(directory + "/n") << steps_; }
+  void load(const std::string& directory) { std::ifstream(directory + "/n") >> steps_; }
+
+ private:
+  double slope_ = 0;
+  int steps_ = 0;
+};
+
+TEST(TuneScheduler, PausesClassesWithHyperBand) {
+  auto options = quiet_options({{"x", tune::uniform(1, 2)}}, 8);
+  options.scheduler = tune::HyperBandScheduler({.max_t = 9});
+  const auto results = tune::run<Counter>(options);
+  int attempts = 0;
+  for (const auto& result : results.all()) {
+    EXPECT_EQ(result.error, "");
+    EXPECT_EQ(result.metrics.at("steps").integer(), iterations(result));
+    attempts += result.attempts;
+  }
+  EXPECT_GT(attempts, 8);
+}
+
+TEST(TuneScheduler, PromotesTrialsWithAsha) {
+  auto options = quiet_options({{"x", tune::uniform(1, 2)}}, 9);
+  options.scheduler = tune::AsyncHyperBandScheduler(
+      {.max_t = 9, .reduction_factor = 3, .type = tune::AsyncHyperBandOptions::Type::promotion});
+  const auto results = tune::run<Counter>(options);
+  std::set<std::int64_t> levels;
+  for (const auto& result : results.all()) levels.insert(iterations(result));
+  EXPECT_TRUE(levels.contains(1));
+  EXPECT_TRUE(levels.contains(9));
+}
+
+struct Halving final : tune::Searcher {
+  Suggestion ask(std::int64_t trial, tune::RandomStream& /*random*/) override {
+    if (trial == 5) return {.kind = Suggestion::Kind::finished};
+    return {.kind = Suggestion::Kind::config,
+            .config = {{"x", 1.0 / static_cast<double>(trial + 1)}}};
+  }
+  void tell(std::int64_t /*trial*/, const tune::Metrics& metrics, tune::State /*state*/) override {
+    results.push_back(metrics.at("loss").number());
+  }
+  std::vector<double> results = {};
+};
+
+struct StopAtThird final : tune::Scheduler {
+  tune::Decision on_trial_result(std::int64_t /*trial*/, const tune::Metrics& metrics) override {
+    return metrics.at("training_iteration").integer() >= 3 ? tune::Decision::stop
+                                                           : tune::Decision::proceed;
+  }
+};
+
+TEST(TuneSearch, UsesSearcherAndSchedulerOfUser) {
+  auto options = quiet_options({{"x", tune::uniform(0, 1)}}, 100);
+  const auto searcher = std::make_shared<Halving>();
+  options.search_alg = searcher;
+  options.scheduler = std::make_shared<StopAtThird>();
+  const auto results = tune::run<curve>(options);
+  EXPECT_EQ(results.all().size(), 5U);
+  EXPECT_EQ(searcher->results.size(), 5U);
+  for (const auto& result : results.all()) EXPECT_EQ(iterations(result), 3);
+}
+
+TEST(TuneStudy, FindsMinimumWithoutCluster) {
+  tune::Study study({}, {.seed = 3});
+  for (int i = 0; i < 40; ++i) {
+    tune::Trial trial = study.ask();
+    const double x = trial.uniform("x", -1, 1);
+    const double factor = trial.choice("kind", {"good", "bad"}) == "good" ? 1 : 3;
+    study.tell(trial, {{"loss", factor * x * x}});
+  }
+  EXPECT_LT(std::abs(study.best().number("x")), 0.3);
+}
+
+}  // namespace
+}  // namespace mobula::testing

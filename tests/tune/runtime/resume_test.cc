@@ -1,0 +1,93 @@
+// Experiments that continue after SIGKILL of their driver.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tune/core/experiment/experiment_events.h"
+#include "tune/store/experiment_reader.h"
+
+namespace mobula::internal::tune {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct DriverRun {
+  int status = 0;
+  std::string output = {};
+};
+
+DriverRun run_driver(const std::string& storage, const std::string& rule, int kill_at) {
+  const std::string command = "exec env MOBULA_ADDRESS=local " MOBULA_BINARY_DIR
+                              "/bin/tune_resume_driver " +
+                              storage + " " + rule + " " + std::to_string(kill_at) + " 2>/dev/null";
+  DriverRun run;
+  FILE* pipe = ::popen(command.c_str(), "r");
+  std::array<char, 256> part{};
+  while (std::fgets(part.data(), part.size(), pipe) != nullptr) run.output += part.data();
+  run.status = ::pclose(pipe);
+  return run;
+}
+
+class TuneResume : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    std::string pattern = fs::temp_directory_path() / "tune-resume-XXXXXX";
+    storage_ = ::mkdtemp(pattern.data());
+  }
+  void TearDown() override { fs::remove_all(storage_); }
+
+  std::string storage_;
+};
+
+TEST_P(TuneResume, DriverKilled_ExperimentContinues) {
+  for (const int kill_at : {1, 6, 9}) {
+    const DriverRun killed = run_driver(storage_, GetParam(), kill_at);
+    if (WIFEXITED(killed.status)) break;  // fewer reports were left
+    EXPECT_EQ(WTERMSIG(killed.status), SIGKILL);
+  }
+  const DriverRun done = run_driver(storage_, GetParam(), 0);
+  ASSERT_TRUE(WIFEXITED(done.status));
+  EXPECT_EQ(WEXITSTATUS(done.status), 0);
+  std::istringstream lines(done.output);
+  int trials = 0;
+  int complete = 0;
+  for (std::string line; std::getline(lines, line); ++trials) {
+    std::istringstream words(line);
+    int trial = 0;
+    int step = 0;
+    int iteration = 0;
+    std::string error;
+    words >> trial >> step >> iteration >> error;
+    EXPECT_EQ(error, "''") << line;
+    // A trial continues from its checkpoint, and its iterations with it.
+    EXPECT_EQ(step, iteration) << line;
+    complete += step == 8 ? 1 : 0;
+  }
+  EXPECT_EQ(trials, 5) << done.output;
+  EXPECT_GE(complete, GetParam() == "pbt" ? 5 : 1) << done.output;
+
+  auto reader = ExperimentReader::open({.storage = storage_, .name = GetParam()});
+  ASSERT_TRUE(reader.ok());
+  EXPECT_EQ(reader->experiment().value().state, "finished");
+  // Each checkpoint of the storage has a row, and no temporary directory is left.
+  std::set<std::string> rows;
+  for (TrialNumber trial = 0; trial < 5; ++trial) {
+    const auto list = reader->checkpoints(trial).value();
+    for (const auto& row : list) rows.insert(row.place);
+  }
+  for (const auto& entry : fs::directory_iterator(storage_ + "/" + GetParam() + "/checkpoints"))
+    EXPECT_TRUE(rows.contains(entry.path())) << entry.path();
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, TuneResume, ::testing::Values("pbt", "asha"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace mobula::internal::tune

@@ -1,0 +1,320 @@
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
+#include "tune/api/core_values.h"
+#include "tune/api/search_recipe.h"
+#include "tune/core/searchers/bohb/bohb_search.h"
+#include "tune/core/searchers/cma/cma_search.h"
+#include "tune/core/searchers/gaussian/bayes_search.h"
+#include "tune/core/searchers/search_wrappers.h"
+#include "tune/core/searchers/sobol/sobol_search.h"
+#include "tune/core/searchers/tpe/parzen_search.h"
+#include "tune/core/searchers/variant_search.h"
+
+namespace mobula::tune {
+
+Searcher::~Searcher() = default;
+
+struct RandomStream::State {
+  internal::tune::NumpyRandom random;
+};
+
+RandomStream::RandomStream(std::uint64_t seed, std::int64_t trial)
+    : state_(
+          std::make_unique<State>(State{internal::tune::NumpyRandom(internal::tune::counter_stream(
+              seed, trial, internal::tune::StreamPurpose::suggestion))})) {}
+RandomStream::~RandomStream() = default;
+double RandomStream::uniform() { return state_->random.unit(); }
+double RandomStream::gauss() { return state_->random.gauss(); }
+std::int64_t RandomStream::below(std::int64_t n) {
+  if (n <= 0) internal::tune::refuse_tune("RandomStream::below", "n is at least 1");
+  return state_->random.integer(0, n);
+}
+
+}  // namespace mobula::tune
+
+namespace mobula::internal::tune {
+
+api::Searcher::Suggestion SearchRecipe::ask(std::int64_t /*trial*/, api::RandomStream& /*random*/) {
+  refuse_tune("ask", "a searcher of the library needs a space; pass it to run or Study");
+}
+
+void SearchRecipe::tell(std::int64_t /*trial*/, const api::Metrics& /*metrics*/,
+                        api::State /*state*/) {}
+
+namespace {
+
+class VariantRecipe final : public SearchRecipe {
+ public:
+  explicit VariantRecipe(api::VariantOptions options) : options_(std::move(options)) {}
+  Result<MadeSearch> make(const SearchPlan& plan) const override {
+    VariantSettings settings{.num_samples = plan.num_samples,
+                             .points_to_evaluate = plan.points_to_evaluate,
+                             .constant_grid_search = options_.constant_grid_search};
+    for (const api::Config& point : options_.points_to_evaluate)
+      settings.points_to_evaluate.push_back(core_config(point));
+    auto made = VariantSearch::make(plan.space, std::move(settings), plan.seed);
+    if (!made) return made.error();
+    MadeSearch search{.name = "BasicVariantGenerator", .expands_grids = true};
+    search.num_trials = (*made)->total();
+    search.warnings = (*made)->warnings();
+    search.algorithm = std::move(*made);
+    return search;
+  }
+
+ private:
+  api::VariantOptions options_;
+};
+
+// A searcher that models the space. `make_algorithm` has the signature
+// Result<unique_ptr<A>>(SearchSpace, Mode).
+template <class MakeAlgorithm>
+class ModelRecipe final : public SearchRecipe {
+ public:
+  ModelRecipe(const char* name, MakeAlgorithm make_algorithm)
+      : name_(name), make_algorithm_(std::move(make_algorithm)) {}
+  Result<MadeSearch> make(const SearchPlan& plan) const override {
+    Result<SearchSpace> space = SearchSpace::make(plan.space);
+    if (!space) return space.error();
+    auto made = make_algorithm_(*space, plan.mode);
+    if (!made) return made.error();
+    MadeSearch search{.name = name_, .num_trials = plan.num_samples};
+    search.algorithm = std::move(*made);
+    return search;
+  }
+
+ private:
+  const char* name_;
+  MakeAlgorithm make_algorithm_;
+};
+
+template <class MakeAlgorithm>
+api::SearcherPtr model_recipe(const char* name, MakeAlgorithm make_algorithm) {
+  return std::make_shared<ModelRecipe<MakeAlgorithm>>(name, std::move(make_algorithm));
+}
+
+// Configurations that the user gave come before those of the searcher.
+class PresetSearch final : public SearchAlgorithm {
+ public:
+  PresetSearch(SearchAlgorithmPtr inner, std::vector<Config> points)
+      : inner_(std::move(inner)), points_(std::move(points)) {}
+  Result<Suggestion> ask(TrialNumber trial, SearchRandom random) override {
+    if (next_ == points_.size()) return inner_->ask(trial, random);
+    preset_.emplace(trial, true);
+    return Suggestion{.kind = Suggestion::Kind::config, .config = points_[next_++]};
+  }
+  void report(TrialNumber trial, double step, double value) override {
+    if (!preset_.contains(trial)) inner_->report(trial, step, value);
+  }
+  void budget_reached(TrialNumber trial, double budget, double value) override {
+    if (!preset_.contains(trial)) inner_->budget_reached(trial, budget, value);
+  }
+  void tell(TrialNumber trial, const TrialEnd& end) override {
+    if (preset_.erase(trial) == 0) inner_->tell(trial, end);
+  }
+  void paused(TrialNumber trial) override {
+    if (!preset_.contains(trial)) inner_->paused(trial);
+  }
+  void resumed(TrialNumber trial) override {
+    if (!preset_.contains(trial)) inner_->resumed(trial);
+  }
+  bool limit_concurrency(int most) override { return inner_->limit_concurrency(most); }
+  std::string save() const override { return inner_->save(); }
+  Result<void> load(std::string_view state) override { return inner_->load(state); }
+
+ private:
+  SearchAlgorithmPtr inner_;
+  std::vector<Config> points_;
+  std::size_t next_ = 0;
+  std::map<TrialNumber, bool> preset_;
+};
+
+class LimiterRecipe final : public SearchRecipe {
+ public:
+  LimiterRecipe(api::SearcherPtr inner, api::LimiterOptions options)
+      : inner_(std::move(inner)), options_(options) {}
+  Result<MadeSearch> make(const SearchPlan& plan) const override {
+    Result<MadeSearch> made = make_search(inner_, plan);
+    if (!made) return made;
+    auto limited = make_concurrency_limiter(
+        std::move(made->algorithm),
+        {.max_concurrent = options_.max_concurrent, .batch = options_.batch});
+    if (!limited) return limited.error();
+    made->algorithm = std::move(*limited);
+    made->max_concurrent = options_.max_concurrent;
+    made->expands_grids = false;
+    return made;
+  }
+
+ private:
+  api::SearcherPtr inner_;
+  api::LimiterOptions options_;
+};
+
+class RepeaterRecipe final : public SearchRecipe {
+ public:
+  RepeaterRecipe(api::SearcherPtr inner, api::RepeaterOptions options)
+      : inner_(std::move(inner)), options_(options) {}
+  Result<MadeSearch> make(const SearchPlan& plan) const override {
+    Result<MadeSearch> made = make_search(inner_, plan);
+    if (!made) return made;
+    auto repeated = make_repeater(std::move(made->algorithm),
+                                  {.repeat = options_.repeat, .set_index = options_.set_index});
+    if (!repeated) return repeated.error();
+    made->algorithm = std::move(*repeated);
+    return made;
+  }
+
+ private:
+  api::SearcherPtr inner_;
+  api::RepeaterOptions options_;
+};
+
+// A searcher of the user.
+class UserSearch final : public SearchAlgorithm {
+ public:
+  UserSearch(api::SearcherPtr searcher, const SearchPlan& plan)
+      : searcher_(std::move(searcher)), metric_(plan.metric), seed_(plan.seed) {}
+
+  Result<Suggestion> ask(TrialNumber trial, SearchRandom /*random*/) override {
+    api::RandomStream random(seed_, trial);
+    try {
+      const api::Searcher::Suggestion given = searcher_->ask(trial, random);
+      switch (given.kind) {
+        case api::Searcher::Suggestion::Kind::config:
+          return Suggestion{.kind = Suggestion::Kind::config, .config = core_config(given.config)};
+        case api::Searcher::Suggestion::Kind::later: return Suggestion{};
+        case api::Searcher::Suggestion::Kind::finished:
+          return Suggestion{.kind = Suggestion::Kind::finished};
+      }
+      return Suggestion{};
+    } catch (const std::exception& error) {
+      return failure(ErrorCode::invalid_argument,
+                     fmt::format("searcher: ask for trial {}: {}", trial, error.what()));
+    }
+  }
+  void report(TrialNumber trial, double step, double value) override {
+    last_[trial] = {{metric_, value}, {"training_iteration", step}};
+    searcher_->report(trial, last_[trial]);
+  }
+  void tell(TrialNumber trial, const TrialEnd& end) override {
+    api::Metrics metrics;
+    if (const auto last = last_.find(trial); last != last_.end()) metrics = last->second;
+    last_.erase(trial);
+    if (end.value) metrics[metric_] = *end.value;
+    searcher_->tell(trial, metrics,
+                    end.state == EndState::failed ? api::State::failed : api::State::complete);
+  }
+  // A resumed experiment repeats all calls.
+  std::string save() const override { return {}; }
+  Result<void> load(std::string_view /*state*/) override { return {}; }
+
+ private:
+  api::SearcherPtr searcher_;
+  std::string metric_;
+  std::uint64_t seed_;
+  std::map<TrialNumber, api::Metrics> last_;
+};
+
+}  // namespace
+
+Result<MadeSearch> make_search(const api::SearcherPtr& searcher, const SearchPlan& plan) {
+  if (!searcher) return VariantRecipe({}).make(plan);
+  if (const auto* recipe = dynamic_cast<const SearchRecipe*>(searcher.get())) {
+    Result<MadeSearch> made = recipe->make(plan);
+    if (made && made->name != "BasicVariantGenerator" && !plan.points_to_evaluate.empty() &&
+        dynamic_cast<PresetSearch*>(made->algorithm.get()) == nullptr)
+      made->algorithm =
+          std::make_unique<PresetSearch>(std::move(made->algorithm), plan.points_to_evaluate);
+    return made;
+  }
+  MadeSearch made{.name = "user", .num_trials = plan.num_samples};
+  made.algorithm = std::make_unique<UserSearch>(searcher, plan);
+  return made;
+}
+
+}  // namespace mobula::internal::tune
+
+namespace mobula::tune {
+
+using internal::tune::model_recipe;
+
+SearcherPtr BasicVariantGenerator(const VariantOptions& options) {
+  return std::make_shared<internal::tune::VariantRecipe>(options);
+}
+
+SearcherPtr SobolSearch(const SobolOptions& options) {
+  if (options.scramble)
+    internal::tune::refuse_tune("SobolOptions::scramble",
+                                "scrambling is not supported; pass false");
+  return model_recipe("SobolSearch",
+                      [](const internal::tune::SearchSpace& space, internal::tune::Mode /*mode*/) {
+                        return internal::tune::SobolSearch::make(space);
+                      });
+}
+
+SearcherPtr TPESearch(const TpeOptions& options) {
+  return model_recipe(
+      "TPESearch", [options](const internal::tune::SearchSpace& space, internal::tune::Mode mode) {
+        return internal::tune::ParzenSearch::make({.mode = mode,
+                                                   .n_startup_trials = options.n_startup_trials,
+                                                   .n_candidates = options.n_candidates},
+                                                  space);
+      });
+}
+
+SearcherPtr BayesOptSearch(const BayesOptOptions& options) {
+  using Kind = internal::tune::BayesSettings::Kind;
+  internal::tune::BayesSettings settings{.kappa = options.kappa,
+                                         .xi = options.xi,
+                                         .random_search_steps = options.random_search_steps,
+                                         .patience = options.patience,
+                                         .repeat_float_precision = options.repeat_float_precision,
+                                         .skip_duplicate = options.skip_duplicate};
+  if (options.kind == "ei")
+    settings.kind = Kind::ei;
+  else if (options.kind == "poi")
+    settings.kind = Kind::poi;
+  else if (options.kind != "ucb")
+    internal::tune::refuse_tune("BayesOptOptions::kind",
+                                "'" + options.kind + "' is unknown; pass ucb, ei, or poi");
+  return model_recipe("BayesOptSearch", [settings](const internal::tune::SearchSpace& space,
+                                                   internal::tune::Mode mode) {
+    auto chosen = settings;
+    chosen.mode = mode;
+    return internal::tune::BayesSearch::make(chosen, space);
+  });
+}
+
+SearcherPtr CmaEsSearch(const CmaEsOptions& options) {
+  return model_recipe("CmaEsSearch", [options](const internal::tune::SearchSpace& space,
+                                               internal::tune::Mode mode) {
+    return internal::tune::CmaSearch::make(
+        {.mode = mode, .sigma0 = options.sigma0, .popsize = options.popsize}, space);
+  });
+}
+
+SearcherPtr BOHBSearch(const BohbOptions& options) {
+  return model_recipe(
+      "BOHBSearch", [options](const internal::tune::SearchSpace& space, internal::tune::Mode mode) {
+        return internal::tune::BohbSearch::make({.mode = mode,
+                                                 .top_n_percent = options.top_n_percent,
+                                                 .num_samples = options.num_samples,
+                                                 .random_fraction = options.random_fraction,
+                                                 .bandwidth_factor = options.bandwidth_factor,
+                                                 .min_bandwidth = options.min_bandwidth},
+                                                space);
+      });
+}
+
+SearcherPtr ConcurrencyLimiter(SearcherPtr searcher, const LimiterOptions& options) {
+  return std::make_shared<internal::tune::LimiterRecipe>(std::move(searcher), options);
+}
+
+SearcherPtr Repeater(SearcherPtr searcher, const RepeaterOptions& options) {
+  return std::make_shared<internal::tune::RepeaterRecipe>(std::move(searcher), options);
+}
+
+}  // namespace mobula::tune

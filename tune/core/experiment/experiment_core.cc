@@ -1,0 +1,349 @@
+#include "tune/core/experiment/experiment_core.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <set>
+#include <variant>
+
+namespace mobula::internal::tune {
+namespace {
+
+std::optional<double> number_of(const Config& metrics, std::string_view name) {
+  const Value* value = metrics.find(name);
+  if (value == nullptr || value->is_text()) return std::nullopt;
+  return value->number();
+}
+
+std::string names_of(const Config& metrics) {
+  std::string names;
+  for (const auto& [name, value] : metrics) names += (names.empty() ? "" : ", ") + name;
+  return names;
+}
+
+bool is_answer(const ExperimentEvent& event) {
+  return std::holds_alternative<TrialSaved>(event) || std::holds_alternative<TrialExited>(event);
+}
+
+}  // namespace
+
+ExperimentCore::ExperimentCore(ExperimentSettings settings, ExperimentParts parts)
+    : settings_(std::move(settings)),
+      parts_(std::move(parts)),
+      checkpoints_(settings_.checkpoints) {}
+
+std::uint64_t ExperimentCore::seed_of(TrialNumber trial) const {
+  MersenneTwister stream = counter_stream(settings_.seed, trial, StreamPurpose::trial_seed);
+  const std::uint64_t high = stream.next();
+  return high << 32 | stream.next();
+}
+
+bool ExperimentCore::search_finished() const {
+  return searched_ || stopping_ ||
+         (settings_.num_trials >= 0 &&
+          static_cast<std::int64_t>(trials_.size()) >= settings_.num_trials);
+}
+
+SchedulerStep ExperimentCore::scheduler_step(TrialNumber trial, StreamPurpose purpose) {
+  // A stream per call, so that the order of trials does not change draws.
+  const auto call = static_cast<std::uint64_t>(own(trial).draws++);
+  const std::uint64_t seed = settings_.seed + call * 0x9e3779b97f4a7c15ULL;
+  random_.numpy = NumpyRandom(counter_stream(seed, trial, purpose));
+  random_.python = PythonRandom(counter_stream(~seed, trial, purpose));
+  return {trials_, random_};
+}
+
+void ExperimentCore::step(double now_s, const ExperimentEvent& event,
+                          std::vector<ExperimentCommand>& out) {
+  now_s_ = now_s;
+  out_ = &out;
+  if (parts_.scheduler->waits_for_checkpoint() && !is_answer(event)) {
+    deferred_.push_back(event);
+  } else {
+    handle(event);
+  }
+  while (!deferred_.empty() && !parts_.scheduler->waits_for_checkpoint()) {
+    const ExperimentEvent next = std::move(deferred_.front());
+    deferred_.pop_front();
+    handle(next);
+  }
+  advance();
+}
+
+void ExperimentCore::handle(const ExperimentEvent& event) {
+  std::visit([this](const auto& each) { on(each); }, event);
+}
+
+// ---- events
+
+void ExperimentCore::on(const ExperimentStarted& /*event*/) {
+  if (started_) {
+    // Groups and processes ended with the earlier job.
+    parts_.stopper->resumed();
+    for (const TrialState state : {TrialState::pausing, TrialState::running})
+      for (const TrialNumber trial : trials_.all(state)) {
+        TrialRecord& record = own(trial);
+        record.group = 0;
+        if (std::exchange(record.saving, false) || state == TrialState::pausing)
+          finish_save(trial, 0);
+        if (trials_.state(trial) != TrialState::running) continue;
+        trials_.set_state(trial, TrialState::pending);
+        changed(trial);
+      }
+    groups_.clear();
+    starved_ = false;
+  }
+  started_ = true;
+}
+
+void ExperimentCore::on(const GroupReady& event) {
+  TrialGroup* group = groups_.find(event.group);
+  if (group == nullptr || group->stage != TrialGroup::Stage::requested) return;
+  group->stage = TrialGroup::Stage::ready;
+  if (group->trial) start(*group->trial, event.group);
+}
+
+void ExperimentCore::on(const GroupFailed& event) {
+  const TrialGroup* group = groups_.find(event.group);
+  if (group == nullptr) return;
+  std::optional<TrialNumber> trial = group->trial;
+  groups_.erase(event.group);
+  if (!trial) {
+    if (!trials_.has(TrialState::pending) && may_create()) ask();
+    trial = trials_.first(TrialState::pending);
+    if (!trial) trial = trials_.first(TrialState::paused);
+  }
+  if (!trial || is_finished(trials_.state(*trial))) return;
+  own(*trial).group = 0;
+  fail(*trial, "resources", fmt::format("trial {}: resources_per_trial: {}", *trial, event.why),
+       false);
+}
+
+void ExperimentCore::on(const GroupReleased& event) {
+  TrialGroup* group = groups_.find(event.group);
+  if (group == nullptr) return;
+  if (group->stage != TrialGroup::Stage::draining) return;
+  if (!settings_.shape || stopping_) return remove_group(event.group);
+  group->stage = TrialGroup::Stage::ready;
+  group->trial.reset();
+}
+
+void ExperimentCore::on(const TrialReported& event) {
+  if (!is_current(event.trial, event.attempt)) return;
+  TrialRecord& record = own(event.trial);
+  TrialRow& row = trials_.row(event.trial);
+  record.last = event.metrics;
+  ++record.calls;
+  row.iteration =
+      static_cast<std::int64_t>(number_of(event.metrics, "training_iteration").value_or(0));
+  if (!event.checkpoint.empty()) row.checkpoint = add_checkpoint(event.trial, event.checkpoint);
+  if (const auto fault = fault_of_report(event.trial))
+    return fail(event.trial, "report", *fault, false);
+  decide(event.trial);
+  prune_checkpoints(event.trial);
+  if (!stopping_ && parts_.stopper->stops_all(now_s_)) stop_all();
+}
+
+void ExperimentCore::on(const TrialSaved& event) {
+  if (!is_current(event.trial, event.attempt)) return;
+  own(event.trial).saving = false;
+  CheckpointNumber number = 0;
+  if (!event.checkpoint.empty()) {
+    number = add_checkpoint(event.trial, event.checkpoint);
+    trials_.row(event.trial).checkpoint = number;
+  }
+  finish_save(event.trial, number);
+  prune_checkpoints(event.trial);
+}
+
+void ExperimentCore::on(const TrialExited& event) {
+  if (!is_current(event.trial, event.attempt)) return;
+  TrialRecord& record = own(event.trial);
+  if (std::exchange(record.saving, false)) {
+    finish_save(event.trial, 0);
+    if (!is_current(event.trial, event.attempt)) return;
+  }
+  if (event.kind == TrialExitKind::returned || event.kind == TrialExitKind::stopped) {
+    if (record.last.empty())
+      return fail(event.trial, "report",
+                  fmt::format("trial {}: the function returned without a report; call "
+                              "tune::report, or return tune::Metrics",
+                              event.trial),
+                  false);
+    // Ray passes the last report to the stoppers once more.
+    static_cast<void>(parts_.stopper->stops(event.trial, record.last));
+    return complete(event.trial);
+  }
+  fail(event.trial, name_of(event.kind), fmt::format("trial {}: {}", event.trial, event.why), true);
+}
+
+void ExperimentCore::on(const StopRequested& event) {
+  if (event.trial < 0) return stop_all();
+  if (event.trial >= static_cast<TrialNumber>(trials_.size())) return;
+  switch (trials_.state(event.trial)) {
+    case TrialState::pausing:
+    case TrialState::running: return complete(event.trial);
+    case TrialState::pending:
+    case TrialState::paused: return remove(event.trial);
+    default: return;
+  }
+}
+
+void ExperimentCore::on(const ClockTicked& /*event*/) {
+  if (started_ && !stopping_ && parts_.stopper->stops_all(now_s_)) stop_all();
+}
+
+// ---- reports and decisions
+
+std::optional<std::string> ExperimentCore::fault_of_report(TrialNumber trial) {
+  if (settings_.metric.empty()) return std::nullopt;
+  TrialRecord& record = own(trial);
+  const Value* value = record.last.find(settings_.metric);
+  if (value == nullptr)
+    return fmt::format("trial {}: report {}: metric '{}' is missing; the report has: {}", trial,
+                       record.calls, settings_.metric, names_of(record.last));
+  if (value->is_text())
+    return fmt::format("trial {}: report {}: metric '{}' is the text {}; report a number", trial,
+                       record.calls, settings_.metric, to_string(*value));
+  if (std::isnan(value->number()) && record.warnings.empty()) {
+    record.warnings.push_back(
+        fmt::format("trial {}: report {}: metric '{}' is NaN; the searcher ignores the trial, and "
+                    "best() skips it",
+                    trial, record.calls, settings_.metric));
+    out_->push_back(TrialWarning{trial, record.warnings.back()});
+  }
+  return std::nullopt;
+}
+
+Report ExperimentCore::report_of(TrialNumber trial) const {
+  const Config& last = record(trial).last;
+  return {.trial = trial,
+          .time = number_of(last, settings_.time_attr),
+          .value = number_of(last, settings_.metric)};
+}
+
+TrialEnd ExperimentCore::end_of(TrialNumber trial) const {
+  TrialEnd end{.value = number_of(record(trial).last, settings_.metric)};
+  if (end.value && std::isnan(*end.value)) end = {.state = EndState::failed};
+  return end;
+}
+
+void ExperimentCore::decide(TrialNumber trial) {
+  const Result<bool> stops = parts_.stopper->stops(trial, own(trial).last);
+  if (!stops) return fail(trial, "report", stops.error().text, false);
+  if (*stops) return complete(trial);
+  const Report report = report_of(trial);
+  const Result<Decision> decision =
+      parts_.scheduler->reported(report, scheduler_step(trial, StreamPurpose::exploit));
+  if (!decision) {
+    carry_out_commands();
+    return fail(trial, "report", decision.error().text, false);
+  }
+  // The searcher learns the last report of a stopped trial with its end.
+  if (*decision != Decision::stop && report.value && !std::isnan(*report.value)) {
+    parts_.searcher->report(trial, static_cast<double>(trials_.row(trial).iteration),
+                            *report.value);
+    if (parts_.budgets != nullptr)
+      if (const auto budget = parts_.budgets->budget_of_report(trial))
+        parts_.searcher->budget_reached(trial, *budget, *report.value);
+  }
+  carry_out_commands();
+  apply(trial, *decision);
+}
+
+void ExperimentCore::apply(TrialNumber trial, Decision decision) {
+  switch (decision) {
+    case Decision::proceed: return out_->push_back(ContinueTrial{trial});
+    case Decision::pause: return pause(trial);
+    case Decision::stop: return complete(trial);
+    case Decision::none: detach(trial); return changed(trial);
+    case Decision::wait: return;
+  }
+}
+
+void ExperimentCore::pause(TrialNumber trial) {
+  trials_.set_state(trial, TrialState::pausing);
+  if (!settings_.saves_on_request) return finish_save(trial, trials_.row(trial).checkpoint);
+  own(trial).saving = true;
+  out_->push_back(SaveCheckpoint{trial});
+}
+
+void ExperimentCore::finish_save(TrialNumber trial, CheckpointNumber checkpoint) {
+  const Result<std::optional<TrialDecision>> decided =
+      parts_.scheduler->saved(trial, checkpoint, scheduler_step(trial, StreamPurpose::exploit));
+  if (trials_.state(trial) == TrialState::pausing) {
+    trials_.set_state(trial, TrialState::paused);
+    if (trials_.row(trial).checkpoint == 0)
+      out_->push_back(TrialWarning{
+          trial, fmt::format("trial {}: paused without a checkpoint; it restarts from the "
+                             "beginning. Pass .checkpoint to tune::report",
+                             trial)});
+    detach(trial);
+    changed(trial);
+  }
+  carry_out_commands();
+  if (!decided) return;
+  if (const auto& decision = *decided) apply(decision->trial, decision->decision);
+}
+
+void ExperimentCore::carry_out_commands() {
+  for (const TrialCommand& command : trials_.take_commands())
+    std::visit([this](const auto& each) { carry_out(TrialCommand(each)); }, command);
+}
+
+void ExperimentCore::carry_out(const TrialCommand& command) {
+  if (const auto* stop = std::get_if<StopTrial>(&command)) {
+    // The scheduler has removed the trial itself.
+    detach(stop->trial);
+    parts_.searcher->tell(stop->trial, {});
+    changed(stop->trial);
+  } else if (const auto* save = std::get_if<SaveTrial>(&command)) {
+    if (!settings_.saves_on_request)
+      return finish_save(save->trial, trials_.row(save->trial).checkpoint);
+    own(save->trial).saving = true;
+    out_->push_back(SaveCheckpoint{save->trial});
+  } else if (const auto* exploit = std::get_if<ExploitTrial>(&command)) {
+    TrialRecord& record = own(exploit->trial);
+    record.config = exploit->config;
+    record.donor = exploit->donor;
+    detach(exploit->trial);
+    changed(exploit->trial);
+  } else if (const auto* reconfigure = std::get_if<ReconfigureTrial>(&command)) {
+    own(reconfigure->trial).config = reconfigure->config;
+    detach(reconfigure->trial);
+    changed(reconfigure->trial);
+  } else if (const auto* paused = std::get_if<NotifyPaused>(&command)) {
+    parts_.searcher->paused(paused->trial);
+  } else if (const auto* resumed = std::get_if<NotifyResumed>(&command)) {
+    parts_.searcher->resumed(resumed->trial);
+  } else if (const auto* change = std::get_if<ChangeResources>(&command)) {
+    trials_.row(change->trial).resources = change->resources;
+  }
+}
+
+CheckpointNumber ExperimentCore::add_checkpoint(TrialNumber trial, const std::string& directory) {
+  TrialRecord& record = own(trial);
+  CheckpointRow row{.trial = trial,
+                    .attempt = record.attempt,
+                    .iteration = trials_.row(trial).iteration,
+                    .time_total_s = number_of(record.last, "time_total_s").value_or(0),
+                    .directory = directory};
+  if (!checkpoints_.score_attribute().empty())
+    row.score = number_of(record.last, checkpoints_.score_attribute());
+  record.checkpoint = directory;
+  const CheckpointNumber number = checkpoints_.add(std::move(row));
+  out_->push_back(CheckpointAdded{number});
+  return number;
+}
+
+void ExperimentCore::prune_checkpoints(TrialNumber trial) {
+  if (!settings_.checkpoints.num_to_keep) return;
+  std::vector<CheckpointNumber> held;
+  parts_.scheduler->checkpoints_in_use(held);
+  std::set<CheckpointNumber> in_use(held.begin(), held.end());
+  for (const TrialNumber each : trials_.list()) in_use.insert(trials_.row(each).checkpoint);
+  for (const auto& [number, directory] : checkpoints_.prune(trial, in_use))
+    out_->push_back(DeleteCheckpoint{number, directory});
+}
+
+}  // namespace mobula::internal::tune

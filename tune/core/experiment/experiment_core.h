@@ -1,0 +1,159 @@
+// The core of an experiment: creates trials from suggestions, starts them in placement groups,
+// passes reports to stoppers, scheduler, and searcher in the order of Ray's controller, and repeats
+// failed trials. Equal events give equal commands, so a stored log resumes an experiment.
+// Thread: owner. Units: seconds. Errors: errors of trials are in their records.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tune/core/experiment/checkpoint_table.h"
+#include "tune/core/experiment/experiment_events.h"
+#include "tune/core/experiment/trial_groups.h"
+#include "tune/core/schedulers/hyperband.h"
+#include "tune/core/searchers/search_algorithm.h"
+#include "tune/core/stoppers/trial_stopper.h"
+
+namespace mobula::internal::tune {
+
+struct ExperimentSettings {
+  std::string metric = {};  // empty: trials need no metric
+  std::string time_attr = "training_iteration";
+  std::uint64_t seed = 0;
+  std::int64_t num_trials = -1;          // most trials; -1: until the searcher has finished
+  std::int64_t max_concurrent = 0;       // groups in use at one time; 0: no limit
+  std::int64_t early_trials = 0;         // pending trials that exist before a group is ready
+  bool saves_on_request = false;         // otherwise a checkpoint is the last one of a report
+  std::optional<GroupShape> shape = {};  // shape of all groups; absent: one per trial
+  int max_failures = 0;                  // -1: unlimited
+  bool stop_on_failure = false;
+  CheckpointRules checkpoints = {};
+};
+
+struct ExperimentParts {
+  SearchAlgorithmPtr searcher;
+  TrialSchedulerPtr scheduler;
+  const HyperBandScheduler* budgets = nullptr;  // the scheduler, if it reports budgets
+  TrialStopperPtr stopper;
+  // The group of a configuration.
+  std::function<Result<GroupShape>(const Config&)> shape_of = {};
+};
+
+struct TrialRecord {
+  Config config = {};
+  Config last = {};  // metrics of the last report
+  std::string error = {};
+  std::string error_kind = {};
+  std::vector<std::string> warnings = {};
+  std::int64_t attempt = 0;
+  std::int64_t failures = 0;
+  std::int64_t draws = 0;      // scheduler calls with random streams
+  std::int64_t calls = 0;      // reports of this attempt
+  GroupNumber group = 0;       // group of the running attempt
+  unsigned char strategy = 0;  // strategy of the placement group
+  std::optional<TrialNumber> donor = {};
+  bool saving = false;          // SaveCheckpoint has no answer yet
+  std::string checkpoint = {};  // directory of the last checkpoint
+};
+
+class ExperimentCore {
+ public:
+  ExperimentCore(ExperimentSettings settings, ExperimentParts parts);
+
+  void step(double now_s, const ExperimentEvent& event, std::vector<ExperimentCommand>& out);
+
+  const TrialTable& trials() const { return trials_; }
+  const TrialRecord& record(TrialNumber trial) const {
+    return records_[static_cast<std::size_t>(trial)];
+  }
+  const CheckpointRow* checkpoint(CheckpointNumber number) const {
+    return checkpoints_.find(number);
+  }
+  const CheckpointTable& checkpoints() const { return checkpoints_; }
+  std::uint64_t seed_of(TrialNumber trial) const;
+  // Groups in use.
+  std::int64_t running() const { return static_cast<std::int64_t>(groups_.in_use()); }
+  bool ended() const { return ended_; }
+  // True if no further trial will be created.
+  bool search_finished() const;
+  // The failure of the searcher or of all groups that ended the search; empty: none.
+  const std::string& search_error() const { return search_error_; }
+
+ private:
+  void handle(const ExperimentEvent& event);
+  void on(const ExperimentStarted& event);
+  void on(const GroupReady& event);
+  void on(const GroupFailed& event);
+  void on(const GroupReleased& event);
+  void on(const TrialReported& event);
+  void on(const TrialSaved& event);
+  void on(const TrialExited& event);
+  void on(const StopRequested& event);
+  void on(const ClockTicked& event);
+
+  // Reports and decisions.
+  void decide(TrialNumber trial);
+  void apply(TrialNumber trial, Decision decision);
+  void pause(TrialNumber trial);
+  void finish_save(TrialNumber trial, CheckpointNumber checkpoint);
+  void carry_out_commands();
+  void carry_out(const TrialCommand& command);
+  CheckpointNumber add_checkpoint(TrialNumber trial, const std::string& directory);
+  void prune_checkpoints(TrialNumber trial);
+  std::optional<std::string> fault_of_report(TrialNumber trial);
+  Report report_of(TrialNumber trial) const;
+  TrialEnd end_of(TrialNumber trial) const;
+  SchedulerStep scheduler_step(TrialNumber trial, StreamPurpose purpose);
+
+  // Ends of trials.
+  bool is_current(TrialNumber trial, std::int64_t attempt) const;
+  void complete(TrialNumber trial);
+  void remove(TrialNumber trial);
+  void fail(TrialNumber trial, const std::string& kind, const std::string& why, bool repeat);
+  void detach(TrialNumber trial);
+  void stop_all();
+
+  // Starts of trials.
+  void advance();
+  bool may_create() const;
+  bool ask();
+  void create(Config config);
+  std::optional<TrialNumber> choose();
+  void start_in_ready_groups();
+  void start(TrialNumber trial, GroupNumber group);
+  void request_common_groups();
+  void request_single_groups();
+  GroupNumber make_group(const GroupShape& shape, std::optional<TrialNumber> trial);
+  void remove_group(GroupNumber group);
+  GroupShape shape_of(TrialNumber trial) const;
+  void end_if_done();
+
+  TrialRecord& own(TrialNumber trial) { return records_[static_cast<std::size_t>(trial)]; }
+  void changed(TrialNumber trial) { out_->push_back(TrialChanged{trial}); }
+
+  const ExperimentSettings settings_;
+  ExperimentParts parts_;
+  TrialTable trials_;
+  std::vector<TrialRecord> records_;
+  TrialGroups groups_;
+  CheckpointTable checkpoints_;
+  TuneRandom random_{NumpyRandom(0), PythonRandom(0)};
+  std::deque<ExperimentEvent> deferred_;  // events while a decision waits for a checkpoint
+  std::vector<ExperimentCommand>* out_ = nullptr;
+  double now_s_ = 0;
+  bool started_ = false;
+  bool searched_ = false;  // the searcher has finished
+  bool starved_ = false;   // a group is ready, and no trial may start
+  bool stopping_ = false;
+  bool ended_ = false;
+  std::string search_error_;
+};
+
+}  // namespace mobula::internal::tune

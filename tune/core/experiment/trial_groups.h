@@ -1,0 +1,68 @@
+// The placement groups of an experiment, from the request to the removal.
+// Thread: owner (the core of one experiment).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "tune/core/experiment/experiment_events.h"
+
+namespace mobula::internal::tune {
+
+struct TrialGroup {
+  enum class Stage : unsigned char {
+    requested,
+    ready,     // placed, without a trial
+    busy,      // a trial runs
+    draining,  // the processes of the trial end
+  };
+  GroupShape shape = {};
+  Stage stage = Stage::requested;
+  // The trial that runs, or the only one that may use the group.
+  std::optional<TrialNumber> trial = {};
+};
+
+class TrialGroups {
+ public:
+  GroupNumber add(GroupShape shape, std::optional<TrialNumber> trial) {
+    const GroupNumber number = ++last_;
+    groups_.emplace(number, TrialGroup{.shape = std::move(shape), .trial = trial});
+    return number;
+  }
+  // nullptr for a removed group.
+  TrialGroup* find(GroupNumber number) {
+    const auto found = groups_.find(number);
+    return found == groups_.end() ? nullptr : &found->second;
+  }
+  void erase(GroupNumber number) { groups_.erase(number); }
+  void clear() { groups_.clear(); }
+  bool empty() const { return groups_.empty(); }
+
+  std::size_t count(TrialGroup::Stage stage) const {
+    std::size_t number = 0;
+    for (const auto& [group, row] : groups_) number += row.stage == stage ? 1 : 0;
+    return number;
+  }
+  std::size_t in_use() const {
+    return count(TrialGroup::Stage::busy) + count(TrialGroup::Stage::draining);
+  }
+  // The first group in this stage that any trial may use.
+  std::optional<GroupNumber> first_common(TrialGroup::Stage stage) const {
+    for (const auto& [group, row] : groups_)
+      if (row.stage == stage && !row.trial) return group;
+    return std::nullopt;
+  }
+  std::optional<GroupNumber> last_common(TrialGroup::Stage stage) const {
+    for (auto each = groups_.rbegin(); each != groups_.rend(); ++each)
+      if (each->second.stage == stage && !each->second.trial) return each->first;
+    return std::nullopt;
+  }
+
+ private:
+  std::map<GroupNumber, TrialGroup> groups_;
+  GroupNumber last_ = 0;
+};
+
+}  // namespace mobula::internal::tune

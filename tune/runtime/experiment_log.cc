@@ -1,0 +1,96 @@
+#include "tune/runtime/experiment_log.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace mobula::internal::tune {
+
+ExperimentLog::ExperimentLog() : signals_(std::make_unique<Signals>()) {
+  signals_->event = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+}
+
+StoreCallbacks ExperimentLog::callbacks() {
+  Signals* signals = signals_.get();
+  auto wake = [signals] {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(signals->event.get(), &one, sizeof(one));
+  };
+  auto set_problem = [signals](const std::string& why) {
+    const MutexLock lock(signals->mutex);
+    signals->problem = why;
+  };
+  StoreCallbacks made;
+  made.persisted = [=](std::uint64_t upto) {
+    set_problem({});
+    signals->persisted.store(upto);
+    wake();
+  };
+  made.delayed = [=](const std::string& why) {
+    set_problem(why);
+    wake();
+  };
+  made.failed = [=](const std::string& why) {
+    set_problem(why);
+    signals->failed.store(true);
+    wake();
+  };
+  return made;
+}
+
+Result<std::unique_ptr<ExperimentLog>> ExperimentLog::create(const ExperimentPlace& place,
+                                                             const StoredExperiment& experiment) {
+  std::unique_ptr<ExperimentLog> log(new ExperimentLog);
+  auto store = ExperimentStore::create(place, experiment, log->callbacks());
+  if (!store) return store.error();
+  log->store_ = std::move(*store);
+  return log;
+}
+
+Result<std::unique_ptr<ExperimentLog>> ExperimentLog::resume(const ExperimentPlace& place,
+                                                             ResumeState& stored) {
+  std::unique_ptr<ExperimentLog> log(new ExperimentLog);
+  auto store = ExperimentStore::resume(place, log->callbacks());
+  if (!store) return store.error();
+  log->store_ = std::move(*store);
+  Result<ResumeState> loaded = log->store_->load();
+  if (!loaded) return loaded.error();
+  stored = std::move(*loaded);
+  log->last_event_ = stored.last_event;
+  return log;
+}
+
+void ExperimentLog::append(double now_s, const ExperimentEvent& event) {
+  add(StoredEvent{.number = ++last_event_,
+                  .kind = static_cast<std::int64_t>(event.index()),
+                  .trial = trial_of_event(event),
+                  .body = save_event(now_s, event)});
+}
+
+std::uint64_t ExperimentLog::seal() {
+  if (batch_.changes.empty()) return last_batch_;
+  batch_.number = ++last_batch_;
+  store_->write(std::exchange(batch_, {}));
+  return last_batch_;
+}
+
+void ExperimentLog::drain() {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto read = ::read(fd(), &count, sizeof(count));
+}
+
+void ExperimentLog::flush() {
+  seal();
+  while (persisted() < last_batch_ && !failed()) {
+    pollfd waited{.fd = fd(), .events = POLLIN, .revents = 0};
+    ::poll(&waited, 1, -1);
+    drain();
+  }
+}
+
+std::string ExperimentLog::problem() const {
+  const MutexLock lock(signals_->mutex);
+  return signals_->problem;
+}
+
+}  // namespace mobula::internal::tune

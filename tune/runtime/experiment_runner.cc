@@ -1,0 +1,444 @@
+#include "tune/runtime/experiment_runner.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <set>
+#include <variant>
+
+#include <mobula/errors.h>
+#include <mobula/get.h>
+
+#include "tune/api/core_values.h"
+#include "tune/runtime/trial_actor.h"
+#include "tune/runtime/trial_files.h"
+
+namespace mobula::internal::tune {
+namespace {
+
+using api::detail::TrialExit;
+using api::detail::TrialNews;
+using api::detail::TrialOrder;
+
+// A trial that does not unwind after a stop.
+constexpr std::chrono::seconds stop_grace(5);
+constexpr std::chrono::seconds tick_interval(1);
+
+std::int64_t wall_clock_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+TrialExitKind kind_of(const Error& error) {
+  if (dynamic_cast<const OutOfMemoryError*>(&error) != nullptr) return TrialExitKind::out_of_memory;
+  if (const auto* died = dynamic_cast<const ActorDiedError*>(&error)) {
+    if (died->cause().find("out of memory") != std::string::npos)
+      return TrialExitKind::out_of_memory;
+    if (died->cause().find("node") != std::string::npos) return TrialExitKind::node_lost;
+  }
+  if (dynamic_cast<const PlacementGroupRemovedError*>(&error) != nullptr)
+    return TrialExitKind::node_lost;
+  return TrialExitKind::crash;
+}
+
+}  // namespace
+
+ExperimentRunner::ExperimentRunner(const api::detail::Trainable& trainable,
+                                   const api::RunOptions& options, RunnerParts parts)
+    : trainable_(trainable),
+      options_(options),
+      parts_(std::move(parts)),
+      core_(*parts_.core),
+      table_({.name = parts_.place.name,
+              .metric = options.metric,
+              .mode = core_mode(options.mode),
+              .verbose = options.verbose,
+              .terminal = ::isatty(STDERR_FILENO) == 1}) {}
+
+ExperimentRunner::~ExperimentRunner() {
+  for (auto& [number, row] : groups_) {
+    try {
+      if (row.handle) row.handle->kill();
+      remove_placement_group(row.group);
+    } catch (const std::exception&) {
+      // The cluster has ended, and its groups with it.
+      continue;
+    }
+  }
+}
+
+double ExperimentRunner::now_s() const {
+  return offset_s_ + std::chrono::duration<double>(Clock::now() - began_).count();
+}
+
+api::ResultGrid ExperimentRunner::run() {
+  for (const TimedEvent& event : parts_.replayed) {
+    commands_.clear();
+    core_.step(event.now_s, event.event, commands_);
+    offset_s_ = event.now_s;
+  }
+  commands_.clear();
+  std::set<std::string> known;
+  for (const auto& [number, row] : core_.checkpoints().rows()) known.insert(row.directory);
+  if (!parts_.replayed.empty()) remove_unknown_directories(parts_.place.checkpoints(), known);
+  began_ = Clock::now();
+  next_tick_ = began_ + tick_interval;
+  feed(ExperimentStarted{});
+  loop();
+  parts_.log->add(SetExperimentState{"finished"});
+  parts_.log->flush();
+  show(true);
+  api::ResultGrid grid = results();
+  for (const api::CallbackPtr& callback : options_.callbacks) {
+    try {
+      callback->on_experiment_end(grid);
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "tune: callback on_experiment_end: {}\n", error.what());
+    }
+  }
+  return grid;
+}
+
+void ExperimentRunner::loop() {
+  for (;;) {
+    parts_.log->seal();
+    release_held();
+    exchange_where_needed();
+    release_ended();
+    if (core_.ended() && held_.empty() && groups_.empty()) return;
+    if (parts_.log->failed())
+      throw Error(fmt::format("tune: experiment {}: {}", parts_.place.name, parts_.log->problem()));
+    show(false);
+    wait();
+  }
+}
+
+void ExperimentRunner::wait() {
+  const auto now = Clock::now();
+  auto until = std::max(next_tick_, now);
+  for (const auto& [number, row] : groups_)
+    if (row.ending && !row.finished) until = std::min(until, std::max(row.deadline, now));
+  std::array<std::uint64_t, 64> tokens{};
+  // Two descriptors only while a batch waits for the disk.
+  std::size_t count = queue_.take(tokens);
+  if (count == 0 && parts_.log->seal() > parts_.log->persisted()) {
+    std::array<pollfd, 2> waited{pollfd{.fd = queue_.fd(), .events = POLLIN, .revents = 0},
+                                 pollfd{.fd = parts_.log->fd(), .events = POLLIN, .revents = 0}};
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - now).count();
+    ::poll(waited.data(), waited.size(), static_cast<int>(left) + 1);
+    if (waited[1].revents != 0) parts_.log->drain();
+    count = queue_.take(tokens);
+  } else if (count == 0) {
+    count = queue_.take(tokens, until - now);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto found = awaited_.find(tokens[i]);
+    if (found == awaited_.end()) continue;
+    const Awaited awaited = std::move(found->second);
+    awaited_.erase(found);
+    completed(awaited);
+  }
+  if (Clock::now() >= next_tick_) {
+    next_tick_ = Clock::now() + tick_interval;
+    if (options_.time_budget || options_.stop.stopper()) feed(ClockTicked{});
+  }
+}
+
+// ---- the core and its log
+
+void ExperimentRunner::feed(ExperimentEvent event) {
+  const double now = now_s();
+  parts_.log->append(now, event);
+  commands_.clear();
+  core_.step(now, event, commands_);
+  if (const auto* report = std::get_if<TrialReported>(&event)) {
+    StoredReport row{
+        .trial = report->trial, .attempt = report->attempt, .step = 0, .time_ms = wall_clock_ms()};
+    for (const auto& [name, value] : report->metrics) {
+      if (name == "training_iteration") row.step = value.integer();
+      row.metrics.emplace_back(name, value);
+    }
+    parts_.log->add(std::move(row));
+    notify_report(*report);
+  }
+  std::vector<ExperimentCommand> commands = std::exchange(commands_, {});
+  for (const ExperimentCommand& command : commands) store_changes(command);
+  const std::uint64_t batch = parts_.log->seal();
+  for (ExperimentCommand& command : commands) held_.emplace_back(batch, std::move(command));
+  if (options_.durability == api::Durability::relaxed) release_held();
+}
+
+StoredTrial ExperimentRunner::row_of(TrialNumber trial) const {
+  const TrialRecord& record = core_.record(trial);
+  StoredTrial row{.trial = trial,
+                  .state = core_.trials().state(trial),
+                  .config = record.config,
+                  .seed = core_.seed_of(trial),
+                  .parent = record.donor,
+                  .attempts = record.attempt,
+                  .created_ms = 0};
+  if (is_finished(row.state)) row.ended_ms = wall_clock_ms();
+  if (row.state == TrialState::failed) {
+    row.error_kind = record.error_kind;
+    row.error = record.error;
+  }
+  return row;
+}
+
+void ExperimentRunner::store_changes(const ExperimentCommand& command) {
+  if (const auto* changed = std::get_if<TrialChanged>(&command)) {
+    parts_.log->add(row_of(changed->trial));
+  } else if (const auto* start = std::get_if<StartTrial>(&command)) {
+    parts_.log->add(StoredAttempt{
+        .trial = start->trial, .number = start->attempt, .began_ms = wall_clock_ms()});
+  } else if (const auto* added = std::get_if<CheckpointAdded>(&command)) {
+    if (const CheckpointRow* row = core_.checkpoint(added->checkpoint))
+      parts_.log->add(StoredCheckpoint{.number = added->checkpoint,
+                                       .trial = row->trial,
+                                       .attempt = row->attempt,
+                                       .step = row->iteration,
+                                       .place = row->directory,
+                                       .score = row->score});
+  } else if (const auto* deleted = std::get_if<DeleteCheckpoint>(&command)) {
+    parts_.log->add(EraseCheckpoint{deleted->checkpoint});
+  }
+}
+
+void ExperimentRunner::release_held() {
+  const bool strict = options_.durability == api::Durability::strict;
+  while (!held_.empty() && (!strict || held_.front().first <= parts_.log->persisted())) {
+    const ExperimentCommand command = std::move(held_.front().second);
+    held_.pop_front();
+    execute(command);
+    notify(command);
+  }
+}
+
+// ---- completions
+
+void ExperimentRunner::await(Awaited awaited, const AnyRef& ref) {
+  const std::uint64_t token = ++last_token_;
+  awaited_.emplace(token, std::move(awaited));
+  queue_.add(ref, token);
+}
+
+void ExperimentRunner::completed(const Awaited& awaited) {
+  if (!groups_.contains(awaited.group)) return;
+  switch (awaited.kind) {
+    case Awaits::group: return group_completed(awaited);
+    case Awaits::run: return run_completed(awaited);
+    case Awaits::exchange: return exchange_completed(awaited);
+  }
+}
+
+void ExperimentRunner::group_completed(const Awaited& awaited) {
+  const auto ready = try_get(awaited.ready);
+  if (ready) return feed(GroupReady{awaited.group});
+  const std::string why = ready.error().what();
+  try {
+    remove_placement_group(groups_.at(awaited.group).group);
+  } catch (const Error&) {
+    // The head refused the group, so that there is nothing to remove.
+  }
+  groups_.erase(awaited.group);
+  feed(GroupFailed{awaited.group, why});
+}
+
+void ExperimentRunner::exchange_completed(const Awaited& awaited) {
+  GroupRun& row = groups_.at(awaited.group);
+  if (row.start != awaited.start) return;
+  --row.exchanges;
+  const auto news = try_get(awaited.news);
+  if (news) return take_news(awaited.group, *news);
+  row.finished = true;
+  exit_of(awaited.group, kind_of(news.error()), news.error().what());
+}
+
+void ExperimentRunner::take_news(GroupNumber number, const TrialNews& news) {
+  const auto attempt = groups_.at(number).attempt;
+  const TrialNumber trial = groups_.at(number).trial;
+  if (news.process != 0) groups_.at(number).process = news.process;
+  for (const auto& report : news.reports) {
+    ++groups_.at(number).received;
+    feed(TrialReported{trial, attempt, core_metrics(report.metrics), report.checkpoint});
+  }
+  if (news.saved) feed(TrialSaved{trial, attempt, *news.saved});
+  switch (news.exit) {
+    case TrialExit::running: return;
+    case TrialExit::returned: return exit_of(number, TrialExitKind::returned, {});
+    case TrialExit::stopped: return exit_of(number, TrialExitKind::stopped, {});
+    case TrialExit::threw: return exit_of(number, TrialExitKind::exception, news.error);
+  }
+}
+
+void ExperimentRunner::exit_of(GroupNumber number, TrialExitKind kind, const std::string& why) {
+  GroupRun& row = groups_.at(number);
+  if (std::exchange(row.exited, true)) return;
+  parts_.log->add(StoredAttempt{.trial = row.trial,
+                                .number = row.attempt,
+                                .pid = row.process,
+                                .began_ms = row.began_ms,
+                                .ended_ms = wall_clock_ms(),
+                                .kind = name_of(kind),
+                                .text = why});
+  if (!row.ending) feed(TrialExited{row.trial, row.attempt, kind, why});
+}
+
+void ExperimentRunner::run_completed(const Awaited& awaited) {
+  GroupRun& row = groups_.at(awaited.group);
+  if (row.start != awaited.start) return;
+  row.finished = true;
+  const auto done = try_get(row.run);
+  if (done || row.exited) return;
+  const std::string why = done.error().what();
+  exit_of(awaited.group, kind_of(done.error()), why);
+}
+
+// ---- commands
+
+void ExperimentRunner::execute(const ExperimentCommand& command) {
+  if (const auto* made = std::get_if<MakeGroup>(&command)) return make_group(*made);
+  if (const auto* started = std::get_if<StartTrial>(&command)) return start(*started);
+  if (const auto* ended = std::get_if<EndTrial>(&command)) return end(ended->trial);
+  if (const auto* removed = std::get_if<RemoveGroup>(&command)) {
+    const auto found = groups_.find(removed->group);
+    if (found == groups_.end()) return;
+    remove_placement_group(found->second.group);
+    groups_.erase(found);
+  } else if (const auto* continued = std::get_if<ContinueTrial>(&command)) {
+    if (GroupRun* row = running(continued->trial)) ++row->decided;
+  } else if (const auto* saved = std::get_if<SaveCheckpoint>(&command)) {
+    if (GroupRun* row = running(saved->trial)) row->save = true;
+  } else if (const auto* deleted = std::get_if<DeleteCheckpoint>(&command)) {
+    remove_directory(deleted->directory);
+  } else if (const auto* warned = std::get_if<TrialWarning>(&command)) {
+    fmt::print(stderr, "tune: {}\n", warned->text);
+  }
+}
+
+ExperimentRunner::GroupRun* ExperimentRunner::running(TrialNumber trial) {
+  const auto found = where_.find(trial);
+  if (found == where_.end()) return nullptr;
+  const auto row = groups_.find(found->second);
+  return row == groups_.end() || row->second.ending ? nullptr : &row->second;
+}
+
+void ExperimentRunner::make_group(const MakeGroup& command) {
+  GroupRun row;
+  row.resources = group_of_shape(command.shape);
+  try {
+    row.group =
+        placement_group(placed_bundles(row.resources), row.resources.strategy,
+                        {.name = fmt::format("tune/{}/{}", parts_.place.name, command.group)});
+  } catch (const Error& error) {
+    return feed(GroupFailed{command.group, error.what()});
+  }
+  Awaited awaited{.kind = Awaits::group, .group = command.group, .ready = row.group.ready()};
+  const ObjectRef<bool> ready = awaited.ready;
+  groups_.emplace(command.group, std::move(row));
+  await(std::move(awaited), ready);
+}
+
+void ExperimentRunner::start(const StartTrial& command) {
+  GroupRun& row = groups_.at(command.group);
+  row.trial = command.trial;
+  row.attempt = command.attempt;
+  row.start = ++last_start_;
+  row.began_ms = wall_clock_ms();
+  row.received = row.decided = 0;
+  row.exchanges = 0;
+  row.save = row.stop = row.exited = row.finished = row.ending = false;
+  where_[command.trial] = command.group;
+  if (!row.handle)
+    row.handle = trainable_.create(options_of_trial(row.group, row.resources, options_.env));
+  const std::string directory = parts_.place.directory();
+  std::vector<std::map<std::string, double>> bundles;
+  for (const Resources& bundle : row.resources.bundles)
+    bundles.emplace_back(bundle.begin(), bundle.end());
+  row.run = row.handle->run({.trial = command.trial,
+                             .attempt = static_cast<int>(command.attempt),
+                             .experiment = parts_.place.name,
+                             .directory = fmt::format("{}/trials/{:06}", directory, command.trial),
+                             .checkpoints = parts_.place.checkpoints(),
+                             .seed = command.seed,
+                             .config = api_config(command.config),
+                             .group = row.group,
+                             .bundles = bundles,
+                             .strategy = row.resources.strategy,
+                             .first_worker = first_worker_bundle(row.resources),
+                             .checkpoint = command.checkpoint,
+                             .iteration = command.iteration,
+                             .time_total_s = command.time_total_s});
+  await({.kind = Awaits::run, .group = command.group, .start = row.start}, row.run);
+  exchange(command.group);
+}
+
+void ExperimentRunner::exchange(GroupNumber number) {
+  GroupRun& row = groups_.at(number);
+  const TrialOrder order{.attempt = static_cast<int>(row.attempt),
+                         .decided = row.decided,
+                         .stop = row.stop,
+                         .save = std::exchange(row.save, false)};
+  ++row.exchanges;
+  Awaited awaited{.kind = Awaits::exchange,
+                  .group = number,
+                  .start = row.start,
+                  .news = row.handle->next(order)};
+  const ObjectRef<TrialNews> news = awaited.news;
+  await(std::move(awaited), news);
+}
+
+void ExperimentRunner::exchange_where_needed() {
+  for (auto& [number, row] : groups_) {
+    if (!row.handle || row.exited || row.ending) continue;
+    if (row.save || (row.exchanges == 0 && row.received == row.decided)) exchange(number);
+  }
+}
+
+void ExperimentRunner::end(TrialNumber trial) {
+  GroupRun* row = running(trial);
+  if (row == nullptr) return;
+  const GroupNumber number = where_.at(trial);
+  where_.erase(trial);
+  row->ending = true;
+  row->deadline = Clock::now() + stop_grace;
+  if (row->exited) return;
+  row->stop = true;
+  const bool awaits_decision = row->received > row->decided;
+  exchange(number);
+  // User code between two reports learns the stop from current().cancelled().
+  if (!awaits_decision) cancel(row->run);
+}
+
+// Releases the groups whose attempt has ended.
+void ExperimentRunner::release_ended() {
+  const auto now = Clock::now();
+  std::vector<GroupNumber> ended;
+  for (auto& [number, row] : groups_) {
+    if (!row.ending) continue;
+    if (!row.finished && now >= row.deadline) {
+      row.handle->kill();
+      row.finished = true;
+      row.handle.reset();
+    }
+    if (row.finished) ended.push_back(number);
+  }
+  for (const GroupNumber number : ended) release(number);
+}
+
+void ExperimentRunner::release(GroupNumber number) {
+  GroupRun& row = groups_.at(number);
+  row.ending = false;
+  if (!parts_.reuses_processes) row.handle.reset();
+  row.trial = -1;
+  row.start = 0;
+  feed(GroupReleased{number});
+  release_held();
+}
+
+}  // namespace mobula::internal::tune

@@ -1,0 +1,171 @@
+#include "tune/store/experiment_store.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "base/thread_start.h"
+#include "tune/store/batch_writer.h"
+
+namespace mobula::internal::tune {
+namespace {
+
+std::size_t text_bytes(const StoredTrial& row) {
+  std::size_t bytes = row.error.size() + row.node.size();
+  for (const auto& [name, value] : row.config) bytes += 64 + name.size() + value.text().size();
+  return bytes;
+}
+std::size_t text_bytes(const StoredAttempt& row) { return row.text.size() + row.node.size(); }
+std::size_t text_bytes(const StoredReport& row) {
+  std::size_t bytes = 0;
+  for (const auto& [name, value] : row.metrics) bytes += 64 + name.size() + value.text().size();
+  return bytes;
+}
+std::size_t text_bytes(const StoredCheckpoint& row) { return row.place.size(); }
+std::size_t text_bytes(const StoredEvent& row) { return row.body.size(); }
+std::size_t text_bytes(const StoredSnapshot& row) { return row.core.size() + row.searcher.size(); }
+template <class Row>
+std::size_t text_bytes(const Row& /*row*/) {
+  return 0;
+}
+
+std::size_t bytes_of(const StoreBatch& batch) {
+  std::size_t bytes = sizeof(StoreBatch);
+  for (const auto& change : batch.changes) {
+    bytes += sizeof(StoreChange) +
+             std::visit([](const auto& row) -> std::size_t { return text_bytes(row); }, change);
+  }
+  return bytes;
+}
+
+std::size_t bytes_of(const std::vector<StoreBatch>& batches) {
+  std::size_t bytes = 0;
+  for (const auto& batch : batches) bytes += bytes_of(batch);
+  return bytes;
+}
+
+Result<void> make_directory(const std::string& path, const std::string& operation) {
+  std::error_code code;
+  std::filesystem::create_directories(path, code);
+  if (code) return errno_failure(operation + ": make directory " + path, code.value());
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ExperimentStore>> ExperimentStore::create(const ExperimentPlace& place,
+                                                                 const StoredExperiment& experiment,
+                                                                 StoreCallbacks callbacks,
+                                                                 StoreOptions options) {
+  if (auto valid = place.check(); !valid) return valid.error();
+  const std::string operation = fmt::format("create experiment '{}'", place.name);
+  if (auto made = make_directory(place.directory(), operation); !made) return made.error();
+  auto lock = ExperimentLock::take(place.lock_file(), place.name);
+  if (!lock) return lock.error();
+  auto writer = BatchWriter::create(place, experiment, options.keep_events);
+  if (!writer) return writer.error();
+  return start(std::move(*lock), std::move(*writer), std::move(callbacks), options);
+}
+
+Result<std::unique_ptr<ExperimentStore>> ExperimentStore::resume(const ExperimentPlace& place,
+                                                                 StoreCallbacks callbacks,
+                                                                 StoreOptions options) {
+  if (auto valid = place.check(); !valid) return valid.error();
+  struct stat file {};
+  if (::stat(place.file().c_str(), &file) != 0) {
+    return failure(
+        ErrorCode::not_found,
+        fmt::format("resume experiment '{}': {} does not exist; `mobula tune list` names "
+                    "the experiments",
+                    place.name, place.file()));
+  }
+  auto lock = ExperimentLock::take(place.lock_file(), place.name);
+  if (!lock) return lock.error();
+  auto writer = BatchWriter::open(place, options.keep_events);
+  if (!writer) return writer.error();
+  return start(std::move(*lock), std::move(*writer), std::move(callbacks), options);
+}
+
+Result<std::unique_ptr<ExperimentStore>> ExperimentStore::start(ExperimentLock lock,
+                                                                std::unique_ptr<BatchWriter> writer,
+                                                                StoreCallbacks callbacks,
+                                                                StoreOptions options) {
+  std::unique_ptr<ExperimentStore> store(
+      new ExperimentStore(std::move(lock), std::move(writer), std::move(callbacks), options));
+  auto thread = start_thread("mobula-tune", [self = store.get()] { self->work(); });
+  if (!thread) return thread.error();
+  store->thread_ = std::move(thread).value();
+  return store;
+}
+
+ExperimentStore::ExperimentStore(ExperimentLock lock, std::unique_ptr<BatchWriter> writer,
+                                 StoreCallbacks callbacks, StoreOptions options)
+    : lock_(std::move(lock)),
+      writer_(std::move(writer)),
+      callbacks_(std::move(callbacks)),
+      options_(options) {}
+
+ExperimentStore::~ExperimentStore() {
+  {
+    const MutexLock lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+Result<ResumeState> ExperimentStore::load() { return writer_->load(); }
+
+void ExperimentStore::write(StoreBatch batch) {
+  const std::size_t bytes = bytes_of(batch);
+  {
+    const MutexLock lock(mutex_);
+    waiting_bytes_ += bytes;
+    waiting_.push_back(std::move(batch));
+  }
+  changed_.notify_one();
+}
+
+std::size_t ExperimentStore::waiting_bytes() const {
+  const MutexLock lock(mutex_);
+  return waiting_bytes_;
+}
+
+void ExperimentStore::work() {
+  bool works = true;
+  while (works) {
+    std::vector<StoreBatch> batches;
+    {
+      MutexLock lock(mutex_);
+      while (!ends_ && waiting_.empty()) changed_.wait(lock);
+      if (waiting_.empty()) return;
+      batches.swap(waiting_);
+    }
+    works = commit_until_done(batches);
+    const std::size_t bytes = bytes_of(batches);
+    const MutexLock lock(mutex_);
+    waiting_bytes_ -= bytes;
+  }
+}
+
+bool ExperimentStore::commit_until_done(const std::vector<StoreBatch>& batches) {
+  for (bool first = true;; first = false) {
+    const auto done = writer_->commit(batches);
+    if (done) {
+      if (callbacks_.persisted) callbacks_.persisted(batches.back().number);
+      return true;
+    }
+    if (!writer_->can_retry()) {
+      if (callbacks_.failed) callbacks_.failed(done.error().text);
+      return false;
+    }
+    if (first && callbacks_.delayed) callbacks_.delayed(done.error().text);
+    MutexLock lock(mutex_);
+    if (ends_) return false;
+    changed_.wait_for(lock, options_.retry_backoff);
+  }
+}
+
+}  // namespace mobula::internal::tune

@@ -1,0 +1,38 @@
+// The schema of an experiment's file, its version, and the migration of older files.
+// Thread: owner. Errors: corrupt for a foreign, damaged, or newer file.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "tune/store/sqlite_database.h"
+
+namespace mobula::internal::tune {
+
+constexpr int store_schema_version = 1;
+
+// Changes a file from version `from` to `from` + 1.
+struct SchemaMigration {
+  int from = 0;
+  const char* sql = "";
+};
+
+struct SchemaRules {
+  int version = store_schema_version;
+  std::span<const SchemaMigration> migrations = {};
+};
+
+// True if the file has the tables of an experiment. Errors: corrupt for a file of another program
+// or with a newer schema.
+Result<bool> has_schema(SqliteDatabase& database, const SchemaRules& rules = {});
+// Creates the tables.
+Result<void> create_schema(SqliteDatabase& database);
+// Journal mode, synchronization, and limits of the writing connection.
+Result<void> configure_writer(SqliteDatabase& database);
+// Migrates an older file: the steps run on a copy, which replaces the file when all have succeeded.
+// The file stays unchanged on a failure. Requires the lock of the experiment.
+Result<void> migrate_file(const std::string& path, const std::string& operation,
+                          const SchemaRules& rules = {});
+
+}  // namespace mobula::internal::tune

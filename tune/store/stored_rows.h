@@ -1,0 +1,131 @@
+// Rows of an experiment as the store writes and reads them: trials, attempts, reports, checkpoints,
+// events, and snapshots.
+// Thread: any (plain values). Units: wall-clock milliseconds since 1970; the store orders nothing
+// by them, because clocks jump.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tune/core/schedulers/trial_scheduler.h"
+#include "tune/core/space/config.h"
+#include "tune/core/trial_table.h"
+
+namespace mobula::internal::tune {
+
+// Sequence number of an event: 1, 2, 3, … without gaps. 0 precedes the first event.
+using EventNumber = std::int64_t;
+// Metrics of a report, ordered by name.
+using StoredMetrics = std::vector<std::pair<std::string, Value>>;
+
+struct StoredExperiment {
+  std::string name = {};
+  std::int64_t created_ms = 0;
+  std::string spec = {};  // JSON: space, options, command line, fingerprint of the program
+  std::uint64_t seed = 0;
+  std::string metric = {};
+  Mode mode = Mode::min;
+  std::string state = "running";  // running, finished, stopped, failed
+};
+
+struct StoredTrial {
+  TrialNumber trial = 0;
+  TrialState state = TrialState::pending;
+  Config config = {};
+  std::uint64_t seed = 0;
+  std::optional<TrialNumber> parent = {};  // donor of the last exploit
+  std::int64_t bracket = 0;
+  std::int64_t attempts = 0;
+  std::int64_t created_ms = 0;
+  std::int64_t ended_ms = 0;  // 0: live
+  std::string node = {};
+  std::string error_kind = {};
+  std::string error = {};
+  // The store derives these from the reports; writers leave them empty.
+  std::int64_t last_step = 0;
+  std::optional<double> best = {};
+  std::optional<double> last = {};
+};
+
+struct StoredAttempt {
+  TrialNumber trial = 0;
+  std::int64_t number = 0;  // 1, 2, …
+  std::string node = {};
+  std::int64_t pid = 0;
+  std::int64_t began_ms = 0;
+  std::int64_t ended_ms = 0;  // 0: running
+  std::string kind = {};  // completed, stopped, paused, exception, crash, node_lost, out_of_memory
+  std::string text = {};
+};
+
+struct StoredReport {
+  TrialNumber trial = 0;
+  std::int64_t attempt = 1;
+  std::int64_t step = 0;  // iteration
+  std::int64_t time_ms = 0;
+  StoredMetrics metrics = {};
+};
+
+struct StoredCheckpoint {
+  CheckpointNumber number = 0;
+  TrialNumber trial = 0;
+  std::int64_t attempt = 1;
+  std::int64_t step = 0;
+  std::string place = {};  // directory
+  std::int64_t bytes = 0;
+  std::optional<double> score = {};
+  std::string state = "saved";  // saving, saved, deleting
+  std::int64_t refs = 0;
+};
+
+// An input of the core, or a decision that it made.
+struct StoredEvent {
+  EventNumber number = 0;
+  std::int64_t kind = 0;
+  TrialNumber trial = -1;  // -1: the experiment
+  std::string body = {};   // bytes of StateWriter
+};
+
+// State of the core and the searcher after event `number`.
+struct StoredSnapshot {
+  EventNumber number = 0;
+  std::string core = {};
+  std::string searcher = {};
+};
+
+// Removes the row of a deleted checkpoint.
+struct EraseCheckpoint {
+  CheckpointNumber number = 0;
+};
+// Changes the state of the experiment.
+struct SetExperimentState {
+  std::string state = {};
+};
+// Changes the state of a trial, and nothing else.
+struct SetTrialState {
+  TrialNumber trial = 0;
+  TrialState state = TrialState::pending;
+};
+
+// Trials, attempts, and checkpoints replace the row of the same number. A report that exists
+// already stays as it is, so that a resumed controller may repeat it.
+using StoreChange =
+    std::variant<StoredTrial, SetTrialState, StoredAttempt, StoredReport, StoredCheckpoint,
+                 EraseCheckpoint, StoredEvent, StoredSnapshot, SetExperimentState>;
+
+// "pending", "running", "pausing", "paused", "terminated", "failed".
+std::string_view state_name(TrialState state);
+std::optional<TrialState> trial_state_of(std::string_view name);
+
+// One batch is durable as a whole or not at all. Numbers rise.
+struct StoreBatch {
+  std::uint64_t number = 0;
+  std::vector<StoreChange> changes = {};
+};
+
+}  // namespace mobula::internal::tune
