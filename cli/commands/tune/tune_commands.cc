@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/commands/tune/tune_documents.h"
+#include "cli/commands/tune/tune_files.h"
 #include "cli/exit_code.h"
 #include "cli/head_query.h"
 #include "cli/output/log_lines.h"
@@ -175,6 +176,9 @@ int tune_command(const CommandLine& line) {
   if (flags.action == "show") {
     return print_document(trial_document(place, flags.trial), line, trial_page);
   }
+  if (flags.action == "plot") return write_plots(place, flags);
+  if (flags.action == "export") return export_experiment(place, flags);
+  if (flags.action == "import") return import_study(place, line);
   return print_document(explanation_document(place, flags.trial), line, explanation_page);
 }
 
