@@ -17,12 +17,12 @@ struct OptunaImport {
 };
 
 struct ImportedStudy {
-  std::string name = {};  // of the experiment
+  std::string name = {};  // name of the experiment
   std::int64_t trials = 0;
 };
 
-// The value of objective 0 becomes the metric "value" of a last report, other objectives "value_1",
-// …; intermediate values become reports of the metric "intermediate" at their step + 1. Pruned trials
+// Objective 0 becomes the metric "value" of a last report, other objectives "value_1" and so on.
+// Intermediate values become reports of the metric "intermediate" at their step + 1. Pruned trials
 // have the end "stopped". Unfinished trials are failed.
 Result<ImportedStudy> import_optuna(const OptunaImport& options);
 

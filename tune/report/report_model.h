@@ -1,6 +1,6 @@
 // The content of a report about one experiment: samples of trials, curves, and attempts that are
 // small enough for one page, and the importance of parameters.
-// Thread: owner. Errors: those of ExperimentReader.
+// Thread: owner. Errors: the errors of ExperimentReader.
 #pragma once
 
 #include <cstddef>

@@ -11,62 +11,67 @@
 namespace mobula::internal::tune {
 namespace {
 
-constexpr const char* style = R"css(
-:root{color-scheme:dark}*{box-sizing:border-box}
-body{margin:0;background:#0e1118;color:#d7dce6;font:14px/1.5 system-ui,"Segoe UI",sans-serif}
-main{max-width:1180px;margin:0 auto;padding:28px 24px 48px}
-h1{font-size:24px;font-weight:650;margin:0;letter-spacing:-.01em;overflow-wrap:anywhere}
-h2{font-size:15px;font-weight:600;margin:0 0 2px}
-header{display:flex;gap:12px;align-items:center;flex-wrap:wrap}
-.chip{font-size:12px;padding:2px 10px;border-radius:99px;background:#232a3a;color:#a9b4c8}
-.chip.finished{background:#153c33;color:#6fe0b8}.chip.running{background:#173453;color:#7cc0ff}
-.chip.failed,.chip.interrupted,.chip.stopped{background:#43251f;color:#ff9d7d}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:20px 0}
-.tile,.card{background:#161b26;border:1px solid #232a39;border-radius:12px}
-.tile{padding:12px 16px}.tile b{display:block;font-size:21px;font-weight:620;line-height:1.3;
-font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
-.tile span,.note{color:#8c97ab;font-size:12.5px}
-.card{padding:16px 18px;margin:0 0 16px}.note{margin:0 0 8px}
-.grid2{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:16px}
-.slices{display:grid;grid-template-columns:repeat(auto-fill,minmax(255px,1fr));gap:6px 14px}
-svg{display:block;width:100%;height:auto;font:11px system-ui,sans-serif}
-svg text{fill:#8c97ab}svg .title{fill:#a9b4c8}svg .name{fill:#d7dce6;font-size:12px}
-svg .halo{fill:#c5cddc;paint-order:stroke;stroke:#161b26;stroke-width:4px}
-path{fill:none}.grid{stroke:#222939}.axis{stroke:#56617a}
-.best{stroke:#f7e25b;stroke-width:2}.area{fill:#f7e25b14}
-.point{fill:#5b8bd0;opacity:.65}.new{fill:#f7e25b}.bar{fill:#4f8fe0}
-.dots{stroke-width:4.5;stroke-linecap:round;opacity:.8}
-.curve{stroke-width:1.4;opacity:.75}.thread{stroke-width:1.2;opacity:.5}
-.s0{stroke:#515585}.s1{stroke:#3f7cac}.s2{stroke:#2fa89c}.s3{stroke:#7bd06d}.s4{stroke:#f7e25b}
-.thread.s4{opacity:.85;stroke-width:1.6}
-.completed{fill:#2fa89c}.stopped{fill:#5a6480}.paused{fill:#8567c9}.running{fill:#4f8fe0}
-.failed{fill:#e0614a}
-.on{opacity:1!important;stroke:#fff!important;stroke-width:2.5!important}
-.legend{display:inline-flex;gap:14px;color:#8c97ab;font-size:12px;flex-wrap:wrap}
-.legend i{display:inline-block;width:10px;height:10px;border-radius:3px;margin-right:5px}
-.ramp{width:90px!important;background:linear-gradient(90deg,#515585,#3f7cac,#2fa89c,#7bd06d,#f7e25b)}
-.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-th,td{text-align:left;padding:6px 12px 6px 0;border-bottom:1px solid #232a39;white-space:nowrap}
-th{color:#8c97ab;font-weight:500;font-size:12.5px}tr:last-child td{border:0}
-tr.on td{color:#f7e25b}tr.on{outline:0}
-#tip{position:fixed;pointer-events:none;background:#000c;color:#fff;border:1px solid #3a4358;
-border-radius:6px;padding:2px 9px;font-size:12px;display:none}
-footer{color:#6d778b;font-size:12px;margin-top:20px}
-)css";
+constexpr std::array style{
+    R"css(:root{color-scheme:dark}*{box-sizing:border-box})css",
+    R"css(body{margin:0;background:#0e1118;color:#d7dce6;font:14px/1.5 system-ui,"Segoe UI",sans-serif})css",
+    R"css(main{max-width:1180px;margin:0 auto;padding:28px 24px 48px})css",
+    R"css(h1{font-size:24px;font-weight:650;margin:0;letter-spacing:-.01em;overflow-wrap:anywhere})css",
+    R"css(h2{font-size:15px;font-weight:600;margin:0 0 2px})css",
+    R"css(header{display:flex;gap:12px;align-items:center;flex-wrap:wrap})css",
+    R"css(.chip{font-size:12px;padding:2px 10px;border-radius:99px;background:#232a3a;color:#a9b4c8})css",
+    R"css(.chip.finished{background:#153c33;color:#6fe0b8}.chip.running{background:#173453;color:#7cc0ff})css",
+    R"css(.chip.failed,.chip.interrupted,.chip.stopped{background:#43251f;color:#ff9d7d})css",
+    R"css(.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:20px 0})css",
+    R"css(.tile,.card{background:#161b26;border:1px solid #232a39;border-radius:12px})css",
+    R"css(.tile{padding:12px 16px}.tile b{display:block;font-size:21px;font-weight:620;line-height:1.3;)css",
+    R"css(font-variant-numeric:tabular-nums;overflow-wrap:anywhere})css",
+    R"css(.tile span,.note{color:#8c97ab;font-size:12.5px})css",
+    R"css(.card{padding:16px 18px;margin:0 0 16px}.note{margin:0 0 8px})css",
+    R"css(.grid2{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:16px})css",
+    R"css(.slices{display:grid;grid-template-columns:repeat(auto-fill,minmax(255px,1fr));gap:6px 14px})css",
+    R"css(svg{display:block;width:100%;height:auto;font:11px system-ui,sans-serif})css",
+    R"css(svg text{fill:#8c97ab}svg .title{fill:#a9b4c8}svg .name{fill:#d7dce6;font-size:12px})css",
+    R"css(svg .halo{fill:#c5cddc;paint-order:stroke;stroke:#161b26;stroke-width:4px})css",
+    R"css(path{fill:none}.grid{stroke:#222939}.axis{stroke:#56617a})css",
+    R"css(.best{stroke:#f7e25b;stroke-width:2}.area{fill:#f7e25b14})css",
+    R"css(.point{fill:#5b8bd0;opacity:.65}.new{fill:#f7e25b}.bar{fill:#4f8fe0})css",
+    R"css(.dots{stroke-width:4.5;stroke-linecap:round;opacity:.8})css",
+    R"css(.curve{stroke-width:1.4;opacity:.75}.thread{stroke-width:1.2;opacity:.5})css",
+    R"css(.s0{stroke:#515585}.s1{stroke:#3f7cac}.s2{stroke:#2fa89c}.s3{stroke:#7bd06d}.s4{stroke:#f7e25b})css",
+    R"css(.thread.s4{opacity:.85;stroke-width:1.6})css",
+    R"css(.completed{fill:#2fa89c}.stopped{fill:#5a6480}.paused{fill:#8567c9}.running{fill:#4f8fe0})css",
+    R"css(.failed{fill:#e0614a})css",
+    R"css(.on{opacity:1!important;stroke:#fff!important;stroke-width:2.5!important})css",
+    R"css(.legend{display:inline-flex;gap:14px;color:#8c97ab;font-size:12px;flex-wrap:wrap})css",
+    R"css(.legend i{display:inline-block;width:10px;height:10px;border-radius:3px;margin-right:5px})css",
+    R"css(.ramp{width:90px!important;background:linear-gradient(90deg,#515585,#3f7cac,#2fa89c,#7bd06d,#f7e25b)})css",
+    R"css(.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums})css",
+    R"css(th,td{text-align:left;padding:6px 12px 6px 0;border-bottom:1px solid #232a39;white-space:nowrap})css",
+    R"css(th{color:#8c97ab;font-weight:500;font-size:12.5px}tr:last-child td{border:0})css",
+    R"css(tr.on td{color:#f7e25b}tr.on{outline:0})css",
+    R"css(#tip{position:fixed;pointer-events:none;background:#000c;color:#fff;border:1px solid #3a4358;)css",
+    R"css(border-radius:6px;padding:2px 9px;font-size:12px;display:none})css",
+    R"css(footer{color:#6d778b;font-size:12px;margin-top:20px})css"};
 
 // Highlights the trial under the pointer in all plots.
-constexpr const char* script = R"js(
-const tip=document.getElementById('tip');let on=[];
-const off=()=>{on.forEach(e=>e.classList.remove('on'));on=[];tip.style.display='none'};
-document.querySelectorAll('title').forEach(t=>{const e=t.parentNode;
-if(e.dataset&&e.dataset.t){e.dataset.l=t.textContent;t.remove()}});
-document.addEventListener('pointermove',v=>{const e=v.target.closest&&v.target.closest('[data-t]');off();
-if(!e)return;on=[...document.querySelectorAll('[data-t="'+e.dataset.t+'"]')];
-on.forEach(x=>x.classList.add('on'));tip.textContent=e.dataset.l||'trial '+e.dataset.t;
-tip.style.display='block';tip.style.left=Math.min(v.clientX+14,innerWidth-tip.offsetWidth-8)+'px';
-tip.style.top=v.clientY+14+'px'});
-document.addEventListener('pointerleave',off);
-)js";
+constexpr std::array script{
+    R"js(const tip=document.getElementById('tip');let on=[];)js",
+    R"js(const off=()=>{on.forEach(e=>e.classList.remove('on'));on=[];tip.style.display='none'};)js",
+    R"js(document.querySelectorAll('title').forEach(t=>{const e=t.parentNode;)js",
+    R"js(if(e.dataset&&e.dataset.t){e.dataset.l=t.textContent;t.remove()}});)js",
+    R"js(document.addEventListener('pointermove',v=>{const e=v.target.closest&&v.target.closest('[data-t]');off();)js",
+    R"js(if(!e)return;on=[...document.querySelectorAll('[data-t="'+e.dataset.t+'"]')];)js",
+    R"js(on.forEach(x=>x.classList.add('on'));tip.textContent=e.dataset.l||'trial '+e.dataset.t;)js",
+    R"js(tip.style.display='block';tip.style.left=Math.min(v.clientX+14,innerWidth-tip.offsetWidth-8)+'px';)js",
+    R"js(tip.style.top=v.clientY+14+'px'});)js",
+    R"js(document.addEventListener('pointerleave',off);)js"};
+
+template <class Lines>
+std::string joined(const Lines& lines) {
+  std::string text;
+  for (const char* line : lines) text += std::string(line) + "\n";
+  return text;
+}
 
 std::string span_text(std::int64_t ms) {
   const std::int64_t seconds = ms / 1000;
@@ -188,7 +193,7 @@ std::string report_page(const ReportModel& model) {
       "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
       "content=\"width=device-width\"><title>{}</title><style>{}</style></head><body>{}<script>{}"
       "</script></body></html>\n",
-      name, style, body, script);
+      name, joined(style), body, joined(script));
 }
 
 }  // namespace mobula::internal::tune

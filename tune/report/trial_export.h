@@ -1,6 +1,6 @@
 // Exports of an experiment: CSV with one row per report, and JSON lines with one object per trial.
 // Memory is that of one trial.
-// Thread: owner. Errors: those of ExperimentReader; `sink` returns false to end the export.
+// Thread: owner. Errors: the errors of ExperimentReader; `sink` returns false to end the export.
 #pragma once
 
 #include <functional>

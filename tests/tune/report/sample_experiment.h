@@ -20,8 +20,8 @@ struct SampleShape {
   std::int64_t extra_parameters = 0;
 };
 
-// Trials of a search over lr, momentum, layers, and opt: those with a loss above the median of
-// their rung stop early, as with successive halving. Some fail. Four run at a time on two nodes.
+// Trials of a search over lr, momentum, layers, and opt. Bad trials stop early, as with successive
+// halving; some fail. Four trials run at a time on two nodes.
 class SampleExperiment {
  public:
   explicit SampleExperiment(const SampleShape& shape, const std::string& name = "sample") {
@@ -58,9 +58,9 @@ class SampleExperiment {
     // Later trials search near the optimum.
     const double focus =
         std::min(1.0, static_cast<double>(number) / static_cast<double>(shape.trials));
-    const double wish = random_.unit() < focus * 0.7 ? 0.25 : 1.0;
-    const double lr = std::pow(10.0, -2.5 + (random_.unit() - 0.5) * 4 * wish);
-    const double momentum = 0.9 + (random_.unit() - 0.5) * 0.2 * wish;
+    const double range = random_.unit() < focus * 0.7 ? 0.25 : 1.0;
+    const double lr = std::pow(10.0, -2.5 + (random_.unit() - 0.5) * 4 * range);
+    const double momentum = 0.9 + (random_.unit() - 0.5) * 0.2 * range;
     const std::int64_t layers = 1 + static_cast<std::int64_t>(random_.unit() * 6);
     const char* opt = random_.unit() < 0.5 ? "adam" : random_.unit() < 0.5 ? "sgd" : "lion";
     StoredTrial trial{.trial = number, .state = TrialState::terminated, .seed = 1, .attempts = 1};
