@@ -1,7 +1,8 @@
 // `mobula tune`: the real program on files of experiments.
 #include "cli/mobula_program.h"
 #include "tune/report/sample_experiment.h"
-#include "tune/store/experiment_reader.h"
+#include "tune/store/experiment_store.h"
+#include "tune/store/stop_requests.h"
 
 namespace mobula::internal {
 namespace {
@@ -89,6 +90,30 @@ TEST_F(TuneCommands, WritesPlotsAndExports) {
   EXPECT_TRUE(fs::exists(board + "/trial-000039"));
   expect_one_line(mobula({"tune", "plot", "sample", "-o", directory_ + "/absent/page.html"}),
                   "No such file or directory");
+}
+
+TEST_F(TuneCommands, StopsRunningExperiment) {
+  EXPECT_EQ(mobula({"tune", "stop", "sample"}).out, "No process runs experiment sample\n");
+  auto store = tune::ExperimentStore::resume(sample_.place, {}).value();
+  EXPECT_THAT(mobula({"tune", "stop", "sample"}).out,
+              HasSubstr("Requested the end of experiment sample; process "));
+  EXPECT_EQ(tune::take_stop_requests(sample_.place).size(), 1u);
+  EXPECT_EQ(mobula({"tune", "stop", "sample", "3"}).out, "Trial 3 has ended\n");
+  const auto resumed = mobula({"tune", "resume", "sample"});
+  EXPECT_EQ(resumed.code, 1);
+  expect_one_line(resumed, "resume experiment 'sample': process ");
+}
+
+TEST_F(TuneCommands, ResumesWithRecordedCommand) {
+  const auto without = mobula({"tune", "resume", "sample"});
+  EXPECT_EQ(without.code, 7);
+  expect_one_line(without, "the file records no command");
+  const std::string command =
+      R"(["/bin/sh", "-c", "echo $MOBULA_TUNE_RESUME $MOBULA_TUNE_STORAGE"])";
+  tune::ExperimentStore::create({sample_.place.storage, "again"},
+                                {.name = "again", .spec = R"({"command":)" + command + "}"}, {})
+      .value();
+  EXPECT_EQ(mobula({"tune", "resume", "again"}).out, "again " + sample_.place.storage + "\n");
 }
 
 TEST_F(TuneCommands, CompletesAndHelps) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "cli/commands/tune/tune_control.h"
 #include "cli/commands/tune/tune_documents.h"
 #include "cli/commands/tune/tune_files.h"
 #include "cli/exit_code.h"
@@ -176,6 +177,8 @@ int tune_command(const CommandLine& line) {
   if (flags.action == "show") {
     return print_document(trial_document(place, flags.trial), line, trial_page);
   }
+  if (flags.action == "stop") return stop_experiment(place, flags);
+  if (flags.action == "resume") return resume_experiment(place);
   if (flags.action == "plot") return write_plots(place, flags);
   if (flags.action == "export") return export_experiment(place, flags);
   if (flags.action == "import") return import_study(place, line);

@@ -1,5 +1,5 @@
 // Documents of `mobula tune` (apiVersion mobula/v1), made from the file of an experiment.
-// Thread: main. Errors: those of ExperimentReader.
+// Thread: main. Errors: the errors of ExperimentReader.
 #pragma once
 
 #include <cstddef>

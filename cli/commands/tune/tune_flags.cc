@@ -32,6 +32,36 @@ class TuneGrammar {
   TuneFlags& flags_;
 };
 
+void add_file_commands(TuneGrammar& grammar, TuneFlags& flags, const TuneSharedOptions& shared) {
+  grammar.add_for_experiment("stop", "Stop an experiment, or one of its trials")
+      .add_option("trial", flags.trial, "Number of the trial (default: the experiment)")
+      ->check(CLI::NonNegativeNumber);
+  grammar.add_for_experiment("resume", "Start the recorded program again, to continue");
+
+  CLI::App& plot = grammar.add_for_experiment("plot", "Write an HTML page with plots");
+  plot.add_option("-o,--output", flags.file,
+                  "File of the page, or - for stdout (default: NAME.html)");
+
+  CLI::App& export_trials = grammar.add_for_experiment("export", "Export trials and reports");
+  export_trials.add_option("--format", flags.format, "csv, jsonl, or tensorboard")
+      ->required()
+      ->check(CLI::IsMember({"csv", "jsonl", "tensorboard"}));
+  export_trials.add_option("-o,--output", flags.file,
+                           "File, or - for stdout; for tensorboard a directory (default: NAME.csv, "
+                           "NAME.jsonl, or NAME-tensorboard)");
+
+  CLI::App& import_study = grammar.add("import", "Import a study of another program");
+  import_study.add_option("source", flags.source, "optuna")
+      ->required()
+      ->check(CLI::IsMember({"optuna"}));
+  import_study.add_option("file", flags.file, "SQLite file of the study")->required();
+  import_study.add_option("--study", flags.study,
+                          "Name of the study (default: the only study of the file)");
+  import_study.add_option("--name", flags.name,
+                          "Name of the experiment (default: name of the study)");
+  shared.add_output(import_study);
+}
+
 }  // namespace
 
 void add_tune_commands(CLI::App& app, TuneFlags& flags, const TuneSharedOptions& shared) {
@@ -72,28 +102,7 @@ void add_tune_commands(CLI::App& app, TuneFlags& flags, const TuneSharedOptions&
   grammar.add_trial(explain);
   shared.add_output(explain);
 
-  CLI::App& plot = grammar.add_for_experiment("plot", "Write an HTML page with plots");
-  plot.add_option("-o,--output", flags.file,
-                  "File of the page, or - for stdout (default: NAME.html)");
-
-  CLI::App& export_trials = grammar.add_for_experiment("export", "Export trials and reports");
-  export_trials.add_option("--format", flags.format, "csv, jsonl, or tensorboard")
-      ->required()
-      ->check(CLI::IsMember({"csv", "jsonl", "tensorboard"}));
-  export_trials.add_option("-o,--output", flags.file,
-                           "File, or - for stdout; for tensorboard a directory (default: NAME.csv, "
-                           "NAME.jsonl, or NAME-tensorboard)");
-
-  CLI::App& import_study = grammar.add("import", "Import a study of another program");
-  import_study.add_option("source", flags.source, "optuna")
-      ->required()
-      ->check(CLI::IsMember({"optuna"}));
-  import_study.add_option("file", flags.file, "SQLite file of the study")->required();
-  import_study.add_option("--study", flags.study,
-                          "Name of the study (default: the only study of the file)");
-  import_study.add_option("--name", flags.name,
-                          "Name of the experiment (default: name of the study)");
-  shared.add_output(import_study);
+  add_file_commands(grammar, flags, shared);
 }
 
 }  // namespace mobula::internal::cli

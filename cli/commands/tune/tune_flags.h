@@ -13,9 +13,9 @@ class App;
 namespace mobula::internal::cli {
 
 struct TuneFlags {
-  std::string action{};   // list, status, trials, show, best, explain, plot, export, import
+  std::string action{};   // list, status, trials, show, best, explain, stop, …
   std::string storage{};  // empty: default_storage()
-  std::string name{};     // of the experiment
+  std::string name{};     // name of the experiment
   std::int64_t trial = -1;
   std::int64_t count = 5;  // best
   std::int64_t rows = 0;   // trials; 0: all
