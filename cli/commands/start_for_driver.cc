@@ -80,7 +80,7 @@ int start_for_driver(const Programs& programs, const CommandLine& line) {
   int code = exit_done;
   const auto refuse = [&](int with, const std::string& why) {
     code = with;
-    if (ready) return write_line(ready.get(), json_text(Json{{"error", why}}));
+    if (ready) return write_line(ready.get(), json_text(Json{{"exit", with}, {"error", why}}));
     complain(failure(ErrorCode::unavailable, why));
   };
   auto directory = OwnDirectory::make();

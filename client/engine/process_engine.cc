@@ -80,12 +80,13 @@ void ProcessEngine::close() {
   });
 }
 
-void ProcessEngine::stop() {
+void ProcessEngine::stop(std::string why) {
   const auto held = lock();
-  if (!std::exchange(stopping_, true) && sockets_) {
+  if (!stopped_ && sockets_) {
     (void)loop().post([this] { end_sinks(); });
     sockets_->thread().call_back();
   }
+  if (!stopped_) stopped_ = std::move(why);
   notify();
 }
 
@@ -361,7 +362,7 @@ Result<std::span<std::byte>> ProcessEngine::reserve(Lock& lock, ObjectId object,
     wait(lock, std::nullopt, [&] { return answered() || abandoned(); });
   }
   if (caller_.has_reply(object)) return caller_.take_reserved(object, size_bytes);
-  if (interrupted() && !stopping_) {
+  if (interrupted() && !stopped_) {
     step(AbandonWrite{object});
     return failure(ErrorCode::cancelled, "the wait for memory was interrupted");
   }
@@ -369,7 +370,7 @@ Result<std::span<std::byte>> ProcessEngine::reserve(Lock& lock, ObjectId object,
     step(AbandonWrite{object});
     return failure(ErrorCode::cancelled, "the task that waits for memory was cancelled");
   }
-  return failure(ErrorCode::unavailable, "the runtime was shut down while it reserved memory");
+  return failure(ErrorCode::unavailable, why_stopped() + " while it reserved memory");
 }
 
 void ProcessEngine::seal(Lock& lock, ObjectId object, bool is_error, RefRecords contained,
@@ -429,7 +430,7 @@ Result<HeadToProcess> ProcessEngine::ask(Lock& lock, ProcessToHead question,
   wait(lock, deadline, [&] { return caller_.has_reply(request) || detail::interrupted(); });
   auto answer = caller_.take_reply(request);
   if (answer) return std::move(*answer);
-  if (stopping_) return failure(ErrorCode::unavailable, "the runtime was shut down");
+  if (stopped_) return failure(ErrorCode::unavailable, why_stopped());
   if (detail::interrupted()) return failure(ErrorCode::cancelled, "the query was interrupted");
   return failure(ErrorCode::timed_out, "the head did not answer in time");
 }

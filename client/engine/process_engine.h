@@ -105,7 +105,8 @@ class ProcessEngine {
   void warn(const std::string& text);  // on stderr
   // Called before the process exits without destructors.
   void flush_recording();
-  bool stopping() const { return stopping_; }
+  bool stopping() const { return stopped_.has_value(); }
+  std::string why_stopped() const { return stopped_.value_or("the runtime was shut down"); }
   // Callers subscribe by `step`.
   Completions& completions() { return completions_; }
 
@@ -156,8 +157,8 @@ class ProcessEngine {
   // Reports nothing more to sinks, and notifies them. Returns after the last callback. Must not be
   // called on the loop thread.
   void end_subscriptions();
-  // Ends all waits without a value.
-  void stop();
+  // Ends all waits without a value: calls fail with `why`. A repetition changes nothing.
+  void stop(std::string why = "the runtime was shut down");
   // Stops, and closes the links: no message is sent or received, and no hook is called any more.
   // Remaining refs are still counted. Must not be called on the loop thread.
   void close();
@@ -290,7 +291,7 @@ class ProcessEngine {
   bool flush_scheduled_ = false;
   Completions completions_;
   bool callbacks_scheduled_ = false;
-  bool stopping_ = false;
+  std::optional<std::string> stopped_;
   ArmedDeadline ring_time_;  // deadline of the timer, which flush() arms
 };
 

@@ -173,7 +173,7 @@ void ProcessEngine::notify() {
 
 bool ProcessEngine::wait(Lock& lock, std::optional<Time> deadline,
                          const std::function<bool()>& ready, Until until) {
-  const auto done = [&] { return stopping_ || ready(); };
+  const auto done = [&] { return stopped_ || ready(); };
   const auto overdue = [&] { return deadline && monotonic_now() >= *deadline; };
   while (!done()) {
     rings_.flush_deferred_wakes();

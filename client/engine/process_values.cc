@@ -334,7 +334,7 @@ detail::StoredValue ProcessValues::stored_object(ProcessEngine::Lock& lock, Obje
     return stored_value(lock, *row->value);
   }
   if (row->reading->failure) return fail(store_error_of(*row->reading->failure));
-  if (!row->readable) return fail(make_error(PublicKind::connection, "the runtime was shut down"));
+  if (!row->readable) return fail(make_error(PublicKind::connection, engine_->why_stopped()));
   auto view = engine_->caller().view(object);
   if (!view)
     return fail(make_error(PublicKind::object_lost, "the object's memory could not be mapped"));

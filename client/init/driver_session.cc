@@ -260,18 +260,20 @@ bool DriverSession::pause(Duration span) {
 }
 
 // The next agent of the node has another socket, which is listed in the same state directory.
-std::string DriverSession::next_agent(Time start_own_at) {
+Result<std::string> DriverSession::next_agent(Time start_own_at) {
   for (const auto& agent : agents_of_machine(default_state_dir())) {
     const bool others =
         agent.driver_agent || agent.head_address != address_ || agent.socket == socket_;
     if (!others && connect_local(agent.socket).ok()) return agent.socket;
   }
-  if (is_own() || monotonic_now() < start_own_at) return {};
+  if (is_own() || monotonic_now() < start_own_at) {
+    return failure(ErrorCode::unavailable, "no other agent of this machine is ready");
+  }
   own_.reset();
   auto started = OwnedStart::run({"start", "--address", address_, "--driver-agent"});
   if (!started) {
     print_stderr("mobula: {}", started.error().text);
-    return {};
+    return started.error();
   }
   own_.emplace(std::move(*started));
   return own_->ready().socket;
@@ -307,19 +309,26 @@ bool DriverSession::reattach_until(Time deadline) {
   print_stderr("mobula: the agent of this machine has died; waiting for the next one");
   // No other process restarts an agent that this driver started.
   const Time start_own_at = own_ ? monotonic_now() : monotonic_now() + foreign_agent_timeout;
+  std::string why = fmt::format(
+      "no new agent within {} s",
+      std::chrono::duration_cast<std::chrono::seconds>(options_.reattach_timeout).count());
   while (monotonic_now() < deadline) {
     const auto socket = next_agent(start_own_at);
-    if (!socket.empty() && attach_to(socket)) {
-      socket_ = socket;
+    if (socket && attach_to(*socket)) {
+      socket_ = *socket;
       print_stderr("mobula: attached to the new agent of this machine");
       return true;
     }
+    // A key that the head has revoked is not admitted again.
+    if (!socket && socket.error().code == ErrorCode::permission_denied) {
+      why = socket.error().text;
+      break;
+    }
     if (!pause(100ms)) return false;
   }
-  print_stderr("mobula: no new agent within {} s: the cluster at {} is lost to this driver",
-               std::chrono::duration_cast<std::chrono::seconds>(options_.reattach_timeout).count(),
-               address_);
-  engine_->stop();
+  why = fmt::format("the cluster at {} is lost to this driver: {}", address_, why);
+  print_stderr("mobula: {}", why);
+  engine_->stop(why);
   return false;
 }
 

@@ -59,8 +59,8 @@ class DriverSession final : public detail::ClusterSession, client::EngineOwner {
   void watch_agents();
   bool reattach_until(Time deadline);
   // The socket of an agent that can replace the lost one. Starts an agent after `start_own_at` if
-  // none appears.
-  std::string next_agent(Time start_own_at);
+  // none appears. Errors: `permission_denied` if the head refuses the key of this machine.
+  Result<std::string> next_agent(Time start_own_at);
   bool attach_to(const std::string& socket);
   bool pause(Duration span);  // false: the session ends
   std::string program_name() const;

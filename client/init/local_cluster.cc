@@ -30,6 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr Duration start_timeout_ = 30s;
 constexpr Duration slow_start_delay = 3s;  // until a warning
+constexpr int exit_refused = 4;            // of `mobula start`, in its report
 
 // Reads up to the first newline, the end, the deadline, or an interruption of this thread.
 Result<std::string> read_line(int fd, Time deadline) {
@@ -144,8 +145,11 @@ Result<OwnedStart> OwnedStart::run(std::vector<std::string> arguments) {
                    "mobula start ended without being ready" +
                        (line->empty() ? std::string("; see its message above") : ": " + *line));
   }
-  if (json.contains("error"))
-    return failure(ErrorCode::unavailable, json.value("error", std::string()));
+  if (json.contains("error")) {
+    const bool refused = json.value("exit", 0) == exit_refused;
+    return failure(refused ? ErrorCode::permission_denied : ErrorCode::unavailable,
+                   json.value("error", std::string()));
+  }
   start.ready_ = {json.value("address", std::string()), json.value("socket", std::string())};
   return start;
 }

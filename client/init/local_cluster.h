@@ -26,7 +26,8 @@ class OwnedStart {
     std::string socket;   // socket of the agent of this machine
   };
 
-  // Runs the program and waits for its ready line. On failure the error has its output.
+  // Runs the program and waits for its ready line. On failure the error has its output. Errors:
+  // `permission_denied` if the head refuses the key of this machine.
   static Result<OwnedStart> run(std::vector<std::string> arguments);
   OwnedStart(OwnedStart&& other) noexcept;
   OwnedStart& operator=(OwnedStart&& other) noexcept = delete;

@@ -61,6 +61,20 @@ void ActorTable::place(Actor& actor) {
                                     callers_of(actor));
 }
 
+void ActorTable::set_slot(Actor& actor, SlotId slot, NodeId node) {
+  actor.slot = slot;
+  actor.node = node;
+  by_node_.add(node, actor.spec().actor);
+}
+
+// Returns the slot that it had, if any.
+SlotId ActorTable::clear_slot(Actor& actor) {
+  by_node_.remove(actor.node, actor.spec().actor);
+  actor.node = {};
+  actor.endpoint = {};
+  return std::exchange(actor.slot, SlotId{});
+}
+
 std::vector<NodeId> ActorTable::callers_of(const Actor& actor) const {
   std::vector<NodeId> nodes(actor.cut_off.begin(), actor.cut_off.end());
   const NodeId owner = parts_.processes.node_of(actor.spec().owner);
@@ -122,8 +136,7 @@ bool ActorTable::granted(const scheduler::Slot& grant, StartSlot& start) {
   Actor* actor = rows_.find(grant.actor);
   if (actor == nullptr || !actor->waits) return false;
   actor->waits = false;
-  actor->slot = grant.id;
-  actor->node = grant.node;
+  set_slot(*actor, grant.id, grant.node);
   start.demand_class = actor->spec().demand;
   start.actor = actor->spec();
   start.first_generation = actor->row.incarnation;
@@ -199,9 +212,7 @@ void ActorTable::constructed(const ActorConstructed& message) {
 void ActorTable::slot_gone(ActorId id, SlotId slot, const EndCause& cause) {
   Actor* actor = rows_.find(id);
   if (actor == nullptr || actor->slot != slot || actor->state == ActorState::dead) return;
-  actor->slot = {};
-  actor->node = {};
-  actor->endpoint = {};
+  clear_slot(*actor);
   lose(*actor, cause);
   forget_oldest();
 }
@@ -298,8 +309,9 @@ void ActorTable::lose(Actor& actor, const EndCause& cause) {
 // head sends it no messages from now on.
 void ActorTable::node_died(NodeId node, bool silently) {
   if (!silently) return;
-  for (auto& [id, actor] : rows_) {
-    if (actor.node != node || !actor.spec().exclusive || actor.state == ActorState::dead) continue;
+  for (const auto id : on_node(node)) {
+    Actor& actor = rows_.at(id);
+    if (!actor.spec().exclusive) continue;
     mark_exclusive.hit();
     actor.not_before =
         parts_.now + parts_.options.settings.fence_timeout + parts_.options.exclusive_margin;
@@ -310,8 +322,9 @@ void ActorTable::node_died(NodeId node, bool silently) {
 
 // An actor without remaining restarts also moves, because a drain is no failure.
 void ActorTable::leave_node(NodeId node, const std::string& why) {
-  for (auto& [id, actor] : rows_) {
-    if (actor.node != node || actor.slot.empty() || actor.state == ActorState::dead) continue;
+  const std::set<ActorId> ids = on_node(node);
+  for (const auto id : ids) {
+    Actor& actor = rows_.at(id);
     if (actor.spec().max_restarts == 0 || actor.ending || actor.moving) continue;
     mark_moved.hit();
     actor.moving = true;
@@ -321,12 +334,11 @@ void ActorTable::leave_node(NodeId node, const std::string& why) {
 
 std::optional<Time> ActorTable::hasten_entries(NodeId node, Time deadline, const std::string& why) {
   std::optional<Time> next;
-  for (auto& [id, actor] : rows_) {
+  const std::set<ActorId> ids = on_node(node);
+  for (const auto id : ids) {
+    Actor& actor = rows_.at(id);
     const EntryPoint& entry = actor.spec().entry;
-    if (actor.node != node || !entry.given() || actor.slot.empty() ||
-        actor.state == ActorState::dead)
-      continue;
-    if (actor.ending || actor.moving) continue;
+    if (!entry.given() || actor.ending || actor.moving) continue;
     const Time due = deadline - entry.grace;
     if (due > parts_.now) {
       next = earlier(next, due);
@@ -341,13 +353,12 @@ std::optional<Time> ActorTable::hasten_entries(NodeId node, Time deadline, const
 }
 
 std::size_t ActorTable::end_on_node(NodeId node, const std::string& why) {
-  std::size_t ended = 0;
   EndCause cause;
   cause.kind = EndKind::killed;
   cause.text = why;
-  for (auto& [id, actor] : rows_) {
-    if (actor.node != node || actor.slot.empty() || actor.state == ActorState::dead) continue;
-    ++ended;
+  const std::set<ActorId> ids = on_node(node);
+  for (const auto id : ids) {
+    Actor& actor = rows_.at(id);
     if (actor.moving) {
       parts_.slots.stop(actor.slot, false, why);
     } else {
@@ -355,7 +366,7 @@ std::size_t ActorTable::end_on_node(NodeId node, const std::string& why) {
     }
   }
   forget_oldest();
-  return ended;
+  return ids.size();
 }
 
 void ActorTable::die(Actor& actor, const EndCause& cause, bool refused, Manner manner) {
@@ -363,15 +374,13 @@ void ActorTable::die(Actor& actor, const EndCause& cause, bool refused, Manner m
   if (std::exchange(actor.waits, false)) {
     parts_.scheduler.drop_actor_demand(id, actor.spec().demand);
   }
-  const SlotId slot = std::exchange(actor.slot, SlotId{});
+  const SlotId slot = clear_slot(actor);
   if (!slot.empty()) {
     parts_.slots.stop(slot, false, "the actor has ended: " + to_string(cause), {},
                       manner == Manner::orderly);
   }
   release_name(actor);
   if (actor.journalled()) parts_.journal.erase("actors", id.hex());
-  actor.node = {};
-  actor.endpoint = {};
   actor.cause = cause;
   actor.refused = refused;
   actor.not_before.reset();
@@ -442,8 +451,7 @@ void ActorTable::adopt(const SlotFact& fact, NodeId node) {
     actor = &add(ActorRow{fact.actor, job.start.program, job.start.env, fact.generation, 0},
                  name_space_of(fact.actor.job, fact.actor.name_space));
   }
-  actor->slot = fact.slot;
-  actor->node = node;
+  set_slot(*actor, fact.slot, node);
   // A command has no endpoint.
   actor->row.incarnation = fact.generation + (fact.endpoint.process.empty() && !fact.ready ? 0 : 1);
   actor->endpoint = fact.endpoint;

@@ -147,6 +147,8 @@ class ActorTable {
   // False also for an actor whose name was released before its end.
   bool has_name(const Actor& actor) const;
   const Actor* find(ActorId id) const { return rows_.find(id); }
+  // Actors with a slot on the node.
+  const std::set<ActorId>& on_node(NodeId node) const { return by_node_.of(node); }
   const Table<ActorId, Actor>& rows() const { return rows_; }
 
  private:
@@ -158,6 +160,8 @@ class ActorTable {
   bool refuse_create(const CreateActor& message, const std::string& name_space);
   void refuse(const ActorSpec& spec, const std::string& why);
   void place(Actor& actor);
+  void set_slot(Actor& actor, SlotId slot, NodeId node);
+  SlotId clear_slot(Actor& actor);
   void lose(Actor& actor, const EndCause& cause);
   // Settles an order without a reply: as executed if `nobody_knows` its result, otherwise as never
   // given. Returns whether it counts as executed.
@@ -196,6 +200,7 @@ class ActorTable {
   // Actors that are not dead, by job and by the placement group that they need.
   GroupedIds<JobId, ActorId> by_job_;
   GroupedIds<GroupId, ActorId> by_group_;
+  GroupedIds<NodeId, ActorId> by_node_;  // actors with a slot
   // Actors that a process of the job wants to end and that no node has reported yet.
   std::map<std::pair<JobId, ActorId>, ProcessId> ended_early_;
   std::map<ProcessId, std::set<ActorId>> by_process_;  // owned and watched actors

@@ -168,6 +168,42 @@ TEST_F(Nodes, WrongClock_CallsBetweenNodesWork) {
   EXPECT_EQ(alive_nodes(), 2u);
 }
 
+// The head's clock jumps two days back. Node c joins with a ticket that ended yesterday by the
+// clock of node b, whose agent is stopped and receives no new ticket.
+TEST_F(Nodes, TicketRejected_CallFailsWithBothClocks) {
+  const std::string clock = state_of("clock");
+  std::ofstream(clock) << 0 << std::endl;
+  more_environment = {
+      {"LD_PRELOAD", std::string(MOBULA_BINARY_DIR) + "/tests/cli/libskewed_clock.so"},
+      {"SKEWED_CLOCK_FILE", clock}};
+  start_head();
+  more_environment.clear();
+  start_node("b");
+  drive({"make_detached", "far", node_id("b")});
+  const pid_t agent = agent_pid("b");
+  ASSERT_EQ(::kill(agent, SIGSTOP), 0);
+  std::ofstream(clock + ".new") << -48 * 3600 << std::endl;
+  std::filesystem::rename(clock + ".new", clock);
+  start_node("c");
+  auto environment = environment_of("c");
+  environment["MOBULA_ADDRESS"] = address();
+  environment["MOBULA_UNREACHABLE_S"] = "1";
+  const Words use{programs + "/e2e_driver", "use_detached", "far"};
+  const Ended rejected = Process(use, environment, directory() + "/log/rejected").wait();
+  ::kill(agent, SIGCONT);
+  EXPECT_NE(rejected.code, 0);
+  for (const char* part : {"rejected connections from node", "ticket refused: it expired at",
+                           "this machine's clock says", "compare the clocks with 'mobula doctor'"})
+    EXPECT_NE(rejected.err.find(part), std::string::npos) << part << ": " << rejected.err;
+  // The agent of node b receives its new ticket.
+  const auto served = [&] {
+    const Ended used = Process(use, environment, directory() + "/log/served").wait();
+    return used.out.find("value 2") != std::string::npos;
+  };
+  EXPECT_TRUE(eventually(Milliseconds(20'000), served));
+  drive({"use_detached", "far", "end"});
+}
+
 TEST_F(Nodes, ListsStoredObjects) {
   start_head();
   Process driver = start_driver({"large_object"});

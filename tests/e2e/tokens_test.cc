@@ -120,18 +120,23 @@ TEST_F(TokenCluster, JoinToken_AdmitsOneMachineAcrossHeadRestart) {
   EXPECT_EQ(mobula({"stop", "--grace", "1"}, "b").code, 0);
 }
 
-TEST_F(TokenCluster, TokenRevoked_DriverDisconnectedAndJobEnds) {
+TEST_F(TokenCluster, TokenRevoked_CallsFailAndJobEnds) {
   start_head();
   const std::string wheel = create("driver", "wheel");
   auto environment = environment_of("elsewhere");
   environment["MOBULA_TOKEN"] = wheel;
-  Process driver({programs + "/e2e_driver", "steady"}, environment, directory() + "/log/revoked");
+  Process driver({programs + "/e2e_driver", "awaits_error"}, environment,
+                 directory() + "/log/revoked");
   EXPECT_TRUE(eventually(Milliseconds(60'000), [&] {
     const Json list = Json::parse(mobula({"list", "leases", "-o", "json"}).out, nullptr, false);
     return list.is_object() && !list["items"].empty();
   }));
   ASSERT_EQ(mobula({"token", "revoke", "wheel"}).code, 0);
-  EXPECT_NE(driver.wait().code, 0);
+  const Ended ended = driver.wait();
+  EXPECT_EQ(ended.code, 0) << "it blocks although the head refuses it: " << ended.err;
+  EXPECT_NE(ended.err.find("token 'wheel'"), std::string::npos) << ended.err;
+  for (const char* part : {"error: ", "is lost to this driver", "refuses this machine's key"})
+    EXPECT_NE(ended.out.find(part), std::string::npos) << part << ": " << ended.out;
   EXPECT_TRUE(eventually(Milliseconds(60'000), [&] {
     return mobula({"list", "jobs"}).out.find("RUNNING") == std::string::npos;
   }));

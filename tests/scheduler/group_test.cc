@@ -238,6 +238,28 @@ TEST_F(GroupTest, KeepsDeviceBundleForDeviceRequests) {
   EXPECT_EQ(bench_.granted[1].allocation.bundle, 0) << "rather than wait";
 }
 
+TEST_F(GroupTest, NoExecutorFree_UsesDeviceBundle) {
+  auto small = node_with(2, 0);
+  small.task_executors = 1;
+  bench_.add_node(1, small);
+  bench_.add_node(2, node_with(1, 1));
+  bench_.want(1, 1, cpus(0), 1);
+  bench_.plan();
+  ASSERT_EQ(number_of(bench_.granted.at(0).node), 1u);
+  bench_.want(1, 1, cpus(0), 0);
+  const auto group = add(1, GroupStrategy::pack, {cpus(2), request({{"CPU", 1}, {"GPU", 1}})});
+  ASSERT_THAT(opened(group), ElementsAre(1, 2));
+  bench_.want(1, 1, inside(group, cpus(0.5)), 2);
+  bench_.plan();
+  ASSERT_EQ(bench_.granted.size(), 3u);
+  EXPECT_EQ(bench_.granted[1].allocation.bundle, 1) << "node 1 has no free executor";
+  bench_.scheduler.release(bench_.granted[0].id);
+  bench_.want(1, 1, inside(group, cpus(0.5)), 1);
+  bench_.plan();
+  ASSERT_EQ(bench_.granted.size(), 4u);
+  EXPECT_EQ(bench_.granted[3].allocation.bundle, 0) << "node 1 has one again";
+}
+
 TEST_F(GroupTest, UsesFirstBundleThatFitsWholeRequest) {
   bench_.add_node(1, node_with(8, 0));
   const auto group = add(1, GroupStrategy::pack, {cpus(1), cpus(3)});

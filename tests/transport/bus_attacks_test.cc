@@ -116,7 +116,8 @@ TEST_F(BusAttacks, ClosesOldestSilentConnection) {
   EXPECT_FALSE(is_closed(silent.back())) << "only the oldest ones";
 }
 
-// Counts wake-ups of the loop while silent connections stay open, half of them with a greeting.
+// Counts wake-ups of the loop while silent connections stay open, half of them with a greeting. The
+// events of the closed connections may still arrive during the first seconds.
 TEST_F(BusAttacks, SilentConnections_WakeLoopSeldom) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
   BusOptions options = server_options();
@@ -130,10 +131,15 @@ TEST_F(BusAttacks, SilentConnections_WakeLoopSeldom) {
     if (i % 2 == 0) (void)::send(silent.back().get(), start.data(), start.size(), MSG_NOSIGNAL);
   }
   ASSERT_TRUE(until([&] { return server_.bus->counters().closed == 1'000 - 512; }, 20s));
-  int wake_ups = 0;
-  const Time end = monotonic_now() + 1s;
-  for (Time now = monotonic_now(); now < end; now = monotonic_now(), ++wake_ups)
-    loop_->turn(end - now);
+  const auto wake_ups_of_a_second = [&] {
+    int wake_ups = 0;
+    const Time end = monotonic_now() + 1s;
+    for (Time now = monotonic_now(); now < end; now = monotonic_now(), ++wake_ups)
+      loop_->turn(end - now);
+    return wake_ups;
+  };
+  int wake_ups = wake_ups_of_a_second();
+  for (int i = 0; i < 10 && wake_ups >= 100; ++i) wake_ups = wake_ups_of_a_second();
   EXPECT_LT(wake_ups, 100);
   client_.open(*loop_, client_options());
   peer_ = client_.bus->connect(address_, server_keys_.public_key).value();
@@ -241,7 +247,8 @@ TEST_F(BusDescriptors, ProvenPeers_DescriptorsRemain) {
     many.connect(address_);
     reported = report();
   }
-  EXPECT_TRUE(reported) << server_closed();
+  // The server counts a connection when libzmq reports it, which a busy machine delays.
+  EXPECT_TRUE(reported || until(report, 20s)) << server_closed();
   EXPECT_TRUE(until([&] { return server_descriptors() < descriptors - 32; }, 5s));
 }
 

@@ -363,8 +363,9 @@ Result<std::string> StateReader::drain(const ToolRequest& request) {
   auto drained = parts_.nodes.drain(node, timeout, "asked for by a tool");
   if (!drained) return drained.error();
   std::vector<std::string> warnings;
-  for (const auto& [id, actor] : parts_.actors.rows()) {
-    if (actor.node != node || actor.moving) continue;
+  for (const auto id : parts_.actors.on_node(node)) {
+    const Actor& actor = parts_.actors.rows().at(id);
+    if (actor.moving) continue;
     if (actor.spec().entry.given()) {
       warnings.push_back(what_becomes_of_job(actor, timeout));
       continue;

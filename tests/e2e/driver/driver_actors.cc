@@ -61,11 +61,12 @@ int spread_actors(const Words&) {
   return report.exit_code();
 }
 
+// Arguments: its name, and the node if any.
 int make_detached(const Words& arguments) {
-  auto kept = mobula::actor<Counter>
-                  .options({.name = arguments.at(0), .name_space = "e2e",
-                            .lifetime = mobula::Lifetime::detached})
-                  .remote();
+  mobula::ActorOptions options{
+      .name = arguments.at(0), .name_space = "e2e", .lifetime = mobula::Lifetime::detached};
+  if (arguments.size() > 1) options.scheduling = mobula::NodeAffinity{arguments.at(1), false};
+  auto kept = mobula::actor<Counter>.options(options).remote();
   Report report;
   report.equal("first", mobula::get(kept.call<&Counter::add>(1), seconds(30)), 1);
   return report.exit_code();

@@ -82,6 +82,21 @@ int steady(const Words&) {
   return report.exit_code();
 }
 
+int never_ends() {
+  for (;;) ::pause();
+}
+
+// Prints the error of a call that does not end.
+int awaits_error(const Words&) {
+  const auto call = mobula::task<never_ends>.options({.max_retries = -1}).remote();
+  try {
+    mobula::get(call);
+  } catch (const mobula::Error& error) {
+    tell(std::string("error: ") + error.what());
+  }
+  return 0;
+}
+
 // An actor on the named node, and the same actor on another node after the test has killed the
 // first.
 int moves(const Words& arguments) {
@@ -212,11 +227,8 @@ int completes(const Words& arguments) {
 }  // namespace
 
 std::map<std::string, Scenario> failure_scenarios() {
-  return {{"crashes", &crashes},
-          {"steady", &steady},
-          {"moves", &moves},
-          {"holds", &holds},
-          {"keeps_values", &keeps_values},
+  return {{"crashes", &crashes},    {"steady", &steady}, {"awaits_error", &awaits_error},
+          {"moves", &moves},        {"holds", &holds},   {"keeps_values", &keeps_values},
           {"completes", &completes}};
 }
 

@@ -86,6 +86,53 @@ TEST(HeadScale, DeadlinesVisitNoOtherNodes) {
   EXPECT_EQ(walked_by_deadlines(40), walked_by_deadlines(3));
 }
 
+// Rows that a drain with a deadline and the death of two nodes have visited, with `idle` actors of
+// others: half of them wait, half run on a third node.
+std::uint64_t walked_by_departures(int idle) {
+  SmallCluster cluster;
+  TestAgent& home = cluster.node_joins(1, {}, Role::driver_agent);
+  TestAgent& drained = cluster.node_joins(2, SmallCluster::shape(2));
+  cluster.driver_starts_job(home, 1);
+  for (int i = 0; i < 2; ++i) {
+    ActorSpec spec = cluster.actor(1, 1 + i);
+    spec.max_restarts = i;
+    cluster.creates(home, spec);
+    cluster.actor_comes_alive(drained);
+  }
+  TestAgent& dying = cluster.node_joins(3, SmallCluster::shape(1));
+  ActorSpec exclusive = cluster.actor(1, 3);
+  exclusive.exclusive = true;
+  exclusive.max_restarts = 1;
+  cluster.creates(home, exclusive);
+  cluster.actor_comes_alive(dying);
+  NodeShape large = SmallCluster::shape(idle);
+  large.resources.push_back({"license", {InstanceShape{Quantity::whole(1), "", {}, 0}}});
+  TestAgent& other = cluster.node_joins(4, large);
+  for (int i = 0; i < idle; ++i) {
+    cluster.creates(home, cluster.actor(1, 1'000 + i));
+    cluster.actor_comes_alive(other);
+  }
+  for (int i = 0; i < idle; ++i) {
+    ActorSpec waiting = cluster.actor(1, 10'000 + i);
+    waiting.demand.id = ClassId::of(77);
+    waiting.demand.request.resources = of("license");
+    cluster.creates(home, waiting);
+  }
+  cluster.actor_comes_alive(other);
+  const std::uint64_t before = cluster.rows_walked;
+  EXPECT_TRUE(cluster.tool("drain", "2000", drained.node.hex()).ok);
+  cluster.pass(3s);
+  dying.silent = true;
+  cluster.pass(30s);
+  EXPECT_EQ(cluster.state_of(exclusive.actor).state, ActorState::restarting);
+  return cluster.rows_walked - before;
+}
+
+TEST(HeadScale, DeparturesVisitNoOtherActors) {
+  const std::uint64_t beside_few = walked_by_departures(3);
+  EXPECT_EQ(walked_by_departures(40), beside_few);
+}
+
 TEST(HeadScale, ForgetsOldestDeadActors) {
   HeadOptions options;
   options.max_ended_kept = 10;

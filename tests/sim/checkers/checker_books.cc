@@ -148,8 +148,8 @@ void Checkers::grant(const StartSlot& start, Agent* to) {
   }
   spares_devices(start);
   const bool named = !start.actor.name.empty();
-  placed_[start.slot] = {named ? ActorId() : start.actor.actor, start.allocation.group,
-                         start.allocation.bundle, start.allocation};
+  placed_[start.slot] = {named ? ActorId() : start.actor.actor, start.actor.actor.empty(),
+                         to->node().id, start.allocation};
   where_it_may(start, *to);
   has_room_for_contexts(start, to->node().plan.shape);
   within_quota(start);

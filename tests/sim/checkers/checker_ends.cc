@@ -76,17 +76,22 @@ void Checkers::spares_devices(const StartSlot& start) const {
   const auto index = static_cast<std::size_t>(chosen.bundle);
   if (!row || index >= row->places.size() || !has_gpu(row->places[index].allocation)) return;
   if (start.demand_class.request.placement.bundle_index >= 0) return;
-  const auto cannot_start = [this](NodeId node) {
-    return std::ranges::any_of(world_.nodes(), [node](const auto& each) {
-      return each.id == node && each.plan.cannot_start;
-    });
+  // Blocked executors count, so a node that could still start one may be excluded.
+  const auto has_free_executor = [&](NodeId id) {
+    const Node* node = world_.node_of(id);
+    if (node == nullptr || node->plan.cannot_start) return false;
+    if (!start.actor.actor.empty()) return true;
+    const auto tasks = std::ranges::count_if(
+        placed_, [id](const auto& each) { return each.second.is_task && each.second.node == id; });
+    return tasks < node->plan.shape.task_executors;
   };
   for (std::size_t i = 0; i < row->places.size(); ++i) {
     const Allocation& other = row->places[i].allocation;
-    if (has_gpu(other) || cannot_start(row->places[i].node)) continue;
+    if (has_gpu(other) || !has_free_executor(row->places[i].node)) continue;
     Quantity free = cpus_of(other);
     for (const auto& [slot, each] : placed_) {
-      const bool inside = each.group == chosen.group && each.bundle == static_cast<std::int32_t>(i);
+      const bool inside = each.allocation.group == chosen.group &&
+                          each.allocation.bundle == static_cast<std::int32_t>(i);
       if (inside) free -= cpus_of(each.allocation);
     }
     if (free < cpus_of(chosen)) continue;

@@ -282,8 +282,8 @@ class Checkers {
   std::map<ActorId, Time> last_used_;    // start of the actor's process, or end of its last call
   struct Placed {
     ActorId actor;  // empty for a named actor
-    GroupId group;
-    std::int32_t bundle = -1;
+    bool is_task = false;
+    NodeId node;
     Allocation allocation;
   };
   std::map<SlotId, Placed> placed_;  // until the head knows that the slot is gone
