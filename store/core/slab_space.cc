@@ -125,8 +125,8 @@ void SlabSpace::free(const Place& place, SlabChanges& out) {
 }
 
 // An empty slab without a writer is removed. A live writer keeps its empty slabs up to the size of
-// the largest slab, because objects that are freed and allocated in turn would otherwise get new
-// pages each time. The smallest ones are retired first.
+// the largest slab. Otherwise objects that are freed and allocated in turn would get new pages each
+// time. The smallest slabs are retired first.
 void SlabSpace::settle_empty(SlabId id, Slab& slab, SlabChanges& out) {
   if (slab.writer.empty()) {
     erase(id);
