@@ -124,7 +124,9 @@ void SlabSpace::free(const Place& place, SlabChanges& out) {
   if (slab.extents.empty()) settle_empty(place.slab, slab, out);
 }
 
-// An empty slab without a writer is removed. A live writer keeps the larger one of its empty slabs.
+// An empty slab without a writer is removed. A live writer keeps its empty slabs up to the size of
+// the largest slab. Otherwise objects that are freed and allocated in turn would get new pages each
+// time. The smallest slabs are retired first.
 void SlabSpace::settle_empty(SlabId id, Slab& slab, SlabChanges& out) {
   if (slab.writer.empty()) {
     erase(id);
@@ -136,12 +138,18 @@ void SlabSpace::settle_empty(SlabId id, Slab& slab, SlabChanges& out) {
     retire(id, slab, out.retire);
     return;
   }
-  for (const SlabId other_id : by_owner_.at({slab.writer, slab.job})) {
-    Slab& other = slabs_.at(other_id);
-    if (other_id == id || other.retiring || !other.extents.empty()) continue;
-    const bool keep_other = other.extents.size_bytes() > slab.extents.size_bytes();
-    retire(keep_other ? id : other_id, keep_other ? slab : other, out.retire);
-    return;
+  std::vector<std::pair<std::uint64_t, SlabId>> empty;
+  std::uint64_t empty_bytes = 0;
+  for (const SlabId each : by_owner_.at({slab.writer, slab.job})) {
+    const Slab& other = slabs_.at(each);
+    if (other.retiring || !other.extents.empty()) continue;
+    empty.emplace_back(other.extents.size_bytes(), each);
+    empty_bytes += other.extents.size_bytes();
+  }
+  std::ranges::stable_sort(empty, std::ranges::less(), &std::pair<std::uint64_t, SlabId>::first);
+  for (std::size_t i = 0; i + 1 < empty.size() && empty_bytes > options_.max_slab_bytes; ++i) {
+    empty_bytes -= empty[i].first;
+    retire(empty[i].second, slabs_.at(empty[i].second), out.retire);
   }
 }
 

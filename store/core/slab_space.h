@@ -65,9 +65,9 @@ struct SpaceOptions {
 // A slab belongs to one job and has one writer. A sealed slab can neither shrink nor return single
 // pages. Therefore whole slabs count against the capacity (`committed_bytes`), not only the extents
 // in use (`used_bytes`), and the memory in use never exceeds the capacity. The slabs of a writer
-// grow geometrically. A writer keeps at most one empty slab for its next object, because its pages
-// are warm. That slab is retired under memory pressure, or when it stays empty for long and all
-// empty slabs exceed a limit.
+// grow geometrically. A writer keeps empty slabs of at most `max_slab_bytes` in total, or one, for
+// its next objects, because their pages are warm. They are retired under memory pressure, or when
+// they stay empty for long and all empty slabs exceed a limit.
 class SlabSpace {
  public:
   static constexpr std::uint64_t page_bytes = 4096;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "store/core/byte_text.h"
 
 namespace mobula::internal {
@@ -263,7 +265,7 @@ TEST_F(ObjectTableTest, MemoryPressure_RetiresEmptySlabsOfOthers) {
   EXPECT_TRUE(table.reserve(large)->place.has_value());
 }
 
-TEST_F(ObjectTableTest, KeepsOneEmptySlabPerWriter) {
+TEST_F(ObjectTableTest, RetiresSmallestEmptySlabAboveLimit) {
   const Place first = put(one, 200 * kib);
   const Place second = put(two, 300 * kib);
   ASSERT_NE(first.slab, second.slab);
@@ -273,6 +275,17 @@ TEST_F(ObjectTableTest, KeepsOneEmptySlabPerWriter) {
   EXPECT_THAT(table.drop_process(writer).slabs.released, ElementsAre(first.slab, second.slab));
   EXPECT_EQ(table.space().committed_bytes(), 0u);
   EXPECT_EQ(table.space().slab_count(), 0u);
+}
+
+// Two objects that are freed and written in turn, as the items of a stream.
+TEST_F(ObjectTableTest, ReusesWarmSlabsWhenObjectsAlternate) {
+  std::set<SlabId> slabs{put(one, 200 * kib).slab, put(two, 200 * kib).slab};
+  ASSERT_EQ(slabs.size(), 2u);
+  EXPECT_THAT(table.release(writer, one).slabs.retire, IsEmpty());
+  EXPECT_THAT(table.release(writer, two).slabs.retire, IsEmpty());
+  slabs.insert(put(one, 200 * kib).slab);
+  slabs.insert(put(two, 200 * kib).slab);
+  EXPECT_EQ(slabs.size(), 2u) << "no slab was created";
 }
 
 TEST_F(ObjectTableTest, SlabCreationFailed_FailsItsObjects) {
