@@ -119,6 +119,7 @@ struct Dispatch {
     parts.tokens.tick();
     parts.node_questions.tick();
     parts.samples.tick();
+    parts.polls.tick();
   }
 
   void operator()(const ClockMoved& event) const {
@@ -210,6 +211,7 @@ void HeadCore::step(Time now, Event event, std::vector<Command>& out) {
   parts.jobs.settle();
   parts.actors.settle();
   parts.slots.plan();
+  parts.polls.settle();
   if (parts.journal.has_changes()) parts.events.write();
   if (auto batch = parts.journal.seal(parts.now)) parts.commands.push_back(std::move(*batch));
   constexpr std::size_t many = 16;
@@ -239,6 +241,7 @@ std::optional<Time> HeadCore::next_deadline() const {
   due = earlier(due, parts.tokens.next_deadline());
   due = earlier(due, parts.node_questions.next_deadline());
   due = earlier(due, parts.samples.next_deadline());
+  due = earlier(due, parts.polls.next_deadline());
   return parts.serving ? earlier(due, parts.scheduler.next_deadline()) : due;
 }
 

@@ -50,7 +50,6 @@ struct NoRow {};
 template <class Message>
 inline constexpr NoRow row{};
 
-// One row per message.
 // clang-format off
 // ---- to the head -------------------------------------------------------------------------------
 
@@ -267,6 +266,8 @@ inline constexpr std::array verbs{
     VerbRow{"head_log", readers},
     VerbRow{"usage", readers},
     VerbRow{"changes", readers},
+    VerbRow{"fleet", readers},
+    VerbRow{"fleet_report", operators},
     VerbRow{"package_get", Roles{Role::agent, Role::operator_}},  // nodes that run submitted jobs
     VerbRow{"submit", submitters, true},
     VerbRow{"job_stop", submitters, true},
@@ -275,6 +276,7 @@ inline constexpr std::array verbs{
     VerbRow{"undrain", operators, true},
     VerbRow{"actor_kill", operators, true},
     VerbRow{"stop", operators, true},
+    VerbRow{"fleet_order", operators, true},
     VerbRow{"token_create", operators, true},
     VerbRow{"token_list", operators},
     VerbRow{"token_revoke", operators, true},
@@ -283,7 +285,6 @@ inline constexpr std::array verbs{
 
 }  // namespace roles
 
-// Returns null for an unknown verb.
 constexpr const VerbRow* verb_row(std::string_view verb) {
   for (const VerbRow& row : roles::verbs) {
     if (row.verb == verb) return &row;
@@ -291,7 +292,6 @@ constexpr const VerbRow* verb_row(std::string_view verb) {
   return nullptr;
 }
 
-// A verb without a row is never allowed.
 constexpr bool may_ask(Role role, std::string_view verb) {
   const VerbRow* row = verb_row(verb);
   return row != nullptr && row->roles.contains(role);

@@ -478,6 +478,9 @@ std::vector<Scenario> make_scenarios() {
        6,
        {starved, starved, starved, starved, head_crash, agent_crash, executor_crash, stream_break,
         head_link_break, peer_cut}},
+      // A FleetWorld (fleet/fleet_world.h) draws these two histories.
+      {"fleet", 1, 1, false, 0, {task}, 0, {}},
+      {"fleet_faults", 1, 1, false, 0, {task}, 0, {}},
   };
 }
 
