@@ -138,6 +138,32 @@ class SlurmCalls(unittest.TestCase):
         state = subprocess.run(["scontrol", "show", "job", row["ref"]], text=True, capture_output=True, check=True).stdout
         self.assertIn("JobState=COMPLETED", state)
 
+    def test_autoscaler_submits_and_ends_jobs(self):
+        types = os.path.join(FOLDER, "types.yaml")
+        with open(types, "w", encoding="utf-8") as file:
+            json.dump({"max_workers": 2, "idle_timeout_minutes": 0.02,
+                       "provider": {"type": "slurm", "directory": self.directory, "template": TEMPLATE},
+                       "available_node_types": {"cpu": {"resources": {"CPU": 4}, "max_workers": 2,
+                                                        "node_config": {"arguments": ["--time=60"]}}}}, file)
+        with open(os.path.join(FOLDER, "autoscale.log"), "w", encoding="utf-8") as log:
+            autoscaler = subprocess.Popen([MOBULA, "autoscale", "--types", types, "--state-dir", self.state], stdout=log, stderr=log)
+
+        def jobs():
+            return subprocess.run(["squeue", "--me", "-h", "-o", "%j %T"], text=True, capture_output=True, check=True).stdout.split("\n")[:-1]
+        try:
+            self.mobula("submit", "--no-wait", "--name", "work", "--num-cpus", "2", "--state-dir", self.state, "--", "sh", "-c", "exit 0")
+            self.eventually(lambda: json.loads(self.mobula("job", "status", "work", "-o", "json", "--state-dir", self.state))["state"]
+                            == "SUCCEEDED" or autoscaler.poll() is not None, "the job runs")
+            self.assertIsNone(autoscaler.poll())
+            self.eventually(lambda: not jobs(), "the idle job ends")
+            self.eventually(lambda: {"NODE_LAUNCHED", "NODE_GIVEN_BACK"} <= {event["kind"] for event in self.events()}, "events")
+        finally:
+            autoscaler.terminate()
+            autoscaler.wait()
+            if sys.exc_info()[0]:
+                with open(os.path.join(FOLDER, "autoscale.log"), encoding="utf-8") as log:
+                    print(log.read()[-4000:], file=sys.stderr)
+
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[5:]])
