@@ -12,7 +12,6 @@
 
 #include "cli/build_kind.h"
 #include "cli/commands/fleet_commands.h"
-#include "deploy/fleet/node_types.h"
 #include "cli/commands/start_flags.h"
 #include "cli/exit_code.h"
 #include "cli/flag_texts.h"
@@ -20,6 +19,7 @@
 #include "cli/output/help_renderer.h"
 #include "cli/output/log_lines.h"
 #include "cli/seconds_option.h"
+#include "deploy/fleet/node_types.h"
 #include "protocol/program/cluster_files.h"
 #include "protocol/tickets/token.h"
 
@@ -231,6 +231,23 @@ class Grammar {
     return command;
   }
 
+  void add_autoscaler() {
+    CLI::App& autoscaler =
+        *app_.add_subcommand("autoscaler", "Show the autoscaler, and pause or resume a node type");
+    autoscaler.require_subcommand(1);
+    for (const auto& [name, what] :
+         {std::pair{"status", "Show instances by type, and closed types"},
+          std::pair{"pause", "Launch no more nodes of a type"},
+          std::pair{"resume", "Launch nodes of a type again"}}) {
+      CLI::App& action = *autoscaler.add_subcommand(name, what);
+      add_address(action);
+      add_output(action);
+      action.callback([this, word = std::string(name)] { line_.kind = word; });
+      if (std::string(name) == "status") continue;
+      action.add_option("type", line_.subject, "Name of the node type")->required();
+    }
+  }
+
   void add_start() {
     CLI::App& start = *app_.add_subcommand("start", "Start a cluster, or add this machine to one");
     add_state_dir(start);
@@ -311,6 +328,13 @@ class Grammar {
     plan.add_option("--types", line_.types_file, "YAML file with the available node types")
         ->required();
     plan.add_flag("--json", texts_.json, "Same as -o json");
+    CLI::App& autoscale =
+        add_asking("autoscale",
+                   "Launch nodes for waiting work and give back idle ones, until a signal", false);
+    autoscale
+        .add_option("--types", line_.types_file, "YAML file with the node types and the provider")
+        ->required();
+    add_autoscaler();
     CLI::App& provider = *app_.add_subcommand(
         "provider", "Answer one call of an autoscaler for nodes, from stdin to stdout");
     provider.add_option("kind", line_.kind, "local, slurm, or kubernetes")

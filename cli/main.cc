@@ -19,6 +19,7 @@
 #include "base/stderr_queue.h"
 #include "cli/build_kind.h"
 #include "cli/command_line.h"
+#include "cli/commands/autoscale_command.h"
 #include "cli/commands/batch_command.h"
 #include "cli/commands/call_command.h"
 #include "cli/commands/drain_command.h"
@@ -227,6 +228,8 @@ int run_command(const CommandLine& line) {
   if (command == "summary") return summarise(line);
   if (command == "explain") return explain(line);
   if (command == "plan") return show_plan(line);
+  if (command == "autoscale") return autoscale(line);
+  if (command == "autoscaler") return autoscaler_command(line);
   if (command == "provider") return answer_provider_call(line);
   if (command == "drain") return drain(line);
   if (command == "undrain") return undrain(line);

@@ -1,7 +1,7 @@
 # `cpack --config build/release/CPackConfig.cmake` makes a Debian package and an archive of the same
 # files.
 install(FILES "${PROJECT_SOURCE_DIR}/deploy/systemd/mobula-head.service"
-              "${PROJECT_SOURCE_DIR}/deploy/systemd/mobula-agent.service" "${PROJECT_SOURCE_DIR}/deploy/systemd/mobula.target"
+              "${PROJECT_SOURCE_DIR}/deploy/systemd/mobula-agent.service" "${PROJECT_SOURCE_DIR}/deploy/systemd/mobula-autoscale.service" "${PROJECT_SOURCE_DIR}/deploy/systemd/mobula.target"
         DESTINATION lib/systemd/system COMPONENT service)
 install(FILES "${PROJECT_SOURCE_DIR}/deploy/systemd/mobula.sysusers" DESTINATION lib/sysusers.d RENAME mobula.conf
         COMPONENT service)

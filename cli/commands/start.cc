@@ -1,4 +1,5 @@
 #include "cli/commands/start.h"
+#include "cli/commands/autoscale_command.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -150,6 +151,14 @@ class Start {
       if (auto made = make_private_dir(plan_.directory + below); !made) return made;
     }
     if (options.head) plan_.head = head_plan();
+    if (!options.autoscale.empty()) {
+      CommandLine autoscaler;
+      autoscaler.state_dir = line_.state_dir;
+      autoscaler.cluster = cluster_;
+      autoscaler.types_file = absolute_path(options.autoscale);
+      if (auto good = check_types_file(autoscaler.types_file); !good) return good;
+      plan_.autoscaler = [autoscaler] { return run_autoscaler(autoscaler, {}); };
+    }
     agent_runs_ = options.head && holds_lock(plan_.directory + "/agent/lock");
     if (options.worker && !agent_runs_) plan_.agent = agent_plan();
     const std::string operator_key = plan_.directory + "/head/operator.key";

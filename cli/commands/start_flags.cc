@@ -149,6 +149,8 @@ CLI::Option* add_start_options(CLI::App& start, CommandLine& line, FlagTexts& te
   start.add_option("--labels-file", texts.labels_file,
                    "YAML file with labels of the node; --labels overrides it");
   start.add_option("--record", options.record.directory, "Directory for recordings of core inputs");
+  start.add_option("--autoscale", options.autoscale,
+                   "Run an autoscaler with the head, for this file of node types");
   start.add_flag("--no-reuse-flags,--as-given", options.as_given,
                  "Reuse no flags of the previous start of this head");
   // For mobula up.
@@ -171,6 +173,7 @@ void check_start(const CLI::Option& trusted_fabric, const FlagTexts& texts, Comm
     wrong("start", "give exactly one of --head, --address, and --join");
   }
   if (!start.http.empty() && !start.head) wrong("--http", "needs --head");
+  if (!start.autoscale.empty() && !start.head) wrong("--autoscale", "needs --head");
   start.http_given = !start.http.empty();
   start.preemption_given = !texts.preemption.empty();
   start.http = taken("--http", http_address(start.http));

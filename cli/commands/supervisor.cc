@@ -27,8 +27,9 @@ using Json = nlohmann::ordered_json;
 
 // After the driver exits, no process waits for an orderly end.
 constexpr Duration together_timeout = 1s;
-constexpr int signal_codes = 128;  // added to the signal that terminated a process
-constexpr int poll_ms = 20;        // in case the end of a child coincides with another signal
+constexpr Duration autoscaler_backoff = 2s;  // between two starts of the autoscaler
+constexpr int signal_codes = 128;            // added to the signal that terminated a process
+constexpr int poll_ms = 20;  // in case the end of a child coincides with another signal
 
 struct StartFault {
   int exit;
@@ -76,6 +77,7 @@ class Supervisor {
     for (;;) {
       reap();
       if (!head_ && !agent_ && !restart_at_) return code_;
+      keep_autoscaler();
       if (asked_ != 0) {
         notice_.ending();
         pass_on();
@@ -123,6 +125,26 @@ class Supervisor {
     head_.emplace(std::move(child).value());
     head_started_at_ = monotonic_now();
     return {};
+  }
+
+  // Starts the autoscaler, also after it has exited.
+  void keep_autoscaler() {
+    if (!plan_.autoscaler || autoscaler_ || ending_ || asked_ != 0) return;
+    if (monotonic_now() < autoscaler_at_) return;
+    autoscaler_at_ = monotonic_now() + autoscaler_backoff;
+    auto child = Child::start([this](const Child::Tell& tell) {
+      tell("{}", true);
+      return plan_.autoscaler();
+    });
+    if (child) autoscaler_.emplace(std::move(child).value());
+  }
+
+  void reap_autoscaler() {
+    const auto code = autoscaler_ ? autoscaler_->ended() : std::nullopt;
+    if (!code) return;
+    autoscaler_.reset();
+    if (ending_) return;
+    std::fprintf(stderr, "mobula: the autoscaler exited with code %d; restarting it\n", *code);
   }
 
   // Schedules a restart of the head if `code` indicates a crash.
@@ -268,13 +290,17 @@ class Supervisor {
         std::chrono::ceil<std::chrono::milliseconds>(alive_at_ - monotonic_now()).count());
   }
 
-  // Returns the earlier of that time and the restart of a head; -1 if neither is due.
+  // Returns the earliest of that time and the restarts; -1 if none is due.
   int until_next_ms() {
-    const int alive = until_alive_ms();
-    if (!restart_at_) return alive;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*restart_at_ - monotonic_now());
-    const int restart = static_cast<int>(std::max<std::int64_t>(0, left.count()));
-    return alive < 0 ? restart : std::min(alive, restart);
+    int next = until_alive_ms();
+    const auto take = [&next](Time at) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(at - monotonic_now());
+      const int ms = static_cast<int>(std::max<std::int64_t>(0, left.count()));
+      next = next < 0 ? ms : std::min(next, ms);
+    };
+    if (restart_at_) take(*restart_at_);
+    if (plan_.autoscaler && !autoscaler_ && !ending_) take(autoscaler_at_);
+    return next;
   }
 
   // The agent stops first, because it signs off from the head.
@@ -282,6 +308,7 @@ class Supervisor {
     const int number = std::exchange(asked_, 0);
     ending_ = true;
     restart_at_.reset();
+    if (autoscaler_) autoscaler_->signal(SIGTERM);
     if (plan_.together) return end_now();
     if (agent_) {
       agent_->signal(number);
@@ -302,6 +329,7 @@ class Supervisor {
   }
 
   void reap() {
+    reap_autoscaler();
     for (auto* const child : {&agent_, &head_}) {
       const auto code = *child ? (*child)->ended() : std::nullopt;
       if (!code) continue;
@@ -327,6 +355,8 @@ class Supervisor {
   Fd signals_;
   std::optional<Child> head_;
   std::optional<Child> agent_;  // ends before the head
+  std::optional<Child> autoscaler_;
+  Time autoscaler_at_;  // next start
   Json message_ = Json::object();
   Time head_started_at_;
   std::optional<Time> restart_at_;

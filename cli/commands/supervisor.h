@@ -18,6 +18,8 @@ struct SupervisorPlan {
   std::string directory;  // directory of the cluster
   std::optional<HeadPlan> head;
   std::optional<AgentPlan> agent;  // next to a head, its address and key are filled in
+  // Runs the autoscaler until a signal. It is started again whenever it exits.
+  std::function<int()> autoscaler{};
   // Called in a child process with the address of the ready head, before the agent starts. Returns
   // the reason against an agent next to that head, or an empty text.
   std::function<std::string(const std::string& head_address)> refuses_agent;

@@ -320,6 +320,9 @@ std::string format_status(const Json& status, bool colored) {
   if (status.contains("waiting") && !status["waiting"].empty()) {
     text += "\n" + table_of(status["waiting"], "waiting", colored);
   }
+  if (status.contains("autoscaler")) {
+    text += "\nautoscaler: " + printable(cell_of(status["autoscaler"])) + "\n";
+  }
   if (status.contains("warnings")) {
     for (const auto& warning : status["warnings"])
       text += note_label(colored) + printable(cell_of(warning)) + "\n";

@@ -18,6 +18,8 @@
 namespace mobula::internal::fleet {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr std::size_t max_file_bytes = 1 << 20;
 constexpr std::size_t max_types = 1000;
 constexpr std::int64_t max_count = 1'000'000;
@@ -194,8 +196,7 @@ void pass_over(const Value&) {}
 constexpr int max_nesting = 32;
 
 // Plain scalars become numbers and booleans where they read as such; quoted ones stay text.
-nlohmann::ordered_json json_of(const Value& value, int depth = 0) {
-  using Json = nlohmann::ordered_json;
+Json json_of(const Value& value, int depth = 0) {
   if (depth > max_nesting) value.wrong(fmt::format("is nested over {} times", max_nesting));
   if (!value.node.IsDefined() || value.node.IsNull()) return nullptr;
   if (value.node.IsSequence()) {

@@ -1,6 +1,6 @@
-// The file of `mobula plan --types` and `mobula autoscale --types`: node types that can be launched,
-// with limits and the provider, in YAML with the names of Ray's cluster files. docs/operations.md
-// and tests/deploy/fleet/node_types_test.cc show the keys.
+// The file of `mobula plan` and `mobula autoscale`: node types to launch, with limits and
+// the provider, in YAML with the names of Ray's cluster files. docs/operations.md and
+// tests/deploy/fleet/node_types_test.cc show the keys.
 // Thread: any.
 // Not: cluster_name, auth, head_node_type, file_mounts, and setup_commands, which are for other
 // launchers and ignored. The provider interprets `provider` and `node_config`.
@@ -22,7 +22,7 @@ struct NodeTypes {
   std::string provider{};                        // JSON object of `provider`; empty: not given
   std::map<std::string, std::string> configs{};  // JSON of `node_config`, by type
   Duration launch_timeout = std::chrono::minutes(10);  // from the launch to the join of the node
-  Duration drain_timeout = 120s;                       // for the drain of a node that is given back
+  Duration drain_timeout = 120s;                       // drain of an idle node
 };
 
 // Fails with invalid_argument, which names `file`, the line, the key, and the rule.

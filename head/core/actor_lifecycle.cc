@@ -179,6 +179,32 @@ void ActorTable::infeasible(const scheduler::Infeasible& report) {
   if (fatal) die(*actor, cause, true);
 }
 
+void ActorTable::fail_unserved(const std::map<std::string, std::string>& never) {
+  std::vector<std::pair<ActorId, std::string>> ended;
+  for (const auto& [id, actor] : rows_) {
+    const auto& demand = actor.spec().demand;
+    if (!actor.waits || !actor.slot.empty() || actor.row.incarnation > 0) continue;
+    const auto at = never.find(demand.id.hex());
+    if (at == never.end()) continue;
+    if (parts_.scheduler.explain(demand, scheduler::Tenant::actor, {}).feasible) continue;
+    ended.emplace_back(id, at->second);
+  }
+  for (const auto& [id, why] : ended) {
+    Actor& actor = *rows_.find(id);
+    DemandInfeasible news;
+    news.demand_class = actor.spec().demand.id;
+    news.actor = id;
+    news.summary = why;
+    news.fatal = true;
+    EndCause cause;
+    cause.kind = EndKind::killed;
+    cause.text = why;
+    if (actor.spec().entry.given()) parts_.submissions.infeasible(actor.spec().job, why);
+    parts_.processes.tell(actor.spec().owner, std::move(news));
+    die(actor, cause, true);
+  }
+}
+
 // ---- life --------------------------------------------------------------------------------------
 
 void ActorTable::started(ActorId id, const Slot& slot) {

@@ -118,6 +118,9 @@ class ActorTable {
   // longer needs a slot.
   bool granted(const scheduler::Slot& grant, StartSlot& start);
   void infeasible(const scheduler::Infeasible& report);
+  // Ends the waiting actors of these classes that have never been alive and that no present node
+  // can hold. `never` has reasons by id of the class.
+  void fail_unserved(const std::map<std::string, std::string>& never);
   // Adds the demands of the job's waiting actors again after the scheduler dropped all demands of
   // the job.
   void demand_again(JobId job);

@@ -54,13 +54,16 @@ inline constexpr auto event_kinds = std::to_array<std::string_view>({"ACTOR_ALIV
                                                                      "JOB_STOP",
                                                                      "JOB_SUBMITTED",
                                                                      "JOURNAL_WRITE_FAILED",
+                                                                     "LAUNCH_FAILED",
                                                                      "LINK_LOST",
                                                                      "LINK_RESTORED",
                                                                      "MESSAGE_DROPPED",
                                                                      "NODE_DIED",
                                                                      "NODE_DRAINING",
                                                                      "NODE_DRAIN_DEADLINE",
+                                                                     "NODE_GIVEN_BACK",
                                                                      "NODE_JOINED",
+                                                                     "NODE_LAUNCHED",
                                                                      "NODE_LEFT",
                                                                      "NODE_MEMORY_PRESSURE",
                                                                      "NODE_MEMORY_PRESSURE_CLEARED",
@@ -75,7 +78,8 @@ inline constexpr auto event_kinds = std::to_array<std::string_view>({"ACTOR_ALIV
                                                                      "TASK_PREEMPTED",
                                                                      "TOKEN_CREATED",
                                                                      "TOKEN_REVOKED",
-                                                                     "TOKEN_USED"});
+                                                                     "TOKEN_USED",
+                                                                     "TYPE_PAUSED"});
 
 // Renamed kinds: the old name, which filters and journals of the previous release use, and the
 // present one.

@@ -347,6 +347,17 @@ void GroupTable::infeasible(Group& group, const std::string& shortage, const std
   become(group, group.state);
 }
 
+void GroupTable::fail_unserved(const std::map<std::string, std::string>& never) {
+  for (const auto& [text, why] : never) {
+    const auto id = GroupId::from_hex(text);
+    const Group* group = id ? rows_.find(*id) : nullptr;
+    const bool waits = group != nullptr && group->state == GroupState::pending;
+    if (waits && group->durable == 0 && !parts_.scheduler.explain(group->spec).feasible) {
+      end(*id, why, true);
+    }
+  }
+}
+
 void GroupTable::durable(GroupId id, std::uint64_t placed) {
   Group* group = rows_.find(id);
   if (group == nullptr) return;

@@ -61,6 +61,9 @@ class GroupTable {
   void tick();
   std::optional<Time> next_deadline() const;
 
+  // Removes the pending groups that never had their bundles. `never` has reasons by id.
+  void fail_unserved(const std::map<std::string, std::string>& never);
+
   // Returns the reason why the group accepts no more tasks or actors, or null if it has or may get
   // bundles. An unknown group may be about to be created. If it is not created within
   // `orphan_watch`, requests for its bundles end.

@@ -121,6 +121,7 @@ struct Dispatch {
     parts.node_questions.tick();
     parts.history.tick();
     parts.samples.tick();
+    parts.polls.tick();
   }
 
   void operator()(const ClockMoved& event) const {
@@ -212,6 +213,7 @@ void HeadCore::step(Time now, Event event, std::vector<Command>& out) {
   parts.jobs.settle();
   parts.actors.settle();
   parts.slots.plan();
+  parts.polls.settle();
   if (parts.journal.has_changes()) parts.events.write();
   if (auto batch = parts.journal.seal(parts.now)) parts.commands.push_back(std::move(*batch));
   constexpr std::size_t many = 16;
@@ -242,6 +244,7 @@ std::optional<Time> HeadCore::next_deadline() const {
   due = earlier(due, parts.node_questions.next_deadline());
   due = earlier(due, parts.samples.next_deadline());
   due = earlier(due, parts.history.next_deadline());
+  due = earlier(due, parts.polls.next_deadline());
   return parts.serving ? earlier(due, parts.scheduler.next_deadline()) : due;
 }
 

@@ -9,6 +9,7 @@
 #include "head/core/actor_table.h"
 #include "head/core/event_log.h"
 #include "head/core/failed_tasks.h"
+#include "head/core/fleet_board.h"
 #include "head/core/group_table.h"
 #include "head/core/head_counts.h"
 #include "head/core/job_table.h"
@@ -17,6 +18,7 @@
 #include "head/core/node_table.h"
 #include "head/core/options.h"
 #include "head/core/process_table.h"
+#include "head/core/query/change_poll.h"
 #include "head/core/query/figure_history.h"
 #include "head/core/query/job_log_query.h"
 #include "head/core/query/node_query.h"
@@ -92,6 +94,8 @@ struct HeadTables {
   JobLogQuery job_logs{*this};
   NodeQuery node_questions{*this};
   TokenTable tokens{*this};
+  FleetBoard fleet{*this};
+  ChangePoll polls{*this};
   RejectionLog refusals;
   QueryRateLimiter rates{options.questions_at_once, options.questions_per_second};
   StateReader reader{*this};

@@ -48,7 +48,6 @@ struct NoRow {};
 template <class Message>
 inline constexpr NoRow row{};
 
-// One row per message.
 // clang-format off
 // ---- to the head -------------------------------------------------------------------------------
 

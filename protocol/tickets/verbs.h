@@ -46,6 +46,8 @@ inline constexpr std::array verbs{
     VerbRow{"usage", readers},
     VerbRow{"changes", readers},
     VerbRow{"history", readers},
+    VerbRow{"fleet", readers},
+    VerbRow{"fleet_report", operators},
     VerbRow{"package_get", Roles{Role::agent, Role::operator_}},  // nodes that run submitted jobs
     VerbRow{"submit", submitters, true},
     VerbRow{"job_stop", submitters, true},
@@ -54,6 +56,7 @@ inline constexpr std::array verbs{
     VerbRow{"undrain", operators, true},
     VerbRow{"actor_kill", operators, true},
     VerbRow{"stop", operators, true},
+    VerbRow{"fleet_order", operators, true},
     VerbRow{"token_create", operators, true},
     VerbRow{"token_list", operators},
     VerbRow{"token_revoke", operators, true},

@@ -59,7 +59,7 @@ struct ClusterNode {
   std::int64_t actor_slots = 0;
   bool beside_head = false;
   bool has_objects = false;
-  bool draining = false;  // the phase is `leaving` because of a drain
+  bool draining = false;           // the phase is `leaving` because of a drain
   std::optional<Duration> idle{};  // time without an allocation; empty: something is allocated
   std::vector<ProgramId> cannot_start{};
 };

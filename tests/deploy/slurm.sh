@@ -25,7 +25,7 @@ for each in munged slurmctld slurmd sbatch; do
   command -v $each >/dev/null || { echo "slurm: no program $each (packages slurmctld, slurmd, slurm-client, munge)"; exit 77; }
 done
 
-for each in mobula example_hello; do
+for each in mobula example_hello steady_tasks; do
   [[ -x $build/bin/$each ]] || { echo "slurm: $build has no bin/$each: build it first"; exit 77; }
 done
 
@@ -131,7 +131,7 @@ check "they leave with the job" within 60 nodes_are 0
 check "nothing is left" within 20 nothing_is_left
 
 # Instances of an autoscaler. The last test waits for the time limit of a job.
-check "the provider slurm" python3 "$root/tests/deploy/provider/slurm_calls.py" "$MOBULA" "$root/deploy/slurm/joined.sbatch" "$work"
+check "the provider slurm" python3 "$root/tests/deploy/provider/slurm_calls.py" "$MOBULA" "$root/deploy/slurm/joined.sbatch" "$build/bin/steady_tasks" "$work"
 check "nothing is left" within 20 nothing_is_left
 
 summary

@@ -69,10 +69,11 @@ TEST(Roles, NoSlots_MaySendNoSlotMessages) {
 TEST(Roles, AllowsEachVerbToItsRoles) {
   const std::set<std::string_view> reads{
       "status",   "list", "get", "explain",  "named_actors", "planner_state", "metrics", "job_log",
-      "timeline", "logs", "log", "head_log", "usage",        "changes",       "history"};
+      "timeline", "logs", "log", "head_log", "usage",        "changes",       "history", "fleet"};
   const std::set<std::string_view> jobs{"submit", "job_stop", "package_put"};
-  const std::set<std::string_view> orders{"drain",        "undrain",    "actor_kill",  "stop",
-                                          "token_create", "token_list", "token_revoke"};
+  const std::set<std::string_view> orders{"drain",        "undrain",      "actor_kill",
+                                          "stop",         "token_create", "token_list",
+                                          "token_revoke", "fleet_report", "fleet_order"};
   std::size_t known = 3;  // ping, join, package_get
   for (const VerbRow& row : roles::verbs) {
     const bool read = reads.contains(row.verb);
@@ -84,7 +85,8 @@ TEST(Roles, AllowsEachVerbToItsRoles) {
     const bool files = row.verb == "package_get";
     EXPECT_TRUE(read || job || order || ping || join || files)
         << row.verb << " is missing in this test";
-    EXPECT_EQ(row.changes, !read && !ping && !files && row.verb != "token_list") << row.verb;
+    const bool reports = row.verb == "token_list" || row.verb == "fleet_report";
+    EXPECT_EQ(row.changes, !read && !ping && !files && !reports) << row.verb;
     EXPECT_EQ(may_ask(Role::observer, row.verb), read || ping) << row.verb;
     EXPECT_EQ(may_ask(Role::agent, row.verb), read || ping || files) << row.verb;
     EXPECT_EQ(may_ask(Role::driver, row.verb), read || ping || job) << row.verb;

@@ -30,8 +30,7 @@ void name_history(const HistoryOptions& options) {
 
 Outcome run_here(const HistoryOptions& options) {
   name_history(options);
-  World world(options);
-  return world.run();
+  return run_history(options);
 }
 
 std::vector<std::string> chosen_scenarios(const CommandOptions& options) {

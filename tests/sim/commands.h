@@ -30,6 +30,8 @@ bool parse_range(const std::string& text, std::uint64_t& first, std::uint64_t& l
 // Returns the program's exit code.
 int run_command(const CommandOptions& options);
 
+// Runs a history in the world of its scenario.
+Outcome run_history(const HistoryOptions& options);
 // Runs a history in a child process. A failed check of a core is then an ordinary outcome
 // ("abort").
 Outcome run_guarded(const HistoryOptions& options);

@@ -5,6 +5,7 @@
 
 #include "protocol/codec/codec.h"
 #include "sim/commands.h"
+#include "sim/fleet/fleet_world.h"
 
 namespace mobula::internal::sim {
 namespace {
@@ -20,8 +21,7 @@ struct Report {
 };
 
 [[noreturn]] void run_child(const HistoryOptions& options, int out) {
-  World world(options);
-  const Outcome outcome = world.run();
+  const Outcome outcome = run_history(options);
   const Bytes bytes =
       encode(Report{outcome.ok, outcome.checker, outcome.text, outcome.hash, outcome.steps});
   std::size_t written = 0;
@@ -41,6 +41,12 @@ HistoryPlan plan_of(const HistoryOptions& options) {
 }
 
 }  // namespace
+
+Outcome run_history(const HistoryOptions& options) {
+  if (options.scenario.starts_with("fleet")) return FleetWorld(options).run();
+  World world(options);
+  return world.run();
+}
 
 Outcome run_guarded(const HistoryOptions& options) {
   int ends[2];

@@ -8,6 +8,8 @@
 
 #include "client/core/client_core.h"
 #include "client/executor/core/executor_core.h"
+#include "deploy/fleet/core/fleet_commands.h"
+#include "deploy/fleet/core/fleet_events.h"
 #include "head/core/head_commands.h"
 #include "worker/core/worker_commands.h"
 
@@ -40,6 +42,7 @@ struct Hooks {
   Decorator<worker::Event, worker::Command> agent{};
   Decorator<client::Event, client::Command> client{};
   Decorator<executor::Event, executor::Command> executor{};
+  Decorator<fleet::FleetEvent, fleet::FleetCommand> fleet{};
 };
 
 }  // namespace mobula::internal::sim

@@ -1,5 +1,5 @@
 // Decides which instances to launch, drain, and end. It matches instances to nodes by the label
-// `instance_label`, asks for a plan after each look at the cluster, and reacts to failures by kind.
+// `instance_label`, asks for a plan after each snapshot of the cluster, and reacts to failures.
 // After a restart the provider's list is the truth: the core adopts the instances of its cluster
 // and never touches others.
 // Thread: owner (one shell). Not: clock, thread, I/O, tickets, JSON.
@@ -64,9 +64,9 @@ class FleetCore {
     Time drain_deadline;
     bool drained_by_us = false;
     bool undrainable = true;
-    bool is_empty = false;       // draining, and the last look found no allocation
+    bool is_empty = false;       // draining, and the last snapshot has no allocation
     std::string end_why{};       // not empty: ends as soon as that is safe
-    std::uint64_t end_look = 0;  // the end needs a look with at least this number
+    std::uint64_t end_look = 0;  // the end needs a snapshot with at least this number
     Time end_retry_at;
     Duration end_backoff{0};
     bool end_accepted = false;

@@ -24,7 +24,7 @@ struct FleetOptions {
 
   Duration launch_timeout = std::chrono::minutes(10);  // from the launch to the join
   Duration drain_timeout = 120s;
-  Duration absent_timeout = 30s;  // of the node of a joined instance
+  Duration absent_timeout = 30s;  // absence of a joined instance's node
   Duration end_timeout = 60s;     // after which an end without effect is requested again
   Duration list_interval = 10s;   // while instances start or end
   Duration quiet_list_interval = 60s;
@@ -34,7 +34,7 @@ struct FleetOptions {
   Duration quota_backoff = std::chrono::minutes(10);
   Duration transient_backoff_initial = 2s;
   Duration transient_backoff_max = 60s;
-  std::int64_t max_launch_tries = 3;   // of one instance, after transient failures
+  std::int64_t max_launch_tries = 3;   // launches of one instance
   std::int64_t max_failed_starts = 3;  // in a row, until the type is paused
 };
 

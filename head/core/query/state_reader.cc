@@ -82,16 +82,11 @@ std::optional<ReadStateReply> StateReader::read(const ReadState& message, JobId 
 Result<std::string> StateReader::answer(const std::string& verb, const std::string& kind,
                                         const std::string& argument) const {
   if (verb == "ping") return pong_json(parts_);
-  if (verb == "changes") {
-    Json json = document("Changes");
-    json["epoch"] = parts_.epoch;
-    json["number"] = parts_.changes;
-    return json_text(json);
-  }
   if (verb == "token_list") return parts_.tokens.list();
   if (verb == "status") return status_json(parts_);
   if (verb == "history") return parts_.history.json(kind);
   if (verb == "planner_state") return planner_json(parts_);
+  if (verb == "fleet") return parts_.fleet.read();
   if (verb == "metrics") {
     parts_.samples.want();
     return metrics_text(parts_);
@@ -113,8 +108,8 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
       ErrorCode::invalid_argument,
       fmt::format("'{}' is no request the head knows; it knows ping, status, list, get, "
                   "explain, planner_state, metrics, drain, undrain, submit, job_stop, job_log, "
-                  "timeline, logs, log, head_log, usage, changes, history, "
-                  "token_create, token_list, token_revoke, join, stop",
+                  "timeline, logs, log, head_log, usage, changes, history, fleet, fleet_report, "
+                  "fleet_order, token_create, token_list, token_revoke, join, stop",
                   verb));
 }
 
@@ -130,7 +125,8 @@ constexpr int max_nesting = 64;  // depth of a document: a copy takes stack prop
 
 // Rejects arguments that would block or crash the head, for every role.
 std::optional<Failure> why_unreadable(const ToolRequest& request) {
-  const bool is_long = request.verb == "submit" || request.verb == "explain";
+  const bool is_long =
+      request.verb == "submit" || request.verb == "explain" || request.verb == "fleet_report";
   const std::string& text = request.argument;
   const auto too_much = [&](const std::string& what) {
     return failure(ErrorCode::invalid_argument,
@@ -228,6 +224,8 @@ void StateReader::on(const ReceivedFromTool& event) {
     if (!asked) reply(event, asked.error());
     return;
   }
+  if (request.verb == "changes") return parts_.polls.ask(event.link, request);
+  if (request.verb == "fleet_report") return reply(event, parts_.fleet.report(request.argument));
   if (request.verb == "timeline") return parts_.spans.ask(event.link, request);
   if (request.verb == "job_log") return parts_.job_logs.ask(event.link, request);
   if (request.verb == "logs") return parts_.node_questions.ask_logs(event.link, request);
@@ -299,6 +297,7 @@ Result<std::string> StateReader::order(const ReceivedFromTool& event, bool& wait
     parts_.actors.end_all("the cluster was stopped");
     return done_json("Stopped", {});
   }
+  if (request.verb == "fleet_order") return parts_.fleet.order(request.argument);
   if (request.verb == "undrain") {
     waits = true;
     return undrain(request);

@@ -291,6 +291,20 @@ void SlotTable::report(const scheduler::Infeasible& infeasible) {
   parts_.processes.tell(infeasible.lessee, std::move(news));
 }
 
+void SlotTable::fail_unserved(const std::map<std::string, std::string>& never) {
+  for (const auto& [key, row] : demands_) {
+    const auto& demand = row.demand.demand_class;
+    const auto at = never.find(demand.id.hex());
+    if (at == never.end() || row.demand.wanted_slots <= 0) continue;
+    if (parts_.scheduler.explain(demand, scheduler::Tenant::task, {}).feasible) continue;
+    DemandInfeasible news;
+    news.demand_class = demand.id;
+    news.summary = at->second;
+    news.fatal = true;
+    parts_.processes.tell(key.first, std::move(news));
+  }
+}
+
 void SlotTable::report_held_back() {
   for (const auto& each : std::exchange(held_back_, {})) {
     mark_held_back.hit();

@@ -143,6 +143,9 @@ class SlotTable {
   void order_not_durable(SlotId slot, const std::string& why);
   // Grants slots after the tables have settled in this step.
   void plan();
+  // Fails the queued tasks of these classes that no present node can hold. `never` has reasons by
+  // id of the class.
+  void fail_unserved(const std::map<std::string, std::string>& never);
 
   // Returns the digest of the slots (AgentFrame::slots_digest) that a consistent agent reports
   // after it has executed the commands through `applied_through`. Returns nothing if the agent has

@@ -242,6 +242,13 @@ void add_warnings(const HeadTables& parts, Json& json) {
   }
 }
 
+// Adds what the autoscaler does for the waiting request.
+void add_fleet_reason(const std::string& reason, Json& json) {
+  if (reason.empty()) return;
+  json["autoscaler"] = reason;
+  json["reason"] = fmt::format("{}; autoscaler: {}", json["reason"].get<std::string>(), reason);
+}
+
 // Explains a group, whether it exists or is hypothetical: for each unplaced bundle, the first rule
 // that rejects it on each node. Equal bundles are listed once, under the index of the first.
 Json group_explanation_of(const HeadTables& parts, const GroupSpec& spec, Json subject) {
@@ -279,6 +286,7 @@ Json group_explanation_of(const HeadTables& parts, const GroupSpec& spec, Json s
   if (explanation.obstacle) json["holders"] = holders_json(parts, *explanation.obstacle);
   if (!explanation.left_over.empty())
     json["nodes_needed"] = nodes_needed_json(spec, explanation.left_over);
+  add_fleet_reason(parts.fleet.reason_of(spec.id), json);
   json["warnings"] = Json::array();
   if (left_out > 0) {
     json["warnings"].push_back(
@@ -345,6 +353,7 @@ Json explanation_of(const HeadTables& parts, const DemandClass& demand, schedule
     json["feasible"] = why["feasible"];
     json["reason"] = "its placement group waits: " + why["reason"].get<std::string>();
   }
+  add_fleet_reason(parts.fleet.reason_of(demand.id), json);
   add_warnings(parts, json);
   return json;
 }

@@ -285,6 +285,28 @@ void add_transfers(const HeadTables& parts, MetricsWriter& out) {
   }
 }
 
+void add_fleet_family(MetricsWriter& out, std::string_view name, std::string_view type,
+                      std::string_view help, std::string_view label,
+                      const std::vector<FleetCount>& counts) {
+  out.family(name, type, help);
+  for (const auto& each : counts) {
+    out.sample(
+        MetricsWriter::label("type", each.type) + "," + MetricsWriter::label(label, each.what),
+        each.count);
+  }
+}
+
+// Without an autoscaler the families are absent.
+void add_fleet(const HeadTables& parts, MetricsWriter& out) {
+  if (!parts.fleet.is_current()) return;
+  add_fleet_family(out, "mobula_autoscaler_instances", "gauge",
+                   "Instances of the autoscaler by node type and state.", "state",
+                   parts.fleet.instances());
+  add_fleet_family(out, "mobula_autoscaler_failures_total", "counter",
+                   "Failed launch calls of the autoscaler by node type and kind.", "kind",
+                   parts.fleet.failures());
+}
+
 }  // namespace
 
 std::string metrics_text(const HeadTables& parts) {
@@ -298,6 +320,7 @@ std::string metrics_text(const HeadTables& parts) {
   add_nodes(parts, out);
   add_gpus(parts, out);
   add_transfers(parts, out);
+  add_fleet(parts, out);
   return std::move(out).take();
 }
 

@@ -158,7 +158,8 @@ class Waiting {
       if (row != nullptr && row->state == GroupState::pending)
         return {why.word, "its placement group waits"};
     }
-    if (!may_look(2)) return why;
+    why.text = parts_.fleet.reason_of(demand.id);
+    if (!why.text.empty() || !may_look(2)) return why;
     const auto explanation =
         parts_.scheduler.explain(parts_.jobs.with_job_env(demand), tenant, callers);
     if (explanation.held_back && (explanation.feasible || explanation.never_allowed)) {

@@ -56,7 +56,7 @@ struct Fixture {
     }
     return found;
   }
-  // Answers with what the provider has; then looks and plans.
+  // Reports these rows as the list of the provider.
   void list(std::vector<InstanceRow> rows = {}, bool whole = true) {
     step(Listed{std::move(rows), whole});
   }

@@ -163,13 +163,13 @@ class LocalProvider(unittest.TestCase):
         self.assertEqual(bare["instances"][0]["error"]["kind"], "invalid")
 
     def test_killed_launch_leaves_no_hidden_agent(self):
-        """SIGKILL at 25 moments of a launch: every process that exists afterwards has a row."""
+        """SIGKILL at 12 moments of a launch: every process that exists afterwards has a row."""
         address = self.start_head()
         text = self.request("launch", head=address, instances=[self.instance(n) for n in range(4)])
         begin = time.monotonic()
         subprocess.run([MOBULA, "provider", "local"], env=self.env, input=text, text=True, capture_output=True, timeout=TIMEOUT)
         whole = time.monotonic() - begin
-        for step in range(25):
+        for step in range(12):
             for name in self.states():
                 self.call("end", instances=[{"name": name}])
             for pid in self.marked():
@@ -181,7 +181,7 @@ class LocalProvider(unittest.TestCase):
                 provider = subprocess.Popen([MOBULA, "provider", "local"], env=self.env, stdin=file, stdout=subprocess.DEVNULL,
                                             stderr=subprocess.DEVNULL)
             try:
-                provider.wait(whole * step / 24)
+                provider.wait(whole * step / 11)
             except subprocess.TimeoutExpired:
                 pass
             provider.kill()

@@ -581,6 +581,7 @@ std::vector<Mutation> make_mutations() {
   for (auto& each : completion_mutations()) all.push_back(std::move(each));
   for (auto& each : deferred_mutations()) all.push_back(std::move(each));
   for (auto& each : stream_mutations()) all.push_back(std::move(each));
+  for (auto& each : fleet_mutations()) all.push_back(std::move(each));
   return all;
 }
 

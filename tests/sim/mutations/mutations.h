@@ -36,6 +36,8 @@ std::vector<Mutation> completion_mutations();
 std::vector<Mutation> deferred_mutations();
 // Mutations of streaming calls (mutations_streams.cc), included in `mutations`.
 std::vector<Mutation> stream_mutations();
+// Mutations of the autoscaler (mutations_fleet.cc), included in `mutations`.
+std::vector<Mutation> fleet_mutations();
 const Mutation* find_mutation(const std::string& name);
 
 // Returns the message of type T that a client sends to its agent, or null.

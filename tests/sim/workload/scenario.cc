@@ -487,6 +487,9 @@ std::vector<Scenario> make_scenarios() {
        {restarts_in_groups, restarts_in_groups, restarts_in_groups, task},
        3,
        {executor_crash, executor_crash, executor_pause, stream_break, head_crash, repeats}},
+      // A FleetWorld (fleet/fleet_world.h) draws these two histories.
+      {"fleet", 1, 1, false, 0, {task}, 0, {}},
+      {"fleet_faults", 1, 1, false, 0, {task}, 0, {}},
   };
 }
 

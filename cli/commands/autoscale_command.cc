@@ -1,0 +1,114 @@
+#include "cli/commands/autoscale_command.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <memory>
+
+#include "cli/exit_code.h"
+#include "cli/find_cluster.h"
+#include "cli/head_query.h"
+#include "cli/output/output.h"
+#include "deploy/fleet/autoscaler.h"
+#include "deploy/fleet/node_types.h"
+#include "deploy/fleet/provider_contract.h"
+#include "protocol/codec/json_writer.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Result<fleet::AutoscalerOptions> options_of(const std::string& file) {
+  auto types = fleet::read_node_types(file);
+  if (!types) return types.error();
+  if (types->provider.empty()) {
+    return failure(ErrorCode::invalid_argument,
+                   file + ": has no 'provider'; write for example 'provider: {type: local}'");
+  }
+  auto words = fleet::provider_command(nlohmann::json::parse(types->provider));
+  if (!words) return failure(words.error().code, file + ": provider: " + words.error().text);
+  fleet::AutoscalerOptions options;
+  options.types = std::move(types).value();
+  options.provider = std::move(words).value();
+  options.log = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
+  return options;
+}
+
+// SIGTERM and SIGINT as a readable descriptor.
+Fd watch_signals() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return Fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+std::string types_text(const Json& document) {
+  std::string text = document.value("line", std::string()) + "\n";
+  for (const auto& type : document.value("types", Json::array())) {
+    std::string counts;
+    for (const auto& [state, count] : type.value("instances", Json::object()).items()) {
+      if (count.get<std::int64_t>() == 0) continue;
+      counts +=
+          fmt::format("{}{} {}", counts.empty() ? "" : ", ", count.get<std::int64_t>(), state);
+    }
+    const auto closed = type.value("closed", std::string());
+    text += fmt::format("{}: {}{}\n", type.value("type", std::string()),
+                        counts.empty() ? "no instances" : counts,
+                        closed.empty() ? "" : "; closed: " + closed);
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<void> check_types_file(const std::string& file) {
+  const auto options = options_of(file);
+  if (!options) return options.error();
+  return {};
+}
+
+int run_autoscaler(const CommandLine& line, const std::function<void()>& ready) {
+  auto options = options_of(line.types_file);
+  if (!options) return complain(options.error());
+  ::prctl(PR_SET_NAME, "mobula-scale");
+  const Fd signals = watch_signals();
+  auto loop = EventLoop::create();
+  if (!loop) return complain(loop.error());
+  // A new look at the files of the cluster finds a head that has moved.
+  const auto find = [line]() -> Result<fleet::HeadAddress> {
+    const auto cluster = find_cluster(line);
+    if (!cluster) return cluster.error();
+    return fleet::HeadAddress{cluster->address, cluster->key};
+  };
+  fleet::Autoscaler autoscaler(**loop, std::move(options).value(), find);
+  auto watch = (*loop)->watch(signals.get(), Interest::read, [&](Readiness) { (*loop)->stop(); });
+  if (!watch) return complain(watch.error());
+  autoscaler.start();
+  if (ready) ready();
+  (*loop)->run();
+  return exit_done;
+}
+
+int autoscale(const CommandLine& line) { return run_autoscaler(line, {}); }
+
+int autoscaler_command(const CommandLine& line) {
+  HeadQuery query(line);
+  if (line.kind == "status") {
+    auto document = query.ask("fleet");
+    if (!document) return complain(document.error());
+    return for_people(line) ? print(types_text(*document)) : print(std::move(*document), line);
+  }
+  const Json order = {{"order", line.kind}, {"type", line.subject}};
+  const auto done = query.ask("fleet_order", "", json_text(order));
+  if (!done) return complain(done.error());
+  return print(fmt::format("type {}: {} is ordered\n", line.subject, line.kind));
+}
+
+}  // namespace mobula::internal::cli

@@ -1,0 +1,116 @@
+// Mutations of the autoscaler.
+#include <algorithm>
+#include <memory>
+
+#include "sim/mutations/mutations.h"
+
+namespace mobula::internal::sim {
+namespace {
+
+template <class Event>
+Hooks each_event(std::function<void(Event&)> change) {
+  Hooks hooks;
+  hooks.fleet.in = [change](std::vector<fleet::FleetEvent>& events) {
+    for (auto& event : events) {
+      if (auto* one = std::get_if<Event>(&event)) change(*one);
+    }
+  };
+  return hooks;
+}
+
+// Nodes have no label with the name of their instance.
+Hooks nodes_are_not_matched() {
+  return each_event<fleet::Looked>([](fleet::Looked& event) {
+    for (auto& node : event.state.nodes) node.shape.labels.erase(fleet::instance_label);
+  });
+}
+
+// The end of the head's recovery is not awaited.
+Hooks recovery_is_not_awaited() {
+  return each_event<fleet::Looked>([](fleet::Looked& event) { event.recovering = false; });
+}
+
+// Failed and incomplete lists count as whole.
+Hooks lists_are_whole() {
+  Hooks hooks;
+  hooks.fleet.in = [](std::vector<fleet::FleetEvent>& events) {
+    for (auto& event : events) {
+      if (std::holds_alternative<fleet::ListFailed>(event)) event = fleet::Listed{{}, true};
+      if (auto* listed = std::get_if<fleet::Listed>(&event)) {
+        listed->rows.clear();
+        listed->whole = true;
+      }
+    }
+  };
+  return hooks;
+}
+
+// Objects of draining nodes are not counted.
+Hooks objects_are_not_counted() {
+  return each_event<fleet::Drained>([](fleet::Drained& event) { event.objects = 0; });
+}
+
+// Answers to ends are lost.
+Hooks end_answers_are_lost() {
+  Hooks hooks;
+  hooks.fleet.in = [](std::vector<fleet::FleetEvent>& events) {
+    std::erase_if(events, [](const fleet::FleetEvent& event) {
+      return std::holds_alternative<fleet::EndAnswered>(event);
+    });
+  };
+  return hooks;
+}
+
+// Each launched name is launched once more under another name.
+Hooks launches_are_doubled() {
+  Hooks hooks;
+  hooks.fleet.out = [](std::vector<fleet::FleetCommand>& commands) {
+    for (auto& command : commands) {
+      auto* launch = std::get_if<fleet::LaunchInstances>(&command);
+      if (launch == nullptr) continue;
+      const auto names = launch->names;
+      for (const auto& name : names) launch->names.push_back(name + "0");
+    }
+  };
+  return hooks;
+}
+
+// A drained node is reported as empty while its task still runs.
+Hooks drains_are_not_awaited() {
+  return each_event<fleet::Looked>([](fleet::Looked& event) {
+    for (auto& node : event.state.nodes) {
+      if (!node.draining) continue;
+      node.task_slots = 0;
+      node.held.resources.clear();
+    }
+  });
+}
+
+// A drain is not sent, and the node counts as drained.
+Hooks drains_are_not_sent() {
+  Hooks hooks = each_event<fleet::Looked>([](fleet::Looked& event) {
+    for (auto& node : event.state.nodes) {
+      if (node.idle) node.draining = true;
+    }
+  });
+  return hooks;
+}
+
+}  // namespace
+
+std::vector<Mutation> fleet_mutations() {
+  const std::vector<std::string> both{"fleet", "fleet_faults"};
+  const std::vector<std::string> faults{"fleet_faults"};
+  return {
+      {"nodes are not matched to instances", both, nodes_are_not_matched},
+      {"the head's recovery is not awaited", faults, recovery_is_not_awaited},
+      {"broken lists of instances count as whole", both, lists_are_whole},
+      {"objects of draining nodes are not counted", both, objects_are_not_counted},
+      {"answers to ends of instances are lost", both, end_answers_are_lost},
+      {"launches are doubled", both, launches_are_doubled},
+      {"drains of instances are not awaited", both, drains_are_not_awaited},
+      {"nodes count as drained without a drain", both, drains_are_not_sent},
+  };
+}
+
+}  // namespace mobula::internal::sim
