@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <utility>
 
 namespace mobula::internal::executor {
 
@@ -15,13 +14,12 @@ void OutputLabel::runs(ProcessId own, std::string_view name, TaskId task, Time n
   const bool same_name = name == label_.name;
   if (same_name && task == label_.task) return;
   Rate& rate = same_name ? tasks_ : names_;
-  if (rate.may_write(now)) return write(own, {std::string(name), task});
+  if (rate.may_write(now)) return write(own, name, task);
   // The last label would be wrong, and the rate limit does not permit an exact one.
   if (!same_name) {
-    if (label_.name != several_tasks || !label_.task.empty())
-      write(own, {std::string(several_tasks)});
+    if (label_.name != several_tasks || !label_.task.empty()) write(own, several_tasks);
   } else if (!label_.task.empty()) {
-    write(own, {std::string(name)});
+    write(own, name);
   }
 }
 
@@ -34,11 +32,12 @@ bool OutputLabel::Rate::may_write(Time now) {
   return true;
 }
 
-void OutputLabel::write(ProcessId own, OutputLabelText label) {
-  label_ = std::move(label);
+void OutputLabel::write(ProcessId own, std::string_view name, TaskId task) {
+  label_.name = name;
+  label_.task = task;
   if (!output_) return;
-  const std::string line = output_label_line(own, label_);
-  (void)!::write(output_.get(), line.data(), line.size());
+  write_output_label(line_, own, label_);
+  (void)!::write(output_.get(), line_.data(), line_.size());
 }
 
 }  // namespace mobula::internal::executor

@@ -1,8 +1,12 @@
 // Writes the running task into the output of an executor. A label precedes the first line of its
 // task, so that no line is attributed to another task. Tasks that alternate quickly share a label
-// without a task, and without a name if their names differ.
+// without a task, and without a name if their names differ. A label allocates nothing: labels
+// depend on time, so calls on a busy machine would allocate more.
 // Thread: owner (the thread that runs tasks).
 #pragma once
+
+#include <string>
+#include <string_view>
 
 #include "base/fd.h"
 #include "base/time.h"
@@ -25,12 +29,13 @@ class OutputLabel {
     Time counted{};
     bool may_write(Time now);
   };
-  void write(ProcessId own, OutputLabelText label);
+  void write(ProcessId own, std::string_view name, TaskId task = {});
 
   static constexpr int max_burst = 32;
 
   const Fd output_;
   OutputLabelText label_;
+  std::string line_;                    // member only to reuse its memory
   Rate names_{.write_interval = 1ms};   // labels with another name
   Rate tasks_{.write_interval = 10ms};  // labels with another task of the same name
 };

@@ -28,15 +28,31 @@ struct OutputLabelText {
 // Digits by which the lines of a log name a task.
 inline std::string log_digits(TaskId task) { return task.empty() ? "" : task.hex().substr(16); }
 
-// Completes a line without a newline. One write: the line is shorter than PIPE_BUF.
-inline std::string output_label_line(ProcessId printer, const OutputLabelText& label) {
-  std::string line(output_label_begin);
-  line += printer.hex() + ":" + label.task.hex() + ":";
+// Appends the 32 digits of hex() without an allocation beyond the growth of `to`.
+inline void append_hex(std::string& to, Hash128 bits) {
+  for (const std::uint64_t half : {bits.high, bits.low}) {
+    for (int shift = 60; shift >= 0; shift -= 4) to += "0123456789abcdef"[(half >> shift) & 15];
+  }
+}
+
+// Writes a label into `line`, whose memory is reused. A label completes a line without a newline.
+// One write: the line is shorter than PIPE_BUF.
+inline void write_output_label(std::string& line, ProcessId printer, const OutputLabelText& label) {
+  line = output_label_begin;
+  append_hex(line, printer.bits());
+  line += ':';
+  append_hex(line, label.task.bits());
+  line += ':';
   for (const char each : std::string_view(label.name).substr(0, max_output_label_bytes)) {
     line += static_cast<unsigned char>(each) < ' ' ? '?' : each;
   }
   line += output_label_end;
-  return line += '\n';
+  line += '\n';
+}
+inline std::string output_label_line(ProcessId printer, const OutputLabelText& label) {
+  std::string line;
+  write_output_label(line, printer, label);
+  return line;
 }
 
 // A line of output without its newline: the text before a label, and the label.

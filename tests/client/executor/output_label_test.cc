@@ -5,10 +5,27 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "protocol/messages/output_label_line.h"
+
+namespace {
+
+std::size_t allocations = 0;
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* const made = std::malloc(size)) return made;
+  throw std::bad_alloc();
+}
+void operator delete(void* pointer) noexcept { std::free(pointer); }
+void operator delete(void* pointer, std::size_t) noexcept { std::free(pointer); }
 
 namespace mobula::internal::executor {
 namespace {
@@ -52,6 +69,22 @@ TEST_F(OutputLabels, WritesLabelForEachTask) {
   label.runs(own_, "a", TaskId::of(task), now_);
   EXPECT_EQ(labels(),
             (std::vector<std::string>{named("a", 1), named("a", 2), named("b", 3), named("a", 4)}));
+}
+
+// The name is longer than the buffer inside a string.
+TEST_F(OutputLabels, AllocatesNothingForLabels) {
+  OutputLabel label(write_.get());
+  const std::string_view names[] = {"a name that needs memory of the heap: first",
+                                    "a name that needs memory of the heap: other"};
+  unsigned task = 0;
+  const auto run_each = [&](Time now) {
+    for (const auto name : names) label.runs(own_, name, TaskId::of(++task), now);
+  };
+  run_each(now_);
+  const std::size_t before = allocations;
+  for (int i = 1; i <= 20; ++i) run_each(now_ + i * 10ms);
+  EXPECT_EQ(allocations - before, 0u);
+  EXPECT_EQ(labels().size(), 42u);
 }
 
 TEST_F(OutputLabels, TasksAlternateQuickly_OneLabelForAll) {
