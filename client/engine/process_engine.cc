@@ -82,13 +82,11 @@ void ProcessEngine::close() {
 
 void ProcessEngine::stop(std::string why) {
   const auto held = lock();
-  if (!stopped_) {
-    stopped_ = std::move(why);
-    if (sockets_) {
-      (void)loop().post([this] { end_sinks(); });
-      sockets_->thread().call_back();
-    }
+  if (!stopped_ && sockets_) {
+    (void)loop().post([this] { end_sinks(); });
+    sockets_->thread().call_back();
   }
+  if (!stopped_) stopped_ = std::move(why);
   notify();
 }
 
