@@ -168,8 +168,8 @@ TEST_F(Nodes, WrongClock_CallsBetweenNodesWork) {
   EXPECT_EQ(alive_nodes(), 2u);
 }
 
-// The head's clock jumps two days back. Node c joins with a ticket that ended yesterday by the clock
-// of node b, whose agent is stopped and receives no new ticket.
+// The head's clock jumps two days back. Node c joins with a ticket that ended yesterday by the
+// clock of node b, whose agent is stopped and receives no new ticket.
 TEST_F(Nodes, TicketRejected_CallFailsWithBothClocks) {
   const std::string clock = state_of("clock");
   std::ofstream(clock) << 0 << std::endl;
