@@ -59,7 +59,8 @@ class PreparedCall {
 //
 // A planned end runs the destructor of C and then the exit handlers of the process (`atexit`,
 // static destructors). Planned ends are the last handle, `exit_actor`, the end of the job, and a
-// drain of the node. At the end of the job and at the deadline of a drain, the running call and the
+// drain of the node. The destructor has 30 s, also if it waits for a call, and the exit handlers
+// have 5 s. At the end of the job and at the deadline of a drain, the running call and the
 // destructor have 0.5 s. `kill` and crashes run neither. Calls and tasks that the actor submitted
 // finish before its process exits.
 template <class C>
