@@ -1,7 +1,7 @@
 // Writes the running task into the output of an executor. A label precedes the first line of its
 // task, so that no line is attributed to another task. Tasks that alternate quickly share a label
 // without a task, and without a name if their names differ. A label allocates nothing: labels
-// depend on time, and calls of a busy machine would allocate more.
+// depend on time, so calls on a busy machine would allocate more.
 // Thread: owner (the thread that runs tasks).
 #pragma once
 
