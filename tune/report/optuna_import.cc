@@ -81,8 +81,10 @@ class OptunaReader {
   Result<std::vector<TrialOfStudy>> trials() {
     SqliteStatement select(
         database_,
-        "SELECT trial_id,number,state,CAST(strftime('%s',datetime_start) AS INTEGER)*1000,"
-        "CAST(strftime('%s',datetime_complete) AS INTEGER)*1000 FROM trials WHERE study_id=?"
+        "SELECT trial_id,number,state,"
+        "CAST(round((julianday(datetime_start,'utc')-2440587.5)*86400000) AS INTEGER),"
+        "CAST(round((julianday(datetime_complete,'utc')-2440587.5)*86400000) AS INTEGER)"
+        " FROM trials WHERE study_id=?"
         " ORDER BY number");
     select << study_.id;
     return rows_of<TrialOfStudy>(database_, select, [](const SqliteStatement& row) {
@@ -122,7 +124,8 @@ class OptunaReader {
       return StoredReport{
           trial.row.trial, 1, row.integer(0) + 1, trial.row.created_ms, {{"intermediate", value}}};
     });
-    if (!reports) return reports.error();
+    // Optuna stores the last intermediate value as the value of a pruned trial, which is no result.
+    if (!reports || trial.state != "COMPLETE") return reports;
     SqliteStatement values(database_,
                            "SELECT objective,value FROM trial_values WHERE trial_id=? AND value IS "
                            "NOT NULL ORDER BY objective");

@@ -28,7 +28,7 @@ CREATE TABLE trial_intermediate_values(trial_intermediate_value_id INTEGER PRIMA
   trial_id INTEGER, step INTEGER, intermediate_value FLOAT, intermediate_value_type TEXT);
 INSERT INTO studies VALUES(1,'vision');
 INSERT INTO study_directions VALUES(1,'MAXIMIZE',1,0);
-INSERT INTO trials VALUES(10,0,1,'COMPLETE','2026-11-26 10:00:00.000000','2026-11-26 10:00:05.000000');
+INSERT INTO trials VALUES(10,0,1,'COMPLETE','2026-11-26 10:00:00.000000','2026-11-26 10:00:05.250000');
 INSERT INTO trials VALUES(11,1,1,'PRUNED','2026-11-26 10:00:05.000000','2026-11-26 10:00:07.000000');
 INSERT INTO trials VALUES(12,2,1,'RUNNING','2026-11-26 10:00:07.000000',NULL);
 INSERT INTO trial_params VALUES(1,10,'lr',0.01,
@@ -40,6 +40,7 @@ INSERT INTO trial_params VALUES(3,10,'opt',1,
 INSERT INTO trial_params VALUES(4,11,'lr',0.05,
   '{"name":"FloatDistribution","attributes":{"step":null,"low":0.001,"high":0.1,"log":true}}');
 INSERT INTO trial_values VALUES(1,10,0,0.9,'FINITE');
+INSERT INTO trial_values VALUES(2,11,0,0.95,'FINITE');
 INSERT INTO trial_intermediate_values VALUES(1,10,0,0.5,'FINITE');
 INSERT INTO trial_intermediate_values VALUES(2,10,1,0.7,'FINITE');
 INSERT INTO trial_intermediate_values VALUES(3,11,0,NULL,'NAN');
@@ -81,9 +82,10 @@ TEST_F(OptunaImportTest, ImportsTrialsAndValues) {
   ASSERT_EQ(trials.size(), 3u);
   EXPECT_EQ(trials[0].config, (Config{{"lr", 0.01}, {"layers", 3}, {"opt", "adam"}}));
   EXPECT_EQ(trials[0].best, 0.9);
-  EXPECT_EQ(trials[0].ended_ms - trials[0].created_ms, 5000);
+  EXPECT_EQ(trials[0].ended_ms - trials[0].created_ms, 5250);
   EXPECT_EQ(reader.reports(0).value().size(), 3u);
   EXPECT_EQ(trials[1].state, TrialState::terminated);
+  EXPECT_FALSE(trials[1].best.has_value()) << "the value of a pruned trial";
   EXPECT_EQ(reader.attempts(1).value().at(0).kind, "stopped");
   EXPECT_EQ(trials[2].state, TrialState::failed);
   EXPECT_EQ(trials[2].error_kind, "unfinished");

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -19,6 +21,18 @@ struct ExploreRules {
   std::vector<double> perturbation_factors = {1.2, 0.8};
   ExploreFunction custom = {};
   bool clamp = true;  // keeps perturbed values within their ranges; absent in Ray
+};
+
+// Suggests the configuration of a trial that exploits another one, in place of explore().
+class ExploreModel {
+ public:
+  virtual ~ExploreModel() = default;
+  // A result that the scheduler has stored. Larger scores are better.
+  virtual void record(TrialNumber trial, double time, double score, const Config& config) = 0;
+  virtual Config suggest(TrialNumber recipient, TrialNumber donor, const Config& donor_config,
+                         NumpyRandom& random) = 0;
+  virtual std::string save() const = 0;
+  virtual Result<void> load(std::string_view state) = 0;
 };
 
 // Grids, and choices of text, which cannot be multiplied, are errors.

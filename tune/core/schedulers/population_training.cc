@@ -50,8 +50,9 @@ struct PerturbationRound {
 
 class PopulationTraining final : public TrialScheduler {
  public:
-  explicit PopulationTraining(PopulationSettings settings)
+  PopulationTraining(PopulationSettings settings, std::unique_ptr<ExploreModel> model)
       : settings_(std::move(settings)),
+        model_(std::move(model)),
         next_sync_(std::max(settings_.perturbation_interval, settings_.burn_in_period)) {}
 
   Result<void> added(TrialNumber trial, SchedulerStep step) override {
@@ -78,6 +79,8 @@ class PopulationTraining final : public TrialScheduler {
       return Decision::proceed;
     own.score = sign_of(settings_.mode) * *report.value;
     own.last_train_time = time;
+    if (model_)
+      model_->record(report.trial, time, *own.score, step.trials.row(report.trial).config);
     if (settings_.synch && others_are_behind(report.trial, step.trials)) return Decision::pause;
     begin_round(report.trial, time, step.trials);
     return continue_round(step);
@@ -126,9 +129,20 @@ class PopulationTraining final : public TrialScheduler {
       if (each.checkpoint != 0) out.push_back(each.checkpoint);
   }
 
-  std::string save() const override { return save_state(*this); }
+  std::string save() const override {
+    if (!model_) return save_state(*this);
+    StateWriter writer;
+    writer(save_state(*this), model_->save());
+    return writer.take();
+  }
   Result<void> load(std::string_view state) override {
-    return load_state(*this, state, "PBT scheduler");
+    if (!model_) return load_state(*this, state, "PBT scheduler");
+    StateReader reader(state);
+    std::string own;
+    std::string model;
+    reader(own, model);
+    if (Result<void> loaded = model_->load(model); !loaded) return loaded;
+    return load_state(*this, own, "PB2 scheduler");
   }
 
   template <class Self, class Archive>
@@ -245,7 +259,8 @@ class PopulationTraining final : public TrialScheduler {
     PopulationMember& own = member(trial);
     const PopulationMember& best = member(donor);
     const Config donor_config = step.trials.row(donor).config;
-    Result<Config> config = explore(donor_config, settings_.explore, step.random);
+    Result<Config> config = model_ ? model_->suggest(trial, donor, donor_config, step.random.numpy)
+                                   : explore(donor_config, settings_.explore, step.random);
     if (!config) return config.error();
     TrialRow& row = step.trials.row(trial);
     ExploitTrial command{.trial = trial,
@@ -265,6 +280,7 @@ class PopulationTraining final : public TrialScheduler {
   }
 
   PopulationSettings settings_;
+  std::unique_ptr<ExploreModel> model_;  // absent: explore()
   double next_sync_;
   std::vector<PopulationMember> members_;  // by trial
   std::vector<TrialNumber> order_;         // trials in the order of their first addition
@@ -337,7 +353,8 @@ Failure population_option(const char* name, double value, const char* advice) {
 
 }  // namespace
 
-Result<TrialSchedulerPtr> make_population_training(PopulationSettings settings) {
+Result<TrialSchedulerPtr> make_population_training(PopulationSettings settings,
+                                                   std::unique_ptr<ExploreModel> model) {
   const ExploreRules& rules = settings.explore;
   if (rules.mutations.empty() && !rules.custom)
     return failure(ErrorCode::invalid_argument,
@@ -354,7 +371,8 @@ Result<TrialSchedulerPtr> make_population_training(PopulationSettings settings) 
                              "pass a value from 0 to 1");
   if (rules.perturbation_factors.empty())
     return population_option("perturbation_factors", 0, "pass at least one factor");
-  return TrialSchedulerPtr(std::make_unique<PopulationTraining>(std::move(settings)));
+  return TrialSchedulerPtr(
+      std::make_unique<PopulationTraining>(std::move(settings), std::move(model)));
 }
 
 TrialSchedulerPtr make_policy_replay(const std::vector<PolicyRow>& rows) {

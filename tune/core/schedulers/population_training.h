@@ -4,6 +4,7 @@
 // time or metric names the trial.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,9 @@ struct PopulationSettings {
   ExploreRules explore = {};
 };
 
-Result<TrialSchedulerPtr> make_population_training(PopulationSettings settings);
+// With a model, its suggestions replace explore().
+Result<TrialSchedulerPtr> make_population_training(PopulationSettings settings,
+                                                   std::unique_ptr<ExploreModel> model = nullptr);
 
 // One row of a policy file: `recipient` took over `donor` at these steps.
 struct PolicyRow {
