@@ -84,6 +84,7 @@ class SlurmProvider {
       reply.max_pending = backlog_;
     } else if (request_.call == ProviderCall::list) {
       reply.complete = jobs->complete;
+      for (const auto& each : take_duplicates(jobs->jobs)) (void)run({"scancel", "--me", each});
       reply.instances = std::move(jobs->jobs);
       remove_old_files(reply);
     } else {
@@ -292,6 +293,32 @@ class SlurmProvider {
 };
 
 }  // namespace
+
+std::vector<std::string> take_duplicates(std::vector<InstanceReply>& jobs) {
+  const auto rank = [](const InstanceReply& job) {
+    std::uint64_t id = 0;
+    std::from_chars(job.ref.data(), job.ref.data() + job.ref.size(), id);
+    const int waits = job.state == ProviderState::ending    ? 2
+                      : job.state == ProviderState::pending ? 1
+                                                            : 0;
+    return std::pair(waits, id);
+  };
+  std::ranges::sort(jobs, [&](const InstanceReply& a, const InstanceReply& b) {
+    return std::pair(a.name, rank(a)) < std::pair(b.name, rank(b));
+  });
+  std::vector<std::string> others;
+  std::vector<InstanceReply> first;
+  for (auto& each : jobs) {
+    const bool ends = each.state == ProviderState::ending;
+    if (first.empty() || first.back().name != each.name) {
+      first.push_back(std::move(each));
+    } else if (!ends) {
+      others.push_back(each.ref);
+    }
+  }
+  jobs = std::move(first);
+  return others;
+}
 
 FailureKind kind_of_slurm_error(const std::string& text) {
   struct Known {

@@ -17,13 +17,18 @@ namespace mobula::internal::provider {
 // nodes). `config` of a node type: `arguments` of sbatch, and `flags` of `mobula start`.
 fleet::ProviderReply answer_slurm(const fleet::ProviderRequest& request, const std::string& mobula);
 
-// Parses the output of `squeue -o '%i|%j|%T|%e|%k|%r'` with times in seconds since 1970. Returns
-// the jobs of this cluster; `complete` is false if a line has another form.
 struct SlurmJobs {
   std::vector<fleet::InstanceReply> jobs;
   bool complete = true;
 };
+// Parses the output of `squeue -o '%i|%j|%T|%e|%k|%r'` with times in seconds since 1970. Returns
+// the jobs of this cluster; `complete` is false if a line has another form.
 SlurmJobs parse_squeue(const std::string& text, const std::string& cluster_id);
+
+// Removes all but one job of each name and returns their ids. A launch that was repeated while the
+// controller still accepted its job makes a second one. A running job takes precedence over a
+// pending one, and an earlier over a later one.
+std::vector<std::string> take_duplicates(std::vector<fleet::InstanceReply>& jobs);
 
 // The kind of failure that this standard error of sbatch or squeue states.
 fleet::FailureKind kind_of_slurm_error(const std::string& text);

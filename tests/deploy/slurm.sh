@@ -9,11 +9,23 @@ build=$(cd "${1:?usage: slurm.sh BUILD_FOLDER}" && pwd)
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 . "$root/tests/deploy/hosts.sh"
 ((EUID == 0)) || { echo "slurm: only root can run Slurm's daemons"; exit 77; }
+# The daemons have fixed ports, so they run in a separate network namespace.
+if [[ ${2:-} != within ]]; then
+  unshare --net true 2>/dev/null || { echo "slurm: this machine does not allow network namespaces"; exit 77; }
+  rm -rf "$work"
+  exec unshare --net "$0" "$build" within
+fi
+ip link set lo up
+# Without an address beyond loopback, the resolver finds no wildcard address.
+ip link add slurm0 type veth peer name slurm1
+ip address add 10.78.1.1/24 dev slurm0
+ip link set slurm0 up
+ip link set slurm1 up
 for each in munged slurmctld slurmd sbatch; do
   command -v $each >/dev/null || { echo "slurm: no program $each (packages slurmctld, slurmd, slurm-client, munge)"; exit 77; }
 done
 
-for each in mobula example_hello; do
+for each in mobula example_hello steady_tasks; do
   [[ -x $build/bin/$each ]] || { echo "slurm: $build has no bin/$each: build it first"; exit 77; }
 done
 
@@ -119,7 +131,7 @@ check "they leave with the job" within 60 nodes_are 0
 check "nothing is left" within 20 nothing_is_left
 
 # Instances of an autoscaler. The last test waits for the time limit of a job.
-check "the provider slurm" python3 "$root/tests/deploy/provider/slurm_calls.py" "$MOBULA" "$root/deploy/slurm/joined.sbatch" "$work"
+check "the provider slurm" python3 "$root/tests/deploy/provider/slurm_calls.py" "$MOBULA" "$root/deploy/slurm/joined.sbatch" "$build/bin/steady_tasks" "$work"
 check "nothing is left" within 20 nothing_is_left
 
 summary

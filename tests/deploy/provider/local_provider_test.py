@@ -69,6 +69,19 @@ class LocalProvider(unittest.TestCase):
                 continue
         return found
 
+    def sleeping(self, seconds):
+        """Processes `sleep SECONDS`."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    words = file.read().split(b"\0")
+            except OSError:
+                continue
+            if words[:2] == [b"sleep", seconds.encode()]:
+                found.append(int(pid))
+        return found
+
     def eventually(self, condition, what):
         until = time.monotonic() + TIMEOUT
         while not condition():
@@ -121,6 +134,18 @@ class LocalProvider(unittest.TestCase):
         self.assertIn("the agent exited", self.call("list")["instances"][0]["reason"])
         self.call("end", instances=[{"name": "mobula-t1-1"}])
         self.assertEqual(self.states(), {})
+
+    def test_killed_shim_leaves_no_process(self):
+        """The process above the agent is killed while a job runs."""
+        self.start_head()
+        ref = self.call("launch", instances=[self.instance(1, ticket=self.ticket("one"))])["instances"][0]["ref"]
+        self.eventually(lambda: self.states() == {"mobula-t1-1": "running"}, "the node joins")
+        seconds = str(10**6 + os.getpid())
+        self.mobula("submit", "--no-wait", "--", "sleep", seconds)
+        self.eventually(lambda: self.sleeping(seconds), "the job runs")
+        os.kill(int(ref.split(".")[0]), signal.SIGKILL)
+        self.eventually(lambda: self.states() == {"mobula-t1-1": "failed"}, "the list reports it")
+        self.assertEqual((self.marked(), self.sleeping(seconds)), ([], []))
 
     def test_failed_start_has_a_reason(self):
         self.call("launch", instances=[self.instance(1, config={"flags": ["--no-such-flag"]})])

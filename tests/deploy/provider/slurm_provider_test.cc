@@ -35,6 +35,18 @@ TEST(SlurmProvider, OtherOutput_IsIncomplete) {
   EXPECT_TRUE(parse_squeue("", "3f2a").complete);
 }
 
+TEST(SlurmProvider, SecondJobOfName_IsDuplicate) {
+  auto found = parse_squeue(
+      "9|mobula-a-1|PENDING|N/A|cpu|Priority\n10|mobula-a-1|RUNNING|1800000000|cpu|None\n"
+      "12|mobula-a-2|PENDING|N/A|cpu|Priority\n100|mobula-a-2|PENDING|N/A|cpu|Priority\n"
+      "13|mobula-a-3|RUNNING|1800000000|cpu|None\n",
+      "a");
+  EXPECT_EQ(take_duplicates(found.jobs), (std::vector<std::string>{"9", "100"}));
+  std::vector<std::string> left;
+  for (const auto& each : found.jobs) left.push_back(each.ref);
+  EXPECT_EQ(left, (std::vector<std::string>{"10", "12", "13"}));
+}
+
 TEST(SlurmProvider, FindsKindOfError) {
   const auto kind = kind_of_slurm_error;
   const std::string failed = "sbatch: error: Batch job submission failed: ";
