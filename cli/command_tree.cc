@@ -17,6 +17,7 @@ constexpr std::pair<std::string_view, std::string_view> value_kinds[] = {
     {"accelerator-type", "TYPE"},
     {"address", "HOST:PORT"},
     {"advertise", "HOST"},
+    {"autoscale", "FILE"},
     {"parallel", "N"},
     {"bind", "HOST"},
     {"bulk-connections", "N"},

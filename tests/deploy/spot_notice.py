@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests deploy/spot/notice with a fake metadata server.
 
-Usage: spot_notice.py NOTICE [TEST...]
+Usage: spot_notice.py NOTICE MOBULA [TEST...]
 """
 
 import http.server
@@ -13,9 +13,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
-NOTICE = os.path.abspath(sys.argv[1])
+NOTICE, MOBULA = (os.path.abspath(each) for each in sys.argv[1:3])
 TIMEOUT = 60
 
 
@@ -95,6 +96,28 @@ class SpotNotice(unittest.TestCase):
             self.assertEqual(done.returncode, code, done.stderr)
         self.assertEqual(self.agent.wait(TIMEOUT), -signal.SIGTERM)
 
+    def test_agent_of_cluster_leaves(self):
+        env = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
+
+        def mobula(node, *words):
+            done = subprocess.run([MOBULA, *words], env={**env, "MOBULA_STATE_DIR": os.path.join(self.folder, node)}, text=True,
+                                  capture_output=True, timeout=TIMEOUT)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+        mobula("head", "start", "--head", "--no-worker")
+        try:
+            with open(os.path.join(self.folder, "head", "default", "head", "head.json"), encoding="utf-8") as file:
+                address = json.load(file)["address"]
+            mobula("node", "start", "--address", address, "--key", os.path.join(self.folder, "head", "default", "default.key"))
+            done = self.notice("gcp", [(200, "TRUE")], "--state-dir", os.path.join(self.folder, "node"))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            until = time.monotonic() + TIMEOUT
+            while '"NODE_LEFT"' not in mobula("head", "events", "-o", "json"):
+                self.assertLess(time.monotonic(), until, "the node does not leave")
+        finally:
+            for node in ("node", "head"):
+                mobula(node, "stop", "--grace", "0")
+
     def test_exited_agent_ends_the_program(self):
         self.agent.kill()
         self.agent.wait()
@@ -102,4 +125,4 @@ class SpotNotice(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
