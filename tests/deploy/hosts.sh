@@ -35,6 +35,8 @@ make_hosts() {
 end_hosts() {
   local host pid
   for pid in "${daemons[@]}"; do kill "$pid" 2>/dev/null; done
+  # A daemon may still write its state.
+  for pid in "${daemons[@]}"; do within 20 bash -c "! kill -0 $pid 2>/dev/null" >/dev/null; done
   for host in $(seq $hosts) desk switch; do
     for pid in $(ip netns pids "$(host_name "$host")" 2>/dev/null); do kill -KILL "$pid" 2>/dev/null; done
     ip netns delete "$(host_name "$host")" 2>/dev/null
