@@ -47,12 +47,10 @@ void PendingDemands::join_class(Demand& demand, const std::vector<NodeId>& cut_o
 }
 
 void PendingDemands::links_changed(NodeId node) {
-  walked_ += demands_.size();
-  for (auto& [key, demand] : demands_) {
-    if (demand.preference == nullptr ||
-        std::ranges::find(demand.preference->callers, node) == demand.preference->callers.end()) {
-      continue;
-    }
+  const std::set<HolderKey> keys = by_caller_.of(node);
+  walked_ += keys.size();
+  for (const auto& key : keys) {
+    Demand& demand = demands_.at(key);
     if (auto callers = cut_off(demand); callers != demand.of->ask->ask.callers)
       join_class(demand, callers);
   }
@@ -81,13 +79,33 @@ void PendingDemands::set(const HolderKey& key, const DemandClass& demand_class, 
     row.rank.sequence = ++sequence_;
     row.of->members.insert(row.rank.sequence, &row);
   }
-  const bool none =
-      preference.locality.empty() && preference.home.empty() && preference.callers.empty();
-  row.preference = none ? nullptr : std::make_unique<const Preference>(preference);
+  set_preference(row, preference);
   row.wanted = wanted;
   row.oldest_waiting = oldest_waiting;
   if (auto callers = cut_off(row); callers != row.of->ask->ask.callers) join_class(row, callers);
   refresh(row);
+}
+
+void PendingDemands::set_preference(Demand& demand, const Preference& preference) {
+  const bool same_callers = demand.preference == nullptr
+                                ? preference.callers.empty()
+                                : demand.preference->callers == preference.callers;
+  if (!same_callers) index_callers(demand, false);
+  const bool none =
+      preference.locality.empty() && preference.home.empty() && preference.callers.empty();
+  demand.preference = none ? nullptr : std::make_unique<const Preference>(preference);
+  if (!same_callers) index_callers(demand, true);
+}
+
+void PendingDemands::index_callers(const Demand& demand, bool listed) {
+  if (demand.preference == nullptr) return;
+  for (const NodeId node : demand.preference->callers) {
+    if (listed) {
+      by_caller_.add(node, *demand.key);
+    } else {
+      by_caller_.remove(node, *demand.key);
+    }
+  }
 }
 
 void PendingDemands::erase(const HolderKey& key) {
@@ -97,6 +115,7 @@ void PendingDemands::erase(const HolderKey& key) {
   if (at->second.waiting) stop_waiting(at->second);
   if (at->second.holder != nullptr) accounting_.unlink(key);
   if (at->second.gave_back) std::erase(gave_back_, &at->second);
+  index_callers(at->second, false);
   leave_class(of, at->second);
   demands_.erase(at);
 }

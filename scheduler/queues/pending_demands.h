@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/grouped_ids.h"
 #include "base/id.h"
 #include "base/model/request.h"
 #include "base/ordered_runs.h"
@@ -162,6 +163,8 @@ class PendingDemands {
   void leave_lane(PendingClass& of);
   void leave_class(PendingClass& of, const Demand& demand);
   // The search for infeasible demands visits all waiting classes of this shape.
+  void set_preference(Demand& demand, const Preference& preference);
+  void index_callers(const Demand& demand, bool listed);
   void check_classes(const AskRow& row);
   using ByAge = std::map<std::pair<Time, std::uint64_t>, PendingClass*>;
   ByAge::iterator set_age(PendingClass& of, Time since);
@@ -171,6 +174,7 @@ class PendingDemands {
   RequestShapes asks_;
   WaitQueues queues_;
   std::map<HolderKey, Demand> demands_;
+  GroupedIds<NodeId, HolderKey> by_caller_;  // demands by the nodes in `preference->callers`
   std::map<ClassKey, PendingClass> classes_;
   ByAge by_age_;
   // Waiting classes whose feasibility may have changed, or with demands that were not checked, by

@@ -254,7 +254,7 @@ TEST_F(GroupTest, NoExecutorFree_UsesDeviceBundle) {
   ASSERT_EQ(bench_.granted.size(), 3u);
   EXPECT_EQ(bench_.granted[1].allocation.bundle, 1) << "node 1 has no free executor";
   bench_.scheduler.release(bench_.granted[0].id);
-  bench_.want(1, 1, inside(group, cpus(0.5)), 1);
+  bench_.want(1, 1, inside(group, cpus(0.5)), 3);
   bench_.plan();
   ASSERT_EQ(bench_.granted.size(), 4u);
   EXPECT_EQ(bench_.granted[3].allocation.bundle, 0) << "node 1 has one again";

@@ -48,6 +48,21 @@ TEST_F(Links, AvoidsNodeBehindCutLink) {
   EXPECT_THAT(bench.placed(), ElementsAre(3, 3, 3));
 }
 
+TEST_F(Links, VisitsOnlyDemandsOfCallersThere) {
+  bench.add_node(4, node_with(0, 0));
+  for (std::uint64_t lessee = 100; lessee < 150; ++lessee) want(lessee, 4, 1, cpus(8));
+  want(7, 1, 1, cpus(8));
+  want(8, 4, 1, cpus(8));
+  want(8, 1, 1, cpus(8));  // its caller moved
+  want(9, 1, 1, cpus(8));
+  want(9, 1, 0, cpus(8));
+  const auto before = bench.scheduler.demands_walked();
+  cut(2, 3);
+  EXPECT_EQ(bench.scheduler.demands_walked() - before, 0u);
+  cut(1, 3);
+  EXPECT_EQ(bench.scheduler.demands_walked() - before, 2u);
+}
+
 TEST_F(Links, IgnoresDirectionOfReport) {
   cut(2, 1);
   want(7, 1, 1);
