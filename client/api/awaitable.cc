@@ -5,6 +5,7 @@
 
 #include <mobula/errors.h>
 
+#include "base/block_pool.h"
 #include "client/api/callback_thread.h"
 
 namespace mobula::detail {
@@ -37,7 +38,7 @@ void CoroutineCall::refuse_if_cancelled() const {
 
 std::shared_ptr<Job> CoroutineCall::suspend(std::coroutine_handle<> coroutine) {
   waiting_ = coroutine;
-  return std::make_shared<Wake>(weak_from_this(), ++suspension_);
+  return internal::make_pooled<Wake>(weak_from_this(), ++suspension_);
 }
 
 void CoroutineCall::wake(std::uint64_t suspension) {

@@ -1,10 +1,13 @@
 // Promises of deferred calls.
 #include <mobula/deferred.h>
 
+#include <atomic>
+#include <cstddef>
 #include <utility>
 
 #include <mobula/errors.h>
 
+#include "base/block_pool.h"
 #include "base/mutex.h"
 #include "base/stderr_queue.h"
 
@@ -34,8 +37,14 @@ class BrokenPromise final : public std::exception {
 }  // namespace
 
 struct PromiseState::Parts {
+  // Each call of a promise has one.
+  static void* operator new(std::size_t bytes) { return internal::RecycledBlocks::take(bytes); }
+  static void operator delete(void* block, std::size_t bytes) {
+    internal::RecycledBlocks::give(block, bytes);
+  }
+
+  std::atomic<bool> claimed = false;
   internal::Mutex mutex;
-  bool claimed MOBULA_GUARDED_BY(mutex) = false;
   bool complete MOBULA_GUARDED_BY(mutex) = false;
   bool used MOBULA_GUARDED_BY(mutex) = false;                      // attached or awaited
   std::shared_ptr<DeferredResults> call MOBULA_GUARDED_BY(mutex);  // shared with the coroutine
@@ -50,8 +59,7 @@ PromiseState::PromiseState() : parts_(std::make_unique<Parts>()) {}
 PromiseState::~PromiseState() = default;
 
 bool PromiseState::claim() {
-  const internal::MutexLock lock(parts_->mutex);
-  if (!std::exchange(parts_->claimed, true)) return true;
+  if (!parts_->claimed.exchange(true)) return true;
   internal::print_stderr("mobula: a promise is complete, and another completion is ignored");
   return false;
 }
@@ -62,10 +70,7 @@ void PromiseState::publish(std::exception_ptr error) {
 }
 
 void PromiseState::abandon() noexcept {
-  {
-    const internal::MutexLock lock(parts_->mutex);
-    if (std::exchange(parts_->claimed, true)) return;
-  }
+  if (parts_->claimed.exchange(true)) return;
   parts_->error = std::make_exception_ptr(BrokenPromise());
   complete();
 }

@@ -197,7 +197,7 @@ RanCall run_call(const RunCall& run, const DeferredCall::Host& host,
   detail::Outcome outcome;
   const Time began = monotonic_now();
   const auto defer = [&] {
-    return std::make_shared<DeferredCall>(host, run, context, ran.reachable, began);
+    return make_pooled<DeferredCall>(host, run, context, ran.reachable, began);
   };
   const CallResults::MakeDeferred make_deferred = std::ref(defer);
   CallResults results(runtime->values(), run, make_deferred);

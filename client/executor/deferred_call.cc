@@ -25,13 +25,17 @@ DeferredCall::DeferredCall(const Host& host, const RunCall& run,
 
 // The runner owns the call until user_code_returned().
 DeferredCall::~DeferredCall() {
+  Results records;
+  client::HandedOver given;
   {
     const MutexLock lock(mutex_);
     if (completed_ || !detail::counts_refs()) return;
     completed_ = true;
-    outcome_.error = client::make_error(detail::ErrorKind::task, detail::broken_promise_text);
+    records = std::move(records_);
+    given = std::move(given_);
   }
-  finish();
+  finish(std::move(records), std::move(given),
+         {.error = client::make_error(detail::ErrorKind::task, detail::broken_promise_text)});
 }
 
 void DeferredCall::adopt(RanResults results) {
@@ -52,14 +56,15 @@ bool DeferredCall::must_post(const detail::Outgoing& value) const {
 }
 
 detail::Done DeferredCall::accept(std::size_t index, const detail::Outgoing& value) {
-  {
+  if (index >= run_.call.form->num_returns) return std::nullopt;
+  const bool is_large = value.size_bytes() > inline_value_limit;
+  if (is_large) {
     const MutexLock lock(mutex_);
-    if (completed_ || index >= records_.size()) return std::nullopt;
+    if (completed_) return std::nullopt;
   }
   // The store is written without a lock, because that may block.
-  const ObjectId object = value.size_bytes() > inline_value_limit
-                              ? result_id(run_.call.task, static_cast<std::uint32_t>(index))
-                              : ObjectId();
+  const ObjectId object =
+      is_large ? result_id(run_.call.task, static_cast<std::uint32_t>(index)) : ObjectId();
   client::HandedOver given;
   auto stored = host_.runtime->values().store_result(value, run_.call.form->tensors, object,
                                                      run_.caller, run_.call.caller_node, given);
@@ -88,40 +93,48 @@ void DeferredCall::discard(const ValueRecord& record) {
 }
 
 bool DeferredCall::complete(detail::Outcome outcome) {
+  Results records;
+  client::HandedOver given;
   {
     const MutexLock lock(mutex_);
     if (!completed_) {
       completed_ = true;
-      outcome_ = std::move(outcome);
-      if (!returned_) return true;
+      if (!returned_) {
+        if (outcome.error || outcome.exit_actor || outcome.no_retry)
+          outcome_ = std::make_unique<detail::Outcome>(std::move(outcome));
+        return true;
+      }
+      records = std::move(records_);
+      given = std::move(given_);
     } else {
       print_stderr("mobula: {}: the call is complete, and another completion is ignored",
                    run_.call.form->name);
       return false;
     }
   }
-  finish();
+  finish(std::move(records), std::move(given), std::move(outcome));
   return true;
 }
 
 void DeferredCall::user_code_returned() {
+  Results records;
+  client::HandedOver given;
+  std::unique_ptr<detail::Outcome> outcome;
   {
     const MutexLock lock(mutex_);
     returned_ = true;
     if (!completed_) return;
-  }
-  finish();
-}
-
-void DeferredCall::finish() {
-  RanResults results;
-  detail::Outcome outcome;
-  {
-    const MutexLock lock(mutex_);
-    results.records = std::exchange(records_, {});
-    results.given = std::exchange(given_, {});
+    records = std::move(records_);
+    given = std::move(given_);
     outcome = std::move(outcome_);
   }
+  finish(std::move(records), std::move(given), outcome ? std::move(*outcome) : detail::Outcome{});
+}
+
+void DeferredCall::finish(Results records, client::HandedOver given, detail::Outcome outcome) {
+  RanResults results;
+  results.records = std::move(records);
+  results.given = std::move(given);
   auto& engine = host_.runtime->engine();
   results.run_time = monotonic_now() - began_;
   CallFinished finished =

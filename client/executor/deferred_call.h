@@ -59,7 +59,7 @@ class DeferredCall final : public detail::DeferredResults {
 
  private:
   void discard(const ValueRecord& record);
-  void finish();
+  void finish(Results records, client::HandedOver given, detail::Outcome outcome);
 
   const Host& host_;  // lives as long as the process
   const RunCall run_;
@@ -70,7 +70,8 @@ class DeferredCall final : public detail::DeferredResults {
   Mutex mutex_;
   Results records_ MOBULA_GUARDED_BY(mutex_);
   client::HandedOver given_ MOBULA_GUARDED_BY(mutex_);
-  detail::Outcome outcome_ MOBULA_GUARDED_BY(mutex_);
+  // Set if it is not the plain end of a call and precedes the end of its user code.
+  std::unique_ptr<detail::Outcome> outcome_ MOBULA_GUARDED_BY(mutex_);
   bool completed_ MOBULA_GUARDED_BY(mutex_) = false;
   bool returned_ MOBULA_GUARDED_BY(mutex_) = false;
 };

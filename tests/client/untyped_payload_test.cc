@@ -188,7 +188,7 @@ TEST(UntypedCalls, RejectsBadRequests) {
   EXPECT_THROW(submit({.name = "f", .program = "other"}, {}, {}), InvalidRequestError);
   EXPECT_THROW(submit({.name = "f"}, {}, {}, {.count = -1}), InvalidRequestError);
   EXPECT_THROW(submit({.name = "f"}, {.num_returns = 3}, {}, {.count = 2}), InvalidRequestError);
-  EXPECT_THAT(error_of([] { submit({.name = "f"}, {}, {}, {.streaming = true}); }),
+  EXPECT_THAT(error_of([] { submit({.name = "f"}, {}, {}, {.count = 2, .streaming = true}); }),
               HasSubstr("streaming results"));
   EXPECT_THROW(create({.name = "f"}, {}, {}), InvalidRequestError);
   EXPECT_THROW(call(AnyActor(), {.name = "f"}, {}, {}), InvalidRequestError);

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
@@ -343,6 +344,17 @@ TEST(Untyped, ToolsShowGivenNames) {
   shows("list actors -o json", "\"Counter\"");
   shows("list tasks -o json", "\"until cancelled\"");
   shows("list tasks -o json", "\"wants much\"");
+  const std::string access = " --address " + address_of_cluster() + " --key " + key;
+  // The exit code of a task that can never run is 6.
+  const auto explained = [&](const std::string& task) {
+    return output_of("{ " + tool + " explain " + task + access + " 2>&1 || true; }");
+  };
+  for (const auto& each :
+       nlohmann::json::parse(output_of(tool + " list tasks -o json" + access)).at("items")) {
+    const std::string name = each.at("name");
+    if (name == "wants much" || name == "until cancelled")
+      EXPECT_THAT(explained(std::string(each.at("task_id"))), HasSubstr(name));
+  }
   cancel(running);
   cancel(waiting);
   EXPECT_EQ(error_of(running).kind, detail::ErrorKind::task_cancelled);
