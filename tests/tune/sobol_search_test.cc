@@ -67,6 +67,44 @@ TEST(SobolSearch, ContinuesFromSavedState) {
             copy->ask(7, {random, random}).value().config);
 }
 
+TEST(SobolSequence, ScrambledPointsKeepTheirStrata) {
+  for (std::uint32_t seed = 0; seed < 5; ++seed) {
+    NumpyRandom random(seed);
+    SobolSequence sequence(20);
+    sequence.scramble(random);
+    constexpr std::size_t count = 64;
+    std::vector<std::set<int>> cells(20);
+    std::set<std::pair<int, int>> squares;  // a net: 8 by 8 for the first two dimensions
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const auto point = sequence.point(i);
+      for (std::size_t d = 0; d < 20; ++d) cells[d].insert(static_cast<int>(point[d] * count));
+      squares.emplace(static_cast<int>(point[0] * 8), static_cast<int>(point[1] * 8));
+    }
+    for (const auto& each : cells) EXPECT_EQ(each.size(), count);
+    EXPECT_EQ(squares.size(), count);
+  }
+}
+
+TEST(SobolSearch, ScramblesBySeedAndResumes) {
+  const auto space = SearchSpace::make(Space{{"x", uniform(0, 1)}, {"y", uniform(0, 1)}}).value();
+  const auto configs = [&](std::uint32_t seed, bool resumes) {
+    auto search = SobolSearch::make(space, {.scramble = true}).value();
+    NumpyRandom random(seed);
+    std::vector<double> values;
+    for (TrialNumber trial = 0; trial < 6; ++trial) {
+      if (resumes && trial == 3) {
+        const std::string state = search->save();
+        search = SobolSearch::make(space, {.scramble = true}).value();
+        EXPECT_TRUE(search->load(state).ok());
+      }
+      values.push_back(search->ask(trial, {random, random}).value().config.get("y").number());
+    }
+    return values;
+  };
+  EXPECT_EQ(configs(1, true), configs(1, false));
+  EXPECT_NE(configs(1, false)[5], configs(2, false)[5]);
+}
+
 TEST(SobolSearch, RejectsSpaceWithoutChoice) {
   const auto space = SearchSpace::make(Space{{"x", constant(1)}}).value();
   EXPECT_THAT(SobolSearch::make(space).error().text, HasSubstr("no parameter of the space"));

@@ -9,7 +9,8 @@
 
 namespace mobula::internal::tune {
 
-Result<std::unique_ptr<SobolSearch>> SobolSearch::make(const SearchSpace& space) {
+Result<std::unique_ptr<SobolSearch>> SobolSearch::make(const SearchSpace& space,
+                                                       const SobolSettings& settings) {
   std::vector<std::size_t> sorted;
   for (std::size_t i = 0; i < space.parameters().size(); ++i)
     if (!space.parameters()[i].dimension.single()) sorted.push_back(i);
@@ -23,13 +24,24 @@ Result<std::unique_ptr<SobolSearch>> SobolSearch::make(const SearchSpace& space)
     return failure(ErrorCode::invalid_argument,
                    fmt::format("SobolSearch: {} parameters, at most {}; use TPESearch",
                                sorted.size(), SobolSequence::max_dimensions));
-  return std::unique_ptr<SobolSearch>(new SobolSearch(space, std::move(sorted)));
+  return std::unique_ptr<SobolSearch>(new SobolSearch(space, settings, std::move(sorted)));
+}
+
+void SobolSearch::scramble() {
+  sequence_ = SobolSequence(sorted_.size());
+  NumpyRandom random(scramble_seed_);
+  sequence_.scramble(random);
 }
 
 Result<Suggestion> SobolSearch::ask(TrialNumber /*trial*/, SearchRandom random) {
   if (asked_ > 1U << SobolSequence::bits) return Suggestion{.kind = Suggestion::Kind::finished};
   std::vector<double> values(space_.parameters().size());
   if (asked_ == 0) {
+    if (settings_.scramble) {
+      constexpr std::int64_t seeds = std::int64_t{1} << 31;
+      scramble_seed_ = static_cast<std::uint32_t>(random.model.integer(0, seeds));
+      scramble();
+    }
     for (const std::size_t i : sorted_)
       values[i] = space_.parameters()[i].dimension.sample(random.startup);
   } else {
@@ -61,7 +73,9 @@ Result<Suggestion> SobolSearch::ask(TrialNumber /*trial*/, SearchRandom random) 
 std::string SobolSearch::save() const { return save_state(*this); }
 
 Result<void> SobolSearch::load(std::string_view state) {
-  return load_state(*this, state, "Sobol searcher");
+  Result<void> loaded = load_state(*this, state, "Sobol searcher");
+  if (loaded && settings_.scramble && asked_ > 0) scramble();
+  return loaded;
 }
 
 }  // namespace mobula::internal::tune

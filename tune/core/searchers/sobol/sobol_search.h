@@ -11,9 +11,14 @@
 
 namespace mobula::internal::tune {
 
+struct SobolSettings {
+  bool scramble = false;  // drawn with the first trial
+};
+
 class SobolSearch final : public SearchAlgorithm {
  public:
-  static Result<std::unique_ptr<SobolSearch>> make(const SearchSpace& space);
+  static Result<std::unique_ptr<SobolSearch>> make(const SearchSpace& space,
+                                                   const SobolSettings& settings = {});
 
   Result<Suggestion> ask(TrialNumber trial, SearchRandom random) override;
   void tell(TrialNumber /*trial*/, const TrialEnd& /*end*/) override {}
@@ -22,17 +27,22 @@ class SobolSearch final : public SearchAlgorithm {
 
   template <class Self, class Archive>
   static void fields(Self& self, Archive& archive) {
-    archive(self.asked_);
+    archive(self.asked_, self.scramble_seed_);
   }
 
  private:
-  SobolSearch(const SearchSpace& space, std::vector<std::size_t> sorted)
-      : space_(space), sorted_(std::move(sorted)), sequence_(sorted_.size()) {}
+  SobolSearch(const SearchSpace& space, const SobolSettings& settings,
+              std::vector<std::size_t> sorted)
+      : settings_(settings), space_(space), sorted_(std::move(sorted)), sequence_(sorted_.size()) {}
+  void scramble();
+
+  SobolSettings settings_;
 
   SearchSpace space_;
   std::vector<std::size_t> sorted_;  // parameters with several values, by name
   SobolSequence sequence_;
   std::uint32_t asked_ = 0;
+  std::uint32_t scramble_seed_ = 0;
 };
 
 }  // namespace mobula::internal::tune

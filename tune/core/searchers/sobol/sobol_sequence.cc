@@ -240,11 +240,35 @@ SobolSequence::SobolSequence(std::size_t dimensions) : numbers_(dimensions) {
   }
 }
 
+void SobolSequence::scramble(NumpyRandom& random) {
+  const auto draw = [&](std::uint32_t mask) {
+    return static_cast<std::uint32_t>(random.integer(0, std::int64_t{1} << bits)) & mask;
+  };
+  for (auto& own : numbers_) {
+    // Row `digit` of a lower triangular matrix with a unit diagonal; digit 0 is the highest.
+    std::array<std::uint32_t, bits> rows{};
+    for (std::size_t digit = 0; digit < bits; ++digit) {
+      const std::uint32_t diagonal = 1U << (bits - 1 - digit);
+      const std::uint32_t above = ~((diagonal << 1U) - 1) & ((1U << bits) - 1);
+      rows[digit] = diagonal | draw(above);
+    }
+    for (auto& number : own) {
+      std::uint32_t scrambled = 0;
+      for (std::size_t digit = 0; digit < bits; ++digit) {
+        const auto parity = static_cast<std::uint32_t>(std::popcount(rows[digit] & number)) & 1U;
+        scrambled |= parity << (bits - 1 - digit);
+      }
+      number = scrambled;
+    }
+    shifts_.push_back(draw((1U << bits) - 1));
+  }
+}
+
 std::vector<double> SobolSequence::point(std::uint32_t index) const {
   const std::uint32_t gray = index ^ (index >> 1U);
   std::vector<double> values;
   for (const auto& own : numbers_) {
-    std::uint32_t value = 0;
+    std::uint32_t value = shifts_.empty() ? 0 : shifts_[values.size()];
     for (std::size_t i = 0; i < bits; ++i)
       if ((gray >> i & 1U) != 0) value ^= own[i];
     values.push_back(value / static_cast<double>(1U << bits));
