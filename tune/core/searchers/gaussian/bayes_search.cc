@@ -120,6 +120,9 @@ Result<Suggestion> BayesSearch::ask(TrialNumber trial, SearchRandom random) {
   if (finished_) return Suggestion{.kind = Suggestion::Kind::finished};
   if (random_phase() && begun_ == settings_.random_search_steps)
     return Suggestion{.kind = Suggestion::Kind::later};
+  // Without a new result the model suggests the same point. Ray counts each such repetition, so its
+  // patience ends while trials run.
+  if (awaits_result_ && !live_.empty()) return Suggestion{.kind = Suggestion::Kind::later};
   // The random points of bayesian-optimization have a generator of the same seed.
   const Point point =
       random_phase() || points_.empty() ? random_point(random.startup) : best_point(random.model);
@@ -128,7 +131,10 @@ Result<Suggestion> BayesSearch::ask(TrialNumber trial, SearchRandom random) {
     finished_ = true;
     return Suggestion{.kind = Suggestion::Kind::finished};
   }
-  if (count > 1 && settings_.skip_duplicate) return Suggestion{.kind = Suggestion::Kind::later};
+  if (count > 1 && settings_.skip_duplicate) {
+    awaits_result_ = true;
+    return Suggestion{.kind = Suggestion::Kind::later};
+  }
   if (random_phase()) ++begun_;
   live_[trial] = point;
   Suggestion suggestion{.kind = Suggestion::Kind::config};
@@ -146,6 +152,7 @@ void BayesSearch::tell(TrialNumber trial, const TrialEnd& end) {
   if (found == live_.end()) return;
   const Point point = std::move(found->second);
   live_.erase(found);
+  awaits_result_ = false;
   // Ray waits for completed trials alone, and a failed one then blocks the search for good.
   if (random_phase()) ++ended_;
   if (end.state == EndState::failed || !end.value || !std::isfinite(*end.value)) return;

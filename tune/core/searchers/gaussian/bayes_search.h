@@ -35,7 +35,7 @@ class BayesSearch final : public SearchAlgorithm {
   template <class Self, class Archive>
   static void fields(Self& self, Archive& archive) {
     archive(self.live_, self.points_, self.targets_, self.suggestions_, self.begun_, self.ended_,
-            self.finished_);
+            self.finished_, self.awaits_result_);
   }
 
  private:
@@ -57,6 +57,7 @@ class BayesSearch final : public SearchAlgorithm {
   std::map<std::string, std::int64_t> suggestions_;  // by rounded point
   std::int64_t begun_ = 0, ended_ = 0;               // trials of the random phase
   bool finished_ = false;
+  bool awaits_result_ = false;  // the last suggestion repeated one whose result may be pending
 };
 
 }  // namespace mobula::internal::tune
