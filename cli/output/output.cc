@@ -435,8 +435,9 @@ std::string format_explanation(const Json& explanation, bool colored) {
   }
   for (const auto& needed : explanation.value("nodes_needed", Json::array())) {
     const int count = needed.value("count", 1);
-    text += fmt::format("it fits with {} more: {}",
-                        count == 1 ? "one node" : fmt::format("{} nodes", count), shape_text(needed));
+    text +=
+        fmt::format("it fits with {} more: {}",
+                    count == 1 ? "one node" : fmt::format("{} nodes", count), shape_text(needed));
   }
   const Json warnings = explanation.value("warnings", Json::array());
   for (const auto& warning : warnings)
