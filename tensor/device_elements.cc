@@ -62,7 +62,7 @@ void on_landing(std::function<void(const Landing&)> callback) {
                : nullptr;
 }
 
-void tell_landing(const Landing& landing) {
+void report_destination(const Landing& landing) {
   LandingCallback& all = landing_callback();
   std::shared_ptr<const std::function<void(const Landing&)>> callback;
   {

@@ -26,7 +26,7 @@ struct Landing {
 };
 // Sets the callback for these reports; null removes it. Called without a lock.
 void on_landing(std::function<void(const Landing&)> callback);
-void tell_landing(const Landing& landing);
+void report_destination(const Landing& landing);
 
 // Waits for the elements: for the streams of `produced_on` if any are named, otherwise for the
 // whole device.

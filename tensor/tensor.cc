@@ -189,11 +189,11 @@ Tensor copied_to(const Tensor& from, Device device, void* stream, std::string_vi
 // For a device tensor that would need too many copies: copies its memory range to the host and
 // packs it there.
 Tensor packed_on_host(const Tensor& from, void* stream, std::string_view tried) {
-  TensorParts as_they_lie = from.parts();
-  as_they_lie.shape = {from.size()};
-  as_they_lie.strides = {1};
+  TensorParts as_stored = from.parts();
+  as_stored.shape = {from.size()};
+  as_stored.strides = {1};
   TensorParts here = from.parts();
-  here.storage = copied_to(Tensor(as_they_lie), Device(), stream, tried).parts().storage;
+  here.storage = copied_to(Tensor(as_stored), Device(), stream, tried).parts().storage;
   here.byte_offset = 0;
   here.device = Device();
   return Tensor(std::move(here)).clone();

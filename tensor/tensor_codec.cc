@@ -181,8 +181,8 @@ namespace {
 
 // The counting pass packs elements with gaps or overlaps and keeps the result. The write pass packs
 // only to compute a checksum.
-void set_apart(Writer& out, const Tensor& tensor, bool dense, std::span<std::byte> sum_room) {
-  const bool packs = out.is_counting() || !sum_room.empty();
+void set_apart(Writer& out, const Tensor& tensor, bool dense, std::span<std::byte> sum_bytes) {
+  const bool packs = out.is_counting() || !sum_bytes.empty();
   const bool moves = packs && tensor.parts().device.kind != Device::cpu;
   std::shared_ptr<const TensorParts> parts(std::shared_ptr<void>(), &tensor.parts());
   if (packs && !dense) {
@@ -195,11 +195,11 @@ void set_apart(Writer& out, const Tensor& tensor, bool dense, std::span<std::byt
     require(shared, "a tensor of a device that stays where it is");
     parts = std::make_shared<TensorParts>(std::move(*shared));
   }
-  if (!sum_room.empty()) {
+  if (!sum_bytes.empty()) {
     const std::uint64_t sum = checksum(
         {parts->storage->bytes() + parts->byte_offset, static_cast<std::size_t>(tensor.bytes())},
         parts->device);
-    std::memcpy(sum_room.data(), &sum, sizeof sum);
+    std::memcpy(sum_bytes.data(), &sum, sizeof sum);
   }
   out.write_apart(parts);
 }
@@ -241,8 +241,8 @@ void OwnCodec<Tensor>::write(Writer& out, const Tensor& tensor) {
     const Origin origin = out.is_counting() ? Origin() : origin_of(parts, aliased);
     out.write_bytes(&origin, sizeof origin);
   }
-  const auto sum_room = out.claim(checked ? sizeof(std::uint64_t) : 0);
-  if (apart) return set_apart(out, tensor, order.dense, sum_room);
+  const auto sum_bytes = out.claim(checked ? sizeof(std::uint64_t) : 0);
+  if (apart) return set_apart(out, tensor, order.dense, sum_bytes);
   out.align_to(alignment_of(size_bytes));
   const auto room = out.claim(size_bytes);
   if (room.empty()) return;
@@ -251,7 +251,7 @@ void OwnCodec<Tensor>::write(Writer& out, const Tensor& tensor) {
   write_elements(room, parts, order.dense || packs);
   if (!checked) return;
   const std::uint64_t sum = checksum(room);
-  std::memcpy(sum_room.data(), &sum, sizeof sum);
+  std::memcpy(sum_bytes.data(), &sum, sizeof sum);
 }
 
 namespace {
@@ -266,7 +266,7 @@ Tensor landed(Tensor tensor, const std::string& of_device, const std::optional<D
   const auto began = internal::monotonic_now();
   Tensor there = tensor.to(device);
   if (of_device.empty() || was_apart) return there;
-  tell_landing({of_device, there.bytes(), device, internal::monotonic_now() - began});
+  report_destination({of_device, there.bytes(), device, internal::monotonic_now() - began});
   return there;
 }
 

@@ -77,16 +77,16 @@ bool RingTable::open(ProcessId caller, ProcessId executor) {
     }
     return false;
   }
-  const auto callers_place = take_place(from->second);
-  if (!callers_place) return false;
+  const auto callers_index = take_place(from->second);
+  if (!callers_index) return false;
   const auto executors_place = take_place(to->second);
   if (!executors_place) {
-    from->second.free_places.insert(*callers_place);
+    from->second.free_indices.insert(*callers_index);
     return false;
   }
   const std::uint64_t ring = ++last_;
   rings_[ring] = {caller, executor, false};
-  from->second.rings[ring] = *callers_place;
+  from->second.rings[ring] = *callers_index;
   to->second.rings[ring] = *executors_place;
   const LinkId callers_link = from->second.link;
   const auto send = [&](LinkId link, OpenRingReply opened, Fd file, DoorbellFiles peer) {
@@ -96,33 +96,33 @@ bool RingTable::open(ProcessId caller, ProcessId executor) {
     fds.push_back(std::move(peer.event));
     links_.send(link, opened, std::move(fds));
   };
-  send(to->second.link, {caller, false, *executors_place, *callers_place, ring},
+  send(to->second.link, {caller, false, *executors_place, *callers_index, ring},
        std::move(*other_memory), std::move(*to_caller));
   // A send may close the link of a process that does not read, and that event may close the link of
   // its peer.
   if (const auto opened = rings_.find(ring); opened == rings_.end() || opened->second.ending) {
     if (const auto alive = processes_.find(caller); alive != processes_.end())
-      give_place(alive->second, ring);
+      return_index(alive->second, ring);
     rings_.erase(ring);
     return false;
   }
-  send(callers_link, {executor, true, *callers_place, *executors_place, ring}, std::move(*memory),
+  send(callers_link, {executor, true, *callers_index, *executors_place, ring}, std::move(*memory),
        std::move(*to_executor));
   return true;
 }
 
 std::optional<std::uint32_t> RingTable::take_place(Process& process) const {
-  if (!process.free_places.empty()) {
-    return process.free_places.extract(process.free_places.begin()).value();
+  if (!process.free_indices.empty()) {
+    return process.free_indices.extract(process.free_indices.begin()).value();
   }
   if (process.places >= max_rings_) return std::nullopt;
   return process.places++;
 }
 
-void RingTable::give_place(Process& process, std::uint64_t ring) {
+void RingTable::return_index(Process& process, std::uint64_t ring) {
   const auto at = process.rings.find(ring);
   if (at == process.rings.end()) return;
-  process.free_places.insert(at->second);
+  process.free_indices.insert(at->second);
   process.rings.erase(at);
 }
 
@@ -131,7 +131,7 @@ void RingTable::closed(LinkId link, std::uint64_t ring) {
   if (at == of_link_.end()) return;
   Process& process = processes_.at(at->second);
   if (!process.rings.contains(ring)) return;
-  give_place(process, ring);
+  return_index(process, ring);
   end(ring, at->second);
 }
 

@@ -48,7 +48,7 @@ class RingTable {
     JobId job;
     bool named = false;
     DoorbellFiles doorbell;
-    std::set<std::uint32_t> free_places;  // free positions below `places`
+    std::set<std::uint32_t> free_indices;  // free positions below `places`
     std::uint32_t places = 0;
     std::map<std::uint64_t, std::uint32_t> rings;  // position in this process's doorbell, by ring
   };
@@ -60,7 +60,7 @@ class RingTable {
 
   bool open(ProcessId caller, ProcessId executor);
   std::optional<std::uint32_t> take_place(Process& process) const;
-  void give_place(Process& process, std::uint64_t ring);
+  void return_index(Process& process, std::uint64_t ring);
   void end(std::uint64_t ring, ProcessId by);
 
   ProcessLinks& links_;

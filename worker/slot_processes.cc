@@ -420,14 +420,14 @@ void SlotProcesses::printed(ProcessId process, std::string_view lines) {
     }
     if (!labeled.text.empty()) printed.emplace_back(labeled.text);
     const OutputLabelText label = *labeled.label;
-    tell_printed(executor, std::exchange(printed, {}));
+    report_output(executor, std::exchange(printed, {}));
     executor.label = label.name;
     executor.printing = label.task;
   }
-  tell_printed(executor, std::move(printed));
+  report_output(executor, std::move(printed));
 }
 
-void SlotProcesses::tell_printed(Executor& executor, std::vector<std::string> lines) {
+void SlotProcesses::report_output(Executor& executor, std::vector<std::string> lines) {
   if (lines.empty()) return;
   std::string text;
   for (const std::string& line : lines) text += line + "\n";

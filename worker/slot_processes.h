@@ -138,7 +138,7 @@ class SlotProcesses {
   void take_up(ProcessId process);
   void pump();
   void printed(ProcessId process, std::string_view lines);
-  void tell_printed(Executor& executor, std::vector<std::string> lines);
+  void report_output(Executor& executor, std::vector<std::string> lines);
   void command_started(Executor& executor, const PidIdentity& identity);
   void command_printed(Executor& executor, std::string_view bytes);
   void command_over(const Executor& executor);

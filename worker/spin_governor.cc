@@ -79,8 +79,8 @@ void SpinGovernor::look() {
   const auto running = load_ ? running_threads(load_) : std::nullopt;
   page_.set_room(running ? room_.sample(*running - 1, static_cast<int>(page_.taken())) : 0);
   if (!running) return;
-  unused_looks_ = page_.take_asked() ? 0 : unused_looks_ + 1;
-  const bool rests = unused_looks_ >= looks_until_rest;
+  unused_samples_ = page_.take_asked() ? 0 : unused_samples_ + 1;
+  const bool rests = unused_samples_ >= looks_until_rest;
   timer_.arm(monotonic_now() + (rests ? between_looks_at_rest : between_looks));
 }
 

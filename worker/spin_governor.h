@@ -62,7 +62,7 @@ class SpinGovernor {
   SpinBudget page_;
   Fd load_;
   IdleCpuEstimate room_;
-  int unused_looks_ = 0;
+  int unused_samples_ = 0;
   Timer timer_;
 };
 

@@ -52,9 +52,9 @@ WorkerService::WorkerService(EventLoop& loop, ServiceOptions options)
                step(Tick{});
                arm();
              }),
-      memory_timer_(loop, [this] { look_at_memory(); }),
+      memory_timer_(loop, [this] { sample_memory(); }),
       usage_(options_.host_paths),
-      gpu_timer_(loop, [this] { look_at_gpus(); }) {}
+      gpu_timer_(loop, [this] { sample_gpus(); }) {}
 
 Result<std::unique_ptr<WorkerService>> WorkerService::create(EventLoop& loop,
                                                              ServiceOptions options) {
@@ -147,7 +147,7 @@ Result<void> WorkerService::open() {
   const std::int64_t threshold = options_.core.memory_threshold_permille;
   if (options_.role == Role::agent && threshold > 0) {
     memory_.emplace(MemoryWatchOptions{options_.host_paths, threshold, options_.executor_memory});
-    look_at_memory();
+    sample_memory();
   }
   if (!options_.watched_gpus.empty()) {
     auto watch = GpuWatch::start(loop_, options_.nvml_library, options_.watched_gpus,
@@ -157,7 +157,7 @@ Result<void> WorkerService::open() {
                                  });
     if (!watch) return watch.error();
     gpu_watch_ = std::move(*watch);
-    look_at_gpus();
+    sample_gpus();
   }
   return {};
 }
@@ -167,11 +167,11 @@ Result<void> WorkerService::open_sockets() {
       loop_, options_.head_address, options_.keys,
       {.link =
            [this](bool connected) {
-             vain_attempts_ = 0;
+             failed_attempts_ = 0;
              step(HeadLink{connected});
            },
        .on_message = [this](HeadToAgent message) { step(ReceivedFromHead{std::move(message)}); },
-       .no_way = [this](const Failure& why) { no_way_to_head(why); },
+       .no_way = [this](const Failure& why) { head_unreachable(why); },
        .silent = [this](const Failure& why) { waits_since(why.text); }});
   if (!head) return head.error();
   head_ = std::move(*head);
@@ -205,19 +205,19 @@ Result<void> WorkerService::open_sockets() {
 
 // A head that rejects this key rejects it permanently. An unreachable head may start later. If the
 // caller does not wait for the head, two attempts must fail, because the head may be restarting.
-void WorkerService::no_way_to_head(const Failure& why) {
+void WorkerService::head_unreachable(const Failure& why) {
   constexpr int exit_unreachable = 3;
   constexpr int exit_refused = 4;
   const bool denied = why.code == ErrorCode::permission_denied;
   if (denied) {
     log_error("{}", why.text);
-  } else if (++vain_attempts_ == 1) {
+  } else if (++failed_attempts_ == 1) {
     log_warn("{}", why.text);
   }
   if (registered_ || end_) return;
   if (denied) {
     end_ = ServiceEnd{false, exit_refused, why.text};
-  } else if (!options_.waits_for_head && vain_attempts_ > 1) {
+  } else if (!options_.waits_for_head && failed_attempts_ > 1) {
     end_ = ServiceEnd{false, exit_unreachable, why.text};
   } else {
     waits_since(why.text);
@@ -309,14 +309,14 @@ void WorkerService::arm() {
 }
 
 // Without executors none can be terminated, and rare samples are sufficient for the status.
-void WorkerService::look_at_memory() {
-  next_memory_look_ =
+void WorkerService::sample_memory() {
+  next_memory_sample_ =
       monotonic_now() + (slots_->watched().empty() ? idle_memory_period : memory_period);
-  memory_timer_.arm(next_memory_look_);
+  memory_timer_.arm(next_memory_sample_);
   if (auto sample = memory_->look([this] { return slots_->watched(); })) step(std::move(*sample));
 }
 
-void WorkerService::look_at_gpus() {
+void WorkerService::sample_gpus() {
   gpu_timer_.arm(monotonic_now() + options_.gpu_watch_period);
   auto executors = slots_->watched();
   if (!executors.empty()) gpu_watch_->look(std::move(executors));
@@ -324,8 +324,8 @@ void WorkerService::look_at_gpus() {
 
 void WorkerService::watch_memory_soon() {
   const Time soon = monotonic_now() + memory_period;
-  if (!memory_ || next_memory_look_ <= soon) return;  // otherwise repeated starts would defer it
-  next_memory_look_ = soon;
+  if (!memory_ || next_memory_sample_ <= soon) return;  // otherwise repeated starts would defer it
+  next_memory_sample_ = soon;
   memory_timer_.arm(soon);
 }
 

@@ -104,15 +104,15 @@ class WorkerService {
   WorkerService(EventLoop& loop, ServiceOptions options);
   Result<void> open();
   Result<void> open_sockets();
-  void no_way_to_head(const Failure& why);
+  void head_unreachable(const Failure& why);
   void waits_since(const std::string& why);
   Result<void> open_recording();
   AgentFile agent_file() const;
 
   void step(Event event);
   void arm();
-  void look_at_memory();
-  void look_at_gpus();
+  void sample_memory();
+  void sample_gpus();
   void watch_memory_soon();  // an executor starts
   void executor_event(Event event);
   void take(LinkId link, ProcessToAgent message);
@@ -164,7 +164,7 @@ class WorkerService {
                        const Environment& job_env) const;
   ForkServerKey fork_server_key(const RunnableProgram& program, const StartExecutor& command) const;
   Result<BulkSource> bytes_at(SlabId id, std::uint64_t offset, std::uint64_t size);
-  Result<BulkRoom> room_for(const FetchBulk& command);
+  Result<BulkSpace> space_for(const FetchBulk& command);
   bool speaks_of_no_slab(const AgentToProcess& message) const;
   std::optional<Fd> slab_for(SendToProcess& command, bool& failed);
 
@@ -191,7 +191,7 @@ class WorkerService {
   Timer timer_;
   std::optional<MemoryWatch> memory_;  // present if executors are terminated under memory pressure
   Timer memory_timer_;
-  Time next_memory_look_;
+  Time next_memory_sample_;
   UsageWatch usage_;
   std::unique_ptr<GpuWatch> gpu_watch_;  // present if GPUs are monitored
   Timer gpu_timer_;
@@ -211,8 +211,8 @@ class WorkerService {
   bool stepping_ = false;
   bool stopping_ = false;
   bool registered_ = false;
-  std::string waits_since_;         // last reported reason
-  std::int64_t vain_attempts_ = 0;  // failed attempts to reach the head since the last connection
+  std::string waits_since_;           // last reported reason
+  std::int64_t failed_attempts_ = 0;  // failed attempts to reach the head since the last connection
   std::optional<ServiceEnd> end_;
 };
 

@@ -215,7 +215,7 @@ void WorkerService::carry_out(CreateSlab& command) {
 
 void WorkerService::carry_out(DropSlab& command) { slabs_.drop(command.slab); }
 
-Result<BulkRoom> WorkerService::room_for(const FetchBulk& command) {
+Result<BulkSpace> WorkerService::space_for(const FetchBulk& command) {
   if (command.slab.empty()) {
     const auto at = incoming_.find(command.pull);
     if (at == incoming_.end()) return failure(ErrorCode::not_found, "no pull of this file exists");
@@ -224,16 +224,16 @@ Result<BulkRoom> WorkerService::room_for(const FetchBulk& command) {
     if (command.offset > bytes.size() || command.size_bytes > bytes.size() - command.offset) {
       return failure(ErrorCode::invalid_argument, "a part outside of its file");
     }
-    return BulkRoom{bytes.subspan(command.offset, command.size_bytes), *at->second.file};
+    return BulkSpace{bytes.subspan(command.offset, command.size_bytes), *at->second.file};
   }
   auto slab = slabs_.writable(command.slab);
   if (!slab) return slab.error();
   const auto bytes = (*slab)->bytes(command.slab_offset + command.offset, command.size_bytes);
   if (!bytes) return bytes.error();
-  return BulkRoom{*bytes, *slab};
+  return BulkSpace{*bytes, *slab};
 }
 
-void WorkerService::carry_out(FetchBulk& command) { bulk_->fetch(command, room_for(command)); }
+void WorkerService::carry_out(FetchBulk& command) { bulk_->fetch(command, space_for(command)); }
 
 void WorkerService::carry_out(CancelBulk& command) { bulk_->cancel(command.chunk); }
 
@@ -310,7 +310,7 @@ void WorkerService::carry_out(StartRestore& command) {
   if (!slab) return refuse(slab.error());
   const auto bytes = (*slab)->bytes(command.offset, command.size_bytes);
   if (!bytes) return refuse(bytes.error());
-  disk_->read(command, BulkRoom{*bytes, *slab});
+  disk_->read(command, BulkSpace{*bytes, *slab});
 }
 
 void WorkerService::carry_out(DropSpillFile& command) { disk_->remove(command.file); }

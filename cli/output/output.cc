@@ -395,7 +395,7 @@ std::string reasons_of_nodes(const Json& explanation, bool colored) {
 }
 
 // The shape of a node that could serve the request.
-std::string shape_of(const Json& needed) {
+std::string shape_text(const Json& needed) {
   std::string shape = cell_at(needed, "resources");
   const auto bytes = needed.value("gpu_memory_bytes", std::int64_t{0});
   if (bytes > 0) shape += fmt::format(", gpu_memory={}", size_text(bytes));
@@ -434,12 +434,13 @@ std::string format_explanation(const Json& explanation, bool colored) {
   }
   if (!sums.empty()) text += "all nodes together: " + sums + "\n";
   if (const auto needed = explanation.find("node_needed"); needed != explanation.end()) {
-    text += "a suitable node has " + shape_of(*needed);
+    text += "a suitable node has " + shape_text(*needed);
   }
   for (const auto& needed : explanation.value("nodes_needed", Json::array())) {
     const int count = needed.value("count", 1);
-    text += fmt::format("it fits with {} more: {}",
-                        count == 1 ? "one node" : fmt::format("{} nodes", count), shape_of(needed));
+    text +=
+        fmt::format("it fits with {} more: {}",
+                    count == 1 ? "one node" : fmt::format("{} nodes", count), shape_text(needed));
   }
   const Json warnings = explanation.value("warnings", Json::array());
   for (const auto& warning : warnings)

@@ -447,8 +447,8 @@ Result<Link> connect_near(const Membership& group, std::uint32_t rank, int wakes
   }
 }
 
-Result<Greeted> connect_far(const Membership& group, std::uint32_t rank, Channel channel,
-                            Time deadline) {
+Result<Greeted> connect_remote(const Membership& group, std::uint32_t rank, Channel channel,
+                               Time deadline) {
   const auto address = Address::parse(group.endpoints[rank].address);
   if (!address) return address.error();
   const auto numeric = address->resolve();
@@ -475,9 +475,9 @@ Result<Link> Acceptor::connect(const Membership& group, std::uint32_t rank, int 
     return failure(ErrorCode::invalid_argument,
                    "the members share no memory: they are on different machines");
   }
-  auto words = connect_far(group, rank, Channel::words, deadline);
+  auto words = connect_remote(group, rank, Channel::words, deadline);
   if (!words) return words.error();
-  auto wire = connect_far(group, rank, Channel::wire, deadline);
+  auto wire = connect_remote(group, rank, Channel::wire, deadline);
   if (!wire) return wire.error();
   Link link;
   link.words = std::make_unique<ControlChannel>(std::move(words->socket), words->keys);

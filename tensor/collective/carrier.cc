@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t most_endpoint = 2'048;
 constexpr std::size_t message_bytes = 256u << 10;
 constexpr std::uint64_t window = 8;  // messages in transit to one member
-constexpr Duration carrier_turn = 50ms;
+constexpr Duration carrier_poll_interval = 50ms;
 
 // Type of a message, its first byte. The values are part of the wire format: append only.
 constexpr std::byte kind_hello{1};     // group (16 bytes), from (4), to (4), proof (32)
@@ -107,7 +107,7 @@ Result<std::shared_ptr<Carrier>> Carrier::open(const mobula_transport_plugin& pl
 
 Result<void> Carrier::start(const std::string& listen) {
   timer_ = std::make_unique<Timer>(thread_->loop(), [this] {
-    timer_->arm(monotonic_now() + carrier_turn);
+    timer_->arm(monotonic_now() + carrier_poll_interval);
     flush();
     poll();
   });
@@ -142,7 +142,7 @@ Result<void> Carrier::start(const std::string& listen) {
   auto watch = thread_->loop().watch(descriptor, Interest::read, [this](Readiness) { poll(); });
   if (!watch) return watch.error();
   watch_ = std::move(*watch);
-  timer_->arm(monotonic_now() + carrier_turn);
+  timer_->arm(monotonic_now() + carrier_poll_interval);
   return {};
 }
 

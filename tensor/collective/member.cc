@@ -34,8 +34,8 @@ MemberTerms core_terms(const Membership& group, const DeviceTerms& devices) {
   return terms;
 }
 
-MemberPlaces places_of(const Membership& group) {
-  MemberPlaces places;
+MemberLocations places_of(const Membership& group) {
+  MemberLocations places;
   const MemberEndpoint& first = group.endpoints[0];
   for (std::uint32_t rank = 0; rank < group.size(); ++rank) {
     const MemberEndpoint& each = group.endpoints[rank];
@@ -243,7 +243,7 @@ void Member::cut_off(std::uint32_t rank, const std::string& why) {
 
 // ---- execution of an operation ------------------------------------------------------------------
 
-void Member::look_at_limits(const Task& task) {
+void Member::check_limits(const Task& task) {
   MemberCore::Commands out;
   const Time now = monotonic_now();
   const auto due = core_.next_deadline();
@@ -270,7 +270,7 @@ std::vector<std::uint32_t> Member::moves_with(const Task& task) const {
 
 // Blocks until a descriptor may be ready.
 void Member::pause(Task& task) {
-  look_at_limits(task);
+  check_limits(task);
   if (core_.stage() == MemberCore::Stage::idle) return;
   std::vector<pollfd> fds{{wakes_.get(), POLLIN, 0}};
   bool ready = false;
@@ -305,11 +305,11 @@ void Member::carry_out(Task& task) {
       task.begun = false;
     }
     if (act(task)) {
-      if (task.progress) look_at_limits(task);
+      if (task.progress) check_limits(task);
     } else if (!hear()) {
       pause(task);
     }
-    if (claim_ != 0 && !core_.needs_turn() && !core_.over()) give_turn_back();
+    if (claim_ != 0 && !core_.needs_turn() && !core_.over()) return_turn_of_device();
   }
 }
 
@@ -374,7 +374,7 @@ std::optional<Refusal> Member::alone(const Limits& limits, const std::string& wh
   // The library must no longer access the operands before another process gets the turn of the
   // device.
   if (core_.over() && communicator_) wait_until_quiet();
-  give_turn_back();
+  return_turn_of_device();
   if (task.journey != nullptr) tell(task, began);
   limits_ = {};
   if (scratch_.size() > kept_scratch) scratch_ = {};

@@ -162,14 +162,14 @@ class Member {
   bool move_by_words(Task& task);
   bool move_by_plan(Task& task);
   bool move_by_device(Task& task);
-  void give_turn_back();
+  void return_turn_of_device();
   void tell(const Task& task, Time began) const;
 
   void say(const MemberCore::Commands& commands);
   bool hear();
   void hear(std::uint32_t rank, bool& something);
   void cut_off(std::uint32_t rank, const std::string& why);
-  void look_at_limits(const Task& task);
+  void check_limits(const Task& task);
   void pause(Task& task);
   std::vector<std::uint32_t> moves_with(const Task& task) const;
   std::function<void()> waker() const;

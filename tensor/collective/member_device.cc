@@ -92,7 +92,7 @@ bool Member::claim(Task& task) {
   return true;
 }
 
-void Member::give_turn_back() {
+void Member::return_turn_of_device() {
   if (claim_ != 0) side_->turns.give_back(std::exchange(claim_, 0));
 }
 

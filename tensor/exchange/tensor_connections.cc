@@ -55,7 +55,7 @@ Result<void> TensorConnections::listen() {
   BusCallbacks callbacks;
   callbacks.on_message = [this](PeerHandle from, const PeerOrigin& origin,
                                 std::span<const std::byte> bytes) {
-    bus_said(from, origin, bytes);
+    bus_received(from, origin, bytes);
   };
   callbacks.on_gone = [this](PeerHandle peer, const Failure& why) {
     if (const auto at = by_handle_.find(peer); at != by_handle_.end()) ended(at->second, why);
@@ -124,17 +124,17 @@ Result<void> TensorConnections::connect(LinkId id, Link& link, const Endpoint& h
   if (!holder.local.empty() && holder.node == options_.self.node) {
     auto socket = connect_local(holder.local);
     // the directory of the socket may be removed
-    if (!socket && !holder.address.empty()) return connect_far(id, link, holder);
+    if (!socket && !holder.address.empty()) return connect_remote(id, link, holder);
     if (!socket) return socket.error();
     auto local = LocalLink::open(sockets_.loop(), std::move(*socket), callbacks_of(id));
     if (!local) return local.error();
     link.local = std::move(*local);
     return {};
   }
-  return connect_far(id, link, holder);
+  return connect_remote(id, link, holder);
 }
 
-Result<void> TensorConnections::connect_far(LinkId id, Link& link, const Endpoint& holder) {
+Result<void> TensorConnections::connect_remote(LinkId id, Link& link, const Endpoint& holder) {
   if (holder.address.empty()) {
     return failure(ErrorCode::unavailable,
                    "the process that has it cannot be reached from other machines");
@@ -165,8 +165,8 @@ void TensorConnections::look() {
 
 // ---- messages -----------------------------------------------------------------------------------
 
-void TensorConnections::bus_said(PeerHandle from, const PeerOrigin& origin,
-                                 std::span<const std::byte> bytes) {
+void TensorConnections::bus_received(PeerHandle from, const PeerOrigin& origin,
+                                     std::span<const std::byte> bytes) {
   const auto at = by_handle_.find(from);
   if (at != by_handle_.end()) return on_frame(at->second, bytes, origin);
   if (!origin.accepted || links_.size() >= options_.max_links) return;

@@ -104,9 +104,9 @@ class TensorConnections {
   Result<void> listen();
   void accept(Fd socket);
   Result<void> connect(LinkId id, Link& link, const Endpoint& holder);
-  Result<void> connect_far(LinkId id, Link& link, const Endpoint& holder);
+  Result<void> connect_remote(LinkId id, Link& link, const Endpoint& holder);
   LocalLink::Callbacks callbacks_of(LinkId id);
-  void bus_said(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
+  void bus_received(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void on_frame(LinkId id, std::span<const std::byte> bytes, const PeerOrigin& origin);
   bool greeted(LinkId id, Link& link, const PeerHello& hello, const PeerOrigin& origin);
   // Returns the ticket of a peer if it admits that peer to the exchange of tensors.

@@ -91,7 +91,7 @@ Result<void> TensorExchange::open() {
              take_up();
              // reported dead by the preceding `take_up`
              if (!paths_->knows(peer)) return;
-             learn_places(message);
+             learn_locations(message);
              step([&](Time now, auto& out) { core_.on(now, peer, message, out); });
            },
        .gone = [this](ProcessId peer, const Failure& why,
@@ -178,7 +178,7 @@ void TensorExchange::carry_out(transfer::RegionCommand& command) {
 }
 
 void TensorExchange::carry_out(const transfer::SendRegions& command) {
-  links_->send(command.to, with_places(command.message));
+  links_->send(command.to, with_locations(command.message));
 }
 
 void TensorExchange::wake(Duration after) {
@@ -268,7 +268,7 @@ void TensorExchange::gone(ProcessId peer, const Failure& why, bool may_return) {
 // Connects again at once if anything needs the holder: pulls in progress, and requests that still
 // wait for other holders.
 void TensorExchange::carry_out(const transfer::Part& command) {
-  paths_->close_ways(command.holder);
+  paths_->close_paths(command.holder);
   links_->part(command.holder);
   for (const auto& [number, request] : requests_) {
     const bool waits = std::ranges::find(waiting_, number) != waiting_.end();
@@ -345,7 +345,7 @@ void TensorExchange::begin(std::uint64_t number, PullRequest& request) {
                                 .paths = choice.paths,
                                 .device_ordinal = static_cast<std::uint32_t>(std::max(device, 0))};
     Wanted whole{.ref = each, .device = device, .refusals = choice.refusals};
-    if (comes_in_parts(whole, choice.paths) && add_parts(number, whole, one, together, wanted))
+    if (is_chunked(whole, choice.paths) && add_parts(number, whole, one, together, wanted))
       continue;
     together.push_back(std::move(one));
     wanted.push_back(std::move(whole));
@@ -451,7 +451,7 @@ void TensorExchange::carry_out(const transfer::Cancel& command) {
 
 // A reachable holder is the authority on its elements. Elements of an unreachable holder are in the
 // store or lost.
-void TensorExchange::carry_out(const transfer::LookUp& command) {
+void TensorExchange::carry_out(const transfer::ResolveHolder& command) {
   if (!command.disconnected.empty() && !paths_->knows(command.disconnected) &&
       reconnects_.waits_for(command.disconnected)) {
     lookups_[command.disconnected].insert(command.object);
@@ -474,7 +474,7 @@ void TensorExchange::carry_out(const transfer::LookUp& command) {
   });
 }
 
-void TensorExchange::tell_refusals(const Wanted& wanted, PullResult& arrival) {
+void TensorExchange::report_rejections(const Wanted& wanted, PullResult& arrival) {
   const RefRecord& ref = wanted.ref;
   const auto named = ref.tensor->preference.named;
   arrival.fell_back =
@@ -495,7 +495,7 @@ void TensorExchange::carry_out(PullEnded& command) {
   pulls_.erase(at);
   arriving_.erase(command.pull);
   auto elements = fetched_.extract(command.pull);
-  if (gathering != 0) return part_ended(command, gathering);
+  if (gathering != 0) return chunk_ended(command, gathering);
   const auto request = requests_.find(number);
   if (request == requests_.end()) return;  // cancelled
   const Wanted wanted = request->second.pulls.at(command.pull);
@@ -518,7 +518,7 @@ void TensorExchange::carry_out(PullEnded& command) {
       arrival.failed_tries.push_back(attempt.path);
     }
   }
-  tell_refusals(wanted, arrival);
+  report_rejections(wanted, arrival);
   const bool here = std::holds_alternative<RegionsHere>(command.outcome);
   if (here && !ref.tensor->device.empty() && !request->second.device && wanted.device == on_host) {
     arrival.refusals.push_back("cuda: it was made on " + ref.tensor->device +

@@ -210,7 +210,7 @@ class TensorExchange {
   void issued(transfer::OperationId operation, const Result<void>& result);
   void carry_out(const transfer::FreeRegions& command);
   void carry_out(const transfer::StoreRegions& command);
-  void carry_out(const transfer::LookUp& command);
+  void carry_out(const transfer::ResolveHolder& command);
   void carry_out(const transfer::Reach& command);
   void carry_out(const transfer::Part& command);
   void carry_out(transfer::PullEnded& command);
@@ -231,19 +231,19 @@ class TensorExchange {
   void arrive(PullResult arrival);
   static std::string text_of(DirectPath path, std::string_view why);
   // Adds the reasons against paths that are better than the path used.
-  void tell_refusals(const Wanted& wanted, PullResult& arrival);
+  void report_rejections(const Wanted& wanted, PullResult& arrival);
 
   // ---- tensor_exchange_parts.cc ----
-  bool comes_in_parts(const Wanted& wanted, const std::vector<DirectPath>& paths) const;
+  bool is_chunked(const Wanted& wanted, const std::vector<DirectPath>& paths) const;
   // Returns false if the request would exceed the limit on chunks.
   bool add_parts(std::uint64_t request, const Wanted& whole, const transfer::TensorRequest& one,
                  std::vector<transfer::TensorRequest>& together, std::vector<Wanted>& wanted);
   Result<std::span<std::byte>> place_of(const Wanted& wanted);
-  void part_ended(const transfer::PullEnded& command, std::uint64_t gathering);
+  void chunk_ended(const transfer::PullEnded& command, std::uint64_t gathering);
   void gathered(std::uint64_t number, const Gathering& gathering);
   void withdraw(ObjectId object, std::uint64_t copy);
-  RegionMessage with_places(RegionMessage message) const;
-  void learn_places(const RegionMessage& message);
+  RegionMessage with_locations(RegionMessage message) const;
+  void learn_locations(const RegionMessage& message);
   void answer_reach(const transfer::Reach& command);
   void reached_or_not(ProcessId replica_holder);
 

@@ -18,8 +18,7 @@ bool is_by_network(DirectPath path) { return path == DirectPath::tcp || is_of_pl
 
 // ---- pull ---------------------------------------------------------------------------------------
 
-bool TensorExchange::comes_in_parts(const Wanted& wanted,
-                                    const std::vector<DirectPath>& paths) const {
+bool TensorExchange::is_chunked(const Wanted& wanted, const std::vector<DirectPath>& paths) const {
   const TensorRecord& record = *wanted.ref.tensor;
   const std::uint64_t chunk_bytes = options_.regions.chunk_bytes;
   const bool on_hosts = record.device.empty() && wanted.device == on_host;
@@ -46,9 +45,9 @@ bool TensorExchange::add_parts(std::uint64_t request, const Wanted& whole,
   part.refusals.clear();
   part.gathering = number;
   for (const auto each : transfer::order_of_parts(parts, options_.self.process)) {
-    auto& of_part = together.emplace_back(one);
-    of_part.part = part.part = each;
-    of_part.keeps = gathering.keeps;
+    auto& of_chunk = together.emplace_back(one);
+    of_chunk.part = part.part = each;
+    of_chunk.keeps = gathering.keeps;
     wanted.push_back(part);
   }
   return true;
@@ -72,7 +71,7 @@ Result<std::span<std::byte>> TensorExchange::place_of(const Wanted& wanted) {
   return gathering.memory->bytes().subspan(span.offset, span.size_bytes);
 }
 
-void TensorExchange::part_ended(const transfer::PullEnded& command, std::uint64_t number) {
+void TensorExchange::chunk_ended(const transfer::PullEnded& command, std::uint64_t number) {
   Gathering& gathering = gatherings_.at(number);
   const auto part = gathering.parts.extract(command.pull).mapped();
   const RefRecord& ref = gathering.whole.ref;
@@ -143,7 +142,7 @@ void TensorExchange::gathered(std::uint64_t number, const Gathering& gathering) 
     arrival.refusals.push_back(text_of(path, why));
     arrival.failed_tries.push_back(path);
   }
-  tell_refusals(whole, arrival);
+  report_rejections(whole, arrival);
   if (came) {
     auto owner = std::make_shared<const RetainedBuffer>(gathering.memory, whole.ref.object, number,
                                                         withdrawals_);
@@ -172,7 +171,7 @@ void TensorExchange::withdraw(ObjectId object, std::uint64_t copy) {
 
 // Adds the endpoint of each replica holder to a redirect. A process that never sent its endpoint is
 // not named to others.
-RegionMessage TensorExchange::with_places(RegionMessage message) const {
+RegionMessage TensorExchange::with_locations(RegionMessage message) const {
   auto* refused = std::get_if<PullTensorRejected>(&message);
   if (refused == nullptr || refused->others.empty()) return message;
   std::erase_if(refused->others, [&](ProcessId each) {
@@ -184,7 +183,7 @@ RegionMessage TensorExchange::with_places(RegionMessage message) const {
   return message;
 }
 
-void TensorExchange::learn_places(const RegionMessage& message) {
+void TensorExchange::learn_locations(const RegionMessage& message) {
   const auto* refused = std::get_if<PullTensorRejected>(&message);
   if (refused == nullptr) return;
   for (const Endpoint& each : refused->where) {

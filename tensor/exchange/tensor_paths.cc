@@ -81,12 +81,12 @@ DeviceCopies* TensorPaths::copies_of(int device) const {
   return at == copies_.end() ? nullptr : at->second;
 }
 
-void TensorPaths::gone(ProcessId peer) { end_ways(peer, true); }
+void TensorPaths::gone(ProcessId peer) { end_paths(peer, true); }
 
 // Keeps communicators, because they serve both directions and the core closes them by itself.
-void TensorPaths::parted(ProcessId peer) { end_ways(peer, false); }
+void TensorPaths::parted(ProcessId peer) { end_paths(peer, false); }
 
-void TensorPaths::end_ways(ProcessId peer, bool with_communicators) {
+void TensorPaths::end_paths(ProcessId peer, bool with_communicators) {
   const auto known = peers_.find(peer);
   if (known == peers_.end()) return;
   const auto lanes = std::max<std::size_t>(1, known->second.devices.size());
@@ -100,7 +100,7 @@ void TensorPaths::end_ways(ProcessId peer, bool with_communicators) {
   }
 }
 
-void TensorPaths::close_ways(ProcessId holder) {
+void TensorPaths::close_paths(ProcessId holder) {
   const auto known = peers_.find(holder);
   if (known == peers_.end()) return;
   const auto lanes =

@@ -72,7 +72,7 @@ class TensorPaths {
   void met(ProcessId peer, const TransportCapabilities& reach) { peers_[peer] = reach; }
   void gone(ProcessId peer);
   // Closes the idle channels to this holder; the next transfer opens them again.
-  void close_ways(ProcessId holder);
+  void close_paths(ProcessId holder);
   // Closes the state of an idle peer. No transfer with it is active, and `met` must precede the
   // next one.
   void parted(ProcessId peer);
@@ -153,7 +153,7 @@ class TensorPaths {
   void add(Key key, Result<std::unique_ptr<TensorTransport>> transport, std::string version = {});
   void add_devices();
   void add_plugins();
-  void end_ways(ProcessId peer, bool with_communicators);
+  void end_paths(ProcessId peer, bool with_communicators);
   TensorTransport* transport(DirectPath path, std::uint32_t device_ordinal) const;
   NcclTransport* nccl(std::uint32_t device_ordinal) const;
   DeviceCopies* copies_of(int device) const;

@@ -62,9 +62,9 @@ void Agent::kill_executor(const worker::KillExecutor& kill) {
 
 // Follows the shell: the core receives samples while memory is short, and one more when the
 // shortage ends.
-void Agent::look_at_memory() {
+void Agent::sample_memory() {
   if (!alive()) return;
-  world().kernel().after(Duration(250ms), [this] { receive([this] { look_at_memory(); }); });
+  world().kernel().after(Duration(250ms), [this] { receive([this] { sample_memory(); }); });
   const std::int64_t limit = node_.plan.memory_mib;
   worker::MemorySampled sample{"memory of the node", 0, limit << 20, {}};
   std::int64_t used = 0;

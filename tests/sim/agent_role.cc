@@ -42,7 +42,7 @@ void Agent::start() {
   world().log(*this, [] { return std::string("starts"); });
   step(std::move(started));
   dial();
-  if (node_.plan.memory_mib > 0) look_at_memory();
+  if (node_.plan.memory_mib > 0) sample_memory();
 }
 
 void Agent::crash(const std::string& why) {

@@ -90,7 +90,7 @@ class Agent final : public Role {
   bool news_is_lost(const AgentToHead& message);
   void carry_out(worker::Command& command);
   void send_head(const AgentToHead& message);
-  void look_at_memory();
+  void sample_memory();
   bool in_failed_slab(const worker::SendToProcess& command) const;
   void send_peer(const worker::SendToPeer& command);
   void send_process(worker::LinkId link, const AgentToProcess& message);

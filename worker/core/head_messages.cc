@@ -55,7 +55,7 @@ void WorkerCore::Parts::admitted(RegisterReply& registered) {
     // The same head lost the session, and with it messages of processes.
     for (auto& [link, row] : processes.rows()) row.restates = true;
   }
-  tell_head_status();
+  report_head_status();
   for (auto& [link, message] : std::exchange(waiting_drivers, {})) {
     if (ProcessRow* row = processes.by_link(link)) attach(*row, message);
   }
@@ -101,7 +101,7 @@ void WorkerCore::Parts::on(JobEnded& message) {
 
 // ---- output of executors ------------------------------------------------------------------------
 
-void WorkerCore::Parts::tell_drivers(JobId job, const AgentToProcess& message) {
+void WorkerCore::Parts::notify_drivers(JobId job, const AgentToProcess& message) {
   for (const auto& [link, row] : processes.rows()) {
     const bool driver = row.principal.role == Role::driver && !row.process.empty();
     if (driver && row.principal.job == job) outbox.emit(SendToProcess{link, message, SlabId{}});
@@ -109,10 +109,10 @@ void WorkerCore::Parts::tell_drivers(JobId job, const AgentToProcess& message) {
 }
 
 void WorkerCore::Parts::on(JobOutputLines& message) {
-  tell_drivers(message.job, LogLines{std::move(message.source), std::move(message.lines)});
+  notify_drivers(message.job, LogLines{std::move(message.source), std::move(message.lines)});
 }
 
-void WorkerCore::Parts::on(JobFinished& message) { tell_drivers(message.job, message); }
+void WorkerCore::Parts::on(JobFinished& message) { notify_drivers(message.job, message); }
 
 // Output never blocks: lines that a slow head does not take are dropped and counted.
 void WorkerCore::Parts::on(ExecutorPrinted& event) {
@@ -125,7 +125,7 @@ void WorkerCore::Parts::on(ExecutorPrinted& event) {
   const std::string& label = event.label.empty() ? running : event.label;
   std::string source = fmt::format("{} pid={}", label.empty() ? "executor" : label, slot->pid);
   if (processes.has_driver(job)) {
-    return tell_drivers(job, LogLines{std::move(source), std::move(event.lines)});
+    return notify_drivers(job, LogLines{std::move(source), std::move(event.lines)});
   }
   if (!head.takes_output()) {
     output_dropped += event.lines.size();
@@ -190,7 +190,7 @@ void WorkerCore::Parts::on(UsageReply& event) {
 
 // ---- messages to processes ----------------------------------------------------------------------
 
-void WorkerCore::Parts::tell_head_status() {
+void WorkerCore::Parts::report_head_status() {
   const bool connected = head.reachable();
   const std::uint64_t epoch = head.epoch();
   if (connected != reported_connected || (connected && epoch != reported_epoch)) {

@@ -89,10 +89,10 @@ struct WorkerCore::Parts {
   void on(TransfersRequest& message);
   TransfersReply transfers_reply(const TransfersRequest& asked) const;
   void on(SpansRequest& message);
-  void tell_spans(const SpansRequest& asked);
+  void send_spans(const SpansRequest& asked);
   void node_died(NodeId node);
   // Sends to the attached drivers of the job.
-  void tell_drivers(JobId job, const AgentToProcess& message);
+  void notify_drivers(JobId job, const AgentToProcess& message);
 
   // ---- messages of processes --------------------------------------------------------------------
   void attach(ProcessRow& row, AttachDriver& message);
@@ -120,13 +120,13 @@ struct WorkerCore::Parts {
   // ---- parts of a step --------------------------------------------------------------------------
   void process_began(ProcessId process, const Principal& principal);
   void process_gone(ProcessId process, const EndCause& cause);
-  void tell_end(ProcessEnded ended);
+  void report_end(ProcessEnded ended);
   void finish_step();
   void end_if_stopped();
   void end_drain_if_due();
   bool gives_time_to_others();
   bool has_last_words();
-  void tell_head_status();
+  void report_head_status();
   void greet(ProcessId process);
   Facts facts() const;
   std::optional<Time> fence_at() const;
@@ -152,7 +152,7 @@ struct WorkerCore::Parts {
   std::optional<Time> drain_until;         // stopping: deadline for the head to move the work away
   std::optional<Time> others_notified_by;  // stopping: deadline for the head to notify all nodes
   bool others_copy = false;                // stopping: other nodes copy objects off this node
-  Time look_for_others_at;
+  Time search_others_at;
   std::uint64_t output_dropped = 0;  // output lines dropped since the last report
 };
 

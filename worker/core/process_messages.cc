@@ -51,7 +51,7 @@ void WorkerCore::Parts::on(ProcessLinkLost& event) {
   cause.text = "without ending its job";
   objects->process_gone(row->process, false);  // with a driver its job ends
   programs.driver_ended(row->process);
-  tell_end({row->process, std::move(cause)});
+  report_end({row->process, std::move(cause)});
 }
 
 void WorkerCore::Parts::process_began(ProcessId process, const Principal& principal) {
@@ -70,10 +70,10 @@ void WorkerCore::Parts::process_gone(ProcessId process, const EndCause& cause) {
   using enum EndKind;
   const bool sudden = cause.kind != retired && cause.kind != intended && cause.kind != start_failed;
   objects->process_gone(process, sudden);
-  tell_end({process, cause});
+  report_end({process, cause});
 }
 
-void WorkerCore::Parts::tell_end(ProcessEnded ended) {
+void WorkerCore::Parts::report_end(ProcessEnded ended) {
   if (head.registered()) head.tell(ended);  // otherwise it is reported with the earlier ends
   processes.remember(std::move(ended), head.reachable());
 }

@@ -143,9 +143,9 @@ bool WorkerCore::Parts::gives_time_to_others() {
   if (farewell_by || !drain_until || *drain_until <= now || !head.reachable()) return false;
   if (others_notified_by && *others_notified_by <= now)
     return false;  // the head requests no copies
-  if (look_for_others_at <= now) {
+  if (search_others_at <= now) {
     others_copy = objects->left_to_others().objects > 0;
-    look_for_others_at = now + look_for_others_every;
+    search_others_at = now + look_for_others_every;
   }
   return others_copy;
 }
@@ -205,7 +205,7 @@ std::optional<Time> WorkerCore::Parts::next_deadline() const {
   take_earlier(first, farewell_by);
   if (!slots.empty() || others_copy) take_earlier(first, drain_until);
   if (others_copy) {
-    take_earlier(first, look_for_others_at);
+    take_earlier(first, search_others_at);
     take_earlier(first, others_notified_by);
   }
   return first;
@@ -235,7 +235,7 @@ void WorkerCore::Parts::finish_step() {
     }
     objects->finish_step();
   }
-  tell_head_status();
+  report_head_status();
   end_if_stopped();
 }
 

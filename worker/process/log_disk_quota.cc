@@ -14,7 +14,7 @@ constexpr std::size_t id_digits = 32;
 
 }  // namespace
 
-LogDiskQuota::LogDiskQuota(std::string directory, JobLogRoomLimits limits)
+LogDiskQuota::LogDiskQuota(std::string directory, JobLogSpaceLimits limits)
     : directory_(std::move(directory)), limits_(limits) {
   std::map<JobId, fs::file_time_type> changed;
   std::error_code code;
@@ -37,7 +37,7 @@ LogDiskQuota::LogDiskQuota(std::string directory, JobLogRoomLimits limits)
   };
   std::ranges::sort(ended_, earlier);
   std::ranges::sort(empty_, earlier);
-  make_room(0);
+  free_space_for(0);
 }
 
 // An equal share of the quota, in segments.
@@ -60,7 +60,7 @@ JobLog LogDiskQuota::open(JobId job) {
 void LogDiskQuota::append(JobLog& log, std::string_view bytes) {
   log.keep(segments_each());
   count(log.job(), log.kept_bytes());
-  make_room(bytes.size());
+  free_space_for(bytes.size());
   if (bytes_ + bytes.size() > limits_.bytes) return log.lose(bytes.size());
   log.append(bytes);
   count(log.job(), log.kept_bytes());
@@ -75,7 +75,7 @@ void LogDiskQuota::ended(const JobLog& log) {
     return;
   }
   (at->second.bytes == 0 ? empty_ : ended_).push_back(log.job());
-  make_room(0);
+  free_space_for(0);
 }
 
 void LogDiskQuota::count(JobId job, std::uint64_t bytes) {
@@ -84,7 +84,7 @@ void LogDiskQuota::count(JobId job, std::uint64_t bytes) {
   row.bytes = bytes;
 }
 
-void LogDiskQuota::make_room(std::uint64_t wanted) {
+void LogDiskQuota::free_space_for(std::uint64_t wanted) {
   while (!ended_.empty() && bytes_ + wanted > limits_.bytes) remove_oldest();
   while (ended_.size() + empty_.size() > limits_.ended_jobs) {
     if (empty_.empty()) remove_oldest();

@@ -13,7 +13,7 @@
 
 namespace mobula::internal::worker {
 
-struct JobLogRoomLimits {
+struct JobLogSpaceLimits {
   std::uint64_t bytes = std::uint64_t{1} << 30;
   std::size_t ended_jobs = 2'000;  // maximum number of ended jobs with a file
   JobLogLimits each{};
@@ -22,7 +22,7 @@ struct JobLogRoomLimits {
 class LogDiskQuota {
  public:
   // Jobs with existing logs have ended, in the order of the times of their files.
-  explicit LogDiskQuota(std::string directory, JobLogRoomLimits limits = {});
+  explicit LogDiskQuota(std::string directory, JobLogSpaceLimits limits = {});
 
   // Opens the log of a running job, also of a repeated attempt.
   JobLog open(JobId job);
@@ -40,11 +40,11 @@ class LogDiskQuota {
 
   std::size_t segments_each() const;
   void count(JobId job, std::uint64_t bytes);
-  void make_room(std::uint64_t wanted);
+  void free_space_for(std::uint64_t wanted);
   void remove_oldest();
 
   const std::string directory_;
-  const JobLogRoomLimits limits_;
+  const JobLogSpaceLimits limits_;
   std::map<JobId, Row> rows_;
   std::deque<JobId> ended_;  // jobs with bytes, in order of their end
   std::deque<JobId> empty_;  // ended jobs whose logs were removed

@@ -65,7 +65,7 @@ SlotLogs::SlotLogs(std::string directory, SlotLogLimits limits)
   }
   std::ranges::sort(ended_, {},
                     [&](const std::string& log) { return std::pair(changed[log], log); });
-  make_room();
+  enforce_limits();
 }
 
 CappedLog* SlotLogs::open(SlotId slot, JobId job) {
@@ -93,10 +93,10 @@ void SlotLogs::close(SlotId slot) {
   row.bytes = sizes_of(paths_of(row.path)).bytes;
   bytes_ += row.bytes;
   ended_.push_back(log);
-  make_room();
+  enforce_limits();
 }
 
-void SlotLogs::make_room() {
+void SlotLogs::enforce_limits() {
   while (!ended_.empty() && (ended_.size() > limits_.ended || bytes_ > limits_.bytes)) {
     const auto at = rows_.find(ended_.front());
     for (const auto& path : paths_of(at->second.path)) {

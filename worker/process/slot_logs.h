@@ -42,7 +42,7 @@ class SlotLogs {
     bool open = false;
   };
 
-  void make_room();
+  void enforce_limits();
 
   const std::string directory_;
   const SlotLogLimits limits_;

@@ -71,7 +71,7 @@ void BulkLane::withdraw(std::uint64_t offer) {
 
 // ---- reading ------------------------------------------------------------------------------------
 
-void BulkLane::fetch(BulkPart part) {
+void BulkLane::fetch(BulkChunk part) {
   const std::uint64_t chunk = part.chunk;
   const PeerKey key{part.from.address, part.from.token};
   Peer& peer = peers_[key];

@@ -19,18 +19,18 @@
 
 namespace mobula::internal::worker {
 
-struct BulkRoom {
+struct BulkSpace {
   std::span<std::byte> bytes;
   std::shared_ptr<const void> keeps;
 };
 
 // A chunk of an offer and its destination.
-struct BulkPart {
+struct BulkChunk {
   std::uint64_t chunk = 0;
   BulkTarget from;
   std::uint64_t offer = 0;
   std::uint64_t offset = 0;
-  BulkRoom room;
+  BulkSpace room;
 };
 
 class BulkLane {
@@ -44,7 +44,7 @@ class BulkLane {
   void adopt(Fd socket) { server_.adopt(std::move(socket)); }
   void withdraw(std::uint64_t offer);
 
-  void fetch(BulkPart part);
+  void fetch(BulkChunk part);
   void cancel(std::uint64_t chunk);
   void tell(Event event);
 
@@ -55,7 +55,7 @@ class BulkLane {
     Time last_used;
   };
   struct Flight {
-    BulkRoom room;
+    BulkSpace room;
     PeerKey peer;
     BulkFetchId fetch;
   };

@@ -112,7 +112,7 @@ void BulkTransfers::withdraw(std::uint64_t offer) {
   on_lane(0, [offer](BulkLane& lane) { lane.withdraw(offer); });
 }
 
-void BulkTransfers::fetch(const FetchBulk& command, Result<BulkRoom> room) {
+void BulkTransfers::fetch(const FetchBulk& command, Result<BulkSpace> room) {
   const auto right = bytes_of<32>(command.token);
   const auto seal = bytes_of<32>(command.key);
   if (room && (!right || (!seal && !command.key.empty()))) {
@@ -125,7 +125,7 @@ void BulkTransfers::fetch(const FetchBulk& command, Result<BulkRoom> room) {
   const auto index = static_cast<std::size_t>(least - lanes_.begin());
   ++least->chunks;
   lane_of_[command.chunk] = index;
-  BulkPart part;
+  BulkChunk part;
   part.chunk = command.chunk;
   part.from = {command.from.bulk, *right, seal};
   part.offer = command.offer;

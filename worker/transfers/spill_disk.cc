@@ -121,7 +121,7 @@ void SpillDisk::write(std::uint64_t file, std::vector<BulkSource> sources) {
   MOBULA_CHECK(posted.ok(), "the core writes one file at a time");
 }
 
-void SpillDisk::read(const StartRestore& restore, BulkRoom room) {
+void SpillDisk::read(const StartRestore& restore, BulkSpace room) {
   const auto posted = reader_->loop().post([this, restore, room = std::move(room)] {
     if (!reading_) return;
     RestoreFinished finished;

@@ -55,7 +55,7 @@ bool MemberCore::starts(Time now, std::string doing, std::optional<Time> deadlin
   deadline_ = deadline;
   other_.reset();
   said_.clear();
-  let_go_before_.clear();
+  released_before_.clear();
   return !over_;
 }
 
@@ -73,7 +73,7 @@ void MemberCore::meet(Time now, const Operation& own, std::span<const std::byte>
   if (sound && terms_.communication == Communication::always && !own.open)
     sound = check_for_library(own);
   if (!sound) return refuse({Refusal::Kind::invalid, {terms_.rank}, sound.error().text});
-  notice_who_let_go(out);
+  note_releases(out);
   own_ = own;
   if (!own_.library.empty() && terms_.communication == Communication::useful)
     own_.library += agreed_upon;
@@ -106,7 +106,7 @@ void MemberCore::send(Time now, std::uint32_t to, const Operation& operation,
   const std::string whom = to < size() ? terms_.names[to] : fmt::format("rank {}", to);
   if (!starts(now, fmt::format("send to {}", whom), deadline) || !names_another(to, doing_.c_str()))
     return;
-  notice_who_let_go(out);
+  note_releases(out);
   own_ = agreed_ = operation;
   other_ = to;
   sends_ = true;
@@ -124,7 +124,7 @@ void MemberCore::receive(Time now, std::uint32_t from, std::optional<Time> deadl
   if (!starts(now, fmt::format("receive from {}", whom), deadline) ||
       !names_another(from, doing_.c_str()))
     return;
-  notice_who_let_go(out);
+  note_releases(out);
   other_ = from;
   sends_ = false;
   wait(Wait::offer, now, out);
@@ -267,9 +267,9 @@ void MemberCore::go_on(Time now, Commands& out) {
 void MemberCore::conclude(Time now, Commands& out) {
   std::vector<Operation> said;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
-    if (const ControlMessage* const before = let_go_before(rank, ControlKind::handshake);
-        before != nullptr && let_go_before_.empty())
-      let_go_before_ = before->text;
+    if (const ControlMessage* const before = released_before(rank, ControlKind::handshake);
+        before != nullptr && released_before_.empty())
+      released_before_ = before->text;
     if (rank != terms_.rank) said_[rank] = take(rank, ControlKind::handshake);
     if (said_[rank].number != number_) {
       return give_up(
@@ -299,16 +299,16 @@ void MemberCore::conclude(Time now, Commands& out) {
                                 terms_.names[rank])},
                    out);
   }
-  settle_way(now, out);
+  settle_path(now, out);
 }
 
-void MemberCore::settle_way(Time now, Commands& out) {
+void MemberCore::settle_path(Time now, Commands& out) {
   switch (terms_.communication) {
     case Communication::always: return prepare(Way::device);
     case Communication::never: break;
     case Communication::useful: {
-      if (communicator_ == Communicator::open && !let_go_before_.empty())
-        let_go(let_go_before_, out);
+      if (communicator_ == Communicator::open && !released_before_.empty())
+        let_go(released_before_, out);
       if (communicator_ == Communicator::failed && std::exchange(is_begun_, false)) {
         forget({ControlKind::let_go});
         stage_ = Stage::closing;  // this function runs again after `closed`
@@ -357,7 +357,7 @@ void MemberCore::prepared(Time now, const std::optional<Failure>& failure, Comma
 void MemberCore::moved(Time now, const std::optional<Failure>& failure, Commands& out) {
   if (stage_ != Stage::moving) return;
   if (answers_ && failure) return stop_moving(now, own_name() + ": " + failure->text, out);
-  if (answers_) return say_came(now, out);
+  if (answers_) return report_arrival(now, out);
   if (!failure) return done(out);
   Refusal own{Refusal::Kind::broken, {terms_.rank}, own_name() + ": " + failure->text};
   // the library reports only a failure; messages name the member
@@ -369,8 +369,8 @@ void MemberCore::moved(Time now, const std::optional<Failure>& failure, Commands
 
 void MemberCore::accepted(Time now, Commands& out) {
   if (peers_[*other_].accepted) {
-    let_go_before_ = peers_[*other_].accepted_without;
-    return settle_way(now, out);
+    released_before_ = peers_[*other_].accepted_without;
+    return settle_path(now, out);
   }
   // Both members send and neither receives. Both see it and drop both offers.
   mark_crossing.hit();
@@ -383,10 +383,10 @@ void MemberCore::accepted(Time now, Commands& out) {
 }
 
 void MemberCore::offered(Time now, Commands& out) {
-  if (const ControlMessage* const before = let_go_before(*other_, ControlKind::offer))
-    let_go_before_ = before->text;
+  if (const ControlMessage* const before = released_before(*other_, ControlKind::offer))
+    released_before_ = before->text;
   agreed_ = take(*other_, ControlKind::offer).operation;
-  settle_way(now, out);
+  settle_path(now, out);
 }
 
 // ---- failures and ends --------------------------------------------------------------------------

@@ -50,7 +50,7 @@ struct MemberTerms {
 };
 
 // Facts about all members, known after the connections are established; by rank.
-struct MemberPlaces {
+struct MemberLocations {
   std::vector<std::string> processes;  // process ids, the order of turns
   std::vector<std::string> hosts;      // host identities as NCCL sees them
   std::string no_communicator;         // reason against a communicator; empty: allowed
@@ -91,7 +91,7 @@ class MemberCore {
   enum class Way : std::uint8_t { words, plan, device };
 
   explicit MemberCore(MemberTerms terms);
-  void connected(MemberPlaces places) { places_ = std::move(places); }
+  void connected(MemberLocations places) { places_ = std::move(places); }
 
   // ---- requests of the owner, in stage `idle` ----
   void open(Time now, std::optional<Time> deadline, Commands& out);
@@ -176,7 +176,7 @@ class MemberCore {
 
   // Decisions after the messages have arrived.
   void conclude(Time now, Commands& out);
-  void settle_way(Time now, Commands& out);
+  void settle_path(Time now, Commands& out);
   std::string why_not_by_device() const;
   void prepare(Way way);
   void accepted(Time now, Commands& out);
@@ -189,14 +189,14 @@ class MemberCore {
   void take_turns(Time now, Commands& out);
   void turn_comes(Time now, Commands& out);
 
-  const ControlMessage* let_go_before(std::uint32_t rank, ControlKind kind) const;
+  const ControlMessage* released_before(std::uint32_t rank, ControlKind kind) const;
   const ControlMessage* answer_of(std::uint32_t rank) const;
-  void notice_who_let_go(Commands& out);
+  void note_releases(Commands& out);
   void let_go(const std::string& why, Commands& out);
   void forget(std::initializer_list<ControlKind> kinds);
   bool stops_moving(Time now, Commands& out);
   void stop_moving(Time now, std::string why, Commands& out);
-  void say_came(Time now, Commands& out);
+  void report_arrival(Time now, Commands& out);
   void conclude_moving(Time now, Commands& out);
 
   bool received_end(Commands& out);
@@ -206,7 +206,7 @@ class MemberCore {
   void give_up(Refusal why, Commands& out);
 
   const MemberTerms terms_;
-  MemberPlaces places_;
+  MemberLocations places_;
   std::vector<Peer> peers_;  // by rank; the entry of this member is unused
   std::optional<Refusal> over_;
   std::uint64_t number_ = 0;  // number of the last operation of all members
@@ -230,7 +230,7 @@ class MemberCore {
   bool sends_ = false;    // send, not receive
   bool answers_ = false;  // over a communicator: all members report their completion
   std::optional<std::string> own_answer_;  // own report: reason of a release, or empty
-  std::string let_go_before_;  // reason why a member had no communicator at its handshake
+  std::string released_before_;  // reason why a member had no communicator at its handshake
   std::optional<Refusal> refused_;
 
   // Communicator:

@@ -20,7 +20,7 @@ bool answers(const ControlMessage& message) {
 }  // namespace
 
 // Release message of this member that precedes its message of this kind, if any.
-const ControlMessage* MemberCore::let_go_before(std::uint32_t rank, ControlKind kind) const {
+const ControlMessage* MemberCore::released_before(std::uint32_t rank, ControlKind kind) const {
   const auto& received = peers_[rank].received;
   const auto at = std::ranges::find_if(received, [kind](const ControlMessage& message) {
     return message.kind == kind || message.kind == ControlKind::let_go;
@@ -44,7 +44,7 @@ void MemberCore::forget(std::initializer_list<ControlKind> kinds) {
 }
 
 // Runs between operations, before this member's next handshake.
-void MemberCore::notice_who_let_go(Commands& out) {
+void MemberCore::note_releases(Commands& out) {
   if (communicator_ != Communicator::open) return;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
     const ControlMessage* const message = next_of(rank, ControlKind::let_go);
@@ -87,7 +87,7 @@ void MemberCore::stop_moving(Time, std::string why, Commands& out) {
   stage_ = Stage::closing;
 }
 
-void MemberCore::say_came(Time now, Commands& out) {
+void MemberCore::report_arrival(Time now, Commands& out) {
   needs_turn_ = false;
   own_answer_.emplace();
   ControlMessage message;
@@ -117,7 +117,7 @@ void MemberCore::conclude_moving(Time now, Commands& out) {
   }
   mark_again.hit();
   no_communicator_ = "nccl: " + why;
-  settle_way(now, out);
+  settle_path(now, out);
 }
 
 }  // namespace mobula::internal::collective

@@ -134,7 +134,7 @@ void MemberCore::closed(Time now, const std::optional<Failure>& failure, Command
   needs_turn_ = false;
   if (answers_) return wait(Wait::came, now, out);
   if (communicator_ == Communicator::opening) return wait(Wait::opened, now, out);
-  settle_way(now, out);
+  settle_path(now, out);
 }
 
 // All members have reported.
@@ -158,7 +158,7 @@ void MemberCore::conclude_opening(Time now, Commands& out) {
     forget({ControlKind::turn, ControlKind::begin});
     no_communicator_ = "nccl: " + why;
   }
-  settle_way(now, out);
+  settle_path(now, out);
 }
 
 void MemberCore::take_turns(Time now, Commands& out) {

@@ -43,7 +43,7 @@ struct RegionOptions {
   // chunks requested from one holder at a time; the others queue in this process
   std::size_t max_parts_asked = 128;
   // active offers of one chunk; other readers are redirected to a replica or wait for one
-  std::size_t max_serves_of_part = 1;
+  std::size_t max_serves_of_chunk = 1;
   // chunks among `max_serves_of_peer`; fewer at a time complete earlier and can be relayed
   std::size_t max_parts_of_peer = 3;
   Duration chunk_offer_quantum = 1s;  // `offer_quantum` of a chunk
@@ -138,7 +138,7 @@ struct StoreRegions {
   ObjectId object;
 };
 // Look up the holders of the object, then call `located`.
-struct LookUp {
+struct ResolveHolder {
   ObjectId object;
   ProcessId disconnected{};  // holder whose connection broke last; empty: none did
 };
@@ -175,9 +175,9 @@ struct TurnTaken {
 };
 using RegionCommand =
     std::variant<SendRegions, OfferTensor, WithdrawOffer, PullChunk, IssueStep, Cancel, DropChannel,
-                 FreeRegions, StoreRegions, LookUp, Reach, Part, PullEnded, TurnTaken>;
+                 FreeRegions, StoreRegions, ResolveHolder, Reach, Part, PullEnded, TurnTaken>;
 
-// Reply to `LookUp`.
+// Reply to `ResolveHolder`.
 struct RegionsLocated {
   std::vector<ProcessId> holders;  // best first
   bool in_store = false;

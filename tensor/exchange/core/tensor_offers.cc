@@ -81,7 +81,7 @@ void TensorOffers::stored(ObjectId object, const std::optional<Failure>& failure
 // ---- readers ------------------------------------------------------------------------------------
 
 std::size_t TensorOffers::most_at_once(const Row& row, const Serve& serve) const {
-  if (serve.part != 0) return context_.options.max_serves_of_part;
+  if (serve.part != 0) return context_.options.max_serves_of_chunk;
   if (row.size_bytes < context_.options.redirect_from_bytes) return context_.options.max_serves;
   const bool by_network = serve.path == DirectPath::tcp || is_of_plugin(serve.path);
   return by_network ? context_.options.max_serves_over_network
@@ -152,7 +152,7 @@ void TensorOffers::refuse(const Serve& serve, RegionRefusal why, std::string tex
 void TensorOffers::on(ProcessId from, const PullTensorRequest& message) {
   if (const auto known = by_transfer_.find({from, message.transfer}); known != by_transfer_.end()) {
     const auto& serve = serves_.at(known->second);
-    if (serve.stage == Stage::ready) return say_ready(serve);
+    if (serve.stage == Stage::ready) return report_ready(serve);
     return context_.send(from, PullTensorQueued{serve.transfer});
   }
   Serve serve;
@@ -258,7 +258,7 @@ bool TensorOffers::exported(OperationId operation, const Result<std::string>& ti
   }
   serve.stage = Stage::ready;
   serve.ticket = *ticket;
-  say_ready(serve);
+  report_ready(serve);
   if (is_two_sided(serve.path)) {
     steps_.begin({serve.peer, serve.transfer, false},
                  {serve.channel, serve.object, 0, rows_.at(serve.object).size_bytes});
@@ -266,7 +266,7 @@ bool TensorOffers::exported(OperationId operation, const Result<std::string>& ti
   return true;
 }
 
-void TensorOffers::say_ready(const Serve& serve) {
+void TensorOffers::report_ready(const Serve& serve) {
   const auto epoch = is_two_sided(serve.path) ? steps_.epoch(serve.channel) : 0;
   context_.send(serve.peer,
                 PullTensorReply{serve.transfer, serve.ticket, serve.channel.device_ordinal, epoch});
@@ -418,7 +418,7 @@ void TensorOffers::go_on(ObjectId object) {
   if (row == nullptr) return;
   for (auto& [number, part] : row->parts) {
     while (!part.waiting.empty() && counted_ < context_.options.max_serves) {
-      if (number != 0 && part.counted >= context_.options.max_serves_of_part) break;
+      if (number != 0 && part.counted >= context_.options.max_serves_of_chunk) break;
       const auto next = std::ranges::find_if(part.waiting, [&](ServeId id) {
         const Serve& serve = serves_.at(id);
         return serve.path != DirectPath::store && may_start(*row, serve);

@@ -121,7 +121,7 @@ class TensorOffers {
   template <class Which>
   void refuse_waiting(Row& row, RegionRefusal why, const std::string& text, Which which);
   void start(ServeId id, Serve& serve, Row& row);
-  void say_ready(const Serve& serve);
+  void report_ready(const Serve& serve);
   void refuse(const Serve& serve, RegionRefusal why, std::string text = {},
               std::vector<ProcessId> others = {});
   // Redirects a reader to a replica of another process; returns false without one.

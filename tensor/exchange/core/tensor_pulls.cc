@@ -11,7 +11,7 @@ namespace {
 
 const CoverageMark mark_oversize("regions.larger_than_all_room");
 const CoverageMark mark_waits_for_room("regions.waits_for_room");
-const CoverageMark mark_looked_up("regions.holders_looked_up");
+const CoverageMark mark_holder_resolved("regions.holders_looked_up");
 const CoverageMark mark_next_path("regions.next_path");
 const CoverageMark mark_silent_holder("regions.holder_says_nothing");
 const CoverageMark mark_no_progress("regions.no_progress");
@@ -77,7 +77,7 @@ void TensorPulls::admit() {
       reserved_ += bytes_of(pull.request);
       if (pull.request.part == 0) continue;
       pull.stage = Stage::in_line;
-      part_lines_[pull.line].waiting.push_back(id);
+      chunk_lines_[pull.line].waiting.push_back(id);
     }
     std::set<ProcessId> lines;
     for (const auto id : pulls) {
@@ -87,16 +87,17 @@ void TensorPulls::admit() {
       const auto at = pulls_.find(id);
       if (at != pulls_.end() && at->second.request.part == 0) begin(id, at->second);
     }
-    for (const auto holder : lines) begin_parts(holder);
+    for (const auto holder : lines) begin_chunks(holder);
   }
 }
 
 // A pull can end within `begin`, and its queue with it.
-void TensorPulls::begin_parts(ProcessId holder) {
-  for (auto at = part_lines_.find(holder); at != part_lines_.end(); at = part_lines_.find(holder)) {
+void TensorPulls::begin_chunks(ProcessId holder) {
+  for (auto at = chunk_lines_.find(holder); at != chunk_lines_.end();
+       at = chunk_lines_.find(holder)) {
     auto& line = at->second;
     if (line.waiting.empty()) {
-      if (line.asked == 0) part_lines_.erase(at);
+      if (line.asked == 0) chunk_lines_.erase(at);
       return;
     }
     if (line.asked >= context_.options.max_parts_asked) return mark_part_in_line.hit();
@@ -119,20 +120,20 @@ std::uint64_t TensorPulls::bytes_of(const TensorRequest& request) const {
 void TensorPulls::finish(RegionPullId id, RegionOutcome outcome) {
   const auto at = pulls_.find(id);
   auto& pull = at->second;
-  const bool had_room = pull.stage != Stage::queued;
+  const bool had_space = pull.stage != Stage::queued;
   const bool is_part = pull.request.part != 0;
   const auto line = pull.line;
   if (pull.stage == Stage::in_line) {
-    std::erase(part_lines_.at(line).waiting, id);
-  } else if (had_room && is_part) {
-    --part_lines_.at(line).asked;
+    std::erase(chunk_lines_.at(line).waiting, id);
+  } else if (had_space && is_part) {
+    --chunk_lines_.at(line).asked;
   }
   forget_transfer(pull);
   PullEnded ended;
   ended.pull = id;
   ended.outcome = std::move(outcome);
   ended.attempts = std::move(pull.attempts);
-  if (had_room) {
+  if (had_space) {
     ended.queued = (pull.stage == Stage::in_line ? context_.now : pull.began) - pull.since;
     if (std::holds_alternative<RegionsHere>(ended.outcome))
       ended.moved = context_.now - pull.moves_since;
@@ -140,8 +141,8 @@ void TensorPulls::finish(RegionPullId id, RegionOutcome outcome) {
   }
   context_.out->push_back(std::move(ended));
   pulls_.erase(at);
-  if (!had_room) return;
-  if (is_part) begin_parts(line);
+  if (!had_space) return;
+  if (is_part) begin_chunks(line);
   admit();
 }
 
@@ -203,8 +204,8 @@ void TensorPulls::look_up(RegionPullId id, Pull& pull) {
     return;
   }
   pull.due.reset();
-  mark_looked_up.hit();
-  context_.out->push_back(LookUp{pull.request.object, pull.disconnected});
+  mark_holder_resolved.hit();
+  context_.out->push_back(ResolveHolder{pull.request.object, pull.disconnected});
 }
 
 void TensorPulls::located(ObjectId object, const RegionsLocated& answer) {
@@ -243,11 +244,11 @@ void TensorPulls::ask(RegionPullId id, Pull& pull) {
   pull.stage = Stage::asking;
   pull.transfer = ++last_transfer_;
   transfers_[pull.transfer] = id;
-  pull.asked_again = false;
-  say_pull(pull);
+  pull.requested_again = false;
+  send_pull(pull);
 }
 
-void TensorPulls::say_pull(Pull& pull) {
+void TensorPulls::send_pull(Pull& pull) {
   const auto& holder = pull.holders.front();
   connections_.used(holder.process);
   pull.due = context_.now +
@@ -302,7 +303,7 @@ TensorPulls::Pull* TensorPulls::asked(ProcessId from, TransferId transfer, Regio
 }
 
 // Reports that a transfer is no longer needed. A connection that is closing needs no report.
-void TensorPulls::say_left(ProcessId from, TransferId transfer) {
+void TensorPulls::send_cancelled(ProcessId from, TransferId transfer) {
   if (!connections_.is_parting(from)) context_.send(from, PullTensorCancelled{transfer, 0});
 }
 
@@ -310,7 +311,7 @@ void TensorPulls::on(ProcessId from, const PullTensorReply& message) {
   RegionPullId id = 0;
   auto* pull = asked(from, message.transfer, id);
   // The reply to a repeated request can restart an offer that was rejected before.
-  if (pull == nullptr) return say_left(from, message.transfer);
+  if (pull == nullptr) return send_cancelled(from, message.transfer);
   if (pull->stage != Stage::asking) return;
   const auto path = path_of(*pull);
   pull->moves_since = context_.now;
@@ -333,9 +334,9 @@ void TensorPulls::on(ProcessId from, const PullTensorReply& message) {
 void TensorPulls::on(ProcessId from, const PullTensorQueued& message) {
   RegionPullId id = 0;
   auto* pull = asked(from, message.transfer, id);
-  if (pull == nullptr) return say_left(from, message.transfer);
+  if (pull == nullptr) return send_cancelled(from, message.transfer);
   if (pull->stage != Stage::asking) return;
-  pull->asked_again = false;
+  pull->requested_again = false;
   // for replica holders, too, after their first reply
   pull->due = context_.now + context_.options.answer_timeout;
 }
@@ -523,17 +524,17 @@ void TensorPulls::tick() {
     auto& pull = at->second;
     if (pull.stage == Stage::looking) {
       pull.due.reset();
-      mark_looked_up.hit();
-      context_.out->push_back(LookUp{pull.request.object, pull.disconnected});
+      mark_holder_resolved.hit();
+      context_.out->push_back(ResolveHolder{pull.request.object, pull.disconnected});
     } else if (pull.stage == Stage::reaching) {
       reached(id, pull.holders.front().process, {});
     } else if (pull.stage == Stage::closing) {
       mark_silent_holder.hit();
       try_failed(pull, {ErrorCode::timed_out, "the holder does not answer"}, true, false);
       move_on(id, pull);
-    } else if (pull.stage == Stage::asking && !pull.asked_again) {
-      pull.asked_again = true;
-      say_pull(pull);
+    } else if (pull.stage == Stage::asking && !pull.requested_again) {
+      pull.requested_again = true;
+      send_pull(pull);
     } else if (pull.stage == Stage::asking) {
       mark_silent_holder.hit();
       context_.send(pull.holders.front().process, PullTensorCancelled{pull.transfer, 0});

@@ -86,7 +86,7 @@ class TensorPulls {
     TransferId transfer = 0;
     RegionChannel channel{};  // valid in `stepping` and the following `leaving`
     OperationId operation = 0;
-    bool asked_again = false;
+    bool requested_again = false;
     bool unwanted = false;
     int lookups = 0;
     std::optional<Time> due{};
@@ -99,7 +99,7 @@ class TensorPulls {
 
   void admit();
   // Starts queued chunks of a holder, up to `max_parts_asked`.
-  void begin_parts(ProcessId holder);
+  void begin_chunks(ProcessId holder);
   void begin(RegionPullId id, Pull& pull);
   std::uint64_t bytes_of(const TensorRequest& request) const;
   static const std::vector<DirectPath>& paths_of(const Pull& pull) {
@@ -115,8 +115,8 @@ class TensorPulls {
   void next_try(RegionPullId id, Pull& pull);
   void look_up(RegionPullId id, Pull& pull);
   void ask(RegionPullId id, Pull& pull);
-  void say_pull(Pull& pull);
-  void say_left(ProcessId from, TransferId transfer);
+  void send_pull(Pull& pull);
+  void send_cancelled(ProcessId from, TransferId transfer);
   bool wants_from(ProcessId holder) const;
   // Records a failed attempt and drops its path or its holder if they must not be tried again.
   void try_failed(Pull& pull, Failure why, bool holder_is_out, bool path_is_out);
@@ -137,12 +137,12 @@ class TensorPulls {
   std::map<RegionPullId, Pull> pulls_;
   std::deque<Batch> arguments_, others_;  // waiting for memory
   std::size_t waiting_ = 0;
-  struct PartLine {
+  struct ChunkLine {
     std::deque<RegionPullId> waiting{};
     std::size_t asked = 0;  // started and not ended
   };
   // by first holder, so that a silent holder delays only its own queue
-  std::map<ProcessId, PartLine> part_lines_;
+  std::map<ProcessId, ChunkLine> chunk_lines_;
   std::map<ProcessId, Time>
       backed_off_;  // replica holders to avoid, each with the end of that time
   std::map<TransferId, RegionPullId> transfers_;

@@ -40,15 +40,16 @@ class PullQueueTest : public ::testing::Test {
       for (const BeginPull& each : begun) queue_.placed(now_, each.pull, out_);
     }
   }
-  AskId asked(NodeId node) {
-    for (const auto& each : asks_) {
+  RequestNumber asked(NodeId node) {
+    for (const auto& each : requests_) {
       if (each.from == node) return each.ask;
     }
     ADD_FAILURE() << "node " << node.brief() << " was not asked";
     return 0;
   }
   PullReply answer_of(NodeId from, std::int64_t size) {
-    for (const AskSource& each : take<AskSource>()) asks_.insert(asks_.begin(), each);
+    for (const RequestSource& each : take<RequestSource>())
+      requests_.insert(requests_.begin(), each);
     PullReply answer;
     answer.pull = asked(from);
     answer.size_bytes = size;
@@ -112,7 +113,7 @@ class PullQueueTest : public ::testing::Test {
   PullQueue queue_;
   Time now_ = Time::from_ns(1);
   std::vector<PullCommand> out_;
-  std::vector<AskSource> asks_;  // most recent first
+  std::vector<RequestSource> requests_;  // most recent first
   std::vector<FetchChunk> flying_;
 };
 
@@ -120,7 +121,7 @@ TEST_F(PullQueueTest, AllocatesRequestsAndReadsEachChunkOnce) {
   const PullId pull =
       queue_.want(now_, {.key = object(7), .size_bytes = 250, .sources = {node_a}}, out_).value();
   EXPECT_EQ(take<BeginPull>().at(0), (BeginPull{pull, object(7), 250}));
-  EXPECT_TRUE(take<AskSource>().empty()) << "no source is asked before space is reserved";
+  EXPECT_TRUE(take<RequestSource>().empty()) << "no source is asked before space is reserved";
   queue_.placed(now_, pull, out_);
   ready(node_a, 250);
   const auto chunks = fetches();
@@ -198,7 +199,7 @@ TEST_F(PullQueueTest, ChecksFileBeforeCompletion) {
 TEST_F(PullQueueTest, SharesOnePullAmongRequests) {
   const PullId first = want(7, 10, {node_a});
   EXPECT_EQ(want(7, 10, {node_b}), first);
-  EXPECT_EQ(take<AskSource>().size(), 2u) << "the second wish knows one more";
+  EXPECT_EQ(take<RequestSource>().size(), 2u) << "the second wish knows one more";
   queue_.unwant(now_, first, out_);
   EXPECT_TRUE(take<PullDone>().empty());
   queue_.unwant(now_, first, out_);
@@ -270,7 +271,7 @@ TEST_F(PullQueueTest, ReportsPendingPullsWithProgress) {
     if (each.offset != 100) arrived(each);
   }
   queue_.want(now_, {.key = object(8), .size_bytes = 40, .sources = {node_a}}, out_).value();
-  queue_.waits_for_room(now_, take<BeginPull>().at(0).pull, out_);
+  queue_.waits_for_space(now_, take<BeginPull>().at(0).pull, out_);
   queue_.want(now_, {.key = object(9), .size_bytes = 50, .sources = {node_a}}, out_).value();
   EXPECT_EQ(under_way().at(1).wait, PullProgress::Wait::placing)
       << "its owner has not found room yet";
@@ -316,9 +317,9 @@ TEST_F(PullQueueTest, RejectsBytesOfAnotherSize) {
 TEST_F(PullQueueTest, SourceBusy_RetriesAfterBackoff) {
   want(7, 10, {node_a});
   refuse(node_a, ErrorCode::resource_exhausted);
-  EXPECT_TRUE(take<AskSource>().empty());
+  EXPECT_TRUE(take<RequestSource>().empty());
   tick();
-  EXPECT_EQ(take<AskSource>().at(0).from, node_a);
+  EXPECT_EQ(take<RequestSource>().at(0).from, node_a);
 }
 
 TEST_F(PullQueueTest, LimitsBytesInFlightAndPerNode) {
@@ -356,7 +357,8 @@ TEST_F(PullQueueTest, GivesEachPullOneChunkBeforeSecond) {
       now_, node_a,
       [&] {
         PullReply answer = answer_of(node_a, 10'000);
-        answer.pull = asks_.back().ask == answer.pull ? asks_.front().ask : asks_.back().ask;
+        answer.pull =
+            requests_.back().ask == answer.pull ? requests_.front().ask : requests_.back().ask;
         return answer;
       }(),
       out_);
@@ -398,7 +400,7 @@ TEST_F(PullQueueTest, WaitingForMemory_GivesTurnToOthers) {
   const PullId waits =
       queue_.want(now_, {.key = object(1), .size_bytes = 10, .sources = {node_a}}, out_).value();
   take<BeginPull>();
-  queue_.waits_for_room(now_, waits, out_);
+  queue_.waits_for_space(now_, waits, out_);
   EXPECT_EQ(queue_.running(), 0u);
   want(2, 10, {node_a});
   want(3, 10, {node_a});
@@ -584,7 +586,7 @@ TEST_F(PullQueueTest, Readers_StartWithDifferentChunks) {
                   out_)
             .value();
     queue.placed(now_, pull, out_);
-    asks_.clear();
+    requests_.clear();
     queue.answered(now_, node_c, answer_of(node_c, 300), out_);
     first.insert(take<FetchChunk>().at(0).offset);
   }

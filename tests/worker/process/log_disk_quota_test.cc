@@ -36,7 +36,7 @@ class JobLogRooms : public testing::Test {
   }
 
   std::string directory;
-  JobLogRoomLimits limits{
+  JobLogSpaceLimits limits{
       .bytes = 100, .ended_jobs = 4, .each = {.segment_bytes = 10, .segments = 4}};
 };
 

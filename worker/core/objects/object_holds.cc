@@ -28,7 +28,7 @@ void ObjectHolds::pin_contained(ObjectId object) {
     rows_.at(object).pinned.push_back(ref.object);
     HeldObject& held = rows_.at(ref.object);
     learn(held, ref);
-    at_home(held) ? port_.ref_arrived(ref.object) : want_node_hold(ref.object, held);
+    at_home(held) ? port_.ref_arrived(ref.object) : request_node_hold(ref.object, held);
   }
 }
 
@@ -73,10 +73,10 @@ std::size_t ObjectHolds::pins() const {
 
 // ---- holds of this node at the home -------------------------------------------------------------
 
-void ObjectHolds::want_node_hold(ObjectId object, HeldObject& held) {
+void ObjectHolds::request_node_hold(ObjectId object, HeldObject& held) {
   if (held.node_hold != NodeHoldState::none || context_.peers.is_dead(held.home)) return;
   held.node_hold = NodeHoldState::asked;
-  HoldsAsked& asked = holds_asked_[object];
+  HoldsAsked& asked = holds_requested_[object];
   asked.home = held.home;
   ++asked.count;
   context_.peers.send(held.home, NodeHoldRequest{object, context_.table.find(object)->job});
@@ -85,10 +85,10 @@ void ObjectHolds::want_node_hold(ObjectId object, HeldObject& held) {
 // A hold may be requested, released and requested again before the first reply: only the last reply
 // counts.
 bool ObjectHolds::on(const NodeHoldReply& message) {
-  const auto asked = holds_asked_.find(message.object);
-  if (asked == holds_asked_.end()) return false;
+  const auto asked = holds_requested_.find(message.object);
+  if (asked == holds_requested_.end()) return false;
   if (--asked->second.count > 0) return false;
-  holds_asked_.erase(asked);
+  holds_requested_.erase(asked);
   HeldObject* held = rows_.find(message.object);
   if (held == nullptr || held->node_hold != NodeHoldState::asked) return false;
   held->node_hold = message.known ? NodeHoldState::confirmed : NodeHoldState::none;
@@ -103,7 +103,7 @@ void ObjectHolds::confirm_waiters(ObjectId object) {
 }
 
 void ObjectHolds::node_died(NodeId node) {
-  std::erase_if(holds_asked_, [&](const auto& each) { return each.second.home == node; });
+  std::erase_if(holds_requested_, [&](const auto& each) { return each.second.home == node; });
 }
 
 // ---- ends of holds ------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ class ObjectHolds {
   void orphan_expired(ObjectId object, Time at);
 
   // ---- holds of this node at the home -----------------------------------------------------------
-  void want_node_hold(ObjectId object, HeldObject& held);
+  void request_node_hold(ObjectId object, HeldObject& held);
   // Returns true if the message settles the hold of a row.
   bool on(const NodeHoldReply& message);
   void confirm_waiters(ObjectId object);
@@ -107,8 +107,8 @@ class ObjectHolds {
   ObjectContext& context_;
   Port& port_;
   Rows rows_;
-  std::map<ObjectId, HoldsAsked> holds_asked_;  // includes objects whose rows are erased
-  std::vector<ObjectId> unpins_;                // pending; a queue prevents recursion
+  std::map<ObjectId, HoldsAsked> holds_requested_;  // includes objects whose rows are erased
+  std::vector<ObjectId> unpins_;                    // pending; a queue prevents recursion
   bool draining_ = false;
 };
 

@@ -160,7 +160,7 @@ void ObjectReads::on(NodeId node, const ObjectStatusReply& message) {
     return ask(object, node);
   }
   if (message.failure || row->sources.empty()) {
-    if (!of_home) return ask_candidate(object);
+    if (!of_home) return query_candidate(object);
     const Failure unknown = failure(ErrorCode::unavailable,
                                     fmt::format("object {}: its home node {} knows no node that "
                                                 "has it",
@@ -197,7 +197,7 @@ void ObjectReads::on(const LocateObjectReply& message) {
                 [&](NodeId node) { return node == context_.self || context_.peers.is_dead(node); });
   if (!holds_.at_home(holds_.at(object))) {
     row->candidates = std::move(nodes);
-    return ask_candidate(object);
+    return query_candidate(object);
   }
   if (directory_.has_bytes_somewhere(object)) return;
   // A node without a hold here does not report the end of its replica.
@@ -207,7 +207,7 @@ void ObjectReads::on(const LocateObjectReply& message) {
                 : directory_.add_replicas(object, nodes);
 }
 
-void ObjectReads::ask_candidate(ObjectId object) {
+void ObjectReads::query_candidate(ObjectId object) {
   Row& row = rows_[object];
   if (row.candidates.empty()) {
     const std::string cause = row.lost_cause.empty() ? fmt::format("its home node {} died",
@@ -240,7 +240,7 @@ void ObjectReads::node_died(NodeId node, const std::vector<ObjectId>& asked) {
     Row* row = rows_.find(object);
     if (row == nullptr || row->asked != node) continue;
     row->asked = NodeId{};
-    ask_candidate(object);
+    query_candidate(object);
   }
 }
 
@@ -299,7 +299,7 @@ void ObjectReads::on(const transfer::BeginPull& begin) {
   const auto place = memory_.place(request);
   if (!place) return context_.transfers.refused(begin.pull, place.error());
   if (*place) return context_.transfers.placed(begin.pull, **place);
-  context_.transfers.waits_for_room(begin.pull);
+  context_.transfers.waits_for_space(begin.pull);
   if (memory_.wait(request)) return;
   refuse_pull(object, failure(ErrorCode::resource_exhausted,
                               "too many pulls wait for space in this node's store"));

@@ -107,7 +107,7 @@ class ObjectReads {
 
   void answer_readable(ProcessId process, ObjectId object, std::uint64_t fetch);
   void ask(ObjectId object, NodeId node);
-  void ask_candidate(ObjectId object);
+  void query_candidate(ObjectId object);
   void begin_pull(ObjectId object);
   void pull_failed(ObjectId object, const Failure& why);
 

@@ -61,7 +61,7 @@ HeldObject* Objects::hold_for(ProcessId process, const RefRecord& ref, Failure& 
     if (held.owner == process) directory_.owner_holds(ref.object, true);
     if (!held.failure) directory_.await_claim(ref.object);
   } else {
-    holds_.want_node_hold(ref.object, held);
+    holds_.request_node_hold(ref.object, held);
   }
   return &held;
 }
@@ -255,7 +255,7 @@ void Objects::lost_on_disk(ObjectId object, const std::string& cause) {
     reads_.seek_for_readers(object);
 }
 
-bool Objects::kept_elsewhere(ObjectId object, const ObjectRow& row) const {
+bool Objects::stored_elsewhere(ObjectId object, const ObjectRow& row) const {
   const HeldObject& held = holds_.at(object);
   if (holds_.at_home(held)) return directory_.has_kept_results(object);
   const bool home_stays = !context_.peers.is_dead(held.home) && !drain_.is_drained(held.home);

@@ -152,7 +152,7 @@ class Objects final : ObjectHolds::Port,
   // ---- StoreMemory::Port
   void place_found(const ReserveRequest& request, const Place& place) override;
   void place_refused(const ReserveRequest& request, const Failure& why) override;
-  bool kept_elsewhere(ObjectId object, const ObjectRow& row) const override;
+  bool stored_elsewhere(ObjectId object, const ObjectRow& row) const override;
   void replica_evicted(ObjectId object) override;
   void evicted(ObjectId object) override;
   // ---- HomeDirectory::Port

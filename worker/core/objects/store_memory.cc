@@ -116,7 +116,7 @@ Time StoreMemory::wait_ends(const Waiting& waiting) const {
   Time ends = std::max(waiting.since, progress_at_) + timeout;
   if (spill_.writing()) ends = std::max(ends, spill_.write_started() + options.spill_timeout);
   // On a busy machine a process may be slow to return unused memory.
-  if (asked_at_ > Time()) ends = std::max(ends, asked_at_ + options.memory_return_timeout);
+  if (requested_at_ > Time()) ends = std::max(ends, requested_at_ + options.memory_return_timeout);
   return std::min(ends, waiting.since + std::max(max_waits * timeout, options.spill_timeout));
 }
 
@@ -218,7 +218,7 @@ bool StoreMemory::in_use(ObjectId object) const {
 
 bool StoreMemory::secondary(ObjectId object, const ObjectRow& row) const {
   const Row* known = rows_.find(object);
-  return known != nullptr && known->pulled && port_.kept_elsewhere(object, row);
+  return known != nullptr && known->pulled && port_.stored_elsewhere(object, row);
 }
 
 void StoreMemory::process_ended(ProcessId process) {
@@ -237,16 +237,16 @@ void StoreMemory::node_died(NodeId node) {
 Departure StoreMemory::departure(ObjectId object, const ObjectRow& stored, const Row& row) const {
   if (stored.state != ObjectState::sealed || row.offers > 0) return Departure::never;
   if (spill_.is_writing(object)) return Departure::coming;
-  const bool at_once = stored.on_disk || (row.pulled && port_.kept_elsewhere(object, stored));
+  const bool at_once = stored.on_disk || (row.pulled && port_.stored_elsewhere(object, stored));
   if (!at_once && !spill_.can_write()) return Departure::never;
   if (row.mappings.empty()) return at_once ? Departure::at_once : Departure::written;
-  bool all_asked = true;
+  bool all_requested = true;
   for (const auto& [process, use] : row.mappings) {
     const bool late = use.asked && *use.asked + context_.options.return_timeout <= context_.now();
     if (late) return Departure::never;
-    all_asked = all_asked && use.asked;
+    all_requested = all_requested && use.asked;
   }
-  return all_asked ? Departure::coming : Departure::asked;
+  return all_requested ? Departure::coming : Departure::asked;
 }
 
 std::optional<EvictionGoal> StoreMemory::goal() const {
@@ -334,7 +334,7 @@ void StoreMemory::request_return(ObjectId object) {
   for (auto& [process, use] : rows_.at(object).mappings) {
     if (use.asked) continue;
     mark_asked.hit();
-    use.asked = asked_at_ = context_.now();
+    use.asked = requested_at_ = context_.now();
     context_.processes.send(process, UnpinRequest{object, use.fetch});
   }
 }
@@ -357,7 +357,7 @@ void StoreMemory::retire(const std::vector<RetiredSlab>& slabs) {
       continue;
     }
     retiring_[slab_number(retired.slab)] = retired.slab;
-    asked_at_ = context_.now();
+    requested_at_ = context_.now();
     context_.processes.retire_slab(retired.slab);
   }
 }
@@ -414,7 +414,7 @@ void StoreMemory::shift_deadlines(Duration gap) {
   const auto shift = [&](Time& time) { time = std::min(time + gap, context_.now()); };
   for (Waiting& each : waiting_) shift(each.since);
   shift(progress_at_);
-  shift(asked_at_);
+  shift(requested_at_);
   for (auto& [object, row] : rows_) {
     for (auto& [process, use] : row.mappings) {
       if (use.asked) shift(*use.asked);

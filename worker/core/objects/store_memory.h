@@ -30,7 +30,7 @@ class StoreMemory {
     virtual void place_found(const ReserveRequest& request, const Place& place) = 0;
     virtual void place_refused(const ReserveRequest& request, const Failure& why) = 0;
     // Other nodes have the bytes and keep them while the object is held.
-    virtual bool kept_elsewhere(ObjectId object, const ObjectRow& row) const = 0;
+    virtual bool stored_elsewhere(ObjectId object, const ObjectRow& row) const = 0;
     // This node has no copy of the object any more, also not on disk.
     virtual void replica_evicted(ObjectId object) = 0;
     // The memory of the object is free.
@@ -142,7 +142,7 @@ class StoreMemory {
   Port& port_;
   Table<ObjectId, Row> rows_;  // objects that were used or awaited here
   std::deque<Waiting> waiting_;
-  Time progress_at_, asked_at_;  // last freed memory; last request to return some
+  Time progress_at_, requested_at_;  // last freed memory; last request to return some
   bool retry_due_ = false;
   bool check_due_ = false;
   std::optional<Time> scan_at_;  // next scan, after `return_timeout` for requested locations

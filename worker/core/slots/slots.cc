@@ -149,7 +149,7 @@ void Slots::started(const ExecutorStarted& started) {
   process.slot = started.slot;
   process.generation = started.generation;
   hooks_.began(row->process, principal);
-  if (row->stopping) ask_to_end(*row);
+  if (row->stopping) request_exit(*row);
 }
 
 void Slots::said_ready(SlotId slot, ExecutorReady ready) {
@@ -171,19 +171,19 @@ void Slots::said_blocked(SlotId slot, const ExecutorBlocked& message) {
   SlotRow* row = with_process(slot);
   if (row == nullptr) return;
   if (message.departing) return departs(slot, *row, message);
-  tell_lent(slot, *row, message.on);
+  report_released_cpu(slot, *row, message.on);
 }
 
-void Slots::tell_lent(SlotId slot, SlotRow& row, bool on) {
+void Slots::report_released_cpu(SlotId slot, SlotRow& row, bool on) {
   if (std::exchange(row.lent, on) != on) head_.tell(SlotCpuReleased{slot, on});
 }
 
 void Slots::said_resides(SlotId slot, const ResidentResults& residence) {
   SlotRow* row = with_process(slot);
-  if (row != nullptr && !row->is_actor()) tell_residence(slot, *row, residence);
+  if (row != nullptr && !row->is_actor()) report_residence(slot, *row, residence);
 }
 
-void Slots::tell_residence(SlotId slot, SlotRow& row, const ResidentResults& residence) {
+void Slots::report_residence(SlotId slot, SlotRow& row, const ResidentResults& residence) {
   if (row.residence == residence) return;
   row.residence = residence;
   head_.tell(SlotResident{slot, residence});

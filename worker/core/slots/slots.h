@@ -142,12 +142,12 @@ class Slots {
   EndCause explained_end(const SlotRow& row, EndCause cause) const;
   void end(SlotId slot, bool graceful, const std::string& why, bool stores = false,
            bool orderly = false);
-  void ask_to_end(SlotRow& row);
+  void request_exit(SlotRow& row);
   void departs(SlotId slot, SlotRow& row, const ExecutorBlocked& message);
   void kill(SlotId slot, SlotRow& row, const std::string& why);
   void finish(SlotId slot, EndCause cause, bool cannot_start);
-  void tell_lent(SlotId slot, SlotRow& row, bool on);
-  void tell_residence(SlotId slot, SlotRow& row, const ResidentResults& residence);
+  void report_released_cpu(SlotId slot, SlotRow& row, bool on);
+  void report_residence(SlotId slot, SlotRow& row, const ResidentResults& residence);
   std::vector<GpuHolder> gpu_holders() const;
   std::vector<MemoryCandidate> memory_candidates(const MemorySampled& sample) const;
 

@@ -92,8 +92,8 @@ void Slots::generation_over(SlotId slot, EndCause raw) {
   const EndCause cause = explained(row, std::move(raw));
   const bool was_ready = row.phase == SlotPhase::ready;
   const bool had_process = row.phase != SlotPhase::starting;
-  tell_lent(slot, row, false);
-  tell_residence(slot, row, ResidentResults{});
+  report_released_cpu(slot, row, false);
+  report_residence(slot, row, ResidentResults{});
   gpus_.gone(slot);
   row.running.clear();
   row.may_run_again = true;
@@ -172,10 +172,10 @@ void Slots::end(SlotId slot, bool graceful, const std::string& why, bool stores,
     finish(slot, std::move(cause), false);
     return;
   }
-  ask_to_end(row);
+  request_exit(row);
 }
 
-void Slots::ask_to_end(SlotRow& row) {
+void Slots::request_exit(SlotRow& row) {
   if (row.phase == SlotPhase::starting) return;  // sent after the start
   if (row.is_entry())
     return end_entry(row, row.graceful ? row.start.actor.entry.grace : options_.end_timeout);

@@ -16,7 +16,7 @@ void Slots::entry_started(SlotId slot, SlotRow& row) {
   }
   head_.tell(SlotStarted{slot, row.generation, row.endpoint, row.previous});
   head_.tell(ActorConstructed{row.start.actor.actor, slot, row.generation, ValueRecord{}});
-  if (row.stopping) ask_to_end(row);
+  if (row.stopping) request_exit(row);
 }
 
 void Slots::entry_over(SlotId slot, const SlotRow& row, const EndCause& cause) {

@@ -23,7 +23,7 @@ struct Source {
   };
   NodeId node{};
   State state = State::known;
-  AskId ask = 0;
+  RequestNumber ask = 0;
   ReadRight right{};
   bool partial = false;
   std::vector<bool> there{};  // partial source: chunks that it has

@@ -120,7 +120,7 @@ void PullQueue::placed(Time now, PullId id, std::vector<PullCommand>& out) {
   settle(now, id, out);
 }
 
-void PullQueue::waits_for_room(Time, PullId id, std::vector<PullCommand>& out) {
+void PullQueue::waits_for_space(Time, PullId id, std::vector<PullCommand>& out) {
   Pull* pull = pulls_.find(id);
   if (pull == nullptr || pull->stage != Stage::placing) return;
   pull->stage = Stage::parked;
@@ -138,8 +138,8 @@ void PullQueue::refused(Time, PullId id, Failure why, std::vector<PullCommand>& 
 
 void PullQueue::answered(Time now, NodeId from, const PullReply& ready,
                          std::vector<PullCommand>& out) {
-  const auto at = asks_.find(ready.pull);
-  if (at == asks_.end()) return;
+  const auto at = requests_.find(ready.pull);
+  if (at == requests_.end()) return;
   const PullId id = at->second;
   Pull& pull = pulls_.at(id);
   Source* source = pull.source_of(from);
@@ -154,7 +154,7 @@ void PullQueue::answered(Time now, NodeId from, const PullReply& ready,
         ready.size_bytes >= 0 && static_cast<std::uint64_t>(ready.size_bytes) == pull.size_bytes;
     if (ready.failure) {
       pull.failure = ready.failure;
-      asks_.erase(at);
+      requests_.erase(at);
       source->state = State::over;
       const bool busy = ready.failure->code == ErrorCode::resource_exhausted;
       if (busy && source->busy_rounds++ < options_.busy_rounds) {
@@ -185,8 +185,8 @@ void PullQueue::answered(Time now, NodeId from, const PullReply& ready,
 
 void PullQueue::more_there(Time now, NodeId from, const ChunksAvailable& news,
                            std::vector<PullCommand>& out) {
-  const auto at = asks_.find(news.pull);
-  if (at == asks_.end()) return;
+  const auto at = requests_.find(news.pull);
+  if (at == requests_.end()) return;
   const PullId id = at->second;
   Pull& pull = pulls_.at(id);
   Source* source = pull.source_of(from);
@@ -354,10 +354,10 @@ void PullQueue::ask_sources(Time now, Pull& pull, PullId id, std::vector<PullCom
     if (source.state != State::known) continue;
     ++used;
     source.state = State::asked;
-    source.ask = ++last_ask_;
+    source.ask = ++last_request_;
     source.due = now + options_.answer_timeout;
-    asks_.emplace(source.ask, id);
-    out.push_back(AskSource{source.ask, source.node, pull.key});
+    requests_.emplace(source.ask, id);
+    out.push_back(RequestSource{source.ask, source.node, pull.key});
   }
 }
 
@@ -521,7 +521,7 @@ void PullQueue::close(Pull& pull, Source& source, std::vector<PullCommand>& out)
 // this.
 void PullQueue::release(Pull& pull, Source& source, std::vector<PullCommand>& out) {
   source.state = State::over;
-  asks_.erase(source.ask);
+  requests_.erase(source.ask);
   out.push_back(ReleaseSource{source.ask, source.node, pull.key});
 }
 

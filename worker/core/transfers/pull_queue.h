@@ -40,7 +40,7 @@ class PullQueue {
   // Replies to `BeginPull`. A pull that waits for memory gives its admission to the next one, and
   // counts again when it is placed.
   void placed(Time now, PullId pull, std::vector<PullCommand>& out);
-  void waits_for_room(Time now, PullId pull, std::vector<PullCommand>& out);
+  void waits_for_space(Time now, PullId pull, std::vector<PullCommand>& out);
   void refused(Time now, PullId pull, Failure why, std::vector<PullCommand>& out);
 
   // A reply of a node that is no longer a source changes nothing.
@@ -112,7 +112,7 @@ class PullQueue {
   std::map<PullKey, PullId> by_key_;  // without ending pulls
   std::set<PullId> waiting_arguments_, waiting_others_;
   std::set<PullId> active_;  // running, finishing, or ending
-  std::map<AskId, PullId> asks_;
+  std::map<RequestNumber, PullId> requests_;
   std::map<ChunkId, Flight> flights_;
   std::map<NodeId, std::size_t> under_way_;  // chunks in transit, by node
   std::size_t running_ = 0;                  // pulls that count against `max_pulls`
@@ -120,7 +120,7 @@ class PullQueue {
   std::uint64_t admissions_ = 0;
   PullId last_served_ = 0;
   PullId last_pull_ = 0;
-  AskId last_ask_ = 0;
+  RequestNumber last_request_ = 0;
   ChunkId last_chunk_ = 0;
 };
 

@@ -16,9 +16,9 @@
 
 namespace mobula::internal::transfer {
 
-using PullId = std::uint64_t;   // 0: none
-using AskId = std::uint64_t;    // one request to one node; the `pull` field of `PullRequest`
-using ChunkId = std::uint64_t;  // one attempt to read one chunk
+using PullId = std::uint64_t;         // 0: none
+using RequestNumber = std::uint64_t;  // one request to one node; the `pull` field of `PullRequest`
+using ChunkId = std::uint64_t;        // one attempt to read one chunk
 
 // An object, or a program file identified by the hash of its bytes; the other member is empty.
 struct PullKey {
@@ -63,7 +63,7 @@ struct ReadRight {
   friend bool operator==(const ReadRight&, const ReadRight&) = default;
 };
 
-// The pull is admitted: allocate memory, then call `placed`, `waits_for_room`, or `refused`.
+// The pull is admitted: allocate memory, then call `placed`, `waits_for_space`, or `refused`.
 struct BeginPull {
   PullId pull = 0;
   PullKey key;
@@ -71,15 +71,15 @@ struct BeginPull {
   friend bool operator==(const BeginPull&, const BeginPull&) = default;
 };
 // Request permission to read from `from` (`PullRequest`), then call `answered`.
-struct AskSource {
-  AskId ask = 0;
+struct RequestSource {
+  RequestNumber ask = 0;
   NodeId from;
   PullKey key;
-  friend bool operator==(const AskSource&, const AskSource&) = default;
+  friend bool operator==(const RequestSource&, const RequestSource&) = default;
 };
 // The source may release the object (`PullComplete`).
 struct ReleaseSource {
-  AskId ask = 0;
+  RequestNumber ask = 0;
   NodeId from;
   PullKey key;
   friend bool operator==(const ReleaseSource&, const ReleaseSource&) = default;
@@ -148,7 +148,7 @@ struct PullDone {
   std::vector<PullShare> shares{};
   friend bool operator==(const PullDone&, const PullDone&) = default;
 };
-using PullCommand = std::variant<BeginPull, AskSource, ReleaseSource, FetchChunk, CutChunk,
+using PullCommand = std::variant<BeginPull, RequestSource, ReleaseSource, FetchChunk, CutChunk,
                                  ChunkThere, CompletePull, PullDone>;
 
 }  // namespace mobula::internal::transfer

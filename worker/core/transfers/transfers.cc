@@ -60,9 +60,9 @@ void Transfers::placed(transfer::PullId pull, const Place& place) {
   carry_out(std::move(commands));
 }
 
-void Transfers::waits_for_room(transfer::PullId pull) {
+void Transfers::waits_for_space(transfer::PullId pull) {
   std::vector<transfer::PullCommand> commands;
-  queue_.waits_for_room(outbox_.now(), pull, commands);
+  queue_.waits_for_space(outbox_.now(), pull, commands);
   carry_out(std::move(commands));
 }
 
@@ -140,7 +140,7 @@ void Transfers::carry_out(transfer::BeginPull& begin) {
   carry_out(std::move(commands));
 }
 
-void Transfers::carry_out(transfer::AskSource& ask) {
+void Transfers::carry_out(transfer::RequestSource& ask) {
   peers_.send(ask.from, PullRequest{ask.ask, ask.key.object, ask.key.file});
 }
 

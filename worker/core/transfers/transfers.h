@@ -33,7 +33,7 @@ class Transfers {
   Result<transfer::PullId> pull_object(ObjectId object, std::uint64_t size_bytes,
                                        const std::vector<NodeId>& sources, bool argument);
   void placed(transfer::PullId pull, const Place& place);
-  void waits_for_room(transfer::PullId pull);
+  void waits_for_space(transfer::PullId pull);
   void refused(transfer::PullId pull, Failure why);
   Result<transfer::PullId> pull_file(const ProgramFile& file, NodeId source);
   void unwant(transfer::PullId pull);
@@ -96,7 +96,7 @@ class Transfers {
   void withdraw(std::uint64_t id, Offer& offer);
   void carry_out(std::vector<transfer::PullCommand> commands);
   void carry_out(transfer::BeginPull& begin);
-  void carry_out(transfer::AskSource& ask);
+  void carry_out(transfer::RequestSource& ask);
   void carry_out(transfer::ReleaseSource& release);
   void carry_out(transfer::FetchChunk& fetch);
   void carry_out(transfer::CutChunk& cut);

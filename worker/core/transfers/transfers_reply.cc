@@ -92,9 +92,9 @@ TransfersReply WorkerCore::Parts::transfers_reply(const TransfersRequest& asked)
 void WorkerCore::Parts::on(TransfersRequest& message) { head.tell(transfers_reply(message)); }
 
 // Ages are relative to now; the shell adds the time of day.
-void WorkerCore::Parts::on(SpansRequest& message) { tell_spans(message); }
+void WorkerCore::Parts::on(SpansRequest& message) { send_spans(message); }
 
-void WorkerCore::Parts::tell_spans(const SpansRequest& asked) {
+void WorkerCore::Parts::send_spans(const SpansRequest& asked) {
   TransfersRequest latest;
   latest.job = asked.job;
   latest.limit = asked.limit;
@@ -116,7 +116,7 @@ bool WorkerCore::Parts::has_last_words() {
   if (last_words == LastWords::none) {
     const bool head_receives = head.protocol() >= version_with_stored_transfers && head.reachable();
     last_words = head_receives && transfers.remembers() ? LastWords::due : LastWords::said;
-    if (last_words == LastWords::due) tell_spans({0, max_last_words, {}, {}});
+    if (last_words == LastWords::due) send_spans({0, max_last_words, {}, {}});
   }
   return last_words == LastWords::due;
 }

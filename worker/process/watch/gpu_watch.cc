@@ -72,7 +72,7 @@ void GpuWatch::serve() {
       if (ending_) return;
       executors = *std::exchange(asked_, std::nullopt);
     }
-    auto sample = look_now(executors);
+    auto sample = sample_now(executors);
     {
       const MutexLock lock(mutex_);
       busy_ = false;
@@ -84,7 +84,7 @@ void GpuWatch::serve() {
   }
 }
 
-GpuMemorySampled GpuWatch::look_now(const std::vector<WatchedExecutor>& executors) const {
+GpuMemorySampled GpuWatch::sample_now(const std::vector<WatchedExecutor>& executors) const {
   GpuMemorySampled sample;
   for (const WatchedGpu& gpu : gpus_) {
     const auto used = nvml_.used_bytes(gpu.nvml_index);

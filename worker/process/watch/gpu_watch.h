@@ -43,7 +43,7 @@ class GpuWatch {
   GpuWatch(EventLoop& loop, Nvml nvml, std::vector<WatchedGpu> gpus,
            std::function<void(GpuMemorySampled)> tell);
   void serve();
-  GpuMemorySampled look_now(const std::vector<WatchedExecutor>& executors) const;
+  GpuMemorySampled sample_now(const std::vector<WatchedExecutor>& executors) const;
 
   EventLoop& loop_;
   const Nvml nvml_;  // used only on the watch thread after the start

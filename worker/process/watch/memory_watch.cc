@@ -102,7 +102,7 @@ void MemoryWatch::consider(MemorySampled& nearest, std::string of, std::int64_t 
   nearest.limit_bytes = limit;
 }
 
-void MemoryWatch::look_at_machine(MemorySampled& nearest) const {
+void MemoryWatch::sample_machine(MemorySampled& nearest) const {
   Text buffer;
   const std::string_view text = read_again(meminfo_, buffer);
   const auto total = field_of(text, "MemTotal:");
@@ -154,7 +154,7 @@ void MemoryWatch::weigh(MemorySampled& sample,
 std::optional<MemorySampled> MemoryWatch::look(
     const std::function<std::vector<WatchedExecutor>()>& executors) {
   MemorySampled sample;
-  look_at_machine(sample);
+  sample_machine(sample);
   for (const Group& group : groups_) look_at(group, sample);
   if (options_.executors_limit) {
     weigh(sample, executors());

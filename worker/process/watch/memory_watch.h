@@ -58,7 +58,7 @@ class MemoryWatch {
 
   void consider(MemorySampled& nearest, std::string of, std::int64_t used,
                 std::int64_t limit) const;
-  void look_at_machine(MemorySampled& nearest) const;
+  void sample_machine(MemorySampled& nearest) const;
   void look_at(const Group& group, MemorySampled& nearest) const;
   static std::int64_t failures_of(const Group& group);
   void weigh(MemorySampled& sample, const std::vector<WatchedExecutor>& executors) const;

@@ -46,7 +46,7 @@ UsageWatch::UsageWatch(HostPaths paths)
       ticks_per_second_(::sysconf(_SC_CLK_TCK)) {}
 
 // Ticks of user, nice, system, idle, iowait, irq, softirq, steal.
-void UsageWatch::look_at_machine(UsageReply& reply) const {
+void UsageWatch::sample_machine(UsageReply& reply) const {
   Text buffer;
   std::string_view stat = read_small(paths_.proc + "/stat", buffer);
   if (stat.starts_with("cpu ")) {
@@ -118,13 +118,13 @@ void UsageWatch::add_below(pid_t pid, ExecutorUsage& usage, std::size_t& reads_l
 UsageReply UsageWatch::node_alone(Time now) const {
   UsageReply reply;
   reply.at = now - Time();
-  look_at_machine(reply);
+  sample_machine(reply);
   for (const auto& gpu : gpus_.devices)
     reply.devices.push_back({gpu.device, gpu.used_bytes, gpu.busy_percent});
   return reply;
 }
 
-const UsageReply& UsageWatch::look_now(Time now, const Executors& executors) {
+const UsageReply& UsageWatch::sample_now(Time now, const Executors& executors) {
   UsageReply& reply = last_.emplace(node_alone(now));
   std::size_t reads_left = max_children_reads;
   for (const auto& [each, running] : executors) {

@@ -33,7 +33,7 @@ class UsageWatch {
   const UsageReply& look(Time now, Look&& executors) {
     if (last_ && now - looked_ < answers_serve) return *last_;
     looked_ = now;
-    return look_now(now, executors());
+    return sample_now(now, executors());
   }
   // A sample of the machine and its GPUs, without executors.
   UsageReply node_alone(Time now) const;
@@ -41,8 +41,8 @@ class UsageWatch {
   void took(const GpuMemorySampled& sample) { gpus_ = sample; }
 
  private:
-  const UsageReply& look_now(Time now, const Executors& executors);
-  void look_at_machine(UsageReply& reply) const;
+  const UsageReply& sample_now(Time now, const Executors& executors);
+  void sample_machine(UsageReply& reply) const;
   bool add(pid_t pid, ExecutorUsage& usage) const;
   void add_below(pid_t pid, ExecutorUsage& usage, std::size_t& reads_left) const;
   // False: some processes were left out.

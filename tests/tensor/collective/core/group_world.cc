@@ -104,7 +104,7 @@ void GroupWorld::make_groups() {
       }
     }
     MemberTerms terms;
-    MemberPlaces places;
+    MemberLocations places;
     terms.communication = plan_.communication;
     terms.communicated_from = 5000;
     for (std::uint32_t rank = 0; rank < n; ++rank) {
@@ -406,12 +406,12 @@ void GroupWorld::close(Seat& seat) {
 void GroupWorld::follow(Seat& seat) {
   MemberCore& core = *seat.core;
   if (core.over() && !seat.issued.empty() && !seat.becomes_quiet) {
-    be_quiet(seat, [this, &seat] { give_turn_back(seat); });
-    if (mutation_.turns_back_before_quiet) give_turn_back(seat);
+    be_quiet(seat, [this, &seat] { return_turn_of_device(seat); });
+    if (mutation_.turns_back_before_quiet) return_turn_of_device(seat);
   }
   const auto stage = core.stage();
   if (stage == MemberCore::Stage::idle && seat.running) round_ended(seat);
-  if (seat.issued.empty() && !core.needs_turn() && seat.claim != 0) give_turn_back(seat);
+  if (seat.issued.empty() && !core.needs_turn() && seat.claim != 0) return_turn_of_device(seat);
   wake(seat);
   if (std::exchange(seat.seen, stage) == stage) return;
   switch (stage) {

@@ -102,7 +102,7 @@ class GroupWorld {
   void pump(Seat& seat);
   void pump_soon(Seat& seat);
   void claim(Seat& seat);
-  void give_turn_back(Seat& seat);
+  void return_turn_of_device(Seat& seat);
   void wake(Seat& seat);
   void expect_all_there(const Seat& seat, const char* what);
 

@@ -21,7 +21,7 @@ void GroupWorld::claim(Seat& seat) {
   act(seat.process, std::move(out));
 }
 
-void GroupWorld::give_turn_back(Seat& seat) {
+void GroupWorld::return_turn_of_device(Seat& seat) {
   if (seat.claim == 0 || mutation_.keeps_turns) return;
   auto& process = *processes_[static_cast<std::size_t>(seat.process)];
   process.claims.erase(seat.claim);
@@ -186,7 +186,7 @@ void GroupWorld::act(int index, std::vector<RegionCommand> commands) {
         again.exchange->ended(now_, operation, failure(ErrorCode::cancelled, "cancelled"), out);
         act(index, std::move(out));
       });
-    } else if (const auto* look = std::get_if<transfer::LookUp>(&command)) {
+    } else if (const auto* look = std::get_if<transfer::ResolveHolder>(&command)) {
       tell_exchange(1ms, [this, object = look->object](auto& exchange, auto& out) {
         exchange.located(now_, object,
                          transfer::RegionsLocated{.holders = {}, .in_store = false, .lost = true},

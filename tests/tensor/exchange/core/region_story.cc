@@ -60,7 +60,7 @@ std::string describe(const RegionCommand& command) {
     return "drop channel " + g->peer.brief() + " below " + std::to_string(g->epoch);
   if (const auto* h = std::get_if<FreeRegions>(&command)) return "free " + h->object.brief();
   if (const auto* i = std::get_if<StoreRegions>(&command)) return "store " + i->object.brief();
-  if (const auto* j = std::get_if<LookUp>(&command)) return "look up " + j->object.brief();
+  if (const auto* j = std::get_if<ResolveHolder>(&command)) return "look up " + j->object.brief();
   if (const auto* l = std::get_if<Reach>(&command))
     return "reach " + l->replica_holder.brief() + " for pull " + std::to_string(l->pull);
   if (const auto* k = std::get_if<TurnTaken>(&command))
