@@ -99,6 +99,11 @@ class Grammar {
       add_address(command);
       add_output(command);
     });
+    add_tune_commands(app_, line_.tune,
+                      {[this](CLI::App& command) { add_output(command); },
+                       [this](CLI::App& command) { add_table(command); },
+                       [this](CLI::App& command) { add_filter(command); },
+                       [this](CLI::App& command) { tune_watch_ = add_watch(command); }});
     add_local_commands();
     add_console();
     add_global_options(app_, texts_.color, line_.pager);
@@ -117,6 +122,8 @@ class Grammar {
       }
       if (line_.command == "token")
         line_.tokens.action = app_.get_subcommands().front()->get_subcommands().front()->get_name();
+      if (line_.command == "tune")
+        line_.tune.action = app_.get_subcommands().front()->get_subcommands().front()->get_name();
       if (line_.command == "job")
         line_.job.action = app_.get_subcommands().front()->get_subcommands().front()->get_name();
       read_texts(texts_, line_);
@@ -194,20 +201,26 @@ class Grammar {
     command.add_flag("!--no-trunc", line_.table.cut,
                      "Do not cut lines at the width of the terminal");
   }
-  void add_choice(CLI::App& command) {
+  void add_filter(CLI::App& command) {
     command.add_option("--filter", texts_.filters,
                        "Only items with NAME=VALUE, such as state=alive or labels.zone=a ('mobula "
                        "help list': names)");
+  }
+  void add_choice(CLI::App& command) {
+    add_filter(command);
     command.add_option("-l,--selector", texts_.labels,
                        "Only items with these labels, such as zone=a,disk=ssd");
   }
-  CLI::Option* add_listing(CLI::App& command) {
-    add_table(command);
+  CLI::Option* add_watch(CLI::App& command) {
     return takes_seconds(
         command
             .add_option("-w,--watch", line_.watch_seconds, "Seconds between refreshes (default: 2)")
             ->expected(0, 1),
         0.1, 86'400);
+  }
+  CLI::Option* add_listing(CLI::App& command) {
+    add_table(command);
+    return add_watch(command);
   }
   CLI::App& add_asking(const std::string& name, const std::string& what, bool has_formats = true) {
     CLI::App& command = *app_.add_subcommand(name, what);
@@ -227,11 +240,7 @@ class Grammar {
 
   void add_cluster_commands() {
     CLI::App& status = add_asking("status", "Show the state of the cluster");
-    watch_ = takes_seconds(
-        status
-            .add_option("-w,--watch", line_.watch_seconds, "Seconds between refreshes (default: 2)")
-            ->expected(0, 1),
-        0.1, 86'400);
+    watch_ = add_watch(status);
     CLI::App& events = add_asking("events", "List events of the cluster");
     events.add_option("--severity", line_.events.severity,
                       "Lowest severity: debug, info, warning, error (default: info)");
@@ -438,7 +447,8 @@ class Grammar {
       wrong("--format", "cannot be combined with --output -: the trace takes stdout");
     }
     if (line_.command == "start") check_start(*trusted_fabric_, texts_, line_);
-    line_.watch = watch_->count() > 0 || list_watch_->count() > 0 || job_list_watch_->count() > 0;
+    line_.watch = watch_->count() > 0 || list_watch_->count() > 0 || job_list_watch_->count() > 0 ||
+                  tune_watch_->count() > 0;
     if (line_.command == "list" || line_.command == "get" || line_.command == "describe") {
       const std::string asked = kind_of(line_.kind);
       if (std::find(kinds.begin(), kinds.end(), asked) == kinds.end()) {
@@ -506,6 +516,7 @@ class Grammar {
   CLI::Option* watch_ = nullptr;           // owned by app_
   CLI::Option* list_watch_ = nullptr;      // owned by app_
   CLI::Option* job_list_watch_ = nullptr;  // owned by app_
+  CLI::Option* tune_watch_ = nullptr;      // owned by app_
 };
 
 }  // namespace

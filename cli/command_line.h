@@ -18,6 +18,7 @@
 #include "cli/commands/job_flags.h"
 #include "cli/commands/shell_flags.h"
 #include "cli/commands/token_flags.h"
+#include "cli/commands/tune/tune_flags.h"
 #include "cli/output/color.h"
 #include "protocol/recording/recorder.h"
 
@@ -134,6 +135,7 @@ struct CommandLine {
   bool progress = true;     // progress lines on a terminal
   std::string output_file;  // `timeline`
   TokenFlags tokens{};
+  TuneFlags tune{};
   TableFlags table{};
   ColorChoice color = ColorChoice::automatic;
   bool pager = true;  // long pages may use a pager

@@ -37,6 +37,7 @@
 #include "cli/commands/timeline_command.h"
 #include "cli/commands/token_commands.h"
 #include "cli/commands/top_command.h"
+#include "cli/commands/tune/tune_commands.h"
 #include "cli/doctor/doctor.h"
 #include "cli/exit_code.h"
 #include "cli/output/help_renderer.h"
@@ -234,6 +235,7 @@ int run_command(const CommandLine& line) {
   if (command == "wait") return wait_for_job(line);
   if (command == "job") return job_command(line);
   if (command == "token") return token_command(line);
+  if (command == "tune") return tune_command(line);
   if (command == "logs") return show_logs(line);
   if (command == "top") return show_top(line);
   if (command == "doctor") return doctor::examine(line);

@@ -105,6 +105,45 @@ std::vector<Column> columns_of(const std::string& kind) {
             {"REASON", "reason", true},
             {"MESSAGE", "error_message", true}};
   }
+  if (kind == "experiments") {
+    return {{"NAME", "name"},        {"STATE", "state"},
+            {"TRIALS", "trials"},    {"METRIC", "metric"},
+            {"MODE", "mode"},        {"BEST", "best"},
+            {"TRIAL", "best_trial"}, {"AGE", "age_ms", false, Shows::age},
+            {"SEED", "seed", true},  {"CONTROLLER", "controller", true},
+            {"FILE", "file", true},  {"REASON", "reason", true}};
+  }
+  if (kind == "trials") {
+    return {{"TRIAL", "trial"},
+            {"STATE", "state"},
+            {"BEST", "best"},
+            {"LAST", "last"},
+            {"ITERATIONS", "iterations"},
+            {"TIME", "time_ms", false, Shows::age},
+            {"NODE", "node"},
+            {"PARAMS", "params"},
+            {"ATTEMPTS", "attempts", true},
+            {"BRACKET", "bracket", true},
+            {"PARENT", "parent", true},
+            {"ERROR", "error", true}};
+  }
+  if (kind == "attempts") {
+    return {{"ATTEMPT", "attempt"},
+            {"STATE", "state"},
+            {"NODE", "node"},
+            {"PID", "pid", false, Shows::pid},
+            {"TIME", "time_ms", false, Shows::age},
+            {"REASON", "reason"}};
+  }
+  if (kind == "reports") {
+    return {{"ATTEMPT", "attempt"}, {"ITERATION", "iteration"}, {"METRICS", "metrics"}};
+  }
+  if (kind == "checkpoints") {
+    return {{"CHECKPOINT", "checkpoint"}, {"STATE", "state"},
+            {"ITERATION", "iteration"},   {"SIZE", "size_bytes", false, Shows::size},
+            {"SCORE", "score"},           {"REFS", "refs"},
+            {"DIRECTORY", "directory"}};
+  }
   if (kind == "transfers") {
     return {{"OBJECT_ID", "object_id"},
             {"STATE", "state"},

@@ -28,8 +28,10 @@ INSTANTIATE_TEST_SUITE_P(Ray, RecordedTrace,
                                          "promotion", "variants"),
                          [](const auto& instance) { return std::string(instance.param); });
 
-TEST(RecordedSuggestions, EqualOptuna) {
-  std::ifstream trace(MOBULA_SOURCE_DIR "/tests/tune/traces/tpe.txt");
+class RecordedSuggestions : public testing::TestWithParam<const char*> {};
+
+TEST_P(RecordedSuggestions, EqualOptuna) {
+  std::ifstream trace(std::string(MOBULA_SOURCE_DIR "/tests/tune/traces/") + GetParam() + ".txt");
   ASSERT_TRUE(trace.good());
   SuggestionRunner runner(50);
   runner.run(trace);
@@ -37,6 +39,9 @@ TEST(RecordedSuggestions, EqualOptuna) {
   EXPECT_EQ(runner.difference_count(), 0);
   EXPECT_GT(runner.compared(), 1000);
 }
+
+INSTANTIATE_TEST_SUITE_P(Optuna, RecordedSuggestions, testing::Values("tpe", "nsga2"),
+                         [](const auto& instance) { return std::string(instance.param); });
 
 class RecordedWrapper : public testing::TestWithParam<const char*> {};
 

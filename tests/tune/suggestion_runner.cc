@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "tune/core/searchers/genetic/nsga_search.h"
 #include "tune/core/searchers/tpe/parzen_search.h"
 
 namespace mobula::internal::tune {
@@ -16,6 +17,33 @@ bool same_suggestion(const Value& a, const Value& b) {
   if (!a.is_number() || !b.is_number()) return a == b && a.is_truth() == b.is_truth();
   const double difference = std::abs(a.number() - b.number());
   return difference <= 1e-12 * std::max(1.0, std::abs(a.number()));
+}
+
+// "0.5,-1": numbers with commas.
+std::vector<double> parse_numbers(const std::string& text) {
+  std::vector<double> numbers;
+  for (const char* at = text.c_str();; ++at) {
+    char* end = nullptr;
+    numbers.push_back(std::strtod(at, &end));
+    at = end;
+    if (*at != ',') return numbers;
+  }
+}
+
+// The settings of "S nsga2 modes=min,max population=10 …".
+NsgaSettings nsga_settings(const std::map<std::string, std::string>& options) {
+  NsgaSettings settings;
+  settings.modes.clear();
+  const std::string& modes = options.at("modes");
+  for (std::size_t at = 0; at < modes.size(); at += 4) {
+    settings.modes.push_back(modes.substr(at, 3) == "max" ? Mode::max : Mode::min);
+  }
+  settings.population_size = std::atoi(options.at("population").c_str());
+  settings.crossover_prob = std::strtod(options.at("crossover").c_str(), nullptr);
+  settings.swapping_prob = std::strtod(options.at("swapping").c_str(), nullptr);
+  const std::string& mutation = options.at("mutation");
+  if (mutation != "-") settings.mutation_prob = std::strtod(mutation.c_str(), nullptr);
+  return settings;
 }
 
 }  // namespace
@@ -76,6 +104,7 @@ void SuggestionRunner::step(const TraceWords& words) {
 
 void SuggestionRunner::begin(const TraceWords& words) {
   options_.clear();
+  options_["kind"] = words[1];
   for (std::size_t i = 2; i < words.size(); ++i) {
     const std::size_t at = words[i].find('=');
     options_[words[i].substr(0, at)] = words[i].substr(at + 1);
@@ -89,6 +118,10 @@ void SuggestionRunner::begin(const TraceWords& words) {
 }
 
 void SuggestionRunner::make_searcher() {
+  if (options_["kind"] == "nsga2") {
+    searcher_ = NsgaSearch::make(nsga_settings(options_), SearchSpace()).value();
+    return;
+  }
   const Mode mode = options_["mode"] == "max" ? Mode::max : Mode::min;
   searcher_ = ParzenSearch::make({.mode = mode}, SearchSpace()).value();
 }
@@ -114,7 +147,10 @@ void SuggestionRunner::end(const TraceWords& words) {
   TrialEnd end;
   if (words[2] == "pruned") end.state = EndState::pruned;
   if (words[2] == "failed") end.state = EndState::failed;
-  if (words[3] != "-") end.value = std::strtod(words[3].c_str(), nullptr);
+  if (words[3] != "-") {
+    end.values = parse_numbers(words[3]);
+    end.value = end.values.front();
+  }
   for (std::size_t i = 4; i < words.size(); ++i)
     end.constraints.push_back(std::strtod(words[i].c_str(), nullptr));
   searcher_->tell(static_cast<TrialNumber>(std::strtoll(words[1].c_str(), nullptr, 10)), end);

@@ -30,7 +30,7 @@ int main() {
   std::stringstream trace;
   trace << std::cin.rdbuf();
   const std::string kind = words_of(trace.str().substr(0, 20)).at(1);
-  if (kind == "tpe") return run_trace<SuggestionRunner>(trace);
+  if (kind == "tpe" || kind == "nsga2") return run_trace<SuggestionRunner>(trace);
   if (kind == "limiter" || kind == "repeater" || kind == "stoppers")
     return run_trace<WrapperRunner>(trace);
   return run_trace<TraceRunner>(trace);

@@ -16,6 +16,7 @@
 #include "tune/api/core_values.h"
 #include "tune/runtime/trial_actor.h"
 #include "tune/runtime/trial_files.h"
+#include "tune/store/stop_requests.h"
 
 namespace mobula::internal::tune {
 namespace {
@@ -146,6 +147,8 @@ void ExperimentRunner::wait() {
   if (Clock::now() >= next_tick_) {
     next_tick_ = Clock::now() + tick_interval;
     if (options_.time_budget || options_.stop.stopper()) feed(ClockTicked{});
+    for (const auto& trial : take_stop_requests(parts_.place))
+      feed(StopRequested{trial.value_or(-1)});
   }
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -234,7 +235,11 @@ OpenedLog reopen(const ExperimentPlace& place, std::uint64_t& seed) {
 ExperimentPlace place_of(const api::RunOptions& options) {
   ExperimentPlace place{.storage = options.storage_path.empty() ? default_storage()
                                                                 : options.storage_path};
-  place.name = options.name.empty() ? default_name(place.storage) : options.name;
+  place.name = options.name;
+  if (place.name.empty()) {
+    const char* resumed = std::getenv("MOBULA_TUNE_RESUME");
+    place.name = resumed != nullptr ? resumed : default_name(place.storage);
+  }
   if (const auto valid = place.check(); !valid) refuse_tune("RunOptions::name", valid.error().text);
   place.storage = std::filesystem::absolute(place.storage).string();
   return place;
@@ -243,6 +248,9 @@ ExperimentPlace place_of(const api::RunOptions& options) {
 // Decides whether an experiment of this name continues.
 bool continues(const api::RunOptions& options, const ExperimentPlace& place) {
   const bool exists = std::filesystem::exists(place.file());
+  // `mobula tune resume` starts the program again.
+  const char* resumed = std::getenv("MOBULA_TUNE_RESUME");
+  if (exists && resumed != nullptr && place.name == resumed) return true;
   if (options.resume == api::Resume::required && !exists)
     refuse_tune("RunOptions::resume", "experiment " + place.directory() + " does not exist");
   if (options.resume == api::Resume::no && exists)

@@ -133,9 +133,15 @@ std::size_t ExperimentStore::waiting_bytes() const {
   return waiting_bytes_;
 }
 
+Result<void> ExperimentStore::flush() {
+  MutexLock lock(mutex_);
+  while (waiting_bytes_ > 0 && failure_.empty()) drained_.wait(lock);
+  if (failure_.empty()) return {};
+  return failure(ErrorCode::unavailable, failure_);
+}
+
 void ExperimentStore::work() {
-  bool works = true;
-  while (works) {
+  for (;;) {
     std::vector<StoreBatch> batches;
     {
       MutexLock lock(mutex_);
@@ -143,27 +149,30 @@ void ExperimentStore::work() {
       if (waiting_.empty()) return;
       batches.swap(waiting_);
     }
-    works = commit_until_done(batches);
+    const std::string why = commit_until_done(batches);
     const std::size_t bytes = bytes_of(batches);
     const MutexLock lock(mutex_);
     waiting_bytes_ -= bytes;
+    failure_ = why;
+    drained_.notify_all();
+    if (!failure_.empty()) return;
   }
 }
 
-bool ExperimentStore::commit_until_done(const std::vector<StoreBatch>& batches) {
+std::string ExperimentStore::commit_until_done(const std::vector<StoreBatch>& batches) {
   for (bool first = true;; first = false) {
     const auto done = writer_->commit(batches);
     if (done) {
       if (callbacks_.persisted) callbacks_.persisted(batches.back().number);
-      return true;
+      return {};
     }
     if (!writer_->can_retry()) {
       if (callbacks_.failed) callbacks_.failed(done.error().text);
-      return false;
+      return done.error().text;
     }
     if (first && callbacks_.delayed) callbacks_.delayed(done.error().text);
     MutexLock lock(mutex_);
-    if (ends_) return false;
+    if (ends_) return done.error().text;
     changed_.wait_for(lock, options_.retry_backoff);
   }
 }

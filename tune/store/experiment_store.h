@@ -79,6 +79,9 @@ class ExperimentStore {
   Result<ResumeState> load();
   // Queues a batch.
   void write(StoreBatch batch);
+  // Blocks until all queued batches are durable. Fails if no batch will be durable any more; waits
+  // while the disk is full.
+  Result<void> flush();
   // Bytes of the batches that are not durable.
   std::size_t waiting_bytes() const;
 
@@ -90,8 +93,8 @@ class ExperimentStore {
                                                         StoreCallbacks callbacks,
                                                         StoreOptions options);
   void work();
-  // Returns false when the thread has to end.
-  bool commit_until_done(const std::vector<StoreBatch>& batches);
+  // The failure that ends the thread; empty on success.
+  std::string commit_until_done(const std::vector<StoreBatch>& batches);
 
   const ExperimentLock lock_;
   const std::unique_ptr<BatchWriter> writer_;  // owned by the writer thread after load()
@@ -101,8 +104,10 @@ class ExperimentStore {
 
   mutable Mutex mutex_;
   CondVar changed_;
+  CondVar drained_;
   std::vector<StoreBatch> waiting_ MOBULA_GUARDED_BY(mutex_);
   std::size_t waiting_bytes_ MOBULA_GUARDED_BY(mutex_) = 0;
+  std::string failure_ MOBULA_GUARDED_BY(mutex_);  // reported through `failed`
   bool ends_ MOBULA_GUARDED_BY(mutex_) = false;
 };
 

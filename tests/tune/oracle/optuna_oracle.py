@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes traces of the suggestions of Optuna 5.0's TPESampler for tests/tune/suggestion_runner.h.
+"""Writes traces of the suggestions of Optuna 5.0's samplers for tests/tune/suggestion_runner.h.
 
-usage: optuna_oracle.py tpe [--decisions N] [--seed S] [--divide K] >trace
+usage: optuna_oracle.py tpe|nsga2 [--decisions N] [--seed S] [--divide K] >trace
 N counts suggested parameter values; --divide makes the studies shorter, for recorded traces.
 Optuna's Parzen estimator sorts equal observations in an order that depends on the CPU; here it sorts them stably.
 """
@@ -139,14 +139,64 @@ def tpe(out, rng, count, divide):
                     print("D", done.number, "complete", format(value, ".12g"), *words, file=out)
 
 
+def nsga2(out, rng, count, divide):
+    while count > 0:
+        modes = [rng.choice(["min", "max"]) for _ in range(rng.choice([1, 2, 2, 3]))]
+        seed = rng.randrange(2**31)
+        population = rng.choice([2, 5, 10, 20])
+        crossover = rng.choice([0.9, 0.9, 0.5, 1.0])
+        swapping = rng.choice([0.5, 0.5, 0.2])
+        mutation = rng.choice([None, None, 0.1, 0.5])
+        space = {f"p{i}": rng.choice(KINDS) for i in range(rng.randint(1, 6))}
+        conditional = rng.random() < 0.3   # some trials lack parameters
+        parallel = rng.choice([1, 1, 4, 10])
+        constraints = rng.random() < 0.3
+        digits = rng.choice([0, 1, 6])     # ties
+        trials = rng.choice([80, 160, 300]) // divide
+        sampler = optuna.samplers.NSGAIISampler(seed=seed, population_size=population, crossover_prob=crossover,
+                                                swapping_prob=swapping, mutation_prob=mutation)
+        study = optuna.create_study(directions=["minimize" if mode == "min" else "maximize" for mode in modes],
+                                    sampler=sampler)
+        print("S nsga2", f"modes={','.join(modes)}", f"seed={seed}", f"population={population}",
+              f"crossover={crossover}", f"swapping={swapping}", f"mutation={'-' if mutation is None else mutation}",
+              file=out)
+        running = []
+        for number in range(trials):
+            trial = study.ask()
+            print("B", number, "-", file=out)
+            params = {}
+            for name, kind in space.items():
+                if conditional and rng.random() < 0.05:
+                    continue
+                value = params[name] = suggest(trial, name, kind)
+                print("U", number, name, kind_text(kind), ">", value_text(value), file=out)
+                count -= 1
+            running.append((trial, params))
+            while len(running) >= parallel or (running and rng.random() < 0.2):
+                done, params = running.pop(rng.randrange(len(running)))
+                words = []
+                if constraints and rng.random() < 0.9:
+                    bound = round(rng.uniform(-1, 1), digits)
+                    done.set_constraint("c", bound)
+                    words = [format(bound, ".12g")]
+                if rng.random() < 0.08:
+                    study.tell(done, state=rng.choice([TrialState.FAIL, TrialState.PRUNED]))
+                    print("D", done.number, "failed", "-", *words, file=out)
+                    continue
+                values = [round(loss(params) * (at + 1) + rng.uniform(-2, 2), digits) for at in range(len(modes))]
+                study.tell(done, values)
+                print("D", done.number, "complete", ",".join(format(value, ".12g") for value in values), *words,
+                      file=out)
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=["tpe"])
+    parser.add_argument("kind", choices=["tpe", "nsga2"])
     parser.add_argument("--decisions", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--divide", type=int, default=1)
     options = parser.parse_args()
-    tpe(sys.stdout, random.Random(options.seed), options.decisions, options.divide)
+    {"tpe": tpe, "nsga2": nsga2}[options.kind](sys.stdout, random.Random(options.seed), options.decisions, options.divide)
 
 
 if __name__ == "__main__":

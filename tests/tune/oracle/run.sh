@@ -45,4 +45,5 @@ else
 fi
 compare promotion "$here/promotion_oracle.py" --decisions "$decisions" || status=1
 compare tpe "$here/optuna_oracle.py" tpe --decisions $((decisions / 4)) || status=1
+compare nsga2 "$here/optuna_oracle.py" nsga2 --decisions $((decisions / 4)) || status=1
 exit $status

@@ -44,6 +44,7 @@ TEST(TuneSearch, RunsEverySearcher) {
       {"tpe", tune::TPESearch({.n_startup_trials = 3})},
       {"sobol", tune::SobolSearch()},
       {"cma", tune::CmaEsSearch()},
+      {"nsga", tune::Nsga2Search()},
       {"bayes", tune::BayesOptSearch({.random_search_steps = 3})},
       {"repeater", tune::Repeater(tune::TPESearch(), {.repeat = 2})}};
   for (const auto& [name, searcher] : searchers) {

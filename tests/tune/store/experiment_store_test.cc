@@ -143,6 +143,17 @@ TEST_F(ExperimentStoreTest, KeepsConfigurationOfFinishedTrial) {
   EXPECT_EQ(row.best, 0.5);
 }
 
+TEST_F(ExperimentStoreTest, FlushWaitsForDurableBatches) {
+  auto store = create();
+  EXPECT_TRUE(store->flush().ok());
+  for (std::uint64_t i = 1; i <= 50; ++i) {
+    store->write({i, {StoredEvent{static_cast<EventNumber>(i), 0, -1, "e"}}});
+  }
+  ASSERT_TRUE(store->flush().ok());
+  EXPECT_EQ(notes_.persisted(), 50u);
+  EXPECT_EQ(store->waiting_bytes(), 0u);
+}
+
 TEST_F(ExperimentStoreTest, WritesQueuedBatchesAtTheEnd) {
   auto store = create();
   for (std::uint64_t i = 1; i <= 200; ++i) {

@@ -70,6 +70,7 @@ TEST_F(StoreFaultsTest, ReportsReadOnlyStorageAsFailure) {
   store->write(event_batch(1));
   EXPECT_THAT(notes_.wait_for_failure(), HasSubstr("write experiment 'mnist'"));
   EXPECT_EQ(notes_.persisted(), 0u);
+  EXPECT_THAT(store->flush().error().text, HasSubstr("write experiment 'mnist'"));
 }
 
 TEST_F(StoreFaultsTest, EndsWhileTheDiskIsFull) {

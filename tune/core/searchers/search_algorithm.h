@@ -30,6 +30,7 @@ struct TrialEnd {
   EndState state = EndState::complete;
   std::optional<double> value = {};      // the metric; a complete trial without one has failed
   std::vector<double> constraints = {};  // satisfied if at most 0
+  std::vector<double> values = {};       // of several objectives; empty: `value` alone
 };
 
 // Optuna draws start-up trials from a second generator with the same seed. With counter streams,

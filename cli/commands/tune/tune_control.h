@@ -1,0 +1,15 @@
+// The commands of `mobula tune` that act on a controller: stop and resume.
+// Thread: main. Each returns the exit code.
+#pragma once
+
+#include "cli/command_line.h"
+#include "tune/store/experiment_place.h"
+
+namespace mobula::internal::cli {
+
+// Requests the end of the experiment, or of one trial.
+int stop_experiment(const tune::ExperimentPlace& place, const TuneFlags& flags);
+// Becomes the recorded program, with MOBULA_TUNE_RESUME and MOBULA_TUNE_STORAGE in its environment.
+int resume_experiment(const tune::ExperimentPlace& place);
+
+}  // namespace mobula::internal::cli

@@ -1,0 +1,125 @@
+// `mobula tune`: the real program on files of experiments.
+#include "cli/mobula_program.h"
+#include "tune/report/sample_experiment.h"
+#include "tune/store/experiment_store.h"
+#include "tune/store/stop_requests.h"
+
+namespace mobula::internal {
+namespace {
+
+class TuneCommands : public ProgramTest {
+ protected:
+  TuneCommands() : sample_({.trials = 40, .reports = 16}) {
+    ::setenv("MOBULA_TUNE_STORAGE", sample_.place.storage.c_str(), 1);
+  }
+  ~TuneCommands() override { ::unsetenv("MOBULA_TUNE_STORAGE"); }
+
+  const tune::SampleExperiment sample_;
+};
+
+TEST_F(TuneCommands, ListsExperiments) {
+  const auto table = mobula({"tune", "list"});
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("NAME"));
+  EXPECT_THAT(table.out, HasSubstr("sample  finished      40  loss"));
+  const auto list = mobula({"tune", "list", "-o", "json"}).json();
+  EXPECT_EQ(list["kind"], "ExperimentList");
+  EXPECT_EQ(list["items"][0]["trials"], 40);
+  EXPECT_EQ(mobula({"tune", "list", "-o", "name"}).out, "sample\n");
+  const auto empty = mobula({"tune", "list", "--storage", directory_});
+  EXPECT_EQ(empty.code, 0);
+  EXPECT_THAT(empty.err, HasSubstr("no experiments"));
+}
+
+TEST_F(TuneCommands, ShowsStatus) {
+  const auto status = mobula({"tune", "status", "sample"});
+  EXPECT_EQ(status.code, 0) << status.err;
+  EXPECT_THAT(status.out, HasSubstr("experiment sample is finished, 40 trials: "));
+  EXPECT_THAT(status.out, HasSubstr("best: trial "));
+  EXPECT_EQ(std::count(status.out.begin(), status.out.end(), '\n'), 20 + 4);
+  const auto unknown = mobula({"tune", "status", "other"});
+  EXPECT_EQ(unknown.code, 7);
+  expect_one_line(unknown, "open experiment 'other'");
+}
+
+TEST_F(TuneCommands, FiltersTrials) {
+  const auto failed =
+      mobula({"tune", "trials", "sample", "--filter", "state=failed", "-o", "json"});
+  EXPECT_EQ(failed.code, 0) << failed.err;
+  ASSERT_EQ(failed.json()["items"].size(), 2u);
+  EXPECT_EQ(failed.json()["items"][0]["trial"], 7);
+  EXPECT_THAT(failed.json()["items"][0]["error"], HasSubstr("CUDA"));
+  EXPECT_EQ(mobula({"tune", "trials", "sample", "--limit", "2", "-o", "name"}).out, "38\n39\n");
+  const auto wrong = mobula({"tune", "trials", "sample", "--filter", "state=lost"});
+  EXPECT_EQ(wrong.code, 2);
+  expect_one_line(wrong, "--filter state=lost");
+}
+
+TEST_F(TuneCommands, ListsBestTrials) {
+  const auto best = mobula({"tune", "best", "sample", "-n", "3", "-o", "json"}).json();
+  ASSERT_EQ(best["items"].size(), 3u);
+  EXPECT_LE(best["items"][0]["best"].get<double>(), best["items"][1]["best"].get<double>());
+  // A table shows small parameters with their digits.
+  const auto table = mobula({"tune", "best", "sample", "-n", "1"});
+  EXPECT_THAT(table.out, HasSubstr("lr=0.00"));
+}
+
+TEST_F(TuneCommands, ShowsAndExplainsTrial) {
+  const auto shown = mobula({"tune", "show", "sample", "7"});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("trial 7 is failed"));
+  EXPECT_THAT(shown.out, HasSubstr("METRICS"));
+  const auto explained = mobula({"tune", "explain", "sample", "7"});
+  EXPECT_THAT(explained.out, HasSubstr("failed after 1 attempts: exception: std::runtime_error"));
+  EXPECT_THAT(explained.out, HasSubstr(" of "));
+  EXPECT_EQ(mobula({"tune", "show", "sample", "99"}).code, 7);
+  EXPECT_EQ(mobula({"tune", "show", "sample", "-1"}).code, 2);
+}
+
+TEST_F(TuneCommands, WritesPlotsAndExports) {
+  const std::string page = directory_ + "/page.html";
+  const auto plotted = mobula({"tune", "plot", "sample", "-o", page});
+  EXPECT_EQ(plotted.code, 0) << plotted.err;
+  EXPECT_EQ(plotted.out, "Wrote " + page + "\n");
+  EXPECT_THAT(text_of(page), HasSubstr("<h2>Optimization history</h2>"));
+  EXPECT_FALSE(fs::exists(page + ".part"));
+  EXPECT_THAT(mobula({"tune", "export", "sample", "--format", "csv", "-o", "-"}).out,
+              HasSubstr("trial,state,attempt,iteration"));
+  const std::string board = directory_ + "/board";
+  EXPECT_EQ(mobula({"tune", "export", "sample", "--format", "tensorboard", "-o", board}).code, 0);
+  EXPECT_TRUE(fs::exists(board + "/trial-000039"));
+  expect_one_line(mobula({"tune", "plot", "sample", "-o", directory_ + "/absent/page.html"}),
+                  "No such file or directory");
+}
+
+TEST_F(TuneCommands, StopsRunningExperiment) {
+  EXPECT_EQ(mobula({"tune", "stop", "sample"}).out, "No process runs experiment sample\n");
+  auto store = tune::ExperimentStore::resume(sample_.place, {}).value();
+  EXPECT_THAT(mobula({"tune", "stop", "sample"}).out,
+              HasSubstr("Requested the end of experiment sample; process "));
+  EXPECT_EQ(tune::take_stop_requests(sample_.place).size(), 1u);
+  EXPECT_EQ(mobula({"tune", "stop", "sample", "3"}).out, "Trial 3 has ended\n");
+  const auto resumed = mobula({"tune", "resume", "sample"});
+  EXPECT_EQ(resumed.code, 1);
+  expect_one_line(resumed, "resume experiment 'sample': process ");
+}
+
+TEST_F(TuneCommands, ResumesWithRecordedCommand) {
+  const auto without = mobula({"tune", "resume", "sample"});
+  EXPECT_EQ(without.code, 7);
+  expect_one_line(without, "the file records no command");
+  const std::string command =
+      R"(["/bin/sh", "-c", "echo $MOBULA_TUNE_RESUME $MOBULA_TUNE_STORAGE"])";
+  tune::ExperimentStore::create({sample_.place.storage, "again"},
+                                {.name = "again", .spec = R"({"command":)" + command + "}"}, {})
+      .value();
+  EXPECT_EQ(mobula({"tune", "resume", "again"}).out, "again " + sample_.place.storage + "\n");
+}
+
+TEST_F(TuneCommands, CompletesAndHelps) {
+  EXPECT_THAT(mobula({"tune", "--help"}).out, HasSubstr("explain"));
+  EXPECT_THAT(mobula({"complete-line", "mobula tune ex"}).out, HasSubstr("export"));
+}
+
+}  // namespace
+}  // namespace mobula::internal
