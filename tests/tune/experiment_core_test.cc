@@ -150,6 +150,27 @@ TEST(ExperimentCalls, GroupIsRefused_TrialFails) {
   EXPECT_EQ(run->core->record(0).error, "trial 0: resources_per_trial: no node has 1000 CPUs");
 }
 
+TEST(CheckpointTable, KeepsNewestAndCheckpointsInUse) {
+  CheckpointTable table({.num_to_keep = 1});
+  for (int iteration = 1; iteration <= 4; ++iteration)
+    table.add({.trial = 0, .iteration = iteration, .directory = fmt::format("d{}", iteration)});
+  const auto dropped = table.prune(0, {2});
+  EXPECT_EQ(dropped.size(), 2U);
+  EXPECT_EQ(table.find(1), nullptr);
+  EXPECT_NE(table.find(2), nullptr);
+  EXPECT_NE(table.find(4), nullptr);
+}
+
+TEST(CheckpointTable, KeepsBestScores) {
+  CheckpointTable table({.num_to_keep = 2, .score_attribute = "loss", .score_order = Mode::min});
+  for (const double score : {3.0, 1.0, 2.0, 4.0})
+    table.add({.trial = 0, .directory = fmt::format("d{}", score), .score = score});
+  // The newest stays although its score is the worst.
+  EXPECT_EQ(table.prune(0, {}).size(), 2U);
+  EXPECT_NE(table.find(2), nullptr);
+  EXPECT_NE(table.find(4), nullptr);
+}
+
 // Histories with random reports, failures, and orders of events.
 class ExperimentHistories : public testing::TestWithParam<const char*> {};
 
