@@ -62,7 +62,7 @@ struct TrialNews {
 
 // The decision about all reports so far.
 struct TrialOrder {
-  std::uint64_t start = 0;  // number of the start
+  std::uint64_t start = 0;   // number of the start
   std::int64_t decided = 0;  // number of reports of this attempt that are decided
   bool stop = false;
   bool save = false;
