@@ -52,6 +52,13 @@ set_target_properties(mobula_shared PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
     LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
 
+# Tune is a part of the library; the target names it in programs that use <mobula/tune.h>.
+add_library(mobula_with_tune INTERFACE)
+add_library(Mobula::tune ALIAS mobula_with_tune)
+target_link_libraries(mobula_with_tune INTERFACE mobula_shared)
+set_target_properties(mobula_with_tune PROPERTIES EXPORT_NAME tune)
+install(TARGETS mobula_with_tune EXPORT MobulaTargets)
+
 install(TARGETS mobula_shared EXPORT MobulaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/mobula" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h")

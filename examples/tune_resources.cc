@@ -41,14 +41,14 @@ int most_at_once(const tune::ResultGrid& results) {
 int main(int argc, char** argv) {
   // Joins an existing cluster with --mobula-address or MOBULA_ADDRESS.
   auto cluster = mobula::init(argc, argv, own_cluster_with({.num_cpus = 4, .num_gpus = 1}));
-  tune::RunOptions base{
-      .metric = "loss", .space = {{"x", tune::uniform(-5, 5)}}, .num_samples = 10};
+  tune::RunOptions base{.metric = "loss", .space = {{"x", tune::uniform(-5, 5)}}};
   base.verbose = 0;
   // Reports do not wait for the disk.
   base.durability = tune::Durability::relaxed;
   bool kept = true;
   auto run_with = [&](const std::string& name, int limit, tune::ResourcesPerTrial resources) {
     auto options = base;
+    options.num_samples = 2 + limit;
     options.name = "resources-" + name + "-" + cluster.job_id();
     options.resources_per_trial = std::move(resources);
     const int most = most_at_once(tune::run<trainable>(options));

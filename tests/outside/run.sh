@@ -19,7 +19,7 @@ cmake -S "$here" -B "$work/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix"
 cmake --build "$work/build"
 
 # Dependencies of Mobula are private: no header of theirs reaches the compilation of a user's file.
-if ninja -C "$work/build" -t deps | grep -E '/(fmt|spdlog|zmq|sodium|msgpack|hwloc|nlohmann|CLI|openssl)[/.]'; then
+if ninja -C "$work/build" -t deps | grep -E '/(fmt|sqlite|spdlog|zmq|sodium|msgpack|hwloc|nlohmann|CLI|openssl)[/.]'; then
   echo "the headers above reached a user's compilation" >&2
   exit 1
 fi
@@ -27,6 +27,11 @@ fi
 printed=$(timeout 60 "$work/build/app")
 if [[ $printed != "16 15" ]]; then
   echo "the program printed '$printed', and '16 15' was expected" >&2
+  exit 1
+fi
+trials=$(MOBULA_TUNE_STORAGE="$work/tune" timeout 60 "$work/build/tune")
+if [[ $trials != "4 trials" ]]; then
+  echo "the program of Tune printed '$trials', and '4 trials' was expected" >&2
   exit 1
 fi
 echo "the program printed '$printed'"

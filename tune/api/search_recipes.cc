@@ -8,6 +8,7 @@
 #include "tune/core/searchers/bohb/bohb_search.h"
 #include "tune/core/searchers/cma/cma_search.h"
 #include "tune/core/searchers/gaussian/bayes_search.h"
+#include "tune/core/searchers/genetic/nsga_search.h"
 #include "tune/core/searchers/search_wrappers.h"
 #include "tune/core/searchers/sobol/sobol_search.h"
 #include "tune/core/searchers/tpe/parzen_search.h"
@@ -293,6 +294,18 @@ SearcherPtr CmaEsSearch(const CmaEsOptions& options) {
                                                internal::tune::Mode mode) {
     return internal::tune::CmaSearch::make(
         {.mode = mode, .sigma0 = options.sigma0, .popsize = options.popsize}, space);
+  });
+}
+
+SearcherPtr Nsga2Search(const Nsga2Options& options) {
+  return model_recipe("Nsga2Search", [options](const internal::tune::SearchSpace& space,
+                                               internal::tune::Mode mode) {
+    return internal::tune::NsgaSearch::make({.modes = {mode},
+                                             .population_size = options.population_size,
+                                             .crossover_prob = options.crossover_prob,
+                                             .swapping_prob = options.swapping_prob,
+                                             .mutation_prob = options.mutation_prob},
+                                            space);
   });
 }
 

@@ -4,7 +4,15 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <chrono>
+
 namespace mobula::internal::tune {
+
+std::int64_t wall_clock_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
 
 ExperimentLog::ExperimentLog() : signals_(std::make_unique<Signals>()) {
   signals_->event = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

@@ -17,6 +17,9 @@
 
 namespace mobula::internal::tune {
 
+// Milliseconds since 1970.
+std::int64_t wall_clock_ms();
+
 class ExperimentLog {
  public:
   static Result<std::unique_ptr<ExperimentLog>> create(const ExperimentPlace& place,

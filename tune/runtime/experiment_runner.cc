@@ -16,6 +16,7 @@
 #include "tune/api/core_values.h"
 #include "tune/runtime/trial_actor.h"
 #include "tune/runtime/trial_files.h"
+#include "tune/store/stop_requests.h"
 
 namespace mobula::internal::tune {
 namespace {
@@ -27,12 +28,6 @@ using api::detail::TrialOrder;
 // A trial that does not unwind after a stop.
 constexpr std::chrono::seconds stop_grace(5);
 constexpr std::chrono::seconds tick_interval(1);
-
-std::int64_t wall_clock_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 TrialExitKind kind_of(const Error& error) {
   if (dynamic_cast<const OutOfMemoryError*>(&error) != nullptr) return TrialExitKind::out_of_memory;
@@ -80,6 +75,7 @@ api::ResultGrid ExperimentRunner::run() {
   for (const TimedEvent& event : parts_.replayed) {
     commands_.clear();
     core_.step(event.now_s, event.event, commands_);
+    note_created(event.now_s);
     offset_s_ = event.now_s;
   }
   commands_.clear();
@@ -146,6 +142,8 @@ void ExperimentRunner::wait() {
   if (Clock::now() >= next_tick_) {
     next_tick_ = Clock::now() + tick_interval;
     if (options_.time_budget || options_.stop.stopper()) feed(ClockTicked{});
+    for (const auto& trial : take_stop_requests(parts_.place))
+      feed(StopRequested{trial.value_or(-1)});
   }
 }
 
@@ -156,6 +154,7 @@ void ExperimentRunner::feed(ExperimentEvent event) {
   parts_.log->append(now, event);
   commands_.clear();
   core_.step(now, event, commands_);
+  note_created(now);
   if (const auto* report = std::get_if<TrialReported>(&event)) {
     StoredReport row{
         .trial = report->trial, .attempt = report->attempt, .step = 0, .time_ms = wall_clock_ms()};
@@ -173,6 +172,12 @@ void ExperimentRunner::feed(ExperimentEvent event) {
   if (options_.durability == api::Durability::relaxed) release_held();
 }
 
+// Records the time of trials that the last event created.
+void ExperimentRunner::note_created(double at_s) {
+  created_ms_.resize(core_.trials().size(),
+                     parts_.created_ms + static_cast<std::int64_t>(at_s * 1000));
+}
+
 StoredTrial ExperimentRunner::row_of(TrialNumber trial) const {
   const TrialRecord& record = core_.record(trial);
   StoredTrial row{.trial = trial,
@@ -181,7 +186,8 @@ StoredTrial ExperimentRunner::row_of(TrialNumber trial) const {
                   .seed = core_.seed_of(trial),
                   .parent = record.donor,
                   .attempts = record.attempt,
-                  .created_ms = 0};
+                  .created_ms = created_ms_[static_cast<std::size_t>(trial)]};
+  if (const auto node = node_of_.find(trial); node != node_of_.end()) row.node = node->second;
   if (is_finished(row.state)) row.ended_ms = wall_clock_ms();
   if (row.state == TrialState::failed) {
     row.error_kind = record.error_kind;
@@ -262,7 +268,10 @@ void ExperimentRunner::exchange_completed(const Awaited& awaited) {
 void ExperimentRunner::take_news(GroupNumber number, const TrialNews& news) {
   const auto attempt = groups_.at(number).attempt;
   const TrialNumber trial = groups_.at(number).trial;
-  if (news.process != 0) groups_.at(number).process = news.process;
+  if (news.process != 0) {
+    groups_.at(number).process = news.process;
+    groups_.at(number).node = node_of_[trial] = news.node;
+  }
   for (const auto& report : news.reports) {
     ++groups_.at(number).received;
     feed(TrialReported{trial, attempt, core_metrics(report.metrics), report.checkpoint});
@@ -281,6 +290,7 @@ void ExperimentRunner::exit_of(GroupNumber number, TrialExitKind kind, const std
   if (std::exchange(row.exited, true)) return;
   parts_.log->add(StoredAttempt{.trial = row.trial,
                                 .number = row.attempt,
+                                .node = row.node,
                                 .pid = row.process,
                                 .began_ms = row.began_ms,
                                 .ended_ms = wall_clock_ms(),
@@ -360,7 +370,8 @@ void ExperimentRunner::start(const StartTrial& command) {
   std::vector<std::map<std::string, double>> bundles;
   for (const Resources& bundle : row.resources.bundles)
     bundles.emplace_back(bundle.begin(), bundle.end());
-  row.run = row.handle->run({.trial = command.trial,
+  row.run = row.handle->run({.number = row.start,
+                             .trial = command.trial,
                              .attempt = static_cast<int>(command.attempt),
                              .experiment = parts_.place.name,
                              .directory = fmt::format("{}/trials/{:06}", directory, command.trial),
@@ -380,7 +391,7 @@ void ExperimentRunner::start(const StartTrial& command) {
 
 void ExperimentRunner::exchange(GroupNumber number) {
   GroupRun& row = groups_.at(number);
-  const TrialOrder order{.attempt = static_cast<int>(row.attempt),
+  const TrialOrder order{.start = row.start,
                          .decided = row.decided,
                          .stop = row.stop,
                          .save = std::exchange(row.save, false)};

@@ -28,6 +28,7 @@ struct RunnerParts {
   std::unique_ptr<ExperimentCore> core;
   std::unique_ptr<ExperimentLog> log;
   std::vector<TimedEvent> replayed = {};  // events of an earlier process
+  std::int64_t created_ms = 0;            // wall-clock time of the first event
   bool reuses_processes = false;
 };
 
@@ -51,6 +52,7 @@ class ExperimentRunner {
     std::int64_t attempt = 0;
     std::uint64_t start = 0;  // number of the start, unique in this process
     std::int64_t began_ms = 0, process = 0;
+    std::string node = {};
     ObjectRef<void> run = {};
     std::int64_t received = 0, decided = 0;  // reports of the attempt
     int exchanges = 0;                       // calls of `next` without an answer
@@ -74,6 +76,7 @@ class ExperimentRunner {
   void feed(ExperimentEvent event);
   void store_changes(const ExperimentCommand& command);
   StoredTrial row_of(TrialNumber trial) const;
+  void note_created(double at_s);
   void release_held();
 
   // Completions.
@@ -116,7 +119,9 @@ class ExperimentRunner {
   std::vector<ExperimentCommand> commands_;                       // commands of the present step
   ProgressTable table_;
   Clock::time_point began_ = Clock::now();
-  double offset_s_ = 0;  // time of earlier processes
+  double offset_s_ = 0;                         // time of earlier processes
+  std::vector<std::int64_t> created_ms_;        // by trial
+  std::map<TrialNumber, std::string> node_of_;  // node of the last attempt
   Clock::time_point next_tick_ = {};
   std::string reason_;
   Clock::time_point reason_at_ = {};

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -218,6 +219,7 @@ Prepared prepare(const api::detail::Trainable& trainable, const api::RunOptions&
 // The place and the log; sets the seed of an experiment that exists.
 struct OpenedLog {
   std::unique_ptr<ExperimentLog> log;
+  std::int64_t created_ms = 0;
   std::vector<TimedEvent> events;
 };
 
@@ -226,6 +228,7 @@ OpenedLog reopen(const ExperimentPlace& place, std::uint64_t& seed) {
   ResumeState stored;
   opened.log = checked(ExperimentLog::resume(place, stored), "RunOptions::resume");
   seed = stored.experiment.seed;
+  opened.created_ms = stored.experiment.created_ms;
   for (const StoredEvent& event : stored.events)
     opened.events.push_back(checked(load_event(event.kind, event.body), "RunOptions::resume"));
   return opened;
@@ -234,7 +237,11 @@ OpenedLog reopen(const ExperimentPlace& place, std::uint64_t& seed) {
 ExperimentPlace place_of(const api::RunOptions& options) {
   ExperimentPlace place{.storage = options.storage_path.empty() ? default_storage()
                                                                 : options.storage_path};
-  place.name = options.name.empty() ? default_name(place.storage) : options.name;
+  place.name = options.name;
+  if (place.name.empty()) {
+    const char* resumed = std::getenv("MOBULA_TUNE_RESUME");
+    place.name = resumed != nullptr ? resumed : default_name(place.storage);
+  }
   if (const auto valid = place.check(); !valid) refuse_tune("RunOptions::name", valid.error().text);
   place.storage = std::filesystem::absolute(place.storage).string();
   return place;
@@ -243,6 +250,9 @@ ExperimentPlace place_of(const api::RunOptions& options) {
 // Decides whether an experiment of this name continues.
 bool continues(const api::RunOptions& options, const ExperimentPlace& place) {
   const bool exists = std::filesystem::exists(place.file());
+  // `mobula tune resume` starts the program again.
+  const char* resumed = std::getenv("MOBULA_TUNE_RESUME");
+  if (exists && resumed != nullptr && place.name == resumed) return true;
   if (options.resume == api::Resume::required && !exists)
     refuse_tune("RunOptions::resume", "experiment " + place.directory() + " does not exist");
   if (options.resume == api::Resume::no && exists)
@@ -252,10 +262,11 @@ bool continues(const api::RunOptions& options, const ExperimentPlace& place) {
 }
 
 std::unique_ptr<ExperimentLog> create_log(const api::RunOptions& options,
-                                          const ExperimentPlace& place, const Prepared& prepared) {
+                                          const ExperimentPlace& place, const Prepared& prepared,
+                                          std::int64_t created_ms) {
   const StoredExperiment experiment{
       .name = place.name,
-      .created_ms = static_cast<std::int64_t>(std::time(nullptr)) * 1000,
+      .created_ms = created_ms,
       .spec = spec_of(options, prepared.space, prepared.search.name, prepared.scheduler.name),
       .seed = prepared.settings.seed,
       .metric = options.metric,
@@ -303,9 +314,13 @@ api::ResultGrid run_checked(const api::detail::Trainable& trainable,
     OpenedLog opened = reopen(place, seed);
     parts.log = std::move(opened.log);
     parts.replayed = std::move(opened.events);
+    parts.created_ms = opened.created_ms;
   }
   Prepared prepared = prepare(trainable, options, seed);
-  if (!exists) parts.log = create_log(options, place, prepared);
+  if (!exists) {
+    parts.created_ms = wall_clock_ms();
+    parts.log = create_log(options, place, prepared, parts.created_ms);
+  }
   if (const auto made = make_directory(place.checkpoints()); !made)
     refuse_tune("RunOptions::storage_path", made.error().text);
   for (const std::string& warning : prepared.search.warnings)

@@ -49,10 +49,10 @@ std::string text_of_current_exception() {
 struct TrialProcess::State {
   using SaveFunction = std::function<void(const std::string&)>;
 
-  // Begins `attempt`, unless it has begun.
-  void begin(int wanted) MOBULA_REQUIRES(mutex) {
-    if (attempt >= wanted) return;
-    attempt = wanted;
+  // Begins a start, unless it has begun: `run` and `next` are called by different threads.
+  void begin(std::uint64_t number) MOBULA_REQUIRES(mutex) {
+    if (begun >= number) return;
+    begun = number;
     news = {};
     reported = decided = 0;
     stop = save = false;
@@ -74,6 +74,7 @@ struct TrialProcess::State {
       given = std::exchange(news, {});
     }
     given.process = ::getpid();
+    given.node = node;
     answered->set_value(std::move(given));
   }
 
@@ -138,7 +139,8 @@ struct TrialProcess::State {
 
   std::string target_path() {
     const MutexLock lock(mutex);
-    return fmt::format("{}/{:06}-{}-{:06}", start.checkpoints, start.trial, attempt, iteration);
+    return fmt::format("{}/{:06}-{}-{:06}", start.checkpoints, start.trial, start.attempt,
+                       iteration);
   }
 
   std::string save_directory(const std::string& given) {
@@ -151,8 +153,9 @@ struct TrialProcess::State {
   Mutex mutex;
   CondVar changed;
   TrialStart start;  // written before the user's code starts
+  std::string node;  // the same
   const pid_t process = ::getpid();
-  int attempt MOBULA_GUARDED_BY(mutex) = 0;
+  std::uint64_t begun MOBULA_GUARDED_BY(mutex) = 0;
   TrialNews news MOBULA_GUARDED_BY(mutex);
   std::optional<Promise<TrialNews>> waiting MOBULA_GUARDED_BY(mutex);
   std::int64_t reported MOBULA_GUARDED_BY(mutex) = 0;
@@ -198,11 +201,12 @@ void TrialProcess::run(const TrialStart& start) {
   State& state = *state_;
   {
     const MutexLock lock(state.mutex);
-    state.begin(start.attempt);
+    state.begin(start.number);
     state.iteration = start.iteration;
     state.time_total_s = start.time_total_s;
     state.last_report = Clock::now();
     state.start = start;
+    state.node = current().node_id;
   }
   PresentTrial& present = present_trial();
   {
@@ -247,7 +251,7 @@ Deferred<TrialNews> TrialProcess::next(const TrialOrder& order) {
   std::optional<Promise<TrialNews>> earlier;
   {
     const MutexLock lock(state_->mutex);
-    state_->begin(order.attempt);
+    state_->begin(order.start);
     state_->decided = std::max(state_->decided, order.decided);
     state_->stop = state_->stop || order.stop;
     state_->save = state_->save || order.save;

@@ -26,6 +26,7 @@ namespace detail {
 
 // The start of one attempt.
 struct TrialStart {
+  std::uint64_t number = 0;  // number of the start, unique for the driver
   std::int64_t trial = 0;
   int attempt = 0;
   std::string experiment = {};
@@ -56,11 +57,12 @@ struct TrialNews {
   TrialExit exit = TrialExit::running;
   std::string error = {};
   std::int64_t process = 0;
+  std::string node = {};
 };
 
 // The decision about all reports so far.
 struct TrialOrder {
-  int attempt = 0;
+  std::uint64_t start = 0;   // number of the start
   std::int64_t decided = 0;  // number of reports of this attempt that are decided
   bool stop = false;
   bool save = false;

@@ -102,6 +102,13 @@ struct CmaEsOptions {
   std::optional<double> sigma0 = {};  // initial step; default: a sixth of the range
   std::optional<int> popsize = {};    // default: 4 + floor(3 ln d)
 };
+// Options of Nsga2Search.
+struct Nsga2Options {
+  int population_size = 50;                  // trials of a generation
+  double crossover_prob = 0.9;               // probability of two parents
+  double swapping_prob = 0.5;                // probability of the second parent's value
+  std::optional<double> mutation_prob = {};  // default: 1 / number of parameters
+};
 // Options of BOHBSearch.
 struct BohbOptions {
   int top_n_percent = 15;            // share of good configurations
@@ -131,6 +138,8 @@ MOBULA_API SearcherPtr TPESearch(const TpeOptions& options = {});
 MOBULA_API SearcherPtr BayesOptSearch(const BayesOptOptions& options = {});
 // Covariance matrix adaptation; TPE for categories.
 MOBULA_API SearcherPtr CmaEsSearch(const CmaEsOptions& options = {});
+// Genetic algorithm NSGA-II for one objective.
+MOBULA_API SearcherPtr Nsga2Search(const Nsga2Options& options = {});
 // Kernel density estimates per budget, for HyperBandForBOHB.
 MOBULA_API SearcherPtr BOHBSearch(const BohbOptions& options = {});
 // Limits the live trials of a searcher.

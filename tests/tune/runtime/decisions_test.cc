@@ -44,6 +44,7 @@ TEST(TuneSearch, RunsEverySearcher) {
       {"tpe", tune::TPESearch({.n_startup_trials = 3})},
       {"sobol", tune::SobolSearch()},
       {"cma", tune::CmaEsSearch()},
+      {"nsga", tune::Nsga2Search()},
       {"bayes", tune::BayesOptSearch({.random_search_steps = 3})},
       {"repeater", tune::Repeater(tune::TPESearch(), {.repeat = 2})}};
   for (const auto& [name, searcher] : searchers) {
@@ -145,6 +146,40 @@ TEST(TuneScheduler, PromotesTrialsWithAsha) {
   for (const auto& result : results.all()) levels.insert(iterations(result));
   EXPECT_TRUE(levels.contains(1));
   EXPECT_TRUE(levels.contains(9));
+}
+
+// A class whose process runs several trials.
+struct Reusable : Counter {
+  bool reset(const tune::Config& config) {
+    *this = Reusable();
+    setup(config);
+    return true;
+  }
+  tune::Metrics step() {
+    auto metrics = Counter::step();
+    metrics["process"] = static_cast<std::int64_t>(::getpid());
+    return metrics;
+  }
+};
+
+TEST(TuneProcesses, ReuseGivesTheSameReports) {
+  auto options = quiet_options({{"x", tune::uniform(1, 2)}}, 6);
+  options.max_concurrent_trials = 1;
+  std::map<bool, std::set<std::int64_t>> processes;
+  std::map<bool, std::vector<double>> losses;
+  for (const bool reuses : {false, true}) {
+    options.name += reuses ? "-reuse" : "-fresh";
+    options.reuse_actors = reuses ? tune::ReuseActors::automatic : tune::ReuseActors::never;
+    const auto results = tune::run<Reusable>(options);
+    for (const auto& result : results.all()) {
+      ASSERT_EQ(result.error, "");
+      processes[reuses].insert(result.metrics.at("process").integer());
+      losses[reuses].push_back(result.metrics.at("loss").number());
+    }
+  }
+  EXPECT_EQ(processes[false].size(), 6U);
+  EXPECT_EQ(processes[true].size(), 1U);
+  EXPECT_EQ(losses[false], losses[true]);
 }
 
 struct Halving final : tune::Searcher {

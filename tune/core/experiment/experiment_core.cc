@@ -30,7 +30,9 @@ bool is_answer(const ExperimentEvent& event) {
 ExperimentCore::ExperimentCore(ExperimentSettings settings, ExperimentParts parts)
     : settings_(std::move(settings)),
       parts_(std::move(parts)),
-      checkpoints_(settings_.checkpoints) {}
+      checkpoints_(settings_.checkpoints),
+      random_{NumpyRandom(counter_stream(settings_.seed, -1, StreamPurpose::exploit)),
+              PythonRandom(counter_stream(~settings_.seed, -1, StreamPurpose::exploit))} {}
 
 std::uint64_t ExperimentCore::seed_of(TrialNumber trial) const {
   MersenneTwister stream = counter_stream(settings_.seed, trial, StreamPurpose::trial_seed);
@@ -44,13 +46,13 @@ bool ExperimentCore::search_finished() const {
           static_cast<std::int64_t>(trials_.size()) >= settings_.num_trials);
 }
 
-SchedulerStep ExperimentCore::scheduler_step(TrialNumber trial, StreamPurpose purpose) {
-  // A stream per call, so that the order of trials does not change draws.
-  const auto call = static_cast<std::uint64_t>(own(trial).draws++);
+// A stream per addition, so that the order of events does not change the bracket of a trial.
+SchedulerStep ExperimentCore::addition_step(TrialNumber trial) {
+  const auto call = static_cast<std::uint64_t>(own(trial).additions++);
   const std::uint64_t seed = settings_.seed + call * 0x9e3779b97f4a7c15ULL;
-  random_.numpy = NumpyRandom(counter_stream(seed, trial, purpose));
-  random_.python = PythonRandom(counter_stream(~seed, trial, purpose));
-  return {trials_, random_};
+  addition_random_.numpy = NumpyRandom(counter_stream(seed, trial, StreamPurpose::bracket));
+  addition_random_.python = PythonRandom(counter_stream(~seed, trial, StreamPurpose::bracket));
+  return {trials_, addition_random_};
 }
 
 void ExperimentCore::step(double now_s, const ExperimentEvent& event,
@@ -233,8 +235,7 @@ void ExperimentCore::decide(TrialNumber trial) {
   if (!stops) return fail(trial, "report", stops.error().text, false);
   if (*stops) return complete(trial);
   const Report report = report_of(trial);
-  const Result<Decision> decision =
-      parts_.scheduler->reported(report, scheduler_step(trial, StreamPurpose::exploit));
+  const Result<Decision> decision = parts_.scheduler->reported(report, scheduler_step());
   if (!decision) {
     carry_out_commands();
     return fail(trial, "report", decision.error().text, false);
@@ -270,7 +271,7 @@ void ExperimentCore::pause(TrialNumber trial) {
 
 void ExperimentCore::finish_save(TrialNumber trial, CheckpointNumber checkpoint) {
   const Result<std::optional<TrialDecision>> decided =
-      parts_.scheduler->saved(trial, checkpoint, scheduler_step(trial, StreamPurpose::exploit));
+      parts_.scheduler->saved(trial, checkpoint, scheduler_step());
   if (trials_.state(trial) == TrialState::pausing) {
     trials_.set_state(trial, TrialState::paused);
     if (trials_.row(trial).checkpoint == 0)

@@ -54,7 +54,7 @@ struct TrialRecord {
   std::vector<std::string> warnings = {};
   std::int64_t attempt = 0;
   std::int64_t failures = 0;
-  std::int64_t draws = 0;      // scheduler calls with random streams
+  std::int64_t additions = 0;  // to the scheduler
   std::int64_t calls = 0;      // reports of this attempt
   GroupNumber group = 0;       // group of the running attempt
   unsigned char strategy = 0;  // strategy of the placement group
@@ -110,7 +110,8 @@ class ExperimentCore {
   std::optional<std::string> fault_of_report(TrialNumber trial);
   Report report_of(TrialNumber trial) const;
   TrialEnd end_of(TrialNumber trial) const;
-  SchedulerStep scheduler_step(TrialNumber trial, StreamPurpose purpose);
+  SchedulerStep scheduler_step() { return {trials_, random_}; }
+  SchedulerStep addition_step(TrialNumber trial);
 
   // Ends of trials.
   bool is_current(TrialNumber trial, std::int64_t attempt) const;
@@ -144,7 +145,8 @@ class ExperimentCore {
   std::vector<TrialRecord> records_;
   TrialGroups groups_;
   CheckpointTable checkpoints_;
-  TuneRandom random_{NumpyRandom(0), PythonRandom(0)};
+  TuneRandom random_;  // draws in the order of events
+  TuneRandom addition_random_{NumpyRandom(0), PythonRandom(0)};
   std::deque<ExperimentEvent> deferred_;  // events while a decision waits for a checkpoint
   std::vector<ExperimentCommand>* out_ = nullptr;
   double now_s_ = 0;

@@ -16,7 +16,7 @@ bool ExperimentCore::is_current(TrialNumber trial, std::int64_t attempt) const {
 }
 
 void ExperimentCore::complete(TrialNumber trial) {
-  parts_.scheduler->completed(report_of(trial), scheduler_step(trial, StreamPurpose::exploit));
+  parts_.scheduler->completed(report_of(trial), scheduler_step());
   detach(trial);
   trials_.set_state(trial, TrialState::terminated);
   carry_out_commands();
@@ -26,7 +26,7 @@ void ExperimentCore::complete(TrialNumber trial) {
 
 void ExperimentCore::remove(TrialNumber trial) {
   if (is_finished(trials_.state(trial))) return;
-  parts_.scheduler->removed(trial, scheduler_step(trial, StreamPurpose::exploit));
+  parts_.scheduler->removed(trial, scheduler_step());
   detach(trial);
   trials_.set_state(trial, TrialState::terminated);
   carry_out_commands();
@@ -42,15 +42,14 @@ void ExperimentCore::fail(TrialNumber trial, const std::string& kind, const std:
   record.error_kind = kind;
   // A lost node is no failure of the trial.
   if (kind != "node_lost") ++record.failures;
-  parts_.scheduler->failed(trial, scheduler_step(trial, StreamPurpose::exploit));
+  parts_.scheduler->failed(trial, scheduler_step());
   detach(trial);
   const bool again = repeat && !stopping_ &&
                      (settings_.max_failures < 0 || record.failures <= settings_.max_failures);
   if (again) {
     trials_.retry(trial);
     carry_out_commands();
-    const Result<void> added =
-        parts_.scheduler->added(trial, scheduler_step(trial, StreamPurpose::bracket));
+    const Result<void> added = parts_.scheduler->added(trial, addition_step(trial));
     carry_out_commands();
     if (added) return changed(trial);
     record.error = added.error().text;
@@ -123,8 +122,7 @@ void ExperimentCore::create(Config config) {
   const TrialNumber trial =
       trials_.add(std::move(config), shape ? shape->bundles : ResourceBundles());
   records_.push_back(std::move(record));
-  const Result<void> added =
-      parts_.scheduler->added(trial, scheduler_step(trial, StreamPurpose::bracket));
+  const Result<void> added = parts_.scheduler->added(trial, addition_step(trial));
   carry_out_commands();
   own(trial).config = trials_.row(trial).config;
   if (!shape)
@@ -136,8 +134,7 @@ void ExperimentCore::create(Config config) {
 
 std::optional<TrialNumber> ExperimentCore::choose() {
   if (!trials_.has(TrialState::pending) && may_create()) ask();
-  SchedulerStep step{trials_, random_};
-  const std::optional<TrialNumber> chosen = parts_.scheduler->choose(step);
+  const std::optional<TrialNumber> chosen = parts_.scheduler->choose(scheduler_step());
   carry_out_commands();
   if (!chosen) return std::nullopt;
   const TrialState state = trials_.state(*chosen);

@@ -1,0 +1,202 @@
+#include "tune/core/experiment/experiment_core.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tune/experiment_world.h"
+
+namespace mobula::internal::tune {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Played {
+  CallLog log = {};
+  std::unique_ptr<ExperimentCore> core = {};
+  std::vector<ExperimentCommand> commands = {};
+
+  void feed(const ExperimentEvent& event) {
+    commands.clear();
+    core->step(0, event, commands);
+  }
+  // Starts trials 0 to count - 1 in groups 1 to count, and forgets their calls.
+  void start(GroupNumber count) {
+    feed(ExperimentStarted{});
+    for (GroupNumber group = 1; group <= count; ++group) feed(GroupReady{group});
+    log.clear();
+  }
+  void report(TrialNumber trial, std::int64_t attempt, std::int64_t iteration, double loss) {
+    feed(TrialReported{trial, attempt, {{"training_iteration", iteration}, {"loss", loss}}, ""});
+  }
+  template <class Command>
+  bool has() const {
+    for (const auto& each : commands)
+      if (std::holds_alternative<Command>(each)) return true;
+    return false;
+  }
+};
+
+std::unique_ptr<Played> played(std::map<std::string, Decision> decisions, int max_failures = 0,
+                               std::int64_t trials = 2) {
+  auto made = std::make_unique<Played>();
+  ExperimentSettings settings{.metric = "loss", .num_trials = trials};
+  settings.shape = GroupShape{.bundles = {{{"CPU", 10000}}}};
+  settings.max_failures = max_failures;
+  ExperimentParts parts;
+  parts.searcher = recording_search(made->log);
+  parts.scheduler = recording_scheduler(made->log, std::move(decisions));
+  parts.stopper = recording_stopper(made->log, 100);
+  made->core = std::make_unique<ExperimentCore>(std::move(settings), std::move(parts));
+  return made;
+}
+
+TEST(ExperimentCalls, AsksWhenGroupIsReady) {
+  const auto run = played({});
+  run->feed(ExperimentStarted{});
+  EXPECT_TRUE(run->log.empty());
+  run->feed(GroupReady{1});
+  EXPECT_THAT(run->log, ElementsAre("ask 0", "added 0"));
+  EXPECT_TRUE(run->has<StartTrial>());
+}
+
+TEST(ExperimentCalls, PassesReportInOrderOfRay) {
+  const auto run = played({});
+  run->start(1);
+  run->report(0, 1, 1, 0.5);
+  EXPECT_THAT(run->log, ElementsAre("stopper 0", "reported 0", "search report 0 0.5"));
+  EXPECT_TRUE(run->has<ContinueTrial>());
+}
+
+TEST(ExperimentCalls, StopperStops_SchedulerGetsNoReport) {
+  const auto run = played({});
+  run->start(1);
+  run->report(0, 1, 1, 100);
+  EXPECT_THAT(run->log, ElementsAre("stopper 0", "completed 0", "tell 0 100"));
+  EXPECT_TRUE(run->has<EndTrial>());
+}
+
+TEST(ExperimentCalls, SchedulerStops_SearcherLearnsEnd) {
+  const auto run = played({{"0.1", Decision::stop}});
+  run->start(1);
+  run->report(0, 1, 1, 3);
+  EXPECT_THAT(run->log, ElementsAre("stopper 0", "reported 0", "completed 0", "tell 0 3"));
+}
+
+TEST(ExperimentCalls, FunctionReturns_StopperSeesLastReportTwice) {
+  const auto run = played({});
+  run->start(1);
+  run->report(0, 1, 1, 3);
+  run->log.clear();
+  run->feed(TrialExited{0, 1, TrialExitKind::returned, ""});
+  EXPECT_THAT(run->log, ElementsAre("stopper 0", "completed 0", "tell 0 3"));
+}
+
+TEST(ExperimentCalls, TrialFails_SchedulerGetsItAgain) {
+  const auto run = played({}, 1);
+  run->start(2);
+  run->feed(TrialExited{0, 1, TrialExitKind::exception, "boom"});
+  EXPECT_THAT(run->log, ElementsAre("failed 0", "added 0"));
+  run->feed(GroupReleased{1});
+  run->log.clear();
+  EXPECT_EQ(run->core->record(0).attempt, 2);
+  run->feed(TrialExited{0, 2, TrialExitKind::crash, "signal 6"});
+  EXPECT_THAT(run->log, ElementsAre("failed 0", "tell 0 - failed"));
+  EXPECT_EQ(run->core->record(0).error, "trial 0: signal 6");
+  EXPECT_EQ(run->core->record(0).error_kind, "crash");
+}
+
+TEST(ExperimentCalls, NodeIsLost_FailureDoesNotCount) {
+  const auto run = played({}, 0);
+  run->start(1);
+  run->feed(TrialExited{0, 1, TrialExitKind::node_lost, "node 7"});
+  EXPECT_EQ(run->core->trials().state(0), TrialState::pending);
+}
+
+TEST(ExperimentCalls, StopsPendingTrialWithoutResult) {
+  const auto run = played({{"0.1", Decision::pause}}, 0, 1);
+  run->start(1);
+  run->report(0, 1, 1, 3);
+  EXPECT_EQ(run->core->trials().state(0), TrialState::paused);
+  run->log.clear();
+  run->feed(StopRequested{0});
+  EXPECT_THAT(run->log, ElementsAre("removed 0", "tell 0 -"));
+}
+
+TEST(ExperimentCalls, NamesMissingMetric) {
+  const auto run = played({});
+  run->start(1);
+  run->feed(TrialReported{0, 1, {{"training_iteration", 1}, {"acc", 2}}, ""});
+  EXPECT_THAT(run->core->record(0).error, HasSubstr("trial 0: report 1: metric 'loss' is missing"));
+}
+
+TEST(ExperimentCalls, IgnoresReportOfEarlierAttempt) {
+  const auto run = played({}, 1);
+  run->start(1);
+  run->feed(TrialExited{0, 1, TrialExitKind::exception, "boom"});
+  run->feed(GroupReleased{1});
+  run->log.clear();
+  run->report(0, 1, 1, 3);
+  EXPECT_TRUE(run->log.empty());
+}
+
+TEST(ExperimentCalls, GroupIsRefused_TrialFails) {
+  const auto run = played({}, 3);
+  run->feed(ExperimentStarted{});
+  run->feed(GroupFailed{1, "no node has 1000 CPUs"});
+  EXPECT_EQ(run->core->record(0).error, "trial 0: resources_per_trial: no node has 1000 CPUs");
+}
+
+TEST(CheckpointTable, KeepsNewestAndCheckpointsInUse) {
+  CheckpointTable table({.num_to_keep = 1});
+  for (int iteration = 1; iteration <= 4; ++iteration)
+    table.add({.trial = 0, .iteration = iteration, .directory = fmt::format("d{}", iteration)});
+  const auto dropped = table.prune(0, {2});
+  EXPECT_EQ(dropped.size(), 2U);
+  EXPECT_EQ(table.find(1), nullptr);
+  EXPECT_NE(table.find(2), nullptr);
+  EXPECT_NE(table.find(4), nullptr);
+}
+
+TEST(CheckpointTable, KeepsBestScores) {
+  CheckpointTable table({.num_to_keep = 2, .score_attribute = "loss", .score_order = Mode::min});
+  for (const double score : {3.0, 1.0, 2.0, 4.0})
+    table.add({.trial = 0, .directory = fmt::format("d{}", score), .score = score});
+  // The newest stays although its score is the worst.
+  EXPECT_EQ(table.prune(0, {}).size(), 2U);
+  EXPECT_NE(table.find(2), nullptr);
+  EXPECT_NE(table.find(4), nullptr);
+}
+
+// Histories with random reports, failures, and orders of events.
+class ExperimentHistories : public testing::TestWithParam<const char*> {};
+
+TEST_P(ExperimentHistories, KeepInvariants) {
+  for (std::uint64_t seed = 1; seed <= 25; ++seed) {
+    const WorldOptions options{.scheduler = GetParam(),
+                               .max_concurrent = seed % 3 == 0 ? 2 : 0,
+                               .saves_on_request = seed % 2 == 0};
+    ExperimentWorld world(options, seed);
+    world.play();
+    EXPECT_THAT(world.faults(), ElementsAre()) << GetParam() << ", seed " << seed;
+  }
+}
+
+TEST_P(ExperimentHistories, DriverKilled_ReplayContinues) {
+  for (std::uint64_t seed = 1; seed <= 25; ++seed) {
+    const WorldOptions options{.scheduler = GetParam(), .saves_on_request = seed % 2 == 0};
+    ExperimentWorld world(options, seed);
+    world.play(static_cast<int>(seed));
+    EXPECT_THAT(world.faults(), ElementsAre()) << GetParam() << ", seed " << seed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, ExperimentHistories,
+                         testing::Values("fifo", "asha", "promotion", "hyperband", "pbt"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace mobula::internal::tune

@@ -1,0 +1,284 @@
+#include "tune/experiment_world.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <variant>
+
+#include "tune/core/schedulers/hyperband.h"
+#include "tune/core/schedulers/population_training.h"
+#include "tune/core/schedulers/successive_halving.h"
+#include "tune/core/searchers/variant_search.h"
+
+namespace mobula::internal::tune {
+namespace {
+
+class RecordingSearch final : public SearchAlgorithm {
+ public:
+  explicit RecordingSearch(CallLog& log) : log_(&log) {}
+  Result<Suggestion> ask(TrialNumber trial, SearchRandom /*random*/) override {
+    log_->push_back(fmt::format("ask {}", trial));
+    return Suggestion{.kind = Suggestion::Kind::config, .config = {{"x", trial}}};
+  }
+  void report(TrialNumber trial, double /*step*/, double value) override {
+    log_->push_back(fmt::format("search report {} {}", trial, value));
+  }
+  void tell(TrialNumber trial, const TrialEnd& end) override {
+    const std::string value = end.value ? fmt::format("{}", *end.value) : "-";
+    const char* state = end.state == EndState::failed ? " failed" : "";
+    log_->push_back(fmt::format("tell {} {}{}", trial, value, state));
+  }
+  std::string save() const override { return {}; }
+  Result<void> load(std::string_view /*state*/) override { return {}; }
+
+ private:
+  CallLog* log_;
+};
+
+class RecordingScheduler final : public TrialScheduler {
+ public:
+  RecordingScheduler(CallLog& log, std::map<std::string, Decision> decisions)
+      : log_(&log), decisions_(std::move(decisions)) {}
+  Result<void> added(TrialNumber trial, SchedulerStep /*step*/) override {
+    log_->push_back(fmt::format("added {}", trial));
+    return {};
+  }
+  Result<Decision> reported(const Report& report, SchedulerStep /*step*/) override {
+    log_->push_back(fmt::format("reported {}", report.trial));
+    const auto found = decisions_.find(fmt::format("{}.{}", report.trial, *report.time));
+    return found == decisions_.end() ? Decision::proceed : found->second;
+  }
+  void completed(const Report& last, SchedulerStep /*step*/) override {
+    log_->push_back(fmt::format("completed {}", last.trial));
+  }
+  void failed(TrialNumber trial, SchedulerStep /*step*/) override {
+    log_->push_back(fmt::format("failed {}", trial));
+  }
+  void removed(TrialNumber trial, SchedulerStep /*step*/) override {
+    log_->push_back(fmt::format("removed {}", trial));
+  }
+  std::optional<TrialNumber> choose(SchedulerStep step) override {
+    return choose_in_order(step.trials);
+  }
+  std::string save() const override { return {}; }
+  Result<void> load(std::string_view /*state*/) override { return {}; }
+
+ private:
+  CallLog* log_;
+  std::map<std::string, Decision> decisions_;
+};
+
+class RecordingStopper final : public TrialStopper {
+ public:
+  RecordingStopper(CallLog& log, double limit) : log_(&log), limit_(limit) {}
+  Result<bool> stops(TrialNumber trial, const Config& metrics) override {
+    log_->push_back(fmt::format("stopper {}", trial));
+    return metrics.get("loss").number() >= limit_;
+  }
+  std::string save() const override { return {}; }
+  Result<void> load(std::string_view /*state*/) override { return {}; }
+
+ private:
+  CallLog* log_;
+  double limit_;
+};
+
+TrialSchedulerPtr scheduler_named(const std::string& name) {
+  if (name == "asha") return make_successive_halving({.max_t = 9, .reduction_factor = 3}).value();
+  if (name == "promotion")
+    return make_successive_halving({.max_t = 9,
+                                    .reduction_factor = 3,
+                                    .type = SuccessiveHalvingSettings::Type::promotion})
+        .value();
+  if (name == "hyperband") return make_hyperband({.max_t = 9}).value();
+  if (name == "pbt") {
+    PopulationSettings settings{.perturbation_interval = 2};
+    settings.explore.mutations = Space{{"x", uniform(0, 1)}};
+    return make_population_training(std::move(settings)).value();
+  }
+  return make_fifo_scheduler();
+}
+
+}  // namespace
+
+SearchAlgorithmPtr recording_search(CallLog& log) { return std::make_unique<RecordingSearch>(log); }
+TrialSchedulerPtr recording_scheduler(CallLog& log, std::map<std::string, Decision> decisions) {
+  return std::make_unique<RecordingScheduler>(log, std::move(decisions));
+}
+TrialStopperPtr recording_stopper(CallLog& log, double limit) {
+  return std::make_unique<RecordingStopper>(log, limit);
+}
+
+std::unique_ptr<ExperimentCore> make_core(const WorldOptions& options, std::uint64_t seed) {
+  ExperimentSettings settings{.metric = "loss", .seed = seed, .num_trials = options.trials};
+  settings.max_concurrent = options.max_concurrent;
+  settings.early_trials = 4;
+  settings.saves_on_request = options.saves_on_request;
+  settings.shape = GroupShape{.bundles = {{{"CPU", 10000}}}};
+  settings.max_failures = options.max_failures;
+  settings.checkpoints.num_to_keep = 1;
+  ExperimentParts parts;
+  parts.searcher =
+      VariantSearch::make(Space{{"x", uniform(0, 1)}}, {.num_samples = options.trials}, seed)
+          .value();
+  parts.scheduler = scheduler_named(options.scheduler);
+  parts.stopper = make_combined_stopper({});
+  return std::make_unique<ExperimentCore>(std::move(settings), std::move(parts));
+}
+
+ExperimentWorld::ExperimentWorld(const WorldOptions& options, std::uint64_t seed)
+    : options_(options),
+      seed_(seed),
+      random_(static_cast<std::uint32_t>(seed)),
+      core_(make_core(options, seed)) {}
+
+std::uint32_t ExperimentWorld::draw(std::uint32_t count) { return random_.next() % count; }
+
+void ExperimentWorld::feed(const ExperimentEvent& event) {
+  events_.push_back({static_cast<double>(events_.size()), event});
+  std::vector<ExperimentCommand> commands;
+  core_->step(events_.back().now_s, event, commands);
+  for (const ExperimentCommand& command : commands) carry_out(command);
+  if (options_.max_concurrent > 0 && core_->running() > options_.max_concurrent)
+    faults_.push_back(fmt::format("event {}: {} live trials", events_.size(), core_->running()));
+}
+
+void ExperimentWorld::carry_out(const ExperimentCommand& command) {
+  if (const auto* made = std::get_if<MakeGroup>(&command)) {
+    requested_.insert(made->group);
+  } else if (const auto* removed = std::get_if<RemoveGroup>(&command)) {
+    if (requested_.erase(removed->group) + placed_.erase(removed->group) != 1)
+      faults_.push_back(fmt::format("group {} is removed twice", removed->group));
+    if (processes_.contains(removed->group))
+      faults_.push_back(fmt::format("group {} is removed with its trial", removed->group));
+  } else if (const auto* started = std::get_if<StartTrial>(&command)) {
+    if (!placed_.contains(started->group) || processes_.contains(started->group))
+      faults_.push_back(fmt::format("trial {} starts in a group in use", started->trial));
+    if (!started->checkpoint.empty() && !checkpoints_.contains(started->checkpoint))
+      faults_.push_back(
+          fmt::format("trial {} starts from deleted {}", started->trial, started->checkpoint));
+    processes_[started->group] = {
+        .trial = started->trial, .attempt = started->attempt, .iteration = started->iteration};
+  } else if (const auto* continued = std::get_if<ContinueTrial>(&command)) {
+    for (auto& [group, process] : processes_) {
+      if (process.trial != continued->trial || process.ending) continue;
+      if (!process.awaits_decision)
+        faults_.push_back(fmt::format("trial {} is decided twice", process.trial));
+      process.awaits_decision = false;
+    }
+  } else if (const auto* saved = std::get_if<SaveCheckpoint>(&command)) {
+    for (auto& [group, process] : processes_)
+      if (process.trial == saved->trial && !process.ending) process.awaits_save = true;
+  } else if (const auto* over = std::get_if<EndTrial>(&command)) {
+    for (auto& [group, process] : processes_)
+      if (process.trial == over->trial) process.ending = true;
+  } else if (const auto* deleted = std::get_if<DeleteCheckpoint>(&command)) {
+    if (checkpoints_.erase(deleted->directory) != 1)
+      faults_.push_back("checkpoint " + deleted->directory + " is deleted twice");
+  } else if (std::holds_alternative<ExperimentEnded>(command)) {
+    if (ended_) faults_.emplace_back("the experiment ends twice");
+    ended_ = true;
+  }
+}
+
+void ExperimentWorld::report(GroupNumber group, Process& process) {
+  const TrialNumber trial = process.trial;
+  const std::int64_t attempt = process.attempt;
+  const std::uint32_t kind = draw(40);
+  if (process.iteration >= 9 || kind == 0) {
+    const bool throws = kind == 0 && process.iteration < 9;
+    process.ending = true;
+    static_cast<void>(group);
+    return feed(TrialExited{trial, attempt,
+                            throws ? TrialExitKind::exception : TrialExitKind::returned, "why"});
+  }
+  ++process.iteration;
+  process.awaits_decision = true;
+  TrialReported event{.trial = trial, .attempt = attempt};
+  event.metrics.set("training_iteration", process.iteration);
+  event.metrics.set("loss", static_cast<double>(draw(1000)));
+  if (!options_.saves_on_request) {
+    event.checkpoint = fmt::format("{}-{}-{}", trial, attempt, process.iteration);
+    checkpoints_.insert(event.checkpoint);
+  }
+  feed(event);
+}
+
+// One event of the cluster or of a trial.
+void ExperimentWorld::act() {
+  std::vector<GroupNumber> groups(requested_.begin(), requested_.end());
+  if (static_cast<std::int64_t>(placed_.size()) < options_.slots && !groups.empty() &&
+      draw(2) == 0) {
+    const GroupNumber group = groups.front();
+    requested_.erase(group);
+    placed_.insert(group);
+    return feed(GroupReady{group});
+  }
+  std::vector<GroupNumber> able;
+  for (const auto& [group, process] : processes_)
+    if (process.ending || process.awaits_save || !process.awaits_decision) able.push_back(group);
+  if (able.empty()) return;
+  const GroupNumber group = able[draw(static_cast<std::uint32_t>(able.size()))];
+  Process& process = processes_.at(group);
+  if (process.ending) {
+    processes_.erase(group);
+    return feed(GroupReleased{group});
+  }
+  if (!process.awaits_save) return report(group, process);
+  process.awaits_save = false;
+  const TrialSaved saved{process.trial, process.attempt,
+                         fmt::format("{}-{}-s{}", process.trial, process.attempt, events_.size())};
+  checkpoints_.insert(saved.checkpoint);
+  feed(saved);
+}
+
+// The driver ends, and a new one replays the log. Its own groups and processes are gone.
+void ExperimentWorld::resume() {
+  const std::unique_ptr<ExperimentCore> killed = std::move(core_);
+  core_ = make_core(options_, seed_);
+  for (const TimedEvent& timed : events_) {
+    const std::string body = save_event(timed.now_s, timed.event);
+    const auto loaded = load_event(static_cast<std::int64_t>(timed.event.index()), body).value();
+    std::vector<ExperimentCommand> ignored;
+    core_->step(loaded.now_s, loaded.event, ignored);
+  }
+  for (TrialNumber trial = 0; trial < static_cast<TrialNumber>(killed->trials().size()); ++trial)
+    if (core_->trials().state(trial) != killed->trials().state(trial) ||
+        !(core_->record(trial).config == killed->record(trial).config))
+      faults_.push_back(fmt::format("trial {} differs after the replay", trial));
+  requested_.clear();
+  placed_.clear();
+  processes_.clear();
+  feed(ExperimentStarted{});
+}
+
+void ExperimentWorld::play(std::optional<int> kill_at) {
+  feed(ExperimentStarted{});
+  for (int i = 0; i < 20000 && !ended_; ++i) {
+    if (kill_at && static_cast<int>(events_.size()) >= *kill_at) {
+      kill_at.reset();
+      resume();
+    } else {
+      act();
+    }
+  }
+  check_end();
+}
+
+void ExperimentWorld::check_end() {
+  if (!ended_) faults_.emplace_back("the experiment does not end");
+  if (!requested_.empty() || !placed_.empty()) faults_.emplace_back("a group is left");
+  for (TrialNumber trial = 0; trial < static_cast<TrialNumber>(core_->trials().size()); ++trial)
+    if (!is_finished(core_->trials().state(trial)))
+      faults_.push_back(fmt::format("trial {} has not ended", trial));
+  // Without a stop, a trial ends with its ninth report or with an error.
+  if (options_.scheduler == "fifo")
+    for (TrialNumber trial = 0; trial < static_cast<TrialNumber>(core_->trials().size()); ++trial)
+      if (core_->trials().state(trial) == TrialState::terminated &&
+          core_->trials().row(trial).iteration != 9)
+        faults_.push_back(fmt::format("trial {} ended early", trial));
+  if (static_cast<std::int64_t>(core_->trials().size()) != options_.trials)
+    faults_.push_back(fmt::format("{} trials", core_->trials().size()));
+}
+
+}  // namespace mobula::internal::tune

@@ -1,0 +1,78 @@
+// A cluster and trials for the core of an experiment: random events from a seed, and the checks of
+// its invariants.
+// Thread: owner.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tune/core/experiment/experiment_core.h"
+
+namespace mobula::internal::tune {
+
+// The calls of the core, in order: "ask 0", "report 0", "tell 0 0.5", "added 0", and so on.
+using CallLog = std::vector<std::string>;
+
+// A searcher that suggests x = 0, 1, 2, …
+SearchAlgorithmPtr recording_search(CallLog& log);
+// Decisions by "TRIAL.REPORT"; all others are proceed.
+TrialSchedulerPtr recording_scheduler(CallLog& log, std::map<std::string, Decision> decisions);
+// Stops a trial at its value `limit` of the metric "loss".
+TrialStopperPtr recording_stopper(CallLog& log, double limit);
+
+struct WorldOptions {
+  std::string scheduler = "fifo";  // fifo, asha, promotion, hyperband, pbt
+  std::int64_t trials = 8;
+  std::int64_t slots = 3;  // groups that fit
+  std::int64_t max_concurrent = 0;
+  bool saves_on_request = false;
+  int max_failures = 1;
+};
+
+std::unique_ptr<ExperimentCore> make_core(const WorldOptions& options, std::uint64_t seed);
+
+// Plays one experiment to its end. faults() is empty if every invariant held.
+class ExperimentWorld {
+ public:
+  ExperimentWorld(const WorldOptions& options, std::uint64_t seed);
+
+  // `kill_at`: the event after which all processes end, and a new core replays the log.
+  void play(std::optional<int> kill_at = {});
+  const std::vector<std::string>& faults() const { return faults_; }
+  const ExperimentCore& core() const { return *core_; }
+  const std::vector<TimedEvent>& events() const { return events_; }
+
+ private:
+  struct Process {
+    TrialNumber trial = 0;
+    std::int64_t attempt = 0;
+    std::int64_t iteration = 0;
+    bool awaits_decision = false, awaits_save = false, ending = false;
+  };
+
+  void feed(const ExperimentEvent& event);
+  void carry_out(const ExperimentCommand& command);
+  void act();
+  void report(GroupNumber group, Process& process);
+  void resume();
+  void check_end();
+  std::uint32_t draw(std::uint32_t count);
+
+  WorldOptions options_;
+  std::uint64_t seed_;
+  MersenneTwister random_;
+  std::unique_ptr<ExperimentCore> core_;
+  std::vector<TimedEvent> events_;
+  std::vector<std::string> faults_;
+  std::set<GroupNumber> requested_, placed_;
+  std::map<GroupNumber, Process> processes_;
+  std::set<std::string> checkpoints_;
+  bool ended_ = false;
+};
+
+}  // namespace mobula::internal::tune
