@@ -72,7 +72,11 @@ void ClientCore::on(const Attached& event) {
   step_.set_node(event.node);
   attached_ = true;
   job_ = event.job;
-  if (again) objects_.lose_store();
+  if (again) {
+    objects_.lose_store();
+    tasks_.forget_readers();
+    objects_.restate_reads();
+  }
   restate();
 }
 
@@ -91,6 +95,8 @@ void ClientCore::from_agent(const FromHead& message) {
 
 void ClientCore::from_agent(const HeadStatus& message) {
   ends_.uses().set_accepted(message.protocol >= version_with_class_use, step_.now());
+  objects_.set_readers_accepted(message.takes_readers);
+  tasks_.set_readers_reported(message.takes_readers);
   if (!message.connected || message.epoch == head_epoch_) return;
   const bool first = head_epoch_ == 0;
   head_epoch_ = message.epoch;

@@ -140,6 +140,7 @@ class ClientCore final {
   void from_agent(const FetchObjectReply& message) { objects_.on(message); }
   void from_agent(const UnpinRequest& message) { objects_.on(message); }
   void from_agent(const ExportReleased& message) { objects_.on(message); }
+  void from_agent(const ReadersMoved& message) { tasks_.on(message); }
   void from_agent(const ObjectGone& message) { objects_.on(message); }
   void from_agent(const HeadStatus& message);
   void from_agent(const PeersDead& message);

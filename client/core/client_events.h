@@ -160,6 +160,6 @@ using Event =
                  ReceivedFromExecutor, StreamEnded, Tick, HandOver, ValueUnreadable, SubmitGroup,
                  AwaitGroup, EndGroup, UnwantObject, KeepTensor, ElementsLost, BorrowRefs,
                  EndBorrow, AwaitSubmitted, ErrorRead, AbandonWrite, BlockedOn, SubscribeObject,
-                 UnsubscribeObject, TakeItem>;
+                 UnsubscribeObject, TakeItem, ItemRead>;
 
 }  // namespace mobula::internal::client

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/model/stream_link.h"
 #include "client/engine/conversion.h"
 #include "client/engine/process_runtime.h"
 
@@ -51,6 +52,10 @@ Answer<NextItem> ProcessRuntime::next_item(RawId position, const detail::Deadlin
   if (refs.size() != 2 || !std::ranges::all_of(refs, is_object)) return no_stream(object);
   // The value still holds its refs.
   for (const auto& ref : refs) retain(ref);
+  if (const auto link = stream_link(value.bytes)) {
+    const auto lock = engine_->lock();
+    engine_->step(ItemRead{object, ObjectId(bits(refs.back().id)), *link});
+  }
   return NextItem{false, refs.front().id, refs.back().id};
 }
 

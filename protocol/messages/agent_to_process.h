@@ -148,7 +148,8 @@ struct HeadStatus {
   bool connected = false;
   std::uint64_t epoch = 0;
   std::uint32_t protocol = 0;  // version agreed between head and agent; 0: an earlier release
-  MOBULA_FIELDS(connected, epoch, protocol);
+  bool takes_readers = false;  // the agent accepts ReaderMoved and sends ReadersMoved
+  MOBULA_FIELDS(connected, epoch, protocol, takes_readers);
   friend bool operator==(const HeadStatus&, const HeadStatus&) = default;
 };
 
@@ -204,11 +205,20 @@ struct TrustChanged {
   friend bool operator==(const TrustChanged&, const TrustChanged&) = default;
 };
 
+// To the owner of a stream: the slowest process on any node that reads it has taken `taken` items.
+// 0: no other process reads it. `stream_without_window`: a process reads it that cannot report.
+struct ReadersMoved {
+  ObjectId stream;  // first position
+  std::uint64_t taken = 0;
+  MOBULA_FIELDS(stream, taken);
+  friend bool operator==(const ReadersMoved&, const ReadersMoved&) = default;
+};
+
 using AgentToProcess =
     std::variant<DriverAttached, AssignExecutor, FromHead, ReserveObjectReply, SealObjectReply,
                  HoldObjectReply, FetchObjectReply, ExportReleased, ObjectGone, HeadStatus,
                  PeersDead, EndExecutor, LogLines, AttachRefused, UnmapSlabRequest, JobFinished,
                  PrepareExecutor, UseDoorbell, OpenRingReply, RingEnded, UnpinRequest, OverShare,
-                 TrustChanged>;
+                 TrustChanged, ReadersMoved>;
 
 }  // namespace mobula::internal

@@ -78,10 +78,11 @@ struct Facts {
 struct AgentAddress {
   NodeId node;
   ProcessId incarnation;
-  std::string control;     // NAME:PORT of its bus
-  std::string bulk;        // NAME:PORT of its bulk server
-  std::string public_key;  // CURVE, Z85
-  MOBULA_FIELDS(node, incarnation, control, bulk, public_key);
+  std::string control;         // NAME:PORT of its bus
+  std::string bulk;            // NAME:PORT of its bulk server
+  std::string public_key;      // CURVE, Z85
+  bool takes_readers = false;  // the agent accepts NodeReaderMoved
+  MOBULA_FIELDS(node, incarnation, control, bulk, public_key, takes_readers);
   friend bool operator==(const AgentAddress&, const AgentAddress&) = default;
 };
 

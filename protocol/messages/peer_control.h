@@ -138,10 +138,20 @@ struct ReplicaAdded {
   friend bool operator==(const ReplicaAdded&, const ReplicaAdded&) = default;
 };
 
+// To the home of a stream: the slowest process of the sender's node that reads it has taken `taken`
+// items. 0: no process there reads it. Sent only to agents that accept it (AgentAddress).
+struct NodeReaderMoved {
+  ObjectId stream;  // first position
+  ProcessId owner;
+  std::uint64_t taken = 0;
+  MOBULA_FIELDS(stream, owner, taken);
+  friend bool operator==(const NodeReaderMoved&, const NodeReaderMoved&) = default;
+};
+
 using PeerMessage =
     std::variant<StoreResultRequest, StoreResultReply, NodeHoldRequest, NodeHoldReply, NodeRelease,
                  ObjectStatusRequest, ObjectStatusReply, PullRequest, PullReply, ReplicaLost,
-                 ChunksAvailable, PullComplete, ReplicaAdded>;
+                 ChunksAvailable, PullComplete, ReplicaAdded, NodeReaderMoved>;
 
 struct PeerFrame {
   ProcessId from;  // agent incarnation; a frame for another incarnation is rejected

@@ -89,7 +89,9 @@ struct ExportObject {
   // Set if the owner exits as planned: `object` counts the handles of this actor, and the job owns
   // the actor from now on. The agent ends the actor when the object has no holder.
   ActorId entrusted{};
-  MOBULA_FIELDS(object, is_tensor, entrusted);
+  // Set for a position of a stream with a window: its first position. ReadersMoved follows.
+  ObjectId stream{};
+  MOBULA_FIELDS(object, is_tensor, entrusted, stream);
   friend bool operator==(const ExportObject&, const ExportObject&) = default;
 };
 
@@ -193,10 +195,19 @@ struct RingClosed {
   friend bool operator==(const RingClosed&, const RingClosed&) = default;
 };
 
+// The fastest reader of a stream in this process has taken `taken` items. 0: the process does not
+// read it any more. Sent in batches, and only to agents that accept it (HeadStatus).
+struct ReaderMoved {
+  RefRecord stream;  // first position
+  std::uint64_t taken = 0;
+  MOBULA_FIELDS(stream, taken);
+  friend bool operator==(const ReaderMoved&, const ReaderMoved&) = default;
+};
+
 using ProcessToAgent =
     std::variant<AttachDriver, ExecutorReady, ForHead, ReserveObjectRequest, SealObjectRequest,
                  ExportObject, HoldObjectRequest, ReleaseObject, FetchObjectRequest, CancelFetch,
                  ExecutorBlocked, ExecutorRetires, ConstructorFinished, RunningNow, UnmapSlabReply,
-                 OpenRingRequest, RingClosed, UnpinReply, ExecutorResident>;
+                 OpenRingRequest, RingClosed, UnpinReply, ExecutorResident, ReaderMoved>;
 
 }  // namespace mobula::internal

@@ -50,7 +50,6 @@ inline constexpr NoRow row{};
 
 // clang-format off
 // ---- to the head -------------------------------------------------------------------------------
-
 template <> inline constexpr Roles row<RegisterRequest> = agents;
 template <> inline constexpr Roles row<AgentFrame> = agents;
 template <> inline constexpr Roles row<AgentStopped> = agents;
@@ -100,7 +99,6 @@ template <> inline constexpr Roles row<SpansReply> = tellers;
 template <> inline constexpr Roles row<ClassUse> = programs;
 
 // ---- from the head -----------------------------------------------------------------------------
-
 template <> inline constexpr Roles row<RegisterReply> = head;
 template <> inline constexpr Roles row<RegisterRejected> = head;
 template <> inline constexpr Roles row<HeadFrame> = head;
@@ -139,7 +137,6 @@ template <> inline constexpr Roles row<TransfersRequest> = head;
 template <> inline constexpr Roles row<SpansRequest> = head;
 
 // ---- between a process and its agent -----------------------------------------------------------
-
 template <> inline constexpr Roles row<AttachDriver> = drivers;
 template <> inline constexpr Roles row<ForHead> = programs;
 template <> inline constexpr Roles row<ReserveObjectRequest> = programs;
@@ -153,6 +150,7 @@ template <> inline constexpr Roles row<UnmapSlabReply> = programs;
 template <> inline constexpr Roles row<OpenRingRequest> = programs;
 template <> inline constexpr Roles row<RingClosed> = programs;
 template <> inline constexpr Roles row<UnpinReply> = programs;
+template <> inline constexpr Roles row<ReaderMoved> = programs;
 template <> inline constexpr Roles row<ExecutorReady> = executors;
 template <> inline constexpr Roles row<ExecutorBlocked> = executors;
 template <> inline constexpr Roles row<ExecutorRetires> = executors;
@@ -178,13 +176,13 @@ template <> inline constexpr Roles row<UseDoorbell> = agents;
 template <> inline constexpr Roles row<OpenRingReply> = agents;
 template <> inline constexpr Roles row<RingEnded> = agents;
 template <> inline constexpr Roles row<UnpinRequest> = agents;
+template <> inline constexpr Roles row<ReadersMoved> = agents;
 template <> inline constexpr Roles row<AssignExecutor> = slot_agents;
 template <> inline constexpr Roles row<PrepareExecutor> = slot_agents;
 template <> inline constexpr Roles row<EndExecutor> = slot_agents;
 template <> inline constexpr Roles row<OverShare> = slot_agents;
 
 // ---- between peers -----------------------------------------------------------------------------
-
 template <> inline constexpr Roles row<StoreResultRequest> = agents;
 template <> inline constexpr Roles row<StoreResultReply> = agents;
 template <> inline constexpr Roles row<NodeHoldRequest> = agents;
@@ -195,6 +193,7 @@ template <> inline constexpr Roles row<ObjectStatusReply> = agents;
 template <> inline constexpr Roles row<PullRequest> = agents;
 template <> inline constexpr Roles row<PullReply> = agents;
 template <> inline constexpr Roles row<ReplicaLost> = agents;
+template <> inline constexpr Roles row<NodeReaderMoved> = agents;
 template <> inline constexpr Roles row<ChunksAvailable> = agents;
 template <> inline constexpr Roles row<PullComplete> = agents;
 template <> inline constexpr Roles row<ReplicaAdded> = agents;

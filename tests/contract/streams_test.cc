@@ -21,6 +21,7 @@ namespace {
 using mobula::testing::becomes_true;
 using mobula::testing::Gate;
 using mobula::testing::got;
+using mobula::testing::is_pending;
 using mobula::testing::make_gate;
 using mobula::testing::wait_timeout;
 
@@ -332,6 +333,51 @@ TEST(ContractStreams, KilledConsumerReleasesTheCall) {
   EXPECT_TRUE(becomes_true([&] { return marker.exists(); }));
 }
 
+// Reads two items, reports, and waits.
+int stops_after_two(ObjectRefStream<int> stream, ActorHandle<Gate> gate, std::string path) {
+  const int sum = mobula::get(*stream.next()) + mobula::get(*stream.next());
+  append_line(path);
+  mobula::get(gate.call<&Gate::wait>());
+  return sum;
+}
+
+TEST(ContractStreams, OtherProcessesHaveAWindow) {
+  const Marker items, taken;
+  const auto gate = make_gate();
+  auto stream = mobula::task<counted>.options({.stream_window = 4}).remote(items.path(), 100);
+  const auto stopped =
+      mobula::task<stops_after_two>.options({.num_cpus = 0}).remote(stream, gate, taken.path());
+  ASSERT_TRUE(becomes_true([&] { return taken.exists(); }));
+  const auto all = mobula::task<sum_of>.options({.num_cpus = 0}).remote(stream);
+  EXPECT_TRUE(becomes_true([&] { return items.lines() >= 5; }));
+  EXPECT_TRUE(is_pending(all)) << "the other reader has stopped";
+  EXPECT_LE(items.lines(), 7u) << "the window, and the item that waits in co_yield";
+  got(gate.call<&Gate::open>());
+  EXPECT_EQ(got(stopped), 1);
+  EXPECT_EQ(got(all), 4950) << "the end of a reader moves the window";
+}
+
+TEST(ContractStreams, KilledReaderMovesTheWindow) {
+  const Marker items;
+  auto stream = mobula::task<counted>.options({.stream_window = 2}).remote(items.path(), 60);
+  const auto dies = mobula::task<dies_after_two>.options({.max_retries = 0}).remote(stream);
+  EXPECT_THROW(got(dies), WorkerCrashedError);
+  const auto all = mobula::task<sum_of>.remote(stream);
+  EXPECT_EQ(got(all), 1770);
+  EXPECT_EQ(values_of(stream), numbers(60)) << "copies lose no item";
+}
+
+// The first attempt kills its process after two items.
+int sum_again(ObjectRefStream<int> stream) {
+  if (current().attempt == 0) return dies_after_two(std::move(stream));
+  return sum_of(std::move(stream));
+}
+
+TEST(ContractStreams, RetriedReaderGetsAllItems) {
+  auto stream = mobula::task<count_to>.options({.stream_window = 2}).remote(60);
+  EXPECT_EQ(got(mobula::task<sum_again>.remote(std::move(stream))), 1770);
+}
+
 TEST(ContractStreams, LargeItemsAreReadInPlace) {
   constexpr std::size_t elements = 1 << 17;  // 1 MiB
   auto stream = mobula::task<blocks>.options({.stream_window = 2}).remote(8, elements);
@@ -342,6 +388,19 @@ TEST(ContractStreams, LargeItemsAreReadInPlace) {
     EXPECT_EQ(view[elements - 1], index++);
   }
   EXPECT_EQ(index, 8);
+}
+
+TEST(ContractStreams, ItemsOf64MiB) {
+  constexpr std::size_t elements = 8 << 20;
+  auto stream = mobula::task<blocks>.options({.stream_window = 2}).remote(4, elements);
+  int index = 0;
+  for (const auto& ref : stream) {
+    const auto view = mobula::get_view(ref, wait_timeout);
+    ASSERT_EQ(view.size(), elements);
+    EXPECT_EQ(view[0], index);
+    EXPECT_EQ(view[elements - 1], index++);
+  }
+  EXPECT_EQ(index, 4);
 }
 
 TEST(ContractStreams, ItemsMayContainRefs) {

@@ -196,23 +196,23 @@ void WorkerCore::Parts::report_head_status() {
   if (connected != reported_connected || (connected && epoch != reported_epoch)) {
     reported_connected = connected;
     if (connected) reported_epoch = epoch;
-    processes.broadcast(HeadStatus{connected, reported_epoch, head.protocol()});
+    processes.broadcast(HeadStatus{connected, reported_epoch, head.protocol(), true});
   }
   if (!connected || !head.takes_relays()) return;
   for (auto& [link, row] : processes.rows()) {
     if (!row.restates || row.process.empty()) continue;
     row.restates = false;
     // No head has epoch 0: the process takes it for a new head and restates.
-    outbox.emit(SendToProcess{link, HeadStatus{true, 0, head.protocol()}, SlabId{}});
-    outbox.emit(SendToProcess{link, HeadStatus{true, epoch, head.protocol()}, SlabId{}});
+    outbox.emit(SendToProcess{link, HeadStatus{true, 0, head.protocol(), true}, SlabId{}});
+    outbox.emit(SendToProcess{link, HeadStatus{true, epoch, head.protocol(), true}, SlabId{}});
   }
 }
 
 // Sends the first epoch to a process; only a later epoch makes it restate.
 void WorkerCore::Parts::greet(ProcessId process) {
-  processes.send(process, HeadStatus{true, reported_epoch, head.protocol()});
+  processes.send(process, HeadStatus{true, reported_epoch, head.protocol(), true});
   if (!reported_connected)
-    processes.send(process, HeadStatus{false, reported_epoch, head.protocol()});
+    processes.send(process, HeadStatus{false, reported_epoch, head.protocol(), true});
   if (!revoked_keys.empty()) processes.send(process, TrustChanged{{}, revoked_keys.list()});
 }
 

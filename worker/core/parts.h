@@ -104,6 +104,7 @@ struct WorkerCore::Parts {
   void on(ProcessRow& row, ExportObject& message);
   void on(ProcessRow& row, HoldObjectRequest& message);
   void on(ProcessRow& row, ReleaseObject& message);
+  void on(ProcessRow& row, ReaderMoved& message) { objects->reader_moved(row.process, message); }
   void on(ProcessRow& row, FetchObjectRequest& message);
   void on(ProcessRow& row, CancelFetch& message);
   void on(ProcessRow& row, UnpinReply& message) { objects->place_returned(row.process, message); }

@@ -101,6 +101,7 @@ const ObjectTable& WorkerCore::objects() const {
 
 void WorkerCore::Parts::on(Started& event) {
   phase = Phase::running;
+  event.address.takes_readers = true;
   peers.start(event.address);
   programs.start(event.address.node);
   objects.emplace(outbox, options, head, processes, peers, transfers, event);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/coverage_mark.h"
+#include "base/model/stream_link.h"
 #include "base/model/tensor_refs.h"
 
 namespace mobula::internal::client {
@@ -15,6 +16,7 @@ const CoverageMark mark_unwanted("client.item_without_a_consumer");
 const CoverageMark mark_again("client.item_yielded_again");
 const CoverageMark mark_not_again("client.item_not_yielded_again");
 const CoverageMark mark_window("client.items_taken_reported");
+const CoverageMark mark_unreported("client.reader_of_a_stream_cannot_report");
 
 // The value of a position: one byte, and refs to its item and to the next position. The end has no
 // refs.
@@ -27,6 +29,15 @@ ValueRecord end_value() {
   ValueRecord value;
   value.bytes = position_bytes();
   value.size_bytes = 1;
+  return value;
+}
+
+// The same for other processes, which report their reads of the stream.
+ValueRecord link_value(TaskId task, std::uint64_t index, std::uint32_t window,
+                       std::int64_t size_bytes) {
+  ValueRecord value;
+  value.bytes = Payload(to_bytes(StreamLink{position_id(task, 0), index, window, size_bytes}));
+  value.size_bytes = static_cast<std::int64_t>(value.bytes.size());
   return value;
 }
 
@@ -47,7 +58,7 @@ StreamTerms ItemStreams::start_run(TaskId task, const StreamTerms& terms) {
   if (row == nullptr) return terms;
   StreamTerms rest = terms;
   rest.known = row->known;
-  rest.taken = row->reported = row->exported ? stream_without_window : row->taken;
+  rest.taken = row->reported = std::max(row->exported ? row->reported : 0, limit(*row));
   rest.missing = missing(task);
   row->unreported_bytes = 0;
   return rest;
@@ -80,7 +91,9 @@ void ItemStreams::add(TaskRow& task, std::uint64_t index, ValueRecord value) {
   objects_.own(item, id);
   objects_.own(next, id).position = true;
   objects_.complete(item, std::move(value));
-  ValueRecord link = end_value();
+  ValueRecord link = row.exported ? link_value(id, index, task.call.form->stream.window,
+                                               row.open[row.open.size() - 2].size_bytes)
+                                  : end_value();
   link.contained = {objects_.ref_of(item), objects_.ref_of(next)};
   objects_.complete(position, std::move(link));
   // The position holds them from now on.
@@ -116,12 +129,72 @@ void ItemStreams::note_taken(TaskId task, ObjectId position) {
   if (fastest.id != position) return;  // another consumer was there before
   row.unreported_bytes += fastest.size_bytes;
   ++row.taken;
+  row.read_here = true;
   note_dropped(task);
 }
 
-void ItemStreams::note_exported(TaskId task) {
-  if (std::exchange(row_of(task).exported, true)) return;
-  note_dropped(task);
+// Positions that are complete get their links before they are stored for other processes.
+void ItemStreams::note_passed_on(const TaskRow& task) {
+  const TaskId id = task.call.task;
+  Row& row = row_of(id);
+  row.read_here = false;
+  note_dropped(id);
+  if (std::exchange(row.exported, true)) return;
+  exported_.insert(position_id(id, 0), id);
+  row.unlimited = !readers_reported_;
+  for (std::uint64_t index = row.dropped; index < row.known; ++index) {
+    const Position& position = row.open[index - row.dropped];
+    auto* object = objects_.find(position.id);
+    if (object == nullptr || !object->ready) continue;
+    ValueRecord link = link_value(id, index, task.call.form->stream.window, position.size_bytes);
+    link.contained = object->value->contained;
+    object->value = std::move(link);
+  }
+}
+
+void ItemStreams::on(const ReadersMoved& message) {
+  const TaskId* task = exported_.find(message.stream);
+  if (task == nullptr) return;
+  Row& row = rows_.at(*task);
+  row.elsewhere = message.taken;
+  if (message.taken == stream_without_window) {
+    mark_unreported.hit();
+    row.unlimited = true;
+  }
+  note_dropped(*task);
+}
+
+// The new agent reports the readers that remain.
+void ItemStreams::forget_readers() {
+  for (auto& [task, row] : rows_) {
+    row.elsewhere = 0;
+    if (row.exported) note_dropped(task);
+  }
+}
+
+void ItemStreams::end_windows() {
+  for (auto& [task, row] : rows_) {
+    if (!row.exported) continue;
+    row.unlimited = true;
+    note_dropped(task);
+  }
+}
+
+void ItemStreams::forget(TaskId task) {
+  const auto* row = rows_.find(task);
+  if (row != nullptr && row->exported) exported_.erase(position_id(task, 0));
+  rows_.erase(task);
+}
+
+std::uint64_t ItemStreams::limit(Row& row) {
+  if (!row.exported) return row.taken;
+  if (row.unlimited) return stream_without_window;
+  if (row.read_here) {
+    const auto* furthest = objects_.find(row.open[row.taken - row.dropped].id);
+    row.read_here = furthest != nullptr && furthest->refs > 0;
+  }
+  if (!row.read_here) return row.elsewhere;
+  return row.elsewhere == 0 ? row.taken : std::min(row.taken, row.elsewhere);
 }
 
 void ItemStreams::move_window(const TaskRow& task) {
@@ -139,10 +212,11 @@ void ItemStreams::move_window(const TaskRow& task) {
   }
   if (task.state != TaskState::sent || row->ended) return;
   auto* stream = streams_.find(task.executor);
-  const std::uint64_t taken = row->exported ? stream_without_window : row->taken;
+  const std::uint64_t taken = limit(*row);
   if (stream == nullptr || taken <= row->reported) return;
   const std::uint64_t batch = std::max<std::uint64_t>(1, task.call.form->stream.window / 2);
-  if (taken - row->reported < batch && row->unreported_bytes < report_bytes) return;
+  const bool is_batch = taken - row->reported >= batch || row->unreported_bytes >= report_bytes;
+  if (!is_batch && !row->exported) return;  // other processes report in batches
   mark_window.hit();
   row->reported = taken;
   row->unreported_bytes = 0;

@@ -51,19 +51,28 @@ void Tasks::finish_stream(TaskId task, const Results& results) {
     row = rows_.find(task);
     if (row == nullptr) return;
   }
+  if (row->cancelled) {
+    for (const ObjectId item : items_.stored_items(task)) objects_.at(item).of_cancelled = true;
+  }
   const bool lineage =
       items_.keeps_lineage(task) && row->retries_left != 0 && !row->cancelled && !failed;
   if (!lineage || row->live_results == 0) return forget_task(task);
   keep_as_lineage(task);
 }
 
-void Tasks::stream_read(TaskId creator, ObjectId position) {
-  if (!rows_.contains(creator)) return;
-  if (position.empty()) return items_.note_exported(creator);
-  items_.note_taken(creator, position);
+void Tasks::stream_used(TaskId creator, ObjectId position, StreamUse use) {
+  const auto* row = rows_.find(creator);
+  if (row == nullptr) return;
+  switch (use) {
+    case StreamUse::taken: return items_.note_taken(creator, position);
+    case StreamUse::passed_on: return items_.note_passed_on(*row);
+    case StreamUse::released: return items_.note_dropped(creator);
+  }
 }
 
+// Streams that other processes read run to their ends, which the owner awaits: without windows.
 void Tasks::cancel_unshared_streams() {
+  items_.end_windows();
   std::vector<TaskId> unshared;
   for (const auto& [id, row] : rows_) {
     const bool runs = row.call.form->stream.window != 0 && row.state != TaskState::finished;

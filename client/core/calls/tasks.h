@@ -57,6 +57,10 @@ class Tasks final : public CallStreams::Port,
   void on(const CancelChildren& event);
   void on(const ElementsLost& event);
   void on(const HandOver& event);
+  // Progress of the readers in other processes. The agent may belong to the previous release.
+  void on(const ReadersMoved& message) { items_.on(message); }
+  void set_readers_reported(bool reported) { items_.set_readers_reported(reported); }
+  void forget_readers() { items_.forget_readers(); }
   // The head published the death of the process.
   void remember_death(ProcessId process) { unread_.remember_death(process); }
   // Queues the tasks whose backoff is over.
@@ -92,7 +96,7 @@ class Tasks final : public CallStreams::Port,
   bool can_run_again(const TaskRow& finished) const override;
   void run_again(TaskId finished) override;
   void result_dropped(TaskId creator) override;
-  void stream_read(TaskId creator, ObjectId position) override;
+  void stream_used(TaskId creator, ObjectId position, StreamUse use) override;
   void watch_actor(ActorId actor) override { actors_.watch(actor); }
   void forget_actor(ActorId actor) override { actors_.forget(actor); }
   CompactQueue& compact() override { return dispatcher_.compact(); }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/model/stream_link.h"
 #include "base/model/task.h"
 #include "protocol/messages/call_stream.h"
 #include "protocol/messages/local_control.h"
@@ -82,6 +83,15 @@ struct TakeItem {
   ObjectId position;
   MOBULA_FIELDS(position);
   friend bool operator==(const TakeItem&, const TakeItem&) = default;
+};
+
+// User code took the item of this position of another owner's stream, and has a ref to `next`.
+struct ItemRead {
+  ObjectId position;
+  ObjectId next;
+  StreamLink link;
+  MOBULA_FIELDS(position, next, link);
+  friend bool operator==(const ItemRead&, const ItemRead&) = default;
 };
 
 // A thread waits for the object or reads its bytes: the core obtains them and keeps them.

@@ -127,13 +127,15 @@ void ObjectRefs::reconstruct(ObjectId object, const std::string& cause) {
   mark_lost.hit();
   ErrorRecord error;
   error.kind = ErrorKind::object_lost;
-  const char* why_not_again = !row->owned            ? ""
-                              : row->creator.empty() ? "; it was put, so no task can make it again"
-                              : row->lineage_given_up
-                                  ? "; its task is too long ago to be run again: lineage is bounded"
-                              : task != nullptr && task->retries_left != 0
-                                  ? "; its actor is dead, so no process can make it again"
-                                  : "; its task has no retries left to make it again";
+  const char* why_not_again =
+      !row->owned             ? ""
+      : row->creator.empty()  ? "; it was put, so no task can make it again"
+      : row->of_cancelled     ? "; its stream was cancelled, and a cancelled call is not "
+                                "repeated"
+      : row->lineage_given_up ? "; its task is too long ago to be run again: lineage is bounded"
+      : task != nullptr && task->retries_left != 0
+          ? "; its actor is dead, so no process can make it again"
+          : "; its task has no retries left to make it again";
   error.text = "object " + object.brief() + " is lost: " + cause + why_not_again;
   // Executors may await it as an argument at their agents, and must read the error.
   if (row->owned) escape(object);
@@ -159,7 +161,8 @@ void ObjectRefs::lose_store() {
     row.released = false;
     if (row.doubted) doubted.push_back(object);
     if (!row.ref.is_empty() && has_home(row)) row.ref.edit().home = step_.node();
-    if (row.exported) step_.send_to_agent(ExportObject{object, row.is_kept_tensor()});
+    const ObjectId stream = row.position ? position_id(row.creator, 0) : ObjectId();
+    if (row.exported) step_.send_to_agent(ExportObject{object, row.is_kept_tensor(), {}, stream});
     if (row.ready && row.value->in_store && !row.storing) lost.push_back(object);
   }
   // A thread continues its write in the old memory. A write of the shell starts again.

@@ -80,22 +80,25 @@ void ObjectRefs::ensure_hold(ObjectId object, ObjectRow& row) {
 }
 
 // A ref leaves for another process, which relies on the home from now on.
-void ObjectRefs::escape(ObjectId object) {
+void ObjectRefs::escape(ObjectId object, bool by_position) {
   hold_now(object);
-  export_own(object);
+  export_own(object, by_position);
 }
 
 // A ref to an own object leaves inside a value: other processes may now request it from the home.
-void ObjectRefs::export_own(ObjectId object) {
+// `by_position`: only the position before it in its stream refers to it.
+void ObjectRefs::export_own(ObjectId object, bool by_position) {
   auto* row = find_expanded(object);
   if (row != nullptr && row->lent) row->passed_on = true;
-  if (row == nullptr || !row->owned || row->exported || !has_home(*row) || step_.job_ended())
-    return;
+  if (row != nullptr && row->position && !row->owned) reads_.note_left(object);
+  if (row == nullptr || !row->owned || !has_home(*row) || step_.job_ended()) return;
+  if (row->position && !by_position) port_.stream_used(row->creator, object, StreamUse::passed_on);
+  if (row->exported) return;
   row->exported = true;
   ends_.mark_read(row->creator);  // other processes may read it
   if (!row->ready) mark_escaped_pending.hit();
-  step_.send_to_agent(ExportObject{object, row->is_kept_tensor()});
-  if (row->position) port_.stream_read(row->creator, {});
+  const ObjectId stream = row->position ? position_id(row->creator, 0) : ObjectId();
+  step_.send_to_agent(ExportObject{object, row->is_kept_tensor(), {}, stream});
   if (row->ready && !row->value->in_store && !row->is_kept_tensor()) store_inline(object, *row);
 }
 
@@ -115,7 +118,8 @@ void ObjectRefs::complete(ObjectId object, ValueRecord value) {
     // A position of a stream. The home may have forgotten it, with an ExportReleased on its way,
     // which precedes the replies to the write of this value.
     row->released = false;
-    step_.send_to_agent(ExportObject{object, row->is_kept_tensor()});
+    step_.send_to_agent(
+        ExportObject{object, row->is_kept_tensor(), {}, position_id(row->creator, 0)});
   }
   row->ready = true;
   row->value = std::move(value);
@@ -189,6 +193,7 @@ void ObjectRefs::drop_one(ObjectId object) {
 void ObjectRefs::erase_object(ObjectId object) {
   ObjectRow row = std::move(rows_.at(object));
   rows_.erase(object);
+  if (row.position && !row.owned) reads_.note_left(object);
   if (row.lent || row.unsaid) borrows_.erase(object);
   if (row.readable) step_.emit(DropPlace{object, row.reading->place});
   if (row.is_kept_tensor()) step_.emit(TensorUnneeded{object});
@@ -303,6 +308,8 @@ void ObjectRefs::on(const ReleaseRef& event) {
   if (row == nullptr) return void(port_.compact().release(event.object));
   MOBULA_CHECK(row->refs > 0, "released more refs than were taken");
   --row->refs;
+  if (row->position && row->owned && row->refs == 0)
+    port_.stream_used(row->creator, event.object, StreamUse::released);
   drop_if_unused(event.object);
 }
 
@@ -319,7 +326,14 @@ void ObjectRefs::on(const TakeItem& event) {
   const TaskId creator = row->creator;
   const auto value = row->value;
   for (const auto& ref : value->contained) on(AdoptRef{ref});
-  if (of_stream) port_.stream_read(creator, event.position);
+  if (of_stream) port_.stream_used(creator, event.position, StreamUse::taken);
+}
+
+void ObjectRefs::on(const ItemRead& event) {
+  const auto* row = rows_.find(event.position);
+  auto* next = rows_.find(event.next);
+  if (row == nullptr || row->owned || row->ref.is_empty() || next == nullptr) return;
+  if (reads_.note_taken(*row->ref, event.link, event.next)) next->position = true;
 }
 
 void ObjectRefs::on(const WantObject& event) {

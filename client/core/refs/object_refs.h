@@ -17,9 +17,16 @@
 #include "client/core/client_events.h"
 #include "client/core/refs/deferred_holds.h"
 #include "client/core/refs/object_row.h"
+#include "client/core/refs/stream_reads.h"
 #include "client/core/step_context.h"
 
 namespace mobula::internal::client {
+
+enum class StreamUse : std::uint8_t {
+  taken,      // a consumer in this process took the item of the position
+  passed_on,  // the position left this process, so other processes may read the stream
+  released,   // user code has no ref to the position any more
+};
 
 class ObjectRefs {
  public:
@@ -33,9 +40,8 @@ class ObjectRefs {
     virtual void run_again(TaskId finished) = 0;
     // The row of a result of this task, if it is a task, is erased.
     virtual void result_dropped(TaskId creator) = 0;
-    // A consumer in this process took the item of this position of a stream. No position: other
-    // processes may read the stream from now on.
-    virtual void stream_read(TaskId creator, ObjectId position) = 0;
+    // Use of a position of a stream of this process.
+    virtual void stream_used(TaskId creator, ObjectId position, StreamUse use) = 0;
     // The first ref to handles of another process's actor, and the last ref to handles of any.
     virtual void watch_actor(ActorId actor) = 0;
     virtual void forget_actor(ActorId actor) = 0;
@@ -64,6 +70,7 @@ class ObjectRefs {
   void on(const ReleaseRef& event);
   void on(const AdoptRef& event);
   void on(const TakeItem& event);
+  void on(const ItemRead& event);
   void on(const WantObject& event);
   void on(const UnwantObject& event);
   void on(const ErrorRead& event);
@@ -110,7 +117,10 @@ class ObjectRefs {
   void pin(const RefRecord& ref);
   void unpin(ObjectId object);
   // A ref leaves for another process, which relies on the home from now on.
-  void escape(ObjectId object);
+  void escape(ObjectId object, bool by_position = false);
+  // The owner's agent of a read stream accepts reports.
+  void set_readers_accepted(bool accepted) { reads_.set_accepted(accepted); }
+  void restate_reads() { reads_.restate(); }
   void escape_contained(const ValueRecord& value);
   void hold_now(ObjectId object);
   void fetch(ObjectId object, ObjectRow& row, bool argument = false);
@@ -149,7 +159,7 @@ class ObjectRefs {
   ObjectRow& borrow(const RefRecord& ref);
   bool has_home(const ObjectRow& row) const;
   void ensure_hold(ObjectId object, ObjectRow& row);
-  void export_own(ObjectId object);
+  void export_own(ObjectId object, bool by_position = false);
   void drop_if_unused(ObjectId object);
   void drop_one(ObjectId object);
   void erase_object(ObjectId object);
@@ -171,6 +181,7 @@ class ObjectRefs {
   CallStreams& streams_;
   Port& port_;
   Rows rows_;
+  StreamReads reads_{step_};
   Table<ObjectId, BorrowRow> borrows_;
   Table<ObjectId, WriteRow> writes_;
   DeferredHolds write_retries_;

@@ -49,9 +49,12 @@ struct ObjectRow {
   bool passed_on : 1 = false;         // while lent: this process may have passed it on
   bool unsaid : 1 = false;            // own tensor in replies without a report of their receivers
   bool lineage_given_up : 1 = false;  // its task was dropped from the lineage
+  bool of_cancelled : 1 = false;      // item of a cancelled stream, which never runs again
   bool lost : 1 = false;              // borrowed: the value states the loss; a want reads again
-  bool position : 1 = false;          // owned: a position of a stream, see ItemStreams
-  bool doubted : 1 = false;           // an executor could not read it, and this process tries to
+  // A position of a stream. Owned: see ItemStreams. Borrowed: one that a reader has reached, see
+  // StreamReads.
+  bool position : 1 = false;
+  bool doubted : 1 = false;  // an executor could not read it, and this process tries to
   // Not empty: the object stands for the handles of this actor and never becomes ready.
   ActorId actor() const { return ref->actor; }
   // True if calls that need it wait.

@@ -89,7 +89,9 @@ void ObjectRefs::on(const ValueWritten& event) {
   const auto* found = writes_.find(event.object);
   if (found == nullptr) return;
   const WriteRow write = *found;
-  for (const auto& ref : event.contained) escape(ref.object);
+  const auto* position = rows_.find(event.object);
+  const bool by_position = position != nullptr && position->owned && position->position;
+  for (const auto& ref : event.contained) escape(ref.object, by_position);
   if (!write.lost) {
     step_.send_to_agent(
         SealObjectRequest{event.object, write.owner, write.home, event.is_error, event.contained});

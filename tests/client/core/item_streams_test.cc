@@ -1,5 +1,6 @@
 // Streaming calls at their owner: items before the end of the call, the window, retries, errors,
 // and consumers that end.
+#include "base/model/stream_link.h"
 #include "client/core/small_client.h"
 
 namespace mobula::internal::client {
@@ -146,6 +147,196 @@ TEST_F(ItemStreams, PassedOn_HasNoWindow) {
   EXPECT_EQ(to_executor<ItemsTaken>(), (std::vector{ItemsTaken{1, stream_without_window}}));
   yield(0);
   EXPECT_TRUE(to_executor<ItemsTaken>().empty());
+}
+
+// Streams that other processes read. The agent reports their progress.
+class SharedStreams : public ItemStreams {
+ protected:
+  SharedStreams() {
+    HeadStatus status;
+    status.connected = true;
+    status.epoch = 1;
+    status.takes_readers = true;
+    agent(status);
+  }
+  TaskId shared(std::uint32_t window) {
+    const TaskId made = stream(window);
+    pass_on(made, 0);
+    return made;
+  }
+  void pass_on(TaskId made, std::uint64_t index) {
+    step(HandOver{{core_.ref_of(position_id(made, index))}, ProcessId::of(60), NodeId::of(2)});
+  }
+  void elsewhere(TaskId made, std::uint64_t taken) {
+    agent(ReadersMoved{position_id(made, 0), taken});
+  }
+  std::vector<ItemsTaken> reported() const { return to_executor<ItemsTaken>(); }
+};
+
+TEST_F(SharedStreams, PassedOn_KeepsItsWindow) {
+  const TaskId made = shared(4);
+  EXPECT_TRUE(reported().empty());
+  EXPECT_TRUE(to_executor<ItemsTaken>().empty());
+  for (std::uint64_t i = 0; i < 4; ++i) yield(i);
+  EXPECT_TRUE(reported().empty());
+  elsewhere(made, 2);
+  EXPECT_EQ(reported(), (std::vector{ItemsTaken{1, 2}}));
+  elsewhere(made, 1);
+  EXPECT_TRUE(reported().empty()) << "a reader that begins late takes nothing back";
+}
+
+TEST_F(SharedStreams, SlowestProcessMovesTheWindow) {
+  const TaskId made = shared(4);
+  for (std::uint64_t i = 0; i < 4; ++i) yield(i);
+  elsewhere(made, 1);
+  for (std::uint64_t i = 0; i < 3; ++i) take(made, i);
+  EXPECT_TRUE(reported().empty()) << "the other process is at 1";
+  elsewhere(made, 4);
+  EXPECT_EQ(reported(), (std::vector{ItemsTaken{1, 3}})) << "this process is at 3";
+}
+
+TEST_F(SharedStreams, ReaderElsewhereEnds_ThisProcessCounts) {
+  const TaskId made = shared(4);
+  for (std::uint64_t i = 0; i < 4; ++i) yield(i);
+  elsewhere(made, 1);
+  for (std::uint64_t i = 0; i < 3; ++i) take(made, i);
+  elsewhere(made, 0);
+  EXPECT_EQ(reported(), (std::vector{ItemsTaken{1, 3}}));
+}
+
+TEST_F(SharedStreams, ReaderHereDropsItsPosition_OthersCount) {
+  const TaskId made = shared(4);
+  for (std::uint64_t i = 0; i < 4; ++i) yield(i);
+  step(RetainRef{position_id(made, 0)});
+  take(made, 0);
+  elsewhere(made, 3);
+  EXPECT_TRUE(reported().empty()) << "this process is at 1";
+  release(position_id(made, 1));
+  EXPECT_EQ(reported(), (std::vector{ItemsTaken{1, 3}}));
+}
+
+TEST_F(SharedStreams, PassedOnWhileReading_OthersCount) {
+  const TaskId made = shared(4);
+  for (std::uint64_t i = 0; i < 4; ++i) yield(i);
+  take(made, 0);
+  elsewhere(made, 3);
+  EXPECT_TRUE(reported().empty());
+  pass_on(made, 1);
+  EXPECT_EQ(reported(), (std::vector{ItemsTaken{1, 3}}));
+}
+
+TEST_F(SharedStreams, ReaderCannotReport_EndsTheWindow) {
+  const TaskId made = shared(4);
+  elsewhere(made, stream_without_window);
+  EXPECT_EQ(reported(), (std::vector{ItemsTaken{1, stream_without_window}}));
+}
+
+TEST_F(SharedStreams, ProcessExits_EndsTheWindow) {
+  const TaskId made = shared(4);
+  elsewhere(made, 1);
+  step(AwaitSubmitted{});
+  EXPECT_EQ(reported(), (std::vector{ItemsTaken{1, stream_without_window}}));
+}
+
+TEST_F(SharedStreams, ProducerCrashes_RetryKeepsTheLimit) {
+  const TaskId made = shared(4);
+  for (std::uint64_t i = 0; i < 4; ++i) yield(i);
+  elsewhere(made, 2);
+  elsewhere(made, 0);
+  crash();
+  EXPECT_EQ(retry_at(21).taken, 2u);
+}
+
+TEST_F(SharedStreams, PositionsNameStreamAndTerms) {
+  const TaskId made = stream(4);
+  yield(0);
+  pass_on(made, 0);
+  yield(1);
+  for (std::uint64_t index = 0; index < 2; ++index) {
+    const auto link = stream_link(core_.object(position_id(made, index))->value->bytes.bytes());
+    ASSERT_TRUE(link);
+    EXPECT_EQ(link->stream, position_id(made, 0));
+    EXPECT_EQ(link->index, index);
+    EXPECT_EQ(link->window, 4u);
+  }
+  end();
+  EXPECT_TRUE(is_end(made, 2));
+}
+
+// Streams of another process.
+class ForeignStreams : public SharedStreams {
+ protected:
+  static RefRecord position(std::uint64_t index) {
+    return {position_id(TaskId::of(9), index), NodeId::of(2), ProcessId::of(50), {}};
+  }
+  ForeignStreams() { step(AdoptRef{position(0)}); }
+  // Reads a position and drops it.
+  void read(std::uint64_t index, std::int64_t size_bytes = 8, bool drops = true) {
+    step(AdoptRef{position(index + 1)});
+    step(ItemRead{position(index).object,
+                  position(index + 1).object,
+                  {position(0).object, index, 6, size_bytes}});
+    sent_ = to_agent<ReaderMoved>();
+    if (drops) release(position(index).object);
+  }
+  std::vector<std::uint64_t> sent() const {
+    std::vector<std::uint64_t> taken;
+    for (const auto& each : sent_) taken.push_back(each.taken);
+    return taken;
+  }
+  std::vector<ReaderMoved> sent_;
+};
+
+TEST_F(ForeignStreams, ReportsFirstItemThenBatches) {
+  read(0);
+  EXPECT_EQ(sent_, (std::vector{ReaderMoved{position(0), 1}}));
+  read(1);
+  read(2);
+  EXPECT_TRUE(sent_.empty());
+  read(3);
+  EXPECT_EQ(sent(), (std::vector<std::uint64_t>{4})) << "half of the window";
+  read(4, stream_window_bytes);
+  EXPECT_EQ(sent(), (std::vector<std::uint64_t>{5})) << "a large item";
+}
+
+TEST_F(ForeignStreams, ReportsEndWhenLastPositionIsDropped) {
+  read(0);
+  read(1);
+  release(position(2).object);
+  EXPECT_EQ(to_agent<ReaderMoved>(), (std::vector{ReaderMoved{position(0), 0}}));
+}
+
+TEST_F(ForeignStreams, ReportsEndWhenPassedOn) {
+  read(0);
+  step(HandOver{{position(1)}, ProcessId::of(60), NodeId::of(2)});
+  EXPECT_EQ(to_agent<ReaderMoved>(), (std::vector{ReaderMoved{position(0), 0}}));
+  read(1);
+  EXPECT_EQ(sent(), (std::vector<std::uint64_t>{2})) << "the process reads again";
+}
+
+TEST_F(ForeignStreams, SlowerCopyReportsNothing) {
+  read(0, 8, false);
+  step(RetainRef{position(1).object});
+  read(1);
+  read(2);
+  read(3);
+  EXPECT_EQ(sent(), (std::vector<std::uint64_t>{4}));
+  read(0);
+  EXPECT_TRUE(sent_.empty());
+}
+
+TEST_F(ForeignStreams, NewAgent_GetsTheReportAgain) {
+  read(0);
+  read(1);
+  step(AgentLost{});
+  step(Attached{node(), {}, {}});
+  EXPECT_EQ(to_agent<ReaderMoved>(), (std::vector{ReaderMoved{position(0), 2}}));
+}
+
+TEST_F(ForeignStreams, AgentOfPreviousRelease_GetsNoReport) {
+  agent(HeadStatus{true, 2});
+  read(0);
+  EXPECT_TRUE(sent_.empty());
 }
 
 TEST_F(ItemStreams, NoConsumerLeft_CancelsTheCall) {
@@ -295,6 +486,20 @@ TEST_F(ItemStreams, LostItemIsNeverYieldedAgain_BecomesError) {
   EXPECT_EQ(error(item_id(made, 0)).kind, ErrorKind::object_lost);
   release(position_id(made, 0));
   EXPECT_EQ(core_.sizes().tasks, 0u);
+}
+
+TEST_F(ItemStreams, CancelledStream_LostItemIsAnError) {
+  const TaskId made = stream();
+  yield(0, stored(NodeId::of(2)));
+  step(CancelObject{position_id(made, 0)});
+  CallReply cancelled;
+  cancelled.outcome = CallOutcome::cancelled;
+  reply(producer, cancelled);
+  EXPECT_EQ(state(item_id(made, 0)), "value") << "a cancelled stream keeps its items";
+  agent(ObjectGone{item_id(made, 0), "its node died"});
+  EXPECT_EQ(error(item_id(made, 0)).kind, ErrorKind::object_lost);
+  EXPECT_NE(error(item_id(made, 0)).text.find("its stream was cancelled"), std::string::npos);
+  EXPECT_TRUE(calls_at(producer).empty());
 }
 
 TEST_F(ItemStreams, ActorRestarts_CallContinues) {

@@ -193,6 +193,7 @@ Agent& Agents::start(NodeId node) {
   agents_.push_back(std::make_unique<Agent>(*this, node, agents_.size() + 1, options_));
   Agent& agent = *agents_.back();
   Started started;
+  agent.address_.takes_readers = true;
   started.address = agent.address();
   started.host = "host";
   agent.step(started);

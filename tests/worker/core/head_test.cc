@@ -54,10 +54,11 @@ TEST_F(HeadTest, SendsHeartbeatsAndDetectsSilentHead) {
   agent_.head_answers = false;
   world_.advance(5s);
   EXPECT_EQ(agent_.received<HeadStatus>(1),
-            (std::vector<HeadStatus>{{false, 1, protocol_version}}));
+            (std::vector<HeadStatus>{{false, 1, protocol_version, true}}));
   agent_.head_answers = true;
   world_.advance(10s);
-  EXPECT_EQ(agent_.received<HeadStatus>(1), (std::vector<HeadStatus>{{true, 1, protocol_version}}));
+  EXPECT_EQ(agent_.received<HeadStatus>(1),
+            (std::vector<HeadStatus>{{true, 1, protocol_version, true}}));
 }
 
 TEST_F(HeadTest, NewEpoch_NotifiesProcessesAndSendsFacts) {
@@ -74,7 +75,7 @@ TEST_F(HeadTest, NewEpoch_NotifiesProcessesAndSendsFacts) {
   EXPECT_EQ(facts.slots[0].endpoint.process, started.assign.process);
   EXPECT_EQ(facts.processes.size(), 2u);
   EXPECT_EQ(facts.jobs, (std::vector<JobId>{job}));
-  EXPECT_EQ(agent_.received<HeadStatus>(1).back(), (HeadStatus{true, 2, protocol_version}));
+  EXPECT_EQ(agent_.received<HeadStatus>(1).back(), (HeadStatus{true, 2, protocol_version, true}));
 }
 
 TEST_F(HeadTest, EventsBeforeRegisterReply_AreSentAfterwards) {
@@ -264,8 +265,8 @@ TEST_F(HeadTest, BacklogFull_RequestsResendFromProcess) {
   EXPECT_EQ(agent.sent<FromProcess>().size(), 4u);
   const auto status = agent.received<HeadStatus>(1);
   ASSERT_GE(status.size(), 2u);
-  EXPECT_EQ(status[status.size() - 2], (HeadStatus{true, 0, protocol_version}));
-  EXPECT_EQ(status.back(), (HeadStatus{true, 1, protocol_version}));
+  EXPECT_EQ(status[status.size() - 2], (HeadStatus{true, 0, protocol_version, true}));
+  EXPECT_EQ(status.back(), (HeadStatus{true, 1, protocol_version, true}));
 }
 
 TEST_F(HeadTest, SendsDigestAndPositionsInHeartbeats) {

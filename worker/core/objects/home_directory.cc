@@ -26,6 +26,11 @@ bool HomeDirectory::is_tensor(ObjectId object) const {
   return row != nullptr && row->is_tensor;
 }
 
+ObjectId HomeDirectory::stream_of(ObjectId object) const {
+  const Row* row = rows_.find(object);
+  return row == nullptr ? ObjectId() : row->stream;
+}
+
 bool HomeDirectory::is_exported(ObjectId object) const {
   const Row* row = rows_.find(object);
   return row != nullptr && row->exported;
@@ -138,10 +143,11 @@ void HomeDirectory::claim_expired(ObjectId object, Time at) {
                                       object.brief(), context_.self.brief())));
 }
 
-void HomeDirectory::exported(ObjectId object, bool is_tensor) {
+void HomeDirectory::exported(ObjectId object, bool is_tensor, ObjectId stream) {
   Row& row = rows_[object];
   row.exported = true;
   row.is_tensor = is_tensor;
+  row.stream = stream;
   row.owner_released = false;
 }
 

@@ -52,7 +52,8 @@ class HomeDirectory {
   // A ref may arrive before the owner's claim of its object: pins the object and waits for it.
   void await_claim(ObjectId object);
   void claim_expired(ObjectId object, Time at);
-  void exported(ObjectId object, bool is_tensor);
+  // `stream`: the object is a position of this stream, which has a window.
+  void exported(ObjectId object, bool is_tensor, ObjectId stream);
   void owner_holds(ObjectId object, bool holds);
   // Records a final failure. Present and later readers receive it.
   void give_up(ObjectId object, const Failure& why);
@@ -85,6 +86,7 @@ class HomeDirectory {
   bool claimed(ObjectId object) const;
   bool is_tensor(ObjectId object) const;
   bool is_exported(ObjectId object) const;
+  ObjectId stream_of(ObjectId object) const;
   // The owner has released the exported object, which others still hold.
   bool released_by_owner(ObjectId object) const;
   bool has_askers(ObjectId object) const;
@@ -104,6 +106,7 @@ class HomeDirectory {
     bool exported = false;
     bool is_tensor = false;           // exported: a tensor, which the owner serves
     bool owner_released = false;      // exported: released by its owner, still held
+    ObjectId stream{};                // exported: a position of this stream
     std::set<NodeId> kept_results{};  // nodes that store the bytes until the home releases them
     std::set<NodeId> replicas{};      // nodes with a replica under their own hold
     std::set<NodeId> askers{};        // nodes that wait for the location

@@ -41,7 +41,7 @@ void Objects::export_object(ProcessId process, const ExportObject& message) {
   if (!context_.table.hold(process, object)) return;  // readers fail: the object is unknown
   HeldObject& held = holds_.add(object);
   if (held.home.empty()) held.home = context_.self;
-  directory_.exported(object, message.is_tensor);
+  directory_.exported(object, message.is_tensor, message.stream);
   context_.table.export_object(object);
   if (!message.entrusted.empty()) entrusted_.entrust(object, process, message.entrusted);
   directory_.claim(object, process);
@@ -103,6 +103,14 @@ void Objects::from_peer(NodeId node, const StoreResultReply& message) {
   if (message.wanted) return;
   holds_.apply(context_.table.release_node(node, message.object));
   holds_.settle(message.object);
+}
+
+// A node of the previous release reports no reader.
+void Objects::from_peer(NodeId node, const NodeHoldRequest& message) {
+  directory_.on(node, message);
+  const ObjectId stream = directory_.stream_of(message.object);
+  if (!stream.empty() && !context_.peers.address(node).takes_readers)
+    readers_.unreported(stream, holds_.at(message.object).owner);
 }
 
 void Objects::from_peer(NodeId, const NodeHoldReply& message) {
@@ -288,6 +296,7 @@ void Objects::process_gone(ProcessId process, bool sudden) {
   reads_.process_ended(process);
   memory_.process_ended(process);
   writes_.process_ended(process);
+  readers_.process_ended(process);
   for (const ObjectId object : owned) {
     directory_.give_up(
         object, failure(ErrorCode::unavailable,
@@ -345,6 +354,7 @@ void Objects::node_dead(NodeId node, const std::string& cause) {
   reads_.forget_candidate(node);
   spill_.node_died(node);
   memory_.node_died(node);
+  readers_.node_died(node);
   for (const ObjectId object : kept) directory_.location_removed(object, cause);
   reads_.node_died(node, asked);
   for (const ObjectId object : homeless) holds_.settle(object);

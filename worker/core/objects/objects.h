@@ -22,6 +22,7 @@
 #include "worker/core/objects/object_writes.h"
 #include "worker/core/objects/replica_reports.h"
 #include "worker/core/objects/store_memory.h"
+#include "worker/core/objects/stream_readers.h"
 
 namespace mobula::internal::worker {
 
@@ -59,11 +60,14 @@ class Objects final : ObjectHolds::Port,
     memory_.on(process, message);
   }
   void unmapped(ProcessId process, std::uint64_t slab) { memory_.unmapped(process, slab); }
+  void reader_moved(ProcessId process, const ReaderMoved& message) {
+    readers_.on(process, message);
+  }
 
   // ---- other nodes ------------------------------------------------------------------------------
   void from_peer(NodeId node, const StoreResultRequest& message) { directory_.on(node, message); }
   void from_peer(NodeId node, const StoreResultReply& message);
-  void from_peer(NodeId node, const NodeHoldRequest& message) { directory_.on(node, message); }
+  void from_peer(NodeId node, const NodeHoldRequest& message);
   void from_peer(NodeId node, const NodeHoldReply& message);
   void from_peer(NodeId node, const NodeRelease& message) { directory_.on(node, message); }
   void from_peer(NodeId node, const ObjectStatusRequest& message) { directory_.on(node, message); }
@@ -78,6 +82,7 @@ class Objects final : ObjectHolds::Port,
   void from_peer(NodeId node, const PullComplete& message);
   void from_peer(NodeId node, const ReplicaAdded& message) { directory_.on(node, message); }
   void from_peer(NodeId node, const ReplicaLost& message) { directory_.on(node, message); }
+  void from_peer(NodeId node, const NodeReaderMoved& message) { readers_.on(node, message); }
   // `cause` is human-readable: "node ab12 died".
   void node_dead(NodeId node, const std::string& cause);
 
@@ -184,6 +189,7 @@ class Objects final : ObjectHolds::Port,
   ObjectWrites writes_{context_, holds_, memory_, directory_, reads_, *this};
   ObjectDrain drain_{context_, holds_, memory_, directory_, reads_};
   ReplicaReports reports_{context_};
+  StreamReaders readers_{context_};
   EntrustedActors entrusted_{context_};
   std::map<JobId, std::set<ProcessId>> ended_jobs_;  // (job, processes that live on)
 };
