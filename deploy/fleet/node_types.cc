@@ -303,6 +303,10 @@ NodeTypes types_of(const Value& root) {
                        [&](const Value& each) {
                          made.drain_timeout = 100us * decimal_of(each, 1'000'000).units();
                        }},
+                      {"absent_timeout_seconds",
+                       [&](const Value& each) {
+                         made.absent_timeout = 100us * decimal_of(each, 1'000'000).units();
+                       }},
                       {"provider",
                        [&](const Value& each) {
                          const auto json = json_of(each);

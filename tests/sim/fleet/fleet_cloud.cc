@@ -8,7 +8,7 @@
 namespace mobula::internal::sim {
 namespace {
 
-constexpr Duration recent = 45s;  // a plan may be based on the demand of this time
+constexpr Duration recent_demand = 45s;  // a plan may be based on the demand of this time
 
 }  // namespace
 
@@ -224,7 +224,7 @@ bool FleetWorld::counts_for_demand(const Machine& machine) const {
 
 void FleetWorld::check_launch(const fleet::LaunchInstances& command) {
   std::erase_if(demands_, [this](const auto& each) {
-    return each.first + std::max(recent, 2 * look_every_) < now_ && &each != &demands_.back();
+    return each.first + std::max(recent_demand, 2 * look_every_) < now_ && &each != &demands_.back();
   });
   std::int64_t most = demand();
   for (const auto& [when, count] : demands_) most = std::max(most, count);
