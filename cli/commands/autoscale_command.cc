@@ -53,7 +53,8 @@ std::string types_text(const Json& document) {
   std::string text = document.value("line", std::string()) + "\n";
   for (const auto& type : document.value("types", Json::array())) {
     std::string counts;
-    for (const auto& [state, count] : type.value("instances", Json::object()).items()) {
+    const auto instances = type.value("instances", Json::object());
+    for (const auto& [state, count] : instances.items()) {
       if (count.get<std::int64_t>() == 0) continue;
       counts +=
           fmt::format("{}{} {}", counts.empty() ? "" : ", ", count.get<std::int64_t>(), state);

@@ -197,6 +197,7 @@ void Autoscaler::begin_core() {
   options.standing = options_.types.standing;
   options.launch_timeout = options_.types.launch_timeout;
   options.drain_timeout = options_.types.drain_timeout;
+  options.absent_timeout = options_.types.absent_timeout;
   if (max_pending_) options.max_pending = std::max<std::int64_t>(1, *max_pending_);
   core_ = std::make_unique<FleetCore>(std::move(options));
   step(FleetTick{});

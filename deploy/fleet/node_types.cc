@@ -273,6 +273,9 @@ NodeTypes types_of(const Value& root) {
   NodeTypes made;
   std::optional<std::int64_t> max_workers;
   std::optional<Value> types;
+  const auto seconds = [](Duration& to) {
+    return [&to](const Value& each) { to = 100us * decimal_of(each, 1'000'000).units(); };
+  };
   read_members(root, {{"max_workers", [&](const Value& each) { max_workers = count_of(each); }},
                       {"upscaling_speed",
                        [&](const Value& each) {
@@ -282,10 +285,7 @@ NodeTypes types_of(const Value& root) {
                        [&](const Value& each) {
                          made.limits.idle_timeout = 6ms * decimal_of(each, 1'000'000).units();
                        }},
-                      {"target_wait_seconds",
-                       [&](const Value& each) {
-                         made.limits.target_wait = 100us * decimal_of(each, 1'000'000).units();
-                       }},
+                      {"target_wait_seconds", seconds(made.limits.target_wait)},
                       {"request_resources",
                        [&](const Value& each) {
                          if (!each.node.IsSequence()) each.wrong("is not a list of resources");
@@ -299,10 +299,8 @@ NodeTypes types_of(const Value& root) {
                        [&](const Value& each) {
                          made.launch_timeout = 6ms * decimal_of(each, 1'000'000).units();
                        }},
-                      {"drain_timeout_seconds",
-                       [&](const Value& each) {
-                         made.drain_timeout = 100us * decimal_of(each, 1'000'000).units();
-                       }},
+                      {"drain_timeout_seconds", seconds(made.drain_timeout)},
+                      {"absent_timeout_seconds", seconds(made.absent_timeout)},
                       {"provider",
                        [&](const Value& each) {
                          const auto json = json_of(each);

@@ -22,6 +22,7 @@ struct NodeTypes {
   std::string provider{};                        // JSON object of `provider`; empty: not given
   std::map<std::string, std::string> configs{};  // JSON of `node_config`, by type
   Duration launch_timeout = std::chrono::minutes(10);  // from the launch to the join of the node
+  Duration absent_timeout = 30s;                       // absence of a node until its instance ends
   Duration drain_timeout = 120s;                       // drain of an idle node
 };
 

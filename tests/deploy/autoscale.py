@@ -22,6 +22,7 @@ TYPES = """
 max_workers: 3
 idle_timeout_minutes: 0.02
 launch_timeout_minutes: 2
+absent_timeout_seconds: 1
 provider: {type: local, directory: %s}
 available_node_types:
   cpu:
@@ -150,10 +151,27 @@ class Autoscale(unittest.TestCase):
         self.eventually(lambda: self.state_of("one") == "SUCCEEDED" and self.state_of("two") == "SUCCEEDED")
         self.eventually(lambda: not self.nodes() and not self.instances(), "an instance stays")
 
+    def test_killed_head_and_agent_leave_no_orphan(self):
+        self.submit("long", "sleep 3", "--retries", "3")
+        self.eventually(lambda: self.state_of("long") == "RUNNING")
+        for pid in self.named("mobula-head"):
+            os.kill(pid, signal.SIGKILL)
+        self.eventually(lambda: not list(self.named("mobula-head")))
+        kept = self.instances()
+        self.mobula("start", "--head", "--no-worker", "--autoscale", self.types)
+        self.eventually(lambda: "autoscaler: " in self.mobula("status").stdout)
+        self.assertLessEqual(set(kept), set(self.instances()), "a restart of the head ends no instance")
+        for pid in self.named("mobula-agent"):
+            os.kill(pid, signal.SIGKILL)
+        self.eventually(lambda: self.state_of("long") == "SUCCEEDED")
+        # The directory of the killed agent keeps its log.
+        self.eventually(lambda: not self.nodes() and not list(self.named("mobula-agent")), "an agent stays")
+
     def test_paused_type_is_not_launched(self):
         self.eventually(lambda: "autoscaler: idle" in self.mobula("status").stdout)
         self.mobula("autoscaler", "pause", "cpu")
         self.eventually(lambda: "cpu paused" in self.mobula("status").stdout)
+        self.assertIn("cpu: no instances; closed: paused", self.mobula("autoscaler", "status").stdout)
         self.assertNotEqual(self.mobula("autoscaler", "pause", "tpu", ok=False).returncode, 0)
         self.submit("later", "exit 0")
         self.mobula("autoscaler", "resume", "cpu")

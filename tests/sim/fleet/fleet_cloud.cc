@@ -8,7 +8,7 @@
 namespace mobula::internal::sim {
 namespace {
 
-constexpr Duration recent = 45s;  // a plan may be based on the demand of this time
+constexpr Duration recent_demand = 45s;  // a plan may be based on the demand of this time
 
 }  // namespace
 
@@ -224,17 +224,24 @@ bool FleetWorld::counts_for_demand(const Machine& machine) const {
 
 void FleetWorld::check_launch(const fleet::LaunchInstances& command) {
   std::erase_if(demands_, [this](const auto& each) {
-    return each.first + std::max(recent, 2 * look_every_) < now_ && &each != &demands_.back();
+    return each.first + std::max(recent_demand, 2 * look_every_) < now_ &&
+           &each != &demands_.back();
   });
   std::int64_t most = demand();
   for (const auto& [when, count] : demands_) most = std::max(most, count);
   std::int64_t least = 0;
   for (const auto& [type, limits] : types_) least += limits.least;
   std::int64_t present = 0;
+  std::int64_t of_type = 0;
   std::int64_t fresh = 0;
-  for (const auto& [name, machine] : machines_) present += counts_for_demand(machine) ? 1 : 0;
+  for (const auto& [name, machine] : machines_) {
+    if (!counts_for_demand(machine)) continue;
+    ++present;
+    of_type += machine.type == command.type ? 1 : 0;
+  }
   for (const auto& name : command.names) fresh += machines_.contains(name) ? 0 : 1;
-  // A type may be at its minimum while nodes of another type serve the demand.
+  // A type reaches its minimum, even while idle nodes of another type serve all demand.
+  fresh -= std::clamp<std::int64_t>(types_.at(command.type).least - of_type, 0, fresh);
   if (fresh > 0 && present + fresh > most + least) {
     fail("double", fmt::format("{} launches with {} nodes for {} tasks and a minimum of {}", fresh,
                                present, most, least));

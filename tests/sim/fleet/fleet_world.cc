@@ -10,10 +10,10 @@
 namespace mobula::internal::sim {
 namespace {
 
-constexpr Duration life = std::chrono::minutes(25);   // of faults and new tasks
-constexpr Duration patience = std::chrono::hours(2);  // until the fleet has settled
+constexpr Duration fault_time = std::chrono::minutes(25);   // of faults and new tasks
+constexpr Duration settle_timeout = std::chrono::hours(2);  // until the fleet has settled
 
-constexpr int max_steps = 400'000;
+constexpr int max_fleet_steps = 400'000;
 
 ResourceShape cpus() {
   ResourceShape shape;
@@ -62,7 +62,7 @@ FleetWorld::FleetWorld(const HistoryOptions& options)
   fleet.limits.target_wait = Duration(0);
   if (large) fleet.limits.launch_at_least = 200;
   fleet.launch_timeout = 300s;
-  calm_at_ = now_ + life;
+  calm_at_ = now_ + fault_time;
   if (random_.chance(300)) fleet.max_pending = random_.between(1, 6);
 }
 
@@ -73,17 +73,17 @@ Outcome FleetWorld::run() {
   at(0s, [this] { work(); });
   if (faults_) draw_faults();
   // The owners of all objects end.
-  at(life, [this] {
+  at(fault_time, [this] {
     for (auto& [id, host] : hosts_) host.objects = 0;
   });
-  at(life + patience, [this] { check_settled(); });
+  at(fault_time + settle_timeout, [this] { check_settled(); });
   while (!queue_.empty() && !over()) {
     auto first = queue_.begin();
     now_ = first->first.first;
     const auto action = std::move(first->second);
     queue_.erase(first);
     action();
-    if (++outcome_.steps > max_steps) fail("livelock", "the history does not end");
+    if (++outcome_.steps > max_fleet_steps) fail("livelock", "the history does not end");
     if (now_ > calm_at_ + 60s && is_settled()) break;
   }
   outcome_.end = now_;
