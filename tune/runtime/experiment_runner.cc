@@ -89,6 +89,9 @@ api::ResultGrid ExperimentRunner::run() {
   parts_.log->add(SetExperimentState{"finished"});
   parts_.log->flush();
   show(true);
+  if (core_.search_ended_early() && options_.verbose >= 1)
+    fmt::print(stderr, "tune: {}: the search algorithm finished after {} of {} samples\n",
+               parts_.place.name, core_.trials().size(), options_.num_samples);
   api::ResultGrid grid = results();
   for (const api::CallbackPtr& callback : options_.callbacks) {
     try {

@@ -206,7 +206,12 @@ TEST(TuneSearch, UsesSearcherAndSchedulerOfUser) {
   const auto searcher = std::make_shared<Halving>();
   options.search_alg = searcher;
   options.scheduler = std::make_shared<StopAtThird>();
+  options.verbose = 1;
+  ::testing::internal::CaptureStderr();
   const auto results = tune::run<curve>(options);
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find(
+                "the search algorithm finished after 5 of 100 samples"),
+            std::string::npos);
   EXPECT_EQ(results.all().size(), 5U);
   EXPECT_EQ(searcher->results.size(), 5U);
   for (const auto& result : results.all()) EXPECT_EQ(iterations(result), 3);

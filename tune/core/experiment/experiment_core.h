@@ -83,6 +83,10 @@ class ExperimentCore {
   bool ended() const { return ended_; }
   // True if no further trial will be created.
   bool search_finished() const;
+  // True if the searcher ended the search before `num_trials` trials existed.
+  bool search_ended_early() const {
+    return searched_ && static_cast<std::int64_t>(trials_.size()) < settings_.num_trials;
+  }
   // The failure of the searcher or of all groups that ended the search; empty: none.
   const std::string& search_error() const { return search_error_; }
 
