@@ -127,6 +127,7 @@ class Author {
   int deferred_calls();
   int spread_bursts();
   int streaming_calls();
+  int shared_streams();
   int cancelled_while_blocked();
   int deep_chain();
   int pair_groups();

@@ -478,6 +478,23 @@ std::vector<Scenario> make_scenarios() {
        6,
        {starved, starved, starved, starved, head_crash, agent_crash, executor_crash, stream_break,
         head_link_break, peer_cut}},
+      {"streams_readers",
+       3,
+       2,
+       false,
+       5,
+       {shared_generator, shared_generator, shared_generator, generator},
+       0,
+       {}},
+      {"streams_readers_faults",
+       3,
+       2,
+       false,
+       5,
+       {shared_generator, shared_generator, shared_generator, generator},
+       4,
+       {executor_crash, executor_crash, executor_crash, executor_pause, stream_break, driver_pause,
+        driver_crash, agent_crash, agent_pause, peer_cut, slow_network, head_crash}},
   };
 }
 

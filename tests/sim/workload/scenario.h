@@ -126,6 +126,7 @@ enum class Work : std::uint8_t {
   orphaned_read,
   deferred_calls,
   generator,
+  shared_generator,
 };
 
 struct Scenario {
