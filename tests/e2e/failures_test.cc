@@ -39,6 +39,17 @@ TEST_F(Failures, DriverKilled_ReleasesResourcesWithinSecond) {
   EXPECT_LT(took, Milliseconds(1'500));  // includes the time of the queries
 }
 
+TEST_F(Failures, DriverKilled_EndsOutstandingStreams) {
+  start_head();
+  Process driver = start_driver({"outstanding"});
+  ASSERT_TRUE(driver.prints("ready")) << driver.err();
+  driver.signal(SIGKILL);
+  EXPECT_TRUE(eventually(Milliseconds(20'000), [&] {
+    const auto objects = list("objects");
+    return nothing_is_held() && objects && objects->empty();
+  })) << list("objects").value_or(Json());
+}
+
 TEST_F(Failures, NodeKilled_WorkMovesElsewhere) {
   start_head();
   start_node("b");

@@ -177,6 +177,8 @@ void Agent::process_said(const std::shared_ptr<LocalConnection>& connection,
       world().trace().fold(world().now(), number(), "process", bytes);
       world().log(*this,
                   [&] { return "<- " + connection->process->name() + " " + describe(*decoded); });
+      if (const auto* moved = std::get_if<ReaderMoved>(&*decoded))
+        world().streams().report_reaches(address_.incarnation, connection->process->id(), *moved);
       step(worker::ReceivedFromProcess{connection->link, std::move(*decoded)});
     });
   });
@@ -233,6 +235,10 @@ void Agent::on_peer_message(ProcessId, const Bytes& bytes) {
     if (!frame) return world().violation("codec", name() + ": " + frame.error().text);
     world().trace().fold(world().now(), number(), "peer", bytes);
     world().log(*this, [&] { return "<- peer " + describe(*frame); });
+    const auto& message = frame->frame.message;
+    const auto* moved = message ? std::get_if<NodeReaderMoved>(&*message) : nullptr;
+    if (moved != nullptr)
+      world().streams().readers_reach(frame->from, address_.incarnation, *moved);
     step(worker::ReceivedFromPeer{std::move(*frame)});
   });
 }
@@ -260,6 +266,7 @@ void Agent::step(worker::Event event) {
     for (const auto& command : commands) {
       const auto* kill = std::get_if<worker::KillExecutor>(&command);
       if (of_memory && kill != nullptr) world().checkers().ended_for_memory(*this, *kill);
+      note_readers(command);
     }
     for (auto& echo : world().hooks().agent.leave(commands)) events.push_back(std::move(echo));
     for (auto& command : commands) {
@@ -269,6 +276,19 @@ void Agent::step(worker::Event event) {
     world().checkers().agent_stepped(*this);
   }
   arm();
+}
+
+// The agent reports readers of a stream to the home, or to the owner.
+void Agent::note_readers(const worker::Command& command) {
+  if (const auto* sent = std::get_if<worker::SendToProcess>(&command)) {
+    if (const auto* moved = std::get_if<ReadersMoved>(&sent->message))
+      world().streams().readers_sent(address_.incarnation, moved->stream, moved->taken);
+  } else if (const auto* peer = std::get_if<worker::SendToPeer>(&command)) {
+    const auto& message = peer->frame.frame.message;
+    const auto* moved = message ? std::get_if<NodeReaderMoved>(&*message) : nullptr;
+    if (moved != nullptr)
+      world().streams().readers_sent(address_.incarnation, moved->stream, moved->taken);
+  }
 }
 
 // Drops messages about memory that could not be allocated.

@@ -87,6 +87,7 @@ class Agent final : public Role {
   void woke(Duration gap) override { step(worker::Paused{gap}); }
 
   void step(worker::Event event);
+  void note_readers(const worker::Command& command);
   bool news_is_lost(const AgentToHead& message);
   void carry_out(worker::Command& command);
   void send_head(const AgentToHead& message);

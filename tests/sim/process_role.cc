@@ -59,6 +59,7 @@ void Process::die(const EndCause& cause) {
   if (!is_driver()) std::erase(node_.executors, this);
   world().checkers().process_ended(*this);
   world().completions().process_ended(*this);
+  world().streams().reader_ended(*this);
   for (const auto& [id, wire] : wires_) {
     world().transmit(wire->up, [wire = wire] { wire->executor->wire_over(wire); });
   }
@@ -86,7 +87,10 @@ void Process::tell_agent(const ProcessToAgent& message) {
   if (const auto* exported = std::get_if<ExportObject>(&message))
     world().streams().exported(exported->object);
   // Sends nothing else before the agent's reply. Lost messages are restated.
-  if (agent_ && agent_->open && greeted_) agent_->agent->process_said(agent_, message);
+  if (!agent_ || !agent_->open || !greeted_) return;
+  if (const auto* moved = std::get_if<ReaderMoved>(&message))
+    world().streams().reader_reports(*this, *moved);
+  agent_->agent->process_said(agent_, message);
 }
 
 void Process::on_agent_message(const std::shared_ptr<LocalConnection>& connection,
@@ -101,6 +105,8 @@ void Process::on_agent_message(const std::shared_ptr<LocalConnection>& connectio
       return attached(*attached_now);
     if (const auto* assignment = std::get_if<AssignExecutor>(&*message))
       return assigned(*assignment);
+    if (const auto* moved = std::get_if<ReadersMoved>(&*message))
+      world().streams().readers_reach_owner(connection->agent->address().incarnation, *moved);
     if (const auto* retire = std::get_if<UnmapSlabRequest>(&*message))
       return tell_agent(UnmapSlabReply{retire->slab});
     if (std::holds_alternative<AttachRefused>(*message) ||
@@ -134,6 +140,7 @@ void Process::agent_lost(const std::shared_ptr<LocalConnection>& connection) {
       return die(cause);
     }
     world().log(*this, [] { return std::string("lost its agent"); });
+    world().streams().reader_ended(*this);
     step_client(client::AgentLost{});
     world().kernel().after(Duration(100ms), [this] { attach(); });
   });
@@ -167,6 +174,8 @@ void Process::step_client(client::Event event) {
       if (const auto* ended = std::get_if<client::UnsubscribeObject>(&each))
         world().completions().unsubscribed(*this, *ended);
       const auto item = item_in(each);
+      if (std::holds_alternative<client::AwaitSubmitted>(each))
+        world().streams().caller_exits(*this);
       client_.step(world().now(), std::move(each), commands);
       for (auto& echo : world().hooks().client.leave(commands))
         client_events_.push_back(std::move(echo));
@@ -182,14 +191,6 @@ void Process::step_client(client::Event event) {
   if (executor_) check_fetches();
   poll_threads();
   arm();
-}
-
-void Process::subscribe(ObjectId object) {
-  if (world().plan().subscribes) step_client(world().completions().subscribe(*this, object));
-}
-
-void Process::unsubscribe(ObjectId object) {
-  for (const auto& each : world().completions().unsubscribe(*this, object)) step_client(each);
 }
 
 void Process::carry_out(client::Command& command) {
@@ -562,6 +563,11 @@ Reading Process::read(ObjectId object) {
     bytes = content.bytes;
   }
   reading.contained = row->value->contained;
+  if (const auto link = stream_link(bytes.bytes())) {
+    reading.link = link;
+    reading.number = 1;
+    return reading;
+  }
   if (is_error) {
     auto error = decode<ErrorRecord>(bytes.bytes());
     reading.error = error ? std::move(*error) : ErrorRecord{};

@@ -1,4 +1,5 @@
-// Streams between callers and executors: frames in both directions, and how a stream ends.
+// Streams between callers and executors: frames in both directions, and how a stream ends. The
+// subscriptions of user code.
 #include <iterator>
 #include <memory>
 #include <utility>
@@ -112,6 +113,14 @@ void Process::break_stream(std::uint64_t which) {
   world().break_pipe(wire->down);
   wire_over(wire);
   wire->executor->wire_over(wire);
+}
+
+void Process::subscribe(ObjectId object) {
+  if (world().plan().subscribes) step_client(world().completions().subscribe(*this, object));
+}
+
+void Process::unsubscribe(ObjectId object) {
+  for (const auto& each : world().completions().unsubscribe(*this, object)) step_client(each);
 }
 
 }  // namespace mobula::internal::sim

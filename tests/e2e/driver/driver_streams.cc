@@ -1,6 +1,8 @@
 // Streaming calls between nodes, and the loss of the node of a producer.
+#include <atomic>
 #include <chrono>
 #include <numeric>
+#include <thread>
 
 #include "e2e/driver/driver.h"
 
@@ -63,9 +65,46 @@ int streams(const Words& words) {
   return report.exit_code();
 }
 
+mobula::generator<Item> endless() {
+  for (int i = 0;; ++i) co_yield item_of(i);
+}
+// Reads two items and keeps the stream.
+int stops_reading(mobula::ObjectRefStream<Item> stream) {
+  for (int i = 0; i < 2; ++i) mobula::get(*stream.next());
+  while (!mobula::current().cancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return 0;
+}
+
+// Blocked producers, a reader that stopped in another process, a queue, and a callback that blocks.
+// The test kills this program.
+int outstanding(const Words&) {
+  const mobula::TaskOptions small{.num_cpus = 0, .stream_window = 2};
+  auto here = mobula::task<endless>.options(small).remote();
+  mobula::get(*here.next(seconds(60)));
+  auto shared = mobula::task<endless>.options(small).remote();
+  const auto stopped = mobula::task<stops_reading>.options(small).remote(shared);
+  mobula::CompletionQueue queue;
+  queue.add(stopped, 1);
+  mobula::get(*shared.next(seconds(60)));
+  const std::vector<mobula::AnyRef> ready{mobula::put(1)};
+  std::atomic<bool> entered = false;
+  const auto blocks = mobula::on_ready(ready, [&](std::size_t) {
+    entered = true;
+    entered.notify_all();
+    std::this_thread::sleep_for(seconds(600));
+  });
+  entered.wait(false);
+  tell("ready");
+  std::uint64_t token[1];
+  queue.take(token, seconds(600));
+  return 1;
+}
+
 }  // namespace streaming
 }  // namespace
 
-std::map<std::string, Scenario> stream_scenarios() { return {{"streams", streaming::streams}}; }
+std::map<std::string, Scenario> stream_scenarios() {
+  return {{"streams", streaming::streams}, {"outstanding", streaming::outstanding}};
+}
 
 }  // namespace mobula::e2e

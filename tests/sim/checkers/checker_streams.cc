@@ -1,6 +1,9 @@
 #include "sim/checkers/checker_streams.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
 
 #include "sim/process_role.h"
 #include "sim/world.h"
@@ -42,6 +45,96 @@ void StreamChecker::taken(const Process& consumer, ObjectId position) {
   const auto [task, index] = positions_.at(position);
   std::uint64_t& first = taken_[{consumer.id(), task}];
   first = std::max(first, index + 1);
+  Progress& progress = progress_[{consumer.id(), task}];
+  progress.taken = std::max(progress.taken, index + 1);
+  raise_limit(task);
+}
+
+void StreamChecker::reader_reports(const Process& reader, const ReaderMoved& message) {
+  const TaskId task = positions_.at(message.stream.object).first;
+  if (message.taken == 0) {
+    ++ends_sent_[{reader.id(), message.stream.object}];
+    progress_.erase({reader.id(), task});
+  } else {
+    Progress& progress = progress_[{reader.id(), task}];
+    if (message.taken > progress.taken) {
+      world_.violation("streams", reader.name() + " reports item " + std::to_string(message.taken) +
+                                      " of " + task.brief() + ", and is at " +
+                                      std::to_string(progress.taken));
+    }
+    progress.reports = true;
+  }
+  raise_limit(task);
+}
+
+void StreamChecker::report_reaches(ProcessId agent, ProcessId reader, const ReaderMoved& message) {
+  const ObjectId stream = message.stream.object;
+  std::uint64_t& ends = ends_reached_[{reader, stream}];
+  if (message.taken == 0) {
+    ++ends;
+  } else {
+    known_[{agent, stream}].insert({reader, ends});
+  }
+}
+
+void StreamChecker::readers_sent(ProcessId agent, ObjectId stream, std::uint64_t taken) {
+  sent_[{agent, stream}].push_back({taken, known_[{agent, stream}]});
+}
+
+StreamChecker::Readers StreamChecker::pop_sent(ProcessId agent, ObjectId stream,
+                                               std::uint64_t taken) {
+  auto& sent = sent_[{agent, stream}];
+  const auto at = std::ranges::find(sent, taken, &ReadersSent::taken);
+  if (at == sent.end()) return {};  // sent repeatedly
+  Readers readers = std::move(at->readers);
+  sent.erase(sent.begin(), std::next(at));
+  return readers;
+}
+
+void StreamChecker::readers_reach(ProcessId from, ProcessId home, const NodeReaderMoved& message) {
+  const Readers readers = pop_sent(from, message.stream, message.taken);
+  known_[{home, message.stream}].insert(readers.begin(), readers.end());
+}
+
+void StreamChecker::readers_reach_owner(ProcessId from, const ReadersMoved& message) {
+  const TaskId task = positions_.at(message.stream).first;
+  joined_[task] = pop_sent(from, message.stream, message.taken);
+  raise_limit(task);
+}
+
+void StreamChecker::reader_ended(const Process& reader) {
+  for (auto at = progress_.begin(); at != progress_.end();) {
+    const auto [process, task] = at->first;
+    if (process != reader.id()) {
+      ++at;
+      continue;
+    }
+    at = progress_.erase(at);
+    raise_limit(task);
+  }
+}
+
+void StreamChecker::caller_exits(const Process& caller) { leaving_.insert(caller.id()); }
+
+// The limit rises to the slowest reader that the caller can know, or without one to the fastest of
+// all. It never falls, because the executor may know it.
+void StreamChecker::raise_limit(TaskId task) {
+  std::optional<std::uint64_t> slowest;
+  for (const Reader& reader : joined_[task]) {
+    const auto progress = progress_.find({reader.process, task});
+    const auto ends = ends_sent_.find({reader.process, position_id(task, 0)});
+    const std::uint64_t period = ends == ends_sent_.end() ? 0 : ends->second;
+    if (progress == progress_.end() || !progress->second.reports || reader.period != period)
+      continue;
+    slowest = std::min(slowest.value_or(progress->second.taken), progress->second.taken);
+  }
+  if (!slowest) {
+    slowest = 0;
+    for (const auto& [reader, taken] : taken_)
+      if (reader.second == task) slowest = std::max(*slowest, taken);
+  }
+  std::uint64_t& limit = limits_[task];
+  limit = std::max(limit, *slowest);
 }
 
 void StreamChecker::given(const Process& executor, const executor::RunCall& run,
@@ -56,7 +149,16 @@ void StreamChecker::given(const Process& executor, const executor::RunCall& run,
   if (known != there.known.end() && known->second.contains(index))
     return world_.violation("streams", what + ", which its caller has");
   if (there.items.contains(index)) return;  // it is lost
-  if (exported_.contains(run.call.task)) return;
+  if (exported_.contains(run.call.task)) {
+    raise_limit(run.call.task);
+    const std::uint64_t limit = limits_[run.call.task];
+    if (index >= limit + at->second.window && !leaving_.contains(run.caller)) {
+      world_.violation("streams", what + ", and its slowest reader was at " +
+                                      std::to_string(limit) + " of window " +
+                                      std::to_string(at->second.window));
+    }
+    return;
+  }
   const auto taken = taken_.find({run.caller, run.call.task});
   const std::uint64_t first = taken == taken_.end() ? 0 : taken->second;
   if (index >= first + at->second.window) {

@@ -1,15 +1,20 @@
 // Invariants of streaming calls. Each consumer gets every item exactly once, in order, without a
 // gap, and then the end. A repeated run gives no item that its caller has. No executor is further
-// ahead of the fastest consumer than its window. Shares no code with the tables of the cores.
+// ahead of the slowest living reader than its window: of the fastest consumer of the caller, or of
+// the slowest process that reads the stream, once the caller could learn of it. Shares no code with
+// the tables of the cores.
 // Thread: the simulator's only thread. Errors: World::violation, checker "streams".
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "client/executor/core/executor_core.h"
+#include "protocol/messages/agent_to_process.h"
+#include "protocol/messages/peer_control.h"
 #include "sim/workload/plan.h"
 
 namespace mobula::internal::sim {
@@ -29,10 +34,21 @@ class StreamChecker {
   void given(const Process& executor, const executor::RunCall& run, std::uint64_t index);
   // The caller's core has taken the message.
   void received(const Process& caller, const ItemYielded& message);
-  // Other processes may read the object: its stream has no window from now on.
+  // Other processes may read the object.
   void exported(ObjectId object);
   // A consumer is about to take an item.
   void taken(const Process& consumer, ObjectId position);
+  // A process reports how far it has read, and its agent receives this.
+  void reader_reports(const Process& reader, const ReaderMoved& message);
+  void report_reaches(ProcessId agent, ProcessId reader, const ReaderMoved& message);
+  // An agent reports the readers that it knows, to the agent of the home or to the owner.
+  void readers_sent(ProcessId agent, ObjectId stream, std::uint64_t taken);
+  void readers_reach(ProcessId from, ProcessId home, const NodeReaderMoved& message);
+  void readers_reach_owner(ProcessId from, const ReadersMoved& message);
+  // The process died, or its agent did, which knew the reads of the process.
+  void reader_ended(const Process& reader);
+  // The caller exits as planned: its streams have no window from now on.
+  void caller_exits(const Process& caller);
   // A consumer has read a position.
   void read(Process& consumer, ObjectId position, const Reading& reading);
 
@@ -48,12 +64,39 @@ class StreamChecker {
     std::map<std::uint32_t, std::set<std::uint64_t>> known;  // by attempt, when it was sent
   };
 
+  // A process that reads a stream, from its first report until it reports its end.
+  struct Reader {
+    ProcessId process;
+    std::uint64_t period = 0;  // number of ends before
+    auto operator<=>(const Reader&) const = default;
+  };
+  using Readers = std::set<Reader>;
+  struct ReadersSent {
+    std::uint64_t taken = 0;
+    Readers readers;
+  };
+  struct Progress {
+    std::uint64_t taken = 0;  // since the last end
+    bool reports = false;
+  };
+
+  Readers pop_sent(ProcessId agent, ObjectId stream, std::uint64_t taken);
+  void raise_limit(TaskId task);
+
   World& world_;
   std::map<TaskId, Stream> streams_;
   std::map<std::pair<ProcessId, TaskId>, Received> received_;
   std::map<ObjectId, std::pair<TaskId, std::uint64_t>> positions_;
   std::map<std::pair<ProcessId, TaskId>, std::uint64_t> taken_;  // by the fastest consumer
   std::set<TaskId> exported_;
+  // Exported streams.
+  std::set<ProcessId> leaving_;
+  std::map<std::pair<ProcessId, TaskId>, Progress> progress_;
+  std::map<std::pair<ProcessId, ObjectId>, std::uint64_t> ends_sent_, ends_reached_;
+  std::map<std::pair<ProcessId, ObjectId>, Readers> known_;  // by agent and stream
+  std::map<std::pair<ProcessId, ObjectId>, std::deque<ReadersSent>> sent_;
+  std::map<TaskId, Readers> joined_;  // the caller can know them
+  std::map<TaskId, std::uint64_t> limits_;
 };
 
 }  // namespace mobula::internal::sim

@@ -1,4 +1,5 @@
 // Mutations of streaming calls.
+#include <algorithm>
 #include <memory>
 #include <set>
 
@@ -71,6 +72,43 @@ Hooks taken_items_are_not_reported() {
   return hooks;
 }
 
+// Changes what an owner receives about readers in other processes.
+template <class Change>
+Hooks owner_receives(Change change) {
+  Hooks hooks;
+  hooks.client.in = [change](std::vector<client::Event>& events) {
+    auto* received = std::get_if<client::ReceivedFromAgent>(&events.front());
+    auto* moved = received != nullptr ? std::get_if<ReadersMoved>(&received->message) : nullptr;
+    if (moved != nullptr) change(*moved);
+  };
+  return hooks;
+}
+
+Hooks readers_seem_ahead() {
+  return owner_receives([](ReadersMoved& moved) { moved.taken += moved.taken == 0 ? 0 : 3; });
+}
+
+Hooks shared_streams_have_no_window() {
+  return owner_receives([](ReadersMoved& moved) { moved.taken = stream_without_window; });
+}
+
+// Changes what an agent receives from readers of its node.
+template <class Change>
+Hooks agent_receives(Change change) {
+  Hooks hooks;
+  hooks.agent.in = [change](std::vector<worker::Event>& events) {
+    auto* received = std::get_if<worker::ReceivedFromProcess>(&events.front());
+    auto* moved = received != nullptr ? std::get_if<ReaderMoved>(&received->message) : nullptr;
+    if (moved != nullptr) change(*moved);
+  };
+  return hooks;
+}
+
+Hooks progress_of_readers_is_lost() {
+  return agent_receives(
+      [](ReaderMoved& moved) { moved.taken = std::min<std::uint64_t>(moved.taken, 1); });
+}
+
 }  // namespace
 
 std::vector<Mutation> stream_mutations() {
@@ -80,6 +118,9 @@ std::vector<Mutation> stream_mutations() {
       {"client loses an item of a stream", {"streams"}, items_are_lost},
       {"client ends a stream early", {"streams"}, streams_end_early},
       {"executor ignores taken items", {"streams"}, taken_items_are_not_reported},
+      {"owner counts readers as further ahead", {"streams_readers"}, readers_seem_ahead},
+      {"owner ends the window for readers", {"streams_readers"}, shared_streams_have_no_window},
+      {"agent ignores the progress of readers", {"streams_readers"}, progress_of_readers_is_lost},
   };
 }
 

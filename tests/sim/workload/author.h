@@ -128,6 +128,7 @@ class Author {
   int calls_in_groups(bool restarts);
   int spread_bursts();
   int streaming_calls();
+  int shared_streams();
   int cancelled_while_blocked();
   int deep_chain();
   int pair_groups();

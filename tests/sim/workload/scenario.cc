@@ -490,6 +490,23 @@ std::vector<Scenario> make_scenarios() {
       // A FleetWorld (fleet/fleet_world.h) draws these two histories.
       {"fleet", 1, 1, false, 0, {task}, 0, {}},
       {"fleet_faults", 1, 1, false, 0, {task}, 0, {}},
+      {"streams_readers",
+       3,
+       2,
+       false,
+       5,
+       {shared_generator, shared_generator, shared_generator, generator},
+       0,
+       {}},
+      {"streams_readers_faults",
+       3,
+       2,
+       false,
+       5,
+       {shared_generator, shared_generator, shared_generator, generator},
+       4,
+       {executor_crash, executor_crash, executor_crash, executor_pause, stream_break, driver_pause,
+        driver_crash, agent_crash, agent_pause, peer_cut, slow_network, head_crash}},
   };
 }
 

@@ -128,6 +128,7 @@ enum class Work : std::uint8_t {
   generator,
   calls_in_groups,
   restarts_in_groups,
+  shared_generator,
 };
 
 struct Scenario {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/model/error_record.h"
+#include "base/model/stream_link.h"
 #include "client/executor/core/executor_core.h"
 #include "sim/workload/plan.h"
 
@@ -22,6 +23,7 @@ struct Reading {
   std::optional<ErrorRecord> error;
   std::uint64_t number = 0;
   RefRecords contained;
+  std::optional<StreamLink> link{};  // position of a stream
 };
 
 class Thread {

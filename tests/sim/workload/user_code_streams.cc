@@ -132,10 +132,17 @@ bool Thread::read_stream(const Step& step) {
     }
     process_.outside().streams().taken(process_, position_);
     process_.step_client(client::TakeItem{position_});
+    if (reading.link) {
+      process_.step_client(client::ItemRead{position_, reading.contained[1].object, *reading.link});
+    }
     end_reading();
     item_read_ = reading.contained[0].object;
     position_ = reading.contained[1].object;
     ++taken_;
+    if (plan_.item_time > Duration(0) && !is_stream()) {
+      sleep(plan_.item_time);
+      return false;
+    }
   }
   return true;
 }

@@ -570,6 +570,7 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::restarts_in_groups: return author.calls_in_groups(true);
     case Work::spread_burst: return author.spread_bursts();
     case Work::generator: return author.streaming_calls();
+    case Work::shared_generator: return author.shared_streams();
     case Work::blocked: return author.cancelled_while_blocked();
     case Work::deep_chain: return author.deep_chain();
     case Work::pair_group: return author.pair_groups();

@@ -60,4 +60,37 @@ int Author::streaming_calls() {
   return add(std::move(main));
 }
 
+// A stream that several other processes read at their own pace. Some stop early, and some crash.
+// Sometimes the caller reads too.
+int Author::shared_streams() {
+  Plan producer = leaf();
+  producer.name = "shared";
+  producer.stream_window = static_cast<std::uint32_t>(random_.between(1, 6));
+  producer.items = static_cast<std::uint64_t>(random_.between(8, 24));
+  producer.large = random_.chance(200);
+  if (random_.chance(200)) producer.crashes = 1;
+  const int given = add(std::move(producer));
+
+  Plan main = item("sharing");
+  main.steps.push_back(submit(given));
+  const auto consumers = static_cast<int>(random_.between(1, 3));
+  for (int i = 0; i < consumers; ++i) {
+    Plan consumer = leaf();
+    consumer.name = "reader";
+    consumer.shape = pick({"zero", "half_cpu", "cpu"});
+    consumer.item_time =
+        random_.chance(300) ? Duration(0) : random_.between(Duration(10us), Duration(30ms));
+    if (random_.chance(200)) consumer.crashes = 1;
+    Step read = on(Act::read_stream, -1);
+    if (random_.chance(250)) read.number = static_cast<std::uint64_t>(random_.between(1, 12));
+    consumer.steps.push_back(read);
+    main.steps.push_back(submit(add(std::move(consumer)), {value({0})}));
+  }
+  const bool reads = random_.chance(500);
+  if (reads) main.steps.push_back(on(Act::read_stream, 0));
+  for (int i = 0; i < consumers; ++i) main.steps.push_back(on(Act::get, 1 + i));
+  if (!reads && random_.chance(500)) main.steps.push_back(on(Act::read_stream, 0));
+  return add(std::move(main));
+}
+
 }  // namespace mobula::internal::sim
