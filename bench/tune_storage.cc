@@ -1,6 +1,7 @@
 // Measures the file of an experiment: its size, the time to write it, and the time to resume and
 // read it. Prints one line per figure: name, value, unit.
-//   mobula-bench-tune-storage DIRECTORY [TRIALS] [REPORTS]   (default: 100,000 trials, 10 reports)
+//   mobula-bench-tune-storage DIRECTORY [TRIALS] [REPORTS] [EVENTS]   (default: 100,000 trials, 10
+//   reports; EVENTS 'all' writes no snapshots, so that all events stay)
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -34,6 +35,7 @@ T checked(mobula::internal::Result<T> result) {
 struct Shape {
   std::int64_t trials = 100'000;
   std::int64_t reports = 10;
+  bool has_snapshots = true;
 };
 
 // Five parameters, two metrics, one event per report and per end; a snapshot of 100 bytes per trial
@@ -81,7 +83,7 @@ class Writer {
 
   void add_event(StoreBatch& batch, TrialNumber trial) {
     batch.changes.emplace_back(StoredEvent{++event_, 1, trial, std::string(60, 'e')});
-    if (event_ % 10'000 != 0) return;
+    if (event_ % 10'000 != 0 || !shape_.has_snapshots) return;
     const auto bytes = static_cast<std::size_t>(trial) * 50;
     batch.changes.emplace_back(
         StoredSnapshot{event_, std::string(bytes, 'c'), std::string(bytes, 's')});
@@ -118,12 +120,13 @@ void measure_reading(const ExperimentPlace& place) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    fmt::print(stderr, "usage: mobula-bench-tune-storage DIRECTORY [TRIALS] [REPORTS]\n");
+    fmt::print(stderr, "usage: mobula-bench-tune-storage DIRECTORY [TRIALS] [REPORTS] [EVENTS]\n");
     return 2;
   }
   Shape shape;
   if (argc > 2) shape.trials = std::atoll(argv[2]);
   if (argc > 3) shape.reports = std::atoll(argv[3]);
+  if (argc > 4) shape.has_snapshots = std::string(argv[4]) != "all";
   const ExperimentPlace place{argv[1], "bench-storage"};
   std::filesystem::remove_all(place.directory());
   auto begin = Clock::now();

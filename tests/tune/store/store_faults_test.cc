@@ -61,7 +61,9 @@ TEST_F(StoreFaultsTest, EveryFailedWrite_LosesNoBatch) {
   EXPECT_EQ(reader.report_count().value(), event);
   // A rollback forgets the numbers of new metrics.
   EXPECT_EQ(reader.metrics().value().size(), static_cast<std::size_t>(event) + 1);
-  for (const auto& each : reader.reports(0).value()) EXPECT_EQ(each.metrics.size(), 2u);
+  const auto reports = reader.reports(0).value();
+  EXPECT_EQ(reports.size(), static_cast<std::size_t>(event));
+  for (const auto& each : reports) EXPECT_EQ(each.metrics.size(), 2u);
 }
 
 TEST_F(StoreFaultsTest, ReportsReadOnlyStorageAsFailure) {
