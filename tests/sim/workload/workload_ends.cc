@@ -348,4 +348,41 @@ int Author::orphaned_reads() {
   return add(std::move(main));
 }
 
+int Author::parting_tasks() {
+  Plan parting = leaf();
+  parting.name = "parting";
+  parting.parts = true;
+  const int f = add(std::move(parting));
+  Plan main = item("parting");
+  const int count = static_cast<int>(random_.between(1, 8));
+  for (int i = 0; i < count; ++i) main.steps.push_back(submit(f, {value()}));
+  get_all(main, count);
+  return add(std::move(main));
+}
+
+// A call that has its reply is never reported as failed. A call sent to a dying actor may be.
+int Author::parting_actor() {
+  Plan made = actor_class();
+  made.max_restarts = -1;
+  made.max_task_retries = random_.chance(500) ? -1 : 0;
+  const int type = add(std::move(made));
+  Plan parting;
+  parting.name = "parting";
+  parting.parts = true;
+  parting.may_fail = true;
+  const int m = add(std::move(parting));
+  Plan main = item("parting");
+  main.steps.push_back(make(type));
+  const int count = static_cast<int>(random_.between(1, 5));
+  for (int i = 1; i <= count; ++i) {
+    main.steps.push_back(call(0, m, {value()}));
+    Step get = on(Act::get, i);
+    get.tolerant = true;
+    main.steps.push_back(get);
+    if (random_.chance(500))
+      main.steps.push_back(sleep(random_.between(Duration(0), Duration(200ms))));
+  }
+  return add(std::move(main));
+}
+
 }  // namespace mobula::internal::sim
