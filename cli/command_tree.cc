@@ -18,6 +18,7 @@ constexpr std::pair<std::string_view, std::string_view> value_kinds[] = {
     {"address", "HOST:PORT"},
     {"advertise", "HOST"},
     {"autoscale", "FILE"},
+    {"number", "N"},
     {"parallel", "N"},
     {"bind", "HOST"},
     {"bulk-connections", "N"},
@@ -40,6 +41,8 @@ constexpr std::pair<std::string_view, std::string_view> value_kinds[] = {
     {"severity", "LEVEL"},
     {"size", "N"},
     {"sort-by", "NAME"},
+    {"storage", "DIR"},
+    {"study", "NAME"},
     {"trusted-fabric", "NAME"},
     {"with", "LAUNCHER"},
     {"executor-memory", "SIZE"},
@@ -97,7 +100,7 @@ constexpr std::pair<std::string_view, std::string_view> value_kinds[] = {
     {"workdir", "DIR"}};
 
 std::string value_kind_of(const CLI::Option& option) {
-  if (option.check_lname("output") && !option.check_sname("o")) return "FILE";  // of `timeline`
+  if (option.check_lname("output") && !option.check_sname("o")) return "FILE";  // not a format
   for (const auto& [name, kind] : value_kinds) {
     if (option.check_lname(std::string(name))) return std::string(kind);
   }

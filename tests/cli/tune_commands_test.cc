@@ -78,17 +78,18 @@ TEST_F(TuneCommands, ShowsAndExplainsTrial) {
 
 TEST_F(TuneCommands, WritesPlotsAndExports) {
   const std::string page = directory_ + "/page.html";
-  const auto plotted = mobula({"tune", "plot", "sample", "-o", page});
+  const auto plotted = mobula({"tune", "plot", "sample", "--output", page});
   EXPECT_EQ(plotted.code, 0) << plotted.err;
   EXPECT_EQ(plotted.out, "Wrote " + page + "\n");
   EXPECT_THAT(text_of(page), HasSubstr("<h2>Optimization history</h2>"));
   EXPECT_FALSE(fs::exists(page + ".part"));
-  EXPECT_THAT(mobula({"tune", "export", "sample", "--format", "csv", "-o", "-"}).out,
+  EXPECT_THAT(mobula({"tune", "export", "sample", "--format", "csv", "--output", "-"}).out,
               HasSubstr("trial,state,attempt,iteration"));
   const std::string board = directory_ + "/board";
-  EXPECT_EQ(mobula({"tune", "export", "sample", "--format", "tensorboard", "-o", board}).code, 0);
+  EXPECT_EQ(mobula({"tune", "export", "sample", "--format", "tensorboard", "--output", board}).code,
+            0);
   EXPECT_TRUE(fs::exists(board + "/trial-000039"));
-  expect_one_line(mobula({"tune", "plot", "sample", "-o", directory_ + "/absent/page.html"}),
+  expect_one_line(mobula({"tune", "plot", "sample", "--output", directory_ + "/absent/page.html"}),
                   "No such file or directory");
 }
 

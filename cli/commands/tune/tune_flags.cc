@@ -39,14 +39,13 @@ void add_file_commands(TuneGrammar& grammar, TuneFlags& flags, const TuneSharedO
   grammar.add_for_experiment("resume", "Start the recorded program again, to continue");
 
   CLI::App& plot = grammar.add_for_experiment("plot", "Write an HTML page with plots");
-  plot.add_option("-o,--output", flags.file,
-                  "File of the page, or - for stdout (default: NAME.html)");
+  plot.add_option("--output", flags.file, "File of the page, or - for stdout (default: NAME.html)");
 
   CLI::App& export_trials = grammar.add_for_experiment("export", "Export trials and reports");
   export_trials.add_option("--format", flags.format, "csv, jsonl, or tensorboard")
       ->required()
       ->check(CLI::IsMember({"csv", "jsonl", "tensorboard"}));
-  export_trials.add_option("-o,--output", flags.file,
+  export_trials.add_option("--output", flags.file,
                            "File, or - for stdout; for tensorboard a directory (default: NAME.csv, "
                            "NAME.jsonl, or NAME-tensorboard)");
 
