@@ -81,12 +81,12 @@ def read_units(mobula):
             text = unit.read_text().replace("/usr/bin/mobula", mobula).replace("=mobula\n", "=root\n")
             copy.write_text(text.replace("Documentation=man:mobula(1)\n", ""))
             units.append(str(copy))
-        check(len(units) == 3, f"three units were expected, and these are there: {units}")
+        check(len(units) == 4, f"four units were expected, and these are there: {units}")
         read = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True,
                               timeout=60, env={**os.environ, "SYSTEMD_UNIT_PATH": made + ":"})
         ours = [line for line in read.stderr.splitlines() if "mobula" in line]
         check(read.returncode == 0 and not ours, f"systemd-analyze says {read.stderr}")
-        print("service: three units were read")
+        print("service: four units were read")
 
 
 def main():
