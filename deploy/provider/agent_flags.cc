@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/model/resources.h"
 #include "protocol/codec/json_writer.h"
 
 namespace mobula::internal::provider {
@@ -44,7 +45,13 @@ Result<std::vector<std::string>> agent_flags(const fleet::InstanceSpec& instance
       flags.insert(flags.end(), {"--num-gpus", amount_text(amount)});
     } else if (name == "memory") {
       flags.insert(flags.end(), {"--memory", amount_text(amount)});
-    } else if (!name.starts_with("accelerator_type:") && name != "object_store_memory") {
+    } else if (name.starts_with(resource::accelerator_prefix)) {
+      // The devices of a machine state their type; the provider of logical devices passes it.
+      if (with_machine) {
+        flags.insert(flags.end(),
+                     {"--accelerator-type", name.substr(resource::accelerator_prefix.size())});
+      }
+    } else if (name != "object_store_memory") {
       others[name] = amount;
     }
   }

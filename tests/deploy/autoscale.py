@@ -33,7 +33,7 @@ available_node_types:
     resources: {CPU: 1, GPU: 1}
     accelerator_type: T
     max_workers: 1
-    node_config: {flags: ["--accelerator-type", "T", "--object-store-memory", "64MiB"]}
+    node_config: {flags: ["--object-store-memory", "64MiB"]}
 """
 
 

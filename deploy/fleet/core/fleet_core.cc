@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "deploy/fleet/core/type_shortfall.h"
+
 namespace mobula::internal::fleet {
 namespace {
 
@@ -67,7 +69,7 @@ void FleetCore::match(Instance& each, const planner::ClusterNode* node) {
   if (each.type.empty()) each.type = node->type;
   if (!each.has_joined) {
     each.has_joined = true;
-    if (const auto gate = gates_.find(each.type); gate != gates_.end()) gate->second.join();
+    check_type(each, *node);
   }
   each.is_idle = node->idle.has_value();
   if (each.state == InstanceState::ending) return;
@@ -88,6 +90,21 @@ void FleetCore::match(Instance& each, const planner::ClusterNode* node) {
     set_state(each, InstanceState::draining);
   }
   each.is_empty = node->draining && holds_nothing(*node);
+}
+
+// A plan counts on the resources of the type. Without this check, demand for a resource that its
+// nodes lack would launch and give back nodes forever.
+void FleetCore::check_type(const Instance& each, const planner::ClusterNode& node) {
+  const auto gate = gates_.find(each.type);
+  if (gate == gates_.end()) return;
+  gate->second.join();
+  const auto* type = type_of(each.type);
+  const std::string lacks = type == nullptr ? std::string() : shortfall_of(node.shape, type->shape);
+  if (lacks.empty()) return;
+  const bool was_paused = gate->second.paused();
+  gate->second.pause(fmt::format("instance {} joined with {}; correct the type in the types file",
+                                 each.name, lacks));
+  record_pause(each.type, was_paused);
 }
 
 void FleetCore::on(const Drained& event) {

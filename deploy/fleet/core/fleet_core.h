@@ -86,6 +86,7 @@ class FleetCore {
 
   // ---- instances
   void match(Instance& each, const planner::ClusterNode* node);
+  void check_type(const Instance& each, const planner::ClusterNode& node);
   void adopt(const InstanceRow& row, std::uint64_t number);
   void take_row(Instance& each, const InstanceRow& row);
   void fail_launch(Instance& each, const ProviderFailure& failure);

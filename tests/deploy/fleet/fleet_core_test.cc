@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "deploy/fleet/core/type_shortfall.h"
 #include "scheduler/planner/planner.h"
 
 namespace mobula::internal::fleet {
@@ -297,6 +298,35 @@ TEST(FleetCore, ThreeFailedStartsPauseType) {
   EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
   f.step(ResumeType{"cpu"});
   EXPECT_EQ(f.only<LaunchInstances>(f.look_and_plan()).size(), 1u);
+}
+
+// Without the pause, the demand would launch nodes that cannot serve it forever.
+TEST(FleetCore, NodeLacksItsResources_TypePauses) {
+  Fixture f;
+  const auto name = f.launched();
+  f.join(name).shape.resources = {amount("CPU", 2)};
+  f.look_and_plan();
+  EXPECT_TRUE(f.recorded("TYPE_PAUSED"));
+  const auto type = f.core->report(f.now).types.at(0);
+  EXPECT_NE(type.closed.find("joined with CPU: 2 instead of 4"), std::string::npos) << type.closed;
+  f.want(5);
+  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
+}
+
+TEST(TypeShortfall, ComparesTypesAndAmounts) {
+  NodeShape type, node;
+  type.resources = {amount("CPU", 4), amount("GPU", 2), amount("memory", 100)};
+  type.resources[1].instances[0].types = {"H100"};
+  node.resources = {amount("CPU", 4), amount("GPU", 2), amount("memory", 90)};
+  EXPECT_EQ(shortfall_of(node, type), "no accelerator_type:H100");
+  node.resources[1].instances[0].types = {"H100", "H100-80G"};
+  EXPECT_EQ(shortfall_of(node, type), "") << "memory differs between machines";
+  node.resources[1].instances[0].total = Quantity::whole(1);
+  EXPECT_EQ(shortfall_of(node, type), "GPU: 1 instead of 2");
+  type.resources.pop_back();
+  type.accelerator_types = {"TPU"};
+  node.resources[1].instances[0].total = Quantity::whole(2);
+  EXPECT_EQ(shortfall_of(node, type), "no accelerator_type:TPU");
 }
 
 TEST(FleetCore, NoCapacity_OtherTypeStarts) {
