@@ -115,6 +115,8 @@ class FleetCore {
   void launch(const std::string& type, std::int64_t count, Time keep_until);
   std::int64_t undrain(const std::string& type, std::int64_t count);
   void replace_expiring();
+  std::vector<Instance*> spares_of(const std::string& type);
+  bool ends_soon(const Instance& each) const;
   std::int64_t free_places(const planner::NodeType& type) const;
   std::int64_t pending_of(const std::string& type) const;
   void explain_waits(const planner::Plan& plan);

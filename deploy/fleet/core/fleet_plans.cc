@@ -144,17 +144,48 @@ std::int64_t FleetCore::undrain(const std::string& type, std::int64_t count) {
   return kept;
 }
 
-// A node with work that its provider ends soon gets a replacement first.
+// Instances of the type that have no work yet, are to stay, and outlast the launch of another one.
+std::vector<FleetCore::Instance*> FleetCore::spares_of(const std::string& type) {
+  std::vector<Instance*> spares;
+  for (auto& [name, each] : instances_) {
+    const bool is_coming = each.state < InstanceState::joined;
+    const bool is_free = each.state == InstanceState::joined && each.is_idle && !each.absent_since;
+    if (each.type != type || !(is_coming || is_free) || !each.end_why.empty() || ends_soon(each))
+      continue;
+    spares.push_back(&each);
+  }
+  return spares;
+}
+
+bool FleetCore::ends_soon(const Instance& each) const {
+  return each.ends_at && now_ + options_.drain_timeout + options_.launch_timeout >= *each.ends_at;
+}
+
+// A node with work that its provider ends soon gets a replacement first: an instance without work,
+// else a new one. An autoscaler that restarted finds the replacement that was launched before.
 void FleetCore::replace_expiring() {
-  std::vector<std::pair<std::string, Time>> wanted;
+  std::map<std::string, std::vector<Instance*>> expiring;
   for (auto& [name, each] : instances_) {
     const bool works = each.state == InstanceState::joined && !each.is_idle && !each.absent_since;
-    if (!works || each.is_replaced || !each.ends_at) continue;
-    if (now_ + options_.drain_timeout + options_.launch_timeout < *each.ends_at) continue;
-    const auto* type = type_of(each.type);
-    if (type == nullptr || !gates_[each.type].is_open(now_) || free_places(*type) <= 0) continue;
-    each.is_replaced = true;
-    wanted.emplace_back(each.type, *each.ends_at);
+    if (works && ends_soon(each)) expiring[each.type].push_back(&each);
+  }
+  std::vector<std::pair<std::string, Time>> wanted;
+  for (auto& [type, all] : expiring) {
+    auto spares = spares_of(type);
+    std::stable_partition(all.begin(), all.end(),
+                          [](const Instance* each) { return each->is_replaced; });
+    for (Instance* each : all) {
+      if (!spares.empty()) {
+        spares.back()->keep_until = std::max(spares.back()->keep_until, *each->ends_at);
+        spares.pop_back();
+        each->is_replaced = true;
+      }
+      if (each->is_replaced) continue;
+      const auto* known = type_of(type);
+      if (known == nullptr || !gates_[type].is_open(now_) || free_places(*known) <= 0) continue;
+      each->is_replaced = true;
+      wanted.emplace_back(type, *each->ends_at);
+    }
   }
   for (const auto& [type, until] : wanted) launch(type, 1, until);
 }

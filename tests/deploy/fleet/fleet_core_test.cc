@@ -492,6 +492,28 @@ TEST(FleetCore, ReplacesNodeBeforeItsWallTime) {
   EXPECT_LE(drain[0].timeout, Duration(120s));
 }
 
+TEST(FleetCore, Restarted_FindsReplacementOfExpiringNode) {
+  Fixture f;
+  const auto name = f.joined();
+  f.cluster.nodes[0].idle.reset();
+  f.cluster.nodes[0].task_slots = 1;
+  auto row = f.row(name);
+  row.ends_in = Duration(700s);
+  f.list({row});
+  const auto order = f.only<LaunchInstances>(f.look_and_plan());
+  ASSERT_EQ(order.size(), 1u);
+  const auto replacement = order[0].names.at(0);
+  f.core.emplace(f.options);
+  f.step(FleetTick{});
+  f.list({row, f.row(replacement, ProviderState::starting)});
+  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty()) << "it starts";
+  f.core.emplace(f.options);
+  f.join(replacement);
+  f.step(FleetTick{});
+  f.list({row, f.row(replacement)});
+  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty()) << "it has joined";
+}
+
 TEST(FleetCore, AdoptsDrainOfOperatorAndGivesNodeBack) {
   Fixture f;
   const auto name = f.joined();
