@@ -72,6 +72,8 @@ void FleetCore::match(Instance& each, const planner::ClusterNode* node) {
     check_type(each, *node);
   }
   each.is_idle = node->idle.has_value();
+  if (!node->draining) each.undrain_until = Time();
+  const bool draining = node->draining && now_ >= each.undrain_until;
   if (each.state == InstanceState::ending) return;
   if (each.state != InstanceState::draining) {
     each.end_why.clear();  // the reason was a missing node
@@ -79,17 +81,17 @@ void FleetCore::match(Instance& each, const planner::ClusterNode* node) {
   }
   if (each.state == InstanceState::draining) {
     // A head that restarted may have lost the order.
-    if (!node->draining && each.drained_by_us) {
+    if (!draining && each.drained_by_us) {
       out_->push_back(DrainNode{each.node, std::max(each.drain_deadline - now_, Duration(1ms))});
     }
-    if (!node->draining && !each.drained_by_us) stop_drain(each);
-  } else if (node->draining) {
+    if (!draining && !each.drained_by_us) stop_drain(each);
+  } else if (draining) {
     each.drained_by_us = false;
     each.undrainable = false;
     each.drain_deadline = now_ + options_.drain_timeout;
     set_state(each, InstanceState::draining);
   }
-  each.is_empty = node->draining && holds_nothing(*node);
+  each.is_empty = draining && holds_nothing(*node);
 }
 
 // A plan counts on the resources of the type. Without this check, demand for a resource that its

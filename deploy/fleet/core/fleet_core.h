@@ -39,6 +39,9 @@ class FleetCore {
   FleetReport report(Time now) const;
 
  private:
+  // Time in which a snapshot may be older than an undrain.
+  static constexpr Duration undrain_timeout = Duration(std::chrono::seconds(30));
+
   struct Instance {
     std::string name;
     std::string type;
@@ -64,6 +67,9 @@ class FleetCore {
     Time drain_deadline;
     bool drained_by_us = false;
     bool undrainable = true;
+    // The undrain is ordered, and a snapshot may be older than it; reset by the first one without
+    // the drain.
+    Time undrain_until;
     bool is_empty = false;       // draining, and the last snapshot has no allocation
     std::string end_why{};       // not empty: ends as soon as that is safe
     std::uint64_t end_look = 0;  // the end needs a snapshot with at least this number
@@ -94,6 +100,7 @@ class FleetCore {
   Instances::iterator remove(Instances::iterator at, const std::string& why);
   void set_state(Instance& each, InstanceState state) { each.state = state; }
   void drain(Instance& each, Duration timeout, bool undrainable);
+  void undrain(Instance& each);
   void stop_drain(Instance& each);
   bool may_end() const { return list_is_whole_ && looked_ && !recovering_; }
 

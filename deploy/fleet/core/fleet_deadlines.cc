@@ -48,8 +48,7 @@ void FleetCore::check_drain(Instance& each) {
   const bool stuck = each.is_empty && each.undrainable && looked_at_ >= each.drain_deadline &&
                      now_ >= each.drain_deadline + options_.list_interval;
   if (!stuck) return;
-  out_->push_back(UndrainNode{each.node});
-  stop_drain(each);
+  undrain(each);
   each.keep_until = now_ + options_.limits.idle_timeout;
 }
 
@@ -58,8 +57,16 @@ void FleetCore::drain(Instance& each, Duration timeout, bool undrainable) {
   each.undrainable = undrainable;
   each.is_empty = false;
   each.drain_deadline = now_ + timeout;
+  each.undrain_until = Time();
   set_state(each, InstanceState::draining);
   out_->push_back(DrainNode{each.node, timeout});
+}
+
+void FleetCore::undrain(Instance& each) {
+  out_->push_back(UndrainNode{each.node});
+  stop_drain(each);
+  each.undrain_until = now_ + undrain_timeout;
+  plan_is_stale_ = plan_is_stale_ || plan_running_;
 }
 
 void FleetCore::stop_drain(Instance& each) {

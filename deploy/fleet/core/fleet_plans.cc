@@ -39,6 +39,7 @@ planner::ClusterState FleetCore::state_for_plan() const {
     const Instance& each = *at->second;
     const bool leaves = each.state >= InstanceState::draining || !each.end_why.empty();
     if (leaves) node.phase = NodePhase::leaving;
+    if (!leaves && node.draining && now_ < each.undrain_until) node.phase = NodePhase::running;
   }
   for (const auto& [name, each] : instances_) {
     if (each.has_joined && present.contains(each.node)) continue;
@@ -137,8 +138,7 @@ std::int64_t FleetCore::undrain(const std::string& type, std::int64_t count) {
                           each.drained_by_us && each.undrainable && !each.absent_since &&
                           each.end_why.empty();
     if (kept >= count || !possible) continue;
-    out_->push_back(UndrainNode{each.node});
-    stop_drain(each);
+    undrain(each);
     ++kept;
   }
   return kept;

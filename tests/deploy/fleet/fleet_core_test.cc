@@ -237,6 +237,23 @@ TEST(FleetCore, UndrainsWhenDemandReturns) {
   EXPECT_EQ(f.count(InstanceState::joined), 1);
 }
 
+// The snapshot was taken before the head carried out the undrain.
+TEST(FleetCore, SnapshotOlderThanUndrain_NodeStillCounts) {
+  Fixture f;
+  const auto name = f.joined();
+  f.cluster.nodes[0].idle = Duration(61s);
+  ASSERT_EQ(f.only<DrainNode>(f.look_and_plan()).size(), 1u);
+  f.cluster.nodes[0].draining = true;
+  f.cluster.nodes[0].phase = NodePhase::leaving;
+  f.want(1);
+  const auto out = f.look_and_plan();
+  ASSERT_EQ(f.only<UndrainNode>(out).size(), 1u);
+  EXPECT_TRUE(f.only<LaunchInstances>(out).empty());
+  f.now = f.now + 1s;
+  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty()) << "the node still drains there";
+  EXPECT_EQ(f.count(InstanceState::joined), 1);
+}
+
 TEST(FleetCore, ObjectsThatCannotLeaveKeepNode) {
   Fixture f;
   const auto name = f.joined();
