@@ -223,10 +223,9 @@ bool FleetWorld::counts_for_demand(const Machine& machine) const {
 }
 
 void FleetWorld::check_launch(const fleet::LaunchInstances& command) {
-  std::erase_if(demands_, [this](const auto& each) {
-    return each.first + std::max(recent_demand, 2 * look_every_) < now_ &&
-           &each != &demands_.back();
-  });
+  // A recorded demand holds until the next one.
+  const Time since = now_ - std::max(recent_demand, 2 * look_every_);
+  while (demands_.size() > 1 && demands_[1].first < since) demands_.erase(demands_.begin());
   std::int64_t most = demand();
   for (const auto& [when, count] : demands_) most = std::max(most, count);
   std::int64_t least = 0;
