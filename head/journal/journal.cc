@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "base/fd.h"
 #include "base/mutex.h"
+#include "base/sqlite_errors.h"
 #include "base/thread_start.h"
 
 namespace mobula::internal::head {
@@ -79,25 +79,6 @@ std::string advice_for(int code) {
   }
 }
 
-bool is_full(const std::string& path) {
-  constexpr std::uint64_t too_little = 128 << 10;
-  struct statvfs room {};
-  const std::string directory = path.substr(0, path.rfind('/') + 1);
-  return ::statvfs(directory.empty() ? "." : directory.c_str(), &room) == 0 &&
-         std::uint64_t{room.f_bavail} * room.f_frsize < too_little;
-}
-
-ErrorCode error_code_for(int code) {
-  switch (code & 0xff) {
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB: return ErrorCode::corrupt;
-    case SQLITE_FULL: return ErrorCode::resource_exhausted;
-    case SQLITE_READONLY:
-    case SQLITE_PERM: return ErrorCode::permission_denied;
-    default: return ErrorCode::unavailable;
-  }
-}
-
 std::size_t size_of(const Persist& batch) {
   std::size_t bytes = sizeof(Persist);
   for (const auto& change : batch.changes) {
@@ -113,13 +94,9 @@ std::size_t size_of(const Persist& batch) {
 DiskJournal::Database::~Database() { sqlite3_close(handle); }
 
 Failure DiskJournal::Database::fault(const std::string& doing) const {
-  int code = sqlite3_extended_errcode(handle);
-  // A full disk causes various errors. For example, the shared-memory file next to the journal
-  // cannot be created.
-  const int kind = code & 0xff;
-  if ((kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN) && is_full(path)) code = SQLITE_FULL;
+  const int code = sqlite_code_with_full_disk(sqlite3_extended_errcode(handle), path);
   const std::string advice = advice_for(code);
-  return failure(error_code_for(code),
+  return failure(sqlite_error_code(code),
                  fmt::format("{} the journal {}: {}{}{}", doing, path, sqlite3_errmsg(handle),
                              advice.empty() ? "" : "; ", advice));
 }

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "base/fd.h"
+#include "base/sqlite_errors.h"
 
 namespace mobula::internal::tune {
 namespace {
@@ -32,26 +32,6 @@ std::string_view remedy_for(int code) {
     case SQLITE_LOCKED: return "end the other process that uses the file";
     default: return "";
   }
-}
-
-ErrorCode error_code_for(int code) {
-  switch (code & 0xff) {
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB: return ErrorCode::corrupt;
-    case SQLITE_FULL: return ErrorCode::resource_exhausted;
-    case SQLITE_READONLY:
-    case SQLITE_PERM: return ErrorCode::permission_denied;
-    default: return ErrorCode::unavailable;
-  }
-}
-
-// A full disk causes other codes too: for example, the file of shared memory cannot grow.
-bool is_full(const std::string& path) {
-  constexpr std::uint64_t least_free_bytes = 128 << 10;
-  struct statvfs state {};
-  const std::string directory = path.substr(0, path.rfind('/') + 1);
-  return ::statvfs(directory.empty() ? "." : directory.c_str(), &state) == 0 &&
-         std::uint64_t{state.f_bavail} * state.f_frsize < least_free_bytes;
 }
 
 bool is_read_only(const std::string& path) {
@@ -116,18 +96,15 @@ SqliteDatabase& SqliteDatabase::operator=(SqliteDatabase&& other) noexcept {
 SqliteDatabase::~SqliteDatabase() { sqlite3_close_v2(handle_); }
 
 int SqliteDatabase::code() const {
-  const int code = sqlite3_extended_errcode(handle_);
-  const int kind = code & 0xff;
-  if ((kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN) && is_full(path_)) return SQLITE_FULL;
-  return code;
+  return sqlite_code_with_full_disk(sqlite3_extended_errcode(handle_), path_);
 }
 
 Failure SqliteDatabase::fault() const {
   const int seen = code();
   const std::string_view remedy = remedy_for(seen);
   const char* const text = seen == SQLITE_FULL ? "the disk is full" : sqlite3_errmsg(handle_);
-  return failure(error_code_for(seen), fmt::format("{}: {}: {}{}{}", operation_, path_, text,
-                                                   remedy.empty() ? "" : "; ", remedy));
+  return failure(sqlite_error_code(seen), fmt::format("{}: {}: {}{}{}", operation_, path_, text,
+                                                      remedy.empty() ? "" : "; ", remedy));
 }
 
 bool SqliteDatabase::can_retry() const {
