@@ -1,5 +1,5 @@
-// The content of the public schedulers and stoppers: a recipe makes the rule once mode and metric
-// of the experiment are known. Schedulers of users are adapted.
+// The content of the public schedulers and stoppers: a recipe makes the rule when the experiment
+// has its mode and metric. Schedulers of users are adapted.
 // Thread: owner. Errors: make functions name the option.
 #pragma once
 

@@ -1,5 +1,5 @@
-// An instance is one machine of a provider: its names, its states, and the rows of the provider's
-// answers. The fleet core chooses the name before the launch, so a repeated launch refers to the
+// An instance is one machine of a provider: its names, its states, and the rows that the provider
+// reports. The fleet core chooses the name before the launch, so a repeated launch refers to the
 // same instance. A joined node has the label `instance_label` with that name.
 // Thread: any (plain values).
 #pragma once

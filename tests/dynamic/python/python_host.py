@@ -227,7 +227,7 @@ class AsyncCalls:
             fail(call, error, False)
 
 
-async_calls = None  # of this process
+async_calls = None  # an AsyncCalls, in the process of an asynchronous actor
 
 
 def ready(ref):

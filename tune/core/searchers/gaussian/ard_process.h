@@ -1,5 +1,5 @@
-// A Gaussian process with the Matérn 5/2 kernel and a length scale for each parameter, as Optuna's
-// GPSampler: Hamming distances for categories, hyper-parameters by maximum a posteriori.
+// A Gaussian process with the Matérn 5/2 kernel and a length scale for each parameter, as in
+// GPSampler of Optuna: Hamming distances for categories, hyper-parameters by maximum a posteriori.
 // Thread: owner. Units: parameters in [0, 1]; standardized targets.
 #pragma once
 
