@@ -176,10 +176,20 @@ class Cuda {
     const int status = retain(&made, 0);
     return status != 0 ? status : push(made);
   }
-  int allocate(std::int64_t bytes) const {
+  int allocate(std::int64_t bytes, unsigned long long* made = nullptr) const {
     unsigned long long at = 0;
     auto* const function = call<int(unsigned long long*, std::size_t)>("cuMemAlloc_v2");
-    return function == nullptr ? -1 : function(&at, static_cast<std::size_t>(bytes));
+    const int status = function == nullptr ? -1 : function(&at, static_cast<std::size_t>(bytes));
+    if (made != nullptr) *made = at;
+    return status;
+  }
+  // Fills the memory on the device and returns when the fill has ended.
+  int fill(unsigned long long at, std::int64_t bytes) const {
+    auto* const set = call<int(unsigned long long, unsigned char, std::size_t, void*)>("cuMemsetD8Async");
+    auto* const wait = call<int()>("cuCtxSynchronize");
+    if (set == nullptr || wait == nullptr) return -1;
+    const int status = set(at, 1, static_cast<std::size_t>(bytes), nullptr);
+    return status != 0 ? status : wait();
   }
 
  private:
@@ -240,6 +250,20 @@ int exceed_share(std::int64_t bytes) {
   while (!mobula::current().cancelled() && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(milliseconds(5));
   return mobula::current().cancelled() ? 1 : 0;
+}
+
+// Fills `bytes` of the device again and again until it is cancelled; the number of fills.
+int keep_busy(std::int64_t bytes) {
+  const Cuda cuda;
+  unsigned long long at = 0;
+  if (cuda.init() != 0 || cuda.context() != 0 || cuda.allocate(bytes, &at) != 0)
+    throw std::runtime_error("the allocation failed");
+  int fills = 0;
+  const auto end = std::chrono::steady_clock::now() + seconds(brief ? 10 : 30);
+  for (; !mobula::current().cancelled() && std::chrono::steady_clock::now() < end; ++fills) {
+    if (cuda.fill(at, bytes) != 0) throw std::runtime_error("the fill failed");
+  }
+  return fills;
 }
 
 struct Start {
@@ -448,6 +472,23 @@ void over_share(const std::string& policy) {
   holds("--gpu-over-share " + policy + ": the next task has the whole GPU", next.status == 0);
 }
 
+// Keeps the GPU at work while the stage reads the use that the cluster reports.
+void busy() {
+  const std::int64_t bytes = (brief ? 64 : 2048) * mib;
+  value("memory of the task that keeps the GPU at work", static_cast<double>(bytes), "bytes");
+  auto filling = mobula::task<keep_busy>.options(with_gpus(1)).remote(bytes);
+  std::this_thread::sleep_for(milliseconds(brief ? 500 : 3000));
+  holds("a task keeps the GPU at work",
+        mobula::wait(std::vector{filling}, {.timeout = milliseconds(0)}).ready.empty());
+  std::this_thread::sleep_for(seconds(2));
+  mobula::cancel(filling);
+  try {
+    holds("it stops when it is cancelled", got(filling) > 0);
+  } catch (const mobula::TaskCancelledError&) {
+    holds("it stops when it is cancelled", true);
+  }
+}
+
 // Executors that have just ended may still release memory: polls until the amount stays the same
 // for a moment.
 std::int64_t settled_used_bytes(const Nvml& nvml) {
@@ -560,6 +601,7 @@ int main(int argc, char** argv) {
       {"fractions", fractions},
       {"over-share-error", [] { over_share("error"); }},
       {"over-share-kill", [] { over_share("kill"); }},
+      {"busy", busy},
       {"killed-executor", killed_executor},
       {"fresh-processes", fresh_processes},
       {"direct-tensors", direct_tensors}};

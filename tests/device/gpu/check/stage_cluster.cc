@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 
 #include "device/detection/nvml.h"
@@ -69,8 +70,10 @@ class Cluster {
     return Json::parse(mobula(std::move(words)).out, nullptr, false);
   }
 
-  // Runs a scenario of gpu_check_driver and records its findings.
-  void scenario(const std::string& name) {
+  // Runs a scenario of gpu_check_driver and records its findings. `on_finding` is called after each
+  // with its text, while the scenario goes on.
+  void scenario(const std::string& name,
+                const std::function<void(const std::string&)>& on_finding = {}) {
     if (limit() < 3s) return findings_.cannot(name + ": no time");
     Words words{name};
     if (findings_.brief()) words.emplace_back("brief");
@@ -84,6 +87,7 @@ class Cluster {
             findings_.holds(json["what"], json["holds"].get<bool>(), json.value("seen", ""));
           if (json.contains("value"))
             findings_.value(json["what"], json["value"], json.value("unit", ""));
+          if (on_finding) on_finding(json["what"]);
         });
     const bool ran = found > 0 && (end.code == 0 || end.code == 1);
     if (!ran)
@@ -198,6 +202,27 @@ void doctor(Findings& findings, Cluster& cluster) {
   findings.value("problems that mobula doctor finds", problems.empty() ? "none" : problems);
 }
 
+// The use of the GPU that `mobula top` shows while a task keeps the GPU at work.
+void reported_use(Findings& findings, Cluster& cluster) {
+  cluster.scenario("busy", [&](const std::string& what) {
+    if (what != "a task keeps the GPU at work") return;
+    const Json top = cluster.json_of({"top", "--once"});
+    const Json nodes = top.is_object() ? top.value("nodes", Json::array()) : Json::array();
+    const Json gpus = nodes.size() == 1 ? nodes[0].value("gpus", Json::array()) : Json::array();
+    const Json gpu = gpus.size() == 1 ? gpus[0] : Json::object();
+    const auto figure = [&](const char* name) {
+      const auto found = gpu.find(name);
+      return found != gpu.end() && found->is_number() ? found->get<double>() : -1.0;
+    };
+    const double least_busy = findings.brief() ? 1 : 50;
+    const double least_used = (findings.brief() ? 64.0 : 2048.0) * (1 << 20);
+    findings.holds("mobula top shows the GPU busy", figure("busy_percent") >= least_busy,
+                   fmt::format("{} percent", figure("busy_percent")));
+    findings.holds("mobula top counts the memory of the task", figure("used_bytes") >= least_used,
+                   fmt::format("{} bytes in use", figure("used_bytes")));
+  });
+}
+
 bool counts_by_process(const Json& node) {
   const Json devices = node.value("devices", Json::object()).value("GPU", Json::array());
   return devices.size() == 1 &&
@@ -243,6 +268,7 @@ void run_cluster(Findings& findings) {
     cluster.scenario("masks");
     cluster.scenario("accelerator-type");
     cluster.scenario("fractions");
+    reported_use(findings, cluster);
     cluster.scenario("killed-executor");
     cluster.scenario("fresh-processes");
     cluster.scenario("direct-tensors");
