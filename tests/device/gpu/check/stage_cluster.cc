@@ -231,6 +231,7 @@ bool counts_by_process(const Json& node) {
 
 void examples(Cluster& cluster) {
   cluster.example("example_device_tensors", false);
+  cluster.example("example_tune_wait_for_gpu", false);
   std::vector<std::string> cuda;  // programs with kernels, if the bundle has them
   for (const auto& each : fs::directory_iterator(cluster.programs())) {
     const std::string name = each.path().filename();
