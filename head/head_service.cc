@@ -358,7 +358,7 @@ ToolReply HeadService::own_log(const ToolRequest& request) const {
     reply.text = std::move(why);
     return reply;
   };
-  const auto place = parse_log_place(request.kind);
+  const auto place = parse_log_position(request.kind);
   if (!place) return refuse(ErrorCode::invalid_argument, "head_log: " + place.error().text);
   const std::string& path = options_.log_file;
   if (path.empty())

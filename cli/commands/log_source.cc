@@ -27,10 +27,10 @@ Result<Json> ask_for_part(HeadQuery& query, const std::string& verb, const std::
 }
 
 Result<LogChunk> ask_for_log(HeadQuery& query, const std::string& verb, const std::string& argument,
-                             LogPlace& place) {
+                             LogPosition& place) {
   const auto part = ask_for_part(query, verb, to_string(place), argument);
   if (!part) return part.error();
-  const auto next = parse_log_place(part->value("next", std::string()));
+  const auto next = parse_log_position(part->value("next", std::string()));
   if (!next) return next.error();
   place = *next;
   return LogChunk{query.bytes(), part->value("left", std::uint64_t{0}),
@@ -40,7 +40,7 @@ Result<LogChunk> ask_for_log(HeadQuery& query, const std::string& verb, const st
 }  // namespace
 
 LogSource LogSource::of_files(std::vector<std::string> paths) {
-  return LogSource([paths = std::move(paths)](LogPlace& place) -> Result<LogChunk> {
+  return LogSource([paths = std::move(paths)](LogPosition& place) -> Result<LogChunk> {
     auto part = read_log(paths, place, part_bytes);
     if (!part) return part.error();
     place = part->next;
@@ -53,18 +53,19 @@ LogSource LogSource::of_files(std::vector<std::string> paths) {
 }
 
 LogSource LogSource::of_head(HeadQuery& query) {
-  return LogSource([&query](LogPlace& place) { return ask_for_log(query, "head_log", {}, place); });
+  return LogSource(
+      [&query](LogPosition& place) { return ask_for_log(query, "head_log", {}, place); });
 }
 
 LogSource LogSource::of_node(HeadQuery& query, std::string node, std::string log) {
   const Json argument = {{"node_id", std::move(node)}, {"log", std::move(log)}};
-  return LogSource([&query, text = json_text(argument)](LogPlace& place) {
+  return LogSource([&query, text = json_text(argument)](LogPosition& place) {
     return ask_for_log(query, "log", text, place);
   });
 }
 
 LogSource LogSource::of_job(HeadQuery& query, std::string job) {
-  return LogSource([&query, job = std::move(job)](LogPlace& place) -> Result<LogChunk> {
+  return LogSource([&query, job = std::move(job)](LogPosition& place) -> Result<LogChunk> {
     const auto part = ask_for_part(query, "job_log", fmt::format("{}", place.from), job);
     if (!part) return part.error();
     const std::string fault = part->value("fault", std::string());

@@ -35,11 +35,11 @@ class LogSource {
   Result<LogChunk> next() { return read_(place_); }
 
  private:
-  using Read = std::function<Result<LogChunk>(LogPlace& place)>;
+  using Read = std::function<Result<LogChunk>(LogPosition& place)>;
   explicit LogSource(Read read) : read_(std::move(read)) {}
 
   Read read_;
-  LogPlace place_;
+  LogPosition place_;
 };
 
 }  // namespace mobula::internal::cli

@@ -180,7 +180,7 @@ void NodeQuery::ask_log(LinkId link, const ToolRequest& request) {
   };
   const auto node = NodeId::from_hex(text("node_id"));
   const std::string log = text("log");
-  const auto place = parse_log_place(request.kind);
+  const auto place = parse_log_position(request.kind);
   if (!node || !is_word(log) || !place) {
     return refuse(
         link, request.request, ErrorCode::invalid_argument,
@@ -228,7 +228,7 @@ void NodeQuery::on(NodeId node, ReadLogReply&& part) {
   if (!part.fault.empty())
     return refuse(reading.link, reading.request, ErrorCode::not_found, "log: " + part.fault);
   Json json = document("ReadLogReply");
-  json["next"] = to_string(LogPlace{part.next_file, part.next_from});
+  json["next"] = to_string(LogPosition{part.next_file, part.next_from});
   json["left"] = part.left;
   json["lost"] = part.lost;
   json["open"] = part.open;

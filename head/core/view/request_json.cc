@@ -27,7 +27,7 @@ Failure wrong(const std::string& member, const std::string& rule) {
 // Members of a request or a bundle, as written.
 struct Members {
   std::optional<double> num_cpus;
-  AskedResources asked;
+  RequestedResources asked;
   Labels label_selector;
   std::vector<Labels> fallback_selectors;
   std::optional<Strategy> strategy;
@@ -187,12 +187,12 @@ Result<Members> read_members(const Json& json, std::size_t known) {
 }
 
 // `cpus` is the default of num_cpus.
-Result<Request> request_of(const Members& members, Asks asks, double cpus) {
+Result<Request> request_of(const Members& members, AmountKind asks, double cpus) {
   ExactResources exact;
   std::int64_t cpu_units = 0;
-  auto broken = read_asked(members.asked, asks, exact);
+  auto broken = read_requested(members.asked, asks, exact);
   if (!broken) broken = read_units("num_cpus", members.num_cpus.value_or(cpus), cpu_units);
-  if (!broken && asks == Asks::total) broken = check_bundle("bundle", cpu_units, exact);
+  if (!broken && asks == AmountKind::total) broken = check_bundle("bundle", cpu_units, exact);
   if (!broken) broken = check_label_selector("label_selector", members.label_selector);
   if (!broken) broken = check_fallback_selectors(members.fallback_selectors);
   if (broken) return wrong("", to_string(*broken));
@@ -252,7 +252,7 @@ Result<GroupSpec> group_of(const Json& json) {
     if (!each.is_object()) return wrong(at, "is not an object");
     const auto members = read_members(each, members_of_bundles);
     auto request =
-        members ? request_of(*members, Asks::total, 0) : Result<Request>(members.error());
+        members ? request_of(*members, AmountKind::total, 0) : Result<Request>(members.error());
     if (!request) return failure(ErrorCode::invalid_argument, at + request.error().text);
     spec.bundles.push_back(std::move(*request));
   }
@@ -297,7 +297,7 @@ Result<Asked> asked_from_json(const std::string& text) {
   }
   const auto members = read_members(json, known_members.size());
   if (!members) return members.error();
-  auto request = request_of(*members, Asks::request, 1);
+  auto request = request_of(*members, AmountKind::request, 1);
   if (!request) return request.error();
   return Asked(AskedRequest{std::move(*request), members->job});
 }
