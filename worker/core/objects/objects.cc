@@ -143,7 +143,7 @@ bool Objects::offer_partial(NodeId reader, std::uint64_t ask, ObjectId object) {
     return true;
   }
   if (!holds_.pin(object)) return false;
-  const Place place = context_.transfers.place_of(pull);
+  const ObjectLocation place = context_.transfers.place_of(pull);
   if (context_.transfers.offer_object(reader, ask, object, place, pull)) {
     memory_.begin_partial_offer(object);
   } else {
@@ -159,7 +159,7 @@ void Objects::offer(NodeId reader, std::uint64_t ask, ObjectId object) {
         failure(ErrorCode::not_found, fmt::format("node {} has no copy of object {}",
                                                   context_.self.brief(), object.brief())));
   }
-  const Place place = context_.table.find(object)->place;
+  const ObjectLocation place = context_.table.find(object)->location;
   context_.transfers.offer_object(reader, ask, object, place) ? memory_.begin_offer(object)
                                                               : holds_.unpin(object);
 }
@@ -221,7 +221,7 @@ void Objects::reserve_restore(const ReserveRequest& request) {
   }
 }
 
-void Objects::place_found(const ReserveRequest& request, const Place& place) {
+void Objects::place_found(const ReserveRequest& request, const ObjectLocation& place) {
   if (request.writer != context_.agent) return writes_.place_found(request);
   const bool pulls = reads_.pull_of(request.object) != 0;
   pulls ? reads_.place_found(request.object, place) : spill_.start_restore(request.object, place);
@@ -232,7 +232,7 @@ void Objects::place_refused(const ReserveRequest& request, const Failure& why) {
   if (request.writer != context_.agent) return writes_.place_refused(request, why);
   if (reads_.refuse_pull(object, why)) return;
   const ObjectRow* row = context_.table.find(object);
-  if (row != nullptr && row->has_place()) return holds_.unpin(object);
+  if (row != nullptr && row->has_location()) return holds_.unpin(object);
   spill_.refuse_pullers(object, why);
   reads_.abandon(object, why);
 }

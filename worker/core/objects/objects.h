@@ -155,7 +155,7 @@ class Objects final : ObjectHolds::Port,
   void offer(NodeId reader, std::uint64_t ask, ObjectId object) override;
   bool waits_for_memory(ObjectId object) const override { return memory_.awaits(object); }
   // ---- StoreMemory::Port
-  void place_found(const ReserveRequest& request, const Place& place) override;
+  void place_found(const ReserveRequest& request, const ObjectLocation& place) override;
   void place_refused(const ReserveRequest& request, const Failure& why) override;
   bool stored_elsewhere(ObjectId object, const ObjectRow& row) const override;
   void replica_evicted(ObjectId object) override;
