@@ -240,7 +240,7 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
     Principal principal = *known;
     if (keyless) principal.role = Role::operator_;
     if (speaks_with(request->version, request->oldest) && request->verb == "head_log" &&
-        may_ask(principal.role, request->verb)) {
+        may_use(principal.role, request->verb)) {
       return send(from.value, encode(own_log(*request)));
     }
     if (speaks_with(request->version, request->oldest) &&
@@ -310,7 +310,7 @@ void HeadService::ask(const std::string& user_id, const std::string& public_key,
                              : principal.error().text;
     return callback(refusal);
   }
-  if (request.verb == "head_log" && may_ask(principal->role, request.verb))
+  if (request.verb == "head_log" && may_use(principal->role, request.verb))
     return callback(own_log(request));
   const LinkId link = ++last_asked_;
   request.version = own_protocol.newest;
@@ -336,7 +336,7 @@ HeadService::ReplyCallback HeadService::with_own_metrics(ReplyCallback callback)
 // submitters upload.
 void HeadService::answer_about_packages(PeerHandle from, const Principal& principal,
                                         const ToolRequest& request) {
-  if (may_ask(principal.role, request.verb))
+  if (may_use(principal.role, request.verb))
     return send(from.value, encode(packages_.answer(request)));
   ToolReply reply;
   reply.request = request.request;

@@ -133,7 +133,7 @@ Result<Json> list_of(HeadQuery& query, const CommandLine& line) {
   if (line.kind == "submissions") in_order_of_submission((*list)["items"]);
   if (auto known = check_filters(line.kind, filters, (*list)["items"]); !known)
     return known.error();
-  keep_matching(*list, filters);
+  retain_matching(*list, filters);
   keep_with_labels(*list, line.labels);
   return list;
 }

@@ -365,7 +365,7 @@ void NodeTable::key_voided(const std::string& user_id, const std::string& why) {
     }
     declare_dead(node, DeathKind::revoked, why);
   }
-  const Kept<HeadMessage> news = KeysRevoked{{user_id}};
+  const QueuedMessage<HeadMessage> news = KeysRevoked{{user_id}};
   for (auto& [id, node] : nodes_) {
     if (hears_of_trust(node)) send(node, news);
   }

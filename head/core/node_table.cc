@@ -284,12 +284,12 @@ std::optional<Time> NodeTable::next_deadline() {
 
 // ---- messages to agents -------------------------------------------------------------------------
 
-std::uint64_t NodeTable::send(NodeId id, Kept<HeadMessage> message) {
+std::uint64_t NodeTable::send(NodeId id, QueuedMessage<HeadMessage> message) {
   Node* node = nodes_.find(id);
   return node == nullptr ? 0 : send(*node, std::move(message));
 }
 
-std::uint64_t NodeTable::send(Node& node, Kept<HeadMessage> message) {
+std::uint64_t NodeTable::send(Node& node, QueuedMessage<HeadMessage> message) {
   if (!node.registered()) return 0;
   due_changed(node);
   std::vector<Frame<HeadMessage>> frames;
@@ -298,7 +298,7 @@ std::uint64_t NodeTable::send(Node& node, Kept<HeadMessage> message) {
   return ++node.queued;
 }
 
-void NodeTable::broadcast(const Kept<HeadMessage>& message, NodeId except) {
+void NodeTable::broadcast(const QueuedMessage<HeadMessage>& message, NodeId except) {
   parts_.commands.reserve(parts_.commands.size() + nodes_.size());
   for (auto& [id, node] : nodes_) {
     if (id != except) send(node, message);

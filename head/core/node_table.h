@@ -113,8 +113,8 @@ class NodeTable {
 
   // Queues a message for the agent of the node. Returns its number, or 0 if the node has no agent
   // now.
-  std::uint64_t send(NodeId node, Kept<HeadMessage> message);
-  void broadcast(const Kept<HeadMessage>& message, NodeId except = {});
+  std::uint64_t send(NodeId node, QueuedMessage<HeadMessage> message);
+  void broadcast(const QueuedMessage<HeadMessage>& message, NodeId except = {});
   // Forwards output of executors to the drivers of the node. Drops and counts it if the backlog of
   // the node is too large.
   void pass_output(NodeId node, const JobOutputLines& output);
@@ -163,7 +163,7 @@ class NodeTable {
   void farewell(LinkId link, const Principal& principal, const AgentStopped& message);
   void sign_of_life(Node& node, LinkId link);
   void compare_slots(Node& node, std::uint64_t applied_through, std::uint64_t digest);
-  std::uint64_t send(Node& node, Kept<HeadMessage> message);
+  std::uint64_t send(Node& node, QueuedMessage<HeadMessage> message);
   // Time of the next action for the node if it stays silent.
   std::optional<Time> due_of(const Node& node) const;
   // Marks the deadline of one node, or of all nodes, for recomputation.

@@ -334,7 +334,7 @@ class HttpPages::Server : public httplib::Server {
     if (answer.status != 200 || request.params.empty()) return answer;
     Json json = Json::parse(answer.json, nullptr, false);
     if (!json.is_object() || !json.contains("items")) return answer;
-    keep_matching(json, filters_of(request, words_of(request.path).back()));
+    retain_matching(json, filters_of(request, words_of(request.path).back()));
     return {200, json_text(json), 0};
   }
 

@@ -184,7 +184,7 @@ void StateReader::on(const ReceivedFromTool& event) {
                                          "the head")));
   }
   const Role role = event.principal.role;
-  if (verb_row(request.verb) != nullptr && !may_ask(role, request.verb)) {
+  if (verb_row(request.verb) != nullptr && !may_use(role, request.verb)) {
     const std::string why = may_not(request.verb, event.principal);
     if (note_refusal(parts_, event.principal, why))
       parts_.events.note(Severity::warning, "REQUEST_REFUSED", {}, why);

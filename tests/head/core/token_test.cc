@@ -195,7 +195,7 @@ TEST_F(Tokens, LimitsEachRoleToItsVerbs) {
       const auto reply = ask(Principal{role, "somebody", {}}, request);
       const bool refused = !reply.ok && reply.code == ErrorCode::permission_denied;
       // TokenTable rejects a principal without a join token.
-      const bool expected = !may_ask(role, row.verb) || row.verb == "join";
+      const bool expected = !may_use(role, row.verb) || row.verb == "join";
       EXPECT_EQ(refused, expected) << row.verb << " by " << to_string(role) << ": " << reply.text;
       if (role == Role::observer && orders.contains(std::string(row.verb)))
         EXPECT_TRUE(refused) << row.verb;
