@@ -59,7 +59,8 @@ class Journal {
   std::vector<Gate> failed(Time now, const PersistFailed& event);
 
   std::optional<Time> next_deadline() const {
-    return again_at_ && (!room_at_ || *again_at_ < *room_at_) ? again_at_ : room_at_;
+    return again_at_ && (!space_test_at_ || *again_at_ < *space_test_at_) ? again_at_
+                                                                          : space_test_at_;
   }
   // Error of the last failed write. It is cleared after a write of as many bytes as failed, because
   // a full disk may still accept smaller writes.
@@ -74,7 +75,7 @@ class Journal {
   };
 
   void add(JournalChange change, bool gated);
-  void there_is_room();
+  void space_found();
 
   Duration persist_again_;
   std::uint64_t sealed_ = 0;
@@ -84,9 +85,9 @@ class Journal {
   std::map<Key, JournalChange> unsaved_;  // at most one per row
   std::optional<Time> again_at_;
   std::string fault_;
-  std::size_t fault_bytes_ = 0;   // size of the largest batch that failed since the fault began
-  std::optional<Time> room_at_;   // next test whether the disk accepts as many bytes
-  std::uint64_t room_batch_ = 0;  // number of the test batch
+  std::size_t fault_bytes_ = 0;  // size of the largest batch that failed since the fault began
+  std::optional<Time> space_test_at_;  // next test whether the disk accepts as many bytes
+  std::uint64_t space_batch_ = 0;      // number of the test batch
 };
 
 }  // namespace mobula::internal::head

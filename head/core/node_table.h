@@ -74,9 +74,9 @@ struct Node {
   std::uint64_t applied = 0;  // number of the last message that it has executed
   bool refused = false;       // its port refused a connection while the head declared no deaths
   // Time of the last query for full facts, sent after its slots differed from those of the head.
-  std::optional<Time> facts_asked;
-  std::uint64_t facts_asked_by = 0;  // number of that query
-  std::uint64_t output_dropped = 0;  // dropped output lines of executors on other nodes
+  std::optional<Time> facts_requested;
+  std::uint64_t facts_requested_by = 0;  // number of that query
+  std::uint64_t output_dropped = 0;      // dropped output lines of executors on other nodes
   std::optional<Rival> rival;
   std::vector<SlotId> unknown_slots;  // reply to its registration, kept in case the reply is lost
   std::optional<Time> armed;          // time of its entry in the deadlines of NodeTable
@@ -91,7 +91,7 @@ struct Node {
 // connection. A dead incarnation never returns: all its messages are answered with Refused{fenced}.
 class NodeTable {
  public:
-  explicit NodeTable(HeadTables& parts) : parts_(parts) {}
+  explicit NodeTable(HeadTables& tables) : tables_(tables) {}
 
   void restore(const NodeRow& row);
   // The epoch is durable: registrations are answered from now on.
@@ -156,8 +156,8 @@ class NodeTable {
   bool served_by_later_head(const Rival& who) const;
   void raise_epoch(const Rival& who);
   void answer_registered(Node& node, std::vector<SlotId> unknown_slots);
-  void tell_deaths(const Node& node);
-  void tell_drains(const Node& node);
+  void report_deaths(const Node& node);
+  void report_drains(const Node& node);
   void meet_rival(Node& node, Rival rival);
   void take_frame(LinkId link, const Principal& principal, AgentFrame frame);
   void farewell(LinkId link, const Principal& principal, const AgentStopped& message);
@@ -189,7 +189,7 @@ class NodeTable {
   void forget_oldest_dead();
   std::vector<AgentAddress> peers_of(NodeId node) const;
 
-  HeadTables& parts_;
+  HeadTables& tables_;
   Table<NodeId, Node> nodes_;
   Table<ProcessId, NodeId> incarnations_;  // live incarnations
   Table<ProcessId, NodeId> fenced_;

@@ -18,7 +18,7 @@ struct HeadTables;
 
 class StateReader {
  public:
-  explicit StateReader(HeadTables& parts) : parts_(parts) {}
+  explicit StateReader(HeadTables& tables) : tables_(tables) {}
 
   void on(const ReceivedFromTool& event);
   // Answers a query of a process of `job`. "named_actors" without an argument lists the name space
@@ -39,7 +39,7 @@ class StateReader {
   std::optional<Duration> too_often(const ReceivedFromTool& event);
   void reply(const ReceivedFromTool& event, const Result<std::string>& answer);
 
-  HeadTables& parts_;
+  HeadTables& tables_;
 };
 
 }  // namespace mobula::internal::head
