@@ -25,6 +25,20 @@ const CoverageMark mark_recovery_late("head.recovery_ended_without_all_nodes");
 
 bool is_agent(Role role) { return role == Role::agent || role == Role::driver_agent; }
 
+void copy_registration(const Rival& who, Node& node) {
+  const auto& [link, principal, user_id, message] = who;
+  node.role = principal.role == Role::driver_agent ? Role::driver_agent : message.role;
+  node.address = message.address;
+  node.principal = principal;
+  node.admitted_as = user_id;
+  node.host = message.host;
+  node.delegated_key = message.delegated_key;
+  node.shape = message.shape;
+  node.release = message.release;
+  node.protocol =
+      agreed_version(own_protocol, range_of(message.version, message.oldest)).value_or(0);
+}
+
 }  // namespace
 
 void NodeTable::restore(const NodeRow& row) {
@@ -208,8 +222,20 @@ void NodeTable::meet_rival(Node& node, Rival rival) {
   }
 }
 
+// A node reports no process of another node, unless that node has lost it. The node of a driver
+// reports only drivers.
+void NodeTable::attach_processes(const Node& node, const Facts& facts) {
+  for (const auto& fact : facts.processes) {
+    const Process* known = tables_.processes.find(fact.process);
+    const bool strange = known != nullptr && known->node != node.id && !known->node.empty() &&
+                         !tables_.processes.lost(fact.process);
+    if (strange || (!node.slots_allowed() && fact.principal.role != Role::driver)) continue;
+    tables_.processes.attached(node.id, fact);
+  }
+}
+
 void NodeTable::admit(const Rival& who) {
-  const auto& [link, principal, user_id, message] = who;
+  const auto& message = who.message;
   Node& node = nodes_[message.address.node];
   node.id = message.address.node;
   const ProcessId before = node.address.incarnation;
@@ -225,21 +251,12 @@ void NodeTable::admit(const Rival& who) {
   node.output_dropped = 0;
   node.refused = false;
   node.death.clear();
-  node.role = principal.role == Role::driver_agent ? Role::driver_agent : message.role;
-  node.address = message.address;
-  node.principal = principal;
-  node.admitted_as = user_id;
-  node.host = message.host;
-  node.delegated_key = message.delegated_key;
-  node.shape = message.shape;
-  node.release = message.release;
-  node.protocol =
-      agreed_version(own_protocol, range_of(message.version, message.oldest)).value_or(0);
+  copy_registration(who, node);
   const bool had_devices = claims_.release(node.id);
   node.pressure = {};  // the agent reports it again
   node.refused_devices = claims_.claim(node.id, node.shape);
   if (!node.refused_devices.empty()) mark_device_refused.hit();
-  sign_of_life(node, link);
+  sign_of_life(node, who.link);
   node.session.emplace();
   node.queued = 0;
   node.applied = 0;
@@ -251,15 +268,7 @@ void NodeTable::admit(const Rival& who) {
                       fmt::format("{} at {} {}", node.host, node.address.control,
                                   was_known && !came_anew ? "is there again" : "has joined"));
 
-  for (const auto& fact : message.facts.processes) {
-    // A node reports no process of another node, unless that node has lost it. The node of a driver
-    // reports only drivers.
-    const Process* known = tables_.processes.find(fact.process);
-    const bool strange = known != nullptr && known->node != node.id && !known->node.empty() &&
-                         !tables_.processes.lost(fact.process);
-    if (strange || (!node.slots_allowed() && fact.principal.role != Role::driver)) continue;
-    tables_.processes.attached(node.id, fact);
-  }
+  attach_processes(node, message.facts);
   if (node.slots_allowed()) tables_.actors.entrusted(message.facts.entrusted);
   node.unknown_slots = tables_.slots.node_joined(node, message.facts);
   answer_registered(node, node.unknown_slots);

@@ -150,6 +150,7 @@ class NodeTable {
   std::optional<RegisterRejected> why_not(const Rival& who) const;
   std::optional<std::string> why_another_key(const Node* node, const Rival& who) const;
   void admit(const Rival& who);
+  void attach_processes(const Node& node, const Facts& facts);
   static bool hears_of_trust(const Node& node);
   std::int64_t ticket_end(const Node& node) const;
   void renew_ticket(Node& node);

@@ -203,36 +203,7 @@ void StateReader::on(const ReceivedFromTool& event) {
     return tables_.commands.push_back(ReplyToTool{event.link, std::move(refusal)});
   }
   if (const auto unreadable = why_unreadable(request)) return reply(event, *unreadable);
-  const bool objects = request.kind == "objects" || request.kind == "object";
-  const bool memory = request.kind == "memory" && request.verb == "list";
-  if (memory || (objects && (request.verb == "list" || request.verb == "get"))) {
-    const bool one = request.verb == "get";
-    const auto about = memory ? ObjectQuery::About::memory
-                       : one  ? ObjectQuery::About::one_object
-                              : ObjectQuery::About::objects;
-    const auto started =
-        tables_.objects.start({event.link, request.request}, about, one ? request.argument : "");
-    if (!started) reply(event, started.error());
-    return;
-  }
-  if (const auto purpose = task_purpose(tables_, request.verb, request.kind, request.argument)) {
-    const auto started =
-        tables_.tasks.start({event.link, request.request}, *purpose, request.argument);
-    if (!started) reply(event, started.error());
-    return;
-  }
-  if (request.verb == "list" && request.kind == "transfers") {
-    const auto started = tables_.transfers.start({event.link, request.request}, request.argument);
-    if (!started) reply(event, started.error());
-    return;
-  }
-  if (request.verb == "changes") return tables_.polls.start(event.link, request);
-  if (request.verb == "fleet_report") return reply(event, tables_.fleet.report(request.argument));
-  if (request.verb == "timeline") return tables_.spans.start(event.link, request);
-  if (request.verb == "job_log") return tables_.job_logs.start(event.link, request);
-  if (request.verb == "logs") return tables_.node_questions.query_logs(event.link, request);
-  if (request.verb == "log") return tables_.node_questions.query_log(event.link, request);
-  if (request.verb == "usage") return tables_.node_questions.query_usage(event.link, request);
+  if (start_query(event)) return;
   if (!is_order(request.verb)) {
     return reply(event, answer(request.verb, request.kind, request.argument));
   }
@@ -250,6 +221,51 @@ void StateReader::on(const ReceivedFromTool& event) {
   if (request.verb == "token_create")
     gate.token = Json::parse(*done).value("token_id", std::string());
   tables_.journal.wait(std::move(gate));
+}
+
+bool StateReader::start_query(const ReceivedFromTool& event) {
+  const ToolRequest& request = event.request;
+  const bool objects = request.kind == "objects" || request.kind == "object";
+  const bool memory = request.kind == "memory" && request.verb == "list";
+  if (memory || (objects && (request.verb == "list" || request.verb == "get"))) {
+    const bool one = request.verb == "get";
+    const auto about = memory ? ObjectQuery::About::memory
+                       : one  ? ObjectQuery::About::one_object
+                              : ObjectQuery::About::objects;
+    const auto started =
+        tables_.objects.start({event.link, request.request}, about, one ? request.argument : "");
+    if (!started) reply(event, started.error());
+    return true;
+  }
+  if (const auto purpose = task_purpose(tables_, request.verb, request.kind, request.argument)) {
+    const auto started =
+        tables_.tasks.start({event.link, request.request}, *purpose, request.argument);
+    if (!started) reply(event, started.error());
+    return true;
+  }
+  if (request.verb == "list" && request.kind == "transfers") {
+    const auto started = tables_.transfers.start({event.link, request.request}, request.argument);
+    if (!started) reply(event, started.error());
+    return true;
+  }
+  if (request.verb == "changes") {
+    tables_.polls.start(event.link, request);
+  } else if (request.verb == "fleet_report") {
+    reply(event, tables_.fleet.report(request.argument));
+  } else if (request.verb == "timeline") {
+    tables_.spans.start(event.link, request);
+  } else if (request.verb == "job_log") {
+    tables_.job_logs.start(event.link, request);
+  } else if (request.verb == "logs") {
+    tables_.node_questions.query_logs(event.link, request);
+  } else if (request.verb == "log") {
+    tables_.node_questions.query_log(event.link, request);
+  } else if (request.verb == "usage") {
+    tables_.node_questions.query_usage(event.link, request);
+  } else {
+    return false;
+  }
+  return true;
 }
 
 // Operators have no rate limit, because they may stop the cluster anyway.

@@ -36,6 +36,8 @@ class StateReader {
   Result<std::string> stop_job(const ReceivedFromTool& event);
   std::optional<Failure> why_not_stop(const ReceivedFromTool& event, JobId id,
                                       const std::string& owner);
+  // Starts a query whose reply is sent later. Returns false if the request is not such a query.
+  bool start_query(const ReceivedFromTool& event);
   std::optional<Duration> too_often(const ReceivedFromTool& event);
   void reply(const ReceivedFromTool& event, const Result<std::string>& answer);
 

@@ -423,6 +423,40 @@ bool is_name(const std::string& argument) {
   return begin != std::string::npos && argument[begin] != '{' && argument[begin] != '[';
 }
 
+// Explains the actor, group, or demand class with this id. `argument` is the text of the user.
+Result<std::string> explanation_of_id(const HeadTables& tables, const Hash128& bits,
+                                      const std::string& argument) {
+  if (const Actor* actor = tables.actors.find(ActorId(bits))) {
+    if (!actor->waits) return json_text(settled_actor_json(tables, *actor));
+    return json_text(explanation_of(tables, actor->spec().demand, scheduler::Tenant::actor,
+                                    actor_json(*actor), tables.actors.callers_of(*actor)));
+  }
+  if (const Group* group = tables.groups.find(GroupId(bits))) {
+    return json_text(
+        group_explanation_of(tables, group->spec, group_json(*group, tables.scheduler)));
+  }
+  for (const auto& [key, row] : tables.slots.demands()) {
+    if (key.second != ClassId(bits)) continue;
+    return json_text(explanation_of(tables, row.demand.demand_class, scheduler::Tenant::task,
+                                    demand_json(tables, row),
+                                    {tables.processes.node_of(key.first)}));
+  }
+  if (tables.jobs.find(JobId(bits)) != nullptr) {
+    return failure(
+        ErrorCode::not_found,
+        fmt::format("explain {0}: that is the job of a program, which itself waits for nothing; "
+                    "`mobula list tasks "
+                    "--filter job_id={0}` shows its tasks, each of which can be explained",
+                    JobId(bits).hex()));
+  }
+  return failure(
+      ErrorCode::not_found,
+      fmt::format(
+          "explain {}: no submitted job, no actor and no placement group has this id, and no "
+          "task of such a class waits for a slot",
+          argument));
+}
+
 }  // namespace
 
 Result<std::string> explain_json(const HeadTables& tables, const std::string& argument) {
@@ -441,37 +475,7 @@ Result<std::string> explain_json(const HeadTables& tables, const std::string& ar
     }
     id = *ids.begin();
   }
-  if (const auto bits = bits_from_hex(id)) {
-    if (const Actor* actor = tables.actors.find(ActorId(*bits))) {
-      if (!actor->waits) return json_text(settled_actor_json(tables, *actor));
-      return json_text(explanation_of(tables, actor->spec().demand, scheduler::Tenant::actor,
-                                      actor_json(*actor), tables.actors.callers_of(*actor)));
-    }
-    if (const Group* group = tables.groups.find(GroupId(*bits))) {
-      return json_text(
-          group_explanation_of(tables, group->spec, group_json(*group, tables.scheduler)));
-    }
-    for (const auto& [key, row] : tables.slots.demands()) {
-      if (key.second != ClassId(*bits)) continue;
-      return json_text(explanation_of(tables, row.demand.demand_class, scheduler::Tenant::task,
-                                      demand_json(tables, row),
-                                      {tables.processes.node_of(key.first)}));
-    }
-    if (tables.jobs.find(JobId(*bits)) != nullptr) {
-      return failure(
-          ErrorCode::not_found,
-          fmt::format("explain {0}: that is the job of a program, which itself waits for nothing; "
-                      "`mobula list tasks "
-                      "--filter job_id={0}` shows its tasks, each of which can be explained",
-                      id));
-    }
-    return failure(
-        ErrorCode::not_found,
-        fmt::format(
-            "explain {}: no submitted job, no actor and no placement group has this id, and no "
-            "task of such a class waits for a slot",
-            argument));
-  }
+  if (const auto bits = bits_from_hex(id)) return explanation_of_id(tables, *bits, argument);
   if (is_name(argument)) {
     return failure(
         ErrorCode::not_found,

@@ -248,26 +248,44 @@ struct Listing {
   std::string kind;                                 // kind of the document
   std::vector<std::pair<std::string, Json>> items;  // by hexadecimal id
   std::vector<std::string> warnings;
+
+  template <class Id>
+  void add(const Id& id, Json item) {
+    items.emplace_back(id.hex(), std::move(item));
+  }
 };
+
+void add_nodes(const HeadTables& tables, Listing& list) {
+  std::map<NodeId, scheduler::Use> uses;
+  auto transfers = tables.transfer_counts.by_node();
+  for (auto& use : tables.scheduler.node_use()) uses[use.node] = std::move(use.resources);
+  for (const auto& [id, node] : tables.nodes.rows()) {
+    // The node of a driver runs no tasks.
+    if (!node.slots_allowed()) continue;
+    list.add(id, node_json(tables, node, uses[id], transfers[id]));
+    for (const auto& device : node.refused_devices) {
+      list.warnings.push_back(fmt::format("node {}: {}", id.hex(), describe(device)));
+    }
+  }
+}
+
+void add_actors(const HeadTables& tables, Listing& list) {
+  for (const auto& [id, actor] : tables.actors.rows()) {
+    // The command of a submitted job, listed with the jobs.
+    if (actor.spec().entry.given()) continue;
+    Json item = actor_json(actor);
+    if (auto why = waiting_reason(tables, &actor); !why.empty() && !item.contains("reason"))
+      item["reason"] = std::move(why);
+    list.add(id, std::move(item));
+  }
+}
 
 Result<Listing> listing_of(const HeadTables& tables, const std::string& kind) {
   Listing list;
-  const auto add = [&list](const auto& id, Json item) {
-    list.items.emplace_back(id.hex(), std::move(item));
-  };
+  const auto add = [&list](const auto& id, Json item) { list.add(id, std::move(item)); };
   if (kind == "nodes") {
     list.kind = "NodeList";
-    std::map<NodeId, scheduler::Use> uses;
-    auto transfers = tables.transfer_counts.by_node();
-    for (auto& use : tables.scheduler.node_use()) uses[use.node] = std::move(use.resources);
-    for (const auto& [id, node] : tables.nodes.rows()) {
-      // The node of a driver runs no tasks.
-      if (!node.slots_allowed()) continue;
-      add(id, node_json(tables, node, uses[id], transfers[id]));
-      for (const auto& device : node.refused_devices) {
-        list.warnings.push_back(fmt::format("node {}: {}", id.hex(), describe(device)));
-      }
-    }
+    add_nodes(tables, list);
   } else if (kind == "jobs") {
     list.kind = "JobList";
     for_each_job(tables, [&](const Job& job) { add(job.start.job, job_json(tables, job)); });
@@ -276,14 +294,7 @@ Result<Listing> listing_of(const HeadTables& tables, const std::string& kind) {
     for (const auto& [id, row] : tables.submissions.rows()) add(id, submission_json(row));
   } else if (kind == "actors") {
     list.kind = "ActorList";
-    for (const auto& [id, actor] : tables.actors.rows()) {
-      // The command of a submitted job, listed with the jobs.
-      if (actor.spec().entry.given()) continue;
-      Json item = actor_json(actor);
-      if (auto why = waiting_reason(tables, &actor); !why.empty() && !item.contains("reason"))
-        item["reason"] = std::move(why);
-      add(id, std::move(item));
-    }
+    add_actors(tables, list);
   } else if (kind == "leases") {
     list.kind = "LeaseList";
     for (const auto& [id, slot] : tables.slots.rows()) add(id, lease_json(tables, slot));
