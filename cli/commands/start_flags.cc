@@ -37,11 +37,11 @@ double memory_threshold_of(const std::string& text) {
   if (text.empty()) return StartOptions().memory_threshold;
   if (text == "off") return 0;
   char* end = nullptr;
-  const double part = std::strtod(text.c_str(), &end);
-  if (end == text.c_str() || *end != '\0' || !(part >= 0.01 && part <= 1)) {
+  const double fraction = std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || *end != '\0' || !(fraction >= 0.01 && fraction <= 1)) {
     wrong("--memory-threshold", "'" + text + "' is neither off nor from 0.01 to 1");
   }
-  return part;
+  return fraction;
 }
 
 std::uint16_t listening_port_of(const std::string& text) {
