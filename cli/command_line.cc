@@ -256,6 +256,13 @@ class Grammar {
   }
 
   void add_cluster_commands() {
+    add_event_commands();
+    add_item_commands();
+    add_scheduling_commands();
+    add_change_commands();
+  }
+
+  void add_event_commands() {
     CLI::App& status = add_query("status", "Show the state of the cluster");
     watch_ = add_watch(status);
     CLI::App& events = add_query("events", "List events of the cluster");
@@ -276,6 +283,9 @@ class Grammar {
     timeline.add_option("-o,--format", texts_.format,
                         std::string("Format of the report about the file: ") + output_formats_text);
     timeline.add_option("--job", line_.subject, "Only this job: id, prefix, or name");
+  }
+
+  void add_item_commands() {
     CLI::App& describe =
         add_query("describe", "Show one item with its events and the reason it waits");
     describe
@@ -317,6 +327,9 @@ class Grammar {
     add_table(add_query("memory", "Show object stores and the holders of objects"));
     add_query("page", "Print the link of the web page, with its token");
     add_table(add_query("summary", "Count items by kind and state"));
+  }
+
+  void add_scheduling_commands() {
     CLI::App& explain = add_query("explain", "Explain why an item waits, or where a request fits");
     explain
         .add_option("subject", line_.subject,
@@ -341,6 +354,9 @@ class Grammar {
         ->required()
         ->check(CLI::IsMember({"local", "slurm", "kubernetes"}));
     provider.add_option("call", line_.method, "describe, launch, list, or end, as in the request");
+  }
+
+  void add_change_commands() {
     CLI::App& drain = add_query("drain", "Stop scheduling onto a node");
     drain.add_option("node", line_.subject, "Id, or a unique prefix of at least 4 digits")
         ->required();

@@ -193,16 +193,23 @@ class Writer {
   }
   double us(Instant when) const { return static_cast<double>(when - begin_) / 1000; }
 
-  void slice(const Track& track, int row, const std::string& name, const char* category,
-             Instant begin, Instant end, Json args) {
+  struct Slice {
+    std::string name;
+    const char* category;
+    Instant begin;
+    Instant end;
+    Json args;
+  };
+  void add_slice(const Track& track, int row, Slice slice) {
+    const Instant length = std::max<Instant>(slice.end - slice.begin, 0);
     events_.push_back({{"ph", "X"},
-                       {"name", name},
-                       {"cat", category},
+                       {"name", std::move(slice.name)},
+                       {"cat", slice.category},
                        {"pid", track.node},
                        {"tid", track.first + row},
-                       {"ts", us(begin)},
-                       {"dur", static_cast<double>(std::max<Instant>(end - begin, 0)) / 1000},
-                       {"args", std::move(args)}});
+                       {"ts", us(slice.begin)},
+                       {"dur", static_cast<double>(length) / 1000},
+                       {"args", std::move(slice.args)}});
   }
   void flow(const char* phase, const Track& track, int row, TaskId task, Instant when) {
     flow(phase, track, row, "call", task.hex(), when);
@@ -237,8 +244,13 @@ class Writer {
       const Instant begin = at(of.spans, span->began);
       const Instant end = at(of.spans, span->ended);
       const int row = lanes.take(begin, end);
-      slice(*track, row, name_of(of.spans, span->name), "run", begin, end,
-            {{"task_id", span->task.hex()}, {"failed", span->failed}, {"job_id", track->job}});
+      add_slice(
+          *track, row,
+          {name_of(of.spans, span->name),
+           "run",
+           begin,
+           end,
+           {{"task_id", span->task.hex()}, {"failed", span->failed}, {"job_id", track->job}}});
       ++counts_.ran;
       if (owned_.contains(span->task)) flow("t", *track, row, span->task, begin);
     }
@@ -258,12 +270,16 @@ class Writer {
       const Instant sent = at(of.spans, span.sent);
       const Instant ended = at(of.spans, span.ended);
       const std::string name = name_of(of.spans, span.name);
-      slice(*track, submits_row, "submit " + name, "submit", submitted, submitted,
-            {{"task_id", span.task.hex()}});
+      add_slice(*track, submits_row,
+                {"submit " + name, "submit", submitted, submitted, {{"task_id", span.task.hex()}}});
       wait(*track, span.task, name + ": queued", submitted, sent);
       if (!span.executor.empty()) wait(*track, span.task, name + ": at its executor", sent, ended);
-      slice(*track, results_row, (span.failed ? "failed " : "result ") + name, "result", ended,
-            ended, {{"task_id", span.task.hex()}});
+      add_slice(*track, results_row,
+                {(span.failed ? "failed " : "result ") + name,
+                 "result",
+                 ended,
+                 ended,
+                 {{"task_id", span.task.hex()}}});
       ++counts_.submitted;
       flow("s", *track, submits_row, span.task, submitted);
       flow("f", *track, results_row, span.task, ended);
@@ -300,19 +316,21 @@ class Writer {
       const Instant end = at(of.spans, span->ago);
       const Instant begin = end - span->moved.count();
       const int row = std::min(lanes.take(begin, end), rows_of_process - transfers_row - 1);
-      slice(*track, transfers_row + row,
-            span->group.empty()
-                ? fmt::format("{} {} bytes", to_string(span->path), span->size_bytes)
-                : fmt::format("{} {}", to_string(span->path), span->operation),
-            "transfer", begin, end,
-            {{"object_id", span->object.hex()},
-             {"bytes", span->size_bytes},
-             {"queued_us", static_cast<double>(span->queued.count()) / 1000},
-             {"failed", span->failed},
-             {"encrypted", span->encrypted},
-             {"from", span->holder.empty() ? span->holder_node.hex() : span->holder.hex()},
-             {"group", span->group},
-             {"sent_bytes", span->sent_bytes}});
+      add_slice(
+          *track, transfers_row + row,
+          {span->group.empty() ? fmt::format("{} {} bytes", to_string(span->path), span->size_bytes)
+                               : fmt::format("{} {}", to_string(span->path), span->operation),
+           "transfer",
+           begin,
+           end,
+           {{"object_id", span->object.hex()},
+            {"bytes", span->size_bytes},
+            {"queued_us", static_cast<double>(span->queued.count()) / 1000},
+            {"failed", span->failed},
+            {"encrypted", span->encrypted},
+            {"from", span->holder.empty() ? span->holder_node.hex() : span->holder.hex()},
+            {"group", span->group},
+            {"sent_bytes", span->sent_bytes}}});
       ++counts_.transfers;
       lead_to_transfer(*track, transfers_row + row, span->object, begin);
     }
