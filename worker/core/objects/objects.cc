@@ -317,7 +317,7 @@ void Objects::process_gone(ProcessId process, bool sudden) {
   holds_.apply(context_.table.drop_process(process));
   for (const ObjectId object : held) holds_.settle(object);
   for (const ObjectId object : found) holds_.unpin(object);
-  for (auto& [job, kept] : ended_jobs_) kept.erase(process);
+  for (auto& [job, survivors] : ended_jobs_) survivors.erase(process);
 }
 
 void Objects::home_died(ObjectId object, const std::string& cause) {
@@ -364,14 +364,14 @@ void Objects::node_dead(NodeId node, const std::string& cause) {
   }
 }
 
-void Objects::job_ended(JobId job, const std::set<ProcessId>& kept, bool lingers) {
+void Objects::job_ended(JobId job, const std::set<ProcessId>& survivors, bool lingers) {
   std::vector<ProcessId> ending;
   for (const auto& [link, row] : context_.processes.rows()) {
     if (row.process.empty() || row.principal.job != job) continue;
-    if (!kept.contains(row.process)) ending.push_back(row.process);
+    if (!survivors.contains(row.process)) ending.push_back(row.process);
   }
   for (const ProcessId process : ending) process_gone(process, false);
-  ended_jobs_[job] = kept;
+  ended_jobs_[job] = survivors;
   if (lingers) return;
   entrusted_.job_ended(job);
   // Other nodes release their holds on the same event there.
