@@ -10,7 +10,7 @@ namespace mobula::internal {
 class BatchClock {
  public:
   // High enough to make the reading cheap, and low enough that no event is late.
-  static constexpr int events_per_look = 16;
+  static constexpr int events_per_reading = 16;
 
   // Events within the lifetime of this object form a batch.
   class Batch {
@@ -32,7 +32,7 @@ class BatchClock {
       return seen_;
     }
     seen_ = monotonic_now();
-    if (batches_ > 0) left_ = events_per_look - 1;
+    if (batches_ > 0) left_ = events_per_reading - 1;
     return seen_;
   }
 

@@ -1,6 +1,6 @@
 // Block pool for memory that each call allocates and frees. A freed small block stays with the
 // freeing thread for reuse, so a call needs no heap allocation. A thread keeps at most
-// `most_kept_bytes`; large and excess blocks use the heap.
+// `max_cached_bytes`; large and excess blocks use the heap.
 // Thread: any; a block may be freed on any thread.
 // Not: direct use. Use `PooledVector`, `PooledMap`, and `make_pooled`; rows of tables (table.h) and
 // values of users have other memory.
@@ -20,13 +20,13 @@ namespace mobula::internal {
 class RecycledBlocks {
  public:
   static constexpr std::size_t largest_block = 512;
-  static constexpr std::size_t most_kept_bytes = 512u << 10;
+  static constexpr std::size_t max_cached_bytes = 512u << 10;
 
   // At least `bytes`, with the default alignment.
   static void* take(std::size_t bytes);
   static void give(void* block, std::size_t bytes) noexcept;
   // Bytes that the calling thread keeps.
-  static std::size_t kept_bytes();
+  static std::size_t cached_bytes();
 };
 
 template <class T>

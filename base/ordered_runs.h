@@ -112,7 +112,7 @@ class OrderedRuns {
     if (entries.size() == entries.capacity()) {
       entries.reserve(std::min(most_in_run, std::max<std::size_t>(2 * entries.size(), 2)));
     }
-    entries.insert(place(entries, at), Entry{key, value});
+    entries.insert(iterator_at(entries, at), Entry{key, value});
     ++size_;
   }
   // Returns false if `key` is absent.
@@ -122,10 +122,10 @@ class OrderedRuns {
     auto& entries = runs_[run].entries;
     const auto at = position(runs_[run], key);
     if (at == entries.size() || entries[at].first != key) return false;
-    entries.erase(place(entries, at));
+    entries.erase(iterator_at(entries, at));
     --size_;
     if (entries.empty()) {
-      runs_.erase(place(runs_, run));
+      runs_.erase(iterator_at(runs_, run));
       return true;
     }
     join_next(run);
@@ -148,11 +148,12 @@ class OrderedRuns {
     const auto new_at = position(runs_[run], to);
     const Entry moved{to, entries[old_at].second};
     if (new_at > old_at) {
-      std::move(place(entries, old_at + 1), place(entries, new_at), place(entries, old_at));
+      std::move(iterator_at(entries, old_at + 1), iterator_at(entries, new_at),
+                iterator_at(entries, old_at));
       entries[new_at - 1] = moved;
     } else {
-      std::move_backward(place(entries, new_at), place(entries, old_at),
-                         place(entries, old_at + 1));
+      std::move_backward(iterator_at(entries, new_at), iterator_at(entries, old_at),
+                         iterator_at(entries, old_at + 1));
       entries[new_at] = moved;
     }
     if (to < runs_[run].first) runs_[run].first = to;
@@ -162,7 +163,7 @@ class OrderedRuns {
   static constexpr std::size_t most_in_run = std::max<std::size_t>(1000 / sizeof(Entry), 8);
 
   template <class Row>
-  static auto place(std::vector<Row>& rows, std::size_t at) {
+  static auto iterator_at(std::vector<Row>& rows, std::size_t at) {
     return rows.begin() + static_cast<std::ptrdiff_t>(at);
   }
   // The run that contains `key` or would contain it.
@@ -177,9 +178,9 @@ class OrderedRuns {
   // Moves the entries from `cut` on into a new run that starts at `first`.
   void split(std::size_t run, std::size_t cut, Key first) {
     auto& entries = runs_[run].entries;
-    Run second{first, {place(entries, cut), entries.end()}};
-    entries.erase(place(entries, cut), entries.end());
-    runs_.insert(place(runs_, run + 1), std::move(second));
+    Run second{first, {iterator_at(entries, cut), entries.end()}};
+    entries.erase(iterator_at(entries, cut), entries.end());
+    runs_.insert(iterator_at(runs_, run + 1), std::move(second));
   }
   // Merges a run with the next one if both are small.
   void join_next(std::size_t run) {
@@ -188,7 +189,7 @@ class OrderedRuns {
     const auto& next = runs_[run + 1].entries;
     if (entries.size() + next.size() > most_in_run / 2) return;
     entries.insert(entries.end(), next.begin(), next.end());
-    runs_.erase(place(runs_, run + 1));
+    runs_.erase(iterator_at(runs_, run + 1));
   }
 
   Runs runs_;

@@ -39,16 +39,16 @@ Result<Quantity> Quantity::parse(std::string_view text) {
   }
   const bool has_whole = at > 0;
   std::int64_t fraction = 0;
-  std::int64_t place = units_per_one;
+  std::int64_t digit_units = units_per_one;
   std::size_t digits = 0;
   if (at < text.size() && text[at] == '.') {
     for (++at; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at, ++digits) {
-      if (place == 1 && text[at] != '0') {
+      if (digit_units == 1 && text[at] != '0') {
         return refuse("is finer than 0.0001, the smallest amount that can be booked");
       }
-      if (place > 1) {
-        place /= 10;
-        fraction += (text[at] - '0') * place;
+      if (digit_units > 1) {
+        digit_units /= 10;
+        fraction += (text[at] - '0') * digit_units;
       }
     }
   }

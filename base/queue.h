@@ -58,8 +58,8 @@ class Queue {
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
   // `at` counts from the front; below size().
-  T& operator[](std::size_t at) { return rows_[place(at)]; }
-  const T& operator[](std::size_t at) const { return rows_[place(at)]; }
+  T& operator[](std::size_t at) { return rows_[index_of(at)]; }
+  const T& operator[](std::size_t at) const { return rows_[index_of(at)]; }
   T& front() { return (*this)[0]; }
   const T& front() const { return (*this)[0]; }
   const_iterator begin() const { return {*this, 0}; }
@@ -67,24 +67,24 @@ class Queue {
 
   void push_back(T row) {
     if (size_ == rows_.size()) grow();
-    rows_[place(size_)] = std::move(row);
+    rows_[index_of(size_)] = std::move(row);
     ++size_;
   }
   // Destroys the contents of the row immediately.
   void pop_front() { (void)take_front(); }
   T take_front() {
     T row = std::exchange(front(), T());
-    first_ = place(1);
-    if (--size_ == 0 && rows_.size() > most_kept) rows_ = std::vector<T>();
+    first_ = index_of(1);
+    if (--size_ == 0 && rows_.size() > max_idle_rows) rows_ = std::vector<T>();
     if (size_ == 0) first_ = 0;
     return row;
   }
 
  private:
   static constexpr std::size_t fewest = 8;
-  static constexpr std::size_t most_kept = 1024;
+  static constexpr std::size_t max_idle_rows = 1024;
 
-  std::size_t place(std::size_t at) const { return (first_ + at) & (rows_.size() - 1); }
+  std::size_t index_of(std::size_t at) const { return (first_ + at) & (rows_.size() - 1); }
   void grow() {
     std::vector<T> larger(rows_.empty() ? fewest : 2 * rows_.size());  // a power of two
     for (std::size_t i = 0; i < size_; ++i) larger[i] = std::move((*this)[i]);

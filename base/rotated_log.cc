@@ -51,27 +51,27 @@ std::vector<File> open_files(const std::vector<std::string>& paths) {
 
 }  // namespace
 
-Result<LogBytes> read_log(const std::vector<std::string>& paths, LogPlace place,
+Result<LogBytes> read_log(const std::vector<std::string>& paths, LogPosition position,
                           std::uint64_t limit) {
   const auto files = open_files(paths);
   if (files.empty()) return failure(ErrorCode::not_found, "no such log exists");
-  LogBytes part;
+  LogBytes read;
   std::size_t at = 0;
   std::uint64_t from = 0;
-  if (place.file == 0) {
+  if (position.file == 0) {
     std::uint64_t all = 0;
     for (const auto& file : files) all += file.size;
     const std::uint64_t back =
-        place.from < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(place.from) : all;
+        position.from < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(position.from) : all;
     from = all - std::min(back, all);
     while (at + 1 < files.size() && from >= files[at].size) from -= files[at++].size;
   } else {
-    const auto found = std::ranges::find(files, place.file, &File::id);
-    part.lost = found == files.end() || place.from < 0 ||
-                static_cast<std::uint64_t>(place.from) > found->size;
-    if (!part.lost) {
+    const auto found = std::ranges::find(files, position.file, &File::id);
+    read.lost = found == files.end() || position.from < 0 ||
+                static_cast<std::uint64_t>(position.from) > found->size;
+    if (!read.lost) {
       at = static_cast<std::size_t>(found - files.begin());
-      from = static_cast<std::uint64_t>(place.from);
+      from = static_cast<std::uint64_t>(position.from);
     }
   }
   while (at + 1 < files.size() && from >= files[at].size) {
@@ -79,18 +79,18 @@ Result<LogBytes> read_log(const std::vector<std::string>& paths, LogPlace place,
     from = 0;
   }
   const File& file = files[at];
-  part.bytes.resize(std::min(limit, file.size - std::min(from, file.size)));
+  read.bytes.resize(std::min(limit, file.size - std::min(from, file.size)));
   const ssize_t size =
-      ::pread(file.fd.get(), part.bytes.data(), part.bytes.size(), static_cast<off_t>(from));
+      ::pread(file.fd.get(), read.bytes.data(), read.bytes.size(), static_cast<off_t>(from));
   if (size < 0) return errno_failure("read a log", errno);
-  part.bytes.resize(static_cast<std::size_t>(size));
+  read.bytes.resize(static_cast<std::size_t>(size));
   from += static_cast<std::uint64_t>(size);
-  part.left = file.size - std::min(from, file.size);
-  for (std::size_t later = at + 1; later < files.size(); ++later) part.left += files[later].size;
+  read.left = file.size - std::min(from, file.size);
+  for (std::size_t later = at + 1; later < files.size(); ++later) read.left += files[later].size;
   const bool over = from >= file.size && at + 1 < files.size();
-  part.next =
-      over ? LogPlace{files[at + 1].id, 0} : LogPlace{file.id, static_cast<std::int64_t>(from)};
-  return part;
+  read.next = over ? LogPosition{files[at + 1].id, 0}
+                   : LogPosition{file.id, static_cast<std::int64_t>(from)};
+  return read;
 }
 
 std::string rotated_log_path(const std::string& path) {
@@ -101,22 +101,22 @@ std::string rotated_log_path(const std::string& path) {
   return has_ending ? path.substr(0, dot) + ".1" + path.substr(dot) : path + ".1";
 }
 
-std::string to_string(const LogPlace& place) {
-  return fmt::format("{}:{}", place.file, place.from);
+std::string to_string(const LogPosition& position) {
+  return fmt::format("{}:{}", position.file, position.from);
 }
 
-Result<LogPlace> parse_log_place(const std::string& text) {
-  LogPlace place;
-  if (text.empty()) return place;
+Result<LogPosition> parse_log_position(const std::string& text) {
+  LogPosition position;
+  if (text.empty()) return position;
   const char* end = text.data() + text.size();
-  const auto file = std::from_chars(text.data(), end, place.file);
+  const auto file = std::from_chars(text.data(), end, position.file);
   const bool colon = file.ec == std::errc() && file.ptr != end && *file.ptr == ':';
-  const auto from = colon ? std::from_chars(file.ptr + 1, end, place.from) : file;
+  const auto from = colon ? std::from_chars(file.ptr + 1, end, position.from) : file;
   if (!colon || from.ec != std::errc() || from.ptr != end) {
     return failure(ErrorCode::invalid_argument,
-                   fmt::format("'{}' is no place in a log, as FILE:FROM", text.substr(0, 60)));
+                   fmt::format("parse log position '{}': expected FILE:FROM", text.substr(0, 60)));
   }
-  return place;
+  return position;
 }
 
 }  // namespace mobula::internal

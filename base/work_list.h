@@ -23,12 +23,12 @@ class WorkList {
       work(each);
     }
     items_.clear();
-    if (items_.capacity() > kept_capacity) items_.shrink_to_fit();
+    if (items_.capacity() > max_idle_capacity) items_.shrink_to_fit();
     running_ = false;
   }
 
  private:
-  static constexpr std::size_t kept_capacity = 4096;
+  static constexpr std::size_t max_idle_capacity = 4096;
 
   std::vector<Item> items_;
   bool running_ = false;

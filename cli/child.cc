@@ -36,29 +36,29 @@ int code_of(int status) {
 
 // Output of `body` before it is ready goes to `words`; later output goes to the original stderr,
 // with the remainder.
-int run_body(Fd tell, const Fd& words, const std::function<int(const Child::Tell&)>& body) {
+int run_body(Fd notify, const Fd& words, const std::function<int(const Child::Notify&)>& body) {
   const Fd before(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3));
   ::dup2(words.get(), STDERR_FILENO);
   return body([&](const std::string& message, bool last) {
-    if (!tell) return;
+    if (!notify) return;
     if (last) {
       (void)write_all(before.get(), last_part(words.get()));
       ::dup2(before.get(), STDERR_FILENO);
     }
-    (void)write_all(tell.get(), message + "\n");
-    if (last) tell.reset();
+    (void)write_all(notify.get(), message + "\n");
+    if (last) notify.reset();
   });
 }
 
-[[noreturn]] void become(pid_t parent, Fd tell, Fd words,
-                         const std::function<int(const Child::Tell&)>& body,
+[[noreturn]] void become(pid_t parent, Fd notify, Fd words,
+                         const std::function<int(const Child::Notify&)>& body,
                          const Child::Wrap& wrap) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(1);
   sigset_t none;
   ::sigemptyset(&none);
   ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
-  const auto run = [&] { return run_body(std::move(tell), words, body); };
+  const auto run = [&] { return run_body(std::move(notify), words, body); };
   const int code = wrap ? wrap(run) : run();
   std::fflush(nullptr);
   ::_exit(code);
@@ -66,7 +66,7 @@ int run_body(Fd tell, const Fd& words, const std::function<int(const Child::Tell
 
 }  // namespace
 
-Result<Child> Child::start(const std::function<int(const Tell&)>& body, const Wrap& wrap) {
+Result<Child> Child::start(const std::function<int(const Notify&)>& body, const Wrap& wrap) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return errno_failure("create a pipe", errno);
   Fd read(ends[0]);

@@ -18,14 +18,14 @@ namespace mobula::internal::cli {
 class Child {
  public:
   // Sends a line to the parent. The last line marks the child as ready.
-  using Tell = std::function<void(const std::string& message, bool last)>;
+  using Notify = std::function<void(const std::string& message, bool last)>;
 
   // Runs its argument, in this process or in a child, and returns its result.
   using Wrap = std::function<int(const std::function<int()>&)>;
 
   // Forks. The child runs `body`, within `wrap` if given, with no signal blocked. It gets SIGTERM
   // when its parent dies, and exits with the result of `body`.
-  static Result<Child> start(const std::function<int(const Tell&)>& body, const Wrap& wrap = {});
+  static Result<Child> start(const std::function<int(const Notify&)>& body, const Wrap& wrap = {});
   Child(Child&& other) noexcept;
   Child& operator=(Child&&) = delete;
   Child(const Child&) = delete;

@@ -137,10 +137,10 @@ class Grammar {
         words.push_back(below.front()->get_name());
       }
       return {std::nullopt, exit_done, help_text(command_tree(), words).value()};
-    } catch (const CLI::Success& asked) {
+    } catch (const CLI::Success& wanted) {
       std::ostringstream out;
       std::ostringstream unused;
-      app_.exit(asked, out, unused);
+      app_.exit(wanted, out, unused);
       return {std::nullopt, exit_done, out.str()};
     } catch (const CLI::ParseError& why) {
       const bool extras = dynamic_cast<const CLI::ExtrasError*>(&why) != nullptr;
@@ -222,7 +222,7 @@ class Grammar {
     add_table(command);
     return add_watch(command);
   }
-  CLI::App& add_asking(const std::string& name, const std::string& what, bool has_formats = true) {
+  CLI::App& add_query(const std::string& name, const std::string& what, bool has_formats = true) {
     CLI::App& command = *app_.add_subcommand(name, what);
     add_state_dir(command);
     if (has_formats) add_output(command);
@@ -256,9 +256,16 @@ class Grammar {
   }
 
   void add_cluster_commands() {
-    CLI::App& status = add_asking("status", "Show the state of the cluster");
+    add_event_commands();
+    add_item_commands();
+    add_scheduling_commands();
+    add_change_commands();
+  }
+
+  void add_event_commands() {
+    CLI::App& status = add_query("status", "Show the state of the cluster");
     watch_ = add_watch(status);
-    CLI::App& events = add_asking("events", "List events of the cluster");
+    CLI::App& events = add_query("events", "List events of the cluster");
     events.add_option("--severity", line_.events.severity,
                       "Lowest severity: debug, info, warning, error (default: info)");
     events.add_option("--kind", line_.events.kind, "Kind of event, such as NODE_DIED, or 'NODE_*'");
@@ -270,14 +277,17 @@ class Grammar {
         ->check(CLI::Range(1, 1'000'000));
     events.add_flag("-f,--follow", line_.follow, "Print new events as they happen");
     CLI::App& timeline =
-        add_asking("timeline", "Write the latest calls as a trace for Perfetto", false);
+        add_query("timeline", "Write the latest calls as a trace for Perfetto", false);
     timeline.add_option("--output", line_.output_file,
                         "File of the trace, or - for stdout (default: timeline-TIME.json)");
     timeline.add_option("-o,--format", texts_.format,
                         std::string("Format of the report about the file: ") + output_formats_text);
     timeline.add_option("--job", line_.subject, "Only this job: id, prefix, or name");
+  }
+
+  void add_item_commands() {
     CLI::App& describe =
-        add_asking("describe", "Show one item with its events and the reason it waits");
+        add_query("describe", "Show one item with its events and the reason it waits");
     describe
         .add_option("kind", line_.kind,
                     "node, job, task, actor, object, lease, executor, demand, placement-group")
@@ -285,7 +295,7 @@ class Grammar {
     describe.add_option("id", line_.subject, "Id, or a unique prefix of at least 4 digits")
         ->required();
     add_table(describe);
-    CLI::App& list = add_asking("list", "List nodes, jobs, tasks, actors, and other resources");
+    CLI::App& list = add_query("list", "List nodes, jobs, tasks, actors, and other resources");
     list.add_option("kind", line_.kind,
                     "nodes, jobs, tasks, actors, objects, leases, executors, placement-groups, "
                     "transfers, demands")
@@ -296,7 +306,7 @@ class Grammar {
                     "1000 per owner)")
         ->check(CLI::Range(0, 100'000));
     list_watch_ = add_listing(list);
-    CLI::App& top = add_asking("top", "Show CPU, memory, and GPU use of nodes and executors");
+    CLI::App& top = add_query("top", "Show CPU, memory, and GPU use of nodes and executors");
     takes_seconds(
         top.add_option("seconds", line_.watch_seconds, "Time between refreshes (default: 2)"), 0.5,
         3600);
@@ -305,7 +315,7 @@ class Grammar {
                    "Maximum number of executors (default: screen height; with --once: 20)")
         ->check(CLI::Range(1, 10'000));
     add_table(top);
-    CLI::App& get = add_asking("get", "Show one item by its id");
+    CLI::App& get = add_query("get", "Show one item by its id");
     get.add_option("kind", line_.kind,
                    "node, job, task, actor, object, lease, executor, demand, placement-group")
         ->required();
@@ -314,23 +324,26 @@ class Grammar {
            "Id, or a unique prefix of at least 4 digits; for a task also the id of a result")
         ->required();
     add_table(get);
-    add_table(add_asking("memory", "Show object stores and the holders of objects"));
-    add_asking("page", "Print the link of the web page, with its token");
-    add_table(add_asking("summary", "Count items by kind and state"));
-    CLI::App& explain = add_asking("explain", "Explain why an item waits, or where a request fits");
+    add_table(add_query("memory", "Show object stores and the holders of objects"));
+    add_query("page", "Print the link of the web page, with its token");
+    add_table(add_query("summary", "Count items by kind and state"));
+  }
+
+  void add_scheduling_commands() {
+    CLI::App& explain = add_query("explain", "Explain why an item waits, or where a request fits");
     explain
         .add_option("subject", line_.subject,
                     "Submitted job by id or name; id of a task, its result, or an actor; or a "
                     "request as JSON")
         ->required();
     CLI::App& plan =
-        add_asking("plan", "Compute the nodes that an autoscaler would launch or remove");
+        add_query("plan", "Compute the nodes that an autoscaler would launch or remove");
     plan.add_option("--types", line_.types_file, "YAML file with the available node types")
         ->required();
     plan.add_flag("--json", texts_.json, "Same as -o json");
     CLI::App& autoscale =
-        add_asking("autoscale",
-                   "Launch nodes for waiting work and give back idle ones, until a signal", false);
+        add_query("autoscale",
+                  "Launch nodes for waiting work and give back idle ones, until a signal", false);
     autoscale
         .add_option("--types", line_.types_file, "YAML file with the node types and the provider")
         ->required();
@@ -341,7 +354,10 @@ class Grammar {
         ->required()
         ->check(CLI::IsMember({"local", "slurm", "kubernetes"}));
     provider.add_option("call", line_.method, "describe, launch, list, or end, as in the request");
-    CLI::App& drain = add_asking("drain", "Stop scheduling onto a node");
+  }
+
+  void add_change_commands() {
+    CLI::App& drain = add_query("drain", "Stop scheduling onto a node");
     drain.add_option("node", line_.subject, "Id, or a unique prefix of at least 4 digits")
         ->required();
     drain.add_flag("!--no-progress", line_.progress, "Show no progress line");
@@ -350,10 +366,10 @@ class Grammar {
             "--deadline", line_.seconds,
             "Wait until the node is empty; end remaining work after this time, such as 90s or 1h"),
         0, 365.0 * 86'400.0);
-    CLI::App& undrain = add_asking("undrain", "Schedule onto a drained node again");
+    CLI::App& undrain = add_query("undrain", "Schedule onto a drained node again");
     undrain.add_option("node", line_.subject, "Id, or a unique prefix of at least 4 digits")
         ->required();
-    CLI::App& kill = add_asking("kill", "End an actor, such as a service");
+    CLI::App& kill = add_query("kill", "End an actor, such as a service");
     kill.add_option("actor", line_.subject, "Id, unique prefix of it, NAME, or NAMESPACE/NAME")
         ->required();
     CLI::App& call = *app_.add_subcommand("call", "Call a method of a named actor with JSON");
@@ -432,7 +448,7 @@ class Grammar {
     takes_seconds(
         stop.add_option("--grace", line_.seconds, "Time for running calls to end (default: 5)"), 0,
         86'400);
-    CLI::App& logs = add_asking("logs", "Print logs of the head, agents, executors, and jobs");
+    CLI::App& logs = add_query("logs", "Print logs of the head, agents, executors, and jobs");
     logs.add_option(
         "subject", line_.subject,
         "head, agent, a job or actor by name, or an id: node, job, actor, executor, task, or slot");
@@ -443,7 +459,7 @@ class Grammar {
     logs.add_flag("-f,--follow", line_.follow, "Print new lines as they are written");
     add_table(logs);
     CLI::App& doctor =
-        add_asking("doctor", "Check this machine, its installation, and the path to the cluster");
+        add_query("doctor", "Check this machine, its installation, and the path to the cluster");
     doctor.add_flag("--probe", line_.doctor.probe,
                     "Check only whether the head and the agent are alive, for container probes");
     doctor
@@ -480,14 +496,14 @@ class Grammar {
     line_.watch = watch_->count() > 0 || list_watch_->count() > 0 || job_list_watch_->count() > 0 ||
                   tune_watch_->count() > 0;
     if (line_.command == "list" || line_.command == "get" || line_.command == "describe") {
-      const std::string asked = kind_of(line_.kind);
-      if (std::find(kinds.begin(), kinds.end(), asked) == kinds.end()) {
+      const std::string wanted = kind_of(line_.kind);
+      if (std::find(kinds.begin(), kinds.end(), wanted) == kinds.end()) {
         wrong("kind",
               "'" + line_.kind +
                   "' is not a kind; give nodes, jobs, tasks, actors, objects, leases, executors, "
                   "placement-groups, transfers, or demands");
       }
-      line_.kind = asked;
+      line_.kind = wanted;
     }
     if (line_.cluster.size() > 256 || line_.cluster.find('/') != std::string::npos ||
         line_.cluster == "." || line_.cluster == "..") {

@@ -107,7 +107,7 @@ struct TableFlags {
   bool colored = false;
 };
 
-class KeptLink;
+class ConsoleLink;
 
 struct CommandLine {
   std::string command;  // "start", "status", …
@@ -147,8 +147,8 @@ struct CommandLine {
   bool follow = false;
   std::string grep;  // `logs`
   bool raw = false;
-  std::int64_t tail = -1;    // lines; negative: all
-  KeptLink* kept = nullptr;  // connection of a console, for the requests of this command
+  std::int64_t tail = -1;               // lines; negative: all
+  ConsoleLink* console_link = nullptr;  // connection of a console, for the requests of this command
 };
 
 // A command line, or a text to print before the program ends with `exit`.

@@ -187,7 +187,7 @@ Result<ClusterAddress> chosen_cluster(const CommandLine& line) {
 
 Result<ClusterAddress> find_cluster(const CommandLine& line) {
   auto cluster = chosen_cluster(line);
-  if (cluster) cluster->kept = line.kept;
+  if (cluster) cluster->console_link = line.console_link;
   return cluster;
 }
 

@@ -16,8 +16,8 @@ struct ClusterAddress {
   std::string address;
   std::optional<KeyFile> key{};  // absent: a head without keys, or no head
   std::string key_path{};
-  bool by_token = false;     // `key_path` names the source
-  KeptLink* kept = nullptr;  // connection of the console
+  bool by_token = false;                // `key_path` names the source
+  ConsoleLink* console_link = nullptr;  // connection of the console
 };
 
 // Returns unavailable if no cluster is known or its head has exited, invalid_argument if several

@@ -12,8 +12,10 @@
 
 namespace mobula::internal::cli {
 
+// Rejects the value of a flag.
 [[noreturn]] void wrong(const std::string& flag, const std::string& why);
 
+// Returns the value of `result`, or rejects the flag with its error.
 template <class Value>
 Value taken(const std::string& flag, Result<Value> result) {
   if (!result) wrong(flag, result.error().text);
@@ -22,7 +24,7 @@ Value taken(const std::string& flag, Result<Value> result) {
 
 // Parses zone=a,disk=ssd.
 Labels labels_of(const std::string& text);
-// Labels under mobula.io/ are reserved for the runtime; users may set some of them.
+// Rejects labels under mobula.io/ that only the runtime may set.
 void refuse_reserved(const Labels& labels);
 // Parses {"shuttle": 2, "fpga": {"total": 4, "unit": true}}.
 void parse_resources(const std::string& text, NodeFlags& node);

@@ -23,8 +23,8 @@ constexpr Duration retry_backoff = 1s;
 
 }  // namespace
 
-Result<Json> HeadQuery::ask(const std::string& verb, const std::string& kind,
-                            const std::string& argument) {
+Result<Json> HeadQuery::request(const std::string& verb, const std::string& kind,
+                                const std::string& argument) {
   if (!client_) {
     const auto cluster = find_cluster(line_);
     if (!cluster) return cluster.error();
@@ -32,7 +32,7 @@ Result<Json> HeadQuery::ask(const std::string& verb, const std::string& kind,
     if (!opened) return opened.error();
     client_.emplace(std::move(opened).value());
   }
-  const auto text = client_->ask(verb, kind, argument);
+  const auto text = client_->request(verb, kind, argument);
   if (!text) return text.error();
   Json json = Json::parse(*text, nullptr, false);
   if (!json.is_object())
@@ -41,11 +41,11 @@ Result<Json> HeadQuery::ask(const std::string& verb, const std::string& kind,
   return json;
 }
 
-Result<Json> HeadQuery::ask_patiently(const std::string& verb, const std::string& kind,
-                                      const std::string& argument) {
+Result<Json> HeadQuery::request_patiently(const std::string& verb, const std::string& kind,
+                                          const std::string& argument) {
   const Time until = monotonic_now() + head_timeout;
   for (bool warned = false;;) {
-    auto answer = ask(verb, kind, argument);
+    auto answer = request(verb, kind, argument);
     if (answer) return answer;
     const ErrorCode code = answer.error().code;
     const bool passes = code == ErrorCode::unavailable || code == ErrorCode::timed_out;
@@ -59,7 +59,7 @@ Result<Json> HeadQuery::ask_patiently(const std::string& verb, const std::string
 }
 
 bool HeadQuery::changed() {
-  const auto changes = ask("changes");
+  const auto changes = request("changes");
   const std::string now = changes ? changes->dump() : std::string();
   return now.empty() || std::exchange(seen_, now) != now;
 }

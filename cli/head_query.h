@@ -18,12 +18,12 @@ class HeadQuery {
   explicit HeadQuery(const CommandLine& line) : line_(line) {}
 
   // Returns the head's document or its refusal; failures as in ToolClient.
-  Result<nlohmann::ordered_json> ask(const std::string& verb, const std::string& kind = {},
-                                     const std::string& argument = {});
-  // Like `ask`, for a head that may restart: retries for 30 s, with one message on stderr.
-  Result<nlohmann::ordered_json> ask_patiently(const std::string& verb,
-                                               const std::string& kind = {},
-                                               const std::string& argument = {});
+  Result<nlohmann::ordered_json> request(const std::string& verb, const std::string& kind = {},
+                                         const std::string& argument = {});
+  // Like `request`, for a head that may restart: retries for 30 s, with one message on stderr.
+  Result<nlohmann::ordered_json> request_patiently(const std::string& verb,
+                                                   const std::string& kind = {},
+                                                   const std::string& argument = {});
   // Makes the next query open a new connection.
   void forget() {
     client_.reset();

@@ -17,7 +17,7 @@ namespace mobula::internal::cli {
 namespace {
 
 constexpr Duration connect_timeout = 5s;
-constexpr Duration look_interval = 50ms;  // between two checks for an interruption
+constexpr Duration poll_interval = 50ms;  // between two checks for an interruption
 constexpr Duration greeting_wait = 2s;
 
 }  // namespace
@@ -30,11 +30,11 @@ struct ToolClient::Link {
   std::unique_ptr<Bus> bus;
   PeerHandle head;
   bool connected = false;
-  bool looking_up = false;
+  bool resolving = false;
   bool has_no_address = false;
   std::optional<Failure> fault;
   std::optional<ToolReply> reply;
-  std::uint64_t asked = 0;
+  std::uint64_t last_request = 0;
 
   Result<void> open() {
     auto made = EventLoop::create();
@@ -48,7 +48,7 @@ struct ToolClient::Link {
     BusCallbacks callbacks;
     callbacks.on_message = [this](PeerHandle, const PeerOrigin&, std::span<const std::byte> bytes) {
       auto message = decode<ToolReply>(bytes);
-      if (message && message->request == asked) reply = std::move(message).value();
+      if (message && message->request == last_request) reply = std::move(message).value();
     };
     callbacks.on_connected = [this](PeerHandle) { connected = true; };
     callbacks.on_gone = [this](PeerHandle, const Failure& why) { fault = why_gone(why); };
@@ -74,9 +74,9 @@ struct ToolClient::Link {
   // Resolves once: a bus would retry a mistyped name forever.
   Result<void> look_up(const Address& where) {
     resolver = std::make_unique<NameResolver>(*loop, NamePatience::brief);
-    looking_up = true;
+    resolving = true;
     return resolver->ask(where, [this](const Result<SocketAddress>& found) {
-      looking_up = false;
+      resolving = false;
       has_no_address = !found;
       if (found) {
         if (auto begun = connect(found->text()); !begun) fault = begun.error();
@@ -121,11 +121,13 @@ struct ToolClient::Link {
     while (!done() && !fault) {
       const Duration left = deadline - monotonic_now();
       if (left <= Duration(0) || interrupted()) return;
-      loop->turn(cluster.kept != nullptr ? std::min(left, look_interval) : left);
+      loop->turn(cluster.console_link != nullptr ? std::min(left, poll_interval) : left);
     }
   }
 
-  bool interrupted() const { return cluster.kept != nullptr && cluster.kept->interrupted(); }
+  bool interrupted() const {
+    return cluster.console_link != nullptr && cluster.console_link->interrupted();
+  }
 
   // Processes pending events, such as the loss of the head.
   bool is_usable() {
@@ -172,7 +174,7 @@ struct ToolClient::Link {
     pollfd item{socket.get(), POLLIN, 0};
     const Time deadline = monotonic_now() + greeting_wait;
     while (monotonic_now() < deadline && !interrupted()) {
-      const int ready = ::poll(&item, 1, static_cast<int>(look_interval / 1ms));
+      const int ready = ::poll(&item, 1, static_cast<int>(poll_interval / 1ms));
       if (ready <= 0) continue;
       char byte = 0;
       return ::recv(socket.get(), &byte, 1, 0) >= 0 || errno != EAGAIN;  // a refusal is data too
@@ -196,13 +198,15 @@ struct ToolClient::Link {
 ToolClient::ToolClient(std::unique_ptr<Link> link) : link_(std::move(link)) {}
 ToolClient::ToolClient(ToolClient&&) noexcept = default;
 ToolClient::~ToolClient() {
-  if (link_ && link_->cluster.kept != nullptr) link_->cluster.kept->give(std::move(link_));
+  if (link_ && link_->cluster.console_link != nullptr)
+    link_->cluster.console_link->give(std::move(link_));
 }
 
-KeptLink::KeptLink(std::function<bool()> interrupted) : interrupted_(std::move(interrupted)) {}
-KeptLink::~KeptLink() = default;
+ConsoleLink::ConsoleLink(std::function<bool()> interrupted)
+    : interrupted_(std::move(interrupted)) {}
+ConsoleLink::~ConsoleLink() = default;
 
-std::unique_ptr<ToolClient::Link> KeptLink::take(const ClusterAddress& cluster) {
+std::unique_ptr<ToolClient::Link> ConsoleLink::take(const ClusterAddress& cluster) {
   auto link = std::move(link_);
   const auto key_of = [](const ClusterAddress& of) {
     return of.key ? of.key->public_key : std::string();
@@ -212,13 +216,14 @@ std::unique_ptr<ToolClient::Link> KeptLink::take(const ClusterAddress& cluster) 
   return link->is_usable() ? std::move(link) : nullptr;
 }
 
-void KeptLink::give(std::unique_ptr<ToolClient::Link> link) {
+void ConsoleLink::give(std::unique_ptr<ToolClient::Link> link) {
   if (link->connected && !link->fault) link_ = std::move(link);
 }
 
 Result<ToolClient> ToolClient::open(const ClusterAddress& cluster) {
-  if (cluster.kept != nullptr) {
-    if (auto kept = cluster.kept->take(cluster)) return ToolClient(std::move(kept));
+  if (cluster.console_link != nullptr) {
+    if (auto console_link = cluster.console_link->take(cluster))
+      return ToolClient(std::move(console_link));
   }
   auto link = std::make_unique<Link>();
   link->cluster = cluster;
@@ -226,15 +231,15 @@ Result<ToolClient> ToolClient::open(const ClusterAddress& cluster) {
   return ToolClient(std::move(link));
 }
 
-Result<std::string> ToolClient::ask(const std::string& verb, const std::string& kind,
-                                    const std::string& argument, Duration timeout) {
+Result<std::string> ToolClient::request(const std::string& verb, const std::string& kind,
+                                        const std::string& argument, Duration timeout) {
   Link& link = *link_;
   const Time begun = monotonic_now();
   if (!link.connected) {
     link.turn_until(begun + std::min(timeout, connect_timeout), [&] { return link.connected; });
     if (link.interrupted()) return failure(ErrorCode::cancelled, "interrupted");
     // An unresolved address is not probed, because that would wait for the name server again.
-    if (!link.connected && link.looking_up && !link.fault)
+    if (!link.connected && link.resolving && !link.fault)
       return link.unreachable("the name server does not answer");
     if (link.has_no_address) return *link.fault;
     const bool denied = link.fault && link.fault->code == ErrorCode::permission_denied;
@@ -243,13 +248,13 @@ Result<std::string> ToolClient::ask(const std::string& verb, const std::string& 
     if (link.fault) return *link.fault;
     if (!link.connected) return link.unreachable("no answer");
   }
-  ToolRequest request;
-  request.request = ++link.asked;
-  request.verb = verb;
-  request.kind = kind;
-  request.argument = argument;
+  ToolRequest message;
+  message.request = ++link.last_request;
+  message.verb = verb;
+  message.kind = kind;
+  message.argument = argument;
   link.reply.reset();
-  if (auto sent = link.bus->send(link.head, encode(request)); !sent) return sent.error();
+  if (auto sent = link.bus->send(link.head, encode(message)); !sent) return sent.error();
   link.turn_until(begun + timeout, [&] { return link.reply.has_value(); });
   if (link.fault) return *link.fault;
   if (!link.reply && link.interrupted()) return failure(ErrorCode::cancelled, "interrupted");
@@ -267,10 +272,10 @@ Result<std::string> ToolClient::ask(const std::string& verb, const std::string& 
   link.turn_until(monotonic_now() + pause, [] { return false; });
   if (link.fault) return *link.fault;
   if (link.interrupted()) return failure(ErrorCode::cancelled, "interrupted");
-  return ask(verb, kind, argument, begun + timeout - monotonic_now());
+  return request(verb, kind, argument, begun + timeout - monotonic_now());
 }
 
-bool ToolClient::has_asked() const { return link_->asked > 0; }
+bool ToolClient::has_sent() const { return link_->last_request > 0; }
 
 std::vector<TaskError> ToolClient::errors() const {
   return link_->reply ? link_->reply->errors : std::vector<TaskError>{};

@@ -22,7 +22,7 @@ class ToolClient {
  public:
   struct Link;
 
-  // Begins to connect to the head of `cluster`, or reuses the kept connection.
+  // Begins to connect to the head of `cluster`, or reuses the connection of the console.
   static Result<ToolClient> open(const ClusterAddress& cluster);
   ToolClient(ToolClient&&) noexcept;
   ToolClient& operator=(ToolClient&&) = delete;
@@ -30,11 +30,11 @@ class ToolClient {
   ~ToolClient();
 
   // Returns the head's answer, a JSON document, or its refusal.
-  Result<std::string> ask(const std::string& verb, const std::string& kind = {},
-                          const std::string& argument = {}, Duration timeout = 10s);
+  Result<std::string> request(const std::string& verb, const std::string& kind = {},
+                              const std::string& argument = {}, Duration timeout = 10s);
 
   // Reports whether a query was sent.
-  bool has_asked() const;
+  bool has_sent() const;
 
   // Returns the errors of failed tasks in the last answer.
   std::vector<TaskError> errors() const;
@@ -48,16 +48,16 @@ class ToolClient {
 
 // The connection of the previous command, for the next one to the same head, and a way to interrupt
 // a wait.
-class KeptLink {
+class ConsoleLink {
  public:
   // Waiting ends with cancelled when `interrupted` returns true.
-  explicit KeptLink(std::function<bool()> interrupted);
-  KeptLink(const KeptLink&) = delete;
-  KeptLink& operator=(const KeptLink&) = delete;
-  ~KeptLink();
+  explicit ConsoleLink(std::function<bool()> interrupted);
+  ConsoleLink(const ConsoleLink&) = delete;
+  ConsoleLink& operator=(const ConsoleLink&) = delete;
+  ~ConsoleLink();
 
   bool interrupted() const { return interrupted_(); }
-  // Returns null if no connection to this head is kept, or if it was lost.
+  // Returns null if the console has no connection to this head, or if it was lost.
   std::unique_ptr<ToolClient::Link> take(const ClusterAddress& cluster);
   void give(std::unique_ptr<ToolClient::Link> link);
 

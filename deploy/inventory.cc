@@ -15,6 +15,7 @@
 
 #include "base/quantity.h"
 #include "deploy/launch_place.h"
+#include "deploy/yaml_value.h"
 #include "protocol/codec/json_writer.h"
 #include "protocol/program/cluster_files.h"
 
@@ -27,96 +28,56 @@ constexpr std::size_t max_file_bytes = 1 << 20;
 constexpr std::size_t max_hosts = 10'000;
 constexpr std::size_t max_text = 4096;
 
-// Thrown only within this file: the error and its position.
-struct Wrong {
-  int line = 0;  // from 1
-  std::string text;
-};
+using Value = YamlValue;
 
-// A value with its path: "head.num_cpus".
-struct Value {
-  YAML::Node node;
-  std::string path;
-
-  [[noreturn]] void wrong(const std::string& rule) const {
-    throw Wrong{node.Mark().line + 1, path.empty() ? rule : path + ": " + rule};
-  }
-  std::string text() const {
-    if (!node.IsScalar()) wrong("is not a single value");
-    auto value = node.Scalar();
-    const bool control = std::ranges::any_of(
-        value, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; });
-    if (value.empty() || value.size() > max_text || control) wrong("is no line of text");
-    return value;
-  }
-  bool truth() const {
-    const auto value = text();
-    if (value != "true" && value != "false") wrong("'" + value + "' is neither true nor false");
-    return value == "true";
-  }
-  int number(int low, int high) const {
-    const auto value = text();
-    const auto amount = Quantity::parse(value);
-    if (!amount || !amount->is_whole() || *amount < Quantity::whole(low) ||
-        *amount > Quantity::whole(high)) {
-      wrong(fmt::format("'{}' is not a whole number from {} to {}", value, low, high));
-    }
-    return static_cast<int>(amount->units() / Quantity::units_per_one);
-  }
-  std::string amount() const {
-    const auto value = text();
-    if (const auto read = Quantity::parse(value); !read) wrong(read.error().text);
-    return value;
-  }
-};
-
-using Readers = std::map<std::string, std::function<void(const Value&)>>;
-
-template <class Visit>
-void for_each_member(const Value& value, Visit&& visit) {
-  if (!value.node.IsMap()) value.wrong("is not a mapping of names to values");
-  std::set<std::string> seen;
-  for (const auto& each : value.node) {
-    if (!each.first.IsScalar()) Value{each.first, value.path}.wrong("has a name that is no text");
-    const auto name = each.first.Scalar();
-    const auto path = value.path.empty() ? name : value.path + "." + name;
-    if (!seen.insert(name).second) Value{each.first, path}.wrong("is there twice");
-    // For an empty value, the position of its key is reported.
-    if (each.second.IsNull()) Value{each.first, path}.wrong("has no value");
-    visit(name, Value{each.second, path}, Value{each.first, path});
-  }
+std::string line_of(const Value& value) {
+  auto text = value.text();
+  const bool control = std::ranges::any_of(
+      text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; });
+  if (text.empty() || text.size() > max_text || control) value.wrong("is not a line of text");
+  return text;
 }
 
-void read_members(const Value& value, const Readers& readers) {
-  for_each_member(value, [&](const std::string& name, const Value& member, const Value& key) {
-    const auto reader = readers.find(name);
-    if (reader == readers.end()) {
-      std::string known;
-      for (const auto& [each, unused] : readers) known += (known.empty() ? "" : ", ") + each;
-      key.wrong("is not known here; known are " + known);
-    }
-    reader->second(member);
-  });
+bool truth_of(const Value& value) {
+  const auto text = line_of(value);
+  if (text != "true" && text != "false") value.wrong("'" + text + "' is neither true nor false");
+  return text == "true";
+}
+
+int number_of(const Value& value, int low, int high) {
+  const auto text = line_of(value);
+  const auto amount = Quantity::parse(text);
+  if (!amount || !amount->is_whole() || *amount < Quantity::whole(low) ||
+      *amount > Quantity::whole(high)) {
+    value.wrong(fmt::format("'{}' is not a whole number from {} to {}", text, low, high));
+  }
+  return static_cast<int>(amount->units() / Quantity::units_per_one);
+}
+
+std::string amount_of(const Value& value) {
+  const auto text = line_of(value);
+  if (const auto read = Quantity::parse(text); !read) value.wrong(read.error().text);
+  return text;
 }
 
 std::string resources_of(const Value& value) {
   auto json = nlohmann::ordered_json::object();
-  for_each_member(value, [&](const std::string& name, const Value& each, const Value&) {
+  for_each_member(value, [&](const std::string& name, const Value& each) {
     if (each.node.IsScalar()) {
-      json[name] = each.amount();
+      json[name] = amount_of(each);
       return;
     }
     read_members(each,
-                 {{"total", [&](const Value& total) { json[name]["total"] = total.amount(); }},
-                  {"unit", [&](const Value& unit) { json[name]["unit"] = unit.truth(); }}});
+                 {{"total", [&](const Value& total) { json[name]["total"] = amount_of(total); }},
+                  {"unit", [&](const Value& unit) { json[name]["unit"] = truth_of(unit); }}});
   });
   return json_text(json);
 }
 
 std::string labels_of(const Value& value) {
   std::string labels;
-  for_each_member(value, [&](const std::string& name, const Value& each, const Value&) {
-    const auto text = each.text();
+  for_each_member(value, [&](const std::string& name, const Value& each) {
+    const auto text = line_of(each);
     if ((name + text).find_first_of(",=") != std::string::npos)
       each.wrong("has a comma or an equals sign");
     labels += fmt::format("{}{}={}", labels.empty() ? "" : ",", name, text);
@@ -132,11 +93,11 @@ class Reader {
     bool has_head = false;
     // Keys that others depend on are read first, independent of their position.
     const auto first = readers_of_all();
-    Readers all = first;
+    MemberReaders all = first;
     for (auto& [unused, each] : all) each = [](const Value&) {};
     all["head"] = [&](const Value& value) { read_host(value, true), has_head = true; };
     all["workers"] = [](const Value&) {};
-    Readers early = first;
+    MemberReaders early = first;
     early["head"] = early["workers"] = [](const Value&) {};
     read_members(root, early);
     read_members(root, all);
@@ -148,48 +109,48 @@ class Reader {
   }
 
  private:
-  Readers readers_of_all() {
+  MemberReaders readers_of_all() {
     return {
         {"cluster_name",
          [this](const Value& value) {
-           inventory_.cluster = value.text();
+           inventory_.cluster = line_of(value);
            const auto& name = inventory_.cluster;
            if (name.size() > 256 || name.find('/') != std::string::npos || name.starts_with(".")) {
              value.wrong("'" + name + "' cannot be the name of a directory");
            }
          }},
         {"auth", [this](const Value& value) { read_members(value, readers_of(access_)); }},
-        {"install_dir", [this](const Value& value) { inventory_.install_dir = value.text(); }},
-        {"state_dir", [this](const Value& value) { inventory_.state_dir = value.text(); }},
+        {"install_dir", [this](const Value& value) { inventory_.install_dir = line_of(value); }},
+        {"state_dir", [this](const Value& value) { inventory_.state_dir = line_of(value); }},
         {"connect_timeout_seconds",
          [this](const Value& value) {
-           inventory_.connect_timeout = std::chrono::seconds(value.number(1, 600));
+           inventory_.connect_timeout = std::chrono::seconds(number_of(value, 1, 600));
          }},
         {"grace_seconds",
          [this](const Value& value) {
-           inventory_.grace = std::chrono::seconds(value.number(0, 86'400));
+           inventory_.grace = std::chrono::seconds(number_of(value, 0, 86'400));
          }},
         {"defaults", [this](const Value& value) { read_members(value, readers_of(defaults_)); }}};
   }
 
-  Readers readers_of(Access& access) const {
-    return {
-        {"ssh_user", [&](const Value& value) { access.user = plain(value); }},
-        {"ssh_port", [&](const Value& value) { access.port = value.number(1, 65'535); }},
-        {"ssh_private_key", [&](const Value& value) { access.private_key = path_of(value); }},
-        {"ssh_known_hosts", [&](const Value& value) { access.known_hosts = path_of(value); }},
-        {"accept_new_hosts", [&](const Value& value) { access.accept_new_hosts = value.truth(); }}};
+  MemberReaders readers_of(Access& access) const {
+    return {{"ssh_user", [&](const Value& value) { access.user = plain(value); }},
+            {"ssh_port", [&](const Value& value) { access.port = number_of(value, 1, 65'535); }},
+            {"ssh_private_key", [&](const Value& value) { access.private_key = path_of(value); }},
+            {"ssh_known_hosts", [&](const Value& value) { access.known_hosts = path_of(value); }},
+            {"accept_new_hosts",
+             [&](const Value& value) { access.accept_new_hosts = truth_of(value); }}};
   }
 
   // Flags of `mobula start`.
-  static Readers readers_of(std::vector<std::string>& flags) {
+  static MemberReaders readers_of(std::vector<std::string>& flags) {
     const auto flag = [&flags](const char* name, std::string (*read)(const Value&)) {
       return [&flags, name, read](const Value& value) {
         flags.push_back(fmt::format("{}={}", name, read(value)));
       };
     };
-    const auto text = [](const Value& value) { return value.text(); };
-    const auto amount = [](const Value& value) { return value.amount(); };
+    const auto text = [](const Value& value) { return line_of(value); };
+    const auto amount = [](const Value& value) { return amount_of(value); };
     return {{"num_cpus", flag("--num-cpus", amount)},
             {"num_gpus", flag("--num-gpus", amount)},
             {"gpu_memory", flag("--gpu-memory", text)},
@@ -201,7 +162,8 @@ class Reader {
             {"labels", flag("--labels", labels_of)},
             {"flags", [&flags](const Value& value) {
                if (!value.node.IsSequence()) value.wrong("is not a list of words");
-               for (const auto& each : value.node) flags.push_back(Value{each, value.path}.text());
+               for (const auto& each : value.node)
+                 flags.push_back(line_of(Value{each, value.path}));
              }}};
   }
 
@@ -211,19 +173,19 @@ class Reader {
     host.access = access_;
     std::vector<std::string> own;
     std::string names;
-    Readers readers = readers_of(own);
+    MemberReaders readers = readers_of(own);
     readers.merge(readers_of(host.access));
     readers["host"] = [&](const Value& each) { names = plain(each); };
     std::string bind;
     std::string advertise;
     if (head) {
       readers["port"] = [&](const Value& each) {
-        own.push_back(fmt::format("--port={}", each.number(1, 65'535)));
+        own.push_back(fmt::format("--port={}", number_of(each, 1, 65'535)));
       };
-      readers["bind"] = [&](const Value& each) { bind = each.text(); };
-      readers["advertise"] = [&](const Value& each) { advertise = each.text(); };
+      readers["bind"] = [&](const Value& each) { bind = line_of(each); };
+      readers["advertise"] = [&](const Value& each) { advertise = line_of(each); };
       readers["worker"] = [&](const Value& each) {
-        if (!each.truth()) own.emplace_back("--no-worker");
+        if (!truth_of(each)) own.emplace_back("--no-worker");
       };
     }
     if (value.node.IsScalar()) {
@@ -245,7 +207,7 @@ class Reader {
     if (head && hosts->size() != 1) value.wrong("is one host, not " + names);
     for (const auto& each : *hosts) {
       host.name = each;
-      if (!seen_.insert(each).second) value.wrong("host " + each + " is there twice");
+      if (!seen_.insert(each).second) value.wrong("host " + each + " is given twice");
       if (seen_.size() > max_hosts) value.wrong("more than 10,000 hosts");
       inventory_.hosts.push_back(host);
     }
@@ -265,15 +227,15 @@ class Reader {
 
   // A word that ssh does not parse as a flag.
   static std::string plain(const Value& value) {
-    auto text = value.text();
+    auto text = line_of(value);
     if (text.starts_with("-") || text.find_first_of(" \t'\"") != std::string::npos) {
-      value.wrong("'" + text + "' is no name");
+      value.wrong("'" + text + "' is not a name");
     }
     return text;
   }
 
   std::string path_of(const Value& value) const {
-    const auto text = value.text();
+    const auto text = line_of(value);
     const char* home = std::getenv("HOME");
     if (text.starts_with("~/") && home != nullptr) return home + text.substr(1);
     return fs::path(text).is_absolute() ? text : (fs::path(directory_) / text).string();
@@ -296,7 +258,7 @@ Result<Inventory> parse_inventory(const std::string& text, const std::string& fi
   };
   try {
     return Reader(directory).read({YAML::Load(text), {}});
-  } catch (const Wrong& why) {
+  } catch (const YamlFault& why) {
     return refuse(why.line, why.text);
   } catch (const YAML::Exception& why) {
     return refuse(why.mark.line + 1, why.msg);

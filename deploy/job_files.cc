@@ -169,7 +169,7 @@ class Packer {
 
   Result<void> add(const std::string& path, const std::string& name) {
     struct stat seen {};
-    if (::lstat(path.c_str(), &seen) != 0) return errno_failure("look at " + shown(path), errno);
+    if (::lstat(path.c_str(), &seen) != 0) return errno_failure("stat " + shown(path), errno);
     const std::string from_dir = name.substr(name.find('/') + 1);
     if (is_ignored(from_dir, S_ISDIR(seen.st_mode))) return {};
     if (!is_plain_path(name))

@@ -42,7 +42,7 @@ Json read_json(const std::string& path) {
 Result<RankRendezvous> RankRendezvous::at(std::string directory) {
   if (auto made = make_private_dir(directory); !made) return made.error();
   struct stat found {};
-  if (::stat(directory.c_str(), &found) != 0) return errno_failure("look at " + directory, errno);
+  if (::stat(directory.c_str(), &found) != 0) return errno_failure("stat " + directory, errno);
   if (found.st_uid != ::geteuid() || (found.st_mode & 077U) != 0) {
     return failure(ErrorCode::permission_denied,
                    fmt::format("{} holds the cluster's key, and is not of user {} alone: remove "

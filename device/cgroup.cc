@@ -45,8 +45,8 @@ bool names_controller(const std::string& list, const std::string& controller) {
 }
 
 template <class T>
-void keep_smaller(std::optional<T>& kept, T found) {
-  if (!kept || found < *kept) kept = found;
+void lower_to(std::optional<T>& limit, T found) {
+  if (!limit || found < *limit) limit = found;
 }
 
 std::uint64_t headroom(std::uint64_t limit, std::uint64_t used, std::uint64_t droppable) {
@@ -104,14 +104,14 @@ std::optional<double> CgroupLimits::cpu_quota() const {
     double period = 0;
     if (!(text >> granted >> period) || period <= 0) continue;
     if (const auto number = number_of(granted)) {
-      keep_smaller(quota, static_cast<double>(*number) / period);
+      lower_to(quota, static_cast<double>(*number) / period);
     }
   }
   for (const std::string& directory : directories("cpu")) {
     const auto granted = number_in_file(directory + "/cpu.cfs_quota_us");  // "-1": no quota
     const auto period = number_in_file(directory + "/cpu.cfs_period_us");
     if (granted && period && *period > 0) {
-      keep_smaller(quota, static_cast<double>(*granted) / static_cast<double>(*period));
+      lower_to(quota, static_cast<double>(*granted) / static_cast<double>(*period));
     }
   }
   return quota;
@@ -145,7 +145,7 @@ std::optional<std::uint64_t> CgroupLimits::memory_headroom() const {
     const auto limit = memory_limit_of(small_file(group.limit_file).value_or(""));
     const auto used = number_in_file(group.use_file);
     if (!limit || !used) continue;
-    keep_smaller(left, headroom(*limit, *used, field_in_file(group.stat_file, group.droppable)));
+    lower_to(left, headroom(*limit, *used, field_in_file(group.stat_file, group.droppable)));
   }
   return left;
 }

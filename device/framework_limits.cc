@@ -28,10 +28,10 @@ Environment framework_limits(const NodeShape& node, const Allocation& allocation
   const std::int64_t left = share.memory_bytes - device.context_bytes;
   if (device.memory_bytes <= 0 || left <= 0) return env;
   // In units of 1/10000, rounded down.
-  const auto part = static_cast<std::int64_t>(10'000.0 * static_cast<double>(left) /
-                                              static_cast<double>(device.memory_bytes));
-  if (part <= 0) return env;
-  const std::string fraction = fmt::format("0.{:04}", std::min<std::int64_t>(part, 9'999));
+  const auto units = static_cast<std::int64_t>(10'000.0 * static_cast<double>(left) /
+                                               static_cast<double>(device.memory_bytes));
+  if (units <= 0) return env;
+  const std::string fraction = fmt::format("0.{:04}", std::min<std::int64_t>(units, 9'999));
   const auto set = [&](const char* name, const std::string& value) {
     const auto& left_alone = node.device_policy.left_alone;
     if (users.contains(name) || std::ranges::find(left_alone, name) != left_alone.end()) return;

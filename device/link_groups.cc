@@ -10,9 +10,9 @@ std::vector<std::int32_t> link_groups(const std::vector<NvmlDevice>& devices) {
   std::vector<std::size_t> first(devices.size());
   std::iota(first.begin(), first.end(), 0);
   const auto join = [&](std::size_t a, std::size_t b) {
-    const std::size_t kept = std::min(first[a], first[b]);
+    const std::size_t remaining = std::min(first[a], first[b]);
     const std::size_t lost = std::max(first[a], first[b]);
-    std::ranges::replace(first, lost, kept);
+    std::ranges::replace(first, lost, remaining);
   };
   const auto on_switch = std::ranges::find_if(
       devices, [](const NvmlDevice& device) { return device.links.to_switch; });

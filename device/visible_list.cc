@@ -90,7 +90,7 @@ Result<VisibleList> second_ids(const SecondMask& mask, const char* value) {
   for (const std::string& id : ids) {
     if (id.find('.') == std::string::npos) continue;
     return failure(ErrorCode::invalid_argument,
-                   fmt::format("{}={}: {} is a part of a device; a node has whole ones",
+                   fmt::format("{}={}: {} is part of a device; a node has only whole devices",
                                mask.variable, value, id));
   }
   return each_once(mask.variable, value, std::move(ids));
@@ -119,7 +119,7 @@ Result<VisibleList> visible_ids(const VendorRow& vendor, const char* value) {
       // A part of a device ("npu:0:0-3") counts as the device.
       if (entry.starts_with(vendor.id_prefix)) entry.erase(0, vendor.id_prefix.size());
       entry.erase(std::min(entry.find(':'), entry.size()));
-      if (std::ranges::find(ids, entry) != ids.end()) continue;  // another part of it
+      if (std::ranges::find(ids, entry) != ids.end()) continue;  // another part of the device
     }
     if (vendor.ranges) {
       append_range(entry, ids);

@@ -120,18 +120,22 @@ std::string advertised_host(const HostFacts& facts, bool v6) {
   return other != facts.addresses.end() ? *other : v6 ? "::1" : "127.0.0.1";
 }
 
-std::string to_text(const HeadPlace& place) { return place.bound + " " + place.advertised + "\n"; }
-
-std::optional<HeadPlace> place_of(const std::string& text) {
-  const auto gap = text.find(' ');
-  if (gap == std::string::npos) return std::nullopt;
-  HeadPlace place{text.substr(0, gap), text.substr(gap + 1)};
-  while (!place.advertised.empty() && place.advertised.back() == '\n') place.advertised.pop_back();
-  if (!Address::parse(place.bound) || !Address::parse(place.advertised)) return std::nullopt;
-  return place;
+std::string to_text(const HeadAddresses& addresses) {
+  return addresses.bound + " " + addresses.advertised + "\n";
 }
 
-bool reached_at(const HeadPlace& before, const std::string& now) {
+std::optional<HeadAddresses> addresses_of(const std::string& text) {
+  const auto gap = text.find(' ');
+  if (gap == std::string::npos) return std::nullopt;
+  HeadAddresses addresses{text.substr(0, gap), text.substr(gap + 1)};
+  while (!addresses.advertised.empty() && addresses.advertised.back() == '\n')
+    addresses.advertised.pop_back();
+  if (!Address::parse(addresses.bound) || !Address::parse(addresses.advertised))
+    return std::nullopt;
+  return addresses;
+}
+
+bool reached_at(const HeadAddresses& before, const std::string& now) {
   const auto then = Address::parse(before.bound);
   const auto here = Address::parse(now);
   if (!then || !here) return true;  // no address to compare

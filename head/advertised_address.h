@@ -37,15 +37,15 @@ struct HostFacts {
 std::string advertised_host(const HostFacts& facts, bool v6);
 
 // Bound and advertised address of the previous head.
-struct HeadPlace {
+struct HeadAddresses {
   std::string bound;       // HOST:PORT
   std::string advertised;  // HOST:PORT
 };
-std::string to_text(const HeadPlace& place);
-std::optional<HeadPlace> place_of(const std::string& text);
+std::string to_text(const HeadAddresses& addresses);
+std::optional<HeadAddresses> addresses_of(const std::string& text);
 
 // Returns whether a peer that connects to the address of the previous head reaches a head that
 // listens at `now`. Queries name servers if the advertised host is a name.
-bool reached_at(const HeadPlace& before, const std::string& now);
+bool reached_at(const HeadAddresses& before, const std::string& now);
 
 }  // namespace mobula::internal::head

@@ -22,7 +22,7 @@ constexpr std::int64_t clock_tolerance_ms = 1000;
 constexpr Duration probe_timeout = 1s;
 constexpr Duration farewell_timeout = 100ms;  // for replies in flight when the head stops
 
-constexpr std::size_t max_asked = 1024;
+constexpr std::size_t max_targets = 1024;
 constexpr std::string_view token_prefix_of_users = "token:";
 
 constexpr std::size_t max_early = 10'000;
@@ -240,7 +240,7 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
     Principal principal = *known;
     if (keyless) principal.role = Role::operator_;
     if (speaks_with(request->version, request->oldest) && request->verb == "head_log" &&
-        may_ask(principal.role, request->verb)) {
+        may_use(principal.role, request->verb)) {
       return send(from.value, encode(own_log(*request)));
     }
     if (speaks_with(request->version, request->oldest) &&
@@ -296,27 +296,27 @@ void HeadService::note_refusal(const std::string& source, const std::string& wha
   }
 }
 
-void HeadService::ask(const std::string& user_id, const std::string& public_key,
-                      ToolRequest request, ReplyCallback callback) {
+void HeadService::query(const std::string& user_id, const std::string& public_key,
+                        ToolRequest request, ReplyCallback callback) {
   ToolReply refusal;
   refusal.ok = false;
   if (core_) follow_clock();
   const auto principal =
       core_ ? principal_of(user_id, public_key)
             : Result<Principal>(failure(ErrorCode::unavailable, "the head is starting"));
-  if (!principal || asked_.size() >= max_asked) {
+  if (!principal || open_queries_.size() >= max_targets) {
     refusal.code = principal ? ErrorCode::resource_exhausted : principal.error().code;
-    refusal.text = principal ? fmt::format("{} questions are open; try again", max_asked)
+    refusal.text = principal ? fmt::format("{} questions are open; try again", max_targets)
                              : principal.error().text;
     return callback(refusal);
   }
-  if (request.verb == "head_log" && may_ask(principal->role, request.verb))
+  if (request.verb == "head_log" && may_use(principal->role, request.verb))
     return callback(own_log(request));
-  const LinkId link = ++last_asked_;
+  const LinkId link = ++last_query_;
   request.version = own_protocol.newest;
   request.oldest = own_protocol.oldest;
   if (request.verb == "metrics") callback = with_own_metrics(std::move(callback));
-  asked_.emplace(link, std::move(callback));
+  open_queries_.emplace(link, std::move(callback));
   step(ReceivedFromTool{link, *principal, std::move(request), user_id});
 }
 
@@ -336,7 +336,7 @@ HeadService::ReplyCallback HeadService::with_own_metrics(ReplyCallback callback)
 // submitters upload.
 void HeadService::answer_about_packages(PeerHandle from, const Principal& principal,
                                         const ToolRequest& request) {
-  if (may_ask(principal.role, request.verb))
+  if (may_use(principal.role, request.verb))
     return send(from.value, encode(packages_.answer(request)));
   ToolReply reply;
   reply.request = request.request;
@@ -349,7 +349,7 @@ void HeadService::answer_about_packages(PeerHandle from, const Principal& princi
 
 // Returns a chunk of the head's log. The core does not know this log.
 ToolReply HeadService::own_log(const ToolRequest& request) const {
-  constexpr std::uint64_t part_bytes = 128u << 10;
+  constexpr std::uint64_t log_chunk_bytes = 128u << 10;
   ToolReply reply;
   reply.request = request.request;
   const auto refuse = [&](ErrorCode code, std::string why) {
@@ -358,18 +358,18 @@ ToolReply HeadService::own_log(const ToolRequest& request) const {
     reply.text = std::move(why);
     return reply;
   };
-  const auto place = parse_log_place(request.kind);
-  if (!place) return refuse(ErrorCode::invalid_argument, "head_log: " + place.error().text);
+  const auto position = parse_log_position(request.kind);
+  if (!position) return refuse(ErrorCode::invalid_argument, "head_log: " + position.error().text);
   const std::string& path = options_.log_file;
   if (path.empty())
     return refuse(ErrorCode::not_found,
                   "the head writes its log to its stderr: it was started with --block");
-  const auto part = read_log({path, rotated_log_path(path)}, *place, part_bytes);
-  if (!part) return refuse(part.error().code, "head_log: " + part.error().text);
+  const auto read = read_log({path, rotated_log_path(path)}, *position, log_chunk_bytes);
+  if (!read) return refuse(read.error().code, "head_log: " + read.error().text);
   reply.json = fmt::format(
       R"({{"apiVersion":"mobula/v1","kind":"ReadLogReply","next":"{}","left":{},"lost":{},"open":true}})",
-      to_string(part->next), part->left, part->lost);
-  reply.bytes = Payload(part->bytes);
+      to_string(read->next), read->left, read->lost);
+  reply.bytes = Payload(read->bytes);
   return reply;
 }
 
@@ -417,10 +417,10 @@ void HeadService::carry_out(RenewTicket& command) {
 }
 
 void HeadService::carry_out(ReplyToTool& command) {
-  const auto asked = asked_.find(command.link);
-  if (asked == asked_.end()) return send(command.link, encode(command.reply));
-  const ReplyCallback callback = std::move(asked->second);
-  asked_.erase(asked);
+  const auto found = open_queries_.find(command.link);
+  if (found == open_queries_.end()) return send(command.link, encode(command.reply));
+  const ReplyCallback callback = std::move(found->second);
+  open_queries_.erase(found);
   callback(command.reply);
 }
 
@@ -445,14 +445,14 @@ void HeadService::carry_out(ProbeNode& command) {
   const auto address = Address::parse(command.address);
   if (!address) return probed(incarnation, false);
   if (const auto numeric = address->numeric()) return begin_probe(incarnation, *numeric);
-  const auto asked = resolver_.ask(*address, [this, incarnation](Result<SocketAddress> found) {
+  const auto found = resolver_.ask(*address, [this, incarnation](Result<SocketAddress> found) {
     if (found) {
       begin_probe(incarnation, *found);
     } else {
       probed(incarnation, false);
     }
   });
-  if (!asked) probed(incarnation, false);
+  if (!found) probed(incarnation, false);
 }
 
 void HeadService::carry_out(WriteLog& command) { log_info("{}", command.text); }

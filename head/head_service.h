@@ -86,8 +86,8 @@ class HeadService {
   // is the user id of its key in the AllowTable. `callback` is called once, immediately or later,
   // unless the service ends first.
   using ReplyCallback = std::function<void(const ToolReply&)>;
-  void ask(const std::string& user_id, const std::string& public_key, ToolRequest request,
-           ReplyCallback callback);
+  void query(const std::string& user_id, const std::string& public_key, ToolRequest request,
+             ReplyCallback callback);
   // The epoch is durable: agents and tools receive replies.
   bool serving() const { return serving_; }
 
@@ -146,9 +146,9 @@ class HeadService {
   RejectionLog refusals_;
   HeapTrim heap_trim_;
   ServiceMetrics metrics_;
-  std::uint64_t keys_refused_ = 0;         // number of rejected keys at the last log line
-  std::map<LinkId, ReplyCallback> asked_;  // open queries by their synthetic links
-  LinkId last_asked_ = LinkId{1} << 63;    // above all links of the bus
+  std::uint64_t keys_refused_ = 0;                // number of rejected keys at the last log line
+  std::map<LinkId, ReplyCallback> open_queries_;  // open queries by their synthetic links
+  LinkId last_query_ = LinkId{1} << 63;           // above all links of the bus
   Timer deadline_;
   NameResolver resolver_;
   std::map<ProcessId, std::unique_ptr<PortProbe>> probes_;

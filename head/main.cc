@@ -135,7 +135,8 @@ class HeadRun {
     if (auto done = write_http_token(); !done) return done;
     if (auto started = service_->start(); !started) return started;
     if (auto found = check_expected(); !found) return found;
-    if (auto kept = write_file(place_path(), to_text(place_), 0600); !kept) return kept;
+    if (auto written = write_file(addresses_path(), to_text(addresses_), 0600); !written)
+      return written;
     const auto address = Address::parse(*bound);
     return write_file(options_.directory + "/head/port",
                       fmt::format("{}\n", address ? address->port() : 0), 0600);
@@ -223,13 +224,13 @@ class HeadRun {
     http.tls = tls_files(options_);
     http.names = {options_.bind_host, options_.advertise_host};
     if (const auto given = Address::parse(options_.http)) http.names.push_back(given->host());
-    HttpAsks asks;
-    asks.serving = [this] { return service_ && service_->serving(); };
-    asks.state = [this](const std::string& user, const std::string& key, ToolRequest request,
-                        const HttpAsks::ReplyCallback& callback) {
-      service_->ask(user, key, std::move(request), callback);
+    HttpCallbacks callbacks;
+    callbacks.serving = [this] { return service_ && service_->serving(); };
+    callbacks.state = [this](const std::string& user, const std::string& key, ToolRequest request,
+                             const HttpCallbacks::ReplyCallback& callback) {
+      service_->query(user, key, std::move(request), callback);
     };
-    auto started = HttpService::start(*loop_, std::move(http), std::move(asks));
+    auto started = HttpService::start(*loop_, std::move(http), std::move(callbacks));
     if (!started) return started.error();
     http_ = std::move(started).value();
     const auto address = Address::parse(http_->address());
@@ -287,7 +288,7 @@ class HeadRun {
     const std::string& advertised = options_.advertise_host;
     file_.address = with_port(advertised.empty() ? reachable_host(options_.bind_host) : advertised,
                               address->port());
-    place_ = {with_port(address->host(), address->port()), file_.address};
+    addresses_ = {with_port(address->host(), address->port()), file_.address};
     if (!advertised.empty()) check_advertised();
     const auto self = ProcessIdentity::of_this_process();
     file_.pid = self.pid;
@@ -320,15 +321,15 @@ class HeadRun {
   // Rejects a new address if nodes in the journal search for the head at the old one. Their work
   // would end without a request to end it.
   Result<void> check_expected() {
-    const auto text = read_file(place_path());
-    const auto before = text ? place_of(*text) : std::nullopt;
-    if (!before || reached_at(*before, place_.bound)) return {};
-    const std::int64_t lost = nodes_that_look_elsewhere();
+    const auto text = read_file(addresses_path());
+    const auto before = text ? addresses_of(*text) : std::nullopt;
+    if (!before || reached_at(*before, addresses_.bound)) return {};
+    const std::int64_t lost = nodes_with_other_head();
     if (lost == 0) return {};
     const std::string what =
         fmt::format("{} of this cluster look{} for the head at {}, and this one listens at {}",
                     lost == 1 ? "1 node" : fmt::format("{} nodes", lost), lost == 1 ? "s" : "",
-                    before->advertised, place_.bound);
+                    before->advertised, addresses_.bound);
     if (!options_.moves) {
       return failure(ErrorCode::invalid_argument,
                      fmt::format("{}; leave out --bind and --port, so that they find it as before, "
@@ -345,7 +346,7 @@ class HeadRun {
 
   // The agent on the machine of the head does not count if it has ended: it is restarted with the
   // address of the head.
-  std::int64_t nodes_that_look_elsewhere() const {
+  std::int64_t nodes_with_other_head() const {
     const auto beside = load_agent_file(options_.directory + "/agent/agent.json");
     std::int64_t count = 0;
     for (const auto& node : service_->core().view().nodes) {
@@ -355,7 +356,7 @@ class HeadRun {
     return count;
   }
 
-  std::string place_path() const { return options_.directory + "/head/place"; }
+  std::string addresses_path() const { return options_.directory + "/head/place"; }
 
   void warn(const std::string& text) {
     log_warn("{}", text);
@@ -397,7 +398,7 @@ class HeadRun {
   Watch signal_watch_;
   Watch life_watch_;
   HeadFile file_;
-  HeadPlace place_;
+  HeadAddresses addresses_;
   std::vector<std::string> warnings_;  // for the caller of run_head()
   std::optional<Failure> fault_;
   std::unique_ptr<HeadService> service_;

@@ -91,7 +91,7 @@ Result<std::string> PackageCache::put(const ToolRequest& request) {
   Arriving& package = **found;
   if (offset != package.have || request.argument.empty()) return have_text(package.have, size);
   package.last = monotonic_now();
-  if (request.argument.size() > std::min(part_bytes, size - package.have))
+  if (request.argument.size() > std::min(chunk_bytes, size - package.have))
     return wrong(request.kind);
   const auto bytes = std::as_bytes(std::span(request.argument));
   const ssize_t written =
@@ -109,7 +109,7 @@ Result<std::string> PackageCache::put(const ToolRequest& request) {
   package.hash.add(bytes);
   package.have += bytes.size();
   if (package.have < size) return have_text(package.have, size);
-  if (auto kept = keep(name, package); !kept) return kept.error();
+  if (auto stored = store(name, package); !stored) return stored.error();
   return have_text(size, size);
 }
 
@@ -130,7 +130,7 @@ Result<PackageCache::Arriving*> PackageCache::arriving(const std::string& name,
                                limits_.arriving));
   }
   if (auto made = make_private_dir(directory_); !made) return made.error();
-  if (auto room = make_room(size); !room) return room.error();
+  if (auto space = free_space(size); !space) return space.error();
   Arriving package;
   package.file =
       Fd(::open(new_path_of(name).c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
@@ -141,27 +141,28 @@ Result<PackageCache::Arriving*> PackageCache::arriving(const std::string& name,
 }
 
 // Uploads in progress count with their final size.
-Result<void> PackageCache::make_room(std::uint64_t bytes) {
-  struct Kept {
+Result<void> PackageCache::free_space(std::uint64_t bytes) {
+  struct StoredPackage {
     fs::file_time_type used;
     std::string name;
     std::uint64_t bytes;
   };
-  std::vector<Kept> kept;
+  std::vector<StoredPackage> stored;
   std::uint64_t sum = bytes;
   std::error_code code;
   for (const auto& each : fs::directory_iterator(directory_, code)) {
     const std::string name = each.path().filename().string();
     std::error_code gone;
     if (!is_name(name)) continue;
-    Kept row{each.last_write_time(gone), name, each.file_size(gone)};
+    StoredPackage row{each.last_write_time(gone), name, each.file_size(gone)};
     if (gone) continue;
     sum += row.bytes;
-    kept.push_back(std::move(row));
+    stored.push_back(std::move(row));
   }
   for (const auto& [name, package] : arriving_) sum += package.size;
-  std::ranges::sort(
-      kept, {}, [](const Kept& each) { return std::pair(each.used, std::string_view(each.name)); });
+  std::ranges::sort(stored, {}, [](const StoredPackage& each) {
+    return std::pair(each.used, std::string_view(each.name));
+  });
   std::uint64_t most = limits_.bytes;
   struct statvfs disk {};
   // The limit is half of the available space, in which the stored files count. The journal and the
@@ -169,7 +170,7 @@ Result<void> PackageCache::make_room(std::uint64_t bytes) {
   if (::statvfs(directory_.c_str(), &disk) == 0) {
     most = std::min(most, (std::uint64_t{disk.f_bavail} * disk.f_frsize + (sum - bytes)) / 2);
   }
-  for (const auto& each : kept) {
+  for (const auto& each : stored) {
     if (sum <= most) break;
     if (needed_(each.name)) continue;
     ::unlink(path_of(each.name).c_str());
@@ -183,7 +184,7 @@ Result<void> PackageCache::make_room(std::uint64_t bytes) {
                              most));
 }
 
-Result<void> PackageCache::keep(const std::string& name, Arriving& package) {
+Result<void> PackageCache::store(const std::string& name, Arriving& package) {
   const Hash128 seen = package.hash.end();
   if (hex_of(seen) != name) {
     drop(name);
@@ -192,10 +193,10 @@ Result<void> PackageCache::keep(const std::string& name, Arriving& package) {
         fmt::format("a job's files came with the hash {} in place of {}", hex_of(seen), name));
   }
   // The file is synced before it is renamed: a named file is complete, even after a power failure.
-  const bool kept = ::fdatasync(package.file.get()) == 0 &&
-                    ::rename(new_path_of(name).c_str(), path_of(name).c_str()) == 0;
+  const bool stored = ::fdatasync(package.file.get()) == 0 &&
+                      ::rename(new_path_of(name).c_str(), path_of(name).c_str()) == 0;
   const int why = errno;
-  if (!kept) {
+  if (!stored) {
     drop(name);
     return errno_failure("keep " + path_of(name), why);
   }
@@ -221,11 +222,11 @@ Result<std::string> PackageCache::get(const ToolRequest& request, Payload& bytes
         fmt::format("the head does not keep the files {} any more; submit the job again", name));
   }
   touch(path_of(name));
-  std::vector<std::byte> part(std::min(part_bytes, *size - std::min(offset, *size)));
-  const ssize_t count = ::pread(file.get(), part.data(), part.size(), static_cast<off_t>(offset));
+  std::vector<std::byte> chunk(std::min(chunk_bytes, *size - std::min(offset, *size)));
+  const ssize_t count = ::pread(file.get(), chunk.data(), chunk.size(), static_cast<off_t>(offset));
   if (count < 0) return errno_failure("read " + path_of(name), errno);
-  part.resize(static_cast<std::size_t>(count));
-  bytes = Payload(part);
+  chunk.resize(static_cast<std::size_t>(count));
+  bytes = Payload(chunk);
   return fmt::format(R"({{"size": {}}})", *size);
 }
 

@@ -30,7 +30,7 @@ struct PackageLimits {
 
 class PackageCache {
  public:
-  static constexpr std::uint64_t part_bytes = 512u << 10;
+  static constexpr std::uint64_t chunk_bytes = 512u << 10;
 
   // `needed` returns whether an unfinished job needs the package `name`.
   PackageCache(std::string directory, std::function<bool(const std::string& name)> needed,
@@ -59,8 +59,8 @@ class PackageCache {
   Result<std::string> put(const ToolRequest& request);
   Result<std::string> get(const ToolRequest& request, Payload& bytes);
   Result<Arriving*> arriving(const std::string& name, std::uint64_t size);
-  Result<void> make_room(std::uint64_t bytes);
-  Result<void> keep(const std::string& name, Arriving& package);
+  Result<void> free_space(std::uint64_t bytes);
+  Result<void> store(const std::string& name, Arriving& package);
   void drop(const std::string& name);
   std::string path_of(const std::string& name) const { return directory_ + "/" + name; }
   std::string new_path_of(const std::string& name) const { return path_of(name) + ".new"; }

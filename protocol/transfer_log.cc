@@ -6,19 +6,19 @@
 namespace mobula::internal::transfer {
 namespace {
 
-bool has_path(const TransfersRequest& asked, DirectPath path) {
-  return asked.paths.empty() || std::ranges::find(asked.paths, path) != asked.paths.end();
+bool has_path(const TransfersRequest& query, DirectPath path) {
+  return query.paths.empty() || std::ranges::find(query.paths, path) != query.paths.end();
 }
 
 // Dropped entries are counted by path and result only; object and job are unknown.
-bool is_asked_for(const TransfersRequest& asked, DirectPath path, bool failed) {
-  if ((asked.failed_only && !failed) || (asked.arrived_only && failed)) return false;
-  return has_path(asked, path);
+bool matches(const TransfersRequest& query, DirectPath path, bool failed) {
+  if ((query.failed_only && !failed) || (query.arrived_only && failed)) return false;
+  return has_path(query, path);
 }
 
-bool is_about(const TransfersRequest& asked, ObjectId object, JobId job) {
-  if (!asked.object.empty() && object != asked.object) return false;
-  return asked.job.empty() || job.empty() || job == asked.job;
+bool is_about(const TransfersRequest& query, ObjectId object, JobId job) {
+  if (!query.object.empty() && object != query.object) return false;
+  return query.job.empty() || job.empty() || job == query.job;
 }
 
 TransferFact fact_of(const TransferRecord& record, Time now) {
@@ -72,34 +72,33 @@ void TransferLog::add(TransferRecord record) {
 
 // ---- replies ------------------------------------------------------------------------------------
 
-bool TransferReplyBuilder::has_room() {
-  if (reply_.transfers.size() < asked_.limit) return true;
+bool TransferReplyBuilder::has_capacity() {
+  if (reply_.transfers.size() < query_.limit) return true;
   ++reply_.left_out;
   return false;
 }
 
 void TransferReplyBuilder::add(TransferFact under_way) {
   const bool of_state =
-      std::ranges::find(asked_.under_way, under_way.state) != asked_.under_way.end();
-  if (!of_state || !has_path(asked_, under_way.path) ||
-      !is_about(asked_, under_way.object, under_way.job))
+      std::ranges::find(query_.under_way, under_way.state) != query_.under_way.end();
+  if (!of_state || !has_path(query_, under_way.path) ||
+      !is_about(query_, under_way.object, under_way.job))
     return;
-  if (has_room()) reply_.transfers.push_back(std::move(under_way));
+  if (has_capacity()) reply_.transfers.push_back(std::move(under_way));
 }
 
 void TransferReplyBuilder::add(const TransferLog& ended, Time now) {
   for (auto at = ended.latest_.rbegin(); at != ended.latest_.rend(); ++at) {
-    if (!is_asked_for(asked_, at->path, at->failed) || !is_about(asked_, at->object, at->job))
-      continue;
-    if (has_room()) reply_.transfers.push_back(fact_of(*at, now));
+    if (!matches(query_, at->path, at->failed) || !is_about(query_, at->object, at->job)) continue;
+    if (has_capacity()) reply_.transfers.push_back(fact_of(*at, now));
   }
   for (const auto& [kind, count] : ended.forgotten_) {
-    if (is_asked_for(asked_, kind.first, kind.second)) reply_.left_out += count;
+    if (matches(query_, kind.first, kind.second)) reply_.left_out += count;
   }
 }
 
-TransfersReply TransferLog::reply_to(Time now, const TransfersRequest& asked) const {
-  TransferReplyBuilder answer(asked);
+TransfersReply TransferLog::reply_to(Time now, const TransfersRequest& query) const {
+  TransferReplyBuilder answer(query);
   answer.add(*this, now);
   return answer.take();
 }

@@ -44,21 +44,21 @@ class TransferLog;
 // completed ones. Transfers that match the query beyond the limit are counted.
 class TransferReplyBuilder {
  public:
-  explicit TransferReplyBuilder(const TransfersRequest& asked) : asked_(asked) {
-    reply_.request = asked.request;
+  explicit TransferReplyBuilder(const TransfersRequest& query) : query_(query) {
+    reply_.request = query.request;
     reply_.knows_under_way = true;
   }
   // If false, no active transfers need to be added.
-  bool asks_for_under_way() const { return !asked_.under_way.empty(); }
+  bool includes_under_way() const { return !query_.under_way.empty(); }
   void add(TransferFact under_way);
   // Must be the last call before `take`.
   void add(const TransferLog& ended, Time now);
   TransfersReply take() { return std::move(reply_); }
 
  private:
-  bool has_room();
+  bool has_capacity();
 
-  const TransfersRequest& asked_;
+  const TransfersRequest& query_;
   TransfersReply reply_;
 };
 
@@ -70,7 +70,7 @@ class TransferLog {
   // Most recent transfers, oldest first.
   const std::deque<TransferRecord>& latest() const { return latest_; }
   // Reply with the completed transfers.
-  TransfersReply reply_to(Time now, const TransfersRequest& asked) const;
+  TransfersReply reply_to(Time now, const TransfersRequest& query) const;
   TransferCounters counted() const;
   bool empty() const { return ended_ == 0; }
 

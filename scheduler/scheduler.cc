@@ -151,7 +151,7 @@ bool Scheduler::ends(SlotId id, Time now) {
   return true;
 }
 
-void Scheduler::add_group(const GroupSpec& spec, const std::vector<BundlePlace>& places) {
+void Scheduler::add_group(const GroupSpec& spec, const std::vector<BundleLocation>& places) {
   groups_.add(spec, places);
   dirty_ = true;
 }

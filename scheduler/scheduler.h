@@ -115,7 +115,7 @@ class Scheduler {
   void drop_actor_demand(ActorId actor, const DemandClass& demand);
   // Adds a placement group; `places` is the content of a durable record. `plan` allocates its
   // bundles, and members may use them once the group is open.
-  void add_group(const GroupSpec& spec, const std::vector<BundlePlace>& places);
+  void add_group(const GroupSpec& spec, const std::vector<BundleLocation>& places);
   void open_group(GroupId group);
   // Closes the group. Returns the slots in its bundles, which stay allocated until released.
   std::vector<SlotId> remove_group(GroupId group);

@@ -7,14 +7,15 @@
 namespace mobula::internal {
 namespace {
 
-Result<SlabView> view_of(std::shared_ptr<const SlabMapping> mapping, const Place& place) {
+Result<SlabView> view_of(std::shared_ptr<const SlabMapping> mapping,
+                         const ObjectLocation& location) {
   const std::span<const std::byte> all = mapping->bytes();
-  if (place.offset > all.size() || place.size_bytes > all.size() - place.offset) {
+  if (location.offset > all.size() || location.size_bytes > all.size() - location.offset) {
     return failure(ErrorCode::invalid_argument,
-                   fmt::format("object at {}+{} is outside slab {} of {} bytes", place.offset,
-                               place.size_bytes, place.slab.brief(), all.size()));
+                   fmt::format("object at {}+{} is outside slab {} of {} bytes", location.offset,
+                               location.size_bytes, location.slab.brief(), all.size()));
   }
-  return SlabView(std::move(mapping), all.subspan(place.offset, place.size_bytes));
+  return SlabView(std::move(mapping), all.subspan(location.offset, location.size_bytes));
 }
 
 }  // namespace
@@ -24,23 +25,23 @@ bool SlabCache::maps(SlabId slab) const {
   return mapping != nullptr && !mapping->expired();
 }
 
-Result<SlabView> SlabCache::view(const Place& place) const {
-  const auto* known = mappings_.find(place.slab);
+Result<SlabView> SlabCache::view(const ObjectLocation& location) const {
+  const auto* known = mappings_.find(location.slab);
   auto mapping = known == nullptr ? nullptr : known->lock();
   if (mapping == nullptr) {
     return failure(ErrorCode::not_found,
-                   fmt::format("slab {} is not mapped in this process", place.slab.brief()));
+                   fmt::format("slab {} is not mapped in this process", location.slab.brief()));
   }
-  return view_of(std::move(mapping), place);
+  return view_of(std::move(mapping), location);
 }
 
-Result<SlabView> SlabCache::view(const Place& place, int fd, std::uint64_t slab_bytes) {
-  if (maps(place.slab)) return view(place);
+Result<SlabView> SlabCache::view(const ObjectLocation& location, int fd, std::uint64_t slab_bytes) {
+  if (maps(location.slab)) return view(location);
   auto mapped = SlabMapping::map(fd, slab_bytes, paging_);
   if (!mapped) return mapped.error();
   forget_unmapped();
-  mappings_[place.slab] = *mapped;
-  return view_of(std::move(*mapped), place);
+  mappings_[location.slab] = *mapped;
+  return view_of(std::move(*mapped), location);
 }
 
 std::size_t SlabCache::mapped() const {

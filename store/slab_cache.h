@@ -40,12 +40,12 @@ class SlabCache {
 
   // True if `view` of an object in this slab succeeds without a descriptor.
   bool maps(SlabId slab) const;
-  // Returns the object at `place` in a mapped slab. Errors: not_found if the slab is not mapped,
+  // Returns the object at `location` in a mapped slab. Errors: not_found if the slab is not mapped,
   // invalid_argument if the location is outside of it.
-  Result<SlabView> view(const Place& place) const;
+  Result<SlabView> view(const ObjectLocation& location) const;
   // The same, but maps the slab from `fd` if needed (SlabMapping::map states the checks). The
   // caller keeps the descriptor and may close it.
-  Result<SlabView> view(const Place& place, int fd, std::uint64_t slab_bytes);
+  Result<SlabView> view(const ObjectLocation& location, int fd, std::uint64_t slab_bytes);
 
   // Number of mapped slabs.
   std::size_t mapped() const;

@@ -72,13 +72,14 @@ Hash128 spill_checksum(std::span<const std::byte> bytes) {
   return {high ^ std::rotl(low, 7), low ^ std::rotl(high, 19)};
 }
 
-Result<void> check_disk_room(const std::string& directory, std::uint64_t bytes, int cap_percent) {
+Result<void> check_disk_space(const std::string& directory, std::uint64_t bytes, int cap_percent) {
   struct statvfs disk {};
   if (::statvfs(directory.c_str(), &disk) != 0) return disk_failure("statvfs " + directory, errno);
   const auto total = static_cast<std::uint64_t>(disk.f_blocks) * disk.f_frsize;
   const auto free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
-  const std::uint64_t kept = total / 100 * static_cast<std::uint64_t>(100 - cap_percent);
-  if (total == 0 || free >= kept + bytes) return {};  // 0: the file system does not report its size
+  const std::uint64_t reserved = total / 100 * static_cast<std::uint64_t>(100 - cap_percent);
+  if (total == 0 || free >= reserved + bytes)
+    return {};  // 0: the file system does not report its size
   return failure(ErrorCode::resource_exhausted,
                  fmt::format("the disk of {} has {} bytes left of {}: {} more would fill it beyond "
                              "{} %",

@@ -25,7 +25,7 @@ Hash128 spill_checksum(std::span<const std::byte> bytes);
 
 // Checks that `bytes` more keep the file system of `directory` at or below `cap_percent`. Errors:
 // resource_exhausted above it, otherwise the failure of statvfs().
-Result<void> check_disk_room(const std::string& directory, std::uint64_t bytes, int cap_percent);
+Result<void> check_disk_space(const std::string& directory, std::uint64_t bytes, int cap_percent);
 
 // Creates a file of mode 0600 that must not exist. After a failure the file does not exist. Stops
 // with `cancelled` if `stop` is set. Errors: resource_exhausted if the disk is full, otherwise

@@ -42,11 +42,11 @@ struct GroupSpec {
 };
 
 // The node and the allocation of one bundle; no node: not placed.
-struct BundlePlace {
+struct BundleLocation {
   NodeId node;
   Allocation allocation;
   MOBULA_FIELDS(node, allocation);
-  friend bool operator==(const BundlePlace&, const BundlePlace&) = default;
+  friend bool operator==(const BundleLocation&, const BundleLocation&) = default;
 };
 
 }  // namespace mobula::internal

@@ -1,6 +1,6 @@
-// Mechanisms that limit a process to its share of device memory, as the agent observed them at
-// start, never as configured. Without prevention and detection, a share is advisory: it is
-// accounted and not enforced.
+// How a node enforces the share of device memory that a process requested: the mechanism that
+// prevents excess use, the one that detects it, and the reaction. The agent observes them at its
+// start; a configured but missing mechanism does not count. A share without both is only accounted.
 // Thread: owner (plain values).
 #pragma once
 
@@ -15,11 +15,11 @@ namespace mobula::internal {
 // The mechanism that makes an allocation above the share fail.
 enum class Prevents : std::uint8_t {
   nothing = 0,
-  runtime_allocator = 1,    // for allocations that the runtime serves
-  framework_allocator = 2,  // for a framework that received its fraction
-  driver_calls = 3,         // intercepted
-  driver_mps = 4,
-  mig = 5,  // the device is a slice, and the share is the whole slice
+  runtime_allocator = 1,    // the arena of Mobula, for its own allocations only
+  framework_allocator = 2,  // a framework such as JAX that is started with a fraction of the memory
+  driver_calls = 3,         // a preloaded library that intercepts calls of the CUDA driver
+  driver_mps = 4,           // the memory limit of NVIDIA MPS
+  mig = 5,                  // the device is a slice, and the share is the whole slice
 };
 
 // The mechanism that detects use above the share.

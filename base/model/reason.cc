@@ -113,7 +113,7 @@ std::string to_string(const Reason& reason) {
     case ReasonCode::program_cannot_start:
       return fmt::format("the program cannot start here: {}", reason.detail);
     case ReasonCode::executors_full:
-      return fmt::format("executors: all {} places are taken", available);
+      return fmt::format("executors: all {} slots are in use", available);
     case ReasonCode::reserved_for_older:
       return fmt::format("(Reserved) freed instances are withheld for an older request{}",
                          reason.detail.empty() ? "" : ": " + reason.detail);

@@ -79,7 +79,7 @@ Breach check_resource_name(const std::string& name) {
   return std::nullopt;
 }
 
-Breach read_one(const std::string& name, double amount, Asks asks, NamedResources& named) {
+Breach read_one(const std::string& name, double amount, AmountKind kind, NamedResources& named) {
   const std::string field = "resources." + name;
   std::int64_t units = 0;
   if (lower(name) == "gpu") {
@@ -110,7 +110,7 @@ Breach read_one(const std::string& name, double amount, Asks asks, NamedResource
   if (vendor != nullptr && !vendor->fractions && units % Quantity::units_per_one != 0) {
     return FieldError{field, "this resource is only given in whole numbers", number(amount)};
   }
-  if (vendor != nullptr && asks == Asks::request) {
+  if (vendor != nullptr && kind == AmountKind::request) {
     if (auto wrong_count = check_count(*vendor, units)) return wrong_count;
   }
   if (units != 0) named.custom_units.emplace_back(name, units);
@@ -219,22 +219,23 @@ Breach read_bytes(const std::string& field, double amount, std::int64_t& bytes) 
   return std::nullopt;
 }
 
-Breach read_named(const std::map<std::string, double>& resources, Asks asks,
+Breach read_named(const std::map<std::string, double>& resources, AmountKind kind,
                   NamedResources& named) {
   if (auto broken = check_count_of_names("resources", resources.size())) return broken;
   for (const auto& [name, amount] : resources) {
-    if (auto broken = read_one(name, amount, asks, named)) return broken;
+    if (auto broken = read_one(name, amount, kind, named)) return broken;
   }
   return std::nullopt;
 }
 
-Breach read_asked(const AskedResources& asked, Asks asks, ExactResources& exact) {
-  if (auto broken = check_bytes("gpu_memory", asked.gpu_memory)) return broken;
-  if (auto broken = check_bytes("memory", asked.memory)) return broken;
-  if (auto broken = check_text("accelerator_type", asked.accelerator_type)) return broken;
+Breach read_requested(const RequestedResources& requested, AmountKind kind, ExactResources& exact) {
+  if (auto broken = check_bytes("gpu_memory", requested.gpu_memory)) return broken;
+  if (auto broken = check_bytes("memory", requested.memory)) return broken;
+  if (auto broken = check_text("accelerator_type", requested.accelerator_type)) return broken;
   NamedResources named;
-  if (auto broken = read_named(asked.resources, asks, named)) return broken;
-  if (auto broken = read_device_units("num_gpus", asked.num_gpus, exact.gpu_units)) return broken;
+  if (auto broken = read_named(requested.resources, kind, named)) return broken;
+  if (auto broken = read_device_units("num_gpus", requested.num_gpus, exact.gpu_units))
+    return broken;
   if (named.gpu_units) {
     if (exact.gpu_units != 0) {
       return FieldError{"num_gpus", "num_gpus is given once",
@@ -242,7 +243,7 @@ Breach read_asked(const AskedResources& asked, Asks asks, ExactResources& exact)
     }
     exact.gpu_units = *named.gpu_units;
   }
-  exact.accelerator_type = asked.accelerator_type;
+  exact.accelerator_type = requested.accelerator_type;
   if (!named.accelerator_type.empty()) {
     if (!exact.accelerator_type.empty() && exact.accelerator_type != named.accelerator_type) {
       return FieldError{"accelerator_type", "one accelerator type",
@@ -250,8 +251,8 @@ Breach read_asked(const AskedResources& asked, Asks asks, ExactResources& exact)
     }
     exact.accelerator_type = std::move(named.accelerator_type);
   }
-  exact.gpu_memory_bytes = asked.gpu_memory;
-  exact.memory_bytes = asked.memory;
+  exact.gpu_memory_bytes = requested.gpu_memory;
+  exact.memory_bytes = requested.memory;
   exact.custom_units = std::move(named.custom_units);
   exact.has_devices = exact.gpu_units != 0 || exact.gpu_memory_bytes != 0 ||
                       std::ranges::any_of(exact.custom_units, [](const auto& each) {
@@ -322,7 +323,7 @@ Breach check_bundle(const std::string& field, std::int64_t cpu_units, const Exac
   const bool nothing = cpu_units == 0 && exact.memory_bytes == 0 && exact.gpu_units == 0 &&
                        exact.gpu_memory_bytes == 0 && exact.custom_units.empty();
   if (!nothing) return std::nullopt;
-  return FieldError{field, "a bundle asks for something", "amounts of 0 alone"};
+  return FieldError{field, "a bundle requests a resource", "amounts of 0 alone"};
 }
 
 }  // namespace mobula::internal

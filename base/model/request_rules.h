@@ -39,7 +39,7 @@ Breach read_bytes(const std::string& field, double amount, std::int64_t& bytes);
 
 // A request must also use a valid number of cooperating devices. A node or a shared bundle may have
 // any number.
-enum class Asks { request, total };
+enum class AmountKind { request, total };
 
 // Named resources, split into aliases of other members and custom resources.
 struct NamedResources {
@@ -47,10 +47,11 @@ struct NamedResources {
   std::string accelerator_type{};
   std::vector<std::pair<std::string, std::int64_t>> custom_units{};  // no entry is 0
 };
-Breach read_named(const std::map<std::string, double>& resources, Asks asks, NamedResources& named);
+Breach read_named(const std::map<std::string, double>& resources, AmountKind kind,
+                  NamedResources& named);
 
 // The request apart from CPUs.
-struct AskedResources {
+struct RequestedResources {
   double num_gpus = 0;
   std::int64_t gpu_memory = 0;  // bytes of each device
   std::int64_t memory = 0;
@@ -65,7 +66,7 @@ struct ExactResources {
   std::string accelerator_type{};
   bool has_devices = false;
 };
-Breach read_asked(const AskedResources& asked, Asks asks, ExactResources& exact);
+Breach read_requested(const RequestedResources& requested, AmountKind kind, ExactResources& exact);
 // Checks that the names are valid environment variables, and the limits above.
 Breach check_environment(const Environment& env);
 // Checks a request from a message: names and limits, not amounts.

@@ -11,7 +11,7 @@ ResourceSet::ResourceSet(std::initializer_list<std::pair<std::string, Quantity>>
   for (const auto& [name, amount] : amounts) add(name, amount);
 }
 
-ResourceSet::Amounts::iterator ResourceSet::place(std::string_view name) {
+ResourceSet::Amounts::iterator ResourceSet::lower_bound(std::string_view name) {
   return std::ranges::lower_bound(amounts_, name, {}, &Amounts::value_type::first);
 }
 
@@ -23,7 +23,7 @@ Quantity ResourceSet::get(std::string_view name) const {
 }
 
 void ResourceSet::set(std::string_view name, Quantity amount) {
-  const auto at = place(name);
+  const auto at = lower_bound(name);
   const bool known = at != amounts_.end() && at->first == name;
   if (known && amount == Quantity()) {
     amounts_.erase(at);

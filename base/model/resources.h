@@ -51,7 +51,7 @@ class ResourceSet {
   friend auto operator<=>(const ResourceSet&, const ResourceSet&) = default;
 
  private:
-  Amounts::iterator place(std::string_view name);
+  Amounts::iterator lower_bound(std::string_view name);
 
   Amounts amounts_;
 };

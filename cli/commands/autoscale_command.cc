@@ -82,7 +82,7 @@ int run_autoscaler(const CommandLine& line, const std::function<void()>& ready) 
   const Fd signals = watch_signals();
   auto loop = EventLoop::create();
   if (!loop) return complain(loop.error());
-  // A new look at the files of the cluster finds a head that has moved.
+  // Reads the files of the cluster again, because the head may have moved.
   const auto find = [line]() -> Result<fleet::HeadAddress> {
     const auto cluster = find_cluster(line);
     if (!cluster) return cluster.error();
@@ -102,12 +102,12 @@ int autoscale(const CommandLine& line) { return run_autoscaler(line, {}); }
 int autoscaler_command(const CommandLine& line) {
   HeadQuery query(line);
   if (line.kind == "status") {
-    auto document = query.ask("fleet");
+    auto document = query.request("fleet");
     if (!document) return complain(document.error());
     return for_people(line) ? print(types_text(*document)) : print(std::move(*document), line);
   }
   const Json order = {{"order", line.kind}, {"type", line.subject}};
-  const auto done = query.ask("fleet_order", "", json_text(order));
+  const auto done = query.request("fleet_order", "", json_text(order));
   if (!done) return complain(done.error());
   return print(fmt::format("type {}: {} is ordered\n", line.subject, line.kind));
 }

@@ -34,7 +34,7 @@ void on_interrupt(int) {
 
 // Returns the complete id of a node from a prefix.
 Result<std::string> node_id_of(HeadQuery& query, const std::string& given) {
-  auto node = query.ask("get", "node", given);
+  auto node = query.request("get", "node", given);
   if (!node) return node.error();
   return node->value("node_id", given);
 }
@@ -44,9 +44,9 @@ struct Lists {
 };
 
 Result<Lists> lists_of(HeadQuery& query) {
-  auto submissions = query.ask_patiently("list", "submissions");
+  auto submissions = query.request_patiently("list", "submissions");
   if (!submissions) return submissions.error();
-  auto actors = query.ask_patiently("list", "actors");
+  auto actors = query.request_patiently("list", "actors");
   if (!actors) return actors.error();
   return Lists{std::move(*submissions), std::move(*actors)};
 }
@@ -66,14 +66,14 @@ class News {
   void say(const LeaseCount& left, Duration until_deadline) {
     const std::string text =
         fmt::format("{}; {} s until the deadline", words_of(left), seconds_of(until_deadline));
-    if (::isatty(STDERR_FILENO) == 1) return on_terminal_.tell(text);
+    if (::isatty(STDERR_FILENO) == 1) return on_terminal_.show(text);
     say(text, left.all);
   }
   void say(const ObjectsMoved& objects, Duration until_deadline) {
     if (::isatty(STDERR_FILENO) == 1) {
       const std::string what =
           fmt::format("{}, {} s until the deadline", objects.words(), seconds_of(until_deadline));
-      return on_terminal_.tell_bytes(what, objects.copied_bytes(), objects.all_bytes());
+      return on_terminal_.show_bytes(what, objects.copied_bytes(), objects.all_bytes());
     }
     say(fmt::format("{}; {} s until the deadline", objects.words(), seconds_of(until_deadline)),
         -2);
@@ -105,17 +105,17 @@ Result<LeaseCount> wait_until_empty(HeadQuery& query, const std::string& node,
   Time deadline = monotonic_now() + timeout;
   News news(line);
   for (bool first = true;; first = false) {
-    const Time asked = monotonic_now();
-    const auto leases = query.ask_patiently("list", "leases");
+    const Time sent_at = monotonic_now();
+    const auto leases = query.request_patiently("list", "leases");
     if (!leases) return leases.error();
     const LeaseCount left = leases_on(node, *leases);
     if (left.all == 0 || first) {
-      const auto memory = query.ask_patiently("list", "memory");
+      const auto memory = query.request_patiently("list", "memory");
       if (!memory) return memory.error();
       objects.seen(node, *memory);
     }
     const Time now = monotonic_now();
-    if (now - asked > head_was_away) deadline = now + timeout;
+    if (now - sent_at > head_was_away) deadline = now + timeout;
     if (line.seconds < 0 || (left.all == 0 && (objects.left() == 0 || now >= deadline)))
       return left;
     if (left.all == 0) {
@@ -149,9 +149,9 @@ int drain(const CommandLine& line) {
   const auto timeout = Duration(static_cast<std::int64_t>(line.seconds * 1e9));
   const auto within_ms = std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count();
   const auto drained =
-      query.ask("drain", line.seconds < 0 ? "" : fmt::format("{}", within_ms), *node);
+      query.request("drain", line.seconds < 0 ? "" : fmt::format("{}", within_ms), *node);
   if (!drained) return complain(drained.error());
-  if (line.kept == nullptr) std::signal(SIGINT, on_interrupt);
+  if (line.console_link == nullptr) std::signal(SIGINT, on_interrupt);
   if (for_people(line)) pass_warnings_on(*drained);
   const auto second = lists_of(query);
   if (!second) return complain(second.error());
@@ -161,7 +161,7 @@ int drain(const CommandLine& line) {
   const auto left = wait_until_empty(query, *node, line, timeout, objects);
   if (!left && left.error().code != ErrorCode::timed_out) return complain(left.error());
   const auto now = lists_of(query);
-  const auto item = query.ask_patiently("get", "node", *node);
+  const auto item = query.request_patiently("get", "node", *node);
   const auto drain = item ? item->value("drain", Json::object()) : Json::object();
   if (!now) return complain(now.error());
   const DrainReport report(*node, before, now->submissions, now->actors,
@@ -185,7 +185,7 @@ int undrain(const CommandLine& line) {
   HeadQuery query(line);
   const auto node = node_id_of(query, line.subject);
   if (!node) return complain(node.error());
-  const auto done = query.ask("undrain", {}, *node);
+  const auto done = query.request("undrain", {}, *node);
   if (!done) return complain(done.error());
   if (!for_people(line)) return print(*done, line);
   const bool was_draining = done->value("warnings", Json::array()).empty();

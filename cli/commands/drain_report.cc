@@ -70,7 +70,7 @@ DrainReport::DrainReport(const std::string& node, const NodeLoad& before, const 
                          const Json& actors, std::int64_t ended_leases)
     : ended_leases_(ended_leases) {
   const auto sort = [&](const std::map<std::string, NodeLoad::Item>& known, const Json& list,
-                        const char* id_name, Named Group::*part) {
+                        const char* id_name, Named Group::*member) {
     for_items(list, [&](const Json& item) {
       const std::string id = text_of(item, id_name);
       const auto at = known.find(id);
@@ -87,7 +87,7 @@ DrainReport::DrainReport(const std::string& node, const NodeLoad& before, const 
       } else {
         group = elsewhere || at->second.moves ? &waiting_ : &staying_;
       }
-      if (group != nullptr) (group->*part).emplace_back(id, at->second.name);
+      if (group != nullptr) (group->*member).emplace_back(id, at->second.name);
     });
   };
   sort(before.jobs, submissions, "job_id", &Group::jobs);

@@ -114,7 +114,7 @@ int follow(HeadQuery& query, const CommandLine& line, Json filters, Json last) {
     pollfd out{STDOUT_FILENO, POLLERR, 0};
     ::poll(&out, 1, static_cast<int>(follow_interval / 1ms));
     if ((out.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) return exit_done;
-    auto more = query.ask_patiently("list", "events", json_text(filters));
+    auto more = query.request_patiently("list", "events", json_text(filters));
     if (!more) return complain(more.error());
     last = std::move(*more);
     const auto lost = last.value("lost", std::uint64_t{0});
@@ -149,9 +149,9 @@ bool waits(const Json& item) {
 
 // Submitted jobs may be named, and have more members.
 Result<Json> find_item(HeadQuery& query, const CommandLine& line) {
-  auto item = query.ask("get", line.kind == "jobs" ? "submission" : line.kind, line.subject);
+  auto item = query.request("get", line.kind == "jobs" ? "submission" : line.kind, line.subject);
   if (line.kind != "jobs" || item || item.error().code != ErrorCode::not_found) return item;
-  return query.ask("get", line.kind, line.subject);
+  return query.request("get", line.kind, line.subject);
 }
 
 }  // namespace
@@ -161,10 +161,10 @@ Result<std::int64_t> moment_of(const std::string& text, std::int64_t now_ms) {
   if (const char* end = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &utc); end != nullptr) {
     const std::string rest = end;
     char* after = nullptr;
-    const double part = rest.starts_with(".") ? std::strtod(rest.c_str(), &after) : 0;
+    const double fraction = rest.starts_with(".") ? std::strtod(rest.c_str(), &after) : 0;
     const std::string zone = after == nullptr ? rest : std::string(after);
     if (zone.empty() || zone == "Z")
-      return std::int64_t{::timegm(&utc)} * 1000 + static_cast<std::int64_t>(part * 1000);
+      return std::int64_t{::timegm(&utc)} * 1000 + static_cast<std::int64_t>(fraction * 1000);
   }
   char* end = nullptr;
   const double amount = std::strtod(text.c_str(), &end);
@@ -193,7 +193,7 @@ int show_events(const CommandLine& line) {
   HeadQuery query(line);
   const auto filters = filters_of(line);
   if (!filters) return complain(filters.error());
-  auto list = query.ask("list", "events", filters->empty() ? "" : filters->dump());
+  auto list = query.request("list", "events", filters->empty() ? "" : filters->dump());
   if (!list) return complain(list.error());
   if (line.follow) return follow(query, line, *filters, std::move(*list));
   const int code = print_events(*list, line, true);
@@ -211,7 +211,7 @@ int describe(const CommandLine& line) {
   Json events = Json::array();
   if (!id.empty()) {
     const Json filters = {{"id", id}, {"severity", "DEBUG"}, {"limit", events_described}};
-    auto list = query.ask("list", "events", json_text(filters));
+    auto list = query.request("list", "events", json_text(filters));
     if (list) events = (*list)["items"];
     if (!list) warnings.push_back("events: " + list.error().text);
   }
@@ -219,7 +219,7 @@ int describe(const CommandLine& line) {
   const bool explained =
       line.kind == "tasks" || line.kind == "actors" || line.kind == "placement-groups";
   if (explained && waits(*item)) {
-    auto explanation = query.ask("explain", "", id);
+    auto explanation = query.request("explain", "", id);
     if (explanation) why = std::move(*explanation);
     if (!explanation) warnings.push_back("explanation: " + explanation.error().text);
   }

@@ -173,7 +173,7 @@ class FleetProgress {
  public:
   FleetProgress(std::size_t hosts, bool wanted) : hosts_(hosts), progress_(wanted) {}
 
-  void tell(const std::string& host, const std::string& step, bool final) {
+  void show(const std::string& host, const std::string& step, bool final) {
     const MutexLock lock(mutex_);
     if (final) {
       at_work_.erase(host);
@@ -183,7 +183,7 @@ class FleetProgress {
     }
     std::string text = fmt::format("{} of {} hosts", done_.size(), hosts_);
     for (const auto& [name, at] : at_work_) text += fmt::format("; {} {}", name, at);
-    progress_.tell(text);
+    progress_.show(text);
   }
   void clear() {
     const MutexLock lock(mutex_);
@@ -208,7 +208,7 @@ Result<void> check_start_flags(const std::vector<std::string>& flags) {
   const Parsed parsed = parse_command_line(static_cast<int>(words.size()), pointers.data());
   if (parsed.line) return {};
   return failure(ErrorCode::invalid_argument, parsed.exit == exit_done
-                                                  ? "the flags ask for help instead of a start"
+                                                  ? "the flags request help instead of a start"
                                                   : parsed.text);
 }
 
@@ -325,7 +325,7 @@ int run_fleet_command(int argc, char** argv) {
     auto taken = lock_of(*inventory);
     if (!taken) return complain(taken.error());
     lock = std::move(*taken);
-    progress.tell(inventory->hosts.front().name, "is probed", false);
+    progress.show(inventory->hosts.front().name, "is probed", false);
     auto at_head = place_of(*inventory, options.head_away);
     if (!at_head) {
       progress.clear();
@@ -335,7 +335,7 @@ int run_fleet_command(int argc, char** argv) {
   }
   options.check_flags = check_start_flags;
   options.on_step = [&](const std::string& host, const std::string& step, bool final) {
-    progress.tell(host, step, final);
+    progress.show(host, step, final);
   };
   deploy::Rollout rollout(*inventory, std::move(options));
   std::vector<HostReport> reports;

@@ -157,7 +157,7 @@ bool accepts_exposed_keys(const std::string& directory) {
   return json && is_set(*json, "expose_head_keys");
 }
 
-std::string flags_of_place(const std::string& state_dir, const std::string& cluster) {
+std::string cluster_flags(const std::string& state_dir, const std::string& cluster) {
   std::string flags;
   if (cluster != default_cluster) flags += " --name " + shell_word(cluster);
   std::error_code code;
@@ -173,7 +173,7 @@ std::string restart_command(const std::string& state_dir, const std::string& clu
   const std::string made_by = json ? text_in(*json, "made_by") : std::string();
   if (!made_by.empty()) return made_by + ", in the directory of that file";
   return fmt::format("mobula start --head{}{}", exists(directory + "/agent") ? "" : " --no-worker",
-                     flags_of_place(state_dir, cluster));
+                     cluster_flags(state_dir, cluster));
 }
 
 }  // namespace mobula::internal::cli

@@ -25,6 +25,6 @@ std::string restart_command(const std::string& state_dir, const std::string& clu
 // Quotes the text as one word of a shell.
 std::string shell_word(const std::string& text);
 // Returns " --name NAME --state-dir DIR", as far as needed to identify this cluster.
-std::string flags_of_place(const std::string& state_dir, const std::string& cluster);
+std::string cluster_flags(const std::string& state_dir, const std::string& cluster);
 
 }  // namespace mobula::internal::cli

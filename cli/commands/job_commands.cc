@@ -163,7 +163,8 @@ class JobClient {
  public:
   explicit JobClient(const CommandLine& line) : line_(line) {}
 
-  Result<Json> ask(const std::string& verb, const std::string& kind, const std::string& argument) {
+  Result<Json> request(const std::string& verb, const std::string& kind,
+                       const std::string& argument) {
     if (!client_) {
       const auto cluster = find_cluster(line_);
       if (!cluster) return cluster.error();
@@ -172,8 +173,8 @@ class JobClient {
       if (!opened) return opened.error();
       client_.emplace(std::move(*opened));
     }
-    const auto text = client_->ask(verb, kind, argument);
-    request_sent_ = request_sent_ || client_->has_asked();
+    const auto text = client_->request(verb, kind, argument);
+    request_sent_ = request_sent_ || client_->has_sent();
     if (!text) return text.error();
     Json json = Json::parse(*text, nullptr, false);
     if (!json.is_object())
@@ -182,11 +183,11 @@ class JobClient {
   }
 
   // Repeats the query while the head may return.
-  Result<Json> ask_patiently(const std::string& verb, const std::string& kind,
-                             const std::string& argument) {
+  Result<Json> request_patiently(const std::string& verb, const std::string& kind,
+                                 const std::string& argument) {
     const Time until = monotonic_now() + head_timeout;
     for (bool report = false;;) {
-      auto answer = ask(verb, kind, argument);
+      auto answer = request(verb, kind, argument);
       if (answer) return answer;
       const ErrorCode code = answer.error().code;
       const bool passes = code == ErrorCode::unavailable || code == ErrorCode::timed_out;
@@ -200,15 +201,15 @@ class JobClient {
   }
 
   Result<ReadLogReply> read(const std::string& job, std::int64_t from) {
-    auto answer = ask_patiently("job_log", fmt::format("{}", from), job);
+    auto answer = request_patiently("job_log", fmt::format("{}", from), job);
     if (!answer) return answer.error();
-    ReadLogReply part;
-    part.job = answer->value("job", Json::object());
-    part.from = answer->value("from", std::uint64_t{0});
-    part.end = answer->value("end", std::uint64_t{0});
-    part.fault = answer->value("fault", std::string());
-    part.bytes = client_->bytes();
-    return part;
+    ReadLogReply reply;
+    reply.job = answer->value("job", Json::object());
+    reply.from = answer->value("from", std::uint64_t{0});
+    reply.end = answer->value("end", std::uint64_t{0});
+    reply.fault = answer->value("fault", std::string());
+    reply.bytes = client_->bytes();
+    return reply;
   }
 
   // Reports whether a head may have received a request that it did not answer.
@@ -250,34 +251,35 @@ class Follower {
     Duration pause = shortest_interval;
     for (;;) {
       if (interruptions != 0 && !interrupted()) return exit_interrupted;
-      auto part = client_.read(job_, static_cast<std::int64_t>(at_));
-      if (!part) {
+      auto reply = client_.read(job_, static_cast<std::int64_t>(at_));
+      if (!reply) {
         if (interruptions != 0 && !stopping_) continue;
-        return complain(part.error());
+        return complain(reply.error());
       }
-      say_why_it_waits(part->job);
-      if (part->from > at_) lost_bytes_ += part->from - at_;
-      at_ = std::max(at_, part->from + part->bytes.size());
-      output_.add(part->bytes);
+      say_why_it_waits(reply->job);
+      if (reply->from > at_) lost_bytes_ += reply->from - at_;
+      at_ = std::max(at_, reply->from + reply->bytes.size());
+      output_.add(reply->bytes);
       const auto written =
           output_.write(stopping_ ? std::optional(last_output_timeout) : std::nullopt);
       if (written == JobOutput::Written::closed) return stdout_closed();
       if (written == JobOutput::Written::interrupted) continue;
-      if (output_.discards()) at_ = std::max(at_, part->end);
-      if (!part->fault.empty() && has_ended(part->job)) {
-        std::fprintf(stderr, "mobula: %s\n", part->fault.c_str());
-        return ended(part->job);
+      if (output_.discards()) at_ = std::max(at_, reply->end);
+      if (!reply->fault.empty() && has_ended(reply->job)) {
+        std::fprintf(stderr, "mobula: %s\n", reply->fault.c_str());
+        return ended(reply->job);
       }
-      if (at_ < part->end) continue;
-      if (has_ended(part->job)) return ended(part->job);
-      pause = part->bytes.empty() ? std::min(pause * 3 / 2, longest_interval) : shortest_interval;
+      if (at_ < reply->end) continue;
+      if (has_ended(reply->job)) return ended(reply->job);
+      pause = reply->bytes.empty() ? std::min(pause * 3 / 2, longest_interval) : shortest_interval;
       JobClient::pause(pause);
     }
   }
 
   // Handles a stdout without a reader.
   int stdout_closed() {
-    const bool stops = policy_ == OnInterrupt::stops_it && client_.ask("job_stop", "", job_).ok();
+    const bool stops =
+        policy_ == OnInterrupt::stops_it && client_.request("job_stop", "", job_).ok();
     std::fprintf(stderr, "mobula: stdout is closed; job %s %s\n", job_.c_str(),
                  stops ? "is being stopped" : "continues");
     return exit_failed;
@@ -292,7 +294,7 @@ class Follower {
     }
     if (std::exchange(stopping_, true)) return true;
     // A second interruption ends this program.
-    const auto stopped = client_.ask("job_stop", "", job_);
+    const auto stopped = client_.request("job_stop", "", job_);
     if (stopped) return true;
     complain(stopped.error());
     std::fprintf(stderr, "mobula: job %s may continue; %s\n", job_.c_str(),
@@ -326,7 +328,7 @@ class Follower {
 };
 
 // Reports the id to the console that started this command, as its `$_`.
-void tell_console(const std::string& id) {
+void notify_console(const std::string& id) {
   const char* given = std::getenv(console_id_variable);
   if (given == nullptr) return;
   const Fd report(std::atoi(given));
@@ -345,15 +347,15 @@ Result<std::string> submit(JobClient& client, const CommandLine& line) {
           return Result<Json>(
               failure(ErrorCode::cancelled,
                       "submit: interrupted while files were sent; nothing was submitted"));
-        return client.ask_patiently(verb, kind, argument);
+        return client.request_patiently(verb, kind, argument);
       });
   if (!files) return files.error();
   const auto text = submission_text(line.job, id, *files);
   if (!text) return text.error();
   // The same id is the same job, however often the request is sent.
-  const auto answer = client.ask_patiently("submit", "", *text);
+  const auto answer = client.request_patiently("submit", "", *text);
   if (answer) {
-    tell_console(id);
+    notify_console(id);
     return id;
   }
   Failure why = answer.error();
@@ -370,7 +372,7 @@ Result<std::string> submit(JobClient& client, const CommandLine& line) {
 // Returns the complete id of a job, so that later requests refer to it even if another job takes
 // its name.
 Result<std::string> whole_id(JobClient& client, const std::string& subject) {
-  const auto job = client.ask_patiently("get", "submission", subject);
+  const auto job = client.request_patiently("get", "submission", subject);
   if (!job) return job.error();
   return job->value("job_id", subject);
 }
@@ -383,7 +385,7 @@ int follow(JobClient& client, const CommandLine& line) {
 }
 
 int show_job(JobClient& client, const CommandLine& line) {
-  const auto job = client.ask("get", "submission", line.subject);
+  const auto job = client.request("get", "submission", line.subject);
   if (!job) return complain(job.error());
   if (line.output != OutputFormat::table) return print(*job, line, "submissions");
   return std::fputs(to_yaml(*job).c_str(), stdout) >= 0 ? exit_done : exit_failed;
@@ -392,7 +394,7 @@ int show_job(JobClient& client, const CommandLine& line) {
 int stop_job(JobClient& client, const CommandLine& line) {
   const auto id = whole_id(client, line.subject);
   if (!id) return complain(id.error());
-  const auto stopped = client.ask("job_stop", "", *id);
+  const auto stopped = client.request("job_stop", "", *id);
   if (!stopped) return complain(stopped.error());
   if (*id != line.subject) std::fprintf(stderr, "mobula: job %s is being stopped\n", id->c_str());
   for (const auto& warning : stopped->value("warnings", Json::array())) {
@@ -417,30 +419,32 @@ int print_log(JobClient& client, const CommandLine& line) {
   JobOutput output(line);
   if (line.follow && line.tail < 0)
     return Follower(client, output, *id, OnInterrupt::leaves_it).follow();
-  Output kept;                       // with --tail
+  Output last_bytes;                 // with --tail
   std::optional<std::uint64_t> end;  // size at the first read: a job may print forever
   std::int64_t from = line.tail >= 0 ? -tail_bytes : 0;
   for (;;) {
-    auto part = client.read(*id, from);
-    if (!part) return complain(part.error());
-    if (!part->fault.empty() && line.follow && !has_ended(part->job)) break;  // its node may return
-    if (!part->fault.empty())
-      return complain(failure(ErrorCode::unavailable, part->fault), exit_failed);
-    const auto next = part->from + part->bytes.size();
+    auto reply = client.read(*id, from);
+    if (!reply) return complain(reply.error());
+    if (!reply->fault.empty() && line.follow && !has_ended(reply->job))
+      break;  // its node may return
+    if (!reply->fault.empty())
+      return complain(failure(ErrorCode::unavailable, reply->fault), exit_failed);
+    const auto next = reply->from + reply->bytes.size();
     if (line.tail < 0) {
-      output.add(part->bytes);
+      output.add(reply->bytes);
       if (output.write(std::nullopt) != JobOutput::Written::all) return exit_done;
     } else {
-      kept.insert(kept.end(), part->bytes.begin(), part->bytes.end());
+      last_bytes.insert(last_bytes.end(), reply->bytes.begin(), reply->bytes.end());
     }
     from = static_cast<std::int64_t>(next);
-    if (!end) end = part->end;
-    if (part->bytes.empty() || next >= *end) break;
+    if (!end) end = reply->end;
+    if (reply->bytes.empty() || next >= *end) break;
   }
   if (line.tail < 0) return exit_done;
-  kept.erase(kept.begin(),
-             kept.begin() + static_cast<std::ptrdiff_t>(begin_of_tail(kept, line.tail)));
-  output.add(kept);
+  last_bytes.erase(
+      last_bytes.begin(),
+      last_bytes.begin() + static_cast<std::ptrdiff_t>(begin_of_tail(last_bytes, line.tail)));
+  output.add(last_bytes);
   if (output.write(std::nullopt) != JobOutput::Written::all) return exit_failed;
   if (!line.follow) return exit_done;
   return Follower(client, output, *id, OnInterrupt::leaves_it, static_cast<std::uint64_t>(from))

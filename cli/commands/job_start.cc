@@ -138,7 +138,7 @@ class FilesCache {
         if (!opened) return opened.error();
         client.emplace(std::move(*opened));
       }
-      const auto answer = client->ask("package_get", fmt::format("{} {}", start_.hash, at));
+      const auto answer = client->request("package_get", fmt::format("{} {}", start_.hash, at));
       if (answer) {
         const auto json = nlohmann::json::parse(*answer, nullptr, false);
         const auto size = json.is_object() ? json.value("size", std::uint64_t{0}) : 0;
@@ -164,12 +164,12 @@ class FilesCache {
 
   // Removes the least recently used archive; readers have it open.
   void forget_oldest() const {
-    struct Kept {
+    struct StoredPackage {
       fs::file_time_type used;
       fs::path path;
       std::uint64_t bytes;
     };
-    std::vector<Kept> kept;
+    std::vector<StoredPackage> retained;
     std::uint64_t sum = 0;
     std::error_code code;
     for (const auto& entry : entries_of(start_.cache)) {
@@ -181,13 +181,13 @@ class FilesCache {
       const bool comes = extension == ".lock" || extension == ".new";
       if (comes && fs::file_time_type::clock::now() - each.last_write_time(gone) < upload_timeout)
         continue;
-      Kept row{each.last_write_time(gone), each.path(), each.file_size(gone)};
+      StoredPackage row{each.last_write_time(gone), each.path(), each.file_size(gone)};
       if (gone) continue;
       sum += row.bytes;
-      kept.push_back(std::move(row));
+      retained.push_back(std::move(row));
     }
-    std::ranges::sort(kept, {}, &Kept::used);
-    for (const auto& each : kept) {
+    std::ranges::sort(retained, {}, &StoredPackage::used);
+    for (const auto& each : retained) {
       if (sum <= cache_bytes) return;
       fs::remove(each.path, code);
       sum -= each.bytes;

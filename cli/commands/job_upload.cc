@@ -16,26 +16,27 @@
 namespace mobula::internal::cli {
 namespace {
 
-constexpr std::uint64_t upload_part_bytes = 512u << 10;
-constexpr int most_parts_not_taken = 100;  // consecutive parts without progress
+constexpr std::uint64_t upload_chunk_bytes = 512u << 10;
+constexpr int max_chunks_not_taken = 100;  // consecutive parts without progress
 
-Result<void> send_job_files(const deploy::JobFiles& files, const AskHead& ask, Progress& progress) {
+Result<void> send_job_files(const deploy::JobFiles& files, const RequestHead& request,
+                            Progress& progress) {
   std::uint64_t have = 0;
-  std::string part;
-  for (int in_vain = 0; in_vain < most_parts_not_taken;) {
-    const auto answer = ask(
-        "package_put", fmt::format("{} {} {}", hex_of(files.hash), files.size_bytes, have), part);
+  std::string chunk;
+  for (int in_vain = 0; in_vain < max_chunks_not_taken;) {
+    const auto answer = request(
+        "package_put", fmt::format("{} {} {}", hex_of(files.hash), files.size_bytes, have), chunk);
     if (!answer) return answer.error();
     const auto now = std::min(answer->value("have", std::uint64_t{0}), files.size_bytes);
     if (now == files.size_bytes) return {};
     // A restarted head has lost the received parts.
     in_vain = now > have ? 0 : in_vain + 1;
     have = now;
-    progress.tell_bytes("the job's files", have, files.size_bytes);
-    part.resize(std::min(upload_part_bytes, files.size_bytes - have));
+    progress.show_bytes("the job's files", have, files.size_bytes);
+    chunk.resize(std::min(upload_chunk_bytes, files.size_bytes - have));
     const ssize_t size =
-        ::pread(files.file.get(), part.data(), part.size(), static_cast<off_t>(have));
-    if (size != static_cast<ssize_t>(part.size()))
+        ::pread(files.file.get(), chunk.data(), chunk.size(), static_cast<off_t>(have));
+    if (size != static_cast<ssize_t>(chunk.size()))
       return errno_failure("read the packed files", size < 0 ? errno : EIO);
   }
   return failure(ErrorCode::unavailable,
@@ -44,7 +45,7 @@ Result<void> send_job_files(const deploy::JobFiles& files, const AskHead& ask, P
 
 }  // namespace
 
-Result<std::string> upload_job_files(const JobFlags& flags, const AskHead& ask) {
+Result<std::string> upload_job_files(const JobFlags& flags, const RequestHead& request) {
   if (flags.workdir.empty() && flags.ship.empty() && flags.ship_lib.empty()) return std::string();
   std::error_code code;
   if (!flags.workdir.empty() && !std::filesystem::is_directory(flags.workdir, code)) {
@@ -54,10 +55,10 @@ Result<std::string> upload_job_files(const JobFlags& flags, const AskHead& ask) 
                                flags.workdir));
   }
   Progress progress(!flags.no_progress);
-  progress.tell("packing the job's files");
+  progress.show("packing the job's files");
   auto files = deploy::pack_job_files({flags.workdir, flags.ship, flags.ship_lib});
   if (!files) return files.error();
-  if (auto sent = send_job_files(*files, ask, progress); !sent) return sent.error();
+  if (auto sent = send_job_files(*files, request, progress); !sent) return sent.error();
   return hex_of(files->hash);
 }
 

@@ -10,7 +10,7 @@ namespace mobula::internal::cli {
 
 int kill_actor(const CommandLine& line) {
   HeadQuery query(line);
-  const auto done = query.ask("actor_kill", line.restart ? "restart" : "", line.subject);
+  const auto done = query.request("actor_kill", line.restart ? "restart" : "", line.subject);
   if (!done) return complain(done.error());
   if (!for_people(line)) return print(*done, line);
   const std::string name = done->value("name", "");

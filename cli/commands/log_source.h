@@ -31,15 +31,15 @@ class LogSource {
   static LogSource of_job(HeadQuery& query, std::string job);
 
   // Begins `bytes` before the end. Call before the first chunk; not for jobs.
-  void begin_near_end(std::uint64_t bytes) { place_.from = -static_cast<std::int64_t>(bytes); }
-  Result<LogChunk> next() { return read_(place_); }
+  void begin_near_end(std::uint64_t bytes) { position_.from = -static_cast<std::int64_t>(bytes); }
+  Result<LogChunk> next() { return read_(position_); }
 
  private:
-  using Read = std::function<Result<LogChunk>(LogPlace& place)>;
+  using Read = std::function<Result<LogChunk>(LogPosition& position)>;
   explicit LogSource(Read read) : read_(std::move(read)) {}
 
   Read read_;
-  LogPlace place_;
+  LogPosition position_;
 };
 
 }  // namespace mobula::internal::cli

@@ -32,9 +32,9 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr Duration shortest_look = 100ms;  // between two queries for more
-constexpr Duration longest_look = 1s;
-constexpr Duration look_again = 2s;      // between two searches for new logs
+constexpr Duration shortest_poll = 100ms;  // between two queries for more
+constexpr Duration longest_poll = 1s;
+constexpr Duration poll_again = 2s;      // between two searches for new logs
 constexpr std::size_t max_sources = 64;  // read at the same time
 constexpr std::size_t name_digits = 8;
 
@@ -73,8 +73,8 @@ std::vector<LogFile> matching(const std::vector<LogFile>& files, const std::stri
   std::vector<LogFile> found;
   for (const auto& file : files) {
     if (file.name == wanted) return {file};
-    const bool part = wanted.size() >= 4 && file.name.find(wanted) != std::string::npos;
-    if (part) found.push_back(file);
+    const bool is_match = wanted.size() >= 4 && file.name.find(wanted) != std::string::npos;
+    if (is_match) found.push_back(file);
   }
   return found;
 }
@@ -116,16 +116,16 @@ bool rest(Duration span) {
 
 // `more` periodically adds new logs and returns whether there may be more.
 int follow(LogStream& stream, const std::function<bool()>& more) {
-  Duration span = shortest_look;
-  Time looked = monotonic_now();
+  Duration span = shortest_poll;
+  Time polled = monotonic_now();
   for (bool goes_on = true;;) {
     const auto news = stream.print_news();
     if (!news) return stream.code();
     if (!*news && !goes_on && !stream.open()) return exit_done;
-    span = *news ? shortest_look : std::min(span * 3 / 2, longest_look);
+    span = *news ? shortest_poll : std::min(span * 3 / 2, longest_poll);
     if (!rest(span)) return exit_done;
-    if (monotonic_now() - looked < look_again) continue;
-    looked = monotonic_now();
+    if (monotonic_now() - polled < poll_again) continue;
+    polled = monotonic_now();
     goes_on = more();
   }
 }
@@ -204,7 +204,7 @@ int print_list(HeadQuery& query, const Json& list, const CommandLine& line,
   }
   if (stream->size() > 1 || may_grow) stream->name_lines();
   return show(*stream, line, [&] {
-    const auto again = query.ask_patiently("logs", "", line.subject);
+    const auto again = query.request_patiently("logs", "", line.subject);
     if (!again) return true;
     add_sources(query, *again, *stream, false);
     return again->value("live", false);
@@ -236,7 +236,7 @@ int print_task(HeadQuery& query, const Json& task, const CommandLine& line) {
   std::optional<LinesWanted> wanted;
   if (!ended) {
     const std::int64_t now_us = wall_clock_ms() * 1000;
-    const auto process = query.ask("get", "executors", executor);
+    const auto process = query.request("get", "executors", executor);
     if (!process) return complain(process.error());
     wanted = LinesWanted{now_us - task.value("since_ms", std::int64_t{0}) * 1000 - 1000,
                          std::numeric_limits<std::int64_t>::max(),
@@ -246,7 +246,7 @@ int print_task(HeadQuery& query, const Json& task, const CommandLine& line) {
                  "task may be of other calls\n",
                  static_cast<std::intmax_t>(wanted->pid));
   } else {
-    const auto timeline = query.ask("timeline", id->hex());
+    const auto timeline = query.request("timeline", id->hex());
     if (!timeline) return complain(timeline.error());
     const std::string bytes = query.bytes();
     const auto spans = decode<std::vector<ProcessSpans>>(std::as_bytes(std::span(bytes)));
@@ -271,7 +271,7 @@ int print_task(HeadQuery& query, const Json& task, const CommandLine& line) {
     }
   }
   of.subject = executor;
-  const auto list = query.ask("logs", "", executor);
+  const auto list = query.request("logs", "", executor);
   if (!list) return complain(list.error());
   return print_list(query, *list, of, wanted);
 }
@@ -279,7 +279,7 @@ int print_task(HeadQuery& query, const Json& task, const CommandLine& line) {
 // Prints logs of subjects that no local file is named after, or all logs.
 int print_known(const CommandLine& line) {
   HeadQuery query(line);
-  if (const auto job = query.ask("get", "submission", line.subject)) {
+  if (const auto job = query.request("get", "submission", line.subject)) {
     auto stream = LogStream::create(line);
     if (!stream) return complain(stream.error());
     stream->add("job", LogSource::of_job(query, job->value("job_id", line.subject)));
@@ -287,18 +287,18 @@ int print_known(const CommandLine& line) {
   } else if (job.error().code != ErrorCode::not_found) {
     return complain(job.error());
   }
-  const auto list = query.ask("logs", "", line.subject);
+  const auto list = query.request("logs", "", line.subject);
   if (!list) return complain(list.error());
   if (!(*list)["items"].empty() || list->value("live", false))
     return print_list(query, *list, line);
-  if (const auto task = query.ask("get", "tasks", line.subject))
+  if (const auto task = query.request("get", "tasks", line.subject))
     return print_task(query, *task, line);
   return print_list(query, *list, line);
 }
 
 int list_logs(const CommandLine& line) {
   HeadQuery query(line);
-  const auto list = query.ask("logs");
+  const auto list = query.request("logs");
   if (list) {
     CommandLine as_list = line;
     as_list.kind = "logs";

@@ -70,8 +70,8 @@ std::string line_of(const char* verb, const Json& each) {
   return fmt::format("{}: {}: {}\n", verb, what, each.value("reason", std::string()));
 }
 
-Result<Json> ask(ToolClient& client, const std::string& verb, const std::string& kind = {}) {
-  const auto text = client.ask(verb, kind);
+Result<Json> request(ToolClient& client, const std::string& verb, const std::string& kind = {}) {
+  const auto text = client.request(verb, kind);
   if (!text) return text.error();
   Json json = Json::parse(*text, nullptr, false);
   if (!json.is_object())
@@ -84,11 +84,11 @@ Result<fleet::PlannerState> state_of_cluster(const CommandLine& line) {
   if (!cluster) return cluster.error();
   auto client = ToolClient::open(*cluster);
   if (!client) return client.error();
-  const auto document = ask(*client, "planner_state");
+  const auto document = request(*client, "planner_state");
   if (!document) return document.error();
   auto state = fleet::planner_state_of(*document);
   if (!state) return state.error();
-  const auto objects = ask(*client, "list", "objects");
+  const auto objects = request(*client, "list", "objects");
   if (!objects) return objects.error();
   fleet::add_objects(*state, *objects);
   return state;

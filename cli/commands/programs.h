@@ -82,7 +82,7 @@ struct Programs {
   // the holder.
   std::function<Result<void>(const HeadPlan&)> head_could_listen;
   // Runs `body` in a child and stays until all of its descendants have exited.
-  std::function<int(const std::function<int()>& body)> under_keeper;
+  std::function<int(const std::function<int()>& body)> under_shim;
   // Runs `body` in the background and returns its message when it is ready. `waiting` gets reasons
   // for waiting. If `given_up`, which is polled, returns true, the process is ended and awaited.
   std::function<Result<std::string>(const std::string& log_path,

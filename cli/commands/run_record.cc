@@ -24,13 +24,13 @@ std::uint64_t inode_of(const std::string& directory) {
 
 }  // namespace
 
-RunRecord RunRecord::of_this_process(bool head, bool has_keeper) {
+RunRecord RunRecord::of_this_process(bool head, bool has_shim) {
   RunRecord record;
   const auto self = ProcessIdentity::of_this_process();
   record.pid = static_cast<pid_t>(self.pid);
   record.start_time = self.start_time;
   record.boot_id = self.boot_id;
-  record.shim = has_keeper ? ::getppid() : 0;
+  record.shim = has_shim ? ::getppid() : 0;
   record.head = head;
   return record;
 }

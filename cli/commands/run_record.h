@@ -23,7 +23,7 @@ struct RunRecord {
   std::string path;   // path of the record; not stored in it
 
   // Returns the record of the calling process.
-  static RunRecord of_this_process(bool head, bool has_keeper);
+  static RunRecord of_this_process(bool head, bool has_shim);
   // Reports whether the recorded process still runs.
   bool alive() const;
 };

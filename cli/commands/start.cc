@@ -110,13 +110,13 @@ class Start {
     if (line_.start.block) {
       plan_.is_service = true;
       int code = exit_done;
-      const Report report{[&](const std::string& message) { tell(message); },
+      const Report report{[&](const std::string& message) { announce(message); },
                           [&](const std::string& why) { code = complain_of_start(why); },
                           say_waiting};
       const int ended = supervise(programs_, plan_, report);
       return code != exit_done ? code : ended;
     }
-    plan_.has_keeper = true;
+    plan_.has_shim = true;
     const Fd self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0U)));
     plan_.starter_fd = self.get();
     const Interruptions noted;
@@ -125,7 +125,7 @@ class Start {
         [this](const Report& report) { return supervise(programs_, plan_, report); }, say_waiting,
         [] { return interrupted != 0; });
     if (!started) return complain_of_start(started.error().text);
-    tell(*started);
+    announce(*started);
     return exit_done;
   }
 
@@ -175,7 +175,7 @@ class Start {
             operator_key, token);
       };
     }
-    return keep_key();
+    return store_key();
   }
 
   // A head that rejects this key never accepts it, so waiting would be useless. In a child process,
@@ -183,9 +183,9 @@ class Start {
   int try_door() const {
     if (line_.start.head) return exit_done;
     const ClusterAddress cluster{line_.address, key_, key_path_};
-    auto child = Child::start([&](const Child::Tell&) {
+    auto child = Child::start([&](const Child::Notify&) {
       auto client = ToolClient::open(cluster);
-      const auto pong = client ? client->ask("ping") : client.error();
+      const auto pong = client ? client->request("ping") : client.error();
       if (!pong)
         return exit_code_of(pong.error()) != exit_refused ? exit_done : complain(pong.error());
       return refuse_readable_keys();
@@ -301,13 +301,13 @@ class Start {
   }
 
   // Copies the key for tools and drivers of this machine.
-  Result<void> keep_key() const {
+  Result<void> store_key() const {
     if (!key_) return {};
     const std::string own = fmt::format("{}/{}.key", plan_.directory, cluster_);
     return own == key_path_ ? Result<void>() : save(*key_, own);
   }
 
-  void tell(const std::string& message) const {
+  void announce(const std::string& message) const {
     const auto reported = Json::parse(message, nullptr, false);
     Json warnings =
         reported.is_object() ? reported.value("warnings", Json::array()) : Json::array();
@@ -315,7 +315,8 @@ class Start {
     for (const auto& each : warnings) warn(each.get<std::string>());
     if (plan_.head) {
       // The head runs without the saved flags; only its next start cannot reuse them.
-      if (auto kept = save_head_flags(line_.start, plan_.directory); !kept) complain(kept.error());
+      if (auto saved = save_head_flags(line_.start, plan_.directory); !saved)
+        complain(saved.error());
     }
     const std::string address =
         reported.is_object() ? reported.value("address", std::string()) : "";

@@ -37,11 +37,11 @@ double memory_threshold_of(const std::string& text) {
   if (text.empty()) return StartOptions().memory_threshold;
   if (text == "off") return 0;
   char* end = nullptr;
-  const double part = std::strtod(text.c_str(), &end);
-  if (end == text.c_str() || *end != '\0' || !(part >= 0.01 && part <= 1)) {
+  const double fraction = std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || *end != '\0' || !(fraction >= 0.01 && fraction <= 1)) {
     wrong("--memory-threshold", "'" + text + "' is neither off nor from 0.01 to 1");
   }
-  return part;
+  return fraction;
 }
 
 std::uint16_t listening_port_of(const std::string& text) {
@@ -53,9 +53,7 @@ std::uint16_t listening_port_of(const std::string& text) {
   return static_cast<std::uint16_t>(port);
 }
 
-}  // namespace
-
-CLI::Option* add_start_options(CLI::App& start, CommandLine& line, FlagTexts& texts) {
+void add_head_options(CLI::App& start, CommandLine& line, FlagTexts& texts) {
   StartOptions& options = line.start;
   start.add_flag("--head", options.head, "Start a head and a worker agent");
   start.add_option("--address", line.address, "Address of the head to join");
@@ -86,6 +84,10 @@ CLI::Option* add_start_options(CLI::App& start, CommandLine& line, FlagTexts& te
       .add_option("--driver-absence", options.driver_absence_s,
                   "Time that a job outlives the loss of its driver's node (default: 120)")
       ->check(CLI::Range(1, 86'400));
+}
+
+// Returns the option --trusted-fabric.
+CLI::Option* add_process_options(CLI::App& start, StartOptions& options) {
   CLI::Option* const trusted_fabric =
       start
           .add_option(
@@ -107,6 +109,10 @@ CLI::Option* add_start_options(CLI::App& start, CommandLine& line, FlagTexts& te
       start.add_option("--grace", options.grace,
                        "Time for running calls when the agent gets SIGTERM (default: 30)"),
       0, 86'400);
+  return trusted_fabric;
+}
+
+void add_node_options(CLI::App& start, StartOptions& options, FlagTexts& texts) {
   start.add_option("--num-cpus", texts.num_cpus, "CPUs of the node (default: all)");
   start.add_option("--num-gpus", texts.num_gpus, "GPUs of the node (default: all)");
   start.add_option("--gpu-memory", texts.gpu_memory, "Memory per GPU, such as 16GiB");
@@ -148,11 +154,10 @@ CLI::Option* add_start_options(CLI::App& start, CommandLine& line, FlagTexts& te
   start.add_option("--labels", texts.labels, "Labels of the node, such as zone=a,disk=ssd");
   start.add_option("--labels-file", texts.labels_file,
                    "YAML file with labels of the node; --labels overrides it");
-  start.add_option("--record", options.record.directory, "Directory for recordings of core inputs");
-  start.add_option("--autoscale", options.autoscale,
-                   "Run an autoscaler with the head, for this file of node types");
-  start.add_flag("--no-reuse-flags,--as-given", options.as_given,
-                 "Reuse no flags of the previous start of this head");
+}
+
+// Options that other commands of this program set.
+void add_internal_options(CLI::App& start, StartOptions& options) {
   // For mobula up.
   start.add_option("--made-by", options.made_by)->group("");
   start.add_flag("--check-only", options.check_only)->group("");
@@ -162,6 +167,21 @@ CLI::Option* add_start_options(CLI::App& start, CommandLine& line, FlagTexts& te
   start.add_flag("--expect-head", options.expect_head)->group("");
   start.add_option("--ready-fd", options.ready_fd)->group("");
   start.add_option("--life-fd", options.life_fd)->group("");
+}
+
+}  // namespace
+
+CLI::Option* add_start_options(CLI::App& start, CommandLine& line, FlagTexts& texts) {
+  StartOptions& options = line.start;
+  add_head_options(start, line, texts);
+  CLI::Option* const trusted_fabric = add_process_options(start, options);
+  add_node_options(start, options, texts);
+  start.add_option("--record", options.record.directory, "Directory for recordings of core inputs");
+  start.add_option("--autoscale", options.autoscale,
+                   "Run an autoscaler with the head, for this file of node types");
+  start.add_flag("--no-reuse-flags,--as-given", options.as_given,
+                 "Reuse no flags of the previous start of this head");
+  add_internal_options(start, options);
   return trusted_fabric;
 }
 

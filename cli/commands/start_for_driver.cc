@@ -69,6 +69,26 @@ void write_line(int fd, const std::string& text) {
   if (fd >= 0) (void)!::write(fd, line.data(), line.size());
 }
 
+// A key from a token is for the agent alone and is removed with `directory`.
+Result<std::string> key_file_of_driver(const CommandLine& line, const std::string& directory) {
+  if (!line.key_file.empty()) return line.key_file;
+  if (line.token.empty()) return known_key_for(line.state_dir, line.address);
+  const auto token = token_of(line.token);
+  if (!token) return token.error();
+  std::string path = directory + "/token.key";
+  if (const auto saved = save(key_file_of(*token), path); !saved) return saved.error();
+  return path;
+}
+
+HeadPlan head_plan_for(const AgentPlan& agent) {
+  HeadPlan head;
+  head.directory = agent.directory;
+  head.cluster = agent.cluster;
+  head.log_level = agent.log_level;
+  head.record = agent.record;
+  return head;
+}
+
 }  // namespace
 
 int start_for_driver(const Programs& programs, const CommandLine& line) {
@@ -103,30 +123,18 @@ int start_for_driver(const Programs& programs, const CommandLine& line) {
   // Warnings are for operators of a cluster; a driver gets exceptions.
   agent.log_level = line.log_level.value_or(LogLevel::error);
   if (options.local) {
-    HeadPlan head;
-    head.directory = plan.directory;
-    head.cluster = agent.cluster;
-    head.log_level = agent.log_level;
-    head.record = options.record;
-    plan.head = head;
+    plan.head = head_plan_for(agent);
     agent.beside_head = true;
   } else {
     agent.driver_agent = true;
     agent.waits_for_head = !options.expect_head;
     agent.head_address = line.address;
-    agent.key_file =
-        line.key_file.empty() ? known_key_for(line.state_dir, line.address) : line.key_file;
-    if (line.key_file.empty() && !line.token.empty()) {
-      // The key is for the agent alone and is removed with it.
-      auto token = token_of(line.token);
-      const std::string path = directory->path() + "/token.key";
-      const auto saved = token ? save(key_file_of(*token), path) : Result<void>(token.error());
-      if (!saved) {
-        refuse(exit_code_of(saved.error()), saved.error().text);
-        return code;
-      }
-      agent.key_file = path;
+    auto key = key_file_of_driver(line, directory->path());
+    if (!key) {
+      refuse(exit_code_of(key.error()), key.error().text);
+      return code;
     }
+    agent.key_file = *key;
     agent.bind = options.bind;
     agent.advertise = options.advertise;
   }

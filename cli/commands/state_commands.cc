@@ -26,12 +26,12 @@ using Json = nlohmann::ordered_json;
 
 // Returns the page or the fault; a restarting head returns later.
 std::string page_of(HeadQuery& query, std::size_t rows, bool colored) {
-  auto status = query.ask("status");
+  auto status = query.request("status");
   if (!status) return "mobula: " + status.error().text + "\n";
   Json nodes, leases;
   if (status->contains("gpus") && !(*status)["gpus"].empty()) {
-    if (auto list = query.ask("list", "nodes")) nodes = std::move(*list);
-    if (auto list = query.ask("list", "leases")) leases = std::move(*list);
+    if (auto list = query.request("list", "nodes")) nodes = std::move(*list);
+    if (auto list = query.request("list", "leases")) leases = std::move(*list);
   }
   return format_watch(*status, nodes, leases, rows / 3, colored);
 }
@@ -53,7 +53,7 @@ int watch_status(HeadQuery& query, const CommandLine& line) {
 int show_status(const CommandLine& line) {
   HeadQuery query(line);
   for (bool first = true;; first = false) {
-    const auto status = query.ask("status");
+    const auto status = query.request("status");
     if (!status && first) return complain(status.error());
     if (line.watch && for_people(line) && output_is_screen()) return watch_status(query, line);
     int code = exit_done;
@@ -75,18 +75,18 @@ namespace {
 
 constexpr std::int64_t usual_rows = 100;
 
-void keep_with_labels(Json& list, const Labels& wanted) {
+void retain_with_labels(Json& list, const Labels& wanted) {
   if (wanted.empty() || !list.contains("items")) return;
-  Json kept = Json::array();
+  Json retained = Json::array();
   for (auto& item : list["items"]) {
     const Json labels = item.value("labels", Json::object());
     const bool has = std::ranges::all_of(wanted, [&](const auto& each) {
       const auto at = labels.find(each.first);
       return at != labels.end() && *at == Json(each.second);
     });
-    if (has) kept.push_back(std::move(item));
+    if (has) retained.push_back(std::move(item));
   }
-  list["items"] = std::move(kept);
+  list["items"] = std::move(retained);
 }
 
 void in_order_of_submission(Json& items) {
@@ -112,11 +112,11 @@ Result<Json> list_of(HeadQuery& query, const CommandLine& line) {
                    "--limit: only for tasks; " + line.kind + " are listed completely");
   }
   const auto rows = line.kind == "tasks" ? rows_wanted(line, filters) : std::nullopt;
-  auto list = query.ask("list", line.kind,
-                        filters_for_owners(line.kind, filters, rows ? std::to_string(*rows) : ""));
+  auto list = query.request(
+      "list", line.kind, filters_for_owners(line.kind, filters, rows ? std::to_string(*rows) : ""));
   // Heads of earlier releases have no limit.
   if (!list && rows && line.limit < 0 && list.error().code == ErrorCode::invalid_argument) {
-    list = query.ask("list", line.kind, filters_for_owners(line.kind, filters));
+    list = query.request("list", line.kind, filters_for_owners(line.kind, filters));
   }
   // They also lack some member names; this program then filters their list.
   const auto is_newer = [](const auto& filter) {
@@ -126,15 +126,15 @@ Result<Json> list_of(HeadQuery& query, const CommandLine& line) {
       std::ranges::any_of(filters, is_newer)) {
     Filters older = filters;
     std::erase_if(older, is_newer);
-    if (auto again = query.ask("list", line.kind, filters_for_owners(line.kind, older)))
+    if (auto again = query.request("list", line.kind, filters_for_owners(line.kind, older)))
       list = std::move(again);
   }
   if (!list) return list.error();
   if (line.kind == "submissions") in_order_of_submission((*list)["items"]);
   if (auto known = check_filters(line.kind, filters, (*list)["items"]); !known)
     return known.error();
-  keep_matching(*list, filters);
-  keep_with_labels(*list, line.labels);
+  retain_matching(*list, filters);
+  retain_with_labels(*list, line.labels);
   return list;
 }
 
@@ -166,7 +166,7 @@ int list_items(const CommandLine& line) {
 
 int show_memory(const CommandLine& line) {
   HeadQuery query(line);
-  auto report = query.ask("list", "memory");
+  auto report = query.request("list", "memory");
   if (!report) return complain(report.error());
   const bool page = for_people(line) && line.table.columns.empty() && line.table.sort_by.empty();
   return page ? print_page(format_memory(*report, colored(line)), line)
@@ -175,7 +175,7 @@ int show_memory(const CommandLine& line) {
 
 int show_page(const CommandLine& line) {
   HeadQuery query(line);
-  const auto status = query.ask("status");
+  const auto status = query.request("status");
   if (!status) return complain(status.error());
   const Json http = status->value("http", Json::object());
   const std::string url = http.value("url", std::string());
@@ -183,7 +183,7 @@ int show_page(const CommandLine& line) {
     return complain(failure(ErrorCode::unavailable,
                             "page: the head serves no HTTP pages; start it with --http PORT"));
   }
-  // The head names the file, so only a token of this head is printed. Without one the page asks.
+  // The head names the file, so only a token of this head is printed. Else the page prompts.
   const std::string file = http.value("token_file", std::string());
   std::string token;
   std::getline(std::ifstream(file), token);
@@ -191,7 +191,7 @@ int show_page(const CommandLine& line) {
   if (!parsed || parsed->address != status->value("address", std::string())) {
     token.clear();
     warn(
-        fmt::format("read {}: no access to the token on this machine; the page asks for a token "
+        fmt::format("read {}: no access to the token on this machine; the page prompts for a token "
                     "of `mobula token create --role observer`",
                     file));
   }
@@ -205,10 +205,10 @@ int show_page(const CommandLine& line) {
 
 int get_item(const CommandLine& line) {
   HeadQuery query(line);
-  auto item = query.ask("get", line.kind, line.subject);
+  auto item = query.request("get", line.kind, line.subject);
   // Submitted jobs are also found by name, and after their end.
   if (!item && line.kind == "jobs" && item.error().code == ErrorCode::not_found) {
-    item = query.ask("get", "submission", line.subject);
+    item = query.request("get", "submission", line.subject);
   }
   if (!item) return complain(item.error());
   // A one-row table shows too little of a single item, unless the user names columns.
@@ -222,24 +222,24 @@ int summarise(const CommandLine& line) {
   std::vector<std::pair<std::string, Json>> lists;
   for (const char* kind :
        {"nodes", "jobs", "actors", "leases", "executors", "placement-groups", "task-counts"}) {
-    auto list = query.ask("list", kind);
+    auto list = query.request("list", kind);
     // Heads of earlier releases do not count tasks; this program counts them.
     if (!list && list.error().code == ErrorCode::invalid_argument &&
         kind == std::string("task-counts")) {
       kind = "tasks";
-      list = query.ask("list", kind);
+      list = query.request("list", kind);
     }
     if (!list) return complain(list.error());
     lists.emplace_back(kind, std::move(list).value());
   }
-  const auto status = query.ask("status");
+  const auto status = query.request("status");
   if (!status) return complain(status.error());
   return print(summary_of(lists, *status), line, "summary");
 }
 
 int explain(const CommandLine& line) {
   HeadQuery query(line);
-  const auto explanation = query.ask("explain", "", line.subject);
+  const auto explanation = query.request("explain", "", line.subject);
   if (!explanation) return complain(explanation.error());
   const int code = for_people(line)
                        ? print_page(format_explanation(*explanation, colored(line)), line)

@@ -59,7 +59,7 @@ void end_jobs(const std::string& directory) {
   if (auto key = load_key_file(directory + "/head/operator.key"))
     cluster.key = std::move(key).value();
   auto client = ToolClient::open(cluster);
-  const auto done = client ? client->ask("stop", {}, {}, head_timeout) : client.error();
+  const auto done = client ? client->request("stop", {}, {}, head_timeout) : client.error();
   if (!done) {
     std::fprintf(stderr, "mobula: end the jobs of the head: %s\n", done.error().text.c_str());
   }

@@ -52,15 +52,15 @@ class Supervisor {
       const auto& head = *plan_.head;
       agent.key_file = head.insecure ? "" : fmt::format("{}/{}.key", head.directory, head.cluster);
     }
-    const bool asks_head = plan_.head && plan_.agent && plan_.refuses_agent;
-    if (asks_head) {
+    const bool requests_head = plan_.head && plan_.agent && plan_.refuses_agent;
+    if (requests_head) {
       if (auto fault = wait_for_message(*head_)) return fault;
       if (auto fault = refuse_agent(agent.head_address)) return fault;
     }
     if (plan_.agent) {
       if (auto fault = start_agent(agent)) return fault;
     }
-    return plan_.head && !asks_head ? wait_for_message(*head_) : std::nullopt;
+    return plan_.head && !requests_head ? wait_for_message(*head_) : std::nullopt;
   }
 
   // Cleans up after a failed start.
@@ -77,8 +77,8 @@ class Supervisor {
     for (;;) {
       reap();
       if (!head_ && !agent_ && !restart_at_) return code_;
-      keep_autoscaler();
-      if (asked_ != 0) {
+      start_autoscaler();
+      if (signal_ != 0) {
         notice_.ending();
         pass_on();
       } else {
@@ -107,17 +107,17 @@ class Supervisor {
   }
 
   Result<void> fork_head() {
-    const auto body = [this](const Child::Tell& tell) {
+    const auto body = [this](const Child::Notify& notify) {
       return programs_.head(
           *plan_.head,
           [&](const HeadFile& file) {
-            tell(json_text(Json{{"address", file.address}}), false);
+            notify(json_text(Json{{"address", file.address}}), false);
           },
           [&](const HeadFile& file, const std::vector<std::string>& warnings) {
             Json notice{{"address", file.address}, {"warnings", warnings}};
             if (!file.http_url.empty())
               notice["http"] = {{"url", file.http_url}, {"token_file", file.http_token_file}};
-            tell(json_text(notice), true);
+            notify(json_text(notice), true);
           });
     };
     auto child = Child::start(body);
@@ -128,12 +128,12 @@ class Supervisor {
   }
 
   // Starts the autoscaler, also after it has exited.
-  void keep_autoscaler() {
-    if (!plan_.autoscaler || autoscaler_ || ending_ || asked_ != 0) return;
+  void start_autoscaler() {
+    if (!plan_.autoscaler || autoscaler_ || ending_ || signal_ != 0) return;
     if (monotonic_now() < autoscaler_at_) return;
     autoscaler_at_ = monotonic_now() + autoscaler_backoff;
-    auto child = Child::start([this](const Child::Tell& tell) {
-      tell("{}", true);
+    auto child = Child::start([this](const Child::Notify& notify) {
+      notify("{}", true);
       return plan_.autoscaler();
     });
     if (child) autoscaler_.emplace(std::move(child).value());
@@ -177,9 +177,9 @@ class Supervisor {
   }
 
   std::optional<StartFault> refuse_agent(const std::string& head_address) {
-    auto child = Child::start([&](const Child::Tell& tell) {
+    auto child = Child::start([&](const Child::Notify& notify) {
       const std::string why = plan_.refuses_agent(head_address);
-      tell(Json{{"refused", why}}.dump(), true);
+      notify(Json{{"refused", why}}.dump(), true);
       return exit_done;
     });
     const auto notice = child ? child->next_message() : std::nullopt;
@@ -190,18 +190,18 @@ class Supervisor {
   }
 
   std::optional<StartFault> start_agent(const AgentPlan& plan) {
-    const auto body = [this, &plan](const Child::Tell& tell) {
+    const auto body = [this, &plan](const Child::Notify& notify) {
       const auto ready = [&](const AgentFile& file) {
-        tell(json_text(Json{{"address", plan.head_address},
-                            {"socket", file.socket},
-                            {"node_id", file.node.hex()}}),
-             true);
+        notify(json_text(Json{{"address", plan.head_address},
+                              {"socket", file.socket},
+                              {"node_id", file.node.hex()}}),
+               true);
       };
       return programs_.agent(plan, ready, [&](const std::string& why) {
-        tell(json_text(Json{{"waiting", why}}), false);
+        notify(json_text(Json{{"waiting", why}}), false);
       });
     };
-    auto child = Child::start(body, programs_.under_keeper);
+    auto child = Child::start(body, programs_.under_shim);
     if (!child) return StartFault{exit_failed, child.error().text};
     agent_.emplace(std::move(child).value());
     return wait_for_message(*agent_);
@@ -217,7 +217,7 @@ class Supervisor {
           std::chrono::ceil<std::chrono::milliseconds>(quiet_until - monotonic_now()).count();
       const bool has_report = wait_for_news(
           child.report_fd(), quiet ? static_cast<int>(std::max<std::int64_t>(0, quiet_ms)) : -1);
-      if (asked_ != 0) {
+      if (signal_ != 0) {
         return StartFault{exit_interrupted,
                           "start: interrupted; all started processes have ended, no agent runs"};
       }
@@ -264,16 +264,16 @@ class Supervisor {
     signalfd_siginfo signal{};
     while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
       const int number = static_cast<int>(signal.ssi_signo);
-      if (number != SIGCHLD && number != SIGHUP) asked_ = number;
+      if (number != SIGCHLD && number != SIGHUP) signal_ = number;
     }
     if ((items[1].revents & (POLLIN | POLLHUP)) != 0) {
       char byte = 0;
       if (::read(plan_.life_fd, &byte, 1) <= 0) {
         life_over_ = true;
-        asked_ = SIGTERM;
+        signal_ = SIGTERM;
       }
     }
-    if (items[3].revents != 0) asked_ = SIGTERM;
+    if (items[3].revents != 0) signal_ = SIGTERM;
     return (items[2].revents & (POLLIN | POLLHUP)) != 0;
   }
 
@@ -305,7 +305,7 @@ class Supervisor {
 
   // The agent stops first, because it signs off from the head.
   void pass_on() {
-    const int number = std::exchange(asked_, 0);
+    const int number = std::exchange(signal_, 0);
     ending_ = true;
     restart_at_.reset();
     if (autoscaler_) autoscaler_->signal(SIGTERM);
@@ -342,7 +342,7 @@ class Supervisor {
       const char* what = child == &agent_ ? "agent" : "head";
       std::fprintf(stderr, "mobula: the %s exited with code %d%s%s\n", what, *code,
                    words.empty() ? "" : ": ", words.c_str());
-      if (plan_.together) asked_ = SIGTERM;
+      if (plan_.together) signal_ = SIGTERM;
     }
   }
 
@@ -362,7 +362,7 @@ class Supervisor {
   std::optional<Time> restart_at_;
   Duration restart_backoff_{0};
   bool restarted_ = false;
-  int asked_ = 0;  // latest signal, not passed on yet
+  int signal_ = 0;  // latest signal, not passed on yet
   bool life_over_ = false;
   bool ending_ = false;
   int code_ = 0;
@@ -379,7 +379,7 @@ int supervise(const Programs& programs, const SupervisorPlan& plan, const Report
   }
   std::string record_path;
   if (plan.recorded) {
-    const auto record = RunRecord::of_this_process(plan.head.has_value(), plan.has_keeper);
+    const auto record = RunRecord::of_this_process(plan.head.has_value(), plan.has_shim);
     if (auto saved = save(record, plan.directory); !saved) {
       report.failed(json_text(Json{{"exit", exit_failed}, {"error", saved.error().text}}));
       return exit_failed;

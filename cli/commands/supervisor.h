@@ -26,7 +26,7 @@ struct SupervisorPlan {
   bool together = false;    // the end of one ends the other immediately
   bool recorded = true;     // writes a record for `mobula stop`
   bool is_service = false;  // a service manager started this process and gets notifications
-  bool has_keeper = false;  // the parent of this process is its shim
+  bool has_shim = false;    // the parent of this process is its shim
   // Readable when no process waits for the start any more. The start is then abandoned.
   int starter_fd = -1;
   Duration unsaid = std::chrono::seconds(10);  // silence of an agent before a report

@@ -45,7 +45,7 @@ constexpr Duration later_glance = 250ms;  // while the program runs
 constexpr Duration sign_of_life =
     1s;  // between two notes of a waiting rank; also makes NFS refresh
 constexpr Duration head_interval = 5s;  // between two checks of the head
-constexpr Duration stillness = 10s;     // after which a silent holder of a place is considered dead
+constexpr Duration stillness = 10s;     // after which a silent holder of a rank is considered dead
 constexpr int head_silences = 3;        // after which the head is considered dead
 constexpr Duration farewell = 5s;       // for the other ranks to leave, with their grace
 constexpr int exit_cannot_run = 126;
@@ -152,7 +152,7 @@ class Rank {
           end_with(exit_failed, fmt::format("join rank {} on {}: {}", each, rank->host, rank->why));
         }
       }
-      end_if_asked();
+      end_if_signaled();
       if (service_->ended())
         end_with(exit_failed, "symmetric: the head exited while ranks were joining");
       if (monotonic_now() >= until) end_with(exit_timed_out, missing_ranks());
@@ -192,8 +192,8 @@ class Rank {
     Process program = std::move(started).value();
     while (!program.ended()) {
       watch(1s);
-      if (asked_ != 0) {
-        const int number = std::exchange(asked_, 0);
+      if (signal_ != 0) {
+        const int number = std::exchange(signal_, 0);
         // A key pressed at the terminal has signalled the program as well.
         if (!from_terminal_) program.signal(number);
         ending_ = true;
@@ -220,8 +220,8 @@ class Rank {
     }
     const auto key = own_.path() + "/cluster.key";
     auto text = meeting_->key();
-    auto kept = text ? write_file(key, *text, 0600) : text.error();
-    if (!kept) end_with(exit_failed, kept.error().text);
+    auto written = text ? write_file(key, *text, 0600) : text.error();
+    if (!written) end_with(exit_failed, written.error().text);
     start_service({"--address", note_.address, "--key", key});
     say("joined");
     return stay();
@@ -232,7 +232,7 @@ class Rank {
     const Time until = monotonic_now() + options_.join_timeout;
     Time said;
     for (;; watch(glance)) {
-      end_if_asked();
+      end_if_signaled();
       if (monotonic_now() >= until) {
         end_with(exit_timed_out, fmt::format("symmetric: no note of rank 0 in {} in time; check "
                                              "that all ranks share that directory",
@@ -271,19 +271,19 @@ class Rank {
 
   int stay() {
     int silences = 0;
-    Time asked = monotonic_now();
+    Time polled_at = monotonic_now();
     for (;; watch(later_glance)) {
-      if (asked_ != 0) ending_ = true;
-      end_if_asked();
+      if (signal_ != 0) ending_ = true;
+      end_if_signaled();
       if (service_ && service_->ended()) {
         end_with(exit_failed, fmt::format("symmetric: the agent of rank {} exited with code {}: {}",
                                           place_.rank, *service_->ended(), last_words_));
       }
       const auto note = meeting_->look();
       if (note && (note->over || note->token != note_.token)) return exit_done;
-      if (monotonic_now() - asked < head_interval) continue;
+      if (monotonic_now() - polled_at < head_interval) continue;
       silences = head_answers(note_) ? 0 : silences + 1;
-      asked = monotonic_now();
+      polled_at = monotonic_now();
       if (silences == head_silences)
         end_with(exit_unreachable,
                  fmt::format("symmetric: the head at {} no longer answers", note_.address));
@@ -298,7 +298,7 @@ class Rank {
     auto key = load_key_file(path);
     if (!key) return false;
     auto client = ToolClient::open({note.address, *key, path});
-    return client ? static_cast<bool>(client->ask("ping", {}, {}, 2s)) : false;
+    return client ? static_cast<bool>(client->request("ping", {}, {}, 2s)) : false;
   }
 
   // ---- all ranks --------------------------------------------------------------------------------
@@ -335,8 +335,8 @@ class Rank {
       if (gone) seen.reset();
       if (monotonic_now() >= until + stillness) end_for_company();
       watch(later_glance);
-      if (asked_ != 0) meeting_.reset();  // the place may belong to another launch
-      end_if_asked();
+      if (signal_ != 0) meeting_.reset();  // the rank may belong to another launch
+      end_if_signaled();
     }
     holds_place_ = true;
   }
@@ -396,7 +396,7 @@ class Rank {
         end_with(exit_failed, "symmetric: unexpected output of mobula start: " +
                                   service_output_.substr(0, line));
       }
-      end_if_asked();
+      end_if_signaled();
       if (const auto code = service_->ended()) {
         watch(Duration(0));  // reads its last lines
         end_with(*code == 0 ? static_cast<int>(exit_failed) : *code);
@@ -439,7 +439,7 @@ class Rank {
     while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
       const int number = static_cast<int>(signal.ssi_signo);
       if (number == SIGCHLD) continue;
-      asked_ = number;
+      signal_ = number;
       from_terminal_ = signal.ssi_code > 0;
     }
     if (!service_) return;
@@ -464,14 +464,14 @@ class Rank {
     if (words_.size() > max_line) words_.erase(0, words_.size() - max_line);
   }
 
-  void end_if_asked() const {
-    if (asked_ != 0) end_with(128 + asked_);
+  void end_if_signaled() const {
+    if (signal_ != 0) end_with(128 + signal_);
   }
 
   // The other ranks leave before the head ends, because they sign off from it.
   void take_down(int code) {
     closing_ = true;
-    const bool was_asked = asked_ != 0 || ending_;
+    const bool was_signaled = signal_ != 0 || ending_;
     bool all_have_left = place_.rank != 0;
     if (place_.rank == 0 && meeting_) {
       note_.over = true;
@@ -482,7 +482,7 @@ class Rank {
     }
     if (service_) {
       // A finished program leaves no calls to wait for.
-      static_cast<void>(service_->end(was_asked ? SIGTERM : SIGINT, options_.grace));
+      static_cast<void>(service_->end(was_signaled ? SIGTERM : SIGINT, options_.grace));
       watch(Duration(0));
       service_.reset();
     }
@@ -518,7 +518,7 @@ class Rank {
   std::string words_;           // its stderr: an incomplete line
   std::string last_words_;
   std::string why_;  // reason for the end of this rank
-  int asked_ = 0;    // signal that this process received
+  int signal_ = 0;   // signal that this process received
   bool from_terminal_ = false;
   bool ending_ = false;
   PlaceNote own_place_{};

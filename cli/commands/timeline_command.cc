@@ -50,8 +50,8 @@ Json report_of(const std::string& path, const TraceCounts& counts, const Json& w
 
 // Returns the complete id of a job, also by its name.
 Result<std::string> job_id_of(HeadQuery& query, const std::string& given) {
-  auto job = query.ask("get", "jobs", given);
-  if (!job) job = query.ask("get", "submission", given);
+  auto job = query.request("get", "jobs", given);
+  if (!job) job = query.request("get", "submission", given);
   if (!job) return job.error();
   return job->value("job_id", given);
 }
@@ -66,7 +66,7 @@ int write_timeline(const CommandLine& line) {
     if (!whole) return complain(whole.error());
     job = *whole;
   }
-  const auto timeline = query.ask("timeline", "", job);
+  const auto timeline = query.request("timeline", "", job);
   if (!timeline) return complain(timeline.error());
   const std::string bytes = query.bytes();
   const auto spans = decode<std::vector<ProcessSpans>>(std::as_bytes(std::span(bytes)));

@@ -28,7 +28,7 @@ constexpr std::uint32_t max_results = 8;  // per call, matched with transferred 
 // Nanoseconds since the epoch of the clock.
 using Instant = std::int64_t;
 
-struct Place {
+struct Track {
   int node = 0;   // "pid" in the trace
   int first = 0;  // "tid" of its first row
   std::string name;
@@ -57,7 +57,7 @@ class Lanes {
 class Writer {
  public:
   Writer(const Json& timeline, const std::vector<ProcessSpans>& spans) : spans_(spans) {
-    place_processes(timeline);
+    add_tracks(timeline);
     find_begin();
   }
 
@@ -87,7 +87,7 @@ class Writer {
   static Instant at(const SpansReply& spans, Duration ago) { return wall_ns(spans) - ago.count(); }
 
   // Sets the rows of a process.
-  void place(ProcessId process, const std::string& node, const std::string& host,
+  void track(ProcessId process, const std::string& node, const std::string& host,
              const std::string& name, const std::string& job) {
     const auto [number, fresh] = nodes_.try_emplace(node, static_cast<int>(nodes_.size()) + 1);
     if (fresh) {
@@ -95,7 +95,7 @@ class Writer {
                fmt::format("node {} {}", node.substr(0, 12), host));
       sort_row("process_sort_index", number->second, 0, number->second);
     }
-    places_[process] = {number->second, 1 + rows_of_process * next_row_[number->second]++, name,
+    tracks_[process] = {number->second, 1 + rows_of_process * next_row_[number->second]++, name,
                         job};
   }
 
@@ -112,9 +112,9 @@ class Writer {
         if (of.process.empty()) {
           of.process = span.executor;
           of.spans.wall_us = each.spans.wall_us;
-          if (!places_.contains(span.executor)) {
-            const Place* owner = place_of(each.process);
-            place(span.executor, span.node.hex(), "", fmt::format("executor pid {}", span.pid),
+          if (!tracks_.contains(span.executor)) {
+            const Track* owner = track_of(each.process);
+            track(span.executor, span.node.hex(), "", fmt::format("executor pid {}", span.pid),
                   owner == nullptr ? "" : owner->job);
           }
         }
@@ -128,7 +128,7 @@ class Writer {
     for (const auto& [process, of] : ended) write_ran(of);
   }
 
-  void place_processes(const Json& timeline) {
+  void add_tracks(const Json& timeline) {
     const Json processes =
         timeline.is_object() ? timeline.value("processes", Json::array()) : Json::array();
     for (const auto& each : processes) {
@@ -140,7 +140,7 @@ class Writer {
       const auto id = ProcessId::from_hex(text("process_id"));
       if (!id) continue;
       const auto pid = each.value("pid", std::int64_t{0});  // absent for agents
-      place(*id, text("node_id"), text("host"),
+      track(*id, text("node_id"), text("host"),
             pid == 0 ? text("role") : fmt::format("{} pid {}", text("role"), pid), text("job_id"));
     }
   }
@@ -193,41 +193,48 @@ class Writer {
   }
   double us(Instant when) const { return static_cast<double>(when - begin_) / 1000; }
 
-  void slice(const Place& place, int row, const std::string& name, const char* category,
-             Instant begin, Instant end, Json args) {
+  struct Slice {
+    std::string name;
+    const char* category;
+    Instant begin;
+    Instant end;
+    Json args;
+  };
+  void add_slice(const Track& track, int row, Slice slice) {
+    const Instant length = std::max<Instant>(slice.end - slice.begin, 0);
     events_.push_back({{"ph", "X"},
-                       {"name", name},
-                       {"cat", category},
-                       {"pid", place.node},
-                       {"tid", place.first + row},
-                       {"ts", us(begin)},
-                       {"dur", static_cast<double>(std::max<Instant>(end - begin, 0)) / 1000},
-                       {"args", std::move(args)}});
+                       {"name", std::move(slice.name)},
+                       {"cat", slice.category},
+                       {"pid", track.node},
+                       {"tid", track.first + row},
+                       {"ts", us(slice.begin)},
+                       {"dur", static_cast<double>(length) / 1000},
+                       {"args", std::move(slice.args)}});
   }
-  void flow(const char* phase, const Place& place, int row, TaskId task, Instant when) {
-    flow(phase, place, row, "call", task.hex(), when);
+  void flow(const char* phase, const Track& track, int row, TaskId task, Instant when) {
+    flow(phase, track, row, "call", task.hex(), when);
   }
-  void flow(const char* phase, const Place& place, int row, const char* name, const std::string& id,
+  void flow(const char* phase, const Track& track, int row, const char* name, const std::string& id,
             Instant when) {
     Json event = {{"ph", phase},   {"name", name},      {"cat", "flow"},
-                  {"id", id},      {"pid", place.node}, {"tid", place.first + row},
+                  {"id", id},      {"pid", track.node}, {"tid", track.first + row},
                   {"ts", us(when)}};
     if (std::string_view(phase) == "f") event["bp"] = "e";
     events_.push_back(std::move(event));
     ++counts_.flows;
   }
 
-  const Place* place_of(ProcessId process) const {
-    const auto at = places_.find(process);
-    return at == places_.end() ? nullptr : &at->second;
+  const Track* track_of(ProcessId process) const {
+    const auto at = tracks_.find(process);
+    return at == tracks_.end() ? nullptr : &at->second;
   }
   static std::string name_of(const SpansReply& spans, std::uint32_t number) {
     return number < spans.names.size() ? spans.names[number] : std::string("?");
   }
 
   void write_ran(const ProcessSpans& of) {
-    const Place* place = place_of(of.process);
-    if (place == nullptr || of.spans.ran.empty()) return;
+    const Track* track = track_of(of.process);
+    if (track == nullptr || of.spans.ran.empty()) return;
     std::vector<const RanSpan*> spans;
     for (const auto& span : of.spans.ran) spans.push_back(&span);
     std::ranges::stable_sort(spans, std::greater{},
@@ -237,60 +244,69 @@ class Writer {
       const Instant begin = at(of.spans, span->began);
       const Instant end = at(of.spans, span->ended);
       const int row = lanes.take(begin, end);
-      slice(*place, row, name_of(of.spans, span->name), "run", begin, end,
-            {{"task_id", span->task.hex()}, {"failed", span->failed}, {"job_id", place->job}});
+      add_slice(
+          *track, row,
+          {name_of(of.spans, span->name),
+           "run",
+           begin,
+           end,
+           {{"task_id", span->task.hex()}, {"failed", span->failed}, {"job_id", track->job}}});
       ++counts_.ran;
-      if (owned_.contains(span->task)) flow("t", *place, row, span->task, begin);
+      if (owned_.contains(span->task)) flow("t", *track, row, span->task, begin);
     }
     for (int row = 0; row < lanes.used(); ++row) {
-      name_row("thread_name", place->node, place->first + row,
-               row == 0 ? place->name : fmt::format("{} ({})", place->name, row + 1));
-      sort_row("thread_sort_index", place->node, place->first + row, place->first + row);
+      name_row("thread_name", track->node, track->first + row,
+               row == 0 ? track->name : fmt::format("{} ({})", track->name, row + 1));
+      sort_row("thread_sort_index", track->node, track->first + row, track->first + row);
     }
   }
 
   // Waits overlap, so they are pairs of begin and end events that the viewer lays out.
   void write_owned(const ProcessSpans& of) {
-    const Place* place = place_of(of.process);
-    if (place == nullptr || of.spans.owned.empty()) return;
+    const Track* track = track_of(of.process);
+    if (track == nullptr || of.spans.owned.empty()) return;
     for (const auto& span : of.spans.owned) {
       const Instant submitted = at(of.spans, span.submitted);
       const Instant sent = at(of.spans, span.sent);
       const Instant ended = at(of.spans, span.ended);
       const std::string name = name_of(of.spans, span.name);
-      slice(*place, submits_row, "submit " + name, "submit", submitted, submitted,
-            {{"task_id", span.task.hex()}});
-      wait(*place, span.task, name + ": queued", submitted, sent);
-      if (!span.executor.empty()) wait(*place, span.task, name + ": at its executor", sent, ended);
-      slice(*place, results_row, (span.failed ? "failed " : "result ") + name, "result", ended,
-            ended, {{"task_id", span.task.hex()}});
+      add_slice(*track, submits_row,
+                {"submit " + name, "submit", submitted, submitted, {{"task_id", span.task.hex()}}});
+      wait(*track, span.task, name + ": queued", submitted, sent);
+      if (!span.executor.empty()) wait(*track, span.task, name + ": at its executor", sent, ended);
+      add_slice(*track, results_row,
+                {(span.failed ? "failed " : "result ") + name,
+                 "result",
+                 ended,
+                 ended,
+                 {{"task_id", span.task.hex()}}});
       ++counts_.submitted;
-      flow("s", *place, submits_row, span.task, submitted);
-      flow("f", *place, results_row, span.task, ended);
+      flow("s", *track, submits_row, span.task, submitted);
+      flow("f", *track, results_row, span.task, ended);
     }
     for (const auto& [row, what] :
          {std::pair{submits_row, "submits"}, std::pair{results_row, "results"}}) {
-      name_row("thread_name", place->node, place->first + row, place->name + ": " + what);
-      sort_row("thread_sort_index", place->node, place->first + row, place->first + row);
+      name_row("thread_name", track->node, track->first + row, track->name + ": " + what);
+      sort_row("thread_sort_index", track->node, track->first + row, track->first + row);
     }
   }
 
-  void wait(const Place& place, TaskId task, const std::string& name, Instant begin, Instant end) {
+  void wait(const Track& track, TaskId task, const std::string& name, Instant begin, Instant end) {
     for (const auto& [phase, when] :
          {std::pair{"b", begin}, std::pair{"e", std::max(begin, end)}}) {
       events_.push_back({{"ph", phase},
                          {"name", name},
                          {"cat", "wait"},
                          {"id", task.hex()},
-                         {"pid", place.node},
-                         {"tid", place.first + submits_row},
+                         {"pid", track.node},
+                         {"tid", track.first + submits_row},
                          {"ts", us(when)}});
     }
   }
 
   void write_transfers(const ProcessSpans& of) {
-    const Place* place = place_of(of.process);
-    if (place == nullptr || of.spans.transfers.empty()) return;
+    const Track* track = track_of(of.process);
+    if (track == nullptr || of.spans.transfers.empty()) return;
     std::vector<const TransferFact*> spans;
     for (const auto& span : of.spans.transfers) spans.push_back(&span);
     std::ranges::stable_sort(spans, std::greater{},
@@ -300,49 +316,51 @@ class Writer {
       const Instant end = at(of.spans, span->ago);
       const Instant begin = end - span->moved.count();
       const int row = std::min(lanes.take(begin, end), rows_of_process - transfers_row - 1);
-      slice(*place, transfers_row + row,
-            span->group.empty()
-                ? fmt::format("{} {} bytes", to_string(span->path), span->size_bytes)
-                : fmt::format("{} {}", to_string(span->path), span->operation),
-            "transfer", begin, end,
-            {{"object_id", span->object.hex()},
-             {"bytes", span->size_bytes},
-             {"queued_us", static_cast<double>(span->queued.count()) / 1000},
-             {"failed", span->failed},
-             {"encrypted", span->encrypted},
-             {"from", span->holder.empty() ? span->holder_node.hex() : span->holder.hex()},
-             {"group", span->group},
-             {"sent_bytes", span->sent_bytes}});
+      add_slice(
+          *track, transfers_row + row,
+          {span->group.empty() ? fmt::format("{} {} bytes", to_string(span->path), span->size_bytes)
+                               : fmt::format("{} {}", to_string(span->path), span->operation),
+           "transfer",
+           begin,
+           end,
+           {{"object_id", span->object.hex()},
+            {"bytes", span->size_bytes},
+            {"queued_us", static_cast<double>(span->queued.count()) / 1000},
+            {"failed", span->failed},
+            {"encrypted", span->encrypted},
+            {"from", span->holder.empty() ? span->holder_node.hex() : span->holder.hex()},
+            {"group", span->group},
+            {"sent_bytes", span->sent_bytes}}});
       ++counts_.transfers;
-      lead_to_transfer(*place, transfers_row + row, span->object, begin);
+      lead_to_transfer(*track, transfers_row + row, span->object, begin);
     }
     for (int row = 0; row < std::min(lanes.used(), rows_of_process - transfers_row); ++row) {
-      name_row("thread_name", place->node, place->first + transfers_row + row,
-               place->name + ": transfers");
-      sort_row("thread_sort_index", place->node, place->first + transfers_row + row,
-               place->first + transfers_row + row);
+      name_row("thread_name", track->node, track->first + transfers_row + row,
+               track->name + ": transfers");
+      sort_row("thread_sort_index", track->node, track->first + transfers_row + row,
+               track->first + transfers_row + row);
     }
   }
 
   // Flows begin where the owner got the result, or at its submission if the bytes moved before.
-  void lead_to_transfer(const Place& place, int row, ObjectId object, Instant begin) {
+  void lead_to_transfer(const Track& track, int row, ObjectId object, Instant begin) {
     const auto maker = makers_.find(object);
     if (maker == makers_.end()) return;
     const auto& [owner, span] = maker->second;
-    const Place* from = place_of(owner->process);
+    const Track* from = track_of(owner->process);
     const Instant ended = at(owner->spans, span->ended);
     const Instant submitted = at(owner->spans, span->submitted);
     if (from == nullptr || submitted > begin) return;
     const std::string id = fmt::format("{} {}", object.hex(), ++transfer_flows_);
     flow("s", *from, ended <= begin ? results_row : submits_row, "transfer", id,
          ended <= begin ? ended : submitted);
-    flow("f", place, row, "transfer", id, begin);
+    flow("f", track, row, "transfer", id, begin);
   }
 
   const std::vector<ProcessSpans>& spans_;
   std::map<ObjectId, std::pair<const ProcessSpans*, const OwnedSpan*>> makers_;
   std::uint64_t transfer_flows_ = 0;
-  std::map<ProcessId, Place> places_;
+  std::map<ProcessId, Track> tracks_;
   std::map<std::string, int> nodes_;  // by id: number in the trace
   std::map<int, int> next_row_;
   std::set<TaskId> owned_;

@@ -24,7 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr Duration ask_again_after = 1s;
+constexpr Duration join_backoff = 1s;
 
 bool shows_text(const CommandLine& line) {
   return line.output == OutputFormat::table || line.output == OutputFormat::wide;
@@ -36,11 +36,11 @@ int print_text(const std::string& text, const std::string& lost = {}) {
              : complain_of_output(lost);
 }
 
-Result<Json> ask_head(const ClusterAddress& cluster, const std::string& verb,
-                      const std::string& argument) {
+Result<Json> request_head(const ClusterAddress& cluster, const std::string& verb,
+                          const std::string& argument) {
   auto client = ToolClient::open(cluster);
   if (!client) return client.error();
-  const auto text = client->ask(verb, "", argument);
+  const auto text = client->request(verb, "", argument);
   if (!text) return text.error();
   Json json = Json::parse(*text, nullptr, false);
   if (!json.is_object())
@@ -90,7 +90,7 @@ int create_token(const CommandLine& line, const ClusterAddress& cluster) {
                         {"public_key", keys->public_key},
                         {"expires_ms", life_ms},
                         {"readable_keys", exposed.value_or("")}};
-  auto made = ask_head(cluster, "token_create", json_text(request));
+  auto made = request_head(cluster, "token_create", json_text(request));
   if (!made) return complain(made.error());
   const Token token{.cluster = made->value("cluster_name", cluster.key->cluster),
                     .address = made->value("address", cluster.address),
@@ -141,24 +141,24 @@ Result<std::string> member_key(const Token& token, const std::string& directory)
   return path;
 }
 
-int join_with(const Token& token, const std::string& path, const Child::Tell& tell) {
+int join_with(const Token& token, const std::string& path, const Child::Notify& notify) {
   const auto own = load_key_file(path);
   if (!own) return complain(own.error());
   char host[256] = {};
   (void)::gethostname(host, sizeof host - 1);
   const Json request = {{"public_key", own->public_key}, {"host", host}};
   for (bool said = false;; said = true) {
-    const auto joined =
-        ask_head({token.address, key_file_of(token), "this ticket"}, "join", json_text(request));
+    const auto joined = request_head({token.address, key_file_of(token), "this ticket"}, "join",
+                                     json_text(request));
     if (joined) return exit_done;
     const bool may_come = joined.error().code == ErrorCode::unavailable ||
                           joined.error().code == ErrorCode::timed_out;
     if (!may_come) return complain(joined.error());
     if (!said) {
-      tell("waits", true);  // output from here on is visible
+      notify("waits", true);  // output from here on is visible
       std::fprintf(stderr, "mobula: %s; retrying\n", joined.error().text.c_str());
     }
-    ::poll(nullptr, 0, static_cast<int>(ask_again_after / 1ms));
+    ::poll(nullptr, 0, static_cast<int>(join_backoff / 1ms));
   }
 }
 
@@ -169,7 +169,8 @@ int token_command(const CommandLine& line) {
   if (!cluster) return complain(cluster.error());
   if (line.tokens.action == "create") return create_token(line, *cluster);
   const bool revokes = line.tokens.action == "revoke";
-  auto answer = ask_head(*cluster, revokes ? "token_revoke" : "token_list", line.tokens.subject);
+  auto answer =
+      request_head(*cluster, revokes ? "token_revoke" : "token_list", line.tokens.subject);
   if (!answer) return complain(answer.error());
   if (revokes && shows_text(line)) {
     const bool before = !answer->value("warnings", Json::array()).empty();
@@ -189,7 +190,7 @@ std::string driver_token_of(const std::string& address, const std::string& opera
   const auto owner = load_key_file(operator_key);
   if (!owner) return {};
   auto client = ToolClient::open({address, *owner, operator_key});
-  const auto answer = client ? client->ask("token_list") : client.error();
+  const auto answer = client ? client->request("token_list") : client.error();
   const auto tokens = answer ? Json::parse(*answer, nullptr, false) : Json();
   if (!tokens.is_object()) return {};
   for (const auto& token : tokens.value("items", Json::array())) {
@@ -225,7 +226,7 @@ int join_by_ticket(CommandLine& line) {
   if (!path) return complain(path.error());
   // The request needs threads, which must not exist when the agent starts.
   auto child =
-      Child::start([&](const Child::Tell& tell) { return join_with(*token, *path, tell); });
+      Child::start([&](const Child::Notify& notify) { return join_with(*token, *path, notify); });
   if (!child) return complain(child.error());
   const bool has_waited = child->next_message().has_value();
   if (const int code = child->wait(); code != exit_done) {

@@ -14,16 +14,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Sampling interval of a single page; agents cache their reply for less.
-constexpr Duration between_looks = 600ms;
+constexpr Duration sample_interval = 600ms;
 constexpr std::int64_t rows_of_one_page = 20;
 constexpr std::size_t rows_beside = 8;  // headers and notes
 constexpr const char* running_tasks = R"({"state": "RUNNING"})";
 
 // Returns the second of two samples, with the differences.
-Result<Json> look(HeadQuery& query, Json& before) {
-  auto usage = query.ask("usage");
+Result<Json> sample(HeadQuery& query, Json& before) {
+  auto usage = query.request("usage");
   if (!usage) return usage.error();
-  const auto tasks = query.ask("list", "tasks", running_tasks);
+  const auto tasks = query.request("list", "tasks", running_tasks);
   Json top = top_of(before, *usage, tasks ? *tasks : Json());
   before = std::move(*usage);
   return top;
@@ -31,9 +31,9 @@ Result<Json> look(HeadQuery& query, Json& before) {
 
 int show_once(HeadQuery& query, const CommandLine& line) {
   Json before;
-  if (const auto first = look(query, before); !first) return complain(first.error());
-  pause(between_looks);
-  const auto top = look(query, before);
+  if (const auto first = sample(query, before); !first) return complain(first.error());
+  pause(sample_interval);
+  const auto top = sample(query, before);
   if (!top) return complain(top.error());
   if (!for_people(line)) {
     CommandLine as_list = line;
@@ -52,12 +52,12 @@ int show_top(const CommandLine& line) {
   const bool on_screen = !line.once && for_people(line) && output_is_screen();
   if (!on_screen) return show_once(query, line);
   Json before;
-  if (const auto first = look(query, before); !first) return complain(first.error());
-  pause(between_looks);
+  if (const auto first = sample(query, before); !first) return complain(first.error());
+  pause(sample_interval);
   TableFlags style = style_of(line);
   return watch_on_screen(line.watch_seconds, [&](const Screen& screen, char key) {
     if (const auto order = order_of_key(key); !order.empty()) style.sort_by = order;
-    const auto top = look(query, before);
+    const auto top = sample(query, before);
     if (!top) query.forget();
     if (!top) return "mobula: " + top.error().text + "\n";
     const std::size_t nodes = top->value("nodes", Json::array()).size();

@@ -80,32 +80,32 @@ bool has_slots(const Json& item) {
   return item.contains("resources") && !item["resources"].empty();
 }
 
-class Look {
+class ClusterProbe {
  public:
-  explicit Look(const CommandLine& line) : line_(line) {}
+  explicit ClusterProbe(const CommandLine& line) : line_(line) {}
 
   ClusterSnapshot run() {
     auto cluster = find_cluster(line_);
     if (!cluster) {
       no_cluster(cluster.error());
-      return std::move(look_);
+      return std::move(snapshot_);
     }
     cluster_ = std::move(cluster).value();
-    if (!head_port()) return std::move(look_);
+    if (!head_port()) return std::move(snapshot_);
     auto client = ToolClient::open(cluster_);
     if (!client) {
       add(mend("cluster", client.error().text, "mobula status"));
-      return std::move(look_);
+      return std::move(snapshot_);
     }
-    if (!ping(*client)) return std::move(look_);
-    look_.reached = true;
+    if (!ping(*client)) return std::move(snapshot_);
+    snapshot_.reached = true;
     version(*client);
     nodes(*client);
-    return std::move(look_);
+    return std::move(snapshot_);
   }
 
  private:
-  void add(Finding finding) { look_.findings.push_back(std::move(finding)); }
+  void add(Finding finding) { snapshot_.findings.push_back(std::move(finding)); }
 
   void no_cluster(const Failure& why) {
     const bool several =
@@ -128,13 +128,13 @@ class Look {
   }
 
   bool ping(ToolClient& client) {
-    const auto first = client.ask("ping");  // includes the connection; the next query is timed
+    const auto first = client.request("ping");  // includes the connection; the next query is timed
     if (!first) {
       const auto& why = first.error();
       if (why.code == ErrorCode::corrupt) {
         add(mend("version", why.text,
                  "install the same release on both machines: mobula up CLUSTER.yaml"));
-        look_.reached = true;
+        snapshot_.reached = true;
       } else if (exit_code_of(why) == exit_refused) {
         add(mend(
             "key", why.text,
@@ -143,7 +143,7 @@ class Look {
                   "that "
                   "was revoked is replaced by `mobula token create`"
                 : "give the key file of the cluster with --key, or a token with MOBULA_TOKEN"));
-        look_.reached = true;
+        snapshot_.reached = true;
       } else {
         add(unreachable(
             mend("cluster", why.text, "on the head's machine: mobula logs head --tail 50")));
@@ -151,7 +151,7 @@ class Look {
       return false;
     }
     const auto before = now_ms();
-    const auto pong = client.ask("ping");
+    const auto pong = client.request("ping");
     const auto after = now_ms();
     add(ok("cluster",
            fmt::format("the head at {} answers within {} ms", cluster_.address, after - before)));
@@ -162,7 +162,7 @@ class Look {
   }
 
   void version(ToolClient& client) {
-    const auto status = client.ask("status");
+    const auto status = client.request("status");
     const auto json = status ? Json::parse(*status, nullptr, false) : Json();
     if (!json.is_object()) return;
     const std::string head = json.value("version", std::string());
@@ -172,7 +172,7 @@ class Look {
   }
 
   void nodes(ToolClient& client) {
-    const auto answer = client.ask("list", "nodes");
+    const auto answer = client.request("list", "nodes");
     const auto json = answer ? Json::parse(*answer, nullptr, false) : Json();
     if (!json.is_object() || !json.contains("items")) {
       // The role has no permission.
@@ -203,7 +203,7 @@ class Look {
     for (auto& each : check_ports("node ports", try_ports(std::move(ports), port_timeout)))
       add(std::move(each));
     for (auto& each : check_nodes(alive, own_host())) add(std::move(each));
-    const auto usage = client.ask("usage");
+    const auto usage = client.request("usage");
     const auto clocks = usage ? Json::parse(*usage, nullptr, false) : Json();
     if (clocks.is_object() && clocks.contains("nodes") && !clocks["nodes"].empty())
       add(check_node_clocks(clocks["nodes"]));
@@ -211,12 +211,12 @@ class Look {
 
   const CommandLine& line_;
   ClusterAddress cluster_;
-  ClusterSnapshot look_;
+  ClusterSnapshot snapshot_;
 };
 
 }  // namespace
 
-ClusterSnapshot check_cluster(const CommandLine& line) { return Look(line).run(); }
+ClusterSnapshot check_cluster(const CommandLine& line) { return ClusterProbe(line).run(); }
 
 std::vector<PortSeen> try_ports(std::vector<PortSeen> ports, Duration limit) {
   const auto loop = EventLoop::create();

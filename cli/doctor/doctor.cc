@@ -67,29 +67,29 @@ Findings beside_gpus(const MachineFacts& machine) {
 
 // Probes the GPUs and the node's shape: vendor code runs, which may hang or crash with a broken
 // driver.
-Document look_at_devices() {
+Document inspect_devices() {
   Document report = Document::array();
-  const auto keep = [&](const Finding& finding) { report.push_back(to_json(finding)); };
-  for (const auto& each : check_gpus()) keep(each);
+  const auto add = [&](const Finding& finding) { report.push_back(to_json(finding)); };
+  for (const auto& each : check_gpus()) add(each);
   const auto machine = probe_machine();
-  keep(note("CPUs", fmt::format("{} usable", machine.cpus.usable())));
-  keep(note("memory", fmt::format("{} MiB usable", machine.memory.usable_bytes() >> 20)));
+  add(note("CPUs", fmt::format("{} usable", machine.cpus.usable())));
+  add(note("memory", fmt::format("{} MiB usable", machine.memory.usable_bytes() >> 20)));
   const auto shape = node_shape(machine, {});
-  keep(shape ? note("GPUs to offer", shape->total(resource::gpu).to_string())
-             : mend("GPUs to offer", shape.error().text, "fix that variable, or give --num-gpus"));
+  add(shape ? note("GPUs to offer", shape->total(resource::gpu).to_string())
+            : mend("GPUs to offer", shape.error().text, "fix that variable, or give --num-gpus"));
   for (const auto& [vendor, devices] : machine.devices) {
     const VendorRow& row = row_of(vendor);
-    keep(note("devices", fmt::format("{} of {}, as {} by {}", devices.size(), row.name,
-                                     row.resource, row.variable)));
+    add(note("devices", fmt::format("{} of {}, as {} by {}", devices.size(), row.name, row.resource,
+                                    row.variable)));
   }
-  for (const auto& each : beside_gpus(machine)) keep(each);
-  for (const auto& each : machine.notes) keep(note("machine", each));
+  for (const auto& each : beside_gpus(machine)) add(each);
+  for (const auto& each : machine.notes) add(note("machine", each));
   return report;
 }
 
 Findings check_devices() {
-  auto child = Child::start([](const Child::Tell& tell) {
-    tell(json_text(look_at_devices()), true);
+  auto child = Child::start([](const Child::Notify& notify) {
+    notify(json_text(inspect_devices()), true);
     return exit_done;
   });
   if (!child) return {note("devices", child.error().text)};
@@ -190,7 +190,7 @@ int probe(const CommandLine& line) {
       ClusterAddress cluster{head->address, std::nullopt, directory + "/head/operator.key"};
       if (auto key = load_key_file(cluster.key_path)) cluster.key = std::move(key).value();
       auto client = ToolClient::open(cluster);
-      const auto pong = client ? client->ask("ping", {}, {}, probe_timeout) : client.error();
+      const auto pong = client ? client->request("ping", {}, {}, probe_timeout) : client.error();
       if (!pong) return complain(pong.error(), exit_failed);
     }
     if (load_agent_file(directory + "/agent/agent.json")) {

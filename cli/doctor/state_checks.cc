@@ -106,7 +106,7 @@ void check_keys(const std::string& directory, const std::string& name, Findings&
 // Checks the files that the head and the agent wrote about themselves.
 void check_processes(const std::string& directory, const std::string& name, Findings& found) {
   const std::string parent = fs::path(directory).parent_path().string();
-  const std::string place = flags_of_place(parent, name);
+  const std::string flags = cluster_flags(parent, name);
   if (const auto head = load_head_file(directory + "/head/head.json")) {
     found.push_back(
         runs(*head) ? ok("head process", fmt::format("cluster '{}': process {} at {}", name,
@@ -116,7 +116,7 @@ void check_processes(const std::string& directory, const std::string& name, Find
                                        "it at {}",
                                        name, head->pid, head->address),
                            fmt::format("{} resumes its jobs; mobula stop{} ends them",
-                                       restart_command(parent, name), place)));
+                                       restart_command(parent, name), flags)));
   } else if (head.error().code != ErrorCode::not_found) {
     found.push_back(mend("head process", head.error().text,
                          fmt::format("rm {}/head/head.json if no head runs", directory)));
@@ -128,7 +128,7 @@ void check_processes(const std::string& directory, const std::string& name, Find
                fmt::format("cluster '{}': its agent, process {}, died and left its files", name,
                            agent->pid),
                fmt::format("mobula start --address {}{}, or mobula stop{} to remove the files",
-                           agent->head_address, place, place)));
+                           agent->head_address, flags, flags)));
       return;
     }
     found.push_back(ok("agent process", fmt::format("cluster '{}': process {}, node {}", name,
@@ -141,7 +141,7 @@ void check_processes(const std::string& directory, const std::string& name, Find
                            std::strerror(errno)),
                fmt::format("restart the agent, whose directory was removed: mobula stop{}, and "
                            "start it again",
-                           place)));
+                           flags)));
     } else {
       check_private("agent socket", agent->socket, 077, found);
     }

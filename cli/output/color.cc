@@ -28,11 +28,11 @@ std::optional<ColorChoice> color_choice_of(std::string_view text) {
   return std::nullopt;
 }
 
-bool wants_colors(ColorChoice choice, const ColorPlace& place) {
+bool wants_colors(ColorChoice choice, const ColorContext& context) {
   if (choice != ColorChoice::automatic) return choice == ColorChoice::always;
-  const bool refused = place.no_color != nullptr && *place.no_color != '\0';
-  const bool dumb = place.term != nullptr && std::string_view(place.term) == "dumb";
-  return place.terminal && !refused && !dumb;
+  const bool refused = context.no_color != nullptr && *context.no_color != '\0';
+  const bool dumb = context.term != nullptr && std::string_view(context.term) == "dumb";
+  return context.terminal && !refused && !dumb;
 }
 
 bool wants_colors(ColorChoice choice, int fd) {

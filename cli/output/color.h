@@ -17,12 +17,12 @@ enum class Paint { bold, good, waiting, bad };
 std::optional<ColorChoice> color_choice_of(std::string_view text);
 
 // The terminal and environment that decide: https://no-color.org, and TERM=dumb.
-struct ColorPlace {
+struct ColorContext {
   bool terminal = false;
   const char* no_color = nullptr;
   const char* term = nullptr;
 };
-bool wants_colors(ColorChoice choice, const ColorPlace& place);
+bool wants_colors(ColorChoice choice, const ColorContext& context);
 // Reports whether output to this descriptor gets colors.
 bool wants_colors(ColorChoice choice, int fd);
 

@@ -100,9 +100,9 @@ Result<LogLines> LogLines::create(Options options, std::function<bool(const std:
 bool LogLines::take(std::string_view bytes) {
   while (!bytes.empty()) {
     const std::size_t end = bytes.find('\n');
-    const std::size_t room = max_line - partial_.size();
-    const bool whole = end != std::string_view::npos && end <= room;
-    const std::size_t size = whole ? end : std::min(bytes.size(), room);
+    const std::size_t space = max_line - partial_.size();
+    const bool whole = end != std::string_view::npos && end <= space;
+    const std::size_t size = whole ? end : std::min(bytes.size(), space);
     partial_.append(bytes.substr(0, size));
     bytes.remove_prefix(whole ? size + 1 : size);
     if (!whole && partial_.size() < max_line) return true;
@@ -116,11 +116,11 @@ bool LogLines::give(std::string_view line) {
   if (pattern_ && ::regexec(&pattern_->compiled, text.c_str(), 0, nullptr, 0) != 0) return true;
   text += '\n';
   if (settled_ || options_.tail < 0) return sink_(text);
-  kept_bytes_ += text.size();
-  kept_.push_back(std::move(text));
-  while (kept_.size() > static_cast<std::size_t>(options_.tail) || kept_bytes_ > max_kept_bytes) {
-    kept_bytes_ -= kept_.front().size();
-    kept_.pop_front();
+  tail_bytes_ += text.size();
+  tail_.push_back(std::move(text));
+  while (tail_.size() > static_cast<std::size_t>(options_.tail) || tail_bytes_ > max_tail_bytes) {
+    tail_bytes_ -= tail_.front().size();
+    tail_.pop_front();
   }
   return true;
 }
@@ -128,8 +128,8 @@ bool LogLines::give(std::string_view line) {
 bool LogLines::settle(bool follows) {
   if (!follows && !partial_.empty() && !give(std::exchange(partial_, {}))) return false;
   settled_ = true;
-  kept_bytes_ = 0;
-  for (const auto& line : std::exchange(kept_, {})) {
+  tail_bytes_ = 0;
+  for (const auto& line : std::exchange(tail_, {})) {
     if (!sink_(line)) return false;
   }
   return true;

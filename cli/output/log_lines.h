@@ -25,7 +25,7 @@ int bytes_after(unsigned char c);
 class LogLines {
  public:
   static constexpr std::size_t max_line = 64 * 1024;
-  static constexpr std::size_t max_kept_bytes = 64u << 20;  // for a tail
+  static constexpr std::size_t max_tail_bytes = 64u << 20;  // for a tail
 
   struct Options {
     std::string pattern{};   // extended POSIX regular expression; empty: all lines
@@ -54,8 +54,8 @@ class LogLines {
   std::shared_ptr<Pattern> pattern_;
   std::string partial_;
   bool settled_ = false;
-  std::deque<std::string> kept_;
-  std::size_t kept_bytes_ = 0;
+  std::deque<std::string> tail_;
+  std::size_t tail_bytes_ = 0;
 };
 
 }  // namespace mobula::internal::cli

@@ -71,11 +71,11 @@ Result<LogStream> LogStream::create(const CommandLine& line, std::optional<Lines
 void LogStream::add(std::string name, LogSource source) {
   auto log = std::make_unique<Log>(Log{std::move(name), std::move(source), std::nullopt});
   const std::size_t number = merge_->add();
-  const auto keep = [merge = merge_.get(), number](const std::string& text) {
+  const auto add_line = [merge = merge_.get(), number](const std::string& text) {
     merge->take(number, text);
     return true;
   };
-  if (auto lines = LogLines::create({line_->grep, line_->raw, -1}, keep))
+  if (auto lines = LogLines::create({line_->grep, line_->raw, -1}, add_line))
     log->lines.emplace(std::move(*lines));
   log->lines->settle(true);
   const bool all = line_->tail < 0 || !line_->grep.empty() || wanted_;

@@ -78,7 +78,7 @@ bool show_by(const std::string& command, const std::string& text) {
   const auto pid = start_pager(command, reads.get());
   reads.reset();
   if (!pid) return false;
-  // A short write means that the user quit; the pager's code tells more.
+  // A short write means that the user quit; the exit code of the pager shows the reason.
   (void)write_all(writes.get(), text);
   writes.reset();
   int status = 0;
@@ -92,8 +92,8 @@ bool show_by(const std::string& command, const std::string& text) {
 
 bool may_page(const CommandLine& line) {
   const bool goes_on = line.watch || line.follow;
-  return line.pager && !goes_on && line.kept == nullptr && for_people(line) && output_is_screen() &&
-         ::isatty(STDIN_FILENO) == 1;
+  return line.pager && !goes_on && line.console_link == nullptr && for_people(line) &&
+         output_is_screen() && ::isatty(STDIN_FILENO) == 1;
 }
 
 }  // namespace

@@ -59,13 +59,14 @@ std::string progress_line(const std::string& what, std::size_t columns) {
 
 std::string progress_line(const std::string& what, std::uint64_t have, std::uint64_t all,
                           std::size_t columns) {
-  const double part =
+  const double fraction =
       all == 0 ? 1 : std::min(1.0, static_cast<double>(have) / static_cast<double>(all));
-  const auto full = static_cast<std::size_t>(part * bar_columns);
+  const auto full = static_cast<std::size_t>(fraction * bar_columns);
   const std::string amounts =
       fmt::format("{:.1f} of {:.1f} MiB", static_cast<double>(have) / 0x1p20,
                   static_cast<double>(all) / 0x1p20);
-  if (columns < narrow) return progress_line(fmt::format("{:.0f}% {}", part * 100, what), columns);
+  if (columns < narrow)
+    return progress_line(fmt::format("{:.0f}% {}", fraction * 100, what), columns);
   return progress_line(fmt::format("{} [{}{}] {}", what, std::string(full, '#'),
                                    std::string(bar_columns - full, '.'), amounts),
                        columns);
@@ -77,11 +78,11 @@ bool Progress::due() const {
   return shown_ && (drawn_at_ == Time() || monotonic_now() - drawn_at_ >= redraw_each);
 }
 
-void Progress::tell(const std::string& what) {
+void Progress::show(const std::string& what) {
   if (due()) draw(progress_line(what, columns_of_terminal() - 1));
 }
 
-void Progress::tell_bytes(const std::string& what, std::uint64_t have, std::uint64_t all) {
+void Progress::show_bytes(const std::string& what, std::uint64_t have, std::uint64_t all) {
   if (due()) draw(progress_line(what, have, all, columns_of_terminal() - 1));
 }
 

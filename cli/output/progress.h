@@ -23,8 +23,8 @@ class Progress {
   bool shown() const { return shown_; }
 
   // Shows the first text immediately, later ones at most every 100 ms; others are dropped.
-  void tell(const std::string& what);
-  void tell_bytes(const std::string& what, std::uint64_t have, std::uint64_t all);
+  void show(const std::string& what);
+  void show_bytes(const std::string& what, std::uint64_t have, std::uint64_t all);
   // Erases the line before other output.
   void clear();
 

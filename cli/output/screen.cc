@@ -38,7 +38,7 @@ bool output_is_screen() {
 Screen::Screen() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) take(signal, end);
   take(SIGWINCH, wake);
-  look_at_size();
+  measure();
   termios input{};
   if (::isatty(STDIN_FILENO) == 1 && ::tcgetattr(STDIN_FILENO, &input) == 0) {
     before_ = input;
@@ -55,7 +55,7 @@ Screen::~Screen() {
   if (before_) ::tcsetattr(STDIN_FILENO, TCSANOW, &*before_);
 }
 
-void Screen::look_at_size() {
+void Screen::measure() {
   winsize size{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0)
     return;
@@ -81,7 +81,7 @@ bool Screen::wait(Duration span) {
   const int woken = ending == 0 ? ::poll(&input, before_ ? 1 : 0, static_cast<int>(span / 1ms)) : 0;
   // A closed terminal would wake the wait forever.
   if (woken > 0 && ::read(STDIN_FILENO, &key_, 1) != 1) ending = 1;
-  look_at_size();
+  measure();
   return ending == 0;
 }
 

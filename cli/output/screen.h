@@ -35,7 +35,7 @@ class Screen {
   char key() const { return key_; }
 
  private:
-  void look_at_size();
+  void measure();
 
   std::size_t rows_ = 24;
   std::size_t columns_ = 80;

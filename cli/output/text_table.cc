@@ -56,12 +56,12 @@ std::string TextTable::text(bool colored) const {
     const bool is_header = &row == &rows_.front();
     std::string line;
     for (std::size_t at = 0; at < columns; ++at) {
-      const std::string room(widths[at] - width_of(row[at]), ' ');
+      const std::string padding(widths[at] - width_of(row[at]), ' ');
       const std::string shown = !colored                        ? row[at]
                                 : is_header                     ? painted(row[at], Paint::bold)
                                 : has_states(rows_.front()[at]) ? painted_state(row[at], true)
                                                                 : row[at];
-      line += (at == 0 ? "" : "  ") + (numbers[at] ? room + shown : shown + room);
+      line += (at == 0 ? "" : "  ") + (numbers[at] ? padding + shown : shown + padding);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";

@@ -17,15 +17,17 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* usual_order = "-cpu_percent";
 
-struct Look {
+struct UsageSample {
   double at_s = 0;
   double cpu_s = 0;
 };
 
-Look look_of(const Json& item) { return {item.value("at_s", 0.0), item.value("cpu_s", 0.0)}; }
+UsageSample sample_of(const Json& item) {
+  return {item.value("at_s", 0.0), item.value("cpu_s", 0.0)};
+}
 
 // Returns one decimal place.
-Json percent(const Look& before, const Look& after) {
+Json percent(const UsageSample& before, const UsageSample& after) {
   const double span = after.at_s - before.at_s;
   if (span <= 0) return nullptr;
   return std::round(std::max(0.0, after.cpu_s - before.cpu_s) / span * 1000) / 10;
@@ -62,30 +64,31 @@ const Json& list_in(const Json& document, const char* name) {
 }  // namespace
 
 Json top_of(const Json& before, const Json& after, const Json& tasks) {
-  std::map<std::string, Look> nodes, executors;
+  std::map<std::string, UsageSample> nodes, executors;
   for (const auto& node : list_in(before, "nodes"))
-    nodes[node.value("node_id", std::string())] = look_of(node);
-  for (const auto& item : list_in(before, "items")) executors[key_of(item)] = look_of(item);
+    nodes[node.value("node_id", std::string())] = sample_of(node);
+  for (const auto& item : list_in(before, "items")) executors[key_of(item)] = sample_of(item);
   std::map<std::string, const Json*> longest;  // by executor: its longest running task
   for (const auto& task : list_in(tasks, "items")) {
     if (task.value("state", std::string()) != "RUNNING" ||
         !task.value("executor", Json()).is_string())
       continue;
-    const Json*& kept = longest[task["executor"].get<std::string>()];
+    const Json*& longest_task = longest[task["executor"].get<std::string>()];
     const auto since = [](const Json& each) { return each.value("since_ms", std::int64_t{0}); };
-    if (kept == nullptr || since(task) > since(*kept)) kept = &task;
+    if (longest_task == nullptr || since(task) > since(*longest_task)) longest_task = &task;
   }
   Json top = after;
   top["kind"] = "Top";
   for (auto& node : top["nodes"]) {
     const auto was = nodes.find(node.value("node_id", std::string()));
-    node["cpu_percent"] = was == nodes.end() ? Json(nullptr) : percent(was->second, look_of(node));
+    node["cpu_percent"] =
+        was == nodes.end() ? Json(nullptr) : percent(was->second, sample_of(node));
     node["gpus_text"] = gpus_text(node.value("gpus", Json::array()));
   }
   for (auto& item : top["items"]) {
     const auto was = executors.find(key_of(item));
     item["cpu_percent"] =
-        was == executors.end() ? Json(nullptr) : percent(was->second, look_of(item));
+        was == executors.end() ? Json(nullptr) : percent(was->second, sample_of(item));
     std::int64_t gpu_bytes = 0;
     const Json gpus = item.value("gpus", Json::array());
     for (const auto& gpu : gpus) gpu_bytes += gpu.value("used_bytes", std::int64_t{0});

@@ -44,10 +44,11 @@ Holdings holdings_of(const Json& leases) {
   return held;
 }
 
-std::string bar_of(double part) {
-  const auto full = static_cast<std::size_t>(std::lround(std::clamp(part, 0.0, 1.0) * bar_cells));
+std::string bar_of(double fraction) {
+  const auto full =
+      static_cast<std::size_t>(std::lround(std::clamp(fraction, 0.0, 1.0) * bar_cells));
   // Any held amount is visible.
-  const std::size_t cells = part > 0 ? std::max<std::size_t>(full, 1) : 0;
+  const std::size_t cells = fraction > 0 ? std::max<std::size_t>(full, 1) : 0;
   return "[" + std::string(cells, '#') + std::string(bar_cells - cells, '.') + "]";
 }
 

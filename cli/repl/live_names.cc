@@ -58,7 +58,7 @@ std::vector<std::string> ids_of(const CommandLine& line, const std::string& kind
                                                   : find_cluster(line);
   if (!cluster) return {};
   auto client = ToolClient::open(*cluster);
-  const auto text = client ? client->ask("list", kind, {}, tab_timeout) : client.error();
+  const auto text = client ? client->request("list", kind, {}, tab_timeout) : client.error();
   if (!text) return {};
   const auto list = nlohmann::json::parse(*text, nullptr, false);
   if (!list.is_object() || !list.contains("items")) return {};

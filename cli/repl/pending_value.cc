@@ -73,41 +73,42 @@ std::string filters_of_transfers(const Json& pending) {
   return json_text(filters);
 }
 
-void PendingValue::tell(Progress& progress, const Json& pending, Duration waited) {
+void PendingValue::show(Progress& progress, const Json& pending, Duration waited) {
   if (waited < first_line || !progress.shown()) return;
-  if (waited >= next_at_) ask(pending, waited);
+  if (waited >= next_at_) request(pending, waited);
   const std::string name = name_.empty() ? "the value" : name_;
   if (on_its_way_ && on_its_way_->moves) {
-    return progress.tell_bytes(fmt::format("fetching {}", name), on_its_way_->have,
+    return progress.show_bytes(fmt::format("fetching {}", name), on_its_way_->have,
                                on_its_way_->all);
   }
   const std::string why = on_its_way_ ? on_its_way_->why : task_;
-  progress.tell(fmt::format("waiting for {} for {} s; Ctrl-C stops waiting{}{}", name, waited / 1s,
+  progress.show(fmt::format("waiting for {} for {} s; Ctrl-C stops waiting{}{}", name, waited / 1s,
                             why.empty() ? "" : "; ", why));
 }
 
 // One query at a time: for a value in transit its progress, otherwise alternately transfers and the
 // state of its task.
-void PendingValue::ask(const Json& pending, Duration waited) {
+void PendingValue::request(const Json& pending, Duration waited) {
   next_at_ =
       waited + (waited < long_wait || on_its_way_ ? between_questions : between_late_questions);
   const auto cluster = find_cluster(line_);
   if (!cluster || text_in(pending, "object_id").empty()) return;
   const Question question = lists_ ? next_ : Question::task;
   if (question == Question::transfers) {
-    ask_for_transfers(pending, *cluster);
+    request_transfers(pending, *cluster);
     next_ = on_its_way_ ? Question::transfers : Question::task;
   } else {
-    ask_for_task(pending, *cluster);
+    request_task(pending, *cluster);
     next_ = Question::transfers;
   }
 }
 
-void PendingValue::ask_for_transfers(const Json& pending, const ClusterAddress& cluster) {
+void PendingValue::request_transfers(const Json& pending, const ClusterAddress& cluster) {
   on_its_way_.reset();
   auto client = ToolClient::open(cluster);
   if (!client) return;
-  const auto answer = client->ask("list", "transfers", filters_of_transfers(pending), head_timeout);
+  const auto answer =
+      client->request("list", "transfers", filters_of_transfers(pending), head_timeout);
   // Heads of earlier releases do not support such filters.
   if (!answer && answer.error().code == ErrorCode::invalid_argument) lists_ = false;
   if (!answer) return;
@@ -115,10 +116,10 @@ void PendingValue::ask_for_transfers(const Json& pending, const ClusterAddress& 
   if (list.is_object()) on_its_way_ = value_on_its_way(list, text_in(pending, "object_id"));
 }
 
-void PendingValue::ask_for_task(const Json& pending, const ClusterAddress& cluster) {
+void PendingValue::request_task(const Json& pending, const ClusterAddress& cluster) {
   auto client = ToolClient::open(cluster);
   if (!client) return;
-  const auto answer = client->ask("explain", {}, text_in(pending, "object_id"), head_timeout);
+  const auto answer = client->request("explain", {}, text_in(pending, "object_id"), head_timeout);
   const Json explanation = answer ? Json::parse(*answer, nullptr, false) : Json();
   task_ = explanation.is_object() ? words_of_task(explanation) : std::string();
 }

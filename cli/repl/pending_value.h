@@ -36,14 +36,14 @@ class PendingValue {
   PendingValue(const CommandLine& line, std::string name) : line_(line), name_(std::move(name)) {}
 
   // `pending` is the program's reply, `waited` the time since the first query.
-  void tell(Progress& progress, const Json& pending, Duration waited);
+  void show(Progress& progress, const Json& pending, Duration waited);
 
  private:
   enum class Question { transfers, task };
 
-  void ask(const Json& pending, Duration waited);
-  void ask_for_transfers(const Json& pending, const ClusterAddress& cluster);
-  void ask_for_task(const Json& pending, const ClusterAddress& cluster);
+  void request(const Json& pending, Duration waited);
+  void request_transfers(const Json& pending, const ClusterAddress& cluster);
+  void request_task(const Json& pending, const ClusterAddress& cluster);
 
   const CommandLine& line_;
   const std::string name_;

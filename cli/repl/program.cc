@@ -116,7 +116,7 @@ UserProgram::UserProgram(UserProgram&& other) noexcept
       answered_(other.answered_),
       unsent_(std::move(other.unsent_)),
       text_(std::move(other.text_)),
-      looked_(other.looked_),
+      scanned_(other.scanned_),
       owed_(other.owed_),
       interruptible_(other.interruptible_) {}
 
@@ -186,25 +186,25 @@ bool UserProgram::send_some() {
 
 bool UserProgram::receive_some() {
   for (;;) {
-    std::array<char, 65536> part;
-    const ssize_t count = ::recv(socket_.get(), part.data(), part.size(), MSG_DONTWAIT);
+    std::array<char, 65536> block;
+    const ssize_t count = ::recv(socket_.get(), block.data(), block.size(), MSG_DONTWAIT);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return true;
     if (count <= 0) return false;
-    text_.append(part.data(), static_cast<std::size_t>(count));
+    text_.append(block.data(), static_cast<std::size_t>(count));
     return true;
   }
 }
 
 std::optional<std::string> UserProgram::take_line() {
-  const auto end = text_.find('\n', looked_);
+  const auto end = text_.find('\n', scanned_);
   if (end == std::string::npos) {
-    looked_ = text_.size();
+    scanned_ = text_.size();
     return std::nullopt;
   }
   std::string line = text_.substr(0, end);
   text_.erase(0, end + 1);
-  looked_ = 0;
+  scanned_ = 0;
   return line;
 }
 
@@ -215,7 +215,7 @@ void UserProgram::interrupt() {
   (void)send_some();  // the next request reports a closed socket
 }
 
-Result<Json> UserProgram::ask(const Json& request, const WaitReady& wait) {
+Result<Json> UserProgram::request(const Json& request, const WaitReady& wait) {
   if (pid_ == 0 || !socket_)
     return failure(ErrorCode::unavailable, name_ + " has exited; `use` restarts it");
   if (unsent_.size() > most_unsent) {

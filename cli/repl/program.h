@@ -37,7 +37,7 @@ class UserProgram {
   // Returns the reply. unavailable if the program has exited, has closed its end, or has accepted
   // no bytes for a minute. cancelled if `wait` was interrupted: the rest of the request is sent
   // with the next one, the program is interrupted, and its reply is discarded.
-  Result<Json> ask(const Json& request, const WaitReady& wait);
+  Result<Json> request(const Json& request, const WaitReady& wait);
   const std::string& name() const { return name_; }
 
  private:
@@ -56,7 +56,7 @@ class UserProgram {
   bool answered_ = false;  // it has reached mobula::init
   std::string unsent_;
   std::string text_;
-  std::size_t looked_ = 0;
+  std::size_t scanned_ = 0;
   int owed_ = 0;                // replies to discard
   bool interruptible_ = false;  // the program accepts interruptions; set by its first reply
 };

@@ -83,12 +83,12 @@ bool has_word(const std::vector<std::string>& words, std::initializer_list<const
 // Commands with one query and one reply. Commands that wait longer run in processes, which Ctrl-C
 // ends.
 bool runs_here(const std::vector<std::string>& words) {
-  static const std::set<std::string, std::less<>> asking{"status",  "list",       "get",  "memory",
-                                                         "summary", "explain",    "plan", "version",
-                                                         "help",    "completion", "man"};
+  static const std::set<std::string, std::less<>> queries{
+      "status", "list",    "get",  "memory",     "summary", "explain",
+      "plan",   "version", "help", "completion", "man"};
   if (has_word(words, {"--watch", "-w", "-f", "--follow", "-h", "--help"})) return false;
   if (words.front() == "job") return words.size() > 1 && words[1] != "logs";
-  return asking.contains(words.front());
+  return queries.contains(words.front());
 }
 
 // wait X, explain X, job status X, get job X.
@@ -131,8 +131,8 @@ Shell::Shell(const CommandLine& line, RunCommand run, Interrupts& interrupts, bo
       interrupts_(interrupts),
       interactive_(interactive),
       tree_(command_tree()),
-      kept_([&interrupts] { return interrupts.raised(); }) {
-  line_.kept = &kept_;
+      console_link_([&interrupts] { return interrupts.raised(); }) {
+  line_.console_link = &console_link_;
   if (line.output != OutputFormat::table) output_format_ = line.output;
   for (const char* name : {"wide", "json", "jsonl", "yaml", "csv", "name"}) {
     if (output_format_of(name) == output_format_) output_name_ = name;
@@ -191,8 +191,8 @@ int Shell::carry_out_file(const std::string& path) {
     return code;
   };
   for (;;) {
-    std::array<char, 65536> part;
-    const ssize_t count = ::read(file.get(), part.data(), part.size());
+    std::array<char, 65536> block;
+    const ssize_t count = ::read(file.get(), block.data(), block.size());
     if (interrupts_.raised()) return exit_interrupted;
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return complain(errno_failure("read " + path, errno), exit_failed);
@@ -201,7 +201,7 @@ int Shell::carry_out_file(const std::string& path) {
       return first == exit_done ? last : first;
     }
     for (ssize_t i = 0; i < count; ++i) {
-      const char c = part[static_cast<std::size_t>(i)];
+      const char c = block[static_cast<std::size_t>(i)];
       if (c != '\n') {
         if (++length <= longest_line) line += c;
         continue;
@@ -262,7 +262,7 @@ int Shell::run_here(const std::vector<std::string>& words) {
     std::fputs(parsed.text.c_str(), stdout);
     return parsed.exit;
   }
-  parsed.line->kept = &kept_;
+  parsed.line->console_link = &console_link_;
   return run_(*parsed.line);
 }
 

@@ -1,5 +1,5 @@
 // Runs the lines of a console, one statement after the other. Commands with a single query run
-// here, over a kept connection; all other commands run this program again in a separate process.
+// here, over one connection; all other commands run this program again in a separate process.
 // Thread: main.
 #pragma once
 
@@ -69,7 +69,7 @@ class Shell {
   int make_actor(const MakeActor& actor);
   int show(const std::string& name);
   int kill(const std::string& name);
-  Result<Json> ask_program(const Json& request);
+  Result<Json> request_program(const Json& request);
   int print(const Json& value) const;
   bool wait_ready(int fd, short events);
   void forget_program();
@@ -80,7 +80,7 @@ class Shell {
   Interrupts& interrupts_;
   const bool interactive_;
   const CommandNode tree_;
-  KeptLink kept_;
+  ConsoleLink console_link_;
   OutputFormat output_format_ = OutputFormat::table;
   std::string output_name_ = "table";
   std::string unexpanded_;                   // format that \x restores; empty: \x is off

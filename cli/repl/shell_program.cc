@@ -107,7 +107,7 @@ int Shell::start_program(const std::vector<std::string>& words, const ClusterAdd
   auto started = UserProgram::start(words, cluster, line_.state_dir, output.get());
   if (!started) return complain(started.error());
   program_.emplace(std::move(*started));
-  const auto described = ask_program({{"do", "describe"}});
+  const auto described = request_program({{"do", "describe"}});
   if (!described) return complain(described.error());
   for (const auto& each : (*described)["functions"])
     names_.functions.push_back(each.value("name", std::string()));
@@ -152,10 +152,11 @@ void Shell::forget_program() {
   names_.actors.clear();
 }
 
-Result<Json> Shell::ask_program(const Json& request) {
+Result<Json> Shell::request_program(const Json& request) {
   if (!program_)
     return failure(ErrorCode::invalid_argument, "no program; `use PROGRAM` selects one");
-  return program_->ask(request, [this](int fd, short events) { return wait_ready(fd, events); });
+  return program_->request(request,
+                           [this](int fd, short events) { return wait_ready(fd, events); });
 }
 
 // Waits for input for one second or until Ctrl-C, and prints the program's output.
@@ -182,15 +183,15 @@ std::optional<std::string> Shell::output_line() {
       return line;
     }
     if (!output_) return std::nullopt;
-    std::array<char, 4096> part;
-    const ssize_t count = ::read(output_.get(), part.data(), part.size());
+    std::array<char, 4096> block;
+    const ssize_t count = ::read(output_.get(), block.data(), block.size());
     if (count < 0 && errno == EINTR) continue;
     if (count == 0) output_.reset();
     if (count <= 0) {
       if (count == 0 && !output_text_.empty()) return std::exchange(output_text_, {});
       return std::nullopt;
     }
-    output_text_.append(part.data(), static_cast<std::size_t>(count));
+    output_text_.append(block.data(), static_cast<std::size_t>(count));
   }
 }
 
@@ -203,7 +204,7 @@ int Shell::call(const Call& call) {
   if (!call.object.empty()) request["actor"] = call.object;
   request["arguments"] = arguments_json(call.arguments, jobs_);
   request["options"] = *options;
-  const auto answer = ask_program(request);
+  const auto answer = request_program(request);
   if (!answer) return complain(answer.error());
   if (!answer->value("ok", false)) return refused(*answer);
   if (call.let.empty()) return show(name);
@@ -216,11 +217,11 @@ int Shell::call(const Call& call) {
 int Shell::make_actor(const MakeActor& actor) {
   const auto options = options_json(actor.options);
   if (!options) return complain(options.error());
-  const auto answer = ask_program({{"do", "create"},
-                                   {"as", actor.name},
-                                   {"class", actor.class_name},
-                                   {"arguments", arguments_json(actor.arguments, jobs_)},
-                                   {"options", *options}});
+  const auto answer = request_program({{"do", "create"},
+                                       {"as", actor.name},
+                                       {"class", actor.class_name},
+                                       {"arguments", arguments_json(actor.arguments, jobs_)},
+                                       {"options", *options}});
   if (!answer) return complain(answer.error());
   if (!answer->value("ok", false)) return refused(*answer);
   last_id_ = answer->value("actor_id", std::string());
@@ -235,11 +236,11 @@ int Shell::make_actor(const MakeActor& actor) {
 int Shell::show(const std::string& name) {
   Progress progress(true);
   PendingValue value(line_, name == "_" ? "" : name);
-  const Time asked = monotonic_now();
+  const Time sent_at = monotonic_now();
   for (;;) {
-    const auto answer = ask_program({{"do", "get"}, {"name", name}});
+    const auto answer = request_program({{"do", "get"}, {"name", name}});
     if (answer && answer->value("pending", false)) {
-      value.tell(progress, *answer, monotonic_now() - asked);
+      value.show(progress, *answer, monotonic_now() - sent_at);
       continue;
     }
     progress.clear();
@@ -255,7 +256,7 @@ int Shell::show(const std::string& name) {
 }
 
 int Shell::kill(const std::string& name) {
-  const auto answer = ask_program({{"do", "kill"}, {"name", name}});
+  const auto answer = request_program({{"do", "kill"}, {"name", name}});
   if (!answer) return complain(answer.error());
   if (!answer->value("ok", false)) return refused(*answer);
   std::erase(names_.actors, name);
@@ -279,7 +280,7 @@ int Shell::print(const Json& value) const {
 }
 
 int Shell::list_callables() {
-  const auto answer = ask_program({{"do", "describe"}});
+  const auto answer = request_program({{"do", "describe"}});
   if (!answer) return complain(answer.error());
   Json document = *answer;
   document.erase("ok");

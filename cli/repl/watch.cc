@@ -21,7 +21,7 @@ constexpr std::size_t most_news = 200;
 constexpr std::size_t short_id = 8;
 constexpr Duration first_probe_timeout = 500ms;
 constexpr const char* no_cluster = "(no cluster) > ";
-constexpr const char* not_looked_yet = "(connecting) > ";
+constexpr const char* not_polled_yet = "(connecting) > ";
 
 SeenThings things_of(const Json& list, const char* id, const char* name) {
   SeenThings things;
@@ -80,14 +80,14 @@ Result<std::unique_ptr<ClusterWatch>> ClusterWatch::start(const CommandLine& lin
   {
     const auto until = std::chrono::steady_clock::now() + first_probe_timeout;
     MutexLock held(watch->mutex_);
-    while (watch->prompt_ == not_looked_yet && watch->changed_.wait_until(held, until)) {
+    while (watch->prompt_ == not_polled_yet && watch->changed_.wait_until(held, until)) {
     }
   }
   return watch;
 }
 
 ClusterWatch::ClusterWatch(const CommandLine& line, Fd news_fd)
-    : line_(line), news_fd_(std::move(news_fd)), prompt_(not_looked_yet), asking_(line) {}
+    : line_(line), news_fd_(std::move(news_fd)), prompt_(not_polled_yet), query_line_(line) {}
 
 ClusterWatch::~ClusterWatch() {
   {
@@ -116,7 +116,7 @@ std::string ClusterWatch::prompt() {
   return prompt_;
 }
 
-void ClusterWatch::tell(std::vector<std::string> lines) {
+void ClusterWatch::print_lines(std::vector<std::string> lines) {
   if (lines.empty()) return;
   const MutexLock held(mutex_);
   for (auto& line : lines) {
@@ -139,37 +139,37 @@ void ClusterWatch::show(std::string prompt) {
 }
 
 void ClusterWatch::run() {
-  kept_ = std::make_unique<KeptLink>([this] { return ending_.load(); });
-  asking_.kept = kept_.get();
+  link_ = std::make_unique<ConsoleLink>([this] { return ending_.load(); });
+  query_line_.console_link = link_.get();
   while (!ending_) {
-    look();
+    poll();
     const auto until = std::chrono::steady_clock::now() + interval;
     MutexLock held(mutex_);
     while (!ending_ && changed_.wait_until(held, until)) {
     }
   }
-  kept_.reset();
+  link_.reset();
 }
 
-void ClusterWatch::look() {
-  const auto cluster = find_cluster(asking_);
+void ClusterWatch::poll() {
+  const auto cluster = find_cluster(query_line_);
   auto client = cluster ? ToolClient::open(*cluster) : cluster.error();
-  const auto ask = [&](const std::string& verb, const std::string& kind) -> Result<Json> {
+  const auto request = [&](const std::string& verb, const std::string& kind) -> Result<Json> {
     if (!client) return client.error();
-    const auto text = client->ask(verb, kind, {}, timeout);
+    const auto text = client->request(verb, kind, {}, timeout);
     if (!text) return text.error();
     return Json::parse(*text, nullptr, false);
   };
   // A cheap query detects changes. A head that does not support it gets all queries.
-  const auto changes = ask("changes", "");
+  const auto changes = request("changes", "");
   const std::string now = changes && changes->is_object() ? changes->dump() : std::string();
   if (!now.empty() && reached_ && !lost_ && now == changes_) return;
-  const auto status = ask("status", "");
-  const auto nodes = status ? ask("list", "nodes") : status;
-  const auto jobs = nodes ? ask("list", "jobs") : nodes;
-  const auto submissions = jobs ? ask("list", "submissions") : jobs;
+  const auto status = request("status", "");
+  const auto nodes = status ? request("list", "nodes") : status;
+  const auto jobs = nodes ? request("list", "jobs") : nodes;
+  const auto submissions = jobs ? request("list", "submissions") : jobs;
   if (!submissions || !status->is_object()) {
-    if (reached_ && !std::exchange(lost_, true)) tell({"the head does not answer"});
+    if (reached_ && !std::exchange(lost_, true)) print_lines({"the head does not answer"});
     show(no_cluster);
     changes_.clear();
     return;
@@ -177,11 +177,11 @@ void ClusterWatch::look() {
   SeenThings seen_nodes = things_of(*nodes, "node_id", "address");
   SeenThings seen_jobs = things_of(*submissions, "job_id", "name");
   seen_jobs.merge(things_of(*jobs, "job_id", "name"));
-  if (std::exchange(lost_, false)) tell({"the head answers again"});
+  if (std::exchange(lost_, false)) print_lines({"the head answers again"});
   if (std::exchange(reached_, true)) {
     auto lines = changes_between("node", nodes_, seen_nodes);
     for (auto& line : changes_between("job", jobs_, seen_jobs)) lines.push_back(std::move(line));
-    tell(std::move(lines));
+    print_lines(std::move(lines));
   }
   changes_ = now;
   nodes_ = std::move(seen_nodes);

@@ -50,8 +50,8 @@ class ClusterWatch {
  private:
   ClusterWatch(const CommandLine& line, Fd news_fd);
   void run();
-  void look();
-  void tell(std::vector<std::string> lines);
+  void poll();
+  void print_lines(std::vector<std::string> lines);
   void show(std::string prompt);
 
   const CommandLine line_;
@@ -63,8 +63,8 @@ class ClusterWatch {
   std::size_t left_out_ MOBULA_GUARDED_BY(mutex_) = 0;
   std::string prompt_ MOBULA_GUARDED_BY(mutex_);
   // Owned by the thread.
-  std::unique_ptr<KeptLink> kept_;
-  CommandLine asking_;
+  std::unique_ptr<ConsoleLink> link_;
+  CommandLine query_line_;
   bool reached_ = false;
   bool lost_ = false;
   std::string changes_;  // the head's change counter

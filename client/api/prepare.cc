@@ -38,12 +38,12 @@ ResourceRequest resources_of(const Options& options) {
 
   internal::ExactResources exact;
   rules::keep(
-      internal::read_asked({.num_gpus = options.num_gpus,
-                            .gpu_memory = options.gpu_memory,
-                            .memory = options.memory,
-                            .resources = {options.resources.begin(), options.resources.end()},
-                            .accelerator_type = options.accelerator_type},
-                           rules::Asks::request, exact));
+      internal::read_requested({.num_gpus = options.num_gpus,
+                                .gpu_memory = options.gpu_memory,
+                                .memory = options.memory,
+                                .resources = {options.resources.begin(), options.resources.end()},
+                                .accelerator_type = options.accelerator_type},
+                               rules::AmountKind::request, exact));
   ResourceRequest request;
   request.gpu_units = exact.gpu_units;
   request.gpu_memory_bytes = exact.gpu_memory_bytes;
@@ -209,7 +209,7 @@ NodeRequest node_request(const InitOptions& options, bool joins) {
   job_request(options);
   if (joins) check_joining(options);
 
-  auto named = rules::named_resources(options.resources, rules::Asks::total);
+  auto named = rules::named_resources(options.resources, rules::AmountKind::total);
   NodeRequest node;
   if (options.num_cpus) node.cpu_units = rules::units_of("num_cpus", *options.num_cpus);
   if (options.num_gpus) node.gpu_units = rules::units_of("num_gpus", *options.num_gpus);

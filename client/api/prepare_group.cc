@@ -15,7 +15,7 @@ namespace rules = internal::client;
 // Validates the resources of a bundle like the corresponding options, with the bundle's name in
 // errors.
 ResourceRequest bundle_request(const std::string& field, const Resources& bundle) {
-  if (bundle.empty()) rules::refuse(field, "a bundle asks for something", "an empty bundle");
+  if (bundle.empty()) rules::refuse(field, "a bundle requests a resource", "an empty bundle");
   ResourceRequest request;
   Resources others;
   for (const auto& [name, amount] : bundle) {
@@ -31,7 +31,7 @@ ResourceRequest bundle_request(const std::string& field, const Resources& bundle
   }
   internal::ExactResources exact{.gpu_memory_bytes = request.gpu_memory_bytes,
                                  .memory_bytes = request.memory_bytes};
-  auto named = rules::named_resources(others, rules::Asks::total);
+  auto named = rules::named_resources(others, rules::AmountKind::total);
   exact.gpu_units = named.gpu_units.value_or(0);
   exact.custom_units = std::move(named.custom_units);
   rules::keep(internal::check_bundle(field, request.cpu_units, exact));

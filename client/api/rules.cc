@@ -163,9 +163,9 @@ std::int64_t bytes_of(const std::string& field, double amount) {
   return bytes;
 }
 
-NamedResources named_resources(const Resources& resources, Asks asks) {
+NamedResources named_resources(const Resources& resources, AmountKind kind) {
   NamedResources named;
-  keep(read_named({resources.begin(), resources.end()}, asks, named));
+  keep(read_named({resources.begin(), resources.end()}, kind, named));
   return named;
 }
 

@@ -48,9 +48,9 @@ void check_reading(Transport transport, const std::optional<Device>& device);
 std::int64_t units_of(const std::string& field, double amount);
 // Exact whole number of bytes.
 std::int64_t bytes_of(const std::string& field, double amount);
-using internal::Asks;
+using internal::AmountKind;
 using internal::NamedResources;
-NamedResources named_resources(const Resources& resources, Asks asks);
+NamedResources named_resources(const Resources& resources, AmountKind kind);
 
 // A quota by accounted resource name: CPU, GPU and memory in any letter case. 0 is a valid amount.
 std::map<std::string, std::int64_t> quota_units(const Resources& quota);

@@ -183,7 +183,7 @@ detail::Done ProcessRuntime::check_device(const detail::GetRequest& request) {
   return make_error(PublicKind::invalid_request,
                     "get: device: this process has no lease on a GPU of index " +
                         std::to_string(request.device->index) +
-                        "; a task asks for one with num_gpus");
+                        "; a task requests one with num_gpus");
 }
 
 Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects,

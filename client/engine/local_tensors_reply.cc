@@ -15,7 +15,7 @@ constexpr Duration counts_report_delay = 1s;
 TransfersReply LocalTensors::reply_to(const TransfersRequest& asked) const {
   const Time now = monotonic_now();
   transfer::TransferReplyBuilder answer(asked);
-  if (answer.asks_for_under_way()) {
+  if (answer.includes_under_way()) {
     for (const auto& row :
          exchange_ ? exchange_->under_way() : std::vector<exchange::TensorProgress::Row>{}) {
       TransferFact fact;

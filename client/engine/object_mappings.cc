@@ -11,7 +11,7 @@ namespace {
 
 SlabId slab_id(std::uint64_t slab) { return SlabId(Hash128{0, slab}); }
 
-Place place_of(const SlabRange& record) {
+ObjectLocation location_of(const SlabRange& record) {
   return {slab_id(record.slab), static_cast<std::uint64_t>(record.offset),
           static_cast<std::uint64_t>(record.size_bytes)};
 }
@@ -28,8 +28,8 @@ void ObjectMappings::take_descriptor(const AgentToProcess& message, std::vector<
   }
   const auto* readable = std::get_if<FetchObjectReply>(&message);
   if (readable == nullptr || readable->failure) return;
-  auto view = fds.empty() ? slabs_.view(place_of(readable->place))
-                          : slabs_.view(place_of(readable->place), fds.front().get(),
+  auto view = fds.empty() ? slabs_.view(location_of(readable->place))
+                          : slabs_.view(location_of(readable->place), fds.front().get(),
                                         static_cast<std::uint64_t>(readable->slab_bytes));
   if (!view) {
     print_stderr("mobula: object {} cannot be mapped: {}", readable->object.brief(),

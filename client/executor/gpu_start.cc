@@ -62,7 +62,7 @@ PinnedSliceOptions staging_of_environment() {
              most_mib, made.slices * made.slice_bytes >> 20);
     return made;
   }
-  made.slices = std::max<std::size_t>((mib << 20) / made.slice_bytes, made.kept_back + 1);
+  made.slices = std::max<std::size_t>((mib << 20) / made.slice_bytes, made.reserved_slices + 1);
   return made;
 }
 

@@ -89,6 +89,57 @@ Result<std::string> mobula_program() {
                      " or in its ../bin; install it there or set MOBULA_PROGRAM");
 }
 
+namespace {
+
+// Starts the program with both descriptors, in a separate session.
+Result<pid_t> spawn(const std::string& program, std::vector<std::string> arguments, int ready_write,
+                    int life_read) {
+  // The child gets both ends under fixed numbers above those of its stdio.
+  constexpr int ready_number = 200;
+  constexpr int life_number = 201;
+  arguments.insert(arguments.begin(), program);
+  arguments.insert(arguments.end(), {"--ready-fd", std::to_string(ready_number), "--life-fd",
+                                     std::to_string(life_number)});
+  std::vector<char*> argv;
+  for (auto& each : arguments) argv.push_back(each.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, ready_write, ready_number);
+  ::posix_spawn_file_actions_adddup2(&actions, life_read, life_number);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  // A separate session, so that Ctrl-C at the driver's terminal reaches the driver alone.
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+  pid_t pid = 0;
+  const int spawned =
+      ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  if (spawned != 0) return errno_failure("start " + program, spawned);
+  return pid;
+}
+
+// Parses the line that `mobula start` prints when it is ready or has failed.
+Result<OwnedStart::Ready> report_of(const std::string& line) {
+  const auto json = nlohmann::json::parse(line, nullptr, false);
+  if (!json.is_object()) {
+    return failure(ErrorCode::unavailable,
+                   "mobula start ended without being ready" +
+                       (line.empty() ? std::string("; see its message above") : ": " + line));
+  }
+  if (json.contains("error")) {
+    const bool refused = json.value("exit", 0) == exit_refused;
+    return failure(refused ? ErrorCode::permission_denied : ErrorCode::unavailable,
+                   json.value("error", std::string()));
+  }
+  return OwnedStart::Ready{json.value("address", std::string()),
+                           json.value("socket", std::string())};
+}
+
+}  // namespace
+
 Result<OwnedStart> OwnedStart::run(std::vector<std::string> arguments) {
   const auto flag = std::ranges::find(arguments, "--address");
   const std::string address = flag == arguments.end() ? std::string() : *std::next(flag);
@@ -103,33 +154,11 @@ Result<OwnedStart> OwnedStart::run(std::vector<std::string> arguments) {
   Fd life_read(life[0]);
   Fd life_write(life[1]);
 
-  // The child gets both ends under fixed numbers above those of its stdio.
-  constexpr int ready_number = 200;
-  constexpr int life_number = 201;
-  arguments.insert(arguments.begin(), *program);
-  arguments.insert(arguments.end(), {"--ready-fd", std::to_string(ready_number), "--life-fd",
-                                     std::to_string(life_number)});
-  std::vector<char*> argv;
-  for (auto& each : arguments) argv.push_back(each.data());
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, ready_write.get(), ready_number);
-  ::posix_spawn_file_actions_adddup2(&actions, life_read.get(), life_number);
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
-  // A separate session, so that Ctrl-C at the driver's terminal reaches the driver alone.
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-  pid_t pid = 0;
-  const int spawned =
-      ::posix_spawn(&pid, program->c_str(), &actions, &attributes, argv.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
-  if (spawned != 0) return errno_failure("start " + *program, spawned);
+  const auto pid = spawn(*program, std::move(arguments), ready_write.get(), life_read.get());
+  if (!pid) return pid.error();
   ready_write.reset();
   life_read.reset();
-  OwnedStart start(pid, std::move(life_write));
+  OwnedStart start(*pid, std::move(life_write));
 
   const auto line = read_line(ready_read.get(), monotonic_now() + start_timeout_);
   if (!line && line.error().code == ErrorCode::timed_out && !address.empty()) {
@@ -139,18 +168,9 @@ Result<OwnedStart> OwnedStart::run(std::vector<std::string> arguments) {
                                              address + "' shows the cause");
   }
   if (!line) return line.error();
-  const auto json = nlohmann::json::parse(*line, nullptr, false);
-  if (!json.is_object()) {
-    return failure(ErrorCode::unavailable,
-                   "mobula start ended without being ready" +
-                       (line->empty() ? std::string("; see its message above") : ": " + *line));
-  }
-  if (json.contains("error")) {
-    const bool refused = json.value("exit", 0) == exit_refused;
-    return failure(refused ? ErrorCode::permission_denied : ErrorCode::unavailable,
-                   json.value("error", std::string()));
-  }
-  start.ready_ = {json.value("address", std::string()), json.value("socket", std::string())};
+  auto report = report_of(*line);
+  if (!report) return report.error();
+  start.ready_ = std::move(*report);
   return start;
 }
 

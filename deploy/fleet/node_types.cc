@@ -14,69 +14,20 @@
 #include "base/amount_text.h"
 #include "base/model/executor_bounds.h"
 #include "base/model/label_selector.h"
+#include "deploy/yaml_value.h"
 
 namespace mobula::internal::fleet {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Value = deploy::YamlValue;
+using deploy::for_each_member;
+using deploy::read_members;
 
 constexpr std::size_t max_file_bytes = 1 << 20;
 constexpr std::size_t max_types = 1000;
 constexpr std::int64_t max_count = 1'000'000;
 constexpr std::int64_t max_units = 4096;  // numbered instances of one resource
-
-// Thrown inside this file alone: the fault and its line.
-struct Wrong {
-  int line = 0;  // from 1; 0: unknown
-  std::string text;
-};
-
-// A value with its path: "available_node_types.gpu.resources.CPU".
-struct Value {
-  YAML::Node node;
-  std::string path;
-
-  [[noreturn]] void wrong(const std::string& rule) const {
-    throw Wrong{node.Mark().line + 1, path.empty() ? rule : path + ": " + rule};
-  }
-  Value member(const std::string& name, const YAML::Node& at) const {
-    return {at, path.empty() ? name : path + "." + name};
-  }
-  std::string text() const {
-    if (!node.IsScalar()) wrong("is not a single value");
-    return node.Scalar();
-  }
-};
-
-using Readers = std::map<std::string, std::function<void(const Value&)>>;
-
-// Calls visit(name, value) for each member; rejects duplicate names.
-template <class Visit>
-void for_each_member(const Value& value, Visit&& visit) {
-  if (value.node.IsNull()) return;
-  if (!value.node.IsMap()) value.wrong("is not a mapping of names to values");
-  std::set<std::string> seen;
-  for (const auto& each : value.node) {
-    if (!each.first.IsScalar()) Value{each.first, value.path}.wrong("has a name that is not text");
-    const auto name = each.first.Scalar();
-    // Marks the position of the name, because the value may be empty.
-    Value member = value.member(name, each.second);
-    if (!seen.insert(name).second) Value{each.first, member.path}.wrong("is given twice");
-    visit(name, member);
-  }
-}
-
-void read_members(const Value& value, const Readers& readers) {
-  for_each_member(value, [&](const std::string& name, const Value& member) {
-    const auto reader = readers.find(name);
-    if (reader == readers.end()) {
-      std::string known;
-      for (const auto& [each, unused] : readers) known += (known.empty() ? "" : ", ") + each;
-      member.wrong("is unknown; give one of " + known);
-    }
-    reader->second(member);
-  });
-}
 
 std::int64_t count_of(const Value& value) {
   const auto amount = Quantity::parse(value.text());
@@ -332,10 +283,10 @@ namespace {
 
 template <class Read>
 auto parse(const std::string& text, const std::string& file, Read&& read)
-    -> Result<decltype(read(Value{YAML::Node(), {}}))> {
+    -> Result<decltype(read(Value{}))> {
   try {
-    return read(Value{YAML::Load(text), {}});
-  } catch (const Wrong& why) {
+    return read(Value{YAML::Load(text), {}, true});
+  } catch (const deploy::YamlFault& why) {
     return failure(ErrorCode::invalid_argument,
                    fmt::format("{}:{}: {}", file, std::max(why.line, 1), why.text));
   } catch (const YAML::Exception& why) {

@@ -134,7 +134,7 @@ planner::WantedGroup group_of(const Json& json) {
   group.spec.strategy = strategy_of(json.at("strategy").get<std::string>());
   for (const auto& bundle : json.at("bundles")) {
     group.spec.bundles.push_back(request_of(bundle.at("request")));
-    BundlePlace place;
+    BundleLocation place;
     if (bundle.contains("node_id")) {
       place.node = id_of<NodeId>(bundle["node_id"]);
       place.allocation = allocation_of(bundle.at("held"));

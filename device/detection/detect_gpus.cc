@@ -81,11 +81,11 @@ Detected detect_amd(const DetectionPaths& paths) {
     AcceleratorDevice device{.id = std::to_string(index++)};
     device.memory_bytes = kfd_memory(node);
     const auto model = static_cast<std::uint32_t>(property_in(text, "device_id"));
-    const auto place = property_in(text, "location_id");
+    const auto location = property_in(text, "location_id");
     device.product = fmt::format("AMD {:#06x}", model);
     device.types = type_of(amd_types, model);
     device.pci_bus_id = fmt::format("{:04x}:{:02x}:{:02x}.{:x}", property_in(text, "domain"),
-                                    place >> 8 & 0xff, place >> 3 & 0x1f, place & 7);
+                                    location >> 8 & 0xff, location >> 3 & 0x1f, location & 7);
     if (const auto unique = property_in(text, "unique_id"); unique != 0) {
       device.uuid = fmt::format("GPU-{:016x}", unique);
     }

@@ -14,7 +14,7 @@
 namespace mobula::internal {
 namespace {
 
-Result<GpuFacts> ask_nvml(const std::string& library) {
+Result<GpuFacts> read_nvml(const std::string& library) {
   auto nvml = Nvml::open(library);
   if (!nvml) return nvml.error();
   auto devices = nvml->devices();
@@ -99,7 +99,7 @@ std::string_view to_string(GpuSource source) {
 }
 
 GpuFacts probe_gpus(const GpuPaths& paths) {
-  auto by_nvml = ask_nvml(paths.nvml_library);
+  auto by_nvml = read_nvml(paths.nvml_library);
   if (by_nvml) return std::move(*by_nvml);
   GpuFacts facts;
   facts.notes.push_back(by_nvml.error().text);

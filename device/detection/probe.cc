@@ -198,8 +198,8 @@ const VendorRow& gpu_vendor(const MachineFacts& machine, const NodeRequest& requ
   return row_of(Vendor::nvidia);
 }
 
-Result<NodeShape> node_shape(const MachineFacts& machine, const NodeRequest& asked) {
-  const auto typed = with_named_type(asked);
+Result<NodeShape> node_shape(const MachineFacts& machine, const NodeRequest& given) {
+  const auto typed = with_named_type(given);
   if (!typed) return typed.error();
   const NodeRequest& request = *typed;
   NodeShape node;

@@ -63,12 +63,12 @@ Result<std::string> read_all(int output, Time deadline, const std::string& progr
     if (left_ms <= 0 || ::poll(&ready, 1, static_cast<int>(left_ms)) == 0) {
       return failure(ErrorCode::timed_out, program + " did not finish in time");
     }
-    std::array<char, 4096> part{};
-    const ssize_t got = ::read(output, part.data(), part.size());
+    std::array<char, 4096> block{};
+    const ssize_t got = ::read(output, block.data(), block.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return errno_failure("reading from " + program, errno);
     if (got == 0) return text;
-    text.append(part.data(), static_cast<std::size_t>(got));
+    text.append(block.data(), static_cast<std::size_t>(got));
     if (text.size() > most_output_bytes) {
       return failure(ErrorCode::corrupt, program + " wrote more than any machine has devices");
     }

@@ -35,9 +35,9 @@ Result<void> check_no_capture(const GpuContext& on, cuda_abi::Stream stream) {
   const GpuContext::Current current(on);
   if (!current.made()) return current.made();
   int capturing = cuda_abi::capture_none;
-  auto asked =
+  auto result =
       on.driver().check("cuStreamIsCapturing", on.call().stream_is_capturing(stream, &capturing));
-  if (!asked || capturing == cuda_abi::capture_none) return asked;
+  if (!result || capturing == cuda_abi::capture_none) return result;
   return failure(ErrorCode::invalid_argument,
                  "cannot wait for a stream whose work is being captured into a graph; copy before "
                  "the capture begins, or after it has ended");
@@ -72,7 +72,7 @@ Result<DeviceArena*> CudaMemory::arena_of(int device) const {
   return failure(
       ErrorCode::not_found,
       fmt::format(
-          "the process has no lease on a device of index {}; its task asks for one with num_gpus",
+          "the process has no lease on a device of index {}; its task requests one with num_gpus",
           device));
 }
 

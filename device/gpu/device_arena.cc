@@ -43,10 +43,11 @@ struct DeviceBytes::Chunks {
   DeviceBytes taken(const std::shared_ptr<Chunks>& self, std::uint64_t number, std::uint64_t begin,
                     std::uint64_t size) MOBULA_REQUIRES(mutex);
   void give_back(std::uint64_t number, std::uint64_t offset, std::uint64_t size);
-  // Removes empty chunks until at most `keep` bytes of them remain. The caller destroys the removed
+  // Removes empty chunks until at most `max_bytes` of them remain. The caller destroys the removed
   // chunks.
-  std::vector<std::pair<std::uint64_t, Chunk>> shed(std::uint64_t keep) MOBULA_REQUIRES(mutex);
-  void tell(const std::vector<std::pair<std::uint64_t, Chunk>>& gone) const;
+  std::vector<std::pair<std::uint64_t, Chunk>> remove_empty(std::uint64_t max_bytes)
+      MOBULA_REQUIRES(mutex);
+  void notify_closed(const std::vector<std::pair<std::uint64_t, Chunk>>& removed) const;
 
   std::shared_ptr<const GpuContext> context;
   DeviceArenaOptions options;
@@ -65,7 +66,7 @@ Result<std::uint64_t> DeviceBytes::Chunks::add(std::uint64_t wanted, bool shared
     return failure(
         ErrorCode::resource_exhausted,
         fmt::format("{} bytes of device memory: {} of the {} that this process's share of {} "
-                    "leaves for tensors are taken; free some, or ask for a larger share",
+                    "leaves for tensors are taken; free some, or request a larger share",
                     wanted, used_bytes, options.max_bytes, to_string(context->uuid())));
   }
   auto mapping = DeviceMapping::create(context, size);
@@ -98,7 +99,7 @@ DeviceBytes DeviceBytes::Chunks::taken(const std::shared_ptr<Chunks>& self, std:
 
 void DeviceBytes::Chunks::give_back(std::uint64_t number, std::uint64_t offset,
                                     std::uint64_t size) {
-  std::vector<std::pair<std::uint64_t, Chunk>> gone;  // destroyed without the lock
+  std::vector<std::pair<std::uint64_t, Chunk>> removed;  // destroyed without the lock
   {
     const MutexLock lock(mutex);
     used_bytes -= size;
@@ -106,28 +107,29 @@ void DeviceBytes::Chunks::give_back(std::uint64_t number, std::uint64_t offset,
     chunk.free.give_back(offset, size);
     if (!chunk.free.whole()) return;
     empty_bytes += chunk.size;
-    gone = shed(options.kept_bytes);
+    removed = remove_empty(options.max_empty_bytes);
   }
-  tell(gone);
+  notify_closed(removed);
 }
 
-std::vector<std::pair<std::uint64_t, DeviceBytes::Chunks::Chunk>> DeviceBytes::Chunks::shed(
-    std::uint64_t keep) {
-  std::vector<std::pair<std::uint64_t, Chunk>> gone;
-  for (auto at = chunks.begin(); at != chunks.end() && empty_bytes > keep;) {
+std::vector<std::pair<std::uint64_t, DeviceBytes::Chunks::Chunk>> DeviceBytes::Chunks::remove_empty(
+    std::uint64_t max_bytes) {
+  std::vector<std::pair<std::uint64_t, Chunk>> removed;
+  for (auto at = chunks.begin(); at != chunks.end() && empty_bytes > max_bytes;) {
     const auto each = at++;
     if (!each->second.free.whole()) continue;
     empty_bytes -= each->second.size;
     chunk_bytes -= each->second.size;
-    gone.emplace_back(each->first, std::move(each->second));
+    removed.emplace_back(each->first, std::move(each->second));
     chunks.erase(each);
   }
-  return gone;
+  return removed;
 }
 
-void DeviceBytes::Chunks::tell(const std::vector<std::pair<std::uint64_t, Chunk>>& gone) const {
+void DeviceBytes::Chunks::notify_closed(
+    const std::vector<std::pair<std::uint64_t, Chunk>>& removed) const {
   if (!closed) return;
-  for (const auto& [number, chunk] : gone) closed(number);
+  for (const auto& [number, chunk] : removed) closed(number);
 }
 
 DeviceArena::DeviceArena(std::shared_ptr<const GpuContext> context, DeviceArenaOptions options,
@@ -162,10 +164,10 @@ Result<DeviceBytes> DeviceArena::take(std::uint64_t size) {
   auto added = chunks_->add(wanted, shared);
   if (!added && chunks_->empty_bytes > 0) {
     // Frees empty chunks that were kept for reuse.
-    auto gone = chunks_->shed(0);
+    auto removed = chunks_->remove_empty(0);
     lock.unlock();
-    chunks_->tell(gone);
-    gone.clear();
+    chunks_->notify_closed(removed);
+    removed.clear();
     lock.lock();
     added = chunks_->add(wanted, shared);
   }

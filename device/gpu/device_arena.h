@@ -17,8 +17,8 @@
 namespace mobula::internal {
 
 struct DeviceArenaOptions {
-  std::uint64_t max_bytes = 0;              // limit for all chunks: the share, see `gpu_share.h`
-  std::uint64_t kept_bytes = 256ull << 20;  // limit for empty chunks that are kept
+  std::uint64_t max_bytes = 0;  // limit for all chunks: the share, see `gpu_share.h`
+  std::uint64_t max_empty_bytes = 256ull << 20;  // limit for empty chunks
 };
 
 // Location of an allocation in its chunk, for processes that import the chunk.

@@ -19,12 +19,12 @@ cuda_abi::AllocationProperties properties_on(const GpuContext& context) {
 Result<std::size_t> granularity_on(const GpuContext& context) {
   const auto properties = properties_on(context);
   std::size_t granularity = 0;
-  if (auto asked =
+  if (auto result =
           context.driver().check("cuMemGetAllocationGranularity",
                                  context.call().memory_granularity(&granularity, &properties,
                                                                    cuda_abi::granularity_minimum));
-      !asked) {
-    return asked.error();
+      !result) {
+    return result.error();
   }
   return granularity;
 }

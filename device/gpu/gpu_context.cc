@@ -124,8 +124,8 @@ Result<GpuMemory> GpuContext::memory() const {
   const Current current(*this);
   if (!current.made()) return current.made().error();
   std::size_t free = 0, total = 0;
-  if (auto asked = driver_->check("cuMemGetInfo", call().memory_left(&free, &total)); !asked) {
-    return asked.error();
+  if (auto result = driver_->check("cuMemGetInfo", call().memory_left(&free, &total)); !result) {
+    return result.error();
   }
   return GpuMemory{free, total};
 }

@@ -126,7 +126,7 @@ Result<void> GpuDevices::open_all() {
                    fmt::format("no GPU of the slot is visible to this process, which sees {}",
                                there.empty() ? "none" : there));
   }
-  look_around();
+  discover();
   cuda_ = std::make_shared<CudaMemory>(std::move(arenas));
   nccl_ = NcclLibrary::open();
   return {};
@@ -146,17 +146,17 @@ Result<GpuDevices::Device> GpuDevices::open_one(const std::shared_ptr<const Cuda
   }
   made.context = std::move(*context);
   made.bus_id = made.context->pci_bus_id();
-  DeviceArenaOptions share;
-  share.max_bytes = terms.memory_bytes;
-  if (share.max_bytes == 0) {
+  DeviceArenaOptions arena_options;
+  arena_options.max_bytes = terms.memory_bytes;
+  if (arena_options.max_bytes == 0) {
     // Without amounts in the report, more than one device counts as one whole device.
     const auto bytes = tensor_bytes_of({.fraction = std::min(terms.amount, Quantity::whole(1)),
                                         .usable_bytes = memory->total_bytes,
                                         .context_bytes = terms.context_bytes});
     if (!bytes) return bytes.error();
-    share.max_bytes = *bytes;
+    arena_options.max_bytes = *bytes;
   }
-  made.arena = std::make_shared<DeviceArena>(made.context, share,
+  made.arena = std::make_shared<DeviceArena>(made.context, arena_options,
                                              [closed = closed_[index]](std::uint64_t chunk) {
                                                const MutexLock lock(closed->mutex);
                                                if (closed->callback) closed->callback(chunk);
@@ -165,7 +165,7 @@ Result<GpuDevices::Device> GpuDevices::open_one(const std::shared_ptr<const Cuda
 }
 
 // Without a result, all CPUs and interfaces count as equally near.
-void GpuDevices::look_around() {
+void GpuDevices::discover() {
   std::vector<std::string> bus_ids;
   for (const Device& each : devices_) {
     if (!each.bus_id.empty()) bus_ids.push_back(each.bus_id);

@@ -101,7 +101,7 @@ class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
   Result<void> open_all();
   Result<Device> open_one(const std::shared_ptr<const CudaDriver>& driver, const DeviceUuid& uuid,
                           const GpuTerms& terms, std::size_t index);
-  void look_around();
+  void discover();
   std::shared_ptr<const void> freed_elsewhere(std::shared_ptr<const void> owner);
   void free_later(std::shared_ptr<const void> owner);
   void wait_until_freed();

@@ -19,10 +19,11 @@ Result<std::uint64_t> tensor_bytes_of(const GpuShareTerms& terms) {
   if (taken <= share && share - taken >= least_tensor_bytes) return share - taken;
   return failure(
       ErrorCode::invalid_argument,
-      fmt::format("{} of a GPU is {} of {} usable bytes; its context takes {} and {} are kept for "
-                  "communicators, so less than {} would be left for tensors: ask for more",
-                  terms.fraction.to_string(), share, terms.usable_bytes, terms.context_bytes,
-                  terms.communicator_bytes, least_tensor_bytes));
+      fmt::format(
+          "{} of a GPU is {} of {} usable bytes; its context takes {} and {} are reserved for "
+          "communicators, so less than {} would be left for tensors: request more",
+          terms.fraction.to_string(), share, terms.usable_bytes, terms.context_bytes,
+          terms.communicator_bytes, least_tensor_bytes));
 }
 
 }  // namespace mobula::internal

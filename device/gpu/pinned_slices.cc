@@ -14,7 +14,7 @@ namespace mobula::internal {
 struct PinnedSlice::Pool {
   Pool(std::shared_ptr<const GpuContext> of, const PinnedSliceOptions& with)
       : context(std::move(of)), options(with) {
-    options.slices = std::max(options.slices, options.kept_back + 1);
+    options.slices = std::max(options.slices, options.reserved_slices + 1);
   }
   ~Pool() {
     if (block == nullptr) return;
@@ -96,7 +96,7 @@ void PinnedSlice::Pool::give_back(std::span<std::byte> bytes) {
   {
     const MutexLock lock(mutex);
     free.push_back(bytes.data());
-    if (free.size() > options.kept_back) callbacks.swap(waiting);
+    if (free.size() > options.reserved_slices) callbacks.swap(waiting);
   }
   for (const auto& each : callbacks) each();
 }
@@ -119,7 +119,7 @@ PinnedSlice PinnedSlices::take() {
 
 PinnedSlice PinnedSlices::take_spare(std::function<void()> freed) {
   PinnedSlice made;
-  made.bytes_ = pool_->take(pool_->options.kept_back, std::move(freed));
+  made.bytes_ = pool_->take(pool_->options.reserved_slices, std::move(freed));
   if (!made.bytes_.empty()) made.pool_ = pool_;
   return made;
 }
@@ -127,7 +127,7 @@ PinnedSlice PinnedSlices::take_spare(std::function<void()> freed) {
 std::uint64_t PinnedSlices::slice_bytes() const { return pool_->options.slice_bytes; }
 
 std::size_t PinnedSlices::most_for_one() const {
-  return std::max<std::size_t>((pool_->options.slices - pool_->options.kept_back) / 2, 1);
+  return std::max<std::size_t>((pool_->options.slices - pool_->options.reserved_slices) / 2, 1);
 }
 
 std::size_t PinnedSlices::free() const {

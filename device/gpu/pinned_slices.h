@@ -20,7 +20,7 @@ struct PinnedSliceOptions {
   std::uint64_t slice_bytes = 4u << 20;
   std::size_t slices = 8;
   // Slices that `take_spare` never returns, reserved for callers that release them soon.
-  std::size_t kept_back = 2;
+  std::size_t reserved_slices = 2;
 };
 
 class PinnedSlices;
@@ -57,7 +57,7 @@ class PinnedSlices {
 
   // Empty if no slice is free, or before `open`.
   PinnedSlice take();
-  // Like `take`, except for the last `kept_back` slices. If none is available, `freed` is called
+  // Like `take`, except for the last `reserved_slices`. If no slice is available, `freed` is called
   // once when a slice returns, on the thread that returns it.
   PinnedSlice take_spare(std::function<void()> freed = nullptr);
 

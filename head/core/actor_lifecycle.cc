@@ -26,8 +26,8 @@ const CoverageMark mark_lost_while_away("head.detached_actor_lost_while_head_was
 const CoverageMark mark_unreachable("head.actor_of_an_unreachable_executor_ended");
 const CoverageMark mark_foreign_caller("head.unreachable_actor_of_another_job");
 
-constexpr std::size_t max_cut_off = 16;       // nodes per actor
-constexpr std::size_t max_kept_text = 2'048;  // bytes of the cause of a dead actor
+constexpr std::size_t max_cut_off = 16;         // nodes per actor
+constexpr std::size_t max_cause_bytes = 2'048;  // bytes of the cause of a dead actor
 
 // Doubles the backoff each time, so that failing attempts are not repeated without a pause.
 Duration doubled(Duration first, int times, Duration cap) {
@@ -41,10 +41,10 @@ Duration doubled(Duration first, int times, Duration cap) {
 // During recovery, an actor without a slot may have one on a node that has not registered yet.
 void ActorTable::place(Actor& actor) {
   if (actor.state == ActorState::dead || actor.waits || !actor.slot.empty()) return;
-  if (!parts_.serving || parts_.nodes.recovering()) return;
+  if (!tables_.serving || tables_.nodes.recovering()) return;
   // A command is placed earlier: its start order waits for the journal.
   if (!actor.durable && !actor.spec().entry.given()) return;
-  if (const auto* why = parts_.groups.why_closed(actor.spec().demand.request.placement.group)) {
+  if (const auto* why = tables_.groups.why_closed(actor.spec().demand.request.placement.group)) {
     EndCause cause;
     cause.kind = EndKind::group_removed;
     cause.text = *why;
@@ -55,10 +55,10 @@ void ActorTable::place(Actor& actor) {
     return;
   }
   actor.waits = true;
-  actor.waiting_since = parts_.now;
-  parts_.scheduler.add_actor_demand(actor.spec().actor,
-                                    parts_.jobs.with_job_env(actor.spec().demand), parts_.now,
-                                    callers_of(actor));
+  actor.waiting_since = tables_.now;
+  tables_.scheduler.add_actor_demand(actor.spec().actor,
+                                     tables_.jobs.with_job_env(actor.spec().demand), tables_.now,
+                                     callers_of(actor));
 }
 
 void ActorTable::set_slot(Actor& actor, SlotId slot, NodeId node) {
@@ -77,30 +77,30 @@ SlotId ActorTable::clear_slot(Actor& actor) {
 
 std::vector<NodeId> ActorTable::callers_of(const Actor& actor) const {
   std::vector<NodeId> nodes(actor.cut_off.begin(), actor.cut_off.end());
-  const NodeId owner = parts_.processes.node_of(actor.spec().owner);
+  const NodeId owner = tables_.processes.node_of(actor.spec().owner);
   if (!owner.empty()) nodes.push_back(owner);
   return nodes;
 }
 
 // The stop counts as a loss of the executor. Callers of other jobs cannot terminate an actor of
 // this job.
-void ActorTable::unreachable(ProcessId caller, JobId asking, const WatchActor& message) {
+void ActorTable::unreachable(ProcessId caller, JobId requesting_job, const WatchActor& message) {
   Actor* actor = rows_.find(message.actor);
   if (actor == nullptr || actor->state != ActorState::alive ||
       actor->endpoint.process != message.executor)
     return;
   const ActorSpec& spec = actor->spec();
-  const NodeId from = parts_.processes.node_of(caller);
+  const NodeId from = tables_.processes.node_of(caller);
   const EventSubjects about{.node = actor->node,
                             .job = spec.job,
                             .actor = spec.actor,
                             .process = caller,
                             .slot = actor->slot};
-  parts_.links.given_up(from, actor->node, about, message.unreachable);
+  tables_.links.given_up(from, actor->node, about, message.unreachable);
   const std::string why = fmt::format(
       "its executor on node {} could not be reached from node {}, and the head reaches both",
       actor->node.brief(), from.brief());
-  if (spec.job != asking) {
+  if (spec.job != requesting_job) {
     mark_foreign_caller.hit();
     ActorChanged news;
     news.actor = spec.actor;
@@ -108,21 +108,21 @@ void ActorTable::unreachable(ProcessId caller, JobId asking, const WatchActor& m
     news.state = ActorState::dead;
     news.incarnation = actor->row.incarnation;
     news.cause = killed(why);
-    return parts_.processes.tell(caller, std::move(news));
+    return tables_.processes.send(caller, std::move(news));
   }
-  const Slot* slot = parts_.slots.find(actor->slot);
+  const Slot* slot = tables_.slots.find(actor->slot);
   if (slot == nullptr || slot->stopping) return;
   mark_unreachable.hit();
   if (actor->cut_off.size() < max_cut_off) actor->cut_off.insert(from);
-  parts_.slots.stop(actor->slot, false, why);
+  tables_.slots.stop(actor->slot, false, why);
 }
 
 void ActorTable::demand_again(JobId job) {
   for (const auto id : by_job_.of(job)) {
     const Actor& actor = rows_.at(id);
     if (actor.waits) {
-      parts_.scheduler.add_actor_demand(id, parts_.jobs.with_job_env(actor.spec().demand),
-                                        actor.waiting_since, callers_of(actor));
+      tables_.scheduler.add_actor_demand(id, tables_.jobs.with_job_env(actor.spec().demand),
+                                         actor.waiting_since, callers_of(actor));
     }
   }
 }
@@ -143,10 +143,10 @@ bool ActorTable::granted(const scheduler::Slot& grant, StartSlot& start) {
   start.program = actor->row.program;
   start.job_env = actor->row.job_env;
   start.name_space = actor->name_space;
-  const Job* job = parts_.jobs.find(actor->spec().job);
+  const Job* job = tables_.jobs.find(actor->spec().job);
   start.show_output = job != nullptr && job->runs() && job->start.show_output;
   if (actor->spec().entry.given()) {
-    const Node* node = parts_.nodes.find(grant.node);
+    const Node* node = tables_.nodes.find(grant.node);
     const ProcessId agent = node == nullptr ? ProcessId() : node->address.incarnation;
     actor->row.order = StartOrder{actor->row.incarnation + 1, grant.node, agent};
     write_row(*actor);
@@ -159,7 +159,7 @@ bool ActorTable::granted(const scheduler::Slot& grant, StartSlot& start) {
 void ActorTable::infeasible(const scheduler::Infeasible& report) {
   Actor* actor = rows_.find(report.actor);
   if (actor == nullptr || !actor->waits) return;
-  const Job* job = parts_.jobs.find(actor->spec().job);
+  const Job* job = tables_.jobs.find(actor->spec().job);
   DemandInfeasible news;
   news.demand_class = report.class_id;
   news.actor = report.actor;
@@ -173,9 +173,9 @@ void ActorTable::infeasible(const scheduler::Infeasible& report) {
   EndCause cause;
   cause.kind = EndKind::killed;
   cause.text = news.summary;
-  if (actor->spec().entry.given()) parts_.submissions.infeasible(actor->spec().job, news.summary);
+  if (actor->spec().entry.given()) tables_.submissions.infeasible(actor->spec().job, news.summary);
   const bool fatal = news.fatal;
-  parts_.processes.tell(actor->spec().owner, std::move(news));
+  tables_.processes.send(actor->spec().owner, std::move(news));
   if (fatal) die(*actor, cause, true);
 }
 
@@ -186,7 +186,7 @@ void ActorTable::fail_unserved(const std::map<std::string, std::string>& never) 
     if (!actor.waits || !actor.slot.empty() || actor.row.incarnation > 0) continue;
     const auto at = never.find(demand.id.hex());
     if (at == never.end()) continue;
-    if (parts_.scheduler.explain(demand, scheduler::Tenant::actor, {}).feasible) continue;
+    if (tables_.scheduler.explain(demand, scheduler::Tenant::actor, {}).feasible) continue;
     ended.emplace_back(id, at->second);
   }
   for (const auto& [id, why] : ended) {
@@ -199,8 +199,8 @@ void ActorTable::fail_unserved(const std::map<std::string, std::string>& never) 
     EndCause cause;
     cause.kind = EndKind::killed;
     cause.text = why;
-    if (actor.spec().entry.given()) parts_.submissions.infeasible(actor.spec().job, why);
-    parts_.processes.tell(actor.spec().owner, std::move(news));
+    if (actor.spec().entry.given()) tables_.submissions.infeasible(actor.spec().job, why);
+    tables_.processes.send(actor.spec().owner, std::move(news));
     die(actor, cause, true);
   }
 }
@@ -230,7 +230,7 @@ void ActorTable::constructed(const ActorConstructed& message) {
   }
   actor->cause = {};
   actor->failed_starts = 0;
-  parts_.counts.actor_starts.add(parts_.now - actor->waiting_since);
+  tables_.counts.actor_starts.add(tables_.now - actor->waiting_since);
   become(*actor, ActorState::alive);
 }
 
@@ -268,7 +268,7 @@ void ActorTable::stop_entry(ActorId id, const std::string& why) {
     return forget_oldest();
   }
   actor->ending = true;
-  parts_.slots.stop(actor->slot, true, why);
+  tables_.slots.stop(actor->slot, true, why);
 }
 
 bool ActorTable::settle_order(Actor& actor, bool nobody_knows) {
@@ -320,13 +320,13 @@ void ActorTable::lose(Actor& actor, const EndCause& cause) {
   if (cause.kind == EndKind::out_of_memory) {
     mark_memory.hit();
     actor.not_before =
-        parts_.now + doubled(parts_.options.memory_restart_backoff_initial, actor.memory_deaths++,
-                             parts_.options.memory_restart_backoff_max);
+        tables_.now + doubled(tables_.options.memory_restart_backoff_initial, actor.memory_deaths++,
+                              tables_.options.memory_restart_backoff_max);
   } else if (cause.kind == EndKind::start_failed && actor.failed_starts++ > 0) {
     mark_not_started.hit();
     actor.not_before =
-        parts_.now + doubled(parts_.options.start_again_backoff_initial, actor.failed_starts - 2,
-                             parts_.options.start_again_backoff_max);
+        tables_.now + doubled(tables_.options.start_again_backoff_initial, actor.failed_starts - 2,
+                              tables_.options.start_again_backoff_max);
   }
   place(actor);
 }
@@ -340,7 +340,7 @@ void ActorTable::node_died(NodeId node, bool silently) {
     if (!actor.spec().exclusive) continue;
     mark_exclusive.hit();
     actor.not_before =
-        parts_.now + parts_.options.settings.fence_timeout + parts_.options.exclusive_margin;
+        tables_.now + tables_.options.settings.fence_timeout + tables_.options.exclusive_margin;
   }
 }
 
@@ -354,7 +354,7 @@ void ActorTable::leave_node(NodeId node, const std::string& why) {
     if (actor.spec().max_restarts == 0 || actor.ending || actor.moving) continue;
     mark_moved.hit();
     actor.moving = true;
-    parts_.slots.stop(actor.slot, true, why);
+    tables_.slots.stop(actor.slot, true, why);
   }
 }
 
@@ -366,14 +366,14 @@ std::optional<Time> ActorTable::hasten_entries(NodeId node, Time deadline, const
     const EntryPoint& entry = actor.spec().entry;
     if (!entry.given() || actor.ending || actor.moving) continue;
     const Time due = deadline - entry.grace;
-    if (due > parts_.now) {
+    if (due > tables_.now) {
       next = earlier(next, due);
       continue;
     }
     mark_hastened.hit();
     actor.ending = true;
     actor.drained_why = why;
-    parts_.slots.stop(actor.slot, true, why);
+    tables_.slots.stop(actor.slot, true, why);
   }
   return next;
 }
@@ -386,7 +386,7 @@ std::size_t ActorTable::end_on_node(NodeId node, const std::string& why) {
   for (const auto id : ids) {
     Actor& actor = rows_.at(id);
     if (actor.moving) {
-      parts_.slots.stop(actor.slot, false, why);
+      tables_.slots.stop(actor.slot, false, why);
     } else {
       die(actor, cause);
     }
@@ -398,15 +398,15 @@ std::size_t ActorTable::end_on_node(NodeId node, const std::string& why) {
 void ActorTable::die(Actor& actor, const EndCause& cause, bool refused, Manner manner) {
   const ActorId id = actor.spec().actor;
   if (std::exchange(actor.waits, false)) {
-    parts_.scheduler.drop_actor_demand(id, actor.spec().demand);
+    tables_.scheduler.drop_actor_demand(id, actor.spec().demand);
   }
   const SlotId slot = clear_slot(actor);
   if (!slot.empty()) {
-    parts_.slots.stop(slot, false, "the actor has ended: " + to_string(cause), {},
-                      manner == Manner::orderly);
+    tables_.slots.stop(slot, false, "the actor has ended: " + to_string(cause), {},
+                       manner == Manner::orderly);
   }
   release_name(actor);
-  if (actor.journalled()) parts_.journal.erase("actors", id.hex());
+  if (actor.journalled()) tables_.journal.erase("actors", id.hex());
   actor.cause = cause;
   actor.refused = refused;
   actor.not_before.reset();
@@ -421,7 +421,7 @@ void ActorTable::die(Actor& actor, const EndCause& cause, bool refused, Manner m
   actor.watchers.clear();
   shrink(actor);
   dead_.push_back(id);
-  if (actor.spec().detached) parts_.jobs.actor_ended(actor.spec().job);
+  if (actor.spec().detached) tables_.jobs.actor_ended(actor.spec().job);
 }
 
 // Dead actors are kept for lists and for late watchers. Neither needs the parts that start an
@@ -433,7 +433,7 @@ void ActorTable::shrink(Actor& actor) {
   row.program = {};
   row.job_env.clear();
   actor.cut_off.clear();
-  if (actor.cause.text.size() > max_kept_text) actor.cause.text.resize(max_kept_text);
+  if (actor.cause.text.size() > max_cause_bytes) actor.cause.text.resize(max_cause_bytes);
   actor.cause.text.shrink_to_fit();
 }
 
@@ -465,7 +465,7 @@ bool ActorTable::may_go_on(const SlotFact& fact) const {
     return actor->state != ActorState::dead && actor->slot.empty() && !actor->waits &&
            !actor->not_before;
   }
-  return !fact.actor.detached && parts_.jobs.works(fact.actor.job) &&
+  return !fact.actor.detached && tables_.jobs.works(fact.actor.job) &&
          !ended_early_.contains({fact.actor.job, fact.actor.actor});
 }
 
@@ -473,7 +473,7 @@ void ActorTable::adopt(const SlotFact& fact, NodeId node) {
   mark_adopted.hit();
   Actor* actor = rows_.find(fact.actor.actor);
   if (actor == nullptr) {
-    const Job& job = *parts_.jobs.find(fact.actor.job);
+    const Job& job = *tables_.jobs.find(fact.actor.job);
     actor = &add(ActorRow{fact.actor, job.start.program, job.start.env, fact.generation, 0},
                  name_space_of(fact.actor.job, fact.actor.name_space));
   }
@@ -494,13 +494,13 @@ void ActorTable::adopt(const SlotFact& fact, NodeId node) {
 // that time cannot be distinguished from a reboot of the whole machine, so it uses up no restart.
 void ActorTable::recovery_ended() {
   for (const auto& [of, process] : std::exchange(ended_early_, {}))
-    tell_unknown(of.second, process);
+    notify_unknown(of.second, process);
   open_orders_.clear();
   std::erase_if(entrusted_, [this](ActorId id) { return !rows_.contains(id); });
   for (auto& [id, actor] : rows_) {
     if (actor.state == ActorState::dead) continue;
     const bool detached = actor.spec().detached;
-    if (!detached && !parts_.jobs.works(actor.spec().job)) {
+    if (!detached && !tables_.jobs.works(actor.spec().job)) {
       EndCause cause;
       cause.kind = EndKind::killed;
       cause.text = "its job has ended";
@@ -512,7 +512,7 @@ void ActorTable::recovery_ended() {
     actor.unheld |=
         !detached && owner.empty() && !entrusted_.contains(id) && !actor.watchers.empty();
     if (!detached && !actor.unheld && !entrusted_.contains(id) &&
-        parts_.processes.find(owner) == nullptr && !parts_.processes.expected(owner)) {
+        tables_.processes.find(owner) == nullptr && !tables_.processes.expected(owner)) {
       EndCause cause;
       cause.kind = EndKind::killed;
       cause.text = "its owner did not return after the head was restarted";

@@ -44,8 +44,8 @@ Actor& ActorTable::add(ActorRow row, std::string name_space) {
   Actor actor;
   actor.row = std::move(row);
   actor.name_space = std::move(name_space);
-  actor.waiting_since = parts_.now;
-  actor.owner_node = parts_.processes.node_of(actor.spec().owner);
+  actor.waiting_since = tables_.now;
+  actor.owner_node = tables_.processes.node_of(actor.spec().owner);
   const ActorId id = actor.spec().actor;
   if (entrusted_.contains(id)) actor.row.spec.owner = ProcessId();
   actor.ending = actor.row.leaving;
@@ -67,25 +67,25 @@ Actor& ActorTable::add(ActorRow row, std::string name_space) {
 
 std::string ActorTable::name_space_of(JobId job, const std::string& stated) const {
   if (!stated.empty()) return stated;
-  const Job* row = parts_.jobs.find(job);
+  const Job* row = tables_.jobs.find(job);
   return row != nullptr ? row->name_space : "job-" + job.hex();
 }
 
 void ActorTable::write_row(const Actor& actor, bool gated) {
-  parts_.journal.put("actors", actor.spec().actor.hex(), encode(actor.row), gated);
+  tables_.journal.put("actors", actor.spec().actor.hex(), encode(actor.row), gated);
 }
 
 void ActorTable::become(Actor& actor, ActorState state) {
   actor.state = state;
   ++actor.version;
   if (actor.spec().entry.given()) {
-    parts_.submissions.changed(actor);
+    tables_.submissions.changed(actor);
   } else {
     note(actor);
   }
-  tell(actor, actor.spec().owner);
+  notify(actor, actor.spec().owner);
   for (const auto watcher : actor.watchers) {
-    if (watcher != actor.spec().owner) tell(actor, watcher);
+    if (watcher != actor.spec().owner) notify(actor, watcher);
   }
 }
 
@@ -101,29 +101,29 @@ void ActorTable::note(const Actor& actor) const {
       actor.cause.kind == EndKind::retired || actor.cause.kind == EndKind::group_removed;
   switch (actor.state) {
     case ActorState::placing:
-      return parts_.events.note(Severity::debug, "ACTOR_CREATED", about,
-                                name + " waits for a place");
+      return tables_.events.note(Severity::debug, "ACTOR_CREATED", about,
+                                 name + " waits for placement");
     case ActorState::starting: return;
     case ActorState::alive:
-      return parts_.events.note(
+      return tables_.events.note(
           Severity::info, "ACTOR_ALIVE", about,
           fmt::format("{} is alive{}", name,
                       actor.row.incarnation > 1
                           ? fmt::format(", incarnation {}", actor.row.incarnation)
                           : std::string()));
     case ActorState::restarting:
-      return parts_.events.note(
+      return tables_.events.note(
           Severity::warning, "ACTOR_RESTARTING", about,
           fmt::format("{} {}; restart {}", name, to_string(actor.cause), actor.row.restarts_used));
     case ActorState::dead:
-      return parts_.events.note(
+      return tables_.events.note(
           is_planned && !actor.refused && !actor.construction_error.is_error ? Severity::info
                                                                              : Severity::error,
           "ACTOR_DIED", about, fmt::format("{} {}", name, to_string(actor.cause)));
   }
 }
 
-void ActorTable::tell(const Actor& actor, ProcessId process) const {
+void ActorTable::notify(const Actor& actor, ProcessId process) const {
   ActorChanged news;
   news.actor = actor.spec().actor;
   news.version = actor.version;
@@ -136,20 +136,20 @@ void ActorTable::tell(const Actor& actor, ProcessId process) const {
   news.max_task_retries = actor.spec().max_task_retries;
   news.max_pending_calls = actor.spec().max_pending_calls;
   news.out_of_order = actor.spec().out_of_order;
-  parts_.processes.tell(process, std::move(news));
+  tables_.processes.send(process, std::move(news));
 }
 
-void ActorTable::tell_unknown(ActorId id, ProcessId process) const {
+void ActorTable::notify_unknown(ActorId id, ProcessId process) const {
   ActorChanged news;
   news.actor = id;
   news.version = 1;
   news.state = ActorState::dead;
   news.cause = killed("the head does not know this actor: it was never created, or ended long ago");
-  parts_.processes.tell(process, std::move(news));
+  tables_.processes.send(process, std::move(news));
 }
 
 void ActorTable::forget_oldest() {
-  while (dead_.size() > parts_.options.max_ended_kept) {
+  while (dead_.size() > tables_.options.max_ended_kept) {
     unlink(rows_.at(dead_.front()).spec().owner, dead_.front());
     rows_.erase(dead_.front());
     dead_.pop_front();
@@ -171,13 +171,13 @@ void ActorTable::create(const CreateActor& message) {
     mark_actor_restated.hit();
     if (actor->spec().owner != spec.owner) return;
     actor->fail_if_infeasible = message.fail_if_infeasible;
-    actor->owner_node = parts_.processes.node_of(spec.owner);
-    if (actor->durable) tell(*actor, spec.owner);
+    actor->owner_node = tables_.processes.node_of(spec.owner);
+    if (actor->durable) notify(*actor, spec.owner);
     return;
   }
   const std::string name_space = name_space_of(spec.job, spec.name_space);
   if (refuse_create(message, name_space)) return;
-  const Job& job = *parts_.jobs.find(spec.job);
+  const Job& job = *tables_.jobs.find(spec.job);
   ActorRow row{spec, job.start.program, job.start.env, 0, 0};
   row.spec.name_space = name_space;  // required by a detached actor after its job row is removed
   row.spec.entry = {};               // only tools submit commands
@@ -189,7 +189,7 @@ void ActorTable::create(const CreateActor& message) {
   }
   actor.durable = false;
   write_row(actor, true);
-  parts_.journal.wait(ActorGate{spec.actor});
+  tables_.journal.wait(ActorGate{spec.actor});
 }
 
 void ActorTable::submit(const ActorSpec& spec) {
@@ -199,7 +199,7 @@ void ActorTable::submit(const ActorSpec& spec) {
   Actor& actor = add(std::move(row), name_space);
   actor.durable = false;
   write_row(actor, true);
-  parts_.journal.wait(ActorGate{spec.actor});
+  tables_.journal.wait(ActorGate{spec.actor});
   place(actor);
 }
 
@@ -218,18 +218,18 @@ bool ActorTable::refuse_create(const CreateActor& message, const std::string& na
         FindActorReply answer = found_answer(holder);
         answer.wanted = spec.actor;
         remember_finder(spec.owner, holder.spec().actor);
-        parts_.processes.tell(spec.owner, std::move(answer));
+        tables_.processes.send(spec.owner, std::move(answer));
       } else {
         refuse(spec, fmt::format("the name '{}' in the name space '{}' is taken by actor {} ({}); "
-                                 "choose another, or ask with get_if_exists",
+                                 "choose another, or set get_if_exists",
                                  spec.name, name_space, holder.spec().actor.hex(),
                                  holder.spec().class_name));
       }
       return true;
     }
   }
-  if (rows_.size() - dead_.size() < parts_.options.max_actors) return false;
-  refuse(spec, fmt::format("the cluster is at its limit of {} actors", parts_.options.max_actors));
+  if (rows_.size() - dead_.size() < tables_.options.max_actors) return false;
+  refuse(spec, fmt::format("the cluster is at its limit of {} actors", tables_.options.max_actors));
   return true;
 }
 
@@ -241,7 +241,7 @@ void ActorTable::refuse(const ActorSpec& spec, const std::string& why) {
   news.state = ActorState::dead;
   news.cause = killed(why);
   news.refused = true;
-  parts_.processes.tell(spec.owner, std::move(news));
+  tables_.processes.send(spec.owner, std::move(news));
 }
 
 void ActorTable::durable(ActorId id) {
@@ -263,11 +263,11 @@ void ActorTable::not_durable(ActorId id, const std::string& why) {
 
 // ---- names and watchers ------------------------------------------------------------------------
 
-void ActorTable::watch(ProcessId process, JobId asking, const WatchActor& message) {
-  if (!message.unreachable.empty()) unreachable(process, asking, message);
+void ActorTable::watch(ProcessId process, JobId requesting_job, const WatchActor& message) {
+  if (!message.unreachable.empty()) unreachable(process, requesting_job, message);
   if (Actor* actor = rows_.find(message.actor)) {
     if (!message.unreachable.empty() && actor->spec().owner == process)
-      return tell(*actor, process);
+      return notify(*actor, process);
     if (!message.on) {
       actor->watchers.erase(process);
       if (actor->spec().owner != process) unlink(process, message.actor);
@@ -277,7 +277,7 @@ void ActorTable::watch(ProcessId process, JobId asking, const WatchActor& messag
       actor->watchers.insert(process);
       by_process_[process].insert(message.actor);
     }
-    return tell(*actor, process);
+    return notify(*actor, process);
   }
   const bool is_known = orphans_.contains(message.actor);
   if (!message.on) {
@@ -285,12 +285,12 @@ void ActorTable::watch(ProcessId process, JobId asking, const WatchActor& messag
     orphans_of_.remove(process, message.actor);
     return;
   }
-  if (!is_known && orphans_.size() >= parts_.options.max_actors) {
-    return tell_unknown(message.actor, process);
+  if (!is_known && orphans_.size() >= tables_.options.max_actors) {
+    return notify_unknown(message.actor, process);
   }
   mark_early_watch.hit();
   if (orphan_watchers_.of(message.actor).empty())
-    orphans_.set(message.actor, parts_.now + parts_.options.orphan_watch);
+    orphans_.set(message.actor, tables_.now + tables_.options.orphan_watch);
   orphan_watchers_.add(message.actor, process);
   orphans_of_.add(process, message.actor);
 }
@@ -315,13 +315,13 @@ void ActorTable::find_by_name(ProcessId process, JobId job, const FindActor& mes
   answer.request = message.request;
   if (!message.leaving.empty()) {
     leaves(process, message.leaving);
-    return parts_.processes.tell(process, std::move(answer));
+    return tables_.processes.send(process, std::move(answer));
   }
   const auto at = names_.find({name_space_of(job, message.name_space), message.name});
   if (at != names_.end()) answer = found_answer(rows_.at(at->second));
   if (at != names_.end()) remember_finder(process, at->second);
   answer.request = message.request;
-  parts_.processes.tell(process, std::move(answer));
+  tables_.processes.send(process, std::move(answer));
 }
 
 // The executor awaits the reply before callers can see that the actor exits, so no process can find
@@ -374,7 +374,7 @@ void ActorTable::end_unheld(const EntrustedActor& fact) {
   entrusted_.erase(fact.actor);
   Actor* actor = rows_.find(fact.actor);
   if (actor == nullptr) {
-    if (parts_.nodes.recovering()) ended_early_[{fact.job, fact.actor}] = ProcessId();
+    if (tables_.nodes.recovering()) ended_early_[{fact.job, fact.actor}] = ProcessId();
     return;
   }
   if (actor->state == ActorState::dead || !actor->spec().owner.empty()) return;
@@ -386,24 +386,24 @@ void ActorTable::entrusted(const std::vector<EntrustedActor>& actors) {
   for (const EntrustedActor& fact : actors) {
     Actor* actor = rows_.find(fact.actor);
     const bool lives =
-        actor != nullptr ? actor->state != ActorState::dead : parts_.nodes.recovering();
+        actor != nullptr ? actor->state != ActorState::dead : tables_.nodes.recovering();
     if (lives) entrusted_.insert(fact.actor);
     if (lives && actor != nullptr) entrust(*actor);
     if (!fact.held) end_unheld(fact);
   }
 }
 
-bool ActorTable::is_kept(const Actor& actor, const std::set<ProcessId>& processes) {
+bool ActorTable::survives(const Actor& actor, const std::set<ProcessId>& processes) {
   if (!actor.spec().owner.empty()) return processes.contains(actor.spec().owner);
   return std::ranges::any_of(actor.watchers,
                              [&](ProcessId each) { return processes.contains(each); });
 }
 
-void ActorTable::job_ended(JobId job, const Survivors& kept) {
+void ActorTable::job_ended(JobId job, const Survivors& survivors) {
   std::set<ActorId> ending;
   for (const auto id : by_job_.of(job)) {
     const Actor& actor = rows_.at(id);
-    if (!actor.spec().detached && !is_kept(actor, kept.processes)) ending.insert(id);
+    if (!actor.spec().detached && !survives(actor, survivors.processes)) ending.insert(id);
   }
   end_all_of(ending, killed("its job has ended"));
 }
@@ -436,22 +436,22 @@ void ActorTable::end_all(const std::string& why) {
 }
 
 // During recovery, the node of an unknown actor may still register.
-void ActorTable::end(ProcessId process, JobId asking, const EndActor& message) {
+void ActorTable::end(ProcessId process, JobId requesting_job, const EndActor& message) {
   Actor* actor = rows_.find(message.actor);
   if (actor == nullptr) {
-    if (!parts_.nodes.recovering()) return tell_unknown(message.actor, process);
+    if (!tables_.nodes.recovering()) return notify_unknown(message.actor, process);
     mark_early_end.hit();
-    if (ended_early_.size() < parts_.options.max_actors)
-      ended_early_[{asking, message.actor}] = process;
+    if (ended_early_.size() < tables_.options.max_actors)
+      ended_early_[{requesting_job, message.actor}] = process;
     return;
   }
-  if (actor->state == ActorState::dead) return tell(*actor, process);
+  if (actor->state == ActorState::dead) return notify(*actor, process);
   const ActorSpec& spec = actor->spec();
-  if (spec.job != asking && spec.name.empty() && !spec.detached) return;
+  if (spec.job != requesting_job && spec.name.empty() && !spec.detached) return;
   const std::string why = message.why.empty() ? "ended on request" : message.why;
   if (message.kill && !message.no_restart) {
     // The loss of the executor is then handled as any other loss.
-    if (!actor->slot.empty()) parts_.slots.stop(actor->slot, false, why);
+    if (!actor->slot.empty()) tables_.slots.stop(actor->slot, false, why);
     return;
   }
   if (!message.kill && !actor->watchers.empty() && !spec.name.empty()) {
@@ -462,7 +462,7 @@ void ActorTable::end(ProcessId process, JobId asking, const EndActor& message) {
   if (message.kill || actor->slot.empty()) {
     const bool hears = spec.owner == process || actor->watchers.contains(process);
     die(*actor, killed(why), false, message.kill ? Manner::abrupt : Manner::orderly);
-    if (!hears) tell(*actor, process);
+    if (!hears) notify(*actor, process);
     return;
   }
   finish(*actor, why);
@@ -473,7 +473,7 @@ void ActorTable::finish(Actor& actor, const std::string& why) {
   if (actor.slot.empty()) return die(actor, killed(why));
   if (std::exchange(actor.ending, true)) return;
   release_name(actor);
-  parts_.slots.stop(actor.slot, true, why);
+  tables_.slots.stop(actor.slot, true, why);
 }
 
 // For a restart of the head: another actor may have taken the name of an ending one.
@@ -499,23 +499,23 @@ void ActorTable::release_name(const Actor& actor) {
 }
 
 void ActorTable::tick() {
-  for (const auto id : delayed_.take_due(parts_.now)) {
+  for (const auto id : delayed_.take_due(tables_.now)) {
     Actor* actor = rows_.find(id);
     if (actor == nullptr || !actor->not_before) continue;
-    if (*actor->not_before <= parts_.now) actor->not_before.reset();
+    if (*actor->not_before <= tables_.now) actor->not_before.reset();
     place(*actor);
   }
-  if (parts_.nodes.recovering()) return;
-  for (const auto id : orphans_.take_due(parts_.now)) {
+  if (tables_.nodes.recovering()) return;
+  for (const auto id : orphans_.take_due(tables_.now)) {
     for (const auto watcher : orphan_watchers_.take(id)) {
       orphans_of_.remove(watcher, id);
-      tell_unknown(id, watcher);
+      notify_unknown(id, watcher);
     }
   }
 }
 
 std::optional<Time> ActorTable::next_deadline() const {
-  if (parts_.nodes.recovering()) return delayed_.earliest();
+  if (tables_.nodes.recovering()) return delayed_.earliest();
   return earlier(delayed_.earliest(), orphans_.earliest());
 }
 

@@ -70,7 +70,7 @@ struct Actor {
 // - The executor was lost while the head was away.
 class ActorTable {
  public:
-  explicit ActorTable(HeadTables& parts) : parts_(parts) {}
+  explicit ActorTable(HeadTables& tables) : tables_(tables) {}
 
   void restore(const ActorRow& row);
   void recovery_ended();
@@ -83,22 +83,22 @@ class ActorTable {
   void stop_entry(ActorId id, const std::string& why);
   void durable(ActorId id);
   void not_durable(ActorId id, const std::string& why);
-  // `process`, of job `asking`, is notified when the actor is dead.
-  void end(ProcessId process, JobId asking, const EndActor& message);
-  // `asking` is the job of the process.
-  void watch(ProcessId process, JobId asking, const WatchActor& message);
+  // `process`, of job `requesting_job`, is notified when the actor is dead.
+  void end(ProcessId process, JobId requesting_job, const EndActor& message);
+  // `requesting_job` is the job of the process.
+  void watch(ProcessId process, JobId requesting_job, const WatchActor& message);
   // Handles a caller that cannot reach the executor. A caller of the actor's job terminates the
   // executor. A caller of another job loses its handle.
-  void unreachable(ProcessId caller, JobId asking, const WatchActor& message);
+  void unreachable(ProcessId caller, JobId requesting_job, const WatchActor& message);
   void find_by_name(ProcessId process, JobId job, const FindActor& message);
   void process_ended(ProcessId process, const EndCause& cause);
   // Assigns actors whose owners exited as planned to their jobs, until the node that counts their
   // handles reports that no handle is left.
   void entrusted(const std::vector<EntrustedActor>& actors);
-  // Ends actors of the job, except detached ones and those that a process in `kept` owns.
-  void job_ended(JobId job, const Survivors& kept);
+  // Ends actors of the job, except detached ones and those that a process in `survivors` owns.
+  void job_ended(JobId job, const Survivors& survivors);
   // Whether one of these processes owns the actor or, if its job owns it, has a handle.
-  static bool is_kept(const Actor& actor, const std::set<ProcessId>& processes);
+  static bool survives(const Actor& actor, const std::set<ProcessId>& processes);
   // Whether the job has a detached actor that is not dead.
   bool has_detached(JobId job) const;
   // Moves actors that may be restarted off the node without using up a restart.
@@ -181,15 +181,15 @@ class ActorTable {
   void remember_finder(ProcessId process, ActorId actor);
   void become(Actor& actor, ActorState state);
   void note(const Actor& actor) const;
-  void tell(const Actor& actor, ProcessId process) const;
-  void tell_unknown(ActorId id, ProcessId process) const;
+  void notify(const Actor& actor, ProcessId process) const;
+  void notify_unknown(ActorId id, ProcessId process) const;
   void write_row(const Actor& actor, bool gated = false);
   void forget_oldest();
   void end_all_of(const std::set<ActorId>& actors, const EndCause& cause);
   void unlink(ProcessId process, ActorId id);
   std::string name_space_of(JobId job, const std::string& stated) const;
 
-  HeadTables& parts_;
+  HeadTables& tables_;
   Table<ActorId, Actor> rows_;
   std::map<Name, ActorId> names_;
   std::deque<ActorId> dead_;  // oldest first; beyond the limit the oldest are removed

@@ -33,13 +33,14 @@ std::string_view to_string(Severity severity) {
   return "UNKNOWN";
 }
 
-Speaker::Speaker(HeadTables& parts, const Principal& principal)
-    : parts_(parts), before_(std::exchange(parts.events.speaker_, &principal)) {}
+Speaker::Speaker(HeadTables& tables, const Principal& principal)
+    : tables_(tables), before_(std::exchange(tables.events.speaker_, &principal)) {}
 
-Speaker::~Speaker() { parts_.events.speaker_ = before_; }
+Speaker::~Speaker() { tables_.events.speaker_ = before_; }
 
 std::int64_t EventLog::wall_ms() const {
-  return parts_.wall_at_start_ms + (parts_.now - parts_.started_at) / std::chrono::milliseconds(1);
+  return tables_.wall_at_start_ms +
+         (tables_.now - tables_.started_at) / std::chrono::milliseconds(1);
 }
 
 void EventLog::note(Severity severity, std::string_view kind, EventSubjects about,
@@ -63,15 +64,14 @@ void EventLog::note(Severity severity, std::string_view kind, EventSubjects abou
   row.text = std::move(text);
   unwritten_.push_back(row);
   if (unwritten_.size() > max_journalled) unwritten_.pop_front();
-  keep(std::move(row));
+  store(std::move(row));
 }
 
 bool EventLog::count_again(Severity severity, std::string_view kind, const EventSubjects& about,
                            const std::string& text, std::int64_t now_ms) {
   Ring& ring = ring_of(severity);
-  std::size_t looked_at = 0;
-  for (auto at = ring.rbegin(); at != ring.rend() && looked_at < max_alike_looked_at;
-       ++at, ++looked_at) {
+  std::size_t scanned = 0;
+  for (auto at = ring.rbegin(); at != ring.rend() && scanned < max_alike_scanned; ++at, ++scanned) {
     if (at->at_ms + alike_within_ms < now_ms) return false;
     if (at->severity != severity || at->kind != kind || at->about != about || at->text != text)
       continue;
@@ -83,7 +83,7 @@ bool EventLog::count_again(Severity severity, std::string_view kind, const Event
   return false;
 }
 
-void EventLog::keep(EventRow row) {
+void EventLog::store(EventRow row) {
   Ring& ring = ring_of(row.severity);
   const std::size_t bound = row.severity < Severity::warning ? max_ordinary : max_warnings;
   ring.push_back(std::move(row));
@@ -108,13 +108,13 @@ void EventLog::begin() {
   note(Severity::info, "HEAD_STARTED", {},
        fmt::format(
            "the head has started, epoch {}; events that the one before it had not written are lost",
-           parts_.epoch));
+           tables_.epoch));
 }
 
 void EventLog::write() {
   for (std::size_t written = 0; !unwritten_.empty() && written < max_written_at_once; ++written) {
     const EventRow& row = unwritten_.front();
-    parts_.journal.put("events", fmt::format("{:04}", row.number % max_journalled), encode(row));
+    tables_.journal.put("events", fmt::format("{:04}", row.number % max_journalled), encode(row));
     unwritten_.pop_front();
   }
 }

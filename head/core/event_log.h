@@ -132,19 +132,19 @@ struct EventRow {
 // Names the principal whose request is being handled, for the lifetime of this object.
 class Speaker {
  public:
-  Speaker(HeadTables& parts, const Principal& principal);
+  Speaker(HeadTables& tables, const Principal& principal);
   ~Speaker();
   Speaker(const Speaker&) = delete;
   Speaker& operator=(const Speaker&) = delete;
 
  private:
-  HeadTables& parts_;
+  HeadTables& tables_;
   const Principal* before_;
 };
 
 class EventLog {
  public:
-  explicit EventLog(HeadTables& parts) : parts_(parts) {}
+  explicit EventLog(HeadTables& tables) : tables_(tables) {}
 
   void note(Severity severity, std::string_view kind, EventSubjects about, std::string text);
   void restore(const EventRow& row);
@@ -172,7 +172,7 @@ class EventLog {
   static constexpr std::size_t max_ordinary = 8192;
   static constexpr std::size_t max_warnings = 8192;
   static constexpr std::size_t max_text_bytes = 1024;
-  static constexpr std::size_t max_alike_looked_at = 16;  // latest events that are compared
+  static constexpr std::size_t max_alike_scanned = 16;  // latest events that are compared
   static constexpr std::int64_t alike_within_ms = 60'000;
   static constexpr std::uint64_t max_journalled = 1024;
   static constexpr std::size_t max_written_at_once = 256;
@@ -180,10 +180,10 @@ class EventLog {
   Ring& ring_of(Severity severity) { return severity < Severity::warning ? ordinary_ : warnings_; }
   bool count_again(Severity severity, std::string_view kind, const EventSubjects& about,
                    const std::string& text, std::int64_t now_ms);
-  void keep(EventRow row);
+  void store(EventRow row);
   std::int64_t wall_ms() const;
 
-  HeadTables& parts_;
+  HeadTables& tables_;
   Ring ordinary_;
   Ring warnings_;
   std::uint64_t last_ = 0;

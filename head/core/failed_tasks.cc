@@ -13,12 +13,12 @@ constexpr std::size_t max_name_bytes = 1024;
 
 std::int64_t bytes_of(const TaskFact& fact) { return static_cast<std::int64_t>(fact.error.size()); }
 
-bool matches(const TaskFact& fact, const TasksRequest& asked) {
-  if (!asked.name.empty() && asked.name != fact.name) return false;
+bool matches(const TaskFact& fact, const TasksRequest& query) {
+  if (!query.name.empty() && query.name != fact.name) return false;
   const bool phase =
-      asked.phases.empty() || std::ranges::find(asked.phases, fact.phase) != asked.phases.end();
-  return phase && (asked.id.empty() || fact.task.hex().starts_with(asked.id) ||
-                   result_id(fact.task, 0).hex().starts_with(asked.id));
+      query.phases.empty() || std::ranges::find(query.phases, fact.phase) != query.phases.end();
+  return phase && (query.id.empty() || fact.task.hex().starts_with(query.id) ||
+                   result_id(fact.task, 0).hex().starts_with(query.id));
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ bool matches(const TaskFact& fact, const TasksRequest& asked) {
 void FailedTasks::reported(ProcessId owner, JobId job, const std::vector<TaskFact>& tasks) {
   expire();
   JobRows& known = jobs_[job];
-  known.reported = parts_.now;
+  known.reported = tables_.now;
   for (const TaskFact& fact : tasks) {
     if (fact.phase != TaskPhase::failed || fact.name.size() > max_name_bytes) continue;
     const auto again = std::ranges::find_if(
@@ -35,7 +35,7 @@ void FailedTasks::reported(ProcessId owner, JobId job, const std::vector<TaskFac
       error_bytes_ -= bytes_of(again->fact);
       known.rows.erase(again);
     }
-    Row row{owner, fact, parts_.now - fact.since};
+    Row row{owner, fact, tables_.now - fact.since};
     row.fact.arguments.clear();
     row.fact.tensors.clear();
     row.fact.reason.clear();
@@ -64,30 +64,30 @@ void FailedTasks::remove_job(JobId job) {
 void FailedTasks::expire() {
   std::vector<JobId> expired;
   for (const auto& [job, rows] : jobs_) {
-    if (parts_.now - rows.reported >= kept_for) expired.push_back(job);
+    if (tables_.now - rows.reported >= retention) expired.push_back(job);
   }
   for (const JobId job : expired) remove_job(job);
 }
 
-void FailedTasks::add_to(TaskAnswers& answers, const TasksRequest& asked, JobId job) const {
+void FailedTasks::add_to(TaskAnswers& answers, const TasksRequest& query, JobId job) const {
   for (const auto& [id, rows] : jobs_) {
     if (!job.empty() && id != job) continue;
     for (auto row = rows.rows.rbegin(); row != rows.rows.rend(); ++row) {
-      if (parts_.now - row->at >= kept_for || parts_.processes.find(row->owner) != nullptr)
+      if (tables_.now - row->at >= retention || tables_.processes.find(row->owner) != nullptr)
         continue;
-      if (!matches(row->fact, asked)) continue;
+      if (!matches(row->fact, query)) continue;
       const auto is_same = [&](const TaskAnswers::Item& each) {
         return each.fact.task == row->fact.task;
       };
       if (std::ranges::any_of(answers.items, is_same))
         continue;  // its owner ended after it had answered
-      if (asked.id.empty()) ++answers.counts[{row->fact.name, TaskPhase::failed}];
-      if (answers.items.size() >= answers.limit || asked.limit == 0) {
+      if (query.id.empty()) ++answers.counts[{row->fact.name, TaskPhase::failed}];
+      if (answers.items.size() >= answers.limit || query.limit == 0) {
         ++answers.left_out;
         continue;
       }
       TaskFact fact = row->fact;
-      fact.since = parts_.now - row->at;
+      fact.since = tables_.now - row->at;
       answers.items.push_back({row->owner, id, std::move(fact)});
     }
   }

@@ -23,14 +23,14 @@ class FailedTasks {
   static constexpr std::size_t max_jobs = 100;  // the job with the oldest report is removed first
   static constexpr std::int64_t max_error_bytes =
       2 << 20;  // sum over all jobs; further errors are not kept
-  static constexpr Duration kept_for = std::chrono::hours(1);
+  static constexpr Duration retention = std::chrono::hours(1);
 
-  explicit FailedTasks(const HeadTables& parts) : parts_(parts) {}
+  explicit FailedTasks(const HeadTables& tables) : tables_(tables) {}
 
   void reported(ProcessId owner, JobId job, const std::vector<TaskFact>& tasks);
   // Adds the failures of owners that have ended and that match the request, of all jobs if `job` is
   // empty.
-  void add_to(TaskAnswers& answers, const TasksRequest& asked, JobId job) const;
+  void add_to(TaskAnswers& answers, const TasksRequest& query, JobId job) const;
 
  private:
   struct Row {
@@ -46,7 +46,7 @@ class FailedTasks {
   void remove_job(JobId job);
   void expire();
 
-  const HeadTables& parts_;
+  const HeadTables& tables_;
   std::map<JobId, JobRows> jobs_;
   std::int64_t error_bytes_ = 0;
 };

@@ -53,7 +53,7 @@ Failure no_autoscaler() {
 }  // namespace
 
 bool FleetBoard::is_current() const {
-  return reported_at_ && parts_.now - *reported_at_ < report_life;
+  return reported_at_ && tables_.now - *reported_at_ < report_life;
 }
 
 Result<std::string> FleetBoard::report(const std::string& argument) {
@@ -61,7 +61,7 @@ Result<std::string> FleetBoard::report(const std::string& argument) {
   if (!json.is_object()) {
     return failure(ErrorCode::invalid_argument, "fleet_report: the argument is not a JSON object");
   }
-  reported_at_ = parts_.now;
+  reported_at_ = tables_.now;
   line_ = text_of(json, "line");
   instances_.clear();
   failures_.clear();
@@ -79,8 +79,8 @@ Result<std::string> FleetBoard::report(const std::string& argument) {
     const auto known = std::ranges::find(fleet_events, kind);
     if (known == fleet_events.end() || ++noted > max_noted) continue;
     const bool fault = kind == "LAUNCH_FAILED" || kind == "TYPE_PAUSED";
-    parts_.events.note(fault ? Severity::warning : Severity::info, std::string(*known), {},
-                       text_of(row, "text"));
+    tables_.events.note(fault ? Severity::warning : Severity::info, std::string(*known), {},
+                        text_of(row, "text"));
   }
   json.erase("events");
   reasons_.clear();
@@ -95,10 +95,10 @@ Result<std::string> FleetBoard::report(const std::string& argument) {
     }
   }
   text_ = json.dump();
-  if (!never.empty() && parts_.serving && !parts_.nodes.recovering()) {
-    parts_.slots.fail_unserved(never);
-    parts_.actors.fail_unserved(never);
-    parts_.groups.fail_unserved(never);
+  if (!never.empty() && tables_.serving && !tables_.nodes.recovering()) {
+    tables_.slots.fail_unserved(never);
+    tables_.actors.fail_unserved(never);
+    tables_.groups.fail_unserved(never);
   }
   Json answer = document("AutoscalerOrders");
   answer["orders"] = Json::array();
@@ -132,7 +132,7 @@ Result<std::string> FleetBoard::order(const std::string& argument) {
 Result<std::string> FleetBoard::read() const {
   if (!is_current()) return no_autoscaler();
   Json json = document("Autoscaler");
-  json["age_s"] = (parts_.now - *reported_at_) / std::chrono::seconds(1);
+  json["age_s"] = (tables_.now - *reported_at_) / std::chrono::seconds(1);
   json.update(Json::parse(text_));
   return json_text(json);
 }

@@ -30,7 +30,7 @@ class FleetBoard {
   static constexpr std::size_t max_types = 200;  // in metrics
   static constexpr std::size_t max_orders = 100;
 
-  explicit FleetBoard(HeadTables& parts) : parts_(parts) {}
+  explicit FleetBoard(HeadTables& tables) : tables_(tables) {}
 
   // Takes a report, a JSON object, and returns a document with the pending orders.
   Result<std::string> report(const std::string& argument);
@@ -52,7 +52,7 @@ class FleetBoard {
  private:
   std::string reason_of(const std::string& id) const;
 
-  HeadTables& parts_;
+  HeadTables& tables_;
   std::optional<Time> reported_at_;
   std::string text_;  // the report, a JSON object
   std::string line_;

@@ -50,19 +50,19 @@ void GroupTable::become(Group& group, GroupState state) {
   group.state = state;
   ++group.version;
   note(group);
-  for (const auto process : group.watchers) parts_.processes.tell(process, news_of(group));
+  for (const auto process : group.watchers) tables_.processes.send(process, news_of(group));
 }
 
 void GroupTable::note(const Group& group) const {
   const EventSubjects about{.job = group.spec.job, .group = group.spec.id};
   const std::string name = group.spec.name.empty() ? "" : " '" + group.spec.name + "'";
   const auto say = [&](Severity severity, std::string_view kind, const std::string& what) {
-    parts_.events.note(
+    tables_.events.note(
         severity, kind, about,
         fmt::format("placement group{} of {} bundles {}", name, group.spec.bundles.size(), what));
   };
   switch (group.state) {
-    case GroupState::created: return say(Severity::info, "GROUP_CREATED", "has its place");
+    case GroupState::created: return say(Severity::info, "GROUP_CREATED", "is placed");
     case GroupState::rescheduling:
       return say(Severity::warning, "GROUP_RESCHEDULING", "has lost bundles with their nodes");
     case GroupState::removed:
@@ -75,9 +75,9 @@ void GroupTable::note(const Group& group) const {
 
 void GroupTable::write_row(const Group& group, bool gated) {
   GroupRow row{group.spec, {}, gated || group.placed > 0};
-  if (const auto* placed = parts_.scheduler.groups().find(group.spec.id))
+  if (const auto* placed = tables_.scheduler.groups().find(group.spec.id))
     row.places = placed->places;
-  parts_.journal.put("groups", group.spec.id.hex(), encode(row), gated);
+  tables_.journal.put("groups", group.spec.id.hex(), encode(row), gated);
 }
 
 // Writes the current state: the locations of the bundles, or the removal.
@@ -85,11 +85,11 @@ void GroupTable::save(Group& group) {
   group.again_at.reset();
   delayed_.erase(group.spec.id);
   if (group.state == GroupState::removed) {
-    parts_.journal.erase("groups", group.spec.id.hex());
+    tables_.journal.erase("groups", group.spec.id.hex());
   } else {
     write_row(group, true);
   }
-  parts_.journal.wait(GroupGate{group.spec.id, ++group.placed});
+  tables_.journal.wait(GroupGate{group.spec.id, ++group.placed});
 }
 
 void GroupTable::restore(const GroupRow& row) {
@@ -98,10 +98,10 @@ void GroupTable::restore(const GroupRow& row) {
   group.watchers.insert(row.spec.creator);
   watched_by_.add(row.spec.creator, row.spec.id);
   if (!row.spec.name.empty()) names_[{row.spec.name_space, row.spec.name}] = row.spec.id;
-  parts_.scheduler.add_group(row.spec, row.places);
+  tables_.scheduler.add_group(row.spec, row.places);
   if (row.created) {
     group.placed = group.durable = 1;
-    group.state = parts_.scheduler.groups().find(row.spec.id)->complete()
+    group.state = tables_.scheduler.groups().find(row.spec.id)->complete()
                       ? GroupState::created
                       : GroupState::rescheduling;
   }
@@ -111,24 +111,24 @@ void GroupTable::restore(const GroupRow& row) {
 
 void GroupTable::recovery_ended() {
   std::set<NodeId> missing;
-  for (const auto& [id, row] : parts_.scheduler.groups().rows()) {
+  for (const auto& [id, row] : tables_.scheduler.groups().rows()) {
     for (const auto& place : row.places) {
-      if (place.node.empty() || parts_.scheduler.cluster().nodes().contains(place.node)) continue;
+      if (place.node.empty() || tables_.scheduler.cluster().nodes().contains(place.node)) continue;
       missing.insert(place.node);
     }
   }
-  for (const auto node : missing) parts_.scheduler.remove_node(node);
+  for (const auto node : missing) tables_.scheduler.remove_node(node);
   std::vector<GroupId> orphans;
   for (const auto& [id, group] : rows_) {
     if (!group.spec.detached && group.state != GroupState::removed &&
-        !parts_.jobs.works(group.spec.job)) {
+        !tables_.jobs.works(group.spec.job)) {
       orphans.push_back(id);
     }
   }
   for (const auto id : orphans) end(id, "its job has ended");
   for (const auto id : std::exchange(held_back_, {})) {
     Group& group = rows_.at(id);
-    const auto explanation = parts_.scheduler.explain(group.spec);
+    const auto explanation = tables_.scheduler.explain(group.spec);
     if (!explanation.shortage.empty()) infeasible(group, explanation.shortage, explanation.missing);
   }
 }
@@ -142,10 +142,10 @@ void GroupTable::create(const CreateGroup& message) {
     if (group->spec.creator != spec.creator) return;
     if (may_change(*group)) add_watcher(*group, spec.creator);
     if (!is_announced(*group)) return;
-    return parts_.processes.tell(spec.creator, news_of(*group));
+    return tables_.processes.send(spec.creator, news_of(*group));
   }
-  spec.program = parts_.jobs.find(spec.job)->start.program.id;
-  if (spec.name_space.empty()) spec.name_space = parts_.jobs.find(spec.job)->name_space;
+  spec.program = tables_.jobs.find(spec.job)->start.program.id;
+  if (spec.name_space.empty()) spec.name_space = tables_.jobs.find(spec.job)->name_space;
   if (refuse_create(spec)) return;
   Group group;
   group.spec = spec;
@@ -153,7 +153,7 @@ void GroupTable::create(const CreateGroup& message) {
   if (!spec.name.empty()) names_[{spec.name_space, spec.name}] = spec.id;
   by_job_.add(spec.job, spec.id);
   const Group& row = *rows_.insert(spec.id, std::move(group)).first;
-  parts_.scheduler.add_group(spec, {});
+  tables_.scheduler.add_group(spec, {});
   write_row(row, false);
 }
 
@@ -166,13 +166,13 @@ bool GroupTable::refuse_create(const GroupSpec& spec) {
                       spec.bundles.size());
   } else if (const auto checked = check_priority("priority", spec.priority); !checked) {
     why = checked.error().text;
-  } else if (rows_.size() - removed_.size() >= parts_.options.max_groups) {
+  } else if (rows_.size() - removed_.size() >= tables_.options.max_groups) {
     why = fmt::format("the cluster is at its limit of {} placement groups",
-                      parts_.options.max_groups);
+                      tables_.options.max_groups);
   } else if (const auto holder = named(spec.name_space, spec.name); !holder.empty()) {
     why = fmt::format(
         "the name '{}' in the name space '{}' is taken by placement group {}; choose "
-        "another, or ask for it with get_placement_group",
+        "another, or get it with get_placement_group",
         spec.name, spec.name_space, holder.hex());
   }
   if (why.empty()) return false;
@@ -183,7 +183,7 @@ bool GroupTable::refuse_create(const GroupSpec& spec) {
   group.refused = true;
   group.why = std::move(why);
   adopt_watchers(group);
-  for (const auto process : group.watchers) parts_.processes.tell(process, news_of(group));
+  for (const auto process : group.watchers) tables_.processes.send(process, news_of(group));
   drop_watchers(group);
   if (spec.id.empty()) return true;
   // Kept like a removed group, for later watchers and requests for its bundles.
@@ -193,11 +193,11 @@ bool GroupTable::refuse_create(const GroupSpec& spec) {
   return true;
 }
 
-void GroupTable::remove(ProcessId process, JobId asking, const RemoveGroup& message) {
+void GroupTable::remove(ProcessId process, JobId requesting_job, const RemoveGroup& message) {
   const Group* group = rows_.find(message.group);
   if (group == nullptr || group->state == GroupState::removed) return;
   const GroupSpec& spec = group->spec;
-  if (spec.job != asking && spec.name.empty() && !spec.detached) return;
+  if (spec.job != requesting_job && spec.name.empty() && !spec.detached) return;
   end(message.group, fmt::format("removed by process {}", process.brief()));
 }
 
@@ -205,7 +205,7 @@ void GroupTable::watch(ProcessId process, const WatchGroup& message) {
   if (Group* group = rows_.find(message.group)) {
     if (may_change(*group)) add_watcher(*group, process);
     if (!is_announced(*group)) return;
-    return parts_.processes.tell(process, news_of(*group));
+    return tables_.processes.send(process, news_of(*group));
   }
   mark_group_early_watch.hit();
   if (Early* row = early(message.group)) {
@@ -218,8 +218,8 @@ void GroupTable::watch(ProcessId process, const WatchGroup& message) {
 GroupTable::Early* GroupTable::early(GroupId id) {
   const auto known = early_.find(id);
   if (known != early_.end()) return &known->second;
-  if (early_.size() >= parts_.options.max_groups) return nullptr;
-  early_until_.set(id, parts_.now + parts_.options.orphan_watch);
+  if (early_.size() >= tables_.options.max_groups) return nullptr;
+  early_until_.set(id, tables_.now + tables_.options.orphan_watch);
   return &early_[id];
 }
 
@@ -251,11 +251,11 @@ void GroupTable::drop_watchers(Group& group) {
     watched_by_.remove(process, group.spec.id);
 }
 
-void GroupTable::job_ended(JobId job, const Survivors& kept) {
+void GroupTable::job_ended(JobId job, const Survivors& survivors) {
   std::vector<GroupId> ending;
   for (const auto id : by_job_.of(job)) {
     const Group& group = rows_.at(id);
-    const bool ends = !group.spec.detached && !kept.processes.contains(group.spec.creator);
+    const bool ends = !group.spec.detached && !survivors.processes.contains(group.spec.creator);
     if (ends) ending.push_back(id);
   }
   for (const auto id : ending) end(id, "its job has ended");
@@ -265,25 +265,25 @@ void GroupTable::job_ended(JobId job, const Survivors& kept) {
 // end. Watchers are notified when the removal is durable, which also frees the bundles.
 void GroupTable::end(GroupId id, const std::string& why, bool infeasible) {
   Group& group = rows_.at(id);
-  const auto users = parts_.scheduler.remove_group(id);
+  const auto users = tables_.scheduler.remove_group(id);
   group.state = GroupState::removed;
   by_job_.remove(group.spec.job, id);
   group.why = why;
   group.infeasible = infeasible;
   held_back_.erase(id);
   if (!group.spec.name.empty()) names_.erase({group.spec.name_space, group.spec.name});
-  parts_.slots.group_removed(id, {users.begin(), users.end()}, why);
-  parts_.actors.group_removed(id, why);
+  tables_.slots.group_removed(id, {users.begin(), users.end()}, why);
+  tables_.actors.group_removed(id, why);
   save(group);
 }
 
 void GroupTable::removal_durable(Group& group) {
-  if (const auto* row = parts_.scheduler.groups().find(group.spec.id)) {
+  if (const auto* row = tables_.scheduler.groups().find(group.spec.id)) {
     for (const auto& place : row->places) {
-      if (!place.node.empty()) parts_.last_use.at(place.node, parts_.now);
+      if (!place.node.empty()) tables_.last_use.at(place.node, tables_.now);
     }
   }
-  parts_.scheduler.forget_group(group.spec.id);
+  tables_.scheduler.forget_group(group.spec.id);
   become(group, GroupState::removed);
   drop_watchers(group);
   removed_.push_back(group.spec.id);
@@ -291,7 +291,7 @@ void GroupTable::removal_durable(Group& group) {
 }
 
 void GroupTable::forget_oldest() {
-  while (removed_.size() > parts_.options.max_ended_kept) {
+  while (removed_.size() > tables_.options.max_ended_kept) {
     rows_.erase(removed_.front());
     removed_.pop_front();
   }
@@ -329,7 +329,7 @@ void GroupTable::changed(const scheduler::GroupNews& news) {
         group->missing = news.missing;
         return end(news.group, news.text, true);
       }
-      if (!parts_.nodes.recovering()) return infeasible(*group, news.text, news.missing);
+      if (!tables_.nodes.recovering()) return infeasible(*group, news.text, news.missing);
       held_back_.insert(news.group);
       return;
   }
@@ -338,7 +338,7 @@ void GroupTable::changed(const scheduler::GroupNews& news) {
 // A local cluster of one program never gets more nodes, so an unplaced group is removed.
 void GroupTable::infeasible(Group& group, const std::string& shortage, const std::string& missing) {
   group.missing = missing;
-  const Job* job = parts_.jobs.find(group.spec.job);
+  const Job* job = tables_.jobs.find(group.spec.job);
   if (job != nullptr && job->start.local_cluster && group.durable == 0) {
     return end(group.spec.id, shortage, true);
   }
@@ -352,7 +352,7 @@ void GroupTable::fail_unserved(const std::map<std::string, std::string>& never) 
     const auto id = GroupId::from_hex(text);
     const Group* group = id ? rows_.find(*id) : nullptr;
     const bool waits = group != nullptr && group->state == GroupState::pending;
-    if (waits && group->durable == 0 && !parts_.scheduler.explain(group->spec).feasible) {
+    if (waits && group->durable == 0 && !tables_.scheduler.explain(group->spec).feasible) {
       end(*id, why, true);
     }
   }
@@ -366,9 +366,9 @@ void GroupTable::durable(GroupId id, std::uint64_t placed) {
   if (group->state == GroupState::removed) return removal_durable(*group);
   group->infeasible = false;
   group->why.clear();
-  const auto* row = parts_.scheduler.groups().find(id);
+  const auto* row = tables_.scheduler.groups().find(id);
   if (row == nullptr || !row->complete()) return;  // it has lost bundles since the write
-  parts_.scheduler.open_group(id);
+  tables_.scheduler.open_group(id);
   become(*group, GroupState::created);
 }
 
@@ -377,33 +377,33 @@ void GroupTable::not_durable(GroupId id, std::uint64_t placed, const std::string
   if (group == nullptr || placed != group->placed) return;
   mark_group_not_durable.hit();
   if (group->state != GroupState::removed)
-    group->why = "its places cannot be made durable yet: " + why;
-  group->again_at = parts_.now + parts_.options.persist_again;
+    group->why = "its placement cannot be journaled yet: " + why;
+  group->again_at = tables_.now + tables_.options.persist_again;
   delayed_.set(id, *group->again_at);
 }
 
 void GroupTable::tick() {
-  for (const auto id : delayed_.take_due(parts_.now)) {
+  for (const auto id : delayed_.take_due(tables_.now)) {
     Group* group = rows_.find(id);
     if (group != nullptr && group->again_at) save(*group);
   }
-  if (parts_.nodes.recovering()) return;
-  for (const auto id : early_until_.take_due(parts_.now)) {
+  if (tables_.nodes.recovering()) return;
+  for (const auto id : early_until_.take_due(tables_.now)) {
     const Early row = early_.extract(id).mapped();
     for (const auto process : row.watchers) {
       watched_by_.remove(process, id);
-      parts_.processes.tell(
+      tables_.processes.send(
           process, GroupChanged{id, 1, GroupState::removed, false, false, unknown_group_text});
     }
     if (!row.has_users) continue;
     mark_group_unknown.hit();
-    parts_.slots.group_removed(id, {}, unknown_group_text);
-    parts_.actors.group_removed(id, unknown_group_text);
+    tables_.slots.group_removed(id, {}, unknown_group_text);
+    tables_.actors.group_removed(id, unknown_group_text);
   }
 }
 
 std::optional<Time> GroupTable::next_deadline() const {
-  if (parts_.nodes.recovering()) return delayed_.earliest();
+  if (tables_.nodes.recovering()) return delayed_.earliest();
   return earlier(delayed_.earliest(), early_until_.earliest());
 }
 

@@ -39,7 +39,7 @@ struct Group {
 
 class GroupTable {
  public:
-  explicit GroupTable(HeadTables& parts) : parts_(parts) {}
+  explicit GroupTable(HeadTables& tables) : tables_(tables) {}
 
   void restore(const GroupRow& row);
   // Drops the bundles on nodes that have not returned.
@@ -47,11 +47,11 @@ class GroupTable {
 
   // Requests of processes.
   void create(const CreateGroup& message);
-  void remove(ProcessId process, JobId asking, const RemoveGroup& message);
+  void remove(ProcessId process, JobId requesting_job, const RemoveGroup& message);
   void watch(ProcessId process, const WatchGroup& message);
   void process_ended(ProcessId process);
-  // Removes groups of the job, except detached ones and those that a process in `kept` created.
-  void job_ended(JobId job, const Survivors& kept);
+  // Removes groups of the job, except detached ones and those of a process in `survivors`.
+  void job_ended(JobId job, const Survivors& survivors);
 
   // Results of the scheduler and the journal.
   void changed(const scheduler::GroupNews& news);
@@ -93,7 +93,7 @@ class GroupTable {
   void adopt_watchers(Group& group);
   void drop_watchers(Group& group);
 
-  HeadTables& parts_;
+  HeadTables& tables_;
   Table<GroupId, Group> rows_;
   std::map<Name, GroupId> names_;
   std::deque<GroupId> removed_;   // oldest first; beyond the limit the oldest are removed

@@ -63,7 +63,7 @@ class HeadCore {
   Result<void> verify() const;
 
  private:
-  std::unique_ptr<HeadTables> parts_;
+  std::unique_ptr<HeadTables> tables_;
 };
 
 }  // namespace mobula::internal::head

@@ -64,7 +64,7 @@ struct HeadTables {
   Time started_at;
   std::int64_t wall_at_start_ms = 0;
   bool serving = false;           // the epoch is durable
-  std::string asking_user;        // user id of the tool whose request is handled; empty: none
+  std::string requesting_user;    // user id of the tool whose request is handled; empty: none
   std::optional<Time> epoch_due;  // next attempt to make the epoch durable
   std::uint64_t changes = 0;      // steps of this epoch that may have changed a list or the status
 
@@ -102,8 +102,8 @@ struct HeadTables {
 };
 
 // Wall clock of this step, in milliseconds since 1970.
-inline std::int64_t wall_ms(const HeadTables& parts, Time now) {
-  return parts.wall_at_start_ms + (now - parts.started_at) / std::chrono::milliseconds(1);
+inline std::int64_t wall_ms(const HeadTables& tables, Time now) {
+  return tables.wall_at_start_ms + (now - tables.started_at) / std::chrono::milliseconds(1);
 }
 
 // Returns the earlier of two optional deadlines.

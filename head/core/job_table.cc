@@ -35,7 +35,7 @@ void JobTable::restore(const JobRow& row) {
   }
   job.absent_since_ms = row.absent_since_ms;
   if (row.absent_since_ms != 0) absent_[row.start.driver] = row.start.job;
-  parts_.scheduler.set_job_terms(row.start.job, row.start.terms);
+  tables_.scheduler.set_job_terms(row.start.job, row.start.terms);
   of_driver_.add(row.start.driver, row.start.job);
   rows_.insert(row.start.job, std::move(job));
 }
@@ -51,7 +51,7 @@ bool JobTable::works(JobId id) const {
 }
 
 void JobTable::refuse(const StartJob& message, const std::string& why) {
-  parts_.processes.tell(message.driver, RequestRejected{message.job, why});
+  tables_.processes.send(message.driver, RequestRejected{message.job, why});
 }
 
 void JobTable::start(NodeId node, const StartJob& message) {
@@ -65,23 +65,23 @@ void JobTable::start(NodeId node, const StartJob& message) {
     mark_job_restated.hit();
     job->node = node;
     if (job->durable)
-      parts_.processes.tell(message.driver, StartJobReply{message.job, job->name_space});
-    parts_.slots.announce_to(message.driver);
+      tables_.processes.send(message.driver, StartJobReply{message.job, job->name_space});
+    tables_.slots.announce_to(message.driver);
     return;
   }
-  if (rows_.size() - ended_.size() >= parts_.options.max_jobs) {
+  if (rows_.size() - ended_.size() >= tables_.options.max_jobs) {
     return refuse(message, fmt::format("the cluster is at its limit of {} jobs; try again when one "
                                        "has ended",
-                                       parts_.options.max_jobs));
+                                       tables_.options.max_jobs));
   }
   if (const auto checked = check_terms(message.terms); !checked) {
     return refuse(message, checked.error().text);
   }
-  parts_.scheduler.set_job_terms(message.job, message.terms);
+  tables_.scheduler.set_job_terms(message.job, message.terms);
   of_driver_.add(message.driver, message.job);
   rows_.insert(message.job, job_of(node, message));
-  parts_.journal.put("jobs", message.job.hex(), encode(JobRow{message, node}), true);
-  parts_.journal.wait(JobGate{message.job});
+  tables_.journal.put("jobs", message.job.hex(), encode(JobRow{message, node}), true);
+  tables_.journal.wait(JobGate{message.job});
 }
 
 Result<void> JobTable::submitted(const SubmissionRow& submission) {
@@ -100,8 +100,8 @@ Result<void> JobTable::submitted(const SubmissionRow& submission) {
   job.durable = true;
   job.end = JobEnd::succeeded;
   job.lingers = true;
-  parts_.scheduler.set_job_terms(submission.job, submission.terms);
-  parts_.journal.put("jobs", submission.job.hex(), encode(JobRow{start, NodeId(), true}));
+  tables_.scheduler.set_job_terms(submission.job, submission.terms);
+  tables_.journal.put("jobs", submission.job.hex(), encode(JobRow{start, NodeId(), true}));
   rows_.insert(submission.job, std::move(job));
   return {};
 }
@@ -110,18 +110,18 @@ void JobTable::durable(JobId id) {
   Job* job = rows_.find(id);
   if (job == nullptr || job->end != JobEnd::runs) return;
   job->durable = true;
-  parts_.events.note(Severity::info, "JOB_STARTED",
-                     {.node = job->node, .job = id, .process = job->start.driver},
-                     fmt::format("a driver has started{}{}", job->start.name.empty() ? "" : ": ",
-                                 job->start.name));
-  parts_.processes.tell(job->start.driver, StartJobReply{id, job->name_space});
+  tables_.events.note(Severity::info, "JOB_STARTED",
+                      {.node = job->node, .job = id, .process = job->start.driver},
+                      fmt::format("a driver has started{}{}", job->start.name.empty() ? "" : ": ",
+                                  job->start.name));
+  tables_.processes.send(job->start.driver, StartJobReply{id, job->name_space});
 }
 
 void JobTable::not_durable(JobId id, const std::string& why) {
   const Job* job = rows_.find(id);
   if (job == nullptr || job->end != JobEnd::runs) return;
   refuse(job->start, fmt::format("job {} cannot be made durable: {}", id.hex(), why));
-  parts_.scheduler.drop_job(id);
+  tables_.scheduler.drop_job(id);
   of_driver_.remove(job->start.driver, id);
   rows_.erase(id);
 }
@@ -132,24 +132,24 @@ bool JobTable::end(JobId id, JobEnd how, const std::string& why) {
   job->end = how;
   job->why = why;
   if (how != JobEnd::succeeded) of_driver_.remove(job->start.driver, id);
-  parts_.events.note(how == JobEnd::failed    ? Severity::error
-                     : how == JobEnd::stopped ? Severity::warning
-                                              : Severity::info,
-                     "JOB_ENDED", {.node = job->node, .job = id, .process = job->start.driver},
-                     why);
-  job->lingers = job->durable && parts_.actors.has_detached(id);
+  tables_.events.note(how == JobEnd::failed    ? Severity::error
+                      : how == JobEnd::stopped ? Severity::warning
+                                               : Severity::info,
+                      "JOB_ENDED", {.node = job->node, .job = id, .process = job->start.driver},
+                      why);
+  job->lingers = job->durable && tables_.actors.has_detached(id);
   job->driver_waits = true;
   if (!job->lingers) {
     end_the_rest(id);
     return true;
   }
   mark_lingers.hit();
-  parts_.journal.put("jobs", id.hex(), encode(JobRow{job->start, job->node, true}));
-  const Survivors kept = parts_.slots.survivors(id);
-  parts_.actors.job_ended(id, kept);
-  parts_.slots.job_ended(id, kept);
-  parts_.groups.job_ended(id, kept);
-  parts_.nodes.broadcast(JobEnded{id, {kept.slots.begin(), kept.slots.end()}, true});
+  tables_.journal.put("jobs", id.hex(), encode(JobRow{job->start, job->node, true}));
+  const Survivors survivors = tables_.slots.survivors(id);
+  tables_.actors.job_ended(id, survivors);
+  tables_.slots.job_ended(id, survivors);
+  tables_.groups.job_ended(id, survivors);
+  tables_.nodes.broadcast(JobEnded{id, {survivors.slots.begin(), survivors.slots.end()}, true});
   slot_gone(id);
   return true;
 }
@@ -158,15 +158,15 @@ bool JobTable::end(JobId id, JobEnd how, const std::string& why) {
 void JobTable::end_the_rest(JobId id) {
   Job& job = rows_.at(id);
   job.lingers = false;
-  parts_.journal.erase("jobs", id.hex());
-  parts_.actors.job_ended(id, {});
-  parts_.slots.job_ended(id, {});
-  parts_.groups.job_ended(id, {});
-  parts_.nodes.broadcast(JobEnded{id, {}, false});
+  tables_.journal.erase("jobs", id.hex());
+  tables_.actors.job_ended(id, {});
+  tables_.slots.job_ended(id, {});
+  tables_.groups.job_ended(id, {});
+  tables_.nodes.broadcast(JobEnded{id, {}, false});
   slot_gone(id);
 
   ended_.push_back(id);
-  if (ended_.size() > parts_.options.max_ended_kept) {
+  if (ended_.size() > tables_.options.max_ended_kept) {
     rows_.erase(ended_.front());
     ended_.pop_front();
   }
@@ -175,16 +175,16 @@ void JobTable::end_the_rest(JobId id) {
 void JobTable::settle() {
   for (const auto id : std::exchange(bereaved_, {})) {
     const Job* job = rows_.find(id);
-    if (job != nullptr && job->lingers && !parts_.actors.has_detached(id)) end_the_rest(id);
+    if (job != nullptr && job->lingers && !tables_.actors.has_detached(id)) end_the_rest(id);
   }
 }
 
 void JobTable::slot_gone(JobId id) {
   Job* job = rows_.find(id);
-  if (job == nullptr || !job->driver_waits || parts_.slots.ends_in(id)) return;
+  if (job == nullptr || !job->driver_waits || tables_.slots.ends_in(id)) return;
   job->driver_waits = false;
   // Sent to the node, whose agent knows the driver, because the process may have exited.
-  parts_.nodes.send(job->node, JobFinished{id});
+  tables_.nodes.send(job->node, JobFinished{id});
 }
 
 Job* JobTable::job_of_driver(ProcessId driver) {
@@ -222,12 +222,12 @@ void JobTable::node_joined(NodeId node, const Facts& facts) {
       return principal.role == Role::driver && principal.job == id;
     };
     const bool starting =
-        job == nullptr && std::ranges::any_of(parts_.processes.rows(), [&](const auto& each) {
+        job == nullptr && std::ranges::any_of(tables_.processes.rows(), [&](const auto& each) {
           return drives(each.second.principal);
         });
     if (starting) continue;
     mark_late_end.hit();
-    parts_.nodes.send(node, JobEnded{id, {}, false});
+    tables_.nodes.send(node, JobEnded{id, {}, false});
   }
 }
 
@@ -235,8 +235,8 @@ void JobTable::recovery_ended() {
   std::vector<JobId> lingering;
   for (const auto& [id, job] : rows_) {
     if (job.lingers) lingering.push_back(id);
-    const bool missing = job.runs() && parts_.processes.find(job.start.driver) == nullptr;
-    if (missing) parts_.processes.expect(job.start.driver);
+    const bool missing = job.runs() && tables_.processes.find(job.start.driver) == nullptr;
+    if (missing) tables_.processes.expect(job.start.driver);
   }
   for (const auto id : lingering) actor_ended(id);
 }
@@ -248,18 +248,18 @@ DemandClass JobTable::with_job_env(DemandClass demand) const {
 }
 
 Time JobTable::driver_absent(ProcessId driver) {
-  const std::int64_t wall = wall_ms(parts_, parts_.now);
+  const std::int64_t wall = wall_ms(tables_, tables_.now);
   Job* job = job_of_driver(driver);
-  if (job == nullptr || !job->runs()) return parts_.now + parts_.options.driver_absence;
+  if (job == nullptr || !job->runs()) return tables_.now + tables_.options.driver_absence;
   if (job->absent_since_ms == 0) {
     const JobId id = job->start.job;
     job->absent_since_ms = wall;
     absent_[driver] = id;
-    parts_.journal.put("jobs", id.hex(), encode(JobRow{job->start, job->node, false, wall}));
+    tables_.journal.put("jobs", id.hex(), encode(JobRow{job->start, job->node, false, wall}));
   }
   const auto passed =
       std::chrono::milliseconds(std::max<std::int64_t>(0, wall - job->absent_since_ms));
-  return parts_.now + std::max(Duration(0), parts_.options.driver_absence - passed);
+  return tables_.now + std::max(Duration(0), tables_.options.driver_absence - passed);
 }
 
 void JobTable::driver_present(ProcessId driver) {
@@ -270,7 +270,7 @@ void JobTable::driver_present(ProcessId driver) {
   Job* job = rows_.find(id);
   if (job == nullptr || !job->runs()) return;
   job->absent_since_ms = 0;
-  parts_.journal.put("jobs", id.hex(), encode(JobRow{job->start, job->node}));
+  tables_.journal.put("jobs", id.hex(), encode(JobRow{job->start, job->node}));
 }
 
 void JobTable::driver_missing(ProcessId driver) {
@@ -278,7 +278,7 @@ void JobTable::driver_missing(ProcessId driver) {
   if (job == nullptr || !job->runs()) return;
   mark_driver_missing.hit();
   const auto waited =
-      std::chrono::duration_cast<std::chrono::seconds>(parts_.options.driver_absence);
+      std::chrono::duration_cast<std::chrono::seconds>(tables_.options.driver_absence);
   end(job->start.job, JobEnd::failed,
       fmt::format("its driver did not return within {} s", waited.count()));
 }

@@ -40,7 +40,7 @@ struct Job {
 
 class JobTable {
  public:
-  explicit JobTable(HeadTables& parts) : parts_(parts) {}
+  explicit JobTable(HeadTables& tables) : tables_(tables) {}
 
   void restore(const JobRow& row);
   // Request of the driver, which may be repeated.
@@ -83,7 +83,7 @@ class JobTable {
   void driver_exited(JobId id, EndCause cause);
   void end_the_rest(JobId id);
 
-  HeadTables& parts_;
+  HeadTables& tables_;
   Table<JobId, Job> rows_;
   std::deque<JobId> ended_;  // oldest first; beyond the limit the oldest are removed
   std::set<JobId> bereaved_;

@@ -7,9 +7,9 @@ namespace mobula::internal::head {
 namespace {
 
 // Row for a test of free space. It has as many bytes as failed and is erased after the write.
-constexpr const char* room_table = "room";
-constexpr const char* room_key = "tried";
-constexpr std::size_t most_room_bytes = 1 << 20;
+constexpr const char* space_table = "room";
+constexpr const char* space_key = "tried";
+constexpr std::size_t max_space_bytes = 1 << 20;
 
 std::size_t size_of(const JournalChange& change) {
   return change.table.size() + change.key.size() + change.value.size();
@@ -37,12 +37,13 @@ std::optional<Persist> Journal::seal(Time now) {
     unsaved_.clear();
   }
   // Written alone, so that no other change fails with it.
-  const bool tries_room = room_at_ && *room_at_ <= now && changes_.empty() && gates_.empty();
-  if (tries_room) {
-    put(room_table, room_key, Bytes(std::min(fault_bytes_, most_room_bytes)));
-    room_batch_ = sealed_ + 1;
+  const bool tests_space =
+      space_test_at_ && *space_test_at_ <= now && changes_.empty() && gates_.empty();
+  if (tests_space) {
+    put(space_table, space_key, Bytes(std::min(fault_bytes_, max_space_bytes)));
+    space_batch_ = sealed_ + 1;
   }
-  if (room_at_ && *room_at_ <= now) room_at_ = now + persist_again_;
+  if (space_test_at_ && *space_test_at_ <= now) space_test_at_ = now + persist_again_;
   if (changes_.empty() && gates_.empty()) return std::nullopt;
   Persist command{++sealed_, {}};
   for (const auto& [change, gated] : changes_) command.changes.push_back(change);
@@ -55,7 +56,7 @@ std::optional<Persist> Journal::seal(Time now) {
 std::vector<Gate> Journal::persisted(std::uint64_t upto) {
   std::vector<Gate> passed;
   while (!in_flight_.empty() && in_flight_.front().n <= upto) {
-    if (in_flight_.front().n == room_batch_) there_is_room();
+    if (in_flight_.front().n == space_batch_) space_found();
     auto& gates = in_flight_.front().gates;
     passed.insert(passed.end(), std::make_move_iterator(gates.begin()),
                   std::make_move_iterator(gates.end()));
@@ -64,12 +65,12 @@ std::vector<Gate> Journal::persisted(std::uint64_t upto) {
   return passed;
 }
 
-void Journal::there_is_room() {
+void Journal::space_found() {
   fault_.clear();
   fault_bytes_ = 0;
-  room_at_.reset();
-  room_batch_ = 0;
-  erase(room_table, room_key);
+  space_test_at_.reset();
+  space_batch_ = 0;
+  erase(space_table, space_key);
 }
 
 std::vector<Gate> Journal::failed(Time now, const PersistFailed& event) {
@@ -80,7 +81,7 @@ std::vector<Gate> Journal::failed(Time now, const PersistFailed& event) {
     std::size_t bytes = 0;
     for (const auto& [change, gated] : batch.changes) bytes += size_of(change);
     fault_bytes_ = std::max(fault_bytes_, bytes);
-    if (batch.n == room_batch_) batch.changes.clear();  // the test is repeated separately
+    if (batch.n == space_batch_) batch.changes.clear();  // the test is repeated separately
     for (auto& [change, gated] : batch.changes) {
       const Key key{change.table, change.key};
       if (!gated) {
@@ -94,7 +95,7 @@ std::vector<Gate> Journal::failed(Time now, const PersistFailed& event) {
                    std::make_move_iterator(batch.gates.end()));
     in_flight_.pop_front();
   }
-  if (!room_at_) room_at_ = now + persist_again_;
+  if (!space_test_at_) space_test_at_ = now + persist_again_;
   // Later batches and pending changes are newer than the failed rows.
   for (const auto& batch : in_flight_) {
     for (const auto& [change, gated] : batch.changes) unsaved_.erase({change.table, change.key});

@@ -1,6 +1,7 @@
-// Journal as the core sees it: a peer with delay. It collects the changes of one step into a batch,
-// keeps the gates that wait for a batch, and retries failed rows that have no gate.
-// Thread: owner (one HeadCore). Not: I/O. seal() returns the command.
+// Collects the journal changes of each step of the head core into a batch. The shell writes batches
+// and reports the results. A gate is work that waits until its batch is durable. A failed batch
+// returns its gates, and its rows without a gate are written again.
+// Thread: owner (one HeadCore). Not: I/O; `seal` returns the command.
 #pragma once
 
 #include <deque>
@@ -16,7 +17,7 @@
 
 namespace mobula::internal::head {
 
-// Continuations: each runs when its batch is durable, or is rejected when the batch failed.
+// Work that waits for a batch, by kind.
 struct EpochGate {};
 struct JobGate {
   JobId job;
@@ -48,18 +49,21 @@ class Journal {
   // row is written again until it is durable or overwritten.
   void put(const std::string& table, const std::string& key, Bytes value, bool gated = false);
   void erase(const std::string& table, const std::string& key);
-  // The gate opens when all changes up to now are durable.
+  // Adds a gate to the batch of this step. It opens when this and all earlier batches are durable.
   void wait(Gate gate) { gates_.push_back(std::move(gate)); }
 
   // Whether this step needs a batch.
   bool has_changes() const { return !changes_.empty() || !gates_.empty(); }
   // Returns the batch of this step if any change or gate exists.
   std::optional<Persist> seal(Time now);
+  // All batches up to this number are durable. Returns their gates.
   std::vector<Gate> persisted(std::uint64_t upto);
+  // Returns the gates of the failed batches, whose owners revert the rows.
   std::vector<Gate> failed(Time now, const PersistFailed& event);
 
   std::optional<Time> next_deadline() const {
-    return again_at_ && (!room_at_ || *again_at_ < *room_at_) ? again_at_ : room_at_;
+    return again_at_ && (!space_test_at_ || *again_at_ < *space_test_at_) ? again_at_
+                                                                          : space_test_at_;
   }
   // Error of the last failed write. It is cleared after a write of as many bytes as failed, because
   // a full disk may still accept smaller writes.
@@ -74,19 +78,19 @@ class Journal {
   };
 
   void add(JournalChange change, bool gated);
-  void there_is_room();
+  void space_found();
 
   Duration persist_again_;
   std::uint64_t sealed_ = 0;
   std::vector<std::pair<JournalChange, bool>> changes_;
   std::vector<Gate> gates_;
-  std::deque<Batch> in_flight_;
-  std::map<Key, JournalChange> unsaved_;  // at most one per row
-  std::optional<Time> again_at_;
+  std::deque<Batch> in_flight_;           // sealed and neither durable nor failed
+  std::map<Key, JournalChange> unsaved_;  // failed changes to write again, at most one per row
+  std::optional<Time> again_at_;          // time of that write
   std::string fault_;
-  std::size_t fault_bytes_ = 0;   // size of the largest batch that failed since the fault began
-  std::optional<Time> room_at_;   // next test whether the disk accepts as many bytes
-  std::uint64_t room_batch_ = 0;  // number of the test batch
+  std::size_t fault_bytes_ = 0;  // size of the largest batch that failed since the fault began
+  std::optional<Time> space_test_at_;  // next test whether the disk accepts as many bytes
+  std::uint64_t space_batch_ = 0;      // number of the test batch
 };
 
 }  // namespace mobula::internal::head

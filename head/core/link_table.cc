@@ -18,7 +18,7 @@ std::int64_t seconds(Duration span) { return span / std::chrono::seconds(1); }
 }  // namespace
 
 bool LinkTable::reaches(NodeId id) const {
-  const Node* node = parts_.nodes.find(id);
+  const Node* node = tables_.nodes.find(id);
   return node != nullptr && node->registered() && node->state == NodeState::alive;
 }
 
@@ -27,10 +27,10 @@ LinkTable::Row* LinkTable::cut(Link link) {
   if (at != rows_.end()) return &at->second;
   if (rows_.size() >= max_links) return nullptr;
   mark_link_cut.hit();
-  parts_.scheduler.set_link(link.first, link.second, true);
-  ++parts_.changes;
+  tables_.scheduler.set_link(link.first, link.second, true);
+  ++tables_.changes;
   Row& row = rows_[link];
-  row.since = parts_.now;
+  row.since = tables_.now;
   return &row;
 }
 
@@ -39,8 +39,8 @@ void LinkTable::end_if_works(Link link) {
   if (at == rows_.end() || !at->second.reported.empty() || at->second.given_up) return;
   mark_link_works.hit();
   rows_.erase(at);
-  parts_.scheduler.set_link(link.first, link.second, false);
-  ++parts_.changes;
+  tables_.scheduler.set_link(link.first, link.second, false);
+  ++tables_.changes;
 }
 
 void LinkTable::stated(NodeId from, const std::vector<NodeId>& silent) {
@@ -55,7 +55,7 @@ void LinkTable::stated(NodeId from, const std::vector<NodeId>& silent) {
         continue;
       at->second.given_up.reset();
       given_up_until_.erase(link);
-      parts_.events.note(
+      tables_.events.note(
           Severity::info, "LINK_RESTORED", {.node = node},
           fmt::format("node {} and node {} have contact again", from.brief(), node.brief()));
       end_if_works(link);
@@ -69,12 +69,13 @@ void LinkTable::stated(NodeId from, const std::vector<NodeId>& silent) {
     if (node == from || (!stays && !(reaches(node) && reaches(from)))) continue;
     Row* row = cut(link_of(from, node));
     if (row == nullptr) break;
-    row->reported.emplace(from, parts_.now);
+    row->reported.emplace(from, tables_.now);
     counted.push_back(node);
     if (known) continue;
-    parts_.events.note(Severity::warning, "LINK_LOST", {.node = node},
-                       fmt::format("node {} has no contact with node {}, and the head reaches both",
-                                   from.brief(), node.brief()));
+    tables_.events.note(
+        Severity::warning, "LINK_LOST", {.node = node},
+        fmt::format("node {} has no contact with node {}, and the head reaches both", from.brief(),
+                    node.brief()));
   }
   if (counted.empty()) {
     stated_.erase(from);
@@ -85,15 +86,15 @@ void LinkTable::stated(NodeId from, const std::vector<NodeId>& silent) {
 
 void LinkTable::given_up(NodeId from, NodeId to, const EventSubjects& about,
                          const std::string& why) {
-  parts_.events.note(Severity::warning, "LINK_LOST", about,
-                     fmt::format("node {} cannot reach node {}, and the head reaches both: {}",
-                                 from.brief(), to.brief(), why));
+  tables_.events.note(Severity::warning, "LINK_LOST", about,
+                      fmt::format("node {} cannot reach node {}, and the head reaches both: {}",
+                                  from.brief(), to.brief(), why));
   if (from == to || from.empty() || to.empty()) return;
   Row* row = cut(link_of(from, to));
   if (row == nullptr) return;
   row->from = from;
-  row->given_up = parts_.now;
-  given_up_until_.set(link_of(from, to), parts_.now + report_kept);
+  row->given_up = tables_.now;
+  given_up_until_.set(link_of(from, to), tables_.now + report_timeout);
 }
 
 void LinkTable::node_died(NodeId node) {
@@ -106,14 +107,14 @@ void LinkTable::node_died(NodeId node) {
     }
     given_up_until_.erase(at->first);
     at = rows_.erase(at);
-    parts_.scheduler.set_link(one, other, false);
+    tables_.scheduler.set_link(one, other, false);
   }
   for (auto& [from, nodes] : stated_) std::erase(nodes, node);
   std::erase_if(stated_, [](const auto& each) { return each.second.empty(); });
 }
 
 void LinkTable::tick() {
-  for (const Link& link : given_up_until_.take_due(parts_.now)) {
+  for (const Link& link : given_up_until_.take_due(tables_.now)) {
     rows_.at(link).given_up.reset();
     end_if_works(link);
   }
@@ -128,14 +129,14 @@ std::vector<std::string> LinkTable::warnings() const {
       warnings.push_back(fmt::format(
           "node {} has had no contact with node {} for {} s: calls between them wait, and new work "
           "of callers on one is not placed on the other",
-          from.brief(), to.brief(), seconds(parts_.now - row.since)));
+          from.brief(), to.brief(), seconds(tables_.now - row.since)));
     } else if (row.given_up) {
       const NodeId to = row.from == link.first ? link.second : link.first;
       warnings.push_back(
           fmt::format("node {} could not reach node {} {} s ago: new work of callers on one is not "
                       "placed on the "
                       "other",
-                      row.from.brief(), to.brief(), seconds(parts_.now - *row.given_up)));
+                      row.from.brief(), to.brief(), seconds(tables_.now - *row.given_up)));
     }
   }
   return warnings;

@@ -2,7 +2,7 @@
 // Thread: owner (one HeadCore). Not: links to the head, which are in NodeTable.
 //
 // Agents report state. A link that neither of its agents reports any more works again, which also
-// ends the report of a caller. Otherwise the report of a caller expires after `report_kept`.
+// ends the report of a caller. Otherwise the report of a caller expires after `report_timeout`.
 #pragma once
 
 #include <map>
@@ -22,7 +22,7 @@ struct HeadTables;
 
 class LinkTable {
  public:
-  explicit LinkTable(HeadTables& parts) : parts_(parts) {}
+  explicit LinkTable(HeadTables& tables) : tables_(tables) {}
 
   // All nodes that the agent of `from` has no contact with. Nodes that the head does not reach are
   // ignored.
@@ -43,7 +43,7 @@ class LinkTable {
     NodeId from{};                    // node of the caller that gave up
     std::optional<Time> given_up;     // time of the last report
   };
-  static constexpr Duration report_kept = Duration(300s);
+  static constexpr Duration report_timeout = Duration(300s);
   static constexpr std::size_t max_links = 4096;
 
   static Link link_of(NodeId one, NodeId other) {
@@ -53,7 +53,7 @@ class LinkTable {
   void end_if_works(Link link);
   bool reaches(NodeId node) const;
 
-  HeadTables& parts_;
+  HeadTables& tables_;
   std::map<Link, Row> rows_;
   DeadlineMap<Link> given_up_until_;              // end of the reports of callers
   std::map<NodeId, std::vector<NodeId>> stated_;  // last report of each agent that sent one

@@ -25,6 +25,20 @@ const CoverageMark mark_recovery_late("head.recovery_ended_without_all_nodes");
 
 bool is_agent(Role role) { return role == Role::agent || role == Role::driver_agent; }
 
+void copy_registration(const Rival& who, Node& node) {
+  const auto& [link, principal, user_id, message] = who;
+  node.role = principal.role == Role::driver_agent ? Role::driver_agent : message.role;
+  node.address = message.address;
+  node.principal = principal;
+  node.admitted_as = user_id;
+  node.host = message.host;
+  node.delegated_key = message.delegated_key;
+  node.shape = message.shape;
+  node.release = message.release;
+  node.protocol =
+      agreed_version(own_protocol, range_of(message.version, message.oldest)).value_or(0);
+}
+
 }  // namespace
 
 void NodeTable::restore(const NodeRow& row) {
@@ -48,10 +62,10 @@ void NodeTable::restore(const NodeRow& row) {
 void NodeTable::serve() {
   all_due_changed();
   if (expected() > 0) {
-    recovering_until_ = parts_.now + parts_.options.recovery;
-    parts_.scheduler.set_all_known(false);
+    recovering_until_ = tables_.now + tables_.options.recovery;
+    tables_.scheduler.set_all_known(false);
   } else {
-    parts_.slots.recovery_ended();
+    tables_.slots.recovery_ended();
   }
 }
 
@@ -72,7 +86,7 @@ std::optional<std::string> NodeTable::why_another_key(const Node* node, const Ri
   }
   if (node == nullptr || node->admitted_as.empty() || node->admitted_as == who.user_id)
     return std::nullopt;
-  if (node->state == NodeState::dead && !parts_.tokens.in_force(node->admitted_as))
+  if (node->state == NodeState::dead && !tables_.tokens.in_force(node->admitted_as))
     return std::nullopt;
   mark_other_key.hit();
   return fmt::format(
@@ -87,7 +101,7 @@ std::optional<RegisterRejected> NodeTable::why_not(const Rival& who) const {
   const RegisterRequest& message = who.message;
   const ProcessId incarnation = message.address.incarnation;
   const auto refused = [&](RefusalCode code, std::string why) {
-    return RegisterRejected{parts_.epoch, incarnation, code, std::move(why)};
+    return RegisterRejected{tables_.epoch, incarnation, code, std::move(why)};
   };
   const auto spoken = range_of(message.version, message.oldest);
   if (!agreed_version(own_protocol, spoken)) {
@@ -114,9 +128,9 @@ std::optional<RegisterRejected> NodeTable::why_not(const Rival& who) const {
     return refused(RefusalCode::permission, "a driver's key may not speak for a node with slots");
   }
   if (node != nullptr && node->state != NodeState::dead) return std::nullopt;
-  if (nodes_.size() - dead_.size() >= parts_.options.max_nodes) {
+  if (nodes_.size() - dead_.size() >= tables_.options.max_nodes) {
     return refused(RefusalCode::permission, fmt::format("the cluster is at its limit of {} nodes",
-                                                        parts_.options.max_nodes));
+                                                        tables_.options.max_nodes));
   }
   return std::nullopt;
 }
@@ -126,39 +140,39 @@ std::optional<RegisterRejected> NodeTable::why_not(const Rival& who) const {
 // below the latest known one.
 bool NodeTable::served_by_later_head(const Rival& who) const {
   const std::uint64_t seen = who.message.head_epoch;
-  return who.principal.role == Role::agent && seen > parts_.epoch && seen < max_epoch;
+  return who.principal.role == Role::agent && seen > tables_.epoch && seen < max_epoch;
 }
 
 // Raises the epoch once in the life of a head. The agent registers again until it gets a reply.
 void NodeTable::raise_epoch(const Rival& who) {
   const RegisterRequest& message = who.message;
-  if (parts_.raised_epoch != 0) {
-    if (parts_.raised_epoch > parts_.epoch) return;  // the raised epoch is being written
+  if (tables_.raised_epoch != 0) {
+    if (tables_.raised_epoch > tables_.epoch) return;  // the raised epoch is being written
     return refuse(who.link,
                   {message.head_epoch, message.address.incarnation, RefusalCode::permission,
                    fmt::format("the agent was admitted in epoch {}, and this head is at {}; "
                                "restart the agent",
-                               message.head_epoch, parts_.epoch)});
+                               message.head_epoch, tables_.epoch)});
   }
   mark_raised.hit();
-  parts_.raised_epoch = message.head_epoch + epoch_margin;
-  parts_.events.note(
+  tables_.raised_epoch = message.head_epoch + epoch_margin;
+  tables_.events.note(
       Severity::warning, "HEAD_JOURNAL_OUTDATED", {.node = message.address.node},
       fmt::format("node {} was admitted in epoch {} and this head's journal ended before "
                   "epoch {}: the journal is older than the cluster, as a restored backup "
                   "is; jobs, actors, groups and tokens made after it are forgotten, and "
                   "those removed after it exist again; the head continues as epoch {}",
-                  message.address.node.brief(), message.head_epoch, parts_.epoch,
-                  parts_.raised_epoch));
-  parts_.journal.put("meta", "epoch", encode(EpochRow{parts_.raised_epoch}));
-  parts_.journal.wait(EpochGate{});
+                  message.address.node.brief(), message.head_epoch, tables_.epoch,
+                  tables_.raised_epoch));
+  tables_.journal.put("meta", "epoch", encode(EpochRow{tables_.raised_epoch}));
+  tables_.journal.wait(EpochGate{});
 }
 
 // Nodes that registered in the lower epoch register as new incarnations. They have run only for
 // seconds.
 void NodeTable::take_raised_epoch() {
-  if (parts_.raised_epoch <= parts_.epoch) return;
-  parts_.epoch = parts_.raised_epoch;
+  if (tables_.raised_epoch <= tables_.epoch) return;
+  tables_.epoch = tables_.raised_epoch;
   std::vector<NodeId> registered;
   for (const auto& [id, node] : nodes_) {
     if (node.registered()) registered.push_back(id);
@@ -183,7 +197,7 @@ void NodeTable::register_node(Rival who) {
   if (node->address.incarnation != message.address.incarnation)
     return meet_rival(*node, std::move(who));
   if (node->principal != principal) {
-    return refuse(link, {parts_.epoch, message.address.incarnation, RefusalCode::permission,
+    return refuse(link, {tables_.epoch, message.address.incarnation, RefusalCode::permission,
                          "this incarnation was registered with another key"});
   }
   mark_register_again.hit();
@@ -200,16 +214,28 @@ void NodeTable::meet_rival(Node& node, Rival rival) {
     return admit(rival);
   }
   mark_rival.hit();
-  const bool asked = node.rival.has_value();
+  const bool is_probed = node.rival.has_value();
   rivals_[rival.link] = node.id;
   node.rival = std::move(rival);
-  if (!asked) {
-    parts_.commands.push_back(ProbeNode{node.address.incarnation, node.address.control});
+  if (!is_probed) {
+    tables_.commands.push_back(ProbeNode{node.address.incarnation, node.address.control});
+  }
+}
+
+// A node reports no process of another node, unless that node has lost it. The node of a driver
+// reports only drivers.
+void NodeTable::attach_processes(const Node& node, const Facts& facts) {
+  for (const auto& fact : facts.processes) {
+    const Process* known = tables_.processes.find(fact.process);
+    const bool strange = known != nullptr && known->node != node.id && !known->node.empty() &&
+                         !tables_.processes.lost(fact.process);
+    if (strange || (!node.slots_allowed() && fact.principal.role != Role::driver)) continue;
+    tables_.processes.attached(node.id, fact);
   }
 }
 
 void NodeTable::admit(const Rival& who) {
-  const auto& [link, principal, user_id, message] = who;
+  const auto& message = who.message;
   Node& node = nodes_[message.address.node];
   node.id = message.address.node;
   const ProcessId before = node.address.incarnation;
@@ -225,59 +251,42 @@ void NodeTable::admit(const Rival& who) {
   node.output_dropped = 0;
   node.refused = false;
   node.death.clear();
-  node.role = principal.role == Role::driver_agent ? Role::driver_agent : message.role;
-  node.address = message.address;
-  node.principal = principal;
-  node.admitted_as = user_id;
-  node.host = message.host;
-  node.delegated_key = message.delegated_key;
-  node.shape = message.shape;
-  node.release = message.release;
-  node.protocol =
-      agreed_version(own_protocol, range_of(message.version, message.oldest)).value_or(0);
+  copy_registration(who, node);
   const bool had_devices = claims_.release(node.id);
   node.pressure = {};  // the agent reports it again
   node.refused_devices = claims_.claim(node.id, node.shape);
   if (!node.refused_devices.empty()) mark_device_refused.hit();
-  sign_of_life(node, link);
+  sign_of_life(node, who.link);
   node.session.emplace();
   node.queued = 0;
   node.applied = 0;
-  node.facts_asked.reset();
+  node.facts_requested.reset();
   incarnations_.insert(message.address.incarnation, node.id);
   write_row(node);
-  parts_.events.note(node.slots_allowed() ? Severity::info : Severity::debug, "NODE_JOINED",
-                     {.node = node.id},
-                     fmt::format("{} at {} {}", node.host, node.address.control,
-                                 was_known && !came_anew ? "is there again" : "has joined"));
+  tables_.events.note(node.slots_allowed() ? Severity::info : Severity::debug, "NODE_JOINED",
+                      {.node = node.id},
+                      fmt::format("{} at {} {}", node.host, node.address.control,
+                                  was_known && !came_anew ? "is there again" : "has joined"));
 
-  for (const auto& fact : message.facts.processes) {
-    // A node reports no process of another node, unless that node has lost it. The node of a driver
-    // reports only drivers.
-    const Process* known = parts_.processes.find(fact.process);
-    const bool strange = known != nullptr && known->node != node.id && !known->node.empty() &&
-                         !parts_.processes.lost(fact.process);
-    if (strange || (!node.slots_allowed() && fact.principal.role != Role::driver)) continue;
-    parts_.processes.attached(node.id, fact);
-  }
-  if (node.slots_allowed()) parts_.actors.entrusted(message.facts.entrusted);
-  node.unknown_slots = parts_.slots.node_joined(node, message.facts);
+  attach_processes(node, message.facts);
+  if (node.slots_allowed()) tables_.actors.entrusted(message.facts.entrusted);
+  node.unknown_slots = tables_.slots.node_joined(node, message.facts);
   answer_registered(node, node.unknown_slots);
-  if (recovering()) tell_deaths(node);
-  tell_drains(node);
+  if (recovering()) report_deaths(node);
+  report_drains(node);
   if (had_devices) offer_free_devices();
-  parts_.jobs.node_joined(node.id, message.facts);
+  tables_.jobs.node_joined(node.id, message.facts);
 
   PeersChanged news;
   news.present = {node.address};
   if (came_anew) news.dead_agents = {before};
   broadcast(news, node.id);
-  parts_.slots.announce();
+  tables_.slots.announce();
   end_recovery_if_due();
 }
 
 // An earlier head may have died before it had notified all agents of the last deaths.
-void NodeTable::tell_deaths(const Node& node) {
+void NodeTable::report_deaths(const Node& node) {
   PeersChanged news;
   for (const auto& [incarnation, of] : fenced_) {
     if (of != node.id) news.dead_agents.push_back(incarnation);
@@ -286,7 +295,7 @@ void NodeTable::tell_deaths(const Node& node) {
 }
 
 // Includes the node itself if its drain continues.
-void NodeTable::tell_drains(const Node& node) {
+void NodeTable::report_drains(const Node& node) {
   PeersChanged news;
   for (const auto& [id, other] : nodes_) {
     if (other.draining && other.state != NodeState::dead) news.drained.push_back(id);
@@ -299,7 +308,7 @@ void NodeTable::offer_free_devices() {
     if (!node.registered() || node.refused_devices.empty()) continue;
     if (!claims_.claim_again(id, node.shape, node.refused_devices)) continue;
     mark_device_regained.hit();
-    parts_.slots.node_reshaped(node);
+    tables_.slots.node_reshaped(node);
   }
 }
 
@@ -313,19 +322,19 @@ std::vector<AgentAddress> NodeTable::peers_of(NodeId id) const {
 
 void NodeTable::answer_registered(Node& node, std::vector<SlotId> unknown_slots) {
   RegisterReply answer;
-  answer.head_epoch = parts_.epoch;
+  answer.head_epoch = tables_.epoch;
   answer.incarnation = node.address.incarnation;
-  answer.settings = parts_.options.settings;
+  answer.settings = tables_.options.settings;
   answer.peers = peers_of(node.id);
   answer.unknown_slots = std::move(unknown_slots);
   answer.protocol = node.protocol;
   for (const auto& device : node.refused_devices) answer.warnings.push_back(describe(device));
-  answer.revoked_keys = parts_.tokens.revoked_keys();
-  node.last_sent = parts_.now;
-  if (hears_of_trust(node)) node.ticket_due = parts_.now + parts_.options.ticket_life / 3;
+  answer.revoked_keys = tables_.tokens.revoked_keys();
+  node.last_sent = tables_.now;
+  if (hears_of_trust(node)) node.ticket_due = tables_.now + tables_.options.ticket_life / 3;
   due_changed(node);
-  parts_.commands.push_back(Admit{node.link, std::move(answer), node.principal, node.address,
-                                  node.delegated_key, node.admitted_as, ticket_end(node)});
+  tables_.commands.push_back(Admit{node.link, std::move(answer), node.principal, node.address,
+                                   node.delegated_key, node.admitted_as, ticket_end(node)});
 }
 
 bool NodeTable::hears_of_trust(const Node& node) {
@@ -335,20 +344,20 @@ bool NodeTable::hears_of_trust(const Node& node) {
 // A ticket expires no later than the token that admitted the agent.
 std::int64_t NodeTable::ticket_end(const Node& node) const {
   const Duration life =
-      hears_of_trust(node) ? parts_.options.ticket_life : parts_.options.lasting_ticket_life;
-  const std::int64_t end = wall_ms(parts_, parts_.now) + life / std::chrono::milliseconds(1);
-  const std::int64_t of_token = parts_.tokens.end_of(node.admitted_as);
+      hears_of_trust(node) ? tables_.options.ticket_life : tables_.options.lasting_ticket_life;
+  const std::int64_t end = wall_ms(tables_, tables_.now) + life / std::chrono::milliseconds(1);
+  const std::int64_t of_token = tables_.tokens.end_of(node.admitted_as);
   return of_token == 0 ? end : std::min(end, of_token);
 }
 
 // A lost renewal is followed by another one before the ticket expires.
 void NodeTable::renew_ticket(Node& node) {
   due_changed(node);
-  node.ticket_due = parts_.now + parts_.options.ticket_life / 3;
+  node.ticket_due = tables_.now + tables_.options.ticket_life / 3;
   if (node.link == 0) return;
   mark_renewed.hit();
-  parts_.commands.push_back(RenewTicket{node.link, parts_.epoch, node.principal, node.address,
-                                        node.delegated_key, node.admitted_as, ticket_end(node)});
+  tables_.commands.push_back(RenewTicket{node.link, tables_.epoch, node.principal, node.address,
+                                         node.delegated_key, node.admitted_as, ticket_end(node)});
 }
 
 void NodeTable::key_voided(const std::string& user_id, const std::string& why) {
@@ -359,13 +368,13 @@ void NodeTable::key_voided(const std::string& user_id, const std::string& why) {
   for (const NodeId id : its) {
     Node& node = nodes_.at(id);
     if (node.link != 0) {
-      parts_.commands.push_back(SendToAgent{
+      tables_.commands.push_back(SendToAgent{
           node.link,
-          RegisterRejected{parts_.epoch, node.address.incarnation, RefusalCode::permission, why}});
+          RegisterRejected{tables_.epoch, node.address.incarnation, RefusalCode::permission, why}});
     }
     declare_dead(node, DeathKind::revoked, why);
   }
-  const Kept<HeadMessage> news = KeysRevoked{{user_id}};
+  const QueuedMessage<HeadMessage> news = KeysRevoked{{user_id}};
   for (auto& [id, node] : nodes_) {
     if (hears_of_trust(node)) send(node, news);
   }
@@ -373,11 +382,11 @@ void NodeTable::key_voided(const std::string& user_id, const std::string& why) {
 
 void NodeTable::end_recovery_if_due() {
   if (!recovering()) return;
-  const bool waited = *recovering_until_ <= parts_.now;
+  const bool waited = *recovering_until_ <= tables_.now;
   if (expected() > 0 && !waited) return;
   recovering_until_.reset();
-  parts_.events.note(Severity::info, "HEAD_RECOVERED", {},
-                     "the head knows again what runs in the cluster");
+  tables_.events.note(Severity::info, "HEAD_RECOVERED", {},
+                      "the head knows again what runs in the cluster");
   all_due_changed();
   std::vector<NodeId> missing;
   for (const auto& [id, node] : nodes_) {
@@ -388,8 +397,8 @@ void NodeTable::end_recovery_if_due() {
     declare_dead(nodes_.at(id), DeathKind::silent,
                  "it did not register again after the head was restarted");
   }
-  parts_.scheduler.set_all_known(true);
-  parts_.slots.recovery_ended();
+  tables_.scheduler.set_all_known(true);
+  tables_.slots.recovery_ended();
   // Drains continue only now, because lessees of the slots can be reached.
   for (auto& [id, node] : nodes_) {
     if (node.draining && !node.drained_by) move_away(node);

@@ -19,7 +19,7 @@ const CoverageMark mark_beyond_limits("head.request_beyond_limits");
 
 // One message of one process. Its agent has set the principal.
 struct ProcessVoice {
-  HeadTables& parts;
+  HeadTables& tables;
   NodeId node;
   ProcessId process;
   const Principal& principal;
@@ -32,7 +32,7 @@ struct ProcessVoice {
                               process.brief(), principal.job.brief(), job.brief()));
       return false;
     }
-    if (parts.jobs.works(job)) return true;
+    if (tables.jobs.works(job)) return true;
     refuse(job, fmt::format("job {} does not run", job.brief()));
     return false;
   }
@@ -56,7 +56,7 @@ struct ProcessVoice {
     return true;
   }
   void refuse(JobId job, std::string why) const {
-    parts.processes.tell(process, RequestRejected{job, std::move(why)});
+    tables.processes.send(process, RequestRejected{job, std::move(why)});
   }
 
   void operator()(const StartJob& message) const {
@@ -64,157 +64,165 @@ struct ProcessVoice {
         message.job != principal.job || message.job.empty()) {
       return refuse(message.job, "only a driver starts a job, and only its own");
     }
-    parts.jobs.start(node, message);
+    tables.jobs.start(node, message);
   }
   void operator()(const EndJob& message) const {
     if (principal.role != Role::driver || message.job != principal.job) {
       return refuse(message.job, "only the job's driver ends it");
     }
-    parts.jobs.end(message.job, JobEnd::succeeded, "its driver has finished");
+    tables.jobs.end(message.job, JobEnd::succeeded, "its driver has finished");
   }
   void operator()(const Demand& message) const {
     if (!own_live_job(message.demand_class.job) || !within_limits(message.demand_class)) return;
-    parts.slots.demand(process, message);
+    tables.slots.demand(process, message);
   }
   void operator()(const ReturnSlot& message) const {
-    if (!message.unreachable.empty()) parts.slots.link_lost(process, message);
-    parts.slots.returned(process, message.slot);
+    if (!message.unreachable.empty()) tables.slots.link_lost(process, message);
+    tables.slots.returned(process, message.slot);
   }
   void operator()(const PreemptionAnswer& message) const {
-    parts.slots.preemption_answered(process, message);
+    tables.slots.preemption_answered(process, message);
   }
-  void operator()(const HoldSlot& message) const { parts.slots.held(process, message); }
+  void operator()(const HoldSlot& message) const { tables.slots.held(process, message); }
   void operator()(const CreateActor& message) const {
     if (message.spec.owner != process) {
       return refuse(message.spec.job, "an actor is created by its owner");
     }
     if (!own_live_job(message.spec.job) || !within_limits(message.spec.demand)) return;
-    parts.actors.create(message);
+    tables.actors.create(message);
   }
   void operator()(const EndActor& message) const {
-    parts.actors.end(process, principal.job, message);
+    tables.actors.end(process, principal.job, message);
   }
   void operator()(const WatchActor& message) const {
-    parts.actors.watch(process, principal.job, message);
+    tables.actors.watch(process, principal.job, message);
   }
   void operator()(const FindActor& message) const {
-    parts.actors.find_by_name(process, principal.job, message);
+    tables.actors.find_by_name(process, principal.job, message);
   }
   void operator()(const CreateGroup& message) const {
     if (message.spec.creator != process) {
       return refuse(message.spec.job, "a placement group is created by its creator");
     }
     if (!own_live_job(message.spec.job) || !within_limits(message.spec)) return;
-    parts.groups.create(message);
+    tables.groups.create(message);
   }
   void operator()(const RemoveGroup& message) const {
-    parts.groups.remove(process, principal.job, message);
+    tables.groups.remove(process, principal.job, message);
   }
-  void operator()(const WatchGroup& message) const { parts.groups.watch(process, message); }
+  void operator()(const WatchGroup& message) const { tables.groups.watch(process, message); }
   void operator()(const ReadState& message) const {
-    auto answer = parts.reader.read(message, principal.job, process);
-    if (answer) parts.processes.tell(process, std::move(*answer));
+    auto answer = tables.reader.read(message, principal.job, process);
+    if (answer) tables.processes.send(process, std::move(*answer));
   }
-  void operator()(const TasksReply& message) const { parts.tasks.on(process, message); }
+  void operator()(const TasksReply& message) const { tables.tasks.on(process, message); }
   void operator()(const TransfersReply& message) const {
-    parts.transfers.on(process, node, message);
+    tables.transfers.on(process, node, message);
   }
-  void operator()(const SpansReply& message) const { parts.spans.on(process, node, message); }
+  void operator()(const SpansReply& message) const { tables.spans.on(process, node, message); }
   void operator()(const TransferCounters& message) const {
-    if (parts.processes.find(process) != nullptr)
-      parts.transfer_counts.update(process, node, message.counts);
+    if (tables.processes.find(process) != nullptr)
+      tables.transfer_counts.update(process, node, message.counts);
   }
   void operator()(const ClassUse& message) const {
-    if (parts.processes.find(process) != nullptr)
-      parts.class_use.update(process, message, parts.now);
+    if (tables.processes.find(process) != nullptr)
+      tables.class_use.update(process, message, tables.now);
   }
 };
 
 // Whether a driver whose agent has died sends through another agent.
-bool came_back(const HeadTables& parts, ProcessId process, const Principal& principal) {
-  const Process* known = parts.processes.find(process);
-  return known != nullptr && parts.processes.lost(process) && known->principal.job == principal.job;
+bool came_back(const HeadTables& tables, ProcessId process, const Principal& principal) {
+  const Process* known = tables.processes.find(process);
+  return known != nullptr && tables.processes.lost(process) &&
+         known->principal.job == principal.job;
 }
 
-void take_process_message(HeadTables& parts, NodeId node, const FromProcess& message) {
+void take_process_message(HeadTables& tables, NodeId node, const FromProcess& message) {
   const bool driver = message.principal.role == Role::driver;
   if (!driver && message.principal.role != Role::executor) return;
-  const Node* from = parts.nodes.find(node);
+  const Node* from = tables.nodes.find(node);
   if (!driver && !from->slots_allowed()) return;  // the node of a driver has no executors
   if (!may_send(message.principal.role, message.message)) {
     mark_out_of_role.hit();
     (void)note_refusal(
-        parts, message.principal,
+        tables, message.principal,
         fmt::format("process {} sent what its role may not", message.process.brief()));
     return;
   }
-  const Process* known = parts.processes.find(message.process);
-  if (known == nullptr || came_back(parts, message.process, message.principal)) {
-    parts.processes.attached(node, ProcessFact{message.process, message.principal, 0});
+  const Process* known = tables.processes.find(message.process);
+  if (known == nullptr || came_back(tables, message.process, message.principal)) {
+    tables.processes.attached(node, ProcessFact{message.process, message.principal, 0});
   } else if (known->node != node) {
     return mark_strange_process.hit();
   }
-  const Speaker speaker(parts, message.principal);
-  std::visit(ProcessVoice{parts, node, message.process, message.principal}, message.message);
+  const Speaker speaker(tables, message.principal);
+  std::visit(ProcessVoice{tables, node, message.process, message.principal}, message.message);
 }
 
 struct AgentVoice {
-  HeadTables& parts;
+  HeadTables& tables;
   NodeId node;
 
-  ProcessId incarnation() const { return parts.nodes.find(node)->address.incarnation; }
+  ProcessId incarnation() const { return tables.nodes.find(node)->address.incarnation; }
 
-  void operator()(const SlotStarted& message) const { parts.slots.started(node, message); }
+  void operator()(const SlotStarted& message) const { tables.slots.started(node, message); }
   void operator()(const SlotGenerationEnded& message) const {
-    parts.slots.generation_ended(node, message);
+    tables.slots.generation_ended(node, message);
   }
-  void operator()(const SlotGone& message) const { parts.slots.gone(node, message); }
-  void operator()(const SlotCpuReleased& message) const { parts.slots.lent(node, message); }
-  void operator()(const SlotResident& message) const { parts.slots.resides(node, message); }
-  void operator()(const SlotShareExceeded& message) const { parts.slots.over_share(node, message); }
-  void operator()(const ActorConstructed& message) const { parts.actors.constructed(message); }
-  void operator()(const FromProcess& message) const { take_process_message(parts, node, message); }
+  void operator()(const SlotGone& message) const { tables.slots.gone(node, message); }
+  void operator()(const SlotCpuReleased& message) const { tables.slots.lent(node, message); }
+  void operator()(const SlotResident& message) const { tables.slots.resides(node, message); }
+  void operator()(const SlotShareExceeded& message) const {
+    tables.slots.over_share(node, message);
+  }
+  void operator()(const ActorConstructed& message) const { tables.actors.constructed(message); }
+  void operator()(const FromProcess& message) const { take_process_message(tables, node, message); }
   void operator()(const ProcessAttached& message) const {
-    const Process* known = parts.processes.find(message.process.process);
+    const Process* known = tables.processes.find(message.process.process);
     const auto& fact = message.process;
-    if (known == nullptr || known->node == node || came_back(parts, fact.process, fact.principal)) {
-      parts.processes.attached(node, fact);
+    if (known == nullptr || known->node == node ||
+        came_back(tables, fact.process, fact.principal)) {
+      tables.processes.attached(node, fact);
     }
   }
   void operator()(const ProcessEnded& message) const {
     // An unknown process died before this head was started, or while no head was running.
-    const NodeId known = parts.processes.node_of(message.process);
-    if (known == node || known.empty()) parts.processes.ended(message.process, message.cause);
+    const NodeId known = tables.processes.node_of(message.process);
+    if (known == node || known.empty()) tables.processes.ended(message.process, message.cause);
   }
   void operator()(const ObjectCopies& message) const {
-    parts.copies.changed(node, message);
-    parts.actors.entrusted(message.entrusted);
+    tables.copies.changed(node, message);
+    tables.actors.entrusted(message.entrusted);
   }
   void operator()(const LocateObjectRequest& message) const {
-    parts.copies.locate(node, message.object);
+    tables.copies.locate(node, message.object);
   }
   // Output has no queue: if the node of the driver is slow, the head drops it.
   void operator()(const JobOutputLines& message) const {
-    const Job* job = parts.jobs.find(message.job);
-    if (job != nullptr && !job->node.empty()) parts.nodes.pass_output(job->node, message);
+    const Job* job = tables.jobs.find(message.job);
+    if (job != nullptr && !job->node.empty()) tables.nodes.pass_output(job->node, message);
   }
-  void operator()(const AgentDraining& message) const { parts.nodes.leaves(node, message.timeout); }
-  void operator()(const MemoryPressure& message) const { parts.nodes.pressed(node, message); }
-  void operator()(const ObjectsReply& message) const { parts.objects.listed(node, message); }
-  void operator()(ReadJobLogReply& message) const { parts.job_logs.on(node, std::move(message)); }
-  void operator()(LogsReply& message) const { parts.node_questions.on(node, std::move(message)); }
+  void operator()(const AgentDraining& message) const {
+    tables.nodes.leaves(node, message.timeout);
+  }
+  void operator()(const MemoryPressure& message) const { tables.nodes.pressed(node, message); }
+  void operator()(const ObjectsReply& message) const { tables.objects.listed(node, message); }
+  void operator()(ReadJobLogReply& message) const { tables.job_logs.on(node, std::move(message)); }
+  void operator()(LogsReply& message) const { tables.node_questions.on(node, std::move(message)); }
   void operator()(ReadLogReply& message) const {
-    parts.node_questions.on(node, std::move(message));
+    tables.node_questions.on(node, std::move(message));
   }
   void operator()(const UsageReply& message) const {
-    if (message.request == NodeSamples::request_number) return parts.samples.on(node, message);
-    parts.node_questions.on(node, message);
+    if (message.request == NodeSamples::request_number) return tables.samples.on(node, message);
+    tables.node_questions.on(node, message);
   }
   void operator()(const TransfersReply& message) const {
-    parts.transfers.on(incarnation(), node, message);
+    tables.transfers.on(incarnation(), node, message);
   }
-  void operator()(const SpansReply& message) const { parts.spans.on(incarnation(), node, message); }
-  void operator()(const FactsReply& message) const { parts.nodes.stated(node, message); }
+  void operator()(const SpansReply& message) const {
+    tables.spans.on(incarnation(), node, message);
+  }
+  void operator()(const FactsReply& message) const { tables.nodes.stated(node, message); }
 };
 
 }  // namespace
@@ -241,27 +249,27 @@ std::string may_not(std::string_view verb, const Principal& principal) {
                   : "");
 }
 
-bool note_refusal(HeadTables& parts, const Principal& principal, const std::string& what) {
+bool note_refusal(HeadTables& tables, const Principal& principal, const std::string& what) {
   const std::string source = fmt::format("{}:{}", to_string(principal.role), principal.name);
-  const auto unsaid = parts.refusals.refused(parts.now, source);
+  const auto unsaid = tables.refusals.refused(tables.now, source);
   if (!unsaid) return false;
-  parts.commands.push_back(
+  tables.commands.push_back(
       WriteLog{fmt::format("refused '{}': {}; {} refused since the line before, {} in all", source,
-                           what, *unsaid, parts.refusals.count())});
+                           what, *unsaid, tables.refusals.count())});
   return true;
 }
 
-void take_agent_message(HeadTables& parts, NodeId node, AgentMessage message) {
+void take_agent_message(HeadTables& tables, NodeId node, AgentMessage message) {
   // The agent of a driver has no slots, regardless of its key.
-  const Node& from = *parts.nodes.find(node);
+  const Node& from = *tables.nodes.find(node);
   if (!may_send(from.role, message)) {
     mark_out_of_role.hit();
-    (void)note_refusal(parts, from.principal,
+    (void)note_refusal(tables, from.principal,
                        fmt::format("the {} of node {} sent what its role may not",
                                    to_string(from.role), node.brief()));
     return;
   }
-  std::visit(AgentVoice{parts, node}, message);
+  std::visit(AgentVoice{tables, node}, message);
 }
 
 }  // namespace mobula::internal::head

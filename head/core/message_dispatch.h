@@ -19,9 +19,9 @@ std::string may_not(std::string_view verb, const Principal& principal);
 
 // Counts a rejection and logs it, at most once per minute and source. Returns whether it was
 // logged.
-bool note_refusal(HeadTables& parts, const Principal& principal, const std::string& what);
+bool note_refusal(HeadTables& tables, const Principal& principal, const std::string& what);
 
 // Handles the next message of the agent that is registered for `node`.
-void take_agent_message(HeadTables& parts, NodeId node, AgentMessage message);
+void take_agent_message(HeadTables& tables, NodeId node, AgentMessage message);
 
 }  // namespace mobula::internal::head

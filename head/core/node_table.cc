@@ -37,8 +37,8 @@ std::string_view to_string(NodeState state) {
 // ---- messages of agents -------------------------------------------------------------------------
 
 void NodeTable::on(ReceivedFromAgent event) {
-  if (!parts_.serving) return;  // the agent resends
-  const Speaker speaker(parts_, event.principal);
+  if (!tables_.serving) return;  // the agent resends
+  const Speaker speaker(tables_, event.principal);
   if (const auto* message = std::get_if<RegisterRequest>(&event.message)) {
     register_node({event.link, event.principal, event.user_id, *message});
   } else if (auto* frame = std::get_if<AgentFrame>(&event.message)) {
@@ -51,10 +51,10 @@ void NodeTable::on(ReceivedFromAgent event) {
 RegisterRejected NodeTable::stranger(ProcessId incarnation) const {
   if (fenced_.contains(incarnation)) {
     mark_fenced_speaks.hit();
-    return {parts_.epoch, incarnation, RefusalCode::fenced,
+    return {tables_.epoch, incarnation, RefusalCode::fenced,
             "this incarnation of the node was declared dead; end everything and register again"};
   }
-  return {parts_.epoch, incarnation, RefusalCode::unknown,
+  return {tables_.epoch, incarnation, RefusalCode::unknown,
           "the head does not know this conversation; register"};
 }
 
@@ -62,9 +62,9 @@ void NodeTable::take_frame(LinkId link, const Principal& principal, AgentFrame f
   const NodeId* id = incarnations_.find(frame.incarnation);
   if (id == nullptr) return refuse(link, stranger(frame.incarnation));
   Node& node = nodes_.at(*id);
-  if (frame.head_epoch != parts_.epoch) return mark_old_epoch.hit();
+  if (frame.head_epoch != tables_.epoch) return mark_old_epoch.hit();
   if (principal != node.principal) {
-    return refuse(link, {parts_.epoch, frame.incarnation, RefusalCode::permission,
+    return refuse(link, {tables_.epoch, frame.incarnation, RefusalCode::permission,
                          "this key did not register the node it speaks for"});
   }
   due_changed(node);
@@ -72,18 +72,18 @@ void NodeTable::take_frame(LinkId link, const Principal& principal, AgentFrame f
   node.applied = std::max(node.applied, std::min(frame.applied_through, node.queued));
   std::vector<Frame<HeadMessage>> frames;
   const bool only_acknowledges = !frame.frame.message;
-  auto message = node.session->receive(parts_.now, std::move(frame.frame), frames);
+  auto message = node.session->receive(tables_.now, std::move(frame.frame), frames);
   send_frames(node, std::move(frames));
-  if (message) take_agent_message(parts_, node.id, std::move(*message));
+  if (message) take_agent_message(tables_, node.id, std::move(*message));
   const bool received_all = node.registered() && frame.sent_through == node.session->received();
   const bool counts = only_acknowledges && node.registered();
-  if (counts && parts_.transfer_counts.update(frame.incarnation, node.id, frame.stored))
-    ++parts_.changes;
-  if (counts) parts_.links.stated(node.id, frame.silent_peers);
+  if (counts && tables_.transfer_counts.update(frame.incarnation, node.id, frame.stored))
+    ++tables_.changes;
+  if (counts) tables_.links.stated(node.id, frame.silent_peers);
   if (only_acknowledges && received_all)
     compare_slots(node, frame.applied_through, frame.slots_digest);
   // The head sends to an agent as often as it receives from it.
-  if (node.registered() && node.last_sent + parts_.options.settings.heartbeat <= parts_.now) {
+  if (node.registered() && node.last_sent + tables_.options.settings.heartbeat <= tables_.now) {
     send_frames(node, {node.session->acknowledgement()});
   }
 }
@@ -94,31 +94,31 @@ void NodeTable::take_frame(LinkId link, const Principal& principal, AgentFrame f
 // for its full facts. One query is open at a time, and the next one follows only after
 // `suspect_timeout`, because an answer that fixes nothing will not fix it later.
 void NodeTable::compare_slots(Node& node, std::uint64_t applied_through, std::uint64_t digest) {
-  const auto expected = parts_.slots.digest(node.id, applied_through);
+  const auto expected = tables_.slots.digest(node.id, applied_through);
   if (!expected || digest == *expected) return;
-  if (node.facts_asked &&
-      (node.applied < node.facts_asked_by ||
-       parts_.now - *node.facts_asked < parts_.options.settings.suspect_timeout)) {
+  if (node.facts_requested &&
+      (node.applied < node.facts_requested_by ||
+       tables_.now - *node.facts_requested < tables_.options.settings.suspect_timeout)) {
     return;
   }
   mark_digest.hit();
-  node.facts_asked = parts_.now;
-  node.facts_asked_by = send(node.id, FactsRequest{});
+  node.facts_requested = tables_.now;
+  node.facts_requested_by = send(node.id, FactsRequest{});
 }
 
 void NodeTable::stated(NodeId id, const FactsReply& message) {
-  if (nodes_.at(id).slots_allowed()) parts_.actors.entrusted(message.facts.entrusted);
-  parts_.processes.reconcile(id, message.facts);
-  parts_.slots.reconcile(id, message.facts, message.applied_through);
-  parts_.jobs.node_joined(id, message.facts);
+  if (nodes_.at(id).slots_allowed()) tables_.actors.entrusted(message.facts.entrusted);
+  tables_.processes.reconcile(id, message.facts);
+  tables_.slots.reconcile(id, message.facts, message.applied_through);
+  tables_.jobs.node_joined(id, message.facts);
 }
 
 void NodeTable::farewell(LinkId link, const Principal& principal, const AgentStopped& message) {
   const NodeId* id = incarnations_.find(message.incarnation);
   if (id == nullptr || nodes_.at(*id).principal != principal) return;
-  parts_.transfer_counts.update(message.incarnation, *id, message.stored);
+  tables_.transfer_counts.update(message.incarnation, *id, message.stored);
   declare_dead(nodes_.at(*id), DeathKind::left, "its agent left in good order");
-  parts_.commands.push_back(CloseLink{link});
+  tables_.commands.push_back(CloseLink{link});
 }
 
 void NodeTable::sign_of_life(Node& node, LinkId link) {
@@ -128,19 +128,19 @@ void NodeTable::sign_of_life(Node& node, LinkId link) {
     node.link = link;
     if (node.registered()) {
       std::vector<Frame<HeadMessage>> frames;
-      node.session->reconnected(parts_.now, frames);
+      node.session->reconnected(tables_.now, frames);
       send_frames(node, std::move(frames));
     }
   }
   due_changed(node);
-  node.last_received = parts_.now;
+  node.last_received = tables_.now;
   node.refused = false;
   if (node.state != NodeState::suspect) return;
   mark_suspect_back.hit();
-  parts_.events.note(Severity::info, "NODE_RECOVERED", {.node = node.id},
-                     "messages from it arrive again");
+  tables_.events.note(Severity::info, "NODE_RECOVERED", {.node = node.id},
+                      "messages from it arrive again");
   node.state = NodeState::alive;
-  parts_.slots.node_changed(node);
+  tables_.slots.node_changed(node);
 }
 
 // ---- links and silence -------------------------------------------------------------------------
@@ -156,7 +156,7 @@ void NodeTable::link_lost(LinkId link) {
   Node& node = nodes_.at(at->second);
   links_.erase(at);
   node.link = 0;
-  parts_.commands.push_back(ProbeNode{node.address.incarnation, node.address.control});
+  tables_.commands.push_back(ProbeNode{node.address.incarnation, node.address.control});
 }
 
 void NodeTable::probed(const NodeProbed& event) {
@@ -170,7 +170,7 @@ void NodeTable::probed(const NodeProbed& event) {
       return admit(rival);
     }
     return refuse(rival.link,
-                  {parts_.epoch, rival.message.address.incarnation, RefusalCode::duplicate,
+                  {tables_.epoch, rival.message.address.incarnation, RefusalCode::duplicate,
                    fmt::format("node {} is in the cluster with another live agent at {}; give this "
                                "agent a state directory of its own",
                                node.id.hex(), node.address.control)});
@@ -182,7 +182,7 @@ void NodeTable::probed(const NodeProbed& event) {
 
 void NodeTable::shift(Duration gap) {
   for (auto& [id, node] : nodes_) {
-    if (node.registered()) node.last_received = std::min(parts_.now, node.last_received + gap);
+    if (node.registered()) node.last_received = std::min(tables_.now, node.last_received + gap);
   }
   all_due_changed();
   if (recovering_until_) recovering_until_ = *recovering_until_ + gap;
@@ -190,8 +190,8 @@ void NodeTable::shift(Duration gap) {
 
 void NodeTable::judge(Node& node) {
   if (!node.registered()) return;
-  const auto& settings = parts_.options.settings;
-  const Duration silence = parts_.now - node.last_received;
+  const auto& settings = tables_.options.settings;
+  const Duration silence = tables_.now - node.last_received;
   if (!recovering()) {
     if (node.refused) {
       return declare_dead(
@@ -204,18 +204,18 @@ void NodeTable::judge(Node& node) {
           fmt::format("no message from it arrived for {} ms",
                       std::chrono::duration_cast<std::chrono::milliseconds>(silence).count()));
     }
-    if (node.session->backlog() > parts_.options.max_backlog) {
+    if (node.session->backlog() > tables_.options.max_backlog) {
       return declare_dead(node, DeathKind::silent,
                           fmt::format("it has not taken {} messages", node.session->backlog()));
     }
   }
   if (silence >= settings.suspect_timeout && node.state == NodeState::alive) {
     node.state = NodeState::suspect;
-    parts_.events.note(Severity::warning, "NODE_SUSPECT", {.node = node.id},
-                       fmt::format("no message from it arrived for {} ms; it gets no more work",
-                                   silence / std::chrono::milliseconds(1)));
+    tables_.events.note(Severity::warning, "NODE_SUSPECT", {.node = node.id},
+                        fmt::format("no message from it arrived for {} ms; it gets no more work",
+                                    silence / std::chrono::milliseconds(1)));
     due_changed(node);
-    parts_.slots.node_changed(node);
+    tables_.slots.node_changed(node);
   }
 }
 
@@ -223,7 +223,7 @@ void NodeTable::tick() {
   watch_changed();
   std::vector<NodeId> due;
   due_.take_due(
-      parts_.now, [this](NodeId id) { return nodes_.find(id); }, due);
+      tables_.now, [this](NodeId id) { return nodes_.find(id); }, due);
   // The order of the entries depends on when `next_deadline` was read, which recordings omit.
   std::ranges::sort(due);
   for (const NodeId id : due) {
@@ -237,17 +237,17 @@ void NodeTable::act(Node& node) {
   due_changed(node);
   judge(node);
   if (!node.registered()) return;
-  if (node.drained_by && *node.drained_by <= parts_.now) end_drain(node);
-  if (node.entries_due && *node.entries_due <= parts_.now) hasten(node);
-  if (node.ticket_due && *node.ticket_due <= parts_.now) renew_ticket(node);
+  if (node.drained_by && *node.drained_by <= tables_.now) end_drain(node);
+  if (node.entries_due && *node.entries_due <= tables_.now) hasten(node);
+  if (node.ticket_due && *node.ticket_due <= tables_.now) renew_ticket(node);
   std::vector<Frame<HeadMessage>> frames;
-  node.session->tick(parts_.now, frames);
+  node.session->tick(tables_.now, frames);
   send_frames(node, std::move(frames));
 }
 
 std::optional<Time> NodeTable::due_of(const Node& node) const {
   if (!node.registered()) return std::nullopt;
-  const auto& settings = parts_.options.settings;
+  const auto& settings = tables_.options.settings;
   auto due = earlier(earlier(node.session->next_deadline(), node.drained_by), node.entries_due);
   due = earlier(due, node.ticket_due);
   if (node.state == NodeState::alive)
@@ -284,22 +284,22 @@ std::optional<Time> NodeTable::next_deadline() {
 
 // ---- messages to agents -------------------------------------------------------------------------
 
-std::uint64_t NodeTable::send(NodeId id, Kept<HeadMessage> message) {
+std::uint64_t NodeTable::send(NodeId id, QueuedMessage<HeadMessage> message) {
   Node* node = nodes_.find(id);
   return node == nullptr ? 0 : send(*node, std::move(message));
 }
 
-std::uint64_t NodeTable::send(Node& node, Kept<HeadMessage> message) {
+std::uint64_t NodeTable::send(Node& node, QueuedMessage<HeadMessage> message) {
   if (!node.registered()) return 0;
   due_changed(node);
   std::vector<Frame<HeadMessage>> frames;
-  node.session->send(parts_.now, std::move(message), frames);
+  node.session->send(tables_.now, std::move(message), frames);
   send_frames(node, std::move(frames));
   return ++node.queued;
 }
 
-void NodeTable::broadcast(const Kept<HeadMessage>& message, NodeId except) {
-  parts_.commands.reserve(parts_.commands.size() + nodes_.size());
+void NodeTable::broadcast(const QueuedMessage<HeadMessage>& message, NodeId except) {
+  tables_.commands.reserve(tables_.commands.size() + nodes_.size());
   for (auto& [id, node] : nodes_) {
     if (id != except) send(node, message);
   }
@@ -309,9 +309,10 @@ void NodeTable::pressed(NodeId id, const MemoryPressure& message) {
   Node* node = nodes_.find(id);
   if (node == nullptr) return;
   if (message.on != node->pressure.on) {
-    parts_.events.note(message.on ? Severity::warning : Severity::info,
-                       message.on ? "NODE_MEMORY_PRESSURE" : "NODE_MEMORY_PRESSURE_CLEARED",
-                       {.node = id}, message.on ? message.text : "it is no longer short of memory");
+    tables_.events.note(message.on ? Severity::warning : Severity::info,
+                        message.on ? "NODE_MEMORY_PRESSURE" : "NODE_MEMORY_PRESSURE_CLEARED",
+                        {.node = id},
+                        message.on ? message.text : "it is no longer short of memory");
   }
   node->pressure = message;
 }
@@ -335,30 +336,30 @@ void NodeTable::pass_output(NodeId id, const JobOutputLines& output) {
 
 void NodeTable::send_frames(Node& node, std::vector<Frame<HeadMessage>> frames) {
   if (node.link == 0 || frames.empty()) return;  // the session resends
-  node.last_sent = parts_.now;
+  node.last_sent = tables_.now;
   for (auto& frame : frames) {
-    parts_.commands.push_back(SendToAgent{
-        node.link, HeadFrame{parts_.epoch, node.address.incarnation, std::move(frame)}});
+    tables_.commands.push_back(SendToAgent{
+        node.link, HeadFrame{tables_.epoch, node.address.incarnation, std::move(frame)}});
   }
 }
 
 void NodeTable::refuse(LinkId link, RegisterRejected refused) {
   // `unknown` is the normal reply after a restart of the head, by which agents detect it.
   if (refused.code != RefusalCode::unknown) {
-    parts_.events.note(Severity::warning, "NODE_REFUSED", {.process = refused.incarnation},
-                       refused.why);
+    tables_.events.note(Severity::warning, "NODE_REFUSED", {.process = refused.incarnation},
+                        refused.why);
   }
-  parts_.commands.push_back(SendToAgent{link, std::move(refused)});
+  tables_.commands.push_back(SendToAgent{link, std::move(refused)});
 }
 
 // ---- death -------------------------------------------------------------------------------------
 
 void NodeTable::fence(Node& node, ProcessId incarnation) {
   incarnations_.erase(incarnation);
-  parts_.transfers.process_ended(incarnation);
-  parts_.spans.process_ended(incarnation);
-  parts_.transfer_counts.ended(incarnation);
-  parts_.samples.node_died(node.id);
+  tables_.transfers.process_ended(incarnation);
+  tables_.spans.process_ended(incarnation);
+  tables_.transfer_counts.ended(incarnation);
+  tables_.samples.node_died(node.id);
   fenced_.insert(incarnation, node.id);
   node.fenced.push_back(incarnation);
   if (node.fenced.size() > max_fenced_per_node) {
@@ -384,15 +385,15 @@ void NodeTable::declare_dead(Node& node, DeathKind kind, const std::string& why)
   cause.kind = EndKind::node_died;
   cause.text = fmt::format("node {}: {}", node.id.brief(), why);
   note_death(node, kind);
-  parts_.copies.node_died(node.id);
-  parts_.objects.node_died(node.id);
-  parts_.job_logs.node_died(node.id);
-  parts_.node_questions.node_died(node.id);
-  parts_.links.node_died(node.id);
-  parts_.slots.node_died(node.id, kind == DeathKind::silent, cause);
+  tables_.copies.node_died(node.id);
+  tables_.objects.node_died(node.id);
+  tables_.job_logs.node_died(node.id);
+  tables_.node_questions.node_died(node.id);
+  tables_.links.node_died(node.id);
+  tables_.slots.node_died(node.id, kind == DeathKind::silent, cause);
   PeersChanged news;
   news.dead_agents = {incarnation};
-  news.dead_processes = parts_.processes.node_died(node.id, cause, kind != DeathKind::revoked);
+  news.dead_processes = tables_.processes.node_died(node.id, cause, kind != DeathKind::revoked);
   broadcast(news);
   node.refused_devices.clear();
   node.pressure = {};
@@ -406,17 +407,17 @@ void NodeTable::note_death(const Node& node, DeathKind kind) {
       kind == DeathKind::silent || kind == DeathKind::refused || kind == DeathKind::revoked;
   // Nodes of drivers join and leave with them.
   const Severity ordinary = node.slots_allowed() ? Severity::info : Severity::debug;
-  parts_.events.note(lost      ? Severity::error
-                     : planned ? ordinary
-                               : Severity::warning,
-                     lost      ? "NODE_DIED"
-                     : planned ? "NODE_LEFT"
-                               : "NODE_REPLACED",
-                     {.node = node.id}, fmt::format("{} ({})", node.death, node.host));
+  tables_.events.note(lost      ? Severity::error
+                      : planned ? ordinary
+                                : Severity::warning,
+                      lost      ? "NODE_DIED"
+                      : planned ? "NODE_LEFT"
+                                : "NODE_REPLACED",
+                      {.node = node.id}, fmt::format("{} ({})", node.death, node.host));
 }
 
 void NodeTable::forget_oldest_dead() {
-  while (dead_.size() > parts_.options.max_ended_kept) {
+  while (dead_.size() > tables_.options.max_ended_kept) {
     const NodeId oldest = dead_.front();
     dead_.pop_front();
     const Node* node = nodes_.find(oldest);
@@ -424,7 +425,7 @@ void NodeTable::forget_oldest_dead() {
     if (node == nullptr || node->state != NodeState::dead) continue;
     if (std::find(dead_.begin(), dead_.end(), oldest) != dead_.end()) continue;
     for (const auto incarnation : node->fenced) fenced_.erase(incarnation);
-    parts_.journal.erase("nodes", oldest.hex());
+    tables_.journal.erase("nodes", oldest.hex());
     nodes_.erase(oldest);
   }
 }
@@ -434,7 +435,7 @@ void NodeTable::write_row(const Node& node) {
       node.address,    node.host,     node.role,          node.state == NodeState::dead,
       node.fenced,     node.draining, node.drain_timeout, node.drain_why,
       node.admitted_as};
-  parts_.journal.put("nodes", node.id.hex(), encode(row));
+  tables_.journal.put("nodes", node.id.hex(), encode(row));
 }
 
 Result<void> NodeTable::drain(NodeId id, Duration timeout, const std::string& why) {
@@ -446,14 +447,14 @@ Result<void> NodeTable::drain(NodeId id, Duration timeout, const std::string& wh
   node->draining = true;
   node->drain_why = why;
   node->drain_timeout = std::max(timeout, Duration(0));
-  parts_.events.note(
+  tables_.events.note(
       Severity::info, "NODE_DRAINING", {.node = id},
       timeout > Duration(0)
           ? fmt::format("{}; the work left after {} s is ended", why,
                         static_cast<double>(timeout / std::chrono::milliseconds(1)) / 1000)
           : why);
   write_row(*node);
-  parts_.slots.node_changed(*node);
+  tables_.slots.node_changed(*node);
   move_away(*node);
   PeersChanged news;
   news.drained = {id};
@@ -489,11 +490,11 @@ Result<bool> NodeTable::undrain(NodeId id) {
             id.hex()));
   }
   if (!node->draining) return false;
-  parts_.events.note(Severity::info, "NODE_UNDRAINED", {.node = id},
-                     "it gets work again: asked for by a tool");
+  tables_.events.note(Severity::info, "NODE_UNDRAINED", {.node = id},
+                      "it gets work again: requested by a tool");
   stop_draining(*node);
   write_row(*node);
-  parts_.slots.node_changed(*node);
+  tables_.slots.node_changed(*node);
   PeersChanged news;
   news.undrained = {id};
   broadcast(news);
@@ -502,9 +503,9 @@ Result<bool> NodeTable::undrain(NodeId id) {
 
 void NodeTable::move_away(Node& node) {
   due_changed(node);
-  if (node.drain_timeout > Duration(0)) node.drained_by = parts_.now + node.drain_timeout;
-  parts_.slots.recall_all(node.id, "the node is draining");
-  parts_.actors.leave_node(node.id, "its node is drained: " + node.drain_why);
+  if (node.drain_timeout > Duration(0)) node.drained_by = tables_.now + node.drain_timeout;
+  tables_.slots.recall_all(node.id, "the node is draining");
+  tables_.actors.leave_node(node.id, "its node is drained: " + node.drain_why);
   hasten(node);
 }
 
@@ -514,9 +515,9 @@ void NodeTable::hasten(Node& node) {
   node.entries_due.reset();
   if (!node.drained_by) return;
   node.entries_due =
-      parts_.actors.hasten_entries(node.id, *node.drained_by,
-                                   fmt::format("node {} is drained ({}), and its deadline comes",
-                                               node.id.brief(), node.drain_why));
+      tables_.actors.hasten_entries(node.id, *node.drained_by,
+                                    fmt::format("node {} is drained ({}), and its deadline comes",
+                                                node.id.brief(), node.drain_why));
 }
 
 void NodeTable::stop_draining(Node& node) {
@@ -536,10 +537,10 @@ void NodeTable::end_drain(Node& node) {
   node.entries_due.reset();
   const std::string why = fmt::format("node {} was drained ({}) and its deadline has passed",
                                       node.id.brief(), node.drain_why);
-  node.drain_ended = parts_.actors.end_on_node(node.id, why);
-  node.drain_ended += parts_.slots.stop_all(node.id, why);
-  parts_.events.note(Severity::warning, "NODE_DRAIN_DEADLINE", {.node = node.id},
-                     fmt::format("{}; {} leases were ended by it", why, node.drain_ended));
+  node.drain_ended = tables_.actors.end_on_node(node.id, why);
+  node.drain_ended += tables_.slots.stop_all(node.id, why);
+  tables_.events.note(Severity::warning, "NODE_DRAIN_DEADLINE", {.node = node.id},
+                      fmt::format("{}; {} leases were ended by it", why, node.drain_ended));
 }
 
 }  // namespace mobula::internal::head

@@ -74,9 +74,9 @@ struct Node {
   std::uint64_t applied = 0;  // number of the last message that it has executed
   bool refused = false;       // its port refused a connection while the head declared no deaths
   // Time of the last query for full facts, sent after its slots differed from those of the head.
-  std::optional<Time> facts_asked;
-  std::uint64_t facts_asked_by = 0;  // number of that query
-  std::uint64_t output_dropped = 0;  // dropped output lines of executors on other nodes
+  std::optional<Time> facts_requested;
+  std::uint64_t facts_requested_by = 0;  // number of that query
+  std::uint64_t output_dropped = 0;      // dropped output lines of executors on other nodes
   std::optional<Rival> rival;
   std::vector<SlotId> unknown_slots;  // reply to its registration, kept in case the reply is lost
   std::optional<Time> armed;          // time of its entry in the deadlines of NodeTable
@@ -91,7 +91,7 @@ struct Node {
 // connection. A dead incarnation never returns: all its messages are answered with Refused{fenced}.
 class NodeTable {
  public:
-  explicit NodeTable(HeadTables& parts) : parts_(parts) {}
+  explicit NodeTable(HeadTables& tables) : tables_(tables) {}
 
   void restore(const NodeRow& row);
   // The epoch is durable: registrations are answered from now on.
@@ -113,8 +113,8 @@ class NodeTable {
 
   // Queues a message for the agent of the node. Returns its number, or 0 if the node has no agent
   // now.
-  std::uint64_t send(NodeId node, Kept<HeadMessage> message);
-  void broadcast(const Kept<HeadMessage>& message, NodeId except = {});
+  std::uint64_t send(NodeId node, QueuedMessage<HeadMessage> message);
+  void broadcast(const QueuedMessage<HeadMessage>& message, NodeId except = {});
   // Forwards output of executors to the drivers of the node. Drops and counts it if the backlog of
   // the node is too large.
   void pass_output(NodeId node, const JobOutputLines& output);
@@ -150,20 +150,21 @@ class NodeTable {
   std::optional<RegisterRejected> why_not(const Rival& who) const;
   std::optional<std::string> why_another_key(const Node* node, const Rival& who) const;
   void admit(const Rival& who);
+  void attach_processes(const Node& node, const Facts& facts);
   static bool hears_of_trust(const Node& node);
   std::int64_t ticket_end(const Node& node) const;
   void renew_ticket(Node& node);
   bool served_by_later_head(const Rival& who) const;
   void raise_epoch(const Rival& who);
   void answer_registered(Node& node, std::vector<SlotId> unknown_slots);
-  void tell_deaths(const Node& node);
-  void tell_drains(const Node& node);
+  void report_deaths(const Node& node);
+  void report_drains(const Node& node);
   void meet_rival(Node& node, Rival rival);
   void take_frame(LinkId link, const Principal& principal, AgentFrame frame);
   void farewell(LinkId link, const Principal& principal, const AgentStopped& message);
   void sign_of_life(Node& node, LinkId link);
   void compare_slots(Node& node, std::uint64_t applied_through, std::uint64_t digest);
-  std::uint64_t send(Node& node, Kept<HeadMessage> message);
+  std::uint64_t send(Node& node, QueuedMessage<HeadMessage> message);
   // Time of the next action for the node if it stays silent.
   std::optional<Time> due_of(const Node& node) const;
   // Marks the deadline of one node, or of all nodes, for recomputation.
@@ -189,7 +190,7 @@ class NodeTable {
   void forget_oldest_dead();
   std::vector<AgentAddress> peers_of(NodeId node) const;
 
-  HeadTables& parts_;
+  HeadTables& tables_;
   Table<NodeId, Node> nodes_;
   Table<ProcessId, NodeId> incarnations_;  // live incarnations
   Table<ProcessId, NodeId> fenced_;

@@ -21,7 +21,7 @@ void ProcessTable::attached(NodeId node, const ProcessFact& fact) {
     mark_back.hit();
   }
   if (expected_.erase(fact.process)) mark_expected_back.hit();
-  parts_.jobs.driver_present(fact.process);
+  tables_.jobs.driver_present(fact.process);
   const Process* known = rows_.find(fact.process);
   enter(fact.process, {node, fact.principal, fact.pid, known == nullptr ? SlotId() : known->slot});
 }
@@ -56,7 +56,7 @@ std::vector<ProcessId> ProcessTable::on_node(NodeId node) const {
 
 void ProcessTable::ended(ProcessId process, const EndCause& cause) {
   news_.push_back(process);
-  if (!publish_at_) publish_at_ = parts_.now + parts_.options.publish_delay;
+  if (!publish_at_) publish_at_ = tables_.now + tables_.options.publish_delay;
   if (!rows_.contains(process)) return mark_reported_again.hit();
   note_end(process, rows_.at(process), cause);
   bury(process, cause);
@@ -67,11 +67,11 @@ void ProcessTable::ended(ProcessId process, const EndCause& cause) {
 void ProcessTable::note_end(ProcessId process, const Process& row, const EndCause& cause) const {
   if (row.principal.role != Role::executor) return;
   if (const auto kind = static_cast<std::size_t>(cause.kind); kind < end_kinds)
-    ++parts_.counts.executor_ends[kind];
+    ++tables_.counts.executor_ends[kind];
   const bool failed = cause.kind == EndKind::signalled || cause.kind == EndKind::out_of_memory ||
                       cause.kind == EndKind::start_failed ||
                       (cause.kind == EndKind::exited && cause.exit_code != 0);
-  parts_.events.note(
+  tables_.events.note(
       failed ? Severity::warning : Severity::debug,
       cause.kind == EndKind::out_of_memory ? "EXECUTOR_OOM_KILLED"
       : failed                             ? "EXECUTOR_DIED"
@@ -102,7 +102,7 @@ std::vector<ProcessId> ProcessTable::node_died(NodeId node, const EndCause& caus
   for (const auto process : on_node(node)) {
     if (drivers_return && rows_.at(process).principal.role == Role::driver) {
       if (lost_.try_emplace(process, cause).second)
-        lost_until_.set(process, parts_.jobs.driver_absent(process));
+        lost_until_.set(process, tables_.jobs.driver_absent(process));
       drivers.push_back(process);
     } else {
       gone.push_back(process);
@@ -130,20 +130,20 @@ void ProcessTable::bury(ProcessId process, const EndCause& cause) {
   rows_.erase(process);
   lost_.erase(process);
   lost_until_.erase(process);
-  if (driver) parts_.jobs.driver_ended(process, cause);
-  parts_.slots.lessee_ended(process, cause);
-  parts_.actors.process_ended(process, cause);
-  parts_.groups.process_ended(process);
-  parts_.tasks.process_ended(process);
-  parts_.transfers.process_ended(process);
-  parts_.spans.process_ended(process);
-  parts_.transfer_counts.ended(process);
-  parts_.class_use.ended(process);
+  if (driver) tables_.jobs.driver_ended(process, cause);
+  tables_.slots.lessee_ended(process, cause);
+  tables_.actors.process_ended(process, cause);
+  tables_.groups.process_ended(process);
+  tables_.tasks.process_ended(process);
+  tables_.transfers.process_ended(process);
+  tables_.spans.process_ended(process);
+  tables_.transfer_counts.ended(process);
+  tables_.class_use.ended(process);
 }
 
-void ProcessTable::tell(ProcessId process, HeadToProcess message) {
+void ProcessTable::send(ProcessId process, HeadToProcess message) {
   if (const Process* row = rows_.find(process)) {
-    parts_.nodes.send(row->node, ToProcess{process, std::move(message)});
+    tables_.nodes.send(row->node, ToProcess{process, std::move(message)});
   }
 }
 
@@ -153,12 +153,12 @@ NodeId ProcessTable::node_of(ProcessId process) const {
 }
 
 void ProcessTable::expect(ProcessId driver) {
-  if (!expected_.contains(driver)) expected_.set(driver, parts_.jobs.driver_absent(driver));
+  if (!expected_.contains(driver)) expected_.set(driver, tables_.jobs.driver_absent(driver));
 }
 
 void ProcessTable::tick() {
-  for (const auto driver : expected_.take_due(parts_.now)) parts_.jobs.driver_missing(driver);
-  for (const auto process : lost_until_.take_due(parts_.now)) {
+  for (const auto driver : expected_.take_due(tables_.now)) tables_.jobs.driver_missing(driver);
+  for (const auto process : lost_until_.take_due(tables_.now)) {
     const auto lost = lost_.extract(process);
     if (lost.empty()) continue;
     mark_stayed_away.hit();
@@ -172,12 +172,12 @@ std::optional<Time> ProcessTable::next_deadline() const {
 }
 
 void ProcessTable::publish() {
-  if (!publish_at_ || *publish_at_ > parts_.now) return;
+  if (!publish_at_ || *publish_at_ > tables_.now) return;
   publish_at_.reset();
   PeersChanged news;
   news.dead_processes = std::move(news_);
   news_.clear();
-  parts_.nodes.broadcast(news);
+  tables_.nodes.broadcast(news);
 }
 
 }  // namespace mobula::internal::head

@@ -26,7 +26,7 @@ struct Process {
 
 class ProcessTable {
  public:
-  explicit ProcessTable(HeadTables& parts) : parts_(parts) {}
+  explicit ProcessTable(HeadTables& tables) : tables_(tables) {}
 
   void attached(NodeId node, const ProcessFact& fact);
   // Ends the slots, actors, jobs, groups, and queries of the process. Agents are notified even if
@@ -51,7 +51,7 @@ class ProcessTable {
   bool lost(ProcessId process) const { return lost_.contains(process); }
 
   // Sends through the agent of the process. Drops the message if the process is unknown.
-  void tell(ProcessId process, HeadToProcess message);
+  void send(ProcessId process, HeadToProcess message);
   const Process* find(ProcessId process) const { return rows_.find(process); }
   NodeId node_of(ProcessId process) const;
   const Table<ProcessId, Process>& rows() const { return rows_; }
@@ -68,7 +68,7 @@ class ProcessTable {
   void bury(ProcessId process, const EndCause& cause);
   void publish();
 
-  HeadTables& parts_;
+  HeadTables& tables_;
   Table<ProcessId, Process> rows_;
   std::map<NodeId, std::vector<ProcessId>> by_node_;  // in the order of arrival
   std::map<ProcessId, EndCause> lost_;                // drivers of dead nodes

@@ -8,7 +8,7 @@ void ReplicaDirectory::changed(NodeId node, const ObjectCopies& news) {
   auto& copies = on_node_[node];
   for (const auto& object : news.removed) copies.erase(object);
   for (const auto& object : news.added) {
-    if (copies.size() >= parts_.options.max_copies_per_node) break;
+    if (copies.size() >= tables_.options.max_copies_per_node) break;
     copies.insert(object);
   }
   if (copies.empty()) on_node_.erase(node);
@@ -19,7 +19,7 @@ void ReplicaDirectory::locate(NodeId node, ObjectId object) const {
   for (const auto& [other, copies] : on_node_) {
     if (other != node && copies.contains(object)) answer.nodes.push_back(other);
   }
-  parts_.nodes.send(node, std::move(answer));
+  tables_.nodes.send(node, std::move(answer));
 }
 
 std::int64_t ReplicaDirectory::count() const {

@@ -16,7 +16,7 @@ struct HeadTables;
 
 class ReplicaDirectory {
  public:
-  explicit ReplicaDirectory(HeadTables& parts) : parts_(parts) {}
+  explicit ReplicaDirectory(HeadTables& tables) : tables_(tables) {}
 
   // Keeps at most `max_copies_per_node` replicas. Further ones cannot be found.
   void changed(NodeId node, const ObjectCopies& news);
@@ -26,7 +26,7 @@ class ReplicaDirectory {
   std::int64_t count() const;
 
  private:
-  HeadTables& parts_;
+  HeadTables& tables_;
   Table<NodeId, std::set<ObjectId>> on_node_;
 };
 

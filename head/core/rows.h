@@ -44,8 +44,8 @@ struct JobRow {
 // Table "groups".
 struct GroupRow {
   GroupSpec spec;
-  std::vector<BundlePlace> places;  // by bundle
-  bool created = false;             // all bundles were placed once; some may be lost
+  std::vector<BundleLocation> places;  // by bundle
+  bool created = false;                // all bundles were placed once; some may be lost
   MOBULA_FIELDS(spec, places, created);
 };
 

@@ -56,11 +56,12 @@ std::string_view to_string(SubmissionState state) {
 }
 
 std::int64_t SubmissionTable::wall_ms() const {
-  return parts_.wall_at_start_ms + (parts_.now - parts_.started_at) / std::chrono::milliseconds(1);
+  return tables_.wall_at_start_ms +
+         (tables_.now - tables_.started_at) / std::chrono::milliseconds(1);
 }
 
 void SubmissionTable::write(const SubmissionRow& row) {
-  parts_.journal.put("submissions", row.job.hex(), encode(row));
+  tables_.journal.put("submissions", row.job.hex(), encode(row));
 }
 
 // ---- history -----------------------------------------------------------------------------------
@@ -76,7 +77,7 @@ void SubmissionTable::restore(const SubmissionRow& row) {
 void SubmissionTable::recovery_ended() {
   std::vector<JobId> without;
   for (const auto& [id, row] : rows_) {
-    const Actor* actor = parts_.actors.find(actor_of(id));
+    const Actor* actor = tables_.actors.find(actor_of(id));
     const bool gone = actor == nullptr || actor->state == ActorState::dead;
     if (!has_ended(row.state) && gone) without.push_back(id);
   }
@@ -93,12 +94,12 @@ void SubmissionTable::recovery_ended() {
     if (!has_ended(row.state) && !row.stop_why.empty()) to_stop.push_back(id);
   }
   for (const auto id : to_stop)
-    parts_.actors.stop_entry(actor_of(id), std::string(rows_.at(id).stop_why));
+    tables_.actors.stop_entry(actor_of(id), std::string(rows_.at(id).stop_why));
 }
 
 void SubmissionTable::forget_oldest() {
-  while (ended_.size() > parts_.options.max_ended_kept) {
-    parts_.journal.erase("submissions", ended_.front().hex());
+  while (ended_.size() > tables_.options.max_ended_kept) {
+    tables_.journal.erase("submissions", ended_.front().hex());
     rows_.erase(ended_.front());
     ended_.pop_front();
   }
@@ -114,20 +115,20 @@ Result<JobId> SubmissionTable::submit(const std::string& text, const std::string
     mark_again.hit();
     return id;
   }
-  if (rows_.size() - ended_.size() >= parts_.options.max_jobs) {
+  if (rows_.size() - ended_.size() >= tables_.options.max_jobs) {
     return failure(
         ErrorCode::resource_exhausted,
         fmt::format("submit: the cluster is at its limit of {} submitted jobs; try again when one "
                     "has ended",
-                    parts_.options.max_jobs));
+                    tables_.options.max_jobs));
   }
   read->owner = owner;
   if (read->submitted_ms == 0) read->submitted_ms = wall_ms();
-  if (auto admitted = parts_.jobs.submitted(*read); !admitted) return admitted.error();
+  if (auto admitted = tables_.jobs.submitted(*read); !admitted) return admitted.error();
   const ActorSpec spec = spec_of(*read);
-  parts_.events.note(Severity::info, "JOB_SUBMITTED", {.job = id}, read->name);
+  tables_.events.note(Severity::info, "JOB_SUBMITTED", {.job = id}, read->name);
   write(*rows_.insert(id, std::move(*read)).first);
-  parts_.actors.submit(spec);
+  tables_.actors.submit(spec);
   return id;
 }
 
@@ -142,12 +143,12 @@ Result<JobId> SubmissionTable::resolve(const std::string& text) const {
     if (text.empty() || row.name != text) continue;
     owners.insert(row.owner);
     // The latest job of the requesting user precedes the latest job of any user.
-    const bool own = row.owner == parts_.asking_user;
-    const bool has_own = named != nullptr && named->owner == parts_.asking_user;
+    const bool own = row.owner == tables_.requesting_user;
+    const bool has_own = named != nullptr && named->owner == tables_.requesting_user;
     const bool later = named == nullptr || row.submitted_ms > named->submitted_ms;
     if (own == has_own ? later : own) named = &row;
   }
-  if (named != nullptr && named->owner != parts_.asking_user && owners.size() > 1) {
+  if (named != nullptr && named->owner != tables_.requesting_user && owners.size() > 1) {
     return failure(
         ErrorCode::invalid_argument,
         fmt::format(
@@ -166,7 +167,7 @@ Result<JobId> SubmissionTable::resolve(const std::string& text) const {
       fmt::format(
           "job {}: no submitted job has this id or name; `mobula job list` shows those there "
           "are, and {} that have ended are remembered",
-          text, parts_.options.max_ended_kept));
+          text, tables_.options.max_ended_kept));
 }
 
 bool SubmissionTable::needs_files(const std::string& name) const {
@@ -180,9 +181,9 @@ bool SubmissionTable::stop(JobId id, const std::string& why) {
   SubmissionRow& row = rows_.at(id);
   if (has_ended(row.state)) return false;
   row.stop_why = why;
-  parts_.events.note(Severity::warning, "JOB_STOP", {.node = row.node, .job = id}, why);
+  tables_.events.note(Severity::warning, "JOB_STOP", {.node = row.node, .job = id}, why);
   write(row);
-  parts_.actors.stop_entry(actor_of(id), why);
+  tables_.actors.stop_entry(actor_of(id), why);
   return true;
 }
 
@@ -211,8 +212,8 @@ void SubmissionTable::changed(const Actor& actor) {
     row->attempts = actor.row.incarnation;
     if (!again) {
       row->started_ms = wall_ms();
-      parts_.events.note(Severity::info, "JOB_STARTED", {.node = row->node, .job = row->job},
-                         fmt::format("{} runs, attempt {}", row->name, row->attempts));
+      tables_.events.note(Severity::info, "JOB_STARTED", {.node = row->node, .job = row->job},
+                          fmt::format("{} runs, attempt {}", row->name, row->attempts));
     }
     row->exit_code = -1;
     row->signal = 0;
@@ -220,8 +221,8 @@ void SubmissionTable::changed(const Actor& actor) {
     row->state = SubmissionState::pending;
     if (actor.state == ActorState::restarting) {
       row->reason = "runs again: " + reason_of_end(actor.cause);
-      parts_.events.note(Severity::warning, "JOB_RETRIED", {.node = row->node, .job = row->job},
-                         row->name + " " + row->reason);
+      tables_.events.note(Severity::warning, "JOB_RETRIED", {.node = row->node, .job = row->job},
+                          row->name + " " + row->reason);
     }
   }
   write(*row);
@@ -252,12 +253,12 @@ void SubmissionTable::end(SubmissionRow& row, const EndCause& cause) {
   }
   row.ended_ms = std::max(wall_ms(), row.started_ms);
   const bool fine = row.state == SubmissionState::succeeded;
-  parts_.events.note(fine                                    ? Severity::info
-                     : row.state == SubmissionState::stopped ? Severity::warning
-                                                             : Severity::error,
-                     "JOB_ENDED", {.node = row.node, .job = row.job},
-                     fmt::format("{} {}{}{}", row.name, to_string(row.state),
-                                 row.reason.empty() ? "" : ": ", row.reason));
+  tables_.events.note(fine                                    ? Severity::info
+                      : row.state == SubmissionState::stopped ? Severity::warning
+                                                              : Severity::error,
+                      "JOB_ENDED", {.node = row.node, .job = row.job},
+                      fmt::format("{} {}{}{}", row.name, to_string(row.state),
+                                  row.reason.empty() ? "" : ": ", row.reason));
   write(row);
   ended_.push_back(row.job);
   forget_oldest();

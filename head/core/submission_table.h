@@ -19,7 +19,7 @@ struct Actor;
 
 class SubmissionTable {
  public:
-  explicit SubmissionTable(HeadTables& parts) : parts_(parts) {}
+  explicit SubmissionTable(HeadTables& tables) : tables_(tables) {}
 
   void restore(const SubmissionRow& row);
   void recovery_ended();
@@ -55,7 +55,7 @@ class SubmissionTable {
   void forget_oldest();
   std::int64_t wall_ms() const;
 
-  HeadTables& parts_;
+  HeadTables& tables_;
   Table<JobId, SubmissionRow> rows_;
   std::deque<JobId> ended_;  // oldest first; beyond the limit the oldest are removed
 };

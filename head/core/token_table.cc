@@ -85,7 +85,7 @@ std::string user_id_of(const TokenRow& row) { return std::string(user_prefix) + 
 }  // namespace
 
 bool TokenTable::expired(const TokenRow& row, std::int64_t now_ms) const {
-  return row.expires_ms != 0 && row.expires_ms + ms_of(parts_.options.clock_skew) <= now_ms;
+  return row.expires_ms != 0 && row.expires_ms + ms_of(tables_.options.clock_skew) <= now_ms;
 }
 
 std::string_view TokenTable::state_of(const TokenRow& row, std::int64_t now_ms) const {
@@ -105,7 +105,7 @@ const TokenRow* TokenTable::row_of(const std::string& user_id) const {
 bool TokenTable::in_force(const std::string& user_id) const {
   if (!user_id.starts_with(user_prefix)) return true;
   const TokenRow* row = row_of(user_id);
-  return row != nullptr && void_since(*row, wall_ms(parts_, parts_.now)) == 0;
+  return row != nullptr && void_since(*row, wall_ms(tables_, tables_.now)) == 0;
 }
 
 // A machine that joined with a token stays after the token expires.
@@ -123,11 +123,11 @@ bool TokenTable::may_have_tickets_out(const TokenRow& row, std::int64_t now_ms) 
   const std::int64_t since = void_since(row, now_ms);
   const bool brought_agents = row.role == Role::driver || row.used_ms != 0;
   return brought_agents && since != 0 &&
-         now_ms <= since + ms_of(parts_.options.ticket_life + 2 * parts_.options.clock_skew);
+         now_ms <= since + ms_of(tables_.options.ticket_life + 2 * tables_.options.clock_skew);
 }
 
 std::vector<std::string> TokenTable::revoked_keys() const {
-  const std::int64_t now_ms = wall_ms(parts_, parts_.now);
+  const std::int64_t now_ms = wall_ms(tables_, tables_.now);
   std::vector<std::string> keys;
   for (const auto& [id, row] : rows_) {
     if (may_have_tickets_out(row, now_ms)) keys.push_back(user_id_of(row));
@@ -136,16 +136,16 @@ std::vector<std::string> TokenTable::revoked_keys() const {
 }
 
 void TokenTable::tick() {
-  const std::int64_t now_ms = wall_ms(parts_, parts_.now);
+  const std::int64_t now_ms = wall_ms(tables_, tables_.now);
   if (next_end_ms_ == 0 || next_end_ms_ > now_ms) return;
   for (const auto& [id, row] : rows_) {
     if (row.revoked_ms != 0 || row.role != Role::driver || !expired(row, now_ms) ||
         !ended_.insert(id).second)
       continue;
     mark_ended.hit();
-    parts_.nodes.key_voided(user_id_of(row),
-                            fmt::format("{} expired at {}; the head's clock says {}", title(row),
-                                        utc(row.expires_ms), utc(now_ms)));
+    tables_.nodes.key_voided(user_id_of(row),
+                             fmt::format("{} expired at {}; the head's clock says {}", title(row),
+                                         utc(row.expires_ms), utc(now_ms)));
   }
   find_next_end();
 }
@@ -156,19 +156,20 @@ void TokenTable::find_next_end() {
     if (row.revoked_ms != 0 || row.role != Role::driver || row.expires_ms == 0 ||
         ended_.contains(id))
       continue;
-    const std::int64_t end_ms = row.expires_ms + ms_of(parts_.options.clock_skew);
+    const std::int64_t end_ms = row.expires_ms + ms_of(tables_.options.clock_skew);
     if (next_end_ms_ == 0 || end_ms < next_end_ms_) next_end_ms_ = end_ms;
   }
 }
 
 std::optional<Time> TokenTable::next_deadline() const {
   if (next_end_ms_ == 0) return std::nullopt;
-  return parts_.now + std::max<std::int64_t>(0, next_end_ms_ - wall_ms(parts_, parts_.now)) * 1ms;
+  return tables_.now +
+         std::max<std::int64_t>(0, next_end_ms_ - wall_ms(tables_, tables_.now)) * 1ms;
 }
 
 // ---- rows --------------------------------------------------------------------------------------
 
-void TokenTable::write(const TokenRow& row) { parts_.journal.put("tokens", row.id, encode(row)); }
+void TokenTable::write(const TokenRow& row) { tables_.journal.put("tokens", row.id, encode(row)); }
 
 void TokenTable::admit(const TokenRow& row) {
   for (const auto& key : {row.public_key, row.member_key}) {
@@ -176,36 +177,36 @@ void TokenTable::admit(const TokenRow& row) {
     id_of_key_[key] = row.id;
     // Keys of revoked tokens stay known, for error messages on existing connections, but are not
     // admitted.
-    if (row.revoked_ms == 0) parts_.commands.push_back(AdmitKey{key, user_id_of(row)});
+    if (row.revoked_ms == 0) tables_.commands.push_back(AdmitKey{key, user_id_of(row)});
   }
 }
 
 void TokenTable::forget_key(const std::string& public_key) {
-  if (!public_key.empty()) parts_.commands.push_back(AdmitKey{public_key, {}});
+  if (!public_key.empty()) tables_.commands.push_back(AdmitKey{public_key, {}});
 }
 
 void TokenTable::restore(const TokenRow& row) {
   rows_[row.id] = row;
   admit(row);
   // Agents receive it when they register with this head.
-  if (expired(row, wall_ms(parts_, parts_.now))) ended_.insert(row.id);
+  if (expired(row, wall_ms(tables_, tables_.now))) ended_.insert(row.id);
   find_next_end();
 }
 
 std::string TokenTable::document_of(const TokenRow& row,
                                     const std::vector<std::string>& warnings) const {
   Json json = document("Token");
-  json.update(token_json(row, state_of(row, wall_ms(parts_, parts_.now))));
-  json["cluster_name"] = parts_.options.settings.cluster_name;
-  json["address"] = parts_.options.address;
+  json.update(token_json(row, state_of(row, wall_ms(tables_, tables_.now))));
+  json["cluster_name"] = tables_.options.settings.cluster_name;
+  json["address"] = tables_.options.address;
   json["warnings"] = warnings;
   return json_text(json);
 }
 
 // Removes revoked and expired tokens, the oldest first. Tokens with possible valid tickets stay, so
 // that they remain revoked after a restart of the head.
-Result<void> TokenTable::make_room() {
-  const std::int64_t now_ms = wall_ms(parts_, parts_.now);
+Result<void> TokenTable::drop_ended() {
+  const std::int64_t now_ms = wall_ms(tables_, tables_.now);
   std::vector<std::pair<std::int64_t, std::string>> over;
   for (const auto& [id, row] : rows_) {
     const auto state = state_of(row, now_ms);
@@ -213,19 +214,19 @@ Result<void> TokenTable::make_room() {
       over.emplace_back(row.created_ms, id);
   }
   std::sort(over.begin(), over.end());
-  const bool full = rows_.size() >= parts_.options.max_tokens;
-  const std::size_t kept = full ? 0 : static_cast<std::size_t>(parts_.options.max_ended_kept);
-  for (std::size_t at = 0; at + kept < over.size(); ++at) {
+  const bool full = rows_.size() >= tables_.options.max_tokens;
+  const std::size_t stored = full ? 0 : static_cast<std::size_t>(tables_.options.max_ended_kept);
+  for (std::size_t at = 0; at + stored < over.size(); ++at) {
     const TokenRow& row = rows_.at(over[at].second);
     for (const auto& key : {row.public_key, row.member_key}) {
       forget_key(key);
       id_of_key_.erase(key);
     }
-    parts_.journal.erase("tokens", row.id);
+    tables_.journal.erase("tokens", row.id);
     ended_.erase(row.id);
     rows_.erase(over[at].second);
   }
-  if (rows_.size() < parts_.options.max_tokens) return {};
+  if (rows_.size() < tables_.options.max_tokens) return {};
   return failure(ErrorCode::resource_exhausted,
                  fmt::format("token create: there are {} tokens, which is the bound; revoke some",
                              rows_.size()));
@@ -261,7 +262,7 @@ Result<std::string> TokenTable::create(const std::string& argument) {
   if (life_ms < 0 || life_ms > std::int64_t{100} * 366 * 86'400'000) {
     return wrong("token create: --expires is a duration of at most 100 years");
   }
-  const std::int64_t now_ms = wall_ms(parts_, parts_.now);
+  const std::int64_t now_ms = wall_ms(tables_, tables_.now);
   for (const auto& [id, other] : rows_) {
     if (other.name != row.name || state_of(other, now_ms) == "REVOKED" ||
         state_of(other, now_ms) == "EXPIRED")
@@ -271,28 +272,28 @@ Result<std::string> TokenTable::create(const std::string& argument) {
         fmt::format("token create: there is {} already; choose another --name, or revoke it",
                     title(other)));
   }
-  if (auto room = make_room(); !room) return room.error();
+  if (auto dropped = drop_ended(); !dropped) return dropped.error();
   row.created_ms = now_ms;
   row.expires_ms = life_ms == 0 ? 0 : now_ms + life_ms;
-  const TokenRow& kept = rows_[row.id] = row;
-  admit(kept);
-  write(kept);
+  const TokenRow& stored = rows_[row.id] = row;
+  admit(stored);
+  write(stored);
   find_next_end();
-  parts_.events.note(Severity::info, "TOKEN_CREATED", {},
-                     fmt::format("{} of role {}", title(kept), to_string(kept.role)));
+  tables_.events.note(Severity::info, "TOKEN_CREATED", {},
+                      fmt::format("{} of role {}", title(stored), to_string(stored.role)));
   const std::string readable_keys = text_member(json, "readable_keys");
-  if (kept.role == Role::driver && !readable_keys.empty()) {
-    parts_.events.note(
+  if (stored.role == Role::driver && !readable_keys.empty()) {
+    tables_.events.note(
         Severity::warning, "HEAD_KEYS_EXPOSED", {},
         fmt::format("jobs of {} run as the user of this head on its machine and can read its keys "
                     "in {}; restart the head with --no-worker",
-                    title(kept), readable_keys));
+                    title(stored), readable_keys));
   }
-  return document_of(kept);
+  return document_of(stored);
 }
 
 Result<std::string> TokenTable::resolve(const std::string& given) const {
-  const std::int64_t now_ms = wall_ms(parts_, parts_.now);
+  const std::int64_t now_ms = wall_ms(tables_, tables_.now);
   std::vector<std::string> named;
   std::vector<std::string> begun;
   std::vector<std::pair<std::int64_t, std::string>> over;
@@ -324,18 +325,18 @@ Result<std::string> TokenTable::revoke(const std::string& given) {
   TokenRow& row = rows_.at(*id);
   if (row.revoked_ms != 0)
     return document_of(row, {fmt::format("it was revoked at {}", utc(row.revoked_ms))});
-  row.revoked_ms = std::max<std::int64_t>(1, wall_ms(parts_, parts_.now));
+  row.revoked_ms = std::max<std::int64_t>(1, wall_ms(tables_, tables_.now));
   forget_key(row.public_key);
   forget_key(row.member_key);
   write(row);
   ended_.insert(row.id);
   find_next_end();
   if (may_have_tickets_out(row, row.revoked_ms)) {
-    parts_.nodes.key_voided(user_id_of(row),
-                            fmt::format("{} was revoked at {}", title(row), utc(row.revoked_ms)));
+    tables_.nodes.key_voided(user_id_of(row),
+                             fmt::format("{} was revoked at {}", title(row), utc(row.revoked_ms)));
   }
-  parts_.events.note(Severity::warning, "TOKEN_REVOKED", {},
-                     fmt::format("{} of role {}", title(row), to_string(row.role)));
+  tables_.events.note(Severity::warning, "TOKEN_REVOKED", {},
+                      fmt::format("{} of role {}", title(row), to_string(row.role)));
   return document_of(row);
 }
 
@@ -344,12 +345,12 @@ void TokenTable::undo(const std::string& id) {
   if (at == rows_.end()) return;
   forget_key(at->second.public_key);
   id_of_key_.erase(at->second.public_key);
-  parts_.journal.erase("tokens", id);
+  tables_.journal.erase("tokens", id);
   rows_.erase(at);
 }
 
 Result<std::string> TokenTable::list() const {
-  const std::int64_t now_ms = wall_ms(parts_, parts_.now);
+  const std::int64_t now_ms = wall_ms(tables_, tables_.now);
   std::vector<const TokenRow*> order;
   for (const auto& [id, row] : rows_) order.push_back(&row);
   std::stable_sort(order.begin(), order.end(), [](const TokenRow* a, const TokenRow* b) {
@@ -386,13 +387,13 @@ Result<std::string> TokenTable::join(const Principal& ticket, const std::string&
   if (id_of_key_.contains(key) && row.member_key != key)
     return wrong("join: another machine has this key");
   if (row.used_ms == 0) {
-    row.used_ms = std::max<std::int64_t>(1, wall_ms(parts_, parts_.now));
+    row.used_ms = std::max<std::int64_t>(1, wall_ms(tables_, tables_.now));
     row.used_by = std::move(host);
     row.member_key = key;
     admit(row);
     write(row);
-    parts_.events.note(Severity::info, "TOKEN_USED", {},
-                       fmt::format("'{}' has joined by {}", row.used_by, title(row)));
+    tables_.events.note(Severity::info, "TOKEN_USED", {},
+                        fmt::format("'{}' has joined by {}", row.used_by, title(row)));
   } else {
     mark_join_again.hit();
   }
@@ -406,7 +407,7 @@ Result<Principal> TokenTable::principal_of(const std::string& public_key,
   const TokenRow& row = rows_.at(known->second);
   if (row.revoked_ms != 0)
     return denied(fmt::format("{} was revoked at {}", title(row), utc(row.revoked_ms)));
-  if (row.created_ms > now_ms + ms_of(parts_.options.clock_skew)) {
+  if (row.created_ms > now_ms + ms_of(tables_.options.clock_skew)) {
     return denied(fmt::format(
         "{} is not valid yet: it was made at {}, and the head's clock says {}; set the clock of "
         "the head's machine",

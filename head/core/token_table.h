@@ -28,7 +28,7 @@ inline constexpr std::string_view ticket_prefix = "ticket:";
 // user id "token:ID" as a revoked key (RevocationList) for as long as such tickets may be valid.
 class TokenTable {
  public:
-  explicit TokenTable(HeadTables& parts) : parts_(parts) {}
+  explicit TokenTable(HeadTables& tables) : tables_(tables) {}
 
   void restore(const TokenRow& row);
 
@@ -73,14 +73,14 @@ class TokenTable {
   // Returns "USED", "VALID", "EXPIRED", or "REVOKED".
   std::string_view state_of(const TokenRow& row, std::int64_t wall_ms) const;
   Result<std::string> resolve(const std::string& id_or_name) const;
-  Result<void> make_room();
+  Result<void> drop_ended();
   void admit(const TokenRow& row);
   void find_next_end();
   void forget_key(const std::string& public_key);
   void write(const TokenRow& row);
   std::string document_of(const TokenRow& row, const std::vector<std::string>& warnings = {}) const;
 
-  HeadTables& parts_;
+  HeadTables& tables_;
   Rows rows_;
   std::set<std::string> ended_;   // ids of tokens whose end was sent to all agents
   std::int64_t next_end_ms_ = 0;  // earliest expiry of the others, wall clock; 0: none

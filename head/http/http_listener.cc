@@ -63,7 +63,7 @@ Result<void> HttpListener::listen(Fd socket) {
 
 // A connection that has not sent its request makes way for a new one. If all have sent theirs, none
 // does.
-bool HttpListener::make_room() {
+bool HttpListener::close_idle() {
   const auto oldest = std::find_if(connections_.begin(), connections_.end(), [](const auto& each) {
     return each.second.stage == Stage::reading || each.second.stage == Stage::lingering;
   });
@@ -80,13 +80,13 @@ void HttpListener::accept_all() {
     if (!socket) {
       // Without file descriptors the listener would stay ready and occupy the loop.
       log_warn("http: {}", socket.error().text);
-      if (make_room()) continue;
+      if (close_idle()) continue;
       listener_watch_.set_interest(Interest::none);
       return accept_again_.arm(monotonic_now() + without_descriptors);
     }
     if (!*socket) break;
     ++counters_.accepted;
-    if (connections_.size() >= bounds_.max_connections && !make_room()) continue;
+    if (connections_.size() >= bounds_.max_connections && !close_idle()) continue;
     const ConnectionId id = ++last_;
     const int fd = socket->get();
     Connection connection;
@@ -142,8 +142,9 @@ void HttpListener::await(Connection& connection, TlsSession::Status status) {
 void HttpListener::read(ConnectionId id, Connection& connection) {
   std::array<char, 4096> buffer{};
   for (;;) {
-    const std::size_t room = bounds_.max_head_bytes - connection.head.size();
-    const auto got = receive(connection, std::span(buffer.data(), std::min(room, buffer.size())));
+    const std::size_t free_bytes = bounds_.max_head_bytes - connection.head.size();
+    const auto got =
+        receive(connection, std::span(buffer.data(), std::min(free_bytes, buffer.size())));
     if (got.status == TlsSession::Status::plain_http) {
       (void)::send(connection.socket.get(), plain_refusal.data(), plain_refusal.size(),
                    MSG_NOSIGNAL);

@@ -79,7 +79,7 @@ class HttpListener {
   static TlsSession::Progress send(Connection& connection, std::string_view from);
   static void await(Connection& connection, TlsSession::Status status);
   void accept_all();
-  bool make_room();
+  bool close_idle();
   void ready(ConnectionId id, Readiness readiness);
   void read(ConnectionId id, Connection& connection);
   void write(ConnectionId id, Connection& connection);

@@ -193,7 +193,7 @@ class HttpPages::Server : public httplib::Server {
     });
   }
 
-  HttpSnapshot look(const std::string& head, const HttpAnswer* answer) {
+  HttpSnapshot answer_to(const std::string& head, const HttpAnswer* answer) {
     answer_ = answer;
     question_.reset();
     status_ = 0;
@@ -214,11 +214,11 @@ class HttpPages::Server : public httplib::Server {
       for (const char* name : {"Range", "Accept-Encoding", "Expect"}) request.headers.erase(name);
     };
     process_request(stream, true, closed, strip);
-    HttpSnapshot look;
-    look.question = std::move(question_);
-    if (!look.question) look.response = stream.take();
-    look.status = status_;
-    return look;
+    HttpSnapshot snapshot;
+    snapshot.question = std::move(question_);
+    if (!snapshot.question) snapshot.response = stream.take();
+    snapshot.status = status_;
+    return snapshot;
   }
 
  private:
@@ -334,7 +334,7 @@ class HttpPages::Server : public httplib::Server {
     if (answer.status != 200 || request.params.empty()) return answer;
     Json json = Json::parse(answer.json, nullptr, false);
     if (!json.is_object() || !json.contains("items")) return answer;
-    keep_matching(json, filters_of(request, words_of(request.path).back()));
+    retain_matching(json, filters_of(request, words_of(request.path).back()));
     return {200, json_text(json), 0};
   }
 
@@ -350,22 +350,22 @@ HttpPages::HttpPages(std::vector<std::string> names, Judge judge)
     : server_(std::make_unique<Server>(std::move(names), std::move(judge))) {}
 HttpPages::~HttpPages() = default;
 
-HttpSnapshot HttpPages::look(const std::string& head, bool whole) {
-  if (whole) return server_->look(head, nullptr);
+HttpSnapshot HttpPages::answer_to(const std::string& head, bool whole) {
+  if (whole) return server_->answer_to(head, nullptr);
   // Only the parts of the response that a rejection needs.
   const HttpAnswer refusal =
       http_error(431, "resource_exhausted", "the request's head is too large");
-  HttpSnapshot look;
-  look.status = refusal.status;
-  look.response = fmt::format(
+  HttpSnapshot snapshot;
+  snapshot.status = refusal.status;
+  snapshot.response = fmt::format(
       "HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Type: "
       "application/json\r\nContent-Length: {}\r\n\r\n{}\n",
       refusal.json.size() + 1, refusal.json);
-  return look;
+  return snapshot;
 }
 
 std::string HttpPages::write(const std::string& head, const HttpAnswer& answer) {
-  return server_->look(head, &answer).response;
+  return server_->answer_to(head, &answer).response;
 }
 
 HttpAnswer HttpPages::answer_of(const HttpQuestion& question,

@@ -64,7 +64,7 @@ class HttpPages {
   HttpPages& operator=(const HttpPages&) = delete;
 
   // `whole` is false if the request head was cut at the limit.
-  HttpSnapshot look(const std::string& head, bool whole);
+  HttpSnapshot answer_to(const std::string& head, bool whole);
   std::string write(const std::string& head, const HttpAnswer& answer);
   // Combines the documents that answer the requests of the question, in their order.
   static HttpAnswer answer_of(const HttpQuestion& question,

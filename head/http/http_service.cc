@@ -24,17 +24,17 @@ using ConnectionId = HttpListener::ConnectionId;
 // State of the HTTP thread.
 class HttpService::Pages : public std::enable_shared_from_this<HttpService::Pages> {
  public:
-  Pages(EventLoop& head_loop, std::shared_ptr<EventLoop> loop, HttpOptions options, HttpAsks asks,
-        std::unique_ptr<TlsServer> tls)
+  Pages(EventLoop& head_loop, std::shared_ptr<EventLoop> loop, HttpOptions options,
+        HttpCallbacks callbacks, std::unique_ptr<TlsServer> tls)
       : head_loop_(head_loop),
         loop_(std::move(loop)),
         options_(std::move(options)),
-        asks_(std::move(asks)),
+        callbacks_(std::move(callbacks)),
         pages_(options_.names,
                [this](const std::string& key) { return options_.keys->judge(key, "http"); }),
         listener_(*loop_, options_.bounds, std::move(tls),
                   [this](ConnectionId id, const std::string& source, std::string head, bool whole) {
-                    asked(id, source, std::move(head), whole);
+                    on_request(id, source, std::move(head), whole);
                   }),
         late_(*loop_, [this] { give_up_late(); }),
         poll_(*loop_, [this] { poll_again(); }) {}
@@ -51,26 +51,26 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
     Time poll_until;  // end of a wait for changes
   };
 
-  void asked(ConnectionId id, const std::string& source, std::string head, bool whole) {
-    HttpSnapshot look = pages_.look(head, whole);
-    if (!look.question) {
-      if (look.status == 401 || look.status == 403) complain(source, look.status);
-      count(look.status);
-      return listener_.respond(id, std::move(look.response));
+  void on_request(ConnectionId id, const std::string& source, std::string head, bool whole) {
+    HttpSnapshot answer = pages_.answer_to(head, whole);
+    if (!answer.question) {
+      if (answer.status == 401 || answer.status == 403) complain(source, answer.status);
+      count(answer.status);
+      return listener_.respond(id, std::move(answer.response));
     }
     Open open{source,
               std::move(head),
-              std::move(*look.question),
+              std::move(*answer.question),
               {},
               monotonic_now() + options_.answer_timeout,
               monotonic_now() + options_.poll_timeout};
     open_.emplace(id, std::move(open));
     if (!late_.armed()) late_.arm(open_.at(id).until);
-    ask(id);
+    send_request(id);
   }
 
   // Sends the next request of the query to the loop of the head.
-  void ask(ConnectionId id) {
+  void send_request(ConnectionId id) {
     const Open& open = open_.at(id);
     const auto answer = [self = weak_from_this(), loop = loop_, id](ToolReply reply) {
       // If the queue is full, the timeout answers the connection.
@@ -85,7 +85,7 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
         const auto pages = self.lock();
         if (!pages) return;
         ToolReply reply;
-        reply.ok = about == HttpQuestion::About::up || pages->asks_.serving();
+        reply.ok = about == HttpQuestion::About::up || pages->callbacks_.serving();
         reply.code = ErrorCode::unavailable;
         answer(std::move(reply));
       });
@@ -93,7 +93,7 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
       posted = head_loop_.post([self = weak_from_this(), answer, user = open.question.user_id,
                                 key = open.question.public_key,
                                 request = open.question.requests[open.documents.size()]] {
-        if (const auto pages = self.lock()) pages->asks_.state(user, key, request, answer);
+        if (const auto pages = self.lock()) pages->callbacks_.state(user, key, request, answer);
       });
     }
     if (!posted) finish(id, http_error(posted.error()));
@@ -131,7 +131,7 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
       return;
     }
     open.documents.push_back(page_document(open.question.requests[open.documents.size()], reply));
-    if (open.documents.size() < open.question.requests.size()) return ask(id);
+    if (open.documents.size() < open.question.requests.size()) return send_request(id);
     finish(id, HttpPages::answer_of(open.question, open.documents));
   }
 
@@ -177,7 +177,7 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
   // One timer serves all polls, so each of them costs the head at most one query per interval.
   void poll_again() {
     for (const auto id : std::exchange(polled_, {})) {
-      if (open_.contains(id)) ask(id);
+      if (open_.contains(id)) send_request(id);
     }
   }
 
@@ -191,7 +191,7 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
   EventLoop& head_loop_;
   const std::shared_ptr<EventLoop> loop_;
   const HttpOptions options_;
-  const HttpAsks asks_;  // called on the head's thread
+  const HttpCallbacks callbacks_;  // called on the head's thread
   HttpPages pages_;
   RejectionLog refusals_;
   std::map<int, std::uint64_t> responses_;  // by status
@@ -203,7 +203,7 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
 };
 
 Result<std::unique_ptr<HttpService>> HttpService::start(EventLoop& head_loop, HttpOptions options,
-                                                        HttpAsks asks) {
+                                                        HttpCallbacks callbacks) {
   std::unique_ptr<TlsServer> tls;
   if (options.tls) {
     auto opened = TlsServer::open(*options.tls);
@@ -220,7 +220,7 @@ Result<std::unique_ptr<HttpService>> HttpService::start(EventLoop& head_loop, Ht
   service->address_ = own->text();
   service->loop_ = std::move(loop).value();
   service->pages_ = std::make_shared<Pages>(head_loop, service->loop_, std::move(options),
-                                            std::move(asks), std::move(tls));
+                                            std::move(callbacks), std::move(tls));
   if (auto listens = service->pages_->listen(std::move(*socket)); !listens) return listens.error();
   auto thread = start_thread("mobula-http", [loop = service->loop_.get()] { loop->run(); });
   if (!thread) return thread.error();

@@ -35,7 +35,7 @@ struct HttpOptions {
 
 // Queries of the pages, called on the thread of the head's loop. Each calls its callback once,
 // immediately or later.
-struct HttpAsks {
+struct HttpCallbacks {
   using ReplyCallback = std::function<void(const ToolReply&)>;
   // Whether agents and tools are served.
   std::function<bool()> serving;
@@ -50,7 +50,7 @@ class HttpService {
   // Errors: already_exists or not_found for the address, as in listen_at(); invalid_argument for a
   // certificate or its key; resource_exhausted if no thread can be created.
   static Result<std::unique_ptr<HttpService>> start(EventLoop& head_loop, HttpOptions options,
-                                                    HttpAsks asks);
+                                                    HttpCallbacks asks);
   ~HttpService();
   HttpService(const HttpService&) = delete;
   HttpService& operator=(const HttpService&) = delete;

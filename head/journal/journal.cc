@@ -72,7 +72,7 @@ std::string advice_for(int code) {
     case SQLITE_NOTADB:
       return "the file is damaged: restore it, or move it away to begin without earlier jobs and "
              "actors";
-    case SQLITE_IOERR: return "the disk reports a fault: look at the system's log";
+    case SQLITE_IOERR: return "the disk reports a fault: read the system's log";
     case SQLITE_BUSY:
     case SQLITE_LOCKED: return "another process holds it: end that one first";
     default: return "";
@@ -110,9 +110,9 @@ Result<void> DiskJournal::prepare(Database& database) {
   sqlite3_limit(database.handle, SQLITE_LIMIT_LENGTH, max_row_bytes);
   int version = 0;
   {
-    Statement asked(database.handle, "PRAGMA user_version");
-    if (asked.step() != SQLITE_ROW) return database.fault("open");
-    version = asked.number(0);
+    Statement query(database.handle, "PRAGMA user_version");
+    if (query.step() != SQLITE_ROW) return database.fault("open");
+    version = query.number(0);
   }
   if (version > schema_version) {
     return failure(ErrorCode::corrupt,

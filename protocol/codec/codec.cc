@@ -30,7 +30,7 @@ std::uint64_t load(const std::byte* from) {
 
 // Writes the type byte and then the `width` low bytes of the value, big-endian.
 void Writer::tagged(unsigned tag, std::uint64_t value, int width) {
-  std::byte* const to = room(static_cast<std::size_t>(width) + 1);
+  std::byte* const to = extend(static_cast<std::size_t>(width) + 1);
   to[0] = static_cast<std::byte>(tag);
   for (int i = 0; i < width; ++i)
     to[1 + i] = static_cast<std::byte>(value >> (8 * (width - 1 - i)));
@@ -38,7 +38,7 @@ void Writer::tagged(unsigned tag, std::uint64_t value, int width) {
 
 void Writer::raw(const void* data, std::size_t size) {
   if (size == 0) return;
-  if (size <= bytes_.size() - written_) return void(std::memcpy(room(size), data, size));
+  if (size <= bytes_.size() - written_) return void(std::memcpy(extend(size), data, size));
   // Long data is inserted directly, so no memory is cleared first.
   const auto* const from = static_cast<const std::byte*>(data);
   bytes_.resize(written_);
@@ -99,7 +99,7 @@ void Writer::binary(std::span<const std::byte> value) {
 }
 
 void Writer::id(std::uint64_t high, std::uint64_t low) {
-  std::byte* const to = room(2 + 2 * sizeof(std::uint64_t));
+  std::byte* const to = extend(2 + 2 * sizeof(std::uint64_t));
   to[0] = std::byte{0xc4};
   to[1] = std::byte{16};
   store(to + 2, high);
@@ -155,9 +155,9 @@ std::span<const std::byte> Reader::raw(std::size_t size) {
     fail("claims more bytes than there are");
     return {};
   }
-  const auto part = bytes_.subspan(at_, size);
+  const auto found = bytes_.subspan(at_, size);
   at_ += size;
-  return part;
+  return found;
 }
 
 // A container of n elements needs at least n more bytes, so a false count fails immediately.
@@ -223,8 +223,8 @@ std::int64_t Reader::long_integer() {
 }
 
 std::string Reader::text() {
-  const auto part = text_bytes();
-  return {reinterpret_cast<const char*>(part.data()), part.size()};
+  const auto found = text_bytes();
+  return {reinterpret_cast<const char*>(found.data()), found.size()};
 }
 
 std::span<const std::byte> Reader::text_bytes() {

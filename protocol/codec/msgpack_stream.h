@@ -71,13 +71,13 @@ class Writer {
   static constexpr std::size_t most_are_smaller = 320;
 
   // Appends `size` bytes for the caller to fill.
-  std::byte* room(std::size_t size) {
+  std::byte* extend(std::size_t size) {
     if (size > bytes_.size() - written_) bytes_.resize(written_ + std::max(size, most_are_smaller));
-    std::byte* const place = bytes_.data() + written_;
+    std::byte* const begin = bytes_.data() + written_;
     written_ += size;
-    return place;
+    return begin;
   }
-  void byte(unsigned value) { *room(1) = static_cast<std::byte>(value); }
+  void byte(unsigned value) { *extend(1) = static_cast<std::byte>(value); }
   void long_integer(std::uint64_t value);
   void long_array(std::size_t count);
   void tagged(unsigned tag, std::uint64_t value, int width);

@@ -19,14 +19,14 @@ namespace mobula::internal {
 template <class Message>
 inline constexpr bool is_shared_message = false;
 template <class Message>
-using Kept = std::conditional_t<is_shared_message<Message>, CopyOnWrite<Message>, Message>;
+using QueuedMessage = std::conditional_t<is_shared_message<Message>, CopyOnWrite<Message>, Message>;
 
 // One step of a sequenced conversation. `sequence` 0 carries no message, only the acknowledgement.
 template <class Message>
 struct Frame {
   std::uint64_t sequence = 0;      // number of `message`, from 1
   std::uint64_t acknowledged = 0;  // all messages of the peer up to this number were received
-  std::optional<Kept<Message>> message;
+  std::optional<QueuedMessage<Message>> message;
   MOBULA_FIELDS(sequence, acknowledged, message);
   friend bool operator==(const Frame&, const Frame&) = default;
 };

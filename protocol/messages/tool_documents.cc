@@ -115,7 +115,7 @@ std::string filters_for_owners(const std::string& kind, const Filters& filters,
   return json.empty() ? "" : json_text(json);
 }
 
-void keep_matching(Json& document, const Filters& filters) {
+void retain_matching(Json& document, const Filters& filters) {
   if (filters.empty() || !document.contains("items")) return;
   Json kept = Json::array();
   for (auto& item : document["items"]) {

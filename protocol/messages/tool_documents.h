@@ -21,7 +21,7 @@ using Filters = std::vector<std::pair<std::string, std::string>>;
 void add_errors(DocumentJson& document, const std::vector<TaskError>& errors);
 
 // Returns true if the processes that send rows apply the filter `member` = `wanted`, so that a
-// limit counts only matching rows. They compare whole ids; keep_matching also accepts prefixes of
+// limit counts only matching rows. They compare whole ids; retain_matching also accepts prefixes of
 // ids.
 bool owners_apply(const std::string& kind, const std::string& member, const std::string& wanted);
 // The argument of `list KIND`: those filters, and the maximum number of `tasks` (empty: no limit).
@@ -29,7 +29,7 @@ bool owners_apply(const std::string& kind, const std::string& member, const std:
 std::string filters_for_owners(const std::string& kind, const Filters& filters,
                                const std::string& limit = {});
 // Removes the items that fail a filter.
-void keep_matching(DocumentJson& document, const Filters& filters);
+void retain_matching(DocumentJson& document, const Filters& filters);
 
 // Counts of each kind and state, from one list per kind and the status.
 DocumentJson summary_of(const std::vector<std::pair<std::string, DocumentJson>>& lists,

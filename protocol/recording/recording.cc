@@ -135,16 +135,16 @@ Result<std::optional<RecordingReader::Frame>> RecordingReader::read_frame() {
   Frame frame{static_cast<char>(begin[4]), {}};
   // Reads in blocks of 1 MiB, so that a false length cannot allocate memory.
   for (std::size_t left = size - 1; left > 0;) {
-    const std::size_t part = std::min<std::size_t>(left, 1u << 20);
+    const std::size_t step = std::min<std::size_t>(left, 1u << 20);
     const std::size_t had = frame.bytes.size();
-    frame.bytes.resize(had + part);
+    frame.bytes.resize(had + step);
     file_.read(reinterpret_cast<char*>(frame.bytes.data() + had),
-               static_cast<std::streamsize>(part));
-    if (file_.gcount() < static_cast<std::streamsize>(part)) {
+               static_cast<std::streamsize>(step));
+    if (file_.gcount() < static_cast<std::streamsize>(step)) {
       ending_ = "its last record is cut off";
       return std::optional<Frame>();
     }
-    left -= part;
+    left -= step;
   }
   return std::optional<Frame>(std::move(frame));
 }
@@ -160,7 +160,7 @@ Result<std::optional<RecordedStep>> RecordingReader::next() {
     return std::optional<RecordedStep>();
   }
   if (frame.kind != 'I' || frame.bytes.size() < 8) {
-    return failure(ErrorCode::corrupt, "a record is of a kind that has no place there");
+    return failure(ErrorCode::corrupt, "a record of this kind is not allowed at this position");
   }
   RecordedStep step;
   step.at = Time::from_ns(number_at<std::int64_t>(frame.bytes));

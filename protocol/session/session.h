@@ -36,7 +36,7 @@ class Session {
   explicit Session(SessionOptions options) : options_(options) {}
 
   // Queues `message`; `frames` receives the frames that may be sent now.
-  void send(Time now, Kept<Out> message, std::vector<Frame<Out>>& frames) {
+  void send(Time now, QueuedMessage<Out> message, std::vector<Frame<Out>>& frames) {
     unacknowledged_.push_back(std::move(message));
     fill(now, frames);
   }
@@ -105,7 +105,7 @@ class Session {
   bool drained() const { return unacknowledged_.empty(); }
   // Messages that the peer may not have received, the oldest first. Used to forward them after the
   // peer has died.
-  const Queue<Kept<Out>>& unacknowledged() const { return unacknowledged_; }
+  const Queue<QueuedMessage<Out>>& unacknowledged() const { return unacknowledged_; }
 
  private:
   Frame<Out> make(std::uint64_t sequence) {
@@ -145,7 +145,7 @@ class Session {
   std::uint64_t sent_highest() const { return acknowledged_ + unacknowledged_.size(); }
 
   SessionOptions options_;
-  Queue<Kept<Out>> unacknowledged_;  // the front has number acknowledged_ + 1
+  Queue<QueuedMessage<Out>> unacknowledged_;  // the front has number acknowledged_ + 1
   std::uint64_t acknowledged_ = 0;
   std::uint64_t sent_ = 0;
   std::uint64_t received_ = 0;

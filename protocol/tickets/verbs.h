@@ -74,7 +74,7 @@ constexpr const VerbRow* verb_row(std::string_view verb) {
 }
 
 // A verb without a row is never allowed.
-constexpr bool may_ask(Role role, std::string_view verb) {
+constexpr bool may_use(Role role, std::string_view verb) {
   const VerbRow* row = verb_row(verb);
   return row != nullptr && row->roles.contains(role);
 }

@@ -40,7 +40,7 @@ class GroupPlacer {
   // `sites` and `places` are indexed by bundle; a place without a node is searched. `owner` is the
   // class whose reservation does not exclude nodes.
   GroupPlacer(ClusterView& cluster, const std::vector<BundleSite>& sites,
-              const std::vector<BundlePlace>& places, const ClassKey* owner = nullptr)
+              const std::vector<BundleLocation>& places, const ClassKey* owner = nullptr)
       : cluster_(cluster), sites_(sites), places_(places), owner_(owner) {}
 
   // Empty, with nothing allocated, if the group cannot be placed now.
@@ -73,7 +73,7 @@ class GroupPlacer {
 
   ClusterView& cluster_;
   const std::vector<BundleSite>& sites_;
-  const std::vector<BundlePlace>& places_;
+  const std::vector<BundleLocation>& places_;
   const ClassKey* owner_;
   std::map<NodeId, std::int64_t> used_;  // number of bundles of the group by node
   std::vector<PlacedBundle> placed_;

@@ -102,7 +102,7 @@ void Groups::book(Row& row, std::int32_t bundle) {
   row.booked[at] = accounting_.restore(slot);
 }
 
-void Groups::add(const GroupSpec& spec, const std::vector<BundlePlace>& places) {
+void Groups::add(const GroupSpec& spec, const std::vector<BundleLocation>& places) {
   if (rows_.contains(spec.id)) return;
   Row made = make_row(spec);
   made.sequence = ++sequence_;

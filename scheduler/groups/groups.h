@@ -67,7 +67,7 @@ class Groups {
     std::uint64_t sequence = 0;
     std::int32_t job_priority = 0;
     std::vector<BundleSite> sites;
-    std::vector<BundlePlace> places;
+    std::vector<BundleLocation> places;
     std::vector<bool> booked;  // by bundle; false while its node is still expected
     Time waits_since;          // unplaced: start of the wait, set by the following plan
     bool infeasible = false;   // result of the last attempt
@@ -84,7 +84,7 @@ class Groups {
       : cluster_(cluster), accounting_(accounting), settings_(settings) {}
 
   // `places` is the content of a durable record; empty for a new group.
-  void add(const GroupSpec& spec, const std::vector<BundlePlace>& places);
+  void add(const GroupSpec& spec, const std::vector<BundleLocation>& places);
   // Closes the group. The caller ends the slots in its bundles, which are returned.
   std::vector<SlotId> remove(GroupId id);
   // The group is removed from the durable record: its bundles are freed as soon as they are empty.

@@ -22,10 +22,10 @@ struct Slab {
 std::vector<Slab> slabs_of(const std::vector<EvictionCandidate>& all) {
   std::map<SlabId, Slab> by_id;
   for (const EvictionCandidate& each : all) {
-    Slab& slab = by_id[each.place.slab];
-    slab.id = each.place.slab;
+    Slab& slab = by_id[each.location.slab];
+    slab.id = each.location.slab;
     slab.objects.push_back(&each);
-    slab.used_bytes += SlabAllocator::extent_bytes(each.place.size_bytes);
+    slab.used_bytes += SlabAllocator::extent_bytes(each.location.size_bytes);
     slab.last_use = std::max(slab.last_use, each.last_use);
     slab.stuck = slab.stuck || each.departure == Departure::never;
     slab.free = slab.free && each.departure == Departure::at_once;
@@ -42,7 +42,7 @@ void take(const EvictionCandidate& each, EvictionChoice& choice) {
   if (each.departure == Departure::written) choice.written.push_back(each.object);
   if (each.departure == Departure::asked) choice.asked.push_back(each.object);
   if (each.departure == Departure::coming) ++choice.coming;
-  choice.used_bytes += SlabAllocator::extent_bytes(each.place.size_bytes);
+  choice.used_bytes += SlabAllocator::extent_bytes(each.location.size_bytes);
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ EvictionChoice choose_evictions(const std::vector<EvictionCandidate>& all, const
   for (const EvictionCandidate* each : own) {
     if (bytes >= goal.own->size_bytes) break;
     take(*each, choice);
-    bytes += SlabAllocator::extent_bytes(each->place.size_bytes);
+    bytes += SlabAllocator::extent_bytes(each->location.size_bytes);
   }
   return choice;
 }

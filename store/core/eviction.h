@@ -24,7 +24,7 @@ enum class Departure : unsigned char {
 
 struct EvictionCandidate {
   ObjectId object{};
-  Place place;
+  ObjectLocation location;
   Time last_use;
   Departure departure = Departure::never;
 };

@@ -33,19 +33,19 @@ void ObjectTable::add_process(ProcessId process, JobId job) {
 Result<Placement> ObjectTable::reserve(const ReserveRequest& request) {
   if (const ObjectRow* row = objects_.find(request.object);
       row != nullptr && row->state == ObjectState::reserved && row->writer == request.writer &&
-      row->place.size_bytes == request.size_bytes) {
-    return Placement{.place = row->place, .create = {}, .retire = {}};
+      row->location.size_bytes == request.size_bytes) {
+    return Placement{.location = row->location, .create = {}, .retire = {}};
   }
   if (auto checked = check_reserve(request); !checked) return checked.error();
-  auto placement = space_.place(request.job, request.writer, request.size_bytes);
+  auto placement = space_.allocate(request.job, request.writer, request.size_bytes);
   if (!placement) return full(request);
-  if (!placement->place) return std::move(*placement);
+  if (!placement->location) return std::move(*placement);
 
   ObjectRow& row = objects_[request.object];
   if (row.state == ObjectState::spilled) unbook_spilled(row);
   row.job = request.job;
   row.state = ObjectState::reserved;
-  row.place = *placement->place;
+  row.location = *placement->location;
   row.writer = request.writer;
   row.home = request.home;
   row.exported = row.exported || request.exported;
@@ -69,7 +69,7 @@ Result<void> ObjectTable::check_reserve(const ReserveRequest& request) const {
   const ObjectRow* row = objects_.find(request.object);
   const bool restores = row != nullptr && row->state == ObjectState::spilled &&
                         request.writer == options_.space.incarnation;
-  if (row != nullptr && (row->has_place() || row->here()) && !restores) {
+  if (row != nullptr && (row->has_location() || row->here()) && !restores) {
     return failure(ErrorCode::already_exists,
                    fmt::format("object {} is {} on this node already", request.object.brief(),
                                to_string(row->state)));
@@ -90,9 +90,10 @@ Result<void> ObjectTable::check_hold_limit(ProcessId process, const ProcessRow& 
 
 Result<void> ObjectTable::seal(ObjectId object, ProcessId writer) {
   ObjectRow* row = objects_.find(object);
-  if (row == nullptr || !row->has_place()) {
-    return failure(ErrorCode::not_found,
-                   fmt::format("seal of object {}: it has no place on this node", object.brief()));
+  if (row == nullptr || !row->has_location()) {
+    return failure(
+        ErrorCode::not_found,
+        fmt::format("seal object {}: no memory is reserved for it on this node", object.brief()));
   }
   if (row->state == ObjectState::sealed) {
     return failure(ErrorCode::already_exists,
@@ -113,7 +114,7 @@ Consequences ObjectTable::fail(ObjectId object, Failure cause) {
   ObjectRow* row = objects_.find(object);
   if (row == nullptr) return out;
   if (row->state == ObjectState::sealed || row->state == ObjectState::spilled) return out;
-  if (row->state == ObjectState::reserved) free_place(*row, out.slabs);
+  if (row->state == ObjectState::reserved) free_location(*row, out.slabs);
   if (row->on_disk) {
     book_spilled(*row);
     return out;
@@ -126,7 +127,7 @@ Consequences ObjectTable::fail(ObjectId object, Failure cause) {
 void ObjectTable::slab_failed(SlabId slab, const Failure& cause) {
   if (!space_.owner_of(slab)) return;
   for (auto& [object, row] : objects_) {
-    if (!row.has_place() || row.place.slab != slab) continue;
+    if (!row.has_location() || row.location.slab != slab) continue;
     MOBULA_CHECK(row.state == ObjectState::reserved, "a slab failed that has sealed objects");
     unbook(row);
     if (row.on_disk) {
@@ -141,18 +142,18 @@ void ObjectTable::slab_failed(SlabId slab, const Failure& cause) {
 
 // ---- memory and disk ---------------------------------------------------------------------------
 
-void ObjectTable::keep_on_disk(ObjectId object) {
+void ObjectTable::record_disk_copy(ObjectId object) {
   ObjectRow& row = objects_.at(object);
   MOBULA_CHECK(row.state == ObjectState::sealed, "an unsealed object has no copy on disk");
   row.on_disk = true;
-  row.disk_bytes = row.place.size_bytes;
+  row.disk_bytes = row.location.size_bytes;
 }
 
 SlabChanges ObjectTable::evict(ObjectId object) {
   SlabChanges out;
   ObjectRow& row = objects_.at(object);
   MOBULA_CHECK(row.state == ObjectState::sealed, "an unsealed object cannot be evicted");
-  free_place(row, out);
+  free_location(row, out);
   if (row.on_disk) {
     book_spilled(row);
   } else {
@@ -295,7 +296,7 @@ Result<const ObjectRow*> ObjectTable::lookup(ProcessId process, ObjectId object)
   return row;
 }
 
-// ---- parts -------------------------------------------------------------------------------------
+// ---- internals ---------------------------------------------------------------------------------
 
 Result<ObjectTable::ProcessRow*> ObjectTable::process_for(ProcessId process) {
   auto found = std::as_const(*this).process_for(process);
@@ -318,15 +319,15 @@ bool ObjectTable::may_read(const ProcessRow& process, const ObjectRow& object) c
 
 void ObjectTable::book(const ObjectRow& row) {
   JobUse& use = jobs_[row.job];
-  use.used_bytes += SlabAllocator::extent_bytes(row.place.size_bytes);
+  use.used_bytes += SlabAllocator::extent_bytes(row.location.size_bytes);
   ++use.objects;
 }
 
 void ObjectTable::unbook(ObjectRow& row) {
   const auto use = jobs_.find(row.job);
-  use->second.used_bytes -= SlabAllocator::extent_bytes(row.place.size_bytes);
+  use->second.used_bytes -= SlabAllocator::extent_bytes(row.location.size_bytes);
   if (--use->second.objects == 0) jobs_.erase(use);
-  row.place = Place{};
+  row.location = ObjectLocation{};
   row.writer = ProcessId{};
 }
 
@@ -345,8 +346,8 @@ void ObjectTable::unbook_spilled(ObjectRow& row) {
   spilled_bytes_ -= row.disk_bytes;
 }
 
-void ObjectTable::free_place(ObjectRow& row, SlabChanges& out) {
-  space_.free(row.place, out);
+void ObjectTable::free_location(ObjectRow& row, SlabChanges& out) {
+  space_.free(row.location, out);
   unbook(row);
 }
 
@@ -362,7 +363,7 @@ void ObjectTable::unhold(ProcessId process, ObjectId object, Consequences& out) 
   ObjectRow& row = objects_.at(object);
   row.processes.erase(process);
   if (row.state == ObjectState::reserved && row.writer == process) {
-    free_place(row, out.slabs);
+    free_location(row, out.slabs);
     row.state = ObjectState::wanted;
     if (row.on_disk) book_spilled(row);
     if (!row.processes.empty() || !row.nodes.empty()) out.interrupted.push_back(object);
@@ -380,7 +381,7 @@ void ObjectTable::erase_unheld(ObjectId object, Consequences& out) {
   ObjectRow& row = objects_.at(object);
   if (!row.processes.empty() || !row.nodes.empty()) return;
   out.gone.push_back({object, row.job, row.state, row.home, row.upstream});
-  if (row.has_place()) free_place(row, out.slabs);
+  if (row.has_location()) free_location(row, out.slabs);
   if (row.state == ObjectState::spilled) unbook_spilled(row);
   objects_.erase(object);
 }

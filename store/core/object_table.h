@@ -31,9 +31,9 @@ std::string_view to_string(ObjectState state);
 struct ObjectRow {
   JobId job;  // empty: wanted, job not known yet
   ObjectState state = ObjectState::wanted;
-  Place place;            // reserved, sealed
-  ProcessId writer;       // reserved
-  NodeId home;            // node whose agent counts the node holds; empty: unknown
+  ObjectLocation location;  // reserved, sealed
+  ProcessId writer;         // reserved
+  NodeId home;              // node whose agent counts the node holds; empty: unknown
   NodeId upstream;        // node of the replica that this one was copied from; empty: primary copy
   bool exported = false;  // readable by other jobs
   bool on_disk = false;   // has a copy on disk; if reserved, it is being restored, otherwise sealed
@@ -44,7 +44,9 @@ struct ObjectRow {
 
   // True if all its bytes are on this node, in memory or on disk.
   bool here() const { return state == ObjectState::sealed || on_disk; }
-  bool has_place() const { return state == ObjectState::reserved || state == ObjectState::sealed; }
+  bool has_location() const {
+    return state == ObjectState::reserved || state == ObjectState::sealed;
+  }
 };
 
 struct ReserveRequest {
@@ -131,7 +133,7 @@ class ObjectTable {
   // sealed, or spilled), permission_denied (not the writer's job), not_found (unknown process).
   Result<Placement> reserve(const ReserveRequest& request);
   // Reserves part of the capacity for objects that the agent itself restores or pulls.
-  void keep_for_agent(std::uint64_t bytes) { space_.keep_for_agent(bytes); }
+  void reserve_for_agent(std::uint64_t bytes) { space_.reserve_for_agent(bytes); }
   // True if `reserve` would fail only for lack of space.
   bool may_reserve(const ReserveRequest& request) const { return check_reserve(request).ok(); }
   // The failure of `reserve` for lack of space.
@@ -154,7 +156,7 @@ class ObjectTable {
   bool slab_gone(SlabId slab) { return space_.slab_gone(slab); }
 
   // Records that a sealed object has a copy on this node's disk.
-  void keep_on_disk(ObjectId object);
+  void record_disk_copy(ObjectId object);
   // Frees the memory of a sealed object, which no process may be reading. The object becomes
   // spilled if it has a copy on disk, otherwise wanted, because another node has its bytes.
   SlabChanges evict(ObjectId object);
@@ -210,7 +212,7 @@ class ObjectTable {
   void unbook(ObjectRow& row);
   void book_spilled(ObjectRow& row);
   void unbook_spilled(ObjectRow& row);
-  void free_place(ObjectRow& row, SlabChanges& out);
+  void free_location(ObjectRow& row, SlabChanges& out);
   void withdraw_released(SlabChanges& changes) const;
   void unhold(ProcessId process, ObjectId object, Consequences& out);
   void unhold_node(NodeId node, ObjectId object, Consequences& out);

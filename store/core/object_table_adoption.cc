@@ -24,7 +24,7 @@ Result<void> ObjectTable::adopt(const Adoption& adoption) {
     ObjectRow& row = objects_[it.object];
     row.job = holder.job;
     row.state = ObjectState::sealed;
-    row.place = {adoption.slab, it.offset, it.size_bytes};
+    row.location = {adoption.slab, it.offset, it.size_bytes};
     row.home = it.home;
     row.exported = row.exported || it.exported;
     row.failure.reset();
@@ -53,7 +53,7 @@ Result<void> ObjectTable::check_adoption(const Adoption& adoption, JobId job) co
       return failure(ErrorCode::permission_denied,
                      fmt::format("object {} belongs to another job", it.object.brief()));
     }
-    if (row->has_place() || row->here()) {
+    if (row->has_location() || row->here()) {
       return failure(ErrorCode::already_exists,
                      fmt::format("object {} is {} on this node already", it.object.brief(),
                                  to_string(row->state)));

@@ -19,17 +19,18 @@ SlabSpace::SlabSpace(SpaceOptions options) : options_(options) {
       std::max(whole_pages(options_.max_slab_bytes), options_.first_slab_bytes);
 }
 
-std::optional<Placement> SlabSpace::place(JobId job, ProcessId writer, std::uint64_t size_bytes) {
+std::optional<Placement> SlabSpace::allocate(JobId job, ProcessId writer,
+                                             std::uint64_t size_bytes) {
   if (size_bytes > options_.capacity_bytes) return std::nullopt;
   const Owners owner{writer, job};
   Placement placement;
-  placement.place = place_in_existing(owner, size_bytes);
-  if (placement.place) return placement;
+  placement.location = find_in_existing(owner, size_bytes);
+  if (placement.location) return placement;
 
   const std::uint64_t minimum = whole_pages(SlabAllocator::extent_bytes(size_bytes));
   const auto slab_bytes = new_slab_bytes(owner, minimum);
   if (!slab_bytes) {
-    auto retired = make_room(minimum + kept_from(owner, minimum));
+    auto retired = free_capacity(minimum + reserved_from(owner, minimum));
     if (!retired) return std::nullopt;
     placement.retire = std::move(*retired);
     return placement;
@@ -37,33 +38,34 @@ std::optional<Placement> SlabSpace::place(JobId job, ProcessId writer, std::uint
   const SlabId id = next_id();
   add_slab(id, job, writer, *slab_bytes);
   placement.create = NewSlab{id, job, writer, *slab_bytes};
-  placement.place = place_in_existing(owner, size_bytes);
-  MOBULA_CHECK(placement.place.has_value(), "an object does not fit the slab made for it");
+  placement.location = find_in_existing(owner, size_bytes);
+  MOBULA_CHECK(placement.location.has_value(), "an object does not fit the slab made for it");
   return placement;
 }
 
-std::optional<Place> SlabSpace::place_in_existing(const Owners& owner, std::uint64_t size_bytes) {
+std::optional<ObjectLocation> SlabSpace::find_in_existing(const Owners& owner,
+                                                          std::uint64_t size_bytes) {
   const auto owned = by_owner_.find(owner);
   if (owned == by_owner_.end()) return std::nullopt;
-  const std::uint64_t kept = kept_from(owner, size_bytes);
-  const auto take = [&](SlabId id, Slab& slab) -> std::optional<Place> {
+  const std::uint64_t reserved = reserved_from(owner, size_bytes);
+  const auto take = [&](SlabId id, Slab& slab) -> std::optional<ObjectLocation> {
     if (slab.retiring || slab.closing) return std::nullopt;
-    const bool of_what_is_kept =
-        kept > 0 && slab.extents.empty() && available_bytes() < slab.extents.size_bytes() + kept;
-    if (of_what_is_kept) return std::nullopt;
+    const bool in_reserve = reserved > 0 && slab.extents.empty() &&
+                            available_bytes() < slab.extents.size_bytes() + reserved;
+    if (in_reserve) return std::nullopt;
     const auto offset = slab.extents.allocate(size_bytes);
     if (!offset) return std::nullopt;
     used_bytes_ += SlabAllocator::extent_bytes(size_bytes);
     count_idle(slab);
-    return Place{id, *offset, size_bytes};
+    return ObjectLocation{id, *offset, size_bytes};
   };
   for (const SlabId id : owned->second) {
     Slab& slab = slabs_.at(id);
     if (!slab.extents.has_warm(size_bytes)) continue;
-    if (auto place = take(id, slab)) return place;
+    if (auto location = take(id, slab)) return location;
   }
   for (const SlabId id : owned->second) {
-    if (auto place = take(id, slabs_.at(id))) return place;
+    if (auto location = take(id, slabs_.at(id))) return location;
   }
   return std::nullopt;
 }
@@ -74,7 +76,7 @@ std::optional<std::uint64_t> SlabSpace::new_slab_bytes(const Owners& owner,
   if (const auto owned = by_owner_.find(owner); owned != by_owner_.end()) {
     for (const SlabId id : owned->second) owned_bytes += slabs_.at(id).extents.size_bytes();
   }
-  const std::uint64_t taken = committed_bytes_ + kept_from(owner, minimum);
+  const std::uint64_t taken = committed_bytes_ + reserved_from(owner, minimum);
   const std::uint64_t free_bytes =
       options_.capacity_bytes - std::min(options_.capacity_bytes, taken);
   if (minimum > free_bytes) return std::nullopt;
@@ -84,13 +86,13 @@ std::optional<std::uint64_t> SlabSpace::new_slab_bytes(const Owners& owner,
   return std::max(wanted, minimum);
 }
 
-std::uint64_t SlabSpace::kept_from(const Owners& owner, std::uint64_t minimum) const {
+std::uint64_t SlabSpace::reserved_from(const Owners& owner, std::uint64_t minimum) const {
   if (owner.first == options_.incarnation) return 0;
-  return std::min(kept_bytes_,
+  return std::min(reserved_bytes_,
                   options_.capacity_bytes - std::min(options_.capacity_bytes, minimum));
 }
 
-std::optional<std::vector<RetiredSlab>> SlabSpace::make_room(std::uint64_t needed) {
+std::optional<std::vector<RetiredSlab>> SlabSpace::free_capacity(std::uint64_t needed) {
   std::uint64_t empty_bytes = 0;
   for (const auto& [id, slab] : slabs_) {
     if (slab.extents.empty() && !slab.retiring) empty_bytes += slab.extents.size_bytes();
@@ -116,12 +118,12 @@ std::uint64_t SlabSpace::available_bytes() const {
   return options_.capacity_bytes - std::min(options_.capacity_bytes, taken);
 }
 
-void SlabSpace::free(const Place& place, SlabChanges& out) {
-  Slab& slab = slabs_.at(place.slab);
-  slab.extents.free(place.offset);
-  used_bytes_ -= SlabAllocator::extent_bytes(place.size_bytes);
+void SlabSpace::free(const ObjectLocation& location, SlabChanges& out) {
+  Slab& slab = slabs_.at(location.slab);
+  slab.extents.free(location.offset);
+  used_bytes_ -= SlabAllocator::extent_bytes(location.size_bytes);
   count_idle(slab);
-  if (slab.extents.empty()) settle_empty(place.slab, slab, out);
+  if (slab.extents.empty()) settle_empty(location.slab, slab, out);
 }
 
 // An empty slab without a writer is removed. A live writer keeps its empty slabs up to the size of
@@ -184,10 +186,10 @@ bool SlabSpace::adopt(SlabId slab, JobId job, ProcessId writer, std::uint64_t si
   return true;
 }
 
-bool SlabSpace::claim(const Place& place) {
-  Slab* slab = slabs_.find(place.slab);
-  if (slab == nullptr || !slab->extents.claim(place.offset, place.size_bytes)) return false;
-  used_bytes_ += SlabAllocator::extent_bytes(place.size_bytes);
+bool SlabSpace::claim(const ObjectLocation& location) {
+  Slab* slab = slabs_.find(location.slab);
+  if (slab == nullptr || !slab->extents.claim(location.offset, location.size_bytes)) return false;
+  used_bytes_ += SlabAllocator::extent_bytes(location.size_bytes);
   count_idle(*slab);
   return true;
 }

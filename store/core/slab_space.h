@@ -18,12 +18,12 @@
 namespace mobula::internal {
 
 // Location of the bytes of an object. `size_bytes` is the size of the object, not of its extent.
-struct Place {
+struct ObjectLocation {
   SlabId slab;
   std::uint64_t offset = 0;
   std::uint64_t size_bytes = 0;
 
-  friend bool operator==(const Place&, const Place&) = default;
+  friend bool operator==(const ObjectLocation&, const ObjectLocation&) = default;
 };
 
 // A slab that must be created before its first location is used.
@@ -49,7 +49,7 @@ struct SlabChanges {
 
 // Without a location, space is being freed: retry after `slab_gone` or the next release.
 struct Placement {
-  std::optional<Place> place;
+  std::optional<ObjectLocation> location;
   std::optional<NewSlab> create;
   std::vector<RetiredSlab> retire;
 };
@@ -76,16 +76,16 @@ class SlabSpace {
 
   // Finds space for `size_bytes` in a slab of this job and writer. Returns nullopt if even the
   // retirement of all empty slabs would not free enough.
-  std::optional<Placement> place(JobId job, ProcessId writer, std::uint64_t size_bytes);
-  void free(const Place& place, SlabChanges& out);
+  std::optional<Placement> allocate(JobId job, ProcessId writer, std::uint64_t size_bytes);
+  void free(const ObjectLocation& location, SlabChanges& out);
   // New slabs of other writers leave this part of the capacity to the agent, if possible.
-  void keep_for_agent(std::uint64_t bytes) { kept_bytes_ = bytes; }
+  void reserve_for_agent(std::uint64_t bytes) { reserved_bytes_ = bytes; }
 
   // Takes over an existing slab with `writer` (empty: no writer any more). Returns false if the id
   // is known. It may exceed the capacity, because its memory is already in use.
   bool adopt(SlabId slab, JobId job, ProcessId writer, std::uint64_t size_bytes);
   // Allocates an extent of an adopted slab. Returns false if it is outside or allocated.
-  bool claim(const Place& place);
+  bool claim(const ObjectLocation& location);
 
   void drop_writer(ProcessId writer, SlabChanges& out);
   // Places no more objects of this job, and removes its slabs when they become empty.
@@ -128,11 +128,11 @@ class SlabSpace {
   };
   using Owners = std::pair<ProcessId, JobId>;
 
-  std::optional<Place> place_in_existing(const Owners& owner, std::uint64_t size_bytes);
+  std::optional<ObjectLocation> find_in_existing(const Owners& owner, std::uint64_t size_bytes);
   std::optional<std::uint64_t> new_slab_bytes(const Owners& owner, std::uint64_t minimum) const;
   // Returns the slabs to retire so that `needed` bytes fit, or nullopt if that is not enough.
-  std::optional<std::vector<RetiredSlab>> make_room(std::uint64_t needed);
-  std::uint64_t kept_from(const Owners& owner, std::uint64_t minimum) const;
+  std::optional<std::vector<RetiredSlab>> free_capacity(std::uint64_t needed);
+  std::uint64_t reserved_from(const Owners& owner, std::uint64_t minimum) const;
   SlabId next_id();
   void add_slab(SlabId id, JobId job, ProcessId writer, std::uint64_t size_bytes);
   void retire(SlabId id, Slab& slab, std::vector<RetiredSlab>& out);
@@ -147,7 +147,7 @@ class SlabSpace {
   std::uint64_t next_slab_ = 0;
   std::uint64_t committed_bytes_ = 0;
   std::uint64_t retiring_bytes_ = 0;
-  std::uint64_t kept_bytes_ = 0;
+  std::uint64_t reserved_bytes_ = 0;
   std::uint64_t idle_bytes_ = 0;
   std::uint64_t used_bytes_ = 0;
 };

@@ -15,13 +15,13 @@ namespace mobula::internal {
 
 using SpillFileId = std::uint64_t;  // 0: none; never reused by one incarnation
 
-struct SpilledPlace {
+struct SpillLocation {
   SpillFileId file = 0;
   std::uint64_t offset = 0;
   std::uint64_t size_bytes = 0;
   Hash128 checksum;  // computed by the shell; not checked here
 
-  friend bool operator==(const SpilledPlace&, const SpilledPlace&) = default;
+  friend bool operator==(const SpillLocation&, const SpillLocation&) = default;
 };
 
 // One file has many objects. It is written once, never changed, and removed when none of its
@@ -30,12 +30,12 @@ class SpillFiles {
  public:
   SpillFileId new_file() { return ++last_; }
   // The object must not be in another file.
-  void add(ObjectId object, const SpilledPlace& place);
+  void add(ObjectId object, const SpillLocation& location);
   // The copy of the object is not needed any more. Returns the file that must then be removed, if
   // any.
   std::optional<SpillFileId> drop(ObjectId object);
 
-  const SpilledPlace* find(ObjectId object) const { return objects_.find(object); }
+  const SpillLocation* find(ObjectId object) const { return objects_.find(object); }
   std::size_t files() const { return files_.size(); }
   std::size_t objects() const { return objects_.size(); }
   // Size of the largest object; 0 without objects.
@@ -50,7 +50,7 @@ class SpillFiles {
   };
 
   Table<SpillFileId, File> files_;
-  Table<ObjectId, SpilledPlace> objects_;
+  Table<ObjectId, SpillLocation> objects_;
   std::multiset<std::uint64_t> sizes_;
   std::uint64_t file_bytes_ = 0;
   SpillFileId last_ = 0;

@@ -52,6 +52,34 @@ bool reduces(OperationKind kind) {
          kind == OperationKind::reduce_scatter;
 }
 
+// The call of NCCL that performs the whole operation, if one exists.
+std::optional<NcclCall::Kind> single_call(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::broadcast: return NcclCall::Kind::broadcast;
+    case OperationKind::all_reduce: return NcclCall::Kind::all_reduce;
+    case OperationKind::reduce: return NcclCall::Kind::reduce;
+    case OperationKind::reduce_scatter: return NcclCall::Kind::reduce_scatter;
+    case OperationKind::all_gather: return NcclCall::Kind::all_gather;
+    default: return std::nullopt;
+  }
+}
+
+NcclCall whole_call(NcclCall::Kind kind, const Operation& operation, std::uint32_t members,
+                    const Memory& memory) {
+  NcclCall whole{.kind = kind,
+                 .from = memory.input.data(),
+                 .to = memory.output.data(),
+                 .count = static_cast<std::size_t>(operation.bytes()),
+                 .peer = static_cast<int>(operation.root)};
+  if (!reduces(operation.kind)) return whole;
+  const Element element = element_of(operation.dtype, operation.reduce);
+  whole.type = element.type;
+  whole.reduction = reduction_of(operation);
+  whole.count = static_cast<std::size_t>(operation.elements()) * element.parts;
+  if (operation.kind == OperationKind::reduce_scatter) whole.count /= members;
+  return whole;
+}
+
 }  // namespace
 
 std::vector<NcclCall> calls_for(const Operation& operation, std::uint32_t rank,
@@ -59,6 +87,10 @@ std::vector<NcclCall> calls_for(const Operation& operation, std::uint32_t rank,
   std::vector<NcclCall> calls;
   const auto bytes = static_cast<std::size_t>(operation.bytes());
   if (bytes == 0) return calls;
+  if (const auto kind = single_call(operation.kind)) {
+    calls.push_back(whole_call(*kind, operation, members, memory));
+    return calls;
+  }
   const std::byte* const from = memory.input.data();
   std::byte* const to = memory.output.data();
   const auto send = [&](std::uint32_t other, std::size_t part) {
@@ -73,36 +105,7 @@ std::vector<NcclCall> calls_for(const Operation& operation, std::uint32_t rank,
                      .count = bytes,
                      .peer = static_cast<int>(other)});
   };
-  NcclCall whole{.from = from, .to = to, .count = bytes, .peer = static_cast<int>(operation.root)};
-  if (reduces(operation.kind)) {
-    const Element element = element_of(operation.dtype, operation.reduce);
-    whole.type = element.type;
-    whole.reduction = reduction_of(operation);
-    whole.count = static_cast<std::size_t>(operation.elements()) * element.parts;
-  }
   switch (operation.kind) {
-    case OperationKind::barrier: break;
-    case OperationKind::broadcast:
-      whole.kind = NcclCall::Kind::broadcast;
-      calls.push_back(whole);
-      break;
-    case OperationKind::all_reduce:
-      whole.kind = NcclCall::Kind::all_reduce;
-      calls.push_back(whole);
-      break;
-    case OperationKind::reduce:
-      whole.kind = NcclCall::Kind::reduce;
-      calls.push_back(whole);
-      break;
-    case OperationKind::reduce_scatter:
-      whole.kind = NcclCall::Kind::reduce_scatter;
-      whole.count /= members;
-      calls.push_back(whole);
-      break;
-    case OperationKind::all_gather:
-      whole.kind = NcclCall::Kind::all_gather;
-      calls.push_back(whole);
-      break;
     case OperationKind::gather:
       // The root receives from itself like from any other rank, and first, because both halves are
       // in one NCCL group.
@@ -130,6 +133,7 @@ std::vector<NcclCall> calls_for(const Operation& operation, std::uint32_t rank,
       break;
     case OperationKind::send: send(peer, 0); break;
     case OperationKind::receive: receive(peer, 0); break;
+    default: break;
   }
   return calls;
 }

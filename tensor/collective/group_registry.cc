@@ -55,7 +55,7 @@ Result<DeviceSide> GroupRegistry::device_side(std::uint32_t device_ordinal) {
     return failure(ErrorCode::invalid_argument, std::move(why));
   };
   if (!options_.gpus || !options_.turns.claim) {
-    return refused("it has no lease on a GPU; its actor asks for one with num_gpus");
+    return refused("it has no lease on a GPU; its actor requests one with num_gpus");
   }
   if (!options_.gpus->why_none().empty()) return refused(options_.gpus->why_none());
   const auto& devices = options_.gpus->devices();

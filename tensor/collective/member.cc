@@ -329,33 +329,37 @@ bool Member::act(Task& task) {
   return false;
 }
 
+// Waits for the end of another operation, and checks that this one may run.
+std::optional<Refusal> Member::enter(const Limits& limits, const std::string& what,
+                                     const Task& task, Time began) {
+  MutexLock lock(mutex_);
+  while (busy_) {
+    changed_.wait_for(lock, look_every);
+    const bool late = limits.deadline && monotonic_now() >= *limits.deadline;
+    if (busy_ && late) {
+      return Refusal{
+          Refusal::Kind::invalid,
+          {group_.rank},
+          fmt::format("{} waited {:.3g} s for another operation of the same actor and group to end",
+                      what, seconds(monotonic_now() - began))};
+    }
+  }
+  if (left_.load())
+    return Refusal{Refusal::Kind::destroyed, {group_.rank}, "the group was destroyed"};
+  if (!connected() || (!open_ && !task.opens)) {
+    return Refusal{Refusal::Kind::invalid,
+                   {group_.rank},
+                   "the group is still being created; wait for create_collective_group"};
+  }
+  busy_ = true;
+  return std::nullopt;
+}
+
 // Runs one operation at a time.
 std::optional<Refusal> Member::alone(const Limits& limits, const std::string& what,
                                      const Begin& begin, Task& task) {
   const Time began = monotonic_now();
-  {
-    MutexLock lock(mutex_);
-    while (busy_) {
-      changed_.wait_for(lock, look_every);
-      const bool late = limits.deadline && monotonic_now() >= *limits.deadline;
-      if (busy_ && late) {
-        return Refusal{
-            Refusal::Kind::invalid,
-            {group_.rank},
-            fmt::format(
-                "{} waited {:.3g} s for another operation of the same actor and group to end", what,
-                seconds(monotonic_now() - began))};
-      }
-    }
-    if (left_.load())
-      return Refusal{Refusal::Kind::destroyed, {group_.rank}, "the group was destroyed"};
-    if (!connected() || (!open_ && !task.opens)) {
-      return Refusal{Refusal::Kind::invalid,
-                     {group_.rank},
-                     "the group is still being created; wait for create_collective_group"};
-    }
-    busy_ = true;
-  }
+  if (auto rejected = enter(limits, what, task, began)) return rejected;
   limits_ = limits;
   task.before = passage();
   task.moves_since = began;

@@ -147,6 +147,8 @@ class Member {
 
   std::uint32_t size() const { return group_.size(); }
   bool connected() const MOBULA_REQUIRES(mutex_) { return met_ && connected_ + 1 == size(); }
+  std::optional<Refusal> enter(const Limits& limits, const std::string& what, const Task& task,
+                               Time began);
   std::optional<Refusal> alone(const Limits& limits, const std::string& what, const Begin& begin,
                                Task& task);
   void carry_out(Task& task);

@@ -1,8 +1,7 @@
-// Connections of this process to the peers with which it exchanges tensors: unix sockets within a
-// node, the process sockets between machines. Both sides show a ticket and send their capabilities.
-// The receiver connects, and each connection serves one direction. If a connection to a peer
-// breaks, the connection from that peer is closed, too; no earlier message arrives after `gone`. An
-// idle connection is closed by agreement and does not count as broken.
+// Connections to the peers with which this process exchanges tensors: unix sockets within a node,
+// process sockets between nodes. The receiver of a tensor connects to its holder, so a connection
+// carries the requests of one direction. A broken connection also closes the one in the other
+// direction; an idle connection is closed by agreement and does not count as broken.
 // Thread: the loop thread of the sockets.
 #pragma once
 
@@ -41,14 +40,13 @@ struct LinkOptions {
 class TensorConnections {
  public:
   struct Callbacks {
-    // Capabilities of the peer: precedes its other messages, and is repeated for each connection.
+    // The handshake with the peer is complete. Called for each connection, before `on_message`.
     std::function<void(ProcessId, const TransportCapabilities&)> met;
     std::function<void(ProcessId, const RegionMessage&)> on_message;
-    // After `met`, or instead of it. `may_return`: nothing proves that the process has exited or
-    // rejects this one.
+    // All connections to the peer have failed, or the handshake has. No earlier message of the peer
+    // arrives afterwards. `may_return` is false if the process has exited or rejects this one.
     std::function<void(ProcessId, const Failure&, bool may_return)> gone;
-    // The last connection was closed for idleness; nothing failed, and the next pull connects
-    // again.
+    // The last connection to the peer was closed because it was idle. The next pull connects again.
     std::function<void(ProcessId)> parted;
   };
 
@@ -63,15 +61,16 @@ class TensorConnections {
 
   // Endpoint of this process.
   const Endpoint& self() const { return options_.self; }
-  // `met` or `gone` follows, or an earlier `met` still holds. `by_hearsay`: another process of the
-  // job reported this endpoint, so the peer must show a ticket for the key in it.
+  // Connects to the holder, unless a connection exists. `met` or `gone` is called later. If another
+  // process of the job reported the endpoint (`by_hearsay`), the peer must show a ticket for the
+  // key in the endpoint.
   void meet(const Endpoint& holder, bool by_hearsay = false);
   void send(ProcessId to, const RegionMessage& message);
-  // Sends changed capabilities to the receivers of this process, before the next message to them.
+  // Sends changed capabilities to all receivers, before the next message to each of them.
   void announce(const TransportCapabilities& reach);
-  // Closes the connection from this holder after its reply `CloseConnectionReply`.
+  // Closes the connection to this holder, which has replied with `CloseConnectionReply`.
   void part(ProcessId holder);
-  // The process has exited.
+  // The process has exited: closes its connections.
   void dead(ProcessId peer);
   // Replaces the ticket of this process and adds revoked keys; connections that used such a key are
   // closed.

@@ -425,14 +425,23 @@ void TensorPaths::pull(const std::shared_ptr<Fetching>& fetching) {
   });
 }
 
+// Takes memory on the destination device for the tensor and passes it to `next`, unless none is
+// available or the pull was cancelled.
+void TensorPaths::take_memory(const std::shared_ptr<Fetching>& fetching,
+                              std::function<void(std::span<std::byte>)> next) {
+  take(fetching->device, fetching->size_bytes,
+       [this, fetching, next = std::move(next)](Result<DeviceAllocation> taken) {
+         if (!taken) return answer(fetching, taken.error());
+         if (fetching->cancelled)
+           return answer(fetching,
+                         failure(ErrorCode::cancelled, "no request wants the tensor any more"));
+         fetching->memory = std::move(*taken);
+         next({fetching->memory.bytes, static_cast<std::size_t>(fetching->size_bytes)});
+       });
+}
+
 void TensorPaths::pull_to_device(const std::shared_ptr<Fetching>& fetching) {
-  take(fetching->device, fetching->size_bytes, [this, fetching](Result<DeviceAllocation> taken) {
-    if (!taken) return answer(fetching, taken.error());
-    if (fetching->cancelled)
-      return answer(fetching,
-                    failure(ErrorCode::cancelled, "no request wants the tensor any more"));
-    fetching->memory = std::move(*taken);
-    const std::span bytes(fetching->memory.bytes, fetching->size_bytes);
+  take_memory(fetching, [this, fetching](std::span<std::byte> bytes) {
     const auto& context =
         options_.gpus->devices().at(static_cast<std::size_t>(fetching->device)).context;
     Pull pull{.transfer = fetching->transfer,
@@ -457,34 +466,25 @@ void TensorPaths::pull_to_device(const std::shared_ptr<Fetching>& fetching) {
 void TensorPaths::bring_in(const std::shared_ptr<Fetching>& fetching,
                            std::span<const std::byte> from, std::shared_ptr<const void> keeps,
                            bool encrypted) {
-  take(fetching->device, fetching->size_bytes,
-       [this, fetching, from, keeps = std::move(keeps), encrypted](Result<DeviceAllocation> taken) {
-         if (!taken) return answer(fetching, taken.error());
-         if (fetching->cancelled)
-           return answer(fetching,
-                         failure(ErrorCode::cancelled, "no request wants the tensor any more"));
-         fetching->memory = std::move(*taken);
-         const std::span bytes(fetching->memory.bytes, fetching->size_bytes);
-         Copy copy;
-         copy.pieces.push_back({bytes.data(), from.data(), bytes.size()});
-         copy.keeps = keeps;
-         copy.ended = [this, fetching, bytes, encrypted,
-                       offered = fetching->offered](const CopyEnd& end) {
-           if (!end.result) return answer(fetching, end.result.error());
-           if (offered && !offered->offered())
-             return answer(fetching, failure(ErrorCode::not_found,
-                                             "the holder gave the tensor up while it was copied"));
-           answer(fetching, Elements{bytes,
-                                     std::move(fetching->memory.owner),
-                                     false,
-                                     encrypted,
-                                     {},
-                                     fetching->device});
-         };
-         const auto started = copies_of(fetching->device)->start(std::move(copy));
-         if (!started) return answer(fetching, started.error());
-         fetching->copy = *started;
-       });
+  take_memory(fetching, [this, fetching, from, keeps = std::move(keeps),
+                         encrypted](std::span<std::byte> bytes) {
+    Copy copy;
+    copy.pieces.push_back({bytes.data(), from.data(), bytes.size()});
+    copy.keeps = keeps;
+    copy.ended = [this, fetching, bytes, encrypted,
+                  offered = fetching->offered](const CopyEnd& end) {
+      if (!end.result) return answer(fetching, end.result.error());
+      if (offered && !offered->offered())
+        return answer(fetching, failure(ErrorCode::not_found,
+                                        "the holder gave the tensor up while it was copied"));
+      answer(fetching,
+             Elements{
+                 bytes, std::move(fetching->memory.owner), false, encrypted, {}, fetching->device});
+    };
+    const auto started = copies_of(fetching->device)->start(std::move(copy));
+    if (!started) return answer(fetching, started.error());
+    fetching->copy = *started;
+  });
 }
 
 void TensorPaths::answer(const std::shared_ptr<Fetching>& fetching, Result<Elements> result) {

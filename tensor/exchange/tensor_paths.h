@@ -172,6 +172,8 @@ class TensorPaths {
   Result<DirectPath> carrier_to(ProcessId peer) const;
   void begin(const std::shared_ptr<Fetching>& fetching);
   void pull(const std::shared_ptr<Fetching>& fetching);
+  void take_memory(const std::shared_ptr<Fetching>& fetching,
+                   std::function<void(std::span<std::byte>)> next);
   void pull_to_device(const std::shared_ptr<Fetching>& fetching);
   void bring_in(const std::shared_ptr<Fetching>& fetching, std::span<const std::byte> from,
                 std::shared_ptr<const void> keeps, bool encrypted);

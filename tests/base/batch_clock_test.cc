@@ -24,7 +24,7 @@ TEST(BatchClock, ReadsSameTimeWithinBatch) {
   const BatchClock::Batch batch(clock);
   const Time first = clock.now();
   let_time_pass();
-  for (int i = 1; i < BatchClock::events_per_look; ++i) EXPECT_EQ(clock.now(), first);
+  for (int i = 1; i < BatchClock::events_per_reading; ++i) EXPECT_EQ(clock.now(), first);
   EXPECT_GT(clock.now(), first);
 }
 

@@ -17,11 +17,11 @@ TEST(Recycled, ReusesMemory) {
     const PooledVector<std::uint64_t> values{1, 2, 3};
     first = values.data();
   }
-  const std::size_t kept = RecycledBlocks::kept_bytes();
+  const std::size_t kept = RecycledBlocks::cached_bytes();
   EXPECT_GE(kept, 3 * sizeof(std::uint64_t));
   const PooledVector<std::uint64_t> values{4, 5, 6, 7};  // rounded to the same size
   EXPECT_EQ(values.data(), first);
-  EXPECT_LT(RecycledBlocks::kept_bytes(), kept);
+  EXPECT_LT(RecycledBlocks::cached_bytes(), kept);
   EXPECT_EQ(values, (PooledVector<std::uint64_t>{4, 5, 6, 7}));
 }
 
@@ -39,15 +39,15 @@ TEST(Recycled, BlocksOfOneSize_NeverOverlap) {
 TEST(Recycled, LimitsPooledBytesAndSkipsLarge) {
   {
     std::vector<PooledVector<std::byte>> many;
-    for (std::size_t i = 0; i < 2 * RecycledBlocks::most_kept_bytes / 256; ++i)
+    for (std::size_t i = 0; i < 2 * RecycledBlocks::max_cached_bytes / 256; ++i)
       many.emplace_back(256);
   }
-  EXPECT_LE(RecycledBlocks::kept_bytes(), RecycledBlocks::most_kept_bytes);
+  EXPECT_LE(RecycledBlocks::cached_bytes(), RecycledBlocks::max_cached_bytes);
   std::thread([] {
     { const PooledVector<std::byte> large(RecycledBlocks::largest_block + 1); }
-    EXPECT_EQ(RecycledBlocks::kept_bytes(), 0u);
+    EXPECT_EQ(RecycledBlocks::cached_bytes(), 0u);
     { const PooledVector<std::byte> small(RecycledBlocks::largest_block); }
-    EXPECT_EQ(RecycledBlocks::kept_bytes(), RecycledBlocks::largest_block);
+    EXPECT_EQ(RecycledBlocks::cached_bytes(), RecycledBlocks::largest_block);
   }).join();
 }
 
@@ -56,7 +56,7 @@ TEST(Recycled, ReturnsBlockOnAnotherThread) {
   std::thread([given = std::move(shared)]() mutable {
     EXPECT_EQ(*given, "made here");
     given.reset();
-    EXPECT_GT(RecycledBlocks::kept_bytes(), 0u);
+    EXPECT_GT(RecycledBlocks::cached_bytes(), 0u);
   }).join();
 }
 

@@ -24,7 +24,7 @@ class RotatedLog : public testing::Test {
   void append(const std::string& text) const { std::ofstream(paths[0], std::ios::app) << text; }
   void rotate() const { fs::rename(paths[0], paths[1]); }
   // Reads all bytes from `place` on, in parts, and updates `place`.
-  std::string rest(LogPlace& place, std::uint64_t limit = 3, bool* lost = nullptr) const {
+  std::string rest(LogPosition& place, std::uint64_t limit = 3, bool* lost = nullptr) const {
     std::string text;
     for (;;) {
       const auto part = read_log(paths, place, limit);
@@ -44,7 +44,7 @@ class RotatedLog : public testing::Test {
 
 TEST_F(RotatedLog, Reader_ContinuesAcrossRotation) {
   append("one two ");
-  LogPlace place;
+  LogPosition place;
   EXPECT_EQ(rest(place), "one two ");
   append("three ");
   rotate();
@@ -56,7 +56,7 @@ TEST_F(RotatedLog, Reader_ContinuesAcrossRotation) {
 
 TEST_F(RotatedLog, FileRemoved_ReportsLossAndReadsOldest) {
   append("first");
-  LogPlace place;
+  LogPosition place;
   EXPECT_EQ(rest(place), "first");
   for (const char* text : {"second", "third"}) {
     rotate();
@@ -72,9 +72,9 @@ TEST_F(RotatedLog, NegativePosition_CountsFromEnd) {
   append("0123456789");
   rotate();
   append("abc");
-  LogPlace place{0, -5};
+  LogPosition place{0, -5};
   EXPECT_EQ(rest(place), "89abc");
-  LogPlace before{0, -1000};
+  LogPosition before{0, -1000};
   EXPECT_EQ(rest(before), "0123456789abc");
   EXPECT_EQ(read_log({directory + "/none"}, {}, 10).error().code, ErrorCode::not_found);
 }
@@ -85,14 +85,14 @@ TEST_F(RotatedLog, RejectsSymbolicLink) {
 }
 
 TEST_F(RotatedLog, ParsesPrintedPositions) {
-  const LogPlace place{12345678901234567890u, -42};
-  const auto again = parse_log_place(to_string(place));
+  const LogPosition place{12345678901234567890u, -42};
+  const auto again = parse_log_position(to_string(place));
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->file, place.file);
   EXPECT_EQ(again->from, place.from);
-  EXPECT_TRUE(parse_log_place("").ok());
+  EXPECT_TRUE(parse_log_position("").ok());
   for (const char* wrong : {"1", "a:b", "1:2x", ":", "1:", "-1:0", "99999999999999999999:1"})
-    EXPECT_FALSE(parse_log_place(wrong).ok()) << wrong;
+    EXPECT_FALSE(parse_log_position(wrong).ok()) << wrong;
   EXPECT_EQ(rotated_log_path("/x.d/head.log"), "/x.d/head.1.log");
   EXPECT_EQ(rotated_log_path("/x.d/head"), "/x.d/head.1");
 }

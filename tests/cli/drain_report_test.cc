@@ -24,7 +24,7 @@ Json actor_item(const char* id, const char* state, Json at, const char* reason =
           {"reason", reason}};
 }
 constexpr const char* why_drained =
-    "node aa was drained (asked for by a tool) and its deadline has passed";
+    "node aa was drained (requested by a tool) and its deadline has passed";
 
 TEST(DrainReport, ReportsEndedAndMovedWork) {
   NodeLoad before;

@@ -144,7 +144,7 @@ TEST_F(HeadFlags, PrintsFullRestartCommand) {
   auto by_hand = line("blue");
   ASSERT_TRUE(add_head_flags_of_before(by_hand));
   EXPECT_EQ(by_hand.start.made_by, of_file.made_by) << "the origin recorded by the file is kept";
-  EXPECT_EQ(flags_of_place(default_state_dir(), "default"), "");
+  EXPECT_EQ(cluster_flags(default_state_dir(), "default"), "");
 }
 
 }  // namespace

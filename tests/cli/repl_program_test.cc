@@ -45,32 +45,32 @@ constexpr const char* answers =
 TEST_F(UserProgramTest, InterruptsLargeRequestAndResumesLater) {
   auto program = run("while [ ! -e " + directory_ + "/go ]; do sleep 0.05; done; " + answers);
   int waits = 0;
-  const auto interrupted = program.ask(large(), [&](int, short) { return ++waits < 3; });
+  const auto interrupted = program.request(large(), [&](int, short) { return ++waits < 3; });
   ASSERT_FALSE(interrupted.ok());
   EXPECT_EQ(interrupted.error().code, ErrorCode::cancelled);
   std::ofstream(directory_ + "/go") << "go";
   // The rest of the interrupted request is sent first, and its reply is discarded.
-  const auto next = program.ask({{"do", "describe"}}, ready);
+  const auto next = program.request({{"do", "describe"}}, ready);
   ASSERT_TRUE(next.ok()) << next.error().text;
   EXPECT_EQ((*next)["n"], 2);
-  EXPECT_EQ((*program.ask(large(), ready))["n"], 3);
+  EXPECT_EQ((*program.request(large(), ready))["n"], 3);
 }
 
 TEST_F(UserProgramTest, ReadsReplyWhileRequestIsWritten) {
   auto program =
       run("head -c 2000000 /dev/zero | tr '\\0' a >&198; echo >&198; " + std::string(answers));
-  const auto strange = program.ask(large(), ready);
+  const auto strange = program.request(large(), ready);
   ASSERT_FALSE(strange.ok());
   EXPECT_THAT(strange.error().text, HasSubstr("not JSON"));
 }
 
 TEST_F(UserProgramTest, ProgramClosedPipe_ReportsItStillRuns) {
   auto program = run("exec 198>&-; exec sleep 1000");
-  const auto gone = program.ask({{"do", "describe"}}, ready);
+  const auto gone = program.request({{"do", "describe"}}, ready);
   ASSERT_FALSE(gone.ok());
   EXPECT_EQ(gone.error().code, ErrorCode::unavailable);
   EXPECT_THAT(gone.error().text, HasSubstr("still runs as process"));
-  EXPECT_THAT(program.ask({{"do", "describe"}}, ready).error().text,
+  EXPECT_THAT(program.request({{"do", "describe"}}, ready).error().text,
               HasSubstr("`use` restarts it"));
 }
 
@@ -79,23 +79,23 @@ TEST_F(UserProgramTest, PassesKeyFileButNoToken) {
       "read -r line <&198; echo \"{\\\"key\\\": \\\"$MOBULA_KEY_FILE\\\"}\" >&198; sleep 1000";
   ClusterAddress cluster;
   cluster.key_path = "/keys/of.key";
-  EXPECT_EQ((*run(tells, cluster).ask({{"do", "describe"}}, ready))["key"], "/keys/of.key");
+  EXPECT_EQ((*run(tells, cluster).request({{"do", "describe"}}, ready))["key"], "/keys/of.key");
   cluster.by_token = true;
   cluster.key_path = "the token in MOBULA_TOKEN_FILE";
-  EXPECT_EQ((*run(tells, cluster).ask({{"do", "describe"}}, ready))["key"], "");
+  EXPECT_EQ((*run(tells, cluster).request({{"do", "describe"}}, ready))["key"], "");
 }
 
 TEST_F(UserProgramTest, ProgramExited_ReportsCode) {
   auto program = run("exit 3");
-  EXPECT_THAT(program.ask({{"do", "describe"}}, ready).error().text,
+  EXPECT_THAT(program.request({{"do", "describe"}}, ready).error().text,
               HasSubstr("exited with code 3; it must call mobula::init"));
 }
 
 TEST_F(UserProgramTest, ProgramExitedAfterReply_SuggestsUse) {
   auto program = run("read -r line <&198; echo '{}' >&198; read -r line <&198; kill -9 $$");
-  ASSERT_TRUE(program.ask({{"do", "describe"}}, ready).ok());
+  ASSERT_TRUE(program.request({{"do", "describe"}}, ready).ok());
   UserProgram kept = std::move(program);
-  EXPECT_THAT(kept.ask({{"do", "call"}}, ready).error().text,
+  EXPECT_THAT(kept.request({{"do", "call"}}, ready).error().text,
               HasSubstr("exited by signal 9; `use` restarts it"));
 }
 

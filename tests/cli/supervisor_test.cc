@@ -25,7 +25,7 @@ class SupervisorTest : public ::testing::Test {
     EXPECT_EQ(::pipe(ends.data()), 0);
     go_read_ = Fd(ends[0]);
     go_write_ = Fd(ends[1]);
-    programs_.under_keeper = [](const std::function<int()>& body) { return body(); };
+    programs_.under_shim = [](const std::function<int()>& body) { return body(); };
     plan_.recorded = false;
     plan_.agent.emplace();
     plan_.agent->head_address = "head:1";

@@ -1,11 +1,11 @@
 # Hosts for scripts that test launches on several machines: network namespaces on one bridge, with
 # addresses 10.78.0.1, 10.78.0.2, …, which share all files. Source this file.
 
+source "$(dirname "${BASH_SOURCE[0]}")/../checks.sh"
+
 work=$(mktemp -d /var/tmp/mobula-deploy-XXXX)
 chmod 711 "$work"
 hosts=0
-checks=0
-failed=no
 daemons=()  # ended with the script
 
 host_name() { echo "mob$$-$1"; }
@@ -44,29 +44,6 @@ end_hosts() {
   rm -rf "$work"
 }
 trap end_hosts EXIT
-
-check() {
-  local what=$1
-  shift
-  checks=$((checks + 1))
-  if "$@" >"$work/check" 2>&1; then
-    echo "ok    $what"
-  else
-    echo "FAIL  $what"
-    sed 's/^/      /' "$work/check"
-    failed=yes
-  fi
-}
-
-# Polls until a command succeeds, at most the given number of seconds.
-within() {
-  local end=$((SECONDS + $1))
-  shift
-  until "$@"; do
-    ((SECONDS < end)) || { echo "not within its time: $*"; return 1; }
-    read -rt 0.2 <> <(:) || true
-  done
-}
 
 # Called at the end of a script.
 summary() {

@@ -79,23 +79,23 @@ TEST_P(InventoryFault, NamesLineAndKey) {
 INSTANTIATE_TEST_SUITE_P(
     Each, InventoryFault,
     ::testing::Values(Fault{"workers: []", "c.yaml:1: has no 'head'"},
-                      Fault{"head: {host: a}\nworker: [b]", "c.yaml:2: worker: is not known here"},
+                      Fault{"head: {host: a}\nworker: [b]", "c.yaml:2: worker: is unknown"},
                       Fault{"head:\n  host: a\n  port: 99999", "c.yaml:3: head.port: '99999'"},
                       Fault{"head: {host: a}\nworkers:\n  - b\n  - {host: c, num_cpus: x}",
                             "c.yaml:4: workers[1].num_cpus: "},
                       Fault{"head: {host: a}\nworkers:\n  - b\n  - a",
-                            "c.yaml:4: workers[1]: host a is there twice"},
+                            "c.yaml:4: workers[1]: host a is given twice"},
                       Fault{"head: {host: a}\nworkers: [\"n[3-1]\"]", "c.yaml:2: workers[0]: "},
                       Fault{"head: {host: \"n[1-2]\"}", "head: is one host"},
                       Fault{"head: {host: -oProxyCommand=x}",
-                            "head.host: '-oProxyCommand=x' is no name"},
-                      Fault{"head: {host: \"a b\"}", "head.host: 'a b' is no name"},
+                            "head.host: '-oProxyCommand=x' is not a name"},
+                      Fault{"head: {host: \"a b\"}", "head.host: 'a b' is not a name"},
                       Fault{"head: {host: a}\nworkers: b", "c.yaml:2: workers: is not a list"},
                       Fault{"head: {host: a}\nauth: {accept_new_hosts: maybe}",
                             "c.yaml:2: auth.accept_new_hosts: 'maybe'"},
                       Fault{"head: {host: a}\ncluster_name: ../x", "c.yaml:2: cluster_name: "},
                       Fault{"head: {host: a}\nstate_dir:", "c.yaml:2: state_dir: has no value"},
-                      Fault{"head: {host: a}\nhead: {host: b}", "head: is there twice"},
+                      Fault{"head: {host: a}\nhead: {host: b}", "head: is given twice"},
                       Fault{"head: {host: a", "c.yaml:"}));
 
 TEST(Inventory, NamesMissingFile) {
@@ -119,7 +119,7 @@ TEST(Inventory, NamesMissingSshKeyBeforeConnecting) {
 // The members that an error message lists as known.
 std::vector<std::string> known_members(const std::string& text) {
   const std::string message = parsed(text).error().text;
-  std::istringstream names(message.substr(message.rfind("known are ") + 10));
+  std::istringstream names(message.substr(message.rfind("give one of ") + 12));
   std::vector<std::string> known;
   for (std::string name; std::getline(names >> std::ws, name, ',');) known.push_back(name);
   return known;

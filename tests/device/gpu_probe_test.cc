@@ -46,7 +46,8 @@ TEST_F(NvmlSimulated, ListsDevicesWithDetails) {
                                        .memory_bytes = 85899345920,
                                        .pci_bus_id = "00000000:18:00.0"}));
   EXPECT_EQ((*devices)[1].index, 1u);
-  EXPECT_EQ((*devices)[1].memory_bytes, 0u) << "memory that a device does not tell is not an error";
+  EXPECT_EQ((*devices)[1].memory_bytes, 0u)
+      << "memory that a device does not report is not an error";
 }
 
 TEST_F(NvmlSimulated, ReopensAfterShutdown) {

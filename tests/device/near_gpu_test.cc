@@ -148,8 +148,8 @@ InterfaceQuestion question(const std::string& bound, const std::vector<std::stri
           .gpus = gpus};
 }
 
-std::string chosen(const InterfaceQuestion& asked, const MachineLocality& machine = locality()) {
-  const auto found = interface_to_use(machine, asked);
+std::string chosen(const InterfaceQuestion& query, const MachineLocality& machine = locality()) {
+  const auto found = interface_to_use(machine, query);
   return found ? found->name + " " + found->address : "";
 }
 
@@ -170,19 +170,19 @@ TEST(NearInterface, KeepsBoundInterfaceUnlessAnotherIsNearer) {
 }
 
 TEST(NearInterface, PrefersInterfaceOnReachableNetwork) {
-  InterfaceQuestion asked = question("10.1.0.3", {left_gpu});
-  asked.interfaces[1].up = false;
-  EXPECT_EQ(chosen(asked), "eth1 10.1.0.2");
-  asked.interfaces[2].address = "10.2.0.2";
-  EXPECT_EQ(chosen(asked), "") << "another network, which others may not reach";
-  asked = question("fd00::3", {left_gpu});
-  EXPECT_EQ(chosen(asked), "") << "of another family";
-  asked.interfaces[1].address = "fd00::1";
-  asked.interfaces[1].prefix_bits = 64;
-  EXPECT_EQ(chosen(asked), "eth0 fd00::1");
-  asked.interfaces[1].prefix_bits = 200;
-  asked.interfaces[4].prefix_bits = 200;
-  EXPECT_EQ(chosen(asked), "") << "nonsense";
+  InterfaceQuestion query = question("10.1.0.3", {left_gpu});
+  query.interfaces[1].up = false;
+  EXPECT_EQ(chosen(query), "eth1 10.1.0.2");
+  query.interfaces[2].address = "10.2.0.2";
+  EXPECT_EQ(chosen(query), "") << "another network, which others may not reach";
+  query = question("fd00::3", {left_gpu});
+  EXPECT_EQ(chosen(query), "") << "of another family";
+  query.interfaces[1].address = "fd00::1";
+  query.interfaces[1].prefix_bits = 64;
+  EXPECT_EQ(chosen(query), "eth0 fd00::1");
+  query.interfaces[1].prefix_bits = 200;
+  query.interfaces[4].prefix_bits = 200;
+  EXPECT_EQ(chosen(query), "") << "nonsense";
   EXPECT_EQ(chosen(question("192.0.2.1", {left_gpu})), "")
       << "the bound address is of no interface";
 }

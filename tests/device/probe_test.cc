@@ -407,7 +407,7 @@ TEST_F(NodeShapeTest, IntersectsBothIntelMasks) {
   EXPECT_EQ(ids({{"ZE_AFFINITY_MASK", "1,3"}}, {.left_alone = {"ZE_AFFINITY_MASK"}}), "0,1");
   NodeRequest tile;
   tile.accelerator_variables["ZE_AFFINITY_MASK"] = "0.1,2";
-  EXPECT_THAT(refusal(tile), HasSubstr("ZE_AFFINITY_MASK=0.1,2: 0.1 is a part of a device"));
+  EXPECT_THAT(refusal(tile), HasSubstr("ZE_AFFINITY_MASK=0.1,2: 0.1 is part of a device"));
   NodeRequest more{.num_gpus = Quantity::whole(3)};
   more.accelerator_variables["ZE_AFFINITY_MASK"] = "1,3";
   EXPECT_THAT(refusal(more), HasSubstr("ZE_AFFINITY_MASK names 2 devices (1,3)"));

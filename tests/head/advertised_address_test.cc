@@ -47,27 +47,27 @@ TEST(Advertised, ReturnsNumericNonWildcardAddress) {
 }
 
 TEST(HeadPlaces, FindsNextHeadAtKnownAddress) {
-  const HeadPlace at_one{"10.78.0.1:8000", "10.78.0.1:8000"};
+  const HeadAddresses at_one{"10.78.0.1:8000", "10.78.0.1:8000"};
   EXPECT_TRUE(reached_at(at_one, "10.78.0.1:8000"));
   EXPECT_TRUE(reached_at(at_one, "0.0.0.0:8000"));
   EXPECT_FALSE(reached_at(at_one, "127.0.0.1:8000"));
   EXPECT_FALSE(reached_at(at_one, "10.78.0.1:8001"));
-  const HeadPlace at_all{"0.0.0.0:8000", "10.78.0.1:8000"};
+  const HeadAddresses at_all{"0.0.0.0:8000", "10.78.0.1:8000"};
   EXPECT_TRUE(reached_at(at_all, "0.0.0.0:8000"));
   EXPECT_TRUE(reached_at(at_all, "10.78.0.1:8000"));
   EXPECT_FALSE(reached_at(at_all, "127.0.0.1:8000"));
-  const HeadPlace named{"127.0.0.1:8000", "head.example.invalid:8000"};
+  const HeadAddresses named{"127.0.0.1:8000", "head.example.invalid:8000"};
   EXPECT_TRUE(reached_at(named, "127.0.0.1:8000"))
       << "the local address is valid with any advertised name";
 }
 
 TEST(HeadPlaces, ParsesPrintedPlaceAndNothingElse) {
-  const auto place = place_of(to_text({"[::]:80", "[fd00::3]:80"}));
+  const auto place = addresses_of(to_text({"[::]:80", "[fd00::3]:80"}));
   ASSERT_TRUE(place);
   EXPECT_EQ(place->bound, "[::]:80");
   EXPECT_EQ(place->advertised, "[fd00::3]:80");
   for (const char* text : {"", "10.0.0.1:1", "x y", " ", "10.0.0.1:1 \n"})
-    EXPECT_FALSE(place_of(text)) << text;
+    EXPECT_FALSE(addresses_of(text)) << text;
 }
 
 }  // namespace

@@ -90,10 +90,10 @@ class HttpTest : public ::testing::Test {
     options.answer_timeout = 2s;
     options.poll_timeout = poll_timeout_;
     options.poll_interval = 1ms;
-    HttpAsks asks;
+    HttpCallbacks asks;
     asks.serving = [this] { return serving_.load(); };
     asks.state = [this](const std::string& user, const std::string&, ToolRequest request,
-                        const HttpAsks::ReplyCallback& callback) {
+                        const HttpCallbacks::ReplyCallback& callback) {
       if (request.verb == "changes") {
         // The number moves at the third look.
         const int looks = ++looks_;

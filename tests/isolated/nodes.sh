@@ -17,11 +17,12 @@ head_address=10.77.0.1:$port
 unshare --net --pid --mount --uts --fork true 2>/dev/null || { echo "isolated nodes: this machine does not allow namespaces"; exit 77; }
 command -v ip >/dev/null || { echo "isolated nodes: no program 'ip' (package iproute2)"; exit 77; }
 
+source "$root/tests/checks.sh"
+
 work=$(mktemp -d /var/tmp/mobula-isolated-XXXX)
 chmod 711 "$work"
 outers=()          # processes that end with their node, and the reverse
 declare -A holder  # node -> first process of its namespaces, as a host pid
-failed=no
 
 # ---- nodes -----------------------------------------------------------------------------------------
 
@@ -115,30 +116,6 @@ end_all() {
 trap end_all EXIT
 
 # ---- checks ----------------------------------------------------------------------------------------
-
-checks=0
-check() {
-  local what=$1
-  shift
-  checks=$((checks + 1))
-  if "$@" >"$work/out" 2>&1; then
-    echo "ok    $what"
-  else
-    echo "FAIL  $what"
-    sed 's/^/      /' "$work/out"
-    failed=yes
-  fi
-}
-
-# within SECONDS COMMAND: polls until the command succeeds, for at most SECONDS.
-within() {
-  local end=$((SECONDS + $1))
-  shift
-  until "$@"; do
-    ((SECONDS < end)) || { echo "not within its time: $*"; return 1; }
-    read -rt 0.2 <> <(:) || true
-  done
-}
 
 # nodes_are STATE COUNT: succeeds if COUNT nodes with resources are in that state, as seen from the
 # desk.

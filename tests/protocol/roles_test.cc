@@ -87,19 +87,19 @@ TEST(Roles, AllowsEachVerbToItsRoles) {
         << row.verb << " is missing in this test";
     const bool reports = row.verb == "token_list" || row.verb == "fleet_report";
     EXPECT_EQ(row.changes, !read && !ping && !files && !reports) << row.verb;
-    EXPECT_EQ(may_ask(Role::observer, row.verb), read || ping) << row.verb;
-    EXPECT_EQ(may_ask(Role::agent, row.verb), read || ping || files) << row.verb;
-    EXPECT_EQ(may_ask(Role::driver, row.verb), read || ping || job) << row.verb;
-    EXPECT_EQ(may_ask(Role::operator_, row.verb), !join) << row.verb;
-    EXPECT_EQ(may_ask(Role::unproven, row.verb), ping || join) << row.verb;
-    EXPECT_EQ(may_ask(Role::metrics, row.verb), row.verb == "metrics") << row.verb;
-    EXPECT_FALSE(may_ask(Role::executor, row.verb)) << row.verb;
-    EXPECT_FALSE(may_ask(Role::head, row.verb)) << row.verb;
+    EXPECT_EQ(may_use(Role::observer, row.verb), read || ping) << row.verb;
+    EXPECT_EQ(may_use(Role::agent, row.verb), read || ping || files) << row.verb;
+    EXPECT_EQ(may_use(Role::driver, row.verb), read || ping || job) << row.verb;
+    EXPECT_EQ(may_use(Role::operator_, row.verb), !join) << row.verb;
+    EXPECT_EQ(may_use(Role::unproven, row.verb), ping || join) << row.verb;
+    EXPECT_EQ(may_use(Role::metrics, row.verb), row.verb == "metrics") << row.verb;
+    EXPECT_FALSE(may_use(Role::executor, row.verb)) << row.verb;
+    EXPECT_FALSE(may_use(Role::head, row.verb)) << row.verb;
   }
   EXPECT_EQ(known, roles::verbs.size());
   for (const Role role : all_roles) {
-    EXPECT_FALSE(may_ask(role, "format_the_disk"));
-    EXPECT_FALSE(may_ask(role, ""));
+    EXPECT_FALSE(may_use(role, "format_the_disk"));
+    EXPECT_FALSE(may_use(role, ""));
   }
 }
 

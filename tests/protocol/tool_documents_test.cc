@@ -46,10 +46,10 @@ TEST(ToolDocuments, AcceptsIdPrefixesInFilters) {
       {"items",
        {{{"job_id", "abcd0001"}, {"name", "abcdef"}}, {{"job_id", "abce0002"}, {"name", "abcd"}}}}};
   DocumentJson same = list;
-  keep_matching(list, {{"job_id", "abcd"}});
+  retain_matching(list, {{"job_id", "abcd"}});
   ASSERT_EQ(list["items"].size(), 1u);
   EXPECT_EQ(list["items"][0]["job_id"], "abcd0001");
-  keep_matching(same, {{"name", "abcd"}});
+  retain_matching(same, {{"name", "abcd"}});
   ASSERT_EQ(same["items"].size(), 1u) << "a name is compared whole";
   EXPECT_EQ(filters_for_owners("tasks", {{"job_id", "abcd"}, {"state", "RUNNING"}}),
             R"({"state":"RUNNING"})");

@@ -108,11 +108,11 @@ TEST_F(SpillFileTest, WriteFailed_LeavesNoFile) {
 }
 
 TEST_F(SpillFileTest, FillsDiskOnlyUpToLimit) {
-  EXPECT_TRUE(check_disk_room(directory_, 1, 100));
-  const auto room = check_disk_room(directory_, std::uint64_t{1} << 60, 95);
+  EXPECT_TRUE(check_disk_space(directory_, 1, 100));
+  const auto room = check_disk_space(directory_, std::uint64_t{1} << 60, 95);
   ASSERT_FALSE(room);
   EXPECT_EQ(room.error().code, ErrorCode::resource_exhausted);
-  EXPECT_FALSE(check_disk_room(directory_ + "/none", 1, 95));
+  EXPECT_FALSE(check_disk_space(directory_ + "/none", 1, 95));
 }
 
 }  // namespace

@@ -239,7 +239,7 @@ Result<void> BulkClient::Impl::on_frame(const BulkFrame& frame) {
   const auto number = take_number(rest);
   const auto row = number ? fetches_.find(*number) : fetches_.end();
   if (row == fetches_.end()) {
-    return failure(ErrorCode::corrupt, "a bulk server answered what was not asked");
+    return failure(ErrorCode::corrupt, "bulk server sent a reply without a request");
   }
   if (frame.type == BulkFrameType::response) return on_response(row, rest);
   if (frame.type == BulkFrameType::failed) return on_failed(row, rest);

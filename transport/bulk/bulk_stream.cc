@@ -65,7 +65,8 @@ Result<void> BulkReader::begin_payload(const Place& place) {
   header_ = *header;
   const bool data = header_.type == BulkFrameType::data;
   if (data && !accepts_data_) {
-    return failure(ErrorCode::corrupt, "bulk data came from the end that only asks for it");
+    return failure(ErrorCode::corrupt,
+                   "bulk data arrived from a client, which sends only requests");
   }
   const std::size_t tag = opener_ ? seal_tag_size : bulk_checksum_size;
   const std::size_t limit = (data ? bulk_chunk_bytes : max_payload_) + tag;

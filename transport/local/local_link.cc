@@ -250,7 +250,7 @@ Result<PeerCredentials> credentials_of(const Fd& socket) {
   ucred credentials{};
   socklen_t size = sizeof(credentials);
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
-    return errno_failure("ask who is at the other end of a local socket", errno);
+    return errno_failure("get the peer of a local socket", errno);
   }
   return PeerCredentials{credentials.pid, credentials.uid, credentials.gid};
 }

@@ -58,7 +58,7 @@ Result<void> remove_stale(const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) {
     if (errno == ENOENT) return {};
-    return errno_failure(fmt::format("look at {}", path), errno);
+    return errno_failure(fmt::format("stat {}", path), errno);
   }
   if (!S_ISSOCK(status.st_mode)) {
     return failure(ErrorCode::already_exists,

@@ -69,7 +69,7 @@ Result<SocketAddress> ask(int socket, int (*question)(int, sockaddr*, socklen_t*
   SocketAddress address;
   address.size = sizeof(address.storage);
   if (question(socket, reinterpret_cast<sockaddr*>(&address.storage), &address.size) != 0) {
-    return errno_failure("ask for the address of a socket", errno);
+    return errno_failure("get the address of a socket", errno);
   }
   return address;
 }

@@ -23,7 +23,7 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::map(const Fd& file, std::u
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::read(const Fd& file) {
   struct stat seen {};
-  if (::fstat(file.get(), &seen) != 0) return errno_failure("look at a program file", errno);
+  if (::fstat(file.get(), &seen) != 0) return errno_failure("stat a program file", errno);
   return map(file, static_cast<std::uint64_t>(seen.st_size), PROT_READ);
 }
 

@@ -102,7 +102,7 @@ void SpillDisk::write(std::uint64_t file, std::vector<BulkSource> sources) {
     }
     const auto write_file = [&]() -> Result<std::vector<SpilledRun>> {
       if (auto made = make_private_dir(directory_); !made) return made.error();
-      if (auto room = check_disk_room(directory_, bytes, cap_percent_); !room) return room.error();
+      if (auto room = check_disk_space(directory_, bytes, cap_percent_); !room) return room.error();
       return write_spill_file(path_in(directory_, file), values, stop_);
     };
     const auto runs = write_file();

@@ -20,28 +20,28 @@ std::int64_t number_of(const std::string& text) {
 
 }  // namespace
 
-void ChangePoll::ask(LinkId link, const ToolRequest& request) {
+void ChangePoll::start(LinkId link, const ToolRequest& request) {
   const auto wait =
       std::clamp<Duration>(std::clamp<std::int64_t>(number_of(request.argument), 0, 60'000) * 1ms,
                            Duration(0), max_wait);
-  const bool seen = request.kind == fmt::format("{}:{}", parts_.epoch, parts_.changes);
+  const bool seen = request.kind == fmt::format("{}:{}", tables_.epoch, tables_.changes);
   if (!seen || wait == Duration(0) || polls_.size() >= max_polls) {
     return answer(link, request.request);
   }
-  polls_.push_back({link, request.request, parts_.changes, parts_.now + wait});
+  polls_.push_back({link, request.request, tables_.changes, tables_.now + wait});
 }
 
 void ChangePoll::answer(LinkId link, std::uint64_t request) const {
   Json json = document("Changes");
-  json["epoch"] = parts_.epoch;
-  json["number"] = parts_.changes;
-  parts_.commands.push_back(ReplyToTool{link, tool_reply(request, json_text(json))});
+  json["epoch"] = tables_.epoch;
+  json["number"] = tables_.changes;
+  tables_.commands.push_back(ReplyToTool{link, tool_reply(request, json_text(json))});
 }
 
 void ChangePoll::settle() {
   if (polls_.empty()) return;
   std::erase_if(polls_, [this](const Poll& poll) {
-    const bool moved = poll.number != parts_.changes;
+    const bool moved = poll.number != tables_.changes;
     if (moved) answer(poll.link, poll.request);
     return moved;
   });
@@ -49,7 +49,7 @@ void ChangePoll::settle() {
 
 void ChangePoll::tick() {
   std::erase_if(polls_, [this](const Poll& poll) {
-    const bool over = poll.deadline <= parts_.now;
+    const bool over = poll.deadline <= tables_.now;
     if (over) answer(poll.link, poll.request);
     return over;
   });

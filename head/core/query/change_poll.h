@@ -20,11 +20,11 @@ class ChangePoll {
   static constexpr std::size_t max_polls = 256;  // further ones are answered at once
   static constexpr Duration max_wait = std::chrono::seconds(8);
 
-  explicit ChangePoll(HeadTables& parts) : parts_(parts) {}
+  explicit ChangePoll(HeadTables& tables) : tables_(tables) {}
 
   // `kind` of the request is the seen EPOCH:NUMBER, `argument` the milliseconds to wait. Without
   // both, the reply is sent at once.
-  void ask(LinkId link, const ToolRequest& request);
+  void start(LinkId link, const ToolRequest& request);
   // Answers the polls whose number has moved.
   void settle();
   void tick();
@@ -39,7 +39,7 @@ class ChangePoll {
   };
   void answer(LinkId link, std::uint64_t request) const;
 
-  HeadTables& parts_;
+  HeadTables& tables_;
   std::vector<Poll> polls_;
 };
 

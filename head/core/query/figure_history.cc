@@ -25,17 +25,17 @@ Json value_json(float value) {
   return std::round(static_cast<double>(value) * 1000) / 1000;
 }
 
-std::int64_t waiting_requests(const HeadTables& parts) {
+std::int64_t waiting_requests(const HeadTables& tables) {
   std::int64_t waiting = 0;
-  for (const auto& [key, row] : parts.slots.demands()) {
+  for (const auto& [key, row] : tables.slots.demands()) {
     if (row.demand.wanted_slots > 0) waiting += std::max<std::int64_t>(row.demand.waiting_tasks, 0);
   }
-  for (const auto& [id, actor] : parts.actors.rows()) {
+  for (const auto& [id, actor] : tables.actors.rows()) {
     if (actor.waits && actor.slot.empty()) ++waiting;
   }
-  for (const auto& [id, group] : parts.groups.rows()) {
+  for (const auto& [id, group] : tables.groups.rows()) {
     if (group.state == GroupState::removed) continue;
-    const auto* row = parts.scheduler.groups().find(id);
+    const auto* row = tables.scheduler.groups().find(id);
     if (row != nullptr && !row->complete()) ++waiting;
   }
   return waiting;
@@ -43,7 +43,7 @@ std::int64_t waiting_requests(const HeadTables& parts) {
 
 }  // namespace
 
-void FigureHistory::begin() { due_ = parts_.now; }
+void FigureHistory::begin() { due_ = tables_.now; }
 
 void FigureHistory::set(const std::string& series, double value) {
   const auto [at, is_new] = index_.emplace(series, names_.size());
@@ -59,11 +59,11 @@ void FigureHistory::set(const std::string& series, double value) {
 }
 
 void FigureHistory::tick() {
-  if (!due_ || *due_ > parts_.now) return;
-  due_ = parts_.now + fine_.interval;
-  sampled_at_ = parts_.now;
+  if (!due_ || *due_ > tables_.now) return;
+  due_ = tables_.now + fine_.interval;
+  sampled_at_ = tables_.now;
   // The page shows the load of nodes, whose agents must be queried for it.
-  parts_.samples.want();
+  tables_.samples.want();
   row_.assign(names_.size(), absent);
   sample();
   sample_nodes();
@@ -73,22 +73,22 @@ void FigureHistory::tick() {
 
 void FigureHistory::sample() {
   std::int64_t nodes = 0, jobs = 0, actors = 0;
-  for (const auto& [id, node] : parts_.nodes.rows()) nodes += node.slots_allowed() ? 1 : 0;
-  for (const auto& [id, job] : parts_.jobs.rows()) jobs += job.end == JobEnd::runs ? 1 : 0;
-  for (const auto& [id, actor] : parts_.actors.rows()) {
+  for (const auto& [id, node] : tables_.nodes.rows()) nodes += node.slots_allowed() ? 1 : 0;
+  for (const auto& [id, job] : tables_.jobs.rows()) jobs += job.end == JobEnd::runs ? 1 : 0;
+  for (const auto& [id, actor] : tables_.actors.rows()) {
     actors += actor.state == ActorState::alive && !actor.spec().entry.given() ? 1 : 0;
   }
   set("nodes", static_cast<double>(nodes));
   set("jobs", static_cast<double>(jobs));
   set("actors", static_cast<double>(actors));
-  set("leases", static_cast<double>(parts_.slots.rows().size()));
-  set("waiting", static_cast<double>(waiting_requests(parts_)));
-  for (const auto& [resource, use] : parts_.scheduler.cluster_use())
+  set("leases", static_cast<double>(tables_.slots.rows().size()));
+  set("waiting", static_cast<double>(waiting_requests(tables_)));
+  for (const auto& [resource, use] : tables_.scheduler.cluster_use())
     set("booked " + resource, (use.total - use.available).to_double());
 }
 
 void FigureHistory::sample_nodes() {
-  const auto& rows = parts_.samples.rows();
+  const auto& rows = tables_.samples.rows();
   if (rows.empty()) return;
   double memory = 0, gpu_memory = 0, cpus = 0;
   for (const auto& [id, usage] : rows) {
@@ -117,7 +117,7 @@ Result<std::string> FigureHistory::json(const std::string& range) const {
   }
   const SampleRing& ring = range == "6h" ? coarse_ : fine_;
   // The coarse ring takes each tenth sample.
-  Duration age = samples_ == 0 ? Duration(0) : parts_.now - sampled_at_;
+  Duration age = samples_ == 0 ? Duration(0) : tables_.now - sampled_at_;
   if (&ring == &coarse_ && samples_ > 0) {
     age += static_cast<std::int64_t>((samples_ - 1) % samples_per_coarse) * fine_.interval;
   }

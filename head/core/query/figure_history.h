@@ -33,7 +33,7 @@ class FigureHistory {
   static constexpr std::size_t max_series = 64;
   static constexpr std::uint64_t samples_per_coarse = 10;  // 1 s and 10 s
 
-  explicit FigureHistory(HeadTables& parts) : parts_(parts) {}
+  explicit FigureHistory(HeadTables& tables) : tables_(tables) {}
 
   // Takes the first sample at the next tick. Call it if the head serves pages.
   void begin();
@@ -55,7 +55,7 @@ class FigureHistory {
   void sample();
   void sample_nodes();
 
-  HeadTables& parts_;
+  HeadTables& tables_;
   std::optional<Time> due_;
   Time sampled_at_;
   std::uint64_t samples_ = 0;

@@ -13,16 +13,16 @@ bool is_id_prefix(std::string_view text) {
       text, [](unsigned char c) { return std::isdigit(c) != 0 || (c >= 'a' && c <= 'f'); });
 }
 
-std::set<std::string> known_ids(const HeadTables& parts, std::string_view given) {
+std::set<std::string> known_ids(const HeadTables& tables, std::string_view given) {
   std::set<std::string> found;
   const auto add = [&](const auto& id) {
     const std::string hex = id.hex();
     if (is_id_or_prefix(hex, given)) found.insert(hex);
   };
-  for (const auto& [id, actor] : parts.actors.rows()) add(id);
-  for (const auto& [id, group] : parts.groups.rows()) add(id);
-  for (const auto& [id, job] : parts.jobs.rows()) add(id);
-  for (const auto& [key, demand] : parts.slots.demands()) add(key.second);
+  for (const auto& [id, actor] : tables.actors.rows()) add(id);
+  for (const auto& [id, group] : tables.groups.rows()) add(id);
+  for (const auto& [id, job] : tables.jobs.rows()) add(id);
+  for (const auto& [key, demand] : tables.slots.demands()) add(key.second);
   return found;
 }
 

@@ -22,6 +22,6 @@ inline bool is_id_or_prefix(std::string_view hex, std::string_view given) {
 }
 
 // Ids of actors, placement groups, waiting demand classes, and programs' jobs that `given` names.
-std::set<std::string> known_ids(const HeadTables& parts, std::string_view given);
+std::set<std::string> known_ids(const HeadTables& tables, std::string_view given);
 
 }  // namespace mobula::internal::head

@@ -18,11 +18,11 @@ struct HeadTables;
 
 class JobLogQuery {
  public:
-  explicit JobLogQuery(HeadTables& parts) : parts_(parts) {}
+  explicit JobLogQuery(HeadTables& tables) : tables_(tables) {}
 
   // `kind` of the request is the offset of the first byte.
-  void ask(LinkId link, const ToolRequest& request);
-  void on(NodeId node, ReadJobLogReply&& part);
+  void start(LinkId link, const ToolRequest& request);
+  void on(NodeId node, ReadJobLogReply&& log);
   void node_died(NodeId node);
   void tick();
   std::optional<Time> next_deadline() const;
@@ -37,9 +37,9 @@ class JobLogQuery {
     NodeId node;
   };
   void refuse(LinkId link, std::uint64_t request, ErrorCode code, std::string why);
-  void answer(const Question& question, ReadJobLogReply&& part);
+  void answer(const Question& question, ReadJobLogReply&& log);
 
-  HeadTables& parts_;
+  HeadTables& tables_;
   FanOut<NodeId, Question> queries_{max_open};
 };
 

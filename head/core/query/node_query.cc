@@ -34,8 +34,8 @@ bool is_word(const std::string& log) {
 }
 
 // Returns the reason why the node cannot be queried, or an empty text.
-std::string why_silent(const HeadTables& parts, NodeId id) {
-  const Node* node = parts.nodes.find(id);
+std::string why_silent(const HeadTables& tables, NodeId id) {
+  const Node* node = tables.nodes.find(id);
   if (node == nullptr)
     return fmt::format("node {} is not known any more: its files cannot be read", id.hex());
   if (node->state == NodeState::dead) {
@@ -46,9 +46,9 @@ std::string why_silent(const HeadTables& parts, NodeId id) {
   }
   if (!node->slots_allowed())
     return fmt::format("node {} is a driver's own: its log is read on {}", id.hex(), node->host);
-  if (!node->registered()) return fmt::format("node {} is not connected: ask again", id.hex());
+  if (!node->registered()) return fmt::format("node {} is not connected: retry later", id.hex());
   if (node->protocol < version_with_node_questions) {
-    return fmt::format("node {} has Mobula {}, which cannot be asked: its log is read on {}",
+    return fmt::format("node {} runs Mobula {}, which cannot be queried: read its log on {}",
                        id.hex(), node->release, node->host);
   }
   return {};
@@ -57,7 +57,7 @@ std::string why_silent(const HeadTables& parts, NodeId id) {
 }  // namespace
 
 void NodeQuery::refuse(LinkId link, std::uint64_t request, ErrorCode code, std::string why) {
-  parts_.commands.push_back(ReplyToTool{link, tool_reply(request, failure(code, std::move(why)))});
+  tables_.commands.push_back(ReplyToTool{link, tool_reply(request, failure(code, std::move(why)))});
 }
 
 // ---- subjects -----------------------------------------------------------------------------------
@@ -67,13 +67,13 @@ void NodeQuery::add_source(std::vector<Source>& sources, Source source) const {
     return each.node == source.node && each.log == source.log;
   };
   if (sources.size() >= max_logs || std::ranges::any_of(sources, same)) return;
-  source.fault = why_silent(parts_, source.node);
+  source.fault = why_silent(tables_, source.node);
   sources.push_back(std::move(source));
 }
 
 // Adds exited processes, as far as the event log covers them.
 void NodeQuery::add_past(std::vector<Source>& sources, const std::string& subject) const {
-  for (const EventRow* row : parts_.events.rows()) {
+  for (const EventRow* row : tables_.events.rows()) {
     const EventSubjects& about = row->about;
     if (about.slot.empty() || about.node.empty()) continue;
     const bool meant = is_meant(about.process, subject) || is_meant(about.actor, subject) ||
@@ -86,14 +86,14 @@ void NodeQuery::add_past(std::vector<Source>& sources, const std::string& subjec
 
 std::vector<NodeQuery::Source> NodeQuery::sources_of(const std::string& subject) const {
   std::vector<Source> sources;
-  for (const auto& [id, node] : parts_.nodes.rows()) {
+  for (const auto& [id, node] : tables_.nodes.rows()) {
     const bool all = subject == log_of_agent && node.registered();
     if (node.slots_allowed() && (all || is_meant(id, subject)))
       add_source(sources, {id, log_of_agent, {}, {}, {}, true});
   }
   if (subject == log_of_agent || !sources.empty()) return sources;
-  for (const auto& [id, slot] : parts_.slots.rows()) {
-    const Actor* actor = slot.actor.empty() ? nullptr : parts_.actors.find(slot.actor);
+  for (const auto& [id, slot] : tables_.slots.rows()) {
+    const Actor* actor = slot.actor.empty() ? nullptr : tables_.actors.find(slot.actor);
     const bool named =
         actor != nullptr && !actor->spec().name.empty() && actor->spec().name == subject;
     if (!named && !is_meant(id, subject) && !is_meant(slot.job, subject) &&
@@ -109,7 +109,7 @@ std::vector<NodeQuery::Source> NodeQuery::sources_of(const std::string& subject)
 
 // ---- queries ------------------------------------------------------------------------------------
 
-void NodeQuery::ask_logs(LinkId link, const ToolRequest& request) {
+void NodeQuery::query_logs(LinkId link, const ToolRequest& request) {
   const std::string& subject = request.argument;
   if (subject.size() > max_subject) {
     return refuse(link, request.request, ErrorCode::invalid_argument,
@@ -124,7 +124,7 @@ void NodeQuery::ask_logs(LinkId link, const ToolRequest& request) {
   if (!subject.empty()) {
     question.sources = sources_of(subject);
     const bool of_nodes = !question.sources.empty() && question.sources.front().log == log_of_agent;
-    for (const auto& [id, job] : parts_.jobs.rows()) {
+    for (const auto& [id, job] : tables_.jobs.rows()) {
       const bool named = !job.start.name.empty() && job.start.name == subject;
       if (!of_nodes && (is_meant(id, subject) || named)) asked.job = id;
     }
@@ -132,31 +132,30 @@ void NodeQuery::ask_logs(LinkId link, const ToolRequest& request) {
     if (question.by_job && question.sources.empty()) question.sources = sources_of(asked.job.hex());
     if (!question.by_job && !question.sources.empty()) return settle_logs(question);
   }
-  ask_nodes(asked.request, std::move(question), HeadMessage(asked));
+  query_nodes(asked.request, std::move(question), HeadMessage(asked));
 }
 
-void NodeQuery::ask_usage(LinkId link, const ToolRequest& request) {
+void NodeQuery::query_usage(LinkId link, const ToolRequest& request) {
   Question question;
   question.about = Question::About::usage;
   question.link = link;
   question.request = request.request;
   question.subject = request.argument;
   const UsageRequest asked{queries_.next_number()};
-  ask_nodes(asked.request, std::move(question), HeadMessage(asked));
+  query_nodes(asked.request, std::move(question), HeadMessage(asked));
 }
 
-void NodeQuery::ask_nodes(std::uint64_t number, Question question, const HeadMessage& message) {
+void NodeQuery::query_nodes(std::uint64_t number, Question question, const HeadMessage& message) {
   if (queries_.is_full()) {
-    return refuse(
-        question.link, question.request, ErrorCode::resource_exhausted,
-        fmt::format("{} such questions are open; ask again in a moment", queries_.size()));
+    return refuse(question.link, question.request, ErrorCode::resource_exhausted,
+                  fmt::format("{} such queries are open; retry in a moment", queries_.size()));
   }
   Queries::Targets nodes;
   const bool of_one = question.about == Question::About::usage && !question.subject.empty();
-  for (const auto& [id, node] : parts_.nodes.rows()) {
+  for (const auto& [id, node] : tables_.nodes.rows()) {
     if (!node.slots_allowed() || (of_one && !is_meant(id, question.subject))) continue;
     if (node.state == NodeState::dead) continue;
-    if (std::string why = why_silent(parts_, id); why.empty()) {
+    if (std::string why = why_silent(tables_, id); why.empty()) {
       nodes.emplace(id, id.hex());
     } else {
       question.warnings.push_back(std::move(why));
@@ -167,11 +166,11 @@ void NodeQuery::ask_nodes(std::uint64_t number, Question question, const HeadMes
                   fmt::format("usage: no node that is connected is called '{}'", question.subject));
   }
   settle(queries_.add(number, std::move(question), std::move(nodes),
-                      parts_.now + parts_.options.list_timeout,
-                      [&](NodeId node) { parts_.nodes.send(node, message); }));
+                      tables_.now + tables_.options.list_timeout,
+                      [&](NodeId node) { tables_.nodes.send(node, message); }));
 }
 
-void NodeQuery::ask_log(LinkId link, const ToolRequest& request) {
+void NodeQuery::query_log(LinkId link, const ToolRequest& request) {
   const Json asked = Json::parse(request.argument, nullptr, false);
   const auto text = [&](const char* member) {
     const auto at = asked.is_object() ? asked.find(member) : asked.end();
@@ -180,28 +179,29 @@ void NodeQuery::ask_log(LinkId link, const ToolRequest& request) {
   };
   const auto node = NodeId::from_hex(text("node_id"));
   const std::string log = text("log");
-  const auto place = parse_log_place(request.kind);
-  if (!node || !is_word(log) || !place) {
+  const auto position = parse_log_position(request.kind);
+  if (!node || !is_word(log) || !position) {
     return refuse(
         link, request.request, ErrorCode::invalid_argument,
-        !place ? "log: " + place.error().text
-               : std::string(
-                     "log: wants {\"node_id\", \"log\"}, as `mobula logs -o json` lists them"));
+        !position ? "log: " + position.error().text
+                  : std::string(
+                        "log: wants {\"node_id\", \"log\"}, as `mobula logs -o json` lists them"));
   }
-  if (const std::string why = why_silent(parts_, *node); !why.empty()) {
-    const Node* row = parts_.nodes.find(*node);
+  if (const std::string why = why_silent(tables_, *node); !why.empty()) {
+    const Node* row = tables_.nodes.find(*node);
     const bool gone = row == nullptr || row->state == NodeState::dead;
     return refuse(link, request.request, gone ? ErrorCode::not_found : ErrorCode::unavailable, why);
   }
   if (readings_.is_full()) {
     return refuse(
         link, request.request, ErrorCode::resource_exhausted,
-        fmt::format("log: {} parts are being read; ask again in a moment", readings_.size()));
+        fmt::format("log: {} reads are in progress; retry in a moment", readings_.size()));
   }
-  const ReadLogRequest part{queries_.next_number(), log, place->file, place->from, part_bytes};
-  (void)readings_.add(part.request, {link, request.request, *node}, {{*node, node->hex()}},
-                      parts_.now + parts_.options.list_timeout,
-                      [&](NodeId each) { parts_.nodes.send(each, part); });
+  const ReadLogRequest query{queries_.next_number(), log, position->file, position->from,
+                             log_chunk_bytes};
+  (void)readings_.add(query.request, {link, request.request, *node}, {{*node, node->hex()}},
+                      tables_.now + tables_.options.list_timeout,
+                      [&](NodeId each) { tables_.nodes.send(each, query); });
 }
 
 // ---- replies of agents --------------------------------------------------------------------------
@@ -217,41 +217,42 @@ void NodeQuery::on(NodeId node, LogsReply&& listed) {
 void NodeQuery::on(NodeId node, const UsageReply& usage) {
   Question* question = queries_.accept_reply(usage.request, node);
   if (question == nullptr) return;
-  question->usages.emplace(node, NodeUsage{usage, wall_ms(parts_, parts_.now)});
+  question->usages.emplace(node, NodeUsage{usage, wall_ms(tables_, tables_.now)});
   settle(queries_.finish_if_complete(usage.request));
 }
 
-void NodeQuery::on(NodeId node, ReadLogReply&& part) {
-  if (readings_.accept_reply(part.request, node) == nullptr) return;
-  const auto finished = readings_.finish_if_complete(part.request);
+void NodeQuery::on(NodeId node, ReadLogReply&& log) {
+  if (readings_.accept_reply(log.request, node) == nullptr) return;
+  const auto finished = readings_.finish_if_complete(log.request);
   const Reading& reading = finished->query;
-  if (!part.fault.empty())
-    return refuse(reading.link, reading.request, ErrorCode::not_found, "log: " + part.fault);
+  if (!log.fault.empty())
+    return refuse(reading.link, reading.request, ErrorCode::not_found, "log: " + log.fault);
   Json json = document("ReadLogReply");
-  json["next"] = to_string(LogPlace{part.next_file, part.next_from});
-  json["left"] = part.left;
-  json["lost"] = part.lost;
-  json["open"] = part.open;
+  json["next"] = to_string(LogPosition{log.next_file, log.next_from});
+  json["left"] = log.left;
+  json["lost"] = log.lost;
+  json["open"] = log.open;
   ToolReply reply = tool_reply(reading.request, json_text(json));
-  reply.bytes = std::move(part.bytes);
-  parts_.commands.push_back(ReplyToTool{reading.link, std::move(reply)});
+  reply.bytes = std::move(log.bytes);
+  tables_.commands.push_back(ReplyToTool{reading.link, std::move(reply)});
 }
 
 void NodeQuery::node_died(NodeId node) {
   for (auto& finished : queries_.remove_target(node)) settle(std::move(finished));
   for (const auto& [reading, silent] : readings_.remove_target(node)) {
-    refuse(reading.link, reading.request, ErrorCode::not_found, "log: " + why_silent(parts_, node));
+    refuse(reading.link, reading.request, ErrorCode::not_found,
+           "log: " + why_silent(tables_, node));
   }
 }
 
 void NodeQuery::tick() {
-  for (auto& late : queries_.expire(parts_.now)) {
+  for (auto& late : queries_.expire(tables_.now)) {
     mark_node_silent.hit();
     settle(std::move(late));
   }
-  for (const auto& [reading, silent] : readings_.expire(parts_.now)) {
+  for (const auto& [reading, silent] : readings_.expire(tables_.now)) {
     refuse(reading.link, reading.request, ErrorCode::timed_out,
-           fmt::format("log: node {} did not answer in time; ask again", reading.node.hex()));
+           fmt::format("log: node {} did not reply in time; retry", reading.node.hex()));
   }
 }
 
@@ -271,8 +272,8 @@ void NodeQuery::settle(std::optional<Queries::Finished>&& finished) {
 }
 
 void NodeQuery::settle_usage(Question& question) {
-  Json json = usage_json(parts_, question.usages, max_usages, question.warnings);
-  parts_.commands.push_back(
+  Json json = usage_json(tables_, question.usages, max_usages, question.warnings);
+  tables_.commands.push_back(
       ReplyToTool{question.link, tool_reply(question.request, json_text(json))});
 }
 
@@ -285,11 +286,11 @@ bool NodeQuery::is_live(const Question& question, const Json& items) const {
   const auto named = [&](const std::string& name) {
     return !name.empty() && name == question.subject;
   };
-  for (const auto& [id, job] : parts_.jobs.rows()) {
+  for (const auto& [id, job] : tables_.jobs.rows()) {
     if (job.end == JobEnd::runs && (is_meant(id, question.subject) || named(job.start.name)))
       return true;
   }
-  for (const auto& [id, actor] : parts_.actors.rows()) {
+  for (const auto& [id, actor] : tables_.actors.rows()) {
     if (actor.state != ActorState::dead &&
         (is_meant(id, question.subject) || named(actor.spec().name)))
       return true;
@@ -301,7 +302,7 @@ void NodeQuery::settle_logs(Question& question) {
   Json json = document("LogList");
   json["items"] = Json::array();
   const auto item = [&](const std::string& log, const Source& source, const LogFact* fact) {
-    const Node* node = parts_.nodes.find(source.node);
+    const Node* node = tables_.nodes.find(source.node);
     json["items"].push_back(
         {{"log", log},
          {"node_id", id_json(source.node)},
@@ -345,7 +346,7 @@ void NodeQuery::settle_logs(Question& question) {
   if (left_out > 0) question.warnings.push_back(fmt::format("{} logs are left out", left_out));
   json["live"] = is_live(question, json["items"]);
   json["warnings"] = question.warnings;
-  parts_.commands.push_back(
+  tables_.commands.push_back(
       ReplyToTool{question.link, tool_reply(question.request, json_text(json))});
 }
 

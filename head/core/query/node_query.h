@@ -28,19 +28,19 @@ struct NodeUsage {
 
 class NodeQuery {
  public:
-  explicit NodeQuery(HeadTables& parts) : parts_(parts) {}
+  explicit NodeQuery(HeadTables& tables) : tables_(tables) {}
 
   // Lists logs. `argument` is "head", "agent", the id or id prefix of a node, slot, actor,
   // executor, or job, or empty for all logs.
-  void ask_logs(LinkId link, const ToolRequest& request);
+  void query_logs(LinkId link, const ToolRequest& request);
   // Reads a chunk of a log. `argument` is {"node_id", "log"} as in an item of the list, and `kind`
   // is the position.
-  void ask_log(LinkId link, const ToolRequest& request);
+  void query_log(LinkId link, const ToolRequest& request);
   // Returns the usage of nodes and executors. `argument` is the id of a node or empty.
-  void ask_usage(LinkId link, const ToolRequest& request);
+  void query_usage(LinkId link, const ToolRequest& request);
 
   void on(NodeId node, LogsReply&& listed);
-  void on(NodeId node, ReadLogReply&& part);
+  void on(NodeId node, ReadLogReply&& log);
   void on(NodeId node, const UsageReply& usage);
   void node_died(NodeId node);
   void tick();
@@ -49,7 +49,7 @@ class NodeQuery {
  private:
   static constexpr std::size_t max_gathering = 64;  // lists of logs and usage
   static constexpr std::size_t max_reading = 128;
-  static constexpr std::uint64_t part_bytes = 128u << 10;
+  static constexpr std::uint64_t log_chunk_bytes = 128u << 10;
   static constexpr std::uint64_t max_logs = 4'000;     // logs per node and per reply
   static constexpr std::uint64_t max_usages = 10'000;  // executors per reply
 
@@ -86,13 +86,13 @@ class NodeQuery {
   std::vector<Source> sources_of(const std::string& subject) const;
   void add_source(std::vector<Source>& sources, Source source) const;
   void add_past(std::vector<Source>& sources, const std::string& subject) const;
-  void ask_nodes(std::uint64_t number, Question question, const HeadMessage& message);
+  void query_nodes(std::uint64_t number, Question question, const HeadMessage& message);
   void settle(std::optional<Queries::Finished>&& finished);
   void settle_logs(Question& question);
   bool is_live(const Question& question, const nlohmann::ordered_json& items) const;
   void settle_usage(Question& question);
 
-  HeadTables& parts_;
+  HeadTables& tables_;
   Queries queries_{max_gathering};
   FanOut<NodeId, Reading> readings_{max_reading};  // numbered by `queries_`
 };

@@ -22,7 +22,7 @@ class NodeSamples {
   // Number of these queries. Queries of tools have higher numbers.
   static constexpr std::uint64_t request_number = 0;
 
-  explicit NodeSamples(HeadTables& parts) : parts_(parts) {}
+  explicit NodeSamples(HeadTables& tables) : tables_(tables) {}
 
   // Metrics were requested: samples are taken for some time.
   void want();
@@ -35,7 +35,7 @@ class NodeSamples {
   const std::map<NodeId, UsageReply>& rows() const { return rows_; }
 
  private:
-  HeadTables& parts_;
+  HeadTables& tables_;
   std::map<NodeId, UsageReply> rows_;
   std::optional<Time> wanted_until_;
   std::optional<Time> due_;

@@ -16,11 +16,11 @@ const CoverageMark mark_late("head.object_list_without_a_node");
 
 }  // namespace
 
-Result<void> ObjectQuery::ask(QuerySource source, About about, std::string id) {
+Result<void> ObjectQuery::start(QuerySource source, About about, std::string id) {
   if (queries_.is_full()) {
     return failure(
         ErrorCode::resource_exhausted,
-        fmt::format("{} questions about objects are open; ask again in a moment", queries_.size()));
+        fmt::format("{} queries about objects are open; retry in a moment", queries_.size()));
   }
   std::vector<ObjectId> only;
   for (std::size_t at = 0; about == About::holders && at <= id.size();) {
@@ -37,13 +37,13 @@ Result<void> ObjectQuery::ask(QuerySource source, About about, std::string id) {
   }
   const std::uint64_t number = queries_.next_number();
   Queries::Targets nodes;
-  for (const auto& [node, row] : parts_.nodes.rows()) {
+  for (const auto& [node, row] : tables_.nodes.rows()) {
     if (row.registered()) nodes.emplace(node, node.brief());
   }
-  const ObjectsRequest request{number, parts_.options.max_listed, about == About::memory, only};
+  const ObjectsRequest request{number, tables_.options.max_listed, about == About::memory, only};
   auto finished = queries_.add(number, {source, about, std::move(id), {}, {}, 0}, std::move(nodes),
-                               parts_.now + parts_.options.list_timeout,
-                               [&](NodeId node) { parts_.nodes.send(node, request); });
+                               tables_.now + tables_.options.list_timeout,
+                               [&](NodeId node) { tables_.nodes.send(node, request); });
   if (finished) settle(std::move(*finished));
   return {};
 }
@@ -63,7 +63,7 @@ void ObjectQuery::node_died(NodeId node) {
 }
 
 void ObjectQuery::tick() {
-  for (auto& late : queries_.expire(parts_.now)) {
+  for (auto& late : queries_.expire(tables_.now)) {
     mark_late.hit();
     settle(std::move(late));
   }
@@ -88,11 +88,11 @@ void ObjectQuery::settle(Queries::Finished&& finished) {
   }
   if (question.about == About::memory || question.about == About::holders) {
     const Result<std::string> memory =
-        memory_json(question.items, question.stores, warnings, parts_.options.max_listed);
-    return answer(parts_, question.source, memory);
+        memory_json(question.items, question.stores, warnings, tables_.options.max_listed);
+    return answer(tables_, question.source, memory);
   }
-  const auto json = objects_json(parts_, question.items, question.id, warnings);
-  answer(parts_, question.source, json);
+  const auto json = objects_json(tables_, question.items, question.id, warnings);
+  answer(tables_, question.source, json);
 }
 
 }  // namespace mobula::internal::head

@@ -23,7 +23,7 @@ class ObjectQuery {
     ObjectFact object;
   };
 
-  explicit ObjectQuery(HeadTables& parts) : parts_(parts) {}
+  explicit ObjectQuery(HeadTables& tables) : tables_(tables) {}
 
   struct Store {
     NodeId node;
@@ -34,7 +34,7 @@ class ObjectQuery {
 
   // `id` is the id of one object or its prefix; for holders, whole ids with commas between them.
   // Fails if too many queries are open.
-  Result<void> ask(QuerySource source, About about, std::string id);
+  Result<void> start(QuerySource source, About about, std::string id);
   void listed(NodeId node, const ObjectsReply& message);
   void node_died(NodeId node);
   void tick();
@@ -55,7 +55,7 @@ class ObjectQuery {
   using Queries = FanOut<NodeId, Question>;
   void settle(Queries::Finished&& finished);
 
-  HeadTables& parts_;
+  HeadTables& tables_;
   Queries queries_{max_open};
 };
 

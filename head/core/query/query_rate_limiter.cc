@@ -10,7 +10,7 @@ namespace {
 
 const CoverageMark mark_too_often("head.asked_too_often");
 
-constexpr std::uint64_t cost_of_asking_all = 20;
+constexpr std::uint64_t cost_of_querying_all = 20;
 constexpr std::size_t bytes_of_one = 16 * 1024;
 
 }  // namespace
@@ -34,8 +34,8 @@ QueryRateLimiter::Left& QueryRateLimiter::left(Time now, const std::string& user
   return at->second;
 }
 
-std::optional<Duration> QueryRateLimiter::ask(Time now, const std::string& user_id,
-                                              std::uint64_t cost) {
+std::optional<Duration> QueryRateLimiter::admit(Time now, const std::string& user_id,
+                                                std::uint64_t cost) {
   if (at_once_ == 0 || per_second_ == 0) return std::nullopt;
   Left& has = left(now, user_id);
   const double needed = std::min(static_cast<double>(cost), static_cast<double>(at_once_));
@@ -56,12 +56,12 @@ void QueryRateLimiter::charge(Time now, const std::string& user_id, std::uint64_
 }
 
 std::uint64_t cost_of(std::string_view verb, std::string_view kind) {
-  if (verb == "timeline") return cost_of_asking_all;
-  const bool looks = verb == "list" || verb == "get" || verb == "explain";
-  const bool asks_all = kind == "tasks" || kind == "task" || kind == "task-counts" ||
-                        kind == "objects" || kind == "object" || kind == "memory" ||
-                        kind == "transfers";
-  return looks && asks_all ? cost_of_asking_all : 1;
+  if (verb == "timeline") return cost_of_querying_all;
+  const bool reads = verb == "list" || verb == "get" || verb == "explain";
+  const bool queries_all = kind == "tasks" || kind == "task" || kind == "task-counts" ||
+                           kind == "objects" || kind == "object" || kind == "memory" ||
+                           kind == "transfers";
+  return reads && queries_all ? cost_of_querying_all : 1;
 }
 
 std::uint64_t cost_of_answer(std::size_t bytes) { return bytes / bytes_of_one; }

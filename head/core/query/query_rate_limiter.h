@@ -21,7 +21,7 @@ class QueryRateLimiter {
 
   // Takes `cost` from the budget of the key. Returns nothing on success, otherwise the time until
   // the next attempt.
-  std::optional<Duration> ask(Time now, const std::string& user_id, std::uint64_t cost);
+  std::optional<Duration> admit(Time now, const std::string& user_id, std::uint64_t cost);
   // Takes the cost of a finished reply. The next query waits for it.
   void charge(Time now, const std::string& user_id, std::uint64_t cost);
   std::uint64_t refused() const { return refused_; }

@@ -24,14 +24,14 @@ ReadStateReply state_read(std::uint64_t request, const Result<std::string>& docu
   return read;
 }
 
-void answer(HeadTables& parts, const QuerySource& source, const Result<std::string>& document,
+void answer(HeadTables& tables, const QuerySource& source, const Result<std::string>& document,
             std::vector<TaskError> errors) {
   if (const auto* process = std::get_if<ProcessId>(&source.who)) {
-    return parts.processes.tell(*process, state_read(source.request, document));
+    return tables.processes.send(*process, state_read(source.request, document));
   }
   ToolReply reply = tool_reply(source.request, document);
   if (document) reply.errors = std::move(errors);
-  parts.commands.push_back(ReplyToTool{std::get<LinkId>(source.who), std::move(reply)});
+  tables.commands.push_back(ReplyToTool{std::get<LinkId>(source.who), std::move(reply)});
 }
 
 }  // namespace mobula::internal::head

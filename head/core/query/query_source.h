@@ -25,7 +25,7 @@ struct QuerySource {
 ToolReply tool_reply(std::uint64_t request, const Result<std::string>& document);
 ReadStateReply state_read(std::uint64_t request, const Result<std::string>& document);
 // `errors` belong to tasks that the document names; only tools receive them.
-void answer(HeadTables& parts, const QuerySource& source, const Result<std::string>& document,
+void answer(HeadTables& tables, const QuerySource& source, const Result<std::string>& document,
             std::vector<TaskError> errors = {});
 
 }  // namespace mobula::internal::head

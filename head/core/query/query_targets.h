@@ -17,16 +17,16 @@ using QueryTargets = std::map<ProcessId, std::string>;  // each with a human-rea
 
 // Returns the processes of the job, or of all jobs, up to a limit. `only` restricts them to one
 // node. `warnings` name the processes that are left out.
-QueryTargets processes_to_ask(const HeadTables& parts, JobId job,
-                              std::vector<std::string>& warnings, NodeId only = {});
+QueryTargets processes_to_query(const HeadTables& tables, JobId job,
+                                std::vector<std::string>& warnings, NodeId only = {});
 // Adds the agents that know the transfers into the stores of their nodes, by their incarnations.
-void add_agents(const HeadTables& parts, QueryTargets& asked, std::vector<std::string>& warnings,
+void add_agents(const HeadTables& tables, QueryTargets& targets, std::vector<std::string>& warnings,
                 NodeId only = {});
 // Sends the request to a process or an agent.
 template <class Request>
-void send_to(HeadTables& parts, ProcessId target, const Request& request);
+void send_to(HeadTables& tables, ProcessId target, const Request& request);
 // Warns that these did not reply in time, so that `unknown` ("what it owns") is not known.
-void warn_of_silent(const HeadTables& parts, const QueryTargets& silent, const std::string& unknown,
-                    std::vector<std::string>& warnings);
+void warn_of_silent(const HeadTables& tables, const QueryTargets& silent,
+                    const std::string& unknown, std::vector<std::string>& warnings);
 
 }  // namespace mobula::internal::head

@@ -16,15 +16,15 @@ const CoverageMark mark_too_large("head.spans_of_an_ended_process_too_large");
 
 }  // namespace
 
-void SpanQuery::ask(LinkId link, const ToolRequest& request) {
+void SpanQuery::start(LinkId link, const ToolRequest& request) {
   const auto refuse = [&](ErrorCode code, std::string why) {
-    parts_.commands.push_back(
+    tables_.commands.push_back(
         ReplyToTool{link, tool_reply(request.request, failure(code, std::move(why)))});
   };
   if (queries_.is_full()) {
     return refuse(
         ErrorCode::resource_exhausted,
-        fmt::format("{} timelines are being gathered; ask again in a moment", queries_.size()));
+        fmt::format("{} timelines are being gathered; retry in a moment", queries_.size()));
   }
   JobId job;
   if (!request.argument.empty()) {
@@ -47,31 +47,31 @@ void SpanQuery::ask(LinkId link, const ToolRequest& request) {
   question.request = request.request;
   question.job = job;
   question.task = task;
-  QueryTargets targets = processes_to_ask(parts_, job, question.warnings);
+  QueryTargets targets = processes_to_query(tables_, job, question.warnings);
   // A query for one task concerns the lines that it printed, not its transfers.
-  if (task.empty()) add_agents(parts_, targets, question.warnings);
-  SpansRequest asked;
-  asked.request = queries_.next_number();
-  asked.limit =
+  if (task.empty()) add_agents(tables_, targets, question.warnings);
+  SpansRequest query;
+  query.request = queries_.next_number();
+  query.limit =
       std::clamp(max_spans / std::max<std::uint64_t>(targets.size(), 1), min_limit, max_limit);
-  asked.task = task;
-  asked.job = job;
-  auto finished = queries_.add(asked.request, std::move(question), std::move(targets),
-                               parts_.now + parts_.options.list_timeout,
-                               [&](ProcessId each) { send_to(parts_, each, asked); });
+  query.task = task;
+  query.job = job;
+  auto finished = queries_.add(query.request, std::move(question), std::move(targets),
+                               tables_.now + tables_.options.list_timeout,
+                               [&](ProcessId each) { send_to(tables_, each, query); });
   if (finished) settle(std::move(*finished));
 }
 
 SpanQuery::Sender SpanQuery::sender_of(ProcessId sender, NodeId id) const {
-  const Node* node = parts_.nodes.find(id);
+  const Node* node = tables_.nodes.find(id);
   const std::string host = node == nullptr ? std::string() : node->host;
-  if (const Process* row = parts_.processes.find(sender))
+  if (const Process* row = tables_.processes.find(sender))
     return {row->principal.role, row->pid, row->principal.job, id, host, false};
   return {node == nullptr ? Role::unproven : node->role, 0, {}, id, host, false};
 }
 
 // A process reports its last spans once. If it repeats them, the last report counts.
-void SpanQuery::keep(ProcessId process, NodeId node, const SpansReply& message) {
+void SpanQuery::store(ProcessId process, NodeId node, const SpansReply& message) {
   const std::size_t bytes = encode(message).size() + 256;
   if (bytes > max_ended_each) {
     mark_too_large.hit();
@@ -95,7 +95,7 @@ void SpanQuery::keep(ProcessId process, NodeId node, const SpansReply& message) 
 }
 
 void SpanQuery::on(ProcessId sender, NodeId node, const SpansReply& message) {
-  if (message.request == 0) return keep(sender, node, message);
+  if (message.request == 0) return store(sender, node, message);
   Question* question = queries_.accept_reply(message.request, sender);
   if (question == nullptr) return;
   const std::size_t bytes = encode(message).size() + 64;
@@ -114,7 +114,7 @@ void SpanQuery::process_ended(ProcessId process) {
 }
 
 void SpanQuery::tick() {
-  for (auto& late : queries_.expire(parts_.now)) {
+  for (auto& late : queries_.expire(tables_.now)) {
     mark_late_spans.hit();
     settle(std::move(late));
   }
@@ -124,7 +124,7 @@ std::optional<Time> SpanQuery::next_deadline() const { return queries_.next_dead
 
 void SpanQuery::settle(Queries::Finished&& finished) {
   Question& question = finished.query;
-  warn_of_silent(parts_, finished.silent, "when its calls were", question.warnings);
+  warn_of_silent(tables_, finished.silent, "when its calls were", question.warnings);
   Json json = document("Timeline");
   json["processes"] = Json::array();
   std::vector<ProcessSpans> all;
@@ -169,7 +169,7 @@ void SpanQuery::settle(Queries::Finished&& finished) {
   if (ended_forgotten_ > 0 && question.task.empty()) {
     question.warnings.push_back(fmt::format(
         "of {} processes that have ended only what the owners of their calls know is left: "
-        "the head keeps {} bytes, {} of one process",
+        "the head stores {} bytes, {} of one process",
         ended_forgotten_, max_ended_bytes, max_ended_each));
   }
   if (question.left_out > 0) {
@@ -180,7 +180,7 @@ void SpanQuery::settle(Queries::Finished&& finished) {
   json["warnings"] = question.warnings;
   ToolReply reply = tool_reply(question.request, json_text(json));
   reply.bytes = Payload(encode(all));
-  parts_.commands.push_back(ReplyToTool{question.link, std::move(reply)});
+  tables_.commands.push_back(ReplyToTool{question.link, std::move(reply)});
 }
 
 }  // namespace mobula::internal::head

@@ -23,11 +23,11 @@ struct HeadTables;
 
 class SpanQuery {
  public:
-  explicit SpanQuery(HeadTables& parts) : parts_(parts) {}
+  explicit SpanQuery(HeadTables& tables) : tables_(tables) {}
 
   // `argument` of the request is the id of a job in hexadecimal or empty. `kind` is the id of a
   // task or empty.
-  void ask(LinkId link, const ToolRequest& request);
+  void start(LinkId link, const ToolRequest& request);
   // `sender` is a process of the node or the incarnation of its agent.
   void on(ProcessId sender, NodeId node, const SpansReply& message);
   // The spans of the process ended with it, so queries no longer wait for it.
@@ -71,10 +71,10 @@ class SpanQuery {
   };
   using Queries = FanOut<ProcessId, Question>;
   void settle(Queries::Finished&& finished);
-  void keep(ProcessId process, NodeId node, const SpansReply& message);
+  void store(ProcessId process, NodeId node, const SpansReply& message);
   Sender sender_of(ProcessId process, NodeId node) const;
 
-  HeadTables& parts_;
+  HeadTables& tables_;
   Queries queries_{max_open};
   std::deque<Ended> ended_;  // oldest first
   std::size_t ended_bytes_ = 0;

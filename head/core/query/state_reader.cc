@@ -27,9 +27,9 @@ bool is_order(const std::string& verb) {
 }
 
 // Returns the purpose of a query about single tasks, or nothing for other queries.
-std::optional<TaskPurpose> task_purpose(const HeadTables& parts, const std::string& verb,
+std::optional<TaskPurpose> task_purpose(const HeadTables& tables, const std::string& verb,
                                         const std::string& kind, const std::string& argument) {
-  if (verb == "explain" && may_be_task(parts, argument)) return TaskPurpose::explain;
+  if (verb == "explain" && may_be_task(tables, argument)) return TaskPurpose::explain;
   if (kind == "task-counts" && verb == "list") return TaskPurpose::count;
   if (kind != "tasks" && kind != "task") return std::nullopt;
   if (verb == "list") return TaskPurpose::list;
@@ -44,34 +44,35 @@ std::optional<ReadStateReply> StateReader::read(const ReadState& message, JobId 
   if (message.kind == "objects" || message.kind == "object") {
     const auto about =
         message.argument.empty() ? ObjectQuery::About::objects : ObjectQuery::About::one_object;
-    const auto asked = parts_.objects.ask({process, message.request}, about, message.argument);
-    if (asked) return std::nullopt;
-    return state_read(message.request, asked.error());
+    const auto started = tables_.objects.start({process, message.request}, about, message.argument);
+    if (started) return std::nullopt;
+    return state_read(message.request, started.error());
   }
   if (message.kind == "holders") {
-    const auto asked = parts_.objects.ask({process, message.request}, ObjectQuery::About::holders,
-                                          message.argument);
-    if (asked) return std::nullopt;
-    return state_read(message.request, asked.error());
+    const auto started = tables_.objects.start({process, message.request},
+                                               ObjectQuery::About::holders, message.argument);
+    if (started) return std::nullopt;
+    return state_read(message.request, started.error());
   }
   if (message.kind == "transfers") {
-    const auto asked = parts_.transfers.ask({process, message.request}, message.argument);
-    if (asked) return std::nullopt;
-    return state_read(message.request, asked.error());
+    const auto started = tables_.transfers.start({process, message.request}, message.argument);
+    if (started) return std::nullopt;
+    return state_read(message.request, started.error());
   }
   const char* task_verb = message.kind == "explain"  ? "explain"
                           : message.argument.empty() ? "list"
                                                      : "get";
-  if (const auto purpose = task_purpose(parts_, task_verb, message.kind, message.argument)) {
-    const auto asked = parts_.tasks.ask({process, message.request}, *purpose, message.argument);
-    if (asked) return std::nullopt;
-    return state_read(message.request, asked.error());
+  if (const auto purpose = task_purpose(tables_, task_verb, message.kind, message.argument)) {
+    const auto started =
+        tables_.tasks.start({process, message.request}, *purpose, message.argument);
+    if (started) return std::nullopt;
+    return state_read(message.request, started.error());
   }
   const bool verb =
       message.kind == "status" || message.kind == "explain" || message.kind == "named_actors";
   std::string argument = message.argument;
   if (message.kind == "named_actors" && argument.empty()) {
-    if (const Job* row = parts_.jobs.find(job)) argument = row->name_space;
+    if (const Job* row = tables_.jobs.find(job)) argument = row->name_space;
   }
   const auto json = verb               ? answer(message.kind, "", argument)
                     : argument.empty() ? answer("list", message.kind, argument)
@@ -81,29 +82,29 @@ std::optional<ReadStateReply> StateReader::read(const ReadState& message, JobId 
 
 Result<std::string> StateReader::answer(const std::string& verb, const std::string& kind,
                                         const std::string& argument) const {
-  if (verb == "ping") return pong_json(parts_);
-  if (verb == "token_list") return parts_.tokens.list();
-  if (verb == "status") return status_json(parts_);
-  if (verb == "history") return parts_.history.json(kind);
-  if (verb == "planner_state") return planner_json(parts_);
-  if (verb == "fleet") return parts_.fleet.read();
+  if (verb == "ping") return pong_json(tables_);
+  if (verb == "token_list") return tables_.tokens.list();
+  if (verb == "status") return status_json(tables_);
+  if (verb == "history") return tables_.history.json(kind);
+  if (verb == "planner_state") return planner_json(tables_);
+  if (verb == "fleet") return tables_.fleet.read();
   if (verb == "metrics") {
-    parts_.samples.want();
-    return metrics_text(parts_);
+    tables_.samples.want();
+    return metrics_text(tables_);
   }
-  if (verb == "list" && kind == "events") return events_json(parts_, argument);
-  if (verb == "list" && kind == "named_actors") return named_actors_json(parts_, argument);
-  if (verb == "named_actors") return named_actors_json(parts_, argument);
-  if (verb == "list") return list_json(parts_, kind);
+  if (verb == "list" && kind == "events") return events_json(tables_, argument);
+  if (verb == "list" && kind == "named_actors") return named_actors_json(tables_, argument);
+  if (verb == "named_actors") return named_actors_json(tables_, argument);
+  if (verb == "list") return list_json(tables_, kind);
   if (verb == "get" && kind == "submission") {
-    const auto id = parts_.submissions.resolve(argument);
+    const auto id = tables_.submissions.resolve(argument);
     if (!id) return id.error();
     Json json = document("Job");
-    json.update(submission_json(*parts_.submissions.find(*id)));
+    json.update(submission_json(*tables_.submissions.find(*id)));
     return json_text(json);
   }
-  if (verb == "get") return get_json(parts_, kind, argument);
-  if (verb == "explain") return explain_json(parts_, argument);
+  if (verb == "get") return get_json(tables_, kind, argument);
+  if (verb == "explain") return explain_json(tables_, argument);
   return failure(
       ErrorCode::invalid_argument,
       fmt::format("'{}' is no request the head knows; it knows ping, status, list, get, "
@@ -120,7 +121,7 @@ namespace {
 // Limit for arguments, except for submit and explain, which have their own limits.
 constexpr std::size_t max_argument_bytes = 4096;
 // Limit of members: a search in a document takes time proportional to their number.
-constexpr std::size_t max_parts = 16'384;
+constexpr std::size_t max_members = 16'384;
 constexpr int max_nesting = 64;  // depth of a document: a copy takes stack proportional to it
 
 // Rejects arguments that would block or crash the head, for every role.
@@ -134,7 +135,7 @@ std::optional<Failure> why_unreadable(const ToolRequest& request) {
   };
   if (!is_long && text.size() > max_argument_bytes)
     return too_much(fmt::format("has over {} bytes", max_argument_bytes));
-  std::size_t parts = 0;
+  std::size_t members = 0;
   int depth = 0;
   bool quoted = false;
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -145,10 +146,10 @@ std::optional<Failure> why_unreadable(const ToolRequest& request) {
       continue;
     }
     quoted = c == '"';
-    parts += c == ',' ? 1 : 0;
+    members += c == ',' ? 1 : 0;
     depth += c == '[' || c == '{' ? 1 : c == ']' || c == '}' ? -1 : 0;
     if (depth > max_nesting) return too_much(fmt::format("is nested over {} times", max_nesting));
-    if (parts > max_parts) return too_much(fmt::format("has over {} members", max_parts));
+    if (members > max_members) return too_much(fmt::format("has over {} members", max_members));
   }
   return std::nullopt;
 }
@@ -158,25 +159,25 @@ std::optional<Failure> why_unreadable(const ToolRequest& request) {
 namespace {
 
 // Prefers names of this user's jobs in lookups during its lifetime.
-class AskingUser {
+class RequestingUser {
  public:
-  AskingUser(HeadTables& parts, const std::string& user_id) : parts_(parts) {
-    parts_.asking_user = user_id;
+  RequestingUser(HeadTables& tables, const std::string& user_id) : tables_(tables) {
+    tables_.requesting_user = user_id;
   }
-  ~AskingUser() { parts_.asking_user.clear(); }
-  AskingUser(const AskingUser&) = delete;
-  AskingUser& operator=(const AskingUser&) = delete;
+  ~RequestingUser() { tables_.requesting_user.clear(); }
+  RequestingUser(const RequestingUser&) = delete;
+  RequestingUser& operator=(const RequestingUser&) = delete;
 
  private:
-  HeadTables& parts_;
+  HeadTables& tables_;
 };
 
 }  // namespace
 
 void StateReader::on(const ReceivedFromTool& event) {
   const ToolRequest& request = event.request;
-  const Speaker speaker(parts_, event.principal);
-  const AskingUser asking(parts_, event.user_id);
+  const Speaker speaker(tables_, event.principal);
+  const RequestingUser requesting(tables_, event.user_id);
   if (!speaks_with(request.version, request.oldest)) {
     return reply(
         event, failure(ErrorCode::corrupt,
@@ -184,57 +185,29 @@ void StateReader::on(const ReceivedFromTool& event) {
                                          "the head")));
   }
   const Role role = event.principal.role;
-  if (verb_row(request.verb) != nullptr && !may_ask(role, request.verb)) {
+  if (verb_row(request.verb) != nullptr && !may_use(role, request.verb)) {
     const std::string why = may_not(request.verb, event.principal);
-    if (note_refusal(parts_, event.principal, why))
-      parts_.events.note(Severity::warning, "REQUEST_REFUSED", {}, why);
+    if (note_refusal(tables_, event.principal, why))
+      tables_.events.note(Severity::warning, "REQUEST_REFUSED", {}, why);
     return reply(event, failure(ErrorCode::permission_denied, why));
   }
   if (const auto again = too_often(event)) {
     ToolReply refusal = tool_reply(
         request.request,
         failure(ErrorCode::resource_exhausted,
-                fmt::format("{}: '{}' asks more than {} times a second; ask again in {} ms",
-                            request.verb, event.principal.name, parts_.options.questions_per_second,
-                            *again / 1ms)));
+                fmt::format("{}: '{}' sends more than {} requests a second; retry in {} ms",
+                            request.verb, event.principal.name,
+                            tables_.options.questions_per_second, *again / 1ms)));
     refusal.retry_after = *again;
-    (void)note_refusal(parts_, event.principal, refusal.text);
-    return parts_.commands.push_back(ReplyToTool{event.link, std::move(refusal)});
+    (void)note_refusal(tables_, event.principal, refusal.text);
+    return tables_.commands.push_back(ReplyToTool{event.link, std::move(refusal)});
   }
   if (const auto unreadable = why_unreadable(request)) return reply(event, *unreadable);
-  const bool objects = request.kind == "objects" || request.kind == "object";
-  const bool memory = request.kind == "memory" && request.verb == "list";
-  if (memory || (objects && (request.verb == "list" || request.verb == "get"))) {
-    const bool one = request.verb == "get";
-    const auto about = memory ? ObjectQuery::About::memory
-                       : one  ? ObjectQuery::About::one_object
-                              : ObjectQuery::About::objects;
-    const auto asked =
-        parts_.objects.ask({event.link, request.request}, about, one ? request.argument : "");
-    if (!asked) reply(event, asked.error());
-    return;
-  }
-  if (const auto purpose = task_purpose(parts_, request.verb, request.kind, request.argument)) {
-    const auto asked = parts_.tasks.ask({event.link, request.request}, *purpose, request.argument);
-    if (!asked) reply(event, asked.error());
-    return;
-  }
-  if (request.verb == "list" && request.kind == "transfers") {
-    const auto asked = parts_.transfers.ask({event.link, request.request}, request.argument);
-    if (!asked) reply(event, asked.error());
-    return;
-  }
-  if (request.verb == "changes") return parts_.polls.ask(event.link, request);
-  if (request.verb == "fleet_report") return reply(event, parts_.fleet.report(request.argument));
-  if (request.verb == "timeline") return parts_.spans.ask(event.link, request);
-  if (request.verb == "job_log") return parts_.job_logs.ask(event.link, request);
-  if (request.verb == "logs") return parts_.node_questions.ask_logs(event.link, request);
-  if (request.verb == "log") return parts_.node_questions.ask_log(event.link, request);
-  if (request.verb == "usage") return parts_.node_questions.ask_usage(event.link, request);
+  if (start_query(event)) return;
   if (!is_order(request.verb)) {
     return reply(event, answer(request.verb, request.kind, request.argument));
   }
-  if (!parts_.serving) {
+  if (!tables_.serving) {
     return reply(event, failure(ErrorCode::unavailable,
                                 request.verb + ": the head is starting; try again in a moment"));
   }
@@ -247,21 +220,66 @@ void StateReader::on(const ReceivedFromTool& event) {
   ReplyGate gate{.link = event.link, .reply = std::move(held), .verb = request.verb};
   if (request.verb == "token_create")
     gate.token = Json::parse(*done).value("token_id", std::string());
-  parts_.journal.wait(std::move(gate));
+  tables_.journal.wait(std::move(gate));
+}
+
+bool StateReader::start_query(const ReceivedFromTool& event) {
+  const ToolRequest& request = event.request;
+  const bool objects = request.kind == "objects" || request.kind == "object";
+  const bool memory = request.kind == "memory" && request.verb == "list";
+  if (memory || (objects && (request.verb == "list" || request.verb == "get"))) {
+    const bool one = request.verb == "get";
+    const auto about = memory ? ObjectQuery::About::memory
+                       : one  ? ObjectQuery::About::one_object
+                              : ObjectQuery::About::objects;
+    const auto started =
+        tables_.objects.start({event.link, request.request}, about, one ? request.argument : "");
+    if (!started) reply(event, started.error());
+    return true;
+  }
+  if (const auto purpose = task_purpose(tables_, request.verb, request.kind, request.argument)) {
+    const auto started =
+        tables_.tasks.start({event.link, request.request}, *purpose, request.argument);
+    if (!started) reply(event, started.error());
+    return true;
+  }
+  if (request.verb == "list" && request.kind == "transfers") {
+    const auto started = tables_.transfers.start({event.link, request.request}, request.argument);
+    if (!started) reply(event, started.error());
+    return true;
+  }
+  if (request.verb == "changes") {
+    tables_.polls.start(event.link, request);
+  } else if (request.verb == "fleet_report") {
+    reply(event, tables_.fleet.report(request.argument));
+  } else if (request.verb == "timeline") {
+    tables_.spans.start(event.link, request);
+  } else if (request.verb == "job_log") {
+    tables_.job_logs.start(event.link, request);
+  } else if (request.verb == "logs") {
+    tables_.node_questions.query_logs(event.link, request);
+  } else if (request.verb == "log") {
+    tables_.node_questions.query_log(event.link, request);
+  } else if (request.verb == "usage") {
+    tables_.node_questions.query_usage(event.link, request);
+  } else {
+    return false;
+  }
+  return true;
 }
 
 // Operators have no rate limit, because they may stop the cluster anyway.
 std::optional<Duration> StateReader::too_often(const ReceivedFromTool& event) {
   if (event.principal.role == Role::operator_) return std::nullopt;
-  return parts_.rates.ask(parts_.now, event.user_id,
-                          cost_of(event.request.verb, event.request.kind));
+  return tables_.rates.admit(tables_.now, event.user_id,
+                             cost_of(event.request.verb, event.request.kind));
 }
 
 void StateReader::reply(const ReceivedFromTool& event, const Result<std::string>& answer) {
   if (answer && event.principal.role != Role::operator_) {
-    parts_.rates.charge(parts_.now, event.user_id, cost_of_answer(answer->size()));
+    tables_.rates.charge(tables_.now, event.user_id, cost_of_answer(answer->size()));
   }
-  parts_.commands.push_back(ReplyToTool{event.link, tool_reply(event.request.request, answer)});
+  tables_.commands.push_back(ReplyToTool{event.link, tool_reply(event.request.request, answer)});
 }
 
 // Orders that change durable state are answered after the journal has confirmed it.
@@ -269,13 +287,13 @@ Result<std::string> StateReader::order(const ReceivedFromTool& event, bool& wait
   const ToolRequest& request = event.request;
   if (request.verb == "token_create" || request.verb == "token_revoke" || request.verb == "join") {
     waits = true;
-    if (request.verb == "token_create") return parts_.tokens.create(request.argument);
-    if (request.verb == "token_revoke") return parts_.tokens.revoke(request.argument);
-    return parts_.tokens.join(event.principal, request.argument);
+    if (request.verb == "token_create") return tables_.tokens.create(request.argument);
+    if (request.verb == "token_revoke") return tables_.tokens.revoke(request.argument);
+    return tables_.tokens.join(event.principal, request.argument);
   }
   if (request.verb == "submit") {
     waits = true;
-    const auto id = parts_.submissions.submit(request.argument, event.user_id);
+    const auto id = tables_.submissions.submit(request.argument, event.user_id);
     if (!id) return id.error();
     Json json = document("Submitted");
     json["job_id"] = id->hex();
@@ -287,17 +305,17 @@ Result<std::string> StateReader::order(const ReceivedFromTool& event, bool& wait
   }
   if (request.verb == "stop") {
     waits = true;
-    parts_.events.note(Severity::warning, "CLUSTER_STOPPED", {}, "everything is ended by a tool");
-    parts_.submissions.stop_all("the cluster was stopped");
+    tables_.events.note(Severity::warning, "CLUSTER_STOPPED", {}, "everything is ended by a tool");
+    tables_.submissions.stop_all("the cluster was stopped");
     std::vector<JobId> running;
-    for (const auto& [id, job] : parts_.jobs.rows()) {
+    for (const auto& [id, job] : tables_.jobs.rows()) {
       if (job.end == JobEnd::runs) running.push_back(id);
     }
-    for (const auto id : running) parts_.jobs.end(id, JobEnd::stopped, "the cluster was stopped");
-    parts_.actors.end_all("the cluster was stopped");
+    for (const auto id : running) tables_.jobs.end(id, JobEnd::stopped, "the cluster was stopped");
+    tables_.actors.end_all("the cluster was stopped");
     return done_json("Stopped", {});
   }
-  if (request.verb == "fleet_order") return parts_.fleet.order(request.argument);
+  if (request.verb == "fleet_order") return tables_.fleet.order(request.argument);
   if (request.verb == "undrain") {
     waits = true;
     return undrain(request);
@@ -359,11 +377,11 @@ Result<std::string> StateReader::drain(const ToolRequest& request) {
   // A deadline of 0 expires in the next step.
   const Duration timeout =
       request.kind.empty() ? Duration(0) : std::max<Duration>(within_ms * 1ms, Duration(1));
-  auto drained = parts_.nodes.drain(node, timeout, "asked for by a tool");
+  auto drained = tables_.nodes.drain(node, timeout, "requested by a tool");
   if (!drained) return drained.error();
   std::vector<std::string> warnings;
-  for (const auto id : parts_.actors.on_node(node)) {
-    const Actor& actor = parts_.actors.rows().at(id);
+  for (const auto id : tables_.actors.on_node(node)) {
+    const Actor& actor = tables_.actors.rows().at(id);
     if (actor.moving) continue;
     if (actor.spec().entry.given()) {
       warnings.push_back(what_becomes_of_job(actor, timeout));
@@ -382,7 +400,7 @@ Result<std::string> StateReader::undrain(const ToolRequest& request) {
     return failure(ErrorCode::invalid_argument,
                    fmt::format("undrain {}: not the id of a node", request.argument));
   }
-  const auto was_draining = parts_.nodes.undrain(NodeId(*bits));
+  const auto was_draining = tables_.nodes.undrain(NodeId(*bits));
   if (!was_draining) return was_draining.error();
   std::vector<std::string> warnings;
   if (!*was_draining) warnings.push_back("the node was not draining");
@@ -399,8 +417,8 @@ std::optional<Failure> StateReader::why_not_stop(const ReceivedFromTool& event, 
       "job_stop: job {} is not of '{}'; a driver's token ends its own jobs alone, and an "
       "operator's key any",
       id.hex(), event.principal.name);
-  if (note_refusal(parts_, event.principal, why)) {
-    parts_.events.note(Severity::warning, "REQUEST_REFUSED", {.job = id}, why);
+  if (note_refusal(tables_, event.principal, why)) {
+    tables_.events.note(Severity::warning, "REQUEST_REFUSED", {.job = id}, why);
   }
   return failure(ErrorCode::permission_denied, why);
 }
@@ -408,9 +426,9 @@ std::optional<Failure> StateReader::why_not_stop(const ReceivedFromTool& event, 
 namespace {
 
 // Actors that the text names: an id or its prefix, NAME, or NAMESPACE/NAME.
-std::vector<const Actor*> actors_named(const HeadTables& parts, const std::string& text) {
+std::vector<const Actor*> actors_named(const HeadTables& tables, const std::string& text) {
   std::vector<const Actor*> found;
-  for (const auto& [id, actor] : parts.actors.rows()) {
+  for (const auto& [id, actor] : tables.actors.rows()) {
     const ActorSpec& spec = actor.spec();
     if (actor.state == ActorState::dead || spec.entry.given()) continue;
     const bool by_name =
@@ -423,7 +441,7 @@ std::vector<const Actor*> actors_named(const HeadTables& parts, const std::strin
 }  // namespace
 
 Result<std::string> StateReader::kill_actor(const ToolRequest& request) {
-  const auto actors = actors_named(parts_, request.argument);
+  const auto actors = actors_named(tables_, request.argument);
   if (actors.empty()) {
     return failure(ErrorCode::not_found,
                    fmt::format("kill {}: no live actor has this id or name; `mobula list actors` "
@@ -439,11 +457,11 @@ Result<std::string> StateReader::kill_actor(const ToolRequest& request) {
                                request.argument, ids));
   }
   const ActorSpec spec = actors.front()->spec();
-  parts_.actors.end(spec.owner, spec.job,
-                    EndActor{.actor = spec.actor,
-                             .kill = true,
-                             .no_restart = request.kind != "restart",
-                             .why = "killed by a tool"});
+  tables_.actors.end(spec.owner, spec.job,
+                     EndActor{.actor = spec.actor,
+                              .kill = true,
+                              .no_restart = request.kind != "restart",
+                              .why = "killed by a tool"});
   Json json = document("Killed");
   json["actor_id"] = spec.actor.hex();
   json["name"] = spec.name;
@@ -454,23 +472,23 @@ Result<std::string> StateReader::kill_actor(const ToolRequest& request) {
 Result<std::string> StateReader::stop_job(const ReceivedFromTool& event) {
   const std::string& argument = event.request.argument;
   const auto bits = bits_from_hex(argument);
-  const Job* driven = bits ? parts_.jobs.find(JobId(*bits)) : nullptr;
+  const Job* driven = bits ? tables_.jobs.find(JobId(*bits)) : nullptr;
   std::vector<std::string> warnings;
-  if (driven == nullptr || parts_.submissions.find(JobId(*bits)) != nullptr) {
-    const auto id = parts_.submissions.resolve(argument);
+  if (driven == nullptr || tables_.submissions.find(JobId(*bits)) != nullptr) {
+    const auto id = tables_.submissions.resolve(argument);
     if (!id) return id.error();
-    if (auto refused = why_not_stop(event, *id, parts_.submissions.find(*id)->owner))
+    if (auto refused = why_not_stop(event, *id, tables_.submissions.find(*id)->owner))
       return *refused;
-    if (!parts_.submissions.stop(*id, "stopped by a tool"))
+    if (!tables_.submissions.stop(*id, "stopped by a tool"))
       warnings.push_back("the job had ended before");
     return done_json("Stopped", warnings);
   }
-  const Node* node = parts_.nodes.find(driven->node);
+  const Node* node = tables_.nodes.find(driven->node);
   if (auto refused = why_not_stop(event, JobId(*bits), node == nullptr ? "" : node->admitted_as))
     return *refused;
-  parts_.events.note(Severity::warning, "JOB_STOP", {.node = driven->node, .job = JobId(*bits)},
-                     "stopped by a tool");
-  if (!parts_.jobs.end(JobId(*bits), JobEnd::stopped, "stopped by a tool"))
+  tables_.events.note(Severity::warning, "JOB_STOP", {.node = driven->node, .job = JobId(*bits)},
+                      "stopped by a tool");
+  if (!tables_.jobs.end(JobId(*bits), JobEnd::stopped, "stopped by a tool"))
     warnings.push_back("the job had ended before");
   return done_json("Stopped", warnings);
 }

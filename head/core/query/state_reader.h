@@ -18,7 +18,7 @@ struct HeadTables;
 
 class StateReader {
  public:
-  explicit StateReader(HeadTables& parts) : parts_(parts) {}
+  explicit StateReader(HeadTables& tables) : tables_(tables) {}
 
   void on(const ReceivedFromTool& event);
   // Answers a query of a process of `job`. "named_actors" without an argument lists the name space
@@ -36,10 +36,12 @@ class StateReader {
   Result<std::string> stop_job(const ReceivedFromTool& event);
   std::optional<Failure> why_not_stop(const ReceivedFromTool& event, JobId id,
                                       const std::string& owner);
+  // Starts a query whose reply is sent later. Returns false if the request is not such a query.
+  bool start_query(const ReceivedFromTool& event);
   std::optional<Duration> too_often(const ReceivedFromTool& event);
   void reply(const ReceivedFromTool& event, const Result<std::string>& answer);
 
-  HeadTables& parts_;
+  HeadTables& tables_;
 };
 
 }  // namespace mobula::internal::head

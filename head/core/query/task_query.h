@@ -38,11 +38,11 @@ struct TaskAnswers {
 
 class TaskQuery {
  public:
-  explicit TaskQuery(HeadTables& parts) : parts_(parts) {}
+  explicit TaskQuery(HeadTables& tables) : tables_(tables) {}
 
   // To list or count, `argument` is empty or filters as a JSON object. Otherwise it is the id or id
   // prefix of a task or of one of its results. Fails for a bad argument or too many open queries.
-  Result<void> ask(QuerySource source, TaskPurpose purpose, const std::string& argument);
+  Result<void> start(QuerySource source, TaskPurpose purpose, const std::string& argument);
   void on(ProcessId owner, const TasksReply& message);
   // The tasks of the process ended with it, so queries no longer wait for it.
   void process_ended(ProcessId process);
@@ -56,7 +56,7 @@ class TaskQuery {
   struct Question {
     QuerySource source;
     TaskPurpose purpose = TaskPurpose::list;
-    TasksRequest asked;
+    TasksRequest query;
     JobId job;  // filter; empty: all jobs
     TaskAnswers answers;
   };
@@ -64,7 +64,7 @@ class TaskQuery {
   void settle(Queries::Finished&& finished);
   Result<std::string> document(const Question& question) const;
 
-  HeadTables& parts_;
+  HeadTables& tables_;
   Queries queries_{max_open};
 };
 

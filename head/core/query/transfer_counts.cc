@@ -42,8 +42,8 @@ void TransferCounts::ended(ProcessId sender) {
   const auto at = live_.find(sender);
   if (at == live_.end()) return;
   const NodeId node = at->second.node;
-  const bool room = ended_.size() < max_nodes || ended_.contains(node);
-  add(ended_[room ? node : NodeId()], at->second.counts);
+  const bool has_row = ended_.size() < max_nodes || ended_.contains(node);
+  add(ended_[has_row ? node : NodeId()], at->second.counts);
   live_.erase(at);
 }
 

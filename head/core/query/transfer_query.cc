@@ -18,10 +18,10 @@ constexpr std::size_t max_text_bytes = 4096;
 
 // Filters the facts again, because processes of older releases apply only the filters that they
 // know.
-bool is_asked_for(const TransfersRequest& asked, const TransferFact& fact) {
-  if (!asked.object.empty() && fact.object != asked.object) return false;
-  if (fact.state == TransferState::ended) return !(asked.failed_only && asked.arrived_only);
-  return std::ranges::find(asked.under_way, fact.state) != asked.under_way.end();
+bool matches(const TransfersRequest& query, const TransferFact& fact) {
+  if (!query.object.empty() && fact.object != query.object) return false;
+  if (fact.state == TransferState::ended) return !(query.failed_only && query.arrived_only);
+  return std::ranges::find(query.under_way, fact.state) != query.under_way.end();
 }
 
 // Limits the size of one fact, so that a forged reply takes little more space than a valid one.
@@ -38,27 +38,27 @@ TransferFact bounded(TransferFact fact) {
 
 }  // namespace
 
-Result<void> TransferQuery::ask(QuerySource source, const std::string& text) {
+Result<void> TransferQuery::start(QuerySource source, const std::string& text) {
   if (queries_.is_full()) {
-    return failure(ErrorCode::resource_exhausted,
-                   fmt::format("{} questions about transfers are open; ask again in a moment",
-                               queries_.size()));
+    return failure(
+        ErrorCode::resource_exhausted,
+        fmt::format("{} queries about transfers are open; retry in a moment", queries_.size()));
   }
   auto filters = transfer_filters(text);
   if (!filters) return filters.error();
-  TransfersRequest& asked = filters->asked;
-  asked.request = queries_.next_number();
-  asked.limit = parts_.options.max_tasks_per_owner;
+  TransfersRequest& query = filters->query;
+  query.request = queries_.next_number();
+  query.limit = tables_.options.max_tasks_per_owner;
   Question question;
   question.source = source;
-  asked.job = filters->job;
-  question.asked = asked;
+  query.job = filters->job;
+  question.query = query;
   QueryTargets receivers =
-      processes_to_ask(parts_, filters->job, question.answers.warnings, filters->node);
-  add_agents(parts_, receivers, question.answers.warnings, filters->node);
-  auto finished = queries_.add(asked.request, std::move(question), std::move(receivers),
-                               parts_.now + parts_.options.list_timeout,
-                               [&](ProcessId each) { send_to(parts_, each, asked); });
+      processes_to_query(tables_, filters->job, question.answers.warnings, filters->node);
+  add_agents(tables_, receivers, question.answers.warnings, filters->node);
+  auto finished = queries_.add(query.request, std::move(question), std::move(receivers),
+                               tables_.now + tables_.options.list_timeout,
+                               [&](ProcessId each) { send_to(tables_, each, query); });
   if (finished) settle(std::move(*finished));
   return {};
 }
@@ -67,36 +67,36 @@ void TransferQuery::on(ProcessId sender, NodeId node, const TransfersReply& mess
   Question* question = queries_.accept_reply(message.request, sender);
   if (question == nullptr) return;
   TransferAnswers& answers = question->answers;
-  if (!question->asked.under_way.empty() && !message.knows_under_way) ++question->older;
-  const Process* row = parts_.processes.find(sender);
+  if (!question->query.under_way.empty() && !message.knows_under_way) ++question->older;
+  const Process* row = tables_.processes.find(sender);
   answers.left_out += message.left_out;
   std::uint64_t taken = 0;
   for (const auto& fact : message.transfers) {
-    if (!is_asked_for(question->asked, fact)) continue;
-    if (taken++ < question->asked.limit) {
+    if (!matches(question->query, fact)) continue;
+    if (taken++ < question->query.limit) {
       answers.items.push_back(
           {sender, node, row == nullptr ? fact.job : row->principal.job, bounded(fact)});
     } else {
       ++answers.left_out;
     }
   }
-  if (answers.items.size() > 2 * parts_.options.max_listed) keep_latest(answers);
+  if (answers.items.size() > 2 * tables_.options.max_listed) retain_latest(answers);
   auto finished = queries_.finish_if_complete(message.request);
   if (finished) settle(std::move(*finished));
 }
 
 // Keeps the latest transfers of all processes together. Running ones come first, then pending ones.
-void TransferQuery::keep_latest(TransferAnswers& answers) const {
-  const auto place = [](const TransferItem& each) {
+void TransferQuery::retain_latest(TransferAnswers& answers) const {
+  const auto position = [](const TransferItem& each) {
     const int rank = each.fact.state == TransferState::running   ? 0
                      : each.fact.state == TransferState::pending ? 1
                                                                  : 2;
     return std::pair(rank, each.fact.ago);
   };
-  std::ranges::stable_sort(answers.items, {}, place);
-  if (answers.items.size() <= parts_.options.max_listed) return;
-  answers.left_out += answers.items.size() - parts_.options.max_listed;
-  answers.items.resize(parts_.options.max_listed);
+  std::ranges::stable_sort(answers.items, {}, position);
+  if (answers.items.size() <= tables_.options.max_listed) return;
+  answers.left_out += answers.items.size() - tables_.options.max_listed;
+  answers.items.resize(tables_.options.max_listed);
 }
 
 void TransferQuery::process_ended(ProcessId process) {
@@ -104,7 +104,7 @@ void TransferQuery::process_ended(ProcessId process) {
 }
 
 void TransferQuery::tick() {
-  for (auto& late : queries_.expire(parts_.now)) {
+  for (auto& late : queries_.expire(tables_.now)) {
     mark_silent_process.hit();
     settle(std::move(late));
   }
@@ -114,14 +114,15 @@ std::optional<Time> TransferQuery::next_deadline() const { return queries_.next_
 
 void TransferQuery::settle(Queries::Finished&& finished) {
   Question& question = finished.query;
-  warn_of_silent(parts_, finished.silent, "its list of transfers", question.answers.warnings);
-  keep_latest(question.answers);
+  warn_of_silent(tables_, finished.silent, "its list of transfers", question.answers.warnings);
+  retain_latest(question.answers);
   if (question.older > 0) {
-    question.answers.warnings.push_back(fmt::format(
-        "{} of those asked have an older Mobula, which does not know what is on its way to them",
-        question.older));
+    question.answers.warnings.push_back(
+        fmt::format("{} of the queried processes run an older Mobula, which does not report "
+                    "transfers in progress",
+                    question.older));
   }
-  answer(parts_, question.source, transfers_json(parts_, question.answers));
+  answer(tables_, question.source, transfers_json(tables_, question.answers));
 }
 
 }  // namespace mobula::internal::head

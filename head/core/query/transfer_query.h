@@ -32,11 +32,11 @@ struct TransferAnswers {
 
 class TransferQuery {
  public:
-  explicit TransferQuery(HeadTables& parts) : parts_(parts) {}
+  explicit TransferQuery(HeadTables& tables) : tables_(tables) {}
 
   // `filters` is empty or a JSON object for transfer_filters(). Fails for bad filters or too many
   // open queries.
-  Result<void> ask(QuerySource source, const std::string& filters);
+  Result<void> start(QuerySource source, const std::string& filters);
   // `sender` is a process of the node or the incarnation of its agent.
   void on(ProcessId sender, NodeId node, const TransfersReply& message);
   // The transfers of the process ended with it, so queries no longer wait for it.
@@ -50,14 +50,14 @@ class TransferQuery {
   struct Question {
     QuerySource source;
     TransferAnswers answers;
-    TransfersRequest asked;
+    TransfersRequest query;
     std::uint64_t older = 0;  // replies of older releases, which do not report running transfers
   };
   using Queries = FanOut<ProcessId, Question>;
-  void keep_latest(TransferAnswers& answers) const;
+  void retain_latest(TransferAnswers& answers) const;
   void settle(Queries::Finished&& finished);
 
-  HeadTables& parts_;
+  HeadTables& tables_;
   Queries queries_{max_open};
 };
 

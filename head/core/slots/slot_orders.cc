@@ -15,12 +15,12 @@ const CoverageMark mark_order_not_durable("head.order_not_durable");
 
 void SlotTable::order(Slot slot, StartSlot start) {
   if (!start.actor.entry.given()) {
-    slot.started_by = parts_.nodes.send(slot.node, std::move(start));
+    slot.started_by = tables_.nodes.send(slot.node, std::move(start));
     return add(std::move(slot));
   }
   slot.started_by = not_ordered;
   held_orders_.emplace(slot.id, HeldOrder{std::move(start), {}});
-  parts_.journal.wait(OrderGate{slot.id});
+  tables_.journal.wait(OrderGate{slot.id});
   add(std::move(slot));
 }
 
@@ -32,7 +32,7 @@ void SlotTable::order_durable(SlotId id) {
     mark_stopped_in_time.hit();
     return remove(id, killed(at->second.stop_why), false);
   }
-  slot.started_by = parts_.nodes.send(slot.node, std::move(at->second.start));
+  slot.started_by = tables_.nodes.send(slot.node, std::move(at->second.start));
   held_orders_.erase(at);
 }
 

@@ -17,10 +17,10 @@ const CoverageMark mark_report_delayed("head.plan_report_awaits_stopping_slots")
 }  // namespace
 
 void SlotTable::plan() {
-  if (!parts_.serving) return;
-  auto plan = parts_.scheduler.plan(
-      parts_.now, [this] { return SlotId(derive_bits(parts_.epoch_id, "slot", ++counter_)); });
-  for (const auto& each : plan.groups) parts_.groups.changed(each);
+  if (!tables_.serving) return;
+  auto plan = tables_.scheduler.plan(
+      tables_.now, [this] { return SlotId(derive_bits(tables_.epoch_id, "slot", ++counter_)); });
+  for (const auto& each : plan.groups) tables_.groups.changed(each);
   for (auto& grant : plan.grants) carry_out(std::move(grant));
   for (const auto& each : plan.recalls) {
     Slot* slot = rows_.find(each.slot);
@@ -32,7 +32,7 @@ void SlotTable::plan() {
     }
   }
   for (const auto& each : plan.infeasible) {
-    if (parts_.nodes.recovering()) {
+    if (tables_.nodes.recovering()) {
       held_back_.push_back(each);
     } else {
       report(each);
@@ -44,7 +44,7 @@ void SlotTable::plan() {
 // Answers the demands that requested a report, after the scheduler has finished placing.
 void SlotTable::report_plans() {
   constexpr std::size_t most_slots = 1024;
-  if (plan_reports_.empty() || !parts_.scheduler.is_settled()) return;
+  if (plan_reports_.empty() || !tables_.scheduler.is_settled()) return;
   for (const auto& key : std::exchange(plan_reports_, {})) {
     const auto demand = demands_.find(key);
     if (demand == demands_.end()) continue;
@@ -63,7 +63,7 @@ void SlotTable::report_plans() {
         report.starting.push_back(id);
       }
     }
-    parts_.processes.tell(key.first, std::move(report));
+    tables_.processes.send(key.first, std::move(report));
   }
 }
 
@@ -103,12 +103,12 @@ void SlotTable::carry_out(scheduler::Slot grant) {
   start.lessee = grant.lessee;
   bool wanted = false;
   if (!grant.actor.empty()) {
-    wanted = parts_.actors.granted(grant, start);
-  } else if (const Job* job = parts_.jobs.find(grant.job)) {
+    wanted = tables_.actors.granted(grant, start);
+  } else if (const Job* job = tables_.jobs.find(grant.job)) {
     const auto demand = demands_.find({grant.lessee, grant.class_id});
     if (demand != demands_.end() && job->works()) {
       wanted = true;
-      parts_.counts.slot_grants.add(parts_.now - demand->second.oldest_waiting);
+      tables_.counts.slot_grants.add(tables_.now - demand->second.oldest_waiting);
       slot.name = demand->second.demand.example_name;
       start.demand_class = demand->second.demand.demand_class;
       start.program = job->start.program;
@@ -119,10 +119,10 @@ void SlotTable::carry_out(scheduler::Slot grant) {
   }
   if (!wanted) {
     mark_grant_unwanted.hit();
-    parts_.scheduler.release(grant.id);
+    tables_.scheduler.release(grant.id);
     return;
   }
-  if (!parts_.jobs.runs(start.demand_class.job)) {
+  if (!tables_.jobs.runs(start.demand_class.job)) {
     // The node of the driver may no longer have the program. A node that runs it becomes the
     // source.
     for (const auto& [id, other] : rows_) {
@@ -134,7 +134,7 @@ void SlotTable::carry_out(scheduler::Slot grant) {
   slot.job = start.demand_class.job;
   slot.class_id = start.demand_class.id;
   slot.program = start.demand_class.program;
-  const DemandClass started = parts_.jobs.with_job_env(start.demand_class);
+  const DemandClass started = tables_.jobs.with_job_env(start.demand_class);
   slot.start_identity = start_identity(started.program, started.env);
   slot.generation = start.first_generation;
   order(std::move(slot), std::move(start));
@@ -143,47 +143,48 @@ void SlotTable::carry_out(scheduler::Slot grant) {
 void SlotTable::recall(Slot& slot, const std::string& why) {
   if (slot.recalled || slot.stopping || slot.lessee.empty()) return;
   slot.recalled = true;
-  parts_.processes.tell(slot.lessee, RecallSlot{slot.id, why});
+  tables_.processes.send(slot.lessee, RecallSlot{slot.id, why});
 }
 
 // Repeats the recall for a slot that was recalled or subject to preemption before.
 void SlotTable::preempt(Slot& slot, const scheduler::Recall& recall) {
   if (slot.stopping || slot.lessee.empty()) return;
   slot.recalled = true;
-  if (!std::exchange(slot.preempting, true)) ++preemptions_.asked;
+  if (!std::exchange(slot.preempting, true)) ++preemptions_.requested;
   const auto priority_of = [&](JobId job) {
-    const Job* row = parts_.jobs.find(job);
+    const Job* row = tables_.jobs.find(job);
     return row == nullptr ? 0 : row->start.terms.priority;
   };
   const JobId job = slot.job;
-  parts_.events.note(Severity::warning, "TASK_PREEMPTED",
-                     {.node = slot.node, .job = job, .slot = slot.id},
-                     fmt::format("its slot is asked {} by job {} (priority {}; its own is {})",
-                                 recall.asks ? "about" : "for", recall.for_job.hex(),
-                                 priority_of(recall.for_job), priority_of(job)));
-  parts_.commands.push_back(WriteLog{fmt::format(
-      "preemption: slot {} on node {} of job {} (priority {}) is asked {} by job {} (priority {}), "
+  tables_.events.note(
+      Severity::warning, "TASK_PREEMPTED", {.node = slot.node, .job = job, .slot = slot.id},
+      fmt::format("its slot is {} job {} (priority {}; its own is {})",
+                  recall.asks ? "queried for" : "recalled for", recall.for_job.hex(),
+                  priority_of(recall.for_job), priority_of(job)));
+  tables_.commands.push_back(WriteLog{fmt::format(
+      "preemption: slot {} on node {} of job {} (priority {}) is {} job {} (priority {}), "
       "which waits for class {}",
-      slot.id.hex(), slot.node.hex(), job.hex(), priority_of(job), recall.asks ? "about" : "for",
-      recall.for_job.hex(), priority_of(recall.for_job), recall.for_class.hex())});
-  parts_.processes.tell(slot.lessee,
-                        RecallSlot{slot.id, std::string(to_string(recall.cause)),
-                                   recall.asks ? RunningTask::is_asked_about : RunningTask::ends});
+      slot.id.hex(), slot.node.hex(), job.hex(), priority_of(job),
+      recall.asks ? "queried for" : "recalled for", recall.for_job.hex(),
+      priority_of(recall.for_job), recall.for_class.hex())});
+  tables_.processes.send(slot.lessee,
+                         RecallSlot{slot.id, std::string(to_string(recall.cause)),
+                                    recall.asks ? RunningTask::is_asked_about : RunningTask::ends});
 }
 
 void SlotTable::preemption_answered(ProcessId lessee, const PreemptionAnswer& message) {
   Slot* slot = rows_.find(message.slot);
   if (slot == nullptr || slot->lessee != lessee || !slot->preempting) return;
-  parts_.scheduler.answer_preemption(message.slot, message.may_end);
+  tables_.scheduler.answer_preemption(message.slot, message.may_end);
   if (message.may_end) return;
   slot->preempting = false;
   ++preemptions_.refused;
-  parts_.events.note(Severity::info, "PREEMPTION_REFUSED",
-                     {.node = slot->node, .job = slot->job, .slot = slot->id},
-                     fmt::format("task {} may not run again and keeps its slot until it has ended",
-                                 message.task_name));
-  parts_.commands.push_back(WriteLog{
-      fmt::format("preemption: slot {} is kept by its lessee until task {} has ended, which "
+  tables_.events.note(Severity::info, "PREEMPTION_REFUSED",
+                      {.node = slot->node, .job = slot->job, .slot = slot->id},
+                      fmt::format("task {} may not run again and holds its slot until it has ended",
+                                  message.task_name));
+  tables_.commands.push_back(WriteLog{
+      fmt::format("preemption: the lessee of slot {} holds it until task {} has ended, which "
                   "may not run again",
                   message.slot.hex(), message.task_name)});
 }
@@ -197,7 +198,7 @@ void SlotTable::group_removed(GroupId group, const std::set<SlotId>& users,
   for (const auto id : users) {
     const Slot* slot = rows_.find(id);
     if (slot == nullptr || slot->lessee.empty()) continue;
-    if (!slot->stopping) parts_.processes.tell(slot->lessee, SlotLost{id, cause});
+    if (!slot->stopping) tables_.processes.send(slot->lessee, SlotLost{id, cause});
     stop(id, false, why);
   }
   const std::set<DemandKey> waiting = demands_of_group_.of(group);
@@ -211,7 +212,7 @@ void SlotTable::refuse_demand(ProcessId lessee, ClassId demand_class, const std:
   refusal.summary = "its placement group was removed: " + why;
   refusal.fatal = true;
   refusal.group_removed = true;
-  parts_.processes.tell(lessee, std::move(refusal));
+  tables_.processes.send(lessee, std::move(refusal));
 }
 
 void SlotTable::recall_all(NodeId node, const std::string& why) {
@@ -223,7 +224,7 @@ std::size_t SlotTable::stop_all(NodeId node, const std::string& why) {
   for (const auto id : slots_on(node)) {
     const Slot& slot = rows_.at(id);
     if (slot.lessee.empty() && !slot.departed) continue;  // ActorTable ends live actors
-    if (!slot.stopping) parts_.processes.tell(slot.lessee, SlotLost{id, killed(why)});
+    if (!slot.stopping) tables_.processes.send(slot.lessee, SlotLost{id, killed(why)});
     stop(id, false, why);
     ++stopped;
   }

@@ -34,17 +34,17 @@ EndCause lost(const std::string& why) {
 // ---- nodes --------------------------------------------------------------------------------------
 
 void SlotTable::node_reshaped(const Node& node) {
-  if (node.slots_allowed()) parts_.scheduler.add_node(node.id, node.shape, scheduler_state(node));
+  if (node.slots_allowed()) tables_.scheduler.add_node(node.id, node.shape, scheduler_state(node));
 }
 
 std::vector<SlotId> SlotTable::node_joined(const Node& node, const Facts& facts) {
   std::vector<SlotId> unknown;
   forget_strangers(node.id);
   if (node.slots_allowed()) {
-    for (const EntryEnded& ended : facts.ended_entries) parts_.actors.entry_ended(node.id, ended);
+    for (const EntryEnded& ended : facts.ended_entries) tables_.actors.entry_ended(node.id, ended);
   }
-  parts_.last_use.at(node.id, parts_.now);
-  if (node.slots_allowed()) parts_.scheduler.add_node(node.id, node.shape, scheduler_state(node));
+  tables_.last_use.at(node.id, tables_.now);
+  if (node.slots_allowed()) tables_.scheduler.add_node(node.id, node.shape, scheduler_state(node));
   const auto take = [&](const SlotFact& fact) {
     if (node.slots_allowed() && may_go_on(fact) && restore(node.id, fact)) return;
     mark_unknown_slot.hit();
@@ -55,21 +55,21 @@ std::vector<SlotId> SlotTable::node_joined(const Node& node, const Facts& facts)
   for (const auto& fact : facts.slots) {
     if (fact.allocation.group.empty()) take(fact);
   }
-  parts_.scheduler.restore_bundles(node.id);
+  tables_.scheduler.restore_bundles(node.id);
   for (const auto& fact : facts.slots) {
     if (!fact.allocation.group.empty()) take(fact);
   }
-  parts_.actors.agent_stated(node.address.incarnation, facts);
+  tables_.actors.agent_stated(node.address.incarnation, facts);
   return unknown;
 }
 
 // A task slot needs its job and its lessee. During recovery the lessee may still be absent.
 bool SlotTable::may_go_on(const SlotFact& fact) const {
   if (fact.slot.empty() || rows_.contains(fact.slot)) return false;
-  if (fact.departed) return parts_.jobs.works(fact.demand_class.job);
-  if (!fact.actor.actor.empty()) return parts_.actors.may_go_on(fact);
-  if (fact.lessee.empty() || !parts_.jobs.works(fact.demand_class.job)) return false;
-  return parts_.nodes.recovering() || parts_.processes.find(fact.lessee) != nullptr;
+  if (fact.departed) return tables_.jobs.works(fact.demand_class.job);
+  if (!fact.actor.actor.empty()) return tables_.actors.may_go_on(fact);
+  if (fact.lessee.empty() || !tables_.jobs.works(fact.demand_class.job)) return false;
+  return tables_.nodes.recovering() || tables_.processes.find(fact.lessee) != nullptr;
 }
 
 // The resources of an unknown slot stay allocated until its removal, because its process may still
@@ -81,25 +81,25 @@ void SlotTable::add_stranger(NodeId node, const SlotFact& fact, std::uint64_t en
   booked.node = node;
   booked.allocation = fact.allocation;
   if (rows_.contains(fact.slot) || fact.departed) return;
-  if (!parts_.scheduler.restore_leaving(booked)) {
+  if (!tables_.scheduler.restore_leaving(booked)) {
     booked.allocation.group = {};  // the group was removed with its bundle
     booked.allocation.bundle = -1;
-    parts_.scheduler.restore_leaving(booked);
+    tables_.scheduler.restore_leaving(booked);
   }
-  if (fact.lent) parts_.scheduler.release_cpu(fact.slot);
+  if (fact.lent) tables_.scheduler.release_cpu(fact.slot);
 }
 
 void SlotTable::stranger_gone(NodeId node, SlotId slot) {
   const auto at = strangers_.find(node);
   if (at == strangers_.end() || at->second.erase(slot) == 0) return;
-  if (!rows_.contains(slot)) parts_.scheduler.release(slot);
+  if (!rows_.contains(slot)) tables_.scheduler.release(slot);
 }
 
 void SlotTable::forget_strangers(NodeId node) {
   const auto at = strangers_.find(node);
   if (at == strangers_.end()) return;
   for (const auto& [slot, ends_by] : at->second) {
-    if (!rows_.contains(slot)) parts_.scheduler.release(slot);
+    if (!rows_.contains(slot)) tables_.scheduler.release(slot);
   }
   strangers_.erase(at);
 }
@@ -113,8 +113,8 @@ bool SlotTable::restore(NodeId node, const SlotFact& fact) {
   booked.lessee = fact.lessee;
   booked.actor = fact.actor.actor;
   booked.allocation = fact.allocation;
-  if (!fact.departed && !parts_.scheduler.restore(booked)) return false;
-  if (fact.lent) parts_.scheduler.release_cpu(fact.slot);
+  if (!fact.departed && !tables_.scheduler.restore(booked)) return false;
+  if (fact.lent) tables_.scheduler.release_cpu(fact.slot);
 
   Slot slot;
   slot.id = fact.slot;
@@ -122,7 +122,7 @@ bool SlotTable::restore(NodeId node, const SlotFact& fact) {
   slot.job = fact.demand_class.job;
   slot.class_id = fact.demand_class.id;
   slot.program = fact.demand_class.program;
-  const DemandClass started = parts_.jobs.with_job_env(fact.demand_class);
+  const DemandClass started = tables_.jobs.with_job_env(fact.demand_class);
   slot.start_identity = start_identity(started.program, started.env);
   slot.lessee = fact.lessee;
   slot.actor = fact.actor.actor;
@@ -130,17 +130,17 @@ bool SlotTable::restore(NodeId node, const SlotFact& fact) {
   slot.ready = fact.ready;
   slot.lent = fact.lent;
   slot.residence = fact.residence;
-  slot.resident_since = parts_.now;
+  slot.resident_since = tables_.now;
   slot.stopping = fact.stopping;
   slot.ends_there = fact.stopping;
   slot.departed = fact.departed;
   slot.endpoint = fact.endpoint;
-  parts_.processes.executor_seen(node, fact.endpoint, fact.demand_class.job, fact.slot);
+  tables_.processes.executor_seen(node, fact.endpoint, fact.demand_class.job, fact.slot);
   add(slot);
-  if (slot.residence.any()) parts_.scheduler.set_resident(slot.id, true);
+  if (slot.residence.any()) tables_.scheduler.set_resident(slot.id, true);
   if (slot.departed) return true;  // unusable for its lessee or actor
   if (!slot.actor.empty()) {
-    parts_.actors.adopt(fact, node);
+    tables_.actors.adopt(fact, node);
     return true;
   }
   unannounced_.insert(slot.id);
@@ -151,13 +151,13 @@ bool SlotTable::restore(NodeId node, const SlotFact& fact) {
 void SlotTable::announce() {
   for (auto at = unannounced_.begin(); at != unannounced_.end();) {
     const Slot& slot = rows_.at(*at);
-    if (!slot.ready || slot.stopping || parts_.processes.find(slot.lessee) == nullptr) {
+    if (!slot.ready || slot.stopping || tables_.processes.find(slot.lessee) == nullptr) {
       ++at;
       continue;
     }
     // Lessees on the node of the slot are notified too, because no head received their returns
     // while it was away.
-    parts_.processes.tell(slot.lessee, ready_of(slot));
+    tables_.processes.send(slot.lessee, ready_of(slot));
     at = unannounced_.erase(at);
   }
 }
@@ -170,45 +170,45 @@ void SlotTable::announce_to(ProcessId lessee) {
     // Notified on its own node too: the agent may have had the slot before it had the lessee.
     const bool announced = !unannounced_.contains(id);
     if (!slot.ready || slot.stopping || !announced) continue;
-    parts_.processes.tell(lessee, ready_of(slot));
+    tables_.processes.send(lessee, ready_of(slot));
     if (slot.recalled && slot.residence.any()) {
-      parts_.processes.tell(lessee, RecallSlot{id, "it was wanted back before"});
+      tables_.processes.send(lessee, RecallSlot{id, "it was wanted back before"});
     }
   }
 }
 
 void SlotTable::node_changed(const Node& node) {
-  if (node.slots_allowed()) parts_.scheduler.set_node_state(node.id, scheduler_state(node));
+  if (node.slots_allowed()) tables_.scheduler.set_node_state(node.id, scheduler_state(node));
 }
 
 void SlotTable::node_died(NodeId node, bool silently, const EndCause& cause) {
-  parts_.actors.node_died(node, silently);
+  tables_.actors.node_died(node, silently);
   // The scheduler removes the node first, so that no request is placed on it again.
-  parts_.scheduler.remove_node(node);
+  tables_.scheduler.remove_node(node);
   strangers_.erase(node);
   for (const auto id : slots_on(node)) remove(id, cause, true);
-  parts_.last_use.forget(node);
+  tables_.last_use.forget(node);
 }
 
 void SlotTable::recovery_ended() {
-  parts_.jobs.recovery_ended();
+  tables_.jobs.recovery_ended();
   for (const auto& [slot, lessee] : std::exchange(unseen_holds_, {})) {
-    parts_.processes.tell(
+    tables_.processes.send(
         lessee, SlotLost{slot, lost("its node did not return after the head was restarted")});
   }
   std::vector<SlotId> orphans;
   for (const auto& [id, slot] : rows_) {
     // Includes slots whose lessee is still expected: a return may have been lost while the head was
     // away.
-    const bool orphan = !slot.lessee.empty() && parts_.processes.find(slot.lessee) == nullptr;
+    const bool orphan = !slot.lessee.empty() && tables_.processes.find(slot.lessee) == nullptr;
     if (orphan && !slot.stopping) orphans.push_back(id);
   }
   for (const auto id : orphans) {
     stop(id, false, "its lessee did not return after the head was restarted");
   }
-  parts_.groups.recovery_ended();
-  parts_.actors.recovery_ended();
-  parts_.submissions.recovery_ended();
+  tables_.groups.recovery_ended();
+  tables_.actors.recovery_ended();
+  tables_.submissions.recovery_ended();
   report_held_back();
 }
 
@@ -227,7 +227,7 @@ void SlotTable::reconcile(NodeId node, const Facts& facts, std::uint64_t applied
     if (known != strange.end() && known->second > applied_through) continue;
     mark_unknown_slot.hit();
     const StopSlot stop{fact.slot, false, "the head does not know this slot"};
-    add_stranger(node, fact, fact.stopping ? 0 : parts_.nodes.send(node, stop));
+    add_stranger(node, fact, fact.stopping ? 0 : tables_.nodes.send(node, stop));
   }
   std::vector<SlotId> strangers_left;
   for (const auto& [slot, ends_by] : strangers_[node]) {
@@ -268,19 +268,19 @@ void SlotTable::catch_up(NodeId node, const SlotFact& fact, std::uint64_t applie
     slot->ends_there = true;
   } else if (slot->stopping && !slot->ends_there && slot->stopped_by <= applied_through) {
     mark_missed_news.hit();
-    slot->stopped_by = parts_.nodes.send(
-        node, StopSlot{fact.slot, false, "it was to end", parts_.options.store_results_timeout});
+    slot->stopped_by = tables_.nodes.send(
+        node, StopSlot{fact.slot, false, "it was to end", tables_.options.store_results_timeout});
   }
 }
 
 // ---- infeasible requests ------------------------------------------------------------------------
 
 void SlotTable::report(const scheduler::Infeasible& infeasible) {
-  if (!infeasible.actor.empty()) return parts_.actors.infeasible(infeasible);
+  if (!infeasible.actor.empty()) return tables_.actors.infeasible(infeasible);
   const auto at = demands_.find({infeasible.lessee, infeasible.class_id});
   if (at == demands_.end()) return;
   const Demand& demand = at->second.demand;
-  const Job* job = parts_.jobs.find(infeasible.job);
+  const Job* job = tables_.jobs.find(infeasible.job);
   DemandInfeasible news;
   news.demand_class = infeasible.class_id;
   news.reasons = infeasible.reasons;
@@ -288,7 +288,7 @@ void SlotTable::report(const scheduler::Infeasible& infeasible) {
   news.fatal = demand.fail_if_infeasible || is_forbidden(infeasible.reasons) ||
                insists_on_node(demand.demand_class.request) ||
                (job != nullptr && job->start.local_cluster);
-  parts_.processes.tell(infeasible.lessee, std::move(news));
+  tables_.processes.send(infeasible.lessee, std::move(news));
 }
 
 void SlotTable::fail_unserved(const std::map<std::string, std::string>& never) {
@@ -296,12 +296,12 @@ void SlotTable::fail_unserved(const std::map<std::string, std::string>& never) {
     const auto& demand = row.demand.demand_class;
     const auto at = never.find(demand.id.hex());
     if (at == never.end() || row.demand.wanted_slots <= 0) continue;
-    if (parts_.scheduler.explain(demand, scheduler::Tenant::task, {}).feasible) continue;
+    if (tables_.scheduler.explain(demand, scheduler::Tenant::task, {}).feasible) continue;
     DemandInfeasible news;
     news.demand_class = demand.id;
     news.summary = at->second;
     news.fatal = true;
-    parts_.processes.tell(key.first, std::move(news));
+    tables_.processes.send(key.first, std::move(news));
   }
 }
 
@@ -311,10 +311,10 @@ void SlotTable::report_held_back() {
     const auto at = demands_.find({each.lessee, each.class_id});
     const DemandClass* demand_class =
         each.actor.empty() ? (at == demands_.end() ? nullptr : &at->second.demand.demand_class)
-                           : parts_.actors.demand_of(each.actor);
+                           : tables_.actors.demand_of(each.actor);
     if (demand_class == nullptr) continue;
     const auto tenant = each.actor.empty() ? scheduler::Tenant::task : scheduler::Tenant::actor;
-    auto explanation = parts_.scheduler.explain(parts_.jobs.with_job_env(*demand_class), tenant);
+    auto explanation = tables_.scheduler.explain(tables_.jobs.with_job_env(*demand_class), tenant);
     if (explanation.feasible) continue;
     auto infeasible = each;
     if (explanation.never_allowed) {
@@ -336,19 +336,19 @@ bool insists_on_node(const Request& request) {
 }
 
 std::string summary_of(const Request& request, const std::vector<NodeReason>& reasons) {
-  const std::string asked = request.resources.to_string();
+  const std::string needs = request.resources.to_string();
   if (reasons.empty()) {
     return fmt::format(
-        "no node can run this: it asks for {}, and the cluster has no nodes; one "
+        "no node can run this: it requests {}, and the cluster has no nodes; one "
         "joins by `mobula start --address HOST:PORT`, with the head's as `mobula status` says it",
-        asked);
+        needs);
   }
   // The quota of the job precedes all nodes.
   if (is_forbidden(reasons)) {
-    return fmt::format("this can never run: it asks for {}; {}", asked,
+    return fmt::format("this can never run: it requests {}; {}", needs,
                        to_string(reasons.front().reason));
   }
-  std::string text = fmt::format("no node can run this: it asks for {}", asked);
+  std::string text = fmt::format("no node can run this: it requests {}", needs);
   if (request.gpu_memory > 0) text += fmt::format(", gpu_memory {}", request.gpu_memory);
   if (!request.accelerator_type.empty()) {
     text += fmt::format(", accelerator type {}", request.accelerator_type);

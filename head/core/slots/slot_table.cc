@@ -26,7 +26,7 @@ constexpr Duration queue_advance = 100ms;
 constexpr Duration longest_wait = std::chrono::hours(24 * 365);
 
 // Keeps the time of the last advance unless the new demand shows another one.
-void keep_if_stalled(const DemandRow& before, DemandRow& row) {
+void retain_if_stalled(const DemandRow& before, DemandRow& row) {
   const bool advanced = row.demand.waiting_tasks < before.demand.waiting_tasks ||
                         row.oldest_waiting > before.oldest_then + queue_advance;
   if (advanced) return;
@@ -78,19 +78,19 @@ Slot* SlotTable::on_node(NodeId node, SlotId id) {
 
 // The lessee counts a known slot among its slots. After its removal the total is one less until the
 // next demand. A slot that was returned before it was known is still wanted.
-void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
+void SlotTable::remove(SlotId id, const EndCause& cause, bool notify_lessee) {
   const Slot slot = std::move(rows_.at(id));
   rows_.erase(id);
   unannounced_.erase(id);
-  if (held_orders_.erase(id) > 0) parts_.actors.order_withdrawn(slot.actor);
+  if (held_orders_.erase(id) > 0) tables_.actors.order_withdrawn(slot.actor);
   by_job_.remove(slot.job, id);
   auto& on_its_node = by_node_[slot.node];
   on_its_node.erase(id);
   if (on_its_node.empty()) by_node_.erase(slot.node);
-  parts_.scheduler.release(id);
-  parts_.last_use.at(slot.node, parts_.now);
-  parts_.jobs.slot_gone(slot.job);
-  if (slot.lessee.empty()) return parts_.actors.slot_gone(slot.actor, id, cause);
+  tables_.scheduler.release(id);
+  tables_.last_use.at(slot.node, tables_.now);
+  tables_.jobs.slot_gone(slot.job);
+  if (slot.lessee.empty()) return tables_.actors.slot_gone(slot.actor, id, cause);
 
   auto& of_lessee = by_lessee_[slot.lessee];
   of_lessee.erase(id);
@@ -101,7 +101,7 @@ void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
     at->second.total = std::max<std::int64_t>(0, at->second.total - 1);
     set_demand(slot.lessee, at->second);
   }
-  if (tell_lessee) parts_.processes.tell(slot.lessee, SlotLost{id, cause});
+  if (notify_lessee) tables_.processes.send(slot.lessee, SlotLost{id, cause});
 }
 
 void SlotTable::stop(SlotId id, bool graceful, const std::string& why, Duration store_timeout,
@@ -115,7 +115,7 @@ void SlotTable::stop(SlotId id, bool graceful, const std::string& why, Duration 
     return;
   }
   const std::uint64_t number =
-      parts_.nodes.send(slot->node, StopSlot{id, graceful, why, store_timeout, orderly});
+      tables_.nodes.send(slot->node, StopSlot{id, graceful, why, store_timeout, orderly});
   if (slot->stopped_by == 0 && !slot->ends_there) slot->stopped_by = number;
 }
 
@@ -156,15 +156,15 @@ void SlotTable::note_received(ProcessId lessee, const std::vector<SlotId>& recei
 void SlotTable::set_demand(ProcessId lessee, const DemandRow& row) {
   scheduler::LesseeDemand demand;
   demand.lessee = lessee;
-  demand.demand = parts_.jobs.with_job_env(row.demand.demand_class);
+  demand.demand = tables_.jobs.with_job_env(row.demand.demand_class);
   demand.wanted_slots = row.total;
   demand.oldest_waiting = row.oldest_waiting;
   for (const auto& each : row.demand.locality) {
     demand.preference.locality.push_back({each.node, each.tasks});
   }
-  demand.preference.home = parts_.processes.node_of(lessee);
+  demand.preference.home = tables_.processes.node_of(lessee);
   demand.preference.callers = {demand.preference.home};
-  parts_.scheduler.set_demand(demand);
+  tables_.scheduler.set_demand(demand);
 }
 
 void SlotTable::demand(ProcessId lessee, const Demand& message) {
@@ -178,7 +178,7 @@ void SlotTable::demand(ProcessId lessee, const Demand& message) {
     std::uint64_t classes = 0;
     for (auto each = first; each != demands_.end() && each->first.first == lessee; ++each)
       ++classes;
-    if (classes >= parts_.options.max_classes_per_lessee) {
+    if (classes >= tables_.options.max_classes_per_lessee) {
       DemandInfeasible refusal;
       refusal.demand_class = id;
       refusal.summary = fmt::format(
@@ -186,16 +186,16 @@ void SlotTable::demand(ProcessId lessee, const Demand& message) {
           "limit",
           classes);
       refusal.fatal = true;
-      return parts_.processes.tell(lessee, std::move(refusal));
+      return tables_.processes.send(lessee, std::move(refusal));
     }
   }
   const auto* closed = message.wanted_slots > 0
-                           ? parts_.groups.why_closed(message.demand_class.request.placement.group)
+                           ? tables_.groups.why_closed(message.demand_class.request.placement.group)
                            : nullptr;
   if (closed != nullptr) refuse_demand(lessee, id, *closed);
   const Duration waited = std::clamp(message.oldest_wait, Duration(0), longest_wait);
-  DemandRow row{message, 0, parts_.now - waited, parts_.now, parts_.now - waited};
-  if (at != demands_.end()) keep_if_stalled(at->second, row);
+  DemandRow row{message, 0, tables_.now - waited, tables_.now, tables_.now - waited};
+  if (at != demands_.end()) retain_if_stalled(at->second, row);
   // A slot that the lessee does not know yet was granted for this demand, even if it is ready.
   note_received(lessee, message.received);
   if (closed == nullptr)
@@ -239,8 +239,8 @@ void SlotTable::erase_demand(const DemandKey& key) {
 void SlotTable::returned(ProcessId lessee, SlotId id) {
   const Slot* slot = rows_.find(id);
   if (slot == nullptr || slot->lessee != lessee || slot->stopping) return;
-  parts_.scheduler.ends(id, parts_.now);
-  stop(id, false, "returned by its lessee", parts_.options.store_results_timeout);
+  tables_.scheduler.ends(id, tables_.now);
+  stop(id, false, "returned by its lessee", tables_.options.store_results_timeout);
 }
 
 void SlotTable::link_lost(ProcessId lessee, const ReturnSlot& message) {
@@ -248,7 +248,7 @@ void SlotTable::link_lost(ProcessId lessee, const ReturnSlot& message) {
   if (slot == nullptr || slot->lessee != lessee) return;
   const EventSubjects about{
       .node = slot->node, .job = slot->job, .process = lessee, .slot = message.slot};
-  parts_.links.given_up(parts_.processes.node_of(lessee), slot->node, about, message.unreachable);
+  tables_.links.given_up(tables_.processes.node_of(lessee), slot->node, about, message.unreachable);
 }
 
 void SlotTable::held(ProcessId lessee, const HoldSlot& message) {
@@ -256,15 +256,16 @@ void SlotTable::held(ProcessId lessee, const HoldSlot& message) {
     if (slot->lessee != lessee) return;
     learn(*slot);
     // The executor in the slot may differ from the one that the lessee knows.
-    if (slot->ready && !slot->stopping) parts_.processes.tell(lessee, ready_of(*slot));
+    if (slot->ready && !slot->stopping) tables_.processes.send(lessee, ready_of(*slot));
     return;
   }
-  if (parts_.nodes.recovering() && unseen_holds_.size() < parts_.options.max_actors) {
+  if (tables_.nodes.recovering() && unseen_holds_.size() < tables_.options.max_actors) {
     unseen_holds_[message.slot] = lessee;
     return;
   }
   mark_hold_unknown.hit();
-  parts_.processes.tell(lessee, SlotLost{message.slot, killed("the head does not know this slot")});
+  tables_.processes.send(lessee,
+                         SlotLost{message.slot, killed("the head does not know this slot")});
 }
 
 void SlotTable::lessee_ended(ProcessId lessee, const EndCause& cause) {
@@ -276,54 +277,54 @@ void SlotTable::lessee_ended(ProcessId lessee, const EndCause& cause) {
   const auto at = by_lessee_.find(lessee);
   if (demanded.empty() && at == by_lessee_.end()) return;
   for (const auto& key : demanded) erase_demand(key);
-  parts_.scheduler.drop_lessee(lessee);
+  tables_.scheduler.drop_lessee(lessee);
   if (at == by_lessee_.end()) return;
   const std::set<SlotId> slots = at->second;
   // Other processes may refer to results of the lessee, so they are stored. If a driver ended, the
   // end of its job follows.
-  const Duration store_timeout = parts_.options.store_results_timeout;
+  const Duration store_timeout = tables_.options.store_results_timeout;
   for (const auto id : slots) {
     if (!rows_.at(id).stopping) stop(id, false, "its lessee " + to_string(cause), store_timeout);
   }
 }
 
 Survivors SlotTable::survivors(JobId job) const {
-  Survivors kept;
+  Survivors survivors;
   for (bool more = true; more;) {
     more = false;
     for (const auto id : by_job_.of(job)) {
       const Slot& slot = rows_.at(id);
-      if (kept.slots.contains(id)) continue;
-      const Actor* actor = slot.lessee.empty() ? parts_.actors.find(slot.actor) : nullptr;
+      if (survivors.slots.contains(id)) continue;
+      const Actor* actor = slot.lessee.empty() ? tables_.actors.find(slot.actor) : nullptr;
       const bool detached = actor != nullptr && actor->spec().detached;
-      const bool asked = actor != nullptr ? ActorTable::is_kept(*actor, kept.processes)
-                                          : kept.processes.contains(slot.lessee);
-      if (!detached && !asked) continue;
+      const bool is_needed = actor != nullptr ? ActorTable::survives(*actor, survivors.processes)
+                                              : survivors.processes.contains(slot.lessee);
+      if (!detached && !is_needed) continue;
       more = true;
-      kept.slots.insert(id);
-      if (!slot.endpoint.process.empty()) kept.processes.insert(slot.endpoint.process);
+      survivors.slots.insert(id);
+      if (!slot.endpoint.process.empty()) survivors.processes.insert(slot.endpoint.process);
     }
   }
-  return kept;
+  return survivors;
 }
 
-void SlotTable::job_ended(JobId job, const Survivors& kept) {
+void SlotTable::job_ended(JobId job, const Survivors& survivors) {
   const std::set<DemandKey> demanded = demands_of_job_.of(job);
   demands_walked_ += demanded.size();
   for (const auto& key : demanded) {
-    if (!kept.processes.contains(key.first)) erase_demand(key);
+    if (!survivors.processes.contains(key.first)) erase_demand(key);
   }
-  parts_.scheduler.drop_job(job);
-  if (const auto* row = parts_.jobs.find(job); row != nullptr && row->lingers) {
-    parts_.scheduler.set_job_terms(job, row->start.terms);
+  tables_.scheduler.drop_job(job);
+  if (const auto* row = tables_.jobs.find(job); row != nullptr && row->lingers) {
+    tables_.scheduler.set_job_terms(job, row->start.terms);
   }
-  parts_.actors.demand_again(job);
+  tables_.actors.demand_again(job);
   for (const auto& key : demands_of_job_.of(job)) set_demand(key.first, demands_.at(key));
   std::vector<SlotId> slots;
   for (const auto id : by_job_.of(job)) {
     const Slot& slot = rows_.at(id);
     const bool ends = !slot.lessee.empty() && !slot.stopping;
-    if (ends && !kept.slots.contains(id)) slots.push_back(id);
+    if (ends && !survivors.slots.contains(id)) slots.push_back(id);
   }
   for (const auto id : slots) stop(id, false, "its job has ended", {}, true);
 }
@@ -335,8 +336,8 @@ bool SlotTable::ends_in(JobId job) const {
 // ---- reports of agents --------------------------------------------------------------------------
 
 void SlotTable::relay(const Slot& slot, HeadToProcess message) {
-  if (parts_.processes.node_of(slot.lessee) == slot.node) return;  // its agent has sent it
-  parts_.processes.tell(slot.lessee, std::move(message));
+  if (tables_.processes.node_of(slot.lessee) == slot.node) return;  // its agent has sent it
+  tables_.processes.send(slot.lessee, std::move(message));
 }
 
 SlotReady SlotTable::ready_of(const Slot& slot) {
@@ -349,7 +350,7 @@ SlotReady SlotTable::ready_of(const Slot& slot) {
   return ready;
 }
 
-void SlotTable::tell_ready(const Slot& slot, const EndCause& previous) {
+void SlotTable::notify_ready(const Slot& slot, const EndCause& previous) {
   SlotReady ready = ready_of(slot);
   ready.previous = previous;
   relay(slot, std::move(ready));
@@ -361,12 +362,12 @@ void SlotTable::started(NodeId node, const SlotStarted& message) {
   slot->generation = message.generation;
   slot->ready = true;
   slot->endpoint = message.endpoint;
-  parts_.scheduler.started(message.slot);
-  parts_.processes.executor_seen(node, message.endpoint, slot->job, slot->id);
+  tables_.scheduler.started(message.slot);
+  tables_.processes.executor_seen(node, message.endpoint, slot->job, slot->id);
   if (slot->lessee.empty()) {
-    parts_.actors.started(slot->actor, *slot);
+    tables_.actors.started(slot->actor, *slot);
   } else if (!slot->stopping) {
-    tell_ready(*slot, message.previous);
+    notify_ready(*slot, message.previous);
     // Its agent may have notified the lessee before this report arrived, and the reply of the
     // lessee was lost.
     if (unannounced_.contains(message.slot)) announce();
@@ -382,18 +383,20 @@ void SlotTable::generation_ended(NodeId node, const SlotGenerationEnded& message
     relay(*slot, GenerationEnded{message.slot, message.generation, message.process, message.cause});
   }
   const JobId job = known ? slot->job : JobId();
-  if (message.cut_calls > 0 && parts_.jobs.works(job)) {
-    parts_.events.note(Severity::warning, "EXECUTOR_CALLS_CUT",
-                       {.node = node, .job = job, .process = message.process, .slot = message.slot},
-                       "the executor " + to_string(message.cause));
+  if (message.cut_calls > 0 && tables_.jobs.works(job)) {
+    tables_.events.note(
+        Severity::warning, "EXECUTOR_CALLS_CUT",
+        {.node = node, .job = job, .process = message.process, .slot = message.slot},
+        "the executor " + to_string(message.cause));
   }
   if (!message.exit_failure.empty()) {
-    parts_.events.note(Severity::warning, "EXECUTOR_EXIT_FAILED",
-                       {.node = node, .job = job, .process = message.process, .slot = message.slot},
-                       message.exit_failure);
+    tables_.events.note(
+        Severity::warning, "EXECUTOR_EXIT_FAILED",
+        {.node = node, .job = job, .process = message.process, .slot = message.slot},
+        message.exit_failure);
   }
-  if (parts_.processes.node_of(message.process) == node) {
-    parts_.processes.ended(message.process, message.cause);
+  if (tables_.processes.node_of(message.process) == node) {
+    tables_.processes.ended(message.process, message.cause);
   }
   if (!known) return mark_old_generation.hit();
   slot->ready = false;
@@ -402,7 +405,7 @@ void SlotTable::generation_ended(NodeId node, const SlotGenerationEnded& message
   // The allocation of the slot stays until SlotGone, but the actor continues at once.
   slot->stopping = true;
   slot->ends_there = true;
-  parts_.actors.slot_gone(slot->actor, message.slot, message.cause);
+  tables_.actors.slot_gone(slot->actor, message.slot, message.cause);
 }
 
 void SlotTable::gone(NodeId node, const SlotGone& message) {
@@ -411,13 +414,13 @@ void SlotTable::gone(NodeId node, const SlotGone& message) {
   if (message.program_cannot_start) {
     const auto why = message.cause.text.empty() ? to_string(message.cause) : message.cause.text;
     remember_failed_start(node, slot->start_identity, why);
-    parts_.events.note(Severity::error, "PROGRAM_START_FAILED",
-                       {.node = node, .job = slot->job, .actor = slot->actor},
-                       "the program cannot be started there: " + why);
+    tables_.events.note(Severity::error, "PROGRAM_START_FAILED",
+                        {.node = node, .job = slot->job, .actor = slot->actor},
+                        "the program cannot be started there: " + why);
   } else if (message.cause.kind == EndKind::start_failed && !slot->stopping) {
-    parts_.events.note(Severity::warning, "PROGRAM_START_FAILED",
-                       {.node = node, .job = slot->job, .actor = slot->actor},
-                       "the program was not started there: " + message.cause.text);
+    tables_.events.note(Severity::warning, "PROGRAM_START_FAILED",
+                        {.node = node, .job = slot->job, .actor = slot->actor},
+                        "the program was not started there: " + message.cause.text);
   }
   const bool unasked = !slot->stopping;
   if (unasked) mark_gone_unasked.hit();
@@ -427,13 +430,13 @@ void SlotTable::gone(NodeId node, const SlotGone& message) {
 }
 
 void SlotTable::remember_failed_start(NodeId node, ProgramId identity, const std::string& why) {
-  failed_starts_.add(parts_.now, {node, identity});
-  parts_.scheduler.set_program_state(node, identity, why);
+  failed_starts_.add(tables_.now, {node, identity});
+  tables_.scheduler.set_program_state(node, identity, why);
 }
 
 void SlotTable::tick() {
-  for (const auto& [node, identity] : failed_starts_.take_expired(parts_.now)) {
-    parts_.scheduler.set_program_state(node, identity, "");
+  for (const auto& [node, identity] : failed_starts_.take_expired(tables_.now)) {
+    tables_.scheduler.set_program_state(node, identity, "");
   }
 }
 
@@ -444,9 +447,9 @@ void SlotTable::lent(NodeId node, const SlotCpuReleased& message) {
   if (slot->lent == message.on || slot->departed) return;
   slot->lent = message.on;
   if (message.on) {
-    parts_.scheduler.release_cpu(message.slot);
+    tables_.scheduler.release_cpu(message.slot);
   } else {
-    parts_.scheduler.reacquire_cpu(message.slot);
+    tables_.scheduler.reacquire_cpu(message.slot);
   }
 }
 
@@ -458,8 +461,8 @@ void SlotTable::departed(Slot& slot, const EndCause& cause) {
   const bool unasked = !slot.stopping;
   slot.stopping = slot.ends_there = true;
   slot.lent = false;
-  parts_.scheduler.release(id);
-  if (slot.lessee.empty()) return parts_.actors.slot_gone(slot.actor, id, cause);
+  tables_.scheduler.release(id);
+  if (slot.lessee.empty()) return tables_.actors.slot_gone(slot.actor, id, cause);
   retry_plan_reports(slot.lessee);
   const bool counted = slot.known || slot.counted;
   slot.known = slot.counted = false;
@@ -474,12 +477,12 @@ void SlotTable::departed(Slot& slot, const EndCause& cause) {
 void SlotTable::resides(NodeId node, const SlotResident& message) {
   Slot* slot = on_node(node, message.slot);
   if (slot == nullptr || slot->lessee.empty() || slot->residence == message.residence) return;
-  if (!slot->residence.any()) slot->resident_since = parts_.now;
+  if (!slot->residence.any()) slot->resident_since = tables_.now;
   slot->residence = message.residence;
-  parts_.scheduler.set_resident(message.slot, slot->residence.any());
+  tables_.scheduler.set_resident(message.slot, slot->residence.any());
   // An idle slot returns automatically, with or without a recall. A resident slot does not.
   if (!slot->residence.any() || !slot->recalled || slot->stopping) return;
-  parts_.processes.tell(slot->lessee, RecallSlot{message.slot, "it was wanted back before"});
+  tables_.processes.send(slot->lessee, RecallSlot{message.slot, "it was wanted back before"});
 }
 
 void SlotTable::over_share(NodeId node, const SlotShareExceeded& message) {
@@ -487,10 +490,10 @@ void SlotTable::over_share(NodeId node, const SlotShareExceeded& message) {
   if (slot == nullptr || message.generation < slot->generation) return;
   slot->over_share = message.on ? message.text : std::string();
   if (!message.on) return;
-  parts_.events.note(Severity::warning, "GPU_SHARE_EXCEEDED",
-                     {.node = node, .job = slot->job, .actor = slot->actor, .slot = message.slot},
-                     message.text);
-  parts_.commands.push_back(WriteLog{
+  tables_.events.note(Severity::warning, "GPU_SHARE_EXCEEDED",
+                      {.node = node, .job = slot->job, .actor = slot->actor, .slot = message.slot},
+                      message.text);
+  tables_.commands.push_back(WriteLog{
       fmt::format("slot {} on node {}: {}", message.slot.hex(), node.hex(), message.text)});
 }
 

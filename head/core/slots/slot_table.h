@@ -85,15 +85,15 @@ struct DemandRow {
 
 // Counts since the start of the head.
 struct PreemptionCounts {
-  std::uint64_t asked = 0;    // slots whose running task was subject to preemption
-  std::uint64_t refused = 0;  // slots whose running task may not run again
+  std::uint64_t requested = 0;  // slots whose running task was subject to preemption
+  std::uint64_t refused = 0;    // slots whose running task may not run again
 };
 
 class SlotTable {
  public:
   using DemandKey = std::pair<ProcessId, ClassId>;
 
-  explicit SlotTable(HeadTables& parts) : parts_(parts) {}
+  explicit SlotTable(HeadTables& tables) : tables_(tables) {}
 
   // Changes of nodes. node_joined() returns the reported slots that may not continue.
   std::vector<SlotId> node_joined(const Node& node, const Facts& facts);
@@ -118,7 +118,7 @@ class SlotTable {
   void held(ProcessId lessee, const HoldSlot& message);
   void lessee_ended(ProcessId lessee, const EndCause& cause);
   Survivors survivors(JobId job) const;
-  void job_ended(JobId job, const Survivors& kept);
+  void job_ended(JobId job, const Survivors& survivors);
   // Whether a slot of the job is still stopping: its agent has not reported its removal.
   bool ends_in(JobId job) const;
 
@@ -170,10 +170,10 @@ class SlotTable {
   void catch_up(NodeId node, const SlotFact& fact, std::uint64_t applied_through);
   bool may_go_on(const SlotFact& fact) const;
   void add(Slot slot);
-  void remove(SlotId slot, const EndCause& cause, bool tell_lessee);
+  void remove(SlotId slot, const EndCause& cause, bool notify_lessee);
   void relay(const Slot& slot, HeadToProcess message);
   static SlotReady ready_of(const Slot& slot);
-  void tell_ready(const Slot& slot, const EndCause& previous);
+  void notify_ready(const Slot& slot, const EndCause& previous);
   void learn(Slot& slot);
   void note_received(ProcessId lessee, const std::vector<SlotId>& received);
   void set_demand(ProcessId lessee, const DemandRow& row);
@@ -197,7 +197,7 @@ class SlotTable {
   void stranger_gone(NodeId node, SlotId slot);
   void forget_strangers(NodeId node);
 
-  HeadTables& parts_;
+  HeadTables& tables_;
   Table<SlotId, Slot> rows_;
   std::map<ProcessId, std::set<SlotId>> by_lessee_;
   std::map<NodeId, std::set<SlotId>> by_node_;

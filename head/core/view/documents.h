@@ -46,11 +46,11 @@ inline void add_request(Json& json, const Request& request) {
 
 // Items as they appear in lists.
 Json actor_json(const Actor& actor);
-Json demand_json(const HeadTables& parts, const DemandRow& row);
+Json demand_json(const HeadTables& tables, const DemandRow& row);
 
 // Explains why a demand gets no slot now: the limit of its job, and for each node the first rule
 // that rejects it. `callers` are nodes that must reach it, if known.
-Json explanation_of(const HeadTables& parts, const DemandClass& demand, scheduler::Tenant tenant,
+Json explanation_of(const HeadTables& tables, const DemandClass& demand, scheduler::Tenant tenant,
                     Json subject, const std::vector<NodeId>& callers = {});
 
 }  // namespace mobula::internal::head

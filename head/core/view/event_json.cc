@@ -118,7 +118,7 @@ bool is_about(const EventRow& row, const std::string& beginning) {
          begins(about.process) || begins(about.slot);
 }
 
-bool is_asked_for(const EventRow& row, const Filters& filters, std::uint64_t after) {
+bool matches(const EventRow& row, const Filters& filters, std::uint64_t after) {
   if (row.severity < filters.severity || row.last_ms < filters.since_ms || row.number <= after)
     return false;
   if (!is_of_kind(row.kind, filters)) return false;
@@ -161,30 +161,30 @@ std::string utc_text(std::int64_t wall_ms) {
                      ms / 3'600'000, ms / 60'000 % 60, ms / 1000 % 60, ms % 1000);
 }
 
-Result<std::string> events_json(const HeadTables& parts, const std::string& text) {
+Result<std::string> events_json(const HeadTables& tables, const std::string& text) {
   const auto filters = filters_of(text);
   if (!filters) return filters.error();
-  const EventLog& events = parts.events;
+  const EventLog& events = tables.events;
   if (auto known = check_kind(*filters, events); !known) return known.error();
   // The events that another epoch numbered after its last write are unknown here, and this epoch
   // reuses their numbers.
-  const bool of_another = filters->epoch != 0 && filters->epoch != parts.epoch;
+  const bool of_another = filters->epoch != 0 && filters->epoch != tables.epoch;
   const std::uint64_t after =
       of_another ? std::min(filters->after, events.restored_through()) : filters->after;
   std::vector<const EventRow*> chosen;
   for (const EventRow* row : events.rows()) {
-    if (is_asked_for(*row, *filters, after)) chosen.push_back(row);
+    if (matches(*row, *filters, after)) chosen.push_back(row);
   }
   const std::uint64_t limit = filters->limit > 0
-                                  ? std::min(filters->limit, parts.options.max_listed)
-                                  : parts.options.max_listed;
+                                  ? std::min(filters->limit, tables.options.max_listed)
+                                  : tables.options.max_listed;
   const std::size_t left_out = chosen.size() > limit ? chosen.size() - limit : 0;
   Json json = document("EventList");
   json["items"] = Json::array();
   for (std::size_t i = left_out; i < chosen.size(); ++i)
     json["items"].push_back(item_json(*chosen[i]));
   json["next"] = events.last();
-  json["epoch"] = parts.epoch;
+  json["epoch"] = tables.epoch;
   const bool loses = after < events.forgotten_through();
   json["lost"] = loses ? events.forgotten() : 0;
   json["warnings"] = Json::array();

@@ -17,7 +17,7 @@ struct HeadTables;
 // events, at most this number). `next` and `epoch` of the document are the values for the following
 // query. `lost` is the number of events that are no longer available. Errors: invalid_argument for
 // a bad filter.
-Result<std::string> events_json(const HeadTables& parts, const std::string& filters);
+Result<std::string> events_json(const HeadTables& tables, const std::string& filters);
 
 // Returns 2026-11-24T02:33:12.345Z.
 std::string utc_text(std::int64_t wall_ms);

@@ -24,7 +24,7 @@ Json reason_json(const NodeReason& each) {
 }
 
 // Holder of a blocking slot.
-Json holder_json(const HeadTables& parts, const scheduler::Slot& slot) {
+Json holder_json(const HeadTables& tables, const scheduler::Slot& slot) {
   Json json = {
       {"slot_id", slot.id.hex()}, {"node_id", slot.node.hex()}, {"job_id", id_json(slot.job)}};
   const auto is = [&](const char* kind, const std::string& name, const std::string& id) {
@@ -32,10 +32,10 @@ Json holder_json(const HeadTables& parts, const scheduler::Slot& slot) {
     json["name"] = name;
     json["id"] = id;
   };
-  const Actor* actor = parts.actors.find(slot.actor);
-  const Slot* row = parts.slots.find(slot.id);
+  const Actor* actor = tables.actors.find(slot.actor);
+  const Slot* row = tables.slots.find(slot.id);
   if (!slot.bundle_of.empty()) {
-    const Group* group = parts.groups.find(slot.bundle_of);
+    const Group* group = tables.groups.find(slot.bundle_of);
     is("placement group", group == nullptr ? "" : group->spec.name, slot.bundle_of.hex());
   } else if (!slot.actor.empty()) {
     is("actor", actor == nullptr ? "" : actor->spec().class_name, slot.actor.hex());
@@ -55,11 +55,11 @@ Json holder_json(const HeadTables& parts, const scheduler::Slot& slot) {
 }
 
 // Slots that must end before the request fits.
-Json holders_json(const HeadTables& parts, const std::vector<SlotId>& slots) {
+Json holders_json(const HeadTables& tables, const std::vector<SlotId>& slots) {
   Json holders = Json::array();
   for (const auto id : slots) {
-    if (holders.size() >= parts.options.max_listed) break;
-    holders.push_back(holder_json(parts, *parts.scheduler.find_slot(id)));
+    if (holders.size() >= tables.options.max_listed) break;
+    holders.push_back(holder_json(tables, *tables.scheduler.find_slot(id)));
   }
   return holders;
 }
@@ -70,10 +70,10 @@ std::string leases_text(std::size_t count, const char* where) {
 
 // Text about blocking slots that only hold results: their owners and their future. Empty if no such
 // slot exists.
-std::string residents_text(const HeadTables& parts, const std::vector<SlotId>& slots) {
+std::string residents_text(const HeadTables& tables, const std::vector<SlotId>& slots) {
   std::string text;
   for (const auto id : slots) {
-    const Slot* row = parts.slots.find(id);
+    const Slot* row = tables.slots.find(id);
     if (row == nullptr || !row->residence.any()) continue;
     const auto& residence = row->residence;
     const auto more =
@@ -176,7 +176,7 @@ std::string reserved_text(const scheduler::GroupExplanation& explanation) {
 }  // namespace
 
 std::string reason_of(const scheduler::GroupExplanation& explanation) {
-  if (explanation.bundles.empty()) return "all bundles have their places";
+  if (explanation.bundles.empty()) return "all bundles are placed";
   if (explanation.held_back) return to_string(*explanation.held_back);
   if (!explanation.reserved.empty()) return reserved_text(explanation);
   if (explanation.fits_now) return "it fits now";
@@ -190,10 +190,10 @@ std::string reason_of(const scheduler::GroupExplanation& explanation) {
 namespace {
 
 // Requested resources summed over all nodes, without dead ones.
-Json sums_json(const HeadTables& parts, const ResourceSet& asked) {
-  const auto use = parts.scheduler.cluster_use();
+Json sums_json(const HeadTables& tables, const ResourceSet& requested) {
+  const auto use = tables.scheduler.cluster_use();
   Json sums = Json::object();
-  for (const auto& [name, needed] : asked.amounts()) {
+  for (const auto& [name, needed] : requested.amounts()) {
     const auto at = use.find(name);
     const auto all = at == use.end() ? scheduler::ResourceUse() : at->second;
     sums[name] = {{"needed", number(needed)},
@@ -204,40 +204,40 @@ Json sums_json(const HeadTables& parts, const ResourceSet& asked) {
 }
 
 // Requests that would precede this one if enough resources for all of them were free.
-Json queue_json(const scheduler::QueuePosition& place) {
+Json queue_json(const scheduler::QueuePosition& position) {
   std::string text;
   const auto add = [&](std::int64_t count, const char* one, const char* many) {
     if (count > 0)
       text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, count == 1 ? one : many);
   };
-  add(place.higher_priority, "request of jobs of a higher priority",
+  add(position.higher_priority, "request of jobs of a higher priority",
       "requests of jobs of a higher priority");
-  add(place.smaller_share, "request of jobs with a smaller share or a longer wait",
+  add(position.smaller_share, "request of jobs with a smaller share or a longer wait",
       "requests of jobs with a smaller share or a longer wait");
-  add(place.own_job, "request of the same job", "requests of the same job");
-  add(place.groups, "placement group", "placement groups");
+  add(position.own_job, "request of the same job", "requests of the same job");
+  add(position.groups, "placement group", "placement groups");
   if (text.empty()) text = "nothing";
-  if (place.at_least) text = "at least " + text;
-  return {{"before", place.before()},
-          {"higher_priority", place.higher_priority},
-          {"smaller_share", place.smaller_share},
-          {"own_job", place.own_job},
-          {"placement_groups", place.groups},
-          {"at_least", place.at_least},
+  if (position.at_least) text = "at least " + text;
+  return {{"before", position.before()},
+          {"higher_priority", position.higher_priority},
+          {"smaller_share", position.smaller_share},
+          {"own_job", position.own_job},
+          {"placement_groups", position.groups},
+          {"at_least", position.at_least},
           {"text", std::move(text)}};
 }
 
 // Checks the job of a request. An empty id means a job without terms.
-Result<void> check_job(const HeadTables& parts, JobId job) {
-  if (job.empty() || parts.jobs.works(job)) return {};
+Result<void> check_job(const HeadTables& tables, JobId job) {
+  if (job.empty() || tables.jobs.works(job)) return {};
   return failure(
       ErrorCode::not_found,
       fmt::format("request: job_id {}: no such job runs; `mobula list jobs` has them", job.hex()));
 }
 
-void add_warnings(const HeadTables& parts, Json& json) {
+void add_warnings(const HeadTables& tables, Json& json) {
   if (!json.contains("warnings")) json["warnings"] = Json::array();
-  if (parts.nodes.recovering()) {
+  if (tables.nodes.recovering()) {
     json["warnings"].push_back("the head is recovering: more nodes may come");
   }
 }
@@ -251,8 +251,8 @@ void add_fleet_reason(const std::string& reason, Json& json) {
 
 // Explains a group, whether it exists or is hypothetical: for each unplaced bundle, the first rule
 // that rejects it on each node. Equal bundles are listed once, under the index of the first.
-Json group_explanation_of(const HeadTables& parts, const GroupSpec& spec, Json subject) {
-  const auto explanation = parts.scheduler.explain(spec);
+Json group_explanation_of(const HeadTables& tables, const GroupSpec& spec, Json subject) {
+  const auto explanation = tables.scheduler.explain(spec);
   Json json = document("Explanation");
   json["subject"] = std::move(subject);
   ResourceSet sum;
@@ -261,19 +261,19 @@ Json group_explanation_of(const HeadTables& parts, const GroupSpec& spec, Json s
         sum, scheduler::most_held_by(scheduler::Need(bundle, scheduler::Tenant::bundle)));
   }
   json["resources"] = resources_json(sum);
-  json["all_nodes"] = sums_json(parts, sum);
+  json["all_nodes"] = sums_json(tables, sum);
   json["strategy"] = to_string(spec.strategy);
   json["feasible"] = explanation.feasible;
   json["fits_now"] = explanation.fits_now;
   json["reason"] = reason_of(explanation);
   json["priority"] = spec.priority;
   if (explanation.feasible && !explanation.bundles.empty())
-    json["queue"] = queue_json(parts.scheduler.place_in_queue(spec));
+    json["queue"] = queue_json(tables.scheduler.place_in_queue(spec));
   json["items"] = Json::array();
   std::size_t left_out = 0;
   for (const auto& bundle : explanation.bundles) {
     for (const auto& each : bundle.nodes) {
-      if (json["items"].size() >= parts.options.max_listed) {
+      if (json["items"].size() >= tables.options.max_listed) {
         ++left_out;
         continue;
       }
@@ -283,34 +283,34 @@ Json group_explanation_of(const HeadTables& parts, const GroupSpec& spec, Json s
       json["items"].push_back(std::move(item));
     }
   }
-  if (explanation.obstacle) json["holders"] = holders_json(parts, *explanation.obstacle);
+  if (explanation.obstacle) json["holders"] = holders_json(tables, *explanation.obstacle);
   if (!explanation.left_over.empty())
     json["nodes_needed"] = nodes_needed_json(spec, explanation.left_over);
-  add_fleet_reason(parts.fleet.reason_of(spec.id), json);
+  add_fleet_reason(tables.fleet.reason_of(spec.id), json);
   json["warnings"] = Json::array();
   if (left_out > 0) {
     json["warnings"].push_back(
         fmt::format("{} reasons of bundles and nodes are left out", left_out));
   }
-  add_warnings(parts, json);
+  add_warnings(tables, json);
   return json;
 }
 
 }  // namespace
 
-Json explanation_of(const HeadTables& parts, const DemandClass& demand, scheduler::Tenant tenant,
+Json explanation_of(const HeadTables& tables, const DemandClass& demand, scheduler::Tenant tenant,
                     Json subject, const std::vector<NodeId>& callers) {
-  const auto explanation = parts.scheduler.explain(demand, tenant, callers);
+  const auto explanation = tables.scheduler.explain(demand, tenant, callers);
   const auto fits = [](const NodeReason& each) { return each.reason.code == ReasonCode::fits; };
   const bool fits_now = !explanation.held_back && std::ranges::any_of(explanation.nodes, fits);
   Json json = document("Explanation");
   json["subject"] = std::move(subject);
   add_request(json, demand.request);
   json["all_nodes"] =
-      sums_json(parts, scheduler::most_held_by(scheduler::Need(demand.request, tenant)));
+      sums_json(tables, scheduler::most_held_by(scheduler::Need(demand.request, tenant)));
   json["priority"] = demand.request.priority;
   if (explanation.feasible)
-    json["queue"] = queue_json(parts.scheduler.place_in_queue(demand, tenant));
+    json["queue"] = queue_json(tables.scheduler.place_in_queue(demand, tenant));
   json["feasible"] = explanation.feasible;
   json["fits_now"] = fits_now;
   if (explanation.held_back && (explanation.feasible || explanation.never_allowed)) {
@@ -332,48 +332,48 @@ Json explanation_of(const HeadTables& parts, const DemandClass& demand, schedule
                           cut->reason.what, cut->node.hex())
             : "it fits when running work has ended";
   }
-  if (fits_now) json["would_start_on"] = id_json(parts.scheduler.choice(demand, tenant, callers));
+  if (fits_now) json["would_start_on"] = id_json(tables.scheduler.choice(demand, tenant, callers));
   json["items"] = Json::array();
   for (const auto& each : explanation.nodes) json["items"].push_back(reason_json(each));
   if (const auto& obstacle = explanation.obstacle; obstacle && !explanation.held_back) {
     json["reason"] = fmt::format("it fits on node {} when {}", obstacle->node.hex(),
                                  leases_text(obstacle->slots.size(), "its"));
-    if (const auto residents = residents_text(parts, obstacle->slots); !residents.empty()) {
+    if (const auto residents = residents_text(tables, obstacle->slots); !residents.empty()) {
       json["reason"] = fmt::format("{}: {}", json["reason"].get<std::string>(), residents);
     }
-    json["holders"] = holders_json(parts, obstacle->slots);
+    json["holders"] = holders_json(tables, obstacle->slots);
   }
   if (!explanation.feasible && !explanation.never_allowed &&
       demand.request.placement.group.empty() && !insists_on_node(demand.request)) {
     json["node_needed"] = node_needed_json(demand.request, tenant);
   }
-  const Group* group = parts.groups.find(demand.request.placement.group);
+  const Group* group = tables.groups.find(demand.request.placement.group);
   if (group != nullptr && group->state == GroupState::pending) {
-    const Json why = group_explanation_of(parts, group->spec, nullptr);
+    const Json why = group_explanation_of(tables, group->spec, nullptr);
     json["feasible"] = why["feasible"];
     json["reason"] = "its placement group waits: " + why["reason"].get<std::string>();
   }
-  add_fleet_reason(parts.fleet.reason_of(demand.id), json);
-  add_warnings(parts, json);
+  add_fleet_reason(tables.fleet.reason_of(demand.id), json);
+  add_warnings(tables, json);
   return json;
 }
 
 namespace {
 
 // Interprets a typed request, because many of its values may be defaults.
-std::string asks_text(const Request& request, const std::string& typed) {
+std::string request_text(const Request& request, const std::string& typed) {
   const std::string needs = to_string(scheduler::Need(request, scheduler::Tenant::task));
   if (needs == "nothing") {
     return "no resources at all: any node that takes work and that its labels and strategy allow "
            "can run it, however busy "
-           "its devices are; a task that does not say num_cpus asks for 1 CPU";
+           "its devices are; a task without num_cpus requests 1 CPU";
   }
   const bool is_given = Json::parse(typed, nullptr, false).contains("num_cpus");
-  return needs + (is_given ? "" : "; 1 CPU is what a task asks for that does not say num_cpus");
+  return needs + (is_given ? "" : "; a task without num_cpus requests 1 CPU");
 }
 
 // Explanation for an actor that does not wait.
-Json settled_actor_json(const HeadTables& parts, const Actor& actor) {
+Json settled_actor_json(const HeadTables& tables, const Actor& actor) {
   Json json = document("Explanation");
   json["subject"] = actor_json(actor);
   json["feasible"] = true;
@@ -384,7 +384,7 @@ Json settled_actor_json(const HeadTables& parts, const Actor& actor) {
                        ? "it runs on node " + actor.node.hex()
                        : fmt::format("it starts on node {}", actor.node.hex());
   json["items"] = Json::array();
-  add_warnings(parts, json);
+  add_warnings(tables, json);
   return json;
 }
 
@@ -402,11 +402,11 @@ std::string course_of(const SubmissionRow& row) {
 }
 
 // Explanation for a submitted job: if it waits, that of its actor.
-Json submission_explanation(const HeadTables& parts, const SubmissionRow& row) {
-  const Actor* actor = parts.actors.find(SubmissionTable::entry_of(row.job));
+Json submission_explanation(const HeadTables& tables, const SubmissionRow& row) {
+  const Actor* actor = tables.actors.find(SubmissionTable::entry_of(row.job));
   if (row.state == SubmissionState::pending && actor != nullptr && actor->waits) {
-    return explanation_of(parts, actor->spec().demand, scheduler::Tenant::actor,
-                          submission_json(row), parts.actors.callers_of(*actor));
+    return explanation_of(tables, actor->spec().demand, scheduler::Tenant::actor,
+                          submission_json(row), tables.actors.callers_of(*actor));
   }
   Json json = document("Explanation");
   json["subject"] = submission_json(row);
@@ -414,7 +414,7 @@ Json submission_explanation(const HeadTables& parts, const SubmissionRow& row) {
   json["fits_now"] = false;
   json["reason"] = course_of(row);
   json["items"] = Json::array();
-  add_warnings(parts, json);
+  add_warnings(tables, json);
   return json;
 }
 
@@ -423,16 +423,50 @@ bool is_name(const std::string& argument) {
   return begin != std::string::npos && argument[begin] != '{' && argument[begin] != '[';
 }
 
+// Explains the actor, group, or demand class with this id. `argument` is the text of the user.
+Result<std::string> explanation_of_id(const HeadTables& tables, const Hash128& bits,
+                                      const std::string& argument) {
+  if (const Actor* actor = tables.actors.find(ActorId(bits))) {
+    if (!actor->waits) return json_text(settled_actor_json(tables, *actor));
+    return json_text(explanation_of(tables, actor->spec().demand, scheduler::Tenant::actor,
+                                    actor_json(*actor), tables.actors.callers_of(*actor)));
+  }
+  if (const Group* group = tables.groups.find(GroupId(bits))) {
+    return json_text(
+        group_explanation_of(tables, group->spec, group_json(*group, tables.scheduler)));
+  }
+  for (const auto& [key, row] : tables.slots.demands()) {
+    if (key.second != ClassId(bits)) continue;
+    return json_text(explanation_of(tables, row.demand.demand_class, scheduler::Tenant::task,
+                                    demand_json(tables, row),
+                                    {tables.processes.node_of(key.first)}));
+  }
+  if (tables.jobs.find(JobId(bits)) != nullptr) {
+    return failure(
+        ErrorCode::not_found,
+        fmt::format("explain {0}: that is the job of a program, which itself waits for nothing; "
+                    "`mobula list tasks "
+                    "--filter job_id={0}` shows its tasks, each of which can be explained",
+                    JobId(bits).hex()));
+  }
+  return failure(
+      ErrorCode::not_found,
+      fmt::format(
+          "explain {}: no submitted job, no actor and no placement group has this id, and no "
+          "task of such a class waits for a slot",
+          argument));
+}
+
 }  // namespace
 
-Result<std::string> explain_json(const HeadTables& parts, const std::string& argument) {
-  if (const auto job = parts.submissions.resolve(argument)) {
-    return json_text(submission_explanation(parts, *parts.submissions.find(*job)));
+Result<std::string> explain_json(const HeadTables& tables, const std::string& argument) {
+  if (const auto job = tables.submissions.resolve(argument)) {
+    return json_text(submission_explanation(tables, *tables.submissions.find(*job)));
   } else if (job.error().code == ErrorCode::invalid_argument) {
     return job.error();
   }
   std::string id = argument;
-  if (const auto ids = known_ids(parts, argument); !ids.empty()) {
+  if (const auto ids = known_ids(tables, argument); !ids.empty()) {
     if (ids.size() > 1) {
       return failure(
           ErrorCode::invalid_argument,
@@ -441,37 +475,7 @@ Result<std::string> explain_json(const HeadTables& parts, const std::string& arg
     }
     id = *ids.begin();
   }
-  if (const auto bits = bits_from_hex(id)) {
-    if (const Actor* actor = parts.actors.find(ActorId(*bits))) {
-      if (!actor->waits) return json_text(settled_actor_json(parts, *actor));
-      return json_text(explanation_of(parts, actor->spec().demand, scheduler::Tenant::actor,
-                                      actor_json(*actor), parts.actors.callers_of(*actor)));
-    }
-    if (const Group* group = parts.groups.find(GroupId(*bits))) {
-      return json_text(
-          group_explanation_of(parts, group->spec, group_json(*group, parts.scheduler)));
-    }
-    for (const auto& [key, row] : parts.slots.demands()) {
-      if (key.second != ClassId(*bits)) continue;
-      return json_text(explanation_of(parts, row.demand.demand_class, scheduler::Tenant::task,
-                                      demand_json(parts, row),
-                                      {parts.processes.node_of(key.first)}));
-    }
-    if (parts.jobs.find(JobId(*bits)) != nullptr) {
-      return failure(
-          ErrorCode::not_found,
-          fmt::format("explain {0}: that is the job of a program, which itself waits for nothing; "
-                      "`mobula list tasks "
-                      "--filter job_id={0}` shows its tasks, each of which can be explained",
-                      id));
-    }
-    return failure(
-        ErrorCode::not_found,
-        fmt::format(
-            "explain {}: no submitted job, no actor and no placement group has this id, and no "
-            "task of such a class waits for a slot",
-            argument));
-  }
+  if (const auto bits = bits_from_hex(id)) return explanation_of_id(tables, *bits, argument);
   if (is_name(argument)) {
     return failure(
         ErrorCode::not_found,
@@ -480,21 +484,21 @@ Result<std::string> explain_json(const HeadTables& parts, const std::string& arg
             "'{{\"num_gpus\": 2}}'; actors, tasks and placement groups are named by their ids",
             argument.substr(0, 200)));
   }
-  auto asked = asked_from_json(argument);
-  if (!asked) return asked.error();
-  if (const auto* group = std::get_if<GroupSpec>(&*asked)) {
-    if (auto checked = check_job(parts, group->job); !checked) return checked.error();
-    return json_text(group_explanation_of(parts, *group, nullptr));
+  auto requested = shape_from_json(argument);
+  if (!requested) return requested.error();
+  if (const auto* group = std::get_if<GroupSpec>(&*requested)) {
+    if (auto checked = check_job(tables, group->job); !checked) return checked.error();
+    return json_text(group_explanation_of(tables, *group, nullptr));
   }
-  auto& about = std::get<AskedRequest>(*asked);
-  if (auto checked = check_job(parts, about.job); !checked) return checked.error();
+  auto& about = std::get<ParsedRequest>(*requested);
+  if (auto checked = check_job(tables, about.job); !checked) return checked.error();
   DemandClass demand;
   demand.job = about.job;
   demand.request = std::move(about.request);
-  const Job* job = parts.jobs.find(about.job);
-  Json json = explanation_of(parts, demand, scheduler::Tenant::task, nullptr,
+  const Job* job = tables.jobs.find(about.job);
+  Json json = explanation_of(tables, demand, scheduler::Tenant::task, nullptr,
                              job == nullptr ? std::vector<NodeId>() : std::vector{job->node});
-  json["asks"] = asks_text(demand.request, argument);
+  json["asks"] = request_text(demand.request, argument);
   return json_text(json);
 }
 

@@ -14,7 +14,7 @@ struct HeadTables;
 
 // `argument` names a submitted job (id, id prefix, or name), an actor, a placement group, or a
 // waiting class (id), or is the JSON of a request or group (request_json.h).
-Result<std::string> explain_json(const HeadTables& parts, const std::string& argument);
+Result<std::string> explain_json(const HeadTables& tables, const std::string& argument);
 
 // Returns one sentence that explains why a group is not placed.
 std::string reason_of(const scheduler::GroupExplanation& explanation);

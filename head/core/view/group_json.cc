@@ -6,24 +6,24 @@ namespace mobula::internal::head {
 namespace {
 
 Json bundle_json(const Group& group, std::size_t index, const scheduler::Scheduler& scheduler) {
-  const Request& asked = group.spec.bundles[index];
+  const Request& bundle = group.spec.bundles[index];
   Json json = {{"index", index}, {"resources", Json::object()}, {"node_id", nullptr}};
-  for (const auto& [name, amount] : asked.resources.amounts())
+  for (const auto& [name, amount] : bundle.resources.amounts())
     json["resources"][name] = number(amount);
-  if (asked.gpu_memory > 0) json["gpu_memory"] = asked.gpu_memory;
-  if (!asked.accelerator_type.empty()) json["accelerator_type"] = asked.accelerator_type;
-  if (!asked.label_selector.empty()) json["label_selector"] = asked.label_selector;
-  const auto* room = scheduler.cluster().room(group.spec.id, static_cast<std::int32_t>(index));
-  if (room == nullptr) return json;
-  json["node_id"] = room->node.hex();
+  if (bundle.gpu_memory > 0) json["gpu_memory"] = bundle.gpu_memory;
+  if (!bundle.accelerator_type.empty()) json["accelerator_type"] = bundle.accelerator_type;
+  if (!bundle.label_selector.empty()) json["label_selector"] = bundle.label_selector;
+  const auto* capacity = scheduler.cluster().room(group.spec.id, static_cast<std::int32_t>(index));
+  if (capacity == nullptr) return json;
+  json["node_id"] = capacity->node.hex();
   json["available"] = Json::object();
-  for (const auto& name : room->ledger.names()) {
-    json["available"][name] = number(std::max(room->ledger.available(name), Quantity()));
+  for (const auto& name : capacity->ledger.names()) {
+    json["available"][name] = number(std::max(capacity->ledger.available(name), Quantity()));
   }
   const auto* row = scheduler.groups().find(group.spec.id);
   json["instances"] = Json::object();
   for (const auto& share : row->places[index].allocation.resources) {
-    if (!room->ledger.in_instances(share.name)) continue;
+    if (!capacity->ledger.in_instances(share.name)) continue;
     for (const auto& each : share.shares) json["instances"][share.name].push_back(each.index);
   }
   return json;

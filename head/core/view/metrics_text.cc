@@ -21,15 +21,15 @@ double seconds(Duration span) { return static_cast<double>(span.count()) * 1e-9;
 // The beginning of the id: commands accept it, and 48,000 lines stay within 5 MB.
 std::string short_id(NodeId node) { return node.hex().substr(0, 12); }
 
-void add_head(const HeadTables& parts, MetricsWriter& out) {
+void add_head(const HeadTables& tables, MetricsWriter& out) {
   out.family("mobula_build_info", "gauge", "Release of the head.");
-  out.sample(MetricsWriter::label("version", parts.options.version), 1);
+  out.sample(MetricsWriter::label("version", tables.options.version), 1);
   out.family("mobula_head_epoch", "gauge", "Epoch of the head; it rises with each restart.");
-  out.sample("", parts.epoch);
+  out.sample("", tables.epoch);
   out.family("mobula_head_leader", "gauge", "1 while this head serves agents and tools.");
-  out.sample("", parts.serving ? 1 : 0);
+  out.sample("", tables.serving ? 1 : 0);
   out.family("mobula_head_recovering", "gauge", "1 while the head waits for known nodes.");
-  out.sample("", parts.nodes.recovering() ? 1 : 0);
+  out.sample("", tables.nodes.recovering() ? 1 : 0);
 }
 
 void add_states(MetricsWriter& out, std::string_view name, std::string_view help,
@@ -38,8 +38,8 @@ void add_states(MetricsWriter& out, std::string_view name, std::string_view help
   for (const auto& [state, count] : counts) out.sample(MetricsWriter::label("state", state), count);
 }
 
-void add_state(const HeadTables& parts, MetricsWriter& out) {
-  auto counts = state_counts(parts);
+void add_state(const HeadTables& tables, MetricsWriter& out) {
+  auto counts = state_counts(tables);
   // States on which alerts depend exist from the start.
   for (const char* state : {"ALIVE", "SUSPECT", "DRAINING", "DEAD"}) counts.nodes[state] += 0;
   for (const char* state : {"PENDING", "RUNNING", "SUCCEEDED", "FAILED"}) counts.jobs[state] += 0;
@@ -50,7 +50,7 @@ void add_state(const HeadTables& parts, MetricsWriter& out) {
   add_states(out, "mobula_actors", "Actors by state.", counts.actors);
   add_states(out, "mobula_placement_groups", "Placement groups by state.", counts.groups);
   std::int64_t actors = 0, tasks = 0;
-  for (const auto& [id, slot] : parts.slots.rows()) ++(slot.actor.empty() ? tasks : actors);
+  for (const auto& [id, slot] : tables.slots.rows()) ++(slot.actor.empty() ? tasks : actors);
   out.family("mobula_leases", "gauge", "Granted slots by tenant.");
   out.sample(MetricsWriter::label("tenant", "actor"), actors);
   out.sample(MetricsWriter::label("tenant", "task"), tasks);
@@ -59,22 +59,22 @@ void add_state(const HeadTables& parts, MetricsWriter& out) {
 // Waiting requests by kind and reason, and the longest wait of each kind.
 class Pending {
  public:
-  explicit Pending(const HeadTables& parts) : parts_(parts) {
-    for (const auto& [key, row] : parts.slots.demands()) {
+  explicit Pending(const HeadTables& tables) : tables_(tables) {
+    for (const auto& [key, row] : tables.slots.demands()) {
       if (row.demand.wanted_slots <= 0) continue;
       const auto& demand = row.demand.demand_class;
       const auto waiting = std::max<std::int64_t>(row.demand.waiting_tasks, 0);
       counts_[{"task", reason_of(demand, scheduler::Tenant::task)}] += waiting;
       waits("task", row.oldest_waiting);
     }
-    for (const auto& [id, actor] : parts.actors.rows()) {
+    for (const auto& [id, actor] : tables.actors.rows()) {
       if (!actor.waits || !actor.slot.empty()) continue;
       const char* kind = actor.spec().entry.given() ? "job" : "actor";
       ++counts_[{kind, reason_of(actor.spec().demand, scheduler::Tenant::actor)}];
       waits(kind, actor.waiting_since);
     }
-    for (const auto& [id, group] : parts.groups.rows()) {
-      const auto* row = parts.scheduler.groups().find(id);
+    for (const auto& [id, group] : tables.groups.rows()) {
+      const auto* row = tables.scheduler.groups().find(id);
       if (group.state == GroupState::removed || row == nullptr || row->complete()) continue;
       ++counts_[{"placement_group", group.infeasible ? "Infeasible" : "Resources"}];
     }
@@ -87,7 +87,7 @@ class Pending {
     }
     out.family("mobula_pending_oldest_seconds", "gauge", "Longest present wait for a slot.");
     for (const auto& [kind, since] : oldest_) {
-      out.sample(MetricsWriter::label("kind", kind), seconds(parts_.now - since));
+      out.sample(MetricsWriter::label("kind", kind), seconds(tables_.now - since));
     }
   }
 
@@ -101,20 +101,20 @@ class Pending {
     const std::pair key{demand.id, tenant};
     if (const auto known = reasons_.find(key); known != reasons_.end()) return known->second;
     if (reasons_.size() >= max_explained) return "Unknown";
-    std::string word = waits_for(parts_, demand, tenant);
+    std::string word = waits_for(tables_, demand, tenant);
     std::erase_if(word, [](char c) { return c == '(' || c == ')'; });
     return reasons_.emplace(key, std::move(word)).first->second;
   }
 
-  const HeadTables& parts_;
+  const HeadTables& tables_;
   std::map<std::pair<std::string, std::string>, std::int64_t> counts_{
       {{"task", "Resources"}, 0}, {{"task", "Infeasible"}, 0}, {{"actor", "Infeasible"}, 0}};
   std::map<std::string, Time> oldest_;
   std::map<std::pair<ClassId, scheduler::Tenant>, std::string> reasons_;
 };
 
-void add_resources(const HeadTables& parts, MetricsWriter& out) {
-  const auto use = parts.scheduler.cluster_use();
+void add_resources(const HeadTables& tables, MetricsWriter& out) {
+  const auto use = tables.scheduler.cluster_use();
   const auto add = [&](const char* name, const char* help, const auto& value_of) {
     out.family(name, "gauge", help);
     for (const auto& [resource, each] : use) {
@@ -127,12 +127,12 @@ void add_resources(const HeadTables& parts, MetricsWriter& out) {
       [](const scheduler::ResourceUse& each) { return each.total - each.available; });
 }
 
-void add_tasks(const HeadTables& parts, MetricsWriter& out) {
+void add_tasks(const HeadTables& tables, MetricsWriter& out) {
   std::vector<std::pair<std::string, UseTotals>> rows;
-  for (auto& [name, totals] : parts.class_use.totals()) {
+  for (auto& [name, totals] : tables.class_use.totals()) {
     rows.emplace_back(MetricsWriter::label("name", name), totals);
   }
-  rows.emplace_back(MetricsWriter::label("name", "other"), parts.class_use.other());
+  rows.emplace_back(MetricsWriter::label("name", "other"), tables.class_use.other());
   const auto add = [&](const char* name, const char* help, auto member) {
     out.family(name, "counter", help);
     for (const auto& [label, totals] : rows) out.sample(label, totals.*member);
@@ -147,8 +147,8 @@ void add_tasks(const HeadTables& parts, MetricsWriter& out) {
   for (const auto& [label, totals] : rows) out.histogram(label, totals.runs, totals.run_us);
 }
 
-void add_starts(const HeadTables& parts, MetricsWriter& out) {
-  const auto& counts = parts.counts;
+void add_starts(const HeadTables& tables, MetricsWriter& out) {
+  const auto& counts = tables.counts;
   out.family("mobula_slot_grant_seconds", "histogram", "Wait of the oldest request of a grant.");
   out.histogram("", counts.slot_grants.counts, counts.slot_grants.total_us);
   out.family("mobula_actor_start_seconds", "histogram", "Time until a constructor has returned.");
@@ -160,15 +160,15 @@ void add_starts(const HeadTables& parts, MetricsWriter& out) {
   for (std::size_t i = 0; i < end_kinds; ++i) {
     out.sample(MetricsWriter::label("cause", causes[i]), counts.executor_ends[i]);
   }
-  const auto& preemptions = parts.slots.preemptions();
+  const auto& preemptions = tables.slots.preemptions();
   out.family("mobula_preemptions_total", "counter", "Slots preempted for work of higher priority.");
-  out.sample("", preemptions.asked - preemptions.refused);
+  out.sample("", preemptions.requested - preemptions.refused);
 }
 
-void add_nodes(const HeadTables& parts, MetricsWriter& out) {
+void add_nodes(const HeadTables& tables, MetricsWriter& out) {
   std::vector<std::pair<std::string, const UsageReply*>> rows;
-  for (const auto& [id, usage] : parts.samples.rows()) {
-    const Node* node = parts.nodes.find(id);
+  for (const auto& [id, usage] : tables.samples.rows()) {
+    const Node* node = tables.nodes.find(id);
     if (node == nullptr || !node->registered()) continue;
     rows.emplace_back(MetricsWriter::labels("node", short_id(id), "host", node->host), &usage);
   }
@@ -202,10 +202,10 @@ struct GpuRow {
 };
 
 // Adds the allocations on the node. Slots in bundles are part of their bundle.
-void add_booked(const HeadTables& parts, NodeId node, std::vector<GpuRow>& gpus) {
-  for (const auto id : parts.scheduler.slots_on(node)) {
-    const auto& slot = *parts.scheduler.find_slot(id);
-    const Slot* row = parts.slots.find(id);
+void add_booked(const HeadTables& tables, NodeId node, std::vector<GpuRow>& gpus) {
+  for (const auto id : tables.scheduler.slots_on(node)) {
+    const auto& slot = *tables.scheduler.find_slot(id);
+    const Slot* row = tables.slots.find(id);
     for (const auto& resource : slot.allocation.resources) {
       if (resource.name != resource::gpu) continue;
       for (const auto& share : resource.shares) {
@@ -220,7 +220,7 @@ void add_booked(const HeadTables& parts, NodeId node, std::vector<GpuRow>& gpus)
   }
 }
 
-std::vector<GpuRow> gpus_of(const HeadTables& parts, const Node& node) {
+std::vector<GpuRow> gpus_of(const HeadTables& tables, const Node& node) {
   std::vector<GpuRow> gpus;
   const auto* shape = node.shape.find(resource::gpu);
   if (shape == nullptr || !node.registered() || !node.slots_allowed()) return gpus;
@@ -232,9 +232,9 @@ std::vector<GpuRow> gpus_of(const HeadTables& parts, const Node& node) {
         {.labels = MetricsWriter::labels("node", id, "gpu", std::to_string(i), "type", type),
          .memory_bytes = instance.memory_bytes});
   }
-  add_booked(parts, node.id, gpus);
-  const auto sample = parts.samples.rows().find(node.id);
-  if (sample == parts.samples.rows().end()) return gpus;
+  add_booked(tables, node.id, gpus);
+  const auto sample = tables.samples.rows().find(node.id);
+  if (sample == tables.samples.rows().end()) return gpus;
   for (const auto& each : sample->second.devices) {
     if (each.device >= gpus.size()) continue;
     gpus[each.device].used_bytes = each.used_bytes;
@@ -243,10 +243,10 @@ std::vector<GpuRow> gpus_of(const HeadTables& parts, const Node& node) {
   return gpus;
 }
 
-void add_gpus(const HeadTables& parts, MetricsWriter& out) {
+void add_gpus(const HeadTables& tables, MetricsWriter& out) {
   std::vector<GpuRow> rows;
-  for (const auto& [id, node] : parts.nodes.rows()) {
-    auto gpus = gpus_of(parts, node);
+  for (const auto& [id, node] : tables.nodes.rows()) {
+    auto gpus = gpus_of(tables, node);
     std::ranges::move(gpus, std::back_inserter(rows));
   }
   const auto add = [&](const char* name, const char* help, const auto& value_of) {
@@ -272,8 +272,8 @@ void add_gpus(const HeadTables& parts, MetricsWriter& out) {
       [](const GpuRow& row) { return row.over_share ? 1 : 0; });
 }
 
-void add_transfers(const HeadTables& parts, MetricsWriter& out) {
-  auto counts = parts.transfer_counts.of_cluster();
+void add_transfers(const HeadTables& tables, MetricsWriter& out) {
+  auto counts = tables.transfer_counts.of_cluster();
   counts[DirectPath::store].path = DirectPath::store;
   out.family("mobula_transfer_bytes_total", "counter", "Bytes of completed transfers by path.");
   for (const auto& [path, each] : counts) {
@@ -297,30 +297,30 @@ void add_fleet_family(MetricsWriter& out, std::string_view name, std::string_vie
 }
 
 // Without an autoscaler the families are absent.
-void add_fleet(const HeadTables& parts, MetricsWriter& out) {
-  if (!parts.fleet.is_current()) return;
+void add_fleet(const HeadTables& tables, MetricsWriter& out) {
+  if (!tables.fleet.is_current()) return;
   add_fleet_family(out, "mobula_autoscaler_instances", "gauge",
                    "Instances of the autoscaler by node type and state.", "state",
-                   parts.fleet.instances());
+                   tables.fleet.instances());
   add_fleet_family(out, "mobula_autoscaler_failures_total", "counter",
                    "Failed launch calls of the autoscaler by node type and kind.", "kind",
-                   parts.fleet.failures());
+                   tables.fleet.failures());
 }
 
 }  // namespace
 
-std::string metrics_text(const HeadTables& parts) {
+std::string metrics_text(const HeadTables& tables) {
   MetricsWriter out;
-  add_head(parts, out);
-  add_state(parts, out);
-  Pending(parts).write(out);
-  add_resources(parts, out);
-  add_tasks(parts, out);
-  add_starts(parts, out);
-  add_nodes(parts, out);
-  add_gpus(parts, out);
-  add_transfers(parts, out);
-  add_fleet(parts, out);
+  add_head(tables, out);
+  add_state(tables, out);
+  Pending(tables).write(out);
+  add_resources(tables, out);
+  add_tasks(tables, out);
+  add_starts(tables, out);
+  add_nodes(tables, out);
+  add_gpus(tables, out);
+  add_transfers(tables, out);
+  add_fleet(tables, out);
   return std::move(out).take();
 }
 

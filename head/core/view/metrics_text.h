@@ -10,6 +10,6 @@ namespace mobula::internal::head {
 
 struct HeadTables;
 
-std::string metrics_text(const HeadTables& parts);
+std::string metrics_text(const HeadTables& tables);
 
 }  // namespace mobula::internal::head

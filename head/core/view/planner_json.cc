@@ -65,25 +65,25 @@ Json shape_json(const NodeShape& shape) {
 }
 
 // Bundles of an incomplete group are listed with the group.
-bool waits(const HeadTables& parts, GroupId group) {
-  const auto* row = parts.scheduler.groups().find(group);
+bool waits(const HeadTables& tables, GroupId group) {
+  const auto* row = tables.scheduler.groups().find(group);
   return row != nullptr && !row->complete();
 }
 
 // Sums of the allocations on the node.
-void add_use(const HeadTables& parts, const scheduler::Node& node, Json& json) {
+void add_use(const HeadTables& tables, const scheduler::Node& node, Json& json) {
   using Key = std::pair<std::string, std::uint32_t>;
   std::map<Key, std::pair<Quantity, std::int64_t>> held;
   std::int64_t tasks = 0, blocked = 0, actors = 0;
   bool quiet = true;
-  for (const auto id : parts.scheduler.slots_on(node.id)) {
-    const auto& slot = *parts.scheduler.find_slot(id);
+  for (const auto id : tables.scheduler.slots_on(node.id)) {
+    const auto& slot = *tables.scheduler.find_slot(id);
     quiet = false;
     switch (scheduler::tenant_of(slot)) {
       case scheduler::Tenant::task: ++(slot.lent ? blocked : tasks); break;
       case scheduler::Tenant::actor: actors += slot.lent ? 0 : 1; break;
       case scheduler::Tenant::bundle:
-        if (waits(parts, slot.bundle_of)) continue;
+        if (waits(tables, slot.bundle_of)) continue;
         break;
     }
     if (!slot.allocation.group.empty()) continue;  // counted with its bundle
@@ -103,8 +103,8 @@ void add_use(const HeadTables& parts, const scheduler::Node& node, Json& json) {
   json["task_slots"] = tasks;
   json["blocked_task_slots"] = blocked;
   json["actor_slots"] = actors;
-  const auto last = parts.last_use.of(node.id);
-  json["idle_ms"] = quiet && last ? Json((parts.now - *last) / 1ms) : Json(nullptr);
+  const auto last = tables.last_use.of(node.id);
+  json["idle_ms"] = quiet && last ? Json((tables.now - *last) / 1ms) : Json(nullptr);
 }
 
 // Writes the document item by item, so that an oversized one is abandoned early.
@@ -143,16 +143,16 @@ class Writer {
   std::size_t count_ = 0;
 };
 
-void write_nodes(const HeadTables& parts, Writer& out) {
-  for (const auto& [id, row] : parts.nodes.rows()) {
+void write_nodes(const HeadTables& tables, Writer& out) {
+  for (const auto& [id, row] : tables.nodes.rows()) {
     if (out.is_too_long()) return;
-    const auto* node = parts.scheduler.cluster().nodes().find(id);
+    const auto* node = tables.scheduler.cluster().nodes().find(id);
     if (node == nullptr || !row.slots_allowed()) continue;
     Json json = {{"node_id", id.hex()},
                  {"usable", node->state == scheduler::NodeState::alive},
                  {"draining", row.draining},
                  {"shape", shape_json(row.shape)}};
-    add_use(parts, *node, json);
+    add_use(tables, *node, json);
     json["cannot_start"] = Json::array();
     for (const auto& [program, why] : node->cannot_start) {
       json["cannot_start"].push_back(program.hex());
@@ -191,10 +191,10 @@ Missing& add(MissingByClass& missing, const DemandClass& demand, const std::stri
 
 // Divides the rest of each quota among the classes of its job, in the order of scheduling: by
 // priority, held slots, and age.
-void divide_quotas(const HeadTables& parts, MissingByClass& missing) {
+void divide_quotas(const HeadTables& tables, MissingByClass& missing) {
   std::vector<Missing*> order;
   for (auto& [key, row] : missing) {
-    if (!parts.scheduler.terms(row.demand->job).quota.empty()) order.push_back(&row);
+    if (!tables.scheduler.terms(row.demand->job).quota.empty()) order.push_back(&row);
   }
   std::ranges::stable_sort(order, {}, [](const Missing* row) {
     return std::tuple(-std::int64_t{row->demand->request.priority}, row->held, row->oldest);
@@ -204,19 +204,19 @@ void divide_quotas(const HeadTables& parts, MissingByClass& missing) {
     const JobId job = row->demand->job;
     const auto each = scheduler::most_held_by(scheduler::Need(row->demand->request, row->tenant));
     auto& besides = given[job];
-    row->allowed = std::min(parts.scheduler.slots_within_quota(job, each, besides), row->count);
-    for (const auto& [name, quota] : parts.scheduler.terms(job).quota) {
+    row->allowed = std::min(tables.scheduler.slots_within_quota(job, each, besides), row->count);
+    for (const auto& [name, quota] : tables.scheduler.terms(job).quota) {
       besides.add(name, Quantity::from_units(each.get(name).units() * *row->allowed));
     }
   }
 }
 
-MissingByClass missing_slots(const HeadTables& parts) {
+MissingByClass missing_slots(const HeadTables& tables) {
   MissingByClass missing;
   std::map<SlotTable::DemandKey, std::int64_t> held;
-  const auto means = parts.class_use.mean_runs();  // of owners that have run such tasks before
-  for (const auto& [id, slot] : parts.slots.rows()) ++held[{slot.lessee, slot.class_id}];
-  for (const auto& [key, row] : parts.slots.demands()) {
+  const auto means = tables.class_use.mean_runs();  // of owners that have run such tasks before
+  for (const auto& [id, slot] : tables.slots.rows()) ++held[{slot.lessee, slot.class_id}];
+  for (const auto& [key, row] : tables.slots.demands()) {
     const auto& demand = row.demand.demand_class;
     const auto of_lessee = held[key];
     const auto lacking = row.total - of_lessee;
@@ -229,19 +229,19 @@ MissingByClass missing_slots(const HeadTables& parts) {
       if (const auto known = means.find(demand.id); known != means.end())
         sum.mean_run = known->second;
     }
-    if (of_lessee > 0) sum.stalled = std::max(sum.stalled, parts.now - row.advanced_at);
+    if (of_lessee > 0) sum.stalled = std::max(sum.stalled, tables.now - row.advanced_at);
   }
-  for (const auto& [id, actor] : parts.actors.rows()) {
+  for (const auto& [id, actor] : tables.actors.rows()) {
     const auto& demand = actor.spec().demand;
     if (!actor.waits || !actor.slot.empty() || !demand.request.placement.group.empty()) continue;
-    add(missing, demand, actor.spec().class_name, scheduler::Tenant::actor, 1, parts.now);
+    add(missing, demand, actor.spec().class_name, scheduler::Tenant::actor, 1, tables.now);
   }
-  divide_quotas(parts, missing);
+  divide_quotas(tables, missing);
   return missing;
 }
 
-void write_slots(const HeadTables& parts, Writer& out) {
-  for (const auto& [key, row] : missing_slots(parts)) {
+void write_slots(const HeadTables& tables, Writer& out) {
+  for (const auto& [key, row] : missing_slots(tables)) {
     if (out.is_too_long()) return;
     Json json = {{"class_id", row.demand->id.hex()},
                  {"name", row.name},
@@ -258,9 +258,9 @@ void write_slots(const HeadTables& parts, Writer& out) {
 }
 
 // Order: groups that lost bundles, then by priority, then by arrival.
-void write_groups(const HeadTables& parts, Writer& out) {
+void write_groups(const HeadTables& tables, Writer& out) {
   std::vector<const scheduler::Groups::Row*> waiting;
-  for (const auto& [id, row] : parts.scheduler.groups().rows()) {
+  for (const auto& [id, row] : tables.scheduler.groups().rows()) {
     if (!row.complete() && !row.removing) waiting.push_back(&row);
   }
   std::ranges::sort(waiting, {}, [](const auto* row) {
@@ -287,12 +287,12 @@ void write_groups(const HeadTables& parts, Writer& out) {
 
 }  // namespace
 
-Result<std::string> planner_json(const HeadTables& parts) {
-  Writer out(parts.options.max_planner_bytes);
+Result<std::string> planner_json(const HeadTables& tables) {
+  Writer out(tables.options.max_planner_bytes);
   const auto write = [&](const char* list, const auto& items) {
     if (out.is_too_long()) return;
     out.begin(list);
-    items(parts, out);
+    items(tables, out);
     out.end();
   };
   write("nodes", write_nodes);

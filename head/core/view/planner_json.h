@@ -17,6 +17,6 @@ struct HeadTables;
 
 // Errors: resource_exhausted, with the largest list, if the document would exceed
 // HeadOptions::max_planner_bytes. A truncated document would describe another cluster.
-Result<std::string> planner_json(const HeadTables& parts);
+Result<std::string> planner_json(const HeadTables& tables);
 
 }  // namespace mobula::internal::head

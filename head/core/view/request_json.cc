@@ -27,7 +27,7 @@ Failure wrong(const std::string& member, const std::string& rule) {
 // Members of a request or a bundle, as written.
 struct Members {
   std::optional<double> num_cpus;
-  AskedResources asked;
+  RequestedResources resources;
   Labels label_selector;
   std::vector<Labels> fallback_selectors;
   std::optional<Strategy> strategy;
@@ -146,15 +146,17 @@ constexpr std::array<Member, 12> known_members{{
     {"num_cpus", [](const std::string& name, const Json& value,
                     Members& to) { return read(name, value, to.num_cpus.emplace()); }},
     {"num_gpus", [](const std::string& name, const Json& value,
-                    Members& to) { return read(name, value, to.asked.num_gpus); }},
+                    Members& to) { return read(name, value, to.resources.num_gpus); }},
     {"gpu_memory", [](const std::string& name, const Json& value,
-                      Members& to) { return read(name, value, to.asked.gpu_memory); }},
+                      Members& to) { return read(name, value, to.resources.gpu_memory); }},
     {"memory", [](const std::string& name, const Json& value,
-                  Members& to) { return read(name, value, to.asked.memory); }},
+                  Members& to) { return read(name, value, to.resources.memory); }},
     {"resources", [](const std::string& name, const Json& value,
-                     Members& to) { return read(name, value, to.asked.resources); }},
-    {"accelerator_type", [](const std::string& name, const Json& value,
-                            Members& to) { return read(name, value, to.asked.accelerator_type); }},
+                     Members& to) { return read(name, value, to.resources.resources); }},
+    {"accelerator_type",
+     [](const std::string& name, const Json& value, Members& to) {
+       return read(name, value, to.resources.accelerator_type);
+     }},
     {"label_selector", [](const std::string& name, const Json& value,
                           Members& to) { return read(name, value, to.label_selector); }},
     {"fallback_selectors", [](const std::string& name, const Json& value,
@@ -187,12 +189,12 @@ Result<Members> read_members(const Json& json, std::size_t known) {
 }
 
 // `cpus` is the default of num_cpus.
-Result<Request> request_of(const Members& members, Asks asks, double cpus) {
+Result<Request> request_of(const Members& members, AmountKind kind, double cpus) {
   ExactResources exact;
   std::int64_t cpu_units = 0;
-  auto broken = read_asked(members.asked, asks, exact);
+  auto broken = read_requested(members.resources, kind, exact);
   if (!broken) broken = read_units("num_cpus", members.num_cpus.value_or(cpus), cpu_units);
-  if (!broken && asks == Asks::total) broken = check_bundle("bundle", cpu_units, exact);
+  if (!broken && kind == AmountKind::total) broken = check_bundle("bundle", cpu_units, exact);
   if (!broken) broken = check_label_selector("label_selector", members.label_selector);
   if (!broken) broken = check_fallback_selectors(members.fallback_selectors);
   if (broken) return wrong("", to_string(*broken));
@@ -252,7 +254,7 @@ Result<GroupSpec> group_of(const Json& json) {
     if (!each.is_object()) return wrong(at, "is not an object");
     const auto members = read_members(each, members_of_bundles);
     auto request =
-        members ? request_of(*members, Asks::total, 0) : Result<Request>(members.error());
+        members ? request_of(*members, AmountKind::total, 0) : Result<Request>(members.error());
     if (!request) return failure(ErrorCode::invalid_argument, at + request.error().text);
     spec.bundles.push_back(std::move(*request));
   }
@@ -263,7 +265,7 @@ Result<GroupSpec> group_of(const Json& json) {
 Result<Json> json_of(const std::string& text) {
   std::vector<std::set<std::string>> names;  // member names of the open objects
   std::string twice;
-  const auto look = [&](int, Json::parse_event_t event, Json& parsed) {
+  const auto on_event = [&](int, Json::parse_event_t event, Json& parsed) {
     if (event == Json::parse_event_t::object_start) names.emplace_back();
     if (event == Json::parse_event_t::object_end) names.pop_back();
     if (event == Json::parse_event_t::key && !names.back().insert(parsed.get<std::string>()).second)
@@ -271,7 +273,7 @@ Result<Json> json_of(const std::string& text) {
     return true;
   };
   try {
-    Json json = Json::parse(text, look);
+    Json json = Json::parse(text, on_event);
     if (!twice.empty()) return wrong(twice, "is given twice");
     if (!json.is_object()) return wrong("text", "is not a JSON object");
     return json;
@@ -285,7 +287,7 @@ Result<Json> json_of(const std::string& text) {
 
 }  // namespace
 
-Result<Asked> asked_from_json(const std::string& text) {
+Result<ParsedShape> shape_from_json(const std::string& text) {
   if (text.size() > max_text_bytes) return wrong("text", "is over 256 KiB");
   const auto parsed = json_of(text);
   if (!parsed) return parsed.error();
@@ -293,13 +295,13 @@ Result<Asked> asked_from_json(const std::string& text) {
   if (json.contains("bundles")) {
     auto group = group_of(json);
     if (!group) return group.error();
-    return Asked(std::move(*group));
+    return ParsedShape(std::move(*group));
   }
   const auto members = read_members(json, known_members.size());
   if (!members) return members.error();
-  auto request = request_of(*members, Asks::request, 1);
+  auto request = request_of(*members, AmountKind::request, 1);
   if (!request) return request.error();
-  return Asked(AskedRequest{std::move(*request), members->job});
+  return ParsedShape(ParsedRequest{std::move(*request), members->job});
 }
 
 }  // namespace mobula::internal::head

@@ -18,13 +18,13 @@ namespace mobula::internal::head {
 // {"bundles": [{"num_gpus": 1}, …], "strategy": "PACK"}. A bundle has the same members, but
 // "num_cpus" defaults to 0. "priority" and "job_id" apply to both. Without "job_id", the rules of a
 // new job without terms apply.
-struct AskedRequest {
+struct ParsedRequest {
   Request request;
   JobId job;  // empty: no job
 };
-using Asked = std::variant<AskedRequest, GroupSpec>;
+using ParsedShape = std::variant<ParsedRequest, GroupSpec>;
 
 // Errors: invalid_argument, with the member and the rule.
-Result<Asked> asked_from_json(const std::string& text);
+Result<ParsedShape> shape_from_json(const std::string& text);
 
 }  // namespace mobula::internal::head

@@ -34,7 +34,7 @@ std::string state_of(const Node& node) {
 
 std::string pressure_text(const Node& node) { return "short of memory: " + node.pressure.text; }
 
-Json node_json(const HeadTables& parts, const Node& node, const scheduler::Use& use,
+Json node_json(const HeadTables& tables, const Node& node, const scheduler::Use& use,
                const PathCounts& transfers) {
   Json json = {{"node_id", node.id.hex()},
                {"state", state_of(node)},
@@ -48,7 +48,7 @@ Json node_json(const HeadTables& parts, const Node& node, const scheduler::Use& 
                {"devices", devices_json(node.shape)},
                {"device_policy", policy_json(node.shape.device_policy)},
                {"isolation", isolation_text(node.shape)},
-               {"fabric", fabric_of(parts, node)},
+               {"fabric", fabric_of(tables, node)},
                {"transfers", counts_json(transfers)},
                {"incarnation", node.address.incarnation.hex()}};
   if (!node.refused_devices.empty()) {
@@ -62,10 +62,10 @@ Json node_json(const HeadTables& parts, const Node& node, const scheduler::Use& 
   }
   if (node.draining && node.registered()) {
     json["drain"] = {{"reason", node.drain_why},
-                     {"ends_in_ms", node.drained_by ? Json((*node.drained_by - parts.now) /
+                     {"ends_in_ms", node.drained_by ? Json((*node.drained_by - tables.now) /
                                                            std::chrono::milliseconds(1))
                                                     : Json(nullptr)},
-                     {"ends_at", node.drained_by ? Json(utc_text(wall_ms(parts, *node.drained_by)))
+                     {"ends_at", node.drained_by ? Json(utc_text(wall_ms(tables, *node.drained_by)))
                                                  : Json(nullptr)},
                      {"ended_leases", node.drain_ended}};
   }
@@ -79,8 +79,8 @@ Json node_json(const HeadTables& parts, const Node& node, const scheduler::Use& 
   return json;
 }
 
-std::string state_of(const HeadTables& parts, const Job& job) {
-  if (const auto* row = parts.submissions.find(job.start.job))
+std::string state_of(const HeadTables& tables, const Job& job) {
+  if (const auto* row = tables.submissions.find(job.start.job))
     return std::string(to_string(row->state));
   switch (job.end) {
     case JobEnd::runs: return job.durable ? "RUNNING" : "PENDING";
@@ -92,14 +92,14 @@ std::string state_of(const HeadTables& parts, const Job& job) {
 }
 
 // Reason in one word for an actor without a slot; otherwise empty.
-std::string waiting_reason(const HeadTables& parts, const Actor* actor) {
+std::string waiting_reason(const HeadTables& tables, const Actor* actor) {
   if (actor == nullptr || !actor->waits || !actor->slot.empty()) return {};
-  return waits_for(parts, actor->spec().demand, scheduler::Tenant::actor);
+  return waits_for(tables, actor->spec().demand, scheduler::Tenant::actor);
 }
 
 // Adds the times of a submitted job, or the start of a driver's job.
-void add_course(Json& json, const HeadTables& parts, const Job& job) {
-  const auto* row = parts.submissions.find(job.start.job);
+void add_course(Json& json, const HeadTables& tables, const Job& job) {
+  const auto* row = tables.submissions.find(job.start.job);
   json["started_ms"] = row == nullptr         ? Json(job.start.started_ms)
                        : row->started_ms == 0 ? Json(nullptr)
                                               : Json(row->started_ms);
@@ -111,32 +111,32 @@ void add_course(Json& json, const HeadTables& parts, const Job& job) {
   json["reason"] = row == nullptr || row->reason.empty() ? job.why : row->reason;
   if (row != nullptr) json["node_id"] = id_json(row->node);
   if (row == nullptr || row->state != SubmissionState::pending || !row->reason.empty()) return;
-  json["reason"] = waiting_reason(parts, parts.actors.find(SubmissionTable::entry_of(row->job)));
+  json["reason"] = waiting_reason(tables, tables.actors.find(SubmissionTable::entry_of(row->job)));
 }
 
-Json job_json(const HeadTables& parts, const Job& job) {
+Json job_json(const HeadTables& tables, const Job& job) {
   Json quota = Json::object();
   for (const auto& [name, most] : job.start.terms.quota) quota[name] = number(most);
   Json json = {{"priority", job.start.terms.priority},
                {"weight", job.start.terms.weight},
                {"quota", std::move(quota)},
-               {"held", resources_json(parts.scheduler.held_by(job.start.job))},
+               {"held", resources_json(tables.scheduler.held_by(job.start.job))},
                {"job_id", job.start.job.hex()},
-               {"state", state_of(parts, job)},
+               {"state", state_of(tables, job)},
                {"name", job.start.name},
                {"name_space", job.name_space},
                {"driver", job.start.driver.hex()},
                {"node_id", id_json(job.node)}};
-  add_course(json, parts, job);
+  add_course(json, tables, job);
   return json;
 }
 
 // Includes submitted jobs that only the history knows, as after a restart of the head.
 template <class Visit>
-void for_each_job(const HeadTables& parts, Visit visit) {
-  for (const auto& [id, job] : parts.jobs.rows()) visit(job);
-  for (const auto& [id, row] : parts.submissions.rows()) {
-    if (parts.jobs.find(id) != nullptr) continue;
+void for_each_job(const HeadTables& tables, Visit visit) {
+  for (const auto& [id, job] : tables.jobs.rows()) visit(job);
+  for (const auto& [id, row] : tables.submissions.rows()) {
+    if (tables.jobs.find(id) != nullptr) continue;
     Job job;
     job.start.job = id;
     job.start.name = row.name;
@@ -177,8 +177,8 @@ Json actor_json(const Actor& actor) {
 namespace {
 
 // Results that the executor of a resident slot holds, and their age.
-Json residence_json(const HeadTables& parts, const Slot& slot) {
-  const auto age = std::chrono::duration<double>(parts.now - slot.resident_since);
+Json residence_json(const HeadTables& tables, const Slot& slot) {
+  const auto age = std::chrono::duration<double>(tables.now - slot.resident_since);
   return {{"results", slot.residence.results},
           {"bytes", slot.residence.bytes},
           {"oldest", slot.residence.oldest.hex()},
@@ -186,11 +186,11 @@ Json residence_json(const HeadTables& parts, const Slot& slot) {
           {"evacuating", slot.recalled || slot.stopping}};
 }
 
-Json lease_json(const HeadTables& parts, const Slot& slot) {
-  const Node* node = parts.nodes.find(slot.node);
+Json lease_json(const HeadTables& tables, const Slot& slot) {
+  const Node* node = tables.nodes.find(slot.node);
   static const NodeShape gone;
   const NodeShape& shape = node == nullptr ? gone : node->shape;
-  const auto* booked = parts.scheduler.find_slot(slot.id);
+  const auto* booked = tables.scheduler.find_slot(slot.id);
   const Allocation allocation = booked == nullptr ? Allocation() : booked->allocation;
   const char* state = slot.stopping          ? "STOPPING"
                       : slot.preempting      ? "PREEMPTING"
@@ -210,14 +210,14 @@ Json lease_json(const HeadTables& parts, const Slot& slot) {
                {"instances", instances_json(allocation, shape)},
                {"devices", held_devices_json(allocation, shape)},
                {"isolation", isolation_text(allocation, shape)}};
-  if (slot.residence.any()) json["resident"] = residence_json(parts, slot);
+  if (slot.residence.any()) json["resident"] = residence_json(tables, slot);
   if (!slot.over_share.empty()) json["over_share"] = slot.over_share;
   return json;
 }
 
-Json executor_json(const HeadTables& parts, const Slot& slot) {
+Json executor_json(const HeadTables& tables, const Slot& slot) {
   const ProcessId process = slot.endpoint.process;
-  const Process* row = parts.processes.find(process);
+  const Process* row = tables.processes.find(process);
   return {{"process_id", process.hex()}, {"state", slot.lent ? "BLOCKED" : "READY"},
           {"node_id", slot.node.hex()},  {"pid", row != nullptr ? row->pid : 0},
           {"slot_id", slot.id.hex()},    {"actor_id", id_json(slot.actor)},
@@ -226,7 +226,7 @@ Json executor_json(const HeadTables& parts, const Slot& slot) {
 
 }  // namespace
 
-Json demand_json(const HeadTables& parts, const DemandRow& row) {
+Json demand_json(const HeadTables& tables, const DemandRow& row) {
   const Demand& demand = row.demand;
   Json json = {{"class_id", demand.demand_class.id.hex()},
                {"name", demand.example_name},
@@ -235,7 +235,7 @@ Json demand_json(const HeadTables& parts, const DemandRow& row) {
                {"wanted_slots", demand.wanted_slots},
                {"job_id", demand.demand_class.job.hex()},
                {"priority", demand.demand_class.request.priority},
-               {"reason", waits_for(parts, demand.demand_class, scheduler::Tenant::task)}};
+               {"reason", waits_for(tables, demand.demand_class, scheduler::Tenant::task)}};
   add_request(json, demand.demand_class.request);
   return json;
 }
@@ -248,58 +248,69 @@ struct Listing {
   std::string kind;                                 // kind of the document
   std::vector<std::pair<std::string, Json>> items;  // by hexadecimal id
   std::vector<std::string> warnings;
+
+  template <class Id>
+  void add(const Id& id, Json item) {
+    items.emplace_back(id.hex(), std::move(item));
+  }
 };
 
-Result<Listing> listing_of(const HeadTables& parts, const std::string& kind) {
+void add_nodes(const HeadTables& tables, Listing& list) {
+  std::map<NodeId, scheduler::Use> uses;
+  auto transfers = tables.transfer_counts.by_node();
+  for (auto& use : tables.scheduler.node_use()) uses[use.node] = std::move(use.resources);
+  for (const auto& [id, node] : tables.nodes.rows()) {
+    // The node of a driver runs no tasks.
+    if (!node.slots_allowed()) continue;
+    list.add(id, node_json(tables, node, uses[id], transfers[id]));
+    for (const auto& device : node.refused_devices) {
+      list.warnings.push_back(fmt::format("node {}: {}", id.hex(), describe(device)));
+    }
+  }
+}
+
+void add_actors(const HeadTables& tables, Listing& list) {
+  for (const auto& [id, actor] : tables.actors.rows()) {
+    // The command of a submitted job, listed with the jobs.
+    if (actor.spec().entry.given()) continue;
+    Json item = actor_json(actor);
+    if (auto why = waiting_reason(tables, &actor); !why.empty() && !item.contains("reason"))
+      item["reason"] = std::move(why);
+    list.add(id, std::move(item));
+  }
+}
+
+Result<Listing> listing_of(const HeadTables& tables, const std::string& kind) {
   Listing list;
-  const auto add = [&list](const auto& id, Json item) {
-    list.items.emplace_back(id.hex(), std::move(item));
-  };
+  const auto add = [&list](const auto& id, Json item) { list.add(id, std::move(item)); };
   if (kind == "nodes") {
     list.kind = "NodeList";
-    std::map<NodeId, scheduler::Use> uses;
-    auto transfers = parts.transfer_counts.by_node();
-    for (auto& use : parts.scheduler.node_use()) uses[use.node] = std::move(use.resources);
-    for (const auto& [id, node] : parts.nodes.rows()) {
-      // The node of a driver runs no tasks.
-      if (!node.slots_allowed()) continue;
-      add(id, node_json(parts, node, uses[id], transfers[id]));
-      for (const auto& device : node.refused_devices) {
-        list.warnings.push_back(fmt::format("node {}: {}", id.hex(), describe(device)));
-      }
-    }
+    add_nodes(tables, list);
   } else if (kind == "jobs") {
     list.kind = "JobList";
-    for_each_job(parts, [&](const Job& job) { add(job.start.job, job_json(parts, job)); });
+    for_each_job(tables, [&](const Job& job) { add(job.start.job, job_json(tables, job)); });
   } else if (kind == "submissions") {
     list.kind = "JobList";
-    for (const auto& [id, row] : parts.submissions.rows()) add(id, submission_json(row));
+    for (const auto& [id, row] : tables.submissions.rows()) add(id, submission_json(row));
   } else if (kind == "actors") {
     list.kind = "ActorList";
-    for (const auto& [id, actor] : parts.actors.rows()) {
-      // The command of a submitted job, listed with the jobs.
-      if (actor.spec().entry.given()) continue;
-      Json item = actor_json(actor);
-      if (auto why = waiting_reason(parts, &actor); !why.empty() && !item.contains("reason"))
-        item["reason"] = std::move(why);
-      add(id, std::move(item));
-    }
+    add_actors(tables, list);
   } else if (kind == "leases") {
     list.kind = "LeaseList";
-    for (const auto& [id, slot] : parts.slots.rows()) add(id, lease_json(parts, slot));
+    for (const auto& [id, slot] : tables.slots.rows()) add(id, lease_json(tables, slot));
   } else if (kind == "executors") {
     list.kind = "ExecutorList";
-    for (const auto& [id, slot] : parts.slots.rows()) {
-      if (slot.ready) add(slot.endpoint.process, executor_json(parts, slot));
+    for (const auto& [id, slot] : tables.slots.rows()) {
+      if (slot.ready) add(slot.endpoint.process, executor_json(tables, slot));
     }
   } else if (kind == "placement-groups" || kind == "placement_groups") {
     list.kind = "PlacementGroupList";
-    for (const auto& [id, group] : parts.groups.rows()) {
-      add(id, group_json(group, parts.scheduler));
+    for (const auto& [id, group] : tables.groups.rows()) {
+      add(id, group_json(group, tables.scheduler));
     }
   } else if (kind == "demands") {
     list.kind = "DemandList";
-    for (const auto& [key, row] : parts.slots.demands()) add(key.second, demand_json(parts, row));
+    for (const auto& [key, row] : tables.slots.demands()) add(key.second, demand_json(tables, row));
   } else {
     return failure(
         ErrorCode::not_found,
@@ -308,17 +319,17 @@ Result<Listing> listing_of(const HeadTables& parts, const std::string& kind) {
             "executors, placement-groups, tasks, demands, objects, transfers, submissions, events",
             kind));
   }
-  if (parts.nodes.recovering()) {
+  if (tables.nodes.recovering()) {
     list.warnings.push_back(
-        fmt::format("the head is recovering and waits for {} nodes", parts.nodes.expected()));
+        fmt::format("the head is recovering and waits for {} nodes", tables.nodes.expected()));
   }
   return list;
 }
 
-std::string list_text(const HeadTables& parts, Listing list) {
+std::string list_text(const HeadTables& tables, Listing list) {
   Json json = document(list.kind);
   Json items = Json::array();
-  const std::size_t limit = parts.options.max_listed;
+  const std::size_t limit = tables.options.max_listed;
   for (std::size_t i = 0; i < std::min(limit, list.items.size()); ++i) {
     items.push_back(std::move(list.items[i].second));
   }
@@ -337,15 +348,15 @@ std::string plural(const std::string& kind) {
 
 }  // namespace
 
-Result<std::string> list_json(const HeadTables& parts, const std::string& kind) {
-  auto list = listing_of(parts, kind);
+Result<std::string> list_json(const HeadTables& tables, const std::string& kind) {
+  auto list = listing_of(tables, kind);
   if (!list) return list.error();
-  return list_text(parts, std::move(*list));
+  return list_text(tables, std::move(*list));
 }
 
-Result<std::string> get_json(const HeadTables& parts, const std::string& kind,
+Result<std::string> get_json(const HeadTables& tables, const std::string& kind,
                              const std::string& id) {
-  auto list = listing_of(parts, plural(kind));
+  auto list = listing_of(tables, plural(kind));
   if (!list) return list.error();
   const Json* found = nullptr;
   for (const auto& [key, item] : list->items) {
@@ -371,7 +382,7 @@ Result<std::string> get_json(const HeadTables& parts, const std::string& kind,
   return json_text(json);
 }
 
-Result<std::string> objects_json(const HeadTables& parts,
+Result<std::string> objects_json(const HeadTables& tables,
                                  const std::vector<ObjectQuery::Item>& items, const std::string& id,
                                  std::vector<std::string> warnings) {
   Listing list;
@@ -395,87 +406,89 @@ Result<std::string> objects_json(const HeadTables& parts,
                      fmt::format("get object {}: no node has such an object in its store", id));
     }
   }
-  return list_text(parts, std::move(list));
+  return list_text(tables, std::move(list));
 }
 
-StateCounts state_counts(const HeadTables& parts) {
+StateCounts state_counts(const HeadTables& tables) {
   StateCounts counts;
-  for (const auto& [id, node] : parts.nodes.rows()) {
+  for (const auto& [id, node] : tables.nodes.rows()) {
     if (node.slots_allowed()) ++counts.nodes[state_of(node)];
   }
-  for_each_job(parts, [&](const Job& job) { ++counts.jobs[state_of(parts, job)]; });
-  for (const auto& [id, actor] : parts.actors.rows()) {
+  for_each_job(tables, [&](const Job& job) { ++counts.jobs[state_of(tables, job)]; });
+  for (const auto& [id, actor] : tables.actors.rows()) {
     if (!actor.spec().entry.given()) ++counts.actors[state_of(actor)];
   }
-  for (const auto& [id, group] : parts.groups.rows())
+  for (const auto& [id, group] : tables.groups.rows())
     ++counts.groups[std::string(to_string(group.state))];
   return counts;
 }
 
-std::string status_json(const HeadTables& parts) {
+std::string status_json(const HeadTables& tables) {
   Json json = document("Status");
-  const auto& options = parts.options;
+  const auto& options = tables.options;
   json["cluster_name"] = options.settings.cluster_name;
   json["version"] = options.version;
   json["address"] = options.address;
-  json["state"] = !parts.serving ? "STARTING" : parts.nodes.recovering() ? "RECOVERING" : "RUNNING";
-  json["epoch"] = parts.epoch;
+  json["state"] = !tables.serving             ? "STARTING"
+                  : tables.nodes.recovering() ? "RECOVERING"
+                                              : "RUNNING";
+  json["epoch"] = tables.epoch;
   if (!options.http_url.empty()) {
     json["http"] = {{"url", options.http_url}, {"token_file", options.http_token_file}};
   }
-  const StateCounts counts = state_counts(parts);
+  const StateCounts counts = state_counts(tables);
   json["nodes"] = counts.nodes;
-  json["resources"] = use_json(parts.scheduler.cluster_use());
-  json["gpus"] = gpus_json(parts.nodes);
+  json["resources"] = use_json(tables.scheduler.cluster_use());
+  json["gpus"] = gpus_json(tables.nodes);
   json["jobs"] = counts.jobs;
   json["actors"] = counts.actors;
-  json["leases"] = parts.slots.rows().size();
-  json["transfers"] = counts_json(parts.transfer_counts.of_cluster());
+  json["leases"] = tables.slots.rows().size();
+  json["transfers"] = counts_json(tables.transfer_counts.of_cluster());
   std::map<std::string, std::int64_t> fabrics;
-  for (const auto& [id, node] : parts.nodes.rows()) {
-    if (node.registered() && node.slots_allowed()) ++fabrics[fabric_of(parts, node)];
+  for (const auto& [id, node] : tables.nodes.rows()) {
+    if (node.registered() && node.slots_allowed()) ++fabrics[fabric_of(tables, node)];
   }
   json["fabrics"] = Json::array();
   for (const auto& [name, count] : fabrics) {
     json["fabrics"].push_back({{"name", name}, {"encrypted", name.empty()}, {"nodes", count}});
   }
-  const auto& preempted = parts.slots.preemptions();
+  const auto& preempted = tables.slots.preemptions();
   json["preemption"] = {{"policy", options.preempt_delay ? "lower-priority" : "off"},
-                        {"asked", preempted.asked},
+                        {"asked", preempted.requested},
                         {"refused", preempted.refused}};
   Json pending = Json::array();
-  for (const auto& [key, row] : parts.slots.demands()) {
+  for (const auto& [key, row] : tables.slots.demands()) {
     if (row.demand.wanted_slots > 0 && pending.size() < options.max_listed) {
-      pending.push_back(demand_json(parts, row));
+      pending.push_back(demand_json(tables, row));
     }
   }
   json["pending"] = std::move(pending);
-  json["waiting"] = waiting_json(parts);
-  if (parts.fleet.is_current()) json["autoscaler"] = parts.fleet.line();
+  json["waiting"] = waiting_json(tables);
+  if (tables.fleet.is_current()) json["autoscaler"] = tables.fleet.line();
   json["warnings"] = Json::array();
-  if (parts.nodes.recovering()) {
+  if (tables.nodes.recovering()) {
     json["warnings"].push_back(
-        fmt::format("the head is recovering and waits for {} nodes", parts.nodes.expected()));
+        fmt::format("the head is recovering and waits for {} nodes", tables.nodes.expected()));
   }
-  for (const auto& [id, node] : parts.nodes.rows()) {
+  for (const auto& [id, node] : tables.nodes.rows()) {
     if (!node.pressure.on || !node.registered()) continue;
     json["warnings"].push_back(fmt::format("node {} is {}", id.brief(), pressure_text(node)));
   }
-  for (const std::string& each : parts.links.warnings()) json["warnings"].push_back(each);
-  if (!parts.journal.fault().empty()) {
+  for (const std::string& each : tables.links.warnings()) json["warnings"].push_back(each);
+  if (!tables.journal.fault().empty()) {
     json["warnings"].push_back(
         "the journal cannot be written, so jobs, named "
         "actors and tokens are refused: " +
-        parts.journal.fault());
+        tables.journal.fault());
   }
   return json_text(json);
 }
 
-std::string named_actors_json(const HeadTables& parts, const std::string& name_space) {
+std::string named_actors_json(const HeadTables& tables, const std::string& name_space) {
   Listing list;
   list.kind = "NamedActorList";
-  for (const auto& [id, actor] : parts.actors.rows()) {
-    if (!parts.actors.has_name(actor)) continue;
+  for (const auto& [id, actor] : tables.actors.rows()) {
+    if (!tables.actors.has_name(actor)) continue;
     if (!name_space.empty() && actor.name_space != name_space) continue;
     list.items.emplace_back(id.hex(), Json{{"name", actor.spec().name},
                                            {"name_space", actor.name_space},
@@ -483,13 +496,13 @@ std::string named_actors_json(const HeadTables& parts, const std::string& name_s
                                            {"class_name", actor.spec().class_name},
                                            {"state", state_of(actor)}});
   }
-  return list_text(parts, std::move(list));
+  return list_text(tables, std::move(list));
 }
 
-std::string pong_json(const HeadTables& parts) {
-  const auto now_ms = wall_ms(parts, parts.now);
+std::string pong_json(const HeadTables& tables) {
+  const auto now_ms = wall_ms(tables, tables.now);
   Json json = document("Pong");
-  json["version"] = parts.options.version;
+  json["version"] = tables.options.version;
   json["protocol"] = {{"oldest", own_protocol.oldest}, {"newest", own_protocol.newest}};
   json["time"] = utc_text(now_ms);
   json["time_ms"] = now_ms;

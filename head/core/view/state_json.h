@@ -21,24 +21,24 @@ struct HeadTables;
 
 // `kind` is "nodes", "jobs", "actors", "leases", "executors", "placement-groups", or "demands".
 // Errors: not_found for another kind.
-Result<std::string> list_json(const HeadTables& parts, const std::string& kind);
+Result<std::string> list_json(const HeadTables& tables, const std::string& kind);
 // Returns one item by its id, or by a unique prefix of at least four digits.
-Result<std::string> get_json(const HeadTables& parts, const std::string& kind,
+Result<std::string> get_json(const HeadTables& tables, const std::string& kind,
                              const std::string& id);
 // Formats the replies of agents, restricted to objects whose id begins with `id`. Errors: not_found
 // if none matches.
-Result<std::string> objects_json(const HeadTables& parts,
+Result<std::string> objects_json(const HeadTables& tables,
                                  const std::vector<ObjectQuery::Item>& items, const std::string& id,
                                  std::vector<std::string> warnings);
-std::string status_json(const HeadTables& parts);
+std::string status_json(const HeadTables& tables);
 // Numbers of nodes, jobs, actors, and placement groups by state, as in lists.
 struct StateCounts {
   std::map<std::string, std::int64_t> nodes, jobs, actors, groups;
 };
-StateCounts state_counts(const HeadTables& parts);
-std::string named_actors_json(const HeadTables& parts, const std::string& name_space);
+StateCounts state_counts(const HeadTables& tables);
+std::string named_actors_json(const HeadTables& tables, const std::string& name_space);
 // Returns the clock and the release of the head, which tools compare with their own.
-std::string pong_json(const HeadTables& parts);
+std::string pong_json(const HeadTables& tables);
 // Returns the reply to a successful order.
 std::string done_json(const std::string& kind, const std::vector<std::string>& warnings);
 

@@ -67,10 +67,9 @@ Result<void> read_environment(const Json& value, Environment& to) {
     if (auto read = read_text("env, " + name, text, to[name]); !read) return read;
     if (is_accelerator_variable(name)) {
       return wrong_in_job(
-          "env",
-          fmt::format("has {}, which the runtime sets to the devices that the job was given; ask "
-                      "with num_gpus or the resource of the vendor",
-                      name));
+          "env", fmt::format("has {}, which the runtime sets to the devices of the job; request "
+                             "them with num_gpus or the resource of the vendor",
+                             name));
     }
   }
   if (const auto broken = check_environment(to))
@@ -108,11 +107,11 @@ Result<void> read_span(const std::string& member, const Json& value, Duration& t
 // resource.
 Result<void> read_request(const Json& value, Request& to) {
   if (!value.is_object()) return wrong_in_job("request", "is an object");
-  const auto asked = asked_from_json(json_text(value));
-  if (!asked) return asked.error();
-  const auto* request = std::get_if<AskedRequest>(&*asked);
+  const auto parsed = shape_from_json(json_text(value));
+  if (!parsed) return parsed.error();
+  const auto* request = std::get_if<ParsedRequest>(&*parsed);
   if (request == nullptr)
-    return wrong_in_job("request", "asks for a placement group; a job asks for resources");
+    return wrong_in_job("request", "requests a placement group; a job requests resources");
   to = request->request;
   const bool others =
       value.contains("num_gpus") || value.contains("resources") || value.contains("gpu_memory");

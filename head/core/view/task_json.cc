@@ -72,7 +72,7 @@ std::string argument_text(const MissingArgument& argument, const Item& item) {
          fmt::format(", of process {} on node {}", argument.owner.hex(), argument.home.hex());
 }
 
-std::string place_text(const TaskFact& fact, NodeId node) {
+std::string placement_text(const TaskFact& fact, NodeId node) {
   return fmt::format("executor {} on node {}", fact.executor.hex(),
                      node.empty() ? std::string("(unknown)") : node.hex());
 }
@@ -86,12 +86,12 @@ std::string preempted_text(const TaskFact& fact) {
 }
 
 // The owner may know only the executor.
-NodeId node_of(const HeadTables& parts, const TaskFact& fact) {
-  return fact.node.empty() ? parts.processes.node_of(fact.executor) : fact.node;
+NodeId node_of(const HeadTables& tables, const TaskFact& fact) {
+  return fact.node.empty() ? tables.processes.node_of(fact.executor) : fact.node;
 }
 
 // Returns one sentence for users.
-std::string words_of(const HeadTables& parts, const Item& item) {
+std::string words_of(const HeadTables& tables, const Item& item) {
   const TaskFact& fact = item.fact;
   const std::string since = ", since " + span_text(fact.since);
   const std::string reason = fact.reason.empty() ? "" : "; " + fact.reason;
@@ -117,11 +117,11 @@ std::string words_of(const HeadTables& parts, const Item& item) {
           "; no report says that it runs: it has just started, or its arguments are fetched, or "
           "calls of others run";
       return fmt::format("is at {}, {} of its owner's before it{}{}{}",
-                         place_text(fact, node_of(parts, fact)), fact.ahead, since, reason,
+                         placement_text(fact, node_of(tables, fact)), fact.ahead, since, reason,
                          fact.ahead == 0 && fact.reason.empty() ? unsaid : "");
     }
     case TaskPhase::runs:
-      return fmt::format("runs on {}{}, {}{}", place_text(fact, node_of(parts, fact)), since,
+      return fmt::format("runs on {}{}, {}{}", placement_text(fact, node_of(tables, fact)), since,
                          attempt_text(fact), reason);
     case TaskPhase::finished:
       return fmt::format("finished {} ago, {}{}", span_text(fact.since), attempt_text(fact),
@@ -145,7 +145,7 @@ void write_waits(JsonText& json, const TaskFact& fact) {
   json.close_array();
 }
 
-void write_item(JsonText& json, const HeadTables& parts, const Item& item) {
+void write_item(JsonText& json, const HeadTables& tables, const Item& item) {
   const TaskFact& fact = item.fact;
   json.open_object();
   json.member("task_id", fact.task.hex())
@@ -154,7 +154,7 @@ void write_item(JsonText& json, const HeadTables& parts, const Item& item) {
   json.member("type", fact.kind == CallKind::actor_call ? "ACTOR_TASK" : "NORMAL_TASK");
   json.member("job_id", item.job)
       .member("owner", item.owner.hex())
-      .member("node_id", node_of(parts, fact));
+      .member("node_id", node_of(tables, fact));
   json.member("executor", fact.executor)
       .member("actor_id", fact.actor)
       .member("class_id", fact.demand_class);
@@ -166,7 +166,7 @@ void write_item(JsonText& json, const HeadTables& parts, const Item& item) {
   }
   json.member("retries_left", fact.phase == TaskPhase::failed ? 0 : fact.retries_left);
   json.member("since_ms", fact.since.count() / 1'000'000);
-  json.member("since_at", utc_text(wall_ms(parts, parts.now - fact.since))).key("duration_us");
+  json.member("since_at", utc_text(wall_ms(tables, tables.now - fact.since))).key("duration_us");
   if (fact.run_time) {
     json.value(fact.run_time->count() / 1'000);
   } else {
@@ -177,12 +177,12 @@ void write_item(JsonText& json, const HeadTables& parts, const Item& item) {
     json.member("ahead", fact.ahead).member("missing", fact.missing).key("waits_for");
     write_waits(json, fact);
   }
-  json.member("reason", words_of(parts, item)).close_object();
+  json.member("reason", words_of(tables, item)).close_object();
 }
 
-Json item_json(const HeadTables& parts, const Item& item) {
+Json item_json(const HeadTables& tables, const Item& item) {
   JsonText text;
-  write_item(text, parts, item);
+  write_item(text, tables, item);
   return Json::parse(text.take());
 }
 
@@ -272,23 +272,23 @@ Result<TaskFilters> task_filters(const std::string& text) {
   return filters;
 }
 
-bool may_be_task(const HeadTables& parts, const std::string& text) {
+bool may_be_task(const HeadTables& tables, const std::string& text) {
   if (!is_id_prefix(text)) return false;
-  const auto job = parts.submissions.resolve(text);
+  const auto job = tables.submissions.resolve(text);
   // Several jobs match. The explanation of jobs reports it.
   if (job || job.error().code == ErrorCode::invalid_argument) return false;
-  return known_ids(parts, text).empty();
+  return known_ids(tables, text).empty();
 }
 
 namespace {
 
-std::string task_list(const HeadTables& parts, const TaskAnswers& answers, const char* kind,
+std::string task_list(const HeadTables& tables, const TaskAnswers& answers, const char* kind,
                       bool rows) {
   JsonText json;
   json.open_object().member("apiVersion", "mobula/v1").member("kind", kind);
   if (rows) {
     json.key("items").open_array();
-    for (const auto& item : answers.items) write_item(json, parts, item);
+    for (const auto& item : answers.items) write_item(json, tables, item);
     json.close_array();
   }
   json.key("counts");
@@ -296,7 +296,7 @@ std::string task_list(const HeadTables& parts, const TaskAnswers& answers, const
   json.key("warnings").open_array();
   for (const auto& warning : answers.warnings) json.value(warning);
   if (rows && answers.left_out > 0) {
-    const bool limited = answers.limit < parts.options.max_tasks_per_owner;
+    const bool limited = answers.limit < tables.options.max_tasks_per_owner;
     json.value(
         limited
             ? fmt::format("and {} more that are not listed: the limit is {} rows (--limit); "
@@ -305,62 +305,62 @@ std::string task_list(const HeadTables& parts, const TaskAnswers& answers, const
             : fmt::format(
                   "and {} more that are not listed: at most {} are of each owner, {} in all, and "
                   "the oldest ended ones are forgotten; `counts` has all",
-                  answers.left_out, parts.options.max_tasks_per_owner, parts.options.max_listed));
+                  answers.left_out, tables.options.max_tasks_per_owner, tables.options.max_listed));
   }
-  if (parts.nodes.recovering()) {
+  if (tables.nodes.recovering()) {
     json.value(
-        fmt::format("the head is recovering and waits for {} nodes", parts.nodes.expected()));
+        fmt::format("the head is recovering and waits for {} nodes", tables.nodes.expected()));
   }
   return json.close_array().close_object().take();
 }
 
 }  // namespace
 
-std::string tasks_json(const HeadTables& parts, const TaskAnswers& answers) {
-  return task_list(parts, answers, "TaskList", true);
+std::string tasks_json(const HeadTables& tables, const TaskAnswers& answers) {
+  return task_list(tables, answers, "TaskList", true);
 }
 
-std::string task_counts_json(const HeadTables& parts, const TaskAnswers& answers) {
-  return task_list(parts, answers, "TaskCounts", false);
+std::string task_counts_json(const HeadTables& tables, const TaskAnswers& answers) {
+  return task_list(tables, answers, "TaskCounts", false);
 }
 
-Result<std::string> task_json(const HeadTables& parts, const std::string& id,
+Result<std::string> task_json(const HeadTables& tables, const std::string& id,
                               const TaskAnswers& answers) {
   const auto found = only_one("get task", id, answers);
   if (!found) return found.error();
   Json json = document("Task");
-  json.update(item_json(parts, **found));
+  json.update(item_json(tables, **found));
   json["warnings"] = answers.warnings;
   return json_text(json);
 }
 
-Result<std::string> explain_task_json(const HeadTables& parts, const std::string& id,
+Result<std::string> explain_task_json(const HeadTables& tables, const std::string& id,
                                       const TaskAnswers& answers) {
   const auto found = only_one("explain", id, answers);
   if (!found) return found.error();
   const Item& item = **found;
-  const auto demand = parts.slots.demands().find({item.owner, item.fact.demand_class});
+  const auto demand = tables.slots.demands().find({item.owner, item.fact.demand_class});
   Json json;
-  if (item.fact.phase == TaskPhase::waits_for_slot && demand != parts.slots.demands().end()) {
-    json = explanation_of(parts, demand->second.demand.demand_class, scheduler::Tenant::task,
-                          item_json(parts, item), {parts.processes.node_of(item.owner)});
-    Item place = item;
+  if (item.fact.phase == TaskPhase::waits_for_slot && demand != tables.slots.demands().end()) {
+    json = explanation_of(tables, demand->second.demand.demand_class, scheduler::Tenant::task,
+                          item_json(tables, item), {tables.processes.node_of(item.owner)});
+    Item copy = item;
     // This reason came from an earlier reply of the head to the owner.
-    place.fact.reason.clear();
+    copy.fact.reason.clear();
     json["demand_reason"] = json["reason"];
     json["reason"] =
-        "it " + words_of(parts, place) + "; the head: " + json["reason"].get<std::string>();
-  } else if (const Actor* actor = parts.actors.find(item.fact.actor);
+        "it " + words_of(tables, copy) + "; the head: " + json["reason"].get<std::string>();
+  } else if (const Actor* actor = tables.actors.find(item.fact.actor);
              item.fact.phase == TaskPhase::waits_for_actor && actor != nullptr && actor->waits) {
-    json = explanation_of(parts, actor->spec().demand, scheduler::Tenant::actor,
-                          item_json(parts, item), parts.actors.callers_of(*actor));
+    json = explanation_of(tables, actor->spec().demand, scheduler::Tenant::actor,
+                          item_json(tables, item), tables.actors.callers_of(*actor));
     json["demand_reason"] = json["reason"];
     json["reason"] =
-        "it " + words_of(parts, item) + "; the head: " + json["reason"].get<std::string>();
+        "it " + words_of(tables, item) + "; the head: " + json["reason"].get<std::string>();
   } else {
     json = document("Explanation");
-    json["subject"] = item_json(parts, item);
-    json["reason"] = "it " + words_of(parts, item);
+    json["subject"] = item_json(tables, item);
+    json["reason"] = "it " + words_of(tables, item);
     json["items"] = Json::array();
     json["warnings"] = Json::array();
   }

@@ -27,16 +27,16 @@ struct TaskFilters {
 Result<TaskFilters> task_filters(const std::string& text);
 // Whether `text` is an id or an id prefix and names no job, actor, placement group, or waiting
 // class.
-bool may_be_task(const HeadTables& parts, const std::string& text);
+bool may_be_task(const HeadTables& tables, const std::string& text);
 
-std::string tasks_json(const HeadTables& parts, const TaskAnswers& answers);
+std::string tasks_json(const HeadTables& tables, const TaskAnswers& answers);
 // Returns counts without rows.
-std::string task_counts_json(const HeadTables& parts, const TaskAnswers& answers);
+std::string task_counts_json(const HeadTables& tables, const TaskAnswers& answers);
 // Errors: not_found if no owner has the task; timed_out if some owners did not reply and the others
 // do not have it.
-Result<std::string> task_json(const HeadTables& parts, const std::string& id,
+Result<std::string> task_json(const HeadTables& tables, const std::string& id,
                               const TaskAnswers& answers);
-Result<std::string> explain_task_json(const HeadTables& parts, const std::string& id,
+Result<std::string> explain_task_json(const HeadTables& tables, const std::string& id,
                                       const TaskAnswers& answers);
 
 }  // namespace mobula::internal::head

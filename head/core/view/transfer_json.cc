@@ -20,7 +20,7 @@ const char* state_of(const TransferFact& fact) {
   return fact.failed ? "FAILED" : "FINISHED";
 }
 
-Json transfer_json(const HeadTables& parts, const TransferItem& item) {
+Json transfer_json(const HeadTables& tables, const TransferItem& item) {
   const TransferFact& fact = item.fact;
   Json refusals = Json::array();
   for (const auto& each : fact.refusals) refusals.push_back(each);
@@ -36,7 +36,7 @@ Json transfer_json(const HeadTables& parts, const TransferItem& item) {
           {"node_id", id_json(item.node)},
           {"peer", fact.holder.empty() ? std::string() : fact.holder.hex()},
           {"peer_node_id",
-           id_json(fact.holder.empty() ? fact.holder_node : parts.processes.node_of(fact.holder))},
+           id_json(fact.holder.empty() ? fact.holder_node : tables.processes.node_of(fact.holder))},
           {"source_node_ids", std::move(sources)},
           {"group", fact.group},
           {"operation", fact.operation},
@@ -47,7 +47,7 @@ Json transfer_json(const HeadTables& parts, const TransferItem& item) {
           {"queue_seconds", seconds(fact.queued)},
           {"wire_seconds", seconds(fact.moved)},
           {"since_ms", static_cast<std::int64_t>(ms(fact.ago))},
-          {"since_at", utc_text(wall_ms(parts, parts.now - fact.ago))},
+          {"since_at", utc_text(wall_ms(tables, tables.now - fact.ago))},
           {"refusals", std::move(refusals)},
           {"reason", fmt::format("{}", fmt::join(fact.refusals, "; "))}};
 }
@@ -76,7 +76,7 @@ Result<void> add_filter(TransferFilters& filters, const std::string& name,
   if (name == "path") {
     const auto path = path_named(wanted);
     if (!path) return refuse(fmt::format("'{}' is not one of {}", wanted, all_paths()));
-    filters.asked.paths.push_back(*path);
+    filters.query.paths.push_back(*path);
     return {};
   }
   if (name == "state") {
@@ -84,11 +84,11 @@ Result<void> add_filter(TransferFilters& filters, const std::string& name,
     if (!is_under_way && wanted != "FINISHED" && wanted != "FAILED") {
       return refuse(fmt::format("'{}' is not one of PENDING, RUNNING, FINISHED, FAILED", wanted));
     }
-    filters.asked.failed_only = wanted != "FINISHED";
-    filters.asked.arrived_only = wanted != "FAILED";
-    filters.asked.under_way.clear();
+    filters.query.failed_only = wanted != "FINISHED";
+    filters.query.arrived_only = wanted != "FAILED";
+    filters.query.under_way.clear();
     if (is_under_way)
-      filters.asked.under_way = {wanted == "PENDING" ? TransferState::pending
+      filters.query.under_way = {wanted == "PENDING" ? TransferState::pending
                                                      : TransferState::running};
     return {};
   }
@@ -100,7 +100,7 @@ Result<void> add_filter(TransferFilters& filters, const std::string& name,
   };
   if (name == "job_id") return take(filters.job);
   if (name == "node_id") return take(filters.node);
-  if (name == "object_id") return take(filters.asked.object);
+  if (name == "object_id") return take(filters.query.object);
   return refuse("is not known; known are path, state, job_id, node_id, object_id");
 }
 
@@ -108,7 +108,7 @@ Result<void> add_filter(TransferFilters& filters, const std::string& name,
 
 Result<TransferFilters> transfer_filters(const std::string& text) {
   TransferFilters filters;
-  filters.asked.under_way = {TransferState::running, TransferState::pending};
+  filters.query.under_way = {TransferState::running, TransferState::pending};
   if (text.empty()) return filters;
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object())
@@ -122,22 +122,22 @@ Result<TransferFilters> transfer_filters(const std::string& text) {
   return filters;
 }
 
-std::string transfers_json(const HeadTables& parts, const TransferAnswers& answers) {
+std::string transfers_json(const HeadTables& tables, const TransferAnswers& answers) {
   Json json = document("TransferList");
   Json items = Json::array();
-  for (const auto& item : answers.items) items.push_back(transfer_json(parts, item));
+  for (const auto& item : answers.items) items.push_back(transfer_json(tables, item));
   json["items"] = std::move(items);
-  json["counts"] = counts_json(parts.transfer_counts.of_cluster());
+  json["counts"] = counts_json(tables.transfer_counts.of_cluster());
   json["warnings"] = answers.warnings;
   if (answers.left_out > 0) {
     json["warnings"].push_back(fmt::format(
         "and {} more that are not listed: processes remember their latest ones, and at most {} are "
         "of each of them, {} in all; `counts` has all",
-        answers.left_out, parts.options.max_tasks_per_owner, parts.options.max_listed));
+        answers.left_out, tables.options.max_tasks_per_owner, tables.options.max_listed));
   }
-  if (parts.nodes.recovering()) {
+  if (tables.nodes.recovering()) {
     json["warnings"].push_back(
-        fmt::format("the head is recovering and waits for {} nodes", parts.nodes.expected()));
+        fmt::format("the head is recovering and waits for {} nodes", tables.nodes.expected()));
   }
   return json_text(json);
 }
@@ -156,9 +156,9 @@ Json counts_json(const PathCounts& counts) {
   return items;
 }
 
-std::string fabric_of(const HeadTables& parts, const Node& node) {
+std::string fabric_of(const HeadTables& tables, const Node& node) {
   if (!node.shape.fabric.empty()) return node.shape.fabric;
-  return parts.options.settings.trusted_fabric ? std::string(cluster_fabric) : std::string();
+  return tables.options.settings.trusted_fabric ? std::string(cluster_fabric) : std::string();
 }
 
 }  // namespace mobula::internal::head

@@ -14,20 +14,20 @@ namespace mobula::internal::head {
 struct TransferFilters {
   JobId job;
   NodeId node;  // receiving node
-  TransfersRequest asked;
+  TransfersRequest query;
 };
 
 // `text` is empty or {"path": ..., "state": "PENDING"|"RUNNING"|"FINISHED"|"FAILED", "job_id": ...,
 // "node_id": ..., "object_id": ...}. Each member is optional.
 Result<TransferFilters> transfer_filters(const std::string& text);
 
-std::string transfers_json(const HeadTables& parts, const TransferAnswers& answers);
+std::string transfers_json(const HeadTables& tables, const TransferAnswers& answers);
 
 // One item per path.
 Json counts_json(const PathCounts& counts);
 
 // Returns the trusted fabric of the node: its own declaration, otherwise the fabric of the cluster
 // if the head declares one. Empty: traffic that leaves the node is encrypted.
-std::string fabric_of(const HeadTables& parts, const Node& node);
+std::string fabric_of(const HeadTables& tables, const Node& node);
 
 }  // namespace mobula::internal::head

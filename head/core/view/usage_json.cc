@@ -52,11 +52,11 @@ Json node_usage_json(NodeId id, const Node* node, const NodeUsage& of) {
           {"gpus", node == nullptr ? Json::array() : gpu_use_json(*node, usage)}};
 }
 
-Json executor_usage_json(const HeadTables& parts, NodeId node, const UsageReply& usage,
+Json executor_usage_json(const HeadTables& tables, NodeId node, const UsageReply& usage,
                          const ExecutorUsage& each) {
-  const auto* slot = parts.slots.find(each.slot);
+  const auto* slot = tables.slots.find(each.slot);
   const Actor* actor =
-      slot == nullptr || slot->actor.empty() ? nullptr : parts.actors.find(slot->actor);
+      slot == nullptr || slot->actor.empty() ? nullptr : tables.actors.find(slot->actor);
   return {{"process_id", slot == nullptr ? Json(nullptr) : id_json(slot->endpoint.process)},
           {"node_id", node.hex()},
           {"slot_id", each.slot.hex()},
@@ -76,7 +76,7 @@ Json executor_usage_json(const HeadTables& parts, NodeId node, const UsageReply&
 
 }  // namespace
 
-Json usage_json(const HeadTables& parts, const std::map<NodeId, NodeUsage>& usages,
+Json usage_json(const HeadTables& tables, const std::map<NodeId, NodeUsage>& usages,
                 std::uint64_t limit, std::vector<std::string> warnings) {
   Json json = document("Usage");
   json["nodes"] = Json::array();
@@ -84,14 +84,14 @@ Json usage_json(const HeadTables& parts, const std::map<NodeId, NodeUsage>& usag
   std::uint64_t left_out = 0, partial = 0;
   for (const auto& [id, of] : usages) {
     const UsageReply& usage = of.usage;
-    json["nodes"].push_back(node_usage_json(id, parts.nodes.find(id), of));
+    json["nodes"].push_back(node_usage_json(id, tables.nodes.find(id), of));
     left_out += usage.left_out;
     for (const auto& each : usage.executors) {
       partial += each.partial ? 1 : 0;
       if (json["items"].size() >= limit) {
         ++left_out;
       } else {
-        json["items"].push_back(executor_usage_json(parts, id, usage, each));
+        json["items"].push_back(executor_usage_json(tables, id, usage, each));
       }
     }
   }

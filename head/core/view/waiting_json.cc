@@ -14,7 +14,7 @@ namespace mobula::internal::head {
 namespace {
 
 // Limit of inspected nodes per reply, about 20 ms.
-constexpr std::size_t most_looks = 20'000;
+constexpr std::size_t max_scanned = 20'000;
 constexpr std::size_t most_rules = 3;
 
 struct Why {
@@ -31,7 +31,7 @@ struct Shape {
   std::string id;
 };
 
-std::string asks_of(const Request& request, scheduler::Tenant tenant) {
+std::string request_of(const Request& request, scheduler::Tenant tenant) {
   std::string text = to_string(scheduler::Need(request, tenant));
   for (const auto& [name, amount] : request.required_totals.amounts()) {
     text += fmt::format(", {} {} on the node", name, amount.to_string());
@@ -49,10 +49,10 @@ std::string asks_of(const Request& request, scheduler::Tenant tenant) {
   return text;
 }
 
-std::string asks_of(const GroupSpec& spec) {
+std::string request_of(const GroupSpec& spec) {
   std::vector<std::pair<std::string, int>> kinds;
   for (const auto& bundle : spec.bundles) {
-    auto asks = asks_of(bundle, scheduler::Tenant::bundle);
+    auto asks = request_of(bundle, scheduler::Tenant::bundle);
     const auto same = std::ranges::find(kinds, asks, &std::pair<std::string, int>::first);
     if (same != kinds.end()) {
       ++same->second;
@@ -93,14 +93,14 @@ std::string rules_text(const std::vector<NodeReason>& nodes) {
 
 class Waiting {
  public:
-  explicit Waiting(const HeadTables& parts)
-      : parts_(parts), nodes_(parts.scheduler.cluster().nodes().size()) {}
+  explicit Waiting(const HeadTables& tables)
+      : tables_(tables), nodes_(tables.scheduler.cluster().nodes().size()) {}
 
   // Adds `count` requests of the class.
   void add(const char* kind, const DemandClass& demand, scheduler::Tenant tenant,
            std::int64_t count, const std::string& id, const std::vector<NodeId>& callers) {
     const Why why = why_of(demand, tenant, callers);
-    auto& shape = shapes_[{kind, asks_of(demand.request, tenant), why.word}];
+    auto& shape = shapes_[{kind, request_of(demand.request, tenant), why.word}];
     if (shape.count == 0) {
       shape.resources = scheduler::most_held_by(scheduler::Need(demand.request, tenant));
       shape.why = why;
@@ -112,7 +112,7 @@ class Waiting {
 
   void add(const Group& group) {
     const Why why = why_of(group);
-    auto& shape = shapes_[{"placement groups", asks_of(group.spec), why.word}];
+    auto& shape = shapes_[{"placement groups", request_of(group.spec), why.word}];
     if (shape.count == 0) {
       for (const auto& bundle : group.spec.bundles) {
         scheduler::add_at_most(shape.resources, scheduler::most_held_by(scheduler::Need(
@@ -128,7 +128,7 @@ class Waiting {
   Json json() const {
     Json items = Json::array();
     for (const auto& [key, shape] : shapes_) {
-      if (items.size() >= parts_.options.max_listed) break;
+      if (items.size() >= tables_.options.max_listed) break;
       items.push_back({{"kind", std::get<0>(key)},
                        {"asks", std::get<1>(key)},
                        {"resources", resources_json(shape.resources)},
@@ -142,26 +142,26 @@ class Waiting {
   }
 
  private:
-  bool may_look(std::size_t times) {
-    const auto looks = times * std::max<std::size_t>(nodes_, 1);
-    if (looks_ + looks > most_looks) return false;
-    looks_ += looks;
+  bool may_scan(std::size_t times) {
+    const auto scanned = times * std::max<std::size_t>(nodes_, 1);
+    if (scanned_ + scanned > max_scanned) return false;
+    scanned_ += scanned;
     return true;
   }
 
   Why why_of(const DemandClass& demand, scheduler::Tenant tenant,
              const std::vector<NodeId>& callers) {
-    Why why{waits_for(parts_, demand, tenant), ""};
+    Why why{waits_for(tables_, demand, tenant), ""};
     const auto group = demand.request.placement.group;
     if (!group.empty()) {
-      const Group* row = parts_.groups.find(group);
+      const Group* row = tables_.groups.find(group);
       if (row != nullptr && row->state == GroupState::pending)
         return {why.word, "its placement group waits"};
     }
-    why.text = parts_.fleet.reason_of(demand.id);
-    if (!why.text.empty() || !may_look(2)) return why;
+    why.text = tables_.fleet.reason_of(demand.id);
+    if (!why.text.empty() || !may_scan(2)) return why;
     const auto explanation =
-        parts_.scheduler.explain(parts_.jobs.with_job_env(demand), tenant, callers);
+        tables_.scheduler.explain(tables_.jobs.with_job_env(demand), tenant, callers);
     if (explanation.held_back && (explanation.feasible || explanation.never_allowed)) {
       return {why.word, to_string(*explanation.held_back)};
     }
@@ -171,8 +171,8 @@ class Waiting {
 
   Why why_of(const Group& group) {
     if (group.infeasible) return {"(Infeasible)", group.why};
-    if (!may_look(8 * group.spec.bundles.size())) return {"(Resources)", ""};
-    const auto explanation = parts_.scheduler.explain(group.spec);
+    if (!may_scan(8 * group.spec.bundles.size())) return {"(Resources)", ""};
+    const auto explanation = tables_.scheduler.explain(group.spec);
     const char* word = explanation.held_back           ? "(Quota)"
                        : !explanation.reserved.empty() ? "(Reserved)"
                        : !explanation.feasible         ? "(Infeasible)"
@@ -180,31 +180,31 @@ class Waiting {
     return {word, reason_of(explanation)};
   }
 
-  const HeadTables& parts_;
+  const HeadTables& tables_;
   std::size_t nodes_;
-  std::size_t looks_ = 0;
+  std::size_t scanned_ = 0;
   std::map<std::tuple<std::string, std::string, std::string>, Shape> shapes_;
 };
 
 }  // namespace
 
-std::string waits_for(const HeadTables& parts, const DemandClass& demand,
+std::string waits_for(const HeadTables& tables, const DemandClass& demand,
                       scheduler::Tenant tenant) {
   const auto group = demand.request.placement.group;
   if (!group.empty()) {
-    const Group* row = parts.groups.find(group);
+    const Group* row = tables.groups.find(group);
     if (row == nullptr || row->state != GroupState::created) return "(Group)";
   }
-  if (!parts.scheduler.can_ever(demand, tenant)) return "(Infeasible)";
+  if (!tables.scheduler.can_ever(demand, tenant)) return "(Infeasible)";
   if (!group.empty()) return "(Group)";
-  const auto held_back = parts.scheduler.held_back(demand, tenant);
+  const auto held_back = tables.scheduler.held_back(demand, tenant);
   if (!held_back) return "(Resources)";
   if (held_back->code == ReasonCode::reserved_for_older) return "(Reserved)";
   return "(" + std::string(to_string(held_back->code)) + ")";
 }
 
-Json waiting_json(const HeadTables& parts) {
-  Waiting waiting(parts);
+Json waiting_json(const HeadTables& tables) {
+  Waiting waiting(tables);
   // Many lessees of one class have the same request.
   struct Counted {
     const DemandRow* example = nullptr;
@@ -212,7 +212,7 @@ Json waiting_json(const HeadTables& parts) {
     std::int64_t tasks = 0;
   };
   std::map<ClassId, Counted> classes;
-  for (const auto& [key, row] : parts.slots.demands()) {
+  for (const auto& [key, row] : tables.slots.demands()) {
     if (row.demand.wanted_slots <= 0) continue;
     Counted& of = classes[key.second];
     if (of.example == nullptr) {
@@ -223,16 +223,16 @@ Json waiting_json(const HeadTables& parts) {
   }
   for (const auto& [id, counted] : classes) {
     waiting.add("tasks", counted.example->demand.demand_class, scheduler::Tenant::task,
-                counted.tasks, id.hex(), {parts.processes.node_of(counted.lessee)});
+                counted.tasks, id.hex(), {tables.processes.node_of(counted.lessee)});
   }
-  for (const auto& [id, actor] : parts.actors.rows()) {
+  for (const auto& [id, actor] : tables.actors.rows()) {
     if (!actor.waits || !actor.slot.empty()) continue;
     const bool is_job = actor.spec().entry.given();
     waiting.add(is_job ? "jobs" : "actors", actor.spec().demand, scheduler::Tenant::actor, 1,
-                is_job ? actor.spec().job.hex() : id.hex(), parts.actors.callers_of(actor));
+                is_job ? actor.spec().job.hex() : id.hex(), tables.actors.callers_of(actor));
   }
-  for (const auto& [id, group] : parts.groups.rows()) {
-    const auto* row = parts.scheduler.groups().find(id);
+  for (const auto& [id, group] : tables.groups.rows()) {
+    const auto* row = tables.scheduler.groups().find(id);
     if (group.state != GroupState::removed && row != nullptr && !row->complete())
       waiting.add(group);
   }

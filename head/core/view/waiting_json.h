@@ -10,9 +10,10 @@ namespace mobula::internal::head {
 // Items have kind, asks, resources, count, jobs, reason (one word in parentheses), text (rejecting
 // rules with counts of nodes; empty if that takes too long), and id (one of the requests, for
 // explain).
-Json waiting_json(const HeadTables& parts);
+Json waiting_json(const HeadTables& tables);
 
 // Returns the one-word reason why a class waits, for tables.
-std::string waits_for(const HeadTables& parts, const DemandClass& demand, scheduler::Tenant tenant);
+std::string waits_for(const HeadTables& tables, const DemandClass& demand,
+                      scheduler::Tenant tenant);
 
 }  // namespace mobula::internal::head

@@ -1,6 +1,6 @@
-// Tracks idle connections to tensor holders and closes them after `idle_timeout`. The receiver
-// decides, because the connection carries only its requests. It sends `CloseConnectionRequest`,
-// sends nothing more, and closes when the holder has replied. New requests wait for the reply.
+// Closes connections to tensor holders that were idle for `idle_timeout`. The receiver decides,
+// because the connection carries only its requests. It sends `CloseConnectionRequest` as its last
+// message and closes the connection on the reply of the holder. New requests wait for that reply.
 // Thread: owner (part of `TensorExchangeCore`).
 #pragma once
 
@@ -40,7 +40,7 @@ class IdleConnections {
 
   RegionContext& context_;
   std::map<ProcessId, Connection> connections_;
-  std::set<ProcessId> may_;
+  std::set<ProcessId> may_;  // holders that support closing
   std::uint64_t last_round_ = 0;
 };
 

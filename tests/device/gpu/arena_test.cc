@@ -64,7 +64,7 @@ TEST(SimulatedDeviceArena, LimitsToShareWithNumbers) {
   EXPECT_RUNS(machine, [] {
     const auto gpu = open_gpu();
     std::set<std::uint64_t> closed;
-    DeviceArena arena(gpu, {.max_bytes = 32 * mib, .kept_bytes = 16 * mib},
+    DeviceArena arena(gpu, {.max_bytes = 32 * mib, .max_empty_bytes = 16 * mib},
                       [&](std::uint64_t chunk) { closed.insert(chunk); });
     auto first = arena.take(20 * mib);
     ASSERT_TRUE(first);

@@ -10,7 +10,7 @@ namespace {
 TEST(SimulatedPinnedSlices, LimitsSlicesAndNotifiesWaiterOnce) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
-    PinnedSlices pool(open_gpu(), {.slice_bytes = 4096, .slices = 4, .kept_back = 2});
+    PinnedSlices pool(open_gpu(), {.slice_bytes = 4096, .slices = 4, .reserved_slices = 2});
     int calls = 0;
     EXPECT_FALSE(pool.take_spare([&] { ++calls; })) << "not open yet";
     ASSERT_TRUE(pool.open());
@@ -42,7 +42,7 @@ TEST(SimulatedPinnedSlices, OutlivesPoolAndFreesDriverMemory) {
     {
       PinnedSlice left;
       {
-        PinnedSlices pool(gpu, {.slice_bytes = 4096, .slices = 1, .kept_back = 0});
+        PinnedSlices pool(gpu, {.slice_bytes = 4096, .slices = 1, .reserved_slices = 0});
         ASSERT_TRUE(pool.open());
         left = pool.take();
         block = left.bytes().data();
@@ -60,7 +60,7 @@ TEST(SimulatedPinnedSlices, OutlivesPoolAndFreesDriverMemory) {
 TEST(SimulatedPinnedSlices, PinFailed_UsesOrdinaryMemory) {
   const SimulatedMachine machine("fail=cuMemHostAlloc@1:2");
   EXPECT_RUNS(machine, [] {
-    PinnedSlices pool(open_gpu(), {.slice_bytes = 4096, .slices = 3, .kept_back = 2});
+    PinnedSlices pool(open_gpu(), {.slice_bytes = 4096, .slices = 3, .reserved_slices = 2});
     ASSERT_TRUE(pool.open());
     EXPECT_FALSE(pool.pinned());
     auto slice = pool.take_spare();
@@ -74,7 +74,7 @@ TEST(SimulatedPinnedSlices, RejectsReturnWhileStreamUsesSlice) {
   const auto end = machine.run([] {
     const auto gpu = open_gpu();
     auto there = DeviceMapping::create(gpu, mib);
-    PinnedSlices pool(gpu, {.slice_bytes = 4096, .slices = 1, .kept_back = 0});
+    PinnedSlices pool(gpu, {.slice_bytes = 4096, .slices = 1, .reserved_slices = 0});
     ASSERT_TRUE(pool.open());
     auto slice = pool.take();
     const GpuContext::Current current(*gpu);

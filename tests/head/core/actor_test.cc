@@ -209,20 +209,20 @@ TEST_F(Actors, FindsNamesInNamespaceUntilDeath) {
   spec.name_space = "shared";
   cluster.creates(home, spec);
   cluster.actor_comes_alive(agent);
-  const auto ask = [&](const std::string& space) {
+  const auto send_query = [&](const std::string& space) {
     cluster.from_driver(home, 1, FindActor{3, "counter", space});
     const auto found = cluster.received<FindActorReply>(home, SmallCluster::driver(1));
     return found.size() == 1 && found[0].request == 3 && found[0].found;
   };
-  EXPECT_TRUE(ask("shared"));
-  EXPECT_FALSE(ask(""));
+  EXPECT_TRUE(send_query("shared"));
+  EXPECT_FALSE(send_query(""));
   cluster.from_driver(home, 1, EndActor{spec.actor, true, true, ""});
-  EXPECT_FALSE(ask("shared"));
+  EXPECT_FALSE(send_query("shared"));
   auto second = cluster.actor(1, 2);
   second.name = "counter";
   second.name_space = "shared";
   cluster.creates(home, second);
-  EXPECT_TRUE(ask("shared"));
+  EXPECT_TRUE(send_query("shared"));
 }
 
 TEST_F(Actors, JobEnded_ActorsEndUnlessDetached) {

@@ -67,7 +67,7 @@ TEST_F(Drain, NonRestartableActor_DiesAtDeadlineWithCause) {
   const auto received = cluster.received<ActorChanged>(home, SmallCluster::driver(1));
   ASSERT_EQ(received.size(), 1u);
   EXPECT_NE(
-      received[0].cause.text.find("was drained (asked for by a tool) and its deadline has passed"),
+      received[0].cause.text.find("was drained (requested by a tool) and its deadline has passed"),
       std::string::npos)
       << received[0].cause.text;
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
@@ -200,7 +200,7 @@ TEST_F(DrainAfterARestart, RecallsSlotsAgainAndRestartsDeadline) {
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
   const auto lost = cluster.received<SlotLost>(home, SmallCluster::driver(1));
   ASSERT_EQ(lost.size(), 1u);
-  EXPECT_NE(lost[0].cause.text.find("was drained (asked for by a tool)"), std::string::npos)
+  EXPECT_NE(lost[0].cause.text.find("was drained (requested by a tool)"), std::string::npos)
       << lost[0].cause.text;
 }
 

@@ -1,40 +1,24 @@
 // Tests explanations for tools: the reason for waiting, the target node, and preceding requests.
 #include <nlohmann/json.hpp>
 
-#include "head/core/small_cluster.h"
+#include "head/core/labelled_cluster.h"
 
 namespace mobula::internal::head {
 namespace {
 
 using Json = nlohmann::json;
 
-class Explaining : public testing::Test {
+class Explaining : public LabelledCluster {
  protected:
-  Explaining() {
-    agent.shape.labels = {{"zone", "a"}};
-    cluster.driver_starts_job(agent, 1);
-  }
-
   Json explained(const std::string& text) {
     const auto reply = cluster.tool("explain", "", text);
     EXPECT_TRUE(reply.ok) << reply.text;
     return Json::parse(reply.json);
   }
-  Json list(const std::string& kind) { return Json::parse(cluster.tool("list", kind).json); }
-
-  SmallCluster cluster;
-  TestAgent& agent = cluster.node_joins(1, labelled());
-  ProcessId driver = SmallCluster::driver(1);
-
-  static NodeShape labelled() {
-    auto shape = SmallCluster::shape(2, 1);
-    shape.labels = {{"zone", "a"}};
-    return shape;
-  }
 };
 
 TEST_F(Explaining, ShowsDefaultsOfRequest) {
-  EXPECT_NE(explained("{}")["asks"].get<std::string>().find("CPU 1; 1 CPU is what a task asks for"),
+  EXPECT_NE(explained("{}")["asks"].get<std::string>().find("CPU 1; a task without num_cpus"),
             std::string::npos);
   EXPECT_EQ(explained(R"({"num_cpus": 2})")["asks"], "CPU 2");
   EXPECT_NE(explained(R"({"num_cpus": 0})")["asks"].get<std::string>().find("no resources at all"),

@@ -14,7 +14,7 @@ constexpr Time deadline = Time::from_ns(1000);
 
 class FanOutTest : public testing::Test {
  protected:
-  std::uint64_t ask(std::string query, Queries::Targets targets, Time until = deadline) {
+  std::uint64_t send_query(std::string query, Queries::Targets targets, Time until = deadline) {
     const std::uint64_t number = queries.next_number();
     const auto finished = queries.add(number, std::move(query), std::move(targets), until,
                                       [&](int target) { sent.push_back(target); });
@@ -37,7 +37,7 @@ class FanOutTest : public testing::Test {
 };
 
 TEST_F(FanOutTest, FinishesAfterAllReplies) {
-  const auto number = ask("q:", {{2, "two"}, {1, "one"}});
+  const auto number = send_query("q:", {{2, "two"}, {1, "one"}});
   EXPECT_EQ(sent, (std::vector<int>{1, 2}));
   EXPECT_EQ(queries.next_deadline(), deadline);
   EXPECT_FALSE(reply(number, 2, "b"));
@@ -56,7 +56,7 @@ TEST_F(FanOutTest, NoTargets_FinishesAtOnce) {
 }
 
 TEST_F(FanOutTest, IgnoresRepeatedAndForeignReplies) {
-  const auto number = ask("q:", {{1, "one"}, {2, "two"}});
+  const auto number = send_query("q:", {{1, "one"}, {2, "two"}});
   EXPECT_FALSE(reply(number, 1, "a"));
   EXPECT_EQ(queries.accept_reply(number, 1), nullptr) << "repeated";
   EXPECT_EQ(queries.accept_reply(number, 3), nullptr) << "never asked";
@@ -66,7 +66,7 @@ TEST_F(FanOutTest, IgnoresRepeatedAndForeignReplies) {
 }
 
 TEST_F(FanOutTest, EnoughReplies_NoTargetIsSilent) {
-  const auto number = ask("q:", {{1, "one"}, {2, "two"}});
+  const auto number = send_query("q:", {{1, "one"}, {2, "two"}});
   ASSERT_NE(queries.accept_reply(number, 1), nullptr);
   const auto finished = queries.finish_if_complete(number, true);
   ASSERT_TRUE(finished.has_value());
@@ -74,8 +74,8 @@ TEST_F(FanOutTest, EnoughReplies_NoTargetIsSilent) {
 }
 
 TEST_F(FanOutTest, DeadlinePassed_NamesSilentTargets) {
-  const auto early = ask("early:", {{1, "one"}, {2, "two"}});
-  ask("late:", {{1, "one"}}, Time::from_ns(2000));
+  const auto early = send_query("early:", {{1, "one"}, {2, "two"}});
+  send_query("late:", {{1, "one"}}, Time::from_ns(2000));
   EXPECT_TRUE(queries.is_full());
   EXPECT_FALSE(reply(early, 1, "a"));
   EXPECT_TRUE(queries.expire(Time::from_ns(999)).empty());
@@ -88,8 +88,8 @@ TEST_F(FanOutTest, DeadlinePassed_NamesSilentTargets) {
 }
 
 TEST_F(FanOutTest, TargetEnds_FinishesQueriesThatOnlyWaitForIt) {
-  const auto first = ask("first:", {{1, "one"}, {2, "two"}});
-  ask("second:", {{1, "one"}, {3, "three"}});
+  const auto first = send_query("first:", {{1, "one"}, {2, "two"}});
+  send_query("second:", {{1, "one"}, {3, "three"}});
   EXPECT_FALSE(reply(first, 2, "b"));
   const auto finished = queries.remove_target(1);
   ASSERT_EQ(finished.size(), 1u);

@@ -127,7 +127,7 @@ TEST_F(Fleet, HoldsPollUntilChange) {
     return std::to_string(json["epoch"].get<std::uint64_t>()) + ":" +
            std::to_string(json["number"].get<std::uint64_t>());
   };
-  const auto ask = [&](const std::string& kind) {
+  const auto send_query = [&](const std::string& kind) {
     ToolRequest request;
     request.request = 7;
     request.verb = "changes";
@@ -137,13 +137,13 @@ TEST_F(Fleet, HoldsPollUntilChange) {
     cluster.step(ReceivedFromTool{99, Principal{Role::operator_, "tool", {}}, request});
   };
   const auto first = seen();
-  ask(first);
+  send_query(first);
   EXPECT_TRUE(cluster.replies.empty());
   cluster.node_joins(2, SmallCluster::shape(2, 1));
   EXPECT_EQ(cluster.replies.size(), 1u);
-  ask(first);
+  send_query(first);
   EXPECT_EQ(cluster.replies.size(), 1u);
-  ask(seen());
+  send_query(seen());
   EXPECT_TRUE(cluster.replies.empty());
   cluster.now = cluster.now + 9s;
   cluster.step(Tick{});

@@ -232,7 +232,7 @@ TEST_F(HeadGroups, ExplainsPendingGroup) {
   EXPECT_EQ(waits["holders"][0]["id"], GroupId::of(5).hex());
   EXPECT_EQ(waits["items"][0]["code"], "ResourceBusy");
   EXPECT_EQ(waits["items"][0]["node_id"], agent.node.hex());
-  EXPECT_EQ(explained(5)["reason"], "all bundles have their places");
+  EXPECT_EQ(explained(5)["reason"], "all bundles are placed");
 }
 
 TEST_F(HeadGroups, ReservesNameUntilRemoval) {

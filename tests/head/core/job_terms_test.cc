@@ -73,7 +73,7 @@ TEST_F(Terms, BeyondQuota_FailsAtOnce) {
   ASSERT_EQ(news.size(), 1u);
   EXPECT_TRUE(news[0].fatal);
   EXPECT_EQ(news[0].summary,
-            "this can never run: it asks for CPU 3; (Quota) CPU: needs 3, 2 left of the job's "
+            "this can never run: it requests CPU 3; (Quota) CPU: needs 3, 2 left of the job's "
             "quota of 2");
 }
 

@@ -12,8 +12,8 @@ class NodeQuery : public testing::Test {
  protected:
   NodeQuery() { cluster.driver_starts_job(agent, 1); }
 
-  void ask(const std::string& verb, const std::string& argument = "", const std::string& kind = "",
-           Role role = Role::observer) {
+  void send_query(const std::string& verb, const std::string& argument = "",
+                  const std::string& kind = "", Role role = Role::observer) {
     ToolRequest request;
     request.request = ++asked;
     request.verb = verb;
@@ -65,7 +65,7 @@ TEST_F(NodeQuery, FindsExecutorLogDuringAndAfterLife) {
   const Endpoint endpoint = executor();
   for (const std::string& subject :
        {endpoint.process.hex(), slot.hex(), slot.hex().substr(0, 10)}) {
-    ask("logs", subject);
+    send_query("logs", subject);
     const Json list = document();
     ASSERT_EQ(list["items"].size(), 1u) << subject << list;
     EXPECT_EQ(place(list["items"][0]), agent.node.hex() + "/" + log_of_slot(slot));
@@ -76,7 +76,7 @@ TEST_F(NodeQuery, FindsExecutorLogDuringAndAfterLife) {
   crash.kind = EndKind::signalled;
   cluster.from_agent(agent, ProcessEnded{endpoint.process, crash});
   cluster.slot_gone(agent, slot);
-  ask("logs", endpoint.process.hex());
+  send_query("logs", endpoint.process.hex());
   const Json list = document();
   ASSERT_EQ(list["items"].size(), 1u) << "events remember where it was: " << list;
   EXPECT_EQ(place(list["items"][0]), agent.node.hex() + "/" + log_of_slot(slot));
@@ -84,7 +84,7 @@ TEST_F(NodeQuery, FindsExecutorLogDuringAndAfterLife) {
 
 TEST_F(NodeQuery, CollectsLogsOfJobFromAllNodes) {
   executor();
-  ask("logs", JobId::of(1).hex());
+  send_query("logs", JobId::of(1).hex());
   EXPECT_TRUE(cluster.replies.empty());
   lists(agent, {{log_of_slot(slot), JobId::of(1), 10, 5, true}});
   EXPECT_TRUE(cluster.replies.empty()) << "one has not answered";
@@ -100,22 +100,22 @@ TEST_F(NodeQuery, NodeDead_LogListedWithReason) {
   const Endpoint endpoint = executor();
   agent.silent = true;
   cluster.pass(30s);
-  ask("logs", endpoint.process.hex());
+  send_query("logs", endpoint.process.hex());
   Json list = document();
   ASSERT_EQ(list["items"].size(), 1u) << list;
   EXPECT_NE(list["items"][0]["reason"].get<std::string>().find("is dead"), std::string::npos)
       << list;
-  ask("logs", agent.node.hex());
+  send_query("logs", agent.node.hex());
   list = document();
   ASSERT_EQ(list["items"].size(), 1u);
   EXPECT_FALSE(list["items"][0]["reason"].is_null());
-  ask("log", Json{{"node_id", agent.node.hex()}, {"log", "agent"}}.dump());
+  send_query("log", Json{{"node_id", agent.node.hex()}, {"log", "agent"}}.dump());
   EXPECT_EQ(refusal(), ErrorCode::not_found);
 }
 
 TEST_F(NodeQuery, ReadsLogInChunksAtPositionFromAgent) {
   const std::string of = Json{{"node_id", other.node.hex()}, {"log", "slot-0badcafe"}}.dump();
-  ask("log", of, "0:-500");
+  send_query("log", of, "0:-500");
   const auto reads = cluster.take<ReadLogRequest>(other);
   ASSERT_EQ(reads.size(), 1u);
   EXPECT_EQ(reads[0].log, "slot-0badcafe");
@@ -133,7 +133,7 @@ TEST_F(NodeQuery, ReadsLogInChunksAtPositionFromAgent) {
   EXPECT_EQ(document()["next"], "12:34");
   EXPECT_EQ(cluster.replies[0].bytes.size(), 3u);
   cluster.from_agent(other, part);  // repeated: the query is complete
-  ask("log", of);
+  send_query("log", of);
   ReadLogReply none;
   none.request = cluster.take<ReadLogRequest>(other)[0].request;
   none.fault = "no such log exists";
@@ -144,29 +144,29 @@ TEST_F(NodeQuery, ReadsLogInChunksAtPositionFromAgent) {
 TEST_F(NodeQuery, RejectsPathsInLogNames) {
   for (const std::string& log : {std::string("../../etc/passwd"), std::string("slot-a/b"),
                                  std::string("a.log"), std::string(), std::string(65, 'a')}) {
-    ask("log", Json{{"node_id", other.node.hex()}, {"log", log}}.dump());
+    send_query("log", Json{{"node_id", other.node.hex()}, {"log", log}}.dump());
     EXPECT_EQ(refusal(), ErrorCode::invalid_argument) << log;
   }
   for (const char* wrong : {"", "[]", "{}", "{\"node_id\": 1}", "no json"}) {
-    ask("log", wrong);
+    send_query("log", wrong);
     EXPECT_EQ(refusal(), ErrorCode::invalid_argument) << wrong;
   }
-  ask("log", Json{{"node_id", other.node.hex()}, {"log", "agent"}}.dump(), "12:x");
+  send_query("log", Json{{"node_id", other.node.hex()}, {"log", "agent"}}.dump(), "12:x");
   EXPECT_EQ(refusal(), ErrorCode::invalid_argument);
   EXPECT_TRUE(cluster.take<ReadLogRequest>(other).empty());
 }
 
 TEST_F(NodeQuery, LimitsConcurrentReadsAndReportsTimeout) {
   const std::string of = Json{{"node_id", other.node.hex()}, {"log", "agent"}}.dump();
-  for (int i = 0; i < 128; ++i) ask("log", of);
+  for (int i = 0; i < 128; ++i) send_query("log", of);
   EXPECT_TRUE(cluster.replies.empty());
-  ask("log", of);
+  send_query("log", of);
   EXPECT_EQ(refusal(), ErrorCode::resource_exhausted);
   cluster.replies.clear();
   cluster.pass(3s);
   ASSERT_EQ(cluster.replies.size(), 128u);
   EXPECT_EQ(cluster.replies[0].code, ErrorCode::timed_out);
-  ask("logs");
+  send_query("logs");
   lists(agent, {});
   cluster.pass(3s);
   EXPECT_FALSE(document()["warnings"].empty());
@@ -174,7 +174,7 @@ TEST_F(NodeQuery, LimitsConcurrentReadsAndReportsTimeout) {
 
 TEST_F(NodeQuery, ReportsUsageOfAllNodesWithTasks) {
   executor();
-  ask("usage");
+  send_query("usage");
   for (TestAgent* each : {&agent, &other}) {
     const auto questions = cluster.take<UsageRequest>(*each);
     ASSERT_EQ(questions.size(), 1u);
@@ -204,27 +204,27 @@ TEST_F(NodeQuery, ReportsUsageOfAllNodesWithTasks) {
       usage["warnings"][0].get<std::string>().find("the usage of 1 executors is not complete"),
       std::string::npos)
       << usage["warnings"];
-  ask("usage", "no-such-node");
+  send_query("usage", "no-such-node");
   EXPECT_EQ(refusal(), ErrorCode::not_found);
 }
 
 TEST_F(NodeQuery, RejectsRolesWithoutReadAccess) {
   for (const char* verb : {"logs", "log", "usage", "changes"}) {
-    ask(verb, "", "", Role::metrics);
+    send_query(verb, "", "", Role::metrics);
     EXPECT_EQ(refusal(), ErrorCode::permission_denied) << verb;
   }
 }
 
 TEST_F(NodeQuery, CountsOnlyVisibleChanges) {
   const auto count = [&] {
-    ask("changes");
+    send_query("changes");
     return document()["number"].get<std::uint64_t>();
   };
   const auto at_rest = count();
   EXPECT_EQ(count(), at_rest) << "asking is no change";
   cluster.pass(2s);
   EXPECT_EQ(count(), at_rest) << "a heartbeat is no change";
-  ask("logs");
+  send_query("logs");
   lists(agent, {});
   lists(other, {});
   EXPECT_EQ(count(), at_rest) << "nor are answers";

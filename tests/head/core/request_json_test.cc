@@ -14,20 +14,20 @@ namespace {
 using testing::HasSubstr;
 
 Request request(const std::string& text) {
-  auto asked = asked_from_json(text);
+  auto asked = shape_from_json(text);
   EXPECT_TRUE(asked.ok()) << asked.error().text;
-  return asked.ok() ? std::get<AskedRequest>(*asked).request : Request();
+  return asked.ok() ? std::get<ParsedRequest>(*asked).request : Request();
 }
 
 GroupSpec group(const std::string& text) {
-  auto asked = asked_from_json(text);
+  auto asked = shape_from_json(text);
   EXPECT_TRUE(asked.ok()) << asked.error().text;
   return asked.ok() ? std::get<GroupSpec>(*asked) : GroupSpec();
 }
 
 void expect_refused(const std::vector<std::pair<std::string, std::string>>& refused) {
   for (const auto& [text, named] : refused) {
-    const auto asked = asked_from_json(text);
+    const auto asked = shape_from_json(text);
     ASSERT_FALSE(asked.ok()) << text;
     EXPECT_EQ(asked.error().code, ErrorCode::invalid_argument) << text;
     EXPECT_THAT(asked.error().text, HasSubstr(named)) << text;
@@ -72,9 +72,9 @@ TEST(RequestJson, AcceptsAllStrategies) {
 TEST(RequestJson, AcceptsPriorityAndJob) {
   EXPECT_EQ(request(R"({"priority": -1000})").priority, -1000);
   EXPECT_EQ(group(R"({"bundles": [{"num_cpus": 1}], "priority": 1000})").priority, 1000);
-  const auto asked = asked_from_json(R"({"job_id": "00000000000000000000000000000007"})");
+  const auto asked = shape_from_json(R"({"job_id": "00000000000000000000000000000007"})");
   ASSERT_TRUE(asked.ok()) << asked.error().text;
-  EXPECT_EQ(std::get<AskedRequest>(*asked).job, JobId::of(7));
+  EXPECT_EQ(std::get<ParsedRequest>(*asked).job, JobId::of(7));
   EXPECT_EQ(
       group(R"({"bundles": [{"num_cpus": 1}], "job_id": "00000000000000000000000000000007"})").job,
       JobId::of(7));
@@ -165,9 +165,9 @@ TEST(RequestJson, RejectsGroupThatCreationRejects) {
        {R"({"bundles": {}})", "1 to 1000 bundles"},
        {R"({"bundles": [)" + many + "]}", "this one has 1001"},
        {R"({"bundles": [{"num_cpus": 1}, {}]})",
-        "bundles[1]: request: bundle: a bundle asks for something"},
-       {R"({"bundles": [{"num_gpus": 0}]})", "a bundle asks for something"},
-       {R"({"bundles": [{"accelerator_type": "H100"}]})", "a bundle asks for something"},
+        "bundles[1]: request: bundle: a bundle requests a resource"},
+       {R"({"bundles": [{"num_gpus": 0}]})", "a bundle requests a resource"},
+       {R"({"bundles": [{"accelerator_type": "H100"}]})", "a bundle requests a resource"},
        {R"({"bundles": [1]})", "bundles[0]"},
        {R"({"bundles": [{"num_gpus": 1.5}]})", "below 1 or whole"},
        {R"({"bundles": [{"num_gpus": 1, "resources": {"neuron_cores": 1}}]})", "neuron_cores"},

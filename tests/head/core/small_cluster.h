@@ -30,7 +30,7 @@ struct TestAgent {
   std::optional<RegisterReply> registered;
   std::optional<RegisterRejected> refused;
   std::vector<HeadMessage> got;
-  bool silent = false;                  // sends and receives no messages
+  bool silent = false;                  // drops all messages, in both directions
   std::optional<std::uint64_t> digest;  // digest of its slots; empty: none is sent
   std::uint64_t sent = 0;               // number of messages to the head
   bool lossy = false;  // every second frame to the head is lost, every third is repeated
@@ -68,11 +68,13 @@ class SmallCluster {
                         const std::string& user_id = {});
   TestAgent& agent(int number) { return agents_.at(number); }
   void register_agent(TestAgent& agent);
-  void comes_back_as(TestAgent& agent, int incarnation);  // starts another incarnation of the node
+  // Restarts the agent of the node with this incarnation.
+  void comes_back_as(TestAgent& agent, int incarnation);
   void from_agent(TestAgent& agent, AgentMessage message);
   void process_ends(TestAgent& agent, ProcessId process) {
     from_agent(agent, ProcessEnded{process, {}});
   }
+  // Sends a message outside of the session.
   void raw(TestAgent& agent, AgentToHead message);
   // Takes the received messages of one kind.
   template <class M>

@@ -14,7 +14,7 @@ class SpanQuery : public testing::Test {
     cluster.driver_starts_job(agent, 1);
     cluster.driver_starts_job(agent, 2);
   }
-  void ask(const std::string& job = "") {
+  void send_query(const std::string& job = "") {
     ToolRequest request;
     request.request = 9;
     request.verb = "timeline";
@@ -50,7 +50,7 @@ class SpanQuery : public testing::Test {
 };
 
 TEST_F(SpanQuery, QueriesAllProcessesAndDescribesThem) {
-  ask();
+  send_query();
   const auto first = asked(1);
   const auto second = asked(2);
   EXPECT_GT(first.limit, 0u);
@@ -73,7 +73,7 @@ TEST_F(SpanQuery, ReportsObjectsTransferredToNodes) {
   fact.object = ObjectId::of(8);
   fact.job = JobId::of(2);
   agent.stored = {fact};
-  ask();
+  send_query();
   answers(1, asked(1).request);
   answers(2, asked(2).request);
   ASSERT_EQ(spans().size(), 3u);
@@ -91,7 +91,7 @@ TEST_F(SpanQuery, KeepsFinalSpansOfAgentAndFiltersByJob) {
   last.transfers[1].job = JobId::of(2);
   cluster.from_agent(other, last);
   cluster.raw(other, AgentStopped{other.incarnation});
-  ask();
+  send_query();
   answers(1, asked(1).request);
   answers(2, asked(2).request);
   ASSERT_EQ(spans().size(), 3u);
@@ -99,7 +99,7 @@ TEST_F(SpanQuery, KeepsFinalSpansOfAgentAndFiltersByJob) {
   EXPECT_EQ(spans()[2].spans.transfers.size(), 3u);
   EXPECT_EQ(document()["processes"][2]["ended"], true);
   EXPECT_EQ(document()["processes"][2]["role"], "driver-agent");
-  ask(JobId::of(2).hex());
+  send_query(JobId::of(2).hex());
   answers(2, asked(2).request);
   ASSERT_EQ(spans().size(), 2u);
   EXPECT_EQ(spans()[1].spans.transfers.size(), 2u)
@@ -107,23 +107,23 @@ TEST_F(SpanQuery, KeepsFinalSpansOfAgentAndFiltersByJob) {
 }
 
 TEST_F(SpanQuery, QueriesOnlyProcessesOfJob) {
-  ask(JobId::of(2).hex());
+  send_query(JobId::of(2).hex());
   EXPECT_TRUE(cluster.received<SpansRequest>(agent, SmallCluster::driver(1)).empty());
   answers(2, asked(2).request);
   ASSERT_EQ(spans().size(), 1u);
   EXPECT_EQ(spans()[0].process, SmallCluster::driver(2));
-  ask("nonsense");
+  send_query("nonsense");
   EXPECT_EQ(cluster.replies.at(0).code, ErrorCode::invalid_argument);
 }
 
 TEST_F(SpanQuery, NamesSilentProcessAndSkipsEndedOne) {
-  ask();
+  send_query();
   answers(1, asked(1).request);
   cluster.pass(3s);
   ASSERT_EQ(cluster.replies.size(), 1u);
   EXPECT_EQ(spans().size(), 1u);
   EXPECT_FALSE(document()["warnings"].empty());
-  ask();
+  send_query();
   answers(1, asked(1).request);
   cluster.driver_dies(agent, 2);
   ASSERT_EQ(cluster.replies.size(), 1u);
@@ -131,7 +131,7 @@ TEST_F(SpanQuery, NamesSilentProcessAndSkipsEndedOne) {
 }
 
 TEST_F(SpanQuery, LimitsReplyAndReportsOmissions) {
-  ask();
+  send_query();
   const auto first = asked(1);
   answers(1, first.request, 150'000);
   answers(2, asked(2).request, 150'000);
@@ -144,7 +144,7 @@ TEST_F(SpanQuery, KeepsFinalSpansOfEndedProcess) {
   answers(2, 0, 3);
   EXPECT_TRUE(cluster.replies.empty()) << "no query is pending";
   cluster.driver_dies(agent, 2);
-  ask();
+  send_query();
   answers(1, asked(1).request);
   ASSERT_EQ(spans().size(), 2u);
   EXPECT_EQ(spans()[1].process, SmallCluster::driver(2));
@@ -153,7 +153,7 @@ TEST_F(SpanQuery, KeepsFinalSpansOfEndedProcess) {
   EXPECT_EQ(document()["processes"][1]["ended"], true);
   EXPECT_EQ(document()["processes"][1]["job_id"], JobId::of(2).hex());
   EXPECT_EQ(document()["processes"][1]["node_id"], agent.node.hex());
-  ask(JobId::of(1).hex());
+  send_query(JobId::of(1).hex());
   answers(1, asked(1).request);
   EXPECT_EQ(spans().size(), 1u) << "of another job";
 }
@@ -164,7 +164,7 @@ TEST_F(SpanQuery, LimitsSpansOfEndedProcessesAndReportsLoss) {
     answers(job, 0, 10'000);
     cluster.driver_dies(agent, job);
   }
-  ask();
+  send_query();
   answers(1, asked(1).request);
   answers(2, asked(2).request);
   EXPECT_LT(encode(cluster.replies.at(0)).size(), 16u << 20);
@@ -173,7 +173,7 @@ TEST_F(SpanQuery, LimitsSpansOfEndedProcessesAndReportsLoss) {
   EXPECT_EQ(spans()[2].process, SmallCluster::driver(15)) << "the latest first";
   EXPECT_NE(document()["warnings"].dump().find("have ended"), std::string::npos);
   answers(1, 0, 100'000);
-  ask();
+  send_query();
   answers(1, asked(1).request);
   answers(2, asked(2).request);
   EXPECT_NE(document()["warnings"].dump().find("have ended"), std::string::npos)

@@ -1,32 +1,14 @@
 // Tests state queries of tools and processes, and the orders of tools.
 #include <nlohmann/json.hpp>
 
-#include "head/core/small_cluster.h"
+#include "head/core/labelled_cluster.h"
 
 namespace mobula::internal::head {
 namespace {
 
 using Json = nlohmann::json;
 
-class State : public testing::Test {
- protected:
-  State() {
-    agent.shape.labels = {{"zone", "a"}};
-    cluster.driver_starts_job(agent, 1);
-  }
-
-  Json list(const std::string& kind) { return Json::parse(cluster.tool("list", kind).json); }
-
-  SmallCluster cluster;
-  TestAgent& agent = cluster.node_joins(1, labelled());
-  ProcessId driver = SmallCluster::driver(1);
-
-  static NodeShape labelled() {
-    auto shape = SmallCluster::shape(2, 1);
-    shape.labels = {{"zone", "a"}};
-    return shape;
-  }
-};
+using State = LabelledCluster;
 
 TEST_F(State, ListsNodesWithTotalsAndAvailable) {
   cluster.wants(agent, cluster.demand_class(1, 1, {{"CPU", Quantity::from_units(5000)}}), 1);

@@ -328,8 +328,8 @@ TEST_F(Submissions, ReadsOutputFromNodeThatRanIt) {
 }
 
 TEST_F(Submissions, NameUsedByTwoKeys_RequesterGetsItsJob) {
-  const auto ask = [&](const std::string& user, const std::string& verb, const std::string& kind,
-                       const std::string& argument) {
+  const auto send_query = [&](const std::string& user, const std::string& verb,
+                              const std::string& kind, const std::string& argument) {
     ToolRequest request;
     request.request = 1;
     request.verb = verb;
@@ -343,16 +343,17 @@ TEST_F(Submissions, NameUsedByTwoKeys_RequesterGetsItsJob) {
     const Json job = {{"job_id", JobId::of(static_cast<unsigned>(number)).hex()},
                       {"argv", {"/bin/work"}},
                       {"name", "train"}};
-    EXPECT_TRUE(ask(user, "submit", "", job.dump()).ok);
+    EXPECT_TRUE(send_query(user, "submit", "", job.dump()).ok);
   };
   submits(1, "token:a");
-  EXPECT_TRUE(ask("token:c", "get", "submission", "train").ok) << "one key alone has this name";
+  EXPECT_TRUE(send_query("token:c", "get", "submission", "train").ok)
+      << "one key alone has this name";
   submits(2, "token:b");
   for (const auto& [user, number] : {std::pair("token:a", 1), std::pair("token:b", 2)}) {
-    const auto answer = ask(user, "get", "submission", "train");
+    const auto answer = send_query(user, "get", "submission", "train");
     EXPECT_EQ(Json::parse(answer.json)["job_id"], JobId::of(static_cast<unsigned>(number)).hex());
   }
-  const auto of_others = ask("token:c", "get", "submission", "train");
+  const auto of_others = send_query("token:c", "get", "submission", "train");
   EXPECT_EQ(of_others.code, ErrorCode::invalid_argument);
   EXPECT_NE(of_others.text.find("2 keys"), std::string::npos) << of_others.text;
 }

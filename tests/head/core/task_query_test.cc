@@ -16,7 +16,8 @@ class TaskQuery : public testing::Test {
     cluster.driver_starts_job(agent, 2);
   }
 
-  void ask(const std::string& verb, const std::string& kind, const std::string& argument = "") {
+  void send_query(const std::string& verb, const std::string& kind,
+                  const std::string& argument = "") {
     ToolRequest request;
     request.request = 9;
     request.verb = verb;
@@ -66,7 +67,7 @@ class TaskQuery : public testing::Test {
 };
 
 TEST_F(TaskQuery, CollectsTasksFromAllOwners) {
-  ask("list", "tasks");
+  send_query("list", "tasks");
   EXPECT_TRUE(cluster.replies.empty()) << "no owner has replied yet";
   const TasksRequest first = asked(one);
   const TasksRequest second = asked(two);
@@ -93,7 +94,7 @@ TEST_F(TaskQuery, CollectsTasksFromAllOwners) {
 }
 
 TEST_F(TaskQuery, CountsQuery_RequestsNoRows) {
-  ask("list", "task-counts");
+  send_query("list", "task-counts");
   const TasksRequest question = asked(one);
   EXPECT_EQ(question.limit, 0u);
   EXPECT_EQ(asked(two), question);
@@ -111,12 +112,12 @@ TEST_F(TaskQuery, CountsQuery_RequestsNoRows) {
                                                {"name": "square", "state": "FINISHED", "count": 200000}])"));
   EXPECT_TRUE(counted["warnings"].empty()) << counted["warnings"];
 
-  ask("list", "task-counts", R"({"state": "RUNNING"})");
+  send_query("list", "task-counts", R"({"state": "RUNNING"})");
   EXPECT_EQ(asked(one).phases, std::vector{TaskPhase::runs});
 }
 
 TEST_F(TaskQuery, EscapesForeignNames) {
-  ask("list", "tasks");
+  send_query("list", "tasks");
   TaskFact odd = fact(0xa1, TaskPhase::runs);
   odd.name = "a \"b\" \\ \n \xff";
   odd.reason = "\x01";
@@ -126,8 +127,8 @@ TEST_F(TaskQuery, EscapesForeignNames) {
 }
 
 TEST_F(TaskQuery, SendsFiltersToOwnersAndFiltersOwners) {
-  ask("list", "tasks",
-      R"({"state": "RUNNING", "name": "square", "job_id": ")" + JobId::of(2).hex() + "\"}");
+  send_query("list", "tasks",
+             R"({"state": "RUNNING", "name": "square", "job_id": ")" + JobId::of(2).hex() + "\"}");
   EXPECT_TRUE(cluster.received<TasksRequest>(agent, one).empty()) << "of another job";
   const TasksRequest question = asked(two);
   EXPECT_EQ(question.name, "square");
@@ -135,13 +136,13 @@ TEST_F(TaskQuery, SendsFiltersToOwnersAndFiltersOwners) {
   answers(2, question.request, {});
   EXPECT_TRUE(document()["items"].empty());
 
-  ask("list", "tasks", R"({"state": "running"})");
+  send_query("list", "tasks", R"({"state": "running"})");
   EXPECT_EQ(reply().code, ErrorCode::invalid_argument);
   EXPECT_NE(reply().text.find("PENDING_ARGS_AVAIL"), std::string::npos) << reply().text;
 }
 
 TEST_F(TaskQuery, LimitsRowsToRequestedNumber) {
-  ask("list", "tasks", R"({"limit": "3"})");
+  send_query("list", "tasks", R"({"limit": "3"})");
   const TasksRequest first = asked(one);
   EXPECT_EQ(first.limit, 3u);
   answers(1, first.request, {fact(0xa1, TaskPhase::runs), fact(0xa2, TaskPhase::runs)});
@@ -154,18 +155,18 @@ TEST_F(TaskQuery, LimitsRowsToRequestedNumber) {
             std::string::npos)
       << list["warnings"][0];
 
-  ask("list", "tasks", R"({"limit": "5000"})");
+  send_query("list", "tasks", R"({"limit": "5000"})");
   EXPECT_EQ(asked(one).limit, 1000u) << "of one owner";
 
   for (const char* wrong :
        {R"({"limit": "-1"})", R"({"limit": "3x"})", R"({"limit": ""})", R"({"limit": 3})"}) {
-    ask("list", "tasks", wrong);
+    send_query("list", "tasks", wrong);
     EXPECT_EQ(reply().code, ErrorCode::invalid_argument) << wrong;
   }
 }
 
 TEST_F(TaskQuery, NamesSilentOwners) {
-  ask("list", "tasks");
+  send_query("list", "tasks");
   answers(1, asked(one).request, {fact(0xa1, TaskPhase::runs)});
   cluster.pass(1s);
   EXPECT_TRUE(cluster.replies.empty());
@@ -175,7 +176,7 @@ TEST_F(TaskQuery, NamesSilentOwners) {
   ASSERT_EQ(list["warnings"].size(), 1u);
   EXPECT_NE(list["warnings"][0].get<std::string>().find(two.brief()), std::string::npos);
 
-  ask("get", "task", id(0xb));
+  send_query("get", "task", id(0xb));
   answers(1, asked(one).request, {});
   cluster.pass(3s);
   EXPECT_EQ(reply().code, ErrorCode::timed_out);
@@ -183,36 +184,36 @@ TEST_F(TaskQuery, NamesSilentOwners) {
 }
 
 TEST_F(TaskQuery, OwnerDied_ListDoesNotWait) {
-  ask("list", "tasks");
+  send_query("list", "tasks");
   answers(1, asked(one).request, {fact(0xa1, TaskPhase::runs)});
   cluster.driver_dies(agent, 2);
   EXPECT_EQ(document()["items"].size(), 1u);
 }
 
 TEST_F(TaskQuery, OneTask_IsAnsweredByItsOwnerAlone) {
-  ask("get", "task", id(0xa2));
+  send_query("get", "task", id(0xa2));
   EXPECT_EQ(asked(one).id, id(0xa2));
   answers(2, asked(two).request, {fact(0xa2, TaskPhase::runs)});
   const Json task = document();  // the reply of the other owner is not needed
   EXPECT_EQ(task["kind"], "Task");
   EXPECT_EQ(task["task_id"], id(0xa2));
 
-  ask("get", "task", id(0xa3));
+  send_query("get", "task", id(0xa3));
   answers(1, asked(one).request, {});
   answers(2, asked(two).request, {});
   EXPECT_EQ(reply().code, ErrorCode::not_found);
 
-  ask("get", "task", "00000000");
+  send_query("get", "task", "00000000");
   answers(1, asked(one).request, {fact(0xa1, TaskPhase::runs)});
   answers(2, asked(two).request, {fact(0xa2, TaskPhase::runs)});
   EXPECT_EQ(reply().code, ErrorCode::invalid_argument) << "both begin like that";
 
-  ask("get", "task", "no id");
+  send_query("get", "task", "no id");
   EXPECT_EQ(reply().code, ErrorCode::invalid_argument);
 }
 
 TEST_F(TaskQuery, IgnoresUnrequestedReplies) {
-  ask("list", "tasks");
+  send_query("list", "tasks");
   const auto request = asked(one).request;
   answers(1, request + 1, {fact(1, TaskPhase::runs)});
   answers(1, request, {});
@@ -228,7 +229,7 @@ TEST_F(TaskQuery, ExplainsWaitingTaskWithSchedulerReasons) {
   TaskFact waiting = fact(0xa1, TaskPhase::waits_for_slot);
   waiting.demand_class = demand.id;
   waiting.ahead = 3;
-  ask("explain", "", id(0xa1));
+  send_query("explain", "", id(0xa1));
   answers(1, asked(one).request, {waiting});
   const Json json = document();
   EXPECT_EQ(json["kind"], "Explanation");
@@ -240,12 +241,12 @@ TEST_F(TaskQuery, ExplainsWaitingTaskWithSchedulerReasons) {
   EXPECT_NE(reason.find("waits for a slot"), std::string::npos) << reason;
   EXPECT_NE(reason.find("3 before it"), std::string::npos) << reason;
 
-  ask("explain", "", demand.id.hex());
+  send_query("explain", "", demand.id.hex());
   EXPECT_EQ(document()["subject"]["class_id"], demand.id.hex()) << "a class is the head's own";
 }
 
 TEST_F(TaskQuery, ExplainOfUnknownId_IsNotFound) {
-  ask("explain", "", id(99));
+  send_query("explain", "", id(99));
   answers(1, asked(one).request, {});
   answers(2, asked(two).request, {});
   EXPECT_EQ(reply().code, ErrorCode::not_found);
@@ -256,7 +257,7 @@ TEST_F(TaskQuery, Explain_NamesMissingArgument) {
   TaskFact waiting = fact(0xa1, TaskPhase::waits_for_arguments);
   waiting.missing = 1;
   waiting.arguments.push_back({ObjectId::of(0xbb), TaskId::of(0xcc), "make", one, agent.node});
-  ask("explain", "", id(0xa1));
+  send_query("explain", "", id(0xa1));
   answers(1, asked(one).request, {waiting});
   const Json json = document();
   const auto reason = json["reason"].get<std::string>();
@@ -268,7 +269,7 @@ TEST_F(TaskQuery, Explain_NamesMissingArgument) {
 TEST_F(TaskQuery, ExplainOfBackoff_NamesReason) {
   TaskFact pauses = fact(0xa1, TaskPhase::waits_for_arguments);
   pauses.reason = "it was ended for lack of memory";
-  ask("explain", "", id(0xa1));
+  send_query("explain", "", id(0xa1));
   answers(1, asked(one).request, {pauses});
   const auto reason = document()["reason"].get<std::string>();
   EXPECT_NE(reason.find("lack of memory"), std::string::npos) << reason;
@@ -278,7 +279,7 @@ TEST_F(TaskQuery, ExplainOfBackoff_NamesReason) {
 TEST_F(TaskQuery, ForwardsErrorsUndecoded) {
   TaskFact failed = fact(0xa1, TaskPhase::failed);
   failed.error = Payload(Bytes{std::byte{1}, std::byte{2}});
-  ask("explain", "", id(0xa1));
+  send_query("explain", "", id(0xa1));
   answers(1, asked(one).request, {failed});
   ASSERT_EQ(reply().errors.size(), 1u);
   EXPECT_EQ(reply().errors[0].task, failed.task);
@@ -297,9 +298,9 @@ TEST_F(TaskQuery, ProcessQuery_IsAnsweredLater) {
 }
 
 TEST_F(TaskQuery, RejectsTooManyOpenQueries) {
-  for (int i = 0; i < 64; ++i) ask("list", "tasks");
+  for (int i = 0; i < 64; ++i) send_query("list", "tasks");
   EXPECT_TRUE(cluster.replies.empty());
-  ask("list", "tasks");
+  send_query("list", "tasks");
   EXPECT_EQ(reply().code, ErrorCode::resource_exhausted);
 }
 
@@ -309,12 +310,12 @@ TEST_F(TaskQuery, ListsFailuresAfterTheOwnerEnded) {
   failed.attempt = 2;
   failed.error = Payload(std::vector<std::byte>(8));
   answers(1, 0, {failed, fact(0xa2, TaskPhase::runs)});
-  ask("list", "tasks", R"({"state": "FAILED"})");
+  send_query("list", "tasks", R"({"state": "FAILED"})");
   answers(1, asked(one).request, {});
   answers(2, asked(two).request, {});
   EXPECT_EQ(document()["items"].size(), 0u) << "a living owner answers for itself";
   cluster.process_ends(agent, one);
-  ask("list", "tasks", R"({"state": "FAILED"})");
+  send_query("list", "tasks", R"({"state": "FAILED"})");
   answers(2, asked(two).request, {});
   const Json list = document();
   ASSERT_EQ(list["items"].size(), 1u) << list;
@@ -323,7 +324,7 @@ TEST_F(TaskQuery, ListsFailuresAfterTheOwnerEnded) {
   EXPECT_EQ(list["items"][0]["node_id"], NodeId::of(1).hex());
   EXPECT_EQ(list["items"][0]["attempt"], 3);
   ASSERT_EQ(reply().errors.size(), 1u);
-  ask("get", "task", id(0xa1));
+  send_query("get", "task", id(0xa1));
   answers(2, asked(two).request, {});
   EXPECT_EQ(document()["state"], "FAILED");
 }
@@ -331,8 +332,8 @@ TEST_F(TaskQuery, ListsFailuresAfterTheOwnerEnded) {
 TEST_F(TaskQuery, RemovesFailuresAfterAnHour) {
   answers(1, 0, {fact(0xa1, TaskPhase::failed)});
   cluster.process_ends(agent, one);
-  cluster.pass(FailedTasks::kept_for);
-  ask("list", "tasks");
+  cluster.pass(FailedTasks::retention);
+  send_query("list", "tasks");
   answers(2, asked(two).request, {});
   EXPECT_EQ(document()["items"].size(), 0u);
 }
@@ -342,7 +343,7 @@ TEST_F(TaskQuery, KeepsABoundedNumberOfFailures) {
   for (std::uint64_t i = 1; i <= 150; ++i) many.push_back(fact(i, TaskPhase::failed));
   answers(1, 0, many);
   cluster.process_ends(agent, one);
-  ask("list", "tasks");
+  send_query("list", "tasks");
   answers(2, asked(two).request, {});
   EXPECT_EQ(document()["items"].size(), FailedTasks::max_tasks_per_job);
 }

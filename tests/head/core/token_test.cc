@@ -33,9 +33,9 @@ class Tokens : public testing::Test {
     request.request = 3;
     request.verb = "join";
     request.argument = TokenJson{{"public_key", key(of)}, {"host", host}}.dump();
-    return ask(ticket, request);
+    return send_query(ticket, request);
   }
-  ToolReply ask(const Principal& by, const ToolRequest& request) {
+  ToolReply send_query(const Principal& by, const ToolRequest& request) {
     const std::size_t before = cluster.replies.size();
     cluster.step(ReceivedFromTool{42, by, request});
     return cluster.replies.size() > before ? cluster.replies.back() : ToolReply{};
@@ -192,10 +192,10 @@ TEST_F(Tokens, LimitsEachRoleToItsVerbs) {
       ToolRequest request;
       request.verb = row.verb;
       request.kind = row.verb == "list" ? "nodes" : "";
-      const auto reply = ask(Principal{role, "somebody", {}}, request);
+      const auto reply = send_query(Principal{role, "somebody", {}}, request);
       const bool refused = !reply.ok && reply.code == ErrorCode::permission_denied;
       // TokenTable rejects a principal without a join token.
-      const bool expected = !may_ask(role, row.verb) || row.verb == "join";
+      const bool expected = !may_use(role, row.verb) || row.verb == "join";
       EXPECT_EQ(refused, expected) << row.verb << " by " << to_string(role) << ": " << reply.text;
       if (role == Role::observer && orders.contains(std::string(row.verb)))
         EXPECT_TRUE(refused) << row.verb;

@@ -15,8 +15,8 @@ class TransferQuestions : public testing::Test {
     cluster.driver_starts_job(agent, 2);
   }
 
-  ToolReply ask(const std::string& verb, const std::string& kind,
-                const std::string& argument = "") {
+  ToolReply send_query(const std::string& verb, const std::string& kind,
+                       const std::string& argument = "") {
     ToolRequest request;
     request.request = 9;
     request.verb = verb;
@@ -56,7 +56,7 @@ class TransferQuestions : public testing::Test {
              {.path = static_cast<DirectPath>(200), .transfers = 1}}});
   }
   Json document() { return Json::parse(cluster.replies.at(0).json, nullptr, false); }
-  Json counted() { return Json::parse(ask("status", "").json, nullptr, false)["transfers"]; }
+  Json counted() { return Json::parse(send_query("status", "").json, nullptr, false)["transfers"]; }
 
   std::map<int, TransfersRequest> asked_last;  // latest query to the driver of each job
   SmallCluster cluster;
@@ -64,7 +64,7 @@ class TransferQuestions : public testing::Test {
 };
 
 TEST_F(TransferQuestions, CollectsTransfersLatestFirst) {
-  ask("list", "transfers");
+  send_query("list", "transfers");
   EXPECT_TRUE(cluster.replies.empty()) << "no process has replied yet";
   answers(1, {3s, 5s}, 4);
   answers(2, {1s, 4s});
@@ -96,7 +96,7 @@ TransferFact stored_object(JobId job, Duration ago) {
 
 TEST_F(TransferQuestions, ListsObjectsTransferredToNodes) {
   agent.stored = {stored_object(JobId::of(2), 2s)};
-  ask("list", "transfers");
+  send_query("list", "transfers");
   answers(1, {1s});
   answers(2, {});
   const Json items = document()["items"];
@@ -124,7 +124,7 @@ TransferFact on_its_way(TransferState state, Duration ago) {
 TEST_F(TransferQuestions, ListsPendingTransfersFirstWithProgress) {
   agent.stored = {on_its_way(TransferState::pending, 2s), on_its_way(TransferState::running, 30s),
                   on_its_way(static_cast<TransferState>(77), 1s), stored_object(JobId::of(2), 2s)};
-  ask("list", "transfers");
+  send_query("list", "transfers");
   EXPECT_EQ(asked(1).under_way, (std::vector{TransferState::running, TransferState::pending}));
   answers(1, {1s});
   answers(2, {});
@@ -149,7 +149,7 @@ TEST_F(TransferQuestions, StateFilter_RequestsOnlyPendingTransfers) {
                                     std::pair("PENDING", TransferState::pending)}) {
     agent.stored = {on_its_way(TransferState::pending, 2s), on_its_way(TransferState::running, 3s),
                     stored_object(JobId::of(2), 2s)};
-    ask("list", "transfers", std::string(R"({"state": ")") + name + "\"}");
+    send_query("list", "transfers", std::string(R"({"state": ")") + name + "\"}");
     EXPECT_EQ(asked(1).under_way, std::vector{state});
     EXPECT_TRUE(asked(1).failed_only && asked(1).arrived_only)
         << "so that an earlier release lists nothing";
@@ -159,28 +159,31 @@ TEST_F(TransferQuestions, StateFilter_RequestsOnlyPendingTransfers) {
     ASSERT_EQ(items.size(), 1u) << document();
     EXPECT_EQ(items[0]["state"], name);
   }
-  ask("list", "transfers", R"({"state": "FAILED"})");
+  send_query("list", "transfers", R"({"state": "FAILED"})");
   EXPECT_TRUE(asked(1).under_way.empty());
   EXPECT_FALSE(asked(1).arrived_only);
-  EXPECT_EQ(ask("list", "transfers", R"({"state": "ENDED"})").code, ErrorCode::invalid_argument);
+  EXPECT_EQ(send_query("list", "transfers", R"({"state": "ENDED"})").code,
+            ErrorCode::invalid_argument);
 }
 
 TEST_F(TransferQuestions, FiltersByReceivingNodeAndObject) {
   TestAgent& other = cluster.node_joins(2, SmallCluster::shape(1));
   other.stored = {on_its_way(TransferState::running, 3s)};
   agent.stored = {on_its_way(TransferState::running, 3s)};
-  ask("list", "transfers", R"({"node_id": ")" + other.node.hex() + "\"}");
+  send_query("list", "transfers", R"({"node_id": ")" + other.node.hex() + "\"}");
   ASSERT_EQ(cluster.replies.size(), 1u) << "the drivers of the other node are not asked";
   ASSERT_EQ(document()["items"].size(), 1u);
   EXPECT_EQ(document()["items"][0]["node_id"], other.node.hex());
 
-  ask("list", "transfers", R"({"object_id": ")" + ObjectId::of(8).hex() + "\"}");
+  send_query("list", "transfers", R"({"object_id": ")" + ObjectId::of(8).hex() + "\"}");
   EXPECT_EQ(asked(1).object, ObjectId::of(8));
   answers(1, {1s});  // another object, as from a process that does not know the filter
   answers(2, {});
   EXPECT_EQ(document()["items"].size(), 2u) << document();
-  EXPECT_EQ(ask("list", "transfers", R"({"object_id": "x"})").code, ErrorCode::invalid_argument);
-  EXPECT_EQ(ask("list", "transfers", R"({"node_id": "x"})").code, ErrorCode::invalid_argument);
+  EXPECT_EQ(send_query("list", "transfers", R"({"object_id": "x"})").code,
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(send_query("list", "transfers", R"({"node_id": "x"})").code,
+            ErrorCode::invalid_argument);
 }
 
 // The driver of a job is a user program and may be malicious.
@@ -190,7 +193,7 @@ TEST_F(TransferQuestions, LimitsRowsOfDishonestProcess) {
   lie.refusals.assign(1000, "no");
   lie.refusals.front() = std::string(100'000, 'x');
   lie.group = lie.operation = lie.refusals.front();
-  ask("list", "transfers");
+  send_query("list", "transfers");
   TransfersReply reply{.request = asked(1).request, .transfers = {lie}, .knows_under_way = true};
   TransferFact more = on_its_way(TransferState::running, 0s);
   reply.transfers.resize(asked(1).limit + 7, more);
@@ -209,14 +212,14 @@ TEST_F(TransferQuestions, LimitsRowsOfDishonestProcess) {
 TEST_F(TransferQuestions, CountsProcessesWithoutPendingTransfers) {
   agent.knows_under_way = false;
   agent.stored = {stored_object(JobId::of(2), 2s)};
-  ask("list", "transfers");
+  send_query("list", "transfers");
   answers(1, {});
   answers(2, {});
   EXPECT_EQ(document()["items"].size(), 1u);
-  EXPECT_NE(document()["warnings"].dump().find("1 of those asked have an older Mobula"),
+  EXPECT_NE(document()["warnings"].dump().find("1 of the queried processes run an older Mobula"),
             std::string::npos)
       << document();
-  ask("list", "transfers", R"({"state": "FINISHED"})");
+  send_query("list", "transfers", R"({"state": "FINISHED"})");
   answers(1, {});
   answers(2, {});
   EXPECT_TRUE(document()["warnings"].empty())
@@ -229,7 +232,7 @@ TEST_F(TransferQuestions, NamesOldAgentsAndSkipsDeadOnes) {
   cluster.comes_back_as(older, 777);
   TestAgent& silent = cluster.node_joins(3, SmallCluster::shape(1));
   silent.tells_of_objects = false;
-  ask("list", "transfers");
+  send_query("list", "transfers");
   answers(1, {});
   answers(2, {});
   EXPECT_TRUE(cluster.replies.empty()) << "one agent has not answered";
@@ -237,11 +240,11 @@ TEST_F(TransferQuestions, NamesOldAgentsAndSkipsDeadOnes) {
   EXPECT_TRUE(cluster.take<TransfersRequest>(older).empty()) << "it could not read the question";
   cluster.comes_back_as(silent, 778);
   ASSERT_EQ(cluster.replies.size(), 1u);
-  EXPECT_NE(document()["warnings"].dump().find("1 nodes have an older Mobula"), std::string::npos)
+  EXPECT_NE(document()["warnings"].dump().find("1 nodes run an older Mobula"), std::string::npos)
       << document();
 
   silent.tells_of_objects = false;
-  ask("list", "transfers");
+  send_query("list", "transfers");
   answers(1, {});
   answers(2, {});
   cluster.pass(3s);
@@ -252,8 +255,8 @@ TEST_F(TransferQuestions, NamesOldAgentsAndSkipsDeadOnes) {
 }
 
 TEST_F(TransferQuestions, SendsFiltersToProcessesOrRejectsThem) {
-  ask("list", "transfers",
-      R"({"path": "tcp", "state": "FAILED", "job_id": ")" + JobId::of(2).hex() + "\"}");
+  send_query("list", "transfers",
+             R"({"path": "tcp", "state": "FAILED", "job_id": ")" + JobId::of(2).hex() + "\"}");
   EXPECT_EQ(asked(1).request, 0u) << "of another job";
   const TransfersRequest question = asked(2);
   EXPECT_EQ(question.paths, std::vector{DirectPath::tcp});
@@ -263,12 +266,14 @@ TEST_F(TransferQuestions, SendsFiltersToProcessesOrRejectsThem) {
   none.request = question.request;
   cluster.from_driver(agent, 2, none);
   EXPECT_TRUE(document()["items"].empty());
-  EXPECT_EQ(ask("list", "transfers", R"({"path": "pigeon"})").code, ErrorCode::invalid_argument);
-  EXPECT_EQ(ask("list", "transfers", R"({"shade": "red"})").code, ErrorCode::invalid_argument);
+  EXPECT_EQ(send_query("list", "transfers", R"({"path": "pigeon"})").code,
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(send_query("list", "transfers", R"({"shade": "red"})").code,
+            ErrorCode::invalid_argument);
 }
 
 TEST_F(TransferQuestions, NamesSilentProcessAndSkipsEndedOne) {
-  ask("list", "transfers");
+  send_query("list", "transfers");
   cluster.driver_dies(agent, 2);
   EXPECT_TRUE(cluster.replies.empty());
   cluster.pass(2s);
@@ -290,7 +295,7 @@ TEST_F(TransferQuestions, KeepsCompleteCountsOfEndedProcesses) {
   cluster.driver_dies(agent, 1);
   counts(2, 6);
   EXPECT_EQ(counted()[0]["transfers"], 10);
-  const Json nodes = Json::parse(ask("list", "nodes").json, nullptr, false);
+  const Json nodes = Json::parse(send_query("list", "nodes").json, nullptr, false);
   EXPECT_EQ(nodes["items"][0]["transfers"][0]["transfers"], 10);
 }
 
@@ -304,7 +309,8 @@ TEST_F(TransferQuestions, CountsStoredTransfersFromHeartbeats) {
     cluster.raw(of, frame);
   };
   const auto changes = [&] {
-    return Json::parse(ask("changes", "").json, nullptr, false)["number"].get<std::uint64_t>();
+    return Json::parse(send_query("changes", "").json, nullptr, false)["number"]
+        .get<std::uint64_t>();
   };
   heartbeat(agent, 3);
   const auto before = changes();
@@ -318,7 +324,7 @@ TEST_F(TransferQuestions, CountsStoredTransfersFromHeartbeats) {
   EXPECT_EQ(counted()[0]["transfers"], 12);
   EXPECT_EQ(counted()[0]["bytes"], 1200);
   const auto of_node = [&](const TestAgent& of) {
-    const Json nodes = Json::parse(ask("list", "nodes").json, nullptr, false);
+    const Json nodes = Json::parse(send_query("list", "nodes").json, nullptr, false);
     for (const auto& each : nodes["items"]) {
       if (each["node_id"] == of.node.hex()) return each["transfers"];
     }

@@ -40,8 +40,8 @@ class Trust : public testing::Test {
     return "token:" + id;
   }
   void revoke(char name) { ASSERT_TRUE(cluster.tool("token_revoke", "", std::string(1, name)).ok); }
-  ToolReply ask(Role role, const std::string& user_id, const std::string& verb,
-                const std::string& kind = {}, const std::string& argument = {}) {
+  ToolReply send_query(Role role, const std::string& user_id, const std::string& verb,
+                       const std::string& kind = {}, const std::string& argument = {}) {
     ToolRequest request;
     request.request = 5;
     request.verb = verb;
@@ -111,7 +111,7 @@ TEST_F(Trust, TokenExpired_DriverDisconnected) {
   cluster.pass(61s);
   EXPECT_EQ(state(2), NodeState::dead);
   EXPECT_TRUE(own.refused);
-  EXPECT_THAT(ask(Role::operator_, "operator:default", "list", "events").json,
+  EXPECT_THAT(send_query(Role::operator_, "operator:default", "list", "events").json,
               HasSubstr("expired at"));
   EXPECT_THAT(voided(home), ElementsAre(wheel));
 }
@@ -221,16 +221,16 @@ TEST_F(Trust, DriverToken_StopsOnlyItsSubmittedJobs) {
   const std::string other = token("driver", 'o');
   const std::string id(32, 'a');
   const std::string job = TrustJson{{"job_id", id}, {"argv", {"/bin/true"}}}.dump();
-  ASSERT_TRUE(ask(Role::driver, wheel, "submit", "", job).ok);
-  const auto refused = ask(Role::driver, other, "job_stop", "", id);
+  ASSERT_TRUE(send_query(Role::driver, wheel, "submit", "", job).ok);
+  const auto refused = send_query(Role::driver, other, "job_stop", "", id);
   EXPECT_EQ(refused.code, ErrorCode::permission_denied);
   EXPECT_THAT(refused.text, HasSubstr(id));
-  EXPECT_THAT(ask(Role::operator_, "operator:default", "list", "events").json,
+  EXPECT_THAT(send_query(Role::operator_, "operator:default", "list", "events").json,
               HasSubstr("REQUEST_REFUSED"));
   cluster.restart_head();
-  EXPECT_EQ(ask(Role::driver, other, "job_stop", "", id).code, ErrorCode::permission_denied);
-  EXPECT_TRUE(ask(Role::driver, wheel, "job_stop", "", id).ok);
-  EXPECT_THAT(ask(Role::operator_, "operator:default", "list", "events").json,
+  EXPECT_EQ(send_query(Role::driver, other, "job_stop", "", id).code, ErrorCode::permission_denied);
+  EXPECT_TRUE(send_query(Role::driver, wheel, "job_stop", "", id).ok);
+  EXPECT_THAT(send_query(Role::operator_, "operator:default", "list", "events").json,
               HasSubstr("JOB_STOP"));
 }
 
@@ -239,10 +239,11 @@ TEST_F(Trust, DriverToken_StopsOnlyJobsOfItsDrivers) {
   cluster.driver_starts_job(home, 1);
   auto& own = cluster.node_joins(2, {}, Role::driver_agent, wheel);
   cluster.driver_starts_job(own, 2);
-  EXPECT_EQ(ask(Role::driver, wheel, "job_stop", "", JobId::of(1).hex()).code,
+  EXPECT_EQ(send_query(Role::driver, wheel, "job_stop", "", JobId::of(1).hex()).code,
             ErrorCode::permission_denied);
-  EXPECT_TRUE(ask(Role::driver, wheel, "job_stop", "", JobId::of(2).hex()).ok);
-  EXPECT_TRUE(ask(Role::operator_, "operator:default", "job_stop", "", JobId::of(1).hex()).ok);
+  EXPECT_TRUE(send_query(Role::driver, wheel, "job_stop", "", JobId::of(2).hex()).ok);
+  EXPECT_TRUE(
+      send_query(Role::operator_, "operator:default", "job_stop", "", JobId::of(1).hex()).ok);
 }
 
 TEST_F(Trust, LimitsQueryRatePerKey) {

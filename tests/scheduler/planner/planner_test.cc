@@ -249,7 +249,7 @@ TEST_F(PlannerTest, BundleLost_GetsOneNode) {
   auto& node = add(cpu_);
   node.idle.reset();
   want_group(GroupStrategy::strict_spread, {cpus(4), cpus(4)});
-  BundlePlace kept;
+  BundleLocation kept;
   kept.node = node.id;
   kept.allocation.resources = {{"CPU", {{0, Quantity::whole(4), 0}}}};
   state_.groups.front().places = {kept, {}};

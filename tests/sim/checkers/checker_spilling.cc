@@ -25,8 +25,9 @@ void Checkers::stays_in_place(Agent& agent, Process& process) {
     const bool reads = row->readable && row->reading->place_fetch != 0;
     const bool wrote = row->written && !row->readable && row->ready && row->value->in_store;
     if (!reads && !wrote) continue;
-    const bool there = here.has_place() && here.place.slab.bits().low == row->reading->place.slab &&
-                       here.place.offset == static_cast<std::uint64_t>(row->reading->place.offset);
+    const bool there =
+        here.has_location() && here.location.slab.bits().low == row->reading->place.slab &&
+        here.location.offset == static_cast<std::uint64_t>(row->reading->place.offset);
     if (there) continue;
     world_.violation("spilling", process.name() + (reads ? " may read" : " returns to") +
                                      " object " + object.brief() +

@@ -27,9 +27,9 @@ class EvictionTest : public ::testing::Test {
     return options;
   }
   ObjectId store(std::uint64_t writer, std::int64_t used_at_ms, Departure departure) {
-    const auto placed = space_.place(job, ProcessId::of(writer), 1000);
+    const auto placed = space_.allocate(job, ProcessId::of(writer), 1000);
     const ObjectId object = ObjectId::of(++stored_);
-    all_.push_back({object, *placed->place, Time::from_ns(used_at_ms * 1'000'000), departure});
+    all_.push_back({object, *placed->location, Time::from_ns(used_at_ms * 1'000'000), departure});
     return object;
   }
   EvictionChoice choose(EvictionGoal goal) const { return choose_evictions(all_, space_, goal); }
@@ -91,23 +91,24 @@ TEST_F(EvictionTest, CountsPendingDepartures) {
 }
 
 TEST_F(EvictionTest, ReservesCapacityForAgent) {
-  space_.keep_for_agent(slab_bytes);
+  space_.reserve_for_agent(slab_bytes);
   for (std::uint64_t writer = 1; writer <= 3; ++writer) {
-    EXPECT_TRUE(space_.place(job, ProcessId::of(writer), 4000)->place);
+    EXPECT_TRUE(space_.allocate(job, ProcessId::of(writer), 4000)->location);
   }
-  EXPECT_FALSE(space_.place(job, ProcessId::of(4), 4000));
-  EXPECT_TRUE(space_.place(job, options().incarnation, 4000)->place);
+  EXPECT_FALSE(space_.allocate(job, ProcessId::of(4), 4000));
+  EXPECT_TRUE(space_.allocate(job, options().incarnation, 4000)->location);
 }
 
 TEST_F(EvictionTest, EmptySlab_CountsAsReserveOfAgent) {
-  std::vector<Place> places;
-  for (int i = 0; i < 4; ++i) places.push_back(*space_.place(job, ProcessId::of(1), 4000)->place);
+  std::vector<ObjectLocation> places;
+  for (int i = 0; i < 4; ++i)
+    places.push_back(*space_.allocate(job, ProcessId::of(1), 4000)->location);
   SlabChanges changes;
   space_.free(places[0], changes);
-  space_.keep_for_agent(4000);
-  EXPECT_FALSE(space_.place(job, ProcessId::of(1), 4000));
+  space_.reserve_for_agent(4000);
+  EXPECT_FALSE(space_.allocate(job, ProcessId::of(1), 4000));
   space_.free(places[1], changes);
-  EXPECT_TRUE(space_.place(job, ProcessId::of(1), 4000));
+  EXPECT_TRUE(space_.allocate(job, ProcessId::of(1), 4000));
 }
 
 TEST(SpillFilesTest, RemovesFileWithItsLastObject) {

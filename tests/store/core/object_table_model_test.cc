@@ -21,7 +21,7 @@ struct ModelObject {
   ObjectState state = ObjectState::wanted;
   JobId job;
   ProcessId writer;
-  Place place;
+  ObjectLocation location;
   std::set<ProcessId> processes;
   std::set<NodeId> nodes;
 };
@@ -87,13 +87,13 @@ class RandomLife {
     request.size_bytes = random_.below(random_.chance(100) ? 900 * kib : 40 * kib);
     const auto placement = table_.reserve(request);
     const auto at = objects_.find(object);
-    if (at != objects_.end() && has_place(at->second)) {
+    if (at != objects_.end() && has_location(at->second)) {
       const bool repeated = at->second.state == ObjectState::reserved &&
                             at->second.writer == request.writer &&
-                            at->second.place.size_bytes == request.size_bytes;
+                            at->second.location.size_bytes == request.size_bytes;
       ASSERT_EQ(placement.ok(), repeated);
       if (repeated) {
-        ASSERT_EQ(placement->place, at->second.place);
+        ASSERT_EQ(placement->location, at->second.location);
       } else {
         ASSERT_EQ(placement.error().code, ErrorCode::already_exists);
       }
@@ -104,17 +104,17 @@ class RandomLife {
       return;
     }
     for (const auto& retired : placement->retire) retire(retired);
-    if (!placement->place) return;
+    if (!placement->location) return;
     if (placement->create) {
       ASSERT_TRUE(slabs_.emplace(placement->create->slab, placement->create->size_bytes).second);
       writers_[placement->create->slab] = request.writer;
     }
-    ASSERT_EQ(writers_.at(placement->place->slab), request.writer);
+    ASSERT_EQ(writers_.at(placement->location->slab), request.writer);
     ModelObject& row = objects_[object];
     row.state = ObjectState::reserved;
     row.job = request.job;
     row.writer = request.writer;
-    row.place = *placement->place;
+    row.location = *placement->location;
     row.processes.insert(request.writer);
   }
 
@@ -212,7 +212,7 @@ class RandomLife {
     absorb(table_.drop_job(job), collect_all());
   }
 
-  static bool has_place(const ModelObject& row) {
+  static bool has_location(const ModelObject& row) {
     return row.state == ObjectState::reserved || row.state == ObjectState::sealed;
   }
   static void drop_hold(ModelObject& row, ProcessId process) {
@@ -292,7 +292,7 @@ class RandomLife {
       if (!writer.empty() && !retired_.contains(slab)) idle.insert(slab);
     }
     for (const auto& [object, row] : objects_) {
-      if (has_place(row)) idle.erase(row.place.slab);
+      if (has_location(row)) idle.erase(row.location.slab);
     }
     return idle;
   }
@@ -313,13 +313,13 @@ class RandomLife {
       ASSERT_EQ(real->state, row.state);
       ASSERT_EQ(real->processes, row.processes);
       ASSERT_EQ(real->nodes, row.nodes);
-      if (!has_place(row)) continue;
-      ASSERT_EQ(real->place, row.place);
-      ASSERT_TRUE(slabs_.contains(row.place.slab));
-      ASSERT_FALSE(retired_.contains(row.place.slab));
-      const std::uint64_t bytes = SlabAllocator::extent_bytes(row.place.size_bytes);
-      ASSERT_LE(row.place.offset + bytes, slabs_.at(row.place.slab));
-      ASSERT_TRUE(extents.emplace(std::pair{row.place.slab, row.place.offset}, bytes).second);
+      if (!has_location(row)) continue;
+      ASSERT_EQ(real->location, row.location);
+      ASSERT_TRUE(slabs_.contains(row.location.slab));
+      ASSERT_FALSE(retired_.contains(row.location.slab));
+      const std::uint64_t bytes = SlabAllocator::extent_bytes(row.location.size_bytes);
+      ASSERT_LE(row.location.offset + bytes, slabs_.at(row.location.slab));
+      ASSERT_TRUE(extents.emplace(std::pair{row.location.slab, row.location.offset}, bytes).second);
       used += bytes;
       jobs[row.job].used_bytes += bytes;
       ++jobs[row.job].objects;

@@ -45,12 +45,12 @@ class ObjectTableTest : public testing::Test {
   ReserveRequest request(ObjectId object, std::uint64_t size, ProcessId by = writer) const {
     return {.object = object, .job = job, .size_bytes = size, .writer = by, .home = home};
   }
-  Place put(ObjectId object, std::uint64_t size, ProcessId by = writer) {
+  ObjectLocation put(ObjectId object, std::uint64_t size, ProcessId by = writer) {
     const auto placement = table.reserve(request(object, size, by));
     EXPECT_TRUE(placement.ok()) << placement.error().text;
-    EXPECT_TRUE(placement->place.has_value());
+    EXPECT_TRUE(placement->location.has_value());
     EXPECT_TRUE(table.seal(object, by).ok());
-    return *placement->place;
+    return *placement->location;
   }
 
   ObjectTable table{options()};
@@ -62,13 +62,13 @@ TEST_F(ObjectTableTest, FirstReservation_NamesSlabToCreate) {
   ASSERT_TRUE(placement->create.has_value());
   EXPECT_EQ(placement->create->size_bytes, 256 * kib);
   EXPECT_EQ(placement->create->writer, writer);
-  EXPECT_EQ(placement->place->slab, placement->create->slab);
+  EXPECT_EQ(placement->location->slab, placement->create->slab);
   EXPECT_EQ(table.find(one)->state, ObjectState::reserved);
 
   const auto second = table.reserve(request(two, 100 * kib));
   ASSERT_TRUE(second.ok());
   EXPECT_FALSE(second->create.has_value());
-  EXPECT_EQ(second->place->slab, placement->place->slab);
+  EXPECT_EQ(second->location->slab, placement->location->slab);
   EXPECT_EQ(table.space().used_bytes(), 200 * kib);
   EXPECT_EQ(table.space().committed_bytes(), 256 * kib);
 }
@@ -77,9 +77,9 @@ TEST_F(ObjectTableTest, RetiresIdleSlabsAboveFloor) {
   put(one, 200 * kib);
   auto of_other = request(two, 100 * kib, stranger);
   of_other.job = other_job;
-  const Place other = *table.reserve(of_other)->place;
+  const ObjectLocation other = *table.reserve(of_other)->location;
   ASSERT_TRUE(table.seal(two, stranger).ok());
-  const auto slab = table.find(one)->place.slab;
+  const auto slab = table.find(one)->location.slab;
   table.release(writer, one);
   EXPECT_EQ(table.space().idle_bytes(), 256 * kib);
   EXPECT_THAT(table.retire_rested(0), IsEmpty()) << "it was in use a moment ago";
@@ -99,12 +99,12 @@ TEST_F(ObjectTableTest, RepeatedReservation_ReturnsSameLocation) {
   const auto first = table.reserve(request(one, kib));
   const auto again = table.reserve(request(one, kib));
   ASSERT_TRUE(again.ok());
-  EXPECT_EQ(again->place, first->place);
+  EXPECT_EQ(again->location, first->location);
   EXPECT_FALSE(again->create.has_value());
   EXPECT_EQ(table.space().used_bytes(), kib);
   EXPECT_EQ(table.reserve(request(one, 2 * kib)).error().code, ErrorCode::already_exists);
   EXPECT_EQ(table.reserve(request(one, kib, reader)).error().code, ErrorCode::already_exists);
-  EXPECT_EQ(first->place->slab.bits().high, 0u) << "messages name slabs by 64 bits";
+  EXPECT_EQ(first->location->slab.bits().high, 0u) << "messages name slabs by 64 bits";
 }
 
 TEST_F(ObjectTableTest, SealedObject_IsReadable) {
@@ -116,7 +116,7 @@ TEST_F(ObjectTableTest, SealedObject_IsReadable) {
   const auto row = table.lookup(reader, one);
   ASSERT_TRUE(row.ok());
   EXPECT_EQ((*row)->state, ObjectState::sealed);
-  EXPECT_EQ((*row)->place.size_bytes, 70 * kib);
+  EXPECT_EQ((*row)->location.size_bytes, 70 * kib);
 }
 
 TEST_F(ObjectTableTest, LastRelease_FreesBytes) {
@@ -144,7 +144,7 @@ TEST_F(ObjectTableTest, RepeatedHoldAndRelease_AreAccepted) {
 }
 
 TEST_F(ObjectTableTest, WriterDied_FreesUnsealedAndKeepsHeld) {
-  const Place kept = put(one, kib);
+  const ObjectLocation kept = put(one, kib);
   ASSERT_TRUE(table.reserve(request(two, kib)).ok());
   ASSERT_TRUE(table.hold(reader, one).ok());
   const Consequences death = table.drop_process(writer);
@@ -249,25 +249,25 @@ TEST_F(ObjectTableTest, StoreFull_ReportsUsageByHolder) {
 }
 
 TEST_F(ObjectTableTest, MemoryPressure_RetiresEmptySlabsOfOthers) {
-  const Place small = put(one, 100 * kib);
+  const ObjectLocation small = put(one, 100 * kib);
   table.release(writer, one);
   ReserveRequest large = request(two, 900 * kib, reader);
   const auto waiting = table.reserve(large);
   ASSERT_TRUE(waiting.ok());
-  EXPECT_FALSE(waiting->place.has_value());
+  EXPECT_FALSE(waiting->location.has_value());
   EXPECT_THAT(waiting->retire, ElementsAre(RetiredSlab{small.slab, writer}));
   const auto again = table.reserve(large);
   ASSERT_TRUE(again.ok()) << "the reservation waits for the slab that retires";
-  EXPECT_FALSE(again->place.has_value());
+  EXPECT_FALSE(again->location.has_value());
   EXPECT_THAT(again->retire, IsEmpty());
   EXPECT_TRUE(table.slab_gone(small.slab));
   EXPECT_FALSE(table.slab_gone(small.slab));
-  EXPECT_TRUE(table.reserve(large)->place.has_value());
+  EXPECT_TRUE(table.reserve(large)->location.has_value());
 }
 
 TEST_F(ObjectTableTest, RetiresSmallestEmptySlabAboveLimit) {
-  const Place first = put(one, 200 * kib);
-  const Place second = put(two, 300 * kib);
+  const ObjectLocation first = put(one, 200 * kib);
+  const ObjectLocation second = put(two, 300 * kib);
   ASSERT_NE(first.slab, second.slab);
   EXPECT_THAT(table.release(writer, two).slabs.retire, IsEmpty());
   EXPECT_THAT(table.release(writer, one).slabs.retire,
@@ -310,13 +310,13 @@ TEST_F(ObjectTableTest, Nodes_HoldLikeProcesses) {
 }
 
 TEST_F(ObjectTableTest, JobEnded_KeepsOnlyExportedObjects) {
-  const Place kept = put(one, kib);
+  const ObjectLocation kept = put(one, kib);
   table.export_object(one);
   ASSERT_TRUE(table.hold(stranger, one).ok());
   ASSERT_TRUE(table.reserve(request(two, kib, agent)).ok());
   ASSERT_TRUE(table.seal(two, agent).ok());
   ASSERT_TRUE(table.hold_node(peer, two).ok());
-  const SlabId agents = table.find(two)->place.slab;
+  const SlabId agents = table.find(two)->location.slab;
   const Consequences end = table.drop_job(job);
   ASSERT_EQ(end.gone.size(), 1u);
   EXPECT_EQ(end.gone[0].object, two);
@@ -341,12 +341,13 @@ class AdoptionTest : public ObjectTableTest {
 TEST_F(AdoptionTest, LaterAgent_AdoptsObjectsOfDriver) {
   ASSERT_TRUE(table.hold(reader, one).ok());
   ASSERT_TRUE(table.adopt(offer()).ok());
-  EXPECT_EQ(table.lookup(reader, one).value()->place, (Place{SlabId::of(900), 0, 10 * kib}));
+  EXPECT_EQ(table.lookup(reader, one).value()->location,
+            (ObjectLocation{SlabId::of(900), 0, 10 * kib}));
   EXPECT_EQ(table.space().used_bytes(), 11 * kib);
   EXPECT_EQ(table.space().committed_bytes(), 64 * kib);
   const auto next = table.reserve(request(ObjectId::of(102), kib));
-  EXPECT_EQ(next->place->slab, SlabId::of(900)) << "the driver still writes into it";
-  EXPECT_EQ(next->place->offset, 11 * kib);
+  EXPECT_EQ(next->location->slab, SlabId::of(900)) << "the driver still writes into it";
+  EXPECT_EQ(next->location->offset, 11 * kib);
 }
 
 TEST_F(AdoptionTest, RejectsInconsistentOfferAsAWhole) {

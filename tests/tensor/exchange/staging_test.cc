@@ -33,7 +33,7 @@ Member with_few_slices(std::uint64_t number, std::size_t which, bool few = true)
   member.own_host = std::to_string(number);
   const auto uuid = to_string(context_number(which)->uuid());
   PinnedSliceOptions staging;
-  if (few) staging.slices = staging.kept_back + 1;
+  if (few) staging.slices = staging.reserved_slices + 1;
   member.gpus = std::make_shared<GpuDevices>(
       std::vector{GpuTerms{.uuid = uuid, .memory_bytes = 512 * mib}}, [](const std::string&) {},
       staging);
@@ -186,7 +186,7 @@ TEST(SimulatedStage, SilentHolder_UsesAtMostHalfTheSlices) {
     ASSERT_TRUE((*loop)
                     ->run([&] {
                       copies = std::move(*DeviceCopies::create(
-                          (*loop)->loop(), gpu, {.pinned = {.slices = 6, .kept_back = 2}}));
+                          (*loop)->loop(), gpu, {.pinned = {.slices = 6, .reserved_slices = 2}}));
                     })
                     .ok());
     const auto owner = std::make_unique<DeviceStage>(gpu, *copies);
@@ -229,7 +229,7 @@ TEST(SimulatedStage, LimitsChunksToSlicesAndServesInOrder) {
     ASSERT_TRUE((*loop)
                     ->run([&] {
                       copies = std::move(*DeviceCopies::create(
-                          (*loop)->loop(), gpu, {.pinned = {.slices = 5, .kept_back = 2}}));
+                          (*loop)->loop(), gpu, {.pinned = {.slices = 5, .reserved_slices = 2}}));
                     })
                     .ok());
     auto stage = std::make_unique<DeviceStage>(gpu, *copies, DeviceStageOptions{.max_reads = 8});

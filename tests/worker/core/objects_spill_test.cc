@@ -238,7 +238,7 @@ TEST_F(SpillTest, ObjectMapped_StaysAndUnpinRequestedOnce) {
   ASSERT_EQ(asked.size(), 1u);
   EXPECT_EQ(asked[0].fetch, 3u);
   EXPECT_EQ(state(home_, 1), ObjectState::sealed);
-  EXPECT_EQ(home_.core().objects().find(ObjectId::of(1))->place.offset,
+  EXPECT_EQ(home_.core().objects().find(ObjectId::of(1))->location.offset,
             static_cast<std::uint64_t>(place.offset));
 }
 

@@ -254,7 +254,7 @@ TEST_F(TransfersTest, ReportsReasonWhenTransferFails) {
   Agent& reader = world_.at(1);
   want(reader);
   one_arrives(reader);
-  reader.step(SlabFailed{reader.core().objects().find(value)->place.slab,
+  reader.step(SlabFailed{reader.core().objects().find(value)->location.slab,
                          failure(ErrorCode::resource_exhausted, "no memory")});
   world_.settle();
   reader.from_head(
@@ -362,7 +362,7 @@ TEST_F(TransfersTest, RelayedPullFailed_ReadersUseAnotherSource) {
   one_arrives(first);
   want(second);
   ASSERT_EQ(from(first, second), 1u);
-  first.step(SlabFailed{first.core().objects().find(value)->place.slab,
+  first.step(SlabFailed{first.core().objects().find(value)->location.slab,
                         failure(ErrorCode::resource_exhausted, "no memory")});
   world_.settle();
   EXPECT_EQ(from(first, second), 0u) << "running transfers are cut";
@@ -440,8 +440,8 @@ TEST_F(TransfersTest, AtLimit_ArgumentsPrecedeOthers) {
   want(reader, true);
   // Sixteen pulls have memory; the seventeenth waits, and the argument follows it.
   one_arrives(reader);
-  EXPECT_TRUE(reader.core().objects().find(value)->has_place());
-  EXPECT_FALSE(reader.core().objects().find(ObjectId::of(1017))->has_place());
+  EXPECT_TRUE(reader.core().objects().find(value)->has_location());
+  EXPECT_FALSE(reader.core().objects().find(ObjectId::of(1017))->has_location());
 }
 
 }  // namespace

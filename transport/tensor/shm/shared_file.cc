@@ -21,7 +21,7 @@ constexpr int seal_future_write = 0x0010;
 
 Result<FileKey> file_key(int fd) {
   struct stat status {};
-  if (::fstat(fd, &status) != 0) return errno_failure("look at the file of a region", errno);
+  if (::fstat(fd, &status) != 0) return errno_failure("stat the file of a region", errno);
   return FileKey{status.st_dev, status.st_ino};
 }
 

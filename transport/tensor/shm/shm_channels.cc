@@ -153,7 +153,7 @@ Result<void> ShmReceiver::on_file(const ChannelPtr& channel, const ShmFile& file
   const auto at = channel->files.find(file.number);
   if (frame.fds.size() != 1 || at == channel->files.end() || at->second.mapping ||
       std::exchange(at->second.coming, true)) {
-    return failure(ErrorCode::corrupt, "a holder gave a file that was not asked for");
+    return failure(ErrorCode::corrupt, "holder sent a file that was not requested");
   }
   if (file.number == ledger_number) {
     on_mapped(*channel, file, ReadMapping::map(frame.fds.front().get(), file.size));

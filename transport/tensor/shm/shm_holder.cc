@@ -288,12 +288,12 @@ Result<void> ShmHolder::on_hello(Session& session, const ShmHello& hello) {
   std::optional<Failure> why;
   const auto seen = epochs_.find(hello.from);
   if (!session.peer.empty() || hello.from.empty()) {
-    return failure(ErrorCode::corrupt, "a hello out of place");
+    return failure(ErrorCode::corrupt, "unexpected hello");
   }
   if (hello.to != shared_.self.process) {
     why = failure(
         ErrorCode::unavailable,
-        fmt::format("process {} is gone; another one listens in its place", hello.to.brief()));
+        fmt::format("process {} has exited; another one listens at its address", hello.to.brief()));
   } else if (seen != epochs_.end() && hello.epoch < seen->second) {
     why = failure(
         ErrorCode::permission_denied,

@@ -1,5 +1,5 @@
-// Wire format of tcp: endpoint, offer handle, and the request for a chunk. The chunks use the bulk
-// wire (transport/bulk_wire.h).
+// Wire format of the tcp transport: the endpoint of a process, the offer handle that a holder gives
+// to one receiver, and the request for a chunk. Chunks travel in frames of transport/bulk.
 // Thread: any (values).
 #pragma once
 
@@ -24,14 +24,15 @@ struct TcpEndpoint {
   static Result<TcpEndpoint> decode(std::span<const std::byte> bytes);
 };
 
-// Access token of one receiver in one epoch. The first half of the token identifies it, the second
-// half proves it.
+// Access token of one receiver in one epoch of the holder. The receiver names the first half in a
+// request and proves possession with the second half.
 struct TcpRight {
   BulkToken token{};
   std::optional<SealKey> key;  // nullopt: no encryption
   friend auto operator<=>(const TcpRight&, const TcpRight&) = default;
 };
 
+// Offer handle: the tokens and sizes with which the receiver requests the chunks of one transfer.
 struct TcpTicket {
   DirectKind kind = DirectKind::tcp;  // `plugin` for plugin transports, which use the same requests
   ProcessId holder;
@@ -39,8 +40,8 @@ struct TcpTicket {
   TransferId transfer;
   std::uint64_t epoch = 0;
   TcpRight right;
-  DirectToken token;  // token of the transfer
-  std::vector<std::uint64_t> sizes;
+  DirectToken token;                 // token of the transfer
+  std::vector<std::uint64_t> sizes;  // bytes of each region
 
   Blob encode() const;
   static Result<TcpTicket> decode(std::span<const std::byte> bytes, const DirectLimits& limits,
@@ -53,6 +54,7 @@ struct TcpChunk {
   std::uint64_t size = 0;
 };
 
+// Request for one chunk.
 struct TcpRequest {
   TransferId transfer;
   DirectToken token;

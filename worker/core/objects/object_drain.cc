@@ -105,7 +105,7 @@ ObjectDrain::Left ObjectDrain::left_to_others() const {
                             : row.nodes.contains(held.home) && stays(held.home);
     if (!wanted) continue;
     ++left.objects;
-    left.bytes += row.has_place() ? row.place.size_bytes : row.disk_bytes;
+    left.bytes += row.has_location() ? row.location.size_bytes : row.disk_bytes;
   }
   return left;
 }

@@ -61,7 +61,7 @@ void ObjectReads::forget_reader(ProcessId process, ObjectId object) {
 }
 
 void ObjectReads::answer_readable(ProcessId process, ObjectId object, std::uint64_t fetch) {
-  const Place place = context_.table.find(object)->place;
+  const ObjectLocation place = context_.table.find(object)->location;
   memory_.map(process, object, fetch);
   const HeldObject& held = holds_.at(object);
   const auto slab_bytes =
@@ -110,7 +110,7 @@ void ObjectReads::seek(ObjectId object) {
   const bool under_way =
       row.pull != 0 || row.locate_by || !row.asked.empty() || memory_.awaits(object);
   const ObjectRow& stored = *context_.table.find(object);
-  if (under_way || stored.has_place()) return;
+  if (under_way || stored.has_location()) return;
   if (stored.state == ObjectState::spilled) return spill_.restore(object);
   const HeldObject& held = holds_.at(object);
   if (!holds_.at_home(held)) {
@@ -140,7 +140,7 @@ void ObjectReads::on(NodeId node, const ObjectStatusReply& message) {
   row->asked = NodeId{};
   HeldObject& held = holds_.at(object);
   const bool of_home = node == held.home;
-  if (context_.table.find(object)->has_place() || context_.here(object)) return;
+  if (context_.table.find(object)->has_location() || context_.here(object)) return;
   row->sources.clear();
   memory_.set_origins(object, message.locations);
   for (const NodeId location : message.locations) {
@@ -305,7 +305,7 @@ void ObjectReads::on(const transfer::BeginPull& begin) {
                               "too many pulls wait for space in this node's store"));
 }
 
-void ObjectReads::place_found(ObjectId object, const Place& place) {
+void ObjectReads::place_found(ObjectId object, const ObjectLocation& place) {
   context_.transfers.placed(rows_.at(object).pull, place);
 }
 
@@ -341,7 +341,7 @@ void ObjectReads::on(const transfer::PullDone& done) {
       context_.peers.send(held.home, ReplicaAdded{object});
     }
     port_.sealed(object);
-  } else if (!stored.has_place() || stored.writer == context_.agent) {
+  } else if (!stored.has_location() || stored.writer == context_.agent) {
     pull_failed(object, done.failure.value_or(
                             failure(ErrorCode::unavailable, "the place of the copy was lost")));
   }

@@ -76,7 +76,7 @@ class ObjectReads {
   void cancel_pull(ObjectId object);
   // No reader needs the pull, if one is in progress.
   void release_pull(ObjectId object);
-  void place_found(ObjectId object, const Place& place);
+  void place_found(ObjectId object, const ObjectLocation& place);
   // Returns false without a pull.
   bool refuse_pull(ObjectId object, const Failure& why);
   // Ends a pull or a restore that waited for memory.

@@ -41,7 +41,7 @@ void ObjectSpill::start(const std::vector<ObjectId>& objects) {
   StartSpill command;
   std::uint64_t bytes = 0;
   for (const ObjectId object : objects) {
-    const Place place = context_.table.find(object)->place;
+    const ObjectLocation place = context_.table.find(object)->location;
     const bool fits = bytes == 0 || bytes + place.size_bytes <= context_.options.spill_file_bytes;
     if (!fits || command.items.size() >= context_.options.spill_file_objects) break;
     if (!holds_.pin(object)) continue;
@@ -81,9 +81,10 @@ void ObjectSpill::on(const SpillFinished& finished) {
     pinned.push_back(object);
     if (write_.failure) continue;
     used = true;
-    files_.add(object, {finished.file, finished.items[i].file_offset,
-                        context_.table.find(object)->place.size_bytes, finished.items[i].checksum});
-    context_.table.keep_on_disk(object);
+    files_.add(object,
+               {finished.file, finished.items[i].file_offset,
+                context_.table.find(object)->location.size_bytes, finished.items[i].checksum});
+    context_.table.record_disk_copy(object);
     port_.written(object);
   }
   if (!used && !write_.failure) context_.outbox.emit(DropSpillFile{finished.file});
@@ -106,7 +107,7 @@ void ObjectSpill::restore(ObjectId object) {
   const ObjectRow& stored = *context_.table.find(object);
   const Row* row = rows_.find(object);
   const bool restores = row != nullptr && row->restore != 0;
-  if (restores || port_.waits_for_memory(object) || stored.has_place()) return;
+  if (restores || port_.waits_for_memory(object) || stored.has_location()) return;
   if (!holds_.pin(object)) return;
   ReserveRequest request;
   request.object = object;
@@ -119,7 +120,7 @@ void ObjectSpill::restore(ObjectId object) {
   port_.reserve_restore(request);
 }
 
-void ObjectSpill::start_restore(ObjectId object, const Place& place) {
+void ObjectSpill::start_restore(ObjectId object, const ObjectLocation& place) {
   const std::uint64_t id = ++last_restore_;
   rows_[object].restore = id;
   restores_.emplace(id, Restore{object, place, false});
@@ -131,7 +132,7 @@ void ObjectSpill::start_waiting_restores() {
   for (auto at = restores_.begin();
        at != restores_.end() && started < context_.options.max_restores;) {
     Restore& each = at->second;
-    const SpilledPlace* disk = files_.find(each.object);
+    const SpillLocation* disk = files_.find(each.object);
     const bool over = disk == nullptr && !each.started;  // its job has ended
     if (over) {
       at = restores_.erase(at);
@@ -140,8 +141,8 @@ void ObjectSpill::start_waiting_restores() {
     ++started;
     if (!std::exchange(each.started, true)) {
       context_.outbox.emit(StartRestore{at->first, each.object, disk->file, disk->offset,
-                                        disk->size_bytes, disk->checksum, each.place.slab,
-                                        each.place.offset});
+                                        disk->size_bytes, disk->checksum, each.location.slab,
+                                        each.location.offset});
     }
     ++at;
   }

@@ -46,7 +46,7 @@ class ObjectSpill {
   void start(const std::vector<ObjectId>& objects);
   void on(const SpillFinished& finished);
   void restore(ObjectId object);
-  void start_restore(ObjectId object, const Place& place);
+  void start_restore(ObjectId object, const ObjectLocation& place);
   // A peer requests an object that must be restored first.
   void restore_for(NodeId reader, std::uint64_t ask, ObjectId object);
   void on(const RestoreFinished& finished);
@@ -78,7 +78,7 @@ class ObjectSpill {
   // An object that is being restored from disk.
   struct Restore {
     ObjectId object{};
-    Place place;
+    ObjectLocation location;
     bool started = false;
   };
   struct Row {

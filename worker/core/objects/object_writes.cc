@@ -46,7 +46,8 @@ void ObjectWrites::reserve(const ReserveRequest& request) {
   }
   const ObjectRow* row = context_.table.find(request.object);
   if (row != nullptr && row->state == ObjectState::reserved) {
-    const bool again = row->writer == request.writer && row->place.size_bytes == request.size_bytes;
+    const bool again =
+        row->writer == request.writer && row->location.size_bytes == request.size_bytes;
     if (again) return place_found(request);
     if (row->on_disk) {
       return place_refused(request, failure(ErrorCode::already_exists,
@@ -92,7 +93,7 @@ void ObjectWrites::abandon(ProcessId process, ObjectId object) {
 }
 
 void ObjectWrites::place_found(const ReserveRequest& request) {
-  const Place place = context_.table.find(request.object)->place;
+  const ObjectLocation place = context_.table.find(request.object)->location;
   const auto slab_bytes =
       static_cast<std::int64_t>(context_.table.space().owner_of(place.slab)->size_bytes);
   context_.processes.send_with_slab(request.writer, place.slab, [&](bool given) {
@@ -131,7 +132,7 @@ void ObjectWrites::on(ProcessId process, const SealObjectRequest& message) {
     MOBULA_CHECK(context_.table.seal(object, process).ok(), "its writer could not seal an object");
     held.home = home;
     held.owner = message.owner;
-    held.size_bytes = row->place.size_bytes;
+    held.size_bytes = row->location.size_bytes;
     held.is_error = message.is_error;
     held.contained = message.contained;
     memory_.sealed(object, false);
@@ -188,7 +189,8 @@ void ObjectWrites::finish_sealers(ObjectId object) {
 void ObjectWrites::on(const SlabFailed& failed) {
   std::vector<std::pair<ObjectId, ProcessId>> lost;
   for (const auto& [object, row] : context_.table.objects()) {
-    if (row.has_place() && row.place.slab == failed.slab) lost.emplace_back(object, row.writer);
+    if (row.has_location() && row.location.slab == failed.slab)
+      lost.emplace_back(object, row.writer);
   }
   context_.table.slab_failed(failed.slab, failed.failure);
   context_.processes.forget_slab(failed.slab);

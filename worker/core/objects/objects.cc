@@ -143,7 +143,7 @@ bool Objects::offer_partial(NodeId reader, std::uint64_t ask, ObjectId object) {
     return true;
   }
   if (!holds_.pin(object)) return false;
-  const Place place = context_.transfers.place_of(pull);
+  const ObjectLocation place = context_.transfers.place_of(pull);
   if (context_.transfers.offer_object(reader, ask, object, place, pull)) {
     memory_.begin_partial_offer(object);
   } else {
@@ -159,7 +159,7 @@ void Objects::offer(NodeId reader, std::uint64_t ask, ObjectId object) {
         failure(ErrorCode::not_found, fmt::format("node {} has no copy of object {}",
                                                   context_.self.brief(), object.brief())));
   }
-  const Place place = context_.table.find(object)->place;
+  const ObjectLocation place = context_.table.find(object)->location;
   context_.transfers.offer_object(reader, ask, object, place) ? memory_.begin_offer(object)
                                                               : holds_.unpin(object);
 }
@@ -221,7 +221,7 @@ void Objects::reserve_restore(const ReserveRequest& request) {
   }
 }
 
-void Objects::place_found(const ReserveRequest& request, const Place& place) {
+void Objects::place_found(const ReserveRequest& request, const ObjectLocation& place) {
   if (request.writer != context_.agent) return writes_.place_found(request);
   const bool pulls = reads_.pull_of(request.object) != 0;
   pulls ? reads_.place_found(request.object, place) : spill_.start_restore(request.object, place);
@@ -232,7 +232,7 @@ void Objects::place_refused(const ReserveRequest& request, const Failure& why) {
   if (request.writer != context_.agent) return writes_.place_refused(request, why);
   if (reads_.refuse_pull(object, why)) return;
   const ObjectRow* row = context_.table.find(object);
-  if (row != nullptr && row->has_place()) return holds_.unpin(object);
+  if (row != nullptr && row->has_location()) return holds_.unpin(object);
   spill_.refuse_pullers(object, why);
   reads_.abandon(object, why);
 }
@@ -317,7 +317,7 @@ void Objects::process_gone(ProcessId process, bool sudden) {
   holds_.apply(context_.table.drop_process(process));
   for (const ObjectId object : held) holds_.settle(object);
   for (const ObjectId object : found) holds_.unpin(object);
-  for (auto& [job, kept] : ended_jobs_) kept.erase(process);
+  for (auto& [job, survivors] : ended_jobs_) survivors.erase(process);
 }
 
 void Objects::home_died(ObjectId object, const std::string& cause) {
@@ -364,14 +364,14 @@ void Objects::node_dead(NodeId node, const std::string& cause) {
   }
 }
 
-void Objects::job_ended(JobId job, const std::set<ProcessId>& kept, bool lingers) {
+void Objects::job_ended(JobId job, const std::set<ProcessId>& survivors, bool lingers) {
   std::vector<ProcessId> ending;
   for (const auto& [link, row] : context_.processes.rows()) {
     if (row.process.empty() || row.principal.job != job) continue;
-    if (!kept.contains(row.process)) ending.push_back(row.process);
+    if (!survivors.contains(row.process)) ending.push_back(row.process);
   }
   for (const ProcessId process : ending) process_gone(process, false);
-  ended_jobs_[job] = kept;
+  ended_jobs_[job] = survivors;
   if (lingers) return;
   entrusted_.job_ended(job);
   // Other nodes release their holds on the same event there.

@@ -1,7 +1,7 @@
-// Objects of this node: composes the components that decide about them, connects their ports, and
-// routes events and messages to them. Components call those below them directly, from top to
-// bottom: ObjectDrain, ObjectWrites, ObjectReads, HomeDirectory, StoreMemory, ObjectSpill,
-// ObjectHolds. Each of them owns the rows of its aspect of an object.
+// The objects of this node: owns the components that decide about them, and routes events and
+// messages to these components. They are layers: ObjectDrain, ObjectWrites, ObjectReads,
+// HomeDirectory, StoreMemory, ObjectSpill, ObjectHolds. Each calls lower layers directly and higher
+// layers through its port, which this class implements.
 // Thread: owner (WorkerCore). Errors: every wait ends with bytes or with a failure and its cause.
 #pragma once
 
@@ -42,8 +42,9 @@ class Objects final : ObjectHolds::Port,
 
   // ---- processes of this node -------------------------------------------------------------------
   void add_process(ProcessId process, JobId job) { context_.table.add_process(process, job); }
-  // Also fails objects that the process owned and had not produced. If the end was `sudden`, its
-  // holds remain for `unclaimed_delay`, because refs that it sent may not be registered yet.
+  // Releases the holds of a process that has ended, and fails the objects that it owned and had not
+  // produced. If it crashed (`sudden`), its holds remain for `unclaimed_delay`, because receivers
+  // of its last refs may not have registered them yet.
   void process_gone(ProcessId process, bool sudden);
   void reserve(ProcessId process, const ReserveObjectRequest& message) {
     writes_.on(process, message);
@@ -51,7 +52,7 @@ class Objects final : ObjectHolds::Port,
   void seal(ProcessId process, const SealObjectRequest& message) { writes_.on(process, message); }
   void export_object(ProcessId process, const ExportObject& message);
   void hold(ProcessId process, const HoldObjectRequest& message);
-  // The process no longer waits for memory for this object.
+  // The process cancels its request for memory for this object.
   void abandon_write(ProcessId process, ObjectId object) { writes_.abandon(process, object); }
   void release(ProcessId process, ObjectId object);
   void fetch(ProcessId process, const FetchObjectRequest& message);
@@ -88,30 +89,29 @@ class Objects final : ObjectHolds::Port,
 
   // ---- the head, the shell, time ----------------------------------------------------------------
   void located(const LocateObjectReply& message) { reads_.on(message); }
-  // The drain of the node begins or ends. Bytes that a drained node would lose move to nodes that
-  // stay.
+  // The drain of a node begins or ends. Objects whose only bytes are on a drained node are copied
+  // to other nodes.
   void drains(NodeId node, bool on) { on ? drain_.begin(node) : drain_.end(node); }
-  // Forgets drained nodes; the head states them again.
+  // Clears the list of drained nodes, which a new head then sends again.
   void forget_drains() { drain_.forget(); }
-  // A session with the head has begun: states replicas and open queries again.
+  // A session with the head has begun: sends the list of replicas and the open queries again.
   void restate();
-  // `kept`: processes of the job that live on here. `lingers`: others exist elsewhere or may start
-  // later.
-  void job_ended(JobId job, const std::set<ProcessId>& kept, bool lingers);
+  // `survivors`: processes of the job on this node that outlive it, such as detached actors.
+  // `lingers`: further ones exist on other nodes or may start later.
+  void job_ended(JobId job, const std::set<ProcessId>& survivors, bool lingers);
   void slab_failed(const SlabFailed& failed) { writes_.on(failed); }
   void pull_begins(const transfer::BeginPull& begin) { reads_.on(begin); }
   void pulled(const transfer::PullDone& done) { reads_.on(done); }
-  // A peer has finished its read here.
+  // A peer has finished its read of this object from this node.
   void offer_over(ObjectId object);
   void spilled(const SpillFinished& finished) { spill_.on(finished); }
   void restored(const RestoreFinished& finished) { spill_.on(finished); }
-  // End of each step, before begun pulls are carried out: copies more objects off drained nodes.
+  // Called at the end of each step, before its pulls start: copies more objects off drained nodes.
   void save_some() { drain_.advance(); }
-  // End of each step: assigns free memory to waiting requests, and frees more if necessary.
+  // Called at the end of each step: assigns free memory to waiting requests, and evicts if needed.
   void finish_step();
   void tick();
-  // The agent did not run for `gap`: no process could free memory or return a location in that
-  // time.
+  // The agent was suspended for `gap`: moves deadlines of other processes by that time.
   void shift_deadlines(Duration gap);
   std::optional<Time> next_deadline() const;
 
@@ -124,17 +124,16 @@ class Objects final : ObjectHolds::Port,
   const ObjectTable& table() const { return context_.table; }
   std::size_t entries() const { return holds_.all().size(); }
   std::size_t pins() const { return holds_.pins(); }
-  // At home: objects that readers await although no node has the bytes, no failure is recorded and
-  // no search for replicas runs. Their owner must be computing them.
-  std::vector<std::pair<ObjectId, ProcessId>> awaited_without_bytes() const;  // with the owner
+  // Objects of this home, with their owners, that readers await and whose owner must be computing
+  // them: no node has the bytes, no failure is recorded, and no search for replicas runs.
+  std::vector<std::pair<ObjectId, ProcessId>> awaited_without_bytes() const;
   const SpillFiles& spill_files() const { return spill_.files(); }
   std::size_t moving() const { return spill_.moving(); }  // to and from disk
-  // True if the process may be reading in place.
+  // True if the process maps the object, and so may read it.
   bool in_place(ProcessId process, ObjectId object) const { return memory_.maps(process, object); }
   std::set<JobId> jobs() const;
-  std::vector<EntrustedActor> entrusted() const {
-    return entrusted_.all();
-  }  // until their jobs end
+  // Actors that the head entrusted to this node, until their jobs end.
+  std::vector<EntrustedActor> entrusted() const { return entrusted_.all(); }
 
  private:
   // ---- ObjectHolds::Port
@@ -155,7 +154,7 @@ class Objects final : ObjectHolds::Port,
   void offer(NodeId reader, std::uint64_t ask, ObjectId object) override;
   bool waits_for_memory(ObjectId object) const override { return memory_.awaits(object); }
   // ---- StoreMemory::Port
-  void place_found(const ReserveRequest& request, const Place& place) override;
+  void place_found(const ReserveRequest& request, const ObjectLocation& place) override;
   void place_refused(const ReserveRequest& request, const Failure& why) override;
   bool stored_elsewhere(ObjectId object, const ObjectRow& row) const override;
   void replica_evicted(ObjectId object) override;
@@ -191,7 +190,7 @@ class Objects final : ObjectHolds::Port,
   ReplicaReports reports_{context_};
   StreamReaders readers_{context_};
   EntrustedActors entrusted_{context_};
-  std::map<JobId, std::set<ProcessId>> ended_jobs_;  // (job, processes that live on)
+  std::map<JobId, std::set<ProcessId>> ended_jobs_;  // survivors by ended job
 };
 
 }  // namespace mobula::internal::worker

@@ -10,7 +10,7 @@ ObjectFact Objects::fact_of(ObjectId object, const ObjectRow& row) const {
   fact.object = object;
   fact.job = row.job;
   fact.size_bytes =
-      static_cast<std::int64_t>(row.has_place() ? row.place.size_bytes : row.disk_bytes);
+      static_cast<std::int64_t>(row.has_location() ? row.location.size_bytes : row.disk_bytes);
   fact.sealed = row.here();
   fact.home = holds_.at(object).home;
   fact.processes = row.processes.size();
@@ -39,8 +39,8 @@ ObjectsReply Objects::list(std::uint64_t limit, bool largest_first) const {
   ObjectsReply listed;
   std::vector<std::pair<std::uint64_t, ObjectId>> sizes;
   for (const auto& [object, row] : context_.table.objects()) {
-    if (!row.has_place() && !row.here()) continue;  // not on this node
-    sizes.emplace_back(row.has_place() ? row.place.size_bytes : row.disk_bytes, object);
+    if (!row.has_location() && !row.here()) continue;  // not on this node
+    sizes.emplace_back(row.has_location() ? row.location.size_bytes : row.disk_bytes, object);
   }
   if (largest_first) {
     std::stable_sort(sizes.begin(), sizes.end(),

@@ -22,8 +22,8 @@ const CoverageMark mark_read_meanwhile("worker.object_read_while_it_was_spilled"
 // ---- requests -----------------------------------------------------------------------------------
 
 // A location. Empty if a process must first unmap memory, or an object must be evicted.
-Result<std::optional<Place>> StoreMemory::place(const ReserveRequest& request) {
-  context_.table.keep_for_agent(spill_.kept_bytes());
+Result<std::optional<ObjectLocation>> StoreMemory::place(const ReserveRequest& request) {
+  context_.table.reserve_for_agent(spill_.kept_bytes());
   for (int round = 0; round < 2; ++round) {
     const ObjectRow* row = context_.table.find(request.object);
     const bool held = row != nullptr && row->processes.contains(request.writer);
@@ -33,19 +33,19 @@ Result<std::optional<Place>> StoreMemory::place(const ReserveRequest& request) {
       const bool full = !never && context_.table.may_reserve(request);
       if (!full || !may_be_freed()) return placement.error();
       check();
-      return std::optional<Place>();
+      return std::optional<ObjectLocation>();
     }
     if (placement->create) {
       context_.outbox.emit(CreateSlab{placement->create->slab, placement->create->size_bytes,
                                       placement->create->writer});
     }
     retire(placement->retire);
-    if (placement->place) {
+    if (placement->location) {
       holds_.add(request.object).writer_borrows = held && request.writer != context_.agent;
-      return std::optional<Place>(placement->place);
+      return std::optional<ObjectLocation>(placement->location);
     }
   }
-  return std::optional<Place>();
+  return std::optional<ObjectLocation>();
 }
 
 bool StoreMemory::may_be_freed() const {
@@ -143,8 +143,8 @@ std::string StoreMemory::why_full() const {
   if (spill_.writing()) return "the disk takes too long to write what is spilled";
   std::uint64_t used = 0, written = 0;
   for (const auto& [object, row] : context_.table.objects()) {
-    if (row.state == ObjectState::reserved) written += row.place.size_bytes;
-    if (row.state == ObjectState::sealed && in_use(object)) used += row.place.size_bytes;
+    if (row.state == ObjectState::reserved) written += row.location.size_bytes;
+    if (row.state == ObjectState::sealed && in_use(object)) used += row.location.size_bytes;
   }
   return fmt::format("{} are being read in place and {} written, which cannot be spilled now",
                      byte_text(used), byte_text(written));
@@ -293,9 +293,9 @@ void StoreMemory::free_memory() {
   scanned_at_ = now;
   std::vector<EvictionCandidate> all;
   for (const auto& [object, stored] : context_.table.objects()) {
-    if (!stored.has_place()) continue;
+    if (!stored.has_location()) continue;
     const Row& row = rows_[object];
-    all.push_back({object, stored.place, row.last_use, departure(object, stored, row)});
+    all.push_back({object, stored.location, row.last_use, departure(object, stored, row)});
   }
   const EvictionChoice choice = choose_evictions(all, context_.table.space(), *goal);
   for (const ObjectId object : choice.at_once) evict(object);

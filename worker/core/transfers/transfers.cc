@@ -53,7 +53,7 @@ Result<transfer::PullId> Transfers::pull_file(const ProgramFile& file, NodeId so
   return pull;
 }
 
-void Transfers::placed(transfer::PullId pull, const Place& place) {
+void Transfers::placed(transfer::PullId pull, const ObjectLocation& place) {
   places_[pull] = place;
   std::vector<transfer::PullCommand> commands;
   queue_.placed(outbox_.now(), pull, commands);
@@ -222,8 +222,8 @@ bool Transfers::has_room(NodeId reader, std::uint64_t ask) {
   return false;
 }
 
-bool Transfers::offer_object(NodeId reader, std::uint64_t ask, ObjectId object, const Place& place,
-                             transfer::PullId pull) {
+bool Transfers::offer_object(NodeId reader, std::uint64_t ask, ObjectId object,
+                             const ObjectLocation& place, transfer::PullId pull) {
   if (!has_room(reader, ask)) return false;
   if (pull != 0) mark_partial_offer.hit();
   const std::uint64_t id = next_offer_++;

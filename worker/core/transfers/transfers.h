@@ -32,7 +32,7 @@ class Transfers {
   // The pull requests its memory through `take_begun`.
   Result<transfer::PullId> pull_object(ObjectId object, std::uint64_t size_bytes,
                                        const std::vector<NodeId>& sources, bool argument);
-  void placed(transfer::PullId pull, const Place& place);
+  void placed(transfer::PullId pull, const ObjectLocation& place);
   void waits_for_space(transfer::PullId pull);
   void refused(transfer::PullId pull, Failure why);
   Result<transfer::PullId> pull_file(const ProgramFile& file, NodeId source);
@@ -50,7 +50,7 @@ class Transfers {
   // `place`: location of an object that the caller has pinned; `take_unread` returns it at the end
   // of the offer. The object is sealed or, with `pull`, still being pulled and already placed.
   // Returns false at the offer limit, after telling the peer to retry.
-  bool offer_object(NodeId reader, std::uint64_t ask, ObjectId object, const Place& place,
+  bool offer_object(NodeId reader, std::uint64_t ask, ObjectId object, const ObjectLocation& place,
                     transfer::PullId pull = 0);
   void offer_file(NodeId reader, std::uint64_t ask, Hash128 file);
   void refuse(NodeId reader, std::uint64_t ask, Failure why);
@@ -76,7 +76,7 @@ class Transfers {
   std::vector<ObjectId> take_unread() { return std::exchange(unread_, {}); }
   // True if the pull has memory from which peers may read.
   bool is_placed(transfer::PullId pull) const { return places_.contains(pull); }
-  const Place& place_of(transfer::PullId pull) const { return places_.at(pull); }
+  const ObjectLocation& place_of(transfer::PullId pull) const { return places_.at(pull); }
   std::size_t pulls() const { return queue_.size() + withheld_.size(); }
   std::size_t offers() const { return offers_.size(); }
   const transfer::PullQueue& queue() const { return queue_; }
@@ -110,7 +110,7 @@ class Transfers {
   Peers& peers_;
   bool trusted_ = false;
   transfer::PullQueue queue_;
-  std::map<transfer::PullId, Place> places_;  // memory of objects that are being pulled
+  std::map<transfer::PullId, ObjectLocation> places_;  // memory of objects that are being pulled
   std::map<transfer::PullId, transfer::PullDone> withheld_;  // failed; peers still read
   Table<std::uint64_t, Offer> offers_;
   std::uint64_t next_offer_ = 1;

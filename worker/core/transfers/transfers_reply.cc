@@ -70,7 +70,7 @@ void Transfers::remember(const transfer::PullDone& done, JobId job) {
 
 TransfersReply Transfers::reply_to(const TransfersRequest& asked, const JobOf& job_of) const {
   transfer::TransferReplyBuilder answer(asked);
-  if (answer.asks_for_under_way()) {
+  if (answer.includes_under_way()) {
     queue_.each_under_way([&](const transfer::PullProgress& progress) {
       if (progress.key.object.empty()) return;  // a program file, which is in no list
       TransferFact fact = fact_of(progress, outbox_.now());
