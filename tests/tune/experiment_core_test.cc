@@ -189,13 +189,23 @@ TEST_P(ExperimentHistories, DriverKilled_ReplayContinues) {
   for (std::uint64_t seed = 1; seed <= 25; ++seed) {
     const WorldOptions options{.scheduler = GetParam(), .saves_on_request = seed % 2 == 0};
     ExperimentWorld world(options, seed);
-    world.play(static_cast<int>(seed));
+    world.play(static_cast<int>(seed * 7 % 100 + 1));
+    EXPECT_THAT(world.faults(), ElementsAre()) << GetParam() << ", seed " << seed;
+  }
+}
+
+TEST_P(ExperimentHistories, KilledDuringSave_ReplayContinues) {
+  for (std::uint64_t seed = 1; seed <= 15; ++seed) {
+    const WorldOptions options{
+        .scheduler = GetParam(), .saves_on_request = true, .kill_during_save = true};
+    ExperimentWorld world(options, seed);
+    world.play(static_cast<int>(seed * 5));
     EXPECT_THAT(world.faults(), ElementsAre()) << GetParam() << ", seed " << seed;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, ExperimentHistories,
-                         testing::Values("fifo", "asha", "promotion", "hyperband", "pbt"),
+                         testing::Values("fifo", "asha", "promotion", "hyperband", "pbt", "synch_pbt"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

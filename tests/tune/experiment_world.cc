@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -91,8 +92,8 @@ TrialSchedulerPtr scheduler_named(const std::string& name) {
                                     .type = SuccessiveHalvingSettings::Type::promotion})
         .value();
   if (name == "hyperband") return make_hyperband({.max_t = 9}).value();
-  if (name == "pbt") {
-    PopulationSettings settings{.perturbation_interval = 2};
+  if (name == "pbt" || name == "synch_pbt") {
+    PopulationSettings settings{.perturbation_interval = 2, .synch = name == "synch_pbt"};
     settings.explore.mutations = Space{{"x", uniform(0, 1)}};
     return make_population_training(std::move(settings)).value();
   }
@@ -252,10 +253,16 @@ void ExperimentWorld::resume() {
   feed(ExperimentStarted{});
 }
 
+bool ExperimentWorld::may_kill() const {
+  if (!options_.kill_during_save) return true;
+  return std::any_of(processes_.begin(), processes_.end(),
+                     [](const auto& each) { return each.second.awaits_save; });
+}
+
 void ExperimentWorld::play(std::optional<int> kill_at) {
   feed(ExperimentStarted{});
   for (int i = 0; i < 20000 && !ended_; ++i) {
-    if (kill_at && static_cast<int>(events_.size()) >= *kill_at) {
+    if (kill_at && static_cast<int>(events_.size()) >= *kill_at && may_kill()) {
       kill_at.reset();
       resume();
     } else {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <set>
+#include <utility>
 #include <variant>
 
 namespace mobula::internal::tune {
@@ -59,17 +60,37 @@ void ExperimentCore::step(double now_s, const ExperimentEvent& event,
                           std::vector<ExperimentCommand>& out) {
   now_s_ = now_s;
   out_ = &out;
+  // The events before a start are events of earlier processes, which answer no request.
+  if (started_ && std::holds_alternative<ExperimentStarted>(event)) end_saves();
   if (parts_.scheduler->waits_for_checkpoint() && !is_answer(event)) {
     deferred_.push_back(event);
   } else {
     handle(event);
   }
+  handle_deferred();
+  advance();
+}
+
+void ExperimentCore::handle_deferred() {
   while (!deferred_.empty() && !parts_.scheduler->waits_for_checkpoint()) {
     const ExperimentEvent next = std::move(deferred_.front());
     deferred_.pop_front();
     handle(next);
   }
-  advance();
+}
+
+// Ends all requested saves without a checkpoint. A deferred event may request the next one.
+void ExperimentCore::end_saves() {
+  for (bool found = true; found;) {
+    found = false;
+    for (const TrialState state : {TrialState::pausing, TrialState::running})
+      for (const TrialNumber trial : trials_.all(state)) {
+        if (!std::exchange(own(trial).saving, false)) continue;
+        found = true;
+        finish_save(trial, 0);
+      }
+    handle_deferred();
+  }
 }
 
 void ExperimentCore::handle(const ExperimentEvent& event) {
@@ -84,10 +105,8 @@ void ExperimentCore::on(const ExperimentStarted& /*event*/) {
     parts_.stopper->resumed();
     for (const TrialState state : {TrialState::pausing, TrialState::running})
       for (const TrialNumber trial : trials_.all(state)) {
-        TrialRecord& record = own(trial);
-        record.group = 0;
-        if (std::exchange(record.saving, false) || state == TrialState::pausing)
-          finish_save(trial, 0);
+        own(trial).group = 0;
+        if (trials_.state(trial) == TrialState::pausing) finish_save(trial, 0);
         if (trials_.state(trial) != TrialState::running) continue;
         trials_.set_state(trial, TrialState::pending);
         changed(trial);

@@ -92,6 +92,8 @@ class ExperimentCore {
 
  private:
   void handle(const ExperimentEvent& event);
+  void handle_deferred();
+  void end_saves();
   void on(const ExperimentStarted& event);
   void on(const GroupReady& event);
   void on(const GroupFailed& event);
