@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "tune/core/experiment/decision_record.h"
 #include "tune/core/schedulers/hyperband.h"
 #include "tune/core/schedulers/population_training.h"
 #include "tune/core/schedulers/successive_halving.h"
@@ -139,6 +140,7 @@ void ExperimentWorld::feed(const ExperimentEvent& event) {
   events_.push_back({static_cast<double>(events_.size()), event});
   std::vector<ExperimentCommand> commands;
   core_->step(events_.back().now_s, event, commands);
+  events_.back().digest = decision_digest(*core_, commands);
   for (const ExperimentCommand& command : commands) carry_out(command);
   if (options_.max_concurrent > 0 && core_->running() > options_.max_concurrent)
     faults_.push_back(fmt::format("event {}: {} live trials", events_.size(), core_->running()));
@@ -237,12 +239,14 @@ void ExperimentWorld::act() {
 void ExperimentWorld::resume() {
   const std::unique_ptr<ExperimentCore> killed = std::move(core_);
   core_ = make_core(options_, seed_);
+  DecisionReplay replayed(*core_);
   for (const TimedEvent& timed : events_) {
-    const std::string body = save_event(timed.now_s, timed.event);
+    const std::string body = save_event(timed.now_s, timed.event, timed.digest);
     const auto loaded = load_event(static_cast<std::int64_t>(timed.event.index()), body).value();
-    std::vector<ExperimentCommand> ignored;
-    core_->step(loaded.now_s, loaded.event, ignored);
+    replayed.step(loaded);
   }
+  if (replayed.differing() > 0 || replayed.compared() != static_cast<std::int64_t>(events_.size()))
+    faults_.push_back(fmt::format("{} decisions of the replay differ", replayed.differing()));
   for (TrialNumber trial = 0; trial < static_cast<TrialNumber>(killed->trials().size()); ++trial)
     if (core_->trials().state(trial) != killed->trials().state(trial) ||
         !(core_->record(trial).config == killed->record(trial).config))
@@ -273,6 +277,12 @@ void ExperimentWorld::play(std::optional<int> kill_at) {
 }
 
 void ExperimentWorld::check_end() {
+  // A core without an interruption decides as the killed one, and as the one after it.
+  const auto whole = make_core(options_, seed_);
+  DecisionReplay replayed(*whole);
+  for (const TimedEvent& event : events_) replayed.step(event);
+  if (replayed.differing() > 0)
+    faults_.push_back(fmt::format("{} decisions of the log differ", replayed.differing()));
   if (!ended_) faults_.emplace_back("the experiment does not end");
   if (!requested_.empty() || !placed_.empty()) faults_.emplace_back("a group is left");
   for (TrialNumber trial = 0; trial < static_cast<TrialNumber>(core_->trials().size()); ++trial)

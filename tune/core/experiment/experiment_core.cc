@@ -22,6 +22,8 @@ std::string names_of(const Config& metrics) {
   return names;
 }
 
+constexpr const char* stopper_reason = "the time budget or a stopper ended the experiment";
+
 bool is_answer(const ExperimentEvent& event) {
   return std::holds_alternative<TrialSaved>(event) || std::holds_alternative<TrialExited>(event);
 }
@@ -144,7 +146,7 @@ void ExperimentCore::on(const GroupReleased& event) {
   TrialGroup* group = groups_.find(event.group);
   if (group == nullptr) return;
   if (group->stage != TrialGroup::Stage::draining) return;
-  if (!settings_.shape || stopping_) return remove_group(event.group);
+  if (!settings_.shape || stopping_ || group->lost) return remove_group(event.group);
   group->stage = TrialGroup::Stage::ready;
   group->trial.reset();
 }
@@ -162,7 +164,7 @@ void ExperimentCore::on(const TrialReported& event) {
     return fail(event.trial, "report", *fault, false);
   decide(event.trial);
   prune_checkpoints(event.trial);
-  if (!stopping_ && parts_.stopper->stops_all(now_s_)) stop_all();
+  if (!stopping_ && parts_.stopper->stops_all(now_s_)) stop_all(stopper_reason);
 }
 
 void ExperimentCore::on(const TrialSaved& event) {
@@ -195,11 +197,13 @@ void ExperimentCore::on(const TrialExited& event) {
     static_cast<void>(parts_.stopper->stops(event.trial, record.last));
     return complete(event.trial);
   }
+  if (event.kind == TrialExitKind::node_lost)
+    if (TrialGroup* group = groups_.find(record.group)) group->lost = true;
   fail(event.trial, name_of(event.kind), fmt::format("trial {}: {}", event.trial, event.why), true);
 }
 
 void ExperimentCore::on(const StopRequested& event) {
-  if (event.trial < 0) return stop_all();
+  if (event.trial < 0) return stop_all("the user stopped the experiment");
   if (event.trial >= static_cast<TrialNumber>(trials_.size())) return;
   switch (trials_.state(event.trial)) {
     case TrialState::pausing:
@@ -211,7 +215,7 @@ void ExperimentCore::on(const StopRequested& event) {
 }
 
 void ExperimentCore::on(const ClockTicked& /*event*/) {
-  if (started_ && !stopping_ && parts_.stopper->stops_all(now_s_)) stop_all();
+  if (started_ && !stopping_ && parts_.stopper->stops_all(now_s_)) stop_all(stopper_reason);
 }
 
 // ---- reports and decisions
