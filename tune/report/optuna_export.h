@@ -10,8 +10,8 @@
 namespace mobula::internal::tune {
 
 // Writes a new file at `path`; the study has the name of the experiment. A terminated trial with a
-// last value is COMPLETE with that value, without one it is PRUNED, and after a last value that is
-// NaN it is FAIL, as in Optuna. Values of the metric are intermediate values at their iteration -
+// last value is COMPLETE with that value. Without a value it is PRUNED. With the value NaN it is
+// FAIL, as in Optuna. Values of the metric are intermediate values at their iteration -
 // 1, those of the last attempt if several have the iteration. Other metrics of the last report and
 // the error are user attributes. A range is widened to the values in use.
 Result<void> export_optuna(ExperimentReader& reader, const std::string& path);

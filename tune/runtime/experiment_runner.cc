@@ -112,8 +112,8 @@ void ExperimentRunner::replay() {
   if (!done) refuse_tune("RunOptions::resume", done.error().text);
   if (replayed.differing() > 0)
     fmt::print(stderr,
-               "tune: {}: the program decides differently from the recorded run at {} of {} events, "
-               "first at event {}; `mobula tune replay {}` names them\n",
+               "tune: {}: the program decides differently from the recorded run at {} of {} "
+               "events, first at event {}; `mobula tune replay {}` names them\n",
                parts_.place.name, replayed.differing(), replayed.compared(),
                replayed.differences().front().event, parts_.place.name);
   remove_unknown_checkpoints();

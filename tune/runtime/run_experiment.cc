@@ -294,7 +294,7 @@ void throw_faults(const std::string& search_error, const api::RunOptions& option
     if (!result.error.empty()) throw Error(result.error);
 }
 
-// The core of an experiment, with what it reads.
+// The core of an experiment, with the metrics that its scheduler reads.
 struct MadeCore {
   std::unique_ptr<CoreMetrics> metrics = std::make_unique<CoreMetrics>();
   std::unique_ptr<ExperimentCore> core = {};

@@ -77,7 +77,7 @@ class ExperimentStore {
   // The state to resume from. Call it before the first write. Errors: corrupt if events are missing
   // or no snapshot is intact.
   Result<ResumeState> load();
-  // The same without the events, and a visit of the events after `after`. corrupt if one is missing.
+  // The same without the events, and a visit of the events after `after`: corrupt if one is absent.
   Result<ResumeState> load_without_events();
   Result<void> each_event(EventNumber after, const EventVisitor& visit);
   // Queues a batch.

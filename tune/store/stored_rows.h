@@ -111,7 +111,7 @@ struct EraseCheckpoint {
 // Changes the state of the experiment.
 struct SetExperimentState {
   std::string state = {};
-  std::string reason = {};  // of the end
+  std::string reason = {};  // reason of the end
 };
 // Ends the attempts that have no end: the processes of an earlier controller.
 struct EndOpenAttempts {

@@ -24,7 +24,7 @@ class DecisionReplay {
   struct Difference {
     std::int64_t event = 0;  // from 1
     TrialNumber trial = -1;
-    std::string decisions = {};  // of the replay
+    std::string decisions = {};  // decisions of the replay
   };
 
   explicit DecisionReplay(ExperimentCore& core) : core_(core) {}

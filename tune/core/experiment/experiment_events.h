@@ -131,7 +131,7 @@ using ExperimentEvent =
 struct TimedEvent {
   double now_s = 0;
   ExperimentEvent event = {};
-  std::uint64_t digest = 0;  // of the decisions; 0: not recorded
+  std::uint64_t digest = 0;  // fingerprint of the decisions; 0: not recorded
 };
 // The stored form of an event; its kind is the index of the alternative.
 std::string save_event(double now_s, const ExperimentEvent& event, std::uint64_t digest = 0);
