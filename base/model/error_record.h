@@ -59,10 +59,10 @@ struct ErrorRecord {
   std::int32_t signal = 0;
   std::int32_t exit_code = 0;
   std::string last_lines;
-  Payload exception;       // the encoded exception, if its type is registered
-  ActorId actor;           // actor_died, actor_unavailable
-  Payload cause;           // encoded ErrorRecord of the cause; may be empty
-  std::string resource{};  // unschedulable: the resource that no node has; may be empty
+  Payload exception;              // the encoded exception, if its type is registered
+  ActorId actor;                  // actor_died, actor_unavailable
+  Payload cause;                  // encoded ErrorRecord of the cause; may be empty
+  std::string resource{};         // unschedulable: the resource that no node has; may be empty
   EndKind end = EndKind::exited;  // actor_died, actor_unavailable
   MOBULA_FIELDS(kind, text, remote_type, task_name, task, node, pid, signal, exit_code, last_lines,
                 exception, actor, cause, resource, end);

@@ -255,13 +255,12 @@ std::string spec_of(const api::RunOptions& options, const Prepared& prepared) {
 std::unique_ptr<ExperimentLog> create_log(const api::RunOptions& options,
                                           const ExperimentPlace& place, const Prepared& prepared,
                                           std::int64_t created_ms) {
-  const StoredExperiment experiment{
-      .name = place.name,
-      .created_ms = created_ms,
-      .spec = spec_of(options, prepared),
-      .seed = prepared.settings.seed,
-      .metric = options.metric,
-      .mode = core_mode(options.mode)};
+  const StoredExperiment experiment{.name = place.name,
+                                    .created_ms = created_ms,
+                                    .spec = spec_of(options, prepared),
+                                    .seed = prepared.settings.seed,
+                                    .metric = options.metric,
+                                    .mode = core_mode(options.mode)};
   return checked(ExperimentLog::create(place, experiment), "RunOptions::storage_path");
 }
 
