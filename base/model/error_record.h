@@ -32,6 +32,22 @@ enum class ErrorKind : std::uint8_t {
   placement_group_removed = 14,
 };
 
+// The end of an actor's process as the public `reason` of ActorDiedError.
+inline const char* reason_of(EndKind end) {
+  switch (end) {
+    case EndKind::exited: return "exited";
+    case EndKind::signalled: return "signalled";
+    case EndKind::out_of_memory: return "out_of_memory";
+    case EndKind::retired: return "retired";
+    case EndKind::intended: return "intended";
+    case EndKind::killed: return "killed";
+    case EndKind::node_died: return "node_died";
+    case EndKind::start_failed: return "start_failed";
+    case EndKind::group_removed: return "group_removed";
+  }
+  return "";
+}
+
 struct ErrorRecord {
   ErrorKind kind = ErrorKind::task;
   std::string text;
@@ -43,12 +59,13 @@ struct ErrorRecord {
   std::int32_t signal = 0;
   std::int32_t exit_code = 0;
   std::string last_lines;
-  Payload exception;       // the encoded exception, if its type is registered
-  ActorId actor;           // actor_died, actor_unavailable
-  Payload cause;           // encoded ErrorRecord of the cause; may be empty
-  std::string resource{};  // unschedulable: the resource that no node has; may be empty
+  Payload exception;              // the encoded exception, if its type is registered
+  ActorId actor;                  // actor_died, actor_unavailable
+  Payload cause;                  // encoded ErrorRecord of the cause; may be empty
+  std::string resource{};         // unschedulable: the resource that no node has; may be empty
+  EndKind end = EndKind::exited;  // actor_died, actor_unavailable
   MOBULA_FIELDS(kind, text, remote_type, task_name, task, node, pid, signal, exit_code, last_lines,
-                exception, actor, cause, resource);
+                exception, actor, cause, resource, end);
   friend bool operator==(const ErrorRecord&, const ErrorRecord&) = default;
 };
 

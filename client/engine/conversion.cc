@@ -171,6 +171,7 @@ detail::ErrorRecord error_of(std::span<const std::byte> bytes, int causes_left) 
   error.log_tail = record->last_lines;
   error.resource = record->resource;
   error.cause = record->text;
+  if (record->kind == ErrorKind::actor_died) error.reason = reason_of(record->end);
   if (record->cause.empty() || causes_left == 0) return error;
   error.nested.push_back(error_of(record->cause.bytes(), causes_left - 1));
   const auto& nested = error.nested.front();

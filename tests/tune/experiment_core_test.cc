@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "tune/core/experiment/decision_record.h"
 #include "tune/experiment_world.h"
 
 namespace mobula::internal::tune {
@@ -116,6 +117,46 @@ TEST(ExperimentCalls, NodeIsLost_FailureDoesNotCount) {
   EXPECT_EQ(run->core->trials().state(0), TrialState::pending);
 }
 
+// A trial in a group without its node would look like a running trial.
+TEST(ExperimentCalls, NodeIsLost_TrialWaitsForNewGroup) {
+  const auto run = played({}, 0, 1);
+  run->start(1);
+  run->feed(TrialExited{0, 1, TrialExitKind::node_lost, "node 7"});
+  run->feed(GroupReleased{1});
+  EXPECT_TRUE(run->has<RemoveGroup>());
+  EXPECT_FALSE(run->has<StartTrial>());
+  EXPECT_EQ(run->core->trials().state(0), TrialState::pending);
+  run->feed(GroupReady{2});
+  EXPECT_TRUE(run->has<StartTrial>());
+}
+
+TEST(ExperimentCalls, UserStops_ReasonIsKept) {
+  const auto run = played({}, 0, 1);
+  run->start(1);
+  EXPECT_EQ(run->core->stop_reason(), "");
+  run->feed(StopRequested{});
+  EXPECT_EQ(run->core->stop_reason(), "the user stopped the experiment");
+}
+
+TEST(DecisionReplay, NamesEventThatDiffers) {
+  const WorldOptions options{.scheduler = "asha"};
+  ExperimentWorld world(options, 3);
+  world.play(20);
+  std::vector<TimedEvent> events = world.events();
+  const auto same = make_core(options, 3);
+  DecisionReplay replayed(*same);
+  for (const TimedEvent& event : events) replayed.step(event);
+  EXPECT_EQ(replayed.compared(), static_cast<std::int64_t>(events.size()));
+  EXPECT_EQ(replayed.differing(), 0);
+  // Another seed draws other configurations.
+  const auto other = make_core(options, 4);
+  DecisionReplay differs(*other);
+  for (const TimedEvent& event : events) differs.step(event);
+  EXPECT_GT(differs.differing(), 0);
+  ASSERT_FALSE(differs.differences().empty());
+  EXPECT_THAT(differs.differences()[0].decisions, HasSubstr("change trial 0"));
+}
+
 TEST(ExperimentCalls, StopsPendingTrialWithoutResult) {
   const auto run = played({{"0.1", Decision::pause}}, 0, 1);
   run->start(1);
@@ -189,13 +230,24 @@ TEST_P(ExperimentHistories, DriverKilled_ReplayContinues) {
   for (std::uint64_t seed = 1; seed <= 25; ++seed) {
     const WorldOptions options{.scheduler = GetParam(), .saves_on_request = seed % 2 == 0};
     ExperimentWorld world(options, seed);
-    world.play(static_cast<int>(seed));
+    world.play(static_cast<int>(seed * 7 % 100 + 1));
+    EXPECT_THAT(world.faults(), ElementsAre()) << GetParam() << ", seed " << seed;
+  }
+}
+
+TEST_P(ExperimentHistories, KilledDuringSave_ReplayContinues) {
+  for (std::uint64_t seed = 1; seed <= 15; ++seed) {
+    const WorldOptions options{
+        .scheduler = GetParam(), .saves_on_request = true, .kill_during_save = true};
+    ExperimentWorld world(options, seed);
+    world.play(static_cast<int>(seed * 5));
     EXPECT_THAT(world.faults(), ElementsAre()) << GetParam() << ", seed " << seed;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, ExperimentHistories,
-                         testing::Values("fifo", "asha", "promotion", "hyperband", "pbt"),
+                         testing::Values("fifo", "asha", "promotion", "hyperband", "pbt",
+                                         "synch_pbt"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
+#include "tune/core/experiment/decision_record.h"
 #include "tune/core/schedulers/hyperband.h"
 #include "tune/core/schedulers/population_training.h"
 #include "tune/core/schedulers/successive_halving.h"
@@ -91,8 +93,8 @@ TrialSchedulerPtr scheduler_named(const std::string& name) {
                                     .type = SuccessiveHalvingSettings::Type::promotion})
         .value();
   if (name == "hyperband") return make_hyperband({.max_t = 9}).value();
-  if (name == "pbt") {
-    PopulationSettings settings{.perturbation_interval = 2};
+  if (name == "pbt" || name == "synch_pbt") {
+    PopulationSettings settings{.perturbation_interval = 2, .synch = name == "synch_pbt"};
     settings.explore.mutations = Space{{"x", uniform(0, 1)}};
     return make_population_training(std::move(settings)).value();
   }
@@ -138,6 +140,7 @@ void ExperimentWorld::feed(const ExperimentEvent& event) {
   events_.push_back({static_cast<double>(events_.size()), event});
   std::vector<ExperimentCommand> commands;
   core_->step(events_.back().now_s, event, commands);
+  events_.back().digest = decision_digest(*core_, commands);
   for (const ExperimentCommand& command : commands) carry_out(command);
   if (options_.max_concurrent > 0 && core_->running() > options_.max_concurrent)
     faults_.push_back(fmt::format("event {}: {} live trials", events_.size(), core_->running()));
@@ -236,12 +239,14 @@ void ExperimentWorld::act() {
 void ExperimentWorld::resume() {
   const std::unique_ptr<ExperimentCore> killed = std::move(core_);
   core_ = make_core(options_, seed_);
+  DecisionReplay replayed(*core_);
   for (const TimedEvent& timed : events_) {
-    const std::string body = save_event(timed.now_s, timed.event);
+    const std::string body = save_event(timed.now_s, timed.event, timed.digest);
     const auto loaded = load_event(static_cast<std::int64_t>(timed.event.index()), body).value();
-    std::vector<ExperimentCommand> ignored;
-    core_->step(loaded.now_s, loaded.event, ignored);
+    replayed.step(loaded);
   }
+  if (replayed.differing() > 0 || replayed.compared() != static_cast<std::int64_t>(events_.size()))
+    faults_.push_back(fmt::format("{} decisions of the replay differ", replayed.differing()));
   for (TrialNumber trial = 0; trial < static_cast<TrialNumber>(killed->trials().size()); ++trial)
     if (core_->trials().state(trial) != killed->trials().state(trial) ||
         !(core_->record(trial).config == killed->record(trial).config))
@@ -252,10 +257,16 @@ void ExperimentWorld::resume() {
   feed(ExperimentStarted{});
 }
 
+bool ExperimentWorld::may_kill() const {
+  if (!options_.kill_during_save) return true;
+  return std::any_of(processes_.begin(), processes_.end(),
+                     [](const auto& each) { return each.second.awaits_save; });
+}
+
 void ExperimentWorld::play(std::optional<int> kill_at) {
   feed(ExperimentStarted{});
   for (int i = 0; i < 20000 && !ended_; ++i) {
-    if (kill_at && static_cast<int>(events_.size()) >= *kill_at) {
+    if (kill_at && static_cast<int>(events_.size()) >= *kill_at && may_kill()) {
       kill_at.reset();
       resume();
     } else {
@@ -266,6 +277,12 @@ void ExperimentWorld::play(std::optional<int> kill_at) {
 }
 
 void ExperimentWorld::check_end() {
+  // A core without an interruption decides as the killed one, and as the one after it.
+  const auto whole = make_core(options_, seed_);
+  DecisionReplay replayed(*whole);
+  for (const TimedEvent& event : events_) replayed.step(event);
+  if (replayed.differing() > 0)
+    faults_.push_back(fmt::format("{} decisions of the log differ", replayed.differing()));
   if (!ended_) faults_.emplace_back("the experiment does not end");
   if (!requested_.empty() || !placed_.empty()) faults_.emplace_back("a group is left");
   for (TrialNumber trial = 0; trial < static_cast<TrialNumber>(core_->trials().size()); ++trial)

@@ -26,12 +26,13 @@ TrialSchedulerPtr recording_scheduler(CallLog& log, std::map<std::string, Decisi
 TrialStopperPtr recording_stopper(CallLog& log, double limit);
 
 struct WorldOptions {
-  std::string scheduler = "fifo";  // fifo, asha, promotion, hyperband, pbt
+  std::string scheduler = "fifo";  // fifo, asha, promotion, hyperband, pbt, synch_pbt
   std::int64_t trials = 8;
   std::int64_t slots = 3;  // groups that fit
   std::int64_t max_concurrent = 0;
   bool saves_on_request = false;
   int max_failures = 1;
+  bool kill_during_save = false;  // delays the kill until a trial saves a checkpoint
 };
 
 std::unique_ptr<ExperimentCore> make_core(const WorldOptions& options, std::uint64_t seed);
@@ -59,6 +60,7 @@ class ExperimentWorld {
   void carry_out(const ExperimentCommand& command);
   void act();
   void report(GroupNumber group, Process& process);
+  bool may_kill() const;
   void resume();
   void check_end();
   std::uint32_t draw(std::uint32_t count);

@@ -116,8 +116,9 @@ class OptunaReader {
   // Intermediate values, and the values of the objectives after them.
   Result<std::vector<StoredReport>> reports(const TrialOfStudy& trial) {
     SqliteStatement select(database_,
-                           "SELECT step,intermediate_value FROM trial_intermediate_values WHERE "
-                           "trial_id=? ORDER BY step");
+                           "SELECT step,CASE intermediate_value_type WHEN 'INF_POS' THEN 9e999 "
+                           "WHEN 'INF_NEG' THEN -9e999 ELSE intermediate_value END FROM "
+                           "trial_intermediate_values WHERE trial_id=? ORDER BY step");
     select << trial.id;
     auto reports = rows_of<StoredReport>(database_, select, [&](const SqliteStatement& row) {
       const Value value = row.is_null(1) ? Value(std::nan("")) : Value(row.real(1));
@@ -127,8 +128,9 @@ class OptunaReader {
     // Optuna stores the last intermediate value as the value of a pruned trial, which is no result.
     if (!reports || trial.state != "COMPLETE") return reports;
     SqliteStatement values(database_,
-                           "SELECT objective,value FROM trial_values WHERE trial_id=? AND value IS "
-                           "NOT NULL ORDER BY objective");
+                           "SELECT objective,CASE value_type WHEN 'INF_POS' THEN 9e999 WHEN "
+                           "'INF_NEG' THEN -9e999 ELSE value END AS number FROM trial_values WHERE "
+                           "trial_id=? AND number IS NOT NULL ORDER BY objective");
     values << trial.id;
     using Metric = std::pair<std::string, Value>;
     auto metrics = rows_of<Metric>(database_, values, [](const SqliteStatement& row) {

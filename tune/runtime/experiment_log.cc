@@ -61,18 +61,28 @@ Result<std::unique_ptr<ExperimentLog>> ExperimentLog::resume(const ExperimentPla
   auto store = ExperimentStore::resume(place, log->callbacks());
   if (!store) return store.error();
   log->store_ = std::move(*store);
-  Result<ResumeState> loaded = log->store_->load();
+  Result<ResumeState> loaded = log->store_->load_without_events();
   if (!loaded) return loaded.error();
   stored = std::move(*loaded);
   log->last_event_ = stored.last_event;
   return log;
 }
 
-void ExperimentLog::append(double now_s, const ExperimentEvent& event) {
+Result<void> ExperimentLog::replay(EventNumber after,
+                                   const std::function<void(const TimedEvent&)>& visit) {
+  return store_->each_event(after, [&](const StoredEvent& stored) -> Result<void> {
+    const Result<TimedEvent> event = load_event(stored.kind, stored.body);
+    if (!event) return event.error();
+    visit(*event);
+    return {};
+  });
+}
+
+void ExperimentLog::append(double now_s, const ExperimentEvent& event, std::uint64_t digest) {
   add(StoredEvent{.number = ++last_event_,
                   .kind = static_cast<std::int64_t>(event.index()),
                   .trial = trial_of_event(event),
-                  .body = save_event(now_s, event)});
+                  .body = save_event(now_s, event, digest)});
 }
 
 std::uint64_t ExperimentLog::seal() {

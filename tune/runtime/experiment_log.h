@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -24,11 +25,14 @@ class ExperimentLog {
  public:
   static Result<std::unique_ptr<ExperimentLog>> create(const ExperimentPlace& place,
                                                        const StoredExperiment& experiment);
-  // Also returns what an earlier process stored.
+  // Also returns the state that an earlier process stored, without the events.
   static Result<std::unique_ptr<ExperimentLog>> resume(const ExperimentPlace& place,
                                                        ResumeState& stored);
+  // Visits the stored events after `after`. Call it before the first append.
+  Result<void> replay(EventNumber after, const std::function<void(const TimedEvent&)>& visit);
 
-  void append(double now_s, const ExperimentEvent& event);
+  // `digest`: fingerprint of the decisions.
+  void append(double now_s, const ExperimentEvent& event, std::uint64_t digest);
   void add(StoreChange change) { batch_.changes.push_back(std::move(change)); }
   // Queues the changes since the last call, and returns the number of the batch.
   std::uint64_t seal();

@@ -13,7 +13,9 @@
 #include <mobula/errors.h>
 #include <mobula/get.h>
 
+#include "base/model/error_record.h"
 #include "tune/api/core_values.h"
+#include "tune/core/experiment/decision_record.h"
 #include "tune/runtime/trial_actor.h"
 #include "tune/runtime/trial_files.h"
 #include "tune/store/stop_requests.h"
@@ -32,9 +34,9 @@ constexpr std::chrono::seconds tick_interval(1);
 TrialExitKind kind_of(const Error& error) {
   if (dynamic_cast<const OutOfMemoryError*>(&error) != nullptr) return TrialExitKind::out_of_memory;
   if (const auto* died = dynamic_cast<const ActorDiedError*>(&error)) {
-    if (died->cause().find("out of memory") != std::string::npos)
-      return TrialExitKind::out_of_memory;
-    if (died->cause().find("node") != std::string::npos) return TrialExitKind::node_lost;
+    const std::string& reason = died->record().reason;
+    if (reason == reason_of(EndKind::out_of_memory)) return TrialExitKind::out_of_memory;
+    if (reason == reason_of(EndKind::node_died)) return TrialExitKind::node_lost;
   }
   if (dynamic_cast<const PlacementGroupRemovedError*>(&error) != nullptr)
     return TrialExitKind::node_lost;
@@ -72,22 +74,18 @@ double ExperimentRunner::now_s() const {
 }
 
 api::ResultGrid ExperimentRunner::run() {
-  for (const TimedEvent& event : parts_.replayed) {
-    commands_.clear();
-    core_.step(event.now_s, event.event, commands_);
-    note_created(event.now_s);
-    offset_s_ = event.now_s;
-  }
-  commands_.clear();
-  std::set<std::string> known;
-  for (const auto& [number, row] : core_.checkpoints().rows()) known.insert(row.directory);
-  if (!parts_.replayed.empty()) remove_unknown_directories(parts_.place.checkpoints(), known);
+  if (parts_.resumed) replay();
   began_ = Clock::now();
   next_tick_ = began_ + tick_interval;
+  parts_.log->add(SetExperimentState{.state = "running"});
   feed(ExperimentStarted{});
   loop();
-  parts_.log->add(SetExperimentState{"finished"});
+  parts_.log->add(SetExperimentState{.state = core_.stop_reason().empty() ? "finished" : "stopped",
+                                     .reason = end_reason()});
   parts_.log->flush();
+  delete_checkpoints();
+  // A trial that was killed may have left a part of a checkpoint.
+  remove_unknown_checkpoints();
   show(true);
   if (core_.search_ended_early() && options_.verbose >= 1)
     fmt::print(stderr, "tune: {}: the search algorithm finished after {} of {} samples\n",
@@ -101,6 +99,33 @@ api::ResultGrid ExperimentRunner::run() {
     }
   }
   return grid;
+}
+
+// Steps the events of earlier processes.
+void ExperimentRunner::replay() {
+  DecisionReplay replayed(core_);
+  const auto done = parts_.log->replay(0, [&](const TimedEvent& event) {
+    replayed.step(event);
+    note_created(event.now_s);
+    offset_s_ = event.now_s;
+  });
+  if (!done) refuse_tune("RunOptions::resume", done.error().text);
+  if (replayed.differing() > 0)
+    fmt::print(stderr,
+               "tune: {}: the program decides differently from the recorded run at {} of {} "
+               "events, first at event {}; `mobula tune replay {}` names them\n",
+               parts_.place.name, replayed.differing(), replayed.compared(),
+               replayed.differences().front().event, parts_.place.name);
+  remove_unknown_checkpoints();
+  parts_.log->add(EndOpenAttempts{.ended_ms = wall_clock_ms(), .kind = "interrupted"});
+  // Requests to stop the earlier process.
+  static_cast<void>(take_stop_requests(parts_.place));
+}
+
+void ExperimentRunner::remove_unknown_checkpoints() {
+  std::set<std::string> known;
+  for (const auto& [number, row] : core_.checkpoints().rows()) known.insert(row.directory);
+  remove_unknown_directories(parts_.place.checkpoints(), known);
 }
 
 void ExperimentRunner::loop() {
@@ -154,9 +179,10 @@ void ExperimentRunner::wait() {
 
 void ExperimentRunner::feed(ExperimentEvent event) {
   const double now = now_s();
-  parts_.log->append(now, event);
   commands_.clear();
   core_.step(now, event, commands_);
+  std::vector<ExperimentCommand> commands = std::exchange(commands_, {});
+  parts_.log->append(now, event, decision_digest(core_, commands));
   note_created(now);
   if (const auto* report = std::get_if<TrialReported>(&event)) {
     StoredReport row{
@@ -168,7 +194,6 @@ void ExperimentRunner::feed(ExperimentEvent event) {
     parts_.log->add(std::move(row));
     notify_report(*report);
   }
-  std::vector<ExperimentCommand> commands = std::exchange(commands_, {});
   for (const ExperimentCommand& command : commands) store_changes(command);
   const std::uint64_t batch = parts_.log->seal();
   for (ExperimentCommand& command : commands) held_.emplace_back(batch, std::move(command));
@@ -221,10 +246,22 @@ void ExperimentRunner::store_changes(const ExperimentCommand& command) {
 void ExperimentRunner::release_held() {
   const bool strict = options_.durability == api::Durability::strict;
   while (!held_.empty() && (!strict || held_.front().first <= parts_.log->persisted())) {
-    const ExperimentCommand command = std::move(held_.front().second);
+    const auto [batch, command] = std::move(held_.front());
     held_.pop_front();
-    execute(command);
+    if (const auto* deleted = std::get_if<DeleteCheckpoint>(&command))
+      deletions_.emplace_back(batch, deleted->directory);
+    else
+      execute(command);
     notify(command);
+  }
+  delete_checkpoints();
+}
+
+// Until a batch is durable, a resumed experiment would continue from the checkpoints it deletes.
+void ExperimentRunner::delete_checkpoints() {
+  while (!deletions_.empty() && deletions_.front().first <= parts_.log->persisted()) {
+    remove_directory(deletions_.front().second);
+    deletions_.pop_front();
   }
 }
 
@@ -327,8 +364,6 @@ void ExperimentRunner::execute(const ExperimentCommand& command) {
     if (GroupRun* row = running(continued->trial)) ++row->decided;
   } else if (const auto* saved = std::get_if<SaveCheckpoint>(&command)) {
     if (GroupRun* row = running(saved->trial)) row->save = true;
-  } else if (const auto* deleted = std::get_if<DeleteCheckpoint>(&command)) {
-    remove_directory(deleted->directory);
   } else if (const auto* warned = std::get_if<TrialWarning>(&command)) {
     fmt::print(stderr, "tune: {}\n", warned->text);
   }
@@ -447,6 +482,7 @@ void ExperimentRunner::release_ended() {
 
 void ExperimentRunner::release(GroupNumber number) {
   GroupRun& row = groups_.at(number);
+  if (!row.exited) exit_of(number, TrialExitKind::stopped, {});
   row.ending = false;
   if (!parts_.reuses_processes) row.handle.reset();
   row.trial = -1;

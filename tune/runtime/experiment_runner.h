@@ -27,8 +27,8 @@ struct RunnerParts {
   ExperimentPlace place;
   std::unique_ptr<ExperimentCore> core;
   std::unique_ptr<ExperimentLog> log;
-  std::vector<TimedEvent> replayed = {};  // events of an earlier process
-  std::int64_t created_ms = 0;            // wall-clock time of the first event
+  bool resumed = false;         // the log has events of an earlier process
+  std::int64_t created_ms = 0;  // wall-clock time of the first event
   bool reuses_processes = false;
 };
 
@@ -71,6 +71,7 @@ class ExperimentRunner {
     ObjectRef<bool> ready = {};
   };
 
+  void replay();
   void loop();
   void wait();
   void feed(ExperimentEvent event);
@@ -78,6 +79,9 @@ class ExperimentRunner {
   StoredTrial row_of(TrialNumber trial) const;
   void note_created(double at_s);
   void release_held();
+  void delete_checkpoints();
+  void remove_unknown_checkpoints();
+  std::string end_reason() const;
 
   // Completions.
   void completed(const Awaited& awaited);
@@ -116,6 +120,7 @@ class ExperimentRunner {
   std::map<TrialNumber, GroupNumber> where_;  // groups of running attempts
   std::uint64_t last_token_ = 0, last_start_ = 0;
   std::deque<std::pair<std::uint64_t, ExperimentCommand>> held_;  // with their batch
+  std::deque<std::pair<std::uint64_t, std::string>> deletions_;   // directories, with their batch
   std::vector<ExperimentCommand> commands_;                       // commands of the present step
   ProgressTable table_;
   Clock::time_point began_ = Clock::now();

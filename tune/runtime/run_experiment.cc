@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <random>
 #include <utility>
 
@@ -18,8 +20,10 @@
 #include "tune/api/core_values.h"
 #include "tune/api/scheduler_recipe.h"
 #include "tune/api/search_recipe.h"
+#include "tune/core/experiment/decision_record.h"
 #include "tune/runtime/experiment_runner.h"
 #include "tune/runtime/trial_files.h"
+#include "tune/store/experiment_reader.h"
 
 namespace mobula::internal::tune {
 namespace {
@@ -104,20 +108,6 @@ std::vector<std::string> command_line() {
   std::ifstream file("/proc/self/cmdline");
   for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
   return words;
-}
-
-std::string spec_of(const api::RunOptions& options, const Space& space, const std::string& searcher,
-                    const std::string& scheduler) {
-  nlohmann::ordered_json spec;
-  spec["space"] = nlohmann::ordered_json::object();
-  for (const auto& [name, domain] : space) spec["space"][name] = json_of(domain);
-  spec["command"] = command_line();
-  spec["metric"] = options.metric;
-  spec["mode"] = options.mode == api::Mode::max ? "max" : "min";
-  spec["scheduler"] = scheduler;
-  spec["searcher"] = searcher;
-  spec["num_samples"] = options.num_samples;
-  return spec.dump();
 }
 
 // Passes the metrics of reports to schedulers of users.
@@ -216,22 +206,11 @@ Prepared prepare(const api::detail::Trainable& trainable, const api::RunOptions&
   return prepared;
 }
 
-// The place and the log; sets the seed of an experiment that exists.
-struct OpenedLog {
-  std::unique_ptr<ExperimentLog> log;
-  std::int64_t created_ms = 0;
-  std::vector<TimedEvent> events;
-};
-
-OpenedLog reopen(const ExperimentPlace& place, std::uint64_t& seed) {
-  OpenedLog opened;
-  ResumeState stored;
-  opened.log = checked(ExperimentLog::resume(place, stored), "RunOptions::resume");
-  seed = stored.experiment.seed;
-  opened.created_ms = stored.experiment.created_ms;
-  for (const StoredEvent& event : stored.events)
-    opened.events.push_back(checked(load_event(event.kind, event.body), "RunOptions::resume"));
-  return opened;
+// The experiment for which `mobula tune` started this program again; empty: none.
+std::string continued_name() {
+  for (const char* variable : {"MOBULA_TUNE_RESUME", "MOBULA_TUNE_REPLAY"})
+    if (const char* name = std::getenv(variable)) return name;
+  return {};
 }
 
 ExperimentPlace place_of(const api::RunOptions& options) {
@@ -239,8 +218,8 @@ ExperimentPlace place_of(const api::RunOptions& options) {
                                                                 : options.storage_path};
   place.name = options.name;
   if (place.name.empty()) {
-    const char* resumed = std::getenv("MOBULA_TUNE_RESUME");
-    place.name = resumed != nullptr ? resumed : default_name(place.storage);
+    const std::string continued = continued_name();
+    place.name = continued.empty() ? default_name(place.storage) : continued;
   }
   if (const auto valid = place.check(); !valid) refuse_tune("RunOptions::name", valid.error().text);
   place.storage = std::filesystem::absolute(place.storage).string();
@@ -250,9 +229,7 @@ ExperimentPlace place_of(const api::RunOptions& options) {
 // Decides whether an experiment of this name continues.
 bool continues(const api::RunOptions& options, const ExperimentPlace& place) {
   const bool exists = std::filesystem::exists(place.file());
-  // `mobula tune resume` starts the program again.
-  const char* resumed = std::getenv("MOBULA_TUNE_RESUME");
-  if (exists && resumed != nullptr && place.name == resumed) return true;
+  if (exists && place.name == continued_name()) return true;
   if (options.resume == api::Resume::required && !exists)
     refuse_tune("RunOptions::resume", "experiment " + place.directory() + " does not exist");
   if (options.resume == api::Resume::no && exists)
@@ -261,16 +238,29 @@ bool continues(const api::RunOptions& options, const ExperimentPlace& place) {
   return exists;
 }
 
+std::string spec_of(const api::RunOptions& options, const Prepared& prepared) {
+  nlohmann::ordered_json spec;
+  spec["space"] = nlohmann::ordered_json::object();
+  for (const auto& [name, domain] : prepared.space) spec["space"][name] = json_of(domain);
+  spec["command"] = command_line();
+  spec["metric"] = options.metric;
+  spec["mode"] = options.mode == api::Mode::max ? "max" : "min";
+  spec["scheduler"] = prepared.scheduler.name;
+  spec["searcher"] = prepared.search.name;
+  spec["num_samples"] = options.num_samples;
+  spec["early_trials"] = prepared.settings.early_trials;
+  return spec.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 std::unique_ptr<ExperimentLog> create_log(const api::RunOptions& options,
                                           const ExperimentPlace& place, const Prepared& prepared,
                                           std::int64_t created_ms) {
-  const StoredExperiment experiment{
-      .name = place.name,
-      .created_ms = created_ms,
-      .spec = spec_of(options, prepared.space, prepared.search.name, prepared.scheduler.name),
-      .seed = prepared.settings.seed,
-      .metric = options.metric,
-      .mode = core_mode(options.mode)};
+  const StoredExperiment experiment{.name = place.name,
+                                    .created_ms = created_ms,
+                                    .spec = spec_of(options, prepared),
+                                    .seed = prepared.settings.seed,
+                                    .metric = options.metric,
+                                    .mode = core_mode(options.mode)};
   return checked(ExperimentLog::create(place, experiment), "RunOptions::storage_path");
 }
 
@@ -303,21 +293,88 @@ void throw_faults(const std::string& search_error, const api::RunOptions& option
     if (!result.error.empty()) throw Error(result.error);
 }
 
+// The core of an experiment, with the metrics that its scheduler reads.
+struct MadeCore {
+  std::unique_ptr<CoreMetrics> metrics = std::make_unique<CoreMetrics>();
+  std::unique_ptr<ExperimentCore> core = {};
+};
+
+MadeCore make_core(Prepared& prepared) {
+  MadeCore made;
+  if (auto* reader = dynamic_cast<MetricsReader*>(prepared.scheduler.rule.get()))
+    reader->read_from(*made.metrics);
+  made.core = std::make_unique<ExperimentCore>(
+      prepared.settings, ExperimentParts{.searcher = std::move(prepared.search.algorithm),
+                                         .scheduler = std::move(prepared.scheduler.rule),
+                                         .budgets = prepared.scheduler.budgets,
+                                         .stopper = std::move(prepared.stopper),
+                                         .shape_of = prepared.shape_of});
+  made.metrics->read(*made.core);
+  return made;
+}
+
+// The size of the cluster at the start of an experiment decides its early trials.
+void restore_settings(const StoredExperiment& experiment, ExperimentSettings& settings) {
+  const auto spec = nlohmann::json::parse(experiment.spec, nullptr, false);
+  if (spec.is_object() && spec.contains("early_trials") && spec["early_trials"].is_number_integer())
+    settings.early_trials = spec["early_trials"].get<std::int64_t>();
+}
+
+// Replays the log for `mobula tune replay`, writes the result for it, and ends the process: the
+// program of the user would continue with results that do not exist.
+[[noreturn]] void replay_and_exit(const api::detail::Trainable& trainable,
+                                  const api::RunOptions& options, const ExperimentPlace& place) {
+  auto reader = checked(ExperimentReader::open(place), "MOBULA_TUNE_REPLAY");
+  const StoredExperiment experiment = checked(reader.experiment(), "MOBULA_TUNE_REPLAY");
+  Prepared prepared = prepare(trainable, options, experiment.seed);
+  restore_settings(experiment, prepared.settings);
+  const MadeCore made = make_core(prepared);
+  DecisionReplay replayed(*made.core);
+  const auto done = reader.each_event([&](const StoredEvent& stored) -> Result<void> {
+    const Result<TimedEvent> event = load_event(stored.kind, stored.body);
+    if (!event) return event.error();
+    replayed.step(*event);
+    return {};
+  });
+  if (!done) refuse_tune("MOBULA_TUNE_REPLAY", done.error().text);
+  nlohmann::ordered_json result{{"events", replayed.events()},
+                                {"compared", replayed.compared()},
+                                {"differing", replayed.differing()},
+                                {"differences", nlohmann::ordered_json::array()}};
+  for (const auto& each : replayed.differences())
+    result["differences"].push_back(
+        {{"event", each.event}, {"trial", each.trial}, {"decisions", each.decisions}});
+  const char* file = std::getenv("MOBULA_TUNE_REPLAY_FILE");
+  std::ofstream(file == nullptr ? "/dev/stdout" : file) << result.dump() << "\n" << std::flush;
+  std::cout.flush();
+  std::fflush(nullptr);
+  ::_exit(0);
+}
+
 api::ResultGrid run_checked(const api::detail::Trainable& trainable,
                             const api::RunOptions& options) {
   check_options(options);
   RunnerParts parts{.place = place_of(options)};
   const ExperimentPlace place = parts.place;
+  if (const char* replayed = std::getenv("MOBULA_TUNE_REPLAY")) {
+    if (place.name == replayed) replay_and_exit(trainable, options, place);
+    fmt::print(stderr, "tune: {}: not run, because the program replays {}\n", place.name, replayed);
+    return {{}, options.metric, options.mode};
+  }
   std::uint64_t seed = options.seed == 0 ? drawn_seed() : options.seed;
-  const bool exists = continues(options, place);
-  if (exists) {
-    OpenedLog opened = reopen(place, seed);
-    parts.log = std::move(opened.log);
-    parts.replayed = std::move(opened.events);
-    parts.created_ms = opened.created_ms;
+  StoredExperiment stored;
+  parts.resumed = continues(options, place);
+  if (parts.resumed) {
+    ResumeState state;
+    parts.log = checked(ExperimentLog::resume(place, state), "RunOptions::resume");
+    stored = std::move(state.experiment);
+    seed = stored.seed;
   }
   Prepared prepared = prepare(trainable, options, seed);
-  if (!exists) {
+  if (parts.resumed) {
+    restore_settings(stored, prepared.settings);
+    parts.created_ms = stored.created_ms;
+  } else {
     parts.created_ms = wall_clock_ms();
     parts.log = create_log(options, place, prepared, parts.created_ms);
   }
@@ -325,18 +382,10 @@ api::ResultGrid run_checked(const api::detail::Trainable& trainable,
     refuse_tune("RunOptions::storage_path", made.error().text);
   for (const std::string& warning : prepared.search.warnings)
     fmt::print(stderr, "tune: {}\n", warning);
-  CoreMetrics metrics;
-  if (auto* reader = dynamic_cast<MetricsReader*>(prepared.scheduler.rule.get()))
-    reader->read_from(metrics);
-  parts.core = std::make_unique<ExperimentCore>(
-      prepared.settings, ExperimentParts{.searcher = std::move(prepared.search.algorithm),
-                                         .scheduler = std::move(prepared.scheduler.rule),
-                                         .budgets = prepared.scheduler.budgets,
-                                         .stopper = std::move(prepared.stopper),
-                                         .shape_of = prepared.shape_of});
+  MadeCore made = make_core(prepared);
+  const ExperimentCore& core = *made.core;
+  parts.core = std::move(made.core);
   parts.reuses_processes = reuses_processes(trainable, options);
-  const ExperimentCore& core = *parts.core;
-  metrics.read(core);
   ExperimentRunner runner(trainable, options, std::move(parts));
   api::ResultGrid grid = runner.run();
   throw_faults(core.search_error(), options, grid);

@@ -90,6 +90,17 @@ void ExperimentRunner::show(bool last) {
   table_.show(core_, now_s(), waiting_reason(), last);
 }
 
+// The reason for an end before all samples have run; empty: none.
+std::string ExperimentRunner::end_reason() const {
+  if (!core_.search_error().empty()) return core_.search_error();
+  if (!core_.stop_reason().empty())
+    return fmt::format("{} after {} of {} samples", core_.stop_reason(), core_.trials().size(),
+                       options_.num_samples);
+  if (!core_.search_ended_early()) return {};
+  return fmt::format("the search algorithm finished after {} of {} samples", core_.trials().size(),
+                     options_.num_samples);
+}
+
 // The reason why the next trial waits, as the cluster reports it.
 std::string ExperimentRunner::waiting_reason() {
   if (const std::string problem = parts_.log->problem(); !problem.empty()) return problem;

@@ -254,20 +254,41 @@ bool BatchWriter::apply(const StoredSnapshot& row) {
 }
 
 bool BatchWriter::apply(const SetExperimentState& row) {
-  auto& update = statement("UPDATE experiment SET state=? WHERE id=1");
-  update << row.state;
+  // An imported or damaged specification stays as it is.
+  auto& update = statement(
+      "UPDATE experiment SET state=?,spec=CASE WHEN json_valid(spec) THEN "
+      "json_set(spec,'$.end_reason',?) ELSE spec END WHERE id=1");
+  update << row.state << row.reason;
+  return update.run();
+}
+
+bool BatchWriter::apply(const EndOpenAttempts& row) {
+  auto& update = statement("UPDATE attempt SET ended_ms=?,kind=? WHERE ended_ms=0");
+  update << row.ended_ms << row.kind;
   return update.run();
 }
 
 // ---- loading -----------------------------------------------------------------------------------
 
 Result<ResumeState> BatchWriter::load() {
+  auto state = load_without_events();
+  if (!state) return state;
+  const auto done = each_event(state->snapshots.empty() ? 0 : state->snapshots.back().number,
+                               [&](const StoredEvent& event) -> Result<void> {
+                                 state->events.push_back(event);
+                                 return {};
+                               });
+  if (!done) return done.error();
+  return state;
+}
+
+Result<ResumeState> BatchWriter::load_without_events() {
   ResumeState state;
   auto experiment = read_experiment(database_);
   if (!experiment) return experiment.error();
   state.experiment = std::move(*experiment);
   if (auto done = load_snapshots(state); !done) return done.error();
-  if (auto done = load_events(state); !done) return done.error();
+  if (auto done = find_last_event(state); !done) return done.error();
   if (auto done = load_checkpoints(state); !done) return done.error();
   const auto last_trial = database_.number("SELECT coalesce(max(id),-1) FROM trial");
   if (!last_trial) return last_trial.error();
@@ -279,35 +300,32 @@ Result<void> BatchWriter::load_snapshots(ResumeState& state) {
   auto rows = read_snapshots(database_);
   if (!rows) return rows.error();
   state.snapshots = std::move(*rows);
-  if (!state.snapshots.empty()) state.last_event = state.snapshots.front().number;
   return {};
 }
 
+Result<void> BatchWriter::find_last_event(ResumeState& state) {
+  const auto last = database_.number("SELECT coalesce(max(seq),0) FROM event");
+  if (!last) return last.error();
+  state.last_event = *last;
+  if (state.snapshots.empty()) return {};
+  const EventNumber snapshot = state.snapshots.front().number;
+  if (snapshot <= *last) return {};
+  return failure(ErrorCode::corrupt,
+                 fmt::format("resume experiment '{}': {}: the events end at {}, before snapshot "
+                             "{}; restore the file from a backup",
+                             state.experiment.name, database_.path(), *last, snapshot));
+}
+
 // Events have no gaps after the oldest intact snapshot, or from 1.
-Result<void> BatchWriter::load_events(ResumeState& state) {
-  const EventNumber after = state.snapshots.empty() ? 0 : state.snapshots.back().number;
-  auto rows = read_events(database_, after);
-  if (!rows) return rows.error();
-  state.events = std::move(*rows);
+Result<void> BatchWriter::each_event(EventNumber after, const EventVisitor& visit) {
   EventNumber expected = after;
-  for (const auto& event : state.events) {
-    if (event.number != ++expected) {
-      return failure(ErrorCode::corrupt,
-                     fmt::format("resume experiment '{}': {}: event {} is missing, and no intact "
-                                 "snapshot replaces it; restore the file from a backup",
-                                 state.experiment.name, database_.path(), expected));
-    }
-  }
-  if (!state.snapshots.empty() && state.snapshots.front().number > expected) {
-    return failure(
-        ErrorCode::corrupt,
-        fmt::format("resume experiment '{}': {}: the events end at {}, before snapshot {}; "
-                    "restore the file from a backup",
-                    state.experiment.name, database_.path(), expected,
-                    state.snapshots.front().number));
-  }
-  state.last_event = expected;
-  return {};
+  return visit_events(database_, after, [&](const StoredEvent& event) -> Result<void> {
+    if (event.number == ++expected) return visit(event);
+    return failure(ErrorCode::corrupt,
+                   fmt::format("resume experiment: {}: event {} is missing, and no intact snapshot "
+                               "replaces it; restore the file from a backup",
+                               database_.path(), expected));
+  });
 }
 
 Result<void> BatchWriter::load_checkpoints(ResumeState& state) {

@@ -31,6 +31,10 @@ class BatchWriter {
   bool can_retry() const { return can_retry_; }
 
   Result<ResumeState> load();
+  // The same without the events; each_event visits them.
+  Result<ResumeState> load_without_events();
+  // Visits the events after `after`, and refuses gaps.
+  Result<void> each_event(EventNumber after, const EventVisitor& visit);
 
  private:
   BatchWriter(SqliteDatabase database, const StoredExperiment& experiment, bool keep_events);
@@ -44,13 +48,14 @@ class BatchWriter {
   bool apply(const StoredEvent& row);
   bool apply(const StoredSnapshot& row);
   bool apply(const SetExperimentState& row);
+  bool apply(const EndOpenAttempts& row);
   bool write_params(const StoredTrial& row);
   // 0 on a failure.
   std::int64_t metric_id(const std::string& name);
   SqliteStatement& statement(const char* sql);
   Result<void> commit_in_transaction(const std::vector<StoreBatch>& batches);
   Result<void> load_snapshots(ResumeState& state);
-  Result<void> load_events(ResumeState& state);
+  Result<void> find_last_event(ResumeState& state);
   Result<void> load_checkpoints(ResumeState& state);
 
   SqliteDatabase database_;

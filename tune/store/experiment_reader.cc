@@ -157,7 +157,17 @@ Result<std::vector<StoredCheckpoint>> ExperimentReader::checkpoints(TrialNumber 
 }
 
 Result<std::vector<StoredEvent>> ExperimentReader::events(EventNumber after) {
-  return read_events(*database_, after);
+  std::vector<StoredEvent> events;
+  const auto done = visit_events(*database_, after, [&](const StoredEvent& event) -> Result<void> {
+    events.push_back(event);
+    return {};
+  });
+  if (!done) return done.error();
+  return events;
+}
+
+Result<void> ExperimentReader::each_event(const EventVisitor& visit) {
+  return visit_events(*database_, 0, visit);
 }
 
 Result<std::vector<StoredSnapshot>> ExperimentReader::snapshots() {

@@ -58,6 +58,7 @@ class ExperimentReader {
   Result<std::vector<StoredReport>> reports(TrialNumber trial);
   Result<std::vector<StoredCheckpoint>> checkpoints(TrialNumber trial);
   Result<std::vector<StoredEvent>> events(EventNumber after = 0);
+  Result<void> each_event(const EventVisitor& visit);
   Result<std::vector<StoredSnapshot>> snapshots();
   Result<std::vector<std::string>> metrics();
   // The numeric values of a metric that are not NaN, by trial, attempt, and step.

@@ -118,6 +118,14 @@ ExperimentStore::~ExperimentStore() {
 
 Result<ResumeState> ExperimentStore::load() { return writer_->load(); }
 
+Result<ResumeState> ExperimentStore::load_without_events() {
+  return writer_->load_without_events();
+}
+
+Result<void> ExperimentStore::each_event(EventNumber after, const EventVisitor& visit) {
+  return writer_->each_event(after, visit);
+}
+
 void ExperimentStore::write(StoreBatch batch) {
   const std::size_t bytes = bytes_of(batch);
   {

@@ -77,6 +77,9 @@ class ExperimentStore {
   // The state to resume from. Call it before the first write. Errors: corrupt if events are missing
   // or no snapshot is intact.
   Result<ResumeState> load();
+  // The same without the events, and a visit of the events after `after`: corrupt if one is absent.
+  Result<ResumeState> load_without_events();
+  Result<void> each_event(EventNumber after, const EventVisitor& visit);
   // Queues a batch.
   void write(StoreBatch batch);
   // Blocks until all queued batches are durable. Fails if no batch will be durable any more; waits

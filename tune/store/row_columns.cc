@@ -56,7 +56,9 @@ std::int64_t checksum_of(const StoredSnapshot& snapshot) {
 
 Result<StoredExperiment> read_experiment(SqliteDatabase& database) {
   SqliteStatement select(database,
-                         "SELECT name,created_ms,spec,seed,metric,mode,state FROM experiment");
+                         "SELECT name,created_ms,spec,seed,metric,mode,state,CASE WHEN "
+                         "json_valid(spec) THEN json_extract(spec,'$.end_reason') END FROM "
+                         "experiment");
   switch (select.step()) {
     case SqliteStatement::Step::failed: return database.fault();
     case SqliteStatement::Step::done:
@@ -75,6 +77,7 @@ Result<StoredExperiment> read_experiment(SqliteDatabase& database) {
   experiment.metric = select.text(4);
   experiment.mode = select.view(5) == "max" ? Mode::max : Mode::min;
   experiment.state = select.text(6);
+  experiment.end_reason = select.text(7);
   return experiment;
 }
 
@@ -95,13 +98,18 @@ Result<std::vector<StoredSnapshot>> read_snapshots(SqliteDatabase& database) {
   return intact;
 }
 
-Result<std::vector<StoredEvent>> read_events(SqliteDatabase& database, EventNumber after) {
+Result<void> visit_events(SqliteDatabase& database, EventNumber after, const EventVisitor& visit) {
   SqliteStatement select(database,
                          "SELECT seq,kind,trial,body FROM event WHERE seq>? ORDER BY seq");
   select << after;
-  return rows_of<StoredEvent>(database, select, [](const SqliteStatement& row) {
-    return StoredEvent{row.integer(0), row.integer(1), row.integer(2), row.text(3)};
-  });
+  for (;;) {
+    const auto step = select.step();
+    if (step == SqliteStatement::Step::failed) return database.fault();
+    if (step == SqliteStatement::Step::done) return {};
+    const auto visited =
+        visit({select.integer(0), select.integer(1), select.integer(2), select.text(3)});
+    if (!visited) return visited;
+  }
 }
 
 Result<std::vector<StoredCheckpoint>> read_checkpoints(SqliteDatabase& database,

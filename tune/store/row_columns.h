@@ -19,7 +19,8 @@ std::int64_t checksum_of(const StoredSnapshot& snapshot);
 Result<StoredExperiment> read_experiment(SqliteDatabase& database);
 // The intact snapshots, newest first.
 Result<std::vector<StoredSnapshot>> read_snapshots(SqliteDatabase& database);
-Result<std::vector<StoredEvent>> read_events(SqliteDatabase& database, EventNumber after);
+// Visits the events after `after` in their order.
+Result<void> visit_events(SqliteDatabase& database, EventNumber after, const EventVisitor& visit);
 Result<std::vector<StoredCheckpoint>> read_checkpoints(SqliteDatabase& database,
                                                        std::optional<TrialNumber> trial);
 // `condition` follows "FROM trial" and may contain one parameter, bound to `text` or `number`.

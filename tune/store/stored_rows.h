@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/result.h"
 #include "tune/core/schedulers/trial_scheduler.h"
 #include "tune/core/space/config.h"
 #include "tune/core/trial_table.h"
@@ -31,6 +33,7 @@ struct StoredExperiment {
   std::string metric = {};
   Mode mode = Mode::min;
   std::string state = "running";  // running, finished, stopped, failed
+  std::string end_reason = {};    // empty: all samples have ended
 };
 
 struct StoredTrial {
@@ -59,7 +62,8 @@ struct StoredAttempt {
   std::int64_t pid = 0;
   std::int64_t began_ms = 0;
   std::int64_t ended_ms = 0;  // 0: running
-  std::string kind = {};  // completed, stopped, paused, exception, crash, node_lost, out_of_memory
+  // completed, stopped, exception, crash, node_lost, out_of_memory, interrupted
+  std::string kind = {};
   std::string text = {};
 };
 
@@ -91,6 +95,8 @@ struct StoredEvent {
   std::string body = {};   // bytes of StateWriter
 };
 
+using EventVisitor = std::function<Result<void>(const StoredEvent&)>;
+
 // State of the core and the searcher after event `number`.
 struct StoredSnapshot {
   EventNumber number = 0;
@@ -105,6 +111,12 @@ struct EraseCheckpoint {
 // Changes the state of the experiment.
 struct SetExperimentState {
   std::string state = {};
+  std::string reason = {};  // reason of the end
+};
+// Ends the attempts that have no end: the processes of an earlier controller.
+struct EndOpenAttempts {
+  std::int64_t ended_ms = 0;
+  std::string kind = {};
 };
 // Changes the state of a trial, and nothing else.
 struct SetTrialState {
@@ -116,7 +128,8 @@ struct SetTrialState {
 // already stays as it is, so that a resumed controller may repeat it.
 using StoreChange =
     std::variant<StoredTrial, SetTrialState, StoredAttempt, StoredReport, StoredCheckpoint,
-                 EraseCheckpoint, StoredEvent, StoredSnapshot, SetExperimentState>;
+                 EraseCheckpoint, StoredEvent, StoredSnapshot, SetExperimentState,
+                 EndOpenAttempts>;
 
 // "pending", "running", "pausing", "paused", "terminated", "failed".
 std::string_view state_name(TrialState state);

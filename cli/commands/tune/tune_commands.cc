@@ -85,6 +85,9 @@ std::string status_page(const Json& status, bool is_colored) {
   std::string page = fmt::format("experiment {} is {}, {} trials{}{}\n", text_of(status["name"]),
                                  state_text(status["state"], is_colored), status["trials"].dump(),
                                  counts.empty() ? "" : ": ", counts);
+  if (const auto& reason = status["reason"]; !reason.get<std::string>().empty()) {
+    page += fmt::format("reason: {}\n", text_of(reason));
+  }
   if (const auto& controller = status["controller"]; !controller.get<std::string>().empty()) {
     page += fmt::format("controller: {}\n", text_of(controller));
   }
@@ -179,6 +182,7 @@ int tune_command(const CommandLine& line) {
   }
   if (flags.action == "stop") return stop_experiment(place, flags);
   if (flags.action == "resume") return resume_experiment(place);
+  if (flags.action == "replay") return replay_experiment(place, line);
   if (flags.action == "plot") return write_plots(place, flags);
   if (flags.action == "export") return export_experiment(place, flags);
   if (flags.action == "import") return import_study(place, line);

@@ -1,4 +1,4 @@
-// The commands of `mobula tune` that act on a controller: stop and resume.
+// The commands of `mobula tune` that act on a controller or its program: stop, resume, and replay.
 // Thread: main. Each returns the exit code.
 #pragma once
 
@@ -11,5 +11,7 @@ namespace mobula::internal::cli {
 int stop_experiment(const tune::ExperimentPlace& place, const TuneFlags& flags);
 // Becomes the recorded program, with MOBULA_TUNE_RESUME and MOBULA_TUNE_STORAGE in its environment.
 int resume_experiment(const tune::ExperimentPlace& place);
+// Runs the recorded program for a replay of the log, and prints the decisions that differ.
+int replay_experiment(const tune::ExperimentPlace& place, const CommandLine& line);
 
 }  // namespace mobula::internal::cli

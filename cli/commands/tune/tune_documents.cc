@@ -89,8 +89,10 @@ Result<Json> summary_of(ExperimentReader& reader, const ExperimentPlace& place) 
     total += count;
     by_state[std::string(tune::state_name(state))] = count;
   }
+  const std::string state = state_of(*experiment, controller);
   return Json{{"name", place.name},
-              {"state", state_of(*experiment, controller)},
+              {"state", state},
+              {"reason", state == "running" ? "" : experiment->end_reason},
               {"trials", total},
               {"by_state", std::move(by_state)},
               {"metric", experiment->metric},

@@ -15,6 +15,7 @@
 #include "cli/output/log_lines.h"
 #include "cli/output/write_all.h"
 #include "tune/report/event_file.h"
+#include "tune/report/optuna_export.h"
 #include "tune/report/optuna_import.h"
 #include "tune/report/report_page.h"
 #include "tune/report/trial_export.h"
@@ -63,6 +64,24 @@ class OutputFile {
   int error_ = 0;
 };
 
+// The file appears under its name when it is complete.
+int export_study(ExperimentReader& reader, const ExperimentPlace& place, const TuneFlags& flags) {
+  const std::string path = flags.file.empty() ? place.name + ".db" : flags.file;
+  if (path == "-") {
+    return complain(failure(ErrorCode::invalid_argument,
+                            "export --output -: a study is an SQLite file; name a file"));
+  }
+  const std::string part = path + ".part";
+  (void)::unlink(part.c_str());
+  const auto done = tune::export_optuna(reader, part);
+  if (done && std::rename(part.c_str(), path.c_str()) == 0) {
+    return print(fmt::format("Wrote {}\n", printable(path)));
+  }
+  const int error = errno;
+  (void)::unlink(part.c_str());
+  return complain(done ? errno_failure("write " + path, error) : done.error());
+}
+
 }  // namespace
 
 int write_plots(const ExperimentPlace& place, const TuneFlags& flags) {
@@ -91,6 +110,7 @@ int export_experiment(const ExperimentPlace& place, const TuneFlags& flags) {
     }
     return print(fmt::format("Wrote {}\n", printable(directory)));
   }
+  if (flags.format == "optuna") return export_study(*reader, place, flags);
   auto file = OutputFile::open(flags.file.empty() ? place.name + "." + flags.format : flags.file);
   if (!file) return complain(file.error());
   const auto sink = [&](std::string_view text) { return file->write(text); };

@@ -38,16 +38,19 @@ void add_file_commands(TuneGrammar& grammar, TuneFlags& flags, const TuneSharedO
       ->check(CLI::NonNegativeNumber);
   grammar.add_for_experiment("resume", "Start the recorded program again, to continue");
 
+  shared.add_output(
+      grammar.add_for_experiment("replay", "Compare recorded decisions with those of the program"));
+
   CLI::App& plot = grammar.add_for_experiment("plot", "Write an HTML page with plots");
   plot.add_option("--output", flags.file, "File of the page, or - for stdout (default: NAME.html)");
 
   CLI::App& export_trials = grammar.add_for_experiment("export", "Export trials and reports");
-  export_trials.add_option("--format", flags.format, "csv, jsonl, or tensorboard")
+  export_trials.add_option("--format", flags.format, "csv, jsonl, tensorboard, or optuna")
       ->required()
-      ->check(CLI::IsMember({"csv", "jsonl", "tensorboard"}));
+      ->check(CLI::IsMember({"csv", "jsonl", "tensorboard", "optuna"}));
   export_trials.add_option("--output", flags.file,
                            "File, or - for stdout; for tensorboard a directory (default: NAME.csv, "
-                           "NAME.jsonl, or NAME-tensorboard)");
+                           "NAME.jsonl, NAME-tensorboard, or NAME.db)");
 
   CLI::App& import_study = grammar.add("import", "Import a study of another program");
   import_study.add_option("source", flags.source, "optuna")

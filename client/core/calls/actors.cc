@@ -49,6 +49,7 @@ ErrorRecord actor_error(const ActorRow& row, ActorId actor) {
       error.text += "; it is being restarted, calls made now will be run";
   }
   if (row.cause.kind == EndKind::group_removed) error.kind = ErrorKind::placement_group_removed;
+  error.end = row.cause.kind;
   error.pid = row.cause.pid;
   error.signal = row.cause.signal;
   error.exit_code = row.cause.exit_code;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compares Mobula's schedulers and searchers with Ray Tune 2.60, Syne Tune 0.13, and Optuna 5.0 on random decisions.
 # usage: tests/tune/oracle/run.sh BUILD [DECISIONS [SEED]]
-# BUILD is a build directory with bin/mobula-tune-trace. DECISIONS per rule (default: 2000); the full comparison is
+# BUILD is a build directory with bin/mobula-tune-trace; with bin/mobula and tune_report_test, exports are compared too. DECISIONS per rule (default: 2000); the full comparison is
 #   tests/tune/oracle/run.sh build/release 500000
 # The Python environment is installed once into build/tune-oracle (1 GB). Without PyPI, the comparison is skipped.
 set -euo pipefail
@@ -9,7 +9,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$1 decisions=${2:-2000} seed=${3:-1}
 environment=$here/../../../build/tune-oracle
 packages=(ray[tune]==2.60.0 optuna==5.0.0 cmaes==0.13.1 bayesian-optimization==1.4.3 numpy==2.4.6 scipy==1.17.1
-  scikit-learn==1.9.1 sortedcontainers)
+  scikit-learn==1.9.1 sortedcontainers tensorboard)
 
 if [[ ! -e $environment/complete ]]; then
   rm -rf "$environment"
@@ -42,6 +42,9 @@ else
   for kind in limiter repeater stoppers; do
     compare "$kind" "$here/wrapper_oracle.py" "$kind" --decisions "$decisions" || status=1
   done
+fi
+if [[ -x $build/tests/tune/report/tune_report_test && -x $build/bin/mobula ]]; then
+  "$environment/bin/python" "$here/export_oracle.py" "$build" || status=1
 fi
 compare promotion "$here/promotion_oracle.py" --decisions "$decisions" || status=1
 compare tpe "$here/optuna_oracle.py" tpe --decisions $((decisions / 4)) || status=1

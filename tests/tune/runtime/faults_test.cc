@@ -173,5 +173,16 @@ TEST(TuneFaults, CallsCallbacksThatThrow) {
   EXPECT_EQ(recorder->ends, 3U);
 }
 
+// The text of the error contains the name of the function.
+void leaves_node(const tune::Config& /*config*/) { ::_exit(3); }
+
+TEST(TuneFaults, FunctionNamedNodeCrashes_Counts) {
+  auto options = quiet_options({{"x", tune::uniform(0, 1)}}, 1);
+  options.failure.max_failures = 1;
+  const auto results = tune::run<leaves_node>(options);
+  EXPECT_EQ(results.all()[0].attempts, 2);
+  EXPECT_NE(results.all()[0].error.find("leaves_node"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace mobula::testing

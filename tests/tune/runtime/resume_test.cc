@@ -1,5 +1,6 @@
 // Experiments that continue after SIGKILL of their driver.
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -12,6 +13,7 @@
 
 #include "tune/core/experiment/experiment_events.h"
 #include "tune/store/experiment_reader.h"
+#include "tune/store/experiment_store.h"
 
 namespace mobula::internal::tune {
 namespace {
@@ -23,16 +25,19 @@ struct DriverRun {
   std::string output = {};
 };
 
-DriverRun run_driver(const std::string& storage, const std::string& rule, int kill_at) {
-  const std::string command = "exec env MOBULA_ADDRESS=local " MOBULA_BINARY_DIR
-                              "/bin/tune_resume_driver " +
-                              storage + " " + rule + " " + std::to_string(kill_at) + " 2>/dev/null";
+DriverRun run_command(const std::string& command) {
   DriverRun run;
   FILE* pipe = ::popen(command.c_str(), "r");
   std::array<char, 256> part{};
   while (std::fgets(part.data(), part.size(), pipe) != nullptr) run.output += part.data();
   run.status = ::pclose(pipe);
   return run;
+}
+
+DriverRun run_driver(const std::string& storage, const std::string& rule, int kill_at,
+                     const std::string& errors = "2>/dev/null") {
+  return run_command("exec env MOBULA_ADDRESS=local " MOBULA_BINARY_DIR "/bin/tune_resume_driver " +
+                     storage + " " + rule + " " + std::to_string(kill_at) + " " + errors);
 }
 
 class TuneResume : public ::testing::TestWithParam<std::string> {
@@ -76,6 +81,7 @@ TEST_P(TuneResume, DriverKilled_ExperimentContinues) {
   auto reader = ExperimentReader::open({.storage = storage_, .name = GetParam()});
   ASSERT_TRUE(reader.ok());
   EXPECT_EQ(reader->experiment().value().state, "finished");
+  for (const auto& attempt : reader->attempts().value()) EXPECT_GT(attempt.ended_ms, 0);
   // Each checkpoint of the storage has a row, and no temporary directory is left.
   std::set<std::string> rows;
   for (TrialNumber trial = 0; trial < 5; ++trial) {
@@ -84,6 +90,41 @@ TEST_P(TuneResume, DriverKilled_ExperimentContinues) {
   }
   for (const auto& entry : fs::directory_iterator(storage_ + "/" + GetParam() + "/checkpoints"))
     EXPECT_TRUE(rows.contains(entry.path())) << entry.path();
+}
+
+// Runs `mobula tune replay`, which runs the recorded program.
+DriverRun replay(const std::string& storage, const std::string& rule) {
+  return run_command("exec env MOBULA_ADDRESS=local " MOBULA_BINARY_DIR "/bin/mobula tune replay " +
+                     rule + " --storage " + storage + " 2>&1");
+}
+
+TEST_P(TuneResume, Replay_ComparesDecisions) {
+  EXPECT_EQ(run_driver(storage_, GetParam(), 9).status, SIGKILL);
+  EXPECT_EQ(run_driver(storage_, GetParam(), 0).status, 0);
+  const DriverRun same = replay(storage_, GetParam());
+  EXPECT_EQ(same.status, 0) << same.output;
+  EXPECT_NE(same.output.find(" with recorded decisions, 0 differ"), std::string::npos)
+      << same.output;
+  // Another seed of the experiment decides differently.
+  sqlite3* database = nullptr;
+  const std::string file = storage_ + "/" + GetParam() + "/experiment.sqlite";
+  ASSERT_EQ(sqlite3_open(file.c_str(), &database), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(database, "UPDATE experiment SET seed=12", nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(database);
+  const DriverRun other = replay(storage_, GetParam());
+  EXPECT_EQ(WEXITSTATUS(other.status), 1) << other.output;
+  EXPECT_NE(other.output.find("the replay decides: "), std::string::npos) << other.output;
+}
+
+TEST_P(TuneResume, SecondDriver_IsRefused) {
+  auto lock =
+      ExperimentStore::create({storage_, GetParam()}, {.name = GetParam(), .spec = "{}"}, {});
+  ASSERT_TRUE(lock.ok());
+  const DriverRun second = run_driver(storage_, GetParam(), 0, "2>&1");
+  EXPECT_NE(second.status, 0);
+  EXPECT_NE(second.output.find("runs it; wait for its end, or stop it"), std::string::npos)
+      << second.output;
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, TuneResume, ::testing::Values("pbt", "asha"),

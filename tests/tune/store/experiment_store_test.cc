@@ -225,5 +225,42 @@ TEST_F(ExperimentStoreTest, KilledWriter_ReopensAsPrefix) {
   ::munmap(persisted, sizeof(*persisted));
 }
 
+TEST_F(ExperimentStoreTest, KeepsReasonOfEnd) {
+  {
+    auto store = create();
+    StoreBatch batch{1, {}};
+    batch.changes.emplace_back(StoredAttempt{.trial = 0, .number = 1, .began_ms = 5});
+    batch.changes.emplace_back(EndOpenAttempts{.ended_ms = 9, .kind = "interrupted"});
+    batch.changes.emplace_back(SetExperimentState{"stopped", "the user stopped the experiment"});
+    store->write(std::move(batch));
+    ASSERT_TRUE(notes_.wait_for(1));
+  }
+  const auto experiment = read().experiment().value();
+  EXPECT_EQ(experiment.state, "stopped");
+  EXPECT_EQ(experiment.end_reason, "the user stopped the experiment");
+  const auto attempts = read().attempts().value();
+  ASSERT_EQ(attempts.size(), 1u);
+  EXPECT_EQ(attempts[0].kind, "interrupted");
+}
+
+TEST_F(ExperimentStoreTest, VisitsEventsWithoutKeepingThem) {
+  {
+    auto store = create();
+    for (EventNumber event = 1; event <= 4; ++event)
+      store->write({static_cast<std::uint64_t>(event), {StoredEvent{.number = event}}});
+    ASSERT_TRUE(notes_.wait_for(4));
+  }
+  auto store = resume();
+  const auto state = store->load_without_events().value();
+  EXPECT_EQ(state.last_event, 4);
+  EXPECT_TRUE(state.events.empty());
+  std::vector<EventNumber> seen;
+  EXPECT_TRUE(store->each_event(2, [&](const StoredEvent& event) -> Result<void> {
+    seen.push_back(event.number);
+    return {};
+  }));
+  EXPECT_THAT(seen, testing::ElementsAre(3, 4));
+}
+
 }  // namespace
 }  // namespace mobula::internal::tune

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <set>
+#include <utility>
 #include <variant>
 
 namespace mobula::internal::tune {
@@ -20,6 +21,8 @@ std::string names_of(const Config& metrics) {
   for (const auto& [name, value] : metrics) names += (names.empty() ? "" : ", ") + name;
   return names;
 }
+
+constexpr const char* stopper_reason = "the time budget or a stopper ended the experiment";
 
 bool is_answer(const ExperimentEvent& event) {
   return std::holds_alternative<TrialSaved>(event) || std::holds_alternative<TrialExited>(event);
@@ -59,17 +62,37 @@ void ExperimentCore::step(double now_s, const ExperimentEvent& event,
                           std::vector<ExperimentCommand>& out) {
   now_s_ = now_s;
   out_ = &out;
+  // The events before a start are events of earlier processes, which answer no request.
+  if (started_ && std::holds_alternative<ExperimentStarted>(event)) end_saves();
   if (parts_.scheduler->waits_for_checkpoint() && !is_answer(event)) {
     deferred_.push_back(event);
   } else {
     handle(event);
   }
+  handle_deferred();
+  advance();
+}
+
+void ExperimentCore::handle_deferred() {
   while (!deferred_.empty() && !parts_.scheduler->waits_for_checkpoint()) {
     const ExperimentEvent next = std::move(deferred_.front());
     deferred_.pop_front();
     handle(next);
   }
-  advance();
+}
+
+// Ends all requested saves without a checkpoint. A deferred event may request the next one.
+void ExperimentCore::end_saves() {
+  for (bool found = true; found;) {
+    found = false;
+    for (const TrialState state : {TrialState::pausing, TrialState::running})
+      for (const TrialNumber trial : trials_.all(state)) {
+        if (!std::exchange(own(trial).saving, false)) continue;
+        found = true;
+        finish_save(trial, 0);
+      }
+    handle_deferred();
+  }
 }
 
 void ExperimentCore::handle(const ExperimentEvent& event) {
@@ -84,10 +107,8 @@ void ExperimentCore::on(const ExperimentStarted& /*event*/) {
     parts_.stopper->resumed();
     for (const TrialState state : {TrialState::pausing, TrialState::running})
       for (const TrialNumber trial : trials_.all(state)) {
-        TrialRecord& record = own(trial);
-        record.group = 0;
-        if (std::exchange(record.saving, false) || state == TrialState::pausing)
-          finish_save(trial, 0);
+        own(trial).group = 0;
+        if (trials_.state(trial) == TrialState::pausing) finish_save(trial, 0);
         if (trials_.state(trial) != TrialState::running) continue;
         trials_.set_state(trial, TrialState::pending);
         changed(trial);
@@ -125,7 +146,7 @@ void ExperimentCore::on(const GroupReleased& event) {
   TrialGroup* group = groups_.find(event.group);
   if (group == nullptr) return;
   if (group->stage != TrialGroup::Stage::draining) return;
-  if (!settings_.shape || stopping_) return remove_group(event.group);
+  if (!settings_.shape || stopping_ || group->lost) return remove_group(event.group);
   group->stage = TrialGroup::Stage::ready;
   group->trial.reset();
 }
@@ -143,7 +164,7 @@ void ExperimentCore::on(const TrialReported& event) {
     return fail(event.trial, "report", *fault, false);
   decide(event.trial);
   prune_checkpoints(event.trial);
-  if (!stopping_ && parts_.stopper->stops_all(now_s_)) stop_all();
+  if (!stopping_ && parts_.stopper->stops_all(now_s_)) stop_all(stopper_reason);
 }
 
 void ExperimentCore::on(const TrialSaved& event) {
@@ -176,11 +197,13 @@ void ExperimentCore::on(const TrialExited& event) {
     static_cast<void>(parts_.stopper->stops(event.trial, record.last));
     return complete(event.trial);
   }
+  if (event.kind == TrialExitKind::node_lost)
+    if (TrialGroup* group = groups_.find(record.group)) group->lost = true;
   fail(event.trial, name_of(event.kind), fmt::format("trial {}: {}", event.trial, event.why), true);
 }
 
 void ExperimentCore::on(const StopRequested& event) {
-  if (event.trial < 0) return stop_all();
+  if (event.trial < 0) return stop_all("the user stopped the experiment");
   if (event.trial >= static_cast<TrialNumber>(trials_.size())) return;
   switch (trials_.state(event.trial)) {
     case TrialState::pausing:
@@ -192,7 +215,7 @@ void ExperimentCore::on(const StopRequested& event) {
 }
 
 void ExperimentCore::on(const ClockTicked& /*event*/) {
-  if (started_ && !stopping_ && parts_.stopper->stops_all(now_s_)) stop_all();
+  if (started_ && !stopping_ && parts_.stopper->stops_all(now_s_)) stop_all(stopper_reason);
 }
 
 // ---- reports and decisions

@@ -89,9 +89,13 @@ class ExperimentCore {
   }
   // The failure of the searcher or of all groups that ended the search; empty: none.
   const std::string& search_error() const { return search_error_; }
+  // The reason for a stop of the whole experiment; empty: none.
+  const std::string& stop_reason() const { return stop_reason_; }
 
  private:
   void handle(const ExperimentEvent& event);
+  void handle_deferred();
+  void end_saves();
   void on(const ExperimentStarted& event);
   void on(const GroupReady& event);
   void on(const GroupFailed& event);
@@ -123,7 +127,7 @@ class ExperimentCore {
   void remove(TrialNumber trial);
   void fail(TrialNumber trial, const std::string& kind, const std::string& why, bool repeat);
   void detach(TrialNumber trial);
-  void stop_all();
+  void stop_all(const char* reason);
 
   // Starts of trials.
   void advance();
@@ -159,7 +163,7 @@ class ExperimentCore {
   bool starved_ = false;   // a group is ready, and no trial may start
   bool stopping_ = false;
   bool ended_ = false;
-  std::string search_error_;
+  std::string search_error_, stop_reason_;
 };
 
 }  // namespace mobula::internal::tune

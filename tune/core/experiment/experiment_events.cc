@@ -35,10 +35,11 @@ const char* name_of(TrialExitKind kind) {
   return "";
 }
 
-std::string save_event(double now_s, const ExperimentEvent& event) {
+std::string save_event(double now_s, const ExperimentEvent& event, std::uint64_t digest) {
   StateWriter writer;
   writer(now_s);
   std::visit([&](const auto& each) { writer(each); }, event);
+  if (digest != 0) writer(digest);
   return writer.take();
 }
 
@@ -48,6 +49,7 @@ Result<TimedEvent> load_event(std::int64_t kind, std::string_view body) {
   reader(timed.now_s);
   Result<ExperimentEvent> event = load_kind<0>(static_cast<std::size_t>(kind), reader);
   if (!event) return event.error();
+  if (!reader.finished()) reader(timed.digest);
   if (!reader.finished())
     return failure(ErrorCode::corrupt,
                    "load event: malformed event of kind " + std::to_string(kind));

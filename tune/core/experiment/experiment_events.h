@@ -131,9 +131,10 @@ using ExperimentEvent =
 struct TimedEvent {
   double now_s = 0;
   ExperimentEvent event = {};
+  std::uint64_t digest = 0;  // fingerprint of the decisions; 0: not recorded
 };
 // The stored form of an event; its kind is the index of the alternative.
-std::string save_event(double now_s, const ExperimentEvent& event);
+std::string save_event(double now_s, const ExperimentEvent& event, std::uint64_t digest = 0);
 Result<TimedEvent> load_event(std::int64_t kind, std::string_view body);
 // -1 for an event of the experiment.
 TrialNumber trial_of_event(const ExperimentEvent& event);

@@ -58,7 +58,8 @@ void ExperimentCore::fail(TrialNumber trial, const std::string& kind, const std:
   carry_out_commands();
   parts_.searcher->tell(trial, {.state = EndState::failed});
   changed(trial);
-  if (settings_.stop_on_failure && !stopping_) stop_all();
+  if (settings_.stop_on_failure && !stopping_)
+    stop_all("a trial failed, and fail_fast ended the experiment");
 }
 
 void ExperimentCore::detach(TrialNumber trial) {
@@ -72,8 +73,9 @@ void ExperimentCore::detach(TrialNumber trial) {
   out_->push_back(EndTrial{trial});
 }
 
-void ExperimentCore::stop_all() {
+void ExperimentCore::stop_all(const char* reason) {
   stopping_ = true;
+  if (stop_reason_.empty()) stop_reason_ = reason;
   for (const TrialState state : {TrialState::running, TrialState::pausing})
     for (const TrialNumber trial : trials_.all(state)) complete(trial);
   for (const TrialState state : {TrialState::pending, TrialState::paused})
@@ -245,7 +247,7 @@ void ExperimentCore::end_if_done() {
   if (stuck && !stopping_) {
     if (!search_finished())
       search_error_ = "searcher: no suggestion while no trial runs; the experiment ends";
-    stop_all();
+    stop_all(live ? "neither the scheduler nor the searcher had a trial to start" : "");
     return end_if_done();
   }
   if (live || !search_finished() || !idle) return;

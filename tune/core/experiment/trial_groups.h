@@ -20,6 +20,7 @@ struct TrialGroup {
   };
   GroupShape shape = {};
   Stage stage = Stage::requested;
+  bool lost = false;  // a node of the group died, so the group ends with its trial
   // The trial that runs, or the only one that may use the group.
   std::optional<TrialNumber> trial = {};
 };
