@@ -81,6 +81,7 @@ Result<void> save_head_flags(const StartOptions& start, const std::string& direc
       {"http", start.http},
       {"http_cert", start.http_cert},
       {"http_key", start.http_key},
+      {"autoscale", start.autoscale},
       {"insecure", start.insecure},
       {"trusted_fabric", start.trusted_fabric},
       {"expose_head_keys", start.expose_head_keys},
@@ -121,6 +122,7 @@ Result<std::string> add_head_flags_of_before(CommandLine& line) {
     take("--http-cert", "http_cert", start.http_cert);
     take("--http-key", "http_key", start.http_key);
   }
+  if (!start.autoscale_given) take("--autoscale", "autoscale", start.autoscale);
   // A head without keys listens on loopback only.
   if (!start.insecure && !bind_given && is_set(*json, "insecure")) {
     start.insecure = true;
