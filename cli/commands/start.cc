@@ -123,7 +123,7 @@ class Start {
     const auto started = programs_.in_background(
         plan_.directory + "/mobula.log",
         [this](const Report& report) { return supervise(programs_, plan_, report); }, say_waiting,
-        [] { return interrupted != 0; });
+        [] { return interrupted != 0; }, plan_.autoscaler != nullptr);
     if (!started) return complain_of_start(started.error().text);
     tell(*started);
     return exit_done;
