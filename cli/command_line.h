@@ -136,6 +136,7 @@ struct CommandLine {
   DoctorFlags doctor{};
   bool progress = true;     // progress lines on a terminal
   std::string output_file;  // `timeline`
+  std::string otlp_url{};   // `timeline`
   TokenFlags tokens{};
   TuneFlags tune{};
   TableFlags table{};

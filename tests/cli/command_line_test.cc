@@ -58,6 +58,13 @@ TEST(CommandLine, AutoscalerOfHead_HasFileOrIsOff) {
   EXPECT_EQ(parse({"start", "--address", "a:1", "--autoscale", "off"}).exit, 2);
 }
 
+TEST(CommandLine, TimelineGoesToFileOrReceiver) {
+  EXPECT_EQ(parse({"timeline", "--otlp", "http://h:4318"}).line->otlp_url, "http://h:4318");
+  EXPECT_TRUE(parse({"timeline", "--otlp", "http://h:4318", "--follow"}).line->follow);
+  EXPECT_EQ(parse({"timeline", "--follow"}).exit, 2);
+  EXPECT_EQ(parse({"timeline", "--otlp", "http://h", "--output", "a"}).exit, 2);
+}
+
 TEST(CommandLine, AcceptsOldAndNewSpellings) {
   for (const char* flag : {"--no-reuse-flags", "--as-given"})
     EXPECT_TRUE(parse({"start", "--head", flag}).line->start.as_given);
