@@ -283,6 +283,9 @@ class Grammar {
     timeline.add_option("-o,--format", texts_.format,
                         std::string("Format of the report about the file: ") + output_formats_text);
     timeline.add_option("--job", line_.subject, "Only this job: id, prefix, or name");
+    timeline.add_option("--otlp", line_.otlp_url,
+                        "Send the calls to this OTLP/HTTP receiver instead of a file");
+    timeline.add_flag("--follow", line_.follow, "With --otlp: send new calls until Ctrl-C");
   }
 
   void add_item_commands() {
@@ -487,11 +490,16 @@ class Grammar {
     add_text_commands(app_, line_.shell);
   }
 
-  void check() {
-    if (line_.command == "timeline" && line_.output_file == "-" &&
-        output_format_of(texts_.format)) {
+  void check_timeline() const {
+    if (line_.output_file == "-" && output_format_of(texts_.format))
       wrong("--format", "cannot be combined with --output -: the trace takes stdout");
-    }
+    if (!line_.otlp_url.empty() && !line_.output_file.empty())
+      wrong("--otlp", "cannot be combined with --output");
+    if (line_.follow && line_.otlp_url.empty()) wrong("--follow", "needs --otlp");
+  }
+
+  void check() {
+    if (line_.command == "timeline") check_timeline();
     if (line_.command == "start") check_start(*trusted_fabric_, texts_, line_);
     line_.watch = watch_->count() > 0 || list_watch_->count() > 0 || job_list_watch_->count() > 0 ||
                   tune_watch_->count() > 0;

@@ -63,9 +63,10 @@ struct StartOptions {
   bool http_unencrypted = false;            // allows HTTP beyond loopback
   std::string http_cert{};                  // head: PEM files of the pages; empty: plain HTTP
   std::string http_key{};
-  std::string autoscale{};  // head: types file; empty: no autoscaler
-  bool as_given = false;    // head: reuses no flags of the previous start
-  bool http_given = false;  // so that an empty `http` means off
+  std::string autoscale{};       // head: types file; empty: no autoscaler
+  bool autoscale_given = false;  // so that an empty `autoscale` means off
+  bool as_given = false;         // head: reuses no flags of the previous start
+  bool http_given = false;       // so that an empty `http` means off
   bool preemption_given = false;
   std::string made_by{};  // head: command of another program that restarts it
   std::string join{};     // agent: a join token, or @FILE
@@ -135,6 +136,7 @@ struct CommandLine {
   DoctorFlags doctor{};
   bool progress = true;     // progress lines on a terminal
   std::string output_file;  // `timeline`
+  std::string otlp_url{};   // `timeline`
   TokenFlags tokens{};
   TuneFlags tune{};
   TableFlags table{};

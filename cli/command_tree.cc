@@ -76,6 +76,7 @@ constexpr std::pair<std::string_view, std::string_view> value_kinds[] = {
     {"object-spilling-directory", "DIR"},
     {"object-spilling-threshold", "PART"},
     {"object-store-memory", "SIZE"},
+    {"otlp", "URL"},
     {"output", "FORMAT"},
     {"port", "PORT"},
     {"preempt-after", "SECONDS"},

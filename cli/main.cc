@@ -47,6 +47,7 @@
 #include "cli/repl/live_names.h"
 #include "cli/repl/repl.h"
 #include "deploy/process.h"
+#include "deploy/provider/local_provider.h"
 #include "device/gpu/context_overhead.h"
 #include "device/gpu/library_versions.h"
 #include "head/main.h"
@@ -160,13 +161,18 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
 Result<std::string> run_in_background(const std::string& log_path,
                                       const std::function<int(const Report&)>& body,
                                       const std::function<void(const std::string&)>& waiting,
-                                      const std::function<bool()>& given_up) {
+                                      const std::function<bool()>& given_up,
+                                      bool spares_instances) {
   const auto in_background = [&](worker::Readiness& readiness) {
     return body(Report{[&](const std::string& message) { readiness.ready(message); },
                        [&](const std::string& why) { readiness.failed(why); },
                        [&](const std::string& why) { readiness.waiting(why); }});
   };
-  const auto daemon = worker::start_daemon(log_path, in_background, waiting, given_up);
+  // Instances of the local provider outlive the autoscaler that launched them.
+  const auto daemon =
+      worker::start_daemon(log_path, in_background, waiting, given_up,
+                           spares_instances ? worker::SparedProcesses(provider::is_instance)
+                                            : worker::SparedProcesses());
   if (!daemon) return daemon.error();
   return daemon->message;
 }

@@ -93,6 +93,12 @@ Result<void> HeadService::open() {
   if (!journal) return journal.error();
   journal_ = std::move(journal).value();
 
+  if (!options_.use_ring_path.empty()) {
+    auto ring = UseRing::open(options_.use_ring_path, {});
+    if (ring) use_ring_ = std::move(ring).value();
+    if (!ring) log_warn("class use is not recorded: {}", ring.error().text);
+  }
+
   BusOptions bus_options;
   bus_options.keys = options_.keys;
   bus_options.allow = options_.allow;
@@ -232,6 +238,7 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
       }
       return note_refusal(origin.user_id, "only agents may send that message");
     }
+    record_use(said.message);
     if (serving_) return step(std::move(said));
     if (early_.size() < max_early) early_.push_back(std::move(said));
     return;
@@ -253,6 +260,17 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
   ++counters_.undecodable;
   note_refusal(origin.user_id,
                fmt::format("a message of {} bytes does not belong to this protocol", bytes.size()));
+}
+
+// Reports of owners are totals, so a repeated frame changes nothing.
+void HeadService::record_use(const AgentToHead& message) {
+  const auto* const frame = std::get_if<AgentFrame>(&message);
+  if (!use_ring_ || frame == nullptr || !frame->frame.message) return;
+  const AgentMessage& content = *frame->frame.message;
+  const auto* const report = std::get_if<FromProcess>(&content);
+  const auto* const use = report ? std::get_if<ClassUse>(&report->message) : nullptr;
+  if (use == nullptr) return;
+  use_ring_->add({options_.wall_clock(), report->process, report->principal.job, *use});
 }
 
 void HeadService::send_refused(PeerHandle to, const AgentToHead& message, const std::string& why) {
@@ -327,7 +345,8 @@ HeadService::ReplyCallback HeadService::with_own_metrics(ReplyCallback callback)
     ToolReply whole = reply;
     whole.json += metrics_.text({.undecodable = counters_.undecodable,
                                  .out_of_role = counters_.out_of_role + core.requests,
-                                 .class_use = core.class_use_rows});
+                                 .class_use = core.class_use_rows},
+                                use_ring_ ? use_ring_->state() : UseRingState());
     callback(whole);
   };
 }

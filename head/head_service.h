@@ -45,6 +45,7 @@ struct HeadServiceOptions {
   std::set<std::string> own_keys{};
   SigningKeys signing;
   std::string journal_path;
+  std::string use_ring_path{};  // database of recorded class use; empty: none
   // Directory for the files of submitted jobs; created by the first upload.
   std::string packages_dir;
   RecordOptions record;                                      // recording of the core's inputs
@@ -128,6 +129,7 @@ class HeadService {
   void answer_about_packages(PeerHandle from, const Principal& principal,
                              const ToolRequest& request);
   void carry_out(AdmitKey& command);
+  void record_use(const AgentToHead& message);
   void send(LinkId link, std::span<const std::byte> bytes);
   void begin_probe(ProcessId incarnation, const SocketAddress& address);
   void probed(ProcessId incarnation, bool refused);
@@ -157,6 +159,7 @@ class HeadService {
   // Shared with functions that the journal thread has posted: they may outlive the service.
   std::shared_ptr<HeadService*> self_;
   std::unique_ptr<DiskJournal> journal_;
+  std::unique_ptr<UseRing> use_ring_;  // null: none
 };
 
 }  // namespace mobula::internal::head

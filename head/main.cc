@@ -106,6 +106,7 @@ class HeadRun {
   Result<void> open() {
     HeadServiceOptions service;
     service.journal_path = options_.directory + "/head/journal.sqlite";
+    service.use_ring_path = options_.directory + "/head/use.sqlite";
     service.packages_dir = options_.directory + "/head/job-files";
     service.log_file = options_.log_file;
     service.core.settings.cluster_name = options_.cluster;

@@ -61,7 +61,7 @@ void ServiceMetrics::commit_failed(std::uint64_t upto) {
   commits_.erase(commits_.begin(), commits_.upper_bound(upto));
 }
 
-std::string ServiceMetrics::text(const RejectedMessages& rejected) const {
+std::string ServiceMetrics::text(const RejectedMessages& rejected, const UseRingState& ring) const {
   MetricsWriter out;
   out.family("mobula_journal_commit_seconds", "histogram", "Time until a batch is on the disk.");
   out.histogram("", commit_seconds_.counts, commit_seconds_.total_us);
@@ -73,6 +73,12 @@ std::string ServiceMetrics::text(const RejectedMessages& rejected) const {
   out.sample(MetricsWriter::label("why", "undecodable"), rejected.undecodable);
   out.sample(MetricsWriter::label("why", "permission"), rejected.out_of_role);
   out.sample(MetricsWriter::label("why", "class_use"), rejected.class_use);
+  out.family("mobula_use_ring_seconds", "gauge", "Time that the recorded class use covers.");
+  out.sample("", static_cast<double>(ring.latest_ms - ring.oldest_ms) / 1000);
+  out.family("mobula_use_ring_bytes", "gauge", "Size of the recorded class use.");
+  out.sample("", ring.bytes);
+  out.family("mobula_use_ring_dropped_total", "counter", "Reports of class use not recorded.");
+  out.sample("", ring.dropped);
   add_process(out, started_ms_);
   return std::move(out).take();
 }

@@ -9,6 +9,7 @@
 
 #include "base/time.h"
 #include "head/core/view/metrics_writer.h"
+#include "head/use_ring.h"
 
 namespace mobula::internal::head {
 
@@ -29,7 +30,7 @@ class ServiceMetrics {
   void committed(std::uint64_t upto, Time now);
   void commit_failed(std::uint64_t upto);
 
-  std::string text(const RejectedMessages& rejected) const;
+  std::string text(const RejectedMessages& rejected, const UseRingState& ring) const;
 
  private:
   const std::int64_t started_ms_;

@@ -41,6 +41,12 @@ bool is_set(const Json& json, const char* name) {
   return at != json.end() && at->is_boolean() && at->get<bool>();
 }
 
+// -1: absent, or not an integer.
+std::int64_t integer_in(const Json& json, const char* name) {
+  const auto at = json.find(name);
+  return at != json.end() && at->is_number_integer() ? at->get<std::int64_t>() : -1;
+}
+
 bool has_died(const std::string& directory) {
   const auto head = load_head_file(directory + "/head/head.json");
   return head && !runs(*head);
@@ -81,6 +87,7 @@ Result<void> save_head_flags(const StartOptions& start, const std::string& direc
       {"http", start.http},
       {"http_cert", start.http_cert},
       {"http_key", start.http_key},
+      {"autoscale", start.autoscale},
       {"insecure", start.insecure},
       {"trusted_fabric", start.trusted_fabric},
       {"expose_head_keys", start.expose_head_keys},
@@ -121,6 +128,7 @@ Result<std::string> add_head_flags_of_before(CommandLine& line) {
     take("--http-cert", "http_cert", start.http_cert);
     take("--http-key", "http_key", start.http_key);
   }
+  if (!start.autoscale_given) take("--autoscale", "autoscale", start.autoscale);
   // A head without keys listens on loopback only.
   if (!start.insecure && !bind_given && is_set(*json, "insecure")) {
     start.insecure = true;
@@ -134,19 +142,16 @@ Result<std::string> add_head_flags_of_before(CommandLine& line) {
     start.expose_head_keys = true;
     add("--expose-head-keys");
   }
-  const auto after = json->find("preempt_after_ms");
-  if (!start.preemption_given && after != json->end() && after->is_number_integer() &&
-      after->get<std::int64_t>() >= 0) {
-    start.preempt_delay = std::chrono::milliseconds(after->get<std::int64_t>());
+  const auto after_ms = integer_in(*json, "preempt_after_ms");
+  if (!start.preemption_given && after_ms >= 0) {
+    start.preempt_delay = std::chrono::milliseconds(after_ms);
     add("--preemption", "lower-priority");
-    add("--preempt-after",
-        fmt::format("{}", static_cast<double>(after->get<std::int64_t>()) / 1000));
+    add("--preempt-after", fmt::format("{}", static_cast<double>(after_ms) / 1000));
   }
-  const auto absence = json->find("driver_absence_s");
-  if (start.driver_absence_s == 0 && absence != json->end() && absence->is_number_integer() &&
-      absence->get<std::int64_t>() > 0) {
-    start.driver_absence_s = absence->get<std::int64_t>();
-    add("--driver-absence", fmt::format("{}", start.driver_absence_s));
+  const auto absence_s = integer_in(*json, "driver_absence_s");
+  if (start.driver_absence_s == 0 && absence_s > 0) {
+    start.driver_absence_s = absence_s;
+    add("--driver-absence", fmt::format("{}", absence_s));
   }
   if (start.made_by.empty()) start.made_by = text_in(*json, "made_by");
   return added;

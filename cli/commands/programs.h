@@ -85,10 +85,11 @@ struct Programs {
   std::function<int(const std::function<int()>& body)> under_shim;
   // Runs `body` in the background and returns its message when it is ready. `waiting` gets reasons
   // for waiting. If `given_up`, which is polled, returns true, the process is ended and awaited.
+  // With `spares_instances`, nodes that its autoscaler launched on this machine survive it.
   std::function<Result<std::string>(const std::string& log_path,
                                     const std::function<int(const Report&)>& body,
                                     const std::function<void(const std::string&)>& waiting,
-                                    const std::function<bool()>& given_up)>
+                                    const std::function<bool()>& given_up, bool spares_instances)>
       in_background;
 };
 

@@ -123,7 +123,7 @@ class Start {
     const auto started = programs_.in_background(
         plan_.directory + "/mobula.log",
         [this](const Report& report) { return supervise(programs_, plan_, report); }, say_waiting,
-        [] { return interrupted != 0; });
+        [] { return interrupted != 0; }, plan_.autoscaler != nullptr);
     if (!started) return complain_of_start(started.error().text);
     announce(*started);
     return exit_done;
@@ -155,8 +155,11 @@ class Start {
       CommandLine autoscaler;
       autoscaler.state_dir = line_.state_dir;
       autoscaler.cluster = cluster_;
-      autoscaler.types_file = absolute_path(options.autoscale);
-      if (auto good = check_types_file(autoscaler.types_file); !good) return good;
+      autoscaler.types_file = options.autoscale;
+      if (auto good = check_types_file(autoscaler.types_file); !good) {
+        return failure(good.error().code,
+                       good.error().text + "; --autoscale off starts the head alone");
+      }
       plan_.autoscaler = [autoscaler] { return run_autoscaler(autoscaler, {}); };
     }
     agent_runs_ = options.head && holds_lock(plan_.directory + "/agent/lock");

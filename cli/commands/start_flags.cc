@@ -178,7 +178,7 @@ CLI::Option* add_start_options(CLI::App& start, CommandLine& line, FlagTexts& te
   add_node_options(start, options, texts);
   start.add_option("--record", options.record.directory, "Directory for recordings of core inputs");
   start.add_option("--autoscale", options.autoscale,
-                   "Run an autoscaler with the head, for this file of node types");
+                   "Run an autoscaler with the head, for this file of node types, or off");
   start.add_flag("--no-reuse-flags,--as-given", options.as_given,
                  "Reuse no flags of the previous start of this head");
   add_internal_options(start, options);
@@ -194,6 +194,10 @@ void check_start(const CLI::Option& trusted_fabric, const FlagTexts& texts, Comm
   }
   if (!start.http.empty() && !start.head) wrong("--http", "needs --head");
   if (!start.autoscale.empty() && !start.head) wrong("--autoscale", "needs --head");
+  start.autoscale_given = !start.autoscale.empty();
+  start.autoscale = start.autoscale == "off" || start.autoscale.empty()
+                        ? std::string()
+                        : absolute_path(start.autoscale);
   start.http_given = !start.http.empty();
   start.preemption_given = !texts.preemption.empty();
   start.http = taken("--http", http_address(start.http));

@@ -2,20 +2,27 @@
 
 #include <fmt/format.h>
 
+#include <poll.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
 #include <span>
 
+#include "cli/commands/otlp_trace.h"
 #include "cli/commands/timeline_trace.h"
 #include "cli/exit_code.h"
 #include "cli/head_query.h"
+#include "cli/otlp_client.h"
 #include "protocol/codec/codec.h"
 
 namespace mobula::internal::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::size_t spans_per_request = 2000;
+constexpr int export_interval_ms = 5000;
 
 std::string name_by_time() {
   const std::time_t now = std::time(nullptr);
@@ -56,6 +63,55 @@ Result<std::string> job_id_of(HeadQuery& query, const std::string& given) {
   return job->value("job_id", given);
 }
 
+struct Spans {
+  Json timeline;
+  std::vector<ProcessSpans> processes;
+};
+
+Result<Spans> read_spans(HeadQuery& query, const std::string& job) {
+  auto timeline = query.request("timeline", "", job);
+  if (!timeline) return timeline.error();
+  const std::string bytes = query.bytes();
+  auto spans = decode<std::vector<ProcessSpans>>(std::as_bytes(std::span(bytes)));
+  if (!spans) return spans.error();
+  for (const auto& warning : timeline->value("warnings", Json::array())) {
+    std::fprintf(stderr, "mobula: %s\n", warning.get<std::string>().c_str());
+  }
+  return Spans{std::move(*timeline), std::move(*spans)};
+}
+
+// Sends the calls as OTLP traces. A failed request is repeated if new calls follow.
+int export_spans(HeadQuery& query, const std::string& job, const CommandLine& line) {
+  const auto receiver = parse_otlp_url(line.otlp_url);
+  if (!receiver) return complain(receiver.error(), exit_wrong_use);
+  SentSpans sent;
+  for (;;) {
+    const auto spans = read_spans(query, job);
+    if (!spans) return complain(spans.error());
+    SentSpans present = sent;
+    std::size_t count = 0;
+    Result<void> posted;
+    for (const auto& batch :
+         otlp_batches(spans->timeline, spans->processes, spans_per_request, present)) {
+      posted = post_otlp(*receiver, batch.json);
+      if (!posted) break;
+      count += batch.spans;
+    }
+    if (!posted) {
+      const int code = complain(posted.error());
+      if (!line.follow) return code;
+    } else {
+      sent = std::move(present);
+    }
+    if (count > 0 || !line.follow) {
+      std::fprintf(stderr, "mobula: sent %zu calls to %s%s\n", count, receiver->origin.c_str(),
+                   receiver->path.c_str());
+    }
+    if (!line.follow) return exit_done;
+    ::poll(nullptr, 0, export_interval_ms);
+  }
+}
+
 }  // namespace
 
 int write_timeline(const CommandLine& line) {
@@ -66,21 +122,17 @@ int write_timeline(const CommandLine& line) {
     if (!whole) return complain(whole.error());
     job = *whole;
   }
-  const auto timeline = query.request("timeline", "", job);
-  if (!timeline) return complain(timeline.error());
-  const std::string bytes = query.bytes();
-  const auto spans = decode<std::vector<ProcessSpans>>(std::as_bytes(std::span(bytes)));
+  if (!line.otlp_url.empty()) return export_spans(query, job, line);
+  const auto spans = read_spans(query, job);
   if (!spans) return complain(spans.error());
-  const Trace trace = trace_of(*timeline, *spans);
-  for (const auto& warning : timeline->value("warnings", Json::array())) {
-    std::fprintf(stderr, "mobula: %s\n", warning.get<std::string>().c_str());
-  }
+  const Trace trace = trace_of(spans->timeline, spans->processes);
   if (line.output_file == "-") return print(trace.json);
   const std::string path = line.output_file.empty() ? name_by_time() : line.output_file;
   if (const auto written = write_trace(path, trace.json); !written)
     return complain(written.error(), exit_failed);
   if (!for_people(line))
-    return print(report_of(path, trace.counts, timeline->value("warnings", Json::array())), line);
+    return print(report_of(path, trace.counts, spans->timeline.value("warnings", Json::array())),
+                 line);
   std::fprintf(
       stderr,
       "mobula: %s has %ju calls that ran, %ju that were submitted, and %ju transfers (%ju older "

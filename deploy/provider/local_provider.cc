@@ -39,8 +39,8 @@ using fleet::ProviderRequest;
 using fleet::ProviderState;
 using Json = nlohmann::ordered_json;
 
-// The variable that marks the processes of an instance; its value is the instance's directory.
-constexpr std::string_view mark_variable = "MOBULA_FLEET_INSTANCE";
+// Variable of the processes of an instance; its value is the directory of the instance.
+constexpr const char* instance_variable = "MOBULA_FLEET_INSTANCE";
 // An agent that still runs this much later than its SIGTERM is killed.
 constexpr std::int64_t end_timeout_ms = 45'000;
 constexpr std::size_t log_tail_bytes = 600;
@@ -82,9 +82,18 @@ void signal_process(const ProcessIdentity& process, int number) {
   if (self && process.alive()) ::syscall(SYS_pidfd_send_signal, self.get(), number, nullptr, 0U);
 }
 
+// The directory in the mark of a process; empty: no mark.
+std::string mark_of(const std::string& environment) {
+  const std::string text = std::string(1, '\0') + environment;
+  const std::string name = fmt::format("{}{}=", '\0', instance_variable);
+  const auto at = text.find(name);
+  if (at == std::string::npos) return {};
+  const auto begin = at + name.size();
+  return text.substr(begin, text.find('\0', begin) - begin);
+}
+
 // Processes with the mark of this instance, except this one.
 std::vector<ProcessIdentity> marked_processes(const std::string& directory) {
-  const std::string mark = fmt::format("{}={}", mark_variable, directory);
   std::vector<ProcessIdentity> found;
   for (const auto& path : entries_of("/proc")) {
     const auto name = fs::path(path).filename().string();
@@ -94,8 +103,7 @@ std::vector<ProcessIdentity> marked_processes(const std::string& directory) {
     const auto start = start_time_of(pid);
     const auto environment = start ? read_file(path + "/environ") : std::string();
     if (!environment) continue;
-    const auto at = (std::string(1, '\0') + *environment).find('\0' + mark + '\0');
-    if (at != std::string::npos) found.push_back({pid, *start, boot_id_of_machine()});
+    if (mark_of(*environment) == directory) found.push_back({pid, *start, boot_id_of_machine()});
   }
   return found;
 }
@@ -181,6 +189,12 @@ class LocalProvider {
     fs::remove_all(home(name), ignored);
   }
 
+  // Keeps the log of an agent that exited by itself, until the next one does.
+  void keep_log(const std::string& name) const {
+    std::error_code ignored;
+    fs::rename(home(name) + "/agent.log", directory_ + "/failed-agent.log", ignored);
+  }
+
   std::string why_exited(const std::string& name) const {
     const auto log = read_file(home(name) + "/agent.log");
     const auto text = log ? std::string_view(*log) : std::string_view();
@@ -201,8 +215,10 @@ class LocalProvider {
         row.state = record.ended_ms != 0 ? ProviderState::ending
                     : has_agent(name)    ? ProviderState::running
                                          : ProviderState::starting;
-        if (record.ended_ms != 0 && wall_clock_ms() - record.ended_ms > end_timeout_ms)
-          signal_process(record.process, SIGKILL);
+        const auto ended_for_ms = wall_clock_ms() - record.ended_ms;
+        const bool late =
+            ended_for_ms > end_timeout_ms || ended_for_ms < 0;  // the clock moved back
+        if (record.ended_ms != 0 && late) signal_process(record.process, SIGKILL);
       } else if (!kill_remains(name)) {
         row.state = ProviderState::ending;
         row.reason = "the agent exited; its processes were killed";
@@ -228,6 +244,7 @@ class LocalProvider {
       record.ended_ms = wall_clock_ms();
       (void)save(record, path);  // a lost record shows the instance as running or failed
     } else if (kill_remains(instance.name)) {
+      if (record.process.pid != 0 && record.ended_ms == 0) keep_log(instance.name);
       remove(instance.name);
     } else {
       record.ended_ms = wall_clock_ms();
@@ -317,7 +334,7 @@ class LocalProvider {
     for (const char* each : {"MOBULA_ADDRESS", "MOBULA_CLUSTER", "MOBULA_KEY_FILE", "MOBULA_TOKEN",
                              "MOBULA_TOKEN_FILE", "MOBULA_STATE_DIR"})
       ::unsetenv(each);
-    ::setenv(std::string(mark_variable).c_str(), home(name).c_str(), 1);
+    ::setenv(instance_variable, home(name).c_str(), 1);
     std::vector<char*> argv;
     for (auto& each : words) argv.push_back(each.data());
     argv.push_back(nullptr);
@@ -334,6 +351,13 @@ class LocalProvider {
 };
 
 }  // namespace
+
+bool is_instance(pid_t pid) {
+  const auto environment = read_file(fmt::format("/proc/{}/environ", pid));
+  const std::string mark = environment ? mark_of(*environment) : std::string();
+  const char* const own = std::getenv(instance_variable);
+  return !mark.empty() && mark != (own == nullptr ? "" : own);
+}
 
 ProviderReply answer_local(const ProviderRequest& request, const std::string& mobula) {
   return LocalProvider(request, mobula).answer();

@@ -5,9 +5,14 @@
 // Thread: main. Errors: in the reply.
 #pragma once
 
+#include <sys/types.h>
+
 #include "deploy/fleet/provider_contract.h"
 
 namespace mobula::internal::provider {
+
+// True for a process of an instance of this machine, unless it is that of the caller.
+bool is_instance(pid_t pid);
 
 // Settings: `directory` (default: STATE_DIR/fleet/CLUSTER_ID) and `max_instances`. `config` of a
 // node type: `flags`, added to those of `mobula start`. `mobula` is the program of the agents.

@@ -46,6 +46,25 @@ TEST(CommandLine, RejectsSeveralWaysToJoin) {
                   .line->start.http_cert.ends_with("/a.pem"));
 }
 
+TEST(CommandLine, AutoscalerOfHead_HasFileOrIsOff) {
+  const auto given = parse({"start", "--head", "--autoscale", "types.yaml"}).line->start;
+  EXPECT_TRUE(given.autoscale_given);
+  EXPECT_TRUE(given.autoscale.starts_with("/")) << given.autoscale;
+  EXPECT_TRUE(given.autoscale.ends_with("/types.yaml")) << given.autoscale;
+  const auto off = parse({"start", "--head", "--autoscale", "off"}).line->start;
+  EXPECT_TRUE(off.autoscale_given);
+  EXPECT_EQ(off.autoscale, "");
+  EXPECT_FALSE(parse({"start", "--head"}).line->start.autoscale_given);
+  EXPECT_EQ(parse({"start", "--address", "a:1", "--autoscale", "off"}).exit, 2);
+}
+
+TEST(CommandLine, TimelineGoesToFileOrReceiver) {
+  EXPECT_EQ(parse({"timeline", "--otlp", "http://h:4318"}).line->otlp_url, "http://h:4318");
+  EXPECT_TRUE(parse({"timeline", "--otlp", "http://h:4318", "--follow"}).line->follow);
+  EXPECT_EQ(parse({"timeline", "--follow"}).exit, 2);
+  EXPECT_EQ(parse({"timeline", "--otlp", "http://h", "--output", "a"}).exit, 2);
+}
+
 TEST(CommandLine, AcceptsOldAndNewSpellings) {
   for (const char* flag : {"--no-reuse-flags", "--as-given"})
     EXPECT_TRUE(parse({"start", "--head", flag}).line->start.as_given);

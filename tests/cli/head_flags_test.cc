@@ -51,6 +51,7 @@ TEST_F(HeadFlags, UnsetFlags_KeepEarlierValues) {
   was.bind = "10.78.0.1";
   was.advertise = "head.example";
   was.http = "127.0.0.1:8265";
+  was.autoscale = "/etc/mobula/types.yaml";
   was.trusted_fabric = true;
   was.preempt_delay = Duration(std::chrono::milliseconds(2500));
   head_was(was);
@@ -58,12 +59,14 @@ TEST_F(HeadFlags, UnsetFlags_KeepEarlierValues) {
   const auto added = add_head_flags_of_before(now);
   ASSERT_TRUE(added) << added.error().text;
   EXPECT_EQ(*added,
-            "--bind 10.78.0.1 --advertise head.example --http 127.0.0.1:8265 --trusted-fabric "
+            "--bind 10.78.0.1 --advertise head.example --http 127.0.0.1:8265 "
+            "--autoscale /etc/mobula/types.yaml --trusted-fabric "
             "--preemption lower-priority "
             "--preempt-after 2.5");
   EXPECT_EQ(now.start.bind, was.bind);
   EXPECT_EQ(now.start.advertise, was.advertise);
   EXPECT_EQ(now.start.http, was.http);
+  EXPECT_EQ(now.start.autoscale, was.autoscale);
   EXPECT_TRUE(now.start.trusted_fabric);
   EXPECT_EQ(now.start.preempt_delay, was.preempt_delay);
 }
@@ -73,17 +76,20 @@ TEST_F(HeadFlags, GivenFlags_OverrideEarlierValues) {
   was.bind = "10.78.0.1";
   was.advertise = "head.example";
   was.http = "127.0.0.1:8265";
+  was.autoscale = "/etc/mobula/types.yaml";
   was.preempt_delay = Duration(std::chrono::seconds(5));
   head_was(was);
   auto now = line();
   now.start.bind = "10.78.0.2";
-  now.start.http_given = true;  // --http off
+  now.start.http_given = true;       // --http off
+  now.start.autoscale_given = true;  // --autoscale off
   now.start.preemption_given = true;
   const auto added = add_head_flags_of_before(now);
   ASSERT_TRUE(added);
   EXPECT_EQ(*added, "") << "the advertised address is dropped together with the old bind address";
   EXPECT_EQ(now.start.bind, "10.78.0.2");
   EXPECT_TRUE(now.start.http.empty());
+  EXPECT_TRUE(now.start.autoscale.empty());
   EXPECT_FALSE(now.start.preempt_delay);
 }
 

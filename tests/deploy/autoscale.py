@@ -37,13 +37,43 @@ available_node_types:
 """
 
 
+# Calls the provider `local`, except for launches while the file FAULTS names a fault.
+FAULTY_PROVIDER = """#!/usr/bin/env python3
+import json, os, signal, subprocess, sys
+mobula, path, text = sys.argv[1], sys.argv[2], sys.stdin.read()
+faults = []
+if json.loads(text)["call"] == "launch" and os.path.exists(path):
+    with open(path, encoding="utf-8") as file:
+        faults = file.read().split()
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(" ".join(faults[1:]))
+if faults[:1] == ["flood"]:
+    sys.stdout.write("x" * (10 << 20))
+elif faults[:1] == ["death"]:
+    print("the disk is full", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+elif faults[:1] == ["capacity"]:
+    print(json.dumps({"error": {"kind": "capacity", "text": "no machines today"}}))
+else:
+    sys.exit(subprocess.run([mobula, "provider", "local"], input=text, text=True).returncode)
+"""
+
+
 class Autoscale(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="mobula-autoscale-", dir="/tmp")
         self.fleet = os.path.join(self.folder, "fleet")
         self.types = os.path.join(self.folder, "types.yaml")
+        self.faults = os.path.join(self.folder, "faults")
+        types = TYPES % self.fleet
+        if "faulty" in self.id():
+            program = os.path.join(self.folder, "provider.py")
+            with open(program, "w", encoding="utf-8") as file:
+                file.write(FAULTY_PROVIDER)
+            words = json.dumps([sys.executable, program, MOBULA, self.faults])
+            types = types.replace("type: local", "type: command, command: " + words)
         with open(self.types, "w", encoding="utf-8") as file:
-            file.write(TYPES % self.fleet)
+            file.write(types)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MOBULA_")}
         self.env = {**kept, "MOBULA_STATE_DIR": os.path.join(self.folder, "a")}
         self.mobula("start", "--head", "--no-worker", "--autoscale", self.types)
@@ -166,6 +196,26 @@ class Autoscale(unittest.TestCase):
         self.eventually(lambda: self.state_of("long") == "SUCCEEDED")
         # The directory of the killed agent keeps its log.
         self.eventually(lambda: not self.nodes() and not list(self.named("mobula-agent")), "an agent stays")
+
+    def test_faulty_provider_launches_once(self):
+        with open(self.faults, "w", encoding="utf-8") as file:
+            file.write("flood death")
+        self.submit("one", "exit 0")
+        self.eventually(lambda: self.state_of("one") == "SUCCEEDED")
+        rows = json.loads(self.mobula("events", "-o", "json").stdout)["items"]
+        failures = " ".join(json.dumps(row) for row in rows if row["kind"] == "LAUNCH_FAILED")
+        for text in ("transient", "wrote more than 8388608 bytes", "was ended by signal 9; stderr: the disk is full"):
+            self.assertIn(text, failures)
+        launched = [row for row in rows if row["kind"] == "NODE_LAUNCHED"]
+        self.assertEqual(len(launched), 1, launched)
+        self.eventually(lambda: not self.nodes() and not self.instances(), "the idle node stays")
+        with open(self.faults, "w", encoding="utf-8") as file:
+            file.write("capacity")
+        self.submit("two", "exit 0")
+        self.eventually(lambda: "cpu closed for" in self.mobula("status").stdout)
+        self.assertIn("capacity (no machines today)", self.mobula("autoscaler", "status").stdout)
+        self.mobula("autoscaler", "resume", "cpu")
+        self.eventually(lambda: self.state_of("two") == "SUCCEEDED")
 
     def test_paused_type_is_not_launched(self):
         self.eventually(lambda: "autoscaler: idle" in self.mobula("status").stdout)

@@ -77,7 +77,8 @@ int wait_for_agent(pid_t agent) {
 
 }  // namespace
 
-int run_under_shim(const std::function<int()>& agent_main, Fd* of_agent) {
+int run_under_shim(const std::function<int()>& agent_main, Fd* of_agent,
+                   const SparedProcesses& spares) {
   std::fflush(nullptr);
   const BlockedSignals blocked;
   // With an ignored SIGCHLD, inherited from some starters, the kernel would discard the agent's
@@ -86,7 +87,7 @@ int run_under_shim(const std::function<int()>& agent_main, Fd* of_agent) {
   const pid_t self = ::getpid();
   auto go = make_pipe();
   if (!go || ::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return keeper_did_not_start;
-  auto group = KillGroup::create();
+  auto group = spares ? std::nullopt : KillGroup::create();
   const pid_t agent = ::fork();
   if (agent < 0) return keeper_did_not_start;
   if (agent == 0) {
@@ -98,7 +99,7 @@ int run_under_shim(const std::function<int()>& agent_main, Fd* of_agent) {
   (void)!::write(go->write.get(), "g", 1);
 
   const int status = wait_for_agent(agent);
-  end_all_children("mobula keeper", group ? &*group : nullptr);
+  end_all_children("mobula keeper", group ? &*group : nullptr, spares);
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

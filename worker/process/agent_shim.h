@@ -8,13 +8,16 @@
 #include <functional>
 
 #include "base/fd.h"
+#include "worker/process/orphans.h"
 
 namespace mobula::internal::worker {
 
 // Forks the agent and continues as its shim. Returns the agent's exit code, 128 + signal if a
 // signal ended it, 70 if it could not be started. By then all descendants and all other children of
 // the caller have exited. `of_agent`: a descriptor that the shim closes after the agent has its
-// copy.
-int run_under_shim(const std::function<int()>& agent_main, Fd* of_agent = nullptr);
+// copy. `spares`: descendants that survive the agent, such as other agents that it launched. With
+// it, the shim uses no control group.
+int run_under_shim(const std::function<int()>& agent_main, Fd* of_agent = nullptr,
+                   const SparedProcesses& spares = {});
 
 }  // namespace mobula::internal::worker

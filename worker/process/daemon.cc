@@ -110,7 +110,8 @@ bool detach(const std::string& log_path) {
 }
 
 [[noreturn]] void keep_in_background(const std::string& log_path, Pipe report,
-                                     const std::function<int(Readiness&)>& agent_main) {
+                                     const std::function<int(Readiness&)>& agent_main,
+                                     const SparedProcesses& spares) {
   report.read.reset();
   // Signal handlers of the caller do not apply here.
   ::signal(SIGINT, SIG_DFL);
@@ -126,7 +127,7 @@ bool detach(const std::string& log_path) {
     Readiness readiness(std::move(report.write));
     return agent_main(readiness);
   };
-  ::_exit(run_under_shim(start, &report.write));
+  ::_exit(run_under_shim(start, &report.write, spares));
 }
 
 }  // namespace
@@ -150,7 +151,7 @@ void Readiness::tell(char kind, const std::string& text) {
 Result<Daemon> start_daemon(const std::string& log_path,
                             const std::function<int(Readiness&)>& agent_main,
                             const std::function<void(const std::string&)>& waiting,
-                            const std::function<bool()>& given_up) {
+                            const std::function<bool()>& given_up, const SparedProcesses& spares) {
   auto report = make_pipe();
   if (!report) return report.error();
   std::fflush(nullptr);
@@ -160,7 +161,7 @@ Result<Daemon> start_daemon(const std::string& log_path,
     // Forked twice, so that the caller need not reap the shim.
     const pid_t shim = ::fork();
     if (shim != 0) ::_exit(shim < 0 ? could_not_start : 0);
-    keep_in_background(log_path, std::move(*report), agent_main);
+    keep_in_background(log_path, std::move(*report), agent_main, spares);
   }
   report->write.reset();
   int status = 0;

@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "worker/process/orphans.h"
 
 namespace mobula::internal::worker {
 
@@ -38,10 +39,12 @@ struct Daemon {
 // stdout and stderr appended to `log_path`, not a child of the caller. Returns when the agent
 // reports that it is ready. Fails with the agent's message, or with its exit cause and the last
 // lines of its log. `waiting` receives reasons of a wait. `given_up` is called at intervals: once
-// it returns true, the agent receives SIGTERM, and its result is awaited.
+// it returns true, the agent receives SIGTERM, and its result is awaited. `spares`: see
+// agent_shim.h.
 Result<Daemon> start_daemon(const std::string& log_path,
                             const std::function<int(Readiness&)>& agent_main,
                             const std::function<void(const std::string&)>& waiting = {},
-                            const std::function<bool()>& given_up = {});
+                            const std::function<bool()>& given_up = {},
+                            const SparedProcesses& spares = {});
 
 }  // namespace mobula::internal::worker

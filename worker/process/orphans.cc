@@ -50,7 +50,7 @@ void signal_tree(PidIdentity root, int signal) {
   for (const PidIdentity process : below) signal_process(process, signal);
 }
 
-void end_all_children(const char* who, KillGroup* group) {
+void end_all_children(const char* who, KillGroup* group, const SparedProcesses& spares) {
   sigset_t child_ended;
   ::sigemptyset(&child_ended);
   ::sigaddset(&child_ended, SIGCHLD);
@@ -58,7 +58,13 @@ void end_all_children(const char* who, KillGroup* group) {
   bool complained = false;
   for (;;) {
     if (group != nullptr) group->kill_all();
-    for (const pid_t child : children_of(::getpid())) ::kill(child, SIGKILL);
+    bool spares_all = static_cast<bool>(spares);
+    for (const pid_t child : children_of(::getpid())) {
+      if (spares && spares(child)) continue;
+      spares_all = false;
+      ::kill(child, SIGKILL);
+    }
+    if (spares_all) return;
     int status = 0;
     pid_t reaped = 0;
     while ((reaped = ::waitpid(-1, &status, WNOHANG)) > 0) {

@@ -3,6 +3,7 @@
 // Thread: any.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -27,10 +28,13 @@ void signal_tree(PidIdentity root, int signal);
 
 class KillGroup;
 
-// Kills and reaps until this process has no child; it must be a subreaper with SIGCHLD blocked.
-// Orphans of killed processes become children in turn, so none escapes. Waits without a limit,
-// because a device that is in use must not be offered again; `who` names the waiter on stderr.
-// `group`: kills all at once, if not null.
-void end_all_children(const char* who, KillGroup* group);
+// Returns true for a child that `end_all_children` leaves alive, with its descendants.
+using SparedProcesses = std::function<bool(pid_t)>;
+
+// Kills and reaps until this process has no child except `spares`; it must be a subreaper with
+// SIGCHLD blocked. Orphans of killed processes become children in turn, so none escapes. Waits
+// without a limit, because a device that is in use must not be offered again; `who` names the
+// waiter on stderr. `group`: kills all at once, if not null.
+void end_all_children(const char* who, KillGroup* group, const SparedProcesses& spares = {});
 
 }  // namespace mobula::internal::worker

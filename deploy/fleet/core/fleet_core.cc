@@ -128,18 +128,18 @@ void FleetCore::on(const Listed& event) {
   for (const auto& row : event.rows) rows.emplace(row.name, &row);
   for (auto at = instances_.begin(); at != instances_.end();) {
     auto& each = at->second;
+    const bool in_use =
+        each.has_joined && !each.absent_since && each.state != InstanceState::ending;
     const auto row = rows.find(at->first);
     if (row != rows.end()) {
       const auto state = row->second->state;
       const bool over = state == ProviderState::gone || state == ProviderState::failed;
       if (!over) take_row(each, *row->second);
-      // A reported end is older than an answer that is under way.
-      at = over && !each.in_flight ? remove(at, row->second->reason) : std::next(at);
+      // A reported end is older than an answer that is under way, and a present node disproves it.
+      at = over && !each.in_flight && !in_use ? remove(at, row->second->reason) : std::next(at);
       continue;
     }
-    const bool in_use = each.has_joined && !each.absent_since;
-    if (!event.whole || !each.known_at_list || each.in_flight ||
-        (in_use && each.state != InstanceState::ending)) {
+    if (!event.whole || !each.known_at_list || each.in_flight || in_use) {
       ++at;
       continue;
     }
@@ -153,8 +153,25 @@ void FleetCore::on(const Listed& event) {
     const auto number = instance_number(options_.cluster, row.name);
     if (number && !over) adopt(row, *number);
   }
+  end_failed(event);
   const bool steady = !is_busy();
   list_at_ = now_ + (steady ? options_.quiet_list_interval : options_.list_interval);
+}
+
+// A failed instance has no process, but its provider keeps it, and may count it, until its end. A
+// present node disproves the list.
+void FleetCore::end_failed(const Listed& event) {
+  if (!may_end()) return;
+  EndInstances order;
+  for (const auto& row : event.rows) {
+    const bool has_node = std::ranges::any_of(look_.nodes, [&](const auto& node) {
+      const auto label = node.shape.labels.find(instance_label);
+      return label != node.shape.labels.end() && label->second == row.name;
+    });
+    if (row.state != ProviderState::failed || has_node || instances_.contains(row.name)) continue;
+    if (instance_number(options_.cluster, row.name)) order.instances.push_back({row.name, row.ref});
+  }
+  if (!order.instances.empty()) out_->push_back(std::move(order));
 }
 
 void FleetCore::on(const ListFailed& event) {

@@ -94,6 +94,7 @@ class FleetCore {
   void match(Instance& each, const planner::ClusterNode* node);
   void check_type(const Instance& each, const planner::ClusterNode& node);
   void adopt(const InstanceRow& row, std::uint64_t number);
+  void end_failed(const Listed& event);
   void take_row(Instance& each, const InstanceRow& row);
   void fail_launch(Instance& each, const ProviderFailure& failure);
   void fail_start(const Instance& each, const std::string& why);

@@ -3,6 +3,11 @@
 #include "deploy/fleet/core/fleet_core.h"
 
 namespace mobula::internal::fleet {
+namespace {
+
+constexpr Duration clock_margin = 60s;  // differences of clocks that change no decision
+
+}  // namespace
 
 bool FleetCore::is_busy() const {
   return std::ranges::any_of(instances_, [](const auto& each) {
@@ -40,6 +45,10 @@ void FleetCore::check_deadlines(Instance& each) {
   if (expires && each.state == InstanceState::joined) {
     drain(each, std::max<Duration>(*each.ends_at - now_ - 1s, 1ms), false);
   }
+  // A clock that jumped showed an end that is not near.
+  const bool far = each.ends_at && now_ + options_.drain_timeout + clock_margin < *each.ends_at;
+  const bool drained_for_end = each.drained_by_us && !each.undrainable && each.end_why.empty();
+  if (far && each.state == InstanceState::draining && drained_for_end) return undrain(each);
   if (each.state == InstanceState::draining) check_drain(each);
 }
 

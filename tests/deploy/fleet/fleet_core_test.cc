@@ -5,127 +5,11 @@
 #include <algorithm>
 
 #include "deploy/fleet/core/type_shortfall.h"
+#include "deploy/fleet/fleet_fixture.h"
 #include "scheduler/planner/planner.h"
 
 namespace mobula::internal::fleet {
 namespace {
-
-using planner::ClusterNode;
-using planner::NodePhase;
-
-ResourceShape amount(const std::string& name, std::int64_t total) {
-  ResourceShape shape;
-  shape.name = name;
-  shape.instances.push_back({Quantity::whole(total), {}, {}, 0});
-  return shape;
-}
-
-planner::NodeType type_of(const std::string& name, std::int64_t cpus, std::int64_t most) {
-  planner::NodeType type;
-  type.name = name;
-  type.shape.resources = {amount("CPU", cpus)};
-  type.shape.labels = {{planner::node_type_label, name}};
-  type.shape.task_executors = 100;
-  type.shape.actor_executors = 100;
-  type.max_workers = most;
-  return type;
-}
-
-// A core with a provider and a head that the test plays.
-struct Fixture {
-  explicit Fixture(std::vector<planner::NodeType> types = {type_of("cpu", 4, 10)}) {
-    options.cluster = "c";
-    options.types = std::move(types);
-    options.limits.idle_timeout = 60s;
-    options.limits.target_wait = Duration(0);
-    core.emplace(options);
-  }
-
-  std::vector<FleetCommand> step(FleetEvent event) {
-    std::vector<FleetCommand> out;
-    core->step(now, std::move(event), out);
-    for (const auto& each : out) {
-      if (const auto* event_row = std::get_if<RecordEvent>(&each)) kinds.push_back(event_row->kind);
-    }
-    return out;
-  }
-  template <class Command>
-  static std::vector<Command> only(const std::vector<FleetCommand>& out) {
-    std::vector<Command> found;
-    for (const auto& each : out) {
-      if (const auto* one = std::get_if<Command>(&each)) found.push_back(*one);
-    }
-    return found;
-  }
-  // Reports these rows as the list of the provider.
-  void list(std::vector<InstanceRow> rows = {}, bool whole = true) {
-    step(Listed{std::move(rows), whole});
-  }
-  std::vector<FleetCommand> look_and_plan() {
-    auto out = step(Looked{cluster, recovering});
-    const auto plans = only<MakePlan>(out);
-    if (plans.empty()) return out;
-    for (auto& each : step(Planned{
-             plans[0].number, planner::plan(plans[0].state, plans[0].types, options.limits)})) {
-      out.push_back(std::move(each));
-    }
-    return out;
-  }
-  void want(std::int64_t count, std::int64_t cpus = 4) {
-    planner::WantedSlots slots;
-    slots.demand.id = ClassId::of(1);
-    slots.demand.request.resources.set("CPU", Quantity::whole(cpus));
-    slots.count = count;
-    cluster.slots = {slots};
-  }
-  ClusterNode& join(const std::string& name, const std::string& type = "cpu") {
-    ClusterNode node;
-    node.id = NodeId::of(++nodes);
-    node.type = type;
-    node.shape = type_of(type, 4, 1).shape;
-    node.shape.labels[instance_label] = name;
-    node.idle = Duration(0);
-    cluster.nodes.push_back(node);
-    return cluster.nodes.back();
-  }
-  static InstanceRow row(const std::string& name, ProviderState state = ProviderState::running) {
-    return {name, "ref-" + name, "cpu", state};
-  }
-  // Launches one instance and returns its name.
-  std::string launched() {
-    step(FleetTick{});
-    list();
-    want(1);
-    const auto order = only<LaunchInstances>(look_and_plan());
-    EXPECT_EQ(order.size(), 1u);
-    const auto name = order.at(0).names.at(0);
-    step(LaunchAnswered{"cpu", {{name, "ref-" + name}}});
-    return name;
-  }
-  std::string joined() {
-    const auto name = launched();
-    join(name);
-    cluster.slots.clear();
-    look_and_plan();
-    return name;
-  }
-  std::int64_t count(InstanceState state) {
-    std::int64_t sum = 0;
-    for (const auto& type : core->report(now).types) {
-      sum += type.instances.at(static_cast<std::size_t>(state));
-    }
-    return sum;
-  }
-  bool recorded(const std::string& kind) const { return std::ranges::count(kinds, kind) > 0; }
-
-  FleetOptions options;
-  std::optional<FleetCore> core;
-  Time now = Time::from_ns(1'000'000'000);
-  planner::ClusterState cluster;
-  bool recovering = false;
-  std::uint64_t nodes = 0;
-  std::vector<std::string> kinds;
-};
 
 TEST(FleetCore, LaunchesOnceForOneDemand) {
   Fixture f;
@@ -457,6 +341,56 @@ TEST(FleetCore, EndsNothingAfterIncompleteList) {
   EXPECT_EQ(f.only<EndInstances>(f.step(Listed{{f.row(name)}, true})).size(), 1u);
 }
 
+TEST(FleetCore, ListSaysUsedInstanceFailed_KeepsIt) {
+  Fixture f;
+  const auto name = f.joined();
+  for (const auto state : {ProviderState::failed, ProviderState::gone}) {
+    f.now = f.now + 60s;
+    const auto out = f.step(Listed{{f.row(name, state)}, true});
+    EXPECT_TRUE(f.only<EndInstances>(out).empty());
+    EXPECT_EQ(f.count(InstanceState::joined), 1);
+  }
+  f.cluster.nodes.clear();
+  f.look_and_plan();
+  f.list({f.row(name, ProviderState::failed)});
+  EXPECT_EQ(f.count(InstanceState::joined), 0) << "its node is gone";
+}
+
+TEST(FleetCore, NodeJoinsAtItsDeadline_Stays) {
+  Fixture f;
+  const auto name = f.launched();
+  f.now = f.now + f.options.launch_timeout;
+  f.step(FleetTick{});
+  f.join(name);
+  f.cluster.slots.clear();
+  for (int i = 0; i < 3; ++i) {
+    f.now = f.now + 1s;
+    EXPECT_TRUE(f.only<EndInstances>(f.look_and_plan()).empty());
+  }
+  EXPECT_EQ(f.count(InstanceState::joined), 1);
+}
+
+TEST(FleetCore, EndsFailedInstanceWithoutNode) {
+  Fixture f;
+  const auto name = f.launched();
+  f.cluster.slots.clear();
+  const auto failed = f.row(name, ProviderState::failed);
+  const auto other = f.row("mobula-other-7", ProviderState::failed);
+  f.now = f.now + 10s;
+  EXPECT_TRUE(f.only<EndInstances>(f.step(Listed{{failed, other}, false})).empty()) << "not whole";
+  const auto order = f.only<EndInstances>(f.step(Listed{{failed, other}, true}));
+  ASSERT_EQ(order.size(), 1u);
+  ASSERT_EQ(order[0].instances.size(), 1u);
+  EXPECT_EQ(order[0].instances[0].name, name);
+  EXPECT_EQ(order[0].instances[0].ref, failed.ref);
+  f.step(EndAnswered{{{name, failed.ref}}});
+  EXPECT_FALSE(f.core->has_instances());
+  f.join(name);
+  f.look_and_plan();
+  f.now = f.now + 10s;
+  EXPECT_TRUE(f.only<EndInstances>(f.step(Listed{{failed}, true})).empty()) << "its node is up";
+}
+
 TEST(FleetCore, ListWithoutUsedInstanceKeepsIt) {
   Fixture f;
   const auto name = f.joined();
@@ -507,6 +441,27 @@ TEST(FleetCore, ReplacesNodeBeforeItsWallTime) {
   const auto drain = f.only<DrainNode>(f.step(FleetTick{}));
   ASSERT_EQ(drain.size(), 1u);
   EXPECT_LE(drain[0].timeout, Duration(120s));
+}
+
+TEST(FleetCore, ClockJump_NodeIsUndrained) {
+  Fixture f;
+  const auto name = f.joined();
+  f.cluster.nodes[0].idle.reset();
+  f.cluster.nodes[0].task_slots = 1;
+  auto row = f.row(name);
+  row.ends_in = Duration(0);
+  f.now = f.now + 60s;
+  const auto jumped = f.step(Listed{{row}, true});
+  ASSERT_EQ(f.only<DrainNode>(jumped).size(), 1u);
+  f.cluster.nodes[0].draining = true;
+  f.look_and_plan();
+  row.ends_in = Duration(3600s);
+  f.now = f.now + 10s;
+  const auto right = f.step(Listed{{row}, true});
+  EXPECT_EQ(f.only<UndrainNode>(right).size(), 1u);
+  EXPECT_EQ(f.count(InstanceState::joined), 1);
+  f.now = f.now + 1s;
+  EXPECT_TRUE(f.only<EndInstances>(f.look_and_plan()).empty());
 }
 
 TEST(FleetCore, Restarted_FindsReplacementOfExpiringNode) {

@@ -56,10 +56,10 @@ class KeeperTest : public ::testing::Test {
   }
 
   // Forks a shim over an agent that leaves processes and then waits.
-  void start(const std::function<int()>& agent_main) {
+  void start(const std::function<int()>& agent_main, const SparedProcesses& spares = {}) {
     std::fflush(nullptr);
     shim_ = ::fork();
-    if (shim_ == 0) ::_exit(run_under_shim(agent_main));
+    if (shim_ == 0) ::_exit(run_under_shim(agent_main, nullptr, spares));
   }
   PidIdentity next_process() {
     pid_t pid = 0;
@@ -96,6 +96,29 @@ TEST_F(KeeperTest, AgentDied_ShimKillsTree) {
   ASSERT_TRUE(signal_process(agent, SIGKILL));
   EXPECT_EQ(WEXITSTATUS(keeper_status()), 128 + SIGKILL);
   for (const PidIdentity process : below) EXPECT_FALSE(read_stat(process.pid)) << process.pid;
+}
+
+TEST_F(KeeperTest, ShimSparesChosenProcesses) {
+  const auto leads_session = [](pid_t pid) { return ::getsid(pid) == pid; };
+  start(
+      [&] {
+        report(pipe_[1]);
+        leave_processes(pipe_[1]);
+        wait_for_ever();
+        return 0;
+      },
+      leads_session);
+  const PidIdentity agent = next_process();
+  std::vector<PidIdentity> below;
+  for (int i = 0; i < 3; ++i) below.push_back(next_process());
+  ASSERT_TRUE(signal_process(agent, SIGKILL));
+  EXPECT_EQ(WEXITSTATUS(keeper_status()), 128 + SIGKILL);
+  std::erase_if(below, [](const PidIdentity& each) { return !read_stat(each.pid); });
+  ASSERT_EQ(below.size(), 1u) << "only the leader of a session survives";
+  const PidIdentity survivor = below.front();
+  EXPECT_TRUE(leads_session(survivor.pid));
+  signal_process(survivor, SIGKILL);
+  EXPECT_TRUE(ends(survivor));
 }
 
 // Serves a pool with one executor until it is killed. Reports the pids of itself, the executor, and

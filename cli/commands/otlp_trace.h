@@ -1,0 +1,32 @@
+// Spans of calls as OTLP traces in JSON (OpenTelemetry protocol 1.x, ExportTraceServiceRequest): a
+// resource for each process, one span for each run of a call. The trace id is the id of the job,
+// the span id the low 8 bytes of the id of the task, both in hexadecimal as OTLP requires.
+// Thread: any; pure. Not: transfers, the parent of a call.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/messages/span_facts.h"
+
+namespace mobula::internal::cli {
+
+// Spans that an earlier export sent, by process and task.
+using SentSpans = std::set<std::pair<ProcessId, TaskId>>;
+
+struct OtlpBatch {
+  std::string json;
+  std::size_t spans = 0;
+};
+
+// Batches of at most `max_spans` spans that are not in `sent`, which is replaced by all present
+// spans. `timeline` is the head's document about the processes.
+std::vector<OtlpBatch> otlp_batches(const nlohmann::ordered_json& timeline,
+                                    const std::vector<ProcessSpans>& spans, std::size_t max_spans,
+                                    SentSpans& sent);
+
+}  // namespace mobula::internal::cli
