@@ -144,7 +144,9 @@ void FleetCore::on(const Listed& event) {
       continue;
     }
     ++each.lists_without;
-    const bool over = each.lists_without >= 2 || each.end_accepted;
+    // One list may lack the row of an instance that exists, and a launch in its place would exceed
+    // the maximum.
+    const bool over = each.lists_without >= 2;
     at = over ? remove(at, "its provider no longer lists it") : std::next(at);
   }
   for (const auto& row : event.rows) {
@@ -258,7 +260,6 @@ void FleetCore::on(const EndAnswered& event) {
     if (at == instances_.end() || !at->second.in_flight) continue;
     auto& each = at->second;
     each.in_flight = false;
-    each.end_accepted = !answer.failure;
     each.end_backoff = answer.failure ? std::clamp<Duration>(2 * each.end_backoff,
                                                              options_.transient_backoff_initial,
                                                              options_.transient_backoff_max)

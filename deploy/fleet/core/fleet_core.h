@@ -75,7 +75,6 @@ class FleetCore {
     std::uint64_t end_look = 0;  // the end needs a snapshot with at least this number
     Time end_retry_at;
     Duration end_backoff{0};
-    bool end_accepted = false;
   };
   using Instances = std::map<std::string, Instance>;
 

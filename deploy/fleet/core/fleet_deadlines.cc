@@ -102,7 +102,6 @@ void FleetCore::send_ends() {
     }
     set_state(each, InstanceState::ending);
     each.in_flight = true;
-    each.end_accepted = false;
     order.instances.push_back({name, each.ref});
   }
   if (!order.instances.empty()) out_->push_back(std::move(order));

@@ -61,6 +61,14 @@ struct Fixture {
   void list(std::vector<InstanceRow> rows = {}, bool whole = true) {
     step(Listed{std::move(rows), whole});
   }
+  // Two lists without a row show that an instance is gone.
+  void list_twice(const std::vector<InstanceRow>& rows = {}) {
+    for (int i = 0; i < 2; ++i) {
+      now = now + options.list_interval;
+      step(FleetTick{});
+      list(rows);
+    }
+  }
   std::vector<FleetCommand> look_and_plan() {
     auto out = step(Looked{cluster, recovering});
     const auto plans = only<MakePlan>(out);
@@ -214,9 +222,7 @@ TEST(FleetCore, DrainsBeforeItEndsIdleNode) {
   EXPECT_EQ(end[0].instances.at(0).name, name);
   f.step(EndAnswered{{{name}}});
   f.cluster.nodes.clear();
-  f.now = f.now + 2s;
-  f.step(FleetTick{});
-  f.list();
+  f.list_twice();
   EXPECT_FALSE(f.core->has_instances());
   EXPECT_TRUE(f.recorded("NODE_GIVEN_BACK"));
 }
@@ -484,9 +490,27 @@ TEST(FleetCore, OldNodesOfEndingInstanceCountForMaximum) {
   f.want(1);
   EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
   f.step(EndAnswered{{{name}}});
-  f.now = f.now + 2s;
-  f.step(FleetTick{});
-  f.list();
+  f.list_twice();
+  EXPECT_EQ(f.only<LaunchInstances>(f.look_and_plan()).size(), 1u);
+}
+
+TEST(FleetCore, ListLacksEndingInstanceOnce_StillCounts) {
+  Fixture f({type_of("cpu", 4, 1)});
+  const auto name = f.joined();
+  f.list({f.row(name)});
+  f.cluster.nodes.clear();  // its agent is dead
+  f.look_and_plan();
+  f.now = f.now + 31s;
+  ASSERT_EQ(f.only<EndInstances>(f.look_and_plan()).size(), 1u);
+  f.step(EndAnswered{{{name}}});
+  f.want(1);
+  for (const auto& rows : {std::vector<InstanceRow>(), {f.row(name, ProviderState::ending)}}) {
+    f.now = f.now + 11s;
+    f.step(FleetTick{});
+    f.list(rows);
+    EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
+  }
+  f.list_twice();
   EXPECT_EQ(f.only<LaunchInstances>(f.look_and_plan()).size(), 1u);
 }
 
