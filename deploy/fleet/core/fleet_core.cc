@@ -123,7 +123,7 @@ void FleetCore::on(const Listed& event) {
   list_backoff_ = Duration(0);
   list_failure_.clear();
   list_is_whole_ = event.whole;
-  listed_once_ = listed_once_ || event.whole;
+  if (event.whole && whole_lists_ < first_lists) ++whole_lists_;
   std::map<std::string, const InstanceRow*> rows;
   for (const auto& row : event.rows) rows.emplace(row.name, &row);
   for (auto at = instances_.begin(); at != instances_.end();) {
@@ -157,6 +157,7 @@ void FleetCore::on(const Listed& event) {
   }
   const bool steady = !is_busy();
   list_at_ = now_ + (steady ? options_.quiet_list_interval : options_.list_interval);
+  if (whole_lists_ < first_lists) list_at_ = now_ + options_.transient_backoff_initial;
 }
 
 void FleetCore::on(const ListFailed& event) {
@@ -244,6 +245,7 @@ void FleetCore::on(const LaunchAnswered& event) {
 void FleetCore::fail_launch(Instance& each, const ProviderFailure& failure) {
   if (each.state != InstanceState::requested) return;
   ++each.tries;
+  each.failed_at = now_;
   each.reason = failure.text;
   if (failure.kind != FailureKind::transient) {
     const std::string name = each.name;

@@ -57,8 +57,13 @@ struct Fixture {
     }
     return found;
   }
-  // Reports these rows as the list of the provider.
+  void restart() {
+    core.emplace(options);
+    listed = false;
+  }
+  // Reports these rows as the list of the provider, first in two lists.
   void list(std::vector<InstanceRow> rows = {}, bool whole = true) {
+    if (whole && !std::exchange(listed, true)) step(Listed{rows, true});
     step(Listed{std::move(rows), whole});
   }
   // Two lists without a row show that an instance is gone.
@@ -131,6 +136,7 @@ struct Fixture {
   Time now = Time::from_ns(1'000'000'000);
   planner::ClusterState cluster;
   bool recovering = false;
+  bool listed = false;
   std::uint64_t nodes = 0;
   std::vector<std::string> kinds;
 };
@@ -422,6 +428,42 @@ TEST(FleetCore, RepeatsTransientFailureWithSameName) {
   EXPECT_EQ(again[0].names, std::vector<std::string>{name});
 }
 
+TEST(FleetCore, TypeStaysClosed_FailedLaunchIsDropped) {
+  Fixture f;
+  f.step(FleetTick{});
+  f.list();
+  f.want(2);
+  const auto names = f.only<LaunchInstances>(f.look_and_plan()).at(0).names;
+  f.step(LaunchAnswered{"cpu",
+                        {{names[0], "", ProviderFailure{FailureKind::transient, "hang"}},
+                         {names[1], "", ProviderFailure{FailureKind::quota, "full"}}}});
+  f.cluster.slots.clear();  // the demand ends while the quota is used up
+  f.now = f.now + 29s;
+  EXPECT_TRUE(f.only<EndInstances>(f.look_and_plan()).empty());
+  f.now = f.now + 1s;
+  const auto end = f.only<EndInstances>(f.step(FleetTick{}));  // it may exist
+  ASSERT_EQ(end.size(), 1u);
+  EXPECT_EQ(end[0].instances.at(0).name, names[0]);
+  f.list();  // the answer to a list from before the end
+  f.step(EndAnswered{{{names[0]}}});
+  f.list_twice();
+  EXPECT_FALSE(f.core->has_instances());
+  f.now = f.now + f.options.quota_backoff;
+  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
+}
+
+TEST(FleetCore, FirstListLacksInstance_LaunchesNothing) {
+  Fixture f({type_of("cpu", 4, 1)});
+  f.step(FleetTick{});
+  f.want(1);
+  f.step(Listed{{}, true});  // lacks an instance of an earlier run
+  EXPECT_TRUE(f.only<MakePlan>(f.look_and_plan()).empty());
+  EXPECT_EQ(*f.core->next_deadline(), f.now + 2s);
+  f.step(Listed{{f.row("mobula-c-1")}, true});
+  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
+  EXPECT_EQ(f.count(InstanceState::starting), 1);
+}
+
 TEST(FleetCore, EndsInstanceWhoseAgentIsDead) {
   Fixture f;
   const auto name = f.joined();
@@ -544,11 +586,11 @@ TEST(FleetCore, Restarted_FindsReplacementOfExpiringNode) {
   const auto order = f.only<LaunchInstances>(f.look_and_plan());
   ASSERT_EQ(order.size(), 1u);
   const auto replacement = order[0].names.at(0);
-  f.core.emplace(f.options);
+  f.restart();
   f.step(FleetTick{});
   f.list({row, f.row(replacement, ProviderState::starting)});
   EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty()) << "it starts";
-  f.core.emplace(f.options);
+  f.restart();
   f.join(replacement);
   f.step(FleetTick{});
   f.list({row, f.row(replacement)});
@@ -571,7 +613,7 @@ TEST(FleetCore, AdoptsDrainOfOperatorAndGivesNodeBack) {
 TEST(FleetCore, LimitsLaunchesThatWaitAtProvider) {
   Fixture f;
   f.options.max_pending = 2;
-  f.core.emplace(f.options);
+  f.restart();
   f.step(FleetTick{});
   f.list();
   f.want(5);
