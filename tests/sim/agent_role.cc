@@ -124,6 +124,11 @@ void Agent::head_said(const std::shared_ptr<HeadConnection>& connection, const B
     world().trace().fold(world().now(), number(), "head", bytes);
     world().log(*this, [&] { return "<- head " + describe(*message); });
     world().checkers().agent_hears(*this, *message);
+    const auto* frame = std::get_if<HeadFrame>(&*message);
+    const auto* deaths = frame != nullptr && frame->frame.message
+                             ? std::get_if<PeersChanged>(&**frame->frame.message)
+                             : nullptr;
+    if (deaths != nullptr) world().streams().deaths_reach(address_.incarnation, *deaths);
     step(worker::ReceivedFromHead{std::move(*message)});
   });
 }

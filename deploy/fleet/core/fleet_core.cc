@@ -123,7 +123,7 @@ void FleetCore::on(const Listed& event) {
   list_backoff_ = Duration(0);
   list_failure_.clear();
   list_is_whole_ = event.whole;
-  listed_once_ = listed_once_ || event.whole;
+  if (event.whole && whole_lists_ < first_lists) ++whole_lists_;
   std::map<std::string, const InstanceRow*> rows;
   for (const auto& row : event.rows) rows.emplace(row.name, &row);
   for (auto at = instances_.begin(); at != instances_.end();) {
@@ -144,7 +144,9 @@ void FleetCore::on(const Listed& event) {
       continue;
     }
     ++each.lists_without;
-    const bool over = each.lists_without >= 2 || each.end_accepted;
+    // One list may lack the row of an instance that exists, and a launch in its place would exceed
+    // the maximum.
+    const bool over = each.lists_without >= 2;
     at = over ? remove(at, "its provider no longer lists it") : std::next(at);
   }
   for (const auto& row : event.rows) {
@@ -156,6 +158,7 @@ void FleetCore::on(const Listed& event) {
   end_failed(event);
   const bool steady = !is_busy();
   list_at_ = now_ + (steady ? options_.quiet_list_interval : options_.list_interval);
+  if (whole_lists_ < first_lists) list_at_ = now_ + options_.transient_backoff_initial;
 }
 
 // A failed instance has no process, but its provider keeps it, and may count it, until its end. A
@@ -259,6 +262,7 @@ void FleetCore::on(const LaunchAnswered& event) {
 void FleetCore::fail_launch(Instance& each, const ProviderFailure& failure) {
   if (each.state != InstanceState::requested) return;
   ++each.tries;
+  each.failed_at = now_;
   each.reason = failure.text;
   if (failure.kind != FailureKind::transient) {
     const std::string name = each.name;
@@ -275,7 +279,6 @@ void FleetCore::on(const EndAnswered& event) {
     if (at == instances_.end() || !at->second.in_flight) continue;
     auto& each = at->second;
     each.in_flight = false;
-    each.end_accepted = !answer.failure;
     each.end_backoff = answer.failure ? std::clamp<Duration>(2 * each.end_backoff,
                                                              options_.transient_backoff_initial,
                                                              options_.transient_backoff_max)

@@ -41,6 +41,10 @@ class FleetCore {
  private:
   // Time in which a snapshot may be older than an undrain.
   static constexpr Duration undrain_timeout = Duration(std::chrono::seconds(30));
+  // Whole lists before the first plan: one list may lack an instance of an earlier run.
+  static constexpr int first_lists = 2;
+  // A launch is not repeated later after its failure, because its demand may have ended.
+  static constexpr Duration repeat_timeout = Duration(std::chrono::seconds(30));
 
   struct Instance {
     std::string name;
@@ -53,6 +57,7 @@ class FleetCore {
     bool known_at_list = false;  // was accepted when the running list was requested
     bool pending = false;        // the provider says that it waits for capacity
     std::int64_t tries = 0;      // failed launches
+    Time failed_at;              // last failed launch
     std::int64_t lists_without = 0;
     std::string reason{};  // from the provider
     std::optional<Time> ends_at{};
@@ -75,7 +80,6 @@ class FleetCore {
     std::uint64_t end_look = 0;  // the end needs a snapshot with at least this number
     Time end_retry_at;
     Duration end_backoff{0};
-    bool end_accepted = false;
   };
   using Instances = std::map<std::string, Instance>;
 
@@ -116,6 +120,7 @@ class FleetCore {
   void record(const char* kind, std::string text);
   void record_pause(const std::string& type, bool was_paused);
   std::optional<Time> deadline_of(const Instance& each) const;
+  static std::optional<Time> repeat_end(const Instance& each);
 
   // ---- plans
   planner::ClusterState state_for_plan() const;
@@ -144,7 +149,7 @@ class FleetCore {
   std::uint64_t look_number_ = 0;
 
   bool list_is_whole_ = false;  // result of the last list
-  bool listed_once_ = false;    // a whole list has arrived
+  int whole_lists_ = 0;         // received, at most first_lists
   bool list_running_ = false;
   Time list_at_;
   Duration list_backoff_{0};

@@ -15,6 +15,12 @@ bool FleetCore::is_busy() const {
   });
 }
 
+// Time after which the failed launch of an instance is not repeated.
+std::optional<Time> FleetCore::repeat_end(const Instance& each) {
+  const bool repeats = each.state == InstanceState::requested && !each.in_flight && each.tries > 0;
+  return repeats ? std::optional(each.failed_at + repeat_timeout) : std::nullopt;
+}
+
 void FleetCore::settle() {
   for (auto& [name, each] : instances_) check_deadlines(each);
   repeat_launches();
@@ -25,6 +31,10 @@ void FleetCore::settle() {
 
 void FleetCore::check_deadlines(Instance& each) {
   if (each.state == InstanceState::ending || !each.end_why.empty()) return;
+  if (const auto end = repeat_end(each); end && now_ >= *end) {
+    each.end_why = "its launch failed";
+    return;
+  }
   if (!each.has_joined) {
     const bool late = !each.in_flight && now_ >= each.starts_since + options_.launch_timeout;
     if (!late) return;
@@ -111,7 +121,6 @@ void FleetCore::send_ends() {
     }
     set_state(each, InstanceState::ending);
     each.in_flight = true;
-    each.end_accepted = false;
     order.instances.push_back({name, each.ref});
   }
   if (!order.instances.empty()) out_->push_back(std::move(order));
@@ -127,7 +136,7 @@ void FleetCore::send_list() {
 }
 
 void FleetCore::send_plan() {
-  if (plan_running_ || !looked_ || recovering_ || !listed_once_) return;
+  if (plan_running_ || !looked_ || recovering_ || whole_lists_ < first_lists) return;
   if (planned_look_ == look_number_) return;
   planned_look_ = look_number_;
   plan_running_ = true;
@@ -142,8 +151,9 @@ std::optional<Time> FleetCore::deadline_of(const Instance& each) const {
     return each.in_flight || !may_end() ? std::nullopt : std::optional(each.end_retry_at);
   }
   if (!each.has_joined) {
-    return each.in_flight ? std::nullopt
-                          : std::optional(each.starts_since + options_.launch_timeout);
+    if (each.in_flight) return std::nullopt;
+    const Time late = each.starts_since + options_.launch_timeout;
+    return std::min(late, repeat_end(each).value_or(late));
   }
   if (each.state == InstanceState::draining && each.is_empty && each.undrainable) {
     return each.drain_deadline + options_.list_interval;

@@ -251,7 +251,9 @@ FleetReport FleetCore::report(Time now) const {
     if (const auto at = oldest.find(wait.starting); at != oldest.end()) wait.since = at->second;
   }
   if (!list_failure_.empty()) report.waits_for = list_failure_;
-  if (!listed_once_ && list_failure_.empty()) report.waits_for = "the first list of instances";
+  if (whole_lists_ < first_lists && list_failure_.empty()) {
+    report.waits_for = "the first lists of instances";
+  }
   if (recovering_) report.waits_for = "the head recovers";
   if (!looked_) report.waits_for = "the head does not answer";
   return report;

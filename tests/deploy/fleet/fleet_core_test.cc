@@ -1,12 +1,6 @@
 #include "deploy/fleet/core/fleet_core.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-
-#include "deploy/fleet/core/type_shortfall.h"
 #include "deploy/fleet/fleet_fixture.h"
-#include "scheduler/planner/planner.h"
 
 namespace mobula::internal::fleet {
 namespace {
@@ -98,9 +92,7 @@ TEST(FleetCore, DrainsBeforeItEndsIdleNode) {
   EXPECT_EQ(end[0].instances.at(0).name, name);
   f.step(EndAnswered{{{name}}});
   f.cluster.nodes.clear();
-  f.now = f.now + 2s;
-  f.step(FleetTick{});
-  f.list();
+  f.list_twice();
   EXPECT_FALSE(f.core->has_instances());
   EXPECT_TRUE(f.recorded("NODE_GIVEN_BACK"));
 }
@@ -183,123 +175,6 @@ TEST(FleetCore, PendingInstanceWaitsForCapacity) {
   EXPECT_EQ(f.count(InstanceState::accepted), 1);
 }
 
-TEST(FleetCore, ThreeFailedStartsPauseType) {
-  Fixture f;
-  f.step(FleetTick{});
-  f.list();
-  f.want(1);
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_FALSE(f.recorded("TYPE_PAUSED"));
-    const auto order = f.only<LaunchInstances>(f.look_and_plan());
-    ASSERT_EQ(order.size(), 1u);
-    f.step(LaunchAnswered{"cpu", {{order[0].names[0], "r"}}});
-    f.list({f.row(order[0].names[0], ProviderState::failed)});
-  }
-  EXPECT_TRUE(f.recorded("TYPE_PAUSED"));
-  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
-  f.step(ResumeType{"cpu"});
-  EXPECT_EQ(f.only<LaunchInstances>(f.look_and_plan()).size(), 1u);
-}
-
-// Without the pause, the demand would launch nodes that cannot serve it forever.
-TEST(FleetCore, NodeLacksItsResources_TypePauses) {
-  Fixture f;
-  const auto name = f.launched();
-  f.join(name).shape.resources = {amount("CPU", 2)};
-  f.look_and_plan();
-  EXPECT_TRUE(f.recorded("TYPE_PAUSED"));
-  const auto type = f.core->report(f.now).types.at(0);
-  EXPECT_NE(type.closed.find("joined with CPU: 2 instead of 4"), std::string::npos) << type.closed;
-  f.want(5);
-  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
-}
-
-TEST(TypeShortfall, ComparesTypesAndAmounts) {
-  NodeShape type, node;
-  type.resources = {amount("CPU", 4), amount("GPU", 2), amount("memory", 100)};
-  type.resources[1].instances[0].types = {"H100"};
-  node.resources = {amount("CPU", 4), amount("GPU", 2), amount("memory", 90)};
-  EXPECT_EQ(shortfall_of(node, type), "no accelerator_type:H100");
-  node.resources[1].instances[0].types = {"H100", "H100-80G"};
-  EXPECT_EQ(shortfall_of(node, type), "") << "memory differs between machines";
-  node.resources[1].instances[0].total = Quantity::whole(1);
-  EXPECT_EQ(shortfall_of(node, type), "GPU: 1 instead of 2");
-  type.resources.pop_back();
-  type.accelerator_types = {"TPU"};
-  node.resources[1].instances[0].total = Quantity::whole(2);
-  EXPECT_EQ(shortfall_of(node, type), "no accelerator_type:TPU");
-}
-
-TEST(FleetCore, NoCapacity_OtherTypeStarts) {
-  Fixture f({type_of("a", 4, 5), type_of("b", 4, 5)});
-  f.step(FleetTick{});
-  f.list();
-  f.want(1);
-  auto order = f.only<LaunchInstances>(f.look_and_plan());
-  ASSERT_EQ(order.at(0).type, "b");
-  f.step(LaunchAnswered{
-      "b", {{order[0].names[0], "", ProviderFailure{FailureKind::capacity, "sold out"}}}});
-  order = f.only<LaunchInstances>(f.look_and_plan());
-  ASSERT_EQ(order.size(), 1u);
-  EXPECT_EQ(order[0].type, "a");
-  const auto report = f.core->report(f.now);
-  EXPECT_EQ(report.types[1].closed, "capacity (sold out)");
-  EXPECT_EQ(report.types[1].closed_for, Duration(30s));
-}
-
-TEST(FleetCore, CapacityBackoffDoublesToItsMaximum) {
-  TypeGate gate;
-  const FleetOptions options;
-  Time now = Time::from_ns(1);
-  for (const auto expected : {30s, 60s, 120s, 240s, 480s, 960s, 1800s, 1800s}) {
-    gate.fail(now, {FailureKind::capacity, "x"}, options);
-    EXPECT_EQ(*gate.opens_at(now) - now, expected);
-    now = now + expected;
-    EXPECT_TRUE(gate.is_open(now));
-  }
-  gate.fail(now, {FailureKind::capacity, "x", Duration(3600s)}, options);
-  EXPECT_EQ(*gate.opens_at(now) - now, Duration(3600s));
-}
-
-TEST(FleetCore, QuotaWaitsForEndOfAnInstance) {
-  TypeGate gate;
-  const Time now = Time::from_ns(1);
-  gate.fail(now, {FailureKind::quota, "x"}, FleetOptions{});
-  EXPECT_EQ(*gate.opens_at(now) - now, Duration(600s));
-  gate.release();
-  EXPECT_TRUE(gate.is_open(now));
-}
-
-TEST(FleetCore, InvalidRequestPausesTypeAtOnce) {
-  for (const auto kind : {FailureKind::invalid, FailureKind::auth}) {
-    Fixture f;
-    f.step(FleetTick{});
-    f.list();
-    f.want(1);
-    const auto order = f.only<LaunchInstances>(f.look_and_plan());
-    f.step(LaunchAnswered{"cpu", {{order.at(0).names[0], "", ProviderFailure{kind, "no"}}}});
-    EXPECT_TRUE(f.recorded("TYPE_PAUSED"));
-    f.now = f.now + 3600s;
-    EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
-  }
-}
-
-TEST(FleetCore, RepeatsTransientFailureWithSameName) {
-  Fixture f;
-  f.step(FleetTick{});
-  f.list();
-  f.want(1);
-  const auto order = f.only<LaunchInstances>(f.look_and_plan());
-  const auto name = order.at(0).names.at(0);
-  f.step(LaunchAnswered{"cpu", {{name, "", ProviderFailure{FailureKind::transient, "hang"}}}});
-  EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
-  EXPECT_EQ(*f.core->next_deadline() - f.now, Duration(2s));
-  f.now = f.now + 2s;
-  const auto again = f.only<LaunchInstances>(f.step(FleetTick{}));
-  ASSERT_EQ(again.size(), 1u);
-  EXPECT_EQ(again[0].names, std::vector<std::string>{name});
-}
-
 TEST(FleetCore, EndsInstanceWhoseAgentIsDead) {
   Fixture f;
   const auto name = f.joined();
@@ -327,18 +202,6 @@ TEST(FleetCore, EndsNothingWhileHeadRecovers) {
   f.join(name);
   f.look_and_plan();
   EXPECT_EQ(f.count(InstanceState::joined), 1);
-}
-
-TEST(FleetCore, EndsNothingAfterIncompleteList) {
-  Fixture f;
-  const auto name = f.joined();
-  f.list({}, false);
-  f.cluster.nodes.clear();
-  for (int i = 0; i < 3; ++i) {
-    f.now = f.now + 31s;
-    EXPECT_TRUE(f.only<EndInstances>(f.look_and_plan()).empty());
-  }
-  EXPECT_EQ(f.only<EndInstances>(f.step(Listed{{f.row(name)}, true})).size(), 1u);
 }
 
 TEST(FleetCore, ListSaysUsedInstanceFailed_KeepsIt) {
@@ -391,18 +254,6 @@ TEST(FleetCore, EndsFailedInstanceWithoutNode) {
   EXPECT_TRUE(f.only<EndInstances>(f.step(Listed{{failed}, true})).empty()) << "its node is up";
 }
 
-TEST(FleetCore, ListWithoutUsedInstanceKeepsIt) {
-  Fixture f;
-  const auto name = f.joined();
-  for (int i = 0; i < 4; ++i) {
-    f.now = f.now + 61s;
-    f.step(FleetTick{});
-    f.list();
-    f.look_and_plan();
-  }
-  EXPECT_EQ(f.count(InstanceState::joined), 1);
-}
-
 TEST(FleetCore, OldNodesOfEndingInstanceCountForMaximum) {
   Fixture f({type_of("cpu", 4, 1)});
   const auto name = f.joined();
@@ -418,9 +269,7 @@ TEST(FleetCore, OldNodesOfEndingInstanceCountForMaximum) {
   f.want(1);
   EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty());
   f.step(EndAnswered{{{name}}});
-  f.now = f.now + 2s;
-  f.step(FleetTick{});
-  f.list();
+  f.list_twice();
   EXPECT_EQ(f.only<LaunchInstances>(f.look_and_plan()).size(), 1u);
 }
 
@@ -475,11 +324,11 @@ TEST(FleetCore, Restarted_FindsReplacementOfExpiringNode) {
   const auto order = f.only<LaunchInstances>(f.look_and_plan());
   ASSERT_EQ(order.size(), 1u);
   const auto replacement = order[0].names.at(0);
-  f.core.emplace(f.options);
+  f.restart();
   f.step(FleetTick{});
   f.list({row, f.row(replacement, ProviderState::starting)});
   EXPECT_TRUE(f.only<LaunchInstances>(f.look_and_plan()).empty()) << "it starts";
-  f.core.emplace(f.options);
+  f.restart();
   f.join(replacement);
   f.step(FleetTick{});
   f.list({row, f.row(replacement)});
@@ -502,7 +351,7 @@ TEST(FleetCore, AdoptsDrainOfOperatorAndGivesNodeBack) {
 TEST(FleetCore, LimitsLaunchesThatWaitAtProvider) {
   Fixture f;
   f.options.max_pending = 2;
-  f.core.emplace(f.options);
+  f.restart();
   f.step(FleetTick{});
   f.list();
   f.want(5);

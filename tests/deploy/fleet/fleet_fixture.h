@@ -1,4 +1,4 @@
-// A fleet core with a provider and a head that the test plays.
+// Fixture of the tests of FleetCore: a core with a provider and a head that the test plays.
 // Thread: owner.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "deploy/fleet/core/fleet_core.h"
@@ -35,7 +36,6 @@ inline planner::NodeType type_of(const std::string& name, std::int64_t cpus, std
   return type;
 }
 
-// A core with a provider and a head that the test plays.
 struct Fixture {
   explicit Fixture(std::vector<planner::NodeType> types = {type_of("cpu", 4, 10)}) {
     options.cluster = "c";
@@ -61,9 +61,22 @@ struct Fixture {
     }
     return found;
   }
-  // Reports these rows as the list of the provider.
+  void restart() {
+    core.emplace(options);
+    listed = false;
+  }
+  // Reports these rows as the list of the provider, first in two lists.
   void list(std::vector<InstanceRow> rows = {}, bool whole = true) {
+    if (whole && !std::exchange(listed, true)) step(Listed{rows, true});
     step(Listed{std::move(rows), whole});
+  }
+  // Two lists without a row show that an instance is gone.
+  void list_twice(const std::vector<InstanceRow>& rows = {}) {
+    for (int i = 0; i < 2; ++i) {
+      now = now + options.list_interval;
+      step(FleetTick{});
+      list(rows);
+    }
   }
   std::vector<FleetCommand> look_and_plan() {
     auto out = step(Looked{cluster, recovering});
@@ -127,6 +140,7 @@ struct Fixture {
   Time now = Time::from_ns(1'000'000'000);
   planner::ClusterState cluster;
   bool recovering = false;
+  bool listed = false;
   std::uint64_t nodes = 0;
   std::vector<std::string> kinds;
 };

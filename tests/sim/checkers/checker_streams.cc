@@ -114,6 +114,16 @@ void StreamChecker::reader_ended(const Process& reader) {
   }
 }
 
+void StreamChecker::deaths_reach(ProcessId agent, const PeersChanged& message) {
+  for (auto& [place, readers] : known_) {
+    if (place.first != agent) continue;
+    std::erase_if(readers, [&](const Reader& reader) {
+      return std::ranges::find(message.dead_processes, reader.process) !=
+             message.dead_processes.end();
+    });
+  }
+}
+
 void StreamChecker::caller_exits(const Process& caller) { leaving_.insert(caller.id()); }
 
 // The limit rises to the slowest reader that the caller can know, or without one to the fastest of

@@ -14,6 +14,7 @@
 
 #include "client/executor/core/executor_core.h"
 #include "protocol/messages/agent_to_process.h"
+#include "protocol/messages/head_to_agent.h"
 #include "protocol/messages/peer_control.h"
 #include "sim/workload/plan.h"
 
@@ -47,6 +48,9 @@ class StreamChecker {
   void readers_reach_owner(ProcessId from, const ReadersMoved& message);
   // The process died, or its agent did, which knew the reads of the process.
   void reader_ended(const Process& reader);
+  // An agent receives the deaths that the head declared. Processes of a paused node still run, and
+  // no longer count as readers.
+  void deaths_reach(ProcessId agent, const PeersChanged& message);
   // The caller exits as planned: its streams have no window from now on.
   void caller_exits(const Process& caller);
   // A consumer has read a position.

@@ -63,7 +63,8 @@ FleetWorld::FleetWorld(const HistoryOptions& options)
   if (large) fleet.limits.launch_at_least = 200;
   fleet.launch_timeout = 300s;
   calm_at_ = now_ + fault_time;
-  if (random_.chance(300)) fleet.max_pending = random_.between(1, 6);
+  // At one snapshot in 120 s, a large cloud reaches its size only if many instances may start at once.
+  if (random_.chance(300)) fleet.max_pending = random_.between(1, 6) * (large ? 50 : 1);
 }
 
 Outcome FleetWorld::run() {
