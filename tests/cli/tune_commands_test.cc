@@ -122,5 +122,44 @@ TEST_F(TuneCommands, CompletesAndHelps) {
   EXPECT_THAT(mobula({"complete-line", "mobula tune ex"}).out, HasSubstr("export"));
 }
 
+TEST_F(TuneCommands, ShowsReasons) {
+  {
+    auto store = tune::ExperimentStore::resume(sample_.place, {}).value();
+    store->write({1000,
+                  {tune::StoredTrial{.trial = 40},
+                   tune::SetExperimentState{"running", "tune/sample/1: no node has gold"}}});
+    ASSERT_TRUE(store->flush().ok());
+    EXPECT_THAT(mobula({"tune", "status", "sample"}).out,
+                HasSubstr("reason: tune/sample/1: no node has gold"));
+    EXPECT_THAT(mobula({"tune", "explain", "sample", "40"}).out,
+                HasSubstr("waits for a placement group: tune/sample/1: no node has gold"));
+    store->write({1001, {tune::SetExperimentState{"finished", "the search algorithm finished"}}});
+    ASSERT_TRUE(store->flush().ok());
+  }
+  EXPECT_THAT(mobula({"tune", "status", "sample"}).out,
+              HasSubstr("reason: the search algorithm finished"));
+  EXPECT_EQ(mobula({"tune", "status", "sample", "-o", "json"}).json()["reason"],
+            "the search algorithm finished");
+}
+
+TEST_F(TuneCommands, ExportsStudyOfOptuna) {
+  const std::string file = directory_ + "/study.db";
+  const auto exported =
+      mobula({"tune", "export", "sample", "--format", "optuna", "--output", file});
+  EXPECT_EQ(exported.code, 0) << exported.err;
+  EXPECT_EQ(exported.out, "Wrote " + file + "\n");
+  const auto imported = mobula({"tune", "import", "optuna", file, "--name", "again"});
+  EXPECT_EQ(imported.out, "Imported 40 trials as experiment again\n") << imported.err;
+  const auto stream = mobula({"tune", "export", "sample", "--format", "optuna", "--output", "-"});
+  EXPECT_EQ(stream.code, 2);
+  expect_one_line(stream, "a study is an SQLite file");
+}
+
+TEST_F(TuneCommands, ReplayNeedsRecordedCommand) {
+  const auto replay = mobula({"tune", "replay", "sample"});
+  EXPECT_EQ(replay.code, 7);
+  expect_one_line(replay, "replay experiment 'sample': the file records no command");
+}
+
 }  // namespace
 }  // namespace mobula::internal

@@ -170,6 +170,7 @@ void ExperimentRunner::wait() {
   if (Clock::now() >= next_tick_) {
     next_tick_ = Clock::now() + tick_interval;
     if (options_.time_budget || options_.stop.stopper()) feed(ClockTicked{});
+    store_waiting_reason();
     for (const auto& trial : take_stop_requests(parts_.place))
       feed(StopRequested{trial.value_or(-1)});
   }

@@ -106,6 +106,7 @@ class ExperimentRunner {
   void notify(const ExperimentCommand& command);
   void notify_report(const TrialReported& report);
   std::string waiting_reason();
+  void store_waiting_reason();
   void show(bool last);
   mobula::tune::ResultGrid results() const;
   double now_s() const;
@@ -128,7 +129,7 @@ class ExperimentRunner {
   std::vector<std::int64_t> created_ms_;        // by trial
   std::map<TrialNumber, std::string> node_of_;  // node of the last attempt
   Clock::time_point next_tick_ = {};
-  std::string reason_;
+  std::string reason_, stored_reason_;
   Clock::time_point reason_at_ = {};
 };
 

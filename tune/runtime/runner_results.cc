@@ -119,6 +119,14 @@ std::string ExperimentRunner::waiting_reason() {
   return reason_;
 }
 
+// For `mobula tune status` and `explain`, which read the file alone.
+void ExperimentRunner::store_waiting_reason() {
+  const std::string reason = waiting_reason();
+  if (core_.ended() || reason == stored_reason_) return;
+  stored_reason_ = reason;
+  parts_.log->add(SetExperimentState{.state = "running", .reason = reason});
+}
+
 api::ResultGrid ExperimentRunner::results() const {
   std::vector<api::TrialResult> results;
   for (std::size_t i = 0; i < core_.trials().size(); ++i) {

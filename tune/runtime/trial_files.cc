@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
 
@@ -15,7 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 Failure file_fault(const char* operation, const std::string& path, const std::error_code& error) {
-  return failure(ErrorCode::unavailable,
+  const bool full = error == std::errc::no_space_on_device || error.value() == EDQUOT;
+  return failure(full ? ErrorCode::resource_exhausted : ErrorCode::unavailable,
                  fmt::format("{} {}: {}", operation, path, error.message()));
 }
 

@@ -1,5 +1,6 @@
 // The directories of a trial: saved checkpoints appear complete or not at all.
-// Thread: any. Errors: unavailable names the path and the fault of the system.
+// Thread: any. Errors: unavailable names the path and the fault of the system; resource_exhausted:
+// the disk is full.
 #pragma once
 
 #include <set>

@@ -28,6 +28,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr std::int64_t max_in_flight = 64;
+constexpr std::chrono::milliseconds full_disk_backoff(500);
 
 // Throws the failure of an operation on files.
 void check_files(const internal::Result<void>& done) {
@@ -143,11 +144,25 @@ struct TrialProcess::State {
                        iteration);
   }
 
+  // Waits before the next attempt to write to a full disk.
+  void wait_for_space() {
+    MutexLock lock(mutex);
+    if (stop) throw TrialStopped();
+    changed.wait_for(lock, full_disk_backoff);
+    if (stop) throw TrialStopped();
+  }
+
   std::string save_directory(const std::string& given) {
     const std::string source = given.front() == '/' ? given : start.directory + "/" + given;
     const std::string target = target_path();
-    check_files(internal::tune::copy_checkpoint(source, target));
-    return target;
+    for (;;) {
+      const auto copied = internal::tune::copy_checkpoint(source, target);
+      if (copied || copied.error().code != internal::ErrorCode::resource_exhausted) {
+        check_files(copied);
+        return target;
+      }
+      wait_for_space();
+    }
   }
 
   Mutex mutex;

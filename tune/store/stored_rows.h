@@ -33,7 +33,7 @@ struct StoredExperiment {
   std::string metric = {};
   Mode mode = Mode::min;
   std::string state = "running";  // running, finished, stopped, failed
-  std::string end_reason = {};    // empty: all samples have ended
+  std::string end_reason = {};    // why it ended early, or why its next trial waits
 };
 
 struct StoredTrial {
@@ -111,7 +111,7 @@ struct EraseCheckpoint {
 // Changes the state of the experiment.
 struct SetExperimentState {
   std::string state = {};
-  std::string reason = {};  // reason of the end
+  std::string reason = {};  // why it ended early, or why its next trial waits
 };
 // Ends the attempts that have no end: the processes of an earlier controller.
 struct EndOpenAttempts {
@@ -128,8 +128,7 @@ struct SetTrialState {
 // already stays as it is, so that a resumed controller may repeat it.
 using StoreChange =
     std::variant<StoredTrial, SetTrialState, StoredAttempt, StoredReport, StoredCheckpoint,
-                 EraseCheckpoint, StoredEvent, StoredSnapshot, SetExperimentState,
-                 EndOpenAttempts>;
+                 EraseCheckpoint, StoredEvent, StoredSnapshot, SetExperimentState, EndOpenAttempts>;
 
 // "pending", "running", "pausing", "paused", "terminated", "failed".
 std::string_view state_name(TrialState state);

@@ -103,9 +103,6 @@ int stop_experiment(const tune::ExperimentPlace& place, const TuneFlags& flags) 
 }
 
 int resume_experiment(const tune::ExperimentPlace& place) {
-  auto recorded = recorded_command(place, "resume");
-  if (!recorded) return complain(recorded.error());
-  std::vector<std::string>& words = *recorded;
   const std::string controller = tune::ExperimentLock::holder(place.lock_file());
   if (!controller.empty()) {
     return complain(failure(ErrorCode::already_exists,
@@ -113,6 +110,9 @@ int resume_experiment(const tune::ExperimentPlace& place) {
                                         "stop it",
                                         place.name, controller)));
   }
+  auto recorded = recorded_command(place, "resume");
+  if (!recorded) return complain(recorded.error());
+  std::vector<std::string>& words = *recorded;
   const std::string storage = std::filesystem::absolute(place.storage).string();
   ::setenv("MOBULA_TUNE_RESUME", place.name.c_str(), 1);
   ::setenv("MOBULA_TUNE_STORAGE", storage.c_str(), 1);

@@ -92,7 +92,7 @@ Result<Json> summary_of(ExperimentReader& reader, const ExperimentPlace& place) 
   const std::string state = state_of(*experiment, controller);
   return Json{{"name", place.name},
               {"state", state},
-              {"reason", state == "running" ? "" : experiment->end_reason},
+              {"reason", experiment->end_reason},
               {"trials", total},
               {"by_state", std::move(by_state)},
               {"metric", experiment->metric},
@@ -189,12 +189,13 @@ Result<std::optional<Standing>> standing_of(ExperimentReader& reader, const Stor
 }
 
 std::string reason_of(const StoredTrial& trial, const std::vector<tune::StoredAttempt>& attempts,
-                      const std::string& controller) {
+                      const std::string& controller, const std::string& waiting) {
   const tune::StoredAttempt* last = attempts.empty() ? nullptr : &attempts.back();
   const std::string text = last == nullptr ? "" : last->text;
   switch (trial.state) {
     case TrialState::pending:
       if (controller.empty()) return "waits: no process runs the experiment; resume it";
+      if (!waiting.empty()) return "waits for a placement group: " + waiting;
       return trial.error.empty() ? "waits for a placement group with its resources"
                                  : "waits: " + trial.error;
     case TrialState::running: return "runs on node " + (trial.node.empty() ? "?" : trial.node);
@@ -302,11 +303,13 @@ Result<Json> explanation_document(const ExperimentPlace& place, TrialNumber numb
   if (!attempts) return attempts.error();
   const auto standing = standing_of(*reader, *trial);
   if (!standing) return standing.error();
+  const auto experiment = reader->experiment();
+  if (!experiment) return experiment.error();
   const std::string controller = tune::ExperimentLock::holder(place.lock_file());
   Json explanation = document("TrialExplanation");
   explanation["trial"] = number;
   explanation["state"] = tune::state_name(trial->state);
-  explanation["reason"] = reason_of(*trial, *attempts, controller);
+  explanation["reason"] = reason_of(*trial, *attempts, controller, experiment->end_reason);
   explanation["bracket"] = trial->bracket;
   explanation["attempts"] = attempt_items(*attempts);
   if (*standing) {

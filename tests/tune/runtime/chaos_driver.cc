@@ -1,7 +1,8 @@
 // The controller of the chaos test: runs or continues a PBT, HyperBand, or ASHA experiment on a
 // cluster, and prints a line per report: "report TRIAL PROCESS".
-// Usage: tune_chaos_driver STORAGE pbt|asha|hyperband|live TRIALS [relaxed] [license]
+// Usage: tune_chaos_driver STORAGE pbt|asha|hyperband|live TRIALS [relaxed] [license] [once]
 //   live: every trial waits until all trials have started
+//   once: a failed trial is not repeated
 //   license: a trial needs one of the custom resource "license"
 #include <poll.h>
 #include <unistd.h>
@@ -86,6 +87,7 @@ int main(int argc, char** argv) {
   options.checkpoint.num_to_keep = 2;
   for (int i = 4; i < argc; ++i) {
     if (argv[i] == std::string("relaxed")) options.durability = tune::Durability::relaxed;
+    if (argv[i] == std::string("once")) options.failure.max_failures = 0;
     if (argv[i] == std::string("license"))
       options.resources_per_trial = {{"cpu", 1}, {"license", 1}};
   }
