@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <set>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -76,6 +77,24 @@ void check_options(const api::RunOptions& options) {
                 fmt::format("{} s; pass more than 0", options.time_budget->count()));
 }
 
+// One objective is a metric.
+api::RunOptions with_metric(api::RunOptions options) {
+  if (options.objectives.empty()) return options;
+  if (!options.metric.empty())
+    refuse_tune("RunOptions::objectives",
+                "metric is '" + options.metric + "' as well; pass objectives alone");
+  std::set<std::string> names;
+  for (const api::Objective& objective : options.objectives)
+    if (objective.metric.empty() || !names.insert(objective.metric).second)
+      refuse_tune("RunOptions::objectives",
+                  "'" + objective.metric + "' is empty or repeated; name each metric once");
+  if (options.objectives.size() > 1) return options;
+  options.metric = options.objectives.front().metric;
+  options.mode = options.objectives.front().mode;
+  options.objectives.clear();
+  return options;
+}
+
 nlohmann::ordered_json json_of(const Value& value) {
   if (value.is_text()) return value.text();
   if (value.is_truth()) return value.truth();
@@ -117,6 +136,10 @@ std::string spec_of(const api::RunOptions& options, const Space& space, const st
   spec["scheduler"] = scheduler;
   spec["searcher"] = searcher;
   spec["num_samples"] = options.num_samples;
+  for (const api::Objective& objective : options.objectives)
+    spec["objectives"].push_back(
+        {{"metric", objective.metric}, {"mode", objective.mode == api::Mode::max ? "max" : "min"}});
+  if (!options.constraints.empty()) spec["constraints"] = options.constraints;
   return spec.dump();
 }
 
@@ -160,36 +183,67 @@ void prepare_resources(const api::RunOptions& options, Prepared& prepared) {
   };
 }
 
+// The objectives have what the scheduler and the searcher need.
+void check_objectives(const api::RunOptions& options, const MadeScheduler& scheduler) {
+  const bool several = !options.objectives.empty();
+  if (several && scheduler.needs_metric)
+    refuse_tune("RunOptions::scheduler",
+                fmt::format("{} compares trials by one metric, and objectives has {}; pass another "
+                            "scheduler or one objective",
+                            scheduler.name, options.objectives.size()));
+  if (!several && options.metric.empty() && (scheduler.needs_metric || options.search_alg))
+    refuse_tune("RunOptions::metric",
+                "empty; " + scheduler.name + " and the searcher need the name of a metric");
+  for (const std::string& constraint : options.constraints)
+    if (constraint.empty())
+      refuse_tune("RunOptions::constraints", "empty name; pass the name of a metric");
+}
+
+// The searcher's view of the options.
+SearchPlan search_plan(const api::RunOptions& options, const Prepared& prepared, std::uint64_t seed,
+                       const MetricsSource& metrics) {
+  SearchPlan plan{.space = prepared.space,
+                  .metric = options.metric,
+                  .modes = {core_mode(options.mode)},
+                  .constrained = !options.constraints.empty(),
+                  .num_samples = options.num_samples,
+                  .seed = seed,
+                  .metrics = &metrics};
+  if (!options.objectives.empty()) plan.modes.clear();
+  for (const api::Objective& objective : options.objectives)
+    plan.modes.push_back(core_mode(objective.mode));
+  for (const api::Config& point : options.points_to_evaluate)
+    plan.points_to_evaluate.push_back(core_config(point));
+  return plan;
+}
+
 Prepared prepare(const api::detail::Trainable& trainable, const api::RunOptions& options,
-                 std::uint64_t seed) {
+                 std::uint64_t seed, const MetricsSource& metrics) {
   Prepared prepared;
   prepared.space = core_space(options.space);
   const Mode mode = core_mode(options.mode);
-  prepared.scheduler =
-      checked(make_scheduler(options.scheduler, {options.metric, mode}), "RunOptions::scheduler");
+  prepared.scheduler = checked(make_scheduler(options.scheduler, {options.metric, mode, &metrics}),
+                               "RunOptions::scheduler");
   if (prepared.scheduler.mutates && options.search_alg)
     refuse_tune("RunOptions::search_alg",
                 prepared.scheduler.name + " excludes a searcher; remove one of them");
-  if (options.metric.empty() && (prepared.scheduler.needs_metric || options.search_alg))
-    refuse_tune("RunOptions::metric", "empty; " + prepared.scheduler.name +
-                                          " and the searcher need the name of a metric");
+  check_objectives(options, prepared.scheduler);
   if (prepared.space.empty() && !prepared.scheduler.mutates)
     refuse_tune("RunOptions::space", "empty; pass at least one parameter");
   if (Result<void> valid = prepared.space.check(); !valid)
     refuse_tune("RunOptions::space", valid.error().text);
-  SearchPlan plan{.space = prepared.space,
-                  .metric = options.metric,
-                  .mode = mode,
-                  .num_samples = options.num_samples,
-                  .seed = seed};
-  for (const api::Config& point : options.points_to_evaluate)
-    plan.points_to_evaluate.push_back(core_config(point));
-  prepared.search = checked(make_search(options.search_alg, plan), "RunOptions::search_alg");
+  prepared.search =
+      checked(make_search(options.search_alg, search_plan(options, prepared, seed, metrics)),
+              "RunOptions::search_alg");
   const double budget = options.time_budget ? options.time_budget->count() : 0;
   prepared.stopper = checked(make_stopper(options.stop, budget), "RunOptions::stop");
 
   ExperimentSettings& settings = prepared.settings;
   settings.metric = options.metric;
+  for (const api::Objective& objective : options.objectives)
+    settings.objectives.push_back(objective.metric);
+  settings.constraints = options.constraints;
+  settings.duplicates = static_cast<DuplicateRule>(options.on_duplicate);
   settings.time_attr = prepared.scheduler.time_attr;
   settings.seed = seed;
   settings.num_trials = prepared.search.num_trials;
@@ -203,7 +257,9 @@ Prepared prepare(const api::detail::Trainable& trainable, const api::RunOptions&
   settings.checkpoints = {.num_to_keep = options.checkpoint.num_to_keep,
                           .score_attribute = options.checkpoint.score_attribute,
                           .score_order = core_mode(options.checkpoint.score_order)};
-  if (prepared.search.expands_grids) {
+  // Results that a trial may reuse do not exist early.
+  const bool reuses = options.on_duplicate == api::OnDuplicate::reuse;
+  if (prepared.search.expands_grids && !reuses) {
     const auto resources = cluster_resources();
     const auto cpus = resources.find("CPU");
     settings.early_trials =
@@ -303,8 +359,8 @@ void throw_faults(const std::string& search_error, const api::RunOptions& option
     if (!result.error.empty()) throw Error(result.error);
 }
 
-api::ResultGrid run_checked(const api::detail::Trainable& trainable,
-                            const api::RunOptions& options) {
+api::ResultGrid run_checked(const api::detail::Trainable& trainable, const api::RunOptions& given) {
+  const api::RunOptions options = with_metric(given);
   check_options(options);
   RunnerParts parts{.place = place_of(options)};
   const ExperimentPlace place = parts.place;
@@ -316,7 +372,8 @@ api::ResultGrid run_checked(const api::detail::Trainable& trainable,
     parts.replayed = std::move(opened.events);
     parts.created_ms = opened.created_ms;
   }
-  Prepared prepared = prepare(trainable, options, seed);
+  CoreMetrics metrics;
+  Prepared prepared = prepare(trainable, options, seed, metrics);
   if (!exists) {
     parts.created_ms = wall_clock_ms();
     parts.log = create_log(options, place, prepared, parts.created_ms);
@@ -325,9 +382,6 @@ api::ResultGrid run_checked(const api::detail::Trainable& trainable,
     refuse_tune("RunOptions::storage_path", made.error().text);
   for (const std::string& warning : prepared.search.warnings)
     fmt::print(stderr, "tune: {}\n", warning);
-  CoreMetrics metrics;
-  if (auto* reader = dynamic_cast<MetricsReader*>(prepared.scheduler.rule.get()))
-    reader->read_from(metrics);
   parts.core = std::make_unique<ExperimentCore>(
       prepared.settings, ExperimentParts{.searcher = std::move(prepared.search.algorithm),
                                          .scheduler = std::move(prepared.scheduler.rule),

@@ -37,17 +37,26 @@ struct TrialResult {
 class MOBULA_API ResultGrid {
  public:
   // For the library.
-  ResultGrid(std::vector<TrialResult> results, std::string metric, Mode mode)
-      : results_(std::move(results)), metric_(std::move(metric)), mode_(mode) {}
-  // Returns the trial with the best last report. NotFoundError if no trial reported the metric.
+  ResultGrid(std::vector<TrialResult> results, std::vector<Objective> objectives,
+             std::vector<std::string> constraints)
+      : results_(std::move(results)),
+        objectives_(std::move(objectives)),
+        constraints_(std::move(constraints)) {}
+  // Returns the trial with the best last report that satisfies the constraints. NotFoundError if no
+  // trial reported the metric; InvalidRequestError with several objectives.
   const TrialResult& best() const;
+  // Returns the Pareto front of the last reports that satisfy the constraints: trials for which no
+  // other trial is better in one objective and at least as good in the others.
+  std::vector<TrialResult> front() const;
   // Returns all trials by number.
   std::span<const TrialResult> all() const { return results_; }
 
  private:
+  std::vector<const TrialResult*> valid() const;
+
   std::vector<TrialResult> results_;
-  std::string metric_;
-  Mode mode_;
+  std::vector<Objective> objectives_;
+  std::vector<std::string> constraints_;
 };
 
 // Functions of the driver that follow an experiment. An exception becomes a warning.
@@ -100,6 +109,12 @@ enum class Resume : std::uint8_t {
   automatic,  // continues, if it exists
   required    // continues, and has to exist
 };
+// A searcher that suggests the configuration of an earlier trial again.
+enum class OnDuplicate : std::uint8_t {
+  evaluate,  // runs the trial
+  reuse,     // takes the result of the earlier trial if it is complete, without a run
+  resample   // asks the searcher again, at most 15 times
+};
 // The durability of reports.
 enum class Durability : std::uint8_t {
   strict,  // a trial continues after its report is on disk
@@ -125,11 +140,17 @@ struct RunOptions {
   ReuseActors reuse_actors = ReuseActors::automatic;     // reuse of processes
   // Directory of experiments that all nodes see; default: MOBULA_TUNE_STORAGE or ~/mobula_tune.
   std::string storage_path = {};
-  Resume resume = Resume::no;                  // existing experiment of this name
-  std::vector<CallbackPtr> callbacks = {};     // functions of the driver
-  Environment env = {};                        // variables of the trials
+  Resume resume = Resume::no;                        // existing experiment of this name
+  std::vector<CallbackPtr> callbacks = {};           // functions of the driver
+  OnDuplicate on_duplicate = OnDuplicate::evaluate;  // configuration of an earlier trial
+  Environment env = {};                              // variables of the trials
   int verbose = 1;                             // 0: no table; 1: a table; 2: a line per report
   Durability durability = Durability::strict;  // durability of reports
+  // Several objectives, in place of metric and mode: GPSearch, Nsga2Search, SobolSearch, and random
+  // search, without a scheduler that compares trials.
+  std::vector<Objective> objectives = {};
+  // Metrics with the upper limit 0, for TPESearch, GPSearch, and Nsga2Search.
+  std::vector<std::string> constraints = {};
 };
 
 namespace detail {

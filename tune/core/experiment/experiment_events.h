@@ -180,6 +180,12 @@ struct TrialChanged {
 struct CheckpointAdded {
   CheckpointNumber checkpoint = 0;
 };
+// A trial continues from the checkpoint of another one with a new configuration.
+struct TrialExploited {
+  TrialNumber trial = 0, donor = 0;
+  std::int64_t iteration = 0, donor_iteration = 0;
+  Config donor_config = {}, config = {};
+};
 // A text for the user.
 struct TrialWarning {
   TrialNumber trial = 0;
@@ -190,6 +196,7 @@ struct ExperimentEnded {};
 
 using ExperimentCommand =
     std::variant<MakeGroup, RemoveGroup, StartTrial, ContinueTrial, SaveCheckpoint, EndTrial,
-                 DeleteCheckpoint, TrialChanged, CheckpointAdded, TrialWarning, ExperimentEnded>;
+                 DeleteCheckpoint, TrialChanged, CheckpointAdded, TrialExploited, TrialWarning,
+                 ExperimentEnded>;
 
 }  // namespace mobula::internal::tune
