@@ -14,6 +14,7 @@
 #include <mobula/get.h>
 
 #include "tune/api/core_values.h"
+#include "tune/runtime/policy_files.h"
 #include "tune/runtime/trial_actor.h"
 #include "tune/runtime/trial_files.h"
 #include "tune/store/stop_requests.h"
@@ -72,9 +73,13 @@ double ExperimentRunner::now_s() const {
 }
 
 api::ResultGrid ExperimentRunner::run() {
+  if (!parts_.replayed.empty()) remove_policies(parts_.place.directory());
   for (const TimedEvent& event : parts_.replayed) {
     commands_.clear();
     core_.step(event.now_s, event.event, commands_);
+    for (const ExperimentCommand& command : commands_)
+      if (const auto* exploited = std::get_if<TrialExploited>(&command))
+        append_policy(parts_.place.directory(), *exploited);
     note_created(event.now_s);
     offset_s_ = event.now_s;
   }
@@ -279,7 +284,10 @@ void ExperimentRunner::take_news(GroupNumber number, const TrialNews& news) {
     ++groups_.at(number).received;
     feed(TrialReported{trial, attempt, core_metrics(report.metrics), report.checkpoint});
   }
-  if (news.saved) feed(TrialSaved{trial, attempt, *news.saved});
+  if (news.saved) {
+    groups_.at(number).saving = false;
+    feed(TrialSaved{trial, attempt, *news.saved});
+  }
   switch (news.exit) {
     case TrialExit::running: return;
     case TrialExit::returned: return exit_of(number, TrialExitKind::returned, {});
@@ -329,6 +337,8 @@ void ExperimentRunner::execute(const ExperimentCommand& command) {
     if (GroupRun* row = running(saved->trial)) row->save = true;
   } else if (const auto* deleted = std::get_if<DeleteCheckpoint>(&command)) {
     remove_directory(deleted->directory);
+  } else if (const auto* exploited = std::get_if<TrialExploited>(&command)) {
+    append_policy(parts_.place.directory(), *exploited);
   } else if (const auto* warned = std::get_if<TrialWarning>(&command)) {
     fmt::print(stderr, "tune: {}\n", warned->text);
   }
@@ -365,7 +375,7 @@ void ExperimentRunner::start(const StartTrial& command) {
   row.began_ms = wall_clock_ms();
   row.received = row.decided = 0;
   row.exchanges = 0;
-  row.save = row.stop = row.exited = row.finished = row.ending = false;
+  row.save = row.saving = row.stop = row.exited = row.finished = row.ending = false;
   where_[command.trial] = command.group;
   if (!row.handle)
     row.handle = trainable_.create(options_of_trial(row.group, row.resources, options_.env));
@@ -398,6 +408,7 @@ void ExperimentRunner::exchange(GroupNumber number) {
                          .decided = row.decided,
                          .stop = row.stop,
                          .save = std::exchange(row.save, false)};
+  row.saving = row.saving || order.save;
   ++row.exchanges;
   Awaited awaited{.kind = Awaits::exchange,
                   .group = number,
@@ -410,7 +421,8 @@ void ExperimentRunner::exchange(GroupNumber number) {
 void ExperimentRunner::exchange_where_needed() {
   for (auto& [number, row] : groups_) {
     if (!row.handle || row.exited || row.ending) continue;
-    if (row.save || (row.exchanges == 0 && row.received == row.decided)) exchange(number);
+    const bool awaits_news = row.received == row.decided || row.saving;
+    if (row.save || (row.exchanges == 0 && awaits_news)) exchange(number);
   }
 }
 

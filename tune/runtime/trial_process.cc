@@ -109,7 +109,8 @@ struct TrialProcess::State {
 
   void await_decision(std::int64_t own, const SaveFunction& on_save) {
     MutexLock lock(mutex);
-    while (decided < own && !stop) {
+    while (!stop) {
+      // A save that comes with the decision has the state of this report.
       if (save && on_save) {
         save = false;
         lock.unlock();
@@ -117,9 +118,10 @@ struct TrialProcess::State {
         lock.lock();
         continue;
       }
+      if (decided >= own) return;
       changed.wait(lock);
     }
-    if (stop) throw TrialStopped();
+    throw TrialStopped();
   }
 
   // A save of a class that the driver requested.
