@@ -397,7 +397,8 @@ void ExperimentRunner::start(const StartTrial& command) {
                              .first_worker = first_worker_bundle(row.resources),
                              .checkpoint = command.checkpoint,
                              .iteration = command.iteration,
-                             .time_total_s = command.time_total_s});
+                             .time_total_s = command.time_total_s,
+                             .command = trainable_.command});
   await({.kind = Awaits::run, .group = command.group, .start = row.start}, row.run);
   exchange(command.group);
 }

@@ -19,6 +19,7 @@
 #include "tune/api/core_values.h"
 #include "tune/api/scheduler_recipe.h"
 #include "tune/api/search_recipe.h"
+#include "tune/runtime/command_line.h"
 #include "tune/runtime/experiment_runner.h"
 #include "tune/runtime/trial_files.h"
 
@@ -236,6 +237,9 @@ Prepared prepare(const api::detail::Trainable& trainable, const api::RunOptions&
       checked(make_search(options.search_alg, search_plan(options, prepared, seed, metrics)),
               "RunOptions::search_alg");
   const double budget = options.time_budget ? options.time_budget->count() : 0;
+  if (trainable.is_command)
+    check_command(trainable.command, prepared.space,
+                  prepared.scheduler.mutates || prepared.search.name == "user");
   prepared.stopper = checked(make_stopper(options.stop, budget), "RunOptions::stop");
 
   ExperimentSettings& settings = prepared.settings;

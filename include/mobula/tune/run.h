@@ -179,6 +179,18 @@ ResultGrid run(const RunOptions& options) {
     return detail::run_experiment(detail::trainable<detail::ClassTrial<C>>(), options);
 }
 
+// Runs trials of a program. Exit code 0 completes a trial, and any other exit fails it. A stopped
+// program gets SIGTERM, and SIGKILL after 3 s. Variables of the program: MOBULA_TUNE_CONFIG (a JSON
+// file of the parameters), MOBULA_TUNE_CHECKPOINT (the directory to continue from, or empty),
+// MOBULA_TUNE_DIRECTORY, MOBULA_TUNE_EXPERIMENT, MOBULA_TUNE_TRIAL, MOBULA_TUNE_ATTEMPT, and
+// MOBULA_TUNE_SEED.
+inline ResultGrid run(const Command& command, const RunOptions& options) {
+  auto trainable = detail::trainable<detail::CommandTrial>();
+  trainable.is_command = true;
+  trainable.command = command;
+  return detail::run_experiment(trainable, options);
+}
+
 // An experiment that runs later, as in Ray.
 template <auto F>
 class Tuner {
