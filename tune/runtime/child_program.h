@@ -1,4 +1,4 @@
-// A program that runs as a child process, in a process group of its own. Reports come through a
+// A program that runs as a child process, in a separate process group. Reports come through a
 // socket, and optionally through its standard output.
 // Thread: owner. Errors: unavailable names the program and the fault of the system.
 #pragma once

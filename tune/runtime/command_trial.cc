@@ -130,7 +130,7 @@ class CommandRun {
     return waited[0].revents == 0;
   }
 
-  // What the program wrote before its exit, and its status.
+  // Takes the output from before the exit, and the status.
   void finish() {
     read_errors();
     read_output();

@@ -90,6 +90,7 @@ api::ResultGrid ExperimentRunner::run() {
   began_ = Clock::now();
   next_tick_ = began_ + tick_interval;
   feed(ExperimentStarted{});
+  feed_restored();
   loop();
   parts_.log->add(SetExperimentState{"finished"});
   parts_.log->flush();
@@ -106,6 +107,15 @@ api::ResultGrid ExperimentRunner::run() {
     }
   }
   return grid;
+}
+
+// The choices of Tuner::restore.
+void ExperimentRunner::feed_restored() {
+  const auto& restore = trainable_.restore;
+  if (!restore.resume_unfinished)
+    for (const TrialNumber trial : core_.trials().list()) feed(StopRequested{trial});
+  if (restore.resume_errored || restore.restart_errored)
+    feed(FailedTrialsRepeated{.from_checkpoint = !restore.restart_errored});
 }
 
 void ExperimentRunner::loop() {

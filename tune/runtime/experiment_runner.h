@@ -73,6 +73,7 @@ class ExperimentRunner {
   };
 
   void loop();
+  void feed_restored();
   void wait();
   void feed(ExperimentEvent event);
   void store_changes(const ExperimentCommand& command);

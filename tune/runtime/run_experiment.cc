@@ -1,4 +1,5 @@
 // Checks the options of an experiment, makes its parts, and runs it.
+#include <cxxabi.h>
 #include <fmt/format.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@
 #include "tune/api/search_recipe.h"
 #include "tune/runtime/command_line.h"
 #include "tune/runtime/experiment_runner.h"
+#include "tune/runtime/spec_difference.h"
 #include "tune/runtime/trial_files.h"
 
 namespace mobula::internal::tune {
@@ -115,8 +117,35 @@ nlohmann::ordered_json json_of(const Domain& domain) {
     item["low"] = domain.low;
     item["high"] = domain.high;
   }
+  if (domain.kind == DomainKind::normal) {
+    item["mean"] = domain.low;
+    item["sd"] = domain.high;
+  }
+  if (domain.q != 0) item["q"] = domain.q;
   for (const Value& value : domain.values) item["values"].push_back(json_of(value));
+  if (domain.condition)
+    item["when"] = {domain.condition->parameter, json_of(domain.condition->equals)};
   return item;
+}
+
+// "mobula::tune::detail::FunctionTrial<&train>" is the name of run<train>.
+std::string name_of_type(const char* type) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(type, nullptr, nullptr, &status);
+  const std::string name = status == 0 ? text : type;
+  std::free(text);
+  return name;
+}
+
+// Stored events replay with equal rules alone.
+void check_unchanged(const ExperimentPlace& place, const std::string& stored,
+                     const std::string& present) {
+  const std::string difference = spec_difference(stored, present);
+  if (!difference.empty())
+    refuse_tune("RunOptions::resume",
+                fmt::format("experiment {}: {}; run the program that began it, or pass another "
+                            "name",
+                            place.directory(), difference));
 }
 
 std::vector<std::string> command_line() {
@@ -126,9 +155,11 @@ std::vector<std::string> command_line() {
   return words;
 }
 
-std::string spec_of(const api::RunOptions& options, const Space& space, const std::string& searcher,
-                    const std::string& scheduler) {
+std::string spec_of(const api::detail::Trainable& trainable, const api::RunOptions& options,
+                    const Space& space, const std::string& searcher, const std::string& scheduler) {
   nlohmann::ordered_json spec;
+  spec["trainable"] = name_of_type(trainable.type);
+  if (trainable.is_command) spec["program"] = trainable.command.argv;
   spec["space"] = nlohmann::ordered_json::object();
   for (const auto& [name, domain] : space) spec["space"][name] = json_of(domain);
   spec["command"] = command_line();
@@ -141,7 +172,7 @@ std::string spec_of(const api::RunOptions& options, const Space& space, const st
     spec["objectives"].push_back(
         {{"metric", objective.metric}, {"mode", objective.mode == api::Mode::max ? "max" : "min"}});
   if (!options.constraints.empty()) spec["constraints"] = options.constraints;
-  return spec.dump();
+  return spec.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 // Passes the metrics of reports to schedulers of users.
@@ -278,6 +309,7 @@ Prepared prepare(const api::detail::Trainable& trainable, const api::RunOptions&
 
 // The place and the log; sets the seed of an experiment that exists.
 struct OpenedLog {
+  std::string spec = {};
   std::unique_ptr<ExperimentLog> log;
   std::int64_t created_ms = 0;
   std::vector<TimedEvent> events;
@@ -288,6 +320,7 @@ OpenedLog reopen(const ExperimentPlace& place, std::uint64_t& seed) {
   ResumeState stored;
   opened.log = checked(ExperimentLog::resume(place, stored), "RunOptions::resume");
   seed = stored.experiment.seed;
+  opened.spec = stored.experiment.spec;
   opened.created_ms = stored.experiment.created_ms;
   for (const StoredEvent& event : stored.events)
     opened.events.push_back(checked(load_event(event.kind, event.body), "RunOptions::resume"));
@@ -321,16 +354,15 @@ bool continues(const api::RunOptions& options, const ExperimentPlace& place) {
   return exists;
 }
 
-std::unique_ptr<ExperimentLog> create_log(const api::RunOptions& options,
+std::unique_ptr<ExperimentLog> create_log(const std::string& spec, const api::RunOptions& options,
                                           const ExperimentPlace& place, const Prepared& prepared,
                                           std::int64_t created_ms) {
-  const StoredExperiment experiment{
-      .name = place.name,
-      .created_ms = created_ms,
-      .spec = spec_of(options, prepared.space, prepared.search.name, prepared.scheduler.name),
-      .seed = prepared.settings.seed,
-      .metric = options.metric,
-      .mode = core_mode(options.mode)};
+  const StoredExperiment experiment{.name = place.name,
+                                    .created_ms = created_ms,
+                                    .spec = spec,
+                                    .seed = prepared.settings.seed,
+                                    .metric = options.metric,
+                                    .mode = core_mode(options.mode)};
   return checked(ExperimentLog::create(place, experiment), "RunOptions::storage_path");
 }
 
@@ -370,17 +402,22 @@ api::ResultGrid run_checked(const api::detail::Trainable& trainable, const api::
   const ExperimentPlace place = parts.place;
   std::uint64_t seed = options.seed == 0 ? drawn_seed() : options.seed;
   const bool exists = continues(options, place);
+  std::string stored_spec;
   if (exists) {
     OpenedLog opened = reopen(place, seed);
     parts.log = std::move(opened.log);
     parts.replayed = std::move(opened.events);
     parts.created_ms = opened.created_ms;
+    stored_spec = opened.spec;
   }
   CoreMetrics metrics;
   Prepared prepared = prepare(trainable, options, seed, metrics);
+  const std::string spec =
+      spec_of(trainable, options, prepared.space, prepared.search.name, prepared.scheduler.name);
+  if (exists) check_unchanged(place, stored_spec, spec);
   if (!exists) {
     parts.created_ms = wall_clock_ms();
-    parts.log = create_log(options, place, prepared, parts.created_ms);
+    parts.log = create_log(spec, options, place, prepared, parts.created_ms);
   }
   if (const auto made = make_directory(place.checkpoints()); !made)
     refuse_tune("RunOptions::storage_path", made.error().text);
@@ -408,6 +445,17 @@ namespace mobula::tune::detail {
 
 ResultGrid run_experiment(const Trainable& trainable, const RunOptions& options) {
   return internal::tune::run_checked(trainable, options);
+}
+
+RunOptions restored(const std::string& path, RunOptions options) {
+  const std::filesystem::path place(path);
+  options.name = place.filename().string();
+  if (options.name.empty())
+    internal::tune::refuse_tune("Tuner::restore",
+                                "'" + path + "' ends without a name; pass a name or STORAGE/NAME");
+  if (place.has_parent_path()) options.storage_path = place.parent_path().string();
+  options.resume = Resume::required;
+  return options;
 }
 
 }  // namespace mobula::tune::detail

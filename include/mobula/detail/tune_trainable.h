@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,13 @@ struct Command {
   std::vector<std::string> argv = {};  // program and arguments
   Environment env = {};                // variables of the program
   bool reports_on_stdout = false;  // lines of the standard output that are JSON objects are reports
+};
+
+// Options of Tuner::restore.
+struct RestoreOptions {
+  bool resume_unfinished = true;  // false: unfinished trials end with their last reports
+  bool resume_errored = false;    // repeats failed trials from their last checkpoints
+  bool restart_errored = false;   // repeats failed trials from the beginning
 };
 
 namespace detail {
@@ -219,6 +227,8 @@ struct Trainable {
   std::unique_ptr<TrialHandle> (*create)(const ActorOptions& options) = nullptr;
   bool is_class = false;  // saves on request
   bool resets = false;    // a process can run several trials
+  const char* type = "";  // typeid of the actor
+  RestoreOptions restore = {};
   bool is_command = false;
   Command command = {};  // program of a CommandTrial
 };
@@ -226,6 +236,7 @@ struct Trainable {
 template <class A>
 Trainable trainable() {
   Trainable made;
+  made.type = typeid(A).name();
   made.create = [](const ActorOptions& options) -> std::unique_ptr<TrialHandle> {
     return std::make_unique<TypedTrialHandle<A>>(options);
   };

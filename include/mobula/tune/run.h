@@ -156,6 +156,8 @@ struct RunOptions {
 namespace detail {
 // Runs an experiment of a type of trials.
 MOBULA_API ResultGrid run_experiment(const Trainable& trainable, const RunOptions& options);
+// The options with the place of an experiment that exists.
+MOBULA_API RunOptions restored(const std::string& path, RunOptions options);
 }  // namespace detail
 
 // Runs trials of a function: void(const Config&) with calls of report, or Metrics(const Config&).
@@ -195,13 +197,31 @@ inline ResultGrid run(const Command& command, const RunOptions& options) {
 template <auto F>
 class Tuner {
  public:
+  static_assert(detail::is_trial_function<decltype(F)>,
+                "mobula: Tuner<F> needs void(const tune::Config&) with calls of tune::report, or "
+                "tune::Metrics(const tune::Config&)");
+
   // Stores the options.
   explicit Tuner(RunOptions options) : options_(std::move(options)) {}
+  // Continues the experiment STORAGE/NAME, or NAME in the storage of the options. `fit` refuses
+  // options with another space, metric, scheduler, searcher, or number of samples, and another
+  // function, with an InvalidRequestError that names the difference.
+  static Tuner restore(const std::string& path, RunOptions options,
+                       const RestoreOptions& restore = {}) {
+    Tuner tuner(detail::restored(path, std::move(options)));
+    tuner.restore_ = restore;
+    return tuner;
+  }
   // Runs the experiment.
-  ResultGrid fit() { return run<F>(options_); }
+  ResultGrid fit() {
+    auto trainable = detail::trainable<detail::FunctionTrial<F>>();
+    trainable.restore = restore_;
+    return detail::run_experiment(trainable, options_);
+  }
 
  private:
   RunOptions options_;
+  RestoreOptions restore_;
 };
 
 }  // namespace mobula::tune

@@ -137,7 +137,7 @@ MOBULA_API SchedulerPtr PopulationBasedTrainingReplay(const std::string& policy_
 // Population based bandits: population based training whose new values come from a Gaussian process
 // of the changes of the metric. Excludes a searcher.
 MOBULA_API SchedulerPtr PB2(const Pb2Options& options);
-// Changes the groups of trials by a function of the driver, while `base` lets them continue. A trial
+// Changes the groups of trials by a function of the driver, while `base` lets them continue. Each
 // continues in its new group from its checkpoint.
 MOBULA_API SchedulerPtr ResourceChangingScheduler(SchedulerPtr base, ResourceAllocation allocation);
 // Distributes the free resources of the cluster to trials, while `base` lets them continue.

@@ -11,7 +11,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -113,6 +112,7 @@ class ExperimentCore {
   void on(const TrialExited& event);
   void on(const StopRequested& event);
   void on(const ClockTicked& event);
+  void on(const FailedTrialsRepeated& event);
 
   // Reports and decisions.
   void decide(TrialNumber trial);
@@ -175,7 +175,7 @@ class ExperimentCore {
   TuneRandom random_;  // draws in the order of events
   TuneRandom addition_random_{NumpyRandom(0), PythonRandom(0)};
   // Trials by the text of their configuration; empty with DuplicateRule::evaluate.
-  std::unordered_map<std::string, TrialNumber> configurations_;
+  std::map<std::string, TrialNumber> configurations_;
   std::deque<ExperimentEvent> deferred_;  // events while a decision waits for a checkpoint
   std::vector<ExperimentCommand>* out_ = nullptr;
   double now_s_ = 0;

@@ -123,10 +123,20 @@ struct ClockTicked {
   static void fields(Self& /*self*/, Archive& /*archive*/) {}
 };
 
+// Failed trials run again, from their last checkpoints or from the beginning.
+struct FailedTrialsRepeated {
+  bool from_checkpoint = true;
+
+  template <class Self, class Archive>
+  static void fields(Self& self, Archive& archive) {
+    archive(self.from_checkpoint);
+  }
+};
+
 // The order is part of the stored format: additions go to the end.
 using ExperimentEvent =
     std::variant<ExperimentStarted, GroupReady, GroupFailed, GroupReleased, TrialReported,
-                 TrialSaved, TrialExited, StopRequested, ClockTicked>;
+                 TrialSaved, TrialExited, StopRequested, ClockTicked, FailedTrialsRepeated>;
 
 struct TimedEvent {
   double now_s = 0;

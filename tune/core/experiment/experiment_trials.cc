@@ -86,6 +86,36 @@ void ExperimentCore::stop_all() {
     for (const TrialNumber trial : trials_.all(state)) remove(trial);
 }
 
+void ExperimentCore::on(const FailedTrialsRepeated& event) {
+  for (std::size_t i = 0; i < trials_.size(); ++i) {
+    const auto trial = static_cast<TrialNumber>(i);
+    TrialRecord& record = own(trial);
+    if (trials_.state(trial) != TrialState::failed || record.error_kind == "resources") continue;
+    // The row of a finished trial is empty.
+    TrialRow& row = trials_.row(trial);
+    Result<GroupShape> shape =
+        settings_.shape ? Result<GroupShape>(*settings_.shape) : parts_.shape_of(record.config);
+    if (!shape) continue;
+    row.config = record.config;
+    row.resources = std::move(shape->bundles);
+    if (!event.from_checkpoint) {
+      row.checkpoint = 0;
+      record.last = {};
+    }
+    record.failures = 0;
+    record.error.clear();
+    record.error_kind.clear();
+    ended_ = stopping_ = false;
+    trials_.retry(trial);
+    const Result<void> added = parts_.scheduler->added(trial, addition_step(trial));
+    carry_out_commands();
+    if (added)
+      changed(trial);
+    else
+      fail(trial, "scheduler", added.error().text, false);
+  }
+}
+
 // ---- starts
 
 void ExperimentCore::advance() {
